@@ -190,7 +190,8 @@ suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
 		}
 	}
 	var said bytes.Buffer // run again, it continues from the journal
-	again := must.Get(run.Run(t.Context(), p, run.Options{Out: out, Progress: progress.New(&said, progress.TextLog, false)}))(t)
+	again := must.Get(run.Run(t.Context(), p, run.Options{Out: out, Progress: progress.New(&said, progress.TextLog,
+		false)}))(t)
 	if again.Cells[1].Verdicts != got.Verdicts {
 		t.Error("a finished run is another one")
 	}

@@ -244,7 +244,8 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 		"suites.small.controls=[pca]", "attacks.pgd-l2.epsilon=1"}
 	out := t.TempDir()
 	run := func(words string, more ...string) {
-		cancelled(t, testplan.Plan(t, testplan.Small, 1, 8, append(more, sets...)...), run.Options{Out: out, Force: true}, words,
+		cancelled(t, testplan.Plan(t, testplan.Small, 1, 8, append(more, sets...)...), run.Options{Out: out,
+			Force: true}, words,
 			nil)
 	}
 	run("standard, none, controlled by pca")

@@ -82,7 +82,8 @@ func TestMergeRefuses(t *testing.T) {
 	refused(nil, "no shards")
 	_, two := sharded(t, testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6"), 2)
 	refused([]string{shards[0], two[1]}, "such as DIR/shard-*-of-2")
-	_, err := shard.Merge(context.Background(), shards, run.Options{Out: must.Get(filepath.Abs(done(t, other, foreign)))(t)})
+	_, err := shard.Merge(context.Background(), shards, run.Options{Out: must.Get(filepath.Abs(done(t, other,
+		foreign)))(t)})
 	must.Refuse(t, err, "holds another run")
 
 	edit := func(name string, to func(text string) string) func() {
@@ -121,7 +122,8 @@ func done(t *testing.T, dir string, shards []string) string {
 // Attempts at one shard, at once or one after the other, are one shard's.
 func TestAttempts(t *testing.T) {
 	testinput.Runtime(t)
-	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=8", "suites.some.save_adversarial=true", "attacks.pgd.steps=20")
+	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=8", "suites.some.save_adversarial=true",
+		"attacks.pgd.steps=20")
 	whole, dir := filepath.Join(t.TempDir(), "whole"), t.TempDir()
 	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
 	var both sync.WaitGroup

@@ -71,7 +71,8 @@ func TestNotFiniteAnswersCostTheirCells(t *testing.T) {
 	testinput.Runtime(t)
 	bright := func(b *onnx.Builder, x string) string { return b.Op("Sub", x, b.Float(0.1)) }
 	out := t.TempDir()
-	f, err := run.Run(t.Context(), testplan.Plan(t, faulty, 1, 8, "suites.s.models=[other, robust]", "suites.s.attacks=[pgd]",
+	f, err := run.Run(t.Context(), testplan.Plan(t, faulty, 1, 8, "suites.s.models=[other, robust]",
+		"suites.s.attacks=[pgd]",
 		"models.other.path="+planted(t, "bright", rootOf(bright), unchanged)), run.Options{Out: out})
 	must.Refuse(t, err, "other", "not finite")
 	if len(f.Cells) != 4 {

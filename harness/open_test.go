@@ -56,7 +56,8 @@ func TestExternalWeights(t *testing.T) {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 	}
 	hash := fmt.Sprintf("%x", sha256.Sum256(slices.Concat(model, weights)))
-	p := testplan.Plan(t, testplan.Small, 1, 8, "models.other={path: "+filepath.Join(dir, "m.onnx")+", sha256: "+hash+"}",
+	p := testplan.Plan(t, testplan.Small, 1, 8, "models.other={path: "+filepath.Join(dir,
+		"m.onnx")+", sha256: "+hash+"}",
 		"suites.small.models=[robust, other]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[auto-encoder]")
 	f, _, _ := runFor(t, p)

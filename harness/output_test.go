@@ -20,7 +20,8 @@ import (
 // A run's journal stays until its results are on the disk: here one of them can't be brought there.
 func TestJournalOutlivesLostResults(t *testing.T) {
 	testinput.Runtime(t)
-	p := testplan.Plan(t, testplan.Small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2", "save_adversarial=true",
+	p := testplan.Plan(t, testplan.Small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2",
+		"save_adversarial=true",
 		"suites.small.controls=[]", "suites.small.models=[standard]")
 	out := t.TempDir()
 	_, err := run.Run(context.Background(), p, run.Options{Out: out, Report: func(*result.File) error {

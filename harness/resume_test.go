@@ -92,7 +92,8 @@ func states(t *testing.T, p *plan.Plan) (all []state, end string) {
 			must.Do(t, os.CopyFS(all[len(all)-1].dir, os.DirFS(end)))
 		}
 	})
-	must.Get(run.Run(context.Background(), p, run.Options{Out: end, Progress: progress.New(w, progress.TextLog, false)}))(t)
+	must.Get(run.Run(context.Background(), p, run.Options{Out: end, Progress: progress.New(w, progress.TextLog,
+		false)}))(t)
 	return all, end
 }
 
@@ -197,7 +198,8 @@ func damaged(t *testing.T, p *plan.Plan, last state, end string) {
 
 // Images that the journal has lost are made again.
 func TestLostImages(t *testing.T) {
-	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
+	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]",
+		"suites.given.models=[standard]",
 		"suites.given.solver=null")
 	all, end := states(t, p)
 	for i, harm := range []func(path string) error{
@@ -226,7 +228,8 @@ func TestLostImages(t *testing.T) {
 
 // Saved images that a disk has damaged are saved again, each of them.
 func TestDamagedSavedImages(t *testing.T) {
-	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]", "suites.given.models=[standard]",
+	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]",
+		"suites.given.models=[standard]",
 		"suites.given.solver=null")
 	all, end := states(t, p)
 	last := all[len(all)-1]
@@ -316,7 +319,8 @@ func TestOtherRunsAreRefused(t *testing.T) {
 			"seeds=2": "seeds: there none, here [3, 4]",
 		} {
 			for _, resume := range []bool{false, true} {
-				_, err := run.Run(context.Background(), testplan.Plan(t, testplan.Small, 1, 8, append(slices.Clone(sets), set)...),
+				_, err := run.Run(context.Background(), testplan.Plan(t, testplan.Small, 1, 8,
+					append(slices.Clone(sets), set)...),
 					run.Options{Out: where, Resume: resume})
 				must.Refuse(t, err, words, "choose another --out or add --force")
 				if !errors.Is(err, folder.ErrOtherRun) {

@@ -50,7 +50,8 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 
 // The results say how they were computed.
 func TestEnvironmentSaysHow(t *testing.T) {
-	p := testplan.Plan(t, testplan.Small, 1, 8, "suites.small.attacks=[]", "suites.small.controls=[]", "runtime.threads=2",
+	p := testplan.Plan(t, testplan.Small, 1, 8, "suites.small.attacks=[]", "suites.small.controls=[]",
+		"runtime.threads=2",
 		"runtime.winograd=false")
 	f, _, _ := runFor(t, p)
 	e := f.Environment

@@ -82,7 +82,8 @@ func TestSubmit(t *testing.T) {
 	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
 	e := &inProcess{plan: p, drops: map[int]bool{2: true}, states: map[int]cluster.State{}, silent: 2}
 	var said bytes.Buffer
-	o := shard.SubmitOptions{Options: run.Options{Out: dir, Progress: progress.New(&said, progress.TextLog, false)}, Engine: e,
+	o := shard.SubmitOptions{Options: run.Options{Out: dir, Progress: progress.New(&said, progress.TextLog, false)},
+		Engine:     e,
 		EngineName: "test", Shards: 3, Every: 20 * time.Millisecond}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()

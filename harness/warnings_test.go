@@ -66,7 +66,8 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 			if strings.HasPrefix(c.name, "probabilities") {
 				output = "probabilities"
 			}
-			f, _, _ := runFor(t, testplan.Plan(t, faulty, 2, 64, "seed=1", "datasets.test.limit=24", "suites.s.attacks=[apgd]",
+			f, _, _ := runFor(t, testplan.Plan(t, faulty, 2, 64, "seed=1", "datasets.test.limit=24",
+				"suites.s.attacks=[apgd]",
 				"models.other={path: "+planted(t, c.name, c.in, c.out)+", output: "+output+"}"))
 			var got, messages []string
 			for _, cell := range f.Cells {

@@ -14,8 +14,8 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// The time that smoothing takes for its samples beside as many of the pool's passes, on a bundled network and on real ones:
-// go test ./harness/certify -run '^$' -bench Samples -count 5
+// The time that smoothing takes for its samples beside as many of the pool's passes, on a bundled network and on real
+// ones: go test ./harness/certify -run '^$' -bench Samples -count 5
 func BenchmarkSamples(b *testing.B) {
 	testinput.Runtime(b)
 	for _, name := range []string{"preact_robust", "resnet_2b", "rn18w16_standard"} {

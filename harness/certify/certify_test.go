@@ -64,7 +64,10 @@ func TestBoundsAreBroken(t *testing.T) {
 	for by, broken := range map[moved]bool{0.04: true, 0.06: false} {
 		prover := confronting(t, p, set)
 		c := caseOf(t, p.Jobs[0].Trials[1])
-		must.Get(folder.Once(prover.Journal, prover.key(c, "unbounded"), func() ([]string, error) { return []string{}, nil }))(t)
+		must.Get(folder.Once(prover.Journal, prover.key(c, "unbounded"), func() ([]string, error) {
+			return []string{},
+				nil
+		}))(t)
 		work := must.Get(folder.Recall(prover.Journal, prover.key(c, "bounds"), func(int, least) {}))(t)
 		for i := range set.Len() {
 			must.Do(t, work.Done(i, least{&bounds.Bound{Value: 1}}))
@@ -104,7 +107,8 @@ func TestMajorityIsBroken(t *testing.T) {
 			must.Do(t, replies.Done(i, r))
 		}
 		found := must.Get(prover.Confront(t.Context(), one, a))(t)
-		if found.Smoothed.Within != c.certified || found.Smoothed.Broken != c.broken || (found.Broken != "") != (c.broken > 0) ||
+		if found.Smoothed.Within != c.certified || found.Smoothed.Broken != c.broken ||
+			(found.Broken != "") != (c.broken > 0) ||
 			found.Impossible != c.impossible {
 			t.Errorf("%+v: %+v, %+v", c, found, found.Smoothed)
 		}

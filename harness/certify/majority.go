@@ -175,8 +175,8 @@ func (majority) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Fi
 	s.Verdicts, s.Accuracy = string(verdicts), float64(s.Correct)/float64(len(replies))
 	f.Smoothed = s
 	if s.Broken > 0 {
-		f.Broken = fmt.Sprintf("%d of %d images that %s certifies as far as this attack went are answered wrong by the "+
-			"smoothed classifier", s.Broken, s.Within, c.Name())
+		f.Broken = fmt.Sprintf("%d of %d images that %s certifies as far as this attack went are answered wrong by "+
+			"the smoothed classifier", s.Broken, s.Within, c.Name())
 		f.Impossible = stats.BinomialTest(len(replies)-s.Broken, len(replies), 1-2*v.Alpha) < impossible
 	}
 	return f, nil

@@ -110,8 +110,8 @@ func (p *Prover) Confront(ctx context.Context, c Case, a Attack) (Finding, error
 	return kinds[c.Setting().Kind].confront(ctx, p, c, a)
 }
 
-// Measure is how long a certificate takes for an image at least and at most, all cores at work, where a pass of one image
-// takes so many seconds; 0 where nothing can be proven. It keeps nothing.
+// Measure is how long a certificate takes for an image at least and at most, all cores at work, where a pass of one
+// image takes so many seconds; 0 where nothing can be proven. It keeps nothing.
 func (p *Prover) Measure(ctx context.Context, c Case, pass float64) (seconds [2]float64, err error) {
 	return kinds[c.Setting().Kind].measure(ctx, p, c, pass)
 }

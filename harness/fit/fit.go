@@ -182,7 +182,8 @@ func (f *fitter) order(t *config.Training) ([]int, error) {
 func (f *fitter) model(name string) (*config.Model, error) {
 	m := f.Config.Model(name)
 	if m == nil {
-		return nil, open.Wrong(open.Unknown("model", name, f.Config.Models, func(m config.Model) string { return m.Name }))
+		return nil, open.Wrong(open.Unknown("model", name, f.Config.Models,
+			func(m config.Model) string { return m.Name }))
 	}
 	return m, nil
 }

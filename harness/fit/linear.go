@@ -112,8 +112,9 @@ func (f *fitter) origin(done Fitted, fit string, d *dataset.Dataset, seed uint64
 	for _, name := range done.Models {
 		models = append(models, name+" "+f.Record.Models[name].SHA256)
 	}
-	return map[string]string{"selfheal": harness.Version, "onnxruntime": ort.Version(), "config_sha256": f.Config.Hash(),
-		"control": f.control.Name, "at": done.At, "models": strings.Join(models, ", "), "dataset": fit,
+	return map[string]string{"selfheal": harness.Version, "onnxruntime": ort.Version(),
+		"config_sha256": f.Config.Hash(),
+		"control":       f.control.Name, "at": done.At, "models": strings.Join(models, ", "), "dataset": fit,
 		"dataset_sha256": d.SHA256(), "seed": strconv.FormatUint(seed, 10)}
 }
 

@@ -127,7 +127,8 @@ func (j *training) begin(w *trainingFolder, saved *train.Checkpoint, p *progress
 	if err := j.trainer.Restore(saved); err != nil {
 		return open.Wrong(fmt.Errorf("%s: %w; --force begins anew", w.dir, err))
 	}
-	p.Report(progress.TrainingResumed{StepID: progress.StepID{Step: j.trainer.Done(), Of: j.trainer.Steps()}, Killed: w.lock.Before})
+	p.Report(progress.TrainingResumed{StepID: progress.StepID{Step: j.trainer.Done(), Of: j.trainer.Steps()},
+		Killed: w.lock.Before})
 	return nil
 }
 

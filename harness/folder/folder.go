@@ -77,8 +77,8 @@ type Folder struct {
 	records *os.File // nil before the first cell
 }
 
-// Open opens the output folder and keeps other runs out until [Folder.Unlock]. A file in it that is no run's is an error
-// unless force is set.
+// Open opens the output folder and keeps other runs out until [Folder.Unlock]. A file in it that is no run's is an
+// error unless force is set.
 func Open(dir string, force bool) (*Folder, error) {
 	lock, err := LockFolder(dir, "run")
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	"selfheal/internal/fault"
 )
 
-// lockFile keeps a second run out of a folder. It stays there: whoever removed it could remove another run's. The system
-// frees the lock of a process that ends, however it ends. The file holds who has the lock, and nothing where nobody has
-// it. Some network file systems lock nothing: there the file's text is the lock.
+// lockFile keeps a second run out of a folder. It stays there: whoever removed it could remove another run's. The
+// system frees the lock of a process that ends, however it ends. The file holds who has the lock, and nothing where
+// nobody has it. Some network file systems lock nothing: there the file's text is the lock.
 const lockFile = ".selfheal.lock"
 
 // Lock is held on a folder.

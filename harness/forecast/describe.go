@@ -350,7 +350,8 @@ func (d *description) timed(j *plan.Job) bool {
 		d.span = &Span{}
 	}
 	d.span.add(t.Span)
-	fmt.Fprintf(&d.text, "  hours: %s; right without attack: %d of the %d images looked at\n", t.Span, t.right, t.looked)
+	fmt.Fprintf(&d.text, "  hours: %s; right without attack: %d of the %d images looked at\n", t.Span, t.right,
+		t.looked)
 	return true
 }
 

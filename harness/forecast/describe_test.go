@@ -96,7 +96,8 @@ func TestDescribe(t *testing.T) {
 			" at the given rates")
 	contains(t, describe(t, map[string]float64{"rn-34": 1}, 10, "first"),
 		"hours: no rate is known for rn-18; the others: at most ")
-	bare := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, []string{"first"}, "suites.first.controls=null",
+	bare := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, []string{"first"},
+		"suites.first.controls=null",
 		"suites.first.published=null")))(t)
 	contains(t, must.Get(Describe(bare, nil, nil))(t), "suite first, model rn-18, 30 images of images, white-box\n")
 }

@@ -55,16 +55,17 @@ func Measurable(p *plan.Plan) bool {
 }
 
 // Measure opens the networks of a plan's jobs whose files are there and times their passes, about a second for each
-// alone and under each control. It attacks nothing, and does not count the fits of linear embeddings that are not in the
-// cache, nor solver studies. A job whose files can't be opened has no time. The error is that of a device that does not
-// compute, or ctx's.
+// alone and under each control. It attacks nothing, and does not count the fits of linear embeddings that are not in
+// the cache, nor solver studies. A job whose files can't be opened has no time. The error is that of a device that does
+// not compute, or ctx's.
 func Measure(ctx context.Context, p *plan.Plan, fits *pca.Cache) (*Times, error) {
 	opener, err := open.New(p.Config, open.Options{Cache: fits})
 	if err != nil {
 		return nil, err
 	}
 	defer opener.Close()
-	m := &measuring{Opener: opener, ctx: ctx, plan: p, times: &Times{map[*plan.Job]jobTime{}}, made: map[plan.Key]bool{},
+	m := &measuring{Opener: opener, ctx: ctx, plan: p, times: &Times{map[*plan.Job]jobTime{}},
+		made:   map[plan.Key]bool{},
 		images: run.Images(p)}
 	err = p.Walk(m)
 	m.leave()
@@ -297,7 +298,8 @@ func (m *measuring) Certify(s plan.Step) error {
 		}
 		m.made[k] = true
 		who := m.job.Classifier(s.Of(s.Group)[i])
-		each, err := p.Measure(m.ctx, certify.Case{Trial: s.Trial, Recipe: m.job.Recipe(s.Trial), Who: who, Seed: s.Seed},
+		each, err := p.Measure(m.ctx, certify.Case{Trial: s.Trial, Recipe: m.job.Recipe(s.Trial), Who: who,
+			Seed: s.Seed},
 			m.speeds[who.Defense()].judging())
 		if err != nil {
 			return err

@@ -12,8 +12,8 @@ import (
 	"selfheal/harness/result"
 )
 
-// Info is everything that scoring a classifier needs to know about it, beside its answers. A merge of shards has it from
-// their journals, and opens nothing.
+// Info is everything that scoring a classifier needs to know about it, beside its answers. A merge of shards has it
+// from their journals, and opens nothing.
 type Info struct {
 	Model   string        `json:"model"`
 	Classes int           `json:"classes"`
@@ -46,8 +46,8 @@ func (s Info) Defense() string {
 	return s.Control.Name
 }
 
-// Attacked reports whether a mode's attacks are made on this very classifier; otherwise it is given the images that were
-// made on the undefended network.
+// Attacked reports whether a mode's attacks are made on this very classifier; otherwise it is given the images that
+// were made on the undefended network.
 func (s Info) Attacked(mode string) bool { return s.Control == nil || mode != result.Oblivious }
 
 // Classifier is a network alone or under a controller, as it is judged. The attacker may know the controller or not.
@@ -87,8 +87,8 @@ func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, err
 	return z, c.Loop.Logits(ctx, image, z)
 }
 
-// Solve asks a controlled classifier and tells how its loop went; where swept is set also from sweep to sweep, which costs
-// a pass each. Greedy control has no sweeps.
+// Solve asks a controlled classifier and tells how its loop went; where swept is set also from sweep to sweep, which
+// costs a pass each. Greedy control has no sweeps.
 func (c Classifier) Solve(ctx context.Context, image []float32, swept bool) (*control.Outcome, error) {
 	if swept && c.Loop.Solver.Iterates() {
 		return c.Loop.RunTraced(ctx, image)

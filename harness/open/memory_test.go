@@ -24,7 +24,8 @@ func TestRunFitsIntoMemory(t *testing.T) {
 	var verdicts [2][]string
 	for i, free := range []int64{1 << 40, 1} {
 		open.SetMemory(func() (int64, bool) { return free, true }, func() int64 { return 0 })
-		p := testplan.Plan(t, testplan.Small, 2, 16, "suites.small.attacks=[pgd-l2]", "suites.small.controls=[auto-encoder]")
+		p := testplan.Plan(t, testplan.Small, 2, 16, "suites.small.attacks=[pgd-l2]",
+			"suites.small.controls=[auto-encoder]")
 		var said bytes.Buffer
 		f := must.Get(run.Run(context.Background(), p, run.Options{Out: t.TempDir(),
 			Progress: progress.New(&said, progress.TextLog, false)}))(t)

@@ -133,9 +133,9 @@ func (o *Opener) Width(state int64) int {
 	return min(2*o.Pool.Workers()*o.Pool.Batch(), inFlight(o.Pool, state))
 }
 
-// stateBudget bounds the memory, in bytes, of all images that are under way at once: the vectors that attacks and closed
-// loops keep for them in Go, besides the batches that the pool's workers hold. At 32×32 pixels it is no bound; at
-// 224×224 two batches of 64 a worker would be 10 MB an image, gigabytes together.
+// stateBudget bounds the memory, in bytes, of all images that are under way at once: the vectors that attacks and
+// closed loops keep for them in Go, besides the batches that the pool's workers hold. At 32×32 pixels it is no bound;
+// at 224×224 two batches of 64 a worker would be 10 MB an image, gigabytes together.
 const stateBudget = 256 << 20
 
 // attackVectors is how many vectors of the image's size an attack keeps for an

@@ -8,7 +8,7 @@ import (
 // Expected is what a run makes under one key: an attack on one classifier under one seed, or a certificate of it.
 type Expected struct {
 	Model, Defense, Attack string
-	Mode                   string // "" where the attacker has none to know: on the undefended network, and of certificates
+	Mode                   string // "" on the undefended network, and of certificates
 	Epsilon                float64
 	Seed                   uint64
 	Passes                 float64 // at most

@@ -14,8 +14,9 @@ import (
 	"selfheal/harness/result"
 )
 
-// Attacks may run in another arithmetic than the judge. The judge sees every image that they break. A sample of the images
-// that they leave is attacked again in the judge's arithmetic: at least leastAgain images, and a share of againShare.
+// Attacks may run in another arithmetic than the judge. The judge sees every image that they break. A sample of the
+// images that they leave is attacked again in the judge's arithmetic: at least leastAgain images, and a share of
+// againShare.
 const (
 	leastAgain = 50
 	againShare = 0.05

@@ -88,8 +88,8 @@ type watched struct {
 	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
 }
 
-// vanished is the ℓ2 norm below which a gradient counts as 0: normalised by its norm plus 1e-12, as attacks do, it would
-// give steps that are noticeably too short.
+// vanished is the ℓ2 norm below which a gradient counts as 0: normalised by its norm plus 1e-12, as attacks do, it
+// would give steps that are noticeably too short.
 const vanished = 1e-11
 
 // watch passes a component's questions about one image on, counts them and looks at the gradients that come back.

@@ -23,10 +23,10 @@ import (
 // a gallery are shared evenly among the suites.
 const suiteCases = 12
 
-// gallery chooses images of a run to show. The rule looks at verdicts alone: for each attack, control and kind of outcome
-// it takes the first image in data set order, beginning at a place that moves on from case to case, since one image
-// again and again shows little. The cases of a model follow from the plan: its share of the suite's cases, in the order
-// of attacks, controls and kinds, beginning where the model before it has ended.
+// gallery chooses images of a run to show. The rule looks at verdicts alone: for each attack, control and kind of
+// outcome it takes the first image in data set order, beginning at a place that moves on from case to case, since one
+// image again and again shows little. The cases of a model follow from the plan: its share of the suite's cases, in the
+// order of attacks, controls and kinds, beginning where the model before it has ended.
 type gallery struct {
 	cfg   *config.Config
 	file  *result.Gallery
@@ -111,8 +111,8 @@ func (g *gallery) quota(j *plan.Job) (own, before int) {
 	return own, before
 }
 
-// kindsOf are those of a job's cases. Where the images were made on the network that answers, an image that it withstood
-// has no adversarial version to show.
+// kindsOf are those of a job's cases. Where the images were made on the network that answers, an image that it
+// withstood has no adversarial version to show.
 func kindsOf(j *plan.Job) []string {
 	if j.Oblivious() && len(j.Suite.Controls) > 0 {
 		return []string{result.Healed, result.NotHealed}

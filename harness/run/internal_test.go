@@ -68,7 +68,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{Right: true, Simplex: true}}, 30)},
 	} {
 		var got []string
-		for _, w := range warnings(scoring{Job: bench, own: true, who: open.Alone(net), recipe: c.recipe, made: &c.made},
+		for _, w := range warnings(scoring{Job: bench, own: true, who: open.Alone(net), recipe: c.recipe,
+			made: &c.made},
 			c.v) {
 			got = append(got, w.ID)
 			if w.Message == "" {

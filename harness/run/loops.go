@@ -21,8 +21,8 @@ type judgement struct {
 	seconds  float64
 }
 
-// loops are the numbers of a closed loop on each image of a set. They stay in memory for as many images as there are, so
-// they are numbers in a row and nothing else.
+// loops are the numbers of a closed loop on each image of a set. They stay in memory for as many images as there are,
+// so they are numbers in a row and nothing else.
 type loops struct {
 	stages []int     // of the layers
 	rows   []float64 // for each image objective, greedy, norm, and each layer's norm and loss

@@ -13,8 +13,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// preflight opens everything that a run will need, before an hour is spent on the first model and the last one turns out
-// to be missing.
+// preflight opens everything that a run will need, before an hour is spent on the first model and the last one turns
+// out to be missing.
 type preflight struct {
 	plan.Idle
 	*open.Opener

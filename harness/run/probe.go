@@ -31,8 +31,8 @@ const (
 	repeatable = 1e-4
 )
 
-// probed are the warnings of the probes, which concern every cell of a classifier. They are made once a run, at its first
-// clean cell.
+// probed are the warnings of the probes, which concern every cell of a classifier. They are made once a run, at its
+// first clean cell.
 func (r *run) probed(s scoring, v []verdict) ([]result.Warning, error) {
 	key := plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
 	if found, done := r.probes[key]; done || s.Trial != nil {

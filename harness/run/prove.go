@@ -18,8 +18,8 @@ import (
 const lately = 8
 
 // prove has bounds decide images that the first component has left, those of large margins first, as long as that pays:
-// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof. No
-// verdict depends on it, since a proven image stands every attack.
+// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof.
+// No verdict depends on it, since a proven image stands every attack.
 func (w *crafting) prove() error {
 	work, err := folder.Recall(w.run.journal, w.key.As("proven"), func(i int, is bool) { w.proven[i] = is })
 	if err != nil {

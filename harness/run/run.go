@@ -28,8 +28,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// GCPercent is the value that programs which run suites give to debug.SetGCPercent. On a small network, garbage in Go is
-// half of a run's memory. Collected twice as often it is a tenth less, and as much with many images as with few, for
+// GCPercent is the value that programs which run suites give to debug.SetGCPercent. On a small network, garbage in Go
+// is half of a run's memory. Collected twice as often it is a tenth less, and as much with many images as with few, for
 // 1 % of the time.
 const GCPercent = 50
 
@@ -307,7 +307,8 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 	r.Record.Created, r.Record.Command = held.Created, held.Command
 	var damaged int
 	if r.journal, damaged, err = out.Continue(); err == nil {
-		r.Progress.Report(progress.RunContinues{Out: out.Dir, Begun: held.Created, Killed: out.Before, Damaged: damaged})
+		r.Progress.Report(progress.RunContinues{Out: out.Dir, Begun: held.Created, Killed: out.Before,
+			Damaged: damaged})
 	}
 	return nil, err
 }

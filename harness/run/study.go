@@ -38,7 +38,8 @@ func (r *run) studied(j *plan.Job) *use {
 	return nil
 }
 
-// study makes the solver study of the present job's model: a result for each control, which is written when it is whole.
+// study makes the solver study of the present job's model: a result for each control, which is written when it is
+// whole.
 func (r *run) study() error {
 	b := r.job
 	if !b.Studies() || !b.Set.First() {

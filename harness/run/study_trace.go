@@ -54,8 +54,8 @@ func (s *solverStudy) follow(with control.Solver, d control.Detail) ([]result.So
 	return got.Value.Curves, got.Value.Run, err
 }
 
-// trace follows a loop on images, each of which keeps so much state, in bytes. It returns the points, which are alike for
-// all images except for the numbers read there, and the readings by image and point.
+// trace follows a loop on images, each of which keeps so much state, in bytes. It returns the points, which are alike
+// for all images except for the numbers read there, and the readings by image and point.
 func (s *solverStudy) trace(loop *control.Controller, state int64, of sample, d control.Detail) ([]control.Point,
 	[][]reading, error) {
 	var at []control.Point

@@ -60,8 +60,8 @@ func decide(logits []float32, label int) (v verdict, finite bool) {
 
 // judge is the one place that decides whether a classifier is right on an image x, which must lie in a ball around the
 // clean one. Its errors are a [plan.Outside] and, with the verdict all the same, an [open.NotFinite]: where a loop's
-// numbers or the answer for the clean image itself are not finite. An attack that leads to such an answer has broken the
-// image.
+// numbers or the answer for the clean image itself are not finite. An attack that leads to such an answer has broken
+// the image.
 func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32, within plan.Ball, want int) (
 	v verdict, err error) {
 	norm, err := within.Measure(im.Pixels, x)

@@ -90,7 +90,8 @@ func (r *run) closeOracle() {
 // scoring is that of a step on one of its classifiers.
 func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
 	return scoring{Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
-		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipe(s.Trial), made: made, clean: r.clean[defense]}
+		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipe(s.Trial), made: made,
+		clean: r.clean[defense]}
 }
 
 // Attack makes an attack's images and scores the group on them.

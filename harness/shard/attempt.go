@@ -28,10 +28,9 @@ func shardFolder(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// newAttempt finds the attempt at a shard that is finished. Else it makes the folder of a new one, and copies into it the
-// work of the attempt that got farthest. Others may be at work meanwhile: a scheduler that thinks a
-// node dead starts its work elsewhere. Names of hosts and numbers of processes may be the same then; a random name is
-// its own.
+// newAttempt finds the attempt at a shard that is finished. Else it makes the folder of a new one, and copies into it
+// the work of the attempt that got farthest. Others may be at work meanwhile: a scheduler that thinks a node dead
+// starts its work elsewhere. Names of hosts and numbers of processes may be the same then; a random name is its own.
 func newAttempt(shard string) (dir string, err error) {
 	dir = filepath.Join(shard, fmt.Sprintf("%s%s-%08x", attemptPrefix, time.Now().UTC().Format("20060102T150405"),
 		rand.Uint32()))

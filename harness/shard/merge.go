@@ -246,8 +246,8 @@ func (m *merge) gather(ctx context.Context) error {
 	return nil
 }
 
-// gatherOne copies one attempt's, whole if it is the one that is finished. Known are the checksums of the lines that are
-// there, by key and image, and seconds how long the work under a key took.
+// gatherOne copies one attempt's, whole if it is the one that is finished. Known are the checksums of the lines that
+// are there, by key and image, and seconds how long the work under a key took.
 func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, seconds map[string]float64) error {
 	from, _, err := journal.Read(w.work()) // damaged lines were made again, or are missed
 	if errors.Is(err, fs.ErrNotExist) && !whole {
@@ -352,7 +352,8 @@ func (m *merge) take(block *journal.Block, k folder.Key, known map[string][]uint
 }
 
 // Adversarial joins the rows that the shards have saved.
-func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, error), row func([]float32) bool) error {
+func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, error),
+	row func([]float32) bool) error {
 	for k := range m.parts {
 		path := filepath.Join(m.parts[k][0].work(), name)
 		if sum, known := m.sums[path]; known && !sum.Is(path) {

@@ -1,5 +1,5 @@
-// Package shard does a plan in parts: a shard of it, in a folder beside the others, the merge of what they leave, and the
-// jobs of a cluster that run them.
+// Package shard does a plan in parts: a shard of it, in a folder beside the others, the merge of what they leave, and
+// the jobs of a cluster that run them.
 package shard
 
 import (

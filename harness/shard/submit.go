@@ -142,8 +142,8 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 	return s.submit(ctx, all)
 }
 
-// prepare holds that the results will find room and that everything is there, and has all shards find the digests of the
-// data sets.
+// prepare holds that the results will find room and that everything is there, and has all shards find the digests of
+// the data sets.
 func prepare(ctx context.Context, p *plan.Plan, o run.Options) error {
 	known, err := readDigests(o.Out, p, false)
 	if err != nil {

@@ -38,7 +38,8 @@ func Archive(t testing.TB, path string, n int, s attacks.Shape) {
 	must.Do(t, errors.Join(z.Close(), f.Close()))
 }
 
-// ChannelsLast is a config of a channels-last network that takes pixels from 0 to 255, on six images, with certificates.
+// ChannelsLast is a config of a channels-last network that takes pixels from 0 to 255, on six images, with
+// certificates.
 func ChannelsLast(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
