@@ -256,7 +256,11 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 func exact(cfg *config.Config, model string) bool {
 	return slices.ContainsFunc(cfg.Suites, func(s config.Suite) bool {
 		return slices.Contains(s.Models, model) && slices.ContainsFunc(s.Attacks, func(name string) bool {
-			trials, err := plan.Trials(cfg.Attack(name))
+			a := cfg.Attack(name)
+			if a == nil { // of a config of which only a model is used
+				return false
+			}
+			trials, err := plan.Trials(a)
 			return err == nil && slices.ContainsFunc(trials, plan.Trial.Exact)
 		})
 	})
