@@ -14,7 +14,7 @@ test:
 
 # The packages whose goroutines share state.
 race:
-	go test -race -short -count=1 ./models/ort ./control ./harness
+	go test -race -short -count=1 ./models/ort ./control ./harness/...
 
 # Hostile bytes for everything that reads files, so long for each target.
 FUZZTIME ?= 10m

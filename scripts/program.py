@@ -47,8 +47,8 @@ def go(*arguments):
 
 
 def version():
-    """The program's, which stands in harness/run.go."""
-    return re.search(r'const Version = "([^"]+)"', (ROOT / "harness" / "run.go").read_text()).group(1)
+    """The program's, which stands in harness/doc.go."""
+    return re.search(r'const Version = "([^"]+)"', (ROOT / "harness" / "doc.go").read_text()).group(1)
 
 
 def host():

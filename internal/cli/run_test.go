@@ -184,7 +184,8 @@ func TestAttackVersions(t *testing.T) {
 		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true, seeds: 1}
 		f.data = testImages
 		plan := must.Get(f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx"))(t)
-		if a := plan.Jobs[0].Trials[0].Setting(); a.Version != want || a.Epsilons[0] != 0.5 || want == "" && a.Kind != attack {
+		if a := plan.Jobs[0].Trials[0].Setting(); a.Version != want || a.Epsilons[0] != 0.5 ||
+			want == "" && a.Kind != attack {
 			t.Errorf("--attack %s is %+v", attack, a)
 		}
 		if c := plan.Config; !c.Suites[0].SaveAdversarial || c.Models[0].Output != "probabilities" {
