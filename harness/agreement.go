@@ -106,15 +106,15 @@ func (w *workshop) standsExactly(ctx context.Context, exact attacks.Oracle, i in
 // comparedImages is how many images' gradients are compared.
 const comparedImages = 8
 
-// comparable refuses a provider whose gradients are not those of the CPU provider, which judges, but for CUDA: there
-// a small pool on the CPU computes the same.
+// comparable refuses a provider whose gradients are not those of the CPU provider, which judges. Where
+// it does not judge, as on a device, a small pool on the CPU computes the same.
 func (r *run) comparable(ctx context.Context, b *bench) error {
-	device := r.pool.Provider() == ort.ProviderCUDA
-	if b.attacked == b.net && !device || r.near[b.Model.Name] {
+	onCPU := r.pool.OnCPU()
+	if b.attacked == b.net && onCPU || r.near[b.Model.Name] {
 		return nil
 	}
 	reference := b.net
-	if device {
+	if !onCPU {
 		pool := ort.NewPool(0, comparedImages)
 		defer pool.Close()
 		here, err := r.networkOn(pool, b.Model, false)

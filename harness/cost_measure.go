@@ -90,7 +90,7 @@ func (w stopwatch) read() (wall, processor float64) {
 // idle is the time that work takes on a machine which does nothing else: it lies between that of all cores at work
 // and that of one.
 func (s *surveyor) idle(wall, processor float64) float64 {
-	if s.pool.Provider() == ort.ProviderCUDA || processor <= 0 {
+	if s.pool.OnDevice() || processor <= 0 {
 		return wall
 	}
 	return max(min(wall, processor), processor/float64(s.cores()))
@@ -202,7 +202,7 @@ func (s *surveyor) look(ctx context.Context, b *bench, on *oracle, climbs, sampl
 
 // cores is how many cores a run computes on.
 func (o *opener) cores() int {
-	if o.pool.Provider() == ort.ProviderCUDA {
+	if o.pool.OnDevice() {
 		return runtime.GOMAXPROCS(0)
 	}
 	return max(1, min(runtime.GOMAXPROCS(0), o.pool.Workers()*o.pool.Threads()))

@@ -113,7 +113,7 @@ func loopState(chain *control.Chain) int64 {
 // a quarter of the memory that is free where that is more.
 func inFlight(pool *ort.Pool, state int64) int {
 	budget := int64(stateBudget)
-	if free, known := freeMemory(); known && pool.Provider() == ort.ProviderCUDA {
+	if free, known := freeMemory(); known && pool.OnDevice() {
 		budget = max(budget, free/4)
 	}
 	return int(max(2*int64(pool.Workers()), budget/max(1, state)))
@@ -194,8 +194,7 @@ func (o *opener) networkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
 			Layout: m.Layout, Output: m.OutputName},
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,
-		Direct: !o.cfg.Runtime.Winograd || unrewritten(o.cfg, m.Name) ||
-			attacked && o.pool.Judges() || o.pool.Provider() == ort.ProviderCUDA,
+		Direct:   !o.cfg.Runtime.Winograd || unrewritten(o.cfg, m.Name) || o.pool.Row(attacked).Direct,
 		Attacked: attacked})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)

@@ -1,11 +1,8 @@
 package ort
 
 import (
-	"context"
-	_ "embed"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -13,6 +10,9 @@ import (
 
 	rt "github.com/yalue/onnxruntime_go"
 )
+
+// ProviderCUDA is the name of the provider for NVIDIA's devices.
+const ProviderCUDA = "cuda"
 
 // cudaOptions are the CUDA provider's.
 func cudaOptions(on Target) map[string]string {
@@ -32,19 +32,16 @@ func cudaOptions(on Target) map[string]string {
 	}
 }
 
-// useCUDA puts the CUDA provider before the CPU's, which gets the operators that
-// CUDA has no kernel for.
-func useCUDA(o *rt.SessionOptions, on Target) error {
-	if err := CheckDriver(); err != nil {
-		return err
+// useCUDA uses a device, after the driver and the libraries that the provider needs.
+func useCUDA(o *rt.SessionOptions, cfg compileConfig) error {
+	err := checkDriver()
+	if err == nil {
+		err = loadCUDA()
 	}
-	if err := loadCUDA(); err != nil {
-		return cudaError(on.Device, err)
+	if err == nil {
+		err = appendCUDA(o, cfg.on)
 	}
-	if err := appendCUDA(o, on); err != nil {
-		return cudaError(on.Device, err)
-	}
-	return nil
+	return err
 }
 
 // appendCUDA is the runtime's part of useCUDA.
@@ -59,49 +56,6 @@ func appendCUDA(o *rt.SessionOptions, on Target) error {
 		return err
 	}
 	return o.AppendExecutionProviderCUDA(c)
-}
-
-// probe is one 3×3 convolution of ones, written by probe.py.
-//
-//go:embed probe.onnx
-var probe []byte
-
-// CheckCUDA runs a convolution on a CUDA device. Where that is not possible, the
-// error says on one line what is missing and what to do: the library has no CUDA
-// provider, CUDA's or cuDNN's libraries or NVIDIA's driver are not found, there is
-// no such device, or it computes something else. [Init] comes first.
-func CheckCUDA(device int) error {
-	pool := NewPool(1, 1, On(Target{ProviderCUDA, device, Float32}))
-	defer pool.Close()
-	sum, err := sumOfProbe(pool)
-	if err != nil {
-		return cudaError(device, err)
-	}
-	if !(math.Abs(sum-probeSum) < 1e-4*probeSum) { // some kernels round
-		return fmt.Errorf("CUDA device %d computes wrongly: a convolution of ones adds up to %v, not %v",
-			device, sum, probeSum)
-	}
-	return nil
-}
-
-// probeSum: of 8×8 pixels with zeros around them, along each axis 6 see 3 ones and 2 see 2.
-const probeSum = 22 * 22
-
-// sumOfProbe adds up what the probe makes of an image of ones.
-func sumOfProbe(pool *Pool, opts ...CompileOption) (sum float64, err error) {
-	prog, err := pool.Compile("probe", probe, opts...)
-	if err != nil {
-		return 0, errors.New(strings.TrimPrefix(err.Error(), "compile probe: "))
-	}
-	x, y := make([]float32, prog.Inputs()[0].Size), make([]float32, prog.Outputs()[0].Size)
-	for i := range x {
-		x[i] = 1
-	}
-	err = pool.Run(context.Background(), prog, [][]float32{x}, [][]float32{y})
-	for _, v := range y {
-		sum += float64(v)
-	}
-	return sum, err
 }
 
 // bring says how to come by a library with the CUDA provider and what it needs.
@@ -121,7 +75,7 @@ var (
 
 // cudaError says what is behind an error of the runtime and what to do; one that
 // has nothing to do with CUDA stays as it is.
-func cudaError(device int, err error) error {
+func cudaError(on Target, err error) error {
 	msg := oneLine(err)
 	missing := ""
 	if m := notFound.FindStringSubmatch(msg); m != nil {
@@ -137,10 +91,10 @@ func cudaError(device int, err error) error {
 		return fmt.Errorf("ONNX Runtime %s at %s has no CUDA provider; %s", Version(), LibraryPath(), bring)
 	case m != nil:
 		return fmt.Errorf("CUDA device %d can't be used: %s (%s error %s); nvidia-smi shows the driver and the devices",
-			device, m[3], m[1], m[2])
+			on.Device, m[3], m[1], m[2])
 	}
 	if m := badDevice.FindStringSubmatch(msg); m != nil {
-		return fmt.Errorf("there is no CUDA device %d; their number is %s, counted from 0", device, m[1])
+		return fmt.Errorf("there is no CUDA device %d; their number is %s, counted from 0", on.Device, m[1])
 	}
 	if cut := wherefrom.ReplaceAllString(msg, ""); cut != msg {
 		return errors.New(cut)

@@ -54,15 +54,15 @@ func TestCUDAError(t *testing.T) {
 		{get + "something\nnew", "something new"},
 		{"Load model failed: the graph has a cycle", "Load model failed: the graph has a cycle"},
 	} {
-		if got := cudaError(3, errors.New(c[0])).Error(); got != c[1] {
+		if got := cudaError(Target{Device: 3}, errors.New(c[0])).Error(); got != c[1] {
 			t.Errorf("%q became\n%s\nwanted\n%s", c[0], got, c[1])
 		}
 	}
 }
 
-// The probe is what CheckCUDA takes it for.
+// The probe is what a check takes it for.
 func TestProbe(t *testing.T) {
-	if sum, err := sumOfProbe(newPool(t, 1, 1)); err != nil || sum != probeSum {
+	if sum, err := sumOfProbe(newPool(t, 1, 1), false); err != nil || sum != probeSum {
 		t.Errorf("it adds up to %v, not %v (%v)", sum, probeSum, err)
 	}
 }
@@ -70,7 +70,7 @@ func TestProbe(t *testing.T) {
 // Whether there is a device or not: a check that fails says why, and a pool's
 // programs then fail to compile with the same words.
 func TestCheckCUDA(t *testing.T) {
-	err := CheckCUDA(0)
+	err := Target{Provider: ProviderCUDA}.Check()
 	p := NewPool(0, 4, On(Target{ProviderCUDA, 0, Float32}))
 	defer p.Close()
 	if p.Provider() != ProviderCUDA || p.Workers() != 2 {
@@ -89,7 +89,7 @@ func TestCheckCUDA(t *testing.T) {
 	if strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), "onnxruntime_src") {
 		t.Errorf("not one clear line: %q", err)
 	}
-	if err := CheckCUDA(1 << 20); err == nil {
+	if err := (Target{Provider: ProviderCUDA, Device: 1 << 20}).Check(); err == nil {
 		t.Error("there is a device 1048576")
 	}
 }
@@ -127,7 +127,7 @@ func TestWholeBatches(t *testing.T) {
 // On a device every output agrees with the CPU's within float32 rounding, an
 // item's bits do not depend on its neighbours, and errors are reported.
 func TestCUDAAgrees(t *testing.T) {
-	if err := CheckCUDA(0); err != nil {
+	if err := (Target{Provider: ProviderCUDA}).Check(); err != nil {
 		t.Skip(err)
 	}
 	cpu := newPool(t, 0, 16)

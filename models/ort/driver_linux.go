@@ -67,8 +67,8 @@ const leastCUDA = 12000
 // driver is NVIDIA's driver, nil where there is none. It stays loaded.
 var driver = sync.OnceValue(func() unsafe.Pointer { return C.open_driver() })
 
-// CheckDriver says on one line what is wrong where NVIDIA's driver is not installed, is too old, or finds no device.
-func CheckDriver() error {
+// checkDriver says on one line what is wrong where NVIDIA's driver is not installed, is too old, or finds no device.
+func checkDriver() error {
 	if driver() == nil {
 		return errNoDriver
 	}

@@ -49,7 +49,7 @@ func child(t *testing.T, env ...string) string {
 func TestDriver(t *testing.T) {
 	if os.Getenv("SELFHEAL_TEST_CHILD") != "" {
 		bytes, known := deviceMemory(1)
-		fmt.Printf("driver: %v; memory: %d %v\n", CheckDriver(), bytes, known)
+		fmt.Printf("driver: %v; memory: %d %v\n", checkDriver(), bytes, known)
 		return
 	}
 	compiler, err := exec.LookPath("cc")
@@ -121,7 +121,7 @@ func TestRealCUDA(t *testing.T) {
 	o := must.Get(rt.NewSessionOptions())(t)
 	defer o.Destroy()
 	err := appendCUDA(o, Target{ProviderCUDA, 0, Float32})
-	if CheckDriver() == nil {
+	if checkDriver() == nil {
 		must.Do(t, err)
 		return
 	}

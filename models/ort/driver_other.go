@@ -2,8 +2,8 @@
 
 package ort
 
-// CheckDriver has nothing to say where CUDA is not provisioned: the runtime will.
-func CheckDriver() error { return nil }
+// checkDriver has nothing to say where CUDA is not provisioned: the runtime will.
+func checkDriver() error { return nil }
 
 func deviceMemory(int) (bytes int64, known bool) { return 0, false }
 

@@ -14,12 +14,12 @@ type release struct {
 	pins          map[string]pin // by GOOS-GOARCH
 }
 
-// releases are what serves a provider.
-var releases = map[string]release{
-	ProviderCPU:      {"onnxruntime", "1.27.0", pins},
-	ProviderOpenVINO: {"onnxruntime-openvino", "1.24.1", openVINOPins},
-	ProviderCUDA:     {"onnxruntime-gpu", "1.26.0", cudaPins},
-}
+// The releases that are provisioned.
+var (
+	cpuRelease      = release{"onnxruntime", "1.27.0", pins}
+	openVINORelease = release{"onnxruntime-openvino", "1.24.1", openVINOPins}
+	cudaRelease     = release{"onnxruntime-gpu", "1.26.0", cudaPins}
+)
 
 // pin is what is known of one platform.
 type pin struct {

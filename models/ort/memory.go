@@ -70,7 +70,7 @@ const leastArena = 64 << 20
 
 // unused is what can still be taken, where the pool is to know and runs in that memory.
 func (p *Pool) unused() (bytes int64, known bool) {
-	if p.on.cuda() || p.memory.Free == nil {
+	if p.OnDevice() || p.memory.Free == nil {
 		return 0, false
 	}
 	return p.memory.Free()
@@ -114,7 +114,7 @@ func (p *Pool) fitDevice(prog *Program) {
 	}
 	p.mu.Unlock()
 	if first {
-		p.spare, _ = deviceMemory(p.on.Device)
+		p.spare, _ = p.on.Row().free(p.on.Device)
 	}
 	if p.spare > 0 {
 		p.shrink(prog.name, p.spare, share*p.spare/4, all)
@@ -197,7 +197,7 @@ func (w *worker) run(prog *Program, batch []*request) error {
 	w.dropKits()
 	w.dropScratch()
 	n := len(batch)
-	if p.on.cuda() {
+	if p.OnDevice() {
 		n = p.Batch()
 	}
 	for {

@@ -107,73 +107,35 @@ var errNotLoaded = errors.New("ONNX Runtime is not loaded: ort.Init comes first"
 // oneLine puts a runtime error, which may span lines, on one.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// The execution providers that a pool can run on.
-const (
-	ProviderCPU      = "cpu"
-	ProviderCUDA     = "cuda"
-	ProviderOpenVINO = "openvino"
-)
-
-// The precisions of a provider's arithmetic.
-const (
-	Float32       = "f32"
-	BFloat16      = "bf16" // 8 bits of mantissa, for the multiplications of convolutions and matrices
-	TensorFloat32 = "tf32" // 10 bits of mantissa, for the same
-)
-
-// Target is what a pool computes on.
-type Target struct {
-	Provider  string
-	Device    int    // of CUDA
-	Precision string // of programs [ForAttacks]; "" on the CPU
-}
-
-// Check tries a target, after [Init]: see [CheckCUDA] and [CheckOpenVINO].
-func (t Target) Check() error {
-	switch t.Provider {
-	case ProviderCUDA:
-		return CheckCUDA(t.Device)
-	case ProviderOpenVINO:
-		return CheckOpenVINO(t.Precision)
-	}
-	return nil
-}
-
-func (t Target) cuda() bool { return t.Provider == ProviderCUDA }
-
 // PoolOption changes how a pool runs its programs.
 type PoolOption func(*Pool)
 
 // On runs programs on a target. [Target.Check] tells beforehand whether that is possible; if it is not, Compile fails
-// with the same words, or for OpenVINO the first run.
+// with the same words, or the first run where a provider takes runs of certain sizes only. A provider that does not
+// take all programs gets those [ForAttacks] alone, in the target's precision; all others are in [Float32].
 //
-// OpenVINO, on the processor, gets the programs [ForAttacks], in [Float32] or, where the processor has instructions for
-// it, [BFloat16]; all others stay on the CPU provider. An item's result depends on neither batch, workers nor threads.
+// On the processor an item's result depends on neither batch, workers nor threads.
 //
-// A CUDA device (an index from 0 up) gets all programs, those [ForAttacks] in [Float32] or [TensorFloat32], the others
-// in the former.
-//
-// Weights and all values between a program's inputs and outputs stay on the device, so
-// a gradient, which is one program, is one pass there. Each run copies the inputs to the
-// device and the outputs back, from and to ordinary memory: onnxruntime_go makes tensors
-// neither in device memory nor page-locked, and an IoBinding copies an input only once,
+// On a device, weights and all values between a program's inputs and outputs stay there, so a gradient, which is one
+// program, is one pass. Each run copies the inputs to the device and the outputs back, from and to ordinary memory:
+// onnxruntime_go makes tensors neither in device memory nor page-locked, and an IoBinding copies an input only once,
 // when it is bound.
 //
-// Each run has the pool's full batch: cuDNN chooses and prepares its kernels by
-// shape. So one shape is prepared once, and an item's result does not depend on its
-// neighbours. A smaller batch is filled up with repetitions, so few items are not split between runs.
+// Each run there has the pool's full batch: cuDNN chooses and prepares its kernels by shape. So one shape is prepared
+// once, and an item's result does not depend on its neighbours. A smaller batch is filled up with repetitions, so few
+// items are not split between runs.
 //
 // Two runs are under way at once by default, so that one has its items copied, and its results taken up by their
 // goroutines, while the other one computes. The runtime allows that for one session: each run has a stream of its own,
 // with its own handles of cuBLAS and cuDNN, and memory goes from one stream to another only when it is done with.
 func On(t Target) PoolOption {
 	return func(p *Pool) {
-		switch t.Provider {
-		case ProviderCUDA:
-			p.on = Target{t.Provider, t.Device, Float32}
-			fallthrough
-		case ProviderOpenVINO:
+		row := t.Row()
+		if row.use != nil {
 			p.attack = t
+		}
+		if row.All {
+			p.on = Target{t.Provider, t.Device, Float32}
 		}
 	}
 }
@@ -210,14 +172,7 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	defer o.Destroy()
 	arena.RLock()
 	defer arena.RUnlock()
-	var s *rt.DynamicAdvancedSession
-	open := func() { s, err = rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o) }
-	if cfg.on.Provider == ProviderOpenVINO {
-		keepingSignalStack(open)
-	} else {
-		open()
-	}
-	return s, err
+	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
 }
 
 // sessionOptions are those of every session. The default is one thread a run,
@@ -251,11 +206,8 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 		// two cores taken, a gradient on two threads was twice as slow that way.
 		sets = append(sets, func() error { return entry("session.intra_op.allow_spinning", "0") })
 	}
-	switch cfg.on.Provider {
-	case ProviderCUDA:
-		sets = append(sets, func() error { return useCUDA(o, cfg.on) })
-	case ProviderOpenVINO:
-		sets = append(sets, func() error { return useOpenVINO(o, cfg) })
+	if use := cfg.on.Row().use; use != nil {
+		sets = append(sets, func() error { return use(o, cfg) })
 	}
 	for _, set := range sets {
 		if err := set(); err != nil {

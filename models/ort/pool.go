@@ -70,7 +70,7 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	}
 	if batch <= 0 {
 		batch = defaultBatch
-		if p.on.cuda() {
+		if p.OnDevice() {
 			batch, p.estimated = deviceBatch, true
 		}
 	}
@@ -80,7 +80,7 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	}
 	switch {
 	case workers > 0:
-	case p.on.cuda():
+	case p.OnDevice():
 		workers = 2
 	default:
 		workers = max(1, runtime.GOMAXPROCS(0)/p.threads)
@@ -107,12 +107,24 @@ func (p *Pool) Batch() int { return int(p.batch.Load()) }
 // Threads is the number of threads that work on one run.
 func (p *Pool) Threads() int { return p.threads }
 
-// Provider is what programs [ForAttacks] run on: [ProviderCPU], [ProviderCUDA] or [ProviderOpenVINO].
-func (p *Pool) Provider() string {
-	return p.attack.Provider
+// Provider names what programs [ForAttacks] run on.
+func (p *Pool) Provider() string { return p.attack.Provider }
+
+// Row is that of the provider of programs [ForAttacks], or of the others.
+func (p *Pool) Row(attacks bool) *Provider {
+	if attacks {
+		return p.attack.Row()
+	}
+	return p.on.Row()
 }
 
-// Precision is that of the arithmetic of programs [ForAttacks]: [Float32], [BFloat16] or [TensorFloat32].
+// OnDevice reports whether all programs run on a device.
+func (p *Pool) OnDevice() bool { return p.on.Row().Device() }
+
+// OnCPU reports whether programs that are not [ForAttacks] run on the CPU provider.
+func (p *Pool) OnCPU() bool { return p.on.OnCPU() }
+
+// Precision is that of the arithmetic of programs [ForAttacks], one of [Precisions].
 func (p *Pool) Precision() string { return p.attack.Precision }
 
 // Judges reports whether programs that are not [ForAttacks] run on something else.
@@ -283,7 +295,7 @@ func (p *Pool) stalled() {
 // all runs: a user who asks for one worker gets one core's worth of attacks beside it. The
 // channel is nil where the machine has no more cores than that, and on a device.
 func (p *Pool) limitCores() {
-	if n := p.workers * p.threads; !p.on.cuda() && n < runtime.GOMAXPROCS(0) {
+	if n := p.workers * p.threads; !p.OnDevice() && n < runtime.GOMAXPROCS(0) {
 		p.cores = make(chan struct{}, n)
 	}
 }

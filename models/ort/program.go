@@ -108,25 +108,15 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	}
 	prog.fed = slices.Clone(prog.inputs)
 	prog.open = func(int) (*rt.DynamicAdvancedSession, error) { return newSession(model, in, out, cfg) }
-	if cfg.on.Provider == ProviderOpenVINO {
-		g, err := forOpenVINO(model)
-		if err != nil {
+	row := cfg.on.Row()
+	if row.adapt != nil {
+		if err := row.adapt(prog, model, cfg); err != nil {
 			return nil, err
 		}
-		for i, p := range prog.inputs {
-			prog.fed[i].unread = !slices.ContainsFunc(g.Inputs, func(v onnx.Value) bool { return v.Name == p.Name })
-		}
-		if cfg.on.Precision == BFloat16 && g.Inputs[0].Name == prog.inputs[0].Name && inHalves(g) {
-			prog.halves = true
-			prog.fed[0].Size *= 2
-			prog.fed[0].Shape = slices.Clone(prog.fed[0].Shape)
-			prog.fed[0].Shape[0] *= 2
-		}
-		cfg.needs.weights *= int64(len(openVINOSizes))
-		prog.open = func(items int) (*rt.DynamicAdvancedSession, error) { return openFixed(g, items, cfg) }
 	}
+	cfg.needs.weights *= int64(max(1, len(row.sizes)))
 	p.fit(prog, cfg.needs)
-	if cfg.on.Provider != ProviderOpenVINO { // there a session is opened when runs of its size come
+	if row.sizes == nil { // otherwise a session is opened when runs of its size come
 		if _, err = prog.session(0); err != nil {
 			return nil, err
 		}
@@ -143,13 +133,12 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 
 // size is how many items the next run has where so many wait: if fewer wait, the last one is repeated.
 func (p *Program) size(waiting int) int {
-	switch p.on.Provider {
-	case ProviderCUDA:
+	switch row := p.on.Row(); {
+	case row.Device():
 		return p.pool.Batch()
-	case ProviderOpenVINO:
-		return openVINOSize(waiting)
-	}
-	if runtime.GOARCH == "arm64" { // where ONNX Runtime sums a matrix of one row in another order than of several
+	case row.sizes != nil:
+		return row.size(waiting)
+	case runtime.GOARCH == "arm64": // where ONNX Runtime sums a matrix of one row in another order than of several
 		return max(2, waiting)
 	}
 	return waiting
@@ -157,7 +146,7 @@ func (p *Program) size(waiting int) int {
 
 // session is that for runs of so many items.
 func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
-	if p.on.Provider != ProviderOpenVINO {
+	if p.on.Row().sizes == nil {
 		items = 0
 	}
 	p.opening.Lock()
@@ -166,13 +155,7 @@ func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
 		return s, nil
 	}
 	if s, err = p.open(items); err != nil {
-		switch p.on.Provider {
-		case ProviderCUDA:
-			err = cudaError(p.on.Device, err)
-		case ProviderOpenVINO:
-			err = openVINOError(err)
-		}
-		return nil, err
+		return nil, p.on.explain(err)
 	}
 	if p.sessions[items] = s; items == 0 {
 		p.open = nil // and the model with it

@@ -270,7 +270,8 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 	if path := os.Getenv(envLibrary); path != "" {
 		return given(envLibrary, path)
 	}
-	if path := os.Getenv(envPackage); path != "" && cmp.Or(o.Provider, ProviderCPU) == ProviderCPU {
+	on := Target{Provider: o.Provider}
+	if path := os.Getenv(envPackage); path != "" && on.OnCPU() {
 		return given(envPackage, path)
 	}
 	cache, err := os.UserCacheDir()
@@ -278,7 +279,7 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 		return "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or %s", err, giveLibrary)
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
-	r := releases[cmp.Or(o.Provider, ProviderCPU)]
+	r := on.Row().archive
 	known, ok := r.pins[platform]
 	if !ok {
 		return "", fmt.Errorf("no %s is pinned for %s: install version %s or newer and %s",

@@ -59,7 +59,7 @@ func fake(t *testing.T, log *bytes.Buffer) *provisioner {
 	h := sha256.Sum256([]byte(fakeLibrary))
 	want, size := hex.EncodeToString(h[:]), int64(len(fakeLibrary))
 	return &provisioner{
-		release:  releases[ProviderCPU],
+		release:  cpuRelease,
 		platform: "test-machine",
 		dir:      filepath.Join(t.TempDir(), "cache"),
 		log:      Print(log),
@@ -255,7 +255,8 @@ func TestSweep(t *testing.T) {
 }
 
 func TestPins(t *testing.T) {
-	for _, r := range releases {
+	for _, row := range Providers {
+		r := row.archive
 		for platform, p := range r.pins {
 			if p.file == "" || len(p.tags) == 0 || len(p.sources["pip"]) == 0 {
 				t.Errorf("%s %s: %+v", r.name, platform, p)
@@ -288,7 +289,8 @@ func TestRealDownload(t *testing.T) {
 		t.Skip("SELFHEAL_TEST_DOWNLOAD is not 1")
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
-	for provider, r := range releases {
+	for _, row := range Providers {
+		r := row.archive
 		for _, c := range clients {
 			argv, ok := c.find()
 			if src, has := r.pins[platform].sources[c.name]; ok && has {
@@ -296,7 +298,7 @@ func TestRealDownload(t *testing.T) {
 					log: Print(os.Stderr)}
 				path := filepath.Join(p.dir, p.pin.file)
 				if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {
-					t.Errorf("%s, %s: %v", provider, c.name, err)
+					t.Errorf("%s, %s: %v", row.Name, c.name, err)
 				}
 			}
 		}

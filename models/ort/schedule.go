@@ -31,7 +31,7 @@ func (p *Pool) target() int {
 		return p.Batch()
 	}
 	runs := p.workers
-	if p.on.cuda() {
+	if p.OnDevice() {
 		runs = 1
 	}
 	return max(1, min(p.Batch(), ceilDiv(p.entered, runs)))
@@ -75,7 +75,7 @@ func (p *Pool) pick() (*Program, int) {
 	default:
 		return nil, 0
 	}
-	if p.on.cuda() {
+	if p.OnDevice() {
 		share = p.Batch()
 	}
 	return best, min(len(best.queue), share, p.Batch())

@@ -210,7 +210,7 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 	if err := views(prog.outputs, &k.out, &k.outputs); err != nil {
 		return k, err
 	}
-	if w.pool.on.cuda() {
+	if w.pool.OnDevice() {
 		return k, nil
 	}
 	if k.binding, err = k.session.CreateIoBinding(); err != nil {
