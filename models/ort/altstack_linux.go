@@ -16,8 +16,8 @@ import "C"
 import "runtime"
 
 // keepingSignalStack runs what may give its thread another stack for signals. OpenVINO does, since AMX takes a larger
-// one than most programs have (Go's is large enough), and frees it from whatever thread ends its last session: a
-// signal to the first one would then end the program.
+// one than most programs have (Go's is large enough), and frees it from whatever thread ends its last session: a signal
+// to the first one would then end the program.
 func keepingSignalStack(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

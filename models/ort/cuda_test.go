@@ -10,8 +10,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// What the runtime says, as it was seen from its libraries, becomes one line that
-// names what is missing.
+// What the runtime says, as it was seen from its libraries, becomes one line that names what is missing.
 func TestCUDAError(t *testing.T) {
 	const (
 		get   = "/src/bridge.cc:2043 onnxruntime::Provider& onnxruntime::Get() [ONNXRuntimeError] : 1 : FAIL : "
@@ -22,14 +21,14 @@ func TestCUDAError(t *testing.T) {
 		cuda  = "/lib/libonnxruntime_providers_cuda.so"
 	)
 	shared := "/cache/libonnxruntime_providers_shared.so"
-	none := "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + bring
+	none := "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + bringCUDA
 	for _, c := range [][2]string{
 		{"CUDA execution provider is not enabled in this build. ", none},
 		{get + fmt.Sprintf(lacks, shared, shared), none},
 		{
 			get + fmt.Sprintf(lacks, cuda, "libcublasLt.so.13"),
 			"the CUDA provider of ONNX Runtime " + Version() + " needs libcublasLt.so.13, which is not found; " +
-				"install it, or " + bring,
+				"install it, or " + bringCUDA,
 		},
 		{
 			get + fmt.Sprintf(lacks, cuda, "libcuda.so.1"),
@@ -54,7 +53,7 @@ func TestCUDAError(t *testing.T) {
 		{get + "something\nnew", "something new"},
 		{"Load model failed: the graph has a cycle", "Load model failed: the graph has a cycle"},
 	} {
-		if got := cudaError(Target{Device: 3}, errors.New(c[0])).Error(); got != c[1] {
+		if got := (Target{Provider: ProviderCUDA, Device: 3}).explain(errors.New(c[0])).Error(); got != c[1] {
 			t.Errorf("%q became\n%s\nwanted\n%s", c[0], got, c[1])
 		}
 	}
@@ -67,8 +66,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Whether there is a device or not: a check that fails says why, and a pool's
-// programs then fail to compile with the same words.
+// Whether there is a device or not: a check that fails says why, and a pool's programs then fail to compile with the
+// same words.
 func TestCheckCUDA(t *testing.T) {
 	err := Target{Provider: ProviderCUDA}.Check()
 	p := NewPool(0, 4, On(Target{ProviderCUDA, 0, Float32}))
@@ -94,8 +93,8 @@ func TestCheckCUDA(t *testing.T) {
 	}
 }
 
-// Runs of whole batches without a binding, which is how a device other than the
-// CPU is served, give every item what it gets alone.
+// Runs of whole batches without a binding, which is how a device other than the CPU is served, give every item what it
+// gets alone.
 func TestWholeBatches(t *testing.T) {
 	alone, p := newPool(t, 1, 1), newPool(t, 2, 8)
 	single, conv, add := compile(t, alone, "conv"), compile(t, p, "conv"), compile(t, p, "add")
@@ -103,7 +102,7 @@ func TestWholeBatches(t *testing.T) {
 	each(p, 21, func(id int) {
 		for k := range 3 {
 			x := image(id+k, 768)
-			bits(t, once(t, alone, single, x), once(t, p, conv, x), "in a whole batch")
+			sameBits(t, once(t, alone, single, x), once(t, p, conv, x), "in a whole batch")
 			a, b := image(id, 4), image(k, 4)
 			for i, sum := range once(t, p, add, a, b)[0] {
 				if sum != a[i]+b[i] {
@@ -124,8 +123,8 @@ func TestWholeBatches(t *testing.T) {
 	}
 }
 
-// On a device every output agrees with the CPU's within float32 rounding, an
-// item's bits do not depend on its neighbours, and errors are reported.
+// On a device every output agrees with the CPU's within float32 rounding, an item's bits do not depend on its
+// neighbours, and errors are reported.
 func TestCUDAAgrees(t *testing.T) {
 	if err := (Target{Provider: ProviderCUDA}).Check(); err != nil {
 		t.Skip(err)
@@ -149,7 +148,7 @@ func TestCUDAAgrees(t *testing.T) {
 			}
 		}
 		each(device, len(alone), func(id int) {
-			bits(t, alone[id], once(t, device, there, image(id, 768)), "among others on the device")
+			sameBits(t, alone[id], once(t, device, there, image(id, 768)), "among others on the device")
 		})
 	}
 	fails := compile(t, device, "fails")

@@ -97,9 +97,9 @@ func deviceMemory(device int) (bytes int64, known bool) {
 	return int64(left), rc == 0
 }
 
-// preload loads the libraries that a library needs and that lie in some folders, each after those that it needs
-// itself. The system's linker, which does not look there, then finds them loaded. What is in none of the folders is
-// left to the linker.
+// preload loads the libraries that a library needs and that lie in some folders, each after those that it needs itself.
+// The system's linker, which does not look there, then finds them loaded. What is in none of the folders is left to the
+// linker.
 func preload(library string, folders []string, seen map[string]bool) error {
 	f, err := elf.Open(library)
 	if err != nil {
@@ -110,20 +110,20 @@ func preload(library string, folders []string, seen map[string]bool) error {
 	for _, name := range needs {
 		for _, folder := range folders {
 			path := filepath.Join(folder, name)
-			if _, missing := os.Stat(path); missing != nil || seen[name] || err != nil {
-				continue
-			}
-			seen[name] = true
-			if err = preload(path, folders, seen); err == nil {
-				err = loadLibrary(path)
+			if _, missing := os.Stat(path); missing == nil && !seen[name] && err == nil {
+				seen[name] = true
+				err = loadLibrary(path, folders, seen)
 			}
 		}
 	}
 	return err
 }
 
-// loadLibrary loads a library for good.
-func loadLibrary(path string) error {
+// loadLibrary loads a library for good, after those that it needs.
+func loadLibrary(path string, folders []string, seen map[string]bool) error {
+	if err := preload(path, folders, seen); err != nil {
+		return err
+	}
 	file := C.CString(path)
 	defer C.free(unsafe.Pointer(file))
 	var why *C.char
@@ -154,10 +154,7 @@ var loadCUDA = sync.OnceValue(func() error {
 		for _, name := range late {
 			found, _ := filepath.Glob(filepath.Join(folder, name))
 			for _, path := range found {
-				if err := preload(path, folders, seen); err != nil {
-					return err
-				}
-				if err := loadLibrary(path); err != nil {
+				if err := loadLibrary(path, folders, seen); err != nil {
 					return err
 				}
 			}

@@ -78,8 +78,8 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// Libraries are loaded from folders that the linker does not look into, each after what it needs; one that needs
-// what is nowhere is an error that names it.
+// Libraries are loaded from folders that the linker does not look into, each after what it needs; one that needs what
+// is nowhere is an error that names it.
 func TestPreload(t *testing.T) {
 	compiler, err := exec.LookPath("cc")
 	if err != nil {
@@ -101,10 +101,10 @@ func TestPreload(t *testing.T) {
 	inner := build(two, "libselfhealinner.so.1", "int inner(void) { return 1; }")
 	outer := build(one, "libselfhealouter.so.1", "int inner(void); int outer(void) { return inner(); }", inner)
 	top := build(dir, "libselfhealtop.so", "int outer(void); int top(void) { return outer(); }", outer)
-	must.Refuse(t, loadLibrary(top), "libselfhealouter.so.1: cannot open shared object file")
+	must.Refuse(t, loadLibrary(top, nil, map[string]bool{}), "libselfhealouter.so.1: cannot open shared object file")
 	must.Refuse(t, preload(top, []string{one}, map[string]bool{}), "libselfhealinner.so.1: cannot open shared object")
 	must.Do(t, preload(top, []string{one, two}, map[string]bool{}))
-	must.Do(t, loadLibrary(top))
+	must.Do(t, loadLibrary(top, nil, map[string]bool{}))
 }
 
 // TestRealCUDA provisions the library with the CUDA provider, as if there were a driver, and loads the provider with
@@ -127,7 +127,7 @@ func TestRealCUDA(t *testing.T) {
 	}
 	must.Refuse(t, err, "CUDA failure ", "driver")
 	for _, name := range []string{"libcublasLt.so.12", "libcudnn.so.9", "libnvrtc.so.12"} { // by name alone: loaded
-		must.Do(t, loadLibrary(name))
+		must.Do(t, loadLibrary(name, nil, nil))
 	}
 	t.Log(err)
 }

@@ -22,6 +22,6 @@ import "C"
 
 func init() { C.give_back_large_blocks() }
 
-// trimHeap gives free memory of the C library's heap back to the system. Sessions leave holes in
-// it, hundreds of megabytes after a network of tens of millions of weights.
+// trimHeap gives free memory of the C library's heap back to the system. Sessions leave holes in it, hundreds of
+// megabytes after a network of tens of millions of weights.
 func trimHeap() { C.trim_heap() }

@@ -97,8 +97,7 @@ func TestBatchFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// A pass for which the runtime finds no memory is repeated in smaller batches, and only one of a single
-// item fails.
+// A pass for which the runtime finds no memory is repeated in smaller batches, and only one of a single item fails.
 func TestMemoryEnds(t *testing.T) {
 	defer renewArena(0)
 	model, _, _ := wide(t)

@@ -3,7 +3,6 @@ package ort
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -108,9 +107,9 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 }
 
 // inHalves has the first convolution take an image in two halves, [N 2C H W]: what bf16 keeps of the pixels, and the
-// rest. Where something else reads the image it leaves the graph as it is and reports false. Pixels from ½ on are
-// 1/256 apart in bf16, which loses much of a perturbation of a few grey levels: attacks on a ResNet-18 left 1 % of
-// the images more than in float32.
+// rest. Where something else reads the image it leaves the graph as it is and reports false. Pixels from ½ on are 1/256
+// apart in bf16, which loses much of a perturbation of a few grey levels: attacks on a ResNet-18 left 1 % of the images
+// more than in float32.
 func inHalves(g *onnx.Graph) bool {
 	image := &g.Inputs[0]
 	readers := g.Consumers()[image.Name]
@@ -143,17 +142,4 @@ func openVINOSupports(on Target) error {
 		return errors.New("this processor has no instructions for bf16 (AVX512_BF16); take precision f32")
 	}
 	return nil
-}
-
-// openVINOError says what is behind an error of the runtime and what to do.
-func openVINOError(_ Target, err error) error {
-	msg := oneLine(err)
-	if noProvider.MatchString(msg) || notFound.MatchString(msg) {
-		return fmt.Errorf("ONNX Runtime %s at %s has no OpenVINO provider; pip's onnxruntime-openvino has one",
-			Version(), LibraryPath())
-	}
-	if cut := wherefrom.ReplaceAllString(msg, ""); cut != msg {
-		return errors.New(cut)
-	}
-	return err
 }

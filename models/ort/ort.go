@@ -1,6 +1,5 @@
-// Package ort runs ONNX graphs on ONNX Runtime: it finds or provisions the
-// runtime's shared library, compiles models into programs and evaluates single
-// items in batches, in runs side by side, on the CPU or a CUDA device.
+// Package ort runs ONNX graphs on ONNX Runtime: it finds or provisions the runtime's shared library, compiles models
+// into programs and evaluates single items in batches, in runs side by side, on the CPU or a CUDA device.
 //
 // It is the only importer of onnxruntime_go.
 package ort
@@ -37,11 +36,10 @@ var runtimeState struct {
 	library, version string // empty before Init
 }
 
-// Init finds ONNX Runtime's library and loads it. The order is o.Library, the
-// environment variable ONNXRUNTIME_SHARED_LIBRARY, for the CPU provider
-// SELFHEAL_ONNXRUNTIME, which selfheal's Python package sets, selfheal's own
-// cache, and otherwise a pinned copy is provisioned. Once it has succeeded, later calls do
-// nothing; after an error it may be tried again.
+// Init finds ONNX Runtime's library and loads it. The order is o.Library, the environment variable
+// ONNXRUNTIME_SHARED_LIBRARY, for the CPU provider SELFHEAL_ONNXRUNTIME, which selfheal's Python package sets,
+// selfheal's own cache, and otherwise a pinned copy is provisioned. Once it has succeeded, later calls do nothing;
+// after an error it may be tried again.
 func Init(ctx context.Context, o Options) error {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
@@ -76,8 +74,7 @@ func LibraryPath() string {
 	return runtimeState.library
 }
 
-// load opens the library at an absolute path and makes the environment. The
-// environment logs errors only.
+// load opens the library at an absolute path and makes the environment. The environment logs errors only.
 func load(lib string) error {
 	rt.SetSharedLibraryPath(lib)
 	err := rt.InitializeEnvironment(rt.WithLogLevelFatal())
@@ -140,17 +137,16 @@ func On(t Target) PoolOption {
 	}
 }
 
-// Threads lets n threads work on each run (default, and least: 1). On the CPU
-// they change no bit of a result. Runs side by side use the cores better; more
-// threads are for fewer images than cores, down to a single one, and for networks
-// of which one batch a core does not fit into memory.
+// Threads lets n threads work on each run (default, and least: 1). On the CPU they change no bit of a result. Runs side
+// by side use the cores better; more threads are for fewer images than cores, down to a single one, and for networks of
+// which one batch a core does not fit into memory.
 //
 // A program's n − 1 additional threads are shared by all its runs.
 func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
 
-// compileConfig is what sessions differ in. Its zero value is a session on one
-// thread of the CPU.
+// compileConfig is what sessions differ in. Its zero value is a session on one thread of the CPU.
 type compileConfig struct {
+	path        string // of the model, whose weights the runtime finds beside it; "": it has them itself
 	unoptimized bool
 	threads     int // of a run; 0: 1
 	runs        int // side by side
@@ -172,11 +168,14 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	defer o.Destroy()
 	arena.RLock()
 	defer arena.RUnlock()
+	if cfg.path != "" {
+		return rt.NewDynamicAdvancedSession(cfg.path, names(in), names(out), o)
+	}
 	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
 }
 
-// sessionOptions are those of every session. The default is one thread a run,
-// because two one-thread runs side by side beat one two-thread run.
+// sessionOptions are those of every session. The default is one thread a run, because two one-thread runs side by side
+// beat one two-thread run.
 func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 	o, err := rt.NewSessionOptions()
 	if err != nil {
@@ -193,17 +192,17 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 		func() error { return o.SetExecutionMode(rt.ExecutionModeSequential) },
 		func() error { return o.SetGraphOptimizationLevel(level) },
 		func() error { return o.SetLogSeverityLevel(rt.LoggingLevelFatal) },
-		// A memory pattern per batch size takes one block for a whole run, which
-		// fits badly into a shared arena and is no faster.
+		// A memory pattern per batch size takes one block for a whole run, which fits badly into a shared arena and is
+		// no faster.
 		func() error { return o.SetMemPattern(false) },
 		func() error { return entry("session.use_env_allocators", "1") },
 		// Weights outside the shared arena go back to the system on Close.
 		func() error { return entry("session.use_device_allocator_for_initializers", "1") },
 	}
 	if cfg.threads > 1 {
-		// Threads belong to a session and by default wait for its next operator by
-		// spinning, on cores that another session or program could use: with one of
-		// two cores taken, a gradient on two threads was twice as slow that way.
+		// Threads belong to a session and by default wait for its next operator by spinning, on cores that another
+		// session or program could use: with one of two cores taken, a gradient on two threads was twice as slow that
+		// way.
 		sets = append(sets, func() error { return entry("session.intra_op.allow_spinning", "0") })
 	}
 	if use := cfg.on.Row().use; use != nil {

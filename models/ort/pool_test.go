@@ -35,7 +35,7 @@ func each(p *Pool, n int, f func(id int)) {
 	wg.Wait()
 }
 
-func bits(t *testing.T, want, got [][]float32, what string) {
+func sameBits(t *testing.T, want, got [][]float32, what string) {
 	t.Helper()
 	for i := range want {
 		for j := range want[i] {
@@ -63,7 +63,7 @@ func TestResultsDoNotDependOnBatches(t *testing.T) {
 			prog := compile(t, p, "conv", opts...)
 			each(p, n, func(id int) {
 				for range rounds {
-					bits(t, want[id], once(t, p, prog, image(id, 768)), "batched")
+					sameBits(t, want[id], once(t, p, prog, image(id, 768)), "batched")
 				}
 			})
 			if prog.Items() != n*rounds {
@@ -86,7 +86,7 @@ func TestManyPrograms(t *testing.T) {
 			for i := range sum {
 				sum[i] = a[i] + b[i]
 			}
-			bits(t, [][]float32{sum, a}, once(t, p, add, a, b), "of two")
+			sameBits(t, [][]float32{sum, a}, once(t, p, add, a, b), "of two")
 			if id%3 == 0 {
 				x, top := image(id, 768), []float32{0}
 				if err := p.Run(t.Context(), conv, [][]float32{x}, [][]float32{nil, nil, top}); err != nil {
@@ -106,7 +106,7 @@ func TestFilled(t *testing.T) {
 	each(p, n, func(id int) {
 		x, got := image(id, 768), room(conv.Outputs())
 		must.Do(t, p.RunOf(t.Context(), conv, func(to []float32) { copy(to, x) }, got))
-		bits(t, once(t, p, conv, x), got, "filled")
+		sameBits(t, once(t, p, conv, x), got, "filled")
 	})
 	if conv.Items() != 2*n {
 		t.Errorf("%d items were run", conv.Items())
@@ -195,7 +195,7 @@ func TestCancelStorm(t *testing.T) {
 			got := room(conv.Outputs())
 			switch err := p.Run(ctx, conv, x, got); {
 			case err == nil:
-				bits(t, want, got, "after cancelling")
+				sameBits(t, want, got, "after cancelling")
 			case !errors.Is(err, context.DeadlineExceeded):
 				t.Error(err)
 			}

@@ -13,8 +13,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Program is one compiled ONNX graph. Its inputs and outputs are float32 with a
-// leading symbolic batch dimension.
+// Program is one compiled ONNX graph. Its inputs and outputs are float32 with a leading symbolic batch dimension.
 type Program struct {
 	pool            *Pool
 	name            string
@@ -34,8 +33,7 @@ type Program struct {
 	inflight int        // batches being run
 	closed   bool       // no more requests
 	freed    bool       // the sessions are gone
-	// kits[w] belongs to worker w while it runs a batch of this program, and
-	// to the holder of pool.mu otherwise.
+	// kits[w] belongs to worker w while it runs a batch of this program, and to the holder of pool.mu otherwise.
 	kits []map[int]*kit
 }
 
@@ -51,12 +49,11 @@ func (p *Program) Items() int64 { return p.items.Load() }
 // CompileOption changes how a program is compiled.
 type CompileOption func(*compileConfig)
 
-// Unoptimized switches all graph optimisations off: operators run one by one as
-// the file has them, so a network cut into segments gives the same bits.
+// Unoptimized switches all graph optimisations off: operators run one by one as the file has them, so a network cut
+// into segments gives the same bits.
 func Unoptimized() CompileOption { return func(c *compileConfig) { c.unoptimized = true } }
 
-// Centred subtracts a mean, of the first input's size, from that input of every item
-// while it is copied to the batch.
+// Centred subtracts a mean, of the first input's size, from that input of every item while it is copied to the batch.
 func Centred(mean []float32) CompileOption {
 	return func(c *compileConfig) { c.mean = mean }
 }
@@ -64,14 +61,13 @@ func Centred(mean []float32) CompileOption {
 // ForAttacks has the program run where the pool's attacks do: see [On].
 func ForAttacks() CompileOption { return func(c *compileConfig) { c.attacks = true } }
 
-// Needs says what the program holds, in bytes: its weights, and the values of one item of a batch.
-// [Within] goes by it.
+// Needs says what the program holds, in bytes: its weights, and the values of one item of a batch. [Within] goes by it.
 func Needs(weights, item int64) CompileOption {
 	return func(c *compileConfig) { c.needs = needs{weights, item} }
 }
 
-// Compile makes a program of a model's bytes. The batch must be the first dimension of
-// all its inputs and outputs, and the only open one.
+// Compile makes a program of a model's bytes. The batch must be the first dimension of all its inputs and outputs, and
+// the only open one.
 func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Program, error) {
 	prog, err := p.compile(name, model, opts)
 	if err != nil {
@@ -170,9 +166,8 @@ func (p *Program) destroy() {
 	}
 }
 
-// Close frees the program once its running batches are done; waiting requests
-// get an error. A second Close does nothing. With the pool's last program the memory goes
-// that passes have used.
+// Close frees the program once its running batches are done; waiting requests get an error. A second Close does
+// nothing. With the pool's last program the memory goes that passes have used.
 func (p *Program) Close() {
 	if p.close() {
 		renewArena(p.pool.arenaLimit())
@@ -207,8 +202,7 @@ func (p *Program) closeLocked() {
 	p.freeIfDone()
 }
 
-// freeIfDone releases the runtime's memory when the program is closed and no
-// batch of it runs.
+// freeIfDone releases the runtime's memory when the program is closed and no batch of it runs.
 func (p *Program) freeIfDone() {
 	if !p.closed || p.freed || p.inflight > 0 {
 		return
@@ -239,8 +233,8 @@ type Port struct {
 	unread bool
 }
 
-// declared reads the graph's inputs and outputs, which are float32. The runtime would need a
-// second session to tell them.
+// declared reads the graph's inputs and outputs, which are float32. The runtime would need a second session to tell
+// them.
 func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	inputs, outputs, err = onnx.Ports(model)
 	if err == nil && len(outputs) == 0 {
@@ -254,8 +248,8 @@ func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	return inputs, outputs, err
 }
 
-// ports are the declared values as a single item has them. The batch must be their
-// first dimension and the only open one.
+// ports are the declared values as a single item has them. The batch must be their first dimension and the only open
+// one.
 func ports(values []onnx.Value) (all []Port, err error) {
 	for _, v := range values {
 		if len(v.Shape) == 0 || v.Shape[0] != onnx.Batch {
@@ -276,96 +270,4 @@ func names(values []onnx.Value) (all []string) {
 		all = append(all, v.Name)
 	}
 	return all
-}
-
-// Tensor is a float32 tensor of one dimension or more; len(Data) is the product of Shape.
-type Tensor struct {
-	Shape []int64
-	Data  []float32
-}
-
-// Session runs a graph on whole tensors, one call at a time and on one thread. It is
-// for graphs whose inputs and outputs are no items of a batch that a [Pool] could put
-// together: gradients with respect to parameters, say, sum over the batch. All inputs
-// and outputs are float32.
-type Session struct {
-	name            string
-	inputs, outputs []string
-	session         *rt.DynamicAdvancedSession
-}
-
-// Open makes a session of a model's bytes.
-func Open(name string, model []byte) (*Session, error) {
-	in, out, err := declared(model)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, err)
-	}
-	s := &Session{name: name, inputs: names(in), outputs: names(out)}
-	if s.session, err = newSession(model, in, out, compileConfig{}); err != nil {
-		return nil, fmt.Errorf("open %s: %s", name, oneLine(err))
-	}
-	return s, nil
-}
-
-// Inputs names the inputs in the order that Run takes them.
-func (s *Session) Inputs() []string { return s.inputs }
-
-// Outputs names the outputs in the order that Run gives them.
-func (s *Session) Outputs() []string { return s.outputs }
-
-// Run evaluates the graph; the inputs are only read, the results the caller's own.
-func (s *Session) Run(in []Tensor) ([]Tensor, error) {
-	results, err := s.run(in)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %s", s.name, oneLine(err))
-	}
-	return results, nil
-}
-
-func (s *Session) run(in []Tensor) (results []Tensor, err error) {
-	if s.session == nil {
-		return nil, errors.New("the session is closed")
-	}
-	if len(in) != len(s.inputs) {
-		return nil, fmt.Errorf("%d inputs are given for %v", len(in), s.inputs)
-	}
-	var pinner runtime.Pinner // the runtime keeps pointers into the inputs until it is done
-	defer pinner.Unpin()
-	bound, out := make([]rt.Value, len(in)), make([]rt.Value, len(s.outputs))
-	defer func() {
-		for _, v := range append(bound, out...) {
-			if v != nil {
-				v.Destroy()
-			}
-		}
-	}()
-	for i, t := range in {
-		shape := rt.NewShape(t.Shape...)
-		if len(t.Shape) == 0 || len(t.Data) == 0 || shape.FlattenedSize() != int64(len(t.Data)) {
-			return nil, fmt.Errorf("input %q has %d values for the shape %v", s.inputs[i], len(t.Data), t.Shape)
-		}
-		pinner.Pin(&t.Data[0])
-		if bound[i], err = rt.NewTensor(shape, t.Data); err != nil {
-			return nil, fmt.Errorf("input %q: %w", s.inputs[i], err)
-		}
-	}
-	if err := s.session.Run(bound, out); err != nil {
-		return nil, err
-	}
-	for _, v := range out {
-		t, ok := v.(*rt.Tensor[float32])
-		if !ok {
-			return nil, errors.New("an output is not a float32 tensor")
-		}
-		results = append(results, Tensor{Shape: t.GetShape(), Data: slices.Clone(t.GetData())})
-	}
-	return results, nil
-}
-
-// Close frees the runtime's memory. A second Close does nothing.
-func (s *Session) Close() {
-	if s.session != nil {
-		s.session.Destroy()
-		s.session = nil
-	}
 }

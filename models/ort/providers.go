@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	rt "github.com/yalue/onnxruntime_go"
@@ -58,15 +59,18 @@ type Provider struct {
 	Direct     bool     // its convolutions run fastest as the model has them, and not by Winograd's method
 	Phased     bool     // it runs transposed convolutions of several groups slowly
 
-	archive release
+	release release // of ONNX Runtime, with the provider
 	// ready says what is missing that no download brings; nil: nothing is.
 	ready func() error
 	// supports says why a processor does not do for a target; nil: every one does.
 	supports func(Target) error
 	// use puts the provider before the CPU's, which gets the operators that it does not know; nil: there is only that.
 	use func(*rt.SessionOptions, compileConfig) error
-	// explain says what is behind an error of the runtime and what to do; nil: the error does.
-	explain func(Target, error) error
+	// explain says what is behind a message of the runtime and what to do; nil, the function or the error: no more than
+	// what is said of every provider.
+	explain func(on Target, msg string) error
+	// bring says how to come by a library with the provider.
+	bring string
 	// adapt changes a program, and its model, before its sessions are opened; nil: it runs as it is.
 	adapt func(prog *Program, model []byte, cfg compileConfig) error
 	// sizes are the items that runs have, ascending: each is a session of its own. nil: one session runs any number.
@@ -80,12 +84,13 @@ var Providers []*Provider
 
 func init() { // init breaks the cycle Providers → sessions → Providers
 	Providers = []*Provider{
-		{Name: ProviderCPU, archive: cpuRelease},
+		{Name: ProviderCPU, release: cpuRelease},
 		{Name: ProviderOpenVINO, Title: "OpenVINO", Precisions: []string{Float32, BFloat16}, Direct: true, Phased: true,
-			archive: openVINORelease, supports: openVINOSupports, use: useOpenVINO, explain: openVINOError,
-			adapt: adaptToOpenVINO, sizes: []int{1, 4, 16}},
+			release: openVINORelease, supports: openVINOSupports, use: useOpenVINO,
+			adapt: adaptToOpenVINO, sizes: []int{1, 4, 16}, bring: "pip's onnxruntime-openvino has one"},
 		{Name: ProviderCUDA, Title: "CUDA", Precisions: []string{Float32, TensorFloat32}, All: true, Direct: true,
-			archive: cudaRelease, ready: checkDriver, use: useCUDA, explain: cudaError, free: deviceMemory},
+			release: cudaRelease, ready: checkDriver, use: useCUDA, explain: cudaError, free: deviceMemory,
+			bring: bringCUDA},
 	}
 }
 
@@ -151,8 +156,8 @@ func (t Target) Computes() string {
 }
 
 // Check runs a convolution on the target, after [Init]. Where that is not possible, the error says on one line what is
-// missing and what to do: the library has no such provider, a library or driver that it needs is not found, there is
-// no such device, the processor has no instructions for the precision, or it computes something else.
+// missing and what to do: the library has no such provider, a library or driver that it needs is not found, there is no
+// such device, the processor has no instructions for the precision, or it computes something else.
 func (t Target) Check() error {
 	row := t.Row()
 	if row.use == nil {
@@ -179,10 +184,29 @@ func (t Target) Check() error {
 	return nil
 }
 
-// explain says what is behind an error of the runtime.
+var (
+	notFound   = regexp.MustCompile(`(\S+): cannot open shared object file`)
+	noProvider = regexp.MustCompile(`not enabled in this build|providers_shared|Failed to load shared library`)
+	wherefrom  = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
+)
+
+// explain says what is behind an error of the runtime and what to do. One that has nothing to do with the provider
+// stays as it is.
 func (t Target) explain(err error) error {
-	if explain := t.Row().explain; explain != nil {
-		return explain(t, err)
+	row, msg := t.Row(), oneLine(err)
+	if row.use == nil {
+		return err
+	}
+	if row.explain != nil {
+		if known := row.explain(t, msg); known != nil {
+			return known
+		}
+	}
+	if noProvider.MatchString(msg) || notFound.MatchString(msg) {
+		return fmt.Errorf("ONNX Runtime %s at %s has no %s provider; %s", Version(), LibraryPath(), row.Title, row.bring)
+	}
+	if cut := wherefrom.ReplaceAllString(msg, ""); cut != msg {
+		return errors.New(cut)
 	}
 	return err
 }

@@ -21,8 +21,8 @@ import (
 
 const fakeLibrary = "not really a library"
 
-// fakeClients puts shell scripts on an otherwise empty PATH. A script writes
-// the archive it finds beside itself and counts its calls.
+// fakeClients puts shell scripts on an otherwise empty PATH. A script writes the archive it finds beside itself and
+// counts its calls.
 func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -57,17 +57,15 @@ func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 // fake is a provisioner whose pin is the fake library.
 func fake(t *testing.T, log *bytes.Buffer) *provisioner {
 	h := sha256.Sum256([]byte(fakeLibrary))
-	want, size := hex.EncodeToString(h[:]), int64(len(fakeLibrary))
+	library := file{"lib.so", int64(len(fakeLibrary)), hex.EncodeToString(h[:])}
 	return &provisioner{
 		release:  cpuRelease,
 		platform: "test-machine",
 		dir:      filepath.Join(t.TempDir(), "cache"),
 		log:      Print(log),
-		pin: pin{
-			file: "lib.so", tags: []string{"some_platform"},
-			sources: map[string]source{"npm": {{byNPM, []member{{"package/lib.so", size, want}}}},
-				"pip": {{byPip, []member{{"capi/lib.so", size, want}}}}},
-		},
+		build: build{library: "lib.so", tags: []string{"some_platform"}, packages: map[string][]archive{
+			"npm": {{"onnxruntime-node", "", 100, "package", []file{library}}},
+			"pip": {{"onnxruntime", "", 20, "capi", []file{library}}}}},
 	}
 }
 
@@ -80,7 +78,7 @@ const (
 func TestProvision(t *testing.T) {
 	for name, c := range map[string]struct {
 		scripts map[string]string
-		change  func(*source)
+		change  func(*archive)
 		lacks   string // a client
 		offline bool
 		says    []string // parts of the log
@@ -116,14 +114,14 @@ func TestProvision(t *testing.T) {
 		"python has no pip": {scripts: map[string]string{"python3": fail}, err: []string{"pip is not installed"}},
 		"checksum": {
 			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(s *source) { (*s)[0].members[0].sha256 = "00" },
+			change:  func(a *archive) { a.files[0].sha256 = "00" },
 			err: []string{"npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 ",
 				"pinned is 00; pip: checksum mismatch"},
 		},
 		"member": {
 			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(s *source) { (*s)[0].members[0].path = "a" },
-			err:     []string{"npm: the archive holds no a; pip: the archive holds no a"},
+			change:  func(a *archive) { a.folder = "a" },
+			err:     []string{"npm: the archive holds no a/lib.so; pip: the archive holds no a/lib.so"},
 		},
 		"npm has none for the platform": {
 			scripts: map[string]string{"npm": fail, "pip": giveWheel},
@@ -141,12 +139,11 @@ func TestProvision(t *testing.T) {
 			var log bytes.Buffer
 			p := fake(t, &log)
 			p.offline = c.offline
-			delete(p.pin.sources, c.lacks)
-			for client, src := range p.pin.sources {
+			delete(p.packages, c.lacks)
+			for _, all := range p.packages {
 				if c.change != nil {
-					c.change(&src)
+					c.change(&all[0])
 				}
-				p.pin.sources[client] = src
 			}
 			path, err := p.library(t.Context())
 			must.Refuse(t, err, c.err...)
@@ -171,8 +168,7 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// What is in the cache is used without a client; what is broken there is
-// fetched again.
+// What is in the cache is used without a client; what is broken there is fetched again.
 func TestCache(t *testing.T) {
 	dir := fakeClients(t, map[string]string{"npm": giveTarball})
 	var log bytes.Buffer
@@ -188,7 +184,7 @@ func TestCache(t *testing.T) {
 	}
 	for i, broken := range []string{"", fakeLibrary[:5], strings.ToUpper(fakeLibrary)} {
 		must.Do(t, os.WriteFile(path, []byte(broken), 0o644))
-		if _, err := p.library(ctx); err != nil || calls() != i+2 || !p.good(path) {
+		if _, err := p.library(ctx); err != nil || calls() != i+2 || !p.good() {
 			t.Errorf("%v, %d calls, cached %q", err, calls(), broken)
 		}
 	}
@@ -208,8 +204,8 @@ func TestConcurrentProvision(t *testing.T) {
 		wg.Go(func() {
 			p, log := *base, bytes.Buffer{}
 			p.log = Print(&log)
-			path, err := p.library(context.Background())
-			if err != nil || !p.good(path) {
+			_, err := p.library(context.Background())
+			if err != nil || !p.good() {
 				t.Errorf("%v", err)
 			}
 		})
@@ -254,26 +250,25 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func TestPins(t *testing.T) {
+func TestManifest(t *testing.T) {
 	for _, row := range Providers {
-		r := row.archive
-		for platform, p := range r.pins {
-			if p.file == "" || len(p.tags) == 0 || len(p.sources["pip"]) == 0 {
-				t.Errorf("%s %s: %+v", r.name, platform, p)
+		for platform, b := range row.release.builds {
+			if b.library == "" || len(b.tags) == 0 || len(b.packages["pip"]) == 0 {
+				t.Errorf("%s %s: %+v", row.Name, platform, b)
 			}
-			for client, src := range p.sources {
-				if src[0].members[0].size < 10<<20 {
-					t.Errorf("%s %s, %s: %+v is no library", r.name, platform, client, src[0].members[0])
+			for client, all := range b.packages {
+				p, kept := provisioner{build: b}, map[string]bool{}
+				if all[0].files[0].size < 10<<20 || p.place(all[0], 0) != b.library {
+					t.Errorf("%s %s, %s: %+v is no library", row.Name, platform, client, all[0].files[0])
 				}
-				kept := map[string]bool{}
-				for i, k := range src {
-					if k.name == "" || k.megabytes == 0 {
-						t.Errorf("%s %s, %s: %+v", r.name, platform, client, k.carrier)
+				for _, a := range all {
+					if a.name == "" || a.megabytes == 0 || a.folder == "" {
+						t.Errorf("%s %s, %s: %+v", row.Name, platform, client, a)
 					}
-					for _, m := range k.members {
-						at := k.place(p.file, i == 0, m)
-						if m.path == "" || len(m.sha256) != 64 || m.size == 0 || kept[at] {
-							t.Errorf("%s %s, %s: %+v", r.name, platform, client, m)
+					for i, f := range a.files {
+						at := p.place(a, i)
+						if f.name == "" || len(f.sha256) != 64 || f.size == 0 || kept[at] {
+							t.Errorf("%s %s, %s: %+v", row.Name, platform, client, f)
 						}
 						kept[at] = true
 					}
@@ -290,14 +285,13 @@ func TestRealDownload(t *testing.T) {
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
 	for _, row := range Providers {
-		r := row.archive
+		r := row.release
 		for _, c := range clients {
 			argv, ok := c.find()
-			if src, has := r.pins[platform].sources[c.name]; ok && has {
-				p := &provisioner{release: r, platform: platform, pin: r.pins[platform], dir: t.TempDir(),
-					log: Print(os.Stderr)}
-				path := filepath.Join(p.dir, p.pin.file)
-				if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {
+			p := &provisioner{release: r, platform: platform, build: r.builds[platform], dir: t.TempDir(),
+				log: Print(os.Stderr)}
+			if all, has := p.packages[c.name]; ok && has {
+				if err := p.through(t.Context(), c, argv, all); err != nil || !p.good() {
 					t.Errorf("%s, %s: %v", row.Name, c.name, err)
 				}
 			}
@@ -315,10 +309,9 @@ esac`
 	dir := fakeClients(t, map[string]string{"pip3": full})
 	var log bytes.Buffer
 	p := fake(t, &log)
-	m := p.pin.sources["pip"][0].members[0]
-	p.pin.file = "main.so"
-	p.pin.sources = map[string]source{"pip": {{carrier{"main", "", 7}, []member{m}},
-		{carrier{"gadget", "2.5", 30}, []member{m}}}}
+	files := p.packages["pip"][0].files
+	p.build.library = "main.so"
+	p.packages = map[string][]archive{"pip": {{"main", "", 7, "capi", files}, {"gadget", "2.5", 30, "capi", files}}}
 	_, err := p.library(t.Context())
 	must.Refuse(t, err, "cannot keep ONNX Runtime 1.27.0: no space is left in ", "free about 14 MB")
 	for _, said := range []string{"gadget==2.5 with pip (once, about 30 MB of 37 MB in several packages, kept",

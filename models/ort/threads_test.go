@@ -13,8 +13,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// programs are the bundled network's forward pass and its gradient of the cross
-// entropy, both as bytes.
+// programs are the bundled network's forward pass and its gradient of the cross entropy, both as bytes.
 func programs(t *testing.T) map[string][]byte {
 	t.Helper()
 	forward, _ := must.Get2(simplify.Load("../zoo/preact_standard.onnx", simplify.Options{}))(t)
@@ -26,8 +25,7 @@ func programs(t *testing.T) map[string][]byte {
 	return out
 }
 
-// The bundled network's logits and gradients are the same, bit for bit, with any
-// number of threads, batch and workers.
+// The bundled network's logits and gradients are the same, bit for bit, with any number of threads, batch and workers.
 func TestResultsDoNotDependOnThreads(t *testing.T) {
 	const n = 19
 	for name, model := range programs(t) {
@@ -45,7 +43,7 @@ func TestResultsDoNotDependOnThreads(t *testing.T) {
 				if c[2] == 1 {
 					want[id] = got
 				}
-				bits(t, want[id], got, fmt.Sprintf("%s with %v", name, c))
+				sameBits(t, want[id], got, fmt.Sprintf("%s with %v", name, c))
 			})
 			p.Close()
 			if flat := slices.Concat(want[0]...); slices.Min(flat) == 0 && slices.Max(flat) == 0 {

@@ -10,8 +10,7 @@ import (
 	"selfheal/internal/vector"
 )
 
-// worker runs one batch at a time. All programs share its scratch memory, which
-// holds a batch's inputs and outputs.
+// worker runs one batch at a time. All programs share its scratch memory, which holds a batch's inputs and outputs.
 type worker struct {
 	pool    *Pool
 	index   int
@@ -26,15 +25,13 @@ const maxKits = 2048
 // align is the alignment of each tensor in the scratch, in values: 64 bytes.
 const align = 16
 
-// kit is what a worker needs to run n items of a program: the ports' views into
-// its scratch, wrapped as tensors.
+// kit is what a worker needs to run n items of a program: the ports' views into its scratch, wrapped as tensors.
 type kit struct {
 	session         *rt.DynamicAdvancedSession
 	in, out         [][]float32
 	inputs, outputs []rt.Value
-	// binding has the tensors bound, which saves looking them up at each run. It
-	// is nil where the device is not the CPU: binding would copy the inputs there
-	// once and for all.
+	// binding has the tensors bound, which saves looking them up at each run. It is nil where the device is not the
+	// CPU: binding would copy the inputs there once and for all.
 	binding *rt.IoBinding
 }
 
@@ -146,8 +143,8 @@ func (w *worker) kit(prog *Program, n int) (*kit, error) {
 	return k, nil
 }
 
-// reserve makes the scratch large enough for n items of the program. A new
-// scratch, or too many kits, makes every kit of this worker void.
+// reserve makes the scratch large enough for n items of the program. A new scratch, or too many kits, makes every kit
+// of this worker void.
 func (w *worker) reserve(prog *Program, n int) {
 	need := align
 	for _, ports := range [][]Port{prog.fed, prog.outputs} {
@@ -188,11 +185,17 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 	if k.session, err = prog.session(n); err != nil {
 		return k, err
 	}
+	if !w.pool.OnDevice() {
+		if k.binding, err = k.session.CreateIoBinding(); err != nil {
+			return k, err
+		}
+	}
 	at := 0
 	for uintptr(unsafe.Pointer(&w.scratch[at]))%(4*align) != 0 {
 		at++
 	}
-	views := func(ports []Port, views *[][]float32, tensors *[]rt.Value) error {
+	add := func(ports []Port, views *[][]float32, tensors *[]rt.Value,
+		bind func(*rt.IoBinding, string, rt.Value) error) error {
 		for _, p := range ports {
 			data := w.scratch[at : at+n*p.Size]
 			at += roundUp(n * p.Size)
@@ -201,35 +204,18 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 				return err
 			}
 			*views, *tensors = append(*views, data), append(*tensors, t)
+			if k.binding != nil && !p.unread {
+				if err := bind(k.binding, p.Name, t); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	}
-	if err := views(prog.fed, &k.in, &k.inputs); err != nil {
+	if err := add(prog.fed, &k.in, &k.inputs, (*rt.IoBinding).BindInput); err != nil {
 		return k, err
 	}
-	if err := views(prog.outputs, &k.out, &k.outputs); err != nil {
-		return k, err
-	}
-	if w.pool.OnDevice() {
-		return k, nil
-	}
-	if k.binding, err = k.session.CreateIoBinding(); err != nil {
-		return k, err
-	}
-	for i, p := range prog.fed {
-		if p.unread {
-			continue
-		}
-		if err := k.binding.BindInput(p.Name, k.inputs[i]); err != nil {
-			return k, err
-		}
-	}
-	for i, p := range prog.outputs {
-		if err := k.binding.BindOutput(p.Name, k.outputs[i]); err != nil {
-			return k, err
-		}
-	}
-	return k, nil
+	return k, add(prog.outputs, &k.out, &k.outputs, (*rt.IoBinding).BindOutput)
 }
 
 func roundUp(n int) int { return (n + align - 1) / align * align }
