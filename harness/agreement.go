@@ -109,7 +109,7 @@ const comparedImages = 8
 // comparable refuses a provider whose gradients are not those of the CPU provider, which judges. Where
 // it does not judge, as on a device, a small pool on the CPU computes the same.
 func (r *run) comparable(ctx context.Context, b *bench) error {
-	onCPU := r.pool.OnCPU()
+	onCPU := !r.pool.Row(true).All
 	if b.attacked == b.net && onCPU || r.near[b.Model.Name] {
 		return nil
 	}

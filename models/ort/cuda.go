@@ -53,8 +53,8 @@ func appendCUDA(o *rt.SessionOptions, on Target) error {
 }
 
 // bringCUDA says how to come by a library with the CUDA provider and what it needs.
-const bringCUDA = "give none with --onnxruntime or " + envLibrary + ", and --provider cuda fetches one with all that it " +
-	"needs (Linux, x86-64), or give the path of pip's onnxruntime-gpu, onnxruntime/capi/libonnxruntime.so.VERSION"
+const bringCUDA = "give none with --onnxruntime or " + envLibrary + ", and --provider cuda fetches one with all that " +
+	"it needs (Linux, x86-64), or give the path of pip's onnxruntime-gpu, onnxruntime/capi/libonnxruntime.so.VERSION"
 
 // errNoDriver is what CUDA says first on most machines.
 var errNoDriver = errors.New("NVIDIA's driver is not installed: libcuda.so.1 is not found; CUDA needs it and a device")

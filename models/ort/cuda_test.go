@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"selfheal/internal/must"
@@ -59,40 +58,6 @@ func TestCUDAError(t *testing.T) {
 	}
 }
 
-// The probe is what a check takes it for.
-func TestProbe(t *testing.T) {
-	if sum, err := sumOfProbe(newPool(t, 1, 1), false); err != nil || sum != probeSum {
-		t.Errorf("it adds up to %v, not %v (%v)", sum, probeSum, err)
-	}
-}
-
-// Whether there is a device or not: a check that fails says why, and a pool's programs then fail to compile with the
-// same words.
-func TestCheckCUDA(t *testing.T) {
-	err := Target{Provider: ProviderCUDA}.Check()
-	p := NewPool(0, 4, On(Target{ProviderCUDA, 0, Float32}))
-	defer p.Close()
-	if p.Provider() != ProviderCUDA || p.Workers() != 2 {
-		t.Errorf("the pool runs on %s with %d workers", p.Provider(), p.Workers())
-	}
-	_, cerr := p.Compile("add", readModel(t, "add"))
-	if err == nil {
-		if cerr != nil {
-			t.Errorf("checked, but %v", cerr)
-		}
-		return
-	}
-	if cerr == nil || cerr.Error() != "compile add: "+err.Error() {
-		t.Errorf("the check says\n%v\nCompile\n%v", err, cerr)
-	}
-	if strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), "onnxruntime_src") {
-		t.Errorf("not one clear line: %q", err)
-	}
-	if err := (Target{Provider: ProviderCUDA, Device: 1 << 20}).Check(); err == nil {
-		t.Error("there is a device 1048576")
-	}
-}
-
 // Runs of whole batches without a binding, which is how a device other than the CPU is served, give every item what it
 // gets alone.
 func TestWholeBatches(t *testing.T) {
@@ -114,8 +79,8 @@ func TestWholeBatches(t *testing.T) {
 	if conv.Items() != 63 {
 		t.Errorf("%d items counted, 63 run", conv.Items())
 	}
-	for w, kits := range conv.kits {
-		for n, k := range kits {
+	for w, sizes := range conv.buffers {
+		for n, k := range sizes {
 			if n != p.Batch() || k.binding != nil {
 				t.Errorf("worker %d ran %d items, bound: %v", w, n, k.binding != nil)
 			}
@@ -130,8 +95,7 @@ func TestCUDAAgrees(t *testing.T) {
 		t.Skip(err)
 	}
 	cpu := newPool(t, 0, 16)
-	device := NewPool(0, 16, On(Target{ProviderCUDA, 0, Float32}))
-	defer device.Close()
+	device := newPool(t, 0, 16, On(Target{ProviderCUDA, 0, Float32}))
 	for _, opts := range [][]CompileOption{nil, {Unoptimized()}} {
 		here, there := compile(t, cpu, "conv", opts...), compile(t, device, "conv", opts...)
 		var alone [40][][]float32

@@ -133,8 +133,8 @@ func loadLibrary(path string, folders []string, seen map[string]bool) error {
 	return nil
 }
 
-// late are libraries that CUDA's load by name when they are first used.
-var late = []string{"libnvrtc.so.*", "libnvJitLink.so.*"}
+// lateLibraries are that CUDA's load by name when they are first used.
+var lateLibraries = []string{"libnvrtc.so.*", "libnvJitLink.so.*"}
 
 // loadCUDA loads the libraries of CUDA and cuDNN that lie beside ONNX Runtime's, or in the folders where pip puts
 // NVIDIA's packages beside those of a Python environment. The error is the linker's.
@@ -151,7 +151,7 @@ var loadCUDA = sync.OnceValue(func() error {
 		return err
 	}
 	for _, folder := range folders {
-		for _, name := range late {
+		for _, name := range lateLibraries {
 			found, _ := filepath.Glob(filepath.Join(folder, name))
 			for _, path := range found {
 				if err := loadLibrary(path, folders, seen); err != nil {

@@ -99,10 +99,10 @@ func (p *Pool) fit(prog *Program, own needs) {
 	p.mu.Unlock()
 	if p.estimated {
 		if first {
-			p.spare, _ = p.on.Row().free(p.on.Device)
+			p.deviceFree, _ = p.on.Row().free(p.on.Device)
 		}
-		if p.spare > 0 {
-			p.shrink(prog.name, p.spare, share*p.spare/4, all)
+		if p.deviceFree > 0 {
+			p.shrink(prog.name, p.deviceFree, share*p.deviceFree/4, all)
 		}
 		return
 	}
@@ -169,15 +169,15 @@ var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|fa
 // parts while no other worker runs.
 func (w *worker) run(prog *Program, batch []*request) error {
 	p := w.pool
-	p.alone.RLock()
+	p.exclusive.RLock()
 	err := w.once(prog, batch)
-	p.alone.RUnlock()
+	p.exclusive.RUnlock()
 	if err == nil || !exhausted.MatchString(err.Error()) {
 		return err
 	}
-	p.alone.Lock()
-	defer p.alone.Unlock()
-	w.dropKits()
+	p.exclusive.Lock()
+	defer p.exclusive.Unlock()
+	w.dropBuffers()
 	w.dropScratch()
 	n := len(batch)
 	if p.OnDevice() {

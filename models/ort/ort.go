@@ -1,10 +1,11 @@
 // Package ort runs ONNX graphs on ONNX Runtime: it finds or provisions the runtime's shared library, compiles models
-// into programs and evaluates single items in batches, in runs side by side, on the CPU or a CUDA device.
+// into programs and evaluates single items in batches, in runs side by side, on the provider that is asked for.
 //
 // It is the only importer of onnxruntime_go.
 package ort
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,8 +100,6 @@ func load(lib string) error {
 // leastSpace is about what the program takes of its address space before any network.
 const leastSpace = 5 << 29
 
-var errNotLoaded = errors.New("ONNX Runtime is not loaded: ort.Init comes first")
-
 // oneLine puts a runtime error, which may span lines, on one.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
@@ -108,23 +107,16 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 type PoolOption func(*Pool)
 
 // On runs programs on a target. [Target.Check] tells beforehand whether that is possible; if it is not, Compile fails
-// with the same words, or the first run where a provider takes runs of certain sizes only. A provider that does not
-// take all programs gets those [ForAttacks] alone, in the target's precision; all others are in [Float32].
+// with the same words, or the first run where a provider has runs of certain sizes only. On the processor an item's
+// result depends on neither batch, workers nor threads.
 //
-// On the processor an item's result depends on neither batch, workers nor threads.
-//
-// On a device, weights and all values between a program's inputs and outputs stay there, so a gradient, which is one
-// program, is one pass. Each run copies the inputs to the device and the outputs back, from and to ordinary memory:
-// onnxruntime_go makes tensors neither in device memory nor page-locked, and an IoBinding copies an input only once,
-// when it is bound.
-//
-// Each run there has the pool's full batch: cuDNN chooses and prepares its kernels by shape. So one shape is prepared
-// once, and an item's result does not depend on its neighbours. A smaller batch is filled up with repetitions, so few
-// items are not split between runs.
-//
-// Two runs are under way at once by default, so that one has its items copied, and its results taken up by their
-// goroutines, while the other one computes. The runtime allows that for one session: each run has a stream of its own,
-// with its own handles of cuBLAS and cuDNN, and memory goes from one stream to another only when it is done with.
+// On a device, a program is one pass: weights and the values between its inputs and outputs stay there. Each run copies
+// inputs and outputs from and to ordinary memory: onnxruntime_go makes tensors neither in device memory nor
+// page-locked, and an IoBinding copies an input only once, when it is bound. Each run has the pool's full batch, filled
+// up with repetitions, as cuDNN chooses and prepares its kernels by shape: so one shape is prepared once, and an item's
+// result does not depend on its neighbours. Two runs are under way at once by default, so that one has its items copied
+// while the other one computes. The runtime allows that for one session: each run has a stream of its own, with its own
+// handles of cuBLAS and cuDNN, and memory goes from one stream to another only when it is done with.
 func On(t Target) PoolOption {
 	return func(p *Pool) {
 		row := t.Row()
@@ -159,7 +151,7 @@ type compileConfig struct {
 // newSession makes a session of a model with the declared inputs and outputs.
 func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.DynamicAdvancedSession, error) {
 	if LibraryPath() == "" {
-		return nil, errNotLoaded
+		return nil, errors.New("ONNX Runtime is not loaded: ort.Init comes first")
 	}
 	o, err := sessionOptions(cfg)
 	if err != nil {
@@ -181,38 +173,34 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry := o.AddSessionConfigEntry
 	var level rt.GraphOptimizationLevel = rt.GraphOptimizationLevelEnableAll
 	if cfg.unoptimized {
 		level = rt.GraphOptimizationLevelDisableAll
 	}
-	sets := []func() error{
-		func() error { return o.SetIntraOpNumThreads(max(1, cfg.threads)) },
-		func() error { return o.SetInterOpNumThreads(1) },
-		func() error { return o.SetExecutionMode(rt.ExecutionModeSequential) },
-		func() error { return o.SetGraphOptimizationLevel(level) },
-		func() error { return o.SetLogSeverityLevel(rt.LoggingLevelFatal) },
+	err = cmp.Or(
+		o.SetIntraOpNumThreads(max(1, cfg.threads)),
+		o.SetInterOpNumThreads(1),
+		o.SetExecutionMode(rt.ExecutionModeSequential),
+		o.SetGraphOptimizationLevel(level),
+		o.SetLogSeverityLevel(rt.LoggingLevelFatal),
 		// A memory pattern per batch size takes one block for a whole run, which fits badly into a shared arena and is
 		// no faster.
-		func() error { return o.SetMemPattern(false) },
-		func() error { return entry("session.use_env_allocators", "1") },
+		o.SetMemPattern(false),
+		o.AddSessionConfigEntry("session.use_env_allocators", "1"),
 		// Weights outside the shared arena go back to the system on Close.
-		func() error { return entry("session.use_device_allocator_for_initializers", "1") },
-	}
-	if cfg.threads > 1 {
+		o.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"))
+	if cfg.threads > 1 && err == nil {
 		// Threads belong to a session and by default wait for its next operator by spinning, on cores that another
 		// session or program could use: with one of two cores taken, a gradient on two threads was twice as slow that
 		// way.
-		sets = append(sets, func() error { return entry("session.intra_op.allow_spinning", "0") })
+		err = o.AddSessionConfigEntry("session.intra_op.allow_spinning", "0")
 	}
-	if use := cfg.on.Row().use; use != nil {
-		sets = append(sets, func() error { return use(o, cfg) })
+	if use := cfg.on.Row().use; use != nil && err == nil {
+		err = use(o, cfg)
 	}
-	for _, set := range sets {
-		if err := set(); err != nil {
-			o.Destroy()
-			return nil, err
-		}
+	if err != nil {
+		o.Destroy()
+		return nil, err
 	}
 	return o, nil
 }

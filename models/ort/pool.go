@@ -13,10 +13,10 @@ import (
 
 const (
 	defaultBatch = 64
-	deviceBatch  = 256 // on CUDA, where the memory does
-	// patience is how many other batches may overtake a request before its program goes first, full or not: no program
+	deviceBatch  = 256 // on a device, where the memory does
+	// overtaken is how many other batches may overtake a request before its program goes first, full or not: no program
 	// starves.
-	patience = 16
+	overtaken = 16
 	// stall is how long a partial batch waits for goroutines that run Go code, while a worker is idle. It keeps the
 	// pool going when an entered goroutine works long or waits for another one.
 	stall = 10 * time.Millisecond
@@ -30,16 +30,19 @@ type Pool struct {
 	workers int
 	batch   atomic.Int64 // items in a run at most: less than that where memory is short
 	threads int          // of one run
-	on      Target       // on CUDA each run has batch items, repeated where fewer wait
-	attack  Target       // of programs for attacks: on, but for OpenVINO
+	on      Target       // on a device each run has batch items, repeated where fewer wait
+	attack  Target       // of programs for attacks: on, unless a provider runs those alone
 	done    sync.WaitGroup
-	cores   chan struct{} // taken by goroutines that run Go code, see [Pool.Work]; nil: any number
-	memory  Memory
-	// estimated batches are as large as a device's memory allows, of which spare was free, in bytes, before the first
-	// program.
-	estimated bool
-	spare     int64
-	alone     sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
+	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs: a user who asks
+	// for one worker gets one core's worth of attacks beside it. nil: any number, on a device and where the machine has
+	// no more cores than that.
+	cores  chan struct{}
+	memory Memory
+	// estimated batches are as large as a device's memory allows, of which deviceFree was free, in bytes, before the
+	// first program.
+	estimated  bool
+	deviceFree int64
+	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
 
 	mu       sync.Mutex
 	work     sync.Cond // a batch may be ready
@@ -58,8 +61,8 @@ type Pool struct {
 }
 
 // NewPool makes a pool. Workers are the runs side by side; 0 means as many as keep all cores busy at the pool's threads
-// a run, and two on a CUDA device: see [On]. Batch is the largest number of items in a run; 0 means 64, and on a CUDA
-// device 256 or fewer, as its memory allows.
+// a run, and two on a device: see [On]. Batch is the largest number of items in a run; 0 means 64, and on a device 256
+// or fewer, as its memory allows.
 func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	p := &Pool{threads: 1, on: Target{ProviderCPU, 0, Float32}, programs: map[*Program]struct{}{}}
 	for _, o := range opts {
@@ -83,7 +86,9 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 		workers = max(1, runtime.GOMAXPROCS(0)/p.threads)
 	}
 	p.workers = workers
-	p.limitCores()
+	if n := workers * p.threads; !p.OnDevice() && n < runtime.GOMAXPROCS(0) {
+		p.cores = make(chan struct{}, n)
+	}
 	p.work.L, p.idle.L = &p.mu, &p.mu
 	p.timer = time.AfterFunc(time.Hour, p.stalled)
 	p.timer.Stop()
@@ -117,9 +122,6 @@ func (p *Pool) Row(attacks bool) *Provider {
 
 // OnDevice reports whether all programs run on a device.
 func (p *Pool) OnDevice() bool { return p.on.Row().Device() }
-
-// OnCPU reports whether programs that are not [ForAttacks] run on the CPU provider.
-func (p *Pool) OnCPU() bool { return p.on.OnCPU() }
 
 // Precision is that of the arithmetic of programs [ForAttacks], one of [Precisions].
 func (p *Pool) Precision() string { return p.attack.Precision }
@@ -284,15 +286,6 @@ func (p *Pool) stalled() {
 		p.work.Signal()
 	}
 	p.mu.Unlock()
-}
-
-// limitCores bounds the goroutines of [Pool.Work] that run Go code at once to the threads of all runs: a user who asks
-// for one worker gets one core's worth of attacks beside it. The channel is nil where the machine has no more cores
-// than that, and on a device.
-func (p *Pool) limitCores() {
-	if n := p.workers * p.threads; !p.OnDevice() && n < runtime.GOMAXPROCS(0) {
-		p.cores = make(chan struct{}, n)
-	}
 }
 
 // Work runs fn in the calling goroutine once a core is free for it. The core is given up while fn waits in [Pool.Run]

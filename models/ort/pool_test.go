@@ -47,32 +47,6 @@ func sameBits(t *testing.T, want, got [][]float32, what string) {
 	}
 }
 
-// An item's bits do not depend on workers, batch size or neighbours.
-func TestResultsDoNotDependOnBatches(t *testing.T) {
-	t.Parallel()
-	const n, rounds = 150, 4
-	alone := newPool(t, 1, 1)
-	for _, opts := range [][]CompileOption{nil, {Unoptimized()}} {
-		single := compile(t, alone, "conv", opts...)
-		want := make([][][]float32, n)
-		for id := range want {
-			want[id] = once(t, alone, single, image(id, 768))
-		}
-		for _, cfg := range [][2]int{{1, 64}, {2, 64}, {3, 7}, {2, 1}, {4, 33}} {
-			p := newPool(t, cfg[0], cfg[1])
-			prog := compile(t, p, "conv", opts...)
-			each(p, n, func(id int) {
-				for range rounds {
-					sameBits(t, want[id], once(t, p, prog, image(id, 768)), "batched")
-				}
-			})
-			if prog.Items() != n*rounds {
-				t.Errorf("%d items counted, %d run", prog.Items(), n*rounds)
-			}
-		}
-	}
-}
-
 // Several programs of different sizes share the workers and their scratch. NaN passes.
 func TestManyPrograms(t *testing.T) {
 	t.Parallel()
@@ -257,9 +231,9 @@ func TestScratchGrows(t *testing.T) {
 	add, conv := compile(t, p, "add"), compile(t, p, "conv")
 	w := &worker{pool: p}
 	defer w.pinner.Unpin()
-	get := func(prog *Program, n int) *kit {
+	get := func(prog *Program, n int) *buffers {
 		t.Helper()
-		return must.Get(w.kit(prog, n))(t)
+		return must.Get(w.buffers(prog, n))(t)
 	}
 	three := get(add, 3)
 	if get(add, 3) != three || get(add, 2) == three {
@@ -267,16 +241,16 @@ func TestScratchGrows(t *testing.T) {
 	}
 	small := len(w.scratch)
 	get(conv, 4)
-	if len(w.scratch) <= small || add.kits[0] != nil {
+	if len(w.scratch) <= small || add.buffers[0] != nil {
 		t.Error("tensors point into the old scratch")
 	}
 	get(add, 1)
-	if get(add, 1); w.kits != 2 {
-		t.Errorf("%d kits", w.kits)
+	if get(add, 1); w.made != 2 {
+		t.Errorf("%d buffers", w.made)
 	}
-	w.kits = maxKits
+	w.made = maxBuffers
 	get(add, 2)
-	if w.kits != 1 || conv.kits[0] != nil || add.kits[0][1] != nil {
+	if w.made != 1 || conv.buffers[0] != nil || add.buffers[0][1] != nil {
 		t.Error("the number of tensors is not bounded")
 	}
 	add.Close()

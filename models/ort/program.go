@@ -33,8 +33,8 @@ type Program struct {
 	inflight int        // batches being run
 	closed   bool       // no more requests
 	freed    bool       // the sessions are gone
-	// kits[w] belongs to worker w while it runs a batch of this program, and to the holder of pool.mu otherwise.
-	kits []map[int]*kit
+	// buffers[w] belong to worker w while it runs a batch of this program, and to the holder of pool.mu otherwise.
+	buffers []map[int]*buffers
 }
 
 // Inputs are the program's inputs, in the order Run takes them.
@@ -54,9 +54,7 @@ type CompileOption func(*compileConfig)
 func Unoptimized() CompileOption { return func(c *compileConfig) { c.unoptimized = true } }
 
 // Centred subtracts a mean, of the first input's size, from that input of every item while it is copied to the batch.
-func Centred(mean []float32) CompileOption {
-	return func(c *compileConfig) { c.mean = mean }
-}
+func Centred(mean []float32) CompileOption { return func(c *compileConfig) { c.mean = mean } }
 
 // ForAttacks has the program run where the pool's attacks do: see [On].
 func ForAttacks() CompileOption { return func(c *compileConfig) { c.attacks = true } }
@@ -88,7 +86,7 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	if err != nil {
 		return nil, err
 	}
-	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, kits: make([]map[int]*kit, p.workers),
+	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, buffers: make([]map[int]*buffers, p.workers),
 		sessions: map[int]*rt.DynamicAdvancedSession{}}
 	if prog.inputs, err = ports(in); err != nil {
 		return nil, err
@@ -207,8 +205,8 @@ func (p *Program) freeIfDone() {
 	if !p.closed || p.freed || p.inflight > 0 {
 		return
 	}
-	for w := range p.kits {
-		p.dropKits(w)
+	for w := range p.buffers {
+		p.dropBuffers(w)
 	}
 	p.destroy()
 	p.freed = true
@@ -216,12 +214,12 @@ func (p *Program) freeIfDone() {
 	p.pool.idle.Broadcast()
 }
 
-// dropKits forgets worker w's tensors.
-func (p *Program) dropKits(w int) {
-	for _, k := range p.kits[w] {
+// dropBuffers forgets worker w's tensors.
+func (p *Program) dropBuffers(w int) {
+	for _, k := range p.buffers[w] {
 		k.destroy()
 	}
-	p.kits[w] = nil
+	p.buffers[w] = nil
 }
 
 // Port is one input or output of a program, seen for a single item.

@@ -187,7 +187,7 @@ func (t Target) Check() error {
 var (
 	notFound   = regexp.MustCompile(`(\S+): cannot open shared object file`)
 	noProvider = regexp.MustCompile(`not enabled in this build|providers_shared|Failed to load shared library`)
-	wherefrom  = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
+	sourceInfo = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
 )
 
 // explain says what is behind an error of the runtime and what to do. One that has nothing to do with the provider
@@ -203,9 +203,10 @@ func (t Target) explain(err error) error {
 		}
 	}
 	if noProvider.MatchString(msg) || notFound.MatchString(msg) {
-		return fmt.Errorf("ONNX Runtime %s at %s has no %s provider; %s", Version(), LibraryPath(), row.Title, row.bring)
+		return fmt.Errorf("ONNX Runtime %s at %s has no %s provider; %s", Version(), LibraryPath(), row.Title,
+			row.bring)
 	}
-	if cut := wherefrom.ReplaceAllString(msg, ""); cut != msg {
+	if cut := sourceInfo.ReplaceAllString(msg, ""); cut != msg {
 		return errors.New(cut)
 	}
 	return err

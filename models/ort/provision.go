@@ -31,10 +31,10 @@ type provisioner struct {
 	log      func(Fetch)
 }
 
-// patienceOfDownload bounds one package client's run, with patienceOfMegabyte for each megabyte.
+// downloadTime bounds one package client's run, with megabyteTime for each megabyte.
 const (
-	patienceOfDownload = 15 * time.Minute
-	patienceOfMegabyte = 5 * time.Second
+	downloadTime = 15 * time.Minute
+	megabyteTime = 5 * time.Second
 )
 
 // library returns the cached library's path, after fetching it if it is not there or broken.
@@ -195,7 +195,7 @@ func (p *provisioner) download(ctx context.Context, c client, argv []string, a a
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	ctx, cancel := context.WithTimeout(ctx, patienceOfDownload+time.Duration(a.megabytes)*patienceOfMegabyte)
+	ctx, cancel := context.WithTimeout(ctx, downloadTime+time.Duration(a.megabytes)*megabyteTime)
 	defer cancel()
 	if err := run(ctx, tmp, append(argv, c.args(what, p.tags)...)); err != nil {
 		return err
@@ -224,10 +224,10 @@ func (p *provisioner) download(ctx context.Context, c client, argv []string, a a
 
 // sweep removes what fetches that were killed have left.
 func (p *provisioner) sweep() {
-	longest := 2 * patienceOfDownload
+	longest := 2 * downloadTime
 	for _, all := range p.packages {
 		for _, a := range all {
-			longest += time.Duration(a.megabytes) * patienceOfMegabyte
+			longest += time.Duration(a.megabytes) * megabyteTime
 		}
 	}
 	left, _ := filepath.Glob(filepath.Join(p.dir, "fetch-*"))

@@ -60,7 +60,7 @@ func (p *Pool) pick() (*Program, int) {
 	}
 	best := full
 	switch {
-	case p.tick-oldest.since() > patience*int64(p.workers):
+	case p.tick-oldest.since() > overtaken*int64(p.workers):
 		best = oldest
 	case best != nil:
 	case p.waiting >= target:
