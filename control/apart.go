@@ -9,10 +9,6 @@ import (
 	"selfheal/models/ort"
 )
 
-// mostApart is how far gradients of a precision may be from those of the CPU provider, in float32. bf16 comes to 0.1, a
-// provider with a fault to 1 and more.
-var mostApart = map[string]float64{ort.Float32: 0.01, ort.TensorFloat32: 0.1, ort.BFloat16: 0.5}
-
 // tiny keeps a quotient finite.
 const tiny = 1e-30
 
@@ -33,7 +29,7 @@ func (g Gap) String() string {
 
 // Check is an error where attacks by these gradients would be weaker.
 func (g Gap) Check() error {
-	if most := mostApart[g.precision]; !(g.Median <= most) {
+	if most := ort.FindPrecision(g.precision).Apart; !(g.Median <= most) {
 		return fmt.Errorf("%s, more than %g: attacks would be weak", g, most)
 	}
 	return nil

@@ -181,7 +181,7 @@ func (n *Network) Close() {
 func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
 	g, mean := optimize.Centre(g)
 	var err error
-	if n.attacked && n.pool.Provider() == ort.ProviderOpenVINO {
+	if n.pool.Row(n.attacked).Phased {
 		if g, err = grad.Phased(g); err != nil {
 			return nil, err
 		}

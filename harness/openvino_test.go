@@ -16,12 +16,15 @@ import (
 	"selfheal/models/ort"
 )
 
+// halves is OpenVINO in bf16.
+var halves = ort.Target{Provider: ort.ProviderOpenVINO, Precision: ort.BFloat16}
+
 // precisions are those of attacks that this processor has on OpenVINO.
 func precisions() []string {
-	if ort.CheckOpenVINO(config.BFloat16) != nil {
+	if halves.Check() != nil {
 		return []string{config.Float32}
 	}
-	return []string{config.Float32, config.BFloat16}
+	return []string{config.Float32, ort.BFloat16}
 }
 
 // OpenVINO agrees with the CPU provider in float32, and its results depend on neither batch nor workers nor threads.
@@ -30,7 +33,7 @@ func TestOpenVINOAgrees(t *testing.T) {
 	testinput.WithOpenVINO(t, func() {
 		here := config.Runtime{Provider: config.CPU, Workers: 1, Batch: 16, Threads: 1}
 		for _, precision := range precisions() {
-			c := config.Runtime{Provider: config.OpenVINO, Workers: 1, Batch: 16, Threads: 1, Precision: precision}
+			c := config.Runtime{Provider: ort.ProviderOpenVINO, Workers: 1, Batch: 16, Threads: 1, Precision: precision}
 			if precision == config.Float32 {
 				agree(t, compute(t, here, attacks.Losses()...), compute(t, c, attacks.Losses()...))
 			}
@@ -60,13 +63,13 @@ suites:
 func TestBFloat16(t *testing.T) {
 	t.Parallel()
 	testinput.WithOpenVINO(t, func() {
-		if err := ort.CheckOpenVINO(config.BFloat16); err != nil {
+		if err := halves.Check(); err != nil {
 			t.Skip(err)
 		}
 		sets := []string{"runtime.provider=openvino", "runtime.precision=bf16"}
 		p := testplan.Plan(t, halved, 2, 8, sets...)
 		f, records, out := runFor(t, p)
-		if e := f.Environment; e.Provider != config.OpenVINO || e.Precision != config.BFloat16 {
+		if e := f.Environment; e.Provider != ort.ProviderOpenVINO || e.Precision != ort.BFloat16 {
 			t.Errorf("%+v", e)
 		}
 		if a := f.Attacks["pgd"]; a.Recipe != "pgd/1+bf16" {

@@ -64,7 +64,7 @@ func TestEnvironmentSaysHow(t *testing.T) {
 // one line and as a fault of the config.
 func TestNoCUDA(t *testing.T) {
 	testinput.Runtime(t)
-	if ort.CheckCUDA(0) == nil {
+	if (ort.Target{Provider: ort.ProviderCUDA}).Check() == nil {
 		t.Skip("CUDA device 0 computes")
 	}
 	out := t.TempDir()
@@ -171,15 +171,15 @@ func TestWinogradAgrees(t *testing.T) {
 
 // So do the CPU and a device, and a whole run goes through there.
 func TestCUDAAgrees(t *testing.T) {
-	if err := ort.CheckCUDA(0); err != nil {
+	if err := (ort.Target{Provider: ort.ProviderCUDA}).Check(); err != nil {
 		t.Skip(err)
 	}
 	agree(t, compute(t, config.Runtime{Provider: config.CPU, Batch: 16, Threads: 1}, attacks.Losses()...),
-		compute(t, config.Runtime{Provider: config.CUDA, Batch: 16, Threads: 1, Precision: config.Float32},
+		compute(t, config.Runtime{Provider: ort.ProviderCUDA, Batch: 16, Threads: 1, Precision: config.Float32},
 			attacks.Losses()...))
 	f, _, _ := runSmall(t, 0, 16, "runtime.provider=cuda")
 	here, _, _ := runSmall(t, 0, 16, "runtime.winograd=false")
-	if f.Environment.Provider != config.CUDA || len(f.Cells) != len(here.Cells) {
+	if f.Environment.Provider != ort.ProviderCUDA || len(f.Cells) != len(here.Cells) {
 		t.Fatalf("%+v, %d cells", f.Environment, len(f.Cells))
 	}
 	for i, c := range f.Cells {

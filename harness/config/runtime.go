@@ -1,33 +1,32 @@
 package config
 
-import "selfheal/models/ort"
+import (
+	"fmt"
+	"slices"
+	"strings"
 
-// The execution providers of ONNX Runtime.
-const (
-	CPU      = ort.ProviderCPU
-	CUDA     = ort.ProviderCUDA
-	OpenVINO = ort.ProviderOpenVINO
+	"selfheal/internal/setting"
+	"selfheal/models/ort"
 )
 
-// The precisions of attacks' passes: OpenVINO has the first two, CUDA the first and the last.
+// The default of runtime.provider, and of runtime.precision where a provider has several.
 const (
-	Float32       = ort.Float32
-	BFloat16      = ort.BFloat16
-	TensorFloat32 = ort.TensorFloat32
+	CPU     = ort.ProviderCPU
+	Float32 = ort.Float32
 )
 
 // Providers are the values of runtime.provider.
-var Providers = []string{CPU, CUDA, OpenVINO}
+var Providers = slices.Sorted(slices.Values(ort.Names()))
 
-// Runtime says how to compute. Only Provider and Winograd, and on CUDA Batch, have
+// Runtime says how to compute. Only Provider and Winograd, and on a device Batch, have
 // a say in how a result is rounded.
 type Runtime struct {
 	Provider  string // one of [Providers]
-	Device    int    // of CUDA, from 0
-	Workers   int    // runs side by side; 0: as many as keep all cores busy, two on CUDA
-	Batch     int    // images in a run, at most; on CUDA exactly, and 0 is as many as fit, up to 256
+	Device    int    // its number, from 0
+	Workers   int    // runs side by side; 0: as many as keep all cores busy, two on a device
+	Batch     int    // images in a run, at most; on a device exactly, and 0 is as many as fit, up to 256
 	Threads   int    // that work on a run
-	Winograd  bool   // rewrite convolutions for the CPU; false on CUDA
+	Winograd  bool   // rewrite convolutions for the CPU; false on a device
 	Precision string // of attacks' passes; "" on the CPU
 }
 
@@ -42,4 +41,64 @@ func (r Runtime) Reduced() string {
 // Target is what attacks compute on.
 func (r Runtime) Target() ort.Target {
 	return ort.Target{Provider: r.Provider, Device: r.Device, Precision: r.Precision}
+}
+
+// object are the settings of the runtime.
+func (r *Runtime) object() object {
+	devices, processors := providers((*ort.Provider).Device)
+	direct, rewritten := providers(func(p *ort.Provider) bool { return p.All && p.Direct })
+	rows := []row{
+		optional("provider", choice(&r.Provider, Providers), CPU, "ONNX Runtime's execution provider"),
+		optional("workers", whole(&r.Workers, orNone), "0", "model passes side by side; 0: as many as keep all cores "+
+			"busy (cores ÷ `threads`), two on `"+strings.Join(devices, "` and `")+"`"),
+		optional("batch", whole(&r.Batch, setting.Count), "64", "images in one pass, at most").in(processors...),
+		optional("batch", whole(&r.Batch, orNone), "0", "images in one pass, exactly: smaller batches are filled up; "+
+			"0: 256, or as many as the device's memory allows").in(devices...),
+		optional("threads", whole(&r.Threads, setting.Count), "1", "threads that work on one pass"),
+		optional("winograd", boolean(&r.Winograd), "true",
+			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+
+				"false: they run as the model has them").in(rewritten...),
+		optional("winograd", custom("false", schema{"const": false}, func(d *decoder, n *node, where string) {
+			if boolean(&r.Winograd).decode(d, n, where); r.Winograd {
+				d.fail(n.pos, "%s can't be true with provider %s: Winograd's method is for the CPU", where, r.Provider)
+			}
+		}), "", "only on the CPU").in(direct...),
+	}
+	for _, p := range ort.Providers {
+		if p.Precisions != nil {
+			rows = append(rows, optional("precision", choice(&r.Precision, p.Precisions), Float32,
+				"of attacks' passes"+kept(p.Precisions[1:])).in(p.Name))
+		}
+		if p.Device() {
+			rows = append(rows, optional("device", whole(&r.Device, orNone), "0",
+				"number of the "+p.Title+" device").in(p.Name))
+		}
+	}
+	return object{forms: formsBy("provider", Providers), rows: rows}
+}
+
+// providers are the names of those that have a property, and of the others.
+func providers(have func(p *ort.Provider) bool) (names, others []string) {
+	for _, p := range ort.Providers {
+		if have(p) {
+			names = append(names, p.Name)
+		} else {
+			others = append(others, p.Name)
+		}
+	}
+	return names, others
+}
+
+// kept says what precisions keep that are less than float32.
+func kept(precisions []string) (doc string) {
+	sep := ": "
+	for _, name := range precisions {
+		p := ort.FindPrecision(name)
+		doc += fmt.Sprintf("%s%s keeps %d bits of a number's mantissa", sep, name, p.Bits)
+		if p.Instructions {
+			doc += ", and is for processors that have instructions for it"
+		}
+		sep = "; "
+	}
+	return doc
 }

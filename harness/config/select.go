@@ -148,7 +148,7 @@ func (c *Config) Hash() string {
 		}
 	}
 	batch := 0
-	if c.Runtime.Provider == CUDA { // its kernels are chosen by shape, and round differently
+	if c.Runtime.Target().Row().Device() { // its kernels are chosen by shape, and round differently
 		batch = c.Runtime.Batch
 	}
 	plan := mapping{

@@ -3,7 +3,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +79,7 @@ func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 			run  func(context.Context) (string, error)
 		}
 		list := []check{{Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}, {Agrees, s.agrees}}
-		if cmp.Or(o.Attacks.Provider, ort.ProviderCPU) != ort.ProviderCPU {
+		if !o.Attacks.OnCPU() {
 			list[3].run = s.agreesThere
 			list = append(list, check{Attacked, s.attacked})
 		}

@@ -18,8 +18,8 @@ func (s *examination) there(precision string, ask func(*control.Network) (string
 	on.Precision = precision
 	pool := ort.NewPool(1, images, ort.On(on))
 	defer pool.Close()
-	net, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options, Direct: true,
-		Attacked: true})
+	net, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options,
+		Direct: pool.Row(true).Direct, Attacked: true})
 	if err != nil {
 		return "", err
 	}

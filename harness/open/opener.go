@@ -122,7 +122,7 @@ func SideBySide(ctx context.Context, todo []int, width int, fn func(ctx context.
 
 // Cores is how many cores a run computes on.
 func (o *Opener) Cores() int {
-	if o.Pool.Provider() == ort.ProviderCUDA {
+	if o.Pool.OnDevice() {
 		return runtime.GOMAXPROCS(0)
 	}
 	return max(1, min(runtime.GOMAXPROCS(0), o.Pool.Workers()*o.Pool.Threads()))
@@ -163,7 +163,7 @@ func loopState(chain *control.Chain) int64 {
 // a quarter of the memory that is free where that is more.
 func inFlight(pool *ort.Pool, state int64) int {
 	budget := int64(stateBudget)
-	if free, known := freeMemory(); known && pool.Provider() == ort.ProviderCUDA {
+	if free, known := freeMemory(); known && pool.OnDevice() {
 		budget = max(budget, free/4)
 	}
 	return int(max(2*int64(pool.Workers()), budget/max(1, state)))
@@ -240,8 +240,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
 			Layout: m.Layout, Output: m.OutputName},
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,
-		Direct: !o.Config.Runtime.Winograd || exact(o.Config, m.Name) ||
-			attacked && o.Pool.Judges() || o.Pool.Provider() == ort.ProviderCUDA,
+		Direct:   !o.Config.Runtime.Winograd || exact(o.Config, m.Name) || o.Pool.Row(attacked).Direct,
 		Attacked: attacked})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)

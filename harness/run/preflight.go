@@ -100,15 +100,15 @@ func (p preflight) study(j *plan.Job, net *control.Network) error {
 // comparedImages is how many images' gradients are compared.
 const comparedImages = 8
 
-// comparable refuses a provider whose gradients are not those of the CPU provider, which judges. On CUDA, which judges
-// itself, a small pool on the CPU computes the same.
+// comparable refuses a provider whose gradients are not those of the CPU provider, which judges. Where that does not
+// judge, as on a device, a small pool on the CPU computes the same.
 func (p preflight) comparable(b *open.Job) error {
-	device := p.Pool.Provider() == ort.ProviderCUDA
-	if b.Attacked == b.Net && !device || p.near[b.Model.Name] {
+	onCPU := !p.Pool.Row(true).All
+	if b.Attacked == b.Net && onCPU || p.near[b.Model.Name] {
 		return nil
 	}
 	reference := b.Net
-	if device {
+	if !onCPU {
 		pool := ort.NewPool(0, comparedImages)
 		defer pool.Close()
 		here, err := p.NetworkOn(pool, b.Model, false)

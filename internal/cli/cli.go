@@ -177,10 +177,8 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 // runtime loads the ONNX Runtime that is asked for, telling the user what it downloads. Without a provider it has the
 // CPU's.
 func (g *globals) runtime(c *cobra.Command, asked config.Runtime) error {
-	if asked.Provider == config.CUDA {
-		if err := ort.CheckDriver(); err != nil { // before gigabytes are fetched
-			return usage("runtime.provider %s: %w", asked.Provider, err)
-		}
+	if err := asked.Target().Ready(); err != nil { // before gigabytes are fetched
+		return usage("runtime.provider %s: %w", asked.Provider, err)
 	}
 	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: g.offline, Log: g.progress(c).Fetched,
 		Provider: asked.Provider})

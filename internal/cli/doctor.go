@@ -36,7 +36,7 @@ func doctorCommand(g *globals) *cobra.Command {
 		Long: `Prints what is installed, then checks a bundled model and each MODEL, a line a
 check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
 when a check fails, and 2 when a model has operators that are not supported.
-With --provider openvino or cuda that is the second engine, and the gradients that
+With --provider ` + strings.Join(ort.Names()[1:], " or ") + ` that is the second engine, and the gradients that
 attacks would take from it are compared with the CPU provider's.
 --mean, --std and the like are for the given models.`,
 		Example: `  selfheal doctor
@@ -103,16 +103,7 @@ func (d *examination) installation(g *globals) error {
 	if err == nil {
 		d.row("ONNX Runtime", fmt.Sprintf("%s, %s", ort.Version(), g.origin()))
 		d.row("  library", ort.LibraryPath())
-		cuda := fmt.Sprintf("device %d computes", d.runtime.Device)
-		if err := ort.CheckCUDA(d.runtime.Device); err != nil {
-			cuda = "not available: " + err.Error()
-		}
-		d.row("  CUDA", cuda)
-		if err = d.runtime.Target().Check(); err != nil {
-			err = fmt.Errorf("runtime.provider %s: %w", d.runtime.Provider, err)
-		} else if d.runtime.Provider == config.OpenVINO {
-			d.row("  OpenVINO", d.runtime.Precision+" computes")
-		}
+		err = d.providers()
 	} else {
 		d.row("ONNX Runtime", "FAIL: it can't be loaded")
 	}
@@ -125,6 +116,28 @@ func (d *examination) installation(g *globals) error {
 	d.row("cache", cache)
 	d.w.Flush()
 	return err
+}
+
+// providers tries those with devices, which any library may have, and the one that is asked for.
+func (d *examination) providers() error {
+	for _, p := range ort.Providers {
+		if p.Device() {
+			on := ort.Target{Provider: p.Name, Device: d.runtime.Device}
+			says := on.Computes()
+			if err := on.Check(); err != nil {
+				says = "not available: " + err.Error()
+			}
+			d.row("  "+p.Title, says)
+		}
+	}
+	on := d.runtime.Target()
+	if err := on.Check(); err != nil {
+		return fmt.Errorf("runtime.provider %s: %w", on.Provider, err)
+	}
+	if row := on.Row(); !on.OnCPU() && !row.Device() {
+		d.row("  "+row.Title, on.Computes())
+	}
+	return nil
 }
 
 // origin says how ONNX Runtime's library was found, in the order that ort.Init looks.

@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/suggest"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
 )
 
 // flags adds flags to a command. A flag that takes a value says here, too, what completes it.
@@ -186,8 +187,24 @@ type providerFlags struct{ provider, precision string }
 func (f *providerFlags) add(c flags, otherwise string) {
 	c.text(&f.provider, "provider", "", "ONNX Runtime's execution provider: "+strings.Join(config.Providers, ", ")+
 		" (default: "+otherwise+")", words(config.Providers...))
-	c.text(&f.precision, "precision", "", "of attacks' passes: f32; bf16 on openvino, on processors that have it; "+
-		"tf32 on cuda (default: f32)", words(config.Float32, config.BFloat16, config.TensorFloat32))
+	c.text(&f.precision, "precision", "", precisionsHelp()+" (default: "+config.Float32+")",
+		words(ort.PrecisionNames()...))
+}
+
+// precisionsHelp says which providers have which precisions.
+func precisionsHelp() string {
+	help := "of attacks' passes: " + config.Float32
+	for _, p := range ort.Precisions[1:] {
+		for _, row := range ort.Providers {
+			if slices.Contains(row.Precisions, p.Name) {
+				help += "; " + p.Name + " on " + row.Name
+				if p.Instructions {
+					help += ", on processors that have it"
+				}
+			}
+		}
+	}
+	return help
 }
 
 // sets say the same as --set does.

@@ -11,7 +11,7 @@ import (
 
 // Where there is no driver for CUDA, every command that is to use it says so in one line before anything is fetched.
 func TestCUDAWithoutDriver(t *testing.T) {
-	if ort.CheckDriver() == nil {
+	if (ort.Target{Provider: ort.ProviderCUDA}).Ready() == nil {
 		t.Skip("there is a driver")
 	}
 	cache := t.TempDir()

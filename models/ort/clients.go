@@ -20,37 +20,36 @@ type client struct {
 	name     string
 	at       string     // between a package and its version
 	commands [][]string // ways to call it; the first one installed is taken
-	args     func(what string, p pin) []string
-	archive  string // pattern of the file it leaves
-	extract  func(archive string, m member, to string) error
+	args     func(what string, tags []string) []string
+	left     string // pattern of the file it leaves
+	extract  func(archive, name string, size int64, to string) error
 }
 
-// clients in the order they are tried. They run no code of the package, and use the
-// registry that they are configured for.
+// clients in the order they are tried. They run no code of the package, and use the registry that they are configured
+// for.
 var clients = []client{
 	{
 		name: "npm", at: "@",
 		commands: [][]string{{"npm"}},
-		args:     func(what string, _ pin) []string { return []string{"pack", what, "--ignore-scripts"} },
-		archive:  "*.tgz", extract: fromTarball,
+		args:     func(what string, _ []string) []string { return []string{"pack", what, "--ignore-scripts"} },
+		left:     "*.tgz", extract: fromTarball,
 	},
 	{
 		name: "pip", at: "==",
 		commands: [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}},
-		args: func(what string, p pin) []string {
+		args: func(what string, tags []string) []string {
 			args := []string{"download", "--no-deps", "--only-binary=:all:", "--python-version", pipPython,
 				"--implementation", "cp", "--disable-pip-version-check", "-d", ".", what}
-			for _, tag := range p.tags {
+			for _, tag := range tags {
 				args = append(args, "--platform", tag)
 			}
 			return args
 		},
-		archive: "*.whl", extract: fromWheel,
+		left: "*.whl", extract: fromWheel,
 	},
 }
 
-// find returns the first of the client's commands that is installed. A Python
-// without pip does not count.
+// find returns the first of the client's commands that is installed. A Python without pip does not count.
 func (c client) find() ([]string, bool) {
 	for _, argv := range c.commands {
 		path, err := exec.LookPath(argv[0])
@@ -92,7 +91,7 @@ func run(ctx context.Context, dir string, argv []string) error {
 	return fmt.Errorf("%w: %s", err, text)
 }
 
-func fromTarball(archive string, m member, to string) error {
+func fromTarball(archive, name string, size int64, to string) error {
 	f, err := os.Open(archive)
 	if err != nil {
 		return err
@@ -105,27 +104,27 @@ func fromTarball(archive string, m member, to string) error {
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("the archive holds no %s", m.path)
+			return fmt.Errorf("the archive holds no %s", name)
 		}
 		if err != nil {
 			return fmt.Errorf("broken archive: %w", err)
 		}
-		if h.Name == m.path {
-			return save(r, m.size, to)
+		if h.Name == name {
+			return save(r, size, to)
 		}
 	}
 }
 
-func fromWheel(archive string, m member, to string) error {
+func fromWheel(archive, name string, size int64, to string) error {
 	z, err := zip.OpenReader(archive)
 	if err != nil {
 		return fmt.Errorf("broken archive: %w", err)
 	}
 	defer z.Close()
-	f, err := z.Open(m.path)
+	f, err := z.Open(name)
 	if err != nil {
-		return fmt.Errorf("the archive holds no %s", m.path)
+		return fmt.Errorf("the archive holds no %s", name)
 	}
 	defer f.Close()
-	return save(f, m.size, to)
+	return save(f, size, to)
 }

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"selfheal/internal/must"
 )
 
-// What the runtime says, as it was seen from its libraries, becomes one line that
-// names what is missing.
+// What the runtime says, as it was seen from its libraries, becomes one line that names what is missing.
 func TestCUDAError(t *testing.T) {
 	const (
 		get   = "/src/bridge.cc:2043 onnxruntime::Provider& onnxruntime::Get() [ONNXRuntimeError] : 1 : FAIL : "
@@ -22,14 +20,14 @@ func TestCUDAError(t *testing.T) {
 		cuda  = "/lib/libonnxruntime_providers_cuda.so"
 	)
 	shared := "/cache/libonnxruntime_providers_shared.so"
-	none := "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + bring
+	none := "ONNX Runtime " + Version() + " at " + LibraryPath() + " has no CUDA provider; " + bringCUDA
 	for _, c := range [][2]string{
 		{"CUDA execution provider is not enabled in this build. ", none},
 		{get + fmt.Sprintf(lacks, shared, shared), none},
 		{
 			get + fmt.Sprintf(lacks, cuda, "libcublasLt.so.13"),
 			"the CUDA provider of ONNX Runtime " + Version() + " needs libcublasLt.so.13, which is not found; " +
-				"install it, or " + bring,
+				"install it, or " + bringCUDA,
 		},
 		{
 			get + fmt.Sprintf(lacks, cuda, "libcuda.so.1"),
@@ -54,48 +52,14 @@ func TestCUDAError(t *testing.T) {
 		{get + "something\nnew", "something new"},
 		{"Load model failed: the graph has a cycle", "Load model failed: the graph has a cycle"},
 	} {
-		if got := cudaError(3, errors.New(c[0])).Error(); got != c[1] {
+		if got := (Target{Provider: ProviderCUDA, Device: 3}).explain(errors.New(c[0])).Error(); got != c[1] {
 			t.Errorf("%q became\n%s\nwanted\n%s", c[0], got, c[1])
 		}
 	}
 }
 
-// The probe is what CheckCUDA takes it for.
-func TestProbe(t *testing.T) {
-	if sum, err := sumOfProbe(newPool(t, 1, 1)); err != nil || sum != probeSum {
-		t.Errorf("it adds up to %v, not %v (%v)", sum, probeSum, err)
-	}
-}
-
-// Whether there is a device or not: a check that fails says why, and a pool's
-// programs then fail to compile with the same words.
-func TestCheckCUDA(t *testing.T) {
-	err := CheckCUDA(0)
-	p := NewPool(0, 4, On(Target{ProviderCUDA, 0, Float32}))
-	defer p.Close()
-	if p.Provider() != ProviderCUDA || p.Workers() != 2 {
-		t.Errorf("the pool runs on %s with %d workers", p.Provider(), p.Workers())
-	}
-	_, cerr := p.Compile("add", readModel(t, "add"))
-	if err == nil {
-		if cerr != nil {
-			t.Errorf("checked, but %v", cerr)
-		}
-		return
-	}
-	if cerr == nil || cerr.Error() != "compile add: "+err.Error() {
-		t.Errorf("the check says\n%v\nCompile\n%v", err, cerr)
-	}
-	if strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), "onnxruntime_src") {
-		t.Errorf("not one clear line: %q", err)
-	}
-	if err := CheckCUDA(1 << 20); err == nil {
-		t.Error("there is a device 1048576")
-	}
-}
-
-// Runs of whole batches without a binding, which is how a device other than the
-// CPU is served, give every item what it gets alone.
+// Runs of whole batches without a binding, which is how a device other than the CPU is served, give every item what it
+// gets alone.
 func TestWholeBatches(t *testing.T) {
 	alone, p := newPool(t, 1, 1), newPool(t, 2, 8)
 	single, conv, add := compile(t, alone, "conv"), compile(t, p, "conv"), compile(t, p, "add")
@@ -103,7 +67,7 @@ func TestWholeBatches(t *testing.T) {
 	each(p, 21, func(id int) {
 		for k := range 3 {
 			x := image(id+k, 768)
-			bits(t, once(t, alone, single, x), once(t, p, conv, x), "in a whole batch")
+			sameBits(t, once(t, alone, single, x), once(t, p, conv, x), "in a whole batch")
 			a, b := image(id, 4), image(k, 4)
 			for i, sum := range once(t, p, add, a, b)[0] {
 				if sum != a[i]+b[i] {
@@ -115,8 +79,8 @@ func TestWholeBatches(t *testing.T) {
 	if conv.Items() != 63 {
 		t.Errorf("%d items counted, 63 run", conv.Items())
 	}
-	for w, kits := range conv.kits {
-		for n, k := range kits {
+	for w, sizes := range conv.buffers {
+		for n, k := range sizes {
 			if n != p.Batch() || k.binding != nil {
 				t.Errorf("worker %d ran %d items, bound: %v", w, n, k.binding != nil)
 			}
@@ -124,15 +88,14 @@ func TestWholeBatches(t *testing.T) {
 	}
 }
 
-// On a device every output agrees with the CPU's within float32 rounding, an
-// item's bits do not depend on its neighbours, and errors are reported.
+// On a device every output agrees with the CPU's within float32 rounding, an item's bits do not depend on its
+// neighbours, and errors are reported.
 func TestCUDAAgrees(t *testing.T) {
-	if err := CheckCUDA(0); err != nil {
+	if err := (Target{Provider: ProviderCUDA}).Check(); err != nil {
 		t.Skip(err)
 	}
 	cpu := newPool(t, 0, 16)
-	device := NewPool(0, 16, On(Target{ProviderCUDA, 0, Float32}))
-	defer device.Close()
+	device := newPool(t, 0, 16, On(Target{ProviderCUDA, 0, Float32}))
 	for _, opts := range [][]CompileOption{nil, {Unoptimized()}} {
 		here, there := compile(t, cpu, "conv", opts...), compile(t, device, "conv", opts...)
 		var alone [40][][]float32
@@ -149,7 +112,7 @@ func TestCUDAAgrees(t *testing.T) {
 			}
 		}
 		each(device, len(alone), func(id int) {
-			bits(t, alone[id], once(t, device, there, image(id, 768)), "among others on the device")
+			sameBits(t, alone[id], once(t, device, there, image(id, 768)), "among others on the device")
 		})
 	}
 	fails := compile(t, device, "fails")

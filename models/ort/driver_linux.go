@@ -67,8 +67,8 @@ const leastCUDA = 12000
 // driver is NVIDIA's driver, nil where there is none. It stays loaded.
 var driver = sync.OnceValue(func() unsafe.Pointer { return C.open_driver() })
 
-// CheckDriver says on one line what is wrong where NVIDIA's driver is not installed, is too old, or finds no device.
-func CheckDriver() error {
+// checkDriver says on one line what is wrong where NVIDIA's driver is not installed, is too old, or finds no device.
+func checkDriver() error {
 	if driver() == nil {
 		return errNoDriver
 	}
@@ -97,9 +97,9 @@ func deviceMemory(device int) (bytes int64, known bool) {
 	return int64(left), rc == 0
 }
 
-// preload loads the libraries that a library needs and that lie in some folders, each after those that it needs
-// itself. The system's linker, which does not look there, then finds them loaded. What is in none of the folders is
-// left to the linker.
+// preload loads the libraries that a library needs and that lie in some folders, each after those that it needs itself.
+// The system's linker, which does not look there, then finds them loaded. What is in none of the folders is left to the
+// linker.
 func preload(library string, folders []string, seen map[string]bool) error {
 	f, err := elf.Open(library)
 	if err != nil {
@@ -110,20 +110,20 @@ func preload(library string, folders []string, seen map[string]bool) error {
 	for _, name := range needs {
 		for _, folder := range folders {
 			path := filepath.Join(folder, name)
-			if _, missing := os.Stat(path); missing != nil || seen[name] || err != nil {
-				continue
-			}
-			seen[name] = true
-			if err = preload(path, folders, seen); err == nil {
-				err = loadLibrary(path)
+			if _, missing := os.Stat(path); missing == nil && !seen[name] && err == nil {
+				seen[name] = true
+				err = loadLibrary(path, folders, seen)
 			}
 		}
 	}
 	return err
 }
 
-// loadLibrary loads a library for good.
-func loadLibrary(path string) error {
+// loadLibrary loads a library for good, after those that it needs.
+func loadLibrary(path string, folders []string, seen map[string]bool) error {
+	if err := preload(path, folders, seen); err != nil {
+		return err
+	}
 	file := C.CString(path)
 	defer C.free(unsafe.Pointer(file))
 	var why *C.char
@@ -133,8 +133,8 @@ func loadLibrary(path string) error {
 	return nil
 }
 
-// late are libraries that CUDA's load by name when they are first used.
-var late = []string{"libnvrtc.so.*", "libnvJitLink.so.*"}
+// lateLibraries are that CUDA's load by name when they are first used.
+var lateLibraries = []string{"libnvrtc.so.*", "libnvJitLink.so.*"}
 
 // loadCUDA loads the libraries of CUDA and cuDNN that lie beside ONNX Runtime's, or in the folders where pip puts
 // NVIDIA's packages beside those of a Python environment. The error is the linker's.
@@ -151,13 +151,10 @@ var loadCUDA = sync.OnceValue(func() error {
 		return err
 	}
 	for _, folder := range folders {
-		for _, name := range late {
+		for _, name := range lateLibraries {
 			found, _ := filepath.Glob(filepath.Join(folder, name))
 			for _, path := range found {
-				if err := preload(path, folders, seen); err != nil {
-					return err
-				}
-				if err := loadLibrary(path); err != nil {
+				if err := loadLibrary(path, folders, seen); err != nil {
 					return err
 				}
 			}

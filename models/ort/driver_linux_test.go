@@ -33,6 +33,23 @@ int cuCtxPopCurrent_v2(void **c) { *c = current; current = 0; return 0; }
 int cuDevicePrimaryCtxRelease_v2(int d) { return d != 8; }
 `
 
+// library makes a shared library of C code that needs others.
+func library(t *testing.T, folder, name, code string, needs ...string) (file string) {
+	t.Helper()
+	compiler, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip(err)
+	}
+	must.Do(t, os.MkdirAll(folder, 0o755))
+	file = filepath.Join(folder, name)
+	must.Do(t, os.WriteFile(file+".c", []byte(code), 0o644))
+	args := append([]string{"-shared", "-fPIC", "-Wl,-soname," + name, "-o", file, file + ".c"}, needs...)
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return file
+}
+
 // child runs this test in a process of its own with more in its environment, and gives what it printed.
 func child(t *testing.T, env ...string) string {
 	t.Helper()
@@ -49,20 +66,11 @@ func child(t *testing.T, env ...string) string {
 func TestDriver(t *testing.T) {
 	if os.Getenv("SELFHEAL_TEST_CHILD") != "" {
 		bytes, known := deviceMemory(1)
-		fmt.Printf("driver: %v; memory: %d %v\n", CheckDriver(), bytes, known)
+		fmt.Printf("driver: %v; memory: %d %v\n", checkDriver(), bytes, known)
 		return
 	}
-	compiler, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip(err)
-	}
 	dir := t.TempDir()
-	source := filepath.Join(dir, "fake.c")
-	must.Do(t, os.WriteFile(source, []byte(fakeDriver), 0o644))
-	cmd := exec.Command(compiler, "-shared", "-fPIC", "-o", filepath.Join(dir, "libcuda.so.1"), source)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	library(t, dir, "libcuda.so.1", fakeDriver)
 	for _, c := range []struct{ version, init, devices, want string }{
 		{"12020", "0", "2", "driver: <nil>; memory: 12884901888 true"},
 		{"12020", "0", "1", "driver: <nil>; memory: 0 false"},
@@ -78,33 +86,18 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// Libraries are loaded from folders that the linker does not look into, each after what it needs; one that needs
-// what is nowhere is an error that names it.
+// Libraries are loaded from folders that the linker does not look into, each after what it needs; one that needs what
+// is nowhere is an error that names it.
 func TestPreload(t *testing.T) {
-	compiler, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip(err)
-	}
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
-	build := func(folder, name, code string, needs ...string) string {
-		t.Helper()
-		must.Do(t, os.MkdirAll(folder, 0o755))
-		file := filepath.Join(folder, name)
-		must.Do(t, os.WriteFile(file+".c", []byte(code), 0o644))
-		args := append([]string{"-shared", "-fPIC", "-Wl,-soname," + name, "-o", file, file + ".c"}, needs...)
-		if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		return file
-	}
-	inner := build(two, "libselfhealinner.so.1", "int inner(void) { return 1; }")
-	outer := build(one, "libselfhealouter.so.1", "int inner(void); int outer(void) { return inner(); }", inner)
-	top := build(dir, "libselfhealtop.so", "int outer(void); int top(void) { return outer(); }", outer)
-	must.Refuse(t, loadLibrary(top), "libselfhealouter.so.1: cannot open shared object file")
+	inner := library(t, two, "libselfhealinner.so.1", "int inner(void) { return 1; }")
+	outer := library(t, one, "libselfhealouter.so.1", "int inner(void); int outer(void) { return inner(); }", inner)
+	top := library(t, dir, "libselfhealtop.so", "int outer(void); int top(void) { return outer(); }", outer)
+	must.Refuse(t, loadLibrary(top, nil, map[string]bool{}), "libselfhealouter.so.1: cannot open shared object file")
 	must.Refuse(t, preload(top, []string{one}, map[string]bool{}), "libselfhealinner.so.1: cannot open shared object")
 	must.Do(t, preload(top, []string{one, two}, map[string]bool{}))
-	must.Do(t, loadLibrary(top))
+	must.Do(t, loadLibrary(top, nil, map[string]bool{}))
 }
 
 // TestRealCUDA provisions the library with the CUDA provider, as if there were a driver, and loads the provider with
@@ -121,13 +114,13 @@ func TestRealCUDA(t *testing.T) {
 	o := must.Get(rt.NewSessionOptions())(t)
 	defer o.Destroy()
 	err := appendCUDA(o, Target{ProviderCUDA, 0, Float32})
-	if CheckDriver() == nil {
+	if checkDriver() == nil {
 		must.Do(t, err)
 		return
 	}
 	must.Refuse(t, err, "CUDA failure ", "driver")
 	for _, name := range []string{"libcublasLt.so.12", "libcudnn.so.9", "libnvrtc.so.12"} { // by name alone: loaded
-		must.Do(t, loadLibrary(name))
+		must.Do(t, loadLibrary(name, nil, nil))
 	}
 	t.Log(err)
 }

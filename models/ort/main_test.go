@@ -28,9 +28,9 @@ func readModel(tb testing.TB, name string) []byte {
 	return must.Get(os.ReadFile(filepath.Join("testdata", name+".onnx")))(tb)
 }
 
-func newPool(tb testing.TB, workers, batch int) *Pool {
+func newPool(tb testing.TB, workers, batch int, opts ...PoolOption) *Pool {
 	tb.Helper()
-	p := NewPool(workers, batch)
+	p := NewPool(workers, batch, opts...)
 	tb.Cleanup(p.Close)
 	return p
 }

@@ -2,6 +2,7 @@ package ort
 
 import (
 	"fmt"
+	"math/bits"
 	"regexp"
 	"runtime"
 	"slices"
@@ -33,10 +34,10 @@ func (l Lowering) String() string {
 	return fmt.Sprintf("batch %d instead of %d: %s", l.To, l.From, l.Why)
 }
 
-// Within keeps a pool on the CPU within the memory that there is. Before a program is compiled, the
-// batch gets smaller, by powers of two and down to 1, if passes of it on all workers would take more than
-// the pool's share; and the passes' values can't take more than that. A pass that runs out of
-// memory all the same is repeated in smaller batches, with this option or without.
+// Within keeps a pool on the CPU within the memory that there is. Before a program is compiled, the batch gets smaller,
+// by powers of two and down to 1, if passes of it on all workers would take more than the pool's share; and the passes'
+// values can't take more than that. A pass that runs out of memory all the same is repeated in smaller batches, with
+// this option or without.
 func Within(m Memory) PoolOption { return func(p *Pool) { p.memory = m } }
 
 // needs is what a program holds, in bytes.
@@ -46,18 +47,18 @@ type needs struct {
 }
 
 const (
-	// share is the pool's part of the memory that there is, in quarters: the rest is for what attacks keep, the
-	// files that the system reads, and others on the machine.
+	// share is the pool's part of the memory that there is, in quarters: the rest is for what attacks keep, the files
+	// that the system reads, and others on the machine.
 	share = 3
-	// slack is by how much passes take more than their values, in halves: blocks of an arena that nothing fits
-	// into, and kernels' own buffers. Measured are 0.9 to 1.5 (docs/performance.md).
+	// slack is by how much passes take more than their values, in halves: blocks of an arena that nothing fits into,
+	// and kernels' own buffers. Measured are 0.9 to 1.5 (docs/performance.md).
 	slack = 3
 	// fresh is what the process comes to hold besides, before its first pass.
 	fresh = 32 << 20
 )
 
-// arenaLimit is the limit of an arena for programs to come, in bytes: all the memory that there is, so that
-// the runtime says that it is short before the system ends the process; 0 where there is no telling.
+// arenaLimit is the limit of an arena for programs to come, in bytes: all the memory that there is, so that the runtime
+// says that it is short before the system ends the process; 0 where there is no telling.
 func (p *Pool) arenaLimit() int64 {
 	if free, known := p.unused(); known {
 		return max(free+p.memory.Resident(), leastArena)
@@ -70,21 +71,39 @@ const leastArena = 64 << 20
 
 // unused is what can still be taken, where the pool is to know and runs in that memory.
 func (p *Pool) unused() (bytes int64, known bool) {
-	if p.on.cuda() || p.memory.Free == nil {
+	if p.OnDevice() || p.memory.Free == nil {
 		return 0, false
 	}
 	return p.memory.Free()
 }
 
-// fit makes the batch smaller, if need be, so that passes of a program that is about to be compiled fit in.
+// fit makes the batch smaller, if need be, so that passes of a program that is about to be compiled fit in. On the
+// processor programs take turns in one arena. On a device each has an arena of its own, which keeps what its passes
+// have taken.
 func (p *Pool) fit(prog *Program, own needs) {
-	scratch := 0
+	own.item = own.item * slack / 2
 	for _, port := range slices.Concat(prog.inputs, prog.outputs) {
-		scratch += 4 * port.Size
+		own.item += 4 * int64(port.Size)
 	}
-	prog.needs = needs{own.weights, own.item*slack/2 + int64(scratch)}
+	prog.needs = own
+	p.mu.Lock()
+	all, first := own, len(p.programs) == 0
+	for other := range p.programs {
+		all.weights += other.needs.weights
+		if p.estimated {
+			all.item += other.needs.item
+		} else {
+			all.item = max(all.item, other.needs.item)
+		}
+	}
+	p.mu.Unlock()
 	if p.estimated {
-		p.fitDevice(prog)
+		if first {
+			p.deviceFree, _ = p.on.Row().free(p.on.Device)
+		}
+		if p.deviceFree > 0 {
+			p.shrink(prog.name, p.deviceFree, share*p.deviceFree/4, all)
+		}
 		return
 	}
 	free, known := p.unused()
@@ -92,33 +111,10 @@ func (p *Pool) fit(prog *Program, own needs) {
 		return
 	}
 	room := share*(free+p.memory.Resident())/4 - goMemory() - fresh
-	weights, item := prog.needs.weights, prog.needs.item
-	p.mu.Lock()
-	first := len(p.programs) == 0
-	for other := range p.programs {
-		weights, item = weights+other.needs.weights, max(item, other.needs.item)
-	}
-	p.mu.Unlock()
 	if first {
 		renewArena(p.arenaLimit())
 	}
-	p.shrink(prog.name, free, room, needs{weights, item})
-}
-
-// fitDevice is fit on a CUDA device. There a program has an arena of its own, which keeps what its passes have taken.
-func (p *Pool) fitDevice(prog *Program) {
-	p.mu.Lock()
-	all, first := prog.needs, len(p.programs) == 0
-	for other := range p.programs {
-		all.weights, all.item = all.weights+other.needs.weights, all.item+other.needs.item
-	}
-	p.mu.Unlock()
-	if first {
-		p.spare, _ = deviceMemory(p.on.Device)
-	}
-	if p.spare > 0 {
-		p.shrink(prog.name, p.spare, share*p.spare/4, all)
-	}
+	p.shrink(prog.name, free, room, all)
 }
 
 // shrink makes the batch so small that passes on all workers, which need so much, fit into the room.
@@ -154,26 +150,13 @@ func goMemory() int64 {
 }
 
 // below is the largest power of two below n, which is 2 or more.
-func below(n int) int {
-	b := 1
-	for 2*b < n {
-		b *= 2
-	}
-	return b
-}
+func below(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
 
 // lower makes the batch smaller and says why; a batch that is no smaller changes nothing.
 func (p *Pool) lower(batch int, why string) {
-	for {
-		was := p.Batch()
-		if batch >= was {
-			return
-		}
-		if p.batch.CompareAndSwap(int64(was), int64(batch)) {
-			if p.memory.Lowered != nil {
-				p.memory.Lowered(Lowering{batch, was, why})
-			}
-			return
+	for was := p.Batch(); batch < was; was = p.Batch() {
+		if p.batch.CompareAndSwap(int64(was), int64(batch)) && p.memory.Lowered != nil {
+			p.memory.Lowered(Lowering{batch, was, why})
 		}
 	}
 }
@@ -182,22 +165,22 @@ func (p *Pool) lower(batch int, why string) {
 var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|` +
 	`bad.?alloc(ation)?\b|out of memory|ALLOC_FAILED`)
 
-// run evaluates a batch. If the memory does not do, the batch gets smaller, for good, and what failed is
-// repeated in parts while no other worker runs.
+// run evaluates a batch. If the memory does not do, the batch gets smaller, for good, and what failed is repeated in
+// parts while no other worker runs.
 func (w *worker) run(prog *Program, batch []*request) error {
 	p := w.pool
-	p.alone.RLock()
+	p.exclusive.RLock()
 	err := w.once(prog, batch)
-	p.alone.RUnlock()
+	p.exclusive.RUnlock()
 	if err == nil || !exhausted.MatchString(err.Error()) {
 		return err
 	}
-	p.alone.Lock()
-	defer p.alone.Unlock()
-	w.dropKits()
+	p.exclusive.Lock()
+	defer p.exclusive.Unlock()
+	w.dropBuffers()
 	w.dropScratch()
 	n := len(batch)
-	if p.on.cuda() {
+	if p.OnDevice() {
 		n = p.Batch()
 	}
 	for {

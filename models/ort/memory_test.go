@@ -97,8 +97,7 @@ func TestBatchFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// A pass for which the runtime finds no memory is repeated in smaller batches, and only one of a single
-// item fails.
+// A pass for which the runtime finds no memory is repeated in smaller batches, and only one of a single item fails.
 func TestMemoryEnds(t *testing.T) {
 	defer renewArena(0)
 	model, _, _ := wide(t)
@@ -130,14 +129,6 @@ func TestMemoryEnds(t *testing.T) {
 	must.Refuse(t, err, "run wide on 1 items: ", "requested bytes")
 }
 
-func TestBelow(t *testing.T) {
-	for n, want := range map[int]int{2: 1, 3: 2, 4: 2, 5: 4, 50: 32, 64: 32, 65: 64} {
-		if got := below(n); got != want {
-			t.Errorf("below %d: %d", n, got)
-		}
-	}
-}
-
 // A device's batch is made small enough for all programs together, unless it was asked for.
 func TestBatchOfDevice(t *testing.T) {
 	var lowered []Lowering
@@ -147,7 +138,7 @@ func TestBatchOfDevice(t *testing.T) {
 	if p.Batch() != deviceBatch {
 		t.Errorf("the batch is %d", p.Batch())
 	}
-	p.spare = 1 << 30 // of which 768 MiB are for networks
+	p.deviceFree = 1 << 30 // of which 768 MiB are for networks
 	first := &Program{pool: p, name: "first", inputs: []Port{{Size: 1 << 10}}}
 	p.programs[first] = struct{}{}
 	p.fit(first, needs{})

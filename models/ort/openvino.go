@@ -3,8 +3,6 @@ package ort
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -14,19 +12,31 @@ import (
 	"selfheal/models/onnx"
 )
 
-// openVINOSizes are the items that its runs have: each is a program of its own to OpenVINO, which prepares a graph anew
-// where the number changes, takes up to twice as long even where it does not, and is no faster with more. A session of
-// each holds the weights.
-var openVINOSizes = [...]int{1, 4, 16}
+// ProviderOpenVINO is the name of Intel's provider for processors.
+const ProviderOpenVINO = "openvino"
 
-// openVINOSize is how many items the next run has where so many wait: with more than are there where three of four are.
-func openVINOSize(waiting int) (size int) {
-	for _, s := range openVINOSizes {
-		if 4*waiting >= 3*s {
-			size = s
-		}
+// adaptToOpenVINO has a program opened for each number of items by itself: OpenVINO prepares a graph anew where the
+// number changes, takes up to twice as long even where it does not, and is no faster with more than 16. A session of
+// each holds the weights.
+func adaptToOpenVINO(prog *Program, model []byte, cfg compileConfig) error {
+	g, err := forOpenVINO(model)
+	if err != nil {
+		return err
 	}
-	return size
+	for i, p := range prog.inputs {
+		prog.fed[i].unread = !slices.ContainsFunc(g.Inputs, func(v onnx.Value) bool { return v.Name == p.Name })
+	}
+	if cfg.on.Precision == BFloat16 && g.Inputs[0].Name == prog.inputs[0].Name && inHalves(g) {
+		prog.halves = true
+		prog.fed[0].Size *= 2
+		prog.fed[0].Shape = slices.Clone(prog.fed[0].Shape)
+		prog.fed[0].Shape[0] *= 2
+	}
+	prog.open = func(items int) (s *rt.DynamicAdvancedSession, err error) {
+		keepingSignalStack(func() { s, err = openFixed(g, items, cfg) })
+		return s, err
+	}
+	return nil
 }
 
 // openFixed makes a session for runs of so many items.
@@ -42,7 +52,7 @@ func openFixed(g *onnx.Graph, items int, cfg compileConfig) (*rt.DynamicAdvanced
 	return newSession(model, g.Inputs, g.Outputs, cfg)
 }
 
-// useOpenVINO puts the OpenVINO provider before the CPU's, which gets the operators that OpenVINO does not know.
+// useOpenVINO computes on the processor.
 func useOpenVINO(o *rt.SessionOptions, cfg compileConfig) error {
 	settings, err := json.Marshal(map[string]map[string]string{"CPU": {
 		"INFERENCE_PRECISION_HINT": cfg.on.Precision,
@@ -57,8 +67,7 @@ func useOpenVINO(o *rt.SessionOptions, cfg compileConfig) error {
 	if err != nil {
 		return err
 	}
-	return openVINOError(o.AppendExecutionProviderOpenVINO(map[string]string{
-		"device_type": "CPU", "load_config": string(settings)}))
+	return o.AppendExecutionProviderOpenVINO(map[string]string{"device_type": "CPU", "load_config": string(settings)})
 }
 
 // forOpenVINO writes a graph so that OpenVINO computes it, without the inputs that nothing reads: the provider would
@@ -98,9 +107,9 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 }
 
 // inHalves has the first convolution take an image in two halves, [N 2C H W]: what bf16 keeps of the pixels, and the
-// rest. Where something else reads the image it leaves the graph as it is and reports false. Pixels from ½ on are
-// 1/256 apart in bf16, which loses much of a perturbation of a few grey levels: attacks on a ResNet-18 left 1 % of
-// the images more than in float32.
+// rest. Where something else reads the image it leaves the graph as it is and reports false. Pixels from ½ on are 1/256
+// apart in bf16, which loses much of a perturbation of a few grey levels: attacks on a ResNet-18 left 1 % of the images
+// more than in float32.
 func inHalves(g *onnx.Graph) bool {
 	image := &g.Inputs[0]
 	readers := g.Consumers()[image.Name]
@@ -127,37 +136,10 @@ func inHalves(g *onnx.Graph) bool {
 	return len(readers) > 0
 }
 
-// CheckOpenVINO runs a convolution by OpenVINO. Where that is not possible, the error says on one line what is missing
-// and what to do: the library has no OpenVINO provider, or the processor has no instructions for the precision.
-// [Init] comes first.
-func CheckOpenVINO(precision string) error {
-	if precision == BFloat16 && !cpu.X86.HasAVX512BF16 {
+// openVINOSupports asks the processor for a precision.
+func openVINOSupports(on Target) error {
+	if on.Precision == BFloat16 && !cpu.X86.HasAVX512BF16 {
 		return errors.New("this processor has no instructions for bf16 (AVX512_BF16); take precision f32")
 	}
-	pool := NewPool(1, 1, On(Target{ProviderOpenVINO, 0, precision}))
-	defer pool.Close()
-	sum, err := sumOfProbe(pool, ForAttacks())
-	if err != nil {
-		return err
-	}
-	if !(math.Abs(sum-probeSum) < 1e-2*probeSum) {
-		return fmt.Errorf("OpenVINO computes wrongly: a convolution of ones adds up to %v, not %v", sum, probeSum)
-	}
 	return nil
-}
-
-// openVINOError says what is behind an error of the runtime and what to do.
-func openVINOError(err error) error {
-	if err == nil {
-		return nil
-	}
-	msg := oneLine(err)
-	if noProvider.MatchString(msg) || notFound.MatchString(msg) {
-		return fmt.Errorf("ONNX Runtime %s at %s has no OpenVINO provider; pip's onnxruntime-openvino has one",
-			Version(), LibraryPath())
-	}
-	if cut := wherefrom.ReplaceAllString(msg, ""); cut != msg {
-		return errors.New(cut)
-	}
-	return err
 }

@@ -1,11 +1,11 @@
-// Package ort runs ONNX graphs on ONNX Runtime: it finds or provisions the
-// runtime's shared library, compiles models into programs and evaluates single
-// items in batches, in runs side by side, on the CPU or a CUDA device.
+// Package ort runs ONNX graphs on ONNX Runtime: it finds or provisions the runtime's shared library, compiles models
+// into programs and evaluates single items in batches, in runs side by side, on the provider that is asked for.
 //
 // It is the only importer of onnxruntime_go.
 package ort
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,11 +37,10 @@ var runtimeState struct {
 	library, version string // empty before Init
 }
 
-// Init finds ONNX Runtime's library and loads it. The order is o.Library, the
-// environment variable ONNXRUNTIME_SHARED_LIBRARY, for the CPU provider
-// SELFHEAL_ONNXRUNTIME, which selfheal's Python package sets, selfheal's own
-// cache, and otherwise a pinned copy is provisioned. Once it has succeeded, later calls do
-// nothing; after an error it may be tried again.
+// Init finds ONNX Runtime's library and loads it. The order is o.Library, the environment variable
+// ONNXRUNTIME_SHARED_LIBRARY, for the CPU provider SELFHEAL_ONNXRUNTIME, which selfheal's Python package sets,
+// selfheal's own cache, and otherwise a pinned copy is provisioned. Once it has succeeded, later calls do nothing;
+// after an error it may be tried again.
 func Init(ctx context.Context, o Options) error {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
@@ -76,8 +75,7 @@ func LibraryPath() string {
 	return runtimeState.library
 }
 
-// load opens the library at an absolute path and makes the environment. The
-// environment logs errors only.
+// load opens the library at an absolute path and makes the environment. The environment logs errors only.
 func load(lib string) error {
 	rt.SetSharedLibraryPath(lib)
 	err := rt.InitializeEnvironment(rt.WithLogLevelFatal())
@@ -102,93 +100,45 @@ func load(lib string) error {
 // leastSpace is about what the program takes of its address space before any network.
 const leastSpace = 5 << 29
 
-var errNotLoaded = errors.New("ONNX Runtime is not loaded: ort.Init comes first")
-
 // oneLine puts a runtime error, which may span lines, on one.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
-
-// The execution providers that a pool can run on.
-const (
-	ProviderCPU      = "cpu"
-	ProviderCUDA     = "cuda"
-	ProviderOpenVINO = "openvino"
-)
-
-// The precisions of a provider's arithmetic.
-const (
-	Float32       = "f32"
-	BFloat16      = "bf16" // 8 bits of mantissa, for the multiplications of convolutions and matrices
-	TensorFloat32 = "tf32" // 10 bits of mantissa, for the same
-)
-
-// Target is what a pool computes on.
-type Target struct {
-	Provider  string
-	Device    int    // of CUDA
-	Precision string // of programs [ForAttacks]; "" on the CPU
-}
-
-// Check tries a target, after [Init]: see [CheckCUDA] and [CheckOpenVINO].
-func (t Target) Check() error {
-	switch t.Provider {
-	case ProviderCUDA:
-		return CheckCUDA(t.Device)
-	case ProviderOpenVINO:
-		return CheckOpenVINO(t.Precision)
-	}
-	return nil
-}
-
-func (t Target) cuda() bool { return t.Provider == ProviderCUDA }
 
 // PoolOption changes how a pool runs its programs.
 type PoolOption func(*Pool)
 
 // On runs programs on a target. [Target.Check] tells beforehand whether that is possible; if it is not, Compile fails
-// with the same words, or for OpenVINO the first run.
+// with the same words, or the first run where a provider has runs of certain sizes only. On the processor an item's
+// result depends on neither batch, workers nor threads.
 //
-// OpenVINO, on the processor, gets the programs [ForAttacks], in [Float32] or, where the processor has instructions for
-// it, [BFloat16]; all others stay on the CPU provider. An item's result depends on neither batch, workers nor threads.
-//
-// A CUDA device (an index from 0 up) gets all programs, those [ForAttacks] in [Float32] or [TensorFloat32], the others
-// in the former.
-//
-// Weights and all values between a program's inputs and outputs stay on the device, so
-// a gradient, which is one program, is one pass there. Each run copies the inputs to the
-// device and the outputs back, from and to ordinary memory: onnxruntime_go makes tensors
-// neither in device memory nor page-locked, and an IoBinding copies an input only once,
-// when it is bound.
-//
-// Each run has the pool's full batch: cuDNN chooses and prepares its kernels by
-// shape. So one shape is prepared once, and an item's result does not depend on its
-// neighbours. A smaller batch is filled up with repetitions, so few items are not split between runs.
-//
-// Two runs are under way at once by default, so that one has its items copied, and its results taken up by their
-// goroutines, while the other one computes. The runtime allows that for one session: each run has a stream of its own,
-// with its own handles of cuBLAS and cuDNN, and memory goes from one stream to another only when it is done with.
+// On a device, a program is one pass: weights and the values between its inputs and outputs stay there. Each run copies
+// inputs and outputs from and to ordinary memory: onnxruntime_go makes tensors neither in device memory nor
+// page-locked, and an IoBinding copies an input only once, when it is bound. Each run has the pool's full batch, filled
+// up with repetitions, as cuDNN chooses and prepares its kernels by shape: so one shape is prepared once, and an item's
+// result does not depend on its neighbours. Two runs are under way at once by default, so that one has its items copied
+// while the other one computes. The runtime allows that for one session: each run has a stream of its own, with its own
+// handles of cuBLAS and cuDNN, and memory goes from one stream to another only when it is done with.
 func On(t Target) PoolOption {
 	return func(p *Pool) {
-		switch t.Provider {
-		case ProviderCUDA:
-			p.on = Target{t.Provider, t.Device, Float32}
-			fallthrough
-		case ProviderOpenVINO:
+		row := t.Row()
+		if row.use != nil {
 			p.attack = t
+		}
+		if row.All {
+			p.on = Target{t.Provider, t.Device, Float32}
 		}
 	}
 }
 
-// Threads lets n threads work on each run (default, and least: 1). On the CPU
-// they change no bit of a result. Runs side by side use the cores better; more
-// threads are for fewer images than cores, down to a single one, and for networks
-// of which one batch a core does not fit into memory.
+// Threads lets n threads work on each run (default, and least: 1). On the CPU they change no bit of a result. Runs side
+// by side use the cores better; more threads are for fewer images than cores, down to a single one, and for networks of
+// which one batch a core does not fit into memory.
 //
 // A program's n − 1 additional threads are shared by all its runs.
 func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
 
-// compileConfig is what sessions differ in. Its zero value is a session on one
-// thread of the CPU.
+// compileConfig is what sessions differ in. Its zero value is a session on one thread of the CPU.
 type compileConfig struct {
+	path        string // of the model, whose weights the runtime finds beside it; "": it has them itself
 	unoptimized bool
 	threads     int // of a run; 0: 1
 	runs        int // side by side
@@ -201,7 +151,7 @@ type compileConfig struct {
 // newSession makes a session of a model with the declared inputs and outputs.
 func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.DynamicAdvancedSession, error) {
 	if LibraryPath() == "" {
-		return nil, errNotLoaded
+		return nil, errors.New("ONNX Runtime is not loaded: ort.Init comes first")
 	}
 	o, err := sessionOptions(cfg)
 	if err != nil {
@@ -210,58 +160,47 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	defer o.Destroy()
 	arena.RLock()
 	defer arena.RUnlock()
-	var s *rt.DynamicAdvancedSession
-	open := func() { s, err = rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o) }
-	if cfg.on.Provider == ProviderOpenVINO {
-		keepingSignalStack(open)
-	} else {
-		open()
+	if cfg.path != "" {
+		return rt.NewDynamicAdvancedSession(cfg.path, names(in), names(out), o)
 	}
-	return s, err
+	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
 }
 
-// sessionOptions are those of every session. The default is one thread a run,
-// because two one-thread runs side by side beat one two-thread run.
+// sessionOptions are those of every session. The default is one thread a run, because two one-thread runs side by side
+// beat one two-thread run.
 func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 	o, err := rt.NewSessionOptions()
 	if err != nil {
 		return nil, err
 	}
-	entry := o.AddSessionConfigEntry
 	var level rt.GraphOptimizationLevel = rt.GraphOptimizationLevelEnableAll
 	if cfg.unoptimized {
 		level = rt.GraphOptimizationLevelDisableAll
 	}
-	sets := []func() error{
-		func() error { return o.SetIntraOpNumThreads(max(1, cfg.threads)) },
-		func() error { return o.SetInterOpNumThreads(1) },
-		func() error { return o.SetExecutionMode(rt.ExecutionModeSequential) },
-		func() error { return o.SetGraphOptimizationLevel(level) },
-		func() error { return o.SetLogSeverityLevel(rt.LoggingLevelFatal) },
-		// A memory pattern per batch size takes one block for a whole run, which
-		// fits badly into a shared arena and is no faster.
-		func() error { return o.SetMemPattern(false) },
-		func() error { return entry("session.use_env_allocators", "1") },
+	err = cmp.Or(
+		o.SetIntraOpNumThreads(max(1, cfg.threads)),
+		o.SetInterOpNumThreads(1),
+		o.SetExecutionMode(rt.ExecutionModeSequential),
+		o.SetGraphOptimizationLevel(level),
+		o.SetLogSeverityLevel(rt.LoggingLevelFatal),
+		// A memory pattern per batch size takes one block for a whole run, which fits badly into a shared arena and is
+		// no faster.
+		o.SetMemPattern(false),
+		o.AddSessionConfigEntry("session.use_env_allocators", "1"),
 		// Weights outside the shared arena go back to the system on Close.
-		func() error { return entry("session.use_device_allocator_for_initializers", "1") },
+		o.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"))
+	if cfg.threads > 1 && err == nil {
+		// Threads belong to a session and by default wait for its next operator by spinning, on cores that another
+		// session or program could use: with one of two cores taken, a gradient on two threads was twice as slow that
+		// way.
+		err = o.AddSessionConfigEntry("session.intra_op.allow_spinning", "0")
 	}
-	if cfg.threads > 1 {
-		// Threads belong to a session and by default wait for its next operator by
-		// spinning, on cores that another session or program could use: with one of
-		// two cores taken, a gradient on two threads was twice as slow that way.
-		sets = append(sets, func() error { return entry("session.intra_op.allow_spinning", "0") })
+	if use := cfg.on.Row().use; use != nil && err == nil {
+		err = use(o, cfg)
 	}
-	switch cfg.on.Provider {
-	case ProviderCUDA:
-		sets = append(sets, func() error { return useCUDA(o, cfg.on) })
-	case ProviderOpenVINO:
-		sets = append(sets, func() error { return useOpenVINO(o, cfg) })
-	}
-	for _, set := range sets {
-		if err := set(); err != nil {
-			o.Destroy()
-			return nil, err
-		}
+	if err != nil {
+		o.Destroy()
+		return nil, err
 	}
 	return o, nil
 }

@@ -13,35 +13,36 @@ import (
 
 const (
 	defaultBatch = 64
-	deviceBatch  = 256 // on CUDA, where the memory does
-	// patience is how many other batches may overtake a request before its
-	// program goes first, full or not: no program starves.
-	patience = 16
-	// stall is how long a partial batch waits for goroutines that run Go code,
-	// while a worker is idle. It keeps the pool going when an entered goroutine
-	// works long or waits for another one.
+	deviceBatch  = 256 // on a device, where the memory does
+	// overtaken is how many other batches may overtake a request before its program goes first, full or not: no program
+	// starves.
+	overtaken = 16
+	// stall is how long a partial batch waits for goroutines that run Go code, while a worker is idle. It keeps the
+	// pool going when an entered goroutine works long or waits for another one.
 	stall = 10 * time.Millisecond
 )
 
 var errClosed = errors.New("the pool is closed")
 
-// Pool runs programs in batches, several runs side by side, each on one thread
-// unless [Threads] says otherwise. On the CPU an item's result does not depend on
-// the batch it was put in, on the workers or on the threads, to the last bit.
+// Pool runs programs in batches, several runs side by side, each on one thread unless [Threads] says otherwise. On the
+// CPU an item's result does not depend on the batch it was put in, on the workers or on the threads, to the last bit.
 type Pool struct {
 	workers int
 	batch   atomic.Int64 // items in a run at most: less than that where memory is short
 	threads int          // of one run
-	on      Target       // on CUDA each run has batch items, repeated where fewer wait
-	attack  Target       // of programs for attacks: on, but for OpenVINO
+	on      Target       // on a device each run has batch items, repeated where fewer wait
+	attack  Target       // of programs for attacks: on, unless a provider runs those alone
 	done    sync.WaitGroup
-	cores   chan struct{} // taken by goroutines that run Go code, see [Pool.Work]; nil: any number
-	memory  Memory
-	// estimated batches are as large as a device's memory allows, of which spare was free, in bytes, before the first
-	// program.
-	estimated bool
-	spare     int64
-	alone     sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
+	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs: a user who asks
+	// for one worker gets one core's worth of attacks beside it. nil: any number, on a device and where the machine has
+	// no more cores than that.
+	cores  chan struct{}
+	memory Memory
+	// estimated batches are as large as a device's memory allows, of which deviceFree was free, in bytes, before the
+	// first program.
+	estimated  bool
+	deviceFree int64
+	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
 
 	mu       sync.Mutex
 	work     sync.Cond // a batch may be ready
@@ -59,10 +60,9 @@ type Pool struct {
 	closed   bool
 }
 
-// NewPool makes a pool. Workers are the runs side by side; 0 means as many as
-// keep all cores busy at the pool's threads a run, and two on a CUDA device: see [On]. Batch
-// is the largest number of items in a run; 0 means 64, and on a CUDA device 256 or fewer, as
-// its memory allows.
+// NewPool makes a pool. Workers are the runs side by side; 0 means as many as keep all cores busy at the pool's threads
+// a run, and two on a device: see [On]. Batch is the largest number of items in a run; 0 means 64, and on a device 256
+// or fewer, as its memory allows.
 func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	p := &Pool{threads: 1, on: Target{ProviderCPU, 0, Float32}, programs: map[*Program]struct{}{}}
 	for _, o := range opts {
@@ -70,7 +70,7 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	}
 	if batch <= 0 {
 		batch = defaultBatch
-		if p.on.cuda() {
+		if p.OnDevice() {
 			batch, p.estimated = deviceBatch, true
 		}
 	}
@@ -80,13 +80,15 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	}
 	switch {
 	case workers > 0:
-	case p.on.cuda():
+	case p.OnDevice():
 		workers = 2
 	default:
 		workers = max(1, runtime.GOMAXPROCS(0)/p.threads)
 	}
 	p.workers = workers
-	p.limitCores()
+	if n := workers * p.threads; !p.OnDevice() && n < runtime.GOMAXPROCS(0) {
+		p.cores = make(chan struct{}, n)
+	}
 	p.work.L, p.idle.L = &p.mu, &p.mu
 	p.timer = time.AfterFunc(time.Hour, p.stalled)
 	p.timer.Stop()
@@ -100,27 +102,35 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 // Workers is the number of runs side by side.
 func (p *Pool) Workers() int { return p.workers }
 
-// Batch is the largest number of items in a run. With [Within] it may get less while programs are
-// compiled and run, never more.
+// Batch is the largest number of items in a run. With [Within] it may get less while programs are compiled and run,
+// never more.
 func (p *Pool) Batch() int { return int(p.batch.Load()) }
 
 // Threads is the number of threads that work on one run.
 func (p *Pool) Threads() int { return p.threads }
 
-// Provider is what programs [ForAttacks] run on: [ProviderCPU], [ProviderCUDA] or [ProviderOpenVINO].
-func (p *Pool) Provider() string {
-	return p.attack.Provider
+// Provider names what programs [ForAttacks] run on.
+func (p *Pool) Provider() string { return p.attack.Provider }
+
+// Row is that of the provider of programs [ForAttacks], or of the others.
+func (p *Pool) Row(attacks bool) *Provider {
+	if attacks {
+		return p.attack.Row()
+	}
+	return p.on.Row()
 }
 
-// Precision is that of the arithmetic of programs [ForAttacks]: [Float32], [BFloat16] or [TensorFloat32].
+// OnDevice reports whether all programs run on a device.
+func (p *Pool) OnDevice() bool { return p.on.Row().Device() }
+
+// Precision is that of the arithmetic of programs [ForAttacks], one of [Precisions].
 func (p *Pool) Precision() string { return p.attack.Precision }
 
 // Judges reports whether programs that are not [ForAttacks] run on something else.
 func (p *Pool) Judges() bool { return p.attack != p.on }
 
-// Enter announces a goroutine that makes Run calls one after the other. Call it
-// before the goroutine starts. While entered goroutines run Go code, the pool
-// holds partial batches back, for 10 ms at most; so leave before long waits.
+// Enter announces a goroutine that makes Run calls one after the other. Call it before the goroutine starts. While
+// entered goroutines run Go code, the pool holds partial batches back, for 10 ms at most; so leave before long waits.
 func (p *Pool) Enter() {
 	p.mu.Lock()
 	p.entered++
@@ -137,8 +147,8 @@ func (p *Pool) Leave() {
 	p.mu.Unlock()
 }
 
-// Close ends the pool: waiting requests get an error, running batches end, all
-// programs are freed, and with them the memory that passes have used.
+// Close ends the pool: waiting requests get an error, running batches end, all programs are freed, and with them the
+// memory that passes have used.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	used := len(p.programs) > 0
@@ -155,10 +165,9 @@ func (p *Pool) Close() {
 	}
 }
 
-// Run evaluates one item: in[i] and out[i] are its flat values for port i;
-// out[i] nil is not wanted. It blocks until the item's batch has run. If ctx
-// ends while the item waits, Run returns its error at once. When Run returns, in and out
-// are the caller's again.
+// Run evaluates one item: in[i] and out[i] are its flat values for port i; out[i] nil is not wanted. It blocks until
+// the item's batch has run. If ctx ends while the item waits, Run returns its error at once. When Run returns, in and
+// out are the caller's again.
 func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) error {
 	return p.run(ctx, prog, in, nil, out)
 }
@@ -279,18 +288,8 @@ func (p *Pool) stalled() {
 	p.mu.Unlock()
 }
 
-// limitCores bounds the goroutines of [Pool.Work] that run Go code at once to the threads of
-// all runs: a user who asks for one worker gets one core's worth of attacks beside it. The
-// channel is nil where the machine has no more cores than that, and on a device.
-func (p *Pool) limitCores() {
-	if n := p.workers * p.threads; !p.on.cuda() && n < runtime.GOMAXPROCS(0) {
-		p.cores = make(chan struct{}, n)
-	}
-}
-
-// Work runs fn in the calling goroutine once a core is free for it. The core is given up
-// while fn waits in [Pool.Run] under the context that fn gets. fn must not wait for another
-// goroutine's Work in any other way.
+// Work runs fn in the calling goroutine once a core is free for it. The core is given up while fn waits in [Pool.Run]
+// under the context that fn gets. fn must not wait for another goroutine's Work in any other way.
 func (p *Pool) Work(ctx context.Context, fn func(ctx context.Context) error) error {
 	if p.cores == nil {
 		return fn(ctx)

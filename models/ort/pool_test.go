@@ -35,39 +35,13 @@ func each(p *Pool, n int, f func(id int)) {
 	wg.Wait()
 }
 
-func bits(t *testing.T, want, got [][]float32, what string) {
+func sameBits(t *testing.T, want, got [][]float32, what string) {
 	t.Helper()
 	for i := range want {
 		for j := range want[i] {
 			if math.Float32bits(want[i][j]) != math.Float32bits(got[i][j]) {
 				t.Errorf("%s: output %d value %d is %v, wanted %v", what, i, j, got[i][j], want[i][j])
 				return
-			}
-		}
-	}
-}
-
-// An item's bits do not depend on workers, batch size or neighbours.
-func TestResultsDoNotDependOnBatches(t *testing.T) {
-	t.Parallel()
-	const n, rounds = 150, 4
-	alone := newPool(t, 1, 1)
-	for _, opts := range [][]CompileOption{nil, {Unoptimized()}} {
-		single := compile(t, alone, "conv", opts...)
-		want := make([][][]float32, n)
-		for id := range want {
-			want[id] = once(t, alone, single, image(id, 768))
-		}
-		for _, cfg := range [][2]int{{1, 64}, {2, 64}, {3, 7}, {2, 1}, {4, 33}} {
-			p := newPool(t, cfg[0], cfg[1])
-			prog := compile(t, p, "conv", opts...)
-			each(p, n, func(id int) {
-				for range rounds {
-					bits(t, want[id], once(t, p, prog, image(id, 768)), "batched")
-				}
-			})
-			if prog.Items() != n*rounds {
-				t.Errorf("%d items counted, %d run", prog.Items(), n*rounds)
 			}
 		}
 	}
@@ -86,7 +60,7 @@ func TestManyPrograms(t *testing.T) {
 			for i := range sum {
 				sum[i] = a[i] + b[i]
 			}
-			bits(t, [][]float32{sum, a}, once(t, p, add, a, b), "of two")
+			sameBits(t, [][]float32{sum, a}, once(t, p, add, a, b), "of two")
 			if id%3 == 0 {
 				x, top := image(id, 768), []float32{0}
 				if err := p.Run(t.Context(), conv, [][]float32{x}, [][]float32{nil, nil, top}); err != nil {
@@ -106,7 +80,7 @@ func TestFilled(t *testing.T) {
 	each(p, n, func(id int) {
 		x, got := image(id, 768), room(conv.Outputs())
 		must.Do(t, p.RunOf(t.Context(), conv, func(to []float32) { copy(to, x) }, got))
-		bits(t, once(t, p, conv, x), got, "filled")
+		sameBits(t, once(t, p, conv, x), got, "filled")
 	})
 	if conv.Items() != 2*n {
 		t.Errorf("%d items were run", conv.Items())
@@ -195,7 +169,7 @@ func TestCancelStorm(t *testing.T) {
 			got := room(conv.Outputs())
 			switch err := p.Run(ctx, conv, x, got); {
 			case err == nil:
-				bits(t, want, got, "after cancelling")
+				sameBits(t, want, got, "after cancelling")
 			case !errors.Is(err, context.DeadlineExceeded):
 				t.Error(err)
 			}
@@ -257,9 +231,9 @@ func TestScratchGrows(t *testing.T) {
 	add, conv := compile(t, p, "add"), compile(t, p, "conv")
 	w := &worker{pool: p}
 	defer w.pinner.Unpin()
-	get := func(prog *Program, n int) *kit {
+	get := func(prog *Program, n int) *buffers {
 		t.Helper()
-		return must.Get(w.kit(prog, n))(t)
+		return must.Get(w.buffers(prog, n))(t)
 	}
 	three := get(add, 3)
 	if get(add, 3) != three || get(add, 2) == three {
@@ -267,16 +241,16 @@ func TestScratchGrows(t *testing.T) {
 	}
 	small := len(w.scratch)
 	get(conv, 4)
-	if len(w.scratch) <= small || add.kits[0] != nil {
+	if len(w.scratch) <= small || add.buffers[0] != nil {
 		t.Error("tensors point into the old scratch")
 	}
 	get(add, 1)
-	if get(add, 1); w.kits != 2 {
-		t.Errorf("%d kits", w.kits)
+	if get(add, 1); w.made != 2 {
+		t.Errorf("%d buffers", w.made)
 	}
-	w.kits = maxKits
+	w.made = maxBuffers
 	get(add, 2)
-	if w.kits != 1 || conv.kits[0] != nil || add.kits[0][1] != nil {
+	if w.made != 1 || conv.buffers[0] != nil || add.buffers[0][1] != nil {
 		t.Error("the number of tensors is not bounded")
 	}
 	add.Close()

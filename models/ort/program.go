@@ -13,8 +13,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Program is one compiled ONNX graph. Its inputs and outputs are float32 with a
-// leading symbolic batch dimension.
+// Program is one compiled ONNX graph. Its inputs and outputs are float32 with a leading symbolic batch dimension.
 type Program struct {
 	pool            *Pool
 	name            string
@@ -34,9 +33,8 @@ type Program struct {
 	inflight int        // batches being run
 	closed   bool       // no more requests
 	freed    bool       // the sessions are gone
-	// kits[w] belongs to worker w while it runs a batch of this program, and
-	// to the holder of pool.mu otherwise.
-	kits []map[int]*kit
+	// buffers[w] belong to worker w while it runs a batch of this program, and to the holder of pool.mu otherwise.
+	buffers []map[int]*buffers
 }
 
 // Inputs are the program's inputs, in the order Run takes them.
@@ -51,27 +49,23 @@ func (p *Program) Items() int64 { return p.items.Load() }
 // CompileOption changes how a program is compiled.
 type CompileOption func(*compileConfig)
 
-// Unoptimized switches all graph optimisations off: operators run one by one as
-// the file has them, so a network cut into segments gives the same bits.
+// Unoptimized switches all graph optimisations off: operators run one by one as the file has them, so a network cut
+// into segments gives the same bits.
 func Unoptimized() CompileOption { return func(c *compileConfig) { c.unoptimized = true } }
 
-// Centred subtracts a mean, of the first input's size, from that input of every item
-// while it is copied to the batch.
-func Centred(mean []float32) CompileOption {
-	return func(c *compileConfig) { c.mean = mean }
-}
+// Centred subtracts a mean, of the first input's size, from that input of every item while it is copied to the batch.
+func Centred(mean []float32) CompileOption { return func(c *compileConfig) { c.mean = mean } }
 
 // ForAttacks has the program run where the pool's attacks do: see [On].
 func ForAttacks() CompileOption { return func(c *compileConfig) { c.attacks = true } }
 
-// Needs says what the program holds, in bytes: its weights, and the values of one item of a batch.
-// [Within] goes by it.
+// Needs says what the program holds, in bytes: its weights, and the values of one item of a batch. [Within] goes by it.
 func Needs(weights, item int64) CompileOption {
 	return func(c *compileConfig) { c.needs = needs{weights, item} }
 }
 
-// Compile makes a program of a model's bytes. The batch must be the first dimension of
-// all its inputs and outputs, and the only open one.
+// Compile makes a program of a model's bytes. The batch must be the first dimension of all its inputs and outputs, and
+// the only open one.
 func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Program, error) {
 	prog, err := p.compile(name, model, opts)
 	if err != nil {
@@ -92,7 +86,7 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	if err != nil {
 		return nil, err
 	}
-	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, kits: make([]map[int]*kit, p.workers),
+	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, buffers: make([]map[int]*buffers, p.workers),
 		sessions: map[int]*rt.DynamicAdvancedSession{}}
 	if prog.inputs, err = ports(in); err != nil {
 		return nil, err
@@ -108,25 +102,15 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	}
 	prog.fed = slices.Clone(prog.inputs)
 	prog.open = func(int) (*rt.DynamicAdvancedSession, error) { return newSession(model, in, out, cfg) }
-	if cfg.on.Provider == ProviderOpenVINO {
-		g, err := forOpenVINO(model)
-		if err != nil {
+	row := cfg.on.Row()
+	if row.adapt != nil {
+		if err := row.adapt(prog, model, cfg); err != nil {
 			return nil, err
 		}
-		for i, p := range prog.inputs {
-			prog.fed[i].unread = !slices.ContainsFunc(g.Inputs, func(v onnx.Value) bool { return v.Name == p.Name })
-		}
-		if cfg.on.Precision == BFloat16 && g.Inputs[0].Name == prog.inputs[0].Name && inHalves(g) {
-			prog.halves = true
-			prog.fed[0].Size *= 2
-			prog.fed[0].Shape = slices.Clone(prog.fed[0].Shape)
-			prog.fed[0].Shape[0] *= 2
-		}
-		cfg.needs.weights *= int64(len(openVINOSizes))
-		prog.open = func(items int) (*rt.DynamicAdvancedSession, error) { return openFixed(g, items, cfg) }
 	}
+	cfg.needs.weights *= int64(max(1, len(row.sizes)))
 	p.fit(prog, cfg.needs)
-	if cfg.on.Provider != ProviderOpenVINO { // there a session is opened when runs of its size come
+	if row.sizes == nil { // otherwise a session is opened when runs of its size come
 		if _, err = prog.session(0); err != nil {
 			return nil, err
 		}
@@ -143,13 +127,12 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 
 // size is how many items the next run has where so many wait: if fewer wait, the last one is repeated.
 func (p *Program) size(waiting int) int {
-	switch p.on.Provider {
-	case ProviderCUDA:
+	switch row := p.on.Row(); {
+	case row.Device():
 		return p.pool.Batch()
-	case ProviderOpenVINO:
-		return openVINOSize(waiting)
-	}
-	if runtime.GOARCH == "arm64" { // where ONNX Runtime sums a matrix of one row in another order than of several
+	case row.sizes != nil:
+		return row.size(waiting)
+	case runtime.GOARCH == "arm64": // where ONNX Runtime sums a matrix of one row in another order than of several
 		return max(2, waiting)
 	}
 	return waiting
@@ -157,7 +140,7 @@ func (p *Program) size(waiting int) int {
 
 // session is that for runs of so many items.
 func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
-	if p.on.Provider != ProviderOpenVINO {
+	if p.on.Row().sizes == nil {
 		items = 0
 	}
 	p.opening.Lock()
@@ -166,13 +149,7 @@ func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
 		return s, nil
 	}
 	if s, err = p.open(items); err != nil {
-		switch p.on.Provider {
-		case ProviderCUDA:
-			err = cudaError(p.on.Device, err)
-		case ProviderOpenVINO:
-			err = openVINOError(err)
-		}
-		return nil, err
+		return nil, p.on.explain(err)
 	}
 	if p.sessions[items] = s; items == 0 {
 		p.open = nil // and the model with it
@@ -187,9 +164,8 @@ func (p *Program) destroy() {
 	}
 }
 
-// Close frees the program once its running batches are done; waiting requests
-// get an error. A second Close does nothing. With the pool's last program the memory goes
-// that passes have used.
+// Close frees the program once its running batches are done; waiting requests get an error. A second Close does
+// nothing. With the pool's last program the memory goes that passes have used.
 func (p *Program) Close() {
 	if p.close() {
 		renewArena(p.pool.arenaLimit())
@@ -224,14 +200,13 @@ func (p *Program) closeLocked() {
 	p.freeIfDone()
 }
 
-// freeIfDone releases the runtime's memory when the program is closed and no
-// batch of it runs.
+// freeIfDone releases the runtime's memory when the program is closed and no batch of it runs.
 func (p *Program) freeIfDone() {
 	if !p.closed || p.freed || p.inflight > 0 {
 		return
 	}
-	for w := range p.kits {
-		p.dropKits(w)
+	for w := range p.buffers {
+		p.dropBuffers(w)
 	}
 	p.destroy()
 	p.freed = true
@@ -239,12 +214,12 @@ func (p *Program) freeIfDone() {
 	p.pool.idle.Broadcast()
 }
 
-// dropKits forgets worker w's tensors.
-func (p *Program) dropKits(w int) {
-	for _, k := range p.kits[w] {
+// dropBuffers forgets worker w's tensors.
+func (p *Program) dropBuffers(w int) {
+	for _, k := range p.buffers[w] {
 		k.destroy()
 	}
-	p.kits[w] = nil
+	p.buffers[w] = nil
 }
 
 // Port is one input or output of a program, seen for a single item.
@@ -256,8 +231,8 @@ type Port struct {
 	unread bool
 }
 
-// declared reads the graph's inputs and outputs, which are float32. The runtime would need a
-// second session to tell them.
+// declared reads the graph's inputs and outputs, which are float32. The runtime would need a second session to tell
+// them.
 func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	inputs, outputs, err = onnx.Ports(model)
 	if err == nil && len(outputs) == 0 {
@@ -271,8 +246,8 @@ func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	return inputs, outputs, err
 }
 
-// ports are the declared values as a single item has them. The batch must be their
-// first dimension and the only open one.
+// ports are the declared values as a single item has them. The batch must be their first dimension and the only open
+// one.
 func ports(values []onnx.Value) (all []Port, err error) {
 	for _, v := range values {
 		if len(v.Shape) == 0 || v.Shape[0] != onnx.Batch {
@@ -293,96 +268,4 @@ func names(values []onnx.Value) (all []string) {
 		all = append(all, v.Name)
 	}
 	return all
-}
-
-// Tensor is a float32 tensor of one dimension or more; len(Data) is the product of Shape.
-type Tensor struct {
-	Shape []int64
-	Data  []float32
-}
-
-// Session runs a graph on whole tensors, one call at a time and on one thread. It is
-// for graphs whose inputs and outputs are no items of a batch that a [Pool] could put
-// together: gradients with respect to parameters, say, sum over the batch. All inputs
-// and outputs are float32.
-type Session struct {
-	name            string
-	inputs, outputs []string
-	session         *rt.DynamicAdvancedSession
-}
-
-// Open makes a session of a model's bytes.
-func Open(name string, model []byte) (*Session, error) {
-	in, out, err := declared(model)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, err)
-	}
-	s := &Session{name: name, inputs: names(in), outputs: names(out)}
-	if s.session, err = newSession(model, in, out, compileConfig{}); err != nil {
-		return nil, fmt.Errorf("open %s: %s", name, oneLine(err))
-	}
-	return s, nil
-}
-
-// Inputs names the inputs in the order that Run takes them.
-func (s *Session) Inputs() []string { return s.inputs }
-
-// Outputs names the outputs in the order that Run gives them.
-func (s *Session) Outputs() []string { return s.outputs }
-
-// Run evaluates the graph; the inputs are only read, the results the caller's own.
-func (s *Session) Run(in []Tensor) ([]Tensor, error) {
-	results, err := s.run(in)
-	if err != nil {
-		return nil, fmt.Errorf("run %s: %s", s.name, oneLine(err))
-	}
-	return results, nil
-}
-
-func (s *Session) run(in []Tensor) (results []Tensor, err error) {
-	if s.session == nil {
-		return nil, errors.New("the session is closed")
-	}
-	if len(in) != len(s.inputs) {
-		return nil, fmt.Errorf("%d inputs are given for %v", len(in), s.inputs)
-	}
-	var pinner runtime.Pinner // the runtime keeps pointers into the inputs until it is done
-	defer pinner.Unpin()
-	bound, out := make([]rt.Value, len(in)), make([]rt.Value, len(s.outputs))
-	defer func() {
-		for _, v := range append(bound, out...) {
-			if v != nil {
-				v.Destroy()
-			}
-		}
-	}()
-	for i, t := range in {
-		shape := rt.NewShape(t.Shape...)
-		if len(t.Shape) == 0 || len(t.Data) == 0 || shape.FlattenedSize() != int64(len(t.Data)) {
-			return nil, fmt.Errorf("input %q has %d values for the shape %v", s.inputs[i], len(t.Data), t.Shape)
-		}
-		pinner.Pin(&t.Data[0])
-		if bound[i], err = rt.NewTensor(shape, t.Data); err != nil {
-			return nil, fmt.Errorf("input %q: %w", s.inputs[i], err)
-		}
-	}
-	if err := s.session.Run(bound, out); err != nil {
-		return nil, err
-	}
-	for _, v := range out {
-		t, ok := v.(*rt.Tensor[float32])
-		if !ok {
-			return nil, errors.New("an output is not a float32 tensor")
-		}
-		results = append(results, Tensor{Shape: t.GetShape(), Data: slices.Clone(t.GetData())})
-	}
-	return results, nil
-}
-
-// Close frees the runtime's memory. A second Close does nothing.
-func (s *Session) Close() {
-	if s.session != nil {
-		s.session.Destroy()
-		s.session = nil
-	}
 }

@@ -10,24 +10,6 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-func TestPortsFromModel(t *testing.T) {
-	p := newPool(t, 1, 2)
-	conv := compile(t, p, "conv")
-	if in := conv.Inputs(); len(in) != 1 || in[0].Name != "x" || in[0].Size != 768 || len(in[0].Shape) != 3 {
-		t.Errorf("inputs %v", in)
-	}
-	var sizes, ranks []int
-	for _, port := range conv.Outputs() {
-		sizes, ranks = append(sizes, port.Size), append(ranks, len(port.Shape))
-	}
-	if !slices.Equal(sizes, []int{10, 16, 1}) || !slices.Equal(ranks, []int{1, 1, 0}) {
-		t.Errorf("outputs %v", conv.Outputs())
-	}
-	if p.Workers() != 1 || p.Batch() != 2 {
-		t.Errorf("%d workers, batch %d", p.Workers(), p.Batch())
-	}
-}
-
 func TestCompileErrors(t *testing.T) {
 	p := newPool(t, 1, 2)
 	// The model with a change to its graph, or to the type of its first input.
@@ -68,8 +50,7 @@ func TestCompileErrors(t *testing.T) {
 	must.Refuse(t, err, `a mean of 3 values for input "a", which has 4`)
 }
 
-// A session takes whole tensors, of another number of items at each call, and
-// leaves them as they are.
+// A session takes whole tensors, of another number of items at each call, and leaves them as they are.
 func TestSession(t *testing.T) {
 	s := must.Get(Open("add", readModel(t, "add")))(t)
 	defer s.Close()

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -23,24 +24,23 @@ import (
 // provisioner keeps one pinned library in a directory of its own.
 type provisioner struct {
 	release
+	build
 	platform string
-	pin      pin
 	dir      string
 	offline  bool
 	log      func(Fetch)
 }
 
-// patienceOfDownload bounds one package client's run, with patienceOfMegabyte for each megabyte.
+// downloadTime bounds one package client's run, with megabyteTime for each megabyte.
 const (
-	patienceOfDownload = 15 * time.Minute
-	patienceOfMegabyte = 5 * time.Second
+	downloadTime = 15 * time.Minute
+	megabyteTime = 5 * time.Second
 )
 
-// library returns the cached library's path, after fetching it if it is not
-// there or broken.
+// library returns the cached library's path, after fetching it if it is not there or broken.
 func (p *provisioner) library(ctx context.Context) (string, error) {
-	path := filepath.Join(p.dir, p.pin.file)
-	if p.good(path) {
+	path := filepath.Join(p.dir, p.build.library)
+	if p.good() {
 		return path, nil
 	}
 	if p.offline {
@@ -60,64 +60,66 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("cannot lock %s: %w", p.dir, err)
 		}
 	}
-	if p.good(path) { // somebody else was first
+	if p.good() { // somebody else was first
 		return path, nil
 	}
-	return path, p.fetch(ctx, path)
+	return path, p.fetch(ctx)
 }
 
-// good reports whether a file is one of the pinned builds, whole, with all that belongs beside it.
-func (p *provisioner) good(path string) bool {
-	for _, src := range p.pin.sources {
-		if len(src.missing(path)) == 0 {
+// good reports whether one of the pinned builds is there, whole, with all that belongs beside it.
+func (p *provisioner) good() bool {
+	for _, all := range p.packages {
+		if len(p.missing(all)) == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// missing are the packages of which some file is not there, whole, where the library is at a path.
-func (src source) missing(library string) (parts []part) {
-	for i, k := range src {
-		if slices.ContainsFunc(k.members, func(m member) bool { return !m.is(k.place(library, i == 0, m)) }) {
-			parts = append(parts, k)
+// missing are the packages of which some file is not there, whole.
+func (p *provisioner) missing(all []archive) (missing []archive) {
+	for _, a := range all {
+		for i, f := range a.files {
+			if !f.is(p.place(a, i)) {
+				missing = append(missing, a)
+				break
+			}
 		}
 	}
-	return parts
+	return missing
 }
 
-// place is where a member of a package is kept whose library is at a path; the first one of the first package is the
-// library.
-func (k part) place(library string, first bool, m member) string {
-	if first && m == k.members[0] {
-		return library
+// place is where file i of a package is kept.
+func (p *provisioner) place(a archive, i int) string {
+	if a.version == "" && i == 0 {
+		return filepath.Join(p.dir, p.build.library)
 	}
-	return filepath.Join(filepath.Dir(library), filepath.Base(m.path))
+	return filepath.Join(p.dir, a.files[i].name)
 }
 
 // large is the size, in bytes, from which a file that is there is known by its size alone: CUDA's libraries are
 // gigabytes, which would be read at every start. All files were verified before they came there.
 const large = 64 << 20
 
-// is reports whether a file is the member, whole.
-func (m member) is(file string) bool {
-	info, err := os.Stat(file)
-	if err != nil || info.Size() != m.size {
+// is reports whether the file is at a path, whole.
+func (f file) is(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() != f.size {
 		return false
 	}
-	if m.size >= large {
+	if f.size >= large {
 		return true
 	}
-	got, err := sum(file)
-	return err == nil && got == m.sha256
+	got, err := sum(path)
+	return err == nil && got == f.sha256
 }
 
 // fetch tries one package client after the other.
-func (p *provisioner) fetch(ctx context.Context, path string) error {
+func (p *provisioner) fetch(ctx context.Context) error {
 	p.sweep()
 	var tried []string
 	for _, c := range clients {
-		src, ok := p.pin.sources[c.name]
+		all, ok := p.packages[c.name]
 		if !ok {
 			continue
 		}
@@ -126,7 +128,7 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 			tried = append(tried, c.name+" is not installed")
 			continue
 		}
-		err := p.through(ctx, c, argv, src, path)
+		err := p.through(ctx, c, argv, all)
 		if err == nil {
 			return nil
 		}
@@ -135,7 +137,7 @@ func (p *provisioner) fetch(ctx context.Context, path string) error {
 		}
 		if diskFull.MatchString(err.Error()) {
 			return fmt.Errorf("cannot keep ONNX Runtime %s: no space is left in %s; free about %d MB, or set "+
-				"XDG_CACHE_HOME to a folder with room", p.version, p.dir, space(src.missing(path)))
+				"XDG_CACHE_HOME to a folder with room", p.version, p.dir, space(p.missing(all)))
 		}
 		tried = append(tried, c.name+": "+err.Error())
 	}
@@ -148,77 +150,72 @@ var diskFull = regexp.MustCompile(`(?i)no space left on device|ENOSPC|disk quota
 
 // space is what fetching packages takes, in megabytes: their files, and twice the largest download, which a client
 // writes and then copies.
-func space(missing []part) int {
+func space(missing []archive) int {
 	var files, largest int
-	for _, k := range missing {
-		for _, m := range k.members {
-			files += int(m.size >> 20)
+	for _, a := range missing {
+		for _, f := range a.files {
+			files += int(f.size >> 20)
 		}
-		largest = max(largest, k.megabytes)
+		largest = max(largest, a.megabytes)
 	}
 	return files + 2*largest
 }
 
-// through fetches with one client the packages that are not there. That with the library comes last: where it is,
-// all is. What has been fetched stays when a later one fails.
-func (p *provisioner) through(ctx context.Context, c client, argv []string, src source, path string) error {
+// through fetches with one client the packages that are not there. That with the library comes last: where it is, all
+// is. What has been fetched stays when a later one fails.
+func (p *provisioner) through(ctx context.Context, c client, argv []string, all []archive) error {
 	start := time.Now()
 	f := Fetch{Version: p.version, Client: c.name, Folder: p.dir}
-	missing := src.missing(path)
-	for _, k := range missing {
-		f.Left += k.megabytes
+	missing := p.missing(all)
+	for _, a := range missing {
+		f.Left += a.megabytes
 	}
-	for _, k := range slices.Backward(missing) {
-		f.Stage, f.Package, f.Megabytes = fetchStarted, k.name+c.at+cmp.Or(k.version, p.version), k.megabytes
+	for _, a := range slices.Backward(missing) {
+		f.Stage, f.Package, f.Megabytes = fetchStarted, a.name+c.at+cmp.Or(a.version, p.version), a.megabytes
 		p.log(f)
-		if err := p.part(ctx, c, argv, k, k.carrier == src[0].carrier, path); err != nil {
+		if err := p.download(ctx, c, argv, a, f.Package); err != nil {
 			if ctx.Err() == nil {
 				f.Stage, f.Error = fetchFailed, err.Error()
 				p.log(f)
 			}
 			return err
 		}
-		f.Left -= k.megabytes
+		f.Left -= a.megabytes
 	}
 	f.Stage, f.Left, f.Took = fetchReady, 0, time.Since(start)
 	p.log(f)
 	return nil
 }
 
-// part fetches one package into a temporary directory beside the cache, verifies its files and moves them into place,
-// each at once.
-func (p *provisioner) part(ctx context.Context, c client, argv []string, k part, first bool, path string) error {
+// download fetches one package into a temporary directory beside the cache, verifies its files and moves them into
+// place, each at once.
+func (p *provisioner) download(ctx context.Context, c client, argv []string, a archive, what string) error {
 	tmp, err := os.MkdirTemp(p.dir, "fetch-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	ctx, cancel := context.WithTimeout(ctx, patienceOfDownload+time.Duration(k.megabytes)*patienceOfMegabyte)
+	ctx, cancel := context.WithTimeout(ctx, downloadTime+time.Duration(a.megabytes)*megabyteTime)
 	defer cancel()
-	what := k.name + c.at + cmp.Or(k.version, p.version)
-	if err := run(ctx, tmp, append(argv, c.args(what, p.pin)...)); err != nil {
+	if err := run(ctx, tmp, append(argv, c.args(what, p.tags)...)); err != nil {
 		return err
 	}
-	archives, err := filepath.Glob(filepath.Join(tmp, c.archive))
-	if err != nil || len(archives) != 1 {
-		return fmt.Errorf("it left %d archives %s, expected one", len(archives), c.archive)
+	left, err := filepath.Glob(filepath.Join(tmp, c.left))
+	if err != nil || len(left) != 1 {
+		return fmt.Errorf("it left %d archives %s, expected one", len(left), c.left)
 	}
-	for _, m := range k.members {
-		file := filepath.Join(tmp, filepath.Base(m.path))
-		if err := c.extract(archives[0], m, file); err != nil {
+	for _, f := range a.files {
+		to := filepath.Join(tmp, f.name)
+		if err := c.extract(left[0], path.Join(a.folder, f.name), f.size, to); err != nil {
 			return err
 		}
-		got, err := sum(file)
-		if err != nil {
-			return err
-		}
-		if got != m.sha256 {
-			return fmt.Errorf("checksum mismatch: %s of %s is sha256 %s, pinned is %s",
-				filepath.Base(m.path), what, got, m.sha256)
+		if got, err := sum(to); err != nil || got != f.sha256 {
+			return cmp.Or(err, fmt.Errorf("checksum mismatch: %s of %s is sha256 %s, pinned is %s",
+				f.name, what, got, f.sha256))
 		}
 	}
-	for _, m := range slices.Backward(k.members) { // the library last
-		if err := os.Rename(filepath.Join(tmp, filepath.Base(m.path)), k.place(path, first, m)); err != nil {
+	for i, f := range slices.Backward(a.files) { // the library last
+		if err := os.Rename(filepath.Join(tmp, f.name), p.place(a, i)); err != nil {
 			return err
 		}
 	}
@@ -227,10 +224,10 @@ func (p *provisioner) part(ctx context.Context, c client, argv []string, k part,
 
 // sweep removes what fetches that were killed have left.
 func (p *provisioner) sweep() {
-	longest := 2 * patienceOfDownload
-	for _, src := range p.pin.sources {
-		for _, k := range src {
-			longest += time.Duration(k.megabytes) * patienceOfMegabyte
+	longest := 2 * downloadTime
+	for _, all := range p.packages {
+		for _, a := range all {
+			longest += time.Duration(a.megabytes) * megabyteTime
 		}
 	}
 	left, _ := filepath.Glob(filepath.Join(p.dir, "fetch-*"))
@@ -241,8 +238,8 @@ func (p *provisioner) sweep() {
 	}
 }
 
-// save writes what an archive holds of the library, at most its pinned size and
-// a byte, so that a wrong archive cannot fill the disk.
+// save writes what an archive holds of the library, at most its pinned size and a byte, so that a wrong archive cannot
+// fill the disk.
 func save(r io.Reader, size int64, to string) (err error) {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -261,8 +258,7 @@ const envPackage = "SELFHEAL_ONNXRUNTIME"
 
 const giveLibrary = "give the library with --onnxruntime PATH or " + envLibrary
 
-// findLibrary returns an absolute path, after looking in the order that Init
-// describes.
+// findLibrary returns an absolute path, after looking in the order that Init describes.
 func findLibrary(ctx context.Context, o Options) (string, error) {
 	if o.Library != "" {
 		return given("--onnxruntime", o.Library)
@@ -270,7 +266,8 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 	if path := os.Getenv(envLibrary); path != "" {
 		return given(envLibrary, path)
 	}
-	if path := os.Getenv(envPackage); path != "" && cmp.Or(o.Provider, ProviderCPU) == ProviderCPU {
+	on := Target{Provider: o.Provider}
+	if path := os.Getenv(envPackage); path != "" && on.OnCPU() {
 		return given(envPackage, path)
 	}
 	cache, err := os.UserCacheDir()
@@ -278,19 +275,12 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 		return "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or %s", err, giveLibrary)
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
-	r := releases[cmp.Or(o.Provider, ProviderCPU)]
-	known, ok := r.pins[platform]
-	if !ok {
+	r := on.Row().release
+	p := provisioner{release: r, build: r.builds[platform], platform: platform, offline: o.Offline, log: o.Log,
+		dir: filepath.Join(cache, "selfheal", r.name, r.version, platform)}
+	if p.packages == nil {
 		return "", fmt.Errorf("no %s is pinned for %s: install version %s or newer and %s",
 			r.name, platform, minVersion, giveLibrary)
-	}
-	p := provisioner{
-		release:  r,
-		platform: platform,
-		pin:      known,
-		dir:      filepath.Join(cache, "selfheal", r.name, r.version, platform),
-		offline:  o.Offline,
-		log:      o.Log,
 	}
 	return p.library(ctx)
 }
@@ -311,8 +301,8 @@ func given(origin, path string) (string, error) {
 		return "", fmt.Errorf("%s: %s is not a file; name ONNX Runtime's shared library itself", origin, path)
 	}
 	if runtime.GOOS == "linux" {
-		// Loading a truncated library would end the process with SIGBUS. Its
-		// section table is at the end, so reading that finds most cuts.
+		// Loading a truncated library would end the process with SIGBUS. Its section table is at the end, so reading
+		// that finds most cuts.
 		f, err := elf.Open(abs)
 		if err != nil {
 			return "", fmt.Errorf("%s: %s is not a shared library: %v", origin, path, err)

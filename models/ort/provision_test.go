@@ -7,7 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,8 +21,10 @@ import (
 
 const fakeLibrary = "not really a library"
 
-// fakeClients puts shell scripts on an otherwise empty PATH. A script writes
-// the archive it finds beside itself and counts its calls.
+var fakeSum = fmt.Sprintf("%x", sha256.Sum256([]byte(fakeLibrary)))
+
+// fakeClients puts shell scripts on an otherwise empty PATH. A script writes the archive it finds beside itself and
+// counts its calls.
 func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -56,18 +58,15 @@ func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 
 // fake is a provisioner whose pin is the fake library.
 func fake(t *testing.T, log *bytes.Buffer) *provisioner {
-	h := sha256.Sum256([]byte(fakeLibrary))
-	want, size := hex.EncodeToString(h[:]), int64(len(fakeLibrary))
+	library := file{"lib.so", int64(len(fakeLibrary)), fakeSum}
 	return &provisioner{
-		release:  releases[ProviderCPU],
+		release:  cpuRelease,
 		platform: "test-machine",
 		dir:      filepath.Join(t.TempDir(), "cache"),
 		log:      Print(log),
-		pin: pin{
-			file: "lib.so", tags: []string{"some_platform"},
-			sources: map[string]source{"npm": {{byNPM, []member{{"package/lib.so", size, want}}}},
-				"pip": {{byPip, []member{{"capi/lib.so", size, want}}}}},
-		},
+		build: build{library: "lib.so", tags: []string{"some_platform"}, packages: map[string][]archive{
+			"npm": {{"onnxruntime-node", "", 100, "package", []file{library}}},
+			"pip": {{"onnxruntime", "", 20, "capi", []file{library}}}}},
 	}
 }
 
@@ -78,91 +77,58 @@ const (
 )
 
 func TestProvision(t *testing.T) {
+	type scripts = map[string]string
+	both := scripts{"npm": giveTarball, "pip": giveWheel}
 	for name, c := range map[string]struct {
-		scripts map[string]string
-		change  func(*source)
-		lacks   string // a client
-		offline bool
-		says    []string // parts of the log
-		err     []string // parts of the error; none: it works
+		scripts scripts
+		says    string // a part of the log
+		err     string // a part of the error; none: it works
+		change  func(*provisioner, *archive)
 	}{
-		"npm": {
-			scripts: map[string]string{"npm": giveTarball, "pip3": fail},
-			says:    []string{"fetching onnxruntime-node@1.27.0 with npm", "is ready"},
-		},
-		"pip": {
-			scripts: map[string]string{"pip3": giveWheel},
-			says:    []string{"fetching onnxruntime==1.27.0 with pip"},
-		},
-		"python3 -m pip": {scripts: map[string]string{"python3": giveWheel}, says: []string{"with pip"}},
-		"npm fails": {
-			scripts: map[string]string{"npm": fail, "pip": giveWheel},
-			says:    []string{"npm did not work: exit status 7: cannot reach the registry", "is ready"},
-		},
-		"npm is cut": {
-			scripts: map[string]string{"npm": `cp "$(dirname $0)/cut.tgz" x.tgz`, "pip": giveWheel},
-			says:    []string{"npm did not work: broken archive"},
-		},
-		"npm leaves none": {
-			scripts: map[string]string{"npm": "true"},
-			err:     []string{"npm: it left 0 archives", "pip is not installed"},
-		},
-		"both fail": {
-			scripts: map[string]string{"npm": fail, "pip": fail},
-			err: []string{"npm: exit status 7: cannot reach the registry; pip: exit status 7",
-				"install npm or pip", "--onnxruntime PATH", envLibrary},
-		},
-		"neither is there":  {err: []string{"npm is not installed; pip is not installed", "install npm or pip"}},
-		"python has no pip": {scripts: map[string]string{"python3": fail}, err: []string{"pip is not installed"}},
-		"checksum": {
-			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(s *source) { (*s)[0].members[0].sha256 = "00" },
-			err: []string{"npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 ",
-				"pinned is 00; pip: checksum mismatch"},
-		},
-		"member": {
-			scripts: map[string]string{"npm": giveTarball, "pip": giveWheel},
-			change:  func(s *source) { (*s)[0].members[0].path = "a" },
-			err:     []string{"npm: the archive holds no a; pip: the archive holds no a"},
-		},
-		"npm has none for the platform": {
-			scripts: map[string]string{"npm": fail, "pip": giveWheel},
-			lacks:   "npm",
-			says:    []string{"with pip"},
-		},
-		"offline": {
-			scripts: map[string]string{"npm": giveTarball},
-			offline: true,
-			err:     []string{"--offline forbids", "--onnxruntime PATH"},
-		},
+		"npm": {scripts: scripts{"npm": giveTarball, "pip3": fail},
+			says: "fetching onnxruntime-node@1.27.0 with npm"},
+		"pip":            {scripts: scripts{"pip3": giveWheel}, says: "fetching onnxruntime==1.27.0 with pip"},
+		"python3 -m pip": {scripts: scripts{"python3": giveWheel}, says: "with pip"},
+		"npm fails": {scripts: scripts{"npm": fail, "pip": giveWheel},
+			says: "npm did not work: exit status 7: cannot reach the registry\n"},
+		"npm is cut": {scripts: scripts{"npm": `cp "$(dirname $0)/cut.tgz" x.tgz`, "pip": giveWheel},
+			says: "npm did not work: broken archive"},
+		"npm leaves none": {scripts: scripts{"npm": "true"},
+			err: "npm: it left 0 archives *.tgz, expected one; pip is not installed"},
+		"both fail": {scripts: scripts{"npm": fail, "pip": fail},
+			err: "npm: exit status 7: cannot reach the registry; pip: exit status 7: cannot reach the registry); " +
+				"install npm or pip, or " + giveLibrary},
+		"neither is there":  {err: "npm is not installed; pip is not installed); install npm or pip"},
+		"python has no pip": {scripts: scripts{"python3": fail}, err: "pip is not installed"},
+		"checksum": {scripts: both, change: func(_ *provisioner, a *archive) { a.files[0].sha256 = "00" },
+			err: "npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 " + fakeSum +
+				", pinned is 00; pip: checksum mismatch"},
+		"member": {scripts: both, change: func(_ *provisioner, a *archive) { a.folder = "a" },
+			err: "npm: the archive holds no a/lib.so; pip: the archive holds no a/lib.so"},
+		"npm has none for the platform": {scripts: scripts{"npm": fail, "pip": giveWheel}, says: "with pip",
+			change: func(p *provisioner, _ *archive) { delete(p.packages, "npm") }},
+		"offline": {scripts: both, change: func(p *provisioner, _ *archive) { p.offline = true },
+			err: "--offline forbids fetching it; run once without --offline, or " + giveLibrary},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakeClients(t, c.scripts)
 			var log bytes.Buffer
 			p := fake(t, &log)
-			p.offline = c.offline
-			delete(p.pin.sources, c.lacks)
-			for client, src := range p.pin.sources {
+			for _, all := range p.packages {
 				if c.change != nil {
-					c.change(&src)
+					c.change(p, &all[0])
 				}
-				p.pin.sources[client] = src
 			}
 			path, err := p.library(t.Context())
-			must.Refuse(t, err, c.err...)
-			for _, part := range c.says {
-				if !strings.Contains(log.String(), part) {
-					t.Errorf("said %q, wanted %q", log.String(), part)
-				}
-			}
-			if c.err != nil {
+			must.Have(t, log.String(), c.says)
+			if c.err != "" {
+				must.Refuse(t, err, c.err)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b, err := os.ReadFile(path); err != nil || string(b) != fakeLibrary {
-				t.Errorf("cached %q, %v", b, err)
+			must.Do(t, err)
+			must.Have(t, log.String(), "is ready")
+			if b := must.Get(os.ReadFile(path))(t); string(b) != fakeLibrary {
+				t.Errorf("cached %q", b)
 			}
 			if left, _ := filepath.Glob(filepath.Join(p.dir, "fetch-*")); len(left) > 0 {
 				t.Errorf("left %v", left)
@@ -171,8 +137,7 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// What is in the cache is used without a client; what is broken there is
-// fetched again.
+// What is in the cache is used without a client; what is broken there is fetched again.
 func TestCache(t *testing.T) {
 	dir := fakeClients(t, map[string]string{"npm": giveTarball})
 	var log bytes.Buffer
@@ -188,7 +153,7 @@ func TestCache(t *testing.T) {
 	}
 	for i, broken := range []string{"", fakeLibrary[:5], strings.ToUpper(fakeLibrary)} {
 		must.Do(t, os.WriteFile(path, []byte(broken), 0o644))
-		if _, err := p.library(ctx); err != nil || calls() != i+2 || !p.good(path) {
+		if _, err := p.library(ctx); err != nil || calls() != i+2 || !p.good() {
 			t.Errorf("%v, %d calls, cached %q", err, calls(), broken)
 		}
 	}
@@ -208,8 +173,8 @@ func TestConcurrentProvision(t *testing.T) {
 		wg.Go(func() {
 			p, log := *base, bytes.Buffer{}
 			p.log = Print(&log)
-			path, err := p.library(context.Background())
-			if err != nil || !p.good(path) {
+			_, err := p.library(context.Background())
+			if err != nil || !p.good() {
 				t.Errorf("%v", err)
 			}
 		})
@@ -241,7 +206,7 @@ func TestSweep(t *testing.T) {
 	for _, dir := range []string{old, young} {
 		must.Do(t, os.MkdirAll(dir, 0o755))
 	}
-	long := time.Now().Add(-3 * patienceOfDownload)
+	long := time.Now().Add(-3 * downloadTime)
 	must.Do(t, os.Chtimes(old, long, long))
 	if _, err := p.library(t.Context()); err != nil {
 		t.Fatal(err)
@@ -254,25 +219,25 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func TestPins(t *testing.T) {
-	for _, r := range releases {
-		for platform, p := range r.pins {
-			if p.file == "" || len(p.tags) == 0 || len(p.sources["pip"]) == 0 {
-				t.Errorf("%s %s: %+v", r.name, platform, p)
+func TestManifest(t *testing.T) {
+	for _, row := range Providers {
+		for platform, b := range row.release.builds {
+			if b.library == "" || len(b.tags) == 0 || len(b.packages["pip"]) == 0 {
+				t.Errorf("%s %s: %+v", row.Name, platform, b)
 			}
-			for client, src := range p.sources {
-				if src[0].members[0].size < 10<<20 {
-					t.Errorf("%s %s, %s: %+v is no library", r.name, platform, client, src[0].members[0])
+			for client, all := range b.packages {
+				p, kept := provisioner{build: b}, map[string]bool{}
+				if all[0].files[0].size < 10<<20 || p.place(all[0], 0) != b.library {
+					t.Errorf("%s %s, %s: %+v is no library", row.Name, platform, client, all[0].files[0])
 				}
-				kept := map[string]bool{}
-				for i, k := range src {
-					if k.name == "" || k.megabytes == 0 {
-						t.Errorf("%s %s, %s: %+v", r.name, platform, client, k.carrier)
+				for _, a := range all {
+					if a.name == "" || a.megabytes == 0 || a.folder == "" {
+						t.Errorf("%s %s, %s: %+v", row.Name, platform, client, a)
 					}
-					for _, m := range k.members {
-						at := k.place(p.file, i == 0, m)
-						if m.path == "" || len(m.sha256) != 64 || m.size == 0 || kept[at] {
-							t.Errorf("%s %s, %s: %+v", r.name, platform, client, m)
+					for i, f := range a.files {
+						at := p.place(a, i)
+						if f.name == "" || len(f.sha256) != 64 || f.size == 0 || kept[at] {
+							t.Errorf("%s %s, %s: %+v", row.Name, platform, client, f)
 						}
 						kept[at] = true
 					}
@@ -288,15 +253,15 @@ func TestRealDownload(t *testing.T) {
 		t.Skip("SELFHEAL_TEST_DOWNLOAD is not 1")
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
-	for provider, r := range releases {
+	for _, row := range Providers {
+		r := row.release
 		for _, c := range clients {
 			argv, ok := c.find()
-			if src, has := r.pins[platform].sources[c.name]; ok && has {
-				p := &provisioner{release: r, platform: platform, pin: r.pins[platform], dir: t.TempDir(),
-					log: Print(os.Stderr)}
-				path := filepath.Join(p.dir, p.pin.file)
-				if err := p.through(t.Context(), c, argv, src, path); err != nil || !p.good(path) {
-					t.Errorf("%s, %s: %v", provider, c.name, err)
+			p := &provisioner{release: r, platform: platform, build: r.builds[platform], dir: t.TempDir(),
+				log: Print(os.Stderr)}
+			if all, has := p.packages[c.name]; ok && has {
+				if err := p.through(t.Context(), c, argv, all); err != nil || !p.good() {
+					t.Errorf("%s, %s: %v", row.Name, c.name, err)
 				}
 			}
 		}
@@ -313,18 +278,13 @@ esac`
 	dir := fakeClients(t, map[string]string{"pip3": full})
 	var log bytes.Buffer
 	p := fake(t, &log)
-	m := p.pin.sources["pip"][0].members[0]
-	p.pin.file = "main.so"
-	p.pin.sources = map[string]source{"pip": {{carrier{"main", "", 7}, []member{m}},
-		{carrier{"gadget", "2.5", 30}, []member{m}}}}
+	files := p.packages["pip"][0].files
+	p.build.library = "main.so"
+	p.packages = map[string][]archive{"pip": {{"main", "", 7, "capi", files}, {"gadget", "2.5", 30, "capi", files}}}
 	_, err := p.library(t.Context())
 	must.Refuse(t, err, "cannot keep ONNX Runtime 1.27.0: no space is left in ", "free about 14 MB")
-	for _, said := range []string{"gadget==2.5 with pip (once, about 30 MB of 37 MB in several packages, kept",
-		"main==1.27.0 with pip (once, about 7 MB, kept"} {
-		if !strings.Contains(log.String(), said) {
-			t.Errorf("said %q, wanted %q", log.String(), said)
-		}
-	}
+	must.Have(t, log.String(), "gadget==2.5 with pip (once, about 30 MB of 37 MB in several packages, kept",
+		"main==1.27.0 with pip (once, about 7 MB, kept")
 	must.Do(t, os.WriteFile(filepath.Join(dir, "pip3"), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\necho $@ >> "+dir+
 		"/again\n"+giveWheel), 0o755))
 	path := must.Get(p.library(t.Context()))(t)

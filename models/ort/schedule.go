@@ -23,24 +23,23 @@ func (r *request) release() {
 // quiet reports that no entered goroutine runs Go code, so no batch gets fuller by waiting.
 func (p *Pool) quiet() bool { return p.waiting+p.served >= p.entered }
 
-// target is the number of requests worth a run of their own while others may still come:
-// a full batch, or each worker's share of the entered goroutines if they are too few to
-// fill a batch for each. On a device, where each run has a whole batch whatever waits, they share one.
+// target is the number of requests worth a run of their own while others may still come: a full batch, or each worker's
+// share of the entered goroutines if they are too few to fill a batch for each. On a device, where each run has a whole
+// batch whatever waits, they share one.
 func (p *Pool) target() int {
 	if p.entered == 0 {
 		return p.Batch()
 	}
 	runs := p.workers
-	if p.on.cuda() {
+	if p.OnDevice() {
 		runs = 1
 	}
 	return max(1, min(p.Batch(), ceilDiv(p.entered, runs)))
 }
 
-// pick chooses the program to run next and how many of its requests. A program that was
-// overtaken too often comes first, then one with a full batch. The longest queue goes when
-// all queues together hold a batch, or when there is nothing to gain by waiting; then each
-// idle worker gets its share. pick returns nil if it is better to wait.
+// pick chooses the program to run next and how many of its requests. A program that was overtaken too often comes
+// first, then one with a full batch. The longest queue goes when all queues together hold a batch, or when there is
+// nothing to gain by waiting; then each idle worker gets its share. pick returns nil if it is better to wait.
 func (p *Pool) pick() (*Program, int) {
 	if p.waiting == 0 {
 		return nil, 0
@@ -61,13 +60,12 @@ func (p *Pool) pick() (*Program, int) {
 	}
 	best := full
 	switch {
-	case p.tick-oldest.since() > patience*int64(p.workers):
+	case p.tick-oldest.since() > overtaken*int64(p.workers):
 		best = oldest
 	case best != nil:
 	case p.waiting >= target:
-		// Enough for a batch, but of several programs (attacks that take forward
-		// passes and gradients in turn): a core that idles until one queue is full
-		// costs more than a smaller batch.
+		// Enough for a batch, but of several programs (attacks that take forward passes and gradients in turn): a core
+		// that idles until one queue is full costs more than a smaller batch.
 		best = longest
 	case p.quiet() || p.overdue:
 		best = longest
@@ -75,7 +73,7 @@ func (p *Pool) pick() (*Program, int) {
 	default:
 		return nil, 0
 	}
-	if p.on.cuda() {
+	if p.OnDevice() {
 		share = p.Batch()
 	}
 	return best, min(len(best.queue), share, p.Batch())
@@ -93,8 +91,7 @@ func (p *Pool) dequeue(prog *Program, first, last int) {
 	}
 }
 
-// next blocks until there is a batch for a worker and moves its requests to
-// buf; nil: the pool is closed.
+// next blocks until there is a batch for a worker and moves its requests to buf; nil: the pool is closed.
 func (p *Pool) next(buf []*request) (*Program, []*request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,47 +10,44 @@ import (
 	"selfheal/internal/vector"
 )
 
-// worker runs one batch at a time. All programs share its scratch memory, which
-// holds a batch's inputs and outputs.
+// worker runs one batch at a time. All programs share its scratch memory, which holds a batch's inputs and outputs.
 type worker struct {
 	pool    *Pool
 	index   int
 	scratch []float32
 	pinner  runtime.Pinner
-	kits    int // made and not destroyed
+	made    int // buffers made and not destroyed
 }
 
-// maxKits bounds a worker's tensors, a few kilobytes of the runtime's each.
-const maxKits = 2048
+// maxBuffers bounds a worker's tensors, a few kilobytes of the runtime's each.
+const maxBuffers = 2048
 
 // align is the alignment of each tensor in the scratch, in values: 64 bytes.
 const align = 16
 
-// kit is what a worker needs to run n items of a program: the ports' views into
-// its scratch, wrapped as tensors.
-type kit struct {
+// buffers are what a worker needs to run n items of a program: the ports' views into its scratch, wrapped as tensors.
+type buffers struct {
 	session         *rt.DynamicAdvancedSession
 	in, out         [][]float32
 	inputs, outputs []rt.Value
-	// binding has the tensors bound, which saves looking them up at each run. It
-	// is nil where the device is not the CPU: binding would copy the inputs there
-	// once and for all.
+	// binding has the tensors bound, which saves looking them up at each run. It is nil where the device is not the
+	// CPU: binding would copy the inputs there once and for all.
 	binding *rt.IoBinding
 }
 
 // run evaluates what is in the scratch.
-func (k *kit) run() error {
-	if k.binding != nil {
-		return k.session.RunWithBinding(k.binding)
+func (b *buffers) run() error {
+	if b.binding != nil {
+		return b.session.RunWithBinding(b.binding)
 	}
-	return k.session.Run(k.inputs, k.outputs)
+	return b.session.Run(b.inputs, b.outputs)
 }
 
-func (k *kit) destroy() {
-	if k.binding != nil {
-		k.binding.Destroy()
+func (b *buffers) destroy() {
+	if b.binding != nil {
+		b.binding.Destroy()
 	}
-	for _, t := range append(k.inputs, k.outputs...) {
+	for _, t := range append(b.inputs, b.outputs...) {
 		t.Destroy()
 	}
 }
@@ -90,13 +87,13 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 			err = fmt.Errorf("run %s: %v", prog.name, r)
 		}
 	}()
-	k, err := w.kit(prog, n)
+	b, err := w.buffers(prog, n)
 	if err != nil {
 		return fmt.Errorf("run %s: %s", prog.name, oneLine(err))
 	}
 	for i, port := range prog.fed {
 		for j := range n { // beyond the batch its last item again: values that the graph can take
-			r, to := batch[min(j, len(batch)-1)], k.in[i][j*port.Size:(j+1)*port.Size]
+			r, to := batch[min(j, len(batch)-1)], b.in[i][j*port.Size:(j+1)*port.Size]
 			high, low := to, to[len(to)-prog.inputs[i].Size:]
 			item := low
 			if r.fill != nil {
@@ -114,40 +111,40 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 			}
 		}
 	}
-	if err := k.run(); err != nil {
+	if err := b.run(); err != nil {
 		return fmt.Errorf("run %s on %d items: %s", prog.name, len(batch), oneLine(err))
 	}
 	for i, port := range prog.outputs {
 		for j, r := range batch {
 			if r.out[i] != nil {
-				copy(r.out[i], k.out[i][j*port.Size:(j+1)*port.Size])
+				copy(r.out[i], b.out[i][j*port.Size:(j+1)*port.Size])
 			}
 		}
 	}
 	return nil
 }
 
-// kit returns the tensors for n items of a program, made at the first use.
-func (w *worker) kit(prog *Program, n int) (*kit, error) {
-	if k := prog.kits[w.index][n]; k != nil {
-		return k, nil
+// buffers returns the tensors for n items of a program, made at the first use.
+func (w *worker) buffers(prog *Program, n int) (*buffers, error) {
+	if b := prog.buffers[w.index][n]; b != nil {
+		return b, nil
 	}
 	w.reserve(prog, max(n, w.pool.Batch()))
-	k, err := w.newKit(prog, n)
+	b, err := w.newBuffers(prog, n)
 	if err != nil {
-		k.destroy()
+		b.destroy()
 		return nil, err
 	}
-	if prog.kits[w.index] == nil {
-		prog.kits[w.index] = map[int]*kit{}
+	if prog.buffers[w.index] == nil {
+		prog.buffers[w.index] = map[int]*buffers{}
 	}
-	prog.kits[w.index][n] = k
-	w.kits++
-	return k, nil
+	prog.buffers[w.index][n] = b
+	w.made++
+	return b, nil
 }
 
-// reserve makes the scratch large enough for n items of the program. A new
-// scratch, or too many kits, makes every kit of this worker void.
+// reserve makes the scratch large enough for n items of the program. A new scratch, or too many buffers, makes all of
+// this worker void.
 func (w *worker) reserve(prog *Program, n int) {
 	need := align
 	for _, ports := range [][]Port{prog.fed, prog.outputs} {
@@ -155,10 +152,10 @@ func (w *worker) reserve(prog *Program, n int) {
 			need += roundUp(p.Size * n)
 		}
 	}
-	if need <= len(w.scratch) && w.kits < maxKits {
+	if need <= len(w.scratch) && w.made < maxBuffers {
 		return
 	}
-	w.dropKits()
+	w.dropBuffers()
 	if need > len(w.scratch) {
 		w.dropScratch()
 		// The runtime keeps pointers into the scratch, so it is pinned.
@@ -167,14 +164,14 @@ func (w *worker) reserve(prog *Program, n int) {
 	}
 }
 
-// dropKits forgets this worker's tensors.
-func (w *worker) dropKits() {
+// dropBuffers forgets this worker's tensors.
+func (w *worker) dropBuffers() {
 	w.pool.mu.Lock()
 	for p := range w.pool.programs {
-		p.dropKits(w.index)
+		p.dropBuffers(w.index)
 	}
 	w.pool.mu.Unlock()
-	w.kits = 0
+	w.made = 0
 }
 
 // dropScratch gives up the scratch, to which no tensor points any more.
@@ -183,16 +180,22 @@ func (w *worker) dropScratch() {
 	w.scratch = nil
 }
 
-func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
-	k = &kit{}
-	if k.session, err = prog.session(n); err != nil {
-		return k, err
+func (w *worker) newBuffers(prog *Program, n int) (b *buffers, err error) {
+	b = &buffers{}
+	if b.session, err = prog.session(n); err != nil {
+		return b, err
+	}
+	if !w.pool.OnDevice() {
+		if b.binding, err = b.session.CreateIoBinding(); err != nil {
+			return b, err
+		}
 	}
 	at := 0
 	for uintptr(unsafe.Pointer(&w.scratch[at]))%(4*align) != 0 {
 		at++
 	}
-	views := func(ports []Port, views *[][]float32, tensors *[]rt.Value) error {
+	add := func(ports []Port, views *[][]float32, tensors *[]rt.Value,
+		bind func(*rt.IoBinding, string, rt.Value) error) error {
 		for _, p := range ports {
 			data := w.scratch[at : at+n*p.Size]
 			at += roundUp(n * p.Size)
@@ -201,35 +204,18 @@ func (w *worker) newKit(prog *Program, n int) (k *kit, err error) {
 				return err
 			}
 			*views, *tensors = append(*views, data), append(*tensors, t)
+			if b.binding != nil && !p.unread {
+				if err := bind(b.binding, p.Name, t); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	}
-	if err := views(prog.fed, &k.in, &k.inputs); err != nil {
-		return k, err
+	if err := add(prog.fed, &b.in, &b.inputs, (*rt.IoBinding).BindInput); err != nil {
+		return b, err
 	}
-	if err := views(prog.outputs, &k.out, &k.outputs); err != nil {
-		return k, err
-	}
-	if w.pool.on.cuda() {
-		return k, nil
-	}
-	if k.binding, err = k.session.CreateIoBinding(); err != nil {
-		return k, err
-	}
-	for i, p := range prog.fed {
-		if p.unread {
-			continue
-		}
-		if err := k.binding.BindInput(p.Name, k.inputs[i]); err != nil {
-			return k, err
-		}
-	}
-	for i, p := range prog.outputs {
-		if err := k.binding.BindOutput(p.Name, k.outputs[i]); err != nil {
-			return k, err
-		}
-	}
-	return k, nil
+	return b, add(prog.outputs, &b.out, &b.outputs, (*rt.IoBinding).BindOutput)
 }
 
 func roundUp(n int) int { return (n + align - 1) / align * align }

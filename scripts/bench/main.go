@@ -34,13 +34,19 @@ func main() {
 	threads := flag.Int("threads", 1, "cores to use")
 	direct := flag.Bool("direct", false, "convolutions as the model has them, whatever the batch")
 	var on ort.Target
-	flag.StringVar(&on.Provider, "provider", ort.ProviderCPU, "cpu, openvino or cuda")
-	flag.StringVar(&on.Precision, "precision", ort.Float32, "f32, bf16 or tf32")
+	flag.StringVar(&on.Provider, "provider", ort.ProviderCPU, either(ort.Names()))
+	flag.StringVar(&on.Precision, "precision", ort.Float32, either(ort.PrecisionNames()))
 	flag.Parse()
 	if err := run(*model, *batch, *threads, *direct || *batch == 1, on); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// either lists names for people.
+func either(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 func run(model string, batch, threads int, direct bool, on ort.Target) error {
@@ -58,15 +64,15 @@ func run(model string, batch, threads int, direct bool, on ort.Target) error {
 	}
 	var pool *ort.Pool
 	switch {
-	case on.Provider == ort.ProviderCUDA:
+	case on.Row().Device():
 		pool = ort.NewPool(1, batch, ort.On(on))
 	case batch == 1:
 		pool = ort.NewPool(1, 1, ort.On(on), ort.Threads(threads))
 	default:
 		pool = ort.NewPool(threads, (batch+threads-1)/threads, ort.On(on))
 	}
-	direct = direct || on.Provider != ort.ProviderCPU
 	defer pool.Close()
+	direct = direct || pool.Row(true).Direct
 	net, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{Direct: direct, Attacked: true})
 	if err != nil {
 		return err

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package ort
-
-func keepingSignalStack(do func()) { do() }

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package ort
+
+// Nobody provisions CUDA here, and the runtime says what is missing.
+func checkDriver() error { return nil }
+
+func deviceMemory(int) (bytes int64, known bool) { return 0, false }
+
+func loadCUDA() error { return nil }
+
+// trimHeap does nothing: the C libraries of other systems give memory back by themselves.
+func trimHeap() {}
+
+func keepingSignalStack(do func()) { do() }
