@@ -21,11 +21,11 @@ const lately = 8
 // as long as the components to come would take longer for an image, times the chance that it is proven, than a proof.
 // No verdict depends on it, since a proven image stands every attack.
 func (w *crafting) prove() error {
-	work, err := folder.Recall(w.run.journal, w.key.As("proven"), func(i int, is bool) { w.proven[i] = is })
+	prove, err := w.run.prover.Image(w.trial, w.on.Of)
 	if err != nil {
 		return err
 	}
-	prove, err := w.run.prover.Image(w.trial, w.on.Of)
+	work, err := folder.Recall(w.run.journal, w.key.As("proven"), func(i int, is bool) { w.proven[i] = is })
 	if err != nil {
 		return err
 	}
