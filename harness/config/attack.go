@@ -12,8 +12,18 @@ import (
 	"selfheal/internal/setting"
 )
 
+// Attack is a named attack; it makes one cell for each of its Epsilons, or of its Corruptions.
+type Attack struct {
+	Name string
+	attacks.Setup
+	Epsilons    []float64
+	Corruptions []attacks.Corruption // of kind corruption, which has no epsilons; nil for others
+	// Prove has bounds decide images that AutoAttack's first component leaves.
+	Prove bool
+}
+
 // Norms are the values of an attack's norm.
-var Norms = []string{attacks.Linf.String(), attacks.L2.String(), attacks.L1.String()}
+var Norms = column(attacks.Norms(), attacks.Norm.String)
 
 // settingRow is a row of a table of settings. Whoever has the table applies the default.
 func settingRow(s setting.Setting, to func(v any)) row {
@@ -40,7 +50,9 @@ func parameterRows(s attacks.Spec, to map[string]any, form string) (rows []row) 
 
 // attackObject is an attack. Its forms are the kinds, and AutoAttack's versions.
 func attackObject(name string, a *Attack) object {
-	a.Name, a.Parameters = name, map[string]any{}
+	if a.Name = name; a.Parameters == nil {
+		a.Parameters = map[string]any{}
+	}
 	var forms []form
 	var own []row
 	var bounded []string // forms
@@ -136,7 +148,9 @@ func (a *Attack) corruptionRows() []row {
 func componentValue(c *attacks.Component) value {
 	var kinds []string
 	rows := []row{{}} // the first one is the kind's
-	c.Parameters = map[string]any{}
+	if c.Parameters == nil {
+		c.Parameters = map[string]any{}
+	}
 	for _, s := range attacks.Specs {
 		if s.Component {
 			kinds = append(kinds, s.Kind)

@@ -91,9 +91,9 @@ func TestParseFull(t *testing.T) {
 		Seed: 7, DefaultSuites: []string{"b"}, SaveAdversarial: true,
 		Runtime: Runtime{"cuda", 1, 3, 16, 2, false, "f32"},
 		Datasets: []Dataset{
-			{"test", dataset.Spec{Format: "cifar10-bin", Path: "test.bin", Limit: 200, Indices: []int{5, 3, 1},
+			{Name: "test", Spec: dataset.Spec{Format: "cifar10-bin", Path: "test.bin", Limit: 200, Indices: []int{5, 3, 1},
 				Classes: 10, Shaping: result.Shaping{Split: "train"}}},
-			{"train", dataset.Spec{Format: "npz", Path: "../train.npz", Classes: 2, ClassNames: []string{"cat",
+			{Name: "train", Spec: dataset.Spec{Format: "npz", Path: "../train.npz", Classes: 2, ClassNames: []string{"cat",
 				"dog"}}},
 		},
 		Models: []Model{{
@@ -116,13 +116,13 @@ func TestParseFull(t *testing.T) {
 				[]Layer{{At{Kind: AtInput}, Embedding{Kind: control.Identity}}}},
 		},
 		Attacks: []Attack{
-			{"aa", setup("autoattack", "standard", attacks.Linf, nil), []float64{8.0 / 255}, nil, false},
-			{"own", setup("autoattack", "custom", attacks.L2, map[string]any{"queries": 100},
-				"apgd-ce", "square"), []float64{0.5, 1}, nil, false},
-			{"pgd", setup("pgd", "", attacks.L1, map[string]any{"step_size": 2.0 / 255, "restarts": 2, "loss": "ce"}),
-				[]float64{12}, nil, false},
-			{"square", setup("square", "", attacks.Linf, map[string]any{"rescale_schedule": true, "p_init": 0.8}),
-				[]float64{0.5}, nil, false},
+			{Name: "aa", Setup: setup("autoattack", "standard", attacks.Linf, nil), Epsilons: []float64{8.0 / 255}},
+			{Name: "own", Setup: setup("autoattack", "custom", attacks.L2, map[string]any{"queries": 100},
+				"apgd-ce", "square"), Epsilons: []float64{0.5, 1}},
+			{Name: "pgd", Setup: setup("pgd", "", attacks.L1, map[string]any{"step_size": 2.0 / 255, "restarts": 2,
+				"loss": "ce"}), Epsilons: []float64{12}},
+			{Name: "square", Setup: setup("square", "", attacks.Linf, map[string]any{"rescale_schedule": true,
+				"p_init": 0.8}), Epsilons: []float64{0.5}},
 		},
 		Suites: []Suite{
 			{Name: "a", Title: "Table 1", Dataset: "test", Models: []string{"net"}, Controls: []string{"fast", "pca"},
