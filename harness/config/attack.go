@@ -168,12 +168,12 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 		_, given := a.Parameters[e.key]
 		if given && a.Components != nil && !slices.ContainsFunc(a.Components,
 			func(c attacks.Component) bool { return takes(c.Kind, e.key) }) {
-			d.fail(e.pos, "%s is a parameter of none of the components", join(where, e.key))
+			d.fail(e.pos, "%s is a parameter of none of the components", n.place(where, e.key))
 		}
 	}
 	if s, err := attacks.Lookup(a.Kind); err == nil && n.get("norm") != nil {
 		if err := s.CheckNorm(a.Norm); err != nil {
-			d.fail(n.get("norm").pos, "%s: %v", join(where, "norm"), err)
+			d.fail(n.get("norm").pos, "%s: %v", n.place(where, "norm"), err)
 		}
 	}
 	for _, v := range a.Epsilons {
@@ -185,7 +185,7 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 			note = fmt.Sprintf("; did you mean %s/255?", number.Format(v))
 		}
 		d.fail(n.get("epsilon").pos, "%s is %s, but in linf nothing is farther than 1, since pixels are in [0,1]%s",
-			join(where, "epsilon"), number.Format(v), note)
+			n.place(where, "epsilon"), number.Format(v), note)
 	}
 }
 

@@ -210,7 +210,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 		switch {
 		case slices.Contains(known, e.key) || elsewhere && !ok:
 		case elsewhere:
-			d.exclude(e, where, form, cmp.Or(form.why, "its keys are "+strings.Join(known, ", ")))
+			d.exclude(e, n.place(where, e.key), form, cmp.Or(form.why, "its keys are "+strings.Join(known, ", ")))
 		default:
 			unknown = true
 			all := known
@@ -223,7 +223,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 	for _, r := range rows {
 		switch v := n.get(r.key); {
 		case v != nil:
-			r.value.decode(d, v, join(where, r.key))
+			r.value.decode(d, v, n.place(where, r.key))
 		case r.required && !unknown:
 			d.fail(n.pos, "%s lacks the key %s", name, quote(r.key))
 		case r.def != "" && !r.applied:
@@ -244,8 +244,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 }
 
 // exclude reports a key that the form of its object does not have.
-func (d *decoder) exclude(e entry, where string, f form, why string) {
-	key := join(where, e.key)
+func (d *decoder) exclude(e entry, key string, f form, why string) {
 	remove := "remove it"
 	if d.sets { // the form may come from the command line, the key from the file
 		remove += fmt.Sprintf(" (or --set %s=null)", key)

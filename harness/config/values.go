@@ -204,7 +204,7 @@ func mapping(want string, key func(d *decoder, e entry, where string), item func
 		}
 		for _, e := range n.entries {
 			key(d, e, where)
-			item(e.key).decode(d, e.value, join(where, e.key))
+			item(e.key).decode(d, e.value, n.place(where, e.key))
 		}
 	}}
 }
