@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -24,74 +25,82 @@ func complete(t *testing.T, text, provider string, kinds ...string) *node {
 	}
 	root := must.Get(parseTree("complete.yaml", []byte(text)))(t)
 	place := slices.IndexFunc(root.entries, func(e entry) bool { return e.key == "runtime" })
-	root.put(place, entry{key: "runtime", value: must.Get(parseTree("", []byte("{provider: "+provider+"}")))(t)})
-	all := kept(must.Get(decode(root, nil))(t))
-	for _, where := range slices.Sorted(maps.Keys(all)) {
-		i := max(strings.LastIndexAny(where, ".["), 0)
-		parent, key := root.at(where[:i]), strings.Trim(where[i:], ".")
-		if parent == nil || parent.kind != mapNode || parent.get(key) != nil {
-			continue
-		}
-		n := len(parent.entries)
-		for _, one := range all[where].candidates(root) {
-			parent.entries = append(parent.entries[:n], entry{key: key, value: one})
-			if all[where[:i]].takes(root, parent) {
-				break
+	root.put(place, entry{key: "runtime", value: made(Keys{{Name: "provider", Value: provider}})})
+	bound(t, root).walk(root, "", func(n *node, _ string, v value, _ bool) {
+		for _, r := range v.given(n) {
+			if n.get(r.key) != nil {
+				continue
 			}
-			parent.entries = parent.entries[:n]
+			before := n.entries
+			for _, one := range r.value.candidates(root) {
+				if n.entries = append(slices.Clip(before), entry{key: r.key, value: one}); v.takes(root, n) {
+					break
+				}
+				n.entries = before
+			}
 		}
-	}
+	})
 	return root
 }
 
-// keptValue is a value of a config, and whether its row or one that holds it is not hashed.
-type keptValue struct {
-	value
-	unhashed bool
+// bound is the value that a config is of, bound to what decoding it gives.
+func bound(t *testing.T, root *node) value {
+	t.Helper()
+	return must.Get(decode(root, nil))(t).object().value()
 }
 
-// kept are the values of a config by their places. An embedding that is trained has the keys of its training too.
-func kept(c *Config) map[string]keptValue {
-	all := map[string]keptValue{}
-	add := func(where string, v value, unhashed bool) {
-		all[where] = keptValue{v, unhashed || inside(all, where).unhashed}
+// given are the rows of a mapping in its form.
+func (v value) given(n *node) []row {
+	if v.object == nil || n.kind != mapNode {
+		return nil
 	}
-	add("", c.object().value(), false)
-	all[""].each("", add)
-	for _, k := range c.Controls {
-		for i, l := range k.Layers {
-			if l.Embedding.Training == nil {
-				continue
-			}
-			for _, r := range l.Embedding.Training.rows() {
-				where := fmt.Sprintf("controls.%s.layers[%d].embedding.%s", k.Name, i, r.key)
-				add(where, r.value, l.Embedding.object().row(r.key).unhashed)
-				r.value.each(where, add)
+	f, _ := v.object.form(func(key string) string { return v.object.text(n, key) })
+	return v.object.of(f)
+}
+
+// walk visits nodes, with their places, the values that they are of, and whether those are not hashed.
+func (v value) walk(n *node, where string, visit func(n *node, where string, v value, unhashed bool)) {
+	parts := map[string]value{}
+	if v.parts != nil {
+		parts = maps.Collect(v.parts)
+	}
+	visit(n, where, v, false)
+	for i, item := range n.items {
+		part := fmt.Sprintf("[%d]", i)
+		parts[part].walk(item, where+part, visit)
+	}
+	for _, e := range n.entries {
+		below, apart := parts["."+e.key], false
+		for _, r := range v.given(n) {
+			if r.key == e.key {
+				below, apart = r.value, r.unhashed
 			}
 		}
-	}
-	return all
-}
-
-// inside is the value at a place or, where there is none, that of the nearest place that holds it.
-func inside(all map[string]keptValue, where string) keptValue {
-	for {
-		if v, ok := all[where]; ok || where == "" {
-			return v
-		}
-		where = where[:max(strings.LastIndexAny(where, ".["), 0)]
+		below.walk(e.value, join(where, e.key), func(n *node, where string, v value, unhashed bool) {
+			visit(n, where, v, unhashed || apart)
+		})
 	}
 }
 
-// candidates are values that a key takes: words of its schema, names in the config, numbers, or a list of such.
+var quoted = regexp.MustCompile(`"([^"]+)"`)
+
+// candidates are values that a key takes: words of its schema, names in the config, numbers, or a list of one.
 func (v value) candidates(root *node) (all []*node) {
-	texts := []string{"1", "2", "1000", "0.5", "0.25", "0.125", "true", "false", strings.Repeat("ab", 32), "x"}
+	if v.decode == nil {
+		return nil
+	}
+	texts := []string{"1", "2", "1000", "0.5", "0.25", "0.125", strings.Repeat("ab", 32), "x", "true", "false"}
+	if shape, err := json.Marshal(v.schema()); err == nil && v.object == nil {
+		for _, m := range quoted.FindAllStringSubmatch(string(shape), -1) {
+			texts = append(texts, m[1])
+		}
+	}
 	for _, section := range root.entries {
 		for _, e := range section.value.entries {
 			texts = append(texts, e.key)
 		}
 	}
-	for _, text := range slices.Concat(v.words(), texts) {
+	for _, text := range texts {
 		for _, one := range []*node{{text: text}, {kind: listNode, items: []*node{{text: text}}}} {
 			if v.takes(root, one) {
 				all = append(all, one)
@@ -99,18 +108,6 @@ func (v value) candidates(root *node) (all []*node) {
 		}
 	}
 	return all
-}
-
-// words are those of a value's schema.
-func (v value) words() []string {
-	s := v.schema()
-	words, _ := s["enum"].([]string)
-	ways, _ := s["anyOf"].([]schema)
-	for _, way := range ways {
-		more, _ := way["enum"].([]string)
-		words = append(words, more...)
-	}
-	return words
 }
 
 // takes reports whether a node is right beside the names that the config defines.
@@ -122,35 +119,4 @@ func (v value) takes(root, n *node) bool {
 			return root.get(section) != nil && root.get(section).get(r.n.text) != nil
 		})
 	})
-}
-
-var part = regexp.MustCompile(`[^.\[\]]+`)
-
-// at is the node at a place, nil where there is none.
-func (n *node) at(where string) *node {
-	for _, key := range part.FindAllString(where, -1) {
-		i := 0
-		switch _, err := fmt.Sscan(key, &i); {
-		case n == nil:
-			return nil
-		case n.kind == listNode && err == nil && i < len(n.items):
-			n = n.items[i]
-		default:
-			n = n.get(key)
-		}
-	}
-	return n
-}
-
-// leaves calls visit with the scalars below a node and their places.
-func (n *node) leaves(where string, visit func(n *node, where string)) {
-	if n.kind == scalarNode {
-		visit(n, where)
-	}
-	for i, item := range n.items {
-		item.leaves(fmt.Sprintf("%s[%d]", where, i), visit)
-	}
-	for _, e := range n.entries {
-		e.value.leaves(join(where, e.key), visit)
-	}
 }
