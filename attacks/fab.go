@@ -41,6 +41,13 @@ func (a FAB) Name() string {
 	return "fab"
 }
 
+// forDistances is the attack as it is run on its own. Attacks that have no such method are run alike in AutoAttack and
+// on their own.
+func (a FAB) forDistances() Method {
+	a.Exhaustive = true
+	return a
+}
+
 // Check reports fewer than two classes, and parameters outside their ranges.
 func (a FAB) Check(classes int, shape Shape) error {
 	return check(a, a.Norm, a.Epsilon, LogitDifference, classes, shape, fabParameters)

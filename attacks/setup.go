@@ -35,7 +35,6 @@ type Component struct {
 type Description struct {
 	Kind, Version string
 	Title         string // "PGD-40, 2 restarts"
-	Short         string // "PGD", "AA+"
 	Recipe        string // "pgd/1"; a recipe that falls back for lack of classes says "-few" as well
 	// Parameters are ints, float64s, bools and strings; a default that follows from epsilon
 	// is a text. Nil for AutoAttack, whose components have them.
@@ -218,9 +217,8 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
 		a, replaced := c.attack(s.Norm, epsilon, fit)
-		if fab, ok := a.(FAB); ok && r.Minimises { // on its own it is run for its distances
-			fab.Exhaustive = true
-			a = fab
+		if own, ok := a.(interface{ forDistances() Method }); ok && r.Minimises {
+			a = own.forDistances()
 		}
 		if err := a.Check(enough, AnyShape); err != nil && p.spec.Versions != nil {
 			return Recipe{}, fmt.Errorf("%s: %w", name, err)
@@ -258,7 +256,7 @@ func (s Setup) Describe() (Description, error) {
 	d := Description{Kind: s.Kind, Version: p.version.Name, Recipe: s.recipe(p.name(), p)}
 	if p.spec.Versions == nil {
 		one := p.parts[0]
-		d.Short, d.Title, d.Parameters = p.spec.Title, one.title(s.Norm), one.described(s.Norm)
+		d.Title, d.Parameters = one.title(s.Norm), one.described(s.Norm)
 		return d, nil
 	}
 	var titles []string
@@ -266,7 +264,7 @@ func (s Setup) Describe() (Description, error) {
 		d.Components = append(d.Components, Component{c.spec.Kind, c.described(s.Norm)})
 		titles = append(titles, c.title(s.Norm))
 	}
-	d.Short, d.Title = p.version.Short, p.version.Name
+	d.Title = p.version.Name
 	if p.version.Listed() {
 		d.Title += ": " + strings.Join(titles, "; ")
 	}

@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 type Spec struct {
 	Kind  string
 	Title string // for readers: "PGD"
+	Short string // for the head of a column; "" is the title
 	Doc   string // one line
 	// Revision stands behind the slash of the recipe's name, "pgd/1". It rises when results may change.
 	Revision   int
@@ -121,7 +123,7 @@ var Specs = []Spec{
 		start:      func(n Norm, e float64) Method { return Bisection{Norm: n, Epsilon: e} },
 	},
 	{
-		Kind: "smoothing", Title: "Randomised smoothing", Revision: 1, Proves: true, Smooths: true,
+		Kind: "smoothing", Title: "Randomised smoothing", Short: "Smoothing", Revision: 1, Proves: true, Smooths: true,
 		heading: "Smoothing, σ = {sigma}",
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
 			"(Cohen, Rosenfeld & Kolter 2019)",
@@ -267,6 +269,22 @@ func names[T any](list []T, name func(T) string) []string {
 
 // Kinds are the attacks' names, in the table's order.
 func Kinds() []string { return names(Specs, func(s Spec) string { return s.Kind }) }
+
+// ShortNames are what recipes are called at the head of a column, by their names without the revision:
+// "autoattack-plus" is "AA+". A recipe of an old file that says no version of AutoAttack has the default one.
+func ShortNames() map[string]string {
+	all := map[string]string{}
+	for _, s := range Specs {
+		all[s.Kind] = cmp.Or(s.Short, s.Title)
+		for i, v := range s.Versions {
+			all[s.Kind+"-"+v.Name] = v.Short
+			if i == 0 {
+				all[s.Kind] = v.Short
+			}
+		}
+	}
+	return all
+}
 
 // Lookup is the row of a kind. The error names all kinds.
 func Lookup(kind string) (Spec, error) {

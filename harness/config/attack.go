@@ -12,8 +12,18 @@ import (
 	"selfheal/internal/setting"
 )
 
+// Attack is a named attack; it makes one cell for each of its Epsilons, or of its Corruptions.
+type Attack struct {
+	Name string
+	attacks.Setup
+	Epsilons    []float64
+	Corruptions []attacks.Corruption // of kind corruption, which has no epsilons; nil for others
+	// Prove has bounds decide images that AutoAttack's first component leaves.
+	Prove bool
+}
+
 // Norms are the values of an attack's norm.
-var Norms = []string{attacks.Linf.String(), attacks.L2.String(), attacks.L1.String()}
+var Norms = column(attacks.Norms(), attacks.Norm.String)
 
 // settingRow is a row of a table of settings. Whoever has the table applies the default.
 func settingRow(s setting.Setting, to func(v any)) row {
@@ -38,68 +48,96 @@ func parameterRows(s attacks.Spec, to map[string]any, form string) (rows []row) 
 	return rows
 }
 
-// attackObject is an attack. Its forms are the kinds, and AutoAttack's versions.
-func attackObject(name string, a *Attack) object {
-	a.Name, a.Parameters = name, map[string]any{}
-	var forms []form
-	var own []row
-	var bounded []string // forms
-	var versions, versioned, listed []string
+// attackForm is a form of an attack: a kind, or one of AutoAttack's versions.
+type attackForm struct {
+	form
+	spec                        attacks.Spec
+	versioned, listed, settable bool // it is a version, has components, takes parameters
+}
+
+// attackForms are those of all attacks; corruptions, which have no bound, are none.
+var attackForms = func() (all []attackForm) {
 	for _, s := range attacks.Specs {
 		kind := [2]string{"kind", s.Kind}
+		if s.Versions == nil {
+			all = append(all, attackForm{form{name: s.Kind, when: [][2]string{kind}}, s, false, false, true})
+		}
 		for _, v := range s.Versions {
 			f := form{name: s.Kind + " " + v.Name, when: [][2]string{kind, {"version", v.Name}}}
 			if !v.Listed() {
 				f.why = "it is fixed, version custom takes parameters"
 			}
-			forms, versions, versioned = append(forms, f), append(versions, v.Name), append(versioned, f.name)
-			if v.Listed() {
-				listed, own = append(listed, f.name), append(own, parameterRows(s, a.Parameters, f.name)...)
-			}
-		}
-		if s.Versions == nil {
-			forms = append(forms, form{name: s.Kind, when: [][2]string{kind}})
-			own = append(own, parameterRows(s, a.Parameters, s.Kind)...)
+			all = append(all, attackForm{f, s, true, v.Listed(), v.Listed()})
 		}
 	}
-	for _, f := range forms {
-		bounded = append(bounded, f.name)
+	return all
+}()
+
+// namesOfForms are those of the attacks' forms that are meant.
+func namesOfForms(are func(f attackForm) bool) (names []string) {
+	for _, f := range attackForms {
+		if are(f) {
+			names = append(names, f.name)
+		}
 	}
-	forms = append(forms, form{name: attacks.CorruptionKind, when: [][2]string{{"kind", attacks.CorruptionKind}},
-		why: "a corruption has no bound; its keys are kind, names and severities"})
-	own = append(own, a.corruptionRows()...)
-	ofAttacks := func(r row) row {
-		r.only, r.forms = bounded, "all kinds but corruption"
-		return r
+	return names
+}
+
+// attackObject is an attack.
+func attackObject(name string, a *Attack) object {
+	if a.Name = name; a.Parameters == nil {
+		a.Parameters = map[string]any{}
+	}
+	versioned := namesOfForms(func(f attackForm) bool { return f.versioned })
+	listed := namesOfForms(func(f attackForm) bool { return f.listed })
+	bounded := func(r row) row {
+		r.forms = "all kinds but corruption"
+		return r.in(namesOfForms(func(attackForm) bool { return true })...)
+	}
+	var versions []string
+	for _, s := range attacks.Specs {
+		versions = append(versions, column(s.Versions, func(v attacks.Version) string { return v.Name })...)
 	}
 	norm := func(v any) { a.Norm, _ = attacks.ParseNorm(v.(string)) }
-	rows := []row{
+	o := object{check: a.check, also: normSchemas(), rows: []row{
 		required("kind", choice(&a.Kind, append(attacks.Kinds(), attacks.CorruptionKind)), "which attack"),
 		optional("version", choice(&a.Version, versions), versions[0], "AutoAttack's").in(versioned...),
-		ofAttacks(required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm),
+		bounded(required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm),
 			"of the perturbation")),
-		ofAttacks(required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true},
+		bounded(required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true},
 			func(v *float64) value { return decimal(v, setting.Positive) }), "bound of the perturbation, in pixel "+
 			"units of [0,1]: a number, a fraction such as 8/255, or a list, which makes a cell each")),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α-CROWN) decide images that the first component "+
 			"leaves, where that takes less time than the others; verdicts stay the same").in(versioned...),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"the attacks in order, each its name or a mapping of its kind and own parameters").in(listed...),
+	}}
+	for _, f := range attackForms {
+		if o.forms = append(o.forms, f.form); f.settable {
+			o.rows = append(o.rows, parameterRows(f.spec, a.Parameters, f.name)...)
+		}
 	}
-	var also []schema
+	o.forms = append(o.forms, form{attacks.CorruptionKind, [][2]string{{"kind", attacks.CorruptionKind}},
+		"a corruption has no bound; its keys are kind, names and severities"})
+	o.rows = append(o.rows, a.corruptionRows()...)
+	return o
+}
+
+// normSchemas say in which norms a kind exists, and that in linf nothing is farther than 1.
+func normSchemas() (all []schema) {
 	for _, s := range attacks.Specs {
 		if s.Norms != nil {
-			also = append(also, schema{
+			all = append(all, schema{
 				"if":   schema{"properties": schema{"kind": schema{"const": s.Kind}}, "required": []string{"kind"}},
 				"then": schema{"properties": schema{"norm": schema{"enum": s.Norms}}},
 			})
 		}
 	}
 	far := schema{"type": "number", "exclusiveMinimum": 1}
-	return object{forms: forms, rows: append(rows, own...), check: a.check, also: append(also, schema{
+	return append(all, schema{
 		"if":   schema{"properties": schema{"norm": schema{"const": "linf"}}, "required": []string{"norm"}},
 		"then": schema{"properties": schema{"epsilon": schema{"not": far, "items": schema{"not": far}}}},
-	})}
+	})
 }
 
 // corruptionDoc is what kind corruption is.
@@ -136,7 +174,9 @@ func (a *Attack) corruptionRows() []row {
 func componentValue(c *attacks.Component) value {
 	var kinds []string
 	rows := []row{{}} // the first one is the kind's
-	c.Parameters = map[string]any{}
+	if c.Parameters == nil {
+		c.Parameters = map[string]any{}
+	}
 	for _, s := range attacks.Specs {
 		if s.Component {
 			kinds = append(kinds, s.Kind)
@@ -154,12 +194,12 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 		_, given := a.Parameters[e.key]
 		if given && a.Components != nil && !slices.ContainsFunc(a.Components,
 			func(c attacks.Component) bool { return takes(c.Kind, e.key) }) {
-			d.fail(e.pos, "%s is a parameter of none of the components", join(where, e.key))
+			d.fail(e.pos, "%s is a parameter of none of the components", n.place(where, e.key))
 		}
 	}
 	if s, err := attacks.Lookup(a.Kind); err == nil && n.get("norm") != nil {
 		if err := s.CheckNorm(a.Norm); err != nil {
-			d.fail(n.get("norm").pos, "%s: %v", join(where, "norm"), err)
+			d.fail(n.get("norm").pos, "%s: %v", n.place(where, "norm"), err)
 		}
 	}
 	for _, v := range a.Epsilons {
@@ -171,7 +211,7 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 			note = fmt.Sprintf("; did you mean %s/255?", number.Format(v))
 		}
 		d.fail(n.get("epsilon").pos, "%s is %s, but in linf nothing is farther than 1, since pixels are in [0,1]%s",
-			join(where, "epsilon"), number.Format(v), note)
+			n.place(where, "epsilon"), number.Format(v), note)
 	}
 }
 

@@ -11,12 +11,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 
-	"selfheal/attacks"
-	"selfheal/control"
-	"selfheal/harness/dataset"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
+	"selfheal/internal/setting"
 )
 
 // Version is the config version that this program reads.
@@ -41,85 +40,13 @@ type Config struct {
 	Groups          []Group
 	Theory          bool // of what [Config.Selected] returned: the report has the theory's checks and figures
 
-	// Gate holds the rules of check; nil for none. Not part of [Config.Hash].
+	// Gate holds the rules of check; nil for none.
 	Gate *Gate `json:"-"`
 	// Limit is --limit: at most this many images of every scored set, 0 for no
 	// such limit. Sets opened for a fit are not cut. Set by the caller; part of [Config.Hash].
 	Limit int
 	// Files opens the paths that the config names, exactly as they stand in it.
 	Files fs.FS `json:"-"`
-}
-
-// Dataset is a named set of images.
-type Dataset struct {
-	Name string
-	dataset.Spec
-}
-
-// Model is a named network.
-type Model struct {
-	Name   string
-	Path   string // for Config.Files
-	SHA256 string // lower-case hex that the file must have; "" when not given
-	// Scale, Mean and Std are the preprocessing (x·Scale − Mean)/Std, Mean and Std with one value for all channels or
-	// one a channel. Mean and Std are nil, and Scale 0, when there is none.
-	Scale      float64
-	Mean, Std  []float64
-	Layout     string   // of the input, one of [simplify.Layouts]; "" where the model tells
-	Output     string   // logits or probabilities
-	OutputName string   // the output that is taken; "": the first
-	SplitAt    []string // boundaries as tensor names; nil for the default ones
-}
-
-// Control is a named closed-loop controller.
-type Control struct {
-	Name   string
-	Solver control.Solver
-	Layers []Layer
-}
-
-// Layer is one embedding and where it stands.
-type Layer struct {
-	At        At
-	Embedding Embedding
-}
-
-// Embedding is what a state is drawn towards.
-type Embedding struct {
-	Kind     string  // one of [control.EmbeddingKinds]; an autoencoder is, once decoded, ONNX with a Training
-	Fit      string  // linear: the data set it is fitted on
-	Variance float64 // linear: share of the variance kept, in (0,1]; 0 when Rank is given
-	Rank     int     // linear: number of components; 0 when Variance is given
-	Path     string  // onnx: for Config.Files
-	// Training says how selfheal fit makes the file at Path; nil for a file of the user's own. It
-	// is no part of [Config.Hash]: a run reads the file.
-	Training *Training `json:"-"`
-}
-
-// Attack is a named attack; it makes one cell for each of its Epsilons, or of its Corruptions.
-type Attack struct {
-	Name string
-	attacks.Setup
-	Epsilons    []float64
-	Corruptions []attacks.Corruption // of kind corruption, which has no epsilons; nil for others
-	// Prove has bounds decide images that AutoAttack's first component leaves.
-	Prove bool
-}
-
-// Suite is a named set of cells: its models, without and with each of its
-// controls, under no attack and each of its attacks.
-type Suite struct {
-	Name            string
-	Title           string
-	Dataset         string
-	Models          []string
-	Controls        []string // without "none"
-	Attacks         []string // without "none"
-	Mode            string   // one of [result.Modes]
-	SaveAdversarial bool
-	Solver          *SolverStudy // nil for none
-	// Published are numbers to show beside ours; nil for none. Not part of [Config.Hash].
-	Published *Published
 }
 
 // Load reads the config at path. Each of sets is a --set argument
@@ -140,13 +67,18 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 	if err != nil {
 		return nil, err
 	}
+	return decode(root, files, sets...)
+}
+
+// decode decodes and checks a whole config.
+func decode(root *node, files fs.FS, sets ...string) (*Config, error) {
 	d, cfg := decoder{sets: len(sets) > 0}, &Config{}
 	for _, s := range sets {
 		if err := set(root, s); err != nil {
 			d.errs = append(d.errs, err)
 		}
 	}
-	d.config(cfg).decode(&d, root, "")
+	cfg.object().decode(&d, root, "")
 	d.resolve(cfg, root)
 	if len(d.errs) == 0 {
 		for _, finish := range d.later {
@@ -177,6 +109,82 @@ func (f Folder) Path(name string) string {
 		return filepath.Clean(name)
 	}
 	return filepath.Join(string(f), name)
+}
+
+// object is the whole file.
+func (c *Config) object() object {
+	return object{rows: []row{
+		required("version", version(), "version of the config's layout"),
+		optional("seed", seed(&c.Seed), "0", "keys every random number, with the attack, restart, target and image id"),
+		optional("seeds", c.seeds(), "1",
+			"how many seeds the attacks are made under, from `seed` up, or a list of seeds "+
+				"instead of `seed`; each further one costs the attacks again, and tables show the spread"),
+		optional("default_suites", names(&c.DefaultSuites, "a suite", "suites or groups", 1), "",
+			"what `run` runs without `--suite`; default: all suites").notHashed(),
+		optional("save_adversarial", boolean(&c.SaveAdversarial), "false",
+			"write the adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]").notHashed(), // its suites are
+		optional("runtime", c.Runtime.object().value(), "{}", "how to compute"),
+		required("datasets", named(&c.Datasets, datasetName, false, datasetObject),
+			"sets of labelled images, by names of your choice"),
+		required("models", named(&c.Models, modelName, false, modelObject),
+			"ONNX classifiers, by names of your choice"),
+		optional("controls", named(&c.Controls, controlName, true, controlObject), "",
+			"closed-loop controllers, by names of your choice; none, no control, is always defined"),
+		optional("attacks", named(&c.Attacks, attackName, true, attackObject), "",
+			"attacks, by names of your choice; none, clean accuracy, is always defined"),
+		required("suites", named(&c.Suites, suiteName, false, c.suiteObject),
+			"what is scored, by names of your choice: every model without and with each control, on clean images and "+
+				"under each attack"),
+		optional("groups", named(&c.Groups, groupName, false, groupObject), "",
+			"names for several suites that are run and reported together").notHashed(),
+		optional("gate", c.gate(), "", "when `selfheal check` passes").notHashed(),
+	}, check: func(d *decoder, n *node, where string) {
+		if suites := n.get("suites"); len(suites.entries) == 0 {
+			d.fail(suites.pos, "suites must define at least one suite")
+		}
+		if seeds := n.get("seeds"); seeds != nil && seeds.kind == listNode && n.get("seed") != nil {
+			d.fail(seeds.pos, "seeds: a list of seeds stands for seed too; give one of the two, or how many seeds "+
+				"there are")
+		}
+		for i, g := range c.Groups {
+			if c.Suite(g.Name) != nil {
+				d.fail(n.get("groups").entries[i].pos, "groups.%s: a suite has that name already; choose another",
+					g.Name)
+			}
+		}
+		if c.DefaultSuites == nil {
+			c.DefaultSuites = namesOf(c.Suites, suiteName)
+		}
+	}}
+}
+
+// maxSeeds is how many seeds a run takes at most.
+const maxSeeds = 1000
+
+// seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It comes
+// after the config's seed.
+func (c *Config) seeds() value {
+	count, all := 0, []uint64(nil)
+	number := whole(&count, setting.Interval{Min: 1, Max: maxSeeds}).then(func(*decoder, *node, string) {
+		for i := 1; i < count; i++ {
+			c.OtherSeeds = append(c.OtherSeeds, c.Seed+uint64(i))
+		}
+	})
+	listed := list(&all, span{least: 1, most: maxSeeds, once: true}, seed).then(func(*decoder, *node, string) {
+		if len(all) > 0 {
+			c.Seed, c.OtherSeeds = all[0], all[1:]
+		}
+	})
+	return either("how many seeds there are, from 1 to 1000, or a list of them", number, listed)
+}
+
+func version() value {
+	want := strconv.Itoa(Version) + ", the only one this program reads"
+	return custom("1", schema{"const": Version}, func(d *decoder, n *node, where string) {
+		if n.kind != scalarNode || n.quoted || n.text != strconv.Itoa(Version) {
+			d.fail(n.pos, "version must be %s, not %s", want, n.describe())
+		}
+	})
 }
 
 func find[T any](list []T, name string, nameOf func(*T) string) *T {

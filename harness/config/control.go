@@ -7,6 +7,31 @@ import (
 	"selfheal/internal/setting"
 )
 
+// Control is a named closed-loop controller.
+type Control struct {
+	Name   string
+	Solver control.Solver
+	Layers []Layer
+}
+
+// Layer is one embedding and where it stands.
+type Layer struct {
+	At        At
+	Embedding Embedding
+}
+
+// Embedding is what a state is drawn towards.
+type Embedding struct {
+	Kind     string  // one of [control.EmbeddingKinds]; an autoencoder is, once decoded, ONNX with a Training
+	Fit      string  // linear: the data set it is fitted on
+	Variance float64 // linear: share of the variance kept, in (0,1]; 0 when Rank is given
+	Rank     int     // linear: number of components; 0 when Variance is given
+	Path     string  // onnx: for Config.Files
+	// Training says how selfheal fit makes the file at Path; nil for a file of the user's own. It
+	// is no part of [Config.Hash]: a run reads the file.
+	Training *Training `json:"-"`
+}
+
 // AtKind says how a layer names its place.
 type AtKind int
 
@@ -93,12 +118,9 @@ func (a *At) value() value {
 
 // solverObject is a solver: a form for each method, with the settings that it has a use for.
 func solverObject(s *control.Solver) object {
-	var o object
-	method := setting.Setting{Type: setting.Choice, Choices: control.Methods()}
-	o.rows = []row{
-		optional("method", of(method, func(v any) { s.Method = control.Method(v.(string)) }), string(control.MSA),
-			"how they are found"),
-	}
+	o := object{rows: []row{
+		optional("method", choice((*string)(&s.Method), control.Methods()), string(control.MSA), "how they are found"),
+	}}
 	for _, spec := range control.Solvers {
 		o.forms = append(o.forms, form{string(spec.Method), [][2]string{{"method", string(spec.Method)}}, spec.Why})
 	}
@@ -139,7 +161,7 @@ func (e *Embedding) object() object {
 			"onnx").in(control.Autoencoder),
 	}
 	for _, r := range t.rows() {
-		rows = append(rows, r.in(control.Autoencoder))
+		rows = append(rows, r.in(control.Autoencoder).notHashed())
 	}
 	return object{rows: rows, forms: formsBy("kind", embeddingKinds),
 		either: map[string][2]string{control.Linear: {"variance", "rank"},

@@ -69,7 +69,7 @@ func (g *Gate) minima() value {
 // gate is the config's gate; there is none where the config has none.
 func (c *Config) gate() value {
 	g := DefaultGate()
-	return g.object().value().then(func(*decoder, *node, string) { c.Gate = &g })
+	return g.object().value().then(func(*decoder, *node, string) { c.Gate = &g }).at(&c.Gate)
 }
 
 // Set changes rules by --set arguments, gate.KEY=VALUE, and checks them all as if they came from a config. It makes

@@ -26,9 +26,6 @@ func TestGate(t *testing.T) {
 		map[string]float64{"aa-linf@2/255": 0.5}) {
 		t.Errorf("by --set: %+v", g)
 	}
-	if hash(t, small, 0) != hash(t, gated, 0) {
-		t.Error("rules change what a result depends on")
-	}
 }
 
 // What a config refuses, a file with rules in JSON must not bring in either.

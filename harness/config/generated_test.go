@@ -20,6 +20,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/number"
+	"selfheal/models/ort"
 )
 
 var update = goflag.Bool("update", false, "write the schema and the tables of the documentation anew")
@@ -104,7 +105,7 @@ func tables() map[string]string {
 	}
 	c := &Config{}
 	return map[string]string{
-		"top": keysTable((&decoder{}).config(c)), "runtime": keysTable(c.Runtime.object()),
+		"top": keysTable(c.object()), "runtime": keysTable(c.Runtime.object()),
 		"datasets": keysTable(data), "transform": keysTable(transformObject(&Dataset{})),
 		"sample":   keysTable(sampleObject(&Dataset{})),
 		"formats":  list("| format | images | guessed by `attack --data` from |\n|---|---|---|\n", formats...),
@@ -116,7 +117,7 @@ func tables() map[string]string {
 		"augment": keysTable(training.augment()),
 		"attacks": keysTable(attack), "kinds": list("| kind | | parameters (default) |\n|---|---|---|\n", kinds...),
 		"versions": list("| version | |\n|---|---|\n", versions...),
-		"suites":   keysTable(suiteObject("", &Suite{})),
+		"suites":   keysTable((&Config{}).suiteObject("", &Suite{})),
 		"modes":    list("| mode | adversarial images | the attacker |\n|---|---|---|\n", modes...),
 		"study":    keysTable((&SolverStudy{}).object()), "groups": keysTable(groupObject("", &Group{})),
 		"gate": keysTable((&Gate{}).object()),
@@ -146,8 +147,8 @@ func keysRows(of string, rows []row) (text string) {
 			meaning += " (" + cmp.Or(r.forms, "only "+strings.Join(r.only, ", ")) + ")"
 		}
 		text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", of+r.key, r.value.want, byDefault, meaning)
-		if !slices.Contains(tabled, r.key) {
-			text += keysRows(of+r.key+".", r.value.rows)
+		if r.value.object != nil && !slices.Contains(tabled, r.key) {
+			text += keysRows(of+r.key+".", r.value.object.rows)
 		}
 	}
 	return text
@@ -254,30 +255,6 @@ func asJSON(n *node) any {
 	return n.text
 }
 
-// complete is a config with every key in every form; every kind of attack has all its parameters.
-func complete(t *testing.T) (string, *node) {
-	t.Helper()
-	const file = "testdata/complete.yaml"
-	text := string(read(t, file))
-	for _, s := range attacks.Specs {
-		if s.Versions != nil {
-			continue
-		}
-		one := fmt.Sprintf("attacks:\n  every-%s: {kind: %s, norm: l2, epsilon: 0.5", s.Kind, s.Kind)
-		for _, p := range s.Parameters {
-			value := p.DefaultText()
-			if p.Default == nil {
-				value = "0.01"
-			}
-			one += fmt.Sprintf(", %s: %s", p.Name, value)
-		}
-		text = strings.Replace(text, "attacks:", one+"}", 1)
-	}
-	mustParse(t, text)
-	root := must.Get(parseTree(file, []byte(text)))(t)
-	return text, root
-}
-
 func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	doc := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(Schema())))(t)
@@ -292,14 +269,14 @@ func compile(t *testing.T) *jsonschema.Schema {
 func TestEveryKey(t *testing.T) {
 	t.Parallel()
 	s := compile(t)
-	_, root := complete(t)
+	root := complete(t, string(read(t, completeFile)), ort.ProviderCUDA, attacks.Kinds()...)
 	must.Do(t, s.Validate(asJSON(root)))
 	seen, tried, changes := map[string]bool{}, map[string]bool{}, 0
 	refused := func(what string) {
 		t.Helper()
 		changes++
 		d := decoder{}
-		if (d.config(&Config{})).decode(&d, root, ""); d.errs == nil {
+		if (&Config{}).object().decode(&d, root, ""); d.errs == nil {
 			t.Errorf("the program reads it %s", what)
 		}
 		if s.Validate(asJSON(root)) == nil {

@@ -14,6 +14,16 @@ type Group struct {
 	Theory bool // the report also has the theory's checks and figures
 }
 
+func groupObject(name string, g *Group) object {
+	g.Name = name
+	return object{rows: []row{
+		required("suites", names(&g.Suites, "a suite", "suites", 1), "their names, in the report's order"),
+		optional("theory", boolean(&g.Theory), "false",
+			"the report has the checks and figures of `selfheal theory` too, made with the "+
+				"config's seed; a check that fails ends the run with exit code 1, after the report is written"),
+	}}
+}
+
 func groupName(g *Group) string { return g.Name }
 
 // members lists the suites that names stand for, each once: a suite for itself, a group

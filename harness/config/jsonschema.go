@@ -14,7 +14,7 @@ import (
 
 // Schema returns the JSON Schema (draft 2020-12) of a config, as JSON.
 func Schema() []byte {
-	s := (&decoder{}).config(&Config{}).schema()
+	s := (&Config{}).object().schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["$id"] = "config.schema.json"
 	s["title"] = "selfheal config"

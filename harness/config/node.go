@@ -50,6 +50,7 @@ type node struct {
 	pos     position
 	text    string // scalarNode: as written, unquoted
 	quoted  bool   // scalarNode: quoted or a block literal, so always text
+	flag    string // of the command line, which gave it; "" for none
 	items   []*node
 	entries []entry
 }
@@ -68,6 +69,14 @@ func (n *node) get(key string) *node {
 		}
 	}
 	return nil
+}
+
+// place is what messages call a key's value, in a mapping that they call where.
+func (n *node) place(where, key string) string {
+	if v := n.get(key); v != nil && v.flag != "" {
+		return v.flag
+	}
+	return join(where, key)
 }
 
 func (n *node) isNull() bool {

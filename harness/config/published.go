@@ -32,7 +32,7 @@ func (s *Suite) published() value {
 	})
 	table := choice(&p.Table, published.Names())
 	return either("the name of a published table or a mapping {MODEL: "+form+"}", table, own).then(
-		func(*decoder, *node, string) { s.Published = p })
+		func(*decoder, *node, string) { s.Published = p }).at(&s.Published)
 }
 
 // own takes the numbers of one model under one attack, in per cent, of which one may be lacking. The second is

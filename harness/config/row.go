@@ -3,14 +3,15 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	"selfheal/internal/suggest"
 )
 
-// row is a key of an object: what it takes, what it is for and when it may be given. The decoder,
-// docs/schema/config.schema.json and the tables of docs/config.md follow from it.
+// row is a key of an object: what it takes, what it is for, where it is kept and when it may be given. The decoder,
+// [Config.Hash], docs/schema/config.schema.json and the tables of docs/config.md follow from it.
 type row struct {
 	key      string
 	value    value
@@ -20,6 +21,7 @@ type row struct {
 	doc      string   // one line; says in words a default that follows from something else
 	only     []string // names of the object's forms that have the key; nil: all of them
 	forms    string   // those in words, where they are many
+	unhashed bool     // see notHashed
 }
 
 func required(key string, v value, doc string) row {
@@ -35,12 +37,28 @@ func (r row) in(forms ...string) row {
 	return r
 }
 
+// notHashed is a row that [Config.Hash] leaves out: no number depends on it, or other keys say the same.
+func (r row) notHashed() row {
+	r.unhashed = true
+	return r
+}
+
 // value is what a key takes, bound to where it goes.
 type value struct {
 	decode func(d *decoder, n *node, where string)
 	schema func() schema
-	want   string // "a whole number from 1 up"
-	rows   []row  // of a mapping with fixed keys
+	want   string  // "a whole number from 1 up"
+	object *object // of a mapping with fixed keys
+	// parts are those of what is kept of a list, "[0]" and so on, or of a mapping with names, "NAME".
+	parts iter.Seq2[string, value]
+	to    any  // a pointer to where it is kept; nil where its keys and parts say it, or nobody needs to know
+	file  bool // it is the path of a file or folder, a *string
+}
+
+// at says where a value is kept.
+func (v value) at(to any) value {
+	v.to = to
+	return v
 }
 
 // then is a value with something to do once it is decoded.
@@ -51,6 +69,22 @@ func (v value) then(more func(d *decoder, n *node, where string)) value {
 		more(d, n, where)
 	}
 	return v
+}
+
+// each calls visit with the values that are kept below v, and with their places: "controls.pca.layers[0].at".
+func (v value) each(where string, visit func(where string, v value, unhashed bool)) {
+	if v.object != nil {
+		for _, r := range v.object.of(v.object.kept()) {
+			visit(join(where, r.key), r.value, r.unhashed)
+			r.value.each(join(where, r.key), visit)
+		}
+	}
+	if v.parts != nil {
+		for part, v := range v.parts {
+			visit(where+part, v, false)
+			v.each(where+part, visit)
+		}
+	}
 }
 
 // schema is a JSON Schema.
@@ -88,17 +122,32 @@ func (f form) String() string {
 	return last[0] + " " + last[1]
 }
 
-// form finds the object's form by its keys or their defaults; ok is false where one of them is at fault.
-func (o object) form(n *node) (f form, ok bool) {
-	if o.forms == nil {
-		return form{}, true
+// form finds the object's form by the texts of its keys; ok is false where one of them is at fault.
+func (o object) form(text func(key string) string) (f form, ok bool) {
+	i := slices.IndexFunc(o.forms, func(f form) bool {
+		return !slices.ContainsFunc(f.when, func(is [2]string) bool { return text(is[0]) != is[1] })
+	})
+	if i < 0 {
+		return form{}, o.forms == nil
 	}
-	for _, f := range o.forms {
-		if !slices.ContainsFunc(f.when, func(is [2]string) bool { return o.text(n, is[0]) != is[1] }) {
-			return f, true
+	return o.forms[i], true
+}
+
+// kept is the form of what is kept. Where one of the keys that decide does not say where it is kept there is none.
+func (o object) kept() form {
+	f, _ := o.form(func(key string) string {
+		to, known := o.row(key).value.to.(*string)
+		if !known {
+			return ""
 		}
-	}
-	return form{}, false
+		return *to
+	})
+	return f
+}
+
+// row is the first row of a key.
+func (o object) row(key string) row {
+	return o.rows[slices.IndexFunc(o.rows, func(r row) bool { return r.key == key })]
 }
 
 // text is what a key has in a mapping, or by default.
@@ -106,8 +155,7 @@ func (o object) text(n *node, key string) string {
 	if v := n.get(key); v != nil {
 		return v.text
 	}
-	i := slices.IndexFunc(o.rows, func(r row) bool { return r.key == key })
-	return o.rows[i].def
+	return o.row(key).def
 }
 
 // of are the rows of a form. Where no form is found they are those of all forms and those that
@@ -153,7 +201,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 		return
 	}
 	before := len(d.errs)
-	form, ok := o.form(n)
+	form, ok := o.form(func(key string) string { return o.text(n, key) })
 	rows := o.of(form)
 	known := keys(rows)
 	unknown := false // and perhaps a slip for a key that seems to be lacking
@@ -162,7 +210,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 		switch {
 		case slices.Contains(known, e.key) || elsewhere && !ok:
 		case elsewhere:
-			d.exclude(e, where, form, cmp.Or(form.why, "its keys are "+strings.Join(known, ", ")))
+			d.exclude(e, n.place(where, e.key), form, cmp.Or(form.why, "its keys are "+strings.Join(known, ", ")))
 		default:
 			unknown = true
 			all := known
@@ -175,7 +223,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 	for _, r := range rows {
 		switch v := n.get(r.key); {
 		case v != nil:
-			r.value.decode(d, v, join(where, r.key))
+			r.value.decode(d, v, n.place(where, r.key))
 		case r.required && !unknown:
 			d.fail(n.pos, "%s lacks the key %s", name, quote(r.key))
 		case r.def != "" && !r.applied:
@@ -196,8 +244,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 }
 
 // exclude reports a key that the form of its object does not have.
-func (d *decoder) exclude(e entry, where string, f form, why string) {
-	key := join(where, e.key)
+func (d *decoder) exclude(e entry, key string, f form, why string) {
 	remove := "remove it"
 	if d.sets { // the form may come from the command line, the key from the file
 		remove += fmt.Sprintf(" (or --set %s=null)", key)
@@ -222,5 +269,5 @@ func defaultNode(text string, pos position) *node {
 
 // value is an object as the value of a key.
 func (o object) value() value {
-	return value{decode: o.decode, schema: o.schema, want: "a mapping", rows: o.rows}
+	return value{decode: o.decode, schema: o.schema, want: "a mapping", object: &o}
 }

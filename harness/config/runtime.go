@@ -50,11 +50,12 @@ func (r *Runtime) object() object {
 	rows := []row{
 		optional("provider", choice(&r.Provider, Providers), CPU, "ONNX Runtime's execution provider"),
 		optional("workers", whole(&r.Workers, orNone), "0", "model passes side by side; 0: as many as keep all cores "+
-			"busy (cores ÷ `threads`), two on `"+strings.Join(devices, "` and `")+"`"),
-		optional("batch", whole(&r.Batch, setting.Count), "64", "images in one pass, at most").in(processors...),
+			"busy (cores ÷ `threads`), two on `"+strings.Join(devices, "` and `")+"`").notHashed(),
+		optional("batch", whole(&r.Batch, setting.Count), "64",
+			"images in one pass, at most").in(processors...).notHashed(),
 		optional("batch", whole(&r.Batch, orNone), "0", "images in one pass, exactly: smaller batches are filled up; "+
 			"0: 256, or as many as the device's memory allows").in(devices...),
-		optional("threads", whole(&r.Threads, setting.Count), "1", "threads that work on one pass"),
+		optional("threads", whole(&r.Threads, setting.Count), "1", "threads that work on one pass").notHashed(),
 		optional("winograd", boolean(&r.Winograd), "true",
 			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+
 				"false: they run as the model has them").in(rewritten...),
@@ -71,7 +72,7 @@ func (r *Runtime) object() object {
 		}
 		if p.Device() {
 			rows = append(rows, optional("device", whole(&r.Device, orNone), "0",
-				"number of the "+p.Title+" device").in(p.Name))
+				"number of the "+p.Title+" device").in(p.Name).notHashed())
 		}
 	}
 	return object{forms: formsBy("provider", Providers), rows: rows}

@@ -12,7 +12,7 @@ import (
 )
 
 // TestComponents: a component is a name or a mapping; what is given for one alone
-// and what for all are kept apart, also by the hash.
+// and what for all are kept apart.
 func TestComponents(t *testing.T) {
 	text := func(components, shared string) string {
 		return strings.Replace(small, "kind: autoattack",
@@ -24,19 +24,6 @@ func TestComponents(t *testing.T) {
 	want.Components[1].Parameters = map[string]any{"targets": 3, "loss": "ce-targeted", "rho": 0.5, "steps": 20}
 	if !reflect.DeepEqual(a.Setup, want) {
 		t.Errorf("%+v, want %+v", a.Setup, want)
-	}
-
-	same := hash(t, text("[{kind: apgd-t, steps: 5, targets: 2}, fab]", ""), 0)
-	if h := hash(t, text("[{targets: 2, kind: apgd-t, steps: 5}, {kind: fab}]", ""), 0); h != same {
-		t.Error("the order of a component's keys, or a mapping for a name, changes the hash")
-	}
-	for _, other := range []string{text("[{kind: apgd-t, targets: 2}, fab]", "steps: 5"),
-		text("[{kind: apgd-t, steps: 5, targets: 3}, fab]", ""),
-		text("[{kind: apgd-t, targets: 2}, {kind: fab, steps: 5}]", ""),
-		text("[fab, {kind: apgd-t, steps: 5, targets: 2}]", "")} {
-		if hash(t, other, 0) == same {
-			t.Errorf("the same hash for\n%s", other)
-		}
 	}
 }
 
@@ -74,10 +61,6 @@ func TestSeeds(t *testing.T) {
 			t.Errorf("%v: seed %d, others %v", c.sets, cfg.Seed, cfg.OtherSeeds)
 		}
 	}
-	one := hash(t, small, 0, "seed=5")
-	if one != hash(t, small, 0, "seed=5", "seeds=1") || one == hash(t, small, 0, "seed=5", "seeds=2") {
-		t.Error("the hash tells something else than whether there are further seeds")
-	}
 }
 
 func TestRuntime(t *testing.T) {
@@ -97,25 +80,6 @@ func TestRuntime(t *testing.T) {
 			t.Errorf("%v: %+v, not %+v", c.sets, got, c.want)
 		}
 	}
-}
-
-// The hash has what rounds differently, and only that.
-func TestHashOfRuntime(t *testing.T) {
-	same := func(what string, equal bool, a, b string) {
-		if (a == b) != equal {
-			t.Errorf("%s: the same hash is %v", what, a == b)
-		}
-	}
-	cpu := hash(t, small, 0)
-	same("threads", true, cpu, hash(t, small, 0, "runtime.threads=3"))
-	same("winograd given", true, cpu, hash(t, small, 0, "runtime.winograd=true"))
-	same("winograd off", false, cpu, hash(t, small, 0, "runtime.winograd=false"))
-	cuda := hash(t, small, 0, "runtime.provider=cuda")
-	same("provider", false, cpu, cuda)
-	same("provider, both direct", false, cuda, hash(t, small, 0, "runtime.winograd=false"))
-	same("device, workers and threads", true, cuda, hash(t, small, 0, "runtime.provider=cuda", "runtime.device=1",
-		"runtime.workers=2", "runtime.threads=2"))
-	same("batch on CUDA", false, cuda, hash(t, small, 0, "runtime.provider=cuda", "runtime.batch=32"))
 }
 
 // A group stands for its suites, in their order and each once, wherever it is defined.

@@ -1,7 +1,7 @@
 package config
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -33,7 +33,7 @@ const defaultStudyImages = "20"
 // study is the value of a suite's solver. What it takes from other parts of the config is
 // filled in once all of that is known.
 func (suite *Suite) study() value {
-	s := &SolverStudy{}
+	s := cmp.Or(suite.Solver, &SolverStudy{})
 	return s.object().value().then(func(d *decoder, n *node, where string) {
 		suite.Solver = s
 		d.later = append(d.later, func(c *Config) { s.complete(d, n, where, c, suite.Name) })
@@ -108,10 +108,4 @@ func (s *SolverStudy) complete(d *decoder, n *node, where string, c *Config, nam
 		func(name string) bool { return takes(name, "inner") }) {
 		d.fail(inner.pos, "%s can't be given where no control's method has inner steps", join(where, "inner"))
 	}
-}
-
-// hash is what a study means for [Config.Hash].
-func (s *SolverStudy) hash() string {
-	return fmt.Sprintf("%d %q %q %q %v %v %v %v %v", s.Images, s.Models, s.Controls, s.Attack,
-		s.Regularization, s.Outer, s.Inner, s.LearningRate, s.Momentum)
 }

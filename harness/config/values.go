@@ -38,7 +38,7 @@ func of(s setting.Setting, to func(v any)) value {
 }
 
 // scalar is what a setting without a name takes.
-func scalar[T any](s setting.Setting, to *T) value { return of(s, func(v any) { *to = v.(T) }) }
+func scalar[T any](s setting.Setting, to *T) value { return of(s, func(v any) { *to = v.(T) }).at(to) }
 
 func whole(to *int, within setting.Interval) value {
 	return scalar(setting.Setting{Type: setting.Whole, Within: within}, to)
@@ -68,7 +68,8 @@ func either(want string, scalar, other value) value {
 		}
 		other.decode(d, n, where)
 	}
-	return value{decode: decode, want: want, schema: func() schema { return anyOf(scalar.schema(), other.schema()) }}
+	return value{decode: decode, want: want, object: other.object, parts: other.parts,
+		schema: func() schema { return anyOf(scalar.schema(), other.schema()) }}
 }
 
 // scalars are what YAML reads a text without quotes as.
@@ -82,16 +83,18 @@ func text(to *string, want string) value {
 			return
 		}
 		*to = n.text
-	})
+	}).at(to)
 }
 
 // file is the path of a file or folder, with slashes on every system.
 func file(to *string) value {
-	return text(to, "a path").then(func(*decoder, *node, string) {
+	v := text(to, "a path").then(func(*decoder, *node, string) {
 		if *to != "" {
 			*to = path.Clean(*to)
 		}
 	})
+	v.file = true
+	return v
 }
 
 // name is that of something in another section.
@@ -115,7 +118,7 @@ func seed(to *uint64) value {
 			return
 		}
 		*to = v
-	})
+	}).at(to)
 }
 
 // span says how a list may look.
@@ -160,7 +163,15 @@ func list[T any](to *[]T, in span, item func(*T) value) value {
 		}
 		return s
 	}
-	return value{schema: shape, want: want, decode: func(d *decoder, n *node, where string) {
+	parts := func(yield func(string, value) bool) {
+		for i := range *to {
+			if !yield(fmt.Sprintf("[%d]", i), item(&(*to)[i])) {
+				return
+			}
+		}
+	}
+	return value{schema: shape, want: want, to: to, parts: parts, decode: func(d *decoder, n *node, where string) {
+		*to = (*to)[:0]
 		switch {
 		case in.single && n.kind == scalarNode:
 			add(d, n, where)
@@ -193,14 +204,14 @@ func mapping(want string, key func(d *decoder, e entry, where string), item func
 		}
 		for _, e := range n.entries {
 			key(d, e, where)
-			item(e.key).decode(d, e.value, join(where, e.key))
+			item(e.key).decode(d, e.value, n.place(where, e.key))
 		}
 	}}
 }
 
-// named takes a mapping from names that the user chooses to objects. none is reserved where
+// named takes a mapping from names that the user chooses to objects, which keep their names. none is reserved where
 // it is always defined.
-func named[T any](to *[]T, reserved bool, item func(name string, t *T) object) value {
+func named[T any](to *[]T, nameOf func(*T) string, reserved bool, item func(name string, t *T) object) value {
 	check := func(d *decoder, e entry, where string) {
 		if problem := nameProblem(e.key); problem != "" {
 			d.fail(e.pos, "%s can't be a name in %s: %s", quote(e.key), where, problem)
@@ -213,6 +224,14 @@ func named[T any](to *[]T, reserved bool, item func(name string, t *T) object) v
 		var v T
 		return item(name, &v).value().then(func(*decoder, *node, string) { *to = append(*to, v) })
 	})
+	v.to = to
+	v.parts = func(yield func(string, value) bool) {
+		for i := range *to {
+			if t := &(*to)[i]; !yield("."+nameOf(t), item(nameOf(t), t).value()) {
+				return
+			}
+		}
+	}
 	shape := v.schema
 	v.schema = func() schema {
 		s, names := shape(), schema{"type": "string", "maxLength": 100, "pattern": namePattern}

@@ -21,6 +21,8 @@ type Format struct {
 	Needs   string // what belongs at a path where nothing is, in a sentence
 	// Keys is what the config's keys name in such a set; "" where it takes none.
 	Keys string
+	// Splits is what the config's split names in such a set, or its default, where they are not the usual; else "".
+	Splits string
 	// ByClass says that the images come class by class.
 	ByClass bool
 	Trained string // what scripts/train.py calls it; "" if it does not train on it
@@ -28,6 +30,9 @@ type Format struct {
 	is   func(fsys fs.FS, path string) bool
 	open func(fsys fs.FS, spec Spec) (source, error)
 }
+
+// corruptedSplits are those of sets of corrupted images.
+const corruptedSplits = "a corruption and severity as fog/3, a corruption, or all"
 
 // Table is the table of formats. [Guess] asks its rows in order.
 var Table = []Format{
@@ -54,17 +59,19 @@ var Table = []Format{
 		Needs: "CIFAR-100's Python version, the folder cifar-100-python: cifar-100-python.tar.gz from " +
 			"https://www.cs.toronto.edu/~kriz/cifar.html"},
 	{Name: "tiny-imagenet", Doc: "Tiny-ImageNet's folder, or its `val` or `train`",
-		Layout: "a folder with `wnids.txt` in it or beside it", Trained: "tiny-imagenet", is: isTinyImageNet,
-		open: openTinyImageNet,
+		Layout: "a folder with `wnids.txt` in it or beside it", Trained: "tiny-imagenet", Splits: "val",
+		is: isTinyImageNet, open: openTinyImageNet,
 		Needs: "Tiny-ImageNet's folder, with wnids.txt, train/CLASS/images/ and val/ (val_annotations.txt and " +
 			"images/): http://cs231n.stanford.edu/tiny-imagenet-200.zip"},
 	{Name: "cifar10-c", Doc: "CIFAR-10-C: a folder of the authors' arrays, `fog.npy` and so on, and `labels.npy` " +
 		"(CIFAR-100-C too). `split` names a corruption and a severity, as `fog/3`, a corruption, or `all`",
-		Layout: "a folder with `labels.npy` and a corruption's array", is: isCIFARC, open: openCIFARC,
+		Layout: "a folder with `labels.npy` and a corruption's array", Splits: corruptedSplits,
+		is: isCIFARC, open: openCIFARC,
 		Needs: "CIFAR-10-C's folder of .npy files: https://zenodo.org/record/2535967"},
 	{Name: "imagenet-c", Doc: "ImageNet-C and Tiny-ImageNet-C: folders CORRUPTION/SEVERITY/CLASS of images; `split` " +
 		"as in `cifar10-c`",
-		Layout: "a folder with folders as `fog/1`", ByClass: true, is: isImageNetC, open: openImageNetC,
+		Layout: "a folder with folders as `fog/1`", ByClass: true, Splits: corruptedSplits,
+		is: isImageNetC, open: openImageNetC,
 		Needs: "ImageNet-C's folders, all archives unpacked into one: https://zenodo.org/record/2235448"},
 	{Name: "npz", Doc: "NumPy's arrays in an archive, or `.npy` files: `x`, uint8 or float32, NCHW or NHWC, and " +
 		"`y`, integers, or of other names",

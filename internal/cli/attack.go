@@ -192,22 +192,18 @@ func (f *attackFlags) needed(c *cobra.Command) error {
 
 // parse is the config that says the same as the flags.
 func (f *attackFlags) parse(model string) (*config.Config, error) {
-	text, err := f.config(model)
+	keys, err := f.config(model)
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	cfg, err := config.Parse("flags", text, config.Folder("."), f.providerFlags.sets()...)
+	cfg, err := config.Make(keys, config.Folder("."))
 	if err != nil {
-		return nil, usage("%w", f.inFlags(err, model))
+		return nil, usage("%w", err)
 	}
 	return cfg, nil
 }
 
-var (
-	plainScalar = regexp.MustCompile(`^[A-Za-z0-9_.+/-]+$`)
-	paramKey    = regexp.MustCompile(`^[a-z_]+$`)
-	unfit       = regexp.MustCompile(`[^A-Za-z0-9._+@-]+`)
-)
+var unfit = regexp.MustCompile(`[^A-Za-z0-9._+@-]+`)
 
 // named makes a name for a config of a path.
 func named(path, otherwise string) string {
@@ -219,127 +215,106 @@ func named(path, otherwise string) string {
 	return base[:min(len(base), 100)]
 }
 
-// scalars checks the parts of a flag's list, which stand in the config as they are:
-// what they mean and whether they are in range is the config's affair.
-func scalars(flag, list string) (string, error) {
-	parts := listed(list)
-	for _, p := range parts {
-		if !plainScalar.MatchString(p) {
-			return "", fmt.Errorf("--%s: %q is not a number", flag, p)
-		}
+// key is a key of a config that a flag gives; "" where none does.
+func key(name string, value any, flag string) config.Key {
+	return config.Key{Name: name, Value: value, Flag: flag}
+}
+
+// values are the parts of a flag's list as a config has them.
+func values(list string) any {
+	var words []config.Word
+	for _, part := range listed(list) {
+		words = append(words, config.Word(part))
 	}
-	if len(parts) == 1 {
-		return parts[0], nil
+	if len(words) == 1 {
+		return words[0]
 	}
-	return "[" + strings.Join(parts, ", ") + "]", nil
+	return words
 }
 
 // taken says as a config does how the flags have the model's input and output taken.
-func (f *preprocessFlags) taken(probabilities bool) (preprocess, output string, err error) {
-	var parts []string
-	for _, p := range []struct{ flag, list string }{{"scale", f.scale}, {"mean", f.mean}, {"std", f.std}} {
+func (f *preprocessFlags) taken(probabilities bool) (config.Keys, error) {
+	if _, err := f.options(); err != nil {
+		return nil, err
+	}
+	preprocess, output := config.Keys{}, config.Word("logits")
+	for _, p := range []struct{ name, list string }{{"scale", f.scale}, {"mean", f.mean}, {"std", f.std}} {
 		if p.list != "" {
-			values, err := scalars(p.flag, p.list)
-			if err != nil {
-				return "", "", err
-			}
-			parts = append(parts, p.flag+": "+values)
+			preprocess = append(preprocess, key(p.name, values(p.list), "--"+p.name))
 		}
 	}
-	if _, err := f.options(); err != nil {
-		return "", "", err
-	}
-	output = "output: logits"
 	if probabilities {
-		output = "output: probabilities"
+		output = "probabilities"
 	}
+	keys := config.Keys{key("preprocess", preprocess, "--mean and --std"), key("output", output, "--probabilities")}
 	if f.layout != "" {
-		output += ", layout: " + f.layout
+		keys = append(keys, key("layout", config.Word(f.layout), "--layout"))
 	}
 	if f.output != "" {
-		output += fmt.Sprintf(", output_name: %q", f.output)
+		keys = append(keys, key("output_name", f.output, "--output-name"))
 	}
-	return "{" + strings.Join(parts, ", ") + "}", output, nil
+	return keys, nil
 }
 
-// config writes the config that says the same, in YAML's flow style.
-func (f *attackFlags) config(model string) ([]byte, error) {
-	format, err := f.guess()
+// config is the config that says the same.
+func (f *attackFlags) config(model string) (config.Keys, error) {
+	images, format, err := f.images()
 	if err != nil {
 		return nil, err
 	}
+	attack, err := f.attackKeys()
+	if err != nil {
+		return nil, err
+	}
+	taken, err := f.taken(f.probabilities)
+	if err != nil {
+		return nil, err
+	}
+	if f.limit > 0 {
+		images = append(images, first(format, f.limit))
+	}
+	data, name := named(f.data, "data"), named(model, "model")
+	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
+	suite := config.Keys{key("dataset", data, ""), key("models", []string{name}, ""),
+		key("attacks", []string{f.attack}, "")}
+	return config.Keys{
+		key("version", config.Version, ""), key("seed", f.seed, "--seed"), key("seeds", f.seeds, "--seeds"),
+		key("save_adversarial", f.save, "--save-adversarial"), key("runtime", f.providerFlags.runtime(), ""),
+		key("datasets", config.Keys{key(data, images, "")}, ""),
+		key("models", config.Keys{key(name, network, "")}, ""),
+		key("attacks", config.Keys{key(f.attack, attack, "--attack "+f.attack)}, ""),
+		key("suites", config.Keys{key("attack", suite, "")}, ""),
+	}, nil
+}
+
+// attackKeys are what a config says of the attack.
+func (f *attackFlags) attackKeys() (config.Keys, error) {
 	attack, err := f.chosen()
 	if err != nil {
 		return nil, err
 	}
-	preprocess, output, err := f.taken(f.probabilities)
-	if err != nil {
-		return nil, err
-	}
-	epsilon, err := scalars("epsilon", f.epsilon)
-	if err != nil {
-		return nil, err
-	}
-	parameters := []string{"kind: " + attack.kind}
+	keys := config.Keys{key("kind", attack.kind, "--attack")}
 	if f.norm != "" || attack.kind != attacks.CorruptionKind {
-		parameters = append(parameters, fmt.Sprintf("norm: %q", f.norm))
+		keys = append(keys, key("norm", f.norm, "--norm"))
 	}
 	if f.epsilon != "" || attack.kind != attacks.CorruptionKind {
-		parameters = append(parameters, "epsilon: "+epsilon)
+		keys = append(keys, key("epsilon", values(f.epsilon), "--epsilon"))
 	}
 	if attack.version != "" {
-		parameters = append(parameters, "version: "+attack.version)
+		keys = append(keys, key("version", attack.version, "--attack"))
 	}
 	given := []string{"norm", "epsilon", "kind", "version"}
 	for _, p := range f.params {
-		key, value, ok := strings.Cut(p, "=")
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		name, value, ok := strings.Cut(p, "=")
+		name = strings.TrimSpace(name)
 		switch {
-		case !ok || !paramKey.MatchString(key):
+		case !ok || name == "":
 			return nil, fmt.Errorf("--param %s: this must be KEY=VALUE, for example steps=50", p)
-		case !plainScalar.MatchString(value):
-			return nil, fmt.Errorf("--param %s: the value must be a number or a word", p)
-		case slices.Contains(given, key):
-			return nil, fmt.Errorf("--param %s: %s is given twice", p, key)
+		case slices.Contains(given, name):
+			return nil, fmt.Errorf("--param %s: %s is given twice", p, name)
 		}
-		given, parameters = append(given, key), append(parameters, key+": "+value)
+		given = append(given, name)
+		keys = append(keys, key(name, config.Word(strings.TrimSpace(value)), "--param "+name))
 	}
-	shape, err := f.shaping()
-	if err != nil {
-		return nil, err
-	}
-	data, name, shaping := named(f.data, "data"), named(model, "model"), inConfig(shape)
-	if f.limit > 0 {
-		shaping += first(format, f.limit)
-	}
-	return fmt.Appendf(nil, `version: 1
-seed: %d
-seeds: %d
-save_adversarial: %t
-datasets: {%q: {format: %s, path: %q%s}}
-models: {%q: {path: %q, preprocess: %s, %s}}
-attacks: {%s: {%s}}
-suites: {attack: {dataset: %q, models: [%q], attacks: [%s]}}
-`, f.seed, f.seeds, f.save, data, format, filepath.ToSlash(f.data), shaping, name, filepath.ToSlash(model),
-		preprocess, output, f.attack, strings.Join(parameters, ", "), data, name, f.attack), nil
-}
-
-// inFlags says what is wrong with the flags' config in terms of the flags: nobody has seen the config.
-func (f *attackFlags) inFlags(err error, model string) error {
-	var list config.Errors
-	if !errors.As(err, &list) {
-		return err
-	}
-	attack, m, data := "attacks."+f.attack, "models."+named(model, "model"), "datasets."+named(f.data, "data")
-	flags := strings.NewReplacer(
-		attack+".norm", "--norm", attack+".epsilon", "--epsilon", attack+".", "--param ", attack, "--attack "+f.attack,
-		m+".preprocess.scale", "--scale", m+".preprocess.mean", "--mean", m+".preprocess.std", "--std",
-		m+".preprocess", "--mean and --std", m+".output_name", "--output-name",
-		m+".path", "MODEL", data+".path", "--data", data+".format", "--format", data+".split", "--split",
-		data+".keys", "--keys", data+".transform", "--resize and --crop",
-	)
-	for i, e := range list {
-		list[i] = &config.Error{Message: flags.Replace(e.Message)}
-	}
-	return list
+	return keys, nil
 }

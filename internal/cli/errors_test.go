@@ -131,7 +131,7 @@ ATTACK --norm linf --epsilon 1 --format cifar100-bin → its size fits cifar10-b
 ATTACK --norm linf --epsilon 8 → --epsilon is 8, but in linf
 ATTACK --norm l2 --epsilon 1e8 → epsilon 1e+08 is too large: images of 3x32x32 are at most 55.4256 apart in l2
 ATTACK --norm linf --epsilon 2/255,x → --epsilon[1] must be a number above 0
-ATTACK --norm linf --epsilon {8} → --epsilon: "{8}" is not a number
+ATTACK --norm linf --epsilon {8} → --epsilon must be a number above 0, such as 0.5 or 8/255, not "{8}"
 ATTACK --norm l3 --epsilon 1 → --norm must be one of linf, l2, l1
 ATTACK --norm l2 --epsilon 1 --attack sqare → not "sqare"; did you mean "square"?
 ATTACK --norm l2 --epsilon 1 --attack apgd → --attack must be one of aa, aa-plus, aa-rand
@@ -141,7 +141,8 @@ ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=few → --param steps mu
 ATTACK --norm l2 --epsilon 1 --attack pgd --param steps → must be KEY=VALUE
 ATTACK --norm l2 --epsilon 1 --attack pgd --param norm=l1 → norm is given twice
 ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=3 --param steps=3 → steps is given twice
-ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=[3] → the value must be a number or a word
+ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=[3] → --param steps must be a whole number from 1 up, not "[3]"
+ATTACK --norm l2 --epsilon 1 --attack smoothing --param n0=0 → --param n0 must be a whole number from 1 up
 ATTACK --norm l2 --epsilon 1 --param steps=3 → --param steps can't be given with version standard
 ATTACK --norm l2 --epsilon 1 --std 0 → --std must be a number above 0
 ATTACK --norm l2 --epsilon 1 --mean 0.1,0.2 --std 1,2,3 → --mean and --std: mean has 2 values and std has 3

@@ -207,15 +207,21 @@ func precisionsHelp() string {
 	return help
 }
 
-// sets say the same as --set does.
-func (f *providerFlags) sets() (sets []string) {
-	for key, value := range map[string]string{"provider": f.provider, "precision": f.precision} {
-		if value != "" {
-			sets = append(sets, "runtime."+key+"="+value)
+// runtime says the same as a config does, the provider first: it decides what else there is.
+func (f *providerFlags) runtime() (keys config.Keys) {
+	for _, k := range []struct{ name, value string }{{"provider", f.provider}, {"precision", f.precision}} {
+		if k.value != "" {
+			keys = append(keys, key(k.name, config.Word(k.value), "--"+k.name))
 		}
 	}
-	slices.Sort(sets)
-	slices.Reverse(sets) // the provider first: it decides what else there is
+	return keys
+}
+
+// sets say the same as --set does.
+func (f *providerFlags) sets() (sets []string) {
+	for _, k := range f.runtime() {
+		sets = append(sets, fmt.Sprintf("runtime.%s=%v", k.Name, k.Value))
+	}
 	return sets
 }
 
@@ -306,36 +312,46 @@ func (f *dataFlags) shaping() (s result.Shaping, err error) {
 	return s, nil
 }
 
-// inConfig says the same as a config does, behind other keys.
-func inConfig(s result.Shaping) string {
-	text := ""
-	if s.Split != "" {
-		text += fmt.Sprintf(", split: %q", s.Split)
+// images are what a config says of --data.
+func (f *dataFlags) images() (keys config.Keys, format string, err error) {
+	if format, err = f.guess(); err != nil {
+		return nil, "", err
 	}
-	if s.Keys != nil {
-		text += fmt.Sprintf(", keys: {x: %q, y: %q}", s.Keys.X, s.Keys.Y)
+	shape, err := f.shaping()
+	if err != nil {
+		return nil, "", err
 	}
-	if t := s.Transform; t != nil {
-		sizes := counted("resize", t.Resize) + counted(", crop", t.Crop)
-		text += fmt.Sprintf(", transform: {%s}", strings.Trim(sizes, ", "))
+	keys = config.Keys{key("format", config.Word(format), "--format"), key("path", filepath.ToSlash(f.data), "--data")}
+	if shape.Split != "" {
+		keys = append(keys, key("split", shape.Split, "--split"))
 	}
-	return text
+	if names := shape.Keys; names != nil {
+		keys = append(keys, key("keys", config.Keys{key("x", names.X, ""), key("y", names.Y, "")}, "--keys"))
+	}
+	if t := shape.Transform; t != nil {
+		keys = append(keys, transformed(t.Resize, t.Crop))
+	}
+	return keys, format, nil
 }
 
-// counted is a key with a number that is not 0.
-func counted(key string, n int) string {
-	if n == 0 {
-		return ""
+// transformed has the sizes that are not 0.
+func transformed(resize, crop int) config.Key {
+	var sizes config.Keys
+	if resize > 0 {
+		sizes = append(sizes, key("resize", resize, ""))
 	}
-	return fmt.Sprint(key, ": ", n)
+	if crop > 0 {
+		sizes = append(sizes, key("crop", crop, ""))
+	}
+	return key("transform", sizes, "--resize and --crop")
 }
 
 // first is what a config says to take n images: the first, unless those would be of one class.
-func first(format string, n int) string {
+func first(format string, n int) config.Key {
 	if dataset.Find(format).ByClass {
-		return fmt.Sprintf(", sample: {n: %d, per_class: true, seed: 0}", n)
+		return key("sample", config.Keys{key("n", n, ""), key("per_class", true, ""), key("seed", 0, "")}, "--limit")
 	}
-	return fmt.Sprintf(", limit: %d", n)
+	return key("limit", n, "--limit")
 }
 
 // preprocessFlags say how a model's input and output are taken.

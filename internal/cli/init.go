@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/template"
 
 	"github.com/spf13/cobra"
@@ -58,15 +59,13 @@ type usual struct{ Linf, L2 string }
 
 // introduced is what a new config says.
 type introduced struct {
-	Out, Model, Data, Fit string // paths from the config's folder
-	Network, Images       string // names
-	Format, Transform     string
-	Chosen                string // the split and which of its images
+	Out              string
+	Network, Images  string      // names
+	Model, Data, Fit config.Keys // of the network, the images and those that a control is fitted to; Fit nil for none
 	open.Tried                   // the best
-	Others                []open.Tried
-	Output                string // how the output is taken
-	Usual                 usual
-	Suites                map[string]string // their attacks
+	Others           []open.Tried
+	Usual            usual
+	Suites           map[string]string // their attacks
 }
 
 var newConfig = template.Must(template.New("").Parse(`# {{.Network}} under attack.
@@ -80,9 +79,9 @@ seed: 0
 default_suites: [quick]
 
 datasets:
-  {{printf "%q" .Images}}: {format: {{.Format}}, path: {{printf "%q" .Data}}{{.Chosen}}{{.Transform}}}
+  {{printf "%q" .Images}}: {{.Data}}
 {{- if .Fit}}
-  train: {format: {{.Format}}, path: {{printf "%q" .Fit}}{{.Transform}}}
+  train: {{.Fit}}
 {{- end}}
 
 models:
@@ -92,7 +91,7 @@ models:
   #   {{.Name}}, preprocess: {{.Preprocessing}}: {{.Right}}
 {{- end}}
   {{printf "%q" .Network}}:
-    {path: {{printf "%q" .Model}}, preprocess: {{.Preprocessing}}, {{.Output}}}
+    {{.Model}}
 {{if .Fit}}
 controls:
   # Draws states to the subspaces that clean training images lie near.
@@ -128,42 +127,25 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if _, err := os.Stat(f.out); err == nil && !f.force {
 		return usage("%s is there; choose another --out or add --force", f.out)
 	}
-	format, err := f.guess()
+	images, format, err := f.images()
 	if err != nil {
 		return usage("%w", err)
 	}
-	shape, err := f.shaping()
-	if err != nil {
-		return usage("%w", err)
-	}
-	shaping := inConfig(shape)
-	preprocess, output, err := f.taken(f.probabilities)
+	taken, err := f.taken(f.probabilities)
 	if err != nil {
 		return usage("%w", err)
 	}
 	if err := g.runtime(c, config.Runtime{}); err != nil {
 		return err
 	}
-	ask := func(transform string) ([]open.Tried, error) {
-		cfg, err := config.Parse("flags", fmt.Appendf(nil, `version: 1
-datasets: {d: {format: %s, path: %q%s%s}}
-models: {m: {path: %q, preprocess: %s, %s}}
-attacks: {}
-suites: {s: {dataset: d, models: [m], attacks: [none]}}
-`, format, filepath.ToSlash(f.data), shaping+first(format, lookedAt), transform, filepath.ToSlash(model),
-			preprocess, output), config.Folder("."))
-		if err != nil {
-			return nil, usage("%w", err)
-		}
-		return open.TryPreprocessing(c.Context(), cfg)
-	}
-	transform := ""
-	tried, err := ask(transform)
-	// Images of other sizes are brought to the model's.
-	if errors.As(err, new(open.ConfigError)) && shape.Transform == nil {
+	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
+	var transform config.Keys // that makes images of other sizes the model's
+	tried, err := ask(c, network, append(slices.Clip(images), first(format, lookedAt)))
+	if errors.As(err, new(open.ConfigError)) && f.resize+f.crop == 0 {
 		if size := f.side(model); size > 0 {
-			transform = fmt.Sprintf(", transform: {resize: %d, crop: %d}", resized(size), size)
-			if again, terr := ask(transform); terr == nil {
+			transform = config.Keys{transformed(resized(size), size)}
+			again, terr := ask(c, network, slices.Concat(images, config.Keys{first(format, lookedAt)}, transform))
+			if terr == nil {
 				tried, err = again, nil
 			}
 		}
@@ -171,18 +153,19 @@ suites: {s: {dataset: d, models: [m], attacks: [none]}}
 	if err != nil {
 		return err
 	}
+	network[1].Value = config.Word(tried[0].String())
 	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
-		Format: format, Chosen: shaping + first(format, 1000), Transform: transform, Tried: tried[0],
-		Others: tried[1:], Output: output, Usual: usual{"8/255", "0.5"},
+		Model: network, Data: slices.Concat(images, config.Keys{first(format, 1000)}, transform), Tried: tried[0],
+		Others: tried[1:], Usual: usual{"8/255", "0.5"},
 		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}}
+	if f.fit != "" {
+		about.Fit = append(config.Keys{images[0], key("path", filepath.ToSlash(f.fit), "--fit")}, transform...)
+	}
 	if about.Shape[1] > 64 {
 		about.Usual = usual{"4/255", "3"}
 	}
-	for to, path := range map[*string]string{&about.Model: model, &about.Data: f.data, &about.Fit: f.fit} {
-		if *to = path; path != "" && !filepath.IsAbs(path) {
-			*to, err = fromFolder(f.out, path)
-		}
-		if err != nil {
+	for _, keys := range []config.Keys{about.Model, about.Data, about.Fit} {
+		if err := fromFolder(f.out, keys); err != nil {
 			return err
 		}
 	}
@@ -202,8 +185,20 @@ suites: {s: {dataset: d, models: [m], attacks: [none]}}
 	return err
 }
 
+// ask asks a network about images, taken in one way after the other.
+func ask(c *cobra.Command, network, images config.Keys) ([]open.Tried, error) {
+	suite := config.Keys{key("dataset", "d", ""), key("models", []string{"m"}, ""), key("attacks", []string{}, "")}
+	cfg, err := config.Make(config.Keys{key("version", config.Version, ""),
+		key("datasets", config.Keys{key("d", images, "")}, ""), key("models", config.Keys{key("m", network, "")}, ""),
+		key("suites", config.Keys{key("s", suite, "")}, "")}, config.Folder("."))
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return open.TryPreprocessing(c.Context(), cfg)
+}
+
 // side is that of the square images that a model takes, 0 where it takes none.
-func (f *initFlags) side(model string) int64 {
+func (f *initFlags) side(model string) int {
 	o, err := f.options()
 	if err != nil {
 		return 0
@@ -212,25 +207,29 @@ func (f *initFlags) side(model string) int64 {
 	if err != nil || len(g.Inputs[0].Shape) != 4 || g.Inputs[0].Shape[2] != g.Inputs[0].Shape[3] {
 		return 0
 	}
-	return g.Inputs[0].Shape[2]
+	return int(g.Inputs[0].Shape[2])
 }
 
 // resized is to how many pixels the shorter side is brought before images are cropped: 256 for 224, as usual.
-func resized(crop int64) int64 {
+func resized(crop int) int {
 	if crop < 128 {
 		return crop
 	}
 	return (crop*256 + 112) / 224
 }
 
-// fromFolder is a path from the folder of a file.
-func fromFolder(file, path string) (string, error) {
+// fromFolder writes the paths among keys from the folder of a file.
+func fromFolder(file string, keys config.Keys) error {
 	file, err := filepath.Abs(file)
-	if err != nil {
-		return "", err
+	for i, k := range keys {
+		path, is := k.Value.(string)
+		if err != nil || k.Name != "path" || !is || filepath.IsAbs(path) {
+			continue
+		}
+		if path, err = filepath.Abs(path); err == nil {
+			path, err = filepath.Rel(filepath.Dir(file), path)
+		}
+		keys[i].Value = filepath.ToSlash(path)
 	}
-	if path, err = filepath.Abs(path); err == nil {
-		path, err = filepath.Rel(filepath.Dir(file), path)
-	}
-	return filepath.ToSlash(path), err
+	return err
 }

@@ -186,7 +186,8 @@ func (t Target) Check() error {
 
 var (
 	notFound   = regexp.MustCompile(`(\S+): cannot open shared object file`)
-	noProvider = regexp.MustCompile(`not (enabled|supported) in this build|providers_shared|Failed to load shared library`)
+	noProvider = regexp.MustCompile(
+		`not (enabled|supported) in this build|providers_shared|Failed to load shared library`)
 	sourceInfo = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
 )
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"selfheal/attacks"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
@@ -44,26 +45,21 @@ func (c *Column) Learn(from *result.Cell) {
 func (c Column) Corrupted() bool { return strings.HasPrefix(c.Recipe, "corruption/") }
 
 // AttackNames gives the usual short name of a recipe (without its version).
-var AttackNames = map[string]string{
-	"autoattack-standard": "AA", "autoattack-plus": "AA+", "autoattack-rand": "AA-rand",
-	"autoattack-custom": "AA-custom", "autoattack-quick": "AA-quick", "autoattack": "AA",
-	"apgd-ce": "APGD-CE", "apgd-dlr": "APGD-DLR", "apgd-t": "APGD-T", "fab": "FAB", "fab-t": "FAB-T",
-	"square": "Square", "pgd": "PGD", "fgsm": "FGSM", "bisection": "Bisection",
-	"corruption": "Corruptions, mean",
-}
-
-var normNames = map[string]string{"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1"}
+var AttackNames = attacks.ShortNames()
 
 // Short is the attack alone, by its usual name where its recipe has one: "AA", "None".
 // A recipe that falls back for lack of classes says so, "AA-few", and one that ran in another precision too, "AA bf16".
 func (c Column) Short() string {
-	if c.Attack == "none" {
+	switch {
+	case c.Attack == "none":
 		return "None"
+	case c.Corrupted():
+		return "Corruptions, mean"
 	}
 	base, version, _ := strings.Cut(c.Recipe, "/")
 	base, few := strings.CutSuffix(base, "-few")
 	name, known := AttackNames[base]
-	if !known { // an attack that the table above need not name
+	if !known { // an attack of another version of the program
 		title, _, _ := strings.Cut(cmp.Or(c.AttackTitle, c.Attack), ",")
 		name = Clean(title)
 	} else if few {
@@ -85,8 +81,8 @@ func (c Column) Name() string {
 
 // NormName is how a norm is written: "ℓ∞".
 func NormName(norm string) string {
-	if name, known := normNames[norm]; known {
-		return name
+	if n, err := attacks.ParseNorm(norm); err == nil {
+		return n.Title()
 	}
 	return Clean(norm)
 }

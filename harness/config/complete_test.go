@@ -1,0 +1,122 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/internal/must"
+)
+
+// completeFile is a config with every key that no candidate suits, and in every form.
+const completeFile = "testdata/complete.yaml"
+
+// complete is a config's text with the runtime of a provider, an attack of each of some kinds, and those keys that it
+// lacks and that take one of their candidates.
+func complete(t *testing.T, text, provider string, kinds ...string) *node {
+	t.Helper()
+	for _, kind := range kinds {
+		one := fmt.Sprintf("attacks:\n  every-%s: {kind: %s, norm: l2, epsilon: 0.5}", kind, kind)
+		text = strings.Replace(text, "attacks:", one, 1)
+	}
+	root := must.Get(parseTree("complete.yaml", []byte(text)))(t)
+	place := slices.IndexFunc(root.entries, func(e entry) bool { return e.key == "runtime" })
+	root.put(place, entry{key: "runtime", value: made(Keys{{Name: "provider", Value: provider}})})
+	bound(t, root).walk(root, "", func(n *node, _ string, v value, _ bool) {
+		for _, r := range v.given(n) {
+			if n.get(r.key) != nil {
+				continue
+			}
+			before := n.entries
+			for _, one := range r.value.candidates(root) {
+				if n.entries = append(slices.Clip(before), entry{key: r.key, value: one}); v.takes(root, n) {
+					break
+				}
+				n.entries = before
+			}
+		}
+	})
+	return root
+}
+
+// bound is the value that a config is of, bound to what decoding it gives.
+func bound(t *testing.T, root *node) value {
+	t.Helper()
+	return must.Get(decode(root, nil))(t).object().value()
+}
+
+// given are the rows of a mapping in its form.
+func (v value) given(n *node) []row {
+	if v.object == nil || n.kind != mapNode {
+		return nil
+	}
+	f, _ := v.object.form(func(key string) string { return v.object.text(n, key) })
+	return v.object.of(f)
+}
+
+// walk visits nodes, with their places, the values that they are of, and whether those are not hashed.
+func (v value) walk(n *node, where string, visit func(n *node, where string, v value, unhashed bool)) {
+	parts := map[string]value{}
+	if v.parts != nil {
+		parts = maps.Collect(v.parts)
+	}
+	visit(n, where, v, false)
+	for i, item := range n.items {
+		part := fmt.Sprintf("[%d]", i)
+		parts[part].walk(item, where+part, visit)
+	}
+	for _, e := range n.entries {
+		below, apart := parts["."+e.key], false
+		for _, r := range v.given(n) {
+			if r.key == e.key {
+				below, apart = r.value, r.unhashed
+			}
+		}
+		below.walk(e.value, join(where, e.key), func(n *node, where string, v value, unhashed bool) {
+			visit(n, where, v, unhashed || apart)
+		})
+	}
+}
+
+var quoted = regexp.MustCompile(`"([^"]+)"`)
+
+// candidates are values that a key takes: words of its schema, names in the config, numbers, or a list of one.
+func (v value) candidates(root *node) (all []*node) {
+	if v.decode == nil {
+		return nil
+	}
+	texts := []string{"1", "2", "1000", "0.5", "0.25", "0.125", strings.Repeat("ab", 32), "x", "true", "false"}
+	if shape, err := json.Marshal(v.schema()); err == nil && v.object == nil {
+		for _, m := range quoted.FindAllStringSubmatch(string(shape), -1) {
+			texts = append(texts, m[1])
+		}
+	}
+	for _, section := range root.entries {
+		for _, e := range section.value.entries {
+			texts = append(texts, e.key)
+		}
+	}
+	for _, text := range texts {
+		for _, one := range []*node{{text: text}, {kind: listNode, items: []*node{{text: text}}}} {
+			if v.takes(root, one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// takes reports whether a node is right beside the names that the config defines.
+func (v value) takes(root, n *node) bool {
+	d := decoder{}
+	v.decode(&d, n, "")
+	return d.errs == nil && !slices.ContainsFunc(d.refs, func(r reference) bool {
+		return !slices.ContainsFunc(strings.Split(r.section, " or "), func(section string) bool {
+			return root.get(section) != nil && root.get(section).get(r.n.text) != nil
+		})
+	})
+}

@@ -1,0 +1,104 @@
+package config
+
+import (
+	"cmp"
+	"strings"
+
+	"selfheal/harness/dataset"
+	"selfheal/harness/result"
+	"selfheal/internal/setting"
+)
+
+// Dataset is a named set of images.
+type Dataset struct {
+	Name string
+	dataset.Spec
+}
+
+func datasetObject(name string, s *Dataset) object {
+	s.Name = name
+	formats := "how the images are stored"
+	for _, f := range dataset.Table {
+		formats += "; " + f.Name + ": " + f.Doc
+	}
+	id := func(v *int) value { return whole(v, orNone) }
+	return object{forms: formsBy("format", dataset.Formats()), rows: []row{
+		required("format", choice(&s.Format, dataset.Formats()), formats),
+		required("path", file(&s.Path), "the file or folder"),
+		optional("split", text(&s.Split, "the name of a split"), "",
+			"the part of a set that has several, such as train, val or test; default: test, "+unusualSplits()),
+		optional("keys", keyNames(s), "",
+			"the names of the images' and the labels' arrays or columns; default: found").in(dataset.Keyed()...),
+		optional("transform", transformObject(s).value(), "",
+			"what is done with each image, as torchvision's Resize and CenterCrop do it with Pillow's"),
+		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "",
+			"ids of the images to take, in this order"),
+		optional("sample", sampleObject(s).value(), "", "takes images at random after `indices`"),
+		optional("limit", whole(&s.Limit, setting.Count), "",
+			"the first N after `indices` and `sample`. `run --limit` cuts scored sets further, never one that a `fit` "+
+				"names"),
+		optional("classes", classes(s), "", "the number of classes, or their names in the order of the labels"),
+	}}
+}
+
+// unusualSplits says what split names, or has by default, in sets of some formats.
+func unusualSplits() string {
+	var texts []string
+	formats := map[string][]string{}
+	for _, f := range dataset.Table {
+		if f.Splits != "" && formats[f.Splits] == nil {
+			texts = append(texts, f.Splits)
+		}
+		formats[f.Splits] = append(formats[f.Splits], "`"+f.Name+"`")
+	}
+	for i, text := range texts {
+		texts[i] = "of " + strings.Join(formats[text], " and ") + " " + text
+	}
+	return strings.Join(texts, "; ")
+}
+
+// keyNames are of arrays or columns.
+func keyNames(s *Dataset) value {
+	k := cmp.Or(s.Keys, &result.Keys{})
+	return object{rows: []row{
+		required("x", text(&k.X, "a name"), "of the images"),
+		required("y", text(&k.Y, "a name"), "of the labels"),
+	}}.value().then(func(*decoder, *node, string) { s.Keys = k })
+}
+
+func transformObject(s *Dataset) object {
+	t := cmp.Or(s.Transform, &result.Transform{})
+	return object{rows: []row{
+		optional("resize", whole(&t.Resize, setting.Count), "", "length of the shorter side"),
+		optional("crop", whole(&t.Crop, setting.Count), "", "side of the square that is taken from the middle"),
+		optional("interpolation", choice(&t.Interpolation, []string{result.Bilinear, result.Bicubic}), result.Bilinear,
+			"how resizing is done, with antialiasing"),
+	}, check: func(d *decoder, n *node, where string) {
+		switch {
+		case t.Resize == 0 && t.Crop == 0:
+			d.fail(n.pos, "%s needs resize or crop, for example {resize: 256, crop: 224}", where)
+		case t.Resize > 0 && t.Crop > t.Resize:
+			d.fail(n.pos, "%s: a crop of %d is larger than images resized to %d", where, t.Crop, t.Resize)
+		}
+		s.Transform = t
+	}}
+}
+
+func sampleObject(s *Dataset) object {
+	a := cmp.Or(s.Sample, &result.Sample{})
+	return object{rows: []row{
+		required("n", whole(&a.N, setting.Count), "how many; all where there are fewer"),
+		optional("per_class", boolean(&a.PerClass), "false", "evenly by class"),
+		optional("seed", seed(&a.Seed), "0", "which ones, with their ids"),
+	}, check: func(*decoder, *node, string) { s.Sample = a }}
+}
+
+// classes are a number or names.
+func classes(s *Dataset) value {
+	number := whole(&s.Classes, setting.Interval{Min: 2, Max: orNone.Max})
+	className := func(v *string) value { return text(v, "the name of a class") }
+	names := list(&s.ClassNames, span{least: 2, once: true}, className).then(func(*decoder, *node, string) {
+		s.Classes = len(s.ClassNames)
+	})
+	return either("a whole number from 2 up, or a list of names", number, names)
+}

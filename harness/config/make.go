@@ -1,0 +1,76 @@
+package config
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// Keys are a config, or a mapping in one, that a program makes instead of reading it from a file.
+type Keys []Key
+
+// Key is a key of [Keys].
+type Key struct {
+	Name  string
+	Value any    // a text, a [Word], a number, a bool, a list of texts or Words, or Keys
+	Flag  string // messages call the key so; "" for its place, such as attacks.pgd.steps
+}
+
+// Word is a number, a word, true or false, as somebody wrote it.
+type Word string
+
+// Make is [Parse] for a config that the program made. Its errors have no places in a file.
+func Make(keys Keys, files fs.FS) (*Config, error) { return decode(made(keys), files) }
+
+// made is the node of a [Key]'s value.
+func made(v any) *node {
+	n := &node{}
+	switch v := v.(type) {
+	case Keys:
+		n.kind = mapNode
+		for _, k := range v {
+			value := made(k.Value)
+			value.flag = k.Flag
+			n.entries = append(n.entries, entry{key: k.Name, value: value})
+		}
+	case []string:
+		n.kind, n.items = listNode, items(v)
+	case []Word:
+		n.kind, n.items = listNode, items(v)
+	case string:
+		n.text, n.quoted = v, true
+	default:
+		n.text = fmt.Sprint(v)
+	}
+	return n
+}
+
+func items[T any](list []T) []*node {
+	nodes := make([]*node, len(list))
+	for i, v := range list {
+		nodes[i] = made(v)
+	}
+	return nodes
+}
+
+// String writes the keys in YAML's flow style, "{path: "m.onnx", limit: 5}".
+func (keys Keys) String() string { return made(keys).flow() }
+
+func (n *node) flow() string {
+	var parts []string
+	switch {
+	case n.kind == mapNode:
+		for _, e := range n.entries {
+			parts = append(parts, e.key+": "+e.value.flow())
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case n.kind == listNode:
+		for _, item := range n.items {
+			parts = append(parts, item.flow())
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case n.quoted:
+		return fmt.Sprintf("%q", n.text)
+	}
+	return n.text
+}

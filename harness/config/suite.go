@@ -1,0 +1,49 @@
+package config
+
+import (
+	"slices"
+
+	"selfheal/harness/result"
+)
+
+// Suite is a named set of cells: its models, without and with each of its
+// controls, under no attack and each of its attacks.
+type Suite struct {
+	Name            string
+	Title           string
+	Dataset         string
+	Models          []string
+	Controls        []string // without "none"
+	Attacks         []string // without "none"
+	Mode            string   // one of [result.Modes]
+	SaveAdversarial bool
+	Solver          *SolverStudy // nil for none
+	Published       *Published   // numbers to show beside ours; nil for none
+}
+
+func (c *Config) suiteObject(suite string, s *Suite) object {
+	s.Name = suite
+	without := func(to *[]string, what, section string) value {
+		return names(to, what, section, 0).then(func(*decoder, *node, string) {
+			*to = slices.DeleteFunc(*to, func(name string) bool { return name == None })
+		})
+	}
+	return object{rows: []row{
+		required("dataset", name(&s.Dataset, "a data set", "datasets"), "the data set that is scored"),
+		required("models", names(&s.Models, "a model", "models", 1), "the networks that are scored"),
+		optional("controls", without(&s.Controls, "a control", "controls"), "",
+			"every network is scored without and with each"),
+		required("attacks", without(&s.Attacks, "an attack", "attacks"), "besides none"),
+		optional("mode", choice(&s.Mode, result.ModeNames()), result.Oblivious, "what the attacker knows"),
+		optional("title", text(&s.Title, "text"), "", "for the reports").notHashed(),
+		optional("save_adversarial", boolean(&s.SaveAdversarial), "", "as above; default: the config's"),
+		optional("solver", s.study(), "", "asks for a study of the controls' solvers"),
+		optional("published", s.published(), "",
+			"numbers to show beside ours: the name of a table of the paper, or one's own, in "+
+				"per cent: {MODEL: {none or ATTACK: [baseline, controlled]}}").notHashed(), // it needs the controls
+	}, check: func(_ *decoder, n *node, _ string) {
+		if n.get("save_adversarial") == nil {
+			s.SaveAdversarial = c.SaveAdversarial
+		}
+	}}
+}
