@@ -23,7 +23,6 @@ type Spec struct {
 	Norms      []Norm      // those that it exists in; nil: all
 	Minimises  bool        // it looks for the smallest norm, which is what it is run for
 	Proves     bool        // it is no attack: it proves that none within epsilon can succeed
-	Smooths    bool        // it proves that of the smoothed classifier, for all epsilons at once
 	Component  bool        // it may be one of a custom AutoAttack's
 	// Custom has the defaults that differ in a custom AutoAttack.
 	Custom   map[string]any
@@ -123,7 +122,7 @@ var Specs = []Spec{
 		start:      func(n Norm, e float64) Method { return Bisection{Norm: n, Epsilon: e} },
 	},
 	{
-		Kind: "smoothing", Title: "Randomised smoothing", Short: "Smoothing", Revision: 1, Proves: true, Smooths: true,
+		Kind: "smoothing", Title: "Randomised smoothing", Short: "Smoothing", Revision: 1, Proves: true,
 		heading: "Smoothing, σ = {sigma}",
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
 			"(Cohen, Rosenfeld & Kolter 2019)",
@@ -319,12 +318,6 @@ func (s Spec) Accepts() []Parameter {
 func Proves(kind string) bool {
 	s, err := Lookup(kind)
 	return err == nil && s.Proves
-}
-
-// Smooths reports whether a kind is a certificate of the smoothed classifier.
-func Smooths(kind string) bool {
-	s, err := Lookup(kind)
-	return err == nil && s.Smooths
 }
 
 // CheckNorm is an error where the attack does not exist in a norm.

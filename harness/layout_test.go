@@ -46,7 +46,7 @@ func TestChannelsLast(t *testing.T) {
 	last, rescaling := asKeras(t, false), asKeras(t, true)
 	var made, names []string
 	for _, s := range attacks.Specs {
-		if s.Versions != nil || s.Proves && !s.Smooths {
+		if s.Versions != nil || s.Kind == attacks.BoundsKind {
 			continue // it is made of others, or its slack counts the twins' further operations
 		}
 		norms := s.Norms

@@ -46,7 +46,7 @@ func TestSolverStudy(t *testing.T) {
 	}
 }
 
-// What a study needs is part of the selection; defaults that are written out leave the hash.
+// The models and controls of a study are part of the selection; defaults that are written out leave the hash.
 func TestSolverStudyIsSelectedAndHashed(t *testing.T) {
 	part := must.Get(mustParse(t, study(", solver: {controls: [slow], attack: weak}")).Selected(nil))(t)
 	if part.Control("slow") == nil || part.Attack("weak") == nil || part.Attack("many") != nil {

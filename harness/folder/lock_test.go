@@ -11,7 +11,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Where the file system locks nothing, the text of the lock's file keeps others out while its process lives.
+// On a file system that locks nothing, the text of the lock's file keeps others out while its process lives.
 func TestLockByName(t *testing.T) {
 	defer func() { tryLock = (*flock.Flock).TryLock }()
 	tryLock = func(*flock.Flock) (bool, error) { return false, syscall.ENOLCK }

@@ -184,7 +184,7 @@ func DescribeMissing(all []Missing) string {
 	return b.String()
 }
 
-// What is assumed of absent images about which the config says nothing.
+// Assumptions about absent images of which the config says nothing.
 const (
 	AssumedImages  = 10_000 // the size of the test sets of CIFAR and of Tiny-ImageNet's validation set
 	AssumedClasses = 10
