@@ -184,7 +184,7 @@ func (c *comparison) Title() string {
 func (c *comparison) Headline() string {
 	entries, pairs := 0, 0
 	for _, g := range c.Groups {
-		entries, pairs = entries+len(g.Entries), pairs+g.tests()
+		entries, pairs = entries+len(g.Entries), pairs+g.Tested
 	}
 	return fmt.Sprintf(
 		"%s, %s, %s tested on shared images",

@@ -46,7 +46,7 @@ func (g *group) MatrixTable() table {
 		}
 		t.Rows = append(t.Rows, line)
 	}
-	t.note("", "%s", testNote(g.tests(), "pair"))
+	t.note("", "%s", testNote(g.Tested, "pair"))
 	why := map[string]int{}
 	for _, p := range g.Pairs {
 		why[p.Why]++
@@ -141,7 +141,7 @@ func (g *group) PairTable() table {
 				"right on an image under more of them.",
 		)
 	}
-	t.note("", "%s", testNote(g.tests(), "pair"))
+	t.note("", "%s", testNote(g.Tested, "pair"))
 	t.note(
 		"",
 		"Only A: images that A alone is right on. Bold differences are significant. Pairs of which one has no rank "+

@@ -256,35 +256,11 @@ func (g *group) HistoryTables() (out []table) {
 		}
 		if i == len(g.History)-1 {
 			t.note("", "Bold: a significant change from the run before, in points on shared images. %s",
-				testNote(g.steps(), "step"))
+				testNote(g.Steps, "step"))
 		}
 		out = append(out, t)
 	}
 	return out
-}
-
-// tests counts the pairs that are tested under attack.
-func (g *group) tests() (n int) {
-	for _, p := range g.Pairs {
-		if p.Robust != nil {
-			n++
-		}
-	}
-	return n
-}
-
-// steps counts those of all histories that are tested.
-func (g *group) steps() (n int) {
-	for _, s := range g.History {
-		for _, l := range s.Lines {
-			for _, step := range l.Steps {
-				if step.Test != nil {
-					n++
-				}
-			}
-		}
-	}
-	return n
 }
 
 // historyName is what a history is of.

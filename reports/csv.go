@@ -78,7 +78,7 @@ func (s *suite) csvLine(one compared) []any {
 	}
 	if c.Defense != "none" && matched(alone, one.cell) {
 		change := stats.NewPaired(alone.Verdicts, c.Verdicts)
-		_, p := stats.McNemar(change.Lost, change.Won)
+		_, p := change.McNemar()
 		line = append(line, change.Won, change.Lost, p)
 	}
 	return line

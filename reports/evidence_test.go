@@ -87,7 +87,7 @@ func TestEvidence(t *testing.T) {
 	}
 
 	// All images but the ninth gain over two models and two attacks, and none loses.
-	pool, _ := s.pool(duel{"greedy", "none"}, "attacked")
+	pool := s.pool(duel{"greedy", "none"}, "attacked")
 	if pool.N != 10 || pool.Won != 9 || pool.Lost != 0 || math.Abs(pool.P-2./512) > 1e-12 {
 		t.Errorf("pooled: %+v", pool)
 	}

@@ -37,12 +37,12 @@ const none = "none" // clean images, and no control
 // columnOf is the column of a cell of a run.
 func columnOf(run Run, c *result.Cell) Column {
 	if c.Attack == none {
-		return Column{Attack: none}
+		return Column{Attack: none, Seeds: []uint64{}}
 	}
 	_, a, known := result.AttackOf(run.File.Attacks, c.Attack)
 	_, variant, _ := strings.Cut(c.Attack, ":")
 	col := Column{Attack: c.Attack, Kind: a.Kind, Title: a.Title, Variant: variant, Norm: c.Norm, Epsilon: c.Epsilon,
-		Recipe: cmp.Or(c.Recipe, a.Recipe)}
+		Recipe: cmp.Or(c.Recipe, a.Recipe), Seeds: []uint64{}}
 	made := []any{col.Kind, variant, c.Norm, c.Epsilon, col.Recipe}
 	if known {
 		col.Settings = settings(a, variant)
@@ -86,6 +86,8 @@ func settings(a result.Attack, variant string) map[string]any {
 // norms are in the order of columns.
 var norms = []string{"linf", "l2", "l1"}
 
+func (c Column) clean() bool { return c.Attack == none }
+
 func (c Column) norm() string {
 	if c.Norm == nil {
 		return ""
@@ -103,14 +105,14 @@ func (c Column) epsilon() float64 {
 // adversarial reports whether somebody looked for what deceives the model: neither clean images nor corrupted ones nor
 // certificates.
 func (c Column) adversarial() bool {
-	return c.Attack != none && c.Norm != nil && !result.Attack{Kind: c.Kind}.Proves()
+	return !c.clean() && c.Norm != nil && !result.Attack{Kind: c.Kind}.Proves()
 }
 
 // compareColumns puts clean images first, then attacks by norm, strength and kind, then what has no norm.
 func compareColumns(a, b Column) int {
 	rank := func(c Column) int {
 		switch i := slices.Index(norms, c.norm()); {
-		case c.Attack == none:
+		case c.clean():
 			return -1
 		case c.Norm == nil:
 			return len(norms) + 1

@@ -57,6 +57,9 @@ type Group struct {
 	Pairs    []Pair   `json:"pairs"`
 	History  []Series `json:"history"`
 
+	Tested int `json:"-"` // pairs under attack, the number that their p-values are corrected for
+	Steps  int `json:"-"` // steps of histories, likewise
+
 	sets []*set
 }
 
@@ -82,7 +85,6 @@ type Entry struct {
 	created time.Time
 	seed    uint64
 	found   map[string]*result.Cell // by the column's key
-	failed  map[string]bool         // that have no verdicts
 	waiting bool                    // the run is not finished
 }
 
@@ -134,16 +136,15 @@ func (c *Comparison) named() {
 			r.File.Environment.Precision
 		parts[i] = strings.FieldsFunc(r.Path, func(c rune) bool { return c == '/' || c == '\\' })
 	}
-	name := func(i, n int) string { return strings.Join(parts[i][max(0, len(parts[i])-n):], "/") }
-	for i := range c.Runs {
+	last := func(n int, of []string) string { return strings.Join(of[max(0, len(of)-n):], "/") }
+	for i, mine := range parts {
 		n := 1
-		for n < len(parts[i]) && slices.ContainsFunc(c.Runs, func(o Run) bool {
-			k := slices.IndexFunc(c.Runs, func(r Run) bool { return r.Path == o.Path })
-			return k != i && name(k, n) == name(i, n)
+		for n < len(mine) && slices.ContainsFunc(parts, func(o []string) bool {
+			return !slices.Equal(o, mine) && last(n, o) == last(n, mine)
 		}) {
 			n++
 		}
-		c.Runs[i].Name = cmp.Or(name(i, n), c.Runs[i].Folder)
+		c.Runs[i].Name = cmp.Or(last(n, mine), c.Runs[i].Folder)
 	}
 }
 

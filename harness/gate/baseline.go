@@ -200,10 +200,7 @@ func (b *Baseline) Write(path string) error {
 // Changes counts the cells that a baseline has anew, no longer, or with other verdicts than
 // an older one.
 func (b *Baseline) Changes(old *Baseline) (added, removed, changed int) {
-	before := map[key]Cell{}
-	for _, c := range old.Cells {
-		before[c.key()] = c
-	}
+	before := byKey(old.Cells)
 	for _, c := range b.Cells {
 		o, ok := before[c.key()]
 		delete(before, c.key())

@@ -120,6 +120,14 @@ func checkCells(cells []Cell, of made) error {
 	return nil
 }
 
+func byKey(cells []Cell) map[key]Cell {
+	of := map[key]Cell{}
+	for _, c := range cells {
+		of[c.key()] = c
+	}
+	return of
+}
+
 // cellsOf takes the cells of a results file, in its order, and checks them.
 func cellsOf(f *result.File) ([]Cell, error) {
 	cells := make([]Cell, len(f.Cells))
@@ -135,10 +143,10 @@ func cellsOf(f *result.File) ([]Cell, error) {
 }
 
 // absent lists a suite's cells under an attack at an epsilon that are not there.
-func absent(s result.Suite, have map[key]bool, attack string, epsilon float64) (list []string) {
+func absent(s result.Suite, have map[key]Cell, attack string, epsilon float64) (list []string) {
 	for _, m := range s.Models {
 		for _, defense := range append([]string{config.None}, s.Controls...) {
-			if !have[key{s.Name, m, defense, attack, epsilon}] {
+			if _, ok := have[key{s.Name, m, defense, attack, epsilon}]; !ok {
 				list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
 			}
 		}
@@ -147,12 +155,8 @@ func absent(s result.Suite, have map[key]bool, attack string, epsilon float64) (
 }
 
 // missing lists the cells that the suites of a results file plan and that are not there.
-func missing(f *result.File, cells []Cell) []string {
-	var list []string
-	have := map[key]bool{}
-	for _, c := range cells {
-		have[c.key()] = true
-	}
+func missing(f *result.File, cells []Cell) (list []string) {
+	have := byKey(cells)
 	for _, s := range f.Suites {
 		for _, attack := range append([]string{config.None}, s.Attacks...) {
 			epsilons := f.Attacks[attack].Epsilons

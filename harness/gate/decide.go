@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -39,60 +38,42 @@ func newTests(rules config.Gate) *tests {
 	return &tests{rules, map[counts]Change{}, map[[3]int]float64{}, true}
 }
 
-// change fills in the tests of one cell's counts. Holm's first step compares p-values of
+// change tests the counts of one of so many compared cells. Holm's first step compares p-values of
 // drops with alpha by the number of cells.
-func (t *tests) change(n, cells int, x *Change) {
-	p, first := counts{stats.Paired{N: n, Lost: x.Lost, Won: x.Won}, cells}, t.rules.Alpha/float64(cells)
-	k, ok := t.paired[p]
+func (t *tests) change(p stats.Paired, cells int) *Change {
+	x, ok := t.paired[counts{p, cells}]
+	first := t.rules.Alpha / float64(cells)
 	if !ok {
-		worse, change := stats.McNemar(p.Lost, p.Won)
-		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha),
-			Above: max(worse, p.Above(t.rules.MaxDrop, first)), McNemar: change}
-		t.paired[p] = k
+		worse, change := p.McNemar()
+		x = Change{Drop: p.Drop(), Interval: p.Interval(1 - 2*t.rules.Alpha), Lost: p.Lost, Won: p.Won,
+			Above: max(worse, p.Above(t.rules.MaxDrop, first)), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha),
+			McNemar: change}
+		t.paired[counts{p, cells}] = x
 	}
-	x.Interval, x.Above, x.Below, x.McNemar = k.Interval, k.Above, k.Below, k.McNemar
 	if !t.powers {
-		return
+		return &x
 	}
-	at := [3]int{n, x.Won, cells}
+	at := [3]int{p.N, p.Won, cells}
 	d, ok := t.detectable[at] // of a cell that is the only one to have dropped
 	if !ok {
-		d = stats.Detectable(n, x.Won, t.rules.MaxDrop, first, power)
+		d = stats.Detectable(p.N, p.Won, t.rules.MaxDrop, first, power)
 		t.detectable[at] = d
 	}
 	if d < 1 {
 		x.Detectable = &d
 	}
+	return &x
 }
 
-// test computes the statistics of every cell. Drops and minimums are two families: within
+// minimum judges a cell by the accuracy asked for. Drops and minimums are two families: within
 // each, wrong failures together have at most probability alpha. For drops that is Holm's
-// adjustment; minimums are judged by their intervals, which hold all together (Bonferroni).
-func (r *Report) test(ctx context.Context, t *tests) error {
-	var changes []*Change
-	var above, either []float64
-	for i := range r.Cells {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		c := &r.Cells[i]
-		if x := c.Change; x != nil {
-			t.change(c.N, r.compared, x)
-			changes, above, either = append(changes, x), append(above, x.Above), append(either, x.McNemar)
-		}
-		if m := c.Min; m != nil {
-			level := 1 - 2*r.minAlpha()
-			m.Exact, m.Wilson = stats.ClopperPearson(c.Correct, c.N, level), stats.WilsonAt(c.Correct, c.N, level)
-			m.P, m.Missed = stats.BinomialTest(c.Correct, c.N, m.Min), m.Exact[1] < m.Min
-		}
-	}
-	for i, p := range stats.Holm(above) {
-		changes[i].AboveHolm = p
-	}
-	for i, p := range stats.Holm(either) {
-		changes[i].Better = changes[i].Won > changes[i].Lost && p <= r.Gate.Alpha
-	}
-	return nil
+// correction; minimums are judged by their intervals, which hold all together (Bonferroni).
+func (r *Report) minimum(c Cell, least float64) *Minimum {
+	level := 1 - 2*r.minAlpha()
+	m := &Minimum{Min: least, Exact: stats.ClopperPearson(c.Correct, c.N, level),
+		Wilson: stats.WilsonAt(c.Correct, c.N, level), P: stats.BinomialTest(c.Correct, c.N, least)}
+	m.Missed = m.Exact[1] < least
+	return m
 }
 
 // minAlpha is the share of alpha that each minimum has.

@@ -86,8 +86,8 @@ func TestMcNemarPublished(t *testing.T) {
 		lost, won int
 		want, to  float64
 	}{{12, 2, 0.0129, 5e-5}, {1, 7, 0.0703, 5e-5}, {16, 6, 0.052479, 5e-7}} {
-		_, p := McNemar(c.lost, c.won)
-		if _, q := McNemar(c.won, c.lost); math.Abs(p-c.want) > c.to || q != p {
+		_, p := Paired{0, c.lost, c.won}.McNemar()
+		if _, q := (Paired{0, c.won, c.lost}).McNemar(); math.Abs(p-c.want) > c.to || q != p {
 			t.Errorf("McNemar(%d, %d) = %v, and %v the other way round, want %v", c.lost, c.won, p, q, c.want)
 		}
 	}
@@ -103,7 +103,7 @@ func TestMcNemarSums(t *testing.T) {
 					far += tail(k, m, 0.5) - tail(k+1, m, 0.5)
 				}
 			}
-			if drop, both := McNemar(lost, m-lost); math.Abs(drop-tail(lost, m, 0.5)) > 1e-12 ||
+			if drop, both := (Paired{m, lost, m - lost}).McNemar(); math.Abs(drop-tail(lost, m, 0.5)) > 1e-12 ||
 				math.Abs(both-far) > 1e-12 {
 				t.Errorf("McNemar(%d, %d) = %v, %v; want %v, %v", lost, m-lost, drop, both, tail(lost, m, 0.5), far)
 			}
@@ -114,17 +114,19 @@ func TestMcNemarSums(t *testing.T) {
 // Published values: Holm (1979) as R's p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm")
 // documents it, in another order.
 func TestHolm(t *testing.T) {
-	got := Holm([]float64{0.04, 0.01, 0.05, 0.02, 0.03})
-	for i, want := range []float64{0.09, 0.05, 0.09, 0.08, 0.09} {
-		if math.Abs(got[i]-want) > 1e-15 {
-			t.Errorf("Holm gives %v at %d, want %v", got, i, want)
+	for _, c := range []struct{ p, want []float64 }{
+		{[]float64{0.04, 0.01, 0.05, 0.02, 0.03}, []float64{0.09, 0.05, 0.09, 0.08, 0.09}},
+		{[]float64{0.6, 0.7}, []float64{1, 1}}, {},
+	} {
+		var f Family
+		got := make([]float64, len(c.p))
+		for i, p := range c.p {
+			f.Add(p, func(p float64) { got[i] = p })
 		}
-	}
-	if got := Holm([]float64{0.6, 0.7}); got[0] != 1 || got[1] != 1 {
-		t.Errorf("Holm goes above 1: %v", got)
-	}
-	if got := Holm(nil); len(got) != 0 {
-		t.Errorf("Holm of nothing is %v", got)
+		f.Holm()
+		if !slices.EqualFunc(got, c.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-15 }) {
+			t.Errorf("Holm corrects %v to %v, not to %v", c.p, got, c.want)
+		}
 	}
 }
 

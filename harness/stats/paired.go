@@ -1,11 +1,10 @@
 package stats
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/floats"
 )
 
 // Paired counts what became of n images that were judged twice.
@@ -15,22 +14,26 @@ type Paired struct {
 	Won  int // wrong before, right now
 }
 
-// NewPaired counts two lists of verdicts on the same images, '1' for right. It panics
+// NewPaired counts two lists of verdicts on the same images, '1' for right and '0' for wrong. It panics
 // where they differ in length.
-func NewPaired(before, now string) Paired {
+func NewPaired(before, now string) (p Paired) {
 	if len(before) != len(now) {
 		panic(fmt.Sprintf("stats: %d verdicts before and %d now", len(before), len(now)))
 	}
-	p := Paired{N: len(now)}
 	for i := range len(now) {
-		switch {
-		case before[i] == '1' && now[i] != '1':
-			p.Lost++
-		case before[i] != '1' && now[i] == '1':
-			p.Won++
-		}
+		p.Add(int(now[i]) - int(before[i]))
 	}
 	return p
+}
+
+// Add counts one more image, on which so many more answers are right now than before.
+func (p *Paired) Add(more int) {
+	p.N++
+	if more < 0 {
+		p.Lost++
+	} else if more > 0 {
+		p.Won++
+	}
 }
 
 // Drop is the observed drop in accuracy, (lost − won)/n, in [−1, 1]; 0 of no images.
@@ -107,28 +110,38 @@ func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) 
 	return lo, hi
 }
 
-// McNemar returns the p-values of the exact test of McNemar (Psychometrika 12 (1947)
-// 153–157; its exact form is the sign test) on images of which lost were right before and
-// are wrong now, and won the other way round. Without a change each of the lost + won
-// discordant images is lost with probability 1/2. drop is the one-sided p-value of "no more
-// are lost than won" and twoSided that of "as many are lost as won", twice the smaller tail
-// and at most 1. Without discordant images both are 1. It panics for negative counts.
-func McNemar(lost, won int) (drop, twoSided float64) {
-	counted("McNemar", min(lost, won), lost+won)
-	drop = atLeast(lost, lost+won, 0.5)
-	return drop, min(1, 2*drop, 2*atLeast(won, lost+won, 0.5))
+// McNemar returns the p-values of the exact test of McNemar (Psychometrika 12 (1947) 153–157; its exact form is the
+// sign test). Without a change each of the lost and won images is lost with probability 1/2. drop is the one-sided
+// p-value of "no more are lost than won" and twoSided that of "as many are lost as won", twice the smaller tail
+// and at most 1. Without lost and won images both are 1. It panics for negative counts.
+func (p Paired) McNemar() (drop, twoSided float64) {
+	counted("McNemar", min(p.Lost, p.Won), p.Lost+p.Won)
+	drop = atLeast(p.Lost, p.Lost+p.Won, 0.5)
+	return drop, min(1, 2*drop, 2*atLeast(p.Won, p.Lost+p.Won, 0.5))
 }
 
-// Holm returns the step-down adjusted p-values of Holm (Scandinavian Journal of Statistics
-// 6 (1979) 65–70), in the order of p. Rejecting what is at most α keeps the probability of
-// any wrong rejection among them below α, however they depend on each other: cells on the same images do.
-func Holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	floats.ArgsortStable(slices.Clone(p), order)
-	adjusted, most := make([]float64, len(p)), 0.0
-	for rank, i := range order {
-		most = max(most, min(1, float64(len(p)-rank)*p[i])) // never below an earlier step's
-		adjusted[i] = most
+// Family holds tests whose p-values are corrected together.
+type Family []test
+
+type test struct {
+	p    float64
+	tell func(corrected float64)
+}
+
+// Add takes in a test by its p-value, and who is told the corrected one.
+func (f *Family) Add(p float64, tell func(corrected float64)) {
+	*f = append(*f, test{p, tell})
+}
+
+// Holm tells the step-down corrected p-values of Holm (Scandinavian Journal of Statistics 6 (1979) 65–70). Rejecting
+// what is at most α keeps the probability of any wrong rejection in the family below α, however the tests depend on
+// each other: cells on the same images do.
+func (f Family) Holm() {
+	f = slices.Clone(f)
+	slices.SortStableFunc(f, func(a, b test) int { return cmp.Compare(a.p, b.p) })
+	most := 0.0
+	for rank, t := range f {
+		most = max(most, min(1, float64(len(f)-rank)*t.p)) // never below an earlier step's
+		t.tell(most)
 	}
-	return adjusted
 }

@@ -173,7 +173,7 @@ func TestPower(t *testing.T) {
 	known := map[Paired][2]float64{}
 	exact := func(p Paired, drop float64) [2]float64 {
 		if _, ok := known[p]; !ok {
-			mc, _ := McNemar(p.Lost, p.Won)
+			mc, _ := p.McNemar()
 			known[p] = [2]float64{max(mc, p.Above(drop, 0.05)), p.Below(drop, 0.05)}
 		}
 		return known[p]

@@ -14,7 +14,7 @@ import (
 func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
 		p := Paired{n, lost, won}
-		mcnemar, _ := McNemar(lost, won)
+		mcnemar, _ := p.McNemar()
 		return mcnemar <= alpha && p.Above(drop, alpha) <= alpha
 	}
 	if n == 0 || !rejects(n-won) {
