@@ -186,16 +186,8 @@ func (c *comparison) Headline() string {
 	for _, g := range c.Groups {
 		entries, pairs = entries+len(g.Entries), pairs+g.Tested
 	}
-	return fmt.Sprintf(
-		"%s, %s, %s tested on shared images",
-		plural(len(c.Runs), "run"),
-		plural(
-			entries,
-			"model with or without a control",
-			"models, each with or without a control",
-		),
-		plural(pairs, "pair"),
-	)
+	return fmt.Sprintf("%s, %s, %s tested on shared images", plural(len(c.Runs), "run"), plural(entries,
+		"model with or without a control", "models, each with or without a control"), plural(pairs, "pair"))
 }
 
 // Heading is the data sets' name and how many images there are.

@@ -13,11 +13,8 @@ const matrixEntries = 24
 
 // MatrixTable has the difference of any two entries under attack; none where there are too many.
 func (g *group) MatrixTable() table {
-	t := table{
-		Lead:    1,
-		Caption: "Line less column, in points, " + g.under() + ", on shared images; bold where significant",
-		Head:    []string{"Model · control"},
-	}
+	t := table{Lead: 1, Caption: "Line less column, in points, " + g.under() +
+		", on shared images; bold where significant", Head: []string{"Model · control"}}
 	if n := len(g.Entries); n < 2 || n > matrixEntries {
 		return t
 	}
@@ -39,9 +36,7 @@ func (g *group) MatrixTable() table {
 			case p.Robust == nil:
 				line = append(line, box{Bar: -1, Spans: []span{{Text: "n/c", Small: true}}})
 			default:
-				b := text(tenths(sign * p.Robust.Difference))
-				b.Spans[0].Bold = p.Robust.Significant
-				line = append(line, b)
+				line = append(line, difference(sign*p.Robust.Difference, p.Robust.Chance))
 			}
 		}
 		t.Rows = append(t.Rows, line)
@@ -77,10 +72,13 @@ func tenths(share float64) string {
 // testHead heads the columns of [tested].
 var testHead = []string{"Shared images", "Only A", "Only B", "A − B (points)", "95 % interval", "p", "p (Holm)"}
 
+// difference is one in points, bold where it is significant.
+func difference(share float64, c compare.Chance) box {
+	return box{Bar: -1, Spans: []span{{Text: tenths(share), Bold: c.Significant}}}
+}
+
 func tested(t *compare.Test) []box {
-	diff := text(tenths(t.Difference))
-	diff.Spans[0].Bold = t.Significant
-	return boxes(thousands(t.Shared), thousands(t.OnlyA), thousands(t.OnlyB), diff,
+	return boxes(thousands(t.Shared), thousands(t.OnlyA), thousands(t.OnlyB), difference(t.Difference, t.Chance),
 		fmt.Sprintf("[%s,"+nbsp+"%s]", tenths(t.Interval[0]), tenths(t.Interval[1])), pValue(t.P), pValue(t.Holm))
 }
 
@@ -97,12 +95,8 @@ const mostPairs = 1000
 
 // PairTable has a line a pair.
 func (g *group) PairTable() table {
-	t := table{
-		Lead:    2,
-		Caption: "Every pair, " + g.under(),
-		Head: append([]string{"A", "B"}, append(slices.Clone(testHead),
-			"Clean, A − B")...),
-	}
+	t := table{Lead: 2, Caption: "Every pair, " + g.under(),
+		Head: slices.Concat([]string{"A", "B"}, testHead, []string{"Clean, A − B"})}
 	corrupted := slices.ContainsFunc(g.Pairs, func(p compare.Pair) bool { return p.Corrupted != nil })
 	if corrupted {
 		t.Head = append(t.Head, "Corrupted, A − B")
@@ -113,39 +107,25 @@ func (g *group) PairTable() table {
 		}
 		line := boxes(g.labels[p.A], g.labels[p.B])
 		if p.Robust == nil {
-			line = append(line, text("0"))
-			line = append(line, boxes(dash, dash, dash, p.Why, dash, dash)...)
+			line = append(line, boxes("0", dash, dash, dash, p.Why, dash, dash)...)
 		} else {
 			line = append(line, tested(p.Robust)...)
 		}
-		clean := text(dash)
+		clean, sign := text(dash), text(dash)
 		if p.Clean != nil {
-			clean = text(tenths(p.Clean.Difference))
-			clean.Spans[0].Bold = p.Clean.Significant
+			clean = difference(p.Clean.Difference, p.Clean.Chance)
 		}
-		line = append(line, clean)
-		if corrupted {
-			b := text(dash)
-			if p.Corrupted != nil {
-				b = text(tenths(p.Corrupted.Difference))
-				b.Spans[0].Bold = p.Corrupted.Significant
-			}
-			line = append(line, b)
+		if p.Corrupted != nil {
+			sign = difference(p.Corrupted.Difference, p.Corrupted.Chance)
 		}
-		t.Rows = append(t.Rows, line)
+		t.Rows = append(t.Rows, append(line, clean, sign)[:len(t.Head)])
 	}
 	if corrupted {
-		t.note(
-			"",
-			"Corrupted: mean accuracy over the corruptions that both have; an exact sign test on which of the two is "+
-				"right on an image under more of them.",
-		)
+		t.note("", "Corrupted: mean accuracy over the corruptions that both have; an exact sign test on which of the "+
+			"two is right on an image under more of them.")
 	}
 	t.note("", "%s", testNote(g.Tested, "pair"))
-	t.note(
-		"",
-		"Only A: images that A alone is right on. Bold differences are significant. Pairs of which one has no rank "+
-			"are tested under the attacks that both have.",
-	)
+	t.note("", "Only A: images that A alone is right on. Bold differences are significant. Pairs of which one has no "+
+		"rank are tested under the attacks that both have.")
 	return t.marked()
 }

@@ -202,11 +202,8 @@ func (c *comparison) RunTable() table {
 
 // CorruptionTable has the mean accuracy over the severities of each corruption.
 func (g *group) CorruptionTable() table {
-	t := table{
-		Lead:    1,
-		Caption: "Accuracy in % by corruption, mean over the severities",
-		Head:    []string{"Model · control"},
-	}
+	t := table{Lead: 1, Caption: "Accuracy in % by corruption, mean over the severities",
+		Head: []string{"Model · control"}}
 	var heads []head
 	for i, c := range g.Columns {
 		corruption, _, severity := strings.Cut(c.Variant, ":")

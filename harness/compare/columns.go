@@ -88,18 +88,12 @@ var norms = []string{"linf", "l2", "l1"}
 
 func (c Column) clean() bool { return c.Attack == none }
 
-func (c Column) norm() string {
-	if c.Norm == nil {
-		return ""
+// value is what p points to, or the zero value.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *c.Norm
-}
-
-func (c Column) epsilon() float64 {
-	if c.Epsilon == nil {
-		return 0
-	}
-	return *c.Epsilon
+	return v
 }
 
 // adversarial reports whether somebody looked for what deceives the model: neither clean images nor corrupted ones nor
@@ -111,7 +105,7 @@ func (c Column) adversarial() bool {
 // compareColumns puts clean images first, then attacks by norm, strength and kind, then what has no norm.
 func compareColumns(a, b Column) int {
 	rank := func(c Column) int {
-		switch i := slices.Index(norms, c.norm()); {
+		switch i := slices.Index(norms, value(c.Norm)); {
 		case c.clean():
 			return -1
 		case c.Norm == nil:
@@ -122,8 +116,8 @@ func compareColumns(a, b Column) int {
 			return i
 		}
 	}
-	return cmp.Or(rank(a)-rank(b), strings.Compare(a.norm(), b.norm()), strings.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.epsilon(), b.epsilon()), strings.Compare(a.Variant, b.Variant), strings.Compare(a.key, b.key))
+	return cmp.Or(rank(a)-rank(b), strings.Compare(value(a.Norm), value(b.Norm)), strings.Compare(a.Kind, b.Kind),
+		cmp.Compare(value(a.Epsilon), value(b.Epsilon)), strings.Compare(a.Variant, b.Variant), strings.Compare(a.key, b.key))
 }
 
 // tellApart says of columns of one kind, norm and epsilon what differs between them.
@@ -133,22 +127,18 @@ func tellApart(columns []Column) {
 		if c.Apart != "" {
 			continue
 		}
-		var like []map[string]string
+		mine, differ, words := c.said(), map[string]bool{}, []string(nil)
 		for _, o := range columns {
-			if o.Kind == c.Kind && o.Variant == c.Variant && o.norm() == c.norm() && o.epsilon() == c.epsilon() {
-				like = append(like, o.said())
+			if o.Kind == c.Kind && o.Variant == c.Variant && value(o.Norm) == value(c.Norm) &&
+				value(o.Epsilon) == value(c.Epsilon) {
+				theirs := o.said()
+				for _, key := range slices.AppendSeq(slices.Collect(maps.Keys(theirs)), maps.Keys(mine)) {
+					differ[key] = differ[key] || theirs[key] != mine[key]
+				}
 			}
 		}
-		var words []string
-		mine := c.said()
-		keys := map[string]bool{}
-		for _, o := range like {
-			for key := range o {
-				keys[key] = true
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			if slices.ContainsFunc(like, func(o map[string]string) bool { return o[key] != mine[key] }) {
+		for _, key := range slices.Sorted(maps.Keys(differ)) {
+			if differ[key] {
 				words = append(words, key+" "+cmp.Or(mine[key], "unknown"))
 			}
 		}

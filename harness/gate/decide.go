@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"selfheal/harness/config"
@@ -89,39 +90,43 @@ const (
 	reasons
 )
 
-// decide gives every cell its outcome, and all of them theirs.
-func (r *Report) decide(powers bool) {
-	r.Outcome = Pass
-	var found [reasons]int
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		c.Outcome = c.decide(r.Gate, &found)
-		switch {
-		case c.Outcome == Fail:
-			r.Outcome = Fail
-		case c.Outcome == Inconclusive && r.Outcome == Pass:
-			r.Outcome = Inconclusive
-		}
-		if c.Change != nil && c.Change.Better {
-			r.Notes = append(r.Notes,
-				fmt.Sprintf("better: %s, by %s points; if it is to stay so, selfheal check --update", c,
-					points(-c.Change.Drop)))
-		}
+// outcome is what so many cells with each reason come to.
+func outcome(found [reasons]int) Outcome {
+	switch {
+	case slices.Max(found[:mayHaveDropped]) > 0:
+		return Fail
+	case slices.Max(found[mayHaveDropped:]) > 0:
+		return Inconclusive
 	}
-	r.Summary = r.summary(found, powers)
+	return Pass
 }
 
-// decide is a cell's outcome. It counts the reasons.
-func (c *Compared) decide(rules config.Gate, found *[reasons]int) Outcome {
-	outcome := Pass
+// decide gives every cell its outcome, and all of them theirs.
+func (r *Report) decide(powers bool) {
+	var all [reasons]int
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		found := c.decide(r.Gate)
+		if c.Outcome = outcome(found); c.Outcome == Pass && c.Change == nil {
+			c.Outcome = New
+		}
+		for reason, n := range found {
+			all[reason] += n
+		}
+		if c.Change != nil && c.Change.Better {
+			r.Notes = append(r.Notes, fmt.Sprintf("better: %s, by %s points; if it is to stay so, selfheal check --update",
+				c, points(-c.Change.Drop)))
+		}
+	}
+	r.Outcome = outcome(all)
+	r.Summary = r.summary(all, powers)
+}
+
+// decide counts a cell's reasons, and says them.
+func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 	say := func(reason int, format string, args ...any) {
 		c.Reasons = append(c.Reasons, fmt.Sprintf(format, args...))
 		found[reason]++
-		if reason < mayHaveDropped {
-			outcome = Fail
-		} else if outcome == Pass {
-			outcome = Inconclusive
-		}
 	}
 	if x := c.Change; x != nil {
 		switch {
@@ -145,10 +150,7 @@ func (c *Compared) decide(rules config.Gate, found *[reasons]int) Outcome {
 	if len(c.FailOn) > 0 {
 		say(warned, "has the warning %s, which fail_on lists", strings.Join(c.FailOn, ", "))
 	}
-	if outcome == Pass && c.Change == nil {
-		return New
-	}
-	return outcome
+	return found
 }
 
 // below reports whether the accuracy is below the one that the rules ask for.
