@@ -156,8 +156,9 @@ func (g *Group) fill(runs []Run) error {
 			"fewer folders", len(g.Entries), g.Name, mostEntries)
 	}
 	g.arrange(found)
-	g.rank()
+	g.order()
 	g.test()
+	g.rank()
 	g.follow()
 	return nil
 }

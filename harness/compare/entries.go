@@ -95,9 +95,9 @@ func (e *Entry) right(image int, columns []int) bool {
 	return !slices.ContainsFunc(columns, func(c int) bool { return e.Cells[c].verdicts[image] != '1' })
 }
 
-// rank chooses the columns to rank by and puts the entries in order: rivals together, by the share of images that they
+// order chooses the columns to rank by and puts the entries in order: rivals together, by the share of images that they
 // are right on under every one of these, then by clean accuracy, then by name.
-func (g *Group) rank() {
+func (g *Group) order() {
 	g.RankedBy = g.rankedBy()
 	for i := range g.Entries {
 		e, lacks, right := &g.Entries[i], 0, 0
@@ -115,7 +115,7 @@ func (g *Group) rank() {
 				right++
 			}
 		}
-		e.Worst, e.Open = score(e.N, right), [2]int{1, 1}
+		e.Worst, e.Rank, e.Open = score(e.N, right), 1, [2]int{1, 1}
 	}
 	accuracy := func(s *Score) float64 {
 		if s == nil {
@@ -145,20 +145,6 @@ func (g *Group) rank() {
 			a.created.Compare(b.created), strings.Compare(a.Run, b.Run), strings.Compare(a.Dataset, b.Dataset),
 			cmp.Compare(a.N, b.N))
 	})
-	first := 0
-	for i := range g.Entries {
-		e := &g.Entries[i]
-		if !g.Rivals(e, &g.Entries[first]) {
-			first = i
-		}
-		switch {
-		case e.Worst == nil:
-		case i > first && accuracy(g.Entries[i-1].Worst) == e.Worst.Accuracy:
-			e.Rank = g.Entries[i-1].Rank
-		default:
-			e.Rank = i - first + 1
-		}
-	}
 }
 
 // apart reports whether attacks rank an entry whose attacker did not know the control. Such entries are ranked among

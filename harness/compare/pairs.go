@@ -120,15 +120,17 @@ func (g *Group) test() {
 		family.Holm()
 	}
 	g.Tested = len(robust)
-	g.open()
 }
 
-// open finds the ranks that the tests leave open.
-func (g *Group) open() {
+// rank finds the entries' ranks and those that the tests leave open.
+func (g *Group) rank() {
 	for _, p := range g.Pairs {
 		a, b := &g.Entries[p.A], &g.Entries[p.B]
 		if a.Worst == nil || b.Worst == nil || !g.Rivals(a, b) {
 			continue
+		}
+		if a.Worst.Accuracy > b.Worst.Accuracy { // else they are equals: a stands higher
+			b.Rank++
 		}
 		if t := p.Robust; t == nil || !t.Significant {
 			a.Open[1]++

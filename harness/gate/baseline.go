@@ -83,7 +83,7 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 		return nil, err
 	}
 	b := &Baseline{Schema, Run{f.Created, f.Environment.Selfheal, f.Seed}, rules, selected(cells, f), cells}
-	slices.SortFunc(b.Cells, func(x, y Cell) int { return compareKeys(x.key(), y.key()) })
+	slices.SortFunc(b.Cells, compareCells)
 	return b, b.check()
 }
 

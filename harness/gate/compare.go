@@ -196,7 +196,7 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 func short(sha string) string { return plain(sha[:min(len(sha), 12)]) + "…" }
 
 // lacking is the error for cells of the baseline that the results lack.
-func lacking(base *Baseline, now map[key]Cell) error {
+func lacking(base *Baseline, now map[result.Key]Cell) error {
 	var names []string
 	for _, c := range base.Cells {
 		if _, ok := now[c.key()]; !ok {
