@@ -237,11 +237,7 @@ func (g *group) RankedBy() string {
 
 // ranked is how many entries have a rank: they come first.
 func (g *group) ranked() int {
-	i := slices.IndexFunc(g.Entries, func(e compare.Entry) bool { return e.Rank == 0 })
-	if i < 0 {
-		return len(g.Entries)
-	}
-	return i
+	return countOf(g.Entries, func(e compare.Entry) bool { return e.Rank > 0 })
 }
 
 // key is a letter for the i-th entry: A to Z, then AA.

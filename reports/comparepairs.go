@@ -42,13 +42,9 @@ func (g *group) MatrixTable() table {
 		t.Rows = append(t.Rows, line)
 	}
 	t.note("", "%s", testNote(g.Tested, "pair"))
-	why := map[string]int{}
-	for _, p := range g.Pairs {
-		why[p.Why]++
-	}
-	for _, w := range []string{"no image in common", "no attack in common"} {
-		if why[w] > 0 {
-			t.note("", "n/c: not comparable, %s (%s).", w, plural(why[w], "pair"))
+	for _, why := range []string{"no image in common", "no attack in common"} {
+		if n := countOf(g.Pairs, func(p compare.Pair) bool { return p.Why == why }); n > 0 {
+			t.note("", "n/c: not comparable, %s (%s).", why, plural(n, "pair"))
 		}
 	}
 	return t

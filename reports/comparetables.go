@@ -151,12 +151,7 @@ func (g *group) rankText(e compare.Entry) string {
 	if e.Rank == 0 {
 		return dash
 	}
-	n := 0
-	for _, o := range g.Entries {
-		if o.Rank == e.Rank && g.Rivals(&o, &e) {
-			n++
-		}
-	}
+	n := countOf(g.Entries, func(o compare.Entry) bool { return o.Rank == e.Rank && g.Rivals(&o, &e) })
 	return fmt.Sprint(e.Rank) + strings.Repeat("=", min(n-1, 1))
 }
 

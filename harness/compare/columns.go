@@ -35,7 +35,7 @@ type Column struct {
 const none = "none" // clean images, and no control
 
 // columnOf is the column of a cell of a run.
-func columnOf(run Run, c *result.Cell) Column {
+func columnOf(run *Run, c *result.Cell) Column {
 	if c.Attack == none {
 		return Column{Attack: none, Seeds: []uint64{}}
 	}
@@ -51,12 +51,17 @@ func columnOf(run Run, c *result.Cell) Column {
 		col.Apart = "settings unknown, run " + run.Name
 		made = append(made, run.Folder, c.Attack)
 	}
-	key, err := json.Marshal(made)
-	if err != nil {
-		panic(fmt.Sprintf("compare: an attack is no JSON: %v", err)) // it came from JSON
-	}
-	col.key = string(key)
+	col.key = encoded(made)
 	return col
+}
+
+// encoded is the JSON of what came from JSON.
+func encoded(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("compare: %v", err))
+	}
+	return string(data)
 }
 
 // settings are what an attack's numbers depend on beside kind, norm, epsilon and recipe.
@@ -116,8 +121,8 @@ func compareColumns(a, b Column) int {
 			return i
 		}
 	}
-	return cmp.Or(rank(a)-rank(b), strings.Compare(value(a.Norm), value(b.Norm)), strings.Compare(a.Kind, b.Kind),
-		cmp.Compare(value(a.Epsilon), value(b.Epsilon)), strings.Compare(a.Variant, b.Variant), strings.Compare(a.key, b.key))
+	return cmp.Or(rank(a)-rank(b), cmp.Compare(value(a.Norm), value(b.Norm)), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(value(a.Epsilon), value(b.Epsilon)), cmp.Compare(a.Variant, b.Variant), cmp.Compare(a.key, b.key))
 }
 
 // tellApart says of columns of one kind, norm and epsilon what differs between them.
@@ -156,13 +161,9 @@ func (c Column) said() map[string]string {
 	for key, value := range c.Settings {
 		if v, ok := value.(float64); ok {
 			of[key] = number.Format(v)
-			continue
+		} else {
+			of[key] = strings.Trim(encoded(value), `"`)
 		}
-		text, err := json.Marshal(value)
-		if err != nil {
-			panic(fmt.Sprintf("compare: a setting is no JSON: %v", err)) // it came from JSON
-		}
-		of[key] = strings.Trim(string(text), `"`)
 	}
 	return of
 }

@@ -81,11 +81,8 @@ type Entry struct {
 	Worst    *Score `json:"worst,omitempty"`    // by which it is ranked; absent where it has no rank
 	Cells    []Cell `json:"cells"`              // one a column
 
-	set     *set
-	created time.Time
-	seed    uint64
-	found   map[string]*result.Cell // by the column's key
-	waiting bool                    // the run is not finished
+	set   *set
+	found map[string]*result.Cell // by the column's key
 }
 
 // Cell is an entry's in one column.
@@ -110,7 +107,7 @@ func Of(runs []Run) (*Comparison, error) {
 	c := &Comparison{Schema: Schema, Alpha: Alpha, Runs: slices.Clone(runs), Groups: []Group{}, Notes: []string{}}
 	c.named()
 	for _, group := range grouped(setsOf(c.Runs)) {
-		if err := group.fill(c.Runs); err != nil {
+		if err := group.fill(); err != nil {
 			return nil, err
 		}
 		c.Groups = append(c.Groups, *group)
@@ -149,8 +146,8 @@ func (c *Comparison) named() {
 }
 
 // fill makes the group's columns, entries, pairs and history.
-func (g *Group) fill(runs []Run) error {
-	found := g.find(runs)
+func (g *Group) fill() error {
+	found := g.find()
 	if len(g.Entries) > mostEntries {
 		return fmt.Errorf("%d models and controls of data set %s are more than the %d that can be compared: give "+
 			"fewer folders", len(g.Entries), g.Name, mostEntries)

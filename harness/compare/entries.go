@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 )
 
 // find makes the group's entries and returns their columns.
-func (g *Group) find(runs []Run) map[string]*Column {
+func (g *Group) find() map[string]*Column {
 	columns := map[string]*Column{}
 	type key struct{ model, defense, attacker string }
 	for _, s := range g.sets {
-		run, at := runs[s.run], map[key]*Entry{}
+		run, at := s.run, map[key]*Entry{}
 		var order []*Entry
 		for i := range run.File.Cells {
 			c := &run.File.Cells[i]
@@ -26,8 +25,7 @@ func (g *Group) find(runs []Run) map[string]*Column {
 			e := at[k]
 			if e == nil {
 				e = &Entry{Run: run.Name, Dataset: s.name, Model: k.model, Defense: k.defense, Attacker: k.attacker,
-					N: s.n, SHA256: run.File.Models[c.Model].SHA256, set: s, created: run.Created, seed: run.Seed,
-					waiting: run.Unfinished, found: map[string]*result.Cell{}}
+					N: s.n, SHA256: run.File.Models[c.Model].SHA256, set: s, found: map[string]*result.Cell{}}
 				at[k], order = e, append(order, e)
 			}
 			col := columnOf(run, c)
@@ -74,11 +72,11 @@ func (g *Group) arrange(found map[string]*Column) {
 			case c != nil && judged(*c):
 				cell = Cell{Score: score(c.N, c.Correct), verdicts: c.Verdicts}
 				if !col.clean() {
-					cell.Seed = e.seed
+					cell.Seed = e.set.run.Seed
 				}
 			case c != nil:
 				cell.Missing = "failed"
-			case e.waiting:
+			case e.set.run.Unfinished:
 				cell.Missing = "not yet"
 			}
 			e.Cells = append(e.Cells, cell)
@@ -140,10 +138,9 @@ func (g *Group) order() {
 	}
 	slices.SortStableFunc(g.Entries, func(a, b Entry) int {
 		return cmp.Or(last(&a)-last(&b), cmp.Compare(accuracy(b.Worst), accuracy(a.Worst)),
-			cmp.Compare(clean(b), clean(a)), strings.Compare(a.Model, b.Model),
-			strings.Compare(a.Defense, b.Defense), strings.Compare(a.Attacker, b.Attacker),
-			a.created.Compare(b.created), strings.Compare(a.Run, b.Run), strings.Compare(a.Dataset, b.Dataset),
-			cmp.Compare(a.N, b.N))
+			cmp.Compare(clean(b), clean(a)), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Defense, b.Defense),
+			cmp.Compare(a.Attacker, b.Attacker), a.set.run.Created.Compare(b.set.run.Created),
+			cmp.Compare(a.Run, b.Run), cmp.Compare(a.Dataset, b.Dataset), cmp.Compare(a.N, b.N))
 	})
 }
 

@@ -1,19 +1,17 @@
 package compare
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
 
-	"selfheal/harness/result"
 	"selfheal/harness/stats"
 )
 
 // set is a data set of one run, or what cells of another size take for it.
 type set struct {
-	run   int
+	run   *Run
 	name  string
 	n     int
 	index []int // by image: its number, the same in all sets of a group that have it
@@ -32,15 +30,16 @@ func setsOf(runs []Run) (sets []*set, numbers pool) {
 		return byKey[keys[0]]
 	}
 	made := map[string][]int{} // of sets that say the same of their images
-	for r, run := range runs {
+	for r := range runs {
+		run := &runs[r]
 		for _, c := range run.File.Cells {
 			if !judged(c) || slices.ContainsFunc(sets, func(s *set) bool {
-				return s.run == r && s.name == c.Dataset && s.n == c.N
+				return s.run == run && s.name == c.Dataset && s.n == c.N
 			}) {
 				continue
 			}
-			s := &set{run: r, name: c.Dataset, n: c.N}
-			all, keys := keysOf(run.File, r, s)
+			s := &set{run: run, name: c.Dataset, n: c.N}
+			all, keys := s.keys()
 			if made[all] == nil {
 				for i := range s.n {
 					made[all] = append(made[all], number(keys(i)))
@@ -53,23 +52,20 @@ func setsOf(runs []Run) (sets []*set, numbers pool) {
 	return sets, numbers
 }
 
-// keysOf are the keys of a set's images: images with a key in common are the same. One says which image it is of a set
+// keys are the keys of a set's images: images with a key in common are the same. One says which image it is of a set
 // with this hash, one its id and checksum. All is a key for all of them together.
-func keysOf(f *result.File, run int, s *set) (all string, of func(i int) []string) {
-	d, images := f.Datasets[s.name], f.Images[s.name]
+func (s *set) keys() (all string, of func(i int) []string) {
+	d, images := s.run.File.Datasets[s.name], s.run.File.Images[s.name]
 	whole := fmt.Sprintf("set %q %d ", d.SHA256, s.n)
 	unknown := d.N != s.n || d.SHA256 == ""
 	if unknown {
-		whole = fmt.Sprintf("run %d %d %q", run, s.n, s.name)
+		whole = fmt.Sprintf("run %q %d %q", s.run.Folder, s.n, s.name)
 	}
 	if unknown || len(images.Checksums) != 8*s.n || images.IDs != nil && len(images.IDs) != s.n {
 		return whole, func(i int) []string { return []string{fmt.Sprint(whole, i)} }
 	}
-	how, err := json.Marshal([]any{d.Format, d.Transform})
-	if err != nil {
-		panic(fmt.Sprintf("compare: a data set is no JSON: %v", err)) // it came from JSON
-	}
-	return fmt.Sprint(whole, string(how), images), func(i int) []string {
+	how := encoded([]any{d.Format, d.Transform})
+	return fmt.Sprint(whole, how, images), func(i int) []string {
 		id := i
 		if images.IDs != nil {
 			id = images.IDs[i]

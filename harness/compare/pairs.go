@@ -178,7 +178,7 @@ func (g *Group) follow() {
 	of := map[[4]string][]Point{}
 	for i, e := range g.Entries {
 		k := [4]string{e.Model, e.Defense, e.Attacker, e.Dataset}
-		of[k] = append(of[k], Point{i, e.Run, e.created, e.SHA256})
+		of[k] = append(of[k], Point{i, e.Run, e.set.run.Created, e.SHA256})
 	}
 	var steps stats.Family
 	for _, k := range slices.SortedFunc(maps.Keys(of), func(a, b [4]string) int { return slices.Compare(a[:], b[:]) }) {

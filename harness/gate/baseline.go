@@ -197,8 +197,7 @@ func (b *Baseline) Write(path string) error {
 	return nil
 }
 
-// Changes counts the cells that a baseline has anew, no longer, or with other verdicts than
-// an older one.
+// Changes counts the cells that a baseline has anew, no longer, or with other verdicts than an older one.
 func (b *Baseline) Changes(old *Baseline) (added, removed, changed int) {
 	before := byKey(old.Cells)
 	for _, c := range b.Cells {

@@ -145,8 +145,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 	return r, nil
 }
 
-// sameSettings is the error for settings that are others, unless the rules accept them: these
-// are noted.
+// sameSettings is the error for settings that are others, unless the rules accept them: these are noted.
 func (r *Report) sameSettings(list []result.Difference) error {
 	var refused []result.Difference
 	for _, d := range list {

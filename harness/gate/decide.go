@@ -114,8 +114,8 @@ func (r *Report) decide(powers bool) {
 			all[reason] += n
 		}
 		if c.Change != nil && c.Change.Better {
-			r.Notes = append(r.Notes, fmt.Sprintf("better: %s, by %s points; if it is to stay so, selfheal check --update",
-				c, points(-c.Change.Drop)))
+			r.Notes = append(r.Notes, fmt.Sprintf("better: %s, by %s points; if it is to stay so, "+
+				"selfheal check --update", c, points(-c.Change.Drop)))
 		}
 	}
 	r.Outcome = outcome(all)
@@ -156,8 +156,7 @@ func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 // below reports whether the accuracy is below the one that the rules ask for.
 func (c *Compared) below() bool { return c.Min != nil && c.Accuracy < c.Min.Min }
 
-// open reports whether a drop of max_drop is not excluded. Where nothing has changed there is
-// none to exclude.
+// open reports whether a drop of max_drop is not excluded. Where nothing has changed there is none to exclude.
 func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }
 
 // summary says in a line what came out and, where it is open, how many images would tell.

@@ -155,8 +155,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What shapes a number must be the baseline's: where it is not, both values are named, unless
-// the rules accept it.
+// What shapes a number must be the baseline's: where it is not, both values are named, unless the rules accept it.
 func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		change func(f *result.File)
@@ -213,8 +212,7 @@ func TestSettings(t *testing.T) {
 	must.Refuse(t, err, `nothing says how its attack "aa" was made`)
 }
 
-// A baseline of an older version is refused by its path and the flag that mends it; its rules
-// are read.
+// A baseline of an older version is refused by its path and the flag that mends it; its rules are read.
 func TestOlderBaseline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.json")
 	must.Do(t, os.WriteFile(path, []byte(`{"schema": "selfheal.baseline/1", "gate": {"max_drop": 0.07}, "cells": []}`),

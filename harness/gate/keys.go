@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// checkKeys refuses what encoding/json lets pass in a JSON text of type t: a key that an
-// object has twice, of which it takes the last (a merge that went wrong leaves such); one
-// that is written with other capitals; one that is missing or null, for which it puts 0. The
-// text is known to be JSON; a t of nil is anything.
+// checkKeys refuses what encoding/json lets pass in a JSON text of type t: a key that an object has twice, of which it
+// takes the last (a merge that went wrong leaves such); one that is written with other capitals; one that is missing or
+// null, for which it puts 0. The text is known to be JSON; a t of nil is anything.
 func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
 	token, err := d.Token()
 	switch {

@@ -44,11 +44,10 @@ func (p Paired) Drop() float64 {
 	return float64(p.Lost-p.Won) / float64(p.N)
 }
 
-// Score is the statistic of the score test of "the true drop is drop" for a difference of
-// paired proportions (Tango, Statistics in Medicine 17 (1998) 891–908, equation 12): the
-// observed drop less the assumed one over its standard error at the assumed drop. Under the
-// hypothesis it is nearly standard normal; at drop 0 it is McNemar's (lost − won)/√(lost + won).
-// drop is in [−1, 1]. With nothing to tell (no images, or none discordant at drop 0) it is 0.
+// Score is the statistic of the score test of "the true drop is drop" for a difference of paired proportions (Tango,
+// Statistics in Medicine 17 (1998) 891–908, equation 12): the observed drop less the assumed one over its standard
+// error at the assumed drop. Under the hypothesis it is nearly standard normal; at drop 0 it is McNemar's (lost −
+// won)/√(lost + won). drop is in [−1, 1]. With nothing to tell (no images, or none discordant at drop 0) it is 0.
 func (p Paired) Score(drop float64) float64 {
 	n, lost, won := float64(p.N), float64(p.Lost), float64(p.Won)
 	above := lost - won - n*drop
@@ -79,10 +78,9 @@ func (p Paired) wonAt(drop float64) float64 {
 	return max(0, q, -drop) // nothing is less likely than 0, a lost image either
 }
 
-// Interval returns the score interval of the drop (Tango 1998), the drops that the score
-// test does not reject at the two-sided level given. It is within [−1, 1] and holds
-// [Paired.Drop]; of no images it is [−1, 1]. Its ends are exact to 1e-12 in the drop, but
-// the test is asymptotic: [Paired.Above] and [Paired.Below] are for decisions.
+// Interval returns the score interval of the drop (Tango 1998), the drops that the score test does not reject at the
+// two-sided level given. It is within [−1, 1] and holds [Paired.Drop]; of no images it is [−1, 1]. Its ends are exact
+// to 1e-12 in the drop, but the test is asymptotic: [Paired.Above] and [Paired.Below] are for decisions.
 func (p Paired) Interval(level float64) [2]float64 {
 	z := twoSided(level)
 	if p.N == 0 {

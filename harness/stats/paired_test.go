@@ -17,10 +17,9 @@ func TestNewPaired(t *testing.T) {
 	}
 }
 
-// Published values: Fagerland, Lydersen and Laake (2014, Statistics in Medicine 33:
-// 2850–2875) for Bentur et al. (21 pairs, 1 and 7 discordant) and for Cavo et al. (161
-// pairs, 6 and 16), the latter to four decimals in the R package contingencytables. With no
-// discordant pair the interval is ±z²/(n + z²) (Tango 1998, section 5).
+// Published values: Fagerland, Lydersen and Laake (2014, Statistics in Medicine 33: 2850–2875) for Bentur et al. (21
+// pairs, 1 and 7 discordant) and for Cavo et al. (161 pairs, 6 and 16), the latter to four decimals in the R package
+// contingencytables. With no discordant pair the interval is ±z²/(n + z²) (Tango 1998, section 5).
 func TestTangoPublished(t *testing.T) {
 	for _, c := range []struct {
 		p            Paired
