@@ -154,7 +154,7 @@ func TestColumns(t *testing.T) {
 			t.Errorf("seeds %v", c.Seeds)
 		}
 	}
-	// What was run with the seed 7 is ranked beside what was run with 0.
+	// The run with the seed 7 is ranked beside those with 0.
 	if _, e := entry(t, g, "seed", "m"); e.Rank != 1 || e.Worst.Correct != 2 {
 		t.Errorf("%+v", e)
 	}
@@ -191,16 +191,10 @@ func TestRanking(t *testing.T) {
 		t.Errorf("a failed cell is %+v", c)
 	}
 	r.File.Cells = slices.DeleteFunc(r.File.Cells, func(c result.Cell) bool { return c.Mode == white })
-	r.Unfinished = true
 	g = must.Get(Of([]Run{r}))(t).Groups[0]
 	if a, b := g.Entries[0], g.Entries[1]; len(g.RankedBy) != 2 || a.Worst.Correct != 1 || b.Worst.Correct != 2 ||
 		a.Open != [2]int{1, 1} || b.Open != [2]int{1, 1} {
 		t.Errorf("by %v: %+v, %+v", g.RankedBy, a.Worst, b.Worst)
-	}
-	r.File.Cells = r.File.Cells[:5]
-	g = must.Get(Of([]Run{r}))(t).Groups[0]
-	if c := g.Entries[1].Cells[2]; c.Missing != "not yet" {
-		t.Errorf("a cell of an unfinished run is %+v", c)
 	}
 	r.File.Cells = nil
 	_, err := Of([]Run{r})
@@ -289,7 +283,7 @@ func TestCorrupted(t *testing.T) {
 	}
 }
 
-// What the runs differ in is noted, and more lines than can be tested in pairs are refused.
+// Differences between the runs are noted, and more lines than can be tested in pairs are refused.
 func TestNotes(t *testing.T) {
 	one, other, empty := runOf("one", from(0, 2), net("m", "10")), runOf("other", from(0, 2), net("m", "11")),
 		runOf("empty", from(0, 2))

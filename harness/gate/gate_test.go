@@ -85,8 +85,7 @@ func TestManyCells(t *testing.T) {
 // Where no drop would be shown, none is named.
 func TestNothingDetectable(t *testing.T) {
 	c := must.Get(against(t, same(2, 3), file(0, same(2, 3)...), config.DefaultGate()))(t).Cells[0]
-	if c.Change.Detectable != nil || c.row()[7] != "–" ||
-		strings.Contains(c.numbers(), "detectable") {
+	if c.Change.Detectable != nil || c.row()[7] != "–" || strings.Contains(c.numbers(), "detectable") {
 		t.Errorf("three images detect %v, %v, %v", c.Change.Detectable, c.row(), c.numbers())
 	}
 	if data, err := json.Marshal(c); err != nil || !strings.Contains(string(data), `"detectable":null`) {
@@ -155,7 +154,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What shapes a number must be the baseline's: where it is not, both values are named, unless the rules accept it.
+// Settings that shape a number must be the baseline's: others are named with both values, unless the rules accept them.
 func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		change func(f *result.File)
