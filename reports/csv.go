@@ -78,8 +78,7 @@ func (s *suite) csvLine(one compared) []any {
 	}
 	if c.Defense != "none" && matched(alone, one.cell) {
 		change := stats.NewPaired(alone.Verdicts, c.Verdicts)
-		_, p := change.McNemar()
-		line = append(line, change.Won, change.Lost, p)
+		line = append(line, change.Won, change.Lost, change.McNemar())
 	}
 	return line
 }

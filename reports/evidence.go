@@ -74,7 +74,7 @@ func (s *suite) trials() (out []*trial) {
 				}
 				one := &trial{duel: d, Model: m, Column: col, Kind: s.kind(col), Paired: all.counted(),
 					Passes: [2]float64{passesOf(now), passesOf(before)}}
-				_, one.P = one.McNemar()
+				one.P = one.McNemar()
 				family.Add(one.P, func(p float64) { one.Adjusted = p })
 				out = append(out, one)
 			}
@@ -233,7 +233,7 @@ func (s *suite) pool(d duel, kind string) *pool {
 		return nil
 	}
 	out.Paired, out.Differ = all.counted(), all.differ
-	_, out.P = out.McNemar()
+	out.P = out.McNemar()
 	return out
 }
 

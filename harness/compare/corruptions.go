@@ -35,7 +35,7 @@ func sign(a, b []int, corruptions int, family *stats.Family) *Sign {
 	}
 	t.Shared, t.MoreA, t.MoreB = p.N, p.Lost, p.Won
 	t.Difference /= float64(p.N * corruptions)
-	t.of(p, family) // the same binomial as of verdicts
+	t.test(p, family) // the same binomial as of verdicts
 	return t
 }
 

@@ -74,9 +74,9 @@ type Step struct {
 	Test *Test `json:"test,omitempty"` // absent where the two have no image in common
 }
 
-// of tests what the counts say, as one of a family of tests.
-func (c *Chance) of(counts stats.Paired, family *stats.Family) {
-	_, c.P = counts.McNemar()
+// test tests the counts, as one of a family.
+func (c *Chance) test(counts stats.Paired, family *stats.Family) {
+	c.P = counts.McNemar()
 	family.Add(c.P, func(p float64) { c.Holm, c.Significant = p, p <= Alpha })
 }
 
@@ -87,7 +87,7 @@ func test(a, b verdicts, family *stats.Family) *Test {
 		return nil
 	}
 	t := &Test{Shared: p.N, OnlyA: p.Lost, OnlyB: p.Won, Difference: p.Drop(), Interval: p.Interval(0.95)}
-	t.of(p, family)
+	t.test(p, family)
 	return t
 }
 

@@ -39,16 +39,15 @@ func newTests(rules config.Gate) *tests {
 	return &tests{rules, map[counts]Change{}, map[[3]int]float64{}, true}
 }
 
-// change tests the counts of one of so many compared cells. Holm's first step compares p-values of
-// drops with alpha by the number of cells.
+// change tests the counts of one of so many compared cells. Holm's first step compares p-values of drops with alpha by
+// their number.
 func (t *tests) change(p stats.Paired, cells int) *Change {
 	x, ok := t.paired[counts{p, cells}]
 	first := t.rules.Alpha / float64(cells)
 	if !ok {
-		worse, change := p.McNemar()
 		x = Change{Drop: p.Drop(), Interval: p.Interval(1 - 2*t.rules.Alpha), Lost: p.Lost, Won: p.Won,
-			Above: max(worse, p.Above(t.rules.MaxDrop, first)), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha),
-			McNemar: change}
+			Above: max(p.McNemarDrop(), p.Above(t.rules.MaxDrop, first)),
+			Below: p.Below(t.rules.MaxDrop, t.rules.Alpha), McNemar: p.McNemar()}
 		t.paired[counts{p, cells}] = x
 	}
 	if !t.powers {
@@ -66,9 +65,9 @@ func (t *tests) change(p stats.Paired, cells int) *Change {
 	return &x
 }
 
-// minimum judges a cell by the accuracy asked for. Drops and minimums are two families: within
-// each, wrong failures together have at most probability alpha. For drops that is Holm's
-// correction; minimums are judged by their intervals, which hold all together (Bonferroni).
+// minimum judges a cell by the accuracy asked for. Drops and minimums are two families: within each, wrong failures
+// together have at most probability alpha. Drops are corrected by Holm's method. Minimums are judged by their
+// intervals, which hold all together (Bonferroni).
 func (r *Report) minimum(c Cell, least float64) *Minimum {
 	level := 1 - 2*r.minAlpha()
 	m := &Minimum{Min: least, Exact: stats.ClopperPearson(c.Correct, c.N, level),

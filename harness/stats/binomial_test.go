@@ -86,8 +86,8 @@ func TestMcNemarPublished(t *testing.T) {
 		lost, won int
 		want, to  float64
 	}{{12, 2, 0.0129, 5e-5}, {1, 7, 0.0703, 5e-5}, {16, 6, 0.052479, 5e-7}} {
-		_, p := Paired{0, c.lost, c.won}.McNemar()
-		if _, q := (Paired{0, c.won, c.lost}).McNemar(); math.Abs(p-c.want) > c.to || q != p {
+		p := Paired{0, c.lost, c.won}.McNemar()
+		if q := (Paired{0, c.won, c.lost}).McNemar(); math.Abs(p-c.want) > c.to || q != p {
 			t.Errorf("McNemar(%d, %d) = %v, and %v the other way round, want %v", c.lost, c.won, p, q, c.want)
 		}
 	}
@@ -103,7 +103,8 @@ func TestMcNemarSums(t *testing.T) {
 					far += tail(k, m, 0.5) - tail(k+1, m, 0.5)
 				}
 			}
-			if drop, both := (Paired{m, lost, m - lost}).McNemar(); math.Abs(drop-tail(lost, m, 0.5)) > 1e-12 ||
+			of := Paired{m, lost, m - lost}
+			if drop, both := of.McNemarDrop(), of.McNemar(); math.Abs(drop-tail(lost, m, 0.5)) > 1e-12 ||
 				math.Abs(both-far) > 1e-12 {
 				t.Errorf("McNemar(%d, %d) = %v, %v; want %v, %v", lost, m-lost, drop, both, tail(lost, m, 0.5), far)
 			}

@@ -108,14 +108,17 @@ func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) 
 	return lo, hi
 }
 
-// McNemar returns the p-values of the exact test of McNemar (Psychometrika 12 (1947) 153–157; its exact form is the
-// sign test). Without a change each of the lost and won images is lost with probability 1/2. drop is the one-sided
-// p-value of "no more are lost than won" and twoSided that of "as many are lost as won", twice the smaller tail
-// and at most 1. Without lost and won images both are 1. It panics for negative counts.
-func (p Paired) McNemar() (drop, twoSided float64) {
+// McNemar is the two-sided p-value of "as many are lost as won" by the exact test of McNemar (Psychometrika 12 (1947)
+// 153–157; its exact form is the sign test): twice the smaller tail, at most 1. It panics for negative counts.
+func (p Paired) McNemar() float64 {
+	return min(1, 2*p.McNemarDrop(), 2*atLeast(p.Won, p.Lost+p.Won, 0.5))
+}
+
+// McNemarDrop is the one-sided p-value of "no more are lost than won". Without a change each of the lost and won
+// images is lost with probability 1/2; of no such images it is 1. It panics for negative counts.
+func (p Paired) McNemarDrop() float64 {
 	counted("McNemar", min(p.Lost, p.Won), p.Lost+p.Won)
-	drop = atLeast(p.Lost, p.Lost+p.Won, 0.5)
-	return drop, min(1, 2*drop, 2*atLeast(p.Won, p.Lost+p.Won, 0.5))
+	return atLeast(p.Lost, p.Lost+p.Won, 0.5)
 }
 
 // Family holds tests whose p-values are corrected together.

@@ -184,11 +184,8 @@ func TestPower(t *testing.T) {
 		drop, alpha float64
 	}{{200, 0, 0.02, 0.05}, {500, 2, 0.02, 0.05 / 6}, {500, 5, 0, 0.05}, {1000, 2, 0.01, 0.05 / 12}} {
 		d, q := Detectable(c.n, c.won, c.drop, c.alpha, 0.8), float64(c.won)/float64(c.n)
-		power := share(c.n, q+d, q, c.alpha, func(p Paired) float64 {
-			drop, _ := p.McNemar()
-			return max(drop, p.Above(c.drop, 0.05))
-		})
-		if math.Abs(power-0.8) > 0.05 {
+		above := func(p Paired) float64 { return max(p.McNemarDrop(), p.Above(c.drop, 0.05)) }
+		if power := share(c.n, q+d, q, c.alpha, above); math.Abs(power-0.8) > 0.05 {
 			t.Errorf("%+v: a drop of %v is found with %v", c, d, power)
 		}
 	}

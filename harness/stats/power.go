@@ -7,15 +7,14 @@ import (
 )
 
 // Detectable returns the smallest true drop that n images show to be larger than drop with probability power.
-// The p-value, the larger of [Paired.Above] and [McNemar]'s, must be at most alpha, and won images are won. The
+// The p-value, the larger of [Paired.Above] and [Paired.McNemarDrop]'s, must be at most alpha, and won images are won. The
 // result is in [drop, 1]; it is 1 where even the loss of every other image is not enough. The border is that of
 // the test itself at won images. The power is the sum over all outcomes whose score reaches the border's, with
 // each image won with probability won/n. drop is in [0, 1), alpha and power in (0, 1).
 func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
 		p := Paired{n, lost, won}
-		mcnemar, _ := p.McNemar()
-		return mcnemar <= alpha && p.Above(drop, alpha) <= alpha
+		return p.McNemarDrop() <= alpha && p.Above(drop, alpha) <= alpha
 	}
 	if n == 0 || !rejects(n-won) {
 		return 1 // without a walk through all counts
