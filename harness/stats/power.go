@@ -6,11 +6,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Detectable returns the smallest true drop that n images show to be larger than drop with probability power.
-// The p-value, the larger of [Paired.Above] and [Paired.McNemarDrop]'s, must be at most alpha, and won images are won. The
-// result is in [drop, 1]; it is 1 where even the loss of every other image is not enough. The border is that of
-// the test itself at won images. The power is the sum over all outcomes whose score reaches the border's, with
-// each image won with probability won/n. drop is in [0, 1), alpha and power in (0, 1).
+// Detectable returns the smallest true drop that n images show to be larger than drop with probability power. The
+// p-value, the larger of [Paired.Above]'s and [Paired.McNemarDrop]'s, must be at most alpha, and won images are won.
+// The result is in [drop, 1]; it is 1 where even the loss of every other image is not enough. The border is that of
+// the test itself at won images. The power is the sum over all outcomes whose score reaches the border's, with each
+// image won with probability won/n. drop is in [0, 1), alpha and power in (0, 1).
 func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
 		p := Paired{n, lost, won}
