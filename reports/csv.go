@@ -79,8 +79,7 @@ func csvLine(s table.Suite, one view.Compared) []any {
 	}
 	if c.Defense != "none" && table.Matched(alone, one.Cell) {
 		change := stats.NewPaired(alone.Verdicts, c.Verdicts)
-		_, p := stats.McNemar(change.Lost, change.Won)
-		line = append(line, change.Won, change.Lost, p)
+		line = append(line, change.Won, change.Lost, change.McNemar())
 	}
 	return line
 }

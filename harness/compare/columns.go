@@ -35,14 +35,14 @@ type Column struct {
 const none = "none" // clean images, and no control
 
 // columnOf is the column of a cell of a run.
-func columnOf(run Run, c *result.Cell) Column {
+func columnOf(run *Run, c *result.Cell) Column {
 	if c.Attack == none {
-		return Column{Attack: none}
+		return Column{Attack: none, Seeds: []uint64{}}
 	}
 	_, a, known := result.AttackOf(run.File.Attacks, c.Attack)
 	_, variant, _ := strings.Cut(c.Attack, ":")
 	col := Column{Attack: c.Attack, Kind: a.Kind, Title: a.Title, Variant: variant, Norm: c.Norm, Epsilon: c.Epsilon,
-		Recipe: cmp.Or(c.Recipe, a.Recipe)}
+		Recipe: cmp.Or(c.Recipe, a.Recipe), Seeds: []uint64{}}
 	made := []any{col.Kind, variant, c.Norm, c.Epsilon, col.Recipe}
 	if known {
 		col.Settings = settings(a, variant)
@@ -51,12 +51,17 @@ func columnOf(run Run, c *result.Cell) Column {
 		col.Apart = "settings unknown, run " + run.Name
 		made = append(made, run.Folder, c.Attack)
 	}
-	key, err := json.Marshal(made)
-	if err != nil {
-		panic(fmt.Sprintf("compare: an attack is no JSON: %v", err)) // it came from JSON
-	}
-	col.key = string(key)
+	col.key = encoded(made)
 	return col
+}
+
+// encoded is the JSON of what came from JSON.
+func encoded(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("compare: %v", err))
+	}
+	return string(data)
 }
 
 // settings are what an attack's numbers depend on beside kind, norm, epsilon and recipe.
@@ -86,31 +91,27 @@ func settings(a result.Attack, variant string) map[string]any {
 // norms are in the order of columns.
 var norms = []string{"linf", "l2", "l1"}
 
-func (c Column) norm() string {
-	if c.Norm == nil {
-		return ""
-	}
-	return *c.Norm
-}
+func (c Column) clean() bool { return c.Attack == none }
 
-func (c Column) epsilon() float64 {
-	if c.Epsilon == nil {
-		return 0
+// value is what p points to, or the zero value.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
 	}
-	return *c.Epsilon
+	return v
 }
 
 // adversarial reports whether somebody looked for what deceives the model: neither clean images nor corrupted ones nor
 // certificates.
 func (c Column) adversarial() bool {
-	return c.Attack != none && c.Norm != nil && !result.Attack{Kind: c.Kind}.Proves()
+	return !c.clean() && c.Norm != nil && !result.Attack{Kind: c.Kind}.Proves()
 }
 
 // compareColumns puts clean images first, then attacks by norm, strength and kind, then what has no norm.
 func compareColumns(a, b Column) int {
 	rank := func(c Column) int {
-		switch i := slices.Index(norms, c.norm()); {
-		case c.Attack == none:
+		switch i := slices.Index(norms, value(c.Norm)); {
+		case c.clean():
 			return -1
 		case c.Norm == nil:
 			return len(norms) + 1
@@ -120,8 +121,8 @@ func compareColumns(a, b Column) int {
 			return i
 		}
 	}
-	return cmp.Or(rank(a)-rank(b), strings.Compare(a.norm(), b.norm()), strings.Compare(a.Kind, b.Kind),
-		cmp.Compare(a.epsilon(), b.epsilon()), strings.Compare(a.Variant, b.Variant), strings.Compare(a.key, b.key))
+	return cmp.Or(rank(a)-rank(b), cmp.Compare(value(a.Norm), value(b.Norm)), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(value(a.Epsilon), value(b.Epsilon)), cmp.Compare(a.Variant, b.Variant), cmp.Compare(a.key, b.key))
 }
 
 // tellApart says of columns of one kind, norm and epsilon what differs between them.
@@ -131,22 +132,18 @@ func tellApart(columns []Column) {
 		if c.Apart != "" {
 			continue
 		}
-		var like []map[string]string
+		mine, differ, words := c.said(), map[string]bool{}, []string(nil)
 		for _, o := range columns {
-			if o.Kind == c.Kind && o.Variant == c.Variant && o.norm() == c.norm() && o.epsilon() == c.epsilon() {
-				like = append(like, o.said())
+			if o.Kind == c.Kind && o.Variant == c.Variant && value(o.Norm) == value(c.Norm) &&
+				value(o.Epsilon) == value(c.Epsilon) {
+				theirs := o.said()
+				for _, key := range slices.AppendSeq(slices.Collect(maps.Keys(theirs)), maps.Keys(mine)) {
+					differ[key] = differ[key] || theirs[key] != mine[key]
+				}
 			}
 		}
-		var words []string
-		mine := c.said()
-		keys := map[string]bool{}
-		for _, o := range like {
-			for key := range o {
-				keys[key] = true
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(keys)) {
-			if slices.ContainsFunc(like, func(o map[string]string) bool { return o[key] != mine[key] }) {
+		for _, key := range slices.Sorted(maps.Keys(differ)) {
+			if differ[key] {
 				words = append(words, key+" "+cmp.Or(mine[key], "unknown"))
 			}
 		}
@@ -164,13 +161,9 @@ func (c Column) said() map[string]string {
 	for key, value := range c.Settings {
 		if v, ok := value.(float64); ok {
 			of[key] = number.Format(v)
-			continue
+		} else {
+			of[key] = strings.Trim(encoded(value), `"`)
 		}
-		text, err := json.Marshal(value)
-		if err != nil {
-			panic(fmt.Sprintf("compare: a setting is no JSON: %v", err)) // it came from JSON
-		}
-		of[key] = strings.Trim(string(text), `"`)
 	}
 	return of
 }

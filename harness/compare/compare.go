@@ -57,6 +57,9 @@ type Group struct {
 	Pairs    []Pair   `json:"pairs"`
 	History  []Series `json:"history"`
 
+	Tested int `json:"-"` // pairs under attack, the number that their p-values are corrected for
+	Steps  int `json:"-"` // steps of histories, likewise
+
 	sets []*set
 }
 
@@ -78,12 +81,8 @@ type Entry struct {
 	Worst    *Score `json:"worst,omitempty"`    // by which it is ranked; absent where it has no rank
 	Cells    []Cell `json:"cells"`              // one a column
 
-	set     *set
-	created time.Time
-	seed    uint64
-	found   map[string]*result.Cell // by the column's key
-	failed  map[string]bool         // that have no verdicts
-	waiting bool                    // the run is not finished
+	set   *set
+	found map[string]*result.Cell // by the column's key
 }
 
 // Cell is an entry's in one column.
@@ -108,7 +107,7 @@ func Of(runs []Run) (*Comparison, error) {
 	c := &Comparison{Schema: Schema, Alpha: Alpha, Runs: slices.Clone(runs), Groups: []Group{}, Notes: []string{}}
 	c.named()
 	for _, group := range grouped(setsOf(c.Runs)) {
-		if err := group.fill(c.Runs); err != nil {
+		if err := group.fill(); err != nil {
 			return nil, err
 		}
 		c.Groups = append(c.Groups, *group)
@@ -134,29 +133,29 @@ func (c *Comparison) named() {
 			r.File.Environment.Precision
 		parts[i] = strings.FieldsFunc(r.Path, func(c rune) bool { return c == '/' || c == '\\' })
 	}
-	name := func(i, n int) string { return strings.Join(parts[i][max(0, len(parts[i])-n):], "/") }
-	for i := range c.Runs {
+	last := func(n int, of []string) string { return strings.Join(of[max(0, len(of)-n):], "/") }
+	for i, mine := range parts {
 		n := 1
-		for n < len(parts[i]) && slices.ContainsFunc(c.Runs, func(o Run) bool {
-			k := slices.IndexFunc(c.Runs, func(r Run) bool { return r.Path == o.Path })
-			return k != i && name(k, n) == name(i, n)
+		for n < len(mine) && slices.ContainsFunc(parts, func(o []string) bool {
+			return !slices.Equal(o, mine) && last(n, o) == last(n, mine)
 		}) {
 			n++
 		}
-		c.Runs[i].Name = cmp.Or(name(i, n), c.Runs[i].Folder)
+		c.Runs[i].Name = cmp.Or(last(n, mine), c.Runs[i].Folder)
 	}
 }
 
 // fill makes the group's columns, entries, pairs and history.
-func (g *Group) fill(runs []Run) error {
-	found := g.find(runs)
+func (g *Group) fill() error {
+	found := g.find()
 	if len(g.Entries) > mostEntries {
 		return fmt.Errorf("%d models and controls of data set %s are more than the %d that can be compared: give "+
 			"fewer folders", len(g.Entries), g.Name, mostEntries)
 	}
 	g.arrange(found)
-	g.rank()
+	g.order()
 	g.test()
+	g.rank()
 	g.follow()
 	return nil
 }

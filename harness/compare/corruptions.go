@@ -1,6 +1,10 @@
 package compare
 
-import "selfheal/harness/stats"
+import (
+	"slices"
+
+	"selfheal/harness/stats"
+)
 
 // Sign is the exact sign test on the images that two entries have in common, of the corruptions that both have: of an
 // image says only which of the two is right under more of them.
@@ -16,51 +20,28 @@ type Sign struct {
 
 func (c Column) corrupted() bool { return c.Variant != "" }
 
-// sign tests two entries; nil where they have no image or no corruption in common. Known are counts that were made
-// for other pairs.
-func (g *Group) sign(a, b int, known map[string][]int) *Sign {
-	columns := g.common(a, b, Column.corrupted)
-	if len(columns) == 0 {
+// sign tests two entries by their counts over so many corruptions; nil where they have no image in common.
+func sign(a, b []int, corruptions int, family *stats.Family) *Sign {
+	t := &Sign{Corruptions: corruptions}
+	var p stats.Paired
+	for i, x := range a {
+		if y := b[i]; x >= 0 && y >= 0 {
+			p.Add(y - x)
+			t.Difference += float64(x - y)
+		}
+	}
+	if p.N == 0 {
 		return nil
 	}
-	t := &Sign{Corruptions: len(columns)}
-	of := func(entry int) []int {
-		key := string(encoded(append([]int{entry}, columns...)))
-		if known[key] == nil {
-			known[key] = g.counts(entry, columns)
-		}
-		return known[key]
-	}
-	mine, theirs := of(a), of(b)
-	for i, x := range mine {
-		y := theirs[i]
-		if x < 0 || y < 0 {
-			continue
-		}
-		t.Shared++
-		t.Difference += float64(x - y)
-		switch {
-		case x > y:
-			t.MoreA++
-		case x < y:
-			t.MoreB++
-		}
-	}
-	if t.Shared == 0 {
-		return nil
-	}
-	t.Difference /= float64(t.Shared * len(columns))
-	_, t.P = stats.McNemar(t.MoreA, t.MoreB) // the same binomial as of verdicts
+	t.Shared, t.MoreA, t.MoreB = p.N, p.Lost, p.Won
+	t.Difference /= float64(p.N * corruptions)
+	t.test(p, family) // the same binomial as of verdicts
 	return t
 }
 
 // counts are, of each of the group's images, the columns under which an entry is right; −1 where it lacks the image.
 func (g *Group) counts(entry int, columns []int) []int {
-	e := &g.Entries[entry]
-	all := make([]int, g.Images)
-	for i := range all {
-		all[i] = -1
-	}
+	e, all := &g.Entries[entry], slices.Repeat([]int{-1}, g.Images)
 	for i, k := range e.set.index {
 		all[k] = 0
 		for _, c := range columns {

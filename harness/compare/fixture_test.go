@@ -13,23 +13,31 @@ import (
 // day is a moment on the n-th day.
 func day(n int) time.Time { return time.Date(2026, 11, n, 3, 0, 0, 0, time.UTC) }
 
-// attacked is a cell under the attack pgd at an epsilon; 0 stands for clean images.
-func attacked(model, defense, mode string, epsilon float64, verdicts string) result.Cell {
-	right := strings.Count(verdicts, "1")
-	c := result.Cell{Suite: "s", Dataset: "test", Model: model, Defense: defense, Mode: mode, Attack: "none",
-		N: len(verdicts), Correct: right, Accuracy: float64(right) / float64(len(verdicts)), Verdicts: verdicts}
-	if norm := "linf"; epsilon > 0 {
-		c.Attack, c.Norm, c.Epsilon, c.Recipe = "pgd", &norm, &epsilon, "pgd/1"
+// under are a model's cells on clean images, then under the attack pgd at the epsilons 0.1, 0.2 and so on.
+func under(model, defense, mode string, verdicts ...string) (cells []result.Cell) {
+	for i, v := range verdicts {
+		right := strings.Count(v, "1")
+		c := result.Cell{Suite: "s", Dataset: "test", Model: model, Defense: defense, Mode: mode, Attack: "none",
+			N: len(v), Correct: right, Accuracy: float64(right) / float64(len(v)), Verdicts: v}
+		if norm, epsilon := "linf", float64(i)/10; i > 0 {
+			c.Attack, c.Norm, c.Epsilon, c.Recipe = "pgd", &norm, &epsilon, "pgd/1"
+		}
+		cells = append(cells, c)
 	}
-	return c
+	return cells
+}
+
+// net are the cells of a model without a control.
+func net(model string, verdicts ...string) []result.Cell {
+	return under(model, "none", white, verdicts...)
 }
 
 // runOf is a run on images whose ids are given, with the cells given. An image's checksum is its id's.
-func runOf(folder string, ids []int, cells ...result.Cell) Run {
+func runOf(folder string, ids []int, cells ...[]result.Cell) Run {
 	f := &result.File{Schema: result.Schema, Created: day(1), ConfigSHA256: folder, Models: map[string]result.Model{},
 		Datasets: map[string]result.Dataset{"test": {N: len(ids), SHA256: fmt.Sprint("hash of ", ids), Format: "npz"}},
 		Attacks: map[string]result.Attack{"pgd": {Kind: "pgd", Title: "PGD-10", Recipe: "pgd/1",
-			Parameters: result.Parameters{"steps": 10.0}}}, Cells: cells}
+			Parameters: result.Parameters{"steps": 10.0}}}, Cells: slices.Concat(cells...)}
 	known := result.Images{IDs: ids}
 	for _, id := range ids {
 		known.Checksums += fmt.Sprintf("%08x", 1000+id)

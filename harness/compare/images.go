@@ -1,94 +1,71 @@
 package compare
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
 
-	"selfheal/harness/result"
+	"selfheal/harness/stats"
 )
 
 // set is a data set of one run, or what cells of another size take for it.
 type set struct {
-	run   int
+	run   *Run
 	name  string
 	n     int
 	index []int // by image: its number, the same in all sets of a group that have it
 }
 
-// setsOf finds the sets that cells with verdicts are of, with an index that is common to all of them.
-func setsOf(runs []Run) (sets []*set) {
-	numbers := pool{}
+// setsOf finds the sets that cells with verdicts are of. Numbers that the pool finds to be the same are of one image.
+func setsOf(runs []Run) (sets []*set, numbers pool) {
 	byKey := map[string]int{}
-	number := func(keys ...string) int {
-		first := -1
-		for _, key := range keys {
-			k, known := byKey[key]
-			switch {
-			case first >= 0 && known:
-				numbers.join(first, k)
-			case known:
-				first = k
-			}
-		}
-		if first < 0 {
-			first = numbers.add()
-		}
+	number := func(keys []string) int {
 		for _, key := range keys {
 			if _, known := byKey[key]; !known {
-				byKey[key] = first
+				byKey[key] = numbers.add()
 			}
+			numbers.join(byKey[key], byKey[keys[0]])
 		}
-		return first
+		return byKey[keys[0]]
 	}
 	made := map[string][]int{} // of sets that say the same of their images
-	for r, run := range runs {
+	for r := range runs {
+		run := &runs[r]
 		for _, c := range run.File.Cells {
 			if !judged(c) || slices.ContainsFunc(sets, func(s *set) bool {
-				return s.run == r && s.name == c.Dataset && s.n == c.N
+				return s.run == run && s.name == c.Dataset && s.n == c.N
 			}) {
 				continue
 			}
-			s := &set{run: r, name: c.Dataset, n: c.N, index: make([]int, c.N)}
-			all, keys := keysOf(run.File, r, s)
+			s := &set{run: run, name: c.Dataset, n: c.N}
+			all, keys := s.keys()
 			if made[all] == nil {
-				for i := range s.index {
-					s.index[i] = number(keys(i)...)
+				for i := range s.n {
+					made[all] = append(made[all], number(keys(i)))
 				}
-				made[all] = slices.Clone(s.index)
 			}
-			copy(s.index, made[all])
+			s.index = slices.Clone(made[all])
 			sets = append(sets, s)
 		}
 	}
-	for _, s := range sets {
-		for i, k := range s.index {
-			s.index[i] = numbers.find(k)
-		}
-	}
-	return sets
+	return sets, numbers
 }
 
-// keysOf are the keys of a set's images: images with a key in common are the same. One says which image it is of a set
+// keys are the keys of a set's images: images with a key in common are the same. One says which image it is of a set
 // with this hash, one its id and checksum. All is a key for all of them together.
-func keysOf(f *result.File, run int, s *set) (all string, of func(i int) []string) {
-	d, known := f.Datasets[s.name]
-	if !known || d.N != s.n || d.SHA256 == "" {
-		all = fmt.Sprintf("run %d %d %q", run, s.n, s.name)
-		return all, func(i int) []string { return []string{fmt.Sprint(all, i)} }
-	}
+func (s *set) keys() (all string, of func(i int) []string) {
+	d, images := s.run.File.Datasets[s.name], s.run.File.Images[s.name]
 	whole := fmt.Sprintf("set %q %d ", d.SHA256, s.n)
-	images := f.Images[s.name]
-	if len(images.Checksums) != 8*s.n || images.IDs != nil && len(images.IDs) != s.n {
+	unknown := d.N != s.n || d.SHA256 == ""
+	if unknown {
+		whole = fmt.Sprintf("run %q %d %q", s.run.Folder, s.n, s.name)
+	}
+	if unknown || len(images.Checksums) != 8*s.n || images.IDs != nil && len(images.IDs) != s.n {
 		return whole, func(i int) []string { return []string{fmt.Sprint(whole, i)} }
 	}
-	how, err := json.Marshal([]any{d.Format, d.Transform})
-	if err != nil {
-		panic(fmt.Sprintf("compare: a data set is no JSON: %v", err)) // it came from JSON
-	}
-	return fmt.Sprint(whole, string(how), images), func(i int) []string {
+	how := encoded([]any{d.Format, d.Transform})
+	return fmt.Sprint(whole, how, images), func(i int) []string {
 		id := i
 		if images.IDs != nil {
 			id = images.IDs[i]
@@ -116,21 +93,16 @@ func (p pool) find(k int) int {
 func (p pool) join(a, b int) { p[p.find(a)] = p.find(b) }
 
 // grouped are the groups of sets that hang together, in no particular order. The images of each are numbered from 0.
-func grouped(sets []*set) (groups []*Group) {
-	together, owner := pool{}, map[int]int{} // the set that an image was first seen in
-	for i, s := range sets {
-		together.add()
+func grouped(sets []*set, numbers pool) (groups []*Group) {
+	together := slices.Clone(numbers)
+	for _, s := range sets {
 		for _, k := range s.index {
-			if first, seen := owner[k]; seen {
-				together.join(i, first)
-			} else {
-				owner[k] = i
-			}
+			together.join(k, s.index[0])
 		}
 	}
 	of := map[int]*Group{}
-	for i, s := range sets {
-		root := together.find(i)
+	for _, s := range sets {
+		root := together.find(s.index[0])
 		if of[root] == nil {
 			of[root] = &Group{}
 			groups = append(groups, of[root])
@@ -141,6 +113,7 @@ func grouped(sets []*set) (groups []*Group) {
 		dense, names := map[int]int{}, []string{}
 		for _, s := range g.sets {
 			for i, k := range s.index {
+				k = numbers.find(k)
 				if _, seen := dense[k]; !seen {
 					dense[k] = len(dense)
 				}
@@ -158,26 +131,26 @@ func grouped(sets []*set) (groups []*Group) {
 type verdicts struct{ known, right []uint64 }
 
 // verdicts are an entry's: right under every one of the columns, of which it has all.
-func (g *Group) verdicts(e *Entry, columns []int) verdicts {
-	words := (g.Images + 63) / 64
+func (g *Group) verdicts(entry int, columns []int) verdicts {
+	e, words := &g.Entries[entry], (g.Images+63)/64
 	v := verdicts{make([]uint64, words), make([]uint64, words)}
 	for i, k := range e.set.index {
 		bit := uint64(1) << (k % 64)
 		v.known[k/64] |= bit
-		if !slices.ContainsFunc(columns, func(c int) bool { return e.Cells[c].verdicts[i] != '1' }) {
+		if e.right(i, columns) {
 			v.right[k/64] |= bit
 		}
 	}
 	return v
 }
 
-// against counts the images that both have, and those that only one of them is right on.
-func (v verdicts) against(o verdicts) (shared, mine, theirs int) {
+// against counts the images that both have: lost are those that only v is right on, won those that only o is.
+func (v verdicts) against(o verdicts) (p stats.Paired) {
 	for i, known := range v.known {
 		both := known & o.known[i]
-		shared += bits.OnesCount64(both)
-		mine += bits.OnesCount64(both & v.right[i] &^ o.right[i])
-		theirs += bits.OnesCount64(both & o.right[i] &^ v.right[i])
+		p.N += bits.OnesCount64(both)
+		p.Lost += bits.OnesCount64(both & v.right[i] &^ o.right[i])
+		p.Won += bits.OnesCount64(both & o.right[i] &^ v.right[i])
 	}
-	return shared, mine, theirs
+	return p
 }

@@ -1,6 +1,8 @@
 package compare
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -72,45 +74,28 @@ type Step struct {
 	Test *Test `json:"test,omitempty"` // absent where the two have no image in common
 }
 
-// test counts what two entries are right on; nil where they have no image in common.
-func test(a, b verdicts) *Test {
-	shared, onlyA, onlyB := a.against(b)
-	if shared == 0 {
-		return nil
-	}
-	p := stats.Paired{N: shared, Lost: onlyA, Won: onlyB}
-	_, twoSided := stats.McNemar(onlyA, onlyB)
-	return &Test{Shared: shared, OnlyA: onlyA, OnlyB: onlyB, Difference: p.Drop(), Interval: p.Interval(0.95),
-		Chance: Chance{P: twoSided}}
+// test tests the counts, as one of a family.
+func (c *Chance) test(counts stats.Paired, family *stats.Family) {
+	c.P = counts.McNemar()
+	family.Add(c.P, func(p float64) { c.Holm, c.Significant = p, p <= Alpha })
 }
 
-// corrected gives tests of one kind their corrected values.
-func corrected(tests []*Chance) {
-	values := make([]float64, len(tests))
-	for i, t := range tests {
-		values[i] = t.P
+// test compares what two entries are right on; nil where they have no image in common.
+func test(a, b verdicts, family *stats.Family) *Test {
+	p := a.against(b)
+	if p.N == 0 {
+		return nil
 	}
-	for i, p := range stats.Holm(values) {
-		tests[i].Holm, tests[i].Significant = p, p <= Alpha
-	}
+	t := &Test{Shared: p.N, OnlyA: p.Lost, OnlyB: p.Won, Difference: p.Drop(), Interval: p.Interval(0.95)}
+	t.test(p, family)
+	return t
 }
 
 // test tests every pair of entries.
 func (g *Group) test() {
 	g.Pairs = []Pair{}
-	by := map[string][]verdicts{} // of every entry that has the columns
-	over := func(e int, columns []int) verdicts {
-		key := string(encoded(columns))
-		if by[key] == nil {
-			by[key] = make([]verdicts, len(g.Entries))
-		}
-		if v := by[key]; v[e].known == nil {
-			v[e] = g.verdicts(&g.Entries[e], columns)
-		}
-		return by[key][e]
-	}
-	counts := map[string][]int{}
-	var robust, clean, corrupted []*Chance
+	over, counts := cached(g.verdicts), cached(g.counts)
+	var robust, clean, corrupted stats.Family
 	for b := range g.Entries {
 		for a := range b {
 			p := Pair{A: a, B: b, Attacks: g.common(a, b, Column.adversarial)}
@@ -119,60 +104,68 @@ func (g *Group) test() {
 			}
 			if len(p.Attacks) == 0 {
 				p.Why = "no attack in common"
-			} else if p.Robust = test(over(a, p.Attacks), over(b, p.Attacks)); p.Robust == nil {
+			} else if p.Robust = test(over(a, p.Attacks), over(b, p.Attacks), &robust); p.Robust == nil {
 				p.Why = "no image in common"
-			} else {
-				robust = append(robust, &p.Robust.Chance)
 			}
-			if g.clean(&g.Entries[a]) != nil && g.clean(&g.Entries[b]) != nil {
-				if p.Clean = test(over(a, []int{0}), over(b, []int{0})); p.Clean != nil {
-					clean = append(clean, &p.Clean.Chance)
-				}
+			if columns := g.common(a, b, Column.clean); len(columns) > 0 {
+				p.Clean = test(over(a, columns), over(b, columns), &clean)
 			}
-			if p.Corrupted = g.sign(a, b, counts); p.Corrupted != nil {
-				corrupted = append(corrupted, &p.Corrupted.Chance)
+			if columns := g.common(a, b, Column.corrupted); len(columns) > 0 {
+				p.Corrupted = sign(counts(a, columns), counts(b, columns), len(columns), &corrupted)
 			}
 			g.Pairs = append(g.Pairs, p)
 		}
 	}
-	corrected(robust)
-	corrected(clean)
-	corrected(corrupted)
-	for i := range g.Entries {
-		if e := &g.Entries[i]; e.Worst != nil {
-			e.Open = [2]int{1, 0}
-			for k := range g.Entries {
-				if o := &g.Entries[k]; o.Worst != nil && g.Rivals(e, o) {
-					e.Open[1]++
-				}
-			}
-		}
+	for _, family := range []stats.Family{robust, clean, corrupted} {
+		family.Holm()
 	}
+	g.Tested = len(robust)
+}
+
+// rank finds the entries' ranks and those that the tests leave open.
+func (g *Group) rank() {
 	for _, p := range g.Pairs {
-		if a, b := &g.Entries[p.A], &g.Entries[p.B]; a.Worst != nil && b.Worst != nil && g.Rivals(a, b) &&
-			p.Robust != nil && p.Robust.Significant {
-			if p.Robust.Difference < 0 { // on the images in common it is the other way round
+		a, b := &g.Entries[p.A], &g.Entries[p.B]
+		if a.Worst == nil || b.Worst == nil || !g.Rivals(a, b) {
+			continue
+		}
+		if a.Worst.Accuracy > b.Worst.Accuracy { // else they are equals: a stands higher
+			b.Rank++
+		}
+		if t := p.Robust; t == nil || !t.Significant {
+			a.Open[1]++
+		} else {
+			if t.Difference < 0 { // on the images in common it is the other way round
 				a, b = b, a
 			}
-			a.Open[1]--
 			b.Open[0]++
 		}
+		b.Open[1]++
 	}
 }
 
-// encoded are columns as the key of a map.
-func encoded(columns []int) (key []rune) {
-	for _, c := range columns {
-		key = append(key, rune(c))
+// cached keeps what is made of an entry over some columns.
+func cached[T any](of func(entry int, columns []int) T) func(int, []int) T {
+	known := map[string]T{}
+	return func(entry int, columns []int) T {
+		key := []rune{rune(entry)}
+		for _, c := range columns {
+			key = append(key, rune(c))
+		}
+		v, ok := known[string(key)]
+		if !ok {
+			v = of(entry, columns)
+			known[string(key)] = v
+		}
+		return v
 	}
-	return key
 }
 
 // common are the columns of a kind that two entries have.
 func (g *Group) common(a, b int, kind func(Column) bool) []int {
 	by := []int{}
 	for i, c := range g.Columns {
-		if both := []int{i}; kind(c) && g.Entries[a].has(both) && g.Entries[b].has(both) {
+		if kind(c) && g.Entries[a].Cells[i].Score != nil && g.Entries[b].Cells[i].Score != nil {
 			by = append(by, i)
 		}
 	}
@@ -182,53 +175,22 @@ func (g *Group) common(a, b int, kind func(Column) bool) []int {
 // follow finds what several runs have tested: the same names before the same attacker.
 func (g *Group) follow() {
 	g.History = []Series{}
-	type key struct{ model, defense, attacker, dataset string }
-	of := map[key][]int{}
-	var order []key
+	of := map[[4]string][]Point{}
 	for i, e := range g.Entries {
-		k := key{e.Model, e.Defense, e.Attacker, e.Dataset}
-		if of[k] == nil {
-			order = append(order, k)
-		}
-		of[k] = append(of[k], i)
+		k := [4]string{e.Model, e.Defense, e.Attacker, e.Dataset}
+		of[k] = append(of[k], Point{i, e.Run, e.set.run.Created, e.SHA256})
 	}
-	slices.SortFunc(order, func(a, b key) int {
-		return strings.Compare(strings.Join([]string{a.model, a.defense, a.attacker, a.dataset}, "\n"),
-			strings.Join([]string{b.model, b.defense, b.attacker, b.dataset}, "\n"))
-	})
-	var steps []*Chance
-	for _, k := range order {
-		s := Series{Model: k.model, Defense: k.defense, Attacker: k.attacker, Dataset: k.dataset}
-		for _, i := range of[k] {
-			e := g.Entries[i]
-			s.Points = append(s.Points, Point{i, e.Run, e.created, e.SHA256})
-		}
+	var steps stats.Family
+	for _, k := range slices.SortedFunc(maps.Keys(of), func(a, b [4]string) int { return slices.Compare(a[:], b[:]) }) {
+		s := Series{Model: k[0], Defense: k[1], Attacker: k[2], Dataset: k[3], Points: of[k]}
 		slices.SortStableFunc(s.Points, func(a, b Point) int {
-			if d := a.Created.Compare(b.Created); d != 0 {
-				return d
-			}
-			return strings.Compare(a.Run, b.Run)
+			return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Run, b.Run))
 		})
 		for c, col := range g.Columns {
 			if col.corrupted() { // they are many, and would take the tests of attacks their power
 				continue
 			}
-			line := Line{Column: c}
-			last := -1
-			for to, p := range s.Points {
-				if g.Entries[p.Entry].Cells[c].Score == nil {
-					continue
-				}
-				if last >= 0 {
-					now, before := g.Entries[p.Entry], g.Entries[s.Points[last].Entry]
-					t := test(g.verdicts(&now, []int{c}), g.verdicts(&before, []int{c}))
-					if line.Steps = append(line.Steps, Step{last, to, t}); t != nil {
-						steps = append(steps, &t.Chance)
-					}
-				}
-				last = to
-			}
-			if line.Steps != nil {
+			if line := g.line(c, s.Points, &steps); line.Steps != nil {
 				s.Lines = append(s.Lines, line)
 			}
 		}
@@ -236,5 +198,22 @@ func (g *Group) follow() {
 			g.History = append(g.History, s)
 		}
 	}
-	corrected(steps)
+	steps.Holm()
+	g.Steps = len(steps)
+}
+
+// line tests each of a history's points that have a column against the one before it.
+func (g *Group) line(column int, points []Point, family *stats.Family) Line {
+	line, last, before := Line{Column: column}, -1, verdicts{}
+	for to, p := range points {
+		if g.Entries[p.Entry].Cells[column].Score == nil {
+			continue
+		}
+		now := g.verdicts(p.Entry, []int{column})
+		if last >= 0 {
+			line.Steps = append(line.Steps, Step{last, to, test(now, before, family)})
+		}
+		last, before = to, now
+	}
+	return line
 }

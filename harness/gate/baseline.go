@@ -83,7 +83,7 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 		return nil, err
 	}
 	b := &Baseline{Schema, Run{f.Created, f.Environment.Selfheal, f.Seed}, rules, selected(cells, f), cells}
-	slices.SortFunc(b.Cells, func(x, y Cell) int { return compareKeys(x.key(), y.key()) })
+	slices.SortFunc(b.Cells, compareCells)
 	return b, b.check()
 }
 
@@ -197,13 +197,9 @@ func (b *Baseline) Write(path string) error {
 	return nil
 }
 
-// Changes counts the cells that a baseline has anew, no longer, or with other verdicts than
-// an older one.
+// Changes counts the cells that a baseline has anew, no longer, or with other verdicts than an older one.
 func (b *Baseline) Changes(old *Baseline) (added, removed, changed int) {
-	before := map[key]Cell{}
-	for _, c := range old.Cells {
-		before[c.key()] = c
-	}
+	before := byKey(old.Cells)
 	for _, c := range b.Cells {
 		o, ok := before[c.key()]
 		delete(before, c.key())

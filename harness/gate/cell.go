@@ -28,23 +28,12 @@ type Cell struct {
 	Verdicts verdicts `json:"verdicts"`
 }
 
-// key identifies a cell, as docs/results.md has it.
-type key struct {
-	suite, model, defense, attack string
-	epsilon                       float64 // 0 for clean images
-}
+func (c Cell) key() result.Key { return result.KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon) }
 
-func (c Cell) key() key {
-	k := key{c.Suite, c.Model, c.Defense, c.Attack, 0}
-	if c.Epsilon != nil {
-		k.epsilon = *c.Epsilon
-	}
-	return k
-}
-
-func compareKeys(a, b key) int {
-	return cmp.Or(strings.Compare(a.suite, b.suite), strings.Compare(a.model, b.model),
-		strings.Compare(a.defense, b.defense), strings.Compare(a.attack, b.attack), cmp.Compare(a.epsilon, b.epsilon))
+func compareCells(x, y Cell) int {
+	a, b := x.key(), y.key()
+	return cmp.Or(strings.Compare(a.Suite, b.Suite), strings.Compare(a.Model, b.Model),
+		strings.Compare(a.Defense, b.Defense), strings.Compare(a.Attack, b.Attack), cmp.Compare(a.Epsilon, b.Epsilon))
 }
 
 // String names the cell in messages.
@@ -107,7 +96,7 @@ func checkCells(cells []Cell, of made) error {
 	if len(cells) == 0 {
 		return fmt.Errorf("there are no cells")
 	}
-	seen := map[key]bool{}
+	seen := map[result.Key]bool{}
 	for _, c := range cells {
 		if err := c.check(of); err != nil {
 			return err
@@ -118,6 +107,14 @@ func checkCells(cells []Cell, of made) error {
 		seen[c.key()] = true
 	}
 	return nil
+}
+
+func byKey(cells []Cell) map[result.Key]Cell {
+	of := map[result.Key]Cell{}
+	for _, c := range cells {
+		of[c.key()] = c
+	}
+	return of
 }
 
 // cellsOf takes the cells of a results file, in its order, and checks them.
@@ -135,10 +132,10 @@ func cellsOf(f *result.File) ([]Cell, error) {
 }
 
 // absent lists a suite's cells under an attack at an epsilon that are not there.
-func absent(s result.Suite, have map[key]bool, attack string, epsilon float64) (list []string) {
+func absent(s result.Suite, have map[result.Key]Cell, attack string, epsilon float64) (list []string) {
 	for _, m := range s.Models {
 		for _, defense := range append([]string{config.None}, s.Controls...) {
-			if !have[key{s.Name, m, defense, attack, epsilon}] {
+			if _, ok := have[result.KeyOf(s.Name, m, defense, attack, &epsilon)]; !ok {
 				list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
 			}
 		}
@@ -147,12 +144,8 @@ func absent(s result.Suite, have map[key]bool, attack string, epsilon float64) (
 }
 
 // missing lists the cells that the suites of a results file plan and that are not there.
-func missing(f *result.File, cells []Cell) []string {
-	var list []string
-	have := map[key]bool{}
-	for _, c := range cells {
-		have[c.key()] = true
-	}
+func missing(f *result.File, cells []Cell) (list []string) {
+	have := byKey(cells)
 	for _, s := range f.Suites {
 		for _, attack := range append([]string{config.None}, s.Attacks...) {
 			epsilons := f.Attacks[attack].Epsilons

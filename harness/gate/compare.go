@@ -88,18 +88,11 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 	}
 	r := &Report{Schema: ReportSchema, Gate: rules, Notes: []string{},
 		Baseline: base.Run, Results: Run{f.Created, f.Environment.Selfheal, f.Seed}}
-	before := map[key]Cell{}
-	for _, c := range base.Cells {
-		before[c.key()] = c
-	}
-	now := map[key]bool{}
-	var compared []Cell
-	for _, c := range cells {
-		now[c.key()] = true
-		if _, ok := before[c.key()]; ok {
-			compared = append(compared, c)
-		}
-	}
+	before := byKey(base.Cells)
+	compared := slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool {
+		_, known := before[c.key()]
+		return !known
+	})
 	of := selected(compared, f)
 	r.compared = len(compared)
 	if err := r.sameSettings(changed(base.made, of)); err != nil {
@@ -111,7 +104,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		}
 	}
 	embeddings := otherEmbeddings(base.made, of)
-	if err := lacking(base, now); err != nil {
+	if err := lacking(base, byKey(cells)); err != nil {
 		return nil, err
 	}
 	mins, err := minimums(rules, cells)
@@ -119,18 +112,24 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		return nil, err
 	}
 	r.mins = len(mins)
+	drops, changes := stats.Family{}, stats.Family{}
 	for i, c := range cells {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{},
 			Seconds: f.Cells[i].Seconds}
 		if old, ok := before[c.key()]; ok {
-			x.Change = &Change{Before: float64(old.Correct) / float64(old.N)}
-			p := stats.NewPaired(string(old.Verdicts), string(c.Verdicts))
-			x.Change.Lost, x.Change.Won, x.Change.Drop = p.Lost, p.Won, p.Drop()
-			x.Change.Unchanged = old.Verdicts == c.Verdicts &&
+			change := t.change(stats.NewPaired(string(old.Verdicts), string(c.Verdicts)), len(compared))
+			change.Before = float64(old.Correct) / float64(old.N)
+			change.Unchanged = old.Verdicts == c.Verdicts &&
 				base.Models[c.Model].SHA256 == of.Models[c.Model].SHA256 && embeddings == nil
+			drops.Add(change.Above, func(p float64) { change.AboveHolm = p })
+			changes.Add(change.McNemar, func(p float64) { change.Better = change.Drop < 0 && p <= rules.Alpha })
+			x.Change = change
 		}
 		if least, ok := mins[i]; ok {
-			x.Min = &Minimum{Min: least}
+			x.Min = r.minimum(c, least)
 		}
 		for _, w := range f.Cells[i].Warnings {
 			if slices.Contains(rules.FailOn, w.ID) && !slices.Contains(x.FailOn, w.ID) {
@@ -139,16 +138,14 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		}
 		r.Cells = append(r.Cells, x)
 	}
+	drops.Holm()
+	changes.Holm()
 	r.notes(base, f, embeddings)
-	if err := r.test(ctx, t); err != nil {
-		return nil, err
-	}
 	r.decide(t.powers)
 	return r, nil
 }
 
-// sameSettings is the error for settings that are others, unless the rules accept them: these
-// are noted.
+// sameSettings is the error for settings that are others, unless the rules accept them: these are noted.
 func (r *Report) sameSettings(list []result.Difference) error {
 	var refused []result.Difference
 	for _, d := range list {
@@ -198,10 +195,10 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 func short(sha string) string { return plain(sha[:min(len(sha), 12)]) + "…" }
 
 // lacking is the error for cells of the baseline that the results lack.
-func lacking(base *Baseline, now map[key]bool) error {
+func lacking(base *Baseline, now map[result.Key]Cell) error {
 	var names []string
 	for _, c := range base.Cells {
-		if !now[c.key()] {
+		if _, ok := now[c.key()]; !ok {
 			names = append(names, c.String())
 		}
 	}

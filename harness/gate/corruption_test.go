@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"strings"
 	"testing"
 
 	"selfheal/harness/config"
@@ -32,19 +31,16 @@ func TestCorruptions(t *testing.T) {
 	if len(r.Cells) != 6 {
 		t.Errorf("%d cells", len(r.Cells))
 	}
-	rules := config.DefaultGate()
-	rules.Accept = nil
-	other := corrupted(80)
-	other.Attacks["c"].Parameters["severities"] = []int{1, 4}
-	_, err := Compare(t.Context(), base, other, rules)
-	must.Refuse(t, err, "attacks.c.parameters.severities")
-	less := corrupted(80)
-	less.Cells = less.Cells[:len(less.Cells)-1]
-	if _, err := Compare(t.Context(), base, less, rules); err == nil || !strings.Contains(err.Error(), "c:fog:3") {
-		t.Errorf("a missing cell: %v", err)
+	for want, change := range map[string]func(f *result.File){
+		"attacks.c.parameters.severities": func(f *result.File) {
+			f.Attacks["c"].Parameters["severities"] = []int{1, 4}
+		},
+		"c:fog:3":                 func(f *result.File) { f.Cells = f.Cells[:len(f.Cells)-1] },
+		"a corruption its recipe": func(f *result.File) { f.Cells[5].Attack = "pgd" }, // which has a norm
+	} {
+		f := corrupted(80)
+		change(f)
+		_, err := Compare(t.Context(), base, f, config.DefaultGate())
+		must.Refuse(t, err, want)
 	}
-	wrong := corrupted(80)
-	wrong.Cells[5].Attack = "pgd" // which has a norm
-	_, err = Compare(t.Context(), base, wrong, rules)
-	must.Refuse(t, err, "a corruption its recipe")
 }

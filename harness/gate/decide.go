@@ -1,8 +1,8 @@
 package gate
 
 import (
-	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"selfheal/harness/config"
@@ -39,60 +39,41 @@ func newTests(rules config.Gate) *tests {
 	return &tests{rules, map[counts]Change{}, map[[3]int]float64{}, true}
 }
 
-// change fills in the tests of one cell's counts. Holm's first step compares p-values of
-// drops with alpha by the number of cells.
-func (t *tests) change(n, cells int, x *Change) {
-	p, first := counts{stats.Paired{N: n, Lost: x.Lost, Won: x.Won}, cells}, t.rules.Alpha/float64(cells)
-	k, ok := t.paired[p]
+// change tests the counts of one of so many compared cells. Holm's first step compares p-values of drops with alpha by
+// their number.
+func (t *tests) change(p stats.Paired, cells int) *Change {
+	x, ok := t.paired[counts{p, cells}]
+	first := t.rules.Alpha / float64(cells)
 	if !ok {
-		worse, change := stats.McNemar(p.Lost, p.Won)
-		k = Change{Interval: p.Interval(1 - 2*t.rules.Alpha), Below: p.Below(t.rules.MaxDrop, t.rules.Alpha),
-			Above: max(worse, p.Above(t.rules.MaxDrop, first)), McNemar: change}
-		t.paired[p] = k
+		x = Change{Drop: p.Drop(), Interval: p.Interval(1 - 2*t.rules.Alpha), Lost: p.Lost, Won: p.Won,
+			Above: max(p.McNemarDrop(), p.Above(t.rules.MaxDrop, first)),
+			Below: p.Below(t.rules.MaxDrop, t.rules.Alpha), McNemar: p.McNemar()}
+		t.paired[counts{p, cells}] = x
 	}
-	x.Interval, x.Above, x.Below, x.McNemar = k.Interval, k.Above, k.Below, k.McNemar
 	if !t.powers {
-		return
+		return &x
 	}
-	at := [3]int{n, x.Won, cells}
+	at := [3]int{p.N, p.Won, cells}
 	d, ok := t.detectable[at] // of a cell that is the only one to have dropped
 	if !ok {
-		d = stats.Detectable(n, x.Won, t.rules.MaxDrop, first, power)
+		d = stats.Detectable(p.N, p.Won, t.rules.MaxDrop, first, power)
 		t.detectable[at] = d
 	}
 	if d < 1 {
 		x.Detectable = &d
 	}
+	return &x
 }
 
-// test computes the statistics of every cell. Drops and minimums are two families: within
-// each, wrong failures together have at most probability alpha. For drops that is Holm's
-// adjustment; minimums are judged by their intervals, which hold all together (Bonferroni).
-func (r *Report) test(ctx context.Context, t *tests) error {
-	var changes []*Change
-	var above, either []float64
-	for i := range r.Cells {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		c := &r.Cells[i]
-		if x := c.Change; x != nil {
-			t.change(c.N, r.compared, x)
-			changes, above, either = append(changes, x), append(above, x.Above), append(either, x.McNemar)
-		}
-		if m := c.Min; m != nil {
-			level := 1 - 2*r.minAlpha()
-			m.Exact, m.Wilson = stats.ClopperPearson(c.Correct, c.N, level), stats.WilsonAt(c.Correct, c.N, level)
-			m.P, m.Missed = stats.BinomialTest(c.Correct, c.N, m.Min), m.Exact[1] < m.Min
-		}
-	}
-	for i, p := range stats.Holm(above) {
-		changes[i].AboveHolm = p
-	}
-	for i, p := range stats.Holm(either) {
-		changes[i].Better = changes[i].Won > changes[i].Lost && p <= r.Gate.Alpha
-	}
-	return nil
+// minimum judges a cell by the accuracy asked for. Drops and minimums are two families: within each, wrong failures
+// together have at most probability alpha. Drops are corrected by Holm's method. Minimums are judged by their
+// intervals, which hold all together (Bonferroni).
+func (r *Report) minimum(c Cell, least float64) *Minimum {
+	level := 1 - 2*r.minAlpha()
+	m := &Minimum{Min: least, Exact: stats.ClopperPearson(c.Correct, c.N, level),
+		Wilson: stats.WilsonAt(c.Correct, c.N, level), P: stats.BinomialTest(c.Correct, c.N, least)}
+	m.Missed = m.Exact[1] < least
+	return m
 }
 
 // minAlpha is the share of alpha that each minimum has.
@@ -108,39 +89,43 @@ const (
 	reasons
 )
 
-// decide gives every cell its outcome, and all of them theirs.
-func (r *Report) decide(powers bool) {
-	r.Outcome = Pass
-	var found [reasons]int
-	for i := range r.Cells {
-		c := &r.Cells[i]
-		c.Outcome = c.decide(r.Gate, &found)
-		switch {
-		case c.Outcome == Fail:
-			r.Outcome = Fail
-		case c.Outcome == Inconclusive && r.Outcome == Pass:
-			r.Outcome = Inconclusive
-		}
-		if c.Change != nil && c.Change.Better {
-			r.Notes = append(r.Notes,
-				fmt.Sprintf("better: %s, by %s points; if it is to stay so, selfheal check --update", c,
-					points(-c.Change.Drop)))
-		}
+// outcome is what so many cells with each reason come to.
+func outcome(found [reasons]int) Outcome {
+	switch {
+	case slices.Max(found[:mayHaveDropped]) > 0:
+		return Fail
+	case slices.Max(found[mayHaveDropped:]) > 0:
+		return Inconclusive
 	}
-	r.Summary = r.summary(found, powers)
+	return Pass
 }
 
-// decide is a cell's outcome. It counts the reasons.
-func (c *Compared) decide(rules config.Gate, found *[reasons]int) Outcome {
-	outcome := Pass
+// decide gives every cell its outcome, and all of them theirs.
+func (r *Report) decide(powers bool) {
+	var all [reasons]int
+	for i := range r.Cells {
+		c := &r.Cells[i]
+		found := c.decide(r.Gate)
+		if c.Outcome = outcome(found); c.Outcome == Pass && c.Change == nil {
+			c.Outcome = New
+		}
+		for reason, n := range found {
+			all[reason] += n
+		}
+		if c.Change != nil && c.Change.Better {
+			r.Notes = append(r.Notes, fmt.Sprintf("better: %s, by %s points; if it is to stay so, "+
+				"selfheal check --update", c, points(-c.Change.Drop)))
+		}
+	}
+	r.Outcome = outcome(all)
+	r.Summary = r.summary(all, powers)
+}
+
+// decide counts a cell's reasons, and says them.
+func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 	say := func(reason int, format string, args ...any) {
 		c.Reasons = append(c.Reasons, fmt.Sprintf(format, args...))
 		found[reason]++
-		if reason < mayHaveDropped {
-			outcome = Fail
-		} else if outcome == Pass {
-			outcome = Inconclusive
-		}
 	}
 	if x := c.Change; x != nil {
 		switch {
@@ -164,17 +149,13 @@ func (c *Compared) decide(rules config.Gate, found *[reasons]int) Outcome {
 	if len(c.FailOn) > 0 {
 		say(warned, "has the warning %s, which fail_on lists", strings.Join(c.FailOn, ", "))
 	}
-	if outcome == Pass && c.Change == nil {
-		return New
-	}
-	return outcome
+	return found
 }
 
 // below reports whether the accuracy is below the one that the rules ask for.
 func (c *Compared) below() bool { return c.Min != nil && c.Accuracy < c.Min.Min }
 
-// open reports whether a drop of max_drop is not excluded. Where nothing has changed there is
-// none to exclude.
+// open reports whether a drop of max_drop is not excluded. Where nothing has changed there is none to exclude.
 func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }
 
 // summary says in a line what came out and, where it is open, how many images would tell.

@@ -49,13 +49,6 @@ func file(seed uint64, verdicts ...string) *result.File {
 	return f
 }
 
-// otherNet is the model as another file.
-func otherNet(f *result.File) result.Model {
-	m := f.Models["net"]
-	m.SHA256 = strings.Repeat("d", 64)
-	return m
-}
-
 func mustBaseline(t testing.TB, f *result.File) *Baseline {
 	t.Helper()
 	return must.Get(NewBaseline(f, config.DefaultGate()))(t)

@@ -9,10 +9,9 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 )
 
-// WriteJUnit writes the report as JUnit XML: a suite is a testsuite and a cell a testcase.
-// What failed is a failure, what is inconclusive or new is skipped with the reason. The
-// rules are the suite's properties; the format has none for testcases, whose numbers stand
-// in system-out, one a line.
+// WriteJUnit writes the report as JUnit XML: a suite is a testsuite and a cell a testcase. What failed is a failure,
+// what is inconclusive or new is skipped with the reason. The rules are the suite's properties; the format has none for
+// testcases, whose numbers stand in system-out, one a line.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junit.Testsuites{Name: "selfheal check"}
 	for id, group := range r.suites() {
@@ -49,33 +48,24 @@ func (c Compared) testcase() junit.Testcase {
 		why.Message = "new: the baseline lacks this cell"
 		t.Skipped = &why
 	}
-	t.SystemOut = &junit.Output{Data: strings.Join(c.numbers(), "\n")}
+	t.SystemOut = &junit.Output{Data: c.numbers()}
 	return t
 }
 
 // numbers are a cell's, each a line "name value".
-func (c Compared) numbers() []string {
-	lines := []string{fmt.Sprintf("n %d", c.N), fmt.Sprintf("accuracy %.4f", c.Accuracy)}
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+func (c Compared) numbers() string {
+	lines := fmt.Sprintf("n %d\naccuracy %.4f", c.N, c.Accuracy)
 	if x := c.Change; x != nil {
-		say("baseline %.4f", x.Before)
-		say("drop %.4f", x.Drop)
-		say("drop_interval %.4f %.4f", x.Interval[0], x.Interval[1])
-		say("lost %d", x.Lost)
-		say("won %d", x.Won)
-		say("p_above %.4g", x.Above)
-		say("p_above_holm %.4g", x.AboveHolm)
-		say("p_below %.4g", x.Below)
-		say("p_mcnemar %.4g", x.McNemar)
+		lines += fmt.Sprintf("\nbaseline %.4f\ndrop %.4f\ndrop_interval %.4f %.4f\nlost %d\nwon %d\np_above %.4g\n"+
+			"p_above_holm %.4g\np_below %.4g\np_mcnemar %.4g", x.Before, x.Drop, x.Interval[0], x.Interval[1], x.Lost,
+			x.Won, x.Above, x.AboveHolm, x.Below, x.McNemar)
 		if x.Detectable != nil {
-			say("detectable %.4f", *x.Detectable)
+			lines += fmt.Sprintf("\ndetectable %.4f", *x.Detectable)
 		}
 	}
 	if m := c.Min; m != nil {
-		say("min %v", m.Min)
-		say("exact_interval %.4f %.4f", m.Exact[0], m.Exact[1])
-		say("wilson_interval %.4f %.4f", m.Wilson[0], m.Wilson[1])
-		say("p_min %.4g", m.P)
+		lines += fmt.Sprintf("\nmin %v\nexact_interval %.4f %.4f\nwilson_interval %.4f %.4f\np_min %.4g", m.Min,
+			m.Exact[0], m.Exact[1], m.Wilson[0], m.Wilson[1], m.P)
 	}
 	return lines
 }

@@ -7,16 +7,14 @@ import (
 	"strings"
 )
 
-// checkKeys refuses what encoding/json lets pass in a JSON text of type t: a key that an
-// object has twice, of which it takes the last (a merge that went wrong leaves such); one
-// that is written with other capitals; one that is missing or null, for which it puts 0. The
-// text is known to be JSON; a t of nil is anything.
+// checkKeys refuses what encoding/json lets pass in a JSON text of type t: a key that an object has twice, of which it
+// takes the last (a merge that went wrong leaves such); one that is written with other capitals; one that is missing or
+// null, for which it puts 0. The text is known to be JSON; a t of nil is anything.
 func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
 	token, err := d.Token()
-	if err != nil {
-		return err
-	}
 	switch {
+	case err != nil:
+		return err
 	case t == nil:
 	case t.Kind() == reflect.Pointer:
 		t = t.Elem()
@@ -25,23 +23,25 @@ func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
 	}
 	switch token {
 	case json.Delim('{'):
-		return checkObject(d, t, where)
+		err = checkObject(d, t, where)
 	case json.Delim('['):
 		var element reflect.Type
 		if t != nil && t.Kind() == reflect.Slice {
 			element = t.Elem()
 		}
-		for d.More() {
-			if err := checkKeys(d, element, where); err != nil {
-				return err
-			}
+		for err == nil && d.More() {
+			err = checkKeys(d, element, where)
 		}
+	default:
+		return nil
+	}
+	if err == nil {
 		_, err = d.Token()
 	}
 	return err
 }
 
-// checkObject is [checkKeys] behind an object's brace.
+// checkObject is [checkKeys] between an object's braces.
 func checkObject(d *json.Decoder, t reflect.Type, where string) error {
 	var fields map[string]reflect.Type // of a struct
 	var needed []string
@@ -80,6 +80,5 @@ func checkObject(d *json.Decoder, t reflect.Type, where string) error {
 			return fmt.Errorf("the key %q is missing%s", name, where)
 		}
 	}
-	_, err := d.Token()
-	return err
+	return nil
 }

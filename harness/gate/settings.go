@@ -40,11 +40,9 @@ func selected(cells []Cell, f *result.File) made {
 	return m
 }
 
-// settings is what must be equal to compare numbers, as it stands in results.json. Hashes and
-// numbers of images are compared cell by cell; a cell is known by its epsilon; embedding files
-// may be what is under test.
-func (m made) settings() map[string]any {
-	var all map[string]map[string]map[string]any
+// settings is what must be equal to compare numbers, as it stands in results.json. Hashes and numbers of images are
+// compared cell by cell; a cell is known by its epsilon; embedding files may be what is under test.
+func (m made) settings() (all map[string]map[string]map[string]any) {
 	data, err := json.Marshal(m)
 	if err == nil {
 		err = json.Unmarshal(data, &all)
@@ -52,10 +50,8 @@ func (m made) settings() map[string]any {
 	if err != nil {
 		panic(fmt.Sprintf("gate: settings are no JSON: %v", err)) // they came from JSON
 	}
-	out := map[string]any{}
-	for section, named := range all {
-		of := map[string]any{}
-		for name, one := range named {
+	for _, named := range all {
+		for _, one := range named {
 			for _, key := range []string{"n", "sha256", "title", "epsilons"} {
 				delete(one, key)
 			}
@@ -66,21 +62,18 @@ func (m made) settings() map[string]any {
 					delete(embedding, key)
 				}
 			}
-			of[name] = one
 		}
-		out[section] = of
 	}
-	return out
+	return all
 }
 
 // changed lists the settings that are others than the baseline's, of what both have.
 func changed(before, now made) (list []result.Difference) {
 	x, y := before.settings(), now.settings()
 	for _, section := range []string{"attacks", "controls", "models", "datasets"} {
-		old, fresh := x[section].(map[string]any), y[section].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(old)) {
-			if v, both := fresh[name]; both {
-				list = append(list, result.Differences(section+"."+name, old[name], v)...)
+		for _, name := range slices.Sorted(maps.Keys(x[section])) {
+			if now, both := y[section][name]; both {
+				list = append(list, result.Differences(section+"."+name, x[section][name], now)...)
 			}
 		}
 	}

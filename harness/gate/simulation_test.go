@@ -15,9 +15,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// images holds for each cell and image the probability of a right verdict: 0 or 1, but for
-// a share of images that are right in half of the runs, so that the verdicts of two runs
-// differ on half of those.
+// images holds for each cell and image the probability of a right verdict: 0 or 1, but for a share of images that are
+// right in half of the runs, so that the verdicts of two runs differ on half of those.
 func images(r *rand.Rand, n int, unstable float64) [][]float64 {
 	sets := make([][]float64, len(accuracies))
 	for i, a := range accuracies {

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -13,16 +12,13 @@ import (
 // check is an error for a file that no run writes: what reads it relies on verdicts that
 // agree with their counts, on shares in [0,1] and on numbers that can be drawn.
 func (f *File) check() error {
-	seen := map[recordKey]bool{}
+	seen := map[Key]bool{}
 	known := map[string]bool{}
 	for _, s := range f.Suites {
 		known[s.Name] = true
 	}
 	for _, c := range f.Cells {
-		key := recordKey{suite: c.Suite, model: c.Model, defense: c.Defense, attack: c.Attack}
-		if c.Epsilon != nil {
-			key.epsilon = *c.Epsilon
-		}
+		key := KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon)
 		if len(known) > 0 && !known[c.Suite] {
 			return fmt.Errorf("a cell of suite %q, which the file does not list", c.Suite)
 		}
@@ -154,24 +150,32 @@ func (r Record) check() error {
 	return nil
 }
 
-// recordKey identifies a cell of records.jsonl.
-type recordKey struct {
-	suite, model, defense, attack string
-	epsilon                       float64 // 0 for clean images
+// Key identifies a cell, as docs/results.md has it.
+type Key struct {
+	Suite, Model, Defense, Attack string
+	Epsilon                       float64 // 0 for clean images and corruptions
+}
+
+// KeyOf is a cell's key; epsilon is nil for clean images and corruptions.
+func KeyOf(suite, model, defense, attack string, epsilon *float64) Key {
+	k := Key{suite, model, defense, attack, 0}
+	if epsilon != nil {
+		k.Epsilon = *epsilon
+	}
+	return k
 }
 
 // CheckRecords is an error for records that disagree with their cells: every cell has one an
 // image, in the order of its verdicts, with the same verdicts. Records without a cell are those
 // of a run that was killed before it wrote its results.
 func (f *File) CheckRecords(records iter.Seq[Record]) error {
-	clean := 0.0 // stands for the epsilon of clean images
-	verdicts := map[recordKey][]byte{}
+	verdicts := map[Key][]byte{}
 	for r := range records {
-		k := recordKey{r.Suite, r.Model, r.Defense, r.Attack, *cmp.Or(r.Epsilon, &clean)}
+		k := KeyOf(r.Suite, r.Model, r.Defense, r.Attack, r.Epsilon)
 		verdicts[k] = append(verdicts[k], '0'+byte(r.Verdict))
 	}
 	for _, c := range f.Cells {
-		k := recordKey{c.Suite, c.Model, c.Defense, c.Attack, *cmp.Or(c.Epsilon, &clean)}
+		k := KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon)
 		if got := string(verdicts[k]); got != c.Verdicts {
 			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: the records have %d images "+
 				"with other verdicts than the cell's %d",

@@ -86,8 +86,8 @@ func TestMcNemarPublished(t *testing.T) {
 		lost, won int
 		want, to  float64
 	}{{12, 2, 0.0129, 5e-5}, {1, 7, 0.0703, 5e-5}, {16, 6, 0.052479, 5e-7}} {
-		_, p := McNemar(c.lost, c.won)
-		if _, q := McNemar(c.won, c.lost); math.Abs(p-c.want) > c.to || q != p {
+		p := Paired{0, c.lost, c.won}.McNemar()
+		if q := (Paired{0, c.won, c.lost}).McNemar(); math.Abs(p-c.want) > c.to || q != p {
 			t.Errorf("McNemar(%d, %d) = %v, and %v the other way round, want %v", c.lost, c.won, p, q, c.want)
 		}
 	}
@@ -103,7 +103,8 @@ func TestMcNemarSums(t *testing.T) {
 					far += tail(k, m, 0.5) - tail(k+1, m, 0.5)
 				}
 			}
-			if drop, both := McNemar(lost, m-lost); math.Abs(drop-tail(lost, m, 0.5)) > 1e-12 ||
+			of := Paired{m, lost, m - lost}
+			if drop, both := of.McNemarDrop(), of.McNemar(); math.Abs(drop-tail(lost, m, 0.5)) > 1e-12 ||
 				math.Abs(both-far) > 1e-12 {
 				t.Errorf("McNemar(%d, %d) = %v, %v; want %v, %v", lost, m-lost, drop, both, tail(lost, m, 0.5), far)
 			}
@@ -114,17 +115,19 @@ func TestMcNemarSums(t *testing.T) {
 // Published values: Holm (1979) as R's p.adjust(c(0.01, 0.02, 0.03, 0.04, 0.05), "holm")
 // documents it, in another order.
 func TestHolm(t *testing.T) {
-	got := Holm([]float64{0.04, 0.01, 0.05, 0.02, 0.03})
-	for i, want := range []float64{0.09, 0.05, 0.09, 0.08, 0.09} {
-		if math.Abs(got[i]-want) > 1e-15 {
-			t.Errorf("Holm gives %v at %d, want %v", got, i, want)
+	for _, c := range []struct{ p, want []float64 }{
+		{[]float64{0.04, 0.01, 0.05, 0.02, 0.03}, []float64{0.09, 0.05, 0.09, 0.08, 0.09}},
+		{[]float64{0.6, 0.7}, []float64{1, 1}}, {},
+	} {
+		var f Family
+		got := make([]float64, len(c.p))
+		for i, p := range c.p {
+			f.Add(p, func(p float64) { got[i] = p })
 		}
-	}
-	if got := Holm([]float64{0.6, 0.7}); got[0] != 1 || got[1] != 1 {
-		t.Errorf("Holm goes above 1: %v", got)
-	}
-	if got := Holm(nil); len(got) != 0 {
-		t.Errorf("Holm of nothing is %v", got)
+		f.Holm()
+		if !slices.EqualFunc(got, c.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-15 }) {
+			t.Errorf("Holm corrects %v to %v, not to %v", c.p, got, c.want)
+		}
 	}
 }
 
@@ -160,7 +163,8 @@ func TestWilsonSolvesScoreEquation(t *testing.T) {
 		for k := 0; k <= n; k++ {
 			p := float64(k) / float64(n)
 			ends := Wilson(k, n)
-			if ends[0] > p || ends[1] < p || ends[0] < 0 || ends[1] > 1 {
+			if ends[0] > p || ends[1] < p || ends[0] < 0 || ends[1] > 1 || k == 0 && ends[0] != 0 ||
+				k == n && ends[1] != 1 {
 				t.Fatalf("Wilson(%d, %d) = %v does not hold %v within [0,1]", k, n, ends, p)
 			}
 			for _, e := range ends {
@@ -181,9 +185,8 @@ func TestWilsonSolvesScoreEquation(t *testing.T) {
 }
 
 func TestWilsonEnds(t *testing.T) {
-	none, low, high := Wilson(0, 0), Wilson(0, 7), Wilson(7, 7)
-	if none != [2]float64{0, 1} || low[0] != 0 || high[1] != 1 {
-		t.Errorf("of no images %v, of none right %v, of all right %v", none, low, high)
+	if ends := Wilson(0, 0); ends != [2]float64{0, 1} {
+		t.Errorf("of no images %v", ends)
 	}
 	for _, c := range [][2]int{{-1, 3}, {4, 3}, {0, -1}} {
 		func() {

@@ -1,11 +1,10 @@
 package stats
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-
-	"gonum.org/v1/gonum/floats"
 )
 
 // Paired counts what became of n images that were judged twice.
@@ -15,22 +14,26 @@ type Paired struct {
 	Won  int // wrong before, right now
 }
 
-// NewPaired counts two lists of verdicts on the same images, '1' for right. It panics
+// NewPaired counts two lists of verdicts on the same images, '1' for right and '0' for wrong. It panics
 // where they differ in length.
-func NewPaired(before, now string) Paired {
+func NewPaired(before, now string) (p Paired) {
 	if len(before) != len(now) {
 		panic(fmt.Sprintf("stats: %d verdicts before and %d now", len(before), len(now)))
 	}
-	p := Paired{N: len(now)}
 	for i := range len(now) {
-		switch {
-		case before[i] == '1' && now[i] != '1':
-			p.Lost++
-		case before[i] != '1' && now[i] == '1':
-			p.Won++
-		}
+		p.Add(int(now[i]) - int(before[i]))
 	}
 	return p
+}
+
+// Add counts one more image, on which so many more answers are right now than before.
+func (p *Paired) Add(more int) {
+	p.N++
+	if more < 0 {
+		p.Lost++
+	} else if more > 0 {
+		p.Won++
+	}
 }
 
 // Drop is the observed drop in accuracy, (lost − won)/n, in [−1, 1]; 0 of no images.
@@ -41,11 +44,10 @@ func (p Paired) Drop() float64 {
 	return float64(p.Lost-p.Won) / float64(p.N)
 }
 
-// Score is the statistic of the score test of "the true drop is drop" for a difference of
-// paired proportions (Tango, Statistics in Medicine 17 (1998) 891–908, equation 12): the
-// observed drop less the assumed one over its standard error at the assumed drop. Under the
-// hypothesis it is nearly standard normal; at drop 0 it is McNemar's (lost − won)/√(lost + won).
-// drop is in [−1, 1]. With nothing to tell (no images, or none discordant at drop 0) it is 0.
+// Score is the statistic of the score test of "the true drop is drop" for a difference of paired proportions (Tango,
+// Statistics in Medicine 17 (1998) 891–908, equation 12): the observed drop less the assumed one over its standard
+// error at the assumed drop. Under the hypothesis it is nearly standard normal; at drop 0 it is McNemar's (lost −
+// won)/√(lost + won). drop is in [−1, 1]. With nothing to tell (no images, or none discordant at drop 0) it is 0.
 func (p Paired) Score(drop float64) float64 {
 	n, lost, won := float64(p.N), float64(p.Lost), float64(p.Won)
 	above := lost - won - n*drop
@@ -76,10 +78,9 @@ func (p Paired) wonAt(drop float64) float64 {
 	return max(0, q, -drop) // nothing is less likely than 0, a lost image either
 }
 
-// Interval returns the score interval of the drop (Tango 1998), the drops that the score
-// test does not reject at the two-sided level given. It is within [−1, 1] and holds
-// [Paired.Drop]; of no images it is [−1, 1]. Its ends are exact to 1e-12 in the drop, but
-// the test is asymptotic: [Paired.Above] and [Paired.Below] are for decisions.
+// Interval returns the score interval of the drop (Tango 1998), the drops that the score test does not reject at the
+// two-sided level given. It is within [−1, 1] and holds [Paired.Drop]; of no images it is [−1, 1]. Its ends are exact
+// to 1e-12 in the drop, but the test is asymptotic: [Paired.Above] and [Paired.Below] are for decisions.
 func (p Paired) Interval(level float64) [2]float64 {
 	z := twoSided(level)
 	if p.N == 0 {
@@ -107,28 +108,41 @@ func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) 
 	return lo, hi
 }
 
-// McNemar returns the p-values of the exact test of McNemar (Psychometrika 12 (1947)
-// 153–157; its exact form is the sign test) on images of which lost were right before and
-// are wrong now, and won the other way round. Without a change each of the lost + won
-// discordant images is lost with probability 1/2. drop is the one-sided p-value of "no more
-// are lost than won" and twoSided that of "as many are lost as won", twice the smaller tail
-// and at most 1. Without discordant images both are 1. It panics for negative counts.
-func McNemar(lost, won int) (drop, twoSided float64) {
-	counted("McNemar", min(lost, won), lost+won)
-	drop = atLeast(lost, lost+won, 0.5)
-	return drop, min(1, 2*drop, 2*atLeast(won, lost+won, 0.5))
+// McNemar is the two-sided p-value of "as many are lost as won" by the exact test of McNemar (Psychometrika 12 (1947)
+// 153–157; its exact form is the sign test): twice the smaller tail, at most 1. It panics for negative counts.
+func (p Paired) McNemar() float64 {
+	return min(1, 2*p.McNemarDrop(), 2*atLeast(p.Won, p.Lost+p.Won, 0.5))
 }
 
-// Holm returns the step-down adjusted p-values of Holm (Scandinavian Journal of Statistics
-// 6 (1979) 65–70), in the order of p. Rejecting what is at most α keeps the probability of
-// any wrong rejection among them below α, however they depend on each other: cells on the same images do.
-func Holm(p []float64) []float64 {
-	order := make([]int, len(p))
-	floats.ArgsortStable(slices.Clone(p), order)
-	adjusted, most := make([]float64, len(p)), 0.0
-	for rank, i := range order {
-		most = max(most, min(1, float64(len(p)-rank)*p[i])) // never below an earlier step's
-		adjusted[i] = most
+// McNemarDrop is the one-sided p-value of "no more are lost than won". Without a change each of the lost and won
+// images is lost with probability 1/2; of no such images it is 1. It panics for negative counts.
+func (p Paired) McNemarDrop() float64 {
+	counted("McNemar", min(p.Lost, p.Won), p.Lost+p.Won)
+	return atLeast(p.Lost, p.Lost+p.Won, 0.5)
+}
+
+// Family holds tests whose p-values are corrected together.
+type Family []test
+
+type test struct {
+	p    float64
+	tell func(corrected float64)
+}
+
+// Add takes in a test by its p-value, and who is told the corrected one.
+func (f *Family) Add(p float64, tell func(corrected float64)) {
+	*f = append(*f, test{p, tell})
+}
+
+// Holm tells the step-down corrected p-values of Holm (Scandinavian Journal of Statistics 6 (1979) 65–70). Rejecting
+// what is at most α keeps the probability of any wrong rejection in the family below α, however the tests depend on
+// each other: cells on the same images do.
+func (f Family) Holm() {
+	f = slices.Clone(f)
+	slices.SortStableFunc(f, func(a, b test) int { return cmp.Compare(a.p, b.p) })
+	most := 0.0
+	for rank, t := range f {
+		most = max(most, min(1, float64(len(f)-rank)*t.p)) // never below an earlier step's
+		t.tell(most)
 	}
-	return adjusted
 }

@@ -17,10 +17,9 @@ func TestNewPaired(t *testing.T) {
 	}
 }
 
-// Published values: Fagerland, Lydersen and Laake (2014, Statistics in Medicine 33:
-// 2850–2875) for Bentur et al. (21 pairs, 1 and 7 discordant) and for Cavo et al. (161
-// pairs, 6 and 16), the latter to four decimals in the R package contingencytables. With no
-// discordant pair the interval is ±z²/(n + z²) (Tango 1998, section 5).
+// Published values: Fagerland, Lydersen and Laake (2014, Statistics in Medicine 33: 2850–2875) for Bentur et al. (21
+// pairs, 1 and 7 discordant) and for Cavo et al. (161 pairs, 6 and 16), the latter to four decimals in the R package
+// contingencytables. With no discordant pair the interval is ±z²/(n + z²) (Tango 1998, section 5).
 func TestTangoPublished(t *testing.T) {
 	for _, c := range []struct {
 		p            Paired
@@ -158,52 +157,42 @@ func TestPower(t *testing.T) {
 	t.Parallel()
 	const repeats = 600
 	r := rand.New(rand.NewPCG(6, 1))
-	draw := func(n int, lost, won float64) (p Paired) {
-		p.N = n
-		for range n {
-			switch u := r.Float64(); {
-			case u < lost:
-				p.Lost++
-			case u < lost+won:
-				p.Won++
+	// share is how often a p-value is at most alpha when n images are lost and won with these probabilities.
+	share := func(n int, lost, won, alpha float64, test func(Paired) float64) float64 {
+		known, found := map[Paired]float64{}, 0
+		for range repeats {
+			p := Paired{N: n}
+			for range n {
+				switch u := r.Float64(); {
+				case u < lost:
+					p.Lost++
+				case u < lost+won:
+					p.Won++
+				}
+			}
+			if _, ok := known[p]; !ok {
+				known[p] = test(p)
+			}
+			if known[p] <= alpha {
+				found++
 			}
 		}
-		return p
-	}
-	known := map[Paired][2]float64{}
-	exact := func(p Paired, drop float64) [2]float64 {
-		if _, ok := known[p]; !ok {
-			mc, _ := McNemar(p.Lost, p.Won)
-			known[p] = [2]float64{max(mc, p.Above(drop, 0.05)), p.Below(drop, 0.05)}
-		}
-		return known[p]
+		return float64(found) / repeats
 	}
 	for _, c := range []struct {
 		n, won      int
 		drop, alpha float64
 	}{{200, 0, 0.02, 0.05}, {500, 2, 0.02, 0.05 / 6}, {500, 5, 0, 0.05}, {1000, 2, 0.01, 0.05 / 12}} {
-		clear(known)
 		d, q := Detectable(c.n, c.won, c.drop, c.alpha, 0.8), float64(c.won)/float64(c.n)
-		found := 0
-		for range repeats {
-			if exact(draw(c.n, q+d, q), c.drop)[0] <= c.alpha {
-				found++
-			}
-		}
-		if power := float64(found) / repeats; math.Abs(power-0.8) > 0.05 {
+		above := func(p Paired) float64 { return max(p.McNemarDrop(), p.Above(c.drop, 0.05)) }
+		if power := share(c.n, q+d, q, c.alpha, above); math.Abs(power-0.8) > 0.05 {
 			t.Errorf("%+v: a drop of %v is found with %v", c, d, power)
 		}
 	}
 	for _, c := range []struct{ drop, flips float64 }{{0.02, 0.01}, {0.05, 0.04}} {
-		clear(known)
 		n := ImagesToPass(c.drop, c.flips, 0.05, 0.8)
-		found := 0
-		for range repeats {
-			if exact(draw(n, c.flips/2, c.flips/2), c.drop)[1] <= 0.05 {
-				found++
-			}
-		}
-		if power := float64(found) / repeats; power < 0.7 {
+		below := func(p Paired) float64 { return p.Below(c.drop, 0.05) }
+		if power := share(n, c.flips/2, c.flips/2, 0.05, below); power < 0.7 {
 			t.Errorf("%+v: %d images pass with %v", c, n, power)
 		}
 	}

@@ -6,16 +6,15 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Detectable returns the smallest true drop that n images show to be larger than drop with probability power.
-// The p-value, the larger of [Paired.Above] and [McNemar]'s, must be at most alpha, and won images are won. The
-// result is in [drop, 1]; it is 1 where even the loss of every other image is not enough. The border is that of
-// the test itself at won images. The power is the sum over all outcomes whose score reaches the border's, with
-// each image won with probability won/n. drop is in [0, 1), alpha and power in (0, 1).
+// Detectable returns the smallest true drop that n images show to be larger than drop with probability power. The
+// p-value, the larger of [Paired.Above]'s and [Paired.McNemarDrop]'s, must be at most alpha, and won images are won.
+// The result is in [drop, 1]; it is 1 where even the loss of every other image is not enough. The border is that of
+// the test itself at won images. The power is the sum over all outcomes whose score reaches the border's, with each
+// image won with probability won/n. drop is in [0, 1), alpha and power in (0, 1).
 func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
 		p := Paired{n, lost, won}
-		mcnemar, _ := McNemar(lost, won)
-		return mcnemar <= alpha && p.Above(drop, alpha) <= alpha
+		return p.McNemarDrop() <= alpha && p.Above(drop, alpha) <= alpha
 	}
 	if n == 0 || !rejects(n-won) {
 		return 1 // without a walk through all counts
@@ -24,7 +23,7 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 	z := distuv.UnitNormal.Quantile(1 - alpha)
 	near := first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) >= z })
 	fails := firstFrom(near, n-won, rejects)
-	r := atLeastScore(n, drop, Paired{n, fails, won}.Score(drop))
+	r := scores(n, drop, Paired{n, fails, won}.Score(drop), true)
 	q := float64(won) / float64(n)
 	most := max(drop, 1-2*q)
 	if r.probability(q, q+most) < power {
@@ -39,13 +38,12 @@ const (
 	exactImages = 20_000     // bounds those whose own border is looked for, for time's sake
 )
 
-// ImagesToPass returns about how many images it takes to exclude a drop of drop or more ([Paired.Below] at most
-// alpha) with probability power, when there is no drop and an image's verdict flips with probability flips,
-// either way alike. 0 stands for more than ten million. The border is that of the test itself at the usual
-// number of won images, or of its normal approximation where those are many or the images above 20,000. The
-// power rises in teeth; the answer is on one of them. Where nothing flips, the answer is at least the n at
-// which (1 − drop)ⁿ, the probability that no image is lost, comes down to alpha; at small alpha it is above
-// that, because outcomes with won images have lower scores.
+// ImagesToPass returns about how many images it takes to exclude a drop of drop or more ([Paired.Below] at most alpha)
+// with probability power, when there is no drop and an image's verdict flips with probability flips, either way alike.
+// 0 stands for more than ten million. The border is that of the test itself at the usual number of won images, or of
+// its normal approximation where those are many or the images above 20,000. The power rises in teeth; the answer is on
+// one of them. Where nothing flips, the answer is at least the n at which (1 − drop)ⁿ, the probability that no image is
+// lost, comes down to alpha; at small alpha it is above that, because outcomes with won images have lower scores.
 func ImagesToPass(drop, flips, alpha, power float64) int {
 	if !(drop > 0) {
 		return 0
@@ -70,7 +68,7 @@ func ImagesToPass(drop, flips, alpha, power float64) int {
 		if passes < 0 {
 			return false
 		}
-		return atMostScore(n, drop, Paired{n, passes, typical}.Score(drop)).probability(won, won) >= power
+		return scores(n, drop, Paired{n, passes, typical}.Score(drop), false).probability(won, won) >= power
 	})
 	if !ok {
 		return found(about)
@@ -78,9 +76,8 @@ func ImagesToPass(drop, flips, alpha, power float64) int {
 	return n
 }
 
-// manyToPass is [ImagesToPass] by the normal approximation (Nam, Biometrics 53 (1997)
-// 1422–1430): the score's variance is that of the most likely probabilities with the drop
-// under test, and the true one of flips without it.
+// manyToPass is [ImagesToPass] by the normal approximation (Nam, Biometrics 53 (1997) 1422–1430): the score's variance
+// is that of the most likely probabilities with the drop under test, and the true one of flips without it.
 func manyToPass(drop, flips, alpha, power float64) float64 {
 	const many = 1 << 30
 	half := int(many * flips / 2)
@@ -98,9 +95,8 @@ func found(n float64) int {
 	return int(math.Ceil(n))
 }
 
-// ImagesToMiss returns about how many images it takes to show with probability power that
-// an accuracy is below least ([BinomialTest] at most alpha) when it is truly accuracy.
-// 0 stands for more than ten million.
+// ImagesToMiss returns about how many images it takes to show with probability power that an accuracy is below least
+// ([BinomialTest] at most alpha) when it is truly accuracy. 0 stands for more than ten million.
 func ImagesToMiss(accuracy, least, alpha, power float64) int {
 	if accuracy >= least {
 		return 0

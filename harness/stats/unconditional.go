@@ -12,27 +12,25 @@ import (
 // is compared with, so that the least level remains within reach.
 func nuisanceRisk(level float64) float64 { return min(1e-6, level/1000) }
 
-// Above returns the exact p-value of "the true drop is at most drop": how probable, at worst, a score as large
-// as the one seen is under that hypothesis. Below a significance level the images show a larger drop.
+// Above returns the exact p-value of "the true drop is at most drop": how probable, at worst, a score as large as the
+// one seen is under that hypothesis. Below a significance level the images show a larger drop.
 //
-// The score is Tango's; its distribution is that of the counts themselves, not the normal
-// one (Hsueh, Liu and Chen, Biometrics 57 (2001) 478–483). The probability q of an image's
-// being won is unknown. It is taken where it makes the p-value largest within its
-// Clopper–Pearson interval at level 1 − 1e-6, and that 1e-6 is added (Berger and Boos, JASA
-// 89 (1994) 1012–1016). At levels below 1e-3 a thousandth of the level stands for 1e-6. The
-// score grows with lost images and falls with won ones, so the worst case has exactly the
-// drop given. The asymptotic test errs at the small levels that several cells ask for: where
-// nothing is won it rejects nearly twice too often.
+// The score is Tango's; its distribution is that of the counts themselves, not the normal one (Hsueh, Liu and Chen,
+// Biometrics 57 (2001) 478–483). The probability q of an image's being won is unknown. It is taken where it makes the
+// p-value largest within its Clopper–Pearson interval at level 1 − 1e-6, and that 1e-6 is added (Berger and Boos, JASA
+// 89 (1994) 1012–1016). At levels below 1e-3 a thousandth of the level stands for 1e-6. The score grows with lost
+// images and falls with won ones, so the worst case has exactly the drop given. The asymptotic test errs at the small
+// levels that several cells ask for: where nothing is won it rejects nearly twice too often.
 //
 // drop is in [0, 1). level, the least that the p-value is compared with, is in (0, 1).
 func (p Paired) Above(drop, level float64) float64 {
-	return p.worst(drop, nuisanceRisk(level), atLeastScore(p.N, drop, p.Score(drop)))
+	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.Score(drop), true))
 }
 
 // Below returns the exact p-value of "the true drop is at least drop", as [Paired.Above]
 // does that of the opposite: how probable a score as small as the one seen is.
 func (p Paired) Below(drop, level float64) float64 {
-	return p.worst(drop, nuisanceRisk(level), atMostScore(p.N, drop, p.Score(drop)))
+	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.Score(drop), false))
 }
 
 // worst is the region's largest probability over the fractions of won images that p allows
@@ -64,17 +62,13 @@ type region struct {
 // scoreTolerance takes scores that differ by rounding for equal.
 const scoreTolerance = 1e-9
 
-// atLeastScore is the region of the outcomes whose score of a drop is at least score.
-func atLeastScore(n int, drop, score float64) region {
-	return region{n, true, memo(func(won int) int {
-		return first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) >= score-scoreTolerance })
-	})}
-}
-
-// atMostScore is the region of the outcomes whose score of a drop is at most score.
-func atMostScore(n int, drop, score float64) region {
-	return region{n, false, memo(func(won int) int {
-		return first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) > score+scoreTolerance })
+// scores is the region of the outcomes whose score of a drop is at least score, or else at most.
+func scores(n int, drop, score float64, above bool) region {
+	return region{n, above, memo(func(won int) int {
+		return first(n-won, func(lost int) bool {
+			s := Paired{n, lost, won}.Score(drop)
+			return s > score+scoreTolerance || above && s >= score-scoreTolerance
+		})
 	})}
 }
 
@@ -89,8 +83,7 @@ func firstFrom(near, most int, holds func(int) bool) int {
 	return near
 }
 
-// first is the smallest number from 0 to most for which a monotone condition holds; most + 1
-// where it holds for none.
+// first is the smallest number from 0 to most for which a monotone condition holds; most + 1 where it holds for none.
 func first(most int, holds func(int) bool) int { return sort.Search(most+1, holds) }
 
 func memo(f func(int) int) func(int) int {

@@ -42,7 +42,7 @@ func (g Group) MatrixTable() Table {
 		}
 		t.Rows = append(t.Rows, line)
 	}
-	t.note("", "%s", testNote(g.Tests(), "pair"))
+	t.note("", "%s", testNote(g.Tested, "pair"))
 	why := map[string]int{}
 	for _, p := range g.Pairs {
 		why[p.Why]++
@@ -112,7 +112,7 @@ func (g Group) PairTable() Table {
 		t.note("", "Corrupted: mean accuracy over the corruptions that both have; an exact sign test on which of the "+
 			"two is right on an image under more of them.")
 	}
-	t.note("", "%s", testNote(g.Tests(), "pair"))
+	t.note("", "%s", testNote(g.Tested, "pair"))
 	t.note("", "Only A: images that A alone is right on. Bold differences are significant. Pairs of which one has no "+
 		"rank are tested under the attacks that both have.")
 	return t.marked()

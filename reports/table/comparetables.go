@@ -188,12 +188,7 @@ func (g Group) rankText(e compare.Entry) string {
 	if e.Rank == 0 {
 		return words.Dash
 	}
-	n := 0
-	for _, o := range g.Entries {
-		if o.Rank == e.Rank && g.Rivals(&o, &e) {
-			n++
-		}
-	}
+	n := view.CountOf(g.Entries, func(o compare.Entry) bool { return o.Rank == e.Rank && g.Rivals(&o, &e) })
 	return fmt.Sprint(e.Rank) + strings.Repeat("=", min(n-1, 1))
 }
 
@@ -290,23 +285,9 @@ func (g Group) HistoryTables() (out []Table) {
 		}
 		if i == len(g.History)-1 {
 			t.note("", "Bold: a significant change from the run before, in points on shared images. %s",
-				testNote(g.steps(), "step"))
+				testNote(g.Steps, "step"))
 		}
 		out = append(out, t)
 	}
 	return out
-}
-
-// steps counts those of all histories that are tested.
-func (g Group) steps() (n int) {
-	for _, s := range g.History {
-		for _, l := range s.Lines {
-			for _, step := range l.Steps {
-				if step.Test != nil {
-					n++
-				}
-			}
-		}
-	}
-	return n
 }

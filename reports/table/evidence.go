@@ -63,8 +63,8 @@ type trial struct {
 }
 
 // trials are the suite's that have the verdicts of both sides, with their exact p-values, adjusted for their number.
-func (s Suite) trials() (out []trial) {
-	var p []float64
+func (s Suite) trials() (out []*trial) {
+	var family stats.Family
 	for _, m := range s.Models {
 		for _, d := range s.duels() {
 			for _, col := range s.Columns {
@@ -74,16 +74,15 @@ func (s Suite) trials() (out []trial) {
 				if all.by == nil {
 					continue
 				}
-				one := trial{duel: d, Model: m, Column: col, Kind: s.Kind(col), Paired: all.counted(),
+				one := &trial{duel: d, Model: m, Column: col, Kind: s.Kind(col), Paired: all.counted(),
 					Passes: [2]float64{passesOf(now), passesOf(before)}}
-				_, one.P = stats.McNemar(one.Lost, one.Won)
-				out, p = append(out, one), append(p, one.P)
+				one.P = one.McNemar()
+				family.Add(one.P, func(p float64) { one.Adjusted = p })
+				out = append(out, one)
 			}
 		}
 	}
-	for i, adjusted := range stats.Holm(p) {
-		out[i].Adjusted = adjusted
-	}
+	family.Holm()
 	return out
 }
 
@@ -144,13 +143,8 @@ func Matched(a, b *result.Cell) bool {
 // counted are the images with more right answers and those with fewer. Answers on one image depend on each other,
 // images do not: an image counts once.
 func (g *gains) counted() (p stats.Paired) {
-	p.N = len(g.by)
 	for _, more := range g.by {
-		if more > 0 {
-			p.Won++
-		} else if more < 0 {
-			p.Lost++
-		}
+		p.Add(more)
 	}
 	return p
 }
@@ -168,24 +162,25 @@ type pool struct {
 // contest is all that is known of a duel.
 type contest struct {
 	duel
-	Pools  []pool
+	Pools  []*pool
 	Models int
 	Passes [2]float64 // means over the models
 }
 
 // contests pool the suite's trials.
-func (s Suite) contests(trials []trial) (out []contest) {
-	var p []float64
+func (s Suite) contests(trials []*trial) (out []contest) {
+	var family stats.Family
 	for _, d := range s.duels() {
-		of := slices.DeleteFunc(slices.Clone(trials), func(t trial) bool { return t.duel != d })
+		of := slices.DeleteFunc(slices.Clone(trials), func(t *trial) bool { return t.duel != d })
 		if len(of) == 0 {
 			continue
 		}
-		one := contest{duel: d, Models: len(view.Distinct(of, func(t trial) string { return t.Model }))}
+		one := contest{duel: d, Models: len(view.Distinct(of, func(t *trial) string { return t.Model }))}
 		for _, kind := range []string{"attacked", "corrupted", "clean"} {
-			if pooled, ok := s.pool(d, kind); ok {
+			if pooled := s.pool(d, kind); pooled != nil {
 				pooled.Single = beyondChance(of, kind)
-				one.Pools, p = append(one.Pools, pooled), append(p, pooled.P)
+				family.Add(pooled.P, func(p float64) { pooled.P = p })
+				one.Pools = append(one.Pools, pooled)
 			}
 		}
 		for _, t := range of {
@@ -195,17 +190,12 @@ func (s Suite) contests(trials []trial) (out []contest) {
 		}
 		out = append(out, one)
 	}
-	adjusted := stats.Holm(p)
-	for i := range out {
-		for k := range out[i].Pools {
-			out[i].Pools[k].P, adjusted = adjusted[0], adjusted[1:]
-		}
-	}
+	family.Holm()
 	return out
 }
 
 // beyondChance counts the trials of a kind that are better and those that are worse, at the level of the tests.
-func beyondChance(trials []trial, kind string) (n [2]int) {
+func beyondChance(trials []*trial, kind string) (n [2]int) {
 	for _, t := range trials {
 		switch {
 		case t.Kind != kind || t.Adjusted > level:
@@ -218,10 +208,9 @@ func beyondChance(trials []trial, kind string) (n [2]int) {
 	return n
 }
 
-// pool counts the images of a duel over the columns of a kind; ok is false where there are none.
-func (s Suite) pool(d duel, kind string) (out pool, ok bool) {
-	var all gains
-	out.Kind = kind
+// pool counts the images of a duel over the columns of a kind; nil where there are none.
+func (s Suite) pool(d duel, kind string) *pool {
+	all, out := gains{}, &pool{Kind: kind}
 	for _, col := range s.Columns {
 		if s.Kind(col) != kind {
 			continue
@@ -231,9 +220,12 @@ func (s Suite) pool(d duel, kind string) (out pool, ok bool) {
 		}
 		out.Columns++
 	}
+	if all.by == nil {
+		return nil
+	}
 	out.Paired, out.Differ = all.counted(), all.differ
-	_, out.P = stats.McNemar(out.Lost, out.Won)
-	return out, all.by != nil
+	out.P = out.McNemar()
+	return out
 }
 
 // Sentence says what the images say of a control.
@@ -247,16 +239,10 @@ func (c contest) Sentence() string {
 		out += fmt.Sprintf(", over %d models", c.Models)
 	}
 	for i, p := range c.Pools {
-		out += [...]string{": ", "; ", "; "}[i]
-		switch p.Kind {
-		case "attacked":
-			out += fmt.Sprintf("under %s ", words.Plural(p.Columns, "attack"))
-		case "corrupted":
-			out += "under corruption "
-		default:
-			out += "without attack "
-		}
-		out += p.words(name)
+		under := map[string]string{"attacked": "under " + words.Plural(p.Columns, "attack"),
+			"corrupted": "under corruption",
+			"clean": "without attack"}
+		out += [...]string{": ", "; ", "; "}[i] + under[p.Kind] + " " + p.words(name)
 	}
 	if c.Passes[0] > 0 && c.Passes[1] > 0 {
 		out += fmt.Sprintf("; an answer costs %s instead of %s", words.PlainPasses(c.Passes[0]),

@@ -89,7 +89,7 @@ func TestEvidence(t *testing.T) {
 	}
 
 	// All images but the ninth gain over two models and two attacks, and none loses.
-	pool, _ := s.pool(duel{"greedy", "none"}, "attacked")
+	pool := s.pool(duel{"greedy", "none"}, "attacked")
 	if pool.N != 10 || pool.Won != 9 || pool.Lost != 0 || math.Abs(pool.P-2./512) > 1e-12 {
 		t.Errorf("pooled: %+v", pool)
 	}
@@ -108,14 +108,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// A control that harms is said to, and without verdicts on the same images nothing is said.
-func TestEvidenceAgainst(t *testing.T) {
-	worse := judged(solved(), map[string]map[string][]string{"a": {
-		"none": {strings.Repeat("1", 20)}, "greedy": {strings.Repeat("01", 10)}}}, "none", "greedy")
-	if said := worse.evidence(); len(said) != 1 || !strings.Contains(said[0], "0 images gain and 10 lose") ||
-		!strings.Contains(said[0], "greedy keeps fewer") || strings.Contains(said[0], "under") {
-		t.Errorf("harm reads %q", said)
-	}
+// Without verdicts on the same images nothing is said.
+func TestNoEvidence(t *testing.T) {
 	other := map[string]map[string][]string{"a": {"none": {"111"}, "greedy": {"11"}}}
 	apart := judged(solved(), other, "none", "greedy")
 	if apart.Evidence() != nil {

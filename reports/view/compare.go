@@ -44,7 +44,7 @@ func (c *Comparison) Title() string {
 func (c *Comparison) Headline() string {
 	entries, pairs := 0, 0
 	for _, g := range c.Groups {
-		entries, pairs = entries+len(g.Entries), pairs+g.Tests()
+		entries, pairs = entries+len(g.Entries), pairs+g.Tested
 	}
 	return fmt.Sprintf("%s, %s, %s tested on shared images", words.Plural(len(c.Runs), "run"), words.Plural(entries,
 		"model with or without a control", "models, each with or without a control"), words.Plural(pairs, "pair"))
@@ -98,7 +98,7 @@ func (g *Group) Ranking() string {
 
 // Ranked is how many entries have a rank: they come first.
 func (g *Group) Ranked() int {
-	return countOf(g.Entries, func(e compare.Entry) bool { return e.Rank > 0 })
+	return CountOf(g.Entries, func(e compare.Entry) bool { return e.Rank > 0 })
 }
 
 // EntryKey is a letter for the i-th entry: A to Z, then AA.
@@ -125,7 +125,7 @@ func entryLabels(entries []compare.Entry) []string {
 	}
 	for i, e := range entries {
 		named := EntryName(e)
-		several := func(like func(compare.Entry) bool) bool { return countOf(same[named], like) > 1 }
+		several := func(like func(compare.Entry) bool) bool { return CountOf(same[named], like) > 1 }
 		labels[i] = EntryKey(i) + "  " + named
 		if several(func(o compare.Entry) bool { return o.Attacker != e.Attacker || o.Run == e.Run }) {
 			labels[i] += ", " + e.Attacker
@@ -137,8 +137,8 @@ func entryLabels(entries []compare.Entry) []string {
 	return labels
 }
 
-// countOf counts what holds of a list.
-func countOf[T any](list []T, holds func(T) bool) (n int) {
+// CountOf counts what holds of a list.
+func CountOf[T any](list []T, holds func(T) bool) (n int) {
 	for _, v := range list {
 		if holds(v) {
 			n++
@@ -153,11 +153,6 @@ func ScoreText(s *compare.Score) string {
 		return words.Dash
 	}
 	return words.Percent(s.Accuracy, s.N)
-}
-
-// Tests counts the pairs that are tested under attack.
-func (g *Group) Tests() int {
-	return countOf(g.Pairs, func(p compare.Pair) bool { return p.Robust != nil })
 }
 
 // HistoryName is what a history is of.
