@@ -241,7 +241,7 @@ func (c contest) Sentence() string {
 	for i, p := range c.Pools {
 		under := map[string]string{"attacked": "under " + words.Plural(p.Columns, "attack"),
 			"corrupted": "under corruption",
-			"clean": "without attack"}
+			"clean":     "without attack"}
 		out += [...]string{": ", "; ", "; "}[i] + under[p.Kind] + " " + p.words(name)
 	}
 	if c.Passes[0] > 0 && c.Passes[1] > 0 {
