@@ -74,8 +74,8 @@ suites:
      attacks: [pgd, alpha, intervals, short, l2, l1]}
 `
 
-// Of a network that is linear in its images, and under controls that keep them, bounds prove just what no attack can
-// break: in every norm, with any workers, batches and shards, and under every seed the same.
+// On a network that is linear in its images, and under controls that keep them, bounds prove exactly the images that no
+// attack can break: in every norm, with any workers, batches and shards, and under every seed the same.
 func TestBoundsOfALinearNetwork(t *testing.T) {
 	text := linear(t, "seeds: [1, 2]\n"+bounding)
 	f, records, one := runFor(t, testplan.Plan(t, text, 1, 4))
@@ -140,7 +140,7 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 		"bounds/1, l1, epsilon 0.3: no passes, bounds for each defense\n")
 }
 
-// What has no bounds is said before anything runs.
+// A network without bounds is refused before anything runs.
 func TestUnboundedNetworksAreRefused(t *testing.T) {
 	text := testplan.Bundled + `
 attacks: {b: {kind: bounds, norm: linf, epsilon: 0.01}, aa: {kind: autoattack, norm: linf, epsilon: 0.01, prove: true}}

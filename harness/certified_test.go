@@ -150,7 +150,7 @@ func floats(v [10]int) (out []float32) {
 	return out
 }
 
-// What a certificate costs is known before: passes for every defense, once for all epsilons, and the run's.
+// The cost of a certificate is known before: passes for every defense, once for all epsilons, and the run's.
 func TestCertificatesCost(t *testing.T) {
 	p := testplan.Plan(t, certifying, 1, 4)
 	must.Have(t, must.Get(forecast.Describe(p, nil, nil))(t),

@@ -237,7 +237,7 @@ func TestGalleryOfBrokenImages(t *testing.T) {
 	}
 }
 
-// What ends a run leaves the gallery of the models that were done; another run begins
+// A run that is ended leaves the gallery of the models that were done; another run begins
 // without it.
 func TestCancelKeepsTheGallery(t *testing.T) {
 	sets := []string{"suites.small.models=[robust, standard]", "suites.small.attacks=[pgd-l2]",

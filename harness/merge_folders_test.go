@@ -55,7 +55,7 @@ func TestMergeKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// What a finished shard has lost it makes again, and what is not a shard's counts for nothing.
+// A finished shard makes lost work again, and files that are no shard's count for nothing.
 func TestDamagedShards(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6", "save_adversarial=true")

@@ -67,7 +67,7 @@ attacks: {pgd: {kind: pgd, norm: linf, epsilon: 1/255, steps: 2}}
 suites: {some: {dataset: test, models: [robust, standard], attacks: [pgd]}}
 `
 
-// What is missing, double, foreign or damaged among the shards is named.
+// A merge names shards that are missing, double, foreign or damaged.
 func TestMergeRefuses(t *testing.T) {
 	dir, shards := sharded(t, testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6"), 3)
 	other, foreign := sharded(t, testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6", "attacks.pgd.steps=3"), 3)

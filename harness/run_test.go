@@ -155,7 +155,7 @@ func consistent(t *testing.T, f *result.File, records []result.Record, out strin
 	}
 }
 
-// What an earlier run left stays until a new one has something better: a model
+// The results of an earlier run stay until a new one has something better: a model
 // that has gone missing is found before anything is attacked or overwritten.
 func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	testinput.Runtime(t)
@@ -202,7 +202,7 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 	}
 }
 
-// What two suites ask for is crafted once: the second one's steps are the first's.
+// An attack that two suites ask for is crafted once: the second one's steps are the first's.
 func TestSharedAttacksAreCraftedOnce(t *testing.T) {
 	text := testplan.Small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2]}\n"
 	p := testplan.Plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]",

@@ -123,7 +123,7 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("jobs %v", e.jobs)
 	}
 
-	// What is in the way of the results is found before anything is submitted.
+	// Files in the way of the results are found before anything is submitted.
 	for _, out := range []string{whole, t.TempDir()} {
 		other := o
 		if other.Out = out; out != whole {
@@ -140,7 +140,7 @@ func TestSubmit(t *testing.T) {
 	_, err = shard.Submit(context.Background(), p, o)
 	must.Refuse(t, err, "job.json is damaged")
 
-	// What ends unfinished again and again is not submitted for ever.
+	// A shard that ends unfinished again and again is not submitted for ever.
 	e = &inProcess{plan: p, states: map[int]cluster.State{}}
 	o.Out, o.Engine = t.TempDir(), lost{e}
 	_, err = shard.Submit(context.Background(), p, o)

@@ -109,7 +109,7 @@ func claim(t *testing.T, u *open.Model) (run.Claim, *dataset.Dataset) {
 	return c, d
 }
 
-// What leaves the ball by more than float32 can't avoid, or the box at all, is
+// An image that leaves the ball by more than float32 can't avoid, or the box at all, is
 // outside and not judged; the rest is judged as in a run.
 func TestVerifyMeasures(t *testing.T) {
 	u := openUse(t, "")

@@ -41,12 +41,12 @@ type Fitted struct {
 	Kind   string   // linear or autoencoder
 	Models []string // that it serves
 	Path   string   // its file; empty where a linear one is in the cache only
-	// Of a linear embedding: its rank of dim, the share of the variance that it keeps, and
+	// A linear embedding has its rank of dim, the share of the variance that it keeps, and
 	// whether the cache had it.
 	Rank, Dim int
 	Variance  float64
 	Cached    bool
-	// Of a training: whether the file was there, steps, and the means over the last epoch.
+	// A training has whether the file was there, steps, and the means over the last epoch.
 	// ‖E(x) − x‖² is the reconstruction error.
 	Kept                                   bool
 	Steps                                  int

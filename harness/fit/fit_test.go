@@ -218,7 +218,7 @@ func TestForcedFit(t *testing.T) {
 	}
 }
 
-// Of two fits of one embedding at once the second is refused.
+// The second of two fits of one embedding at once is refused.
 func TestTwoFitsOfOneFile(t *testing.T) {
 	dir := t.TempDir()
 	w := must.Get(openTraining(filepath.Join(dir, "made.onnx")))(t)

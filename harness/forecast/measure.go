@@ -113,14 +113,19 @@ func (m *measuring) Begin(j *plan.Job) error {
 		m.time.why = missing + " is absent"
 		return nil
 	}
-	err := m.open(j)
+	if err := m.open(j); err != nil {
+		return m.unknown(err)
+	}
+	return nil
+}
+
+// unknown notes why the job that the walk is in has no time, and passes over the rest of it.
+func (m *measuring) unknown(err error) error {
 	if m.ctx.Err() != nil {
 		return context.Cause(m.ctx)
 	}
-	if err != nil {
-		m.leave()
-		m.time.why = strings.Join(strings.Fields(err.Error()), " ")
-	}
+	m.leave()
+	m.time.why = strings.Join(strings.Fields(err.Error()), " ")
 	return nil
 }
 
@@ -302,7 +307,7 @@ func (m *measuring) Certify(s plan.Step) error {
 			Seed: s.Seed},
 			m.speeds[who.Defense()].judging())
 		if err != nil {
-			return err
+			return m.unknown(err)
 		}
 		m.time.add(Span{m.n() * each[0], m.n() * each[1]})
 	}

@@ -26,7 +26,7 @@ type Trial interface {
 
 	// Random reports whether further seeds make it anew.
 	Random() bool
-	// Of gives the classifiers of a group, by their defenses, that the trial is made of.
+	// Of lists the classifiers of a group, by their defenses, that the trial is made of.
 	Of(g Group) []string
 	// Key identifies what is made of a job's classifier, whatever suites ask for it.
 	Key(j *Job, defense string, seed uint64) Key

@@ -131,7 +131,7 @@ func (c *cost) image(made int64, standing int) {
 }
 
 // left is how many passes are to come. Images under way are taken to stand, since those that fall are finished soon.
-// Of the images that wait, the same share is taken to fall as so far.
+// The same share of the images that wait is taken to fall as so far.
 func (c *cost) left(made int64) float64 {
 	under := c.under()
 	left := max(float64(under)*c.each-max(float64(made)-c.stood-c.fell, 0), 0)

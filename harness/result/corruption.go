@@ -2,17 +2,18 @@ package result
 
 import (
 	"fmt"
+	"selfheal/attacks"
 	"strings"
 )
 
 // Corruptions reports whether corruptions made the attack's cells, one each, which are then called NAME:fog:3.
-func (a Attack) Corruptions() bool { return a.Kind == "corruption" }
+func (a Attack) Corruptions() bool { return a.Kind == attacks.CorruptionKind }
 
 // Proves reports whether the attack is a certificate: its cells say what is proven.
-func (a Attack) Proves() bool { return a.Smooths() || a.Kind == "bounds" }
+func (a Attack) Proves() bool { return attacks.Proves(a.Kind) }
 
 // Smooths reports whether the attack is a certificate of the smoothed classifier, which has radii.
-func (a Attack) Smooths() bool { return a.Kind == "smoothing" }
+func (a Attack) Smooths() bool { return a.Kind == attacks.SmoothingKind }
 
 // AttackOf is the attack that made a cell, and the name that it has in the config; ok is false where nothing is known
 // of it.

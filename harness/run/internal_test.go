@@ -31,7 +31,7 @@ func trialsOf(t *testing.T, name string, epsilons ...float64) []plan.Trial {
 	return must.Get(plan.Trials(a))(t)
 }
 
-// What a cell's own numbers tell raises its warning, and nothing else.
+// A cell's own numbers raise their warnings, and no others.
 func TestWarningsFromNumbers(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Small, 1, 4)

@@ -46,6 +46,7 @@ func (r *run) Try(s plan.Step) error { return s.Trial.Do(r, s) }
 
 // End makes what all trials of a job together show, and gives up what it needed of the first seed.
 func (r *run) End(j *plan.Job) error {
+	r.closeOracle() // its gradients are not needed any more
 	if err := r.exhibit(); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func Find(dir string) ([]string, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			// What is damaged is named by a merge.
+			// A merge names the damaged ones.
 			if p, err := folder.ReadPlan(name); err != nil || p.Shard != nil {
 				found = append(found, filepath.Dir(filepath.Dir(name)))
 			}

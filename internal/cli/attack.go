@@ -40,7 +40,7 @@ func attackCommand(g *globals) *cobra.Command {
 		Long: `Scores a model on labelled images, clean and under one attack, as run does with
 a config that says the same: verdicts, results and reports are the same.
 
-Of a folder of images --limit N takes N evenly by class, which ones by seed 0.
+--limit N takes N images of a folder evenly by class, which ones by seed 0.
 --attack names an attack, --param sets its parameters, which docs/config.md explains:
 
 ` + choicesHelp(),
