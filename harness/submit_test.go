@@ -32,12 +32,14 @@ type inProcess struct {
 	jobs   [][]int
 	states map[int]cluster.State
 	silent int // how many times it gives no answer
+	nodes  int
 
 	submitted func(jobs int)
 }
 
 func (e *inProcess) Render(cluster.Job) (string, error) { return "", nil }
 func (e *inProcess) Ready() error                       { return nil }
+func (e *inProcess) Nodes(context.Context) (int, error) { return e.nodes, nil }
 func (e *inProcess) Cancelling(id string) string        { return "cancel " + id }
 func (e *inProcess) Logs(id, _ string) string           { return "the log of job " + id }
 
@@ -102,9 +104,18 @@ func TestSubmit(t *testing.T) {
 	}
 	must.Have(t, said.String(), "3 shards submitted to test: job 1", "of test goes on; cancel 1",
 		"the engine does not answer: the controller is away")
+	e.nodes = 2
+	for folder, want := range map[string]int{dir: 3, t.TempDir(): 8} { // that of the job that is there; four a node
+		if n, err := shard.DefaultShards(t.Context(), folder, e); n != want || err != nil {
+			t.Errorf("%d shards by default, %v, want %d", n, err, want)
+		}
+	}
+	e.nodes = 0
+	_, err := shard.DefaultShards(t.Context(), t.TempDir(), e)
+	must.Refuse(t, err, "no node")
 	other := o
 	other.Shards = 4
-	_, err := shard.Submit(context.Background(), p, other)
+	_, err = shard.Submit(context.Background(), p, other)
 	must.Refuse(t, err, "another job", "3 shards")
 	must.Get(shard.Submit(context.Background(), p, o))(t)
 	sameEnd(t, "submitted", whole, dir)

@@ -35,6 +35,8 @@ const (
 type Engine interface {
 	// Ready says what of the engine is not on this machine.
 	Ready() error
+	// Nodes is how many machines may run a job's shards, busy ones included; an error where the engine can't tell.
+	Nodes(ctx context.Context) (int, error)
 	// Render writes what the engine takes for a job.
 	Render(Job) (string, error)
 	// Submit gives a job to the engine, and returns by what it is found again.
@@ -50,7 +52,7 @@ type Engine interface {
 // clientLog is what kubectl logs of each try, before it says the same as its error.
 var clientLog = regexp.MustCompile(`(?m)^[EWI][0-9]{4} .*$`)
 
-// found holds that a program is on this machine.
+// found holds that a program that takes jobs is on this machine.
 func found(name string) error {
 	if _, err := exec.LookPath(name); err != nil {
 		return fmt.Errorf("%s is not on this machine; --print writes what it takes", name)
@@ -70,7 +72,7 @@ func output(ctx context.Context, input, name string, args ...string) (string, er
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case errors.Is(err, exec.ErrNotFound):
-		return "", found(name)
+		return "", fmt.Errorf("%s is not on this machine", name)
 	case err != nil:
 		text := clientLog.ReplaceAllString(said.String(), "")
 		return out.String(), fmt.Errorf("%s: %s (%w)", name, strings.Join(strings.Fields(text), " "), err)

@@ -298,6 +298,45 @@ func (k Kubernetes) job(ctx context.Context, namespace, name string) (*indexedJo
 	return j, nil
 }
 
+// node is what kubectl tells of a machine.
+type node struct {
+	Spec struct {
+		Unschedulable bool
+		Taints        []struct{ Effect string }
+	}
+	Status struct {
+		Conditions []struct{ Type, Status string }
+	}
+}
+
+// takesPods says whether pods that tolerate nothing may run there.
+func (n node) takesPods() bool {
+	for _, t := range n.Spec.Taints {
+		if t.Effect != "PreferNoSchedule" {
+			return false
+		}
+	}
+	return !n.Spec.Unschedulable && slices.Contains(n.Status.Conditions, struct{ Type, Status string }{"Ready", "True"})
+}
+
+// Nodes counts the machines that take the job's pods.
+func (k Kubernetes) Nodes(ctx context.Context) (n int, err error) {
+	out, err := k.call(ctx, "", "", "get", "nodes", "-o", "json")
+	if err != nil {
+		return 0, err
+	}
+	var nodes struct{ Items []node }
+	if err := json.Unmarshal([]byte(out), &nodes); err != nil {
+		return 0, fmt.Errorf("%s get nodes: its answer is no JSON: %w", k.client(), err)
+	}
+	for _, node := range nodes.Items {
+		if node.takesPods() {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Ready looks for the client.
 func (k Kubernetes) Ready() error { return found(k.client()) }
 

@@ -111,7 +111,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 	absent := eight
 	absent.Client = "no-such-kubectl"
 	for want, k := range map[string]Kubernetes{
-		"no-such-kubectl is not on this machine; --print writes": absent,
+		"no-such-kubectl is not on this machine": absent,
 		"kubectl: Error from server (Forbidden): jobs.batch is forbidden ask somebody (exit status 1)": saying(
 			"printf 'Error from server (Forbidden): jobs.batch is forbidden\\r\\n\\nask somebody\\n' >&2; exit 1"),
 		"kubectl: Unable to connect to the server": saying(
@@ -121,7 +121,8 @@ func TestErrorsOfTheClient(t *testing.T) {
 	} {
 		_, err := k.Submit(t.Context(), eightShards())
 		_, also := k.States(t.Context(), "robust/selfheal-x")
-		for _, err := range []error{err, also} {
+		_, third := k.Nodes(t.Context())
+		for _, err := range []error{err, also, third} {
 			if err == nil || !strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("%v, not %s", err, want)
 			}
@@ -172,5 +173,22 @@ func TestTypesAreOfTestsOnly(t *testing.T) {
 		if strings.Contains(path, "k8s.io/api/") {
 			t.Errorf("%s is linked", path)
 		}
+	}
+}
+
+// A node counts where it is ready and takes pods that tolerate nothing.
+func TestKubernetesNodes(t *testing.T) {
+	node := func(spec, ready string) string {
+		return `{"spec": {` + spec + `}, "status": {"conditions": [{"type": "MemoryPressure", "status": "True"},
+			{"type": "Ready", "status": "` + ready + `"}]}}`
+	}
+	k := eight
+	k.Client = program(t, "kubectl", `[ "$1 $2" = "get nodes" ] && cat <<'end'
+{"kind": "NodeList", "items": [`+strings.Join([]string{node("", "True"), node("", "Unknown"),
+		node(`"unschedulable": true`, "True"), node(`"taints": [{"key": "a", "effect": "NoSchedule"}]`, "True"),
+		node(`"taints": [{"key": "a", "effect": "PreferNoSchedule"}]`, "True")}, ",")+`]}
+end`)
+	if n, err := k.Nodes(t.Context()); n != 2 || err != nil {
+		t.Errorf("%d nodes, %v", n, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,6 +162,33 @@ func (s Slurm) States(ctx context.Context, id string) (map[int]State, error) {
 		}
 	}
 	return states, nil
+}
+
+// asked is the partition among sbatch's options.
+var asked = regexp.MustCompile(`(?:^|\s)(?:--partition[= ]|-p[= ]?)\s*(\S+)`)
+
+// lost are Slurm's words for nodes that take no jobs until somebody mends them.
+var lost = regexp.MustCompile(`^(DOWN|DRAIN|DRNG|FAIL|FUTURE|INVAL|MAINT|UNKNOWN)`)
+
+// Nodes counts those of the partitions that the options name, of the default one where they name none.
+func (s Slurm) Nodes(ctx context.Context) (int, error) {
+	var partitions []string
+	if found := asked.FindStringSubmatch(s.Options); found != nil {
+		partitions = strings.Split(found[1], ",")
+	}
+	out, err := output(ctx, "", "sinfo", "--noheader", "--Node", "--format=%N %P %T")
+	nodes := map[string]bool{}
+	for line := range strings.Lines(out) {
+		words := strings.Fields(line)
+		if len(words) < 3 || lost.MatchString(strings.ToUpper(words[2])) {
+			continue
+		}
+		name, standard := strings.CutSuffix(words[1], "*")
+		if partitions == nil && standard || slices.Contains(partitions, name) {
+			nodes[words[0]] = true
+		}
+	}
+	return len(nodes), err
 }
 
 // Logs are files in the run's folder.

@@ -74,6 +74,28 @@ esac`})
 	must.Refuse(t, err, "blanks")
 }
 
+// Nodes are those of the partitions that are asked for, each once, but for those that somebody has to mend.
+func TestSlurmNodes(t *testing.T) {
+	scripts(t, map[string]string{"sinfo": `cat <<'end'
+n1 cpu* idle
+n2 cpu* mixed
+n3 cpu* drained*
+n4 cpu* down*
+n2 gpu allocated
+n5 gpu idle~
+n6 big planned
+end`})
+	for options, want := range map[string]int{"": 2, "--time=5 -p gpu": 2, "--partition=gpu,cpu": 3, "-pbig --mem=1": 1,
+		"--partition none": 0} {
+		if n, err := (Slurm{Options: options}).Nodes(t.Context()); n != want || err != nil {
+			t.Errorf("%q: %d nodes, %v, want %d", options, n, err, want)
+		}
+	}
+	t.Setenv("PATH", t.TempDir())
+	_, err := Slurm{}.Nodes(t.Context())
+	must.Refuse(t, err, "sinfo is not on this machine")
+}
+
 // The script of a task does its shard, passes a signal on, waits for what it saves, and requeues itself after it.
 func TestSlurmTask(t *testing.T) {
 	dir := scripts(t, map[string]string{

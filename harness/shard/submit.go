@@ -8,18 +8,18 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"selfheal/harness/dataset"
-	"selfheal/harness/folder"
-	"selfheal/harness/open"
-	"selfheal/harness/plan"
-	"selfheal/harness/progress"
-	"selfheal/harness/run"
 	"slices"
 	"strings"
 	"time"
 
 	"selfheal/harness/cluster"
+	"selfheal/harness/dataset"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
@@ -35,8 +35,11 @@ type SubmitOptions struct {
 	Every          time.Duration // between two looks at how it goes; 0: 15 s
 }
 
-// submitFolder, in the output folder, has the jobs that [Submit] has made.
-const submitFolder = "submit"
+// submitFolder, in the output folder, has jobFile, the jobs that [Submit] has made.
+const (
+	submitFolder = "submit"
+	jobFile      = "job.json"
+)
 
 // submitted is the work that was given to an engine.
 type submitted struct {
@@ -62,7 +65,7 @@ func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, e
 		return nil, err
 	}
 	defer lock.Free()
-	s := &submission{o: o, path: filepath.Join(o.Out, submitFolder, "job.json"),
+	s := &submission{o: o, path: filepath.Join(o.Out, submitFolder, jobFile),
 		finished: make([]bool, o.Shards), gone: make([]int, o.Shards)}
 	err = s.begin(ctx, p)
 	if err == nil {
@@ -100,30 +103,66 @@ type submission struct {
 // last is the job that was submitted last.
 func (s *submission) last() string { return s.Jobs[len(s.Jobs)-1] }
 
+// readSubmitted reads what was submitted for an output folder; nil where nothing was.
+func readSubmitted(dir string) (*submitted, error) {
+	path := filepath.Join(dir, submitFolder, jobFile)
+	data, err := input.Read(path, mostJobs)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
+	}
+	var s submitted
+	if err := json.Unmarshal(data, &s); err != nil || len(s.Tries) != s.Shards || len(s.Jobs) == 0 ||
+		slices.Contains(s.Jobs, "") {
+		return nil, fmt.Errorf("%s is damaged: choose another --out, or remove it", path)
+	}
+	return &s, nil
+}
+
+// shardsPerNode is how many shards a node has to do by default. Shards differ in the work that they make: the more
+// there are, the less the last one keeps the others waiting.
+const shardsPerNode = 4
+
+// DefaultShards is the number of shards of the job that was submitted for a folder before or, where none was, four for
+// each node on which the engine may run one.
+func DefaultShards(ctx context.Context, dir string, engine cluster.Engine) (int, error) {
+	if before, err := readSubmitted(dir); err != nil || before != nil {
+		if err != nil {
+			return 0, err
+		}
+		return before.Shards, nil
+	}
+	nodes, err := engine.Nodes(ctx)
+	if err == nil && nodes == 0 {
+		err = errors.New("the engine has no node that takes jobs")
+	}
+	return min(shardsPerNode*nodes, plan.MaxShards), err
+}
+
 // begin finds the job that was submitted before, or submits one.
 func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
-	data, err := input.Read(s.path, mostJobs)
-	if err == nil {
-		err = json.Unmarshal(data, &s.submitted)
+	before, err := readSubmitted(s.o.Out)
+	if before != nil {
+		s.submitted = *before
 	}
 	switch hash := p.Config.Hash(); {
-	case err == nil && (len(s.Tries) != s.Shards || len(s.Jobs) == 0 || slices.Contains(s.Jobs, "")):
-		return fmt.Errorf("%s is damaged: choose another --out, or remove it", s.path)
-	case err == nil && (s.Shards != s.o.Shards || s.Engine != s.o.EngineName):
+	case err != nil:
+		return err
+	case before == nil:
+		s.submitted = submitted{Engine: s.o.EngineName, Shards: s.o.Shards, ConfigSHA256: hash,
+			Tries: make([]int, s.o.Shards)}
+	case s.Shards != s.o.Shards || s.Engine != s.o.EngineName:
 		return open.Wrong(fmt.Errorf("%s is that of another job, of %s in %d shards: choose another --out", s.o.Out,
 			s.Engine, s.Shards))
-	case err == nil && s.ConfigSHA256 != hash:
+	case s.ConfigSHA256 != hash:
 		return open.Wrong(fmt.Errorf("%s is that of another job: another config, --suite, --limit or --set; choose "+
 			"another --out", s.o.Out))
-	case err == nil:
+	default:
 		clear(s.Tries) // whoever calls again has mended the cause
 		s.o.Progress.Report(progress.JobFound{Engine: s.o.EngineName, ID: s.last()})
 		return nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: %w", s.path, fault.Reason(err))
-	default:
-		s.submitted = submitted{Engine: s.o.EngineName, Shards: s.o.Shards, ConfigSHA256: hash,
-			Tries: make([]int, s.o.Shards)}
 	}
 	if err := s.o.Engine.Ready(); err != nil {
 		return err

@@ -51,13 +51,13 @@ func (f *submitFlags) scheduler() (e cluster.Engine, program string, err error) 
 func submitCommand(g *globals) *cobra.Command {
 	f := &submitFlags{}
 	c := &cobra.Command{
-		Use:   "submit --engine ENGINE --shards N --config FILE --out DIR",
+		Use:   "submit --engine ENGINE --config FILE --out DIR",
 		Short: "Run a config as a job of Slurm or Kubernetes, follow it, merge its shards",
 		Long: `Runs the suites of a config in shards, as a job array of Slurm or an indexed Job of
 Kubernetes, follows them, submits again what has failed, and merges what they come to
 in --out, which must be a folder that all machines have under the same name. Ctrl-C ends
 the following, not the job: the same command goes on following it.`,
-		Example: `  selfheal submit --engine slurm --shards 32 --config my.yaml --out /shared/out \
+		Example: `  selfheal submit --engine slurm --config my.yaml --out /shared/out \
     --sbatch "--partition=gpu --time=4:00:00"
   selfheal submit --engine slurm --shards 32 --config my.yaml --out /shared/out --print
   selfheal submit --engine kubernetes --shards 32 --config /shared/my.yaml --out /shared/out \
@@ -67,7 +67,8 @@ the following, not the job: the same command goes on following it.`,
 	}
 	to := flags{c}
 	to.text(&f.engine, "engine", "", "slurm or kubernetes", words(slurm, kubernetes))
-	to.whole(&f.shards, "shards", 0, "how many parts to make of the work")
+	to.whole(&f.shards, "shards", 0, "how many parts to make of the work (default: four for each node that the "+
+		"engine can use)")
 	to.config(&f.config)
 	to.text(&f.out, "out", "", "output folder, which all machines have", folders)
 	f.scaleFlags.addConfigs(to)
@@ -100,7 +101,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if err != nil {
 		return err
 	}
-	if _, err := plan.ParseShard(fmt.Sprintf("1/%d", f.shards)); err != nil {
+	if c.Flag("shards").Changed && !(plan.Shard{I: 1, N: f.shards}).Valid() {
 		return usage("--shards N: N must be from 1 to %d, got %d", plan.MaxShards, f.shards)
 	}
 	f.sets = append(f.sets, f.providerFlags.sets()...)
@@ -127,6 +128,11 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	engine, program, err := f.scheduler()
 	if err != nil {
 		return err
+	}
+	if f.shards == 0 {
+		if f.shards, err = shard.DefaultShards(c.Context(), f.out, engine); err != nil {
+			return usage("submit needs --shards N, as the number of nodes can't be told: %w", err)
+		}
 	}
 	command, err := f.command(c, program)
 	if err != nil {

@@ -62,18 +62,19 @@ func try(limit int) (err error) {
 	for _, t := range []struct {
 		name    string
 		shards  int
-		sbatch  string
+		args    []string
 		disturb func(out string) error
 	}{
-		{"a node killed in the middle", 8, "", b.killNode},
-		{"a time limit that is shorter than the shard", 1, "--time=1 --signal=B:TERM@50", b.outlast},
-		{"a shard run twice at once", 3, "", b.runTwice},
+		{"a node killed in the middle, four shards a node", 8, nil, b.killNode},
+		{"a time limit that is shorter than the shard", 1,
+			[]string{"--shards=1", "--sbatch=--time=1 --signal=B:TERM@50"}, b.outlast},
+		{"a shard run twice at once", 3, []string{"--shards=3"}, b.runTwice},
 	} {
-		start, out := time.Now(), b.path(strings.ReplaceAll(t.name, " ", "-"))
+		start, out := time.Now(), b.path(strings.ReplaceAll(strings.ReplaceAll(t.name, ",", ""), " ", "-"))
 		disturbed := make(chan error, 1)
 		go func() { disturbed <- t.disturb(out) }()
-		err := b.selfheal("submit", "--engine=slurm", "--config=config.yaml", "--out", out, b.limit,
-			fmt.Sprint("--shards=", t.shards), "--sbatch="+t.sbatch)
+		err := b.selfheal(append([]string{"submit", "--engine=slurm", "--config=config.yaml", "--out", out, b.limit},
+			t.args...)...)
 		if err = errors.Join(err, <-disturbed); err == nil {
 			err = sameend.Check(b.path("whole"), out)
 		}
