@@ -181,3 +181,22 @@ func TestOperatorsDocumented(t *testing.T) {
 		t.Errorf("the list of operators differs (go test -update rewrites it):\n%swant\n%s", list, want.String())
 	}
 }
+
+// Each line of code in docs/go.md stands in an example.
+func TestGoDocumented(t *testing.T) {
+	var examples strings.Builder
+	for _, name := range []string{"attacks", "control", "harness/open"} {
+		examples.WriteString(read(t, name+"/example_test.go"))
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "docs/go.md"), -1)
+	if len(blocks) != 3 {
+		t.Errorf("%d blocks of code", len(blocks))
+	}
+	for _, block := range blocks {
+		for line := range strings.Lines(block[1]) {
+			if !strings.Contains(examples.String(), strings.TrimSpace(line)) {
+				t.Errorf("no example has %s", line)
+			}
+		}
+	}
+}
