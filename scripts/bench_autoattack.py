@@ -207,14 +207,6 @@ class Measured:
         pairs = zip(self.sides["reference"][0]["flags"], self.sides[side][0]["flags"], strict=True)
         return [position for position, (theirs, ours) in enumerate(pairs) if theirs != ours]
 
-    def step(self, side, attack):
-        """Seconds (median) and accuracy of a component, None where no image was left for it."""
-        steps = [step for run in self.sides.get(side, []) for step in run["steps"] if step["attack"] == attack]
-        return (statistics.median(step["seconds"] for step in steps), steps[0]["robust"]) if steps else None
-
-    def attacks(self):
-        return dict.fromkeys(step["attack"] for runs in self.sides.values() for step in runs[0]["steps"])
-
 
 def speed_table(rows, mode):
     lines = []
@@ -226,21 +218,6 @@ def speed_table(rows, mode):
     return documents.table(["model", "norm", "ε", "AutoAttack", "selfheal", "÷ ours", "process", "same verdicts"], lines)
 
 
-def component_table(rows, modes):
-    sides = {"reference": "AutoAttack", **{mode: MODES[mode] for mode in modes}}
-    header = ["model", "norm", "component", *(f"{name}, s" for name in sides.values()),
-              *(f"{name}, accuracy" for name in sides.values())]
-    lines = []
-    for row in rows:
-        clean = [f"{100 * row.sides[side][0]['clean']:.1f} %" for side in sides]
-        lines.append([row.case.model, f"{row.case.norm} {row.case.epsilon}", "none", *[""] * len(sides), *clean])
-        for attack in row.attacks():
-            found = [row.step(side, attack) for side in sides]
-            lines.append(["", "", attack, *("–" if f is None else f"{f[0]:.2f}" for f in found),
-                          *("–" if f is None else f"{100 * f[1]:.1f} %" for f in found)])
-    return documents.table(header, lines)
-
-
 def report(rows, modes, about):
     """The generated part of docs/performance.md; `about` says what was run on what."""
     titles = {"full": "Full strength:", "verdict": "Verdict-only, against the same runs of AutoAttack, which has no such mode:",
@@ -249,8 +226,6 @@ def report(rows, modes, about):
     parts = [about]
     for mode in modes:
         parts += [titles[mode], speed_table(rows, mode)]
-    parts += ["Component by component, median seconds and the accuracy after each (–: no image was left for it):",
-              component_table(rows, modes)]
     differing = [f"- {row.case.model}, {row.case.norm} {row.case.epsilon}, {MODES[mode]}: "
                  + ", ".join(map(str, row.differing(mode))) for row in rows for mode in modes if row.differing(mode)]
     if differing:

@@ -91,15 +91,13 @@ def line(name, title, opset, found):
             *cells.values()]
 
 
-def report(versions, lines, operators, failures):
+def report(versions, lines, failures):
     """The generated part of docs/models.md."""
     parts = [f"{versions}.", documents.table(
         ["network", "exporter", "opset", "nodes", "segments", "parameters", "FLOPs", "logits", "gradient",
          "PyTorch float32"], lines)]
     if failures:
         parts.append("These do not keep the bounds:\n\n" + "\n".join(f"- {failure}" for failure in failures))
-    parts.append("Operators of the graphs as the program runs them:\n\n"
-                 + documents.table(["network", "operators"], operators))
     return "\n\n".join(parts)
 
 
@@ -120,9 +118,9 @@ def parse():
 
 
 def sweep(arguments, interpreters, runner, selfheal):
-    """Check everything; returns table lines, operator lines and failures."""
+    """Check everything; returns table lines and failures."""
     names = next(iter(interpreters.values()))["architectures"]
-    lines, operators, failures = [], [], []
+    lines, failures = [], []
     for name in arguments.only or names:
         for python, has in interpreters.items():
             for exporter in has["exporters"]:
@@ -130,16 +128,13 @@ def sweep(arguments, interpreters, runner, selfheal):
                 try:
                     found = check(name, python, exporter, selfheal, runner, arguments.timeout)
                     lines.append(line(name, title, OPSETS[exporter], found))
-                    if not operators or operators[-1][0] != name:
-                        kinds = ", ".join(f"{entry['op']} {entry['count']}" for entry in found["operators"])
-                        operators.append([name, kinds])
                     if not verification.within_bounds(found):
                         failures.append(f"{name}, {title}: logits {found['logits']:.1e}, gradient {found['gradient']:.1e}")
                 except Failed as problem:
                     lines.append([name, title, OPSETS[exporter], *["–"] * 7])
                     failures.append(f"{name}, {title}: {problem}")
                 print(*lines[-1], f"({time.time() - start:.0f} s)", sep="  ", flush=True)
-    return lines, operators, failures
+    return lines, failures
 
 
 def main():
@@ -161,11 +156,11 @@ def main():
             selfheal = arguments.selfheal or str(pathlib.Path(folder) / "selfheal")
             if not arguments.selfheal:
                 verification.run(["go", "build", "-C", str(ROOT), "-o", selfheal, "."], 600)
-            lines, operators, failures = sweep(arguments, interpreters, runner, selfheal)
+            lines, failures = sweep(arguments, interpreters, runner, selfheal)
     except Failed as problem:
         sys.exit(f"models_table.py: error: {problem}")
     torches = " and ".join(f"PyTorch {has['torch']}" for has in interpreters.values())
-    text = report(f"{torches}, ONNX Runtime {runtime}, {platform.system()} {platform.machine()}", lines, operators, failures)
+    text = report(f"{torches}, ONNX Runtime {runtime}, {platform.system()} {platform.machine()}", lines, failures)
     if arguments.only:
         print(text)
     else:
