@@ -345,7 +345,7 @@ def main(arguments=None):
     if arguments.cores and arguments.cores > len(cores):
         sys.exit(f"bench_autoattack.py: error: {len(cores)} cores are available, not {arguments.cores}")
     cores = cores[:arguments.cores]
-    # What would fail after many minutes is checked first.
+    # First come the checks of what would fail after many minutes.
     if arguments.out and "<!-- begin autoattack -->" not in arguments.out.read_text(encoding="utf-8"):
         sys.exit(f"bench_autoattack.py: error: {arguments.out} has no block named autoattack")
     source = reference = None

@@ -138,7 +138,7 @@ class Run:
         self.step_size = share * self.epsilon if arguments.step_size is None else arguments.step_size
         self.optimiser = torch.optim.SGD(self.network.parameters(), lr=arguments.rate, momentum=arguments.momentum,
                                          weight_decay=arguments.weight_decay, nesterov=arguments.momentum > 0)
-        # What is judged and exported: the network, or the average of its weights and of its normalisation's statistics.
+        # Judged and exported is the network, or the average of its weights and of its normalisation's statistics.
         self.average = None
         if arguments.average:
             self.average = swa_utils.AveragedModel(

@@ -91,7 +91,7 @@ func (f *checkFlags) run(c *cobra.Command, dir string) error {
 	}
 	report, err := f.compare(c.Context(), dir)
 	if err != nil {
-		// Instead of an earlier comparison's. Where it can't be written, err matters more. A
+		// Instead of an earlier comparison's. If it can't be written, err matters more. A
 		// folder that is not a run's stays as it is.
 		if asked || exists(f.junit) || exists(filepath.Join(dir, "results.json")) {
 			_ = f.toJUnit(asked, func(w io.Writer) error { return gate.WriteJUnitError(w, err) })

@@ -179,7 +179,7 @@ func TestCheckUpdate(t *testing.T) {
 	if out := done(t, "check", "--baseline", baseline, saved(t, f)); !strings.Contains(out, rules) {
 		t.Errorf("not by the baseline's rules:\n%s", out)
 	}
-	// What goes wrong leaves the baseline as it was.
+	// An error leaves the baseline as it was.
 	partial := gateRun(n, 200, nil)
 	partial.Cells = partial.Cells[:7]
 	for _, args := range [][]string{

@@ -131,7 +131,7 @@ func TestReportPublished(t *testing.T) {
 	}
 }
 
-// What a run writes is valid: cells of every mode, a control, a solver study, published
+// A run writes valid files: cells of every mode, a control, a solver study, published
 // numbers, several epsilons and seeds.
 func TestRunsObeyTheSchemas(t *testing.T) {
 	testinput.Runtime(t)

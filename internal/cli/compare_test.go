@@ -36,7 +36,7 @@ func nights(t *testing.T) (dir string) {
 	return dir
 }
 
-// What is printed and written of a folder of runs.
+// A folder of runs is compared on the screen and in files.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	dir := nights(t)

@@ -71,7 +71,7 @@ func TestImageFolders(t *testing.T) {
 	must.Have(t, fmt.Sprint(file.Cells[0].Warnings), "files-left-out", "0/list.txt")
 	must.Have(t, read(t, filepath.Join(out, "tables.md")), "files-left-out")
 
-	// Of other sizes they are resized and cropped as a config's transform does it.
+	// Images of other sizes are resized and cropped as a config's transform does it.
 	if code, _, stderr := call("attack", robustModel, "--data", dir, "--norm", "linf", "--epsilon", "2/255", "--attack",
 		"fgsm", "--split", "val", "--resize", "40", "--crop", "32", "--out", out, "--force"); code != exitOK {
 		t.Fatalf("exit %d\n%s", code, stderr)

@@ -17,7 +17,7 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// What is wrong is said in one line, in terms of what the user wrote.
+// One line says what is wrong, in terms of what the user wrote.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
@@ -212,7 +212,7 @@ FITTED --control linear --resume → no embedding to train
 	}
 }
 
-// Of a config, or of flags that stand for one, all errors are told at once, in a line each.
+// All errors of a config, or of flags that stand for one, are told at once, in a line each.
 func TestAllErrors(t *testing.T) {
 	t.Parallel()
 	file := written(t, t.TempDir(), strings.Replace(useConfig, "version: 1", "version: 1\nsead: 3", 1))

@@ -68,7 +68,7 @@ func origin(t *testing.T, path, key string, has map[string]string) map[string]st
 	return g.Meta
 }
 
-// What fit makes is an embedding with its origin in its metadata, and a run uses it.
+// Fit makes an embedding with its origin in its metadata, and a run uses it.
 func TestFit(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func TestFit(t *testing.T) {
 	read(t, filepath.Join(dir, "made/last-64.onnx"))
 	done(t, "run", "--config", config, "--out", filepath.Join(dir, "after"), "--quiet")
 	first := read(t, made)
-	// What is there is kept, and made again the same to the bit.
+	// A fit that is there is kept, and made again the same to the bit.
 	if out := done(t, "fit", "--config", config, "--control", "both"); strings.Count(out,
 		"there already") != 2 {
 		t.Errorf("a second fit prints\n%s", out)
@@ -189,7 +189,7 @@ func TestFitLinear(t *testing.T) {
 		t.Errorf("records of the file\n%s\nof the fit\n%s", got, fitted)
 	}
 
-	// What fit has not made is not written over.
+	// Fit does not write over files that it has not made.
 	put(t, file, []byte("mine"))
 	refused(t, exitUsage, "is no linear embedding that fit made", "fit", "--config", config, "--control", "linear",
 		"--model", "robust")

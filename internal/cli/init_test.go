@@ -26,7 +26,7 @@ func TestInit(t *testing.T) {
 		t.Errorf("%d cells, the first %+v", len(f.Cells), f.Cells[0])
 	}
 	refused(t, exitUsage, "mine.yaml is there; choose another --out or add --force", line...)
-	// What is said is not tried, and a wrong one is doubted.
+	// A preprocessing that is given is not searched for, and a wrong one is doubted.
 	said := done(t, append(line, "--force", "--scale", "0.01")...)
 	must.Have(t, said, "that is little", "--mean")
 	if text = string(must.Get(os.ReadFile(file))(t)); !strings.Contains(text, "preprocess: {scale: 0.01") {

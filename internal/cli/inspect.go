@@ -18,8 +18,7 @@ import (
 	"selfheal/models/split"
 )
 
-// modelInfo is what inspect prints of a model. Of one with operators that are
-// not supported it has the first part and those.
+// modelInfo is what inspect prints of a model. Where operators are not supported it has the first part and these.
 type modelInfo struct {
 	Model      string         `json:"model"`
 	Opset      int64          `json:"opset"`

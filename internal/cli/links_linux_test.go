@@ -78,8 +78,8 @@ func walked(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// Whatever a command writes in an output folder stays in it: where a link lies in a file's or a folder's place, what it
-// leads to is left as it is, also by a command that refuses.
+// A command writes nothing outside of its output folder: where a link lies in a file's or a folder's place, its
+// target is left as it is, also by a command that refuses.
 func TestLinksLeadNoWriteOut(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)

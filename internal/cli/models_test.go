@@ -120,7 +120,7 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 	}
 }
 
-// What was done to a model to make it run is said by each command.
+// Each command says what was done to a model to make it run.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)

@@ -26,8 +26,8 @@ func TestPaperAtFullSize(t *testing.T) {
 
 const paperRows = "docs/paper/rn-18/config.yaml"
 
-// Whoever has the networks and embeddings behind the results in docs/paper has the same verdicts: the command that each
-// records, from nothing, on the first 20 images.
+// The networks and embeddings behind the results in docs/paper, where they are, give the same verdicts by the command
+// that each records, from nothing, on the first 20 images.
 func TestPaperResultsAreReproduced(t *testing.T) {
 	if !testinput.Large() {
 		t.Skip("SELFHEAL_TEST_LARGE=1 runs it: attacks on a full ResNet-18 take minutes")

@@ -103,8 +103,8 @@ func TestPaperSuitesInWords(t *testing.T) {
 	golden(t, "dry-run-paper", fmt.Sprintf("$ selfheal %s\n%s", strings.Join(args, " "), done(t, args...)))
 }
 
-// Whoever has none of the files gets one list of all of them, with exit code 2 and
-// nothing computed; what is put there leaves the list.
+// Without any of the files one gets a list of all of them, with exit code 2 and
+// nothing computed; a file that is put there leaves the list.
 func TestPaperSuitesMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	code, list, stderr := call(append(withSuites("table2-standard", "table6"), "--out", "out")...)

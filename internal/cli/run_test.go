@@ -17,7 +17,7 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// A second run into a folder is refused, says whose it is and leaves it alone. What a killed run has done is
+// A second run into a folder is refused, says whose it is and leaves it alone. The work of a killed run is
 // not done again.
 func TestTwoRunsInOneFolder(t *testing.T) {
 	testinput.Runtime(t)

@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 	_, err := Read(at("file"), 4)
 	must.Refuse(t, err, "is larger than 4 B")
 
-	// What is written to a pipe is read to its end, however late it comes.
+	// A pipe is read to its end, however late its text comes.
 	w := must.Get(os.OpenFile(at("pipe"), os.O_RDWR, 0))(t)
 	must.Get(w.WriteString("123"))(t)
 	time.AfterFunc(20*time.Millisecond, func() {

@@ -60,7 +60,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// What is lost is what Pillow loses when it writes a picture.
+// A picture loses what it loses when Pillow writes it.
 func TestLossy(t *testing.T) {
 	sources := must.Get(filepath.Glob("testdata/lossy-*.source"))(t)
 	if len(sources) < 4 {

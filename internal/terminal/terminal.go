@@ -14,7 +14,7 @@ import (
 
 // Escape returns a writer that passes text on to w and writes characters that steer a
 // terminal as \u001b, a form that JSON reads back: controls but for line feed, tab and
-// carriage return, and those that turn the direction of text. What is no UTF-8 becomes \ufffd.
+// carriage return, and those that turn the direction of text. Bytes that are no UTF-8 become \ufffd.
 func Escape(w io.Writer) io.Writer { return &escaper{w: w} }
 
 // Raw is the writer that an escaping one passes text on to; another is returned as it is.

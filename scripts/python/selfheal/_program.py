@@ -17,7 +17,8 @@ from ._errors import SelfhealError, UsageError
 from ._progress import Progress
 
 PROGRAM = pathlib.Path(__file__).parent / ("selfheal.exe" if os.name == "nt" else "selfheal")
-# Of the onnxruntime package, for the CPU provider alone; the program's own search comes before it and after it.
+# The variable names the onnxruntime package's library, for the CPU provider alone; the program's own search comes
+# before it and after it.
 LIBRARY_VARIABLE = "SELFHEAL_ONNXRUNTIME"
 LIBRARIES = ("libonnxruntime.so.*", "libonnxruntime.*.dylib", "onnxruntime.dll")
 USAGE = 2  # the program's exit code for wrong usage
