@@ -1,4 +1,4 @@
-package attacktest
+package attacks
 
 import (
 	"cmp"
@@ -10,14 +10,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"selfheal/attacks"
 )
 
 // shape is that of the test images: not square, so that rows and columns differ.
-var shape = attacks.Shape{C: 3, H: 6, W: 5}
+var shape = Shape{C: 3, H: 6, W: 5}
 
-// Conform checks a row's attack, in each norm, against the rules that all attacks obey:
+// conform checks a row's attack, in each norm, against the rules that all attacks obey:
 //
 //   - on a linear model, away from 0 and 1, no image further than epsilon from
 //     every boundary is broken, Breaks of those clearly nearer are, and every one
@@ -33,11 +31,11 @@ var shape = attacks.Shape{C: 3, H: 6, W: 5}
 //     second where a pass takes 50 ms, with the context's error;
 //   - every image is broken where the answer to all other points is NaN;
 //   - the loss asked for is the one that parameters or table name.
-func Conform(t *testing.T, row Row) {
+func conform(t *testing.T, row row) {
 	classes, norms := cmp.Or(row.Classes, 5), row.Norms
 	if norms == nil {
-		norms = slices.DeleteFunc(attacks.Norms(), func(n attacks.Norm) bool {
-			s, err := attacks.Lookup(row.Kind)
+		norms = slices.DeleteFunc(Norms(), func(n Norm) bool {
+			s, err := Lookup(row.Kind)
 			return err != nil || s.CheckNorm(n) != nil
 		})
 	}
@@ -45,11 +43,11 @@ func Conform(t *testing.T, row Row) {
 		t.Run(norm.String(), func(t *testing.T) {
 			t.Parallel()
 			made := func(epsilon float64) trial { return row.trial(t, norm, epsilon) }
-			linear := NewLinear(shape, classes, 7)
-			images := Images(linear, 60, 0.1, 8)
+			linear := newLinear(shape, classes, 7, unlimited)
+			images := imagesNear(linear, 60, 0.1, 8)
 			distances := []float64{}
 			for _, im := range images {
-				distances = append(distances, linear.Distance(norm, im.Pixels, im.Label))
+				distances = append(distances, linear.distance(norm, im.Pixels, im.Label))
 			}
 			middle := slices.Clone(distances)
 			slices.Sort(middle)
@@ -61,8 +59,8 @@ func Conform(t *testing.T, row Row) {
 			checkVerdicts(t, made(epsilon), linear, images, distances, clearly, row.Breaks)
 			checkReach(t, made, norm, classes, cmp.Or(row.Reach[norm], 1.01), row.Exact)
 
-			mlp := RandomMLP(shape, 20, classes, 9)
-			images = Images(mlp, 8, 0.5, 10) // up to 0 and 1
+			mlp := randomMLP(shape, 20, classes, 9)
+			images = imagesNear(mlp, 8, 0.5, 10) // up to 0 and 1
 			for _, epsilon := range []float64{1e-3, [...]float64{0.08, 0.8, 4}[norm]} {
 				full := made(epsilon)
 				verdict := full
@@ -81,11 +79,11 @@ func Conform(t *testing.T, row Row) {
 }
 
 // trial makes the row's attack.
-func (r Row) trial(t *testing.T, norm attacks.Norm, epsilon float64) trial {
+func (r row) trial(t *testing.T, norm Norm, epsilon float64) trial {
 	t.Helper()
-	s := attacks.Setup{Kind: r.Kind, Norm: norm, Parameters: r.Parameters}
+	s := Setup{Kind: r.Kind, Norm: norm, Parameters: r.Parameters}
 	if r.Component {
-		s.Components = []attacks.Component{{Kind: s.Kind, Parameters: s.Parameters}}
+		s.Components = []Component{{Kind: s.Kind, Parameters: s.Parameters}}
 		s.Kind, s.Version, s.Parameters = "autoattack", "custom", nil
 	}
 	recipe, err := s.Make(epsilon, cmp.Or(r.Classes, 5))
@@ -96,19 +94,19 @@ func (r Row) trial(t *testing.T, norm attacks.Norm, epsilon float64) trial {
 }
 
 // checkLoss compares the losses that an attack asks for with what is known of it.
-func (r Row) checkLoss(t *testing.T, a trial, o *MLP, im attacks.Image) {
+func (r row) checkLoss(t *testing.T, a trial, o *classifier, im Image) {
 	t.Helper()
-	spec, err := attacks.Lookup(r.Kind)
+	spec, err := Lookup(r.Kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := spec.Climbs.String()
+	want := spec.climbs.String()
 	if given, ok := r.Parameters["loss"].(string); ok {
 		want = given
 	}
-	asked := &Spy{o, func(p Pass) {
-		if p.Gradient && p.Loss.String() != want {
-			t.Errorf("%s climbs %v, not %s", r.Kind, p.Loss, want)
+	asked := &spy{o, func(p pass) {
+		if p.gradient && p.loss.String() != want {
+			t.Errorf("%s climbs %v, not %s", r.Kind, p.loss, want)
 		}
 	}}
 	if _, err := a.Perturb(context.Background(), asked, im, a.options(1)); err != nil {
@@ -118,23 +116,23 @@ func (r Row) checkLoss(t *testing.T, a trial, o *MLP, im attacks.Image) {
 
 // trial is an attack and what it was made for.
 type trial struct {
-	attacks.Attack
-	norm        attacks.Norm
+	Attack
+	norm        Norm
 	epsilon     float64
 	verdictOnly bool
 }
 
-func (a trial) options(seed uint64) attacks.Options {
-	return attacks.Options{Seed: seed, VerdictOnly: a.verdictOnly}
+func (a trial) options(seed uint64) Options {
+	return Options{Seed: seed, VerdictOnly: a.verdictOnly}
 }
 
 // checkVerdicts compares an attack with the analytic robustness of a linear model.
-func checkVerdicts(t *testing.T, a trial, o *Linear, images []attacks.Image, distances []float64,
+func checkVerdicts(t *testing.T, a trial, o *linear, images []Image, distances []float64,
 	clearly, share float64) {
 	t.Helper()
 	breakable, broke := 0, 0
 	for k, im := range images {
-		res := a.perturb(t, &o.Oracle, im, 1)
+		res := a.perturb(t, &o.classifier, im, 1)
 		if res.Adversarial != nil && distances[k] > a.epsilon*(1+1e-4) {
 			t.Errorf("image %d: broken within %v, but the boundary is %v away", k, a.epsilon, distances[k])
 		}
@@ -157,25 +155,24 @@ func checkVerdicts(t *testing.T, a trial, o *Linear, images []attacks.Image, dis
 // distance to the boundary times the factor that the attack states. Weights are
 // limited, so that many values are as good as the best: in ℓ1 AutoAttack's steps
 // move two values at least, and could otherwise not reach the boundary.
-func checkReach(t *testing.T, made func(epsilon float64) trial, norm attacks.Norm, classes int, reach float64,
+func checkReach(t *testing.T, made func(epsilon float64) trial, norm Norm, classes int, reach float64,
 	isExact bool) {
 	t.Helper()
-	linear := NewLinear(shape, classes, 11)
-	linear.Limit(1)
+	linear := newLinear(shape, classes, 11, 1)
 	tried := 0
-	for _, im := range Images(linear, 40, 0.1, 12) {
-		exact := linear.Distance(norm, im.Pixels, im.Label)
+	for _, im := range imagesNear(linear, 40, 0.1, 12) {
+		exact := linear.distance(norm, im.Pixels, im.Label)
 		if exact < 0.005 { // float32 logits don't place the boundary well enough
 			continue
 		}
 		if epsilon := reach * exact; epsilon < 0.35 { // no value can come to 0 or 1
 			tried++
-			if made(epsilon).perturb(t, &linear.Oracle, im, 1).Adversarial == nil {
+			if made(epsilon).perturb(t, &linear.classifier, im, 1).Adversarial == nil {
 				t.Errorf("image %d: not broken within %v, %v times the distance of the boundary", im.ID, epsilon, reach)
 			}
 		}
 		if epsilon := 2 * exact; isExact && epsilon < 0.35 {
-			found := made(epsilon).perturb(t, &linear.Oracle, im, 1).Distance
+			found := made(epsilon).perturb(t, &linear.classifier, im, 1).Distance
 			if !(found > exact*(1-1e-3) && found < exact*1.01) {
 				t.Errorf("image %d: distance %v, the boundary is %v away", im.ID, found, exact)
 			}
@@ -187,17 +184,17 @@ func checkReach(t *testing.T, made func(epsilon float64) trial, norm attacks.Nor
 }
 
 // perturb runs an attack and checks what can be checked on one result.
-func (a trial) perturb(t *testing.T, o *Oracle, im attacks.Image, seed uint64) attacks.Result {
+func (a trial) perturb(t *testing.T, o *classifier, im Image, seed uint64) Result {
 	t.Helper()
 	before := slices.Clone(im.Pixels)
 	var visited [][]float32
-	watched := &Spy{o, func(p Pass) { visited = append(visited, slices.Clone(p.X)) }}
-	f0, b0 := o.Passes()
+	watched := &spy{o, func(p pass) { visited = append(visited, slices.Clone(p.x)) }}
+	f0, b0 := o.passes()
 	res, err := a.Perturb(context.Background(), watched, im, a.options(seed))
 	if err != nil {
 		t.Fatalf("image %d: %v", im.ID, err)
 	}
-	f1, b1 := o.Passes()
+	f1, b1 := o.passes()
 	if res.Forward != f1-f0 || res.Backward != b1-b0 {
 		t.Errorf("image %d: reports %d forward and %d backward passes, made %d and %d", im.ID, res.Forward,
 			res.Backward, f1-f0, b1-b0)
@@ -236,20 +233,13 @@ func (a trial) perturb(t *testing.T, o *Oracle, im attacks.Image, seed uint64) a
 	return res
 }
 
-// misclassified asks without counting a pass.
-func (o *Oracle) misclassified(x []float32, label int) bool {
-	logits := make([]float32, o.classes)
-	o.answer(x, logits)
-	return !attacks.Right(logits, label)
-}
-
 // checkRuns runs every image alone, again, and all at once, and returns what they gave.
-func (a trial) checkRuns(t *testing.T, o *MLP, images []attacks.Image) []attacks.Result {
+func (a trial) checkRuns(t *testing.T, o *classifier, images []Image) []Result {
 	t.Helper()
-	alone := []attacks.Result{}
+	alone := []Result{}
 	for _, im := range images {
-		res := a.perturb(t, &o.Oracle, im, 1)
-		if again := a.perturb(t, &o.Oracle, im, 1); !reflect.DeepEqual(res, again) {
+		res := a.perturb(t, o, im, 1)
+		if again := a.perturb(t, o, im, 1); !reflect.DeepEqual(res, again) {
 			t.Errorf("image %d: a second run differs", im.ID)
 		}
 		alone = append(alone, res)
@@ -261,7 +251,7 @@ func (a trial) checkRuns(t *testing.T, o *MLP, images []attacks.Image) []attacks
 			t.Errorf("image %d: the adversarial image is classified as the label", im.ID)
 		}
 	}
-	together := make([]attacks.Result, len(images))
+	together := make([]Result, len(images))
 	var wg sync.WaitGroup
 	for k, im := range images {
 		wg.Go(func() {
@@ -280,7 +270,7 @@ func (a trial) checkRuns(t *testing.T, o *MLP, images []attacks.Image) []attacks
 }
 
 // checkInside holds an adversarial image to the ball and to [0,1].
-func (a trial) checkInside(t *testing.T, im attacks.Image, adversarial []float32) {
+func (a trial) checkInside(t *testing.T, im Image, adversarial []float32) {
 	t.Helper()
 	if d := a.norm.Distance(adversarial, im.Pixels); !(d <= a.epsilon*(1+1e-5)) {
 		t.Errorf("image %d: distance %v exceeds epsilon %v by %.2g", im.ID, d, a.epsilon, d/a.epsilon-1)
@@ -293,7 +283,7 @@ func (a trial) checkInside(t *testing.T, im attacks.Image, adversarial []float32
 }
 
 // checkStops compares an attack at full strength with its verdict-only form.
-func checkStops(t *testing.T, full, verdict []attacks.Result) {
+func checkStops(t *testing.T, full, verdict []Result) {
 	t.Helper()
 	for k, f := range full {
 		v := verdict[k]
@@ -312,10 +302,10 @@ func checkStops(t *testing.T, full, verdict []attacks.Result) {
 }
 
 // checkSeeds compares two seeds by all the points asked for.
-func checkSeeds(t *testing.T, a trial, o *MLP, images []attacks.Image, same bool) {
+func checkSeeds(t *testing.T, a trial, o *classifier, images []Image, same bool) {
 	t.Helper()
-	visits := func(seed uint64, im attacks.Image) (sum []float32) {
-		spy := &Spy{o, func(p Pass) { sum = append(sum, p.X...) }}
+	visits := func(seed uint64, im Image) (sum []float32) {
+		spy := &spy{o, func(p pass) { sum = append(sum, p.x...) }}
 		if _, err := a.Perturb(context.Background(), spy, im, a.options(seed)); err != nil {
 			t.Fatal(err)
 		}
@@ -333,7 +323,7 @@ func checkSeeds(t *testing.T, a trial, o *MLP, images []attacks.Image, same bool
 }
 
 // checkCancel cancels before the start, and during the third pass.
-func checkCancel(t *testing.T, a trial, o *MLP, im attacks.Image) {
+func checkCancel(t *testing.T, a trial, o *classifier, im Image) {
 	t.Helper()
 	for _, at := range []int{0, 3} {
 		if f, _ := a.Passes(o.Classes()); f <= at+1 {
@@ -341,7 +331,7 @@ func checkCancel(t *testing.T, a trial, o *MLP, im attacks.Image) {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		passes := 0
-		visit := func(Pass) {
+		visit := func(pass) {
 			if passes++; passes == at {
 				cancel()
 			}
@@ -349,7 +339,7 @@ func checkCancel(t *testing.T, a trial, o *MLP, im attacks.Image) {
 		if at == 0 {
 			cancel()
 		}
-		res, err := a.Perturb(ctx, &Spy{o, visit}, im, a.options(1))
+		res, err := a.Perturb(ctx, &spy{o, visit}, im, a.options(1))
 		cancel()
 		if passes > at+1 {
 			t.Errorf("cancelled at pass %d, made %d", at, passes)
@@ -363,17 +353,17 @@ func checkCancel(t *testing.T, a trial, o *MLP, im attacks.Image) {
 // checkPrompt cancels an attack on a model whose passes take 50 ms and do not look
 // at the context: in the first pass, and in the middle of all. The clock is a test's,
 // which moves only when everything waits.
-func checkPrompt(t *testing.T, a trial, o *MLP, im attacks.Image) {
+func checkPrompt(t *testing.T, a trial, o *classifier, im Image) {
 	t.Helper()
-	const pass = 50 * time.Millisecond
+	const slow = 50 * time.Millisecond
 	forward, _ := a.Passes(o.Classes())
 	for _, before := range []int{0, (forward - 1) / 2} {
 		synctest.Test(t, func(t *testing.T) {
 			started := time.Now()
-			deadline := pass/2 + time.Duration(before)*pass
+			deadline := slow/2 + time.Duration(before)*slow
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			defer cancel()
-			res, err := a.Perturb(ctx, &Spy{o, func(Pass) { time.Sleep(pass) }}, im, a.options(1))
+			res, err := a.Perturb(ctx, &spy{o, func(pass) { time.Sleep(slow) }}, im, a.options(1))
 			late := time.Since(started) - deadline
 			switch {
 			case late < 0 && before > 0: // fewer passes than promised were needed
@@ -381,5 +371,26 @@ func checkPrompt(t *testing.T, a trial, o *MLP, im attacks.Image) {
 				t.Errorf("cancelled in pass %d, returned %v later: %v, %+v", before+1, late, err, res)
 			}
 		})
+	}
+}
+
+// checkBlind tries classifiers that give an answer for the clean image alone, or whose last
+// logit is NaN elsewhere.
+func checkBlind(t *testing.T, made func(epsilon float64) trial, norm Norm, classes int) {
+	t.Helper()
+	o := randomMLP(shape, 20, classes, 9)
+	for _, from := range []int{0, classes - 1} {
+		for _, im := range imagesNear(o, 3, 0.4, 10) {
+			o.blindFrom, o.blind = from, func(x []float32) bool { return !slices.Equal(x, im.Pixels) }
+			a := made([...]float64{0.3, 3, 15}[norm])
+			for _, a.verdictOnly = range []bool{false, true} {
+				if res := a.perturb(t, o, im, 1); res.Adversarial == nil {
+					t.Errorf("image %d: not broken, with NaN from logit %d on", im.ID, from)
+				} else {
+					a.checkInside(t, im, res.Adversarial)
+				}
+			}
+			o.blind = nil
+		}
 	}
 }
