@@ -96,7 +96,8 @@ func norm(t *testing.T, name string) Norm {
 func TestAPGDAgreesWithReference(t *testing.T) {
 	ref, o := load(t)
 	for _, c := range ref.APGD {
-		a := component("apgd-t", norm(t, c.Norm), c.Eps, given{"steps": c.Steps, "large_radii": c.Large, "loss": c.Loss})
+		parameters := given{"steps": c.Steps, "large_radii": c.Large, "loss": c.Loss}
+		a := component("apgd-t", norm(t, c.Norm), c.Eps, parameters)
 		r := newAscent(a.(apgd), o, ref.image(c.Image), Options{})
 		r.target = c.Target
 		copy(r.cur, c.Start)

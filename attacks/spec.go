@@ -203,8 +203,9 @@ var apgdParameters = []Parameter{
 	whole("restarts", 1, "runs, for each target, from random starts"),
 	targets, // 5
 	whole("eot_iter", 1, "passes that a gradient is averaged over, for randomised models"),
-	decimal("rho", .75, setting.Fraction, "fraction of steps that must raise the loss, else the step is halved"), // 3.2
-	flag("large_radii", "spend a run on radii 3·epsilon, 2·epsilon and epsilon").only(L1),                        // 2021, 3.4
+	decimal("rho", .75, setting.Fraction, // 3.2
+		"fraction of steps that must raise the loss, else the step is halved"),
+	flag("large_radii", "spend a run on radii 3·epsilon, 2·epsilon and epsilon").only(L1), // 2021, 3.4
 	flag("from_clean", "start at the clean image, not at random"),
 	decimal("sparsity", .2, setting.Fraction, // 2021, 3.3
 		"fraction of the values that a run's first steps move, unless large_radii is set").only(L1),

@@ -17,7 +17,6 @@ import (
 
 // arrays are NumPy's arrays of a data set: those of an archive, or .npy files of one folder.
 type arrays struct {
-	io.Closer
 	list  []array
 	first string // the one that the path names; "" where it names all
 }
@@ -38,19 +37,15 @@ type opened struct {
 }
 
 // openArrays finds the arrays of an archive (.npz), of the .npy files in a folder or of those beside a .npy file.
-func openArrays(fsys fs.FS, name string) (a arrays, err error) {
+func openArrays(fsys fs.FS, name string, files *closers) (a arrays, err error) {
 	folder := name
 	switch {
 	case strings.EqualFold(path.Ext(name), ".npy"):
 		folder, a.first = path.Dir(name), strings.TrimSuffix(path.Base(name), path.Ext(name))
 	case !isFolder(fsys, name):
-		f, err := openFile(fsys, name)
-		if err != nil {
-			return a, err
-		}
-		a.Closer = f
-		if a.list, err = archived(f); err != nil {
-			f.Close()
+		f, err := files.open(fsys, name)
+		if err == nil {
+			a.list, err = archived(f)
 		}
 		return a, err
 	}
@@ -58,7 +53,6 @@ func openArrays(fsys fs.FS, name string) (a arrays, err error) {
 	if err != nil {
 		return a, err
 	}
-	a.Closer = io.NopCloser(nil)
 	for _, e := range entries {
 		if strings.EqualFold(path.Ext(e.Name()), ".npy") {
 			a.list = append(a.list, array{strings.TrimSuffix(e.Name(), path.Ext(e.Name())), func() (opened, error) {

@@ -12,7 +12,6 @@ import (
 
 // folder is a list of labelled image files: image-folder and tiny-imagenet.
 type folder struct {
-	planar
 	fsys    fs.FS
 	entries []labelled
 	names   []string       // of the classes
@@ -51,7 +50,7 @@ func (l labelled) path() string { return path.Join(l.dir, l.file) }
 // openFolder lists a folder of class folders of PNG, JPEG and WebP files, or the one of a split. Classes
 // are in the order of their folders' names, or of the names given; images in
 // the order of classes, then of their files' names. Other files are left out and counted, hidden ones are not.
-func openFolder(fsys fs.FS, spec Spec) (source, error) {
+func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	root, err := splitFolder(fsys, spec)
 	if err != nil {
 		return nil, err
@@ -190,7 +189,6 @@ func (f *folder) list(dir string, label int) error {
 func (f *folder) count() int               { return len(f.entries) }
 func (f *folder) classes() (int, []string) { return len(f.names), f.names }
 func (f *folder) name(id int) string       { return f.entries[id].path() }
-func (f *folder) Close() error             { return nil }
 
 func (f *folder) label(id int) (int, error) { return f.entries[id].label, nil }
 

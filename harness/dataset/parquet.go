@@ -24,7 +24,6 @@ import (
 // {bytes, path}, or of bytes, and one of labels. Values can't be read at any place of such a file, so those that were
 // chosen are copied into a temporary file, as they are encoded.
 type pictures struct {
-	planar
 	parts  []picturePart
 	labels []int
 	names  []string // of the classes; nil where the files don't say
@@ -54,19 +53,14 @@ const (
 	maxParquetDepth  = 3         // folders below the data set's in which its files lie
 )
 
-func openParquet(fsys fs.FS, spec Spec) (_ source, err error) {
+func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	names, err := parquetSplit(fsys, spec)
 	if err != nil {
 		return nil, err
 	}
 	p := &pictures{}
-	defer func() {
-		if err != nil {
-			p.Close()
-		}
-	}()
 	for _, name := range names {
-		f, err := openFile(fsys, name)
+		f, err := files.open(fsys, name)
 		if err != nil {
 			return nil, err
 		}
@@ -204,39 +198,28 @@ func each(f *parquet.File, column int, wanted func(first, n int) bool, do func(r
 }
 
 func eachOf(chunk parquet.ColumnChunk, row int, do func(row int, v parquet.Value) error) error {
-	pages := chunk.Pages()
-	defer pages.Close()
+	r := parquet.NewColumnChunkValueReader(chunk)
+	defer r.Close()
 	values := make([]parquet.Value, 256)
 	for {
-		page, err := pages.ReadPage()
+		n, err := r.ReadValues(values)
+		for _, v := range values[:n] {
+			if err := do(row, v); err != nil {
+				return err
+			}
+			row++
+		}
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("its rows from %d can't be read: %s", row, shorten(err.Error()))
 		}
-		for r := page.Values(); ; {
-			n, err := r.ReadValues(values)
-			for _, v := range values[:n] {
-				if err := do(row, v); err != nil {
-					parquet.Release(page)
-					return err
-				}
-				row++
-			}
-			if err != nil && err != io.EOF {
-				return fmt.Errorf("its row %d can't be read: %s", row, shorten(err.Error()))
-			}
-			if err != nil || n == 0 {
-				break
-			}
-		}
-		parquet.Release(page)
 	}
 }
 
 // unpack copies the encoded images of ids into a temporary file.
-func (p *pictures) unpack(ids []int) error {
+func (p *pictures) unpack(ids []int, files *closers) error {
 	p.at, p.size = make([]int64, len(p.labels)), make([]int32, len(p.labels))
 	chosen := slices.Sorted(slices.Values(ids))
 	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
@@ -272,6 +255,7 @@ func (p *pictures) unpack(ids []int) error {
 	})
 	if err == nil {
 		p.copied = copied
+		files.add(copied)
 	}
 	return err
 }
@@ -292,21 +276,10 @@ func (p *pictures) label(id int) (int, error) { return p.labels[id], nil }
 
 func (p *pictures) read(id int, buf []byte) ([]byte, [3]int, error) {
 	data := make([]byte, p.size[id])
-	if err := readAt(p.copied, data, p.at[id]); err != nil {
-		return nil, [3]int{}, fmt.Errorf("%s can't be read: %w", p.name(id), err)
+	if err := readBytes(p, id, p.copied, data, p.at[id]); err != nil {
+		return nil, [3]int{}, err
 	}
 	return decode(file{ReaderAt: bytes.NewReader(data), size: int64(len(data))}, p.name(id), buf)
-}
-
-func (p *pictures) Close() error {
-	var errs []error
-	for _, part := range p.parts {
-		errs = append(errs, part.Close())
-	}
-	if p.copied != nil {
-		errs = append(errs, p.copied.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // parquetSplit lists the files of a split: a file itself, or of a folder those whose names say the split, as the hub

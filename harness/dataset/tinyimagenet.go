@@ -17,7 +17,7 @@ import (
 // root/val or root/train. The split val is the validation images, in the order of val_annotations.txt, and train
 // goes class by class, each folder sorted. Labels follow wnids.txt, or the class names given. The test images carry
 // no labels and can't be used.
-func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
+func openTinyImageNet(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	root, part := tinyImageNetRoot(fsys, spec.Path)
 	split := cmp.Or(spec.Split, part, "val")
 	switch {
