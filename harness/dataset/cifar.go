@@ -232,7 +232,7 @@ func (v cifarVersion) pickled(p *cifarPart) error {
 	p.labels, p.n, p.start, p.columns = labels, len(labels), data.data.at, data.columns
 	if data.of != "u1" || !slices.Equal(data.shape, []int{p.n, cifarPixels}) || data.data.n != int64(p.n)*cifarPixels {
 		return fmt.Errorf("its array data has the shape %v, the type %q and %d bytes; %d labels need [%d %d] of u1",
-			data.shape, shorten(data.of), data.data.n, p.n, p.n, cifarPixels)
+			data.shape, shorten(string(data.of)), data.data.n, p.n, p.n, cifarPixels)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -194,11 +195,8 @@ func openImageNetC(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	var there []string
-	for name := range folders {
-		there = append(there, name)
-	}
-	if slices.Sort(there); len(there) == 0 {
+	there := slices.Sorted(maps.Keys(folders))
+	if len(there) == 0 {
 		return nil, errors.New("it holds no folders such as fog/3/CLASS, with the images of a corruption and a " +
 			"severity; unpack the archives into one folder and name that")
 	}
@@ -215,15 +213,12 @@ func openImageNetC(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 				return nil, err
 			}
 			if f == nil {
-				names := classes
-				if len(spec.ClassNames) > 0 {
-					names = spec.ClassNames
-				}
-				if f, err = newFolder(fsys, names); err != nil {
-					return nil, err
-				}
+				f, err = newFolder(fsys, spec, classes)
 			}
-			if err := f.listClasses(dir, "", classes); err != nil {
+			if err == nil {
+				err = f.listClasses(dir, "", classes)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}

@@ -29,7 +29,11 @@ func (f *folder) leave(name string) {
 	}
 }
 
-func newFolder(fsys fs.FS, classes []string) (*folder, error) {
+// newFolder has no images yet. Its classes are those of the spec, where it has any.
+func newFolder(fsys fs.FS, spec Spec, classes []string) (*folder, error) {
+	if len(spec.ClassNames) > 0 {
+		classes = spec.ClassNames
+	}
 	f := &folder{fsys: fsys, names: classes, labels: map[string]int{}}
 	for i, name := range classes {
 		if _, twice := f.labels[name]; twice {
@@ -62,14 +66,11 @@ func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	if len(classes) == 0 {
 		return nil, errors.New("it holds no folders; every class is a folder of PNG, JPEG or WebP files")
 	}
-	names := classes
-	if len(spec.ClassNames) > 0 {
-		names = spec.ClassNames
-	} else if spec.Classes > 0 && spec.Classes != len(classes) {
+	if len(spec.ClassNames) == 0 && spec.Classes > 0 && spec.Classes != len(classes) {
 		return nil, fmt.Errorf("it holds %d class folders, but classes says %d; list the names of the classes in the "+
 			"order of their labels", len(classes), spec.Classes)
 	}
-	f, err := newFolder(fsys, names)
+	f, err := newFolder(fsys, spec, classes)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +88,28 @@ func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 
 // splitNames are those that folders of a split commonly have.
 var splitNames = []string{"train", "training", "val", "valid", "validation", "dev", "test", "testing"}
+
+// commonSplit is the split that is asked for, by default test, or "" where a set has none of the common ones. lacks says
+// how a set has a split, and none why it has none.
+func commonSplit(asked string, has func(split string) bool, lacks, none string) (string, error) {
+	split := cmp.Or(asked, "test")
+	if has(split) {
+		return split, nil
+	}
+	var splits []string
+	for _, name := range splitNames {
+		if has(name) {
+			splits = append(splits, name)
+		}
+	}
+	switch {
+	case len(splits) > 0:
+		return "", fmt.Errorf("it has no %s %s; choose one by split: %s", lacks, shorten(split), some(splits))
+	case asked != "":
+		return "", errors.New("split: " + none)
+	}
+	return "", nil
+}
 
 // splitFolder is where a split's class folders lie: the folder itself, unless all that it holds are splits.
 func splitFolder(fsys fs.FS, spec Spec) (string, error) {

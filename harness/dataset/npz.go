@@ -35,10 +35,10 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 		return nil, err
 	}
 	z := &npz{path: spec.Path}
-	if err := z.openImages(x, files); err != nil {
+	if err := z.openImages(*x, files); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(x.name), err)
 	}
-	if err := z.readLabels(y); err != nil {
+	if err := z.readLabels(*y); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(y.name), err)
 	}
 	if images := z.count(); images != len(z.labels) {

@@ -301,32 +301,15 @@ func parquetSplit(fsys fs.FS, spec Spec) ([]string, error) {
 	of := func(split string) (files []string) {
 		says := regexp.MustCompile(`(?i)(^|[^a-z0-9])` + regexp.QuoteMeta(split) + `([^a-z0-9]|$)`)
 		for _, name := range all {
-			if says.MatchString(name) {
+			if split == "" || says.MatchString(name) {
 				files = append(files, path.Join(spec.Path, name))
 			}
 		}
 		return files
 	}
-	split := cmp.Or(spec.Split, "test")
-	if files := of(split); len(files) > 0 {
-		return files, nil
-	}
-	var splits []string
-	for _, name := range splitNames {
-		if len(of(name)) > 0 {
-			splits = append(splits, name)
-		}
-	}
-	switch {
-	case len(splits) > 0:
-		return nil, fmt.Errorf("it has no files of split %s; choose one by split: %s", shorten(split), some(splits))
-	case spec.Split != "":
-		return nil, fmt.Errorf("split: no name of its files says %s; remove it", shorten(split))
-	}
-	for i, name := range all {
-		all[i] = path.Join(spec.Path, name)
-	}
-	return all, nil
+	split, err := commonSplit(spec.Split, func(split string) bool { return len(of(split)) > 0 },
+		"files of split", "no name of its files says "+shorten(spec.Split)+"; remove it")
+	return of(split), err
 }
 
 // parquetFiles lists the Parquet files in a folder and in the few folders in it, down to a depth, sorted.

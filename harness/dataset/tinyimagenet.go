@@ -34,10 +34,7 @@ func openTinyImageNet(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	if len(names) == 0 {
 		return nil, errors.New("wnids.txt names no classes")
 	}
-	if len(spec.ClassNames) > 0 {
-		names = spec.ClassNames
-	}
-	f, err := newFolder(fsys, names)
+	f, err := newFolder(fsys, spec, names)
 	if err != nil {
 		return nil, err
 	}
