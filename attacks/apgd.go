@@ -23,16 +23,13 @@ type apgd struct {
 	Sparsity   float64 // fraction of the values that an ℓ1 run moves at first, without LargeRadii
 }
 
-// Name returns apgd-ce, apgd-dlr, apgd-t (targeted DLR), or apgd- and the loss's name.
-func (a apgd) Name() string {
-	if a.Loss == TargetedDLR {
-		return "apgd-t"
+// newAPGD is called apgd-ce, apgd-dlr, apgd-t (targeted DLR), or apgd- and the loss's name.
+func newAPGD(c common) Method {
+	if c.name = "apgd-" + c.Loss.String(); c.Loss == TargetedDLR {
+		c.name = "apgd-t"
 	}
-	return "apgd-" + a.Loss.String()
+	return apgd{common: c}
 }
-
-// Check is that of all methods, by the name that follows from the loss.
-func (a apgd) Check(classes int, shape Shape) error { return a.check(a.Name(), classes, shape) }
 
 // Passes counts a run as Steps + 1 gradients (one more for each of the two
 // larger radii), and one forward pass to rank the targets.
@@ -71,7 +68,7 @@ func (a apgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Res
 	for rank, target := range targets {
 		r.target = target
 		for restart := range a.Restarts {
-			if err := r.run(ctx, generator(how.Seed, a.Name(), restart, rank, im.ID)); err != nil {
+			if err := r.run(ctx, generator(how.Seed, a.name, restart, rank, im.ID)); err != nil {
 				return Result{}, err
 			}
 			if r.adv != nil {

@@ -87,32 +87,27 @@ type Method interface {
 
 // common is what all methods have.
 type common struct {
-	kind    string
+	name    string
 	Norm    Norm
 	Epsilon float64 // radius in the norm, in pixel units of [0,1]; the largest distance accepted
 	Loss    Loss    // what is climbed
 	alone   bool    // whether the attack is run by itself, not in a recipe of several
 }
 
-// Name returns the kind.
-func (c common) Name() string { return c.kind }
+func (c common) Name() string { return c.name }
 
 // Check reports too few classes for the loss and an epsilon that no image is large enough for.
-func (c common) Check(classes int, shape Shape) error {
-	return c.check(c.kind, classes, shape)
-}
-
-func (c common) check(name string, classes int, s Shape) error {
+func (c common) Check(classes int, s Shape) error {
 	switch widest := c.Norm.widest(s); {
 	case !(c.Epsilon > 0 && c.Epsilon < 1e9):
-		return fmt.Errorf("%s: epsilon must be positive and finite, not %v", name, c.Epsilon)
+		return fmt.Errorf("%s: epsilon must be positive and finite, not %v", c.name, c.Epsilon)
 	case s.C < 1 || s.H < 1 || s.W < 1:
-		return fmt.Errorf("%s: images of %dx%dx%d have no pixels", name, s.C, s.H, s.W)
+		return fmt.Errorf("%s: images of %dx%dx%d have no pixels", c.name, s.C, s.H, s.W)
 	case s != AnyShape && c.Epsilon > widest:
 		return fmt.Errorf("%s: epsilon %.6g is too large: images of %dx%dx%d are at most %.6g apart in %s",
-			name, c.Epsilon, s.C, s.H, s.W, widest, c.Norm)
+			c.name, c.Epsilon, s.C, s.H, s.W, widest, c.Norm)
 	case classes < c.Loss.MinClasses():
-		return fmt.Errorf("%s: the %s loss needs at least %d classes, the model has %d", name, c.Loss,
+		return fmt.Errorf("%s: the %s loss needs at least %d classes, the model has %d", c.name, c.Loss,
 			c.Loss.MinClasses(), classes)
 	}
 	return nil

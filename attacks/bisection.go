@@ -38,8 +38,7 @@ const finest = 1e-3
 // inner is the attack made at each radius.
 func (a bisection) inner() apgd {
 	spec, _ := Lookup("apgd-t")
-	return spec.attack(a.common, given{"loss": a.Loss.String(), "steps": a.Steps, "targets": a.Targets,
-		"large_radii": a.Norm == L1}).(apgd)
+	return spec.attack(a.common, given{"steps": a.Steps, "targets": a.Targets, "large_radii": a.Norm == L1}).(apgd)
 }
 
 // halvings bounds how often the bracket of one target can be halved: from

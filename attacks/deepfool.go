@@ -25,7 +25,6 @@ func (a deepFool) Passes(classes int) (forward, backward int) {
 	return backward + 1, backward
 }
 
-// Perturb steps until the image is broken; it draws no random numbers.
 func (a deepFool) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newBoundaryWalk(fab{common: a.common}, o, im, how)
 	sum := make([]float32, len(im.Pixels))

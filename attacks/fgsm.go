@@ -15,7 +15,6 @@ type fgsm struct{ common }
 // Passes returns one gradient and one forward pass to check its step.
 func (fgsm) Passes(int) (forward, backward int) { return 2, 1 }
 
-// Perturb makes the step; it draws no random numbers.
 func (a fgsm) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	c := newClimb(pgd{common: a.common, Steps: 1}, o, im, how)
 	c.step = func(g []float32, _ float64) {

@@ -24,7 +24,6 @@ func (a miFGSM) Passes(int) (forward, backward int) {
 	return a.Steps + 1, a.Steps
 }
 
-// Perturb makes the steps; it draws no random numbers.
 func (a miFGSM) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	length := cmp.Or(a.StepSize, a.Epsilon/float64(a.Steps))
 	c := newClimb(pgd{common: a.common, Steps: a.Steps, StepSize: length}, o, im, how)

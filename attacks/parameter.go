@@ -8,7 +8,8 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Parameter is a parameter of an attack, which keeps it in the field of the same name: p_init in PInit.
+// Parameter is a parameter of an attack, which keeps it in the field of the same name: p_init in PInit. Only the loss is
+// kept elsewhere, in common.
 type Parameter struct {
 	setting.Setting
 	Norms []Norm // the norms in which it means something; nil: all
@@ -59,9 +60,11 @@ func choice(name, doc string, words ...string) Parameter {
 		Doc: doc}}
 }
 
+const lossName = "loss"
+
 // climbed is the loss that an attack climbs, by default the first.
 func climbed(allowed ...Loss) Parameter {
-	return choice("loss", "the loss that is climbed", names(allowed, Loss.String)...)
+	return choice(lossName, "the loss that is climbed", names(allowed, Loss.String)...)
 }
 
 // without leaves a parameter out.

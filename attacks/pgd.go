@@ -50,7 +50,6 @@ func (a pgd) Passes(int) (forward, backward int) {
 	return a.Restarts * (a.Steps + 1), a.Restarts * a.Steps
 }
 
-// Perturb runs every restart until one breaks the image.
 func (a pgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	a.StepSize = cmp.Or(a.StepSize, a.usualStep())
 	c := newClimb(a, o, im, how)

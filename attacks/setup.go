@@ -160,26 +160,19 @@ func (s Spec) attack(c common, parameters given) Method {
 	made := reflect.New(reflect.TypeOf(start)).Elem()
 	made.Set(reflect.ValueOf(start))
 	for _, p := range s.Parameters {
-		v := cmp.Or(parameters[p.Name], p.Default)
-		if name, ok := v.(string); ok && p.Name == "loss" {
-			v = lossNamed(name)
-		}
-		if v != nil {
+		if v := cmp.Or(parameters[p.Name], p.Default); v != nil && p.Name != lossName {
 			p.field(made).Set(reflect.ValueOf(v))
 		}
 	}
 	return made.Interface().(Method)
 }
 
-// fit replaces a loss that needs more classes than there are by its numerator, and says so.
-func (c part) fit(classes int) string {
-	a, ok := c.spec.attack(common{Loss: c.spec.climbs}, c.parameters).(apgd)
-	if !ok || a.Loss.fitted(classes) == a.Loss {
-		return ""
+// loss is the one that the parameters name.
+func (s Spec) loss(parameters given) Loss {
+	if name, ok := parameters[lossName].(string); ok {
+		return lossNamed(name)
 	}
-	c.parameters["loss"] = a.Loss.fitted(classes).String()
-	return fmt.Sprintf("%s climbs %s instead of %s, which needs %d", a.Name(), c.parameters["loss"], a.Loss,
-		a.Loss.MinClasses())
+	return s.climbs
 }
 
 // checkUse is an error for a parameter that is set though it means nothing in the norm.
@@ -227,16 +220,20 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		return Recipe{}, err
 	}
 	name, enough, several := p.name(), math.MaxInt32, p.spec.Versions != nil
+	if several {
+		enough = classes
+	}
 	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises}
 	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
-		if several {
-			enough = classes
-			if replaced := c.fit(classes); replaced != "" {
-				fallback = append(fallback, replaced)
-			}
+		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several}
+		a := c.spec.attack(has, c.parameters)
+		if l := has.Loss; several && l.fitted(classes) != l {
+			has.Loss = l.fitted(classes)
+			fallback = append(fallback, fmt.Sprintf("%s climbs %s instead of %s, which needs %d", a.Name(), has.Loss, l,
+				l.MinClasses()))
+			a = c.spec.attack(has, c.parameters)
 		}
-		a := c.spec.attack(common{c.spec.Kind, s.Norm, epsilon, c.spec.climbs, !several}, c.parameters)
 		err := cmp.Or(a.Check(enough, AnyShape), c.checkUse(a.Name(), s.Norm))
 		if err != nil && several {
 			err = fmt.Errorf("%s: %w", name, err)

@@ -12,7 +12,7 @@ func TestSmoothingReachesNoFurther(t *testing.T) {
 	shape := Shape{C: 3, H: 32, W: 32}
 	made := func(parameters given) Smoothing {
 		spec, _ := Lookup(SmoothingKind)
-		return spec.attack(common{kind: SmoothingKind, Norm: L2}, parameters).(Smoothing)
+		return spec.attack(common{name: SmoothingKind, Norm: L2}, parameters).(Smoothing)
 	}
 	for _, p := range []given{nil, {"stopping": true}, {"n": 100}, {"sigma": 1., "n": 1000, "alpha": 0.25}} {
 		s := made(p)

@@ -58,20 +58,20 @@ var Specs = []Spec{
 		Kind: "apgd-ce", Title: "APGD-CE", Revision: 1, Component: true, climbs: CrossEntropy,
 		Doc:        "Auto-PGD on cross-entropy: momentum, and a step that halves when progress stalls",
 		Parameters: without("targets", apgdParameters), custom: given{"restarts": 5},
-		start: func(c common) Method { return apgd{common: c} },
+		start: newAPGD,
 	},
 	{
 		Kind: "apgd-dlr", Title: "APGD-DLR", Revision: 1, Component: true, climbs: DLR,
 		Doc:        "Auto-PGD on the difference of logits ratio, which no scale of the logits changes; needs 3 classes",
 		Parameters: append(without("targets", apgdParameters), climbed(DLR, Margin)),
 		custom:     given{"restarts": 5},
-		start:      func(c common) Method { return apgd{common: c} },
+		start:      newAPGD,
 	},
 	{
 		Kind: "apgd-t", Title: "APGD-T", Revision: 1, Component: true, climbs: TargetedDLR,
 		Doc:        "Auto-PGD on the targeted difference of logits ratio, one target after another; needs 4 classes",
 		Parameters: append(slices.Clip(apgdParameters), climbed(TargetedDLR, TargetedCrossEntropy, LogitDifference)),
-		start:      func(c common) Method { return apgd{common: c} },
+		start:      newAPGD,
 	},
 	{
 		Kind: "fab", Title: "FAB", Revision: 1, Component: true, climbs: LogitDifference, minimises: true,

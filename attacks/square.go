@@ -66,7 +66,6 @@ func (a square) side(i int, shape Shape) int {
 	return min(s, shape.H, shape.W)
 }
 
-// Perturb runs every restart until one breaks the image.
 func (a square) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	s := newSearch(a, o, im, how)
 	for restart := range a.Restarts {
