@@ -51,7 +51,7 @@ func openTinyImageNet(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 
 // tinyImageNetRoot takes val or train off the path of a folder that does not hold the list of classes itself.
 func tinyImageNetRoot(fsys fs.FS, folder string) (root, part string) {
-	if base := path.Base(folder); (base == "val" || base == "train") && !exists(fsys, path.Join(folder, "wnids.txt")) {
+	if base := path.Base(folder); (base == "val" || base == "train") && !isFile(fsys, path.Join(folder, "wnids.txt")) {
 		return path.Dir(folder), base
 	}
 	return folder, ""
@@ -59,12 +59,7 @@ func tinyImageNetRoot(fsys fs.FS, folder string) (root, part string) {
 
 func isTinyImageNet(fsys fs.FS, folder string) bool {
 	root, _ := tinyImageNetRoot(fsys, folder)
-	return exists(fsys, path.Join(root, "wnids.txt"))
-}
-
-func exists(fsys fs.FS, name string) bool {
-	_, err := fs.Stat(fsys, name)
-	return err == nil
+	return isFile(fsys, path.Join(root, "wnids.txt"))
 }
 
 func (f *folder) listValidation(dir string) error {
