@@ -192,12 +192,8 @@ func (a trial) checkRuns(t *testing.T, o *classifier, images []Image) []Result {
 			t.Errorf("image %d: a second run differs", im.ID)
 		}
 		alone = append(alone, res)
-		if res.Adversarial == nil {
-			continue
-		}
-		a.checkInside(t, im, res.Adversarial)
-		if !o.misclassified(res.Adversarial, im.Label) {
-			t.Errorf("image %d: the adversarial image is classified as the label", im.ID)
+		if res.Adversarial != nil {
+			a.checkInside(t, o, im, res.Adversarial)
 		}
 	}
 	together := make([]Result, len(images))
@@ -218,9 +214,12 @@ func (a trial) checkRuns(t *testing.T, o *classifier, images []Image) []Result {
 	return alone
 }
 
-// checkInside holds an adversarial image to the ball and to [0,1].
-func (a trial) checkInside(t *testing.T, im Image, adversarial []float32) {
+// checkInside holds an adversarial image to the ball, to [0,1] and to another class.
+func (a trial) checkInside(t *testing.T, o *classifier, im Image, adversarial []float32) {
 	t.Helper()
+	if !o.misclassified(adversarial, im.Label) {
+		t.Errorf("image %d: the adversarial image is classified as the label", im.ID)
+	}
 	if d := a.norm.Distance(adversarial, im.Pixels); !(d <= a.epsilon*(1+1e-5)) {
 		t.Errorf("image %d: distance %v exceeds epsilon %v by %.2g", im.ID, d, a.epsilon, d/a.epsilon-1)
 	}
@@ -312,7 +311,7 @@ func checkBlind(t *testing.T, made func(epsilon float64) trial, norm Norm, class
 				if res := a.perturb(t, o, im, 1); res.Adversarial == nil {
 					t.Errorf("image %d: not broken, with NaN from logit %d on", im.ID, from)
 				} else {
-					a.checkInside(t, im, res.Adversarial)
+					a.checkInside(t, o, im, res.Adversarial)
 				}
 			}
 			o.blind = nil
