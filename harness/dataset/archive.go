@@ -33,7 +33,7 @@ func unpackTarGz(fsys fs.FS, name string, wanted []string, open *closers) (files
 	}
 	defer f.Close()
 	var starts []int64
-	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) (err error) {
+	copied, err := open.temporary(func(w io.Writer) (err error) {
 		files, starts = make([]file, len(wanted)), make([]int64, len(wanted))
 		held, err = unpackFrom(f, wanted, w, files, starts)
 		return err
@@ -41,7 +41,6 @@ func unpackTarGz(fsys fs.FS, name string, wanted []string, open *closers) (files
 	if err != nil {
 		return nil, nil, fmt.Errorf("it is compressed and is unpacked for reading: %w", err)
 	}
-	open.add(copied)
 	for i := range files {
 		if files[i].size > 0 {
 			files[i].ReaderAt = io.NewSectionReader(copied, starts[i], files[i].size)

@@ -143,31 +143,25 @@ func (z *npz) unpack(ids []int, files *closers) error {
 	if z.values != nil {
 		return nil
 	}
-	last := slices.Max(ids)
-	size := int64(last+1) * int64(z.record())
-	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
+	size := int64(slices.Max(ids)+1) * int64(z.record())
+	var err error
+	z.start = 0
+	z.values, err = files.temporary(func(w io.Writer) error {
 		r, err := z.x.open()
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		buf := make([]byte, z.record())
-		for id := range last + 1 {
-			if _, err := io.ReadFull(r, buf); err != nil {
-				return fmt.Errorf("%s can't be read: %w", z.name(id), err)
-			}
-			if _, err := w.Write(buf); err != nil {
-				return err
-			}
+		n, err := io.CopyN(w, r, size)
+		if err != nil {
+			err = fmt.Errorf("%s can't be read: %w", z.name(int(n)/z.record()), err)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("its array %s is compressed and is unpacked for reading, %s: %w", shorten(z.x.name),
 			number.Bytes(size), err)
 	}
-	files.add(copied)
-	z.values, z.start = copied, 0
 	return nil
 }
 

@@ -28,7 +28,7 @@ type pictures struct {
 	labels []int
 	names  []string // of the classes; nil where the files don't say
 	n      int      // of classes where they have no names: the largest label and one
-	copied *temporary
+	copied io.ReaderAt
 	at     []int64 // of each image in it
 	size   []int32
 }
@@ -219,10 +219,10 @@ func eachOf(chunk parquet.ColumnChunk, row int, do func(row int, v parquet.Value
 }
 
 // unpack copies the encoded images of ids into a temporary file.
-func (p *pictures) unpack(ids []int, files *closers) error {
+func (p *pictures) unpack(ids []int, files *closers) (err error) {
 	p.at, p.size = make([]int64, len(p.labels)), make([]int32, len(p.labels))
 	chosen := slices.Sorted(slices.Values(ids))
-	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
+	p.copied, err = files.temporary(func(w io.Writer) error {
 		end := int64(0)
 		for i := range p.parts {
 			part := &p.parts[i]
@@ -253,10 +253,6 @@ func (p *pictures) unpack(ids []int, files *closers) error {
 		}
 		return nil
 	})
-	if err == nil {
-		p.copied = copied
-		files.add(copied)
-	}
 	return err
 }
 
