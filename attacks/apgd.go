@@ -23,7 +23,7 @@ type apgd struct {
 	Sparsity   float64 // fraction of the values that an ℓ1 run moves at first, without LargeRadii
 }
 
-// newAPGD is called apgd-ce, apgd-dlr, apgd-t (targeted DLR), or apgd- and the loss's name.
+// newAPGD names the attack by its loss: apgd-t for targeted DLR, apgd-ce, apgd-dlr and so on for others.
 func newAPGD(c common) Method {
 	if c.name = "apgd-" + c.Loss.String(); c.Loss == TargetedDLR {
 		c.name = "apgd-t"

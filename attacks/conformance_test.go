@@ -159,12 +159,12 @@ func (a trial) perturb(t *testing.T, o *classifier, im Image, seed uint64) Resul
 	f, b := a.Passes(o.Classes())
 	broken := res.Adversarial != nil
 	for what, wrong := range map[string]bool{
-		"other passes than it made":      res.Forward != f1-f0 || res.Backward != b1-b0,
-		"more passes than it promised":   res.Forward > f || res.Backward > b,
-		"the clean image is written to":  !slices.Equal(before, im.Pixels),
-		"it shares the clean image":      broken && &res.Adversarial[0] == &im.Pixels[0],
-		"a first success against result": broken != (res.FirstSuccess >= 0) || res.FirstSuccess > res.Iterations,
-		"a first pass against result":    broken != (res.FirstForward >= 1) || res.FirstForward > len(visited),
+		"other passes than it made":     res.Forward != f1-f0 || res.Backward != b1-b0,
+		"more passes than it promised":  res.Forward > f || res.Backward > b,
+		"the clean image is written to": !slices.Equal(before, im.Pixels),
+		"it shares the clean image":     broken && &res.Adversarial[0] == &im.Pixels[0],
+		"another first success":         broken != (res.FirstSuccess >= 0) || res.FirstSuccess > res.Iterations,
+		"another first pass":            broken != (res.FirstForward >= 1) || res.FirstForward > len(visited),
 		"another distance": broken && res.Distance > 0 &&
 			res.Distance != a.norm.Distance(res.Adversarial, im.Pixels),
 	} {

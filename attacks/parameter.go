@@ -8,8 +8,8 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Parameter is a parameter of an attack, which keeps it in the field of the same name: p_init in PInit. Only the loss is
-// kept elsewhere, in common.
+// Parameter is a parameter of an attack, which keeps it in the field of the same name: p_init in PInit. Only the loss
+// is kept elsewhere, in common.
 type Parameter struct {
 	setting.Setting
 	Norms []Norm // the norms in which it means something; nil: all

@@ -62,7 +62,7 @@ func openFile(fsys fs.FS, path string) (file, error) {
 	return file{r, f, info.Size()}, nil
 }
 
-// readBytes fills buf with what r, where a source has an image or label, holds at an offset.
+// readBytes is [readAt] for an image of a source, which the error names.
 func readBytes(s source, id int, r io.ReaderAt, buf []byte, offset int64) error {
 	if err := readAt(r, buf, offset); err != nil {
 		return fmt.Errorf("%s can't be read: %w", s.name(id), err)

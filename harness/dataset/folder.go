@@ -89,9 +89,9 @@ func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 // splitNames are those that folders of a split commonly have.
 var splitNames = []string{"train", "training", "val", "valid", "validation", "dev", "test", "testing"}
 
-// commonSplit is the split that is asked for, by default test, or "" where a set has none of the common ones. lacks says
-// how a set has a split, and none why it has none.
-func commonSplit(asked string, has func(split string) bool, lacks, none string) (string, error) {
+// commonSplit is the split that is asked for, by default test. It is "" where a set has none of the usual ones: an
+// error, for the reason none, if one is asked for. A message calls a split what it is: "files of split".
+func commonSplit(asked string, has func(split string) bool, what, none string) (string, error) {
 	split := cmp.Or(asked, "test")
 	if has(split) {
 		return split, nil
@@ -104,7 +104,7 @@ func commonSplit(asked string, has func(split string) bool, lacks, none string) 
 	}
 	switch {
 	case len(splits) > 0:
-		return "", fmt.Errorf("it has no %s %s; choose one by split: %s", lacks, shorten(split), some(splits))
+		return "", fmt.Errorf("it has no %s %s; choose one by split: %s", what, shorten(split), some(splits))
 	case asked != "":
 		return "", errors.New("split: " + none)
 	}
