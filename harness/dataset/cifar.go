@@ -35,25 +35,23 @@ var (
 			sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale
 			willow_tree wolf woman worm`),
 	}
-	cifarBatches = strings.Fields("data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5")
 
 	cifar10Bin = cifarVersion{"cifar10-bin", "cifar-10-binary", "cifar-10-batches-bin", map[string][]string{
-		"train": withBin(cifarBatches), "test": {"test_batch.bin"}}, 1, "", cifarNames[0]}
+		"train": batches(".bin"), "test": {"test_batch.bin"}}, 1, "", cifarNames[0]}
 	cifar100Bin = cifarVersion{"cifar100-bin", "cifar-100-binary", "cifar-100-binary", map[string][]string{
 		"train": {"train.bin"}, "test": {"test.bin"}}, 2, "", cifarNames[1]}
 	cifar10Python = cifarVersion{"cifar10-python", "cifar-10-python", "cifar-10-batches-py", map[string][]string{
-		"train": cifarBatches, "test": {"test_batch"}}, 0, "labels", cifarNames[0]}
+		"train": batches(""), "test": {"test_batch"}}, 0, "labels", cifarNames[0]}
 	cifar100Python = cifarVersion{"cifar100-python", "cifar-100-python", "cifar-100-python", map[string][]string{
 		"train": {"train"}, "test": {"test"}}, 0, "fine_labels", cifarNames[1]}
 
 	cifarVersions = []cifarVersion{cifar10Bin, cifar100Bin, cifar10Python, cifar100Python}
 )
 
-func withBin(names []string) (files []string) {
-	for _, name := range names {
-		files = append(files, name+".bin")
-	}
-	return files
+// batches are CIFAR-10's files to train on.
+func batches(ext string) []string {
+	const names = "data_batch_1? data_batch_2? data_batch_3? data_batch_4? data_batch_5?"
+	return strings.Fields(strings.ReplaceAll(names, "?", ext))
 }
 
 // cifar is images of 3072 bytes at equal distances in one file or more.
