@@ -26,14 +26,14 @@ func isTarGz(name string) bool {
 
 // unpackTarGz unpacks the files of these names, in whatever folders of the archive they lie, into a temporary file,
 // which stays open. A file that the archive lacks is empty; held are the names of all that it has then.
-func unpackTarGz(fsys fs.FS, name string, wanted []string, open *closers) (files []file, held []string, err error) {
+func unpackTarGz(fsys fs.FS, name string, wanted []string, keep *closers) (files []file, held []string, err error) {
 	f, err := openFile(fsys, name)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
 	var starts []int64
-	copied, err := open.temporary(func(w io.Writer) (err error) {
+	copied, err := keep.temporary(func(w io.Writer) (err error) {
 		files, starts = make([]file, len(wanted)), make([]int64, len(wanted))
 		held, err = unpackFrom(f, wanted, w, files, starts)
 		return err

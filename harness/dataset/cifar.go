@@ -102,7 +102,7 @@ func (v cifarVersion) open(fsys fs.FS, spec Spec, files *closers) (source, error
 }
 
 // find opens the files.
-func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, open *closers) error {
+func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, keep *closers) error {
 	info, err := fs.Stat(fsys, spec.Path)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, open *closers) error
 		if spec.Split != "" {
 			return fmt.Errorf("split: a single file has no splits; remove it, or give the folder that has both")
 		}
-		f, err := open.open(fsys, spec.Path)
+		f, err := keep.open(fsys, spec.Path)
 		if !strings.Contains(strings.ToLower(spec.Path), "cifar") && !v.official(path.Base(spec.Path)) {
 			c.names = nil // another set in CIFAR's form
 		}
@@ -128,7 +128,7 @@ func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, open *closers) error
 	holds := func(name string) bool { return isFile(fsys, path.Join(folder, name)) }
 	if archived {
 		var held []string
-		if files, held, err = unpackTarGz(fsys, spec.Path, wanted, open); err != nil {
+		if files, held, err = unpackTarGz(fsys, spec.Path, wanted, keep); err != nil {
 			return err
 		}
 		folder, holds = "", func(name string) bool { return slices.Contains(held, name) }
@@ -136,7 +136,7 @@ func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, open *closers) error
 	for i, name := range wanted {
 		p := path.Join(folder, name)
 		if !archived && holds(name) {
-			if files[i], err = open.open(fsys, p); err != nil {
+			if files[i], err = keep.open(fsys, p); err != nil {
 				return err
 			}
 		}
