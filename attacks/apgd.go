@@ -2,7 +2,7 @@ package attacks
 
 import "context"
 
-// APGD is Auto-PGD: projected gradient ascent with momentum whose step size
+// apgd is Auto-PGD: projected gradient ascent with momentum whose step size
 // halves when progress stalls (Croce & Hein 2020, section 3), or, in ℓ1, whose
 // steps adapt their sparsity (Croce & Hein 2021, section 3). A run makes every
 // iteration even after a success (but see [Options]) and returns its last
@@ -10,18 +10,12 @@ import "context"
 // image is unbroken.
 //
 // With a targeted loss it attacks the highest ranked wrong classes of the clean
-// image, one after another. Numbers left zero have the defaults of [Specs], which
-// says more of each.
-type APGD struct {
-	Norm    Norm
-	Epsilon float64 // radius in the norm, in pixel units of [0,1]
-	Loss    Loss    // TargetedDLR makes it APGD-T (2020, section 4)
-
-	Steps    int     // per run
-	Restarts int     // runs per target
-	Targets  int     // most classes tried by a targeted loss
-	EOT      int     // passes averaged per gradient
-	Rho      float64 // fraction of rises below which the step halves
+// image, one after another; targeted DLR makes it APGD-T (2020, section 4).
+type apgd struct {
+	common
+	Steps, Restarts, Targets int
+	EOTIter                  int     // passes averaged per gradient
+	Rho                      float64 // fraction of rises below which the step halves
 	// LargeRadii spends the iterations of an ℓ1 run on radii 3ε, 2ε and ε: 30, 30 and
 	// 40 % of them (2021, section 3.4).
 	LargeRadii bool
@@ -29,24 +23,18 @@ type APGD struct {
 	Sparsity   float64 // fraction of the values that an ℓ1 run moves at first, without LargeRadii
 }
 
-// Name returns apgd-ce, apgd-dlr, apgd-t (targeted DLR), or apgd- and the loss's name.
-func (a APGD) Name() string {
-	if a.Loss == TargetedDLR {
-		return "apgd-t"
+// newAPGD names the attack by its loss: apgd-t for targeted DLR, apgd-ce, apgd-dlr and so on for others.
+func newAPGD(c common) Method {
+	if c.name = "apgd-" + c.Loss.String(); c.Loss == TargetedDLR {
+		c.name = "apgd-t"
 	}
-	return "apgd-" + a.Loss.String()
-}
-
-// Check reports too few classes for the loss, and parameters outside their ranges.
-func (a APGD) Check(classes int, shape Shape) error {
-	return check(a, a.Norm, a.Epsilon, a.Loss, classes, shape, apgdParameters)
+	return apgd{common: c}
 }
 
 // Passes counts a run as Steps + 1 gradients (one more for each of the two
 // larger radii), and one forward pass to rank the targets.
-func (a APGD) Passes(classes int) (forward, backward int) {
-	a = withDefaults(a, apgdParameters)
-	backward = a.EOT * a.Restarts * (a.Steps + len(a.stages()))
+func (a apgd) Passes(classes int) (forward, backward int) {
+	backward = a.EOTIter * a.Restarts * (a.Steps + len(a.stages()))
 	if !a.Loss.Targeted() {
 		return backward, backward
 	}
@@ -61,7 +49,7 @@ type stage struct {
 }
 
 // stages splits a run: one stage, or 3ε, 2ε, ε for ⌈.3n⌉, ⌈.3n⌉ and the other iterations.
-func (a APGD) stages() []stage {
+func (a apgd) stages() []stage {
 	if !a.LargeRadii {
 		return []stage{{a.Epsilon, a.Steps}}
 	}
@@ -71,8 +59,7 @@ func (a APGD) stages() []stage {
 }
 
 // Perturb runs every restart on every target until one breaks the image.
-func (a APGD) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	a = withDefaults(a, apgdParameters)
+func (a apgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newAscent(a, o, im, how)
 	targets, err := r.targets(ctx, a.Loss.Targeted(), a.Targets)
 	if err != nil {
@@ -81,7 +68,7 @@ func (a APGD) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Res
 	for rank, target := range targets {
 		r.target = target
 		for restart := range a.Restarts {
-			if err := r.run(ctx, generator(how.Seed, a.Name(), restart, rank, im.ID)); err != nil {
+			if err := r.run(ctx, generator(how.Seed, a.name, restart, rank, im.ID)); err != nil {
 				return Result{}, err
 			}
 			if r.adv != nil {

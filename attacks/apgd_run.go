@@ -11,7 +11,7 @@ import (
 // ascent is the state of APGD on one image. Its vectors are allocated once and
 // serve every run.
 type ascent struct {
-	APGD
+	apgd
 	attempt
 	target int
 
@@ -29,8 +29,8 @@ type ascent struct {
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
 }
 
-func newAscent(a APGD, o Oracle, im Image, how Options) *ascent {
-	r := &ascent{APGD: a, attempt: newAttempt(o, im, how), losses: make([]float64, a.Steps)}
+func newAscent(a apgd, o Oracle, im Image, how Options) *ascent {
+	r := &ascent{apgd: a, attempt: newAttempt(o, im, how), losses: make([]float64, a.Steps)}
 	for _, v := range []*[]float32{&r.cur, &r.prev, &r.next, &r.grad, &r.best, &r.bestGrad} {
 		*v = make([]float32, len(im.Pixels))
 	}
@@ -88,7 +88,7 @@ func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32
 // and loss are those of the last pass alone.
 func (r *ascent) evaluate(ctx context.Context) (err error) {
 	wrong := false
-	for pass := range r.EOT {
+	for pass := range r.EOTIter {
 		if wrong, err = r.gradient(ctx, r.cur, r.Loss, r.target); err != nil {
 			return err
 		}
@@ -100,9 +100,9 @@ func (r *ascent) evaluate(ctx context.Context) (err error) {
 			r.grad[i] += g
 		}
 	}
-	if r.EOT > 1 {
+	if r.EOTIter > 1 {
 		for i := range r.grad {
-			r.grad[i] /= float32(r.EOT)
+			r.grad[i] /= float32(r.EOTIter)
 		}
 	}
 	r.loss = float64(r.eval.Loss)

@@ -1,4 +1,4 @@
-package attacks_test
+package attacks
 
 import (
 	"context"
@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"selfheal/attacks"
-	"selfheal/attacks/attacktest"
 	"selfheal/internal/must"
 )
 
@@ -18,7 +16,7 @@ func TestCheckpointConditions(t *testing.T) {
 	for i := range losses {
 		losses[i] = float64(i + 1) // rises all the time
 	}
-	if got := attacks.Halvings(losses, 1000, 1000); !slices.Equal(got,
+	if got := halvings(losses, 1000, 1000); !slices.Equal(got,
 		[]bool{false, true, false, true, false, true, false, true}) {
 		t.Errorf("best loss of the start never reached: %v", got)
 	}
@@ -26,23 +24,41 @@ func TestCheckpointConditions(t *testing.T) {
 	for i := range losses {
 		losses[i] = -1
 	}
-	if got := attacks.Halvings(losses, -2, -1); !got[0] {
+	if got := halvings(losses, -2, -1); !got[0] {
 		t.Errorf("constant loss: %v", got)
 	}
+}
+
+// halvings lists what every checkpoint of a run with these losses decides, the
+// best loss being as given all along.
+func halvings(losses []float64, start, best float64) (halved []bool) {
+	h := newHalving(len(losses), .75, start)
+	for i := range losses {
+		if h.due(i) {
+			halved = append(halved, h.stalled(losses, i, best))
+		}
+	}
+	return halved
+}
+
+// component is an attack as AutoAttack runs it, with its default parameters but for those that are given.
+func component(kind string, n Norm, epsilon float64, parameters given) Attack {
+	spec, _ := Lookup(kind)
+	return spec.attack(common{kind, n, epsilon, spec.loss(parameters), false}, parameters).(Attack)
 }
 
 // scripted answers with given logits, losses and gradients, whatever the point, and keeps the
 // points that it is asked about.
 type scripted struct {
-	shape         attacks.Shape
-	answer        func(call int, e *attacks.Evaluation)
+	shape         Shape
+	answer        func(call int, e *Evaluation)
 	logits        []float32 // default {1, 0}
 	calls         int
 	points, asked [][]float32 // for a gradient, for logits alone
 }
 
-func (s *scripted) Shape() attacks.Shape { return s.shape }
-func (s *scripted) Classes() int         { return 2 }
+func (s *scripted) Shape() Shape { return s.shape }
+func (s *scripted) Classes() int { return 2 }
 func (s *scripted) Logits(_ context.Context, x, out []float32) error {
 	s.asked = append(s.asked, slices.Clone(x))
 	copy(out, []float32{1, 0})
@@ -51,7 +67,7 @@ func (s *scripted) Logits(_ context.Context, x, out []float32) error {
 	}
 	return nil
 }
-func (s *scripted) Gradient(_ context.Context, x []float32, _ attacks.Loss, _, _ int, e *attacks.Evaluation) error {
+func (s *scripted) Gradient(_ context.Context, x []float32, _ Loss, _, _ int, e *Evaluation) error {
 	s.points = append(s.points, slices.Clone(x))
 	e.Logits, e.Gradient = []float32{1, 0}, make([]float32, len(x))
 	s.answer(s.calls, e)
@@ -59,17 +75,17 @@ func (s *scripted) Gradient(_ context.Context, x []float32, _ attacks.Loss, _, _
 	return nil
 }
 
-func perturb(t *testing.T, a attacks.Attack, o attacks.Oracle, im attacks.Image, seed uint64) attacks.Result {
+func perturb(t *testing.T, a Attack, o Oracle, im Image, seed uint64) Result {
 	t.Helper()
-	return must.Get(a.Perturb(t.Context(), o, im, attacks.Options{Seed: seed}))(t)
+	return must.Get(a.Perturb(t.Context(), o, im, Options{Seed: seed}))(t)
 }
 
-func grey(d int) attacks.Image {
+func grey(d int) Image {
 	x := make([]float32, d)
 	for i := range x {
 		x[i] = 0.5
 	}
-	return attacks.Image{Pixels: x}
+	return Image{Pixels: x}
 }
 
 // TestAPGDSteps: the budget is used in full by default (a port passed on 10
@@ -77,18 +93,19 @@ func grey(d int) attacks.Image {
 // weights are 1 and then ¾, and a stalled run restarts from its best point with
 // half the step.
 func TestAPGDSteps(t *testing.T) {
-	o := &scripted{shape: attacks.Shape{C: 1, H: 1, W: 1}}
-	o.answer = func(call int, e *attacks.Evaluation) {
+	o := &scripted{shape: Shape{C: 1, H: 1, W: 1}}
+	o.answer = func(call int, e *Evaluation) {
 		e.Gradient[0] = 1 - 2*float32(call%2) // up, down, up, …
 		e.Loss = -1                           // never rises; the best point is the first
 	}
-	a := attacks.APGD{Epsilon: 0.1, Loss: attacks.CrossEntropy}
-	_, adv, _, res, err := attacks.RunAPGD(a, o, grey(1), -1, []float32{0.42})
-	if err != nil || adv != nil {
-		t.Fatal(adv, err)
+	a := component("apgd-ce", Linf, 0.1, nil)
+	r := newAscent(a.(apgd), o, grey(1), Options{})
+	copy(r.cur, []float32{0.42})
+	if err := r.climb(t.Context()); err != nil || r.adv != nil {
+		t.Fatal(r.adv, err)
 	}
-	if o.calls != 101 || res.Iterations != 100 || res.Backward != 101 {
-		t.Errorf("%d gradients, %d iterations; want 101, 100", o.calls, res.Iterations)
+	if o.calls != 101 || r.res.Iterations != 100 || r.res.Backward != 101 {
+		t.Errorf("%d gradients, %d iterations; want 101, 100", o.calls, r.res.Iterations)
 	}
 	near := func(i int, want float64) {
 		if got := float64(o.points[i][0]); math.Abs(got-want) > 1e-6 {
@@ -111,8 +128,8 @@ func TestAPGDSteps(t *testing.T) {
 // TestAPGDExpectation: with EOT the gradient is the mean, loss and success are
 // those of the last pass.
 func TestAPGDExpectation(t *testing.T) {
-	o := &scripted{shape: attacks.Shape{C: 1, H: 1, W: 2}}
-	o.answer = func(call int, e *attacks.Evaluation) {
+	o := &scripted{shape: Shape{C: 1, H: 1, W: 2}}
+	o.answer = func(call int, e *Evaluation) {
 		e.Gradient = []float32{3, -1}
 		if call%2 == 1 { // last pass of two
 			e.Gradient = []float32{-1, -1}
@@ -120,7 +137,8 @@ func TestAPGDExpectation(t *testing.T) {
 			e.Logits = []float32{0, 1}
 		}
 	}
-	if res := perturb(t, attacks.APGD{Epsilon: 0.1, Steps: 2, EOT: 2}, o, grey(2), 1); res.Adversarial != nil {
+	a := component("apgd-ce", Linf, 0.1, given{"steps": 2, "eot_iter": 2})
+	if res := perturb(t, a, o, grey(2), 1); res.Adversarial != nil {
 		t.Errorf("success of a pass that is not the last: %v", res.Adversarial)
 	}
 	if o.calls != 6 || math.Abs(float64(o.points[2][0])-0.6) > 1e-6 || math.Abs(float64(o.points[2][1])-0.4) > 1e-6 {
@@ -131,10 +149,10 @@ func TestAPGDExpectation(t *testing.T) {
 // TestAPGDLargeRadii: three stages at 3ε, 2ε and ε, 30/30/40 iterations, each
 // with a gradient at its start.
 func TestAPGDLargeRadii(t *testing.T) {
-	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 3, 1)
-	im := attacktest.Images(o, 1, 0.3, 2)[0]
+	o := randomMLP(Shape{C: 1, H: 5, W: 5}, 8, 3, 1)
+	im := imagesNear(o, 1, 0.3, 2)[0]
 	eps := 0.05
-	a := attacks.APGD{Norm: attacks.L1, Epsilon: eps, LargeRadii: true}
+	a := component("apgd-ce", L1, eps, given{"large_radii": true})
 	all := passes(t, a, o, im)
 	if len(all) != 103 {
 		t.Fatalf("%d gradients, want 103", len(all))
@@ -146,7 +164,7 @@ func TestAPGDLargeRadii(t *testing.T) {
 		} else if i < 62 {
 			radius = 2 * eps
 		}
-		if d := attacks.L1.Distance(p.X, im.Pixels); d > radius*(1+1e-4) || i%31 == 30 && d < radius*0.9 {
+		if d := L1.Distance(p.x, im.Pixels); d > radius*(1+1e-4) || i%31 == 30 && d < radius*0.9 {
 			t.Errorf("evaluation %d at distance %v, radius %v", i, d, radius)
 		}
 	}
@@ -156,10 +174,10 @@ func TestAPGDLargeRadii(t *testing.T) {
 }
 
 // passes are those that an attack makes on an image.
-func passes(t *testing.T, a attacks.Attack, o attacks.Oracle, im attacks.Image) (all []attacktest.Pass) {
+func passes(t *testing.T, a Attack, o Oracle, im Image) (all []pass) {
 	t.Helper()
-	perturb(t, a, &attacktest.Spy{Oracle: o, Visit: func(p attacktest.Pass) {
-		p.X = slices.Clone(p.X)
+	perturb(t, a, &spy{o, func(p pass) {
+		p.x = slices.Clone(p.x)
 		all = append(all, p)
 	}}, im, 3)
 	return all
@@ -168,12 +186,12 @@ func passes(t *testing.T, a attacks.Attack, o attacks.Oracle, im attacks.Image) 
 // TestTargets: the highest wrong classes of the clean image in order, cut to the
 // classes there are.
 func TestTargets(t *testing.T) {
-	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 5, 1)
-	im := attacktest.Images(o, 1, 0.3, 2)[0]
+	o := randomMLP(Shape{C: 1, H: 5, W: 5}, 8, 5, 1)
+	im := imagesNear(o, 1, 0.3, 2)[0]
 	var targets []int
-	all := passes(t, attacks.APGD{Epsilon: 1e-5, Loss: attacks.TargetedDLR, Steps: 3}, o, im)
+	all := passes(t, component("apgd-t", Linf, 1e-5, given{"steps": 3}), o, im)
 	for _, p := range all[1:] { // the first ranks them
-		targets = append(targets, p.Target)
+		targets = append(targets, p.target)
 	}
 	logits := make([]float32, 5)
 	must.Do(t, o.Logits(t.Context(), im.Pixels, logits))
@@ -182,7 +200,7 @@ func TestTargets(t *testing.T) {
 	if got := slices.Compact(targets); !slices.Equal(got, order[1:]) {
 		t.Errorf("targets %v, want %v", got, order[1:])
 	}
-	if len(all) != 1+4*4 || all[0].Gradient {
-		t.Errorf("%d passes, the first with a gradient: %v", len(all), all[0].Gradient)
+	if len(all) != 1+4*4 || all[0].gradient {
+		t.Errorf("%d passes, the first with a gradient: %v", len(all), all[0].gradient)
 	}
 }

@@ -8,7 +8,10 @@
 // measures the perturbation and asks the classifier again.
 package attacks
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Shape is the shape of one image: channels, height, width.
 type Shape struct{ C, H, W int }
@@ -80,6 +83,34 @@ type Method interface {
 	// Passes bounds the forward and backward passes for one image. For an image
 	// that is never broken they are exact, except for FAB and Bisection.
 	Passes(classes int) (forward, backward int)
+}
+
+// common is what all methods have.
+type common struct {
+	name    string
+	Norm    Norm
+	Epsilon float64 // radius in the norm, in pixel units of [0,1]; the largest distance accepted
+	Loss    Loss    // what is climbed
+	alone   bool    // whether the attack is run by itself, not in a recipe of several
+}
+
+func (c common) Name() string { return c.name }
+
+// Check reports too few classes for the loss and an epsilon that no image is large enough for.
+func (c common) Check(classes int, s Shape) error {
+	switch widest := c.Norm.widest(s); {
+	case !(c.Epsilon > 0 && c.Epsilon < 1e9):
+		return fmt.Errorf("%s: epsilon must be positive and finite, not %v", c.name, c.Epsilon)
+	case s.C < 1 || s.H < 1 || s.W < 1:
+		return fmt.Errorf("%s: images of %dx%dx%d have no pixels", c.name, s.C, s.H, s.W)
+	case s != AnyShape && c.Epsilon > widest:
+		return fmt.Errorf("%s: epsilon %.6g is too large: images of %dx%dx%d are at most %.6g apart in %s",
+			c.name, c.Epsilon, s.C, s.H, s.W, widest, c.Norm)
+	case classes < c.Loss.MinClasses():
+		return fmt.Errorf("%s: the %s loss needs at least %d classes, the model has %d", c.name, c.Loss,
+			c.Loss.MinClasses(), classes)
+	}
+	return nil
 }
 
 // Attack perturbs one image within its norm ball. Implementations are values

@@ -1,8 +1,10 @@
 package attacks
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 
 	"selfheal/internal/vector"
 )
@@ -72,16 +74,12 @@ func (t *attempt) targets(ctx context.Context, targeted bool, n int) ([]int, err
 		return nil, err
 	}
 	var order []int
-	for j, z := range t.eval.Logits {
-		if j == t.im.Label {
-			continue
-		}
-		at := len(order)
-		order = append(order, j)
-		for ; at > 0 && z >= t.eval.Logits[order[at-1]]; at-- {
-			order[at], order[at-1] = order[at-1], j
+	for j := range t.eval.Logits {
+		if j != t.im.Label {
+			order = append(order, j)
 		}
 	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(t.eval.Logits[b], t.eval.Logits[a]), b-a) })
 	return order[:min(n, len(order))], nil
 }
 

@@ -1,11 +1,9 @@
-package attacks_test
+package attacks
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"selfheal/attacks"
 )
 
 // BenchmarkStep measures what an attack itself spends on an iteration (a query of
@@ -14,32 +12,32 @@ import (
 //
 //	go test ./attacks -run '^$' -bench Step
 func BenchmarkStep(b *testing.B) {
-	for _, n := range attacks.Norms() {
+	for _, n := range Norms() {
 		eps := []float64{8. / 255, 0.5, 12}[n]
-		for _, a := range []attacks.Attack{
-			attacks.APGD{Norm: n, Epsilon: eps},
-			attacks.APGD{Norm: n, Epsilon: eps, EOT: 5},
-			attacks.FAB{Norm: n, Epsilon: eps, Targeted: true, Targets: 1},
-			attacks.Square{Norm: n, Epsilon: eps},
-			attacks.PGD{Norm: n, Epsilon: eps, Steps: 100},
-			attacks.FGSM{Norm: n, Epsilon: eps},
-			attacks.Bisection{Norm: n, Epsilon: eps},
+		for _, a := range []Attack{
+			component("apgd-ce", n, eps, nil),
+			component("apgd-ce", n, eps, given{"eot_iter": 5}),
+			component("fab-t", n, eps, given{"targets": 1}),
+			component("square", n, eps, nil),
+			component("pgd", n, eps, given{"steps": 100}),
+			component("fgsm", n, eps, nil),
+			component("bisection", n, eps, nil),
 		} {
 			name := a.Name()
-			if apgd, ok := a.(attacks.APGD); ok && apgd.EOT > 1 {
+			if apgd, ok := a.(apgd); ok && apgd.EOTIter > 1 {
 				name += "-eot"
 			}
 			b.Run(name+"/"+n.String(), func(b *testing.B) {
 				rng := rand.New(rand.NewPCG(1, 1))
-				o := &flat{shape: attacks.Shape{C: 3, H: 32, W: 32}}
-				im := attacks.Image{Pixels: make([]float32, o.shape.Size())}
+				o := &flat{shape: Shape{C: 3, H: 32, W: 32}}
+				im := Image{Pixels: make([]float32, o.shape.Size())}
 				for i := range im.Pixels { // the values of a picture: many at 0 and 1
 					im.Pixels[i] = float32(math.Round(255*min(max(0.5+0.4*rng.NormFloat64(), 0), 1)) / 255)
 				}
 				steps := 0
 				b.ReportAllocs()
 				for b.Loop() {
-					res, err := a.Perturb(b.Context(), o, im, attacks.Options{Seed: 1})
+					res, err := a.Perturb(b.Context(), o, im, Options{Seed: 1})
 					if err != nil {
 						b.Fatal(err)
 					}

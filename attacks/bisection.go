@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Bisection looks for the smallest perturbation that breaks an image: it asks
+// bisection looks for the smallest perturbation that breaks an image: it asks
 // Auto-PGD at one radius after another, between 0 and Epsilon.
 //
 // The first run is made at Epsilon. A misclassified point at distance d breaks
@@ -22,64 +22,48 @@ import (
 // into the ball along the straight line to the clean image; the others start at
 // random and in ℓ1 go through the radii 3r, 2r and r, as AutoAttack's do. Steps in
 // ℓ1 may become as sparse as a single value, where AutoAttack's stop at two.
-// Numbers left zero have the defaults of [Specs].
-type Bisection struct {
-	Norm    Norm    // to minimise
-	Epsilon float64 // largest radius looked at, in pixel units of [0,1]
-
-	Steps    int // per run
-	Restarts int // runs per radius and target
-	Targets  int // most classes tried
-	// Loss is LogitDifference, also where it is left zero: to each of the highest ranked wrong
-	// classes of the clean image. Or it is Margin, to whichever class is ahead: one target's cost,
-	// but the class that is ahead need not be the nearest.
-	Loss      Loss
-	Tolerance float64 // relative width at which halving ends
+//
+// The loss is the logit difference, to each of the highest ranked wrong classes of the clean image, or the margin, to
+// whichever class is ahead: one target's cost, but the class that is ahead need not be the nearest.
+type bisection struct {
+	common                       // the norm is minimised, up to the largest radius Epsilon
+	Steps, Restarts, Targets int // of Auto-PGD, the restarts for each radius and target
+	Tolerance                float64
 }
 
 // finest is the fraction of Epsilon below which a smaller distance is not told apart
 // any more finely: a bound on the halvings of a hopelessly fragile image.
 const finest = 1e-3
 
-// Name returns "bisection".
-func (Bisection) Name() string { return "bisection" }
-
 // inner is the attack made at each radius.
-func (a Bisection) inner() APGD {
-	return withDefaults(APGD{Norm: a.Norm, Epsilon: a.Epsilon, Loss: a.Loss, Steps: a.Steps, Targets: a.Targets,
-		LargeRadii: a.Norm == L1}, apgdParameters)
-}
-
-// Check reports fewer than two classes, and parameters outside their ranges.
-func (a Bisection) Check(classes int, shape Shape) error {
-	return check(a, a.Norm, a.Epsilon, Margin, classes, shape, bisectionParameters)
+func (a bisection) inner() apgd {
+	spec, _ := Lookup("apgd-t")
+	return spec.attack(a.common, given{"steps": a.Steps, "targets": a.Targets, "large_radii": a.Norm == L1}).(apgd)
 }
 
 // halvings bounds how often the bracket of one target can be halved: from
 // Epsilon, or less, to Tolerance·finest·Epsilon.
-func (a Bisection) halvings() int { return int(math.Ceil(math.Log2(1 / (a.Tolerance * finest)))) }
+func (a bisection) halvings() int { return int(math.Ceil(math.Log2(1 / (a.Tolerance * finest)))) }
 
 // Passes counts every halving and every target as a run of all its steps, which
 // few images come near.
-func (a Bisection) Passes(classes int) (forward, backward int) {
-	a = withDefaults(a, bisectionParameters)
+func (a bisection) Passes(classes int) (forward, backward int) {
 	p := a.inner()
 	p.Restarts = a.Restarts * (1 + a.halvings())
 	return p.Passes(classes)
 }
 
 // Perturb finds the nearest misclassified point over all targets.
-func (a Bisection) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	a = withDefaults(a, bisectionParameters)
-	b := &bracket{Bisection: a, Options: how, nearest: math.Inf(1),
-		apgd: newAscent(a.inner(), o, im, Options{VerdictOnly: true})}
-	b.apgd.sparsest = true
-	targets, err := b.apgd.targets(ctx, a.Loss.Targeted(), a.Targets)
+func (a bisection) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	b := &bracket{bisection: a, Options: how, nearest: math.Inf(1),
+		ascent: newAscent(a.inner(), o, im, Options{VerdictOnly: true})}
+	b.ascent.sparsest = true
+	targets, err := b.ascent.targets(ctx, a.Loss.Targeted(), a.Targets)
 	if err != nil {
 		return Result{}, err
 	}
 	for rank, target := range targets {
-		b.rank, b.apgd.target, b.tries = rank, target, 0
+		b.rank, b.ascent.target, b.tries = rank, target, 0
 		radius := a.Epsilon
 		if b.found() {
 			radius = b.nearest * (1 - a.Tolerance)
@@ -92,16 +76,16 @@ func (a Bisection) Perturb(ctx context.Context, o Oracle, im Image, how Options)
 		}
 	}
 	if b.found() {
-		b.apgd.res.Adversarial, b.apgd.res.Distance = b.adv, b.nearest
+		b.ascent.res.Adversarial, b.ascent.res.Distance = b.adv, b.nearest
 	}
-	return b.apgd.res, nil
+	return b.ascent.res, nil
 }
 
 // bracket is the state of a bisection on one image.
 type bracket struct {
-	Bisection
+	bisection
 	Options
-	apgd *ascent
+	ascent *ascent
 
 	rank, tries int       // of the target; runs made on it
 	nearest     float64   // distance of adv, the upper end; +Inf if there is none
@@ -132,7 +116,7 @@ func (b *bracket) halve(ctx context.Context, radius float64) error {
 // try makes every restart at a radius until one finds a misclassified point
 // within it, which becomes the nearest.
 func (b *bracket) try(ctx context.Context, radius float64) (bool, error) {
-	r, x := b.apgd, b.apgd.im.Pixels
+	r, x := b.ascent, b.ascent.im.Pixels
 	// A little inside, so that rounding does not put points outside the radius.
 	r.Epsilon = radius * (1 - roundingSlack)
 	r.lo, r.hi = box(b.Norm, x, r.Epsilon)

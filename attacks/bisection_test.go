@@ -1,25 +1,22 @@
-package attacks_test
+package attacks
 
 import (
 	"testing"
-
-	"selfheal/attacks"
-	"selfheal/attacks/attacktest"
 )
 
 // TestBisectionTolerance: the distance on a linear model is too large by the
 // tolerance at most, and a finer tolerance costs more passes.
 func TestBisectionTolerance(t *testing.T) {
-	o := attacktest.NewLinear(attacks.Shape{C: 1, H: 5, W: 5}, 4, 1)
-	for _, n := range attacks.Norms() {
-		for _, im := range attacktest.Images(o, 10, 0.08, 2) {
-			exact := o.Distance(n, im.Pixels, im.Label)
+	o := newLinear(Shape{C: 1, H: 5, W: 5}, 4, 1, unlimited)
+	for _, n := range Norms() {
+		for _, im := range imagesNear(o, 10, 0.08, 2) {
+			exact := o.distance(n, im.Pixels, im.Label)
 			if exact < 0.005 {
 				continue
 			}
 			before := 0
 			for _, tolerance := range []float64{0.3, 0.03, 0.003} {
-				res := perturb(t, attacks.Bisection{Norm: n, Epsilon: 1.9 * exact, Tolerance: tolerance}, o, im, 1)
+				res := perturb(t, component("bisection", n, 1.9*exact, given{"tolerance": tolerance}), o, im, 1)
 				if off := res.Distance/exact - 1; off < -1e-3 || off > tolerance/(1-tolerance)+1e-3 {
 					t.Errorf("%v image %d: off by %.4f, tolerance %v", n, im.ID, off, tolerance)
 				}
@@ -36,10 +33,10 @@ func TestBisectionTolerance(t *testing.T) {
 // TestBisectionBudget: an image that is out of reach costs one run per target and
 // restart, one next to the boundary no more than what Passes says.
 func TestBisectionBudget(t *testing.T) {
-	o := attacktest.NewLinear(attacks.Shape{C: 1, H: 5, W: 5}, 4, 1)
-	for _, im := range attacktest.Images(o, 10, 0.08, 2) {
-		exact := o.Distance(attacks.L2, im.Pixels, im.Label)
-		a := attacks.Bisection{Norm: attacks.L2, Epsilon: exact / 2, Steps: 9, Restarts: 2}
+	o := newLinear(Shape{C: 1, H: 5, W: 5}, 4, 1, unlimited)
+	for _, im := range imagesNear(o, 10, 0.08, 2) {
+		exact := o.distance(L2, im.Pixels, im.Label)
+		a := component("bisection", L2, exact/2, given{"steps": 9, "restarts": 2}).(bisection)
 		res := perturb(t, a, o, im, 1)
 		if res.Adversarial != nil || res.Distance != 0 || res.Backward != 3*2*10 || res.Forward != 1+3*2*10 {
 			t.Errorf("image %d at %v, looked up to %v: %+v", im.ID, exact, a.Epsilon, res)
@@ -58,13 +55,13 @@ func TestBisectionBudget(t *testing.T) {
 // TestBisectionAndFAB look for the same point on a network that is not linear:
 // neither finds one much nearer than the other, but for the odd image.
 func TestBisectionAndFAB(t *testing.T) {
-	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 5}, 20, 5, 9)
-	for _, n := range attacks.Norms() {
+	o := randomMLP(Shape{C: 3, H: 6, W: 5}, 20, 5, 9)
+	for _, n := range Norms() {
 		eps := []float64{0.3, 3, 20}[n]
 		worse := 0
-		for _, im := range attacktest.Images(o, 20, 0.5, 10) {
-			fab := perturb(t, attacks.FAB{Norm: n, Epsilon: 1e-9, Targeted: true}, o, im, 1)
-			res := perturb(t, attacks.Bisection{Norm: n, Epsilon: eps}, o, im, 1)
+		for _, im := range imagesNear(o, 20, 0.5, 10) {
+			fab := perturb(t, component("fab-t", n, 1e-9, nil), o, im, 1)
+			res := perturb(t, component("bisection", n, eps, nil), o, im, 1)
 			if res.Distance == 0 || res.Distance > 1.02*fab.Distance {
 				worse++
 			}

@@ -1,25 +1,24 @@
-package attacks_test
+package attacks
 
 import (
 	"slices"
 	"testing"
 
-	"selfheal/attacks"
 	"selfheal/attacks/corruption"
 	"selfheal/internal/must"
 )
 
 // A corrupted image follows from the image, its id, the corruption and the seed, and the clean one stays as it is.
 func TestCorruption(t *testing.T) {
-	im := attacks.Image{ID: 7, Pixels: make([]float32, 3*32*32)}
+	im := Image{ID: 7, Pixels: make([]float32, 3*32*32)}
 	for i := range im.Pixels {
 		im.Pixels[i] = float32(i*37%256) / 255
 	}
 	clean, seen := slices.Clone(im.Pixels), map[string]string{}
 	deterministic := []string{"defocus_blur", "zoom_blur", "brightness", "contrast", "pixelate", "jpeg_compression"}
 	for _, name := range corruption.Names() {
-		c := attacks.Corruption{Name: name, Severity: 3}
-		must.Do(t, c.Check(attacks.Shape{C: 3, H: 32, W: 32}))
+		c := Corruption{Name: name, Severity: 3}
+		must.Do(t, c.Check(Shape{C: 3, H: 32, W: 32}))
 		first, other := must.Get(c.Apply(im, 1))(t), im
 		other.ID = 8
 		random := !slices.Contains(deterministic, name)
@@ -38,7 +37,7 @@ func TestCorruption(t *testing.T) {
 		}
 		seen[string(levels(first))] = name
 	}
-	if err := (attacks.Corruption{Name: "fog", Severity: 1}).Check(attacks.Shape{C: 1, H: 28, W: 28}); err == nil {
+	if err := (Corruption{Name: "fog", Severity: 1}).Check(Shape{C: 1, H: 28, W: 28}); err == nil {
 		t.Error("grey images of 28 pixels are taken")
 	}
 }

@@ -7,38 +7,26 @@ import (
 	"selfheal/internal/vector"
 )
 
-// DeepFool looks for the nearest misclassified point (Moosavi-Dezfooli, Fawzi & Frossard 2016,
+// deepFool looks for the nearest misclassified point (Moosavi-Dezfooli, Fawzi & Frossard 2016,
 // algorithm 2): each step goes onto the nearest of all linearised decision boundaries, of
 // |f|/‖w‖_dual, by |f|/‖w‖₂²·w in ℓ2 and |f|/‖w‖₁·sign(w) in ℓ∞. The steps' sum, stretched by
 // 1 + Overshoot and clamped to [0,1], is the next point; the first one misclassified is the
 // result, a success when it is within Epsilon. As in the authors' code a step is 1e-4 longer
-// than the formula's, or points near a boundary would not come over it. Numbers left zero have
-// the defaults of [Specs].
-type DeepFool struct {
-	Norm      Norm    // L2 or Linf
-	Epsilon   float64 // largest distance accepted, in pixel units of [0,1]
+// than the formula's, or points near a boundary would not come over it.
+type deepFool struct {
+	common
 	Steps     int
 	Overshoot float64 // η of section 3.2
 }
 
-// Name returns "deepfool".
-func (DeepFool) Name() string { return "deepfool" }
-
-// Check reports fewer than two classes, and parameters outside their ranges.
-func (a DeepFool) Check(classes int, shape Shape) error {
-	return check(a, a.Norm, a.Epsilon, LogitDifference, classes, shape, deepFoolParameters)
-}
-
 // Passes returns a gradient for each rival class and step, and a forward pass after the last step.
-func (a DeepFool) Passes(classes int) (forward, backward int) {
-	backward = withDefaults(a, deepFoolParameters).Steps * (classes - 1)
+func (a deepFool) Passes(classes int) (forward, backward int) {
+	backward = a.Steps * (classes - 1)
 	return backward + 1, backward
 }
 
-// Perturb steps until the image is broken; it draws no random numbers.
-func (a DeepFool) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	a = withDefaults(a, deepFoolParameters)
-	r := newBoundaryWalk(FAB{Norm: a.Norm, Epsilon: a.Epsilon}, o, im, how)
+func (a deepFool) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	r := newBoundaryWalk(fab{common: a.common}, o, im, how)
 	sum := make([]float32, len(im.Pixels))
 	wrong, err := false, error(nil)
 	for range a.Steps {

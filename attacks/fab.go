@@ -8,56 +8,28 @@ import (
 	"selfheal/internal/vector"
 )
 
-// FAB is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally
+// fab is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally
 // distorted Adversarial Examples with a Fast Adaptive Boundary Attack"): it looks
 // for the nearest misclassified point by projecting onto linearised decision
 // boundaries. It makes every iteration (but see [Options]); the point found
 // counts as success when its distance, measured in float64, is at most Epsilon.
-// Numbers left zero have the defaults of [Specs], which says more of each.
-type FAB struct {
-	Norm    Norm
-	Epsilon float64 // largest distance accepted, in pixel units of [0,1]
+type fab struct {
+	common
 	// Targeted aims at the boundaries of the highest ranked wrong classes one
 	// after another (FAB-T, Croce & Hein 2020, "Reliable evaluation…", section 5).
 	// Otherwise each step takes the nearest boundary, for classes − 1 gradients.
 	Targeted bool
 
-	Steps    int     // per run
-	Restarts int     // runs per target, the first from the clean image
-	Targets  int     // most classes tried when Targeted
-	AlphaMax float64 // most weight of the projection of the clean image
-	Eta      float64 // extrapolation beyond the boundary
-	Beta     float64 // step back from a misclassified point
-	// Exhaustive goes on over all targets and restarts after one has found a point
-	// within Epsilon, for the nearest of all. AutoAttack does not.
-	Exhaustive bool
-}
-
-// Name returns "fab" or "fab-t".
-func (a FAB) Name() string {
-	if a.Targeted {
-		return "fab-t"
-	}
-	return "fab"
-}
-
-// forDistances is the attack as it is run on its own. Attacks that have no such method are run alike in AutoAttack and
-// on their own.
-func (a FAB) forDistances() Method {
-	a.Exhaustive = true
-	return a
-}
-
-// Check reports fewer than two classes, and parameters outside their ranges.
-func (a FAB) Check(classes int, shape Shape) error {
-	return check(a, a.Norm, a.Epsilon, LogitDifference, classes, shape, fabParameters)
+	Steps, Restarts, Targets int
+	AlphaMax                 float64 // most weight of the projection of the clean image
+	Eta                      float64 // extrapolation beyond the boundary
+	Beta                     float64 // step back from a misclassified point
 }
 
 // Passes bounds the passes: a gradient per boundary and iteration, at most one
 // forward pass more per iteration to check its step, one backward pass thrown
 // away when a run first crosses the boundary, and a forward pass to rank targets.
-func (a FAB) Passes(classes int) (forward, backward int) {
-	a = withDefaults(a, fabParameters)
+func (a fab) Passes(classes int) (forward, backward int) {
 	runs, rivals := a.Restarts, classes-1
 	if a.Targeted {
 		runs, rivals = a.Restarts*min(a.Targets, classes-1), 1
@@ -66,9 +38,9 @@ func (a FAB) Passes(classes int) (forward, backward int) {
 	return forward + runs*a.Steps*(rivals+1), runs * (a.Steps*rivals + 1)
 }
 
-// Perturb runs every restart on every target until one finds a point within Epsilon.
-func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	a = withDefaults(a, fabParameters)
+// Perturb runs every restart on every target: alone all of them, for the nearest point, and in AutoAttack until one
+// finds a point within Epsilon.
+func (a fab) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newBoundaryWalk(a, o, im, how)
 	targets, err := r.targets(ctx, a.Targeted, a.Targets)
 	if err != nil {
@@ -94,7 +66,7 @@ func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 			}
 			nearest = r.distance
 			r.res.Adversarial = slices.Clone(r.adv)
-			if !a.Exhaustive || how.VerdictOnly {
+			if !a.alone || how.VerdictOnly {
 				return r.res, nil
 			}
 		}
@@ -104,7 +76,7 @@ func (a FAB) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 
 // boundaryWalk is the state of FAB on one image.
 type boundaryWalk struct {
-	FAB
+	fab
 	attempt
 	rivals []int // classes whose boundaries are looked at
 
@@ -117,8 +89,8 @@ type boundaryWalk struct {
 }
 
 // newBoundaryWalk starts at the clean image.
-func newBoundaryWalk(a FAB, o Oracle, im Image, how Options) *boundaryWalk {
-	r := &boundaryWalk{FAB: a, attempt: newAttempt(o, im, how), x1: slices.Clone(im.Pixels), distance: math.Inf(1)}
+func newBoundaryWalk(a fab, o Oracle, im Image, how Options) *boundaryWalk {
+	r := &boundaryWalk{fab: a, attempt: newAttempt(o, im, how), x1: slices.Clone(im.Pixels), distance: math.Inf(1)}
 	for _, v := range []*[]float32{&r.w, &r.spare, &r.adv} {
 		*v = make([]float32, len(im.Pixels))
 	}

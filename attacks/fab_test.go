@@ -1,26 +1,22 @@
-package attacks_test
+package attacks
 
 import (
 	"slices"
 	"testing"
-
-	"selfheal/attacks"
-	"selfheal/attacks/attacktest"
 )
 
 // TestFABDistance: on a linear model FAB finds the distance to the nearest
 // boundary, and accepts it for an epsilon that equals it, but not for one below.
 func TestFABDistance(t *testing.T) {
-	o := attacktest.NewLinear(attacks.Shape{C: 1, H: 5, W: 5}, 4, 1)
-	for _, n := range attacks.Norms() {
-		for _, targeted := range []bool{false, true} {
-			for _, im := range attacktest.Images(o, 10, 0.08, 2) {
-				a := attacks.FAB{Norm: n, Epsilon: 1e-9, Targeted: targeted, Steps: 30}
+	o := newLinear(Shape{C: 1, H: 5, W: 5}, 4, 1, unlimited)
+	for _, n := range Norms() {
+		for _, kind := range []string{"fab", "fab-t"} {
+			for _, im := range imagesNear(o, 10, 0.08, 2) {
+				a := component(kind, n, 1e-9, given{"steps": 30}).(fab)
 				far := perturb(t, a, o, im, 1)
-				want := o.Distance(n, im.Pixels, im.Label)
+				want := o.distance(n, im.Pixels, im.Label)
 				if far.Distance < want*(1-1e-5) || far.Distance > want*1.02 {
-					t.Errorf("%v targeted %v image %d: distance %v, boundary at %v", n, targeted, im.ID, far.Distance,
-						want)
+					t.Errorf("%s %v image %d: distance %v, boundary at %v", kind, n, im.ID, far.Distance, want)
 				}
 				if far.Adversarial != nil || far.FirstSuccess >= 0 {
 					t.Errorf("%v: a point at %v counts for epsilon 1e-9", n, far.Distance)
@@ -44,15 +40,15 @@ func TestFABDistance(t *testing.T) {
 // TestFABRestarts: the first run starts at the clean image, the second within
 // half of epsilon of it.
 func TestFABRestarts(t *testing.T) {
-	o := attacktest.RandomMLP(attacks.Shape{C: 1, H: 5, W: 5}, 8, 4, 1)
-	im := attacktest.Images(o, 1, 0.3, 2)[0]
-	for _, n := range attacks.Norms() {
-		a := attacks.FAB{Norm: n, Epsilon: 1e-4, Targeted: true, Targets: 1, Steps: 1, Restarts: 2}
-		starts := slices.DeleteFunc(passes(t, a, o, im), func(p attacktest.Pass) bool { return !p.Gradient })
-		if d := n.Distance(starts[0].X, im.Pixels); len(starts) != 2 || d != 0 {
+	o := randomMLP(Shape{C: 1, H: 5, W: 5}, 8, 4, 1)
+	im := imagesNear(o, 1, 0.3, 2)[0]
+	for _, n := range Norms() {
+		a := component("fab-t", n, 1e-4, given{"targets": 1, "steps": 1, "restarts": 2})
+		starts := slices.DeleteFunc(passes(t, a, o, im), func(p pass) bool { return !p.gradient })
+		if d := n.Distance(starts[0].x, im.Pixels); len(starts) != 2 || d != 0 {
 			t.Errorf("%v: %d starts, the first at %v", n, len(starts), d)
 		}
-		if d := n.Distance(starts[1].X, im.Pixels); d < 0.45e-4 || d > 0.55e-4 {
+		if d := n.Distance(starts[1].x, im.Pixels); d < 0.45e-4 || d > 0.55e-4 {
 			t.Errorf("%v: the second start at %v", n, d)
 		}
 	}
@@ -61,18 +57,19 @@ func TestFABRestarts(t *testing.T) {
 // On its own FAB is run for its distances: made over all targets they don't depend on
 // epsilon, where the suite's, which stops at the first success, are cut short.
 func TestExhaustiveDistancesDoNotDependOnEpsilon(t *testing.T) {
-	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 4, W: 4}, 20, 6, 5)
+	o := randomMLP(Shape{C: 3, H: 4, W: 4}, 20, 6, 5)
 	short := 0
-	for _, im := range attacktest.Images(o, 12, 0.3, 6) {
-		distance := func(epsilon float64, exhaustive bool) attacks.Result {
-			a := attacks.FAB{Norm: attacks.L2, Epsilon: epsilon, Targeted: true, Steps: 30, Exhaustive: exhaustive}
+	for _, im := range imagesNear(o, 12, 0.3, 6) {
+		distance := func(epsilon float64, alone bool) Result {
+			a := component("fab-t", L2, epsilon, given{"steps": 30}).(fab)
+			a.alone = alone
 			return perturb(t, a, o, im, 1)
 		}
 		near, far := distance(1e-3, true), distance(100, true)
 		if near.Distance != far.Distance {
 			t.Errorf("image %d: distance %v at a small epsilon, %v at a large one", im.ID, near.Distance, far.Distance)
 		}
-		if d := attacks.L2.Distance(far.Adversarial, im.Pixels); d != far.Distance {
+		if d := L2.Distance(far.Adversarial, im.Pixels); d != far.Distance {
 			t.Errorf("image %d: the image returned is %v away, the distance found %v", im.ID, d, far.Distance)
 		}
 		if distance(100, false).Distance > far.Distance {

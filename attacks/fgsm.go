@@ -6,30 +6,17 @@ import (
 	"selfheal/internal/vector"
 )
 
-// FGSM takes the one step from the clean image that a linear loss would want:
+// fgsm takes the one step from the clean image that a linear loss would want:
 // ε·sign(g) in ℓ∞ (Goodfellow et al. 2015, section 4), ε·g/‖g‖₂ in ℓ2, and in
 // ℓ1 the values of largest |g| are moved to their face of [0,1], one after
 // another, until ε is spent. The result is clamped to [0,1].
-type FGSM struct {
-	Norm    Norm
-	Epsilon float64 // radius in the norm, in pixel units of [0,1]
-	Loss    Loss    // untargeted
-}
-
-// Name returns "fgsm".
-func (FGSM) Name() string { return "fgsm" }
-
-// Check reports too few classes for the loss, and a loss that needs a target.
-func (a FGSM) Check(classes int, shape Shape) error {
-	return check(a, a.Norm, a.Epsilon, a.Loss, classes, shape, fgsmParameters)
-}
+type fgsm struct{ common }
 
 // Passes returns one gradient and one forward pass to check its step.
-func (FGSM) Passes(int) (forward, backward int) { return 2, 1 }
+func (fgsm) Passes(int) (forward, backward int) { return 2, 1 }
 
-// Perturb makes the step; it draws no random numbers.
-func (a FGSM) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	c := newClimb(PGD{Norm: a.Norm, Epsilon: a.Epsilon, Loss: a.Loss, Steps: 1}, o, im, how)
+func (a fgsm) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	c := newClimb(pgd{common: a.common, Steps: 1}, o, im, how)
 	c.step = func(g []float32, _ float64) {
 		switch x := im.Pixels; a.Norm {
 		case Linf:

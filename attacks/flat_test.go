@@ -1,23 +1,21 @@
-package attacks_test
+package attacks
 
 import (
 	"context"
 	"math"
 	"math/rand/v2"
-
-	"selfheal/attacks"
 )
 
 // flat is a two-class model that costs nothing and is never fooled; every other
 // query improves on the one before.
 type flat struct {
-	shape attacks.Shape
+	shape Shape
 	calls int
 	grad  []float32
 }
 
-func (f *flat) Shape() attacks.Shape { return f.shape }
-func (f *flat) Classes() int         { return 2 }
+func (f *flat) Shape() Shape { return f.shape }
+func (f *flat) Classes() int { return 2 }
 
 func (f *flat) Logits(_ context.Context, _, out []float32) error {
 	f.calls++
@@ -28,7 +26,7 @@ func (f *flat) Logits(_ context.Context, _, out []float32) error {
 	return nil
 }
 
-func (f *flat) Gradient(_ context.Context, x []float32, _ attacks.Loss, _, _ int, e *attacks.Evaluation) error {
+func (f *flat) Gradient(_ context.Context, x []float32, _ Loss, _, _ int, e *Evaluation) error {
 	f.calls++
 	if f.grad == nil {
 		f.grad = make([]float32, len(x))

@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -41,37 +40,34 @@ const (
 // dlrGuard keeps the denominator of the DLR losses from being 0.
 const dlrGuard = 1e-12
 
-var lossNames = [...]string{"ce", "dlr", "dlr-targeted", "ce-targeted", "logit-difference", "margin"}
+var losses = [...]struct {
+	name     string
+	targeted bool
+	classes  int // the fewest that it is defined for
+}{
+	CrossEntropy: {"ce", false, 2}, DLR: {"dlr", false, 3}, TargetedDLR: {"dlr-targeted", true, 4},
+	TargetedCrossEntropy: {"ce-targeted", true, 2}, LogitDifference: {"logit-difference", true, 2},
+	Margin: {"margin", false, 2},
+}
 
 // String returns the loss's name, such as ce or dlr-targeted.
-func (l Loss) String() string {
-	if l < 0 || int(l) >= len(lossNames) {
-		return fmt.Sprintf("loss(%d)", int(l))
-	}
-	return lossNames[l]
-}
+func (l Loss) String() string { return losses[l].name }
 
 // Losses lists all losses.
-func Losses() []Loss {
-	return []Loss{CrossEntropy, DLR, TargetedDLR, TargetedCrossEntropy, LogitDifference, Margin}
+func Losses() (all []Loss) {
+	for l := range losses {
+		all = append(all, Loss(l))
+	}
+	return all
 }
+
+func lossNamed(name string) Loss { return Losses()[slices.Index(names(Losses(), Loss.String), name)] }
 
 // Targeted reports whether the loss reads a target class.
-func (l Loss) Targeted() bool {
-	return l == TargetedDLR || l == TargetedCrossEntropy || l == LogitDifference
-}
+func (l Loss) Targeted() bool { return losses[l].targeted }
 
-// MinClasses is the fewest classes the loss is defined for: 3 for DLR, 4 for
-// TargetedDLR, else 2.
-func (l Loss) MinClasses() int {
-	switch l {
-	case DLR:
-		return 3
-	case TargetedDLR:
-		return 4
-	}
-	return 2
-}
+// MinClasses is the fewest classes the loss is defined for.
+func (l Loss) MinClasses() int { return losses[l].classes }
 
 // fitted is l, or where there are too few classes for it its numerator.
 func (l Loss) fitted(classes int) Loss {

@@ -1,18 +1,16 @@
-package attacks_test
+package attacks
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"selfheal/attacks"
 )
 
 // TestCotangent compares every loss's gradient with a central difference along a
 // random direction.
 func TestCotangent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	for _, l := range attacks.Losses() {
+	for _, l := range Losses() {
 		for range 200 {
 			n := l.MinClasses() + rng.IntN(8)
 			z, plus, minus := make([]float32, n), make([]float32, n), make([]float32, n)
@@ -44,17 +42,17 @@ func TestCotangent(t *testing.T) {
 // TestLossTies pins the conventions at equal logits to PyTorch's.
 func TestLossTies(t *testing.T) {
 	grad := make([]float32, 4)
-	attacks.Margin.Cotangent([]float32{0, 2, 2, 1}, 0, -1, grad)
+	Margin.Cotangent([]float32{0, 2, 2, 1}, 0, -1, grad)
 	if grad[1] != 1 || grad[2] != 0 {
 		t.Errorf("margin follows %v, want the lower of two equal classes", grad)
 	}
-	attacks.DLR.Cotangent([]float32{0, 2, 2, 1}, 3, -1, grad)
+	DLR.Cotangent([]float32{0, 2, 2, 1}, 3, -1, grad)
 	// Sorted ascending and stable: 0, 3, 1, 2. The first is class 2, the third class 3.
 	if grad[1] != 0 {
 		t.Errorf("DLR follows %v, want nothing on class 1", grad)
 	}
 	// All equal: finite numbers.
-	for _, l := range attacks.Losses() {
+	for _, l := range Losses() {
 		l.Cotangent([]float32{1, 1, 1, 1}, 0, 1, grad)
 		for _, g := range grad {
 			if math.IsNaN(float64(g)) || math.IsInf(float64(g), 0) {
@@ -63,7 +61,7 @@ func TestLossTies(t *testing.T) {
 		}
 	}
 	// Large logits neither overflow nor lose the loss.
-	if got := attacks.CrossEntropy.Value([]float32{1000, 0}, 1, -1); got != 1000 {
+	if got := CrossEntropy.Value([]float32{1000, 0}, 1, -1); got != 1000 {
 		t.Errorf("cross-entropy %v, want 1000", got)
 	}
 }
@@ -75,7 +73,7 @@ func TestDLRPlateau(t *testing.T) {
 	for range 100 {
 		z := []float32{3 + rng.Float32(), 2 + rng.Float32(), 1 + rng.Float32(), rng.Float32()}
 		grad := make([]float32, 4)
-		attacks.DLR.Cotangent(z, 2, -1, grad)
+		DLR.Cotangent(z, 2, -1, grad)
 		for _, g := range grad {
 			if g != 0 {
 				t.Fatalf("gradient %v at %v", grad, z)
@@ -99,7 +97,7 @@ func TestRight(t *testing.T) {
 		{[]float32{nan, 1}, 0, false},
 		{[]float32{1, nan, 0}, 0, false},
 	} {
-		if got := attacks.Right(c.z, c.label); got != c.want {
+		if got := Right(c.z, c.label); got != c.want {
 			t.Errorf("%v label %d: %v", c.z, c.label, got)
 		}
 	}

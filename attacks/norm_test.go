@@ -1,4 +1,4 @@
-package attacks_test
+package attacks
 
 import (
 	"fmt"
@@ -6,18 +6,16 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"selfheal/attacks"
 )
 
 func TestNorm(t *testing.T) {
 	a, b := []float32{0, 1, 0.5}, []float32{0.25, 1, 0}
-	for n, want := range map[attacks.Norm]float64{attacks.Linf: 0.5, attacks.L2: math.Sqrt(0.3125), attacks.L1: 0.75} {
+	for n, want := range map[Norm]float64{Linf: 0.5, L2: math.Sqrt(0.3125), L1: 0.75} {
 		if got := n.Distance(a, b); got != want {
 			t.Errorf("%v: %v, want %v", n, got, want)
 		}
 		text, err := n.MarshalText()
-		var back attacks.Norm
+		var back Norm
 		if err != nil || back.UnmarshalText(text) != nil || back != n {
 			t.Errorf("%v does not survive as text: %q, %v", n, text, err)
 		}
@@ -25,7 +23,7 @@ func TestNorm(t *testing.T) {
 			t.Errorf("%v is not its dual's dual", n)
 		}
 	}
-	if err := new(attacks.Norm).UnmarshalText([]byte("Linf")); err == nil {
+	if err := new(Norm).UnmarshalText([]byte("Linf")); err == nil {
 		t.Error("no error for an unknown norm")
 	}
 }
@@ -39,7 +37,7 @@ func TestBox(t *testing.T) {
 		x[i] = float32(rng.IntN(256)) / 255
 	}
 	for _, eps := range []float64{8. / 255, 1e-3, 1e-7, 1e-9} {
-		lo, hi := attacks.Box(x, eps)
+		lo, hi := box(Linf, x, eps)
 		for i, v := range x {
 			if float64(v)-float64(lo[i]) > eps || float64(hi[i])-float64(v) > eps || lo[i] < 0 || hi[i] > 1 ||
 				lo[i] > v || hi[i] < v {
@@ -52,19 +50,19 @@ func TestBox(t *testing.T) {
 // TestConfine: a point that rounding left outside is pulled in, any other kept.
 func TestConfine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
-	for _, n := range attacks.Norms() {
+	for _, n := range Norms() {
 		x, adv := make([]float32, 500), make([]float32, 500)
 		for i := range x {
 			x[i], adv[i] = rng.Float32(), rng.Float32()
 		}
 		d := n.Distance(x, adv)
 		kept := append([]float32(nil), adv...)
-		attacks.Confine(n, x, kept, d)
+		confine(n, x, kept, d)
 		if furthest(kept, adv) != 0 {
 			t.Errorf("%v: a point on the sphere was moved", n)
 		}
 		eps := d / (1 + 1e-4)
-		attacks.Confine(n, x, kept, eps)
+		confine(n, x, kept, eps)
 		if got := n.Distance(kept, x); got > eps*(1+1e-12) || got < eps*(1-1e-3) {
 			t.Errorf("%v: moved to %v of %v", n, got, eps)
 		}
@@ -74,15 +72,15 @@ func TestConfine(t *testing.T) {
 // TestLargestEpsilon: no attack takes an epsilon whose ball holds every image.
 func TestLargestEpsilon(t *testing.T) {
 	t.Parallel()
-	shape := attacks.Shape{C: 3, H: 6, W: 8}
-	for _, spec := range attacks.Specs {
-		for _, n := range attacks.Norms() {
+	shape := Shape{C: 3, H: 6, W: 8}
+	for _, spec := range Specs {
+		for _, n := range Norms() {
 			if spec.CheckNorm(n) != nil {
 				continue
 			}
 			most := []float64{1, 12, 144}[n]
 			for _, epsilon := range []float64{most, 1.001 * most, 1e8} {
-				setup := attacks.Setup{Kind: spec.Kind, Norm: n}
+				setup := Setup{Kind: spec.Kind, Norm: n}
 				if spec.Kind == "smoothing" { // whose radii end at 3 sigmas
 					setup.Parameters = map[string]any{"sigma": epsilon}
 				}
@@ -108,11 +106,11 @@ func TestLargestEpsilon(t *testing.T) {
 
 func TestCheckNorm(t *testing.T) {
 	t.Parallel()
-	s := attacks.Spec{Kind: "dive", Norms: []attacks.Norm{attacks.L2, attacks.Linf}}
-	if err := s.CheckNorm(attacks.L2); err != nil {
+	s := Spec{Kind: "dive", Norms: []Norm{L2, Linf}}
+	if err := s.CheckNorm(L2); err != nil {
 		t.Error(err)
 	}
-	if err := s.CheckNorm(attacks.L1); err == nil || err.Error() != "dive exists only in l2 and linf, not in l1" {
+	if err := s.CheckNorm(L1); err == nil || err.Error() != "dive exists only in l2 and linf, not in l1" {
 		t.Error(err)
 	}
 }
@@ -120,7 +118,7 @@ func TestCheckNorm(t *testing.T) {
 // TestGenerator: every part of the key matters, and nothing else.
 func TestGenerator(t *testing.T) {
 	draw := func(seed uint64, c string, restart, target, image int) uint64 {
-		return attacks.Generator(seed, c, restart, target, image).Uint64()
+		return generator(seed, c, restart, target, image).Uint64()
 	}
 	seen := map[uint64]bool{}
 	for _, v := range []uint64{draw(0, "a", 0, 0, 0), draw(1, "a", 0, 0, 0), draw(0, "b", 0, 0, 0),

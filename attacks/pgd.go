@@ -1,57 +1,33 @@
 package attacks
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
 	"selfheal/internal/vector"
 )
 
-// PGD is projected gradient ascent with steps of a given length (Madry et al.
+// pgd is projected gradient ascent with steps of a given length (Madry et al.
 // 2018, section 2.1). A run starts at random as APGD's do, steps along sign(g) in
 // ℓ∞, g/‖g‖₂ in ℓ2, and in ℓ1 along the signs of the largest 1 % of |g|, shared
 // equally (SLIDE: Tramèr & Boneh 2019, section 5); it makes every step (but see
 // [Options]) and returns its last misclassified iterate. Restarts are made
-// while the image is unbroken. Numbers left zero have the defaults of [Specs].
-type PGD struct {
-	Norm     Norm
-	Epsilon  float64 // radius in the norm, in pixel units of [0,1]
-	Loss     Loss    // untargeted
-	Steps    int     // per run
-	Restarts int
-	StepSize float64  // length of the first step in the norm
-	Schedule Schedule // of the steps' lengths
+// while the image is unbroken.
+type pgd struct {
+	common
+	Steps, Restarts int
+	StepSize        float64 // length of the first step in the norm
+	Schedule        string  // of the steps' lengths: constant, linear or cosine
 }
 
-// Schedule is how PGD's step shrinks over a run: the share of StepSize that step
-// i of n, counted from 0, has.
-type Schedule int
-
-// The schedules; the zero value is ConstantSteps.
-const (
-	ConstantSteps Schedule = iota // 1
-	LinearSteps                   // 1 − i/n
-	CosineSteps                   // (1 + cos(πi/n)) / 2 (Loshchilov & Hutter 2017, without restarts)
-)
-
-var scheduleNames = [...]string{"constant", "linear", "cosine"}
-
-// String returns "constant", "linear" or "cosine".
-func (s Schedule) String() string {
-	if s < 0 || int(s) >= len(scheduleNames) {
-		return fmt.Sprintf("schedule(%d)", int(s))
-	}
-	return scheduleNames[s]
-}
-
-// share is the share of the first step's length that step i of n has.
-func (s Schedule) share(i, n int) float64 {
-	switch at := float64(i) / float64(n); s {
-	case LinearSteps:
+// share is the share of the first step's length that step i, counted from 0, has.
+func (a pgd) share(i int) float64 {
+	switch at := float64(i) / float64(a.Steps); a.Schedule {
+	case "linear":
 		return 1 - at
-	case CosineSteps:
+	case "cosine": // Loshchilov & Hutter 2017, without restarts
 		return (1 + math.Cos(math.Pi*at)) / 2
 	}
 	return 1
@@ -61,31 +37,21 @@ func (s Schedule) share(i, n int) float64 {
 const slideShare = 0.01
 
 // usualStep is the default of StepSize.
-func (a PGD) usualStep() float64 {
+func (a pgd) usualStep() float64 {
 	if a.Norm == Linf {
 		return a.Epsilon / 4
 	}
 	return 2.5 * a.Epsilon / float64(a.Steps)
 }
 
-// Name returns "pgd".
-func (PGD) Name() string { return "pgd" }
-
-// Check reports too few classes for the loss, and parameters outside their ranges.
-func (a PGD) Check(classes int, shape Shape) error {
-	return check(a, a.Norm, a.Epsilon, a.Loss, classes, shape, pgdParameters)
-}
-
 // Passes returns a gradient per step and a forward pass after the last one of
 // each restart.
-func (a PGD) Passes(int) (forward, backward int) {
-	a = withDefaults(a, pgdParameters)
+func (a pgd) Passes(int) (forward, backward int) {
 	return a.Restarts * (a.Steps + 1), a.Restarts * a.Steps
 }
 
-// Perturb runs every restart until one breaks the image.
-func (a PGD) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	a = withDefaults(a, pgdParameters)
+func (a pgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	a.StepSize = cmp.Or(a.StepSize, a.usualStep())
 	c := newClimb(a, o, im, how)
 	for restart := 0; restart < a.Restarts && c.adv == nil; restart++ {
 		rng := generator(how.Seed, a.Name(), restart, 0, im.ID)
@@ -99,7 +65,7 @@ func (a PGD) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 
 // climb is the state of PGD, or of an attack like it, on one image.
 type climb struct {
-	PGD
+	pgd
 	attempt
 	cur, next []float32 // at first the clean image; room for another
 	adv       []float32 // last misclassified iterate, nil if there is none
@@ -108,8 +74,8 @@ type climb struct {
 	step func(gradient []float32, length float64)
 }
 
-func newClimb(a PGD, o Oracle, im Image, how Options) *climb {
-	c := &climb{PGD: a, attempt: newAttempt(o, im, how), cur: slices.Clone(im.Pixels),
+func newClimb(a pgd, o Oracle, im Image, how Options) *climb {
+	c := &climb{pgd: a, attempt: newAttempt(o, im, how), cur: slices.Clone(im.Pixels),
 		next: make([]float32, len(im.Pixels))}
 	c.lo, c.hi = box(a.Norm, im.Pixels, a.Epsilon)
 	c.step = c.follow
@@ -126,7 +92,7 @@ func (c *climb) run(ctx context.Context) error {
 		if c.note(wrong); wrong && c.VerdictOnly {
 			return nil
 		}
-		c.step(c.eval.Gradient, c.StepSize*c.Schedule.share(i, c.Steps))
+		c.step(c.eval.Gradient, c.StepSize*c.share(i))
 		c.res.Iterations++
 	}
 	wrong, err := c.wrong(ctx, c.cur)

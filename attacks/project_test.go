@@ -1,12 +1,10 @@
-package attacks_test
+package attacks
 
 import (
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"selfheal/attacks"
 )
 
 // TestProjectL1 compares with bisection on the shrinkage and checks the set.
@@ -27,7 +25,8 @@ func TestProjectL1(t *testing.T) {
 			}
 		}
 		radius := 0.05 + 3*rng.Float64()
-		got := attacks.ProjectL1(x, y, radius)
+		got := make([]float32, d)
+		projectL1(x, y, got, radius)
 		left := func(alpha float64) (out []float64, norm float64) {
 			for i, v := range x {
 				over := max(0, -min(1-float64(v)-float64(y[i]), float64(v)+float64(y[i])))
@@ -59,7 +58,7 @@ func TestProjectL1(t *testing.T) {
 		}
 	}
 	nan := float32(math.NaN())
-	attacks.ProjectL1([]float32{.5, .5}, []float32{nan, 9}, 1) // ends
+	projectL1([]float32{.5, .5}, []float32{nan, 9}, make([]float32, 2), 1) // ends
 }
 
 // TestProjectPlane compares FAB's projections with solutions found by bisection
@@ -99,9 +98,9 @@ func TestProjectPlane(t *testing.T) {
 			}
 			most += room[i] * math.Abs(float64(w[i]))
 		}
-		for _, n := range attacks.Norms() {
-			got := attacks.ProjectPlane(n, x, w, b)
-			want := nearest(n, w, room, excess)
+		for _, n := range Norms() {
+			got := projected(n, x, w, b)
+			want := leastMove(n, w, room, excess)
 			on := -b
 			for i, v := range x {
 				moved := float64(v) + float64(got[i])
@@ -123,10 +122,22 @@ func TestProjectPlane(t *testing.T) {
 	}
 }
 
-// nearest is the least norm of a move that lowers Σ|w|·move by excess, each move
+// projected is FAB's projection of t onto {u : w·u = b} within [0,1].
+func projected(n Norm, t, w []float32, b float64) []float32 {
+	d := make([]float32, len(t))
+	p := newPlaneProjector(n, borrow(len(t)))
+	for i, v := range t {
+		b -= float64(w[i]) * float64(v)
+	}
+	guess := float64(len(t) % 3) // any will do
+	p.project(t, w, -b, &guess, d)
+	return d
+}
+
+// leastMove is the least norm of a move that lowers Σ|w|·move by excess, each move
 // at most its room.
-func nearest(n attacks.Norm, w []float32, room []float64, excess float64) float64 {
-	if n == attacks.L1 {
+func leastMove(n Norm, w []float32, room []float64, excess float64) float64 {
+	if n == L1 {
 		order := make([]int, len(w))
 		for i := range order {
 			order[i] = i
@@ -152,7 +163,7 @@ func nearest(n attacks.Norm, w []float32, room []float64, excess float64) float6
 				continue
 			}
 			step := min(lambda, room[i])
-			if n == attacks.L2 {
+			if n == L2 {
 				step = min(lambda*size, room[i])
 				length += step * step
 			} else {
@@ -160,7 +171,7 @@ func nearest(n attacks.Norm, w []float32, room []float64, excess float64) float6
 			}
 			gain += step * size
 		}
-		if n == attacks.L2 {
+		if n == L2 {
 			length = math.Sqrt(length)
 		}
 		return gain, length

@@ -1,29 +1,26 @@
-package attacks_test
+package attacks
 
 import (
 	"slices"
 	"testing"
-
-	"selfheal/attacks"
-	"selfheal/attacks/attacktest"
 )
 
 // TestKindTwice: a component that a recipe lists again draws other random numbers; the first
 // draws what it draws alone.
 func TestKindTwice(t *testing.T) {
 	t.Parallel()
-	o := attacktest.RandomMLP(attacks.Shape{C: 3, H: 6, W: 6}, 20, 10, 9)
-	im := attacktest.Images(o, 1, 0.5, 10)[0]
-	one := attacks.Component{Kind: "square", Parameters: given{"queries": 5}}
-	custom := attacks.Setup{Kind: "autoattack", Version: "custom", Components: []attacks.Component{one, one, one}}
-	alone := attacks.Setup{Kind: one.Kind, Parameters: one.Parameters}
-	asked := func(a attacks.Attack) (points []float32) {
+	o := randomMLP(Shape{C: 3, H: 6, W: 6}, 20, 10, 9)
+	im := imagesNear(o, 1, 0.5, 10)[0]
+	one := Component{Kind: "square", Parameters: given{"queries": 5}}
+	custom := Setup{Kind: "autoattack", Version: "custom", Components: []Component{one, one, one}}
+	alone := Setup{Kind: one.Kind, Parameters: one.Parameters}
+	asked := func(a Attack) (points []float32) {
 		for _, p := range passes(t, a, o, im) {
-			points = append(points, p.X...)
+			points = append(points, p.x...)
 		}
 		return points
 	}
-	for _, n := range attacks.Norms() {
+	for _, n := range Norms() {
 		custom.Norm, alone.Norm = n, n
 		runs := recipe(t, custom, 1e-3, 10).Components
 		single := asked(recipe(t, alone, 1e-3, 10).Components[0])

@@ -1,16 +1,14 @@
-package attacks_test
+package attacks
 
 import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"testing"
 
-	"selfheal/attacks"
-	"selfheal/attacks/attacktest"
 	"selfheal/internal/must"
+	"selfheal/internal/vector"
 )
 
 // reference is what AutoAttack (fra31/auto-attack at a39220048, torch 1.13, on a
@@ -63,14 +61,12 @@ type reference struct {
 	}
 }
 
-func load(t *testing.T) (*reference, *attacktest.MLP) {
+func load(t *testing.T) (*reference, *classifier) {
 	t.Helper()
 	ref := new(reference)
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/reference.json"))(t), ref))
-	shape := attacks.Shape{C: ref.Shape[0], H: ref.Shape[1], W: ref.Shape[2]}
-	o := attacktest.NewMLP(shape, rows(ref.W, shape.Size()), ref.B, rows(ref.V, ref.Hidden),
-		make([]float64, ref.Classes))
-	return ref, o
+	shape := Shape{C: ref.Shape[0], H: ref.Shape[1], W: ref.Shape[2]}
+	return ref, newMLP(shape, rows(ref.W, shape.Size()), ref.B, rows(ref.V, ref.Hidden))
 }
 
 func rows(flat []float64, width int) (m [][]float64) {
@@ -85,42 +81,33 @@ func furthest(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)
 	}
-	return attacks.Linf.Distance(a, b)
+	return Linf.Distance(a, b)
 }
 
-func (r *reference) image(k int) attacks.Image {
-	return attacks.Image{ID: k, Pixels: r.Images[k], Label: r.Labels[k]}
+func (r *reference) image(k int) Image {
+	return Image{ID: k, Pixels: r.Images[k], Label: r.Labels[k]}
 }
 
-func norm(t *testing.T, name string) attacks.Norm {
+func norm(t *testing.T, name string) Norm {
 	t.Helper()
-	return must.Get(attacks.ParseNorm(name))(t)
-}
-
-func loss(t *testing.T, name string) attacks.Loss {
-	t.Helper()
-	i := slices.IndexFunc(attacks.Losses(), func(l attacks.Loss) bool { return l.String() == name })
-	if i < 0 {
-		t.Fatalf("there is no loss %q", name)
-	}
-	return attacks.Losses()[i]
+	return must.Get(ParseNorm(name))(t)
 }
 
 func TestAPGDAgreesWithReference(t *testing.T) {
 	ref, o := load(t)
 	for _, c := range ref.APGD {
-		loss := loss(t, c.Loss)
-		a := attacks.APGD{Norm: norm(t, c.Norm), Epsilon: c.Eps, Loss: loss, Steps: c.Steps, LargeRadii: c.Large}
-		best, adv, bestLoss, res, err := attacks.RunAPGD(a, o, ref.image(c.Image), c.Target, c.Start)
-		if err != nil {
-			t.Fatal(err)
-		}
-		off, offAdv := furthest(best, c.Best), furthest(adv, c.Adv)
-		if res.Backward != c.Evals || (adv != nil) != c.Broken || off > 1e-4 || c.Broken && offAdv > 1e-4 ||
-			math.Abs(bestLoss-c.Bestloss) > 1e-4*math.Abs(c.Bestloss) {
+		parameters := given{"steps": c.Steps, "large_radii": c.Large, "loss": c.Loss}
+		a := component("apgd-t", norm(t, c.Norm), c.Eps, parameters)
+		r := newAscent(a.(apgd), o, ref.image(c.Image), Options{})
+		r.target = c.Target
+		copy(r.cur, c.Start)
+		must.Do(t, r.climb(t.Context()))
+		off, offAdv := furthest(r.best, c.Best), furthest(r.adv, c.Adv)
+		if r.res.Backward != c.Evals || (r.adv != nil) != c.Broken || off > 1e-4 || c.Broken && offAdv > 1e-4 ||
+			math.Abs(r.bestLoss-c.Bestloss) > 1e-4*math.Abs(c.Bestloss) {
 			t.Errorf("%s %s %d steps, large %v, image %d: loss %v want %v, %d gradients want %d, broken %v want %v; "+
-				"best off by %.2g, last success by %.2g", c.Norm, c.Loss, c.Steps, c.Large, c.Image, bestLoss,
-				c.Bestloss, res.Backward, c.Evals, adv != nil, c.Broken, off, offAdv)
+				"best off by %.2g, last success by %.2g", c.Norm, c.Loss, c.Steps, c.Large, c.Image, r.bestLoss,
+				c.Bestloss, r.res.Backward, c.Evals, r.adv != nil, c.Broken, off, offAdv)
 		}
 	}
 }
@@ -128,7 +115,8 @@ func TestAPGDAgreesWithReference(t *testing.T) {
 func TestFABAgreesWithReference(t *testing.T) {
 	ref, o := load(t)
 	for _, c := range ref.FAB {
-		a := attacks.FAB{Norm: norm(t, c.Norm), Epsilon: 10, Targeted: c.Targeted, Steps: c.Steps, Targets: 1}
+		a := component("fab-t", norm(t, c.Norm), 10, given{"steps": c.Steps, "targets": 1}).(fab)
+		a.Targeted = c.Targeted
 		res := perturb(t, a, o, ref.image(c.Image), 0)
 		if math.Abs(res.Distance-c.Distance) > 1e-4*c.Distance || furthest(res.Adversarial, c.Adv) > 1e-3 {
 			t.Errorf("%s targeted %v image %d: distance %v, want %v; point off by %.2g", c.Norm, c.Targeted, c.Image,
@@ -146,21 +134,27 @@ func (r *replay) Uint64() uint64 {
 	return uint64(u * (1 << 53))
 }
 
+// searched makes one run of Square with the given random numbers and gives the point broken, else the best one.
+func searched(t *testing.T, a Attack, o Oracle, im Image, draws rand.Source) (best []float32, s *search, won bool) {
+	t.Helper()
+	s = newSearch(a.(square), o, im, Options{})
+	s.rng = rand.New(draws)
+	won = must.Get(s.run(t.Context()))(t)
+	if best = s.tried; s.bumps != nil && !won {
+		best = make([]float32, len(im.Pixels))
+		vector.AddScaled(im.Pixels, s.bumps.delta, 1, best)
+	}
+	return best, s, won
+}
+
 func TestSquareAgreesWithReference(t *testing.T) {
 	ref, o := load(t)
 	for _, c := range ref.Square {
-		a := attacks.Square{Norm: norm(t, c.Norm), Epsilon: c.Eps, Queries: c.Queries}
-		source := &replay{c.Draws}
-		last, best, res, won, err := attacks.RunSquare(a, o, ref.image(c.Image), rand.New(source))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if won {
-			best = last
-		}
-		if res.Iterations+1 != c.Asked || len(source.draws) != 0 || furthest(best, c.Best) > 1e-5 {
+		a, source := component("square", norm(t, c.Norm), c.Eps, given{"queries": c.Queries}), &replay{c.Draws}
+		best, s, _ := searched(t, a, o, ref.image(c.Image), source)
+		if s.res.Iterations+1 != c.Asked || len(source.draws) != 0 || furthest(best, c.Best) > 1e-5 {
 			t.Errorf("%s image %d: %d queries, want %d; %d draws left; best off by %.2g", c.Norm, c.Image,
-				res.Iterations+1, c.Asked, len(source.draws), furthest(best, c.Best))
+				s.res.Iterations+1, c.Asked, len(source.draws), furthest(best, c.Best))
 		}
 	}
 }
@@ -168,11 +162,11 @@ func TestSquareAgreesWithReference(t *testing.T) {
 func TestProjectionsAgreeWithReference(t *testing.T) {
 	ref, _ := load(t)
 	for k, c := range ref.Project {
-		var got []float32
+		got := make([]float32, len(c.X))
 		if c.Kind == "l1ball" {
-			got = attacks.ProjectL1(c.X, c.Y, c.Eps)
+			projectL1(c.X, c.Y, got, c.Eps)
 		} else {
-			got = attacks.ProjectPlane(norm(t, c.Kind), c.X, c.Y, c.B)
+			got = projected(norm(t, c.Kind), c.X, c.Y, c.B)
 		}
 		if d := furthest(got, c.Out); d > 1e-5 {
 			t.Errorf("%d %s: off by %.2g", k, c.Kind, d)
@@ -183,7 +177,7 @@ func TestProjectionsAgreeWithReference(t *testing.T) {
 func TestLossesAgreeWithReference(t *testing.T) {
 	ref, _ := load(t)
 	for k, c := range ref.Losses {
-		loss := loss(t, c.Loss)
+		loss := lossNamed(c.Loss)
 		if v := loss.Value(c.Z, c.Label, c.Target); math.Abs(v-c.Value) > 1e-5*(1+math.Abs(c.Value)) {
 			t.Errorf("%d %s: %v, want %v", k, c.Loss, v, c.Value)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ type Setup struct {
 	Norm    Norm
 	// Parameters are those that are given, by name: any Go number, a bool, or text such as
 	// "10", "8/255", "true", "dlr". Of a custom AutoAttack: for every component that has them.
-	Parameters map[string]any
+	Parameters given
 	Components []Component // a custom AutoAttack's, in order
 	// Precision is that of the classifier's passes while it is attacked, where it is not float32's: "bf16". The
 	// recipe's name says so ("pgd/1+bf16").
@@ -28,7 +29,7 @@ type Setup struct {
 // Component is an attack that AutoAttack is made of. Its own parameters come before shared ones.
 type Component struct {
 	Kind       string
-	Parameters map[string]any
+	Parameters given
 }
 
 // Description says how an attack is made, defaults included.
@@ -38,7 +39,7 @@ type Description struct {
 	Recipe        string // "pgd/1"; a recipe that falls back for lack of classes says "-few" as well
 	// Parameters are ints, float64s, bools and strings; a default that follows from epsilon
 	// is a text. Nil for AutoAttack, whose components have them.
-	Parameters map[string]any
+	Parameters given
 	Components []Component
 }
 
@@ -52,8 +53,8 @@ type plan struct {
 // part is an attack with its parameters. Those are missing whose default follows from epsilon.
 type part struct {
 	spec       Spec
-	parameters map[string]any
-	usual      map[string]any // defaults that are not the table's
+	parameters given
+	usual      given // defaults that are not the table's
 }
 
 func (s Setup) plan() (plan, error) {
@@ -108,41 +109,41 @@ func (s Setup) component(c Component, custom bool) (part, error) {
 	if !spec.Component {
 		return part{}, fmt.Errorf("%s is none of AutoAttack's", c.Kind)
 	}
-	given, usual := map[string]any{}, map[string]any(nil)
+	own, usual := given{}, given(nil)
 	for name, v := range s.Parameters {
 		if spec.shares(name) {
-			given[name] = v
+			own[name] = v
 		}
 	}
-	maps.Copy(given, c.Parameters)
+	maps.Copy(own, c.Parameters)
 	if custom {
-		usual = spec.Custom
+		usual = spec.custom
 	}
-	return spec.part(s.Norm, given, usual)
+	return spec.part(s.Norm, own, usual)
 }
 
 // shares reports whether a custom AutoAttack may set a parameter of that name for it along with others.
 func (s Spec) shares(name string) bool {
-	return slices.ContainsFunc(s.Parameters, func(p Parameter) bool { return p.Name == name && p.Shared() })
+	return slices.ContainsFunc(s.Parameters, func(p Parameter) bool { return p.Name == name && p.shared() })
 }
 
 // part reads the parameters given and adds defaults: the usual ones, else the table's.
-func (s Spec) part(n Norm, given, usual map[string]any) (part, error) {
+func (s Spec) part(n Norm, set, usual given) (part, error) {
 	if err := s.CheckNorm(n); err != nil {
 		return part{}, err
 	}
 	known := names(s.Parameters, func(p Parameter) string { return p.Name })
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if !slices.Contains(known, name) {
 			return part{}, fmt.Errorf("%s: unknown parameter %q (allowed: %s)", s.Kind, name, strings.Join(known, ", "))
 		}
 	}
-	all := map[string]any{}
+	all := given{}
 	for _, p := range s.Parameters {
 		if v := cmp.Or(usual[p.Name], p.Default); v != nil {
 			all[p.Name] = v
 		}
-		if v, ok := given[p.Name]; ok {
+		if v, ok := set[p.Name]; ok {
 			read, err := p.Read(v)
 			if err != nil {
 				return part{}, fmt.Errorf("%s: %s %w", s.Kind, p.Name, err)
@@ -153,26 +154,35 @@ func (s Spec) part(n Norm, given, usual map[string]any) (part, error) {
 	return part{s, all, usual}, nil
 }
 
-// attack makes the attack. Unless classes is 0, it is fitted to them; replaced then says what had
-// to give way.
-func (c part) attack(n Norm, epsilon float64, classes int) (a Method, replaced string) {
-	a = c.spec.start(n, epsilon)
-	for _, p := range c.spec.Parameters {
-		v, ok := c.parameters[p.Name]
-		if !ok {
-			v = p.byDefault(a)
+// attack makes the attack of parameters that have been read; those not given have the table's defaults.
+func (s Spec) attack(c common, parameters given) Method {
+	start := s.start(c)
+	made := reflect.New(reflect.TypeOf(start)).Elem()
+	made.Set(reflect.ValueOf(start))
+	for _, p := range s.Parameters {
+		if v := cmp.Or(parameters[p.Name], p.Default); v != nil && p.Name != lossName {
+			p.field(made).Set(reflect.ValueOf(v))
 		}
-		a = p.set(a, v)
-		if p.fit == nil || classes == 0 {
-			continue
-		}
-		fitted, why := p.fit(v, classes)
-		if why != "" {
-			replaced = a.Name() + " " + why
-		}
-		a = p.set(a, fitted)
 	}
-	return a, replaced
+	return made.Interface().(Method)
+}
+
+// loss is the one that the parameters name.
+func (s Spec) loss(parameters given) Loss {
+	if name, ok := parameters[lossName].(string); ok {
+		return lossNamed(name)
+	}
+	return s.climbs
+}
+
+// checkUse is an error for a parameter that is set though it means nothing in the norm.
+func (c part) checkUse(name string, n Norm) error {
+	for _, p := range c.spec.Parameters {
+		if !p.hasUse(n) && c.parameters[p.Name] != p.Default {
+			return fmt.Errorf("%s: %s exists only in %s, not %s", name, p.Name, p.Norms[0], n)
+		}
+	}
+	return nil
 }
 
 // name is that of the recipe without its version: "autoattack-standard".
@@ -189,7 +199,7 @@ func (p plan) revision() int { return max(p.spec.Revision, p.version.Revision) }
 // recipe is a name with its version.
 func (s Setup) recipe(name string, p plan) string {
 	made := fmt.Sprintf("%s/%d", name, p.revision())
-	if s.Precision != "" && !p.spec.Proves { // which is in the judge's
+	if s.Precision != "" && !p.spec.proves { // which is in the judge's
 		made += "+" + s.Precision
 	}
 	return made
@@ -209,24 +219,27 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	if err != nil {
 		return Recipe{}, err
 	}
-	name, fit, enough := p.name(), 0, math.MaxInt32
-	if p.spec.Versions != nil {
-		fit, enough = classes, classes
+	name, enough, several := p.name(), math.MaxInt32, p.spec.Versions != nil
+	if several {
+		enough = classes
 	}
-	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.Minimises}
+	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises}
 	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
-		a, replaced := c.attack(s.Norm, epsilon, fit)
-		if own, ok := a.(interface{ forDistances() Method }); ok && r.Minimises {
-			a = own.forDistances()
+		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several}
+		a := c.spec.attack(has, c.parameters)
+		if l := has.Loss; several && l.fitted(classes) != l {
+			has.Loss = l.fitted(classes)
+			fallback = append(fallback, fmt.Sprintf("%s climbs %s instead of %s, which needs %d", a.Name(), has.Loss, l,
+				l.MinClasses()))
+			a = c.spec.attack(has, c.parameters)
 		}
-		if err := a.Check(enough, AnyShape); err != nil && p.spec.Versions != nil {
-			return Recipe{}, fmt.Errorf("%s: %w", name, err)
-		} else if err != nil {
+		err := cmp.Or(a.Check(enough, AnyShape), c.checkUse(a.Name(), s.Norm))
+		if err != nil && several {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+		if err != nil {
 			return Recipe{}, err
-		}
-		if replaced != "" {
-			fallback = append(fallback, replaced)
 		}
 		attack, ok := a.(Attack)
 		if !ok {
@@ -273,8 +286,8 @@ func (s Setup) Describe() (Description, error) {
 }
 
 // described are all parameters that mean something in a norm.
-func (c part) described(n Norm) map[string]any {
-	all := map[string]any{}
+func (c part) described(n Norm) given {
+	all := given{}
 	for _, p := range c.spec.Parameters {
 		v, ok := c.parameters[p.Name]
 		if !ok {

@@ -1,4 +1,4 @@
-package attacks_test
+package attacks
 
 import (
 	"fmt"
@@ -8,28 +8,24 @@ import (
 	"strings"
 	"testing"
 
-	"selfheal/attacks"
-	"selfheal/attacks/attacktest"
 	"selfheal/internal/must"
 )
 
-type given = map[string]any
-
 // autoattack is one of AutoAttack's versions; custom has three components.
-func autoattack(version string, n attacks.Norm) attacks.Setup {
-	s := attacks.Setup{Kind: "autoattack", Version: version, Norm: n}
+func autoattack(version string, n Norm) Setup {
+	s := Setup{Kind: "autoattack", Version: version, Norm: n}
 	if version == "custom" {
-		s.Components = []attacks.Component{{Kind: "apgd-dlr"}, {Kind: "fab"}, {Kind: "apgd-t"}}
+		s.Components = []Component{{Kind: "apgd-dlr"}, {Kind: "fab"}, {Kind: "apgd-t"}}
 	}
 	return s
 }
 
-func recipe(t *testing.T, s attacks.Setup, epsilon float64, classes int) attacks.Recipe {
+func recipe(t *testing.T, s Setup, epsilon float64, classes int) Recipe {
 	t.Helper()
 	return must.Get(s.Make(epsilon, classes))(t)
 }
 
-func componentNames(r attacks.Recipe) string {
+func componentNames(r Recipe) string {
 	names := []string{}
 	for _, c := range r.Components {
 		names = append(names, c.Name())
@@ -40,34 +36,25 @@ func componentNames(r attacks.Recipe) string {
 // TestVersions pins what AutoAttack's versions are made of.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	for _, n := range attacks.Norms() {
-		ce := attacks.APGD{Norm: n, Epsilon: 0.1, Steps: 100, Restarts: 1, EOT: 1, Rho: 0.75, Sparsity: 0.2}
-		dlr, target := ce, ce
-		dlr.Loss, target.Loss, target.Targets = attacks.DLR, attacks.TargetedDLR, 9
-		fab := attacks.FAB{Norm: n, Epsilon: 0.1, Steps: 100, Restarts: 1, AlphaMax: 0.1, Eta: 1.05, Beta: 0.9}
-		fabT := fab
-		fabT.Targeted, fabT.Targets = true, 9
-		square := attacks.Square{Norm: n, Epsilon: 0.1, Queries: 5000, Restarts: 1, PInit: 0.8}
-		ce5, dlr5, fab5, ce20, dlr20, standardCE, standardT := ce, dlr, fab, ce, dlr, ce, target
-		ce5.Restarts, dlr5.Restarts, fab5.Restarts, ce20.EOT, dlr20.EOT = 5, 5, 5, 20, 20
-		quickCE, quickT := ce, target
-		quickCE.Steps, quickT.Steps = 25, 21
-		quick := []attacks.Attack{quickCE, quickT}
-		if n == attacks.L1 {
-			standardCE.Restarts, standardCE.LargeRadii, standardT.Targets, standardT.LargeRadii = 5, true, 5, true
-			quickCE.Steps, quickCE.FromClean, quickCE.Sparsity = 22, true, 0.05
-			margin, difference := ce, target
-			margin.Loss, margin.Steps, margin.LargeRadii = attacks.Margin, 20, true
-			difference.Loss, difference.Steps, difference.Targets = attacks.LogitDifference, 40, 3
-			difference.LargeRadii = true
-			quick = []attacks.Attack{quickCE, margin, difference}
+	for _, n := range Norms() {
+		made := func(kind string, p given) Attack { return component(kind, n, 0.1, p) }
+		five, twenty := given{"restarts": 5}, given{"eot_iter": 20}
+		target, fabT, square := made("apgd-t", nil), made("fab-t", nil), made("square", nil)
+		standard := []Attack{made("apgd-ce", nil), target, fabT, square}
+		quick := []Attack{made("apgd-ce", given{"steps": 25}), made("apgd-t", given{"steps": 21})}
+		if n == L1 {
+			standard = []Attack{made("apgd-ce", given{"restarts": 5, "large_radii": true}),
+				made("apgd-t", given{"targets": 5, "large_radii": true}), fabT, square}
+			quick = []Attack{made("apgd-ce", given{"steps": 22, "from_clean": true, "sparsity": 0.05}),
+				made("apgd-dlr", given{"loss": "margin", "steps": 20, "large_radii": true}),
+				made("apgd-t", given{"loss": "logit-difference", "steps": 40, "targets": 3, "large_radii": true})}
 		}
-		for version, want := range map[string][]attacks.Attack{
-			"":         {standardCE, standardT, fabT, square},
-			"standard": {standardCE, standardT, fabT, square},
-			"plus":     {ce5, dlr5, fab5, square, target, fabT},
-			"rand":     {ce20, dlr20},
-			"custom":   {dlr5, fab5, target},
+		for version, want := range map[string][]Attack{
+			"":         standard,
+			"standard": standard,
+			"plus":     {made("apgd-ce", five), made("apgd-dlr", five), made("fab", five), square, target, fabT},
+			"rand":     {made("apgd-ce", twenty), made("apgd-dlr", twenty)},
+			"custom":   {made("apgd-dlr", five), made("fab", five), target},
 			"quick":    quick,
 		} {
 			r := recipe(t, autoattack(version, n), 0.1, 10)
@@ -111,7 +98,7 @@ func TestFewClasses(t *testing.T) {
 		{"custom", 2, "apgd-margin fab apgd-logit-difference", dlr + "; " + target},
 		{"quick", 3, "apgd-ce apgd-logit-difference", target},
 	} {
-		r := recipe(t, autoattack(c.version, attacks.L2), 0.5, c.classes)
+		r := recipe(t, autoattack(c.version, L2), 0.5, c.classes)
 		revision := map[string]int{"custom": 2}[c.version]
 		name, fallback := fmt.Sprintf("autoattack-%s/%d", c.version, max(revision, 1)), ""
 		if c.replaced != "" {
@@ -120,18 +107,6 @@ func TestFewClasses(t *testing.T) {
 		}
 		if r.Name != name || componentNames(r) != c.components || r.Fallback != fallback {
 			t.Errorf("%s, %d classes:\n%s: %s\n%q", c.version, c.classes, r.Name, componentNames(r), r.Fallback)
-		}
-		for _, a := range r.Components {
-			targets := 1
-			switch a := a.(type) {
-			case attacks.APGD:
-				targets = a.Targets
-			case attacks.FAB:
-				targets = a.Targets
-			}
-			if targets > c.classes-1 {
-				t.Errorf("%s, %d classes: %s tries %d targets", c.version, c.classes, a.Name(), targets)
-			}
 		}
 	}
 }
@@ -155,28 +130,27 @@ func cheap(kind string, parameters given) given {
 // beforehand that it does not. What it returns is judged.
 func TestClassesAndShapes(t *testing.T) {
 	t.Parallel()
-	type setup = attacks.Setup
-	var setups []setup
-	for _, n := range attacks.Norms() {
-		for _, spec := range attacks.Specs {
+	var setups []Setup
+	for _, n := range Norms() {
+		for _, spec := range Specs {
 			for _, v := range spec.Versions { // as custom, of cheap components
 				d := must.Get(autoattack(v.Name, n).Describe())(t)
 				for i, c := range d.Components {
 					d.Components[i].Parameters = cheap(c.Kind, c.Parameters)
 				}
-				setups = append(setups, setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
+				setups = append(setups, Setup{Kind: spec.Kind, Version: "custom", Norm: n, Components: d.Components})
 			}
-			if spec.Versions == nil && !spec.Proves && spec.CheckNorm(n) == nil {
-				d := must.Get(attacks.Setup{Kind: spec.Kind, Norm: n}.Describe())(t)
+			if spec.Versions == nil && !spec.proves && spec.CheckNorm(n) == nil {
+				d := must.Get(Setup{Kind: spec.Kind, Norm: n}.Describe())(t)
 				delete(d.Parameters, "step_size") // follows from epsilon
-				setups = append(setups, setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)})
+				setups = append(setups, Setup{Kind: spec.Kind, Norm: n, Parameters: cheap(spec.Kind, d.Parameters)})
 			}
 		}
 	}
 	for _, classes := range []int{2, 3, 4, 100, 200} {
-		for _, shape := range []attacks.Shape{{C: 3, H: 12, W: 7}, {C: 1, H: 6, W: 9}} {
-			o := attacktest.RandomMLP(shape, 8, classes, 3)
-			im := attacktest.Images(o, 1, 0.4, 4)[0]
+		for _, shape := range []Shape{{C: 3, H: 12, W: 7}, {C: 1, H: 6, W: 9}} {
+			o := randomMLP(shape, 8, classes, 3)
+			im := imagesNear(o, 1, 0.4, 4)[0]
 			for _, s := range setups {
 				eps := []float64{0.02, 0.2, 1}[s.Norm]
 				for _, a := range recipe(t, s, eps, classes).Components {
@@ -192,19 +166,9 @@ func TestClassesAndShapes(t *testing.T) {
 						t.Error(err)
 						continue
 					}
-					res := perturb(t, a, o, im, 1)
-					f, b := a.Passes(classes)
-					if res.Forward > f || res.Backward > b || res.Forward == 0 {
-						t.Errorf("%s: %d of %d and %d of %d passes", a.Name(), res.Forward, f, res.Backward, b)
-					}
-					if res.Adversarial == nil {
-						continue
-					}
-					z := make([]float32, classes)
-					must.Do(t, o.Logits(t.Context(), res.Adversarial, z))
-					d := s.Norm.Distance(res.Adversarial, im.Pixels)
-					if broken := !attacks.Right(z, im.Label); d > eps*(1+1e-5) || !broken {
-						t.Errorf("%s, %s, %v: at %v of %v, broken %v", s.Kind, a.Name(), s.Norm, d, eps, broken)
+					one := trial{a, s.Norm, eps, false}
+					if res := one.perturb(t, o, im, 1); res.Adversarial != nil {
+						one.checkInside(t, o, im, res.Adversarial)
 					}
 				}
 			}
@@ -216,47 +180,46 @@ func TestClassesAndShapes(t *testing.T) {
 // and the description tells both.
 func TestSetup(t *testing.T) {
 	t.Parallel()
-	single := func(kind string, n attacks.Norm, p given) attacks.Setup {
-		return attacks.Setup{Kind: kind, Norm: n, Parameters: p}
+	single := func(kind string, n Norm, p given) Setup {
+		return Setup{Kind: kind, Norm: n, Parameters: p}
 	}
-	apgd := attacks.APGD{Norm: attacks.L2, Epsilon: 0.5, Steps: 100, Restarts: 1, EOT: 1, Rho: 0.75, Sparsity: 0.2}
-	targeted, differs, margin := apgd, apgd, apgd
-	targeted.Loss, targeted.Targets = attacks.TargetedCrossEntropy, 9
-	differs.Loss, differs.Steps, differs.Restarts, differs.Targets = attacks.LogitDifference, 50, 2, 3
-	margin.Loss, margin.Steps = attacks.Margin, 50
-	usual := attacks.PGD{Norm: attacks.L2, Epsilon: 0.5, Steps: 20, Restarts: 1, StepSize: 0.0625}
+	alone := func(kind string, loss Loss) common { return common{kind, L2, 0.5, loss, true} }
+	usual := apgd{common: alone("apgd-ce-targeted", TargetedCrossEntropy), Steps: 100, Restarts: 1, Targets: 9,
+		EOTIter: 1, Rho: 0.75, Sparsity: 0.2}
+	differs, margin := usual, usual
+	differs.common = common{"apgd-logit-difference", L2, 0.5, LogitDifference, false}
+	differs.Steps, differs.Restarts, differs.Targets = 50, 2, 3
+	margin.common = common{"apgd-margin", L2, 0.5, Margin, false}
+	margin.Steps, margin.Targets = 50, 0
 	for _, c := range []struct {
-		setup attacks.Setup
-		want  []attacks.Attack
+		setup Setup
+		want  []Attack
 		title string
 	}{
-		{single("pgd", attacks.L2, nil), []attacks.Attack{usual}, "PGD-20"},
-		{single("pgd", attacks.L2, given{"steps": 7, "step_size": "2/255", "loss": "margin", "restarts": "3",
+		{single("pgd", L2, nil), []Attack{pgd{alone("pgd", CrossEntropy), 20, 1, 0, "constant"}}, "PGD-20"},
+		{single("pgd", L2, given{"steps": 7, "step_size": "2/255", "loss": "margin", "restarts": "3",
 			"schedule": "cosine"}),
-			[]attacks.Attack{attacks.PGD{Norm: attacks.L2, Epsilon: 0.5, Steps: 7, Restarts: 3, StepSize: 2. / 255,
-				Schedule: attacks.CosineSteps, Loss: attacks.Margin}},
+			[]Attack{pgd{alone("pgd", Margin), 7, 3, 2. / 255, "cosine"}},
 			"PGD-7, 3 restarts, step size 2/255, schedule cosine, loss margin"},
-		{single("apgd-t", attacks.L2, given{"loss": "ce-targeted"}),
-			[]attacks.Attack{targeted}, "APGD-T, loss ce-targeted"},
-		{single("fab", attacks.L2, given{"eta": 2}),
-			[]attacks.Attack{attacks.FAB{Norm: attacks.L2, Epsilon: 0.5, Steps: 100,
-				Restarts: 1, AlphaMax: 0.1, Eta: 2, Beta: 0.9, Exhaustive: true}}, "FAB, eta 2"},
-		{single("bisection", attacks.L2, given{"loss": "margin", "targets": 1}),
-			[]attacks.Attack{attacks.Bisection{Norm: attacks.L2,
-				Epsilon: 0.5, Steps: 50, Restarts: 1, Targets: 1, Tolerance: 0.01, Loss: attacks.Margin}},
+		{single("apgd-t", L2, given{"loss": "ce-targeted"}),
+			[]Attack{usual}, "APGD-T, loss ce-targeted"},
+		{single("fab", L2, given{"eta": 2}),
+			[]Attack{fab{common: alone("fab", LogitDifference), Steps: 100, Restarts: 1, AlphaMax: 0.1, Eta: 2,
+				Beta: 0.9}}, "FAB, eta 2"},
+		{single("bisection", L2, given{"loss": "margin", "targets": 1}),
+			[]Attack{bisection{alone("bisection", Margin), 50, 1, 1, 0.01}},
 			"Bisection, 1 target, loss margin"},
-		{single("square", attacks.L2, given{"rescale_schedule": true}),
-			[]attacks.Attack{attacks.Square{Norm: attacks.L2, Epsilon: 0.5,
-				Queries: 5000, Restarts: 1, PInit: 0.8, RescaleSchedule: true}},
+		{single("square", L2, given{"rescale_schedule": true}),
+			[]Attack{square{alone("square", Margin), 5000, 1, 0.8, true}},
 			"Square, 5000 queries, rescale schedule"},
-		{attacks.Setup{Kind: "autoattack", Version: "custom", Norm: attacks.L2, Components: []attacks.Component{
+		{Setup{Kind: "autoattack", Version: "custom", Norm: L2, Components: []Component{
 			{Kind: "apgd-t", Parameters: given{"targets": 3, "loss": "logit-difference"}},
 			{Kind: "apgd-dlr", Parameters: given{"restarts": 1, "loss": "margin"}}},
-			Parameters: given{"steps": 50, "targets": 4, "restarts": 2}}, []attacks.Attack{differs, margin},
+			Parameters: given{"steps": 50, "targets": 4, "restarts": 2}}, []Attack{differs, margin},
 			"AutoAttack (custom: APGD-T, 50 steps, 2 restarts, 3 targets, loss logit-difference; " +
 				"APGD-DLR, 50 steps, 1 restart, loss margin)"},
-		{autoattack("custom", attacks.L2), nil, "AutoAttack (custom: APGD-DLR; FAB; APGD-T)"},
-		{autoattack("", attacks.L1), nil, "AutoAttack (standard)"},
+		{autoattack("custom", L2), nil, "AutoAttack (custom: APGD-DLR; FAB; APGD-T)"},
+		{autoattack("", L1), nil, "AutoAttack (standard)"},
 	} {
 		if r := recipe(t, c.setup, 0.5, 10); c.want != nil && !slices.Equal(r.Components, c.want) {
 			t.Errorf("%s: %+v\nwant %+v", c.title, r.Components, c.want)
@@ -266,13 +229,13 @@ func TestSetup(t *testing.T) {
 		}
 	}
 
-	d, err := single("pgd", attacks.Linf, given{"steps": "40"}).Describe()
+	d, err := single("pgd", Linf, given{"steps": "40"}).Describe()
 	want := given{"steps": 40, "restarts": 1, "step_size": "epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1",
 		"schedule": "constant", "loss": "ce"}
 	if err != nil || !maps.Equal(d.Parameters, want) || d.Recipe != "pgd/1" || d.Components != nil {
 		t.Errorf("%+v, %v", d, err)
 	}
-	d, err = autoattack("quick", attacks.Linf).Describe()
+	d, err = autoattack("quick", Linf).Describe()
 	want = given{"steps": 25, "restarts": 1, "eot_iter": 1, "rho": 0.75,
 		"from_clean": false} // what is for ℓ1 alone is left out
 	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/1" ||
@@ -284,47 +247,46 @@ func TestSetup(t *testing.T) {
 // TestSetupErrors: an error names what is wrong and what is allowed.
 func TestSetupErrors(t *testing.T) {
 	t.Parallel()
-	type setup = attacks.Setup
-	square := attacks.Component{Kind: "square"}
-	custom := func(shared given, components ...attacks.Component) setup {
-		return setup{Kind: "autoattack", Version: "custom", Parameters: shared, Components: components}
+	square := Component{Kind: "square"}
+	custom := func(shared given, components ...Component) Setup {
+		return Setup{Kind: "autoattack", Version: "custom", Parameters: shared, Components: components}
 	}
 	for _, c := range []struct {
-		setup   setup
+		setup   Setup
 		epsilon float64
 		want    []string
 	}{
-		{setup{Kind: "cw"}, 1, []string{`unknown attack "cw"`, strings.Join(attacks.Kinds(), ", ")}},
-		{setup{Kind: "autoattack", Version: "best"}, 1,
+		{Setup{Kind: "cw"}, 1, []string{`unknown attack "cw"`, strings.Join(Kinds(), ", ")}},
+		{Setup{Kind: "autoattack", Version: "best"}, 1,
 			[]string{`unknown version "best"`, "standard, plus, rand, custom, quick"}},
-		{setup{Kind: "pgd", Version: "plus"}, 1, []string{"pgd has no versions"}},
-		{setup{Kind: "autoattack", Parameters: given{"steps": 3}}, 1,
+		{Setup{Kind: "pgd", Version: "plus"}, 1, []string{"pgd has no versions"}},
+		{Setup{Kind: "autoattack", Parameters: given{"steps": 3}}, 1,
 			[]string{"standard is fixed and", `"steps"`, "custom does"}},
-		{setup{Kind: "autoattack", Components: []attacks.Component{{Kind: "square"}}}, 1,
+		{Setup{Kind: "autoattack", Components: []Component{{Kind: "square"}}}, 1,
 			[]string{"no components", "custom does"}},
-		{setup{Kind: "square", Parameters: given{"query": 3}}, 1,
+		{Setup{Kind: "square", Parameters: given{"query": 3}}, 1,
 			[]string{`square: unknown parameter "query" (allowed: queries, restarts, p_init, rescale_schedule)`}},
-		{setup{Kind: "pgd", Parameters: given{"steps": 2.5}}, 1,
+		{Setup{Kind: "pgd", Parameters: given{"steps": 2.5}}, 1,
 			[]string{"pgd: steps must be a whole number from 1 up, not 2.5"}},
-		{setup{Kind: "pgd", Parameters: given{"loss": "logit-difference"}}, 1,
+		{Setup{Kind: "pgd", Parameters: given{"loss": "logit-difference"}}, 1,
 			[]string{`pgd: loss must be one of ce, dlr, margin, not "logit-difference"`}},
-		{setup{Kind: "bisection", Parameters: given{"tolerance": 0.6}}, 1,
+		{Setup{Kind: "bisection", Parameters: given{"tolerance": 0.6}}, 1,
 			[]string{"tolerance must be a number from 0.000001 to 0.5, not 0.6"}},
-		{setup{Kind: "fab", Parameters: given{"targets": 3}}, 1, []string{`fab: unknown parameter "targets"`}},
-		{setup{Kind: "fab-t", Parameters: given{"eta": 0.5}}, 1,
+		{Setup{Kind: "fab", Parameters: given{"targets": 3}}, 1, []string{`fab: unknown parameter "targets"`}},
+		{Setup{Kind: "fab-t", Parameters: given{"eta": 0.5}}, 1,
 			[]string{"fab-t: eta must be a number from 1 to 1000000, not 0.5"}},
-		{setup{Kind: "apgd-ce"}, 0, []string{"apgd-ce: epsilon must be positive and finite, not 0"}},
-		{autoattack("standard", attacks.L2), math.NaN(), []string{"epsilon"}},
-		{setup{Kind: "apgd-ce", Parameters: given{"large_radii": true}}, 1,
+		{Setup{Kind: "apgd-ce"}, 0, []string{"apgd-ce: epsilon must be positive and finite, not 0"}},
+		{autoattack("standard", L2), math.NaN(), []string{"epsilon"}},
+		{Setup{Kind: "apgd-ce", Parameters: given{"large_radii": true}}, 1,
 			[]string{"large_radii exists only in l1, not linf"}},
 		{custom(nil), 1, []string{"autoattack-custom: there are no components"}},
-		{custom(nil, attacks.Component{Kind: "cw"}), 1,
+		{custom(nil, Component{Kind: "cw"}), 1,
 			[]string{`autoattack-custom, component 1: unknown attack "cw"`}},
-		{custom(nil, attacks.Component{Kind: "pgd"}), 1, []string{"component 1: pgd is none of AutoAttack's"}},
-		{custom(nil, square, attacks.Component{Kind: "square", Parameters: given{"steps": 3}}), 1,
+		{custom(nil, Component{Kind: "pgd"}), 1, []string{"component 1: pgd is none of AutoAttack's"}},
+		{custom(nil, square, Component{Kind: "square", Parameters: given{"steps": 3}}), 1,
 			[]string{`component 2: square: unknown parameter "steps"`}},
 		{custom(given{"queries": 3, "steps": 3}, square), 1, []string{`no component has a parameter "steps"`}},
-		{custom(given{"loss": "dlr"}, attacks.Component{Kind: "apgd-dlr"}), 1,
+		{custom(given{"loss": "dlr"}, Component{Kind: "apgd-dlr"}), 1,
 			[]string{`no component has a parameter "loss"`}},
 		{custom(given{"queries": -1}, square), 1, []string{"queries must be a whole number from 1 up, not -1"}},
 	} {
@@ -337,7 +299,7 @@ func TestSetupErrors(t *testing.T) {
 	}
 	for _, v := range []string{"standard", "plus", "rand", "custom", "quick"} {
 		for _, classes := range []int{-1, 0, 1} {
-			if _, err := autoattack(v, attacks.Linf).Make(0.1, classes); err == nil ||
+			if _, err := autoattack(v, Linf).Make(0.1, classes); err == nil ||
 				!strings.Contains(err.Error(), "classes, the model has") {
 				t.Errorf("%s on %d classes: %v", v, classes, err)
 			}
@@ -348,7 +310,7 @@ func TestSetupErrors(t *testing.T) {
 // TestSpecs: what a row says agrees with the attack that it makes.
 func TestSpecs(t *testing.T) {
 	t.Parallel()
-	for _, s := range attacks.Specs {
+	for _, s := range Specs {
 		if s.Title == "" || s.Doc == "" || strings.HasSuffix(s.Doc, ".") {
 			t.Errorf("%s: title %q, doc %q", s.Kind, s.Title, s.Doc)
 		}
@@ -363,17 +325,17 @@ func TestSpecs(t *testing.T) {
 		if s.Versions != nil {
 			continue
 		}
-		for _, n := range attacks.Norms() {
+		for _, n := range Norms() {
 			if want := s.CheckNorm(n); want != nil {
-				_, err := attacks.Setup{Kind: s.Kind, Norm: n}.Make(0.5, 10)
+				_, err := Setup{Kind: s.Kind, Norm: n}.Make(0.5, 10)
 				if err == nil || err.Error() != want.Error() {
 					t.Errorf("%s in %v: %v, want %v", s.Kind, n, err, want)
 				}
 				continue
 			}
-			r := recipe(t, attacks.Setup{Kind: s.Kind, Norm: n}, 0.5, 10)
-			if a := r.Methods()[0]; a.Name() != s.Kind || r.Name != s.Kind+"/1" || r.Minimises != s.Minimises ||
-				s.Proves != (r.Certificate != nil) {
+			r := recipe(t, Setup{Kind: s.Kind, Norm: n}, 0.5, 10)
+			if a := r.Methods()[0]; a.Name() != s.Kind || r.Name != s.Kind+"/1" || r.Minimises != s.minimises ||
+				s.proves != (r.Certificate != nil) {
 				t.Errorf("%s: %+v", s.Kind, r)
 			}
 		}

@@ -9,9 +9,9 @@ import (
 
 // Smoothing is a certificate by randomised smoothing (Cohen, Rosenfeld & Kolter 2019): whatever stays within Epsilon in
 // ℓ2 does not change the answer that the classifier gives most often under Gaussian noise. It is proven by whoever
-// runs it; the fields that are 0 stand for the table's defaults.
+// runs it.
 type Smoothing struct {
-	Epsilon  float64
+	common
 	Sigma    float64 // deviation of the noise, in pixel units of [0,1]; noisy images are not moved into [0,1]
 	N0, N    int     // samples that choose the class, and samples that bound its probability
 	Alpha    float64 // probability that an image's certificate is wrong
@@ -21,25 +21,21 @@ type Smoothing struct {
 // SmoothingKind is the kind of [Smoothing] in a config.
 const SmoothingKind = "smoothing"
 
-// Name is "smoothing".
-func (Smoothing) Name() string { return SmoothingKind }
-
-// Check reports what no certificate can do with.
+// Check also reports an epsilon that can't be certified.
 func (s Smoothing) Check(classes int, shape Shape) error {
-	if err := check(s, L2, s.Epsilon, CrossEntropy, classes, shape, smoothingParameters); err != nil {
+	if err := s.common.Check(classes, shape); err != nil {
 		return err
 	}
-	if most := s.Largest(); s.Epsilon > most {
+	if most := s.largest(); s.Epsilon > most {
 		return fmt.Errorf("smoothing: epsilon %v is beyond %.4g, the largest radius that its sigma, n and alpha can "+
 			"certify", s.Epsilon, most)
 	}
 	return nil
 }
 
-// Largest is the radius that is certified where all n samples agree: σ·Φ⁻¹(α^(1/n)), with half of alpha where sampling
+// largest is the radius that is certified where all n samples agree: σ·Φ⁻¹(α^(1/n)), with half of alpha where sampling
 // ends early.
-func (s Smoothing) Largest() float64 {
-	s = withDefaults(s, smoothingParameters)
+func (s Smoothing) largest() float64 {
 	if s.Stopping {
 		s.Alpha /= 2
 	}
@@ -48,6 +44,5 @@ func (s Smoothing) Largest() float64 {
 
 // Passes are n0 + n forward passes, of a certificate that ends early the most.
 func (s Smoothing) Passes(int) (forward, backward int) {
-	s = withDefaults(s, smoothingParameters)
 	return s.N0 + s.N, 0
 }

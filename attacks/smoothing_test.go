@@ -1,19 +1,22 @@
-package attacks_test
+package attacks
 
 import (
 	"math"
 	"strings"
 	"testing"
-
-	"selfheal/attacks"
 )
 
 // A radius that no vote reaches is refused before any sample is taken; 0.7996 is 0.25·Φ⁻¹(0.001^(1/10000)).
 func TestSmoothingReachesNoFurther(t *testing.T) {
 	t.Parallel()
-	shape := attacks.Shape{C: 3, H: 32, W: 32}
-	for _, s := range []attacks.Smoothing{{}, {Stopping: true}, {N: 100}, {Sigma: 1, N: 1000, Alpha: 0.25}} {
-		s.Epsilon = s.Largest()
+	shape := Shape{C: 3, H: 32, W: 32}
+	made := func(parameters given) Smoothing {
+		spec, _ := Lookup(SmoothingKind)
+		return spec.attack(common{name: SmoothingKind, Norm: L2}, parameters).(Smoothing)
+	}
+	for _, p := range []given{nil, {"stopping": true}, {"n": 100}, {"sigma": 1., "n": 1000, "alpha": 0.25}} {
+		s := made(p)
+		s.Epsilon = s.largest()
 		if err := s.Check(10, shape); err != nil {
 			t.Errorf("%+v: %v", s, err)
 		}
@@ -22,10 +25,10 @@ func TestSmoothingReachesNoFurther(t *testing.T) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
-	if got := (attacks.Smoothing{}).Largest(); math.Abs(got-0.7996) > 5e-5 {
+	if got := made(nil).largest(); math.Abs(got-0.7996) > 5e-5 {
 		t.Errorf("the default's largest radius is %v", got)
 	}
-	if got := (attacks.Smoothing{N: 9}).Largest(); got != 0 {
+	if got := made(given{"n": 9}).largest(); got != 0 {
 		t.Errorf("9 samples certify %v", got)
 	}
 }

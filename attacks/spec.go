@@ -9,35 +9,38 @@ import (
 	"selfheal/internal/setting"
 )
 
+// given are values of parameters by name.
+type given = map[string]any
+
 // Spec is what there is to know of a kind of attack. Configs, the command line, results,
 // reports and the documentation say of it what stands here.
 type Spec struct {
 	Kind  string
 	Title string // for readers: "PGD"
-	Short string // for the head of a column; "" is the title
+	short string // for the head of a column; "" is the title
 	Doc   string // one line
 	// Revision stands behind the slash of the recipe's name, "pgd/1". It rises when results may change.
 	Revision   int
 	Parameters []Parameter // its own; see [Spec.Accepts]
-	Climbs     Loss        // the loss, by default
+	climbs     Loss        // the loss, by default
 	Norms      []Norm      // those that it exists in; nil: all
-	Minimises  bool        // it looks for the smallest norm, which is what it is run for
-	Proves     bool        // it is no attack: it proves that none within epsilon can succeed
+	minimises  bool        // it looks for the smallest norm, which is what it is run for
+	proves     bool        // it is no attack: it proves that none within epsilon can succeed
 	Component  bool        // it may be one of a custom AutoAttack's
-	// Custom has the defaults that differ in a custom AutoAttack.
-	Custom   map[string]any
+	// custom has the defaults that differ in a custom AutoAttack.
+	custom   given
 	Versions []Version // AutoAttack's, the default first
 
-	heading string // the title with what readers expect beside it: "PGD-{steps}"; "" is the title
-	start   func(n Norm, epsilon float64) Method
+	heading string              // the title with what readers expect beside it: "PGD-{steps}"; "" is the title
+	start   func(common) Method // the attack, without its parameters
 }
 
 // Version is one of AutoAttack's: attacks in order, each made on what those before it left unbroken.
 type Version struct {
 	Name       string
-	Short      string // for the head of a column: "AA+"
+	short      string // for the head of a column: "AA+"
 	Doc        string // one line
-	Revision   int    // as in [Spec]
+	Revision   int    // as in Spec
 	components func(Norm) []Component
 }
 
@@ -48,97 +51,126 @@ func (v Version) Listed() bool { return v.components == nil }
 // of the paper, else of the reference code.
 var Specs = []Spec{
 	{
-		Kind: "autoattack", Title: "AutoAttack", Climbs: CrossEntropy, Versions: versions,
+		Kind: "autoattack", Title: "AutoAttack", climbs: CrossEntropy, Versions: versions,
 		Doc: "several attacks, each made on the images that those before it left unbroken (Croce & Hein 2020)",
 	},
 	{
-		Kind: "apgd-ce", Title: "APGD-CE", Revision: 1, Component: true, Climbs: CrossEntropy,
+		Kind: "apgd-ce", Title: "APGD-CE", Revision: 1, Component: true, climbs: CrossEntropy,
 		Doc:        "Auto-PGD on cross-entropy: momentum, and a step that halves when progress stalls",
-		Parameters: without("targets", apgdParameters), Custom: map[string]any{"restarts": 5},
-		start: func(n Norm, e float64) Method { return APGD{Norm: n, Epsilon: e} },
+		Parameters: without("targets", apgdParameters), custom: given{"restarts": 5},
+		start: newAPGD,
 	},
 	{
-		Kind: "apgd-dlr", Title: "APGD-DLR", Revision: 1, Component: true, Climbs: DLR,
-		Doc: "Auto-PGD on the difference of logits ratio, which no scale of the logits changes; needs 3 classes",
-		Parameters: slices.Concat(without("targets", apgdParameters), []Parameter{
-			climbed(func(a *APGD) *Loss { return &a.Loss }, DLR, Margin)}),
-		Custom: map[string]any{"restarts": 5},
-		start:  func(n Norm, e float64) Method { return APGD{Norm: n, Epsilon: e} },
+		Kind: "apgd-dlr", Title: "APGD-DLR", Revision: 1, Component: true, climbs: DLR,
+		Doc:        "Auto-PGD on the difference of logits ratio, which no scale of the logits changes; needs 3 classes",
+		Parameters: append(without("targets", apgdParameters), climbed(DLR, Margin)),
+		custom:     given{"restarts": 5},
+		start:      newAPGD,
 	},
 	{
-		Kind: "apgd-t", Title: "APGD-T", Revision: 1, Component: true, Climbs: TargetedDLR,
-		Doc: "Auto-PGD on the targeted difference of logits ratio, one target after another; needs 4 classes",
-		Parameters: slices.Concat(apgdParameters, []Parameter{
-			climbed(func(a *APGD) *Loss { return &a.Loss }, TargetedDLR, TargetedCrossEntropy, LogitDifference)}),
-		start: func(n Norm, e float64) Method { return APGD{Norm: n, Epsilon: e} },
+		Kind: "apgd-t", Title: "APGD-T", Revision: 1, Component: true, climbs: TargetedDLR,
+		Doc:        "Auto-PGD on the targeted difference of logits ratio, one target after another; needs 4 classes",
+		Parameters: append(slices.Clip(apgdParameters), climbed(TargetedDLR, TargetedCrossEntropy, LogitDifference)),
+		start:      newAPGD,
 	},
 	{
-		Kind: "fab", Title: "FAB", Revision: 1, Component: true, Climbs: LogitDifference, Minimises: true,
+		Kind: "fab", Title: "FAB", Revision: 1, Component: true, climbs: LogitDifference, minimises: true,
 		Doc:        "Fast Adaptive Boundary: the nearest misclassified point, by steps onto linearised boundaries",
-		Parameters: without("targets", fabParameters), Custom: map[string]any{"restarts": 5},
-		start: func(n Norm, e float64) Method { return FAB{Norm: n, Epsilon: e} },
+		Parameters: without("targets", fabParameters), custom: given{"restarts": 5},
+		start: func(c common) Method { return fab{common: c} },
 	},
 	{
-		Kind: "fab-t", Title: "FAB-T", Revision: 1, Component: true, Climbs: LogitDifference, Minimises: true,
+		Kind: "fab-t", Title: "FAB-T", Revision: 1, Component: true, climbs: LogitDifference, minimises: true,
 		Doc:        "FAB at the boundary to one target after another",
 		Parameters: fabParameters,
-		start:      func(n Norm, e float64) Method { return FAB{Norm: n, Epsilon: e, Targeted: true} },
+		start:      func(c common) Method { return fab{common: c, Targeted: true} },
 	},
 	{
-		Kind: "square", Title: "Square", Revision: 1, Component: true, Climbs: Margin,
-		heading:    "Square, {queries} queries",
-		Doc:        "a random search that changes square windows and sees only logits",
-		Parameters: squareParameters,
-		start:      func(n Norm, e float64) Method { return Square{Norm: n, Epsilon: e} },
+		Kind: "square", Title: "Square", Revision: 1, Component: true, climbs: Margin,
+		heading: "Square, {queries} queries",
+		Doc:     "a random search that changes square windows and sees only logits",
+		Parameters: []Parameter{
+			whole("queries", 5000, "queries of a run after that of its start"),
+			whole("restarts", 1, "runs, each from its own start"),
+			decimal("p_init", .8, setting.Fraction, "fraction of the pixels in the first windows"),
+			flag("rescale_schedule", "stretch the windows' schedule, made for 10000 queries, to the number of queries"),
+		},
+		start: func(c common) Method { return square{common: c} },
 	},
 	{
-		Kind: "pgd", Title: "PGD", Revision: 1, Climbs: CrossEntropy, heading: "PGD-{steps}",
-		Doc:        "projected gradient ascent in steps of a given length, from a random start",
-		Parameters: pgdParameters,
-		start:      func(n Norm, e float64) Method { return PGD{Norm: n, Epsilon: e} },
+		Kind: "pgd", Title: "PGD", Revision: 1, climbs: CrossEntropy, heading: "PGD-{steps}",
+		Doc: "projected gradient ascent in steps of a given length, from a random start",
+		Parameters: []Parameter{
+			whole("steps", 20, "steps of a run"),
+			whole("restarts", 1, "runs, each from its own random start"),
+			stepSize("epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", "length of the first step in the norm"),
+			choice("schedule", "how the steps of a run shrink towards 0", "constant", "linear", "cosine"),
+			climbed(CrossEntropy, DLR, Margin),
+		},
+		start: func(c common) Method { return pgd{common: c} },
 	},
 	{
-		Kind: "fgsm", Title: "FGSM", Revision: 1, Climbs: CrossEntropy,
+		Kind: "fgsm", Title: "FGSM", Revision: 1, climbs: CrossEntropy,
 		Doc:        "one step of length epsilon along the gradient's sign",
-		Parameters: fgsmParameters,
-		start:      func(n Norm, e float64) Method { return FGSM{Norm: n, Epsilon: e} },
+		Parameters: []Parameter{climbed(CrossEntropy, DLR, Margin)},
+		start:      func(c common) Method { return fgsm{c} },
 	},
 	{
-		Kind: "deepfool", Title: "DeepFool", Revision: 1, Climbs: LogitDifference, Minimises: true,
-		Doc:        "steps onto the nearest linearised boundary until the image is broken",
-		Parameters: deepFoolParameters, Norms: []Norm{Linf, L2},
-		start: func(n Norm, e float64) Method { return DeepFool{Norm: n, Epsilon: e} },
+		Kind: "deepfool", Title: "DeepFool", Revision: 1, climbs: LogitDifference, minimises: true,
+		Doc: "steps onto the nearest linearised boundary until the image is broken", Norms: []Norm{Linf, L2},
+		Parameters: []Parameter{
+			whole("steps", 50, "most steps"),
+			decimal("overshoot", .02, setting.Positive, "by which fraction the steps' sum is stretched"),
+		},
+		start: func(c common) Method { return deepFool{common: c} },
 	},
 	{
-		Kind: "mi-fgsm", Title: "MI-FGSM", Revision: 1, Climbs: CrossEntropy,
-		Doc:        "steps along a momentum of gradients, from the clean image",
-		Parameters: miFGSMParameters,
-		start:      func(n Norm, e float64) Method { return MIFGSM{Norm: n, Epsilon: e} },
+		Kind: "mi-fgsm", Title: "MI-FGSM", Revision: 1, climbs: CrossEntropy,
+		Doc: "steps along a momentum of gradients, from the clean image",
+		Parameters: []Parameter{
+			whole("steps", 10, "steps from the clean image"),
+			decimal("decay", 1, setting.Positive, "what is kept of the momentum from step to step"),
+			stepSize("epsilon/steps", "length of a step in the norm"),
+			climbed(CrossEntropy, DLR, Margin),
+		},
+		start: func(c common) Method { return miFGSM{common: c} },
 	},
 	{
-		Kind: "bisection", Title: "Bisection", Revision: 1, Climbs: LogitDifference, Minimises: true,
-		Doc:        "the smallest norm that breaks an image, up to epsilon: Auto-PGD at one radius after another",
-		Parameters: bisectionParameters,
-		start:      func(n Norm, e float64) Method { return Bisection{Norm: n, Epsilon: e} },
+		Kind: "bisection", Title: "Bisection", Revision: 1, climbs: LogitDifference, minimises: true,
+		Doc: "the smallest norm that breaks an image, up to epsilon: Auto-PGD at one radius after another",
+		Parameters: []Parameter{
+			whole("steps", 50, "iterations of a run of Auto-PGD"),
+			whole("restarts", 1, "runs for each radius and target"),
+			targets,
+			decimal("tolerance", .01, setting.Interval{Min: 1e-6, Max: .5}, "relative width at which halving ends"),
+			climbed(LogitDifference, Margin),
+		},
+		start: func(c common) Method { return bisection{common: c} },
 	},
 	{
-		Kind: "smoothing", Title: "Randomised smoothing", Short: "Smoothing", Revision: 1, Proves: true,
-		heading: "Smoothing, σ = {sigma}",
+		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
+		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
 			"(Cohen, Rosenfeld & Kolter 2019)",
-		Parameters: smoothingParameters, Norms: []Norm{L2},
-		start: func(_ Norm, e float64) Method { return Smoothing{Epsilon: e} },
+		Parameters: []Parameter{
+			decimal("sigma", .25, setting.Positive, "deviation of the noise, in pixel units of [0,1]"),
+			whole("n0", 100, "samples that choose the class"),
+			whole("n", 10_000, "samples that bound its probability"),
+			decimal("alpha", .001, setting.Interval{Min: 1e-12, Max: .25},
+				"probability that an image's certificate is wrong"),
+			flag("stopping", "end an image's samples as soon as every epsilon is decided"),
+		},
+		start: func(c common) Method { return Smoothing{common: c} },
 	},
 	{
-		Kind: "bounds", Title: "Bounds", Revision: 1, Proves: true, heading: "Bounds, {method}",
+		Kind: BoundsKind, Title: "Bounds", Revision: 1, proves: true, heading: "Bounds, {method}",
 		Doc: "a certificate: linear bounds of the logits leave no other class within epsilon (Zhang et al. 2018, " +
 			"Xu et al. 2021)",
-		Parameters: boundsParameters,
-		start:      func(n Norm, e float64) Method { return Bounds{Norm: n, Epsilon: e} },
+		Parameters: []Parameter{choice("method", "how the logits are bounded, from the tightest to the fastest",
+			"alpha-crown", "crown", "ibp")},
+		start: func(c common) Method { return Bounds{common: c} },
 	},
 }
-
-type given = map[string]any
 
 // versions are AutoAttack's. What a component is not given has the default of its kind.
 var versions = []Version{
@@ -161,100 +193,32 @@ var versions = []Version{
 	{"quick", "AA-quick", "short runs of Auto-PGD: close to standard for a twentieth of its passes", 1, quick},
 }
 
+// targets is how many wrong classes an attack aims at.
+var targets = whole("targets", 9, "wrong classes aimed at, highest logit first; at most as many as there are")
+
 // apgdParameters are those of all forms of Auto-PGD; sections are Croce & Hein 2020's, "Reliable
 // evaluation…", or where it says so 2021's, "Mind the box…".
 var apgdParameters = []Parameter{
-	whole("steps", 100, "iterations of a run", func(a *APGD) *int { return &a.Steps }), // 3.2
-	whole("restarts", 1, "runs, for each target, from random starts", func(a *APGD) *int { return &a.Restarts }),
-	aimedAt(func(a *APGD) *int { return &a.Targets }), // 5
-	whole("eot_iter", 1, "passes that a gradient is averaged over, for randomised models",
-		func(a *APGD) *int { return &a.EOT }),
-	decimal("rho", .75, setting.Fraction, "fraction of steps that must raise the loss, else the step is halved", // 3.2
-		func(a *APGD) *float64 { return &a.Rho }),
-	flag("large_radii", "spend a run on radii 3·epsilon, 2·epsilon and epsilon", // 2021, 3.4
-		func(a *APGD) *bool { return &a.LargeRadii }).only(L1),
-	flag("from_clean", "start at the clean image, not at random", func(a *APGD) *bool { return &a.FromClean }),
+	whole("steps", 100, "iterations of a run"), // 3.2
+	whole("restarts", 1, "runs, for each target, from random starts"),
+	targets, // 5
+	whole("eot_iter", 1, "passes that a gradient is averaged over, for randomised models"),
+	decimal("rho", .75, setting.Fraction, // 3.2
+		"fraction of steps that must raise the loss, else the step is halved"),
+	flag("large_radii", "spend a run on radii 3·epsilon, 2·epsilon and epsilon").only(L1), // 2021, 3.4
+	flag("from_clean", "start at the clean image, not at random"),
 	decimal("sparsity", .2, setting.Fraction, // 2021, 3.3
-		"fraction of the values that a run's first steps move, unless large_radii is set",
-		func(a *APGD) *float64 { return &a.Sparsity }).only(L1),
+		"fraction of the values that a run's first steps move, unless large_radii is set").only(L1),
 }
 
 // fabParameters have the sections of Croce & Hein 2020, "Minimally distorted Adversarial Examples…".
 var fabParameters = []Parameter{
-	whole("steps", 100, "iterations of a run", func(a *FAB) *int { return &a.Steps }),
-	whole("restarts", 1, "runs, for each target, the first from the clean image",
-		func(a *FAB) *int { return &a.Restarts }),
-	aimedAt(func(a *FAB) *int { return &a.Targets }),
-	decimal("alpha_max", .1, setting.Fraction, "largest weight of the clean image's projection", // 2.3
-		func(a *FAB) *float64 { return &a.AlphaMax }),
-	decimal("eta", 1.05, setting.Interval{Min: 1, Max: 1e6}, "extrapolation beyond the boundary", // 2.3
-		func(a *FAB) *float64 { return &a.Eta }),
-	decimal("beta", .9, setting.Fraction, "step back from a misclassified point, towards the clean image", // 2.4
-		func(a *FAB) *float64 { return &a.Beta }),
-}
-
-var squareParameters = []Parameter{
-	whole("queries", 5000, "queries of a run after that of its start", func(a *Square) *int { return &a.Queries }),
-	whole("restarts", 1, "runs, each from its own start", func(a *Square) *int { return &a.Restarts }),
-	decimal("p_init", .8, setting.Fraction, "fraction of the pixels in the first windows",
-		func(a *Square) *float64 { return &a.PInit }),
-	flag("rescale_schedule", "stretch the windows' schedule, made for 10000 queries, to the number of queries",
-		func(a *Square) *bool { return &a.RescaleSchedule }),
-}
-
-var pgdParameters = []Parameter{
-	whole("steps", 20, "steps of a run", func(a *PGD) *int { return &a.Steps }),
-	whole("restarts", 1, "runs, each from its own random start", func(a *PGD) *int { return &a.Restarts }),
-	decimal("step_size", 0, setting.Positive, "length of the first step in the norm",
-		func(a *PGD) *float64 { return &a.StepSize }).following(
-		"epsilon/4 in linf, 2.5·epsilon/steps in l2 and l1", func(a Method) any { return a.(PGD).usualStep() }),
-	choice("schedule", "how the steps of a run shrink towards 0", func(a *PGD) *Schedule { return &a.Schedule },
-		ConstantSteps, LinearSteps, CosineSteps),
-	climbed(func(a *PGD) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin),
-}
-
-var fgsmParameters = []Parameter{climbed(func(a *FGSM) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin)}
-
-var deepFoolParameters = []Parameter{
-	whole("steps", 50, "most steps", func(a *DeepFool) *int { return &a.Steps }),
-	decimal("overshoot", .02, setting.Positive, "by which fraction the steps' sum is stretched",
-		func(a *DeepFool) *float64 { return &a.Overshoot }),
-}
-
-var miFGSMParameters = []Parameter{
-	whole("steps", 10, "steps from the clean image", func(a *MIFGSM) *int { return &a.Steps }),
-	decimal("decay", 1, setting.Positive, "what is kept of the momentum from step to step",
-		func(a *MIFGSM) *float64 { return &a.Decay }),
-	decimal("step_size", 0, setting.Positive, "length of a step in the norm",
-		func(a *MIFGSM) *float64 { return &a.StepSize }).following(
-		"epsilon/steps", func(a Method) any { m := a.(MIFGSM); return m.Epsilon / float64(m.Steps) }),
-	climbed(func(a *MIFGSM) *Loss { return &a.Loss }, CrossEntropy, DLR, Margin),
-}
-
-var bisectionParameters = []Parameter{
-	whole("steps", 50, "iterations of a run of Auto-PGD", func(a *Bisection) *int { return &a.Steps }),
-	whole("restarts", 1, "runs for each radius and target", func(a *Bisection) *int { return &a.Restarts }),
-	aimedAt(func(a *Bisection) *int { return &a.Targets }),
-	decimal("tolerance", .01, setting.Interval{Min: 1e-6, Max: .5}, "relative width at which halving ends",
-		func(a *Bisection) *float64 { return &a.Tolerance }),
-	climbed(func(a *Bisection) *Loss { return &a.Loss }, LogitDifference, Margin),
-}
-
-// smoothingParameters have the names of algorithm CERTIFY in Cohen, Rosenfeld & Kolter 2019.
-var smoothingParameters = []Parameter{
-	decimal("sigma", .25, setting.Positive, "deviation of the noise, in pixel units of [0,1]",
-		func(a *Smoothing) *float64 { return &a.Sigma }),
-	whole("n0", 100, "samples that choose the class", func(a *Smoothing) *int { return &a.N0 }),
-	whole("n", 10_000, "samples that bound its probability", func(a *Smoothing) *int { return &a.N }),
-	decimal("alpha", .001, setting.Interval{Min: 1e-12, Max: .25}, "probability that an image's certificate is wrong",
-		func(a *Smoothing) *float64 { return &a.Alpha }),
-	flag("stopping", "end an image's samples as soon as every epsilon is decided",
-		func(a *Smoothing) *bool { return &a.Stopping }),
-}
-
-var boundsParameters = []Parameter{
-	choice("method", "how the logits are bounded, from the tightest to the fastest",
-		func(b *Bounds) *BoundMethod { return &b.Method }, AlphaCROWN, CROWN, IBP),
+	whole("steps", 100, "iterations of a run"),
+	whole("restarts", 1, "runs, for each target, the first from the clean image"),
+	targets,
+	decimal("alpha_max", .1, setting.Fraction, "largest weight of the clean image's projection"),           // 2.3
+	decimal("eta", 1.05, setting.Interval{Min: 1, Max: 1e6}, "extrapolation beyond the boundary"),          // 2.3
+	decimal("beta", .9, setting.Fraction, "step back from a misclassified point, towards the clean image"), // 2.4
 }
 
 // names are the names of a list's elements.
@@ -274,11 +238,11 @@ func Kinds() []string { return names(Specs, func(s Spec) string { return s.Kind 
 func ShortNames() map[string]string {
 	all := map[string]string{}
 	for _, s := range Specs {
-		all[s.Kind] = cmp.Or(s.Short, s.Title)
+		all[s.Kind] = cmp.Or(s.short, s.Title)
 		for i, v := range s.Versions {
-			all[s.Kind+"-"+v.Name] = v.Short
+			all[s.Kind+"-"+v.Name] = v.short
 			if i == 0 {
-				all[s.Kind] = v.Short
+				all[s.Kind] = v.short
 			}
 		}
 	}
@@ -305,7 +269,7 @@ func (s Spec) Accepts() []Parameter {
 	for _, c := range Specs {
 		for _, p := range c.Parameters {
 			listed := slices.ContainsFunc(all, func(q Parameter) bool { return q.Name == p.Name })
-			if c.Component && p.Shared() && !listed {
+			if c.Component && p.shared() && !listed {
 				p.Default, p.Rule = nil, "each component's own"
 				all = append(all, p)
 			}
@@ -317,7 +281,7 @@ func (s Spec) Accepts() []Parameter {
 // Proves reports whether a kind is a certificate.
 func Proves(kind string) bool {
 	s, err := Lookup(kind)
-	return err == nil && s.Proves
+	return err == nil && s.proves
 }
 
 // CheckNorm is an error where the attack does not exist in a norm.

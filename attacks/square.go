@@ -8,46 +8,38 @@ import (
 	"slices"
 )
 
-// Square is the Square Attack (Andriushchenko et al. 2020): a random search that
+// square is the Square Attack (Andriushchenko et al. 2020): a random search that
 // changes square windows and sees only logits. It minimises the margin
 // z_y − max_{j≠y} z_j and stops at the first misclassified query.
 //
 // Every image draws its own windows and signs, where the reference shares them
 // within a batch. In ℓ∞ a window often holds what is proposed for it already: such
-// a query counts as an iteration, but the model is not asked again. Numbers left zero
-// have the defaults of [Specs].
-type Square struct {
-	Norm    Norm
-	Epsilon float64 // radius in the norm, in pixel units of [0,1]
-
-	Queries  int     // per run, after that of the start point
-	Restarts int     // runs, each from its own start
-	PInit    float64 // fraction of the pixels in the first windows (section 5)
+// a query counts as an iteration, but the model is not asked again.
+type square struct {
+	common
+	Queries, Restarts int
+	PInit             float64 // fraction of the pixels in the first windows (section 5)
 	// RescaleSchedule stretches the schedule of window sizes, made for 10000 queries,
 	// to Queries. AutoAttack does not.
 	RescaleSchedule bool
 }
 
-// Name returns "square".
-func (Square) Name() string { return "square" }
-
-// Check reports parameters outside their ranges and, in ℓ2 and ℓ1, images with a
+// Check also reports, in ℓ2 and ℓ1, images with a
 // side below 5 pixels, the start being a grid of 5 tiles a side.
-func (a Square) Check(classes int, shape Shape) error {
+func (a square) Check(classes int, shape Shape) error {
 	if a.Norm != Linf && min(shape.H, shape.W) < 5 {
 		return fmt.Errorf("square: in %s images must be at least 5 pixels a side, not %dx%d", a.Norm, shape.H, shape.W)
 	}
-	return check(a, a.Norm, a.Epsilon, Margin, classes, shape, squareParameters)
+	return a.common.Check(classes, shape)
 }
 
 // Passes bounds the passes: a forward pass a query and one for each start.
-func (a Square) Passes(int) (forward, backward int) {
-	a = withDefaults(a, squareParameters)
+func (a square) Passes(int) (forward, backward int) {
 	return a.Restarts * (a.Queries + 1), 0
 }
 
 // share is the share of the pixels that the window of query i (from 0) covers.
-func (a Square) share(i int) float64 {
+func (a square) share(i int) float64 {
 	if a.RescaleSchedule {
 		i = int(float64(i) / float64(a.Queries) * 10000)
 	}
@@ -64,7 +56,7 @@ func (a Square) share(i int) float64 {
 // side is the side of the window of query i: √(share·h·w), rounded half to even,
 // at least 1 in ℓ∞ and an odd number from 3 on otherwise, at most the image's
 // shorter side.
-func (a Square) side(i int, shape Shape) int {
+func (a square) side(i int, shape Shape) int {
 	s := int(math.RoundToEven(math.Sqrt(a.share(i) * float64(shape.H*shape.W))))
 	if a.Norm == Linf {
 		s = max(s, 1)
@@ -74,9 +66,7 @@ func (a Square) side(i int, shape Shape) int {
 	return min(s, shape.H, shape.W)
 }
 
-// Perturb runs every restart until one breaks the image.
-func (a Square) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	a = withDefaults(a, squareParameters)
+func (a square) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	s := newSearch(a, o, im, how)
 	for restart := range a.Restarts {
 		s.rng = generator(how.Seed, a.Name(), restart, 0, im.ID)
@@ -94,7 +84,7 @@ func (a Square) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 
 // search is the state of Square on one image.
 type search struct {
-	Square
+	square
 	attempt
 	shape Shape
 	rng   *rand.Rand
@@ -106,8 +96,8 @@ type search struct {
 	bumps  *bumps    // ℓ2 and ℓ1; it knows the best point
 }
 
-func newSearch(a Square, o Oracle, im Image, how Options) *search {
-	s := &search{Square: a, attempt: newAttempt(o, im, how), shape: o.Shape(), tried: make([]float32, len(im.Pixels))}
+func newSearch(a square, o Oracle, im Image, how Options) *search {
+	s := &search{square: a, attempt: newAttempt(o, im, how), shape: o.Shape(), tried: make([]float32, len(im.Pixels))}
 	s.lo, s.hi = box(a.Norm, im.Pixels, a.Epsilon)
 	if a.Norm != Linf {
 		s.bumps = newBumps(a, s.shape)
@@ -157,7 +147,7 @@ func (s *search) run(ctx context.Context) (bool, error) {
 		s.res.Iterations++
 		if s.Norm != Linf {
 			s.bumps.step(s, side)
-		} else if changed = s.randomWindow(side); !s.square(changed) {
+		} else if changed = s.randomWindow(side); !s.write(changed) {
 			continue // the window was like this already: the answer is known
 		}
 		if won, err := s.wrong(ctx, s.tried); won || err != nil {
@@ -205,10 +195,10 @@ func (s *search) stripes() {
 	}
 }
 
-// square makes the ℓ∞ step: ±2ε on each channel of a window, clipped. From any point of
+// write makes the ℓ∞ step: ±2ε on each channel of a window, clipped. From any point of
 // the ball that reaches its end, so the end is written. It reports whether that changed
 // anything.
-func (s *search) square(w window) bool {
+func (s *search) write(w window) bool {
 	changed := false
 	s.held = s.held[:0]
 	for c := range s.shape.C {

@@ -32,7 +32,7 @@ type bumps struct {
 	blocks      []float32 // new values of window one, before that
 }
 
-func newBumps(a Square, shape Shape) *bumps {
+func newBumps(a square, shape Shape) *bumps {
 	m, c := min(shape.H, shape.W), shape.C
 	b := &bumps{norm: a.Norm, eps: a.Epsilon, shape: shape, delta: make([]float32, shape.Size()),
 		held: make([]float32, 2*c*m*m), blocks: make([]float32, c*m*m), shapes: make([][]float32, m+1),

@@ -52,8 +52,13 @@ func ExampleNewNetwork() {
 	fmt.Println("right:", attacks.Right(e.Logits, label), "gradient of", len(e.Gradient), "values")
 
 	for _, epsilon := range []float64{1. / 255, 32. / 255} {
-		pgd := attacks.PGD{Norm: attacks.Linf, Epsilon: epsilon, Steps: 20}
-		result, err := pgd.Perturb(ctx, network, attacks.Image{ID: id, Pixels: pixels, Label: label}, attacks.Options{})
+		pgd, err := attacks.Setup{Kind: "pgd", Norm: attacks.Linf}.Make(epsilon, network.Classes())
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		image := attacks.Image{ID: id, Pixels: pixels, Label: label}
+		result, err := pgd.Components[0].Perturb(ctx, network, image, attacks.Options{})
 		if err != nil {
 			fmt.Println(err)
 			return

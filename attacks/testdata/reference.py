@@ -4,7 +4,7 @@
 
 The checkout is of github.com/fra31/auto-attack at a39220048. Runs on a CPU with
 torch 1.13 (2.15 gives the same to 2e-7). The network works in float64 and answers in float32, as the Go
-oracles of attacktest do.
+classifiers of oracles_test.go do.
 """
 import json
 import math

@@ -95,7 +95,7 @@ func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 // bound is the least margin of an image's label over a trial's ball.
 func bound(ctx context.Context, n *bounds.Network, c Case, im attacks.Image) (least, error) {
 	how := c.Recipe.Certificate.(attacks.Bounds)
-	all, err := n.Margins(ctx, bounds.Method(how.Method.String()), region(c.Trial, im.Pixels), im.Label, nil)
+	all, err := n.Margins(ctx, bounds.Method(how.Method), region(c.Trial, im.Pixels), im.Label, nil)
 	if err != nil {
 		return least{}, fmt.Errorf("image %d: %w", im.ID, err)
 	}

@@ -25,28 +25,28 @@ func isTarGz(name string) bool {
 }
 
 // unpackTarGz unpacks the files of these names, in whatever folders of the archive they lie, into a temporary file,
-// which the caller closes. A file that the archive lacks is empty; held are the names of all that it has then.
-func unpackTarGz(fsys fs.FS, name string, wanted []string) (_ io.Closer, files []file, held []string, err error) {
+// which stays open. A file that the archive lacks is empty; held are the names of all that it has then.
+func unpackTarGz(fsys fs.FS, name string, wanted []string, keep *closers) (files []file, held []string, err error) {
 	f, err := openFile(fsys, name)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	var starts []int64
-	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) (err error) {
+	copied, err := keep.temporary(func(w io.Writer) (err error) {
 		files, starts = make([]file, len(wanted)), make([]int64, len(wanted))
 		held, err = unpackFrom(f, wanted, w, files, starts)
 		return err
 	})
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("it is compressed and is unpacked for reading: %w", err)
+		return nil, nil, fmt.Errorf("it is compressed and is unpacked for reading: %w", err)
 	}
 	for i := range files {
 		if files[i].size > 0 {
 			files[i].ReaderAt = io.NewSectionReader(copied, starts[i], files[i].size)
 		}
 	}
-	return copied, files, held, nil
+	return files, held, nil
 }
 
 // unpackFrom writes the wanted files of an archive to w and notes where each starts and how large it is.

@@ -17,7 +17,6 @@ import (
 
 // arrays are NumPy's arrays of a data set: those of an archive, or .npy files of one folder.
 type arrays struct {
-	io.Closer
 	list  []array
 	first string // the one that the path names; "" where it names all
 }
@@ -38,19 +37,15 @@ type opened struct {
 }
 
 // openArrays finds the arrays of an archive (.npz), of the .npy files in a folder or of those beside a .npy file.
-func openArrays(fsys fs.FS, name string) (a arrays, err error) {
+func openArrays(fsys fs.FS, name string, files *closers) (a arrays, err error) {
 	folder := name
 	switch {
 	case strings.EqualFold(path.Ext(name), ".npy"):
 		folder, a.first = path.Dir(name), strings.TrimSuffix(path.Base(name), path.Ext(name))
 	case !isFolder(fsys, name):
-		f, err := openFile(fsys, name)
-		if err != nil {
-			return a, err
-		}
-		a.Closer = f
-		if a.list, err = archived(f); err != nil {
-			f.Close()
+		f, err := files.open(fsys, name)
+		if err == nil {
+			a.list, err = archived(f)
 		}
 		return a, err
 	}
@@ -58,7 +53,6 @@ func openArrays(fsys fs.FS, name string) (a arrays, err error) {
 	if err != nil {
 		return a, err
 	}
-	a.Closer = io.NopCloser(nil)
 	for _, e := range entries {
 		if strings.EqualFold(path.Ext(e.Name()), ".npy") {
 			a.list = append(a.list, array{strings.TrimSuffix(e.Name(), path.Ext(e.Name())), func() (opened, error) {
@@ -150,73 +144,59 @@ var arrayNames = [][2]string{{"x", "y"}, {"X", "y"}, {"images", "labels"}, {"dat
 	{"SPLIT_x", "SPLIT_y"}, {"SPLIT_data", "SPLIT_labels"}, {"images_SPLIT", "labels_SPLIT"}}
 
 // pair finds the images and the labels: by keys, by common names, else by their shapes.
-func (a arrays) pair(spec Spec) (x, y array, err error) {
-	if k := spec.Keys; k != nil {
-		for i, name := range []string{k.X, k.Y} {
-			found := a.find(name)
-			if found == nil {
-				return x, y, fmt.Errorf("keys: there is no array %s; it holds: %s", shorten(name), a.names())
+func (a arrays) pair(spec Spec) (x, y *array, err error) {
+	switch k := spec.Keys; {
+	case k != nil:
+		for _, name := range []string{k.X, k.Y} {
+			if a.find(name) == nil {
+				return nil, nil, fmt.Errorf("keys: there is no array %s; it holds: %s", shorten(name), a.names())
 			}
-			*[]*array{&x, &y}[i] = *found
 		}
 		if spec.Split != "" {
 			err = errors.New("split: keys name the arrays, so there is no split to choose; remove one of the two")
 		}
-		return x, y, err
-	}
-	if a.first != "" {
+		return a.find(k.X), a.find(k.Y), err
+	case a.first != "":
 		return a.beside(spec)
 	}
 	of := func(split string, splits bool) bool {
 		for _, names := range arrayNames {
-			if strings.Contains(names[0], "SPLIT") != splits {
-				continue
-			}
-			images := a.find(strings.ReplaceAll(names[0], "SPLIT", split))
-			labels := a.find(strings.ReplaceAll(names[1], "SPLIT", split))
-			if images != nil && labels != nil {
-				x, y = *images, *labels
+			x = a.find(strings.ReplaceAll(names[0], "SPLIT", split))
+			y = a.find(strings.ReplaceAll(names[1], "SPLIT", split))
+			if x != nil && y != nil && strings.Contains(names[0], "SPLIT") == splits {
 				return true
 			}
 		}
 		return false
 	}
-	if spec.Split == "" && of("", false) || of(cmp.Or(spec.Split, "test"), true) {
+	if spec.Split == "" && of("", false) {
 		return x, y, nil
 	}
-	var splits []string
-	for _, split := range splitNames {
-		if of(split, true) {
-			splits = append(splits, split)
-		}
+	split, err := commonSplit(spec.Split, func(split string) bool { return of(split, true) }, "split",
+		"none of its arrays is one of "+shorten(spec.Split)+"; it holds: "+a.names())
+	if split == "" && err == nil {
+		return a.byShape("")
 	}
-	switch {
-	case len(splits) > 0:
-		return x, y, fmt.Errorf("it has no split %s; choose one by split: %s", shorten(cmp.Or(spec.Split, "test")),
-			some(splits))
-	case spec.Split != "":
-		return x, y, fmt.Errorf("split: none of its arrays is one of %s; it holds: %s", shorten(spec.Split), a.names())
-	}
-	return a.byShape("")
+	return x, y, err
 }
 
 // beside finds the labels of the images that the path names: in a file that has their word for it, or by its shape.
-func (a arrays) beside(spec Spec) (x, y array, err error) {
+func (a arrays) beside(spec Spec) (x, y *array, err error) {
 	if spec.Split != "" {
-		return x, y, errors.New("split: the path names the images, so there is no split to choose; remove it")
+		return nil, nil, errors.New("split: the path names the images, so there is no split to choose; remove it")
 	}
 	for _, names := range [][2]string{{"images", "labels"}, {"image", "label"}, {"data", "labels"}, {"data", "label"},
 		{"imgs", "labels"}, {"x", "y"}, {"X", "y"}, {"X", "Y"}} {
 		if y := a.find(strings.Replace(a.first, names[0], names[1], 1)); y != nil && y.name != a.first {
-			return *a.find(a.first), *y, nil
+			return a.find(a.first), y, nil
 		}
 	}
 	return a.byShape(a.first)
 }
 
 // byShape finds the only array that may be images, or the one of that name, and the only one that may be their labels.
-func (a arrays) byShape(images string) (x, y array, err error) {
-	var xs, ys []array
+func (a arrays) byShape(images string) (x, y *array, err error) {
+	var xs, ys []*array
 	for _, one := range a.list {
 		o, err := one.open()
 		if err != nil { // not one of the two
@@ -225,15 +205,15 @@ func (a arrays) byShape(images string) (x, y array, err error) {
 		o.Close()
 		switch n := len(o.header.shape); {
 		case images == "" && n == 4 || one.name == images:
-			xs = append(xs, one)
+			xs = append(xs, &one)
 		case n == 1 && o.header.kind != 'f' && o.header.kind != 'b':
-			ys = append(ys, one)
+			ys = append(ys, &one)
 		}
 	}
 	if len(xs) == 1 && len(ys) == 1 {
 		return xs[0], ys[0], nil
 	}
-	return x, y, fmt.Errorf("which of its arrays are images and labels? it holds: %s; name them by keys: "+
+	return nil, nil, fmt.Errorf("which of its arrays are images and labels? it holds: %s; name them by keys: "+
 		"{x: IMAGES, y: LABELS} or --keys IMAGES,LABELS", a.names())
 }
 

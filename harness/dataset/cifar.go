@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -36,33 +35,30 @@ var (
 			sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale
 			willow_tree wolf woman worm`),
 	}
-	cifarBatches = strings.Fields("data_batch_1 data_batch_2 data_batch_3 data_batch_4 data_batch_5")
 
 	cifar10Bin = cifarVersion{"cifar10-bin", "cifar-10-binary", "cifar-10-batches-bin", map[string][]string{
-		"train": withBin(cifarBatches), "test": {"test_batch.bin"}}, 1, "", cifarNames[0]}
+		"train": batches(".bin"), "test": {"test_batch.bin"}}, 1, "", cifarNames[0]}
 	cifar100Bin = cifarVersion{"cifar100-bin", "cifar-100-binary", "cifar-100-binary", map[string][]string{
 		"train": {"train.bin"}, "test": {"test.bin"}}, 2, "", cifarNames[1]}
 	cifar10Python = cifarVersion{"cifar10-python", "cifar-10-python", "cifar-10-batches-py", map[string][]string{
-		"train": cifarBatches, "test": {"test_batch"}}, 0, "labels", cifarNames[0]}
+		"train": batches(""), "test": {"test_batch"}}, 0, "labels", cifarNames[0]}
 	cifar100Python = cifarVersion{"cifar100-python", "cifar-100-python", "cifar-100-python", map[string][]string{
 		"train": {"train"}, "test": {"test"}}, 0, "fine_labels", cifarNames[1]}
 
 	cifarVersions = []cifarVersion{cifar10Bin, cifar100Bin, cifar10Python, cifar100Python}
 )
 
-func withBin(names []string) (files []string) {
-	for _, name := range names {
-		files = append(files, name+".bin")
-	}
-	return files
+// batches are CIFAR-10's files to train on.
+func batches(ext string) []string {
+	const names = "data_batch_1? data_batch_2? data_batch_3? data_batch_4? data_batch_5?"
+	return strings.Fields(strings.ReplaceAll(names, "?", ext))
 }
 
 // cifar is images of 3072 bytes at equal distances in one file or more.
 type cifar struct {
-	closers []io.Closer
-	parts   []cifarPart
-	before  int // bytes before an image's pixels
-	names   []string
+	parts  []cifarPart
+	before int // bytes before an image's pixels
+	names  []string
 }
 
 // cifarPart is the images of one file.
@@ -79,14 +75,10 @@ type cifarPart struct {
 const cifarPixels = 3 * 32 * 32
 
 // open reads a folder or a .tar.gz with the files of a split, or one such file.
-func (v cifarVersion) open(fsys fs.FS, spec Spec) (_ source, err error) {
+func (v cifarVersion) open(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	c := &cifar{before: v.before, names: v.names}
-	defer func() {
-		if err != nil {
-			c.Close()
-		}
-	}()
-	if err := v.find(fsys, spec, c); err != nil {
+	err := v.find(fsys, spec, c, files)
+	if err != nil {
 		return nil, err
 	}
 	for i := range c.parts {
@@ -110,7 +102,7 @@ func (v cifarVersion) open(fsys fs.FS, spec Spec) (_ source, err error) {
 }
 
 // find opens the files.
-func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar) error {
+func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, keep *closers) error {
 	info, err := fs.Stat(fsys, spec.Path)
 	if err != nil {
 		return err
@@ -120,46 +112,38 @@ func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar) error {
 		if spec.Split != "" {
 			return fmt.Errorf("split: a single file has no splits; remove it, or give the folder that has both")
 		}
-		f, err := openFile(fsys, spec.Path)
-		if err != nil {
-			return err
-		}
+		f, err := keep.open(fsys, spec.Path)
 		if !strings.Contains(strings.ToLower(spec.Path), "cifar") && !v.official(path.Base(spec.Path)) {
 			c.names = nil // another set in CIFAR's form
 		}
-		c.closers, c.parts = []io.Closer{f}, []cifarPart{{file: f, path: spec.Path}}
-		return nil
+		c.parts = []cifarPart{{file: f, path: spec.Path}}
+		return err
 	}
 	split := cmp.Or(spec.Split, "test")
 	wanted := v.files[split]
 	if wanted == nil {
 		return fmt.Errorf("split must be train or test, not %s", shorten(spec.Split))
 	}
+	files, folder := make([]file, len(wanted)), v.within(fsys, spec.Path)
+	holds := func(name string) bool { return isFile(fsys, path.Join(folder, name)) }
 	if archived {
-		closer, files, held, err := unpackTarGz(fsys, spec.Path, wanted)
-		if err != nil {
+		var held []string
+		if files, held, err = unpackTarGz(fsys, spec.Path, wanted, keep); err != nil {
 			return err
 		}
-		c.closers = []io.Closer{closer}
-		for i, f := range files {
-			if f.ReaderAt == nil {
-				return v.lacking(wanted[i], split, func(name string) bool { return slices.Contains(held, name) })
-			}
-			c.parts = append(c.parts, cifarPart{file: f, path: wanted[i]})
-		}
-		return nil
+		folder, holds = "", func(name string) bool { return slices.Contains(held, name) }
 	}
-	folder := v.within(fsys, spec.Path)
-	for _, name := range wanted {
+	for i, name := range wanted {
 		p := path.Join(folder, name)
-		if !isFile(fsys, p) {
-			return v.lacking(name, split, func(name string) bool { return isFile(fsys, path.Join(folder, name)) })
+		if !archived && holds(name) {
+			if files[i], err = keep.open(fsys, p); err != nil {
+				return err
+			}
 		}
-		f, err := openFile(fsys, p)
-		if err != nil {
-			return err
+		if files[i].ReaderAt == nil {
+			return v.lacking(name, split, holds)
 		}
-		c.closers, c.parts = append(c.closers, f), append(c.parts, cifarPart{file: f, path: p})
+		c.parts = append(c.parts, cifarPart{file: files[i], path: p})
 	}
 	return nil
 }
@@ -246,7 +230,7 @@ func (v cifarVersion) pickled(p *cifarPart) error {
 	p.labels, p.n, p.start, p.columns = labels, len(labels), data.data.at, data.columns
 	if data.of != "u1" || !slices.Equal(data.shape, []int{p.n, cifarPixels}) || data.data.n != int64(p.n)*cifarPixels {
 		return fmt.Errorf("its array data has the shape %v, the type %q and %d bytes; %d labels need [%d %d] of u1",
-			data.shape, shorten(data.of), data.data.n, p.n, p.n, cifarPixels)
+			data.shape, shorten(string(data.of)), data.data.n, p.n, p.n, cifarPixels)
 	}
 	return nil
 }
@@ -273,24 +257,14 @@ func (c *cifar) name(id int) string {
 	return fmt.Sprintf("record %d of %s", k, p.path)
 }
 
-func (c *cifar) Close() error {
-	var errs []error
-	for _, closer := range c.closers {
-		errs = append(errs, closer.Close())
-	}
-	return errors.Join(errs...)
-}
-
 func (c *cifar) label(id int) (int, error) {
 	p, k := c.part(id)
 	if p.labels != nil {
 		return p.labels[k], nil
 	}
 	var b [1]byte
-	if err := readAt(p, b[:], int64(k*c.record()+c.before-1)); err != nil {
-		return 0, fmt.Errorf("%s can't be read: %w", c.name(id), err)
-	}
-	return int(b[0]), nil
+	err := readBytes(c, id, p, b[:], int64(k*c.record()+c.before-1))
+	return int(b[0]), err
 }
 
 func (c *cifar) read(id int, buf []byte) ([]byte, [3]int, error) {
@@ -302,12 +276,9 @@ func (c *cifar) read(id int, buf []byte) ([]byte, [3]int, error) {
 	}
 	var err error
 	for i := 0; i < len(buf) && err == nil; i += step {
-		err = readAt(p, buf[i:i+step], at+int64(i/step*p.n))
+		err = readBytes(c, id, p, buf[i:i+step], at+int64(i/step*p.n))
 	}
-	if err != nil {
-		return nil, [3]int{}, fmt.Errorf("%s can't be read: %w", c.name(id), err)
-	}
-	return buf, [3]int{3, 32, 32}, nil
+	return buf, [3]int{3, 32, 32}, err
 }
 
 func (c *cifar) pixels(bytes []byte, out []float32) { values(bytes[c.before:], out) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -76,10 +77,10 @@ func (b *blocks) at(id int) (*npz, int) {
 	return part.npz, part.first + id%b.each
 }
 
-func (b *blocks) count() int                { return len(b.list) * b.each }
-func (b *blocks) label(id int) (int, error) { z, i := b.at(id); return z.label(i % len(z.labels)) }
-func (b *blocks) name(id int) string        { z, i := b.at(id); return z.name(i) }
-func (b *blocks) unpack([]int) error        { return nil } // .npy files are never compressed
+func (b *blocks) count() int                   { return len(b.list) * b.each }
+func (b *blocks) label(id int) (int, error)    { z, i := b.at(id); return z.label(i % len(z.labels)) }
+func (b *blocks) name(id int) string           { z, i := b.at(id); return z.name(i) }
+func (b *blocks) unpack([]int, *closers) error { return nil } // .npy files are never compressed
 func (b *blocks) classes() (n int, _ []string) {
 	if b.n == len(cifarNames[0]) {
 		return b.n, cifarNames[0]
@@ -92,26 +93,16 @@ func (b *blocks) read(id int, buf []byte) ([]byte, [3]int, error) {
 	return z.read(i, buf)
 }
 
-func (b *blocks) Close() error {
-	var errs []error
-	for i, part := range b.list {
-		if i == 0 || part.npz != b.list[i-1].npz {
-			errs = append(errs, part.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
-
 const labelsFile = "labels"
 
 // openCIFARC opens the authors' arrays: an array of each corruption, in whose rows severity 1 comes first, and one of
 // labels, which may stand once for all severities. An image's id is that of its place in what the split names: within
 // one severity that of the clean image.
-func openCIFARC(fsys fs.FS, spec Spec) (_ source, err error) {
+func openCIFARC(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if !isFolder(fsys, spec.Path) {
 		return nil, errors.New("it is no folder; the arrays lie in one, CIFAR-10-C, with labels.npy beside them")
 	}
-	set, err := openArrays(fsys, spec.Path)
+	set, err := openArrays(fsys, spec.Path, files)
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +121,8 @@ func openCIFARC(fsys fs.FS, spec Spec) (_ source, err error) {
 		return nil, err
 	}
 	b := &blocks{}
-	defer func() {
-		if err != nil {
-			b.Close()
-		}
-	}()
 	for _, name := range chosen.names {
-		z, err := corruptedArray(set, name, *labels, path.Join(spec.Path, name+".npy"))
+		z, err := corruptedArray(set, name, *labels, path.Join(spec.Path, name+".npy"), files)
 		if err != nil {
 			return nil, fmt.Errorf("%s.npy: %w", shorten(name), err)
 		}
@@ -156,14 +142,9 @@ func openCIFARC(fsys fs.FS, spec Spec) (_ source, err error) {
 }
 
 // corruptedArray opens the images of a corruption, of all severities.
-func corruptedArray(set arrays, name string, labels array, file string) (_ *npz, err error) {
+func corruptedArray(set arrays, name string, labels array, file string, files *closers) (*npz, error) {
 	z := &npz{path: file}
-	defer func() {
-		if err != nil {
-			z.Close()
-		}
-	}()
-	if err := z.openImages(*set.find(name)); err != nil {
+	if err := z.openImages(*set.find(name), files); err != nil {
 		return nil, err
 	}
 	switch n := z.count(); {
@@ -209,16 +190,13 @@ func corruptionFolders(fsys fs.FS, root string) (map[string]string, error) {
 }
 
 // openImageNetC opens folders CORRUPTION/SEVERITY/CLASS of images. Classes are in the order of their folders' names.
-func openImageNetC(fsys fs.FS, spec Spec) (source, error) {
+func openImageNetC(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	folders, err := corruptionFolders(fsys, spec.Path)
 	if err != nil {
 		return nil, err
 	}
-	var there []string
-	for name := range folders {
-		there = append(there, name)
-	}
-	if slices.Sort(there); len(there) == 0 {
+	there := slices.Sorted(maps.Keys(folders))
+	if len(there) == 0 {
 		return nil, errors.New("it holds no folders such as fog/3/CLASS, with the images of a corruption and a " +
 			"severity; unpack the archives into one folder and name that")
 	}
@@ -235,15 +213,12 @@ func openImageNetC(fsys fs.FS, spec Spec) (source, error) {
 				return nil, err
 			}
 			if f == nil {
-				names := classes
-				if len(spec.ClassNames) > 0 {
-					names = spec.ClassNames
-				}
-				if f, err = newFolder(fsys, names); err != nil {
-					return nil, err
-				}
+				f, err = newFolder(fsys, spec, classes)
 			}
-			if err := f.listClasses(dir, "", classes); err != nil {
+			if err == nil {
+				err = f.listClasses(dir, "", classes)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}

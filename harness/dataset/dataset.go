@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"math"
 	"slices"
@@ -24,7 +23,6 @@ import (
 	"sync"
 
 	"selfheal/harness/result"
-	"selfheal/internal/fault"
 )
 
 // Spec says which images to read.
@@ -54,6 +52,7 @@ type Dataset struct {
 	sums    []uint32 // of the images' bytes
 	hash    string
 	source  source
+	files   closers
 	left    result.LeftOut
 	// elsewhere says that the set was opened from a digest.
 	elsewhere bool
@@ -73,57 +72,18 @@ type source interface {
 	// read reads an image's bytes, as the format has them, into buf, or into new memory where buf is too short. The
 	// shape is the channels, the height and the width.
 	read(id int, buf []byte) (bytes []byte, shape [3]int, err error)
-	// pixels writes the values for which an image's bytes stand, C·H·W of them, into out.
-	pixels(bytes []byte, out []float32)
-	io.Closer
 }
 
 // unpacker is a source that can't read images at any place as they are. Its unpack is
 // called before the first read and makes those of the ids readable.
 type unpacker interface {
-	unpack(ids []int) error
+	unpack(ids []int, files *closers) error
 }
 
-// file is an open file of known size that can be read anywhere.
-type file struct {
-	io.ReaderAt
-	io.Closer
-	size int64
-}
-
-// openFile opens a regular file of fsys, whose files can be read anywhere, as os's and embed's can.
-func openFile(fsys fs.FS, path string) (file, error) {
-	f, err := fsys.Open(path)
-	if err != nil {
-		return file{}, err
-	}
-	info, err := f.Stat()
-	r, anywhere := f.(io.ReaderAt)
-	switch {
-	case err == nil && info.IsDir():
-		err = fmt.Errorf("%s is a folder, a file is needed", path)
-	case err == nil && !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is a pipe, a file is needed", path)
-	case err == nil && !anywhere:
-		err = fmt.Errorf("%s can only be read from its beginning", path)
-	}
-	if err != nil {
-		f.Close()
-		return file{}, err
-	}
-	return file{r, f, info.Size()}, nil
-}
-
-// readAt fills buf with what r holds at an offset.
-func readAt(r io.ReaderAt, buf []byte, offset int64) error {
-	n, err := r.ReadAt(buf, offset)
-	if n == len(buf) {
-		return nil
-	}
-	if err == io.EOF {
-		err = errors.New("the file ends before it")
-	}
-	return fault.Reason(err)
+// encoded is a source whose bytes are not levels, channel by channel. Its pixels writes the C·H·W values for which an
+// image's bytes stand into out.
+type encoded interface {
+	pixels(bytes []byte, out []float32)
 }
 
 // Digest is what opening a data set has found by reading all of its images. With it the set is opened
@@ -174,15 +134,16 @@ func OpenKnown(spec Spec, fsys fs.FS, limit int, known *Digest) (*Dataset, error
 }
 
 func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset, err error) {
-	src, err := f.open(fsys, spec)
+	var files closers
+	defer func() {
+		if err != nil {
+			files.Close()
+		}
+	}()
+	src, err := f.open(fsys, spec, &files)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			src.Close()
-		}
-	}()
 	var left result.LeftOut
 	ids, err := choose(src, spec, limit, &left)
 	if err != nil {
@@ -192,14 +153,15 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 		left.Files, left.Names = f.left, f.leftNames
 	}
 	if u, ok := src.(unpacker); ok {
-		if err := u.unpack(ids); err != nil {
+		if err := u.unpack(ids, &files); err != nil {
 			return nil, err
 		}
 	}
 	if spec.Transform != nil {
 		src = &transformed{source: src, by: *spec.Transform}
 	}
-	d := &Dataset{left: left, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src}
+	d := &Dataset{left: left, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src,
+		files: files}
 	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames
@@ -222,11 +184,7 @@ func (d *Dataset) check() error {
 	var pixels []float32
 	hash := sha256.New()
 	for i, id := range d.ids {
-		bytes, shape, err := d.source.read(id, buf)
-		if err != nil {
-			return err
-		}
-		label, err := d.source.label(id)
+		bytes, shape, label, err := d.load(id, buf)
 		if err != nil {
 			return err
 		}
@@ -244,7 +202,7 @@ func (d *Dataset) check() error {
 			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),
 				label, d.classes, d.classes-1)
 		}
-		d.source.pixels(bytes, pixels)
+		d.decode(bytes, pixels)
 		if k := outside(pixels); k >= 0 {
 			return fmt.Errorf("%s holds %v at value %d; %s", d.source.name(id), pixels[k], k, d.explain(pixels[k]))
 		}
@@ -257,6 +215,23 @@ func (d *Dataset) check() error {
 	}
 	d.hash = hex.EncodeToString(hash.Sum(nil))
 	return nil
+}
+
+// load reads an image of the source and its label.
+func (d *Dataset) load(id int, buf []byte) (bytes []byte, shape [3]int, label int, err error) {
+	if bytes, shape, err = d.source.read(id, buf); err == nil {
+		label, err = d.source.label(id)
+	}
+	return bytes, shape, label, err
+}
+
+// decode writes the pixels for which the source's bytes stand into out.
+func (d *Dataset) decode(bytes []byte, out []float32) {
+	if s, ok := d.source.(encoded); ok {
+		s.pixels(bytes, out)
+		return
+	}
+	values(bytes, out)
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli) // the polynomial that processors compute
@@ -347,15 +322,11 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 		buf = new([]byte)
 	}
 	defer d.buffers.Put(buf)
-	bytes, shape, err := d.source.read(d.ids[i], *buf)
+	bytes, shape, label, err := d.load(d.ids[i], *buf)
 	if err != nil {
 		return fmt.Errorf("data set %s: %w", d.place, err)
 	}
 	*buf = bytes
-	label, err := d.source.label(d.ids[i])
-	if err != nil {
-		return fmt.Errorf("data set %s: %w", d.place, err)
-	}
 	if shape != d.shape || label != d.labels[i] || checksum(bytes) != d.sums[i] {
 		advice := "start the command anew"
 		if d.elsewhere {
@@ -364,7 +335,7 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 		return fmt.Errorf("data set %s: %s has changed since it was opened; restore it, or %s", d.place,
 			d.source.name(d.ids[i]), advice)
 	}
-	d.source.pixels(bytes, out[:d.size()])
+	d.decode(bytes, out[:d.size()])
 	return nil
 }
 
@@ -387,4 +358,4 @@ func (d *Dataset) Images() (known result.Images) {
 }
 
 // Close closes the set's files; its images can't be read any more.
-func (d *Dataset) Close() error { return d.source.Close() }
+func (d *Dataset) Close() error { return d.files.Close() }

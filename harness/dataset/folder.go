@@ -12,7 +12,6 @@ import (
 
 // folder is a list of labelled image files: image-folder and tiny-imagenet.
 type folder struct {
-	planar
 	fsys    fs.FS
 	entries []labelled
 	names   []string       // of the classes
@@ -30,7 +29,11 @@ func (f *folder) leave(name string) {
 	}
 }
 
-func newFolder(fsys fs.FS, classes []string) (*folder, error) {
+// newFolder has no images yet. Its classes are those of the spec, where it has any.
+func newFolder(fsys fs.FS, spec Spec, classes []string) (*folder, error) {
+	if len(spec.ClassNames) > 0 {
+		classes = spec.ClassNames
+	}
 	f := &folder{fsys: fsys, names: classes, labels: map[string]int{}}
 	for i, name := range classes {
 		if _, twice := f.labels[name]; twice {
@@ -51,7 +54,7 @@ func (l labelled) path() string { return path.Join(l.dir, l.file) }
 // openFolder lists a folder of class folders of PNG, JPEG and WebP files, or the one of a split. Classes
 // are in the order of their folders' names, or of the names given; images in
 // the order of classes, then of their files' names. Other files are left out and counted, hidden ones are not.
-func openFolder(fsys fs.FS, spec Spec) (source, error) {
+func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	root, err := splitFolder(fsys, spec)
 	if err != nil {
 		return nil, err
@@ -63,14 +66,11 @@ func openFolder(fsys fs.FS, spec Spec) (source, error) {
 	if len(classes) == 0 {
 		return nil, errors.New("it holds no folders; every class is a folder of PNG, JPEG or WebP files")
 	}
-	names := classes
-	if len(spec.ClassNames) > 0 {
-		names = spec.ClassNames
-	} else if spec.Classes > 0 && spec.Classes != len(classes) {
+	if len(spec.ClassNames) == 0 && spec.Classes > 0 && spec.Classes != len(classes) {
 		return nil, fmt.Errorf("it holds %d class folders, but classes says %d; list the names of the classes in the "+
 			"order of their labels", len(classes), spec.Classes)
 	}
-	f, err := newFolder(fsys, names)
+	f, err := newFolder(fsys, spec, classes)
 	if err != nil {
 		return nil, err
 	}
@@ -88,6 +88,28 @@ func openFolder(fsys fs.FS, spec Spec) (source, error) {
 
 // splitNames are those that folders of a split commonly have.
 var splitNames = []string{"train", "training", "val", "valid", "validation", "dev", "test", "testing"}
+
+// commonSplit is the split that is asked for, by default test. It is "" where a set has none of the usual ones: an
+// error, for the reason none, if one is asked for. A message calls a split what it is: "files of split".
+func commonSplit(asked string, has func(split string) bool, what, none string) (string, error) {
+	split := cmp.Or(asked, "test")
+	if has(split) {
+		return split, nil
+	}
+	var splits []string
+	for _, name := range splitNames {
+		if has(name) {
+			splits = append(splits, name)
+		}
+	}
+	switch {
+	case len(splits) > 0:
+		return "", fmt.Errorf("it has no %s %s; choose one by split: %s", what, shorten(split), some(splits))
+	case asked != "":
+		return "", errors.New("split: " + none)
+	}
+	return "", nil
+}
 
 // splitFolder is where a split's class folders lie: the folder itself, unless all that it holds are splits.
 func splitFolder(fsys fs.FS, spec Spec) (string, error) {
@@ -190,7 +212,6 @@ func (f *folder) list(dir string, label int) error {
 func (f *folder) count() int               { return len(f.entries) }
 func (f *folder) classes() (int, []string) { return len(f.names), f.names }
 func (f *folder) name(id int) string       { return f.entries[id].path() }
-func (f *folder) Close() error             { return nil }
 
 func (f *folder) label(id int) (int, error) { return f.entries[id].label, nil }
 

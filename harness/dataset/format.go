@@ -28,7 +28,7 @@ type Format struct {
 	Trained string // what scripts/train.py calls it; "" if it does not train on it
 	// is reports whether what lies at a path has that layout.
 	is   func(fsys fs.FS, path string) bool
-	open func(fsys fs.FS, spec Spec) (source, error)
+	open func(fsys fs.FS, spec Spec, files *closers) (source, error)
 }
 
 // corruptedSplits are those of sets of corrupted images.

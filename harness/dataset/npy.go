@@ -136,13 +136,12 @@ func (h *header) value(b []byte) float64 {
 
 // WriteNPY writes values, which come in parts in row-major order, as a float32 .npy file.
 func WriteNPY(w io.Writer, shape []int, values iter.Seq[[]float32]) error {
-	tuple, left := "", 1
-	for _, v := range shape {
-		tuple += fmt.Sprintf("%d, ", v)
-		left *= v
+	tuple, left := strings.ReplaceAll(strings.Trim(fmt.Sprint(shape), "[]"), " ", ", "), 1
+	if len(shape) == 1 {
+		tuple += ","
 	}
-	if tuple = strings.TrimSuffix(tuple, " "); len(shape) != 1 {
-		tuple = strings.TrimSuffix(tuple, ",")
+	for _, v := range shape {
+		left *= v
 	}
 	dict := fmt.Sprintf("{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }", tuple)
 	const prefix = len(npyMagic) + 4

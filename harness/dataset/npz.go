@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,37 +14,31 @@ import (
 // npz is NumPy's arrays of images (uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or [N, H, W]) and of labels
 // (any integer type, [N] or [N, 1]) in an archive or in files of their own.
 type npz struct {
-	closers []io.Closer
-	path    string
-	x       array
-	h       header      // x's
-	values  io.ReaderAt // x's, uncompressed; nil before unpack
-	start   int64       // where in them image 0 lies
-	shape   [3]int      // C, H, W
-	last    bool        // channels last
-	labels  []int
-	n       int // of classes: the largest label and one
+	path   string
+	x      array
+	h      header      // x's
+	values io.ReaderAt // x's, uncompressed; nil before unpack
+	start  int64       // where in them image 0 lies
+	shape  [3]int      // C, H, W
+	last   bool        // channels last
+	labels []int
+	n      int // of classes: the largest label and one
 }
 
-func openNPZ(fsys fs.FS, spec Spec) (_ source, err error) {
-	set, err := openArrays(fsys, spec.Path)
+func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
+	set, err := openArrays(fsys, spec.Path, files)
 	if err != nil {
 		return nil, err
 	}
-	z := &npz{closers: []io.Closer{set}, path: spec.Path}
-	defer func() {
-		if err != nil {
-			z.Close()
-		}
-	}()
 	x, y, err := set.pair(spec)
 	if err != nil {
 		return nil, err
 	}
-	if err := z.openImages(x); err != nil {
+	z := &npz{path: spec.Path}
+	if err := z.openImages(*x, files); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(x.name), err)
 	}
-	if err := z.readLabels(y); err != nil {
+	if err := z.readLabels(*y); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(y.name), err)
 	}
 	if images := z.count(); images != len(z.labels) {
@@ -55,13 +48,13 @@ func openNPZ(fsys fs.FS, spec Spec) (_ source, err error) {
 	return z, nil
 }
 
-func (z *npz) openImages(x array) error {
+func (z *npz) openImages(x array, files *closers) error {
 	opened, err := x.open()
 	if err != nil {
 		return err
 	}
 	if opened.at != nil {
-		z.closers = append(z.closers, opened)
+		files.add(opened)
 	} else {
 		opened.Close()
 	}
@@ -145,43 +138,30 @@ func (z *npz) count() int               { return z.h.shape[0] }
 func (z *npz) classes() (int, []string) { return z.n, nil }
 func (z *npz) name(id int) string       { return fmt.Sprintf("image %d of %s", id, z.path) }
 
-func (z *npz) Close() error {
-	var errs []error
-	for _, c := range z.closers {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // unpack copies the images up to the last one of ids into a temporary file, unless they can be read where they lie.
-func (z *npz) unpack(ids []int) error {
+func (z *npz) unpack(ids []int, files *closers) error {
 	if z.values != nil {
 		return nil
 	}
-	last := slices.Max(ids)
-	size := int64(last+1) * int64(z.record())
-	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
+	size := int64(slices.Max(ids)+1) * int64(z.record())
+	var err error
+	z.start = 0
+	z.values, err = files.temporary(func(w io.Writer) error {
 		r, err := z.x.open()
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		buf := make([]byte, z.record())
-		for id := range last + 1 {
-			if _, err := io.ReadFull(r, buf); err != nil {
-				return fmt.Errorf("%s can't be read: %w", z.name(id), err)
-			}
-			if _, err := w.Write(buf); err != nil {
-				return err
-			}
+		n, err := io.CopyN(w, r, size)
+		if err != nil {
+			err = fmt.Errorf("%s can't be read: %w", z.name(int(n)/z.record()), err)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("its array %s is compressed and is unpacked for reading, %s: %w", shorten(z.x.name),
 			number.Bytes(size), err)
 	}
-	z.closers, z.values, z.start = append(z.closers, copied), copied, 0
 	return nil
 }
 
@@ -189,10 +169,7 @@ func (z *npz) label(id int) (int, error) { return z.labels[id], nil }
 
 func (z *npz) read(id int, buf []byte) ([]byte, [3]int, error) {
 	buf = slices.Grow(buf[:0], z.record())[:z.record()]
-	if err := readAt(z.values, buf, z.start+int64(id)*int64(len(buf))); err != nil {
-		return nil, z.shape, fmt.Errorf("%s can't be read: %w", z.name(id), err)
-	}
-	return buf, z.shape, nil
+	return buf, z.shape, readBytes(z, id, z.values, buf, z.start+int64(id)*int64(len(buf)))
 }
 
 func (z *npz) pixels(bytes []byte, out []float32) {

@@ -24,12 +24,11 @@ import (
 // {bytes, path}, or of bytes, and one of labels. Values can't be read at any place of such a file, so those that were
 // chosen are copied into a temporary file, as they are encoded.
 type pictures struct {
-	planar
 	parts  []picturePart
 	labels []int
 	names  []string // of the classes; nil where the files don't say
 	n      int      // of classes where they have no names: the largest label and one
-	copied *temporary
+	copied io.ReaderAt
 	at     []int64 // of each image in it
 	size   []int32
 }
@@ -54,19 +53,14 @@ const (
 	maxParquetDepth  = 3         // folders below the data set's in which its files lie
 )
 
-func openParquet(fsys fs.FS, spec Spec) (_ source, err error) {
+func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	names, err := parquetSplit(fsys, spec)
 	if err != nil {
 		return nil, err
 	}
 	p := &pictures{}
-	defer func() {
-		if err != nil {
-			p.Close()
-		}
-	}()
 	for _, name := range names {
-		f, err := openFile(fsys, name)
+		f, err := files.open(fsys, name)
 		if err != nil {
 			return nil, err
 		}
@@ -204,42 +198,31 @@ func each(f *parquet.File, column int, wanted func(first, n int) bool, do func(r
 }
 
 func eachOf(chunk parquet.ColumnChunk, row int, do func(row int, v parquet.Value) error) error {
-	pages := chunk.Pages()
-	defer pages.Close()
+	r := parquet.NewColumnChunkValueReader(chunk)
+	defer r.Close()
 	values := make([]parquet.Value, 256)
 	for {
-		page, err := pages.ReadPage()
+		n, err := r.ReadValues(values)
+		for _, v := range values[:n] {
+			if err := do(row, v); err != nil {
+				return err
+			}
+			row++
+		}
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("its rows from %d can't be read: %s", row, shorten(err.Error()))
 		}
-		for r := page.Values(); ; {
-			n, err := r.ReadValues(values)
-			for _, v := range values[:n] {
-				if err := do(row, v); err != nil {
-					parquet.Release(page)
-					return err
-				}
-				row++
-			}
-			if err != nil && err != io.EOF {
-				return fmt.Errorf("its row %d can't be read: %s", row, shorten(err.Error()))
-			}
-			if err != nil || n == 0 {
-				break
-			}
-		}
-		parquet.Release(page)
 	}
 }
 
 // unpack copies the encoded images of ids into a temporary file.
-func (p *pictures) unpack(ids []int) error {
+func (p *pictures) unpack(ids []int, files *closers) (err error) {
 	p.at, p.size = make([]int64, len(p.labels)), make([]int32, len(p.labels))
 	chosen := slices.Sorted(slices.Values(ids))
-	copied, err := writeTemporary(temporaryFolders(), func(w io.Writer) error {
+	p.copied, err = files.temporary(func(w io.Writer) error {
 		end := int64(0)
 		for i := range p.parts {
 			part := &p.parts[i]
@@ -270,9 +253,6 @@ func (p *pictures) unpack(ids []int) error {
 		}
 		return nil
 	})
-	if err == nil {
-		p.copied = copied
-	}
 	return err
 }
 
@@ -292,21 +272,10 @@ func (p *pictures) label(id int) (int, error) { return p.labels[id], nil }
 
 func (p *pictures) read(id int, buf []byte) ([]byte, [3]int, error) {
 	data := make([]byte, p.size[id])
-	if err := readAt(p.copied, data, p.at[id]); err != nil {
-		return nil, [3]int{}, fmt.Errorf("%s can't be read: %w", p.name(id), err)
+	if err := readBytes(p, id, p.copied, data, p.at[id]); err != nil {
+		return nil, [3]int{}, err
 	}
 	return decode(file{ReaderAt: bytes.NewReader(data), size: int64(len(data))}, p.name(id), buf)
-}
-
-func (p *pictures) Close() error {
-	var errs []error
-	for _, part := range p.parts {
-		errs = append(errs, part.Close())
-	}
-	if p.copied != nil {
-		errs = append(errs, p.copied.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // parquetSplit lists the files of a split: a file itself, or of a folder those whose names say the split, as the hub
@@ -328,32 +297,15 @@ func parquetSplit(fsys fs.FS, spec Spec) ([]string, error) {
 	of := func(split string) (files []string) {
 		says := regexp.MustCompile(`(?i)(^|[^a-z0-9])` + regexp.QuoteMeta(split) + `([^a-z0-9]|$)`)
 		for _, name := range all {
-			if says.MatchString(name) {
+			if split == "" || says.MatchString(name) {
 				files = append(files, path.Join(spec.Path, name))
 			}
 		}
 		return files
 	}
-	split := cmp.Or(spec.Split, "test")
-	if files := of(split); len(files) > 0 {
-		return files, nil
-	}
-	var splits []string
-	for _, name := range splitNames {
-		if len(of(name)) > 0 {
-			splits = append(splits, name)
-		}
-	}
-	switch {
-	case len(splits) > 0:
-		return nil, fmt.Errorf("it has no files of split %s; choose one by split: %s", shorten(split), some(splits))
-	case spec.Split != "":
-		return nil, fmt.Errorf("split: no name of its files says %s; remove it", shorten(split))
-	}
-	for i, name := range all {
-		all[i] = path.Join(spec.Path, name)
-	}
-	return all, nil
+	split, err := commonSplit(spec.Split, func(split string) bool { return len(of(split)) > 0 },
+		"files of split", "no name of its files says "+shorten(spec.Split)+"; remove it")
+	return of(split), err
 }
 
 // parquetFiles lists the Parquet files in a folder and in the few folders in it, down to a depth, sorted.

@@ -20,23 +20,22 @@ type pickle struct {
 	ahead  *bufio.Reader // what lies there
 	stack  []any
 	marks  []int // heights of the stack
-	memo   map[uint32]any
+	memo   map[int]any
 	pushed int
 	err    error // the first one
 }
 
 // What a pickle may hold, beside numbers, texts, nil and booleans.
 type (
-	pyList   struct{ items []any }
+	pyList   struct{ items []any } // or a tuple
 	pyDict   struct{ items map[string]any }
-	pyTuple  []any
 	pyGlobal string                // a function or class by name
-	pyType   struct{ name string } // a NumPy type
+	pyType   string                // a NumPy type
 	pyBytes  struct{ at, n int64 } // bytes in the file, which are not read
 	pyArray  struct {
 		shape   []int
-		of      string // its type by NumPy's name
-		columns bool   // is in Fortran order
+		of      pyType
+		columns bool // is in Fortran order
 		data    pyBytes
 	}
 )
@@ -51,7 +50,7 @@ const (
 
 // unpickle reads the dictionary that a file holds.
 func unpickle(f file) (map[string]any, error) {
-	p := &pickle{file: f, memo: map[uint32]any{}}
+	p := &pickle{file: f, memo: map[int]any{}}
 	p.seek(0)
 	if start := p.take(2); p.err != nil || start[0] != 0x80 || start[1] > 2 {
 		return nil, errors.New("it is no Python pickle of protocol 2, as CIFAR's Python version is; " +
@@ -167,10 +166,8 @@ func (p *pickle) step(op byte) {
 	switch op {
 	case '}':
 		p.push(&pyDict{map[string]any{}})
-	case ']':
+	case ']', ')':
 		p.push(&pyList{})
-	case ')':
-		p.push(pyTuple{})
 	case 'N':
 		p.push(nil)
 	case 0x88, 0x89:
@@ -192,18 +189,17 @@ func (p *pickle) step(op byte) {
 		p.marks = append(p.marks, len(p.stack))
 		p.pushed++
 	case 't':
-		p.push(pyTuple(p.marked()))
+		p.push(&pyList{p.marked()})
 	case 0x85, 0x86, 0x87:
-		p.push(pyTuple(p.last(int(op) - 0x84)))
-	case 'q':
-		p.memo[uint32(p.take(1)[0])] = p.top()
-	case 'r':
-		p.memo[uint32(p.number(4))] = p.top()
+		p.push(&pyList{p.last(int(op) - 0x84)})
+	case 'q', 'r':
+		p.memo[p.key(op == 'r')] = p.top()
 		p.pushed++
-	case 'h':
-		p.recall(uint32(p.take(1)[0]))
-	case 'j':
-		p.recall(uint32(p.number(4)))
+	case 'h', 'j':
+		v, ok := p.memo[p.key(op == 'j')]
+		if p.push(v); !ok {
+			p.fail("it refers to a value that is not there")
+		}
 	case 'a':
 		p.extend(p.last(1))
 	case 'e':
@@ -221,12 +217,12 @@ func (p *pickle) step(op byte) {
 	}
 }
 
-func (p *pickle) recall(key uint32) {
-	v, ok := p.memo[key]
-	if !ok {
-		p.fail("it refers to a value that is not there")
+// key is a value's in the memo, of one byte or, long, of four.
+func (p *pickle) key(long bool) int {
+	if long {
+		return p.number(4)
 	}
-	p.push(v)
+	return int(p.take(1)[0])
 }
 
 func (p *pickle) extend(items []any) {
@@ -253,13 +249,13 @@ func (p *pickle) set(items []any) {
 // call stands for calling a function by its name.
 func (p *pickle) call(what []any) {
 	name, _ := what[0].(pyGlobal)
-	of, _ := what[1].(pyTuple)
-	switch {
-	case name == numpyArray && len(of) == 3 && of[0] == any(pyGlobal(numpyNDArray)):
+	of, ok := what[1].(*pyList)
+	switch ok = ok && len(of.items) == 3; {
+	case ok && name == numpyArray && of.items[0] == any(pyGlobal(numpyNDArray)):
 		p.push(&pyArray{})
-	case name == numpyType && len(of) == 3:
-		text, _ := of[0].(string)
-		p.push(&pyType{text})
+	case ok && name == numpyType:
+		text, _ := of.items[0].(string)
+		p.push(pyType(text))
 	default:
 		p.fail("it calls %q, which CIFAR's files do not; nothing is run", shorten(string(name)))
 	}
@@ -267,45 +263,34 @@ func (p *pickle) call(what []any) {
 
 // build gives the last value its state. A type's is only its byte order, which single bytes have none of.
 func (p *pickle) build(state any) {
-	s, ok := state.(pyTuple)
-	switch v := p.top().(type) {
-	case *pyType:
-	case *pyArray: // version, shape, type, Fortran order, data
-		if ok = ok && len(s) == 5; ok {
-			shape, isShape := wholes(s[1])
-			of, isType := s[2].(*pyType)
-			columns, isFlag := s[3].(bool)
-			data, isData := s[4].(pyBytes)
-			if ok = isShape && isType && isFlag && isData; ok {
-				*v = pyArray{shape, of.name, columns, data}
-			}
-		}
-	default:
-		ok = false
+	if _, ok := p.top().(pyType); ok {
+		return
 	}
-	if !ok {
+	array, isArray := p.top().(*pyArray)
+	s, isState := state.(*pyList)
+	var ok [4]bool
+	if isArray && isState && len(s.items) == 5 { // version, shape, type, Fortran order, data
+		array.shape, ok[0] = wholes(s.items[1])
+		array.of, ok[1] = s.items[2].(pyType)
+		array.columns, ok[2] = s.items[3].(bool)
+		array.data, ok[3] = s.items[4].(pyBytes)
+	}
+	if ok != [4]bool{true, true, true, true} {
 		p.fail("an array's description is missing")
 	}
 }
 
 // wholes are the items of a tuple or a list, where all of them are whole numbers.
 func wholes(v any) ([]int, bool) {
-	var items []any
-	switch v := v.(type) {
-	case pyTuple:
-		items = v
-	case *pyList:
-		items = v.items
-	default:
+	list, ok := v.(*pyList)
+	if !ok {
 		return nil, false
 	}
-	numbers := make([]int, len(items))
-	for i, item := range items {
-		n, ok := item.(int)
-		if !ok {
+	numbers := make([]int, len(list.items))
+	for i, item := range list.items {
+		if numbers[i], ok = item.(int); !ok {
 			return nil, false
 		}
-		numbers[i] = n
 	}
 	return numbers, true
 }

@@ -40,7 +40,7 @@ func (d *Dataset) explain(pixel float32) string {
 		if err != nil || shape != d.shape {
 			break // that is an error of its own, once this one is mended
 		}
-		d.source.pixels(bytes, pixels)
+		d.decode(bytes, pixels)
 		for i, v := range pixels {
 			c := i / (d.shape[1] * d.shape[2])
 			low[c], high[c] = min(low[c], float64(v)), max(high[c], float64(v))

@@ -235,7 +235,7 @@ func TestChangedFiles(t *testing.T) {
 // A source that is refused is closed.
 func TestRefusedSourceIsClosed(t *testing.T) {
 	c := &closing{}
-	refused := Format{open: func(fs.FS, Spec) (source, error) { return c, nil }}
+	refused := Format{open: func(_ fs.FS, _ Spec, files *closers) (source, error) { files.add(c); return c, nil }}
 	if _, err := open(Spec{}, nil, 0, refused, nil); err == nil ||
 		err.Error() != "no disk" || !c.closed {
 		t.Errorf("%v, closed %v", err, c.closed)

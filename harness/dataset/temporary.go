@@ -48,6 +48,16 @@ func temporaryFolders() (folders []string) {
 	return folders
 }
 
+// temporary makes a file of what fill writes, which stays open.
+func (c *closers) temporary(fill func(io.Writer) error) (io.ReaderAt, error) {
+	t, err := writeTemporary(temporaryFolders(), fill)
+	if err != nil {
+		return nil, err
+	}
+	c.add(t)
+	return t, nil
+}
+
 // writeTemporary makes a file of what fill writes, in the first of the folders that takes
 // it: one that is read-only or full is passed over. fill begins anew in each.
 func writeTemporary(folders []string, fill func(io.Writer) error) (*temporary, error) {

@@ -17,7 +17,7 @@ import (
 // root/val or root/train. The split val is the validation images, in the order of val_annotations.txt, and train
 // goes class by class, each folder sorted. Labels follow wnids.txt, or the class names given. The test images carry
 // no labels and can't be used.
-func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
+func openTinyImageNet(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	root, part := tinyImageNetRoot(fsys, spec.Path)
 	split := cmp.Or(spec.Split, part, "val")
 	switch {
@@ -34,10 +34,7 @@ func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
 	if len(names) == 0 {
 		return nil, errors.New("wnids.txt names no classes")
 	}
-	if len(spec.ClassNames) > 0 {
-		names = spec.ClassNames
-	}
-	f, err := newFolder(fsys, names)
+	f, err := newFolder(fsys, spec, names)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +51,7 @@ func openTinyImageNet(fsys fs.FS, spec Spec) (source, error) {
 
 // tinyImageNetRoot takes val or train off the path of a folder that does not hold the list of classes itself.
 func tinyImageNetRoot(fsys fs.FS, folder string) (root, part string) {
-	if base := path.Base(folder); (base == "val" || base == "train") && !exists(fsys, path.Join(folder, "wnids.txt")) {
+	if base := path.Base(folder); (base == "val" || base == "train") && !isFile(fsys, path.Join(folder, "wnids.txt")) {
 		return path.Dir(folder), base
 	}
 	return folder, ""
@@ -62,12 +59,7 @@ func tinyImageNetRoot(fsys fs.FS, folder string) (root, part string) {
 
 func isTinyImageNet(fsys fs.FS, folder string) bool {
 	root, _ := tinyImageNetRoot(fsys, folder)
-	return exists(fsys, path.Join(root, "wnids.txt"))
-}
-
-func exists(fsys fs.FS, name string) bool {
-	_, err := fs.Stat(fsys, name)
-	return err == nil
+	return isFile(fsys, path.Join(root, "wnids.txt"))
 }
 
 func (f *folder) listValidation(dir string) error {

@@ -160,7 +160,12 @@ func normalisedDistance(a, b []float32) float64 {
 // than robustness stops the attack.
 func (r *run) unbounded(w *crafting) ([]result.Warning, error) {
 	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
-	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}
+	recipe, err := attacks.Setup{Kind: "apgd-dlr", Norm: attacks.Linf,
+		Parameters: map[string]any{"loss": "margin", "steps": 20}}.Make(1, w.on.Classes())
+	if err != nil {
+		return nil, err
+	}
+	attack := recipe.Components[0]
 	var mu sync.Mutex
 	stood := map[int]bool{}
 	work, err := folder.Recall(r.journal, w.key.As("epsilon 1"), func(i int, stands bool) { stood[i] = stands })

@@ -66,7 +66,7 @@ func newHuffman(counts, symbols []byte) (*huffman, error) {
 func (d *decoder) need(n int) error {
 	for d.nbits < n {
 		if !d.load() {
-			return ErrTruncated
+			return errTruncated
 		}
 	}
 	return nil

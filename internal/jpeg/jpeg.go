@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 )
 
-// ErrTruncated is returned for files that end too early.
-var ErrTruncated = errors.New("the JPEG file is cut short")
+// errTruncated is returned for files that end too early.
+var errTruncated = errors.New("the JPEG file is cut short")
 
 // Markers (T.81, table B.1).
 const (
@@ -85,9 +86,9 @@ func (d *decoder) parse() error {
 	for {
 		marker, err := d.marker()
 		switch {
-		case errors.Is(err, ErrTruncated) && d.frame != sof2 && d.complete() || err == nil && marker == eoi:
+		case errors.Is(err, errTruncated) && d.frame != sof2 && d.complete() || err == nil && marker == eoi:
 			if !d.complete() {
-				return ErrTruncated
+				return errTruncated
 			}
 			return nil
 		case err != nil:
@@ -110,12 +111,7 @@ func (d *decoder) parse() error {
 
 // complete says whether every component has had a scan.
 func (d *decoder) complete() bool {
-	for i := range d.components {
-		if d.components[i].quant == nil {
-			return false
-		}
-	}
-	return len(d.components) > 0
+	return len(d.components) > 0 && !slices.ContainsFunc(d.components, func(c component) bool { return c.quant == nil })
 }
 
 // marker finds the next one; what stands before it belongs to nothing.
@@ -126,20 +122,20 @@ func (d *decoder) marker() (byte, error) {
 			return d.data[d.at-1], nil
 		}
 	}
-	return 0, ErrTruncated
+	return 0, errTruncated
 }
 
 // segment is what a marker's segment holds behind its length.
 func (d *decoder) segment() ([]byte, error) {
 	if d.at+2 > len(d.data) {
-		return nil, ErrTruncated
+		return nil, errTruncated
 	}
 	n := int(d.data[d.at])<<8 | int(d.data[d.at+1])
 	if n < 2 {
 		return nil, errors.New("a segment has no length")
 	}
 	if d.at+n > len(d.data) {
-		return nil, ErrTruncated
+		return nil, errTruncated
 	}
 	d.at += n
 	return d.data[d.at-n+2 : d.at], nil
@@ -205,30 +201,35 @@ func (d *decoder) readFrame(b []byte) error {
 	if n := b[5]; d.size.X == 0 || d.size.Y == 0 || n != 1 && n != 3 && n != 4 {
 		return fmt.Errorf("%d×%d pixels of %d components", d.size.X, d.size.Y, n)
 	}
-	mostH, mostV := 1, 1
 	for b = b[6:]; len(b) > 0; b = b[3:] {
 		c := component{id: b[0], h: int(b[1] >> 4), v: int(b[1] & 15), table: b[2]}
 		if c.h < 1 || c.h > 4 || c.v < 1 || c.v > 4 || c.table > 3 {
 			return errors.New("a component of the frame is damaged")
 		}
-		for _, other := range d.components {
-			if other.id == c.id {
-				return errors.New("two components of the frame have one name")
-			}
+		if slices.ContainsFunc(d.components, func(other component) bool { return other.id == c.id }) {
+			return errors.New("two components of the frame have one name")
 		}
-		mostH, mostV = max(mostH, c.h), max(mostV, c.v)
 		d.components = append(d.components, c)
 	}
 	if len(d.components) == 1 { // a scan of one component knows no MCUs
-		d.components[0].h, d.components[0].v, mostH, mostV = 1, 1, 1, 1
+		d.components[0].h, d.components[0].v = 1, 1
 	}
-	d.mcus = image.Pt(ceil(d.size.X, 8*mostH), ceil(d.size.Y, 8*mostV))
+	most := d.most()
+	d.mcus = image.Pt(ceil(d.size.X, 8*most.X), ceil(d.size.Y, 8*most.Y))
 	for i := range d.components {
 		c := &d.components[i]
-		c.width, c.height = ceil(ceil(d.size.X*c.h, mostH), 8), ceil(ceil(d.size.Y*c.v, mostV), 8)
+		c.width, c.height = ceil(ceil(d.size.X*c.h, most.X), 8), ceil(ceil(d.size.Y*c.v, most.Y), 8)
 		c.stride = d.mcus.X * c.h
 	}
 	return nil
+}
+
+// most are the most blocks, across and down, that a component has in an MCU.
+func (d *decoder) most() (most image.Point) {
+	for _, c := range d.components {
+		most.X, most.Y = max(most.X, c.h), max(most.Y, c.v)
+	}
+	return most
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }

@@ -94,7 +94,7 @@ func TestTruncated(t *testing.T) {
 			}
 		}
 		_, err := Decode(data[:len(data)/2])
-		if !errors.Is(err, ErrTruncated) {
+		if !errors.Is(err, errTruncated) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

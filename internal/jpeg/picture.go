@@ -44,10 +44,7 @@ func (d *decoder) picture() (*Picture, error) {
 	p := &Picture{Size: d.size, space: d.space()}
 	for i := range d.components {
 		c := &d.components[i]
-		h, v := 1, 1
-		for _, other := range d.components {
-			h, v = max(h, other.h), max(v, other.v)
-		}
+		h, v := d.most().X, d.most().Y
 		if h%c.h != 0 || v%c.v != 0 {
 			return nil, errors.New("a colour's size is no whole fraction of the picture's: it is not read")
 		}

@@ -1,0 +1,233 @@
+package attacks
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+)
+
+// classifier is one in float64 with a gradient of its own. It counts the passes made on it; forward ones include those
+// of gradients. It does not look at contexts, so that a test of cancellation tests the attack.
+type classifier struct {
+	shape   Shape
+	classes int
+	// logits gives those at x, and what pulls a cotangent of them back to x.
+	logits            func(x []float32) (z []float64, pull func(cotangent, out []float32))
+	forward, backward atomic.Int64
+	// blind, when set, says for which points the classes from blindFrom on have NaN for a logit;
+	// the gradient there is NaN too.
+	blind     func(x []float32) bool
+	blindFrom int
+}
+
+func (o *classifier) Shape() Shape { return o.shape }
+func (o *classifier) Classes() int { return o.classes }
+
+// passes are the forward and backward ones made so far.
+func (o *classifier) passes() (forward, backward int) {
+	return int(o.forward.Load()), int(o.backward.Load())
+}
+
+// answer counts no pass.
+func (o *classifier) answer(x, out []float32) (pull func(cotangent, out []float32)) {
+	z, pull := o.logits(x)
+	for j, v := range z {
+		out[j] = float32(v)
+	}
+	if o.blind != nil && o.blind(x) {
+		for j := range out[o.blindFrom:] {
+			out[o.blindFrom+j] = float32(math.NaN())
+		}
+	}
+	return pull
+}
+
+func (o *classifier) Logits(_ context.Context, x, out []float32) error {
+	o.forward.Add(1)
+	o.answer(x, out)
+	return nil
+}
+
+func (o *classifier) Gradient(_ context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error {
+	e.Logits = slices.Grow(e.Logits[:0], o.classes)[:o.classes]
+	e.Gradient = slices.Grow(e.Gradient[:0], len(x))[:len(x)]
+	o.forward.Add(1)
+	o.backward.Add(1)
+	pull := o.answer(x, e.Logits)
+	e.Loss = float32(loss.Value(e.Logits, label, target))
+	cotangent := make([]float32, o.classes)
+	loss.Cotangent(e.Logits, label, target, cotangent)
+	pull(cotangent, e.Gradient)
+	if o.blind != nil && o.blind(x) {
+		for i := range e.Gradient {
+			e.Gradient[i] = float32(math.NaN())
+		}
+	}
+	return nil
+}
+
+// misclassified asks without counting a pass.
+func (o *classifier) misclassified(x []float32, label int) bool {
+	logits := make([]float32, o.classes)
+	o.answer(x, logits)
+	return !Right(logits, label)
+}
+
+// unlimited is a limit of a linear classifier's weights that cuts none.
+const unlimited = math.MaxFloat64
+
+// linear is the classifier z = W·x + b.
+type linear struct {
+	classifier
+	weights [][]float64 // classes × size
+	bias    []float64
+}
+
+// newLinear draws Gaussian weights, cut to ±limit, so that many may be equal: then many directions of one value each
+// are equally good in ℓ1. The biases make all logits 0 at the grey image, where every value is ½.
+func newLinear(shape Shape, classes int, seed uint64, limit float64) *linear {
+	l := &linear{weights: gaussian(rand.New(rand.NewPCG(seed, 1)), classes, shape.Size())}
+	for _, row := range l.weights {
+		for i, w := range row {
+			row[i] = min(max(w, -limit), limit)
+		}
+	}
+	l.bias = centred(l.weights)
+	l.shape, l.classes = shape, classes
+	l.logits = func(x []float32) ([]float64, func(cotangent, out []float32)) {
+		return affine(l.weights, l.bias, x), func(cotangent, out []float32) { pullBack(l.weights, cotangent, out) }
+	}
+	return l
+}
+
+// distance is the exact distance from x, classified as label, to the nearest
+// other class: min over j of (z_y − z_j) / ‖w_y − w_j‖ in the dual norm. It
+// holds where [0,1] does not get in the way: for points at least that far from
+// 0 and 1 in every value.
+func (l *linear) distance(norm Norm, x []float32, label int) float64 {
+	z := affine(l.weights, l.bias, x)
+	nearest := math.Inf(1)
+	for j := range z {
+		if j == label {
+			continue
+		}
+		diff := make([]float32, len(x))
+		for i := range diff {
+			diff[i] = float32(l.weights[label][i] - l.weights[j][i])
+		}
+		nearest = min(nearest, (z[label]-z[j])/norm.Dual().Length(diff))
+	}
+	return nearest
+}
+
+// newMLP makes the classifier z = V·tanh(W·x + b), W hidden × size, V classes × hidden.
+func newMLP(shape Shape, w [][]float64, b []float64, v [][]float64) *classifier {
+	return &classifier{shape: shape, classes: len(v),
+		logits: func(x []float32) ([]float64, func(cotangent, out []float32)) {
+			hidden := affine(w, b, x)
+			for k, h := range hidden {
+				hidden[k] = math.Tanh(h)
+			}
+			return affine(v, make([]float64, len(v)), hidden), func(cotangent, out []float32) {
+				at := make([]float64, len(hidden))
+				pullBack(v, cotangent, at)
+				for k, h := range hidden {
+					at[k] *= 1 - h*h
+				}
+				pullBack(w, at, out)
+			}
+		}}
+}
+
+func randomMLP(shape Shape, hidden, classes int, seed uint64) *classifier {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	w := gaussian(rng, hidden, shape.Size())
+	return newMLP(shape, w, centred(w), gaussian(rng, classes, hidden))
+}
+
+func gaussian(rng *rand.Rand, rows, cols int) [][]float64 {
+	m := make([][]float64, rows)
+	for r := range m {
+		for range cols {
+			m[r] = append(m[r], rng.NormFloat64())
+		}
+	}
+	return m
+}
+
+// centred are the biases by which m·x + b is 0 where every value of x is ½.
+func centred(m [][]float64) []float64 {
+	b := make([]float64, len(m))
+	for r, row := range m {
+		for _, w := range row {
+			b[r] -= w / 2
+		}
+	}
+	return b
+}
+
+// affine is m·x + b.
+func affine[T float32 | float64](m [][]float64, b []float64, x []T) []float64 {
+	out := slices.Clone(b)
+	for r, row := range m {
+		for i, w := range row {
+			out[r] += w * float64(x[i])
+		}
+	}
+	return out
+}
+
+// pullBack writes mᵀ·y.
+func pullBack[T, U float32 | float64](m [][]float64, y []T, out []U) {
+	sum := make([]float64, len(out))
+	for r, row := range m {
+		for i, w := range row {
+			sum[i] += w * float64(y[r])
+		}
+	}
+	for i, s := range sum {
+		out[i] = U(s)
+	}
+}
+
+// imagesNear draws n images near grey, values within spread of ½, labelled as o
+// classifies them. Their ids count from 0.
+func imagesNear(o Oracle, n int, spread float64, seed uint64) []Image {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	images, logits := make([]Image, n), make([]float32, o.Classes())
+	for k := range images {
+		x := make([]float32, o.Shape().Size())
+		for i := range x {
+			x[i] = float32(0.5 + spread*(2*rng.Float64()-1))
+		}
+		_ = o.Logits(context.Background(), x, logits) // which returns no errors
+		images[k] = Image{ID: k, Pixels: x, Label: Argmax(logits)}
+	}
+	return images
+}
+
+// pass is what an attack asks an oracle.
+type pass struct {
+	x        []float32
+	gradient bool // of loss, at target if it is targeted; else logits are asked for
+	loss     Loss
+	target   int
+}
+
+// spy is an oracle that shows every pass before it is made.
+type spy struct {
+	Oracle
+	visit func(pass)
+}
+
+func (s *spy) Logits(ctx context.Context, x, out []float32) error {
+	s.visit(pass{x: x})
+	return s.Oracle.Logits(ctx, x, out)
+}
+
+func (s *spy) Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error {
+	s.visit(pass{x, true, loss, target})
+	return s.Oracle.Gradient(ctx, x, loss, label, target, e)
+}

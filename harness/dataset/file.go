@@ -1,0 +1,83 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"selfheal/internal/fault"
+)
+
+// file is an open file of known size that can be read anywhere.
+type file struct {
+	io.ReaderAt
+	io.Closer
+	size int64
+}
+
+// closers are what a data set has open.
+type closers []io.Closer
+
+func (c *closers) add(one io.Closer) { *c = append(*c, one) }
+
+// open opens a file that stays open.
+func (c *closers) open(fsys fs.FS, path string) (file, error) {
+	f, err := openFile(fsys, path)
+	if err == nil {
+		c.add(f)
+	}
+	return f, err
+}
+
+// Close closes all of them.
+func (c closers) Close() error {
+	var errs []error
+	for _, one := range c {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// openFile opens a regular file of fsys, whose files can be read anywhere, as os's and embed's can.
+func openFile(fsys fs.FS, path string) (file, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return file{}, err
+	}
+	info, err := f.Stat()
+	r, anywhere := f.(io.ReaderAt)
+	switch {
+	case err == nil && info.IsDir():
+		err = fmt.Errorf("%s is a folder, a file is needed", path)
+	case err == nil && !info.Mode().IsRegular():
+		err = fmt.Errorf("%s is a pipe, a file is needed", path)
+	case err == nil && !anywhere:
+		err = fmt.Errorf("%s can only be read from its beginning", path)
+	}
+	if err != nil {
+		f.Close()
+		return file{}, err
+	}
+	return file{r, f, info.Size()}, nil
+}
+
+// readBytes is [readAt] for an image of a source, which the error names.
+func readBytes(s source, id int, r io.ReaderAt, buf []byte, offset int64) error {
+	if err := readAt(r, buf, offset); err != nil {
+		return fmt.Errorf("%s can't be read: %w", s.name(id), err)
+	}
+	return nil
+}
+
+// readAt fills buf with what r holds at an offset.
+func readAt(r io.ReaderAt, buf []byte, offset int64) error {
+	n, err := r.ReadAt(buf, offset)
+	if n == len(buf) {
+		return nil
+	}
+	if err == io.EOF {
+		err = errors.New("the file ends before it")
+	}
+	return fault.Reason(err)
+}
