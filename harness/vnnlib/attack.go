@@ -21,12 +21,7 @@ const (
 // search attacks until the proof has ended, and for some rounds more.
 func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{}) (found *Result, err error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	var cases []Case
-	for _, c := range q.of.Cases {
-		if c.Box.Apart < 0 {
-			cases = append(cases, c)
-		}
-	}
+	cases := slices.DeleteFunc(slices.Clone(q.of.Cases), func(c Case) bool { return c.Box.Apart >= 0 })
 	if len(cases) == 0 {
 		<-proof
 	}

@@ -218,16 +218,10 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(strin
 	if unbounded != nil {
 		note(fmt.Sprintf("%v: nothing can be proven of it", unbounded))
 	}
-	apart := 0
-	for _, b := range of.Boxes {
-		if b.Apart >= 0 {
-			apart++
-		}
-	}
-	if apart > 0 {
-		first := of.Boxes[slices.IndexFunc(of.Boxes, func(b *Box) bool { return b.Apart >= 0 })].Apart
+	empty := slices.DeleteFunc(slices.Clone(of.Boxes), func(b *Box) bool { return b.Apart < 0 })
+	if len(empty) > 0 {
 		note(fmt.Sprintf("no float32 lies between the bounds of inputs such as X_%d in %d of %d boxes: these hold no "+
-			"counterexample", first, apart, len(of.Boxes)))
+			"counterexample", empty[0].Apart, len(empty), len(of.Boxes)))
 	}
 	return q, nil
 }
