@@ -179,12 +179,12 @@ func (c *Config) seeds() value {
 }
 
 func version() value {
-	want := strconv.Itoa(Version) + ", the only one this program reads"
-	return custom("1", schema{"const": Version}, func(d *decoder, n *node, where string) {
-		if n.kind != scalarNode || n.quoted || n.text != strconv.Itoa(Version) {
-			d.fail(n.pos, "version must be %s, not %s", want, n.describe())
-		}
+	number := strconv.Itoa(Version)
+	v := custom(number+", the only one this program reads", schema{"const": Version}, func(n *node) bool {
+		return !n.quoted && n.text == number
 	})
+	v.want = number
+	return v
 }
 
 func find[T any](list []T, name string, nameOf func(*T) string) *T {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error is what is wrong with a config and where, as one line:
+// Error is what is wrong with a config and where:
 // config.yaml:12:5: unknown key "epsilom" in attacks.aa-linf; did you mean "epsilon"?
 type Error struct {
 	pos     position
@@ -40,15 +40,6 @@ func (list Errors) Error() string {
 		lines = append(lines, fmt.Sprintf("%d more errors", more))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// Unwrap lists them.
-func (list Errors) Unwrap() []error {
-	errs := make([]error, len(list))
-	for i, e := range list {
-		errs[i] = e
-	}
-	return errs
 }
 
 // sorted puts them in order; nil when there are none.

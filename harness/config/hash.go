@@ -14,7 +14,7 @@ import (
 // however they are written, ordered, commented and wherever they lie. Every key counts unless its row says that no
 // number depends on it. Call it on what [Config.Selected] returned, with Limit set.
 func (c *Config) Hash() string {
-	p, limits, fits := c.Portable(), map[string]int{}, c.FitDatasets()
+	p, limits, fits := c.Portable(), map[string]int{}, c.fitDatasets()
 	p.object().value().each("", func(_ string, v value, unhashed bool) {
 		if unhashed && v.to != nil {
 			reflect.ValueOf(v.to).Elem().SetZero()

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io/fs"
+	"reflect"
 	"strings"
 )
 
@@ -33,24 +34,19 @@ func made(v any) *node {
 			value.flag = k.Flag
 			n.entries = append(n.entries, entry{key: k.Name, value: value})
 		}
-	case []string:
-		n.kind, n.items = listNode, items(v)
-	case []Word:
-		n.kind, n.items = listNode, items(v)
 	case string:
 		n.text, n.quoted = v, true
 	default:
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+			n.kind = listNode
+			for _, item := range list.Seq2() {
+				n.items = append(n.items, made(item.Interface()))
+			}
+			return n
+		}
 		n.text = fmt.Sprint(v)
 	}
 	return n
-}
-
-func items[T any](list []T) []*node {
-	nodes := make([]*node, len(list))
-	for i, v := range list {
-		nodes[i] = made(v)
-	}
-	return nodes
 }
 
 // String writes the keys in YAML's flow style, "{path: "m.onnx", limit: 5}".

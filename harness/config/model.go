@@ -30,13 +30,11 @@ var sha256Text = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
 func modelObject(name string, m *Model) object {
 	m.Name = name
-	hash := custom("64 hexadecimal digits", schema{"type": "string", "pattern": sha256Text.String()},
-		func(d *decoder, n *node, where string) {
-			if n.kind != scalarNode || !sha256Text.MatchString(n.text) {
-				d.fail(n.pos, "%s must be 64 hexadecimal digits, not %s", where, n.describe())
-			}
-			m.SHA256 = strings.ToLower(n.text)
-		})
+	digest := schema{"type": "string", "pattern": sha256Text.String()}
+	hash := custom("64 hexadecimal digits", digest, func(n *node) bool {
+		m.SHA256 = strings.ToLower(n.text)
+		return sha256Text.MatchString(n.text)
+	})
 	tensor := func(v *string) value { return text(v, "the name of a tensor") }
 	split := object{rows: []row{
 		required("at", list(&m.SplitAt, span{least: 1, once: true}, tensor),

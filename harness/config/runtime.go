@@ -47,6 +47,12 @@ func (r Runtime) Target() ort.Target {
 func (r *Runtime) object() object {
 	devices, processors := providers((*ort.Provider).Device)
 	direct, rewritten := providers(func(p *ort.Provider) bool { return p.All && p.Direct })
+	off := boolean(&r.Winograd).then(func(d *decoder, n *node, where string) {
+		if r.Winograd {
+			d.fail(n.pos, "%s can't be true with provider %s: Winograd's method is for the CPU", where, r.Provider)
+		}
+	})
+	off.want, off.schema = "false", func() schema { return schema{"const": false} }
 	rows := []row{
 		optional("provider", choice(&r.Provider, Providers), CPU, "ONNX Runtime's execution provider"),
 		optional("workers", whole(&r.Workers, orNone), "0", "model passes side by side; 0: as many as keep all cores "+
@@ -59,11 +65,7 @@ func (r *Runtime) object() object {
 		optional("winograd", boolean(&r.Winograd), "true",
 			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+
 				"false: they run as the model has them").in(rewritten...),
-		optional("winograd", custom("false", schema{"const": false}, func(d *decoder, n *node, where string) {
-			if boolean(&r.Winograd).decode(d, n, where); r.Winograd {
-				d.fail(n.pos, "%s can't be true with provider %s: Winograd's method is for the CPU", where, r.Provider)
-			}
-		}), "", "only on the CPU").in(direct...),
+		optional("winograd", off, "", "only on the CPU").in(direct...),
 	}
 	for _, p := range ort.Providers {
 		if p.Precisions != nil {

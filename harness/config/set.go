@@ -24,12 +24,8 @@ func set(root *node, arg string) *Error {
 		return errorAt(pos, "there is no value after the = (null removes a key)")
 	}
 	value, err := parseTree(pos.source, []byte(text))
-	if err != nil {
-		message := err.Error()
-		if e := new(Error); errors.As(err, &e) {
-			message = e.Message
-		}
-		return errorAt(pos, "in the value: %s", message)
+	if e, bad := errors.AsType[*Error](err); bad {
+		return errorAt(pos, "in the value: %s", e.Message)
 	}
 	place(value, pos)
 
