@@ -1,16 +1,13 @@
-// Package config reads the strict YAML config: what to attack, how, and what
-// controls to heal it with. An unknown or misspelt key, a wrong type, a value
-// outside its range and a reference to a name that is not defined are all
-// errors with line, column and a suggestion, all told at once; a config that loads is one that
-// can be planned. No file that a config names is opened here.
-//
-// docs/config.md is the reference of every key.
+// Package config reads the strict YAML config: what to attack, how, and what controls to heal it with. An unknown or
+// misspelt key, a wrong type, a value outside its range and an undefined name are errors with line, column and a
+// suggestion, all told at once; a config that loads can be planned. No file that a config names is opened here.
 package config
 
 import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"selfheal/internal/fault"
@@ -24,8 +21,7 @@ const Version = 1
 // None is the reserved name of "no attack" (clean accuracy) and of "no control".
 const None = "none"
 
-// Config is a whole config, or the part of it that [Config.Selected] returns.
-// Every slice is in the file's order.
+// Config is a whole config, or the part of it that [Config.Selected] returns. Every slice is in the file's order.
 type Config struct {
 	Seed            uint64
 	OtherSeeds      []uint64 // under which the attacks are made again; nil in most configs
@@ -38,20 +34,17 @@ type Config struct {
 	Attacks         []Attack
 	Suites          []Suite
 	Groups          []Group
-	Theory          bool // of what [Config.Selected] returned: the report has the theory's checks and figures
-
-	// Gate holds the rules of check; nil for none.
-	Gate *Gate `json:"-"`
-	// Limit is --limit: at most this many images of every scored set, 0 for no
-	// such limit. Sets opened for a fit are not cut. Set by the caller; part of [Config.Hash].
+	Theory          bool  // of what [Config.Selected] returned: the report has the theory's checks and figures
+	Gate            *Gate `json:"-"` // the rules of check; nil for none
+	// Limit is --limit: at most this many images of every scored set, 0 for no such limit. Sets opened for a fit are not
+	// cut. Set by the caller; part of [Config.Hash].
 	Limit int
 	// Files opens the paths that the config names, exactly as they stand in it.
 	Files fs.FS `json:"-"`
 }
 
-// Load reads the config at path. Each of sets is a --set argument
-// ("attacks.NAME.key=value"), applied before anything is checked, so that it
-// obeys the same rules. The paths in the config are relative to its folder.
+// Load reads the config at path. Each of sets is a --set argument ("attacks.NAME.key=value"), applied before anything is
+// checked, so that it obeys the same rules. The paths in the config are relative to its folder.
 func Load(path string, sets ...string) (*Config, error) {
 	data, err := input.Read(path, maxBytes)
 	if err != nil { // names the file once, without the system call that failed
@@ -60,8 +53,7 @@ func Load(path string, sets ...string) (*Config, error) {
 	return Parse(path, data, Folder(filepath.Dir(path)), sets...)
 }
 
-// Parse is [Load] for a config in memory: name stands for it in messages and
-// files opens the paths it names (a bundled config has an embed.FS).
+// Parse is [Load] for a config in memory: name stands for it in messages and files opens the paths it names.
 func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, error) {
 	root, err := parseTree(name, data)
 	if err != nil {
@@ -70,14 +62,9 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 	return decode(root, files, sets...)
 }
 
-// decode decodes and checks a whole config.
 func decode(root *node, files fs.FS, sets ...string) (*Config, error) {
 	d, cfg := decoder{sets: len(sets) > 0}, &Config{}
-	for _, s := range sets {
-		if err := set(root, s); err != nil {
-			d.errs = append(d.errs, err)
-		}
-	}
+	d.set(root, sets)
 	cfg.object().decode(&d, root, "")
 	d.resolve(cfg, root)
 	if len(d.errs) == 0 {
@@ -95,8 +82,8 @@ func decode(root *node, files fs.FS, sets ...string) (*Config, error) {
 	return cfg, nil
 }
 
-// Folder is a folder of the machine as an [fs.FS] that, unlike os.DirFS, also
-// takes names that are absolute or lead out of it: a config may name any file.
+// Folder is a folder of the machine as an [fs.FS] that, unlike os.DirFS, also takes names that are absolute or lead out
+// of it: a config may name any file.
 type Folder string
 
 // Open opens name, relative to the folder unless it is absolute.
@@ -104,8 +91,7 @@ func (f Folder) Open(name string) (fs.File, error) { return input.Open(f.Path(na
 
 // Path is the machine's path of name.
 func (f Folder) Path(name string) string {
-	name = filepath.FromSlash(name)
-	if filepath.IsAbs(name) {
+	if name = filepath.FromSlash(name); filepath.IsAbs(name) {
 		return filepath.Clean(name)
 	}
 	return filepath.Join(string(f), name)
@@ -161,8 +147,7 @@ func (c *Config) object() object {
 // maxSeeds is how many seeds a run takes at most.
 const maxSeeds = 1000
 
-// seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It comes
-// after the config's seed.
+// seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It comes after the config's seed.
 func (c *Config) seeds() value {
 	count, all := 0, []uint64(nil)
 	number := whole(&count, setting.Interval{Min: 1, Max: maxSeeds}).then(func(*decoder, *node, string) {
@@ -188,12 +173,11 @@ func version() value {
 }
 
 func find[T any](list []T, name string, nameOf func(*T) string) *T {
-	for i := range list {
-		if nameOf(&list[i]) == name {
-			return &list[i]
-		}
+	i := slices.Index(namesOf(list, nameOf), name)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &list[i]
 }
 
 func datasetName(d *Dataset) string { return d.Name }
@@ -202,17 +186,9 @@ func controlName(c *Control) string { return c.Name }
 func attackName(a *Attack) string   { return a.Name }
 func suiteName(s *Suite) string     { return s.Name }
 
-// Dataset returns the data set called name, or nil.
+// Dataset, Model, Control, Attack and Suite return what is called name, or nil.
 func (c *Config) Dataset(name string) *Dataset { return find(c.Datasets, name, datasetName) }
-
-// Model returns the model called name, or nil.
-func (c *Config) Model(name string) *Model { return find(c.Models, name, modelName) }
-
-// Control returns the control called name, or nil.
+func (c *Config) Model(name string) *Model     { return find(c.Models, name, modelName) }
 func (c *Config) Control(name string) *Control { return find(c.Controls, name, controlName) }
-
-// Attack returns the attack called name, or nil.
-func (c *Config) Attack(name string) *Attack { return find(c.Attacks, name, attackName) }
-
-// Suite returns the suite called name, or nil.
-func (c *Config) Suite(name string) *Suite { return find(c.Suites, name, suiteName) }
+func (c *Config) Attack(name string) *Attack   { return find(c.Attacks, name, attackName) }
+func (c *Config) Suite(name string) *Suite     { return find(c.Suites, name, suiteName) }

@@ -9,8 +9,7 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Gate holds the rules by which results pass or fail beside a baseline. As JSON it stands
-// in baseline files.
+// Gate holds the rules by which results pass or fail beside a baseline. As JSON it stands in baseline files.
 type Gate struct {
 	MaxDrop  float64            `json:"max_drop"`  // drop in accuracy that may be, a share in [0, 1)
 	Alpha    float64            `json:"alpha"`     // probability of a wrong answer, in [0.001, 0.5)
@@ -86,25 +85,21 @@ func (g *Gate) Set(sets ...string) error {
 	old := root.get("gate")
 	old.entries = slices.DeleteFunc(old.entries, func(e entry) bool { return e.value.isNull() })
 	d, rules := decoder{}, DefaultGate()
-	for _, s := range sets {
-		if err := set(root, s); err != nil {
-			d.errs = append(d.errs, err)
-		}
-	}
+	d.set(root, sets)
 	for _, e := range root.entries {
 		if e.key != "gate" {
 			d.fail(e.pos, "without --config only the gate can be set, as by gate.max_drop=0.01")
 		}
 	}
 	rules.object().decode(&d, cmp.Or(root.get("gate"), defaultNode("{}", position{})), "gate")
-	if err := d.errs.sorted(); err != nil {
-		for _, e := range d.errs {
-			if e.pos.line > 0 { // in the text above, which nobody has seen
-				e.pos = position{}
-			}
+	err = d.errs.sorted()
+	for _, e := range d.errs {
+		if e.pos.line > 0 { // in the text above, which nobody has seen
+			e.pos = position{}
 		}
-		return err
 	}
-	*g = rules
-	return nil
+	if err == nil {
+		*g = rules
+	}
+	return err
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Hash returns the SHA-256, in hex, of what the config means: the same for two configs that ask for the same results,
-// however they are written, ordered, commented and wherever they lie. Every key counts unless its row says that no
-// number depends on it. Call it on what [Config.Selected] returned, with Limit set.
+// however they are written and wherever they lie. Every key counts unless its row says that no number depends on it.
+// Call it on what [Config.Selected] returned, with Limit set.
 func (c *Config) Hash() string {
 	p, limits, fits := c.Portable(), map[string]int{}, c.fitDatasets()
 	p.object().value().each("", func(_ string, v value, unhashed bool) {
@@ -72,12 +72,7 @@ func said(v reflect.Value) any {
 }
 
 // tighter returns the smaller of two limits, where 0 is none.
-func tighter(a, b int) int {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
+func tighter(a, b int) int { return cmp.Or(min(a, b), max(a, b)) }
 
 // Portable is a copy of the config as a plan keeps it, paths relative to its folder where they lie in it: it means the
 // same, and in the same words wherever the folder is.
@@ -101,11 +96,8 @@ func (c *Config) Portable() *Config {
 // relative makes an absolute path that lies in the config's folder relative to it.
 func (c *Config) relative(path string) string {
 	folder, ok := c.Files.(Folder)
-	if !ok || !filepath.IsAbs(filepath.FromSlash(path)) {
-		return path
-	}
 	base, err := filepath.Abs(string(folder))
-	if err != nil {
+	if !ok || err != nil || !filepath.IsAbs(filepath.FromSlash(path)) {
 		return path
 	}
 	if rel, err := filepath.Rel(base, filepath.FromSlash(path)); err == nil && filepath.IsLocal(rel) {

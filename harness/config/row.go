@@ -31,7 +31,6 @@ func optional(key string, v value, def, doc string) row {
 	return row{key: key, value: v, def: def, doc: doc}
 }
 
-// in limits a row to some of the object's forms.
 func (r row) in(forms ...string) row {
 	r.only = forms
 	return r
@@ -55,7 +54,6 @@ type value struct {
 	file  bool // it is the path of a file or folder, a *string
 }
 
-// at says where a value is kept.
 func (v value) at(to any) value {
 	v.to = to
 	return v
@@ -158,8 +156,7 @@ func (o object) text(n *node, key string) string {
 	return o.row(key).def
 }
 
-// of are the rows of a form. Where no form is found they are those of all forms and those that
-// decide about the form.
+// of are the rows of a form. Where no form is found they are those of all forms and those that decide about the form.
 func (o object) of(f form) []row {
 	var rows []row
 	for _, r := range o.rows {
@@ -193,7 +190,6 @@ func join(where, key string) string {
 	return where + "." + key
 }
 
-// decode decodes a mapping, in the order of the rows.
 func (o object) decode(d *decoder, n *node, where string) {
 	name := cmp.Or(where, "the config")
 	if n.kind != mapNode {
