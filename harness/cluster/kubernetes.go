@@ -107,7 +107,6 @@ var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 // scattered is the longest list of shards that a manifest takes: Linux ends a program with an argument above 128 KiB.
 const scattered = 100_000
 
-// check says what of a job can't be written.
 func (k Kubernetes) check(j Job) error {
 	for _, text := range slices.Concat([]string{j.Dir, k.Image, k.Claim, k.Mount, k.Folder, k.Namespace, k.CPU,
 		k.Memory}, j.Command) {
@@ -245,7 +244,6 @@ func (k Kubernetes) Cancelling(id string) string {
 	return fmt.Sprintf("%s delete job %s -n %s", k.client(), name, namespace)
 }
 
-// indexedJob is what counts here of a Job.
 type indexedJob struct {
 	Metadata struct {
 		Namespace, Name string
@@ -285,7 +283,6 @@ func (j *indexedJob) left() (shards []int, left map[int]State, err error) {
 	return shards, left, nil
 }
 
-// job is a Job, nil where there is none.
 func (k Kubernetes) job(ctx context.Context, namespace, name string) (*indexedJob, error) {
 	out, err := k.call(ctx, namespace, "", "get", "job", name, "--ignore-not-found", "-o", "json")
 	if err != nil || out == "" {

@@ -56,7 +56,6 @@ fi
 exit "$code"
 `))
 
-// quoted is a word as a shell reads it.
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // Render writes the script of the job's arrays.

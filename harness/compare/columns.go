@@ -34,7 +34,6 @@ type Column struct {
 
 const none = "none" // clean images, and no control
 
-// columnOf is the column of a cell of a run.
 func columnOf(run *Run, c *result.Cell) Column {
 	if c.Attack == none {
 		return Column{Attack: none, Seeds: []uint64{}}

@@ -43,7 +43,6 @@ func (g *Group) find() map[string]*Column {
 	return columns
 }
 
-// join counts one more entry in a column, of an attack with this seed.
 func (c Column) join(columns map[string]*Column, seed uint64) {
 	if columns[c.key] == nil {
 		columns[c.key] = &c
@@ -179,7 +178,6 @@ func (g *Group) rankedBy() []int {
 	return []int{}
 }
 
-// mean is the mean accuracy in a column.
 func (g *Group) mean(column int) (mean float64) {
 	n := 0
 	for _, e := range g.Entries {

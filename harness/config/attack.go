@@ -40,7 +40,6 @@ func settingRow(s setting.Setting, to func(v any)) row {
 	return r
 }
 
-// parameterRows are an attack's own parameters.
 func parameterRows(s attacks.Spec, to map[string]any, form string) (rows []row) {
 	for _, p := range s.Accepts() {
 		rows = append(rows, settingRow(p.Setting, func(v any) { to[p.Name] = v }).in(form))
@@ -73,7 +72,6 @@ var attackForms = func() (all []attackForm) {
 	return all
 }()
 
-// namesOfForms are those of the attacks' forms that are meant.
 func namesOfForms(are func(f attackForm) bool) (names []string) {
 	for _, f := range attackForms {
 		if are(f) {
@@ -83,7 +81,6 @@ func namesOfForms(are func(f attackForm) bool) (names []string) {
 	return names
 }
 
-// attackObject is an attack.
 func attackObject(name string, a *Attack) object {
 	if a.Name = name; a.Parameters == nil {
 		a.Parameters = map[string]any{}
@@ -140,7 +137,6 @@ func normSchemas() (all []schema) {
 	})
 }
 
-// corruptionDoc is what kind corruption is.
 const corruptionDoc = "the common corruptions of Hendrycks & Dietterich (2019): a cell for each corruption and severity"
 
 // corruptionRows are the keys of kind corruption, both of which stand for all by default.
@@ -215,7 +211,6 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 	}
 }
 
-// takes reports whether attacks of a kind have a parameter.
 func takes(kind, parameter string) bool {
 	s, err := attacks.Lookup(kind)
 	return err == nil && slices.ContainsFunc(s.Parameters,

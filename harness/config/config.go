@@ -97,7 +97,6 @@ func (f Folder) Path(name string) string {
 	return filepath.Join(string(f), name)
 }
 
-// object is the whole file.
 func (c *Config) object() object {
 	return object{rows: []row{
 		required("version", version(), "version of the config's layout"),
@@ -144,7 +143,6 @@ func (c *Config) object() object {
 	}}
 }
 
-// maxSeeds is how many seeds a run takes at most.
 const maxSeeds = 1000
 
 // seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It comes after the config's seed.

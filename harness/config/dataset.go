@@ -57,7 +57,6 @@ func unusualSplits() string {
 	return strings.Join(texts, "; ")
 }
 
-// keyNames are of arrays or columns.
 func keyNames(s *Dataset) value {
 	k := cmp.Or(s.Keys, &result.Keys{})
 	return object{rows: []row{
@@ -93,7 +92,6 @@ func sampleObject(s *Dataset) object {
 	}, check: func(*decoder, *node, string) { s.Sample = a }}
 }
 
-// classes are a number or names.
 func classes(s *Dataset) value {
 	number := whole(&s.Classes, setting.Interval{Min: 2, Max: orNone.Max})
 	className := func(v *string) value { return text(v, "the name of a class") }

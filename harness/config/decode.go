@@ -7,7 +7,6 @@ import (
 	"selfheal/internal/suggest"
 )
 
-// decoder turns nodes into values and collects what is wrong with them.
 type decoder struct {
 	errs  Errors
 	refs  []reference

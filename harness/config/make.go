@@ -23,7 +23,6 @@ type Word string
 // Make is [Parse] for a config that the program made. Its errors have no places in a file.
 func Make(keys Keys, files fs.FS) (*Config, error) { return decode(made(keys), files) }
 
-// made is the node of a [Key]'s value.
 func made(v any) *node {
 	n := &node{}
 	switch v := v.(type) {

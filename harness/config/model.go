@@ -23,7 +23,6 @@ type Model struct {
 	SplitAt    []string // boundaries as tensor names; nil for the default ones
 }
 
-// outputs say what a model's output is.
 var outputs = []string{"logits", "probabilities"}
 
 var sha256Text = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)

@@ -62,7 +62,6 @@ type entry struct {
 	value *node
 }
 
-// get returns the value of key, or nil.
 func (n *node) get(key string) *node {
 	for _, e := range n.entries {
 		if e.key == key {

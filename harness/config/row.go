@@ -85,10 +85,8 @@ func (v value) each(where string, visit func(where string, v value, unhashed boo
 	}
 }
 
-// schema is a JSON Schema.
 type schema = map[string]any
 
-// object is a mapping with fixed keys.
 type object struct {
 	rows  []row
 	forms []form // nil: there is one
@@ -143,7 +141,6 @@ func (o object) kept() form {
 	return f
 }
 
-// row is the first row of a key.
 func (o object) row(key string) row {
 	return o.rows[slices.IndexFunc(o.rows, func(r row) bool { return r.key == key })]
 }
@@ -239,7 +236,6 @@ func (o object) decode(d *decoder, n *node, where string) {
 	}
 }
 
-// exclude reports a key that the form of its object does not have.
 func (d *decoder) exclude(e entry, key string, f form, why string) {
 	remove := "remove it"
 	if d.sets { // the form may come from the command line, the key from the file
@@ -263,7 +259,6 @@ func defaultNode(text string, pos position) *node {
 	return &node{pos: pos, text: text}
 }
 
-// value is an object as the value of a key.
 func (o object) value() value {
 	return value{decode: o.decode, schema: o.schema, want: "a mapping", object: &o}
 }

@@ -43,7 +43,6 @@ func (r Runtime) Target() ort.Target {
 	return ort.Target{Provider: r.Provider, Device: r.Device, Precision: r.Precision}
 }
 
-// object are the settings of the runtime.
 func (r *Runtime) object() object {
 	devices, processors := providers((*ort.Provider).Device)
 	direct, rewritten := providers(func(p *ort.Provider) bool { return p.All && p.Direct })

@@ -194,7 +194,6 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 
 func short(sha string) string { return plain(sha[:min(len(sha), 12)]) + "…" }
 
-// lacking is the error for cells of the baseline that the results lack.
 func lacking(base *Baseline, now map[result.Key]Cell) error {
 	var names []string
 	for _, c := range base.Cells {
@@ -233,7 +232,6 @@ func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
 	return mins, nil
 }
 
-// notes says what else differs between the two runs.
 func (r *Report) notes(base *Baseline, f *result.File, embeddings []string) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if base.Seed != f.Seed {

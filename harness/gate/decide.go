@@ -152,7 +152,6 @@ func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 	return found
 }
 
-// below reports whether the accuracy is below the one that the rules ask for.
 func (c *Compared) below() bool { return c.Min != nil && c.Accuracy < c.Min.Min }
 
 // open reports whether a drop of max_drop is not excluded. Where nothing has changed there is none to exclude.
@@ -178,7 +177,6 @@ func (r *Report) summary(found [reasons]int, powers bool) string {
 	return strings.ToUpper(string(r.Outcome)) + ": " + strings.Join(parts, "; ")
 }
 
-// flips is the share of images whose verdict changed.
 func (c *Compared) flips() float64 { return float64(c.Change.Lost+c.Change.Won) / float64(c.N) }
 
 // images says how many images would tell: to exclude the drop in the inconclusive cell whose

@@ -18,7 +18,6 @@ type made struct {
 	Controls map[string]result.Control `json:"controls"`
 }
 
-// selected is what the cells used.
 func selected(cells []Cell, f *result.File) made {
 	m := made{map[string]result.Dataset{}, map[string]result.Network{}, map[string]result.Attack{},
 		map[string]result.Control{}}

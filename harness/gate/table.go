@@ -54,13 +54,11 @@ func (r *Report) suites() (groups [][]Compared) {
 	return groups
 }
 
-// attacker is that of a suite's cells.
 func attacker(group []Compared) string {
 	controlled := slices.ContainsFunc(group, func(c Compared) bool { return c.Defense != config.None })
 	return result.AttackerOf(group[0].Mode, controlled).Name
 }
 
-// rules says the rules in a line.
 func (r *Report) rules() string {
 	g := r.Gate
 	s := fmt.Sprintf("rules: max_drop %s points, alpha %v", points(g.MaxDrop), g.Alpha)
@@ -186,7 +184,6 @@ func signed(share float64) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
 
-// probability is a p-value to two digits.
 func probability(p float64) string {
 	switch {
 	case p < 0.0001:
@@ -205,7 +202,6 @@ func andMore(names []string) string {
 	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 }
 
-// count is "1 cell", "2 cells".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -213,7 +209,6 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// thousands writes 12345 as 12,345.
 func thousands(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)

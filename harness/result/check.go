@@ -53,7 +53,6 @@ const mostOf = 1e100
 // plausible reports whether x is a number from 0 up that a run may measure.
 func plausible(x float64) bool { return x >= 0 && x < mostOf }
 
-// share reports whether x is one.
 func share(x float64) bool { return x >= 0 && x <= 1 }
 
 // CheckVerdicts is an error for a cell's verdicts that are not one character, 0 or 1, for each
@@ -70,7 +69,6 @@ func CheckVerdicts(verdicts string, n, correct int) error {
 	return nil
 }
 
-// check is an error for a cell that no run writes.
 func (c Cell) check() error {
 	if err := CheckVerdicts(c.Verdicts, c.N, c.Correct); err != nil {
 		return err
@@ -131,7 +129,6 @@ func (c Cell) checkSeeds() error {
 	return nil
 }
 
-// check is an error for a record that no run writes.
 func (r Record) check() error {
 	switch {
 	case r.Verdict != 0 && r.Verdict != 1:

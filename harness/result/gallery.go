@@ -131,7 +131,6 @@ func ReadGallery(path string) (*Gallery, error) {
 	return &g, nil
 }
 
-// check is an error for a gallery that no run writes.
 func (g *Gallery) check() error {
 	size, pixels := 0, 0
 	for _, c := range g.Cases {
@@ -151,7 +150,6 @@ func (g *Gallery) check() error {
 	return nil
 }
 
-// check is an error for a case that no run writes.
 func (c GalleryCase) check() error {
 	switch {
 	case c.Kind != Healed && c.Kind != NotHealed && c.Kind != Broken:

@@ -18,7 +18,6 @@ type WarningKind struct {
 // WarningKinds is the table. docs/warnings.md is written from it.
 var WarningKinds []WarningKind
 
-// warning adds a row to the table.
 func warning(id, means, do string) WarningKind {
 	k := WarningKind{id, means, do}
 	WarningKinds = append(WarningKinds, k)

@@ -178,7 +178,6 @@ func (p *parser) product(a, b [][]*atom) (out [][]*atom) {
 
 const tooDeep = "parentheses are nested more than %d deep"
 
-// formula reads and, or, and comparisons.
 func (p *parser) formula(depth int) (cases [][]*atom) {
 	if depth > mostDepth {
 		p.fail(tooDeep, mostDepth)
@@ -206,7 +205,6 @@ func (p *parser) formula(depth int) (cases [][]*atom) {
 	return cases
 }
 
-// comparison reads a comparison of two linear terms.
 func (p *parser) comparison(name string, depth int) [][]*atom {
 	a, b := p.linear(depth+1), p.linear(depth+1)
 	p.close("a comparison of two values")
@@ -267,7 +265,6 @@ func (p *parser) merged(terms []Term) (out []Term) {
 	return slices.Clip(slices.DeleteFunc(out, func(t Term) bool { return t.Factor == 0 }))
 }
 
-// linear reads a linear term.
 func (p *parser) linear(depth int) (s sum) {
 	word := p.word()
 	switch {
@@ -324,7 +321,6 @@ func (p *parser) times(s, o sum) sum {
 	return s
 }
 
-// value reads a number or a variable.
 func (p *parser) value(word string) (s sum) {
 	if p.terms++; p.terms > mostTerms {
 		p.fail("has more than %d values", mostTerms)

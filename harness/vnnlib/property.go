@@ -189,7 +189,6 @@ func (c Constraint) excess(y func(i int) float64) float64 {
 	return sum
 }
 
-// holds reports whether an output fulfils all constraints.
 func (c Case) holds(y func(i int) float64) bool {
 	return !slices.ContainsFunc(c.Constraints, func(one Constraint) bool { return !one.holds(y) })
 }

@@ -6,7 +6,6 @@ import (
 	"selfheal/models/bounds"
 )
 
-// prove reports whether no case can hold.
 func (q *question) prove(ctx context.Context) (bool, error) {
 	if q.bounds == nil {
 		return false, nil

@@ -175,7 +175,6 @@ func open(file *onnx.File, in []onnx.Value) (net *onnx.Graph, err error) {
 	return net, err
 }
 
-// question is a property of a network.
 type question struct {
 	net    *onnx.Graph
 	of     *Property
@@ -226,7 +225,6 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(strin
 	return q, nil
 }
 
-// close frees the runtime's memory.
 func (q *question) close() {
 	if q.file != nil {
 		q.file.Close()
@@ -239,7 +237,6 @@ func (q *question) close() {
 	}
 }
 
-// decide attacks and proves side by side.
 func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()

@@ -91,7 +91,6 @@ func (t *tokens) peek() string {
 	return t.next
 }
 
-// take is the next token.
 func (t *tokens) take() string {
 	word := t.peek()
 	t.next = ""

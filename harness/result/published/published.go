@@ -85,7 +85,6 @@ var strengths = map[string]map[string]float64{
 	"Tiny-ImageNet": {"linf": 4. / 255, "l2": 0.8, "l1": 10},
 }
 
-// tables is layout with its cells.
 var tables = sync.OnceValue(func() []Table {
 	lines, err := csv.NewReader(strings.NewReader(paper)).ReadAll()
 	if err != nil {
