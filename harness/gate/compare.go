@@ -74,10 +74,10 @@ const power = 0.8
 // Compare compares results with a baseline by the rules given (the baseline's, or others).
 // An error says why the two can't be compared, and what to do; it is ctx's when that ends.
 func Compare(ctx context.Context, base *Baseline, f *result.File, rules config.Gate) (*Report, error) {
-	return compare(ctx, base, f, newTests(rules))
+	return newTests(rules).compare(ctx, base, f)
 }
 
-func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Report, error) {
+func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*Report, error) {
 	rules := t.rules
 	if err := rules.Set(); err != nil {
 		return nil, err
@@ -120,13 +120,13 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{},
 			Seconds: f.Cells[i].Seconds}
 		if old, ok := before[c.key()]; ok {
-			change := t.change(stats.NewPaired(string(old.Verdicts), string(c.Verdicts)), len(compared))
+			change := t.change(counts{stats.NewPaired(string(old.Verdicts), string(c.Verdicts)), len(compared)})
 			change.Before = float64(old.Correct) / float64(old.N)
 			change.Unchanged = old.Verdicts == c.Verdicts &&
 				base.Models[c.Model].SHA256 == of.Models[c.Model].SHA256 && embeddings == nil
 			drops.Add(change.Above, func(p float64) { change.AboveHolm = p })
 			changes.Add(change.McNemar, func(p float64) { change.Better = change.Drop < 0 && p <= rules.Alpha })
-			x.Change = change
+			x.Change = &change
 		}
 		if least, ok := mins[i]; ok {
 			x.Min = r.minimum(c, least)
@@ -141,7 +141,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 	drops.Holm()
 	changes.Holm()
 	r.notes(base, f, embeddings)
-	r.decide(t.powers)
+	r.decide(t)
 	return r, nil
 }
 
@@ -167,22 +167,23 @@ const toAccept = "run with the baseline's, or accept these results with selfheal
 // agree says why two cells of one identity can't be compared.
 func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 	was, is := base.Datasets[old.Dataset], of.Datasets[now.Dataset]
+	accepted := func(key string) bool { return accepts(rules.Accept, "attacks."+now.Attack+"."+key) }
+	other := func(format string, args ...any) error {
+		return fmt.Errorf("cell %s: %s; %s", now, fmt.Sprintf(format, args...), toAccept)
+	}
 	switch {
 	case was.N != is.N:
-		return fmt.Errorf("cell %s: the baseline has %d images of dataset %s, the results %d of %s; %s", now, was.N,
-			plain(old.Dataset), is.N, plain(now.Dataset), toAccept)
+		return other("the baseline has %d images of dataset %s, the results %d of %s", was.N, plain(old.Dataset), is.N,
+			plain(now.Dataset))
 	case was.SHA256 != is.SHA256:
-		return fmt.Errorf("cell %s: the results have other images than the baseline "+
-			"(dataset %s, sha256 %s, not %s); %s",
-			now, plain(now.Dataset), short(is.SHA256), short(was.SHA256), toAccept)
+		return other("the results have other images than the baseline (dataset %s, sha256 %s, not %s)",
+			plain(now.Dataset), short(is.SHA256), short(was.SHA256))
 	case old.Mode != now.Mode:
-		return fmt.Errorf("cell %s: the results have mode %s, the baseline %s; %s", now, now.Mode, old.Mode, toAccept)
-	case old.Recipe != now.Recipe && !accepts(rules.Accept, "attacks."+now.Attack+".recipe"):
-		return fmt.Errorf("cell %s: the results are by recipe %s, the baseline by %s; %s", now, plain(now.Recipe),
-			plain(old.Recipe), toAccept)
-	case old.Norm != nil && *old.Norm != *now.Norm && !accepts(rules.Accept, "attacks."+now.Attack+".norm"):
-		return fmt.Errorf("cell %s: the results are in norm %s, the baseline in %s; %s", now, *now.Norm, *old.Norm,
-			toAccept)
+		return other("the results have mode %s, the baseline %s", now.Mode, old.Mode)
+	case old.Recipe != now.Recipe && !accepted("recipe"):
+		return other("the results are by recipe %s, the baseline by %s", plain(now.Recipe), plain(old.Recipe))
+	case old.Norm != nil && *old.Norm != *now.Norm && !accepted("norm"):
+		return other("the results are in norm %s, the baseline in %s", *now.Norm, *old.Norm)
 	}
 	if a, b := base.Models[old.Model].SHA256, of.Models[now.Model].SHA256; a != b && !rules.NewModel {
 		return fmt.Errorf("cell %s: model %s is another file than the baseline's (sha256 %s, not %s); to compare "+
