@@ -30,10 +30,9 @@ func (k WarningKind) New(format string, args ...any) Warning {
 }
 
 // WarningIDs lists the ids in the table's order.
-func WarningIDs() []string {
-	ids := make([]string, len(WarningKinds))
-	for i, k := range WarningKinds {
-		ids[i] = k.ID
+func WarningIDs() (ids []string) {
+	for _, k := range WarningKinds {
+		ids = append(ids, k.ID)
 	}
 	return ids
 }
