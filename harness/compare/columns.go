@@ -100,8 +100,7 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// adversarial reports whether somebody looked for what deceives the model: neither clean images nor corrupted ones nor
-// certificates.
+// adversarial reports whether somebody looked for what deceives the model: corruptions and certificates do not.
 func (c Column) adversarial() bool {
 	return !c.clean() && c.Norm != nil && !result.Attack{Kind: c.Kind}.Proves()
 }

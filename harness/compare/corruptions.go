@@ -6,8 +6,7 @@ import (
 	"selfheal/harness/stats"
 )
 
-// Sign is the exact sign test on the images that two entries have in common, of the corruptions that both have: of an
-// image says only which of the two is right under more of them.
+// Sign is the exact sign test on images in common: which entry is right under more of the corruptions that both have.
 type Sign struct {
 	Corruptions int `json:"corruptions"` // columns
 	Shared      int `json:"shared"`      // images

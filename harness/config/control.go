@@ -27,8 +27,7 @@ type Embedding struct {
 	Variance float64 // linear: share of the variance kept, in (0,1]; 0 when Rank is given
 	Rank     int     // linear: number of components; 0 when Variance is given
 	Path     string  // onnx: for Config.Files
-	// Training says how selfheal fit makes the file at Path; nil for a file of the user's own. It
-	// is no part of [Config.Hash]: a run reads the file.
+	// Training says how selfheal fit makes the file at Path; nil for the user's own. The hash has the file alone.
 	Training *Training `json:"-"`
 }
 
@@ -43,8 +42,7 @@ const (
 	AtTensor                 // the tensor called Tensor
 )
 
-// At is the place of an embedding. An unquoted integer in the config is a
-// boundary (0 is the input); a quoted one is a tensor's name.
+// At is the place of an embedding. In a config a number without quotes is a boundary, a quoted one a tensor's name.
 type At struct {
 	Kind     AtKind
 	Boundary int
@@ -143,8 +141,7 @@ func DefaultSolver() (s control.Solver) {
 	return s
 }
 
-// object is an embedding. One of kind autoencoder is, once it is decoded, the file that its
-// training makes.
+// object is an embedding. One of kind autoencoder is, once it is decoded, the file that its training makes.
 func (e *Embedding) object() object {
 	t := &Training{}
 	fit := name(&e.Fit, "a data set", "datasets")

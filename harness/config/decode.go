@@ -32,8 +32,7 @@ func (d *decoder) refer(n *node, where, section string) {
 	}
 }
 
-// resolve checks every reference against the names that c defines. Where something is wrong already, a section
-// that the file lacks may be there under a misspelt key: what names something in it is not judged.
+// resolve checks references. After other errors it leaves out sections that the file lacks: they may be misspelt.
 func (d *decoder) resolve(c *Config, root *node) {
 	wrong := len(d.errs) > 0
 	suites := namesOf(c.Suites, suiteName)

@@ -8,15 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// Error is what is wrong with a config and where:
-// config.yaml:12:5: unknown key "epsilom" in attacks.aa-linf; did you mean "epsilon"?
+// Error is one thing that is wrong with a config, and where.
 type Error struct {
 	pos     position
 	Message string // without the place
 }
 
-// Error returns "PLACE: MESSAGE"; the place is FILE:LINE:COLUMN, or the --set argument at fault. An error that is made
-// elsewhere has no place.
+// Error returns "PLACE: MESSAGE"; the place is FILE:LINE:COLUMN, the --set argument at fault, or absent.
 func (e *Error) Error() string {
 	if e.pos == (position{}) {
 		return e.Message

@@ -71,8 +71,7 @@ func (c *Config) gate() value {
 	return g.object().value().then(func(*decoder, *node, string) { c.Gate = &g }).at(&c.Gate)
 }
 
-// Set changes rules by --set arguments, gate.KEY=VALUE, and checks them all as if they came from a config. It makes
-// an absent list or mapping an empty one.
+// Set changes rules by --set arguments, gate.KEY=VALUE, and checks them all as if they came from a config.
 func (g *Gate) Set(sets ...string) error {
 	text, err := json.Marshal(map[string]*Gate{"gate": g})
 	if err != nil {

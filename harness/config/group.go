@@ -26,8 +26,7 @@ func groupObject(name string, g *Group) object {
 
 func groupName(g *Group) string { return g.Name }
 
-// members lists the suites that names stand for, each once: a suite for itself, a group
-// for its suites. Theory is whether a group among them asks for it.
+// members lists the suites that names of suites and groups stand for, each once. A group may ask for the theory.
 func (c *Config) members(names []string) (suites []*Suite, theory bool, err error) {
 	for _, name := range names {
 		list := []string{name}

@@ -47,8 +47,7 @@ func sortByName[T any](list []T, nameOf func(*T) string) {
 	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(nameOf(&a), nameOf(&b)) })
 }
 
-// said is what a value says, for JSON: of a struct the fields that are not zero, so that a key that is added later
-// leaves the hash of configs that do not have it.
+// said is a value for JSON. Fields that are zero are left out, so that a new key leaves the hash of configs without it.
 func said(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:

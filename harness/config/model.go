@@ -13,8 +13,7 @@ type Model struct {
 	Name   string
 	Path   string // for Config.Files
 	SHA256 string // lower-case hex that the file must have; "" when not given
-	// Scale, Mean and Std are the preprocessing (x·Scale − Mean)/Std, Mean and Std with one value for all channels or
-	// one a channel. Mean and Std are nil, and Scale 0, when there is none.
+	// The preprocessing is (x·Scale − Mean)/Std, with one value or one a channel; without it they are 0 and nil.
 	Scale      float64
 	Mean, Std  []float64
 	Layout     string   // of the input, one of [simplify.Layouts]; "" where the model tells

@@ -15,15 +15,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds on what is read as a config, so that hostile YAML costs no more than
-// an error. Aliases, anchors, tags and merge keys are refused altogether.
+// Bounds on what is read as a config: hostile YAML costs no more than an error.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 32
 )
 
-// position is where a node was written: a place in the config file, or a
-// --set argument (then line is 0).
+// position is a place in the config file, or a --set argument (then line is 0).
 type position struct {
 	source       string // the config's path, or "--set attacks.a.steps=5"
 	line, column int    // from 1
@@ -44,8 +42,7 @@ const (
 	mapNode
 )
 
-// node is a YAML value reduced to what a config needs. Every later step works
-// on nodes, so that every error knows its place.
+// node is a YAML value reduced to what a config needs; every error knows its place.
 type node struct {
 	kind    nodeKind
 	pos     position

@@ -17,9 +17,8 @@ type Published struct {
 	Own   []result.PublishedCell // the config's, of the undefended network and the suite's first control
 }
 
-// published takes the published numbers of a suite: the name of a bundled table, or a mapping
-// {MODEL: {none or ATTACK: [baseline, controlled]}}. Models and attacks need not be the suite's,
-// so that it may be cut by --set.
+// published takes a bundled table's name, or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}, whose models and
+// attacks need not be the suite's, so that it may be cut by --set.
 func (s *Suite) published() value {
 	p := &Published{}
 	of := func(section string) func(d *decoder, e entry, where string) {
@@ -35,8 +34,8 @@ func (s *Suite) published() value {
 		func(*decoder, *node, string) { s.Published = p }).at(&s.Published)
 }
 
-// own takes the numbers of one model under one attack, in per cent, of which one may be lacking. The second is
-// of the suite's first control, or of "controlled" where it has none.
+// own takes the numbers of a model under an attack, in per cent, without control and under the suite's first one. One may
+// be lacking.
 func (s *Suite) own(p *Published, model, attack string) value {
 	number := func(v *float64) value {
 		*v = math.NaN()
@@ -71,15 +70,9 @@ func (s *Suite) own(p *Published, model, attack string) value {
 	})
 }
 
-// PublishedNumbers returns the numbers published for a suite's cells, nil where it names
-// none. A number of a bundled table belongs to the cell with
-//
-//   - its model: the same name whatever its case and punctuation, where resnet is rn and
-//     wideresnet wrn, with standard or robust before or behind it, if anything;
-//   - its attack: AutoAttack (any version but custom) or PGD, by norm and epsilon;
-//   - its defense: none, and the suite's controls in the order of the table's sides.
-//
-// A number without such a cell keeps the paper's names.
+// PublishedNumbers returns the numbers published for a suite's cells, nil where it names none. A number of a bundled table
+// belongs to the suite's model of that name (see modelWords), to its AutoAttack or PGD of that norm and epsilon, and to no
+// control or the suite's controls in the order of the table's sides. One without such a cell keeps the paper's names.
 func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 	if s.Published == nil {
 		return nil
@@ -124,8 +117,7 @@ func publishedModel(t published.Table, c published.Cell, models []string) string
 	return c.Model
 }
 
-// modelWords reduces a network's name to what the ways of writing it share, and how it
-// was trained, if its name says so: RN-18-robust to rn18 and robust.
+// modelWords reduces a network's name to what the ways of writing it share: RN-18-robust to rn18, trained robust.
 func modelWords(name string) (model, training string) {
 	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	for _, word := range strings.FieldsFunc(strings.ToLower(name), between) {
@@ -139,8 +131,7 @@ func modelWords(name string) (model, training string) {
 	return strings.NewReplacer("wideresnet", "wrn", "resnet", "rn").Replace(model), training
 }
 
-// publishedDefenses names the sides of a table's cells as the suite does: its controls
-// in their order for the sides that are controlled.
+// publishedDefenses names the sides of a table's cells as the suite does: its controls in order for those controlled.
 func publishedDefenses(sides [2]string, controls []string) [2]string {
 	for i, side := range sides {
 		if side != None && len(controls) > 0 {
@@ -150,8 +141,7 @@ func publishedDefenses(sides [2]string, controls []string) [2]string {
 	return sides
 }
 
-// publishedAttack finds the suite's attack of a published one's kind, norm and epsilon,
-// AutoAttack's standard version before others; "" where it has none.
+// publishedAttack finds the suite's attack of a published one's kind, norm and epsilon, the standard version first.
 func (c *Config) publishedAttack(s *Suite, a published.Attack) (name string, epsilon float64) {
 	version := ""
 	for _, candidate := range s.Attacks {

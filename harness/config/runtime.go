@@ -18,8 +18,7 @@ const (
 // Providers are the values of runtime.provider.
 var Providers = slices.Sorted(slices.Values(ort.Names()))
 
-// Runtime says how to compute. Only Provider and Winograd, and on a device Batch, have
-// a say in how a result is rounded.
+// Runtime says how to compute. Only Provider and Winograd, and Batch on a device, change how a result is rounded.
 type Runtime struct {
 	Provider  string // one of [Providers]
 	Device    int    // its number, from 0

@@ -10,14 +10,12 @@ import (
 	"selfheal/internal/setting"
 )
 
-// SolverStudy asks for a study of a suite's solvers: how far, at what cost and how surely
-// they lower the control problem's objective.
+// SolverStudy asks how far, and at what cost, a suite's solvers lower the control problem's objective.
 type SolverStudy struct {
 	Images   int      // the first of the suite's data set; default 20
 	Models   []string // of the suite; default all of them
 	Controls []string // whose solver is msa or pmp; default the suite's such
-	// Attack makes the images that are studied beside the clean ones, at its one epsilon;
-	// "" for none.
+	// Attack makes the images that are studied beside the clean ones, at its one epsilon; "" for none.
 	Attack string
 	// What follows is tried one after the other, everything else being the control's own.
 	Regularization []float64
@@ -30,8 +28,7 @@ type SolverStudy struct {
 // defaultStudyImages suffices to tell solvers apart; a study of thousands costs days.
 const defaultStudyImages = "20"
 
-// study is the value of a suite's solver. What it takes from other parts of the config is
-// filled in once all of that is known.
+// study is a suite's solver. It is completed from other parts of the config when all of that is known.
 func (suite *Suite) study() value {
 	s := cmp.Or(suite.Solver, &SolverStudy{})
 	return s.object().value().then(func(d *decoder, n *node, where string) {

@@ -6,8 +6,7 @@ import (
 	"selfheal/harness/result"
 )
 
-// Suite is a named set of cells: its models, without and with each of its
-// controls, under no attack and each of its attacks.
+// Suite is a set of cells: its models, without and with each of its controls, under no attack and each of its attacks.
 type Suite struct {
 	Name            string
 	Title           string

@@ -24,8 +24,7 @@ var (
 	embeddingKinds = column(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
 
-// Training says how an embedding of kind autoencoder is fitted. A run reads the file at
-// Path and nothing else of it.
+// Training says how an embedding of kind autoencoder is fitted. A run only reads the file at Path.
 type Training struct {
 	Path         string // where the embedding goes; for Config.Files
 	Fit          string // the data set

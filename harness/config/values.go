@@ -200,8 +200,7 @@ func mapping(want string, key func(d *decoder, e entry, where string), item func
 	}}
 }
 
-// named takes a mapping from names that the user chooses to objects, which keep their names. none is reserved where
-// it is always defined.
+// named takes a mapping from names of the user's to objects, which keep them. none is reserved where it is defined.
 func named[T any](to *[]T, nameOf func(*T) string, reserved bool, item func(name string, t *T) object) value {
 	check := func(d *decoder, e entry, where string) {
 		if problem := nameProblem(e.key); problem != "" {

@@ -53,8 +53,7 @@ type Change struct {
 	McNemar   float64    `json:"p_mcnemar"` // two-sided p-value of "no change"
 	Better    bool       `json:"better"`    // more images are right, significantly
 	Unchanged bool       `json:"unchanged"` // the same verdicts of the same network: nothing to test
-	// Detectable is the smallest true drop that would fail here with probability 0.8; null
-	// where the images are too few for any.
+	// Detectable is the smallest true drop that would fail here with probability 0.8; null where no drop would.
 	Detectable *float64 `json:"detectable"`
 }
 
@@ -67,12 +66,10 @@ type Minimum struct {
 	Missed bool       `json:"missed"` // the whole exact interval is below
 }
 
-// power is the probability with which what is called detectable is detected, and with which
-// as many images as are called enough are.
+// power is the probability with which what is detectable is detected, and with which enough images are enough.
 const power = 0.8
 
-// Compare compares results with a baseline by the rules given (the baseline's, or others).
-// An error says why the two can't be compared, and what to do; it is ctx's when that ends.
+// Compare compares results with a baseline by some rules. An error says why they can't be compared, or is ctx's.
 func Compare(ctx context.Context, base *Baseline, f *result.File, rules config.Gate) (*Report, error) {
 	return newTests(rules).compare(ctx, base, f)
 }
@@ -209,8 +206,7 @@ func lacking(base *Baseline, now map[result.Key]Cell) error {
 		"with selfheal check --update", andMore(names))
 }
 
-// minimums finds the accuracy asked for of each cell, by its place: the highest of those
-// whose pattern names it. A pattern that names no cell is an error: the rule would be idle.
+// minimums are the accuracies asked for, by the cells' places. A pattern that names no cell is an error.
 func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
 	mins := map[int]float64{}
 	for text, least := range rules.Min {

@@ -20,8 +20,7 @@ const (
 	New          Outcome = "new" // of a cell that the baseline lacks
 )
 
-// tests are of cells by the same rules. They are sums over many outcomes, and cells repeat each other's counts: what was
-// computed is kept.
+// tests are of cells by the same rules. Each sums over many outcomes, and counts recur: what was computed is kept.
 type tests struct {
 	rules  config.Gate
 	change func(counts) Change
@@ -176,8 +175,7 @@ func (r *Report) summary(found [reasons]int, t *tests) string {
 
 func (c *Compared) flips() float64 { return float64(c.Change.Lost+c.Change.Won) / float64(c.N) }
 
-// images says how many images would tell: to exclude the drop in the inconclusive cell whose
-// verdicts flip most, and for minimums.
+// images says how many images would tell, in the inconclusive cell whose verdicts flip most and for minimums.
 func (r *Report) images(t *tests) string {
 	const none = "no number of images that can be had would tell"
 	var widest *Compared

@@ -39,8 +39,8 @@ func selected(cells []Cell, f *result.File) made {
 	return m
 }
 
-// settings is what must be equal to compare numbers, as it stands in results.json. Hashes and numbers of images are
-// compared cell by cell; a cell is known by its epsilon; embedding files may be what is under test.
+// settings is what must be equal to compare numbers. Hashes and numbers of images are compared cell by cell; a cell is
+// known by its epsilon; embedding files may be what is under test.
 func (m made) settings() (all map[string]map[string]map[string]any) {
 	data, err := json.Marshal(m)
 	if err == nil {

@@ -74,8 +74,7 @@ func (r *Report) rules() string {
 	return s
 }
 
-// reasons lists why cells are not pass, failing cells first. Of inconclusive ones it lists
-// those that lost accuracy or are below a min: the others have too few images, no more.
+// reasons lists why cells are not pass: failing ones, then inconclusive ones that lost accuracy or are below a min.
 func (r *Report) reasons() []string {
 	var lines []string
 	for _, o := range []Outcome{Fail, Inconclusive} {
@@ -88,8 +87,7 @@ func (r *Report) reasons() []string {
 	return lines
 }
 
-// WriteText writes the table for a terminal: the cells suite by suite, what is to be said of
-// them, and the summary as its last line.
+// WriteText writes the table for a terminal; the summary is its last line.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	rows := [][]string{r.columns()}
@@ -121,8 +119,7 @@ func (r *Report) WriteText(w io.Writer) error {
 // marks stand before the outcomes of a CI page.
 var marks = map[Outcome]string{Fail: "❌ ", Inconclusive: "⚠️ ", Pass: "✅ ", New: "🆕 "}
 
-// WriteMarkdown writes the same for a CI job's page, as GitHub renders it. It begins and
-// ends with an empty line, so that it may follow and be followed by other text.
+// WriteMarkdown writes the same for a CI job's page on GitHub, with an empty line at either end.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n### Robustness gate\n\n%s**%s**\n", marks[r.Outcome], markdown(r.Summary))
@@ -153,8 +150,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// plain makes a name fit for a line of a terminal or an XML document: characters that are
-// not shown become U+FFFD. Names of a config have none; a file may hold anything.
+// plain makes a name of a file fit for a terminal or XML: characters that are not shown become U+FFFD.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsGraphic(r) || unicode.IsSpace(r) && r != ' ' {

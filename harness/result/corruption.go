@@ -17,8 +17,7 @@ func (a Attack) Proves() bool { return attacks.Proves(a.Kind) }
 // Smooths reports whether the attack is a certificate of the smoothed classifier, which has radii.
 func (a Attack) Smooths() bool { return a.Kind == attacks.SmoothingKind }
 
-// AttackOf is the attack that made a cell, and the name that it has in the config; ok is false where nothing is known
-// of it.
+// AttackOf is the attack that made a cell, by its name in the config; ok is false where nothing is known of it.
 func AttackOf(known map[string]Attack, cell string) (name string, a Attack, ok bool) {
 	name, _, colon := strings.Cut(cell, ":")
 	a, ok = known[name]

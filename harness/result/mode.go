@@ -15,8 +15,7 @@ const (
 	WhiteboxThrough  = "whitebox-through"
 )
 
-// Modes is the table, in the order of what the attacker knows. The config's schema and
-// documentation, the reports and docs/results.md take their words from it.
+// Modes is the table, by what the attacker knows. Schema, documentation and reports take their words from it.
 var Modes = []Mode{
 	{Oblivious, "Oblivious", "made on the undefended network, then given to every defense",
 		"Knows the undefended network only. The images are made once per model against it, at full strength, and " +

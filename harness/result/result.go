@@ -1,6 +1,4 @@
-// Package result is the one schema of what a run writes: results.json and
-// records.jsonl. Everything that reads results (reports, checks, other
-// programs) goes through it. Field names are fixed; see docs/results.md.
+// Package result is the one schema of what a run writes: results.json and records.jsonl. Field names are fixed.
 package result
 
 import (
@@ -42,8 +40,7 @@ type File struct {
 	Gallery *Gallery          `json:"-"`                // gallery.json, which lies beside; nil for none
 }
 
-// Theory says which run of the theory's experiments a report has. They need nothing but a
-// seed and take seconds, so that whoever renders a report makes them again.
+// Theory says that a report has the theory's experiments, which whoever renders it makes again from their seed.
 type Theory struct {
 	Seed uint64 `json:"seed"`
 }
@@ -84,8 +81,7 @@ type Published struct {
 	Cells  []PublishedCell `json:"cells"`
 }
 
-// PublishedCell is one published accuracy. Where the suite has its model, defense and
-// attack it names them as the suite does, else as its source does.
+// PublishedCell is one published accuracy, with the suite's names for model, defense and attack, else its source's.
 type PublishedCell struct {
 	Model    string   `json:"model"`
 	Defense  string   `json:"defense"` // "none" or a control
@@ -108,8 +104,7 @@ type Fit struct {
 	Seconds  float64 `json:"seconds"`
 }
 
-// Cell is one accuracy: a model, with or without a controller, under an attack.
-// It is identified by (suite, model, defense, attack, epsilon).
+// Cell is one accuracy, identified by (suite, model, defense, attack, epsilon).
 type Cell struct {
 	Suite    string     `json:"suite"`
 	Dataset  string     `json:"dataset"`
@@ -129,50 +124,41 @@ type Cell struct {
 	MaxNorm  float64    `json:"max_norm"` // largest perturbation among the cell's images
 	Seconds  float64    `json:"seconds"`
 	Warnings []Warning  `json:"warnings"`
-	// VerdictOnly: attacks ended at an image's first success, as nobody needed the
-	// images; margins and norms are those of that first point.
+	// VerdictOnly: attacks ended at an image's first success, which margins and norms are of: nobody needed the images.
 	VerdictOnly bool    `json:"verdict_only,omitempty"`
 	Solver      *Solver `json:"solver,omitempty"` // how the closed loop did, controlled cells only
-	// Smoothed are the answers of the smoothed classifiers of the suite's certificates to the attack's images, beside
-	// which certified accuracies stand. Absent on other cells.
+	// Smoothed are the answers of the smoothed classifiers of the suite's certificates to the attack's images.
 	Smoothed []Smoothed `json:"smoothed,omitempty"`
 	// Agreement is there where attacks ran in less than float32, on the cells whose network was attacked.
 	Agreement *Agreement `json:"agreement,omitempty"`
-	// AlexNetError is the published error of AlexNet under the cell's corruption, a mean over the severities, where the
-	// images are ImageNet's: what the mean corruption error divides by. Absent elsewhere.
+	// AlexNetError is AlexNet's published error under the corruption, the divisor of ImageNet's mean corruption error.
 	AlexNetError float64 `json:"alexnet_error,omitempty"`
-	// Seeds are the accuracies under each seed of a run with several, this cell's own first.
-	// Clean cells have none: nothing in them is random.
+	// Seeds are the accuracies under each seed of several, this cell's own first; absent of clean cells.
 	Seeds []SeedScore `json:"seeds,omitempty"`
 	// Error says why there are no verdicts; the numbers of such a cell mean nothing.
 	Error string `json:"error,omitempty"`
 }
 
-// Smoothed is what a smoothed classifier answers on a cell's images: the class that is answered most often under the
-// noise of a certificate's n0 samples. It is another classifier than the cell's, which was attacked.
+// Smoothed is how a smoothed classifier, not the attacked one, answers a cell's images: by a certificate's n0 samples.
 type Smoothed struct {
 	Certificate string  `json:"certificate"` // the certificate's name
 	Correct     int     `json:"correct"`
 	Accuracy    float64 `json:"accuracy"`
 	Verdicts    string  `json:"verdicts"` // as the cell's
-	// Proven images have a certified ℓ2 ball around the cell's: at l2 and l1 a radius of epsilon or more, at linf of
-	// epsilon·√(C·H·W).
+	// Proven images have a certified ℓ2 radius of epsilon or more around the cell's, at linf of epsilon·√(C·H·W).
 	Proven int `json:"proven"`
-	// Within is how many broken images lie within their certified radius; on Broken of them the smoothed classifier
-	// answers another class all the same, beyond what chance explains.
+	// Within: broken images within their certified radius; on Broken of them the answer is another, beyond chance.
 	Within int `json:"within"`
 	Broken int `json:"broken,omitempty"`
 }
 
-// Agreement is of attacks in less than float32 with the same in float32: of the images that stood, a sample was
-// attacked again.
+// Agreement tells how a sample of the images that stood an attack in less than float32 stood it again in float32.
 type Agreement struct {
 	N     int `json:"n"`     // images that were attacked again
 	Agree int `json:"agree"` // of these, that stood again
 }
 
-// SeedScore is a cell's accuracy when its attack is made from one seed. Networks, controls
-// and their fits are the same under every seed.
+// SeedScore is a cell's accuracy when its attack is made from one seed; networks and controls stay the same.
 type SeedScore struct {
 	Seed     uint64  `json:"seed"`
 	Correct  int     `json:"correct"`
@@ -231,8 +217,7 @@ type Solver struct {
 	PassesPerRun float64 `json:"passes_per_forward"` // cost of one controlled pass in plain passes, by FLOPs
 	// Layers are means over the images, from the first controlled layer to the last.
 	Layers []SolverLayer `json:"layers,omitempty"`
-	// Sweeps are the objective at the greedy start and after each sweep, means over the
-	// first Traced images: following all of them would cost passes. Absent of greedy control.
+	// Sweeps are means over the first Traced images at the greedy start and after each sweep; absent of greedy control.
 	Sweeps []float64 `json:"sweeps,omitempty"`
 	Traced int       `json:"traced,omitempty"`
 }
@@ -255,11 +240,9 @@ type Record struct {
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success
 	Distance     *float64 `json:"distance,omitempty"`     // smallest norm that breaks it, by a minimising attack
-	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 where the smoothed classifier answers another
-	// class or abstains.
+	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 on another class or abstention.
 	Radius *float64 `json:"radius,omitempty"`
-	// Bound is the least margin of the label within epsilon that bounds leave, before Slack for float32's rounding is
-	// taken off: the image is certified where Bound > Slack. Absent where nothing is bounded.
+	// Bound is the label's least margin within epsilon by bounds. It certifies above Slack, which is for rounding.
 	Bound *float64 `json:"bound,omitempty"`
 	Slack *float64 `json:"slack,omitempty"`
 }

@@ -14,8 +14,7 @@ type Paired struct {
 	Won  int // wrong before, right now
 }
 
-// NewPaired counts two lists of verdicts on the same images, '1' for right and '0' for wrong. It panics
-// where they differ in length.
+// NewPaired counts two lists of verdicts on the same images, '1' for right and '0' for wrong, of one length.
 func NewPaired(before, now string) (p Paired) {
 	if len(before) != len(now) {
 		panic(fmt.Sprintf("stats: %d verdicts before and %d now", len(before), len(now)))
@@ -62,8 +61,7 @@ func (p Paired) Score(drop float64) float64 {
 	return above / math.Sqrt(variance)
 }
 
-// wonAt is the most likely probability of an image's being won when the drop is given:
-// the larger root of 2n·q² + B·q + C.
+// wonAt is the most likely probability of an image's being won at a drop: the larger root of 2n·q² + B·q + C.
 func (p Paired) wonAt(drop float64) float64 {
 	n, lost, won := float64(p.N), float64(p.Lost), float64(p.Won)
 	if n == 0 {
@@ -95,8 +93,7 @@ func (p Paired) whereScore(z float64) float64 {
 	return (lo + hi) / 2
 }
 
-// bisect returns an interval, within the given one and at most that wide, at whose lower
-// end a monotone condition holds and at whose upper end it does not.
+// bisect returns an interval of at most a width at whose lower end a monotone condition holds, not at its upper one.
 func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) {
 	for hi-lo > width {
 		if middle := (lo + hi) / 2; holds(middle) {
@@ -108,8 +105,8 @@ func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) 
 	return lo, hi
 }
 
-// McNemar is the two-sided p-value of "as many are lost as won" by the exact test of McNemar (Psychometrika 12 (1947)
-// 153–157; its exact form is the sign test): twice the smaller tail, at most 1. It panics for negative counts.
+// McNemar is the two-sided p-value of "as many are lost as won", by the exact test (Psychometrika 12 (1947) 153–157): twice
+// the smaller tail, at most 1. It panics for negative counts.
 func (p Paired) McNemar() float64 {
 	return min(1, 2*p.McNemarDrop(), 2*atLeast(p.Won, p.Lost+p.Won, 0.5))
 }
@@ -134,9 +131,8 @@ func (f *Family) Add(p float64, tell func(corrected float64)) {
 	*f = append(*f, test{p, tell})
 }
 
-// Holm tells the step-down corrected p-values of Holm (Scandinavian Journal of Statistics 6 (1979) 65–70). Rejecting
-// what is at most α keeps the probability of any wrong rejection in the family below α, however the tests depend on
-// each other: cells on the same images do.
+// Holm tells the step-down corrected p-values of Holm (Scandinavian Journal of Statistics 6 (1979) 65–70). Rejecting what
+// is at most α keeps any wrong rejection in the family below α, however the tests depend on each other.
 func (f Family) Holm() {
 	f = slices.Clone(f)
 	slices.SortStableFunc(f, func(a, b test) int { return cmp.Compare(a.p, b.p) })

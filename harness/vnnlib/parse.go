@@ -47,8 +47,7 @@ type parser struct {
 	failed          error // the first mistake
 }
 
-// Parse reads the text of a VNN-LIB file, plain or packed by gzip, about a network of a size. It ends with ctx. Errors
-// name the line.
+// Parse reads a VNN-LIB file's text, perhaps packed by gzip. It ends with ctx. Errors name the line.
 func Parse(ctx context.Context, from io.Reader, of Size) (*Property, error) {
 	t, err := tokensOf(ctx, from)
 	if err != nil {

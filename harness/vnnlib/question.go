@@ -59,8 +59,7 @@ func (r Result) String() string {
 type Query struct {
 	Model, Spec string // paths of an ONNX file and of a property
 	Seed        uint64 // of the attack's starts
-	// Runtime loads ONNX Runtime; Note is told what the answer does not say, a line each. Both are called while the
-	// answer is looked for, perhaps after it was given up.
+	// Runtime loads ONNX Runtime; Note is told what the answer does not say. Both may be called after Ask has given up.
 	Runtime func(ctx context.Context) error
 	Note    func(line string)
 }
@@ -68,8 +67,7 @@ type Query struct {
 // late is how long an answer may come after the deadline.
 const late = time.Second / 4
 
-// Ask answers a question. Where ctx has a deadline the answer is then timeout, whatever is under way: reading the
-// files, opening the network, an attack or a proof.
+// Ask answers a question. At ctx's deadline the answer is timeout, whatever is under way.
 func Ask(ctx context.Context, q Query) (Result, error) {
 	type ended struct {
 		Result
@@ -155,8 +153,7 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	return r, err
 }
 
-// open simplifies a network whose input is taken as the file has it: in the file's order, a first dimension that is
-// open or 1 for the batch, and all of it where there is no such thing.
+// open simplifies a network whose input is taken as it lies. A first dimension that is open or 1 is the batch.
 func open(file *onnx.File, in []onnx.Value) (net *onnx.Graph, err error) {
 	try := func(whole bool) (*onnx.Graph, error) {
 		g, err := onnx.Decode(file.Data)

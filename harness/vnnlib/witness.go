@@ -10,8 +10,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// Points that the file is asked about before the answer is unsat: each box's centre and corners, and random ones, as
-// many as the time allows, and the fewest whatever it takes.
+// Before the answer is unsat, the file is asked about each box's centre, corners and random points.
 const (
 	corners  = 16
 	points   = 1 + corners + 1000

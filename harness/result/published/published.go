@@ -1,7 +1,5 @@
-// Package published holds accuracies that were published elsewhere, to be shown beside
-// those of a run: the tables of the paper that selfheal implements, Chen, Li and Zhang,
-// "Self-Healing Robust Neural Networks via Closed-Loop Control". README.md says what the
-// columns of paper.csv mean.
+// Package published holds the tables of the paper that selfheal implements, to be shown beside a run's numbers. README.md
+// says what the columns of paper.csv mean.
 package published
 
 import (
@@ -24,8 +22,7 @@ const (
 //go:embed paper.csv
 var paper string
 
-// Table is a table of the paper, or one half of it where it has a half for networks
-// trained in the standard way and one for adversarially trained ones.
+// Table is a table of the paper, or its half for networks trained in the standard way or adversarially.
 type Table struct {
 	Name    string // table2-standard, …, table7
 	Caption string // in our words
@@ -133,8 +130,7 @@ func attack(dataset, name string) Attack {
 // Tables returns the paper's tables in its order, those of two halves as two.
 func Tables() []Table { return tables() }
 
-// Lookup finds a table by its name. A table of two halves, each of which has a name of
-// its own, is also found whole: table2, table6.
+// Lookup finds a table by its name. One of two halves, which have names too, is also found whole: table2, table6.
 func Lookup(name string) (Table, bool) {
 	var found Table
 	for _, t := range tables() {
