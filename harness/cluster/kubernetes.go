@@ -30,9 +30,9 @@ type Kubernetes struct {
 	Image string // has the program, a shell and ONNX Runtime's library
 	Claim string // the PersistentVolumeClaim that holds config, models, data and results
 
-	// Mount is the absolute path at which the claim's volume is mounted, here as in the pods, so that a path means
-	// the same file in both [the folder that holds the run's: with DIR at the top of the volume it is right, and
-	// elsewhere the pods find no config and end with exit code 2].
+	// Mount is the absolute path at which the claim's volume is mounted, here as in the pods, so that a path means the
+	// same file in both [the folder that holds the run's: with DIR at the top of the volume it is right, and elsewhere
+	// the pods find no config and end with exit code 2].
 	Mount string
 	// Folder is the one from which relative paths in the command count; it lies in Mount [Mount].
 	Folder string
@@ -44,9 +44,8 @@ type Kubernetes struct {
 
 	// Parallelism is how many shards run at once [all].
 	Parallelism int
-	// User and Group are the ids that the pods run as; neither may be root's. The files on the volume must be
-	// readable, and the run's folder writable, for them [those of who submits, as the files are theirs; 1000 where
-	// that is root].
+	// User and Group are the ids that the pods run as; neither may be root's. The files on the volume must be readable,
+	// and the run's folder writable, for them [those of who submits, as the files are theirs; 1000 where that is root].
 	User, Group int
 
 	Client string // the program to call [kubectl]
@@ -63,8 +62,8 @@ var kubernetesText string
 
 var kubernetesJob = template.Must(template.New("").Option("missingkey=error").Parse(kubernetesText))
 
-// Render writes the manifest of the Job. It bounds failures per shard and not in all, so that what one shard does
-// takes nothing from the others, and lets the Job stay when it has ended: its state and its pods' logs are wanted then.
+// Render writes the manifest of the Job. It bounds failures per shard and not in all, so that what one shard does takes
+// nothing from the others, and lets the Job stay when it has ended: its state and its pods' logs are wanted then.
 func (k Kubernetes) Render(j Job) (string, error) {
 	_, manifest, err := k.manifest(j)
 	return manifest, err

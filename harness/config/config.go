@@ -36,15 +36,15 @@ type Config struct {
 	Groups          []Group
 	Theory          bool  // of what [Config.Selected] returned: the report has the theory's checks and figures
 	Gate            *Gate `json:"-"` // the rules of check; nil for none
-	// Limit is --limit: at most this many images of every scored set, 0 for no such limit. Sets opened for a fit are not
-	// cut. Set by the caller; part of [Config.Hash].
+	// Limit is --limit: at most this many images of every scored set, 0 for no such limit. Sets opened for a fit are
+	// not cut. Set by the caller; part of [Config.Hash].
 	Limit int
 	// Files opens the paths that the config names, exactly as they stand in it.
 	Files fs.FS `json:"-"`
 }
 
-// Load reads the config at path. Each of sets is a --set argument ("attacks.NAME.key=value"), applied before anything is
-// checked, so that it obeys the same rules. The paths in the config are relative to its folder.
+// Load reads the config at path. Each of sets is a --set argument ("attacks.NAME.key=value"), applied before anything
+// is checked, so that it obeys the same rules. The paths in the config are relative to its folder.
 func Load(path string, sets ...string) (*Config, error) {
 	data, err := input.Read(path, maxBytes)
 	if err != nil { // names the file once, without the system call that failed

@@ -25,8 +25,7 @@ import (
 
 var update = goflag.Bool("update", false, "write the schema and the tables of the documentation anew")
 
-// The schema and the tables of docs/config.md are made from the decoder's rows:
-// go test ./harness/config -update
+// The schema and the tables of docs/config.md are made from the decoder's rows: go test ./harness/config -update
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	const docs = "../../docs/config.md"
@@ -344,8 +343,7 @@ func TestEveryKey(t *testing.T) {
 	}
 }
 
-// The errors of the decoder are errors of the schema too, but for what holds between keys or is
-// a matter of YAML.
+// The errors of the decoder are errors of the schema too, but for what holds between keys or is a matter of YAML.
 func TestSchemaFindsErrors(t *testing.T) {
 	t.Parallel()
 	s, held := compile(t), 0

@@ -9,9 +9,9 @@ import (
 	"selfheal/internal/number"
 )
 
-// CellPattern names cells: [[[SUITE/]MODEL/]DEFENSE/]ATTACK, where a part is a name or *, and a missing one is any. none is
-// the clean images and the undefended network. ATTACK@EPSILON names one of an attack's epsilons. The name of corruptions
-// stands for all of them, NAME:fog for every severity of one and NAME:fog:3 for one cell.
+// CellPattern names cells: [[[SUITE/]MODEL/]DEFENSE/]ATTACK, where a part is a name or *, and a missing one is any.
+// none is the clean images and the undefended network. ATTACK@EPSILON names one of an attack's epsilons. The name of
+// corruptions stands for all of them, NAME:fog for every severity of one and NAME:fog:3 for one cell.
 type CellPattern struct {
 	parts   [4]string // suite, model, defense, attack; "*" for any
 	base    string    // of an attack with an epsilon: its name

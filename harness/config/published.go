@@ -17,8 +17,8 @@ type Published struct {
 	Own   []result.PublishedCell // the config's, of the undefended network and the suite's first control
 }
 
-// published takes a bundled table's name, or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}, whose models and
-// attacks need not be the suite's, so that it may be cut by --set.
+// published takes a bundled table's name, or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}, whose models
+// and attacks need not be the suite's, so that it may be cut by --set.
 func (s *Suite) published() value {
 	p := &Published{}
 	of := func(section string) func(d *decoder, e entry, where string) {
@@ -34,8 +34,8 @@ func (s *Suite) published() value {
 		func(*decoder, *node, string) { s.Published = p }).at(&s.Published)
 }
 
-// own takes the numbers of a model under an attack, in per cent, without control and under the suite's first one. One may
-// be lacking.
+// own takes the numbers of a model under an attack, in per cent, without control and under the suite's first one. One
+// may be lacking.
 func (s *Suite) own(p *Published, model, attack string) value {
 	number := func(v *float64) value {
 		*v = math.NaN()
@@ -70,9 +70,10 @@ func (s *Suite) own(p *Published, model, attack string) value {
 	})
 }
 
-// PublishedNumbers returns the numbers published for a suite's cells, nil where it names none. A number of a bundled table
-// belongs to the suite's model of that name (see modelWords), to its AutoAttack or PGD of that norm and epsilon, and to no
-// control or the suite's controls in the order of the table's sides. One without such a cell keeps the paper's names.
+// PublishedNumbers returns the numbers published for a suite's cells, nil where it names none. A number of a bundled
+// table belongs to the suite's model of that name (see modelWords), to its AutoAttack or PGD of that norm and epsilon,
+// and to no control or the suite's controls in the order of the table's sides. One without such a cell keeps the
+// paper's names.
 func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 	if s.Published == nil {
 		return nil

@@ -3,8 +3,8 @@ package config
 import "slices"
 
 // Selected returns the part of the config that the named suites use (the default suites when none is named; a group
-// stands for its suites): those suites in the order named, and the data sets, models, controls and attacks they refer to
-// in the file's order.
+// stands for its suites): those suites in the order named, and the data sets, models, controls and attacks they refer
+// to in the file's order.
 func (c *Config) Selected(suites []string) (*Config, error) {
 	if len(suites) == 0 {
 		suites = c.DefaultSuites

@@ -35,8 +35,8 @@ func (d *decoder) set(root *node, args []string) {
 	}
 }
 
-// put puts a value at a path below a node, which messages call where; null removes what stands there. A new key is added
-// without question: the checks that follow know every key.
+// put puts a value at a path below a node, which messages call where; null removes what stands there. A new key is
+// added without question: the checks that follow know every key.
 func (d *decoder) put(n *node, where, path string, value *node) {
 	switch n.kind {
 	case listNode:

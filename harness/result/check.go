@@ -54,8 +54,8 @@ func plausible(x float64) bool { return x >= 0 && x < mostOf }
 
 func share(x float64) bool { return x >= 0 && x <= 1 }
 
-// CheckVerdicts is an error for a cell's verdicts that are not one character, 0 or 1, for each of its n images, n being 1
-// or more, with as many ones as it says are correct.
+// CheckVerdicts is an error for a cell's verdicts that are not one character, 0 or 1, for each of its n images, n being
+// 1 or more, with as many ones as it says are correct.
 func CheckVerdicts(verdicts string, n, correct int) error {
 	right, other := strings.Count(verdicts, "1"), strings.Trim(verdicts, "01")
 	switch {
@@ -160,7 +160,8 @@ func KeyOf(suite, model, defense, attack string, epsilon *float64) Key {
 func (c Cell) key() Key { return KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon) }
 
 // CheckRecords is an error for records that disagree with their cells: every cell has one an image, in the order of its
-// verdicts, with the same verdicts. Records without a cell are those of a run that was killed before it wrote its results.
+// verdicts, with the same verdicts. Records without a cell are those of a run that was killed before it wrote its
+// results.
 func (f *File) CheckRecords(records iter.Seq[Record]) error {
 	verdicts := map[Key][]byte{}
 	for r := range records {

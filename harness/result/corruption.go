@@ -24,7 +24,8 @@ func AttackOf(known map[string]Attack, cell string) (name string, a Attack, ok b
 	return name, a, ok && a.Corruptions() == colon
 }
 
-// Cells are the names of the attack's cells: the one that it has in the config, or one for each corruption and severity.
+// Cells are the names of the attack's cells: the one that it has in the config, or one for each corruption and
+// severity.
 func (a Attack) Cells(name string) []string {
 	if !a.Corruptions() {
 		return []string{name}

@@ -112,7 +112,8 @@ type SolverLayer struct {
 	Loss        float64 `json:"loss"`         // ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖²
 }
 
-// ReadGallery reads a gallery.json, whose pictures are then PNG files of one size and whose traces have the same layers.
+// ReadGallery reads a gallery.json, whose pictures are then PNG files of one size and whose traces have the same
+// layers.
 func ReadGallery(path string) (*Gallery, error) {
 	var g Gallery
 	if err := read(path, GallerySchema, &g.Schema, &g); err != nil {

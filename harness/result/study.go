@@ -11,8 +11,9 @@ const (
 	AdversarialImages = "adversarial" // made on the undefended network, like those of oblivious cells
 )
 
-// SolverStudy compares the ways to solve for the controls of one model under one control. Objectives are sums per image,
-// Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖²; passes are in units of a forward pass of the model, by FLOPs.
+// SolverStudy compares the ways to solve for the controls of one model under one control. Objectives are sums per
+// image, Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖²; passes are in units of a forward pass of the model, by
+// FLOPs.
 type SolverStudy struct {
 	Suite   string   `json:"suite"`
 	Dataset string   `json:"dataset"`
@@ -28,8 +29,8 @@ type SolverStudy struct {
 	// Solver is the control's own, Defaults the one of a control that says nothing.
 	Solver   SolverSettings `json:"solver"`
 	Defaults SolverSettings `json:"defaults"`
-	// Curves follow greedy control, msa, pmp and, where its rate or momentum is not the default, the control's method with
-	// these, over each kind of images.
+	// Curves follow greedy control, msa, pmp and, where its rate or momentum is not the default, the control's method
+	// with these, over each kind of images.
 	Curves []SolverCurve `json:"curves"`
 	// Runs are the control's own solver, that with the default rate and momentum, and those with one setting changed.
 	Runs    []SolverRun  `json:"runs"`
@@ -105,8 +106,8 @@ type SolverRun struct {
 type SolverOutcome struct {
 	Score
 	Sweeps []Mean `json:"sweeps"` // the objective at the greedy start and after each sweep
-	// BelowGreedy: the objective ends strictly below the greedy start's. NonIncreasing: no sweep raises it by more than a
-	// millionth. NotFinite: objective or logits end infinite or NaN.
+	// BelowGreedy: the objective ends strictly below the greedy start's. NonIncreasing: no sweep raises it by more than
+	// a millionth. NotFinite: objective or logits end infinite or NaN.
 	BelowGreedy   float64 `json:"below_greedy"`
 	NonIncreasing float64 `json:"non_increasing"`
 	NotFinite     float64 `json:"not_finite"`

@@ -105,14 +105,14 @@ func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) 
 	return lo, hi
 }
 
-// McNemar is the two-sided p-value of "as many are lost as won", by the exact test (Psychometrika 12 (1947) 153–157): twice
-// the smaller tail, at most 1. It panics for negative counts.
+// McNemar is the two-sided p-value of "as many are lost as won", by the exact test (Psychometrika 12 (1947) 153–157):
+// twice the smaller tail, at most 1. It panics for negative counts.
 func (p Paired) McNemar() float64 {
 	return min(1, 2*p.McNemarDrop(), 2*atLeast(p.Won, p.Lost+p.Won, 0.5))
 }
 
-// McNemarDrop is the one-sided p-value of "no more are lost than won". Without a change each of the lost and won
-// images is lost with probability 1/2; of no such images it is 1. It panics for negative counts.
+// McNemarDrop is the one-sided p-value of "no more are lost than won". Without a change each of the lost and won images
+// is lost with probability 1/2; of no such images it is 1. It panics for negative counts.
 func (p Paired) McNemarDrop() float64 {
 	counted("McNemar", min(p.Lost, p.Won), p.Lost+p.Won)
 	return atLeast(p.Lost, p.Lost+p.Won, 0.5)
@@ -131,8 +131,8 @@ func (f *Family) Add(p float64, tell func(corrected float64)) {
 	*f = append(*f, test{p, tell})
 }
 
-// Holm tells the step-down corrected p-values of Holm (Scandinavian Journal of Statistics 6 (1979) 65–70). Rejecting what
-// is at most α keeps any wrong rejection in the family below α, however the tests depend on each other.
+// Holm tells the step-down corrected p-values of Holm (Scandinavian Journal of Statistics 6 (1979) 65–70). Rejecting
+// what is at most α keeps any wrong rejection in the family below α, however the tests depend on each other.
 func (f Family) Holm() {
 	f = slices.Clone(f)
 	slices.SortStableFunc(f, func(a, b test) int { return cmp.Compare(a.p, b.p) })

@@ -7,9 +7,9 @@ import (
 )
 
 // Detectable returns the smallest true drop, in [drop, 1], that n images show to be larger than drop with probability
-// power, where the larger of [Paired.Above]'s and [Paired.McNemarDrop]'s p-values must be at most alpha; 1 where none is.
-// An image is won with probability won/n. The border is that of the test itself at won images, and the power the sum over
-// all outcomes whose score reaches it. drop is in [0, 1), alpha and power in (0, 1).
+// power, where the larger of [Paired.Above]'s and [Paired.McNemarDrop]'s p-values must be at most alpha; 1 where none
+// is. An image is won with probability won/n. The border is that of the test itself at won images, and the power the
+// sum over all outcomes whose score reaches it. drop is in [0, 1), alpha and power in (0, 1).
 func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
 		p := Paired{n, lost, won}
@@ -39,8 +39,9 @@ const (
 
 // ImagesToPass returns about how many images it takes to exclude a drop of drop or more ([Paired.Below] at most alpha)
 // with probability power, when there is no drop and an image's verdict flips with probability flips, either way alike;
-// 0 stands for more than ten million. The border is that of the test itself at the usual number of won images, or of its
-// normal approximation where those are many or the images above 20,000. The power rises in teeth; the answer is on one.
+// 0 stands for more than ten million. The border is that of the test itself at the usual number of won images, or of
+// its normal approximation where those are many or the images above 20,000. The power rises in teeth; the answer is on
+// one.
 func ImagesToPass(drop, flips, alpha, power float64) int {
 	if !(drop > 0) {
 		return 0

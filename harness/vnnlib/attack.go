@@ -41,8 +41,8 @@ func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{
 	return nil, nil
 }
 
-// descend lowers the largest excess of each case's constraints by signed gradient steps with momentum, of a quarter of the
-// box's width to a hundredth. It begins in the box's middle in the first round, then at a random point.
+// descend lowers the largest excess of each case's constraints by signed gradient steps with momentum, of a quarter of
+// the box's width to a hundredth. It begins in the box's middle in the first round, then at a random point.
 func (q *question) descend(ctx context.Context, cases []Case, rng *rand.Rand, round int) (*Result, error) {
 	n, in, out := len(cases), q.of.Inputs, q.of.Outputs
 	x, w, momentum := make([]float32, n*in), make([]float32, n*out), make([]float64, n*in)

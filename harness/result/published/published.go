@@ -1,5 +1,5 @@
-// Package published holds the tables of the paper that selfheal implements, to be shown beside a run's numbers. README.md
-// says what the columns of paper.csv mean.
+// Package published holds the tables of the paper that selfheal implements, to be shown beside a run's numbers.
+// README.md says what the columns of paper.csv mean.
 package published
 
 import (
