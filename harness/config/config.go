@@ -99,29 +99,27 @@ func (f Folder) Path(name string) string {
 
 func (c *Config) object() object {
 	return object{rows: []row{
-		required("version", version(), "version of the config's layout"),
-		optional("seed", seed(&c.Seed), "0", "keys every random number, with the attack, restart, target and image id"),
+		required("version", version(), "of the config's layout"),
+		optional("seed", seed(&c.Seed), "0", "keys every random number"),
 		optional("seeds", c.seeds(), "1",
-			"how many seeds the attacks are made under, from `seed` up, or a list of seeds "+
-				"instead of `seed`; each further one costs the attacks again, and tables show the spread"),
+			"how many seeds attacks are made under, from `seed` up, or a list instead of `seed`; each costs the attacks again"),
 		optional("default_suites", names(&c.DefaultSuites, "a suite", "suites or groups", 1), "",
-			"what `run` runs without `--suite`; default: all suites").notHashed(),
+			"what `run` runs without `--suite`; default: all").notHashed(),
 		optional("save_adversarial", boolean(&c.SaveAdversarial), "false",
-			"write the adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]").notHashed(), // its suites are
+			"write adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]").notHashed(), // its suites are
 		optional("runtime", c.Runtime.object().value(), "{}", "how to compute"),
 		required("datasets", named(&c.Datasets, datasetName, false, datasetObject),
-			"sets of labelled images, by names of your choice"),
+			"labelled images, by names of your choice"),
 		required("models", named(&c.Models, modelName, false, modelObject),
-			"ONNX classifiers, by names of your choice"),
+			"ONNX classifiers, by name"),
 		optional("controls", named(&c.Controls, controlName, true, controlObject), "",
-			"closed-loop controllers, by names of your choice; none, no control, is always defined"),
+			"closed-loop controllers, by name; none, no control, is always defined"),
 		optional("attacks", named(&c.Attacks, attackName, true, attackObject), "",
-			"attacks, by names of your choice; none, clean accuracy, is always defined"),
+			"attacks, by name; none, clean accuracy, is always defined"),
 		required("suites", named(&c.Suites, suiteName, false, c.suiteObject),
-			"what is scored, by names of your choice: every model without and with each control, on clean images and "+
-				"under each attack"),
+			"what is scored, by name: every model without and with each control, under none and each attack"),
 		optional("groups", named(&c.Groups, groupName, false, groupObject), "",
-			"names for several suites that are run and reported together").notHashed(),
+			"names for several suites together").notHashed(),
 		optional("gate", c.gate(), "", "when `selfheal check` passes").notHashed(),
 	}, check: func(d *decoder, n *node, where string) {
 		if suites := n.get("suites"); len(suites.entries) == 0 {

@@ -85,8 +85,8 @@ func controlObject(name string, c *Control) object {
 
 func layerObject(l *Layer) object {
 	return object{rows: []row{
-		required("at", l.At.value(), "`input`; `last`, the tensor entering the final Gemm or MatMul; a boundary "+
-			"number t, the input of segment F_t; or a tensor's name (in quotes where it is a number)"),
+		required("at", l.At.value(), "`input`; `last`, which enters the final Gemm or MatMul; t, the input of "+
+			"segment F_t; or a tensor's name (a number in quotes)"),
 		required("embedding", l.Embedding.object().value(), "what the state is drawn towards"),
 	}}
 }
@@ -147,14 +147,14 @@ func (e *Embedding) object() object {
 	fit := name(&e.Fit, "a data set", "datasets")
 	rows := []row{
 		required("kind", choice(&e.Kind, embeddingKinds), "which embedding"),
-		required("fit", fit, "the data set that it is fitted on").in(control.Linear, control.Autoencoder),
+		required("fit", fit, "what it is fitted on").in(control.Linear, control.Autoencoder),
 		optional("variance", decimal(&e.Variance, setting.Fraction), "",
-			"fraction of the variance to keep, such as 0.99").in(control.Linear),
+			"fraction to keep, such as 0.99").in(control.Linear),
 		optional("rank", whole(&e.Rank, setting.Count), "",
 			"number of components, instead of `variance`").in(control.Linear),
 		required("path", file(&e.Path),
-			"the model's file; {size} stands for how many values the state has").in(control.ONNX),
-		required("path", file(&e.Path), "the file that `selfheal fit` writes and runs read; {size} as in "+
+			"the file; {size} stands for the state's number of values").in(control.ONNX),
+		required("path", file(&e.Path), "what `selfheal fit` writes and runs read; {size} as in "+
 			"onnx").in(control.Autoencoder),
 	}
 	for _, r := range t.rows() {

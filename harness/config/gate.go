@@ -37,18 +37,17 @@ func (g *Gate) object() object {
 	path := func(to *string) value { return text(to, "a path in results.json") }
 	return object{rows: []row{
 		optional("max_drop", decimal(&g.MaxDrop, setting.BelowOne), "0.02",
-			"how far a cell's true accuracy may drop below the baseline's, as a fraction"),
+			"drop of a cell's true accuracy that may be, as a fraction"),
 		optional("alpha", decimal(&g.Alpha, gateAlpha), "0.05",
-			"probability of a wrong answer, at most: that any cell fails for a drop though none is beyond `max_drop`; "+
-				"that any fails for a `min` though it reaches it; that a drop of `max_drop` passes"),
-		optional("min", g.minima(), "", "accuracies that cells must have, as fractions, by cells: {ATTACK: 0.4, "+
+			"largest probability that any cell fails for a drop though none is beyond `max_drop`, that any fails for a "+
+				"`min` that it reaches, or that a drop of `max_drop` passes"),
+		optional("min", g.minima(), "", "fractions that cells must reach: {ATTACK: 0.4, "+
 			"MODEL/DEFENSE/ATTACK: 0.9}, * for any part, ATTACK@8/255 for one epsilon"),
 		optional("fail_on", list(&g.FailOn, span{once: true}, warning), "",
-			"ids of [warnings](warnings.md); a cell that has one fails"),
+			"ids of [warnings](warnings.md) with which a cell fails"),
 		optional("new_model", boolean(&g.NewModel), "false", "models may be other files than the baseline's"),
 		optional("accept", list(&g.Accept, span{once: true}, path), "",
-			"settings that may be others than the baseline's, by their paths in results.json: "+
-				"attacks.pgd.parameters.steps, or a whole part as attacks.pgd"),
+			"settings that may be others than the baseline's: attacks.pgd.parameters.steps, or all of attacks.pgd"),
 	}}
 }
 

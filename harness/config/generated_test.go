@@ -70,6 +70,7 @@ func tables() map[string]string {
 	e, training := Embedding{}, Training{}
 	list := func(head string, rows ...string) string { return head + strings.Join(rows, "\n") + "\n" }
 	var formats, methods, embeddings, kinds, versions, modes []string
+	explained := map[string]bool{}
 	for _, f := range dataset.Table {
 		guessed := f.Layout
 		if f.Ext != "" {
@@ -87,7 +88,7 @@ func tables() map[string]string {
 		for _, v := range s.Versions {
 			versions = append(versions, fmt.Sprintf("| `%s` | %s |", v.Name, v.Doc))
 		}
-		own := parameters(s)
+		own := parameters(s, explained)
 		if s.Versions != nil {
 			own = "of version `custom`: those of its components"
 		}
@@ -106,7 +107,6 @@ func tables() map[string]string {
 	return map[string]string{
 		"top": keysTable(c.object()), "runtime": keysTable(c.Runtime.object()),
 		"datasets": keysTable(data), "transform": keysTable(transformObject(&Dataset{})),
-		"sample":   keysTable(sampleObject(&Dataset{})),
 		"formats":  list("| format | images | guessed by `attack --data` from |\n|---|---|---|\n", formats...),
 		"models":   keysTable(modelObject("", &Model{})),
 		"controls": keysTable(controlObject("", &Control{})), "layers": keysTable(layerObject(&Layer{})),
@@ -131,6 +131,12 @@ func keysTable(o object) string {
 	return "| key | value | default | meaning |\n|---|---|---|---|\n" + keysRows("", o.rows)
 }
 
+// terse says in a table what a message says in a sentence.
+var terse = strings.NewReplacer("a list, each item the name of a", "names of", "a list, each item ", "list: ",
+	"a whole number", "integer", "the name of a ", "name of a ", ", such as 0.5 or 8/255", "", "a number", "number",
+	"a mapping from names to settings", "mapping by name", "a mapping", "mapping", ", or a list of such", ", or a list",
+	"true or false", "flag", " up and below", " to below").Replace
+
 func keysRows(of string, rows []row) (text string) {
 	for _, r := range rows {
 		byDefault, meaning := r.def, r.doc
@@ -139,13 +145,15 @@ func keysRows(of string, rows []row) (text string) {
 			byDefault = "required"
 		case byDefault == "{}":
 			byDefault = ""
+		case len(byDefault) > 40:
+			byDefault = "all"
 		case byDefault != "":
 			byDefault = "`" + byDefault + "`"
 		}
 		if r.only != nil {
 			meaning += " (" + cmp.Or(r.forms, "only "+strings.Join(r.only, ", ")) + ")"
 		}
-		text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", of+r.key, r.value.want, byDefault, meaning)
+		text += fmt.Sprintf("| `%s` | %s | %s | %s |\n", of+r.key, terse(r.value.want), byDefault, meaning)
 		if r.value.object != nil && !slices.Contains(tabled, r.key) {
 			text += keysRows(of+r.key+".", r.value.object.rows)
 		}
@@ -212,8 +220,8 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 	}
 }
 
-// parameters are an attack's, with their values and defaults.
-func parameters(s attacks.Spec) string {
+// parameters are an attack's, with their defaults and the first time with their meaning.
+func parameters(s attacks.Spec, explained map[string]bool) string {
 	var list []string
 	for _, p := range s.Parameters {
 		text := fmt.Sprintf("`%s` (%s): %s", p.Name, p.DefaultText(), p.Doc)
@@ -223,6 +231,11 @@ func parameters(s attacks.Spec) string {
 		if p.Norms != nil {
 			text += fmt.Sprintf(", only in %s", p.Norms[0])
 		}
+		if explained[text] {
+			text, _, _ = strings.Cut(text, "):")
+			text += ")"
+		}
+		explained[text] = true
 		list = append(list, text)
 	}
 	return strings.Join(list, "; ")

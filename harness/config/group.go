@@ -17,10 +17,9 @@ type Group struct {
 func groupObject(name string, g *Group) object {
 	g.Name = name
 	return object{rows: []row{
-		required("suites", names(&g.Suites, "a suite", "suites", 1), "their names, in the report's order"),
+		required("suites", names(&g.Suites, "a suite", "suites", 1), "in the report's order"),
 		optional("theory", boolean(&g.Theory), "false",
-			"the report has the checks and figures of `selfheal theory` too, made with the "+
-				"config's seed; a check that fails ends the run with exit code 1, after the report is written"),
+			"the report has `selfheal theory`'s checks and figures too; if one fails the run ends with exit code 1"),
 	}}
 }
 

@@ -36,20 +36,20 @@ func modelObject(name string, m *Model) object {
 	tensor := func(v *string) value { return text(v, "the name of a tensor") }
 	split := object{rows: []row{
 		required("at", list(&m.SplitAt, span{least: 1, once: true}, tensor),
-			"names of tensors: exactly these boundaries, plus those that a control names"),
+			"exactly these boundaries, plus those that a control names"),
 	}}
 	return object{rows: []row{
 		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C]"),
-		optional("sha256", hash, "", "what the file must have"),
+		optional("sha256", hash, "", "of the file"),
 		optional("preprocess", m.preprocess(), "",
-			"(x·scale − mean)/std is prepended as nodes of its own, so that attacks and embeddings live in [0,1]"),
+			"(x·scale − mean)/std is prepended as nodes: attacks and embeddings live in [0,1]"),
 		optional("layout", choice(&m.Layout, simplify.Layouts()), "",
-			"of the input, where it can't be told from its shape"),
+			"of the input, where its shape can't tell"),
 		optional("output", choice(&m.Output, outputs), "logits",
-			"what the model puts out; of probabilities the logarithm serves as logits"),
-		optional("output_name", tensor(&m.OutputName), "", "the output to take of a model that has several"),
+			"what the model puts out; logarithms of probabilities serve as logits"),
+		optional("output_name", tensor(&m.OutputName), "", "which one of several"),
 		optional("split", split.value(), "",
-			"where the network is cut into segments, instead of at its blocks' boundaries"),
+			"where the network is cut, instead of at its blocks"),
 	}}
 }
 
@@ -59,9 +59,9 @@ func (m *Model) preprocess() value {
 	}
 	return object{rows: []row{
 		optional("scale", decimal(&m.Scale, setting.Positive), "1",
-			"255 for a network that takes images in [0,255], such as Keras's with their own Rescaling"),
-		optional("mean", values(&m.Mean, setting.Any), "0", "one value, or one a channel"),
-		optional("std", values(&m.Std, setting.Positive), "1", "one value, or one a channel"),
+			"255 for a network of images in [0,255], such as Keras's with a Rescaling"),
+		optional("mean", values(&m.Mean, setting.Any), "0", "one, or one a channel"),
+		optional("std", values(&m.Std, setting.Positive), "1", "one, or one a channel"),
 	}, check: func(d *decoder, n *node, where string) {
 		if len(m.Mean) > 1 && len(m.Std) > 1 && len(m.Mean) != len(m.Std) {
 			d.fail(n.pos, "%s: mean has %d values and std has %d; give one a channel, or one for all", where,

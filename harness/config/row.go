@@ -36,6 +36,12 @@ func (r row) in(forms ...string) row {
 	return r
 }
 
+// inMany is in, with words for the forms.
+func (r row) inMany(words string, forms []string) row {
+	r.only, r.forms = forms, words
+	return r
+}
+
 // notHashed is a row that [Config.Hash] leaves out: no number depends on it, or other keys say the same.
 func (r row) notHashed() row {
 	r.unhashed = true

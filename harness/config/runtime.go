@@ -53,16 +53,15 @@ func (r *Runtime) object() object {
 	off.want, off.schema = "false", func() schema { return schema{"const": false} }
 	rows := []row{
 		optional("provider", choice(&r.Provider, Providers), CPU, "ONNX Runtime's execution provider"),
-		optional("workers", whole(&r.Workers, orNone), "0", "model passes side by side; 0: as many as keep all cores "+
-			"busy (cores ÷ `threads`), two on `"+strings.Join(devices, "` and `")+"`").notHashed(),
+		optional("workers", whole(&r.Workers, orNone), "0", "passes side by side; 0: cores ÷ `threads`, two on `"+
+			strings.Join(devices, "` and `")+"`").notHashed(),
 		optional("batch", whole(&r.Batch, setting.Count), "64",
-			"images in one pass, at most").in(processors...).notHashed(),
-		optional("batch", whole(&r.Batch, orNone), "0", "images in one pass, exactly: smaller batches are filled up; "+
-			"0: 256, or as many as the device's memory allows").in(devices...),
-		optional("threads", whole(&r.Threads, setting.Count), "1", "threads that work on one pass").notHashed(),
+			"most images in a pass").in(processors...).notHashed(),
+		optional("batch", whole(&r.Batch, orNone), "0", "images in every pass; 0: 256, or as many as fit into the "+
+			"device's memory").in(devices...),
+		optional("threads", whole(&r.Threads, setting.Count), "1", "of one pass").notHashed(),
 		optional("winograd", boolean(&r.Winograd), "true",
-			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+
-				"false: they run as the model has them").in(rewritten...),
+			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method").in(rewritten...),
 		optional("winograd", off, "", "only on the CPU").in(direct...),
 	}
 	for _, p := range ort.Providers {
@@ -72,7 +71,7 @@ func (r *Runtime) object() object {
 		}
 		if p.Device() {
 			rows = append(rows, optional("device", whole(&r.Device, orNone), "0",
-				"number of the "+p.Title+" device").in(p.Name).notHashed())
+				"the "+p.Title+" device").in(p.Name).notHashed())
 		}
 	}
 	return object{forms: formsBy("provider", Providers), rows: rows}

@@ -39,13 +39,12 @@ func (suite *Suite) study() value {
 
 func (s *SolverStudy) object() object {
 	return object{rows: []row{
-		optional("images", whole(&s.Images, setting.Count), defaultStudyImages, "the first of the suite's data set"),
+		optional("images", whole(&s.Images, setting.Count), defaultStudyImages, "the data set's first"),
 		optional("models", names(&s.Models, "a model", "models", 1), "", "of the suite; default: all of them"),
 		optional("controls", names(&s.Controls, "a control", "controls", 1), "",
-			"any whose method makes sweeps; default: the suite's such"),
+			"whose method makes sweeps; default: the suite's such"),
 		optional("attack", name(&s.Attack, "an attack", "attacks"), "",
-			"one with one epsilon: besides the clean images, those "+
-				"that it makes of them on the undefended network, whatever the mode; default: clean images alone"),
+			"with one epsilon: its images of the undefended network are studied too, whatever the mode"),
 		tried(&s.Regularization, "regularization"), tried(&s.Outer, "outer"), tried(&s.Inner, "inner"),
 		tried(&s.LearningRate, "learning_rate"), tried(&s.Momentum, "momentum"),
 	}}
@@ -55,7 +54,7 @@ func (s *SolverStudy) object() object {
 func tried[T any](to *[]T, name string) row {
 	i := slices.IndexFunc(control.Settings, func(s control.Setting) bool { return s.Name == name })
 	s := control.Settings[i].Setting
-	doc := "values to try of " + s.Doc
+	doc := "values of " + s.Doc
 	return optional(name, list(to, span{least: 1, once: true, single: true}, func(v *T) value { return scalar(s, v) }),
 		"", doc)
 }
