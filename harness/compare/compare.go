@@ -72,7 +72,8 @@ type Entry struct {
 	Attacker string `json:"attacker"`         // white-box, or the mode of the suite
 	SHA256   string `json:"sha256,omitempty"` // of the model's file
 	N        int    `json:"n"`
-	// Rank is from 1, the same for equals; 0 for none. Entries whose attacker did not know the control rank apart.
+	// Rank is from 1, the same for equals; 0 for none. Entries whose attacker did not know the control are ranked among
+	// themselves.
 	Rank int `json:"rank"`
 	// Open are the best and the worst rank that the tests leave open; 0 for an entry without a rank.
 	Open     [2]int `json:"open"`

@@ -6,7 +6,8 @@ import (
 	"selfheal/harness/stats"
 )
 
-// Sign is the exact sign test on images in common: which entry is right under more of the corruptions that both have.
+// Sign is the exact sign test on the images that two entries have in common, of the corruptions that both have: of an
+// image says only which of the two is right under more of them.
 type Sign struct {
 	Corruptions int `json:"corruptions"` // columns
 	Shared      int `json:"shared"`      // images

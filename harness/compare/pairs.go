@@ -14,7 +14,8 @@ import (
 type Pair struct {
 	A int `json:"a"` // the one that stands higher
 	B int `json:"b"`
-	// Attacks are the columns of Robust, all of them right: the ranking's where both have them, else the common ones.
+	// Attacks are the columns that Robust is over: those of the ranking where both have them, else the attacks that
+	// both have. An image counts where an entry is right under every one.
 	Attacks []int `json:"attacks"`
 	Robust  *Test `json:"robust,omitempty"`
 	Clean   *Test `json:"clean,omitempty"`
@@ -36,7 +37,8 @@ type Test struct {
 // Chance is how probable a difference at least as large is where there is none.
 type Chance struct {
 	P float64 `json:"p"` // two-sided
-	// Holm is P corrected for all tests of its kind in the group: attacked, clean, corrupted, or steps of histories.
+	// Holm is P corrected for all tests of its kind in the group: pairs under attack, on clean images and under
+	// corruptions, and steps of histories are a kind each.
 	Holm        float64 `json:"p_holm"`
 	Significant bool    `json:"significant"` // p_holm is at most alpha
 }

@@ -44,14 +44,16 @@ type GalleryCase struct {
 	Epsilon float64 `json:"epsilon"`
 	Kind    string  `json:"kind"`
 	// VerdictOnly: the attack ended at its first success, as the cell's did.
-	VerdictOnly  bool            `json:"verdict_only,omitempty"`
-	Image        int             `json:"image"`
-	Label        int             `json:"label"`
-	LabelName    string          `json:"label_name,omitempty"`
-	Perturbation float64         `json:"perturbation"`         // its norm, in the attack's
-	Undefended   GalleryAnswers  `json:"undefended"`           // of the network alone
-	Controlled   *GalleryAnswers `json:"controlled,omitempty"` // under the defense; nil where that is none
-	Pictures     GalleryPictures `json:"pictures"`
+	VerdictOnly bool   `json:"verdict_only,omitempty"`
+	Image       int    `json:"image"`
+	Label       int    `json:"label"`
+	LabelName   string `json:"label_name,omitempty"`
+	// Perturbation is its norm, in the attack's.
+	Perturbation float64 `json:"perturbation"`
+	// Undefended are the answers of the network alone, Controlled those under the defense, nil where that is none.
+	Undefended GalleryAnswers  `json:"undefended"`
+	Controlled *GalleryAnswers `json:"controlled,omitempty"`
+	Pictures   GalleryPictures `json:"pictures"`
 	// Trace follows the control of the adversarial image: the greedy start and each sweep.
 	Trace []GallerySweep `json:"trace,omitempty"`
 }
@@ -78,7 +80,8 @@ type GalleryPictures struct {
 	// Perturbation is 0.5 + Magnification · (adversarial − clean).
 	Perturbation  []byte  `json:"perturbation"`
 	Magnification float64 `json:"magnification"`
-	// Healed is the controlled input x_0 + u_0 of the adversarial image, clipped to [0,1]; absent where there is none.
+	// Healed is the controlled input x_0 + u_0 of the adversarial image, clipped to [0,1]; absent where the defense
+	// does not control the input.
 	Healed []byte `json:"healed,omitempty"`
 }
 

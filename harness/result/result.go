@@ -40,7 +40,8 @@ type File struct {
 	Gallery *Gallery          `json:"-"`                // gallery.json, which lies beside; nil for none
 }
 
-// Theory says that a report has the theory's experiments, which whoever renders it makes again from their seed.
+// Theory says which run of the theory's experiments a report has. They need nothing but a
+// seed and take seconds, so that whoever renders a report makes them again.
 type Theory struct {
 	Seed uint64 `json:"seed"`
 }
@@ -81,7 +82,8 @@ type Published struct {
 	Cells  []PublishedCell `json:"cells"`
 }
 
-// PublishedCell is one published accuracy, with the suite's names for model, defense and attack, else its source's.
+// PublishedCell is one published accuracy. Where the suite has its model, defense and
+// attack it names them as the suite does, else as its source does.
 type PublishedCell struct {
 	Model    string   `json:"model"`
 	Defense  string   `json:"defense"` // "none" or a control
@@ -104,7 +106,8 @@ type Fit struct {
 	Seconds  float64 `json:"seconds"`
 }
 
-// Cell is one accuracy, identified by (suite, model, defense, attack, epsilon).
+// Cell is one accuracy: a model, with or without a controller, under an attack.
+// It is identified by (suite, model, defense, attack, epsilon).
 type Cell struct {
 	Suite    string     `json:"suite"`
 	Dataset  string     `json:"dataset"`
@@ -124,41 +127,50 @@ type Cell struct {
 	MaxNorm  float64    `json:"max_norm"` // largest perturbation among the cell's images
 	Seconds  float64    `json:"seconds"`
 	Warnings []Warning  `json:"warnings"`
-	// VerdictOnly: attacks ended at an image's first success, which margins and norms are of: nobody needed the images.
+	// VerdictOnly: attacks ended at an image's first success, as nobody needed the
+	// images; margins and norms are those of that first point.
 	VerdictOnly bool    `json:"verdict_only,omitempty"`
 	Solver      *Solver `json:"solver,omitempty"` // how the closed loop did, controlled cells only
-	// Smoothed are the answers of the smoothed classifiers of the suite's certificates to the attack's images.
+	// Smoothed are the answers of the smoothed classifiers of the suite's certificates to the attack's images, beside
+	// which certified accuracies stand. Absent on other cells.
 	Smoothed []Smoothed `json:"smoothed,omitempty"`
 	// Agreement is there where attacks ran in less than float32, on the cells whose network was attacked.
 	Agreement *Agreement `json:"agreement,omitempty"`
-	// AlexNetError is AlexNet's published error under the corruption, the divisor of ImageNet's mean corruption error.
+	// AlexNetError is the published error of AlexNet under the cell's corruption, a mean over the severities, where the
+	// images are ImageNet's: what the mean corruption error divides by. Absent elsewhere.
 	AlexNetError float64 `json:"alexnet_error,omitempty"`
-	// Seeds are the accuracies under each seed of several, this cell's own first; absent of clean cells.
+	// Seeds are the accuracies under each seed of a run with several, this cell's own first.
+	// Clean cells have none: nothing in them is random.
 	Seeds []SeedScore `json:"seeds,omitempty"`
 	// Error says why there are no verdicts; the numbers of such a cell mean nothing.
 	Error string `json:"error,omitempty"`
 }
 
-// Smoothed is how a smoothed classifier, not the attacked one, answers a cell's images: by a certificate's n0 samples.
+// Smoothed is what a smoothed classifier answers on a cell's images: the class that is answered most often under the
+// noise of a certificate's n0 samples. It is another classifier than the cell's, which was attacked.
 type Smoothed struct {
 	Certificate string  `json:"certificate"` // the certificate's name
 	Correct     int     `json:"correct"`
 	Accuracy    float64 `json:"accuracy"`
 	Verdicts    string  `json:"verdicts"` // as the cell's
-	// Proven images have a certified ℓ2 radius of epsilon or more around the cell's, at linf of epsilon·√(C·H·W).
+	// Proven images have a certified ℓ2 ball around the cell's: at l2 and l1 a radius of epsilon or more, at linf of
+	// epsilon·√(C·H·W).
 	Proven int `json:"proven"`
-	// Within: broken images within their certified radius; on Broken of them the answer is another, beyond chance.
+	// Within is how many broken images lie within their certified radius; on Broken of them the smoothed classifier
+	// answers another class all the same, beyond what chance explains.
 	Within int `json:"within"`
 	Broken int `json:"broken,omitempty"`
 }
 
-// Agreement tells how a sample of the images that stood an attack in less than float32 stood it again in float32.
+// Agreement is of attacks in less than float32 with the same in float32: of the images that stood, a sample was
+// attacked again.
 type Agreement struct {
 	N     int `json:"n"`     // images that were attacked again
 	Agree int `json:"agree"` // of these, that stood again
 }
 
-// SeedScore is a cell's accuracy when its attack is made from one seed; networks and controls stay the same.
+// SeedScore is a cell's accuracy when its attack is made from one seed. Networks, controls
+// and their fits are the same under every seed.
 type SeedScore struct {
 	Seed     uint64  `json:"seed"`
 	Correct  int     `json:"correct"`
@@ -217,7 +229,8 @@ type Solver struct {
 	PassesPerRun float64 `json:"passes_per_forward"` // cost of one controlled pass in plain passes, by FLOPs
 	// Layers are means over the images, from the first controlled layer to the last.
 	Layers []SolverLayer `json:"layers,omitempty"`
-	// Sweeps are means over the first Traced images at the greedy start and after each sweep; absent of greedy control.
+	// Sweeps are the objective at the greedy start and after each sweep, means over the
+	// first Traced images: following all of them would cost passes. Absent of greedy control.
 	Sweeps []float64 `json:"sweeps,omitempty"`
 	Traced int       `json:"traced,omitempty"`
 }
@@ -240,9 +253,11 @@ type Record struct {
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success
 	Distance     *float64 `json:"distance,omitempty"`     // smallest norm that breaks it, by a minimising attack
-	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 on another class or abstention.
+	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 where the smoothed classifier answers another
+	// class or abstains.
 	Radius *float64 `json:"radius,omitempty"`
-	// Bound is the label's least margin within epsilon by bounds. It certifies above Slack, which is for rounding.
+	// Bound is the least margin of the label within epsilon that bounds leave, before Slack for float32's rounding is
+	// taken off: the image is certified where Bound > Slack. Absent where nothing is bounded.
 	Bound *float64 `json:"bound,omitempty"`
 	Slack *float64 `json:"slack,omitempty"`
 }
