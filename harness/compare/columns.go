@@ -136,14 +136,14 @@ func tellApart(columns []Column) {
 				value(o.Epsilon) == value(c.Epsilon) {
 				theirs := o.said()
 				for _, key := range slices.AppendSeq(slices.Collect(maps.Keys(theirs)), maps.Keys(mine)) {
-					differ[key] = differ[key] || theirs[key] != mine[key]
+					if theirs[key] != mine[key] {
+						differ[key] = true
+					}
 				}
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(differ)) {
-			if differ[key] {
-				words = append(words, key+" "+cmp.Or(mine[key], "unknown"))
-			}
+			words = append(words, key+" "+cmp.Or(mine[key], "unknown"))
 		}
 		const most = 4
 		if more := len(words) - most; more > 0 {

@@ -239,14 +239,13 @@ func tokenPosition(source string, t *token.Token) position {
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	const limit = 200
-	r := []rune(s)
-	if len(r) > limit {
-		r = append(r[:limit], '…')
+	if r := []rune(s); len(r) > limit {
+		s = string(r[:limit]) + "…"
 	}
-	for i := range r {
-		if !unicode.IsPrint(r[i]) {
-			r[i] = unicode.ReplacementChar
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
 		}
-	}
-	return string(r)
+		return r
+	}, s)
 }

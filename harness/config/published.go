@@ -144,17 +144,18 @@ func publishedDefenses(sides [2]string, controls []string) [2]string {
 
 // publishedAttack finds the suite's attack of a published one's kind, norm and epsilon, the standard version first.
 func (c *Config) publishedAttack(s *Suite, a published.Attack) (name string, epsilon float64) {
-	version := ""
 	for _, candidate := range s.Attacks {
 		of := c.Attack(candidate)
 		if of == nil || of.Kind != a.Kind || of.Norm.String() != a.Norm || of.Version == "custom" {
 			continue
 		}
-		for _, e := range of.Epsilons { // 0.03137 is also 8/255
-			if math.Abs(e-a.Epsilon) <= 1e-4*a.Epsilon && (name == "" || of.Version == "standard" &&
-				version != "standard") {
-				name, epsilon, version = candidate, e, cmp.Or(of.Version, "standard")
-			}
+		near := func(e float64) bool { return math.Abs(e-a.Epsilon) <= 1e-4*a.Epsilon } // 0.03137 is also 8/255
+		i := slices.IndexFunc(of.Epsilons, near)
+		if i >= 0 && cmp.Or(of.Version, "standard") == "standard" {
+			return candidate, of.Epsilons[i]
+		}
+		if i >= 0 && name == "" {
+			name, epsilon = candidate, of.Epsilons[i]
 		}
 	}
 	return name, epsilon

@@ -146,10 +146,8 @@ func parse(data []byte) (*Baseline, error) {
 	if err := checkKeys(d, reflect.TypeFor[Baseline](), ""); err != nil {
 		return nil, err
 	}
-	d = json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var b Baseline
-	if err := d.Decode(&b); err != nil {
+	if err := json.Unmarshal(data, &b); err != nil {
 		return nil, placed(err, data)
 	}
 	return &b, b.check()

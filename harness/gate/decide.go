@@ -7,6 +7,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/stats"
+	"selfheal/internal/memo"
 )
 
 // Outcome is what a cell, or all of them, comes to.
@@ -35,10 +36,10 @@ type counts struct {
 
 func newTests(rules config.Gate) *tests {
 	first := func(c counts) float64 { return rules.Alpha / float64(c.cells) }
-	detectable := kept(func(c counts) float64 { // of a cell that is the only one to have dropped
+	detectable := memo.Of(func(c counts) float64 { // of a cell that is the only one to have dropped
 		return stats.Detectable(c.N, c.Won, rules.MaxDrop, first(c), power)
 	})
-	return &tests{rules, kept(func(c counts) Change {
+	return &tests{rules, memo.Of(func(c counts) Change {
 		x := Change{Drop: c.Drop(), Interval: c.Interval(1 - 2*rules.Alpha), Lost: c.Lost, Won: c.Won,
 			Above: max(c.McNemarDrop(), c.Above(rules.MaxDrop, first(c))), Below: c.Below(rules.MaxDrop, rules.Alpha),
 			McNemar: c.McNemar()}
@@ -46,19 +47,7 @@ func newTests(rules config.Gate) *tests {
 			x.Detectable = &d
 		}
 		return x
-	}), kept(func(flips float64) int { return stats.ImagesToPass(rules.MaxDrop, flips, rules.Alpha, power) })}
-}
-
-func kept[K comparable, V any](f func(K) V) func(K) V {
-	known := map[K]V{}
-	return func(k K) V {
-		v, ok := known[k]
-		if !ok {
-			v = f(k)
-			known[k] = v
-		}
-		return v
-	}
+	}), memo.Of(func(flips float64) int { return stats.ImagesToPass(rules.MaxDrop, flips, rules.Alpha, power) })}
 }
 
 // minimum judges a cell by the accuracy asked for. Drops and minimums are two families: within each, wrong failures

@@ -5,6 +5,8 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"selfheal/internal/memo"
 )
 
 // nuisanceRisk is the probability, added to an exact p-value, that the true fraction of won images lies outside those
@@ -60,7 +62,7 @@ const scoreTolerance = 1e-9
 
 // scores is the region of the outcomes whose score of a drop is at least score, or else at most.
 func scores(n int, drop, score float64, above bool) region {
-	return region{n, above, memo(func(won int) int {
+	return region{n, above, memo.Of(func(won int) int {
 		return first(n-won, func(lost int) bool {
 			s := Paired{n, lost, won}.Score(drop)
 			return s > score+scoreTolerance || above && s >= score-scoreTolerance
@@ -81,16 +83,6 @@ func firstFrom(near, most int, holds func(int) bool) int {
 
 // first is the smallest number from 0 to most for which a monotone condition holds; most + 1 where it holds for none.
 func first(most int, holds func(int) bool) int { return sort.Search(most+1, holds) }
-
-func memo(f func(int) int) func(int) int {
-	known := map[int]int{}
-	return func(x int) int {
-		if _, ok := known[x]; !ok {
-			known[x] = f(x)
-		}
-		return known[x]
-	}
-}
 
 // probability is the region's when an image is won or lost with these; terms below 1e-14 are left out.
 func (r region) probability(won, lost float64) float64 {
