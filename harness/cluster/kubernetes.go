@@ -48,7 +48,7 @@ type Kubernetes struct {
 	// and the run's folder writable, for them [those of who submits, as the files are theirs; 1000 where that is root].
 	User, Group int
 
-	Client string // the program to call [kubectl]
+	program string // the program to call [kubectl]
 }
 
 // Annotations of a Job: the run's folder, and the shards that its indices are, in order ("1-3,7").
@@ -297,7 +297,7 @@ func (k Kubernetes) job(ctx context.Context, namespace, name string) (*indexedJo
 // Ready looks for the client.
 func (k Kubernetes) Ready() error { return found(k.client()) }
 
-func (k Kubernetes) client() string { return cmp.Or(k.Client, "kubectl") }
+func (k Kubernetes) client() string { return cmp.Or(k.program, "kubectl") }
 
 // call calls kubectl, which asks for at most a minute.
 func (k Kubernetes) call(ctx context.Context, namespace, input string, args ...string) (string, error) {

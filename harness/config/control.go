@@ -31,12 +31,12 @@ type Embedding struct {
 	Training *Training `json:"-"`
 }
 
-// AtKind says how a layer names its place.
-type AtKind int
+// atKind says how a layer names its place.
+type atKind int
 
 // The ways a layer may name its place.
 const (
-	AtInput    AtKind = iota // the image, x_0
+	AtInput    atKind = iota // the image, x_0
 	AtLast                   // the tensor entering the final Gemm or MatMul
 	AtBoundary               // the input of segment Boundary, from 1
 	AtTensor                 // the tensor called Tensor
@@ -44,7 +44,7 @@ const (
 
 // At is the place of an embedding. In a config a number without quotes is a boundary, a quoted one a tensor's name.
 type At struct {
-	Kind     AtKind
+	Kind     atKind
 	Boundary int
 	Tensor   string
 }

@@ -11,15 +11,15 @@ import (
 // Error is one thing that is wrong with a config, and where.
 type Error struct {
 	pos     position
-	Message string // without the place
+	message string // without the place
 }
 
 // Error returns "PLACE: MESSAGE"; the place is FILE:LINE:COLUMN, the --set argument at fault, or absent.
 func (e *Error) Error() string {
 	if e.pos == (position{}) {
-		return e.Message
+		return e.message
 	}
-	return e.pos.String() + ": " + e.Message
+	return e.pos.String() + ": " + e.message
 }
 
 // Errors are what is wrong with a config, in the order of the file; what --set says comes last.

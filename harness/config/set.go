@@ -27,7 +27,7 @@ func (d *decoder) set(root *node, args []string) {
 		}
 		value, err := parseTree(pos.source, []byte(text))
 		if e, bad := errors.AsType[*Error](err); bad {
-			d.fail(pos, "in the value: %s", e.Message)
+			d.fail(pos, "in the value: %s", e.message)
 			continue
 		}
 		place(value, pos)

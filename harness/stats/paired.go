@@ -43,11 +43,11 @@ func (p Paired) Drop() float64 {
 	return float64(p.Lost-p.Won) / float64(p.N)
 }
 
-// Score is the statistic of the score test of "the true drop is drop" for a difference of paired proportions (Tango,
+// score is the statistic of the score test of "the true drop is drop" for a difference of paired proportions (Tango,
 // Statistics in Medicine 17 (1998) 891–908, equation 12): the observed drop less the assumed one over its standard
 // error at the assumed drop. Under the hypothesis it is nearly standard normal; at drop 0 it is McNemar's (lost −
 // won)/√(lost + won). drop is in [−1, 1]. With nothing to tell (no images, or none discordant at drop 0) it is 0.
-func (p Paired) Score(drop float64) float64 {
+func (p Paired) score(drop float64) float64 {
 	n, lost, won := float64(p.N), float64(p.Lost), float64(p.Won)
 	above := lost - won - n*drop
 	q := p.wonAt(drop)
@@ -89,7 +89,7 @@ func (p Paired) Interval(level float64) [2]float64 {
 
 // whereScore is the drop at which the score, which falls with it, comes down to z.
 func (p Paired) whereScore(z float64) float64 {
-	lo, hi := bisect(-1, 1, 1e-12, func(drop float64) bool { return p.Score(drop) > z })
+	lo, hi := bisect(-1, 1, 1e-12, func(drop float64) bool { return p.score(drop) > z })
 	return (lo + hi) / 2
 }
 

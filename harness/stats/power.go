@@ -20,9 +20,9 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 	}
 	// The asymptotic test's border is near.
 	z := distuv.UnitNormal.Quantile(1 - alpha)
-	near := first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) >= z })
+	near := first(n-won, func(lost int) bool { return Paired{n, lost, won}.score(drop) >= z })
 	fails := firstFrom(near, n-won, rejects)
-	r := scores(n, drop, Paired{n, fails, won}.Score(drop), true)
+	r := scores(n, drop, Paired{n, fails, won}.score(drop), true)
 	q := float64(won) / float64(n)
 	most := max(drop, 1-2*q)
 	if r.probability(q, q+most) < power {
@@ -61,12 +61,12 @@ func ImagesToPass(drop, flips, alpha, power float64) int {
 	n, ok := images(exactImages, func(n int) bool {
 		typical := int(math.Round(float64(n) * won))
 		open := func(lost int) bool { return Paired{n, lost, typical}.Below(drop, alpha) > alpha }
-		near := first(n-typical, func(lost int) bool { return Paired{n, lost, typical}.Score(drop) > -z })
+		near := first(n-typical, func(lost int) bool { return Paired{n, lost, typical}.score(drop) > -z })
 		passes := firstFrom(near, n-typical, open) - 1
 		if passes < 0 {
 			return false
 		}
-		return scores(n, drop, Paired{n, passes, typical}.Score(drop), false).probability(won, won) >= power
+		return scores(n, drop, Paired{n, passes, typical}.score(drop), false).probability(won, won) >= power
 	})
 	if !ok {
 		return found(about)

@@ -25,12 +25,12 @@ func nuisanceRisk(level float64) float64 { return min(1e-6, level/1000) }
 //
 // drop is in [0, 1). level, the least that the p-value is compared with, is in (0, 1).
 func (p Paired) Above(drop, level float64) float64 {
-	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.Score(drop), true))
+	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.score(drop), true))
 }
 
 // Below returns the exact p-value of "the true drop is at least drop", as [Paired.Above] that of the opposite.
 func (p Paired) Below(drop, level float64) float64 {
-	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.Score(drop), false))
+	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.score(drop), false))
 }
 
 // worst is the region's largest probability over the fractions of won images within the risk, which is added.
@@ -64,7 +64,7 @@ const scoreTolerance = 1e-9
 func scores(n int, drop, score float64, above bool) region {
 	return region{n, above, memo.Of(func(won int) int {
 		return first(n-won, func(lost int) bool {
-			s := Paired{n, lost, won}.Score(drop)
+			s := Paired{n, lost, won}.score(drop)
 			return s > score+scoreTolerance || above && s >= score-scoreTolerance
 		})
 	})}

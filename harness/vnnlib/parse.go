@@ -14,8 +14,8 @@ import (
 	"selfheal/internal/number"
 )
 
-// Size is a network's: how many values its input and its output have.
-type Size struct{ Inputs, Outputs int }
+// size is a network's: how many values its input and its output have.
+type size struct{ inputs, outputs int }
 
 // A disjunction of conjunctions grows by multiplication.
 const (
@@ -24,15 +24,15 @@ const (
 	mostTerms = 2_000_000  // of the file
 )
 
-// Term is a variable's coefficient.
-type Term struct {
-	Index  int
-	Factor float64
+// term is a variable's coefficient.
+type term struct {
+	index  int
+	factor float64
 }
 
 // atom is Σ x·X + Σ y·Y ≤ bound.
 type atom struct {
-	x, y   []Term
+	x, y   []term
 	bound  float64
 	strict bool
 }
@@ -40,20 +40,20 @@ type atom struct {
 // parser reads a file's assertions. Its first mistake ends the text.
 type parser struct {
 	*tokens
-	size            Size
+	size            size
 	inputs, outputs []bool // declared
 	cases           [][]*atom
 	atoms, terms    int
 	failed          error // the first mistake
 }
 
-// Parse reads a VNN-LIB file's text, perhaps packed by gzip. It ends with ctx. Errors name the line.
-func Parse(ctx context.Context, from io.Reader, of Size) (*Property, error) {
+// parseFrom reads a VNN-LIB file's text, perhaps packed by gzip. It ends with ctx. Errors name the line.
+func parseFrom(ctx context.Context, from io.Reader, of size) (*property, error) {
 	t, err := tokensOf(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: t, size: of, inputs: make([]bool, of.Inputs), outputs: make([]bool, of.Outputs),
+	p := &parser{tokens: t, size: of, inputs: make([]bool, of.inputs), outputs: make([]bool, of.outputs),
 		cases: [][]*atom{nil}}
 	for p.failed == nil && p.peek() != "" {
 		p.command()
@@ -219,15 +219,15 @@ func (p *parser) comparison(name string, depth int) [][]*atom {
 
 // sum is a linear term: a constant and coefficients, a variable's in several parts perhaps.
 type sum struct {
-	x, y     []Term
+	x, y     []term
 	constant float64
 }
 
 // add is s + by·o.
 func (s sum) add(o sum, by float64) sum {
-	scaled := func(to, from []Term) []Term {
+	scaled := func(to, from []term) []term {
 		for _, t := range from {
-			to = append(to, Term{t.Index, by * t.Factor})
+			to = append(to, term{t.index, by * t.factor})
 		}
 		return to
 	}
@@ -249,19 +249,19 @@ func (p *parser) less(s, o sum, strict bool) *atom {
 }
 
 // merged adds up the coefficients of each variable, and leaves out those that are 0.
-func (p *parser) merged(terms []Term) (out []Term) {
-	slices.SortStableFunc(terms, func(a, b Term) int { return cmp.Compare(a.Index, b.Index) })
+func (p *parser) merged(terms []term) (out []term) {
+	slices.SortStableFunc(terms, func(a, b term) int { return cmp.Compare(a.index, b.index) })
 	for _, t := range terms {
-		if last := len(out) - 1; last >= 0 && out[last].Index == t.Index {
-			out[last].Factor += t.Factor
+		if last := len(out) - 1; last >= 0 && out[last].index == t.index {
+			out[last].factor += t.factor
 		} else {
 			out = append(out, t)
 		}
 	}
 	for _, t := range out {
-		p.finite(t.Factor)
+		p.finite(t.factor)
 	}
-	return slices.Clip(slices.DeleteFunc(out, func(t Term) bool { return t.Factor == 0 }))
+	return slices.Clip(slices.DeleteFunc(out, func(t term) bool { return t.factor == 0 }))
 }
 
 func (p *parser) linear(depth int) (s sum) {
@@ -315,7 +315,7 @@ func (p *parser) times(s, o sum) sum {
 	}
 	s = sum{}.add(s, o.constant)
 	for _, t := range slices.Concat(s.x, s.y) {
-		p.finite(t.Factor)
+		p.finite(t.factor)
 	}
 	return s
 }
@@ -333,9 +333,9 @@ func (p *parser) value(word string) (s sum) {
 			p.fail("wants a number or a variable, not %.40q", word)
 		}
 	case kind == 'X' && index < len(p.inputs) && p.inputs[index]:
-		s.x = []Term{{index, 1}}
+		s.x = []term{{index, 1}}
 	case kind == 'Y' && index < len(p.outputs) && p.outputs[index]:
-		s.y = []Term{{index, 1}}
+		s.y = []term{{index, 1}}
 	default:
 		p.fail("%.40s is not declared", word)
 	}

@@ -15,37 +15,37 @@ import (
 	"selfheal/models/ort"
 )
 
-// Answer is a question's.
-type Answer string
+// answer is a question's.
+type answer string
 
 // The answers, as the competition writes them.
 const (
-	Sat     Answer = "sat"     // there is such an input: the counterexample
-	Unsat   Answer = "unsat"   // it is proven that there is none
-	Unknown Answer = "unknown" // neither was found
-	Timeout Answer = "timeout" // neither was found in the time that was given
+	sat     answer = "sat"     // there is such an input: the counterexample
+	unsat   answer = "unsat"   // it is proven that there is none
+	unknown answer = "unknown" // neither was found
+	timeout answer = "timeout" // neither was found in the time that was given
 )
 
 // Result is an answer and, if it is sat, the counterexample: an input and what the file makes of it.
 type Result struct {
-	Answer Answer
-	X      []float32
-	Y      []float64
+	answer answer
+	x      []float32
+	y      []float64
 }
 
 // String is the competition's output: the answer, and below it the counterexample's values.
 func (r Result) String() string {
 	var out strings.Builder
-	fmt.Fprintln(&out, r.Answer)
-	if r.Answer != Sat {
+	fmt.Fprintln(&out, r.answer)
+	if r.answer != sat {
 		return out.String()
 	}
 	open := "("
-	for i, v := range r.X {
+	for i, v := range r.x {
 		fmt.Fprintf(&out, "%s(X_%d %.9g)", open, i, v)
 		open = "\n "
 	}
-	for i, v := range r.Y {
+	for i, v := range r.y {
 		digits := 9
 		if float64(float32(v)) != v { // of a file in float64
 			digits = 17
@@ -95,7 +95,7 @@ func Ask(ctx context.Context, q Query) (Result, error) {
 		}
 	}
 	if out.err != nil && errors.Is(out.err, context.DeadlineExceeded) {
-		return Result{Answer: Timeout}, nil
+		return Result{answer: timeout}, nil
 	}
 	return out.Result, out.err
 }
@@ -125,8 +125,8 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	for _, notice := range net.Notices {
 		q.Note(fmt.Sprintf("model %s: %s", q.Model, notice))
 	}
-	of := Size{int(net.Inputs[0].Shape.Items()), int(net.Outputs[0].Shape.Items())}
-	property, err := Read(ctx, q.Spec, of)
+	of := size{int(net.Inputs[0].Shape.Items()), int(net.Outputs[0].Shape.Items())}
+	property, err := readFile(ctx, q.Spec, of)
 	if err != nil {
 		if ctx.Err() == nil {
 			err = ErrProperty{err}
@@ -136,8 +136,8 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return r, context.Cause(ctx)
 	}
-	if len(property.Cases) == 0 {
-		return Result{Answer: Unsat}, nil // of numbers alone
+	if len(property.cases) == 0 {
+		return Result{answer: unsat}, nil // of numbers alone
 	}
 	if err := q.Runtime(ctx); err != nil {
 		return r, err
@@ -174,14 +174,14 @@ func open(file *onnx.File, in []onnx.Value) (net *onnx.Graph, err error) {
 
 type question struct {
 	net    *onnx.Graph
-	of     *Property
+	of     *property
 	file   *ort.Original
 	climb  *ort.Session // of inputs and cotangents of the output: the output and the input's cotangents
 	bounds *bounds.Network
 	note   func(line string)
 }
 
-func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(string)) (q *question, err error) {
+func newQuestion(file *onnx.File, net *onnx.Graph, of *property, note func(string)) (q *question, err error) {
 	q = &question{net: net, of: of, note: note}
 	defer func() {
 		if err != nil {
@@ -191,8 +191,8 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(strin
 	if q.file, err = ort.OpenOriginal("the file", file, net.Outputs[0].Name); err != nil {
 		return q, err
 	}
-	if q.file.Inputs() != of.Inputs {
-		return q, fmt.Errorf("the file takes %d values, not %d", q.file.Inputs(), of.Inputs)
+	if q.file.Inputs() != of.inputs {
+		return q, fmt.Errorf("the file takes %d values, not %d", q.file.Inputs(), of.inputs)
 	}
 	g, err := grad.VJP(net)
 	if err != nil {
@@ -214,10 +214,10 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(strin
 	if unbounded != nil {
 		note(fmt.Sprintf("%v: nothing can be proven of it", unbounded))
 	}
-	empty := slices.DeleteFunc(slices.Clone(of.Boxes), func(b *Box) bool { return b.Apart < 0 })
+	empty := slices.DeleteFunc(slices.Clone(of.boxes), func(b *box) bool { return b.apart < 0 })
 	if len(empty) > 0 {
 		note(fmt.Sprintf("no float32 lies between the bounds of inputs such as X_%d in %d of %d boxes: these hold no "+
-			"counterexample", empty[0].Apart, len(empty), len(of.Boxes)))
+			"counterexample", empty[0].apart, len(empty), len(of.boxes)))
 	}
 	return q, nil
 }
@@ -258,9 +258,9 @@ func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
 	case found != nil:
 		return *found, nil
 	case proven:
-		return Result{Answer: Unsat}, q.ask(ctx, seed)
+		return Result{answer: unsat}, q.ask(ctx, seed)
 	case ctx.Err() != nil:
-		return Result{Answer: Unknown}, context.Cause(ctx)
+		return Result{answer: unknown}, context.Cause(ctx)
 	}
-	return Result{Answer: Unknown}, failed
+	return Result{answer: unknown}, failed
 }
