@@ -37,6 +37,7 @@ type box struct {
 	low, high    []float32    // the least and the largest float32 values in it
 	apart        int          // the first input of which no float32 value lies in the box, or −1
 	inner        [2][]float64 // the ends rounded inwards, also where they are strict
+	cases        []conjunction
 }
 
 func newBox(inputs int) *box {
@@ -162,6 +163,7 @@ func (p *parser) property(ctx context.Context) (*property, error) {
 			out.boxes = append(out.boxes, b)
 		}
 		c.box = b
+		b.cases = append(b.cases, c)
 		out.cases = append(out.cases, c)
 	}
 	return out, nil

@@ -10,18 +10,13 @@ func (q *question) prove(ctx context.Context) (bool, error) {
 	if q.bounds == nil {
 		return false, nil
 	}
-	of := map[*box][]*conjunction{}
-	for i := range q.of.cases {
-		c := &q.of.cases[i]
-		of[c.box] = append(of[c.box], c)
-	}
 	for _, b := range q.of.boxes {
 		if b.region().Check(q.of.inputs) != nil { // beyond float32
 			return false, nil
 		}
 		// As many constraints at a time as the memory allows.
 		most := max(1, min(q.bounds.RowsAtOnce(), mostRows/q.of.outputs))
-		for cases := of[b]; len(cases) > 0; {
+		for cases := b.cases; len(cases) > 0; {
 			n, rows := 0, 0
 			for n < len(cases) && (n == 0 || rows+len(cases[n].constraints) <= most) {
 				rows += len(cases[n].constraints)
@@ -41,7 +36,7 @@ const mostRows = 1 << 22
 
 // impossible reports whether it is proven that none of some cases of one box holds. A case cannot hold if one of its
 // constraints cannot. Of more than so many constraints of a single case the others are left out.
-func (q *question) impossible(ctx context.Context, b *box, cases []*conjunction, most int) (bool, error) {
+func (q *question) impossible(ctx context.Context, b *box, cases []conjunction, most int) (bool, error) {
 	var rows []float64
 	var asked [][]constraint
 	for _, c := range cases {

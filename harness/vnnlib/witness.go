@@ -21,16 +21,7 @@ const (
 // ask holds a proof against the file as it lies: on none of the points does it fulfil the property, and its outputs are
 // the opened network's. A proof that does not stand this is an error: it was made of another network.
 func (q *question) ask(ctx context.Context, seed uint64) error {
-	var boxes []*box
-	of := map[*box][]conjunction{}
-	for _, c := range q.of.cases {
-		if c.box.apart < 0 {
-			if of[c.box] == nil {
-				boxes = append(boxes, c.box)
-			}
-			of[c.box] = append(of[c.box], c)
-		}
-	}
+	boxes := slices.DeleteFunc(slices.Clone(q.of.boxes), func(b *box) bool { return b.apart >= 0 })
 	if len(boxes) == 0 {
 		return nil // there is no float32 input to ask about
 	}
@@ -55,8 +46,7 @@ func (q *question) ask(ctx context.Context, seed uint64) error {
 				return fmt.Errorf("%w: there is no answer", err)
 			}
 			at := func(i int) float64 { return y[i] }
-			cases := of[boxes[(first+k)%len(boxes)]]
-			if slices.ContainsFunc(cases, func(c conjunction) bool { return c.holds(at) }) {
+			if slices.ContainsFunc(boxes[(first+k)%len(boxes)].cases, func(c conjunction) bool { return c.holds(at) }) {
 				return errors.New("the property was proven, and the file violates it: there is no answer")
 			}
 		}
