@@ -66,7 +66,9 @@ func tables() map[string]string {
 	attack := attackObject("", &Attack{})
 	attack.rows = slices.DeleteFunc(attack.rows, func(r row) bool { return r.applied }) // the kinds' table has them
 	data := datasetObject("", &Dataset{})
-	data.rows[0].doc = "how the images are stored, below"
+	gate := (&Gate{}).object()
+	data.rows[0].doc, data.rows[0].value.want = "how the images are stored", "a format below"
+	attack.rows[0].value.want, gate.rows[3].value.want = "a kind below", "a list"
 	e, training := Embedding{}, Training{}
 	list := func(head string, rows ...string) string { return head + strings.Join(rows, "\n") + "\n" }
 	var formats, methods, embeddings, kinds, versions, modes []string
@@ -119,7 +121,7 @@ func tables() map[string]string {
 		"suites":   keysTable((&Config{}).suiteObject("", &Suite{})),
 		"modes":    list("| mode | adversarial images | the attacker |\n|---|---|---|\n", modes...),
 		"study":    keysTable((&SolverStudy{}).object()), "groups": keysTable(groupObject("", &Group{})),
-		"gate": keysTable((&Gate{}).object()),
+		"gate": keysTable(gate),
 	}
 }
 
