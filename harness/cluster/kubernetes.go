@@ -24,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Kubernetes runs the shards of a job as the indices of one indexed Job, by kubectl. What the zero value of a field
-// stands for is in brackets.
+// Kubernetes runs the shards of a job as the indices of one indexed Job, by kubectl. Brackets hold the meaning of
+// a field's zero value.
 type Kubernetes struct {
 	Image string // has the program, a shell and ONNX Runtime's library
 	Claim string // the PersistentVolumeClaim that holds config, models, data and results

@@ -149,7 +149,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 	}
 }
 
-// What people are told ends the job, as they would type it.
+// The command that people are told ends the job, as they would type it.
 func TestCancelling(t *testing.T) {
 	k, dir := kubectl(t, "{}", "")
 	line := k.Cancelling("robust/selfheal-x")

@@ -85,7 +85,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// What is not asked for is left to the cluster, and nobody is root.
+// The cluster decides about everything that nobody asks for, and nobody is root.
 func TestManifestOfZeroValues(t *testing.T) {
 	_, job := decoded(t, Kubernetes{Image: "i", Claim: "c"}, eightShards())
 	pod := job.Spec.Template.Spec

@@ -135,7 +135,7 @@ func (o object) form(text func(key string) string) (f form, ok bool) {
 	return o.forms[i], true
 }
 
-// kept is the form of what is kept. Where one of the keys that decide does not say where it is kept there is none.
+// kept is the form of what is kept; none where a key that decides does not say where it is kept.
 func (o object) kept() form {
 	f, _ := o.form(func(key string) string {
 		to, known := o.row(key).value.to.(*string)
@@ -159,7 +159,7 @@ func (o object) text(n *node, key string) string {
 	return o.row(key).def
 }
 
-// of are the rows of a form. Where no form is found they are those of all forms and those that decide about the form.
+// of are the rows of a form, or without one the rows of all forms and those that decide about the form.
 func (o object) of(f form) []row {
 	var rows []row
 	for _, r := range o.rows {

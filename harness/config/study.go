@@ -17,7 +17,7 @@ type SolverStudy struct {
 	Controls []string // whose solver is msa or pmp; default the suite's such
 	// Attack makes the images that are studied beside the clean ones, at its one epsilon; "" for none.
 	Attack string
-	// What follows is tried one after the other, everything else being the control's own.
+	// The values below are tried one after the other, everything else being the control's own.
 	Regularization []float64
 	Outer          []int
 	Inner          []int // msa only

@@ -139,7 +139,7 @@ func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 
 func (c *Compared) below() bool { return c.Min != nil && c.Accuracy < c.Min.Min }
 
-// open reports whether a drop of max_drop is not excluded. Where nothing has changed there is none to exclude.
+// open reports whether a drop of max_drop is not excluded; a cell that has not changed has none.
 func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }
 
 // summary says in a line what came out and, where it is open, how many images would tell.

@@ -25,7 +25,7 @@ func Read(path string) (*File, error) {
 // mostBytes bounds a file of results: 2,000 cells of 50,000 images need half of it.
 const mostBytes = 256 << 20
 
-// read reads a file of one schema, which value is for: its key schema stands at got. What it holds is checked.
+// read reads and checks a file of one schema, which value is for: its key schema stands at got.
 func read(path, schema string, got *string, value interface{ check() error }) error {
 	data, err := input.Read(path, mostBytes)
 	if err != nil {

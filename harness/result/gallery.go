@@ -90,7 +90,7 @@ func (p GalleryPictures) Bytes() int {
 	return len(p.Clean) + len(p.Adversarial) + len(p.Perturbation) + len(p.Healed)
 }
 
-// What a gallery holds at most: its pictures become part of a page.
+// Bounds of a gallery, whose pictures become part of a page.
 const (
 	GalleryCases = 48
 	GalleryBytes = 3 << 19 // of PNG files, 1.5 MiB

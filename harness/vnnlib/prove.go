@@ -35,7 +35,7 @@ func (q *question) prove(ctx context.Context) (bool, error) {
 const mostRows = 1 << 22
 
 // impossible reports whether it is proven that none of some cases of one box holds. A case cannot hold if one of its
-// constraints cannot. Of more than so many constraints of a single case the others are left out.
+// constraints cannot. A single case's constraints beyond most are left out.
 func (q *question) impossible(ctx context.Context, b *box, cases []conjunction, most int) (bool, error) {
 	var rows []float64
 	var asked [][]constraint
