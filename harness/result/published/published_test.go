@@ -68,7 +68,8 @@ func TestTables(t *testing.T) {
 			t.Errorf("%s is not described in full: %+v", table.Name, table)
 		}
 		for _, c := range table.Cells {
-			if clean := c.Attack.Name == "none"; clean != (c.Attack.Epsilon == 0) || clean != (c.Attack.Norm == "") {
+			if clean := c.Attack.Name == "none"; clean != (c.Attack.Epsilon == 0) || clean != (c.Attack.Norm == "") ||
+				clean != (c.Attack.Kind == "") {
 				t.Errorf("%s: attack %+v", table.Name, c.Attack)
 			}
 			if c.Training != "standard" && c.Training != "robust" {
