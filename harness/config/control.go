@@ -152,8 +152,7 @@ func (e *Embedding) object() object {
 			"fraction to keep, such as 0.99").in(control.Linear),
 		optional("rank", whole(&e.Rank, setting.Count), "",
 			"number of components, instead of `variance`").in(control.Linear),
-		required("path", file(&e.Path),
-			"the file; {size} stands for the state's number of values").in(control.ONNX),
+		required("path", file(&e.Path), "the file; {size} stands for the state's number of values").in(control.ONNX),
 		required("path", file(&e.Path), "what `selfheal fit` writes and runs read; {size} as in "+
 			"onnx").in(control.Autoencoder),
 	}

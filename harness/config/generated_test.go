@@ -31,8 +31,7 @@ func TestGenerated(t *testing.T) {
 	const docs = "../../docs/config.md"
 	text := read(t, docs)
 	block := regexp.MustCompile(`(?s)<!-- table: ([a-z-]+) -->\n.*?<!-- end -->`)
-	made := block.ReplaceAllFunc(text,
-		func(block []byte) []byte {
+	made := block.ReplaceAllFunc(text, func(block []byte) []byte {
 			name := strings.Fields(string(block))[2]
 			rows, ok := tables()[name]
 			if !ok {

@@ -43,13 +43,11 @@ func modelObject(name string, m *Model) object {
 		optional("sha256", hash, "", "of the file"),
 		optional("preprocess", m.preprocess(), "",
 			"(x·scale − mean)/std is prepended as nodes: attacks and embeddings live in [0,1]"),
-		optional("layout", choice(&m.Layout, simplify.Layouts()), "",
-			"of the input, where its shape can't tell"),
+		optional("layout", choice(&m.Layout, simplify.Layouts()), "", "of the input, where its shape can't tell"),
 		optional("output", choice(&m.Output, outputs), "logits",
 			"what the model puts out; logarithms of probabilities serve as logits"),
 		optional("output_name", tensor(&m.OutputName), "", "which one of several"),
-		optional("split", split.value(), "",
-			"where the network is cut, instead of at its blocks"),
+		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}}
 }
 

@@ -41,8 +41,7 @@ func (t *Training) rows() []row {
 	return []row{
 		required("epochs", whole(&t.Epochs, setting.Count), "passes through the data set"),
 		optional("architecture", choice(&t.Architecture, train.Architectures()), "", "a built-in embedding"),
-		optional("width", whole(&t.Width, setting.Count), "",
-			"channels of its first layer; default: its own"),
+		optional("width", whole(&t.Width, setting.Count), "", "channels of its first layer; default: its own"),
 		optional("start", file(&t.Start), "", "an ONNX embedding to begin with instead"),
 		optional("batch", whole(&t.Batch, setting.Count), "128", "images a step"),
 		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1", "of ‖E(x) − x‖² beside the cross-entropy"),
