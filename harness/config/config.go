@@ -66,7 +66,7 @@ func decode(root *node, files fs.FS, sets ...string) (*Config, error) {
 	d, cfg := decoder{sets: len(sets) > 0}, &Config{}
 	d.set(root, sets)
 	cfg.object().decode(&d, root, "")
-	d.resolve(cfg, root)
+	d.resolve(root)
 	if len(d.errs) == 0 {
 		for _, finish := range d.later {
 			finish(cfg)

@@ -32,13 +32,13 @@ func TestGenerated(t *testing.T) {
 	text := read(t, docs)
 	block := regexp.MustCompile(`(?s)<!-- table: ([a-z-]+) -->\n.*?<!-- end -->`)
 	made := block.ReplaceAllFunc(text, func(block []byte) []byte {
-			name := strings.Fields(string(block))[2]
-			rows, ok := tables()[name]
-			if !ok {
-				t.Errorf("%s: there is no table %s", docs, name)
-			}
-			return fmt.Appendf(nil, "<!-- table: %s -->\n%s<!-- end -->", name, rows)
-		})
+		name := strings.Fields(string(block))[2]
+		rows, ok := tables()[name]
+		if !ok {
+			t.Errorf("%s: there is no table %s", docs, name)
+		}
+		return fmt.Appendf(nil, "<!-- table: %s -->\n%s<!-- end -->", name, rows)
+	})
 	for _, name := range slices.AppendSeq(slices.Clone(tabled), maps.Keys(tables())) {
 		if !bytes.Contains(made, []byte("<!-- table: "+name+" -->")) {
 			t.Errorf("%s lacks the table %s", docs, name)
@@ -133,8 +133,8 @@ func keysTable(o object) string {
 }
 
 // terse says in a table what a message says in a sentence.
-var terse = strings.NewReplacer("a list, each item the name of a", "names of", "a list, each item ", "list: ",
-	"a whole number", "integer", "the name of a ", "name of a ", ", such as 0.5 or 8/255", "", "a number", "number",
+var terse = strings.NewReplacer("a list, each item ", "list: ",
+	"a whole number", "integer", "the name of a", "name of a", ", such as 0.5 or 8/255", "", "a number", "number",
 	"a mapping from names to settings", "mapping by name", "a mapping", "mapping", ", or a list of such", ", or a list",
 	"true or false", "flag", " up and below", " to below").Replace
 
