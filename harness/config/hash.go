@@ -24,7 +24,7 @@ func (c *Config) Hash() string {
 	for i := range p.Datasets {
 		d := &p.Datasets[i]
 		if slices.ContainsFunc(p.Suites, func(s Suite) bool { return s.Dataset == d.Name }) {
-			limits[d.Name] = tighter(d.Limit, c.Limit)
+			limits[d.Name] = cmp.Or(min(d.Limit, c.Limit), max(d.Limit, c.Limit)) // 0 is none
 		}
 		if !slices.Contains(fits, d.Name) {
 			d.Limit = 0 // that of its scored images stands in limits
@@ -69,9 +69,6 @@ func said(v reflect.Value) any {
 	}
 	return v.Interface()
 }
-
-// tighter returns the smaller of two limits, where 0 is none.
-func tighter(a, b int) int { return cmp.Or(min(a, b), max(a, b)) }
 
 // Portable is a copy of the config as a plan keeps it, paths relative to its folder where they lie in it: it means the
 // same, and in the same words wherever the folder is.

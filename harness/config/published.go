@@ -83,7 +83,12 @@ func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 		return &result.Published{Source: "config", Cells: append([]result.PublishedCell{}, s.Published.Own...)}
 	}
 	p := &result.Published{Source: table.Name, Mode: table.Mode, Cells: []result.PublishedCell{}}
-	defenses := publishedDefenses(table.Sides, s.Controls)
+	defenses, controls := table.Sides, s.Controls
+	for i, side := range defenses {
+		if side != None && len(controls) > 0 {
+			defenses[i], controls = controls[0], controls[1:]
+		}
+	}
 	for _, cell := range table.Cells {
 		one := result.PublishedCell{Model: publishedModel(table, cell, s.Models), Attack: cell.Attack.Name}
 		if a := cell.Attack; a.Name != None {
@@ -130,16 +135,6 @@ func modelWords(name string) (model, training string) {
 		}
 	}
 	return strings.NewReplacer("wideresnet", "wrn", "resnet", "rn").Replace(model), training
-}
-
-// publishedDefenses names the sides of a table's cells as the suite does: its controls in order for those controlled.
-func publishedDefenses(sides [2]string, controls []string) [2]string {
-	for i, side := range sides {
-		if side != None && len(controls) > 0 {
-			sides[i], controls = controls[0], controls[1:]
-		}
-	}
-	return sides
 }
 
 // publishedAttack finds the suite's attack of a published one's kind, norm and epsilon, the standard version first.

@@ -119,11 +119,6 @@ func formsBy(key string, values []string) []form {
 	return forms
 }
 
-func (f form) String() string {
-	last := f.when[len(f.when)-1]
-	return last[0] + " " + last[1]
-}
-
 // form finds the object's form by the texts of its keys; ok is false where one of them is at fault.
 func (o object) form(text func(key string) string) (f form, ok bool) {
 	i := slices.IndexFunc(o.forms, func(f form) bool {
@@ -247,7 +242,8 @@ func (d *decoder) exclude(e entry, key string, f form, why string) {
 	if d.sets { // the form may come from the command line, the key from the file
 		remove += fmt.Sprintf(" (or --set %s=null)", key)
 	}
-	d.fail(e.pos, "%s can't be given with %s: %s; %s", key, f, why, remove)
+	last := f.when[len(f.when)-1]
+	d.fail(e.pos, "%s can't be given with %s %s: %s; %s", key, last[0], last[1], why, remove)
 }
 
 // defaultNode is a default as if it stood in the config: a scalar, a list of such, or {}, a mapping with defaults only.

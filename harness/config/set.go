@@ -57,7 +57,7 @@ func (d *decoder) put(n *node, where, path string, value *node) {
 		key, rest := cutKey(n, path)
 		at := slices.IndexFunc(n.entries, func(e entry) bool { return e.key == key })
 		switch {
-		case at < 0 && isSection(where):
+		case at < 0 && slices.Contains(sections, where):
 			names := column(n.entries, func(e entry) string { return e.key })
 			d.fail(value.pos, "%s is not in %s%s", quote(key), where, suggest.Or(key, "defined", names))
 		case at < 0 && rest != "":
@@ -89,10 +89,8 @@ func cutKey(n *node, path string) (key, rest string) {
 	return key, strings.TrimPrefix(path[len(key):], ".")
 }
 
-// isSection reports whether the keys under where are names that the user chose.
-func isSection(where string) bool {
-	return slices.Contains([]string{"datasets", "models", "controls", "attacks", "suites"}, where)
-}
+// sections are where the keys are names that the user chose.
+var sections = []string{"datasets", "models", "controls", "attacks", "suites"}
 
 // place gives every node of a --set value the argument as its place.
 func place(n *node, pos position) {
