@@ -102,7 +102,7 @@ func (c *Config) object() object {
 		required("version", version(), "of the config's layout"),
 		optional("seed", seed(&c.Seed), "0", "keys every random number"),
 		optional("seeds", c.seeds(), "1",
-			"how many seeds attacks are made under, from `seed` up, or a list instead of `seed`; each costs the attacks again"),
+			"how many seeds attacks are made under, from `seed` up, or a list instead; each costs the attacks again"),
 		optional("default_suites", names(&c.DefaultSuites, "a suite", "suites or groups", 1), "",
 			"what `run` runs without `--suite`; default: all").notHashed(),
 		optional("save_adversarial", boolean(&c.SaveAdversarial), "false",

@@ -39,8 +39,8 @@ func (g *Gate) object() object {
 		optional("max_drop", decimal(&g.MaxDrop, setting.BelowOne), "0.02",
 			"drop of a cell's true accuracy that may be, as a fraction"),
 		optional("alpha", decimal(&g.Alpha, gateAlpha), "0.05",
-			"largest probability that any cell fails for a drop though none is beyond `max_drop`, that any fails for a "+
-				"`min` that it reaches, or that a drop of `max_drop` passes"),
+			"largest probability that any cell fails for a drop though none is beyond `max_drop`, that any fails for "+
+				"a `min` that it reaches, or that a drop of `max_drop` passes"),
 		optional("min", g.minima(), "", "fractions that cells must reach: {ATTACK: 0.4, "+
 			"MODEL/DEFENSE/ATTACK: 0.9}, * for any part, ATTACK@8/255 for one epsilon"),
 		optional("fail_on", list(&g.FailOn, span{once: true}, warning), "",

@@ -38,7 +38,7 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		optional("save_adversarial", boolean(&s.SaveAdversarial), "", "as above; default: the config's"),
 		optional("solver", s.study(), "", "a study of the controls' solvers"),
 		optional("published", s.published(), "",
-			"numbers to show beside ours, of the paper or, in per cent, one's own").notHashed(), // it needs the controls
+			"numbers to show beside ours: the paper's, or one's own in per cent").notHashed(), // it needs the controls
 	}, check: func(_ *decoder, n *node, _ string) {
 		if n.get("save_adversarial") == nil {
 			s.SaveAdversarial = c.SaveAdversarial

@@ -7,7 +7,6 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/stats"
-	"selfheal/internal/memo"
 )
 
 // Outcome is what a cell, or all of them, comes to.
@@ -36,10 +35,10 @@ type counts struct {
 
 func newTests(rules config.Gate) *tests {
 	first := func(c counts) float64 { return rules.Alpha / float64(c.cells) }
-	detectable := memo.Of(func(c counts) float64 { // of a cell that is the only one to have dropped
+	detectable := stats.Memo(func(c counts) float64 { // of a cell that is the only one to have dropped
 		return stats.Detectable(c.N, c.Won, rules.MaxDrop, first(c), power)
 	})
-	return &tests{rules, memo.Of(func(c counts) Change {
+	return &tests{rules, stats.Memo(func(c counts) Change {
 		x := Change{Drop: c.Drop(), Interval: c.Interval(1 - 2*rules.Alpha), Lost: c.Lost, Won: c.Won,
 			Above: max(c.McNemarDrop(), c.Above(rules.MaxDrop, first(c))), Below: c.Below(rules.MaxDrop, rules.Alpha),
 			McNemar: c.McNemar()}
@@ -47,7 +46,7 @@ func newTests(rules config.Gate) *tests {
 			x.Detectable = &d
 		}
 		return x
-	}), memo.Of(func(flips float64) int { return stats.ImagesToPass(rules.MaxDrop, flips, rules.Alpha, power) })}
+	}), stats.Memo(func(flips float64) int { return stats.ImagesToPass(rules.MaxDrop, flips, rules.Alpha, power) })}
 }
 
 // minimum judges a cell by the accuracy asked for. Drops and minimums are two families: within each, wrong failures

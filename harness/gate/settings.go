@@ -40,8 +40,8 @@ func selected(cells []Cell, f *result.File) made {
 	return m
 }
 
-// apart need not be equal to compare numbers. Hashes and numbers of images are compared cell by cell; a cell is known by
-// its epsilon; embedding files may be what is under test.
+// apart need not be equal to compare numbers. Hashes and numbers of images are compared cell by cell, a cell is known
+// by its epsilon, and embedding files may be what is under test.
 var apart = regexp.MustCompile(
 	`^(n|sha256|title|epsilons)([.[]|$)|^layers\[\d+\]\.embedding\.(path|sha256|files)([.[]|$)`)
 

@@ -170,7 +170,8 @@ func (f *File) CheckRecords(records iter.Seq[Record]) error {
 	}
 	for _, c := range f.Cells {
 		if got := string(verdicts[c.key()]); got != c.Verdicts {
-			return c.wrong(fmt.Errorf("the records have %d images with other verdicts than the cell's %d", len(got), c.N))
+			return c.wrong(fmt.Errorf("the records have %d images with other verdicts than the cell's %d", len(got),
+				c.N))
 		}
 	}
 	return nil

@@ -5,8 +5,6 @@ import (
 	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
-
-	"selfheal/internal/memo"
 )
 
 // nuisanceRisk is the probability, added to an exact p-value, that the true fraction of won images lies outside those
@@ -62,7 +60,7 @@ const scoreTolerance = 1e-9
 
 // scores is the region of the outcomes whose score of a drop is at least score, or else at most.
 func scores(n int, drop, score float64, above bool) region {
-	return region{n, above, memo.Of(func(won int) int {
+	return region{n, above, Memo(func(won int) int {
 		return first(n-won, func(lost int) bool {
 			s := Paired{n, lost, won}.score(drop)
 			return s > score+scoreTolerance || above && s >= score-scoreTolerance
@@ -83,6 +81,19 @@ func firstFrom(near, most int, holds func(int) bool) int {
 
 // first is the smallest number from 0 to most for which a monotone condition holds; most + 1 where it holds for none.
 func first(most int, holds func(int) bool) int { return sort.Search(most+1, holds) }
+
+// Memo is f, which is called once for each argument. It is not safe for concurrent use.
+func Memo[K comparable, V any](f func(K) V) func(K) V {
+	known := map[K]V{}
+	return func(k K) V {
+		v, ok := known[k]
+		if !ok {
+			v = f(k)
+			known[k] = v
+		}
+		return v
+	}
+}
 
 // probability is the region's when an image is won or lost with these; terms below 1e-14 are left out.
 func (r region) probability(won, lost float64) float64 {
