@@ -24,15 +24,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Kubernetes runs the shards of a job as the indices of one indexed Job, by kubectl. What the zero value of a field
-// stands for is in brackets.
+// Kubernetes runs the shards of a job as the indices of one indexed Job, by kubectl. Brackets hold the meaning of
+// a field's zero value.
 type Kubernetes struct {
 	Image string // has the program, a shell and ONNX Runtime's library
 	Claim string // the PersistentVolumeClaim that holds config, models, data and results
 
-	// Mount is the absolute path at which the claim's volume is mounted, here as in the pods, so that a path means
-	// the same file in both [the folder that holds the run's: with DIR at the top of the volume it is right, and
-	// elsewhere the pods find no config and end with exit code 2].
+	// Mount is the absolute path at which the claim's volume is mounted, here as in the pods, so that a path means the
+	// same file in both [the folder that holds the run's: with DIR at the top of the volume it is right, and elsewhere
+	// the pods find no config and end with exit code 2].
 	Mount string
 	// Folder is the one from which relative paths in the command count; it lies in Mount [Mount].
 	Folder string
@@ -44,12 +44,11 @@ type Kubernetes struct {
 
 	// Parallelism is how many shards run at once [all].
 	Parallelism int
-	// User and Group are the ids that the pods run as; neither may be root's. The files on the volume must be
-	// readable, and the run's folder writable, for them [those of who submits, as the files are theirs; 1000 where
-	// that is root].
+	// User and Group are the ids that the pods run as; neither may be root's. The files on the volume must be readable,
+	// and the run's folder writable, for them [those of who submits, as the files are theirs; 1000 where that is root].
 	User, Group int
 
-	Client string // the program to call [kubectl]
+	program string // the program to call [kubectl]
 }
 
 // Annotations of a Job: the run's folder, and the shards that its indices are, in order ("1-3,7").
@@ -63,8 +62,8 @@ var kubernetesText string
 
 var kubernetesJob = template.Must(template.New("").Option("missingkey=error").Parse(kubernetesText))
 
-// Render writes the manifest of the Job. It bounds failures per shard and not in all, so that what one shard does
-// takes nothing from the others, and lets the Job stay when it has ended: its state and its pods' logs are wanted then.
+// Render writes the manifest of the Job. It bounds failures per shard and not in all, so that what one shard does takes
+// nothing from the others, and lets the Job stay when it has ended: its state and its pods' logs are wanted then.
 func (k Kubernetes) Render(j Job) (string, error) {
 	_, manifest, err := k.manifest(j)
 	return manifest, err
@@ -107,7 +106,6 @@ var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 // scattered is the longest list of shards that a manifest takes: Linux ends a program with an argument above 128 KiB.
 const scattered = 100_000
 
-// check says what of a job can't be written.
 func (k Kubernetes) check(j Job) error {
 	for _, text := range slices.Concat([]string{j.Dir, k.Image, k.Claim, k.Mount, k.Folder, k.Namespace, k.CPU,
 		k.Memory}, j.Command) {
@@ -245,7 +243,6 @@ func (k Kubernetes) Cancelling(id string) string {
 	return fmt.Sprintf("%s delete job %s -n %s", k.client(), name, namespace)
 }
 
-// indexedJob is what counts here of a Job.
 type indexedJob struct {
 	Metadata struct {
 		Namespace, Name string
@@ -285,7 +282,6 @@ func (j *indexedJob) left() (shards []int, left map[int]State, err error) {
 	return shards, left, nil
 }
 
-// job is a Job, nil where there is none.
 func (k Kubernetes) job(ctx context.Context, namespace, name string) (*indexedJob, error) {
 	out, err := k.call(ctx, namespace, "", "get", "job", name, "--ignore-not-found", "-o", "json")
 	if err != nil || out == "" {
@@ -340,7 +336,7 @@ func (k Kubernetes) Nodes(ctx context.Context) (n int, err error) {
 // Ready looks for the client.
 func (k Kubernetes) Ready() error { return found(k.client()) }
 
-func (k Kubernetes) client() string { return cmp.Or(k.Client, "kubectl") }
+func (k Kubernetes) client() string { return cmp.Or(k.program, "kubectl") }
 
 // call calls kubectl, which asks for at most a minute.
 func (k Kubernetes) call(ctx context.Context, namespace, input string, args ...string) (string, error) {

@@ -18,7 +18,7 @@ import (
 // the Job that lies in job and the pods in pods, and stores and deletes Jobs there.
 func kubectl(t *testing.T, job, pods string) (k Kubernetes, dir string) {
 	k = eight
-	k.Client = program(t, "kubectl", `cd "$(dirname "$0")" && echo "$*" >> calls
+	k.program = program(t, "kubectl", `cd "$(dirname "$0")" && echo "$*" >> calls
 case "$1 $2" in
 "get job") [ ! -e job ] || cat job ;;
 "get pods") cat pods ;;
@@ -27,7 +27,7 @@ case "$1 $2" in
 "delete job") rm job ;;
 *) echo "error: what is $1?" >&2; exit 1 ;;
 esac`)
-	dir = filepath.Dir(k.Client)
+	dir = filepath.Dir(k.program)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "pods"), []byte(pods), 0o644))
 	if job != "" {
 		must.Do(t, os.WriteFile(filepath.Join(dir, "job"), []byte(job), 0o644))
@@ -105,11 +105,11 @@ func TestStates(t *testing.T) {
 func TestErrorsOfTheClient(t *testing.T) {
 	saying := func(script string) Kubernetes {
 		k := eight
-		k.Client = program(t, "kubectl", script)
+		k.program = program(t, "kubectl", script)
 		return k
 	}
 	absent := eight
-	absent.Client = "no-such-kubectl"
+	absent.program = "no-such-kubectl"
 	for want, k := range map[string]Kubernetes{
 		"no-such-kubectl is not on this machine": absent,
 		"kubectl: Error from server (Forbidden): jobs.batch is forbidden ask somebody (exit status 1)": saying(
@@ -150,7 +150,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 	}
 }
 
-// What people are told ends the job, as they would type it.
+// The command that people are told ends the job, as they would type it.
 func TestCancelling(t *testing.T) {
 	k, dir := kubectl(t, "{}", "")
 	line := k.Cancelling("robust/selfheal-x")

@@ -24,8 +24,8 @@ type Slurm struct {
 	Options string
 	// Parallelism is how many tasks of an array run at once; 0: all.
 	Parallelism int
-	// Block is how many tasks an array has at most, as their numbers must stay below MaxArraySize; 0: 1000.
-	Block int
+	// block is how many tasks an array has at most, as their numbers must stay below MaxArraySize; 0: 1000.
+	block int
 }
 
 // warning is how many seconds before its time limit a task gets TERM.
@@ -57,7 +57,6 @@ fi
 exit "$code"
 `))
 
-// quoted is a word as a shell reads it.
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // Render writes the script of the job's arrays.
@@ -116,7 +115,7 @@ func (s Slurm) Submit(ctx context.Context, j Job) (string, error) {
 
 // blocks are the numbers of an array's tasks, by the number of shards before its first.
 func (s Slurm) blocks(which []int) iter.Seq2[int, []string] {
-	most := cmp.Or(s.Block, 1000)
+	most := cmp.Or(s.block, 1000)
 	return func(yield func(int, []string) bool) {
 		for from := 0; from < len(which); {
 			first := (which[from] - 1) / most * most

@@ -36,7 +36,7 @@ func TestSlurmArrays(t *testing.T) {
 *--jobs=2) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1 ;;
 *) printf '5 COMPLETING\n6 NODE_FAIL\n' ;;
 esac`})
-	s := Slurm{Options: "--time=5 --comment='a b'", Block: 10, Parallelism: 4}
+	s := Slurm{Options: "--time=5 --comment='a b'", block: 10, Parallelism: 4}
 	j := Job{Name: "selfheal", Command: []string{"/bin/selfheal", "run", "--set", "a='b c'"}, Shards: 40,
 		Which: []int{1, 3, 10, 11, 36}, Dir: filepath.Join(dir, "out")}
 	id := must.Get(s.Submit(context.Background(), j))(t)

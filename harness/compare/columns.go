@@ -34,7 +34,6 @@ type Column struct {
 
 const none = "none" // clean images, and no control
 
-// columnOf is the column of a cell of a run.
 func columnOf(run *Run, c *result.Cell) Column {
 	if c.Attack == none {
 		return Column{Attack: none, Seeds: []uint64{}}
@@ -101,8 +100,7 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// adversarial reports whether somebody looked for what deceives the model: neither clean images nor corrupted ones nor
-// certificates.
+// adversarial reports whether somebody looked for what deceives the model: corruptions and certificates do not.
 func (c Column) adversarial() bool {
 	return !c.clean() && c.Norm != nil && !result.Attack{Kind: c.Kind}.Proves()
 }
@@ -138,14 +136,14 @@ func tellApart(columns []Column) {
 				value(o.Epsilon) == value(c.Epsilon) {
 				theirs := o.said()
 				for _, key := range slices.AppendSeq(slices.Collect(maps.Keys(theirs)), maps.Keys(mine)) {
-					differ[key] = differ[key] || theirs[key] != mine[key]
+					if theirs[key] != mine[key] {
+						differ[key] = true
+					}
 				}
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(differ)) {
-			if differ[key] {
-				words = append(words, key+" "+cmp.Or(mine[key], "unknown"))
-			}
+			words = append(words, key+" "+cmp.Or(mine[key], "unknown"))
 		}
 		const most = 4
 		if more := len(words) - most; more > 0 {

@@ -145,7 +145,6 @@ func (c *Comparison) named() {
 	}
 }
 
-// fill makes the group's columns, entries, pairs and history.
 func (g *Group) fill() error {
 	found := g.find()
 	if len(g.Entries) > mostEntries {

@@ -43,7 +43,6 @@ func (g *Group) find() map[string]*Column {
 	return columns
 }
 
-// join counts one more entry in a column, of an attack with this seed.
 func (c Column) join(columns map[string]*Column, seed uint64) {
 	if columns[c.key] == nil {
 		columns[c.key] = &c
@@ -93,8 +92,7 @@ func (e *Entry) right(image int, columns []int) bool {
 	return !slices.ContainsFunc(columns, func(c int) bool { return e.Cells[c].verdicts[image] != '1' })
 }
 
-// order chooses the columns to rank by and puts the entries in order: rivals together, by the share of images that they
-// are right on under every one of these, then by clean accuracy, then by name.
+// order ranks by the share of images that are right under every chosen column, then by clean accuracy, then by name.
 func (g *Group) order() {
 	g.RankedBy = g.rankedBy()
 	for i := range g.Entries {
@@ -144,8 +142,7 @@ func (g *Group) order() {
 	})
 }
 
-// apart reports whether attacks rank an entry whose attacker did not know the control. Such entries are ranked among
-// themselves: their numbers are no bound for an attacker who knows it.
+// apart reports whether attacks rank an entry whose attacker did not know the control: its number is no bound.
 func (g *Group) apart(e *Entry) bool {
 	return e.Attacker == result.Oblivious && len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
 }
@@ -153,9 +150,8 @@ func (g *Group) apart(e *Entry) bool {
 // Rivals reports whether two entries are ranked together.
 func (g *Group) Rivals(a, b *Entry) bool { return g.apart(a) == g.apart(b) }
 
-// rankedBy are the columns of attacks that all entries have which have the column that most have; of several such
-// columns it is the one with the lowest mean accuracy. Where there are no attacks it is clean images, else what there
-// is.
+// rankedBy are the attacks that every entry has which has the commonest one, or of such the hardest. Where there are no
+// attacks it is clean images, else what there is.
 func (g *Group) rankedBy() []int {
 	for _, kind := range []func(Column) bool{Column.adversarial, Column.clean, func(Column) bool { return true }} {
 		var by []int
@@ -179,7 +175,6 @@ func (g *Group) rankedBy() []int {
 	return []int{}
 }
 
-// mean is the mean accuracy in a column.
 func (g *Group) mean(column int) (mean float64) {
 	n := 0
 	for _, e := range g.Entries {

@@ -10,7 +10,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// What is accepted as results can be compared with itself and with other results.
+// Accepted results can be compared with itself and with other results.
 func FuzzOf(f *testing.F) {
 	one := runOf("one", []int{4, 2, 0, 1}, net("m", "1101", "0101"), under("m", "heal", white, "1111"))
 	one.File.Attacks["pgd"] = result.Attack{Kind: "corruption", Parameters: result.Parameters{"names": []any{nil, 1.5}}}

@@ -52,8 +52,8 @@ func setsOf(runs []Run) (sets []*set, numbers pool) {
 	return sets, numbers
 }
 
-// keys are the keys of a set's images: images with a key in common are the same. One says which image it is of a set
-// with this hash, one its id and checksum. All is a key for all of them together.
+// keys are the keys of a set's images, and one for all of them together: images with a key in common are the same. One
+// key says which image of a set with this hash it is, one its id and checksum.
 func (s *set) keys() (all string, of func(i int) []string) {
 	d, images := s.run.File.Datasets[s.name], s.run.File.Images[s.name]
 	whole := fmt.Sprintf("set %q %d ", d.SHA256, s.n)

@@ -74,7 +74,6 @@ type Step struct {
 	Test *Test `json:"test,omitempty"` // absent where the two have no image in common
 }
 
-// test tests the counts, as one of a family.
 func (c *Chance) test(counts stats.Paired, family *stats.Family) {
 	c.P = counts.McNemar()
 	family.Add(c.P, func(p float64) { c.Holm, c.Significant = p, p <= Alpha })
@@ -91,7 +90,6 @@ func test(a, b verdicts, family *stats.Family) *Test {
 	return t
 }
 
-// test tests every pair of entries.
 func (g *Group) test() {
 	g.Pairs = []Pair{}
 	over, counts := cached(g.verdicts), cached(g.counts)

@@ -40,7 +40,6 @@ func settingRow(s setting.Setting, to func(v any)) row {
 	return r
 }
 
-// parameterRows are an attack's own parameters.
 func parameterRows(s attacks.Spec, to map[string]any, form string) (rows []row) {
 	for _, p := range s.Accepts() {
 		rows = append(rows, settingRow(p.Setting, func(v any) { to[p.Name] = v }).in(form))
@@ -51,8 +50,8 @@ func parameterRows(s attacks.Spec, to map[string]any, form string) (rows []row) 
 // attackForm is a form of an attack: a kind, or one of AutoAttack's versions.
 type attackForm struct {
 	form
-	spec                        attacks.Spec
-	versioned, listed, settable bool // it is a version, has components, takes parameters
+	spec   attacks.Spec
+	listed bool // the config has its components
 }
 
 // attackForms are those of all attacks; corruptions, which have no bound, are none.
@@ -60,60 +59,52 @@ var attackForms = func() (all []attackForm) {
 	for _, s := range attacks.Specs {
 		kind := [2]string{"kind", s.Kind}
 		if s.Versions == nil {
-			all = append(all, attackForm{form{name: s.Kind, when: [][2]string{kind}}, s, false, false, true})
+			all = append(all, attackForm{form: form{name: s.Kind, when: [][2]string{kind}}, spec: s})
 		}
 		for _, v := range s.Versions {
 			f := form{name: s.Kind + " " + v.Name, when: [][2]string{kind, {"version", v.Name}}}
 			if !v.Listed() {
 				f.why = "it is fixed, version custom takes parameters"
 			}
-			all = append(all, attackForm{f, s, true, v.Listed(), v.Listed()})
+			all = append(all, attackForm{f, s, v.Listed()})
 		}
 	}
 	return all
 }()
 
-// namesOfForms are those of the attacks' forms that are meant.
-func namesOfForms(are func(f attackForm) bool) (names []string) {
-	for _, f := range attackForms {
-		if are(f) {
-			names = append(names, f.name)
-		}
-	}
-	return names
-}
-
-// attackObject is an attack.
 func attackObject(name string, a *Attack) object {
 	if a.Name = name; a.Parameters == nil {
 		a.Parameters = map[string]any{}
 	}
-	versioned := namesOfForms(func(f attackForm) bool { return f.versioned })
-	listed := namesOfForms(func(f attackForm) bool { return f.listed })
-	bounded := func(r row) row {
-		r.forms = "all kinds but corruption"
-		return r.in(namesOfForms(func(attackForm) bool { return true })...)
-	}
-	var versions []string
+	var bounded, versions, versioned, listed []string
 	for _, s := range attacks.Specs {
 		versions = append(versions, column(s.Versions, func(v attacks.Version) string { return v.Name })...)
 	}
+	for _, f := range attackForms {
+		if bounded = append(bounded, f.name); f.spec.Versions != nil {
+			versioned = append(versioned, f.name)
+		}
+		if f.listed {
+			listed = append(listed, f.name)
+		}
+	}
+	const all, auto = "all kinds but corruption", "only autoattack"
 	norm := func(v any) { a.Norm, _ = attacks.ParseNorm(v.(string)) }
 	o := object{check: a.check, also: normSchemas(), rows: []row{
 		required("kind", choice(&a.Kind, append(attacks.Kinds(), attacks.CorruptionKind)), "which attack"),
-		optional("version", choice(&a.Version, versions), versions[0], "AutoAttack's").in(versioned...),
-		bounded(required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm),
-			"of the perturbation")),
-		bounded(required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true},
+		optional("version", choice(&a.Version, versions), versions[0], "AutoAttack's").inMany(auto, versioned),
+		required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm),
+			"of the perturbation").inMany(all, bounded),
+		required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true},
 			func(v *float64) value { return decimal(v, setting.Positive) }), "bound of the perturbation, in pixel "+
-			"units of [0,1]: a number, a fraction such as 8/255, or a list, which makes a cell each")),
+			"units of [0,1]; a list makes a cell each").inMany(all, bounded),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α-CROWN) decide images that the first component "+
-			"leaves, where that takes less time than the others; verdicts stay the same").in(versioned...),
+			"leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
-			"the attacks in order, each its name or a mapping of its kind and own parameters").in(listed...),
+			"in order, each a name or a mapping of kind and parameters").in(listed...),
 	}}
 	for _, f := range attackForms {
-		if o.forms = append(o.forms, f.form); f.settable {
+		if o.forms = append(o.forms, f.form); f.spec.Versions == nil || f.listed {
 			o.rows = append(o.rows, parameterRows(f.spec, a.Parameters, f.name)...)
 		}
 	}
@@ -140,7 +131,6 @@ func normSchemas() (all []schema) {
 	})
 }
 
-// corruptionDoc is what kind corruption is.
 const corruptionDoc = "the common corruptions of Hendrycks & Dietterich (2019): a cell for each corruption and severity"
 
 // corruptionRows are the keys of kind corruption, both of which stand for all by default.
@@ -165,7 +155,7 @@ func (a *Attack) corruptionRows() []row {
 		optional("names", list(&names, once, func(v *string) value { return choice(v, corruption.Names()) }).then(fill),
 			"["+strings.Join(corruption.Names(), ", ")+"]", "which corruptions").in(attacks.CorruptionKind),
 		optional("severities", list(&severities, once, func(v *int) value { return whole(v, within) }).then(fill),
-			"["+strings.Join(all, ", ")+"]", "how severe: a cell for each corruption and severity").in(
+			"["+strings.Join(all, ", ")+"]", "which severities").in(
 			attacks.CorruptionKind),
 	}
 }
@@ -215,7 +205,6 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 	}
 }
 
-// takes reports whether attacks of a kind have a parameter.
 func takes(kind, parameter string) bool {
 	s, err := attacks.Lookup(kind)
 	return err == nil && slices.ContainsFunc(s.Parameters,

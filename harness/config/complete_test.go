@@ -24,8 +24,8 @@ func complete(t *testing.T, text, provider string, kinds ...string) *node {
 		text = strings.Replace(text, "attacks:", one, 1)
 	}
 	root := must.Get(parseTree("complete.yaml", []byte(text)))(t)
-	place := slices.IndexFunc(root.entries, func(e entry) bool { return e.key == "runtime" })
-	root.put(place, entry{key: "runtime", value: made(Keys{{Name: "provider", Value: provider}})})
+	root.entries = slices.DeleteFunc(root.entries, func(e entry) bool { return e.key == "runtime" })
+	root.entries = append(root.entries, entry{key: "runtime", value: made(Keys{{Name: "provider", Value: provider}})})
 	bound(t, root).walk(root, "", func(n *node, _ string, v value, _ bool) {
 		for _, r := range v.given(n) {
 			if n.get(r.key) != nil {

@@ -1,16 +1,13 @@
-// Package config reads the strict YAML config: what to attack, how, and what
-// controls to heal it with. An unknown or misspelt key, a wrong type, a value
-// outside its range and a reference to a name that is not defined are all
-// errors with line, column and a suggestion, all told at once; a config that loads is one that
-// can be planned. No file that a config names is opened here.
-//
-// docs/config.md is the reference of every key.
+// Package config reads the strict YAML config: what to attack, how, and what controls to heal it with. An unknown or
+// misspelt key, a wrong type, a value outside its range and an undefined name are errors with line, column and a
+// suggestion, all told at once; a config that loads can be planned. No file that a config names is opened here.
 package config
 
 import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"selfheal/internal/fault"
@@ -24,8 +21,7 @@ const Version = 1
 // None is the reserved name of "no attack" (clean accuracy) and of "no control".
 const None = "none"
 
-// Config is a whole config, or the part of it that [Config.Selected] returns.
-// Every slice is in the file's order.
+// Config is a whole config, or the part of it that [Config.Selected] returns. Every slice is in the file's order.
 type Config struct {
 	Seed            uint64
 	OtherSeeds      []uint64 // under which the attacks are made again; nil in most configs
@@ -38,20 +34,17 @@ type Config struct {
 	Attacks         []Attack
 	Suites          []Suite
 	Groups          []Group
-	Theory          bool // of what [Config.Selected] returned: the report has the theory's checks and figures
-
-	// Gate holds the rules of check; nil for none.
-	Gate *Gate `json:"-"`
-	// Limit is --limit: at most this many images of every scored set, 0 for no
-	// such limit. Sets opened for a fit are not cut. Set by the caller; part of [Config.Hash].
+	Theory          bool  // of what [Config.Selected] returned: the report has the theory's checks and figures
+	Gate            *Gate `json:"-"` // the rules of check; nil for none
+	// Limit is --limit: at most this many images of every scored set, 0 for no such limit. Sets opened for a fit are
+	// not cut. Set by the caller; part of [Config.Hash].
 	Limit int
 	// Files opens the paths that the config names, exactly as they stand in it.
 	Files fs.FS `json:"-"`
 }
 
-// Load reads the config at path. Each of sets is a --set argument
-// ("attacks.NAME.key=value"), applied before anything is checked, so that it
-// obeys the same rules. The paths in the config are relative to its folder.
+// Load reads the config at path. Each of sets is a --set argument ("attacks.NAME.key=value"), applied before anything
+// is checked, so that it obeys the same rules. The paths in the config are relative to its folder.
 func Load(path string, sets ...string) (*Config, error) {
 	data, err := input.Read(path, maxBytes)
 	if err != nil { // names the file once, without the system call that failed
@@ -60,8 +53,7 @@ func Load(path string, sets ...string) (*Config, error) {
 	return Parse(path, data, Folder(filepath.Dir(path)), sets...)
 }
 
-// Parse is [Load] for a config in memory: name stands for it in messages and
-// files opens the paths it names (a bundled config has an embed.FS).
+// Parse is [Load] for a config in memory: name stands for it in messages and files opens the paths it names.
 func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, error) {
 	root, err := parseTree(name, data)
 	if err != nil {
@@ -70,16 +62,11 @@ func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, erro
 	return decode(root, files, sets...)
 }
 
-// decode decodes and checks a whole config.
 func decode(root *node, files fs.FS, sets ...string) (*Config, error) {
 	d, cfg := decoder{sets: len(sets) > 0}, &Config{}
-	for _, s := range sets {
-		if err := set(root, s); err != nil {
-			d.errs = append(d.errs, err)
-		}
-	}
+	d.set(root, sets)
 	cfg.object().decode(&d, root, "")
-	d.resolve(cfg, root)
+	d.resolve(root)
 	if len(d.errs) == 0 {
 		for _, finish := range d.later {
 			finish(cfg)
@@ -95,8 +82,8 @@ func decode(root *node, files fs.FS, sets ...string) (*Config, error) {
 	return cfg, nil
 }
 
-// Folder is a folder of the machine as an [fs.FS] that, unlike os.DirFS, also
-// takes names that are absolute or lead out of it: a config may name any file.
+// Folder is a folder of the machine as an [fs.FS] that, unlike os.DirFS, also takes names that are absolute or lead out
+// of it: a config may name any file.
 type Folder string
 
 // Open opens name, relative to the folder unless it is absolute.
@@ -104,39 +91,34 @@ func (f Folder) Open(name string) (fs.File, error) { return input.Open(f.Path(na
 
 // Path is the machine's path of name.
 func (f Folder) Path(name string) string {
-	name = filepath.FromSlash(name)
-	if filepath.IsAbs(name) {
+	if name = filepath.FromSlash(name); filepath.IsAbs(name) {
 		return filepath.Clean(name)
 	}
 	return filepath.Join(string(f), name)
 }
 
-// object is the whole file.
 func (c *Config) object() object {
 	return object{rows: []row{
-		required("version", version(), "version of the config's layout"),
-		optional("seed", seed(&c.Seed), "0", "keys every random number, with the attack, restart, target and image id"),
+		required("version", version(), "of the config's layout"),
+		optional("seed", seed(&c.Seed), "0", "keys every random number"),
 		optional("seeds", c.seeds(), "1",
-			"how many seeds the attacks are made under, from `seed` up, or a list of seeds "+
-				"instead of `seed`; each further one costs the attacks again, and tables show the spread"),
+			"how many seeds attacks are made under, from `seed` up, or a list instead; each costs the attacks again"),
 		optional("default_suites", names(&c.DefaultSuites, "a suite", "suites or groups", 1), "",
-			"what `run` runs without `--suite`; default: all suites").notHashed(),
+			"what `run` runs without `--suite`; default: all").notHashed(),
 		optional("save_adversarial", boolean(&c.SaveAdversarial), "false",
-			"write the adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]").notHashed(), // its suites are
+			"write adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]").notHashed(), // its suites are
 		optional("runtime", c.Runtime.object().value(), "{}", "how to compute"),
 		required("datasets", named(&c.Datasets, datasetName, false, datasetObject),
-			"sets of labelled images, by names of your choice"),
-		required("models", named(&c.Models, modelName, false, modelObject),
-			"ONNX classifiers, by names of your choice"),
+			"labelled images, by names of your choice"),
+		required("models", named(&c.Models, modelName, false, modelObject), "ONNX classifiers, by name"),
 		optional("controls", named(&c.Controls, controlName, true, controlObject), "",
-			"closed-loop controllers, by names of your choice; none, no control, is always defined"),
+			"closed-loop controllers, by name; none, no control, is always defined"),
 		optional("attacks", named(&c.Attacks, attackName, true, attackObject), "",
-			"attacks, by names of your choice; none, clean accuracy, is always defined"),
+			"attacks, by name; none, clean accuracy, is always defined"),
 		required("suites", named(&c.Suites, suiteName, false, c.suiteObject),
-			"what is scored, by names of your choice: every model without and with each control, on clean images and "+
-				"under each attack"),
+			"what is scored, by name: every model without and with each control, under none and each attack"),
 		optional("groups", named(&c.Groups, groupName, false, groupObject), "",
-			"names for several suites that are run and reported together").notHashed(),
+			"names for several suites together").notHashed(),
 		optional("gate", c.gate(), "", "when `selfheal check` passes").notHashed(),
 	}, check: func(d *decoder, n *node, where string) {
 		if suites := n.get("suites"); len(suites.entries) == 0 {
@@ -158,11 +140,9 @@ func (c *Config) object() object {
 	}}
 }
 
-// maxSeeds is how many seeds a run takes at most.
 const maxSeeds = 1000
 
-// seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It comes
-// after the config's seed.
+// seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It comes after the config's seed.
 func (c *Config) seeds() value {
 	count, all := 0, []uint64(nil)
 	number := whole(&count, setting.Interval{Min: 1, Max: maxSeeds}).then(func(*decoder, *node, string) {
@@ -179,21 +159,20 @@ func (c *Config) seeds() value {
 }
 
 func version() value {
-	want := strconv.Itoa(Version) + ", the only one this program reads"
-	return custom("1", schema{"const": Version}, func(d *decoder, n *node, where string) {
-		if n.kind != scalarNode || n.quoted || n.text != strconv.Itoa(Version) {
-			d.fail(n.pos, "version must be %s, not %s", want, n.describe())
-		}
+	number := strconv.Itoa(Version)
+	v := custom(number+", the only one this program reads", schema{"const": Version}, func(n *node) bool {
+		return !n.quoted && n.text == number
 	})
+	v.want = number
+	return v
 }
 
 func find[T any](list []T, name string, nameOf func(*T) string) *T {
-	for i := range list {
-		if nameOf(&list[i]) == name {
-			return &list[i]
-		}
+	i := slices.Index(namesOf(list, nameOf), name)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &list[i]
 }
 
 func datasetName(d *Dataset) string { return d.Name }
@@ -202,17 +181,9 @@ func controlName(c *Control) string { return c.Name }
 func attackName(a *Attack) string   { return a.Name }
 func suiteName(s *Suite) string     { return s.Name }
 
-// Dataset returns the data set called name, or nil.
+// Dataset, Model, Control, Attack and Suite return what is called name, or nil.
 func (c *Config) Dataset(name string) *Dataset { return find(c.Datasets, name, datasetName) }
-
-// Model returns the model called name, or nil.
-func (c *Config) Model(name string) *Model { return find(c.Models, name, modelName) }
-
-// Control returns the control called name, or nil.
+func (c *Config) Model(name string) *Model     { return find(c.Models, name, modelName) }
 func (c *Config) Control(name string) *Control { return find(c.Controls, name, controlName) }
-
-// Attack returns the attack called name, or nil.
-func (c *Config) Attack(name string) *Attack { return find(c.Attacks, name, attackName) }
-
-// Suite returns the suite called name, or nil.
-func (c *Config) Suite(name string) *Suite { return find(c.Suites, name, suiteName) }
+func (c *Config) Attack(name string) *Attack   { return find(c.Attacks, name, attackName) }
+func (c *Config) Suite(name string) *Suite     { return find(c.Suites, name, suiteName) }

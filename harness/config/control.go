@@ -27,26 +27,24 @@ type Embedding struct {
 	Variance float64 // linear: share of the variance kept, in (0,1]; 0 when Rank is given
 	Rank     int     // linear: number of components; 0 when Variance is given
 	Path     string  // onnx: for Config.Files
-	// Training says how selfheal fit makes the file at Path; nil for a file of the user's own. It
-	// is no part of [Config.Hash]: a run reads the file.
+	// Training says how selfheal fit makes the file at Path; nil for the user's own. The hash has the file alone.
 	Training *Training `json:"-"`
 }
 
-// AtKind says how a layer names its place.
-type AtKind int
+// atKind says how a layer names its place.
+type atKind int
 
 // The ways a layer may name its place.
 const (
-	AtInput    AtKind = iota // the image, x_0
+	AtInput    atKind = iota // the image, x_0
 	AtLast                   // the tensor entering the final Gemm or MatMul
 	AtBoundary               // the input of segment Boundary, from 1
 	AtTensor                 // the tensor called Tensor
 )
 
-// At is the place of an embedding. An unquoted integer in the config is a
-// boundary (0 is the input); a quoted one is a tensor's name.
+// At is the place of an embedding. In a config a number without quotes is a boundary, a quoted one a tensor's name.
 type At struct {
-	Kind     AtKind
+	Kind     atKind
 	Boundary int
 	Tensor   string
 }
@@ -87,8 +85,8 @@ func controlObject(name string, c *Control) object {
 
 func layerObject(l *Layer) object {
 	return object{rows: []row{
-		required("at", l.At.value(), "`input`; `last`, the tensor entering the final Gemm or MatMul; a boundary "+
-			"number t, the input of segment F_t; or a tensor's name (in quotes where it is a number)"),
+		required("at", l.At.value(), "`input`; `last`, which enters the final Gemm or MatMul; t, the input of "+
+			"segment F_t; or a tensor's name (a number in quotes)"),
 		required("embedding", l.Embedding.object().value(), "what the state is drawn towards"),
 	}}
 }
@@ -143,21 +141,19 @@ func DefaultSolver() (s control.Solver) {
 	return s
 }
 
-// object is an embedding. One of kind autoencoder is, once it is decoded, the file that its
-// training makes.
+// object is an embedding. One of kind autoencoder is, once it is decoded, the file that its training makes.
 func (e *Embedding) object() object {
 	t := &Training{}
 	fit := name(&e.Fit, "a data set", "datasets")
 	rows := []row{
 		required("kind", choice(&e.Kind, embeddingKinds), "which embedding"),
-		required("fit", fit, "the data set that it is fitted on").in(control.Linear, control.Autoencoder),
+		required("fit", fit, "what it is fitted on").in(control.Linear, control.Autoencoder),
 		optional("variance", decimal(&e.Variance, setting.Fraction), "",
-			"fraction of the variance to keep, such as 0.99").in(control.Linear),
+			"fraction to keep, such as 0.99").in(control.Linear),
 		optional("rank", whole(&e.Rank, setting.Count), "",
 			"number of components, instead of `variance`").in(control.Linear),
-		required("path", file(&e.Path),
-			"the model's file; {size} stands for how many values the state has").in(control.ONNX),
-		required("path", file(&e.Path), "the file that `selfheal fit` writes and runs read; {size} as in "+
+		required("path", file(&e.Path), "the file; {size} stands for the state's number of values").in(control.ONNX),
+		required("path", file(&e.Path), "what `selfheal fit` writes and runs read; {size} as in "+
 			"onnx").in(control.Autoencoder),
 	}
 	for _, r := range t.rows() {

@@ -26,18 +26,15 @@ func datasetObject(name string, s *Dataset) object {
 		required("format", choice(&s.Format, dataset.Formats()), formats),
 		required("path", file(&s.Path), "the file or folder"),
 		optional("split", text(&s.Split, "the name of a split"), "",
-			"the part of a set that has several, such as train, val or test; default: test, "+unusualSplits()),
-		optional("keys", keyNames(s), "",
-			"the names of the images' and the labels' arrays or columns; default: found").in(dataset.Keyed()...),
+			"train, val or test, if there are several; default: test, "+unusualSplits()),
+		optional("keys", keyNames(s), "", "names of arrays or columns; default: found").in(dataset.Keyed()...),
 		optional("transform", transformObject(s).value(), "",
-			"what is done with each image, as torchvision's Resize and CenterCrop do it with Pillow's"),
-		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "",
-			"ids of the images to take, in this order"),
-		optional("sample", sampleObject(s).value(), "", "takes images at random after `indices`"),
+			"of each image, as by torchvision's Resize and CenterCrop"),
+		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "", "ids to take, in this order"),
+		optional("sample", sampleObject(s).value(), "", "images at random, after `indices`"),
 		optional("limit", whole(&s.Limit, setting.Count), "",
-			"the first N after `indices` and `sample`. `run --limit` cuts scored sets further, never one that a `fit` "+
-				"names"),
-		optional("classes", classes(s), "", "the number of classes, or their names in the order of the labels"),
+			"the first N after `indices` and `sample`. `run --limit` cuts scored sets further, but none of a `fit`"),
+		optional("classes", classes(s), "", "how many, or their names in the labels' order"),
 	}}
 }
 
@@ -57,7 +54,6 @@ func unusualSplits() string {
 	return strings.Join(texts, "; ")
 }
 
-// keyNames are of arrays or columns.
 func keyNames(s *Dataset) value {
 	k := cmp.Or(s.Keys, &result.Keys{})
 	return object{rows: []row{
@@ -70,9 +66,9 @@ func transformObject(s *Dataset) object {
 	t := cmp.Or(s.Transform, &result.Transform{})
 	return object{rows: []row{
 		optional("resize", whole(&t.Resize, setting.Count), "", "length of the shorter side"),
-		optional("crop", whole(&t.Crop, setting.Count), "", "side of the square that is taken from the middle"),
+		optional("crop", whole(&t.Crop, setting.Count), "", "side of the square in the middle"),
 		optional("interpolation", choice(&t.Interpolation, []string{result.Bilinear, result.Bicubic}), result.Bilinear,
-			"how resizing is done, with antialiasing"),
+			"of resizing, with antialiasing"),
 	}, check: func(d *decoder, n *node, where string) {
 		switch {
 		case t.Resize == 0 && t.Crop == 0:
@@ -87,13 +83,12 @@ func transformObject(s *Dataset) object {
 func sampleObject(s *Dataset) object {
 	a := cmp.Or(s.Sample, &result.Sample{})
 	return object{rows: []row{
-		required("n", whole(&a.N, setting.Count), "how many; all where there are fewer"),
+		required("n", whole(&a.N, setting.Count), "how many at most"),
 		optional("per_class", boolean(&a.PerClass), "false", "evenly by class"),
 		optional("seed", seed(&a.Seed), "0", "which ones, with their ids"),
 	}, check: func(*decoder, *node, string) { s.Sample = a }}
 }
 
-// classes are a number or names.
 func classes(s *Dataset) value {
 	number := whole(&s.Classes, setting.Interval{Min: 2, Max: orNone.Max})
 	className := func(v *string) value { return text(v, "the name of a class") }

@@ -1,13 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"selfheal/internal/suggest"
 )
 
-// decoder turns nodes into values and collects what is wrong with them.
 type decoder struct {
 	errs  Errors
 	refs  []reference
@@ -33,26 +33,21 @@ func (d *decoder) refer(n *node, where, section string) {
 	}
 }
 
-// resolve checks every reference against the names that c defines. Where something is wrong already, a section
-// that the file lacks may be there under a misspelt key: what names something in it is not judged.
-func (d *decoder) resolve(c *Config, root *node) {
+// resolve checks references. After other errors it leaves out sections that the file lacks: they may be misspelt.
+func (d *decoder) resolve(root *node) {
 	wrong := len(d.errs) > 0
-	suites := namesOf(c.Suites, suiteName)
-	defined := map[string][]string{
-		"datasets": namesOf(c.Datasets, datasetName),
-		"models":   namesOf(c.Models, modelName),
-		"controls": append(namesOf(c.Controls, controlName), None),
-		"attacks":  append(namesOf(c.Attacks, attackName), None),
-		"suites":   suites, "suites or groups": slices.Concat(suites, namesOf(c.Groups, groupName)),
-	}
 	for _, r := range d.refs {
-		if wrong && slices.ContainsFunc(strings.Split(r.section, " or "), func(section string) bool {
-			n := root.get(section)
-			return n == nil || n.kind != mapNode
-		}) {
-			continue
+		var known []string
+		lacks := false
+		for section := range strings.SplitSeq(r.section, " or ") {
+			n := cmp.Or(root.get(section), &node{})
+			lacks = lacks || n.kind != mapNode
+			known = append(known, column(n.entries, func(e entry) string { return e.key })...)
 		}
-		if known := defined[r.section]; !slices.Contains(known, r.n.text) {
+		if r.section == "controls" || r.section == "attacks" {
+			known = append(known, None)
+		}
+		if !slices.Contains(known, r.n.text) && !(wrong && lacks) {
 			d.fail(r.n.pos, "%s names %s, which is not in %s%s", r.where, quote(r.n.text), r.section,
 				suggest.Or(r.n.text, "defined", known))
 		}

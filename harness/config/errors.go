@@ -8,20 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// Error is what is wrong with a config and where, as one line:
-// config.yaml:12:5: unknown key "epsilom" in attacks.aa-linf; did you mean "epsilon"?
+// Error is one thing that is wrong with a config, and where.
 type Error struct {
 	pos     position
-	Message string // without the place
+	message string // without the place
 }
 
-// Error returns "PLACE: MESSAGE"; the place is FILE:LINE:COLUMN, or the --set argument at fault. An error that is made
-// elsewhere has no place.
+// Error returns "PLACE: MESSAGE"; the place is FILE:LINE:COLUMN, the --set argument at fault, or absent.
 func (e *Error) Error() string {
 	if e.pos == (position{}) {
-		return e.Message
+		return e.message
 	}
-	return e.pos.String() + ": " + e.Message
+	return e.pos.String() + ": " + e.message
 }
 
 // Errors are what is wrong with a config, in the order of the file; what --set says comes last.
@@ -40,15 +38,6 @@ func (list Errors) Error() string {
 		lines = append(lines, fmt.Sprintf("%d more errors", more))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// Unwrap lists them.
-func (list Errors) Unwrap() []error {
-	errs := make([]error, len(list))
-	for i, e := range list {
-		errs[i] = e
-	}
-	return errs
 }
 
 // sorted puts them in order; nil when there are none.

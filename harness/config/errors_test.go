@@ -35,7 +35,7 @@ suites:
 // listed begins an AutoAttack of these.
 const listed = "kind: autoattack\n    version: custom\n    components: "
 
-// errorCases replace old by new in small. Of the error they give the place, and what must be in it, in order.
+// errorCases replace old by new in small. They give the error's place, and what must be in it, in order.
 var errorCases = []struct{ old, new, want string }{
 	{"    epsilon: 2/255", "    epsilom: 2/255", `21:5 unknown key "epsilom" attacks.aa-linf mean "epsilon"?`},
 	{"seed: 0", "sead: 0", `2:1 unknown key "sead" config mean "seed"?`},
@@ -220,7 +220,7 @@ func TestAllErrors(t *testing.T) {
 	check(text, want)
 	check(text, append(want, "--set nothing: this must be KEY=VALUE", "--set seeds=x: seeds must be"), "seeds=x",
 		"nothing")
-	// What a section under a misspelt key defines is not said to be undefined.
+	// Names in a section under a misspelt key are not said to be undefined.
 	check(strings.NewReplacer("attacks:\n", "atacks:\n", "models: [net]", "models: [ned]").Replace(small), []string{
 		`config.yaml:17:1: unknown key "atacks"`, `config.yaml:23:34: suites.main.models[0] names "ned"`})
 	many := "version: 1\nseed: 0\n"

@@ -9,8 +9,7 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Gate holds the rules by which results pass or fail beside a baseline. As JSON it stands
-// in baseline files.
+// Gate holds the rules by which results pass or fail beside a baseline. As JSON it stands in baseline files.
 type Gate struct {
 	MaxDrop  float64            `json:"max_drop"`  // drop in accuracy that may be, a share in [0, 1)
 	Alpha    float64            `json:"alpha"`     // probability of a wrong answer, in [0.001, 0.5)
@@ -38,18 +37,17 @@ func (g *Gate) object() object {
 	path := func(to *string) value { return text(to, "a path in results.json") }
 	return object{rows: []row{
 		optional("max_drop", decimal(&g.MaxDrop, setting.BelowOne), "0.02",
-			"how far a cell's true accuracy may drop below the baseline's, as a fraction"),
+			"drop of a cell's true accuracy that may be, as a fraction"),
 		optional("alpha", decimal(&g.Alpha, gateAlpha), "0.05",
-			"probability of a wrong answer, at most: that any cell fails for a drop though none is beyond `max_drop`; "+
-				"that any fails for a `min` though it reaches it; that a drop of `max_drop` passes"),
-		optional("min", g.minima(), "", "accuracies that cells must have, as fractions, by cells: {ATTACK: 0.4, "+
+			"largest probability that any cell fails for a drop though none is beyond `max_drop`, that any fails for "+
+				"a `min` that it reaches, or that a drop of `max_drop` passes"),
+		optional("min", g.minima(), "", "fractions that cells must reach: {ATTACK: 0.4, "+
 			"MODEL/DEFENSE/ATTACK: 0.9}, * for any part, ATTACK@8/255 for one epsilon"),
 		optional("fail_on", list(&g.FailOn, span{once: true}, warning), "",
-			"ids of [warnings](warnings.md); a cell that has one fails"),
+			"ids of [warnings](warnings.md) with which a cell fails"),
 		optional("new_model", boolean(&g.NewModel), "false", "models may be other files than the baseline's"),
 		optional("accept", list(&g.Accept, span{once: true}, path), "",
-			"settings that may be others than the baseline's, by their paths in results.json: "+
-				"attacks.pgd.parameters.steps, or a whole part as attacks.pgd"),
+			"settings that may be others than the baseline's: attacks.pgd.parameters.steps, or all of attacks.pgd"),
 	}}
 }
 
@@ -72,8 +70,7 @@ func (c *Config) gate() value {
 	return g.object().value().then(func(*decoder, *node, string) { c.Gate = &g }).at(&c.Gate)
 }
 
-// Set changes rules by --set arguments, gate.KEY=VALUE, and checks them all as if they came from a config. It makes
-// an absent list or mapping an empty one.
+// Set changes rules by --set arguments, gate.KEY=VALUE, and checks them all as if they came from a config.
 func (g *Gate) Set(sets ...string) error {
 	text, err := json.Marshal(map[string]*Gate{"gate": g})
 	if err != nil {
@@ -86,25 +83,21 @@ func (g *Gate) Set(sets ...string) error {
 	old := root.get("gate")
 	old.entries = slices.DeleteFunc(old.entries, func(e entry) bool { return e.value.isNull() })
 	d, rules := decoder{}, DefaultGate()
-	for _, s := range sets {
-		if err := set(root, s); err != nil {
-			d.errs = append(d.errs, err)
-		}
-	}
+	d.set(root, sets)
 	for _, e := range root.entries {
 		if e.key != "gate" {
 			d.fail(e.pos, "without --config only the gate can be set, as by gate.max_drop=0.01")
 		}
 	}
 	rules.object().decode(&d, cmp.Or(root.get("gate"), defaultNode("{}", position{})), "gate")
-	if err := d.errs.sorted(); err != nil {
-		for _, e := range d.errs {
-			if e.pos.line > 0 { // in the text above, which nobody has seen
-				e.pos = position{}
-			}
+	err = d.errs.sorted()
+	for _, e := range d.errs {
+		if e.pos.line > 0 { // in the text above, which nobody has seen
+			e.pos = position{}
 		}
-		return err
 	}
-	*g = rules
-	return nil
+	if err == nil {
+		*g = rules
+	}
+	return err
 }

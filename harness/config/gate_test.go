@@ -28,7 +28,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// What a config refuses, a file with rules in JSON must not bring in either.
+// A file with rules in JSON must not bring in what a config refuses.
 func TestGateCheck(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Gate)

@@ -17,17 +17,15 @@ type Group struct {
 func groupObject(name string, g *Group) object {
 	g.Name = name
 	return object{rows: []row{
-		required("suites", names(&g.Suites, "a suite", "suites", 1), "their names, in the report's order"),
+		required("suites", names(&g.Suites, "a suite", "suites", 1), "in the report's order"),
 		optional("theory", boolean(&g.Theory), "false",
-			"the report has the checks and figures of `selfheal theory` too, made with the "+
-				"config's seed; a check that fails ends the run with exit code 1, after the report is written"),
+			"the report has `selfheal theory`'s checks and figures too; if one fails the run ends with exit code 1"),
 	}}
 }
 
 func groupName(g *Group) string { return g.Name }
 
-// members lists the suites that names stand for, each once: a suite for itself, a group
-// for its suites. Theory is whether a group among them asks for it.
+// members lists the suites that names of suites and groups stand for, each once. A group may ask for the theory.
 func (c *Config) members(names []string) (suites []*Suite, theory bool, err error) {
 	for _, name := range names {
 		list := []string{name}

@@ -11,10 +11,10 @@ import (
 )
 
 // Hash returns the SHA-256, in hex, of what the config means: the same for two configs that ask for the same results,
-// however they are written, ordered, commented and wherever they lie. Every key counts unless its row says that no
-// number depends on it. Call it on what [Config.Selected] returned, with Limit set.
+// however they are written and wherever they lie. Every key counts unless its row says that no number depends on it.
+// Call it on what [Config.Selected] returned, with Limit set.
 func (c *Config) Hash() string {
-	p, limits, fits := c.Portable(), map[string]int{}, c.FitDatasets()
+	p, limits, fits := c.Portable(), map[string]int{}, c.fitDatasets()
 	p.object().value().each("", func(_ string, v value, unhashed bool) {
 		if unhashed && v.to != nil {
 			reflect.ValueOf(v.to).Elem().SetZero()
@@ -24,7 +24,7 @@ func (c *Config) Hash() string {
 	for i := range p.Datasets {
 		d := &p.Datasets[i]
 		if slices.ContainsFunc(p.Suites, func(s Suite) bool { return s.Dataset == d.Name }) {
-			limits[d.Name] = tighter(d.Limit, c.Limit)
+			limits[d.Name] = cmp.Or(min(d.Limit, c.Limit), max(d.Limit, c.Limit)) // 0 is none
 		}
 		if !slices.Contains(fits, d.Name) {
 			d.Limit = 0 // that of its scored images stands in limits
@@ -47,8 +47,7 @@ func sortByName[T any](list []T, nameOf func(*T) string) {
 	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(nameOf(&a), nameOf(&b)) })
 }
 
-// said is what a value says, for JSON: of a struct the fields that are not zero, so that a key that is added later
-// leaves the hash of configs that do not have it.
+// said is a value for JSON. Fields that are zero are left out, so that a new key leaves the hash of configs without it.
 func said(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -69,14 +68,6 @@ func said(v reflect.Value) any {
 		return fields
 	}
 	return v.Interface()
-}
-
-// tighter returns the smaller of two limits, where 0 is none.
-func tighter(a, b int) int {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // Portable is a copy of the config as a plan keeps it, paths relative to its folder where they lie in it: it means the
@@ -101,11 +92,8 @@ func (c *Config) Portable() *Config {
 // relative makes an absolute path that lies in the config's folder relative to it.
 func (c *Config) relative(path string) string {
 	folder, ok := c.Files.(Folder)
-	if !ok || !filepath.IsAbs(filepath.FromSlash(path)) {
-		return path
-	}
 	base, err := filepath.Abs(string(folder))
-	if err != nil {
+	if !ok || err != nil || !filepath.IsAbs(filepath.FromSlash(path)) {
 		return path
 	}
 	if rel, err := filepath.Rel(base, filepath.FromSlash(path)); err == nil && filepath.IsLocal(rel) {

@@ -76,7 +76,6 @@ func (o object) schema() schema {
 	return s
 }
 
-// condition is what a mapping of this form obeys.
 func (o object) condition(f form) schema {
 	values, given := schema{}, []string{}
 	for _, is := range f.when {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io/fs"
+	"reflect"
 	"strings"
 )
 
@@ -22,7 +23,6 @@ type Word string
 // Make is [Parse] for a config that the program made. Its errors have no places in a file.
 func Make(keys Keys, files fs.FS) (*Config, error) { return decode(made(keys), files) }
 
-// made is the node of a [Key]'s value.
 func made(v any) *node {
 	n := &node{}
 	switch v := v.(type) {
@@ -33,24 +33,19 @@ func made(v any) *node {
 			value.flag = k.Flag
 			n.entries = append(n.entries, entry{key: k.Name, value: value})
 		}
-	case []string:
-		n.kind, n.items = listNode, items(v)
-	case []Word:
-		n.kind, n.items = listNode, items(v)
 	case string:
 		n.text, n.quoted = v, true
 	default:
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+			n.kind = listNode
+			for _, item := range list.Seq2() {
+				n.items = append(n.items, made(item.Interface()))
+			}
+			return n
+		}
 		n.text = fmt.Sprint(v)
 	}
 	return n
-}
-
-func items[T any](list []T) []*node {
-	nodes := make([]*node, len(list))
-	for i, v := range list {
-		nodes[i] = made(v)
-	}
-	return nodes
 }
 
 // String writes the keys in YAML's flow style, "{path: "m.onnx", limit: 5}".

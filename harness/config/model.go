@@ -13,8 +13,7 @@ type Model struct {
 	Name   string
 	Path   string // for Config.Files
 	SHA256 string // lower-case hex that the file must have; "" when not given
-	// Scale, Mean and Std are the preprocessing (x·Scale − Mean)/Std, Mean and Std with one value for all channels or
-	// one a channel. Mean and Std are nil, and Scale 0, when there is none.
+	// The preprocessing is (x·Scale − Mean)/Std, with one value or one a channel; without it they are 0 and nil.
 	Scale      float64
 	Mean, Std  []float64
 	Layout     string   // of the input, one of [simplify.Layouts]; "" where the model tells
@@ -23,37 +22,32 @@ type Model struct {
 	SplitAt    []string // boundaries as tensor names; nil for the default ones
 }
 
-// outputs say what a model's output is.
 var outputs = []string{"logits", "probabilities"}
 
 var sha256Text = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
 func modelObject(name string, m *Model) object {
 	m.Name = name
-	hash := custom("64 hexadecimal digits", schema{"type": "string", "pattern": sha256Text.String()},
-		func(d *decoder, n *node, where string) {
-			if n.kind != scalarNode || !sha256Text.MatchString(n.text) {
-				d.fail(n.pos, "%s must be 64 hexadecimal digits, not %s", where, n.describe())
-			}
-			m.SHA256 = strings.ToLower(n.text)
-		})
+	digest := schema{"type": "string", "pattern": sha256Text.String()}
+	hash := custom("64 hexadecimal digits", digest, func(n *node) bool {
+		m.SHA256 = strings.ToLower(n.text)
+		return sha256Text.MatchString(n.text)
+	})
 	tensor := func(v *string) value { return text(v, "the name of a tensor") }
 	split := object{rows: []row{
 		required("at", list(&m.SplitAt, span{least: 1, once: true}, tensor),
-			"names of tensors: exactly these boundaries, plus those that a control names"),
+			"exactly these boundaries, plus those that a control names"),
 	}}
 	return object{rows: []row{
 		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C]"),
-		optional("sha256", hash, "", "what the file must have"),
+		optional("sha256", hash, "", "of the file"),
 		optional("preprocess", m.preprocess(), "",
-			"(x·scale − mean)/std is prepended as nodes of its own, so that attacks and embeddings live in [0,1]"),
-		optional("layout", choice(&m.Layout, simplify.Layouts()), "",
-			"of the input, where it can't be told from its shape"),
+			"(x·scale − mean)/std is prepended as nodes: attacks and embeddings live in [0,1]"),
+		optional("layout", choice(&m.Layout, simplify.Layouts()), "", "of the input, where its shape can't tell"),
 		optional("output", choice(&m.Output, outputs), "logits",
-			"what the model puts out; of probabilities the logarithm serves as logits"),
-		optional("output_name", tensor(&m.OutputName), "", "the output to take of a model that has several"),
-		optional("split", split.value(), "",
-			"where the network is cut into segments, instead of at its blocks' boundaries"),
+			"what the model puts out; logarithms of probabilities serve as logits"),
+		optional("output_name", tensor(&m.OutputName), "", "which one of several"),
+		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}}
 }
 
@@ -63,9 +57,9 @@ func (m *Model) preprocess() value {
 	}
 	return object{rows: []row{
 		optional("scale", decimal(&m.Scale, setting.Positive), "1",
-			"255 for a network that takes images in [0,255], such as Keras's with their own Rescaling"),
-		optional("mean", values(&m.Mean, setting.Any), "0", "one value, or one a channel"),
-		optional("std", values(&m.Std, setting.Positive), "1", "one value, or one a channel"),
+			"255 for a network of images in [0,255], such as Keras's with a Rescaling"),
+		optional("mean", values(&m.Mean, setting.Any), "0", "one, or one a channel"),
+		optional("std", values(&m.Std, setting.Positive), "1", "one, or one a channel"),
 	}, check: func(d *decoder, n *node, where string) {
 		if len(m.Mean) > 1 && len(m.Std) > 1 && len(m.Mean) != len(m.Std) {
 			d.fail(n.pos, "%s: mean has %d values and std has %d; give one a channel, or one for all", where,

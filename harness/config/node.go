@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -14,15 +15,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds on what is read as a config, so that hostile YAML costs no more than
-// an error. Aliases, anchors, tags and merge keys are refused altogether.
+// Bounds on what is read as a config: hostile YAML costs no more than an error.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 32
 )
 
-// position is where a node was written: a place in the config file, or a
-// --set argument (then line is 0).
+// position is a place in the config file, or a --set argument (then line is 0).
 type position struct {
 	source       string // the config's path, or "--set attacks.a.steps=5"
 	line, column int    // from 1
@@ -43,8 +42,7 @@ const (
 	mapNode
 )
 
-// node is a YAML value reduced to what a config needs. Every later step works
-// on nodes, so that every error knows its place.
+// node is a YAML value reduced to what a config needs; every error knows its place.
 type node struct {
 	kind    nodeKind
 	pos     position
@@ -61,7 +59,6 @@ type entry struct {
 	value *node
 }
 
-// get returns the value of key, or nil.
 func (n *node) get(key string) *node {
 	for _, e := range n.entries {
 		if e.key == key {
@@ -117,34 +114,30 @@ func parseTree(source string, data []byte) (root *node, err error) {
 	if err := checkTokens(source, tokens); err != nil {
 		return nil, err
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		var syntax *yaml.SyntaxError
-		if errors.As(err, &syntax) {
-			return nil, errorAt(tokenPosition(source, syntax.Token), "%s", firstLine(syntax.Message))
-		}
-		return nil, errorAt(whole, "%s", firstLine(yamlVersionPrefix.ReplaceAllString(err.Error(), "")))
+	file, bad := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if syntax, ok := errors.AsType[*yaml.SyntaxError](bad); ok {
+		return nil, errorAt(tokenPosition(source, syntax.Token), "%s", firstLine(syntax.Message))
+	} else if bad != nil {
+		return nil, errorAt(whole, "%s", firstLine(yamlVersionPrefix.ReplaceAllString(bad.Error(), "")))
 	}
-	var body ast.Node
-	for _, doc := range file.Docs {
-		switch {
-		case doc.Body == nil:
-		case body != nil:
-			return nil, errorAt(tokenPosition(source, doc.Body.GetToken()),
-				"a config is one YAML document, this begins a second one")
-		default:
-			body = doc.Body
-		}
-	}
-	if body == nil {
+	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d.Body == nil })
+	switch len(docs) {
+	case 0:
 		return nil, errorAt(whole, "the config is empty; it begins with version: 1")
+	case 1:
+		c := converter{source: source}
+		if root = c.node(docs[0].Body); c.err != nil {
+			return nil, c.err
+		}
+		return root, nil
 	}
-	return convert(source, body)
+	return nil, errorAt(tokenPosition(source, docs[1].Body.GetToken()),
+		"a config is one YAML document, this begins a second one")
 }
 
-// checkTokens refuses what a config has no use for and the parser would pay
-// for: anchors and aliases, tags, complex keys, directives, deep nesting.
-func checkTokens(source string, tokens token.Tokens) error {
+// checkTokens refuses what a config has no use for and the parser would pay for: anchors and aliases, tags, complex
+// keys, directives, deep nesting.
+func checkTokens(source string, tokens token.Tokens) *Error {
 	var flow, colons int // open brackets; colons since the last comma or bracket
 	var columns []int    // of the block collections that are open
 	for _, t := range tokens {
@@ -157,12 +150,12 @@ func checkTokens(source string, tokens token.Tokens) error {
 			return errorAt(pos, "%s", firstLine(t.Error))
 		case token.AnchorType, token.AliasType, token.MergeKeyType:
 			return errorAt(pos, "anchors, aliases and merge keys are not allowed in a config; write the value out")
-		case token.TagType:
-			return errorAt(pos, "tags (%s) are not allowed in a config", quote(t.Value))
 		case token.MappingKeyType:
 			return errorAt(pos, "complex keys (?) are not allowed in a config")
 		case token.DirectiveType:
 			return errorAt(pos, "directives (%%) are not allowed in a config")
+		case token.TagType:
+			return errorAt(pos, "tags (%s) are not allowed in a config", quote(t.Value))
 		case token.SequenceStartType, token.MappingStartType:
 			flow, colons = flow+1, 0
 		case token.SequenceEndType, token.MappingEndType:
@@ -187,39 +180,39 @@ func checkTokens(source string, tokens token.Tokens) error {
 	return nil
 }
 
-// convert reduces the parser's tree to nodes, refusing duplicate keys.
-func convert(source string, a ast.Node) (*node, error) {
-	n := &node{pos: tokenPosition(source, a.GetToken())}
+// converter reduces the parser's tree to nodes, up to the first error.
+type converter struct {
+	source string
+	err    *Error
+}
+
+func (c *converter) fail(pos position, format string, args ...any) {
+	if c.err == nil {
+		c.err = errorAt(pos, format, args...)
+	}
+}
+
+func (c *converter) node(a ast.Node) *node {
+	n := &node{pos: tokenPosition(c.source, a.GetToken())}
 	switch v := a.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		n.kind = mapNode
 		seen := map[string]position{}
-		for it := v.(ast.MapNode).MapRange(); it.Next(); {
-			key, err := convert(source, it.Key())
-			if err != nil {
-				return nil, err
-			}
+		for it := v.(ast.MapNode).MapRange(); it.Next() && c.err == nil; {
+			key := c.node(it.Key())
 			if len(n.entries) == 0 && (n.pos.line != key.pos.line || n.pos.column > key.pos.column) {
 				n.pos = key.pos // a block mapping's own token is its first colon
 			}
 			if first, ok := seen[key.text]; ok {
-				return nil, errorAt(key.pos, "duplicate key %s, first given on line %d", quote(key.text), first.line)
+				c.fail(key.pos, "duplicate key %s, first given on line %d", quote(key.text), first.line)
 			}
 			seen[key.text] = key.pos
-			value, err := convert(source, it.Value())
-			if err != nil {
-				return nil, err
-			}
-			n.entries = append(n.entries, entry{key.text, key.pos, value})
+			n.entries = append(n.entries, entry{key.text, key.pos, c.node(it.Value())})
 		}
 	case *ast.SequenceNode:
 		n.kind = listNode
 		for _, item := range v.Values {
-			child, err := convert(source, item)
-			if err != nil {
-				return nil, err
-			}
-			n.items = append(n.items, child)
+			n.items = append(n.items, c.node(item))
 		}
 	case *ast.StringNode:
 		n.text, n.quoted = v.Value, v.Token.Type != token.StringType
@@ -230,9 +223,9 @@ func convert(source string, a ast.Node) (*node, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		n.text = v.GetToken().Value
 	default:
-		return nil, errorAt(n.pos, "this kind of YAML (%s) is not allowed in a config", a.Type())
+		c.fail(n.pos, "this kind of YAML (%s) is not allowed in a config", a.Type())
 	}
-	return n, nil
+	return n
 }
 
 func tokenPosition(source string, t *token.Token) position {
@@ -246,14 +239,13 @@ func tokenPosition(source string, t *token.Token) position {
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	const limit = 200
-	r := []rune(s)
-	if len(r) > limit {
-		r = append(r[:limit], '…')
+	if r := []rune(s); len(r) > limit {
+		s = string(r[:limit]) + "…"
 	}
-	for i := range r {
-		if !unicode.IsPrint(r[i]) {
-			r[i] = unicode.ReplacementChar
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
 		}
-	}
-	return string(r)
+		return r
+	}, s)
 }

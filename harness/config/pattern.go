@@ -9,11 +9,9 @@ import (
 	"selfheal/internal/number"
 )
 
-// CellPattern names cells: ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or
-// SUITE/MODEL/DEFENSE/ATTACK. A part is a name or *, for any; what stands before the first
-// part is any too. none is the clean images and the undefended network. ATTACK@EPSILON
-// names one of an attack's epsilons. The name of corruptions stands for all of them, NAME:fog for every severity
-// of one and NAME:fog:3 for one cell.
+// CellPattern names cells: [[[SUITE/]MODEL/]DEFENSE/]ATTACK, where a part is a name or *, and a missing one is any.
+// none is the clean images and the undefended network. ATTACK@EPSILON names one of an attack's epsilons. The name of
+// corruptions stands for all of them, NAME:fog for every severity of one and NAME:fog:3 for one cell.
 type CellPattern struct {
 	parts   [4]string // suite, model, defense, attack; "*" for any
 	base    string    // of an attack with an epsilon: its name
@@ -53,8 +51,7 @@ func ParseCellPattern(s string) (CellPattern, error) {
 	return p, nil
 }
 
-// Matches reports whether a cell is one that the pattern names. epsilon is nil for clean
-// images; one that differs from the pattern's by less than 1 % is the same.
+// Matches reports whether the pattern names a cell. epsilon is nil for clean images; 1 % off the pattern's is the same.
 func (p CellPattern) Matches(suite, model, defense, attack string, epsilon *float64) bool {
 	for i, name := range []string{suite, model, defense} {
 		if p.parts[i] != "*" && p.parts[i] != name {

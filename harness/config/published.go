@@ -17,9 +17,8 @@ type Published struct {
 	Own   []result.PublishedCell // the config's, of the undefended network and the suite's first control
 }
 
-// published takes the published numbers of a suite: the name of a bundled table, or a mapping
-// {MODEL: {none or ATTACK: [baseline, controlled]}}. Models and attacks need not be the suite's,
-// so that it may be cut by --set.
+// published takes a bundled table's name, or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}, whose models
+// and attacks need not be the suite's, so that it may be cut by --set.
 func (s *Suite) published() value {
 	p := &Published{}
 	of := func(section string) func(d *decoder, e entry, where string) {
@@ -35,8 +34,8 @@ func (s *Suite) published() value {
 		func(*decoder, *node, string) { s.Published = p }).at(&s.Published)
 }
 
-// own takes the numbers of one model under one attack, in per cent, of which one may be lacking. The second is
-// of the suite's first control, or of "controlled" where it has none.
+// own takes the numbers of a model under an attack, in per cent, without control and under the suite's first one. One
+// may be lacking.
 func (s *Suite) own(p *Published, model, attack string) value {
 	number := func(v *float64) value {
 		*v = math.NaN()
@@ -71,15 +70,10 @@ func (s *Suite) own(p *Published, model, attack string) value {
 	})
 }
 
-// PublishedNumbers returns the numbers published for a suite's cells, nil where it names
-// none. A number of a bundled table belongs to the cell with
-//
-//   - its model: the same name whatever its case and punctuation, where resnet is rn and
-//     wideresnet wrn, with standard or robust before or behind it, if anything;
-//   - its attack: AutoAttack (any version but custom) or PGD, by norm and epsilon;
-//   - its defense: none, and the suite's controls in the order of the table's sides.
-//
-// A number without such a cell keeps the paper's names.
+// PublishedNumbers returns the numbers published for a suite's cells, nil where it names none. A number of a bundled
+// table belongs to the suite's model of that name (see modelWords), to its AutoAttack or PGD of that norm and epsilon,
+// and to no control or the suite's controls in the order of the table's sides. One without such a cell keeps the
+// paper's names.
 func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 	if s.Published == nil {
 		return nil
@@ -89,7 +83,12 @@ func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 		return &result.Published{Source: "config", Cells: append([]result.PublishedCell{}, s.Published.Own...)}
 	}
 	p := &result.Published{Source: table.Name, Mode: table.Mode, Cells: []result.PublishedCell{}}
-	defenses := publishedDefenses(table.Sides, s.Controls)
+	defenses, controls := table.Sides, s.Controls
+	for i, side := range defenses {
+		if side != None && len(controls) > 0 {
+			defenses[i], controls = controls[0], controls[1:]
+		}
+	}
 	for _, cell := range table.Cells {
 		one := result.PublishedCell{Model: publishedModel(table, cell, s.Models), Attack: cell.Attack.Name}
 		if a := cell.Attack; a.Name != None {
@@ -124,8 +123,7 @@ func publishedModel(t published.Table, c published.Cell, models []string) string
 	return c.Model
 }
 
-// modelWords reduces a network's name to what the ways of writing it share, and how it
-// was trained, if its name says so: RN-18-robust to rn18 and robust.
+// modelWords reduces a network's name to what the ways of writing it share: RN-18-robust to rn18, trained robust.
 func modelWords(name string) (model, training string) {
 	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	for _, word := range strings.FieldsFunc(strings.ToLower(name), between) {
@@ -139,31 +137,20 @@ func modelWords(name string) (model, training string) {
 	return strings.NewReplacer("wideresnet", "wrn", "resnet", "rn").Replace(model), training
 }
 
-// publishedDefenses names the sides of a table's cells as the suite does: its controls
-// in their order for the sides that are controlled.
-func publishedDefenses(sides [2]string, controls []string) [2]string {
-	for i, side := range sides {
-		if side != None && len(controls) > 0 {
-			sides[i], controls = controls[0], controls[1:]
-		}
-	}
-	return sides
-}
-
-// publishedAttack finds the suite's attack of a published one's kind, norm and epsilon,
-// AutoAttack's standard version before others; "" where it has none.
+// publishedAttack finds the suite's attack of a published one's kind, norm and epsilon, the standard version first.
 func (c *Config) publishedAttack(s *Suite, a published.Attack) (name string, epsilon float64) {
-	version := ""
 	for _, candidate := range s.Attacks {
 		of := c.Attack(candidate)
 		if of == nil || of.Kind != a.Kind || of.Norm.String() != a.Norm || of.Version == "custom" {
 			continue
 		}
-		for _, e := range of.Epsilons { // 0.03137 is also 8/255
-			if math.Abs(e-a.Epsilon) <= 1e-4*a.Epsilon && (name == "" || of.Version == "standard" &&
-				version != "standard") {
-				name, epsilon, version = candidate, e, cmp.Or(of.Version, "standard")
-			}
+		near := func(e float64) bool { return math.Abs(e-a.Epsilon) <= 1e-4*a.Epsilon } // 0.03137 is also 8/255
+		i := slices.IndexFunc(of.Epsilons, near)
+		if i >= 0 && cmp.Or(of.Version, "standard") == "standard" {
+			return candidate, of.Epsilons[i]
+		}
+		if i >= 0 && name == "" {
+			name, epsilon = candidate, of.Epsilons[i]
 		}
 	}
 	return name, epsilon

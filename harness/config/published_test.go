@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -131,18 +130,6 @@ func TestPublishedTable(t *testing.T) {
 		"RN-34 standard none none 0 0.9491", "RN-34 robust none none 0 0.8445"} {
 		if !slices.Contains(got, want) {
 			t.Errorf("lacks %q: %v", want, got)
-		}
-	}
-}
-
-func TestModelWords(t *testing.T) {
-	for name, want := range map[string][2]string{
-		"RN-18": {"rn18", ""}, "rn18_robust": {"rn18", "robust"}, "Standard ResNet-50": {"rn50", "standard"},
-		"wide-resnet-28-10": {"wrn2810", ""}, "EfficientNet-b0": {"efficientnetb0", ""},
-		"standardised-net": {"standardisednet", ""},
-	} {
-		if model, training := modelWords(name); !reflect.DeepEqual([2]string{model, training}, want) {
-			t.Errorf("%s: %s, %s", name, model, training)
 		}
 	}
 }

@@ -31,9 +31,14 @@ func optional(key string, v value, def, doc string) row {
 	return row{key: key, value: v, def: def, doc: doc}
 }
 
-// in limits a row to some of the object's forms.
 func (r row) in(forms ...string) row {
 	r.only = forms
+	return r
+}
+
+// inMany is in, with words for the forms.
+func (r row) inMany(words string, forms []string) row {
+	r.only, r.forms = forms, words
 	return r
 }
 
@@ -55,7 +60,6 @@ type value struct {
 	file  bool // it is the path of a file or folder, a *string
 }
 
-// at says where a value is kept.
 func (v value) at(to any) value {
 	v.to = to
 	return v
@@ -87,10 +91,8 @@ func (v value) each(where string, visit func(where string, v value, unhashed boo
 	}
 }
 
-// schema is a JSON Schema.
 type schema = map[string]any
 
-// object is a mapping with fixed keys.
 type object struct {
 	rows  []row
 	forms []form // nil: there is one
@@ -117,11 +119,6 @@ func formsBy(key string, values []string) []form {
 	return forms
 }
 
-func (f form) String() string {
-	last := f.when[len(f.when)-1]
-	return last[0] + " " + last[1]
-}
-
 // form finds the object's form by the texts of its keys; ok is false where one of them is at fault.
 func (o object) form(text func(key string) string) (f form, ok bool) {
 	i := slices.IndexFunc(o.forms, func(f form) bool {
@@ -133,7 +130,7 @@ func (o object) form(text func(key string) string) (f form, ok bool) {
 	return o.forms[i], true
 }
 
-// kept is the form of what is kept. Where one of the keys that decide does not say where it is kept there is none.
+// kept is the form of what is kept; none where a key that decides does not say where it is kept.
 func (o object) kept() form {
 	f, _ := o.form(func(key string) string {
 		to, known := o.row(key).value.to.(*string)
@@ -145,7 +142,6 @@ func (o object) kept() form {
 	return f
 }
 
-// row is the first row of a key.
 func (o object) row(key string) row {
 	return o.rows[slices.IndexFunc(o.rows, func(r row) bool { return r.key == key })]
 }
@@ -158,8 +154,7 @@ func (o object) text(n *node, key string) string {
 	return o.row(key).def
 }
 
-// of are the rows of a form. Where no form is found they are those of all forms and those that
-// decide about the form.
+// of are the rows of a form, or without one the rows of all forms and those that decide about the form.
 func (o object) of(f form) []row {
 	var rows []row
 	for _, r := range o.rows {
@@ -193,7 +188,6 @@ func join(where, key string) string {
 	return where + "." + key
 }
 
-// decode decodes a mapping, in the order of the rows.
 func (o object) decode(d *decoder, n *node, where string) {
 	name := cmp.Or(where, "the config")
 	if n.kind != mapNode {
@@ -243,13 +237,13 @@ func (o object) decode(d *decoder, n *node, where string) {
 	}
 }
 
-// exclude reports a key that the form of its object does not have.
 func (d *decoder) exclude(e entry, key string, f form, why string) {
 	remove := "remove it"
 	if d.sets { // the form may come from the command line, the key from the file
 		remove += fmt.Sprintf(" (or --set %s=null)", key)
 	}
-	d.fail(e.pos, "%s can't be given with %s: %s; %s", key, f, why, remove)
+	last := f.when[len(f.when)-1]
+	d.fail(e.pos, "%s can't be given with %s %s: %s; %s", key, last[0], last[1], why, remove)
 }
 
 // defaultNode is a default as if it stood in the config: a scalar, a list of such, or {}, a mapping with defaults only.
@@ -267,7 +261,6 @@ func defaultNode(text string, pos position) *node {
 	return &node{pos: pos, text: text}
 }
 
-// value is an object as the value of a key.
 func (o object) value() value {
 	return value{decode: o.decode, schema: o.schema, want: "a mapping", object: &o}
 }

@@ -18,8 +18,7 @@ const (
 // Providers are the values of runtime.provider.
 var Providers = slices.Sorted(slices.Values(ort.Names()))
 
-// Runtime says how to compute. Only Provider and Winograd, and on a device Batch, have
-// a say in how a result is rounded.
+// Runtime says how to compute. Only Provider and Winograd, and Batch on a device, change how a result is rounded.
 type Runtime struct {
 	Provider  string // one of [Providers]
 	Device    int    // its number, from 0
@@ -43,27 +42,26 @@ func (r Runtime) Target() ort.Target {
 	return ort.Target{Provider: r.Provider, Device: r.Device, Precision: r.Precision}
 }
 
-// object are the settings of the runtime.
 func (r *Runtime) object() object {
 	devices, processors := providers((*ort.Provider).Device)
 	direct, rewritten := providers(func(p *ort.Provider) bool { return p.All && p.Direct })
+	off := boolean(&r.Winograd).then(func(d *decoder, n *node, where string) {
+		if r.Winograd {
+			d.fail(n.pos, "%s can't be true with provider %s: Winograd's method is for the CPU", where, r.Provider)
+		}
+	})
+	off.want, off.schema = "false", func() schema { return schema{"const": false} }
 	rows := []row{
 		optional("provider", choice(&r.Provider, Providers), CPU, "ONNX Runtime's execution provider"),
-		optional("workers", whole(&r.Workers, orNone), "0", "model passes side by side; 0: as many as keep all cores "+
-			"busy (cores ÷ `threads`), two on `"+strings.Join(devices, "` and `")+"`").notHashed(),
-		optional("batch", whole(&r.Batch, setting.Count), "64",
-			"images in one pass, at most").in(processors...).notHashed(),
-		optional("batch", whole(&r.Batch, orNone), "0", "images in one pass, exactly: smaller batches are filled up; "+
-			"0: 256, or as many as the device's memory allows").in(devices...),
-		optional("threads", whole(&r.Threads, setting.Count), "1", "threads that work on one pass").notHashed(),
+		optional("workers", whole(&r.Workers, orNone), "0", "passes side by side; 0: cores ÷ `threads`, two on `"+
+			strings.Join(devices, "` and `")+"`").notHashed(),
+		optional("batch", whole(&r.Batch, setting.Count), "64", "most images in a pass").in(processors...).notHashed(),
+		optional("batch", whole(&r.Batch, orNone), "0", "images in every pass; 0: 256, or as many as fit into the "+
+			"device's memory").in(devices...),
+		optional("threads", whole(&r.Threads, setting.Count), "1", "of one pass").notHashed(),
 		optional("winograd", boolean(&r.Winograd), "true",
-			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method; "+
-				"false: they run as the model has them").in(rewritten...),
-		optional("winograd", custom("false", schema{"const": false}, func(d *decoder, n *node, where string) {
-			if boolean(&r.Winograd).decode(d, n, where); r.Winograd {
-				d.fail(n.pos, "%s can't be true with provider %s: Winograd's method is for the CPU", where, r.Provider)
-			}
-		}), "", "only on the CPU").in(direct...),
+			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method").in(rewritten...),
+		optional("winograd", off, "", "only on the CPU").in(direct...),
 	}
 	for _, p := range ort.Providers {
 		if p.Precisions != nil {
@@ -72,7 +70,7 @@ func (r *Runtime) object() object {
 		}
 		if p.Device() {
 			rows = append(rows, optional("device", whole(&r.Device, orNone), "0",
-				"number of the "+p.Title+" device").in(p.Name).notHashed())
+				"the "+p.Title+" device").in(p.Name).notHashed())
 		}
 	}
 	return object{forms: formsBy("provider", Providers), rows: rows}

@@ -11,8 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// TestComponents: a component is a name or a mapping; what is given for one alone
-// and what for all are kept apart.
+// TestComponents: a component is a name or a mapping; what is given for one alone and what for all are kept apart.
 func TestComponents(t *testing.T) {
 	text := func(components, shared string) string {
 		return strings.Replace(small, "kind: autoattack",

@@ -1,52 +1,41 @@
 package config
 
-import (
-	"slices"
-)
+import "slices"
 
-// Selected returns the part of the config that the named suites use (the
-// default suites when none is named; a group stands for its suites): those suites in the
-// order named, and the data sets, models, controls and attacks they refer to in the file's
-// order.
+// Selected returns the part of the config that the named suites use (the default suites when none is named; a group
+// stands for its suites): those suites in the order named, and the data sets, models, controls and attacks they refer
+// to in the file's order.
 func (c *Config) Selected(suites []string) (*Config, error) {
 	if len(suites) == 0 {
 		suites = c.DefaultSuites
-	}
-	part := *c
-	part.DefaultSuites, part.Suites = nil, nil
-	used := map[string]map[string]bool{"dataset": {}, "model": {}, "control": {}, "attack": {}}
-	use := func(kind string, names ...string) {
-		for _, name := range names {
-			used[kind][name] = true
-		}
 	}
 	members, theory, err := c.members(suites)
 	if err != nil {
 		return nil, err
 	}
-	part.Theory = theory
+	part := *c
+	part.DefaultSuites, part.Suites, part.Theory = nil, nil, theory
+	var datasets, models, controls, attacks []string
 	for _, s := range members {
 		part.DefaultSuites = append(part.DefaultSuites, s.Name)
 		part.Suites = append(part.Suites, *s)
-		use("dataset", s.Dataset)
-		use("model", s.Models...)
-		use("control", s.Controls...)
-		use("attack", s.Attacks...)
+		datasets = append(datasets, s.Dataset)
+		models = append(models, s.Models...)
+		controls = append(controls, s.Controls...)
+		attacks = append(attacks, s.Attacks...)
 		if s.Solver != nil {
-			use("control", s.Solver.Controls...)
-			use("attack", s.Solver.Attack)
+			controls, attacks = append(controls, s.Solver.Controls...), append(attacks, s.Solver.Attack)
 		}
 	}
-	part.Models = keep(c.Models, used["model"], modelName)
-	part.Controls = keep(c.Controls, used["control"], controlName)
-	part.Attacks = keep(c.Attacks, used["attack"], attackName)
-	use("dataset", part.FitDatasets()...)
-	part.Datasets = keep(c.Datasets, used["dataset"], datasetName)
+	part.Models = keep(c.Models, models, modelName)
+	part.Controls = keep(c.Controls, controls, controlName)
+	part.Attacks = keep(c.Attacks, attacks, attackName)
+	part.Datasets = keep(c.Datasets, append(datasets, part.fitDatasets()...), datasetName)
 	return &part, nil
 }
 
-// FitDatasets returns the names of the data sets that the controls are fitted on, each once.
-func (c *Config) FitDatasets() []string {
+// fitDatasets are the names of the data sets that the controls are fitted on, each once.
+func (c *Config) fitDatasets() []string {
 	var names []string
 	for _, control := range c.Controls {
 		for _, l := range control.Layers {
@@ -58,10 +47,9 @@ func (c *Config) FitDatasets() []string {
 	return names
 }
 
-func keep[T any](list []T, used map[string]bool, nameOf func(*T) string) []T {
-	var kept []T
+func keep[T any](list []T, used []string, nameOf func(*T) string) (kept []T) {
 	for i := range list {
-		if used[nameOf(&list[i])] {
+		if slices.Contains(used, nameOf(&list[i])) {
 			kept = append(kept, list[i])
 		}
 	}

@@ -28,7 +28,7 @@ func TestSelected(t *testing.T) {
 			t.Errorf("%v:\n got %v\nwant %v", test.suites, got, test.want)
 		}
 	}
-	if got, want := c.FitDatasets(), []string{"train", "test"}; !slices.Equal(got, want) {
+	if got, want := c.fitDatasets(), []string{"train", "test"}; !slices.Equal(got, want) {
 		t.Errorf("fitted on %v, want %v", got, want)
 	}
 	if len(c.Suites) != 2 || len(c.Datasets) != 2 || len(c.Attacks) != 4 {

@@ -76,7 +76,7 @@ func TestSetErrors(t *testing.T) {
 			t.Errorf("%s:\n got %v\nwant %s", c.set, err, c.want)
 		}
 	}
-	// What is wrong may show elsewhere.
+	// The mistake may show elsewhere.
 	for set, want := range map[string]string{
 		"attacks.aa-linf.epsilon=null":      `19:5 attacks.aa-linf lacks the key "epsilon"`,
 		"attacks.aa-linf=null":              `23:67 suites.main.attacks[0] names "aa-linf"`,

@@ -10,16 +10,14 @@ import (
 	"selfheal/internal/setting"
 )
 
-// SolverStudy asks for a study of a suite's solvers: how far, at what cost and how surely
-// they lower the control problem's objective.
+// SolverStudy asks how far, and at what cost, a suite's solvers lower the control problem's objective.
 type SolverStudy struct {
 	Images   int      // the first of the suite's data set; default 20
 	Models   []string // of the suite; default all of them
 	Controls []string // whose solver is msa or pmp; default the suite's such
-	// Attack makes the images that are studied beside the clean ones, at its one epsilon;
-	// "" for none.
+	// Attack makes the images that are studied beside the clean ones, at its one epsilon; "" for none.
 	Attack string
-	// What follows is tried one after the other, everything else being the control's own.
+	// The values below are tried one after the other, everything else being the control's own.
 	Regularization []float64
 	Outer          []int
 	Inner          []int // msa only
@@ -30,8 +28,7 @@ type SolverStudy struct {
 // defaultStudyImages suffices to tell solvers apart; a study of thousands costs days.
 const defaultStudyImages = "20"
 
-// study is the value of a suite's solver. What it takes from other parts of the config is
-// filled in once all of that is known.
+// study is a suite's solver. It is completed from other parts of the config when all of that is known.
 func (suite *Suite) study() value {
 	s := cmp.Or(suite.Solver, &SolverStudy{})
 	return s.object().value().then(func(d *decoder, n *node, where string) {
@@ -42,13 +39,12 @@ func (suite *Suite) study() value {
 
 func (s *SolverStudy) object() object {
 	return object{rows: []row{
-		optional("images", whole(&s.Images, setting.Count), defaultStudyImages, "the first of the suite's data set"),
+		optional("images", whole(&s.Images, setting.Count), defaultStudyImages, "the data set's first"),
 		optional("models", names(&s.Models, "a model", "models", 1), "", "of the suite; default: all of them"),
 		optional("controls", names(&s.Controls, "a control", "controls", 1), "",
-			"any whose method makes sweeps; default: the suite's such"),
+			"whose method makes sweeps; default: the suite's such"),
 		optional("attack", name(&s.Attack, "an attack", "attacks"), "",
-			"one with one epsilon: besides the clean images, those "+
-				"that it makes of them on the undefended network, whatever the mode; default: clean images alone"),
+			"with one epsilon: its images of the undefended network are studied too, whatever the mode"),
 		tried(&s.Regularization, "regularization"), tried(&s.Outer, "outer"), tried(&s.Inner, "inner"),
 		tried(&s.LearningRate, "learning_rate"), tried(&s.Momentum, "momentum"),
 	}}
@@ -58,7 +54,7 @@ func (s *SolverStudy) object() object {
 func tried[T any](to *[]T, name string) row {
 	i := slices.IndexFunc(control.Settings, func(s control.Setting) bool { return s.Name == name })
 	s := control.Settings[i].Setting
-	doc := "values to try of " + s.Doc
+	doc := "values of " + s.Doc
 	return optional(name, list(to, span{least: 1, once: true, single: true}, func(v *T) value { return scalar(s, v) }),
 		"", doc)
 }

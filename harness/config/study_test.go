@@ -36,14 +36,6 @@ func TestSolverStudy(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", text, got, want)
 		}
 	}
-	// --set makes one, changes one and takes one away.
-	c := mustParse(t, study(""), "suites.main.solver.images=3", "suites.main.solver.momentum=[0.25]")
-	if s := c.Suites[0].Solver; s == nil || s.Images != 3 || !reflect.DeepEqual(s.Momentum, []float64{0.25}) {
-		t.Errorf("--set: %+v", s)
-	}
-	if c = mustParse(t, study(", solver: {images: 3}"), "suites.main.solver=null"); c.Suites[0].Solver != nil {
-		t.Error("--set null leaves the study")
-	}
 }
 
 // The models and controls of a study are part of the selection; defaults that are written out leave the hash.

@@ -6,8 +6,7 @@ import (
 	"selfheal/harness/result"
 )
 
-// Suite is a named set of cells: its models, without and with each of its
-// controls, under no attack and each of its attacks.
+// Suite is a set of cells: its models, without and with each of its controls, under no attack and each of its attacks.
 type Suite struct {
 	Name            string
 	Title           string
@@ -29,18 +28,17 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		})
 	}
 	return object{rows: []row{
-		required("dataset", name(&s.Dataset, "a data set", "datasets"), "the data set that is scored"),
-		required("models", names(&s.Models, "a model", "models", 1), "the networks that are scored"),
+		required("dataset", name(&s.Dataset, "a data set", "datasets"), "what is scored"),
+		required("models", names(&s.Models, "a model", "models", 1), "its networks"),
 		optional("controls", without(&s.Controls, "a control", "controls"), "",
-			"every network is scored without and with each"),
+			"each network is scored without and with each"),
 		required("attacks", without(&s.Attacks, "an attack", "attacks"), "besides none"),
 		optional("mode", choice(&s.Mode, result.ModeNames()), result.Oblivious, "what the attacker knows"),
 		optional("title", text(&s.Title, "text"), "", "for the reports").notHashed(),
 		optional("save_adversarial", boolean(&s.SaveAdversarial), "", "as above; default: the config's"),
-		optional("solver", s.study(), "", "asks for a study of the controls' solvers"),
+		optional("solver", s.study(), "", "a study of the controls' solvers"),
 		optional("published", s.published(), "",
-			"numbers to show beside ours: the name of a table of the paper, or one's own, in "+
-				"per cent: {MODEL: {none or ATTACK: [baseline, controlled]}}").notHashed(), // it needs the controls
+			"numbers to show beside ours: the paper's, or one's own in per cent").notHashed(), // it needs the controls
 	}, check: func(_ *decoder, n *node, _ string) {
 		if n.get("save_adversarial") == nil {
 			s.SaveAdversarial = c.SaveAdversarial

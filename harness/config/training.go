@@ -24,8 +24,7 @@ var (
 	embeddingKinds = column(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
 
-// Training says how an embedding of kind autoencoder is fitted. A run reads the file at
-// Path and nothing else of it.
+// Training says how an embedding of kind autoencoder is fitted. A run only reads the file at Path.
 type Training struct {
 	Path         string // where the embedding goes; for Config.Files
 	Fit          string // the data set
@@ -42,19 +41,17 @@ func (t *Training) rows() []row {
 	return []row{
 		required("epochs", whole(&t.Epochs, setting.Count), "passes through the data set"),
 		optional("architecture", choice(&t.Architecture, train.Architectures()), "", "a built-in embedding"),
-		optional("width", whole(&t.Width, setting.Count), "",
-			"channels of the architecture's first layer; default: its own"),
-		optional("start", file(&t.Start), "", "an ONNX embedding to begin with, instead of `architecture`"),
+		optional("width", whole(&t.Width, setting.Count), "", "channels of its first layer; default: its own"),
+		optional("start", file(&t.Start), "", "an ONNX embedding to begin with instead"),
 		optional("batch", whole(&t.Batch, setting.Count), "128", "images a step"),
 		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1", "of ‖E(x) − x‖² beside the cross-entropy"),
 		optional("optimizer", t.optimizer().value(), "{}", "how the loss is minimised"),
 		optional("schedule", choice((*string)(&t.Schedule), schedules), "cosine", "of the learning rate"),
 		optional("augment", t.augment().value(), "", "random changes of the images"),
 		optional("objective", t.objective(), string(train.Clean),
-			"clean: Eq. 4 on clean images. denoising: the largest loss in an ℓ∞ ball around each image. gaussian: "+
-				"images under Gaussian noise, for smoothing"),
+			"clean: Eq. 4. denoising: the largest loss in an ℓ∞ ball. gaussian: images under noise, for smoothing"),
 		optional("models", names(&t.Models, "a model", "models", 1), "",
-			"networks that share the embedding; default: those of the suites that use the control"),
+			"networks that share it; default: those of the control's suites"),
 		optional("seed", seed(&t.Seed), "", "default: the config's"),
 	}
 }
@@ -62,7 +59,7 @@ func (t *Training) rows() []row {
 func (t *Training) augment() object {
 	return object{rows: []row{
 		optional("flip", boolean(&t.Flip), "false", "mirror them"),
-		optional("crop", whole(&t.Crop, orNone), "0", "shift them by so many pixels at most"),
+		optional("crop", whole(&t.Crop, orNone), "0", "shift them by so many pixels"),
 	}}
 }
 
@@ -98,8 +95,8 @@ func (t *Training) objectiveObject() object {
 		required("sigma", decimal(&t.Sigma, setting.Positive),
 			"deviation of the noise, in pixel units of [0,1]").in(gaussian),
 		optional("loss", choice((*string)(&t.Loss), []string{string(train.MSE), string(train.Stability)}),
-			string(train.MSE), "mse: weight·‖E(x+η) − x‖² alone. stability: that and the cross-entropy against the "+
-				"network's own answer to x").in(gaussian),
+			string(train.MSE), "mse: weight·‖E(x+η) − x‖². stability: that, and the cross-entropy with the network's "+
+				"answer to x").in(gaussian),
 	}, check: func(*decoder, *node, string) {
 		if t.StepSize == 0 {
 			t.StepSize = t.Epsilon / 4

@@ -47,11 +47,6 @@ func TestTraining(t *testing.T) {
 	if e := mustParse(t, small).Control("pca").Layers[0].Embedding; e.Training != nil {
 		t.Errorf("a linear embedding has the training %+v", e.Training)
 	}
-	text := asTraining("fit: test, path: e.onnx, architecture: fcn, epochs: 1")
-	c := mustParse(t, text, "controls.pca.layers.0.embedding.epochs=9")
-	if n := c.Control("pca").Layers[0].Embedding.Training.Epochs; n != 9 {
-		t.Errorf("--set leaves %d epochs", n)
-	}
 }
 
 func TestTrainingErrors(t *testing.T) {

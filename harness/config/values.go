@@ -25,11 +25,7 @@ func of(s setting.Setting, to func(v any)) value {
 		text := n.quoted && s.Type != setting.Choice && !(s.Type == setting.Number && strings.Contains(n.text, "/"))
 		v, err := s.Read(n.text)
 		if n.kind != scalarNode || text || err != nil {
-			known := ""
-			if n.kind == scalarNode {
-				known = suggest.Word(n.text, s.Choices)
-			}
-			d.fail(n.pos, "%s must be %s, not %s%s", where, s.Want(), n.describe(), known)
+			d.fail(n.pos, "%s must be %s, not %s%s", where, s.Want(), n.describe(), suggest.Word(n.text, s.Choices))
 			return
 		}
 		to(v)
@@ -54,9 +50,13 @@ func choice(to *string, words []string) value {
 	return scalar(setting.Setting{Type: setting.Choice, Choices: words}, to)
 }
 
-// custom is a value that no other function makes.
-func custom(want string, s schema, decode func(d *decoder, n *node, where string)) value {
-	return value{decode: decode, schema: func() schema { return s }, want: want}
+// custom takes the scalars that a function does.
+func custom(want string, s schema, take func(n *node) (ok bool)) value {
+	return value{want: want, schema: func() schema { return s }, decode: func(d *decoder, n *node, where string) {
+		if n.kind != scalarNode || !take(n) {
+			d.fail(n.pos, "%s must be %s, not %s", where, want, n.describe())
+		}
+	}}
 }
 
 // either is a value of one of two forms: a scalar, or a list or mapping.
@@ -77,12 +77,9 @@ var scalars = []string{"string", "number", "boolean"}
 
 // text takes a scalar that is not null.
 func text(to *string, want string) value {
-	return custom(want, schema{"type": scalars, "minLength": 1}, func(d *decoder, n *node, where string) {
-		if n.kind != scalarNode || n.isNull() || n.text == "" {
-			d.fail(n.pos, "%s must be %s, not %s", where, want, n.describe())
-			return
-		}
+	return custom(want, schema{"type": scalars, "minLength": 1}, func(n *node) bool {
 		*to = n.text
+		return n.text != "" && !n.isNull()
 	}).at(to)
 }
 
@@ -109,15 +106,11 @@ func names(to *[]string, what, section string, least int) value {
 
 // seed takes what fits an int64.
 func seed(to *uint64) value {
-	const want = "a whole number from 0 up"
 	bounds := schema{"type": "integer", "minimum": 0, "maximum": int64(math.MaxInt64)}
-	return custom(want, bounds, func(d *decoder, n *node, where string) {
+	return custom("a whole number from 0 up", bounds, func(n *node) (ok bool) {
 		v, err := strconv.ParseUint(n.text, 10, 63)
-		if n.kind != scalarNode || n.quoted || err != nil {
-			d.fail(n.pos, "%s must be %s, not %s", where, want, n.describe())
-			return
-		}
 		*to = v
+		return err == nil && !n.quoted
 	}).at(to)
 }
 
@@ -130,6 +123,7 @@ type span struct {
 
 // list takes a list of what item takes.
 func list[T any](to *[]T, in span, item func(*T) value) value {
+	each := item(new(T))
 	add := func(d *decoder, n *node, where string) {
 		var v T
 		before := len(d.errs)
@@ -142,12 +136,27 @@ func list[T any](to *[]T, in span, item func(*T) value) value {
 			*to = append(*to, v)
 		}
 	}
-	each := item(new(T))
-	want := "a list, each item " + each.want
-	if in.single {
-		want = each.want + ", or a list of such"
-	}
-	shape := func() schema {
+	v := value{want: "a list, each item " + each.want, to: to, decode: func(d *decoder, n *node, where string) {
+		*to = (*to)[:0]
+		switch {
+		case in.single && n.kind == scalarNode:
+			add(d, n, where)
+		case n.kind == scalarNode && !n.isNull():
+			d.fail(n.pos, "%s must be a list, not %s; write [%s]", where, n.describe(), shorten(n.text))
+		case n.kind != listNode:
+			d.fail(n.pos, "%s must be a list, not %s", where, n.describe())
+		case in.most > 0 && len(n.items) > in.most:
+			d.fail(n.pos, "%s has %d items; %d are the most", where, len(n.items), in.most)
+		case len(n.items) < in.least:
+			d.fail(n.pos, "%s must not be empty", where)
+			fallthrough
+		default:
+			for i, item := range n.items {
+				add(d, item, fmt.Sprintf("%s[%d]", where, i))
+			}
+		}
+	}}
+	v.schema = func() schema {
 		s := schema{"type": "array", "items": each.schema()}
 		if in.least > 0 {
 			s["minItems"] = in.least
@@ -163,35 +172,17 @@ func list[T any](to *[]T, in span, item func(*T) value) value {
 		}
 		return s
 	}
-	parts := func(yield func(string, value) bool) {
+	v.parts = func(yield func(string, value) bool) {
 		for i := range *to {
 			if !yield(fmt.Sprintf("[%d]", i), item(&(*to)[i])) {
 				return
 			}
 		}
 	}
-	return value{schema: shape, want: want, to: to, parts: parts, decode: func(d *decoder, n *node, where string) {
-		*to = (*to)[:0]
-		switch {
-		case in.single && n.kind == scalarNode:
-			add(d, n, where)
-			return
-		case n.kind == scalarNode && !n.isNull():
-			d.fail(n.pos, "%s must be a list, not %s; write [%s]", where, n.describe(), shorten(n.text))
-			return
-		case n.kind != listNode:
-			d.fail(n.pos, "%s must be a list, not %s", where, n.describe())
-			return
-		case len(n.items) < in.least:
-			d.fail(n.pos, "%s must not be empty", where)
-		case in.most > 0 && len(n.items) > in.most:
-			d.fail(n.pos, "%s has %d items; %d are the most", where, len(n.items), in.most)
-			return
-		}
-		for i, item := range n.items {
-			add(d, item, fmt.Sprintf("%s[%d]", where, i))
-		}
-	}}
+	if in.single {
+		v.want = each.want + ", or a list of such"
+	}
+	return v
 }
 
 // mapping takes a mapping whose keys pass a check, each to what item makes of it.
@@ -209,8 +200,7 @@ func mapping(want string, key func(d *decoder, e entry, where string), item func
 	}}
 }
 
-// named takes a mapping from names that the user chooses to objects, which keep their names. none is reserved where
-// it is always defined.
+// named takes a mapping from names of the user's to objects, which keep them. none is reserved where it is defined.
 func named[T any](to *[]T, nameOf func(*T) string, reserved bool, item func(name string, t *T) object) value {
 	check := func(d *decoder, e entry, where string) {
 		if problem := nameProblem(e.key); problem != "" {
@@ -251,17 +241,16 @@ var nameForm = regexp.MustCompile(namePattern)
 
 // nameProblem says why a name can't be used; names become parts of file names.
 func nameProblem(name string) string {
-	switch {
-	case name == "" || len(name) > 100:
+	if name == "" || len(name) > 100 {
 		return "it must have 1 to 100 characters"
-	case !nameForm.MatchString(name):
+	}
+	if !nameForm.MatchString(name) {
 		return "it may hold letters, digits and - _ . + @ and begins with a letter or digit"
 	}
 	return ""
 }
 
-// percentage takes a number in per cent and keeps the fraction, the float64 next to it: 94.71
-// becomes 0.9471.
+// percentage takes a number in per cent and keeps the fraction, the float64 next to it: 94.71 becomes 0.9471.
 func percentage(to *float64) value {
 	within := setting.Setting{Type: setting.Number, Within: setting.Interval{Max: 100}, Unit: "per cent"}
 	return of(within, func(v any) {

@@ -46,8 +46,7 @@ type Run struct {
 	Seed     uint64    `json:"seed"`
 }
 
-// verdicts are a cell's, one character an image. In JSON they are a list of lines, so that
-// one image more or less is one line of a diff.
+// verdicts are a cell's. In JSON they are a list of lines, so that one image more or less is one line of a diff.
 type verdicts string
 
 const lineWidth = 100
@@ -109,8 +108,7 @@ func (b *Baseline) check() error {
 // mostBytes bounds a baseline file: 10,000 cells of 10,000 images need half of it.
 const mostBytes = 256 << 20
 
-// Read reads a baseline file. Whatever is not as [Baseline.Write] writes it is an error:
-// another schema, an unknown, repeated or missing key, verdicts that disagree with their counts.
+// Read reads a baseline file. Whatever is not as [Baseline.Write] writes it is an error.
 func Read(path string) (*Baseline, error) {
 	data, err := input.Read(path, mostBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,10 +146,8 @@ func parse(data []byte) (*Baseline, error) {
 	if err := checkKeys(d, reflect.TypeFor[Baseline](), ""); err != nil {
 		return nil, err
 	}
-	d = json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var b Baseline
-	if err := d.Decode(&b); err != nil {
+	if err := json.Unmarshal(data, &b); err != nil {
 		return nil, placed(err, data)
 	}
 	return &b, b.check()
@@ -171,8 +167,7 @@ func placed(err error, data []byte) error {
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:offset], []byte{'\n'}), err)
 }
 
-// Same reports whether two baselines say the same: all but when, and by which version of
-// this program, their runs were made.
+// Same reports whether two baselines say the same: all but when, and by which version, their runs were made.
 func (b *Baseline) Same(other *Baseline) bool {
 	x, y := *b, *other
 	x.Created, x.Selfheal = y.Created, y.Selfheal
@@ -181,8 +176,7 @@ func (b *Baseline) Same(other *Baseline) bool {
 	return err == nil && itsErr == nil && bytes.Equal(mine, its)
 }
 
-// Write writes a baseline file beside its place and renames it, so that the file is always
-// whole. It makes the folder where there is none. A file that says the same ([Baseline.Same]) should be left as it is.
+// Write writes a baseline file, whole or not at all, and makes its folder. One that is the [Baseline.Same] should stay.
 func (b *Baseline) Write(path string) error {
 	data, err := json.MarshalIndent(b, "", " ")
 	if err == nil {

@@ -32,8 +32,7 @@ func TestBaselineFile(t *testing.T) {
 	if err != nil || !again.Same(b) || !again.Created.Equal(b.Created) {
 		t.Errorf("read %+v, %v", again, err)
 	}
-	if !slices.IsSortedFunc(b.Cells, compareCells) ||
-		len(b.Datasets) != 1 {
+	if !slices.IsSortedFunc(b.Cells, compareCells) || len(b.Datasets) != 1 {
 		t.Errorf("%+v", b)
 	}
 	for _, line := range strings.Split(text, "\n") {

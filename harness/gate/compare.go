@@ -53,8 +53,7 @@ type Change struct {
 	McNemar   float64    `json:"p_mcnemar"` // two-sided p-value of "no change"
 	Better    bool       `json:"better"`    // more images are right, significantly
 	Unchanged bool       `json:"unchanged"` // the same verdicts of the same network: nothing to test
-	// Detectable is the smallest true drop that would fail here with probability 0.8; null
-	// where the images are too few for any.
+	// Detectable is the smallest true drop that would fail here with probability 0.8; null where no drop would.
 	Detectable *float64 `json:"detectable"`
 }
 
@@ -67,17 +66,15 @@ type Minimum struct {
 	Missed bool       `json:"missed"` // the whole exact interval is below
 }
 
-// power is the probability with which what is called detectable is detected, and with which
-// as many images as are called enough are.
+// power is the probability with which what is detectable is detected, and with which enough images are enough.
 const power = 0.8
 
-// Compare compares results with a baseline by the rules given (the baseline's, or others).
-// An error says why the two can't be compared, and what to do; it is ctx's when that ends.
+// Compare compares results with a baseline by some rules. An error says why they can't be compared, or is ctx's.
 func Compare(ctx context.Context, base *Baseline, f *result.File, rules config.Gate) (*Report, error) {
-	return compare(ctx, base, f, newTests(rules))
+	return newTests(rules).compare(ctx, base, f)
 }
 
-func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Report, error) {
+func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*Report, error) {
 	rules := t.rules
 	if err := rules.Set(); err != nil {
 		return nil, err
@@ -120,13 +117,13 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{},
 			Seconds: f.Cells[i].Seconds}
 		if old, ok := before[c.key()]; ok {
-			change := t.change(stats.NewPaired(string(old.Verdicts), string(c.Verdicts)), len(compared))
+			change := t.change(counts{stats.NewPaired(string(old.Verdicts), string(c.Verdicts)), len(compared)})
 			change.Before = float64(old.Correct) / float64(old.N)
 			change.Unchanged = old.Verdicts == c.Verdicts &&
 				base.Models[c.Model].SHA256 == of.Models[c.Model].SHA256 && embeddings == nil
 			drops.Add(change.Above, func(p float64) { change.AboveHolm = p })
 			changes.Add(change.McNemar, func(p float64) { change.Better = change.Drop < 0 && p <= rules.Alpha })
-			x.Change = change
+			x.Change = &change
 		}
 		if least, ok := mins[i]; ok {
 			x.Min = r.minimum(c, least)
@@ -141,7 +138,7 @@ func compare(ctx context.Context, base *Baseline, f *result.File, t *tests) (*Re
 	drops.Holm()
 	changes.Holm()
 	r.notes(base, f, embeddings)
-	r.decide(t.powers)
+	r.decide(t)
 	return r, nil
 }
 
@@ -167,22 +164,23 @@ const toAccept = "run with the baseline's, or accept these results with selfheal
 // agree says why two cells of one identity can't be compared.
 func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 	was, is := base.Datasets[old.Dataset], of.Datasets[now.Dataset]
+	accepted := func(key string) bool { return accepts(rules.Accept, "attacks."+now.Attack+"."+key) }
+	other := func(format string, args ...any) error {
+		return fmt.Errorf("cell %s: %s; %s", now, fmt.Sprintf(format, args...), toAccept)
+	}
 	switch {
 	case was.N != is.N:
-		return fmt.Errorf("cell %s: the baseline has %d images of dataset %s, the results %d of %s; %s", now, was.N,
-			plain(old.Dataset), is.N, plain(now.Dataset), toAccept)
+		return other("the baseline has %d images of dataset %s, the results %d of %s", was.N, plain(old.Dataset), is.N,
+			plain(now.Dataset))
 	case was.SHA256 != is.SHA256:
-		return fmt.Errorf("cell %s: the results have other images than the baseline "+
-			"(dataset %s, sha256 %s, not %s); %s",
-			now, plain(now.Dataset), short(is.SHA256), short(was.SHA256), toAccept)
+		return other("the results have other images than the baseline (dataset %s, sha256 %s, not %s)",
+			plain(now.Dataset), short(is.SHA256), short(was.SHA256))
 	case old.Mode != now.Mode:
-		return fmt.Errorf("cell %s: the results have mode %s, the baseline %s; %s", now, now.Mode, old.Mode, toAccept)
-	case old.Recipe != now.Recipe && !accepts(rules.Accept, "attacks."+now.Attack+".recipe"):
-		return fmt.Errorf("cell %s: the results are by recipe %s, the baseline by %s; %s", now, plain(now.Recipe),
-			plain(old.Recipe), toAccept)
-	case old.Norm != nil && *old.Norm != *now.Norm && !accepts(rules.Accept, "attacks."+now.Attack+".norm"):
-		return fmt.Errorf("cell %s: the results are in norm %s, the baseline in %s; %s", now, *now.Norm, *old.Norm,
-			toAccept)
+		return other("the results have mode %s, the baseline %s", now.Mode, old.Mode)
+	case old.Recipe != now.Recipe && !accepted("recipe"):
+		return other("the results are by recipe %s, the baseline by %s", plain(now.Recipe), plain(old.Recipe))
+	case old.Norm != nil && *old.Norm != *now.Norm && !accepted("norm"):
+		return other("the results are in norm %s, the baseline in %s", *now.Norm, *old.Norm)
 	}
 	if a, b := base.Models[old.Model].SHA256, of.Models[now.Model].SHA256; a != b && !rules.NewModel {
 		return fmt.Errorf("cell %s: model %s is another file than the baseline's (sha256 %s, not %s); to compare "+
@@ -194,7 +192,6 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 
 func short(sha string) string { return plain(sha[:min(len(sha), 12)]) + "…" }
 
-// lacking is the error for cells of the baseline that the results lack.
 func lacking(base *Baseline, now map[result.Key]Cell) error {
 	var names []string
 	for _, c := range base.Cells {
@@ -209,8 +206,7 @@ func lacking(base *Baseline, now map[result.Key]Cell) error {
 		"with selfheal check --update", andMore(names))
 }
 
-// minimums finds the accuracy asked for of each cell, by its place: the highest of those
-// whose pattern names it. A pattern that names no cell is an error: the rule would be idle.
+// minimums are the accuracies asked for, by the cells' places. A pattern that names no cell is an error.
 func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
 	mins := map[int]float64{}
 	for text, least := range rules.Min {
@@ -233,7 +229,6 @@ func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
 	return mins, nil
 }
 
-// notes says what else differs between the two runs.
 func (r *Report) notes(base *Baseline, f *result.File, embeddings []string) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if base.Seed != f.Seed {

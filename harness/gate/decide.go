@@ -20,49 +20,33 @@ const (
 	New          Outcome = "new" // of a cell that the baseline lacks
 )
 
-// tests holds what was computed by the same rules: the tests are sums over many outcomes,
-// and cells repeat each other's counts.
+// tests are of cells by the same rules. Each sums over many outcomes, and counts recur: what was computed is kept.
 type tests struct {
-	rules      config.Gate
-	paired     map[counts]Change
-	detectable map[[3]int]float64 // by images, won ones and compared cells
-	powers     bool               // also say what is detectable and how many images would tell
+	rules  config.Gate
+	change func(counts) Change
+	enough func(flips float64) (images int) // see [stats.ImagesToPass]
 }
 
-// counts are what a cell's tests depend on beside the rules.
+// counts are what a cell's change depends on beside the rules.
 type counts struct {
 	stats.Paired
-	cells int // compared ones
+	cells int // compared ones, by whose number Holm's first step divides alpha
 }
 
 func newTests(rules config.Gate) *tests {
-	return &tests{rules, map[counts]Change{}, map[[3]int]float64{}, true}
-}
-
-// change tests the counts of one of so many compared cells. Holm's first step compares p-values of drops with alpha by
-// their number.
-func (t *tests) change(p stats.Paired, cells int) *Change {
-	x, ok := t.paired[counts{p, cells}]
-	first := t.rules.Alpha / float64(cells)
-	if !ok {
-		x = Change{Drop: p.Drop(), Interval: p.Interval(1 - 2*t.rules.Alpha), Lost: p.Lost, Won: p.Won,
-			Above: max(p.McNemarDrop(), p.Above(t.rules.MaxDrop, first)),
-			Below: p.Below(t.rules.MaxDrop, t.rules.Alpha), McNemar: p.McNemar()}
-		t.paired[counts{p, cells}] = x
-	}
-	if !t.powers {
-		return &x
-	}
-	at := [3]int{p.N, p.Won, cells}
-	d, ok := t.detectable[at] // of a cell that is the only one to have dropped
-	if !ok {
-		d = stats.Detectable(p.N, p.Won, t.rules.MaxDrop, first, power)
-		t.detectable[at] = d
-	}
-	if d < 1 {
-		x.Detectable = &d
-	}
-	return &x
+	first := func(c counts) float64 { return rules.Alpha / float64(c.cells) }
+	detectable := stats.Memo(func(c counts) float64 { // of a cell that is the only one to have dropped
+		return stats.Detectable(c.N, c.Won, rules.MaxDrop, first(c), power)
+	})
+	return &tests{rules, stats.Memo(func(c counts) Change {
+		x := Change{Drop: c.Drop(), Interval: c.Interval(1 - 2*rules.Alpha), Lost: c.Lost, Won: c.Won,
+			Above: max(c.McNemarDrop(), c.Above(rules.MaxDrop, first(c))), Below: c.Below(rules.MaxDrop, rules.Alpha),
+			McNemar: c.McNemar()}
+		if d := detectable(counts{stats.Paired{N: c.N, Won: c.Won}, c.cells}); d < 1 {
+			x.Detectable = &d
+		}
+		return x
+	}), stats.Memo(func(flips float64) int { return stats.ImagesToPass(rules.MaxDrop, flips, rules.Alpha, power) })}
 }
 
 // minimum judges a cell by the accuracy asked for. Drops and minimums are two families: within each, wrong failures
@@ -101,7 +85,7 @@ func outcome(found [reasons]int) Outcome {
 }
 
 // decide gives every cell its outcome, and all of them theirs.
-func (r *Report) decide(powers bool) {
+func (r *Report) decide(t *tests) {
 	var all [reasons]int
 	for i := range r.Cells {
 		c := &r.Cells[i]
@@ -118,7 +102,7 @@ func (r *Report) decide(powers bool) {
 		}
 	}
 	r.Outcome = outcome(all)
-	r.Summary = r.summary(all, powers)
+	r.Summary = r.summary(all, t)
 }
 
 // decide counts a cell's reasons, and says them.
@@ -152,14 +136,13 @@ func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 	return found
 }
 
-// below reports whether the accuracy is below the one that the rules ask for.
 func (c *Compared) below() bool { return c.Min != nil && c.Accuracy < c.Min.Min }
 
-// open reports whether a drop of max_drop is not excluded. Where nothing has changed there is none to exclude.
+// open reports whether a drop of max_drop is not excluded; a cell that has not changed has none.
 func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }
 
 // summary says in a line what came out and, where it is open, how many images would tell.
-func (r *Report) summary(found [reasons]int, powers bool) string {
+func (r *Report) summary(found [reasons]int, t *tests) string {
 	of, all, most := count(r.compared, "cell"), count(len(r.Cells), "cell"), points(r.Gate.MaxDrop)
 	var parts []string
 	for reason, text := range [reasons]string{of + " dropped by more than " + most + " points",
@@ -169,21 +152,19 @@ func (r *Report) summary(found [reasons]int, powers bool) string {
 			parts = append(parts, fmt.Sprintf("%d of %s", n, text))
 		}
 	}
-	switch {
-	case r.Outcome == Pass:
+	switch r.Outcome {
+	case Pass:
 		parts = append(parts, fmt.Sprintf("no drop of %s points or more in %s", most, of))
-	case r.Outcome == Inconclusive && powers:
-		parts = append(parts, r.images())
+	case Inconclusive:
+		parts = append(parts, r.images(t))
 	}
 	return strings.ToUpper(string(r.Outcome)) + ": " + strings.Join(parts, "; ")
 }
 
-// flips is the share of images whose verdict changed.
 func (c *Compared) flips() float64 { return float64(c.Change.Lost+c.Change.Won) / float64(c.N) }
 
-// images says how many images would tell: to exclude the drop in the inconclusive cell whose
-// verdicts flip most, and for minimums.
-func (r *Report) images() string {
+// images says how many images would tell, in the inconclusive cell whose verdicts flip most and for minimums.
+func (r *Report) images(t *tests) string {
 	const none = "no number of images that can be had would tell"
 	var widest *Compared
 	n := 0
@@ -197,7 +178,7 @@ func (r *Report) images() string {
 		}
 	}
 	if widest != nil {
-		enough := stats.ImagesToPass(r.Gate.MaxDrop, widest.flips(), r.Gate.Alpha, power)
+		enough := t.enough(widest.flips())
 		if enough == 0 {
 			return none
 		}

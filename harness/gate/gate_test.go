@@ -82,7 +82,7 @@ func TestManyCells(t *testing.T) {
 	}
 }
 
-// Where no drop would be shown, none is named.
+// No drop is named when none would be shown.
 func TestNothingDetectable(t *testing.T) {
 	c := must.Get(against(t, same(2, 3), file(0, same(2, 3)...), config.DefaultGate()))(t).Cells[0]
 	if c.Change.Detectable != nil || c.row()[7] != "–" || strings.Contains(c.numbers(), "detectable") {

@@ -9,9 +9,8 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 )
 
-// WriteJUnit writes the report as JUnit XML: a suite is a testsuite and a cell a testcase. What failed is a failure,
-// what is inconclusive or new is skipped with the reason. The rules are the suite's properties; the format has none for
-// testcases, whose numbers stand in system-out, one a line.
+// WriteJUnit writes the report as JUnit XML: a suite is a testsuite and a cell a testcase. What is inconclusive or new
+// is skipped with the reason. The numbers of testcases stand in system-out, one a line.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junit.Testsuites{Name: "selfheal check"}
 	for id, group := range r.suites() {
@@ -70,8 +69,7 @@ func (c Compared) numbers() string {
 	return lines
 }
 
-// WriteJUnitError writes a document whose only testcase says why nothing could be compared,
-// so that a CI page does not show an earlier comparison instead.
+// WriteJUnitError writes a document whose only testcase says why nothing could be compared.
 func WriteJUnitError(w io.Writer, reason error) error {
 	suite := junit.Testsuite{Name: "selfheal check", Time: "0.000"}
 	suite.AddTestcase(junit.Testcase{Name: "comparison", Classname: "selfheal.check", Time: "0.000",

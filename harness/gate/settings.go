@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,6 @@ type made struct {
 	Controls map[string]result.Control `json:"controls"`
 }
 
-// selected is what the cells used.
 func selected(cells []Cell, f *result.File) made {
 	m := made{map[string]result.Dataset{}, map[string]result.Network{}, map[string]result.Attack{},
 		map[string]result.Control{}}
@@ -40,29 +40,19 @@ func selected(cells []Cell, f *result.File) made {
 	return m
 }
 
-// settings is what must be equal to compare numbers, as it stands in results.json. Hashes and numbers of images are
-// compared cell by cell; a cell is known by its epsilon; embedding files may be what is under test.
-func (m made) settings() (all map[string]map[string]map[string]any) {
+// apart need not be equal to compare numbers. Hashes and numbers of images are compared cell by cell, a cell is known
+// by its epsilon, and embedding files may be what is under test.
+var apart = regexp.MustCompile(
+	`^(n|sha256|title|epsilons)([.[]|$)|^layers\[\d+\]\.embedding\.(path|sha256|files)([.[]|$)`)
+
+// settings are by section and name.
+func (m made) settings() (all map[string]map[string]any) {
 	data, err := json.Marshal(m)
 	if err == nil {
 		err = json.Unmarshal(data, &all)
 	}
 	if err != nil {
 		panic(fmt.Sprintf("gate: settings are no JSON: %v", err)) // they came from JSON
-	}
-	for _, named := range all {
-		for _, one := range named {
-			for _, key := range []string{"n", "sha256", "title", "epsilons"} {
-				delete(one, key)
-			}
-			layers, _ := one["layers"].([]any)
-			for _, layer := range layers {
-				embedding, _ := layer.(map[string]any)["embedding"].(map[string]any)
-				for _, key := range []string{"path", "sha256", "files"} {
-					delete(embedding, key)
-				}
-			}
-		}
 	}
 	return all
 }
@@ -72,8 +62,15 @@ func changed(before, now made) (list []result.Difference) {
 	x, y := before.settings(), now.settings()
 	for _, section := range []string{"attacks", "controls", "models", "datasets"} {
 		for _, name := range slices.Sorted(maps.Keys(x[section])) {
-			if now, both := y[section][name]; both {
-				list = append(list, result.Differences(section+"."+name, x[section][name], now)...)
+			now, both := y[section][name]
+			if !both {
+				continue
+			}
+			for _, d := range result.Differences("", x[section][name], now) {
+				if !apart.MatchString(d.Path) {
+					d.Path = section + "." + name + "." + d.Path
+					list = append(list, d)
+				}
 			}
 		}
 	}

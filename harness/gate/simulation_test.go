@@ -54,11 +54,10 @@ func simulate(t *testing.T, repeats int, seed uint64, draw func(r *rand.Rand) (b
 	now *result.File)) map[Outcome]int {
 	t.Helper()
 	got, known := map[Outcome]int{}, newTests(config.DefaultGate())
-	known.powers = false
 	for i := range repeats {
 		before, now := draw(rand.New(rand.NewPCG(seed, uint64(i))))
 		before.Suites, now.Suites = nil, nil // of which fewer cells may be made
-		r := must.Get(compare(t.Context(), mustBaseline(t, before), now, known))(t)
+		r := must.Get(known.compare(t.Context(), mustBaseline(t, before), now))(t)
 		got[r.Outcome]++
 	}
 	t.Logf("%d repeats: %v", repeats, got)

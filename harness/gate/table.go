@@ -54,13 +54,11 @@ func (r *Report) suites() (groups [][]Compared) {
 	return groups
 }
 
-// attacker is that of a suite's cells.
 func attacker(group []Compared) string {
 	controlled := slices.ContainsFunc(group, func(c Compared) bool { return c.Defense != config.None })
 	return result.AttackerOf(group[0].Mode, controlled).Name
 }
 
-// rules says the rules in a line.
 func (r *Report) rules() string {
 	g := r.Gate
 	s := fmt.Sprintf("rules: max_drop %s points, alpha %v", points(g.MaxDrop), g.Alpha)
@@ -76,8 +74,7 @@ func (r *Report) rules() string {
 	return s
 }
 
-// reasons lists why cells are not pass, failing cells first. Of inconclusive ones it lists
-// those that lost accuracy or are below a min: the others have too few images, no more.
+// reasons lists why cells are not pass: failing ones, then inconclusive ones that lost accuracy or are below a min.
 func (r *Report) reasons() []string {
 	var lines []string
 	for _, o := range []Outcome{Fail, Inconclusive} {
@@ -90,8 +87,7 @@ func (r *Report) reasons() []string {
 	return lines
 }
 
-// WriteText writes the table for a terminal: the cells suite by suite, what is to be said of
-// them, and the summary as its last line.
+// WriteText writes the table for a terminal; the summary is its last line.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	rows := [][]string{r.columns()}
@@ -123,8 +119,7 @@ func (r *Report) WriteText(w io.Writer) error {
 // marks stand before the outcomes of a CI page.
 var marks = map[Outcome]string{Fail: "❌ ", Inconclusive: "⚠️ ", Pass: "✅ ", New: "🆕 "}
 
-// WriteMarkdown writes the same for a CI job's page, as GitHub renders it. It begins and
-// ends with an empty line, so that it may follow and be followed by other text.
+// WriteMarkdown writes the same for a CI job's page on GitHub, with an empty line at either end.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n### Robustness gate\n\n%s**%s**\n", marks[r.Outcome], markdown(r.Summary))
@@ -155,8 +150,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// plain makes a name fit for a line of a terminal or an XML document: characters that are
-// not shown become U+FFFD. Names of a config have none; a file may hold anything.
+// plain makes a name of a file fit for a terminal or XML: characters that are not shown become U+FFFD.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsGraphic(r) || unicode.IsSpace(r) && r != ' ' {
@@ -186,7 +180,6 @@ func signed(share float64) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
 
-// probability is a p-value to two digits.
 func probability(p float64) string {
 	switch {
 	case p < 0.0001:
@@ -205,7 +198,6 @@ func andMore(names []string) string {
 	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 }
 
-// count is "1 cell", "2 cells".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -213,7 +205,6 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// thousands writes 12345 as 12,345.
 func thousands(n int) string {
 	if n < 1000 {
 		return fmt.Sprint(n)

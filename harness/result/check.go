@@ -1,42 +1,37 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 
 	"selfheal/harness/stats"
 )
 
-// check is an error for a file that no run writes: what reads it relies on verdicts that
-// agree with their counts, on shares in [0,1] and on numbers that can be drawn.
+// check is an error for a file that no run writes: what reads it relies on verdicts that agree with their counts, on
+// shares in [0,1] and on numbers that can be drawn.
 func (f *File) check() error {
-	seen := map[Key]bool{}
-	known := map[string]bool{}
+	seen, known := map[Key]bool{}, map[string]bool{}
 	for _, s := range f.Suites {
 		known[s.Name] = true
 	}
 	for _, c := range f.Cells {
-		key := KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon)
 		if len(known) > 0 && !known[c.Suite] {
 			return fmt.Errorf("a cell of suite %q, which the file does not list", c.Suite)
 		}
-		if seen[key] {
+		if seen[c.key()] {
 			return fmt.Errorf("two cells of suite %q, model %q, defense %q, attack %q", c.Suite, c.Model, c.Defense,
 				c.Attack)
 		}
-		seen[key] = true
+		seen[c.key()] = true
 		if c.Error != "" && c.Verdicts == "" {
 			continue
 		}
-		err := c.check()
-		if err == nil {
-			err = c.checkSeeds()
-		}
-		if err != nil {
-			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: %w", c.Suite, c.Model, c.Defense, c.Attack,
-				err)
+		if err := cmp.Or(c.check(), c.checkSeeds()); err != nil {
+			return c.wrong(err)
 		}
 	}
 	for _, s := range f.Solver {
@@ -47,38 +42,42 @@ func (f *File) check() error {
 	return nil
 }
 
+func (c Cell) wrong(err error) error {
+	return fmt.Errorf("suite %q, model %q, defense %q, attack %q: %w", c.Suite, c.Model, c.Defense, c.Attack, err)
+}
+
 // mostOf bounds norms, objectives and seconds: what is above was not measured.
 const mostOf = 1e100
 
 // plausible reports whether x is a number from 0 up that a run may measure.
 func plausible(x float64) bool { return x >= 0 && x < mostOf }
 
-// share reports whether x is one.
 func share(x float64) bool { return x >= 0 && x <= 1 }
 
-// CheckVerdicts is an error for a cell's verdicts that are not one character, 0 or 1, for each
-// of its n images, n being 1 or more, with as many ones as it says are correct.
+// CheckVerdicts is an error for a cell's verdicts that are not one character, 0 or 1, for each of its n images, n being
+// 1 or more, with as many ones as it says are correct.
 func CheckVerdicts(verdicts string, n, correct int) error {
-	switch right := strings.Count(verdicts, "1"); {
+	right, other := strings.Count(verdicts, "1"), strings.Trim(verdicts, "01")
+	switch {
 	case len(verdicts) != n || n < 1:
 		return fmt.Errorf("%d verdicts of %d images", len(verdicts), n)
-	case strings.Trim(verdicts, "01") != "":
-		return fmt.Errorf("its verdicts hold %.1q; they are 0 and 1", strings.Trim(verdicts, "01"))
+	case other != "":
+		return fmt.Errorf("its verdicts hold %.1q; they are 0 and 1", other)
 	case right != correct:
 		return fmt.Errorf("%d verdicts are 1, but correct is %d", right, correct)
 	}
 	return nil
 }
 
-// check is an error for a cell that no run writes.
 func (c Cell) check() error {
 	if err := CheckVerdicts(c.Verdicts, c.N, c.Correct); err != nil {
 		return err
 	}
+	ends := stats.Wilson(c.Correct, c.N)
 	switch {
-	case !(math.Abs(c.Accuracy-float64(c.Correct)/float64(c.N)) < 1e-9):
+	case !near(c.Accuracy, float64(c.Correct)/float64(c.N), 1e-9):
 		return fmt.Errorf("an accuracy of %g, %d of %d are right", c.Accuracy, c.Correct, c.N)
-	case !c.interval():
+	case !near(c.CI95[0], ends[0], 1e-3) || !near(c.CI95[1], ends[1], 1e-3): // others may round
 		return fmt.Errorf("an interval of %v, which is not that of %d of %d", c.CI95, c.Correct, c.N)
 	case c.Epsilon != nil && !(*c.Epsilon > 0 && *c.Epsilon < mostOf):
 		return fmt.Errorf("an epsilon of %g", *c.Epsilon)
@@ -96,10 +95,8 @@ func (c Cell) check() error {
 		for _, l := range s.Layers {
 			numbers = append(numbers, l.ControlNorm, l.Loss)
 		}
-		for _, x := range numbers {
-			if !plausible(x) {
-				return fmt.Errorf("its solver has a number of %g", x)
-			}
+		if i := slices.IndexFunc(numbers, func(x float64) bool { return !plausible(x) }); i >= 0 {
+			return fmt.Errorf("its solver has a number of %g", numbers[i])
 		}
 		if !share(s.BelowGreedy) {
 			return fmt.Errorf("a share of %g ends below greedy", s.BelowGreedy)
@@ -108,22 +105,18 @@ func (c Cell) check() error {
 	return nil
 }
 
-// interval reports whether the cell's is Wilson's of its accuracy.
-func (c Cell) interval() bool {
-	ends := stats.Wilson(c.Correct, c.N)
-	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-3 } // others may round
-	return near(c.CI95[0], ends[0]) && near(c.CI95[1], ends[1])
-}
+// near is false where one of the numbers is NaN.
+func near(a, b, within float64) bool { return math.Abs(a-b) < within }
 
-// checkSeeds is an error for seeds that no run writes: what reads them relies on a verdict
-// an image.
+// checkSeeds is an error for seeds that no run writes: what reads them relies on a verdict an image.
 func (c Cell) checkSeeds() error {
 	for _, s := range c.Seeds {
 		if len(s.Verdicts) != len(c.Verdicts) || strings.Trim(s.Verdicts, "01") != "" {
 			return fmt.Errorf("seed %d has other verdicts than one for each of %d images", s.Seed, len(c.Verdicts))
 		}
-		if n := strings.Count(s.Verdicts, "1"); n != s.Correct ||
-			!(math.Abs(s.Accuracy-float64(n)/float64(max(len(s.Verdicts), 1))) < 1e-9) || !plausible(s.Seconds) {
+		n := strings.Count(s.Verdicts, "1")
+		if n != s.Correct || !near(s.Accuracy, float64(n)/float64(max(len(s.Verdicts), 1)), 1e-9) ||
+			!plausible(s.Seconds) {
 			return fmt.Errorf("seed %d has %d right verdicts, and says %d or an accuracy of %g", s.Seed, n, s.Correct,
 				s.Accuracy)
 		}
@@ -131,7 +124,6 @@ func (c Cell) checkSeeds() error {
 	return nil
 }
 
-// check is an error for a record that no run writes.
 func (r Record) check() error {
 	switch {
 	case r.Verdict != 0 && r.Verdict != 1:
@@ -165,9 +157,11 @@ func KeyOf(suite, model, defense, attack string, epsilon *float64) Key {
 	return k
 }
 
-// CheckRecords is an error for records that disagree with their cells: every cell has one an
-// image, in the order of its verdicts, with the same verdicts. Records without a cell are those
-// of a run that was killed before it wrote its results.
+func (c Cell) key() Key { return KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon) }
+
+// CheckRecords is an error for records that disagree with their cells: every cell has one an image, in the order of its
+// verdicts, with the same verdicts. Records without a cell are those of a run that was killed before it wrote its
+// results.
 func (f *File) CheckRecords(records iter.Seq[Record]) error {
 	verdicts := map[Key][]byte{}
 	for r := range records {
@@ -175,11 +169,9 @@ func (f *File) CheckRecords(records iter.Seq[Record]) error {
 		verdicts[k] = append(verdicts[k], '0'+byte(r.Verdict))
 	}
 	for _, c := range f.Cells {
-		k := KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon)
-		if got := string(verdicts[k]); got != c.Verdicts {
-			return fmt.Errorf("suite %q, model %q, defense %q, attack %q: the records have %d images "+
-				"with other verdicts than the cell's %d",
-				c.Suite, c.Model, c.Defense, c.Attack, len(got), c.N)
+		if got := string(verdicts[c.key()]); got != c.Verdicts {
+			return c.wrong(fmt.Errorf("the records have %d images with other verdicts than the cell's %d", len(got),
+				c.N))
 		}
 	}
 	return nil

@@ -32,7 +32,6 @@ func SayFirst(list []Difference, before, now string) string {
 	return strings.Join(texts, "; ")
 }
 
-// shown is a value in a line.
 func shown(v any) string {
 	switch v := v.(type) {
 	case nil:

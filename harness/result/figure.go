@@ -19,8 +19,7 @@ const (
 	TheoryFigure      = "theory"
 )
 
-// Figures is the table, in the order in which a page shows a suite's figures. The reports' figures, the names of the
-// files that a run leaves and docs/results.md follow from it.
+// Figures is the table, in a page's order. Reports, the names of a run's files and docs/results.md follow from it.
 var Figures = []Figure{
 	{RadarFigure, "SUITE", "accuracy per attack, baseline and controlled (bars below three axes)"},
 	{CurveFigure, "SUITE", "accuracy against epsilon, where there is data for it ([below](#robustness-curves))"},

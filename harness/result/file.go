@@ -25,7 +25,7 @@ func Read(path string) (*File, error) {
 // mostBytes bounds a file of results: 2,000 cells of 50,000 images need half of it.
 const mostBytes = 256 << 20
 
-// read reads a file of one schema, which value is for: its key schema stands at got. What it holds is checked.
+// read reads and checks a file of one schema, which value is for: its key schema stands at got.
 func read(path, schema string, got *string, value interface{ check() error }) error {
 	data, err := input.Read(path, mostBytes)
 	if err != nil {
@@ -43,8 +43,7 @@ func read(path, schema string, got *string, value interface{ check() error }) er
 	return nil
 }
 
-// Write writes a results.json beside its place and renames it, so that the file
-// is always whole.
+// Write writes a results.json, whole or not at all.
 func Write(path string, f *File) error { return write(path, f) }
 
 // write writes a value as JSON, whole or not at all.
@@ -63,8 +62,7 @@ func write(path string, v any) error {
 // mostLine bounds a record, in bytes.
 const mostLine = 1 << 20
 
-// Records walks through a records.jsonl, line by line, and ends after the first error. A last
-// line without its end, which a run that was killed may leave, is passed over.
+// Records walks through a records.jsonl up to the first error. A last line without its end is skipped.
 func Records(path string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		f, err := input.Open(path)

@@ -11,7 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Any bytes as each file of a run. What is accepted is written and read again.
+// Any bytes as each file of a run. Accepted files are written and read again.
 func FuzzRead(f *testing.F) {
 	marshal := func(v any) []byte { return must.Get(json.Marshal(v))(f) }
 	f.Add(marshal(map[string]any{"schema": Schema, "cells": []any{cell()}}))

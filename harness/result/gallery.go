@@ -23,15 +23,12 @@ type GalleryNote struct {
 	Message string `json:"message"`
 }
 
-// The kinds of a GalleryCase.
+// The kinds of a GalleryCase. In the first two the undefended network is right on the clean image and wrong on the
+// adversarial one.
 const (
-	// Healed: the undefended network is right on the clean image and wrong on the
-	// adversarial one, the controlled network right on the adversarial one.
-	Healed = "healed"
-	// NotHealed: as Healed, but the controlled network is wrong on the adversarial one.
-	NotHealed = "not-healed"
-	// Broken: the attack was on the defense of the case itself, which is right on the clean
-	// image and wrong on the adversarial one.
+	Healed    = "healed"     // the controlled network is right on the adversarial image
+	NotHealed = "not-healed" // it is wrong on it
+	// Broken: the attack was on the defense of the case itself, which is right on the clean image only.
 	Broken = "broken"
 )
 
@@ -53,8 +50,7 @@ type GalleryCase struct {
 	LabelName   string `json:"label_name,omitempty"`
 	// Perturbation is its norm, in the attack's.
 	Perturbation float64 `json:"perturbation"`
-	// Undefended are the answers of the network alone, Controlled those under the defense,
-	// nil where that is none.
+	// Undefended are the answers of the network alone, Controlled those under the defense, nil where that is none.
 	Undefended GalleryAnswers  `json:"undefended"`
 	Controlled *GalleryAnswers `json:"controlled,omitempty"`
 	Pictures   GalleryPictures `json:"pictures"`
@@ -84,8 +80,8 @@ type GalleryPictures struct {
 	// Perturbation is 0.5 + Magnification · (adversarial − clean).
 	Perturbation  []byte  `json:"perturbation"`
 	Magnification float64 `json:"magnification"`
-	// Healed is the controlled input x_0 + u_0 of the adversarial image, clipped to [0,1];
-	// absent where the defense does not control the input.
+	// Healed is the controlled input x_0 + u_0 of the adversarial image, clipped to [0,1]; absent where the defense
+	// does not control the input.
 	Healed []byte `json:"healed,omitempty"`
 }
 
@@ -94,17 +90,16 @@ func (p GalleryPictures) Bytes() int {
 	return len(p.Clean) + len(p.Adversarial) + len(p.Perturbation) + len(p.Healed)
 }
 
-// What a gallery holds at most: its pictures become part of a page.
+// Bounds of a gallery, whose pictures become part of a page.
 const (
 	GalleryCases = 48
 	GalleryBytes = 3 << 19 // of PNG files, 1.5 MiB
 )
 
-// Bounds on what is decoded when a gallery is read: the sides of a picture, and the pixels of all. Small files
-// may claim many.
+// Bounds on what is decoded when a gallery is read. Small files may claim many pixels.
 const (
 	largestSide   = 4096
-	galleryPixels = 1 << 26
+	galleryPixels = 1 << 26 // of all pictures
 )
 
 // GallerySweep is where the controls of one image stand.
@@ -113,16 +108,15 @@ type GallerySweep struct {
 	Layers    []SolverLayer `json:"layers"`
 }
 
-// SolverLayer is what a control does at one layer: of one image, or as a mean over a
-// cell's images.
+// SolverLayer is what a control does at one layer: of one image, or as a mean over a cell's images.
 type SolverLayer struct {
 	At          string  `json:"at"`           // as the config says it: input, last, a boundary or a tensor
 	ControlNorm float64 `json:"control_norm"` // ‖u_t‖
 	Loss        float64 `json:"loss"`         // ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖²
 }
 
-// ReadGallery reads a gallery.json. What reads galleries relies on its pictures being PNG
-// files of one size and on traces of the same layers.
+// ReadGallery reads a gallery.json, whose pictures are then PNG files of one size and whose traces have the same
+// layers.
 func ReadGallery(path string) (*Gallery, error) {
 	var g Gallery
 	if err := read(path, GallerySchema, &g.Schema, &g); err != nil {
@@ -131,7 +125,6 @@ func ReadGallery(path string) (*Gallery, error) {
 	return &g, nil
 }
 
-// check is an error for a gallery that no run writes.
 func (g *Gallery) check() error {
 	size, pixels := 0, 0
 	for _, c := range g.Cases {
@@ -151,7 +144,6 @@ func (g *Gallery) check() error {
 	return nil
 }
 
-// check is an error for a case that no run writes.
 func (c GalleryCase) check() error {
 	switch {
 	case c.Kind != Healed && c.Kind != NotHealed && c.Kind != Broken:
@@ -167,26 +159,30 @@ func (c GalleryCase) check() error {
 		if one.name == "healed" && one.data == nil {
 			continue
 		}
-		size, err := png.DecodeConfig(bytes.NewReader(one.data))
-		if err != nil {
-			return fmt.Errorf("its picture %q is no PNG file: %w", one.name, err)
-		}
-		if size.Width != p.Width || size.Height != p.Height {
-			return fmt.Errorf("its picture %q has %d×%d pixels, not %d×%d", one.name, size.Width, size.Height, p.Width,
-				p.Height)
-		}
-		if size.Width > largestSide || size.Height > largestSide {
-			return fmt.Errorf("its picture %q has %d×%d pixels, more than %d a side", one.name, size.Width, size.Height,
-				largestSide)
-		}
-		if _, err := png.Decode(bytes.NewReader(one.data)); err != nil {
-			return fmt.Errorf("its picture %q is no whole PNG file: %w", one.name, err)
+		if err := p.check(one.data); err != nil {
+			return fmt.Errorf("its picture %q %w", one.name, err)
 		}
 	}
 	for _, s := range c.Trace {
 		if len(s.Layers) != len(c.Trace[0].Layers) {
 			return fmt.Errorf("its trace has sweeps of %d and of %d layers", len(c.Trace[0].Layers), len(s.Layers))
 		}
+	}
+	return nil
+}
+
+func (p GalleryPictures) check(picture []byte) error {
+	size, err := png.DecodeConfig(bytes.NewReader(picture))
+	switch {
+	case err != nil:
+		return fmt.Errorf("is no PNG file: %w", err)
+	case size.Width != p.Width || size.Height != p.Height:
+		return fmt.Errorf("has %d×%d pixels, not %d×%d", size.Width, size.Height, p.Width, p.Height)
+	case size.Width > largestSide || size.Height > largestSide:
+		return fmt.Errorf("has %d×%d pixels, more than %d a side", size.Width, size.Height, largestSide)
+	}
+	if _, err := png.Decode(bytes.NewReader(picture)); err != nil {
+		return fmt.Errorf("is no whole PNG file: %w", err)
 	}
 	return nil
 }

@@ -1,7 +1,5 @@
 package result
 
-import "slices"
-
 // Mode is a row of the table of what a suite's attacker knows.
 type Mode struct {
 	Name  string // in the config and in results
@@ -17,8 +15,7 @@ const (
 	WhiteboxThrough  = "whitebox-through"
 )
 
-// Modes is the table, in the order of what the attacker knows. The config's schema and
-// documentation, the reports and docs/results.md take their words from it.
+// Modes is the table, by what the attacker knows. Schema, documentation and reports take their words from it.
 var Modes = []Mode{
 	{Oblivious, "Oblivious", "made on the undefended network, then given to every defense",
 		"Knows the undefended network only. The images are made once per model against it, at full strength, and " +
@@ -47,18 +44,19 @@ func AttackerOf(mode string, controlled bool) Mode {
 }
 
 // ModeNames lists the modes' names in the table's order.
-func ModeNames() []string {
-	names := make([]string, len(Modes))
-	for i, m := range Modes {
-		names[i] = m.Name
+func ModeNames() (names []string) {
+	for _, m := range Modes {
+		names = append(names, m.Name)
 	}
 	return names
 }
 
 // ModeOf finds a mode by its name; ok is false for a name that is not known.
 func ModeOf(name string) (m Mode, ok bool) {
-	if i := slices.IndexFunc(Modes, func(m Mode) bool { return m.Name == name }); i >= 0 {
-		return Modes[i], true
+	for _, m := range Modes {
+		if m.Name == name {
+			return m, true
+		}
 	}
 	return Mode{Name: name, Title: name}, false
 }

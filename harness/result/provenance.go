@@ -20,8 +20,7 @@ type Dataset struct {
 	Shaping
 }
 
-// Shaping has the keys of a config's data set that shape its images, beside its choice of them and the classes. What
-// the config does not say is absent.
+// Shaping has the keys of a config's data set that shape its images. What the config does not say is absent.
 type Shaping struct {
 	Split string `json:"split,omitempty"` // the part of a set that has several
 	Keys  *Keys  `json:"keys,omitempty"`  // where its images and labels are found by name

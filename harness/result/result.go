@@ -1,6 +1,4 @@
-// Package result is the one schema of what a run writes: results.json and
-// records.jsonl. Everything that reads results (reports, checks, other
-// programs) goes through it. Field names are fixed; see docs/results.md.
+// Package result is the one schema of what a run writes: results.json and records.jsonl. Field names are fixed.
 package result
 
 import (

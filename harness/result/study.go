@@ -11,9 +11,9 @@ const (
 	AdversarialImages = "adversarial" // made on the undefended network, like those of oblivious cells
 )
 
-// SolverStudy compares the ways to solve for the controls of one model under one control.
-// Objectives are those of the control problem, Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² +
-// (c/2)‖u_t‖², a sum per image; passes are in units of one forward pass of the model, by FLOPs.
+// SolverStudy compares the ways to solve for the controls of one model under one control. Objectives are those of the
+// control problem, Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖², a sum per image; passes are in units of one
+// forward pass of the model, by FLOPs.
 type SolverStudy struct {
 	Suite   string   `json:"suite"`
 	Dataset string   `json:"dataset"`
@@ -29,12 +29,11 @@ type SolverStudy struct {
 	// Solver is the control's own, Defaults the one of a control that says nothing.
 	Solver   SolverSettings `json:"solver"`
 	Defaults SolverSettings `json:"defaults"`
-	// Curves follow greedy control, msa and pmp from the same start, and the control's method
-	// at the default rate and momentum where its own are others: a curve for each of them and
-	// each kind of images.
+	// Curves follow greedy control, msa and pmp from the same start, and the control's method at the default rate and
+	// momentum where its own are others: a curve for each of them and each kind of images.
 	Curves []SolverCurve `json:"curves"`
-	// Runs are the control's own solver, that one with the default rate and momentum where
-	// its own are others, and those with one setting changed.
+	// Runs are the control's own solver, that one with the default rate and momentum where its own are others, and
+	// those with one setting changed.
 	Runs    []SolverRun  `json:"runs"`
 	Costs   []SolverCost `json:"costs"`
 	Seconds float64      `json:"seconds"` // of the study, its adversarial images not included
@@ -65,8 +64,8 @@ type SolverCurve struct {
 	Points   []SolverPoint  `json:"points"`
 }
 
-// SolverPoint is a stage of a solver: after the greedy start (sweep 0) or an ascent step.
-// Its numbers are those of a controlled network whose solver stops here.
+// SolverPoint is a stage of a solver: after the greedy start (sweep 0) or an ascent step. Its numbers are those of a
+// controlled network whose solver stops here.
 type SolverPoint struct {
 	Sweep  int     `json:"sweep"`
 	Layer  int     `json:"layer"` // segment whose control was moved; −1 at the greedy start
@@ -78,8 +77,8 @@ type SolverPoint struct {
 	Accuracy float64 `json:"accuracy"`
 }
 
-// Mean is that of the objective over the images, with its standard error (0 of a single
-// image); Objective is null where it is not finite on some image.
+// Mean is that of the objective over the images, with its standard error (0 of a single image); Objective is null where
+// it is not finite on some image.
 type Mean struct {
 	Objective     *float64 `json:"objective"`
 	StandardError float64  `json:"standard_error"`
@@ -110,9 +109,9 @@ type SolverRun struct {
 type SolverOutcome struct {
 	Score
 	Sweeps []Mean `json:"sweeps"` // the objective at the greedy start and after each sweep
-	// BelowGreedy is the share of images whose objective ends strictly below the greedy
-	// start's, NonIncreasing of those where no sweep raises it (by more than a millionth of
-	// it), NotFinite of those where objective or logits end infinite or NaN.
+	// BelowGreedy is the share of images whose objective ends strictly below the greedy start's, NonIncreasing of those
+	// where no sweep raises it (by more than a millionth of it), NotFinite of those where objective or logits end
+	// infinite or NaN.
 	BelowGreedy   float64 `json:"below_greedy"`
 	NonIncreasing float64 `json:"non_increasing"`
 	NotFinite     float64 `json:"not_finite"`
@@ -121,8 +120,7 @@ type SolverOutcome struct {
 // Final is the objective at the end.
 func (o SolverOutcome) Final() Mean { return o.Sweeps[len(o.Sweeps)-1] }
 
-// check is an error for a study that no run writes: what reads studies relies on a mean for
-// the greedy start and for each sweep, and on costs above 0.
+// check is an error for a study that no run writes: readers rely on a mean for each sweep, and on costs above 0.
 func (s SolverStudy) check() error {
 	for _, c := range s.Curves {
 		for _, p := range c.Points {

@@ -18,7 +18,6 @@ type WarningKind struct {
 // WarningKinds is the table. docs/warnings.md is written from it.
 var WarningKinds []WarningKind
 
-// warning adds a row to the table.
 func warning(id, means, do string) WarningKind {
 	k := WarningKind{id, means, do}
 	WarningKinds = append(WarningKinds, k)
@@ -31,10 +30,9 @@ func (k WarningKind) New(format string, args ...any) Warning {
 }
 
 // WarningIDs lists the ids in the table's order.
-func WarningIDs() []string {
-	ids := make([]string, len(WarningKinds))
-	for i, k := range WarningKinds {
-		ids[i] = k.ID
+func WarningIDs() (ids []string) {
+	for _, k := range WarningKinds {
+		ids = append(ids, k.ID)
 	}
 	return ids
 }

@@ -5,10 +5,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ClopperPearson returns the exact interval of a fraction when k of n images are right (Clopper and Pearson,
-// Biometrika 26 (1934) 404–413): its ends are the fractions at which k or more, and k or fewer, images have
-// probability (1 − level)/2. Its coverage is at least level whatever the true fraction, for which it is wider
-// than [Wilson]'s. With n = 0 it is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
+// ClopperPearson returns the exact interval of a fraction when k of n images are right (Biometrika 26 (1934) 404–413):
+// at its ends k or more, and k or fewer, have probability (1 − level)/2. Its coverage is at least level. With n = 0 it
+// is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
 func ClopperPearson(k, n int, level float64) [2]float64 {
 	counted("ClopperPearson", k, n)
 	twoSided(level) // panics for a level outside (0,1)
@@ -22,16 +21,14 @@ func ClopperPearson(k, n int, level float64) [2]float64 {
 	return ends
 }
 
-// BinomialTest returns the exact p-value of "the true fraction is at least fraction" when k of n
-// images are right: the probability of k or fewer. It is below α exactly when the upper
-// end of [ClopperPearson] at level 1 − 2α is below fraction.
+// BinomialTest returns the exact p-value of "the true fraction is at least fraction" when k of n images are right. It
+// is below α exactly when the upper end of [ClopperPearson] at level 1 − 2α is below fraction.
 func BinomialTest(k, n int, fraction float64) float64 {
 	counted("BinomialTest", k, n)
 	return atMost(k, n, fraction)
 }
 
-// atLeast is P(X ≥ k) for X ~ Bin(n, p). The incomplete beta function keeps the digits of
-// small probabilities, which one minus the other tail would lose.
+// atLeast is P(X ≥ k) for X ~ Bin(n, p). The incomplete beta function keeps the digits of small probabilities.
 func atLeast(k, n int, p float64) float64 {
 	switch {
 	case k <= 0:

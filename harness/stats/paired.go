@@ -14,8 +14,7 @@ type Paired struct {
 	Won  int // wrong before, right now
 }
 
-// NewPaired counts two lists of verdicts on the same images, '1' for right and '0' for wrong. It panics
-// where they differ in length.
+// NewPaired counts two lists of verdicts on the same images, '1' for right and '0' for wrong, of one length.
 func NewPaired(before, now string) (p Paired) {
 	if len(before) != len(now) {
 		panic(fmt.Sprintf("stats: %d verdicts before and %d now", len(before), len(now)))
@@ -44,11 +43,11 @@ func (p Paired) Drop() float64 {
 	return float64(p.Lost-p.Won) / float64(p.N)
 }
 
-// Score is the statistic of the score test of "the true drop is drop" for a difference of paired proportions (Tango,
+// score is the statistic of the score test of "the true drop is drop" for a difference of paired proportions (Tango,
 // Statistics in Medicine 17 (1998) 891–908, equation 12): the observed drop less the assumed one over its standard
 // error at the assumed drop. Under the hypothesis it is nearly standard normal; at drop 0 it is McNemar's (lost −
 // won)/√(lost + won). drop is in [−1, 1]. With nothing to tell (no images, or none discordant at drop 0) it is 0.
-func (p Paired) Score(drop float64) float64 {
+func (p Paired) score(drop float64) float64 {
 	n, lost, won := float64(p.N), float64(p.Lost), float64(p.Won)
 	above := lost - won - n*drop
 	q := p.wonAt(drop)
@@ -62,8 +61,7 @@ func (p Paired) Score(drop float64) float64 {
 	return above / math.Sqrt(variance)
 }
 
-// wonAt is the most likely probability of an image's being won when the drop is given:
-// the larger root of 2n·q² + B·q + C.
+// wonAt is the most likely probability of an image's being won at a drop: the larger root of 2n·q² + B·q + C.
 func (p Paired) wonAt(drop float64) float64 {
 	n, lost, won := float64(p.N), float64(p.Lost), float64(p.Won)
 	if n == 0 {
@@ -91,12 +89,11 @@ func (p Paired) Interval(level float64) [2]float64 {
 
 // whereScore is the drop at which the score, which falls with it, comes down to z.
 func (p Paired) whereScore(z float64) float64 {
-	lo, hi := bisect(-1, 1, 1e-12, func(drop float64) bool { return p.Score(drop) > z })
+	lo, hi := bisect(-1, 1, 1e-12, func(drop float64) bool { return p.score(drop) > z })
 	return (lo + hi) / 2
 }
 
-// bisect returns an interval, within the given one and at most that wide, at whose lower
-// end a monotone condition holds and at whose upper end it does not.
+// bisect returns an interval of at most a width at whose lower end a monotone condition holds, not at its upper one.
 func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) {
 	for hi-lo > width {
 		if middle := (lo + hi) / 2; holds(middle) {
@@ -108,14 +105,14 @@ func bisect(lo, hi, width float64, holds func(float64) bool) (float64, float64) 
 	return lo, hi
 }
 
-// McNemar is the two-sided p-value of "as many are lost as won" by the exact test of McNemar (Psychometrika 12 (1947)
-// 153–157; its exact form is the sign test): twice the smaller tail, at most 1. It panics for negative counts.
+// McNemar is the two-sided p-value of "as many are lost as won", by the exact test (Psychometrika 12 (1947) 153–157):
+// twice the smaller tail, at most 1. It panics for negative counts.
 func (p Paired) McNemar() float64 {
 	return min(1, 2*p.McNemarDrop(), 2*atLeast(p.Won, p.Lost+p.Won, 0.5))
 }
 
-// McNemarDrop is the one-sided p-value of "no more are lost than won". Without a change each of the lost and won
-// images is lost with probability 1/2; of no such images it is 1. It panics for negative counts.
+// McNemarDrop is the one-sided p-value of "no more are lost than won". Without a change each of the lost and won images
+// is lost with probability 1/2; of no such images it is 1. It panics for negative counts.
 func (p Paired) McNemarDrop() float64 {
 	counted("McNemar", min(p.Lost, p.Won), p.Lost+p.Won)
 	return atLeast(p.Lost, p.Lost+p.Won, 0.5)
@@ -135,8 +132,7 @@ func (f *Family) Add(p float64, tell func(corrected float64)) {
 }
 
 // Holm tells the step-down corrected p-values of Holm (Scandinavian Journal of Statistics 6 (1979) 65–70). Rejecting
-// what is at most α keeps the probability of any wrong rejection in the family below α, however the tests depend on
-// each other: cells on the same images do.
+// what is at most α keeps any wrong rejection in the family below α, however the tests depend on each other.
 func (f Family) Holm() {
 	f = slices.Clone(f)
 	slices.SortStableFunc(f, func(a, b test) int { return cmp.Compare(a.p, b.p) })

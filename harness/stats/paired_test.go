@@ -59,12 +59,12 @@ func TestScore(t *testing.T) {
 		for won := 0; won <= n-lost; won++ {
 			p := Paired{n, lost, won}
 			want := float64(lost-won) / math.Sqrt(float64(max(1, lost+won)))
-			if math.Abs(p.Score(0)-want) > 1e-12 {
-				t.Errorf("%+v: %v at 0, McNemar's is %v", p, p.Score(0), want)
+			if math.Abs(p.score(0)-want) > 1e-12 {
+				t.Errorf("%+v: %v at 0, McNemar's is %v", p, p.score(0), want)
 			}
 			last := math.Inf(1)
 			for drop := -0.95; drop < 1; drop += 0.1 {
-				s, q := p.Score(drop), p.wonAt(drop)
+				s, q := p.score(drop), p.wonAt(drop)
 				if s > last+1e-9 {
 					t.Errorf("%+v: the score rises to %v at %v", p, s, drop)
 				}
@@ -75,17 +75,17 @@ func TestScore(t *testing.T) {
 						t.Errorf("%+v at %v: %v is likelier than %v", p, drop, other, q)
 					}
 				}
-				if lost > 0 && (Paired{n, lost - 1, won}).Score(drop) > s+1e-9 {
+				if lost > 0 && (Paired{n, lost - 1, won}).score(drop) > s+1e-9 {
 					t.Errorf("%+v at %v: fewer lost images have a larger score", p, drop)
 				}
-				if won > 0 && (Paired{n, lost, won - 1}).Score(drop) < s-1e-9 {
+				if won > 0 && (Paired{n, lost, won - 1}).score(drop) < s-1e-9 {
 					t.Errorf("%+v at %v: fewer won images have a smaller score", p, drop)
 				}
 			}
 			ends := p.Interval(0.9)
 			for i, z := range []float64{1.6448536269514722, -1.6448536269514722} {
-				if math.Abs(ends[i]) < 1-1e-9 && math.Abs(p.Score(ends[i])-z) > 1e-6 {
-					t.Errorf("%+v: the score at the end %v is %v", p, ends[i], p.Score(ends[i]))
+				if math.Abs(ends[i]) < 1-1e-9 && math.Abs(p.score(ends[i])-z) > 1e-6 {
+					t.Errorf("%+v: the score at the end %v is %v", p, ends[i], p.score(ends[i]))
 				}
 			}
 		}
@@ -121,7 +121,7 @@ func TestExactEnumerated(t *testing.T) {
 }
 
 func enumerated(p Paired, drop float64) (above, below float64) {
-	ends, score := ClopperPearson(p.Won, p.N, 1-1e-6), p.Score(drop)
+	ends, score := ClopperPearson(p.Won, p.N, 1-1e-6), p.score(drop)
 	const steps = 100
 	for i := range steps + 1 {
 		q := ends[0] + (min(ends[1], (1-drop)/2)-ends[0])*float64(i)/steps
@@ -130,10 +130,10 @@ func enumerated(p Paired, drop float64) (above, below float64) {
 		for lost := 0; lost <= p.N; lost++ {
 			for won := 0; won <= p.N-lost; won++ {
 				o := Paired{p.N, lost, won}
-				if s := o.Score(drop); s >= score-1e-9 {
+				if s := o.score(drop); s >= score-1e-9 {
 					a += trinomial(o, q+drop, q)
 				}
-				if s := o.Score(drop); s <= score+1e-9 {
+				if s := o.score(drop); s <= score+1e-9 {
 					b += trinomial(o, q+drop, q)
 				}
 			}

@@ -6,11 +6,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Detectable returns the smallest true drop that n images show to be larger than drop with probability power. The
-// p-value, the larger of [Paired.Above]'s and [Paired.McNemarDrop]'s, must be at most alpha, and won images are won.
-// The result is in [drop, 1]; it is 1 where even the loss of every other image is not enough. The border is that of
-// the test itself at won images. The power is the sum over all outcomes whose score reaches the border's, with each
-// image won with probability won/n. drop is in [0, 1), alpha and power in (0, 1).
+// Detectable returns the smallest true drop, in [drop, 1], that n images show to be larger than drop with probability
+// power, where the larger of [Paired.Above]'s and [Paired.McNemarDrop]'s p-values must be at most alpha; 1 where none
+// is. An image is won with probability won/n. The border is that of the test itself at won images, and the power the
+// sum over all outcomes whose score reaches it. drop is in [0, 1), alpha and power in (0, 1).
 func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
 		p := Paired{n, lost, won}
@@ -21,9 +20,9 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 	}
 	// The asymptotic test's border is near.
 	z := distuv.UnitNormal.Quantile(1 - alpha)
-	near := first(n-won, func(lost int) bool { return Paired{n, lost, won}.Score(drop) >= z })
+	near := first(n-won, func(lost int) bool { return Paired{n, lost, won}.score(drop) >= z })
 	fails := firstFrom(near, n-won, rejects)
-	r := scores(n, drop, Paired{n, fails, won}.Score(drop), true)
+	r := scores(n, drop, Paired{n, fails, won}.score(drop), true)
 	q := float64(won) / float64(n)
 	most := max(drop, 1-2*q)
 	if r.probability(q, q+most) < power {
@@ -39,11 +38,10 @@ const (
 )
 
 // ImagesToPass returns about how many images it takes to exclude a drop of drop or more ([Paired.Below] at most alpha)
-// with probability power, when there is no drop and an image's verdict flips with probability flips, either way alike.
+// with probability power, when there is no drop and an image's verdict flips with probability flips, either way alike;
 // 0 stands for more than ten million. The border is that of the test itself at the usual number of won images, or of
 // its normal approximation where those are many or the images above 20,000. The power rises in teeth; the answer is on
-// one of them. Where nothing flips, the answer is at least the n at which (1 − drop)ⁿ, the probability that no image is
-// lost, comes down to alpha; at small alpha it is above that, because outcomes with won images have lower scores.
+// one.
 func ImagesToPass(drop, flips, alpha, power float64) int {
 	if !(drop > 0) {
 		return 0
@@ -63,12 +61,12 @@ func ImagesToPass(drop, flips, alpha, power float64) int {
 	n, ok := images(exactImages, func(n int) bool {
 		typical := int(math.Round(float64(n) * won))
 		open := func(lost int) bool { return Paired{n, lost, typical}.Below(drop, alpha) > alpha }
-		near := first(n-typical, func(lost int) bool { return Paired{n, lost, typical}.Score(drop) > -z })
+		near := first(n-typical, func(lost int) bool { return Paired{n, lost, typical}.score(drop) > -z })
 		passes := firstFrom(near, n-typical, open) - 1
 		if passes < 0 {
 			return false
 		}
-		return scores(n, drop, Paired{n, passes, typical}.Score(drop), false).probability(won, won) >= power
+		return scores(n, drop, Paired{n, passes, typical}.score(drop), false).probability(won, won) >= power
 	})
 	if !ok {
 		return found(about)

@@ -7,12 +7,10 @@ import (
 )
 
 // Sequence returns an interval of a fraction when k of the first n samples in a row are right. With a probability of at
-// least level the intervals of all n hold the true fraction, so that one may look after each sample and stop at will.
-//
-// The ends are the fractions p where the mean likelihood, over a uniform fraction, is 1/(1 − level) times that of p.
-// Under p this ratio is a martingale that begins at 1, and by Ville's inequality it stays below 1/(1 − level) for
-// all n at once (Robbins, Ann. Math. Statist. 41 (1970) 1397–1409; Howard et al., Ann. Statist. 49 (2021)
-// 1055–1080). With n = 0 the interval is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
+// least level the intervals of all n hold the true fraction: one may look after each sample and stop at will. Its ends
+// are the p where the mean likelihood, over a uniform fraction, is 1/(1 − level) times that of p: a martingale under p,
+// to which Ville's inequality applies (Robbins, Ann. Math. Statist. 41 (1970) 1397–1409; Howard et al., Ann. Statist.
+// 49 (2021) 1055–1080). With n = 0 it is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
 func Sequence(k, n int, level float64) [2]float64 {
 	counted("Sequence", k, n)
 	twoSided(level) // panics for a level outside (0,1)

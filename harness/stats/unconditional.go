@@ -7,9 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// nuisanceRisk is the probability with which the true fraction of won images may lie outside the fractions that
-// an exact p-value looks at; the p-value has it added. It is at most a thousandth of the level that the p-value
-// is compared with, so that the least level remains within reach.
+// nuisanceRisk is the probability, added to an exact p-value, that the true fraction of won images lies outside those
+// looked at. It is at most a thousandth of the level, so that the least level remains within reach.
 func nuisanceRisk(level float64) float64 { return min(1e-6, level/1000) }
 
 // Above returns the exact p-value of "the true drop is at most drop": how probable, at worst, a score as large as the
@@ -24,17 +23,15 @@ func nuisanceRisk(level float64) float64 { return min(1e-6, level/1000) }
 //
 // drop is in [0, 1). level, the least that the p-value is compared with, is in (0, 1).
 func (p Paired) Above(drop, level float64) float64 {
-	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.Score(drop), true))
+	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.score(drop), true))
 }
 
-// Below returns the exact p-value of "the true drop is at least drop", as [Paired.Above]
-// does that of the opposite: how probable a score as small as the one seen is.
+// Below returns the exact p-value of "the true drop is at least drop", as [Paired.Above] that of the opposite.
 func (p Paired) Below(drop, level float64) float64 {
-	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.Score(drop), false))
+	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.score(drop), false))
 }
 
-// worst is the region's largest probability over the fractions of won images that p allows
-// but for the given risk, which is added.
+// worst is the region's largest probability over the fractions of won images within the risk, which is added.
 func (p Paired) worst(drop, risk float64, r region) float64 {
 	if p.N == 0 {
 		return 1
@@ -51,8 +48,7 @@ func (p Paired) worst(drop, risk float64, r region) float64 {
 	return min(1, worst+risk)
 }
 
-// region is a set of outcomes that holds, for each number of won images, either all numbers
-// of lost ones from a border up, or all below one.
+// region is a set of outcomes: for each number of won images all numbers of lost ones from a border up, or below it.
 type region struct {
 	n      int
 	above  bool          // from the border up; else below it
@@ -64,9 +60,9 @@ const scoreTolerance = 1e-9
 
 // scores is the region of the outcomes whose score of a drop is at least score, or else at most.
 func scores(n int, drop, score float64, above bool) region {
-	return region{n, above, memo(func(won int) int {
+	return region{n, above, Memo(func(won int) int {
 		return first(n-won, func(lost int) bool {
-			s := Paired{n, lost, won}.Score(drop)
+			s := Paired{n, lost, won}.score(drop)
 			return s > score+scoreTolerance || above && s >= score-scoreTolerance
 		})
 	})}
@@ -86,18 +82,20 @@ func firstFrom(near, most int, holds func(int) bool) int {
 // first is the smallest number from 0 to most for which a monotone condition holds; most + 1 where it holds for none.
 func first(most int, holds func(int) bool) int { return sort.Search(most+1, holds) }
 
-func memo(f func(int) int) func(int) int {
-	known := map[int]int{}
-	return func(x int) int {
-		if _, ok := known[x]; !ok {
-			known[x] = f(x)
+// Memo is f, which is called once for each argument. It is not safe for concurrent use.
+func Memo[K comparable, V any](f func(K) V) func(K) V {
+	known := map[K]V{}
+	return func(k K) V {
+		v, ok := known[k]
+		if !ok {
+			v = f(k)
+			known[k] = v
 		}
-		return known[x]
+		return v
 	}
 }
 
-// probability is that of the region when an image is won with probability won and lost with
-// probability lost. The sum leaves out numbers of won images that have less than 1e-14 each.
+// probability is the region's when an image is won or lost with these; terms below 1e-14 are left out.
 func (r region) probability(won, lost float64) float64 {
 	if won <= 0 {
 		return r.given(0, lost)

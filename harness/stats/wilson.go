@@ -8,9 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Wilson returns the 95 % score interval of Wilson (1927, without continuity correction) of a fraction when k
-// of n images are right. It lies in [0,1]; at k = 0 the lower end is exactly 0 and at k = n the upper end is
-// exactly 1. With n = 0 nothing is known: [0, 1]. It panics unless 0 ≤ k ≤ n.
+// Wilson returns the 95 % score interval of a fraction when k of n images are right (Wilson 1927, no continuity
+// correction), in [0,1] and with exact ends at k = 0 and k = n; [0, 1] with n = 0. It panics unless 0 ≤ k ≤ n.
 func Wilson(k, n int) [2]float64 { return WilsonAt(k, n, 0.95) }
 
 // WilsonAt is [Wilson] at another level, in (0,1).

@@ -11,8 +11,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// Attacks of a question: runs of projected gradient descent from random starts, rounds of them after the proof has
-// failed.
+// Projected gradient descent from random starts: steps of a run, and rounds of runs after the proof has failed.
 const (
 	steps  = 100
 	rounds = 20
@@ -21,17 +20,12 @@ const (
 // search attacks until the proof has ended, and for some rounds more.
 func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{}) (found *Result, err error) {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	var cases []Case
-	for _, c := range q.of.Cases {
-		if c.Box.Apart < 0 {
-			cases = append(cases, c)
-		}
-	}
+	cases := slices.DeleteFunc(slices.Clone(q.of.cases), func(c conjunction) bool { return c.box.apart >= 0 })
 	if len(cases) == 0 {
 		<-proof
 	}
 	// So many at a time that a batch stays small.
-	most := max(1, min(64, (1<<22)/max(q.of.Inputs, q.of.Outputs)))
+	most := max(1, min(64, (1<<22)/max(q.of.inputs, q.of.outputs)))
 	for round, left := 0, rounds; left > 0 && len(cases) > 0; round++ {
 		select {
 		case <-proof:
@@ -47,17 +41,16 @@ func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{
 	return nil, nil
 }
 
-// descend lowers the largest excess of each case's constraints by signed gradient steps with momentum, whose length
-// falls from a quarter of the box's width to a hundredth. It begins at a random point, in the first round in the box's
-// middle.
-func (q *question) descend(ctx context.Context, cases []Case, rng *rand.Rand, round int) (*Result, error) {
-	n, in, out := len(cases), q.of.Inputs, q.of.Outputs
+// descend lowers the largest excess of each case's constraints by signed gradient steps with momentum, of a quarter of
+// the box's width to a hundredth. It begins in the box's middle in the first round, then at a random point.
+func (q *question) descend(ctx context.Context, cases []conjunction, rng *rand.Rand, round int) (*Result, error) {
+	n, in, out := len(cases), q.of.inputs, q.of.outputs
 	x, w, momentum := make([]float32, n*in), make([]float32, n*out), make([]float64, n*in)
-	seed := func(k int, c Constraint) { // the cotangent of what is to fall
+	seed := func(k int, c constraint) { // the cotangent of what is to fall
 		row := w[k*out : (k+1)*out]
 		clear(row)
-		for _, t := range c.Row {
-			row[t.Index] = float32(t.Factor)
+		for _, t := range c.row {
+			row[t.index] = float32(t.factor)
 		}
 	}
 	for k, c := range cases {
@@ -66,10 +59,10 @@ func (q *question) descend(ctx context.Context, cases []Case, rng *rand.Rand, ro
 			if round > 0 {
 				at = rng.Float64()
 			}
-			x[k*in+i] = c.Box.between(i, at)
+			x[k*in+i] = c.box.between(i, at)
 		}
-		if len(c.Constraints) > 0 {
-			seed(k, c.Constraints[0])
+		if len(c.constraints) > 0 {
+			seed(k, c.constraints[0])
 		}
 	}
 	for step := range steps + 1 {
@@ -90,7 +83,7 @@ func (q *question) descend(ctx context.Context, cases []Case, rng *rand.Rand, ro
 				}
 			}
 			worst, excess := -1, math.Inf(-1)
-			for i, one := range c.Constraints {
+			for i, one := range c.constraints {
 				if e := one.excess(of); e > excess {
 					worst, excess = i, e
 				}
@@ -101,23 +94,23 @@ func (q *question) descend(ctx context.Context, cases []Case, rng *rand.Rand, ro
 			for i, g := range gradient[k*in : (k+1)*in] {
 				m := &momentum[k*in+i]
 				*m = 0.75**m + float64(g)
-				low, high := c.Box.Low[i], c.Box.High[i]
+				low, high := c.box.low[i], c.box.high[i]
 				move := 0.0
 				if *m != 0 {
 					move = -math.Copysign(rate*(float64(high)-float64(low)), *m)
 				}
 				xs[i] = min(max(xs[i]+float32(move), low), high)
 			}
-			seed(k, c.Constraints[worst]) // of the gradient to come
+			seed(k, c.constraints[worst]) // of the gradient to come
 		}
 	}
 	return nil, nil
 }
 
 // between is a float32 value of the box, at 0 its lower end, at 1 its upper one.
-func (b *Box) between(i int, at float64) float32 {
-	low, high := float64(b.Low[i]), float64(b.High[i])
-	return min(max(float32(low+at*(high-low)), b.Low[i]), b.High[i])
+func (b *box) between(i int, at float64) float32 {
+	low, high := float64(b.low[i]), float64(b.high[i])
+	return min(max(float32(low+at*(high-low)), b.low[i]), b.high[i])
 }
 
 // run evaluates the opened network on some inputs, and gives the input's cotangents for those of the output.
@@ -134,27 +127,27 @@ func (q *question) run(x, w []float32) (y, gradient []float32, err error) {
 }
 
 // confirm asks the file whether a counterexample is one.
-func (q *question) confirm(c Case, x []float32) (*Result, error) {
+func (q *question) confirm(c conjunction, x []float32) (*Result, error) {
 	x = slices.Clone(x)
 	for i, v := range x {
-		if !(v >= c.Box.Low[i] && v <= c.Box.High[i]) {
+		if !(v >= c.box.low[i] && v <= c.box.high[i]) {
 			return nil, fmt.Errorf("an input that was found has X_%d = %g, outside its box", i, v)
 		}
 	}
 	y, err := q.file.Run(x)
-	if err == nil && len(y) != q.of.Outputs {
-		err = fmt.Errorf("the file gives %d outputs, not %d", len(y), q.of.Outputs)
+	if err == nil && len(y) != q.of.outputs {
+		err = fmt.Errorf("the file gives %d outputs, not %d", len(y), q.of.outputs)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if c.holds(func(i int) float64 { return y[i] }) {
-		return &Result{Sat, x, y}, nil
+		return &Result{sat, x, y}, nil
 	}
 	if q.net.Inexact {
 		return nil, nil
 	}
-	opened, _, err := q.run(x, make([]float32, q.of.Outputs))
+	opened, _, err := q.run(x, make([]float32, q.of.outputs))
 	if err == nil {
 		err = ort.Agree(y, opened)
 	}

@@ -11,54 +11,51 @@ import (
 	"selfheal/models/bounds"
 )
 
-// Property is what a VNN-LIB file asks for: an input in one of the cases. Without one the property holds.
-type Property struct {
-	Size
-	Cases []Case
-	Boxes []*Box // those of the cases, each once
+// property is what a VNN-LIB file asks for: an input in one of the cases. Without one the property holds.
+type property struct {
+	size
+	cases []conjunction
+	boxes []*box // those of the cases, each once
 }
 
-// Case is a conjunction: a box of inputs, and linear constraints on the outputs.
-type Case struct {
-	Box         *Box
-	Constraints []Constraint
+// conjunction is a box of inputs, and linear constraints on the outputs.
+type conjunction struct {
+	box         *box
+	constraints []constraint
 }
 
-// Constraint is Σ Row·Y ≤ Bound, or < where it is strict.
-type Constraint struct {
-	Row    []Term
-	Bound  float64
-	Strict bool
+// constraint is Σ row·Y ≤ bound, or < where it is strict.
+type constraint struct {
+	row    []term
+	bound  float64
+	strict bool
 }
 
-// Box is the inputs between two ends.
-type Box struct {
-	// Lower and Upper hold the box: where an end is a quotient, it is rounded outwards.
-	Lower, Upper []float64
-	// Low and High are the least and the largest float32 values in it; see Apart.
-	Low, High []float32
-	// Apart is the first input of which no float32 value lies in the box, or −1.
-	Apart int
-
-	inner [2][]float64 // the ends rounded inwards, also where they are strict
+// box is the inputs between two ends.
+type box struct {
+	lower, upper []float64    // the ends, outwards where a quotient is rounded
+	low, high    []float32    // the least and the largest float32 values in it
+	apart        int          // the first input of which no float32 value lies in the box, or −1
+	inner        [2][]float64 // the ends rounded inwards, also where they are strict
+	cases        []conjunction
 }
 
-func newBox(inputs int) *Box {
+func newBox(inputs int) *box {
 	none := func(sign int) []float64 { return slices.Repeat([]float64{math.Inf(sign)}, inputs) }
-	return &Box{Lower: none(-1), Upper: none(1), Apart: -1, inner: [2][]float64{none(-1), none(1)}}
+	return &box{lower: none(-1), upper: none(1), apart: -1, inner: [2][]float64{none(-1), none(1)}}
 }
 
 // cut leaves what fulfils factor·X ≤ bound, or < where it is strict.
-func (b *Box) cut(t Term, bound float64, strict bool) {
-	i, end := t.Index, bound/t.Factor+0
+func (b *box) cut(t term, bound float64, strict bool) {
+	i, end := t.index, bound/t.factor+0
 	// The quotient's error has the sign of end·factor − bound, which is rounded only once.
-	off := math.FMA(end, t.Factor, -bound)
+	off := math.FMA(end, t.factor, -bound)
 	below, above := off < 0, off > 0
 	if bound != 0 && math.Abs(end) < 1e-290 { // where the error underflows
 		below, above = true, true
 	}
 	side, sign := 1, 1 // of the end
-	if t.Factor < 0 {
+	if t.factor < 0 {
 		side, sign = 0, -1
 	}
 	outer, inner := end, end
@@ -69,16 +66,16 @@ func (b *Box) cut(t Term, bound float64, strict bool) {
 		inner = math.Nextafter(end, math.Inf(-sign))
 	}
 	if side == 1 {
-		b.Upper[i], b.inner[1][i] = min(b.Upper[i], outer), min(b.inner[1][i], inner)
+		b.upper[i], b.inner[1][i] = min(b.upper[i], outer), min(b.inner[1][i], inner)
 	} else {
-		b.Lower[i], b.inner[0][i] = max(b.Lower[i], outer), max(b.inner[0][i], inner)
+		b.lower[i], b.inner[0][i] = max(b.lower[i], outer), max(b.inner[0][i], inner)
 	}
 }
 
 // open is the first input without an end, or −1.
-func (b *Box) open() int {
-	for i := range b.Lower {
-		if !(b.Lower[i] > math.Inf(-1) && b.Upper[i] < math.Inf(1)) {
+func (b *box) open() int {
+	for i := range b.lower {
+		if !(b.lower[i] > math.Inf(-1) && b.upper[i] < math.Inf(1)) {
 			return i
 		}
 	}
@@ -86,9 +83,9 @@ func (b *Box) open() int {
 }
 
 // empty reports whether no real number lies between two ends.
-func (b *Box) empty() bool {
-	for i := range b.Lower {
-		if b.Lower[i] > b.Upper[i] {
+func (b *box) empty() bool {
+	for i := range b.lower {
+		if b.lower[i] > b.upper[i] {
 			return true
 		}
 	}
@@ -96,54 +93,54 @@ func (b *Box) empty() bool {
 }
 
 // close finds the float32 values in the box.
-func (b *Box) close() {
-	b.Low, b.High, b.Apart = bounds.Within(b.inner[0], b.inner[1])
+func (b *box) close() {
+	b.low, b.high, b.apart = bounds.Within(b.inner[0], b.inner[1])
 	b.inner = [2][]float64{}
 }
 
 var seed = maphash.MakeSeed()
 
-func (b *Box) hash() uint64 {
+func (b *box) hash() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
-	for i := range b.Lower {
-		maphash.WriteComparable(&h, [2]float64{b.Lower[i], b.Upper[i]})
+	for i := range b.lower {
+		maphash.WriteComparable(&h, [2]float64{b.lower[i], b.upper[i]})
 	}
 	return h.Sum64()
 }
 
-func (b *Box) equal(o *Box) bool {
-	return slices.Equal(b.Lower, o.Lower) && slices.Equal(b.Upper, o.Upper) && slices.Equal(b.Low, o.Low) &&
-		slices.Equal(b.High, o.High)
+func (b *box) equal(o *box) bool {
+	return slices.Equal(b.lower, o.lower) && slices.Equal(b.upper, o.upper) && slices.Equal(b.low, o.low) &&
+		slices.Equal(b.high, o.high)
 }
 
 // property turns the assertions into boxes and constraints.
-func (p *parser) property(ctx context.Context) (*Property, error) {
+func (p *parser) property(ctx context.Context) (*property, error) {
 	for _, known := range []struct {
 		what string
 		of   []bool
 	}{{"X", p.inputs}, {"Y", p.outputs}} {
 		if i := slices.Index(known.of, false); i >= 0 {
 			return nil, fmt.Errorf("does not declare %s_%d; the network has %d inputs and %d outputs", known.what, i,
-				p.size.Inputs, p.size.Outputs)
+				p.size.inputs, p.size.outputs)
 		}
 	}
 	if len(p.inputs)*len(p.cases) > mostAtoms {
 		return nil, fmt.Errorf("has %d cases of %d inputs", len(p.cases), len(p.inputs))
 	}
-	out := &Property{Size: p.size}
-	boxes := map[uint64][]*Box{}
+	out := &property{size: p.size}
+	boxes := map[uint64][]*box{}
 	for _, atoms := range p.cases {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		c, b, possible := Case{}, newBox(p.size.Inputs), true
+		c, b, possible := conjunction{}, newBox(p.size.inputs), true
 		for _, a := range atoms {
 			switch {
 			case len(a.x) == 0 && len(a.y) == 0:
 				possible = possible && (a.bound > 0 || a.bound == 0 && !a.strict)
 			case len(a.x) == 0:
-				c.Constraints = append(c.Constraints, Constraint{a.y, a.bound, a.strict})
+				c.constraints = append(c.constraints, constraint{a.y, a.bound, a.strict})
 			case len(a.x) == 1 && len(a.y) == 0:
 				b.cut(a.x[0], a.bound, a.strict)
 			default:
@@ -163,33 +160,33 @@ func (p *parser) property(ctx context.Context) (*Property, error) {
 			b = boxes[key][i]
 		} else {
 			boxes[key] = append(boxes[key], b)
-			out.Boxes = append(out.Boxes, b)
+			out.boxes = append(out.boxes, b)
 		}
-		c.Box = b
-		out.Cases = append(out.Cases, c)
+		c.box = b
+		b.cases = append(b.cases, c)
+		out.cases = append(out.cases, c)
 	}
 	return out, nil
 }
 
 // region is what proofs are of: all float32 inputs in the box.
-func (b *Box) region() bounds.Region { return bounds.Box(b.Lower, b.Upper) }
+func (b *box) region() bounds.Region { return bounds.Box(b.lower, b.upper) }
 
 // holds reports whether an output fulfils a constraint, in float64. One that is not a number fulfils none.
-func (c Constraint) holds(y func(i int) float64) bool {
+func (c constraint) holds(y func(i int) float64) bool {
 	excess := c.excess(y)
-	return excess < 0 || excess == 0 && !c.Strict
+	return excess < 0 || excess == 0 && !c.strict
 }
 
-// excess is by how much Σ Row·Y is more than the bound.
-func (c Constraint) excess(y func(i int) float64) float64 {
-	sum := -c.Bound
-	for _, t := range c.Row {
-		sum += t.Factor * y(t.Index)
+// excess is by how much Σ row·Y is more than the bound.
+func (c constraint) excess(y func(i int) float64) float64 {
+	sum := -c.bound
+	for _, t := range c.row {
+		sum += t.factor * y(t.index)
 	}
 	return sum
 }
 
-// holds reports whether an output fulfils all constraints.
-func (c Case) holds(y func(i int) float64) bool {
-	return !slices.ContainsFunc(c.Constraints, func(one Constraint) bool { return !one.holds(y) })
+func (c conjunction) holds(y func(i int) float64) bool {
+	return !slices.ContainsFunc(c.constraints, func(one constraint) bool { return !one.holds(y) })
 }

@@ -6,26 +6,20 @@ import (
 	"selfheal/models/bounds"
 )
 
-// prove reports whether no case can hold.
 func (q *question) prove(ctx context.Context) (bool, error) {
 	if q.bounds == nil {
 		return false, nil
 	}
-	of := map[*Box][]*Case{}
-	for i := range q.of.Cases {
-		c := &q.of.Cases[i]
-		of[c.Box] = append(of[c.Box], c)
-	}
-	for _, b := range q.of.Boxes {
-		if b.region().Check(q.of.Inputs) != nil { // beyond float32
+	for _, b := range q.of.boxes {
+		if b.region().Check(q.of.inputs) != nil { // beyond float32
 			return false, nil
 		}
 		// As many constraints at a time as the memory allows.
-		most := max(1, min(q.bounds.RowsAtOnce(), mostRows/q.of.Outputs))
-		for cases := of[b]; len(cases) > 0; {
+		most := max(1, min(q.bounds.RowsAtOnce(), mostRows/q.of.outputs))
+		for cases := b.cases; len(cases) > 0; {
 			n, rows := 0, 0
-			for n < len(cases) && (n == 0 || rows+len(cases[n].Constraints) <= most) {
-				rows += len(cases[n].Constraints)
+			for n < len(cases) && (n == 0 || rows+len(cases[n].constraints) <= most) {
+				rows += len(cases[n].constraints)
 				n++
 			}
 			if impossible, err := q.impossible(ctx, b, cases[:n], most); !impossible || err != nil {
@@ -41,20 +35,20 @@ func (q *question) prove(ctx context.Context) (bool, error) {
 const mostRows = 1 << 22
 
 // impossible reports whether it is proven that none of some cases of one box holds. A case cannot hold if one of its
-// constraints cannot. Of more than so many constraints of a single case the others are left out.
-func (q *question) impossible(ctx context.Context, b *Box, cases []*Case, most int) (bool, error) {
+// constraints cannot. A single case's constraints beyond most are left out.
+func (q *question) impossible(ctx context.Context, b *box, cases []conjunction, most int) (bool, error) {
 	var rows []float64
-	var asked [][]Constraint
+	var asked [][]constraint
 	for _, c := range cases {
-		if len(c.Constraints) == 0 {
+		if len(c.constraints) == 0 {
 			return false, nil
 		}
-		some := c.Constraints[:min(most, len(c.Constraints))]
+		some := c.constraints[:min(most, len(c.constraints))]
 		asked = append(asked, some)
 		for _, one := range some {
-			row := make([]float64, q.of.Outputs)
-			for _, t := range one.Row {
-				row[t.Index] = t.Factor
+			row := make([]float64, q.of.outputs)
+			for _, t := range one.row {
+				row[t.index] = t.factor
 			}
 			rows = append(rows, row...)
 		}
@@ -64,7 +58,7 @@ func (q *question) impossible(ctx context.Context, b *Box, cases []*Case, most i
 			// Only a bound that is above the constraint's rules the case out: what is not a number rules out nothing.
 			out := false
 			for i, one := range constraints {
-				out = out || proven[i].Least() > one.Bound
+				out = out || proven[i].Least() > one.bound
 			}
 			if !out {
 				return false

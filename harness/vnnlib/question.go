@@ -15,37 +15,37 @@ import (
 	"selfheal/models/ort"
 )
 
-// Answer is a question's.
-type Answer string
+// answer is a question's.
+type answer string
 
 // The answers, as the competition writes them.
 const (
-	Sat     Answer = "sat"     // there is such an input: the counterexample
-	Unsat   Answer = "unsat"   // it is proven that there is none
-	Unknown Answer = "unknown" // neither was found
-	Timeout Answer = "timeout" // neither was found in the time that was given
+	sat     answer = "sat"     // there is such an input: the counterexample
+	unsat   answer = "unsat"   // it is proven that there is none
+	unknown answer = "unknown" // neither was found
+	timeout answer = "timeout" // neither was found in the time that was given
 )
 
 // Result is an answer and, if it is sat, the counterexample: an input and what the file makes of it.
 type Result struct {
-	Answer Answer
-	X      []float32
-	Y      []float64
+	answer answer
+	x      []float32
+	y      []float64
 }
 
 // String is the competition's output: the answer, and below it the counterexample's values.
 func (r Result) String() string {
 	var out strings.Builder
-	fmt.Fprintln(&out, r.Answer)
-	if r.Answer != Sat {
+	fmt.Fprintln(&out, r.answer)
+	if r.answer != sat {
 		return out.String()
 	}
 	open := "("
-	for i, v := range r.X {
+	for i, v := range r.x {
 		fmt.Fprintf(&out, "%s(X_%d %.9g)", open, i, v)
 		open = "\n "
 	}
-	for i, v := range r.Y {
+	for i, v := range r.y {
 		digits := 9
 		if float64(float32(v)) != v { // of a file in float64
 			digits = 17
@@ -59,8 +59,7 @@ func (r Result) String() string {
 type Query struct {
 	Model, Spec string // paths of an ONNX file and of a property
 	Seed        uint64 // of the attack's starts
-	// Runtime loads ONNX Runtime; Note is told what the answer does not say, a line each. Both are called while the
-	// answer is looked for, perhaps after it was given up.
+	// Runtime loads ONNX Runtime; Note is told what the answer does not say. Both may be called after Ask has given up.
 	Runtime func(ctx context.Context) error
 	Note    func(line string)
 }
@@ -68,8 +67,7 @@ type Query struct {
 // late is how long an answer may come after the deadline.
 const late = time.Second / 4
 
-// Ask answers a question. Where ctx has a deadline the answer is then timeout, whatever is under way: reading the
-// files, opening the network, an attack or a proof.
+// Ask answers a question. At ctx's deadline the answer is timeout, whatever is under way.
 func Ask(ctx context.Context, q Query) (Result, error) {
 	type ended struct {
 		Result
@@ -97,7 +95,7 @@ func Ask(ctx context.Context, q Query) (Result, error) {
 		}
 	}
 	if out.err != nil && errors.Is(out.err, context.DeadlineExceeded) {
-		return Result{Answer: Timeout}, nil
+		return Result{answer: timeout}, nil
 	}
 	return out.Result, out.err
 }
@@ -127,8 +125,8 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	for _, notice := range net.Notices {
 		q.Note(fmt.Sprintf("model %s: %s", q.Model, notice))
 	}
-	of := Size{int(net.Inputs[0].Shape.Items()), int(net.Outputs[0].Shape.Items())}
-	property, err := Read(ctx, q.Spec, of)
+	of := size{int(net.Inputs[0].Shape.Items()), int(net.Outputs[0].Shape.Items())}
+	property, err := readFile(ctx, q.Spec, of)
 	if err != nil {
 		if ctx.Err() == nil {
 			err = ErrProperty{err}
@@ -138,8 +136,8 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return r, context.Cause(ctx)
 	}
-	if len(property.Cases) == 0 {
-		return Result{Answer: Unsat}, nil // of numbers alone
+	if len(property.cases) == 0 {
+		return Result{answer: unsat}, nil // of numbers alone
 	}
 	if err := q.Runtime(ctx); err != nil {
 		return r, err
@@ -155,8 +153,7 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	return r, err
 }
 
-// open simplifies a network whose input is taken as the file has it: in the file's order, a first dimension that is
-// open or 1 for the batch, and all of it where there is no such thing.
+// open simplifies a network whose input is taken as it lies. A first dimension that is open or 1 is the batch.
 func open(file *onnx.File, in []onnx.Value) (net *onnx.Graph, err error) {
 	try := func(whole bool) (*onnx.Graph, error) {
 		g, err := onnx.Decode(file.Data)
@@ -175,17 +172,16 @@ func open(file *onnx.File, in []onnx.Value) (net *onnx.Graph, err error) {
 	return net, err
 }
 
-// question is a property of a network.
 type question struct {
 	net    *onnx.Graph
-	of     *Property
+	of     *property
 	file   *ort.Original
 	climb  *ort.Session // of inputs and cotangents of the output: the output and the input's cotangents
 	bounds *bounds.Network
 	note   func(line string)
 }
 
-func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(string)) (q *question, err error) {
+func newQuestion(file *onnx.File, net *onnx.Graph, of *property, note func(string)) (q *question, err error) {
 	q = &question{net: net, of: of, note: note}
 	defer func() {
 		if err != nil {
@@ -195,8 +191,8 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(strin
 	if q.file, err = ort.OpenOriginal("the file", file, net.Outputs[0].Name); err != nil {
 		return q, err
 	}
-	if q.file.Inputs() != of.Inputs {
-		return q, fmt.Errorf("the file takes %d values, not %d", q.file.Inputs(), of.Inputs)
+	if q.file.Inputs() != of.inputs {
+		return q, fmt.Errorf("the file takes %d values, not %d", q.file.Inputs(), of.inputs)
 	}
 	g, err := grad.VJP(net)
 	if err != nil {
@@ -218,21 +214,14 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *Property, note func(strin
 	if unbounded != nil {
 		note(fmt.Sprintf("%v: nothing can be proven of it", unbounded))
 	}
-	apart := 0
-	for _, b := range of.Boxes {
-		if b.Apart >= 0 {
-			apart++
-		}
-	}
-	if apart > 0 {
-		first := of.Boxes[slices.IndexFunc(of.Boxes, func(b *Box) bool { return b.Apart >= 0 })].Apart
+	empty := slices.DeleteFunc(slices.Clone(of.boxes), func(b *box) bool { return b.apart < 0 })
+	if len(empty) > 0 {
 		note(fmt.Sprintf("no float32 lies between the bounds of inputs such as X_%d in %d of %d boxes: these hold no "+
-			"counterexample", first, apart, len(of.Boxes)))
+			"counterexample", empty[0].apart, len(empty), len(of.boxes)))
 	}
 	return q, nil
 }
 
-// close frees the runtime's memory.
 func (q *question) close() {
 	if q.file != nil {
 		q.file.Close()
@@ -245,7 +234,6 @@ func (q *question) close() {
 	}
 }
 
-// decide attacks and proves side by side.
 func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
@@ -270,9 +258,9 @@ func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
 	case found != nil:
 		return *found, nil
 	case proven:
-		return Result{Answer: Unsat}, q.ask(ctx, seed)
+		return Result{answer: unsat}, q.ask(ctx, seed)
 	case ctx.Err() != nil:
-		return Result{Answer: Unknown}, context.Cause(ctx)
+		return Result{answer: unknown}, context.Cause(ctx)
 	}
-	return Result{Answer: Unknown}, failed
+	return Result{answer: unknown}, failed
 }

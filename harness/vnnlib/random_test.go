@@ -117,7 +117,7 @@ func randomProperty(rng *rand.Rand, file *ort.Original, inputs, outputs int) str
 }
 
 // tryRandom asks a random question and holds the answer against samples of the file.
-func tryRandom(t *testing.T, seed uint64, samples int) Answer {
+func tryRandom(t *testing.T, seed uint64, samples int) answer {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed/7, 1)) // several questions a network
 	model, inputs, outputs := network(rng)
@@ -127,32 +127,32 @@ func tryRandom(t *testing.T, seed uint64, samples int) Answer {
 	text := randomProperty(rng, file, inputs, outputs)
 	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
 	defer stop()
-	got, notes, err := answer(t, ctx, model, text)
+	got, notes, err := ask(t, ctx, model, text)
 	if err != nil || notes != "" {
 		t.Fatalf("seed %d: %v, %s", seed, err, notes)
 	}
 	p := must.Get(parse(text, inputs, outputs))(t)
-	box := p.Boxes[0]
+	box := p.boxes[0]
 	violated := func(x []float32) bool {
 		y := must.Get(file.Run(x))(t)
-		for _, c := range p.Cases {
+		for _, c := range p.cases {
 			if c.holds(func(i int) float64 { return y[i] }) {
 				return true
 			}
 		}
 		return false
 	}
-	switch got.Answer {
-	case Sat:
-		for i, v := range got.X {
-			if float64(v) < box.Lower[i] || float64(v) > box.Upper[i] {
-				t.Errorf("seed %d: X_%d = %v lies outside [%v, %v]", seed, i, v, box.Lower[i], box.Upper[i])
+	switch got.answer {
+	case sat:
+		for i, v := range got.x {
+			if float64(v) < box.lower[i] || float64(v) > box.upper[i] {
+				t.Errorf("seed %d: X_%d = %v lies outside [%v, %v]", seed, i, v, box.lower[i], box.upper[i])
 			}
 		}
-		if !violated(got.X) {
+		if !violated(got.x) {
 			t.Errorf("seed %d: sat, and the counterexample is none", seed)
 		}
-	case Unsat:
+	case unsat:
 		for which := range samples {
 			if violated(box.point(which%200, rng)) {
 				t.Errorf("seed %d: unsat, and a sample is a counterexample:\n%s", seed, text)
@@ -160,13 +160,13 @@ func tryRandom(t *testing.T, seed uint64, samples int) Answer {
 			}
 		}
 	}
-	return got.Answer
+	return got.answer
 }
 
 // No answer to a random question is wrong; several layouts and ranks.
 func TestRandomProperties(t *testing.T) {
 	testinput.Runtime(t)
-	counts := map[Answer]int{}
+	counts := map[answer]int{}
 	questions := uint64(210)
 	if testing.Short() {
 		questions = 35
@@ -175,7 +175,7 @@ func TestRandomProperties(t *testing.T) {
 		counts[tryRandom(t, seed, 1000)]++
 	}
 	t.Log(counts)
-	if counts[Sat] < int(questions)/5 || counts[Unsat] < int(questions)/5 {
+	if counts[sat] < int(questions)/5 || counts[unsat] < int(questions)/5 {
 		t.Errorf("%v: the questions are too easy or too hard to tell", counts)
 	}
 }

@@ -61,8 +61,8 @@ func tokensOf(ctx context.Context, from io.Reader) (*tokens, error) {
 	return &tokens{in: in, line: 1}, nil
 }
 
-// Read reads a VNN-LIB file, also one packed by gzip, about a network of a size. Errors name the file.
-func Read(ctx context.Context, path string, of Size) (*Property, error) {
+// readFile reads a VNN-LIB file, also one packed by gzip, about a network of a size. Errors name the file.
+func readFile(ctx context.Context, path string, of size) (*property, error) {
 	f, err := input.Open(path)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func Read(ctx context.Context, path string, of Size) (*Property, error) {
 	if _, empty := in.Peek(1); empty != nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, fmt.Errorf("%s: %w", path, input.ErrPipe)
 	}
-	p, err := Parse(ctx, in, of)
+	p, err := parseFrom(ctx, in, of)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
@@ -91,7 +91,6 @@ func (t *tokens) peek() string {
 	return t.next
 }
 
-// take is the next token.
 func (t *tokens) take() string {
 	word := t.peek()
 	t.next = ""

@@ -32,20 +32,20 @@ func declared(inputs, outputs int) string {
 }
 
 // parse reads a property of a network of a size.
-func parse(text string, inputs, outputs int) (*Property, error) {
-	return Parse(context.Background(), strings.NewReader(text), Size{inputs, outputs})
+func parse(text string, inputs, outputs int) (*property, error) {
+	return parseFrom(context.Background(), strings.NewReader(text), size{inputs, outputs})
 }
 
-const box = "(assert (>= X_0 -1)) (assert (<= X_0 1.0)) (assert (and (>= X_1 0) (<= X_1 2e0)))\n"
+const unitBox = "(assert (>= X_0 -1)) (assert (<= X_0 1.0)) (assert (and (>= X_1 0) (<= X_1 2e0)))\n"
 
 func TestParse(t *testing.T) {
-	p := must.Get(parse("; a comment\n(set-logic QF_LRA)\n"+declared(2, 2)+box+
+	p := must.Get(parse("; a comment\n(set-logic QF_LRA)\n"+declared(2, 2)+unitBox+
 		"(assert (or (and (<= Y_0 Y_1) (> (* 2.0 Y_0) (- 1 X_0 (- X_0)))) (= (+ Y_0 (- Y_1)) 0.5)))\n"+
 		"(check-sat)", 2, 2))(t)
 	want := "[[-1 0] [1 2] [{[{0 1} {1 -1}] 0 false} {[{0 -2}] -1 true}]] " +
 		"[[-1 0] [1 2] [{[{0 1} {1 -1}] 0.5 false} {[{0 -1} {1 1}] -0.5 false}]]"
-	if got := shown(p); got != want || len(p.Boxes) != 1 {
-		t.Errorf("%s of %d boxes, wanted\n%s", got, len(p.Boxes), want)
+	if got := shown(p); got != want || len(p.boxes) != 1 {
+		t.Errorf("%s of %d boxes, wanted\n%s", got, len(p.boxes), want)
 	}
 	// Boxes in cases; one of them empty.
 	p = must.Get(parse(declared(1, 1)+`(assert (<= X_0 2)) (assert (or (and (>= X_0 0) (<= X_0 1) (<= Y_0 0))
@@ -56,10 +56,10 @@ func TestParse(t *testing.T) {
 }
 
 // shown are a property's cases.
-func shown(p *Property) string {
+func shown(p *property) string {
 	var all []string
-	for _, c := range p.Cases {
-		all = append(all, fmt.Sprint([]any{c.Box.Lower, c.Box.Upper, c.Constraints}))
+	for _, c := range p.cases {
+		all = append(all, fmt.Sprint([]any{c.box.lower, c.box.upper, c.constraints}))
 	}
 	return strings.Join(all, " ")
 }
@@ -84,21 +84,21 @@ func TestEnds(t *testing.T) {
 		{"(>= X_0 0) (<= (* 1e300 X_0) 1e-20)", 0, 0, 0, math.Nextafter(1e-320, 1), -1},
 	} {
 		p, err := parse(declared(1, 1)+"(assert (and "+one.asserted+"))", 1, 1)
-		if err != nil || len(p.Boxes) != 1 {
+		if err != nil || len(p.boxes) != 1 {
 			t.Errorf("%s: %v, %v", one.asserted, p, err)
 			continue
 		}
-		b := p.Boxes[0]
-		if b.Low[0] != one.low && one.apart < 0 || b.High[0] != one.high && one.apart < 0 || b.Lower[0] != one.lower ||
-			b.Upper[0] != one.upper || b.Apart != one.apart {
-			t.Errorf("%s: [%v, %v] in [%v, %v], apart %d", one.asserted, b.Low, b.High, b.Lower, b.Upper, b.Apart)
+		b := p.boxes[0]
+		if b.low[0] != one.low && one.apart < 0 || b.high[0] != one.high && one.apart < 0 || b.lower[0] != one.lower ||
+			b.upper[0] != one.upper || b.apart != one.apart {
+			t.Errorf("%s: [%v, %v] in [%v, %v], apart %d", one.asserted, b.low, b.high, b.lower, b.upper, b.apart)
 		}
 	}
 }
 
 func TestParseErrors(t *testing.T) {
-	deep := declared(2, 1) + box + "(assert" + strings.Repeat(" (and", 200)
-	ok := declared(2, 1) + box
+	deep := declared(2, 1) + unitBox + "(assert" + strings.Repeat(" (and", 200)
+	ok := declared(2, 1) + unitBox
 	for text, says := range map[string]string{
 		"":                              "does not declare X_0; the network has 2 inputs and 1 outputs",
 		"(":                             "line 1: a parenthesis is not closed",
@@ -145,15 +145,15 @@ func TestParseErrors(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(declared(2, 2) + box + "(assert (or (and (<= Y_0 Y_1)) (and (>= Y_0 1))))")
+	f.Add(declared(2, 2) + unitBox + "(assert (or (and (<= Y_0 Y_1)) (and (>= Y_0 1))))")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := parse(text, 2, 2)
 		if err != nil {
 			return
 		}
-		for _, c := range p.Cases {
+		for _, c := range p.cases {
 			for i := range 2 {
-				if b := c.Box; !(b.Lower[i] <= b.Upper[i]) || b.Apart < 0 && !(b.Low[i] <= b.High[i]) {
+				if b := c.box; !(b.lower[i] <= b.upper[i]) || b.apart < 0 && !(b.low[i] <= b.high[i]) {
 					t.Errorf("%q has the box %v", text, b)
 				}
 			}
@@ -169,8 +169,8 @@ func bent() []byte {
 		Node("Gemm x w b → h; Relu h → r; MatMul r v → a; MatMul x u → c; Add a c → y").Bytes(-1, 2)
 }
 
-// answer is that to a property of a network.
-func answer(t *testing.T, ctx context.Context, model []byte, text string) (Result, string, error) {
+// ask is the answer to a property of a network.
+func ask(t *testing.T, ctx context.Context, model []byte, text string) (Result, string, error) {
 	t.Helper()
 	dir := t.TempDir()
 	q := Query{Model: filepath.Join(dir, "m.onnx"), Spec: filepath.Join(dir, "p.vnnlib"), Seed: 1}
@@ -183,35 +183,34 @@ func answer(t *testing.T, ctx context.Context, model []byte, text string) (Resul
 	return r, notes.String(), err
 }
 
-// Answers are right where they are known: over the box y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1], y1 = x1 in
-// [0, 2].
+// Answers are right where they are known: over the box y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1], y1 = x1 in [0, 2].
 func TestDecide(t *testing.T) {
 	testinput.Runtime(t)
-	for asserted, want := range map[string]Answer{
-		"(assert (<= Y_0 -0.999))":                                         Sat,
-		"(assert (<= Y_0 -1.001))":                                         Unsat,
-		"(assert (>= Y_1 2))":                                              Sat,
-		"(assert (> Y_1 2))":                                               Unknown, // the border
-		"(assert (>= (* 0.1 Y_1) 0.2001))":                                 Unsat,   // no coefficient of float32
-		"(assert (>= Y_1 2.001))":                                          Unsat,
-		"(assert (or (<= Y_0 -5) (>= Y_1 3)))":                             Unsat,
-		"(assert (or (<= Y_0 -5) (>= Y_1 1.5)))":                           Sat,
-		"(assert (and (<= Y_0 -0.5) (>= Y_1 7)))":                          Unsat,
-		"(assert (<= X_0 -0.5)) (assert (>= Y_1 1)) (assert (>= Y_0 0.4))": Sat,
-		"(assert (<= X_0 -2))":                                             Unsat, // an empty box
-		"(assert (<= X_0 0))":                                              Sat,   // any input
+	for asserted, want := range map[string]answer{
+		"(assert (<= Y_0 -0.999))":                                         sat,
+		"(assert (<= Y_0 -1.001))":                                         unsat,
+		"(assert (>= Y_1 2))":                                              sat,
+		"(assert (> Y_1 2))":                                               unknown, // the border
+		"(assert (>= (* 0.1 Y_1) 0.2001))":                                 unsat,   // no coefficient of float32
+		"(assert (>= Y_1 2.001))":                                          unsat,
+		"(assert (or (<= Y_0 -5) (>= Y_1 3)))":                             unsat,
+		"(assert (or (<= Y_0 -5) (>= Y_1 1.5)))":                           sat,
+		"(assert (and (<= Y_0 -0.5) (>= Y_1 7)))":                          unsat,
+		"(assert (<= X_0 -0.5)) (assert (>= Y_1 1)) (assert (>= Y_0 0.4))": sat,
+		"(assert (<= X_0 -2))":                                             unsat, // an empty box
+		"(assert (<= X_0 0))":                                              sat,   // any input
 	} {
-		got, _, err := answer(t, context.Background(), bent(), declared(2, 2)+box+asserted)
+		got, _, err := ask(t, context.Background(), bent(), declared(2, 2)+unitBox+asserted)
 		must.Do(t, err)
-		if got.Answer != want {
-			t.Errorf("%s: %s, wanted %s", asserted, got.Answer, want)
+		if got.answer != want {
+			t.Errorf("%s: %s, wanted %s", asserted, got.answer, want)
 		}
-		if got.Answer != Sat {
+		if got.answer != sat {
 			continue
 		}
-		y0 := math.Max(float64(got.X[0]+got.X[1]-1), 0) - float64(got.X[0])
-		if math.Abs(y0-got.Y[0]) > 1e-6 || got.Y[1] != float64(got.X[1]) {
-			t.Errorf("%s: %v → %v", asserted, got.X, got.Y)
+		y0 := math.Max(float64(got.x[0]+got.x[1]-1), 0) - float64(got.x[0])
+		if math.Abs(y0-got.y[0]) > 1e-6 || got.y[1] != float64(got.x[1]) {
+			t.Errorf("%s: %v → %v", asserted, got.x, got.y)
 		}
 		if text := got.String(); !strings.HasPrefix(text, "sat\n((X_0 ") || strings.Count(text, "(") != 5 ||
 			!strings.HasSuffix(text, "))\n") {
@@ -222,44 +221,44 @@ func TestDecide(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	testinput.Runtime(t)
-	_, _, err := answer(t, context.Background(), bent(), declared(1, 2)+"(assert (<= X_0 1)) (assert (>= X_0 0))")
+	_, _, err := ask(t, context.Background(), bent(), declared(1, 2)+"(assert (<= X_0 1)) (assert (>= X_0 0))")
 	if err == nil || !strings.Contains(err.Error(), "does not declare X_1; the network has 2 inputs and 2 outputs") {
 		t.Error(err)
 	}
 	// A network that cannot be bounded is attacked alone.
 	unbounded := onnxtest.New(17, -1, 2).Node("Exp x → a; Sqrt a → b; Mul b x → y").Bytes(-1, 2)
-	got, notes, err := answer(t, context.Background(), unbounded, declared(2, 2)+box+"(assert (>= Y_1 5))")
-	if err != nil || got.Answer != Sat || !strings.Contains(notes, "nothing can be proven of it") {
+	got, notes, err := ask(t, context.Background(), unbounded, declared(2, 2)+unitBox+"(assert (>= Y_1 5))")
+	if err != nil || got.answer != sat || !strings.Contains(notes, "nothing can be proven of it") {
 		t.Error(got, notes, err)
 	}
 	// A box without a float32 is proven, and holds no counterexample.
 	apart := "(assert (and (>= X_0 0.1) (<= X_0 0.1) (>= X_1 0) (<= X_1 1)))"
-	for asserted, want := range map[string]Answer{"(assert (<= Y_1 2))": Unknown, "(assert (>= Y_1 2))": Unsat} {
-		got, notes, err := answer(t, context.Background(), bent(), declared(2, 2)+apart+asserted)
-		if err != nil || got.Answer != want ||
+	for asserted, want := range map[string]answer{"(assert (<= Y_1 2))": unknown, "(assert (>= Y_1 2))": unsat} {
+		got, notes, err := ask(t, context.Background(), bent(), declared(2, 2)+apart+asserted)
+		if err != nil || got.answer != want ||
 			!strings.Contains(notes, "no float32 lies between the bounds of inputs such as X_0 in 1 of 1 boxes") {
 			t.Error(asserted, got, notes, err)
 		}
 	}
 	// A box beyond float32 proves nothing, and no panic comes of it.
 	huge := "(assert (and (>= X_0 -1e308) (<= X_0 1e308) (>= X_1 0) (<= X_1 1)))"
-	got, _, err = answer(t, context.Background(), bent(), declared(2, 2)+huge+"(assert (>= Y_1 2))")
-	if err != nil || got.Answer != Unknown {
+	got, _, err = ask(t, context.Background(), bent(), declared(2, 2)+huge+"(assert (>= Y_1 2))")
+	if err != nil || got.answer != unknown {
 		t.Error(got, err)
 	}
 }
 
 func TestTimeout(t *testing.T) {
 	testinput.Runtime(t)
-	asked := declared(2, 2) + box + "(assert (> Y_1 2))"
+	asked := declared(2, 2) + unitBox + "(assert (> Y_1 2))"
 	ctx, stop := context.WithDeadline(context.Background(), time.Now())
 	defer stop()
-	if got, _, err := answer(t, ctx, bent(), asked); err != nil || got.Answer != Timeout {
+	if got, _, err := ask(t, ctx, bent(), asked); err != nil || got.answer != timeout {
 		t.Error(got, err)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got, _, err := answer(t, ended, bent(), asked); err == nil {
+	if got, _, err := ask(t, ended, bent(), asked); err == nil {
 		t.Error(got)
 	}
 }
@@ -278,12 +277,12 @@ func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 	}
 	for _, asserted := range []string{"(assert (>= Y_1 2.5))", "(assert (<= Y_1 -0.5))", "(assert (<= Y_0 -1.5))",
 		"(assert (and (>= Y_1 1.4) (<= Y_1 1.6) (<= X_1 1.5) (>= X_1 1.45)))"} {
-		p := must.Get(parse(declared(2, 2)+box+asserted, 2, 2))(t)
+		p := must.Get(parse(declared(2, 2)+unitBox+asserted, 2, 2))(t)
 		q := must.Get(newQuestion(file, net, p, func(string) {}))(t)
 		got, err := q.decide(context.Background(), 1)
 		if err == nil || !strings.Contains(err.Error(), "of the file is") &&
 			!strings.Contains(err.Error(), "violates it") {
-			t.Errorf("%s: %v, %v", asserted, got.Answer, err)
+			t.Errorf("%s: %v, %v", asserted, got.answer, err)
 		}
 		q.close()
 	}

@@ -10,8 +10,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// Points that the file is asked about before the answer is unsat: each box's centre and corners, and random ones, as
-// many as the time allows, and the fewest whatever it takes.
+// Before the answer is unsat, the file is asked about each box's centre, corners and random points.
 const (
 	corners  = 16
 	points   = 1 + corners + 1000
@@ -22,16 +21,7 @@ const (
 // ask holds a proof against the file as it lies: on none of the points does it fulfil the property, and its outputs are
 // the opened network's. A proof that does not stand this is an error: it was made of another network.
 func (q *question) ask(ctx context.Context, seed uint64) error {
-	var boxes []*Box
-	of := map[*Box][]Case{}
-	for _, c := range q.of.Cases {
-		if c.Box.Apart < 0 {
-			if of[c.Box] == nil {
-				boxes = append(boxes, c.Box)
-			}
-			of[c.Box] = append(of[c.Box], c)
-		}
-	}
+	boxes := slices.DeleteFunc(slices.Clone(q.of.boxes), func(b *box) bool { return b.apart >= 0 })
 	if len(boxes) == 0 {
 		return nil // there is no float32 input to ask about
 	}
@@ -39,25 +29,24 @@ func (q *question) ask(ctx context.Context, seed uint64) error {
 	total := max(points, len(boxes))
 	for first := 0; first < total && (first < fewest || ctx.Err() == nil); first += together {
 		n := min(together, total-first)
-		xs := make([]float32, 0, n*q.of.Inputs)
+		xs := make([]float32, 0, n*q.of.inputs)
 		for k := range n {
 			xs = append(xs, boxes[(first+k)%len(boxes)].point((first+k)/len(boxes), rng)...)
 		}
-		opened, _, err := q.run(xs, make([]float32, n*q.of.Outputs))
+		opened, _, err := q.run(xs, make([]float32, n*q.of.outputs))
 		if err != nil {
 			return err
 		}
 		for k := range n {
-			y, err := q.file.Run(xs[k*q.of.Inputs : (k+1)*q.of.Inputs])
+			y, err := q.file.Run(xs[k*q.of.inputs : (k+1)*q.of.inputs])
 			if err == nil {
-				err = ort.Agree(y, opened[k*q.of.Outputs:(k+1)*q.of.Outputs])
+				err = ort.Agree(y, opened[k*q.of.outputs:(k+1)*q.of.outputs])
 			}
 			if err != nil {
 				return fmt.Errorf("%w: there is no answer", err)
 			}
 			at := func(i int) float64 { return y[i] }
-			cases := of[boxes[(first+k)%len(boxes)]]
-			if slices.ContainsFunc(cases, func(c Case) bool { return c.holds(at) }) {
+			if slices.ContainsFunc(boxes[(first+k)%len(boxes)].cases, func(c conjunction) bool { return c.holds(at) }) {
 				return errors.New("the property was proven, and the file violates it: there is no answer")
 			}
 		}
@@ -66,8 +55,8 @@ func (q *question) ask(ctx context.Context, seed uint64) error {
 }
 
 // point is the box's centre, one of its corners, or a random one.
-func (b *Box) point(which int, rng *rand.Rand) []float32 {
-	x := make([]float32, len(b.Low))
+func (b *box) point(which int, rng *rand.Rand) []float32 {
+	x := make([]float32, len(b.low))
 	for i := range x {
 		switch at := rng.Float64(); {
 		case which == 0:
@@ -75,9 +64,9 @@ func (b *Box) point(which int, rng *rand.Rand) []float32 {
 		case which > corners:
 			x[i] = b.between(i, at)
 		case at < 0.5:
-			x[i] = b.Low[i]
+			x[i] = b.low[i]
 		default:
-			x[i] = b.High[i]
+			x[i] = b.high[i]
 		}
 	}
 	return x

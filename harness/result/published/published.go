@@ -1,14 +1,11 @@
-// Package published holds accuracies that were published elsewhere, to be shown beside
-// those of a run: the tables of the paper that selfheal implements, Chen, Li and Zhang,
-// "Self-Healing Robust Neural Networks via Closed-Loop Control". README.md says what the
-// columns of paper.csv mean.
+// Package published holds the tables of the paper that selfheal implements, to be shown beside a run's numbers.
+// README.md says what the columns of paper.csv mean.
 package published
 
 import (
 	"cmp"
 	_ "embed"
 	"encoding/csv"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +21,7 @@ const (
 //go:embed paper.csv
 var paper string
 
-// Table is a table of the paper, or one half of it where it has a half for networks
-// trained in the standard way and one for adversarially trained ones.
+// Table is a table of the paper, or its half for networks trained in the standard way or adversarially.
 type Table struct {
 	Name    string // table2-standard, …, table7
 	Caption string // in our words
@@ -85,7 +81,6 @@ var strengths = map[string]map[string]float64{
 	"Tiny-ImageNet": {"linf": 4. / 255, "l2": 0.8, "l1": 10},
 }
 
-// tables is layout with its cells.
 var tables = sync.OnceValue(func() []Table {
 	lines, err := csv.NewReader(strings.NewReader(paper)).ReadAll()
 	if err != nil {
@@ -99,9 +94,6 @@ var tables = sync.OnceValue(func() []Table {
 		i := slices.IndexFunc(out, func(t Table) bool {
 			return t.table == l[0] && (t.training == "" || t.training == l[2])
 		})
-		if i < 0 {
-			panic(fmt.Sprintf("published: paper.csv: no table for %v", l))
-		}
 		out[i].Dataset = l[1]
 		out[i].Cells = append(out[i].Cells, Cell{Model: l[3], Training: l[2], Attack: attack(l[1], l[4]),
 			Accuracy: [2]float64{share(l[5]), share(l[6])}})
@@ -124,18 +116,13 @@ func attack(dataset, name string) Attack {
 	}
 	short, norm, _ := strings.Cut(name, "-")
 	kind := map[string]string{"aa": "autoattack", "pgd": "pgd"}[short]
-	epsilon := strengths[dataset][norm]
-	if kind == "" || epsilon == 0 {
-		panic(fmt.Sprintf("published: paper.csv: attack %s on %s is not known", name, dataset))
-	}
-	return Attack{name, kind, norm, epsilon}
+	return Attack{name, kind, norm, strengths[dataset][norm]}
 }
 
 // Tables returns the paper's tables in its order, those of two halves as two.
 func Tables() []Table { return tables() }
 
-// Lookup finds a table by its name. A table of two halves, each of which has a name of
-// its own, is also found whole: table2, table6.
+// Lookup finds a table by its name. One of two halves, which have names too, is also found whole: table2, table6.
 func Lookup(name string) (Table, bool) {
 	var found Table
 	for _, t := range tables() {
