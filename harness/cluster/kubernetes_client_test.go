@@ -183,7 +183,7 @@ func TestKubernetesNodes(t *testing.T) {
 			{"type": "Ready", "status": "` + ready + `"}]}}`
 	}
 	k := eight
-	k.Client = program(t, "kubectl", `[ "$1 $2" = "get nodes" ] && cat <<'end'
+	k.program = program(t, "kubectl", `[ "$1 $2" = "get nodes" ] && cat <<'end'
 {"kind": "NodeList", "items": [`+strings.Join([]string{node("", "True"), node("", "Unknown"),
 		node(`"unschedulable": true`, "True"), node(`"taints": [{"key": "a", "effect": "NoSchedule"}]`, "True"),
 		node(`"taints": [{"key": "a", "effect": "PreferNoSchedule"}]`, "True")}, ",")+`]}
