@@ -36,7 +36,7 @@ func orthonormal(a *mat.Dense) *mat.Dense {
 	return tangent
 }
 
-// frame is orthonormal with a basis, [d, d−r], of the orthogonal complement beside it, nil for r = d.
+// frame is orthonormal, and a basis, [d, d−r], of the orthogonal complement, nil for r = d.
 func frame(a *mat.Dense) (tangent, normal *mat.Dense) {
 	d, r := a.Dims()
 	var qr mat.QR
@@ -87,6 +87,13 @@ func scaled(d int, v float64) *mat.Dense {
 	return e
 }
 
+// add adds s·b to a.
+func add(a *mat.Dense, s float64, b mat.Matrix) {
+	var part mat.Dense
+	part.Scale(s, b)
+	a.Add(a, &part)
+}
+
 // minus is a − b.
 func minus(a, b []float64) []float64 { return floats.SubTo(make([]float64, len(a)), a, b) }
 
@@ -100,8 +107,7 @@ func scale(s float64, a []float64) []float64 { return floats.ScaleTo(make([]floa
 
 func norm(x []float64) float64 { return floats.Norm(x, 2) }
 
-// minimise finds a minimum of f, which falls and then rises between a and b, by golden
-// sections.
+// minimise finds a minimum of f, which falls and then rises between a and b, by golden sections.
 func minimise(f func(float64) float64, a, b float64, steps int) (at, least float64) {
 	share := (math.Sqrt(5) - 1) / 2
 	p, q := b-share*(b-a), a+share*(b-a)

@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -47,31 +46,28 @@ type BendingError struct {
 // bendStep is the step of the differences: their error is of its square.
 const bendStep = 1e-3
 
-func manifoldBending(ctx context.Context, o Options, rng *rand.Rand) (*ManifoldBending, []Check, error) {
+func bending(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	m := &ManifoldBending{C: 0.1}
-	k := o.claims
+	into.Curvature = m
 	c := newCurve(curveBulge, curveEnd, 2*math.Pi-curveEnd, 2)
 	var curveOff, netOff, imageOff, leadOff, overK float64
 	for i := range 61 {
 		s := c.param(0) + (c.param(1)-c.param(0))*float64(i)/60
-		p := CurveBend{s, k.bending * c.curvature(s), c.bendByDifferences(s, bendStep)}
+		p := CurveBend{s, o.factor("curvature") * c.curvature(s), c.bendByDifferences(s, bendStep)}
 		m.Curve = append(m.Curve, p)
 		curveOff = max(curveOff, math.Abs(p.Differences/p.Analytic-1))
 	}
 
 	for net := range o.pick(6, 2) {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
 		gain := 0.2 * float64(1+net%2) / 2
 		n := randomNet(rng, 6, 2, 4, gain, 0.3)
 		for t, f := range n.manifolds {
 			_, s := f.steepest()
 			byDifferences, err := f.bendByDifferences(s, bendStep)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			p := ManifoldBend{Gain: gain, T: t, Sigma: k.bending * f.sigma, Differences: byDifferences, K: f.k()}
+			p := ManifoldBend{Gain: gain, T: t, Sigma: o.factor("curvature") * f.sigma, Differences: byDifferences, K: f.k()}
 			netOff = max(netOff, math.Abs(p.Differences/p.Sigma-1))
 			if t > 0 {
 				p.Image = n.imageBend(t, s, bendStep)
@@ -86,16 +82,16 @@ func manifoldBending(ctx context.Context, o Options, rng *rand.Rand) (*ManifoldB
 		sigma := 0.05 * math.Pow(80, float64(i)/7)
 		p, err := bendingError(sigma, m.C)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		p.Leading *= k.bendingError
+		p.Leading *= o.factor("leading error")
 		leadOff = max(leadOff, math.Abs(p.Measured/p.Leading-1))
-		overK = max(overK, p.Measured/(k.control*p.K))
+		overK = max(overK, p.Measured/(o.factor("control")*p.K))
 		logs[0], logs[1] = append(logs[0], math.Log(sigma)), append(logs[1], math.Log(p.Measured))
 		m.Growth = append(m.Growth, p)
 	}
 	_, order := stat.LinearRegression(logs[0], logs[1], nil, false)
-	return m, []Check{
+	return []Check{
 		atMost("curvature of the curve", "|γ'×γ''|/|γ'|³ and second differences: largest relative difference",
 			curveOff, 0, 1e-4),
 		atMost("curvature of the manifolds",
@@ -107,7 +103,7 @@ func manifoldBending(ctx context.Context, o Options, rng *rand.Rand) (*ManifoldB
 			2e-3),
 		atMost("error constant", "sup ‖u^M − u^P‖/ε² ≤ k = 4σ(1+2σ): largest ratio", overK, 1, 0).within(9),
 		equal("grows with curvature", "the error constant by σ has slope 1 on logarithmic scales", order,
-			k.bendingOrder, 0.01),
+			o.factor("growth"), 0.01),
 	}, nil
 }
 

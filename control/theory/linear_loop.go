@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -87,10 +86,9 @@ var layerKinds = []struct {
 }{
 	{"orthogonal", orthogonal},
 	{"near-orthogonal", func(rng *rand.Rand, d int) *mat.Dense {
-		g := gaussian(rng, d, d)
-		g.Scale(0.05/math.Sqrt(float64(d)), g)
-		g.Add(g, identity(d))
-		return product(orthogonal(rng, d), g)
+		e := identity(d)
+		add(e, 0.05/math.Sqrt(float64(d)), gaussian(rng, d, d))
+		return product(orthogonal(rng, d), e)
 	}},
 	{"gaussian", func(rng *rand.Rand, d int) *mat.Dense {
 		g := gaussian(rng, d, d)
@@ -105,17 +103,15 @@ var regularisations = []float64{0, 0.001, 0.1, 1}
 // linearLoop runs the controlled and the clean system beside each other, with a random
 // perturbation and with the worst one for the first step, which makes the bound an
 // equality there.
-func linearLoop(ctx context.Context, o Options, rng *rand.Rand) (*LinearLoop, []Check, error) {
+func linearLoop(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	l := &LinearLoop{Draws: o.pick(20, 4)}
+	into.LinearLoop = l
 	most := linearExtremes{first: math.Inf(1)}
 	for _, kind := range layerKinds {
 		for _, d := range []int{8, 24} {
 			for _, r := range []int{d / 8, d / 2} {
 				cells := make([][linearDepth]LoopPoint, len(regularisations))
 				for draw := range l.Draws {
-					if err := ctx.Err(); err != nil {
-						return nil, nil, err
-					}
 					layers := make([]*mat.Dense, linearDepth)
 					for t := range layers {
 						layers[t] = kind.draw(rng, d)
@@ -124,7 +120,7 @@ func linearLoop(ctx context.Context, o Options, rng *rand.Rand) (*LinearLoop, []
 					start := times(s.bases[0], normals(rng, r))
 					random := unit(rng, d)
 					for i, c := range regularisations {
-						run := loopRun{s, LoopPoint{Layers: kind.name, D: d, R: r, C: c}, start, o.claims}
+						run := loopRun{s, LoopPoint{Layers: kind.name, D: d, R: r, C: c}, start, o}
 						points := run.follow(random, false, &most)
 						if draw == 0 {
 							l.Runs = append(l.Runs, points...)
@@ -145,7 +141,7 @@ func linearLoop(ctx context.Context, o Options, rng *rand.Rand) (*LinearLoop, []
 			}
 		}
 	}
-	return l, []Check{
+	return []Check{
 		atMost("feedback gain", "I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference",
 			most.gain, 0, 1e-10),
 		atMost("product form", "q̄_t − x_t = θ̄_t(αᵗI + (1−α)Σ αˢP_s^s)z: largest relative difference",
@@ -170,28 +166,28 @@ type linearExtremes struct{ gain, formula, ratio, orthogonal, first float64 }
 // loopRun is a system under one control.
 type loopRun struct {
 	*linearSystem
-	point  LoopPoint // what all of its points have in common
-	start  []float64 // x_0
-	claims *claims
+	point LoopPoint // what all of its points have in common
+	start []float64 // x_0
+	Options
 }
 
 // follow measures the errors for a perturbation and their bounds, for t from 1. The perturbation is a
 // random one, or the worst for the first step.
 func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points []LoopPoint) {
-	c, alpha := r.point.C, r.claims.alpha*r.point.C/(1+r.point.C)
+	c, alpha := r.point.C, r.factor("alpha")*r.point.C/(1+r.point.C)
 	out := r.outside(0, z)
 	outside, within := norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
 	errors := r.run(r.start, z, c)
 	for t, off := range errors[1:] {
 		p := r.point
 		p.T, p.Error = t+1, norm(off)*norm(off)
-		p.Bound = r.claims.linearBound * r.bound(p.T, alpha, outside, within)
+		p.Bound = r.factor("linear bound") * r.bound(p.T, alpha, outside, within)
 		most.ratio = max(most.ratio, p.Error/p.Bound)
 		// The worst z may be nearly normal, and what is left of it all rounding.
 		if p.Layers == "orthogonal" && !worst {
 			at := math.Pow(alpha, float64(p.T))
 			exact := at*at*outside + within
-			most.orthogonal = max(most.orthogonal, math.Abs(p.Error/exact/r.claims.linearBound-1))
+			most.orthogonal = max(most.orthogonal, math.Abs(p.Error/exact/r.factor("linear bound")-1))
 		}
 		points = append(points, p)
 	}
@@ -244,18 +240,18 @@ func (s *linearSystem) gainError(c, alpha float64) float64 {
 	}
 	v := s.bases[0]
 	d, _ := v.Dims()
-	p := product(v, v.T())
-	var q, regular, k, closed, off mat.Dense
-	q.Sub(identity(d), p)
-	regular.Add(scaled(d, c), &q)
-	if err := k.Solve(&regular, &q); err != nil {
+	p, q, regular, closed := product(v, v.T()), identity(d), scaled(d, c), scaled(d, alpha)
+	add(q, -1, p)
+	add(regular, 1, q)
+	add(closed, 1-alpha, p)
+	var k mat.Dense
+	if err := k.Solve(regular, q); err != nil {
 		return math.NaN()
 	}
-	p.Scale(1-alpha, p)
-	closed.Add(scaled(d, alpha), p)
-	off.Sub(identity(d), &k)
-	off.Sub(&off, &closed)
-	return max(mat.Max(&off), -mat.Min(&off))
+	off := identity(d)
+	add(off, -1, &k)
+	add(off, -1, closed)
+	return max(mat.Max(off), -mat.Min(off))
 }
 
 // closedForm is θ̄_t(αᵗI + (1−α)Σ_{s<t} αˢP_s^s)z with the oblique P_s^s = θ̄_s⁻¹P_sθ̄_s.

@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -44,10 +43,10 @@ var shares = []float64{1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01}
 
 // nonlinearLoop measures errors wherever ε satisfies the theorem's condition, for
 // perturbations in a random, a tangent and a normal direction.
-func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLoop, []Check, error) {
+func nonlinearLoop(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	const d, r, depth = 6, 2, 4
 	l := &NonlinearLoop{Dimension: d, Rank: r, Depth: depth}
-	k := o.claims
+	into.NonlinearLoop = l
 	var worst, tight, curved, flat, controls, slope float64
 	for net := range 3 * o.pick(4, 1) {
 		gain, bend := []float64{0, 0.05, 0.2}[net%3], []float64{0, 0.1, 0.3}[net%3]
@@ -60,10 +59,7 @@ func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLo
 		}{{"random", free}, {"tangent", mat.Col(nil, 0, a)}, {"normal", times(b, unit(rng, d-r))}}
 		for _, c := range []float64{0.001, 0.1, 1} {
 			for _, dir := range directions {
-				if err := ctx.Err(); err != nil {
-					return nil, nil, err
-				}
-				alpha := k.alpha * c / (1 + c)
+				alpha := o.factor("alpha") * c / (1 + c)
 				growth := n.growth(alpha, dir.v)
 				limit := 0.0
 				if growth[depth] > 0 {
@@ -76,16 +72,16 @@ func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLo
 						epsilon *= limit
 					}
 					z := scale(epsilon, dir.v)
-					run, err := n.run(z, c, k.regular*c)
+					run, err := n.run(z, c, o.factor("linearised system")*c)
 					if err != nil {
-						return nil, nil, err
+						return nil, err
 					}
 					controls = max(controls, run.controls)
 					for t := 1; t <= depth; t++ {
 						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Limit: limit,
 							T: t, Epsilon: epsilon, Error: run.errors[t], Linear: n.linearPart(t, alpha, z),
-							Curved: run.curved[t], CurvedBound: k.linearise * growth[t] * epsilon * epsilon}
-						p.Bound = k.nonlinear * (p.Linear + growth[t]*epsilon*epsilon)
+							Curved: run.curved[t], CurvedBound: o.factor("linearisation") * growth[t] * epsilon * epsilon}
+						p.Bound = o.factor("nonlinear bound") * (p.Linear + growth[t]*epsilon*epsilon)
 						worst = max(worst, p.Error/p.Bound)
 						if limit > 0 {
 							curved = max(curved, p.Curved/p.CurvedBound)
@@ -105,12 +101,12 @@ func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLo
 				if len(logs[0]) > 0 {
 					_, order := stat.LinearRegression(logs[0], logs[1], nil, false)
 					l.Slopes = append(l.Slopes, order)
-					slope = max(slope, math.Abs(order-2*k.order))
+					slope = max(slope, math.Abs(order-2*o.factor("order")))
 				}
 			}
 		}
 	}
-	return l, []Check{
+	return []Check{
 		atMost("error bound",
 			"‖x̄_t − x_t‖ is at most its bound where ε satisfies the condition: largest ratio", worst, 1, 1e-9),
 		atMost("tight in the flat case",
@@ -120,7 +116,7 @@ func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLo
 		atMost("no linearisation error", "e_t = 0 for linear layers and flat manifolds: largest e_t", flat, 0, 1e-12),
 		atMost("order", "log e_T by log ε has slope 2: largest deviation", slope, 0, 0.1),
 		atMost("manifold and tangent control",
-			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/k.control, 1, 0).within(13),
+			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/o.factor("control"), 1, 0).within(13),
 	}, nil
 }
 

@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"slices"
 )
@@ -35,17 +34,12 @@ func (f *Field) at(i, j int) Point {
 }
 
 // sample evaluates value on the grid.
-func sample(ctx context.Context, box Box, n int, value func(Point) float64) (*Field, error) {
+func sample(box Box, n int, value func(Point) float64) *Field {
 	f := &Field{Box: box, N: n, Values: make([]float64, n*n)}
-	for i := range n {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		for j := range n {
-			f.Values[i*n+j] = value(f.at(i, j))
-		}
+	for i := range f.Values {
+		f.Values[i] = value(f.at(i/n, i%n))
 	}
-	return f, nil
+	return f
 }
 
 // inside is where, in a region of equal values, the picture's text has most room: the
@@ -98,12 +92,8 @@ type nearest struct {
 // (a bisection on every edge whose ends differ), the shortest distances from the points to
 // it are found, and the best are made exact: over the direction by golden sections, along
 // it by bisection. The field of labels comes with it. Boundaries outside the box are not seen.
-func euclideanMargin(ctx context.Context, points []Point, label func(Point) float64,
-	box Box, n int) (nearest, *Field, error) {
-	field, err := sample(ctx, box, n, label)
-	if err != nil {
-		return nearest{}, nil, err
-	}
+func euclideanMargin(points []Point, label func(Point) float64, box Box, n int) (nearest, *Field) {
+	field := sample(box, n, label)
 	var boundary []Point
 	for i := range n {
 		for j := range n {
@@ -134,14 +124,11 @@ func euclideanMargin(ctx context.Context, points []Point, label func(Point) floa
 		if c.distance > least+h { // the traced boundary is exact on the grid's lines, off them less than h away
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return nearest{}, nil, err
-		}
 		if c = exact(label, c, h); c.distance < best.distance {
 			best = c
 		}
 	}
-	return best, field, nil
+	return best, field
 }
 
 // crossing is where the label changes between two points that differ in it.

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// submersion is the map f : R^d → R^{d−r} whose zeros are an embedding manifold M, here a
-// quadratic graph over the tangent space at a base point x*:
+// submersion is the map f : R^d → R^{d−r} whose zeros are an embedding manifold M, here a quadratic graph over the
+// tangent space at a base point x*:
 //
 //	f(x)_i = y_i − ½·sᵀQ_i s,   s = Aᵀ(x − x*),  y = Bᵀ(x − x*)
 //
@@ -125,15 +125,11 @@ func (f *submersion) control(x []float64, c float64) ([]float64, error) {
 		value := f.value(s, y)
 		jacobian := mat.NewDense(n, r+n, nil)
 		hessian := mat.NewDense(r+n, r+n, nil)
+		block := hessian.Slice(0, r, 0, r).(*mat.Dense)
 		for i, q := range f.forms {
-			row := times(q, s)
-			for j := range r {
-				jacobian.Set(i, j, -row[j])
-				for k := range r {
-					hessian.Set(j, k, hessian.At(j, k)-value[i]*q.At(j, k))
-				}
-			}
+			copy(jacobian.RawRowView(i), scale(-1, times(q, s)))
 			jacobian.Set(i, r+i, 1)
+			add(block, -value[i], q)
 		}
 		hessian.Add(hessian, product(jacobian.T(), jacobian))
 		hessian.Add(hessian, scaled(r+n, c))
@@ -163,11 +159,8 @@ func (f *submersion) project(x []float64) ([]float64, error) {
 		for i, q := range f.forms {
 			row := times(q, s)
 			gradient = plus(gradient, off[i], row)
-			for j := range r {
-				for k := range r {
-					hessian.Set(j, k, hessian.At(j, k)+row[j]*row[k]+off[i]*q.At(j, k))
-				}
-			}
+			hessian.RankOne(hessian, 1, mat.NewVecDense(r, row), mat.NewVecDense(r, row))
+			add(hessian, off[i], q)
 		}
 		return gradient, hessian
 	})
