@@ -113,9 +113,7 @@ func (a *assembly) linear(x string, features int64) string {
 // norm is a BatchNormalization, whose statistics Calibrate measures for a training to begin with.
 func (a *assembly) norm(x string) string {
 	name, c := a.name("norm"), a.Shape(x)[1]
-	constant := func(part string, v float32) string {
-		return a.G.AddConst(name+"."+part, onnx.FloatTensor(onnx.Shape{c}, slices.Repeat([]float32{v}, int(c))))
-	}
+	constant := func(part string, v float32) string { return a.G.AddConst(name+"."+part, onnx.Filled(v, c)) }
 	return a.OpWith("BatchNormalization", onnx.Attrs{"epsilon": float32(1e-5)}, x,
 		constant("weight", 1), constant("bias", 0), constant("mean", 0), constant("variance", 1))
 }
@@ -181,6 +179,9 @@ func dnCNN(a *assembly, x string) string {
 	return a.Op("Sub", x, a.conv(h, a.Shape(x)[1], 3, 1))
 }
 
+// window is that of the poolings.
+var window = onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
+
 // channels are those of five stages.
 func (a *assembly) channels() []int64 {
 	var c []int64
@@ -194,13 +195,12 @@ func (a *assembly) channels() []int64 {
 // pooling, and up again by transposed convolutions to which the encoder's states of that
 // size are added.
 func fullyConvolutional(a *assembly, x string) string {
-	pool := onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 	c, out := a.channels(), a.Shape(x)[1]
 	var states []string
 	h := x
 	for _, n := range c {
 		h = a.relu(a.conv(a.relu(a.conv(h, n, 3, 1)), n, 3, 1))
-		h = a.OpWith("MaxPool", pool, h)
+		h = a.OpWith("MaxPool", window, h)
 		states = append(states, h)
 	}
 	for s := len(c) - 1; s >= 0; s-- {
@@ -220,7 +220,6 @@ func fullyConvolutional(a *assembly, x string) string {
 // segNet is SegNet (Badrinarayanan et al. 2017): VGG-16's convolutions with normalisation,
 // mirrored in the decoder, which puts every value back where the encoder's pooling found it.
 func segNet(a *assembly, x string) string {
-	window := onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 	layer := func(x string, n int64) string { return a.relu(a.norm(a.conv(x, n, 3, 1))) }
 	c, counts, out := a.channels(), []int{2, 2, 3, 3, 3}, a.Shape(x)[1]
 	var places []string

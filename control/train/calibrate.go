@@ -2,6 +2,7 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -126,11 +127,10 @@ func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
 	}
 	defer session.Close()
 	var all []ort.Tensor
-	n := int(x.Shape[0])
-	for from := 0; from < n; from += rows {
-		to, size := min(from+rows, n), len(x.Data)/n
-		part := ort.Tensor{Shape: append([]int64{int64(to - from)}, x.Shape[1:]...), Data: x.Data[from*size : to*size]}
-		out, err := session[0].Run([]ort.Tensor{part})
+	size := len(x.Data) / int(x.Shape[0])
+	for some := range slices.Chunk(x.Data, rows*size) {
+		shape := append([]int64{int64(len(some) / size)}, x.Shape[1:]...)
+		out, err := session[0].Run([]ort.Tensor{{Shape: shape, Data: some}})
 		if err != nil {
 			return nil, err
 		}

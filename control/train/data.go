@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 
+	"selfheal/attacks"
 	"selfheal/models/ort"
 )
 
@@ -32,6 +33,17 @@ func (d *Data) batch(images []int, classes int, write func(i int, out []float32)
 		label.Data[k*classes+d.Labels[i]] = 1
 	}
 	return x, label, nil
+}
+
+// right counts the images whose logits are largest at their labels.
+func (d *Data) right(images []int, logits []float32) (right int) {
+	classes := len(logits) / len(images)
+	for k, i := range images {
+		if attacks.Argmax(logits[k*classes:(k+1)*classes]) == d.Labels[i] {
+			right++
+		}
+	}
+	return right
 }
 
 // generator returns random numbers keyed by a seed, a purpose and two numbers, so that

@@ -35,19 +35,12 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 			return Network{}, err
 		}
 		out.After = parts[1]
-		b := &onnx.Builder{G: onnx.NewGraph(n.Name + "/before")}
-		x := b.Input("image", c.StateShape(0))
+		var before []part
 		for s, segment := range c.Segments[:t] {
-			for _, g := range []*onnx.Graph{earlier[s], segment} {
-				if g != nil {
-					b.Prefix = fmt.Sprintf("%d/", s)
-					x = b.Call(g, x)
-				}
-			}
+			prefix := fmt.Sprintf("%d/", s)
+			before = append(before, part{prefix, earlier[s]}, part{prefix, segment})
 		}
-		b.Prefix = ""
-		b.Output("state", x)
-		if out.Before, err = b.Done(); err != nil {
+		if out.Before, err = composed(n.Name+"/before", "state", c.StateShape(0), before...); err != nil {
 			return Network{}, err
 		}
 	}
@@ -59,6 +52,33 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 		out.Before, err = optimize.Graph(out.Before)
 	}
 	return out, err
+}
+
+// part is a graph with the prefix that its tensors get in a larger one; nil stands for the identity.
+type part struct {
+	prefix string
+	graph  *onnx.Graph
+}
+
+// in inlines the part.
+func (p part) in(b *onnx.Builder, inputs ...string) []string {
+	if p.graph == nil {
+		return inputs
+	}
+	b.Prefix = p.prefix
+	defer func() { b.Prefix = "" }()
+	return b.CallAll(p.graph, inputs...)
+}
+
+// composed sends an image through parts, one after the other.
+func composed(name, output string, image onnx.Shape, parts ...part) (*onnx.Graph, error) {
+	b := &onnx.Builder{G: onnx.NewGraph(name)}
+	x := b.Input("image", image)
+	for _, p := range parts {
+		x = p.in(b, x)[0]
+	}
+	b.Output(output, x)
+	return b.Done()
 }
 
 // image is the shape of the images that the network takes.
@@ -117,34 +137,23 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	for _, p := range parameters {
 		wrt = append(wrt, b.Input("parameter/"+p, embedding.Consts[p].Shape))
 	}
-	inlined := func(prefix string, g *onnx.Graph, inputs ...string) []string {
-		if g == nil {
-			return inputs
-		}
-		b.Prefix = prefix
-		defer func() { b.Prefix = "" }()
-		return b.CallAll(g, inputs...)
-	}
-	inline := func(prefix string, g *onnx.Graph, inputs ...string) string {
-		return inlined(prefix, g, inputs...)[0]
-	}
-	x := inline("before/", n.Before, image)
+	x := part{"before/", n.Before}.in(b, image)[0]
 	target := x
 	if s.Objective.perturbed() {
-		target = inline("clean/", n.Before, clean)
+		target = part{"clean/", n.Before}.in(b, clean)[0]
 	}
 	given := append([]string{x}, wrt...)
 	if batchwise {
 		given = append(given, b.Input("share", onnx.Shape{1}))
 	}
-	embedded := inlined("E/", e, given...)
+	embedded := part{"E/", e}.in(b, given...)
 	y, statistics := embedded[0], embedded[1:]
-	z := inline("after/", n.After, y)
+	z := part{"after/", n.After}.in(b, y)[0]
 	if byImage {
 		wrt = []string{image}
 	}
 	if s.Objective == Gaussian && s.Loss == Stability {
-		answer := inline("answer/", n.After, target)
+		answer := part{"answer/", n.After}.in(b, target)[0]
 		largest := b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, answer, b.Ints(1))
 		label = b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Float)}, b.Op("Equal", answer, largest))
 	}

@@ -14,16 +14,14 @@ const (
 // OptimizerSpec is a row of [Optimizers].
 type OptimizerSpec struct {
 	Name                   Optimizer
-	Doc                    string
 	LearningRate, Momentum float64 // defaults
 	NoMomentum             string  // why it can't be given a momentum; "" where it can
 }
 
 // Optimizers is the table of optimisers.
 var Optimizers = []OptimizerSpec{
-	{Adam, "Kingma & Ba 2015, β = 0.9 and 0.999, ε = 1e-8, bias corrected", 0.001, 0,
-		"its averages are fixed at 0.9 and 0.999"},
-	{SGD, "with momentum: v ← μ·v + g, p ← p − lr·v", 0.01, 0.9, ""},
+	{Adam, 0.001, 0, "its averages are fixed at 0.9 and 0.999"}, // Kingma & Ba 2015, bias corrected
+	{SGD, 0.01, 0.9, ""}, // v ← μ·v + g, p ← p − lr·v
 }
 
 // Schedule is how the learning rate moves over a training, by its name; "" is constant.
@@ -39,16 +37,15 @@ const (
 // ScheduleSpec is a row of [Schedules].
 type ScheduleSpec struct {
 	Name Schedule
-	Doc  string
 	rate func(k, all int) float64 // the factor of the learning rate at step k, from 0, of all
 }
 
 // Schedules is the table of schedules.
 var Schedules = []ScheduleSpec{
-	{Cosine, "(1 + cos(π·k/K))/2 at step k of K: down to 0 (Loshchilov & Hutter 2017)", func(k, all int) float64 {
+	{Cosine, func(k, all int) float64 { // Loshchilov & Hutter 2017
 		return (1 + math.Cos(math.Pi*float64(k)/float64(max(all, 1)))) / 2
 	}},
-	{Step, "a tenth after half of the steps, a hundredth after three quarters", func(k, all int) float64 {
+	{Step, func(k, all int) float64 {
 		switch {
 		case 4*k >= 3*all:
 			return 0.01
@@ -57,7 +54,7 @@ var Schedules = []ScheduleSpec{
 		}
 		return 1
 	}},
-	{Constant, "the same at every step", func(_, _ int) float64 { return 1 }},
+	{Constant, func(_, _ int) float64 { return 1 }},
 }
 
 // rate is the factor of the learning rate at step k, from 0, of all.

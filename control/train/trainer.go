@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 
-	"selfheal/attacks"
 	"selfheal/internal/number"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -27,7 +26,7 @@ type Loss struct {
 	Rate           float64 // learning rate
 }
 
-// Mean is that of several steps' losses.
+// Mean is the mean of several steps' losses.
 func Mean(list []Loss) (m Loss) {
 	n := float64(max(len(list), 1))
 	for _, l := range list {
@@ -82,7 +81,9 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	if len(t.parameters) == 0 {
 		return nil, fmt.Errorf("the embedding has no weights that could be trained")
 	}
-	t.noise = t.gaussian
+	if t.noise = t.gaussian; s.Objective == Denoising {
+		t.noise = t.uniform
+	}
 	t.order = func(epoch int) []int { return order(s.Seed, epoch, len(data.Labels)) }
 	for _, p := range t.parameters {
 		v := slices.Clone(embedding.Consts[p].Floats)
@@ -235,15 +236,13 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	if len(t.networks) > 1 {
 		l.Network = generator(t.settings.Seed, "network", l.Step, 0).IntN(len(t.networks))
 	}
-	epoch, from := l.Step/t.PerEpoch(), l.Step%t.PerEpoch()*t.settings.Batch
-	images := t.order(epoch)
-	images = images[from:min(from+t.settings.Batch, len(images))]
-	sums, err := t.gradient(ctx, t.networks[l.Network], epoch, images)
+	images := t.images(l.Step)
+	sums, err := t.gradient(ctx, t.networks[l.Network], l.Step, images)
 	if err != nil {
 		return l, err
 	}
 	n := float64(len(images))
-	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.crossEntropy/n, sums.reconstruction/n, float64(sums.correct)/n
+	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.CrossEntropy/n, sums.Reconstruction/n, sums.Accuracy/n
 	if total := l.total(t.settings.Weight); !number.Finite(total) {
 		return l, fmt.Errorf("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
 			l.Step+1, total)
@@ -265,28 +264,32 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	return l, nil
 }
 
-// sums are over the images of a shard or a batch.
-type sums struct {
-	crossEntropy, reconstruction float64
-	correct, images              int
-	gradients                    []ort.Tensor // and statistics
+// images are those of a step.
+func (t *Trainer) images(step int) []int {
+	order, from := t.order(step/t.PerEpoch()), step%t.PerEpoch()*t.settings.Batch
+	return order[from:min(from+t.settings.Batch, len(order))]
 }
 
-// gradient sums losses over a batch, and their gradients into t.sum.
-func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []int) (all sums, err error) {
+// gradient sums losses over a step's images, and their gradients into t.sum.
+func (t *Trainer) gradient(ctx context.Context, f *frozen, step int, images []int) (all Loss, err error) {
 	for _, g := range t.sum {
 		clear(g)
 	}
-	err = ort.InOrder(ctx, len(f.step), (len(images)+shard-1)/shard, func(w, k int) (sums, error) {
-		return t.shard(ctx, f, w, epoch, images[k*shard:min((k+1)*shard, len(images))])
-	}, func(_ int, r sums) {
-		all.crossEntropy += r.crossEntropy
-		all.reconstruction += r.reconstruction
-		all.correct += r.correct
-		for i, g := range r.gradients {
+	shards := slices.Collect(slices.Chunk(images, shard))
+	err = ort.InOrder(ctx, len(f.step), len(shards), func(w, k int) ([]ort.Tensor, error) {
+		in, err := t.inputs(ctx, f, w, step, shards[k])
+		if err != nil {
+			return nil, err
+		}
+		return f.step[w].Run(t.with(in))
+	}, func(k int, out []ort.Tensor) {
+		all.CrossEntropy += sum(out[crossEntropyAt].Data)
+		all.Reconstruction += sum(out[reconstructionAt].Data)
+		all.Accuracy += float64(t.data.right(shards[k], out[logitsAt].Data))
+		for i, g := range out[gradientsAt:] {
 			weight := 1.0
 			if i >= len(t.values) { // statistics are means
-				weight = float64(r.images)
+				weight = float64(len(shards[k]))
 			}
 			for j, v := range g.Data {
 				t.sum[i][j] += weight * float64(v)
@@ -296,39 +299,25 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []i
 	return all, err
 }
 
-// shard runs the images of a shard on worker w.
-func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []int) (sums, error) {
-	classes, scratch := f.classes(), make([]float32, t.data.size())
-	x, label, err := t.data.batch(images, classes, func(i int, out []float32) error {
+// inputs are those of a loss graph for some images of a step, as E sees them, but for the parameters. Worker w computes
+// them.
+func (t *Trainer) inputs(ctx context.Context, f *frozen, w, step int, images []int) ([]ort.Tensor, error) {
+	epoch, scratch := step/t.PerEpoch(), make([]float32, t.data.size())
+	x, label, err := t.data.batch(images, f.classes(), func(i int, out []float32) error {
 		return t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, out)
 	})
-	if err != nil {
-		return sums{}, err
+	if err != nil || !t.settings.Objective.perturbed() {
+		return []ort.Tensor{x, label}, err
 	}
-	in := []ort.Tensor{x, label}
-	switch t.settings.Objective {
-	case Denoising:
-		worst, err := t.perturb(ctx, f, w, epoch, images, x, label)
-		if err != nil {
-			return sums{}, err
-		}
-		in = []ort.Tensor{worst, x, label}
-	case Gaussian:
-		in = []ort.Tensor{t.noisy(epoch, images, x), x, label}
+	seen, err := t.perturb(ctx, f, w, epoch, images, x, label)
+	return []ort.Tensor{seen, x, label}, err
+}
+
+func sum(values []float32) (sum float64) {
+	for _, v := range values {
+		sum += float64(v)
 	}
-	out, err := f.step[w].Run(t.with(in))
-	if err != nil {
-		return sums{}, err
-	}
-	r := sums{images: len(images), gradients: out[gradientsAt:]}
-	for k, i := range images {
-		r.crossEntropy += float64(out[crossEntropyAt].Data[k])
-		r.reconstruction += float64(out[reconstructionAt].Data[k])
-		if attacks.Argmax(out[logitsAt].Data[k*classes:(k+1)*classes]) == t.data.Labels[i] {
-			r.correct++
-		}
-	}
-	return r, nil
+	return sum
 }
 
 // with appends the parameters to a graph's other inputs, and what normalisations need.
