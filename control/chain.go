@@ -28,9 +28,8 @@ func (a At) String() string {
 	return fmt.Sprint(a.Boundary)
 }
 
-// Chain is a network cut into segments F_0 … F_{T−1} for one controller: at the
-// network's boundaries and at the controller's own places. What another
-// controller needs never changes it.
+// Chain is a network cut into segments F_0 … F_{T−1} for one controller: at the network's boundaries and at the
+// controller's own places.
 type Chain struct {
 	Segments []*onnx.Graph
 	net      *Network

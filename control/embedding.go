@@ -27,10 +27,8 @@ var EmbeddingKinds = []EmbeddingKind{
 	{Identity, "E(x) = x: no control"},
 }
 
-// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the
-// given shape: the projection onto the principal subspace (paper, section 4.1).
-// mean has one value, and components (row-major, dim × rank) one row, a
-// dimension of the flattened state.
+// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the given shape (paper, section 4.1). mean has
+// one value, and components (row-major, dim × rank) one row, a dimension of the flattened state.
 func LinearEmbedding(state onnx.Shape, mean, components []float32, rank int) (*onnx.Graph, error) {
 	dim := state.Items()
 	if int64(len(mean)) != dim || int64(len(components)) != dim*int64(rank) {
@@ -60,8 +58,7 @@ func IdentityEmbedding(state onnx.Shape) (*onnx.Graph, error) {
 	return b.Done()
 }
 
-// ONNXEmbedding reads an embedding model and checks that it maps states of the
-// given shape to their own shape.
+// ONNXEmbedding reads an embedding model and checks that it maps states of the given shape to their own shape.
 func ONNXEmbedding(model []byte, state onnx.Shape) (*onnx.Graph, error) {
 	g, err := simplify.Open(model, simplify.Options{Layout: simplify.ChannelsFirst})
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 	"math"
 )
 
-// numbers computes with one image's values, on the network's pool. Freed ones serve again, for this image and
-// others: a solver would leave hundreds of kilobytes behind for each.
+// numbers computes with one image's values, on the network's pool. Freed ones serve again, for this image and others.
 type numbers struct {
 	c   *Controller
 	ctx context.Context

@@ -12,11 +12,10 @@ import (
 // pullbacks are the programs that differentiate a controller's solver step by step.
 type pullbacks []pullback
 
-// pullback is a stage's, a pass a question: from the point that was asked about and the
-// cotangent g of the answer, z, g → Jᵀg of a segment or an embedding. An ascent's is of second order:
-// z, p, g → the gradients of g·∇_z H(z, p) by z and by p, of which either may not exist; p is no
-// input at the last controlled stage, where it is 0. Programs that no solver of this controller
-// needs are nil, and those of a graph through which no gradient passes, as a quantiser's.
+// pullback is a stage's, a pass a question: from the point that was asked about and the cotangent g of the answer,
+// z, g → Jᵀg of a segment or an embedding. An ascent's is of second order: z, p, g → the gradients of g·∇_z H(z, p) by z
+// and by p, of which either may not exist; p is no input at the last controlled stage. Programs that this controller does
+// not need are nil, and those of a graph through which no gradient passes.
 type pullback struct {
 	passes             passes
 	byState, byAdjoint bool // the gradients that an ascent's has
@@ -61,10 +60,9 @@ func (b *pullback) compile(c *Controller, t int, s *stage) error {
 	})
 }
 
-// hessian differentiates [graphs.hamiltonian]'s gradient dz once more: inputs z, p where there
-// is a segment, and g; outputs the gradients of g·dz by those of z and p on which dz
-// depends, which it names. Where dz depends on neither the graph is nil: a linear
-// segment's gradient is constant.
+// hessian differentiates [graphs.hamiltonian]'s gradient dz once more: inputs z, p where there is a segment, and g;
+// outputs the gradients of g·dz by those of z and p on which dz depends, which it names. The graph is nil where dz
+// depends on neither.
 func (of graphs) hessian() (*onnx.Graph, []string, error) {
 	h, err := of.hamiltonian()
 	if err != nil {

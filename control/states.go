@@ -8,9 +8,8 @@ import (
 	"selfheal/models/split"
 )
 
-// CleanStates streams x_t, the input of segment t, on the undefended path of n
-// images, in order, on the network's pool: batches and workers don't change a bit.
-// pixels writes the i-th image into out; several goroutines call it.
+// CleanStates streams x_t, the input of segment t, on the undefended path of images, in order, on the network's pool:
+// batches and workers don't change a bit. pixels writes the i-th image into out; several goroutines call it.
 func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32) error) pca.States {
 	return func(ctx context.Context, yield func([]float32) error) error {
 		n, size := c.net, int(c.StateShape(t).Items())

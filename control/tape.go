@@ -2,11 +2,9 @@ package control
 
 import "slices"
 
-// tape computes with one image's values and remembers how each came about, so that
-// afterwards a cotangent of the result can be carried back to the image: reverse-mode
-// differentiation of the whole solver, adjoints and inner steps included, with a pass of
-// a second-order graph for each step. It keeps states and controls, and nothing
-// of what lies within a segment or an embedding.
+// tape computes with one image's values and remembers how each came about, so that afterwards a cotangent of the result
+// can be carried back to the image: reverse-mode differentiation of the whole solver, adjoints and inner steps included,
+// with a pass of a second-order graph for each step. It keeps states and controls only.
 type tape struct {
 	numbers
 	backwards pullbacks
@@ -29,8 +27,8 @@ func (t *tape) receive(v *tracked, weight float32, g []float32) {
 	}
 }
 
-// push takes the result of a step, which back differentiates once the result's
-// cotangent is complete; a result without one has no influence.
+// push takes the result of a step, which back differentiates once the result's cotangent is complete; a result without
+// one has no influence.
 func (t *tape) push(value []float32, err error, back func(cotangent []float32) error) (*tracked, error) {
 	if err != nil {
 		return nil, err

@@ -13,21 +13,18 @@ import (
 )
 
 const (
-	// A row whose distance from the span of those before it is less than this share of
-	// its length is one of them as far as sums of float32 products tell.
+	// A row is dependent when its distance from the span of those before it is less than this share of its length.
 	dependent = 1e-6
-	// Rows with products of up to this are made orthonormal by one step of Newton's
-	// method, which squares it.
+	// Rows with products of up to this are made orthonormal by one step of Newton's method, which squares it.
 	nearly = 1e-4
-	// How many rows and columns of a basis are worked on at once: what a product keeps in
-	// float64 is small beside the basis.
+	// Rows and columns worked on at once: what a product keeps in float64 is small beside the basis.
 	basisRows    = 256
 	basisColumns = 512
 )
 
-// orthonormalise makes q of y: the same span, but for rows that depend on those before
-// them, in whose place others are drawn; it counts those. Rounds of Cholesky's
-// decomposition of the rows' products (CholeskyQR) go on until they are orthonormal.
+// orthonormalise makes q of y: the same span, but for rows that depend on those before them, in whose place others are
+// drawn; it counts those. Cholesky's decomposition of the rows' products (CholeskyQR) is repeated until they are
+// orthonormal.
 func (f *rangeFinder) orthonormalise(ctx context.Context) (fresh int, err error) {
 	f.normalise()
 	for range 8 {
@@ -63,7 +60,7 @@ func (f *rangeFinder) orthonormalise(ctx context.Context) (fresh int, err error)
 			return fresh, nil
 		}
 		for _, i := range lost {
-			f.draw(f.y.RawRowView(i))
+			draw(f.random, f.y.RawRowView(i))
 		}
 		if fresh += len(lost); len(lost) > 0 {
 			f.normalise()
@@ -96,9 +93,8 @@ func (f *rangeFinder) normalise() {
 	}
 }
 
-// inverseCholesky returns M such that the rows of M·Y are orthonormal, from the products
-// of the rows of Y, whose lengths are 1: the inverse of the lower Cholesky factor. Rows that
-// depend on those before them are left out and listed: their rows and columns of M are 0.
+// inverseCholesky returns M such that the rows of M·Y are orthonormal, from the products of the rows of Y, of length 1:
+// the inverse of the lower Cholesky factor. Dependent rows are listed: their rows and columns of M are 0.
 func inverseCholesky(gram *mat.Dense) (inverse *mat.Dense, lost []int) {
 	k, _ := gram.Dims()
 	factor := mat.NewDense(k, k, nil)
@@ -141,7 +137,6 @@ func (f *rangeFinder) projected(ctx context.Context, vectors bool) ([]float64, *
 	return eigen(ctx, t, vectors)
 }
 
-// direction is a value of q.
 func (f *rangeFinder) direction(i, j int) float64 { return float64(f.q[i*f.m.dim+j]) }
 
 // entry is a value of a matrix in a row and a column.
@@ -169,9 +164,8 @@ func (f *rangeFinder) mix(ctx context.Context, m entry, rows int, a entry, set f
 		})
 }
 
-// panels multiplies left's rows, some at a time, by b or, with transB = 1, bᵀ, a panel of b's columns
-// after the other. left and use are told the first row and the first column; left's panels are as wide
-// as b's are with transB, else as b is high.
+// panels multiplies left's rows, some at a time, by b or, with transB = 1, bᵀ, a panel of b's columns after the other.
+// left and use are told the first row and column; left's panels are as wide as b's with transB, else as b is high.
 func (f *rangeFinder) panels(ctx context.Context, rows, transB int, b entry, left func(row, from int) []ort.Tensor,
 	use func(row, from int, out []ort.Tensor)) error {
 	k, dim, tile, width := f.k, f.m.dim, min(basisRows, rows), min(basisColumns, f.m.dim)
@@ -197,8 +191,7 @@ func (f *rangeFinder) panels(ctx context.Context, rows, transB int, b entry, lef
 	return nil
 }
 
-// panel is a block of height × width of a matrix of rows × columns, zeros beyond its
-// edges, from a row and a column on, as the sum of two tensors.
+// panel is a block of a matrix from a row and a column on, zeros beyond its edges, as the sum of two tensors.
 func panel(a entry, row, rows, height, column, columns, width int) []ort.Tensor {
 	high, low := make([]float32, height*width), make([]float32, height*width)
 	for i := range min(height, rows-row) {

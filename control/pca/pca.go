@@ -20,20 +20,17 @@ type Subspace struct {
 	Samples    int
 }
 
-// Target says how many components to keep: the fewest that keep the share Variance of the
-// variance (of states of more than 4096 values, whose fit is not exact, perhaps a few
-// more), or exactly Rank where that is above 0.
+// Target says how many components to keep: the fewest that keep the share Variance of the variance (perhaps a few more
+// for states of more than 4096 values, whose fit is not exact), or exactly Rank where that is above 0.
 type Target struct {
 	Variance float64
 	Rank     int
 }
 
-// Capped reports whether s ends before it keeps the share of the variance asked for,
-// because there are no more components or no more are allowed ([MaxRank]).
+// Capped reports whether s ends before it keeps the share asked for: no more components exist or are allowed ([MaxRank]).
 func (t Target) Capped(s *Subspace) bool { return t.Rank == 0 && s.Variance < t.Variance-1e-6 }
 
-// States streams clean states: it calls yield once for each, always in the same
-// order; yield must not keep the slice. A fit walks through them several times.
+// States streams clean states in one order; yield must not keep the slice. A fit walks through them several times.
 type States func(ctx context.Context, yield func(state []float32) error) error
 
 // Options say how a subspace is sought.
@@ -58,22 +55,19 @@ const (
 	maxComponents = 1 << 25 // values of all components together: 128 MiB
 )
 
-// MaxRank is how many components a subspace of states of dim values may have: 2048, and
-// beyond 16,384 values so many that all of them together have 2²⁵ values, but 16 at least.
+// MaxRank is how many components a subspace of states of dim values may have: 2048, and beyond 16,384 values so many
+// that together they have 2²⁵ values, but 16 at least.
 func MaxRank(dim int) int { return min(dim, maxRank, max(maxComponents/dim, 16)) }
 
 // Fit fits the principal subspace of states of dim values.
 //
-// Up to 512 values the eigendecomposition of the covariance, summed in float64, is
-// exact. Up to 4096 values the leading eigenvectors of the covariance are found by a
-// randomised block Krylov method (Musco & Musco 2015) that goes on until they have
-// converged to 1e-6 of the largest eigenvalue. States of more values are multiplied by
-// random directions as they stream by (see rangeFinder): that needs five or six walks
-// through them, and memory for the components only.
+// Up to 512 values the eigendecomposition of the covariance, summed in float64, is exact. Up to 4096 values the leading
+// eigenvectors are found by a randomised block Krylov method (Musco & Musco 2015), to 1e-6 of the largest eigenvalue.
+// States of more values are multiplied by random directions as they stream by (see rangeFinder): that needs five or six
+// walks through them, and memory for the components only.
 //
-// Where the share of the variance asked for takes more than [MaxRank] components,
-// the rank stops there; Subspace.Variance says what was reached. The same states and
-// seed give the same bits with any number of workers.
+// Where the share of the variance asked for takes more than [MaxRank] components, the rank stops there;
+// Subspace.Variance says what was reached. The same states and seed give the same bits with any number of workers.
 func Fit(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.NumCPU()
@@ -140,8 +134,7 @@ func (m *moments) subspace(rank int, kept float64) *Subspace {
 // noise is the share of the largest eigenvalue below which one is rounding.
 const noise = 1e-12
 
-// cutoff finds how many of the descending eigenvalues are kept, limit at most, and their
-// share of the trace.
+// cutoff finds how many of the descending eigenvalues are kept, limit at most, and their share of the trace.
 func cutoff(values []float64, trace float64, target Target, limit int) (rank int, share float64) {
 	sum := 0.0
 	for _, v := range values {
@@ -155,16 +148,13 @@ func cutoff(values []float64, trace float64, target Target, limit int) (rank int
 	return max(rank, 1), math.Min(sum/trace, 1)
 }
 
-// eigen returns the eigenvalues, descending, of a matrix that is symmetric but for rounding,
-// and with vectors its eigenvectors as rows. That takes up to minutes and can't be stopped:
-// when ctx is cancelled it is left to end by itself.
+// eigen returns the eigenvalues, descending, of a matrix that is symmetric but for rounding, and with vectors its
+// eigenvectors as rows. That takes up to minutes and can't be stopped: when ctx is cancelled it ends by itself.
 func eigen(ctx context.Context, a *mat.Dense, vectors bool) ([]float64, *mat.Dense, error) {
 	d, _ := a.Dims()
 	for i := range d {
-		for j := range i {
-			v := (a.At(i, j) + a.At(j, i)) / 2
-			a.Set(i, j, v)
-			a.Set(j, i, v)
+		for j := i + 1; j < d; j++ { // the upper half is read
+			a.Set(i, j, (a.At(i, j)+a.At(j, i))/2)
 		}
 	}
 	e, done := new(mat.EigenSym), make(chan bool, 1)

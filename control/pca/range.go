@@ -18,9 +18,8 @@ const (
 	powers     = 2   // multiplications by the covariance between the sketch and the last walk
 )
 
-// oversampling is how many directions are carried beyond the components wanted. What a
-// component lacks falls with the ratio of the eigenvalue behind the last direction to its
-// own, which a fixed number of directions would leave near 1 for large ranks.
+// oversampling is how many directions are carried beyond the components wanted. A component's error falls with the ratio
+// of the eigenvalue behind the last direction to its own, which a fixed number would leave near 1 for large ranks.
 func oversampling(rank int) int { return max(32, rank/8) }
 
 // rangeFinder finds the leading eigenvectors of a covariance C that is too large to be
@@ -30,10 +29,9 @@ func oversampling(rank int) int { return max(32, rank/8) }
 //	Y = C·Ω for random Ω; then, powers times, Q = orth(Y), Y = C·Q;
 //	Q = orth(Y); the eigenvectors of C within the span of Q, by QᵀCQ.
 //
-// C·Q is (1/n)Σ (x−μ)·((x−μ)ᵀQ), a chunk of states at a time in float32, summed over
-// chunks in float64. What is computed with Q is float64, Q itself is kept in float32.
-// The first walk takes the moments too. For a share of the variance, 256 directions
-// tell how the eigenvalues fall off, and the number of directions follows from that.
+// C·Q is (1/n)Σ (x−μ)·((x−μ)ᵀQ), a chunk of states at a time in float32, summed over chunks in float64. Products with Q
+// are float64, Q itself is kept in float32. The first walk takes the moments too. For a share of the variance, 256
+// directions tell how the eigenvalues fall off, and the number of directions follows from that.
 type rangeFinder struct {
 	m       *moments
 	states  States
@@ -80,9 +78,8 @@ func streamed(ctx context.Context, dim int, states States, target Target, o Opti
 		if err := f.multiply(ctx); err != nil {
 			return nil, err
 		}
-		// Directions that depend on others, as far as float32 tells, were drawn anew: at
-		// right angles to the others they show what large eigenvalues hide, which is
-		// worth walks once.
+		// Directions that depended on others were drawn anew: at right angles to the others they show what large
+		// eigenvalues hide, which is worth walks once.
 		if made++; fresh > 0 && !redrawn {
 			made, redrawn = 1, true
 		}
@@ -115,20 +112,21 @@ func (f *rangeFinder) tile() int {
 func (f *rangeFinder) resize(k int) {
 	y := mat.NewDense(k, f.m.dim, nil)
 	data := y.RawMatrix().Data
-	f.draw(data[copy(data, f.y.RawMatrix().Data):])
+	draw(f.random, data[copy(data, f.y.RawMatrix().Data):])
 	f.k, f.y = k, y
 	f.q = make([]float32, (k+f.tile()-1)/f.tile()*f.tile()*f.m.dim)
 	collect()
 }
 
-func (f *rangeFinder) draw(y []float64) {
-	for i := range y {
-		y[i] = f.random.NormFloat64()
+// draw writes standard normal numbers.
+func draw(r *rand.Rand, to []float64) {
+	for i := range to {
+		to[i] = r.NormFloat64()
 	}
 }
 
-// multiply walks through the states: y = C·q. The first walk finds the moments and takes
-// the mean of the first chunk for the states' mean, which moves y a little.
+// multiply walks through the states: y = C·q. The first walk finds the moments and takes the mean of the first chunk
+// for the states', which moves y a little.
 func (f *rangeFinder) multiply(ctx context.Context) error {
 	dim, tile, rows := f.m.dim, f.tile(), ChunkRows(f.m.dim)
 	p, err := sketchProduct(f.workers, rows, dim, tile)
@@ -140,8 +138,7 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 	if f.m.mean != nil {
 		mean := f.m.centre()
 		centred = func(x []float32, n int) error {
-			for i := range n {
-				row := x[i*dim : (i+1)*dim]
+			for row := range slices.Chunk(x[:n*dim], dim) {
 				for j := range row {
 					row[j] -= mean[j]
 				}
@@ -187,9 +184,8 @@ func (f *rangeFinder) captured() float64 {
 	return sum
 }
 
-// predict says how many directions a share of the variance will take: the eigenvalues
-// found so far, the better half of them, are continued by a power law that adds up to
-// the whole variance.
+// predict says how many directions a share of the variance will take: the better half of the eigenvalues found so far
+// is continued by a power law that adds up to the whole variance.
 func (f *rangeFinder) predict(ctx context.Context) (int, error) {
 	values, _, err := f.projected(ctx, false)
 	if err != nil {
@@ -201,15 +197,11 @@ func (f *rangeFinder) predict(ctx context.Context) (int, error) {
 		sum += v
 	}
 	rank := continued(values[half-1], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace, min(f.m.dim, f.m.n-1))
-	return min(directions(rank, f.k), f.limit), nil
+	return min(max(rank+2*oversampling(rank), f.k+f.k/4), f.limit), nil
 }
 
-// directions is how many are to be carried for a rank that is predicted, where k were too few.
-func directions(rank, k int) int { return max(rank+2*oversampling(rank), k+k/4) }
-
-// continued says how many components leave out no more than leave of a spectrum whose
-// eigenvalue number at is value and whose later ones, up to number last, together are rest
-// and fall off as a power.
+// continued says how many components leave out no more than leave of a spectrum whose eigenvalue number at is value and
+// whose later ones, up to number last, add up to rest and fall off as a power.
 func continued(value float64, at int, rest, leave float64, last int) int {
 	// Σ_{i>at} value·(i/at)^−α falls as α grows.
 	tail := func(alpha float64, until float64) (int, float64) {
