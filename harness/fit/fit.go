@@ -41,23 +41,20 @@ type Fitted struct {
 	Kind   string   // linear or autoencoder
 	Models []string // that it serves
 	Path   string   // its file; empty where a linear one is in the cache only
-	// A linear embedding has its rank of dim, the share of the variance that it keeps, and
-	// whether the cache had it.
+	// Of a linear embedding: the share of the variance that it keeps, and whether the cache had it.
 	Rank, Dim int
 	Variance  float64
 	Cached    bool
-	// A training has whether the file was there, steps, and the means over the last epoch.
-	// ‖E(x) − x‖² is the reconstruction error.
+	// Of a training: whether the file was there, and the means over the last epoch, of ‖E(x) − x‖² for one.
 	Kept                                   bool
 	Steps                                  int
 	CrossEntropy, Reconstruction, Accuracy float64
 	Seconds                                float64
 }
 
-// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as
-// ONNX, beside the config, those of kind autoencoder by training. Layers of other kinds need
-// nothing. A training that was ended, by whatever, is continued to the same bits, and a finished one left
-// as it is. What is wrong with what the config names, or another training's, is a [open.ConfigError].
+// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as ONNX, beside the
+// config, those of kind autoencoder by training. A training that was ended, by whatever, is continued to the same bits,
+// and a finished one left as it is. An error about what the config names, or another training, is an [open.ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
 	if f.control == nil {
@@ -106,13 +103,15 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control %s: %w", o.Control, err)
 	}
+	out := o.Out // of a linear one
+	if trainings > 0 {
+		out = ""
+	}
 	for _, i := range order {
 		l := f.control.Layers[i]
 		switch {
-		case l.Embedding.Kind == control.Linear && trainings > 0:
-			err = f.linear(ctx, i, "")
 		case l.Embedding.Kind == control.Linear:
-			err = f.linear(ctx, i, o.Out)
+			err = f.linear(ctx, i, out)
 		case l.Embedding.Training != nil:
 			err = f.train(ctx, i, l.Embedding.Training)
 		}
@@ -159,8 +158,8 @@ func (f *fitter) models(t *config.Training) ([]string, error) {
 	return names, nil
 }
 
-// order lists the layers as the network meets them: what is fitted behind a control
-// sees its states. They do so alike for all models; those of a training, if there is one, are known.
+// order lists the layers as the network meets them, alike for all models: what is fitted behind a control sees its
+// states.
 func (f *fitter) order(t *config.Training) ([]int, error) {
 	names, err := f.models(t)
 	if err != nil {
@@ -208,8 +207,7 @@ func (f *fitter) cut(name string) ([]open.Layer, error) {
 	return layers, nil
 }
 
-// groups are the embeddings of a training, of which nothing is fitted yet: one, or with {size} in its path one for
-// each size of state.
+// groups are the embeddings of a training, not fitted yet: one, or with {size} in its path one for each size of state.
 func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 	names, err := f.models(t)
 	if err != nil {

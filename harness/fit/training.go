@@ -24,8 +24,8 @@ import (
 // leastPause is how long a training goes on between two checkpoints, at least; a variable for tests.
 var leastPause = time.Second
 
-// pause is how long a training goes on after a checkpoint that took so long to write. Small ones cost 2 % of the time;
-// of large ones half a minute of work is at stake.
+// pause is how long a training goes on after a checkpoint that took so long to write: 2 % of the time, or at most half a
+// minute's work is lost.
 func pause(took time.Duration) time.Duration { return max(leastPause, min(50*took, 30*time.Second)) }
 
 // training is a layer's auto-encoder on its way.
@@ -51,9 +51,14 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 			return nil, err
 		}
 		here := layers[layer]
-		earlier, err := f.earlier(ctx, layers, here.T)
-		if err != nil {
-			return nil, err
+		earlier := map[int]*onnx.Graph{} // embeddings in front of the segment
+		for _, l := range layers {
+			if l.T >= here.T {
+				continue
+			}
+			if earlier[l.T], err = f.Embedding(ctx, l); err != nil {
+				return nil, open.Wrong(fmt.Errorf("the layer at %s, which comes before: %w", l.Place(), err))
+			}
 		}
 		around, err := train.Around(here.Net, here.Chain, here.T, earlier, f.Config.Runtime.Winograd)
 		if err != nil {
@@ -76,22 +81,6 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		return nil, open.Wrong(err)
 	}
 	return j, nil
-}
-
-// earlier are the embeddings in front of a segment, by their own.
-func (f *fitter) earlier(ctx context.Context, layers []open.Layer, t int) (map[int]*onnx.Graph, error) {
-	earlier := map[int]*onnx.Graph{}
-	for _, l := range layers {
-		if l.T >= t {
-			continue
-		}
-		g, err := f.Embedding(ctx, l)
-		if err != nil {
-			return nil, open.Wrong(fmt.Errorf("the layer at %s, which comes before: %w", l.Place(), err))
-		}
-		earlier[l.T] = g
-	}
-	return earlier, nil
 }
 
 // start is the embedding that a training starts from.
@@ -173,12 +162,11 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 	return meta
 }
 
-// mostLost is by how much an embedding's accuracy may be less as a file than in training; chance makes it more of fewer
-// than 400 images.
+// mostLost is by how much an embedding's accuracy may be less as a file than in training, on 400 images or more.
 const mostLost = 0.05
 
-// write writes the losses and, once it is known to open as one, the embedding beside them: where that is,
-// the training is finished.
+// write writes the losses and then the embedding, known to open as one, beside them: where that is, the training is
+// finished.
 func (j *training) write(ctx context.Context, path string, meta map[string]string) error {
 	e := j.trainer.Embedding()
 	e.Meta = meta
@@ -205,13 +193,11 @@ func (j *training) write(ctx context.Context, path string, meta map[string]strin
 		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate,
 			l.CrossEntropy, l.Reconstruction, l.Accuracy)
 	}
-	for _, f := range []struct {
-		path string
-		data []byte
-	}{{path + ".csv", b.Bytes()}, {path, data}} {
-		if err := atomicfile.WriteSynced(f.path, f.data); err != nil {
-			return fmt.Errorf("%s: %w", f.path, err)
-		}
+	if err := atomicfile.WriteSynced(path+".csv", b.Bytes()); err != nil {
+		return fmt.Errorf("%s.csv: %w", path, err)
+	}
+	if err := atomicfile.WriteSynced(path, data); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
