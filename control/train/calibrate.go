@@ -11,12 +11,11 @@ import (
 // calibrationImages is how many images statistics are measured on.
 const calibrationImages = 128
 
-// momentum is how far a training's step moves the statistics of normalisations to its own, as in PyTorch.
+// momentum is how far a step moves the statistics of normalisations to its own, as in PyTorch.
 const momentum = 0.1
 
-// Calibrate sets means and variances of an embedding's BatchNormalizations to those of its
-// own activations on the first 128 images' states, layer by layer. An embedding without
-// BatchNormalization is left as it is.
+// Calibrate sets means and variances of an embedding's BatchNormalizations to those of its own activations on the first
+// 128 images' states.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	count := min(calibrationImages, len(data.Labels))
 	norms := normalisations(e)
@@ -58,9 +57,8 @@ func normalisations(e *onnx.Graph) (nodes []*onnx.Node) {
 	return nodes
 }
 
-// normalising rewrites an embedding, in place: every BatchNormalization takes the statistics of its batch. One run then
-// gives those of all layers, each behind those before it. More outputs are the mean and the variance of a channel, of
-// one node after another. Share is 1 divided by the batch's number of images.
+// normalising rewrites an embedding, in place: every BatchNormalization takes the statistics of its batch. More outputs
+// are the mean and the variance of a channel, of one node after another. Share is 1 divided by the batch's images.
 func normalising(e *onnx.Graph, share func(*onnx.Builder) string) error {
 	var statistics []string
 	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {

@@ -8,12 +8,11 @@ import (
 	"selfheal/models/ort"
 )
 
-// lastImages is on how many of the last images a finished embedding is checked, about.
+// lastImages is on about how many of the last images a finished embedding is checked.
 const lastImages = 512
 
-// Check compares what training saw on its last images with what an embedding, E as it was written, gives on the same:
-// the accuracy through the networks that these steps drew. Images are those of the steps, augmented and perturbed
-// likewise.
+// Check compares the accuracy that training saw on its last images with that which an embedding, E as it was written,
+// gives on the same, through the networks that these steps drew.
 func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64, images int, err error) {
 	steps := make([][]int, len(t.networks)) // by the network that they drew
 	for k := len(t.history) - 1; k >= 0 && images < lastImages; k-- {

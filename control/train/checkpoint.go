@@ -34,9 +34,8 @@ var ErrDamaged = errors.New("is no whole checkpoint")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the training's state, whole or not at all. When it returns, the state outlives a
-// power cut. About says what the training depends on; the file has it. The last four bytes are a
-// checksum of the others.
+// Save writes the training's state, whole or not at all. When it returns, the state outlives a power cut. About says what
+// the training depends on. The last four bytes are a checksum of the others.
 func (t *Trainer) Save(path string, about []byte) error {
 	dir, name := atomicfile.At(path)
 	err := dir.FillSynced(name, func(w io.Writer) error {
@@ -54,8 +53,7 @@ func (t *Trainer) Save(path string, about []byte) error {
 	return nil
 }
 
-// ReadCheckpoint reads what Save has written. An absent file is an [io/fs.ErrNotExist], one that
-// is torn, damaged or something else an [ErrDamaged].
+// ReadCheckpoint reads what Save has written. An absent file is an [io/fs.ErrNotExist], any other one an [ErrDamaged].
 func ReadCheckpoint(path string) (*Checkpoint, error) {
 	f, err := input.Open(path)
 	if err != nil {
@@ -85,8 +83,7 @@ func decode(f *os.File) (*Checkpoint, error) {
 	return c, gob.NewDecoder(bufio.NewReader(io.NewSectionReader(f, 0, end))).Decode(c)
 }
 
-// Restore continues where a checkpoint left off, to the bit. One that does not fit the
-// embedding, the optimiser or the number of steps is an error.
+// Restore continues where a checkpoint left off, to the bit. One of another training is an error.
 func (t *Trainer) Restore(c *Checkpoint) error {
 	same := func(a, b [][]float32) bool {
 		return slices.EqualFunc(a, b, func(a, b []float32) bool { return len(a) == len(b) })

@@ -46,8 +46,7 @@ func (d *Data) right(images []int, logits []float32) (right int) {
 	return right
 }
 
-// generator returns random numbers keyed by a seed, a purpose and two numbers, so that
-// no step depends on what other steps drew.
+// generator returns random numbers keyed by a seed, a purpose and two numbers: no step depends on what others drew.
 func generator(seed uint64, purpose string, a, b int) *rand.Rand {
 	key := make([]byte, 0, 64)
 	for _, v := range [...]uint64{seed, uint64(a), uint64(b)} {
@@ -79,8 +78,7 @@ func (d *Data) draw(a Augment, seed uint64, epoch, i int, scratch, out []float32
 	return nil
 }
 
-// shift writes the image whose pixel (y, x) is in's (y+dy, x+dx), or black beyond its
-// edges, mirrored left to right with flip.
+// shift writes the image whose pixel (y, x) is in's (y+dy, x+dx), or black beyond its edges, mirrored with flip.
 func shift(shape [3]int, flip bool, dy, dx int, in, out []float32) {
 	c, h, w := shape[0], shape[1], shape[2]
 	for k := range c {

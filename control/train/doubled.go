@@ -9,13 +9,11 @@ import (
 // doubledFrom is how many places a map must have for doubled to pay.
 const doubledFrom = 8 * 8
 
-// doubled rewrites, in place, 3×3 convolutions of maps in which every value is repeated
-// 2×2 times. Such a convolution sees no more than 2×2 values: where a row of its output is
-// even, its three taps fall on the values above, here and here, where it is odd, on here,
-// here and below. So the sums of its weights that fall together make four 2×2 convolutions
-// of the map before it was doubled, one for each corner of the squares in the output: 4
-// products for 9, forwards and in both gradients. The weight must be an input of e: of
-// constants the runtime's fast kernel is as good.
+// doubled rewrites, in place, 3×3 convolutions of maps in which every value is repeated 2×2 times. Such a convolution sees
+// no more than 2×2 values: where a row of its output is even, its three taps fall on the values above, here and here,
+// where it is odd, on here, here and below. So the sums of its weights that fall together make four 2×2 convolutions of
+// the map before it was doubled, one for each corner of the squares in the output: 4 products for 9, forwards and in both
+// gradients. The weight must be an input of e: the runtime's fast kernel is as good for constants.
 func doubled(e *onnx.Graph) error {
 	repeated := map[string]string{} // tensors by what they repeat
 	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {
@@ -47,8 +45,7 @@ func repeats(e *onnx.Graph, n *onnx.Node) bool {
 		slices.Equal(y, onnx.Shape{x[0], x[1], 2 * x[2], 2 * x[3]}) && x[2:].Items() >= doubledFrom
 }
 
-// threeByThree reports whether a node is a plain 3×3 Conv that keeps the map's size and
-// whose weight is no constant.
+// threeByThree reports whether a node is a plain 3×3 Conv that keeps the map's size and whose weight is no constant.
 func threeByThree(e *onnx.Graph, n *onnx.Node) bool {
 	if n.Op != "Conv" || n.Domain != "" || n.Int("group", 1) != 1 || e.Consts[n.Inputs[1]] != nil {
 		return false
@@ -64,8 +61,7 @@ func threeByThree(e *onnx.Graph, n *onnx.Node) bool {
 func corners(b *onnx.Builder, n *onnx.Node, from string) {
 	x, w := b.Shape(from), b.Shape(n.Inputs[1])
 	out, in := w[0], w[1]
-	// which[p] lists, for even (0) and odd (1) rows or columns, where in a pair of
-	// neighbouring values each tap falls.
+	// which[p] lists, for even (0) and odd (1) rows or columns, where in a pair of neighbours each tap falls.
 	which := [2][3]int{{0, 1, 1}, {0, 0, 1}}
 	sums := make([]float32, 9*16)
 	for tap := range 9 {
@@ -82,8 +78,7 @@ func corners(b *onnx.Builder, n *onnx.Node, from string) {
 	if bias := n.Input(2); bias != "" {
 		inputs = append(inputs, b.OpWith("Concat", onnx.Attrs{"axis": 0}, bias, bias, bias, bias))
 	}
-	// With a border of 1, value (r, c) of the result sees rows r − 1 and r: row r = j is
-	// that of the even row 2j, r = j + 1 that of the odd one.
+	// With a border of 1, value (r, c) sees rows r − 1 and r: row j is the even row 2j's, row j + 1 the odd one's.
 	all := b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}}, inputs...)
 	parts := slices.Clone(b.Multi("Split", onnx.Attrs{"axis": 1}, 4, all, b.Ints(out, out, out, out)))
 	for p := range parts {

@@ -6,20 +6,18 @@ import (
 	"selfheal/models/onnx"
 )
 
-// On maps of fewer places than smallMap a Conv is the faster form whatever the channels
-// are; on largeMap places and more a ConvTranspose is where they are as many.
+// On maps of fewer places than smallMap a Conv is the faster form whatever the channels are; from largeMap places on a
+// ConvTranspose is where they are as many.
 const (
 	smallMap = 16 * 16
 	largeMap = 32 * 32
 )
 
-// faster rewrites convolutions of stride 1 whose weights are inputs, in place. ONNX Runtime
-// has its fast kernel for constant weights only; with others a Conv copies every input
-// channel once for each tap and a ConvTranspose writes every output channel as often. With
-// its weights flipped and their channels exchanged, one is the other, so it is the numbers
-// of channels that choose: on 32 images of 32×32, 3×3 taps, a Conv of 24 to 3 channels takes
-// 8.2 ms and its other form 1.1 ms, 48 to 24 channels 13.0 and 8.6, 3 to 24 channels 0.9
-// and 3.4; on 4×4, 256 to 256 channels, 7.2 and 19.0.
+// faster rewrites convolutions of stride 1 whose weights are inputs, in place. ONNX Runtime has its fast kernel for
+// constant weights only; with others a Conv copies every input channel once for each tap and a ConvTranspose writes every
+// output channel as often. With its weights flipped and their channels exchanged, one is the other, so the numbers of
+// channels choose: on 32 images of 32×32, 3×3 taps, a Conv of 24 to 3 channels takes 8.2 ms and its other form 1.1 ms, 3
+// to 24 channels 0.9 and 3.4.
 func faster(g *onnx.Graph) error {
 	flipped := map[string]string{}
 	return rewrite(g, func(b *onnx.Builder, n *onnx.Node) bool {
@@ -58,8 +56,7 @@ func rewrite(g *onnx.Graph, instead func(b *onnx.Builder, n *onnx.Node) bool) er
 	return b.Err()
 }
 
-// otherForm says with which attributes a node is faster as a ConvTranspose, which was a
-// Conv, or the reverse; false where it is not, or has no other form.
+// otherForm says with which attributes a Conv is faster as a ConvTranspose, or the reverse; false where it is not.
 func otherForm(g *onnx.Graph, n *onnx.Node) (onnx.Attrs, bool) {
 	if n.Domain != "" || n.Op != "Conv" && n.Op != "ConvTranspose" || n.Int("group", 1) != 1 {
 		return nil, false

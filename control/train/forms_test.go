@@ -111,7 +111,7 @@ func TestStepTakesFasterForms(t *testing.T) {
 	}
 	transposed, plain := 0, 0
 	for _, node := range g.Nodes {
-		trains := slices.ContainsFunc(Parameters(e), func(p string) bool { return node.Input(1) == "parameter/"+p })
+		trains := slices.ContainsFunc(parametersOf(e), func(p string) bool { return node.Input(1) == "parameter/"+p })
 		switch {
 		case node.Op == "ConvTranspose" && g.Consts[node.Input(1)] == nil && !trains:
 			transposed++ // of flipped weights

@@ -209,7 +209,7 @@ func TestTrainingAgreesWithPyTorch(t *testing.T) {
 	start := must.Get(os.ReadFile("testdata/conv_ae.onnx"))(t)
 	n := zoo(t, "preact_standard.onnx", 0)
 	e := must.Get(control.ONNXEmbedding(start, n.state()))(t)
-	if got := len(Parameters(e)); got != 12 {
+	if got := len(parametersOf(e)); got != 12 {
 		t.Errorf("%d parameters, want 6 weights and 6 biases", got)
 	}
 	for _, run := range g.Runs {

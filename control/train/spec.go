@@ -74,20 +74,16 @@ type Objective string
 const (
 	Clean     Objective = "clean"     // the paper's Eq. 4
 	Denoising Objective = "denoising" // the same on the worst image of an ℓ∞ ball, whose clean state is to be found
-	// Gaussian is on images under Gaussian noise, whose clean states are to be found: denoised smoothing (Salman et al.
-	// 2020).
-	Gaussian Objective = "gaussian"
+	Gaussian  Objective = "gaussian"  // clean states of images under Gaussian noise (Salman et al. 2020)
 )
 
 // GaussianLoss is what objective gaussian minimises, by its name; "" is mse.
 type GaussianLoss string
 
-// The losses of denoised smoothing, sections 3.1 and 3.2.
+// The losses of denoised smoothing, sections 3.1 and 3.2: MSE is weight·‖E(x+η) − x‖² alone, Stability has the
+// cross-entropy against the network's own answer to the clean image too.
 const (
-	// MSE is weight·‖E(x+η) − x‖² alone: the network has no say.
-	MSE GaussianLoss = "mse"
-	// Stability is the cross-entropy against the network's own answer to the clean image, and
-	// weight·‖E(x+η) − x‖².
+	MSE       GaussianLoss = "mse"
 	Stability GaussianLoss = "stability"
 )
 
@@ -110,8 +106,8 @@ type Settings struct {
 	Steps     int       `json:"steps,omitzero"`     // denoising: of the inner maximisation
 	StepSize  float64   `json:"step_size,omitzero"` // denoising: of each of these steps
 	Sigma     float64   `json:"sigma,omitzero"`     // gaussian: deviation of the noise, in [0,1] pixel units
-	// Loss is what objective gaussian minimises.
-	Loss    GaussianLoss `json:"loss,omitzero"`
+
+	Loss    GaussianLoss `json:"loss,omitzero"` // of objective gaussian
 	Seed    uint64       `json:"seed"`
 	Workers int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
 }

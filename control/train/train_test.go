@@ -46,7 +46,7 @@ func smooth(t *testing.T, state onnx.Shape) *onnx.Graph {
 }
 
 func testGradients(t *testing.T, n Network, e *onnx.Graph) {
-	data, parameters := shapes10(t, 4), Parameters(e)
+	data, parameters := shapes10(t, 4), parametersOf(e)
 	for i := range data.Labels {
 		data.Labels[i] %= n.classes()
 	}

@@ -11,9 +11,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// shard is how many images a run of a graph takes. Gradients are sums over the batch: a
-// batch is cut into shards, which workers take in turn, and their gradients are added in
-// the shards' order. What a step computes then does not depend on the workers.
+// shard is how many images a run of a graph takes. Workers take a batch's shards in turn, and gradients are added in the
+// shards' order, so that a step does not depend on the workers.
 const shard = 32
 
 // Loss is what a step measured before it moved the parameters: means over its batch.
@@ -37,7 +36,6 @@ func Mean(list []Loss) (m Loss) {
 	return m
 }
 
-// total is the objective.
 func (l Loss) total(weight float64) float64 { return l.CrossEntropy + weight*l.Reconstruction }
 
 // Trainer fits one embedding to one or several networks.
@@ -64,10 +62,8 @@ type frozen struct {
 	attack ort.Sessions // loss and gradient by the image; denoising only
 }
 
-// NewTrainer prepares to train an embedding, whose parameters are its weights, biases and
-// scales (see [Parameters]), on the states of networks that agree in their images, states
-// and classes. Errors name what does not fit and operators without a gradient. Close it
-// when done.
+// NewTrainer prepares to train an embedding, its weights, biases and scales, on the states of networks that agree in
+// their images, states and classes. Errors name what does not fit and operators without a gradient. Close it when done.
 func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings) (*Trainer, error) {
 	if err := check(embedding, networks, data, s); err != nil {
 		return nil, err
@@ -77,7 +73,7 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	}
 	embedding = embedding.Clone()
 	Apart(embedding)
-	t := &Trainer{settings: s, embedding: embedding, parameters: Parameters(embedding), data: data}
+	t := &Trainer{settings: s, embedding: embedding, parameters: parametersOf(embedding), data: data}
 	if len(t.parameters) == 0 {
 		return nil, fmt.Errorf("the embedding has no weights that could be trained")
 	}
@@ -111,8 +107,7 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 }
 
 // Apart gives every use of a constant that training moves, or that statistics replace, one of its own, and reports
-// whether one was shared. Exporters store equal constants once: in a fresh network all scales and variances, 1, are
-// one, and so are all offsets and means, 0.
+// whether one was shared. Exporters store equal constants once, such as all scales and variances of a fresh network.
 func Apart(e *onnx.Graph) bool {
 	taken := map[string]bool{} // by another use
 	for _, n := range e.Nodes {
@@ -136,7 +131,7 @@ func Apart(e *onnx.Graph) bool {
 	return shared
 }
 
-// track finds the statistics of normalisations.
+// track keeps the statistics of normalisations.
 func (t *Trainer) track() error {
 	for _, n := range normalisations(t.embedding) {
 		for _, i := range []int{3, 4} { // mean, variance
@@ -229,8 +224,7 @@ func (t *Trainer) Embedding() *onnx.Graph {
 	return e
 }
 
-// Step makes the next step. An error leaves the trainer as it was before: cancelling ctx
-// loses nothing.
+// Step makes the next step. An error leaves the trainer as it was before: cancelling ctx loses nothing.
 func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	l := Loss{Step: len(t.history)}
 	if len(t.networks) > 1 {
