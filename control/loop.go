@@ -86,9 +86,9 @@ type SweepCost struct {
 
 // Run heals one image: it solves for its controls and returns the controlled network's answer.
 func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error) {
-	greedy, final := &cost{c: c.Solver.Regularization}, &cost{c: c.Solver.Regularization}
+	greedy, final, weight := &Outcome{}, &Outcome{}, c.Solver.Regularization
 	n := &numbers{c, ctx}
-	p, err := solve(c, n, image, true, greedy.add, final.add)
+	p, err := solve(c, n, image, true, greedy.tally(weight), final.tally(weight))
 	if err != nil {
 		return nil, err
 	}
@@ -96,9 +96,8 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 	if !c.Solver.Iterates() {
 		final = greedy
 	}
-	o := final.outcome(p)
-	o.Greedy = greedy.objective
-	return o, nil
+	final.Greedy = greedy.Objective
+	return final.end(p), nil
 }
 
 // Logits writes the controlled network's answer into out: [Controller.Run] without the costs.

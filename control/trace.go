@@ -88,10 +88,10 @@ func (t *tracer) free([]float32) {}
 func (t *tracer) point(done bool) error {
 	t.stepping = false
 	c := t.c
-	p, costs := newPath[[]float32](c), &cost{c: c.Solver.Regularization}
+	p, o := newPath[[]float32](c), &Outcome{}
 	copy(p.u, t.path.u)
 	p.x[c.first] = slices.Clone(t.path.x[c.first]) // no control comes before
-	if err := p.forward(c, &t.numbers, false, true, costs.add); err != nil {
+	if err := p.forward(c, &t.numbers, false, true, o.tally(c.Solver.Regularization)); err != nil {
 		return err
 	}
 	// An answer still costs: the greedy pass has come to the last controlled state, later controls to none.
@@ -103,7 +103,7 @@ func (t *tracer) point(done bool) error {
 		flops += s.passes[segment].flops
 	}
 	return t.see(Point{Sweep: t.sweep, Layer: t.layer, Step: t.step, Done: done,
-		Passes: float64(flops) / float64(c.net.FLOPs()), Outcome: *costs.outcome(p)})
+		Passes: float64(flops) / float64(c.net.FLOPs()), Outcome: *o.end(p)})
 }
 
 // RunTraced is [Controller.Run], to the same bits, with the costs at the greedy start and after every sweep in Sweeps.

@@ -19,7 +19,7 @@ const (
 func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Target, o Options) ([]float64, *mat.Dense,
 	error) {
 	dim, _ := cov.Dims()
-	most := o.limit(dim)
+	most := MaxRank(dim)
 	limit := min(dim, most+most/2+4*krylovBlock)
 	basis := mat.NewDense(limit, dim, nil)    // Q, one vector a row
 	products := mat.NewDense(limit, dim, nil) // Q·C

@@ -37,23 +37,15 @@ type States func(ctx context.Context, yield func(state []float32) error) error
 type Options struct {
 	Seed    uint64 // of the random directions that the search begins with
 	Workers int    // products side by side; 0: as many as there are cores. They don't change a bit
-	most    int    // components; 0: MaxRank
-}
-
-// limit is how many components are kept at most.
-func (o Options) limit(dim int) int {
-	if o.most > 0 {
-		return min(o.most, dim)
-	}
-	return MaxRank(dim)
 }
 
 const (
 	exactDim      = 512     // up to here the covariance is factorised whole
 	denseDim      = 4096    // up to here it is held: 8·dim² bytes
-	maxRank       = 2048    // a subspace of more components would not be a bottleneck
 	maxComponents = 1 << 25 // values of all components together: 128 MiB
 )
+
+var maxRank = 2048 // a subspace of more components would not be a bottleneck; a variable for tests
 
 // MaxRank is how many components a subspace of states of dim values may have: 2048, and beyond 16,384 values so many
 // that together they have 2²⁵ values, but 16 at least.
@@ -87,7 +79,7 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 	if err != nil {
 		return nil, err
 	}
-	if err := m.check(target, o.limit(dim)); err != nil {
+	if err := m.check(target); err != nil {
 		return nil, err
 	}
 	var values []float64
@@ -100,7 +92,7 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 	if err != nil {
 		return nil, err
 	}
-	rank, kept := cutoff(values, m.trace, target, o.limit(dim))
+	rank, kept := cutoff(values, m.trace, target, MaxRank(dim))
 	s := m.subspace(rank, kept)
 	for r := range rank {
 		for i, v := range vectors.RawRowView(r) {
@@ -111,7 +103,7 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 }
 
 // check says whether there is something to fit.
-func (m *moments) check(target Target, limit int) error {
+func (m *moments) check(target Target) error {
 	if m.n < 2 {
 		return fmt.Errorf("a linear embedding needs two clean states or more, got %d", m.n)
 	}
@@ -119,7 +111,7 @@ func (m *moments) check(target Target, limit int) error {
 		return fmt.Errorf("the %d clean states are all the same: "+
 			"there is no variance that a linear embedding could keep", m.n)
 	}
-	if most := min(limit, m.n-1); target.Rank > most {
+	if most := min(MaxRank(m.dim), m.n-1); target.Rank > most {
 		return fmt.Errorf("rank %d is more than %d, the most for %d states of %d values", target.Rank, most, m.n, m.dim)
 	}
 	return nil

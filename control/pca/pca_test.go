@@ -251,8 +251,10 @@ func TestFitCap(t *testing.T) {
 	rows := spectrum(700, 600, power(600, 1), 0)
 	d := decompose(t, rows)
 	target := Target{Variance: 0.99}
+	defer func(was int) { maxRank = was }(maxRank)
+	maxRank = 40
 	for name, fit := range map[string]fitter{"held": Fit, "streamed": streamed} {
-		s := must.Get(fit(context.Background(), 600, stream(rows), target, Options{most: 40}))(t)
+		s := must.Get(fit(context.Background(), 600, stream(rows), target, Options{}))(t)
 		kept, _ := d.kept(s)
 		if s.Rank != 40 || math.Abs(s.Variance-kept) > 1e-5 || kept < 0.99*sum(d.variances[:40])/d.total {
 			t.Errorf("%s: rank %d, says %.6f of the variance, keeps %.6f", name, s.Rank, s.Variance, kept)
@@ -260,7 +262,7 @@ func TestFitCap(t *testing.T) {
 		if !target.Capped(s) || (Target{Rank: 40}).Capped(s) {
 			t.Errorf("%s: capped is %v", name, target.Capped(s))
 		}
-		if _, err := fit(context.Background(), 600, stream(rows), Target{Rank: 41}, Options{most: 40}); err == nil ||
+		if _, err := fit(context.Background(), 600, stream(rows), Target{Rank: 41}, Options{}); err == nil ||
 			!strings.Contains(err.Error(), "rank 41 is more than 40") {
 			t.Errorf("%s: a rank above the cap: %v", name, err)
 		}

@@ -8,8 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ManifoldBending measures how the embedding manifolds bend, and how the part of the
-// error that Theorem 2 blames on it grows.
+// ManifoldBending measures how the embedding manifolds bend, and how the error that Theorem 2 blames on it grows.
 type ManifoldBending struct {
 	Curve     []CurveBend    `json:"curve"`     // of the margin figure's curve
 	Manifolds []ManifoldBend `json:"manifolds"` // of the smooth networks
@@ -34,8 +33,7 @@ type ManifoldBend struct {
 	K           float64 `json:"k"`           // k_t
 }
 
-// BendingError is the difference between the control for the manifold and that for
-// its tangent space, at one curvature.
+// BendingError is the difference between the control for the manifold and that for its tangent space.
 type BendingError struct {
 	Sigma    float64 `json:"sigma"`
 	Measured float64 `json:"measured"` // sup over directions of ‖u^M − u^P‖/ε² at a small ε
@@ -116,9 +114,8 @@ func (c *curve) bendByDifferences(s, h float64) float64 {
 	return math.Abs(speed[0]*second[1]-speed[1]*second[0]) / math.Pow(speed.norm(), 3)
 }
 
-// bendByDifferences is the norm of the second fundamental form at x* in the direction As, ‖s‖ = 1:
-// points a step off along the tangent go to the manifold by E, and their mean leaves
-// the tangent space by half the form.
+// bendByDifferences is the norm of the second fundamental form at x* in the direction As, ‖s‖ = 1: points a step off along
+// the tangent go to the manifold by E, and their mean leaves the tangent space by half the form.
 func (f *submersion) bendByDifferences(s []float64, h float64) (float64, error) {
 	var ends [2][]float64
 	for i, step := range []float64{h, -h} {
@@ -133,8 +130,7 @@ func (f *submersion) bendByDifferences(s []float64, h float64) (float64, error) 
 	return norm(times(f.normal.T(), second)) / (h * h * speed * speed), nil
 }
 
-// imageBend is the norm of the second fundamental form of F_{t−1}(M_{t−1}) at x_t in the direction
-// A_t·w, ‖w‖ = 1.
+// imageBend is the norm of the second fundamental form of F_{t−1}(M_{t−1}) at x_t in the direction A_t·w, ‖w‖ = 1.
 func (n *smoothNet) imageBend(t int, w []float64, h float64) float64 {
 	before, f, l := n.manifolds[t-1], n.manifolds[t], n.layers[t-1]
 	moved := product(n.linear.layers[t-1], before.tangent)
@@ -152,9 +148,8 @@ func (n *smoothNet) imageBend(t int, w []float64, h float64) float64 {
 	return norm(times(f.normal.T(), second)) / (h * h)
 }
 
-// bendingError measures the parabola y = ½σs² in the plane. To leading order in ε the
-// difference of the two controls at ε(s, y), s² + y² = 1, is ε²σ(sy, s²/2)/(1 + c), and its largest
-// norm is at s² = 2/3.
+// bendingError measures the parabola y = ½σs² in the plane. To leading order in ε the difference of the two controls at
+// ε(s, y), s² + y² = 1, is ε²σ(sy, s²/2)/(1 + c), and its largest norm is at s² = 2/3.
 func bendingError(sigma, c float64) (BendingError, error) {
 	f := newSubmersion([]float64{0, 0}, mat.NewDense(2, 1, []float64{1, 0}), mat.NewDense(2, 1, []float64{0, 1}),
 		[]*mat.Dense{mat.NewDense(1, 1, []float64{sigma})})

@@ -5,9 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// LinearDefence is the paper's linear reactive defence: two classes on a line through
-// the origin of the plane, a linear classifier that crosses the line at a small angle,
-// perturbations across it, and the projection onto the line that takes them back.
+// LinearDefence is the paper's linear reactive defence: two classes on a line through the origin of the plane, a linear
+// classifier that crosses it at a small angle, perturbations across it, and the projection that takes them back.
 type LinearDefence struct {
 	Angle     float64 `json:"angle"`     // between the classifier's boundary and the data's line, radians
 	Budget    float64 `json:"budget"`    // ‖x̃ − x‖₂ of every perturbed point
@@ -30,7 +29,6 @@ type LinearDefence struct {
 	Projected *Field `json:"-"` // F(Px)
 }
 
-// linearDefence draws the data and measures the margins.
 func linearDefence(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	const (
 		angle  = 0.15

@@ -7,8 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// LinearLoop is Theorem 1 on linear networks: the error of the greedily controlled state
-// against its bound.
+// LinearLoop is Theorem 1 on linear networks: the error of the greedily controlled state against its bound.
 type LinearLoop struct {
 	Draws  int         `json:"draws"`
 	Points []LoopPoint `json:"points"` // of all draws of a system and time, the one nearest its bound
@@ -26,8 +25,7 @@ type LoopPoint struct {
 	Bound  float64 `json:"bound"`
 }
 
-// linearSystem is a sequence of linear layers θ_0 … θ_{T−1} and of the data's tangent
-// spaces, which the layers carry along: V_{t+1} spans θ_t·V_t.
+// linearSystem is a sequence of linear layers θ_0 … θ_{T−1} and of the data's tangent spaces: V_{t+1} spans θ_t·V_t.
 type linearSystem struct {
 	layers []*mat.Dense // θ_t, [d, d]
 	bases  []*mat.Dense // V_t, [d, r], orthonormal, t < T
@@ -60,14 +58,12 @@ func (s *linearSystem) outside(t int, x []float64) []float64 {
 	return minus(x, times(s.bases[t], times(s.bases[t].T(), x)))
 }
 
-// step is one step of the controlled system, x_{t+1} = θ_t(x_t + u_t), under the greedy
-// control u_t = −(cI + Q)⁻¹Q·x_t = −(I − P_t)·x_t/(1 + c).
+// step is x_{t+1} = θ_t(x_t + u_t), under the greedy control u_t = −(cI + Q)⁻¹Q·x_t = −(I − P_t)·x_t/(1 + c).
 func (s *linearSystem) step(t int, x []float64, c float64) []float64 {
 	return times(s.layers[t], plus(x, -1/(1+c), s.outside(t, x)))
 }
 
-// bound is Theorem 1's on ‖q̄_t − x_t‖², for the squared norms of z's parts outside and within
-// the first tangent space.
+// bound is Theorem 1's on ‖q̄_t − x_t‖², for the squared norms of z's parts outside and within the first tangent space.
 func (s *linearSystem) bound(t int, alpha, outside, within float64) float64 {
 	g := s.gammas[t]
 	before := 1 - math.Pow(alpha, float64(t-1))
@@ -100,9 +96,8 @@ var layerKinds = []struct {
 // regularisations of the control; the paper's experiments use 0.001.
 var regularisations = []float64{0, 0.001, 0.1, 1}
 
-// linearLoop runs the controlled and the clean system beside each other, with a random
-// perturbation and with the worst one for the first step, which makes the bound an
-// equality there.
+// linearLoop runs the controlled and the clean system beside each other, with a random perturbation and with the worst
+// one for the first step, which makes the bound an equality there.
 func linearLoop(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	l := &LinearLoop{Draws: o.pick(20, 4)}
 	into.LinearLoop = l
@@ -159,8 +154,8 @@ func linearLoop(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 // linearDepth is T, the number of layers.
 const linearDepth = 6
 
-// linearExtremes are the largest deviations from what is claimed, and the smallest ratio of
-// error and bound that the worst perturbation has after one step.
+// linearExtremes are the largest deviations from the claims, and the smallest ratio of error and bound of the worst
+// perturbation after one step.
 type linearExtremes struct{ gain, formula, ratio, orthogonal, first float64 }
 
 // loopRun is a system under one control.
@@ -171,8 +166,7 @@ type loopRun struct {
 	Options
 }
 
-// follow measures the errors for a perturbation and their bounds, for t from 1. The perturbation is a
-// random one, or the worst for the first step.
+// follow measures the errors for a perturbation, random or the worst for the first step, and their bounds, for t from 1.
 func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points []LoopPoint) {
 	c, alpha := r.point.C, r.factor("alpha")*r.point.C/(1+r.point.C)
 	out := r.outside(0, z)
@@ -203,8 +197,7 @@ func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points [
 	return points
 }
 
-// run is q̄_t − x_t for t = 0 … T: the clean system from a point of the first tangent
-// space, the controlled one from the same point perturbed by z.
+// run is q̄_t − x_t for t = 0 … T: the clean system from a start, the controlled one from the same perturbed by z.
 func (s *linearSystem) run(start, z []float64, c float64) [][]float64 {
 	x, q := start, plus(start, 1, z)
 	errors := [][]float64{z}
@@ -215,8 +208,7 @@ func (s *linearSystem) run(start, z []float64, c float64) [][]float64 {
 	return errors
 }
 
-// worstFirst is the unit perturbation that the first step amplifies most beside the
-// bound's own measure of it: z with (I−K_0)z along θ_0's first right singular vector.
+// worstFirst is the unit perturbation with (I−K_0)z along θ_0's first right singular vector.
 func (s *linearSystem) worstFirst(c float64) []float64 {
 	var svd mat.SVD
 	svd.Factorize(s.layers[0], mat.SVDThin)
@@ -232,8 +224,8 @@ func (s *linearSystem) worstFirst(c float64) []float64 {
 	return z
 }
 
-// gainError compares I − K, with the control's gain K solved from its definition, with its
-// closed form αI + (1−α)P: the largest entry of the difference.
+// gainError is the largest entry of the difference of I − K, with the gain K solved from its definition, and its closed
+// form αI + (1−α)P.
 func (s *linearSystem) gainError(c, alpha float64) float64 {
 	if c == 0 {
 		return 0 // the definition's matrix is singular; its limit is P

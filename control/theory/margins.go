@@ -5,9 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Margins is the paper's margin figure: a binary data set on a curve in the plane, a
-// linear classifier that is right on it but runs close to one class, and the margins of the
-// classifier with and without the projection onto the curve.
+// Margins is the paper's margin figure: a binary data set on a curve in the plane, a linear classifier that is right on it
+// but runs close to one class, and its margins with and without the projection onto the curve.
 type Margins struct {
 	Curve  []Point `json:"curve"` // M, sampled
 	Data   []Point `json:"data"`
@@ -30,8 +29,8 @@ type Margins struct {
 	Composite  *Field `json:"-"` // F(E(x))
 }
 
-// The curve's ends face each other across a gap; the classes lie along its upper and its lower
-// part, and the classifier's line enters through the gap, just below the upper end.
+// The curve's ends face each other across a gap; the classes lie along its upper and its lower part, and the classifier's
+// line enters through the gap, just below the upper end.
 const (
 	curveBulge  = 0.15
 	curveEnd    = 25 * math.Pi / 180  // the upper end's angle; the lower end's is 2π less this
@@ -110,8 +109,7 @@ func margins(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	}, nil
 }
 
-// geodesic is the shortest way along the curve from a parameter of one set to one of
-// the other: an arc that does not close has only one way between two points.
+// geodesic is the shortest way along the curve from a parameter of one set to one of the other.
 func (c *curve) geodesic(upper, lower []float64) (from, to, length float64) {
 	length = math.Inf(1)
 	for _, s := range upper {

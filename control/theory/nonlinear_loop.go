@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// NonlinearLoop is Theorem 2 on small smooth networks: the error of the controlled state
-// and its distance from the linearised system, against their bounds.
+// NonlinearLoop is Theorem 2 on small smooth networks: the error of the controlled state and its distance from the
+// linearised system, against their bounds.
 type NonlinearLoop struct {
 	Dimension int              `json:"dimension"` // d
 	Rank      int              `json:"rank"`      // r
@@ -21,28 +21,26 @@ type NonlinearLoop struct {
 
 // NonlinearPoint is one controlled run at one time.
 type NonlinearPoint struct {
-	Net       int     `json:"net"`
-	Gain      float64 `json:"gain"`      // of the layers' tanh
-	Bend      float64 `json:"bend"`      // curvature of the first manifold
-	C         float64 `json:"c"`         // control regularisation
-	Direction string  `json:"direction"` // of z: random, tangent, normal
-	Epsilon   float64 `json:"epsilon"`   // ‖z‖
-	Limit     float64 `json:"limit"`     // the largest ε that satisfies the theorem's condition; 0 where any does
-	T         int     `json:"t"`
-	Error     float64 `json:"error"`  // ‖x̄_t − x_t‖
-	Linear    float64 `json:"linear"` // the bound's part in the order of ε
-	Bound     float64 `json:"bound"`
-	// Curved is e_t, the distance from the linearised system's error; CurvedBound the
-	// bound's part in ε².
-	Curved      float64 `json:"curved"`
-	CurvedBound float64 `json:"curved_bound"`
+	Net         int     `json:"net"`
+	Gain        float64 `json:"gain"`      // of the layers' tanh
+	Bend        float64 `json:"bend"`      // curvature of the first manifold
+	C           float64 `json:"c"`         // control regularisation
+	Direction   string  `json:"direction"` // of z: random, tangent, normal
+	Epsilon     float64 `json:"epsilon"`   // ‖z‖
+	Limit       float64 `json:"limit"`     // the largest ε that satisfies the theorem's condition; 0 where any does
+	T           int     `json:"t"`
+	Error       float64 `json:"error"`  // ‖x̄_t − x_t‖
+	Linear      float64 `json:"linear"` // the bound's part in the order of ε
+	Bound       float64 `json:"bound"`
+	Curved      float64 `json:"curved"`       // e_t, the distance from the linearised system's error
+	CurvedBound float64 `json:"curved_bound"` // the bound's part in ε²
 }
 
 // shares of the theorem's largest ε at which it is tried.
 var shares = []float64{1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01}
 
-// nonlinearLoop measures errors wherever ε satisfies the theorem's condition, for
-// perturbations in a random, a tangent and a normal direction.
+// nonlinearLoop measures errors wherever ε satisfies the theorem's condition, in a random, a tangent and a normal
+// direction.
 func nonlinearLoop(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	const d, r, depth = 6, 2, 4
 	l := &NonlinearLoop{Dimension: d, Rank: r, Depth: depth}
@@ -152,12 +150,11 @@ type controlled struct {
 	controls float64   // largest ‖u^M − u^P‖ / (4σ(1+2σ)‖x̄_t − x_t‖²) over the curved manifolds
 }
 
-// farFromRounding is the deviation from which its square, 1e-10, stands out from the rounding
-// of states, some 1e-15. A small normal perturbation is below it after a layer or two.
+// farFromRounding is the deviation from which its square, 1e-10, stands out from the rounding of states, some 1e-15.
 const farFromRounding = 1e-5
 
-// run perturbs the first state by z: x̄_{t+1} = F_t(x̄_t + u^M(x̄_t)), and beside it the
-// linearised difference θ_t(I − K_t)⋯θ_0(I − K_0)z with a gain of its own regularisation, which is c.
+// run perturbs the first state by z: x̄_{t+1} = F_t(x̄_t + u^M(x̄_t)), and beside it the linearised difference
+// θ_t(I − K_t)⋯θ_0(I − K_0)z with a gain of its own regularisation, which is c.
 func (n *smoothNet) run(z []float64, c, linearC float64) (controlled, error) {
 	x, linear := plus(n.states[0], 1, z), z
 	r := controlled{errors: []float64{norm(z)}, curved: []float64{0}}
@@ -168,8 +165,7 @@ func (n *smoothNet) run(z []float64, c, linearC float64) (controlled, error) {
 			return r, err
 		}
 		if k := f.k(); k > 0 {
-			away := norm(minus(x, n.states[t]))
-			if away > farFromRounding {
+			if away := norm(minus(x, n.states[t])); away > farFromRounding {
 				r.controls = max(r.controls, norm(minus(u, f.linearControl(x, c)))/(k*away*away))
 			}
 		}

@@ -19,8 +19,8 @@ func heading(angle float64) Point { return Point{math.Cos(angle), math.Sin(angle
 // Box is a rectangle of the plane: its lower left and upper right corners.
 type Box [2]Point
 
-// Field is a function on the plane, sampled on a grid of N×N points that spans Box,
-// corners included: Values[i·N+j] is its value in row i from below, column j from the left.
+// Field is a function on the plane, sampled on a grid of N×N points that spans Box, corners included: Values[i·N+j] is
+// its value in row i from below, column j from the left.
 type Field struct {
 	Box    Box
 	N      int
@@ -42,8 +42,8 @@ func sample(box Box, n int, value func(Point) float64) *Field {
 	return f
 }
 
-// inside is where, in a region of equal values, the picture's text has most room: the
-// grid point farthest from any other value, from the border and from the points to avoid.
+// inside is where text has most room in a region of equal values: the grid point farthest from any other value, from the
+// border and from the points to avoid.
 func (f *Field) inside(value float64, avoid []Point) Point {
 	step := max(f.N/60, 1) // a coarse grid is exact enough
 	out := slices.Clone(avoid)
@@ -87,11 +87,10 @@ type nearest struct {
 	from, to Point
 }
 
-// euclideanMargin is d_e = inf_x inf_δ ‖δ‖₂ subject to label(x) ≠ label(x+δ), for a
-// binary label, by search: the decision boundary is traced on a grid of n×n points
-// (a bisection on every edge whose ends differ), the shortest distances from the points to
-// it are found, and the best are made exact: over the direction by golden sections, along
-// it by bisection. The field of labels comes with it. Boundaries outside the box are not seen.
+// euclideanMargin is d_e = inf_x inf_δ ‖δ‖₂ subject to label(x) ≠ label(x+δ), for a binary label, by search: the decision
+// boundary is traced on a grid of n×n points (a bisection on every edge whose ends differ), and the shortest distances
+// from the points to it are made exact: over the direction by golden sections, along it by bisection. The field of labels
+// comes with it. Boundaries outside the box are not seen.
 func euclideanMargin(points []Point, label func(Point) float64, box Box, n int) (nearest, *Field) {
 	field := sample(box, n, label)
 	var boundary []Point

@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ProjectedRatio is Proposition 1 by Monte Carlo: the ratio d_e/d_M of a linear classifier
-// with a random decision boundary, for data in an r-dimensional subspace of R^d.
+// ProjectedRatio is Proposition 1 by Monte Carlo: the ratio d_e/d_M of a linear classifier with a random decision
+// boundary, for data in an r-dimensional subspace of R^d.
 type ProjectedRatio struct {
 	Draws int         `json:"draws"`
 	Cells []RatioCell `json:"cells"`
@@ -25,19 +25,16 @@ type RatioCell struct {
 	Half  float64 `json:"half"`  // half the 95 % interval of the mean
 	Exact float64 `json:"exact"` // E[d_e/d_M] in closed form
 	Bound float64 `json:"bound"` // √(r/d)
-	// Raw is the mean of ‖Vᵀn‖ for n ~ N(0, I/d) as it is drawn, which the proof takes
-	// for the ratio; the margins themselves divide it by ‖n‖.
+	// Raw is the mean of ‖Vᵀn‖ for n ~ N(0, I/d), which the proof takes for the ratio; the margins divide it by ‖n‖.
 	Raw     float64 `json:"raw"`
 	RawHalf float64 `json:"raw_half"`
 }
 
-// errors5 times half a 95 % interval is five standard errors: among dozens of means, none is
-// likely to be that far off by chance.
+// errors5 times half a 95 % interval is five standard errors: none of dozens of means is that far off by chance.
 const errors5 = 5 / 1.96
 
-// projectedRatio measures both margins of every draw on points of the subspace: d_e as the
-// distance in R^d from a point to the hyperplane, d_M as the distance within the
-// subspace, in its own coordinates, to the hyperplane's trace.
+// projectedRatio measures both margins on points of the subspace: d_e as the distance in R^d from a point to the
+// hyperplane, d_M as the distance within the subspace, in its own coordinates, to the hyperplane's trace.
 func projectedRatio(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	const points = 4
 	p := &ProjectedRatio{Draws: o.pick(4000, 600)}
@@ -101,8 +98,8 @@ func projectedRatio(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 	}, nil
 }
 
-// distance is the smallest distance from the columns of points to the hyperplane through
-// the origin with normal n, and the column that has it.
+// distance is the smallest distance from the columns of points to the hyperplane through the origin with normal n, and
+// the column that has it.
 func distance(points *mat.Dense, n []float64) (least float64, at int) {
 	least = math.Inf(1)
 	length := norm(n)
@@ -114,8 +111,7 @@ func distance(points *mat.Dense, n []float64) (least float64, at int) {
 	return least, at
 }
 
-// meanCosine is E‖Vᵀn‖/‖n‖ for a random direction n and an r-dimensional subspace of R^d:
-// the square is Beta(r/2, (d−r)/2) distributed.
+// meanCosine is E‖Vᵀn‖/‖n‖ for a random direction n and an r-dimensional subspace of R^d.
 func meanCosine(r, d int) float64 {
 	lgamma := func(x float64) float64 { v, _ := math.Lgamma(x); return v }
 	a, b := float64(r)/2, float64(d)/2

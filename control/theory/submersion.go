@@ -15,8 +15,8 @@ import (
 //
 //	f(x)_i = y_i − ½·sᵀQ_i s,   s = Aᵀ(x − x*),  y = Bᵀ(x − x*)
 //
-// with [A B] orthogonal. Its Jacobian at x* is Bᵀ, orthonormal as the paper assumes, and
-// its Hessian is constant, so that σ, the bound on ‖f”‖*, is exact. r is 1 or 2.
+// with [A B] orthogonal. Its Jacobian at x* is Bᵀ, orthonormal as the paper assumes, and its Hessian is constant, so that
+// σ, the bound on ‖f”‖*, is exact. r is 1 or 2.
 type submersion struct {
 	base            []float64  // x*, on M
 	tangent, normal *mat.Dense // A [d, r], B [d, d−r]
@@ -72,8 +72,7 @@ func (f *submersion) steepest() (sigma float64, s []float64) {
 	return -least, at(best)
 }
 
-// k is the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is
-// orthonormal.
+// k is the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is orthonormal.
 func (f *submersion) k() float64 { return 4 * f.sigma * (1 + 2*f.sigma) }
 
 // local are the coordinates (s, y) of x.
@@ -114,8 +113,7 @@ func newton(at []float64, perturbation float64,
 	return nil, errDiverged
 }
 
-// control is u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from the
-// tangent space's solution u^P.
+// control is u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from u^P.
 func (f *submersion) control(x []float64, c float64) ([]float64, error) {
 	s0, y0 := f.local(x)
 	r, n := len(s0), len(y0)
@@ -147,8 +145,7 @@ func (f *submersion) linearControl(x []float64, c float64) []float64 {
 	return times(f.normal, scale(-1/(1+c), y))
 }
 
-// project is E(x), the manifold's point nearest to x: Newton's method on the squared
-// distance as a function of s.
+// project is E(x), the manifold's point nearest to x: Newton's method on the squared distance as a function of s.
 func (f *submersion) project(x []float64) ([]float64, error) {
 	s0, y0 := f.local(x)
 	r := len(s0)

@@ -1,11 +1,9 @@
-// Package theory checks the paper's theory on systems small enough that every term of
-// every statement can be computed: the margins that a projection onto the data's
-// manifold enlarges ("A Margin-based Analysis", Proposition 1) and the error of a
-// network under closed-loop control ("Theoretical Error Analysis", Theorems 1 and 2).
+// Package theory checks the paper's theory on systems small enough that every term of every statement can be computed:
+// the margins that a projection onto the data's manifold enlarges ("A Margin-based Analysis", Proposition 1) and the error
+// of a network under closed-loop control ("Theoretical Error Analysis", Theorems 1 and 2).
 //
-// Each experiment has a file and a plain result of its own, draws everything from a
-// seed, and states its claims as rows of one table: what was measured, what the theory
-// says, and whether the two agree. docs/theory.md says precisely what bounds what.
+// Each experiment has a file and a result of its own, draws everything from a seed, and states its claims as rows of one
+// table. docs/theory.md says precisely what bounds what.
 package theory
 
 import (
@@ -26,7 +24,6 @@ type Options struct {
 	Progress func(name string)
 
 	wrong map[string]float64 // factors on what the theory says, by claim: tests see each check fail
-	only  []string           // the experiments to run; nil for all
 }
 
 // Result is what all experiments found.
@@ -47,21 +44,18 @@ func (r *Result) Passed() bool {
 	return len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Pass })
 }
 
-// Run runs all experiments in order. It returns an error when ctx is cancelled or a
-// solver does not converge; a check that fails is a row of the result, not an error.
+// Run runs all experiments in order. It returns an error when ctx is cancelled or a solver does not converge; a check
+// that fails is a row of the result, not an error.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Seed: o.Seed, Quick: o.Quick}
 	for i, e := range experiments {
-		if o.only != nil && !slices.Contains(o.only, e.name) {
-			continue
-		}
 		if o.Progress != nil {
 			o.Progress(e.name)
 		}
 		if err := ctx.Err(); err != nil { // each takes a second or two
 			return nil, err
 		}
-		rows, err := e.run(r, o, o.random(uint64(i+1))) // none depends on another's draws
+		rows, err := e.run(r, o, o.random(uint64(i+1))) // no experiment depends on another's draws
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +80,6 @@ var experiments = []struct {
 	{"manifold curvature", bending},
 }
 
-// pick is full, or quick in a quick run.
 func (o Options) pick(full, quick int) int {
 	if o.Quick {
 		return quick
@@ -113,8 +106,7 @@ type Check struct {
 	Measured  float64 `json:"measured"`
 	Expected  float64 `json:"expected"`
 	Tolerance float64 `json:"tolerance"` // absolute
-	// Factor is how loose a bound may be: by so many times it may exceed what was measured. It
-	// keeps a bound that is far too large from passing as well; 0 asks for nothing.
+	// Factor is by how many times a bound may exceed what was measured; 0 asks for nothing.
 	Factor float64 `json:"factor,omitempty"`
 	Pass   bool    `json:"pass"`
 }
@@ -145,7 +137,7 @@ func equal(name, claim string, measured, expected, tolerance float64) Check {
 	return check(name, claim, "=", measured, expected, tolerance, math.Abs(measured-expected) <= tolerance)
 }
 
-// check is a row. It fails where the measured value is no finite number; JSON has none for it.
+// check is a row. It fails where the measured value is not finite; JSON has no number for it.
 func check(name, claim, relation string, measured, expected, tolerance float64, pass bool) Check {
 	if !number.Finite(measured) {
 		measured, pass = math.MaxFloat64, false

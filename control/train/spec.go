@@ -101,15 +101,14 @@ type Settings struct {
 	WeightDecay  float64   `json:"weight_decay,omitzero"` // decay·p is added to the gradient by p
 	Schedule     Schedule  `json:"schedule"`
 	Augment
-	Objective Objective `json:"objective"`
-	Epsilon   float64   `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
-	Steps     int       `json:"steps,omitzero"`     // denoising: of the inner maximisation
-	StepSize  float64   `json:"step_size,omitzero"` // denoising: of each of these steps
-	Sigma     float64   `json:"sigma,omitzero"`     // gaussian: deviation of the noise, in [0,1] pixel units
-
-	Loss    GaussianLoss `json:"loss,omitzero"` // of objective gaussian
-	Seed    uint64       `json:"seed"`
-	Workers int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
+	Objective Objective    `json:"objective"`
+	Epsilon   float64      `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
+	Steps     int          `json:"steps,omitzero"`     // denoising: of the inner maximisation
+	StepSize  float64      `json:"step_size,omitzero"` // denoising: of each of these steps
+	Sigma     float64      `json:"sigma,omitzero"`     // gaussian: deviation of the noise, in [0,1] pixel units
+	Loss      GaussianLoss `json:"loss,omitzero"`      // of objective gaussian
+	Seed      uint64       `json:"seed"`
+	Workers   int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
 }
 
 // Augment says how an image is varied each time it is drawn.
