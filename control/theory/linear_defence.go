@@ -29,7 +29,7 @@ type LinearDefence struct {
 	Projected *Field `json:"-"` // F(Px)
 }
 
-func linearDefence(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
+func linearDefence(into *Result, o Options, rng *rand.Rand) []Check {
 	const (
 		angle  = 0.15
 		inner  = 0.6 // data lie between these distances from the origin
@@ -77,5 +77,5 @@ func linearDefence(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 			o.factor("line margin")*least*math.Sin(angle), 1e-6),
 		equal("margin of F∘P", "d_e(F∘P) = d_e(F) / sin θ", l.ProjectedMargin,
 			o.factor("margin gain")*l.Margin/math.Sin(angle), 1e-5),
-	}, nil
+	}
 }

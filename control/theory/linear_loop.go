@@ -98,7 +98,7 @@ var regularisations = []float64{0, 0.001, 0.1, 1}
 
 // linearLoop runs the controlled and the clean system beside each other, with a random perturbation and with the worst
 // one for the first step, which makes the bound an equality there.
-func linearLoop(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
+func linearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 	l := &LinearLoop{Draws: o.pick(20, 4)}
 	into.LinearLoop = l
 	most := linearExtremes{first: math.Inf(1)}
@@ -148,7 +148,7 @@ func linearLoop(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 			most.first, 1, 1e-9),
 		atMost("orthogonal layers", "‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference",
 			most.orthogonal, 0, 1e-9),
-	}, nil
+	}
 }
 
 // linearDepth is T, the number of layers.

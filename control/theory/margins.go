@@ -39,7 +39,7 @@ const (
 	lineBelow   = 0.12                // of the upper end
 )
 
-func margins(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
+func margins(into *Result, o Options, rng *rand.Rand) []Check {
 	c := newCurve(curveBulge, curveEnd, 2*math.Pi-curveEnd, 401)
 	m := &Margins{Curve: c.samples}
 	into.Margins = m
@@ -106,7 +106,7 @@ func margins(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 			2*o.factor("gain")*m.Euclidean, 0),
 		atMost("bounded by the manifold margin", "d_e(F∘E) ≤ d_M: no way in the plane is longer than one on M",
 			m.Projected, o.factor("geodesic")*m.Manifold, 0).within(3),
-	}, nil
+	}
 }
 
 // geodesic is the shortest way along the curve from a parameter of one set to one of the other.

@@ -35,7 +35,7 @@ const errors5 = 5 / 1.96
 
 // projectedRatio measures both margins on points of the subspace: d_e as the distance in R^d from a point to the
 // hyperplane, d_M as the distance within the subspace, in its own coordinates, to the hyperplane's trace.
-func projectedRatio(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
+func projectedRatio(into *Result, o Options, rng *rand.Rand) []Check {
 	const points = 4
 	p := &ProjectedRatio{Draws: o.pick(4000, 600)}
 	into.ProjectedRatio = p
@@ -95,7 +95,7 @@ func projectedRatio(into *Result, o Options, rng *rand.Rand) ([]Check, error) {
 			0.02, 0),
 		equal("same point", "d_e and d_M are attained at the same data point: share of draws", p.SamePoint,
 			o.factor("accuracy"), 0),
-	}, nil
+	}
 }
 
 // distance is the smallest distance from the columns of points to the hyperplane through the origin with normal n, and

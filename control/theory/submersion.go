@@ -89,36 +89,36 @@ func (f *submersion) global(s, y []float64) []float64 {
 // value is f in local coordinates.
 func (f *submersion) value(s, y []float64) []float64 { return plus(y, -0.5, f.bent(s)) }
 
-// errDiverged is returned when Newton's method finds no stationary point.
+// errDiverged is returned when Newton's method finds no stationary point, as not-a-numbers tell.
 var errDiverged = errors.New("theory: Newton's method does not converge; " +
 	"the perturbation is too large for the manifold's curvature")
 
 // solvedTo is the accuracy of the solvers: the last Newton step, relative to the perturbation.
 const solvedTo = 1e-12
 
-// newton goes from at to where a gradient vanishes.
+// newton goes from at to where a gradient vanishes; to not-a-numbers when it does not converge.
 func newton(at []float64, perturbation float64,
-	derivatives func(at []float64) (gradient []float64, hessian *mat.Dense)) ([]float64, error) {
+	derivatives func(at []float64) (gradient []float64, hessian *mat.Dense)) []float64 {
 	for range 60 {
 		gradient, hessian := derivatives(at)
 		step := mat.NewVecDense(len(at), nil)
 		if err := step.SolveVec(hessian, mat.NewVecDense(len(at), gradient)); err != nil {
-			return nil, errDiverged
+			break
 		}
 		at = minus(at, step.RawVector().Data)
 		if mat.Norm(step, 2) <= solvedTo*perturbation {
-			return at, nil
+			return at
 		}
 	}
-	return nil, errDiverged
+	return scale(math.NaN(), at)
 }
 
 // control is u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from u^P.
-func (f *submersion) control(x []float64, c float64) ([]float64, error) {
+func (f *submersion) control(x []float64, c float64) []float64 {
 	s0, y0 := f.local(x)
 	r, n := len(s0), len(y0)
 	start := slices.Concat(s0, y0)
-	at, err := newton(slices.Concat(s0, scale(c/(1+c), y0)), norm(start), func(at []float64) ([]float64, *mat.Dense) {
+	at := newton(slices.Concat(s0, scale(c/(1+c), y0)), norm(start), func(at []float64) ([]float64, *mat.Dense) {
 		s, y := at[:r], at[r:]
 		value := f.value(s, y)
 		jacobian := mat.NewDense(n, r+n, nil)
@@ -133,10 +133,7 @@ func (f *submersion) control(x []float64, c float64) ([]float64, error) {
 		hessian.Add(hessian, scaled(r+n, c))
 		return plus(times(jacobian.T(), value), c, minus(at, start)), hessian
 	})
-	if err != nil {
-		return nil, err
-	}
-	return minus(f.global(at[:r], at[r:]), x), nil
+	return minus(f.global(at[:r], at[r:]), x)
 }
 
 // linearControl is u^P(x) = −BBᵀ(x − x*)/(1 + c), the same for the tangent space at x*.
@@ -146,10 +143,10 @@ func (f *submersion) linearControl(x []float64, c float64) []float64 {
 }
 
 // project is E(x), the manifold's point nearest to x: Newton's method on the squared distance as a function of s.
-func (f *submersion) project(x []float64) ([]float64, error) {
+func (f *submersion) project(x []float64) []float64 {
 	s0, y0 := f.local(x)
 	r := len(s0)
-	s, err := newton(s0, norm(minus(x, f.base)), func(s []float64) ([]float64, *mat.Dense) {
+	s := newton(s0, norm(minus(x, f.base)), func(s []float64) ([]float64, *mat.Dense) {
 		off := plus(scale(-1, y0), 0.5, f.bent(s))
 		gradient := minus(s, s0)
 		hessian := identity(r)
@@ -161,8 +158,5 @@ func (f *submersion) project(x []float64) ([]float64, error) {
 		}
 		return gradient, hessian
 	})
-	if err != nil {
-		return nil, err
-	}
-	return f.global(s, scale(0.5, f.bent(s))), nil
+	return f.global(s, scale(0.5, f.bent(s)))
 }

@@ -84,7 +84,7 @@ func TestWrongFactors(t *testing.T) {
 			if !slices.Contains(strings.Split(columns[1], ", "), e.name) {
 				continue
 			}
-			for _, row := range must.Get(e.run(&Result{}, o, o.random(uint64(i+1))))(t) {
+			for _, row := range e.run(&Result{}, o, o.random(uint64(i+1))) {
 				if !row.Pass {
 					fails[row.Name] = true
 					failed[e.name+": "+row.Name] = true
@@ -196,12 +196,12 @@ func TestSubmersion(t *testing.T) {
 		}
 	}
 	x := plus(f.base, 0.2, unit(rng, 6))
-	u := must.Get(f.control(x, 0.1))(t)
+	u := f.control(x, 0.1)
 	objective := func(u []float64) float64 {
 		v := f.value(f.local(plus(x, 1, u)))
 		return 0.5*floats.Dot(v, v) + 0.05*floats.Dot(u, u)
 	}
-	p := must.Get(f.project(x))(t)
+	p := f.project(x)
 	if off := norm(f.value(f.local(p))); off > 1e-12 {
 		t.Errorf("the projection is off the manifold by %v", off)
 	}
@@ -230,7 +230,7 @@ func TestSmoothNet(t *testing.T) {
 			t.Errorf("tangent space %d off by %v", i, got)
 		}
 	}
-	run := must.Get(n.run(make([]float64, 6), 0.1, 0.1))(t)
+	run := n.run(make([]float64, 6), 0.1, 0.1)
 	if got := floats.Max(run.errors); got > 1e-12 {
 		t.Errorf("the clean run is moved by %v", got)
 	}
