@@ -30,12 +30,10 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 	for {
 		added := extend(basis, size, block)
 		if added > 0 {
-			fresh := basis.Slice(size, size+added, 0, dim).(*mat.Dense)
-			p := new(mat.Dense)
+			fresh, p := rows(basis, size, size+added), rows(products, size, size+added)
 			if p.Mul(fresh, cov); ctx.Err() != nil {
 				return nil, nil, ctx.Err()
 			}
-			products.Slice(size, size+added, 0, dim).(*mat.Dense).Copy(p)
 			for i := range added {
 				captured += mat.Dot(fresh.RowView(i), p.RowView(i))
 			}
@@ -61,26 +59,31 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 	}
 }
 
+// rows are some rows of a matrix, which they share.
+func rows(m *mat.Dense, from, to int) *mat.Dense {
+	_, columns := m.Dims()
+	return m.Slice(from, to, 0, columns).(*mat.Dense)
+}
+
 // extend orthogonalises the rows of block against the first size rows of basis and each other, twice for full accuracy,
 // and appends them. It returns how many were independent and found room.
 func extend(basis *mat.Dense, size int, block *mat.Dense) int {
-	limit, dim := basis.Dims()
-	rows, _ := block.Dims()
-	rows = min(rows, limit-size)
-	if rows == 0 {
+	limit, _ := basis.Dims()
+	n, _ := block.Dims()
+	if n = min(n, limit-size); n == 0 {
 		return 0
 	}
-	y := mat.DenseCopyOf(block.Slice(0, rows, 0, dim))
+	y := mat.DenseCopyOf(rows(block, 0, n))
 	scale := mat.Norm(y, 2)
 	for range 2 * min(size, 1) {
-		q := basis.Slice(0, size, 0, dim)
+		q := rows(basis, 0, size)
 		var weights, part mat.Dense
 		weights.Mul(y, q.T())
 		part.Mul(&weights, q)
 		y.Sub(y, &part)
 	}
 	added := 0
-	for i := range rows {
+	for i := range n {
 		v := y.RowView(i).(*mat.VecDense)
 		for range 2 {
 			for j := range added {
@@ -103,8 +106,7 @@ func extend(basis *mat.Dense, size int, block *mat.Dense) int {
 // keeps, and how far the last one is from an eigenvector: ‖C·v − λ·v‖. A basis that can't grow is full.
 func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, trace float64, target Target, most int,
 	full bool) ([]float64, *mat.Dense, float64, error) {
-	_, dim := basis.Dims()
-	q, w := basis.Slice(0, size, 0, dim), products.Slice(0, size, 0, dim)
+	q, w := rows(basis, 0, size), rows(products, 0, size)
 	var t mat.Dense
 	t.Mul(q, w.T())
 	values, all, err := eigen(ctx, &t, true)
@@ -115,15 +117,14 @@ func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, tra
 	if target.Rank == 0 && share < target.Variance && !full {
 		return values, nil, math.Inf(1), nil // the basis is still too small
 	}
-	coords := all.Slice(0, rank, 0, size).(*mat.Dense)
-	vectors := mat.NewDense(rank, dim, nil)
+	coords := rows(all, 0, rank)
+	var vectors, last mat.Dense
 	vectors.Mul(coords, q)
-	var last mat.Dense
-	last.Mul(coords.Slice(rank-1, rank, 0, size), w)
+	last.Mul(rows(coords, rank-1, rank), w)
 	residual := 0.0
 	for i, v := range vectors.RawRowView(rank - 1) {
 		d := last.At(0, i) - values[rank-1]*v
 		residual += d * d
 	}
-	return values[:rank], vectors, math.Sqrt(residual), nil
+	return values[:rank], &vectors, math.Sqrt(residual), nil
 }

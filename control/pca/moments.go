@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"selfheal/internal/vector"
+	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
@@ -110,7 +111,12 @@ func covariance(ctx context.Context, dim int, states States, workers int) (*mome
 	m := &moments{dim: dim}
 	cov := make([]float64, dim*dim)
 	rows, tile := ChunkRows(dim), min(dim, 512)
-	p, err := outerProduct(workers, rows, dim, tile)
+	// x [rows dim] and a [rows tile], columns of x → aᵀ·x [tile dim].
+	p, err := open("pca/outer", workers, func(b *onnx.Builder) {
+		x := b.Input("x", shape2(rows, dim))
+		a := b.Input("a", shape2(rows, tile))
+		narrow(b, b.OpWith("Gemm", onnx.Attrs{"transA": 1}, cast(b, onnx.Double, a), cast(b, onnx.Double, x)))
+	})
 	if err != nil {
 		return nil, nil, err
 	}

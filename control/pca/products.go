@@ -27,31 +27,6 @@ func each(ctx context.Context, p ort.Sessions, tasks int, inputs func(task int) 
 		func(worker, task int) ([]ort.Tensor, error) { return p[worker].Run(inputs(task)) }, add)
 }
 
-// sketchProduct multiplies rows of b by outer products: x [rows dim], b [tile dim] → (x·bᵀ)ᵀ·x [tile dim], in float32.
-func sketchProduct(workers, rows, dim, tile int) (ort.Sessions, error) {
-	return open("pca/sketch", workers, func(b *onnx.Builder) {
-		x := b.Input("x", shape2(rows, dim))
-		weights := b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Input("b", shape2(tile, dim)))
-		b.Output("p", b.OpWith("Gemm", onnx.Attrs{"transA": 1}, weights, x))
-	})
-}
-
-// outerProduct adds up outer products of states: a [rows tile], columns of x, and x [rows dim] → aᵀ·x [tile dim].
-func outerProduct(workers, rows, dim, tile int) (ort.Sessions, error) {
-	return open("pca/outer", workers, func(b *onnx.Builder) {
-		x := b.Input("x", shape2(rows, dim))
-		a := b.Input("a", shape2(rows, tile))
-		narrow(b, b.OpWith("Gemm", onnx.Attrs{"transA": 1}, cast(b, onnx.Double, a), cast(b, onnx.Double, x)))
-	})
-}
-
-// panelProduct is a·b, or with transB = 1 a·bᵀ.
-func panelProduct(workers int, a, b onnx.Shape, transB int) (ort.Sessions, error) {
-	return open("pca/panel", workers, func(g *onnx.Builder) {
-		narrow(g, g.OpWith("Gemm", onnx.Attrs{"transB": transB}, wide(g, "a", a), wide(g, "b", b)))
-	})
-}
-
 func shape2(rows, columns int) onnx.Shape { return onnx.Shape{int64(rows), int64(columns)} }
 
 func cast(b *onnx.Builder, to onnx.DType, x string) string {

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
@@ -136,7 +137,12 @@ func draw(r *rand.Rand, to []float64) {
 // for the states', which moves y a little.
 func (f *rangeFinder) multiply(ctx context.Context) error {
 	dim, tile, rows := f.m.dim, f.tile(), ChunkRows(f.m.dim)
-	p, err := sketchProduct(f.workers, rows, dim, tile)
+	// x [rows dim], q [tile dim] → (x·qᵀ)ᵀ·x [tile dim], in float32.
+	p, err := open("pca/sketch", f.workers, func(b *onnx.Builder) {
+		x := b.Input("x", shape2(rows, dim))
+		weights := b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Input("b", shape2(tile, dim)))
+		b.Output("p", b.OpWith("Gemm", onnx.Attrs{"transA": 1}, weights, x))
+	})
 	if err != nil {
 		return err
 	}
@@ -382,7 +388,10 @@ func (f *rangeFinder) product(ctx context.Context, a entry, rows int, b entry, t
 	if transB == 1 {
 		inner, outer = width, k
 	}
-	p, err := panelProduct(f.workers, shape2(tile, inner), shape2(k, width), transB)
+	p, err := open("pca/panel", f.workers, func(g *onnx.Builder) {
+		narrow(g, g.OpWith("Gemm", onnx.Attrs{"transB": transB}, wide(g, "a", shape2(tile, inner)),
+			wide(g, "b", shape2(k, width))))
+	})
 	if err != nil {
 		return err
 	}
