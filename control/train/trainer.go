@@ -146,21 +146,15 @@ func (t *Trainer) track() error {
 	return nil
 }
 
+// check expects a network, an image, an epoch and a batch at least.
 func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) error {
-	switch {
-	case len(networks) == 0:
-		return fmt.Errorf("no network is given")
-	case s.Objective == Gaussian && s.Loss != Stability && s.Weight == 0:
+	if s.Objective == Gaussian && s.Loss != Stability && s.Weight == 0 {
 		return fmt.Errorf("the loss mse needs a weight above 0: there is nothing else to minimise")
-	case s.Epochs < 1 || s.Batch < 1:
-		return fmt.Errorf("%d epochs with batches of %d: both must be 1 or more", s.Epochs, s.Batch)
-	case len(data.Labels) == 0:
-		return fmt.Errorf("no images are given")
 	}
 	first := networks[0]
 	in, out := embedding.Inputs[0].Shape, embedding.Outputs[0].Shape
+	image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
 	for _, n := range networks {
-		image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
 		switch {
 		case !slices.Equal(n.image(), image):
 			return fmt.Errorf("model %s takes images of shape %v, the data set has %v", n.Name, n.image(), image)
@@ -215,11 +209,9 @@ func (t *Trainer) History() []Loss { return t.history }
 // Embedding is E as it stands.
 func (t *Trainer) Embedding() *onnx.Graph {
 	e := t.embedding.Clone()
-	for i, p := range t.parameters {
-		e.Consts[p] = onnx.FloatTensor(e.Consts[p].Shape, slices.Clone(t.values[i]))
-	}
-	for i, name := range t.statistics {
-		e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, slices.Clone(t.running[i]))
+	values := slices.Concat(t.values, t.running)
+	for i, name := range slices.Concat(t.parameters, t.statistics) {
+		e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, slices.Clone(values[i]))
 	}
 	return e
 }

@@ -20,6 +20,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
+	"selfheal/harness/result"
 )
 
 // Options say which embeddings are fitted, and where they go.
@@ -37,19 +38,14 @@ type Options struct {
 
 // Fitted is an embedding that was fitted.
 type Fitted struct {
-	At     string
-	Kind   string   // linear or autoencoder
-	Models []string // that it serves
-	Path   string   // its file; empty where a linear one is in the cache only
-	// Of a linear embedding: the share of the variance that it keeps, and whether the cache had it.
-	Rank, Dim int
-	Variance  float64
-	Cached    bool
-	// Of a training: whether the file was there, and the means over the last epoch, of ‖E(x) − x‖² for one.
-	Kept                                   bool
-	Steps                                  int
-	CrossEntropy, Reconstruction, Accuracy float64
-	Seconds                                float64
+	Kind       string   // linear or autoencoder
+	Models     []string // that it serves
+	Path       string   // its file; empty where a linear one is in the cache only
+	result.Fit          // the place, and what a linear one keeps
+
+	Kept       bool // the file of a training was there
+	Steps      int
+	train.Loss // means over a training's last epoch
 }
 
 // Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as ONNX, beside the
@@ -74,11 +70,10 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	linear, trainings := 0, 0
 	var last *config.Training
 	for _, l := range f.control.Layers {
-		switch t := l.Embedding.Training; {
-		case l.Embedding.Kind == control.Linear:
+		if l.Embedding.Kind == control.Linear {
 			linear++
-		case t != nil:
-			trainings, last = trainings+1, t
+		} else if l.Embedding.Training != nil {
+			trainings, last = trainings+1, l.Embedding.Training
 		}
 	}
 	if linear+trainings == 0 {
@@ -89,7 +84,6 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 		return nil, open.Wrong(fmt.Errorf("--resume: control %s has no embedding to train", o.Control))
 	}
 	if o.Out != "" && trainings != 1 {
-		// Linear embeddings are fitted for each model.
 		names, err := f.models(nil)
 		if err != nil {
 			return nil, err
@@ -231,8 +225,8 @@ func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 		path = folder.Path(path)
 		i := slices.IndexFunc(all, func(g Fitted) bool { return g.Path == path })
 		if i < 0 {
-			at := open.Place(f.control.Layers[layer].At).String()
-			i, all = len(all), append(all, Fitted{At: at, Kind: control.Autoencoder, Path: path})
+			at := result.Fit{At: open.Place(f.control.Layers[layer].At).String()}
+			i, all = len(all), append(all, Fitted{Fit: at, Kind: control.Autoencoder, Path: path})
 		}
 		all[i].Models = append(all[i].Models, name)
 	}
@@ -292,9 +286,7 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 		return done, folder.NewUnfinished(err)
 	}
 	history := j.trainer.History()
-	last := train.Mean(history[len(history)-j.trainer.PerEpoch():])
-	done.Steps, done.CrossEntropy = len(history), last.CrossEntropy
-	done.Reconstruction, done.Accuracy = last.Reconstruction, last.Accuracy
+	done.Steps, done.Loss = len(history), train.Mean(history[len(history)-j.trainer.PerEpoch():])
 	if err := j.write(ctx, done.Path, f.provenance(j, done, t)); err != nil {
 		return done, folder.NewUnfinished(err)
 	}

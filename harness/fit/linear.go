@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
+	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -40,17 +41,15 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 		if err != nil {
 			return open.Wrong(err)
 		}
-		done := Fitted{At: here.Place(), Kind: control.Linear, Models: []string{name}}
+		done := Fitted{Fit: result.Fit{At: here.Place()}, Kind: control.Linear, Models: []string{name}}
 		var old map[string]string // metadata of the file that is there
 		if done.Path, old, err = f.linearFile(done, out); err != nil {
 			return err
 		}
-		s, fit, err := f.Subspace(ctx, here, d, f.o.Force)
-		if err != nil {
+		var s *pca.Subspace
+		if s, done.Fit, err = f.Subspace(ctx, here, d, f.o.Force); err != nil {
 			return err
 		}
-		done.Rank, done.Dim, done.Variance = fit.Rank, fit.Dim, fit.Variance
-		done.Cached, done.Seconds = fit.Cached, fit.Seconds
 		meta := f.linearProvenance(done, here, d, s)
 		if done.Path != "" && old["fit_sha256"] != meta["fit_sha256"] {
 			if err := f.writeLinear(here.State(), s, done.Path, meta); err != nil {
