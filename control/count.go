@@ -3,7 +3,6 @@ package control
 // counting is the [algebra] that computes nothing: it counts what each stage is asked.
 type counting []calls
 
-// calls are how often a stage is asked each question.
 type calls [questions]int64
 
 type nothing struct{}

@@ -27,8 +27,8 @@ var EmbeddingKinds = []EmbeddingKind{
 	{Identity, "E(x) = x: no control"},
 }
 
-// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the given shape (paper, section 4.1). mean has
-// one value, and components (row-major, dim × rank) one row, a dimension of the flattened state.
+// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the given shape (paper, section 4.1). mean
+// has one value, and components (row-major, dim × rank) one row, a dimension of the flattened state.
 func LinearEmbedding(state onnx.Shape, mean, components []float32, rank int) (*onnx.Graph, error) {
 	dim := state.Items()
 	if int64(len(mean)) != dim || int64(len(components)) != dim*int64(rank) {

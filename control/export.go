@@ -9,10 +9,10 @@ import (
 // maxExportNodes bounds the graphs that [Controller.Graph] writes: runtimes take long to open larger ones.
 const maxExportNodes = 20_000
 
-// Graph returns the closed loop as one network: input "image", [N C H W] in [0,1], with the model's mean and std inside,
-// output "logits", [N classes]; N is symbolic. With the greedy solver it is x_{t+1} = F_t(E_t(x_t)), otherwise the
-// solver unrolled: every sweep, adjoint and ascent step as nodes, which share their weights. Its metadata name model,
-// control and solver. A graph of more than 20,000 nodes is refused.
+// Graph returns the closed loop as one network: input "image", [N C H W] in [0,1], with the model's mean and std
+// inside, output "logits", [N classes]; N is symbolic. With the greedy solver it is x_{t+1} = F_t(E_t(x_t)), otherwise
+// the solver unrolled: every sweep, adjoint and ascent step as nodes, which share their weights. Its metadata name
+// model, control and solver. A graph of more than 20,000 nodes is refused.
 func (c *Controller) Graph() (*onnx.Graph, error) { return c.graph(false) }
 
 // Literal is [Controller.Graph] with every sum that the loop computes, also x + (E(x) − x).
@@ -60,7 +60,6 @@ type symbols struct {
 	copies      map[string]int       // of each graph so far
 }
 
-// graph is what answers a question.
 func (s *symbols) graph(q question, t int) (g *onnx.Graph, err error) {
 	switch of := s.c.stages[t]; q {
 	case segment:
@@ -117,7 +116,8 @@ func (s *symbols) ask(q question, t int, z string, p *string) (string, error) {
 	return out, s.b.Err()
 }
 
-// sum appends a linear combination. x + (E(x) − x), a greedy start's state, is E(x) itself, unless the graph is literal.
+// sum appends a linear combination. x + (E(x) − x), a greedy start's state, is E(x) itself, unless the graph is
+// literal.
 func (s *symbols) sum(terms ...term[string]) string {
 	ones := len(terms) == 2 && terms[0].weight == 1
 	if ones && terms[1].weight == 1 && !s.literal {

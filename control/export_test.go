@@ -78,8 +78,7 @@ func answersAs(t *testing.T, name string, c *Controller, session *ort.Session) {
 	}
 }
 
-// Mean and std are inside, linear and identity embeddings too, and a network of
-// probabilities gives their logarithms.
+// Mean and std are inside, linear and identity embeddings too, and a network of probabilities gives their logarithms.
 func TestGraphOfPreprocessedNetwork(t *testing.T) {
 	pool := testPool(t, 4)
 	chain := must.Get(open(t, pool, small(t, true),

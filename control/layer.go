@@ -18,7 +18,6 @@ type stage struct {
 // graphs are a segment F and an embedding E of the state that enters it, either of which may be nil.
 type graphs struct{ segment, embedding *onnx.Graph }
 
-// controlled reports whether the stage has an embedding.
 func (s *stage) controlled() bool { return s.plain.embedding != nil }
 
 // compile compiles what a loop needs of a stage: the gradient only where a sweep passes.
@@ -84,7 +83,6 @@ func (p *passes) compile(net *Network, s *stage, build [questions]builder) error
 	return nil
 }
 
-// flops are those of so many calls.
 func (p *passes) flops(n calls) (sum int64) {
 	for q := range p {
 		sum += n[q] * p[q].flops

@@ -26,7 +26,8 @@ type Controller struct {
 	freed  map[int]*sync.Pool // of vectors, by their length
 }
 
-// NewController compiles the closed loop of a network cut into a chain. Only an iterating solver asks for gradient rules.
+// NewController compiles the closed loop of a network cut into a chain. Only an iterating solver asks for gradient
+// rules.
 func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*Controller, error) {
 	net := chain.net
 	if len(layers) == 0 {

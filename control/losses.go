@@ -11,8 +11,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// losses gives a classifier's losses and their gradients, and is what [Network] and [Defended] have in common as oracles.
-// A program holds the forward pass, the loss and the backward pass, so that a gradient is one run.
+// losses gives a classifier's losses and their gradients, and is what [Network] and [Defended] have in common as
+// oracles. A program holds the forward pass, the loss and the backward pass, so that a gradient is one run.
 type losses struct {
 	net     *Network
 	given   *onnx.Graph   // input to logits, as given: what its operators allow is decided on it

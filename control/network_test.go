@@ -31,8 +31,7 @@ func small(t *testing.T, softmax bool) []byte {
 	return encoded(t, b)
 }
 
-// A network that gives probabilities has the margins and gradients of the one
-// that gives logits.
+// A network that gives probabilities has the margins and gradients of the one that gives logits.
 func TestProbabilities(t *testing.T) {
 	pool := testPool(t, 4)
 	logits := open(t, pool, small(t, false), NetworkOptions{})
@@ -124,8 +123,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A network of many weights has one program for all losses; values and gradients
-// are those of a program for each.
+// A network of many weights has one program for all losses; values and gradients are those of a program for each.
 func TestOneProgramForAllLosses(t *testing.T) {
 	pool := testPool(t, 4)
 	own := open(t, pool, small(t, false), NetworkOptions{})

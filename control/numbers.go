@@ -11,7 +11,6 @@ type numbers struct {
 	ctx context.Context
 }
 
-// vector is one of any values.
 func (n *numbers) vector(size int) []float32 {
 	if v, ok := n.c.freed[size].Get().(*[]float32); ok {
 		return *v
@@ -84,7 +83,6 @@ func (o *Outcome) tally(c float64) look[[]float32] {
 	}
 }
 
-// end completes the outcome of a path whose costs were added up.
 func (o *Outcome) end(p *path[[]float32]) *Outcome {
 	o.Logits, o.Controls, o.Norm = p.x[len(p.u)], p.u, math.Sqrt(o.Norm)
 	return o

@@ -12,16 +12,15 @@ import (
 // pullbacks are the programs that differentiate a controller's solver step by step.
 type pullbacks []pullback
 
-// pullback is a stage's, a pass a question: from the point that was asked about and the cotangent g of the answer,
-// z, g → Jᵀg of a segment or an embedding. An ascent's is of second order: z, p, g → the gradients of g·∇_z H(z, p) by z
-// and by p, of which either may not exist; p is no input at the last controlled stage. Programs that this controller does
+// pullback is a stage's, a pass a question: from the point that was asked about and the cotangent g of the answer, z, g
+// → Jᵀg of a segment or an embedding. An ascent's is of second order: z, p, g → the gradients of g·∇_z H(z, p) by z and
+// by p, of which either may not exist; p is no input at the last controlled stage. Programs that this controller does
 // not need are nil, and those of a graph through which no gradient passes.
 type pullback struct {
 	passes             passes
 	byState, byAdjoint bool // the gradients that an ascent's has
 }
 
-// newPullbacks compiles what the tape of a controller needs.
 func newPullbacks(c *Controller) (pullbacks, error) {
 	p := make(pullbacks, len(c.stages))
 	for t, s := range c.stages[:c.last+1] {

@@ -74,8 +74,8 @@ type Setting struct {
 	field func(s *Solver) any
 }
 
-// Settings is the table of solvers' settings. The paper has outer 3, inner 10 and regularization 0.001. At this learning
-// rate and momentum no sweep raises the objective of any image on the bundled networks.
+// Settings is the table of solvers' settings. The paper has outer 3, inner 10 and regularization 0.001. At this
+// learning rate and momentum no sweep raises the objective of any image on the bundled networks.
 var Settings = []Setting{
 	{setting.Setting{Name: "outer", Type: setting.Whole, Within: setting.Count, Default: 3,
 		Doc: "sweeps over the controlled layers"}, func(s *Solver) any { return &s.Outer }},
@@ -94,15 +94,6 @@ func (r Setting) Value(s Solver) any { return reflect.ValueOf(r.field(&s)).Elem(
 
 // Set gives a solver a value for the setting, an int or a float64 as its type is.
 func (r Setting) Set(s *Solver, v any) { reflect.ValueOf(r.field(s)).Elem().Set(reflect.ValueOf(v)) }
-
-// Methods lists the methods' names, in the table's order.
-func Methods() []string {
-	var names []string
-	for _, s := range Solvers {
-		names = append(names, string(s.Method))
-	}
-	return names
-}
 
 // Spec is the method's row; of a Method that is not in the table it panics.
 func (m Method) Spec() Spec {
@@ -144,5 +135,4 @@ func (s Solver) Iterates() bool { return s.sweeps() > 0 }
 
 func (s Solver) sweeps() int { return s.Method.Spec().sweeps(s) }
 
-// steps are a sweep's ascent steps a layer.
 func (s Solver) steps() int { return s.Method.Spec().steps(s) }

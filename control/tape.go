@@ -3,8 +3,8 @@ package control
 import "slices"
 
 // tape computes with one image's values and remembers how each came about, so that afterwards a cotangent of the result
-// can be carried back to the image: reverse-mode differentiation of the whole solver, adjoints and inner steps included,
-// with a pass of a second-order graph for each step. It keeps states and controls only.
+// can be carried back to the image: reverse-mode differentiation of the whole solver, adjoints and inner steps
+// included, with a pass of a second-order graph for each step. It keeps states and controls only.
 type tape struct {
 	numbers
 	backwards pullbacks
@@ -16,7 +16,6 @@ type tracked struct {
 	value, cotangent []float32
 }
 
-// receive adds weight·g to a value's cotangent.
 func (t *tape) receive(v *tracked, weight float32, g []float32) {
 	if v.cotangent == nil {
 		v.cotangent = t.vector(len(v.value))
@@ -48,7 +47,6 @@ func (t *tape) push(value []float32, err error, back func(cotangent []float32) e
 // The way back needs all values.
 func (t *tape) free(*tracked) {}
 
-// rewind carries all cotangents back to the beginning.
 func (t *tape) rewind() error {
 	for _, step := range slices.Backward(t.steps) {
 		if err := step(); err != nil {

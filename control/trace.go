@@ -28,8 +28,8 @@ const (
 	EachStep                // every ascent step besides
 )
 
-// Trace solves for one image's controls as [Controller.Run] does and tells see of the points on the way; the last one is
-// Run's outcome, bit for bit. Looking costs a forward pass with its embeddings a point, which Passes do not count.
+// Trace solves for one image's controls as [Controller.Run] does and tells see of the points on the way; the last one
+// is Run's outcome, bit for bit. Looking costs a forward pass with its embeddings a point, which Passes do not count.
 func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see func(Point) error) error {
 	p := newPath[[]float32](c)
 	p.x[0] = image

@@ -26,7 +26,8 @@ const (
 type Defended struct {
 	c *Controller
 	// One run differentiates the greedily controlled network, with Detached on a detour around its embeddings; for an
-	// iterating solver the network with its controls as further inputs, or with Through from the last controlled state on.
+	// iterating solver the network with its controls as further inputs, or with Through from the last controlled state
+	// on.
 	*losses
 	backwards pullbacks // of an iterating solver, with Through; otherwise nil
 }
@@ -79,7 +80,6 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	return d, nil
 }
 
-// greedy is E_t.
 func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
 	b.Prefix = fmt.Sprintf("E%d/", t)
 	defer func() { b.Prefix = "" }()
@@ -155,8 +155,8 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	return nil
 }
 
-// Cost is what an oracle's answers cost, by FLOPs of the networks as given: logits and the forward part of a gradient in
-// forward passes of the plain network, the backward part in its backward passes.
+// Cost is what an oracle's answers cost, by FLOPs of the networks as given: logits and the forward part of a gradient
+// in forward passes of the plain network, the backward part in its backward passes.
 type Cost struct{ Logits, Forward, Backward float64 }
 
 // Cost implements what a harness counts passes by.

@@ -12,9 +12,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// smooth is a small network of tanh layers, so that differences converge, with a
-// convolution in front and cuts behind each layer, and embeddings of its states that
-// are no projections.
+// smooth is a small network of tanh layers, so that differences converge, with a convolution in front and cuts behind
+// each layer, and embeddings of its states that are no projections.
 func smooth(b *onnx.Builder) (at []string) {
 	r := rand.New(rand.NewPCG(11, 12))
 	draw := func(deviation float64, shape ...int64) string { return b.Const(weights(r, deviation, shape...)) }

@@ -17,8 +17,8 @@ import (
 // fitVersion is part of every cache key; raise it when Fit's results change.
 const fitVersion = "pca/2"
 
-// Key identifies a fit by the data set's hash, the target, the states' shape, the network up to them, which is "" at the
-// input, and the seed. An exact fit does not depend on the seed.
+// Key identifies a fit by the data set's hash, the target, the states' shape, the network up to them, which is "" at
+// the input, and the seed. An exact fit does not depend on the seed.
 func Key(network string, state onnx.Shape, dataset string, target Target, seed uint64) string {
 	if state.Items() <= exactDim {
 		seed = 0

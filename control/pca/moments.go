@@ -81,7 +81,6 @@ func (m *moments) add(x []float32, n int) error {
 	return nil
 }
 
-// finish computes mean and trace.
 func (m *moments) finish() {
 	if m.n == 0 {
 		return

@@ -27,7 +27,8 @@ type Target struct {
 	Rank     int
 }
 
-// Capped reports whether s ends before it keeps the share asked for: no more components exist or are allowed ([MaxRank]).
+// Capped reports whether s ends before it keeps the share asked for: no more components exist or are allowed
+// ([MaxRank]).
 func (t Target) Capped(s *Subspace) bool { return t.Rank == 0 && s.Variance < t.Variance-1e-6 }
 
 // States streams clean states in one order; yield must not keep the slice. A fit walks through them several times.
@@ -73,7 +74,6 @@ func Fit(ctx context.Context, dim int, states States, target Target, o Options) 
 	return s, err
 }
 
-// dense fits from the covariance matrix.
 func dense(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	m, cov, err := covariance(ctx, dim, states, o.Workers)
 	if err != nil {
@@ -102,7 +102,6 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 	return s, nil
 }
 
-// check says whether there is something to fit.
 func (m *moments) check(target Target) error {
 	if m.n < 2 {
 		return fmt.Errorf("a linear embedding needs two clean states or more, got %d", m.n)

@@ -99,8 +99,7 @@ func (d *decomposition) rank(target Target) (int, float64) {
 	return cutoff(d.variances, d.total, target, len(d.variances))
 }
 
-// kept measures the share of the variance that a subspace keeps, and how far its
-// components are from orthonormal.
+// kept measures the share of the variance that a subspace keeps, and how far its components are from orthonormal.
 func (d *decomposition) kept(s *Subspace) (share, off float64) {
 	v := mat.NewDense(s.Dim, s.Rank, nil)
 	for i, c := range s.Components {
@@ -123,8 +122,7 @@ func (d *decomposition) kept(s *Subspace) (share, off float64) {
 	return norm * norm / float64(n) / d.total, off
 }
 
-// angle is the sine of the largest principal angle between the subspace and the exact
-// one of as many components.
+// angle is the sine of the largest principal angle between the subspace and the exact one of as many components.
 func (d *decomposition) angle(s *Subspace) float64 {
 	v := mat.NewDense(s.Dim, s.Rank, nil)
 	for i, c := range s.Components {
@@ -238,8 +236,7 @@ func TestFitRepeats(t *testing.T) {
 	}
 }
 
-// A share that takes more components than are allowed ends with those, and the subspace
-// says what it keeps.
+// A share that takes more components than are allowed ends with those, and the subspace says what it keeps.
 func TestFitCap(t *testing.T) {
 	testinput.Runtime(t)
 	for dim, want := range map[int]int{64: 64, 3072: 2048, 12288: 2048, 16384: 2048, 65536: 512, 100_000: 335,

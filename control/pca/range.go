@@ -28,8 +28,9 @@ const (
 	basisColumns = 512
 )
 
-// oversampling is how many directions are carried beyond the components wanted. A component's error falls with the ratio
-// of the eigenvalue behind the last direction to its own, which a fixed number would leave near 1 for large ranks.
+// oversampling is how many directions are carried beyond the components wanted. A component's error falls with the
+// ratio of the eigenvalue behind the last direction to its own, which a fixed number would leave near 1 for large
+// ranks.
 func oversampling(rank int) int { return max(32, rank/8) }
 
 // rangeFinder finds the leading eigenvectors of a covariance C that is too large to be
@@ -54,7 +55,6 @@ type rangeFinder struct {
 	y       *mat.Dense // C·q or, before orthonormalise, what q is made of, k × dim
 }
 
-// streamed fits from walks through the states.
 func streamed(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	key := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("pca/"), o.Seed))
 	f := &rangeFinder{m: &moments{dim: dim}, states: states, target: target, workers: o.Workers,
@@ -115,8 +115,7 @@ func (f *rangeFinder) tile() int {
 	return max(16, min((f.k/4+15)/16*16, 256, (1<<23/f.m.dim)/16*16))
 }
 
-// resize makes room for k directions, of which random ones are drawn into y behind those
-// that are there.
+// resize makes room for k directions, of which random ones are drawn into y behind those that are there.
 func (f *rangeFinder) resize(k int) {
 	y := mat.NewDense(k, f.m.dim, nil)
 	data := y.RawMatrix().Data
@@ -126,7 +125,6 @@ func (f *rangeFinder) resize(k int) {
 	collect()
 }
 
-// draw writes standard normal numbers.
 func draw(r *rand.Rand, to []float64) {
 	for i := range to {
 		to[i] = r.NormFloat64()

@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// normals draws n independent standard normal numbers.
 func normals(rng *rand.Rand, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {
@@ -24,10 +23,8 @@ func unit(rng *rand.Rand, n int) []float64 {
 	return x
 }
 
-// gaussian draws an [m, n] matrix of independent standard normal entries.
 func gaussian(rng *rand.Rand, m, n int) *mat.Dense { return mat.NewDense(m, n, normals(rng, m*n)) }
 
-// orthogonal draws an orthogonal [d, d] matrix.
 func orthogonal(rng *rand.Rand, d int) *mat.Dense { return orthonormal(gaussian(rng, d, d)) }
 
 // orthonormal is an orthonormal basis, [d, r], of the range of a, [d, r] of full rank.
@@ -49,14 +46,12 @@ func frame(a *mat.Dense) (tangent, normal *mat.Dense) {
 	return mat.DenseCopyOf(q.Slice(0, d, 0, r)), normal
 }
 
-// product is a·b.
 func product(a, b mat.Matrix) *mat.Dense {
 	var c mat.Dense
 	c.Mul(a, b)
 	return &c
 }
 
-// times is a·x.
 func times(a mat.Matrix, x []float64) []float64 {
 	m, _ := a.Dims()
 	y := mat.NewVecDense(m, nil)
@@ -94,7 +89,6 @@ func add(a *mat.Dense, s float64, b mat.Matrix) {
 	a.Add(a, &part)
 }
 
-// minus is a − b.
 func minus(a, b []float64) []float64 { return floats.SubTo(make([]float64, len(a)), a, b) }
 
 // plus is a + s·b.
@@ -102,7 +96,6 @@ func plus(a []float64, s float64, b []float64) []float64 {
 	return floats.AddScaledTo(make([]float64, len(a)), a, s, b)
 }
 
-// scale is s·a.
 func scale(s float64, a []float64) []float64 { return floats.ScaleTo(make([]float64, len(a)), s, a) }
 
 func norm(x []float64) float64 { return floats.Norm(x, 2) }

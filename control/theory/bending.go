@@ -108,8 +108,8 @@ func (c *curve) bendByDifferences(s, h float64) float64 {
 	return math.Abs(speed[0]*second[1]-speed[1]*second[0]) / math.Pow(speed.norm(), 3)
 }
 
-// bendByDifferences is the norm of the second fundamental form at x* in the direction As, ‖s‖ = 1: points a step off along
-// the tangent go to the manifold by E, and their mean leaves the tangent space by half the form.
+// bendByDifferences is the norm of the second fundamental form at x* in the direction As, ‖s‖ = 1: points a step off
+// along the tangent go to the manifold by E, and their mean leaves the tangent space by half the form.
 func (f *submersion) bendByDifferences(s []float64, h float64) float64 {
 	along := times(f.tangent, s)
 	high, low := f.project(plus(f.base, h, along)), f.project(plus(f.base, -h, along))

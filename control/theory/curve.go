@@ -38,7 +38,6 @@ func (c *curve) at(s float64) Point {
 	return Point{r * cos, r * sin}
 }
 
-// derivatives are γ'(s) and γ”(s).
 func (c *curve) derivatives(s float64) (first, second Point) {
 	r, dr, ddr := c.radius(s)
 	sin, cos := math.Sincos(s)
@@ -60,8 +59,8 @@ func (c *curve) length(a, b float64) float64 {
 	}, a, b, 80, nil, 0)
 }
 
-// project is the parameter of E(x), the arc's point nearest to x. Every local minimum of the sampled distance that could
-// be it is refined, by golden sections and then by Newton's method on the derivative of the squared distance.
+// project is the parameter of E(x), the arc's point nearest to x. Every local minimum of the sampled distance that
+// could be it is refined, by golden sections and then by Newton's method on the derivative of the squared distance.
 func (c *curve) project(x Point) float64 {
 	n := len(c.samples)
 	square := func(p Point) float64 { d := p.minus(x); return d.dot(d) }

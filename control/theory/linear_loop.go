@@ -75,7 +75,6 @@ func (s *linearSystem) bound(t int, alpha, outside, within float64) float64 {
 		(at*at*outside + within + g*(outside+within)*(g*alpha*alpha*before*before+2*max(alpha-at, 0)))
 }
 
-// kinds of layers, by name.
 var layerKinds = []struct {
 	name string
 	draw func(rng *rand.Rand, d int) *mat.Dense
@@ -166,7 +165,8 @@ type loopRun struct {
 	Options
 }
 
-// follow measures the errors for a perturbation, random or the worst for the first step, and their bounds, for t from 1.
+// follow measures the errors for a perturbation, random or the worst for the first step, and their bounds, for t from
+// 1.
 func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points []LoopPoint) {
 	c, alpha := r.point.C, r.factor("alpha")*r.point.C/(1+r.point.C)
 	out := r.outside(0, z)

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Margins is the paper's margin figure: a binary data set on a curve in the plane, a linear classifier that is right on it
-// but runs close to one class, and its margins with and without the projection onto the curve.
+// Margins is the paper's margin figure: a binary data set on a curve in the plane, a linear classifier that is right on
+// it but runs close to one class, and its margins with and without the projection onto the curve.
 type Margins struct {
 	Curve  []Point `json:"curve"` // M, sampled
 	Data   []Point `json:"data"`
@@ -29,8 +29,8 @@ type Margins struct {
 	Composite  *Field `json:"-"` // F(E(x))
 }
 
-// The curve's ends face each other across a gap; the classes lie along its upper and its lower part, and the classifier's
-// line enters through the gap, just below the upper end.
+// The curve's ends face each other across a gap; the classes lie along its upper and its lower part, and the
+// classifier's line enters through the gap, just below the upper end.
 const (
 	curveBulge  = 0.15
 	curveEnd    = 25 * math.Pi / 180  // the upper end's angle; the lower end's is 2π less this

@@ -57,7 +57,8 @@ func (l *layer) hessianBound() float64 {
 }
 
 // smoothNet is a network of smooth layers with the manifolds that its clean states lie on. M_0 is drawn; M_{t+1} is the
-// quadratic graph that agrees with F_t(M_t) at x_{t+1} up to second order, so that its tangent space is θ_t times M_t's.
+// quadratic graph that agrees with F_t(M_t) at x_{t+1} up to second order, so that its tangent space is θ_t times
+// M_t's.
 type smoothNet struct {
 	layers    []*layer
 	states    [][]float64 // x_t, t ≤ T
@@ -86,8 +87,9 @@ func randomNet(rng *rand.Rand, d, r, depth int, gain, bend float64) *smoothNet {
 	return n
 }
 
-// carried is the quadratic graph at F(x*) that osculates F(M). A curve on M with first derivative As and second derivative
-// B(sᵀQs) has an image with second derivative F”[As, As] + θB(sᵀQs); its part normal to θA is the form at w = A'ᵀθAs.
+// carried is the quadratic graph at F(x*) that osculates F(M). A curve on M with first derivative As and second
+// derivative B(sᵀQs) has an image with second derivative F”[As, As] + θB(sᵀQs); its part normal to θA is the form at w
+// = A'ᵀθAs.
 func (f *submersion) carried(l *layer) *submersion {
 	theta := l.jacobian(f.base)
 	moved := product(theta, f.tangent)

@@ -59,31 +59,27 @@ func nonlinearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 			for _, dir := range directions {
 				alpha := o.factor("alpha") * c / (1 + c)
 				growth := n.growth(alpha, dir.v)
-				limit := 0.0
+				limit, largest := 0.0, 1.0
 				if growth[depth] > 0 {
 					limit = 1 / math.Sqrt(growth[depth])
+					largest = limit
 				}
 				var logs [2][]float64
 				for _, share := range shares {
-					epsilon := share
-					if limit > 0 {
-						epsilon *= limit
-					}
+					epsilon := share * largest
 					z := scale(epsilon, dir.v)
 					run := n.run(z, c, o.factor("linearised system")*c)
 					controls = max(controls, run.controls)
 					for t := 1; t <= depth; t++ {
 						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Limit: limit,
 							T: t, Epsilon: epsilon, Error: run.errors[t], Linear: n.linearPart(t, alpha, z),
-							Curved: run.curved[t], CurvedBound: o.factor("linearisation") * growth[t] * epsilon * epsilon}
+							Curved: run.curved[t]}
+						p.CurvedBound = o.factor("linearisation") * growth[t] * epsilon * epsilon
 						p.Bound = o.factor("nonlinear bound") * (p.Linear + growth[t]*epsilon*epsilon)
 						worst = max(worst, p.Error/p.Bound)
 						if limit > 0 {
 							curved = max(curved, p.Curved/p.CurvedBound)
-						} else {
-							flat = max(flat, p.Curved)
-						}
-						if limit == 0 && dir.name == "tangent" {
+						} else if flat = max(flat, p.Curved); dir.name == "tangent" {
 							tight = max(tight, math.Abs(p.Error/p.Bound-1))
 						}
 						l.Points = append(l.Points, p)
@@ -111,7 +107,8 @@ func nonlinearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 		atMost("no linearisation error", "e_t = 0 for linear layers and flat manifolds: largest e_t", flat, 0, 1e-12),
 		atMost("order", "log e_T by log ε has slope 2: largest deviation", slope, 0, 0.1),
 		atMost("manifold and tangent control",
-			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/o.factor("control"), 1, 0).within(13),
+			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/o.factor("control"), 1, 0).
+			within(13),
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 //
 //	f(x)_i = y_i − ½·sᵀQ_i s,   s = Aᵀ(x − x*),  y = Bᵀ(x − x*)
 //
-// with [A B] orthogonal. Its Jacobian at x* is Bᵀ, orthonormal as the paper assumes, and its Hessian is constant, so that
-// σ, the bound on ‖f”‖*, is exact. r is 1 or 2.
+// with [A B] orthogonal. Its Jacobian at x* is Bᵀ, orthonormal as the paper assumes, and its Hessian is constant, so
+// that σ, the bound on ‖f”‖*, is exact. r is 1 or 2.
 type submersion struct {
 	base            []float64  // x*, on M
 	tangent, normal *mat.Dense // A [d, r], B [d, d−r]

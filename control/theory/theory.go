@@ -1,9 +1,9 @@
 // Package theory checks the paper's theory on systems small enough that every term of every statement can be computed:
-// the margins that a projection onto the data's manifold enlarges ("A Margin-based Analysis", Proposition 1) and the error
-// of a network under closed-loop control ("Theoretical Error Analysis", Theorems 1 and 2).
+// the margins that a projection onto the data's manifold enlarges ("A Margin-based Analysis", Proposition 1) and the
+// error of a network under closed-loop control ("Theoretical Error Analysis", Theorems 1 and 2).
 //
-// Each experiment has a file and a result of its own, draws everything from a seed, and states its claims as rows of one
-// table. docs/theory.md says precisely what bounds what.
+// Each experiment has a file and a result of its own, draws everything from a seed, and states its claims as rows of
+// one table. docs/theory.md says precisely what bounds what.
 package theory
 
 import (

@@ -11,7 +11,6 @@ import (
 	"selfheal/models/onnx"
 )
 
-// architecture is a built-in embedding function.
 type architecture struct {
 	width    int   // default
 	multiple int64 // of which height and width of a state must be; 0: the state may have any shape
@@ -30,9 +29,9 @@ var architectures = map[string]architecture{
 // Architectures lists the built-in embedding functions.
 func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
-// New builds an embedding of states of the given shape with weights drawn from a seed, as PyTorch initialises its layers.
-// Width is the number of channels of the first layer, of mlp-ae's code; 0 stands for the default: 24 (conv-ae, conv2-ae),
-// 64 (fcn, segnet, dncnn), a quarter of the state's values (mlp-ae). Images lie in [0,1].
+// New builds an embedding of states of the given shape with weights drawn from a seed, as PyTorch initialises its
+// layers. Width is the number of channels of the first layer, of mlp-ae's code; 0 stands for the default: 24 (conv-ae,
+// conv2-ae), 64 (fcn, segnet, dncnn), a quarter of the state's values (mlp-ae). Images lie in [0,1].
 func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*onnx.Graph, error) {
 	kind, ok := architectures[name]
 	if !ok {
@@ -55,7 +54,6 @@ func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*on
 	return a.Done()
 }
 
-// assembly builds layers.
 type assembly struct {
 	*onnx.Builder
 	image  bool
@@ -64,7 +62,6 @@ type assembly struct {
 	counts map[string]int
 }
 
-// name numbers the layers of a kind.
 func (a *assembly) name(kind string) string {
 	a.counts[kind]++
 	return fmt.Sprintf("%s%d", kind, a.counts[kind])
@@ -122,7 +119,6 @@ func (a *assembly) double(x string) string {
 		"nearest_mode": "floor"}, x, "", scales)
 }
 
-// bounded ends an embedding of images.
 func (a *assembly) bounded(x string) string {
 	if a.image {
 		return a.Op("Sigmoid", x)
@@ -170,7 +166,6 @@ func dnCNN(a *assembly, x string) string {
 	return a.Op("Sub", x, a.conv(h, a.Shape(x)[1], 3, 1))
 }
 
-// window is that of the poolings.
 var window = onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 
 // channels are those of five stages.
@@ -182,8 +177,8 @@ func (a *assembly) channels() []int64 {
 	return c
 }
 
-// fullyConvolutional is FCN (Long et al. 2015): five stages of two convolutions and a pooling, and up again by transposed
-// convolutions to which the encoder's states of that size are added.
+// fullyConvolutional is FCN (Long et al. 2015): five stages of two convolutions and a pooling, and up again by
+// transposed convolutions to which the encoder's states of that size are added.
 func fullyConvolutional(a *assembly, x string) string {
 	c, out := a.channels(), a.Shape(x)[1]
 	var states []string
@@ -200,8 +195,8 @@ func fullyConvolutional(a *assembly, x string) string {
 	return a.bounded(a.conv(h, out, 1, 1))
 }
 
-// segNet is SegNet (Badrinarayanan et al. 2017): VGG-16's convolutions with normalisation, mirrored in the decoder, which
-// puts every value back where the encoder's pooling found it.
+// segNet is SegNet (Badrinarayanan et al. 2017): VGG-16's convolutions with normalisation, mirrored in the decoder,
+// which puts every value back where the encoder's pooling found it.
 func segNet(a *assembly, x string) string {
 	layer := func(x string, n int64) string { return a.relu(a.norm(a.conv(x, n, 3, 1))) }
 	c, counts, out := a.channels(), []int{2, 2, 3, 3, 3}, a.Shape(x)[1]

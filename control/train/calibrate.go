@@ -8,7 +8,6 @@ import (
 	"selfheal/models/ort"
 )
 
-// calibrationImages is how many images statistics are measured on.
 const calibrationImages = 128
 
 // momentum is how far a step moves the statistics of normalisations to its own, as in PyTorch.
@@ -47,7 +46,6 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	return nil
 }
 
-// normalisations are the BatchNormalizations of an embedding.
 func normalisations(e *onnx.Graph) (nodes []*onnx.Node) {
 	for _, n := range e.Nodes {
 		if n.Op == "BatchNormalization" {
@@ -100,7 +98,6 @@ func normalising(e *onnx.Graph, share func(*onnx.Builder) string) error {
 	return err
 }
 
-// firstStates are the states of the first images.
 func firstStates(n Network, data Data) (ort.Tensor, error) {
 	var first []int
 	for i := range min(calibrationImages, len(data.Labels)) {

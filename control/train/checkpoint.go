@@ -34,8 +34,8 @@ var ErrDamaged = errors.New("is no whole checkpoint")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the training's state, whole or not at all. When it returns, the state outlives a power cut. About says what
-// the training depends on. The last four bytes are a checksum of the others.
+// Save writes the training's state, whole or not at all. When it returns, the state outlives a power cut. About says
+// what the training depends on. The last four bytes are a checksum of the others.
 func (t *Trainer) Save(path string, about []byte) error {
 	dir, name := atomicfile.At(path)
 	err := dir.FillSynced(name, func(w io.Writer) error {

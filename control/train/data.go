@@ -55,7 +55,6 @@ func generator(seed uint64, purpose string, a, b int) *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(append(key, "fit/"+purpose...))))
 }
 
-// order is the order of an epoch's images.
 func order(seed uint64, epoch, images int) []int {
 	return generator(seed, "order", epoch, 0).Perm(images)
 }

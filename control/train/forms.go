@@ -14,10 +14,10 @@ const (
 )
 
 // faster rewrites convolutions of stride 1 whose weights are inputs, in place. ONNX Runtime has its fast kernel for
-// constant weights only; with others a Conv copies every input channel once for each tap and a ConvTranspose writes every
-// output channel as often. With its weights flipped and their channels exchanged, one is the other, so the numbers of
-// channels choose: on 32 images of 32×32, 3×3 taps, a Conv of 24 to 3 channels takes 8.2 ms and its other form 1.1 ms, 3
-// to 24 channels 0.9 and 3.4.
+// constant weights only; with others a Conv copies every input channel once for each tap and a ConvTranspose writes
+// every output channel as often. With its weights flipped and their channels exchanged, one is the other, so the
+// numbers of channels choose: on 32 images of 32×32, 3×3 taps, a Conv of 24 to 3 channels takes 8.2 ms and its other
+// form 1.1 ms, 3 to 24 channels 0.9 and 3.4.
 func faster(g *onnx.Graph) error {
 	flipped := map[string]string{}
 	return rewrite(g, func(b *onnx.Builder, n *onnx.Node) bool {
@@ -111,11 +111,11 @@ func flip(b *onnx.Builder, w string) string {
 // doubledFrom is how many places a map must have for doubled to pay.
 const doubledFrom = 8 * 8
 
-// doubled rewrites, in place, 3×3 convolutions of maps in which every value is repeated 2×2 times. Such a convolution sees
-// no more than 2×2 values: where a row of its output is even, its three taps fall on the values above, here and here,
-// where it is odd, on here, here and below. So the sums of its weights that fall together make four 2×2 convolutions of
-// the map before it was doubled, one for each corner of the squares in the output: 4 products for 9, forwards and in both
-// gradients. The weight must be an input of e: the runtime's fast kernel is as good for constants.
+// doubled rewrites, in place, 3×3 convolutions of maps in which every value is repeated 2×2 times. Such a convolution
+// sees no more than 2×2 values: where a row of its output is even, its three taps fall on the values above, here and
+// here, where it is odd, on here, here and below. So the sums of its weights that fall together make four 2×2
+// convolutions of the map before it was doubled, one for each corner of the squares in the output: 4 products for 9,
+// forwards and in both gradients. The weight must be an input of e: the runtime's fast kernel is as good for constants.
 func doubled(e *onnx.Graph) error {
 	repeated := map[string]string{} // tensors by what they repeat
 	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {

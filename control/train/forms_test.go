@@ -88,9 +88,8 @@ func TestFaster(t *testing.T) {
 	}
 }
 
-// A step of conv-ae takes the faster forms: none of its maps is doubled before it is
-// convolved, and a convolution whose weights train runs as it would with constant ones
-// only where it may not be rewritten.
+// A step of conv-ae takes the faster forms: none of its maps is doubled before it is convolved, and a convolution whose
+// weights train runs as it would with constant ones only where it may not be rewritten.
 func TestStepTakesFasterForms(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	e := small(t, "conv-ae", n, 24)
@@ -148,8 +147,7 @@ func agree(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// A convolution of a doubled map, written as four of the map itself, computes the same;
-// others stay.
+// A convolution of a doubled map, written as four of the map itself, computes the same; others stay.
 func TestDoubled(t *testing.T) {
 	plain := onnx.Attrs{"pads": []int64{1, 1, 1, 1}}
 	for _, c := range []struct {

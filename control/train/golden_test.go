@@ -49,8 +49,8 @@ func (r rates) settings() Settings {
 		WeightDecay: r.WeightDecay}
 }
 
-// follow trains an embedding of testdata as PyTorch did, whose losses it must have within 1e-4 for some steps and within
-// a limit later, when rounding has been amplified by steps that depend on it.
+// follow trains an embedding of testdata as PyTorch did, whose losses it must have within 1e-4 for some steps and
+// within a limit later, when rounding has been amplified by steps that depend on it.
 func (r goldenRun) follow(t *testing.T, embedding string, change func(*Trainer), exact int, limit float64) *Trainer {
 	t.Helper()
 	g := readGolden(t)
@@ -71,8 +71,8 @@ func (r goldenRun) follow(t *testing.T, embedding string, change func(*Trainer),
 			within = 1e-4
 		}
 		if !near(l.CrossEntropy, ce, within) || !near(l.Reconstruction, r.Reconstruction[k], within) {
-			t.Fatalf("%+v, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", r.rates, k+1,
-				l.CrossEntropy, l.Reconstruction, ce, r.Reconstruction[k])
+			t.Fatalf("%+v, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", r.rates,
+				k+1, l.CrossEntropy, l.Reconstruction, ce, r.Reconstruction[k])
 		}
 	}
 	return tr
@@ -127,8 +127,8 @@ func TestGaussianAgreesWithPyTorch(t *testing.T) {
 	}
 }
 
-// normalised follows the training of an embedding with normalisations in training mode, whose averages must be PyTorch's
-// within a share of the standard deviation.
+// normalised follows the training of an embedding with normalisations in training mode, whose averages must be
+// PyTorch's within a share of the standard deviation.
 func normalised(t *testing.T, name string, limit, averages float64) (*Trainer, *onnx.Graph, goldenRun) {
 	t.Helper()
 	var run goldenRun

@@ -23,8 +23,8 @@ type Network struct {
 }
 
 // Around cuts a network in front of segment t of a chain. States are those of the controlled path, as in Eq. 4: earlier
-// holds the embeddings of segments before t. With tuned both parts are rewritten for the CPU (package optimize): the same
-// numbers but for float32 rounding.
+// holds the embeddings of segments before t. With tuned both parts are rewritten for the CPU (package optimize): the
+// same numbers but for float32 rounding.
 func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.Graph, tuned bool) (Network, error) {
 	out := Network{Name: n.Name, After: n.Graph}
 	if t > 0 {
@@ -58,7 +58,6 @@ type part struct {
 	graph  *onnx.Graph
 }
 
-// in inlines the part.
 func (p part) in(b *onnx.Builder, inputs ...string) []string {
 	if p.graph == nil {
 		return inputs
@@ -79,7 +78,6 @@ func composed(name, output string, image onnx.Shape, parts ...part) (*onnx.Graph
 	return b.Done()
 }
 
-// image is the shape of an image.
 func (n Network) image() onnx.Shape {
 	if n.Before != nil {
 		return n.Before.Inputs[0].Shape
@@ -100,10 +98,10 @@ const (
 	gradientsAt             // and the statistics of normalisations
 )
 
-// lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the parameters or, byImage, by the
-// image. Inputs are image [N C H W], for perturbed images the clean one, whose state E is to give, label [N classes],
-// one-hot, and the parameters. Under Gaussian noise the cross-entropy is no part of the loss, or its label is the
-// network's own answer to the clean image: ones where the largest logits are.
+// lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the parameters or, byImage, by
+// the image. Inputs are image [N C H W], for perturbed images the clean one, whose state E is to give, label [N
+// classes], one-hot, and the parameters. Under Gaussian noise the cross-entropy is no part of the loss, or its label is
+// the network's own answer to the clean image: ones where the largest logits are.
 func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
 	e, parameters := embedding.Clone(), parametersOf(embedding)
 	for _, p := range parameters {
@@ -190,12 +188,13 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 
 // learns reports whether an embedding's normalisations take the statistics of a step's images while it trains, and keep
 // running averages for afterwards. Several do: the error of held statistics grows from layer to layer until SegNet and
-// FCN learn nothing. A single one keeps its statistics: networks that share an embedding have features of different sizes.
+// FCN learn nothing. A single one keeps its statistics: networks that share an embedding have features of different
+// sizes.
 func learns(e *onnx.Graph) bool { return len(normalisations(e)) > 1 }
 
-// parametersOf lists the constants of an embedding that training moves, sorted: weights, biases or scales of an operator
-// whose gradient by them is known. Means and variances of BatchNormalization are none, nor are single numbers that are
-// added or multiplied, which exporters write for parts of formulas.
+// parametersOf lists the constants of an embedding that training moves, sorted: weights, biases or scales of an
+// operator whose gradient by them is known. Means and variances of BatchNormalization are none, nor are single numbers
+// that are added or multiplied, which exporters write for parts of formulas.
 func parametersOf(e *onnx.Graph) []string {
 	var names []string
 	for _, n := range e.Nodes {

@@ -57,7 +57,6 @@ var Schedules = []ScheduleSpec{
 	{Constant, func(_, _ int) float64 { return 1 }},
 }
 
-// rate is the factor of the learning rate at step k, from 0, of all.
 func (s Schedule) rate(k, all int) float64 {
 	for _, row := range Schedules {
 		if row.Name == s {

@@ -11,8 +11,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// shard is how many images a run of a graph takes. Workers take a batch's shards in turn, and gradients are added in the
-// shards' order, so that a step does not depend on the workers.
+// shard is how many images a run of a graph takes. Workers take a batch's shards in turn, and gradients are added in
+// the shards' order, so that a step does not depend on the workers.
 const shard = 32
 
 // Loss is what a step measured before it moved the parameters: means over its batch.
@@ -131,7 +131,6 @@ func Apart(e *onnx.Graph) bool {
 	return shared
 }
 
-// track keeps the statistics of normalisations.
 func (t *Trainer) track() error {
 	for _, n := range normalisations(t.embedding) {
 		for _, i := range []int{3, 4} { // mean, variance
@@ -175,7 +174,6 @@ func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) err
 	return nil
 }
 
-// open makes a session of a loss's graph for each worker.
 func (t *Trainer) open(n Network, byImage bool) (ort.Sessions, error) {
 	g, err := lossGraph(n, t.embedding, t.settings, byImage)
 	if err != nil {
@@ -250,7 +248,6 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	return l, nil
 }
 
-// images are those of a step.
 func (t *Trainer) images(step int) []int {
 	order, from := t.order(step/t.PerEpoch()), step%t.PerEpoch()*t.settings.Batch
 	return order[from:min(from+t.settings.Batch, len(order))]

@@ -40,7 +40,6 @@ func openTraining(embedding string) (*trainingFolder, error) {
 	return &trainingFolder{dir: dir, lock: lock}, nil
 }
 
-// checkpoint is the path of one of both.
 func (w *trainingFolder) checkpoint(i int) string {
 	return filepath.Join(w.dir, fmt.Sprintf("checkpoint-%d", i))
 }

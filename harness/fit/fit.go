@@ -50,7 +50,8 @@ type Fitted struct {
 
 // Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as ONNX, beside the
 // config, those of kind autoencoder by training. A training that was ended, by whatever, is continued to the same bits,
-// and a finished one left as it is. An error about what the config names, or another training, is an [open.ConfigError].
+// and a finished one left as it is. An error about what the config names, or another training, is an
+// [open.ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
 	if f.control == nil {
@@ -116,7 +117,6 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	return f.done, nil
 }
 
-// fitter is the state of [Fit].
 type fitter struct {
 	*open.Opener
 	o        Options
@@ -126,7 +126,6 @@ type fitter struct {
 	done     []Fitted
 }
 
-// models are those that an embedding is fitted for.
 func (f *fitter) models(t *config.Training) ([]string, error) {
 	names := f.o.Models
 	if len(names) == 0 && t != nil {
@@ -171,7 +170,6 @@ func (f *fitter) order(t *config.Training) ([]int, error) {
 	return order, nil
 }
 
-// model is a model of the config.
 func (f *fitter) model(name string) (*config.Model, error) {
 	m := f.Config.Model(name)
 	if m == nil {
@@ -241,7 +239,6 @@ func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 	return all, nil
 }
 
-// train fits a layer's auto-encoders.
 func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error {
 	groups, err := f.groups(layer, t)
 	if err != nil {
@@ -256,7 +253,6 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 	return nil
 }
 
-// trainOne fits one auto-encoder to the models of a group.
 func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, done Fitted) (Fitted, error) {
 	start := time.Now()
 	id, err := f.identify(layer, t, done.Models)

@@ -116,7 +116,6 @@ func (f *fitter) origin(done Fitted, fit string, d *dataset.Dataset, seed uint64
 		"seed": strconv.FormatUint(seed, 10)}
 }
 
-// linearProvenance is what the file says of its making.
 func (f *fitter) linearProvenance(done Fitted, l open.Layer, d *dataset.Dataset, s *pca.Subspace) map[string]string {
 	e := l.Embedding
 	meta := f.origin(done, e.Fit, d, f.Config.Seed)
@@ -129,7 +128,6 @@ func (f *fitter) linearProvenance(done Fitted, l open.Layer, d *dataset.Dataset,
 	return meta
 }
 
-// writeLinear writes a subspace as an embedding.
 func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, path string, meta map[string]string) error {
 	g, err := control.LinearEmbedding(state, s.Mean, s.Components, s.Rank)
 	if err != nil {

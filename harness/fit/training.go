@@ -24,8 +24,8 @@ import (
 // leastPause is how long a training goes on between two checkpoints, at least; a variable for tests.
 var leastPause = time.Second
 
-// pause is how long a training goes on after a checkpoint that took so long to write: 2 % of the time, or at most half a
-// minute's work is lost.
+// pause is how long a training goes on after a checkpoint that took so long to write: 2 % of the time, or at most half
+// a minute's work is lost.
 func pause(took time.Duration) time.Duration { return max(leastPause, min(50*took, 30*time.Second)) }
 
 // training is a layer's auto-encoder on its way.
@@ -37,7 +37,6 @@ type training struct {
 	start   string // architecture, or the start's file and SHA-256
 }
 
-// job opens everything that a training needs.
 func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names []string) (*training, error) {
 	d, err := f.Dataset(t.Fit, 0)
 	if err != nil {
@@ -83,7 +82,6 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	return j, nil
 }
 
-// start is the embedding that a training starts from.
 func (f *fitter) start(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
 	if t.Start != "" {
 		file, err := open.ReadModel(f.Config.Files, t.Start)
@@ -121,7 +119,6 @@ func (j *training) begin(w *trainingFolder, saved *train.Checkpoint, p *progress
 	return nil
 }
 
-// run makes the steps that are left.
 func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progress, of Fitted) error {
 	t := j.trainer
 	p.Report(progress.TrainingStarted{At: of.At, Models: of.Models, Steps: t.Steps() - t.Done()})
@@ -150,7 +147,6 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progr
 	return nil
 }
 
-// provenance is what an embedding's file says of its making.
 func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	meta := f.origin(done, t.Fit, j.data, t.Seed)
