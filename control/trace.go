@@ -94,7 +94,8 @@ func (t *tracer) point(done bool) error {
 	if err := p.forward(c, &t.numbers, false, true, o.tally(c.Solver.Regularization)); err != nil {
 		return err
 	}
-	// An answer still costs: the greedy pass has come to the last controlled state, later controls to none.
+	// The rest of an answer is still to pay: the greedy pass has come to the last controlled state, later controls to
+	// no state.
 	flops, from := t.asked.flops(c), c.first
 	if t.sweep == 0 {
 		from = c.last

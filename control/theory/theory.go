@@ -65,11 +65,13 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
-// experiments is the table of experiments. Each sets its field of the result.
-var experiments = []struct {
+// experiment sets its field of the result.
+type experiment struct {
 	name string
 	run  func(*Result, Options, *rand.Rand) []Check
-}{
+}
+
+var experiments = []experiment{
 	{"linear reactive defence", linearDefence},
 	{"margins on a curve", margins},
 	{"proposition 1", projectedRatio},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,18 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("part %d: %v after %d experiments", part, err, begun)
 		}
 		cancel()
+	}
+}
+
+// An experiment whose solver does not converge is an error.
+func TestDiverged(t *testing.T) {
+	defer func(all []experiment) { experiments = all }(experiments)
+	experiments = []experiment{{"steep", func(*Result, Options, *rand.Rand) []Check {
+		at := newton([]float64{0}, 1, func([]float64) ([]float64, *mat.Dense) { return []float64{1}, identity(1) })
+		return []Check{atMost("", "", at[0], 1, 0)}
+	}}}
+	if _, err := Run(t.Context(), quick); !errors.Is(err, errDiverged) {
+		t.Error(err)
 	}
 }
 
