@@ -41,7 +41,7 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 			c := defended(t, s, places...)
 			g, literal := must.Get(c.Graph())(t), must.Get(c.Literal())(t)
 			name := fmt.Sprintf("%v at %v", s, places)
-			if g.Meta["solver"] != s.String() || g.Meta["control"] != c.Name || g.Meta["model"] != "smooth" {
+			if g.Meta["solver"] != s.String() || g.Meta["control"] != c.Name || g.Meta["model"] != "net" {
 				t.Errorf("%s: metadata %v", name, g.Meta)
 			}
 			if len(literal.Nodes) <= len(g.Nodes) {

@@ -102,36 +102,35 @@ func linearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 	into.LinearLoop = l
 	most := linearExtremes{first: math.Inf(1)}
 	for _, kind := range layerKinds {
-		for _, d := range []int{8, 24} {
-			for _, r := range []int{d / 8, d / 2} {
-				cells := make([][linearDepth]LoopPoint, len(regularisations))
-				for draw := range l.Draws {
-					layers := make([]*mat.Dense, linearDepth)
-					for t := range layers {
-						layers[t] = kind.draw(rng, d)
+		for _, size := range [][2]int{{8, 1}, {8, 4}, {24, 3}, {24, 12}} {
+			d, r := size[0], size[1]
+			cells := make([][linearDepth]LoopPoint, len(regularisations))
+			for draw := range l.Draws {
+				layers := make([]*mat.Dense, linearDepth)
+				for t := range layers {
+					layers[t] = kind.draw(rng, d)
+				}
+				s := newLinearSystem(layers, orthonormal(gaussian(rng, d, r)))
+				start := times(s.bases[0], normals(rng, r))
+				random := unit(rng, d)
+				for i, c := range regularisations {
+					run := loopRun{s, LoopPoint{Layers: kind.name, D: d, R: r, C: c}, start, o}
+					points := run.follow(random, false, &most)
+					if draw == 0 {
+						l.Runs = append(l.Runs, points...)
 					}
-					s := newLinearSystem(layers, orthonormal(gaussian(rng, d, r)))
-					start := times(s.bases[0], normals(rng, r))
-					random := unit(rng, d)
-					for i, c := range regularisations {
-						run := loopRun{s, LoopPoint{Layers: kind.name, D: d, R: r, C: c}, start, o}
-						points := run.follow(random, false, &most)
-						if draw == 0 {
-							l.Runs = append(l.Runs, points...)
-						}
-						if c > 0 {
-							points = append(points, run.follow(s.worstFirst(c), true, &most)...)
-						}
-						for _, p := range points {
-							if old := &cells[i][p.T-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
-								*old = p
-							}
+					if c > 0 {
+						points = append(points, run.follow(s.worstFirst(c), true, &most)...)
+					}
+					for _, p := range points {
+						if old := &cells[i][p.T-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
+							*old = p
 						}
 					}
 				}
-				for _, row := range cells {
-					l.Points = append(l.Points, row[:]...)
-				}
+			}
+			for _, row := range cells {
+				l.Points = append(l.Points, row[:]...)
 			}
 		}
 	}

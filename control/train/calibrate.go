@@ -23,7 +23,7 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	}
 	g := e.Clone()
 	g.Outputs = nil // but for the statistics
-	if err := normalising(g, func(b *onnx.Builder) string { return b.Float(1 / float32(count)) }); err != nil {
+	if err := normalising(g, g.AddConst("share", onnx.Scalar(1/float32(count)))); err != nil {
 		return err
 	}
 	states, err := firstStates(n, data)
@@ -57,7 +57,7 @@ func normalisations(e *onnx.Graph) (nodes []*onnx.Node) {
 
 // normalising rewrites an embedding, in place: every BatchNormalization takes the statistics of its batch. More outputs
 // are the mean and the variance of a channel, of one node after another. Share is 1 divided by the batch's images.
-func normalising(e *onnx.Graph, share func(*onnx.Builder) string) error {
+func normalising(e *onnx.Graph, share string) error {
 	var statistics []string
 	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {
 		if n.Op != "BatchNormalization" {
@@ -74,7 +74,7 @@ func normalising(e *onnx.Graph, share func(*onnx.Builder) string) error {
 			if len(axes) > 0 {
 				x = b.Mean(x, axes)
 			}
-			return b.Op("Mul", b.Sum(x, []int64{0}), share(b))
+			return b.Op("Mul", b.Sum(x, []int64{0}), share)
 		}
 		spread := func(c string) string { return b.Op("Reshape", c, b.Ints(column...)) }
 		mu := mean(x)

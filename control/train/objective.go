@@ -113,7 +113,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	if batchwise {
 		e.Inputs = append(e.Inputs, onnx.Value{Name: "share", DType: onnx.Float, Shape: onnx.Shape{1}})
 		e.Shapes["share"] = onnx.Shape{1}
-		if err := normalising(e, func(*onnx.Builder) string { return "share" }); err != nil {
+		if err := normalising(e, "share"); err != nil {
 			return nil, err
 		}
 	}

@@ -193,10 +193,7 @@ func (f *fitter) cut(name string) ([]open.Layer, error) {
 		f.networks[name] = n
 	}
 	layers, err := open.Cut(n, f.control)
-	if err != nil {
-		return nil, open.Wrong(err)
-	}
-	return layers, nil
+	return layers, open.Wrong(err)
 }
 
 // groups are the embeddings of a training, not fitted yet: one, or with {size} in its path one for each size of state.

@@ -17,7 +17,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
-	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -153,11 +153,7 @@ func trainedFrom(path string) ([]byte, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	file, err := onnx.Read(path)
-	if err != nil {
-		return nil, nil
-	}
-	g, err := onnx.Decode(file.Data)
+	g, _, err := simplify.Load(path, simplify.Options{})
 	if err != nil || g.Meta["training"] == "" {
 		return nil, nil
 	}

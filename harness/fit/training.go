@@ -76,10 +76,8 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	}
 	settings := t.Settings
 	settings.Seed, settings.Workers = t.Seed, f.Config.Runtime.Workers
-	if j.trainer, err = train.NewTrainer(e, networks, data, settings); err != nil {
-		return nil, open.Wrong(err)
-	}
-	return j, nil
+	j.trainer, err = train.NewTrainer(e, networks, data, settings)
+	return j, open.Wrong(err)
 }
 
 func (f *fitter) start(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
