@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -26,13 +25,10 @@ type Controller struct {
 	freed  map[int]*sync.Pool // of vectors, by their length
 }
 
-// NewController compiles the closed loop of a network cut into a chain. Only an iterating solver asks for gradient
+// NewController compiles the closed loop, of one layer or more, of a network cut into a chain. Only an iterating solver asks for gradient
 // rules.
 func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*Controller, error) {
 	net := chain.net
-	if len(layers) == 0 {
-		return nil, errors.New("a control needs at least one layer")
-	}
 	embeddings := map[int]*onnx.Graph{}
 	c := &Controller{Name: name, Solver: solver, net: net, first: len(chain.Segments), freed: map[int]*sync.Pool{}}
 	for _, l := range layers {

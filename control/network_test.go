@@ -111,9 +111,6 @@ func TestPlaces(t *testing.T) {
 	if _, err := NewController(c, "twice", Solver{Method: Greedy}, []Layer{{1, g}, {1, g}}); err == nil {
 		t.Error("two layers at one place are no error")
 	}
-	if _, err := NewController(c, "none", Solver{Method: Greedy}, nil); err == nil {
-		t.Error("a control without layers is no error")
-	}
 	// No control, no change: E(x) = x leaves u = 0 and costs nothing.
 	k := loop(t, c, Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1, LearningRate: 0.1}, Layer{1, g})
 	x, _ := randomImage(5, 40)

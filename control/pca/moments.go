@@ -133,7 +133,9 @@ func covariance(ctx context.Context, dim int, states States, workers int) (*mome
 			}
 			return []ort.Tensor{matrix(rows, dim, x), matrix(rows, tile, a)}
 		}, func(task int, out []ort.Tensor) {
-			addTo(cov[task*tile*dim:min((task+1)*tile, dim)*dim], out)
+			for i := range cov[task*tile*dim : min((task+1)*tile, dim)*dim] {
+				cov[task*tile*dim+i] += float64(out[0].Data[i]) + float64(out[1].Data[i])
+			}
 		})
 	})
 	if err != nil {

@@ -46,12 +46,6 @@ func narrow(b *onnx.Builder, x string) {
 	b.Output("low", cast(b, onnx.Float, b.Op("Sub", x, cast(b, onnx.Double, high))))
 }
 
-func addTo(to []float64, out []ort.Tensor) {
-	for i := range to {
-		to[i] += float64(out[0].Data[i]) + float64(out[1].Data[i])
-	}
-}
-
 func matrix(rows, columns int, data []float32) ort.Tensor {
 	return ort.Tensor{Shape: shape2(rows, columns), Data: data[:rows*columns]}
 }

@@ -170,8 +170,10 @@ func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points [
 	c, alpha := r.point.C, r.factor("alpha")*r.point.C/(1+r.point.C)
 	out := r.outside(0, z)
 	outside, within := norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
-	errors := r.run(r.start, z, c)
-	for t, off := range errors[1:] {
+	x, q, off := r.start, plus(r.start, 1, z), z // the clean system, the controlled one, their difference
+	for t, layer := range r.layers {
+		x, q = times(layer, x), r.step(t, q, c)
+		off = minus(q, x)
 		p := r.point
 		p.T, p.Error = t+1, norm(off)*norm(off)
 		p.Bound = r.factor("linear bound") * r.bound(p.T, alpha, outside, within)
@@ -190,21 +192,9 @@ func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points [
 	}
 	most.gain = max(most.gain, r.gainError(c, alpha))
 	if r.point.Layers != "gaussian" { // products of Gaussian layers are too ill-conditioned to invert
-		end := errors[linearDepth]
-		most.formula = max(most.formula, norm(minus(r.closedForm(linearDepth, alpha, z), end))/norm(end))
+		most.formula = max(most.formula, norm(minus(r.closedForm(linearDepth, alpha, z), off))/norm(off))
 	}
 	return points
-}
-
-// run is q̄_t − x_t for t = 0 … T: the clean system from a start, the controlled one from the same perturbed by z.
-func (s *linearSystem) run(start, z []float64, c float64) [][]float64 {
-	x, q := start, plus(start, 1, z)
-	errors := [][]float64{z}
-	for t := range s.layers {
-		x, q = times(s.layers[t], x), s.step(t, q, c)
-		errors = append(errors, minus(q, x))
-	}
-	return errors
 }
 
 // worstFirst is the unit perturbation with (I−K_0)z along θ_0's first right singular vector.

@@ -315,7 +315,6 @@ func TestErrors(t *testing.T) {
 		want     string
 	}{
 		{identity, []Network{n}, data, good, "no weights"},
-		{e, []Network{last}, data, good, "the states of model"},
 		{e, []Network{n, last}, data, good, "can't serve both"},
 		{e, []Network{n}, Data{Shape: [3]int{1, 28, 28}, Labels: []int{0}}, good, "images of shape"},
 		{e, []Network{n}, wrong, good, "image 1 has the label 10"},

@@ -65,7 +65,7 @@ type frozen struct {
 // NewTrainer prepares to train an embedding, its weights, biases and scales, on the states of networks that agree in
 // their images, states and classes. Errors name what does not fit and operators without a gradient. Close it when done.
 func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings) (*Trainer, error) {
-	if err := check(embedding, networks, data, s); err != nil {
+	if err := check(networks, data, s); err != nil {
 		return nil, err
 	}
 	if s.Workers <= 0 {
@@ -146,12 +146,11 @@ func (t *Trainer) track() error {
 }
 
 // check expects a network, an image, an epoch and a batch at least.
-func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) error {
+func check(networks []Network, data Data, s Settings) error {
 	if s.Objective == Gaussian && s.Loss != Stability && s.Weight == 0 {
 		return fmt.Errorf("the loss mse needs a weight above 0: there is nothing else to minimise")
 	}
 	first := networks[0]
-	in, out := embedding.Inputs[0].Shape, embedding.Outputs[0].Shape
 	image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
 	for _, n := range networks {
 		switch {
@@ -161,9 +160,6 @@ func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) err
 			return fmt.Errorf("models %s and %s have states of shape %v and %v, %d and %d classes: "+
 				"one embedding can't serve both", first.Name, n.Name, first.state(), n.state(), first.classes(),
 				n.classes())
-		case !slices.Equal(in, n.state()) || !slices.Equal(out, n.state()):
-			return fmt.Errorf("the embedding maps %v to %v; the states of model %s have the shape %v", in, out, n.Name,
-				n.state())
 		}
 		for i, y := range data.Labels {
 			if y < 0 || y >= n.classes() {

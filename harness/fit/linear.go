@@ -129,7 +129,7 @@ func (f *fitter) linearProvenance(done Fitted, l open.Layer, d *dataset.Dataset,
 }
 
 func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, path string, meta map[string]string) error {
-	g, err := control.LinearEmbedding(state, s.Mean, s.Components, s.Rank)
+	g, err := control.LinearEmbedding(state, s)
 	if err != nil {
 		return err
 	}

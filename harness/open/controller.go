@@ -182,7 +182,7 @@ func (o *Opener) Embedding(ctx context.Context, l Layer) (*onnx.Graph, error) {
 	if !slices.ContainsFunc(o.Record.Fits, same) {
 		o.Record.Fits = append(o.Record.Fits, fit)
 	}
-	return control.LinearEmbedding(l.State(), s.Mean, s.Components, s.Rank)
+	return control.LinearEmbedding(l.State(), s)
 }
 
 // FitSet opens the data set that a linear embedding is fitted on.
