@@ -35,18 +35,19 @@ func (a At) String() string {
 // controller's own places.
 type Chain struct {
 	Segments []*onnx.Graph
+	Places   []int // the segments whose inputs the controller's places are
 	net      *Network
 }
 
 // Cut cuts the network at its boundaries and the given places.
 func (n *Network) Cut(places ...At) (*Chain, error) {
-	at := slices.Clone(n.Boundaries)
+	at, names := slices.Clone(n.Boundaries), []string{}
 	for _, p := range places {
 		name, err := n.tensor(p)
 		if err != nil {
 			return nil, err
 		}
-		if name != n.Graph.Inputs[0].Name && !slices.Contains(at, name) {
+		if names = append(names, name); name != n.Graph.Inputs[0].Name && !slices.Contains(at, name) {
 			at = append(at, name)
 		}
 	}
@@ -56,7 +57,12 @@ func (n *Network) Cut(places ...At) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Chain{Segments: segments, net: n}, nil
+	c := &Chain{Segments: segments, net: n}
+	for _, name := range names {
+		begins := func(s *onnx.Graph) bool { return s.Inputs[0].Name == name }
+		c.Places = append(c.Places, slices.IndexFunc(segments, begins))
+	}
+	return c, nil
 }
 
 // tensor names the tensor of a place. Numbers count the network's own boundaries.
@@ -72,20 +78,6 @@ func (n *Network) tensor(a At) (string, error) {
 		return "", fmt.Errorf("model %s has boundaries 0 to %d, not %d", n.Name, len(n.Boundaries), a.Boundary)
 	}
 	return n.Boundaries[a.Boundary-1], nil
-}
-
-// Index finds the segment whose input the place is.
-func (c *Chain) Index(a At) (int, error) {
-	name, err := c.net.tensor(a)
-	if err != nil {
-		return 0, err
-	}
-	for t, s := range c.Segments {
-		if s.Inputs[0].Name == name {
-			return t, nil
-		}
-	}
-	return 0, fmt.Errorf("model %s is not cut at %q", c.net.Name, name)
 }
 
 // StateShape is the shape of x_t, the input of segment t, with the batch in front.

@@ -28,8 +28,8 @@ var EmbeddingKinds = []EmbeddingKind{
 	{Identity, "E(x) = x: no control"},
 }
 
-// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the given shape, which the subspace was fitted
-// to (paper, section 4.1).
+// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the given shape, which the subspace was
+// fitted to (paper, section 4.1).
 func LinearEmbedding(state onnx.Shape, s *pca.Subspace) (*onnx.Graph, error) {
 	dim, rank := int64(s.Dim), int64(s.Rank)
 	transposed := make([]float32, len(s.Components))

@@ -25,8 +25,8 @@ type Controller struct {
 	freed  map[int]*sync.Pool // of vectors, by their length
 }
 
-// NewController compiles the closed loop, of one layer or more, of a network cut into a chain. Only an iterating solver asks for gradient
-// rules.
+// NewController compiles the closed loop, of one layer or more, of a network cut into a chain. Only an iterating solver
+// asks for gradient rules.
 func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*Controller, error) {
 	net := chain.net
 	embeddings := map[int]*onnx.Graph{}

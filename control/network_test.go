@@ -73,15 +73,15 @@ func TestPlaces(t *testing.T) {
 		{At{}, 0, ""}, {At{Boundary: 2}, 2, ""}, {At{Last: true}, 3, ""}, {At{Tensor: stem}, 1, ""},
 		{At{Boundary: 4}, 0, "boundaries 0 to 3"}, {At{Tensor: "nowhere"}, 0, `"nowhere"`},
 	} {
-		got, err := c.Index(row.at)
+		cut, err := n.Cut(row.at)
 		if row.err != "" {
 			if err == nil || !strings.Contains(err.Error(), row.err) {
 				t.Errorf("%v: error %v, want one with %q", row.at, err, row.err)
 			}
 			continue
 		}
-		if err != nil || got != row.want {
-			t.Errorf("%v: segment %d, %v; want %d", row.at, got, err, row.want)
+		if err != nil || cut.Places[0] != row.want {
+			t.Errorf("%v: %+v, %v; want segment %d", row.at, cut, err, row.want)
 		}
 	}
 	// Exactly the boundaries given, plus those that a control names.
@@ -100,9 +100,8 @@ func TestPlaces(t *testing.T) {
 	if err != nil || len(more.Segments) != 5 {
 		t.Fatalf("%v, %v; want 5 segments", more, err)
 	}
-	if at, err := more.Index(At{Boundary: 2}); err != nil ||
-		more.Segments[at].Inputs[0].Name != c.Segments[2].Inputs[0].Name {
-		t.Errorf("boundary 2 is segment %d, %v", at, err)
+	if at := more.Places[1]; more.Segments[at].Inputs[0].Name != c.Segments[2].Inputs[0].Name {
+		t.Errorf("boundary 2 is segment %d", at)
 	}
 	if _, err := ONNXEmbedding(small(t, false), c.StateShape(0)); err == nil {
 		t.Error("a classifier passes for an embedding")

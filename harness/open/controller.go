@@ -62,12 +62,11 @@ func Cut(n *control.Network, c *config.Control) ([]Layer, error) {
 		places[i] = Place(l.At)
 	}
 	chain, err := n.Cut(places...)
-	for i := 0; i < len(layers) && err == nil; i++ {
-		layers[i] = Layer{Layer: &c.Layers[i], Control: c, Index: i, Net: n, Chain: chain}
-		layers[i].T, err = chain.Index(places[i])
-	}
 	if err != nil {
 		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, n.Name, err)
+	}
+	for i := range layers {
+		layers[i] = Layer{Layer: &c.Layers[i], Control: c, Index: i, Net: n, Chain: chain, T: chain.Places[i]}
 	}
 	return layers, nil
 }
