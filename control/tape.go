@@ -184,8 +184,7 @@ func (of graphs) hessian() (*onnx.Graph, []string, error) {
 		dz := b.Call(h, inputs...)
 		b.Prefix = "second/"
 		gradients, err := grad.Backward(b, map[string]string{dz: g}, by)
-		var independent grad.IndependentError
-		if errors.As(err, &independent) {
+		if independent, ok := errors.AsType[grad.IndependentError](err); ok {
 			by = slices.DeleteFunc(by, func(s string) bool { return s == independent.Tensor })
 			continue
 		}

@@ -13,8 +13,8 @@ const calibrationImages = 128
 // momentum is how far a step moves the statistics of normalisations to its own, as in PyTorch.
 const momentum = 0.1
 
-// Calibrate sets means and variances of an embedding's BatchNormalizations to those of its own activations on the first
-// 128 images' states.
+// Calibrate sets means and variances of a built-in embedding's BatchNormalizations to those of its own activations on
+// the first 128 images' states.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	count := min(calibrationImages, len(data.Labels))
 	norms := normalisations(e)
@@ -36,11 +36,8 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	}
 	for i, node := range norms {
 		for k, input := range []int{3, 4} { // mean, variance
-			name, values := node.Inputs[input], out[2*i+k].Data
-			if c, ok := e.Consts[name]; !ok || len(c.Floats) != len(values) {
-				return fmt.Errorf("node %s: %q is not a constant of %d values", node, name, len(values))
-			}
-			e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, values)
+			name := node.Inputs[input]
+			e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, out[2*i+k].Data)
 		}
 	}
 	return nil

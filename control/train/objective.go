@@ -161,7 +161,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*s.Weight)))
 	}
 	g, err := grad.Backward(b, seeds, wrt)
-	if independent := (grad.IndependentError{}); errors.As(err, &independent) {
+	if independent, ok := errors.AsType[grad.IndependentError](err); ok {
 		return nil, fmt.Errorf("the loss does not depend on the embedding's %q", independent.Tensor)
 	}
 	if err != nil {

@@ -153,6 +153,8 @@ func check(networks []Network, data Data, s Settings) error {
 	first := networks[0]
 	image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
 	for _, n := range networks {
+		outside := func(label int) bool { return label < 0 || label >= n.classes() }
+		i := slices.IndexFunc(data.Labels, outside)
 		switch {
 		case !slices.Equal(n.image(), image):
 			return fmt.Errorf("model %s takes images of shape %v, the data set has %v", n.Name, n.image(), image)
@@ -160,11 +162,9 @@ func check(networks []Network, data Data, s Settings) error {
 			return fmt.Errorf("models %s and %s have states of shape %v and %v, %d and %d classes: "+
 				"one embedding can't serve both", first.Name, n.Name, first.state(), n.state(), first.classes(),
 				n.classes())
-		}
-		for i, y := range data.Labels {
-			if y < 0 || y >= n.classes() {
-				return fmt.Errorf("image %d has the label %d, model %s gives %d classes", i, y, n.Name, n.classes())
-			}
+		case i >= 0:
+			return fmt.Errorf("image %d has the label %d, model %s gives %d classes", i, data.Labels[i], n.Name,
+				n.classes())
 		}
 	}
 	return nil
