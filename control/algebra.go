@@ -56,8 +56,8 @@ func newPath[V any](c *Controller) *path[V] {
 // p_t = ∇_x H(x_t, u_t, p_{t+1}), p_T = 0. Behind the last control p is 0, before the first nothing reads it and no
 // state changes, so a sweep visits neither.
 //
-// With whole the path ends with the logits, x[T], otherwise with the last controlled state. What greedy and final, if
-// given, see of the start and of what sweeps come to costs an embedding more at each controlled stage.
+// With whole the path ends with the logits, x[T], otherwise with the last controlled state. The looks greedy, at the
+// start, and final, if given, cost an embedding more at each controlled stage.
 func solve[V any](c *Controller, a algebra[V], image V, whole bool, greedy, final look[V]) (*path[V], error) {
 	p := newPath[V](c)
 	p.x[0] = image

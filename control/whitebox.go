@@ -13,7 +13,7 @@ import (
 // Knowledge is what a white-box attacker's gradient knows of the controls.
 type Knowledge int
 
-// What a gradient of a controlled network may be taken through.
+// The ways to take a gradient of a controlled network.
 const (
 	// Detached takes every control as a constant, as the paper's own code does: backward pass differentiable
 	// approximation with each controlled state z_t(x_t) replaced by the identity (Athalye et al. 2018, section 4.1).

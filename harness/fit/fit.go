@@ -287,8 +287,8 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 	return done, w.clean(true)
 }
 
-// claim opens the folder of a training, with the checkpoint to go on from, nil for none. Of a finished
-// training both are nil. What is another's is an error.
+// claim opens the folder of a training, with the checkpoint to go on from, nil for none. Both are nil for a finished
+// training. Files of another training are an error.
 func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.Checkpoint, err error) {
 	var there, other []byte // what the embedding and the checkpoints say of their training
 	var absent error
