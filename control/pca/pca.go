@@ -59,8 +59,8 @@ func MaxRank(dim int) int { return min(dim, maxRank, max(maxComponents/dim, 16))
 // States of more values are multiplied by random directions as they stream by (see rangeFinder): that needs five or six
 // walks through them, and memory for the components only.
 //
-// The rank stops at [MaxRank] components, even if the share of the variance asked for takes more; Subspace.Variance says
-// how much was reached. The same states and seed give the same bits with any number of workers.
+// The rank stops at [MaxRank] components, even if the share of the variance asked for takes more; Subspace.Variance
+// says how much was reached. The same states and seed give the same bits with any number of workers.
 func Fit(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.NumCPU()
