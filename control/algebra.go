@@ -1,8 +1,7 @@
 package control
 
-// algebra is what the closed loop computes with. The loop is written once, in
-// [solve]: with [numbers] it heals an image, with a [tape] it can be differentiated,
-// with [symbols] it becomes an ONNX graph.
+// algebra is what the closed loop computes with. The loop is written once, in [solve]: with [numbers] it heals an
+// image, with a [tape] it can be differentiated, with [symbols] it becomes an ONNX graph.
 type algebra[V any] interface {
 	// ask is the answer of stage t at z to a question; p is of an ascent's alone.
 	ask(q question, t int, z V, p *V) (V, error)
@@ -51,16 +50,14 @@ func newPath[V any](c *Controller) *path[V] {
 	return &path[V]{x: make([]V, T+1), z: make([]V, T), u: make([]V, T)}
 }
 
-// solve is the paper's Algorithm 1, with the controlled state z_t = x_t + u_t wherever
-// the print mixes x_t and z_t: greedy start, then Outer sweeps of a forward pass
-// that keeps every x_t and a backward pass that, from the last controlled stage to
-// the first, ascends the Hamiltonian in u_t with x_t and p_{t+1} held and then moves
-// the adjoint, p_t = ∇_x H(x_t, u_t, p_{t+1}), p_T = 0. Behind the last control p is 0,
-// before the first nothing reads it and no state changes, so a sweep visits neither.
+// solve is the paper's Algorithm 1, with the controlled state z_t = x_t + u_t wherever the print mixes x_t and z_t:
+// greedy start, then Outer sweeps of a forward pass that keeps every x_t and a backward pass that, from the last
+// controlled stage to the first, ascends the Hamiltonian in u_t with x_t and p_{t+1} held and then moves the adjoint,
+// p_t = ∇_x H(x_t, u_t, p_{t+1}), p_T = 0. Behind the last control p is 0, before the first nothing reads it and no
+// state changes, so a sweep visits neither.
 //
-// With whole the path ends with the logits, x[T], otherwise with the last controlled
-// state. What greedy and final, if given, see of the start and of what sweeps come to costs an
-// embedding more at each controlled stage.
+// With whole the path ends with the logits, x[T], otherwise with the last controlled state. The looks greedy, at the
+// start, and final, if given, cost an embedding more at each controlled stage.
 func solve[V any](c *Controller, a algebra[V], image V, whole bool, greedy, final look[V]) (*path[V], error) {
 	p := newPath[V](c)
 	p.x[0] = image
@@ -92,9 +89,8 @@ func (p *path[V]) sweeps(c *Controller, a algebra[V], ended func() error) error 
 	return nil
 }
 
-// forward runs x_{t+1} = F_t(x_t + u_t). With greedy it chooses u_t = E_t(x_t) − x_t on
-// the way; otherwise it begins at the first controlled state, which the greedy pass has
-// reached. Without whole it stops at the last controlled one.
+// forward runs x_{t+1} = F_t(x_t + u_t). With greedy it chooses u_t = E_t(x_t) − x_t on the way; otherwise it begins at
+// the first controlled state, which the greedy pass has reached. Without whole it stops at the last controlled one.
 func (p *path[V]) forward(c *Controller, a algebra[V], greedy, whole bool, see look[V]) error {
 	from := c.first
 	if greedy {

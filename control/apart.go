@@ -9,14 +9,10 @@ import (
 	"selfheal/models/ort"
 )
 
-// tiny keeps a quotient finite.
-const tiny = 1e-30
-
 // Gap is how far the gradients of a network where attacks run are from those of the CPU provider.
 type Gap struct {
-	// Median is over images, of the ℓ2 norm of the difference, relative to the gradient's; that of the loss where it
-	// is largest.
-	Median              float64
+	// median is over images, of the relative ℓ2 norm of the difference, for the loss where it is largest.
+	median              float64
 	loss                attacks.Loss
 	provider, precision string
 }
@@ -24,12 +20,12 @@ type Gap struct {
 // String says how large the gap is.
 func (g Gap) String() string {
 	return fmt.Sprintf("gradients of provider %s in %s are up to %.2g of their length away from the CPU provider's "+
-		"(%s)", g.provider, g.precision, g.Median, g.loss)
+		"(%s)", g.provider, g.precision, g.median, g.loss)
 }
 
 // Check is an error where attacks by these gradients would be weaker.
 func (g Gap) Check() error {
-	if most := ort.FindPrecision(g.precision).Apart; !(g.Median <= most) {
+	if most := ort.FindPrecision(g.precision).Apart; !(g.median <= most) {
 		return fmt.Errorf("%s, more than %g: attacks would be weak", g, most)
 	}
 	return nil
@@ -59,16 +55,16 @@ func Apart(ctx context.Context, here, attacked *Network, n int, image func(i int
 					return err
 				}
 			}
-			apart[i] = attacks.L2.Distance(of[0].Gradient, of[1].Gradient) /
-				max(attacks.L2.Length(of[0].Gradient), tiny)
+			length := max(attacks.L2.Length(of[0].Gradient), 1e-30) // keeps the quotient finite
+			apart[i] = attacks.L2.Distance(of[0].Gradient, of[1].Gradient) / length
 			return nil
 		})
 		if err != nil {
 			return worst, err
 		}
 		slices.Sort(apart)
-		if median := apart[n/2]; !(median <= worst.Median) {
-			worst.Median, worst.loss = median, loss
+		if median := apart[n/2]; !(median <= worst.median) {
+			worst.median, worst.loss = median, loss
 		}
 	}
 	return worst, nil

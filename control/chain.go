@@ -1,10 +1,13 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
+	"selfheal/control/pca"
 	"selfheal/models/onnx"
+	"selfheal/models/ort"
 	"selfheal/models/split"
 )
 
@@ -28,23 +31,23 @@ func (a At) String() string {
 	return fmt.Sprint(a.Boundary)
 }
 
-// Chain is a network cut into segments F_0 … F_{T−1} for one controller: at the
-// network's boundaries and at the controller's own places. What another
-// controller needs never changes it.
+// Chain is a network cut into segments F_0 … F_{T−1} for one controller: at the network's boundaries and at the
+// controller's own places.
 type Chain struct {
 	Segments []*onnx.Graph
+	Places   []int // the segments whose inputs the controller's places are
 	net      *Network
 }
 
 // Cut cuts the network at its boundaries and the given places.
 func (n *Network) Cut(places ...At) (*Chain, error) {
-	at := slices.Clone(n.Boundaries)
+	at, names := slices.Clone(n.Boundaries), []string{}
 	for _, p := range places {
 		name, err := n.tensor(p)
 		if err != nil {
 			return nil, err
 		}
-		if name != n.Graph.Inputs[0].Name && !slices.Contains(at, name) {
+		if names = append(names, name); name != n.Graph.Inputs[0].Name && !slices.Contains(at, name) {
 			at = append(at, name)
 		}
 	}
@@ -54,7 +57,12 @@ func (n *Network) Cut(places ...At) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Chain{Segments: segments, net: n}, nil
+	c := &Chain{Segments: segments, net: n}
+	for _, name := range names {
+		begins := func(s *onnx.Graph) bool { return s.Inputs[0].Name == name }
+		c.Places = append(c.Places, slices.IndexFunc(segments, begins))
+	}
+	return c, nil
 }
 
 // tensor names the tensor of a place. Numbers count the network's own boundaries.
@@ -72,19 +80,63 @@ func (n *Network) tensor(a At) (string, error) {
 	return n.Boundaries[a.Boundary-1], nil
 }
 
-// Index finds the segment whose input the place is.
-func (c *Chain) Index(a At) (int, error) {
-	name, err := c.net.tensor(a)
-	if err != nil {
-		return 0, err
-	}
-	for t, s := range c.Segments {
-		if s.Inputs[0].Name == name {
-			return t, nil
-		}
-	}
-	return 0, fmt.Errorf("model %s is not cut at %q", c.net.Name, name)
-}
-
 // StateShape is the shape of x_t, the input of segment t, with the batch in front.
 func (c *Chain) StateShape(t int) onnx.Shape { return c.Segments[t].Inputs[0].Shape }
+
+// CleanStates streams x_t, the input of segment t, on the undefended path of images, in order, on the network's pool:
+// batches and workers don't change a bit. pixels writes the i-th image into out; several goroutines call it.
+func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32) error) pca.States {
+	return func(ctx context.Context, yield func([]float32) error) error {
+		n, size := c.net, int(c.StateShape(t).Items())
+		var before *ort.Program // of the image; nil where that is the state
+		if t > 0 {
+			parts, err := split.At(n.Graph, []string{c.Segments[t].Inputs[0].Name})
+			if err != nil {
+				return err
+			}
+			parts[0].Name += "/states"
+			fast, err := n.rewrite(parts[0])
+			if err != nil {
+				return err
+			}
+			if before, err = n.compile(fast); err != nil {
+				return err
+			}
+			defer before.Close()
+		}
+		rows := make([][]float32, min(pca.ChunkRows(size), images))
+		for i := range rows {
+			rows[i] = make([]float32, size)
+		}
+		for from := 0; from < images; from += len(rows) {
+			count := min(len(rows), images-from)
+			err := ForEach(ctx, n.pool, count, 0, func(ctx context.Context, i int) error {
+				if before == nil {
+					return pixels(from+i, rows[i])
+				}
+				image := make([]float32, n.shape.Size())
+				if err := pixels(from+i, image); err != nil {
+					return err
+				}
+				return n.pool.Run(ctx, before, [][]float32{image}, rows[i:i+1])
+			})
+			if err != nil {
+				return err
+			}
+			for _, row := range rows[:count] {
+				if err := yield(row); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// StatesID identifies the network up to the input of segment t: "" at the image.
+func (c *Chain) StatesID(t int) string {
+	if t == 0 {
+		return ""
+	}
+	return c.net.ID + "/" + c.Segments[t].Inputs[0].Name
+}

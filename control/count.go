@@ -3,7 +3,6 @@ package control
 // counting is the [algebra] that computes nothing: it counts what each stage is asked.
 type counting []calls
 
-// calls are how often a stage is asked each question.
 type calls [questions]int64
 
 type nothing struct{}
@@ -35,14 +34,13 @@ func (n counting) flops(c *Controller) int64 {
 	return sum
 }
 
-// Passes is the cost of a controlled pass in units of a plain forward pass, by FLOPs.
-// The costs that [Controller.Run] sums up are no part of it.
+// Passes is the cost of a controlled pass in units of a plain forward pass, by FLOPs, without the costs that
+// [Controller.Run] sums up.
 func (c *Controller) Passes() float64 {
 	return float64(c.count(true).flops(c)) / float64(c.net.FLOPs())
 }
 
-// TapeValues is about how many values a gradient through an iterating solver keeps for
-// an image.
+// TapeValues is about how many values a gradient through an iterating solver keeps for an image.
 func (c *Controller) TapeValues() int64 {
 	var sum int64
 	for t, n := range c.count(false) {

@@ -2,35 +2,34 @@ package control
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"selfheal/models/ort"
 )
 
-// ForEach calls fn for 0 … n−1 in goroutines that the pool knows of, so that their
-// model passes share batches. About two batches a worker are under way at once, and
-// no more than limit where that is above 0. The first error, or ctx's, ends the rest.
+// ForEach calls fn for 0 … n−1 in goroutines that the pool knows of, so that their model passes share batches. About
+// two batches a worker are under way at once, and no more than limit where that is above 0. The first error, or ctx's,
+// ends the rest.
 func ForEach(ctx context.Context, pool *ort.Pool, n, limit int, fn func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	g, ctx := errgroup.WithContext(ctx)
 	width := 2 * pool.Workers() * pool.Batch()
 	if limit > 0 {
 		width = min(width, limit)
 	}
 	var next atomic.Int64
-	var wg sync.WaitGroup
 	for range min(width, n) {
 		pool.Enter()
-		wg.Go(func() {
+		g.Go(func() error {
 			defer pool.Leave()
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				if err := pool.Work(ctx, func(ctx context.Context) error { return fn(ctx, i) }); err != nil {
-					cancel(err)
+					return err
 				}
 			}
+			return context.Cause(ctx)
 		})
 	}
-	wg.Wait()
-	return context.Cause(ctx)
+	return g.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"selfheal/control/pca"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
@@ -27,26 +28,19 @@ var EmbeddingKinds = []EmbeddingKind{
 	{Identity, "E(x) = x: no control"},
 }
 
-// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the
-// given shape: the projection onto the principal subspace (paper, section 4.1).
-// mean has one value, and components (row-major, dim × rank) one row, a
-// dimension of the flattened state.
-func LinearEmbedding(state onnx.Shape, mean, components []float32, rank int) (*onnx.Graph, error) {
-	dim := state.Items()
-	if int64(len(mean)) != dim || int64(len(components)) != dim*int64(rank) {
-		return nil, fmt.Errorf("a linear embedding of rank %d doesn't fit states of shape %v", rank, state)
-	}
-	transposed := make([]float32, len(components))
-	for i := range int(dim) {
-		for j := range rank {
-			transposed[j*int(dim)+i] = components[i*rank+j]
-		}
+// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the given shape, which the subspace was
+// fitted to (paper, section 4.1).
+func LinearEmbedding(state onnx.Shape, s *pca.Subspace) (*onnx.Graph, error) {
+	dim, rank := int64(s.Dim), int64(s.Rank)
+	transposed := make([]float32, len(s.Components))
+	for i, v := range s.Components {
+		transposed[i%s.Rank*s.Dim+i/s.Rank] = v
 	}
 	b := &onnx.Builder{G: onnx.NewGraph("linear")}
 	x := b.Input("state", state)
-	mu := b.Const(onnx.FloatTensor(onnx.Shape{1, dim}, mean))
-	v := b.Const(onnx.FloatTensor(onnx.Shape{dim, int64(rank)}, components))
-	vt := b.Const(onnx.FloatTensor(onnx.Shape{int64(rank), dim}, transposed))
+	mu := b.Const(onnx.FloatTensor(onnx.Shape{1, dim}, s.Mean))
+	v := b.Const(onnx.FloatTensor(onnx.Shape{dim, rank}, s.Components))
+	vt := b.Const(onnx.FloatTensor(onnx.Shape{rank, dim}, transposed))
 	code := b.Op("MatMul", b.Op("Sub", b.Op("Reshape", x, b.Ints(0, dim)), mu), v)
 	flat := b.Op("Add", b.Op("MatMul", code, vt), mu)
 	b.Output("embedding", b.Op("Reshape", flat, b.Ints(append([]int64{0}, state[1:]...)...)))
@@ -60,8 +54,7 @@ func IdentityEmbedding(state onnx.Shape) (*onnx.Graph, error) {
 	return b.Done()
 }
 
-// ONNXEmbedding reads an embedding model and checks that it maps states of the
-// given shape to their own shape.
+// ONNXEmbedding reads an embedding model and checks that it maps states of the given shape to their own shape.
 func ONNXEmbedding(model []byte, state onnx.Shape) (*onnx.Graph, error) {
 	g, err := simplify.Open(model, simplify.Options{Layout: simplify.ChannelsFirst})
 	if err != nil {

@@ -6,20 +6,16 @@ import (
 	"selfheal/models/onnx"
 )
 
-// maxExportNodes bounds the graphs that [Controller.Graph] writes: runtimes take long
-// to open larger ones, and an unrolled solver grows without end.
+// maxExportNodes bounds the graphs that [Controller.Graph] writes: runtimes take long to open larger ones.
 const maxExportNodes = 20_000
 
-// Graph returns the closed loop as one network: input "image", [N C H W] in [0,1], with
-// the model's mean and std inside, output "logits", [N classes]; N is symbolic. With
-// the greedy solver it is x_{t+1} = F_t(E_t(x_t)), otherwise the solver unrolled: every
-// sweep, adjoint and ascent step as nodes, which share their weights. Its operators
-// are standard ones, those of the network as given, and it carries the names of model,
-// control and solver as metadata. A graph of more than 20,000 nodes is refused.
+// Graph returns the closed loop as one network: input "image", [N C H W] in [0,1], with the model's mean and std
+// inside, output "logits", [N classes]; N is symbolic. With the greedy solver it is x_{t+1} = F_t(E_t(x_t)), otherwise
+// the solver unrolled: every sweep, adjoint and ascent step as nodes, which share their weights. Its metadata name
+// model, control and solver. A graph of more than 20,000 nodes is refused.
 func (c *Controller) Graph() (*onnx.Graph, error) { return c.graph(false) }
 
-// Literal is [Controller.Graph] with every sum that the loop computes, also x + (E(x) − x), which is E(x) but for
-// rounding.
+// Literal is [Controller.Graph] with every sum that the loop computes, also x + (E(x) − x).
 func (c *Controller) Literal() (*onnx.Graph, error) { return c.graph(true) }
 
 func (c *Controller) graph(literal bool) (*onnx.Graph, error) {
@@ -53,8 +49,7 @@ func (c *Controller) graph(literal bool) (*onnx.Graph, error) {
 	return g, g.Verify()
 }
 
-// symbols computes with names of tensors in a graph under construction: solving with
-// it writes the solver down as ONNX nodes.
+// symbols computes with names of tensors in a graph under construction: solving with it writes the solver down.
 type symbols struct {
 	c           *Controller
 	literal     bool
@@ -65,7 +60,6 @@ type symbols struct {
 	copies      map[string]int       // of each graph so far
 }
 
-// graph is what answers a question.
 func (s *symbols) graph(q question, t int) (g *onnx.Graph, err error) {
 	switch of := s.c.stages[t]; q {
 	case segment:
@@ -101,8 +95,7 @@ func (s *symbols) nodes() (sum int64, err error) {
 	return sum, nil
 }
 
-// ask appends a copy of a graph, its tensors named behind the kind and number of what it
-// stands for: F2/…, the third copy F2.3/….
+// ask appends a copy of a graph, its tensors named behind kind and stage: F2/…, the third copy F2.3/….
 func (s *symbols) ask(q question, t int, z string, p *string) (string, error) {
 	g, err := s.graph(q, t)
 	if err != nil {
@@ -123,8 +116,8 @@ func (s *symbols) ask(q question, t int, z string, p *string) (string, error) {
 	return out, s.b.Err()
 }
 
-// sum appends the nodes of a linear combination. x + (E(x) − x), the controlled state
-// of a greedy start, is E(x) itself, unless the graph is literal.
+// sum appends a linear combination. x + (E(x) − x), a greedy start's state, is E(x) itself, unless the graph is
+// literal.
 func (s *symbols) sum(terms ...term[string]) string {
 	ones := len(terms) == 2 && terms[0].weight == 1
 	if ones && terms[1].weight == 1 && !s.literal {
@@ -158,8 +151,7 @@ func (s *symbols) scaled(t term[string]) string {
 	return s.b.Op("Mul", t.value, w)
 }
 
-// shareConstants makes the constants that are one tensor one initializer, called as
-// where it is read first: copies of a graph are then as large as one.
+// shareConstants makes the constants that are one tensor one initializer: copies of a graph are then as large as one.
 func shareConstants(g *onnx.Graph) {
 	first := map[*onnx.Tensor]string{}
 	for _, n := range g.Nodes {

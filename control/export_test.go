@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"selfheal/control/pca"
 	"selfheal/internal/must"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -41,7 +42,7 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 			c := defended(t, s, places...)
 			g, literal := must.Get(c.Graph())(t), must.Get(c.Literal())(t)
 			name := fmt.Sprintf("%v at %v", s, places)
-			if g.Meta["solver"] != s.String() || g.Meta["control"] != c.Name || g.Meta["model"] != "smooth" {
+			if g.Meta["solver"] != s.String() || g.Meta["control"] != c.Name || g.Meta["model"] != "net" {
 				t.Errorf("%s: metadata %v", name, g.Meta)
 			}
 			if len(literal.Nodes) <= len(g.Nodes) {
@@ -78,19 +79,18 @@ func answersAs(t *testing.T, name string, c *Controller, session *ort.Session) {
 	}
 }
 
-// Mean and std are inside, linear and identity embeddings too, and a network of
-// probabilities gives their logarithms.
+// Mean and std are inside, linear and identity embeddings too, and a network of probabilities gives their logarithms.
 func TestGraphOfPreprocessedNetwork(t *testing.T) {
 	pool := testPool(t, 4)
 	chain := must.Get(open(t, pool, small(t, true),
 		NetworkOptions{Probabilities: true,
 			Options: simplify.Options{Mean: []float32{0.4, 0.6}, Std: []float32{0.2, 0.3}}}).Cut())(t)
 	image := chain.StateShape(0)
-	mean, components := make([]float32, 40), make([]float32, 40*2)
-	for i := range mean {
-		mean[i], components[2*i+i%2] = 0.5, float32(math.Sqrt(1./20))
+	space := &pca.Subspace{Dim: 40, Rank: 2, Mean: make([]float32, 40), Components: make([]float32, 40*2)}
+	for i := range space.Mean {
+		space.Mean[i], space.Components[2*i+i%2] = 0.5, float32(math.Sqrt(1./20))
 	}
-	linear := must.Get(LinearEmbedding(image, mean, components, 2))(t)
+	linear := must.Get(LinearEmbedding(image, space))(t)
 	identity := must.Get(IdentityEmbedding(chain.StateShape(2)))(t)
 	c := loop(t, chain, Solver{Method: Greedy}, Layer{0, linear}, Layer{2, identity})
 	g := must.Get(c.Graph())(t)

@@ -7,6 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"selfheal/control/pca"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
@@ -113,7 +114,7 @@ func drawLinear(t *testing.T, r *rand.Rand, state onnx.Shape, rank int, deviatio
 		}
 	}
 	l.p.Mul(vd, vd.T())
-	l.g = must.Get(LinearEmbedding(state, mean, v, rank))(t)
+	l.g = must.Get(LinearEmbedding(state, &pca.Subspace{Dim: dim, Rank: rank, Mean: mean, Components: v}))(t)
 	return l
 }
 

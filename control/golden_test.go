@@ -48,7 +48,7 @@ func TestGradientsAgreeWithPyTorch(t *testing.T) {
 	pool := testPool(t, 8)
 	net := open(t, pool, read("preact_standard.onnx"), NetworkOptions{})
 	chain := must.Get(net.Cut(At{Last: true}))(t)
-	last := must.Get(chain.Index(At{Last: true}))(t)
+	last := chain.Places[0]
 	var layers []Layer
 	for at, name := range map[int]string{0: "input_ae.onnx", last: "hidden_ae.onnx"} {
 		layers = append(layers, Layer{at, must.Get(ONNXEmbedding(read(name), chain.StateShape(at)))(t)})

@@ -6,8 +6,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// stage is segment t of the closed loop with its embedding, if it has one.
-// z = x_t + u_t is the controlled state.
+// stage is segment t of the closed loop with its embedding, if it has one. z = x_t + u_t is the controlled state.
 type stage struct {
 	plain, fast graphs // as given and as they run
 	last        bool   // no control comes behind, so that p_{t+1} is 0
@@ -19,7 +18,6 @@ type stage struct {
 // graphs are a segment F and an embedding E of the state that enters it, either of which may be nil.
 type graphs struct{ segment, embedding *onnx.Graph }
 
-// controlled reports whether the stage has an embedding.
 func (s *stage) controlled() bool { return s.plain.embedding != nil }
 
 // compile compiles what a loop needs of a stage: the gradient only where a sweep passes.
@@ -44,8 +42,7 @@ func (s *stage) compile(net *Network, swept bool) (err error) {
 	})
 }
 
-// ahead is what an ascent at the stage looks at: at the last one p is 0, and the segment plays no
-// part.
+// ahead is what an ascent at the stage looks at: at the last one p is 0, and the segment plays no part.
 func (s *stage) ahead(g graphs) graphs {
 	if s.last {
 		g.segment = nil
@@ -62,7 +59,7 @@ type passes [questions]struct {
 // builder makes the graph that answers a question from a stage's; nil for none.
 type builder func(graphs) (*onnx.Graph, error)
 
-// compile makes programs of a stage's graphs as they run, and counts costs on those that were given.
+// compile makes programs of a stage's graphs as they run, and counts costs on the given ones.
 func (p *passes) compile(net *Network, s *stage, build [questions]builder) error {
 	for q, b := range build {
 		fast, err := b(s.fast)
@@ -86,7 +83,6 @@ func (p *passes) compile(net *Network, s *stage, build [questions]builder) error
 	return nil
 }
 
-// flops are those of so many calls.
 func (p *passes) flops(n calls) (sum int64) {
 	for q := range p {
 		sum += n[q] * p[q].flops
@@ -102,13 +98,11 @@ func (p *passes) close() {
 	}
 }
 
-// hamiltonian builds the gradient with respect to z of the parts of the
-// Hamiltonian that depend on the state (paper, section 4.2):
+// hamiltonian builds the gradient by z of the parts of the Hamiltonian that depend on the state (paper, section 4.2):
 //
 //	H = p_{t+1}·F(z) − ½‖E(z) − z‖² − (c/2)‖u‖²,
 //
-// the first term without a segment left out, the second without an embedding.
-// As z = x + u, this is ∇_x H, and ∇_u H is it minus c·u.
+// the first term only with a segment, the second only with an embedding. As z = x + u, this is ∇_x H and ∇_u H + c·u.
 func (g graphs) hamiltonian() (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph("hamiltonian")}
 	var z string

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -26,13 +25,10 @@ type Controller struct {
 	freed  map[int]*sync.Pool // of vectors, by their length
 }
 
-// NewController compiles the closed loop of a network cut into a chain. Only a
-// solver that needs gradients asks for gradient rules.
+// NewController compiles the closed loop, of one layer or more, of a network cut into a chain. Only an iterating solver
+// asks for gradient rules.
 func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*Controller, error) {
 	net := chain.net
-	if len(layers) == 0 {
-		return nil, errors.New("a control needs at least one layer")
-	}
 	embeddings := map[int]*onnx.Graph{}
 	c := &Controller{Name: name, Solver: solver, net: net, first: len(chain.Segments), freed: map[int]*sync.Pool{}}
 	for _, l := range layers {
@@ -45,8 +41,6 @@ func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*C
 	for t, f := range chain.Segments {
 		s := &stage{plain: graphs{f, embeddings[t]}, last: t == c.last}
 		c.stages = append(c.stages, s)
-		// The sweep goes from the last controlled stage down to the first: behind
-		// them p is 0, before them nothing reads it.
 		if err := s.compile(net, solver.Iterates() && t >= c.first && t <= c.last); err != nil {
 			c.Close()
 			return nil, fmt.Errorf("control %s, model %s, segment %d: %w", name, net.Name, t, err)
@@ -87,12 +81,11 @@ type SweepCost struct {
 	Layers    []LayerCost
 }
 
-// Run heals one image: it solves for its controls and returns the controlled
-// network's answer. The result depends on the image alone.
+// Run heals one image: it solves for its controls and returns the controlled network's answer.
 func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error) {
-	greedy, final := &cost{c: c.Solver.Regularization}, &cost{c: c.Solver.Regularization}
+	greedy, final, weight := &Outcome{}, &Outcome{}, c.Solver.Regularization
 	n := &numbers{c, ctx}
-	p, err := solve(c, n, image, true, greedy.add, final.add)
+	p, err := solve(c, n, image, true, greedy.tally(weight), final.tally(weight))
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +93,11 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 	if !c.Solver.Iterates() {
 		final = greedy
 	}
-	o := final.outcome(p)
-	o.Greedy = greedy.objective
-	return o, nil
+	final.Greedy = greedy.Objective
+	return final.end(p), nil
 }
 
-// Logits writes the controlled network's answer into out: [Controller.Run] without the
-// costs.
+// Logits writes the controlled network's answer into out: [Controller.Run] without the costs.
 func (c *Controller) Logits(ctx context.Context, image, out []float32) error {
 	n := &numbers{c, ctx}
 	p, err := solve(c, n, image, true, nil, nil)

@@ -11,9 +11,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// losses gives a classifier's losses and their gradients, and is what [Network] and
-// [Defended] have in common as oracles. A program holds the forward pass, the loss and the
-// backward pass, so that a gradient is one run.
+// losses gives a classifier's losses and their gradients, and is what [Network] and [Defended] have in common as
+// oracles. A program holds the forward pass, the loss and the backward pass, so that a gradient is one run.
 type losses struct {
 	net     *Network
 	given   *onnx.Graph   // input to logits, as given: what its operators allow is decided on it
@@ -24,8 +23,7 @@ type losses struct {
 	heads map[attacks.Loss]head
 }
 
-// head is what gives the gradient of a loss: a program, and where that serves
-// several losses, which of them.
+// head gives the gradient of a loss: a program, and where that serves several losses, which of them.
 type head struct {
 	program         *ort.Program
 	choice, choices int
@@ -41,16 +39,13 @@ func (l *losses) Shape() attacks.Shape { return l.net.shape }
 // Classes implements [attacks.Oracle].
 func (l *losses) Classes() int { return l.net.classes }
 
-// Prepare compiles what gradients of a loss need, so that a network that can't
-// be differentiated is refused before anything is spent on it. The error names
-// every operator without a gradient rule.
+// Prepare compiles what gradients of a loss need. The error names every operator without a gradient rule.
 func (l *losses) Prepare(loss attacks.Loss) error {
 	_, err := l.head(loss)
 	return err
 }
 
-// gradient writes logits, loss and gradient at x to e; further are the values of the
-// graph's further inputs.
+// gradient writes logits, loss and gradient at x to e; further are the values of the graph's further inputs.
 func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation,
 	further ...[]float32) error {
 	h, err := l.head(loss)
@@ -78,11 +73,9 @@ func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, l
 	return nil
 }
 
-// manyWeights is the number of parameters from which one program serves all
-// losses. A program holds its own weights, several times those of the file where
-// package optimize rewrites convolutions; for a small network the losses that are not asked for
-// would cost more than that.
-var manyWeights = int64(4 << 20) // a variable for tests
+// manyWeights is the number of parameters from which one program serves all losses; a variable for tests. A program
+// holds its own weights, but for a small network the losses that are not asked for would cost more than that.
+var manyWeights = int64(4 << 20)
 
 // head compiles a loss's gradient graph on first use.
 func (l *losses) head(loss attacks.Loss) (h head, err error) {

@@ -1,8 +1,6 @@
-// Package control runs a classifier, plain or healed. The healed one is the
-// closed loop of "Self-Healing Robust Neural Networks via Closed-Loop Control"
-// (Chen, Li, Zhang): the network is a chain of segments x_{t+1} = F_t(x_t + u_t),
-// embedding functions E_t know the manifolds of clean states, and a controller
-// picks the u_t image by image.
+// Package control runs a classifier, plain or healed. The healed one is the closed loop of "Self-Healing Robust Neural
+// Networks via Closed-Loop Control" (Chen, Li, Zhang): the network is a chain of segments x_{t+1} = F_t(x_t + u_t),
+// embedding functions E_t know the manifolds of clean states, and a controller picks the u_t image by image.
 package control
 
 import (
@@ -20,16 +18,13 @@ import (
 	"selfheal/models/split"
 )
 
-// Network is an undefended classifier on a pool, and where it can be cut. It is an
-// [attacks.Oracle]: gradients come from graphs that hold the forward pass, the
-// loss and the backward pass, so that a gradient is one run.
+// Network is an undefended classifier on a pool, and where it can be cut. It is an [attacks.Oracle].
 type Network struct {
 	Name       string
 	Graph      *onnx.Graph // simplified, on [0,1] images, giving logits
 	Parameters int64       // of the network as given, without its preprocessing
 	Boundaries []string    // tensors at which it is cut for every controller: T − 1 for T segments
-	// ID is the SHA-256 of the network, mean and std included, and of whether convolutions run
-	// as the model has them. It is the same on every machine.
+	// ID is the SHA-256 of the network, mean and std included, and of whether convolutions run as the model has them.
 	ID string
 
 	fast     *onnx.Graph // Graph as it runs
@@ -55,15 +50,14 @@ type NetworkOptions struct {
 	simplify.Options
 	Probabilities bool     // the output is softmax probabilities: their logarithm serves as logits
 	At            []string // boundaries as tensor names; nil for the default ones
-	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites
-	// what runs, for the CPU; the results differ by float32 rounding.
+	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites what runs, for the CPU; the
+	// results differ by float32 rounding.
 	Direct bool
 	// Attacked has the network run where attacks do: see [ort.On].
 	Attacked bool
 }
 
-// NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what
-// is wrong with the model and where.
+// NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what is wrong with the model and where.
 func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*Network, error) {
 	g, err := onnx.Decode(model)
 	if err == nil {
@@ -102,8 +96,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(fmt.Appendf(data, "direct %v", o.Direct))
-	n.ID = fmt.Sprintf("%x", sum)
+	n.ID = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(data, "direct %v", o.Direct)))
 	if n.forward, err = n.compile(n.fast); err != nil {
 		return nil, err
 	}
@@ -138,8 +131,7 @@ func (n *Network) logits(probabilities bool) error {
 		z = b.Op("Flatten", z)
 	}
 	if probabilities {
-		// log p differs from the logits by one number an image, which no loss and no
-		// margin sees; the floor keeps the logarithm of an underflown p finite.
+		// log p differs from the logits by one number an image, which no loss and no margin sees.
 		z = b.Op("Log", b.Op("Clip", z, b.Float(1e-38), ""))
 	}
 	if z != out.Name {
@@ -176,8 +168,7 @@ func (n *Network) Close() {
 	n.losses.close()
 }
 
-// compile makes a program of a graph as it is to run. The mean that it begins with the
-// pool subtracts.
+// compile makes a program of a graph as it is to run. The pool subtracts the mean that it begins with.
 func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
 	g, mean := optimize.Centre(g)
 	var err error

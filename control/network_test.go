@@ -31,8 +31,7 @@ func small(t *testing.T, softmax bool) []byte {
 	return encoded(t, b)
 }
 
-// A network that gives probabilities has the margins and gradients of the one
-// that gives logits.
+// A network that gives probabilities has the margins and gradients of the one that gives logits.
 func TestProbabilities(t *testing.T) {
 	pool := testPool(t, 4)
 	logits := open(t, pool, small(t, false), NetworkOptions{})
@@ -74,15 +73,15 @@ func TestPlaces(t *testing.T) {
 		{At{}, 0, ""}, {At{Boundary: 2}, 2, ""}, {At{Last: true}, 3, ""}, {At{Tensor: stem}, 1, ""},
 		{At{Boundary: 4}, 0, "boundaries 0 to 3"}, {At{Tensor: "nowhere"}, 0, `"nowhere"`},
 	} {
-		got, err := c.Index(row.at)
+		cut, err := n.Cut(row.at)
 		if row.err != "" {
 			if err == nil || !strings.Contains(err.Error(), row.err) {
 				t.Errorf("%v: error %v, want one with %q", row.at, err, row.err)
 			}
 			continue
 		}
-		if err != nil || got != row.want {
-			t.Errorf("%v: segment %d, %v; want %d", row.at, got, err, row.want)
+		if err != nil || cut.Places[0] != row.want {
+			t.Errorf("%v: %+v, %v; want segment %d", row.at, cut, err, row.want)
 		}
 	}
 	// Exactly the boundaries given, plus those that a control names.
@@ -101,9 +100,8 @@ func TestPlaces(t *testing.T) {
 	if err != nil || len(more.Segments) != 5 {
 		t.Fatalf("%v, %v; want 5 segments", more, err)
 	}
-	if at, err := more.Index(At{Boundary: 2}); err != nil ||
-		more.Segments[at].Inputs[0].Name != c.Segments[2].Inputs[0].Name {
-		t.Errorf("boundary 2 is segment %d, %v", at, err)
+	if at := more.Places[1]; more.Segments[at].Inputs[0].Name != c.Segments[2].Inputs[0].Name {
+		t.Errorf("boundary 2 is segment %d", at)
 	}
 	if _, err := ONNXEmbedding(small(t, false), c.StateShape(0)); err == nil {
 		t.Error("a classifier passes for an embedding")
@@ -111,9 +109,6 @@ func TestPlaces(t *testing.T) {
 	g := must.Get(IdentityEmbedding(c.StateShape(1)))(t)
 	if _, err := NewController(c, "twice", Solver{Method: Greedy}, []Layer{{1, g}, {1, g}}); err == nil {
 		t.Error("two layers at one place are no error")
-	}
-	if _, err := NewController(c, "none", Solver{Method: Greedy}, nil); err == nil {
-		t.Error("a control without layers is no error")
 	}
 	// No control, no change: E(x) = x leaves u = 0 and costs nothing.
 	k := loop(t, c, Solver{Method: MSA, Outer: 2, Inner: 3, Regularization: 0.1, LearningRate: 0.1}, Layer{1, g})
@@ -124,8 +119,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A network of many weights has one program for all losses; values and gradients
-// are those of a program for each.
+// A network of many weights has one program for all losses; values and gradients are those of a program for each.
 func TestOneProgramForAllLosses(t *testing.T) {
 	pool := testPool(t, 4)
 	own := open(t, pool, small(t, false), NetworkOptions{})

@@ -5,14 +5,12 @@ import (
 	"math"
 )
 
-// numbers computes with one image's values, on the network's pool. Freed ones serve again, for this image and
-// others: a solver would leave hundreds of kilobytes behind for each.
+// numbers computes with one image's values, on the network's pool. Freed ones serve again, for this image and others.
 type numbers struct {
 	c   *Controller
 	ctx context.Context
 }
 
-// vector is one of any values.
 func (n *numbers) vector(size int) []float32 {
 	if v, ok := n.c.freed[size].Get().(*[]float32); ok {
 		return *v
@@ -69,28 +67,23 @@ func (n *numbers) sum(terms ...term[[]float32]) []float32 {
 	return out
 }
 
-// cost adds up Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖² and Σ_t ‖u_t‖² along a path.
-type cost struct {
-	c               float64
-	objective, norm float64
-	layers          []LayerCost
-}
-
-func (s *cost) add(t int, e, z, u []float32) {
-	residual, norm := 0.0, 0.0
-	for i := range z {
-		d := float64(e[i]) - float64(z[i])
-		residual += d * d
-		norm += float64(u[i]) * float64(u[i])
+// tally adds up the costs of a path: Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖² and, as the norm, Σ_t ‖u_t‖².
+func (o *Outcome) tally(c float64) look[[]float32] {
+	return func(t int, e, z, u []float32) {
+		residual, norm := 0.0, 0.0
+		for i := range z {
+			d := float64(e[i]) - float64(z[i])
+			residual += d * d
+			norm += float64(u[i]) * float64(u[i])
+		}
+		loss := residual/2 + c/2*norm
+		o.Objective += loss
+		o.Norm += norm
+		o.Layers = append(o.Layers, LayerCost{T: t, Norm: math.Sqrt(norm), Loss: loss})
 	}
-	loss := residual/2 + s.c/2*norm
-	s.objective += loss
-	s.norm += norm
-	s.layers = append(s.layers, LayerCost{T: t, Norm: math.Sqrt(norm), Loss: loss})
 }
 
-// outcome sums up a path.
-func (s *cost) outcome(p *path[[]float32]) *Outcome {
-	return &Outcome{Logits: p.x[len(p.u)], Controls: p.u, Objective: s.objective, Norm: math.Sqrt(s.norm),
-		Layers: s.layers}
+func (o *Outcome) end(p *path[[]float32]) *Outcome {
+	o.Logits, o.Controls, o.Norm = p.x[len(p.u)], p.u, math.Sqrt(o.Norm)
+	return o
 }

@@ -36,9 +36,8 @@ type Spec struct {
 	Method Method
 	Title  string
 	Doc    string // one line
-	// Unused are the settings that the method has no use for, Why the reason. A config that
-	// gives one of them is refused.
-	Unused []string
+	// unused are the settings that the method has no use for, Why the reason.
+	unused []string
 	Why    string
 	// sweeps over the controlled layers, each of so many ascent steps a layer.
 	sweeps, steps func(s Solver) int
@@ -47,16 +46,15 @@ type Spec struct {
 	ascent func(s Solver, i int) (momentum, rate float64)
 }
 
-// Solvers is the table of the ways to find the controls. Its equations are those of the
-// paper's section 4.2; every method begins with the greedy controls.
+// Solvers is the table of the ways to find the controls (paper, section 4.2). All begin with the greedy controls.
 var Solvers = []Spec{
 	{Method: Greedy, Title: "greedy control", Doc: "u_t = E_t(x_t) − x_t along the controlled path",
-		Unused: []string{"outer", "inner", "learning_rate", "momentum"}, Why: "it makes no sweeps",
+		unused: []string{"outer", "inner", "learning_rate", "momentum"}, Why: "it makes no sweeps",
 		sweeps: none, steps: none},
 	{Method: PMP, Title: "Pontryagin's maximum principle",
 		Doc: "sweeps of one ascent step on the Hamiltonian a layer, so that momentum has no effect: Algorithm 1 with " +
 			"one inner step",
-		Unused: []string{"inner"}, Why: "it makes one ascent step a layer and sweep; outer alone counts them",
+		unused: []string{"inner"}, Why: "it makes one ascent step a layer and sweep; outer alone counts them",
 		sweeps: outer, steps: func(Solver) int { return 1 }, ascent: heavyBall},
 	{Method: MSA, Title: "the method of successive approximations",
 		Doc:    "sweeps of inner ascent steps on the Hamiltonian a layer: Algorithm 1",
@@ -76,9 +74,8 @@ type Setting struct {
 	field func(s *Solver) any
 }
 
-// Settings is the table of solvers' settings. The paper has outer 3, inner 10 and
-// regularization 0.001. At this learning rate and momentum no sweep raises the objective of
-// any image on the bundled networks.
+// Settings is the table of solvers' settings. The paper has outer 3, inner 10 and regularization 0.001. At this
+// learning rate and momentum no sweep raises the objective of any image on the bundled networks.
 var Settings = []Setting{
 	{setting.Setting{Name: "outer", Type: setting.Whole, Within: setting.Count, Default: 3,
 		Doc: "sweeps over the controlled layers"}, func(s *Solver) any { return &s.Outer }},
@@ -98,15 +95,6 @@ func (r Setting) Value(s Solver) any { return reflect.ValueOf(r.field(&s)).Elem(
 // Set gives a solver a value for the setting, an int or a float64 as its type is.
 func (r Setting) Set(s *Solver, v any) { reflect.ValueOf(r.field(s)).Elem().Set(reflect.ValueOf(v)) }
 
-// Methods lists the methods' names, in the table's order.
-func Methods() []string {
-	var names []string
-	for _, s := range Solvers {
-		names = append(names, string(s.Method))
-	}
-	return names
-}
-
 // Spec is the method's row; of a Method that is not in the table it panics.
 func (m Method) Spec() Spec {
 	for _, s := range Solvers {
@@ -118,10 +106,9 @@ func (m Method) Spec() Spec {
 }
 
 // Takes reports whether the method has a use for a setting.
-func (s Spec) Takes(setting string) bool { return !slices.Contains(s.Unused, setting) }
+func (s Spec) Takes(setting string) bool { return !slices.Contains(s.unused, setting) }
 
-// Settings returns the method's name as "method" and every setting that it has a use for,
-// an int or a float64 each.
+// Settings returns the method's name as "method" and every setting that it has a use for, an int or a float64 each.
 func (s Solver) Settings() map[string]any {
 	all := map[string]any{"method": string(s.Method)}
 	for _, row := range Settings {
@@ -143,11 +130,9 @@ func (s Solver) String() string {
 	return text
 }
 
-// Iterates reports whether the solver sweeps over the layers: then it needs gradients, and
-// its objective may differ from that of the greedy controls.
+// Iterates reports whether the solver sweeps over the layers: then it needs gradients.
 func (s Solver) Iterates() bool { return s.sweeps() > 0 }
 
 func (s Solver) sweeps() int { return s.Method.Spec().sweeps(s) }
 
-// steps are a sweep's ascent steps a layer.
 func (s Solver) steps() int { return s.Method.Spec().steps(s) }

@@ -40,7 +40,7 @@ func TestSolvers(t *testing.T) {
 		if !maps.Equal(s.Settings(), want) {
 			t.Errorf("%s has the settings %v, want %v", s.Method, s.Settings(), want)
 		}
-		if spec.Title == "" || spec.Doc == "" || (len(spec.Unused) > 0) != (spec.Why != "") {
+		if spec.Title == "" || spec.Doc == "" || (len(spec.unused) > 0) != (spec.Why != "") {
 			t.Errorf("the row lacks something: %+v", spec)
 		}
 	}

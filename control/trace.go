@@ -6,35 +6,30 @@ import (
 	"slices"
 )
 
-// Point is where a solver stands on one image: the controls that it has found so far,
-// and what they give.
+// Point is where a solver stands on one image: the controls that it has found so far, and what they give.
 type Point struct {
 	Sweep int  // of the last step, from 1; 0 is the greedy start
 	Layer int  // the segment whose control the last step moved; −1 at the greedy start
 	Step  int  // ascent steps made there in this sweep
 	Done  bool // the sweep is complete, or this is the greedy start
-	// Passes is what a solver costs that stops here and answers with these controls, in
-	// plain forward passes, by FLOPs: at the end of sweep k that of a solver of k sweeps.
+	// Passes is what a solver costs that stops here, in plain forward passes, by FLOPs.
 	Passes float64
-	// Outcome is what these controls give: the objective of their own path, x_{t+1} = F_t(z_t),
-	// z_t = x_t + u_t, is NaN or infinite once the solver has diverged. The controls are not to
-	// be changed; Greedy and Sweeps are not set.
+	// Outcome is what these controls give: the objective of their own path is NaN or infinite once the solver has
+	// diverged. The controls are not to be changed; Greedy and Sweeps are not set.
 	Outcome
 }
 
 // Detail says how closely [Controller.Trace] follows a solver.
 type Detail int
 
-// How closely a solver is followed.
+// The details.
 const (
 	EachSweep Detail = iota // the greedy start and the end of every sweep
 	EachStep                // every ascent step besides
 )
 
-// Trace solves for one image's controls as [Controller.Run] does and tells see of the
-// points on the way, in order; the last one is Run's outcome, bit for bit. Looking costs a
-// forward pass with its embeddings a point, of which the points' Passes know nothing. An
-// error of see ends the trace.
+// Trace solves for one image's controls as [Controller.Run] does and tells see of the points on the way; the last one
+// is Run's outcome, bit for bit. Looking costs a forward pass with its embeddings a point, which Passes do not count.
 func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see func(Point) error) error {
 	p := newPath[[]float32](c)
 	p.x[0] = image
@@ -54,8 +49,7 @@ func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see f
 	return p.sweeps(c, t, ended) // every point makes the pass that [solve] ends with
 }
 
-// tracer computes as [numbers] does, counts what that costs and knows, from what it is
-// asked, which step is being made.
+// tracer computes as [numbers] does, counts what that costs and knows which step is being made from what it is asked.
 type tracer struct {
 	numbers
 	path        *path[[]float32] // the solver's own
@@ -67,8 +61,7 @@ type tracer struct {
 	stepping    bool // an ascent step has been asked for, whose point is not told yet
 }
 
-// An ascent begins a step, or moves the adjoint once a layer has made all of its steps. The
-// step before is over by now: the solver has moved its control.
+// An ascent begins a step, or moves the adjoint once a layer has made all of its steps. The step before is over by now.
 func (t *tracer) ask(q question, i int, z []float32, p *[]float32) ([]float32, error) {
 	if q == ascent {
 		if t.stepping && t.detail == EachStep {
@@ -95,14 +88,14 @@ func (t *tracer) free([]float32) {}
 func (t *tracer) point(done bool) error {
 	t.stepping = false
 	c := t.c
-	p, costs := newPath[[]float32](c), &cost{c: c.Solver.Regularization}
+	p, o := newPath[[]float32](c), &Outcome{}
 	copy(p.u, t.path.u)
 	p.x[c.first] = slices.Clone(t.path.x[c.first]) // no control comes before
-	if err := p.forward(c, &t.numbers, false, true, costs.add); err != nil {
+	if err := p.forward(c, &t.numbers, false, true, o.tally(c.Solver.Regularization)); err != nil {
 		return err
 	}
-	// What is still to pay for an answer: the greedy pass has come to the last controlled
-	// state, later controls have yet to be sent through the network.
+	// The rest of an answer is still to pay: the greedy pass has come to the last controlled state, later controls to
+	// no state.
 	flops, from := t.asked.flops(c), c.first
 	if t.sweep == 0 {
 		from = c.last
@@ -111,12 +104,11 @@ func (t *tracer) point(done bool) error {
 		flops += s.passes[segment].flops
 	}
 	return t.see(Point{Sweep: t.sweep, Layer: t.layer, Step: t.step, Done: done,
-		Passes: float64(flops) / float64(c.net.FLOPs()), Outcome: *costs.outcome(p)})
+		Passes: float64(flops) / float64(c.net.FLOPs()), Outcome: *o.end(p)})
 }
 
-// RunTraced is [Controller.Run], to the same bits, with the costs at the greedy start and
-// after every sweep in the outcome's Sweeps. Each sweep costs a forward pass with its
-// embeddings more.
+// RunTraced is [Controller.Run], to the same bits, with the costs at the greedy start and after every sweep in Sweeps.
+// Each sweep costs a forward pass with its embeddings more.
 func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, error) {
 	var o Outcome
 	var sweeps []SweepCost
@@ -131,9 +123,8 @@ func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, 
 	return &o, nil
 }
 
-// WithSolver returns the same closed loop with another solver. It shares c's programs:
-// only c is to be closed, when neither is used any more. A loop that was made for the
-// greedy solver has no gradients, which every other one needs: that is an error.
+// WithSolver returns the same closed loop with another solver. It shares c's programs: only c is to be closed. A loop
+// made for the greedy solver has no gradients, which every other one needs: that is an error.
 func (c *Controller) WithSolver(s Solver) (*Controller, error) {
 	if !c.Solver.Iterates() && s.Iterates() {
 		return nil, fmt.Errorf("control %s, model %s: a loop made for the greedy solver has no gradients for %v",

@@ -206,9 +206,8 @@ func TestTraceEndsAsTheSolverDoes(t *testing.T) {
 	})
 }
 
-// Who has the sweeps' costs told has the outcome of the solver that nobody watches, to the
-// bit. The layers' losses and norms are those of the controls, computed by themselves, and
-// add up to the objective.
+// Who has the sweeps' costs told has the outcome of the solver that nobody watches, to the bit. The layers' losses and
+// norms are those of the controls, computed by themselves, and add up to the objective.
 func TestRunTraced(t *testing.T) {
 	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
 		image, exact := randomImage(9, 12)

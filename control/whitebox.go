@@ -13,30 +13,27 @@ import (
 // Knowledge is what a white-box attacker's gradient knows of the controls.
 type Knowledge int
 
-// What a gradient of a controlled network may be taken through.
+// The ways to take a gradient of a controlled network.
 const (
-	// Detached takes every control as a constant: what the paper's own code does, and
-	// what backward pass differentiable approximation does with each controlled state
-	// z_t(x_t) replaced by the identity (Athalye et al. 2018, section 4.1).
+	// Detached takes every control as a constant, as the paper's own code does: backward pass differentiable
+	// approximation with each controlled state z_t(x_t) replaced by the identity (Athalye et al. 2018, section 4.1).
 	Detached Knowledge = iota
-	// Through differentiates the controls too: exactly, greedy ones as
-	// x_{t+1} = F_t(E_t(x_t)), those of msa and pmp through every step of the solver.
+	// Through differentiates the controls too: those of msa and pmp through every step of the solver.
 	Through
 )
 
-// Defended is a controlled network as a white-box attacker sees it, an
-// [attacks.Oracle]. Logits are the controlled network's own.
+// Defended is a controlled network as a white-box attacker sees it, an [attacks.Oracle].
 type Defended struct {
 	c *Controller
-	// What is differentiated in one run: the greedily controlled network, with Detached
-	// on a detour around its embeddings; for an iterating solver the network with its
-	// controls as further inputs, or with Through from the last controlled state on.
+	// One run differentiates the greedily controlled network, with Detached on a detour around its embeddings; for an
+	// iterating solver the network with its controls as further inputs, or with Through from the last controlled state
+	// on.
 	*losses
 	backwards pullbacks // of an iterating solver, with Through; otherwise nil
 }
 
-// WhiteBox prepares a controlled network for gradients. Errors name operators
-// without a gradient rule. Close it when done, before the controller.
+// WhiteBox prepares a controlled network for gradients. Errors name operators without a gradient rule. Close it when
+// done, before the controller.
 func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	d := &Defended{c: c}
 	name, from := "/detached", 0
@@ -83,15 +80,13 @@ func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	return d, nil
 }
 
-// greedy is E_t.
 func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
 	b.Prefix = fmt.Sprintf("E%d/", t)
 	defer func() { b.Prefix = "" }()
 	return b.Call(c.stages[t].plain.embedding, x)
 }
 
-// compose chains the segments from one on to the logits; enter, if given, makes the
-// controlled state z_t from x_t.
+// compose chains the segments from one on to the logits; enter, if given, makes the controlled state z_t from x_t.
 func (c *Controller) compose(name string, from int,
 	enter func(b *onnx.Builder, t int, x string) string) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name + name)}
@@ -160,9 +155,8 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	return nil
 }
 
-// Cost is what an oracle's answers cost, by FLOPs of the networks as given: in
-// forward passes of the plain network the logits and the forward part of a gradient, in
-// its backward passes the backward part.
+// Cost is what an oracle's answers cost, by FLOPs of the networks as given: logits and the forward part of a gradient
+// in forward passes of the plain network, the backward part in its backward passes.
 type Cost struct{ Logits, Forward, Backward float64 }
 
 // Cost implements what a harness counts passes by.

@@ -12,9 +12,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// smooth is a small network of tanh layers, so that differences converge, with a
-// convolution in front and cuts behind each layer, and embeddings of its states that
-// are no projections.
+// smooth is a small network of tanh layers, so that differences converge, with a convolution in front and cuts behind
+// each layer, and embeddings of its states that are no projections.
 func smooth(b *onnx.Builder) (at []string) {
 	r := rand.New(rand.NewPCG(11, 12))
 	draw := func(deviation float64, shape ...int64) string { return b.Const(weights(r, deviation, shape...)) }
@@ -63,16 +62,12 @@ func defendedBy(t *testing.T, embed embedder, s Solver, places ...int) *Controll
 	t.Helper()
 	b := &onnx.Builder{G: onnx.NewGraph("smooth")}
 	at := smooth(b)
-	net := must.Get(NewNetwork(testPool(t, 4), "smooth", encoded(t, b), NetworkOptions{At: at}))(t)
-	t.Cleanup(net.Close)
-	chain := must.Get(net.Cut())(t)
+	chain := must.Get(open(t, testPool(t, 4), encoded(t, b), NetworkOptions{At: at}).Cut())(t)
 	var layers []Layer
 	for _, p := range places {
 		layers = append(layers, Layer{T: p, Embedding: embed(t, chain.StateShape(p), uint64(p))})
 	}
-	c := must.Get(NewController(chain, fmt.Sprintf("%v", places), s, layers))(t)
-	t.Cleanup(c.Close)
-	return c
+	return loop(t, chain, s, layers...)
 }
 
 func whiteBox(t *testing.T, c *Controller, k Knowledge) *Defended {

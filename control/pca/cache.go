@@ -17,9 +17,8 @@ import (
 // fitVersion is part of every cache key; raise it when Fit's results change.
 const fitVersion = "pca/2"
 
-// Key identifies a fit by what it depends on: the data set's hash, the target, the states'
-// shape and the network up to them, which is "" at the input, and the seed. An exact fit
-// does not depend on the seed.
+// Key identifies a fit by the data set's hash, the target, the states' shape, the network up to them, which is "" at
+// the input, and the seed. An exact fit does not depend on the seed.
 func Key(network string, state onnx.Shape, dataset string, target Target, seed uint64) string {
 	if state.Items() <= exactDim {
 		seed = 0
@@ -41,8 +40,7 @@ func UserCache() *Cache {
 	return &Cache{Dir: filepath.Join(dir, "selfheal", "fits")}
 }
 
-// Load returns the subspace stored under key. A file that can't be read, or does
-// not hold what its key and sizes promise, counts as absent.
+// Load returns the subspace stored under key. A file that does not hold what its sizes promise counts as absent.
 func (c *Cache) Load(key string, dim int) (*Subspace, bool) {
 	if c == nil {
 		return nil, false
@@ -60,8 +58,7 @@ func (c *Cache) Load(key string, dim int) (*Subspace, bool) {
 	return &s, true
 }
 
-// Store keeps a subspace: written beside its place, brought to the disk and renamed, so that a
-// reader never sees half a file.
+// Store keeps a subspace: written beside its place, brought to the disk and renamed.
 func (c *Cache) Store(key string, s *Subspace) error {
 	if c == nil {
 		return nil

@@ -14,38 +14,26 @@ const (
 	krylovTolerance = 1e-6
 )
 
-// How many vectors the basis has at most, to begin with for a rank, where size of them have the share of the variance,
-// and where size were too few.
-func krylovLimit(dim, most int) int { return min(dim, most+most/2+4*krylovBlock) }
-func krylovStart(rank int) int      { return rank + rank/4 + 2*krylovBlock }
-func krylovBeyond(size int) int     { return size + size/4 + krylovBlock }
-func krylovNext(size int) int       { return size + size/8 + krylovBlock }
-
-// blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as rows) of a
-// covariance, enough of them for target. The basis starts with random directions drawn from the
-// seed, grows by one block a product and is kept orthonormal.
+// blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as rows) of a covariance, enough of them
+// for target. The basis starts with random directions, grows by one block a product and is kept orthonormal.
 func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Target, o Options) ([]float64, *mat.Dense,
 	error) {
 	dim, _ := cov.Dims()
-	most := o.limit(dim)
-	limit := krylovLimit(dim, most)
+	most := MaxRank(dim)
+	limit := min(dim, most+most/2+4*krylovBlock)
 	basis := mat.NewDense(limit, dim, nil)    // Q, one vector a row
 	products := mat.NewDense(limit, dim, nil) // Q·C
 	rng := rand.New(rand.NewPCG(o.Seed, uint64(dim)))
 	block := mat.NewDense(min(krylovBlock, limit), dim, nil)
-	for i := range block.RawMatrix().Data {
-		block.RawMatrix().Data[i] = rng.NormFloat64()
-	}
+	draw(rng, block.RawMatrix().Data)
 	size, next, captured := 0, 0, 0.0
 	for {
 		added := extend(basis, size, block)
 		if added > 0 {
-			fresh := basis.Slice(size, size+added, 0, dim).(*mat.Dense)
-			p := new(mat.Dense)
+			fresh, p := rows(basis, size, size+added), rows(products, size, size+added)
 			if p.Mul(fresh, cov); ctx.Err() != nil {
 				return nil, nil, ctx.Err()
 			}
-			products.Slice(size, size+added, 0, dim).(*mat.Dense).Copy(p)
 			for i := range added {
 				captured += mat.Dot(fresh.RowView(i), p.RowView(i))
 			}
@@ -55,9 +43,9 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 		if next == 0 { // not known yet how large the basis must be
 			switch {
 			case target.Rank > 0:
-				next = krylovStart(target.Rank)
+				next = target.Rank + target.Rank/4 + 2*krylovBlock
 			case captured >= target.Variance*trace:
-				next = krylovBeyond(size)
+				next = size + size/4 + krylovBlock
 			}
 		}
 		if !full && (next == 0 || size < next) {
@@ -67,35 +55,35 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 		if err != nil || full || residual <= krylovTolerance*values[0] {
 			return values, vectors, err
 		}
-		next = krylovNext(size)
+		next = size + size/8 + krylovBlock
 	}
 }
 
-// extend orthogonalises the rows of block against the first size rows of basis
-// and each other, twice for full accuracy, and appends them. It returns how many
-// were independent and found room.
+// rows are some rows of a matrix, which they share.
+func rows(m *mat.Dense, from, to int) *mat.Dense {
+	_, columns := m.Dims()
+	return m.Slice(from, to, 0, columns).(*mat.Dense)
+}
+
+// extend orthogonalises the rows of block against the first size rows of basis and each other, twice for full accuracy,
+// and appends them. It returns how many were independent and found room.
 func extend(basis *mat.Dense, size int, block *mat.Dense) int {
-	limit, dim := basis.Dims()
-	rows, _ := block.Dims()
-	rows = min(rows, limit-size)
-	if rows == 0 {
+	limit, _ := basis.Dims()
+	n, _ := block.Dims()
+	if n = min(n, limit-size); n == 0 {
 		return 0
 	}
-	y := mat.DenseCopyOf(block.Slice(0, rows, 0, dim))
+	y := mat.DenseCopyOf(rows(block, 0, n))
 	scale := mat.Norm(y, 2)
-	if size > 0 {
-		q := basis.Slice(0, size, 0, dim)
+	for range 2 * min(size, 1) {
+		q := rows(basis, 0, size)
 		var weights, part mat.Dense
-		for range 2 {
-			weights.Reset()
-			weights.Mul(y, q.T())
-			part.Reset()
-			part.Mul(&weights, q)
-			y.Sub(y, &part)
-		}
+		weights.Mul(y, q.T())
+		part.Mul(&weights, q)
+		y.Sub(y, &part)
 	}
 	added := 0
-	for i := range rows {
+	for i := range n {
 		v := y.RowView(i).(*mat.VecDense)
 		for range 2 {
 			for j := range added {
@@ -114,14 +102,11 @@ func extend(basis *mat.Dense, size int, block *mat.Dense) int {
 	return added
 }
 
-// rayleighRitz returns the eigenpairs of the covariance restricted to the first
-// size rows of basis, as many as target keeps and a few more, and how far the
-// last kept one is from an eigenvector: ‖C·v − λ·v‖. A basis that can't grow is
-// full: then the eigenpairs are what there is.
+// rayleighRitz returns the eigenpairs of the covariance restricted to the first size rows of basis, as many as target
+// keeps, and how far the last one is from an eigenvector: ‖C·v − λ·v‖. A basis that can't grow is full.
 func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, trace float64, target Target, most int,
 	full bool) ([]float64, *mat.Dense, float64, error) {
-	_, dim := basis.Dims()
-	q, w := basis.Slice(0, size, 0, dim), products.Slice(0, size, 0, dim)
+	q, w := rows(basis, 0, size), rows(products, 0, size)
 	var t mat.Dense
 	t.Mul(q, w.T())
 	values, all, err := eigen(ctx, &t, true)
@@ -132,15 +117,14 @@ func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, tra
 	if target.Rank == 0 && share < target.Variance && !full {
 		return values, nil, math.Inf(1), nil // the basis is still too small
 	}
-	coords := all.Slice(0, rank, 0, size).(*mat.Dense)
-	vectors := mat.NewDense(rank, dim, nil)
+	coords := rows(all, 0, rank)
+	var vectors, last mat.Dense
 	vectors.Mul(coords, q)
-	var last mat.Dense
-	last.Mul(coords.Slice(rank-1, rank, 0, size), w)
+	last.Mul(rows(coords, rank-1, rank), w)
 	residual := 0.0
 	for i, v := range vectors.RawRowView(rank - 1) {
 		d := last.At(0, i) - values[rank-1]*v
 		residual += d * d
 	}
-	return values[:rank], vectors, math.Sqrt(residual), nil
+	return values[:rank], &vectors, math.Sqrt(residual), nil
 }

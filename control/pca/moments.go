@@ -3,20 +3,20 @@ package pca
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
-	"selfheal/internal/number"
+	"selfheal/internal/vector"
+	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
-// ChunkRows is how many states of dim values are held at once: up to 512 of them, up to
-// 64 MiB. It depends on nothing else, so sums over states are taken in the same order
-// whatever the batches are.
+// ChunkRows is how many states of dim values are held at once: up to 512, up to 64 MiB. It depends on nothing else, so
+// sums over states are taken in the same order whatever the batches are.
 func ChunkRows(dim int) int { return min(512, max(16, 1<<24/dim)) }
 
-// chunks collects states into the rows of a matrix and hands it over, full or, at the
-// end, with zeros behind the n-th row. use may change it.
+// chunks collects states into the rows of a matrix, which use may change. Behind the n-th row it is 0.
 func chunks(ctx context.Context, dim int, states States, use func(x []float32, n int) error) error {
 	x, n := make([]float32, ChunkRows(dim)*dim), 0
 	err := states(ctx, func(state []float32) error {
@@ -38,9 +38,8 @@ func chunks(ctx context.Context, dim int, states States, use func(x []float32, n
 	return use(x, n)
 }
 
-// moments are the mean and the total variance of states, in float64. Sums are taken of
-// the differences from a shift near the mean: states that are all the same have the
-// variance 0 exactly, and no digits are lost where the mean is large.
+// moments are the mean and the total variance of states, in float64. Differences from a shift near the mean are summed:
+// states that are all the same have the variance 0 exactly, and no digits are lost where the mean is large.
 type moments struct {
 	dim, n  int
 	shift   []float32 // mean of the first chunk
@@ -52,33 +51,29 @@ type moments struct {
 
 // add counts n states, the rows of x, and leaves their differences from the shift there.
 func (m *moments) add(x []float32, n int) error {
+	rows := slices.Collect(slices.Chunk(x[:n*m.dim], m.dim))
+	if i := slices.IndexFunc(rows, func(row []float32) bool { return !vector.Finite(row) }); i >= 0 {
+		return fmt.Errorf("the clean state of image %d of the fit's data set is not finite", m.n+i)
+	}
 	if m.shift == nil {
 		m.shift, m.sum = make([]float32, m.dim), make([]float64, m.dim)
 		first := make([]float64, m.dim)
-		for i := range n {
-			sum := 0.0
-			for j, v := range x[i*m.dim : (i+1)*m.dim] {
+		for _, row := range rows {
+			for j, v := range row {
 				first[j] += float64(v)
-				sum += float64(v)
-			}
-			if err := m.finite(sum, i); err != nil {
-				return err
 			}
 		}
 		for j, v := range first {
 			m.shift[j] = float32(v / float64(n))
 		}
 	}
-	for i := range n {
-		row, squares := x[i*m.dim:(i+1)*m.dim], 0.0
+	for _, row := range rows {
+		squares := 0.0
 		for j, v := range row {
 			d := float64(v) - float64(m.shift[j])
 			m.sum[j] += d
 			squares += d * d
 			row[j] = float32(d)
-		}
-		if err := m.finite(squares, i); err != nil {
-			return err
 		}
 		m.squares += squares
 	}
@@ -86,15 +81,6 @@ func (m *moments) add(x []float32, n int) error {
 	return nil
 }
 
-// finite refuses a state, the i-th of a chunk, by a sum over its values.
-func (m *moments) finite(sum float64, i int) error {
-	if !number.Finite(sum) {
-		return fmt.Errorf("the clean state of image %d of the fit's data set is not finite", m.n+i)
-	}
-	return nil
-}
-
-// finish computes mean and trace.
 func (m *moments) finish() {
 	if m.n == 0 {
 		return
@@ -118,13 +104,18 @@ func (m *moments) centre() []float32 {
 	return mean
 }
 
-// covariance is the moments and the covariance matrix of states, in one walk. Products
-// are of float64, of differences rounded to float32.
+// covariance is the moments and the covariance matrix of states, in one walk. Products are of float64, of differences
+// rounded to float32.
 func covariance(ctx context.Context, dim int, states States, workers int) (*moments, *mat.Dense, error) {
 	m := &moments{dim: dim}
 	cov := make([]float64, dim*dim)
 	rows, tile := ChunkRows(dim), min(dim, 512)
-	p, err := outerProduct(workers, rows, dim, tile)
+	// x [rows dim] and a [rows tile], columns of x → aᵀ·x [tile dim].
+	p, err := open("pca/outer", workers, func(b *onnx.Builder) {
+		x := b.Input("x", shape2(rows, dim))
+		a := b.Input("a", shape2(rows, tile))
+		narrow(b, b.OpWith("Gemm", onnx.Attrs{"transA": 1}, cast(b, onnx.Double, a), cast(b, onnx.Double, x)))
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,7 +133,9 @@ func covariance(ctx context.Context, dim int, states States, workers int) (*mome
 			}
 			return []ort.Tensor{matrix(rows, dim, x), matrix(rows, tile, a)}
 		}, func(task int, out []ort.Tensor) {
-			addTo(cov[task*tile*dim:min((task+1)*tile, dim)*dim], out)
+			for i := range cov[task*tile*dim : min((task+1)*tile, dim)*dim] {
+				cov[task*tile*dim+i] += float64(out[0].Data[i]) + float64(out[1].Data[i])
+			}
 		})
 	})
 	if err != nil {

@@ -20,60 +20,47 @@ type Subspace struct {
 	Samples    int
 }
 
-// Target says how many components to keep: the fewest that keep the share Variance of the
-// variance (of states of more than 4096 values, whose fit is not exact, perhaps a few
-// more), or exactly Rank where that is above 0.
+// Target says how many components to keep: the fewest that keep the share Variance of the variance (perhaps a few more
+// for states of more than 4096 values, whose fit is not exact), or exactly Rank where that is above 0.
 type Target struct {
 	Variance float64
 	Rank     int
 }
 
-// Capped reports whether s ends before it keeps the share of the variance asked for,
-// because there are no more components or no more are allowed ([MaxRank]).
+// Capped reports whether s ends before it keeps the share asked for: no more components exist or are allowed
+// ([MaxRank]).
 func (t Target) Capped(s *Subspace) bool { return t.Rank == 0 && s.Variance < t.Variance-1e-6 }
 
-// States streams clean states: it calls yield once for each, always in the same
-// order; yield must not keep the slice. A fit walks through them several times.
+// States streams clean states in one order; yield must not keep the slice. A fit walks through them several times.
 type States func(ctx context.Context, yield func(state []float32) error) error
 
 // Options say how a subspace is sought.
 type Options struct {
 	Seed    uint64 // of the random directions that the search begins with
 	Workers int    // products side by side; 0: as many as there are cores. They don't change a bit
-	most    int    // components; 0: MaxRank
-}
-
-// limit is how many components are kept at most.
-func (o Options) limit(dim int) int {
-	if o.most > 0 {
-		return min(o.most, dim)
-	}
-	return MaxRank(dim)
 }
 
 const (
 	exactDim      = 512     // up to here the covariance is factorised whole
 	denseDim      = 4096    // up to here it is held: 8·dim² bytes
-	maxRank       = 2048    // a subspace of more components would not be a bottleneck
 	maxComponents = 1 << 25 // values of all components together: 128 MiB
 )
 
-// MaxRank is how many components a subspace of states of dim values may have: 2048, and
-// beyond 16,384 values so many that all of them together have 2²⁵ values, but 16 at least.
+var maxRank = 2048 // a subspace of more components would not be a bottleneck; a variable for tests
+
+// MaxRank is how many components a subspace of states of dim values may have: 2048, and beyond 16,384 values so many
+// that together they have 2²⁵ values, but 16 at least.
 func MaxRank(dim int) int { return min(dim, maxRank, max(maxComponents/dim, 16)) }
 
 // Fit fits the principal subspace of states of dim values.
 //
-// Up to 512 values the eigendecomposition of the covariance, summed in float64, is
-// exact. Up to 4096 values the leading eigenvectors of the covariance are found by a
-// randomised block Krylov method (Musco & Musco 2015) that goes on until they have
-// converged to 1e-6 of the largest eigenvalue. States of more values are multiplied by
-// random directions as they stream by (see rangeFinder): that needs five or six walks
-// through them, and memory for the components only.
+// Up to 512 values the eigendecomposition of the covariance, summed in float64, is exact. Up to 4096 values the leading
+// eigenvectors are found by a randomised block Krylov method (Musco & Musco 2015), to 1e-6 of the largest eigenvalue.
+// States of more values are multiplied by random directions as they stream by (see rangeFinder): that needs five or six
+// walks through them, and memory for the components only.
 //
-// Where the share of the variance asked for takes more than [MaxRank] components,
-// the rank stops there; Subspace.Variance says what was reached. The same states and
-// seed give the same bits with any number of workers.
+// The rank stops at [MaxRank] components, even if the share of the variance asked for takes more; Subspace.Variance
+// says how much was reached. The same states and seed give the same bits with any number of workers.
 func Fit(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.NumCPU()
@@ -87,13 +74,12 @@ func Fit(ctx context.Context, dim int, states States, target Target, o Options) 
 	return s, err
 }
 
-// dense fits from the covariance matrix.
 func dense(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	m, cov, err := covariance(ctx, dim, states, o.Workers)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.check(target, o.limit(dim)); err != nil {
+	if err := m.check(target); err != nil {
 		return nil, err
 	}
 	var values []float64
@@ -106,7 +92,7 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 	if err != nil {
 		return nil, err
 	}
-	rank, kept := cutoff(values, m.trace, target, o.limit(dim))
+	rank, kept := cutoff(values, m.trace, target, MaxRank(dim))
 	s := m.subspace(rank, kept)
 	for r := range rank {
 		for i, v := range vectors.RawRowView(r) {
@@ -116,8 +102,7 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 	return s, nil
 }
 
-// check says whether there is something to fit.
-func (m *moments) check(target Target, limit int) error {
+func (m *moments) check(target Target) error {
 	if m.n < 2 {
 		return fmt.Errorf("a linear embedding needs two clean states or more, got %d", m.n)
 	}
@@ -125,7 +110,7 @@ func (m *moments) check(target Target, limit int) error {
 		return fmt.Errorf("the %d clean states are all the same: "+
 			"there is no variance that a linear embedding could keep", m.n)
 	}
-	if most := min(limit, m.n-1); target.Rank > most {
+	if most := min(MaxRank(m.dim), m.n-1); target.Rank > most {
 		return fmt.Errorf("rank %d is more than %d, the most for %d states of %d values", target.Rank, most, m.n, m.dim)
 	}
 	return nil
@@ -140,8 +125,7 @@ func (m *moments) subspace(rank int, kept float64) *Subspace {
 // noise is the share of the largest eigenvalue below which one is rounding.
 const noise = 1e-12
 
-// cutoff finds how many of the descending eigenvalues are kept, limit at most, and their
-// share of the trace.
+// cutoff finds how many of the descending eigenvalues are kept, limit at most, and their share of the trace.
 func cutoff(values []float64, trace float64, target Target, limit int) (rank int, share float64) {
 	sum := 0.0
 	for _, v := range values {
@@ -155,16 +139,13 @@ func cutoff(values []float64, trace float64, target Target, limit int) (rank int
 	return max(rank, 1), math.Min(sum/trace, 1)
 }
 
-// eigen returns the eigenvalues, descending, of a matrix that is symmetric but for rounding,
-// and with vectors its eigenvectors as rows. That takes up to minutes and can't be stopped:
-// when ctx is cancelled it is left to end by itself.
+// eigen returns the eigenvalues, descending, of a matrix that is symmetric but for rounding, and with vectors its
+// eigenvectors as rows. That takes up to minutes and can't be stopped: when ctx is cancelled it ends by itself.
 func eigen(ctx context.Context, a *mat.Dense, vectors bool) ([]float64, *mat.Dense, error) {
 	d, _ := a.Dims()
 	for i := range d {
-		for j := range i {
-			v := (a.At(i, j) + a.At(j, i)) / 2
-			a.Set(i, j, v)
-			a.Set(j, i, v)
+		for j := i + 1; j < d; j++ { // the upper half is read
+			a.Set(i, j, (a.At(i, j)+a.At(j, i))/2)
 		}
 	}
 	e, done := new(mat.EigenSym), make(chan bool, 1)

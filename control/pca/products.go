@@ -8,9 +8,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// open makes sessions of a matrix product, one a worker. ONNX Runtime's kernels multiply some
-// twenty times as fast as gonum's, and give the same bits whatever the number of workers: each
-// run has one thread, and what runs give is added in the order of the tasks.
+// open makes sessions of a matrix product, one a worker. ONNX Runtime's kernels multiply some twenty times as fast as
+// gonum's, and give the same bits whatever the number of workers: each run has one thread.
 func open(name string, workers int, build func(b *onnx.Builder)) (ort.Sessions, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(name)}
 	build(b)
@@ -21,74 +20,36 @@ func open(name string, workers int, build func(b *onnx.Builder)) (ort.Sessions, 
 	return ort.OpenAll(name, g, max(workers, 1))
 }
 
-// each runs the tasks 0 … tasks−1 and adds what they give in their order.
+// each runs tasks side by side and adds what they give in their order.
 func each(ctx context.Context, p ort.Sessions, tasks int, inputs func(task int) []ort.Tensor,
 	add func(task int, out []ort.Tensor)) error {
 	return ort.InOrder(ctx, len(p), tasks,
 		func(worker, task int) ([]ort.Tensor, error) { return p[worker].Run(inputs(task)) }, add)
 }
 
-// sketchProduct multiplies rows of b by the outer products of states:
-// x [rows dim], b [tile dim] → (x·bᵀ)ᵀ·x [tile dim], in float32.
-func sketchProduct(workers, rows, dim, tile int) (ort.Sessions, error) {
-	return open("pca/sketch", workers, func(b *onnx.Builder) {
-		x := b.Input("x", shape2(rows, dim))
-		weights := b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Input("b", shape2(tile, dim)))
-		b.Output("p", b.OpWith("Gemm", onnx.Attrs{"transA": 1}, weights, x))
-	})
-}
-
-// outerProduct adds up outer products of states: a [rows tile], which is columns of x,
-// and x [rows dim] → aᵀ·x [tile dim].
-func outerProduct(workers, rows, dim, tile int) (ort.Sessions, error) {
-	return open("pca/outer", workers, func(b *onnx.Builder) {
-		x := b.Input("x", shape2(rows, dim))
-		a := b.Input("a", shape2(rows, tile))
-		narrow(b, b.OpWith("Gemm", onnx.Attrs{"transA": 1}, double(b, a), double(b, x)))
-	})
-}
-
-// panelProduct is a·b, or with transB = 1 a·bᵀ.
-func panelProduct(workers int, a, b onnx.Shape, transB int) (ort.Sessions, error) {
-	return open("pca/panel", workers, func(g *onnx.Builder) {
-		narrow(g, g.OpWith("Gemm", onnx.Attrs{"transB": transB}, wide(g, "a", a), wide(g, "b", b)))
-	})
-}
-
 func shape2(rows, columns int) onnx.Shape { return onnx.Shape{int64(rows), int64(columns)} }
 
-func double(b *onnx.Builder, x string) string {
-	return b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Double)}, x)
+func cast(b *onnx.Builder, to onnx.DType, x string) string {
+	return b.OpWith("Cast", onnx.Attrs{"to": int(to)}, x)
 }
 
-// wide is a float64 matrix that comes as the sum of two float32 ones: sessions take and
-// give float32, and the sum keeps 48 bits.
+// wide is a float64 matrix that comes as the sum of two float32 ones, as sessions take: the sum keeps 48 bits.
 func wide(b *onnx.Builder, name string, shape onnx.Shape) string {
 	high, low := b.Input(name, shape), b.Input(name+"/low", shape)
-	return b.Op("Add", double(b, high), double(b, low))
+	return b.Op("Add", cast(b, onnx.Double, high), cast(b, onnx.Double, low))
 }
 
 // narrow outputs a float64 matrix as such a sum.
 func narrow(b *onnx.Builder, x string) {
-	float := func(x string) string { return b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Float)}, x) }
-	high := float(x)
+	high := cast(b, onnx.Float, x)
 	b.Output("high", high)
-	b.Output("low", float(b.Op("Sub", x, double(b, high))))
+	b.Output("low", cast(b, onnx.Float, b.Op("Sub", x, cast(b, onnx.Double, high))))
 }
 
-// addTo adds such a sum to float64 numbers.
-func addTo(to []float64, out []ort.Tensor) {
-	for i := range to {
-		to[i] += float64(out[0].Data[i]) + float64(out[1].Data[i])
-	}
-}
-
-// matrix is a float32 tensor of two dimensions.
 func matrix(rows, columns int, data []float32) ort.Tensor {
-	return ort.Tensor{Shape: []int64{int64(rows), int64(columns)}, Data: data[:rows*columns]}
+	return ort.Tensor{Shape: shape2(rows, columns), Data: data[:rows*columns]}
 }
 
-// collect frees what sessions returned. Their results are as large as half of what a fit
-// keeps; left to itself the collector lets as much garbage pile up as there is in use,
-// the images included. It has next to nothing to scan, so this costs a millisecond.
+// collect frees what sessions returned: half as much as a fit keeps. Left to itself the collector lets as much garbage
+// pile up as there is in use, the images included. It has next to nothing to scan, so this costs a millisecond.
 func collect() { runtime.GC() }

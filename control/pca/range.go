@@ -4,23 +4,33 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
 const (
 	firstGuess = 256 // directions that a share of the variance is first sought in
 	powers     = 2   // multiplications by the covariance between the sketch and the last walk
+	// A row is dependent when its distance from the span of those before it is less than this share of its length.
+	dependent = 1e-6
+	// Rows with products of up to this are made orthonormal by one step of Newton's method, which squares it.
+	nearly = 1e-4
+	// Rows and columns worked on at once: what a product keeps in float64 is small beside the basis.
+	basisRows    = 256
+	basisColumns = 512
 )
 
-// oversampling is how many directions are carried beyond the components wanted. What a
-// component lacks falls with the ratio of the eigenvalue behind the last direction to its
-// own, which a fixed number of directions would leave near 1 for large ranks.
+// oversampling is how many directions are carried beyond the components wanted. A component's error falls with the
+// ratio of the eigenvalue behind the last direction to its own, which a fixed number would leave near 1 for large
+// ranks.
 func oversampling(rank int) int { return max(32, rank/8) }
 
 // rangeFinder finds the leading eigenvectors of a covariance C that is too large to be
@@ -30,30 +40,26 @@ func oversampling(rank int) int { return max(32, rank/8) }
 //	Y = C·Ω for random Ω; then, powers times, Q = orth(Y), Y = C·Q;
 //	Q = orth(Y); the eigenvectors of C within the span of Q, by QᵀCQ.
 //
-// C·Q is (1/n)Σ (x−μ)·((x−μ)ᵀQ), a chunk of states at a time in float32, summed over
-// chunks in float64. What is computed with Q is float64, Q itself is kept in float32.
-// The first walk takes the moments too. For a share of the variance, 256 directions
-// tell how the eigenvalues fall off, and the number of directions follows from that.
+// C·Q is (1/n)Σ (x−μ)·((x−μ)ᵀQ), a chunk of states at a time in float32, summed over chunks in float64. Products with Q
+// are float64, Q itself is kept in float32. The first walk takes the moments too. For a share of the variance, 256
+// directions tell how the eigenvalues fall off, and the number of directions follows from that.
 type rangeFinder struct {
 	m       *moments
 	states  States
 	target  Target
 	workers int
 	random  *rand.Rand
-	most    int        // components
 	limit   int        // of k
 	k       int        // directions
 	q       []float32  // orthonormal, one a row; zeros up to a multiple of tile()
 	y       *mat.Dense // C·q or, before orthonormalise, what q is made of, k × dim
 }
 
-// streamed fits from walks through the states.
 func streamed(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	key := sha256.Sum256(binary.LittleEndian.AppendUint64([]byte("pca/"), o.Seed))
 	f := &rangeFinder{m: &moments{dim: dim}, states: states, target: target, workers: o.Workers,
 		random: rand.New(rand.NewChaCha8(key)), y: new(mat.Dense)}
-	f.most = o.limit(dim)
-	f.limit = min(f.most+oversampling(f.most), dim)
+	f.limit = min(MaxRank(dim)+oversampling(MaxRank(dim)), dim)
 	start := firstGuess
 	if target.Rank > 0 {
 		start = target.Rank + oversampling(target.Rank)
@@ -63,7 +69,7 @@ func streamed(ctx context.Context, dim int, states States, target Target, o Opti
 	if err := f.multiply(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.m.check(target, f.most); err != nil {
+	if err := f.m.check(target); err != nil {
 		return nil, err
 	}
 	f.limit = min(f.limit, f.m.n-1) // n centred states span no more
@@ -80,9 +86,8 @@ func streamed(ctx context.Context, dim int, states States, target Target, o Opti
 		if err := f.multiply(ctx); err != nil {
 			return nil, err
 		}
-		// Directions that depend on others, as far as float32 tells, were drawn anew: at
-		// right angles to the others they show what large eigenvalues hide, which is
-		// worth walks once.
+		// Directions that depended on others were drawn anew: at right angles to the others they show what large
+		// eigenvalues hide, which is worth walks once.
 		if made++; fresh > 0 && !redrawn {
 			made, redrawn = 1, true
 		}
@@ -110,28 +115,32 @@ func (f *rangeFinder) tile() int {
 	return max(16, min((f.k/4+15)/16*16, 256, (1<<23/f.m.dim)/16*16))
 }
 
-// resize makes room for k directions, of which random ones are drawn into y behind those
-// that are there.
+// resize makes room for k directions, of which random ones are drawn into y behind those that are there.
 func (f *rangeFinder) resize(k int) {
 	y := mat.NewDense(k, f.m.dim, nil)
 	data := y.RawMatrix().Data
-	f.draw(data[copy(data, f.y.RawMatrix().Data):])
+	draw(f.random, data[copy(data, f.y.RawMatrix().Data):])
 	f.k, f.y = k, y
 	f.q = make([]float32, (k+f.tile()-1)/f.tile()*f.tile()*f.m.dim)
 	collect()
 }
 
-func (f *rangeFinder) draw(y []float64) {
-	for i := range y {
-		y[i] = f.random.NormFloat64()
+func draw(r *rand.Rand, to []float64) {
+	for i := range to {
+		to[i] = r.NormFloat64()
 	}
 }
 
-// multiply walks through the states: y = C·q. The first walk finds the moments and takes
-// the mean of the first chunk for the states' mean, which moves y a little.
+// multiply walks through the states: y = C·q. The first walk finds the moments and takes the mean of the first chunk
+// for the states', which moves y a little.
 func (f *rangeFinder) multiply(ctx context.Context) error {
 	dim, tile, rows := f.m.dim, f.tile(), ChunkRows(f.m.dim)
-	p, err := sketchProduct(f.workers, rows, dim, tile)
+	// x [rows dim], q [tile dim] → (x·qᵀ)ᵀ·x [tile dim], in float32.
+	p, err := open("pca/sketch", f.workers, func(b *onnx.Builder) {
+		x := b.Input("x", shape2(rows, dim))
+		weights := b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Input("b", shape2(tile, dim)))
+		b.Output("p", b.OpWith("Gemm", onnx.Attrs{"transA": 1}, weights, x))
+	})
 	if err != nil {
 		return err
 	}
@@ -140,8 +149,7 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 	if f.m.mean != nil {
 		mean := f.m.centre()
 		centred = func(x []float32, n int) error {
-			for i := range n {
-				row := x[i*dim : (i+1)*dim]
+			for row := range slices.Chunk(x[:n*dim], dim) {
 				for j := range row {
 					row[j] -= mean[j]
 				}
@@ -187,9 +195,8 @@ func (f *rangeFinder) captured() float64 {
 	return sum
 }
 
-// predict says how many directions a share of the variance will take: the eigenvalues
-// found so far, the better half of them, are continued by a power law that adds up to
-// the whole variance.
+// predict says how many directions a share of the variance will take: the better half of the eigenvalues found so far
+// is continued by a power law that adds up to the whole variance.
 func (f *rangeFinder) predict(ctx context.Context) (int, error) {
 	values, _, err := f.projected(ctx, false)
 	if err != nil {
@@ -201,15 +208,11 @@ func (f *rangeFinder) predict(ctx context.Context) (int, error) {
 		sum += v
 	}
 	rank := continued(values[half-1], half, f.m.trace-sum, (1-f.target.Variance)*f.m.trace, min(f.m.dim, f.m.n-1))
-	return min(directions(rank, f.k), f.limit), nil
+	return min(max(rank+2*oversampling(rank), f.k+f.k/4), f.limit), nil
 }
 
-// directions is how many are to be carried for a rank that is predicted, where k were too few.
-func directions(rank, k int) int { return max(rank+2*oversampling(rank), k+k/4) }
-
-// continued says how many components leave out no more than leave of a spectrum whose
-// eigenvalue number at is value and whose later ones, up to number last, together are rest
-// and fall off as a power.
+// continued says how many components leave out no more than leave of a spectrum whose eigenvalue number at is value and
+// whose later ones, up to number last, add up to rest and fall off as a power.
 func continued(value float64, at int, rest, leave float64, last int) int {
 	// Σ_{i>at} value·(i/at)^−α falls as α grows.
 	tail := func(alpha float64, until float64) (int, float64) {
@@ -241,8 +244,188 @@ func (f *rangeFinder) ritz(ctx context.Context) (*Subspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	rank, kept := cutoff(values, f.m.trace, f.target, f.most)
+	rank, kept := cutoff(values, f.m.trace, f.target, MaxRank(f.m.dim))
 	s := f.m.subspace(rank, kept)
 	set := func(r, j int, v float64) { s.Components[j*rank+r] = float32(v) }
-	return s, f.mix(ctx, vectors.At, rank, f.direction, set)
+	return s, f.product(ctx, vectors.At, rank, f.direction, 0, set)
+}
+
+// orthonormalise makes q of y: the same span, but for rows that depend on those before them, in whose place others are
+// drawn; it counts those. Cholesky's decomposition of the rows' products (CholeskyQR) is repeated until they are
+// orthonormal.
+func (f *rangeFinder) orthonormalise(ctx context.Context) (fresh int, err error) {
+	f.normalise()
+	for range 8 {
+		gram, err := f.cross(ctx, f.y.At, f.y.At)
+		if err != nil {
+			return fresh, err
+		}
+		off := 0.0
+		for i := range f.k {
+			sum := -1.0
+			for _, v := range gram.RawRowView(i) {
+				sum += math.Abs(v)
+			}
+			off = max(off, sum, 1-gram.At(i, i))
+		}
+		var lost []int
+		transform, last := gram, off <= nearly
+		if last { // G^(−½) = I − (G − I)/2 + O(‖G − I‖²)
+			gram.Apply(func(i, j int, v float64) float64 {
+				if i == j {
+					return (3 - v) / 2
+				}
+				return -v / 2
+			}, gram)
+		} else {
+			transform, lost = inverseCholesky(gram)
+		}
+		if err := f.product(ctx, transform.At, f.k, f.y.At, 0, f.y.Set); err != nil {
+			return fresh, err
+		}
+		if last {
+			f.round()
+			return fresh, nil
+		}
+		for _, i := range lost {
+			draw(f.random, f.y.RawRowView(i))
+		}
+		if fresh += len(lost); len(lost) > 0 {
+			f.normalise()
+		}
+	}
+	return fresh, fmt.Errorf("%d directions of %d values can't be made orthonormal", f.k, f.m.dim)
+}
+
+// round makes q of y.
+func (f *rangeFinder) round() {
+	clear(f.q)
+	for i, v := range f.y.RawMatrix().Data {
+		f.q[i] = float32(v)
+	}
+}
+
+// normalise scales the rows of y to length 1. Rows that vanish beside the longest stay 0.
+func (f *rangeFinder) normalise() {
+	norms := make([]float64, f.k)
+	for i := range norms {
+		norms[i] = floats.Norm(f.y.RawRowView(i), 2)
+	}
+	longest := slices.Max(norms)
+	for i, n := range norms {
+		scale := 0.0
+		if n > 1e-12*longest {
+			scale = 1 / n
+		}
+		floats.Scale(scale, f.y.RawRowView(i))
+	}
+}
+
+// inverseCholesky returns M such that the rows of M·Y are orthonormal, from the products of the rows of Y, of length 1:
+// the inverse of the lower Cholesky factor. Dependent rows are listed: their rows and columns of M are 0.
+func inverseCholesky(gram *mat.Dense) (inverse *mat.Dense, lost []int) {
+	k, _ := gram.Dims()
+	factor := mat.NewDense(k, k, nil)
+	inverse = mat.NewDense(k, k, nil)
+	for i := range k {
+		row := factor.RawRowView(i)
+		for j := range i {
+			if d := factor.At(j, j); d > 0 {
+				row[j] = (gram.At(i, j) - floats.Dot(row[:j], factor.RawRowView(j)[:j])) / d
+			}
+		}
+		square := gram.At(i, i) - floats.Dot(row[:i], row[:i])
+		if square <= dependent*dependent {
+			clear(row)
+			lost = append(lost, i)
+			continue
+		}
+		row[i] = math.Sqrt(square)
+		to := inverse.RawRowView(i)
+		for j := range i {
+			if row[j] != 0 {
+				floats.AddScaled(to[:j+1], -row[j]/row[i], inverse.RawRowView(j)[:j+1])
+			}
+		}
+		to[i] = 1 / row[i]
+	}
+	return inverse, lost
+}
+
+// projected is the eigendecomposition of QᵀCQ. With vectors it gives up y.
+func (f *rangeFinder) projected(ctx context.Context, vectors bool) ([]float64, *mat.Dense, error) {
+	t, err := f.cross(ctx, f.direction, f.y.At)
+	if err != nil {
+		return nil, nil, err
+	}
+	if vectors { // the last step: makes room
+		f.y = nil
+	}
+	collect()
+	return eigen(ctx, t, vectors)
+}
+
+func (f *rangeFinder) direction(i, j int) float64 { return float64(f.q[i*f.m.dim+j]) }
+
+// entry is a value of a matrix in a row and a column.
+type entry func(i, j int) float64
+
+// cross is a·bᵀ for two k × dim matrices.
+func (f *rangeFinder) cross(ctx context.Context, a, b entry) (*mat.Dense, error) {
+	k, sum := f.k, make([]float64, f.k*f.k)
+	err := f.product(ctx, a, k, b, 1, func(i, j int, v float64) { sum[i*k+j] += v })
+	return mat.NewDense(k, k, sum), err
+}
+
+// product hands the values of a·b to use, or with transB = 1 summands of those of a·bᵀ. b is k × dim, of which a panel
+// of columns after the other is taken, a has rows × k or, with transB, rows × dim values. use may write to b.
+func (f *rangeFinder) product(ctx context.Context, a entry, rows int, b entry, transB int,
+	use func(i, j int, v float64)) error {
+	k, dim, tile, width := f.k, f.m.dim, min(basisRows, rows), min(basisColumns, f.m.dim)
+	inner, outer := k, width
+	if transB == 1 {
+		inner, outer = width, k
+	}
+	p, err := open("pca/panel", f.workers, func(g *onnx.Builder) {
+		narrow(g, g.OpWith("Gemm", onnx.Attrs{"transB": transB}, wide(g, "a", shape2(tile, inner)),
+			wide(g, "b", shape2(k, width))))
+	})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	for from := 0; from < dim; from += width {
+		right := panel(b, 0, k, k, from, dim, width)
+		leftFrom, leftColumns, to, columns := 0, k, from, min(width, dim-from)
+		if transB == 1 {
+			leftFrom, leftColumns, to, columns = from, dim, 0, k
+		}
+		err := each(ctx, p, (rows+tile-1)/tile, func(task int) []ort.Tensor {
+			return append(panel(a, task*tile, rows, tile, leftFrom, leftColumns, inner), right...)
+		}, func(task int, out []ort.Tensor) {
+			for i := range min(tile, rows-task*tile) {
+				for j := range columns {
+					use(task*tile+i, to+j, float64(out[0].Data[i*outer+j])+float64(out[1].Data[i*outer+j]))
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+		collect()
+	}
+	return nil
+}
+
+// panel is a block of a matrix from a row and a column on, zeros beyond its edges, as the sum of two tensors.
+func panel(a entry, row, rows, height, column, columns, width int) []ort.Tensor {
+	high, low := make([]float32, height*width), make([]float32, height*width)
+	for i := range min(height, rows-row) {
+		for j := range min(width, columns-column) {
+			v := a(row+i, column+j)
+			h := float32(v)
+			high[i*width+j], low[i*width+j] = h, float32(v-float64(h))
+		}
+	}
+	return []ort.Tensor{matrix(height, width, high), matrix(height, width, low)}
 }

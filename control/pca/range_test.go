@@ -12,8 +12,7 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// Sessions take float64 matrices as two of float32 without loss, and sums of theirs are
-// those of float64.
+// Sessions take float64 matrices as two of float32 without loss, and sums of theirs are those of float64.
 func TestProductsAreDouble(t *testing.T) {
 	testinput.Runtime(t)
 	r := rand.New(rand.NewPCG(1, 1))

@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// normals draws n independent standard normal numbers.
 func normals(rng *rand.Rand, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {
@@ -24,10 +23,8 @@ func unit(rng *rand.Rand, n int) []float64 {
 	return x
 }
 
-// gaussian draws an [m, n] matrix of independent standard normal entries.
 func gaussian(rng *rand.Rand, m, n int) *mat.Dense { return mat.NewDense(m, n, normals(rng, m*n)) }
 
-// orthogonal draws an orthogonal [d, d] matrix.
 func orthogonal(rng *rand.Rand, d int) *mat.Dense { return orthonormal(gaussian(rng, d, d)) }
 
 // orthonormal is an orthonormal basis, [d, r], of the range of a, [d, r] of full rank.
@@ -36,7 +33,7 @@ func orthonormal(a *mat.Dense) *mat.Dense {
 	return tangent
 }
 
-// frame is orthonormal with a basis, [d, d−r], of the orthogonal complement beside it, nil for r = d.
+// frame is orthonormal, and a basis, [d, d−r], of the orthogonal complement, nil for r = d.
 func frame(a *mat.Dense) (tangent, normal *mat.Dense) {
 	d, r := a.Dims()
 	var qr mat.QR
@@ -49,14 +46,12 @@ func frame(a *mat.Dense) (tangent, normal *mat.Dense) {
 	return mat.DenseCopyOf(q.Slice(0, d, 0, r)), normal
 }
 
-// product is a·b.
 func product(a, b mat.Matrix) *mat.Dense {
 	var c mat.Dense
 	c.Mul(a, b)
 	return &c
 }
 
-// times is a·x.
 func times(a mat.Matrix, x []float64) []float64 {
 	m, _ := a.Dims()
 	y := mat.NewVecDense(m, nil)
@@ -87,7 +82,13 @@ func scaled(d int, v float64) *mat.Dense {
 	return e
 }
 
-// minus is a − b.
+// add adds s·b to a.
+func add(a *mat.Dense, s float64, b mat.Matrix) {
+	var part mat.Dense
+	part.Scale(s, b)
+	a.Add(a, &part)
+}
+
 func minus(a, b []float64) []float64 { return floats.SubTo(make([]float64, len(a)), a, b) }
 
 // plus is a + s·b.
@@ -95,13 +96,11 @@ func plus(a []float64, s float64, b []float64) []float64 {
 	return floats.AddScaledTo(make([]float64, len(a)), a, s, b)
 }
 
-// scale is s·a.
 func scale(s float64, a []float64) []float64 { return floats.ScaleTo(make([]float64, len(a)), s, a) }
 
 func norm(x []float64) float64 { return floats.Norm(x, 2) }
 
-// minimise finds a minimum of f, which falls and then rises between a and b, by golden
-// sections.
+// minimise finds a minimum of f, which falls and then rises between a and b, by golden sections.
 func minimise(f func(float64) float64, a, b float64, steps int) (at, least float64) {
 	share := (math.Sqrt(5) - 1) / 2
 	p, q := b-share*(b-a), a+share*(b-a)

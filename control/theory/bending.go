@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -9,8 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ManifoldBending measures how the embedding manifolds bend, and how the part of the
-// error that Theorem 2 blames on it grows.
+// ManifoldBending measures how the embedding manifolds bend, and how the error that Theorem 2 blames on it grows.
 type ManifoldBending struct {
 	Curve     []CurveBend    `json:"curve"`     // of the margin figure's curve
 	Manifolds []ManifoldBend `json:"manifolds"` // of the smooth networks
@@ -35,8 +33,7 @@ type ManifoldBend struct {
 	K           float64 `json:"k"`           // k_t
 }
 
-// BendingError is the difference between the control for the manifold and that for
-// its tangent space, at one curvature.
+// BendingError is the difference between the control for the manifold and that for its tangent space.
 type BendingError struct {
 	Sigma    float64 `json:"sigma"`
 	Measured float64 `json:"measured"` // sup over directions of ‖u^M − u^P‖/ε² at a small ε
@@ -47,31 +44,25 @@ type BendingError struct {
 // bendStep is the step of the differences: their error is of its square.
 const bendStep = 1e-3
 
-func manifoldBending(ctx context.Context, o Options, rng *rand.Rand) (*ManifoldBending, []Check, error) {
+func bending(into *Result, o Options, rng *rand.Rand) []Check {
 	m := &ManifoldBending{C: 0.1}
-	k := o.claims
+	into.Curvature = m
 	c := newCurve(curveBulge, curveEnd, 2*math.Pi-curveEnd, 2)
 	var curveOff, netOff, imageOff, leadOff, overK float64
 	for i := range 61 {
 		s := c.param(0) + (c.param(1)-c.param(0))*float64(i)/60
-		p := CurveBend{s, k.bending * c.curvature(s), c.bendByDifferences(s, bendStep)}
+		p := CurveBend{s, o.factor("curvature") * c.curvature(s), c.bendByDifferences(s, bendStep)}
 		m.Curve = append(m.Curve, p)
 		curveOff = max(curveOff, math.Abs(p.Differences/p.Analytic-1))
 	}
 
 	for net := range o.pick(6, 2) {
-		if err := ctx.Err(); err != nil {
-			return nil, nil, err
-		}
 		gain := 0.2 * float64(1+net%2) / 2
 		n := randomNet(rng, 6, 2, 4, gain, 0.3)
 		for t, f := range n.manifolds {
 			_, s := f.steepest()
-			byDifferences, err := f.bendByDifferences(s, bendStep)
-			if err != nil {
-				return nil, nil, err
-			}
-			p := ManifoldBend{Gain: gain, T: t, Sigma: k.bending * f.sigma, Differences: byDifferences, K: f.k()}
+			p := ManifoldBend{Gain: gain, T: t, Sigma: o.factor("curvature") * f.sigma,
+				Differences: f.bendByDifferences(s, bendStep), K: f.k()}
 			netOff = max(netOff, math.Abs(p.Differences/p.Sigma-1))
 			if t > 0 {
 				p.Image = n.imageBend(t, s, bendStep)
@@ -84,18 +75,15 @@ func manifoldBending(ctx context.Context, o Options, rng *rand.Rand) (*ManifoldB
 	var logs [2][]float64
 	for i := range 8 {
 		sigma := 0.05 * math.Pow(80, float64(i)/7)
-		p, err := bendingError(sigma, m.C)
-		if err != nil {
-			return nil, nil, err
-		}
-		p.Leading *= k.bendingError
+		p := bendingError(sigma, m.C)
+		p.Leading *= o.factor("leading error")
 		leadOff = max(leadOff, math.Abs(p.Measured/p.Leading-1))
-		overK = max(overK, p.Measured/(k.control*p.K))
+		overK = max(overK, p.Measured/(o.factor("control")*p.K))
 		logs[0], logs[1] = append(logs[0], math.Log(sigma)), append(logs[1], math.Log(p.Measured))
 		m.Growth = append(m.Growth, p)
 	}
 	_, order := stat.LinearRegression(logs[0], logs[1], nil, false)
-	return m, []Check{
+	return []Check{
 		atMost("curvature of the curve", "|γ'×γ''|/|γ'|³ and second differences: largest relative difference",
 			curveOff, 0, 1e-4),
 		atMost("curvature of the manifolds",
@@ -107,8 +95,8 @@ func manifoldBending(ctx context.Context, o Options, rng *rand.Rand) (*ManifoldB
 			2e-3),
 		atMost("error constant", "sup ‖u^M − u^P‖/ε² ≤ k = 4σ(1+2σ): largest ratio", overK, 1, 0).within(9),
 		equal("grows with curvature", "the error constant by σ has slope 1 on logarithmic scales", order,
-			k.bendingOrder, 0.01),
-	}, nil
+			o.factor("growth"), 0.01),
+	}
 }
 
 // bendByDifferences is the second difference's part normal to the curve, over the squared speed.
@@ -120,25 +108,21 @@ func (c *curve) bendByDifferences(s, h float64) float64 {
 	return math.Abs(speed[0]*second[1]-speed[1]*second[0]) / math.Pow(speed.norm(), 3)
 }
 
-// bendByDifferences is the norm of the second fundamental form at x* in the direction As, ‖s‖ = 1:
-// points a step off along the tangent go to the manifold by E, and their mean leaves
-// the tangent space by half the form.
-func (f *submersion) bendByDifferences(s []float64, h float64) (float64, error) {
-	var ends [2][]float64
-	for i, step := range []float64{h, -h} {
-		x, err := f.project(plus(f.base, step, times(f.tangent, s)))
-		if err != nil {
-			return 0, err
-		}
-		ends[i] = x
-	}
-	speed := norm(minus(ends[0], ends[1])) / (2 * h)
-	second := minus(plus(ends[0], 1, ends[1]), plus(f.base, 1, f.base))
-	return norm(times(f.normal.T(), second)) / (h * h * speed * speed), nil
+// bendByDifferences is the norm of the second fundamental form at x* in the direction As, ‖s‖ = 1: points a step off
+// along the tangent go to the manifold by E, and their mean leaves the tangent space by half the form.
+func (f *submersion) bendByDifferences(s []float64, h float64) float64 {
+	along := times(f.tangent, s)
+	high, low := f.project(plus(f.base, h, along)), f.project(plus(f.base, -h, along))
+	speed := norm(minus(high, low)) / (2 * h)
+	return f.secondDifference(high, low) / (h * h * speed * speed)
 }
 
-// imageBend is the norm of the second fundamental form of F_{t−1}(M_{t−1}) at x_t in the direction
-// A_t·w, ‖w‖ = 1.
+// secondDifference is the length, across the tangent space, of the second difference of points on both sides of x*.
+func (f *submersion) secondDifference(high, low []float64) float64 {
+	return norm(times(f.normal.T(), minus(plus(high, 1, low), plus(f.base, 1, f.base))))
+}
+
+// imageBend is the norm of the second fundamental form of F_{t−1}(M_{t−1}) at x_t in the direction A_t·w, ‖w‖ = 1.
 func (n *smoothNet) imageBend(t int, w []float64, h float64) float64 {
 	before, f, l := n.manifolds[t-1], n.manifolds[t], n.layers[t-1]
 	moved := product(n.linear.layers[t-1], before.tangent)
@@ -151,15 +135,12 @@ func (n *smoothNet) imageBend(t int, w []float64, h float64) float64 {
 	on := func(step float64) []float64 { // a point of M_{t−1}
 		return plus(plus(before.base, step, times(before.tangent, along)), step*step/2, times(before.normal, bent))
 	}
-	high, low := l.apply(on(h)), l.apply(on(-h))
-	second := minus(plus(high, 1, low), plus(f.base, 1, f.base))
-	return norm(times(f.normal.T(), second)) / (h * h)
+	return f.secondDifference(l.apply(on(h)), l.apply(on(-h))) / (h * h)
 }
 
-// bendingError measures the parabola y = ½σs² in the plane. To leading order in ε the
-// difference of the two controls at ε(s, y), s² + y² = 1, is ε²σ(sy, s²/2)/(1 + c), and its largest
-// norm is at s² = 2/3.
-func bendingError(sigma, c float64) (BendingError, error) {
+// bendingError measures the parabola y = ½σs² in the plane. To leading order in ε the difference of the two controls at
+// ε(s, y), s² + y² = 1, is ε²σ(sy, s²/2)/(1 + c), and its largest norm is at s² = 2/3.
+func bendingError(sigma, c float64) BendingError {
 	f := newSubmersion([]float64{0, 0}, mat.NewDense(2, 1, []float64{1, 0}), mat.NewDense(2, 1, []float64{0, 1}),
 		[]*mat.Dense{mat.NewDense(1, 1, []float64{sigma})})
 	p := BendingError{Sigma: sigma, Leading: sigma / (math.Sqrt(3) * (1 + c)), K: f.k()}
@@ -167,11 +148,7 @@ func bendingError(sigma, c float64) (BendingError, error) {
 	for i := range 360 {
 		v := heading(math.Pi * float64(i) / 180)
 		x := []float64{epsilon * v[0], epsilon * v[1]}
-		u, err := f.control(x, c)
-		if err != nil {
-			return p, err
-		}
-		p.Measured = max(p.Measured, norm(minus(u, f.linearControl(x, c)))/(epsilon*epsilon))
+		p.Measured = max(p.Measured, norm(minus(f.control(x, c), f.linearControl(x, c)))/(epsilon*epsilon))
 	}
-	return p, nil
+	return p
 }

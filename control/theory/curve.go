@@ -6,9 +6,8 @@ import (
 	"gonum.org/v1/gonum/integrate/quad"
 )
 
-// curve is an arc in the plane, γ(s) = ρ(s)·(cos s, sin s) with ρ(s) = 1 + bulge·cos 2s,
-// for s between from and to: a waisted oval, open where the ends face each other. It is
-// symmetric to the first axis when from + to = 2π.
+// curve is an arc in the plane, γ(s) = ρ(s)·(cos s, sin s) with ρ(s) = 1 + bulge·cos 2s, for s between from and to: a
+// waisted oval, open where the ends face each other. It is symmetric to the first axis when from + to = 2π.
 type curve struct {
 	bulge, from, to float64
 	samples         []Point   // at equal steps of s, both ends included
@@ -39,7 +38,6 @@ func (c *curve) at(s float64) Point {
 	return Point{r * cos, r * sin}
 }
 
-// derivatives are γ'(s) and γ”(s).
 func (c *curve) derivatives(s float64) (first, second Point) {
 	r, dr, ddr := c.radius(s)
 	sin, cos := math.Sincos(s)
@@ -47,8 +45,7 @@ func (c *curve) derivatives(s float64) (first, second Point) {
 		Point{(ddr-r)*cos - 2*dr*sin, (ddr-r)*sin + 2*dr*cos}
 }
 
-// curvature is |γ'×γ”|/|γ'|³ = |ρ² + 2ρ'² − ρρ”| / (ρ² + ρ'²)^{3/2}, the norm of the
-// second fundamental form of a curve in the plane.
+// curvature is |γ'×γ”|/|γ'|³ = |ρ² + 2ρ'² − ρρ”| / (ρ² + ρ'²)^{3/2}, the norm of the second fundamental form.
 func (c *curve) curvature(s float64) float64 {
 	r, dr, ddr := c.radius(s)
 	return math.Abs(r*r+2*dr*dr-r*ddr) / math.Pow(r*r+dr*dr, 1.5)
@@ -62,9 +59,8 @@ func (c *curve) length(a, b float64) float64 {
 	}, a, b, 80, nil, 0)
 }
 
-// project is the parameter of E(x), the arc's point nearest to x. Every local minimum
-// of the sampled distance that could be it is refined, by golden sections and then by Newton's
-// method on the derivative of the squared distance.
+// project is the parameter of E(x), the arc's point nearest to x. Every local minimum of the sampled distance that
+// could be it is refined, by golden sections and then by Newton's method on the derivative of the squared distance.
 func (c *curve) project(x Point) float64 {
 	n := len(c.samples)
 	square := func(p Point) float64 { d := p.minus(x); return d.dot(d) }

@@ -1,14 +1,12 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 )
 
-// LinearDefence is the paper's linear reactive defence: two classes on a line through
-// the origin of the plane, a linear classifier that crosses the line at a small angle,
-// perturbations across it, and the projection onto the line that takes them back.
+// LinearDefence is the paper's linear reactive defence: two classes on a line through the origin of the plane, a linear
+// classifier that crosses it at a small angle, perturbations across it, and the projection that takes them back.
 type LinearDefence struct {
 	Angle     float64 `json:"angle"`     // between the classifier's boundary and the data's line, radians
 	Budget    float64 `json:"budget"`    // ‖x̃ − x‖₂ of every perturbed point
@@ -31,8 +29,7 @@ type LinearDefence struct {
 	Projected *Field `json:"-"` // F(Px)
 }
 
-// linearDefence draws the data and measures the margins.
-func linearDefence(ctx context.Context, o Options, rng *rand.Rand) (*LinearDefence, []Check, error) {
+func linearDefence(into *Result, o Options, rng *rand.Rand) []Check {
 	const (
 		angle  = 0.15
 		inner  = 0.6 // data lie between these distances from the origin
@@ -41,6 +38,7 @@ func linearDefence(ctx context.Context, o Options, rng *rand.Rand) (*LinearDefen
 	)
 	v, across := heading(tilted), heading(tilted+math.Pi/2)
 	l := &LinearDefence{Angle: angle, Direction: v}
+	into.LinearDefence = l
 	l.Normal = Point{}.plus(math.Cos(angle), across).plus(math.Sin(angle), v)
 	l.Budget = 1.2 * outer * math.Sin(angle) // a fifth more than the farthest point needs
 	project := func(x Point) Point { return Point{}.plus(v.dot(x), v) }
@@ -63,26 +61,21 @@ func linearDefence(ctx context.Context, o Options, rng *rand.Rand) (*LinearDefen
 	l.AccuracyControlled = accuracy(l.Controlled, l.Labels, classify)
 
 	box, n := Box{{-2.4, -2.4}, {2.4, 2.4}}, o.pick(401, 201)
-	bare, regions, err := euclideanMargin(ctx, l.Clean, classify, box, n)
-	if err != nil {
-		return nil, nil, err
-	}
-	mended, projected, err := euclideanMargin(ctx, l.Clean, healed, box, n)
-	if err != nil {
-		return nil, nil, err
-	}
-	l.Loss, err = sample(ctx, box, n, func(x Point) float64 { e := x.minus(project(x)).norm(); return e * e })
+	bare, regions := euclideanMargin(l.Clean, classify, box, n)
+	mended, projected := euclideanMargin(l.Clean, healed, box, n)
+	l.Loss = sample(box, n, func(x Point) float64 { e := x.minus(project(x)).norm(); return e * e })
 	l.Regions, l.Projected, l.Margin, l.ProjectedMargin = regions, projected, bare.distance, mended.distance
-	k := o.claims
-	return l, []Check{
-		equal("clean accuracy", "F is right on every clean point", l.AccuracyClean, k.accuracy, 0),
-		equal("perturbed accuracy", "F is wrong on every perturbed point", l.AccuracyPerturbed, 1-k.accuracy, 0),
-		equal("controlled accuracy", "F is right on every controlled point", l.AccuracyControlled, k.accuracy, 0),
+	return []Check{
+		equal("clean accuracy", "F is right on every clean point", l.AccuracyClean, o.factor("accuracy"), 0),
+		equal("perturbed accuracy", "F is wrong on every perturbed point", l.AccuracyPerturbed,
+			1-o.factor("accuracy"), 0),
+		equal("controlled accuracy", "F is right on every controlled point", l.AccuracyControlled,
+			o.factor("accuracy"), 0),
 		atMost("projection contracts", "‖Px̃ − x‖ ≤ ‖x̃ − x‖ for x on the line", l.Contraction,
-			k.contraction, 0).within(7),
+			o.factor("contraction"), 0).within(7),
 		equal("margin of F", "d_e(F) = ‖x*‖·sin θ for the point x* nearest to the origin", l.Margin,
-			k.lineMargin*least*math.Sin(angle), 1e-6),
+			o.factor("line margin")*least*math.Sin(angle), 1e-6),
 		equal("margin of F∘P", "d_e(F∘P) = d_e(F) / sin θ", l.ProjectedMargin,
-			k.marginGain*l.Margin/math.Sin(angle), 1e-5),
-	}, err
+			o.factor("margin gain")*l.Margin/math.Sin(angle), 1e-5),
+	}
 }

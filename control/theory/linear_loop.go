@@ -1,15 +1,13 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
 )
 
-// LinearLoop is Theorem 1 on linear networks: the error of the greedily controlled state
-// against its bound.
+// LinearLoop is Theorem 1 on linear networks: the error of the greedily controlled state against its bound.
 type LinearLoop struct {
 	Draws  int         `json:"draws"`
 	Points []LoopPoint `json:"points"` // of all draws of a system and time, the one nearest its bound
@@ -27,8 +25,7 @@ type LoopPoint struct {
 	Bound  float64 `json:"bound"`
 }
 
-// linearSystem is a sequence of linear layers θ_0 … θ_{T−1} and of the data's tangent
-// spaces, which the layers carry along: V_{t+1} spans θ_t·V_t.
+// linearSystem is a sequence of linear layers θ_0 … θ_{T−1} and of the data's tangent spaces: V_{t+1} spans θ_t·V_t.
 type linearSystem struct {
 	layers []*mat.Dense // θ_t, [d, d]
 	bases  []*mat.Dense // V_t, [d, r], orthonormal, t < T
@@ -61,14 +58,12 @@ func (s *linearSystem) outside(t int, x []float64) []float64 {
 	return minus(x, times(s.bases[t], times(s.bases[t].T(), x)))
 }
 
-// step is one step of the controlled system, x_{t+1} = θ_t(x_t + u_t), under the greedy
-// control u_t = −(cI + Q)⁻¹Q·x_t = −(I − P_t)·x_t/(1 + c).
+// step is x_{t+1} = θ_t(x_t + u_t), under the greedy control u_t = −(cI + Q)⁻¹Q·x_t = −(I − P_t)·x_t/(1 + c).
 func (s *linearSystem) step(t int, x []float64, c float64) []float64 {
 	return times(s.layers[t], plus(x, -1/(1+c), s.outside(t, x)))
 }
 
-// bound is Theorem 1's on ‖q̄_t − x_t‖², for the squared norms of z's parts outside and within
-// the first tangent space.
+// bound is Theorem 1's on ‖q̄_t − x_t‖², for the squared norms of z's parts outside and within the first tangent space.
 func (s *linearSystem) bound(t int, alpha, outside, within float64) float64 {
 	g := s.gammas[t]
 	before := 1 - math.Pow(alpha, float64(t-1))
@@ -80,17 +75,15 @@ func (s *linearSystem) bound(t int, alpha, outside, within float64) float64 {
 		(at*at*outside + within + g*(outside+within)*(g*alpha*alpha*before*before+2*max(alpha-at, 0)))
 }
 
-// kinds of layers, by name.
 var layerKinds = []struct {
 	name string
 	draw func(rng *rand.Rand, d int) *mat.Dense
 }{
 	{"orthogonal", orthogonal},
 	{"near-orthogonal", func(rng *rand.Rand, d int) *mat.Dense {
-		g := gaussian(rng, d, d)
-		g.Scale(0.05/math.Sqrt(float64(d)), g)
-		g.Add(g, identity(d))
-		return product(orthogonal(rng, d), g)
+		e := identity(d)
+		add(e, 0.05/math.Sqrt(float64(d)), gaussian(rng, d, d))
+		return product(orthogonal(rng, d), e)
 	}},
 	{"gaussian", func(rng *rand.Rand, d int) *mat.Dense {
 		g := gaussian(rng, d, d)
@@ -102,50 +95,46 @@ var layerKinds = []struct {
 // regularisations of the control; the paper's experiments use 0.001.
 var regularisations = []float64{0, 0.001, 0.1, 1}
 
-// linearLoop runs the controlled and the clean system beside each other, with a random
-// perturbation and with the worst one for the first step, which makes the bound an
-// equality there.
-func linearLoop(ctx context.Context, o Options, rng *rand.Rand) (*LinearLoop, []Check, error) {
+// linearLoop runs the controlled and the clean system beside each other, with a random perturbation and with the worst
+// one for the first step, which makes the bound an equality there.
+func linearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 	l := &LinearLoop{Draws: o.pick(20, 4)}
+	into.LinearLoop = l
 	most := linearExtremes{first: math.Inf(1)}
 	for _, kind := range layerKinds {
-		for _, d := range []int{8, 24} {
-			for _, r := range []int{d / 8, d / 2} {
-				cells := make([][linearDepth]LoopPoint, len(regularisations))
-				for draw := range l.Draws {
-					if err := ctx.Err(); err != nil {
-						return nil, nil, err
+		for _, size := range [][2]int{{8, 1}, {8, 4}, {24, 3}, {24, 12}} {
+			d, r := size[0], size[1]
+			cells := make([][linearDepth]LoopPoint, len(regularisations))
+			for draw := range l.Draws {
+				layers := make([]*mat.Dense, linearDepth)
+				for t := range layers {
+					layers[t] = kind.draw(rng, d)
+				}
+				s := newLinearSystem(layers, orthonormal(gaussian(rng, d, r)))
+				start := times(s.bases[0], normals(rng, r))
+				random := unit(rng, d)
+				for i, c := range regularisations {
+					run := loopRun{s, LoopPoint{Layers: kind.name, D: d, R: r, C: c}, start, o}
+					points := run.follow(random, false, &most)
+					if draw == 0 {
+						l.Runs = append(l.Runs, points...)
 					}
-					layers := make([]*mat.Dense, linearDepth)
-					for t := range layers {
-						layers[t] = kind.draw(rng, d)
+					if c > 0 {
+						points = append(points, run.follow(s.worstFirst(c), true, &most)...)
 					}
-					s := newLinearSystem(layers, orthonormal(gaussian(rng, d, r)))
-					start := times(s.bases[0], normals(rng, r))
-					random := unit(rng, d)
-					for i, c := range regularisations {
-						run := loopRun{s, LoopPoint{Layers: kind.name, D: d, R: r, C: c}, start, o.claims}
-						points := run.follow(random, false, &most)
-						if draw == 0 {
-							l.Runs = append(l.Runs, points...)
-						}
-						if c > 0 {
-							points = append(points, run.follow(s.worstFirst(c), true, &most)...)
-						}
-						for _, p := range points {
-							if old := &cells[i][p.T-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
-								*old = p
-							}
+					for _, p := range points {
+						if old := &cells[i][p.T-1]; old.Bound == 0 || p.Error/p.Bound > old.Error/old.Bound {
+							*old = p
 						}
 					}
 				}
-				for _, row := range cells {
-					l.Points = append(l.Points, row[:]...)
-				}
+			}
+			for _, row := range cells {
+				l.Points = append(l.Points, row[:]...)
 			}
 		}
 	}
-	return l, []Check{
+	return []Check{
 		atMost("feedback gain", "I − K_t = αI + (1−α)P_t with K_t = (cI+Q)⁻¹Q: largest entry of the difference",
 			most.gain, 0, 1e-10),
 		atMost("product form", "q̄_t − x_t = θ̄_t(αᵗI + (1−α)Σ αˢP_s^s)z: largest relative difference",
@@ -157,41 +146,43 @@ func linearLoop(ctx context.Context, o Options, rng *rand.Rand) (*LinearLoop, []
 			most.first, 1, 1e-9),
 		atMost("orthogonal layers", "‖q̄_t − x_t‖² = α²ᵗ‖z⊥‖² + ‖z∥‖²: largest relative difference",
 			most.orthogonal, 0, 1e-9),
-	}, nil
+	}
 }
 
 // linearDepth is T, the number of layers.
 const linearDepth = 6
 
-// linearExtremes are the largest deviations from what is claimed, and the smallest ratio of
-// error and bound that the worst perturbation has after one step.
+// linearExtremes are the largest deviations from the claims, and the smallest ratio of error and bound of the worst
+// perturbation after one step.
 type linearExtremes struct{ gain, formula, ratio, orthogonal, first float64 }
 
 // loopRun is a system under one control.
 type loopRun struct {
 	*linearSystem
-	point  LoopPoint // what all of its points have in common
-	start  []float64 // x_0
-	claims *claims
+	point LoopPoint // what all of its points have in common
+	start []float64 // x_0
+	Options
 }
 
-// follow measures the errors for a perturbation and their bounds, for t from 1. The perturbation is a
-// random one, or the worst for the first step.
+// follow measures the errors for a perturbation, random or the worst for the first step, and their bounds, for t from
+// 1.
 func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points []LoopPoint) {
-	c, alpha := r.point.C, r.claims.alpha*r.point.C/(1+r.point.C)
+	c, alpha := r.point.C, r.factor("alpha")*r.point.C/(1+r.point.C)
 	out := r.outside(0, z)
 	outside, within := norm(out)*norm(out), norm(minus(z, out))*norm(minus(z, out))
-	errors := r.run(r.start, z, c)
-	for t, off := range errors[1:] {
+	x, q, off := r.start, plus(r.start, 1, z), z // the clean system, the controlled one, their difference
+	for t, layer := range r.layers {
+		x, q = times(layer, x), r.step(t, q, c)
+		off = minus(q, x)
 		p := r.point
 		p.T, p.Error = t+1, norm(off)*norm(off)
-		p.Bound = r.claims.linearBound * r.bound(p.T, alpha, outside, within)
+		p.Bound = r.factor("linear bound") * r.bound(p.T, alpha, outside, within)
 		most.ratio = max(most.ratio, p.Error/p.Bound)
 		// The worst z may be nearly normal, and what is left of it all rounding.
 		if p.Layers == "orthogonal" && !worst {
 			at := math.Pow(alpha, float64(p.T))
 			exact := at*at*outside + within
-			most.orthogonal = max(most.orthogonal, math.Abs(p.Error/exact/r.claims.linearBound-1))
+			most.orthogonal = max(most.orthogonal, math.Abs(p.Error/exact/r.factor("linear bound")-1))
 		}
 		points = append(points, p)
 	}
@@ -201,26 +192,12 @@ func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points [
 	}
 	most.gain = max(most.gain, r.gainError(c, alpha))
 	if r.point.Layers != "gaussian" { // products of Gaussian layers are too ill-conditioned to invert
-		end := errors[linearDepth]
-		most.formula = max(most.formula, norm(minus(r.closedForm(linearDepth, alpha, z), end))/norm(end))
+		most.formula = max(most.formula, norm(minus(r.closedForm(linearDepth, alpha, z), off))/norm(off))
 	}
 	return points
 }
 
-// run is q̄_t − x_t for t = 0 … T: the clean system from a point of the first tangent
-// space, the controlled one from the same point perturbed by z.
-func (s *linearSystem) run(start, z []float64, c float64) [][]float64 {
-	x, q := start, plus(start, 1, z)
-	errors := [][]float64{z}
-	for t := range s.layers {
-		x, q = times(s.layers[t], x), s.step(t, q, c)
-		errors = append(errors, minus(q, x))
-	}
-	return errors
-}
-
-// worstFirst is the unit perturbation that the first step amplifies most beside the
-// bound's own measure of it: z with (I−K_0)z along θ_0's first right singular vector.
+// worstFirst is the unit perturbation with (I−K_0)z along θ_0's first right singular vector.
 func (s *linearSystem) worstFirst(c float64) []float64 {
 	var svd mat.SVD
 	svd.Factorize(s.layers[0], mat.SVDThin)
@@ -236,26 +213,26 @@ func (s *linearSystem) worstFirst(c float64) []float64 {
 	return z
 }
 
-// gainError compares I − K, with the control's gain K solved from its definition, with its
-// closed form αI + (1−α)P: the largest entry of the difference.
+// gainError is the largest entry of the difference of I − K, with the gain K solved from its definition, and its closed
+// form αI + (1−α)P.
 func (s *linearSystem) gainError(c, alpha float64) float64 {
 	if c == 0 {
 		return 0 // the definition's matrix is singular; its limit is P
 	}
 	v := s.bases[0]
 	d, _ := v.Dims()
-	p := product(v, v.T())
-	var q, regular, k, closed, off mat.Dense
-	q.Sub(identity(d), p)
-	regular.Add(scaled(d, c), &q)
-	if err := k.Solve(&regular, &q); err != nil {
+	p, q, regular, closed := product(v, v.T()), identity(d), scaled(d, c), scaled(d, alpha)
+	add(q, -1, p)
+	add(regular, 1, q)
+	add(closed, 1-alpha, p)
+	var k mat.Dense
+	if err := k.Solve(regular, q); err != nil {
 		return math.NaN()
 	}
-	p.Scale(1-alpha, p)
-	closed.Add(scaled(d, alpha), p)
-	off.Sub(identity(d), &k)
-	off.Sub(&off, &closed)
-	return max(mat.Max(&off), -mat.Min(&off))
+	off := identity(d)
+	add(off, -1, &k)
+	add(off, -1, closed)
+	return max(mat.Max(off), -mat.Min(off))
 }
 
 // closedForm is θ̄_t(αᵗI + (1−α)Σ_{s<t} αˢP_s^s)z with the oblique P_s^s = θ̄_s⁻¹P_sθ̄_s.

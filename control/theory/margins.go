@@ -1,14 +1,12 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 )
 
-// Margins is the paper's margin figure: a binary data set on a curve in the plane, a
-// linear classifier that is right on it but runs close to one class, and the margins of the
-// classifier with and without the projection onto the curve.
+// Margins is the paper's margin figure: a binary data set on a curve in the plane, a linear classifier that is right on
+// it but runs close to one class, and its margins with and without the projection onto the curve.
 type Margins struct {
 	Curve  []Point `json:"curve"` // M, sampled
 	Data   []Point `json:"data"`
@@ -31,8 +29,8 @@ type Margins struct {
 	Composite  *Field `json:"-"` // F(E(x))
 }
 
-// The curve's ends face each other across a gap; the classes lie along its upper and its lower
-// part, and the classifier's line enters through the gap, just below the upper end.
+// The curve's ends face each other across a gap; the classes lie along its upper and its lower part, and the
+// classifier's line enters through the gap, just below the upper end.
 const (
 	curveBulge  = 0.15
 	curveEnd    = 25 * math.Pi / 180  // the upper end's angle; the lower end's is 2π less this
@@ -41,9 +39,10 @@ const (
 	lineBelow   = 0.12                // of the upper end
 )
 
-func margins(ctx context.Context, o Options, rng *rand.Rand) (*Margins, []Check, error) {
+func margins(into *Result, o Options, rng *rand.Rand) []Check {
 	c := newCurve(curveBulge, curveEnd, 2*math.Pi-curveEnd, 401)
 	m := &Margins{Curve: c.samples}
+	into.Margins = m
 	left, end := c.at(lineCrosses), c.at(curveEnd)
 	along := end.minus(left).plus(-lineBelow, Point{0, 1})
 	along = Point{}.plus(1/along.norm(), along)
@@ -75,20 +74,14 @@ func margins(ctx context.Context, o Options, rng *rand.Rand) (*Margins, []Check,
 	}
 	// even: no row on the axis of symmetry, where both ends are as near
 	box, n := Box{{-1.6, -1.6}, {1.6, 1.6}}, o.pick(360, 160)
-	bare, regions, err := euclideanMargin(ctx, m.Data, classify, box, n)
-	if err != nil {
-		return nil, nil, err
-	}
-	mended, composite, err := euclideanMargin(ctx, m.Data, healed, box, n)
-	if err != nil {
-		return nil, nil, err
-	}
+	bare, regions := euclideanMargin(m.Data, classify, box, n)
+	mended, composite := euclideanMargin(m.Data, healed, box, n)
 	m.Euclidean, m.EuclideanWay = bare.distance, [2]Point{bare.from, bare.to}
 	m.Projected, m.ProjectedWay = mended.distance, [2]Point{mended.from, mended.to}
 	m.Regions, m.Composite = regions, composite
 	m.Partitions = &Field{Box: box, N: n, Values: make([]float64, n*n)}
+	part := map[[2]float64]float64{{1, 1}: 0, {1, -1}: 1, {-1, -1}: 2, {-1, 1}: 3}
 	for i, f := range regions.Values {
-		part := map[[2]float64]float64{{1, 1}: 0, {1, -1}: 1, {-1, -1}: 2, {-1, 1}: 3}
 		m.Partitions.Values[i] = part[[2]float64{f, composite.Values[i]}]
 	}
 	for part := range m.PartitionText {
@@ -99,25 +92,24 @@ func margins(ctx context.Context, o Options, rng *rand.Rand) (*Margins, []Check,
 	for _, x := range m.Data {
 		direct = min(direct, math.Abs(m.Normal.dot(x)+m.Offset))
 	}
-	k := o.claims
-	return m, []Check{
+	return []Check{
 		equal("data on the curve", "F and F∘E are right on every point of the data: share",
-			accuracy(m.Data, m.Labels, classify, healed), k.accuracy, 0),
+			accuracy(m.Data, m.Labels, classify, healed), o.factor("accuracy"), 0),
 		equal("geodesic", "2·d_M by quadrature is the length of a polygon of 200,000 sides", geodesic,
-			k.geodesic*c.polygon(from, to, 200_000), 1e-8),
-		equal("Euclidean margin", "d_e(F) by search is the least |nᵀx + b|", m.Euclidean, k.lineMargin*direct, 1e-6),
+			o.factor("geodesic")*c.polygon(from, to, 200_000), 1e-8),
+		equal("Euclidean margin", "d_e(F) by search is the least |nᵀx + b|", m.Euclidean,
+			o.factor("line margin")*direct, 1e-6),
 		equal("projection margin",
 			"d_e(F∘E) is the upper end's distance to the axis of symmetry, where E changes ends", m.Projected,
-			k.medial*end[1], 1e-5),
+			o.factor("medial axis")*end[1], 1e-5),
 		atLeast("projection enlarges the margin", "d_e(F∘E) > d_e(F): here at least twice as large", m.Projected,
-			2*k.gainNeeded*m.Euclidean, 0),
+			2*o.factor("gain")*m.Euclidean, 0),
 		atMost("bounded by the manifold margin", "d_e(F∘E) ≤ d_M: no way in the plane is longer than one on M",
-			m.Projected, k.geodesic*m.Manifold, 0).within(3),
-	}, nil
+			m.Projected, o.factor("geodesic")*m.Manifold, 0).within(3),
+	}
 }
 
-// geodesic is the shortest way along the curve from a parameter of one set to one of
-// the other: an arc that does not close has only one way between two points.
+// geodesic is the shortest way along the curve from a parameter of one set to one of the other.
 func (c *curve) geodesic(upper, lower []float64) (from, to, length float64) {
 	length = math.Inf(1)
 	for _, s := range upper {

@@ -50,16 +50,15 @@ func (l *layer) second(x, z []float64) []float64 {
 	return times(l.rotation, w)
 }
 
-// hessianBound is β with ‖F”(x)‖* ≤ β for all x: |tanh”| ≤ 4/(3√3), and the norm of the
-// squares of a vector's entries is at most its squared norm.
+// hessianBound is β with ‖F”(x)‖* ≤ β for all x, as |tanh”| ≤ 4/(3√3).
 func (l *layer) hessianBound() float64 {
 	w := spectral(l.weights)
 	return l.gain * 4 / (3 * math.Sqrt(3)) * w * w
 }
 
-// smoothNet is a network of smooth layers with the manifolds that its clean states
-// lie on. M_0 is drawn; M_{t+1} is the quadratic graph that agrees with F_t(M_t) at x_{t+1} up
-// to second order, so that its tangent space is θ_t times M_t's.
+// smoothNet is a network of smooth layers with the manifolds that its clean states lie on. M_0 is drawn; M_{t+1} is the
+// quadratic graph that agrees with F_t(M_t) at x_{t+1} up to second order, so that its tangent space is θ_t times
+// M_t's.
 type smoothNet struct {
 	layers    []*layer
 	states    [][]float64 // x_t, t ≤ T
@@ -67,8 +66,7 @@ type smoothNet struct {
 	linear    *linearSystem // of the Jacobians θ_t = F_t'(x_t) and the tangent spaces
 }
 
-// randomNet draws a network of layers of one gain on R^d, and a first manifold of
-// dimension r and curvature bend.
+// randomNet draws a network of layers of one gain on R^d, and a first manifold of dimension r and curvature bend.
 func randomNet(rng *rand.Rand, d, r, depth int, gain, bend float64) *smoothNet {
 	x := normals(rng, d)
 	tangent, normal := frame(gaussian(rng, d, r))
@@ -89,9 +87,9 @@ func randomNet(rng *rand.Rand, d, r, depth int, gain, bend float64) *smoothNet {
 	return n
 }
 
-// carried is the quadratic graph at F(x*) that osculates F(M). A curve on M with first
-// derivative As and second derivative B(sᵀQs) has an image whose second derivative is
-// F”[As, As] + θB(sᵀQs); its part normal to θA is the new form at w = A'ᵀθAs.
+// carried is the quadratic graph at F(x*) that osculates F(M). A curve on M with first derivative As and second
+// derivative B(sᵀQs) has an image with second derivative F”[As, As] + θB(sᵀQs); its part normal to θA is the form at w
+// = A'ᵀθAs.
 func (f *submersion) carried(l *layer) *submersion {
 	theta := l.jacobian(f.base)
 	moved := product(theta, f.tangent)

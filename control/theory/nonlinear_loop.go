@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -10,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// NonlinearLoop is Theorem 2 on small smooth networks: the error of the controlled state
-// and its distance from the linearised system, against their bounds.
+// NonlinearLoop is Theorem 2 on small smooth networks: the error of the controlled state and its distance from the
+// linearised system, against their bounds.
 type NonlinearLoop struct {
 	Dimension int              `json:"dimension"` // d
 	Rank      int              `json:"rank"`      // r
@@ -22,32 +21,30 @@ type NonlinearLoop struct {
 
 // NonlinearPoint is one controlled run at one time.
 type NonlinearPoint struct {
-	Net       int     `json:"net"`
-	Gain      float64 `json:"gain"`      // of the layers' tanh
-	Bend      float64 `json:"bend"`      // curvature of the first manifold
-	C         float64 `json:"c"`         // control regularisation
-	Direction string  `json:"direction"` // of z: random, tangent, normal
-	Epsilon   float64 `json:"epsilon"`   // ‖z‖
-	Limit     float64 `json:"limit"`     // the largest ε that satisfies the theorem's condition; 0 where any does
-	T         int     `json:"t"`
-	Error     float64 `json:"error"`  // ‖x̄_t − x_t‖
-	Linear    float64 `json:"linear"` // the bound's part in the order of ε
-	Bound     float64 `json:"bound"`
-	// Curved is e_t, the distance from the linearised system's error; CurvedBound the
-	// bound's part in ε².
-	Curved      float64 `json:"curved"`
-	CurvedBound float64 `json:"curved_bound"`
+	Net         int     `json:"net"`
+	Gain        float64 `json:"gain"`      // of the layers' tanh
+	Bend        float64 `json:"bend"`      // curvature of the first manifold
+	C           float64 `json:"c"`         // control regularisation
+	Direction   string  `json:"direction"` // of z: random, tangent, normal
+	Epsilon     float64 `json:"epsilon"`   // ‖z‖
+	Limit       float64 `json:"limit"`     // the largest ε that satisfies the theorem's condition; 0 where any does
+	T           int     `json:"t"`
+	Error       float64 `json:"error"`  // ‖x̄_t − x_t‖
+	Linear      float64 `json:"linear"` // the bound's part in the order of ε
+	Bound       float64 `json:"bound"`
+	Curved      float64 `json:"curved"`       // e_t, the distance from the linearised system's error
+	CurvedBound float64 `json:"curved_bound"` // the bound's part in ε²
 }
 
 // shares of the theorem's largest ε at which it is tried.
 var shares = []float64{1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01}
 
-// nonlinearLoop measures errors wherever ε satisfies the theorem's condition, for
-// perturbations in a random, a tangent and a normal direction.
-func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLoop, []Check, error) {
+// nonlinearLoop measures errors wherever ε satisfies the theorem's condition, in a random, a tangent and a normal
+// direction.
+func nonlinearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 	const d, r, depth = 6, 2, 4
 	l := &NonlinearLoop{Dimension: d, Rank: r, Depth: depth}
-	k := o.claims
+	into.NonlinearLoop = l
 	var worst, tight, curved, flat, controls, slope float64
 	for net := range 3 * o.pick(4, 1) {
 		gain, bend := []float64{0, 0.05, 0.2}[net%3], []float64{0, 0.1, 0.3}[net%3]
@@ -60,39 +57,29 @@ func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLo
 		}{{"random", free}, {"tangent", mat.Col(nil, 0, a)}, {"normal", times(b, unit(rng, d-r))}}
 		for _, c := range []float64{0.001, 0.1, 1} {
 			for _, dir := range directions {
-				if err := ctx.Err(); err != nil {
-					return nil, nil, err
-				}
-				alpha := k.alpha * c / (1 + c)
+				alpha := o.factor("alpha") * c / (1 + c)
 				growth := n.growth(alpha, dir.v)
-				limit := 0.0
+				limit, largest := 0.0, 1.0
 				if growth[depth] > 0 {
 					limit = 1 / math.Sqrt(growth[depth])
+					largest = limit
 				}
 				var logs [2][]float64
 				for _, share := range shares {
-					epsilon := share
-					if limit > 0 {
-						epsilon *= limit
-					}
+					epsilon := share * largest
 					z := scale(epsilon, dir.v)
-					run, err := n.run(z, c, k.regular*c)
-					if err != nil {
-						return nil, nil, err
-					}
+					run := n.run(z, c, o.factor("linearised system")*c)
 					controls = max(controls, run.controls)
 					for t := 1; t <= depth; t++ {
 						p := NonlinearPoint{Net: net, Gain: gain, Bend: bend, C: c, Direction: dir.name, Limit: limit,
 							T: t, Epsilon: epsilon, Error: run.errors[t], Linear: n.linearPart(t, alpha, z),
-							Curved: run.curved[t], CurvedBound: k.linearise * growth[t] * epsilon * epsilon}
-						p.Bound = k.nonlinear * (p.Linear + growth[t]*epsilon*epsilon)
+							Curved: run.curved[t]}
+						p.CurvedBound = o.factor("linearisation") * growth[t] * epsilon * epsilon
+						p.Bound = o.factor("nonlinear bound") * (p.Linear + growth[t]*epsilon*epsilon)
 						worst = max(worst, p.Error/p.Bound)
 						if limit > 0 {
 							curved = max(curved, p.Curved/p.CurvedBound)
-						} else {
-							flat = max(flat, p.Curved)
-						}
-						if limit == 0 && dir.name == "tangent" {
+						} else if flat = max(flat, p.Curved); dir.name == "tangent" {
 							tight = max(tight, math.Abs(p.Error/p.Bound-1))
 						}
 						l.Points = append(l.Points, p)
@@ -105,12 +92,12 @@ func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLo
 				if len(logs[0]) > 0 {
 					_, order := stat.LinearRegression(logs[0], logs[1], nil, false)
 					l.Slopes = append(l.Slopes, order)
-					slope = max(slope, math.Abs(order-2*k.order))
+					slope = max(slope, math.Abs(order-2*o.factor("order")))
 				}
 			}
 		}
 	}
-	return l, []Check{
+	return []Check{
 		atMost("error bound",
 			"‖x̄_t − x_t‖ is at most its bound where ε satisfies the condition: largest ratio", worst, 1, 1e-9),
 		atMost("tight in the flat case",
@@ -120,8 +107,9 @@ func nonlinearLoop(ctx context.Context, o Options, rng *rand.Rand) (*NonlinearLo
 		atMost("no linearisation error", "e_t = 0 for linear layers and flat manifolds: largest e_t", flat, 0, 1e-12),
 		atMost("order", "log e_T by log ε has slope 2: largest deviation", slope, 0, 0.1),
 		atMost("manifold and tangent control",
-			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/k.control, 1, 0).within(13),
-	}, nil
+			"‖u^M − u^P‖ ≤ 4σ(1+2σ)·‖x̄_t − x_t‖² along all runs: largest ratio", controls/o.factor("control"), 1, 0).
+			within(13),
+	}
 }
 
 // growth is the factor of ε² in the bound at each t ≤ T:
@@ -156,24 +144,19 @@ type controlled struct {
 	controls float64   // largest ‖u^M − u^P‖ / (4σ(1+2σ)‖x̄_t − x_t‖²) over the curved manifolds
 }
 
-// farFromRounding is the deviation from which its square, 1e-10, stands out from the rounding
-// of states, some 1e-15. A small normal perturbation is below it after a layer or two.
+// farFromRounding is the deviation from which its square, 1e-10, stands out from the rounding of states, some 1e-15.
 const farFromRounding = 1e-5
 
-// run perturbs the first state by z: x̄_{t+1} = F_t(x̄_t + u^M(x̄_t)), and beside it the
-// linearised difference θ_t(I − K_t)⋯θ_0(I − K_0)z with a gain of its own regularisation, which is c.
-func (n *smoothNet) run(z []float64, c, linearC float64) (controlled, error) {
+// run perturbs the first state by z: x̄_{t+1} = F_t(x̄_t + u^M(x̄_t)), and beside it the linearised difference
+// θ_t(I − K_t)⋯θ_0(I − K_0)z with a gain of its own regularisation, which is c.
+func (n *smoothNet) run(z []float64, c, linearC float64) controlled {
 	x, linear := plus(n.states[0], 1, z), z
 	r := controlled{errors: []float64{norm(z)}, curved: []float64{0}}
 	for t, l := range n.layers {
 		f := n.manifolds[t]
-		u, err := f.control(x, c)
-		if err != nil {
-			return r, err
-		}
+		u := f.control(x, c)
 		if k := f.k(); k > 0 {
-			away := norm(minus(x, n.states[t]))
-			if away > farFromRounding {
+			if away := norm(minus(x, n.states[t])); away > farFromRounding {
 				r.controls = max(r.controls, norm(minus(u, f.linearControl(x, c)))/(k*away*away))
 			}
 		}
@@ -183,5 +166,5 @@ func (n *smoothNet) run(z []float64, c, linearC float64) (controlled, error) {
 		r.errors = append(r.errors, norm(off))
 		r.curved = append(r.curved, norm(minus(off, linear)))
 	}
-	return r, nil
+	return r
 }

@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"slices"
 )
@@ -14,42 +13,34 @@ func (p Point) minus(q Point) Point           { return Point{p[0] - q[0], p[1] -
 func (p Point) dot(q Point) float64           { return p[0]*q[0] + p[1]*q[1] }
 func (p Point) norm() float64                 { return math.Hypot(p[0], p[1]) }
 
-// heading is the unit vector at an angle in radians.
 func heading(angle float64) Point { return Point{math.Cos(angle), math.Sin(angle)} }
 
 // Box is a rectangle of the plane: its lower left and upper right corners.
 type Box [2]Point
 
-// Field is a function on the plane, sampled on a grid of N×N points that spans Box,
-// corners included: Values[i·N+j] is its value in row i from below, column j from the left.
+// Field is a function on the plane, sampled on a grid of N×N points that spans Box, corners included: Values[i·N+j] is
+// its value in row i from below, column j from the left.
 type Field struct {
 	Box    Box
 	N      int
 	Values []float64
 }
 
-// at is the grid's point in row i and column j.
 func (f *Field) at(i, j int) Point {
 	s := f.Box[1].minus(f.Box[0])
 	return f.Box[0].plus(1, Point{s[0] * float64(j) / float64(f.N-1), s[1] * float64(i) / float64(f.N-1)})
 }
 
-// sample evaluates value on the grid.
-func sample(ctx context.Context, box Box, n int, value func(Point) float64) (*Field, error) {
+func sample(box Box, n int, value func(Point) float64) *Field {
 	f := &Field{Box: box, N: n, Values: make([]float64, n*n)}
-	for i := range n {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		for j := range n {
-			f.Values[i*n+j] = value(f.at(i, j))
-		}
+	for i := range f.Values {
+		f.Values[i] = value(f.at(i/n, i%n))
 	}
-	return f, nil
+	return f
 }
 
-// inside is where, in a region of equal values, the picture's text has most room: the
-// grid point farthest from any other value, from the border and from the points to avoid.
+// inside is where text has most room in a region of equal values: the grid point farthest from any other value, from
+// the border and from the points to avoid.
 func (f *Field) inside(value float64, avoid []Point) Point {
 	step := max(f.N/60, 1) // a coarse grid is exact enough
 	out := slices.Clone(avoid)
@@ -93,26 +84,18 @@ type nearest struct {
 	from, to Point
 }
 
-// euclideanMargin is d_e = inf_x inf_δ ‖δ‖₂ subject to label(x) ≠ label(x+δ), for a
-// binary label, by search: the decision boundary is traced on a grid of n×n points
-// (a bisection on every edge whose ends differ), the shortest distances from the points to
-// it are found, and the best are made exact: over the direction by golden sections, along
-// it by bisection. The field of labels comes with it. Boundaries outside the box are not seen.
-func euclideanMargin(ctx context.Context, points []Point, label func(Point) float64,
-	box Box, n int) (nearest, *Field, error) {
-	field, err := sample(ctx, box, n, label)
-	if err != nil {
-		return nearest{}, nil, err
-	}
+// euclideanMargin is d_e = inf_x inf_δ ‖δ‖₂ subject to label(x) ≠ label(x+δ), for a binary label, by search: the
+// decision boundary is traced on a grid of n×n points (a bisection on every edge whose ends differ), and the shortest
+// distances from the points to it are made exact: over the direction by golden sections, along it by bisection. The
+// field of labels comes with it. Boundaries outside the box are not seen.
+func euclideanMargin(points []Point, label func(Point) float64, box Box, n int) (nearest, *Field) {
+	field := sample(box, n, label)
 	var boundary []Point
-	for i := range n {
-		for j := range n {
-			here := field.Values[i*n+j]
-			if j+1 < n && field.Values[i*n+j+1] != here {
-				boundary = append(boundary, crossing(label, field.at(i, j), field.at(i, j+1)))
-			}
-			if i+1 < n && field.Values[(i+1)*n+j] != here {
-				boundary = append(boundary, crossing(label, field.at(i, j), field.at(i+1, j)))
+	for at, here := range field.Values {
+		i, j := at/n, at%n
+		for _, to := range [][2]int{{i, j + 1}, {i + 1, j}} {
+			if max(to[0], to[1]) < n && field.Values[to[0]*n+to[1]] != here {
+				boundary = append(boundary, crossing(label, field.at(i, j), field.at(to[0], to[1])))
 			}
 		}
 	}
@@ -134,14 +117,11 @@ func euclideanMargin(ctx context.Context, points []Point, label func(Point) floa
 		if c.distance > least+h { // the traced boundary is exact on the grid's lines, off them less than h away
 			continue
 		}
-		if err := ctx.Err(); err != nil {
-			return nearest{}, nil, err
-		}
 		if c = exact(label, c, h); c.distance < best.distance {
 			best = c
 		}
 	}
-	return best, field, nil
+	return best, field
 }
 
 // crossing is where the label changes between two points that differ in it.

@@ -1,7 +1,6 @@
 package theory
 
 import (
-	"context"
 	"math"
 	"math/rand/v2"
 
@@ -9,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ProjectedRatio is Proposition 1 by Monte Carlo: the ratio d_e/d_M of a linear classifier
-// with a random decision boundary, for data in an r-dimensional subspace of R^d.
+// ProjectedRatio is Proposition 1 by Monte Carlo: the ratio d_e/d_M of a linear classifier with a random decision
+// boundary, for data in an r-dimensional subspace of R^d.
 type ProjectedRatio struct {
 	Draws int         `json:"draws"`
 	Cells []RatioCell `json:"cells"`
@@ -26,22 +25,20 @@ type RatioCell struct {
 	Half  float64 `json:"half"`  // half the 95 % interval of the mean
 	Exact float64 `json:"exact"` // E[d_e/d_M] in closed form
 	Bound float64 `json:"bound"` // √(r/d)
-	// Raw is the mean of ‖Vᵀn‖ for n ~ N(0, I/d) as it is drawn, which the proof takes
-	// for the ratio; the margins themselves divide it by ‖n‖.
+	// Raw is the mean of ‖Vᵀn‖ for n ~ N(0, I/d), which the proof takes for the ratio; the margins divide it by ‖n‖.
 	Raw     float64 `json:"raw"`
 	RawHalf float64 `json:"raw_half"`
 }
 
-// errors5 times half a 95 % interval is five standard errors: among dozens of means, none is
-// likely to be that far off by chance.
+// errors5 times half a 95 % interval is five standard errors: none of dozens of means is that far off by chance.
 const errors5 = 5 / 1.96
 
-// projectedRatio measures both margins of every draw on points of the subspace: d_e as the
-// distance in R^d from a point to the hyperplane, d_M as the distance within the
-// subspace, in its own coordinates, to the hyperplane's trace.
-func projectedRatio(ctx context.Context, o Options, rng *rand.Rand) (*ProjectedRatio, []Check, error) {
+// projectedRatio measures both margins on points of the subspace: d_e as the distance in R^d from a point to the
+// hyperplane, d_M as the distance within the subspace, in its own coordinates, to the hyperplane's trace.
+func projectedRatio(into *Result, o Options, rng *rand.Rand) []Check {
 	const points = 4
 	p := &ProjectedRatio{Draws: o.pick(4000, 600)}
+	into.ProjectedRatio = p
 	same := 0
 	var worst, rawWorst, score, equality, gap float64
 	for _, d := range []int{4, 16, 64, 256} {
@@ -54,9 +51,6 @@ func projectedRatio(ctx context.Context, o Options, rng *rand.Rand) (*ProjectedR
 			data := product(basis, within)     // and in R^d
 			ratios, raw := make([]float64, p.Draws), make([]float64, p.Draws)
 			for i := range p.Draws {
-				if err := ctx.Err(); err != nil {
-					return nil, nil, err
-				}
 				n := normals(rng, d)
 				for j := range n {
 					n[j] /= math.Sqrt(float64(d))
@@ -74,25 +68,24 @@ func projectedRatio(ctx context.Context, o Options, rng *rand.Rand) (*ProjectedR
 			cell.Raw, cell.RawHalf = interval(raw)
 			p.Cells = append(p.Cells, cell)
 			rawWorst = max(rawWorst, (cell.Raw-errors5*cell.RawHalf)/cell.Bound)
-			if off := math.Abs(cell.Mean - o.claims.ratioMean*cell.Exact); r == d {
-				equality = max(equality, math.Abs(cell.Mean-o.claims.ratio*cell.Bound))
+			if off := math.Abs(cell.Mean - o.factor("closed form")*cell.Exact); r == d {
+				equality = max(equality, math.Abs(cell.Mean-o.factor("ratio")*cell.Bound))
 			} else {
 				worst = max(worst, (cell.Mean-errors5*cell.Half)/cell.Bound)
 				score = max(score, off/(errors5*cell.Half))
 			}
 			if r >= 16 {
-				gap = max(gap, 1-(cell.Mean+errors5*cell.Half)/(o.claims.ratio*cell.Bound))
+				gap = max(gap, 1-(cell.Mean+errors5*cell.Half)/(o.factor("ratio")*cell.Bound))
 			}
 		}
 	}
 	p.SamePoint = float64(same) / float64(p.Draws*len(p.Cells))
-	k := o.claims
-	return p, []Check{
+	return []Check{
 		atMost("expected ratio",
 			"E[d_e/d_M] ≤ √(r/d) for r < d: the means less five standard errors over the bound, the largest", worst,
-			k.ratio, 1e-12).within(1.05),
-		atMost("expected projection", "E‖Vᵀn‖ ≤ √(r/d), the proof's ratio, likewise", rawWorst, k.ratio,
-			1e-12).within(1.05),
+			o.factor("ratio"), 1e-12).within(1.05),
+		atMost("expected projection", "E‖Vᵀn‖ ≤ √(r/d), the proof's ratio, likewise", rawWorst,
+			o.factor("ratio"), 1e-12).within(1.05),
 		equal("equality at r = d", "d_e/d_M = 1 where the subspace is the whole space: largest difference", equality, 0,
 			1e-12),
 		atMost("closed form",
@@ -100,13 +93,13 @@ func projectedRatio(ctx context.Context, o Options, rng *rand.Rand) (*ProjectedR
 			score, 1, 0),
 		atMost("nearly tight", "for r ≥ 16 the mean and five standard errors are below the bound by at most 2 %", gap,
 			0.02, 0),
-		equal("same point", "d_e and d_M are attained at the same data point: share of draws", p.SamePoint, k.accuracy,
-			0),
-	}, nil
+		equal("same point", "d_e and d_M are attained at the same data point: share of draws", p.SamePoint,
+			o.factor("accuracy"), 0),
+	}
 }
 
-// distance is the smallest distance from the columns of points to the hyperplane through
-// the origin with normal n, and the column that has it.
+// distance is the smallest distance from the columns of points to the hyperplane through the origin with normal n, and
+// the column that has it.
 func distance(points *mat.Dense, n []float64) (least float64, at int) {
 	least = math.Inf(1)
 	length := norm(n)
@@ -118,8 +111,7 @@ func distance(points *mat.Dense, n []float64) (least float64, at int) {
 	return least, at
 }
 
-// meanCosine is E‖Vᵀn‖/‖n‖ for a random direction n and an r-dimensional subspace of R^d:
-// the square is Beta(r/2, (d−r)/2) distributed.
+// meanCosine is E‖Vᵀn‖/‖n‖ for a random direction n and an r-dimensional subspace of R^d.
 func meanCosine(r, d int) float64 {
 	lgamma := func(x float64) float64 { v, _ := math.Lgamma(x); return v }
 	a, b := float64(r)/2, float64(d)/2

@@ -10,13 +10,13 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// submersion is the map f : R^d → R^{d−r} whose zeros are an embedding manifold M, here a
-// quadratic graph over the tangent space at a base point x*:
+// submersion is the map f : R^d → R^{d−r} whose zeros are an embedding manifold M, here a quadratic graph over the
+// tangent space at a base point x*:
 //
 //	f(x)_i = y_i − ½·sᵀQ_i s,   s = Aᵀ(x − x*),  y = Bᵀ(x − x*)
 //
-// with [A B] orthogonal. Its Jacobian at x* is Bᵀ, orthonormal as the paper assumes, and
-// its Hessian is constant, so that σ, the bound on ‖f”‖*, is exact. r is 1 or 2.
+// with [A B] orthogonal. Its Jacobian at x* is Bᵀ, orthonormal as the paper assumes, and its Hessian is constant, so
+// that σ, the bound on ‖f”‖*, is exact. r is 1 or 2.
 type submersion struct {
 	base            []float64  // x*, on M
 	tangent, normal *mat.Dense // A [d, r], B [d, d−r]
@@ -72,8 +72,7 @@ func (f *submersion) steepest() (sigma float64, s []float64) {
 	return -least, at(best)
 }
 
-// k is the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is
-// orthonormal.
+// k is the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is orthonormal.
 func (f *submersion) k() float64 { return 4 * f.sigma * (1 + 2*f.sigma) }
 
 // local are the coordinates (s, y) of x.
@@ -90,59 +89,51 @@ func (f *submersion) global(s, y []float64) []float64 {
 // value is f in local coordinates.
 func (f *submersion) value(s, y []float64) []float64 { return plus(y, -0.5, f.bent(s)) }
 
-// errDiverged is returned when Newton's method finds no stationary point.
+// errDiverged is returned when Newton's method finds no stationary point, as not-a-numbers tell.
 var errDiverged = errors.New("theory: Newton's method does not converge; " +
 	"the perturbation is too large for the manifold's curvature")
 
 // solvedTo is the accuracy of the solvers: the last Newton step, relative to the perturbation.
 const solvedTo = 1e-12
 
-// newton goes from at to where a gradient vanishes.
+// newton goes from at to where a gradient vanishes; to not-a-numbers when it does not converge.
 func newton(at []float64, perturbation float64,
-	derivatives func(at []float64) (gradient []float64, hessian *mat.Dense)) ([]float64, error) {
+	derivatives func(at []float64) (gradient []float64, hessian *mat.Dense)) []float64 {
 	for range 60 {
 		gradient, hessian := derivatives(at)
 		step := mat.NewVecDense(len(at), nil)
 		if err := step.SolveVec(hessian, mat.NewVecDense(len(at), gradient)); err != nil {
-			return nil, errDiverged
+			break
 		}
 		at = minus(at, step.RawVector().Data)
 		if mat.Norm(step, 2) <= solvedTo*perturbation {
-			return at, nil
+			return at
 		}
 	}
-	return nil, errDiverged
+	return scale(math.NaN(), at)
 }
 
-// control is u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from the
-// tangent space's solution u^P.
-func (f *submersion) control(x []float64, c float64) ([]float64, error) {
+// control is u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from u^P.
+func (f *submersion) control(x []float64, c float64) []float64 {
 	s0, y0 := f.local(x)
 	r, n := len(s0), len(y0)
 	start := slices.Concat(s0, y0)
-	at, err := newton(slices.Concat(s0, scale(c/(1+c), y0)), norm(start), func(at []float64) ([]float64, *mat.Dense) {
+	at := newton(slices.Concat(s0, scale(c/(1+c), y0)), norm(start), func(at []float64) ([]float64, *mat.Dense) {
 		s, y := at[:r], at[r:]
 		value := f.value(s, y)
 		jacobian := mat.NewDense(n, r+n, nil)
 		hessian := mat.NewDense(r+n, r+n, nil)
+		block := hessian.Slice(0, r, 0, r).(*mat.Dense)
 		for i, q := range f.forms {
-			row := times(q, s)
-			for j := range r {
-				jacobian.Set(i, j, -row[j])
-				for k := range r {
-					hessian.Set(j, k, hessian.At(j, k)-value[i]*q.At(j, k))
-				}
-			}
+			copy(jacobian.RawRowView(i), scale(-1, times(q, s)))
 			jacobian.Set(i, r+i, 1)
+			add(block, -value[i], q)
 		}
 		hessian.Add(hessian, product(jacobian.T(), jacobian))
 		hessian.Add(hessian, scaled(r+n, c))
 		return plus(times(jacobian.T(), value), c, minus(at, start)), hessian
 	})
-	if err != nil {
-		return nil, err
-	}
-	return minus(f.global(at[:r], at[r:]), x), nil
+	return minus(f.global(at[:r], at[r:]), x)
 }
 
 // linearControl is u^P(x) = −BBᵀ(x − x*)/(1 + c), the same for the tangent space at x*.
@@ -151,28 +142,21 @@ func (f *submersion) linearControl(x []float64, c float64) []float64 {
 	return times(f.normal, scale(-1/(1+c), y))
 }
 
-// project is E(x), the manifold's point nearest to x: Newton's method on the squared
-// distance as a function of s.
-func (f *submersion) project(x []float64) ([]float64, error) {
+// project is E(x), the manifold's point nearest to x: Newton's method on the squared distance as a function of s.
+func (f *submersion) project(x []float64) []float64 {
 	s0, y0 := f.local(x)
 	r := len(s0)
-	s, err := newton(s0, norm(minus(x, f.base)), func(s []float64) ([]float64, *mat.Dense) {
+	s := newton(s0, norm(minus(x, f.base)), func(s []float64) ([]float64, *mat.Dense) {
 		off := plus(scale(-1, y0), 0.5, f.bent(s))
 		gradient := minus(s, s0)
 		hessian := identity(r)
 		for i, q := range f.forms {
 			row := times(q, s)
 			gradient = plus(gradient, off[i], row)
-			for j := range r {
-				for k := range r {
-					hessian.Set(j, k, hessian.At(j, k)+row[j]*row[k]+off[i]*q.At(j, k))
-				}
-			}
+			hessian.RankOne(hessian, 1, mat.NewVecDense(r, row), mat.NewVecDense(r, row))
+			add(hessian, off[i], q)
 		}
 		return gradient, hessian
 	})
-	if err != nil {
-		return nil, err
-	}
-	return f.global(s, scale(0.5, f.bent(s))), nil
+	return f.global(s, scale(0.5, f.bent(s)))
 }

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/floats"
@@ -38,79 +42,60 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// Every check can fail: with one constant wrong, those that rest on it do, and together
-// they are all.
-func TestWrongConstants(t *testing.T) {
-	const defence, margins, ratio, linear, nonlinear, bending = "linear reactive defence", "margins on a curve",
-		"proposition 1", "theorem 1", "theorem 2", "manifold curvature"
+// wrongFactors are claims with a wrong factor, the experiments that rest on them, and some checks that then fail.
+const wrongFactors = `
+accuracy 0.9 | linear reactive defence | clean accuracy, perturbed accuracy, controlled accuracy
+accuracy 0.9 | margins on a curve, proposition 1 | same point, data on the curve
+margin gain 0.9 | linear reactive defence | margin of F∘P
+line margin 1.01 | linear reactive defence, margins on a curve | margin of F, Euclidean margin
+contraction 0.1 | linear reactive defence | projection contracts
+contraction 2 | linear reactive defence | projection contracts
+medial axis 0.999 | margins on a curve | projection margin
+geodesic 0.3 | margins on a curve | geodesic, bounded by the manifold margin
+geodesic 1.2 | margins on a curve | bounded by the manifold margin
+gain 5 | margins on a curve | projection enlarges the margin
+ratio 0.9 | proposition 1 | expected ratio, expected projection, equality at r = d
+ratio 1.1 | proposition 1 | expected ratio, expected projection, nearly tight, equality at r = d
+closed form 0.95 | proposition 1 | closed form
+alpha 0.9 | theorem 1 | feedback gain, product form, orthogonal layers, error bound
+linear bound 0.9 | theorem 1 | error bound, orthogonal layers
+linear bound 1.1 | theorem 1 | tight at t = 1
+nonlinear bound 0.9 | theorem 2 | error bound, tight in the flat case
+linearisation 0.001 | theorem 2 | linearisation error
+linearisation 3 | theorem 2 | linearisation error
+order 0.75 | theorem 2 | order
+linearised system 0.9 | theorem 2 | no linearisation error, order
+control 0.01 | theorem 2, manifold curvature | manifold and tangent control, error constant
+control 2 | theorem 2, manifold curvature | manifold and tangent control, error constant
+growth 2 | manifold curvature | grows with curvature
+curvature 0.99 | manifold curvature | curvature of the curve, curvature of the manifolds, manifolds follow the layers
+leading error 1.1 | manifold curvature | error by curvature
+`
+
+// Every check can fail: with one factor wrong, those that rest on it do, and together they are all.
+func TestWrongFactors(t *testing.T) {
 	failed := map[string]bool{}
-	for _, c := range []struct {
-		name  string
-		parts []string
-		wrong func(*claims)
-		fails []string
-	}{
-		{"accuracy", []string{defence, margins, ratio}, func(k *claims) { k.accuracy = 0.9 },
-			[]string{"clean accuracy", "perturbed accuracy", "controlled accuracy", "same point", "data on the curve"}},
-		{"margin gain", []string{defence}, func(k *claims) { k.marginGain = 0.9 }, []string{"margin of F∘P"}},
-		{"line margin", []string{defence, margins}, func(k *claims) { k.lineMargin = 1.01 },
-			[]string{"margin of F", "Euclidean margin"}},
-		{"medial axis", []string{margins}, func(k *claims) { k.medial = 0.999 }, []string{"projection margin"}},
-		{"geodesic", []string{margins}, func(k *claims) { k.geodesic = 0.3 },
-			[]string{"geodesic", "bounded by the manifold margin"}},
-		{"gain", []string{margins}, func(k *claims) { k.gainNeeded = 5 }, []string{"projection enlarges the margin"}},
-		{"ratio", []string{ratio}, func(k *claims) { k.ratio = 0.9 }, []string{"expected ratio", "expected projection",
-			"equality at r = d"}},
-		{"ratio too loose", []string{ratio}, func(k *claims) { k.ratio = 1.1 },
-			[]string{"expected ratio", "expected projection", "nearly tight", "equality at r = d"}},
-		{"loose linearisation", []string{nonlinear}, func(k *claims) { k.linearise = 3 },
-			[]string{"linearisation error"}},
-		{"loose control", []string{nonlinear, bending}, func(k *claims) { k.control = 2 },
-			[]string{"manifold and tangent control", "error constant"}},
-		{"loose contraction", []string{defence}, func(k *claims) { k.contraction = 2 },
-			[]string{"projection contracts"}},
-		{"long geodesic", []string{margins}, func(k *claims) { k.geodesic = 1.2 },
-			[]string{"bounded by the manifold margin"}},
-		{"closed form", []string{ratio}, func(k *claims) { k.ratioMean = 0.95 }, []string{"closed form"}},
-		{"alpha", []string{linear}, func(k *claims) { k.alpha = 0.9 },
-			[]string{"feedback gain", "product form", "orthogonal layers", "error bound"}},
-		{"linear bound", []string{linear}, func(k *claims) { k.linearBound = 0.9 },
-			[]string{"error bound", "orthogonal layers"}},
-		{"loose linear bound", []string{linear}, func(k *claims) { k.linearBound = 1.1 }, []string{"tight at t = 1"}},
-		{"nonlinear bound", []string{nonlinear}, func(k *claims) { k.nonlinear = 0.9 },
-			[]string{"error bound", "tight in the flat case"}},
-		{"linearisation", []string{nonlinear}, func(k *claims) { k.linearise = 0.001 },
-			[]string{"linearisation error"}},
-		{"order", []string{nonlinear}, func(k *claims) { k.order = 0.75 }, []string{"order"}},
-		{"linearised system", []string{nonlinear}, func(k *claims) { k.regular = 0.9 },
-			[]string{"no linearisation error", "order"}},
-		{"growth", []string{bending}, func(k *claims) { k.bendingOrder = 2 }, []string{"grows with curvature"}},
-		{"control", []string{nonlinear, bending}, func(k *claims) { k.control = 0.01 },
-			[]string{"manifold and tangent control", "error constant"}},
-		{"curvature", []string{bending}, func(k *claims) { k.bending = 0.99 },
-			[]string{"curvature of the curve", "curvature of the manifolds", "manifolds follow the layers"}},
-		{"curvature's error", []string{bending}, func(k *claims) { k.bendingError = 1.1 },
-			[]string{"error by curvature"}},
-		{"contraction", []string{defence}, func(k *claims) { k.contraction = 0.1 }, []string{"projection contracts"}},
-	} {
+	for row := range strings.Lines(strings.TrimSpace(wrongFactors)) {
+		columns := strings.Split(strings.TrimSpace(row), " | ")
+		end := strings.LastIndex(columns[0], " ")
 		o := quick
-		o.only, o.claims = c.parts, stated()
-		c.wrong(o.claims)
-		r := result(t, o)
+		o.wrong = map[string]float64{columns[0][:end]: must.Get(strconv.ParseFloat(columns[0][end+1:], 64))(t)}
 		fails := map[string]bool{}
-		for _, row := range r.Checks {
-			if !row.Pass {
-				fails[row.Name] = true
-				failed[row.Part+": "+row.Name] = true
+		for i, e := range experiments {
+			if !slices.Contains(strings.Split(columns[1], ", "), e.name) {
+				continue
+			}
+			for _, row := range e.run(&Result{}, o, o.random(uint64(i+1))) {
+				if !row.Pass {
+					fails[row.Name] = true
+					failed[e.name+": "+row.Name] = true
+				}
 			}
 		}
-		for _, name := range c.fails {
+		for name := range strings.SplitSeq(columns[2], ", ") {
 			if !fails[name] {
-				t.Errorf("%s wrong: %q still passes", c.name, name)
+				t.Errorf("%s: %q still passes", columns[0], name)
 			}
-		}
-		if r.Passed() {
-			t.Errorf("%s wrong: the whole passes", c.name)
 		}
 	}
 	for _, row := range result(t, quick).Checks {
@@ -142,6 +127,18 @@ func TestCancelled(t *testing.T) {
 			t.Errorf("part %d: %v after %d experiments", part, err, begun)
 		}
 		cancel()
+	}
+}
+
+// An experiment whose solver does not converge is an error.
+func TestDiverged(t *testing.T) {
+	defer func(all []experiment) { experiments = all }(experiments)
+	experiments = []experiment{{"steep", func(*Result, Options, *rand.Rand) []Check {
+		at := newton([]float64{0}, 1, func([]float64) ([]float64, *mat.Dense) { return []float64{1}, identity(1) })
+		return []Check{atMost("", "", at[0], 1, 0)}
+	}}}
+	if _, err := Run(t.Context(), quick); !errors.Is(err, errDiverged) {
+		t.Error(err)
 	}
 }
 
@@ -212,12 +209,12 @@ func TestSubmersion(t *testing.T) {
 		}
 	}
 	x := plus(f.base, 0.2, unit(rng, 6))
-	u := must.Get(f.control(x, 0.1))(t)
+	u := f.control(x, 0.1)
 	objective := func(u []float64) float64 {
 		v := f.value(f.local(plus(x, 1, u)))
 		return 0.5*floats.Dot(v, v) + 0.05*floats.Dot(u, u)
 	}
-	p := must.Get(f.project(x))(t)
+	p := f.project(x)
 	if off := norm(f.value(f.local(p))); off > 1e-12 {
 		t.Errorf("the projection is off the manifold by %v", off)
 	}
@@ -246,7 +243,7 @@ func TestSmoothNet(t *testing.T) {
 			t.Errorf("tangent space %d off by %v", i, got)
 		}
 	}
-	run := must.Get(n.run(make([]float64, 6), 0.1, 0.1))(t)
+	run := n.run(make([]float64, 6), 0.1, 0.1)
 	if got := floats.Max(run.errors); got > 1e-12 {
 		t.Errorf("the clean run is moved by %v", got)
 	}

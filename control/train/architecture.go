@@ -11,11 +11,9 @@ import (
 	"selfheal/models/onnx"
 )
 
-// architecture is a built-in embedding function.
 type architecture struct {
-	width int // default
-	// multiple is what height and width of a state must be multiples of; 0: the state may have any shape.
-	multiple int64
+	width    int   // default
+	multiple int64 // of which height and width of a state must be; 0: the state may have any shape
 	build    func(a *assembly, x string) string
 }
 
@@ -31,11 +29,9 @@ var architectures = map[string]architecture{
 // Architectures lists the built-in embedding functions.
 func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
-// New builds an embedding of states of the given shape with weights drawn from a seed, as
-// PyTorch initialises its layers. Width is the number of channels of the first layer, of
-// mlp-ae's code; 0 stands for the default: 24 (conv-ae, conv2-ae), 64 (fcn, segnet, dncnn), a quarter of the
-// state's values (mlp-ae). Images lie in [0,1], and so do embeddings of them that end in
-// a sigmoid.
+// New builds an embedding of states of the given shape with weights drawn from a seed, as PyTorch initialises its
+// layers. Width is the number of channels of the first layer, of mlp-ae's code; 0 stands for the default: 24 (conv-ae,
+// conv2-ae), 64 (fcn, segnet, dncnn), a quarter of the state's values (mlp-ae). Images lie in [0,1].
 func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*onnx.Graph, error) {
 	kind, ok := architectures[name]
 	if !ok {
@@ -58,7 +54,6 @@ func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*on
 	return a.Done()
 }
 
-// assembly builds layers.
 type assembly struct {
 	*onnx.Builder
 	image  bool
@@ -67,14 +62,12 @@ type assembly struct {
 	counts map[string]int
 }
 
-// name numbers the layers of a kind.
 func (a *assembly) name(kind string) string {
 	a.counts[kind]++
 	return fmt.Sprintf("%s%d", kind, a.counts[kind])
 }
 
-// parameter draws a weight: uniform in ±1/√fan_in, PyTorch's default for Conv and Linear,
-// where fan_in counts the values behind a weight's first dimension.
+// parameter draws a weight: uniform in ±1/√fan_in, PyTorch's default for Conv and Linear.
 func (a *assembly) parameter(name string, fanIn int64, shape ...int64) string {
 	bound := 1 / math.Sqrt(float64(fanIn))
 	values := make([]float32, onnx.Shape(shape).Items())
@@ -103,7 +96,6 @@ func (a *assembly) up(x string, channels int64) string {
 		"pads": []int64{1, 1, 1, 1}, "output_padding": []int64{1, 1}}, x, w, bias)
 }
 
-// linear is x·Wᵀ + b.
 func (a *assembly) linear(x string, features int64) string {
 	name, in := a.name("linear"), a.Shape(x)[1]
 	w := a.parameter(name+".weight", in, features, in)
@@ -113,9 +105,7 @@ func (a *assembly) linear(x string, features int64) string {
 // norm is a BatchNormalization, whose statistics Calibrate measures for a training to begin with.
 func (a *assembly) norm(x string) string {
 	name, c := a.name("norm"), a.Shape(x)[1]
-	constant := func(part string, v float32) string {
-		return a.G.AddConst(name+"."+part, onnx.FloatTensor(onnx.Shape{c}, slices.Repeat([]float32{v}, int(c))))
-	}
+	constant := func(part string, v float32) string { return a.G.AddConst(name+"."+part, onnx.Filled(v, c)) }
 	return a.OpWith("BatchNormalization", onnx.Attrs{"epsilon": float32(1e-5)}, x,
 		constant("weight", 1), constant("bias", 0), constant("mean", 0), constant("variance", 1))
 }
@@ -129,7 +119,6 @@ func (a *assembly) double(x string) string {
 		"nearest_mode": "floor"}, x, "", scales)
 }
 
-// bounded ends an embedding of images.
 func (a *assembly) bounded(x string) string {
 	if a.image {
 		return a.Op("Sigmoid", x)
@@ -137,8 +126,7 @@ func (a *assembly) bounded(x string) string {
 	return x
 }
 
-// convolutional is a six-layer auto-encoder, width w to 2w channels: a layer on the whole
-// plane, two of stride 2, and up again by doubling.
+// convolutional is a six-layer auto-encoder: a layer on the whole plane, two of stride 2, and up again by doubling.
 func convolutional(a *assembly, x string) string {
 	w, c := int64(a.width), a.Shape(x)[1]
 	h := a.relu(a.conv(x, w, 3, 1))
@@ -149,14 +137,12 @@ func convolutional(a *assembly, x string) string {
 	return a.bounded(a.conv(h, c, 3, 1))
 }
 
-// twoConvolutions is the paper's auto-encoder of the white box (Appendix D.2): two layers on the whole plane, which can
-// come close to the identity.
+// twoConvolutions is the paper's auto-encoder of the white box (Appendix D.2): two layers on the whole plane.
 func twoConvolutions(a *assembly, x string) string {
 	return a.conv(a.relu(a.conv(x, int64(a.width), 3, 1)), a.Shape(x)[1], 3, 1)
 }
 
-// perceptron is the two-layer auto-encoder of a flattened state: Linear, BatchNormalization,
-// ELU, Linear.
+// perceptron is the two-layer auto-encoder of a flattened state.
 func perceptron(a *assembly, x string) string {
 	shape := a.Shape(x)
 	h := x
@@ -171,8 +157,7 @@ func perceptron(a *assembly, x string) string {
 	return a.bounded(h)
 }
 
-// dnCNN is DnCNN (Zhang et al. 2017): 17 convolutions on the whole plane, with normalisation between the first and the
-// last, find the noise, which is taken away.
+// dnCNN is DnCNN (Zhang et al. 2017): 17 convolutions on the whole plane find the noise, which is taken away.
 func dnCNN(a *assembly, x string) string {
 	h := a.relu(a.conv(x, int64(a.width), 3, 1))
 	for range 15 {
@@ -180,6 +165,8 @@ func dnCNN(a *assembly, x string) string {
 	}
 	return a.Op("Sub", x, a.conv(h, a.Shape(x)[1], 3, 1))
 }
+
+var window = onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 
 // channels are those of five stages.
 func (a *assembly) channels() []int64 {
@@ -190,37 +177,27 @@ func (a *assembly) channels() []int64 {
 	return c
 }
 
-// fullyConvolutional is FCN (Long et al. 2015): five stages of two convolutions and a
-// pooling, and up again by transposed convolutions to which the encoder's states of that
-// size are added.
+// fullyConvolutional is FCN (Long et al. 2015): five stages of two convolutions and a pooling, and up again by
+// transposed convolutions to which the encoder's states of that size are added.
 func fullyConvolutional(a *assembly, x string) string {
-	pool := onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 	c, out := a.channels(), a.Shape(x)[1]
 	var states []string
 	h := x
 	for _, n := range c {
 		h = a.relu(a.conv(a.relu(a.conv(h, n, 3, 1)), n, 3, 1))
-		h = a.OpWith("MaxPool", pool, h)
+		h = a.OpWith("MaxPool", window, h)
 		states = append(states, h)
 	}
-	for s := len(c) - 1; s >= 0; s-- {
-		n := int64(max(a.width/2, 1))
-		if s > 0 {
-			n = c[s-1]
-		}
-		h = a.relu(a.up(h, n))
-		if s > 0 {
-			h = a.Op("Add", h, states[s-1])
-		}
-		h = a.norm(h)
+	for s := len(c) - 1; s > 0; s-- {
+		h = a.norm(a.Op("Add", a.relu(a.up(h, c[s-1])), states[s-1]))
 	}
+	h = a.norm(a.relu(a.up(h, int64(max(a.width/2, 1)))))
 	return a.bounded(a.conv(h, out, 1, 1))
 }
 
-// segNet is SegNet (Badrinarayanan et al. 2017): VGG-16's convolutions with normalisation,
-// mirrored in the decoder, which puts every value back where the encoder's pooling found it.
+// segNet is SegNet (Badrinarayanan et al. 2017): VGG-16's convolutions with normalisation, mirrored in the decoder,
+// which puts every value back where the encoder's pooling found it.
 func segNet(a *assembly, x string) string {
-	window := onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 	layer := func(x string, n int64) string { return a.relu(a.norm(a.conv(x, n, 3, 1))) }
 	c, counts, out := a.channels(), []int{2, 2, 3, 3, 3}, a.Shape(x)[1]
 	var places []string

@@ -2,20 +2,19 @@ package train
 
 import (
 	"fmt"
+	"slices"
 
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
-// calibrationImages is how many images statistics are measured on.
 const calibrationImages = 128
 
-// momentum is how far a training's step moves the statistics of normalisations to its own, as in PyTorch.
+// momentum is how far a step moves the statistics of normalisations to its own, as in PyTorch.
 const momentum = 0.1
 
-// Calibrate sets means and variances of an embedding's BatchNormalizations to those of its
-// own activations on the first 128 images' states, layer by layer. An embedding without
-// BatchNormalization is left as it is.
+// Calibrate sets means and variances of a built-in embedding's BatchNormalizations to those of its own activations on
+// the first 128 images' states.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	count := min(calibrationImages, len(data.Labels))
 	norms := normalisations(e)
@@ -24,7 +23,7 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	}
 	g := e.Clone()
 	g.Outputs = nil // but for the statistics
-	if err := normalising(g, func(b *onnx.Builder) string { return b.Float(1 / float32(count)) }); err != nil {
+	if err := normalising(g, g.AddConst("share", onnx.Scalar(1/float32(count)))); err != nil {
 		return err
 	}
 	states, err := firstStates(n, data)
@@ -37,17 +36,13 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	}
 	for i, node := range norms {
 		for k, input := range []int{3, 4} { // mean, variance
-			name, values := node.Inputs[input], out[2*i+k].Data
-			if c, ok := e.Consts[name]; !ok || len(c.Floats) != len(values) {
-				return fmt.Errorf("node %s: %q is not a constant of %d values", node, name, len(values))
-			}
-			e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, values)
+			name := node.Inputs[input]
+			e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, out[2*i+k].Data)
 		}
 	}
 	return nil
 }
 
-// normalisations are the BatchNormalizations of an embedding.
 func normalisations(e *onnx.Graph) (nodes []*onnx.Node) {
 	for _, n := range e.Nodes {
 		if n.Op == "BatchNormalization" {
@@ -57,10 +52,9 @@ func normalisations(e *onnx.Graph) (nodes []*onnx.Node) {
 	return nodes
 }
 
-// normalising rewrites an embedding, in place: every BatchNormalization takes the statistics of its batch. One run then
-// gives those of all layers, each behind those before it. More outputs are the mean and the variance of a channel, of
-// one node after another. Share is 1 divided by the batch's number of images.
-func normalising(e *onnx.Graph, share func(*onnx.Builder) string) error {
+// normalising rewrites an embedding, in place: every BatchNormalization takes the statistics of its batch. More outputs
+// are the mean and the variance of a channel, of one node after another. Share is 1 divided by the batch's images.
+func normalising(e *onnx.Graph, share string) error {
 	var statistics []string
 	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {
 		if n.Op != "BatchNormalization" {
@@ -77,7 +71,7 @@ func normalising(e *onnx.Graph, share func(*onnx.Builder) string) error {
 			if len(axes) > 0 {
 				x = b.Mean(x, axes)
 			}
-			return b.Op("Mul", b.Sum(x, []int64{0}), share(b))
+			return b.Op("Mul", b.Sum(x, []int64{0}), share)
 		}
 		spread := func(c string) string { return b.Op("Reshape", c, b.Ints(column...)) }
 		mu := mean(x)
@@ -101,7 +95,6 @@ func normalising(e *onnx.Graph, share func(*onnx.Builder) string) error {
 	return err
 }
 
-// firstStates are the states of the first images.
 func firstStates(n Network, data Data) (ort.Tensor, error) {
 	var first []int
 	for i := range min(calibrationImages, len(data.Labels)) {
@@ -126,11 +119,10 @@ func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
 	}
 	defer session.Close()
 	var all []ort.Tensor
-	n := int(x.Shape[0])
-	for from := 0; from < n; from += rows {
-		to, size := min(from+rows, n), len(x.Data)/n
-		part := ort.Tensor{Shape: append([]int64{int64(to - from)}, x.Shape[1:]...), Data: x.Data[from*size : to*size]}
-		out, err := session[0].Run([]ort.Tensor{part})
+	size := len(x.Data) / int(x.Shape[0])
+	for some := range slices.Chunk(x.Data, rows*size) {
+		shape := append([]int64{int64(len(some) / size)}, x.Shape[1:]...)
+		out, err := session[0].Run([]ort.Tensor{{Shape: shape, Data: some}})
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
 	"slices"
 
 	"selfheal/internal/atomicfile"
@@ -33,9 +34,8 @@ var ErrDamaged = errors.New("is no whole checkpoint")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Save writes the training's state, whole or not at all. When it returns, the state outlives a
-// power cut. About says what the training depends on; the file has it. The last four bytes are a
-// checksum of the others.
+// Save writes the training's state, whole or not at all. When it returns, the state outlives a power cut. About says
+// what the training depends on. The last four bytes are a checksum of the others.
 func (t *Trainer) Save(path string, about []byte) error {
 	dir, name := atomicfile.At(path)
 	err := dir.FillSynced(name, func(w io.Writer) error {
@@ -53,8 +53,7 @@ func (t *Trainer) Save(path string, about []byte) error {
 	return nil
 }
 
-// ReadCheckpoint reads what Save has written. An absent file is an [io/fs.ErrNotExist], one that
-// is torn, damaged or something else an [ErrDamaged].
+// ReadCheckpoint reads what Save has written. An absent file is an [io/fs.ErrNotExist], any other one an [ErrDamaged].
 func ReadCheckpoint(path string) (*Checkpoint, error) {
 	f, err := input.Open(path)
 	if err != nil {
@@ -68,7 +67,7 @@ func ReadCheckpoint(path string) (*Checkpoint, error) {
 	return c, nil
 }
 
-func decode(f io.ReadSeeker) (*Checkpoint, error) {
+func decode(f *os.File) (*Checkpoint, error) {
 	end, err := f.Seek(-crc32.Size, io.SeekEnd)
 	if err != nil {
 		return nil, err
@@ -78,30 +77,20 @@ func decode(f io.ReadSeeker) (*Checkpoint, error) {
 		return nil, err
 	}
 	sum, c := crc32.New(castagnoli), &Checkpoint{}
-	for _, read := range []func(io.Reader) error{
-		func(r io.Reader) error { _, err := io.Copy(sum, r); return err },
-		func(r io.Reader) error { return gob.NewDecoder(bufio.NewReader(r)).Decode(c) },
-	} {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return nil, err
-		}
-		if err := read(io.LimitReader(f, end)); err != nil {
-			return nil, err
-		}
-		if sum.Sum32() != want {
-			return nil, ErrDamaged
-		}
+	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, end)); err != nil || sum.Sum32() != want {
+		return nil, ErrDamaged
 	}
-	return c, nil
+	return c, gob.NewDecoder(bufio.NewReader(io.NewSectionReader(f, 0, end))).Decode(c)
 }
 
-// Restore continues where a checkpoint left off, to the bit. One that does not fit the
-// embedding, the optimiser or the number of steps is an error.
+// Restore continues where a checkpoint left off, to the bit. One of another training is an error.
 func (t *Trainer) Restore(c *Checkpoint) error {
-	same := func(a, b []float32) bool { return len(a) == len(b) }
-	if !slices.Equal(c.Parameters, t.parameters) || !slices.EqualFunc(c.Values, t.values, same) ||
-		!slices.EqualFunc(c.Statistics, t.running, same) ||
-		!c.Optimizer.fits(t.optimizer) || len(c.History) != c.Optimizer.Count || len(c.History) > t.Steps() {
+	same := func(a, b [][]float32) bool {
+		return slices.EqualFunc(a, b, func(a, b []float32) bool { return len(a) == len(b) })
+	}
+	if !slices.Equal(c.Parameters, t.parameters) || !same(c.Values, t.values) || !same(c.Statistics, t.running) ||
+		!same(c.Optimizer.First, t.optimizer.State.First) || !same(c.Optimizer.Second, t.optimizer.State.Second) ||
+		len(c.History) != c.Optimizer.Count || len(c.History) > t.Steps() {
 		return errors.New("the checkpoint is of another embedding, optimiser or number of steps")
 	}
 	t.values, t.running, t.optimizer.State, t.history = c.Values, c.Statistics, c.Optimizer, c.History

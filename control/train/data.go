@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 
+	"selfheal/attacks"
 	"selfheal/models/ort"
 )
 
@@ -34,8 +35,18 @@ func (d *Data) batch(images []int, classes int, write func(i int, out []float32)
 	return x, label, nil
 }
 
-// generator returns random numbers keyed by a seed, a purpose and two numbers, so that
-// no step depends on what other steps drew.
+// right counts the images whose logits are largest at their labels.
+func (d *Data) right(images []int, logits []float32) (right int) {
+	classes := len(logits) / len(images)
+	for k, i := range images {
+		if attacks.Argmax(logits[k*classes:(k+1)*classes]) == d.Labels[i] {
+			right++
+		}
+	}
+	return right
+}
+
+// generator returns random numbers keyed by a seed, a purpose and two numbers: no step depends on what others drew.
 func generator(seed uint64, purpose string, a, b int) *rand.Rand {
 	key := make([]byte, 0, 64)
 	for _, v := range [...]uint64{seed, uint64(a), uint64(b)} {
@@ -44,7 +55,6 @@ func generator(seed uint64, purpose string, a, b int) *rand.Rand {
 	return rand.New(rand.NewChaCha8(sha256.Sum256(append(key, "fit/"+purpose...))))
 }
 
-// order is the order of an epoch's images.
 func order(seed uint64, epoch, images int) []int {
 	return generator(seed, "order", epoch, 0).Perm(images)
 }
@@ -67,8 +77,7 @@ func (d *Data) draw(a Augment, seed uint64, epoch, i int, scratch, out []float32
 	return nil
 }
 
-// shift writes the image whose pixel (y, x) is in's (y+dy, x+dx), or black beyond its
-// edges, mirrored left to right with flip.
+// shift writes the image whose pixel (y, x) is in's (y+dy, x+dx), or black beyond its edges, mirrored with flip.
 func shift(shape [3]int, flip bool, dy, dx int, in, out []float32) {
 	c, h, w := shape[0], shape[1], shape[2]
 	for k := range c {

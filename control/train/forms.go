@@ -6,20 +6,18 @@ import (
 	"selfheal/models/onnx"
 )
 
-// On maps of fewer places than smallMap a Conv is the faster form whatever the channels
-// are; on largeMap places and more a ConvTranspose is where they are as many.
+// On maps of fewer places than smallMap a Conv is the faster form whatever the channels are; from largeMap places on a
+// ConvTranspose is where they are as many.
 const (
 	smallMap = 16 * 16
 	largeMap = 32 * 32
 )
 
-// faster rewrites convolutions of stride 1 whose weights are inputs, in place. ONNX Runtime
-// has its fast kernel for constant weights only; with others a Conv copies every input
-// channel once for each tap and a ConvTranspose writes every output channel as often. With
-// its weights flipped and their channels exchanged, one is the other, so it is the numbers
-// of channels that choose: on 32 images of 32×32, 3×3 taps, a Conv of 24 to 3 channels takes
-// 8.2 ms and its other form 1.1 ms, 48 to 24 channels 13.0 and 8.6, 3 to 24 channels 0.9
-// and 3.4; on 4×4, 256 to 256 channels, 7.2 and 19.0.
+// faster rewrites convolutions of stride 1 whose weights are inputs, in place. ONNX Runtime has its fast kernel for
+// constant weights only; with others a Conv copies every input channel once for each tap and a ConvTranspose writes
+// every output channel as often. With its weights flipped and their channels exchanged, one is the other, so the
+// numbers of channels choose: on 32 images of 32×32, 3×3 taps, a Conv of 24 to 3 channels takes 8.2 ms and its other
+// form 1.1 ms, 3 to 24 channels 0.9 and 3.4.
 func faster(g *onnx.Graph) error {
 	flipped := map[string]string{}
 	return rewrite(g, func(b *onnx.Builder, n *onnx.Node) bool {
@@ -58,8 +56,7 @@ func rewrite(g *onnx.Graph, instead func(b *onnx.Builder, n *onnx.Node) bool) er
 	return b.Err()
 }
 
-// otherForm says with which attributes a node is faster as a ConvTranspose, which was a
-// Conv, or the reverse; false where it is not, or has no other form.
+// otherForm says with which attributes a Conv is faster as a ConvTranspose, or the reverse; false where it is not.
 func otherForm(g *onnx.Graph, n *onnx.Node) (onnx.Attrs, bool) {
 	if n.Domain != "" || n.Op != "Conv" && n.Op != "ConvTranspose" || n.Int("group", 1) != 1 {
 		return nil, false
@@ -109,4 +106,90 @@ func flip(b *onnx.Builder, w string) string {
 	}
 	t := b.OpWith("Transpose", onnx.Attrs{"perm": perm}, w)
 	return b.Op("Slice", t, b.Ints(ones...), b.Ints(ends...), b.Ints(axes...), b.Ints(ones...))
+}
+
+// doubledFrom is how many places a map must have for doubled to pay.
+const doubledFrom = 8 * 8
+
+// doubled rewrites, in place, 3×3 convolutions of maps in which every value is repeated 2×2 times. Such a convolution
+// sees no more than 2×2 values: where a row of its output is even, its three taps fall on the values above, here and
+// here, where it is odd, on here, here and below. So the sums of its weights that fall together make four 2×2
+// convolutions of the map before it was doubled, one for each corner of the squares in the output: 4 products for 9,
+// forwards and in both gradients. The weight must be an input of e: the runtime's fast kernel is as good for constants.
+func doubled(e *onnx.Graph) error {
+	repeated := map[string]string{} // tensors by what they repeat
+	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {
+		if repeats(e, n) {
+			repeated[n.Outputs[0]] = n.Inputs[0]
+		}
+		from, ok := repeated[n.Inputs[0]]
+		if ok = ok && threeByThree(e, n); ok {
+			b.Prefix = n.Outputs[0] + "/"
+			corners(b, n, from)
+		}
+		return ok
+	})
+	if err == nil {
+		e.Prune()
+	}
+	return err
+}
+
+// repeats reports whether a node repeats every value of large enough maps 2×2 times.
+func repeats(e *onnx.Graph, n *onnx.Node) bool {
+	if n.Op != "Resize" || n.Domain != "" {
+		return false
+	}
+	x, y := e.Shapes[n.Inputs[0]], e.Shapes[n.Outputs[0]]
+	return n.Str("mode", "nearest") == "nearest" &&
+		n.Str("coordinate_transformation_mode", "half_pixel") == "asymmetric" &&
+		n.Str("nearest_mode", "round_prefer_floor") == "floor" && len(x) == 4 &&
+		slices.Equal(y, onnx.Shape{x[0], x[1], 2 * x[2], 2 * x[3]}) && x[2:].Items() >= doubledFrom
+}
+
+// threeByThree reports whether a node is a plain 3×3 Conv that keeps the map's size and whose weight is no constant.
+func threeByThree(e *onnx.Graph, n *onnx.Node) bool {
+	if n.Op != "Conv" || n.Domain != "" || n.Int("group", 1) != 1 || e.Consts[n.Inputs[1]] != nil {
+		return false
+	}
+	w := e.Shapes[n.Inputs[1]]
+	win, err := onnx.NodeWindow(n, w[2:])
+	ones := func(v []int64) bool { return !slices.ContainsFunc(v, func(x int64) bool { return x != 1 }) }
+	return err == nil && slices.Equal(win.Kernel, []int64{3, 3}) && ones(win.Strides) && ones(win.Dilations) &&
+		ones(win.Pads)
+}
+
+// corners writes Conv n of from repeated 2×2 times as four Convs in one.
+func corners(b *onnx.Builder, n *onnx.Node, from string) {
+	x, w := b.Shape(from), b.Shape(n.Inputs[1])
+	out, in := w[0], w[1]
+	// which[p] lists, for even (0) and odd (1) rows or columns, where in a pair of neighbours each tap falls.
+	which := [2][3]int{{0, 1, 1}, {0, 0, 1}}
+	sums := make([]float32, 9*16)
+	for tap := range 9 {
+		for p := range 4 {
+			place := which[p/2][tap/3]*2 + which[p%2][tap%3]
+			sums[tap*16+p*4+place] = 1
+		}
+	}
+	weight := b.Op("MatMul", b.Op("Reshape", n.Inputs[1], b.Ints(out*in, 9)),
+		b.Const(onnx.FloatTensor(onnx.Shape{9, 16}, sums)))
+	weight = b.OpWith("Transpose", onnx.Attrs{"perm": []int64{2, 0, 1, 3}},
+		b.Op("Reshape", weight, b.Ints(out, in, 4, 4)))
+	inputs := []string{from, b.Op("Reshape", weight, b.Ints(4*out, in, 2, 2))}
+	if bias := n.Input(2); bias != "" {
+		inputs = append(inputs, b.OpWith("Concat", onnx.Attrs{"axis": 0}, bias, bias, bias, bias))
+	}
+	// With a border of 1, value (r, c) sees rows r − 1 and r: row j is the even row 2j's, row j + 1 the odd one's.
+	all := b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}}, inputs...)
+	parts := slices.Clone(b.Multi("Split", onnx.Attrs{"axis": 1}, 4, all, b.Ints(out, out, out, out)))
+	for p := range parts {
+		row, column := int64(p/2), int64(p%2)
+		parts[p] = b.Op("Slice", parts[p], b.Ints(row, column), b.Ints(row+x[2], column+x[3]), b.Ints(2, 3))
+	}
+	squares := b.OpWith("Concat", onnx.Attrs{"axis": 1}, parts...)
+	interleaved := &onnx.Node{Op: "DepthToSpace", Name: n.Name, Inputs: []string{squares}, Outputs: n.Outputs}
+	interleaved.Set("blocksize", 2)
+	interleaved.Set("mode", "DCR")
+	b.Append(interleaved)
 }

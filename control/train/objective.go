@@ -1,7 +1,6 @@
-// Package train trains embedding functions: auto-encoders E_t on the states x_t of frozen
-// classifiers. The objective is the paper's Eq. 4: the cross-entropy of the rest of the
-// network on E_t(x_t) plus weight·‖E_t(x_t) − x_t‖². Loss and gradients by E's parameters
-// are one ONNX graph; what is left to Go is the data's order and the optimiser.
+// Package train trains embedding functions: auto-encoders E_t on the states x_t of frozen classifiers. The objective is
+// the paper's Eq. 4: the cross-entropy of the rest of the network on E_t(x_t) plus weight·‖E_t(x_t) − x_t‖². Loss and
+// gradients by E's parameters are one ONNX graph; Go has the data's order and the optimiser.
 package train
 
 import (
@@ -23,10 +22,9 @@ type Network struct {
 	After  *onnx.Graph // x_t → logits, [N classes]
 }
 
-// Around cuts a network in front of segment t of a chain. States are those of the
-// controlled path, as in Eq. 4: earlier holds the embeddings of segments before t, whose
-// greedy controls x + (E(x) − x) come first. With tuned both parts are rewritten for the
-// CPU (package optimize): the same numbers but for float32 rounding.
+// Around cuts a network in front of segment t of a chain. States are those of the controlled path, as in Eq. 4: earlier
+// holds the embeddings of segments before t. With tuned both parts are rewritten for the CPU (package optimize): the
+// same numbers but for float32 rounding.
 func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.Graph, tuned bool) (Network, error) {
 	out := Network{Name: n.Name, After: n.Graph}
 	if t > 0 {
@@ -35,19 +33,12 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 			return Network{}, err
 		}
 		out.After = parts[1]
-		b := &onnx.Builder{G: onnx.NewGraph(n.Name + "/before")}
-		x := b.Input("image", c.StateShape(0))
+		var before []part
 		for s, segment := range c.Segments[:t] {
-			for _, g := range []*onnx.Graph{earlier[s], segment} {
-				if g != nil {
-					b.Prefix = fmt.Sprintf("%d/", s)
-					x = b.Call(g, x)
-				}
-			}
+			prefix := fmt.Sprintf("%d/", s)
+			before = append(before, part{prefix, earlier[s]}, part{prefix, segment})
 		}
-		b.Prefix = ""
-		b.Output("state", x)
-		if out.Before, err = b.Done(); err != nil {
+		if out.Before, err = composed(n.Name+"/before", "state", c.StateShape(0), before...); err != nil {
 			return Network{}, err
 		}
 	}
@@ -61,7 +52,32 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 	return out, err
 }
 
-// image is the shape of the images that the network takes.
+// part is a graph with the prefix that its tensors get in a larger one; nil stands for the identity.
+type part struct {
+	prefix string
+	graph  *onnx.Graph
+}
+
+func (p part) in(b *onnx.Builder, inputs ...string) []string {
+	if p.graph == nil {
+		return inputs
+	}
+	b.Prefix = p.prefix
+	defer func() { b.Prefix = "" }()
+	return b.CallAll(p.graph, inputs...)
+}
+
+// composed sends an image through parts, one after the other.
+func composed(name, output string, image onnx.Shape, parts ...part) (*onnx.Graph, error) {
+	b := &onnx.Builder{G: onnx.NewGraph(name)}
+	x := b.Input("image", image)
+	for _, p := range parts {
+		x = p.in(b, x)[0]
+	}
+	b.Output(output, x)
+	return b.Done()
+}
+
 func (n Network) image() onnx.Shape {
 	if n.Before != nil {
 		return n.Before.Inputs[0].Shape
@@ -72,7 +88,6 @@ func (n Network) image() onnx.Shape {
 // state is the shape of x_t.
 func (n Network) state() onnx.Shape { return n.After.Inputs[0].Shape }
 
-// classes is the number of logits.
 func (n Network) classes() int { return int(n.After.Outputs[0].Shape.Items()) }
 
 // Outputs of a loss graph, in this order; gradients follow.
@@ -83,13 +98,12 @@ const (
 	gradientsAt             // and the statistics of normalisations
 )
 
-// lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the
-// parameters or, byImage, by the image. Inputs are image [N C H W], for perturbed images the clean
-// one, label [N classes], one-hot, and the parameters. E, which sees the state of a perturbed image, is to give that of
-// the clean one. Under Gaussian noise the cross-entropy is no part of the loss, or has as its label the network's own
-// answer to the clean image: ones where the largest logits are.
+// lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the parameters or, byImage, by
+// the image. Inputs are image [N C H W], for perturbed images the clean one, whose state E is to give, label [N
+// classes], one-hot, and the parameters. Under Gaussian noise the cross-entropy is no part of the loss, or its label is
+// the network's own answer to the clean image: ones where the largest logits are.
 func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
-	e, parameters := embedding.Clone(), Parameters(embedding)
+	e, parameters := embedding.Clone(), parametersOf(embedding)
 	for _, p := range parameters {
 		e.Inputs = append(e.Inputs, onnx.Value{Name: p, DType: onnx.Float, Shape: e.Consts[p].Shape})
 		e.Shapes[p] = e.Consts[p].Shape
@@ -99,7 +113,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	if batchwise {
 		e.Inputs = append(e.Inputs, onnx.Value{Name: "share", DType: onnx.Float, Shape: onnx.Shape{1}})
 		e.Shapes["share"] = onnx.Shape{1}
-		if err := normalising(e, func(*onnx.Builder) string { return "share" }); err != nil {
+		if err := normalising(e, "share"); err != nil {
 			return nil, err
 		}
 	}
@@ -117,34 +131,23 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	for _, p := range parameters {
 		wrt = append(wrt, b.Input("parameter/"+p, embedding.Consts[p].Shape))
 	}
-	inlined := func(prefix string, g *onnx.Graph, inputs ...string) []string {
-		if g == nil {
-			return inputs
-		}
-		b.Prefix = prefix
-		defer func() { b.Prefix = "" }()
-		return b.CallAll(g, inputs...)
-	}
-	inline := func(prefix string, g *onnx.Graph, inputs ...string) string {
-		return inlined(prefix, g, inputs...)[0]
-	}
-	x := inline("before/", n.Before, image)
+	x := part{"before/", n.Before}.in(b, image)[0]
 	target := x
 	if s.Objective.perturbed() {
-		target = inline("clean/", n.Before, clean)
+		target = part{"clean/", n.Before}.in(b, clean)[0]
 	}
 	given := append([]string{x}, wrt...)
 	if batchwise {
 		given = append(given, b.Input("share", onnx.Shape{1}))
 	}
-	embedded := inlined("E/", e, given...)
+	embedded := part{"E/", e}.in(b, given...)
 	y, statistics := embedded[0], embedded[1:]
-	z := inline("after/", n.After, y)
+	z := part{"after/", n.After}.in(b, y)[0]
 	if byImage {
 		wrt = []string{image}
 	}
 	if s.Objective == Gaussian && s.Loss == Stability {
-		answer := inline("answer/", n.After, target)
+		answer := part{"answer/", n.After}.in(b, target)[0]
 		largest := b.OpWith("ReduceMax", onnx.Attrs{"keepdims": 1}, answer, b.Ints(1))
 		label = b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Float)}, b.Op("Equal", answer, largest))
 	}
@@ -158,7 +161,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*s.Weight)))
 	}
 	g, err := grad.Backward(b, seeds, wrt)
-	if independent := (grad.IndependentError{}); errors.As(err, &independent) {
+	if independent, ok := errors.AsType[grad.IndependentError](err); ok {
 		return nil, fmt.Errorf("the loss does not depend on the embedding's %q", independent.Tensor)
 	}
 	if err != nil {
@@ -183,17 +186,16 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	return b.G, b.G.Verify()
 }
 
-// learns reports whether an embedding's normalisations take the statistics of a step's images while it trains, and
-// keep running averages for afterwards. Several do: held statistics are of weights long gone, and the error grows from
-// layer to layer until SegNet and FCN learn nothing. A single one keeps its statistics: no layer multiplies the error,
-// and the networks that share an embedding of features have features of different sizes.
+// learns reports whether an embedding's normalisations take the statistics of a step's images while it trains, and keep
+// running averages for afterwards. Several do: the error of held statistics grows from layer to layer until SegNet and
+// FCN learn nothing. A single one keeps its statistics: networks that share an embedding have features of different
+// sizes.
 func learns(e *onnx.Graph) bool { return len(normalisations(e)) > 1 }
 
-// Parameters lists the constants of an embedding that training moves, sorted: those that
-// are weights, biases or scales of an operator whose gradient by them is known. Means and
-// variances of BatchNormalization are none, nor are single numbers that are added or
-// multiplied, which exporters write for parts of formulas.
-func Parameters(e *onnx.Graph) []string {
+// parametersOf lists the constants of an embedding that training moves, sorted: weights, biases or scales of an
+// operator whose gradient by them is known. Means and variances of BatchNormalization are none, nor are single numbers
+// that are added or multiplied, which exporters write for parts of formulas.
+func parametersOf(e *onnx.Graph) []string {
 	var names []string
 	for _, n := range e.Nodes {
 		for _, i := range onnx.TraitsOf(n.Op).Parameters {

@@ -1,9 +1,6 @@
 package train
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Adam's constants.
 const (
@@ -58,10 +55,4 @@ func (o *optimizer) update(values [][]float32, gradient [][]float64, factor floa
 			v[k] = float32(float64(v[k]) - rate/first*a/(math.Sqrt(b)/second+adamEpsilon))
 		}
 	}
-}
-
-// fits reports whether the state belongs to as many parameters of the same sizes.
-func (s optimizerState) fits(o *optimizer) bool {
-	same := func(a, b []float32) bool { return len(a) == len(b) }
-	return slices.EqualFunc(s.First, o.State.First, same) && slices.EqualFunc(s.Second, o.State.Second, same)
 }

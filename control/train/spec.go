@@ -14,16 +14,14 @@ const (
 // OptimizerSpec is a row of [Optimizers].
 type OptimizerSpec struct {
 	Name                   Optimizer
-	Doc                    string
 	LearningRate, Momentum float64 // defaults
 	NoMomentum             string  // why it can't be given a momentum; "" where it can
 }
 
 // Optimizers is the table of optimisers.
 var Optimizers = []OptimizerSpec{
-	{Adam, "Kingma & Ba 2015, β = 0.9 and 0.999, ε = 1e-8, bias corrected", 0.001, 0,
-		"its averages are fixed at 0.9 and 0.999"},
-	{SGD, "with momentum: v ← μ·v + g, p ← p − lr·v", 0.01, 0.9, ""},
+	{Adam, 0.001, 0, "its averages are fixed at 0.9 and 0.999"}, // Kingma & Ba 2015, bias corrected
+	{SGD, 0.01, 0.9, ""}, // v ← μ·v + g, p ← p − lr·v
 }
 
 // Schedule is how the learning rate moves over a training, by its name; "" is constant.
@@ -39,16 +37,15 @@ const (
 // ScheduleSpec is a row of [Schedules].
 type ScheduleSpec struct {
 	Name Schedule
-	Doc  string
 	rate func(k, all int) float64 // the factor of the learning rate at step k, from 0, of all
 }
 
 // Schedules is the table of schedules.
 var Schedules = []ScheduleSpec{
-	{Cosine, "(1 + cos(π·k/K))/2 at step k of K: down to 0 (Loshchilov & Hutter 2017)", func(k, all int) float64 {
+	{Cosine, func(k, all int) float64 { // Loshchilov & Hutter 2017
 		return (1 + math.Cos(math.Pi*float64(k)/float64(max(all, 1)))) / 2
 	}},
-	{Step, "a tenth after half of the steps, a hundredth after three quarters", func(k, all int) float64 {
+	{Step, func(k, all int) float64 {
 		switch {
 		case 4*k >= 3*all:
 			return 0.01
@@ -57,10 +54,9 @@ var Schedules = []ScheduleSpec{
 		}
 		return 1
 	}},
-	{Constant, "the same at every step", func(_, _ int) float64 { return 1 }},
+	{Constant, func(_, _ int) float64 { return 1 }},
 }
 
-// rate is the factor of the learning rate at step k, from 0, of all.
 func (s Schedule) rate(k, all int) float64 {
 	for _, row := range Schedules {
 		if row.Name == s {
@@ -77,20 +73,16 @@ type Objective string
 const (
 	Clean     Objective = "clean"     // the paper's Eq. 4
 	Denoising Objective = "denoising" // the same on the worst image of an ℓ∞ ball, whose clean state is to be found
-	// Gaussian is on images under Gaussian noise, whose clean states are to be found: denoised smoothing (Salman et al.
-	// 2020).
-	Gaussian Objective = "gaussian"
+	Gaussian  Objective = "gaussian"  // clean states of images under Gaussian noise (Salman et al. 2020)
 )
 
 // GaussianLoss is what objective gaussian minimises, by its name; "" is mse.
 type GaussianLoss string
 
-// The losses of denoised smoothing, sections 3.1 and 3.2.
+// The losses of denoised smoothing, sections 3.1 and 3.2: MSE is weight·‖E(x+η) − x‖² alone, Stability has the
+// cross-entropy against the network's own answer to the clean image too.
 const (
-	// MSE is weight·‖E(x+η) − x‖² alone: the network has no say.
-	MSE GaussianLoss = "mse"
-	// Stability is the cross-entropy against the network's own answer to the clean image, and
-	// weight·‖E(x+η) − x‖².
+	MSE       GaussianLoss = "mse"
 	Stability GaussianLoss = "stability"
 )
 
@@ -108,15 +100,14 @@ type Settings struct {
 	WeightDecay  float64   `json:"weight_decay,omitzero"` // decay·p is added to the gradient by p
 	Schedule     Schedule  `json:"schedule"`
 	Augment
-	Objective Objective `json:"objective"`
-	Epsilon   float64   `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
-	Steps     int       `json:"steps,omitzero"`     // denoising: of the inner maximisation
-	StepSize  float64   `json:"step_size,omitzero"` // denoising: of each of these steps
-	Sigma     float64   `json:"sigma,omitzero"`     // gaussian: deviation of the noise, in [0,1] pixel units
-	// Loss is what objective gaussian minimises.
-	Loss    GaussianLoss `json:"loss,omitzero"`
-	Seed    uint64       `json:"seed"`
-	Workers int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
+	Objective Objective    `json:"objective"`
+	Epsilon   float64      `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
+	Steps     int          `json:"steps,omitzero"`     // denoising: of the inner maximisation
+	StepSize  float64      `json:"step_size,omitzero"` // denoising: of each of these steps
+	Sigma     float64      `json:"sigma,omitzero"`     // gaussian: deviation of the noise, in [0,1] pixel units
+	Loss      GaussianLoss `json:"loss,omitzero"`      // of objective gaussian
+	Seed      uint64       `json:"seed"`
+	Workers   int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
 }
 
 // Augment says how an image is varied each time it is drawn.

@@ -12,8 +12,8 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
-// classifier is a network of random weights on states of a shape: one matrix. Where the
-// state is no image, another in front makes it of one.
+// classifier is a network of random weights on states of a shape: one matrix. Another one in front makes states that
+// are no images of images.
 func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 1))
@@ -36,9 +36,8 @@ func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
 	return n, [3]int{3, 4, 4}
 }
 
-// Embeddings as PyTorch exports them can be trained further: those of the paper's
-// architectures, by both exporters. A small step along the gradient lowers the loss by
-// the step times the gradient's square.
+// Embeddings as PyTorch exports them can be trained further: those of the paper's architectures, by both exporters. A
+// small step along the gradient lowers the loss by the step times the gradient's square.
 func TestStartFromExported(t *testing.T) {
 	for _, name := range []string{"fcn", "segnet", "segnet-dynamo", "autoencoder", "denoising-autoencoder"} {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func smooth(t *testing.T, state onnx.Shape) *onnx.Graph {
 }
 
 func testGradients(t *testing.T, n Network, e *onnx.Graph) {
-	data, parameters := shapes10(t, 4), Parameters(e)
+	data, parameters := shapes10(t, 4), parametersOf(e)
 	for i := range data.Labels {
 		data.Labels[i] %= n.classes()
 	}
@@ -315,13 +315,9 @@ func TestErrors(t *testing.T) {
 		want     string
 	}{
 		{identity, []Network{n}, data, good, "no weights"},
-		{e, nil, data, good, "no network"},
-		{e, []Network{last}, data, good, "the states of model"},
 		{e, []Network{n, last}, data, good, "can't serve both"},
 		{e, []Network{n}, Data{Shape: [3]int{1, 28, 28}, Labels: []int{0}}, good, "images of shape"},
 		{e, []Network{n}, wrong, good, "image 1 has the label 10"},
-		{e, []Network{n}, data, Settings{Batch: 4}, "epochs"},
-		{e, []Network{n}, Data{Shape: data.Shape}, good, "no images"},
 	} {
 		_, err := NewTrainer(c.e, c.networks, c.data, c.s)
 		must.Refuse(t, err, c.want)

@@ -6,15 +6,13 @@ import (
 	"runtime"
 	"slices"
 
-	"selfheal/attacks"
 	"selfheal/internal/number"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
-// shard is how many images a run of a graph takes. Gradients are sums over the batch: a
-// batch is cut into shards, which workers take in turn, and their gradients are added in
-// the shards' order. What a step computes then does not depend on the workers.
+// shard is how many images a run of a graph takes. Workers take a batch's shards in turn, and gradients are added in
+// the shards' order, so that a step does not depend on the workers.
 const shard = 32
 
 // Loss is what a step measured before it moved the parameters: means over its batch.
@@ -27,7 +25,7 @@ type Loss struct {
 	Rate           float64 // learning rate
 }
 
-// Mean is that of several steps' losses.
+// Mean is the mean of several steps' losses.
 func Mean(list []Loss) (m Loss) {
 	n := float64(max(len(list), 1))
 	for _, l := range list {
@@ -38,7 +36,6 @@ func Mean(list []Loss) (m Loss) {
 	return m
 }
 
-// total is the objective.
 func (l Loss) total(weight float64) float64 { return l.CrossEntropy + weight*l.Reconstruction }
 
 // Trainer fits one embedding to one or several networks.
@@ -65,12 +62,10 @@ type frozen struct {
 	attack ort.Sessions // loss and gradient by the image; denoising only
 }
 
-// NewTrainer prepares to train an embedding, whose parameters are its weights, biases and
-// scales (see [Parameters]), on the states of networks that agree in their images, states
-// and classes. Errors name what does not fit and operators without a gradient. Close it
-// when done.
+// NewTrainer prepares to train an embedding, its weights, biases and scales, on the states of networks that agree in
+// their images, states and classes. Errors name what does not fit and operators without a gradient. Close it when done.
 func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings) (*Trainer, error) {
-	if err := check(embedding, networks, data, s); err != nil {
+	if err := check(networks, data, s); err != nil {
 		return nil, err
 	}
 	if s.Workers <= 0 {
@@ -78,11 +73,13 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	}
 	embedding = embedding.Clone()
 	Apart(embedding)
-	t := &Trainer{settings: s, embedding: embedding, parameters: Parameters(embedding), data: data}
+	t := &Trainer{settings: s, embedding: embedding, parameters: parametersOf(embedding), data: data}
 	if len(t.parameters) == 0 {
 		return nil, fmt.Errorf("the embedding has no weights that could be trained")
 	}
-	t.noise = t.gaussian
+	if t.noise = t.gaussian; s.Objective == Denoising {
+		t.noise = t.uniform
+	}
 	t.order = func(epoch int) []int { return order(s.Seed, epoch, len(data.Labels)) }
 	for _, p := range t.parameters {
 		v := slices.Clone(embedding.Consts[p].Floats)
@@ -110,8 +107,7 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 }
 
 // Apart gives every use of a constant that training moves, or that statistics replace, one of its own, and reports
-// whether one was shared. Exporters store equal constants once: in a fresh network all scales and variances, 1, are
-// one, and so are all offsets and means, 0.
+// whether one was shared. Exporters store equal constants once, such as all scales and variances of a fresh network.
 func Apart(e *onnx.Graph) bool {
 	taken := map[string]bool{} // by another use
 	for _, n := range e.Nodes {
@@ -135,7 +131,6 @@ func Apart(e *onnx.Graph) bool {
 	return shared
 }
 
-// track finds the statistics of normalisations.
 func (t *Trainer) track() error {
 	for _, n := range normalisations(t.embedding) {
 		for _, i := range []int{3, 4} { // mean, variance
@@ -150,21 +145,16 @@ func (t *Trainer) track() error {
 	return nil
 }
 
-func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) error {
-	switch {
-	case len(networks) == 0:
-		return fmt.Errorf("no network is given")
-	case s.Objective == Gaussian && s.Loss != Stability && s.Weight == 0:
+// check expects a network, an image, an epoch and a batch at least.
+func check(networks []Network, data Data, s Settings) error {
+	if s.Objective == Gaussian && s.Loss != Stability && s.Weight == 0 {
 		return fmt.Errorf("the loss mse needs a weight above 0: there is nothing else to minimise")
-	case s.Epochs < 1 || s.Batch < 1:
-		return fmt.Errorf("%d epochs with batches of %d: both must be 1 or more", s.Epochs, s.Batch)
-	case len(data.Labels) == 0:
-		return fmt.Errorf("no images are given")
 	}
 	first := networks[0]
-	in, out := embedding.Inputs[0].Shape, embedding.Outputs[0].Shape
+	image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
 	for _, n := range networks {
-		image := onnx.Shape{onnx.Batch, int64(data.Shape[0]), int64(data.Shape[1]), int64(data.Shape[2])}
+		outside := func(label int) bool { return label < 0 || label >= n.classes() }
+		i := slices.IndexFunc(data.Labels, outside)
 		switch {
 		case !slices.Equal(n.image(), image):
 			return fmt.Errorf("model %s takes images of shape %v, the data set has %v", n.Name, n.image(), image)
@@ -172,20 +162,14 @@ func check(embedding *onnx.Graph, networks []Network, data Data, s Settings) err
 			return fmt.Errorf("models %s and %s have states of shape %v and %v, %d and %d classes: "+
 				"one embedding can't serve both", first.Name, n.Name, first.state(), n.state(), first.classes(),
 				n.classes())
-		case !slices.Equal(in, n.state()) || !slices.Equal(out, n.state()):
-			return fmt.Errorf("the embedding maps %v to %v; the states of model %s have the shape %v", in, out, n.Name,
-				n.state())
-		}
-		for i, y := range data.Labels {
-			if y < 0 || y >= n.classes() {
-				return fmt.Errorf("image %d has the label %d, model %s gives %d classes", i, y, n.Name, n.classes())
-			}
+		case i >= 0:
+			return fmt.Errorf("image %d has the label %d, model %s gives %d classes", i, data.Labels[i], n.Name,
+				n.classes())
 		}
 	}
 	return nil
 }
 
-// open makes a session of a loss's graph for each worker.
 func (t *Trainer) open(n Network, byImage bool) (ort.Sessions, error) {
 	g, err := lossGraph(n, t.embedding, t.settings, byImage)
 	if err != nil {
@@ -219,31 +203,26 @@ func (t *Trainer) History() []Loss { return t.history }
 // Embedding is E as it stands.
 func (t *Trainer) Embedding() *onnx.Graph {
 	e := t.embedding.Clone()
-	for i, p := range t.parameters {
-		e.Consts[p] = onnx.FloatTensor(e.Consts[p].Shape, slices.Clone(t.values[i]))
-	}
-	for i, name := range t.statistics {
-		e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, slices.Clone(t.running[i]))
+	values := slices.Concat(t.values, t.running)
+	for i, name := range slices.Concat(t.parameters, t.statistics) {
+		e.Consts[name] = onnx.FloatTensor(e.Consts[name].Shape, slices.Clone(values[i]))
 	}
 	return e
 }
 
-// Step makes the next step. An error leaves the trainer as it was before: cancelling ctx
-// loses nothing.
+// Step makes the next step. An error leaves the trainer as it was before: cancelling ctx loses nothing.
 func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	l := Loss{Step: len(t.history)}
 	if len(t.networks) > 1 {
 		l.Network = generator(t.settings.Seed, "network", l.Step, 0).IntN(len(t.networks))
 	}
-	epoch, from := l.Step/t.PerEpoch(), l.Step%t.PerEpoch()*t.settings.Batch
-	images := t.order(epoch)
-	images = images[from:min(from+t.settings.Batch, len(images))]
-	sums, err := t.gradient(ctx, t.networks[l.Network], epoch, images)
+	images := t.images(l.Step)
+	sums, err := t.gradient(ctx, t.networks[l.Network], l.Step, images)
 	if err != nil {
 		return l, err
 	}
 	n := float64(len(images))
-	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.crossEntropy/n, sums.reconstruction/n, float64(sums.correct)/n
+	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.CrossEntropy/n, sums.Reconstruction/n, sums.Accuracy/n
 	if total := l.total(t.settings.Weight); !number.Finite(total) {
 		return l, fmt.Errorf("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
 			l.Step+1, total)
@@ -265,28 +244,31 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	return l, nil
 }
 
-// sums are over the images of a shard or a batch.
-type sums struct {
-	crossEntropy, reconstruction float64
-	correct, images              int
-	gradients                    []ort.Tensor // and statistics
+func (t *Trainer) images(step int) []int {
+	order, from := t.order(step/t.PerEpoch()), step%t.PerEpoch()*t.settings.Batch
+	return order[from:min(from+t.settings.Batch, len(order))]
 }
 
-// gradient sums losses over a batch, and their gradients into t.sum.
-func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []int) (all sums, err error) {
+// gradient sums losses over a step's images, and their gradients into t.sum.
+func (t *Trainer) gradient(ctx context.Context, f *frozen, step int, images []int) (all Loss, err error) {
 	for _, g := range t.sum {
 		clear(g)
 	}
-	err = ort.InOrder(ctx, len(f.step), (len(images)+shard-1)/shard, func(w, k int) (sums, error) {
-		return t.shard(ctx, f, w, epoch, images[k*shard:min((k+1)*shard, len(images))])
-	}, func(_ int, r sums) {
-		all.crossEntropy += r.crossEntropy
-		all.reconstruction += r.reconstruction
-		all.correct += r.correct
-		for i, g := range r.gradients {
+	shards := slices.Collect(slices.Chunk(images, shard))
+	err = ort.InOrder(ctx, len(f.step), len(shards), func(w, k int) ([]ort.Tensor, error) {
+		in, err := t.inputs(ctx, f, w, step, shards[k])
+		if err != nil {
+			return nil, err
+		}
+		return f.step[w].Run(t.with(in))
+	}, func(k int, out []ort.Tensor) {
+		all.CrossEntropy += sum(out[crossEntropyAt].Data)
+		all.Reconstruction += sum(out[reconstructionAt].Data)
+		all.Accuracy += float64(t.data.right(shards[k], out[logitsAt].Data))
+		for i, g := range out[gradientsAt:] {
 			weight := 1.0
 			if i >= len(t.values) { // statistics are means
-				weight = float64(r.images)
+				weight = float64(len(shards[k]))
 			}
 			for j, v := range g.Data {
 				t.sum[i][j] += weight * float64(v)
@@ -296,39 +278,25 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, epoch int, images []i
 	return all, err
 }
 
-// shard runs the images of a shard on worker w.
-func (t *Trainer) shard(ctx context.Context, f *frozen, w, epoch int, images []int) (sums, error) {
-	classes, scratch := f.classes(), make([]float32, t.data.size())
-	x, label, err := t.data.batch(images, classes, func(i int, out []float32) error {
+// inputs are those of a loss graph for some images of a step, as E sees them, but for the parameters. Worker w computes
+// them.
+func (t *Trainer) inputs(ctx context.Context, f *frozen, w, step int, images []int) ([]ort.Tensor, error) {
+	epoch, scratch := step/t.PerEpoch(), make([]float32, t.data.size())
+	x, label, err := t.data.batch(images, f.classes(), func(i int, out []float32) error {
 		return t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, out)
 	})
-	if err != nil {
-		return sums{}, err
+	if err != nil || !t.settings.Objective.perturbed() {
+		return []ort.Tensor{x, label}, err
 	}
-	in := []ort.Tensor{x, label}
-	switch t.settings.Objective {
-	case Denoising:
-		worst, err := t.perturb(ctx, f, w, epoch, images, x, label)
-		if err != nil {
-			return sums{}, err
-		}
-		in = []ort.Tensor{worst, x, label}
-	case Gaussian:
-		in = []ort.Tensor{t.noisy(epoch, images, x), x, label}
+	seen, err := t.perturb(ctx, f, w, epoch, images, x, label)
+	return []ort.Tensor{seen, x, label}, err
+}
+
+func sum(values []float32) (sum float64) {
+	for _, v := range values {
+		sum += float64(v)
 	}
-	out, err := f.step[w].Run(t.with(in))
-	if err != nil {
-		return sums{}, err
-	}
-	r := sums{images: len(images), gradients: out[gradientsAt:]}
-	for k, i := range images {
-		r.crossEntropy += float64(out[crossEntropyAt].Data[k])
-		r.reconstruction += float64(out[reconstructionAt].Data[k])
-		if attacks.Argmax(out[logitsAt].Data[k*classes:(k+1)*classes]) == t.data.Labels[i] {
-			r.correct++
-		}
-	}
-	return r, nil
+	return sum
 }
 
 // with appends the parameters to a graph's other inputs, and what normalisations need.
@@ -341,4 +309,54 @@ func (t *Trainer) with(in []ort.Tensor) []ort.Tensor {
 		in = append(in, ort.Tensor{Shape: []int64{1}, Data: []float32{1 / float32(images)}})
 	}
 	return in
+}
+
+// lastImages is on about how many of the last images a finished embedding is checked.
+const lastImages = 512
+
+// Check compares the accuracy that training saw on its last images with that which an embedding, E as it was written,
+// gives on the same, through the networks that these steps drew.
+func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64, images int, err error) {
+	steps := make([][]int, len(t.networks)) // by the network that they drew
+	for k := len(t.history) - 1; k >= 0 && images < lastImages; k-- {
+		l, n := t.history[k], len(t.images(k))
+		steps[l.Network], images = append(steps[l.Network], k), images+n
+		saw += float64(n) * l.Accuracy
+	}
+	right := 0
+	for i, f := range t.networks {
+		hits, err := t.right(ctx, f, e, steps[i])
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		right += hits
+	}
+	return saw / float64(images), float64(right) / float64(images), images, nil
+}
+
+// right counts the images of steps that a network with an embedding answers right.
+func (t *Trainer) right(ctx context.Context, f *frozen, e *onnx.Graph, steps []int) (right int, err error) {
+	g, err := composed("check", "logits", f.image(), part{"before/", f.Before}, part{"E/", e}, part{"after/", f.After})
+	if err != nil {
+		return 0, err
+	}
+	session, err := ort.OpenAll(g.Name, g, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer session.Close()
+	for _, step := range steps {
+		for images := range slices.Chunk(t.images(step), shard) {
+			in, err := t.inputs(ctx, f, 0, step, images)
+			if err != nil {
+				return 0, err
+			}
+			out, err := session[0].Run(in[:1])
+			if err != nil {
+				return 0, err
+			}
+			right += t.data.right(images, out[0].Data)
+		}
+	}
+	return right, nil
 }

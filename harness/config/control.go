@@ -116,8 +116,9 @@ func (a *At) value() value {
 
 // solverObject is a solver: a form for each method, with the settings that it has a use for.
 func solverObject(s *control.Solver) object {
+	methods := column(control.Solvers, func(s control.Spec) control.Method { return s.Method })
 	o := object{rows: []row{
-		optional("method", choice((*string)(&s.Method), control.Methods()), string(control.MSA), "how they are found"),
+		optional("method", choice((*string)(&s.Method), methods), string(control.MSA), "how they are found"),
 	}}
 	for _, spec := range control.Solvers {
 		o.forms = append(o.forms, form{string(spec.Method), [][2]string{{"method", string(spec.Method)}}, spec.Why})

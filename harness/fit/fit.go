@@ -20,6 +20,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
+	"selfheal/harness/result"
 )
 
 // Options say which embeddings are fitted, and where they go.
@@ -37,27 +38,20 @@ type Options struct {
 
 // Fitted is an embedding that was fitted.
 type Fitted struct {
-	At     string
-	Kind   string   // linear or autoencoder
-	Models []string // that it serves
-	Path   string   // its file; empty where a linear one is in the cache only
-	// A linear embedding has its rank of dim, the share of the variance that it keeps, and
-	// whether the cache had it.
-	Rank, Dim int
-	Variance  float64
-	Cached    bool
-	// A training has whether the file was there, steps, and the means over the last epoch.
-	// ‖E(x) − x‖² is the reconstruction error.
-	Kept                                   bool
-	Steps                                  int
-	CrossEntropy, Reconstruction, Accuracy float64
-	Seconds                                float64
+	Kind       string   // linear or autoencoder
+	Models     []string // that it serves
+	Path       string   // its file; empty where a linear one is in the cache only
+	result.Fit          // the place, and what a linear one keeps
+
+	Kept       bool // the file of a training was there
+	Steps      int
+	train.Loss // means over a training's last epoch
 }
 
-// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as
-// ONNX, beside the config, those of kind autoencoder by training. Layers of other kinds need
-// nothing. A training that was ended, by whatever, is continued to the same bits, and a finished one left
-// as it is. What is wrong with what the config names, or another training's, is a [open.ConfigError].
+// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as ONNX, beside the
+// config, those of kind autoencoder by training. A training that was ended, by whatever, is continued to the same bits,
+// and a finished one left as it is. An error about what the config names, or another training, is an
+// [open.ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
 	if f.control == nil {
@@ -77,11 +71,10 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	linear, trainings := 0, 0
 	var last *config.Training
 	for _, l := range f.control.Layers {
-		switch t := l.Embedding.Training; {
-		case l.Embedding.Kind == control.Linear:
+		if l.Embedding.Kind == control.Linear {
 			linear++
-		case t != nil:
-			trainings, last = trainings+1, t
+		} else if l.Embedding.Training != nil {
+			trainings, last = trainings+1, l.Embedding.Training
 		}
 	}
 	if linear+trainings == 0 {
@@ -92,7 +85,6 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 		return nil, open.Wrong(fmt.Errorf("--resume: control %s has no embedding to train", o.Control))
 	}
 	if o.Out != "" && trainings != 1 {
-		// Linear embeddings are fitted for each model.
 		names, err := f.models(nil)
 		if err != nil {
 			return nil, err
@@ -106,13 +98,15 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control %s: %w", o.Control, err)
 	}
+	out := o.Out // of a linear one
+	if trainings > 0 {
+		out = ""
+	}
 	for _, i := range order {
 		l := f.control.Layers[i]
 		switch {
-		case l.Embedding.Kind == control.Linear && trainings > 0:
-			err = f.linear(ctx, i, "")
 		case l.Embedding.Kind == control.Linear:
-			err = f.linear(ctx, i, o.Out)
+			err = f.linear(ctx, i, out)
 		case l.Embedding.Training != nil:
 			err = f.train(ctx, i, l.Embedding.Training)
 		}
@@ -123,7 +117,6 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	return f.done, nil
 }
 
-// fitter is the state of [Fit].
 type fitter struct {
 	*open.Opener
 	o        Options
@@ -133,7 +126,6 @@ type fitter struct {
 	done     []Fitted
 }
 
-// models are those that an embedding is fitted for.
 func (f *fitter) models(t *config.Training) ([]string, error) {
 	names := f.o.Models
 	if len(names) == 0 && t != nil {
@@ -159,8 +151,8 @@ func (f *fitter) models(t *config.Training) ([]string, error) {
 	return names, nil
 }
 
-// order lists the layers as the network meets them: what is fitted behind a control
-// sees its states. They do so alike for all models; those of a training, if there is one, are known.
+// order lists the layers as the network meets them, alike for all models: what is fitted behind a control sees its
+// states.
 func (f *fitter) order(t *config.Training) ([]int, error) {
 	names, err := f.models(t)
 	if err != nil {
@@ -178,7 +170,6 @@ func (f *fitter) order(t *config.Training) ([]int, error) {
 	return order, nil
 }
 
-// model is a model of the config.
 func (f *fitter) model(name string) (*config.Model, error) {
 	m := f.Config.Model(name)
 	if m == nil {
@@ -202,14 +193,10 @@ func (f *fitter) cut(name string) ([]open.Layer, error) {
 		f.networks[name] = n
 	}
 	layers, err := open.Cut(n, f.control)
-	if err != nil {
-		return nil, open.Wrong(err)
-	}
-	return layers, nil
+	return layers, open.Wrong(err)
 }
 
-// groups are the embeddings of a training, of which nothing is fitted yet: one, or with {size} in its path one for
-// each size of state.
+// groups are the embeddings of a training, not fitted yet: one, or with {size} in its path one for each size of state.
 func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 	names, err := f.models(t)
 	if err != nil {
@@ -233,8 +220,8 @@ func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 		path = folder.Path(path)
 		i := slices.IndexFunc(all, func(g Fitted) bool { return g.Path == path })
 		if i < 0 {
-			at := open.Place(f.control.Layers[layer].At).String()
-			i, all = len(all), append(all, Fitted{At: at, Kind: control.Autoencoder, Path: path})
+			at := result.Fit{At: open.Place(f.control.Layers[layer].At).String()}
+			i, all = len(all), append(all, Fitted{Fit: at, Kind: control.Autoencoder, Path: path})
 		}
 		all[i].Models = append(all[i].Models, name)
 	}
@@ -249,7 +236,6 @@ func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 	return all, nil
 }
 
-// train fits a layer's auto-encoders.
 func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error {
 	groups, err := f.groups(layer, t)
 	if err != nil {
@@ -264,7 +250,6 @@ func (f *fitter) train(ctx context.Context, layer int, t *config.Training) error
 	return nil
 }
 
-// trainOne fits one auto-encoder to the models of a group.
 func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, done Fitted) (Fitted, error) {
 	start := time.Now()
 	id, err := f.identify(layer, t, done.Models)
@@ -294,9 +279,7 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 		return done, folder.NewUnfinished(err)
 	}
 	history := j.trainer.History()
-	last := train.Mean(history[len(history)-j.trainer.PerEpoch():])
-	done.Steps, done.CrossEntropy = len(history), last.CrossEntropy
-	done.Reconstruction, done.Accuracy = last.Reconstruction, last.Accuracy
+	done.Steps, done.Loss = len(history), train.Mean(history[len(history)-j.trainer.PerEpoch():])
 	if err := j.write(ctx, done.Path, f.provenance(j, done, t)); err != nil {
 		return done, folder.NewUnfinished(err)
 	}
@@ -304,8 +287,8 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 	return done, w.clean(true)
 }
 
-// claim opens the folder of a training, with the checkpoint to go on from, nil for none. Of a finished
-// training both are nil. What is another's is an error.
+// claim opens the folder of a training, with the checkpoint to go on from, nil for none. Both are nil for a finished
+// training. Files of another training are an error.
 func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.Checkpoint, err error) {
 	var there, other []byte // what the embedding and the checkpoints say of their training
 	var absent error

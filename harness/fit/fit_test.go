@@ -196,7 +196,7 @@ func TestOtherTrainingsAreRefused(t *testing.T) {
 	}
 }
 
-// What is begun with --force replaces an embedding at its end, and is continued without.
+// A training that is begun with --force replaces an embedding at its end, and is continued without.
 func TestForcedFit(t *testing.T) {
 	dir := fitStates(t)[4]
 	path := filepath.Join(dir, "made.onnx")

@@ -17,19 +17,18 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
-	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
-// fitVersion is part of every training's identity; raise it when the same training gives
-// another embedding.
+// fitVersion is part of every training's identity; raise it when the same training gives another embedding.
 const fitVersion = "fit/4"
 
 // noiseVersion is part of the identity of objective gaussian's; raise it when the same keys give other noise.
 const noiseVersion = 2
 
-// trainingIdentity is all that a training's bits depend on. As JSON it stands in the metadata of
-// the embedding and in checkpoints. Where things lie does not matter.
+// trainingIdentity is all that a training's bits depend on. As JSON it stands in the metadata of the embedding and in
+// checkpoints.
 type trainingIdentity struct {
 	Recipe        string `json:"recipe"`
 	Selfheal      string `json:"selfheal"`
@@ -49,8 +48,8 @@ type trainingIdentity struct {
 	Linear   *uint64                          `json:"linear_seed,omitempty"` // where a linear one is before
 }
 
-// identify is the identity of a layer's training. It hashes files; networks are opened only where a
-// place or a state's size can't be known without.
+// identify is the identity of a layer's training. Networks are opened only where a place or a state's size can't be
+// known without.
 func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte, error) {
 	d, err := f.Dataset(t.Fit, 0)
 	if err != nil {
@@ -116,8 +115,8 @@ func (f *fitter) identifyBefore(layer int, names []string) (result.LayerEmbeddin
 	return known, err
 }
 
-// before lists the layers that a network meets before one. Places are compared in the config, where
-// that suffices, else in the networks.
+// before lists the layers that a network meets before one. Places are compared in the networks where the config does
+// not suffice.
 func (f *fitter) before(layer int, names []string) (list []int, err error) {
 	for i, l := range f.control.Layers {
 		first, known := precedes(l.At, f.control.Layers[layer].At)
@@ -148,17 +147,13 @@ func precedes(a, b config.At) (first, known bool) {
 	return false, false
 }
 
-// trainedFrom reads the identity of the training that made the embedding at path: nil where the
-// file does not tell, a [fs.ErrNotExist] where there is none.
+// trainedFrom reads the identity of the training that made an embedding: nil where the file does not tell, an
+// [fs.ErrNotExist] where there is none.
 func trainedFrom(path string) ([]byte, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	file, err := onnx.Read(path)
-	if err != nil {
-		return nil, nil
-	}
-	g, err := onnx.Decode(file.Data)
+	g, _, err := simplify.Load(path, simplify.Options{})
 	if err != nil || g.Meta["training"] == "" {
 		return nil, nil
 	}
@@ -167,17 +162,14 @@ func trainedFrom(path string) ([]byte, error) {
 
 // anotherTraining is the error about what lies where a training's files go, and what that differs in.
 func anotherTraining(path string, there, here []byte) error {
-	const instead = "--force replaces it, --out FILE writes another"
 	values := [2]any{}
 	for i, text := range [][]byte{there, here} {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.UseNumber() // seeds have more digits than a float64
 		if d.Decode(&values[i]) != nil {
-			return open.Wrong(fmt.Errorf("%s is there already and does not say of what training it is; %s", path,
-				instead))
+			return occupied(path, "is there already and does not say of what training it is")
 		}
 	}
 	list := result.Differences("", values[0], values[1])
-	return open.Wrong(fmt.Errorf("%s is of another training: %s; %s", path, result.SayFirst(list, "there", "here"),
-		instead))
+	return occupied(path, "is of another training: %s", result.SayFirst(list, "there", "here"))
 }

@@ -17,14 +17,15 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
+	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
-// linear fits a layer's principal subspace for each model. The file is out, where it is
-// not empty, else one beside the config.
+// linear fits a layer's principal subspace for each model, into the file out or, where that is empty, one beside the
+// config: embeddings/CONTROL-PLACE-MODEL.onnx.
 func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 	names, err := f.models(nil)
 	if err != nil {
@@ -40,70 +41,67 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 		if err != nil {
 			return open.Wrong(err)
 		}
-		done := Fitted{At: here.Place(), Kind: control.Linear, Models: []string{name}}
-		if done.Path, err = f.linearFile(done, out); err != nil {
+		done := Fitted{Fit: result.Fit{At: here.Place()}, Kind: control.Linear, Models: []string{name}}
+		var old map[string]string // metadata of the file that is there
+		if done.Path, old, err = f.linearFile(done, out); err != nil {
 			return err
 		}
-		s, fit, err := f.Subspace(ctx, here, d, f.o.Force)
-		if err != nil {
+		var s *pca.Subspace
+		if s, done.Fit, err = f.Subspace(ctx, here, d, f.o.Force); err != nil {
 			return err
 		}
-		done.Rank, done.Dim, done.Variance = fit.Rank, fit.Dim, fit.Variance
-		done.Cached, done.Seconds = fit.Cached, fit.Seconds
-		if err := f.writeLinear(here.State(), s, done, f.linearProvenance(done, here, d, s)); err != nil {
-			return err
+		meta := f.linearProvenance(done, here, d, s)
+		if done.Path != "" && old["fit_sha256"] != meta["fit_sha256"] {
+			if err := f.writeLinear(here.State(), s, done.Path, meta); err != nil {
+				return err
+			}
 		}
 		f.done = append(f.done, done)
 	}
 	return nil
 }
 
-// linearFile is where a linear embedding is to be written, known to be free or its own, in
-// a folder that is there; "" where only the cache is left.
-func (f *fitter) linearFile(done Fitted, out string) (string, error) {
-	path := out
-	if path == "" {
-		path = f.linearPath(done)
-	}
-	if path == "" {
-		f.Progress.Report(progress.EmbeddingNotWritten{Error: "the bundled config's folder can't be written"})
-		return "", nil
+// linearFile is where a linear embedding is to be written, in a folder that is there, and the metadata of its own file
+// that is there and may stay; "" where only the cache is left.
+func (f *fitter) linearFile(done Fitted, out string) (path string, old map[string]string, err error) {
+	if path = out; path == "" {
+		folder, ok := f.Config.Files.(config.Folder)
+		if !ok {
+			f.Progress.Report(progress.EmbeddingNotWritten{Error: "the bundled config's folder can't be written"})
+			return "", nil, nil
+		}
+		name := f.control.Name + "-" + done.At + "-" + done.Models[0] + ".onnx"
+		path = folder.Path(filepath.Join("embeddings", unsafePath.ReplaceAllString(name, "_")))
 	}
 	if _, err := os.Stat(path); err == nil && !f.o.Force {
 		g, _, err := simplify.Load(path, simplify.Options{})
 		if err != nil || g.Meta["fit_sha256"] == "" {
-			return "", open.Wrong(fmt.Errorf("%s is there already and is no linear embedding that fit made; "+
-				"--force replaces it, --out FILE writes another", path))
+			return "", nil, occupied(path, "is there already and is no linear embedding that fit made")
 		}
-		if model, _, _ := strings.Cut(g.Meta["models"], " "); g.Meta["control"] != f.control.Name ||
-			g.Meta["at"] != done.At || model != done.Models[0] {
-			return "", open.Wrong(fmt.Errorf("%s is there already and is the embedding of control %s at %s "+
-				"of model %s; --force replaces it, --out FILE writes another",
-				path, g.Meta["control"], g.Meta["at"], model))
+		old = g.Meta
+		if model, _, _ := strings.Cut(old["models"], " "); old["control"] != f.control.Name || old["at"] != done.At ||
+			model != done.Models[0] {
+			return "", nil, occupied(path, "is there already and is the embedding of control %s at %s of model %s",
+				old["control"], old["at"], model)
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		if out != "" {
-			return "", err
+			return "", nil, err
 		}
 		f.Progress.Report(progress.EmbeddingNotWritten{Error: err.Error()})
-		return "", nil
+		return "", nil, nil
 	}
-	return path, nil
+	return path, old, nil
 }
 
-// linearPath is where a linear embedding's file goes: embeddings/CONTROL-PLACE-MODEL.onnx
-// beside the config; "" where that is bundled.
-func (f *fitter) linearPath(done Fitted) string {
-	folder, ok := f.Config.Files.(config.Folder)
-	if !ok {
-		return ""
-	}
-	name := f.control.Name + "-" + done.At + "-" + done.Models[0] + ".onnx"
-	return folder.Path(filepath.Join("embeddings", unsafePath.ReplaceAllString(name, "_")))
+// occupied is the error about a file where an embedding goes.
+func occupied(path, what string, args ...any) error {
+	return open.Wrong(fmt.Errorf("%s %s; --force replaces it, --out FILE writes another", path,
+		fmt.Sprintf(what, args...)))
 }
 
-// unsafePath matches what a file's name had better not hold: tensors have slashes, colons and more in theirs.
+// unsafePath matches what tensors have in their names and files had better not.
 var unsafePath = regexp.MustCompile(`[/\\:*?"<>| ]`)
 
 // origin is what any embedding's file says of its making.
@@ -113,12 +111,11 @@ func (f *fitter) origin(done Fitted, fit string, d *dataset.Dataset, seed uint64
 		models = append(models, name+" "+f.Record.Models[name].SHA256)
 	}
 	return map[string]string{"selfheal": harness.Version, "onnxruntime": ort.Version(),
-		"config_sha256": f.Config.Hash(),
-		"control":       f.control.Name, "at": done.At, "models": strings.Join(models, ", "), "dataset": fit,
-		"dataset_sha256": d.SHA256(), "seed": strconv.FormatUint(seed, 10)}
+		"config_sha256": f.Config.Hash(), "control": f.control.Name, "at": done.At,
+		"models": strings.Join(models, ", "), "dataset": fit, "dataset_sha256": d.SHA256(),
+		"seed": strconv.FormatUint(seed, 10)}
 }
 
-// linearProvenance is what the file says of its making.
 func (f *fitter) linearProvenance(done Fitted, l open.Layer, d *dataset.Dataset, s *pca.Subspace) map[string]string {
 	e := l.Embedding
 	meta := f.origin(done, e.Fit, d, f.Config.Seed)
@@ -131,16 +128,8 @@ func (f *fitter) linearProvenance(done Fitted, l open.Layer, d *dataset.Dataset,
 	return meta
 }
 
-// writeLinear writes a subspace as an embedding, unless it has no file or that holds this very fit.
-func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, meta map[string]string) error {
-	if done.Path == "" {
-		return nil
-	}
-	old, _, err := simplify.Load(done.Path, simplify.Options{})
-	if err == nil && !f.o.Force && old.Meta["fit_sha256"] == meta["fit_sha256"] {
-		return nil
-	}
-	g, err := control.LinearEmbedding(state, s.Mean, s.Components, s.Rank)
+func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, path string, meta map[string]string) error {
+	g, err := control.LinearEmbedding(state, s)
 	if err != nil {
 		return err
 	}
@@ -149,9 +138,9 @@ func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, done Fitted, met
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteSynced(done.Path, data); err != nil {
-		return fmt.Errorf("%s: %w", done.Path, err)
+	if err := atomicfile.WriteSynced(path, data); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	f.Progress.Report(progress.EmbeddingWritten{Path: done.Path})
+	f.Progress.Report(progress.EmbeddingWritten{Path: path})
 	return nil
 }

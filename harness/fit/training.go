@@ -6,15 +6,20 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"selfheal/control"
 	"selfheal/control/train"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
 	"selfheal/internal/atomicfile"
@@ -24,8 +29,8 @@ import (
 // leastPause is how long a training goes on between two checkpoints, at least; a variable for tests.
 var leastPause = time.Second
 
-// pause is how long a training goes on after a checkpoint that took so long to write. Small ones cost 2 % of the time;
-// of large ones half a minute of work is at stake.
+// pause is how long a training goes on after a checkpoint that took so long to write: 2 % of the time, or at most half
+// a minute's work is lost.
 func pause(took time.Duration) time.Duration { return max(leastPause, min(50*took, 30*time.Second)) }
 
 // training is a layer's auto-encoder on its way.
@@ -37,7 +42,6 @@ type training struct {
 	start   string // architecture, or the start's file and SHA-256
 }
 
-// job opens everything that a training needs.
 func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names []string) (*training, error) {
 	d, err := f.Dataset(t.Fit, 0)
 	if err != nil {
@@ -51,9 +55,14 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 			return nil, err
 		}
 		here := layers[layer]
-		earlier, err := f.earlier(ctx, layers, here.T)
-		if err != nil {
-			return nil, err
+		earlier := map[int]*onnx.Graph{} // embeddings in front of the segment
+		for _, l := range layers {
+			if l.T >= here.T {
+				continue
+			}
+			if earlier[l.T], err = f.Embedding(ctx, l); err != nil {
+				return nil, open.Wrong(fmt.Errorf("the layer at %s, which comes before: %w", l.Place(), err))
+			}
 		}
 		around, err := train.Around(here.Net, here.Chain, here.T, earlier, f.Config.Runtime.Winograd)
 		if err != nil {
@@ -72,29 +81,10 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	}
 	settings := t.Settings
 	settings.Seed, settings.Workers = t.Seed, f.Config.Runtime.Workers
-	if j.trainer, err = train.NewTrainer(e, networks, data, settings); err != nil {
-		return nil, open.Wrong(err)
-	}
-	return j, nil
+	j.trainer, err = train.NewTrainer(e, networks, data, settings)
+	return j, open.Wrong(err)
 }
 
-// earlier are the embeddings in front of a segment, by their own.
-func (f *fitter) earlier(ctx context.Context, layers []open.Layer, t int) (map[int]*onnx.Graph, error) {
-	earlier := map[int]*onnx.Graph{}
-	for _, l := range layers {
-		if l.T >= t {
-			continue
-		}
-		g, err := f.Embedding(ctx, l)
-		if err != nil {
-			return nil, open.Wrong(fmt.Errorf("the layer at %s, which comes before: %w", l.Place(), err))
-		}
-		earlier[l.T] = g
-	}
-	return earlier, nil
-}
-
-// start is the embedding that a training starts from.
 func (f *fitter) start(j *training, t *config.Training, n train.Network, data train.Data) (*onnx.Graph, error) {
 	if t.Start != "" {
 		file, err := open.ReadModel(f.Config.Files, t.Start)
@@ -132,7 +122,6 @@ func (j *training) begin(w *trainingFolder, saved *train.Checkpoint, p *progress
 	return nil
 }
 
-// run makes the steps that are left.
 func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progress, of Fitted) error {
 	t := j.trainer
 	p.Report(progress.TrainingStarted{At: of.At, Models: of.Models, Steps: t.Steps() - t.Done()})
@@ -161,7 +150,6 @@ func (j *training) run(ctx context.Context, w *trainingFolder, p *progress.Progr
 	return nil
 }
 
-// provenance is what an embedding's file says of its making.
 func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[string]string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	meta := f.origin(done, t.Fit, j.data, t.Seed)
@@ -173,12 +161,11 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 	return meta
 }
 
-// mostLost is by how much an embedding's accuracy may be less as a file than in training; chance makes it more of fewer
-// than 400 images.
+// mostLost is by how much an embedding's accuracy may be less as a file than in training, on 400 images or more.
 const mostLost = 0.05
 
-// write writes the losses and, once it is known to open as one, the embedding beside them: where that is,
-// the training is finished.
+// write writes the losses and then the embedding, known to open as one, beside them: where that is, the training is
+// finished.
 func (j *training) write(ctx context.Context, path string, meta map[string]string) error {
 	e := j.trainer.Embedding()
 	e.Meta = meta
@@ -205,13 +192,91 @@ func (j *training) write(ctx context.Context, path string, meta map[string]strin
 		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate,
 			l.CrossEntropy, l.Reconstruction, l.Accuracy)
 	}
-	for _, f := range []struct {
-		path string
-		data []byte
-	}{{path + ".csv", b.Bytes()}, {path, data}} {
-		if err := atomicfile.WriteSynced(f.path, f.data); err != nil {
-			return fmt.Errorf("%s: %w", f.path, err)
-		}
+	if err := atomicfile.WriteSynced(path+".csv", b.Bytes()); err != nil {
+		return fmt.Errorf("%s.csv: %w", path, err)
+	}
+	if err := atomicfile.WriteSynced(path, data); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
+}
+
+// trainingSuffix names the folder of a training, beside the embedding that it makes.
+const trainingSuffix = ".training"
+
+// trainingFolder is there while a training is on its way. It has two checkpoints in turn: while one
+// is written, and should it be damaged later, there is the other.
+type trainingFolder struct {
+	dir  string
+	lock *folder.Lock
+	next int // the checkpoint to write
+}
+
+// openTraining locks a training's folder.
+func openTraining(embedding string) (*trainingFolder, error) {
+	dir := embedding + trainingSuffix
+	in, name := atomicfile.At(dir)
+	if err := in.Make(name); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	lock, err := folder.LockFolder(dir, "fit")
+	if err != nil {
+		return nil, err
+	}
+	return &trainingFolder{dir: dir, lock: lock}, nil
+}
+
+func (w *trainingFolder) checkpoint(i int) string {
+	return filepath.Join(w.dir, fmt.Sprintf("checkpoint-%d", i))
+}
+
+// find reads the latest checkpoint of a training, or else of what other training there is one.
+func (w *trainingFolder) find(id []byte, p *progress.Progress) (ours *train.Checkpoint, other []byte, err error) {
+	var damaged []string
+	for i := range 2 {
+		c, err := train.ReadCheckpoint(w.checkpoint(i))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, train.ErrDamaged):
+			damaged = append(damaged, w.checkpoint(i))
+		case err != nil:
+			return nil, nil, err
+		case !bytes.Equal(c.About, id):
+			other = c.About
+		case ours == nil || c.Done() > ours.Done():
+			ours, w.next = c, 1-i
+		}
+	}
+	for _, path := range damaged {
+		p.Report(progress.CheckpointDamaged{Path: path, Spared: ours != nil})
+	}
+	return ours, other, nil
+}
+
+// save writes a checkpoint in place of the last but one.
+func (w *trainingFolder) save(t *train.Trainer, id []byte) error {
+	err := t.Save(w.checkpoint(w.next), id)
+	w.next = 1 - w.next
+	return err
+}
+
+// clean removes checkpoints and what a kill inside a write has left of one.
+func (w *trainingFolder) clean(all bool) error {
+	entries, err := os.ReadDir(w.dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".checkpoint-") || all && strings.HasPrefix(e.Name(), "checkpoint-") {
+			err = errors.Join(err, os.Remove(filepath.Join(w.dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// close removes the folder if no checkpoint is in it, and lets other fits in. One that comes meanwhile and makes
+// a lock anew keeps it, as only empty folders are removed.
+func (w *trainingFolder) close() {
+	if names, err := fs.Glob(os.DirFS(w.dir), "checkpoint-*"); err == nil && len(names) == 0 {
+		_ = os.Remove(w.lock.Path())
+		_ = os.Remove(w.dir)
+	}
+	w.lock.Free()
 }

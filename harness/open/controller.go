@@ -62,12 +62,11 @@ func Cut(n *control.Network, c *config.Control) ([]Layer, error) {
 		places[i] = Place(l.At)
 	}
 	chain, err := n.Cut(places...)
-	for i := 0; i < len(layers) && err == nil; i++ {
-		layers[i] = Layer{Layer: &c.Layers[i], Control: c, Index: i, Net: n, Chain: chain}
-		layers[i].T, err = chain.Index(places[i])
-	}
 	if err != nil {
 		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, n.Name, err)
+	}
+	for i := range layers {
+		layers[i] = Layer{Layer: &c.Layers[i], Control: c, Index: i, Net: n, Chain: chain, T: chain.Places[i]}
 	}
 	return layers, nil
 }
@@ -182,7 +181,7 @@ func (o *Opener) Embedding(ctx context.Context, l Layer) (*onnx.Graph, error) {
 	if !slices.ContainsFunc(o.Record.Fits, same) {
 		o.Record.Fits = append(o.Record.Fits, fit)
 	}
-	return control.LinearEmbedding(l.State(), s.Mean, s.Components, s.Rank)
+	return control.LinearEmbedding(l.State(), s)
 }
 
 // FitSet opens the data set that a linear embedding is fitted on.
