@@ -240,7 +240,7 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 	done := progress.FitFinished{Model: made.Model, Dim: dim, Images: s.Samples, Rank: s.Rank, Variance: s.Variance,
 		Seconds: made.Seconds}
 	if target.Capped(s) {
-		done.Asked, done.MaxRank = target.Variance, pca.MaxRank(dim)
+		done.VarianceAsked, done.MaxRank = target.Variance, pca.MaxRank(dim)
 	}
 	o.Progress.Report(done)
 	if err := o.Cache.Store(key, s); err != nil {

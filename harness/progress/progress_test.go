@@ -12,7 +12,6 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -105,8 +104,8 @@ func TestEvents(t *testing.T) {
 	types := map[string]string{}
 	for _, k := range kinds {
 		var names []string
-		for _, f := range reflect.VisibleFields(reflect.TypeOf(k.of)) {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		for _, f := range reflect.VisibleFields(k.of) {
+			name, _ := attribute(f)
 			if name == "" {
 				continue
 			}
@@ -146,29 +145,25 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Every type of these files that says something has its row in the table.
+// Every type of the group of events has its row in the table.
 func TestEventsAreListed(t *testing.T) {
 	t.Parallel()
-	listed := map[string]bool{"fetched": true, "BatchLowered": true} // their Strings are those of models/ort
-	files := token.NewFileSet()
-	var events []ast.Decl
-	for _, name := range must.Get(filepath.Glob("events*.go"))(t) {
-		events = append(events, must.Get(parser.ParseFile(files, name, nil, 0))(t).Decls...)
-	}
-	for _, d := range events {
-		if of, ok := d.(*ast.FuncDecl); ok && of.Recv != nil && of.Name.Name == "String" {
-			listed[of.Recv.List[0].Type.(*ast.Ident).Name] = true
-		}
-	}
+	listed := map[string]bool{}
 	for _, k := range kinds {
-		if name := reflect.TypeOf(k.of).Name(); !listed[name] {
-			t.Errorf("the event %s is there twice", name)
-		} else {
-			delete(listed, name)
+		listed[k.of.Name()] = true
+	}
+	grouped := 0
+	for _, d := range must.Get(parser.ParseFile(token.NewFileSet(), "events.go", nil, 0))(t).Decls {
+		if group, ok := d.(*ast.GenDecl); ok && group.Tok == token.TYPE && group.Lparen.IsValid() {
+			for _, s := range group.Specs {
+				if grouped++; !listed[s.(*ast.TypeSpec).Name.Name] {
+					t.Errorf("the table of events lacks %s", s.(*ast.TypeSpec).Name)
+				}
+			}
 		}
 	}
-	if len(listed) > 0 {
-		t.Errorf("the table of events lacks %v", slices.Collect(maps.Keys(listed)))
+	if len(listed) != grouped || len(kinds) != grouped {
+		t.Errorf("%d rows of %d types, %d events", len(kinds), len(listed), grouped)
 	}
 }
 
@@ -179,7 +174,7 @@ func TestProgressFormats(t *testing.T) {
 	id := ComponentID{CellID{"s", "m\x1b[2J\u202e", "none", result.Oblivious, "aa", new(0.5)}, "apgd-ce", 3,
 		"[1/2] m, aa", Words{}}
 	for _, c := range []struct {
-		event  Event
+		event  any
 		text   string
 		record map[string]any
 	}{

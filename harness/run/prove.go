@@ -69,7 +69,7 @@ func (w *crafting) prove() error {
 		recent = recent[max(0, len(recent)-lately):]
 		if len(todo) == 0 || !pays() {
 			w.run.Progress.Report(progress.ImagesProven{CellID: w.cell, Proven: w.certain(), Tried: len(w.proven),
-				Left: w.standing, Took: time.Since(began), Label: w.label})
+				Robust: w.standing, Took: time.Since(began), Label: w.label})
 		}
 	}
 	if len(w.proven) == 0 {

@@ -74,7 +74,7 @@ func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, e
 			for _, id := range s.Jobs {
 				cancel = append(cancel, o.Engine.Cancelling(id))
 			}
-			o.Progress.Report(progress.JobGoesOn{Engine: o.EngineName, IDs: s.Jobs, Cancel: strings.Join(cancel, "; ")})
+			o.Progress.Report(progress.JobGoesOn{Engine: o.EngineName, Jobs: s.Jobs, Cancel: strings.Join(cancel, "; ")})
 			return nil, folder.NewUnfinished(err)
 		}
 		return nil, err
@@ -117,7 +117,7 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 			"another --out", s.o.Out))
 	case err == nil:
 		clear(s.Tries) // whoever calls again has mended the cause
-		s.o.Progress.Report(progress.JobFound{Engine: s.o.EngineName, ID: s.last()})
+		s.o.Progress.Report(progress.JobFound{Engine: s.o.EngineName, Job: s.last()})
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: %w", s.path, fault.Reason(err))
@@ -182,7 +182,7 @@ func (s *submission) submit(ctx context.Context, which []int) error {
 			fault.Reason(merr), s.o.Engine.Cancelling(id))
 	}
 	if err = cmp.Or(err, merr); err == nil {
-		s.o.Progress.Report(progress.JobSubmitted{Engine: s.o.EngineName, ID: id, Shards: len(which)})
+		s.o.Progress.Report(progress.JobSubmitted{Engine: s.o.EngineName, Job: id, Shards: len(which)})
 	}
 	return err
 }
@@ -248,20 +248,20 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 	for i := range s.finished {
 		status := Status(s.o.Out, plan.Shard{I: i + 1, N: s.Shards})
 		if status != nil {
-			now.Images, now.Done, now.Robust = now.Images+status.Images, now.Done+status.Done, now.Robust+status.Robust
+			now.Images, now.ImagesDone, now.Robust = now.Images+status.Images, now.ImagesDone+status.Done, now.Robust+status.Robust
 			s.finished[i] = status.Finished
 		}
 		switch {
 		case s.finished[i]:
-			now.Finished++
+			now.ShardsFinished++
 			continue
 		case states[i+1] == cluster.Running:
-			now.Running++
+			now.ShardsRunning++
 			if status != nil && status.Left != nil {
 				left = append(left, *status.Left)
 			}
 		case states[i+1] == cluster.Waiting:
-			now.Waiting++
+			now.ShardsWaiting++
 		}
 		if s.gone[i]++; silent || states[i+1] != cluster.Gone {
 			s.gone[i] = 0
@@ -274,18 +274,18 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 	if !silent {
 		s.o.Progress.Report(now)
 	}
-	return failed, now.Finished == now.Shards, nil
+	return failed, now.ShardsFinished == now.Shards, nil
 }
 
 // timeLeft is what the shards that run say, where all of them do, and as long again for those that wait.
 func timeLeft(left []float64, now progress.JobFollowed) *time.Duration {
-	if len(left) == 0 || len(left) < now.Running {
+	if len(left) == 0 || len(left) < now.ShardsRunning {
 		return nil
 	}
 	sum, most := 0.0, 0.0
 	for _, l := range left {
 		sum, most = sum+l, max(most, l)
 	}
-	rounds := float64(now.Shards-now.Finished) / float64(now.Running)
+	rounds := float64(now.Shards-now.ShardsFinished) / float64(now.ShardsRunning)
 	return new(time.Duration(max(most, sum/float64(len(left))*rounds) * float64(time.Second)))
 }
