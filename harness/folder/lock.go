@@ -36,7 +36,7 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 	if err := in.Make("."); err != nil {
 		return wrong(err)
 	}
-	file, err := in.Open(lockFile) // a folder that can't be written is found now
+	file, err := in.Open(lockFile, 0) // a folder that can't be written is found now
 	if err != nil {
 		return wrong(err)
 	}

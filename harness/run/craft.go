@@ -6,15 +6,21 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"selfheal/attacks"
+	"selfheal/harness/certify"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
+	"selfheal/internal/number"
+	"selfheal/internal/vector"
 )
 
 // crafting is the making of adversarial images: a recipe on an oracle.
@@ -255,4 +261,297 @@ func howMany[T any](list []T, holds func(T) bool) (n int) {
 		}
 	}
 	return n
+}
+
+// attempt is an image as attacks have left it. While it is attacked it belongs to one goroutine.
+type attempt struct {
+	Image   *journal.Vector `json:"image,omitempty"` // nil where the attack never succeeded: the clean image
+	First   int             `json:"first"`           // iteration of the first success over all components, −1 if never
+	Queries int             `json:"queries"`         // forward passes made until then, −1 if never
+	// Nearest is the smallest norm of a misclassified point that an attack which minimises it
+	// found, 0 if none did.
+	Nearest float64 `json:"nearest,omitempty"`
+	Robust  bool    `json:"robust"` // still right after all components so far
+
+	Spent int     `json:"spent"` // iterations of the components so far
+	Asked int     `json:"asked"` // their forward passes
+	Seen  watched `json:"seen"`
+}
+
+// crafted is what a trial made of a set of images against one classifier.
+type crafted struct {
+	each    []attempt        // nil for clean images
+	images  *journal.Vectors // those that attacks have made; nil for clean images, and in a merge
+	within  plan.Ball
+	steps   []result.Step
+	seconds float64
+	refuted int // successes that an attack claimed and the judge did not see
+	// verdictOnly says that attacks ended at the first success: the images are
+	// adversarial, but not what full strength would have made of them.
+	verdictOnly bool
+	warnings    []result.Warning
+	agreement   *result.Agreement                         // nil where the attacks' arithmetic is the judge's
+	corrupt     func(im attacks.Image) ([]float32, error) // makes the images instead; nil for attacks
+	proof       certify.Proof                             // of the clean images; nil for attacks
+}
+
+// Untried reports whether the i-th image is the clean one.
+func (c *crafted) Untried(i int) bool { return c.corrupt == nil && c.at(i).First < 0 }
+
+// untouched are clean images as if an attack had made them.
+func untouched() *crafted { return &crafted{steps: []result.Step{}} }
+
+// intact is an attempt at an image that no attack has changed yet.
+var intact = attempt{First: -1, Queries: -1}
+
+// at is the attempt at the i-th image.
+func (c *crafted) at(i int) attempt {
+	if c.each == nil {
+		return intact
+	}
+	return c.each[i]
+}
+
+// Image is the i-th image; im is the clean one. The error is a [journal.ErrNoVector] where the journal has lost it.
+func (c *crafted) Image(im attacks.Image, i int) ([]float32, error) {
+	if c.corrupt != nil {
+		return c.corrupt(im)
+	}
+	if at := c.at(i).Image; at != nil {
+		return c.images.Get(*at)
+	}
+	return im.Pixels, nil
+}
+
+// read is the i-th image of a set and what was made of it.
+func (c *crafted) read(set open.Images, i int) (im attacks.Image, x []float32, err error) {
+	if im, err = set.Read(i); err == nil {
+		x, err = c.Image(im, i)
+	}
+	return im, x, err
+}
+
+// watched is how an attack's gradients on one image looked.
+type watched struct {
+	Asked     bool `json:"asked,omitempty"`      // by a component that takes gradients
+	Zero      bool `json:"zero,omitempty"`       // a run began where the gradient was exactly 0
+	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
+}
+
+// vanished is the ℓ2 norm below which a gradient counts as 0: normalised by its norm plus 1e-12, as attacks do, it
+// would give steps that are noticeably too short.
+const vanished = 1e-11
+
+// watch passes a component's questions about one image on, counts them and looks at the gradients that come back.
+type watch struct {
+	*open.Counted
+	made *componentResult
+}
+
+func (w *watch) Logits(ctx context.Context, x, out []float32) error {
+	w.made.Logits++
+	return w.Counted.Logits(ctx, x, out)
+}
+
+func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
+	err := w.Counted.Gradient(ctx, x, loss, label, target, e)
+	if err != nil {
+		return err
+	}
+	seen := &w.made.Seen
+	seen.Asked = true
+	if !vector.Finite(e.Gradient) || !number.Finite(float64(e.Loss)) {
+		seen.NotFinite = true
+	}
+	// A vanishing gradient matters where the attack has yet to begin: later the label
+	// may rank third, where DLR is constant, and the image be broken anyway.
+	if w.made.Gradients == 0 && attacks.L2.Length(e.Gradient) < vanished {
+		seen.Zero = true
+	}
+	w.made.Gradients++
+	return nil
+}
+
+// Attacks may run in another arithmetic than the judge. The judge sees every image that they break. A sample of the
+// images that they leave is attacked again in the judge's arithmetic: at least leastAgain images, and a share of
+// againShare.
+const (
+	leastAgain = 50
+	againShare = 0.05
+)
+
+// again attacks the sample of a crafting's images that stand, and counts those that stand again.
+func (w *crafting) again() error {
+	sample := w.sample()
+	stands := map[int]bool{}
+	work, err := folder.Recall(w.run.journal, w.key.As("again"), func(i int, stood bool) { stands[i] = stood })
+	if err != nil {
+		return err
+	}
+	todo := slices.DeleteFunc(slices.Clone(sample), func(i int) bool { _, held := stands[i]; return held })
+	if err := w.run.journal.Open(w.set, todo); err != nil {
+		return err
+	}
+	if len(todo) > 0 {
+		exact := &open.Counted{Oracle: w.on.Exact}
+		p := w.run.Progress.Component(progress.ComponentID{CellID: w.cell, Component: "again in float32", Seed: w.seed,
+			Label: w.label}, w.work(todo, exact, w.recipe.Components...))
+		err = w.run.ForEach(w.run.ctx, len(todo), w.on.State, func(ctx context.Context, k int) error {
+			i := todo[k]
+			stood, err := w.standsExactly(ctx, exact, i)
+			if err == nil {
+				err = work.Done(i, stood)
+			}
+			p.Image(w.standing)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			stands[i] = stood
+			return err
+		})
+		if err != nil {
+			p.Stop()
+		} else {
+			p.Finish(w.standing)
+		}
+	}
+	w.agreement = &result.Agreement{N: len(sample), Agree: howMany(sample, func(i int) bool { return stands[i] })}
+	return err
+}
+
+// sample is a sample of the images that stand: the first in the order that a hash gives them, so that it follows from
+// the seed, their ids and how many stand. A shard, which knows only its own, takes all that may be in it.
+func (w *crafting) sample() []int {
+	var standing, ids []int
+	for i, a := range w.each {
+		if a.Robust && w.set.Own(i) {
+			standing, ids = append(standing, i), append(ids, w.set.ID(i))
+		}
+	}
+	most := len(standing)
+	if w.set.Shared() {
+		most += w.set.Len() - w.own
+	}
+	var sample []int
+	for _, k := range plan.ByHash(ids, fmt.Sprintf("%d ", w.seed))[:min(Sampled(most), len(standing))] {
+		sample = append(sample, standing[k])
+	}
+	return sample
+}
+
+// Sampled is the size of the sample of so many images that stand.
+func Sampled(standing int) int {
+	return min(standing, max(leastAgain, int(math.Ceil(againShare*float64(standing)))))
+}
+
+// standsExactly attacks an image in the judge's arithmetic, for a verdict alone: at full strength where that is
+// refuted.
+func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, i int) (bool, error) {
+	im, err := w.set.Read(i)
+	if err != nil {
+		return false, err
+	}
+	for _, component := range w.recipe.Components {
+		for _, verdictOnly := range []bool{true, false} {
+			how := attacks.Options{Seed: w.seed, VerdictOnly: verdictOnly}
+			res, broken, err := w.try(ctx, component, exact, im, how)
+			if err != nil || broken {
+				return false, err
+			}
+			if !refuted(res, broken) {
+				break
+			}
+		}
+	}
+	return true, nil
+}
+
+// lately is how many proofs the chance of the next is told by.
+const lately = 8
+
+// prove has bounds decide images that the first component has left, those of large margins first, as long as that pays:
+// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof.
+// No verdict depends on it, since a proven image stands every attack.
+func (w *crafting) prove() error {
+	prove, err := w.run.prover.Image(w.trial, w.on.Of)
+	if err != nil {
+		return err
+	}
+	work, err := folder.Recall(w.run.journal, w.key.As("proven"), func(i int, is bool) { w.proven[i] = is })
+	if err != nil {
+		return err
+	}
+	var todo []int
+	for i, a := range w.each {
+		if _, known := w.proven[i]; a.Robust && !known {
+			todo = append(todo, i)
+		}
+	}
+	slices.SortStableFunc(todo, func(i, j int) int { return cmp.Compare(w.clean[j].Margin, w.clean[i].Margin) })
+	rest := w.rest()
+	var recent []bool
+	pays := func() bool {
+		proofs := work.Seconds() / float64(max(len(w.proven), 1)) // seconds each, all cores at work
+		hits := howMany(recent, func(is bool) bool { return is })
+		return rest*float64(hits+1)/float64(len(recent)+2) > proofs
+	}
+	began := time.Now()
+	for len(todo) > 0 && prove != nil && pays() {
+		some := todo[:min(w.run.Cores(), len(todo))]
+		todo = todo[len(some):]
+		var mu sync.Mutex
+		err := open.SideBySide(w.run.ctx, some, len(some), func(ctx context.Context, i int) error {
+			im, err := w.set.Read(i)
+			if err != nil {
+				return err
+			}
+			is, err := prove(ctx, im)
+			if err == nil {
+				err = work.Done(i, is)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			w.proven[i] = is
+			recent = append(recent, is)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		recent = recent[max(0, len(recent)-lately):]
+		if len(todo) == 0 || !pays() {
+			w.run.Progress.Report(progress.ImagesProven{CellID: w.cell, Proven: w.certain(), Tried: len(w.proven),
+				Robust: w.standing, Took: time.Since(began), Label: w.label})
+		}
+	}
+	if len(w.proven) == 0 {
+		return nil
+	}
+	seconds := work.Seconds()
+	w.seconds += seconds
+	w.steps = append(w.steps, result.Step{Attack: attacks.BoundsKind, Attacked: len(w.proven), Proven: w.certain(),
+		Robust: w.steps[0].Robust, Seconds: seconds})
+	return nil
+}
+
+// certain is how many images are proven.
+func (w *crafting) certain() int {
+	n := 0
+	for _, is := range w.proven {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// rest is about how long the components behind the first take for an image that stands, going by the first one's time.
+func (w *crafting) rest() float64 {
+	first := w.steps[0]
+	passes := 0.0
+	for _, c := range w.recipe.Components[1:] {
+		f, b := c.Passes(w.on.Classes())
+		passes += float64(f)*w.on.Cost.Forward + float64(b)*w.on.Cost.Backward
+	}
+	return passes * first.Seconds / float64(max(first.Forward+first.Backward, 1))
 }
