@@ -162,8 +162,8 @@ func TestAttempts(t *testing.T) {
 		path := filepath.Join(attempt, folder.WorkFolder, journal.File)
 		j, _, err := journal.Open(filepath.Dir(path))
 		must.Do(t, err)
-		for key, block := range j.Blocks() {
-			if k := must.Get(folder.ParseKey(key))(t); k.Of == "verdicts" {
+		for _, block := range j.Blocks() {
+			if k := must.Get(folder.ParseKey(block.Key))(t); k.Of == "verdicts" {
 				must.Do(t, block.Append(map[string]any{"i": 0, "t": 0, "v": map[string]any{"class": 77}}))
 			}
 		}
@@ -191,10 +191,10 @@ func TestMergeOfManyShards(t *testing.T) {
 	from, _, err := journal.Read(filepath.Join(one[0], folder.WorkFolder))
 	must.Do(t, err)
 	lines := make([][]func(*journal.Journal) error, n) // of each image
-	for key, block := range from.Blocks() {
+	for _, block := range from.Blocks() {
 		must.Do(t, block.Read(func(text []byte) error {
 			text = slices.Clone(text)
-			add := func(j *journal.Journal) error { return j.Block(key).Append(json.RawMessage(text)) }
+			add := func(j *journal.Journal) error { return j.Block(block.Key).Append(json.RawMessage(text)) }
 			var of struct{ I *int }
 			if json.Unmarshal(text, &of) == nil && of.I != nil {
 				lines[*of.I] = append(lines[*of.I], add)

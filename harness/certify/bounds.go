@@ -132,12 +132,8 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	return prove(ctx, p, c, proving[least]{all, p.key(c, "bounds"),
 		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Opener.Cores,
 		func(i int, v least) { all[i] = v },
-		func(ctx context.Context, on *open.Counted, i int) (v least, err error) {
+		func(ctx context.Context, on *open.Counted, im attacks.Image) (v least, err error) {
 			n, err := p.network(c.Who)
-			if err != nil {
-				return v, err
-			}
-			im, err := p.Set.Read(i)
 			if err == nil {
 				v, err = bound(ctx, n, c, im)
 			}
@@ -155,46 +151,31 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 	if err != nil {
 		return f, err
 	}
-	inside := map[int]bool{} // images that the attack has left within the ball
+	wrong := p.Set.Places(func(i int) bool { return a.Wrong(i) && proofs.Right(i, p.Set.Label(i)) })
 	key := a.Key.As("within")
 	key.By.Attack, key.By.Epsilon = c.Name(), c.Epsilon()
-	work, err := folder.Recall(p.Journal, key, func(i int, is bool) { inside[i] = is })
-	var todo []int
-	for i := range p.Set.Len() {
-		_, known := inside[i]
-		if !known && p.Set.Own(i) && a.Wrong(i) && proofs.Right(i, p.Set.Label(i)) {
-			todo = append(todo, i)
-		}
-	}
-	if err == nil {
-		err = p.Journal.Open(p.Set, todo)
-	}
-	for _, i := range todo {
-		if err != nil {
-			return f, err
-		}
-		var im attacks.Image
-		var x []float32
-		if im, err = p.Set.Read(i); err == nil {
-			x, err = a.Image(im, i)
-		}
-		if err == nil {
-			inside[i] = c.Setting().Norm.Distance(im.Pixels, x) <= c.Epsilon()
-			err = work.Done(i, inside[i])
-		}
-	}
-	found := 0
-	for _, is := range inside {
+	found := 0 // images that the attack has left within the ball
+	work, todo, err := folder.Recall(p.Journal, key, p.Set, wrong, func(_ int, is bool) bool {
 		if is {
 			found++
 		}
+		return true
+	})
+	if err == nil {
+		err = work.Do(ctx, todo, open.SideBySide(1), func(_ context.Context, im attacks.Image, i int) (bool, error) {
+			x, err := a.Image(im, i)
+			return err == nil && c.Setting().Norm.Distance(im.Pixels, x) <= c.Epsilon(), err
+		})
+	}
+	if err != nil {
+		return f, err
 	}
 	if found > 0 {
 		f.Impossible = true
 		f.Broken = fmt.Sprintf("%d images that %s certifies at %s %s are answered wrong within it", found, c.Name(),
 			c.Setting().Norm, number.Format(c.Epsilon()))
 	}
-	return f, err
+	return f, nil
 }
 
 // measure bounds as many images as there are cores. An image that the classifier gets wrong has no bounds.
@@ -210,7 +191,7 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 		some[i] = i
 	}
 	start := time.Now()
-	err = open.SideBySide(ctx, some, len(some), func(ctx context.Context, i int) error {
+	err = open.SideBySide(len(some))(ctx, some, func(ctx context.Context, i int) error {
 		im, err := p.Set.Read(i)
 		if err == nil {
 			_, err = bound(ctx, n, c, im)

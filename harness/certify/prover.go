@@ -124,67 +124,42 @@ type proving[T any] struct {
 	passes int64      // of an image, at most
 	width  func() int // images side by side
 	take   func(i int, v T)
-	prove  func(ctx context.Context, on *open.Counted, i int) (T, error)
-	wrong  func(i int) bool // nothing can be proven about the image; nil: something can about any
+	prove  func(ctx context.Context, on *open.Counted, im attacks.Image) (T, error)
+	wrong  func(i int) bool // nothing can be proven about the image
 }
 
 // prove proves what the journal does not hold yet.
 func prove[T any](ctx context.Context, p *Prover, c Case, how proving[T]) (*Proofs, error) {
 	set := p.Set
-	known := make([]bool, set.Len())
-	work, err := folder.Recall(p.Journal, how.key, func(i int, v T) {
-		if i >= 0 && i < len(known) {
-			how.take(i, v)
-			known[i] = true
+	images := set.Places(func(i int) bool { return !how.wrong(i) })
+	left, shown := len(images), func(int) {} // those that are or may be proven
+	work, todo, err := folder.Recall(p.Journal, how.key, set, images, func(i int, v T) bool {
+		if how.take(i, v); set.Own(i) && !how.wrong(i) && !how.Right(i, set.Label(i)) {
+			left--
 		}
+		shown(left)
+		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	var todo []int
-	left := set.Mine() // images that are or may be proven
-	for i := range known {
-		switch {
-		case !set.Own(i):
-		case how.wrong != nil && how.wrong(i):
-			left--
-		case !known[i]:
-			todo = append(todo, i)
-		case !how.Right(i, set.Label(i)):
-			left--
-		}
-	}
 	done := &Proofs{Proof: how.Proof, Seconds: work.Before}
-	if err := p.Journal.Open(set, todo); err != nil || len(todo) == 0 {
-		return done, err
+	if len(todo) == 0 {
+		return done, nil
 	}
 	on := &open.Counted{Oracle: open.Answering(c.Who)}
 	id := progress.ComponentID{CellID: c.ID, Component: c.Recipe.Certificate.Name(), Seed: c.Seed, Label: c.Label,
 		Words: how.words}
-	shown := p.Opener.Progress.Component(id, progress.Work{Images: len(todo), Standing: left, N: set.Mine(),
-		Passes: int64(len(todo)) * how.passes, Width: p.Opener.Width(on.State), Made: on.Made})
-	var mu sync.Mutex
-	err = open.SideBySide(ctx, todo, how.width(), func(ctx context.Context, i int) error {
-		v, err := how.prove(ctx, on, i)
-		if err == nil {
-			err = work.Done(i, v)
-		}
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if how.take(i, v); !how.Right(i, set.Label(i)) {
-			left--
-		}
-		shown.Image(left)
-		return nil
-	})
+	err = p.Opener.Progress.Component(id, progress.Work{Images: len(todo), Standing: left, N: set.Mine(),
+		Passes: int64(len(todo)) * how.passes, Width: p.Opener.Width(on.State), Made: on.Made},
+		func(image func(standing int)) error {
+			shown = image
+			return work.Do(ctx, todo, open.SideBySide(how.width()),
+				func(ctx context.Context, im attacks.Image, _ int) (T, error) { return how.prove(ctx, on, im) })
+		})
 	if err != nil {
-		shown.Stop()
 		return nil, fmt.Errorf("suite %s, %s, certificate %s: %w", p.Suite.Name, c.Who, c.Name(), err)
 	}
-	shown.Finish(left)
 	done.Seconds = work.Seconds()
 	return done, nil
 }

@@ -151,15 +151,11 @@ func (p *Prover) vote(ctx context.Context, c Case) (*votes, *Proofs, error) {
 		progress.Words{Done: "sampled", Stand: "certified", SoFar: "certified at most"}, most,
 		func() int { return p.sampling(samples) },
 		func(i int, one Vote) { v.each[i] = one },
-		func(ctx context.Context, on *open.Counted, i int) (Vote, error) {
-			im, err := p.Set.Read(i)
-			if err != nil {
-				return Vote{}, err
-			}
+		func(ctx context.Context, on *open.Counted, im attacks.Image) (Vote, error) {
 			return v.Certify(im.Label, func(from, n int, answers []int) error {
 				return p.draw(ctx, on, v.Sigma, c, im, from, n, answers)
 			}, c.Who.Classes)
-		}, nil})
+		}, func(int) bool { return false }})
 	if err == nil && c.Samples() == 0 {
 		made.Seconds = 0 // which the first epsilon has
 	}
@@ -279,45 +275,32 @@ func (majority) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Fi
 
 // replies are the smoothed classifier's to an attack's images. One that no attack has broken is the clean one.
 func (p *Prover) replies(ctx context.Context, c Case, v *votes, a Attack) ([]reply, error) {
-	out, known := make([]reply, p.Set.Len()), make([]bool, p.Set.Len())
+	out := make([]reply, p.Set.Len())
+	for i := range out {
+		out[i] = reply{Class: v.each[i].Class}
+	}
+	images := p.Set.Places(func(i int) bool { return !a.Untried(i) })
 	key := a.Key.As("smoothed")
 	key.By.Attack = c.Name()
-	work, err := folder.Recall(p.Journal, key, func(i int, r reply) {
-		if i >= 0 && i < len(out) {
-			out[i], known[i] = r, true
-		}
+	work, todo, err := folder.Recall(p.Journal, key, p.Set, images, func(i int, r reply) bool {
+		out[i] = r
+		return true
 	})
-	var todo []int
-	for i := range out {
-		if a.Untried(i) {
-			out[i] = reply{Class: v.each[i].Class}
-		} else if !known[i] && p.Set.Own(i) {
-			todo = append(todo, i)
-		}
-	}
-	if err == nil {
-		err = p.Journal.Open(p.Set, todo)
-	}
 	if err != nil || len(todo) == 0 {
 		return out, err
 	}
 	on := &open.Counted{Oracle: open.Answering(c.Who)}
-	return out, open.SideBySide(ctx, todo, p.sampling(v.N0), func(ctx context.Context, i int) error {
-		im, err := p.Set.Read(i)
-		if err != nil {
-			return err
-		}
-		x, err := a.Image(im, i)
-		if err != nil {
-			return err
-		}
-		out[i].Far = attacks.L2.Distance(im.Pixels, x)
-		im.Pixels = x
-		counts := make([]int, c.Who.Classes)
-		if err := p.draw(ctx, on, v.Sigma, c, im, 0, v.N0, counts); err != nil {
-			return err
-		}
-		out[i].Class, out[i].Votes, out[i].Label = Most(counts), slices.Max(counts), counts[im.Label]
-		return work.Done(i, out[i])
-	})
+	return out, work.Do(ctx, todo, open.SideBySide(p.sampling(v.N0)),
+		func(ctx context.Context, im attacks.Image, i int) (r reply, err error) {
+			x, err := a.Image(im, i)
+			if err != nil {
+				return r, err
+			}
+			r.Far = attacks.L2.Distance(im.Pixels, x)
+			im.Pixels = x
+			counts := make([]int, c.Who.Classes)
+			err = p.draw(ctx, on, v.Sigma, c, im, 0, v.N0, counts)
+			r.Class, r.Votes, r.Label = Most(counts), slices.Max(counts), counts[im.Label]
+			return r, err
+		})
 }

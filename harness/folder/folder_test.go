@@ -4,11 +4,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"selfheal/harness/result"
-	"selfheal/internal/must"
 	"slices"
 	"testing"
 	"time"
+
+	"selfheal/harness/result"
+	"selfheal/internal/must"
 )
 
 // A run removes the files of an earlier one, whatever the folder is called, when it has put its

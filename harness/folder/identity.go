@@ -3,6 +3,7 @@ package folder
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -44,6 +45,15 @@ func Differ(one, other *result.File) ([]result.Difference, error) {
 		return named, nil
 	}
 	return list, nil
+}
+
+// Holds is an [ErrOtherRun] unless the run that the folder has is another one's too.
+func (f *Folder) Holds(held, other *result.File) error {
+	list, err := Differ(held, other)
+	if err == nil && len(list) > 0 {
+		err = fmt.Errorf("%s holds another run: %s; %w", f.Dir, result.SayFirst(list, "there", "here"), ErrOtherRun)
+	}
+	return err
 }
 
 // provenanceOf is everything that numbers depend on, as it stands in results.json.

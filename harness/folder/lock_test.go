@@ -4,9 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"selfheal/internal/must"
 	"syscall"
 	"testing"
+
+	"selfheal/internal/must"
 
 	"github.com/gofrs/flock"
 )

@@ -215,6 +215,16 @@ func (s Images) Shared() bool { return s.shard > 0 }
 // Own reports whether the i-th image is this run's to work on.
 func (s Images) Own(i int) bool { return s.shard == 0 || s.owner[i] == s.shard }
 
+// Places are those of this run's images that are wanted, of all where wanted is nil.
+func (s Images) Places(wanted func(i int) bool) (places []int) {
+	for i := range s.n {
+		if s.Own(i) && (wanted == nil || wanted(i)) {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
 // First reports whether this run does the work that is done once for the whole set, or has it done.
 func (s Images) First() bool { return s.shard == 0 || s.n > 0 && s.owner[0] == s.shard }
 

@@ -16,6 +16,7 @@ import (
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/folder"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
@@ -105,19 +106,28 @@ func (o *Opener) ForEach(ctx context.Context, n int, state int64, fn func(ctx co
 	return control.ForEach(ctx, o.Pool, n, inFlight(o.Pool, state), fn)
 }
 
-// SideBySide works on so many images at once, beside the pool.
-func SideBySide(ctx context.Context, todo []int, width int, fn func(ctx context.Context, i int) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(width)
-	for _, i := range todo {
-		g.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return fn(ctx, i)
-		})
+// Over is [Opener.ForEach] of some images.
+func (o *Opener) Over(state int64) folder.Runner {
+	return func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error {
+		return o.ForEach(ctx, len(images), state, func(ctx context.Context, k int) error { return do(ctx, images[k]) })
 	}
-	return g.Wait()
+}
+
+// SideBySide works on so many images at once, beside the pool.
+func SideBySide(width int) folder.Runner {
+	return func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error {
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(width)
+		for _, i := range images {
+			g.Go(func() error {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				return do(ctx, i)
+			})
+		}
+		return g.Wait()
+	}
 }
 
 // Cores is how many cores a run computes on.
@@ -208,8 +218,8 @@ func (o *Opener) Dataset(name string, limit int) (*dataset.Dataset, error) {
 
 // ReadModel reads a model file that a config names, with the weights that lie beside it.
 func ReadModel(files fs.FS, path string) (*onnx.File, error) {
-	if folder, ok := files.(config.Folder); ok {
-		f, err := onnx.Read(folder.Path(path))
+	if dir, ok := files.(config.Folder); ok {
+		f, err := onnx.Read(dir.Path(path))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err)) // under the name that the config gives it
 		}

@@ -16,45 +16,49 @@ type Work struct {
 	Made     func() int64 // passes that are made so far
 }
 
-// Component is the progress of one component of an attack: the images that are finished, how many of all stand, and
+// component is the progress of one component of an attack: the images that are finished, how many of all stand, and
 // the time left, which follows from the passes made.
-type Component struct {
+type component struct {
 	display
 	Work
 	id       ComponentID
-	done     chan struct{}
-	ended    sync.WaitGroup
 	mu       sync.Mutex
 	finished int
 	standing int
 	cost     cost
 }
 
-// Component shows a component at work. Stop or finish it.
-func (p *Progress) Component(id ComponentID, w Work) *Component {
-	c := &Component{display: p.display(1000), Work: w, id: id, standing: w.Standing, done: make(chan struct{}),
-		cost: newCost(w)}
+// Component shows a component at work. Do tells of each image that is finished how many stand then.
+func (p *Progress) Component(id ComponentID, w Work, do func(image func(standing int)) error) error {
+	c := &component{display: p.display(1000), Work: w, id: id, standing: w.Standing, cost: newCost(w)}
 	p.rest.begin(id)
-	if p.silent() {
-		return c
-	}
-	c.ended.Go(func() {
-		t := time.NewTicker(c.tick)
-		defer t.Stop()
-		for {
-			select {
-			case <-c.done:
-				return
-			case <-t.C:
-				c.tell()
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	if !p.silent() {
+		ended.Go(func() {
+			t := time.NewTicker(c.tick)
+			defer t.Stop()
+			for {
+				select {
+				case <-done:
+					return
+				case <-t.C:
+					c.tell()
+				}
 			}
-		}
-	})
-	return c
+		})
+	}
+	err := do(c.image)
+	close(done)
+	ended.Wait()
+	c.Stop()
+	if err == nil {
+		c.Report(ComponentFinished{id, c.Images, c.standing, c.N, time.Since(c.start)})
+	}
+	return err
 }
 
-// Image records that one more image is finished, and how many stand now.
-func (c *Component) Image(standing int) {
+func (c *component) image(standing int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.finished++
@@ -63,7 +67,7 @@ func (c *Component) Image(standing int) {
 }
 
 // tell shows how far the component is.
-func (c *Component) tell() {
+func (c *component) tell() {
 	made := c.Made()
 	c.mu.Lock()
 	finished, standing, left := c.finished, c.standing, c.cost.left(made)
@@ -80,19 +84,6 @@ func (c *Component) tell() {
 		c.follow(e.All)
 	}
 	c.show(int64(f*1000), e.short(), e)
-}
-
-// Stop ends the display.
-func (c *Component) Stop() {
-	close(c.done)
-	c.ended.Wait()
-	c.display.Stop()
-}
-
-// Finish ends the display with the component's report.
-func (c *Component) Finish(standing int) {
-	c.Stop()
-	c.Report(ComponentFinished{c.id, c.Images, standing, c.N, time.Since(c.start)})
 }
 
 // cost is what a component's images have cost, and what those to come will: an image that stands costs all its passes,

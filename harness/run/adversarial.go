@@ -52,7 +52,7 @@ func (r *run) adversarial(s plan.Step, made *crafted) error {
 		_, x, err := made.read(set, i)
 		return x, err
 	}
-	sum, err := r.save(name, []int{set.Mine(), shape.C, shape.H, shape.W}, func(row func([]float32) bool) error {
+	sum, err := save(r.out.Work(""), name, []int{set.Mine(), shape.C, shape.H, shape.W}, func(row func([]float32) bool) error {
 		return r.source.Adversarial(r.job, name, image, row)
 	})
 	if err != nil {
@@ -91,9 +91,9 @@ func (c Checksum) Is(path string) bool {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // save writes a file of images, row by row.
-func (r *run) save(name string, shape []int, rows func(row func([]float32) bool) error) (c Checksum, err error) {
+func save(dir, name string, shape []int, rows func(row func([]float32) bool) error) (c Checksum, err error) {
 	sum := crc32.New(castagnoli)
-	err = atomicfile.In(r.out.Work("")).FillSynced(name, func(w io.Writer) error {
+	err = atomicfile.In(dir).FillSynced(name, func(w io.Writer) error {
 		var failed error
 		count := &counter{w: io.MultiWriter(w, sum)}
 		err := dataset.WriteNPY(count, shape, func(row func([]float32) bool) { failed = rows(row) })

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"selfheal/attacks"
@@ -35,30 +34,30 @@ type crafting struct {
 	set         open.Images
 	clean       []verdict // of the oracle's classifier
 
-	*crafted
-	run    *run
-	on     *open.Oracle
-	freed  bool // nobody needs the images
-	own    int  // images that are this run's to attack
-	tally  *folder.Tally
-	proven map[int]bool // whether bounds prove the images that they were asked about
+	run *run
+	on  *open.Oracle
 
-	mu       sync.Mutex // guards what follows, and crafted.refuted
-	standing int        // images that are still right
+	*crafted
+	freed    bool // nobody needs the images
+	own      int  // images that are this run's to attack
+	standing int  // images that are still right
+	tally    *folder.Tally
+	proven   map[int]bool // whether bounds prove the images that they were asked about
 }
 
 // craft runs a recipe's components in order on an oracle, each on the images that its classifier still gets right, from
 // the clean image. After each component the judge measures its images and asks the classifier again; only that decides.
 // Work that the journal holds is not done again.
-func (r *run) craft(on *open.Oracle, w *crafting) (*crafted, error) {
-	w.crafted, w.run, w.on, w.proven = untouched(), r, on, map[int]bool{}
+func (w *crafting) craft() (*crafted, error) {
+	r := w.run
+	w.crafted, w.proven = untouched(), map[int]bool{}
 	w.each = slices.Repeat([]attempt{intact}, w.set.Len())
 	w.within, w.crafted.verdictOnly = plan.Ball{Norm: w.recipe.Norm, Epsilon: w.recipe.Epsilon}, w.verdictOnly
 	var err error
-	if w.images, err = r.journal.Vectors(fileOf(w.key), on.Shape().Size()); err != nil {
+	if w.images, err = r.journal.Vectors(fileOf(w.key), w.on.Shape().Size()); err != nil {
 		return nil, err
 	}
-	w.freed = w.images == nil || !r.again[w.key.String()] && r.journal.Block(w.key.As("freed")).Written()
+	w.freed = w.images == nil || !r.images.again[w.key] && r.journal.Block(w.key.As("freed")).Written()
 	for i, v := range w.clean {
 		if w.each[i].Robust = v.Right; v.Right {
 			w.standing++
@@ -89,13 +88,13 @@ func (r *run) craft(on *open.Oracle, w *crafting) (*crafted, error) {
 	}
 	asked := slices.ContainsFunc(w.each, func(a attempt) bool { return a.Seen.Asked })
 	if w.recipe.Norm == attacks.Linf && asked {
-		w.warnings, err = r.unbounded(w)
+		w.warnings, err = w.unbounded()
 	}
 	return w.crafted, err
 }
 
 // fileOf names the file of a key's images.
-func fileOf(k folder.Key) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(k.String())))[:16] }
+func fileOf(k folder.Key) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(k.JSON())))[:16] }
 
 // componentResult is the journal's unit of crafting: an image after a component.
 type componentResult struct {
@@ -106,9 +105,7 @@ type componentResult struct {
 }
 
 // take takes in an image after a component.
-func (w *crafting) take(i int, to componentResult) (standing int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (w *crafting) take(i int, to componentResult) {
 	w.each[i] = to.attempt
 	if to.Refuted {
 		w.refuted++
@@ -117,7 +114,11 @@ func (w *crafting) take(i int, to componentResult) (standing int) {
 		w.standing--
 	}
 	w.tally.At(w.own, w.standing, false)
-	return w.standing
+}
+
+// id is that of a component in progress.
+func (w *crafting) id(component string) progress.ComponentID {
+	return progress.ComponentID{CellID: w.cell, Component: component, Seed: w.seed, Label: w.label}
 }
 
 // work is what a component, or several, have to do on images.
@@ -133,65 +134,52 @@ func (w *crafting) work(todo []int, on *open.Counted, components ...attacks.Atta
 
 // apply runs the k-th component on the images that still stand.
 func (w *crafting) apply(k int, component attacks.Attack) error {
-	var todo []int
+	var images []int
 	for i, a := range w.each {
 		if a.Robust && !w.proven[i] {
-			todo = append(todo, i)
+			images = append(images, i)
 		}
 	}
-	of, n, counter := len(todo), len(w.each), &open.Counted{Oracle: w.on}
-	id := progress.ComponentID{CellID: w.cell, Component: component.Name(), Seed: w.seed, Label: w.label}
-	held, lost := make([]bool, n), 0
+	counter, id := &open.Counted{Oracle: w.on}, w.id(component.Name())
 	key := w.key.As("component")
 	key.Part, key.Number = component.Name(), k
-	work, err := folder.Recall(w.run.journal, key, func(i int, to componentResult) {
-		if _, open := slices.BinarySearch(todo, i); !open || held[i] {
-			return
-		}
-		if !to.Robust && !w.freed {
-			if at := to.Image; at == nil || !w.images.Has(*at) {
-				lost++
-				return
+	lost, shown := 0, (func(standing int))(nil) // while the journal is read
+	work, todo, err := folder.Recall(w.run.journal, key, w.set, images, func(i int, to componentResult) bool {
+		if shown == nil {
+			if _, asked := slices.BinarySearch(images, i); !asked {
+				return false
 			}
+			if at := to.Image; !to.Robust && !w.freed && (at == nil || !w.images.Has(*at)) {
+				lost++
+				return false
+			}
+			counter.Add(to.Logits, to.Gradients)
 		}
-		held[i] = true
-		counter.Add(to.Logits, to.Gradients)
-		w.take(i, to)
+		if w.take(i, to); shown != nil {
+			shown(w.standing)
+		}
+		return true
 	})
-	if err != nil {
-		return err
-	}
 	if lost > 0 {
 		w.run.Progress.Report(progress.ImagesLost{ComponentID: id, Lost: lost})
 	}
-	todo = slices.DeleteFunc(todo, func(i int) bool { return held[i] })
-	if err := w.run.journal.Open(w.set, todo); err != nil {
-		return err
-	}
-	if len(todo) > 0 {
-		p := w.run.Progress.Component(id, w.work(todo, counter, component))
-		err := w.run.ForEach(w.run.ctx, len(todo), w.on.State, func(ctx context.Context, k int) error {
-			i := todo[k]
-			made, err := w.attack(ctx, component, counter, i)
-			if err == nil {
-				err = work.Done(i, made)
-			}
-			if err == nil {
-				p.Image(w.take(i, made))
-			}
-			return err
+	if err == nil && len(todo) > 0 {
+		err = w.run.Progress.Component(id, w.work(todo, counter, component), func(image func(int)) error {
+			shown = image
+			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+				func(ctx context.Context, im attacks.Image, i int) (componentResult, error) {
+					return w.attack(ctx, component, counter, im, i)
+				})
 		})
-		if err != nil {
-			p.Stop()
-			return err
-		}
-		p.Finish(w.standing)
+	}
+	if err != nil {
+		return err
 	}
 	forward, backward := counter.Passes()
 	seconds := work.Seconds()
 	w.seconds += seconds
 	w.steps = append(w.steps, result.Step{
-		Attack: component.Name(), Attacked: of, Robust: float64(w.standing) / float64(n),
+		Attack: component.Name(), Attacked: len(images), Robust: float64(w.standing) / float64(len(w.each)),
 		Forward: forward, Backward: backward, Seconds: seconds,
 	})
 	return nil
@@ -202,13 +190,9 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 // The judge may refute a claim, at a boundary, with random answers or because it has another arithmetic than the
 // attack. Then the component is run once more, at full strength and in the judge's arithmetic, and the image that it
 // returns then is judged instead.
-func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter *open.Counted, i int) (
-	made componentResult, err error) {
+func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter *open.Counted, im attacks.Image,
+	i int) (made componentResult, err error) {
 	made.attempt = w.each[i]
-	im, err := w.set.Read(i)
-	if err != nil {
-		return made, err
-	}
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly}
 	res, broken, err := w.try(ctx, component, &watch{Counted: counter, made: &made}, im, how)
 	if exact := counter.Exact; err == nil && refuted(res, broken) && (how.VerdictOnly || exact != nil) {
@@ -383,37 +367,22 @@ const (
 
 // again attacks the sample of a crafting's images that stand, and counts those that stand again.
 func (w *crafting) again() error {
-	sample := w.sample()
-	stands := map[int]bool{}
-	work, err := folder.Recall(w.run.journal, w.key.As("again"), func(i int, stood bool) { stands[i] = stood })
-	if err != nil {
-		return err
-	}
-	todo := slices.DeleteFunc(slices.Clone(sample), func(i int) bool { _, held := stands[i]; return held })
-	if err := w.run.journal.Open(w.set, todo); err != nil {
-		return err
-	}
-	if len(todo) > 0 {
+	sample, stands, shown := w.sample(), map[int]bool{}, func(int) {}
+	work, todo, err := folder.Recall(w.run.journal, w.key.As("again"), w.set, sample, func(i int, stood bool) bool {
+		stands[i] = stood
+		shown(w.standing)
+		return true
+	})
+	if err == nil && len(todo) > 0 {
 		exact := &open.Counted{Oracle: w.on.Exact}
-		p := w.run.Progress.Component(progress.ComponentID{CellID: w.cell, Component: "again in float32", Seed: w.seed,
-			Label: w.label}, w.work(todo, exact, w.recipe.Components...))
-		err = w.run.ForEach(w.run.ctx, len(todo), w.on.State, func(ctx context.Context, k int) error {
-			i := todo[k]
-			stood, err := w.standsExactly(ctx, exact, i)
-			if err == nil {
-				err = work.Done(i, stood)
-			}
-			p.Image(w.standing)
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			stands[i] = stood
-			return err
+		id := w.id("again in float32")
+		err = w.run.Progress.Component(id, w.work(todo, exact, w.recipe.Components...), func(image func(int)) error {
+			shown = image
+			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+				func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
+					return w.standsExactly(ctx, exact, im)
+				})
 		})
-		if err != nil {
-			p.Stop()
-		} else {
-			p.Finish(w.standing)
-		}
 	}
 	w.agreement = &result.Agreement{N: len(sample), Agree: howMany(sample, func(i int) bool { return stands[i] })}
 	return err
@@ -446,11 +415,7 @@ func Sampled(standing int) int {
 
 // standsExactly attacks an image in the judge's arithmetic, for a verdict alone: at full strength where that is
 // refuted.
-func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, i int) (bool, error) {
-	im, err := w.set.Read(i)
-	if err != nil {
-		return false, err
-	}
+func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, im attacks.Image) (bool, error) {
 	for _, component := range w.recipe.Components {
 		for _, verdictOnly := range []bool{true, false} {
 			how := attacks.Options{Seed: w.seed, VerdictOnly: verdictOnly}
@@ -477,10 +442,16 @@ func (w *crafting) prove() error {
 	if err != nil {
 		return err
 	}
-	work, err := folder.Recall(w.run.journal, w.key.As("proven"), func(i int, is bool) { w.proven[i] = is })
+	var recent []bool
+	work, _, err := folder.Recall(w.run.journal, w.key.As("proven"), w.set, nil, func(i int, is bool) bool {
+		w.proven[i] = is
+		recent = append(recent, is)
+		return true
+	})
 	if err != nil {
 		return err
 	}
+	recent = nil
 	var todo []int
 	for i, a := range w.each {
 		if _, known := w.proven[i]; a.Robust && !known {
@@ -489,7 +460,6 @@ func (w *crafting) prove() error {
 	}
 	slices.SortStableFunc(todo, func(i, j int) int { return cmp.Compare(w.clean[j].Margin, w.clean[i].Margin) })
 	rest := w.rest()
-	var recent []bool
 	pays := func() bool {
 		proofs := work.Seconds() / float64(max(len(w.proven), 1)) // seconds each, all cores at work
 		hits := howMany(recent, func(is bool) bool { return is })
@@ -499,22 +469,8 @@ func (w *crafting) prove() error {
 	for len(todo) > 0 && prove != nil && pays() {
 		some := todo[:min(w.run.Cores(), len(todo))]
 		todo = todo[len(some):]
-		var mu sync.Mutex
-		err := open.SideBySide(w.run.ctx, some, len(some), func(ctx context.Context, i int) error {
-			im, err := w.set.Read(i)
-			if err != nil {
-				return err
-			}
-			is, err := prove(ctx, im)
-			if err == nil {
-				err = work.Done(i, is)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			w.proven[i] = is
-			recent = append(recent, is)
-			return err
-		})
+		err := work.Do(w.run.ctx, some, open.SideBySide(len(some)),
+			func(ctx context.Context, im attacks.Image, _ int) (bool, error) { return prove(ctx, im) })
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,10 @@ import (
 	"image"
 	"image/png"
 	"math"
+	"slices"
+	"strings"
+	"testing"
+
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
@@ -16,9 +20,6 @@ import (
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
-	"slices"
-	"strings"
-	"testing"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), 1) }

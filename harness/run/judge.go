@@ -133,53 +133,39 @@ func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *
 		}
 		return out, nil
 	}
-	known := make([]bool, set.Len())
-	work, err := folder.Recall(r.journal, key, func(i int, v verdict) {
-		if i >= 0 && i < len(known) && out.loops.fits(v) {
-			out.take(i, v)
-			known[i] = true
+	untried := func(i int) bool { return clean != nil && made.Untried(i) }
+	for i := range out.verdicts {
+		if untried(i) {
+			out.same(i, clean)
 		}
+	}
+	images := set.Places(func(i int) bool { return !untried(i) })
+	work, todo, err := folder.Recall(r.journal, key, set, images, func(i int, v verdict) bool {
+		fits := out.fits(v)
+		if fits {
+			out.take(i, v)
+		}
+		return fits
 	})
 	if err != nil {
 		return out, err
 	}
-	var todo []int
-	for i := range known {
-		if clean != nil && made.Untried(i) {
-			out.same(i, clean)
-		} else if !known[i] && set.Own(i) {
-			todo = append(todo, i)
-		}
-	}
-	if err := r.journal.Open(set, todo); err != nil {
-		return out, err
-	}
-	err = r.ForEach(r.ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
-		i := todo[k]
+	err = work.Do(r.ctx, todo, r.Over(who.State()), func(ctx context.Context, im attacks.Image, i int) (v verdict, err error) {
 		want := withCosts
 		if sweeps && i < traced {
 			want = withSweeps
 		}
-		im, err := set.Read(i)
-		if err != nil {
-			return err
-		}
-		var v verdict
 		x, err := made.Image(im, i)
 		if err == nil {
 			v, err = judge(ctx, who, im, x, made.within, want)
 		}
-		if errors.As(err, new(open.NotFinite)) { // of several the first counts, whichever is met first
-			v, err = verdict{Broken: true}, nil
-		}
-		if err == nil {
-			out.take(i, v)
-			err = work.Done(i, v)
-		}
-		if errors.As(err, new(plan.Outside)) {
+		switch {
+		case errors.As(err, new(open.NotFinite)): // of several the first counts, whichever is met first
+			return verdict{Broken: true}, nil
+		case errors.As(err, new(plan.Outside)):
 			err = fmt.Errorf("image %d: %w", set.ID(i), err)
 		}
-		return err
+		return v, err
 	})
 	out.seconds = work.Seconds()
 	if i := slices.IndexFunc(out.verdicts, func(v verdict) bool { return v.Broken }); i >= 0 && err == nil {
@@ -195,53 +181,36 @@ const traced = 8
 // judgement is a classifier's verdicts on images, and how long it took to get them.
 type judgement struct {
 	verdicts []verdict // without their Loop
-	loops    loops     // empty for a network alone
 	seconds  float64
-}
 
-// loops are the numbers of a closed loop on each image of a set. They stay in memory for as many images as there are,
-// so they are numbers in a row and nothing else.
-type loops struct {
-	stages []int     // of the layers
-	rows   []float64 // for each image objective, greedy, norm, and each layer's norm and loss
+	// The numbers of a closed loop, which stay in memory for as many images as there are.
+	stages []int       // of the layers
+	rows   [][]float64 // of each image: objective, greedy, norm, and each layer's norm and loss
 	sweeps [traced][]number.Any
 }
 
-// newJudgement makes room for the verdicts on n images.
 func newJudgement(n int, who open.Info) *judgement {
 	j := &judgement{verdicts: make([]verdict, n)}
 	if c := who.Control; c != nil {
-		j.loops.stages = slices.Sorted(maps.Keys(c.Places))
-		j.loops.rows = make([]float64, n*j.loops.width())
+		j.stages, j.rows = slices.Sorted(maps.Keys(c.Places)), make([][]float64, n)
 	}
 	return j
 }
 
-// width is how many numbers a row has.
-func (l *loops) width() int { return 3 + 2*len(l.stages) }
-
-// row is the i-th image's; empty for a network alone.
-func (l *loops) row(i int) []float64 {
-	if l.rows == nil {
-		return nil
-	}
-	return l.rows[i*l.width():][:l.width()]
-}
-
 // fits reports whether a verdict has the numbers of the loop.
-func (l *loops) fits(v verdict) bool {
-	return v.Broken || l.rows == nil || v.Loop != nil && len(v.Loop.Layers) == len(l.stages)
+func (j *judgement) fits(v verdict) bool {
+	return v.Broken || j.rows == nil || v.Loop != nil && len(v.Loop.Layers) == len(j.stages)
 }
 
 // take takes in the i-th image's verdict, which fits.
 func (j *judgement) take(i int, v verdict) {
-	if s := v.Loop; s != nil && j.loops.rows != nil {
-		row := append(j.loops.row(i)[:0], s.Objective, s.Greedy, s.Norm)
+	if s := v.Loop; s != nil && j.rows != nil {
+		row := append(make([]float64, 0, 3+2*len(s.Layers)), s.Objective, s.Greedy, s.Norm)
 		for _, l := range s.Layers {
 			row = append(row, l.Norm, l.Loss)
 		}
-		if i < traced {
-			j.loops.sweeps[i] = s.Sweeps
+		if j.rows[i] = row; i < traced {
+			j.sweeps[i] = s.Sweeps
 		}
 	}
 	v.Loop = nil
@@ -250,19 +219,20 @@ func (j *judgement) take(i int, v verdict) {
 
 // same takes in the i-th image's verdict as another judgement has it.
 func (j *judgement) same(i int, as *judgement) {
-	j.verdicts[i] = as.verdicts[i]
-	copy(j.loops.row(i), as.loops.row(i))
+	if j.verdicts[i] = as.verdicts[i]; j.rows != nil {
+		j.rows[i] = as.rows[i]
+	}
 	if i < traced {
-		j.loops.sweeps[i] = as.loops.sweeps[i]
+		j.sweeps[i] = as.sweeps[i]
 	}
 }
 
 // summary reports how the closed loop did over a cell's images.
-func (l *loops) summary(c *open.ControlInfo) *result.Solver {
+func (j *judgement) summary(c *open.ControlInfo) *result.Solver {
 	s := &result.Solver{Method: c.Solver.Method.String(), PassesPerRun: c.Passes}
-	n := float64(len(l.rows) / l.width())
-	costs := make([]control.LayerCost, len(l.stages))
-	for row := range slices.Chunk(l.rows, l.width()) {
+	n := float64(len(j.rows))
+	costs := make([]control.LayerCost, len(j.stages))
+	for _, row := range j.rows {
 		objective, greedy := row[0], row[1]
 		s.Objective += objective
 		s.Greedy += greedy
@@ -276,19 +246,19 @@ func (l *loops) summary(c *open.ControlInfo) *result.Solver {
 		}
 	}
 	s.Objective, s.Greedy, s.ControlNorm, s.BelowGreedy = s.Objective/n, s.Greedy/n, s.ControlNorm/n, s.BelowGreedy/n
-	for i, t := range l.stages {
+	for i, t := range j.stages {
 		costs[i].T = t
 	}
 	s.Layers = c.Layers(costs)
-	s.Sweeps, s.Traced = l.meanSweeps()
+	s.Sweeps, s.Traced = j.meanSweeps()
 	return s
 }
 
 // meanSweeps is the mean objective at the greedy start and after each sweep, over the
 // images that were followed, and how many these are; nil where there are none, or where the
 // solver did not stay finite on the way.
-func (l *loops) meanSweeps() (means []float64, n int) {
-	for _, sweeps := range l.sweeps {
+func (j *judgement) meanSweeps() (means []float64, n int) {
+	for _, sweeps := range j.sweeps {
 		if sweeps == nil {
 			break
 		}

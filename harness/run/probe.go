@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"selfheal/attacks"
 	"selfheal/harness/folder"
@@ -33,16 +32,13 @@ const (
 
 // probed are the warnings of the probes, which concern every cell of a classifier. They are made once a run, at its
 // first clean cell.
-func (r *run) probed(s scoring, v []verdict) ([]result.Warning, error) {
-	key := plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
-	if found, done := r.probes[key]; done || s.Trial != nil {
+func (s scoring) probed(v []verdict) ([]result.Warning, error) {
+	r, key := s.run, plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
+	if found, done := r.probes[key]; done || s.Trial != nil || !s.Set.First() {
 		return found, nil
 	}
-	if !s.Set.First() {
-		return nil, nil
-	}
 	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Key: key}, func() ([]result.Warning, error) {
-		return r.probe(s.who, s.Set, v)
+		return probe(r.ctx, r.Opener, s.who, s.Set, v)
 	})
 	if err == nil {
 		r.probes[key] = found
@@ -73,7 +69,8 @@ func firstOf(n int, who open.Classifier, holds func(i int) bool) (todo []int) {
 
 // probe asks a classifier about clean images again and about images beside them, and
 // warns where the answers are random or jump.
-func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]result.Warning, error) {
+func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Images, clean []verdict) (
+	[]result.Warning, error) {
 	var failed error
 	todo := firstOf(set.Len(), who, func(i int) bool {
 		if set.Own(i) || failed != nil {
@@ -82,7 +79,7 @@ func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]re
 		var v verdict // which another shard keeps
 		im, err := set.Read(i)
 		if err == nil {
-			v, err = judge(r.ctx, who, im, im.Pixels, plan.Ball{}, answerOnly)
+			v, err = judge(ctx, who, im, im.Pixels, plan.Ball{}, answerOnly)
 		}
 		if err != nil && !errors.As(err, new(open.NotFinite)) {
 			failed = err
@@ -93,7 +90,7 @@ func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]re
 		return nil, failed
 	}
 	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
-	err := r.ForEach(r.ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
+	err := o.ForEach(ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
 		im, err := set.Read(todo[k])
 		if err != nil {
 			return err
@@ -110,7 +107,7 @@ func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]re
 			apart[k] = math.Max(apart[k], normalisedDistance(first, again))
 		}
 		margin := attacks.LogitMargin(first, im.Label)
-		rng := rand.New(rand.NewPCG(r.Config.Seed, uint64(im.ID)))
+		rng := rand.New(rand.NewPCG(o.Config.Seed, uint64(im.ID)))
 		beside := make([]float32, len(im.Pixels))
 		for range neighbours {
 			for i, v := range im.Pixels {
@@ -158,40 +155,25 @@ func normalisedDistance(a, b []float32) float64 {
 // unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every
 // image is within reach of every other. An image that still stands shows that something else
 // than robustness stops the attack.
-func (r *run) unbounded(w *crafting) ([]result.Warning, error) {
+func (w *crafting) unbounded() ([]result.Warning, error) {
 	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
 	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}
-	var mu sync.Mutex
 	stood := map[int]bool{}
-	work, err := folder.Recall(r.journal, w.key.As("epsilon 1"), func(i int, stands bool) { stood[i] = stands })
-	if err != nil {
-		return nil, err
-	}
-	todo := slices.DeleteFunc(slices.Clone(asked), func(i int) bool { _, known := stood[i]; return known })
-	if err := r.journal.Open(w.set, todo); err != nil {
-		return nil, err
-	}
-	err = r.ForEach(r.ctx, len(todo), w.on.State, func(ctx context.Context, k int) error {
-		i := todo[k]
-		im, err := w.set.Read(i)
-		if err != nil {
-			return err
-		}
-		res, err := attack.Perturb(ctx, w.on, im, attacks.Options{Seed: r.Config.Seed, VerdictOnly: true})
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		stood[i] = res.Adversarial == nil
-		return work.Done(i, stood[i])
+	work, todo, err := folder.Recall(w.run.journal, w.key.As("epsilon 1"), w.set, asked, func(i int, stands bool) bool {
+		stood[i] = stands
+		return true
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+			func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
+				how := attacks.Options{Seed: w.run.Config.Seed, VerdictOnly: true}
+				res, err := attack.Perturb(ctx, w.on, im, how)
+				return res.Adversarial == nil, err
+			})
 	}
 	left := howMany(asked, func(i int) bool { return stood[i] })
-	if left == 0 {
-		return nil, nil
+	if err != nil || left == 0 {
+		return nil, err
 	}
 	return []result.Warning{result.WarnStandsAtEpsilonOne.New(
 		"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -68,8 +67,7 @@ type run struct {
 	cells   *cells        // nil in a part, whose cells the merge makes
 	tally   *folder.Tally // nil but in a part
 	gallery *gallery
-	again   map[string]bool // keys whose images were freed too early
-	uses    map[plan.Key]*use
+	images  *images
 	probes  map[plan.Key][]result.Warning
 
 	// The state of the job and the group that the walk is in.
@@ -77,13 +75,6 @@ type run struct {
 	prover *certify.Prover
 	oracle *open.Oracle
 	clean  map[string]*judgement // by defense; nil where the clean images have no verdicts
-}
-
-// use is how a run needs the images of a key.
-type use struct {
-	left   int      // steps that still need them
-	images bool     // some step needs the adversarial images, not the verdicts alone
-	made   *crafted // nil before the first and after the last step
 }
 
 // Run carries out a plan and returns its results, which are also in o.Out: a run of the same plan that was ended there
@@ -126,8 +117,8 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if err != nil {
 		return nil, nil, err
 	}
-	r = newRun(opener, p)
-	r.part, r.source = o.Part, live{r}
+	r = &run{Opener: opener, plan: p, part: o.Part}
+	r.source = live{r}
 	if err := r.describe(o.Command); err != nil {
 		return r, nil, open.Wrong(err)
 	}
@@ -135,7 +126,6 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if o.Part != nil {
 		dir, r.Together, r.Known = o.Part.Dir, true, o.Part.Known
 	}
-	r.gallery = newGallery(r.Config, r.Record)
 	if r.out, err = folder.Open(dir, o.Force); err != nil {
 		return r, nil, err
 	}
@@ -165,60 +155,39 @@ func (r *run) close() {
 	r.Opener.Close()
 }
 
-// newRun is a run that has done nothing yet, of a plan's whole.
-func newRun(opener *open.Opener, p *plan.Plan) *run {
-	return &run{Opener: opener, plan: p, uses: map[plan.Key]*use{}, probes: map[plan.Key][]result.Warning{},
-		again: map[string]bool{}}
-}
-
 // Results makes the results of a plan out of a complete journal, and writes them to a folder.
 func Results(ctx context.Context, p *plan.Plan, opener *open.Opener, out *folder.Folder, j *folder.Journal, s Source,
 	report func(*result.File) error) error {
-	r := newRun(opener, p)
-	r.out, r.journal, r.source = out, j, s
-	r.gallery = newGallery(r.Config, r.Record)
+	r := &run{Opener: opener, plan: p, out: out, journal: j, source: s}
 	if err := r.walk(ctx); err != nil {
 		return err
 	}
 	return r.end(Options{Report: report}, nil)
 }
 
-// walk goes over the plan. Where the journal lacks what followed from images that are freed, it begins anew and makes
-// these again.
+// walk goes over the plan. Where the journal lacks what followed from images of a job that are freed, it begins anew and
+// makes these again.
 func (r *run) walk(ctx context.Context) error {
 	r.ctx = ctx
 	if r.part == nil {
 		r.cells = &cells{r.Record, r.out, r.Progress, r.plan.Cells()}
 	}
+	r.images = &images{plan: r.plan, whole: r.part == nil, journal: r.journal, again: map[folder.Key]bool{}}
+	r.probes = map[plan.Key][]result.Warning{}
 	defer r.leave()
 	for {
-		r.reserve()
+		r.images.reserve()
+		r.gallery = newGallery(r.Config, r.Record)
 		err := r.plan.Walk(r)
-		if !errors.Is(err, journal.ErrNoVector) || !r.startOver() {
+		if !errors.Is(err, journal.ErrNoVector) || !r.images.lost(r.job.Job) {
+			return err
+		}
+		r.leave()
+		r.Record.Cells, r.Record.Solver, r.Record.Failed = []result.Cell{}, nil, nil
+		if r.out.Close() != nil {
 			return err
 		}
 	}
-}
-
-// startOver prepares to go over the plan again, as the journal lacks what followed from images of the present job that
-// are freed: they are made again. It returns false where they were.
-func (r *run) startOver() bool {
-	j := r.job.Job
-	if r.again[studyKey(j).String()] {
-		return false
-	}
-	r.again[studyKey(j).String()] = true
-	r.plan.Each(func(s plan.Step) {
-		for _, k := range s.Keys() {
-			if s.Job == j {
-				r.again[craftKey(k).String()] = true
-			}
-		}
-	})
-	r.leave()
-	r.Record.Cells, r.Record.Solver, r.Record.Failed = []result.Cell{}, nil, nil
-	r.gallery, r.uses = newGallery(r.Config, r.Record), map[plan.Key]*use{}
-	return r.out.Close() == nil
 }
 
 // end writes the results, and adds to them what only all cells together tell. The most urgent of several errors is
@@ -280,12 +249,9 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 	if err := r.Identify(held); err != nil {
 		return nil, open.Wrong(err)
 	}
-	list, err := folder.Differ(held, r.Record)
-	if err == nil && len(list) > 0 {
-		err = fmt.Errorf("%s holds another run: %s; %w", out.Dir, result.SayFirst(list, "there", "here"),
-			folder.ErrOtherRun)
-	}
+	err = out.Holds(held, r.Record)
 	if err == nil && out.Old != nil { // of another plan where a run with --force was stopped
+		var list []result.Difference
 		list, err = folder.Differ(out.Old, r.Record)
 		out.Same = len(list) == 0
 	}
@@ -353,38 +319,6 @@ func cpuName() string {
 		}
 	}
 	return runtime.GOOS + "/" + runtime.GOARCH
-}
-
-// Images says of the keys of a plan whether their images are needed, at an attack's full strength, or verdicts alone.
-func Images(p *plan.Plan) map[plan.Key]bool {
-	needed := map[plan.Key]bool{}
-	p.Each(func(s plan.Step) {
-		given := s.Oblivious() && len(s.Suite.Controls) > 0 // to every control
-		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
-		kept := s.Suite.SaveAdversarial || asked // on disk, or for smoothed classifiers
-		for _, k := range s.Keys() {
-			needed[k] = needed[k] || given || s.First && kept
-		}
-	})
-	return needed
-}
-
-// reserve notes what the steps will ask for.
-func (r *run) reserve() {
-	images := Images(r.plan)
-	r.plan.Each(func(s plan.Step) {
-		for _, k := range s.Keys() {
-			if r.uses[k] == nil {
-				r.uses[k] = &use{images: images[k]}
-			}
-			r.uses[k].left++
-		}
-	})
-	for _, j := range r.plan.Jobs { // studies take the images that are made anyway
-		if u := r.studied(j); u != nil {
-			u.left++
-		}
-	}
 }
 
 // expect has the progress tell the whole run's time left, and a part its status.

@@ -22,6 +22,7 @@ import (
 
 // scoring is what makes a cell: a classifier, and the images that a trial has made.
 type scoring struct {
+	run *run
 	*open.Job
 	plan.Trial // nil for the clean images
 	Seed       uint64
@@ -44,11 +45,11 @@ func (s scoring) block() folder.Key {
 
 // judged judges the classifier. Where an answer is not finite, it says so instead: that costs a cell, not the hours
 // behind it.
-func (r *run) judged(s scoring, sweeps bool, where string) (v *judgement, failure string, err error) {
-	if v, err = r.judge(s.block(), s.who, s.Set, s.made, s.clean, sweeps); err == nil {
-		return v, "", nil
+func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string, err error) {
+	if v, err = s.run.judge(s.block(), s.who, s.Set, s.made, s.clean, sweeps); err != nil {
+		err = fmt.Errorf("%s: %w", where, err)
 	}
-	if err = fmt.Errorf("%s: %w", where, err); errors.As(err, new(open.NotFinite)) {
+	if errors.As(err, new(open.NotFinite)) {
 		return v, err.Error(), nil
 	}
 	return v, "", err
@@ -66,24 +67,34 @@ func (s scoring) cell() result.Cell {
 	return cell
 }
 
+// step scores a classifier: under the first seed that makes a cell, under others a row of its seeds.
+func (s scoring) step() error {
+	if !s.First {
+		return s.rescore()
+	}
+	_, err := s.score()
+	return err
+}
+
 // score makes a cell with its records. It returns the verdicts; none where the cell has an error instead.
-func (r *run) score(s scoring) (*judgement, error) {
+func (s scoring) score() (*judgement, error) {
+	r := s.run
 	if s.Trial != nil && s.clean == nil {
 		return nil, r.cells.fail(s, folder.NoClean)
 	}
-	got, failure, err := r.judged(s, true, "suite "+s.Suite.Name)
+	got, failure, err := s.judged(true, "suite "+s.Suite.Name)
 	if err != nil {
 		return nil, err
 	}
 	if failure != "" {
 		return nil, r.cells.fail(s, failure)
 	}
-	probed, err := r.probed(s, got.verdicts)
+	probed, err := s.probed(got.verdicts)
 	if err != nil {
 		return nil, err
 	}
 	r.gallery.consider(s, got.verdicts)
-	findings, err := r.confront(s, got.verdicts)
+	findings, err := s.confront(got.verdicts)
 	if err != nil {
 		return nil, err
 	}
@@ -91,26 +102,24 @@ func (r *run) score(s scoring) (*judgement, error) {
 }
 
 // rescore scores the images that a trial made under another seed, where the first seed has made a cell.
-func (r *run) rescore(s scoring) error {
-	cell := r.cells.of(s)
+func (s scoring) rescore() error {
+	cell := s.run.cells.of(s)
 	if s.made == nil || s.clean == nil || cell != nil && cell.Error != "" {
 		return nil
 	}
-	got, failure, err := r.judged(s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.Seed))
+	got, failure, err := s.judged(false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.Seed))
+	var findings []certify.Finding
+	if err == nil && failure == "" {
+		findings, err = s.confront(got.verdicts)
+	}
 	if err != nil {
 		return err
 	}
-	var findings []certify.Finding
-	if failure == "" {
-		if findings, err = r.confront(s, got.verdicts); err != nil {
-			return err
-		}
-	}
-	return r.cells.addSeed(s, cell, got, failure, findings)
+	return s.run.cells.addSeed(s, cell, got, failure, findings)
 }
 
 // confront holds the certificates of a job against the images of a scoring, unless it is one itself.
-func (r *run) confront(s scoring, v []verdict) (all []certify.Finding, err error) {
+func (s scoring) confront(v []verdict) (all []certify.Finding, err error) {
 	if s.Trial == nil || s.recipe.Certificate != nil {
 		return nil, nil
 	}
@@ -120,13 +129,36 @@ func (r *run) confront(s scoring, v []verdict) (all []certify.Finding, err error
 		if s.Recipes[i].Certificate == nil {
 			continue
 		}
-		found, err := r.prover.Confront(r.ctx, r.certificate(s, t, r.Config.Seed), a)
+		found, err := s.run.prover.Confront(s.run.ctx, s.certificate(t, s.run.Config.Seed), a)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, found)
 	}
 	return all, nil
+}
+
+// certificate is that of the classifier by a trial.
+func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
+	s.Trial, s.Seed, s.recipe = t, seed, s.Job.Recipe(t)
+	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: progress.IdentityOf(s.cell()),
+		Label: s.label(), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
+}
+
+// label names what is attacked, or certified, in lines of progress.
+func (s scoring) label() string {
+	own := s.Seed == s.run.Config.Seed
+	label := s.run.cells.next(own) + s.Model.Name + ", " + s.Trial.Name()
+	if len(s.Setting().Epsilons) > 1 {
+		label += " " + number.Format(s.Epsilon())
+	}
+	if s.who.Control != nil {
+		label += ", " + s.Suite.Mode + " " + s.who.Defense()
+	}
+	if !own {
+		label += fmt.Sprintf(", seed %d", s.Seed)
+	}
+	return label
 }
 
 // cells are the results so far. A nil one takes none: a part's are the merge's.
@@ -207,7 +239,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		cell.Seconds += s.made.seconds
 	}
 	if s.who.Control != nil {
-		cell.Solver = got.loops.summary(s.who.Control)
+		cell.Solver = got.summary(s.who.Control)
 	}
 	if made := s.recipe.Corruption; made != nil && s.who.Classes == imagenetClasses && s.who.Shape.H >= imagenetSide {
 		cell.AlexNetError = made.AlexNetError()

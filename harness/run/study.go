@@ -7,14 +7,13 @@ import (
 	"slices"
 	"time"
 
-	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
-	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
 	"selfheal/internal/number"
 )
 
@@ -28,16 +27,13 @@ type sample struct {
 	made *crafted
 }
 
-// studied is the use of the images that a job's study needs, where all of them are made at full strength for others;
-// else nil.
-func (r *run) studied(j *plan.Job) *use {
-	if !j.Studies() || j.Studied == nil || r.part != nil { // a part has made only some of them
-		return nil
-	}
-	if u := r.uses[j.Studied.Key(j, config.None, r.Config.Seed)]; u != nil && u.images {
-		return u
-	}
-	return nil
+// study is the solver study of the present job's model in the making.
+type study struct {
+	*run
+	base    result.SolverStudy // what all controls' have in common
+	set     open.Images
+	samples []sample
+	own     *journal.Vectors // images that are made for the study alone
 }
 
 // study makes the solver study of the present job's model: a result for each control, which is written when it is
@@ -47,58 +43,74 @@ func (r *run) study() error {
 	if !b.Studies() || !b.Set.First() {
 		return nil
 	}
-	set := b.Set.Head(b.Suite.Solver.Images)
-	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name, N: set.Len(),
+	s := &study{run: r, set: b.Set.Head(b.Suite.Solver.Images)}
+	s.base = result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name, N: s.set.Len(),
 		Defaults: settings(config.DefaultSolver())}
-	var samples []sample
-	add := func(kind string, made *crafted) ([]verdict, error) {
-		key := studyKey(b.Job)
-		key.Part = kind
-		got, err := r.judge(key, b.Classifiers[0], set, made, nil, false)
-		_, right := bits(got.verdicts)
-		samples = append(samples, sample{kind, made})
-		base.Baseline = append(base.Baseline, score(kind, right, set.Len()))
-		return got.verdicts, err
-	}
-	clean, err := add(result.CleanImages, untouched())
+	clean, err := s.add(result.CleanImages, untouched())
 	if err != nil {
 		return err
 	}
-	var own *crafted // for the study alone
-	if t := b.Studied; t != nil {
-		made, recipe, shared, err := r.studyImages(set, clean)
-		if err == nil {
-			_, err = add(result.AdversarialImages, made)
-		}
-		if !shared {
-			own = made
-		}
-		if err != nil {
+	if b.Studied != nil {
+		if err := s.attack(clean); err != nil {
 			return fmt.Errorf("suite %s, solver study of model %s: %w", b.Suite.Name, b.Model.Name, err)
 		}
-		base.Attack, base.Recipe, base.Norm = t.Name(), recipe.Name, t.Setting().Norm.String()
-		base.Epsilon = new(t.Epsilon())
 	}
 	for _, name := range b.Suite.Solver.Controls {
-		study := base
-		study.Control = name
-		if err := r.studyControl(set, samples, &study); err != nil {
+		made, err := s.control(name)
+		if err != nil {
 			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", b.Suite.Name, name, b.Model.Name,
 				err)
 		}
-		if err := r.cells.addStudy(study); err != nil {
+		if err := r.cells.addStudy(made); err != nil {
 			return err
 		}
 	}
-	if own != nil {
-		return r.free(studyKey(b.Job), own.images)
-	}
-	return nil
+	return r.images.free(studyKey(b.Job), s.own)
 }
 
-// studyKey is that of images which are made for a study alone.
-func studyKey(j *plan.Job) folder.Key {
-	return folder.Key{Of: "study", Suite: j.Suite.Name, Key: plan.Key{Model: j.Model.Name}}
+// add judges images of a kind, which the study looks at.
+func (s *study) add(kind string, made *crafted) ([]verdict, error) {
+	key := studyKey(s.job.Job)
+	key.Part = kind
+	got, err := s.judge(key, s.job.Classifiers[0], s.set, made, nil, false)
+	_, right := bits(got.verdicts)
+	s.samples = append(s.samples, sample{kind, made})
+	s.base.Baseline = append(s.base.Baseline, score(kind, right, s.set.Len()))
+	return got.verdicts, err
+}
+
+// attack adds the adversarial images: the first of those that the run has made for every image, which are shared, else
+// made for these images alone. They are the same.
+func (s *study) attack(clean []verdict) error {
+	b := s.job
+	t, who := b.Studied, b.Classifiers[0]
+	recipe, err := t.Recipe(who.Classes, who.Shape)
+	if err != nil {
+		return err
+	}
+	var made *crafted
+	if u := s.images.studied(b.Job); u != nil && u.made != nil {
+		first := *u.made
+		first.each = first.each[:s.set.Len()]
+		made = &first
+	} else {
+		on, err := s.source.Oracle(b, who)
+		if err != nil {
+			return err
+		}
+		defer on.Close()
+		w := &crafting{run: s.run, on: on, recipe: recipe, seed: s.Config.Seed, set: s.set, clean: clean,
+			cell: progress.IdentityOf(scoring{Job: b, who: who, Trial: t}.cell()), key: studyKey(b.Job),
+			label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, t.Name())}
+		if made, err = w.craft(); err != nil {
+			return err
+		}
+		s.own = made.images
+	}
+	s.base.Attack, s.base.Recipe, s.base.Norm = t.Name(), recipe.Name, t.Setting().Norm.String()
+	s.base.Epsilon = new(t.Epsilon())
+	_, err = s.add(result.AdversarialImages, made)
+	return err
 }
 
 // addStudy takes a solver study.
@@ -114,110 +126,85 @@ func score(kind string, right, n int) result.Score {
 	return result.Score{Images: kind, Correct: right, Accuracy: float64(right) / float64(n)}
 }
 
-// studyImages are the study's adversarial images: the first of those that the run has made
-// for every image, which are shared, else made for these images alone. They are the same.
-func (r *run) studyImages(set open.Images, clean []verdict) (made *crafted, recipe attacks.Recipe, shared bool,
-	err error) {
-	b := r.job
-	t, who := b.Studied, b.Classifiers[0]
-	if recipe, err = t.Recipe(who.Classes, who.Shape); err != nil {
-		return nil, recipe, false, err
-	}
-	if u := r.studied(b.Job); u != nil && u.made != nil {
-		first := *u.made
-		first.each = first.each[:set.Len()]
-		return &first, recipe, true, nil
-	}
-	on, err := r.source.Oracle(b, who)
-	if err != nil {
-		return nil, recipe, false, err
-	}
-	defer on.Close()
-	made, err = r.craft(on, &crafting{recipe: recipe, seed: r.Config.Seed, set: set, clean: clean,
-		cell: progress.IdentityOf(scoring{Job: b, who: who, Trial: t}.cell()), key: studyKey(b.Job),
-		label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, t.Name())})
-	return made, recipe, false, err
-}
-
 // solverStudy makes the study of one control.
 type solverStudy struct {
-	*run
+	*study
 	loop    func() (*open.Controller, error) // opens it where the journal does not tell all
-	set     open.Images
-	samples []sample
-	control string
+	name    string
 	key     folder.Key
 	done    int // solvers tried
 	planned int
 	seconds float64
 }
 
-func (r *run) studyControl(set open.Images, samples []sample, study *result.SolverStudy) error {
+// control studies a control's solver and others.
+func (s *study) control(name string) (made result.SolverStudy, err error) {
 	var opened *open.Controller
 	defer func() {
 		if opened != nil {
 			opened.Close()
 		}
 	}()
-	own := r.Config.Control(study.Control).Solver
-	methods, others := sameStart(own), variants(own, r.job.Suite.Solver)
-	s := &solverStudy{run: r, set: set, samples: samples, planned: len(methods) + len(others), control: study.Control,
-		key: studyKey(r.job.Job).As("solver of study"),
+	around := s.Config.Control(name)
+	own := around.Solver
+	methods, others := sameStart(own), variants(own, s.job.Suite.Solver)
+	one := &solverStudy{study: s, name: name, planned: len(methods) + len(others),
+		key: studyKey(s.job.Job).As("solver of study"),
 		loop: func() (_ *open.Controller, err error) {
 			if opened == nil {
-				opened, err = r.Controller(r.ctx, r.job.Net, r.Config.Control(study.Control), true)
+				opened, err = s.Controller(s.ctx, s.job.Net, around, true)
 			}
 			return opened, err
 		}}
-	s.key.Part = study.Control
-	study.Solver = settings(own)
+	one.key.Part = name
+	made = s.base
+	made.Control, made.Solver = name, settings(own)
 	var mine result.SolverRun
 	for _, m := range methods {
-		curves, run, err := s.follow(m, control.EachStep)
+		curves, run, err := one.follow(m, control.EachStep)
 		if err != nil {
-			return err
+			return made, err
 		}
-		study.Curves = append(study.Curves, curves...)
+		made.Curves = append(made.Curves, curves...)
 		if m == own {
 			mine = run
 		}
 	}
 	mine.Why, mine.Own = result.OwnSolver, true
-	var err error
-	study.Runs = append(study.Runs, mine)
+	made.Runs = append(made.Runs, mine)
 	for _, v := range others {
 		run := mine
 		switch {
 		case v.solver == own:
-			s.say(run)
+			one.say(run)
 		case v.why == result.DefaultRate:
 			var curves []result.SolverCurve
-			if curves, run, err = s.follow(v.solver, control.EachStep); err != nil {
-				return err
+			if curves, run, err = one.follow(v.solver, control.EachStep); err != nil {
+				return made, err
 			}
 			for i := range curves {
 				curves[i].Default = true
 			}
-			study.Curves = append(study.Curves, curves...)
+			made.Curves = append(made.Curves, curves...)
 		default:
-			if _, run, err = s.follow(v.solver, control.EachSweep); err != nil {
-				return err
+			if _, run, err = one.follow(v.solver, control.EachSweep); err != nil {
+				return made, err
 			}
 		}
 		run.Why, run.Value, run.Own = v.why, v.value, v.solver == own
-		study.Runs = append(study.Runs, run)
+		made.Runs = append(made.Runs, run)
 	}
-	costs, err := folder.OnceTimed(r.journal, s.key.As("costs of study"), func() ([]result.SolverCost, error) {
-		return s.costs(methods)
+	costs, err := folder.OnceTimed(s.journal, one.key.As("costs of study"), func() ([]result.SolverCost, error) {
+		return one.costs(methods)
 	})
-	study.Costs, study.Seconds = costs.Value, s.seconds+costs.Seconds
-	return err
+	made.Costs, made.Seconds = costs.Value, one.seconds+costs.Seconds
+	return made, err
 }
 
 // say tells how a solver did.
 func (s *solverStudy) say(run result.SolverRun) {
 	s.done++
-	e := progress.SolverStudied{Model: s.job.Model.Name, Control: s.control, Study: s.done, Studies: s.planned,
+	e := progress.SolverStudied{Model: s.job.Model.Name, Control: s.name, Study: s.done, Studies: s.planned,
 		SolverSettings: run.Settings, Passes: run.Passes}
 	for _, o := range run.Outcomes {
 		e.Outcomes = append(e.Outcomes, progress.StudyOutcome{Images: o.Images,

@@ -13,8 +13,6 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
-	"selfheal/internal/journal"
-	"selfheal/internal/number"
 )
 
 // Begin opens a job.
@@ -36,8 +34,8 @@ func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
 	}
 	r.clean = map[string]*judgement{}
 	for _, defense := range g.Scored {
-		s := scoring{Job: r.job, who: r.job.Classifier(defense), made: untouched()}
-		if r.clean[defense], err = r.score(s); err != nil {
+		s := scoring{run: r, Job: r.job, who: r.job.Classifier(defense), made: untouched()}
+		if r.clean[defense], err = s.score(); err != nil {
 			return err
 		}
 	}
@@ -56,17 +54,17 @@ func (r *run) End(j *plan.Job) error {
 	if err := r.study(); err != nil {
 		return err
 	}
+	var needed []plan.Key
 	for _, g := range j.Groups() {
 		for _, t := range j.Trials {
-			for _, k := range (plan.Step{Job: j, Group: g, Trial: t, Seed: r.Config.Seed}).Keys() {
-				if err := r.used(k); err != nil {
-					return err
-				}
-			}
+			needed = append(needed, plan.Step{Job: j, Group: g, Trial: t, Seed: r.Config.Seed}.Keys()...)
 		}
 	}
-	if r.studied(j) != nil {
-		if err := r.used(j.Studied.Key(j, config.None, r.Config.Seed)); err != nil {
+	if r.images.studied(j) != nil {
+		needed = append(needed, j.Studied.Key(j, config.None, r.Config.Seed))
+	}
+	for _, k := range needed {
+		if err := r.images.used(k); err != nil {
 			return err
 		}
 	}
@@ -93,16 +91,15 @@ func (r *run) closeOracle() {
 
 // scoring is that of a step on one of its classifiers.
 func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
-	return scoring{Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
+	return scoring{run: r, Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
 		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipe(s.Trial), made: made,
 		clean: r.clean[defense]}
 }
 
 // Attack makes an attack's images and scores the group on them.
-func (r *run) Attack(s plan.Step) error {
+func (r *run) Attack(s plan.Step) (err error) {
 	var made *crafted
 	if r.clean[s.Scored[0]] != nil {
-		var err error
 		if made, err = r.crafted(s); err != nil {
 			return err
 		}
@@ -131,12 +128,12 @@ func (r *run) Corrupt(s plan.Step, c attacks.Corruption) error {
 // scoreAll scores a group on images, and saves them or gives them up.
 func (r *run) scoreAll(s plan.Step, made *crafted) error {
 	for _, defense := range s.Scored {
-		if err := r.scoreStep(r.scoring(s, defense, made)); err != nil {
+		if err := r.scoring(s, defense, made).step(); err != nil {
 			return err
 		}
 	}
 	if !s.First { // the gallery and studies take the first seed's
-		return r.used(s.Keys()[0])
+		return r.images.used(s.Keys()[0])
 	}
 	if made != nil && s.Suite.SaveAdversarial {
 		return r.adversarial(s, made)
@@ -150,94 +147,34 @@ func (r *run) Certify(s plan.Step) error {
 	for _, defense := range s.Scored {
 		one := r.scoring(s, defense, nil)
 		if one.clean != nil {
-			proofs, err := r.prover.Prove(r.ctx, r.certificate(one, s.Trial, s.Seed))
+			proofs, err := r.prover.Prove(r.ctx, one.certificate(s.Trial, s.Seed))
 			if err != nil {
 				return err
 			}
 			one.made = untouched()
 			one.made.proof, one.made.seconds, one.made.warnings = proofs.Proof, proofs.Seconds, proofs.Warnings
 		}
-		if err := r.scoreStep(one); err != nil {
+		if err := one.step(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// certificate is that of the classifier of a scoring by a trial.
-func (r *run) certificate(s scoring, t plan.Trial, seed uint64) certify.Case {
-	s.Trial, s.Seed, s.recipe = t, seed, r.job.Recipe(t)
-	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: progress.IdentityOf(s.cell()),
-		Label: r.label(s), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
-}
-
-// scoreStep scores a classifier: under the first seed that makes a cell, under others a row of its seeds.
-func (r *run) scoreStep(s scoring) error {
-	if s.First {
-		_, err := r.score(s)
-		return err
-	}
-	return r.rescore(s)
-}
-
 // crafted makes an attack's images under a seed, unless the run has done so before.
-func (r *run) crafted(s plan.Step) (*crafted, error) {
+func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 	key := s.Keys()[0]
-	use := r.uses[key]
-	if use.made != nil {
-		return use.made, nil
+	use := r.images.uses[key]
+	if use.made == nil {
+		one := r.scoring(s, s.Attacked, nil)
+		w := &crafting{run: r, on: r.oracle, recipe: one.recipe, seed: s.Seed, cell: progress.IdentityOf(one.cell()),
+			label: one.label(), key: craftKey(key), set: r.job.Set, clean: r.clean[s.Scored[0]].verdicts, trial: s.Trial,
+			verdictOnly: !use.images && !one.recipe.Minimises}
+		if use.made, err = w.craft(); err != nil {
+			err = fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, r.oracle.Of, s.Trial.Name(), err)
+		}
 	}
-	one := r.scoring(s, s.Attacked, nil)
-	made, err := r.craft(r.oracle, &crafting{recipe: one.recipe, seed: s.Seed, cell: progress.IdentityOf(one.cell()),
-		label: r.label(one), key: craftKey(key), set: r.job.Set, clean: r.clean[s.Scored[0]].verdicts, trial: s.Trial,
-		verdictOnly: !use.images && !one.recipe.Minimises})
-	if err != nil {
-		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, r.oracle.Of, s.Trial.Name(), err)
-	}
-	use.made = made
-	return made, nil
-}
-
-// craftKey is the journal's, of images that an attack makes.
-func craftKey(k plan.Key) folder.Key { return folder.Key{Of: "attack", Key: k} }
-
-// label names what is attacked, or certified, in lines of progress.
-func (r *run) label(s scoring) string {
-	label := r.cells.next(s.Seed == r.Config.Seed) + s.Model.Name + ", " + s.Trial.Name()
-	if len(s.Setting().Epsilons) > 1 {
-		label += " " + number.Format(s.Epsilon())
-	}
-	if s.who.Control != nil {
-		label += ", " + s.Suite.Mode + " " + s.who.Defense()
-	}
-	if s.Seed != r.Config.Seed {
-		label += fmt.Sprintf(", seed %d", s.Seed)
-	}
-	return label
-}
-
-// used says that one need of a key's images is met. After the last one they are freed: those of a whole run would fill
-// the disk.
-func (r *run) used(k plan.Key) error {
-	u := r.uses[k]
-	if u.left--; u.left > 0 || u.made == nil {
-		return nil
-	}
-	images := u.made.images
-	u.made = nil
-	return r.free(craftKey(k), images)
-}
-
-// free removes a key's images, once the journal says that nobody needs them. There are none where it is complete.
-func (r *run) free(k folder.Key, images *journal.Vectors) error {
-	if images == nil {
-		return nil
-	}
-	_, err := folder.Once(r.journal, k.As("freed"), func() (bool, error) { return true, nil })
-	if err != nil {
-		return err
-	}
-	return images.Remove()
+	return use.made, err
 }
 
 // Source is where a run has from what it scores: networks that are open, or the journals of shards.
@@ -280,12 +217,11 @@ func (l live) keep(b *open.Job) error {
 			return err
 		}
 	}
-	held := map[int]bool{}
-	names, err := folder.Recall(l.journal, ImagesKey(b.Job), func(i int, _ open.ImageName) { held[i] = true })
-	for i := 0; i < b.Set.Len() && err == nil; i++ {
-		if b.Set.Own(i) && !held[i] {
-			err = names.Done(i, open.ImageName{ID: b.Set.ID(i), Label: b.Set.Label(i)})
-		}
+	names, todo, err := folder.Recall(l.journal, ImagesKey(b.Job), b.Set, b.Set.Places(nil),
+		func(int, open.ImageName) bool { return true })
+	for k := 0; k < len(todo) && err == nil; k++ {
+		i := todo[k]
+		err = names.Done(i, open.ImageName{ID: b.Set.ID(i), Label: b.Set.Label(i)})
 	}
 	return err
 }
@@ -313,10 +249,7 @@ func (l live) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {
 }
 
 func (l live) Adversarial(b *open.Job, _ string, made func(i int) ([]float32, error), row func([]float32) bool) error {
-	for i := range b.Set.Len() {
-		if !b.Set.Own(i) {
-			continue
-		}
+	for _, i := range b.Set.Places(nil) {
 		if x, err := made(i); err != nil || !row(x) {
 			return err
 		}

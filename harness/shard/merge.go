@@ -123,9 +123,8 @@ func (m *merge) mayWrite(out *folder.Folder, force bool) error {
 		if f == nil || force {
 			continue
 		}
-		if list, err := folder.Differ(f, m.Record); err != nil || len(list) > 0 {
-			return cmp.Or(err, fmt.Errorf("%s holds another run: %s; %w", out.Dir,
-				result.SayFirst(list, "there", "here"), folder.ErrOtherRun))
+		if err := out.Holds(f, m.Record); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -263,7 +262,7 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 			m.owners[key] = make([]int, m.Record.Datasets[j.Suite.Dataset].N)
 		}
 		owner, taken := m.owners[key], error(nil)
-		_, err := folder.Recall(&folder.Journal{Journal: from}, key, func(i int, name open.ImageName) {
+		err := folder.Each(&folder.Journal{Journal: from}, key, func(i int, _ float64, name open.ImageName) {
 			if i < 0 || i >= len(owner) {
 				return
 			}
@@ -276,10 +275,10 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 			return err
 		}
 	}
-	for text, block := range from.Blocks() {
-		key, err := folder.ParseKey(text)
+	for _, block := range from.Blocks() {
+		key, err := folder.ParseKey(block.Key)
 		if err != nil {
-			return fmt.Errorf("%s: it is damaged: run the shard again with --force", text)
+			return errors.New("the journal is damaged: run the shard again with --force")
 		}
 		if key.Of == folder.Saved { // the shard's own files
 			if sum, ok := run.SavedAs(block); ok {
@@ -306,7 +305,7 @@ var vectorAt = regexp.MustCompile(`"at":\d+,`)
 
 // take copies the lines of a block that are not there yet.
 func (m *merge) take(block *journal.Block, k folder.Key, known map[string][]uint32, seconds map[string]float64) error {
-	key := k.String()
+	key := k.JSON()
 	to, before, most := m.journal.Block(k), seconds[key], 0.0
 	n := 0
 	for _, d := range m.Record.Datasets {
@@ -390,7 +389,7 @@ func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 		b.Classifiers = append(b.Classifiers, open.Classifier{Info: info})
 	}
 	names := make([]open.ImageName, m.Record.Datasets[j.Suite.Dataset].N)
-	if _, err := folder.Recall(m.journal, run.ImagesKey(j), func(i int, name open.ImageName) {
+	if err := folder.Each(m.journal, run.ImagesKey(j), func(i int, _ float64, name open.ImageName) {
 		if i >= 0 && i < len(names) {
 			names[i] = name
 		}

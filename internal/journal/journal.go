@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"iter"
 	"maps"
 	"math"
 	"os"
@@ -57,8 +56,8 @@ type Journal struct {
 
 // Block is the part of a journal that belongs to a key.
 type Block struct {
+	Key     string
 	journal *Journal
-	key     string
 	number  int
 	begun   bool // its key is in the file
 	spans   []span
@@ -111,16 +110,9 @@ func Read(dir string) (j *Journal, damaged int, err error) {
 	return j, damaged, nil
 }
 
-// Blocks are those that are in the file, in the order in which they begin, with their keys.
-func (j *Journal) Blocks() iter.Seq2[string, *Block] {
-	blocks := slices.SortedFunc(maps.Values(j.blocks), func(a, b *Block) int { return a.number - b.number })
-	return func(yield func(string, *Block) bool) {
-		for _, b := range blocks {
-			if !yield(b.key, b) {
-				return
-			}
-		}
-	}
+// Blocks are those that are in the file, in the order in which they begin.
+func (j *Journal) Blocks() []*Block {
+	return slices.SortedFunc(maps.Values(j.blocks), func(a, b *Block) int { return a.number - b.number })
 }
 
 // scan finds the blocks, and where the last whole line ends.
@@ -145,8 +137,8 @@ func (j *Journal) scan() (damaged int, err error) {
 			damaged++
 		case value[0] == '"':
 			b = &Block{journal: j, number: number, begun: true}
-			if json.Unmarshal(value, &b.key) == nil {
-				byNumber[number], j.blocks[b.key] = b, b
+			if json.Unmarshal(value, &b.Key) == nil {
+				byNumber[number], j.blocks[b.Key] = b, b
 			}
 		default:
 			b.grow(at)
@@ -196,7 +188,7 @@ func (j *Journal) Block(key string) *Block {
 	defer j.mu.Unlock()
 	b := j.blocks[key]
 	if b == nil {
-		b = &Block{journal: j, key: key, number: j.next}
+		b = &Block{journal: j, Key: key, number: j.next}
 		j.blocks[key] = b
 		j.next++
 	}
@@ -243,7 +235,7 @@ func (b *Block) Append(v any) error {
 	j := b.journal
 	return j.write(func() error {
 		if !b.begun {
-			key, err := json.Marshal(b.key)
+			key, err := json.Marshal(b.Key)
 			if err != nil {
 				return err
 			}
