@@ -96,14 +96,11 @@ func TestMergeRefuses(t *testing.T) {
 	back := edit("journal.jsonl", func(text string) string { return strings.ReplaceAll(text, `{"i":`, `{"i":1`) })
 	refused(shards, "run them again, they continue")
 	back()
-	back = edit(folder.PlanFile, func(text string) string {
-		var p folder.Planned
-		text, _, _ = strings.Cut(text, "\n")
-		must.Do(t, json.Unmarshal([]byte(text), &p))
-		p.Run.Finished = nil
-		data := must.Get(json.Marshal(p))(t)
-		return string(folder.WithSum(data))
-	})
+	back = edit(folder.PlanFile, func(text string) string { return text })
+	work := filepath.Join(shards[1], folder.WorkFolder)
+	planned := must.Get(folder.ReadPlan(filepath.Join(work, folder.PlanFile)))(t)
+	planned.Run.Finished = nil
+	must.Do(t, folder.WriteSummed(work, folder.PlanFile, planned))
 	refused(shards, "not finished: 2", "they continue")
 	back()
 	back = edit(folder.PlanFile, func(text string) string { return strings.Replace(text, "robust", "robusd", 1) })

@@ -28,7 +28,6 @@ type least struct {
 	*bounds.Bound
 }
 
-// margins are a proof by bounds.
 type margins []least
 
 func (m margins) Right(i, _ int) bool { return m[i].Bound != nil && m[i].Least() > 0 }
@@ -39,7 +38,6 @@ func (m margins) Tell(i int, r *result.Record) {
 	}
 }
 
-// exponents are the p of the norms ℓ_p.
 var exponents = map[attacks.Norm]float64{attacks.L1: 1, attacks.L2: 2, attacks.Linf: math.Inf(1)}
 
 // region is where a certificate must hold: wherever the judge takes an attack's image to lie within epsilon.
@@ -59,8 +57,7 @@ func Provable(g *onnx.Graph) error {
 	return bounds.Check(g)
 }
 
-// network is a classifier prepared for bounds: a controlled one with its loop unrolled. The error is an [unbounded]
-// where there are none.
+// network is a classifier prepared for bounds, its loop unrolled; an [unbounded] where there are none.
 func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 	p.opening.Lock()
 	defer p.opening.Unlock()
@@ -112,8 +109,7 @@ func bound(ctx context.Context, n *bounds.Network, c Case, im attacks.Image) (le
 	return least{&worst}, nil
 }
 
-// prove proves nothing about a control that can't be bounded, and a warning says so. An image that the classifier gets
-// wrong has no proof.
+// prove warns of a control that can't be bounded. An image that the classifier gets wrong has no proof.
 func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	all := make(margins, p.Set.Len())
 	cannot, err := folder.Once(p.Journal, p.key(c, "unbounded"), func() ([]string, error) {
@@ -202,8 +198,7 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 	return seconds, err
 }
 
-// Image returns a function that proves, by α-CROWN, that an image of a classifier withstands an attack; nil where the
-// classifier has no bounds.
+// Image returns a function that proves by α-CROWN that an image withstands an attack; nil where there are no bounds.
 func (p *Prover) Image(t plan.Trial, who open.Classifier) (func(ctx context.Context, im attacks.Image) (bool, error),
 	error) {
 	n, err := p.network(who)

@@ -14,7 +14,6 @@ import (
 	"selfheal/models/bounds"
 )
 
-// kinds are the certificates.
 var kinds = map[string]kind{attacks.SmoothingKind: majority{}, attacks.BoundsKind: bounded{}}
 
 // kind is a certificate's.
@@ -128,7 +127,6 @@ type proving[T any] struct {
 	wrong  func(i int) bool // nothing can be proven about the image
 }
 
-// prove proves what the journal does not hold yet.
 func prove[T any](ctx context.Context, p *Prover, c Case, how proving[T]) (*Proofs, error) {
 	set := p.Set
 	images := set.Places(func(i int) bool { return !how.wrong(i) })

@@ -121,7 +121,6 @@ type votes struct {
 	epsilon float64
 }
 
-// radius is the certified radius of the i-th image's label.
 func (v *votes) radius(i, label int) float64 { return v.Radius(v.each[i], label) }
 
 func (v *votes) Right(i, label int) bool { return v.radius(i, label) >= v.epsilon }
@@ -138,8 +137,7 @@ func smoothingOf(c Case) Smoothing {
 	return how
 }
 
-// vote takes the votes of every image. The journal has them for all epsilons at once, so that all but the first cost
-// nothing.
+// vote takes the votes of every image. The journal has them for all epsilons at once: only the first costs anything.
 func (p *Prover) vote(ctx context.Context, c Case) (*votes, *Proofs, error) {
 	v := &votes{smoothingOf(c), make([]Vote, p.Set.Len()), c.Epsilon()}
 	samples := v.N

@@ -10,9 +10,11 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"selfheal/harness/config"
 	"selfheal/harness/plan"
@@ -77,8 +79,7 @@ type Folder struct {
 	records *os.File // nil before the first cell
 }
 
-// Open opens the output folder and keeps other runs out until [Folder.Unlock]. A file in it that is no run's is an
-// error unless force is set.
+// Open opens the output folder and keeps other runs out. A file in it that is no run's is an error, unless forced.
 func Open(dir string, force bool) (*Folder, error) {
 	lock, err := LockFolder(dir, "run")
 	if err != nil {
@@ -92,7 +93,6 @@ func Open(dir string, force bool) (*Folder, error) {
 	return f, nil
 }
 
-// look sees what is in the folder.
 func (f *Folder) look(force bool) (err error) {
 	if err := os.RemoveAll(filepath.Join(f.Dir, goneFolder)); err != nil {
 		return err
@@ -127,43 +127,52 @@ func (f *Folder) look(force bool) (err error) {
 	return err
 }
 
-// mostPlan bounds a plan, in bytes.
 const mostPlan = 256 << 20
 
-// ReadPlan reads from what run a journal is. Behind the JSON stands its checksum.
+// ReadPlan reads from what run a journal is.
 func ReadPlan(path string) (*Planned, error) {
-	data, err := input.Read(path, mostPlan)
-	if err != nil {
+	plan := Planned{Units: linesVersion}
+	err := ReadSummed(path, &plan)
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
-	var plan Planned
-	text, damaged := Checked(data)
-	if err := json.Unmarshal(text, &plan); err == nil && plan.Units != linesVersion {
+	if plan.Units != linesVersion {
 		return nil, fmt.Errorf("its lines have version %d, this program reads %d", plan.Units, linesVersion)
 	}
 	s, cfg := plan.Shard, plan.Config
-	if damaged != nil || plan.Run == nil || s != nil && !s.Valid() ||
-		cfg != nil && cfg.Hash() != plan.Run.ConfigSHA256 {
+	if err != nil || plan.Run == nil || s != nil && !s.Valid() || cfg != nil && cfg.Hash() != plan.Run.ConfigSHA256 ||
+		slices.ContainsFunc(slices.Collect(maps.Values(plan.Run.Datasets)),
+			func(d result.Dataset) bool { return d.N < 0 }) {
 		return nil, fmt.Errorf("%s is damaged", path)
-	}
-	for _, d := range plan.Run.Datasets {
-		if d.N < 0 {
-			return nil, fmt.Errorf("%s is damaged", path)
-		}
 	}
 	return &plan, nil
 }
 
-// WithSum is a line, and behind it its CRC-32.
-func WithSum(line []byte) []byte { return fmt.Appendf(line, "\n%08x", crc32.ChecksumIEEE(line)) }
+// ErrDamaged is returned for a file that is not as it was written.
+var ErrDamaged = errors.New("it is damaged")
 
-// Checked is the line that [WithSum] has made data of.
-func Checked(data []byte) (line []byte, err error) {
-	line, _, _ = bytes.Cut(data, []byte("\n"))
-	if !bytes.Equal(WithSum(slices.Clone(line)), data) {
-		err = errors.New("it is damaged")
+// WriteSummed writes a value as JSON, and behind it its CRC-32.
+func WriteSummed(dir, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
 	}
-	return line, err
+	return atomicfile.In(dir).WriteSynced(name, withSum(data))
+}
+
+func withSum(line []byte) []byte { return fmt.Appendf(line, "\n%08x", crc32.ChecksumIEEE(line)) }
+
+// ReadSummed reads what [WriteSummed] has written, or as much of it as an [ErrDamaged] leaves.
+func ReadSummed(path string, v any) error {
+	data, err := input.Read(path, mostPlan)
+	if err != nil {
+		return err
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	if err := json.Unmarshal(line, v); err != nil || !bytes.Equal(withSum(slices.Clone(line)), data) {
+		return ErrDamaged
+	}
+	return nil
 }
 
 // Unlock lets other runs in. An error would come too late to matter.
@@ -215,11 +224,7 @@ func (f *Folder) Continue() (j *Journal, damaged int, err error) {
 // Write writes the plan.
 func (f *Folder) Write(p Planned) error {
 	p.Units = linesVersion
-	data, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	return atomicfile.In(f.Work("")).WriteSynced(PlanFile, WithSum(data))
+	return WriteSummed(f.Work(""), PlanFile, p)
 }
 
 // JournalState is how the journal is now.
@@ -237,30 +242,27 @@ func (f *Folder) JournalState() (s JournalState, err error) {
 
 // Cell writes the results so far, and appends a cell's records, if it has any.
 func (f *Folder) Cell(file *result.File, records iter.Seq[result.Record]) error {
-	var err error
-	if f.records == nil {
-		if f.records, err = atomicfile.In(f.Work("")).Open("records.jsonl", os.O_TRUNC); err != nil {
-			return fmt.Errorf("records: %w", err)
-		}
-	}
-	if records != nil {
-		w := bufio.NewWriter(f.records)
-		lines := json.NewEncoder(w)
-		for r := range records {
-			if err := lines.Encode(r); err != nil {
-				return fmt.Errorf("records: %w", err)
-			}
-		}
-		if err := w.Flush(); err != nil {
-			return fmt.Errorf("records: %w", err)
-		}
+	if err := f.append(records); err != nil {
+		return fmt.Errorf("records: %w", err)
 	}
 	return result.Write(f.Work("results.json"), file)
 }
 
-// Gallery writes the images to show.
-func (f *Folder) Gallery(g *result.Gallery) error {
-	return result.WriteGallery(f.Work("gallery.json"), g)
+func (f *Folder) append(records iter.Seq[result.Record]) (err error) {
+	if f.records == nil {
+		f.records, err = atomicfile.In(f.Work("")).Open("records.jsonl", os.O_TRUNC)
+	}
+	if err != nil || records == nil {
+		return err
+	}
+	w := bufio.NewWriter(f.records)
+	lines := json.NewEncoder(w)
+	for r := range records {
+		if err := lines.Encode(r); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
 }
 
 // Publish puts the results in their place and reports on them, unless something better is there already: the results of
@@ -323,7 +325,6 @@ func move(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// extent is how much of a run is done.
 func extent(r *result.File) int {
 	n := len(r.Cells) + len(r.Solver)
 	for _, c := range r.Cells {
@@ -346,8 +347,7 @@ func (f *Folder) clear(before map[string]fs.FileInfo) error {
 	return err
 }
 
-// Finish removes the journal of a run whose results are in their place, once they are on the disk:
-// a power cut leaves one of both.
+// Finish removes the journal once the results are on the disk: a power cut leaves one of both.
 func (f *Folder) Finish() error {
 	written, err := f.files()
 	for _, name := range []string{"records.jsonl", "results.json"} {
@@ -391,4 +391,81 @@ func (f *Folder) Unfinish(err error) error {
 		return fmt.Errorf("output folder %s was removed while the run was at work; nothing of it is kept", f.Dir)
 	}
 	return Unfinished{err}
+}
+
+// NoClean is why cells behind one of clean images that failed have no verdicts.
+const NoClean = "there are no verdicts on clean images"
+
+// Failures is the error of a finished run's cells and seeds that have no verdicts.
+func Failures(f *result.File) error {
+	var list []error
+	for _, c := range f.Cells {
+		if c.Error != "" && c.Error != NoClean {
+			list = append(list, errors.New(c.Error))
+		}
+	}
+	for _, text := range f.Failed {
+		list = append(list, errors.New(text))
+	}
+	return errors.Join(list...)
+}
+
+// Differ lists the settings and files in which one run differs from another.
+func Differ(one, other *result.File) ([]result.Difference, error) {
+	there, err := provenanceOf(one)
+	if err != nil {
+		return nil, err
+	}
+	here, err := provenanceOf(other)
+	if err != nil {
+		return nil, err
+	}
+	list := result.Differences("", there, here)
+	if named := slices.DeleteFunc(slices.Clone(list), func(d result.Difference) bool {
+		return d.Path == "config_sha256" // which tells nobody what it is
+	}); len(named) > 0 {
+		return named, nil
+	}
+	return list, nil
+}
+
+// Holds is an [ErrOtherRun] unless the run that the folder has is another one's too.
+func (f *Folder) Holds(held, other *result.File) error {
+	list, err := Differ(held, other)
+	if err == nil && len(list) > 0 {
+		err = fmt.Errorf("%s holds another run: %s; %w", f.Dir, result.SayFirst(list, "there", "here"), ErrOtherRun)
+	}
+	return err
+}
+
+// provenanceOf is everything that numbers depend on, as it stands in results.json.
+func provenanceOf(f *result.File) (all map[string]any, err error) {
+	of := *f
+	of.Created, of.Finished, of.Command, of.Failed = time.Time{}, nil, nil, nil
+	of.Fits, of.Cells, of.Solver, of.Images = nil, nil, nil, nil
+	e := f.Environment
+	of.Environment = result.Environment{Selfheal: e.Selfheal, ONNXRuntime: e.ONNXRuntime, Provider: e.Provider,
+		Precision: e.Precision, Winograd: e.Winograd}
+	of.Suites = slices.Clone(f.Suites)
+	for i := range of.Suites {
+		of.Suites[i].Title, of.Suites[i].Published = "", nil
+	}
+	of.Models = maps.Clone(f.Models)
+	for name, m := range of.Models {
+		m.Parameters, m.Segments, m.FLOPs = 0, 0, 0
+		of.Models[name] = m
+	}
+	of.Controls = maps.Clone(f.Controls)
+	for name, c := range of.Controls {
+		c.Layers = slices.Clone(c.Layers)
+		for i := range c.Layers {
+			c.Layers[i].Embedding.Path = ""
+		}
+		of.Controls[name] = c
+	}
+	data, err := json.Marshal(of)
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	return all, err
 }

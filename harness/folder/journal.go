@@ -110,7 +110,6 @@ type Set interface {
 	Read(i int) (attacks.Image, error)
 }
 
-// unit is what a journal's line says of one image.
 type unit[T any] struct {
 	Image   int     `json:"i"` // its place in the data set
 	Seconds float64 `json:"t"` // of work on all images of the block until then

@@ -41,7 +41,6 @@ func (s Span) String() string {
 // Times are how long a plan's jobs take on this machine.
 type Times struct{ jobs map[*plan.Job]jobTime }
 
-// jobTime is a job's.
 type jobTime struct {
 	Span
 	why    string // it is not known; "" where it is
@@ -93,12 +92,10 @@ type speed struct {
 	exact             *speed // in the judge's arithmetic, where that is another
 }
 
-// passes is the time of an image's forward and backward passes.
 func (s speed) passes(forward, backward int64) float64 {
 	return float64(forward-backward)*s.forward + float64(backward)*s.gradient
 }
 
-// judging is that of the judge's answer.
 func (s speed) judging() float64 {
 	if s.exact != nil {
 		return s.exact.forward
@@ -140,13 +137,8 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	gradients := slices.ContainsFunc(m.job.Recipes, func(r attacks.Recipe) bool {
 		return open.TakesGradients(r, m.job.Net.Classes())
 	})
-	m.job.Classifiers = []open.Classifier{open.Alone(m.job.Net)}
-	for _, name := range j.Suite.Controls {
-		loop, err := m.Controller(m.ctx, m.job.Net, m.Config.Control(name), false)
-		if err != nil {
-			return err
-		}
-		m.job.Classifiers = append(m.job.Classifiers, open.Under(loop, m.job.Net))
+	if err := m.job.Defend(m.ctx, false); err != nil {
+		return err
 	}
 	opening := 2 * time.Since(start).Seconds() // before the run, and for the job
 	m.time.add(Span{opening, opening})
@@ -229,7 +221,6 @@ func (m *measuring) round(n int, state int64, do func(ctx context.Context, i int
 func (m *measuring) n() float64     { return float64(m.job.Set.Len()) }
 func (m *measuring) right() float64 { return m.n() * float64(m.time.right) / float64(m.time.looked) }
 
-// answers adds the answers of a group to so many images.
 func (m *measuring) answers(g plan.Group, images float64) {
 	for _, defense := range g.Scored {
 		t := images * m.speeds[defense].judging()

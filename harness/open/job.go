@@ -11,8 +11,7 @@ import (
 	"selfheal/harness/plan"
 )
 
-// Job is a job of a plan with everything open that its cells share. In a merge nothing is open, and only Set, Recipes
-// and the classifiers' Info are known.
+// Job is one with everything open that its cells share. In a merge only Set, Recipes and classifiers' Info are known.
 type Job struct {
 	*plan.Job
 	Net         *control.Network
@@ -55,11 +54,11 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 	return b, err
 }
 
-// Defend opens the job's classifiers: the network alone, and under each control.
-func (b *Job) Defend(ctx context.Context) error {
+// Defend opens the job's classifiers: the network alone, and under each control, for which see [Opener.Controller].
+func (b *Job) Defend(ctx context.Context, fit bool) error {
 	b.Classifiers = append(b.Classifiers, Alone(b.Net))
 	for _, name := range b.Suite.Controls {
-		loop, err := b.opener.Controller(ctx, b.Net, b.opener.Config.Control(name), true)
+		loop, err := b.opener.Controller(ctx, b.Net, b.opener.Config.Control(name), fit)
 		if err != nil {
 			return err
 		}
@@ -115,23 +114,23 @@ func (b *Job) Oracle(c Classifier) (*Oracle, error) {
 	if err != nil {
 		return nil, err
 	}
-	there, closeLoop := Alone(b.Attacked), func() {}
+	there, closeBoth := Alone(b.Attacked), exact.Close
 	if c.Loop != nil {
-		loop, err := c.Loop.around(b.Attacked)
-		if err != nil {
-			exact.Close()
-			return nil, err
+		var loop *Controller
+		if loop, err = c.Loop.around(b.Attacked); err == nil {
+			there, closeBoth = Under(loop, b.Attacked), func() { loop.Close(); exact.Close() }
 		}
-		there, closeLoop = Under(loop, b.Attacked), loop.Close
 	}
-	on, err := OracleOf(there, b.Suite.Mode)
+	var on *Oracle
+	if err == nil {
+		on, err = OracleOf(there, b.Suite.Mode)
+	}
 	if err != nil {
-		closeLoop()
-		exact.Close()
+		closeBoth()
 		return nil, err
 	}
 	inner := on.Close
-	on.Of, on.Exact, on.Close = c, exact, func() { inner(); closeLoop(); exact.Close() }
+	on.Of, on.Exact, on.Close = c, exact, func() { inner(); closeBoth() }
 	return on, nil
 }
 
@@ -154,8 +153,7 @@ func (b *Job) Original(ctx context.Context) (*Original, error) {
 	return file, nil
 }
 
-// Images are the first images of a data set. Each is read when it is asked for: all of them may be more than the memory
-// holds.
+// Images are the first images of a data set, which are read when they are asked for: the memory may not hold all.
 type Images struct {
 	*dataset.Dataset // nil where the names are all that is known
 	n                int

@@ -27,8 +27,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// Opener opens the files that a config names. It keeps the data sets that it has opened and notes, of everything, what
-// results say about it.
+// Opener opens the files that a config names, keeps the data sets and notes what results say about everything.
 type Opener struct {
 	Config   *config.Config
 	Pool     *ort.Pool
@@ -148,16 +147,13 @@ func (o *Opener) Width(state int64) int {
 // at 224×224 two batches of 64 a worker would be 10 MB an image, gigabytes together.
 const stateBudget = 256 << 20
 
-// attackVectors is how many vectors of the image's size an attack keeps for an
-// image, at most: APGD in ℓ1, with the two float64 ones of its projection.
+// attackVectors is how many vectors of its size an attack keeps for an image at most: APGD in ℓ1, two in float64.
 const attackVectors = 16
 
-// attackState is what an attack keeps for an image, in bytes.
 func attackState(s attacks.Shape) int64 { return 4 * attackVectors * int64(s.Size()) }
 
-// loopState is what a closed loop keeps for an image, in bytes: each segment's
-// input, the same controlled and its control, and, at the widest place, an
-// adjoint, the one before it and the momentum.
+// loopState is what a closed loop keeps for an image, in bytes: each segment's input, the same controlled and its
+// control, and, at the widest place, an adjoint, the one before it and the momentum.
 func loopState(chain *control.Chain) int64 {
 	var sum, widest int64
 	for t := range chain.Segments {
@@ -167,10 +163,9 @@ func loopState(chain *control.Chain) int64 {
 	return 4 * (3*sum + 3*widest)
 }
 
-// inFlight is how many images of so many bytes of state may be under way: what
-// the budget allows, but two a worker, or the workers would wait for each other.
-// A device computes whole batches, with images or without, so there the budget is
-// a quarter of the memory that is free where that is more.
+// inFlight is how many images of so many bytes of state may be under way: what the budget allows, but two a worker, or
+// the workers would wait for each other. A device computes whole batches, with images or without, so there the budget
+// is a quarter of the memory that is free where that is more.
 func inFlight(pool *ort.Pool, state int64) int {
 	budget := int64(stateBudget)
 	if free, known := freeMemory(); known && pool.OnDevice() {
@@ -335,8 +330,7 @@ func fitsShape(shape [3]int, n *control.Network) error {
 	return fmt.Errorf("have shape %v, the model takes %v", shape, [3]int{takes.C, takes.H, takes.W})
 }
 
-// Identify fills in the hashes of the files that the run will open, as far as they can be known
-// without opening the networks: which embeddings {size} stands for, the held run knows.
+// Identify fills in the hashes of the run's files without opening networks: the held run knows what {size} stands for.
 func (o *Opener) Identify(held *result.File) error {
 	for _, s := range o.Config.Suites {
 		if _, err := o.Scored(s.Dataset); err != nil {
@@ -366,8 +360,7 @@ func (o *Opener) Identify(held *result.File) error {
 	return nil
 }
 
-// IdentifyEmbedding fills in what is known of an embedding from the hashes of its files. Those before stand for
-// {size}.
+// IdentifyEmbedding fills in what is known of an embedding from the hashes of its files. Those before stand for {size}.
 func (o *Opener) IdentifyEmbedding(e config.Embedding, before result.LayerEmbedding,
 	known *result.LayerEmbedding) error {
 	switch {

@@ -2,8 +2,7 @@ package plan
 
 import "selfheal/attacks"
 
-// certificate is proven of every classifier instead of attacking one. Its key has no mode: a proof holds against every
-// attacker.
+// certificate is proven of every classifier. Its key has no mode: a proof holds against every attacker.
 type certificate struct{ attack }
 
 func (certificate) Of(g Group) []string      { return g.Scored }

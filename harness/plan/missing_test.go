@@ -53,8 +53,7 @@ func paths(all []plan.Missing) []string {
 	return out
 }
 
-// Every absent file of the selected suites is listed once, with whom it is for; what is
-// there is not.
+// Every absent file of the selected suites is listed once, with whom it is for; what is there is not.
 func TestMissing(t *testing.T) {
 	all := missingOf(t, fstest.MapFS{})
 	want := []string{"data/cifar/test_batch.bin", "data/cifar/batches", "nets/rn-18-standard/model.onnx",

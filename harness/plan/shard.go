@@ -47,8 +47,7 @@ func ParseShard(text string) (s Shard, err error) {
 	return s, nil
 }
 
-// Deal says which of n shards, from 1, each image of a set belongs to: in the order that a hash of their ids gives
-// them, they are dealt to the shards in turn.
+// Deal says which of n shards, from 1, each image of a set belongs to: they are dealt in the order of a hash of ids.
 func Deal(ids []int, n int) (owner []int) {
 	order := ByHash(ids, "")
 	owner = make([]int, len(ids))

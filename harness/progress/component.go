@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"selfheal/harness/plan"
 )
 
 // Work is what a component of an attack, or a certificate, has to do.
@@ -66,7 +68,6 @@ func (c *component) image(standing int) {
 	c.cost.image(c.Made(), c.standing)
 }
 
-// tell shows how far the component is.
 func (c *component) tell() {
 	made := c.Made()
 	c.mu.Lock()
@@ -106,7 +107,6 @@ func newCost(w Work) cost {
 	return c
 }
 
-// under is how many images are under way.
 func (c *cost) under() int { return min(c.total-c.finished, c.width) }
 
 // image notes that an image is finished, when so many passes have been made and so many images stand. All images under
@@ -139,14 +139,10 @@ func (c *cost) left(made int64) float64 {
 
 // Expected is what a run makes under one key: an attack on one classifier under one seed, or a certificate of it.
 type Expected struct {
-	Model, Defense, Attack string
-	Mode                   string // "" on the undefended network, and of certificates
-	Epsilon                float64
-	Seed                   uint64
-	Passes                 float64 // at most
+	plan.Key
+	Passes float64 // at most
 }
 
-// is reports whether a component belongs to it.
 func (e Expected) is(id ComponentID) bool {
 	return e.Model == id.Model && e.Defense == id.Defense && e.Attack == id.Attack && e.Epsilon == *id.Epsilon &&
 		e.Seed == id.Seed && (e.Mode == "" || e.Mode == id.Mode)
@@ -162,13 +158,11 @@ type rest struct {
 	clock func() time.Time
 }
 
-// Expect has a component tell the whole run's time left too. Follow, unless nil, is called with it at every report of
-// a component.
+// Expect has components tell the whole run's time left too, and follow, unless nil, be called with it.
 func (p *Progress) Expect(all []Expected, follow func(left *time.Duration)) {
 	p.rest, p.follow = &rest{all: all, at: -1, began: time.Now(), clock: time.Now}, follow
 }
 
-// begin notes that a component begins.
 func (r *rest) begin(id ComponentID) {
 	if r == nil || id.Epsilon == nil {
 		return

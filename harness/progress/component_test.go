@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"selfheal/harness/plan"
 )
 
 func near(t *testing.T, what string, got, want float64) {
@@ -39,9 +41,9 @@ func TestCost(t *testing.T) {
 func TestRest(t *testing.T) {
 	var p Progress
 	p.Expect([]Expected{
-		{Model: "rn-18", Defense: "none", Attack: "pgd", Epsilon: 8. / 255, Passes: 10},
-		{Model: "rn-34", Defense: "none", Attack: "pgd", Epsilon: 8. / 255, Passes: 20},
-		{Model: "rn-18", Defense: "loop", Attack: "pgd", Mode: "whitebox-through", Epsilon: 8. / 255, Passes: 30},
+		{plan.Key{Model: "rn-18", Defense: "none", Attack: "pgd", Epsilon: 8. / 255}, 10},
+		{plan.Key{Model: "rn-34", Defense: "none", Attack: "pgd", Epsilon: 8. / 255}, 20},
+		{plan.Key{Model: "rn-18", Defense: "loop", Attack: "pgd", Mode: "whitebox-through", Epsilon: 8. / 255}, 30},
 	}, nil)
 	r, now := p.rest, time.Unix(0, 0)
 	r.began, r.clock = now, func() time.Time { return now }

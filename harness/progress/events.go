@@ -15,7 +15,6 @@ import (
 	"selfheal/models/ort"
 )
 
-// kind is a row of the table of events.
 type kind struct {
 	of        reflect.Type
 	level     slog.Level
@@ -136,7 +135,6 @@ var kinds = []kind{
 		}),
 }
 
-// kindOf is the row of an event.
 func kindOf(event any) (of kind) {
 	for _, of = range kinds {
 		if of.of == reflect.TypeOf(event) {
@@ -148,8 +146,7 @@ func kindOf(event any) (of kind) {
 
 var hump = regexp.MustCompile("([a-z])([A-Z])")
 
-// attribute is the name of a field in records, of its own in words_like_this or of its tag: "" for none. An optional
-// one is left out where it is 0.
+// attribute is a field's name in records, its own in words_like_this or its tag's. Optional: it is left out where 0.
 func attribute(f reflect.StructField) (name string, optional bool) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	if f.Anonymous || name == "-" {
@@ -169,7 +166,6 @@ func IdentityOf(c result.Cell) CellID {
 	return CellID{c.Suite, c.Model, c.Defense, c.Mode, c.Attack, c.Epsilon}
 }
 
-// inWords names a cell in a line.
 func (c CellID) inWords() string {
 	defense := "controlled by " + c.Defense
 	if c.Defense == config.None {
@@ -386,7 +382,6 @@ func killed(what, who string) string {
 	return fmt.Sprintf("; the %s before (%s) was killed", what, who)
 }
 
-// kept ends the line of a command that can be continued.
 func kept(continues string) string {
 	if continues == "" {
 		return ""
@@ -399,7 +394,6 @@ func (e ComponentProgress) line() string {
 		e.Robust, e.N, e.left())
 }
 
-// short is its text beside a bar.
 func (e ComponentProgress) short() string {
 	return fmt.Sprintf("%s %d/%d, %s %d/%d, %s", e.inWords(), e.ImagesDone, e.Images,
 		strings.TrimSuffix(e.words().SoFar, " so far"), e.Robust, e.N, e.left())

@@ -40,8 +40,7 @@ type Progress struct {
 	follow   func(left *time.Duration)
 }
 
-// New reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and
-// downloads.
+// New reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and downloads.
 func New(w io.Writer, format string, quiet bool) *Progress {
 	p := &Progress{w: w, quiet: quiet, every: 10 * time.Second}
 	if format == JSONLog {
@@ -52,7 +51,6 @@ func New(w io.Writer, format string, quiet bool) *Progress {
 	return p
 }
 
-// silent says that nothing is to be reported while the command works.
 func (p *Progress) silent() bool { return p.w == nil || p.quiet }
 
 // Report tells of an event, a value of a type in the table, unless the user wants quiet.
@@ -101,8 +99,7 @@ func (p *Progress) Fetched(f ort.Fetch) { p.always(fetched{f}) }
 // Experiment tells that an experiment of the theory begins.
 func (p *Progress) Experiment(name string) { p.Report(experimentStarted{name}) }
 
-// Failed tells of the error that ends the command, in one line (several of a config in one each), of its exit code,
-// and of what continues it, if anything does.
+// Failed tells of the error that ends the command, in one line each of a config's, and of what continues it.
 func (p *Progress) Failed(err error, code int, continues string) {
 	parts := []string{err.Error()}
 	if errors.As(err, new(config.Errors)) {
@@ -165,7 +162,6 @@ func (d *display) Stop() {
 	}
 }
 
-// barWidth is what the bar takes beside its text.
 const barWidth = 22
 
 // fit shortens a text from its left end so that it stands in one line with the bar.

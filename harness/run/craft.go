@@ -93,7 +93,6 @@ func (w *crafting) craft() (*crafted, error) {
 	return w.crafted, err
 }
 
-// fileOf names the file of a key's images.
 func fileOf(k folder.Key) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(k.JSON())))[:16] }
 
 // componentResult is the journal's unit of crafting: an image after a component.
@@ -104,7 +103,6 @@ type componentResult struct {
 	Gradients int64 `json:"gradients,omitempty"`
 }
 
-// take takes in an image after a component.
 func (w *crafting) take(i int, to componentResult) {
 	w.each[i] = to.attempt
 	if to.Refuted {
@@ -116,7 +114,6 @@ func (w *crafting) take(i int, to componentResult) {
 	w.tally.At(w.own, w.standing, false)
 }
 
-// id is that of a component in progress.
 func (w *crafting) id(component string) progress.ComponentID {
 	return progress.ComponentID{CellID: w.cell, Component: component, Seed: w.seed, Label: w.label}
 }
@@ -252,8 +249,7 @@ type attempt struct {
 	Image   *journal.Vector `json:"image,omitempty"` // nil where the attack never succeeded: the clean image
 	First   int             `json:"first"`           // iteration of the first success over all components, −1 if never
 	Queries int             `json:"queries"`         // forward passes made until then, −1 if never
-	// Nearest is the smallest norm of a misclassified point that an attack which minimises it
-	// found, 0 if none did.
+	// Nearest is the smallest norm of a misclassified point that an attack which minimises it found, 0 if none did.
 	Nearest float64 `json:"nearest,omitempty"`
 	Robust  bool    `json:"robust"` // still right after all components so far
 
@@ -288,7 +284,6 @@ func untouched() *crafted { return &crafted{steps: []result.Step{}} }
 // intact is an attempt at an image that no attack has changed yet.
 var intact = attempt{First: -1, Queries: -1}
 
-// at is the attempt at the i-th image.
 func (c *crafted) at(i int) attempt {
 	if c.each == nil {
 		return intact
@@ -307,7 +302,6 @@ func (c *crafted) Image(im attacks.Image, i int) ([]float32, error) {
 	return im.Pixels, nil
 }
 
-// read is the i-th image of a set and what was made of it.
 func (c *crafted) read(set open.Images, i int) (im attacks.Image, x []float32, err error) {
 	if im, err = set.Read(i); err == nil {
 		x, err = c.Image(im, i)
@@ -322,8 +316,7 @@ type watched struct {
 	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
 }
 
-// vanished is the ℓ2 norm below which a gradient counts as 0: normalised by its norm plus 1e-12, as attacks do, it
-// would give steps that are noticeably too short.
+// vanished is the ℓ2 norm below which a gradient counts as 0: attacks divide by it plus 1e-12, for shorter steps.
 const vanished = 1e-11
 
 // watch passes a component's questions about one image on, counts them and looks at the gradients that come back.
@@ -413,8 +406,7 @@ func Sampled(standing int) int {
 	return min(standing, max(leastAgain, int(math.Ceil(againShare*float64(standing)))))
 }
 
-// standsExactly attacks an image in the judge's arithmetic, for a verdict alone: at full strength where that is
-// refuted.
+// standsExactly attacks an image in the judge's arithmetic, at full strength where a claim is refuted.
 func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, im attacks.Image) (bool, error) {
 	for _, component := range w.recipe.Components {
 		for _, verdictOnly := range []bool{true, false} {
@@ -490,7 +482,6 @@ func (w *crafting) prove() error {
 	return nil
 }
 
-// certain is how many images are proven.
 func (w *crafting) certain() int {
 	n := 0
 	for _, is := range w.proven {

@@ -19,8 +19,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// suiteCases is how many cases a suite has at most, shared evenly among its models. Those of
-// a gallery are shared evenly among the suites.
+// suiteCases is how many cases a suite has at most, for all its models. Suites share a gallery's cases evenly.
 const suiteCases = 12
 
 // gallery chooses images of a run to show. The rule looks at verdicts alone: for each attack, control and kind of
@@ -113,8 +112,7 @@ func (g *gallery) quota(j *plan.Job) (own, before int) {
 	return own, before
 }
 
-// kindsOf are those of a job's cases. Where the images were made on the network that answers, an image that it
-// withstood has no adversarial version to show.
+// kindsOf are those of a job's cases. An image that withstood the attack made on it has no adversarial version.
 func kindsOf(j *plan.Job) []string {
 	if j.Oblivious() && len(j.Suite.Controls) > 0 {
 		return []string{result.Healed, result.NotHealed}
@@ -122,7 +120,6 @@ func kindsOf(j *plan.Job) []string {
 	return []string{result.Broken}
 }
 
-// slotsOf are a job's places in the order in which they are filled.
 func slotsOf(j *plan.Job, before int) []slot {
 	defenses := j.Suite.Controls
 	if len(defenses) == 0 {
@@ -177,8 +174,7 @@ func (g *gallery) consider(s scoring, v []verdict) {
 	}
 }
 
-// exhibit makes the cases of the present job, whose trials are done, and writes the gallery with them, unless that is a
-// merge's.
+// exhibit makes the cases of the present job and writes the gallery with them, unless that is a merge's.
 func (r *run) exhibit() error {
 	g, j := r.gallery, r.job.Job
 	if c := r.job.Classifiers[0].Shape.C; c == 1 || c == 3 {
@@ -192,10 +188,9 @@ func (r *run) exhibit() error {
 	if r.part != nil {
 		return nil
 	}
-	return r.out.Gallery(g.file)
+	return result.WriteGallery(r.out.Work("gallery.json"), g.file)
 }
 
-// make makes a job's cases.
 func (g *gallery) make(r *run, j *plan.Job) error {
 	own, before := g.quota(j)
 	var chosen []*candidate
@@ -254,7 +249,6 @@ func (g *gallery) add(c result.GalleryCase) {
 	g.file.Cases = append(g.file.Cases, c)
 }
 
-// note says once what a suite's gallery lacks.
 func (g *gallery) note(suite, message string) {
 	if n := (result.GalleryNote{Suite: suite, Message: message}); !slices.Contains(g.file.Notes, n) {
 		g.file.Notes = append(g.file.Notes, n)
@@ -338,7 +332,6 @@ func believable(c *result.GalleryCase) bool {
 		healed == (c.Kind == result.Healed)
 }
 
-// draw makes a candidate's pictures.
 func (c *candidate) draw(healed []float32) error {
 	p, s := &c.Pictures, c.who.Shape
 	p.Width, p.Height = s.W, s.H

@@ -32,7 +32,6 @@ type verdict struct {
 	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
 }
 
-// solved are the numbers of a closed loop's outcome.
 type solved struct {
 	Objective float64             `json:"objective"`
 	Greedy    float64             `json:"greedy"`
@@ -41,11 +40,7 @@ type solved struct {
 	Sweeps    []number.Any        `json:"sweeps,omitempty"` // the objective at the greedy start and after each sweep
 }
 
-// unlabelled stands for a label that nobody knows: the margin is that of the answer's own class.
-const unlabelled = -1
-
-// How much the judge asks a controlled classifier for, beside its answer. The answer is the
-// same, to the bit.
+// How much the judge asks a controlled classifier for, beside its answer. The answer is the same, to the bit.
 const (
 	answerOnly = iota
 	withCosts  // what its loop did
@@ -55,9 +50,6 @@ const (
 // decide reads an answer, of which NaN is none that is right, and reports whether its margin is finite.
 func decide(logits []float32, label int) (v verdict, finite bool) {
 	v.Class = attacks.Argmax(logits)
-	if label == unlabelled {
-		label = v.Class
-	}
 	v.Right, v.Margin = attacks.Right(logits, label), number.Any(attacks.LogitMargin(logits, label))
 	v.Simplex, v.Logs = simplex(logits), logarithms(logits)
 	return v, number.Finite(float64(v.Margin))
@@ -101,8 +93,7 @@ func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	return v, nil
 }
 
-// simplex reports whether an answer looks like probabilities, by the reference
-// AutoAttack's test: within [0,1] and adding up to 1, to 1e-5.
+// simplex reports whether an answer looks like probabilities, by the reference AutoAttack's test.
 func simplex(z []float32) bool {
 	low, high, sum := math.Inf(1), math.Inf(-1), 0.0
 	for _, v := range z {
@@ -174,8 +165,7 @@ func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *
 	return out, err
 }
 
-// traced: record the solver's sweeps for the first 8 images of each cell. Each sweep costs
-// such an image a pass more.
+// traced: record the solver's sweeps for the first 8 images of each cell. Each sweep costs such an image a pass more.
 const traced = 8
 
 // judgement is a classifier's verdicts on images, and how long it took to get them.
@@ -202,7 +192,6 @@ func (j *judgement) fits(v verdict) bool {
 	return v.Broken || j.rows == nil || v.Loop != nil && len(v.Loop.Layers) == len(j.stages)
 }
 
-// take takes in the i-th image's verdict, which fits.
 func (j *judgement) take(i int, v verdict) {
 	if s := v.Loop; s != nil && j.rows != nil {
 		row := append(make([]float64, 0, 3+2*len(s.Layers)), s.Objective, s.Greedy, s.Norm)
@@ -217,7 +206,6 @@ func (j *judgement) take(i int, v verdict) {
 	j.verdicts[i] = v
 }
 
-// same takes in the i-th image's verdict as another judgement has it.
 func (j *judgement) same(i int, as *judgement) {
 	if j.verdicts[i] = as.verdicts[i]; j.rows != nil {
 		j.rows[i] = as.rows[i]
@@ -254,9 +242,8 @@ func (j *judgement) summary(c *open.ControlInfo) *result.Solver {
 	return s
 }
 
-// meanSweeps is the mean objective at the greedy start and after each sweep, over the
-// images that were followed, and how many these are; nil where there are none, or where the
-// solver did not stay finite on the way.
+// meanSweeps is the mean objective at the greedy start and after each sweep, over the images that were followed, and
+// how many these are; nil where there are none, or where the solver did not stay finite on the way.
 func (j *judgement) meanSweeps() (means []float64, n int) {
 	for _, sweeps := range j.sweeps {
 		if sweeps == nil {
@@ -282,35 +269,32 @@ func (j *judgement) meanSweeps() (means []float64, n int) {
 func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error) {
 	base, _, _ := strings.Cut(name, ":")
 	a := cfg.Attack(base)
-	if a != nil && a.Corruptions != nil {
-		all, err := plan.Trials(a)
-		if err != nil || base == name { // all of them allow the same
-			return all[0], err
-		}
-		if i := slices.IndexFunc(all, func(t plan.Trial) bool { return t.Name() == name }); i >= 0 {
-			return all[i], nil
-		}
-		return nil, fmt.Errorf("attack %s has no cell %s; its cells are called as %s", base, name, all[0].Name())
-	}
-	if a == nil || base != name {
+	if a == nil || a.Corruptions == nil && base != name {
 		return nil, open.Unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
 	}
+	all, err := plan.Trials(a)
 	var list []string
 	for _, e := range a.Epsilons {
 		list = append(list, number.Format(e))
 	}
-	known := strings.Join(list, ", ")
-	i := slices.IndexFunc(a.Epsilons, func(e float64) bool { return epsilon > e*(1-1e-9) && epsilon < e*(1+1e-9) })
+	i, known := 0, strings.Join(list, ", ")
 	switch {
-	case epsilon == 0 && len(a.Epsilons) == 1:
-		i = 0
+	case err != nil:
+	case a.Corruptions != nil && base != name:
+		if i = slices.IndexFunc(all, func(t plan.Trial) bool { return t.Name() == name }); i < 0 {
+			err = fmt.Errorf("attack %s has no cell %s; its cells are called as %s", base, name, all[0].Name())
+		}
+	case a.Corruptions != nil || epsilon == 0 && len(all) == 1: // all corruptions allow the same
 	case epsilon == 0:
-		return nil, fmt.Errorf("attack %s has several epsilons; say which: %s", name, known)
-	case i < 0:
-		return nil, fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, number.Format(epsilon),
-			known)
+		err = fmt.Errorf("attack %s has several epsilons; say which: %s", name, known)
+	default:
+		i = slices.IndexFunc(all, func(t plan.Trial) bool {
+			return epsilon > t.Epsilon()*(1-1e-9) && epsilon < t.Epsilon()*(1+1e-9)
+		})
+		if i < 0 {
+			err = fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, number.Format(epsilon), known)
+		}
 	}
-	all, err := plan.Trials(a)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +330,6 @@ type Verification struct {
 	Verdicts    string         `json:"verdicts"`    // one character an image: '1' right, '0' wrong, '-' outside
 }
 
-// channelsFirst brings images with channels last to a shape.
 func channelsFirst(images []float32, shape [3]int) []float32 {
 	out, plane := make([]float32, len(images)), shape[1]*shape[2]
 	for i, v := range images {

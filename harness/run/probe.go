@@ -25,13 +25,11 @@ const (
 	// unstable is the relative change of the margin, for the median image, above which
 	// a loss is called unstable. Trained networks are at 1 % and below.
 	unstable = 0.1
-	// repeatable is the largest distance of normalised answers that counts as equal,
-	// the reference's.
+	// repeatable is the largest distance of normalised answers that counts as equal, the reference's.
 	repeatable = 1e-4
 )
 
-// probed are the warnings of the probes, which concern every cell of a classifier. They are made once a run, at its
-// first clean cell.
+// probed are the warnings of the probes, made once a run: they concern every cell of a classifier.
 func (s scoring) probed(v []verdict) ([]result.Warning, error) {
 	r, key := s.run, plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
 	if found, done := r.probes[key]; done || s.Trial != nil || !s.Set.First() {
@@ -67,8 +65,7 @@ func firstOf(n int, who open.Classifier, holds func(i int) bool) (todo []int) {
 	return todo
 }
 
-// probe asks a classifier about clean images again and about images beside them, and
-// warns where the answers are random or jump.
+// probe asks about clean images again and about images beside them, and warns where answers are random or jump.
 func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Images, clean []verdict) (
 	[]result.Warning, error) {
 	var failed error
@@ -140,8 +137,7 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 	return list, nil
 }
 
-// normalisedDistance is ‖a/‖a‖ − b/‖b‖‖₂, as the reference compares answers; NaN, of
-// answers that are not finite, is left to the judge.
+// normalisedDistance is ‖a/‖a‖ − b/‖b‖‖₂, as the reference compares answers. NaN is left to the judge.
 func normalisedDistance(a, b []float32) float64 {
 	na, nb := attacks.L2.Length(a)+1e-10, attacks.L2.Length(b)+1e-10
 	sum := 0.0
@@ -152,9 +148,8 @@ func normalisedDistance(a, b []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every
-// image is within reach of every other. An image that still stands shows that something else
-// than robustness stops the attack.
+// unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every image is within reach of every other.
+// An image that still stands shows that something else than robustness stops the attack.
 func (w *crafting) unbounded() ([]result.Warning, error) {
 	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
 	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}

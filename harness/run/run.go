@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness"
 	"selfheal/harness/certify"
@@ -141,7 +143,6 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	return r, nil, err
 }
 
-// close lets other runs into the folder, and closes all files.
 func (r *run) close() {
 	if r == nil {
 		return
@@ -165,8 +166,7 @@ func Results(ctx context.Context, p *plan.Plan, opener *open.Opener, out *folder
 	return r.end(Options{Report: report}, nil)
 }
 
-// walk goes over the plan. Where the journal lacks what followed from images of a job that are freed, it begins anew and
-// makes these again.
+// walk goes over the plan, anew where the journal lacks what followed from images of a job that are freed.
 func (r *run) walk(ctx context.Context) error {
 	r.ctx = ctx
 	if r.part == nil {
@@ -190,8 +190,7 @@ func (r *run) walk(ctx context.Context) error {
 	}
 }
 
-// end writes the results, and adds to them what only all cells together tell. The most urgent of several errors is
-// returned: something is not on disk.
+// end writes the results. The most urgent of several errors is returned: something is not on disk.
 func (r *run) end(o Options, err error) error {
 	if err == nil {
 		r.Record.Finished = new(time.Now().UTC().Truncate(time.Second))
@@ -230,8 +229,7 @@ func (r *run) planned() folder.Planned {
 	return p
 }
 
-// compare holds that the output folder is empty or has a run of this plan, whose journal it opens if it is unfinished.
-// It returns the results of a finished one.
+// compare opens the journal of an unfinished run of this plan, or returns a finished one's results.
 func (r *run) compare(o Options) (finished *result.File, err error) {
 	out := r.out
 	held := out.Old
@@ -310,7 +308,6 @@ func (r *run) describe(command []string) error {
 	return nil
 }
 
-// cpuName names the processor, as far as the system tells.
 func cpuName() string {
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(info)) {
@@ -339,8 +336,7 @@ func (r *run) expect() {
 		}
 		f, b := recipe.Passes(plan.AssumedClasses)
 		n := r.Record.Datasets[k.Dataset].N
-		all = append(all, progress.Expected{Model: k.Model, Defense: k.Defense, Attack: k.Attack, Mode: k.Mode,
-			Epsilon: k.Epsilon, Seed: k.Seed, Passes: float64(f+b) * float64(n)})
+		all = append(all, progress.Expected{Key: k, Passes: float64(f+b) * float64(n)})
 		if recipe.Certificate == nil {
 			images += own[k.Dataset]
 		}
@@ -351,4 +347,116 @@ func (r *run) expect() {
 		follow = r.tally.Write
 	}
 	r.Progress.Expect(all, follow)
+}
+
+// preflight opens all that a run will need, before hours are spent and the last model turns out to be missing.
+type preflight struct {
+	plan.Idle
+	*open.Opener
+	ctx  context.Context
+	near map[string]bool // models whose gradients are those of the judge where attacks run
+}
+
+// Preflight sees whether a plan's files are there and fit each other.
+func Preflight(ctx context.Context, o *open.Opener, p *plan.Plan) error {
+	err := p.Walk(preflight{Opener: o, ctx: ctx, near: map[string]bool{}})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return open.Wrong(err)
+}
+
+// Begin opens a job, closes its loops, and differentiates them where attacks will.
+func (p preflight) Begin(j *plan.Job) error {
+	if p.ctx.Err() != nil {
+		return p.ctx.Err()
+	}
+	b, err := p.Job(j)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if err := p.comparable(b); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(j.Trials, plan.Trial.Exact) {
+		if err := certify.Provable(b.Net.Graph); err != nil {
+			return fmt.Errorf("model %s: %w", b.Net.Name, err)
+		}
+	}
+	if err := b.Defend(p.ctx, false); err != nil {
+		return err
+	}
+	gradients := !j.Oblivious() &&
+		slices.ContainsFunc(b.Recipes, func(r attacks.Recipe) bool { return open.TakesGradients(r, b.Net.Classes()) })
+	for _, c := range b.Classifiers {
+		if c.Loop != nil && gradients {
+			if err := differentiate(b, c); err != nil {
+				return err
+			}
+		}
+	}
+	return p.study(j, b.Net)
+}
+
+// differentiate sees whether a loop has gradients.
+func differentiate(b *open.Job, c open.Classifier) error {
+	on, err := b.Oracle(c)
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	return on.Prepare(attacks.CrossEntropy)
+}
+
+// study closes the loops of a job's study and sees whether its attack can be made.
+func (p preflight) study(j *plan.Job, net *control.Network) error {
+	if !j.Studies() {
+		return nil
+	}
+	if j.Studied != nil {
+		if _, err := open.RecipeFor(j.Studied, net); err != nil {
+			return err
+		}
+	}
+	for _, name := range j.Suite.Solver.Controls {
+		c, err := p.Controller(p.ctx, net, p.Config.Control(name), false)
+		if err != nil {
+			return err
+		}
+		c.Close()
+	}
+	return nil
+}
+
+// comparedImages is how many images' gradients are compared.
+const comparedImages = 8
+
+// comparable refuses a provider whose gradients are not those of the CPU provider, which judges. Where that does not
+// judge, as on a device, a small pool on the CPU computes the same.
+func (p preflight) comparable(b *open.Job) error {
+	onCPU := !p.Pool.Row(true).All
+	if b.Attacked == b.Net && onCPU || p.near[b.Model.Name] {
+		return nil
+	}
+	reference := b.Net
+	if !onCPU {
+		pool := ort.NewPool(0, comparedImages)
+		defer pool.Close()
+		here, err := p.NetworkOn(pool, b.Model, false)
+		if err != nil {
+			return err
+		}
+		defer here.Close()
+		reference = here
+	}
+	apart, err := control.Apart(p.ctx, reference, b.Attacked, min(comparedImages, b.Set.Len()), b.Set.Read)
+	if err == nil {
+		err = apart.Check()
+	}
+	if err != nil {
+		return fmt.Errorf("model %s: %w; take provider cpu", b.Model.Name, err)
+	}
+	p.near[b.Model.Name] = true
+	return nil
 }

@@ -34,7 +34,6 @@ type scoring struct {
 	clean      *judgement // the classifier's on clean images; nil where these are the clean ones, or it has none
 }
 
-// block is the journal's key of the verdicts.
 func (s scoring) block() folder.Key {
 	k := folder.Key{Of: "verdicts", Suite: s.Suite.Name, Key: plan.Key{Model: s.Model.Name, Defense: s.who.Defense()}}
 	if s.Trial != nil {
@@ -43,8 +42,7 @@ func (s scoring) block() folder.Key {
 	return k
 }
 
-// judged judges the classifier. Where an answer is not finite, it says so instead: that costs a cell, not the hours
-// behind it.
+// judged says where an answer is not finite: that costs a cell, not the hours behind it.
 func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string, err error) {
 	if v, err = s.run.judge(s.block(), s.who, s.Set, s.made, s.clean, sweeps); err != nil {
 		err = fmt.Errorf("%s: %w", where, err)
@@ -55,7 +53,6 @@ func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string
 	return v, "", err
 }
 
-// cell is one that has no verdicts yet.
 func (s scoring) cell() result.Cell {
 	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense(),
 		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: s.Set.Len(),
@@ -410,18 +407,14 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	return list
 }
 
-// share words n of so many images.
 func share(n, of int) string {
 	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
 }
 
-// squareMargin is the drop, as a share of all images, from which Square's
-// success is more than noise; the reference AutoAttack's.
+// squareMargin is the share of images from which Square's success is more than noise; the reference AutoAttack's.
 const squareMargin = 0.002
 
-// squareWins lists for each run of Square after a gradient attack how many images it
-// broke, where that is more than noise: above the reference's margin, and more
-// than one.
+// squareWins lists how many images each Square after a gradient attack broke, where that is more than noise.
 func squareWins(steps []result.Step, n int) []int {
 	var wins []int
 	for i, s := range steps {
@@ -445,8 +438,7 @@ func nearChance(v []verdict, classes int) bool {
 	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
 }
 
-// maskingDrop is how far, at least, an oblivious number must lie above the one that an
-// attack through the controls leaves, to be called masked; their intervals must not meet.
+// maskingDrop is how far an oblivious number must lie above that of an attack through the controls to be masked.
 const maskingDrop = 0.1
 
 // maskedByControl warns in oblivious cells whose control keeps more than the undefended

@@ -17,8 +17,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// timedImages is how many images at most the time of an answer is measured on, one at a
-// time.
+// timedImages is how many images at most the time of an answer is measured on, one at a time.
 const timedImages = 10
 
 // sample is the images of one kind that a study looks at.
@@ -36,8 +35,7 @@ type study struct {
 	own     *journal.Vectors // images that are made for the study alone
 }
 
-// study makes the solver study of the present job's model: a result for each control, which is written when it is
-// whole.
+// study makes the solver study of the present job's model: a result for each control, written when it is whole.
 func (r *run) study() error {
 	b := r.job
 	if !b.Studies() || !b.Set.First() {
@@ -113,7 +111,6 @@ func (s *study) attack(clean []verdict) error {
 	return err
 }
 
-// addStudy takes a solver study.
 func (c *cells) addStudy(s result.SolverStudy) error {
 	if c == nil {
 		return nil
@@ -137,7 +134,6 @@ type solverStudy struct {
 	seconds float64
 }
 
-// control studies a control's solver and others.
 func (s *study) control(name string) (made result.SolverStudy, err error) {
 	var opened *open.Controller
 	defer func() {
@@ -201,7 +197,6 @@ func (s *study) control(name string) (made result.SolverStudy, err error) {
 	return made, err
 }
 
-// say tells how a solver did.
 func (s *solverStudy) say(run result.SolverRun) {
 	s.done++
 	e := progress.SolverStudied{Model: s.job.Model.Name, Control: s.name, Study: s.done, Studies: s.planned,
@@ -213,7 +208,6 @@ func (s *solverStudy) say(run result.SolverRun) {
 	s.Progress.Report(e)
 }
 
-// answer is how a classifier gives its logits.
 type answer func(ctx context.Context, x, logits []float32) error
 
 // costs measures the cost of an answer, of the network alone and under every solver.
@@ -251,8 +245,7 @@ func (s *solverStudy) costs(methods []control.Solver) ([]result.SolverCost, erro
 	return all, nil
 }
 
-// medianTime asks about one image after the other, about the first one once before that
-// counts, and returns the median time of an answer in milliseconds.
+// medianTime is that of an answer in milliseconds, to one image after the other; a first one does not count.
 func medianTime(ctx context.Context, images [][]float32, classes int, of answer) (float64, error) {
 	out := make([]float32, classes)
 	times := make([]float64, 1+len(images))
@@ -268,7 +261,6 @@ func medianTime(ctx context.Context, images [][]float32, classes int, of answer)
 	return (times[n/2] + times[(n-1)/2]) / 2, nil
 }
 
-// reading is what one image's trace shows at a point.
 type reading struct {
 	objective     float64
 	right, finite bool
@@ -337,7 +329,6 @@ func (s *solverStudy) trace(loop *control.Controller, state int64, of sample, d 
 	return at, readings, err
 }
 
-// points sums up the readings over the images, point by point.
 func points(at []control.Point, readings [][]reading) []result.SolverPoint {
 	out := make([]result.SolverPoint, len(at))
 	for k, p := range at {
@@ -371,8 +362,7 @@ func meanObjective(readings [][]reading, k int) result.Mean {
 	return result.Mean{Objective: &m, StandardError: e}
 }
 
-// rounding is by how much, relatively, a sweep may raise an image's objective and still
-// count as not raising it: what float32 states can't avoid.
+// rounding is the relative rise of an image's objective that float32 states can't avoid.
 const rounding = 1e-6
 
 // outcome is a solver's over the images of a kind.
@@ -404,7 +394,6 @@ func outcome(kind string, at []control.Point, readings [][]reading) result.Solve
 	return o
 }
 
-// settings is a solver as results have it.
 func settings(s control.Solver) result.SolverSettings {
 	if s.Method == control.PMP {
 		s.Inner = 1
@@ -413,10 +402,9 @@ func settings(s control.Solver) result.SolverSettings {
 		Regularization: s.Regularization, LearningRate: s.LearningRate, Momentum: s.Momentum}
 }
 
-// sameStart returns greedy control, msa and pmp with the settings of a solver, one of which
-// it is itself. All begin at the same greedy controls. As many ascent steps a layer are
-// made by msa as by pmp: its outer × inner, where pmp makes a sweep for each; beside a pmp
-// of its own, msa makes the default number of inner steps and at least as many in all.
+// sameStart returns greedy control, msa and pmp with the settings of a solver, one of which it is itself. All begin at
+// the same greedy controls. As many ascent steps a layer are made by msa as by pmp: its outer × inner, where pmp makes
+// a sweep for each; beside a pmp of its own, msa makes the default number of inner steps and at least as many in all.
 func sameStart(own control.Solver) []control.Solver {
 	msa, pmp := own, own
 	switch own.Method {
@@ -429,7 +417,6 @@ func sameStart(own control.Solver) []control.Solver {
 	return []control.Solver{{Method: control.Greedy, Regularization: own.Regularization}, msa, pmp}
 }
 
-// variant is a solver to try, and why.
 type variant struct {
 	why    string
 	value  float64

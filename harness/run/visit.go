@@ -25,8 +25,7 @@ func (r *run) Begin(j *plan.Job) (err error) {
 	return nil
 }
 
-// Clean opens the oracle of a group of classifiers and scores them on clean images. One whose answers there are not
-// finite is not attacked.
+// Clean scores a group on clean images. A classifier whose answers there are not finite is not attacked.
 func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
 	r.closeOracle()
 	if r.oracle, err = r.source.Oracle(r.job, r.job.Classifier(g.Attacked)); err != nil {
@@ -72,7 +71,6 @@ func (r *run) End(j *plan.Job) error {
 	return nil
 }
 
-// leave closes what is open of a job.
 func (r *run) leave() {
 	r.closeOracle()
 	if r.job != nil {
@@ -89,7 +87,6 @@ func (r *run) closeOracle() {
 	}
 }
 
-// scoring is that of a step on one of its classifiers.
 func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
 	return scoring{run: r, Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
 		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipe(s.Trial), made: made,
@@ -107,8 +104,7 @@ func (r *run) Attack(s plan.Step) (err error) {
 	return r.scoreAll(s, made)
 }
 
-// Corrupt makes a corruption's images and scores the group on them. Nothing is kept: every classifier is asked about
-// the same pixels, which are made again each time.
+// Corrupt scores a group on a corruption's images, which are the same for all: they are made again each time.
 func (r *run) Corrupt(s plan.Step, c attacks.Corruption) error {
 	var made *crafted
 	if r.clean[s.Scored[0]] != nil {
@@ -183,12 +179,10 @@ type Source interface {
 	Open(ctx context.Context, j *plan.Job) (*open.Job, error)
 	// Oracle is the one that the job's attacks ask instead of a classifier. Close it before the job.
 	Oracle(j *open.Job, c open.Classifier) (*open.Oracle, error)
-	// Adversarial gives the rows of a file of adversarial images one by one: those of the run's images, which made
-	// gives as far as it has them.
+	// Adversarial gives the rows of a file of adversarial images; made gives this run's, as far as it has them.
 	Adversarial(j *open.Job, file string, made func(i int) ([]float32, error), row func([]float32) bool) error
 }
 
-// live is a source of open networks.
 type live struct{ *run }
 
 func (l live) Open(ctx context.Context, j *plan.Job) (*open.Job, error) {
@@ -196,7 +190,7 @@ func (l live) Open(ctx context.Context, j *plan.Job) (*open.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = b.Defend(ctx); err == nil && l.part != nil {
+	if err = b.Defend(ctx, true); err == nil && l.part != nil {
 		b.Set = b.Set.Share(l.part.Shard)
 		err = l.keep(b)
 	}
@@ -207,8 +201,7 @@ func (l live) Open(ctx context.Context, j *plan.Job) (*open.Job, error) {
 	return b, nil
 }
 
-// keep has the journal keep what a merge needs to know about a job: its classifiers, and the ids and labels of this
-// shard's images.
+// keep has the journal keep what a merge must know of a job: classifiers, and the names of this shard's images.
 func (l live) keep(b *open.Job) error {
 	for _, c := range b.Classifiers {
 		_, err := folder.Once(l.journal, InfoKey(b.Job, c.Defense(), folder.Classifier),

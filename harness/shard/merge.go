@@ -39,8 +39,7 @@ type shardWork struct {
 
 func (w shardWork) work() string { return filepath.Join(w.dir, folder.WorkFolder) }
 
-// Find lists the folders of shards, and of attempts at them, in a folder, which may be one itself. It is empty
-// where there are none.
+// Find lists the folders of shards, and of attempts at them, in a folder, which may be one itself.
 func Find(dir string) ([]string, error) {
 	var found []string
 	for _, pattern := range []string{"", attemptPrefix + "*", "shard-*-of-*", "shard-*-of-*/" + attemptPrefix + "*"} {
@@ -130,7 +129,6 @@ func (m *merge) mayWrite(out *folder.Folder, force bool) error {
 	return nil
 }
 
-// machines notes the processors that the shards ran on, and warns where they differ.
 func (m *merge) machines() {
 	e := &m.Record.Environment
 	for _, w := range slices.Concat(m.parts...) {
@@ -207,7 +205,6 @@ func wholly(command []string) (whole []string) {
 	return whole
 }
 
-// sameRun holds that two shards are of one run.
 func sameRun(a, b *folder.Planned, inA, inB string) error {
 	list, err := folder.Differ(a.Run, b.Run)
 	switch {
@@ -293,7 +290,6 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 	return nil
 }
 
-// line is one of an image; others have no Image.
 type line struct {
 	Image   *int            `json:"i"`
 	Seconds float64         `json:"t"`
@@ -355,7 +351,7 @@ func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, 
 	row func([]float32) bool) error {
 	for k := range m.parts {
 		path := filepath.Join(m.parts[k][0].work(), name)
-		if sum, known := m.sums[path]; known && !sum.Is(path) {
+		if sum, known := m.sums[path]; !known || !sum.Is(path) {
 			return fmt.Errorf("%s: it is damaged: run the shard again with --force", path)
 		}
 	}
@@ -407,7 +403,6 @@ func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 	return b, nil
 }
 
-// nothing is made in a merge.
 func nothing[T any]() (v T, err error) { return v, nil }
 
 // Oracle is one that knows the cost of its answers, and gives none.
@@ -437,17 +432,9 @@ func readRow(path string, n, i int, data []byte) error {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
 	defer f.Close()
-	head := make([]byte, 10) // its last two bytes say how long the rest of the header is
 	info, err := f.Stat()
 	if err == nil {
-		_, err = f.ReadAt(head, 0)
-	}
-	begin := int64(len(head)) + int64(binary.LittleEndian.Uint16(head[8:]))
-	if err == nil && info.Size() != begin+int64(n)*int64(len(data)) {
-		err = errors.New("it is damaged: run the shard again with --force")
-	}
-	if err == nil {
-		_, err = f.ReadAt(data, begin+int64(i)*int64(len(data)))
+		_, err = f.ReadAt(data, info.Size()-int64((n-i)*len(data)))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))

@@ -4,7 +4,6 @@ package shard
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,13 +37,9 @@ func Run(ctx context.Context, p *plan.Plan, s plan.Shard, attempt bool, o run.Op
 			}
 		}
 	}
-	known, err := readDigests(o.Out, p, o.Force)
-	if err != nil {
+	var err error
+	if o.Part, err = partOf(p, s, filepath.Join(o.Out, s.Folder()), o); err != nil {
 		return err
-	}
-	o.Part = &run.Part{Shard: s, Dir: filepath.Join(o.Out, s.Folder()), Known: known}
-	if known == nil {
-		o.Part.Read = func(sets map[string]*dataset.Dataset) error { return writeDigests(o.Out, p, sets) }
 	}
 	if attempt {
 		if o.Part.Dir, err = newAttempt(o.Part.Dir); err != nil {
@@ -55,34 +50,34 @@ func Run(ctx context.Context, p *plan.Plan, s plan.Shard, attempt bool, o run.Op
 	return err
 }
 
-// digestsFile, in the output folder, has the digests of a plan's data sets, so that the shards behind the first read
-// their own images only.
+// partOf is a part of the plan that is done in a folder, with what is known of the data sets.
+func partOf(p *plan.Plan, s plan.Shard, dir string, o run.Options) (*run.Part, error) {
+	known, err := readDigests(o.Out, p, o.Force)
+	part := &run.Part{Shard: s, Dir: dir, Known: known}
+	if known == nil {
+		part.Read = func(sets map[string]*dataset.Dataset) error { return writeDigests(o.Out, p, sets) }
+	}
+	return part, err
+}
+
+// digestsFile has the digests of a plan's data sets, so that later shards read their own images only.
 const digestsFile = "datasets.json"
 
-// digests is what it holds.
 type digests struct {
 	ConfigSHA256 string                     `json:"config_sha256"`
 	Datasets     map[string]*dataset.Digest `json:"datasets"`
 }
 
-// mostDigests bounds it, in bytes.
-const mostDigests = 256 << 20
-
-// readDigests reads the digests that another shard has written; nil where there are none. With force those of another
-// plan do not count.
+// readDigests reads what another shard has written; nil for nothing, and with force for that of another plan.
 func readDigests(dir string, p *plan.Plan, force bool) (map[string]*dataset.Digest, error) {
 	path := filepath.Join(dir, digestsFile)
-	data, err := input.Read(path, mostDigests)
+	var d digests
+	err := folder.ReadSummed(path, &d)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	case err != nil:
+	case err != nil && !errors.Is(err, folder.ErrDamaged):
 		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
-	}
-	var d digests
-	text, err := folder.Checked(data)
-	if err == nil {
-		err = json.Unmarshal(text, &d)
 	}
 	switch other := d.ConfigSHA256 != p.Config.Hash(); {
 	case force && (err != nil || other):
@@ -102,18 +97,13 @@ func writeDigests(dir string, p *plan.Plan, sets map[string]*dataset.Dataset) er
 	for key, set := range sets {
 		d.Datasets[key] = new(set.Digest())
 	}
-	data, err := json.Marshal(d)
-	if err == nil {
-		err = atomicfile.In(dir).WriteSynced(digestsFile, folder.WithSum(data))
-	}
-	if err != nil {
+	if err := folder.WriteSummed(dir, digestsFile, d); err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, digestsFile), fault.Reason(err))
 	}
 	return nil
 }
 
-// Status is how far a shard of a run in a folder is, by the attempt at it that got farthest. It is nil where none has
-// begun.
+// Status is how far a shard of a run in a folder is, by its best attempt; nil where none has begun.
 func Status(dir string, s plan.Shard) (best *folder.Status) {
 	shard := escaped(filepath.Join(dir, s.Folder()))
 	for _, pattern := range []string{"", attemptPrefix + "*"} {
@@ -182,7 +172,6 @@ func newAttempt(shard string) (dir string, err error) {
 	return dir, nil
 }
 
-// copyFile copies a file.
 func copyFile(from, to string) error {
 	f, err := input.Open(from)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
@@ -89,7 +88,6 @@ func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, e
 	return Merge(ctx, shards, o.Options)
 }
 
-// submission is a job that is followed.
 type submission struct {
 	o SubmitOptions
 	submitted
@@ -98,7 +96,6 @@ type submission struct {
 	gone     []int // in how many looks one after the other the engine did not know a shard
 }
 
-// last is the job that was submitted last.
 func (s *submission) last() string { return s.Jobs[len(s.Jobs)-1] }
 
 // begin finds the job that was submitted before, or submits one.
@@ -129,7 +126,13 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 	if err := s.o.Engine.Ready(); err != nil {
 		return err
 	}
-	if err := prepare(ctx, p, s.o.Options); err != nil {
+	// The results will find room and everything is there, and all shards will find the digests of the data sets.
+	of := s.o.Options
+	of.Force = false
+	if of.Part, err = partOf(p, plan.Shard{}, of.Out, of); err == nil {
+		err = run.Prepare(ctx, p, of)
+	}
+	if err != nil {
 		if errors.Is(err, folder.ErrOtherRun) { // and submit has no --force
 			err = open.Wrong(errors.New(strings.ReplaceAll(err.Error(), folder.ErrOtherRun.Error(),
 				"choose another --out")))
@@ -143,24 +146,8 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 	return s.submit(ctx, all)
 }
 
-// prepare holds that the results will find room and that everything is there, and has all shards find the digests of
-// the data sets.
-func prepare(ctx context.Context, p *plan.Plan, o run.Options) error {
-	known, err := readDigests(o.Out, p, false)
-	if err != nil {
-		return err
-	}
-	o.Part = &run.Part{Dir: o.Out, Known: known}
-	if known == nil {
-		o.Part.Read = func(sets map[string]*dataset.Dataset) error { return writeDigests(o.Out, p, sets) }
-	}
-	return run.Prepare(ctx, p, o)
-}
-
-// mostJobs bounds the file of jobs, in bytes.
 const mostJobs = 64 << 20
 
-// submit gives shards to the engine.
 func (s *submission) submit(ctx context.Context, which []int) error {
 	// Whatever ends this program meanwhile, what the engine has taken is noted.
 	id, err := s.o.Engine.Submit(context.WithoutCancel(ctx), cluster.Job{Name: "selfheal", Command: s.o.ProgramCommand,
@@ -214,7 +201,6 @@ func (s *submission) follow(ctx context.Context) error {
 	}
 }
 
-// again submits what has failed.
 func (s *submission) again(ctx context.Context, failed []int) error {
 	for _, i := range failed {
 		if s.Tries[i-1] >= mostTries {
@@ -226,8 +212,7 @@ func (s *submission) again(ctx context.Context, failed []int) error {
 	return s.submit(ctx, failed)
 }
 
-// look asks shards and engine how it goes. Failed are the shards that the engine has ended unfinished: it has not
-// known them in two looks, since files may be seen late on other machines.
+// look asks shards and engine. Failed is what the engine did not know in two looks: files may be seen late.
 func (s *submission) look(ctx context.Context) (failed []int, all bool, err error) {
 	states, silent := map[int]cluster.State{}, false
 	for _, id := range s.Jobs {

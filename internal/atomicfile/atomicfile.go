@@ -144,7 +144,6 @@ func (f Folder) Make(name string) error {
 	return f.within(name, func(*os.Root) error { return nil })
 }
 
-// within does something in a folder of it.
 func (f Folder) within(name string, do func(root *os.Root) error) error {
 	root, err := os.OpenRoot(string(f))
 	if err != nil {
@@ -171,8 +170,7 @@ func (f Folder) within(name string, do func(root *os.Root) error) error {
 	return fault.Reason(do(root))
 }
 
-// clear removes what is in the place of a file or a folder and is none. A folder in a file's place and a file in a
-// folder's stay.
+// clear removes what is neither file nor folder in the place of one. Of one in the other's place it complains.
 func clear(root *os.Root, name string, is func(fs.FileMode) bool) error {
 	info, err := root.Lstat(name)
 	if err != nil || is(info.Mode()) {
@@ -192,7 +190,6 @@ var createTemp = func(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// replace writes to a new file in the folder and renames that.
 func replace(root *os.Root, name string, fill func(io.Writer) error, synced bool) (err error) {
 	if info, err := root.Lstat(name); err == nil && info.IsDir() {
 		return errors.New("is a folder, not a file")

@@ -1,7 +1,6 @@
-// Package journal keeps on disk what a long run has finished, from the moment it is finished. A
-// journal is a folder: journal.jsonl has lines of JSON, each with a checksum and the block that it
-// belongs to; files of vectors hold what is too large for a line. All of them only grow, so that
-// whatever ends the program spoils the end of a file at most.
+// Package journal keeps on disk what a long run has finished, from the moment it is finished. A journal is a folder:
+// journal.jsonl has lines of JSON, each with a checksum and the block that it belongs to; files of vectors hold what is
+// too large for a line. All of them only grow, so that whatever ends the program spoils the end of a file at most.
 package journal
 
 import (
@@ -32,8 +31,7 @@ import (
 // hexadecimal digits), a block's number and a JSON value. A block begins with its key, a text.
 const File = "journal.jsonl"
 
-// syncEvery is how much work a power cut may cost. What ends the program alone costs nothing:
-// the system holds what is written.
+// syncEvery is how much work a power cut may cost. What ends the program alone costs nothing.
 const syncEvery = time.Second
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -77,10 +75,10 @@ func Open(dir string) (j *Journal, damaged int, err error) {
 	}()
 	j = &Journal{dir: dir, blocks: map[string]*Block{}, vectors: map[string]*Vectors{}, dirty: map[*os.File]bool{},
 		stop: make(chan struct{})}
-	if err := atomicfile.In(dir).Make("."); err != nil {
-		return nil, 0, err
+	if err = atomicfile.In(dir).Make("."); err == nil {
+		j.lines, err = atomicfile.In(dir).Open(File, 0)
 	}
-	if j.lines, err = atomicfile.In(dir).Open(File, 0); err != nil {
+	if err != nil {
 		return nil, 0, err
 	}
 	if damaged, err = j.scan(); err == nil {
@@ -146,10 +144,8 @@ func (j *Journal) scan() (damaged int, err error) {
 	}
 }
 
-// mostLine bounds a line, in bytes.
 const mostLine = 64 << 20
 
-// readLine reads a line with its end.
 func readLine(from *bufio.Reader) (line []byte, err error) {
 	for {
 		part, err := from.ReadSlice('\n')
@@ -162,7 +158,6 @@ func readLine(from *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// parse takes a line apart.
 func parse(line []byte) (number int, value []byte, ok bool) {
 	sum, content, ok := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 	if !ok || string(sum) != fmt.Sprintf("%08x", crc32.Checksum(content, castagnoli)) {
@@ -173,7 +168,6 @@ func parse(line []byte) (number int, value []byte, ok bool) {
 	return number, value, err == nil && number >= 0 && len(value) > 0
 }
 
-// grow takes in a line.
 func (b *Block) grow(at span) {
 	if last := len(b.spans) - 1; last >= 0 && b.spans[last].to == at.from {
 		b.spans[last].to = at.to
@@ -198,8 +192,7 @@ func (j *Journal) Block(key string) *Block {
 // Written reports whether the block has a line.
 func (b *Block) Written() bool { return len(b.spans) > 0 }
 
-// Read gives each line's JSON to a function, first to last, until one is an error. The slice is
-// good until it returns.
+// Read gives each line's JSON to a function, first to last, until one is an error. The slice is good until it returns.
 func (b *Block) Read(each func(line []byte) error) error {
 	for _, s := range b.spans {
 		lines := bufio.NewReaderSize(io.NewSectionReader(b.journal.lines, s.from, s.to-s.from), 1<<16)
@@ -224,9 +217,8 @@ func (b *Block) Read(each func(line []byte) error) error {
 	return nil
 }
 
-// Append adds a line with a value, whose JSON must not be a text. When it returns without an
-// error, the line outlives the program. After an error nothing more is written, as the last
-// line may be torn.
+// Append adds a line with a value, whose JSON must not be a text. When it returns without an error, the line outlives
+// the program. After an error nothing more is written, as the last line may be torn.
 func (b *Block) Append(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {

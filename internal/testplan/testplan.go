@@ -81,8 +81,7 @@ func Plan(t testing.TB, text string, workers, batch int, sets ...string) *plan.P
 	return must.Get(plan.New(cfg))(t)
 }
 
-// Archive writes an archive of n images of this shape, of classes 0 and 1 in turn: those of
-// class 1 are the brighter.
+// Archive writes an archive of n images of this shape, of classes 0 and 1 in turn: those of class 1 are the brighter.
 func Archive(t testing.TB, path string, n int, s attacks.Shape) {
 	t.Helper()
 	f := must.Get(os.Create(path))(t)
