@@ -150,13 +150,7 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 	wrong := p.Set.Places(func(i int) bool { return a.Wrong(i) && proofs.Right(i, p.Set.Label(i)) })
 	key := a.Key.As("within")
 	key.By.Attack, key.By.Epsilon = c.Name(), c.Epsilon()
-	found := 0 // images that the attack has left within the ball
-	work, todo, err := folder.Recall(p.Journal, key, p.Set, wrong, func(_ int, is bool) bool {
-		if is {
-			found++
-		}
-		return true
-	})
+	work, todo, err := folder.Recall[bool](p.Journal, key, p.Set, wrong, nil)
 	if err == nil {
 		err = work.Do(ctx, todo, open.SideBySide(1), func(_ context.Context, im attacks.Image, i int) (bool, error) {
 			x, err := a.Image(im, i)
@@ -165,6 +159,12 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 	}
 	if err != nil {
 		return f, err
+	}
+	found := 0 // images that the attack has left within the ball
+	for _, is := range work.Values {
+		if is {
+			found++
+		}
 	}
 	if found > 0 {
 		f.Impossible = true

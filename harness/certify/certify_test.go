@@ -36,7 +36,7 @@ func confronting(t *testing.T, p *plan.Plan, set open.Images) *Prover {
 // units are a block of the journal, to be written.
 func units[T any](t *testing.T, p *Prover, key folder.Key) *folder.Units[T] {
 	t.Helper()
-	u, _ := must.Get2(folder.Recall(p.Journal, key, p.Set, nil, func(int, T) bool { return true }))(t)
+	u, _ := must.Get2(folder.Recall[T](p.Journal, key, p.Set, nil, nil))(t)
 	return u
 }
 

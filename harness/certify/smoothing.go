@@ -280,25 +280,25 @@ func (p *Prover) replies(ctx context.Context, c Case, v *votes, a Attack) ([]rep
 	images := p.Set.Places(func(i int) bool { return !a.Untried(i) })
 	key := a.Key.As("smoothed")
 	key.By.Attack = c.Name()
-	work, todo, err := folder.Recall(p.Journal, key, p.Set, images, func(i int, r reply) bool {
-		out[i] = r
-		return true
-	})
-	if err != nil || len(todo) == 0 {
-		return out, err
-	}
-	on := &open.Counted{Oracle: open.Answering(c.Who)}
-	return out, work.Do(ctx, todo, open.SideBySide(p.sampling(v.N0)),
-		func(ctx context.Context, im attacks.Image, i int) (r reply, err error) {
-			x, err := a.Image(im, i)
-			if err != nil {
+	work, todo, err := folder.Recall[reply](p.Journal, key, p.Set, images, nil)
+	if err == nil && len(todo) > 0 {
+		on := &open.Counted{Oracle: open.Answering(c.Who)}
+		err = work.Do(ctx, todo, open.SideBySide(p.sampling(v.N0)),
+			func(ctx context.Context, im attacks.Image, i int) (r reply, err error) {
+				x, err := a.Image(im, i)
+				if err != nil {
+					return r, err
+				}
+				r.Far = attacks.L2.Distance(im.Pixels, x)
+				im.Pixels = x
+				counts := make([]int, c.Who.Classes)
+				err = p.draw(ctx, on, v.Sigma, c, im, 0, v.N0, counts)
+				r.Class, r.Votes, r.Label = Most(counts), slices.Max(counts), counts[im.Label]
 				return r, err
-			}
-			r.Far = attacks.L2.Distance(im.Pixels, x)
-			im.Pixels = x
-			counts := make([]int, c.Who.Classes)
-			err = p.draw(ctx, on, v.Sigma, c, im, 0, v.N0, counts)
-			r.Class, r.Votes, r.Label = Most(counts), slices.Max(counts), counts[im.Label]
-			return r, err
-		})
+			})
+	}
+	for i, r := range work.Values {
+		out[i] = r
+	}
+	return out, err
 }

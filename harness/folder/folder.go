@@ -265,9 +265,8 @@ func (f *Folder) append(records iter.Seq[result.Record]) (err error) {
 	return w.Flush()
 }
 
-// Publish puts the results in their place and reports on them, unless something better is there already: the results of
-// this plan with as many cells, or another's that are not to be lost before there are others. It returns whether it
-// did.
+// Publish puts the results in their place and reports on them, unless something better is there: as many cells of this
+// plan, or another's results while there are no others. It returns whether it did.
 func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bool, error) {
 	if err := f.Close(); err != nil {
 		return false, err

@@ -130,7 +130,8 @@ func Each[T any](j *Journal, k Key, each func(i int, seconds float64, value T)) 
 
 // Units are the work of a block of the journal, image by image.
 type Units[T any] struct {
-	Before float64 // seconds of work, in runs that were ended
+	Before float64   // seconds of work, in runs that were ended
+	Values map[int]T // unless something else takes them
 	block  *journal.Block
 	set    Set
 	mu     sync.Mutex
@@ -138,16 +139,22 @@ type Units[T any] struct {
 	began  time.Time
 }
 
-// Recall gives what a block holds of a set's images to take, which reports whether it will do, and lists those of some
-// images that are not done. In a complete journal there must be none: else the error is a [Lacks].
+// Recall gives what a block holds of a set's images to take, which reports whether it will do, or without take to
+// Values, and lists those of some images that are not done. In a complete journal one is a [Lacks].
 func Recall[T any](j *Journal, k Key, set Set, images []int, take func(i int, value T) bool) (u *Units[T], todo []int,
 	err error) {
-	u = &Units[T]{block: j.Block(k), set: set, take: take}
+	u = &Units[T]{Values: map[int]T{}, block: j.Block(k), set: set, take: take}
+	if take == nil {
+		u.take = func(i int, value T) bool {
+			u.Values[i] = value
+			return true
+		}
+	}
 	done := map[int]bool{}
 	err = Each(j, k, func(i int, seconds float64, value T) {
 		u.Before = max(u.Before, seconds)
 		if i >= 0 && i < set.Len() && !done[i] {
-			done[i] = take(i, value)
+			done[i] = u.take(i, value)
 		}
 	})
 	todo = slices.DeleteFunc(slices.Clone(images), func(i int) bool { return done[i] })

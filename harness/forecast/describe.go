@@ -43,12 +43,10 @@ func (e effort) String() string {
 		count(e.forward), count(e.backward), count(e.controlled))
 }
 
-// Describe prints the cells of a plan and the passes that the attacks need at most: every image attacked by every
-// component, as if none were ever misclassified. It needs no file. Where a data set or a network is absent, the number
-// of images is that of the config's limit and the classes are those of the data set, and it says that this is an
-// estimate. Cells of a suite with published numbers that are not among these are marked as extra. Rates are measured
-// speeds by model, in passes of one image a second, forward and backward ones counted alike; that of "" serves models
-// without one of their own. Times, unless nil, give the hours of jobs whose models have no rate.
+// Describe prints the cells of a plan and the passes that attacks need at most, as if no image were misclassified. It
+// says where the config's limits and classes stand for absent files, and which cells have no published number. Rates
+// are speeds by model, in passes of one image a second; that of "" serves the others. Times, unless nil, give the hours
+// of jobs whose models have no rate.
 func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, error) {
 	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{}, made: map[plan.Key]string{}}
 	if err := p.Walk(d); err != nil {

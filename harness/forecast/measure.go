@@ -54,9 +54,8 @@ func Measurable(p *plan.Plan) bool {
 }
 
 // Measure opens the networks of a plan's jobs whose files are there and times their passes, about a second for each
-// alone and under each control. It attacks nothing, and does not count the fits of linear embeddings that are not in
-// the cache, nor solver studies. A job whose files can't be opened has no time. The error is that of a device that does
-// not compute, or ctx's.
+// alone and under each control. It does not count fits that are not in the cache, nor solver studies. A job whose files
+// can't be opened has no time. The error is that of a device that does not compute, or ctx's.
 func Measure(ctx context.Context, p *plan.Plan, fits *pca.Cache) (*Times, error) {
 	opener, err := open.New(p.Config, open.Options{Cache: fits})
 	if err != nil {
@@ -134,9 +133,7 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	if m.job.Set.Len() == 0 {
 		return errors.New("the data set has no images")
 	}
-	gradients := slices.ContainsFunc(m.job.Recipes, func(r attacks.Recipe) bool {
-		return open.TakesGradients(r, m.job.Net.Classes())
-	})
+	gradients := m.job.TakesGradients()
 	if err := m.job.Defend(m.ctx, false); err != nil {
 		return err
 	}
@@ -144,7 +141,7 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	m.time.add(Span{opening, opening})
 	m.speeds = map[string]speed{}
 	for _, who := range m.job.Classifiers {
-		attacked := who.Attacked(j.Suite.Mode)
+		attacked := who.Control == nil || !j.Oblivious()
 		on := open.Answering(who)
 		if attacked {
 			if on, err = m.job.Oracle(who); err != nil {
@@ -254,7 +251,7 @@ func (m *measuring) Attack(s plan.Step) error {
 	right := m.right()
 	if key := s.Keys()[0]; !m.made[key] {
 		m.made[key] = true
-		v, r, classes := m.speeds[s.Attacked], m.job.Recipe(s.Trial), m.job.Net.Classes()
+		v, r, classes := m.speeds[s.Attacked], m.job.Recipes[s.Trial], m.job.Net.Classes()
 		f, b := r.Passes(classes)
 		first, gradients := r.Components[0].Passes(classes)
 		t := Span{right * v.passes(int64(first), int64(gradients)), right * v.passes(f, b)}
@@ -294,7 +291,7 @@ func (m *measuring) Certify(s plan.Step) error {
 		}
 		m.made[k] = true
 		who := m.job.Classifier(s.Of(s.Group)[i])
-		each, err := p.Measure(m.ctx, certify.Case{Trial: s.Trial, Recipe: m.job.Recipe(s.Trial), Who: who,
+		each, err := p.Measure(m.ctx, certify.Case{Trial: s.Trial, Recipe: m.job.Recipes[s.Trial], Who: who,
 			Seed: s.Seed},
 			m.speeds[who.Defense()].judging())
 		if err != nil {

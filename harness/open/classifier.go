@@ -45,9 +45,6 @@ func (s Info) Defense() string {
 	return s.Control.Name
 }
 
-// Attacked reports whether a mode's attacks are made on this very classifier, or on the undefended network.
-func (s Info) Attacked(mode string) bool { return s.Control == nil || mode != result.Oblivious }
-
 // Classifier is a network alone or under a controller, as it is judged. The attacker may know the controller or not.
 type Classifier struct {
 	Info
@@ -83,14 +80,6 @@ func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, err
 		return z, c.Net.Logits(ctx, image, z)
 	}
 	return z, c.Loop.Logits(ctx, image, z)
-}
-
-// Solve tells how a loop went; where swept is set also from sweep to sweep, which costs a pass each.
-func (c Classifier) Solve(ctx context.Context, image []float32, swept bool) (*control.Outcome, error) {
-	if swept && c.Loop.Solver.Iterates() {
-		return c.Loop.RunTraced(ctx, image)
-	}
-	return c.Loop.Run(ctx, image)
 }
 
 // NotFinite is a classifier's answer that no margin follows from.

@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"selfheal/attacks"
@@ -17,8 +18,8 @@ type Job struct {
 	Net         *control.Network
 	Attacked    *control.Network // Net, or the same network where attacks run, if that is somewhere else
 	Set         Images
-	Recipes     []attacks.Recipe // of the job's trials
-	Classifiers []Classifier     // the network alone, then under each control
+	Recipes     map[plan.Trial]attacks.Recipe
+	Classifiers []Classifier // the network alone, then under each control
 
 	opener  *Opener
 	file    *Original // once it was asked for
@@ -47,11 +48,13 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 			return b, err
 		}
 	}
-	b.Recipes = make([]attacks.Recipe, len(j.Trials))
-	for i := 0; i < len(b.Recipes) && err == nil; i++ {
-		b.Recipes[i], err = RecipeFor(j.Trials[i], b.Attacked)
+	b.Recipes = map[plan.Trial]attacks.Recipe{}
+	for _, t := range j.Trials {
+		if b.Recipes[t], err = RecipeFor(t, b.Attacked); err != nil {
+			return b, err
+		}
 	}
-	return b, err
+	return b, nil
 }
 
 // Defend opens the job's classifiers: the network alone, and under each control, for which see [Opener.Controller].
@@ -77,14 +80,11 @@ func (b *Job) Classifier(defense string) (c Classifier) {
 	return c
 }
 
-// Recipe is that of one of the job's trials.
-func (b *Job) Recipe(t plan.Trial) (r attacks.Recipe) {
-	for i, own := range b.Trials {
-		if own == t {
-			return b.Recipes[i]
-		}
-	}
-	return r
+// TakesGradients reports whether any trial does.
+func (b *Job) TakesGradients() bool {
+	return slices.ContainsFunc(b.Trials, func(t plan.Trial) bool {
+		return takesGradients(b.Recipes[t], b.Net.Classes())
+	})
 }
 
 // Close frees a job's networks.

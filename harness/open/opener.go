@@ -163,9 +163,8 @@ func loopState(chain *control.Chain) int64 {
 	return 4 * (3*sum + 3*widest)
 }
 
-// inFlight is how many images of so many bytes of state may be under way: what the budget allows, but two a worker, or
-// the workers would wait for each other. A device computes whole batches, with images or without, so there the budget
-// is a quarter of the memory that is free where that is more.
+// inFlight is how many images of so many bytes of state may be under way, but two a worker, or workers would wait for
+// each other. A device computes whole batches: there the budget is a quarter of the memory that is free, if more.
 func inFlight(pool *ort.Pool, state int64) int {
 	budget := int64(stateBudget)
 	if free, known := freeMemory(); known && pool.OnDevice() {
@@ -294,7 +293,7 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 	if err != nil {
 		return recipe, fmt.Errorf("model %s: %w", net.Name, err)
 	}
-	if TakesGradients(recipe, net.Classes()) {
+	if takesGradients(recipe, net.Classes()) {
 		if err := net.Prepare(attacks.CrossEntropy); err != nil {
 			return recipe, fmt.Errorf("model %s, attack %s: %w", net.Name, t.Name(), err)
 		}
@@ -302,8 +301,7 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 	return recipe, nil
 }
 
-// TakesGradients reports whether any component does.
-func TakesGradients(r attacks.Recipe, classes int) bool {
+func takesGradients(r attacks.Recipe, classes int) bool {
 	return slices.ContainsFunc(r.Components, func(c attacks.Attack) bool {
 		_, backward := c.Passes(classes)
 		return backward > 0

@@ -226,9 +226,8 @@ type Tried struct {
 	Classes   int    // of the network
 }
 
-// TryPreprocessing asks the one model of cfg about the images of its one data set, taken as the config says or, where
-// it says nothing, as networks are usually trained. The best comes first: of those that are as good but for what chance
-// does it is that of the data set, or the simpler one.
+// TryPreprocessing asks the one model of cfg about the images of its one data set, taken as the config says or as
+// networks are usually trained. The best comes first: but for chance it is that of the data set, or the simpler one.
 func TryPreprocessing(ctx context.Context, cfg *config.Config) ([]Tried, error) {
 	m := &cfg.Models[0]
 	if m.Scale != 0 || m.Mean != nil {

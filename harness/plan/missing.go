@@ -24,9 +24,8 @@ type Missing struct {
 	Make string   // the command that makes it; "" where none is known
 }
 
-// Missing lists what the plan's suites need and is absent: data sets, networks,
-// embeddings, in the config's order, each path once. Nothing is read for it. fit is the
-// command that fits a control's embeddings when the control's name is put behind it.
+// Missing lists data sets, networks and embeddings that are absent, in the config's order, each path once, and reads
+// none. Fit is the command that fits a control's embeddings when the control's name is put behind it.
 func (p *Plan) Missing(fit string) []Missing {
 	var all []Missing
 	add := func(m Missing, by string) {

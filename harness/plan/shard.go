@@ -10,9 +10,8 @@ import (
 )
 
 // Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. Whatever concerns an
-// image is one shard's, from the clean answer through all attacks to the answers under control. Nothing in it depends
-// on other images, so that shards need nothing of each other. What does depend on all of them, the cells foremost, is
-// made of the shards' journals in the end.
+// image is one shard's, and depends on no other image. What depends on all of them, the cells foremost, is made of the
+// shards' journals in the end.
 type Shard struct {
 	I int `json:"shard"`
 	N int `json:"of"`

@@ -50,27 +50,24 @@ var kinds = []kind{
 	row(info, "job submitted", "`submit` has given shards to the engine", func(e JobSubmitted) string {
 		return fmt.Sprintf("%d shards submitted to %s: job %s", e.Shards, e.Engine, e.Job)
 	}),
-	row(info, "job found", "they were given to it before", func(e JobFound) string {
-		return fmt.Sprintf("submitted before to %s: job %s", e.Engine, e.Job)
-	}),
+	row(info, "job found", "they were given to it before",
+		func(e JobFound) string { return fmt.Sprintf("submitted before to %s: job %s", e.Engine, e.Job) }),
 	row(info, "job followed", "how the shards go, every 15 seconds", JobFollowed.line),
-	row(warn, "engine silent", "the engine did not answer; it is asked again", func(e EngineSilent) string {
-		return "the engine does not answer: " + e.Error
-	}),
+	row(warn, "engine silent", "the engine did not answer; it is asked again",
+		func(e EngineSilent) string { return "the engine does not answer: " + e.Error }),
 	row(warn, "shards failed", "shards have ended unfinished: they are submitted again", func(e ShardsFailed) string {
 		return fmt.Sprintf("shards %s have ended unfinished", strings.Trim(fmt.Sprint(e.Which), "[]"))
 	}),
 	row(info, "job goes on", "a signal has ended the following, not the job", func(e JobGoesOn) string {
 		return fmt.Sprintf("job %s of %s goes on; %s ends it", strings.Join(e.Jobs, ", "), e.Engine, e.Cancel)
 	}),
-	row(warn, "results stay", "a run has ended early, and what was there is worth more", func(e ResultsStay) string {
-		return e.Out + ": what was there stays until this run has more"
-	}),
+	row(warn, "results stay", "a run has ended early, and what was there is worth more",
+		func(e ResultsStay) string { return e.Out + ": what was there stays until this run has more" }),
 	row(info, "component progress", "every 10 seconds while a component attacks", ComponentProgress.line),
 	row(info, "component finished", "a component has attacked all its images", ComponentFinished.line),
 	row(info, "images proven", "bounds have decided images that attacks had left", func(e ImagesProven) string {
-		return fmt.Sprintf("%s bounds: %d of %d images proven, %d still stand, %s", e.Label, e.Proven, e.Tried, e.Robust,
-			e.Took.Round(100*time.Millisecond))
+		return fmt.Sprintf("%s bounds: %d of %d images proven, %d still stand, %s", e.Label, e.Proven, e.Tried,
+			e.Robust, e.Took.Round(100*time.Millisecond))
 	}),
 	row(info, "cell finished", "a cell has its verdicts", func(e CellFinished) string {
 		if e.Known {
@@ -93,14 +90,14 @@ var kinds = []kind{
 			e.Images)
 	}),
 	row(info, "fit finished", "it is fitted", FitFinished.line),
-	row(warn, "fit not cached", "it is used, but the cache can't be written", func(e FitNotCached) string {
-		return "the fit could not be cached: " + e.Error
-	}),
+	row(warn, "fit not cached", "it is used, but the cache can't be written",
+		func(e FitNotCached) string { return "the fit could not be cached: " + e.Error }),
 	row(info, "embedding written", "`fit` has written a linear embedding as ONNX",
 		func(e EmbeddingWritten) string { return "wrote " + e.Path }),
-	row(warn, "embedding not written", "a linear embedding stays in the cache alone", func(e EmbeddingNotWritten) string {
-		return e.Error + ": the embedding stays in the cache; --out FILE writes it as ONNX, of one model"
-	}),
+	row(warn, "embedding not written", "a linear embedding stays in the cache alone",
+		func(e EmbeddingNotWritten) string {
+			return e.Error + ": the embedding stays in the cache; --out FILE writes it as ONNX, of one model"
+		}),
 	row(info, "embedding kept", "`fit` has found its training finished, and leaves it", func(e EmbeddingKept) string {
 		return e.Path + " is of this training, finished: it is left as it is; --force fits it anew"
 	}),
@@ -120,9 +117,8 @@ var kinds = []kind{
 	}),
 	row(info, "training progress", "every 10 seconds, and after the last step: means since the record before",
 		TrainingProgress.line),
-	row(warn, "training stopped", "a signal has stopped it; its checkpoint is on disk", func(e TrainingStopped) string {
-		return fmt.Sprintf("stopped after step %d of %d", e.Step, e.Of)
-	}),
+	row(warn, "training stopped", "a signal has stopped it; its checkpoint is on disk",
+		func(e TrainingStopped) string { return fmt.Sprintf("stopped after step %d of %d", e.Step, e.Of) }),
 	row(info, "experiment started", "`theory` begins an experiment",
 		func(e experimentStarted) string { return "theory: " + e.Experiment }),
 	row(warn, "batch lowered", "the memory is too small for the batch; no result changes", BatchLowered.String),

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -350,9 +351,8 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 	return nil
 }
 
-// Attacks may run in another arithmetic than the judge. The judge sees every image that they break. A sample of the
-// images that they leave is attacked again in the judge's arithmetic: at least leastAgain images, and a share of
-// againShare.
+// Attacks may run in another arithmetic than the judge, who sees every image that they break. A sample of those
+// that they leave is attacked again in the judge's arithmetic: at least leastAgain images, and a share of againShare.
 const (
 	leastAgain = 50
 	againShare = 0.05
@@ -360,29 +360,24 @@ const (
 
 // again attacks the sample of a crafting's images that stand, and counts those that stand again.
 func (w *crafting) again() error {
-	sample, stands, shown := w.sample(), map[int]bool{}, func(int) {}
-	work, todo, err := folder.Recall(w.run.journal, w.key.As("again"), w.set, sample, func(i int, stood bool) bool {
-		stands[i] = stood
-		shown(w.standing)
-		return true
-	})
+	sample := w.sample()
+	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("again"), w.set, sample, nil)
 	if err == nil && len(todo) > 0 {
 		exact := &open.Counted{Oracle: w.on.Exact}
 		id := w.id("again in float32")
 		err = w.run.Progress.Component(id, w.work(todo, exact, w.recipe.Components...), func(image func(int)) error {
-			shown = image
 			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
 				func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
+					defer image(w.standing)
 					return w.standsExactly(ctx, exact, im)
 				})
 		})
 	}
-	w.agreement = &result.Agreement{N: len(sample), Agree: howMany(sample, func(i int) bool { return stands[i] })}
+	w.agreement = &result.Agreement{N: len(sample), Agree: howMany(sample, func(i int) bool { return work.Values[i] })}
 	return err
 }
 
-// sample is a sample of the images that stand: the first in the order that a hash gives them, so that it follows from
-// the seed, their ids and how many stand. A shard, which knows only its own, takes all that may be in it.
+// sample is a sample of the images that stand, by a hash of the seed and their ids. A shard takes all that may be in.
 func (w *crafting) sample() []int {
 	var standing, ids []int
 	for i, a := range w.each {
@@ -483,13 +478,7 @@ func (w *crafting) prove() error {
 }
 
 func (w *crafting) certain() int {
-	n := 0
-	for _, is := range w.proven {
-		if is {
-			n++
-		}
-	}
-	return n
+	return howMany(slices.Collect(maps.Values(w.proven)), func(is bool) bool { return is })
 }
 
 // rest is about how long the components behind the first take for an image that stands, going by the first one's time.

@@ -22,10 +22,9 @@ import (
 // suiteCases is how many cases a suite has at most, for all its models. Suites share a gallery's cases evenly.
 const suiteCases = 12
 
-// gallery chooses images of a run to show. The rule looks at verdicts alone: for each attack, control and kind of
-// outcome it takes the first image in data set order, beginning at a place that moves on from case to case, since one
-// image again and again shows little. The cases of a model follow from the plan: its share of the suite's cases, in the
-// order of attacks, controls and kinds, beginning where the model before it has ended.
+// gallery chooses images of a run to show, by verdicts alone: for each attack, control and kind of outcome the first
+// one in data set order, from a place that moves on from case to case. A model has its share of the suite's cases, in
+// the order of attacks, controls and kinds, beginning where the model before it has ended.
 type gallery struct {
 	cfg   *config.Config
 	file  *result.Gallery

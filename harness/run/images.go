@@ -145,7 +145,7 @@ func adversarialName(s plan.Step) string {
 // adversarial saves a step's images as float32 [N, C, H, W], unless this run has done so.
 func (r *run) adversarial(s plan.Step, made *crafted) error {
 	name := "adversarial/" + adversarialName(s)
-	saved := r.journal.Block(SavedKey(name))
+	saved := r.journal.Block(savedKey(name))
 	if known, ok := SavedAs(saved); ok {
 		if known.Is(r.out.Work(name)) {
 			return nil
@@ -160,17 +160,16 @@ func (r *run) adversarial(s plan.Step, made *crafted) error {
 		_, x, err := made.read(set, i)
 		return x, err
 	}
-	sum, err := save(r.out.Work(""), name, []int{set.Mine(), shape.C, shape.H, shape.W}, func(row func([]float32) bool) error {
-		return r.source.Adversarial(r.job, name, image, row)
-	})
+	sum, err := save(r.out.Work(""), name, []int{set.Mine(), shape.C, shape.H, shape.W},
+		func(row func([]float32) bool) error { return r.source.Adversarial(r.job, name, image, row) })
 	if err != nil {
 		return err
 	}
 	return saved.Append(sum)
 }
 
-// SavedKey says in the journal that a file is there.
-func SavedKey(name string) folder.Key { return folder.Key{Of: folder.Saved, Part: name} }
+// savedKey says in the journal that a file is there.
+func savedKey(name string) folder.Key { return folder.Key{Of: folder.Saved, Part: name} }
 
 // Checksum is the journal's of a file.
 type Checksum struct {

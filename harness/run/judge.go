@@ -55,10 +55,9 @@ func decide(logits []float32, label int) (v verdict, finite bool) {
 	return v, number.Finite(float64(v.Margin))
 }
 
-// judge is the one place that decides whether a classifier is right on an image x, which must lie in a ball around the
-// clean one. Its errors are a [plan.Outside] and, with the verdict all the same, an [open.NotFinite]: where a loop's
-// numbers or the answer for the clean image itself are not finite. An attack that leads to such an answer has broken
-// the image.
+// judge is the one place that decides whether a classifier is right on an image x, in a ball around the clean one. Its
+// errors are a [plan.Outside] and, with the verdict all the same, an [open.NotFinite] about a loop or the clean image:
+// an attack that leads to such an answer has broken the image.
 func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32, within plan.Ball, want int) (
 	v verdict, err error) {
 	norm, err := within.Measure(im.Pixels, x)
@@ -68,13 +67,19 @@ func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	im.Pixels = nil // hundreds of images wait for a solver at once
 	var logits []float32
 	var o *control.Outcome
-	if c.Loop == nil || want == answerOnly {
+	switch {
+	case c.Loop == nil || want == answerOnly:
 		logits, err = c.Logits(ctx, x)
-	} else if o, err = c.Solve(ctx, x, want == withSweeps); err == nil {
-		logits = o.Logits
+	case want == withSweeps && c.Loop.Solver.Iterates(): // greedy control has no sweeps
+		o, err = c.Loop.RunTraced(ctx, x)
+	default:
+		o, err = c.Loop.Run(ctx, x)
 	}
 	if err != nil {
 		return v, err
+	}
+	if o != nil {
+		logits = o.Logits
 	}
 	v, finite := decide(logits, im.Label)
 	if v.Norm = norm; within != (plan.Ball{}) {
@@ -141,7 +146,7 @@ func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *
 	if err != nil {
 		return out, err
 	}
-	err = work.Do(r.ctx, todo, r.Over(who.State()), func(ctx context.Context, im attacks.Image, i int) (v verdict, err error) {
+	ask := func(ctx context.Context, im attacks.Image, i int) (v verdict, err error) {
 		want := withCosts
 		if sweeps && i < traced {
 			want = withSweeps
@@ -157,7 +162,8 @@ func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *
 			err = fmt.Errorf("image %d: %w", set.ID(i), err)
 		}
 		return v, err
-	})
+	}
+	err = work.Do(r.ctx, todo, r.Over(who.State()), ask)
 	out.seconds = work.Seconds()
 	if i := slices.IndexFunc(out.verdicts, func(v verdict) bool { return v.Broken }); i >= 0 && err == nil {
 		err = open.NotFinite{Who: who.Info, Image: set.ID(i)}

@@ -153,11 +153,7 @@ func normalisedDistance(a, b []float32) float64 {
 func (w *crafting) unbounded() ([]result.Warning, error) {
 	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
 	attack := attacks.APGD{Norm: attacks.Linf, Epsilon: 1, Loss: attacks.Margin, Steps: 20}
-	stood := map[int]bool{}
-	work, todo, err := folder.Recall(w.run.journal, w.key.As("epsilon 1"), w.set, asked, func(i int, stands bool) bool {
-		stood[i] = stands
-		return true
-	})
+	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("epsilon 1"), w.set, asked, nil)
 	if err == nil {
 		err = work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
 			func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
@@ -166,7 +162,7 @@ func (w *crafting) unbounded() ([]result.Warning, error) {
 				return res.Adversarial == nil, err
 			})
 	}
-	left := howMany(asked, func(i int) bool { return stood[i] })
+	left := howMany(asked, func(i int) bool { return work.Values[i] })
 	if err != nil || left == 0 {
 		return nil, err
 	}

@@ -29,9 +29,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// GCPercent is the value that programs which run suites give to debug.SetGCPercent. On a small network, garbage in Go
-// is half of a run's memory. Collected twice as often it is a tenth less, and as much with many images as with few, for
-// 1 % of the time.
+// GCPercent is for debug.SetGCPercent in programs that run suites: on a small network, garbage in Go is half of a run's
+// memory. Collected twice as often it is a tenth less, for 1 % of the time.
 const GCPercent = 50
 
 // Options say where a run writes and how it computes. They never change a number.
@@ -80,9 +79,8 @@ type run struct {
 }
 
 // Run carries out a plan and returns its results, which are also in o.Out: a run of the same plan that was ended there
-// is continued, and a finished one left as it is. When it ends early, by an error or because ctx was cancelled, the
-// cells that were finished are returned, and everything that was done is on disk. Another run's folder is an
-// [folder.ErrOtherRun].
+// is continued, and a finished one left as it is. One that ends early returns the cells that were finished; all that
+// was done is on disk. Another run's folder is an [folder.ErrOtherRun].
 func Run(ctx context.Context, p *plan.Plan, o Options) (*result.File, error) {
 	r, finished, err := prepare(ctx, p, o)
 	defer r.close()
@@ -134,7 +132,7 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if finished, err := r.compare(o); finished != nil || err != nil {
 		return r, finished, err
 	}
-	if err := Preflight(ctx, opener, p); err != nil {
+	if err := ready(ctx, opener, p); err != nil {
 		return r, nil, err
 	}
 	if o.Part != nil && o.Part.Read != nil {
@@ -357,8 +355,8 @@ type preflight struct {
 	near map[string]bool // models whose gradients are those of the judge where attacks run
 }
 
-// Preflight sees whether a plan's files are there and fit each other.
-func Preflight(ctx context.Context, o *open.Opener, p *plan.Plan) error {
+// ready sees whether a plan's files are there and fit each other.
+func ready(ctx context.Context, o *open.Opener, p *plan.Plan) error {
 	err := p.Walk(preflight{Opener: o, ctx: ctx, near: map[string]bool{}})
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -387,10 +385,8 @@ func (p preflight) Begin(j *plan.Job) error {
 	if err := b.Defend(p.ctx, false); err != nil {
 		return err
 	}
-	gradients := !j.Oblivious() &&
-		slices.ContainsFunc(b.Recipes, func(r attacks.Recipe) bool { return open.TakesGradients(r, b.Net.Classes()) })
 	for _, c := range b.Classifiers {
-		if c.Loop != nil && gradients {
+		if c.Loop != nil && !j.Oblivious() && b.TakesGradients() {
 			if err := differentiate(b, c); err != nil {
 				return err
 			}

@@ -122,8 +122,8 @@ func (s scoring) confront(v []verdict) (all []certify.Finding, err error) {
 	}
 	a := certify.Attack{Trial: s.Trial, Seed: s.Seed, First: s.First, Key: s.block(), Images: s.made,
 		Wrong: func(i int) bool { return !v[i].Right }}
-	for i, t := range s.Trials {
-		if s.Recipes[i].Certificate == nil {
+	for _, t := range s.Trials {
+		if s.Recipes[t].Certificate == nil {
 			continue
 		}
 		found, err := s.run.prover.Confront(s.run.ctx, s.certificate(t, s.run.Config.Seed), a)
@@ -137,7 +137,7 @@ func (s scoring) confront(v []verdict) (all []certify.Finding, err error) {
 
 // certificate is that of the classifier by a trial.
 func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
-	s.Trial, s.Seed, s.recipe = t, seed, s.Job.Recipe(t)
+	s.Trial, s.Seed, s.recipe = t, seed, s.Recipes[t]
 	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: progress.IdentityOf(s.cell()),
 		Label: s.label(), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
 }
@@ -441,9 +441,8 @@ func nearChance(v []verdict, classes int) bool {
 // maskingDrop is how far an oblivious number must lie above that of an attack through the controls to be masked.
 const maskingDrop = 0.1
 
-// maskedByControl warns in oblivious cells whose control keeps more than the undefended
-// network does, and loses it to the same attack made through the controls: beyond what
-// the numbers of images explain, the control hid the gradient rather than healing.
+// maskedByControl warns in oblivious cells whose control keeps more than the undefended network does, and loses it to
+// the same attack through the controls: the control hid the gradient rather than healing.
 func maskedByControl(cells []result.Cell, p *progress.Progress) {
 	for i := range cells {
 		c := &cells[i]

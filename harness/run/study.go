@@ -423,9 +423,8 @@ type variant struct {
 	solver control.Solver
 }
 
-// variants are what a study tries beside a control's own solver: that one with the default
-// rate and momentum, unless it has them, and with one setting after the other changed. The
-// control's own value stands among those that the study names.
+// variants are a control's own solver with the default rate and momentum, unless it has them, and with one setting
+// after the other changed: its own value stands among those that the study names.
 func variants(own control.Solver, study *config.SolverStudy) []variant {
 	var all []variant
 	usual := config.DefaultSolver()

@@ -89,7 +89,7 @@ func (r *run) closeOracle() {
 
 func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
 	return scoring{run: r, Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
-		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipe(s.Trial), made: made,
+		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipes[s.Trial], made: made,
 		clean: r.clean[defense]}
 }
 
@@ -164,8 +164,8 @@ func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 	if use.made == nil {
 		one := r.scoring(s, s.Attacked, nil)
 		w := &crafting{run: r, on: r.oracle, recipe: one.recipe, seed: s.Seed, cell: progress.IdentityOf(one.cell()),
-			label: one.label(), key: craftKey(key), set: r.job.Set, clean: r.clean[s.Scored[0]].verdicts, trial: s.Trial,
-			verdictOnly: !use.images && !one.recipe.Minimises}
+			label: one.label(), key: craftKey(key), set: r.job.Set, clean: r.clean[s.Scored[0]].verdicts,
+			trial: s.Trial, verdictOnly: !use.images && !one.recipe.Minimises}
 		if use.made, err = w.craft(); err != nil {
 			err = fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, r.oracle.Of, s.Trial.Name(), err)
 		}
@@ -210,8 +210,7 @@ func (l live) keep(b *open.Job) error {
 			return err
 		}
 	}
-	names, todo, err := folder.Recall(l.journal, ImagesKey(b.Job), b.Set, b.Set.Places(nil),
-		func(int, open.ImageName) bool { return true })
+	names, todo, err := folder.Recall[open.ImageName](l.journal, ImagesKey(b.Job), b.Set, b.Set.Places(nil), nil)
 	for k := 0; k < len(todo) && err == nil; k++ {
 		i := todo[k]
 		err = names.Done(i, open.ImageName{ID: b.Set.ID(i), Label: b.Set.Label(i)})

@@ -62,9 +62,8 @@ func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// Merge makes the results of a plan from those of its shards, in the folders dirs, and writes them to o.Out: they are
-// those of the run that does all of it. No file that the config names is opened. Of o it reads Out, Force, Progress and
-// Report.
+// Merge makes the results of a plan from those of its shards and writes them to o.Out, as a run of all of it would. No
+// file that the config names is opened. Of o it reads Out, Force, Progress and Report.
 func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, error) {
 	first, works, err := shardWorks(dirs)
 	if err != nil {
@@ -376,7 +375,7 @@ func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, 
 
 // Open is a job of which only names are known.
 func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
-	b := &open.Job{Job: j}
+	b := &open.Job{Job: j, Recipes: map[plan.Trial]attacks.Recipe{}}
 	for _, defense := range j.Defenses() {
 		info, err := folder.Once(m.journal, run.InfoKey(j, defense, folder.Classifier), nothing[open.Info])
 		if err != nil {
@@ -394,11 +393,10 @@ func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 	}
 	b.Set = open.Named(names, m.owners[run.ImagesKey(j)])
 	for _, t := range j.Trials {
-		recipe, err := t.Recipe(b.Classifiers[0].Classes, b.Classifiers[0].Shape)
-		if err != nil {
+		var err error
+		if b.Recipes[t], err = t.Recipe(b.Classifiers[0].Classes, b.Classifiers[0].Shape); err != nil {
 			return nil, err
 		}
-		b.Recipes = append(b.Recipes, recipe)
 	}
 	return b, nil
 }

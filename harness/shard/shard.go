@@ -103,8 +103,8 @@ func writeDigests(dir string, p *plan.Plan, sets map[string]*dataset.Dataset) er
 	return nil
 }
 
-// Status is how far a shard of a run in a folder is, by its best attempt; nil where none has begun.
-func Status(dir string, s plan.Shard) (best *folder.Status) {
+// statusOf is how far a shard of a run in a folder is, by its best attempt; nil where none has begun.
+func statusOf(dir string, s plan.Shard) (best *folder.Status) {
 	shard := escaped(filepath.Join(dir, s.Folder()))
 	for _, pattern := range []string{"", attemptPrefix + "*"} {
 		plans, _ := filepath.Glob(filepath.Join(shard, pattern, folder.WorkFolder, folder.PlanFile))
@@ -129,9 +129,8 @@ func shardFolder(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// newAttempt finds the attempt at a shard that is finished. Else it makes the folder of a new one, and copies into it
-// the work of the attempt that got farthest. Others may be at work meanwhile: a scheduler that thinks a node dead
-// starts its work elsewhere. Names of hosts and numbers of processes may be the same then; a random name is its own.
+// newAttempt finds the attempt at a shard that is finished, or makes the folder of a new one and copies there the work
+// of the one that got farthest. Others may be at work, when a scheduler thinks a node dead: a name is random.
 func newAttempt(shard string) (dir string, err error) {
 	dir = filepath.Join(shard, fmt.Sprintf("%s%s-%08x", attemptPrefix, time.Now().UTC().Format("20060102T150405"),
 		rand.Uint32()))

@@ -50,9 +50,8 @@ type submitted struct {
 // mostTries is how often a shard is given to the engine that ends without being finished.
 const mostTries = 3
 
-// Submit runs a plan's shards as a job of an engine, follows it, submits again the shards that have failed, and merges
-// their results in o.Out. A job that was submitted for that folder before is followed. When ctx is cancelled the job
-// goes on; the error is [folder.Unfinished].
+// Submit runs a plan's shards as a job of an engine, follows it or one submitted before, submits again what has
+// failed, and merges in o.Out. When ctx is cancelled the job goes on; the error is [folder.Unfinished].
 func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, error) {
 	if err := atomicfile.In(o.Out).Make(submitFolder); err != nil {
 		return nil, fmt.Errorf("output folder %s: %w", o.Out, err)
@@ -74,7 +73,8 @@ func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, e
 			for _, id := range s.Jobs {
 				cancel = append(cancel, o.Engine.Cancelling(id))
 			}
-			o.Progress.Report(progress.JobGoesOn{Engine: o.EngineName, Jobs: s.Jobs, Cancel: strings.Join(cancel, "; ")})
+			o.Progress.Report(progress.JobGoesOn{Engine: o.EngineName, Jobs: s.Jobs,
+				Cancel: strings.Join(cancel, "; ")})
 			return nil, folder.NewUnfinished(err)
 		}
 		return nil, err
@@ -232,9 +232,11 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 	now := progress.JobFollowed{Shards: s.Shards}
 	var left []float64
 	for i := range s.finished {
-		status := Status(s.o.Out, plan.Shard{I: i + 1, N: s.Shards})
+		status := statusOf(s.o.Out, plan.Shard{I: i + 1, N: s.Shards})
 		if status != nil {
-			now.Images, now.ImagesDone, now.Robust = now.Images+status.Images, now.ImagesDone+status.Done, now.Robust+status.Robust
+			now.Images += status.Images
+			now.ImagesDone += status.Done
+			now.Robust += status.Robust
 			s.finished[i] = status.Finished
 		}
 		switch {

@@ -64,9 +64,8 @@ type Block struct {
 // span is a piece of the file of which all lines are one block's.
 type span struct{ from, to int64 }
 
-// Open opens the journal in a folder, which it makes where it is absent. Damaged is how many lines
-// in the middle have a wrong checksum: what they held is lost. A last line that is torn was
-// never finished: it is cut off and does not count.
+// Open opens the journal in a folder, which it makes where there is none. Damaged counts lines with a wrong checksum:
+// what they held is lost. A last line that is torn was never finished: it is cut off and does not count.
 func Open(dir string) (j *Journal, damaged int, err error) {
 	defer func() {
 		if err != nil {
