@@ -66,7 +66,7 @@ func read(t *testing.T, path string, to any) {
 
 // agrees runs the suites' attacks on some images, in order, with SELFHEAL_TEST_LARGE on all, and
 // compares each image's verdict: one in a hundred of a cell's, and 0.5 % of all, may differ, or
-// a single one. Where all images are attacked it compares the accuracy after every component
+// a single one. If all images are attacked, it compares the accuracy after every component
 // too, to 1 point.
 func agrees(t *testing.T, path string, suites []string, dataset string, some []int, all []reference) {
 	t.Helper()

@@ -203,7 +203,7 @@ func TestControlTraces(t *testing.T) {
 	identical(t, "another batch", out, again)
 }
 
-// Where the attack was on the network that answers, the gallery shows what it broke; a
+// The gallery shows what an attack on the network that answers broke; a
 // suite without controls has its undefended network's.
 func TestGalleryOfBrokenImages(t *testing.T) {
 	testinput.Runtime(t)

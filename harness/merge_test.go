@@ -322,7 +322,7 @@ func TestDigestsOfAnotherPlan(t *testing.T) {
 	}
 }
 
-// inProcess is an engine that runs shards in this process. Those of a first job that it drops it never runs.
+// inProcess is an engine that runs shards in this process. It never runs those of a first job that it drops.
 type inProcess struct {
 	plan   *plan.Plan
 	drops  map[int]bool

@@ -92,7 +92,7 @@ func TestExternalWeights(t *testing.T) {
 	}
 }
 
-// What a suite names as published reaches results.json, under the names of its cells.
+// Published numbers of a suite reach results.json, under the names of its cells.
 func TestPublishedReachesResults(t *testing.T) {
 	text := testplan.Bundled + `
 attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 2/255}}
@@ -203,7 +203,7 @@ suites:
 	}
 }
 
-// What is said of a model's input and output must fit it.
+// A config's words about a model's input and output must fit it.
 func TestWrongLayout(t *testing.T) {
 	testinput.Runtime(t)
 	path := asKeras(t, true)

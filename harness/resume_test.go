@@ -132,7 +132,7 @@ func TestEndedRunsContinue(t *testing.T) {
 	t.Run("damaged", func(t *testing.T) { damaged(t, p, all[len(all)-1], end) })
 }
 
-// killed goes on from where the journal has its first block of each kind, and from the last states. What was done
+// killed goes on from where the journal has its first block of each kind, and from the last states. Work that was done
 // is not done again, unless the journal was damaged.
 func killed(t *testing.T, p *plan.Plan, all []state, end string) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -286,7 +286,7 @@ func TestStoppedAgainEarlier(t *testing.T) {
 	}
 }
 
-// What makes another run of a plan is refused by name, whether the run in the folder is finished or not.
+// Whatever makes another run of a plan is refused by name, whether the run in the folder is finished or not.
 func TestOtherRunsAreRefused(t *testing.T) {
 	testinput.Runtime(t)
 	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",

@@ -139,8 +139,8 @@ type Units[T any] struct {
 	began  time.Time
 }
 
-// Recall gives what a block holds of a set's images to take, which reports whether it will do, or without take to
-// Values, and lists those of some images that are not done. In a complete journal one is a [Lacks].
+// Recall gives what a block holds of a set's images to take, which reports whether it will do; without take, Values has
+// it. It lists those of some images that are not done: in a complete journal there must be none, or it is a [Lacks].
 func Recall[T any](j *Journal, k Key, set Set, images []int, take func(i int, value T) bool) (u *Units[T], todo []int,
 	err error) {
 	u = &Units[T]{Values: map[int]T{}, block: j.Block(k), set: set, take: take}

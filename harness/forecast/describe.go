@@ -18,7 +18,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// effort is the cost of cells, in passes of one image. Those on controlled networks cost several plain ones each.
+// effort is the cost of cells, in passes of one image; a controlled pass costs several plain ones.
 type effort struct {
 	forward, backward, controlled int64
 	judged                        int64   // forward passes of undefended networks beside attacks

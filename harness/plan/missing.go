@@ -102,7 +102,7 @@ func EmbeddingPath(pattern string, state onnx.Shape) string {
 	return strings.ReplaceAll(pattern, SizeKey, strconv.FormatInt(state.Items(), 10))
 }
 
-// Absent reports whether nothing lies at a path. With {size} in it any number may stand there, which networks know.
+// Absent reports whether nothing lies at a path. Any number may stand for {size}: only networks know which is needed.
 func Absent(files fs.FS, name string) bool {
 	before, after, sized := strings.Cut(path.Base(name), SizeKey)
 	if !sized {

@@ -10,8 +10,8 @@ import (
 )
 
 // Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. Whatever concerns an
-// image is one shard's, and depends on no other image. What depends on all of them, the cells foremost, is made of the
-// shards' journals in the end.
+// image is one shard's, and depends on no other image. The cells, and whatever else depends on all images, are made of
+// the shards' journals in the end.
 type Shard struct {
 	I int `json:"shard"`
 	N int `json:"of"`

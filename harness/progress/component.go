@@ -178,8 +178,8 @@ func (r *rest) begin(id ComponentID) {
 	r.at, r.since = from+i, r.clock()
 }
 
-// left is the whole run's time left, with so much left of the present component, and whether it is known. What is to
-// come takes as long, by its passes at most, as what is done; before the first is done, as the present one.
+// left is the whole run's time left, with so much left of the present component, and whether it is known. Items to come
+// take as long, by their passes at most, as those that are done; before the first is done, as the present one.
 func (r *rest) left(component time.Duration) (time.Duration, bool) {
 	if r == nil || r.at < 0 {
 		return 0, false

@@ -428,8 +428,8 @@ func (p preflight) study(j *plan.Job, net *control.Network) error {
 // comparedImages is how many images' gradients are compared.
 const comparedImages = 8
 
-// comparable refuses a provider whose gradients are not those of the CPU provider, which judges. Where that does not
-// judge, as on a device, a small pool on the CPU computes the same.
+// comparable refuses a provider whose gradients are not those of the CPU provider, which judges. A small pool on the
+// CPU computes the same for a device.
 func (p preflight) comparable(b *open.Job) error {
 	onCPU := !p.Pool.Row(true).All
 	if b.Attacked == b.Net && onCPU || p.near[b.Model.Name] {

@@ -63,7 +63,7 @@ func escaped(path string) string {
 }
 
 // Merge makes the results of a plan from those of its shards and writes them to o.Out, as a run of all of it would. No
-// file that the config names is opened. Of o it reads Out, Force, Progress and Report.
+// file that the config names is opened. It reads Out, Force, Progress and Report of o.
 func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, error) {
 	first, works, err := shardWorks(dirs)
 	if err != nil {

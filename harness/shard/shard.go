@@ -26,7 +26,7 @@ import (
 )
 
 // Run does a shard of a plan, in a folder of o.Out. With attempt set it works beside whoever else does that shard, in a
-// folder of its own. Of o it ignores Report: a shard has no results of its own.
+// folder of its own. It ignores o.Report: a shard has no results of its own.
 func Run(ctx context.Context, p *plan.Plan, s plan.Shard, attempt bool, o run.Options) error {
 	// Fitted embeddings go to all shards: fits on several kinds of processor differ in their last digits.
 	o.Cache = &pca.Cache{Dir: filepath.Join(o.Out, "fits")}

@@ -29,7 +29,7 @@ func WriteSynced(path string, data []byte) error { return named(path, writing(da
 // Fill replaces path by what fill writes, with permissions 0644. It writes to a new file beside path and renames that.
 // An error leaves path as it was and nothing beside it. The error gives the reason alone ("no space left on device"):
 // the caller names the file. A link keeps pointing to its file. A device or a pipe can't be replaced and is written to:
-// path is one that a user has named. What lies in a folder that may be somebody else's is replaced by [Folder].
+// path is one that a user has named. [Folder] replaces files in a folder that may be somebody else's.
 func Fill(path string, fill func(io.Writer) error) error { return named(path, fill, false) }
 
 func writing(data []byte) func(io.Writer) error {
@@ -170,7 +170,7 @@ func (f Folder) within(name string, do func(root *os.Root) error) error {
 	return fault.Reason(do(root))
 }
 
-// clear removes what is neither file nor folder in the place of one. Of one in the other's place it complains.
+// clear removes a link, pipe or device from the place of a file or folder. One in the place of the other is an error.
 func clear(root *os.Root, name string, is func(fs.FileMode) bool) error {
 	info, err := root.Lstat(name)
 	if err != nil || is(info.Mode()) {

@@ -67,7 +67,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// What can't be brought to the disk is named.
+// Sync names the file that it can't bring to the disk.
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")

@@ -31,7 +31,7 @@ import (
 // hexadecimal digits), a block's number and a JSON value. A block begins with its key, a text.
 const File = "journal.jsonl"
 
-// syncEvery is how much work a power cut may cost. What ends the program alone costs nothing.
+// syncEvery is how much work a power cut may cost. The end of the program alone costs nothing.
 const syncEvery = time.Second
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
