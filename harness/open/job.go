@@ -228,10 +228,7 @@ func (s Images) First() bool { return s.shard == 0 || s.n > 0 && s.owner[0] == s
 
 // Mine is how many are.
 func (s Images) Mine() int {
-	if s.shard == 0 {
-		return s.n
-	}
-	return s.OwnedBy(s.shard)
+	return len(s.Places(nil))
 }
 
 // OwnedBy is how many images a shard has.

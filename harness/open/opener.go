@@ -29,11 +29,10 @@ import (
 
 // Opener opens the files that a config names, keeps the data sets and notes what results say about everything.
 type Opener struct {
-	Config   *config.Config
-	Pool     *ort.Pool
-	Cache    *pca.Cache // of fitted embeddings; nil for none
-	Together bool       // the cache is shared with other processes, of which one fits and the others wait
-	Progress *progress.Progress
+	Config *config.Config
+	Pool   *ort.Pool
+	Options
+	Together bool         // the cache is shared with other processes, of which one fits and the others wait
 	Record   *result.File // its data sets, models and fits are those that were opened
 	// Known are digests of data sets that were read before, by the keys of Sets; nil for none.
 	Known map[string]*dataset.Digest
@@ -51,13 +50,12 @@ var freeMemory, residentMemory = memory.Free, memory.Resident
 
 // New makes an opener with the pool that the config asks for. A device that does not compute is a [ConfigError].
 func New(cfg *config.Config, o Options) (*Opener, error) {
-	p := o.Progress
-	if p == nil {
-		p = &progress.Progress{}
+	if o.Progress == nil {
+		o.Progress = &progress.Progress{}
 	}
 	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads), ort.Within(ort.Memory{
 		Free: freeMemory, Resident: residentMemory,
-		Lowered: func(l ort.Lowering) { p.Report(progress.BatchLowered{Lowering: l}) }})}
+		Lowered: func(l ort.Lowering) { o.Progress.Report(progress.BatchLowered{Lowering: l}) }})}
 	on := cfg.Runtime.Target()
 	if err := on.Check(); err != nil {
 		return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", on.Provider, err)}
@@ -70,8 +68,7 @@ func New(cfg *config.Config, o Options) (*Opener, error) {
 		record.Controls[c.Name] = recorded(c)
 	}
 	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch, options...)
-	return &Opener{Config: cfg, Pool: pool, Cache: o.Cache, Progress: p, Sets: map[string]*dataset.Dataset{},
-		Record: record}, nil
+	return &Opener{Config: cfg, Pool: pool, Options: o, Sets: map[string]*dataset.Dataset{}, Record: record}, nil
 }
 
 // Close ends the pool and closes the data sets.

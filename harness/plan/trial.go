@@ -63,12 +63,6 @@ type Maker interface {
 	Certify(s Step) error
 }
 
-// kinds make the trials of a setting at one epsilon. Every kind that is not listed is an attack.
-var kinds = map[string]func(attack) Trial{
-	attacks.SmoothingKind: func(a attack) Trial { return smoothing{certificate{a}} },
-	attacks.BoundsKind:    func(a attack) Trial { return bounds{certificate{a}} },
-}
-
 // Trials lists a setting's, at each epsilon or of each corruption, and checks its parameters.
 func Trials(a *config.Attack) (all []Trial, err error) {
 	for _, c := range a.Corruptions {

@@ -73,8 +73,8 @@ func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, err
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{Opener: &open.Opener{Config: first.Config, Progress: o.Progress, Record: first.Run}, plan: p,
-		parts: works, sums: map[string]run.Checksum{}, owners: map[folder.Key][]int{}}
+	opener := &open.Opener{Config: first.Config, Options: open.Options{Progress: o.Progress}, Record: first.Run}
+	m := &merge{Opener: opener, plan: p, parts: works, sums: map[string]run.Checksum{}, owners: map[folder.Key][]int{}}
 	if m.Progress == nil {
 		m.Progress = &progress.Progress{}
 	}
@@ -350,7 +350,7 @@ func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, 
 	row func([]float32) bool) error {
 	for k := range m.parts {
 		path := filepath.Join(m.parts[k][0].work(), name)
-		if sum, known := m.sums[path]; !known || !sum.Is(path) {
+		if sum, known := m.sums[path]; known && !sum.Is(path) {
 			return fmt.Errorf("%s: it is damaged: run the shard again with --force", path)
 		}
 	}
@@ -430,9 +430,17 @@ func readRow(path string, n, i int, data []byte) error {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
 	defer f.Close()
+	head := make([]byte, 10) // its last two bytes say how long the rest of the header is
 	info, err := f.Stat()
 	if err == nil {
-		_, err = f.ReadAt(data, info.Size()-int64((n-i)*len(data)))
+		_, err = f.ReadAt(head, 0)
+	}
+	begin := int64(len(head)) + int64(binary.LittleEndian.Uint16(head[8:]))
+	if err == nil && info.Size() != begin+int64(n)*int64(len(data)) {
+		err = errors.New("it is damaged: run the shard again with --force")
+	}
+	if err == nil {
+		_, err = f.ReadAt(data, begin+int64(i)*int64(len(data)))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))
