@@ -170,7 +170,8 @@ func TestAttempts(t *testing.T) {
 		must.Do(t, j.Close())
 	}
 	_, err = shard.Merge(context.Background(), shards, run.Options{Out: dir})
-	must.Refuse(t, err, "verdicts, suite some, model robust, defense none: ", "image 0 is not as another attempt has it")
+	must.Refuse(t, err, "verdicts, suite some, model robust, defense none: ",
+		"image 0 is not as another attempt has it")
 }
 
 // The shards of a large table are merged as those of a small one: this splits what one shard has done of many images

@@ -355,7 +355,7 @@ func (o *Opener) Identify(held *result.File) error {
 	return nil
 }
 
-// IdentifyEmbedding fills in what is known of an embedding from the hashes of its files. The files before say what {size} is.
+// IdentifyEmbedding fills in the hashes of an embedding's files. The files before say what {size} is.
 func (o *Opener) IdentifyEmbedding(e config.Embedding, before result.LayerEmbedding,
 	known *result.LayerEmbedding) error {
 	switch {
