@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,9 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"selfheal/harness/cluster"
 	"selfheal/harness/folder"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
+	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
 	"selfheal/internal/journal"
@@ -96,14 +99,11 @@ func TestMergeRefuses(t *testing.T) {
 	back := edit("journal.jsonl", func(text string) string { return strings.ReplaceAll(text, `{"i":`, `{"i":1`) })
 	refused(shards, "run them again, they continue")
 	back()
-	back = edit(folder.PlanFile, func(text string) string {
-		var p folder.Planned
-		text, _, _ = strings.Cut(text, "\n")
-		must.Do(t, json.Unmarshal([]byte(text), &p))
-		p.Run.Finished = nil
-		data := must.Get(json.Marshal(p))(t)
-		return string(folder.WithSum(data))
-	})
+	back = edit(folder.PlanFile, func(text string) string { return text })
+	work := filepath.Join(shards[1], folder.WorkFolder)
+	planned := must.Get(folder.ReadPlan(filepath.Join(work, folder.PlanFile)))(t)
+	planned.Run.Finished = nil
+	must.Do(t, folder.WriteSummed(work, folder.PlanFile, planned))
 	refused(shards, "not finished: 2", "they continue")
 	back()
 	back = edit(folder.PlanFile, func(text string) string { return strings.Replace(text, "robust", "robusd", 1) })
@@ -162,15 +162,16 @@ func TestAttempts(t *testing.T) {
 		path := filepath.Join(attempt, folder.WorkFolder, journal.File)
 		j, _, err := journal.Open(filepath.Dir(path))
 		must.Do(t, err)
-		for key, block := range j.Blocks() {
-			if k := must.Get(folder.ParseKey(key))(t); k.Of == "verdicts" {
+		for _, block := range j.Blocks() {
+			if k := must.Get(folder.ParseKey(block.Key))(t); k.Of == "verdicts" {
 				must.Do(t, block.Append(map[string]any{"i": 0, "t": 0, "v": map[string]any{"class": 77}}))
 			}
 		}
 		must.Do(t, j.Close())
 	}
 	_, err = shard.Merge(context.Background(), shards, run.Options{Out: dir})
-	must.Refuse(t, err, "image 0 is not as another attempt has it")
+	must.Refuse(t, err, "verdicts, suite some, model robust, defense none: ",
+		"image 0 is not as another attempt has it")
 }
 
 // The shards of a large table are merged as those of a small one: this splits what one shard has done of many images
@@ -191,10 +192,10 @@ func TestMergeOfManyShards(t *testing.T) {
 	from, _, err := journal.Read(filepath.Join(one[0], folder.WorkFolder))
 	must.Do(t, err)
 	lines := make([][]func(*journal.Journal) error, n) // of each image
-	for key, block := range from.Blocks() {
+	for _, block := range from.Blocks() {
 		must.Do(t, block.Read(func(text []byte) error {
 			text = slices.Clone(text)
-			add := func(j *journal.Journal) error { return j.Block(key).Append(json.RawMessage(text)) }
+			add := func(j *journal.Journal) error { return j.Block(block.Key).Append(json.RawMessage(text)) }
 			var of struct{ I *int }
 			if json.Unmarshal(text, &of) == nil && of.I != nil {
 				lines[*of.I] = append(lines[*of.I], add)
@@ -227,4 +228,242 @@ func TestMergeOfManyShards(t *testing.T) {
 	t.Logf("%d shards, of %d bytes each, are merged in %v with %d MiB allocated", n, size/int64(n), time.Since(start),
 		(must.Allocated()-before)>>20)
 	sameEnd(t, "many", whole, merged)
+}
+
+// A merge takes nothing from a folder that is still needed: a shard's own, or one with a run that was ended.
+func TestMergeKeepsWhatIsNeeded(t *testing.T) {
+	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=4")
+	dir, shards := sharded(t, p, 2)
+	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: filepath.Join(dir, "before")}))(t)
+	_, err := shard.Merge(context.Background(), shards, run.Options{Out: shards[0], Force: true})
+	must.Refuse(t, err, "is the folder of shard 1/2", "choose another --out")
+
+	out := t.TempDir()
+	ctx, stop := context.WithCancel(context.Background())
+	_, err = run.Run(ctx, testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5"), run.Options{Out: out,
+		Progress: progress.New(lineWriter(func(line string) {
+			if strings.Contains(line, "attacked") {
+				stop()
+			}
+		}), progress.TextLog, false)})
+	if ctx.Err() == nil || err == nil {
+		t.Fatal(err)
+	}
+	must.Do(t, os.Remove(filepath.Join(out, "results.json"))) // as if it had been killed
+	_, err = shard.Merge(context.Background(), shards, run.Options{Out: out})
+	must.Refuse(t, err, "holds another run", "limit")
+	must.Get(os.Stat(filepath.Join(out, folder.WorkFolder, journal.File)))(t)
+
+	// A merge that was killed before it had begun stands in nobody's way.
+	must.Do(t, os.Mkdir(filepath.Join(dir, folder.WorkFolder), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, folder.WorkFolder, "."+folder.PlanFile+"-1"), nil, 0o644))
+	f := must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
+	if words := fmt.Sprint(f.Command); words != "[]" {
+		t.Errorf("the command is %s", words)
+	}
+}
+
+// A finished shard makes lost work again, and files that are no shard's count for nothing.
+func TestDamagedShards(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6", "save_adversarial=true")
+	whole := filepath.Join(t.TempDir(), "whole")
+	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
+	dir, shards := sharded(t, p, 2)
+	path := filepath.Join(shards[1], folder.WorkFolder, journal.File)
+	data := must.Get(os.ReadFile(path))(t)
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	for what, text := range map[string][]byte{
+		"cut":     bytes.Join(lines[:len(lines)/2], nil),
+		"changed": bytes.Replace(data, []byte(`{"i":`), []byte(`{"i":7`), 1),
+	} {
+		must.Do(t, os.WriteFile(path, text, 0o644))
+		if _, err := shard.Merge(context.Background(), shards, run.Options{Out: dir}); err == nil {
+			t.Errorf("a journal that is %s is merged", what)
+		}
+		must.Have(t, shardContinued(t, p, plan.Shard{I: 2, N: 2}, false, dir), "it continues")
+	}
+	saved := must.Get(filepath.Glob(filepath.Join(shards[1], folder.WorkFolder, "adversarial", "*.npy")))(t)[0]
+	values := must.Get(os.ReadFile(saved))(t)
+	flipped := slices.Clone(values)
+	flipped[len(values)/2] ^= 1
+	for _, harmed := range [][]byte{values[:len(values)-4], flipped} {
+		must.Do(t, os.WriteFile(saved, harmed, 0o644))
+		_, err := shard.Merge(context.Background(), shards, run.Options{Out: dir})
+		must.Refuse(t, err, saved, "damaged", "--force")
+	}
+	must.Do(t, shard.Run(context.Background(), p, plan.Shard{I: 2, N: 2}, false, run.Options{Out: dir, Force: true}))
+
+	// An attempt beside the run by hand that has only just begun, another number of shards.
+	attempt := filepath.Join(shards[1], "attempt-1", folder.WorkFolder)
+	must.Do(t, os.MkdirAll(attempt, 0o755))
+	planned := must.Get(folder.ReadPlan(filepath.Join(shards[1], folder.WorkFolder, folder.PlanFile)))(t)
+	planned.Run.Finished = nil
+	must.Do(t, (&folder.Folder{Dir: filepath.Dir(attempt)}).Write(*planned))
+	must.Get(shard.Merge(context.Background(), must.Get(shard.Find(dir))(t), run.Options{Out: dir}))(t)
+	sameEnd(t, "mended", whole, dir)
+}
+
+// Digests of data sets are those of the plan, as they were written, or are made anew where that is asked for.
+func TestDigestsOfAnotherPlan(t *testing.T) {
+	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=4")
+	dir, _ := sharded(t, p, 2)
+	path := filepath.Join(dir, "datasets.json")
+	data := must.Get(os.ReadFile(path))(t)
+	other := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5")
+	again := func(p *plan.Plan, force bool) error {
+		return shard.Run(context.Background(), p, plan.Shard{I: 1, N: 2}, false, run.Options{Out: dir, Force: force})
+	}
+	must.Refuse(t, again(other, false), "datasets.json is of another plan", "--limit", "add --force")
+	must.Do(t, os.WriteFile(path, bytes.Replace(data, []byte(`"labels":[`), []byte(`"labels":[7,`), 1), 0o644))
+	must.Refuse(t, again(p, false), "datasets.json is damaged", "add --force")
+	must.Do(t, again(other, true))
+	if s, err := result.Read(filepath.Join(dir, "results.json")); err == nil {
+		t.Errorf("a shard has results %v", s)
+	}
+}
+
+// inProcess is an engine that runs shards in this process. It never runs those of a first job that it drops.
+type inProcess struct {
+	plan   *plan.Plan
+	drops  map[int]bool
+	mu     sync.Mutex
+	jobs   [][]int
+	states map[int]cluster.State
+	silent int // how many times it gives no answer
+	nodes  int
+
+	submitted func(jobs int)
+}
+
+func (e *inProcess) Render(cluster.Job) (string, error) { return "", nil }
+func (e *inProcess) Ready() error                       { return nil }
+func (e *inProcess) Nodes(context.Context) (int, error) { return e.nodes, nil }
+func (e *inProcess) Cancelling(id string) string        { return "cancel " + id }
+func (e *inProcess) Logs(id, _ string) string           { return "the log of job " + id }
+
+func (e *inProcess) Submit(_ context.Context, j cluster.Job) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.jobs = append(e.jobs, j.Which)
+	if e.submitted != nil {
+		e.submitted(len(e.jobs))
+	}
+	for _, i := range j.Which {
+		if len(e.jobs) == 1 && e.drops[i] {
+			continue
+		}
+		e.states[i] = cluster.Running
+		go func() {
+			err := shard.Run(context.Background(), e.plan, plan.Shard{I: i, N: j.Shards}, true, run.Options{Out: j.Dir})
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if e.states[i] = cluster.Gone; err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}()
+	}
+	return fmt.Sprint(len(e.jobs)), nil
+}
+
+func (e *inProcess) States(context.Context, string) (map[int]cluster.State, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.silent--; e.silent >= 0 {
+		return nil, errors.New("the controller is away")
+	}
+	return maps.Clone(e.states), nil
+}
+
+// A job that is followed, left, found again and partly lost comes to what one run comes to.
+func TestSubmit(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6")
+	whole, dir := filepath.Join(t.TempDir(), "whole"), t.TempDir()
+	must.Get(run.Run(context.Background(), p, run.Options{Out: whole}))(t)
+	e := &inProcess{plan: p, drops: map[int]bool{2: true}, states: map[int]cluster.State{}, silent: 2}
+	var said bytes.Buffer
+	o := shard.SubmitOptions{Options: run.Options{Out: dir, Progress: progress.New(&said, progress.TextLog, false)},
+		Engine:     e,
+		EngineName: "test", Shards: 3, Every: 20 * time.Millisecond}
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := shard.Submit(ctx, p, o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err) // before there is a job
+	}
+	ctx, stop = context.WithCancel(context.Background())
+	defer stop()
+	e.submitted = func(n int) {
+		if n == 2 {
+			stop()
+		}
+	}
+	if _, err := shard.Submit(ctx, p, o); !errors.As(err, new(folder.Unfinished)) {
+		t.Fatal(err)
+	}
+	must.Have(t, said.String(), "3 shards submitted to test: job 1", "of test goes on; cancel 1",
+		"the engine does not answer: the controller is away")
+	e.nodes = 2
+	for folder, want := range map[string]int{dir: 3, t.TempDir(): 8} { // that of the job that is there; four a node
+		if n, err := shard.DefaultShards(t.Context(), folder, e); n != want || err != nil {
+			t.Errorf("%d shards by default, %v, want %d", n, err, want)
+		}
+	}
+	e.nodes = 0
+	_, err := shard.DefaultShards(t.Context(), t.TempDir(), e)
+	must.Refuse(t, err, "no node")
+	other := o
+	other.Shards = 4
+	_, err = shard.Submit(context.Background(), p, other)
+	must.Refuse(t, err, "another job", "3 shards")
+	must.Get(shard.Submit(context.Background(), p, o))(t)
+	sameEnd(t, "submitted", whole, dir)
+	must.Have(t, said.String(), "submitted before to test: job 2", "shards 2 have ended unfinished",
+		"1 shards submitted to test: job 2", "shards: 3 of 3 done", "images: 12 of 12 done")
+	for i, status := range must.Get(filepath.Glob(filepath.Join(dir, "shard-*", "*", "*", "status.json")))(t) {
+		if i == 0 { // it could not be written: that shards are finished stands in their plans
+			must.Do(t, os.WriteFile(status, nil, 0o644))
+		} else {
+			must.Do(t, os.Remove(status))
+		}
+	}
+	e.silent = 1000 // which finished shards need no answer of
+	must.Get(shard.Submit(context.Background(), p, o))(t)
+	if fmt.Sprint(e.jobs) != "[[1 2 3] [2]]" {
+		t.Errorf("jobs %v", e.jobs)
+	}
+
+	// Files in the way of the results are found before anything is submitted.
+	for _, out := range []string{whole, t.TempDir()} {
+		other := o
+		if other.Out = out; out != whole {
+			must.Do(t, os.WriteFile(filepath.Join(out, "report.html"), nil, 0o644))
+		}
+		_, err = shard.Submit(context.Background(), testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5"), other)
+		must.Refuse(t, err, "choose another --out")
+		if strings.Contains(err.Error(), "--force") {
+			t.Errorf("it advises %v", err)
+		}
+	}
+	job := filepath.Join(dir, "submit", "job.json")
+	must.Do(t, os.WriteFile(job, []byte(`{"shards":3,"tries":[0,0,0]}`), 0o644))
+	_, err = shard.Submit(context.Background(), p, o)
+	must.Refuse(t, err, "job.json is damaged")
+
+	// A shard that ends unfinished again and again is not submitted for ever.
+	e = &inProcess{plan: p, states: map[int]cluster.State{}}
+	o.Out, o.Engine = t.TempDir(), lost{e}
+	_, err = shard.Submit(context.Background(), p, o)
+	must.Refuse(t, err, "has ended 3 times without being finished", "the log of job lost says why")
+	if strings.Count(said.String(), "have ended unfinished") != 3 {
+		t.Errorf("said %s", &said)
+	}
+}
+
+// lost is an engine that loses all it is given.
+type lost struct{ *inProcess }
+
+func (e lost) Submit(_ context.Context, j cluster.Job) (string, error) {
+	e.jobs = append(e.jobs, j.Which)
+	return "lost", nil
 }

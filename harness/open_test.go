@@ -1,9 +1,11 @@
 package harness_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -16,12 +18,18 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"selfheal/attacks"
+	"selfheal/harness/dataset"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
+	"selfheal/models/onnx/simplify"
 )
 
 // A network with its weights in another file, some of them as float64, scores as
@@ -84,24 +92,7 @@ func TestExternalWeights(t *testing.T) {
 	}
 }
 
-// The names that a config gives the classes stand in the results, by label; without names
-// there are none.
-func TestClassNames(t *testing.T) {
-	names := strings.Fields("disc square triangle cross ring bar star dot wave grid")
-	for _, sets := range [][]string{nil, {"datasets.test.classes=[" + strings.Join(names, ", ") + "]"}} {
-		o := openerOf(t, testplan.Plan(t, testplan.Small, 1, 1, sets...).Config)
-		must.Get(o.Scored("test"))(t)
-		want := names
-		if sets == nil {
-			want = nil
-		}
-		if got := o.Record.Datasets["test"].ClassNames; !slices.Equal(got, want) {
-			t.Errorf("with %q the classes are called %q", sets, got)
-		}
-	}
-}
-
-// What a suite names as published reaches results.json, under the names of its cells.
+// Published numbers of a suite reach results.json, under the names of its cells.
 func TestPublishedReachesResults(t *testing.T) {
 	text := testplan.Bundled + `
 attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 2/255}}
@@ -124,5 +115,236 @@ suites:
 	if cell.Attack != number.Attack || *cell.Epsilon != *number.Epsilon { // bit for bit: reports look it up
 		t.Errorf("the cell is %s at %v, its number %s at %v", cell.Attack, *cell.Epsilon, number.Attack,
 			*number.Epsilon)
+	}
+}
+
+// asKeras writes a bundled network as Keras's exports are: channels last. With rescaling it takes values in [0,256),
+// which it scales itself before channels come to the front, and has its features as first output.
+func asKeras(t *testing.T, rescaling bool) (path string) {
+	t.Helper()
+	g, _ := must.Get2(simplify.Load("../models/zoo/preact_robust.onnx", simplify.Options{}))(t)
+	b := &onnx.Builder{G: onnx.NewGraph("keras")}
+	x := b.Input("image", onnx.Shape{onnx.Batch, 32, 32, 3})
+	if rescaling {
+		x = b.Op("Mul", x, b.Float(1.0/256))
+	}
+	first := b.OpWith("Transpose", onnx.Attrs{"perm": []int64{0, 3, 1, 2}}, x)
+	z := b.Inline(g, map[string]string{g.Inputs[0].Name: first})[g.Outputs[0].Name]
+	if rescaling {
+		b.Output("features", b.Op("Relu", z))
+	}
+	b.Output("scores", z)
+	must.Do(t, b.Err())
+	path = filepath.Join(t.TempDir(), "keras.onnx")
+	must.Do(t, os.WriteFile(path, must.Get(b.G.Encode())(t), 0o644))
+	return path
+}
+
+// A network with channels last comes to what its twin with channels first comes to, bit for bit, in every attack.
+func TestChannelsLast(t *testing.T) {
+	last, rescaling := asKeras(t, false), asKeras(t, true)
+	var made, names []string
+	for _, s := range attacks.Specs {
+		if s.Versions != nil || s.Kind == attacks.BoundsKind {
+			continue // it is made of others, or its slack counts the twins' further operations
+		}
+		norms := s.Norms
+		if norms == nil {
+			norms = attacks.Norms()
+		}
+		for _, n := range norms {
+			cheap := ""
+			for _, p := range s.Parameters {
+				switch p.Name {
+				case "steps":
+					cheap += ", steps: 3"
+				case "queries":
+					cheap += ", queries: 20"
+				case "restarts", "targets":
+					cheap += ", " + p.Name + ": 1"
+				}
+			}
+			epsilon := []string{"8/255", "0.5", "12"}[n]
+			names = append(names, fmt.Sprintf("a%d", len(names)))
+			made = append(made, fmt.Sprintf("  %s: {kind: %s, norm: %s, epsilon: %s%s}\n", names[len(names)-1], s.Kind,
+				n, epsilon, cheap))
+		}
+	}
+	text := strings.Replace(testplan.Bundled, "  other:", fmt.Sprintf(`  keras: {path: %s}
+  rescaling: {path: %s, preprocess: {scale: 256}, output_name: scores, layout: nhwc}
+  other:`, last, rescaling), 1) + "attacks:\n" + strings.Join(made, "") + `
+controls:
+  healed: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]}
+suites:
+  twins: {dataset: test, models: [robust, keras, rescaling], controls: [healed], attacks: [` +
+		strings.Join(names, ", ") + "]}\n"
+	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=4"))
+	n := len(records) / 3
+	for i := range n {
+		for k, twin := range []string{"keras", "rescaling"} {
+			other := records[(k+1)*n+i]
+			if other.Model != twin {
+				t.Fatalf("a record of %s", other.Model)
+			}
+			other.Model = "robust"
+			got, want := must.Get(json.Marshal(other))(t), must.Get(json.Marshal(records[i]))(t)
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s: %s, its twin %s", twin, got, want)
+			}
+		}
+	}
+	if p := f.Models["rescaling"]; p.Preprocess == nil || p.Preprocess.Scale != 256 || p.OutputName != "scores" ||
+		p.Layout != simplify.ChannelsLast {
+		t.Errorf("the results have %+v", p)
+	}
+	g, _ := must.Get2(simplify.Load(last, simplify.Options{}))(t)
+	if slices.ContainsFunc(g.Nodes, func(n *onnx.Node) bool { return n.Op == "Transpose" }) {
+		t.Error("Transposes that undo each other stay")
+	}
+}
+
+// A config's words about a model's input and output must fit it.
+func TestWrongLayout(t *testing.T) {
+	testinput.Runtime(t)
+	path := asKeras(t, true)
+	for options, words := range map[string]string{
+		"output_name: logits":       `has no output "logits"; its outputs are features, scores`,
+		"layout: nchw":              "the images have shape [3 32 32], the model takes [32 32 3]",
+		"preprocess: {mean: [1,2]}": "mean has 2 values, the image 3 channels",
+	} {
+		text := strings.Replace(sparse, "  other:", fmt.Sprintf("  keras: {path: %s, %s}\n  other:", path, options), 1)
+		p := testplan.Plan(t, text, 1, 8, "datasets.test.limit=1", "suites.some.models=[keras]")
+		_, err := run.Run(t.Context(), p, run.Options{Out: t.TempDir()})
+		misconfigured(t, err, words)
+	}
+}
+
+// openUse opens a model of the small run, with a control unless that is "".
+func openUse(t *testing.T, control string) *open.Model {
+	t.Helper()
+	testinput.Runtime(t)
+	cfg := testplan.Plan(t, testplan.Small, 2, 64, "attacks.pgd-l2.epsilon=[0.2, 0.4]").Config
+	u := must.Get(open.Use(context.Background(), cfg, "robust", control, open.Options{}))(t)
+	t.Cleanup(u.Close)
+	return u
+}
+
+func TestOpenErrors(t *testing.T) {
+	testinput.Runtime(t)
+	for _, c := range []struct{ model, control, set, want string }{
+		{"rubost", "", "seed=3", `no model "rubost"; did you mean "robust"?`},
+		{"robust", "pac", "seed=3", `no control "pac"; did you mean "pca"?`},
+		{"robust", "", "models.robust.path=absent.onnx", "absent.onnx: no such file"},
+		{"robust", "auto-encoder",
+			"controls.auto-encoder.layers=[{at: last, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]",
+			"control auto-encoder on model robust"},
+		{"robust", "pca", "datasets.train.path=absent.bin", "absent.bin does not exist"},
+	} {
+		cfg := testplan.Config(t, testplan.Repository(t), testplan.Small, nil, c.set)
+		_, err := open.Use(context.Background(), cfg, c.model, c.control, open.Options{})
+		misconfigured(t, err, c.want)
+	}
+	must.Refuse(t, openUse(t, "").FitsImage([3]int{3, 32, 64}),
+		"3 channels of 64×32 pixels, the model takes 3 of 32×32")
+}
+
+// claim is the clean images of the small run as if an attack had returned them.
+func claim(t *testing.T, u *open.Model) (run.Claim, *dataset.Dataset) {
+	t.Helper()
+	d := must.Get(u.Set("test", 0))(t)
+	c := run.Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
+	for i := range d.Len() {
+		_, x, _ := must.Get3(d.Image(i))(t)
+		c.Images = append(c.Images, x...)
+	}
+	return c, d
+}
+
+// An image that leaves the ball by more than float32 can't avoid, or the box at all, is
+// outside and not judged; the rest is judged as in a run.
+func TestVerifyMeasures(t *testing.T) {
+	u := openUse(t, "")
+	c, d := claim(t, u)
+	v := must.Get(run.Verify(context.Background(), u, c))(t)
+	if v.Unperturbed != 7 || v.MaxNorm != 0 || len(v.Outside) != 0 || v.Judged != 7 || len(v.Verdicts) != 7 ||
+		strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
+		t.Fatalf("clean images: %+v", v)
+	}
+	// Uniform steps of a length in ℓ2, towards the middle of the box.
+	move := func(i int, length float64) {
+		image := c.Images[i*3072 : (i+1)*3072]
+		for k, p := range image {
+			step := float32(length / math.Sqrt(3072))
+			if p > 0.5 {
+				step = -step
+			}
+			image[k] += step
+		}
+	}
+	move(0, 0.4*(1+2e-6))
+	move(1, 0.4*(1+1e-4))
+	move(2, 0.2)
+	c.Images[3*3072+9] = float32(math.Inf(1))
+	c.Images[4*3072+9] = 1 + 0x1p-23
+	c.Images[5*3072+9] = -1e-30
+	v = must.Get(run.Verify(context.Background(), u, c))(t)
+	if v.Unperturbed != 1 || v.Judged != 3 || v.MaxNorm < 0.4 || v.MaxNorm > 1.001 || len(v.Outside) != 4 {
+		t.Fatalf("%+v", v)
+	}
+	for k, want := range []struct {
+		image   int
+		problem string
+		excess  float64
+	}{{1, "l2 norm 0.40003", 3.93e-5}, {3, "1 of its 3072 values are NaN or infinite", 0}, {4, "by up to 1.19e-07",
+		0x1p-23}, {5, "by up to 1e-30", 1e-30}} {
+		o := v.Outside[k]
+		if o.Image != want.image || !strings.Contains(o.Problem, want.problem) ||
+			math.Abs(o.Excess-want.excess) > 0.05*want.excess {
+			t.Errorf("outside: %+v, want image %d, %s, %g", o, want.image, want.problem, want.excess)
+		}
+	}
+	for i, b := range []byte(v.Verdicts) {
+		outside := slices.ContainsFunc(v.Outside, func(o plan.Outside) bool { return o.Image == i })
+		if outside != (b == '-') {
+			t.Errorf("image %d: outside %v, verdict %c", i, outside, b)
+		}
+		if outside {
+			continue
+		}
+		label := d.Label(i)
+		z := make([]float32, 10)
+		must.Do(t, u.Net.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z))
+		if right := attacks.Argmax(z) == label; right != (b == '1') {
+			t.Errorf("image %d: right %v, verdict %c", i, right, b)
+		}
+	}
+}
+
+func TestVerifyErrors(t *testing.T) {
+	u := openUse(t, "")
+	whole, _ := claim(t, u)
+	for _, c := range []struct {
+		change func(c *run.Claim)
+		want   string
+	}{
+		{func(c *run.Claim) { c.Shape = []int{7, 32, 30, 3} },
+			"have shape [7 32 30 3], those of dataset test have [N 3 32 32]"},
+		{func(c *run.Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
+		{func(c *run.Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
+		{func(c *run.Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
+		{func(c *run.Claim) { c.Dataset = "tset" }, `no data set "tset"; did you mean "test"?`},
+		{func(c *run.Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
+		{func(c *run.Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
+		{func(c *run.Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
+	} {
+		changed := whole
+		c.change(&changed)
+		_, err := run.Verify(context.Background(), u, changed)
+		misconfigured(t, err, c.want)
+	}
+	whole.Epsilon, whole.Attack = 0, "apgd-l1"
+	if v, err := run.Verify(context.Background(), u, whole); err != nil || *v.Epsilon != 4 ||
+		*v.Norm != attacks.L1.String() {
+		t.Errorf("an attack of one epsilon: %+v, %v", v, err)
 	}
 }

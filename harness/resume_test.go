@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -131,7 +132,7 @@ func TestEndedRunsContinue(t *testing.T) {
 	t.Run("damaged", func(t *testing.T) { damaged(t, p, all[len(all)-1], end) })
 }
 
-// killed goes on from where the journal has its first block of each kind, and from the last states. What was done
+// killed goes on from where the journal has its first block of each kind, and from the last states. Work that was done
 // is not done again, unless the journal was damaged.
 func killed(t *testing.T, p *plan.Plan, all []state, end string) {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -196,58 +197,43 @@ func damaged(t *testing.T, p *plan.Plan, last state, end string) {
 	}
 }
 
-// Images that the journal has lost are made again.
-func TestLostImages(t *testing.T) {
+// Images that the journal has lost are made again, and saved ones that a disk has damaged are saved again.
+func TestDamagedImages(t *testing.T) {
 	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]",
-		"suites.given.models=[standard]",
-		"suites.given.solver=null")
-	all, end := states(t, p)
-	for i, harm := range []func(path string) error{
-		os.Remove,
-		func(path string) error { return os.Truncate(path, 3*32*32*4*3/2) },
-		func(path string) error {
-			data, err := os.ReadFile(path)
-			if err == nil && len(data) > 0 {
-				data[len(data)/2]++
-			}
-			return errors.Join(err, os.WriteFile(path, data, 0o644))
-		},
-	} {
-		dir := all[len(all)-2-i].dir
-		files := must.Get(filepath.Glob(filepath.Join(dir, folder.WorkFolder, "*.f32")))(t)
-		if len(files) == 0 {
-			t.Fatalf("%s has no images", dir)
-		}
-		for _, path := range files {
-			must.Do(t, harm(path))
-		}
-		must.Have(t, continued(t, p, run.Options{Out: dir}), "damaged and made again")
-		sameEnd(t, fmt.Sprint("harm ", i), end, dir)
-	}
-}
-
-// Saved images that a disk has damaged are saved again, each of them.
-func TestDamagedSavedImages(t *testing.T) {
-	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "default_suites=[given]",
-		"suites.given.models=[standard]",
-		"suites.given.solver=null")
+		"suites.given.models=[standard]", "suites.given.solver=null")
 	all, end := states(t, p)
 	last := all[len(all)-1]
-	for name, harm := range map[string]func(data []byte) []byte{
-		"cut":     func(data []byte) []byte { return data[:len(data)-4] },
-		"flipped": func(data []byte) []byte { data[len(data)-5] ^= 4; return data },
-		"longer":  func(data []byte) []byte { return append(data, 0) },
-		"empty":   func([]byte) []byte { return nil },
+	half := func(data []byte) []byte { return data[:len(data)/2] }
+	for name, c := range map[string]struct {
+		at    state
+		files string
+		harm  func(data []byte) []byte
+		said  string
+	}{
+		"empty": {all[len(all)-2], "*.f32", func([]byte) []byte { return nil }, "damaged and made again"},
+		"cut":   {all[len(all)-3], "*.f32", half, "damaged and made again"},
+		"changed": {all[len(all)-4], "*.f32", func(data []byte) []byte {
+			if len(data) > 0 {
+				data[len(data)/2]++
+			}
+			return data
+		}, "damaged and made again"},
+		"saved, cut":    {last, "adversarial/*.npy", half, ""},
+		"saved, longer": {last, "adversarial/*.npy", func(data []byte) []byte { return append(data, 0) }, ""},
+		"saved, flipped": {last, "adversarial/*.npy", func(data []byte) []byte {
+			data[len(data)-5] ^= 4
+			return data
+		}, ""},
 	} {
-		dir, _ := last.copied(t)
-		files := must.Get(filepath.Glob(filepath.Join(dir, folder.WorkFolder, "adversarial", "*.npy")))(t)
+		dir, _ := c.at.copied(t)
+		files := must.Get(filepath.Glob(filepath.Join(dir, folder.WorkFolder, c.files)))(t)
 		if len(files) == 0 {
-			t.Fatal("no image is saved yet")
+			t.Fatalf("%s: there are no images", name)
 		}
 		for _, path := range files {
-			must.Do(t, os.WriteFile(path, harm(must.Get(os.ReadFile(path))(t)), 0o644))
+			must.Do(t, os.WriteFile(path, c.harm(must.Get(os.ReadFile(path))(t)), 0o644))
 		}
-		continued(t, p, run.Options{Out: dir, Resume: true})
+		must.Have(t, continued(t, p, run.Options{Out: dir, Resume: true}), c.said)
 		sameEnd(t, name, end, dir)
 	}
 }
@@ -300,7 +286,7 @@ func TestStoppedAgainEarlier(t *testing.T) {
 	}
 }
 
-// What makes another run of a plan is refused by name, whether the run in the folder is finished or not.
+// Whatever makes another run of a plan is refused by name, whether the run in the folder is finished or not.
 func TestOtherRunsAreRefused(t *testing.T) {
 	testinput.Runtime(t)
 	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",
@@ -342,5 +328,44 @@ func TestOtherRunsAreRefused(t *testing.T) {
 		must.Do(t, result.Write(filepath.Join(where, "results.json"), old))
 		_, err := run.Run(context.Background(), p, run.Options{Out: where})
 		must.Refuse(t, err, "there ", "here ")
+	}
+}
+
+// A run's journal stays until its results are on the disk: here one of them can't be brought there.
+func TestJournalOutlivesLostResults(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=2",
+		"save_adversarial=true",
+		"suites.small.controls=[]", "suites.small.models=[standard]")
+	out := t.TempDir()
+	_, err := run.Run(context.Background(), p, run.Options{Out: out, Report: func(*result.File) error {
+		return os.Remove(filepath.Join(out, "records.jsonl"))
+	}})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without its records the run ends with %v", err)
+	}
+	must.Have(t, continued(t, p, run.Options{Out: out, Resume: true}), "it continues")
+	ended(t, out)
+}
+
+// Nothing is kept of a run whose folder is removed meanwhile, and its error says so.
+func TestRemovedFolder(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Small, 1, 8, "suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",
+		"models.robust.path="+tiny(t, 100))
+	out := filepath.Join(t.TempDir(), "out")
+	removed := false
+	w := lineWriter(func(string) {
+		if _, err := os.Stat(filepath.Join(out, folder.WorkFolder)); err == nil && !removed {
+			removed = true
+			must.Do(t, os.RemoveAll(out))
+		}
+	})
+	_, err := run.Run(t.Context(), p, run.Options{Out: out, Progress: progress.New(w, progress.TextLog, false)})
+	if must.Refuse(t, err, "was removed while the run was at work"); errors.As(err, new(folder.Unfinished)) {
+		t.Error("it is said to be kept")
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("the folder is there again")
 	}
 }

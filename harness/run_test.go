@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/folder"
+	"selfheal/harness/config"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
@@ -20,6 +21,7 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
 )
 
 // runFor runs a plan into a folder of its own.
@@ -217,13 +219,106 @@ func TestSharedAttacksAreCraftedOnce(t *testing.T) {
 	}
 }
 
-func TestOtherConfigIsRefused(t *testing.T) {
-	testinput.Runtime(t)
-	out := t.TempDir()
-	old := &result.File{Schema: result.Schema, ConfigSHA256: "other"}
-	must.Do(t, result.Write(filepath.Join(out, "results.json"), old))
-	_, err := run.Run(context.Background(), testplan.Plan(t, testplan.Small, 1, 8), run.Options{Out: out})
-	if !errors.Is(err, folder.ErrOtherRun) {
-		t.Errorf("error %v, want %v", err, folder.ErrOtherRun)
+// seeded is one suite that gives images to controls and one whose attacks go through them.
+// Epsilon is where some images stand under one seed and fall under another.
+const seeded = testplan.Bundled + `
+controls:
+  greedy:
+    solver: {method: greedy}
+    layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]
+attacks:
+  square: {kind: square, norm: linf, epsilon: [4/255, 8/255], queries: 25}
+suites:
+  given: {dataset: test, models: [robust], controls: [greedy], attacks: [square]}
+  through: {dataset: test, models: [robust], controls: [greedy], attacks: [square], mode: whitebox-through}
+`
+
+// A run with several seeds gives each cell what runs with one of them give it, and the
+// cell itself is the first seed's.
+func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
+	run := func(sets ...string) *result.File {
+		f, records, out := runFor(t, testplan.Plan(t, seeded, 2, 16, append(sets, "datasets.test.limit=12")...))
+		if len(records) != len(f.Cells)*12 {
+			t.Fatalf("%d records of %d cells", len(records), len(f.Cells))
+		}
+		return must.Get(result.Read(filepath.Join(out, "results.json")))(t) // written whole
 	}
+	seeds := []uint64{11, 3}
+	all := run("seed=null", "seeds=[11, 3]")
+	var others []*result.File
+	for _, s := range seeds {
+		others = append(others, run(fmt.Sprintf("seed=%d", s)))
+	}
+	differ := false
+	for i, c := range all.Cells {
+		if c.Attack == config.None {
+			if c.Seeds != nil {
+				t.Errorf("%s, %s: clean images have seeds", c.Suite, c.Defense)
+			}
+			continue
+		}
+		if len(c.Seeds) != len(seeds) {
+			t.Fatalf("%s, %s: %d seeds", c.Suite, c.Defense, len(c.Seeds))
+		}
+		if c.Verdicts != others[0].Cells[i].Verdicts {
+			t.Errorf("%s, %s: the cell is not the first seed's", c.Suite, c.Defense)
+		}
+		for k, s := range c.Seeds {
+			want := others[k].Cells[i]
+			if s.Seed != seeds[k] || s.Verdicts != want.Verdicts || s.Correct != want.Correct ||
+				s.Accuracy != want.Accuracy {
+				t.Errorf("%s, %s, seed %d: %s, alone %s", c.Suite, c.Defense, s.Seed, s.Verdicts, want.Verdicts)
+			}
+			differ = differ || s.Verdicts != c.Verdicts
+		}
+	}
+	if !differ {
+		t.Error("no verdict depends on the seed: nothing was tested")
+	}
+	if all.Seed != 11 || all.ConfigSHA256 == others[0].ConfigSHA256 {
+		t.Error("the file does not say that it has several seeds")
+	}
+}
+
+// tiny writes a network that opens in no time, with a convolution and a last layer as the bundled ones: it compares
+// an image's means over blocks of 8 × 8 pixels with those of the classes, each from so many bundled images.
+func tiny(t *testing.T, images int) string {
+	t.Helper()
+	const size, block, classes = 32, 8, 10
+	const pixels, side = size * size, size / block
+	const features = 3 * side * side
+	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
+	var count [classes]float32
+	means := make([]float32, classes*features)
+	for record := range slices.Chunk(records[:images*(1+3*pixels)], 1+3*pixels) {
+		k := int(record[0])
+		count[k]++
+		for i, v := range record[1:] {
+			channel, row, column := i/pixels, i%pixels/size/block, i%size/block
+			means[k*features+(channel*side+row)*side+column] += float32(v) / 255 / (block * block)
+		}
+	}
+	halves := make([]float32, classes) // of each mean's squared norm: the largest logit is the nearest mean's
+	for i := range means {
+		means[i] /= max(count[i/features], 1)
+		halves[i/features] -= means[i] * means[i] / 2
+	}
+	average := make([]float32, 3*3*block*block)
+	for i := range average {
+		if of := i / (block * block); of/3 == of%3 { // each channel on its own
+			average[i] = 1. / (block * block)
+		}
+	}
+	b := &onnx.Builder{G: onnx.NewGraph("tiny")}
+	x := b.Input("x", onnx.Shape{-1, 3, 32, 32})
+	h := b.OpWith("Conv", onnx.Attrs{"strides": []int64{block, block}}, x,
+		b.Const(onnx.FloatTensor(onnx.Shape{3, 3, block, block}, average)))
+	h = b.OpWith("Flatten", onnx.Attrs{"axis": int64(1)}, b.Op("Relu", h))
+	z := b.OpWith("Gemm", onnx.Attrs{"transB": int64(1)}, h,
+		b.Const(onnx.FloatTensor(onnx.Shape{classes, features}, means)), b.Const(onnx.FloatVector(halves)))
+	b.Output("z", z)
+	must.Do(t, b.Err())
+	path := filepath.Join(t.TempDir(), "tiny.onnx")
+	must.Do(t, os.WriteFile(path, must.Get(b.G.Encode())(t), 0o644))
+	return path
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"selfheal/attacks"
@@ -27,7 +28,6 @@ type least struct {
 	*bounds.Bound
 }
 
-// margins are a proof by bounds.
 type margins []least
 
 func (m margins) Right(i, _ int) bool { return m[i].Bound != nil && m[i].Least() > 0 }
@@ -38,7 +38,6 @@ func (m margins) Tell(i int, r *result.Record) {
 	}
 }
 
-// exponents are the p of the norms ℓ_p.
 var exponents = map[attacks.Norm]float64{attacks.L1: 1, attacks.L2: 2, attacks.Linf: math.Inf(1)}
 
 // region is where a certificate must hold: wherever the judge takes an attack's image to lie within epsilon.
@@ -58,8 +57,7 @@ func Provable(g *onnx.Graph) error {
 	return bounds.Check(g)
 }
 
-// network is a classifier prepared for bounds: a controlled one with its loop unrolled. The error is an [unbounded]
-// where there are none.
+// network is a classifier prepared for bounds, its loop unrolled; an [unbounded] where there are none.
 func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 	p.opening.Lock()
 	defer p.opening.Unlock()
@@ -111,8 +109,7 @@ func bound(ctx context.Context, n *bounds.Network, c Case, im attacks.Image) (le
 	return least{&worst}, nil
 }
 
-// prove proves nothing about a control that can't be bounded, and a warning says so. An image that the classifier gets
-// wrong has no proof.
+// prove warns of a control that can't be bounded. An image that the classifier gets wrong has no proof.
 func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	all := make(margins, p.Set.Len())
 	cannot, err := folder.Once(p.Journal, p.key(c, "unbounded"), func() ([]string, error) {
@@ -131,12 +128,8 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	return prove(ctx, p, c, proving[least]{all, p.key(c, "bounds"),
 		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Opener.Cores,
 		func(i int, v least) { all[i] = v },
-		func(ctx context.Context, on *open.Counted, i int) (v least, err error) {
+		func(ctx context.Context, on *open.Counted, im attacks.Image) (v least, err error) {
 			n, err := p.network(c.Who)
-			if err != nil {
-				return v, err
-			}
-			im, err := p.Set.Read(i)
 			if err == nil {
 				v, err = bound(ctx, n, c, im)
 			}
@@ -154,36 +147,21 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 	if err != nil {
 		return f, err
 	}
-	inside := map[int]bool{} // images that the attack has left within the ball
+	wrong := p.Set.Places(func(i int) bool { return a.Wrong(i) && proofs.Right(i, p.Set.Label(i)) })
 	key := a.Key.As("within")
 	key.By.Attack, key.By.Epsilon = c.Name(), c.Epsilon()
-	work, err := folder.Recall(p.Journal, key, func(i int, is bool) { inside[i] = is })
-	var todo []int
-	for i := range p.Set.Len() {
-		_, known := inside[i]
-		if !known && p.Set.Own(i) && a.Wrong(i) && proofs.Right(i, p.Set.Label(i)) {
-			todo = append(todo, i)
-		}
-	}
+	work, todo, err := folder.Recall[bool](p.Journal, key, p.Set, wrong, nil)
 	if err == nil {
-		err = p.Journal.Open(p.Set, todo)
+		err = work.Do(ctx, todo, open.SideBySide(1), func(_ context.Context, im attacks.Image, i int) (bool, error) {
+			x, err := a.Image(im, i)
+			return err == nil && c.Setting().Norm.Distance(im.Pixels, x) <= c.Epsilon(), err
+		})
 	}
-	for _, i := range todo {
-		if err != nil {
-			return f, err
-		}
-		var im attacks.Image
-		var x []float32
-		if im, err = p.Set.Read(i); err == nil {
-			x, err = a.Image(im, i)
-		}
-		if err == nil {
-			inside[i] = c.Setting().Norm.Distance(im.Pixels, x) <= c.Epsilon()
-			err = work.Done(i, inside[i])
-		}
+	if err != nil {
+		return f, err
 	}
-	found := 0
-	for _, is := range inside {
+	found := 0 // images that the attack has left within the ball
+	for _, is := range work.Values {
 		if is {
 			found++
 		}
@@ -193,7 +171,7 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 		f.Broken = fmt.Sprintf("%d images that %s certifies at %s %s are answered wrong within it", found, c.Name(),
 			c.Setting().Norm, number.Format(c.Epsilon()))
 	}
-	return f, err
+	return f, nil
 }
 
 // measure bounds as many images as there are cores. An image that the classifier gets wrong has no bounds.
@@ -209,7 +187,7 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 		some[i] = i
 	}
 	start := time.Now()
-	err = open.SideBySide(ctx, some, len(some), func(ctx context.Context, i int) error {
+	err = open.SideBySide(len(some))(ctx, some, func(ctx context.Context, i int) error {
 		im, err := p.Set.Read(i)
 		if err == nil {
 			_, err = bound(ctx, n, c, im)
@@ -218,4 +196,98 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 	})
 	seconds[1] = time.Since(start).Seconds() / float64(len(some))
 	return seconds, err
+}
+
+// Image returns a function that proves by α-CROWN that an image withstands an attack; nil where there are no bounds.
+func (p *Prover) Image(t plan.Trial, who open.Classifier) (func(ctx context.Context, im attacks.Image) (bool, error),
+	error) {
+	n, err := p.network(who)
+	if err != nil {
+		if errors.As(err, new(unbounded)) {
+			err = nil
+		}
+		return nil, err
+	}
+	return func(ctx context.Context, im attacks.Image) (bool, error) {
+		within := region(t, im.Pixels)
+		margins, err := n.Margins(ctx, bounds.AlphaCROWN, within, im.Label, bounds.Positive)
+		if err != nil || !bounds.Positive(margins) {
+			return false, err
+		}
+		return true, p.hold(ctx, who, within, im)
+	}, nil
+}
+
+// corners is how many corners of a region the file is asked about, beside its centre.
+const corners = 16
+
+// hold holds a proof against the file as it lies, or against the controlled network as it runs: at the centre and at
+// corners of the ball the answer is the label. A proof that does not stand this is an error.
+func (p *Prover) hold(ctx context.Context, who open.Classifier, region bounds.Region, im attacks.Image) error {
+	file, err := p.Original(ctx)
+	if err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(uint64(im.ID), uint64(im.Label)))
+	for k := range 1 + corners {
+		x := im.Pixels
+		if k > 0 {
+			x = corner(region, rng)
+		}
+		var z []float64
+		if who.Loop == nil {
+			if z, err = file.Answer(x); err != nil {
+				return err
+			}
+		} else {
+			answer, err := who.Logits(ctx, x)
+			if err != nil {
+				return err
+			}
+			for _, v := range answer {
+				z = append(z, float64(v))
+			}
+		}
+		for class, v := range z {
+			if class != im.Label && !(z[im.Label] > v) {
+				return fmt.Errorf("image %d is proven, and %s as it lies answers class %d at a corner of its ball: "+
+					"one of them is wrong", im.ID, who, class)
+			}
+		}
+	}
+	return nil
+}
+
+// corner is a random corner of a region: of its box, or, for a ball, of one within it, as far as the box goes.
+func corner(r bounds.Region, rng *rand.Rand) []float32 {
+	x := make([]float32, len(r.Lower))
+	move := func(i int, by float64) float64 {
+		if rng.IntN(2) == 0 {
+			by = -by
+		}
+		was := x[i]
+		x[i] = min(max(float32(float64(was)+by), r.Lower[i]), r.Upper[i])
+		return math.Abs(float64(x[i]) - float64(was))
+	}
+	within := r.Epsilon * (1 - 1e-6) // of what rounding adds
+	copy(x, r.Centre)
+	switch {
+	case r.Centre == nil:
+		for i := range x {
+			if x[i] = r.Lower[i]; rng.IntN(2) == 0 {
+				x[i] = r.Upper[i]
+			}
+		}
+	case r.P == 1: // one value after the other, until all is spent
+		for _, i := range rng.Perm(len(x)) {
+			if within -= move(i, within); within <= 0 {
+				break
+			}
+		}
+	default:
+		for i := range x {
+			move(i, within/math.Sqrt(float64(len(x))))
+		}
+	}
+	return x
 }

@@ -33,6 +33,13 @@ func confronting(t *testing.T, p *plan.Plan, set open.Images) *Prover {
 	return &Prover{Job: &open.Job{Job: p.Jobs[0], Set: set}, Journal: &folder.Journal{Journal: j}}
 }
 
+// units are a block of the journal, to be written.
+func units[T any](t *testing.T, p *Prover, key folder.Key) *folder.Units[T] {
+	t.Helper()
+	u, _ := must.Get2(folder.Recall[T](p.Journal, key, p.Set, nil, nil))(t)
+	return u
+}
+
 func caseOf(t *testing.T, trial plan.Trial) Case {
 	t.Helper()
 	who := open.Classifier{Info: open.Info{Classes: 10, Shape: attacks.Shape{C: 3, H: 32, W: 32}}}
@@ -68,7 +75,7 @@ func TestBoundsAreBroken(t *testing.T) {
 			return []string{},
 				nil
 		}))(t)
-		work := must.Get(folder.Recall(prover.Journal, prover.key(c, "bounds"), func(int, least) {}))(t)
+		work := units[least](t, prover, prover.key(c, "bounds"))
 		for i := range set.Len() {
 			must.Do(t, work.Done(i, least{&bounds.Bound{Value: 1}}))
 		}
@@ -91,10 +98,10 @@ func TestMajorityIsBroken(t *testing.T) {
 		prover := confronting(t, p, open.Named(make([]open.ImageName, c.images), nil))
 		one := caseOf(t, p.Jobs[0].Trials[2])
 		a := Attack{Trial: p.Jobs[0].Trials[0], First: true, Key: folder.Key{Of: "verdicts"}, Images: moved(0)}
-		votes := must.Get(folder.Recall(prover.Journal, prover.key(one, "votes"), func(int, Vote) {}))(t)
+		votes := units[Vote](t, prover, prover.key(one, "votes"))
 		key := a.Key.As("smoothed")
 		key.By.Attack = one.Name()
-		replies := must.Get(folder.Recall(prover.Journal, key, func(int, reply) {}))(t)
+		replies := units[reply](t, prover, key)
 		for i := range c.images {
 			v, r := Vote{Class: 0, Lower: 0.4}, reply{Class: 0, Votes: 20, Label: 20, Far: 0.01}
 			if i < c.certified {

@@ -2,11 +2,21 @@
 package certify
 
 import (
+	"context"
+	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"selfheal/attacks"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/progress"
+	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/vector"
 )
 
 // Smoothing is randomised smoothing (Cohen, Rosenfeld and Kolter 2019, "Certified Adversarial Robustness via
@@ -99,4 +109,196 @@ func (s Smoothing) Radius(v Vote, label int) float64 {
 		return 0
 	}
 	return s.Sigma * distuv.UnitNormal.Quantile(v.Lower)
+}
+
+// majority is a certificate of the smoothed classifier: the class that most noisy copies of an image get.
+type majority struct{}
+
+// votes are a proof by smoothing, for one of a certificate's epsilons.
+type votes struct {
+	Smoothing
+	each    []Vote
+	epsilon float64
+}
+
+func (v *votes) radius(i, label int) float64 { return v.Radius(v.each[i], label) }
+
+func (v *votes) Right(i, label int) bool { return v.radius(i, label) >= v.epsilon }
+
+func (v *votes) Tell(i int, r *result.Record) { r.Radius = new(v.radius(i, r.Label)) }
+
+// smoothingOf is the certificate's procedure. Its noise is drawn anew for every seed.
+func smoothingOf(c Case) Smoothing {
+	s := c.Recipe.Certificate.(attacks.Smoothing)
+	how := Smoothing{Sigma: s.Sigma, N0: s.N0, N: s.N, Alpha: s.Alpha}
+	if s.Stopping {
+		how.Radii = slices.Sorted(slices.Values(c.Setting().Epsilons))
+	}
+	return how
+}
+
+// vote takes the votes of every image. The journal has them for all epsilons at once: only the first costs anything.
+func (p *Prover) vote(ctx context.Context, c Case) (*votes, *Proofs, error) {
+	v := &votes{smoothingOf(c), make([]Vote, p.Set.Len()), c.Epsilon()}
+	samples := v.N
+	if v.Radii != nil {
+		samples = Chunk
+	}
+	most, _ := c.Recipe.Passes(c.Who.Classes)
+	made, err := prove(ctx, p, c, proving[Vote]{v, p.key(c, "votes"),
+		progress.Words{Done: "sampled", Stand: "certified", SoFar: "certified at most"}, most,
+		func() int { return p.sampling(samples) },
+		func(i int, one Vote) { v.each[i] = one },
+		func(ctx context.Context, on *open.Counted, im attacks.Image) (Vote, error) {
+			return v.Certify(im.Label, func(from, n int, answers []int) error {
+				return p.draw(ctx, on, v.Sigma, c, im, from, n, answers)
+			}, c.Who.Classes)
+		}, func(int) bool { return false }})
+	if err == nil && c.Samples() == 0 {
+		made.Seconds = 0 // which the first epsilon has
+	}
+	return v, made, err
+}
+
+func (majority) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
+	_, made, err := p.vote(ctx, c)
+	return made, err
+}
+
+// measure takes all samples, or at least those that choose the class where they may end early.
+func (majority) measure(_ context.Context, _ *Prover, c Case, pass float64) (seconds [2]float64, err error) {
+	how := smoothingOf(c)
+	most := float64(how.N0 + how.N)
+	if seconds = [2]float64{most * pass, most * pass}; how.Radii != nil {
+		seconds[0] = float64(how.N0) * pass
+	}
+	return seconds, nil
+}
+
+// sampling is how many images, each of which takes so many samples at a time, fill the pool's batches twice.
+func (p *Prover) sampling(samples int) int {
+	pool := p.Opener.Pool
+	return 1 + (2*pool.Workers()*pool.Batch()+samples-1)/samples
+}
+
+// draw adds to the answers those to n noisy copies of an image, from a number on. A sample's noise depends on the seed,
+// the image's id and the sample's number alone.
+func (p *Prover) draw(ctx context.Context, on *open.Counted, sigma float64, c Case, im attacks.Image, from, n int,
+	answers []int) error {
+	type sample struct{ x, logits []float32 }
+	held := len(im.Pixels)
+	if c.Who.Loop == nil {
+		held = 0
+	}
+	free := sync.Pool{New: func() any { return &sample{make([]float32, held), make([]float32, len(answers))} }}
+	counts := make([]atomic.Int64, len(answers))
+	noise := vector.NewKey(c.Seed, uint64(im.ID))
+	// As many draws as sampling says are under way beside each other.
+	state := int64(p.sampling(n)) * (c.Who.State() + 4*int64(held))
+	err := p.Opener.ForEach(ctx, n, state, func(ctx context.Context, k int) error {
+		one := free.Get().(*sample)
+		defer free.Put(one)
+		fill := func(x []float32) { vector.Noisy(im.Pixels, float32(sigma), noise.At(uint64(from+k)), x) }
+		if err := on.LogitsOf(ctx, fill, one.x, one.logits); err != nil {
+			return err
+		}
+		if class := attacks.Argmax(one.logits); attacks.Right(one.logits, class) { // not so of NaN
+			counts[class].Add(1)
+		}
+		return nil
+	})
+	for class := range counts {
+		answers[class] += int(counts[class].Load())
+	}
+	return err
+}
+
+// reply is the smoothed classifier's answer to an attack's image.
+type reply struct {
+	Class int     `json:"class"`         // that most samples have, -1 where there is no answer
+	Votes int     `json:"votes"`         // for it
+	Label int     `json:"label"`         // for the label
+	Far   float64 `json:"far,omitempty"` // ℓ2 norm of the perturbation
+}
+
+// impossible is the probability below which chance explains nothing.
+const impossible = 1e-6
+
+// confront asks the smoothed classifier about the images that an attack made under the cells' own seed. It counts an
+// image as broken if it lies within its certified radius and a binomial test of its n0 samples, at the certificate's
+// alpha, is sure of another class. Certificate and answer are each wrong with a probability of at most alpha.
+func (majority) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Finding, err error) {
+	norm, epsilon := a.Strength()
+	if c.Samples() == 0 || !a.First || norm == nil {
+		return f, nil
+	}
+	v, _, err := p.vote(ctx, c)
+	if err != nil {
+		return f, err
+	}
+	replies, err := p.replies(ctx, c, v, a)
+	if err != nil {
+		return f, err
+	}
+	s := &result.Smoothed{Certificate: c.Name()}
+	within := a.Setting().Norm.Enclosing(*epsilon, c.Who.Shape.Size())
+	verdicts := make([]byte, len(replies))
+	for i, r := range replies {
+		label := p.Set.Label(i)
+		if verdicts[i] = '0'; r.Class == label {
+			verdicts[i] = '1'
+			s.Correct++
+		}
+		radius := v.radius(i, label)
+		if radius >= within {
+			s.Proven++
+		}
+		if radius < r.Far || r.Far == 0 {
+			continue
+		}
+		s.Within++
+		if r.Class >= 0 && r.Class != label && 2*stats.BinomialTest(r.Label, r.Label+r.Votes, 0.5) <= v.Alpha {
+			s.Broken++
+		}
+	}
+	s.Verdicts, s.Accuracy = string(verdicts), float64(s.Correct)/float64(len(replies))
+	f.Smoothed = s
+	if s.Broken > 0 {
+		f.Broken = fmt.Sprintf("%d of %d images that %s certifies as far as this attack went are answered wrong by "+
+			"the smoothed classifier", s.Broken, s.Within, c.Name())
+		f.Impossible = stats.BinomialTest(len(replies)-s.Broken, len(replies), 1-2*v.Alpha) < impossible
+	}
+	return f, nil
+}
+
+// replies are the smoothed classifier's to an attack's images. One that no attack has broken is the clean one.
+func (p *Prover) replies(ctx context.Context, c Case, v *votes, a Attack) ([]reply, error) {
+	out := make([]reply, p.Set.Len())
+	for i := range out {
+		out[i] = reply{Class: v.each[i].Class}
+	}
+	images := p.Set.Places(func(i int) bool { return !a.Untried(i) })
+	key := a.Key.As("smoothed")
+	key.By.Attack = c.Name()
+	work, todo, err := folder.Recall[reply](p.Journal, key, p.Set, images, nil)
+	if err == nil && len(todo) > 0 {
+		on := &open.Counted{Oracle: open.Answering(c.Who)}
+		err = work.Do(ctx, todo, open.SideBySide(p.sampling(v.N0)),
+			func(ctx context.Context, im attacks.Image, i int) (r reply, err error) {
+				x, err := a.Image(im, i)
+				if err != nil {
+					return r, err
+				}
+				r.Far = attacks.L2.Distance(im.Pixels, x)
+				im.Pixels = x
+				counts := make([]int, c.Who.Classes)
+				err = p.draw(ctx, on, v.Sigma, c, im, 0, v.N0, counts)
+				r.Class, r.Votes, r.Label = Most(counts), slices.Max(counts), counts[im.Label]
+				return r, err
+			})
+	}
+	for i, r := range work.Values {
+		out[i] = r
+	}
+	return out, err
 }

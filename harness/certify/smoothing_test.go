@@ -20,7 +20,7 @@ func simulated(p float64, rng *rand.Rand) func(from, n int, answers []int) error
 	}
 }
 
-// Of many certificates no more than alpha claim more than the classifier's true radius, with all samples and with
+// No more than alpha of many certificates claim more than the classifier's true radius, with all samples and with
 // early ends. These leave the verdicts as they are and save samples.
 func TestCoverage(t *testing.T) {
 	t.Parallel()

@@ -275,7 +275,7 @@ func (w *trainingFolder) clean(all bool) error {
 // a lock anew keeps it, as only empty folders are removed.
 func (w *trainingFolder) close() {
 	if names, err := fs.Glob(os.DirFS(w.dir), "checkpoint-*"); err == nil && len(names) == 0 {
-		_ = os.Remove(w.lock.Path())
+		_ = os.Remove(w.lock.Path)
 		_ = os.Remove(w.dir)
 	}
 	w.lock.Free()

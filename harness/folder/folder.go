@@ -10,9 +10,11 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"selfheal/harness/config"
 	"selfheal/harness/plan"
@@ -77,8 +79,7 @@ type Folder struct {
 	records *os.File // nil before the first cell
 }
 
-// Open opens the output folder and keeps other runs out until [Folder.Unlock]. A file in it that is no run's is an
-// error unless force is set.
+// Open opens the output folder and keeps other runs out. A file in it that is no run's is an error, unless forced.
 func Open(dir string, force bool) (*Folder, error) {
 	lock, err := LockFolder(dir, "run")
 	if err != nil {
@@ -92,7 +93,6 @@ func Open(dir string, force bool) (*Folder, error) {
 	return f, nil
 }
 
-// look sees what is in the folder.
 func (f *Folder) look(force bool) (err error) {
 	if err := os.RemoveAll(filepath.Join(f.Dir, goneFolder)); err != nil {
 		return err
@@ -127,43 +127,52 @@ func (f *Folder) look(force bool) (err error) {
 	return err
 }
 
-// mostPlan bounds a plan, in bytes.
 const mostPlan = 256 << 20
 
-// ReadPlan reads from what run a journal is. Behind the JSON stands its checksum.
+// ReadPlan reads from what run a journal is.
 func ReadPlan(path string) (*Planned, error) {
-	data, err := input.Read(path, mostPlan)
-	if err != nil {
+	plan := Planned{Units: linesVersion}
+	err := ReadSummed(path, &plan)
+	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}
-	var plan Planned
-	text, damaged := Checked(data)
-	if err := json.Unmarshal(text, &plan); err == nil && plan.Units != linesVersion {
+	if plan.Units != linesVersion {
 		return nil, fmt.Errorf("its lines have version %d, this program reads %d", plan.Units, linesVersion)
 	}
 	s, cfg := plan.Shard, plan.Config
-	if damaged != nil || plan.Run == nil || s != nil && !s.Valid() ||
-		cfg != nil && cfg.Hash() != plan.Run.ConfigSHA256 {
+	if err != nil || plan.Run == nil || s != nil && !s.Valid() || cfg != nil && cfg.Hash() != plan.Run.ConfigSHA256 ||
+		slices.ContainsFunc(slices.Collect(maps.Values(plan.Run.Datasets)),
+			func(d result.Dataset) bool { return d.N < 0 }) {
 		return nil, fmt.Errorf("%s is damaged", path)
-	}
-	for _, d := range plan.Run.Datasets {
-		if d.N < 0 {
-			return nil, fmt.Errorf("%s is damaged", path)
-		}
 	}
 	return &plan, nil
 }
 
-// WithSum is a line, and behind it its CRC-32.
-func WithSum(line []byte) []byte { return fmt.Appendf(line, "\n%08x", crc32.ChecksumIEEE(line)) }
+// ErrDamaged is returned for a file that is not as it was written.
+var ErrDamaged = errors.New("it is damaged")
 
-// Checked is the line that [WithSum] has made data of.
-func Checked(data []byte) (line []byte, err error) {
-	line, _, _ = bytes.Cut(data, []byte("\n"))
-	if !bytes.Equal(WithSum(slices.Clone(line)), data) {
-		err = errors.New("it is damaged")
+// WriteSummed writes a value as JSON, and behind it its CRC-32.
+func WriteSummed(dir, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
 	}
-	return line, err
+	return atomicfile.In(dir).WriteSynced(name, withSum(data))
+}
+
+func withSum(line []byte) []byte { return fmt.Appendf(line, "\n%08x", crc32.ChecksumIEEE(line)) }
+
+// ReadSummed reads what [WriteSummed] has written, or as much of it as an [ErrDamaged] leaves.
+func ReadSummed(path string, v any) error {
+	data, err := input.Read(path, mostPlan)
+	if err != nil {
+		return err
+	}
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	if err := json.Unmarshal(line, v); err != nil || !bytes.Equal(withSum(slices.Clone(line)), data) {
+		return ErrDamaged
+	}
+	return nil
 }
 
 // Unlock lets other runs in. An error would come too late to matter.
@@ -215,11 +224,7 @@ func (f *Folder) Continue() (j *Journal, damaged int, err error) {
 // Write writes the plan.
 func (f *Folder) Write(p Planned) error {
 	p.Units = linesVersion
-	data, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	return atomicfile.In(f.Work("")).WriteSynced(PlanFile, WithSum(data))
+	return WriteSummed(f.Work(""), PlanFile, p)
 }
 
 // JournalState is how the journal is now.
@@ -237,28 +242,229 @@ func (f *Folder) JournalState() (s JournalState, err error) {
 
 // Cell writes the results so far, and appends a cell's records, if it has any.
 func (f *Folder) Cell(file *result.File, records iter.Seq[result.Record]) error {
-	var err error
-	if f.records == nil {
-		if f.records, err = atomicfile.In(f.Work("")).Create("records.jsonl"); err != nil {
-			return fmt.Errorf("records: %w", err)
-		}
-	}
-	if records != nil {
-		w := bufio.NewWriter(f.records)
-		lines := json.NewEncoder(w)
-		for r := range records {
-			if err := lines.Encode(r); err != nil {
-				return fmt.Errorf("records: %w", err)
-			}
-		}
-		if err := w.Flush(); err != nil {
-			return fmt.Errorf("records: %w", err)
-		}
+	if err := f.append(records); err != nil {
+		return fmt.Errorf("records: %w", err)
 	}
 	return result.Write(f.Work("results.json"), file)
 }
 
-// Gallery writes the images to show.
-func (f *Folder) Gallery(g *result.Gallery) error {
-	return result.WriteGallery(f.Work("gallery.json"), g)
+func (f *Folder) append(records iter.Seq[result.Record]) (err error) {
+	if f.records == nil {
+		f.records, err = atomicfile.In(f.Work("")).Open("records.jsonl", os.O_TRUNC)
+	}
+	if err != nil || records == nil {
+		return err
+	}
+	w := bufio.NewWriter(f.records)
+	lines := json.NewEncoder(w)
+	for r := range records {
+		if err := lines.Encode(r); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// Publish puts the results in their place and reports on them, unless something better is there: as many cells of this
+// plan, or another's results while there are no others. It returns whether it did.
+func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bool, error) {
+	if err := f.Close(); err != nil {
+		return false, err
+	}
+	if file.Finished == nil && (extent(file) == 0 || f.Old != nil && (!f.Same || extent(file) <= extent(f.Old))) {
+		return false, nil
+	}
+	if err := result.Write(f.Work("results.json"), file); err != nil { // with what only all cells together tell
+		return false, err
+	}
+	before, err := f.files()
+	if err != nil {
+		return false, err
+	}
+	names, err := fs.Glob(os.DirFS(f.Work("")), "adversarial/*.npy")
+	if err != nil {
+		return false, err
+	}
+	if len(names) > 0 {
+		if err := atomicfile.In(f.Dir).Make("adversarial"); err != nil {
+			return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, "adversarial"), err)
+		}
+	}
+	for _, name := range append(names, "records.jsonl", "gallery.json", "results.json") {
+		err := move(f.Work(name), filepath.Join(f.Dir, name))
+		if err != nil && !(name == "gallery.json" && errors.Is(err, fs.ErrNotExist)) {
+			return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, name), fault.Reason(err))
+		}
+	}
+	if report != nil {
+		if err := report(file); err != nil {
+			return true, err
+		}
+	}
+	return true, f.clear(before)
+}
+
+// Close ends the records.
+func (f *Folder) Close() error {
+	if f.records == nil {
+		return nil
+	}
+	err := f.records.Close()
+	if f.records = nil; err != nil {
+		return fmt.Errorf("records: %w", err)
+	}
+	return nil
+}
+
+// move puts a file in its place once it is on the disk.
+func move(from, to string) error {
+	if err := atomicfile.Sync(from); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+func extent(r *result.File) int {
+	n := len(r.Cells) + len(r.Solver)
+	for _, c := range r.Cells {
+		n += len(c.Seeds)
+	}
+	return n
+}
+
+// clear removes what an earlier run left and this one has not written anew.
+func (f *Folder) clear(before map[string]fs.FileInfo) error {
+	if f.Old == nil {
+		return nil // files of these names were somebody else's
+	}
+	now, err := f.files()
+	for name, info := range before {
+		if err == nil && !f.Kept[name] && now[name] != nil && os.SameFile(info, now[name]) {
+			err = os.Remove(filepath.Join(f.Dir, filepath.FromSlash(name)))
+		}
+	}
+	return err
+}
+
+// Finish removes the journal once the results are on the disk: a power cut leaves one of both.
+func (f *Folder) Finish() error {
+	written, err := f.files()
+	for _, name := range []string{"records.jsonl", "results.json"} {
+		if err == nil {
+			written[name] = nil // a run has these
+		}
+	}
+	for name, info := range written {
+		if err == nil && (info == nil || info.Mode().IsRegular()) {
+			err = atomicfile.Sync(filepath.Join(f.Dir, filepath.FromSlash(name)))
+		}
+	}
+	if err == nil {
+		err = atomicfile.Sync(f.Dir)
+	}
+	gone := filepath.Join(f.Dir, goneFolder)
+	if err == nil {
+		err = os.Rename(f.Work(""), gone)
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(gone)
+}
+
+// Unfinished is the error that ended a run or a training whose finished part is on disk: the same one continues.
+type Unfinished struct{ error }
+
+// Unwrap returns the error itself.
+func (e Unfinished) Unwrap() error { return e.error }
+
+// NewUnfinished is an [Unfinished] of an error.
+func NewUnfinished(err error) error { return Unfinished{err} }
+
+// Unfinish is an [Unfinished] where err is one and the journal is still there, with all that was done in it.
+func (f *Folder) Unfinish(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, gone := os.Lstat(f.Work(journal.File)); errors.Is(gone, fs.ErrNotExist) {
+		return fmt.Errorf("output folder %s was removed while the run was at work; nothing of it is kept", f.Dir)
+	}
+	return Unfinished{err}
+}
+
+// NoClean is why cells behind one of clean images that failed have no verdicts.
+const NoClean = "there are no verdicts on clean images"
+
+// Failures is the error of a finished run's cells and seeds that have no verdicts.
+func Failures(f *result.File) error {
+	var list []error
+	for _, c := range f.Cells {
+		if c.Error != "" && c.Error != NoClean {
+			list = append(list, errors.New(c.Error))
+		}
+	}
+	for _, text := range f.Failed {
+		list = append(list, errors.New(text))
+	}
+	return errors.Join(list...)
+}
+
+// Differ lists the settings and files in which one run differs from another.
+func Differ(one, other *result.File) ([]result.Difference, error) {
+	there, err := provenanceOf(one)
+	if err != nil {
+		return nil, err
+	}
+	here, err := provenanceOf(other)
+	if err != nil {
+		return nil, err
+	}
+	list := result.Differences("", there, here)
+	if named := slices.DeleteFunc(slices.Clone(list), func(d result.Difference) bool {
+		return d.Path == "config_sha256" // which tells nobody what it is
+	}); len(named) > 0 {
+		return named, nil
+	}
+	return list, nil
+}
+
+// Holds is an [ErrOtherRun] unless the run that the folder has is another one's too.
+func (f *Folder) Holds(held, other *result.File) error {
+	list, err := Differ(held, other)
+	if err == nil && len(list) > 0 {
+		err = fmt.Errorf("%s holds another run: %s; %w", f.Dir, result.SayFirst(list, "there", "here"), ErrOtherRun)
+	}
+	return err
+}
+
+// provenanceOf is everything that numbers depend on, as it stands in results.json.
+func provenanceOf(f *result.File) (all map[string]any, err error) {
+	of := *f
+	of.Created, of.Finished, of.Command, of.Failed = time.Time{}, nil, nil, nil
+	of.Fits, of.Cells, of.Solver, of.Images = nil, nil, nil, nil
+	e := f.Environment
+	of.Environment = result.Environment{Selfheal: e.Selfheal, ONNXRuntime: e.ONNXRuntime, Provider: e.Provider,
+		Precision: e.Precision, Winograd: e.Winograd}
+	of.Suites = slices.Clone(f.Suites)
+	for i := range of.Suites {
+		of.Suites[i].Title, of.Suites[i].Published = "", nil
+	}
+	of.Models = maps.Clone(f.Models)
+	for name, m := range of.Models {
+		m.Parameters, m.Segments, m.FLOPs = 0, 0, 0
+		of.Models[name] = m
+	}
+	of.Controls = maps.Clone(f.Controls)
+	for name, c := range of.Controls {
+		c.Layers = slices.Clone(c.Layers)
+		for i := range c.Layers {
+			c.Layers[i].Embedding.Path = ""
+		}
+		of.Controls[name] = c
+	}
+	data, err := json.Marshal(of)
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	return all, err
 }

@@ -1,13 +1,19 @@
 package folder
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"selfheal/attacks"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
+	"selfheal/internal/number"
 )
 
 // Key says what a block of the journal is about. Fields that mean nothing for a kind of block are empty.
@@ -22,10 +28,28 @@ type Key struct {
 	Solver *result.SolverSettings `json:"solver,omitempty"`
 }
 
-// String is the key in the journal.
-func (k Key) String() string {
+// JSON is the key in the journal.
+func (k Key) JSON() string {
 	text, _ := json.Marshal(k) // strings and finite numbers
 	return string(text)
+}
+
+// String tells people what the block is about.
+func (k Key) String() string {
+	text := strings.TrimSpace(k.Of + " " + k.Part)
+	for _, of := range [][2]string{{"suite", k.Suite}, {"dataset", k.Dataset}, {"model", k.Model}, {"attack", k.Attack},
+		{"defense", k.Defense}, {"certificate", k.By.Attack}} {
+		if of[1] != "" {
+			text += ", " + of[0] + " " + of[1]
+		}
+	}
+	if k.Epsilon != 0 {
+		text += ", epsilon " + number.Format(k.Epsilon)
+	}
+	if k.Seed != 0 {
+		text += fmt.Sprintf(", seed %d", k.Seed)
+	}
+	return text
 }
 
 // As is the same key of another kind of block.
@@ -53,7 +77,7 @@ type Journal struct {
 }
 
 // Block is a key's.
-func (j *Journal) Block(k Key) *journal.Block { return j.Journal.Block(k.String()) }
+func (j *Journal) Block(k Key) *journal.Block { return j.Journal.Block(k.JSON()) }
 
 // Vectors are the images of a key, of so many values each; nil in a complete journal, which has none.
 func (j *Journal) Vectors(name string, size int) (*journal.Vectors, error) {
@@ -80,47 +104,90 @@ func (l Lacks) Error() string {
 
 // Set is a set of images, each of a shard.
 type Set interface {
-	Owner(i int) int
+	Len() int
 	ID(i int) int
+	Owner(i int) int
+	Read(i int) (attacks.Image, error)
 }
 
-// Open holds that work on images of a set may still be done.
-func (j *Journal) Open(set Set, todo []int) error {
-	if j.Complete && len(todo) > 0 {
-		return Lacks{Shard: set.Owner(todo[0]), Image: set.ID(todo[0])}
-	}
-	return nil
-}
-
-// unit is what a journal's line says of one image.
 type unit[T any] struct {
 	Image   int     `json:"i"` // its place in the data set
 	Seconds float64 `json:"t"` // of work on all images of the block until then
 	Value   T       `json:"v"`
 }
 
-// Units are a block of the journal with the images that are done.
-type Units[T any] struct {
-	Before float64 // seconds of work, in runs that were ended
-	block  *journal.Block
-	began  time.Time
-}
-
-// Recall opens a block and gives what it holds to a function, image by image: their places in the set are whatever the
-// file says.
-func Recall[T any](j *Journal, k Key, each func(i int, value T)) (*Units[T], error) {
-	u := &Units[T]{block: j.Block(k)}
-	err := u.block.Read(func(line []byte) error {
+// Each gives what a block holds to a function, image by image: their places in the set are whatever the file says.
+func Each[T any](j *Journal, k Key, each func(i int, seconds float64, value T)) error {
+	return j.Block(k).Read(func(line []byte) error {
 		var one unit[T]
 		err := json.Unmarshal(line, &one)
 		if err == nil {
-			u.Before = max(u.Before, one.Seconds)
-			each(one.Image, one.Value)
+			each(one.Image, one.Seconds, one.Value)
 		}
 		return err
 	})
+}
+
+// Units are the work of a block of the journal, image by image.
+type Units[T any] struct {
+	Before float64   // seconds of work, in runs that were ended
+	Values map[int]T // unless something else takes them
+	block  *journal.Block
+	set    Set
+	mu     sync.Mutex
+	take   func(i int, value T) bool
+	began  time.Time
+}
+
+// Recall gives what a block holds of a set's images to take, which reports whether it will do; without take, Values has
+// it. It lists those of some images that are not done: in a complete journal there must be none, or it is a [Lacks].
+func Recall[T any](j *Journal, k Key, set Set, images []int, take func(i int, value T) bool) (u *Units[T], todo []int,
+	err error) {
+	u = &Units[T]{Values: map[int]T{}, block: j.Block(k), set: set, take: take}
+	if take == nil {
+		u.take = func(i int, value T) bool {
+			u.Values[i] = value
+			return true
+		}
+	}
+	done := map[int]bool{}
+	err = Each(j, k, func(i int, seconds float64, value T) {
+		u.Before = max(u.Before, seconds)
+		if i >= 0 && i < set.Len() && !done[i] {
+			done[i] = u.take(i, value)
+		}
+	})
+	todo = slices.DeleteFunc(slices.Clone(images), func(i int) bool { return done[i] })
+	if err == nil && j.Complete && len(todo) > 0 {
+		err = Lacks{Shard: set.Owner(todo[0]), Image: set.ID(todo[0])}
+	}
 	u.began = time.Now()
-	return u, err
+	return u, todo, err
+}
+
+// Runner does something with some images, several at a time.
+type Runner func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error
+
+// Do makes the units of images, puts them on the disk, and has them taken one by one.
+func (u *Units[T]) Do(ctx context.Context, images []int, by Runner,
+	make func(ctx context.Context, im attacks.Image, i int) (T, error)) error {
+	return by(ctx, images, func(ctx context.Context, i int) error {
+		im, err := u.set.Read(i)
+		if err != nil {
+			return err
+		}
+		value, err := make(ctx, im, i)
+		if err == nil {
+			err = u.Done(i, value)
+		}
+		if err != nil {
+			return err
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.take(i, value)
+		return nil
+	})
 }
 
 // Done puts an image's unit on the disk.
@@ -139,7 +206,7 @@ func Once[T any](j *Journal, k Key, make func() (T, error)) (value T, err error)
 	case err != nil || block.Written():
 		return value, err
 	case j.Complete:
-		return value, Lacks{What: k.Of}
+		return value, Lacks{What: k.String()}
 	}
 	if value, err = make(); err == nil {
 		err = block.Append(value)

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 )
@@ -23,9 +21,9 @@ const lockFile = ".selfheal.lock"
 
 // Lock is held on a folder.
 type Lock struct {
-	*flock.Flock
-	file   *os.File
+	Path   string // of the lock's file
 	Before string // who had it and did not give it back
+	file   *os.File
 }
 
 // LockFolder locks a folder, which it makes where it is absent, for what writes to it: a run or a fit.
@@ -36,7 +34,7 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 	if err := in.Make("."); err != nil {
 		return wrong(err)
 	}
-	file, err := in.Open(lockFile) // a folder that can't be written is found now
+	file, err := in.Open(lockFile, 0) // a folder that can't be written is found now
 	if err != nil {
 		return wrong(err)
 	}
@@ -45,14 +43,14 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 			_ = file.Close()
 		}
 	}()
-	own := &Lock{Flock: flock.New(path), file: file}
-	free, err := tryLock(own.Flock)
-	byName := errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
-	if err != nil && !byName {
+	own := &Lock{Path: path, file: file}
+	err = tryLock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	free, byName := err == nil, errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
+	if !free && !byName && !errors.Is(err, syscall.EWOULDBLOCK) {
 		return wrong(err)
 	}
-	if free && !own.isAt(path) { // a fit that has ended has removed its folder
-		_, _ = own.Close(), file.Close()
+	if free && !own.isThere() { // a fit that has ended has removed its folder
+		_ = file.Close()
 		return LockFolder(dir, what)
 	}
 	owner, _ := io.ReadAll(io.LimitReader(file, mostOwner))
@@ -74,20 +72,17 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 		_, err = file.WriteAt([]byte(now), 0)
 	}
 	if err != nil {
-		_ = own.Close()
 		return wrong(err)
 	}
 	return own, nil
 }
 
-// mostOwner is how much of a lock file is read.
-const mostOwner = 1000
+const mostOwner = 1000 // bytes of a lock file that are read
 
 // tryLock is replaced in a test of file systems that lock nothing.
-var tryLock = (*flock.Flock).TryLock
+var tryLock = syscall.Flock
 
-// alive reports whether an owner of a lock may still work: a process of this machine that is there, or any of
-// another one.
+// alive reports whether an owner of a lock may still work: a process that is there, or any of another machine.
 func alive(owner string) bool {
 	var pid int
 	var host string
@@ -101,19 +96,17 @@ func alive(owner string) bool {
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// isAt reports whether the file that is locked is the one at a path.
-func (l *Lock) isAt(path string) bool {
-	locked, err := l.Stat()
-	held, herr := l.file.Stat()
-	there, terr := os.Lstat(path)
-	return err == nil && herr == nil && terr == nil && os.SameFile(locked, there) && os.SameFile(held, there)
+// isThere reports whether the file that is locked is the one at its path.
+func (l *Lock) isThere() bool {
+	held, err := l.file.Stat()
+	there, terr := os.Lstat(l.Path)
+	return err == nil && terr == nil && os.SameFile(held, there)
 }
 
 // Free gives the lock back. An error would come too late to matter.
 func (l *Lock) Free() {
-	if l.isAt(l.Path()) {
+	if l.isThere() {
 		_ = l.file.Truncate(0)
 	}
 	_ = l.file.Close()
-	_ = l.Close()
 }

@@ -23,8 +23,7 @@ type Status struct {
 // statusFile, in a shard's work folder, has its status, about every ten seconds.
 const statusFile = "status.json"
 
-// ReadStatus reads that of the shard whose plan is in a work folder. An unreadable one tells nothing: an attempt may be
-// beginning or ending.
+// ReadStatus reads a shard's, in its work folder. An unreadable one tells nothing: an attempt may begin or end.
 func ReadStatus(work string) (s Status, ok bool) {
 	p, err := ReadPlan(filepath.Join(work, PlanFile))
 	if err != nil {

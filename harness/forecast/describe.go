@@ -18,8 +18,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// effort is the cost of cells: passes count images. Those on controlled networks are counted as controlled passes, each
-// of which costs several plain ones.
+// effort is the cost of cells, in passes of one image; a controlled pass costs several plain ones.
 type effort struct {
 	forward, backward, controlled int64
 	judged                        int64   // forward passes of undefended networks beside attacks
@@ -44,12 +43,10 @@ func (e effort) String() string {
 		count(e.forward), count(e.backward), count(e.controlled))
 }
 
-// Describe prints the cells of a plan and the passes that the attacks need at most: every image attacked by every
-// component, as if none were ever misclassified. It needs no file. Where a data set or a network is absent, the number
-// of images is that of the config's limit and the classes are those of the data set, and it says that this is an
-// estimate. Cells of a suite with published numbers that are not among these are marked as extra. Rates are measured
-// speeds by model, in passes of one image a second, forward and backward ones counted alike; that of "" serves models
-// without one of their own. Times, unless nil, give the hours of jobs whose models have no rate.
+// Describe prints the cells of a plan and the passes that attacks need at most, as if no image were misclassified. It
+// says where the config's limits and classes stand for absent files, and which cells have no published number. Rates
+// are speeds by model, in passes of one image a second; that of "" serves the others. Times, unless nil, give the hours
+// of jobs whose models have no rate.
 func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, error) {
 	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{}, made: map[plan.Key]string{}}
 	if err := p.Walk(d); err != nil {
@@ -104,7 +101,6 @@ type description struct {
 	defenses string       // of its line
 }
 
-// imageSet is the size of a data set.
 type imageSet struct {
 	n, classes int
 	size       int    // values of an image, 0 where that is not known
@@ -163,8 +159,7 @@ func assumed(spec dataset.Spec, limit int) imageSet {
 	return s
 }
 
-// classes are those of a model, or where it can't be read, those of the data set:
-// note says so of an absent one; a broken one is for the run itself to refuse.
+// classesOf are those of a model, or of the data set where it can't be read: the note says so of an absent one.
 func (d *description) classesOf(m *config.Model, s imageSet) (classes int, note string) {
 	files := d.plan.Config.Files
 	if plan.Absent(files, m.Path) {
@@ -180,7 +175,6 @@ func (d *description) classesOf(m *config.Model, s imageSet) (classes int, note 
 	return s.classes, ""
 }
 
-// endSuite sums up a suite.
 func (d *description) endSuite() {
 	s := d.suite
 	if s == nil {
@@ -222,15 +216,15 @@ func (d *description) Begin(j *plan.Job) error {
 
 // Clean counts the answers to clean images.
 func (d *description) Clean(_ *plan.Job, g plan.Group) error {
-	d.answers(g, 1)
+	d.answers(g, 1, &d.job.judged)
 	return nil
 }
 
-// answers counts so many answers to every image, of each classifier of a group.
-func (d *description) answers(g plan.Group, each int64) {
+// answers counts so many answers to every image, of each classifier of a group: those of the undefended network apart.
+func (d *description) answers(g plan.Group, each int64, undefended *int64) {
 	for _, defense := range g.Scored {
 		if defense == config.None {
-			d.job.judged += each * int64(d.set.n)
+			*undefended += each * int64(d.set.n)
 		} else {
 			d.job.controlled += each * int64(d.set.n)
 		}
@@ -242,24 +236,13 @@ func (d *description) Try(s plan.Step) error { return s.Do(d, s) }
 
 // Attack counts those of an attack, and the answers to its images.
 func (d *description) Attack(s plan.Step) error {
-	d.answers(s.Group, 1)
+	d.answers(s.Group, 1, &d.job.judged)
 	if s.First { // the smoothed classifiers' answers
 		for _, t := range s.Trials {
-			d.polled(s.Group, t.Samples())
+			d.answers(s.Group, t.Samples(), &d.job.forward)
 		}
 	}
 	return d.passes(s)
-}
-
-// polled counts the answers that a certificate asks for about attacked images.
-func (d *description) polled(g plan.Group, samples int64) {
-	for _, defense := range g.Scored {
-		if defense == config.None {
-			d.job.forward += samples * int64(d.set.n)
-		} else {
-			d.job.controlled += samples * int64(d.set.n)
-		}
-	}
 }
 
 // Certify counts a certificate's passes.
@@ -301,10 +284,9 @@ func (d *description) passes(s plan.Step) error {
 	return nil
 }
 
-// Corrupt counts the answers to a corruption's images, and lists all its severities in one line. A published number is
-// of the mean of all corruptions.
+// Corrupt lists all severities of a corruption in one line. A published number is of the mean of all corruptions.
 func (d *description) Corrupt(s plan.Step, _ attacks.Corruption) error {
-	d.answers(s.Group, 1)
+	d.answers(s.Group, 1, &d.job.judged)
 	if !s.First || s.Attacked != config.None {
 		return nil
 	}
@@ -336,7 +318,6 @@ func (d *description) End(j *plan.Job) error {
 	return nil
 }
 
-// timed prints how long a job is expected to take and reports whether that is known.
 func (d *description) timed(j *plan.Job) bool {
 	if d.times == nil {
 		return false
@@ -392,8 +373,7 @@ func duration(hours float64) string {
 	return strconv.FormatFloat(hours, 'g', 2, 64)
 }
 
-// comparison tells which cells of a suite have a published number. A nil one compares
-// with nothing.
+// comparison tells which cells of a suite have a published number. A nil one compares with nothing.
 type comparison struct {
 	source string
 	models []string               // of the suite

@@ -83,8 +83,7 @@ func TestDescribe(t *testing.T) {
 		"12 cells; attacks: at most "+count(60*f)+" forward", "hours: no rate is known",
 	)
 
-	// The second suite attacks what the first has attacked; the third a controlled network,
-	// and the fourth that again.
+	// The second suite attacks what the first has attacked; the third a controlled network, and the fourth that again.
 	text = describe(t, map[string]float64{"": 0.5, "rn-34": 1}, 10, "first", "again", "through",
 		"repeated")
 	contains(t, text, "10 images as --limit says", "suite again", ", made once with suite first\n", "suite through",

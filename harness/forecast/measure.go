@@ -41,7 +41,6 @@ func (s Span) String() string {
 // Times are how long a plan's jobs take on this machine.
 type Times struct{ jobs map[*plan.Job]jobTime }
 
-// jobTime is a job's.
 type jobTime struct {
 	Span
 	why    string // it is not known; "" where it is
@@ -55,9 +54,8 @@ func Measurable(p *plan.Plan) bool {
 }
 
 // Measure opens the networks of a plan's jobs whose files are there and times their passes, about a second for each
-// alone and under each control. It attacks nothing, and does not count the fits of linear embeddings that are not in
-// the cache, nor solver studies. A job whose files can't be opened has no time. The error is that of a device that does
-// not compute, or ctx's.
+// alone and under each control. It does not count fits that are not in the cache, nor solver studies. A job whose files
+// can't be opened has no time. The error is that of a device that does not compute, or ctx's.
 func Measure(ctx context.Context, p *plan.Plan, fits *pca.Cache) (*Times, error) {
 	opener, err := open.New(p.Config, open.Options{Cache: fits})
 	if err != nil {
@@ -93,12 +91,10 @@ type speed struct {
 	exact             *speed // in the judge's arithmetic, where that is another
 }
 
-// passes is the time of an image's forward and backward passes.
 func (s speed) passes(forward, backward int64) float64 {
 	return float64(forward-backward)*s.forward + float64(backward)*s.gradient
 }
 
-// judging is that of the judge's answer.
 func (s speed) judging() float64 {
 	if s.exact != nil {
 		return s.exact.forward
@@ -137,22 +133,15 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	if m.job.Set.Len() == 0 {
 		return errors.New("the data set has no images")
 	}
-	gradients := slices.ContainsFunc(m.job.Recipes, func(r attacks.Recipe) bool {
-		return open.TakesGradients(r, m.job.Net.Classes())
-	})
-	m.job.Classifiers = []open.Classifier{open.Alone(m.job.Net)}
-	for _, name := range j.Suite.Controls {
-		loop, err := m.Controller(m.ctx, m.job.Net, m.Config.Control(name), false)
-		if err != nil {
-			return err
-		}
-		m.job.Classifiers = append(m.job.Classifiers, open.Under(loop, m.job.Net))
+	gradients := m.job.TakesGradients()
+	if err := m.job.Defend(m.ctx, false); err != nil {
+		return err
 	}
 	opening := 2 * time.Since(start).Seconds() // before the run, and for the job
 	m.time.add(Span{opening, opening})
 	m.speeds = map[string]speed{}
 	for _, who := range m.job.Classifiers {
-		attacked := who.Attacked(j.Suite.Mode)
+		attacked := who.Control == nil || !j.Oblivious()
 		on := open.Answering(who)
 		if attacked {
 			if on, err = m.job.Oracle(who); err != nil {
@@ -229,7 +218,6 @@ func (m *measuring) round(n int, state int64, do func(ctx context.Context, i int
 func (m *measuring) n() float64     { return float64(m.job.Set.Len()) }
 func (m *measuring) right() float64 { return m.n() * float64(m.time.right) / float64(m.time.looked) }
 
-// answers adds the answers of a group to so many images.
 func (m *measuring) answers(g plan.Group, images float64) {
 	for _, defense := range g.Scored {
 		t := images * m.speeds[defense].judging()
@@ -263,7 +251,7 @@ func (m *measuring) Attack(s plan.Step) error {
 	right := m.right()
 	if key := s.Keys()[0]; !m.made[key] {
 		m.made[key] = true
-		v, r, classes := m.speeds[s.Attacked], m.job.Recipe(s.Trial), m.job.Net.Classes()
+		v, r, classes := m.speeds[s.Attacked], m.job.Recipes[s.Trial], m.job.Net.Classes()
 		f, b := r.Passes(classes)
 		first, gradients := r.Components[0].Passes(classes)
 		t := Span{right * v.passes(int64(first), int64(gradients)), right * v.passes(f, b)}
@@ -303,7 +291,7 @@ func (m *measuring) Certify(s plan.Step) error {
 		}
 		m.made[k] = true
 		who := m.job.Classifier(s.Of(s.Group)[i])
-		each, err := p.Measure(m.ctx, certify.Case{Trial: s.Trial, Recipe: m.job.Recipe(s.Trial), Who: who,
+		each, err := p.Measure(m.ctx, certify.Case{Trial: s.Trial, Recipe: m.job.Recipes[s.Trial], Who: who,
 			Seed: s.Seed},
 			m.speeds[who.Defense()].judging())
 		if err != nil {

@@ -12,8 +12,7 @@ import (
 	"selfheal/harness/result"
 )
 
-// Info is everything that scoring a classifier needs to know about it, beside its answers. A merge of shards has it
-// from their journals, and opens nothing.
+// Info is what scoring needs to know about a classifier, beside its answers. A merge has it from the journals.
 type Info struct {
 	Model   string        `json:"model"`
 	Classes int           `json:"classes"`
@@ -45,10 +44,6 @@ func (s Info) Defense() string {
 	}
 	return s.Control.Name
 }
-
-// Attacked reports whether a mode's attacks are made on this very classifier; otherwise it is given the images that
-// were made on the undefended network.
-func (s Info) Attacked(mode string) bool { return s.Control == nil || mode != result.Oblivious }
 
 // Classifier is a network alone or under a controller, as it is judged. The attacker may know the controller or not.
 type Classifier struct {
@@ -85,15 +80,6 @@ func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, err
 		return z, c.Net.Logits(ctx, image, z)
 	}
 	return z, c.Loop.Logits(ctx, image, z)
-}
-
-// Solve asks a controlled classifier and tells how its loop went; where swept is set also from sweep to sweep, which
-// costs a pass each. Greedy control has no sweeps.
-func (c Classifier) Solve(ctx context.Context, image []float32, swept bool) (*control.Outcome, error) {
-	if swept && c.Loop.Solver.Iterates() {
-		return c.Loop.RunTraced(ctx, image)
-	}
-	return c.Loop.Run(ctx, image)
 }
 
 // NotFinite is a classifier's answer that no margin follows from.
@@ -207,8 +193,7 @@ func (o *Counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, 
 	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
 }
 
-// Made is how many passes are made so far, forward and backward ones together, each of the oracle's own; an attack's
-// Passes promises as many.
+// Made is how many passes are made so far, forward and backward, as an attack's Passes counts them.
 func (o *Counted) Made() int64 { return o.logits.Load() + 2*o.gradients.Load() }
 
 // Passes are the forward and backward passes made so far in units of the plain network's.

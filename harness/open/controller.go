@@ -37,7 +37,6 @@ func (p Layer) State() onnx.Shape { return p.Chain.StateShape(p.T) }
 // Place names the layer's place in results.
 func (p Layer) Place() string { return Place(p.At).String() }
 
-// target is the rank or the variance that a linear embedding is to reach.
 func (p Layer) target() pca.Target {
 	return pca.Target{Variance: p.Embedding.Variance, Rank: p.Embedding.Rank}
 }
@@ -133,8 +132,7 @@ func (c *Controller) around(n *control.Network) (*Controller, error) {
 	return closeLoop(layers[0].Chain, c.config, c.embeddings, c.Places)
 }
 
-// recorded is what results say of a control. The hashes of files and data sets are filled in
-// when these are opened.
+// recorded is what results say of a control. The hashes of files and data sets are filled in when these are opened.
 func recorded(c config.Control) result.Control {
 	known := result.Control{Solver: c.Solver.Settings()}
 	for _, l := range c.Layers {
@@ -239,7 +237,7 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 	done := progress.FitFinished{Model: made.Model, Dim: dim, Images: s.Samples, Rank: s.Rank, Variance: s.Variance,
 		Seconds: made.Seconds}
 	if target.Capped(s) {
-		done.Asked, done.MaxRank = target.Variance, pca.MaxRank(dim)
+		done.VarianceAsked, done.MaxRank = target.Variance, pca.MaxRank(dim)
 	}
 	o.Progress.Report(done)
 	if err := o.Cache.Store(key, s); err != nil {

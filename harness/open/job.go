@@ -3,22 +3,23 @@ package open
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
 )
 
-// Job is a job of a plan with everything open that its cells share. In a merge nothing is open, and only Set, Recipes
-// and the classifiers' Info are known.
+// Job is one with everything open that its cells share. In a merge only Set, Recipes and classifiers' Info are known.
 type Job struct {
 	*plan.Job
 	Net         *control.Network
 	Attacked    *control.Network // Net, or the same network where attacks run, if that is somewhere else
 	Set         Images
-	Recipes     []attacks.Recipe // of the job's trials
-	Classifiers []Classifier     // the network alone, then under each control
+	Recipes     map[plan.Trial]attacks.Recipe
+	Classifiers []Classifier // the network alone, then under each control
 
 	opener  *Opener
 	file    *Original // once it was asked for
@@ -47,18 +48,20 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 			return b, err
 		}
 	}
-	b.Recipes = make([]attacks.Recipe, len(j.Trials))
-	for i := 0; i < len(b.Recipes) && err == nil; i++ {
-		b.Recipes[i], err = RecipeFor(j.Trials[i], b.Attacked)
+	b.Recipes = map[plan.Trial]attacks.Recipe{}
+	for _, t := range j.Trials {
+		if b.Recipes[t], err = RecipeFor(t, b.Attacked); err != nil {
+			return b, err
+		}
 	}
-	return b, err
+	return b, nil
 }
 
-// Defend opens the job's classifiers: the network alone, and under each control.
-func (b *Job) Defend(ctx context.Context) error {
+// Defend opens the job's classifiers: the network alone, and under each control, for which see [Opener.Controller].
+func (b *Job) Defend(ctx context.Context, fit bool) error {
 	b.Classifiers = append(b.Classifiers, Alone(b.Net))
 	for _, name := range b.Suite.Controls {
-		loop, err := b.opener.Controller(ctx, b.Net, b.opener.Config.Control(name), true)
+		loop, err := b.opener.Controller(ctx, b.Net, b.opener.Config.Control(name), fit)
 		if err != nil {
 			return err
 		}
@@ -77,14 +80,11 @@ func (b *Job) Classifier(defense string) (c Classifier) {
 	return c
 }
 
-// Recipe is that of one of the job's trials.
-func (b *Job) Recipe(t plan.Trial) (r attacks.Recipe) {
-	for i, own := range b.Trials {
-		if own == t {
-			return b.Recipes[i]
-		}
-	}
-	return r
+// TakesGradients reports whether any trial does.
+func (b *Job) TakesGradients() bool {
+	return slices.ContainsFunc(b.Trials, func(t plan.Trial) bool {
+		return takesGradients(b.Recipes[t], b.Net.Classes())
+	})
 }
 
 // Close frees a job's networks.
@@ -114,23 +114,23 @@ func (b *Job) Oracle(c Classifier) (*Oracle, error) {
 	if err != nil {
 		return nil, err
 	}
-	there, closeLoop := Alone(b.Attacked), func() {}
+	there, closeBoth := Alone(b.Attacked), exact.Close
 	if c.Loop != nil {
-		loop, err := c.Loop.around(b.Attacked)
-		if err != nil {
-			exact.Close()
-			return nil, err
+		var loop *Controller
+		if loop, err = c.Loop.around(b.Attacked); err == nil {
+			there, closeBoth = Under(loop, b.Attacked), func() { loop.Close(); exact.Close() }
 		}
-		there, closeLoop = Under(loop, b.Attacked), loop.Close
 	}
-	on, err := OracleOf(there, b.Suite.Mode)
+	var on *Oracle
+	if err == nil {
+		on, err = OracleOf(there, b.Suite.Mode)
+	}
 	if err != nil {
-		closeLoop()
-		exact.Close()
+		closeBoth()
 		return nil, err
 	}
 	inner := on.Close
-	on.Of, on.Exact, on.Close = c, exact, func() { inner(); closeLoop(); exact.Close() }
+	on.Of, on.Exact, on.Close = c, exact, func() { inner(); closeBoth() }
 	return on, nil
 }
 
@@ -151,4 +151,105 @@ func (b *Job) Original(ctx context.Context) (*Original, error) {
 	}
 	b.file = file
 	return file, nil
+}
+
+// Images are the first images of a data set, which are read when they are asked for: the memory may not hold all.
+type Images struct {
+	*dataset.Dataset // nil where the names are all that is known
+	n                int
+	owner            []int       // the shard of each image; nil where the run has no shards
+	shard            int         // this run's; 0 in one that has all images
+	names            []ImageName // where no data set is open
+}
+
+// ImageName is an image's id in the file and its label.
+type ImageName struct{ ID, Label int }
+
+// Named are images of which only names are known, and whose shards they are.
+func Named(names []ImageName, owner []int) Images {
+	return Images{n: len(names), names: names, owner: owner}
+}
+
+// Share leaves to a run its shard's of the images.
+func (s Images) Share(shard plan.Shard) Images {
+	ids := make([]int, s.Len())
+	for i := range ids {
+		ids[i] = s.ID(i)
+	}
+	s.owner, s.shard = plan.Deal(ids, shard.N), shard.I
+	return s
+}
+
+// Len is the number of images.
+func (s Images) Len() int { return s.n }
+
+// ID is the i-th image's id in its file.
+func (s Images) ID(i int) int {
+	if s.names != nil {
+		return s.names[i].ID
+	}
+	return s.Dataset.ID(i)
+}
+
+// Label is the i-th image's.
+func (s Images) Label(i int) int {
+	if s.names != nil {
+		return s.names[i].Label
+	}
+	return s.Dataset.Label(i)
+}
+
+// Owner is the i-th image's shard; 0 where there are none.
+func (s Images) Owner(i int) int {
+	if s.owner == nil {
+		return 0
+	}
+	return s.owner[i]
+}
+
+// Shared reports whether other shards have some of the images.
+func (s Images) Shared() bool { return s.shard > 0 }
+
+// Own reports whether the i-th image is this run's to work on.
+func (s Images) Own(i int) bool { return s.shard == 0 || s.owner[i] == s.shard }
+
+// Places are those of this run's images that are wanted, of all where wanted is nil.
+func (s Images) Places(wanted func(i int) bool) (places []int) {
+	for i := range s.n {
+		if s.Own(i) && (wanted == nil || wanted(i)) {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// First reports whether this run does the work that is done once for the whole set, or has it done.
+func (s Images) First() bool { return s.shard == 0 || s.n > 0 && s.owner[0] == s.shard }
+
+// Mine is how many are.
+func (s Images) Mine() int {
+	return len(s.Places(nil))
+}
+
+// OwnedBy is how many images a shard has.
+func (s Images) OwnedBy(shard int) (n int) {
+	for _, owner := range s.owner {
+		if owner == shard {
+			n++
+		}
+	}
+	return n
+}
+
+// Read reads the i-th image.
+func (s Images) Read(i int) (im attacks.Image, err error) {
+	if im.ID, im.Pixels, im.Label, err = s.Image(i); err != nil {
+		err = fmt.Errorf("image %d: %w", s.ID(i), err)
+	}
+	return im, err
+}
+
+// Head is the set of its first n images, or of all where there are fewer. They are no shard's in particular.
+func (s Images) Head(n int) Images {
+	return Images{Dataset: s.Dataset, names: s.names, owner: s.owner, n: min(s.n, n)}
 }

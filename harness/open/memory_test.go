@@ -16,7 +16,7 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// Where the memory is too small for the batch that was asked for, a run says so, takes a smaller one and
+// A run with too little memory for the batch that was asked for says so, takes a smaller one and
 // comes to the same verdicts; results.json has the batch that was used.
 func TestRunFitsIntoMemory(t *testing.T) {
 	testinput.Runtime(t)

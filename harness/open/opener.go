@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/folder"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
@@ -22,18 +25,14 @@ import (
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
-
-	"golang.org/x/sync/errgroup"
 )
 
-// Opener opens the files that a config names. It keeps the data sets that it has opened and notes, of everything, what
-// results say about it.
+// Opener opens the files that a config names, keeps the data sets and notes what results say about everything.
 type Opener struct {
-	Config   *config.Config
-	Pool     *ort.Pool
-	Cache    *pca.Cache // of fitted embeddings; nil for none
-	Together bool       // the cache is shared with other processes, of which one fits and the others wait
-	Progress *progress.Progress
+	Config *config.Config
+	Pool   *ort.Pool
+	Options
+	Together bool         // the cache is shared with other processes, of which one fits and the others wait
 	Record   *result.File // its data sets, models and fits are those that were opened
 	// Known are digests of data sets that were read before, by the keys of Sets; nil for none.
 	Known map[string]*dataset.Digest
@@ -51,13 +50,12 @@ var freeMemory, residentMemory = memory.Free, memory.Resident
 
 // New makes an opener with the pool that the config asks for. A device that does not compute is a [ConfigError].
 func New(cfg *config.Config, o Options) (*Opener, error) {
-	p := o.Progress
-	if p == nil {
-		p = &progress.Progress{}
+	if o.Progress == nil {
+		o.Progress = &progress.Progress{}
 	}
 	options := []ort.PoolOption{ort.Threads(cfg.Runtime.Threads), ort.Within(ort.Memory{
 		Free: freeMemory, Resident: residentMemory,
-		Lowered: func(l ort.Lowering) { p.Report(progress.BatchLowered{Lowering: l}) }})}
+		Lowered: func(l ort.Lowering) { o.Progress.Report(progress.BatchLowered{Lowering: l}) }})}
 	on := cfg.Runtime.Target()
 	if err := on.Check(); err != nil {
 		return nil, ConfigError{fmt.Errorf("runtime.provider %s: %w", on.Provider, err)}
@@ -70,8 +68,7 @@ func New(cfg *config.Config, o Options) (*Opener, error) {
 		record.Controls[c.Name] = recorded(c)
 	}
 	pool := ort.NewPool(cfg.Runtime.Workers, cfg.Runtime.Batch, options...)
-	return &Opener{Config: cfg, Pool: pool, Cache: o.Cache, Progress: p, Sets: map[string]*dataset.Dataset{},
-		Record: record}, nil
+	return &Opener{Config: cfg, Pool: pool, Options: o, Sets: map[string]*dataset.Dataset{}, Record: record}, nil
 }
 
 // Close ends the pool and closes the data sets.
@@ -105,19 +102,28 @@ func (o *Opener) ForEach(ctx context.Context, n int, state int64, fn func(ctx co
 	return control.ForEach(ctx, o.Pool, n, inFlight(o.Pool, state), fn)
 }
 
-// SideBySide works on so many images at once, beside the pool.
-func SideBySide(ctx context.Context, todo []int, width int, fn func(ctx context.Context, i int) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(width)
-	for _, i := range todo {
-		g.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return fn(ctx, i)
-		})
+// Over is [Opener.ForEach] of some images.
+func (o *Opener) Over(state int64) folder.Runner {
+	return func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error {
+		return o.ForEach(ctx, len(images), state, func(ctx context.Context, k int) error { return do(ctx, images[k]) })
 	}
-	return g.Wait()
+}
+
+// SideBySide works on so many images at once, beside the pool.
+func SideBySide(width int) folder.Runner {
+	return func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error {
+		g, ctx := errgroup.WithContext(ctx)
+		g.SetLimit(width)
+		for _, i := range images {
+			g.Go(func() error {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				return do(ctx, i)
+			})
+		}
+		return g.Wait()
+	}
 }
 
 // Cores is how many cores a run computes on.
@@ -138,16 +144,13 @@ func (o *Opener) Width(state int64) int {
 // at 224×224 two batches of 64 a worker would be 10 MB an image, gigabytes together.
 const stateBudget = 256 << 20
 
-// attackVectors is how many vectors of the image's size an attack keeps for an
-// image, at most: APGD in ℓ1, with the two float64 ones of its projection.
+// attackVectors is how many vectors of its size an attack keeps for an image at most: APGD in ℓ1, two in float64.
 const attackVectors = 16
 
-// attackState is what an attack keeps for an image, in bytes.
 func attackState(s attacks.Shape) int64 { return 4 * attackVectors * int64(s.Size()) }
 
-// loopState is what a closed loop keeps for an image, in bytes: each segment's
-// input, the same controlled and its control, and, at the widest place, an
-// adjoint, the one before it and the momentum.
+// loopState is what a closed loop keeps for an image, in bytes: each segment's input, the same controlled and its
+// control, and, at the widest place, an adjoint, the one before it and the momentum.
 func loopState(chain *control.Chain) int64 {
 	var sum, widest int64
 	for t := range chain.Segments {
@@ -157,10 +160,8 @@ func loopState(chain *control.Chain) int64 {
 	return 4 * (3*sum + 3*widest)
 }
 
-// inFlight is how many images of so many bytes of state may be under way: what
-// the budget allows, but two a worker, or the workers would wait for each other.
-// A device computes whole batches, with images or without, so there the budget is
-// a quarter of the memory that is free where that is more.
+// inFlight is how many images of so many bytes of state may be under way, but two a worker, or workers would wait for
+// each other. A device computes whole batches: there the budget is a quarter of the memory that is free, if more.
 func inFlight(pool *ort.Pool, state int64) int {
 	budget := int64(stateBudget)
 	if free, known := freeMemory(); known && pool.OnDevice() {
@@ -208,8 +209,8 @@ func (o *Opener) Dataset(name string, limit int) (*dataset.Dataset, error) {
 
 // ReadModel reads a model file that a config names, with the weights that lie beside it.
 func ReadModel(files fs.FS, path string) (*onnx.File, error) {
-	if folder, ok := files.(config.Folder); ok {
-		f, err := onnx.Read(folder.Path(path))
+	if dir, ok := files.(config.Folder); ok {
+		f, err := onnx.Read(dir.Path(path))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err)) // under the name that the config gives it
 		}
@@ -289,7 +290,7 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 	if err != nil {
 		return recipe, fmt.Errorf("model %s: %w", net.Name, err)
 	}
-	if TakesGradients(recipe, net.Classes()) {
+	if takesGradients(recipe, net.Classes()) {
 		if err := net.Prepare(attacks.CrossEntropy); err != nil {
 			return recipe, fmt.Errorf("model %s, attack %s: %w", net.Name, t.Name(), err)
 		}
@@ -297,8 +298,7 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 	return recipe, nil
 }
 
-// TakesGradients reports whether any component does.
-func TakesGradients(r attacks.Recipe, classes int) bool {
+func takesGradients(r attacks.Recipe, classes int) bool {
 	return slices.ContainsFunc(r.Components, func(c attacks.Attack) bool {
 		_, backward := c.Passes(classes)
 		return backward > 0
@@ -323,4 +323,64 @@ func fitsShape(shape [3]int, n *control.Network) error {
 		return nil
 	}
 	return fmt.Errorf("have shape %v, the model takes %v", shape, [3]int{takes.C, takes.H, takes.W})
+}
+
+// Identify fills in the hashes of the run's files without opening networks: the held run knows what {size} stands for.
+func (o *Opener) Identify(held *result.File) error {
+	for _, s := range o.Config.Suites {
+		if _, err := o.Scored(s.Dataset); err != nil {
+			return err
+		}
+	}
+	for i := range o.Config.Models {
+		m := &o.Config.Models[i]
+		file, err := ReadModel(o.Config.Files, m.Path)
+		if err != nil {
+			return fmt.Errorf("model %s: %w", m.Name, err)
+		}
+		o.Record.Models[m.Name] = Identified(m, file.SHA256)
+	}
+	for _, c := range o.Config.Controls {
+		for i, l := range c.Layers {
+			var before result.LayerEmbedding
+			if old := held.Controls[c.Name].Layers; i < len(old) {
+				before = old[i].Embedding
+			}
+			known := &o.Record.Controls[c.Name].Layers[i].Embedding
+			if err := o.IdentifyEmbedding(l.Embedding, before, known); err != nil {
+				return fmt.Errorf("control %s: layer at %s: %w", c.Name, Place(l.At), err)
+			}
+		}
+	}
+	return nil
+}
+
+// IdentifyEmbedding fills in the hashes of an embedding's files. The files before say what {size} is.
+func (o *Opener) IdentifyEmbedding(e config.Embedding, before result.LayerEmbedding,
+	known *result.LayerEmbedding) error {
+	switch {
+	case e.Kind == control.Linear:
+		d, err := o.Dataset(e.Fit, 0)
+		if err == nil {
+			known.FitSHA256 = d.SHA256()
+		}
+		return err
+	case e.Kind != control.ONNX:
+		return nil
+	case !strings.Contains(e.Path, plan.SizeKey):
+		file, err := ReadModel(o.Config.Files, e.Path)
+		if err == nil {
+			known.SHA256 = file.SHA256
+		}
+		return err
+	}
+	known.Files = map[string]string{}
+	for size := range before.Files {
+		file, err := ReadModel(o.Config.Files, strings.ReplaceAll(e.Path, plan.SizeKey, size))
+		if err != nil {
+			return err
+		}
+		known.Files[size] = file.SHA256
+	}
+	return nil
 }

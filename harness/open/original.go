@@ -20,7 +20,6 @@ type Original struct {
 	last  bool // channels last
 }
 
-// original opens a model's file again.
 func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error) {
 	file, err := ReadModel(o.Config.Files, m.Path)
 	if err != nil {

@@ -2,8 +2,13 @@ package plan
 
 import "selfheal/attacks"
 
-// certificate is proven of every classifier instead of attacking one. Its key has no mode: a proof holds against every
-// attacker.
+// kinds make the trials of a setting at one epsilon. Every kind that is not listed is an attack.
+var kinds = map[string]func(attack) Trial{
+	attacks.SmoothingKind: func(a attack) Trial { return smoothing{certificate{a}} },
+	attacks.BoundsKind:    func(a attack) Trial { return bounds{certificate{a}} },
+}
+
+// certificate is proven of every classifier. Its key has no mode: a proof holds against every attacker.
 type certificate struct{ attack }
 
 func (certificate) Of(g Group) []string      { return g.Scored }

@@ -24,9 +24,8 @@ type Missing struct {
 	Make string   // the command that makes it; "" where none is known
 }
 
-// Missing lists what the plan's suites need and is absent: data sets, networks,
-// embeddings, in the config's order, each path once. Nothing is read for it. fit is the
-// command that fits a control's embeddings when the control's name is put behind it.
+// Missing lists data sets, networks and embeddings that are absent, in the config's order, each path once, and reads
+// none. Fit is the command that fits a control's embeddings when the control's name is put behind it.
 func (p *Plan) Missing(fit string) []Missing {
 	var all []Missing
 	add := func(m Missing, by string) {
@@ -58,8 +57,7 @@ func (p *Plan) Missing(fit string) []Missing {
 	return all
 }
 
-// opened names the data sets that are needed: those scored, those that linear embeddings
-// are fitted on, and those that auto-encoders which are yet to be fitted need.
+// opened names the data sets that are needed: those scored, and those that embeddings are yet to be fitted on.
 func (p *Plan) opened() []string {
 	var names []string
 	for _, s := range p.Config.Suites {
@@ -104,8 +102,7 @@ func EmbeddingPath(pattern string, state onnx.Shape) string {
 	return strings.ReplaceAll(pattern, SizeKey, strconv.FormatInt(state.Items(), 10))
 }
 
-// Absent reports whether nothing lies at a path of files. With {size} in it that is so
-// when no file has a number in its place: which number is needed, only the network knows.
+// Absent reports whether nothing lies at a path. Any number may stand for {size}: only networks know which is needed.
 func Absent(files fs.FS, name string) bool {
 	before, after, sized := strings.Cut(path.Base(name), SizeKey)
 	if !sized {
@@ -126,8 +123,7 @@ func missingSet(s dataset.Spec) Missing {
 	return Missing{Kind: "data set", Path: s.Path, What: dataset.Find(s.Format).Needs}
 }
 
-// missingNetwork says how a network is made. One at ARCHITECTURE-standard/model.onnx or
-// ARCHITECTURE-robust/model.onnx is what scripts/train.py leaves in such a folder.
+// missingNetwork says how a network is made: scripts/train.py leaves ARCHITECTURE-standard/model.onnx, or -robust.
 func missingNetwork(file string, images dataset.Spec) Missing {
 	m := Missing{Kind: "network", Path: file,
 		What: "an ONNX classifier of these images; scripts/export.py writes one from PyTorch's weights"}
@@ -161,24 +157,18 @@ func missingEmbedding(e config.Embedding, fit string) Missing {
 	return m
 }
 
-// DescribeMissing writes the list for a reader: every path with what belongs there, by
-// whom it is needed, and the command that makes it.
+// DescribeMissing writes for each path what belongs there, what needs it, and the command that makes it.
 func DescribeMissing(all []Missing) string {
 	var b strings.Builder
-	for _, kind := range []string{"data set", "network", "embedding"} {
-		first := true
-		for _, m := range all {
-			if m.Kind != kind {
-				continue
-			}
-			if first {
-				fmt.Fprintf(&b, "missing %ss\n", kind)
-				first = false
-			}
-			fmt.Fprintf(&b, "  %s\n    for %s: %s\n", m.Path, strings.Join(m.For, ", "), m.What)
-			if m.Make != "" {
-				fmt.Fprintf(&b, "    %s\n", m.Make)
-			}
+	kind := ""
+	for _, m := range all {
+		if m.Kind != kind { // they stand together
+			kind = m.Kind
+			fmt.Fprintf(&b, "missing %ss\n", kind)
+		}
+		fmt.Fprintf(&b, "  %s\n    for %s: %s\n", m.Path, strings.Join(m.For, ", "), m.What)
+		if m.Make != "" {
+			fmt.Fprintf(&b, "    %s\n", m.Make)
 		}
 	}
 	return b.String()

@@ -53,8 +53,7 @@ func paths(all []plan.Missing) []string {
 	return out
 }
 
-// Every absent file of the selected suites is listed once, with whom it is for; what is
-// there is not.
+// Every absent file of the selected suites is listed once, with whom it is for; what is there is not.
 func TestMissing(t *testing.T) {
 	all := missingOf(t, fstest.MapFS{})
 	want := []string{"data/cifar/test_batch.bin", "data/cifar/batches", "nets/rn-18-standard/model.onnx",
@@ -121,6 +120,31 @@ func TestEmbeddingPath(t *testing.T) {
 		"e/32.onnx": true, "e/hidden-32.onnx.part": true, "hidden-32.onnx": true} {
 		if plan.Absent(fstest.MapFS{name: &fstest.MapFile{}}, pattern) != want {
 			t.Errorf("with %s: absent is not %v", name, want)
+		}
+	}
+}
+
+// Shards have the same number of images, to one, and an image's shard does not depend on the order of the set.
+func TestDeal(t *testing.T) {
+	t.Parallel()
+	ids := make([]int, 1003)
+	back := make([]int, len(ids))
+	for i := range ids {
+		ids[i], back[len(ids)-1-i] = 3*i, 3*i
+	}
+	for _, n := range []int{1, 2, 7, 32, 2000} {
+		owner, other, count := plan.Deal(ids, n), plan.Deal(back, n), make([]int, n+1)
+		for i, shard := range owner {
+			count[shard]++
+			if other[len(ids)-1-i] != shard {
+				t.Fatalf("%d shards: image %d is shard %d's, and in another order %d's", n, ids[i], shard,
+					other[len(ids)-1-i])
+			}
+		}
+		for shard, c := range count[1:] {
+			if c != len(ids)/n && c != len(ids)/n+1 {
+				t.Errorf("shard %d of %d has %d images", shard+1, n, c)
+			}
 		}
 	}
 }

@@ -15,8 +15,7 @@ type Plan struct {
 	Jobs   []*Job
 }
 
-// Job is one model of one suite: its cells share the network, the controllers and, in an oblivious suite, the
-// adversarial images.
+// Job is one model of one suite: its cells share the network, the controllers and, if oblivious, the images.
 type Job struct {
 	Suite  *config.Suite
 	Model  *config.Model
@@ -59,8 +58,7 @@ func (p *Plan) Seeds() []uint64 { return append([]uint64{p.Config.Seed}, p.Confi
 // Defenses are those that a job scores: the undefended network first, then every control.
 func (j *Job) Defenses() []string { return append([]string{config.None}, j.Suite.Controls...) }
 
-// Oblivious reports whether the attacker knows of no control: images that were made on the undefended network are
-// given to all.
+// Oblivious reports whether the attacker knows of no control: all get images made on the undefended network.
 func (j *Job) Oblivious() bool { return j.Suite.Mode == result.Oblivious }
 
 // Studies reports whether the job's model has a solver study.
@@ -68,8 +66,7 @@ func (j *Job) Studies() bool {
 	return j.Suite.Solver != nil && slices.Contains(j.Suite.Solver.Models, j.Model.Name)
 }
 
-// Group is a classifier that is attacked, by its defense, and those that are scored on the images made on it: all
-// classifiers in an oblivious suite, else the attacked one alone.
+// Group is an attacked classifier and those scored on its images, by defense: all in an oblivious suite, else itself.
 type Group struct {
 	Attacked string
 	Scored   []string
@@ -122,8 +119,7 @@ func (Idle) End(*Job) error          { return nil }
 func (Idle) Clean(*Job, Group) error { return nil }
 func (Idle) Try(Step) error          { return nil }
 
-// Walk has a visitor go over the plan in the order of a run: job after job, in each every group of classifiers, under
-// every seed every trial. The first error ends it.
+// Walk has a visitor go over every job, in each over every group, seed and trial. The first error ends it.
 func (p *Plan) Walk(v Visitor) error {
 	for _, j := range p.Jobs {
 		if err := v.Begin(j); err != nil {

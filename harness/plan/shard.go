@@ -10,9 +10,8 @@ import (
 )
 
 // Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. Whatever concerns an
-// image is one shard's, from the clean answer through all attacks to the answers under control. Nothing in it depends
-// on other images, so that shards need nothing of each other. What does depend on all of them, the cells foremost, is
-// made of the shards' journals in the end.
+// image is one shard's, and depends on no other image. The cells, and whatever else depends on all images, are made of
+// the shards' journals in the end.
 type Shard struct {
 	I int `json:"shard"`
 	N int `json:"of"`
@@ -47,8 +46,7 @@ func ParseShard(text string) (s Shard, err error) {
 	return s, nil
 }
 
-// Deal says which of n shards, from 1, each image of a set belongs to: in the order that a hash of their ids gives
-// them, they are dealt to the shards in turn.
+// Deal says which of n shards, from 1, each image of a set belongs to: they are dealt in the order of a hash of ids.
 func Deal(ids []int, n int) (owner []int) {
 	order := ByHash(ids, "")
 	owner = make([]int, len(ids))

@@ -7,10 +7,10 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
-// Trial is what classifiers are put to, a row of cells: an attack at one epsilon, one corruption, or a certificate at
-// one epsilon.
+// Trial is what a row of cells has: an attack or a certificate at one epsilon, or one corruption.
 type Trial interface {
 	Name() string            // as cells have it
 	Setting() *config.Attack // of the config, that it is of
@@ -32,8 +32,7 @@ type Trial interface {
 	Key(j *Job, defense string, seed uint64) Key
 	// Exact reports whether networks run as their files have them, not rewritten to be faster.
 	Exact() bool
-	// Kept reports whether it makes images that are kept until they are used: of a run that saves adversarial images,
-	// or of another.
+	// Kept reports whether its images are kept until they are used, in a run that saves adversarial ones or not.
 	Kept(saving bool) bool
 	// Shown reports whether the gallery shows its images.
 	Shown() bool
@@ -64,14 +63,7 @@ type Maker interface {
 	Certify(s Step) error
 }
 
-// kinds make the trials of a setting at one epsilon. Every kind that is not listed is an attack.
-var kinds = map[string]func(attack) Trial{
-	attacks.SmoothingKind: func(a attack) Trial { return smoothing{certificate{a}} },
-	attacks.BoundsKind:    func(a attack) Trial { return bounds{certificate{a}} },
-}
-
-// Trials lists a setting's at each of its epsilons, or each of its corruptions, and checks its parameters before
-// anything is opened.
+// Trials lists a setting's, at each epsilon or of each corruption, and checks its parameters.
 func Trials(a *config.Attack) (all []Trial, err error) {
 	for _, c := range a.Corruptions {
 		all = append(all, newCorruption(a, c))
@@ -161,4 +153,55 @@ func (a attack) Describe() (result.Attack, error) {
 		known.Components = append(known.Components, result.Component{Kind: c.Kind, Parameters: c.Parameters})
 	}
 	return known, nil
+}
+
+// NormTolerance is how far, relatively, a perturbation may exceed epsilon: what float32 images can't avoid.
+const NormTolerance = 1e-5
+
+// Ball is where an adversarial image must lie, beside the box [0,1]. The zero value holds the clean image alone.
+type Ball struct {
+	Norm    attacks.Norm
+	Epsilon float64
+}
+
+// Outside is an image that no attack may return, and the error about it.
+type Outside struct {
+	Image   int     `json:"image"`            // its id in the data set
+	Problem string  `json:"problem"`          // what leaves the ball or the box, and by how much
+	Norm    float64 `json:"norm,omitempty"`   // of its perturbation, 0 when it has none
+	Excess  float64 `json:"excess,omitempty"` // over epsilon or beyond [0,1], 0 when its values are no numbers
+}
+
+// Error is the problem.
+func (e Outside) Error() string { return e.Problem }
+
+// Measure is the one place where a perturbation is measured: its norm, in float64. The error is an [Outside].
+func (b Ball) Measure(clean, adversarial []float32) (float64, error) {
+	if len(clean) != len(adversarial) {
+		return 0, Outside{Problem: fmt.Sprintf("it has %d values, the clean image %d", len(adversarial), len(clean))}
+	}
+	broken, beyond, most := 0, 0, 0.0
+	for _, v := range adversarial {
+		switch {
+		case v >= 0 && v <= 1:
+		case number.Finite(float64(v)):
+			beyond++
+			most = max(most, float64(-v), float64(v)-1)
+		default:
+			broken++
+		}
+	}
+	if broken > 0 {
+		return 0, Outside{Problem: fmt.Sprintf("%d of its %d values are NaN or infinite", broken, len(adversarial))}
+	}
+	d := b.Norm.Distance(clean, adversarial)
+	switch {
+	case beyond > 0:
+		return d, Outside{Norm: d, Excess: most, Problem: fmt.Sprintf(
+			"%d of its %d values lie outside [0,1], by up to %.3g", beyond, len(adversarial), most)}
+	case !(d <= b.Epsilon*(1+NormTolerance)):
+		return d, Outside{Norm: d, Excess: d - b.Epsilon, Problem: fmt.Sprintf("its perturbation has %s norm %.6g, "+
+			"%.3g above epsilon %s", b.Norm, d, d-b.Epsilon, number.Format(b.Epsilon))}
+	}
+	return d, nil
 }

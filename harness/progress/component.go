@@ -1,8 +1,11 @@
 package progress
 
 import (
+	"slices"
 	"sync"
 	"time"
+
+	"selfheal/harness/plan"
 )
 
 // Work is what a component of an attack, or a certificate, has to do.
@@ -15,45 +18,49 @@ type Work struct {
 	Made     func() int64 // passes that are made so far
 }
 
-// Component is the progress of one component of an attack: the images that are finished, how many of all stand, and
+// component is the progress of one component of an attack: the images that are finished, how many of all stand, and
 // the time left, which follows from the passes made.
-type Component struct {
+type component struct {
 	display
 	Work
 	id       ComponentID
-	done     chan struct{}
-	ended    sync.WaitGroup
 	mu       sync.Mutex
 	finished int
 	standing int
 	cost     cost
 }
 
-// Component shows a component at work. Stop or finish it.
-func (p *Progress) Component(id ComponentID, w Work) *Component {
-	c := &Component{display: p.display(1000), Work: w, id: id, standing: w.Standing, done: make(chan struct{}),
-		cost: newCost(w)}
+// Component shows a component at work. Do tells of each image that is finished how many stand then.
+func (p *Progress) Component(id ComponentID, w Work, do func(image func(standing int)) error) error {
+	c := &component{display: p.display(1000), Work: w, id: id, standing: w.Standing, cost: newCost(w)}
 	p.rest.begin(id)
-	if p.silent() {
-		return c
-	}
-	c.ended.Go(func() {
-		t := time.NewTicker(c.tick)
-		defer t.Stop()
-		for {
-			select {
-			case <-c.done:
-				return
-			case <-t.C:
-				c.tell()
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	if !p.silent() {
+		ended.Go(func() {
+			t := time.NewTicker(c.tick)
+			defer t.Stop()
+			for {
+				select {
+				case <-done:
+					return
+				case <-t.C:
+					c.tell()
+				}
 			}
-		}
-	})
-	return c
+		})
+	}
+	err := do(c.image)
+	close(done)
+	ended.Wait()
+	c.Stop()
+	if err == nil {
+		c.Report(ComponentFinished{id, c.Images, c.standing, c.N, time.Since(c.start)})
+	}
+	return err
 }
 
-// Image records that one more image is finished, and how many stand now.
-func (c *Component) Image(standing int) {
+func (c *component) image(standing int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.finished++
@@ -61,14 +68,13 @@ func (c *Component) Image(standing int) {
 	c.cost.image(c.Made(), c.standing)
 }
 
-// tell shows how far the component is.
-func (c *Component) tell() {
+func (c *component) tell() {
 	made := c.Made()
 	c.mu.Lock()
 	finished, standing, left := c.finished, c.standing, c.cost.left(made)
 	c.mu.Unlock()
 	f := min(float64(made)/max(float64(made)+left, 1), 1)
-	e := ComponentProgress{ComponentID: c.id, Done: finished, Images: c.Images, Robust: standing, N: c.N}
+	e := ComponentProgress{ComponentID: c.id, ImagesDone: finished, Images: c.Images, Robust: standing, N: c.N}
 	if f > 0.01 {
 		e.Left = new(time.Duration(float64(time.Since(c.start)) * (1 - f) / f))
 		if all, known := c.rest.left(*e.Left); known {
@@ -79,19 +85,6 @@ func (c *Component) tell() {
 		c.follow(e.All)
 	}
 	c.show(int64(f*1000), e.short(), e)
-}
-
-// Stop ends the display.
-func (c *Component) Stop() {
-	close(c.done)
-	c.ended.Wait()
-	c.display.Stop()
-}
-
-// Finish ends the display with the component's report.
-func (c *Component) Finish(standing int) {
-	c.Stop()
-	c.Report(ComponentFinished{c.id, c.Images, standing, c.N, time.Since(c.start)})
 }
 
 // cost is what a component's images have cost, and what those to come will: an image that stands costs all its passes,
@@ -114,7 +107,6 @@ func newCost(w Work) cost {
 	return c
 }
 
-// under is how many images are under way.
 func (c *cost) under() int { return min(c.total-c.finished, c.width) }
 
 // image notes that an image is finished, when so many passes have been made and so many images stand. All images under
@@ -143,4 +135,67 @@ func (c *cost) left(made int64) float64 {
 		left += float64(waiting) * (falls*passes + (1-falls)*c.each)
 	}
 	return left
+}
+
+// Expected is what a run makes under one key: an attack on one classifier under one seed, or a certificate of it.
+type Expected struct {
+	plan.Key
+	Passes float64 // at most
+}
+
+func (e Expected) is(id ComponentID) bool {
+	return e.Model == id.Model && e.Defense == id.Defense && e.Attack == id.Attack && e.Epsilon == *id.Epsilon &&
+		e.Seed == id.Seed && (e.Mode == "" || e.Mode == id.Mode)
+}
+
+// rest is how much of a run is still to come. A nil one knows nothing.
+type rest struct {
+	all   []Expected // in order
+	at    int        // what is being made, -1 before the first
+	done  float64    // passes at most of what this run has made before it; what it continues from does not count
+	began time.Time  // of the run
+	since time.Time  // when what is being made began
+	clock func() time.Time
+}
+
+// Expect has components tell the whole run's time left too, and follow, unless nil, be called with it.
+func (p *Progress) Expect(all []Expected, follow func(left *time.Duration)) {
+	p.rest, p.follow = &rest{all: all, at: -1, began: time.Now(), clock: time.Now}, follow
+}
+
+func (r *rest) begin(id ComponentID) {
+	if r == nil || id.Epsilon == nil {
+		return
+	}
+	from := max(r.at, 0)
+	i := slices.IndexFunc(r.all[from:], func(e Expected) bool { return e.is(id) })
+	if i < 0 || from+i == r.at {
+		return
+	}
+	if r.at >= 0 {
+		r.done += r.all[r.at].Passes
+	}
+	r.at, r.since = from+i, r.clock()
+}
+
+// left is the whole run's time left, with so much left of the present component, and whether it is known. Items to come
+// take as long, by their passes at most, as those that are done; before the first is done, as the present one.
+func (r *rest) left(component time.Duration) (time.Duration, bool) {
+	if r == nil || r.at < 0 {
+		return 0, false
+	}
+	spent, own := r.clock().Sub(r.since), r.all[r.at].Passes
+	took, done := r.since.Sub(r.began).Seconds(), r.done
+	if done == 0 {
+		took, done = (spent + component).Seconds(), own
+	}
+	if done == 0 {
+		return 0, false
+	}
+	rate, later := took/done, 0.0
+	for _, e := range r.all[r.at+1:] {
+		later += e.Passes
+	}
+	left := max(component.Seconds(), rate*own-spent.Seconds()) + rate*later
+	return time.Duration(left * float64(time.Second)), true
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,8 +40,7 @@ type Progress struct {
 	follow   func(left *time.Duration)
 }
 
-// New reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and
-// downloads.
+// New reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and downloads.
 func New(w io.Writer, format string, quiet bool) *Progress {
 	p := &Progress{w: w, quiet: quiet, every: 10 * time.Second}
 	if format == JSONLog {
@@ -53,43 +51,36 @@ func New(w io.Writer, format string, quiet bool) *Progress {
 	return p
 }
 
-// silent says that nothing is to be reported while the command works.
 func (p *Progress) silent() bool { return p.w == nil || p.quiet }
 
-// Report tells of an event, unless the user wants quiet.
-func (p *Progress) Report(e Event) {
+// Report tells of an event, a value of a type in the table, unless the user wants quiet.
+func (p *Progress) Report(event any) {
 	if !p.silent() {
-		p.always(e)
+		p.always(event)
 	}
 }
 
 // always tells of an event that even a quiet command reports.
-func (p *Progress) always(e Event) {
-	if p.records == nil {
-		if text := e.String(); text != "" {
-			fmt.Fprintln(p.w, text)
-		}
-		return
+func (p *Progress) always(event any) {
+	k := kindOf(event)
+	if p.records != nil {
+		p.records.LogAttrs(context.Background(), k.level, k.name, attributes(event)...)
+	} else if text := k.line(event); text != "" {
+		fmt.Fprintln(p.w, text)
 	}
-	of := reflect.TypeOf(e)
-	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return reflect.TypeOf(k.of) == of })]
-	p.records.LogAttrs(context.Background(), k.level, k.name, attributes(e)...)
 }
 
-// attributes are an event's fields that have a JSON name, in order.
-func attributes(e Event) (list []slog.Attr) {
-	v := reflect.ValueOf(e)
+// attributes are an event's fields that have a name in records, in order.
+func attributes(event any) (list []slog.Attr) {
+	v := reflect.ValueOf(event)
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		name, options, named := strings.Cut(f.Tag.Get("json"), ",")
+		name, optional := attribute(f)
 		value := v.FieldByIndex(f.Index)
-		if name == "" || named && options == "omitzero" && value.IsZero() {
+		if name == "" || optional && value.IsZero() {
 			continue
 		}
-		if value.Kind() == reflect.Pointer {
-			value = value.Elem()
-		}
-		a := slog.Any(name, value.Interface())
-		switch x := value.Interface().(type) {
+		a := slog.Any(name, reflect.Indirect(value).Interface())
+		switch x := a.Value.Any().(type) {
 		case time.Duration:
 			a = slog.Float64(name, x.Seconds())
 		case float64:
@@ -108,8 +99,7 @@ func (p *Progress) Fetched(f ort.Fetch) { p.always(fetched{f}) }
 // Experiment tells that an experiment of the theory begins.
 func (p *Progress) Experiment(name string) { p.Report(experimentStarted{name}) }
 
-// Failed tells of the error that ends the command, in one line (several of a config in one each), of its exit code,
-// and of what continues it, if anything does.
+// Failed tells of the error that ends the command, in one line each of a config's, and of what continues it.
 func (p *Progress) Failed(err error, code int, continues string) {
 	parts := []string{err.Error()}
 	if errors.As(err, new(config.Errors)) {
@@ -155,9 +145,9 @@ func (p *Progress) display(total int64) display {
 }
 
 // show says how far the work is; a bar shows it, with the short text.
-func (d *display) show(at int64, short string, e Event) {
+func (d *display) show(at int64, short string, event any) {
 	if d.bar == nil {
-		d.Report(e)
+		d.Report(event)
 		return
 	}
 	d.bar.Describe(d.fit(short))
@@ -172,7 +162,6 @@ func (d *display) Stop() {
 	}
 }
 
-// barWidth is what the bar takes beside its text.
 const barWidth = 22
 
 // fit shortens a text from its left end so that it stands in one line with the bar.
@@ -218,5 +207,5 @@ func (s *Training) Step(l train.Loss) {
 	if done == steps {
 		s.Stop() // the last text stays
 	}
-	s.show(int64(done), e.String(), e)
+	s.show(int64(done), e.line(), e)
 }

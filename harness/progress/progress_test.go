@@ -12,13 +12,13 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/models/ort"
@@ -105,8 +105,8 @@ func TestEvents(t *testing.T) {
 	types := map[string]string{}
 	for _, k := range kinds {
 		var names []string
-		for _, f := range reflect.VisibleFields(reflect.TypeOf(k.of)) {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		for _, f := range reflect.VisibleFields(k.of) {
+			name, _ := attribute(f)
 			if name == "" {
 				continue
 			}
@@ -146,29 +146,25 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Every type of these files that says something has its row in the table.
+// Every type of the group of events has its row in the table.
 func TestEventsAreListed(t *testing.T) {
 	t.Parallel()
-	listed := map[string]bool{"fetched": true, "BatchLowered": true} // their Strings are those of models/ort
-	files := token.NewFileSet()
-	var events []ast.Decl
-	for _, name := range must.Get(filepath.Glob("events*.go"))(t) {
-		events = append(events, must.Get(parser.ParseFile(files, name, nil, 0))(t).Decls...)
-	}
-	for _, d := range events {
-		if of, ok := d.(*ast.FuncDecl); ok && of.Recv != nil && of.Name.Name == "String" {
-			listed[of.Recv.List[0].Type.(*ast.Ident).Name] = true
-		}
-	}
+	listed := map[string]bool{}
 	for _, k := range kinds {
-		if name := reflect.TypeOf(k.of).Name(); !listed[name] {
-			t.Errorf("the event %s is there twice", name)
-		} else {
-			delete(listed, name)
+		listed[k.of.Name()] = true
+	}
+	grouped := 0
+	for _, d := range must.Get(parser.ParseFile(token.NewFileSet(), "events.go", nil, 0))(t).Decls {
+		if group, ok := d.(*ast.GenDecl); ok && group.Tok == token.TYPE && group.Lparen.IsValid() {
+			for _, s := range group.Specs {
+				if grouped++; !listed[s.(*ast.TypeSpec).Name.Name] {
+					t.Errorf("the table of events lacks %s", s.(*ast.TypeSpec).Name)
+				}
+			}
 		}
 	}
-	if len(listed) > 0 {
-		t.Errorf("the table of events lacks %v", slices.Collect(maps.Keys(listed)))
+	if len(listed) != grouped || len(kinds) != grouped {
+		t.Errorf("%d rows of %d types, %d events", len(kinds), len(listed), grouped)
 	}
 }
 
@@ -179,7 +175,7 @@ func TestProgressFormats(t *testing.T) {
 	id := ComponentID{CellID{"s", "m\x1b[2J\u202e", "none", result.Oblivious, "aa", new(0.5)}, "apgd-ce", 3,
 		"[1/2] m, aa", Words{}}
 	for _, c := range []struct {
-		event  Event
+		event  any
 		text   string
 		record map[string]any
 	}{
@@ -246,5 +242,79 @@ func TestProgressFormats(t *testing.T) {
 		if line := must.Get(quiet.ReadString('\n'))(t); !strings.HasSuffix(line, want+"\n") {
 			t.Errorf("%s, want %s", line, want)
 		}
+	}
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9*math.Abs(want) {
+		t.Errorf("%s: %g, not %g", what, got, want)
+	}
+}
+
+// Images that stand cost all their passes and those that fell what they had cost. Images under way are taken to stand;
+// of those that wait, the same share falls as so far.
+func TestCost(t *testing.T) {
+	c := newCost(Work{Images: 10, Standing: 12, Passes: 1000, Width: 4})
+	near(t, "nothing done", c.left(0), 1000)
+	near(t, "under way", c.left(40), 960)
+	c.image(40, 11) // 10 passes each, and one of four has fallen
+	near(t, "one fell", c.fell, 10)
+	// Four under way, 30 passes of theirs made; of the five that wait 1 of 5 falls for 10 passes.
+	near(t, "after one fell", c.left(40), 400-30+5*(10./5+100*4./5))
+	for range 3 {
+		c.image(400, 11)
+	}
+	if c.finished != 4 || c.fallen != 1 || c.stood != 300 {
+		t.Errorf("%+v", c)
+	}
+	for range 6 {
+		c.image(910, 11)
+	}
+	near(t, "all done", c.left(910), 0)
+}
+
+// The run's time left goes by what is done: what is to come takes as long by its passes at most.
+func TestRest(t *testing.T) {
+	var p Progress
+	p.Expect([]Expected{
+		{plan.Key{Model: "rn-18", Defense: "none", Attack: "pgd", Epsilon: 8. / 255}, 10},
+		{plan.Key{Model: "rn-34", Defense: "none", Attack: "pgd", Epsilon: 8. / 255}, 20},
+		{plan.Key{Model: "rn-18", Defense: "loop", Attack: "pgd", Mode: "whitebox-through", Epsilon: 8. / 255}, 30},
+	}, nil)
+	r, now := p.rest, time.Unix(0, 0)
+	r.began, r.clock = now, func() time.Time { return now }
+	left := func(component, want time.Duration) {
+		t.Helper()
+		if got, known := r.left(component); !known || (got-want).Abs() > time.Millisecond {
+			t.Errorf("%v left (%v), not %v", got, known, want)
+		}
+	}
+	id := func(model, defense, mode string) ComponentID {
+		return ComponentID{CellID: CellID{Model: model, Defense: defense, Mode: mode, Attack: "pgd",
+			Epsilon: new(8. / 255)}}
+	}
+	if _, known := r.left(time.Second); known {
+		t.Error("something is known before the first attack")
+	}
+	r.begin(id("rn-18", "none", "oblivious"))
+	now = now.Add(5 * time.Second)
+	left(15*time.Second, (15+40+60)*time.Second) // 20 s for 10 passes
+	now = now.Add(20 * time.Second)
+	r.begin(id("rn-34", "none", "oblivious")) // after 25 s
+	left(time.Second, (50+75)*time.Second)
+	now = now.Add(10 * time.Second)
+	r.begin(id("rn-34", "none", "oblivious")) // its next component
+	left(time.Second, (40+75)*time.Second)
+	left(90*time.Second, (90+75)*time.Second)
+	r.begin(id("rn-18", "loop", "whitebox-through"))
+	now = now.Add(time.Minute)
+	left(7*time.Second, 7*time.Second) // longer than expected: the component's own
+	r.begin(ComponentID{})             // of a study
+	left(7*time.Second, 7*time.Second)
+	var none *rest
+	none.begin(ComponentID{})
+	if _, known := none.left(time.Second); known {
+		t.Error("nothing knows something")
 	}
 }

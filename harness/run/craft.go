@@ -6,15 +6,21 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
-	"sync"
+	"time"
 
 	"selfheal/attacks"
+	"selfheal/harness/certify"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
+	"selfheal/internal/number"
+	"selfheal/internal/vector"
 )
 
 // crafting is the making of adversarial images: a recipe on an oracle.
@@ -29,30 +35,30 @@ type crafting struct {
 	set         open.Images
 	clean       []verdict // of the oracle's classifier
 
-	*crafted
-	run    *run
-	on     *open.Oracle
-	freed  bool // nobody needs the images
-	own    int  // images that are this run's to attack
-	tally  *folder.Tally
-	proven map[int]bool // whether bounds prove the images that they were asked about
+	run *run
+	on  *open.Oracle
 
-	mu       sync.Mutex // guards what follows, and crafted.refuted
-	standing int        // images that are still right
+	*crafted
+	freed    bool // nobody needs the images
+	own      int  // images that are this run's to attack
+	standing int  // images that are still right
+	tally    *folder.Tally
+	proven   map[int]bool // whether bounds prove the images that they were asked about
 }
 
 // craft runs a recipe's components in order on an oracle, each on the images that its classifier still gets right, from
 // the clean image. After each component the judge measures its images and asks the classifier again; only that decides.
 // Work that the journal holds is not done again.
-func (r *run) craft(on *open.Oracle, w *crafting) (*crafted, error) {
-	w.crafted, w.run, w.on, w.proven = untouched(), r, on, map[int]bool{}
+func (w *crafting) craft() (*crafted, error) {
+	r := w.run
+	w.crafted, w.proven = untouched(), map[int]bool{}
 	w.each = slices.Repeat([]attempt{intact}, w.set.Len())
 	w.within, w.crafted.verdictOnly = plan.Ball{Norm: w.recipe.Norm, Epsilon: w.recipe.Epsilon}, w.verdictOnly
 	var err error
-	if w.images, err = r.journal.Vectors(fileOf(w.key), on.Shape().Size()); err != nil {
+	if w.images, err = r.journal.Vectors(fileOf(w.key), w.on.Shape().Size()); err != nil {
 		return nil, err
 	}
-	w.freed = w.images == nil || !r.again[w.key.String()] && r.journal.Block(w.key.As("freed")).Written()
+	w.freed = w.images == nil || !r.images.again[w.key] && r.journal.Block(w.key.As("freed")).Written()
 	for i, v := range w.clean {
 		if w.each[i].Robust = v.Right; v.Right {
 			w.standing++
@@ -83,13 +89,12 @@ func (r *run) craft(on *open.Oracle, w *crafting) (*crafted, error) {
 	}
 	asked := slices.ContainsFunc(w.each, func(a attempt) bool { return a.Seen.Asked })
 	if w.recipe.Norm == attacks.Linf && asked {
-		w.warnings, err = r.unbounded(w)
+		w.warnings, err = w.unbounded()
 	}
 	return w.crafted, err
 }
 
-// fileOf names the file of a key's images.
-func fileOf(k folder.Key) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(k.String())))[:16] }
+func fileOf(k folder.Key) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(k.JSON())))[:16] }
 
 // componentResult is the journal's unit of crafting: an image after a component.
 type componentResult struct {
@@ -99,10 +104,7 @@ type componentResult struct {
 	Gradients int64 `json:"gradients,omitempty"`
 }
 
-// take takes in an image after a component.
-func (w *crafting) take(i int, to componentResult) (standing int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (w *crafting) take(i int, to componentResult) {
 	w.each[i] = to.attempt
 	if to.Refuted {
 		w.refuted++
@@ -111,7 +113,10 @@ func (w *crafting) take(i int, to componentResult) (standing int) {
 		w.standing--
 	}
 	w.tally.At(w.own, w.standing, false)
-	return w.standing
+}
+
+func (w *crafting) id(component string) progress.ComponentID {
+	return progress.ComponentID{CellID: w.cell, Component: component, Seed: w.seed, Label: w.label}
 }
 
 // work is what a component, or several, have to do on images.
@@ -127,65 +132,52 @@ func (w *crafting) work(todo []int, on *open.Counted, components ...attacks.Atta
 
 // apply runs the k-th component on the images that still stand.
 func (w *crafting) apply(k int, component attacks.Attack) error {
-	var todo []int
+	var images []int
 	for i, a := range w.each {
 		if a.Robust && !w.proven[i] {
-			todo = append(todo, i)
+			images = append(images, i)
 		}
 	}
-	of, n, counter := len(todo), len(w.each), &open.Counted{Oracle: w.on}
-	id := progress.ComponentID{CellID: w.cell, Component: component.Name(), Seed: w.seed, Label: w.label}
-	held, lost := make([]bool, n), 0
+	counter, id := &open.Counted{Oracle: w.on}, w.id(component.Name())
 	key := w.key.As("component")
 	key.Part, key.Number = component.Name(), k
-	work, err := folder.Recall(w.run.journal, key, func(i int, to componentResult) {
-		if _, open := slices.BinarySearch(todo, i); !open || held[i] {
-			return
-		}
-		if !to.Robust && !w.freed {
-			if at := to.Image; at == nil || !w.images.Has(*at) {
-				lost++
-				return
+	lost, shown := 0, (func(standing int))(nil) // while the journal is read
+	work, todo, err := folder.Recall(w.run.journal, key, w.set, images, func(i int, to componentResult) bool {
+		if shown == nil {
+			if _, asked := slices.BinarySearch(images, i); !asked {
+				return false
 			}
+			if at := to.Image; !to.Robust && !w.freed && (at == nil || !w.images.Has(*at)) {
+				lost++
+				return false
+			}
+			counter.Add(to.Logits, to.Gradients)
 		}
-		held[i] = true
-		counter.Add(to.Logits, to.Gradients)
-		w.take(i, to)
+		if w.take(i, to); shown != nil {
+			shown(w.standing)
+		}
+		return true
 	})
-	if err != nil {
-		return err
-	}
 	if lost > 0 {
 		w.run.Progress.Report(progress.ImagesLost{ComponentID: id, Lost: lost})
 	}
-	todo = slices.DeleteFunc(todo, func(i int) bool { return held[i] })
-	if err := w.run.journal.Open(w.set, todo); err != nil {
-		return err
-	}
-	if len(todo) > 0 {
-		p := w.run.Progress.Component(id, w.work(todo, counter, component))
-		err := w.run.ForEach(w.run.ctx, len(todo), w.on.State, func(ctx context.Context, k int) error {
-			i := todo[k]
-			made, err := w.attack(ctx, component, counter, i)
-			if err == nil {
-				err = work.Done(i, made)
-			}
-			if err == nil {
-				p.Image(w.take(i, made))
-			}
-			return err
+	if err == nil && len(todo) > 0 {
+		err = w.run.Progress.Component(id, w.work(todo, counter, component), func(image func(int)) error {
+			shown = image
+			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+				func(ctx context.Context, im attacks.Image, i int) (componentResult, error) {
+					return w.attack(ctx, component, counter, im, i)
+				})
 		})
-		if err != nil {
-			p.Stop()
-			return err
-		}
-		p.Finish(w.standing)
+	}
+	if err != nil {
+		return err
 	}
 	forward, backward := counter.Passes()
 	seconds := work.Seconds()
 	w.seconds += seconds
 	w.steps = append(w.steps, result.Step{
-		Attack: component.Name(), Attacked: of, Robust: float64(w.standing) / float64(n),
+		Attack: component.Name(), Attacked: len(images), Robust: float64(w.standing) / float64(len(w.each)),
 		Forward: forward, Backward: backward, Seconds: seconds,
 	})
 	return nil
@@ -196,13 +188,9 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 // The judge may refute a claim, at a boundary, with random answers or because it has another arithmetic than the
 // attack. Then the component is run once more, at full strength and in the judge's arithmetic, and the image that it
 // returns then is judged instead.
-func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter *open.Counted, i int) (
-	made componentResult, err error) {
+func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter *open.Counted, im attacks.Image,
+	i int) (made componentResult, err error) {
 	made.attempt = w.each[i]
-	im, err := w.set.Read(i)
-	if err != nil {
-		return made, err
-	}
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly}
 	res, broken, err := w.try(ctx, component, &watch{Counted: counter, made: &made}, im, how)
 	if exact := counter.Exact; err == nil && refuted(res, broken) && (how.VerdictOnly || exact != nil) {
@@ -255,4 +243,251 @@ func howMany[T any](list []T, holds func(T) bool) (n int) {
 		}
 	}
 	return n
+}
+
+// attempt is an image as attacks have left it. While it is attacked it belongs to one goroutine.
+type attempt struct {
+	Image   *journal.Vector `json:"image,omitempty"` // nil where the attack never succeeded: the clean image
+	First   int             `json:"first"`           // iteration of the first success over all components, −1 if never
+	Queries int             `json:"queries"`         // forward passes made until then, −1 if never
+	// Nearest is the smallest norm of a misclassified point that an attack which minimises it found, 0 if none did.
+	Nearest float64 `json:"nearest,omitempty"`
+	Robust  bool    `json:"robust"` // still right after all components so far
+
+	Spent int     `json:"spent"` // iterations of the components so far
+	Asked int     `json:"asked"` // their forward passes
+	Seen  watched `json:"seen"`
+}
+
+// crafted is what a trial made of a set of images against one classifier.
+type crafted struct {
+	each    []attempt        // nil for clean images
+	images  *journal.Vectors // those that attacks have made; nil for clean images, and in a merge
+	within  plan.Ball
+	steps   []result.Step
+	seconds float64
+	refuted int // successes that an attack claimed and the judge did not see
+	// verdictOnly says that attacks ended at the first success: the images are
+	// adversarial, but not what full strength would have made of them.
+	verdictOnly bool
+	warnings    []result.Warning
+	agreement   *result.Agreement                         // nil where the attacks' arithmetic is the judge's
+	corrupt     func(im attacks.Image) ([]float32, error) // makes the images instead; nil for attacks
+	proof       certify.Proof                             // of the clean images; nil for attacks
+}
+
+// Untried reports whether the i-th image is the clean one.
+func (c *crafted) Untried(i int) bool { return c.corrupt == nil && c.at(i).First < 0 }
+
+// untouched are clean images as if an attack had made them.
+func untouched() *crafted { return &crafted{steps: []result.Step{}} }
+
+// intact is an attempt at an image that no attack has changed yet.
+var intact = attempt{First: -1, Queries: -1}
+
+func (c *crafted) at(i int) attempt {
+	if c.each == nil {
+		return intact
+	}
+	return c.each[i]
+}
+
+// Image is the i-th image; im is the clean one. The error is a [journal.ErrNoVector] where the journal has lost it.
+func (c *crafted) Image(im attacks.Image, i int) ([]float32, error) {
+	if c.corrupt != nil {
+		return c.corrupt(im)
+	}
+	if at := c.at(i).Image; at != nil {
+		return c.images.Get(*at)
+	}
+	return im.Pixels, nil
+}
+
+func (c *crafted) read(set open.Images, i int) (im attacks.Image, x []float32, err error) {
+	if im, err = set.Read(i); err == nil {
+		x, err = c.Image(im, i)
+	}
+	return im, x, err
+}
+
+// watched is how an attack's gradients on one image looked.
+type watched struct {
+	Asked     bool `json:"asked,omitempty"`      // by a component that takes gradients
+	Zero      bool `json:"zero,omitempty"`       // a run began where the gradient was exactly 0
+	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
+}
+
+// vanished is the ℓ2 norm below which a gradient counts as 0: attacks divide by it plus 1e-12, for shorter steps.
+const vanished = 1e-11
+
+// watch passes a component's questions about one image on, counts them and looks at the gradients that come back.
+type watch struct {
+	*open.Counted
+	made *componentResult
+}
+
+func (w *watch) Logits(ctx context.Context, x, out []float32) error {
+	w.made.Logits++
+	return w.Counted.Logits(ctx, x, out)
+}
+
+func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
+	err := w.Counted.Gradient(ctx, x, loss, label, target, e)
+	if err != nil {
+		return err
+	}
+	seen := &w.made.Seen
+	seen.Asked = true
+	if !vector.Finite(e.Gradient) || !number.Finite(float64(e.Loss)) {
+		seen.NotFinite = true
+	}
+	// A vanishing gradient matters where the attack has yet to begin: later the label
+	// may rank third, where DLR is constant, and the image be broken anyway.
+	if w.made.Gradients == 0 && attacks.L2.Length(e.Gradient) < vanished {
+		seen.Zero = true
+	}
+	w.made.Gradients++
+	return nil
+}
+
+// Attacks may run in another arithmetic than the judge, who sees every image that they break. A sample of those
+// that they leave is attacked again in the judge's arithmetic: at least leastAgain images, and a share of againShare.
+const (
+	leastAgain = 50
+	againShare = 0.05
+)
+
+// again attacks the sample of a crafting's images that stand, and counts those that stand again.
+func (w *crafting) again() error {
+	sample := w.sample()
+	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("again"), w.set, sample, nil)
+	if err == nil && len(todo) > 0 {
+		exact := &open.Counted{Oracle: w.on.Exact}
+		id := w.id("again in float32")
+		err = w.run.Progress.Component(id, w.work(todo, exact, w.recipe.Components...), func(image func(int)) error {
+			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+				func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
+					defer image(w.standing)
+					return w.standsExactly(ctx, exact, im)
+				})
+		})
+	}
+	w.agreement = &result.Agreement{N: len(sample), Agree: howMany(sample, func(i int) bool { return work.Values[i] })}
+	return err
+}
+
+// sample is a sample of the images that stand, by a hash of the seed and their ids. A shard takes all that may be in.
+func (w *crafting) sample() []int {
+	var standing, ids []int
+	for i, a := range w.each {
+		if a.Robust && w.set.Own(i) {
+			standing, ids = append(standing, i), append(ids, w.set.ID(i))
+		}
+	}
+	most := len(standing)
+	if w.set.Shared() {
+		most += w.set.Len() - w.own
+	}
+	var sample []int
+	for _, k := range plan.ByHash(ids, fmt.Sprintf("%d ", w.seed))[:min(Sampled(most), len(standing))] {
+		sample = append(sample, standing[k])
+	}
+	return sample
+}
+
+// Sampled is the size of the sample of so many images that stand.
+func Sampled(standing int) int {
+	return min(standing, max(leastAgain, int(math.Ceil(againShare*float64(standing)))))
+}
+
+// standsExactly attacks an image in the judge's arithmetic, at full strength where a claim is refuted.
+func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, im attacks.Image) (bool, error) {
+	for _, component := range w.recipe.Components {
+		for _, verdictOnly := range []bool{true, false} {
+			how := attacks.Options{Seed: w.seed, VerdictOnly: verdictOnly}
+			res, broken, err := w.try(ctx, component, exact, im, how)
+			if err != nil || broken {
+				return false, err
+			}
+			if !refuted(res, broken) {
+				break
+			}
+		}
+	}
+	return true, nil
+}
+
+// lately is how many proofs the chance of the next is told by.
+const lately = 8
+
+// prove has bounds decide images that the first component has left, those of large margins first, as long as that pays:
+// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof.
+// No verdict depends on it, since a proven image stands every attack.
+func (w *crafting) prove() error {
+	prove, err := w.run.prover.Image(w.trial, w.on.Of)
+	if err != nil {
+		return err
+	}
+	var recent []bool
+	work, _, err := folder.Recall(w.run.journal, w.key.As("proven"), w.set, nil, func(i int, is bool) bool {
+		w.proven[i] = is
+		recent = append(recent, is)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	recent = nil
+	var todo []int
+	for i, a := range w.each {
+		if _, known := w.proven[i]; a.Robust && !known {
+			todo = append(todo, i)
+		}
+	}
+	slices.SortStableFunc(todo, func(i, j int) int { return cmp.Compare(w.clean[j].Margin, w.clean[i].Margin) })
+	rest := w.rest()
+	pays := func() bool {
+		proofs := work.Seconds() / float64(max(len(w.proven), 1)) // seconds each, all cores at work
+		hits := howMany(recent, func(is bool) bool { return is })
+		return rest*float64(hits+1)/float64(len(recent)+2) > proofs
+	}
+	began := time.Now()
+	for len(todo) > 0 && prove != nil && pays() {
+		some := todo[:min(w.run.Cores(), len(todo))]
+		todo = todo[len(some):]
+		err := work.Do(w.run.ctx, some, open.SideBySide(len(some)),
+			func(ctx context.Context, im attacks.Image, _ int) (bool, error) { return prove(ctx, im) })
+		if err != nil {
+			return err
+		}
+		recent = recent[max(0, len(recent)-lately):]
+		if len(todo) == 0 || !pays() {
+			w.run.Progress.Report(progress.ImagesProven{CellID: w.cell, Proven: w.certain(), Tried: len(w.proven),
+				Robust: w.standing, Took: time.Since(began), Label: w.label})
+		}
+	}
+	if len(w.proven) == 0 {
+		return nil
+	}
+	seconds := work.Seconds()
+	w.seconds += seconds
+	w.steps = append(w.steps, result.Step{Attack: attacks.BoundsKind, Attacked: len(w.proven), Proven: w.certain(),
+		Robust: w.steps[0].Robust, Seconds: seconds})
+	return nil
+}
+
+func (w *crafting) certain() int {
+	return howMany(slices.Collect(maps.Values(w.proven)), func(is bool) bool { return is })
+}
+
+// rest is about how long the components behind the first take for an image that stands, going by the first one's time.
+func (w *crafting) rest() float64 {
+	first := w.steps[0]
+	passes := 0.0
+	for _, c := range w.recipe.Components[1:] {
+		f, b := c.Passes(w.on.Classes())
+		passes += float64(f)*w.on.Cost.Forward + float64(b)*w.on.Cost.Backward
+	}
+	return passes * first.Seconds / float64(max(first.Forward+first.Backward, 1))
 }

@@ -19,14 +19,12 @@ import (
 	"selfheal/internal/number"
 )
 
-// suiteCases is how many cases a suite has at most, shared evenly among its models. Those of
-// a gallery are shared evenly among the suites.
+// suiteCases is how many cases a suite has at most, for all its models. Suites share a gallery's cases evenly.
 const suiteCases = 12
 
-// gallery chooses images of a run to show. The rule looks at verdicts alone: for each attack, control and kind of
-// outcome it takes the first image in data set order, beginning at a place that moves on from case to case, since one
-// image again and again shows little. The cases of a model follow from the plan: its share of the suite's cases, in the
-// order of attacks, controls and kinds, beginning where the model before it has ended.
+// gallery chooses images of a run to show, by verdicts alone: for each attack, control and kind of outcome the first
+// one in data set order, from a place that moves on from case to case. A model has its share of the suite's cases, in
+// the order of attacks, controls and kinds, beginning where the model before it has ended.
 type gallery struct {
 	cfg   *config.Config
 	file  *result.Gallery
@@ -55,6 +53,8 @@ type candidate struct {
 	clean       verdict // the classifier's, on the image as it was
 	image       attacks.Image
 	adversarial []float32
+	work        *folder.Units[*result.GalleryCase]
+	shown       *result.GalleryCase // nil where the answers are not as the kind says
 }
 
 // newGallery is an empty one, which becomes that of the results.
@@ -111,8 +111,7 @@ func (g *gallery) quota(j *plan.Job) (own, before int) {
 	return own, before
 }
 
-// kindsOf are those of a job's cases. Where the images were made on the network that answers, an image that it
-// withstood has no adversarial version to show.
+// kindsOf are those of a job's cases. An image that withstood the attack made on it has no adversarial version.
 func kindsOf(j *plan.Job) []string {
 	if j.Oblivious() && len(j.Suite.Controls) > 0 {
 		return []string{result.Healed, result.NotHealed}
@@ -120,7 +119,6 @@ func kindsOf(j *plan.Job) []string {
 	return []string{result.Broken}
 }
 
-// slotsOf are a job's places in the order in which they are filled.
 func slotsOf(j *plan.Job, before int) []slot {
 	defenses := j.Suite.Controls
 	if len(defenses) == 0 {
@@ -175,75 +173,67 @@ func (g *gallery) consider(s scoring, v []verdict) {
 	}
 }
 
-// exhibit makes the cases of the present job, whose trials are done, and writes the gallery with them.
+// exhibit makes the cases of the present job and writes the gallery with them, unless that is a merge's.
 func (r *run) exhibit() error {
 	g, j := r.gallery, r.job.Job
-	if c := r.job.Classifiers[0].Shape.C; c != 1 && c != 3 {
+	if c := r.job.Classifiers[0].Shape.C; c == 1 || c == 3 {
+		if err := g.make(r, j); err != nil {
+			return err
+		}
+	} else {
 		g.note(j.Suite.Name, fmt.Sprintf("no pictures: the images have %d channels, pictures are made of 1 and of 3",
 			c))
-		return r.exhibited()
 	}
+	if r.part != nil {
+		return nil
+	}
+	return result.WriteGallery(r.out.Work("gallery.json"), g.file)
+}
+
+func (g *gallery) make(r *run, j *plan.Job) error {
 	own, before := g.quota(j)
-	var chosen []slot
-	for _, k := range slotsOf(j, before) {
-		if g.found[k] != nil && len(chosen) < own && !slices.Contains(chosen, k) {
-			chosen = append(chosen, k)
-		}
-	}
-	cases, works := make([]*result.GalleryCase, len(chosen)), make([]*folder.Units[*result.GalleryCase], len(chosen))
+	var chosen []*candidate
 	var todo []int
 	var state int64
-	for i, k := range chosen {
-		c, done := g.found[k], false
-		var err error
+	for _, k := range slotsOf(j, before) {
+		c := g.found[k]
+		if c == nil || len(chosen) == own || slices.Contains(chosen, c) {
+			continue
+		}
 		// Which image a slot has is known when all shards are: each keeps its own.
 		key := folder.Key{Of: "gallery", Suite: c.Suite, Part: k.kind,
 			Key: plan.Key{Model: c.Model, Attack: k.attack, Epsilon: k.epsilon, Defense: k.defense}}
-		works[i], err = folder.Recall(r.journal, key,
-			func(at int, known *result.GalleryCase) {
+		work, left, err := folder.Recall(r.journal, key, c.set, []int{c.at},
+			func(at int, known *result.GalleryCase) bool {
 				if at == c.at {
-					cases[i], done = known, true
+					c.shown = known
 				}
+				return at == c.at
 			})
 		if err != nil {
 			return err
 		}
-		if !done {
-			todo = append(todo, i)
+		if c.work = work; len(left) > 0 {
+			todo = append(todo, len(chosen))
 		}
-		state = max(state, 2*c.who.State()) // a trace keeps as much as the loop
+		chosen, state = append(chosen, c), max(state, 2*c.who.State()) // a trace keeps as much as the loop
 	}
-	if len(todo) > 0 {
-		c := g.found[chosen[todo[0]]]
-		if err := r.journal.Open(c.set, []int{c.at}); err != nil {
-			return err
-		}
-	}
-	err := r.ForEach(r.ctx, len(todo), state, func(ctx context.Context, k int) (err error) {
-		i := todo[k]
-		c := g.found[chosen[i]]
-		if cases[i], err = c.show(ctx, r.Record.Datasets[c.Dataset].ClassNames); err == nil {
-			err = works[i].Done(c.at, cases[i])
+	err := r.Over(state)(r.ctx, todo, func(ctx context.Context, i int) (err error) {
+		c := chosen[i]
+		if c.shown, err = c.show(ctx, r.Record.Datasets[c.Dataset].ClassNames); err == nil {
+			err = c.work.Done(c.at, c.shown)
 		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("suite %s, gallery of model %s: %w", j.Suite.Name, j.Model.Name, err)
 	}
-	for _, c := range cases {
-		if c != nil {
-			g.add(*c)
+	for _, c := range chosen {
+		if c.shown != nil {
+			g.add(*c.shown)
 		}
 	}
-	return r.exhibited()
-}
-
-// exhibited writes the gallery, which is a merge's where there are shards.
-func (r *run) exhibited() error {
-	if r.part != nil {
-		return nil
-	}
-	return r.out.Gallery(r.gallery.file)
+	return nil
 }
 
 // add takes a case unless its pictures are too many: the gallery then ends.
@@ -258,7 +248,6 @@ func (g *gallery) add(c result.GalleryCase) {
 	g.file.Cases = append(g.file.Cases, c)
 }
 
-// note says once what a suite's gallery lacks.
 func (g *gallery) note(suite, message string) {
 	if n := (result.GalleryNote{Suite: suite, Message: message}); !slices.Contains(g.file.Notes, n) {
 		g.file.Notes = append(g.file.Notes, n)
@@ -342,7 +331,6 @@ func believable(c *result.GalleryCase) bool {
 		healed == (c.Kind == result.Healed)
 }
 
-// draw makes a candidate's pictures.
 func (c *candidate) draw(healed []float32) error {
 	p, s := &c.Pictures, c.who.Shape
 	p.Width, p.Height = s.W, s.H

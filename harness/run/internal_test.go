@@ -6,6 +6,10 @@ import (
 	"image"
 	"image/png"
 	"math"
+	"slices"
+	"strings"
+	"testing"
+
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
@@ -16,9 +20,6 @@ import (
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
-	"slices"
-	"strings"
-	"testing"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), 1) }
@@ -62,6 +63,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnSquareWins.ID, crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.4)}}, some,
 			right(30)},
 		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.5)}}, some, right(30)},
+		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.495)}}, some, right(200)}, // one image
+		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.499)}}, some, right(2000)},
 		{result.WarnNearChance.ID, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
 		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
 		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under attack that is the attack's merit
@@ -78,27 +81,6 @@ func TestWarningsFromNumbers(t *testing.T) {
 		}
 		if want := strings.Fields(c.want); !slices.Equal(got, want) {
 			t.Errorf("%+v: warnings %v, want %v", c.made, got, want)
-		}
-	}
-}
-
-func TestSquareWins(t *testing.T) {
-	steps := func(robust ...float64) (list []result.Step) {
-		for i, r := range robust {
-			list = append(list, result.Step{Attack: []string{"apgd-ce", "square", "fab"}[i], Robust: r})
-		}
-		return list
-	}
-	for _, c := range []struct {
-		steps []result.Step
-		n     int
-		want  []int
-	}{
-		{steps(0.5, 0.5), 200, nil}, {steps(0.5, 0.495), 200, nil}, {steps(0.5, 0.49, 0.3), 200, []int{2}},
-		{steps(0.5, 0.499), 2000, nil}, {steps(0.5, 0.495), 2000, []int{10}}, {steps(0.5)[:1], 10, nil},
-	} {
-		if got := squareWins(c.steps, c.n); !slices.Equal(got, c.want) {
-			t.Errorf("%+v of %d: %v, want %v", c.steps, c.n, got, c.want)
 		}
 	}
 }
@@ -288,37 +270,5 @@ func TestStudyOutcome(t *testing.T) {
 	}
 	if one := meanObjective(all[:1], 0); *one.Objective != 4 || one.StandardError != 0 {
 		t.Errorf("one image: %+v", one)
-	}
-}
-
-func TestVariantsOfOtherMethods(t *testing.T) {
-	own := config.DefaultSolver()
-	if v := variants(own, &config.SolverStudy{}); v != nil {
-		t.Errorf("nothing to try: %v", v)
-	}
-	own.Momentum = 0.9
-	v := variants(own, &config.SolverStudy{LearningRate: []float64{0.1, 0.05, 0.01}, Inner: []int{2}})
-	var got []float64
-	for _, x := range v {
-		got = append(got, x.value)
-		if x.why == result.SetLearningRate && (x.solver.LearningRate != x.value || x.solver.Momentum != 0.9) {
-			t.Errorf("%+v", x)
-		}
-	}
-	if want := []float64{0, 2, 10, 0.003, 0.01, 0.05, 0.1}; !slices.Equal(got, want) || v[0].solver.Momentum != 0.5 ||
-		v[0].why != result.DefaultRate {
-		t.Errorf("values %v, want %v; %+v", got, want, v)
-	}
-}
-
-func TestSimplex(t *testing.T) {
-	for _, c := range []struct {
-		z    []float32
-		want bool
-	}{{[]float32{0.25, 0.75}, true}, {[]float32{1, 0}, true}, {[]float32{0.25, 0.7}, false}, {[]float32{-0.25, 1.25},
-		false}} {
-		if got := simplex(c.z); got != c.want {
-			t.Errorf("%v: %v, want %v", c.z, got, c.want)
-		}
 	}
 }

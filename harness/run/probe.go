@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 
 	"selfheal/attacks"
 	"selfheal/harness/folder"
@@ -26,23 +25,18 @@ const (
 	// unstable is the relative change of the margin, for the median image, above which
 	// a loss is called unstable. Trained networks are at 1 % and below.
 	unstable = 0.1
-	// repeatable is the largest distance of normalised answers that counts as equal,
-	// the reference's.
+	// repeatable is the largest distance of normalised answers that counts as equal, the reference's.
 	repeatable = 1e-4
 )
 
-// probed are the warnings of the probes, which concern every cell of a classifier. They are made once a run, at its
-// first clean cell.
-func (r *run) probed(s scoring, v []verdict) ([]result.Warning, error) {
-	key := plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
-	if found, done := r.probes[key]; done || s.Trial != nil {
+// probed are the warnings of the probes, made once a run: they concern every cell of a classifier.
+func (s scoring) probed(v []verdict) ([]result.Warning, error) {
+	r, key := s.run, plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
+	if found, done := r.probes[key]; done || s.Trial != nil || !s.Set.First() {
 		return found, nil
 	}
-	if !s.Set.First() {
-		return nil, nil
-	}
 	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Key: key}, func() ([]result.Warning, error) {
-		return r.probe(s.who, s.Set, v)
+		return probe(r.ctx, r.Opener, s.who, s.Set, v)
 	})
 	if err == nil {
 		r.probes[key] = found
@@ -71,9 +65,9 @@ func firstOf(n int, who open.Classifier, holds func(i int) bool) (todo []int) {
 	return todo
 }
 
-// probe asks a classifier about clean images again and about images beside them, and
-// warns where the answers are random or jump.
-func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]result.Warning, error) {
+// probe asks about clean images again and about images beside them, and warns where answers are random or jump.
+func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Images, clean []verdict) (
+	[]result.Warning, error) {
 	var failed error
 	todo := firstOf(set.Len(), who, func(i int) bool {
 		if set.Own(i) || failed != nil {
@@ -82,7 +76,7 @@ func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]re
 		var v verdict // which another shard keeps
 		im, err := set.Read(i)
 		if err == nil {
-			v, err = judge(r.ctx, who, im, im.Pixels, plan.Ball{}, answerOnly)
+			v, err = judge(ctx, who, im, im.Pixels, plan.Ball{}, answerOnly)
 		}
 		if err != nil && !errors.As(err, new(open.NotFinite)) {
 			failed = err
@@ -93,7 +87,7 @@ func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]re
 		return nil, failed
 	}
 	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
-	err := r.ForEach(r.ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
+	err := o.ForEach(ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
 		im, err := set.Read(todo[k])
 		if err != nil {
 			return err
@@ -110,7 +104,7 @@ func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]re
 			apart[k] = math.Max(apart[k], normalisedDistance(first, again))
 		}
 		margin := attacks.LogitMargin(first, im.Label)
-		rng := rand.New(rand.NewPCG(r.Config.Seed, uint64(im.ID)))
+		rng := rand.New(rand.NewPCG(o.Config.Seed, uint64(im.ID)))
 		beside := make([]float32, len(im.Pixels))
 		for range neighbours {
 			for i, v := range im.Pixels {
@@ -143,8 +137,7 @@ func (r *run) probe(who open.Classifier, set open.Images, clean []verdict) ([]re
 	return list, nil
 }
 
-// normalisedDistance is ‖a/‖a‖ − b/‖b‖‖₂, as the reference compares answers; NaN, of
-// answers that are not finite, is left to the judge.
+// normalisedDistance is ‖a/‖a‖ − b/‖b‖‖₂, as the reference compares answers. NaN is left to the judge.
 func normalisedDistance(a, b []float32) float64 {
 	na, nb := attacks.L2.Length(a)+1e-10, attacks.L2.Length(b)+1e-10
 	sum := 0.0
@@ -155,48 +148,27 @@ func normalisedDistance(a, b []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every
-// image is within reach of every other. An image that still stands shows that something else
-// than robustness stops the attack.
-func (r *run) unbounded(w *crafting) ([]result.Warning, error) {
+// unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every image is within reach of every other.
+// An image that still stands shows that something else than robustness stops the attack.
+func (w *crafting) unbounded() ([]result.Warning, error) {
 	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
 	recipe, err := attacks.Setup{Kind: "apgd-dlr", Norm: attacks.Linf,
 		Parameters: map[string]any{"loss": "margin", "steps": 20}}.Make(1, w.on.Classes())
 	if err != nil {
 		return nil, err
 	}
-	attack := recipe.Components[0]
-	var mu sync.Mutex
-	stood := map[int]bool{}
-	work, err := folder.Recall(r.journal, w.key.As("epsilon 1"), func(i int, stands bool) { stood[i] = stands })
-	if err != nil {
-		return nil, err
+	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("epsilon 1"), w.set, asked, nil)
+	if err == nil {
+		err = work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
+			func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
+				how := attacks.Options{Seed: w.run.Config.Seed, VerdictOnly: true}
+				res, err := recipe.Components[0].Perturb(ctx, w.on, im, how)
+				return res.Adversarial == nil, err
+			})
 	}
-	todo := slices.DeleteFunc(slices.Clone(asked), func(i int) bool { _, known := stood[i]; return known })
-	if err := r.journal.Open(w.set, todo); err != nil {
+	left := howMany(asked, func(i int) bool { return work.Values[i] })
+	if err != nil || left == 0 {
 		return nil, err
-	}
-	err = r.ForEach(r.ctx, len(todo), w.on.State, func(ctx context.Context, k int) error {
-		i := todo[k]
-		im, err := w.set.Read(i)
-		if err != nil {
-			return err
-		}
-		res, err := attack.Perturb(ctx, w.on, im, attacks.Options{Seed: r.Config.Seed, VerdictOnly: true})
-		if err != nil {
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		stood[i] = res.Adversarial == nil
-		return work.Done(i, stood[i])
-	})
-	if err != nil {
-		return nil, err
-	}
-	left := howMany(asked, func(i int) bool { return stood[i] })
-	if left == 0 {
-		return nil, nil
 	}
 	return []result.Warning{result.WarnStandsAtEpsilonOne.New(
 		"%s stand even at epsilon 1, where any image may become any other: something else than robustness "+

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness"
 	"selfheal/harness/certify"
@@ -28,9 +29,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// GCPercent is the value that programs which run suites give to debug.SetGCPercent. On a small network, garbage in Go
-// is half of a run's memory. Collected twice as often it is a tenth less, and as much with many images as with few, for
-// 1 % of the time.
+// GCPercent is for debug.SetGCPercent in programs that run suites: on a small network, garbage in Go is half of a run's
+// memory. Collected twice as often it is a tenth less, for 1 % of the time.
 const GCPercent = 50
 
 // Options say where a run writes and how it computes. They never change a number.
@@ -68,8 +68,7 @@ type run struct {
 	cells   *cells        // nil in a part, whose cells the merge makes
 	tally   *folder.Tally // nil but in a part
 	gallery *gallery
-	again   map[string]bool // keys whose images were freed too early
-	uses    map[plan.Key]*use
+	images  *images
 	probes  map[plan.Key][]result.Warning
 
 	// The state of the job and the group that the walk is in.
@@ -79,17 +78,9 @@ type run struct {
 	clean  map[string]*judgement // by defense; nil where the clean images have no verdicts
 }
 
-// use is how a run needs the images of a key.
-type use struct {
-	left   int      // steps that still need them
-	images bool     // some step needs the adversarial images, not the verdicts alone
-	made   *crafted // nil before the first and after the last step
-}
-
 // Run carries out a plan and returns its results, which are also in o.Out: a run of the same plan that was ended there
-// is continued, and a finished one left as it is. When it ends early, by an error or because ctx was cancelled, the
-// cells that were finished are returned, and everything that was done is on disk. Another run's folder is an
-// [folder.ErrOtherRun].
+// is continued, and a finished one left as it is. One that ends early returns the cells that were finished; all that
+// was done is on disk. Another run's folder is an [folder.ErrOtherRun].
 func Run(ctx context.Context, p *plan.Plan, o Options) (*result.File, error) {
 	r, finished, err := prepare(ctx, p, o)
 	defer r.close()
@@ -126,8 +117,8 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if err != nil {
 		return nil, nil, err
 	}
-	r = newRun(opener, p)
-	r.part, r.source = o.Part, live{r}
+	r = &run{Opener: opener, plan: p, part: o.Part}
+	r.source = live{r}
 	if err := r.describe(o.Command); err != nil {
 		return r, nil, open.Wrong(err)
 	}
@@ -135,14 +126,13 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if o.Part != nil {
 		dir, r.Together, r.Known = o.Part.Dir, true, o.Part.Known
 	}
-	r.gallery = newGallery(r.Config, r.Record)
 	if r.out, err = folder.Open(dir, o.Force); err != nil {
 		return r, nil, err
 	}
 	if finished, err := r.compare(o); finished != nil || err != nil {
 		return r, finished, err
 	}
-	if err := Preflight(ctx, opener, p); err != nil {
+	if err := ready(ctx, opener, p); err != nil {
 		return r, nil, err
 	}
 	if o.Part != nil && o.Part.Read != nil {
@@ -151,7 +141,6 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	return r, nil, err
 }
 
-// close lets other runs into the folder, and closes all files.
 func (r *run) close() {
 	if r == nil {
 		return
@@ -165,64 +154,41 @@ func (r *run) close() {
 	r.Opener.Close()
 }
 
-// newRun is a run that has done nothing yet, of a plan's whole.
-func newRun(opener *open.Opener, p *plan.Plan) *run {
-	return &run{Opener: opener, plan: p, uses: map[plan.Key]*use{}, probes: map[plan.Key][]result.Warning{},
-		again: map[string]bool{}}
-}
-
 // Results makes the results of a plan out of a complete journal, and writes them to a folder.
 func Results(ctx context.Context, p *plan.Plan, opener *open.Opener, out *folder.Folder, j *folder.Journal, s Source,
 	report func(*result.File) error) error {
-	r := newRun(opener, p)
-	r.out, r.journal, r.source = out, j, s
-	r.gallery = newGallery(r.Config, r.Record)
+	r := &run{Opener: opener, plan: p, out: out, journal: j, source: s}
 	if err := r.walk(ctx); err != nil {
 		return err
 	}
 	return r.end(Options{Report: report}, nil)
 }
 
-// walk goes over the plan. Where the journal lacks what followed from images that are freed, it begins anew and makes
-// these again.
+// walk goes over the plan, anew where the journal lacks what followed from images of a job that are freed.
 func (r *run) walk(ctx context.Context) error {
 	r.ctx = ctx
 	if r.part == nil {
 		r.cells = &cells{r.Record, r.out, r.Progress, r.plan.Cells()}
 	}
+	r.images = &images{plan: r.plan, whole: r.part == nil, journal: r.journal, again: map[folder.Key]bool{}}
+	r.probes = map[plan.Key][]result.Warning{}
 	defer r.leave()
 	for {
-		r.reserve()
+		r.images.reserve()
+		r.gallery = newGallery(r.Config, r.Record)
 		err := r.plan.Walk(r)
-		if !errors.Is(err, journal.ErrNoVector) || !r.startOver() {
+		if !errors.Is(err, journal.ErrNoVector) || !r.images.lost(r.job.Job) {
+			return err
+		}
+		r.leave()
+		r.Record.Cells, r.Record.Solver, r.Record.Failed = []result.Cell{}, nil, nil
+		if r.out.Close() != nil {
 			return err
 		}
 	}
 }
 
-// startOver prepares to go over the plan again, as the journal lacks what followed from images of the present job that
-// are freed: they are made again. It returns false where they were.
-func (r *run) startOver() bool {
-	j := r.job.Job
-	if r.again[studyKey(j).String()] {
-		return false
-	}
-	r.again[studyKey(j).String()] = true
-	r.plan.Each(func(s plan.Step) {
-		for _, k := range s.Keys() {
-			if s.Job == j {
-				r.again[craftKey(k).String()] = true
-			}
-		}
-	})
-	r.leave()
-	r.Record.Cells, r.Record.Solver, r.Record.Failed = []result.Cell{}, nil, nil
-	r.gallery, r.uses = newGallery(r.Config, r.Record), map[plan.Key]*use{}
-	return r.out.Close() == nil
-}
-
-// end writes the results, and adds to them what only all cells together tell. The most urgent of several errors is
-// returned: something is not on disk.
+// end writes the results. The most urgent of several errors is returned: something is not on disk.
 func (r *run) end(o Options, err error) error {
 	if err == nil {
 		r.Record.Finished = new(time.Now().UTC().Truncate(time.Second))
@@ -261,8 +227,7 @@ func (r *run) planned() folder.Planned {
 	return p
 }
 
-// compare holds that the output folder is empty or has a run of this plan, whose journal it opens if it is unfinished.
-// It returns the results of a finished one.
+// compare opens the journal of an unfinished run of this plan, or returns a finished one's results.
 func (r *run) compare(o Options) (finished *result.File, err error) {
 	out := r.out
 	held := out.Old
@@ -280,12 +245,9 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 	if err := r.Identify(held); err != nil {
 		return nil, open.Wrong(err)
 	}
-	list, err := folder.Differ(held, r.Record)
-	if err == nil && len(list) > 0 {
-		err = fmt.Errorf("%s holds another run: %s; %w", out.Dir, result.SayFirst(list, "there", "here"),
-			folder.ErrOtherRun)
-	}
+	err = out.Holds(held, r.Record)
 	if err == nil && out.Old != nil { // of another plan where a run with --force was stopped
+		var list []result.Difference
 		list, err = folder.Differ(out.Old, r.Record)
 		out.Same = len(list) == 0
 	}
@@ -344,7 +306,6 @@ func (r *run) describe(command []string) error {
 	return nil
 }
 
-// cpuName names the processor, as far as the system tells.
 func cpuName() string {
 	info, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(info)) {
@@ -353,38 +314,6 @@ func cpuName() string {
 		}
 	}
 	return runtime.GOOS + "/" + runtime.GOARCH
-}
-
-// Images says of the keys of a plan whether their images are needed, at an attack's full strength, or verdicts alone.
-func Images(p *plan.Plan) map[plan.Key]bool {
-	needed := map[plan.Key]bool{}
-	p.Each(func(s plan.Step) {
-		given := s.Oblivious() && len(s.Suite.Controls) > 0 // to every control
-		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
-		kept := s.Suite.SaveAdversarial || asked // on disk, or for smoothed classifiers
-		for _, k := range s.Keys() {
-			needed[k] = needed[k] || given || s.First && kept
-		}
-	})
-	return needed
-}
-
-// reserve notes what the steps will ask for.
-func (r *run) reserve() {
-	images := Images(r.plan)
-	r.plan.Each(func(s plan.Step) {
-		for _, k := range s.Keys() {
-			if r.uses[k] == nil {
-				r.uses[k] = &use{images: images[k]}
-			}
-			r.uses[k].left++
-		}
-	})
-	for _, j := range r.plan.Jobs { // studies take the images that are made anyway
-		if u := r.studied(j); u != nil {
-			u.left++
-		}
-	}
 }
 
 // expect has the progress tell the whole run's time left, and a part its status.
@@ -405,8 +334,7 @@ func (r *run) expect() {
 		}
 		f, b := recipe.Passes(plan.AssumedClasses)
 		n := r.Record.Datasets[k.Dataset].N
-		all = append(all, progress.Expected{Model: k.Model, Defense: k.Defense, Attack: k.Attack, Mode: k.Mode,
-			Epsilon: k.Epsilon, Seed: k.Seed, Passes: float64(f+b) * float64(n)})
+		all = append(all, progress.Expected{Key: k, Passes: float64(f+b) * float64(n)})
 		if recipe.Certificate == nil {
 			images += own[k.Dataset]
 		}
@@ -417,4 +345,114 @@ func (r *run) expect() {
 		follow = r.tally.Write
 	}
 	r.Progress.Expect(all, follow)
+}
+
+// preflight opens all that a run will need, before hours are spent and the last model turns out to be missing.
+type preflight struct {
+	plan.Idle
+	*open.Opener
+	ctx  context.Context
+	near map[string]bool // models whose gradients are those of the judge where attacks run
+}
+
+// ready sees whether a plan's files are there and fit each other.
+func ready(ctx context.Context, o *open.Opener, p *plan.Plan) error {
+	err := p.Walk(preflight{Opener: o, ctx: ctx, near: map[string]bool{}})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return open.Wrong(err)
+}
+
+// Begin opens a job, closes its loops, and differentiates them where attacks will.
+func (p preflight) Begin(j *plan.Job) error {
+	if p.ctx.Err() != nil {
+		return p.ctx.Err()
+	}
+	b, err := p.Job(j)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	if err := p.comparable(b); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(j.Trials, plan.Trial.Exact) {
+		if err := certify.Provable(b.Net.Graph); err != nil {
+			return fmt.Errorf("model %s: %w", b.Net.Name, err)
+		}
+	}
+	if err := b.Defend(p.ctx, false); err != nil {
+		return err
+	}
+	for _, c := range b.Classifiers {
+		if c.Loop != nil && !j.Oblivious() && b.TakesGradients() {
+			if err := differentiate(b, c); err != nil {
+				return err
+			}
+		}
+	}
+	return p.study(j, b.Net)
+}
+
+// differentiate sees whether a loop has gradients.
+func differentiate(b *open.Job, c open.Classifier) error {
+	on, err := b.Oracle(c)
+	if err != nil {
+		return err
+	}
+	defer on.Close()
+	return on.Prepare(attacks.CrossEntropy)
+}
+
+// study closes the loops of a job's study and sees whether its attack can be made.
+func (p preflight) study(j *plan.Job, net *control.Network) error {
+	if !j.Studies() {
+		return nil
+	}
+	if j.Studied != nil {
+		if _, err := open.RecipeFor(j.Studied, net); err != nil {
+			return err
+		}
+	}
+	for _, name := range j.Suite.Solver.Controls {
+		c, err := p.Controller(p.ctx, net, p.Config.Control(name), false)
+		if err != nil {
+			return err
+		}
+		c.Close()
+	}
+	return nil
+}
+
+// comparedImages is how many images' gradients are compared.
+const comparedImages = 8
+
+// comparable refuses a provider whose gradients are not those of the CPU provider, which judges. A small pool on the
+// CPU computes the same for a device.
+func (p preflight) comparable(b *open.Job) error {
+	onCPU := !p.Pool.Row(true).All
+	if b.Attacked == b.Net && onCPU || p.near[b.Model.Name] {
+		return nil
+	}
+	reference := b.Net
+	if !onCPU {
+		pool := ort.NewPool(0, comparedImages)
+		defer pool.Close()
+		here, err := p.NetworkOn(pool, b.Model, false)
+		if err != nil {
+			return err
+		}
+		defer here.Close()
+		reference = here
+	}
+	apart, err := control.Apart(p.ctx, reference, b.Attacked, min(comparedImages, b.Set.Len()), b.Set.Read)
+	if err == nil {
+		err = apart.Check()
+	}
+	if err != nil {
+		return fmt.Errorf("model %s: %w; take provider cpu", b.Model.Name, err)
+	}
+	p.near[b.Model.Name] = true
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 
 	"selfheal/attacks"
 	"selfheal/harness/certify"
@@ -14,10 +16,13 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/number"
+	"selfheal/models/onnx/simplify"
 )
 
 // scoring is what makes a cell: a classifier, and the images that a trial has made.
 type scoring struct {
+	run *run
 	*open.Job
 	plan.Trial // nil for the clean images
 	Seed       uint64
@@ -29,7 +34,6 @@ type scoring struct {
 	clean      *judgement // the classifier's on clean images; nil where these are the clean ones, or it has none
 }
 
-// block is the journal's key of the verdicts.
 func (s scoring) block() folder.Key {
 	k := folder.Key{Of: "verdicts", Suite: s.Suite.Name, Key: plan.Key{Model: s.Model.Name, Defense: s.who.Defense()}}
 	if s.Trial != nil {
@@ -38,19 +42,17 @@ func (s scoring) block() folder.Key {
 	return k
 }
 
-// judged judges the classifier. Where an answer is not finite, it says so instead: that costs a cell, not the hours
-// behind it.
-func (r *run) judged(s scoring, sweeps bool, where string) (v *judgement, failure string, err error) {
-	if v, err = r.judge(s.block(), s.who, s.Set, s.made, s.clean, sweeps); err == nil {
-		return v, "", nil
+// judged says where an answer is not finite: that costs a cell, not the hours behind it.
+func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string, err error) {
+	if v, err = s.run.judge(s.block(), s.who, s.Set, s.made, s.clean, sweeps); err != nil {
+		err = fmt.Errorf("%s: %w", where, err)
 	}
-	if err = fmt.Errorf("%s: %w", where, err); errors.As(err, new(open.NotFinite)) {
+	if errors.As(err, new(open.NotFinite)) {
 		return v, err.Error(), nil
 	}
 	return v, "", err
 }
 
-// cell is one that has no verdicts yet.
 func (s scoring) cell() result.Cell {
 	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense(),
 		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: s.Set.Len(),
@@ -62,24 +64,34 @@ func (s scoring) cell() result.Cell {
 	return cell
 }
 
+// step scores a classifier: under the first seed that makes a cell, under others a row of its seeds.
+func (s scoring) step() error {
+	if !s.First {
+		return s.rescore()
+	}
+	_, err := s.score()
+	return err
+}
+
 // score makes a cell with its records. It returns the verdicts; none where the cell has an error instead.
-func (r *run) score(s scoring) (*judgement, error) {
+func (s scoring) score() (*judgement, error) {
+	r := s.run
 	if s.Trial != nil && s.clean == nil {
 		return nil, r.cells.fail(s, folder.NoClean)
 	}
-	got, failure, err := r.judged(s, true, "suite "+s.Suite.Name)
+	got, failure, err := s.judged(true, "suite "+s.Suite.Name)
 	if err != nil {
 		return nil, err
 	}
 	if failure != "" {
 		return nil, r.cells.fail(s, failure)
 	}
-	probed, err := r.probed(s, got.verdicts)
+	probed, err := s.probed(got.verdicts)
 	if err != nil {
 		return nil, err
 	}
 	r.gallery.consider(s, got.verdicts)
-	findings, err := r.confront(s, got.verdicts)
+	findings, err := s.confront(got.verdicts)
 	if err != nil {
 		return nil, err
 	}
@@ -87,42 +99,63 @@ func (r *run) score(s scoring) (*judgement, error) {
 }
 
 // rescore scores the images that a trial made under another seed, where the first seed has made a cell.
-func (r *run) rescore(s scoring) error {
-	cell := r.cells.of(s)
+func (s scoring) rescore() error {
+	cell := s.run.cells.of(s)
 	if s.made == nil || s.clean == nil || cell != nil && cell.Error != "" {
 		return nil
 	}
-	got, failure, err := r.judged(s, false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.Seed))
+	got, failure, err := s.judged(false, fmt.Sprintf("suite %s, seed %d", s.Suite.Name, s.Seed))
+	var findings []certify.Finding
+	if err == nil && failure == "" {
+		findings, err = s.confront(got.verdicts)
+	}
 	if err != nil {
 		return err
 	}
-	var findings []certify.Finding
-	if failure == "" {
-		if findings, err = r.confront(s, got.verdicts); err != nil {
-			return err
-		}
-	}
-	return r.cells.addSeed(s, cell, got, failure, findings)
+	return s.run.cells.addSeed(s, cell, got, failure, findings)
 }
 
 // confront holds the certificates of a job against the images of a scoring, unless it is one itself.
-func (r *run) confront(s scoring, v []verdict) (all []certify.Finding, err error) {
+func (s scoring) confront(v []verdict) (all []certify.Finding, err error) {
 	if s.Trial == nil || s.recipe.Certificate != nil {
 		return nil, nil
 	}
 	a := certify.Attack{Trial: s.Trial, Seed: s.Seed, First: s.First, Key: s.block(), Images: s.made,
 		Wrong: func(i int) bool { return !v[i].Right }}
-	for i, t := range s.Trials {
-		if s.Recipes[i].Certificate == nil {
+	for _, t := range s.Trials {
+		if s.Recipes[t].Certificate == nil {
 			continue
 		}
-		found, err := r.prover.Confront(r.ctx, r.certificate(s, t, r.Config.Seed), a)
+		found, err := s.run.prover.Confront(s.run.ctx, s.certificate(t, s.run.Config.Seed), a)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, found)
 	}
 	return all, nil
+}
+
+// certificate is that of the classifier by a trial.
+func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
+	s.Trial, s.Seed, s.recipe = t, seed, s.Recipes[t]
+	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: progress.IdentityOf(s.cell()),
+		Label: s.label(), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
+}
+
+// label names what is attacked, or certified, in lines of progress.
+func (s scoring) label() string {
+	own := s.Seed == s.run.Config.Seed
+	label := s.run.cells.next(own) + s.Model.Name + ", " + s.Trial.Name()
+	if len(s.Setting().Epsilons) > 1 {
+		label += " " + number.Format(s.Epsilon())
+	}
+	if s.who.Control != nil {
+		label += ", " + s.Suite.Mode + " " + s.who.Defense()
+	}
+	if !own {
+		label += fmt.Sprintf(", seed %d", s.Seed)
+	}
+	return label
 }
 
 // cells are the results so far. A nil one takes none: a part's are the merge's.
@@ -203,7 +236,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		cell.Seconds += s.made.seconds
 	}
 	if s.who.Control != nil {
-		cell.Solver = got.loops.summary(s.who.Control)
+		cell.Solver = got.summary(s.who.Control)
 	}
 	if made := s.recipe.Corruption; made != nil && s.who.Classes == imagenetClasses && s.who.Shape.H >= imagenetSide {
 		cell.AlexNetError = made.AlexNetError()
@@ -294,4 +327,144 @@ func bits(verdicts []verdict) (text string, correct int) {
 		}
 	}
 	return string(b), correct
+}
+
+// leftOut are the warnings about classes and files that a data set leaves out, if any.
+func leftOut(name string, left *result.LeftOut) (list []result.Warning) {
+	if left == nil {
+		return nil
+	}
+	if n := left.Classes; n > 0 {
+		list = append(list, result.WarnClassesLeftOut.New("the limit leaves no image of %d of the classes of data set "+
+			"%s; sample: {n: N, per_class: true} takes them evenly", n, name))
+	}
+	if n := left.Files; n > 0 {
+		names := strings.Join(left.Names, ", ")
+		if n > len(left.Names) {
+			names += ", …"
+		}
+		list = append(list, result.WarnFilesLeftOut.New("data set %s: what is no image was left out, %d in number: %s",
+			name, n, names))
+	}
+	return list
+}
+
+// warnings are those that a cell's own numbers give.
+func warnings(s scoring, v []verdict) []result.Warning {
+	who, recipe := s.who, s.recipe
+	var list []result.Warning
+	warn := func(when bool, kind result.WarningKind, format string, args ...any) {
+		if when {
+			list = append(list, kind.New(format, args...))
+		}
+	}
+	for _, notice := range who.Notices {
+		warn(!strings.HasSuffix(notice, simplify.NoticeLong), result.WarnConverted, "model %s: %s", who.Model, notice)
+	}
+	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.Simplex })
+	warn(who.Control == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
+		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities",
+		who.Model)
+	if who.Control == nil && s.Model.Output == "probabilities" {
+		logits := howMany(v, func(v verdict) bool { return !v.Logs })
+		warn(logits > 0, result.WarnNoProbabilities,
+			"model %s has output: probabilities, but on %s its output does not add up to 1",
+			who.Model, share(logits, len(v)))
+	}
+	odd := howMany(v, func(v verdict) bool { return !number.Finite(float64(v.Margin)) })
+	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
+		share(odd, len(v)), who)
+	if made := s.made; s.own {
+		asked := howMany(made.each, func(a attempt) bool { return a.Seen.Asked })
+		zero := howMany(made.each, func(a attempt) bool { return a.Seen.Zero })
+		wild := howMany(made.each, func(a attempt) bool { return a.Seen.NotFinite })
+		warn(made.refuted > 0, result.WarnClaimRefuted,
+			"an attack claimed %d successes that the judge did not see again", made.refuted)
+		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
+		warn(wild > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
+			share(wild, asked))
+		if again := made.agreement; again != nil {
+			warn(again.Agree < again.N, result.WarnPrecisionDiffers,
+				"of %d images that stood under an attack in %s and were attacked again in float32, %d fell",
+				again.N, s.Setting().Precision, again.N-again.Agree)
+		}
+		list = append(list, made.warnings...)
+		for _, broke := range squareWins(made.steps, len(v)) {
+			warn(true, result.WarnSquareWins,
+				"Square, which sees no gradients, broke %d images that the gradient attacks before it had left", broke)
+		}
+	}
+	warn(strings.HasPrefix(recipe.Name, "autoattack-quick"), result.WarnQuick,
+		"recipe %s: short runs of APGD, which left at most 0.5 points more than standard on the twelve cases "+
+			"that it was chosen by and 1.2 on six others; standard has the last word", recipe.Name)
+	warn(recipe.Fallback != "", result.WarnFewClasses, "%s", recipe.Fallback)
+	warn(recipe.Name == "" && nearChance(v, who.Classes), result.WarnNearChance,
+		"clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the "+
+			"labels may be wrong", who.Classes)
+	warn(who.Control != nil && who.Control.Solver.Iterates(), result.WarnOptimisationLoop,
+		"the defense %s solves an optimisation problem for every image: its robustness must be judged by an attack "+
+			"through that loop", who.Defense())
+	return list
+}
+
+func share(n, of int) string {
+	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
+}
+
+// squareMargin is the share of images from which Square's success is more than noise; the reference AutoAttack's.
+const squareMargin = 0.002
+
+// squareWins lists how many images each Square after a gradient attack broke, where that is more than noise.
+func squareWins(steps []result.Step, n int) []int {
+	var wins []int
+	for i, s := range steps {
+		if s.Attack != "square" || i == 0 {
+			continue
+		}
+		drop := steps[i-1].Robust - s.Robust
+		if broke := int(drop*float64(n) + 0.5); broke > 1 && drop > squareMargin {
+			wins = append(wins, broke)
+		}
+	}
+	return wins
+}
+
+// fewest is how many images it takes to speak of chance.
+const fewest = 20
+
+// nearChance reports whether an accuracy can't be told from that of guessing.
+func nearChance(v []verdict, classes int) bool {
+	right := howMany(v, func(v verdict) bool { return v.Right })
+	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
+}
+
+// maskingDrop is how far an oblivious number must lie above that of an attack through the controls to be masked.
+const maskingDrop = 0.1
+
+// maskedByControl warns in oblivious cells whose control keeps more than the undefended network does, and loses it to
+// the same attack through the controls: the control hid the gradient rather than healing.
+func maskedByControl(cells []result.Cell, p *progress.Progress) {
+	for i := range cells {
+		c := &cells[i]
+		if c.Mode != result.Oblivious || c.Defense == config.None || c.Epsilon == nil {
+			continue
+		}
+		healed := c.Error == "" && slices.ContainsFunc(cells, func(b result.Cell) bool {
+			return b.Error == "" && b.Suite == c.Suite && b.Model == c.Model && b.Defense == config.None &&
+				b.Attack == c.Attack && b.Epsilon != nil && *b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
+		})
+		for _, w := range cells {
+			if !healed || w.Error != "" || w.Mode != result.WhiteboxThrough || w.Attack != c.Attack ||
+				w.Dataset != c.Dataset || w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm ||
+				*w.Epsilon != *c.Epsilon {
+				continue
+			}
+			if c.Accuracy-w.Accuracy > maskingDrop && c.CI95[0] > w.CI95[1] {
+				c.Warnings = append(c.Warnings, result.WarnMaskedByControl.New(
+					"oblivious accuracy %.1f %%, but an attack that knows the control leaves %.1f %% (suite %s, %s)",
+					100*c.Accuracy, 100*w.Accuracy, w.Suite, w.Attack))
+				p.Report(progress.CellWarned{CellID: progress.IdentityOf(*c), Warning: c.Warnings[len(c.Warnings)-1]})
+			}
+		}
+	}
 }

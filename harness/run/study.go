@@ -3,21 +3,21 @@ package run
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
-	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
-	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
+	"selfheal/internal/number"
 )
 
-// timedImages is how many images at most the time of an answer is measured on, one at a
-// time.
+// timedImages is how many images at most the time of an answer is measured on, one at a time.
 const timedImages = 10
 
 // sample is the images of one kind that a study looks at.
@@ -26,80 +26,91 @@ type sample struct {
 	made *crafted
 }
 
-// studied is the use of the images that a job's study needs, where all of them are made at full strength for others;
-// else nil.
-func (r *run) studied(j *plan.Job) *use {
-	if !j.Studies() || j.Studied == nil || r.part != nil { // a part has made only some of them
-		return nil
-	}
-	if u := r.uses[j.Studied.Key(j, config.None, r.Config.Seed)]; u != nil && u.images {
-		return u
-	}
-	return nil
+// study is the solver study of the present job's model in the making.
+type study struct {
+	*run
+	base    result.SolverStudy // what all controls' have in common
+	set     open.Images
+	samples []sample
+	own     *journal.Vectors // images that are made for the study alone
 }
 
-// study makes the solver study of the present job's model: a result for each control, which is written when it is
-// whole.
+// study makes the solver study of the present job's model: a result for each control, written when it is whole.
 func (r *run) study() error {
 	b := r.job
 	if !b.Studies() || !b.Set.First() {
 		return nil
 	}
-	set := b.Set.Head(b.Suite.Solver.Images)
-	base := result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name, N: set.Len(),
+	s := &study{run: r, set: b.Set.Head(b.Suite.Solver.Images)}
+	s.base = result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name, N: s.set.Len(),
 		Defaults: settings(config.DefaultSolver())}
-	var samples []sample
-	add := func(kind string, made *crafted) ([]verdict, error) {
-		key := studyKey(b.Job)
-		key.Part = kind
-		got, err := r.judge(key, b.Classifiers[0], set, made, nil, false)
-		_, right := bits(got.verdicts)
-		samples = append(samples, sample{kind, made})
-		base.Baseline = append(base.Baseline, score(kind, right, set.Len()))
-		return got.verdicts, err
-	}
-	clean, err := add(result.CleanImages, untouched())
+	clean, err := s.add(result.CleanImages, untouched())
 	if err != nil {
 		return err
 	}
-	var own *crafted // for the study alone
-	if t := b.Studied; t != nil {
-		made, recipe, shared, err := r.studyImages(set, clean)
-		if err == nil {
-			_, err = add(result.AdversarialImages, made)
-		}
-		if !shared {
-			own = made
-		}
-		if err != nil {
+	if b.Studied != nil {
+		if err := s.attack(clean); err != nil {
 			return fmt.Errorf("suite %s, solver study of model %s: %w", b.Suite.Name, b.Model.Name, err)
 		}
-		base.Attack, base.Recipe, base.Norm = t.Name(), recipe.Name, t.Setting().Norm.String()
-		base.Epsilon = new(t.Epsilon())
 	}
 	for _, name := range b.Suite.Solver.Controls {
-		study := base
-		study.Control = name
-		if err := r.studyControl(set, samples, &study); err != nil {
+		made, err := s.control(name)
+		if err != nil {
 			return fmt.Errorf("suite %s, solver study of control %s on model %s: %w", b.Suite.Name, name, b.Model.Name,
 				err)
 		}
-		if err := r.cells.addStudy(study); err != nil {
+		if err := r.cells.addStudy(made); err != nil {
 			return err
 		}
 	}
-	if own != nil {
-		return r.free(studyKey(b.Job), own.images)
+	return r.images.free(studyKey(b.Job), s.own)
+}
+
+// add judges images of a kind, which the study looks at.
+func (s *study) add(kind string, made *crafted) ([]verdict, error) {
+	key := studyKey(s.job.Job)
+	key.Part = kind
+	got, err := s.judge(key, s.job.Classifiers[0], s.set, made, nil, false)
+	_, right := bits(got.verdicts)
+	s.samples = append(s.samples, sample{kind, made})
+	s.base.Baseline = append(s.base.Baseline, score(kind, right, s.set.Len()))
+	return got.verdicts, err
+}
+
+// attack adds the adversarial images: the first of those that the run has made for every image, which are shared, else
+// made for these images alone. They are the same.
+func (s *study) attack(clean []verdict) error {
+	b := s.job
+	t, who := b.Studied, b.Classifiers[0]
+	recipe, err := t.Recipe(who.Classes, who.Shape)
+	if err != nil {
+		return err
 	}
-	return nil
+	var made *crafted
+	if u := s.images.studied(b.Job); u != nil && u.made != nil {
+		first := *u.made
+		first.each = first.each[:s.set.Len()]
+		made = &first
+	} else {
+		on, err := s.source.Oracle(b, who)
+		if err != nil {
+			return err
+		}
+		defer on.Close()
+		w := &crafting{run: s.run, on: on, recipe: recipe, seed: s.Config.Seed, set: s.set, clean: clean,
+			cell: progress.IdentityOf(scoring{Job: b, who: who, Trial: t}.cell()), key: studyKey(b.Job),
+			label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, t.Name())}
+		if made, err = w.craft(); err != nil {
+			return err
+		}
+		s.own = made.images
+	}
+	s.base.Attack, s.base.Recipe, s.base.Norm = t.Name(), recipe.Name, t.Setting().Norm.String()
+	s.base.Epsilon = new(t.Epsilon())
+	_, err = s.add(result.AdversarialImages, made)
+	return err
 }
 
-// studyKey is that of images which are made for a study alone.
-func studyKey(j *plan.Job) folder.Key {
-	return folder.Key{Of: "study", Suite: j.Suite.Name, Key: plan.Key{Model: j.Model.Name}}
-}
-
-// addStudy takes a solver study.
 func (c *cells) addStudy(s result.SolverStudy) error {
 	if c == nil {
 		return nil
@@ -112,110 +123,83 @@ func score(kind string, right, n int) result.Score {
 	return result.Score{Images: kind, Correct: right, Accuracy: float64(right) / float64(n)}
 }
 
-// studyImages are the study's adversarial images: the first of those that the run has made
-// for every image, which are shared, else made for these images alone. They are the same.
-func (r *run) studyImages(set open.Images, clean []verdict) (made *crafted, recipe attacks.Recipe, shared bool,
-	err error) {
-	b := r.job
-	t, who := b.Studied, b.Classifiers[0]
-	if recipe, err = t.Recipe(who.Classes, who.Shape); err != nil {
-		return nil, recipe, false, err
-	}
-	if u := r.studied(b.Job); u != nil && u.made != nil {
-		first := *u.made
-		first.each = first.each[:set.Len()]
-		return &first, recipe, true, nil
-	}
-	on, err := r.source.Oracle(b, who)
-	if err != nil {
-		return nil, recipe, false, err
-	}
-	defer on.Close()
-	made, err = r.craft(on, &crafting{recipe: recipe, seed: r.Config.Seed, set: set, clean: clean,
-		cell: progress.IdentityOf(scoring{Job: b, who: who, Trial: t}.cell()), key: studyKey(b.Job),
-		label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, t.Name())})
-	return made, recipe, false, err
-}
-
 // solverStudy makes the study of one control.
 type solverStudy struct {
-	*run
+	*study
 	loop    func() (*open.Controller, error) // opens it where the journal does not tell all
-	set     open.Images
-	samples []sample
-	control string
+	name    string
 	key     folder.Key
 	done    int // solvers tried
 	planned int
 	seconds float64
 }
 
-func (r *run) studyControl(set open.Images, samples []sample, study *result.SolverStudy) error {
+func (s *study) control(name string) (made result.SolverStudy, err error) {
 	var opened *open.Controller
 	defer func() {
 		if opened != nil {
 			opened.Close()
 		}
 	}()
-	own := r.Config.Control(study.Control).Solver
-	methods, others := sameStart(own), variants(own, r.job.Suite.Solver)
-	s := &solverStudy{run: r, set: set, samples: samples, planned: len(methods) + len(others), control: study.Control,
-		key: studyKey(r.job.Job).As("solver of study"),
+	around := s.Config.Control(name)
+	own := around.Solver
+	methods, others := sameStart(own), variants(own, s.job.Suite.Solver)
+	one := &solverStudy{study: s, name: name, planned: len(methods) + len(others),
+		key: studyKey(s.job.Job).As("solver of study"),
 		loop: func() (_ *open.Controller, err error) {
 			if opened == nil {
-				opened, err = r.Controller(r.ctx, r.job.Net, r.Config.Control(study.Control), true)
+				opened, err = s.Controller(s.ctx, s.job.Net, around, true)
 			}
 			return opened, err
 		}}
-	s.key.Part = study.Control
-	study.Solver = settings(own)
+	one.key.Part = name
+	made = s.base
+	made.Control, made.Solver = name, settings(own)
 	var mine result.SolverRun
 	for _, m := range methods {
-		curves, run, err := s.follow(m, control.EachStep)
+		curves, run, err := one.follow(m, control.EachStep)
 		if err != nil {
-			return err
+			return made, err
 		}
-		study.Curves = append(study.Curves, curves...)
+		made.Curves = append(made.Curves, curves...)
 		if m == own {
 			mine = run
 		}
 	}
 	mine.Why, mine.Own = result.OwnSolver, true
-	var err error
-	study.Runs = append(study.Runs, mine)
+	made.Runs = append(made.Runs, mine)
 	for _, v := range others {
 		run := mine
 		switch {
 		case v.solver == own:
-			s.say(run)
+			one.say(run)
 		case v.why == result.DefaultRate:
 			var curves []result.SolverCurve
-			if curves, run, err = s.follow(v.solver, control.EachStep); err != nil {
-				return err
+			if curves, run, err = one.follow(v.solver, control.EachStep); err != nil {
+				return made, err
 			}
 			for i := range curves {
 				curves[i].Default = true
 			}
-			study.Curves = append(study.Curves, curves...)
+			made.Curves = append(made.Curves, curves...)
 		default:
-			if _, run, err = s.follow(v.solver, control.EachSweep); err != nil {
-				return err
+			if _, run, err = one.follow(v.solver, control.EachSweep); err != nil {
+				return made, err
 			}
 		}
 		run.Why, run.Value, run.Own = v.why, v.value, v.solver == own
-		study.Runs = append(study.Runs, run)
+		made.Runs = append(made.Runs, run)
 	}
-	costs, err := folder.OnceTimed(r.journal, s.key.As("costs of study"), func() ([]result.SolverCost, error) {
-		return s.costs(methods)
+	costs, err := folder.OnceTimed(s.journal, one.key.As("costs of study"), func() ([]result.SolverCost, error) {
+		return one.costs(methods)
 	})
-	study.Costs, study.Seconds = costs.Value, s.seconds+costs.Seconds
-	return err
+	made.Costs, made.Seconds = costs.Value, one.seconds+costs.Seconds
+	return made, err
 }
 
-// say tells how a solver did.
 func (s *solverStudy) say(run result.SolverRun) {
 	s.done++
-	e := progress.SolverStudied{Model: s.job.Model.Name, Control: s.control, Study: s.done, Studies: s.planned,
+	e := progress.SolverStudied{Model: s.job.Model.Name, Control: s.name, Study: s.done, Studies: s.planned,
 		SolverSettings: run.Settings, Passes: run.Passes}
 	for _, o := range run.Outcomes {
 		e.Outcomes = append(e.Outcomes, progress.StudyOutcome{Images: o.Images,
@@ -224,7 +208,6 @@ func (s *solverStudy) say(run result.SolverRun) {
 	s.Progress.Report(e)
 }
 
-// answer is how a classifier gives its logits.
 type answer func(ctx context.Context, x, logits []float32) error
 
 // costs measures the cost of an answer, of the network alone and under every solver.
@@ -262,8 +245,7 @@ func (s *solverStudy) costs(methods []control.Solver) ([]result.SolverCost, erro
 	return all, nil
 }
 
-// medianTime asks about one image after the other, about the first one once before that
-// counts, and returns the median time of an answer in milliseconds.
+// medianTime is that of an answer in milliseconds, to one image after the other; a first one does not count.
 func medianTime(ctx context.Context, images [][]float32, classes int, of answer) (float64, error) {
 	out := make([]float32, classes)
 	times := make([]float64, 1+len(images))
@@ -277,4 +259,205 @@ func medianTime(ctx context.Context, images [][]float32, classes int, of answer)
 	times = slices.Sorted(slices.Values(times[1:]))
 	n := len(times)
 	return (times[n/2] + times[(n-1)/2]) / 2, nil
+}
+
+type reading struct {
+	objective     float64
+	right, finite bool
+}
+
+// followed are a solver's curves and outcomes on every image of every kind.
+type followed struct {
+	Curves []result.SolverCurve
+	Run    result.SolverRun
+}
+
+// follow traces a solver on every image of every kind: its curves, a point a reading, and its outcomes.
+func (s *solverStudy) follow(with control.Solver, d control.Detail) ([]result.SolverCurve, result.SolverRun, error) {
+	key := s.key
+	key.Solver, key.Number = new(settings(with)), int(d)
+	got, err := folder.OnceTimed(s.journal, key, func() (f followed, err error) {
+		own, err := s.loop()
+		if err != nil {
+			return f, err
+		}
+		loop, err := own.WithSolver(with)
+		if err != nil {
+			return f, err
+		}
+		f.Run = result.SolverRun{Settings: settings(with), Passes: loop.Passes()}
+		for _, sample := range s.samples {
+			at, readings, err := s.trace(loop, 2*own.State, sample, d) // a point's look keeps as much as the loop
+			if err != nil {
+				return f, err
+			}
+			f.Curves = append(f.Curves, result.SolverCurve{Images: sample.kind, Settings: f.Run.Settings,
+				Points: points(at, readings)})
+			f.Run.Outcomes = append(f.Run.Outcomes, outcome(sample.kind, at, readings))
+		}
+		return f, nil
+	})
+	if err == nil {
+		s.seconds += got.Seconds
+		s.say(got.Value.Run)
+	}
+	return got.Value.Curves, got.Value.Run, err
+}
+
+// trace follows a loop on images, each of which keeps so much state, in bytes. It returns the points, which are alike
+// for all images except for the numbers read there, and the readings by image and point.
+func (s *solverStudy) trace(loop *control.Controller, state int64, of sample, d control.Detail) ([]control.Point,
+	[][]reading, error) {
+	var at []control.Point
+	readings := make([][]reading, s.set.Len())
+	err := s.ForEach(s.ctx, len(readings), state, func(ctx context.Context, i int) error {
+		im, x, err := of.made.read(s.set, i)
+		if err != nil {
+			return err
+		}
+		return loop.Trace(ctx, x, d, func(p control.Point) error {
+			v, finite := decide(p.Logits, im.Label)
+			finite = finite && number.Finite(p.Objective)
+			readings[i] = append(readings[i], reading{p.Objective, finite && v.Right, finite})
+			if i == 0 {
+				p.Controls, p.Logits = nil, nil // only numbers are kept
+				at = append(at, p)
+			}
+			return nil
+		})
+	})
+	return at, readings, err
+}
+
+func points(at []control.Point, readings [][]reading) []result.SolverPoint {
+	out := make([]result.SolverPoint, len(at))
+	for k, p := range at {
+		right := howMany(readings, func(image []reading) bool { return image[k].right })
+		out[k] = result.SolverPoint{Sweep: p.Sweep, Layer: p.Layer, Step: p.Step, Done: p.Done, Passes: p.Passes,
+			Mean: meanObjective(readings, k), Correct: right, Accuracy: float64(right) / float64(len(readings))}
+	}
+	return out
+}
+
+// meanObjective is the mean of the objective at a point, with its standard error.
+func meanObjective(readings [][]reading, k int) result.Mean {
+	n, sum, squares := float64(len(readings)), 0.0, 0.0
+	for _, image := range readings {
+		if !image[k].finite {
+			return result.Mean{}
+		}
+		sum += image[k].objective
+	}
+	m := sum / n
+	for _, image := range readings {
+		squares += (image[k].objective - m) * (image[k].objective - m)
+	}
+	e := 0.0
+	if n > 1 {
+		e = math.Sqrt(squares / (n - 1) / n)
+	}
+	if !number.Finite(m) || !number.Finite(e) { // the sums overflow
+		return result.Mean{}
+	}
+	return result.Mean{Objective: &m, StandardError: e}
+}
+
+// rounding is the relative rise of an image's objective that float32 states can't avoid.
+const rounding = 1e-6
+
+// outcome is a solver's over the images of a kind.
+func outcome(kind string, at []control.Point, readings [][]reading) result.SolverOutcome {
+	var o result.SolverOutcome
+	var sweeps []int // the points at which one is complete
+	for k, p := range at {
+		if p.Done {
+			sweeps = append(sweeps, k)
+			o.Sweeps = append(o.Sweeps, meanObjective(readings, k))
+		}
+	}
+	last := len(at) - 1
+	share := func(holds func(image []reading) bool) float64 {
+		return float64(howMany(readings, holds)) / float64(len(readings))
+	}
+	o.BelowGreedy = share(func(image []reading) bool {
+		return image[last].finite && image[last].objective < image[0].objective
+	})
+	o.NonIncreasing = share(func(image []reading) bool {
+		falls := image[0].finite
+		for i, k := range sweeps[1:] {
+			falls = falls && image[k].finite && image[k].objective <= image[sweeps[i]].objective*(1+rounding)
+		}
+		return falls
+	})
+	o.NotFinite = share(func(image []reading) bool { return !image[last].finite })
+	o.Score = score(kind, howMany(readings, func(image []reading) bool { return image[last].right }), len(readings))
+	return o
+}
+
+func settings(s control.Solver) result.SolverSettings {
+	if s.Method == control.PMP {
+		s.Inner = 1
+	}
+	return result.SolverSettings{Method: s.Method.String(), Outer: s.Outer, Inner: s.Inner,
+		Regularization: s.Regularization, LearningRate: s.LearningRate, Momentum: s.Momentum}
+}
+
+// sameStart returns greedy control, msa and pmp with the settings of a solver, one of which it is itself. All begin at
+// the same greedy controls. As many ascent steps a layer are made by msa as by pmp: its outer × inner, where pmp makes
+// a sweep for each; beside a pmp of its own, msa makes the default number of inner steps and at least as many in all.
+func sameStart(own control.Solver) []control.Solver {
+	msa, pmp := own, own
+	switch own.Method {
+	case control.MSA:
+		pmp.Method, pmp.Outer, pmp.Inner = control.PMP, own.Outer*own.Inner, 0
+	case control.PMP:
+		inner := min(config.DefaultSolver().Inner, own.Outer)
+		msa.Method, msa.Outer, msa.Inner = control.MSA, (own.Outer+inner-1)/inner, inner
+	}
+	return []control.Solver{{Method: control.Greedy, Regularization: own.Regularization}, msa, pmp}
+}
+
+type variant struct {
+	why    string
+	value  float64
+	solver control.Solver
+}
+
+// variants are a control's own solver with the default rate and momentum, unless it has them, and with one setting
+// after the other changed: its own value stands among those that the study names.
+func variants(own control.Solver, study *config.SolverStudy) []variant {
+	var all []variant
+	usual := config.DefaultSolver()
+	if own.LearningRate != usual.LearningRate || own.Momentum != usual.Momentum {
+		v := variant{why: result.DefaultRate, solver: own}
+		v.solver.LearningRate, v.solver.Momentum = usual.LearningRate, usual.Momentum
+		all = append(all, v)
+	}
+	inner := study.Inner
+	if own.Method != control.MSA {
+		inner = nil
+	}
+	return slices.Concat(all,
+		tried(result.SetRegularization, own, study.Regularization,
+			func(s *control.Solver) *float64 { return &s.Regularization }),
+		tried(result.SetOuter, own, study.Outer, func(s *control.Solver) *int { return &s.Outer }),
+		tried(result.SetInner, own, inner, func(s *control.Solver) *int { return &s.Inner }),
+		tried(result.SetLearningRate, own, study.LearningRate,
+			func(s *control.Solver) *float64 { return &s.LearningRate }),
+		tried(result.SetMomentum, own, study.Momentum, func(s *control.Solver) *float64 { return &s.Momentum }))
+}
+
+// tried are a solver's variants with values of one setting, its own among them.
+func tried[T int | float64](why string, own control.Solver, values []T, of func(*control.Solver) *T) (all []variant) {
+	if len(values) == 0 {
+		return nil
+	}
+	values = append([]T{*of(&own)}, values...)
+	slices.Sort(values)
+	for _, v := range slices.Compact(values) {
+		s := own
+		*of(&s) = v
+		all = append(all, variant{why, float64(v), s})
+	}
+	return all
 }

@@ -1,17 +1,18 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/harness/certify"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
+	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
-	"selfheal/internal/journal"
-	"selfheal/internal/number"
 )
 
 // Begin opens a job.
@@ -24,8 +25,7 @@ func (r *run) Begin(j *plan.Job) (err error) {
 	return nil
 }
 
-// Clean opens the oracle of a group of classifiers and scores them on clean images. One whose answers there are not
-// finite is not attacked.
+// Clean scores a group on clean images. A classifier whose answers there are not finite is not attacked.
 func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
 	r.closeOracle()
 	if r.oracle, err = r.source.Oracle(r.job, r.job.Classifier(g.Attacked)); err != nil {
@@ -33,8 +33,8 @@ func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
 	}
 	r.clean = map[string]*judgement{}
 	for _, defense := range g.Scored {
-		s := scoring{Job: r.job, who: r.job.Classifier(defense), made: untouched()}
-		if r.clean[defense], err = r.score(s); err != nil {
+		s := scoring{run: r, Job: r.job, who: r.job.Classifier(defense), made: untouched()}
+		if r.clean[defense], err = s.score(); err != nil {
 			return err
 		}
 	}
@@ -53,17 +53,17 @@ func (r *run) End(j *plan.Job) error {
 	if err := r.study(); err != nil {
 		return err
 	}
+	var needed []plan.Key
 	for _, g := range j.Groups() {
 		for _, t := range j.Trials {
-			for _, k := range (plan.Step{Job: j, Group: g, Trial: t, Seed: r.Config.Seed}).Keys() {
-				if err := r.used(k); err != nil {
-					return err
-				}
-			}
+			needed = append(needed, plan.Step{Job: j, Group: g, Trial: t, Seed: r.Config.Seed}.Keys()...)
 		}
 	}
-	if r.studied(j) != nil {
-		if err := r.used(j.Studied.Key(j, config.None, r.Config.Seed)); err != nil {
+	if r.images.studied(j) != nil {
+		needed = append(needed, j.Studied.Key(j, config.None, r.Config.Seed))
+	}
+	for _, k := range needed {
+		if err := r.images.used(k); err != nil {
 			return err
 		}
 	}
@@ -71,7 +71,6 @@ func (r *run) End(j *plan.Job) error {
 	return nil
 }
 
-// leave closes what is open of a job.
 func (r *run) leave() {
 	r.closeOracle()
 	if r.job != nil {
@@ -88,18 +87,16 @@ func (r *run) closeOracle() {
 	}
 }
 
-// scoring is that of a step on one of its classifiers.
 func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
-	return scoring{Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
-		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipe(s.Trial), made: made,
+	return scoring{run: r, Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
+		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipes[s.Trial], made: made,
 		clean: r.clean[defense]}
 }
 
 // Attack makes an attack's images and scores the group on them.
-func (r *run) Attack(s plan.Step) error {
+func (r *run) Attack(s plan.Step) (err error) {
 	var made *crafted
 	if r.clean[s.Scored[0]] != nil {
-		var err error
 		if made, err = r.crafted(s); err != nil {
 			return err
 		}
@@ -107,8 +104,7 @@ func (r *run) Attack(s plan.Step) error {
 	return r.scoreAll(s, made)
 }
 
-// Corrupt makes a corruption's images and scores the group on them. Nothing is kept: every classifier is asked about
-// the same pixels, which are made again each time.
+// Corrupt scores a group on a corruption's images, which are the same for all: they are made again each time.
 func (r *run) Corrupt(s plan.Step, c attacks.Corruption) error {
 	var made *crafted
 	if r.clean[s.Scored[0]] != nil {
@@ -128,12 +124,12 @@ func (r *run) Corrupt(s plan.Step, c attacks.Corruption) error {
 // scoreAll scores a group on images, and saves them or gives them up.
 func (r *run) scoreAll(s plan.Step, made *crafted) error {
 	for _, defense := range s.Scored {
-		if err := r.scoreStep(r.scoring(s, defense, made)); err != nil {
+		if err := r.scoring(s, defense, made).step(); err != nil {
 			return err
 		}
 	}
 	if !s.First { // the gallery and studies take the first seed's
-		return r.used(s.Keys()[0])
+		return r.images.used(s.Keys()[0])
 	}
 	if made != nil && s.Suite.SaveAdversarial {
 		return r.adversarial(s, made)
@@ -147,92 +143,108 @@ func (r *run) Certify(s plan.Step) error {
 	for _, defense := range s.Scored {
 		one := r.scoring(s, defense, nil)
 		if one.clean != nil {
-			proofs, err := r.prover.Prove(r.ctx, r.certificate(one, s.Trial, s.Seed))
+			proofs, err := r.prover.Prove(r.ctx, one.certificate(s.Trial, s.Seed))
 			if err != nil {
 				return err
 			}
 			one.made = untouched()
 			one.made.proof, one.made.seconds, one.made.warnings = proofs.Proof, proofs.Seconds, proofs.Warnings
 		}
-		if err := r.scoreStep(one); err != nil {
+		if err := one.step(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// certificate is that of the classifier of a scoring by a trial.
-func (r *run) certificate(s scoring, t plan.Trial, seed uint64) certify.Case {
-	s.Trial, s.Seed, s.recipe = t, seed, r.job.Recipe(t)
-	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: progress.IdentityOf(s.cell()),
-		Label: r.label(s), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
-}
-
-// scoreStep scores a classifier: under the first seed that makes a cell, under others a row of its seeds.
-func (r *run) scoreStep(s scoring) error {
-	if s.First {
-		_, err := r.score(s)
-		return err
-	}
-	return r.rescore(s)
-}
-
 // crafted makes an attack's images under a seed, unless the run has done so before.
-func (r *run) crafted(s plan.Step) (*crafted, error) {
+func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 	key := s.Keys()[0]
-	use := r.uses[key]
-	if use.made != nil {
-		return use.made, nil
+	use := r.images.uses[key]
+	if use.made == nil {
+		one := r.scoring(s, s.Attacked, nil)
+		w := &crafting{run: r, on: r.oracle, recipe: one.recipe, seed: s.Seed, cell: progress.IdentityOf(one.cell()),
+			label: one.label(), key: craftKey(key), set: r.job.Set, clean: r.clean[s.Scored[0]].verdicts,
+			trial: s.Trial, verdictOnly: !use.images && !one.recipe.Minimises}
+		if use.made, err = w.craft(); err != nil {
+			err = fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, r.oracle.Of, s.Trial.Name(), err)
+		}
 	}
-	one := r.scoring(s, s.Attacked, nil)
-	made, err := r.craft(r.oracle, &crafting{recipe: one.recipe, seed: s.Seed, cell: progress.IdentityOf(one.cell()),
-		label: r.label(one), key: craftKey(key), set: r.job.Set, clean: r.clean[s.Scored[0]].verdicts, trial: s.Trial,
-		verdictOnly: !use.images && !one.recipe.Minimises})
+	return use.made, err
+}
+
+// Source is where a run has from what it scores: networks that are open, or the journals of shards.
+type Source interface {
+	// Open opens a job with its classifiers. Close it.
+	Open(ctx context.Context, j *plan.Job) (*open.Job, error)
+	// Oracle is the one that the job's attacks ask instead of a classifier. Close it before the job.
+	Oracle(j *open.Job, c open.Classifier) (*open.Oracle, error)
+	// Adversarial gives the rows of a file of adversarial images; made gives this run's, as far as it has them.
+	Adversarial(j *open.Job, file string, made func(i int) ([]float32, error), row func([]float32) bool) error
+}
+
+type live struct{ *run }
+
+func (l live) Open(ctx context.Context, j *plan.Job) (*open.Job, error) {
+	b, err := l.Job(j)
 	if err != nil {
-		return nil, fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, r.oracle.Of, s.Trial.Name(), err)
+		return nil, err
 	}
-	use.made = made
-	return made, nil
-}
-
-// craftKey is the journal's, of images that an attack makes.
-func craftKey(k plan.Key) folder.Key { return folder.Key{Of: "attack", Key: k} }
-
-// label names what is attacked, or certified, in lines of progress.
-func (r *run) label(s scoring) string {
-	label := r.cells.next(s.Seed == r.Config.Seed) + s.Model.Name + ", " + s.Trial.Name()
-	if len(s.Setting().Epsilons) > 1 {
-		label += " " + number.Format(s.Epsilon())
+	if err = b.Defend(ctx, true); err == nil && l.part != nil {
+		b.Set = b.Set.Share(l.part.Shard)
+		err = l.keep(b)
 	}
-	if s.who.Control != nil {
-		label += ", " + s.Suite.Mode + " " + s.who.Defense()
-	}
-	if s.Seed != r.Config.Seed {
-		label += fmt.Sprintf(", seed %d", s.Seed)
-	}
-	return label
-}
-
-// used says that one need of a key's images is met. After the last one they are freed: those of a whole run would fill
-// the disk.
-func (r *run) used(k plan.Key) error {
-	u := r.uses[k]
-	if u.left--; u.left > 0 || u.made == nil {
-		return nil
-	}
-	images := u.made.images
-	u.made = nil
-	return r.free(craftKey(k), images)
-}
-
-// free removes a key's images, once the journal says that nobody needs them. There are none where it is complete.
-func (r *run) free(k folder.Key, images *journal.Vectors) error {
-	if images == nil {
-		return nil
-	}
-	_, err := folder.Once(r.journal, k.As("freed"), func() (bool, error) { return true, nil })
 	if err != nil {
-		return err
+		b.Close()
+		return nil, err
 	}
-	return images.Remove()
+	return b, nil
+}
+
+// keep has the journal keep what a merge must know of a job: classifiers, and the names of this shard's images.
+func (l live) keep(b *open.Job) error {
+	for _, c := range b.Classifiers {
+		_, err := folder.Once(l.journal, InfoKey(b.Job, c.Defense(), folder.Classifier),
+			func() (open.Info, error) { return c.Info, nil })
+		if err != nil {
+			return err
+		}
+	}
+	names, todo, err := folder.Recall[open.ImageName](l.journal, ImagesKey(b.Job), b.Set, b.Set.Places(nil), nil)
+	for k := 0; k < len(todo) && err == nil; k++ {
+		i := todo[k]
+		err = names.Done(i, open.ImageName{ID: b.Set.ID(i), Label: b.Set.Label(i)})
+	}
+	return err
+}
+
+// InfoKey is the journal's, of what a merge needs to know about a classifier: its [open.Info], or the cost of a pass.
+func InfoKey(j *plan.Job, defense, what string) folder.Key {
+	return folder.Key{Of: what, Suite: j.Suite.Name, Key: plan.Key{Model: j.Model.Name, Defense: defense}}
+}
+
+// ImagesKey is the journal's, of the ids and labels of the images of a network that are a shard's.
+func ImagesKey(j *plan.Job) folder.Key {
+	return folder.Key{Of: folder.Images, Key: plan.Key{Dataset: j.Suite.Dataset, Model: j.Model.Name}}
+}
+
+func (l live) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {
+	on, err := b.Oracle(c)
+	if err == nil && l.part != nil {
+		_, err = folder.Once(l.journal, InfoKey(b.Job, c.Defense(), folder.Cost),
+			func() (control.Cost, error) { return on.Cost, nil })
+	}
+	if err != nil {
+		return nil, fmt.Errorf("suite %s: %w", b.Suite.Name, err)
+	}
+	return on, nil
+}
+
+func (l live) Adversarial(b *open.Job, _ string, made func(i int) ([]float32, error), row func([]float32) bool) error {
+	for _, i := range b.Set.Places(nil) {
+		if x, err := made(i); err != nil || !row(x) {
+			return err
+		}
+	}
+	return nil
 }

@@ -39,8 +39,7 @@ type shardWork struct {
 
 func (w shardWork) work() string { return filepath.Join(w.dir, folder.WorkFolder) }
 
-// Find lists the folders of shards, and of attempts at them, in a folder, which may be one itself. It is empty
-// where there are none.
+// Find lists the folders of shards, and of attempts at them, in a folder, which may be one itself.
 func Find(dir string) ([]string, error) {
 	var found []string
 	for _, pattern := range []string{"", attemptPrefix + "*", "shard-*-of-*", "shard-*-of-*/" + attemptPrefix + "*"} {
@@ -63,9 +62,8 @@ func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// Merge makes the results of a plan from those of its shards, in the folders dirs, and writes them to o.Out: they are
-// those of the run that does all of it. No file that the config names is opened. Of o it reads Out, Force, Progress and
-// Report.
+// Merge makes the results of a plan from those of its shards and writes them to o.Out, as a run of all of it would. No
+// file that the config names is opened. It reads Out, Force, Progress and Report of o.
 func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, error) {
 	first, works, err := shardWorks(dirs)
 	if err != nil {
@@ -75,8 +73,8 @@ func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, err
 	if err != nil {
 		return nil, err
 	}
-	m := &merge{Opener: &open.Opener{Config: first.Config, Progress: o.Progress, Record: first.Run}, plan: p,
-		parts: works, sums: map[string]run.Checksum{}, owners: map[folder.Key][]int{}}
+	opener := &open.Opener{Config: first.Config, Options: open.Options{Progress: o.Progress}, Record: first.Run}
+	m := &merge{Opener: opener, plan: p, parts: works, sums: map[string]run.Checksum{}, owners: map[folder.Key][]int{}}
 	if m.Progress == nil {
 		m.Progress = &progress.Progress{}
 	}
@@ -123,15 +121,13 @@ func (m *merge) mayWrite(out *folder.Folder, force bool) error {
 		if f == nil || force {
 			continue
 		}
-		if list, err := folder.Differ(f, m.Record); err != nil || len(list) > 0 {
-			return cmp.Or(err, fmt.Errorf("%s holds another run: %s; %w", out.Dir,
-				result.SayFirst(list, "there", "here"), folder.ErrOtherRun))
+		if err := out.Holds(f, m.Record); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// machines notes the processors that the shards ran on, and warns where they differ.
 func (m *merge) machines() {
 	e := &m.Record.Environment
 	for _, w := range slices.Concat(m.parts...) {
@@ -208,7 +204,6 @@ func wholly(command []string) (whole []string) {
 	return whole
 }
 
-// sameRun holds that two shards are of one run.
 func sameRun(a, b *folder.Planned, inA, inB string) error {
 	list, err := folder.Differ(a.Run, b.Run)
 	switch {
@@ -263,7 +258,7 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 			m.owners[key] = make([]int, m.Record.Datasets[j.Suite.Dataset].N)
 		}
 		owner, taken := m.owners[key], error(nil)
-		_, err := folder.Recall(&folder.Journal{Journal: from}, key, func(i int, name open.ImageName) {
+		err := folder.Each(&folder.Journal{Journal: from}, key, func(i int, _ float64, name open.ImageName) {
 			if i < 0 || i >= len(owner) {
 				return
 			}
@@ -276,10 +271,10 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 			return err
 		}
 	}
-	for text, block := range from.Blocks() {
-		key, err := folder.ParseKey(text)
+	for _, block := range from.Blocks() {
+		key, err := folder.ParseKey(block.Key)
 		if err != nil {
-			return fmt.Errorf("%s: it is damaged: run the shard again with --force", text)
+			return errors.New("the journal is damaged: run the shard again with --force")
 		}
 		if key.Of == folder.Saved { // the shard's own files
 			if sum, ok := run.SavedAs(block); ok {
@@ -294,7 +289,6 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 	return nil
 }
 
-// line is one of an image; others have no Image.
 type line struct {
 	Image   *int            `json:"i"`
 	Seconds float64         `json:"t"`
@@ -306,7 +300,7 @@ var vectorAt = regexp.MustCompile(`"at":\d+,`)
 
 // take copies the lines of a block that are not there yet.
 func (m *merge) take(block *journal.Block, k folder.Key, known map[string][]uint32, seconds map[string]float64) error {
-	key := k.String()
+	key := k.JSON()
 	to, before, most := m.journal.Block(k), seconds[key], 0.0
 	n := 0
 	for _, d := range m.Record.Datasets {
@@ -381,7 +375,7 @@ func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, 
 
 // Open is a job of which only names are known.
 func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
-	b := &open.Job{Job: j}
+	b := &open.Job{Job: j, Recipes: map[plan.Trial]attacks.Recipe{}}
 	for _, defense := range j.Defenses() {
 		info, err := folder.Once(m.journal, run.InfoKey(j, defense, folder.Classifier), nothing[open.Info])
 		if err != nil {
@@ -390,7 +384,7 @@ func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 		b.Classifiers = append(b.Classifiers, open.Classifier{Info: info})
 	}
 	names := make([]open.ImageName, m.Record.Datasets[j.Suite.Dataset].N)
-	if _, err := folder.Recall(m.journal, run.ImagesKey(j), func(i int, name open.ImageName) {
+	if err := folder.Each(m.journal, run.ImagesKey(j), func(i int, _ float64, name open.ImageName) {
 		if i >= 0 && i < len(names) {
 			names[i] = name
 		}
@@ -399,16 +393,14 @@ func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 	}
 	b.Set = open.Named(names, m.owners[run.ImagesKey(j)])
 	for _, t := range j.Trials {
-		recipe, err := t.Recipe(b.Classifiers[0].Classes, b.Classifiers[0].Shape)
-		if err != nil {
+		var err error
+		if b.Recipes[t], err = t.Recipe(b.Classifiers[0].Classes, b.Classifiers[0].Shape); err != nil {
 			return nil, err
 		}
-		b.Recipes = append(b.Recipes, recipe)
 	}
 	return b, nil
 }
 
-// nothing is made in a merge.
 func nothing[T any]() (v T, err error) { return v, nil }
 
 // Oracle is one that knows the cost of its answers, and gives none.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"selfheal/harness/cluster"
-	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
@@ -53,9 +52,8 @@ type submitted struct {
 // mostTries is how often a shard is given to the engine that ends without being finished.
 const mostTries = 3
 
-// Submit runs a plan's shards as a job of an engine, follows it, submits again the shards that have failed, and merges
-// their results in o.Out. A job that was submitted for that folder before is followed. When ctx is cancelled the job
-// goes on; the error is [folder.Unfinished].
+// Submit runs a plan's shards as a job of an engine, follows it or one submitted before, submits again what has
+// failed, and merges in o.Out. When ctx is cancelled the job goes on; the error is [folder.Unfinished].
 func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, error) {
 	if err := atomicfile.In(o.Out).Make(submitFolder); err != nil {
 		return nil, fmt.Errorf("output folder %s: %w", o.Out, err)
@@ -77,7 +75,8 @@ func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, e
 			for _, id := range s.Jobs {
 				cancel = append(cancel, o.Engine.Cancelling(id))
 			}
-			o.Progress.Report(progress.JobGoesOn{Engine: o.EngineName, IDs: s.Jobs, Cancel: strings.Join(cancel, "; ")})
+			o.Progress.Report(progress.JobGoesOn{Engine: o.EngineName, Jobs: s.Jobs,
+				Cancel: strings.Join(cancel, "; ")})
 			return nil, folder.NewUnfinished(err)
 		}
 		return nil, err
@@ -91,7 +90,6 @@ func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, e
 	return Merge(ctx, shards, o.Options)
 }
 
-// submission is a job that is followed.
 type submission struct {
 	o SubmitOptions
 	submitted
@@ -100,7 +98,6 @@ type submission struct {
 	gone     []int // in how many looks one after the other the engine did not know a shard
 }
 
-// last is the job that was submitted last.
 func (s *submission) last() string { return s.Jobs[len(s.Jobs)-1] }
 
 // readSubmitted reads what was submitted for an output folder; nil where nothing was.
@@ -161,13 +158,19 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 			"another --out", s.o.Out))
 	default:
 		clear(s.Tries) // whoever calls again has mended the cause
-		s.o.Progress.Report(progress.JobFound{Engine: s.o.EngineName, ID: s.last()})
+		s.o.Progress.Report(progress.JobFound{Engine: s.o.EngineName, Job: s.last()})
 		return nil
 	}
 	if err := s.o.Engine.Ready(); err != nil {
 		return err
 	}
-	if err := prepare(ctx, p, s.o.Options); err != nil {
+	// The results will find room and everything is there, and all shards will find the digests of the data sets.
+	of := s.o.Options
+	of.Force = false
+	if of.Part, err = partOf(p, plan.Shard{}, of.Out, of); err == nil {
+		err = run.Prepare(ctx, p, of)
+	}
+	if err != nil {
 		if errors.Is(err, folder.ErrOtherRun) { // and submit has no --force
 			err = open.Wrong(errors.New(strings.ReplaceAll(err.Error(), folder.ErrOtherRun.Error(),
 				"choose another --out")))
@@ -181,24 +184,8 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 	return s.submit(ctx, all)
 }
 
-// prepare holds that the results will find room and that everything is there, and has all shards find the digests of
-// the data sets.
-func prepare(ctx context.Context, p *plan.Plan, o run.Options) error {
-	known, err := readDigests(o.Out, p, false)
-	if err != nil {
-		return err
-	}
-	o.Part = &run.Part{Dir: o.Out, Known: known}
-	if known == nil {
-		o.Part.Read = func(sets map[string]*dataset.Dataset) error { return writeDigests(o.Out, p, sets) }
-	}
-	return run.Prepare(ctx, p, o)
-}
-
-// mostJobs bounds the file of jobs, in bytes.
 const mostJobs = 64 << 20
 
-// submit gives shards to the engine.
 func (s *submission) submit(ctx context.Context, which []int) error {
 	// Whatever ends this program meanwhile, what the engine has taken is noted.
 	id, err := s.o.Engine.Submit(context.WithoutCancel(ctx), cluster.Job{Name: "selfheal", Command: s.o.ProgramCommand,
@@ -221,7 +208,7 @@ func (s *submission) submit(ctx context.Context, which []int) error {
 			fault.Reason(merr), s.o.Engine.Cancelling(id))
 	}
 	if err = cmp.Or(err, merr); err == nil {
-		s.o.Progress.Report(progress.JobSubmitted{Engine: s.o.EngineName, ID: id, Shards: len(which)})
+		s.o.Progress.Report(progress.JobSubmitted{Engine: s.o.EngineName, Job: id, Shards: len(which)})
 	}
 	return err
 }
@@ -252,7 +239,6 @@ func (s *submission) follow(ctx context.Context) error {
 	}
 }
 
-// again submits what has failed.
 func (s *submission) again(ctx context.Context, failed []int) error {
 	for _, i := range failed {
 		if s.Tries[i-1] >= mostTries {
@@ -264,8 +250,7 @@ func (s *submission) again(ctx context.Context, failed []int) error {
 	return s.submit(ctx, failed)
 }
 
-// look asks shards and engine how it goes. Failed are the shards that the engine has ended unfinished: it has not
-// known them in two looks, since files may be seen late on other machines.
+// look asks shards and engine. Failed is what the engine did not know in two looks: files may be seen late.
 func (s *submission) look(ctx context.Context) (failed []int, all bool, err error) {
 	states, silent := map[int]cluster.State{}, false
 	for _, id := range s.Jobs {
@@ -285,22 +270,24 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 	now := progress.JobFollowed{Shards: s.Shards}
 	var left []float64
 	for i := range s.finished {
-		status := Status(s.o.Out, plan.Shard{I: i + 1, N: s.Shards})
+		status := statusOf(s.o.Out, plan.Shard{I: i + 1, N: s.Shards})
 		if status != nil {
-			now.Images, now.Done, now.Robust = now.Images+status.Images, now.Done+status.Done, now.Robust+status.Robust
+			now.Images += status.Images
+			now.ImagesDone += status.Done
+			now.Robust += status.Robust
 			s.finished[i] = status.Finished
 		}
 		switch {
 		case s.finished[i]:
-			now.Finished++
+			now.ShardsFinished++
 			continue
 		case states[i+1] == cluster.Running:
-			now.Running++
+			now.ShardsRunning++
 			if status != nil && status.Left != nil {
 				left = append(left, *status.Left)
 			}
 		case states[i+1] == cluster.Waiting:
-			now.Waiting++
+			now.ShardsWaiting++
 		}
 		if s.gone[i]++; silent || states[i+1] != cluster.Gone {
 			s.gone[i] = 0
@@ -313,18 +300,18 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 	if !silent {
 		s.o.Progress.Report(now)
 	}
-	return failed, now.Finished == now.Shards, nil
+	return failed, now.ShardsFinished == now.Shards, nil
 }
 
 // timeLeft is what the shards that run say, where all of them do, and as long again for those that wait.
 func timeLeft(left []float64, now progress.JobFollowed) *time.Duration {
-	if len(left) == 0 || len(left) < now.Running {
+	if len(left) == 0 || len(left) < now.ShardsRunning {
 		return nil
 	}
 	sum, most := 0.0, 0.0
 	for _, l := range left {
 		sum, most = sum+l, max(most, l)
 	}
-	rounds := float64(now.Shards-now.Finished) / float64(now.Running)
+	rounds := float64(now.Shards-now.ShardsFinished) / float64(now.ShardsRunning)
 	return new(time.Duration(max(most, sum/float64(len(left))*rounds) * float64(time.Second)))
 }

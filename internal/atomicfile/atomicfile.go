@@ -8,8 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"selfheal/internal/fault"
@@ -18,19 +22,15 @@ import (
 // Write replaces path by data, with permissions 0644; see [Fill].
 func Write(path string, data []byte) error { return Fill(path, writing(data)) }
 
-// Fill replaces path by what fill writes, with permissions 0644. It writes to a new file
-// beside path and renames that. An error leaves path as it was and nothing beside it. The
-// error gives the reason alone ("no space left on device"): the caller names the file.
-// A link keeps pointing to its file. A device or a pipe can't be replaced and is written to: path is one that a user
-// has named. What lies in a folder that may be somebody else's is replaced by [Folder].
+// WriteSynced is [Write] for what a power cut must not take either: when it returns, the new content is on the disk,
+// and before that the old one. It takes the disk's time.
+func WriteSynced(path string, data []byte) error { return named(path, writing(data), true) }
+
+// Fill replaces path by what fill writes, with permissions 0644. It writes to a new file beside path and renames that.
+// An error leaves path as it was and nothing beside it. The error gives the reason alone ("no space left on device"):
+// the caller names the file. A link keeps pointing to its file. A device or a pipe can't be replaced and is written to:
+// path is one that a user has named. [Folder] replaces files in a folder that may be somebody else's.
 func Fill(path string, fill func(io.Writer) error) error { return named(path, fill, false) }
-
-// FillSynced is [Fill] for what a power cut must not take either: when it returns, the new
-// content is on the disk, and before that the old one. It takes the disk's time.
-func FillSynced(path string, fill func(io.Writer) error) error { return named(path, fill, true) }
-
-// WriteSynced is [Write] as [FillSynced] is [Fill].
-func WriteSynced(path string, data []byte) error { return FillSynced(path, writing(data)) }
 
 func writing(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
@@ -57,7 +57,6 @@ func Sync(paths ...string) error {
 	return nil
 }
 
-// named replaces what a user has named.
 func named(path string, fill func(io.Writer) error, synced bool) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -86,4 +85,140 @@ func into(path string, fill func(io.Writer) error) error {
 	w := bufio.NewWriter(f)
 	err = fill(w)
 	return fault.Reason(cmp.Or(err, w.Flush(), f.Close()))
+}
+
+// Folder is a folder that others may have prepared. The folder itself may be a link, but nothing that is written in it
+// leaves it: what lies in a file's or a folder's place and is none, such as a link or a pipe, is replaced, never
+// followed. Names use slashes; folders on the way are made, but it itself by Make alone: one that somebody has removed
+// is not made again.
+type Folder string
+
+// In is the folder of a path.
+func In(dir string) Folder { return Folder(dir) }
+
+// At is a path's folder, and its name in there.
+func At(path string) (Folder, string) { return Folder(filepath.Dir(path)), filepath.Base(path) }
+
+// Path is that of a name.
+func (f Folder) Path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
+
+// Write replaces a file by data, with permissions 0644; see [Fill].
+func (f Folder) Write(name string, data []byte) error { return f.replace(name, writing(data), false) }
+
+// WriteSynced is [Folder.Write] as [WriteSynced] is [Write].
+func (f Folder) WriteSynced(name string, data []byte) error {
+	return f.replace(name, writing(data), true)
+}
+
+// Fill replaces a file by what fill writes; see [Fill].
+func (f Folder) Fill(name string, fill func(io.Writer) error) error {
+	return f.replace(name, fill, false)
+}
+
+// FillSynced is [Folder.Fill] as [WriteSynced] is [Write].
+func (f Folder) FillSynced(name string, fill func(io.Writer) error) error {
+	return f.replace(name, fill, true)
+}
+
+func (f Folder) replace(name string, fill func(io.Writer) error, synced bool) error {
+	return f.within(path.Dir(name), func(root *os.Root) error { return replace(root, path.Base(name), fill, synced) })
+}
+
+// Open opens a file to read and write, which it makes where there is none. Flag may add os.O_TRUNC.
+func (f Folder) Open(name string, flag int) (file *os.File, err error) {
+	err = f.within(path.Dir(name), func(root *os.Root) error {
+		if err := clear(root, path.Base(name), fs.FileMode.IsRegular); err != nil {
+			return err
+		}
+		file, err = root.OpenFile(path.Base(name), os.O_RDWR|os.O_CREATE|flag, 0o644)
+		return err
+	})
+	return file, err
+}
+
+// Make makes a folder in it, "." for none, and itself.
+func (f Folder) Make(name string) error {
+	if err := os.MkdirAll(string(f), 0o755); err != nil {
+		return fault.Reason(err)
+	}
+	return f.within(name, func(*os.Root) error { return nil })
+}
+
+func (f Folder) within(name string, do func(root *os.Root) error) error {
+	root, err := os.OpenRoot(string(f))
+	if err != nil {
+		return fault.Reason(err)
+	}
+	defer func() { root.Close() }()
+	for part := range strings.SplitSeq(path.Clean(name), "/") {
+		if part == "." {
+			break
+		}
+		if err := clear(root, part, fs.FileMode.IsDir); err != nil {
+			return err
+		}
+		if err := root.Mkdir(part, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fault.Reason(err)
+		}
+		inner, err := root.OpenRoot(part)
+		if err != nil {
+			return fault.Reason(err)
+		}
+		root.Close()
+		root = inner
+	}
+	return fault.Reason(do(root))
+}
+
+// clear removes a link, pipe or device from the place of a file or folder. One in the place of the other is an error.
+func clear(root *os.Root, name string, is func(fs.FileMode) bool) error {
+	info, err := root.Lstat(name)
+	if err != nil || is(info.Mode()) {
+		return nil // what is wrong is found when it is opened
+	}
+	switch {
+	case info.IsDir():
+		return errors.New("is a folder, not a file")
+	case info.Mode().IsRegular():
+		return errors.New("is a file, not a folder")
+	}
+	return fault.Reason(root.Remove(name))
+}
+
+// createTemp makes a new file; replaced in tests to make writing fail.
+var createTemp = func(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func replace(root *os.Root, name string, fill func(io.Writer) error, synced bool) (err error) {
+	if info, err := root.Lstat(name); err == nil && info.IsDir() {
+		return errors.New("is a folder, not a file")
+	}
+	made := fmt.Sprintf(".%s-%d", name, rand.Uint32())
+	f, err := createTemp(root, made)
+	if err != nil {
+		return fault.Reason(err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			root.Remove(made)
+			err = fault.Reason(err)
+		}
+	}()
+	w := bufio.NewWriter(f)
+	steps := []func() error{func() error { return fill(w) }, w.Flush, func() error { return f.Chmod(0o644) }}
+	if synced {
+		steps = append(steps, f.Sync)
+	}
+	steps = append(steps, f.Close, func() error { return root.Rename(made, name) })
+	for _, step := range steps {
+		if err = step(); err != nil {
+			return err
+		}
+	}
+	if synced {
+		err = Sync(root.Name())
+	}
+	return err
 }

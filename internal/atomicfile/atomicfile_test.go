@@ -67,7 +67,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// What can't be brought to the disk is named.
+// Sync names the file that it can't bring to the disk.
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -102,6 +102,16 @@ func alone(t *testing.T, dir string) {
 	}
 }
 
+// opened writes to a file that it opens.
+func opened(f Folder, name string, flag int) error {
+	file, err := f.Open(name, flag)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString("new")
+	return errors.Join(err, file.Close())
+}
+
 // In a folder nothing that lies there leads a write out of it.
 func TestFolder(t *testing.T) {
 	outside, dir := t.TempDir(), filepath.Join(t.TempDir(), "link")
@@ -112,22 +122,8 @@ func TestFolder(t *testing.T) {
 	for name, write := range map[string]func(name string) error{
 		"write":  func(name string) error { return f.Write(name, []byte("new")) },
 		"synced": func(name string) error { return f.WriteSynced(name, []byte("new")) },
-		"open": func(name string) error {
-			file, err := f.Open(name)
-			if err == nil {
-				_, err = file.WriteString("new")
-				file.Close()
-			}
-			return err
-		},
-		"create": func(name string) error {
-			file, err := f.Create(name)
-			if err == nil {
-				_, err = file.WriteString("new")
-				file.Close()
-			}
-			return err
-		},
+		"open":   func(name string) error { return opened(f, name, 0) },
+		"create": func(name string) error { return opened(f, name, os.O_TRUNC) },
 	} {
 		for _, target := range []string{kept, outside, filepath.Join(outside, "absent"), "in " + name} {
 			must.Do(t, os.Symlink(target, f.Path(name)))

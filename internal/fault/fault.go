@@ -7,15 +7,13 @@ import (
 	"os"
 )
 
-// Reason is an error without the system call and the files that it names ("no such file or
-// directory"), for messages that name the file themselves. Other errors are as they were.
+// Reason is an error without the system call and the files that it names ("no such file or directory"), for messages
+// that name the file themselves. Other errors are as they were.
 func Reason(err error) error {
-	var path *fs.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &path):
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
-	case errors.As(err, &link):
+	}
+	if link, ok := errors.AsType[*os.LinkError](err); ok {
 		return link.Err
 	}
 	return err

@@ -1,19 +1,19 @@
-// Package journal keeps on disk what a long run has finished, from the moment it is finished. A
-// journal is a folder: journal.jsonl has lines of JSON, each with a checksum and the block that it
-// belongs to; files of vectors hold what is too large for a line. All of them only grow, so that
-// whatever ends the program spoils the end of a file at most.
+// Package journal keeps on disk what a long run has finished, from the moment it is finished. A journal is a folder:
+// journal.jsonl has lines of JSON, each with a checksum and the block that it belongs to; files of vectors hold what is
+// too large for a line. All of them only grow, so that whatever ends the program spoils the end of a file at most.
 package journal
 
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
-	"iter"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,8 +31,7 @@ import (
 // hexadecimal digits), a block's number and a JSON value. A block begins with its key, a text.
 const File = "journal.jsonl"
 
-// syncEvery is how much work a power cut may cost. What ends the program alone costs nothing:
-// the system holds what is written.
+// syncEvery is how much work a power cut may cost. The end of the program alone costs nothing.
 const syncEvery = time.Second
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -55,8 +54,8 @@ type Journal struct {
 
 // Block is the part of a journal that belongs to a key.
 type Block struct {
+	Key     string
 	journal *Journal
-	key     string
 	number  int
 	begun   bool // its key is in the file
 	spans   []span
@@ -65,9 +64,8 @@ type Block struct {
 // span is a piece of the file of which all lines are one block's.
 type span struct{ from, to int64 }
 
-// Open opens the journal in a folder, which it makes where it is absent. Damaged is how many lines
-// in the middle have a wrong checksum: what they held is lost. A last line that is torn was
-// never finished: it is cut off and does not count.
+// Open opens the journal in a folder, which it makes where there is none. Damaged counts lines with a wrong checksum:
+// what they held is lost. A last line that is torn was never finished: it is cut off and does not count.
 func Open(dir string) (j *Journal, damaged int, err error) {
 	defer func() {
 		if err != nil {
@@ -76,10 +74,10 @@ func Open(dir string) (j *Journal, damaged int, err error) {
 	}()
 	j = &Journal{dir: dir, blocks: map[string]*Block{}, vectors: map[string]*Vectors{}, dirty: map[*os.File]bool{},
 		stop: make(chan struct{})}
-	if err := atomicfile.In(dir).Make("."); err != nil {
-		return nil, 0, err
+	if err = atomicfile.In(dir).Make("."); err == nil {
+		j.lines, err = atomicfile.In(dir).Open(File, 0)
 	}
-	if j.lines, err = atomicfile.In(dir).Open(File); err != nil {
+	if err != nil {
 		return nil, 0, err
 	}
 	if damaged, err = j.scan(); err == nil {
@@ -109,16 +107,9 @@ func Read(dir string) (j *Journal, damaged int, err error) {
 	return j, damaged, nil
 }
 
-// Blocks are those that are in the file, in the order in which they begin, with their keys.
-func (j *Journal) Blocks() iter.Seq2[string, *Block] {
-	blocks := slices.SortedFunc(maps.Values(j.blocks), func(a, b *Block) int { return a.number - b.number })
-	return func(yield func(string, *Block) bool) {
-		for _, b := range blocks {
-			if !yield(b.key, b) {
-				return
-			}
-		}
-	}
+// Blocks are those that are in the file, in the order in which they begin.
+func (j *Journal) Blocks() []*Block {
+	return slices.SortedFunc(maps.Values(j.blocks), func(a, b *Block) int { return a.number - b.number })
 }
 
 // scan finds the blocks, and where the last whole line ends.
@@ -143,8 +134,8 @@ func (j *Journal) scan() (damaged int, err error) {
 			damaged++
 		case value[0] == '"':
 			b = &Block{journal: j, number: number, begun: true}
-			if json.Unmarshal(value, &b.key) == nil {
-				byNumber[number], j.blocks[b.key] = b, b
+			if json.Unmarshal(value, &b.Key) == nil {
+				byNumber[number], j.blocks[b.Key] = b, b
 			}
 		default:
 			b.grow(at)
@@ -152,10 +143,8 @@ func (j *Journal) scan() (damaged int, err error) {
 	}
 }
 
-// mostLine bounds a line, in bytes.
 const mostLine = 64 << 20
 
-// readLine reads a line with its end.
 func readLine(from *bufio.Reader) (line []byte, err error) {
 	for {
 		part, err := from.ReadSlice('\n')
@@ -168,7 +157,6 @@ func readLine(from *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// parse takes a line apart.
 func parse(line []byte) (number int, value []byte, ok bool) {
 	sum, content, ok := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 	if !ok || string(sum) != fmt.Sprintf("%08x", crc32.Checksum(content, castagnoli)) {
@@ -179,7 +167,6 @@ func parse(line []byte) (number int, value []byte, ok bool) {
 	return number, value, err == nil && number >= 0 && len(value) > 0
 }
 
-// grow takes in a line.
 func (b *Block) grow(at span) {
 	if last := len(b.spans) - 1; last >= 0 && b.spans[last].to == at.from {
 		b.spans[last].to = at.to
@@ -194,7 +181,7 @@ func (j *Journal) Block(key string) *Block {
 	defer j.mu.Unlock()
 	b := j.blocks[key]
 	if b == nil {
-		b = &Block{journal: j, key: key, number: j.next}
+		b = &Block{journal: j, Key: key, number: j.next}
 		j.blocks[key] = b
 		j.next++
 	}
@@ -204,8 +191,7 @@ func (j *Journal) Block(key string) *Block {
 // Written reports whether the block has a line.
 func (b *Block) Written() bool { return len(b.spans) > 0 }
 
-// Read gives each line's JSON to a function, first to last, until one is an error. The slice is
-// good until it returns.
+// Read gives each line's JSON to a function, first to last, until one is an error. The slice is good until it returns.
 func (b *Block) Read(each func(line []byte) error) error {
 	for _, s := range b.spans {
 		lines := bufio.NewReaderSize(io.NewSectionReader(b.journal.lines, s.from, s.to-s.from), 1<<16)
@@ -230,9 +216,8 @@ func (b *Block) Read(each func(line []byte) error) error {
 	return nil
 }
 
-// Append adds a line with a value, whose JSON must not be a text. When it returns without an
-// error, the line outlives the program. After an error nothing more is written, as the last
-// line may be torn.
+// Append adds a line with a value, whose JSON must not be a text. When it returns without an error, the line outlives
+// the program. After an error nothing more is written, as the last line may be torn.
 func (b *Block) Append(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -241,7 +226,7 @@ func (b *Block) Append(v any) error {
 	j := b.journal
 	return j.write(func() error {
 		if !b.begun {
-			key, err := json.Marshal(b.key)
+			key, err := json.Marshal(b.Key)
 			if err != nil {
 				return err
 			}
@@ -322,4 +307,97 @@ func (j *Journal) shut() error {
 		err = errors.Join(err, v.file.Close())
 	}
 	return errors.Join(err, j.lines.Close())
+}
+
+// ErrNoVector is returned for a vector that is not there, or not as it was written.
+var ErrNoVector = errors.New("a vector is missing or damaged")
+
+// Vector says where a vector stands in its file, and its checksum.
+type Vector struct {
+	At  int64  `json:"at"` // in bytes
+	Sum uint32 `json:"sum"`
+}
+
+// VectorsSuffix ends the names of the files of vectors.
+const VectorsSuffix = ".f32"
+
+// Vectors is a file of float32 vectors of one length in a journal's folder.
+type Vectors struct {
+	journal *Journal
+	name    string
+	length  int
+	file    *os.File
+	end     int64
+}
+
+// Vectors opens a file of vectors of n values by its name, which is one that files may have.
+func (j *Journal) Vectors(name string, n int) (*Vectors, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if v := j.vectors[name]; v != nil {
+		return v, nil
+	}
+	v := &Vectors{journal: j, name: name, length: n}
+	var err error
+	if v.file, err = atomicfile.In(j.dir).Open(name+VectorsSuffix, 0); err == nil {
+		v.end, err = v.file.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal %s: %w", j.dir, fault.Reason(err))
+	}
+	j.vectors[name] = v
+	return v, nil
+}
+
+func (v *Vectors) path() string { return filepath.Join(v.journal.dir, v.name+VectorsSuffix) }
+
+// Put adds a vector. It counts from the moment that a line says where it stands.
+func (v *Vectors) Put(values []float32) (at Vector, err error) {
+	data := make([]byte, 0, 4*len(values))
+	for _, x := range values {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	err = v.journal.write(func() error {
+		if len(values) != v.length {
+			return fmt.Errorf("a vector of %d values, not of %d", len(values), v.length)
+		}
+		at = Vector{v.end, crc32.Checksum(data, castagnoli)}
+		_, err := interrupted(v.file).Write(data)
+		v.end += int64(len(data))
+		v.journal.dirty[v.file] = true
+		return err
+	})
+	return at, err
+}
+
+// Get reads a vector. The error is an [ErrNoVector] where it can't be had.
+func (v *Vectors) Get(at Vector) ([]float32, error) {
+	data := make([]byte, 4*v.length)
+	if _, err := v.file.ReadAt(data, at.At); err != nil || crc32.Checksum(data, castagnoli) != at.Sum {
+		return nil, ErrNoVector
+	}
+	values := make([]float32, v.length)
+	for i := range values {
+		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+	}
+	return values, nil
+}
+
+// Has reports whether a vector is there as it was written.
+func (v *Vectors) Has(at Vector) bool {
+	_, err := v.Get(at)
+	return err == nil
+}
+
+// Remove removes the file, once the lines that make it needless are on the disk; nobody may use it any more.
+func (v *Vectors) Remove() error {
+	j := v.journal
+	if err := j.sync(); err != nil {
+		return j.write(func() error { return err })
+	}
+	return j.write(func() error {
+		delete(j.vectors, v.name)
+		delete(j.dirty, v.file)
+		return errors.Join(v.file.Close(), os.Remove(v.path()))
+	})
 }

@@ -78,8 +78,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// Wherever a write is torn, the lines before it stand, nothing counts as damaged, and what is
-// appended then is found.
+// Wherever a write is torn, the lines before it stand, nothing counts as damaged, and what is appended then is found.
 func TestTornEnd(t *testing.T) {
 	dir, lines := written(t, 4)
 	for cut := range len(lines) {

@@ -1,0 +1,215 @@
+package run
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
+	"selfheal/harness/folder"
+	"selfheal/harness/plan"
+	"selfheal/internal/atomicfile"
+	"selfheal/internal/input"
+	"selfheal/internal/journal"
+)
+
+// Images says of the keys of a plan whether their images are needed, at an attack's full strength, or verdicts alone.
+func Images(p *plan.Plan) map[plan.Key]bool {
+	needed := map[plan.Key]bool{}
+	p.Each(func(s plan.Step) {
+		given := s.Oblivious() && len(s.Suite.Controls) > 0 // to every control
+		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
+		kept := s.Suite.SaveAdversarial || asked // on disk, or for smoothed classifiers
+		for _, k := range s.Keys() {
+			needed[k] = needed[k] || given || s.First && kept
+		}
+	})
+	return needed
+}
+
+// images are those that a run's attacks make, as long as steps need them: those of a whole run would fill the disk.
+type images struct {
+	plan    *plan.Plan
+	whole   bool // no part, which has made only some of them
+	journal *folder.Journal
+	uses    map[plan.Key]*use
+	again   map[folder.Key]bool // whose images were freed too early
+}
+
+type use struct {
+	left   int      // steps that still need them
+	images bool     // some step needs the adversarial images, not the verdicts alone
+	made   *crafted // nil before the first and after the last step
+}
+
+// reserve notes what the steps of a walk will ask for.
+func (m *images) reserve() {
+	m.uses = map[plan.Key]*use{}
+	images := Images(m.plan)
+	m.plan.Each(func(s plan.Step) {
+		for _, k := range s.Keys() {
+			if m.uses[k] == nil {
+				m.uses[k] = &use{images: images[k]}
+			}
+			m.uses[k].left++
+		}
+	})
+	for _, j := range m.plan.Jobs { // studies take the images that are made anyway
+		if u := m.studied(j); u != nil {
+			u.left++
+		}
+	}
+}
+
+// studied is the use of the images of a job's study, where all are made at full strength for others; else nil.
+func (m *images) studied(j *plan.Job) *use {
+	if !j.Studies() || j.Studied == nil || !m.whole {
+		return nil
+	}
+	if u := m.uses[j.Studied.Key(j, config.None, m.plan.Config.Seed)]; u != nil && u.images {
+		return u
+	}
+	return nil
+}
+
+// used says that one need of a key's images is met. After the last one they are freed.
+func (m *images) used(k plan.Key) error {
+	u := m.uses[k]
+	if u.left--; u.left > 0 || u.made == nil {
+		return nil
+	}
+	freed := u.made.images
+	u.made = nil
+	return m.free(craftKey(k), freed)
+}
+
+// free removes a key's images, once the journal says that nobody needs them. There are none where it is complete.
+func (m *images) free(k folder.Key, images *journal.Vectors) error {
+	if images == nil {
+		return nil
+	}
+	_, err := folder.Once(m.journal, k.As("freed"), func() (bool, error) { return true, nil })
+	if err != nil {
+		return err
+	}
+	return images.Remove()
+}
+
+// lost has the images of a job, which are freed, made again. It returns false where they were.
+func (m *images) lost(j *plan.Job) bool {
+	if m.again[studyKey(j)] {
+		return false
+	}
+	m.again[studyKey(j)] = true
+	m.plan.Each(func(s plan.Step) {
+		for _, k := range s.Keys() {
+			if s.Job == j {
+				m.again[craftKey(k)] = true
+			}
+		}
+	})
+	return true
+}
+
+// craftKey is the journal's, of images that an attack makes.
+func craftKey(k plan.Key) folder.Key { return folder.Key{Of: "attack", Key: k} }
+
+// studyKey is that of images which are made for a study alone.
+func studyKey(j *plan.Job) folder.Key {
+	return folder.Key{Of: "study", Suite: j.Suite.Name, Key: plan.Key{Model: j.Model.Name}}
+}
+
+var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// adversarialName is the file of a trial's images, which is readable, and unique whatever the names hold.
+func adversarialName(s plan.Step) string {
+	parts := []string{s.Suite.Name, s.Model.Name, s.Trial.Name()}
+	key := fmt.Appendf(nil, "%q %q %q %v", parts[0], parts[1], parts[2], s.Epsilon())
+	if s.Attacked != config.None { // made against it
+		parts, key = append(parts, s.Attacked), fmt.Appendf(key, " %q", s.Attacked)
+	}
+	sum := sha256.Sum256(key)
+	name := unsafeName.ReplaceAllString(strings.Join(append(parts, fmt.Sprintf("%.6g", s.Epsilon())), "_"), "-")
+	return name + fmt.Sprintf("_%x.npy", sum[:4])
+}
+
+// adversarial saves a step's images as float32 [N, C, H, W], unless this run has done so.
+func (r *run) adversarial(s plan.Step, made *crafted) error {
+	name := "adversarial/" + adversarialName(s)
+	saved := r.journal.Block(savedKey(name))
+	if known, ok := SavedAs(saved); ok {
+		if known.Is(r.out.Work(name)) {
+			return nil
+		}
+		if known.Is(filepath.Join(r.out.Dir, name)) {
+			r.out.Kept[name] = true
+			return nil
+		}
+	}
+	set, shape := r.job.Set, r.job.Classifiers[0].Shape
+	image := func(i int) ([]float32, error) {
+		_, x, err := made.read(set, i)
+		return x, err
+	}
+	sum, err := save(r.out.Work(""), name, []int{set.Mine(), shape.C, shape.H, shape.W},
+		func(row func([]float32) bool) error { return r.source.Adversarial(r.job, name, image, row) })
+	if err != nil {
+		return err
+	}
+	return saved.Append(sum)
+}
+
+// savedKey says in the journal that a file is there.
+func savedKey(name string) folder.Key { return folder.Key{Of: folder.Saved, Part: name} }
+
+// Checksum is the journal's of a file.
+type Checksum struct {
+	Bytes int64  `json:"bytes"`
+	Sum   uint32 `json:"sum"` // CRC-32C
+}
+
+// SavedAs is the last checksum that a journal has of a file.
+func SavedAs(block *journal.Block) (known Checksum, ok bool) {
+	err := block.Read(func(line []byte) error { return json.Unmarshal(line, &known) })
+	return known, err == nil && block.Written()
+}
+
+// Is reports whether a file is as it was written.
+func (c Checksum) Is(path string) bool {
+	f, err := input.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	sum := crc32.New(castagnoli)
+	n, err := io.Copy(sum, io.LimitReader(f, c.Bytes+1))
+	return err == nil && n == c.Bytes && sum.Sum32() == c.Sum
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func save(dir, name string, shape []int, rows func(row func([]float32) bool) error) (c Checksum, err error) {
+	sum := crc32.New(castagnoli)
+	err = atomicfile.In(dir).FillSynced(name, func(w io.Writer) error {
+		var failed error
+		err := dataset.WriteNPY(io.MultiWriter(w, sum), shape, func(row func([]float32) bool) { failed = rows(row) })
+		return cmp.Or(failed, err)
+	})
+	if err != nil {
+		return c, fmt.Errorf("adversarial images: %w", err)
+	}
+	info, err := os.Stat(filepath.Join(dir, name))
+	if err != nil {
+		return c, err
+	}
+	return Checksum{info.Size(), sum.Sum32()}, nil
+}
