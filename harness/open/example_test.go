@@ -43,7 +43,7 @@ func ExampleUse() {
 		fmt.Println(err)
 		return
 	}
-	outcome, err := healed.Solve(ctx, pixels, false)
+	outcome, err := healed.Loop.Run(ctx, pixels)
 	if err != nil {
 		fmt.Println(err)
 		return
