@@ -56,7 +56,7 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	if g == nil {
 		return nil
 	}
-	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds() > 1}
+	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds > 1}
 	for _, c := range g.Cases {
 		i := slices.IndexFunc(s.Columns, words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}.Same)
 		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {

@@ -94,8 +94,8 @@ func radar(s *view.Suite) bool { return len(s.Columns) >= 3 }
 // drawn says in a caption what the figure of accuracies draws of several seeds: the mean, with bars'
 // deviation as whiskers. "" where there is one seed.
 func drawn(s *view.Suite) string {
-	if n := s.Seeds(); n > 1 && radar(s) {
-		return fmt.Sprintf(", mean over %d seeds", n)
+	if s.Seeds > 1 && radar(s) {
+		return fmt.Sprintf(", mean over %d seeds", s.Seeds)
 	}
 	return s.OverSeeds()
 }

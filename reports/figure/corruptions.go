@@ -58,7 +58,7 @@ func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 					}
 					place := len(lines) - 1 - k
 					labels[place] = title
-					if c := view.MeanOf(by.Over(m, d, names, by.Severities)); c != nil {
+					if c := by.Mean(m, d, names, by.Severities); c != nil {
 						marks.Add(c.Accuracy, float64(place)-below)
 						least = min(least, c.Accuracy)
 						said = append(said, title+" "+words.Accuracy(c))

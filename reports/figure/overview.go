@@ -123,12 +123,9 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 			if len(shown) > 1 {
 				one.Name += " · " + words.Clean(s.Name)
 			}
-			for _, d := range foremost(s) {
-				r := view.Row{Model: m}
-				for _, col := range s.Columns {
-					r.Entries = append(r.Entries, view.Entry{Baseline: s.Cell(m, d, col)})
-				}
-				one.Sides = append(one.Sides, rankedSide{s.Lowest(r, view.BaselineOf).Cell, r.Entries[0].Baseline})
+			for _, line := range s.Series(m)[:len(foremost(s))] {
+				low, _ := s.Lowest(line.Cells)
+				one.Sides = append(one.Sides, rankedSide{low, line.Cells[0]})
 			}
 			sides = max(sides, len(one.Sides))
 			all = append(all, one)
@@ -141,7 +138,7 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 	if models > len(all) {
 		f.Caption += fmt.Sprintf(", the first %d of %d", len(all), models)
 	}
-	if n := slices.Max(view.Distinct(shown, (*view.Suite).Seeds)); n > 1 {
+	if n := slices.Max(view.Distinct(shown, func(s *view.Suite) int { return s.Seeds })); n > 1 {
 		f.Caption += fmt.Sprintf(", mean over %d seeds", n)
 	}
 	attackers := view.Distinct(shown, func(s *view.Suite) string { return s.Attacker().Name })

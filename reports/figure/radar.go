@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/reports/figure/chart"
@@ -230,23 +231,15 @@ func (e edge) distance(at vg.Point) float64 {
 func emptiest(s *view.Suite) int {
 	k := len(s.Columns)
 	sum := make([]float64, k)
-	for _, m := range s.Models {
-		for _, one := range s.Series(m) {
-			for i, c := range one.Cells {
-				if c != nil {
-					sum[i] += view.Score(c)
-					sum[(i+k-1)%k] += view.Score(c)
-				}
+	for one := range s.Lines() {
+		for i, c := range one.Cells {
+			if c != nil {
+				sum[i] += view.Score(c)
+				sum[(i+k-1)%k] += view.Score(c)
 			}
 		}
 	}
-	best := 0
-	for i := range sum {
-		if sum[i] < sum[best] {
-			best = i
-		}
-	}
-	return best
+	return floats.MinIdx(sum)
 }
 
 // edges join a series' neighbouring corners. One that runs back over another, as those of a

@@ -20,40 +20,34 @@ const inclusionMark = "⊂"
 func (s Suite) CertifiedTables() (list []Table) {
 	for _, by := range s.Certified {
 		smooths := by.Of.Smooths()
-		t := Table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
-			Caption: s.Caption("Certified accuracy in % (" + words.Clean(by.Attack) + "): [proven, left by attacks]" +
-				s.OfFirstSeed())}
+		t := s.table("Certified accuracy in % ("+words.Clean(by.Attack)+"): [proven, left by attacks]"+s.OfFirstSeed(),
+			2, "Model", "Defense")
 		attacked, included := false, false
-		for _, b := range s.Brackets(by, s.Models[0], "none") {
+		for _, b := range by.Brackets(s.Suite, s.Models[0], "none") {
 			head := words.NormName(b.Norm) + " (" + number.Format(b.Epsilon) + ")"
 			if smooths && b.Norm != "l2" {
 				head, included = head+words.Nbsp+inclusionMark, true
 			}
-			t.Head = append(t.Head, head)
+			t.head(true, head)
 		}
-		if smooths {
-			t.Head = append(t.Head, "Mean radius")
-		}
-		for _, m := range s.Models {
-			for _, d := range s.Defenses() {
-				line := boxes(m, words.DefenseName(d))
-				for _, b := range s.Brackets(by, m, d) {
-					one := words.Dash
-					if b.Proven >= 0 {
-						one = words.Percent(b.Proven, s.N)
-					}
-					if b.Attacked >= 0 {
-						one, attacked = "["+one+","+words.Nbsp+words.Percent(b.Attacked, s.N)+"]", true
-					}
-					line = append(line, text(one))
+		t.head(smooths, "Mean radius")
+		for of := range s.Lines() {
+			var values []string
+			for _, b := range by.Brackets(s.Suite, of.Model, of.Defense) {
+				one := words.Dash
+				if b.Proven >= 0 {
+					one = words.Percent(b.Proven, s.N)
 				}
-				if radii := by.RadiiOf(m, d); len(radii) > 0 {
-					line = append(line, text(words.Strength("l2", stat.Mean(radii, nil))))
-				} else if smooths {
-					line = append(line, text(words.Dash))
+				if b.Attacked >= 0 {
+					one, attacked = words.Range(one, words.Percent(b.Attacked, s.N)), true
 				}
-				t.Rows = append(t.Rows, line)
+				values = append(values, one)
 			}
+			mean := words.Dash
+			if radii := by.RadiiOf(of.Model, of.Defense); len(radii) > 0 {
+				mean = words.Strength("l2", stat.Mean(radii, nil))
+			}
+			t.add(of.Model, words.DefenseName(of.Defense), values, shown(smooths, mean))
 		}
 		if smooths {
 			noteSmoothing(by, &t, attacked, included)
@@ -101,29 +95,23 @@ func noteBounds(by *view.Apart, t *Table, attacked bool) {
 // CorruptionTables are the scores of the suite's corruptions, and the accuracy under each of them.
 func (s Suite) CorruptionTables() (list []Table) {
 	for _, by := range s.Corrupted {
-		list = append(list, s.corruptionScores(by), s.corruptionTable(by))
+		list = append(list, corruptionScores(s, by), corruptionTable(s, by))
 	}
 	return list
 }
 
 // corruptionScores has the mean corruption errors, a line a model and defense.
-func (s Suite) corruptionScores(by *view.Apart) Table {
+func corruptionScores(s Suite, by *view.Apart) Table {
 	t := Table{Anchor: s.Slug, Lead: 2, Caption: "Common corruptions (" + words.Clean(by.Attack) +
 		"): means over corruptions and severities, in %",
 		Head: []string{"Model", "Defense", "Clean error", "Mean accuracy", "Mean corruption error"}}
-	if by.Normalised {
-		t.Head = append(t.Head, "mCE")
+	if t.head(by.Normalised, "mCE"); by.Normalised {
 		t.note("", "mCE: each corruption's error divided by AlexNet's, as the corruptions' authors do it.")
 	}
-	for _, m := range s.Models {
-		for _, d := range s.Defenses() {
-			all := view.MeanOf(by.Over(m, d, by.Names, by.Severities))
-			line := []any{m, words.DefenseName(d), wrong(s.Cell(m, d, s.Columns[0])), words.Accuracy(all), wrong(all)}
-			if by.Normalised {
-				line = append(line, relative(by, m, d))
-			}
-			t.add(line...)
-		}
+	for of := range s.Lines() {
+		all := by.Mean(of.Model, of.Defense, by.Names, by.Severities)
+		t.add(of.Model, words.DefenseName(of.Defense), wrong(of.Cells[0]), words.Accuracy(all), wrong(all),
+			shown(by.Normalised, relative(by, of.Model, of.Defense)))
 	}
 	return t.marked()
 }
@@ -141,7 +129,7 @@ func wrong(c *result.Cell) string {
 func relative(by *view.Apart, model, defense string) string {
 	sum := 0.0
 	for _, name := range by.Names {
-		c := view.MeanOf(by.Over(model, defense, []string{name}, by.Severities))
+		c := by.Mean(model, defense, []string{name}, by.Severities)
 		if c == nil || c.AlexNetError == 0 || len(by.Severities) < 5 {
 			return words.Dash
 		}
@@ -151,26 +139,24 @@ func relative(by *view.Apart, model, defense string) string {
 }
 
 // corruptionTable has the accuracy under each corruption at each severity.
-func (s Suite) corruptionTable(by *view.Apart) Table {
+func corruptionTable(s Suite, by *view.Apart) Table {
 	several := len(s.Controls) > 1
 	t := Table{Anchor: s.Slug, Caption: "Accuracy in % by corruption (" + words.Clean(by.Attack) + ") and severity" +
 		versus(s.Controls) + s.OfFirstSeed()}
 	t.lead("Model", true)
 	t.lead("Control", several)
 	t.lead("Corruption", true)
-	t.Head = append(append(t.Head, by.Severities...), "Mean")
+	t.head(true, by.Severities...)
+	t.head(true, "Mean")
 	for _, r := range s.Rows() {
 		add := func(title string, names []string) {
-			line := boxes(r.Model, title)
-			if several {
-				line = boxes(r.Model, r.Control, title)
-			}
+			line := boxes(r.Model, shown(several, r.Control), title)
 			for _, severities := range append(slices.Collect(slices.Chunk(by.Severities, 1)), by.Severities) {
-				e := view.Entry{Baseline: view.MeanOf(by.Over(r.Model, "none", names, severities)),
-					Controlled: view.MeanOf(by.Over(r.Model, cmp.Or(r.Control, "none"), names, severities))}
+				e := view.Entry{by.Mean(r.Model, "none", names, severities),
+					by.Mean(r.Model, cmp.Or(r.Control, "none"), names, severities)}
 				line = append(line, s.pair(e, words.Accuracy, true, r.Control != ""))
 			}
-			t.Rows = append(t.Rows, line)
+			t.add(line)
 		}
 		for _, name := range by.Names {
 			add(words.CorruptionTitle(name), []string{name})

@@ -29,23 +29,27 @@ func (s Suite) ClassTables() []Table {
 	if len(s.Controls) > 0 {
 		what, whose, side = what+", upper / lower bar", "of the controlled network", 1
 	}
-	t := Table{Anchor: s.Slug, Caption: s.Caption(what)}
-	t.lead("Model", len(s.Models) > 1)
-	t.lead("Control", len(s.Controls) > 1)
+	models, controls := len(s.Models) > 1, len(s.Controls) > 1
+	t := s.table(what, 0)
+	t.lead("Model", models)
+	t.lead("Control", controls)
 	t.lead("Class", true)
-	t.Head = append(append(t.Head, "Images"), s.Heads()...)
+	t.head(true, "Images")
+	t.head(true, s.Heads()...)
 	whole, many := t, 0
 	for _, r := range s.Rows() {
 		classes := s.Classes(r)
-		for _, c := range classes {
-			whole.Rows = append(whole.Rows, s.classRow(r, c))
+		add := func(t *Table, classes []view.Class) {
+			for _, c := range classes {
+				t.add(shown(models, r.Model), shown(controls, r.Control), s.ClassName(c.Label), c.Images,
+					classBoxes(c, r.Control != ""))
+			}
 		}
+		add(&whole, classes)
 		if many = max(many, len(classes)); len(classes) > manyClasses {
 			classes = ends(classes, side)
 		}
-		for _, c := range classes {
-			t.Rows = append(t.Rows, s.classRow(r, c))
-		}
+		add(&t, classes)
 	}
 	if many <= manyClasses {
 		return []Table{t.marked()}
@@ -61,17 +65,11 @@ func (s Suite) ClassTables() []Table {
 	return []Table{t.marked(), whole.marked()}
 }
 
-func (s Suite) classRow(r view.Row, c view.Class) (line []Box) {
-	if len(s.Models) > 1 {
-		line = boxes(r.Model)
-	}
-	if len(s.Controls) > 1 {
-		line = append(line, boxes(r.Control)...)
-	}
-	line = append(line, boxes(s.ClassName(c.Label), c.Images)...)
+// classBoxes are a class's accuracies, with bars.
+func classBoxes(c view.Class, controlled bool) (line []Box) {
 	for _, both := range c.Sides {
 		b := text(both[0].String())
-		if r.Control == "" {
+		if !controlled {
 			b.Bar = both[0].Share()
 		} else {
 			b.Pair = &[2]float64{both[0].Share(), both[1].Share()}

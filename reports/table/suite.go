@@ -23,10 +23,15 @@ func filled(all ...Table) []Table {
 	return slices.DeleteFunc(all, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
+// table begins one of the suite, whose numbers depend on its attacker.
+func (s Suite) table(caption string, lead int, head ...string) Table {
+	return Table{Anchor: s.Slug, Caption: s.Caption(caption), Lead: lead, Head: head}
+}
+
 // byCell is a table with a row or more for every cell, which of adds. The first columns name the cell, head the others.
 func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add func(cells ...any))) Table {
-	t := Table{Anchor: s.Slug, Lead: 3, Caption: s.Caption(caption),
-		Head: append([]string{"Model", "Defense", "Attack"}, head...)}
+	t := s.table(caption, 3, "Model", "Defense", "Attack")
+	t.head(true, head...)
 	s.Each(func(c *result.Cell, col words.Column) {
 		of(c, func(cells ...any) {
 			t.add(c.Model, words.DefenseName(c.Defense), col.Title(), boxes(cells...))
@@ -37,42 +42,36 @@ func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add
 
 // AccuracyTable is the paper's table: baseline / controlled under each attack.
 func (s Suite) AccuracyTable() Table {
-	several, what := len(s.Controls) > 1, "Accuracy in %"
-	t := Table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
+	several, what := len(s.Controls) > 1, versus(s.Controls)
 	if s.Sides[0] != "" {
-		several = false
-		what += ": " + words.Clean(s.Sides[0]) + " / " + words.Clean(s.Sides[1]) + " control"
-	} else {
-		what += versus(s.Controls)
+		several, what = false, ": "+words.Clean(s.Sides[0])+" / "+words.Clean(s.Sides[1])+" control"
 	}
-	t.Caption = s.Caption(what + s.OverSeeds())
+	t := s.table("Accuracy in %"+what+s.OverSeeds(), 1, "Model")
+	t.Notes = footnotes(s)
 	t.lead("Control", several)
-	t.Head = append(t.Head, s.Heads()...)
+	t.head(true, s.Heads()...)
 	for _, r := range s.Rows() {
-		line := boxes([]string{r.Model, r.Control}[:t.Lead])
-		line[len(line)-1].Spans[0].Mark = s.RowMarks(r.Model, r.Control)
-		for _, e := range r.Entries {
-			line = append(line, s.pair(e, view.Scored, true, r.Control != ""))
+		line := boxes(r.Model, shown(several, r.Control))
+		line[len(line)-1].mark(s.RowMarks(r.Model, r.Control))
+		for i := range s.Columns {
+			line = append(line, s.pair(r.Entry(i), view.Scored, true, r.Control != ""))
 		}
-		t.Rows = append(t.Rows, line)
+		t.add(line)
 	}
 	return t.marked()
 }
 
 // IntervalTable gives every accuracy with its 95 % interval, a line a model and defense.
 func (s Suite) IntervalTable() Table {
-	t := Table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
-		Caption: s.Caption("Accuracy in % with 95 % Wilson intervals" + s.OfFirstSeed())}
-	t.Head = append(t.Head, s.Heads()...)
-	for _, m := range s.Models {
-		for _, one := range s.Series(m) {
-			line := boxes(m, words.DefenseName(one.Defense))
-			line[1].Spans[0].Mark = s.RowMarks(m, one.Defense)
-			for _, c := range one.Cells {
-				line = append(line, text(strings.TrimSpace(words.Accuracy(c)+" "+words.Interval(c))))
-			}
-			t.Rows = append(t.Rows, line)
+	t := s.table("Accuracy in % with 95 % Wilson intervals"+s.OfFirstSeed(), 2, "Model", "Defense")
+	t.head(true, s.Heads()...)
+	for one := range s.Lines() {
+		var values []string
+		for _, c := range one.Cells {
+			values = append(values, strings.TrimSpace(words.Accuracy(c)+" "+words.Interval(c)))
 		}
+		who := text(words.DefenseName(one.Defense)).mark(s.RowMarks(one.Model, one.Defense))
+		t.add(one.Model, who, values)
 	}
 	return t.marked()
 }
@@ -107,9 +106,9 @@ func (s Suite) solverTable() Table {
 // costTable gives time and passes of every cell, and their sum.
 func (s Suite) costTable() Table {
 	what := "Time and model passes (in images)"
-	if n := s.Seeds(); n > 1 {
+	if s.Seeds > 1 {
 		what = fmt.Sprintf("Time over all %d seeds; model passes (in images) and "+
-			"largest perturbation of the first seed", n)
+			"largest perturbation of the first seed", s.Seeds)
 	}
 	var seconds float64
 	var forward, backward int64
@@ -151,16 +150,11 @@ func (s Suite) DistanceTable() Table {
 	what := "Smallest perturbation found that breaks an image that is right" + s.OfFirstSeed()
 	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below"}
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
-		m := s.Distances(c)
-		if m == nil {
+		m, ranks := s.MarginsOf(c), []string(nil)
+		if !m.Distances(c) {
 			return
 		}
-		standing, ranks := 0, []string(nil)
-		for _, d := range m.Reach {
-			if math.IsInf(d, 1) {
-				standing++
-			}
-		}
+		standing := view.CountOf(m.Reach, func(d float64) bool { return math.IsInf(d, 1) })
 		for _, q := range []float64{0.1, 0.5, 0.9} {
 			if d := view.RankOf(m.Reach, q); math.IsInf(d, 1) {
 				ranks = append(ranks, "> "+number.Format(*c.Epsilon))
@@ -189,6 +183,14 @@ func (s Suite) marginTable() Table {
 	})
 }
 
+// percents writes shares of n images.
+func percents(n int, shares ...float64) (out []string) {
+	for _, share := range shares {
+		out = append(out, words.Percent(share, n))
+	}
+	return out
+}
+
 // quantile writes the nearest-rank q-quantile of xs, or a dash when there are none.
 func quantile(xs []float64, q float64) string {
 	if len(xs) == 0 {
@@ -202,11 +204,7 @@ func (s Suite) SpreadTable() Table {
 	head := []string{"Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}
 	return s.byCell("Spread over the seeds: accuracy in %", head, func(c *result.Cell, add func(...any)) {
 		if v, ok := c.Spread(); ok {
-			line := boxes(v.Seeds)
-			for _, share := range []float64{v.Mean, v.Deviation, v.Min, v.Max, v.Every} {
-				line = append(line, text(words.Percent(share, c.N)))
-			}
-			add(line)
+			add(v.Seeds, percents(c.N, v.Mean, v.Deviation, v.Min, v.Max, v.Every))
 		}
 	})
 }

@@ -96,10 +96,11 @@ type Span struct {
 
 func text(s string) Box { return Box{Spans: []Span{{Text: s}}, Bar: -1} }
 
-// boxes are a row's: of texts, which are cleaned, of counts, of boxes and of lists of these.
+// boxes are a row's: of texts, which are cleaned, of counts, of boxes and of lists of these; nil has none.
 func boxes(cells ...any) (row []Box) {
 	for _, c := range cells {
 		switch c := c.(type) {
+		case nil:
 		case string:
 			row = append(row, text(words.Clean(c)))
 		case int:
@@ -119,17 +120,35 @@ func boxes(cells ...any) (row []Box) {
 	return row
 }
 
-// bold is a text that is bold or not.
-func bold(s string, is bool) Box {
-	b := text(s)
-	b.Spans[0].Bold = is
+// shown is a cell of a column that is shown, or nil.
+func shown(show bool, cell any) any {
+	if show {
+		return cell
+	}
+	return nil
+}
+
+func bold(s string, is bool) Box { return Box{Spans: []Span{{Text: s, Bold: is}}, Bar: -1} }
+
+func small(s string) Box { return Box{Spans: []Span{{Text: s, Small: true}}, Bar: -1} }
+
+// mark marks the box's first text.
+func (b Box) mark(marks string) Box {
+	b.Spans[0].Mark = marks
 	return b
+}
+
+// head appends columns that are shown.
+func (t *Table) head(show bool, heads ...string) {
+	if show {
+		t.Head = append(t.Head, heads...)
+	}
 }
 
 // lead appends a column of row headings where it is shown.
 func (t *Table) lead(head string, show bool) {
-	if show {
-		t.Head, t.Lead = append(t.Head, head), t.Lead+1
+	if t.head(show, head); show {
+		t.Lead++
 	}
 }
 
@@ -197,9 +216,8 @@ func (n Footnote) Anchor() string { return MarkAnchor(n.Mark) }
 func MarkAnchor(mark string) string { return strings.ReplaceAll(mark, view.LoopMark, "loop") }
 
 // footnotes writes the notes: id, message and what they concern.
-func (s Suite) footnotes() []Footnote {
+func footnotes(s Suite) (out []Footnote) {
 	const most = 4
-	var out []Footnote
 	for _, n := range s.Notes {
 		where := strings.Join(n.Where[:min(len(n.Where), most)], "; ")
 		if more := len(n.Where) - most; more > 0 {
@@ -208,11 +226,11 @@ func (s Suite) footnotes() []Footnote {
 		said := words.Clean(n.ID) + ": " + words.Clean(n.Message)
 		out = append(out, Footnote{n.Mark, said + " (" + where + ")"})
 	}
-	return append(append(out, s.titles()...), s.agreement()...)
+	return slices.Concat(out, titles(s), agreement(s))
 }
 
 // agreement says of attacks in another precision than the judge's how they agree with the same in float32.
-func (s Suite) agreement() (out []Footnote) {
+func agreement(s Suite) (out []Footnote) {
 	var all result.Agreement
 	s.Each(func(c *result.Cell, _ words.Column) {
 		if c.Agreement != nil {
@@ -227,7 +245,7 @@ func (s Suite) agreement() (out []Footnote) {
 }
 
 // titles say how single attacks were made whose columns' heads don't.
-func (s Suite) titles() (out []Footnote) {
+func titles(s Suite) (out []Footnote) {
 	for _, c := range s.Columns {
 		components := s.File.Attacks[c.Attack].Components
 		if title := c.AttackTitle; title != "" && title != c.Short() && components == nil {

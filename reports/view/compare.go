@@ -137,16 +137,6 @@ func entryLabels(entries []compare.Entry) []string {
 	return labels
 }
 
-// CountOf counts what holds of a list.
-func CountOf[T any](list []T, holds func(T) bool) (n int) {
-	for _, v := range list {
-		if holds(v) {
-			n++
-		}
-	}
-	return n
-}
-
 // ScoreText is an accuracy in per cent.
 func ScoreText(s *compare.Score) string {
 	if s == nil {

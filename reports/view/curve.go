@@ -28,30 +28,25 @@ type Curves struct {
 }
 
 // End is the largest epsilon at which something is known.
-func (c Curve) End() float64 {
-	end := 0.0
-	for _, known := range [][]Point{c.Steps, c.Points} {
-		if len(known) > 0 {
-			end = max(end, known[len(known)-1].Epsilon)
-		}
+func (c Curve) End() (end float64) {
+	for _, p := range slices.Concat(c.Steps, c.Points) {
+		end = max(end, p.Epsilon)
 	}
 	return end
 }
 
 // End is that of the longest line.
-func (c Curves) End() float64 {
-	most := 0.0
+func (c Curves) End() (end float64) {
 	for _, line := range c.Lines {
-		most = max(most, line.End())
+		end = max(end, line.End())
 	}
-	return most
+	return end
 }
 
 // Curves returns the robustness curves that the suite has data for, a panel a model and attack. The steps of a curve
 // come from the records' distances, where those of a cell are whole, and otherwise from the cells of a list of
 // epsilons. A defense without either adds its cells to a panel that others have a curve in.
-func (s *Suite) Curves() []Curves {
-	var out []Curves
+func (s *Suite) Curves() (out []Curves) {
 	for _, m := range s.Models {
 		for _, attack := range s.Attacks {
 			c := Curves{Model: m}
@@ -88,7 +83,7 @@ func (s *Suite) curve(model, defense, attack string) Curve {
 			continue
 		}
 		c.Points = append(c.Points, Point{*col.Epsilon, cell.Accuracy})
-		if m := s.Distances(cell); m != nil {
+		if m := s.MarginsOf(cell); m.Distances(cell) {
 			found, upTo = m, *col.Epsilon
 		}
 	}
@@ -113,16 +108,12 @@ func (s *Suite) curve(model, defense, attack string) Curve {
 	return c
 }
 
-// Distances returns what the records say of the smallest norms that break a cell's images, or nil where they don't tell
-// them all. They don't where an image was broken by an attack that does not minimise the norm, where attacks ended at
-// the first success, and where the images were made on another network.
-func (s *Suite) Distances(c *result.Cell) *margins {
-	m := s.MarginsOf(c)
+// Distances reports whether the records tell the smallest norms that break a cell's images. They don't where an image
+// was broken by an attack that does not minimise the norm, where attacks ended at the first success, and where the
+// images were made on another network.
+func (m *margins) Distances(c *result.Cell) bool {
 	// An image that another attack broke is neither in reach nor wrong from the start.
-	if m == nil || !m.found || len(c.Steps) == 0 || c.VerdictOnly || len(m.Reach)+m.wrong != c.N {
-		return nil
-	}
-	return m
+	return m != nil && m.found && len(c.Steps) > 0 && !c.VerdictOnly && len(m.Reach)+m.wrong == c.N
 }
 
 // steps is the share of images that no perturbation up to an epsilon is known to break: its value at 0, and a step at

@@ -41,12 +41,9 @@ func (s *Suite) Recorded() bool { return len(s.margins) > 0 }
 
 // EndsEarly reports whether some attacks ended at an image's first success.
 func (s *Suite) EndsEarly() bool {
-	for _, c := range s.cells {
-		if c.VerdictOnly {
-			return true
-		}
-	}
-	return false
+	ends := false
+	s.Each(func(c *result.Cell, _ words.Column) { ends = ends || c.VerdictOnly })
+	return ends
 }
 
 // Attackers explains the modes of the file's suites.
@@ -117,27 +114,27 @@ func (v *Report) Tested() (out []Fact) {
 // before and after. That is the undefended network's worst where it was attacked alone,
 // else the controlled network's. "" while the clean cells are missing.
 func (s *Suite) summary(r Row) string {
-	hurt, whose := BaselineOf, "the baseline's worst attack"
+	hurt, whose := 0, "the baseline's worst attack"
 	if r.Control != "" && s.Mode != result.Oblivious {
-		hurt, whose = ControlledOf, "the controlled network's worst attack"
+		hurt, whose = 1, "the controlled network's worst attack"
 	}
-	if r.Entries[0].Baseline == nil || r.Control != "" && r.Entries[0].Controlled == nil {
+	clean, who := r.Entry(0), words.Clean(r.Model)
+	if clean[0] == nil || r.Control != "" && clean[1] == nil {
 		return ""
 	}
-	say := func(e Entry) string {
-		if r.Control == "" {
-			return Scored(e.Baseline) + " %"
-		}
-		return Scored(e.Baseline) + " → " + Scored(e.Controlled) + " %"
-	}
-	who := words.Clean(r.Model)
 	if r.Control != "" {
 		who += " with " + words.Clean(r.Control)
 	}
-	out := fmt.Sprintf("%s: clean images %s", who, say(r.Entries[0]))
-	if low := s.Lowest(r, hurt); low.Cell != nil {
-		both := r.Entries[slices.IndexFunc(s.Columns, low.Column.Same)]
-		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, low.Column.Title(), say(both))
+	say := func(e Entry) string {
+		if r.Control == "" {
+			return Scored(e[0]) + " %"
+		}
+		return Scored(e[0]) + " → " + Scored(e[1]) + " %"
+	}
+	out := fmt.Sprintf("%s: clean images %s", who, say(clean))
+	if low, column := s.Lowest(r.Sides[hurt]); low != nil {
+		both := r.Entry(slices.Index(r.Sides[hurt], low))
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, column, say(both))
 	}
 	return out + "."
 }

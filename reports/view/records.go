@@ -131,15 +131,15 @@ func (c Class) Weight(side int) float64 {
 // Classes sorts the records of a row's cells by class, in the order of the labels; nil where there are none.
 func (s *Suite) Classes(r Row) (out []Class) {
 	found := map[int]Class{}
-	for i, e := range r.Entries {
-		for side, c := range []*result.Cell{e.Baseline, e.Controlled} {
+	for side, line := range r.Sides {
+		for i, c := range line {
 			if c == nil || s.MarginsOf(c) == nil {
 				continue
 			}
 			for label, t := range s.MarginsOf(c).classes {
 				b, known := found[label]
 				if !known {
-					b = Class{Label: label, Sides: make([][2]tally, len(r.Entries))}
+					b = Class{Label: label, Sides: make([][2]tally, len(line))}
 				}
 				b.Sides[i][side], b.Images = t, max(b.Images, t.n)
 				found[label] = b

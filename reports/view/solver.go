@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"selfheal/harness/result"
@@ -70,11 +69,12 @@ func (s Study) Methods() []string { return Distinct(s.Curves, methodOf) }
 
 // Cost finds what an answer of a method costs.
 func (s Study) Cost(method string) *result.SolverCost {
-	i := slices.IndexFunc(s.Costs, func(c result.SolverCost) bool { return c.Method == method })
-	if i < 0 {
-		return nil
+	for i := range s.Costs {
+		if s.Costs[i].Method == method {
+			return &s.Costs[i]
+		}
 	}
-	return &s.Costs[i]
+	return nil
 }
 
 // Sentences say what the study found: what the control adds to an answer, and whether its
@@ -110,21 +110,20 @@ func (s Study) Sentences() []string {
 // Rates are the runs that tell whether rate and momentum converge: the control's own and,
 // where they are others, the default ones.
 func (s Study) Rates() []result.SolverRun {
-	return slices.DeleteFunc(slices.Clone(s.Runs),
-		func(r result.SolverRun) bool { return r.Why != result.OwnSolver && r.Why != result.DefaultRate })
+	return Only(s.Runs,
+		func(r result.SolverRun) bool { return r.Why == result.OwnSolver || r.Why == result.DefaultRate })
 }
 
 // ratesOf says whose rate and momentum a run has.
 func (s Study) ratesOf(r result.SolverRun) string {
-	what := "The control's own rate and momentum"
-	switch same := r.Settings.LearningRate == s.Defaults.LearningRate && r.Settings.Momentum == s.Defaults.Momentum; {
+	what, rate, momentum := "The control's own rate and momentum", r.Settings.LearningRate, r.Settings.Momentum
+	switch {
 	case r.Why == result.DefaultRate:
 		what = "The default rate and momentum"
-	case same:
+	case rate == s.Defaults.LearningRate && momentum == s.Defaults.Momentum:
 		what += ", the default ones"
 	}
-	rate, momentum := words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum)
-	return what + " (" + rate + ", " + momentum + ")"
+	return what + " (" + words.ThreeDigits(rate) + ", " + words.ThreeDigits(momentum) + ")"
 }
 
 // course says in words how a mean objective goes from sweep to sweep.
@@ -152,9 +151,8 @@ func course(sweeps []result.Mean) string {
 }
 
 // ShownSweeps are those of n sweeps that a table has room for: the first, the last, and others evenly between them.
-func ShownSweeps(n int) []int {
+func ShownSweeps(n int) (out []int) {
 	const most = 5
-	var out []int
 	for i := range min(n, most) {
 		k := i + 1
 		if n > most {
@@ -192,27 +190,23 @@ type Traced struct {
 }
 
 // Traced lists those of the suite, in its order.
-func (s *Suite) Traced() []Traced {
-	var out []Traced
-	for _, m := range s.Models {
-		for _, d := range s.Controls {
-			t := Traced{Model: m, Control: d}
-			for _, col := range s.Columns {
-				c := s.Cell(m, d, col)
-				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 ||
-					t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
-					continue
-				}
-				if t.Solvers == nil {
-					for _, l := range c.Solver.Layers {
-						t.Layers = append(t.Layers, words.LayerName(l.At))
-					}
-				}
-				t.Columns, t.Solvers = append(t.Columns, col), append(t.Solvers, c.Solver)
+func (s *Suite) Traced() (out []Traced) {
+	for one := range s.Lines() {
+		t := Traced{Model: one.Model, Control: one.Defense}
+		for i, c := range one.Cells {
+			if one.Index == 0 || c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 ||
+				t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
+				continue
 			}
-			if t.Solvers != nil {
-				out = append(out, t)
+			if t.Solvers == nil {
+				for _, l := range c.Solver.Layers {
+					t.Layers = append(t.Layers, words.LayerName(l.At))
+				}
 			}
+			t.Columns, t.Solvers = append(t.Columns, s.Columns[i]), append(t.Solvers, c.Solver)
+		}
+		if t.Solvers != nil {
+			out = append(out, t)
 		}
 	}
 	return out

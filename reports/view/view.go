@@ -30,21 +30,18 @@ func (v *Report) Drawn() []*Suite {
 
 // Suite is one suite's cells by row and column.
 type Suite struct {
-	result.Suite
-	Slug    string // Name made safe for file names and anchors, unique in the file
-	N       int    // images scored
-	Columns []words.Column
-	Notes   []note
-
+	about
+	cells            // means over corruptions among them
+	Slug      string // Name made safe for file names and anchors, unique in the file
+	Columns   []words.Column
+	Notes     notes
 	File      *result.File
-	cells     map[cellKey]*result.Cell
-	Corrupted []*Apart       // corruptions, whose means are among cells
-	Certified []*Apart       // certificates
+	Corrupted []*Apart
+	Certified []*Apart
 	failed    []*result.Cell // cells with an error and no verdicts
 	Studies   []Study
 	margins   map[cellKey]*margins
-	Quoted    bool      // as the view's
-	Sides     [2]string // the defenses on both sides of every entry; "" where they are none and each control
+	Sides     [2]string // the defenses on both sides of every row; "" where they are none and each control
 }
 
 // cellKey identifies a cell within its suite.
@@ -53,28 +50,15 @@ type cellKey struct {
 	epsilon                float64 // −1 for null
 }
 
-// Row is one line of the accuracy table: a model with one controller (or none to compare with).
-type Row struct {
-	Model, Control string // Control is "" when the suite has none
-	Entries        []Entry
+func keyOf(c *result.Cell) cellKey {
+	return cellKey{c.Model, c.Defense, c.Attack, words.OrMinusOne(c.Epsilon)}
 }
 
-// Entry is a table cell: both sides of `baseline / controlled`, nil where not (yet) measured.
-type Entry struct{ Baseline, Controlled *result.Cell }
+type cells map[cellKey]*result.Cell
 
-// Better says which side is ahead: −1 the baseline, +1 the controlled, 0 equal or not comparable.
-func (e Entry) Better() int {
-	if e.Baseline == nil || e.Controlled == nil {
-		return 0
-	}
-	return cmp.Compare(Score(e.Controlled), Score(e.Baseline))
-}
-
-// Series is one model under one defense over the suite's columns, nil where a cell is missing.
-type Series struct {
-	Model, Defense string
-	Index          int // 0 for the baseline, 1… for the controls in their order
-	Cells          []*result.Cell
+// Cell returns the cell of a model, a defense ("none" or a control) and a column, or nil.
+func (of cells) Cell(model, defense string, col words.Column) *result.Cell {
+	return of[cellKey{model, defense, col.Attack, words.OrMinusOne(col.Epsilon)}]
 }
 
 // Of arranges f. Suites, models, controls and attacks come in the order of f.Suites; names that only cells mention
@@ -91,7 +75,7 @@ func Of(f *result.File) *Report {
 		for _, names := range []*[]string{&of.Models, &of.Controls, &of.Attacks} {
 			*names = slices.Clone(*names)
 		}
-		s := &Suite{Suite: of, File: f, cells: map[cellKey]*result.Cell{}}
+		s := &Suite{about: about{Suite: of}, File: f, cells: cells{}}
 		byName[of.Name], v.Suites = s, append(v.Suites, s)
 		return s
 	}
@@ -106,9 +90,12 @@ func Of(f *result.File) *Report {
 	for _, s := range v.Suites {
 		s.Slug = words.UniqueSlug(s.Name, slugs)
 		s.N = cmp.Or(s.N, f.Datasets[s.Dataset].N)
-		s.addMeans()
 		s.arrangeColumns()
-		s.collectNotes()
+		s.Seeds = 1
+		for _, c := range s.cells {
+			s.Seeds = max(s.Seeds, len(c.Seeds))
+		}
+		s.Notes = notesOf(s)
 		s.addStudies(anchors)
 	}
 	return v
@@ -132,6 +119,53 @@ func (s *Suite) include(c *result.Cell) {
 	}
 }
 
+// arrangeColumns lists None, then each attack with its epsilons in ascending order. An attack without any cell keeps
+// its columns, so that a partial result shows what is still to come. The mean over an attack's corruptions is a cell of
+// the suite, where every one of them is there.
+func (s *Suite) arrangeColumns() {
+	for of := range s.Lines() {
+		for _, by := range s.Corrupted {
+			if c := by.Mean(of.Model, of.Defense, by.Names, by.Severities); c != nil {
+				c.Attack = by.Attack
+				s.cells[keyOf(c)] = c
+			}
+		}
+	}
+	s.Columns = []words.Column{{Attack: "none"}}
+	for _, attack := range s.Attacks {
+		as := s.File.Attacks[attack]
+		if attack == "none" || as.Proves() {
+			continue
+		}
+		of := map[float64]words.Column{}
+		for key, c := range s.cells {
+			if c.Attack == attack {
+				col := of[key.epsilon]
+				col.Epsilon = c.Epsilon
+				col.Learn(c)
+				of[key.epsilon] = col
+			}
+		}
+		if len(of) == 0 {
+			for _, e := range as.Epsilons {
+				of[e] = words.Column{Epsilon: new(e), Norm: *as.Norm}
+			}
+		}
+		if len(of) == 0 { // corruptions, and files of older versions, have no epsilons
+			of[-1] = words.Column{}
+		}
+		for _, e := range slices.Sorted(maps.Keys(of)) {
+			col := of[e]
+			col.Attack, col.AttackTitle, col.Recipe = attack, as.Title, cmp.Or(col.Recipe, as.Recipe)
+			s.Columns = append(s.Columns, col)
+		}
+	}
+	heads := s.Heads()
+	for i, head := range heads {
+		s.Columns[i].Ambiguous = CountOf(heads, func(other string) bool { return other == head }) > 1
+	}
+}
+
 // Once appends v to a list that lacks it.
 func Once[T comparable](list []T, v T) []T {
 	if slices.Contains(list, v) {
@@ -148,42 +182,17 @@ func Distinct[T any, V comparable](list []T, of func(T) V) (out []V) {
 	return out
 }
 
-func keyOf(c *result.Cell) cellKey {
-	return cellKey{c.Model, c.Defense, c.Attack, words.OrMinusOne(c.Epsilon)}
+// CountOf counts what holds of a list.
+func CountOf[T any](list []T, holds func(T) bool) (n int) {
+	for _, v := range list {
+		if holds(v) {
+			n++
+		}
+	}
+	return n
 }
 
-// arrangeColumns lists None, then each attack with its epsilons in ascending order. An attack without any cell keeps
-// its columns, so that a partial result shows what is still to come.
-func (s *Suite) arrangeColumns() {
-	s.Columns = []words.Column{{Attack: "none"}}
-	for _, attack := range s.Attacks {
-		if attack == "none" || s.File.Attacks[attack].Proves() {
-			continue
-		}
-		of, as := map[float64]words.Column{}, s.File.Attacks[attack]
-		for key, c := range s.cells {
-			if c.Attack == attack {
-				col := of[key.epsilon]
-				col.Epsilon = c.Epsilon
-				col.Learn(c)
-				of[key.epsilon] = col
-			}
-		}
-		if len(of) == 0 {
-			of[-1] = words.Column{}
-			for _, e := range as.Epsilons { // none of corruptions, and of older versions' files
-				of[e] = words.Column{Epsilon: new(e), Norm: *as.Norm}
-				delete(of, -1)
-			}
-		}
-		for _, e := range slices.Sorted(maps.Keys(of)) {
-			col := of[e]
-			col.Attack, col.AttackTitle, col.Recipe = attack, as.Title, cmp.Or(col.Recipe, as.Recipe)
-			s.Columns = append(s.Columns, col)
-		}
-	}
-	heads := s.Heads()
-	for i, head := range heads {
-		s.Columns[i].Ambiguous = slices.Contains(heads[:i], head) || slices.Contains(heads[i+1:], head)
-	}
+// Only are those of a list that something holds of.
+func Only[T any](list []T, holds func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(v T) bool { return !holds(v) })
 }

@@ -59,12 +59,12 @@ func TestAttackThatHasNotBegun(t *testing.T) {
 func TestLowestUnderCorruption(t *testing.T) {
 	s := Of(of(under("none", "none", 0, 4), under("none", "pgd", 2, 2), under("none", "square", 2, 1))).Suites[0]
 	s.Corrupted = []*Apart{{Attack: "square"}}
-	if low := s.Lowest(s.Rows()[0], BaselineOf); low.Column.Attack != "pgd" {
-		t.Errorf("the lowest is under %s", low.Column.Attack)
+	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low != "pgd ℓ∞ (2/255)" {
+		t.Errorf("the lowest is under %s", low)
 	}
 	s.Corrupted = append(s.Corrupted, &Apart{Attack: "pgd"})
-	if low := s.Lowest(s.Rows()[0], BaselineOf); low.Column.Attack != "square" {
-		t.Errorf("without attacks the lowest is under %s", low.Column.Attack)
+	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low != "square ℓ∞ (2/255)" {
+		t.Errorf("without attacks the lowest is under %s", low)
 	}
 }
 

@@ -30,18 +30,17 @@ const mostWaterfalls = 12
 
 // Waterfalls are the suite's charts, one a model and attack of several components, or none where they are too many. An
 // oblivious suite attacks the undefended network only; in a white-box suite each control has its own.
-func (s *Suite) Waterfalls() []Waterfall {
-	var out []Waterfall
+func (s *Suite) Waterfalls() (out []Waterfall) {
 	for _, m := range s.Models {
 		for _, col := range s.Columns {
-			w := Waterfall{Model: m, Attack: col, Components: s.components(col)}
+			w := Waterfall{Model: m, Attack: col, Components: components(s, col)}
 			for i, d := range s.Defenses() {
 				c := s.Cell(m, d, col)
 				if c == nil || len(c.Steps) == 0 || len(w.Components) < 2 {
 					continue
 				}
 				line := waterfallLine{d, i, make([]*float64, 1+len(w.Components)), c.N}
-				if clean := s.Cell(m, d, words.Column{Attack: "none"}); clean != nil {
+				if clean := s.Cell(m, d, s.Columns[0]); clean != nil {
 					line.Left[0] = &clean.Accuracy
 				}
 				for j, name := range componentNames(c.Steps) {
@@ -64,8 +63,7 @@ func (s *Suite) Waterfalls() []Waterfall {
 
 // components are those of an attack that some cell of the suite has run, in their order: a
 // component that found no image left to attack has no step.
-func (s *Suite) components(col words.Column) []string {
-	var longest []string
+func components(s *Suite, col words.Column) (longest []string) {
 	s.Each(func(c *result.Cell, of words.Column) {
 		if of.Same(col) && len(c.Steps) > len(longest) {
 			longest = componentNames(c.Steps)
@@ -75,8 +73,7 @@ func (s *Suite) components(col words.Column) []string {
 }
 
 // componentNames are a cell's components as figures call them: "APGD-CE", "FAB-T". One that runs again is numbered.
-func componentNames(steps []result.Step) []string {
-	var out []string
+func componentNames(steps []result.Step) (out []string) {
 	seen := map[string]int{}
 	for _, st := range steps {
 		name, known := words.AttackNames[st.Attack]

@@ -135,8 +135,11 @@ func Interval(c *result.Cell) string {
 	if c == nil || c.CI95 == [2]float64{} {
 		return ""
 	}
-	return fmt.Sprintf("[%s,"+Nbsp+"%s]", Percent(c.CI95[0], c.N), Percent(c.CI95[1], c.N))
+	return Range(Percent(c.CI95[0], c.N), Percent(c.CI95[1], c.N))
 }
+
+// Range writes an interval.
+func Range(low, high string) string { return "[" + low + "," + Nbsp + high + "]" }
 
 // ThreeDigits writes x with three significant digits and no exponent in the usual range.
 func ThreeDigits(x float64) string {
