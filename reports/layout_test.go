@@ -1,12 +1,17 @@
 package reports
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
+	"image/png"
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
+	"selfheal/internal/must"
 	"selfheal/internal/testbrowser"
 )
 
@@ -72,8 +77,8 @@ func TestBrowserEdges(t *testing.T) {
 	ctx := testbrowser.Start(t)
 	p := testbrowser.Open(t, ctx, pageFile(t, several(4, 4), nil))
 	p.Size(390, 800)
-	for _, scheme := range []string{"light", "dark"} {
-		p.Scheme(scheme)
+	for _, theme := range []string{"light", "dark"} {
+		scheme(t, p, theme)
 		// The share of the right edge that is not paper.
 		shaded := func(to string) float64 {
 			at := testbrowser.Eval[frame](p, `(() => { const e = [...document.querySelectorAll('#suite-s .scroll')]
@@ -81,7 +86,8 @@ func TestBrowserEdges(t *testing.T) {
 				e.scrollIntoView({ block: 'center' }); e.scrollLeft = `+to+`;
 				const r = e.getBoundingClientRect();
 				return { Left: r.left, Top: r.top, Right: r.right, Bottom: r.bottom }; })()`)
-			img := p.Screenshot()
+			shot := must.Get(chromedp.Run(p.Context, chromedp.CaptureScreenshot()))(t)
+			img := must.Get(png.Decode(bytes.NewReader(shot)))(t)
 			grey := func(x, y float64) float64 {
 				return float64(color.GrayModel.Convert(img.At(int(x), int(y))).(color.Gray).Y)
 			}
@@ -94,7 +100,7 @@ func TestBrowserEdges(t *testing.T) {
 			return dark / n
 		}
 		if more, end := shaded("0"), shaded("e.scrollWidth"); more < 0.9 || end > 0.2 {
-			t.Errorf("%s: %.2f of the edge is shaded where there is more, %.2f at the end", scheme, more, end)
+			t.Errorf("%s: %.2f of the edge is shaded where there is more, %.2f at the end", theme, more, end)
 		}
 	}
 	if tables := places(p, ".scroll"); slices.ContainsFunc(tables, func(b frame) bool { return b.Right > 391 }) {
