@@ -41,7 +41,6 @@ func WriteCompare(dir string, of *compare.Comparison) error {
 	return nil
 }
 
-// comparisonFiles are what c is rendered as.
 func comparisonFiles(c table.Comparison) []file {
 	files := []file{
 		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison.Comparison) }},
@@ -60,7 +59,6 @@ func comparisonFiles(c table.Comparison) []file {
 	return files
 }
 
-// compareFiles lists the files in a folder that have names of a comparison's.
 func compareFiles(dir string) (found []string, err error) {
 	for _, pattern := range []string{"compare.json", "compare.md", "compare.html", "compare-scatter-*.png",
 		"compare-scatter-*.svg", "compare-history-*.png", "compare-history-*.svg"} {

@@ -84,7 +84,6 @@ func csvLine(s table.Suite, one view.Compared) []any {
 	return line
 }
 
-// known is what p points to, or nil.
 func known[T any](p *T) any {
 	if p == nil {
 		return nil

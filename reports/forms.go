@@ -55,7 +55,6 @@ var plainForm = form{words.Clean, func(level int, s string) string {
 	return s + "\n" + strings.Repeat([]string{"=", "-", "~"}[level-1], len([]rune(s)))
 }, "%s", "*", "[%s]", "\n", terminal.Columns}
 
-// render writes what the tables of all suites say.
 func (f form) render(v page) string {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(v.Title())) + "\n")
@@ -87,7 +86,6 @@ func (f form) render(v page) string {
 	return sb.String()
 }
 
-// study writes a solver study.
 func (f form) study(sb *strings.Builder, one view.Study) {
 	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
 	for i, said := range one.Sentences() {
@@ -101,7 +99,6 @@ func (f form) study(sb *strings.Builder, one view.Study) {
 	}
 }
 
-// table writes a table, if it has rows.
 func (f form) table(sb *strings.Builder, t table.Table) {
 	if len(t.Rows) == 0 {
 		return

@@ -1,14 +1,17 @@
 package reports
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
+	"selfheal/harness/result"
 	"selfheal/reports/figure"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
@@ -68,4 +71,136 @@ func policy() string {
 	sum := sha256.Sum256([]byte(script))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
 		base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+type galleryView struct {
+	Slug   string // of the suite
+	Healed bool   // some images were chosen by what the control did
+	Seeds  bool   // the suite has several
+	Notes  []string
+	Cases  []galleryCard
+}
+
+// galleryCard is one image: what was made of it, and what was answered.
+type galleryCard struct {
+	Heading, Facts string
+	Trace          string // of its control; "" without one
+	Small          bool   // few pixels, each of which is to be seen
+	Pictures       []galleryPicture
+}
+
+// galleryPicture is one of a card's pictures; Source is empty where there is none to show, and Alt says why.
+type galleryPicture struct {
+	Name, Alt     string
+	Source        template.URL
+	Width, Height int
+	Answers       []galleryAnswer
+	Note          string
+}
+
+// galleryAnswer is what one network says of the picture above it.
+type galleryAnswer struct {
+	Who, Class, Margin string
+	Right              bool
+}
+
+// smallPicture is the longest side, in pixels, of pictures that are shown enlarged.
+const smallPicture = 64
+
+var kindNames = map[string]string{result.Healed: "Healed", result.NotHealed: "Not healed", result.Broken: "Broken"}
+
+// gallery is nil where the suite has no cases and nothing is to be said about that.
+func gallery(s table.Suite, g *result.Gallery) *galleryView {
+	if g == nil {
+		return nil
+	}
+	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds > 1}
+	for _, c := range g.Cases {
+		i := slices.IndexFunc(s.Columns, words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}.Same)
+		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
+			continue
+		}
+		v.Healed = v.Healed || c.Kind != result.Broken
+		v.Cases = append(v.Cases, galleryCase(s, c, s.Columns[i]))
+	}
+	for _, n := range g.Notes {
+		if n.Suite == s.Name {
+			v.Notes = append(v.Notes, words.Clean(n.Message))
+		}
+	}
+	if v.Cases == nil && v.Notes == nil {
+		return nil
+	}
+	return v
+}
+
+func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryCard {
+	p, name := c.Pictures, classOf(c.Label, c.LabelName)
+	course, layers := courseOf(c.Trace)
+	facts := []string{words.Clean(c.Model), words.DefenseName(c.Defense), col.Title(), s.Attacker().Name}
+	if c.Defense == "none" {
+		facts = slices.Delete(facts, 1, 2)
+	}
+	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name),
+		Facts: strings.Join(facts, " · "), Small: max(p.Width, p.Height) <= smallPicture, Trace: course}
+	add := func(name, alt string, data []byte, note string, answers ...galleryAnswer) {
+		one := galleryPicture{Name: name, Alt: alt, Width: p.Width, Height: p.Height, Note: note, Answers: answers}
+		if data != nil {
+			one.Source = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(data))
+		}
+		out.Pictures = append(out.Pictures, one)
+	}
+	answer := func(who string, a result.GalleryAnswer) galleryAnswer {
+		return galleryAnswer{who, classOf(a.Class, a.Name), words.Signed(a.Margin), a.Class == c.Label}
+	}
+	before := []galleryAnswer{answer("undefended", c.Undefended.Clean)}
+	if c.Controlled != nil {
+		before = append(before, answer("controlled", c.Controlled.Clean))
+	}
+	add("Clean", fmt.Sprintf("Image %d as it is, labelled %s", c.Image, name), p.Clean, "", before...)
+	size := words.NormName(c.Norm) + " norm " + words.Strength(c.Norm, c.Perturbation)
+	if c.VerdictOnly {
+		size += ", at the attack's first success"
+	}
+	times := words.ThreeDigits(p.Magnification)
+	add("Perturbation ×"+times, fmt.Sprintf("What the attack added to image %d, %s times as strong, around mid-grey",
+		c.Image, times), p.Perturbation, size)
+	after := fmt.Sprintf("Image %d after the attack", c.Image)
+	add("Adversarial", after, p.Adversarial, "", answer("undefended", c.Undefended.Adversarial))
+	if c.Controlled == nil {
+		return out
+	}
+	healed, note := "Healed", ""
+	if c.Kind != result.Healed {
+		healed = "Controlled" // which did not heal it
+	}
+	if p.Healed == nil {
+		note = "acts on hidden states" + layers + ": no picture"
+	}
+	add(healed, after+" and the control of the input", p.Healed, note, answer("controlled", c.Controlled.Adversarial))
+	return out
+}
+
+func classOf(class int, name string) string {
+	return words.Clean(cmp.Or(name, fmt.Sprint("class ", class)))
+}
+
+// courseOf says a trace in words, and names its layers.
+func courseOf(t []result.GallerySweep) (course, layers string) {
+	if len(t) == 0 {
+		return "", ""
+	}
+	var objectives, norms, names []string
+	for _, s := range t {
+		objectives = append(objectives, words.FourDigits(s.Objective))
+	}
+	for _, l := range t[len(t)-1].Layers {
+		names = append(names, words.LayerName(l.At))
+		norms = append(norms, words.ThreeDigits(l.ControlNorm)+" at "+words.LayerName(l.At))
+	}
+	course = "Objective " + strings.Join(objectives, " → ")
+	if len(t) > 1 {
+		course += fmt.Sprintf(" (greedy start, %s)", words.Plural(len(t)-1, "sweep"))
+	}
+	return course + "; ‖u_t‖ " + strings.Join(norms, ", ") + ".", " (" + strings.Join(names, ", ") + ")"
 }

@@ -144,7 +144,6 @@ func longName(columns int) int {
 	return 26
 }
 
-// table writes t as a float.
 func (f texForm) table(sb *strings.Builder, t table.Table, caption, label string) {
 	spec := ""
 	long := make([]bool, len(t.Head))

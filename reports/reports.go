@@ -29,7 +29,6 @@ import (
 // numbers are those of package published. In tables.csv they stand in the column published.
 func WritePublished(dir string) error { return writeFiles(dir, newPage(view.Paper(), nil).files()) }
 
-// format is one file of a report.
 type format struct {
 	File   string
 	Render func(w io.Writer, v page) error
@@ -64,7 +63,6 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 	return writeFiles(dir, newPage(v, theory).files())
 }
 
-// files are what v is rendered as.
 func (v page) files() (files []file) {
 	for _, s := range v.Drawn() {
 		for name, drawing := range figure.Files(s) {
@@ -87,7 +85,6 @@ func writeJSON(w io.Writer, of any) error {
 	return e.Encode(of)
 }
 
-// text writes a text.
 func text(of func() string) func(w io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, of())
@@ -95,7 +92,6 @@ func text(of func() string) func(w io.Writer) error {
 	}
 }
 
-// textOf is a format of text.
 func textOf(render func(v page) string) func(w io.Writer, v page) error {
 	return func(w io.Writer, v page) error { return text(func() string { return render(v) })(w) }
 }
@@ -108,13 +104,11 @@ type page struct {
 
 func newPage(v *view.Report, theory *Theory) page { return page{table.Of(v), theory} }
 
-// file is one to be written.
 type file struct {
 	name   string
 	render func(w io.Writer) error
 }
 
-// pictures are a sheet as a PNG and an SVG file.
 func pictures(name string, s chart.Sheet) []file {
 	return []file{{name + ".png", s.WritePNG}, {name + ".svg", s.WriteSVG}}
 }

@@ -14,7 +14,6 @@ import (
 	"selfheal/reports/words"
 )
 
-// theorySchema names the version of theory.json's layout.
 const theorySchema = "selfheal.theory/1"
 
 // Theory is what the theory experiments leave to be read: a table of checks, figures, and the numbers themselves.
@@ -39,7 +38,6 @@ func WriteTheory(dir string, t *Theory) error {
 	return writeFiles(dir, t.files())
 }
 
-// files are what t is rendered as.
 func (t *Theory) files() []file {
 	files := []file{{"theory.json", func(w io.Writer) error {
 		return writeJSON(w, struct {

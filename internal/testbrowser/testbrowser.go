@@ -24,8 +24,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Start starts a headless Chromium for a test, which is skipped where there is none,
-// unless SELFHEAL_BROWSER=required.
+// Start starts a headless Chromium for a test, which is skipped where there is none, unless SELFHEAL_BROWSER=required.
 func Start(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {

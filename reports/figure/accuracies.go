@@ -39,7 +39,6 @@ func accuracyFile(s *view.Suite) chart.Sheet {
 	return f
 }
 
-// accuracyCharts are the figure with values below the plots or without.
 func accuracyCharts(values, wide bool) charts[string] {
 	return charts[string]{
 		title: "accuracy in %", caption: "Accuracy in %", alt: " of accuracy in %", seeds: drawn, attacked: true,
@@ -49,7 +48,6 @@ func accuracyCharts(values, wide bool) charts[string] {
 	}
 }
 
-// pageAccuracies is one model's panel for a page.
 func pageAccuracies(s *view.Suite, model string) chart.Sheet {
 	return accuracyCharts(false, false).on(s, chart.InPage(), []string{model})
 }
@@ -79,7 +77,6 @@ func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool)
 	}
 }
 
-// spoken says a series' values.
 func spoken(s *view.Suite, model string, one view.Series) string {
 	var said []string
 	for i, c := range one.Cells {
@@ -88,7 +85,6 @@ func spoken(s *view.Suite, model string, one view.Series) string {
 	return fmt.Sprintf(" %s, %s: %s.", words.Clean(model), words.DefenseName(one.Defense), strings.Join(said, ", "))
 }
 
-// radar reports whether the suite has axes enough for one.
 func radar(s *view.Suite) bool { return len(s.Columns) >= 3 }
 
 // drawn says in a caption what the figure of accuracies draws of several seeds: the mean, with bars'
@@ -159,7 +155,6 @@ func (a accuracyPanel) bars(width vg.Length) chart.Plot {
 	return out
 }
 
-// barPanel is a panel for n groups of bars, on a scale from 0 to 100 %.
 func barPanel(n int) chart.Plot {
 	return chart.Plot{Box: [4]float64{-0.5, 0, float64(n) - 0.5, 1.08}, YTicks: chart.PerCent()}
 }
@@ -188,7 +183,6 @@ func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, co
 	return titles, label, min(84, (width-label)/vg.Length(len(a.lines)))
 }
 
-// fits reports whether a column of that table has room for a value.
 func fits(column vg.Length) bool { return column >= chart.Small.Width("100.00")+3 }
 
 // drawValues writes the table under a panel: a line a column of the suite, a column a defense, headed by the defense's

@@ -91,10 +91,8 @@ func PageScatter(g *view.Group) *chart.Sheet {
 	return &f
 }
 
-// mostHistories bounds the figures of histories, and historyLines the lines of one.
 const mostHistories, historyLines = 24, 6
 
-// markedRuns is how many runs of a history have room for markers.
 const markedRuns = 40
 
 // Histories draw accuracy from run to run, a figure a history.

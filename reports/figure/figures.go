@@ -70,10 +70,8 @@ type charts[T any] struct {
 	fill     func(s *view.Suite, f *chart.Sheet, parts []T) // adds panels and legend, and says the values
 }
 
-// row is the figure in the table.
 func (c charts[T]) row() figure { return figure{c.file, c.page} }
 
-// said is what a function says, if there is one.
 func said(of func(s *view.Suite) string, s *view.Suite) string {
 	if of == nil {
 		return ""
@@ -81,7 +79,6 @@ func said(of func(s *view.Suite) string, s *view.Suite) string {
 	return of(s)
 }
 
-// on puts parts on a sheet.
 func (c charts[T]) on(s *view.Suite, f chart.Sheet, parts []T) chart.Sheet {
 	seeds := c.seeds(s)
 	f.Alt = fmt.Sprintf("%s%s, %s (%s).", c.alt, seeds, s.Heading(), c.of(s))
@@ -95,7 +92,6 @@ func (c charts[T]) on(s *view.Suite, f chart.Sheet, parts []T) chart.Sheet {
 	return f
 }
 
-// of is what the numbers are of: data set, number of images and the attacker.
 func (c charts[T]) of(s *view.Suite) string {
 	if c.attacked {
 		return s.Facts()
@@ -130,7 +126,6 @@ func (c charts[T]) page(s *view.Suite) (out []chart.Sheet) {
 	return out
 }
 
-// headlines are the lines of a file's head that say something.
 func headlines(lines ...string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }

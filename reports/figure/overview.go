@@ -57,10 +57,8 @@ func Paper(v *view.Report) (out []chart.Sheet) {
 	return out
 }
 
-// foremost are the defenses that the first screen has room for.
 func foremost(s *view.Suite) []string { return s.Defenses()[:min(len(s.Defenses()), mostSides)] }
 
-// overlays are radar plots of all models, one a defense.
 func overlays(s *view.Suite) (out []chart.Sheet) {
 	var legend []chart.Series
 	for i, m := range s.Models {
@@ -88,7 +86,6 @@ func overlays(s *view.Suite) (out []chart.Sheet) {
 	return out
 }
 
-// ranked is a model of a suite among all of the report.
 type ranked struct {
 	Name  string
 	Sides []rankedSide
@@ -99,7 +96,6 @@ type rankedSide struct {
 	Lowest, Clean *result.Cell // nil where not measured
 }
 
-// score is what a side is ranked by.
 func (r rankedSide) score() float64 {
 	if c := cmp.Or(r.Lowest, r.Clean); c != nil {
 		return view.Score(c)
@@ -107,7 +103,6 @@ func (r rankedSide) score() float64 {
 	return -1
 }
 
-// best is the score of a model's best side.
 func (r ranked) best() float64 {
 	return slices.MaxFunc(r.Sides, func(a, b rankedSide) int { return cmp.Compare(a.score(), b.score()) }).score()
 }

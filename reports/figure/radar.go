@@ -86,7 +86,6 @@ func (a *axes) fit(half, most vg.Length) {
 	}
 }
 
-// collide reports whether two labels meet.
 func (a axes) collide() bool {
 	for i := range a.labels {
 		for j := range i {
@@ -186,7 +185,6 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	}
 }
 
-// edge is a piece of a polygon.
 type edge [2]vg.Point
 
 // ringLabels writes the rings' values just inside the rings, each on a patch of paper: in the
@@ -218,7 +216,6 @@ func (a accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
 	}
 }
 
-// distance is that of a point from the edge.
 func (e edge) distance(at vg.Point) float64 {
 	d, v := e[1].Sub(e[0]), at.Sub(e[0])
 	share := min(max(d.Dot(v)/max(d.Dot(d), 1e-9), 0), 1)
@@ -258,7 +255,6 @@ func edges(one view.Series, corner func(view.Series, int) vg.Point) (out []edge)
 	return out
 }
 
-// near reports whether two places are less than so many points apart.
 func near(a, b vg.Point, apart float64) bool {
 	return math.Hypot(float64(a.X-b.X), float64(a.Y-b.Y)) < apart
 }

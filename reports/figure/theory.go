@@ -26,7 +26,6 @@ func plane(title string, f *theory.Field, colours map[float64]int, series ...cha
 		Box: [4]float64{f.Box[0][0], f.Box[0][1], f.Box[1][0], f.Box[1][1]}}
 }
 
-// sides is a plane whose field is a classifier's answer.
 func sides(title string, f *theory.Field, series ...chart.Series) chart.Plot {
 	return plane(title, f, map[float64]int{-1: class2, 1: class1}, series...)
 }

@@ -59,7 +59,6 @@ func (s Suite) CertifiedTables() (list []Table) {
 	return list
 }
 
-// noteSmoothing says what a table of a smoothed classifier's certificates says.
 func noteSmoothing(by *view.Apart, t *Table, attacked, included bool) {
 	t.note("", "%s. The smoothed classifier answers the class that the network, alone or controlled, answers most "+
 		"often under Gaussian noise: another classifier than the one of the other tables. No perturbation within ε "+
@@ -81,7 +80,6 @@ func noteSmoothing(by *view.Apart, t *Table, attacked, included bool) {
 	}
 }
 
-// noteBounds says what a table of certificates by bounds says.
 func noteBounds(by *view.Apart, t *Table, attacked bool) {
 	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or "+
 		"controlled: bounds of its logits over the ball leave no other class, with slack for all rounding in float32.",
@@ -100,7 +98,6 @@ func (s Suite) CorruptionTables() (list []Table) {
 	return list
 }
 
-// corruptionScores has the mean corruption errors, a line a model and defense.
 func corruptionScores(s Suite, by *view.Apart) Table {
 	t := Table{Anchor: s.Slug, Lead: 2, Caption: "Common corruptions (" + words.Clean(by.Attack) +
 		"): means over corruptions and severities, in %",
@@ -116,7 +113,6 @@ func corruptionScores(s Suite, by *view.Apart) Table {
 	return t.marked()
 }
 
-// wrong is a cell's error in per cent, or a dash.
 func wrong(c *result.Cell) string {
 	if c == nil {
 		return words.Dash
@@ -138,7 +134,6 @@ func relative(by *view.Apart, model, defense string) string {
 	return words.Percent(sum/float64(len(by.Names)), 1)
 }
 
-// corruptionTable has the accuracy under each corruption at each severity.
 func corruptionTable(s Suite, by *view.Apart) Table {
 	several := len(s.Controls) > 1
 	t := Table{Anchor: s.Slug, Caption: "Accuracy in % by corruption (" + words.Clean(by.Attack) + ") and severity" +

@@ -38,7 +38,6 @@ type heading struct {
 
 const corruptionsHead = "Corruptions, mean"
 
-// headings are a ranking's.
 func (g Group) headings() (all []heading) {
 	for i, c := range g.Columns {
 		last := len(all) - 1
@@ -70,7 +69,6 @@ func (h heading) under(e compare.Entry) Box {
 	return text(words.Percent(mean/float64(len(h.columns)), n))
 }
 
-// addUnder adds a line of what an entry has under some headings.
 func (t *Table) addUnder(all []heading, e compare.Entry, before, after []Box) {
 	for _, h := range all {
 		before = append(before, h.under(e))
@@ -78,7 +76,6 @@ func (t *Table) addUnder(all []heading, e compare.Entry, before, after []Box) {
 	t.add(before, after)
 }
 
-// runHead heads a column of runs' names.
 const runHead = "Run"
 
 // RankTable has a line an entry.
@@ -137,7 +134,6 @@ func (g Group) RankTable() Table {
 
 func entryText(i int, e compare.Entry) string { return view.EntryKey(i) + "  " + view.EntryName(e) }
 
-// seeds lists a column's.
 func seeds(c compare.Column) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Seeds), " ", ", "), "[]")
 }
@@ -261,7 +257,6 @@ func (g Group) HistoryTables() (out []Table) {
 
 func created(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
-// matrixEntries is how many entries a matrix has room for.
 const matrixEntries = 24
 
 // MatrixTable has the difference of any two entries under attack; none where there are too many.
@@ -303,7 +298,6 @@ func (g Group) MatrixTable() Table {
 	return t
 }
 
-// testNote says how differences are tested.
 func testNote(n int, what string) string {
 	return fmt.Sprintf("Exact McNemar tests, two-sided, on the images that both have; p corrected for %s (Holm), "+
 		"significant at %v.", words.Plural(n, what), compare.Alpha)
@@ -317,7 +311,6 @@ func (g Group) under() string {
 	return "under attack"
 }
 
-// mostPairs is how many pairs a table has room for.
 const mostPairs = 1000
 
 // PairTable has a line a pair.

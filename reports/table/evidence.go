@@ -221,7 +221,6 @@ func (s Suite) Evidence() (e Evidence) {
 	return e
 }
 
-// sentence says what the images say of a control.
 func (c contrast) sentence(pools []*pooledTest, tests []*pairedTest) string {
 	name, against := words.Clean(c.Control), "the network alone"
 	if c.Against != "none" {
@@ -273,7 +272,6 @@ func (p pooledTest) words(name string) string {
 	return out
 }
 
-// chance writes a p-value as an equation.
 func chance(p float64) string {
 	s := pValue(p)
 	if s[0] == '<' {
@@ -293,7 +291,6 @@ func pValue(p float64) string {
 	return strconv.FormatFloat(p, 'f', 2, 64)
 }
 
-// testTable has a line for each contrast, model and attack.
 func testTable(s Suite, all []*pairedTest) Table {
 	t := s.table("Evidence for the controls: verdicts that change on the same images"+s.OfFirstSeed(), 4, "Model",
 		"Control", "Against", "Attack", "Images", "Healed", "Harmed", "p", "p, adjusted", "Plain passes")

@@ -23,7 +23,6 @@ func described(parts ...string) Box {
 	return text(cmp.Or(words.Clean(strings.Join(parts, "; ")), words.Dash))
 }
 
-// titled puts a word before what is said, if anything is.
 func titled(word, said string) string {
 	if said == "" {
 		return ""
@@ -94,7 +93,6 @@ const (
 	settingsHead = "Settings, defaults included"
 )
 
-// attackTable says how every attack was made, with a line for each component.
 func (v Report) attackTable() Table {
 	t := Table{Lead: 2, Caption: "Attacks", Head: []string{"Attack", madeHead, "Recipe", "Norm", "ε", settingsHead}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Attacks)) {
@@ -112,7 +110,6 @@ func (v Report) attackTable() Table {
 	return t.marked()
 }
 
-// controlTable says how every control was made: its solver, then each of its layers.
 func (v Report) controlTable() Table {
 	t := Table{Lead: 2, Caption: "Controls", Head: []string{"Control", "Part", settingsHead}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Controls)) {
@@ -139,7 +136,6 @@ func (v Report) controlTable() Table {
 	return t.marked()
 }
 
-// settings writes parameters by name, in alphabetic order.
 func settings(p result.Parameters) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(p)) {

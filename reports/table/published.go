@@ -9,7 +9,6 @@ import (
 	"selfheal/reports/words"
 )
 
-// inIntervalHead heads the column of words in the table of published numbers.
 const inIntervalHead = "Published in our interval"
 
 // ComparisonTable puts ours beside the published numbers, a line a cell; without rows
@@ -66,7 +65,6 @@ func (s Suite) ComparisonTable() Table {
 	return t.marked()
 }
 
-// publishedSource says in a caption whose numbers they are.
 func (s Suite) publishedSource() string {
 	source := s.Published.Source
 	if t, known := published.Lookup(source); known {

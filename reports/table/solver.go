@@ -9,7 +9,6 @@ import (
 	"selfheal/reports/words"
 )
 
-// mean writes a mean objective.
 func mean(m result.Mean) string {
 	if m.Objective == nil {
 		return "∞"
@@ -32,7 +31,6 @@ func sweepsOf(s result.SolverSettings) string {
 	return fmt.Sprintf("%d × %d", s.Outer, s.Inner)
 }
 
-// methodTable compares the methods from the same start.
 func methodTable(s view.Study) Table {
 	t := Table{Lead: 2, Caption: "Methods from the same start",
 		Head: []string{"Method", "Images", "Sweeps × steps", "Plain passes", "Time per image (ms)", "Objective",
@@ -94,7 +92,6 @@ func convergenceTable(s view.Study) Table {
 
 var outcomeHead = []string{"Below greedy (%)", "Never rising (%)", "Not finite (%)", "Accuracy (%)"}
 
-// settingNames are how the settings of a sweep read.
 var settingNames = map[string]string{
 	result.SetRegularization: "regularization c", result.SetOuter: "outer, sweeps", result.SetInner: "inner, steps",
 	result.SetLearningRate: "learning rate", result.SetMomentum: "momentum",
@@ -127,7 +124,6 @@ func Study(s view.Study) []Table {
 	return filled(methodTable(s), convergenceTable(s), settingTable(s))
 }
 
-// layerTable has a line for each layer, a column for each kind of images.
 func layerTable(s Suite, all []view.Traced, caption string, of func(result.SolverLayer) float64) Table {
 	t := s.table(caption+s.OfFirstSeed(), 3, "Model", "Control", "Layer")
 	t.head(true, s.Heads()...)

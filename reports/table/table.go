@@ -120,7 +120,6 @@ func boxes(cells ...any) (row []Box) {
 	return row
 }
 
-// shown is a cell of a column that is shown, or nil.
 func shown(show bool, cell any) any {
 	if show {
 		return cell
@@ -132,27 +131,23 @@ func bold(s string, is bool) Box { return Box{Spans: []Span{{Text: s, Bold: is}}
 
 func small(s string) Box { return Box{Spans: []Span{{Text: s, Small: true}}, Bar: -1} }
 
-// mark marks the box's first text.
 func (b Box) mark(marks string) Box {
 	b.Spans[0].Mark = marks
 	return b
 }
 
-// head appends columns that are shown.
 func (t *Table) head(show bool, heads ...string) {
 	if show {
 		t.Head = append(t.Head, heads...)
 	}
 }
 
-// lead appends a column of row headings where it is shown.
 func (t *Table) lead(head string, show bool) {
 	if t.head(show, head); show {
 		t.Lead++
 	}
 }
 
-// add appends a row of [boxes].
 func (t *Table) add(cells ...any) { t.Rows = append(t.Rows, boxes(cells...)) }
 
 // note appends a footnote; without a mark it is about the whole table.

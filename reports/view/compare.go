@@ -117,7 +117,6 @@ func EntryName(e compare.Entry) string {
 	return words.Clean(e.Model) + " · " + words.Clean(e.Defense)
 }
 
-// entryLabels makes the labels of all entries.
 func entryLabels(entries []compare.Entry) []string {
 	same, labels := map[string][]compare.Entry{}, make([]string, len(entries))
 	for _, e := range entries {

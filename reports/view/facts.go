@@ -183,7 +183,6 @@ var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 // Command repeats the run, as one types it; "" where that is not known.
 func (v *Report) Command() string { return shellCommand(v.File.Command) }
 
-// shellCommand writes arguments as one types them into a POSIX shell.
 func shellCommand(args []string) string {
 	quoted := make([]string, len(args))
 	for i, a := range args {

@@ -77,7 +77,6 @@ func (m *margins) add(r result.Record) {
 	}
 }
 
-// known appends a value that there is.
 func known[N int | float64](list []float64, v *N) []float64 {
 	if v == nil {
 		return list
@@ -91,7 +90,6 @@ func RankOf(xs []float64, q float64) float64 {
 	return xs[int(q*float64(len(xs)-1)+0.5)]
 }
 
-// tally counts right answers.
 type tally struct{ right, n int }
 
 func (t tally) with(verdict int) tally { return tally{t.right + verdict, t.n + 1} }

@@ -35,7 +35,6 @@ func (s Study) Kinds() []string {
 // AtDefaultRate stands, among the methods, for the control's own at the default rate and momentum.
 const AtDefaultRate = "default"
 
-// methodOf is what a curve is of.
 func methodOf(c result.SolverCurve) string {
 	if c.Default {
 		return AtDefaultRate
@@ -114,7 +113,6 @@ func (s Study) Rates() []result.SolverRun {
 		func(r result.SolverRun) bool { return r.Why == result.OwnSolver || r.Why == result.DefaultRate })
 }
 
-// ratesOf says whose rate and momentum a run has.
 func (s Study) ratesOf(r result.SolverRun) string {
 	what, rate, momentum := "The control's own rate and momentum", r.Settings.LearningRate, r.Settings.Momentum
 	switch {
@@ -126,7 +124,6 @@ func (s Study) ratesOf(r result.SolverRun) string {
 	return what + " (" + words.ThreeDigits(rate) + ", " + words.ThreeDigits(momentum) + ")"
 }
 
-// course says in words how a mean objective goes from sweep to sweep.
 func course(sweeps []result.Mean) string {
 	first, last := sweeps[0].Objective, sweeps[len(sweeps)-1].Objective
 	if first == nil || last == nil {
@@ -171,7 +168,6 @@ func (v *Report) Studies() (out []Study) {
 	return out
 }
 
-// addStudies gives the suite its solver studies, in the order of the file.
 func (s *Suite) addStudies(slugs map[string]bool) {
 	for i, of := range s.File.Solver {
 		if of.Suite == s.Name {

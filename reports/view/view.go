@@ -44,7 +44,6 @@ type Suite struct {
 	Sides     [2]string // the defenses on both sides of every row; "" where they are none and each control
 }
 
-// cellKey identifies a cell within its suite.
 type cellKey struct {
 	model, defense, attack string
 	epsilon                float64 // −1 for null

@@ -73,7 +73,6 @@ func Widen(of *[2]float64, values []float64, log bool) {
 	}
 }
 
-// padded leaves a little room around a range.
 func padded(of [2]float64, log bool) (least, most float64) {
 	if of[0] > of[1] { // no data
 		of = [2]float64{1, 2}

@@ -49,10 +49,8 @@ func (s Sheet) PanelWidth() vg.Length {
 	return (s.Width - 2*s.Margin - (n-1)*gap) / n
 }
 
-// rows are the panels, row by row.
 func (s Sheet) rows() [][]Panel { return slices.Collect(slices.Chunk(s.Panels, s.Columns)) }
 
-// rowHeight is that of the highest panel in a row.
 func (s Sheet) rowHeight(row []Panel) (h vg.Length) {
 	for _, p := range row {
 		h = max(h, p.Height(s.PanelWidth()))
@@ -85,7 +83,6 @@ func (s Sheet) Size() (width, height vg.Length) {
 	return s.Width, height
 }
 
-// draw draws the sheet on a canvas of its size.
 func (s Sheet) draw(canvas vg.Canvas, t theme) {
 	width, height := s.Size()
 	p := Pen{draw.NewCanvas(canvas, width, height), t}
@@ -144,7 +141,6 @@ func Merged(all []Series) (entries []Series) {
 // between is the room between two entries of a legend.
 const between = vg.Length(18)
 
-// legendLines break the legend into lines no wider than the sheet.
 func (s Sheet) legendLines() (lines [][]Series) {
 	var x vg.Length
 	for _, e := range s.Legend {
@@ -169,7 +165,6 @@ func (l Look) sampleWidth() vg.Length {
 	return Swatch
 }
 
-// drawLegend draws the lines of the legend, each in the middle.
 func (s Sheet) drawLegend(p Pen) {
 	lines := s.legendLines()
 	for i, line := range lines {

@@ -26,7 +26,6 @@ const (
 	Swatch     = vg.Length(24) // a legend's sample
 )
 
-// theme holds a figure's colours.
 type theme struct {
 	Paper, Ink, Muted, Grid color.Color
 	lines                   []color.Color // by series: the baseline, then the controls
