@@ -72,17 +72,16 @@ func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool)
 		p.values = values && fits(column) || p.axes.numbered // the table is the numbers' key
 		f.Panels = append(f.Panels, p)
 		for _, one := range p.lines {
-			f.Alt += spoken(s, m, one)
+			say(f, spoken(s, one), m, words.DefenseName(one.Defense))
 		}
 	}
 }
 
-func spoken(s *view.Suite, model string, one view.Series) string {
-	var said []string
+func spoken(s *view.Suite, one view.Series) (said []string) {
 	for i, c := range one.Cells {
 		said = append(said, s.Columns[i].Title()+" "+value(c))
 	}
-	return fmt.Sprintf(" %s, %s: %s.", words.Clean(model), words.DefenseName(one.Defense), strings.Join(said, ", "))
+	return said
 }
 
 func radar(s *view.Suite) bool { return len(s.Columns) >= 3 }

@@ -30,8 +30,7 @@ func Scatter(g *view.Group, f chart.Sheet) chart.Sheet {
 	if len(by) > 1 {
 		what = fmt.Sprintf("worst of %d attacks", len(by))
 	}
-	p := chart.Plot{X: "accuracy on clean images", Y: "accuracy under attack: " + what,
-		High: f.PanelWidth() * 0.75}
+	p := chart.Plot{X: "accuracy on clean images", Y: "accuracy under attack: " + what, High: f.PanelWidth() * 0.75}
 	f.Alt = "Accuracy on clean images and under attack, " + g.Heading() + "."
 	least, most := [2]float64{1, 1}, [2]float64{}
 	reach := func(axis int, v ...float64) {

@@ -1,10 +1,8 @@
 package figure
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -19,7 +17,7 @@ const corruptionStep = vg.Length(14) // between two lines of the figure
 
 func init() {
 	figures[result.CorruptionsFigure] = charts[string]{
-		title: "accuracy in %", caption: corruptionCaption, alt: corruptionCaption, seeds: (*view.Suite).OfFirstSeed,
+		title: "accuracy in %", caption: corruptionCaption, alt: corruptionCaption,
 		parts: func(s *view.Suite) []string {
 			if len(s.Corrupted) == 0 {
 				return nil
@@ -65,7 +63,7 @@ func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 					}
 				}
 				p.Series = append(p.Series, marks)
-				f.Alt += fmt.Sprintf(" %s, %s: %s.", words.Clean(m), words.DefenseName(d), strings.Join(said, ", "))
+				say(f, said, m, words.DefenseName(d))
 			}
 			slices.Reverse(p.Series) // the baseline's marks lie on top
 			p.YTicks = chart.Named(labels)

@@ -20,7 +20,7 @@ const curveHeight = vg.Length(148)
 func init() {
 	figures[result.CurveFigure] = charts[view.Curves]{
 		title: "accuracy in %", caption: "Accuracy in % against ε, with 95 % Wilson intervals",
-		alt: "Robustness curves, accuracy in % against epsilon", seeds: (*view.Suite).OfFirstSeed, attacked: true,
+		alt: "Robustness curves, accuracy in % against epsilon", attacked: true,
 		note: func(s *view.Suite) string {
 			if len(s.Smoothed()) < len(s.Certified) {
 				return "vertical lines reach down to what bounds prove"
@@ -161,7 +161,7 @@ func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
 func init() {
 	figures[result.CertifiedFigure] = charts[string]{
 		title: "certified accuracy in %", caption: "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson " +
-			"intervals", alt: "Certified accuracy in % against the radius", seeds: (*view.Suite).OfFirstSeed,
+			"intervals", alt: "Certified accuracy in % against the radius",
 		names: func(s *view.Suite) string {
 			var names []string
 			for _, by := range s.Smoothed() {

@@ -76,7 +76,7 @@ func overlays(s *view.Suite) (out []chart.Sheet) {
 			one := s.Series(m)[side]
 			one.Index = i
 			p.lines = append(p.lines, one)
-			f.Alt += spoken(s, m, one)
+			say(&f, spoken(s, one), m, words.DefenseName(one.Defense))
 		}
 		p.values = p.axes.numbered
 		f.Panels = []chart.Panel{p}

@@ -14,54 +14,136 @@ import (
 
 const waterfallHeight = vg.Length(118)
 
+// mostWaterfalls is how many charts the figure has at most, as many as a printed page has
+// room for. The table of the components stands for those of a larger suite.
+const mostWaterfalls = 12
+
 func init() {
-	figures[result.WaterfallFigure] = charts[view.Waterfall]{
+	figures[result.WaterfallFigure] = charts[waterfall]{
 		title: "accuracy in %", caption: "Accuracy in % after each component",
-		alt:   "Accuracy in % on the clean images and after each attack component",
-		seeds: (*view.Suite).OfFirstSeed, attacked: true, parts: (*view.Suite).Waterfalls,
-		fill: fillWaterfalls,
+		alt:      "Accuracy in % on the clean images and after each attack component",
+		attacked: true, parts: waterfalls, fill: fillWaterfalls,
 	}.row()
+}
+
+// waterfall is what the components of one attack on one model took, one after another. Only defenses that were attacked
+// on their own have a line.
+type waterfall struct {
+	model  string
+	attack words.Column
+	names  []string // "None", and the components
+	lines  []waterfallLine
+}
+
+type waterfallLine struct {
+	defense string
+	index   int                // as in series
+	left    map[string]float64 // accuracy by name; a component that had no image left to attack has none
+	n       int                // images
+}
+
+// waterfalls are the suite's charts, one a model and attack of several components, or none where they are too many. An
+// oblivious suite attacks the undefended network only; in a white-box suite each control has its own.
+func waterfalls(s *view.Suite) (out []waterfall) {
+	for _, m := range s.Models {
+		for i, col := range s.Columns {
+			w := waterfall{model: m, attack: col, names: components(s, col)}
+			for _, one := range s.Series(m) {
+				c := one.Cells[i]
+				if c == nil || len(c.Steps) == 0 || len(w.names) < 3 {
+					continue
+				}
+				line := waterfallLine{one.Defense, one.Index, map[string]float64{}, c.N}
+				if clean := one.Cells[0]; clean != nil {
+					line.left["None"] = clean.Accuracy
+				}
+				for k, name := range componentNames(c.Steps) {
+					line.left[name] = c.Steps[k].Robust
+				}
+				w.lines = append(w.lines, line)
+			}
+			if w.lines != nil {
+				out = append(out, w)
+			}
+		}
+	}
+	if len(out) > mostWaterfalls {
+		return nil
+	}
+	return out
+}
+
+// components are "None" and those of an attack that some cell of the suite has run, in their order: a component that
+// found no image left to attack has no step.
+func components(s *view.Suite, col words.Column) []string {
+	var longest []string
+	s.Each(func(c *result.Cell, of words.Column) {
+		if of.Same(col) && len(c.Steps) > len(longest) {
+			longest = componentNames(c.Steps)
+		}
+	})
+	return append([]string{"None"}, longest...)
+}
+
+// componentNames are a cell's components as figures call them: "APGD-CE", "FAB-T". One that runs again is numbered.
+func componentNames(steps []result.Step) (out []string) {
+	seen := map[string]int{}
+	for _, st := range steps {
+		name, known := words.AttackNames[st.Attack]
+		if !known {
+			name = words.Clean(st.Attack)
+		}
+		if seen[name]++; seen[name] > 1 {
+			name = fmt.Sprintf("%s %d", name, seen[name])
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// text is what stands at a bar.
+func (l waterfallLine) text(name string) string {
+	if left, known := l.left[name]; known {
+		return words.Percent(left, l.n)
+	}
+	return words.Dash
 }
 
 // fillWaterfalls adds a panel for each chart: a group of bars for the clean images and one for every component, a bar a
 // defense.
-func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []view.Waterfall) {
+func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 	var shown []string
 	for _, w := range charts {
-		f.Panels = append(f.Panels, waterfallPanel(w, f.PanelWidth()))
-		for _, line := range w.Lines {
-			shown = append(shown, line.Defense)
+		f.Panels = append(f.Panels, w.panel(f.PanelWidth()))
+		for _, line := range w.lines {
+			shown = append(shown, line.defense)
 			var said []string
-			for i, name := range append([]string{"None"}, w.Components...) {
-				said = append(said, name+" "+line.Value(i))
+			for _, name := range w.names {
+				said = append(said, name+" "+line.text(name))
 			}
-			f.Alt += fmt.Sprintf(" %s, %s, %s: %s.", words.Clean(w.Model), words.DefenseName(line.Defense),
-				w.Attack.Title(), strings.Join(said, ", "))
+			say(f, said, w.model, words.DefenseName(line.defense), w.attack.Title())
 		}
 	}
 	f.Legend = legend(s, chart.Look{Bars: true}, shown...)
 }
 
-// waterfallPanel draws one chart: every bar is the accuracy left after a component, with what the
-// component took in a tint above it.
-func waterfallPanel(w view.Waterfall, width vg.Length) chart.Plot {
-	names := append([]string{"None"}, w.Components...)
-	p := barPanel(len(names))
-	p.Title, p.Y, p.High = words.Clean(w.Model), w.Attack.Title(), waterfallHeight
-	group := (width - 26) / vg.Length(len(names)) // without the labels on the left
+// panel draws one chart: every bar is the accuracy left after a component, with what the component took in a tint above
+// it.
+func (w waterfall) panel(width vg.Length) chart.Plot {
+	p := barPanel(len(w.names))
+	p.Title, p.Y, p.High = words.Clean(w.model), w.attack.Title(), waterfallHeight
+	group := (width - 26) / vg.Length(len(w.names)) // without the labels on the left
 	var labels []string
-	for i, name := range names {
+	for i, name := range w.names {
 		labels = append(labels, strings.Join(broken(name, group), "\n"))
-		for j, line := range w.Lines {
-			b := groupedBar(line.Index, i, j, len(w.Lines), 26/float64(group), line.Value(i))
-			if len(w.Lines) == 1 { // no neighbour on either side
+		for j, line := range w.lines {
+			b := groupedBar(line.index, i, j, len(w.lines), 26/float64(group), line.text(name))
+			if len(w.lines) == 1 { // no neighbour on either side
 				b.Room = 1
 			}
-			if after := line.Left[i]; after != nil {
-				b.Top = *after
-				if i > 0 && line.Left[i-1] != nil {
-					b.Before = *line.Left[i-1]
-				}
+			after, known := line.left[name]
+			if b.Top = after; known && i > 0 {
+				b.Before = line.left[w.names[i-1]]
 			}
 			p.Bars = append(p.Bars, b)
 		}

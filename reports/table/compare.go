@@ -192,8 +192,7 @@ func (c Comparison) RunTable() Table {
 		if r.Unfinished {
 			state = "unfinished"
 		}
-		t.add(r.Name, created(r.Created), fmt.Sprint(r.Seed), r.Selfheal, r.Provider,
-			r.Precision, state)
+		t.add(r.Name, created(r.Created), fmt.Sprint(r.Seed), r.Selfheal, r.Provider, r.Precision, state)
 	}
 	return t
 }

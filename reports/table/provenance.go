@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,8 +24,13 @@ func described(parts ...string) Box {
 	return text(cmp.Or(words.Clean(strings.Join(parts, "; ")), words.Dash))
 }
 
-func titled(word, said string) string {
-	if said == "" {
+// titled puts a word before a value; "" for none.
+func titled(word string, v any) string {
+	said, is := v.(string)
+	if !is {
+		said = setting(v)
+	}
+	if said == "" || reflect.ValueOf(v).IsZero() {
 		return ""
 	}
 	return word + " " + said
@@ -35,15 +41,12 @@ func (v Report) datasetTable() Table {
 		"SHA-256 of pixels and labels"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Datasets)) {
 		d := v.File.Datasets[name]
-		var classes, limit string
+		var classes string
 		if d.Classes > 0 {
 			classes = words.Plural(d.Classes, "class", "classes")
 		}
-		if d.Limit > 0 {
-			limit = fmt.Sprintf("the first %d", d.Limit)
-		}
-		t.add(name, d.N, described(d.Format), described(d.Words(),
-			titled("indices", indices(d.Indices)), limit, classes), d.SHA256)
+		t.add(name, d.N, described(d.Format), described(d.Words(), titled("indices", indices(d.Indices)),
+			titled("the first", d.Limit), classes), d.SHA256)
 	}
 	return t
 }
@@ -54,11 +57,7 @@ func indices(ids []int) string {
 	if n > 2 && ids[n-1]-ids[0] == n-1 && slices.IsSorted(ids) {
 		return fmt.Sprintf("%d to %d", ids[0], ids[n-1])
 	}
-	var names []string
-	for _, id := range ids {
-		names = append(names, fmt.Sprint(id))
-	}
-	return words.Some(names)
+	return words.Some(strings.Fields(setting(ids)))
 }
 
 func (v Report) modelTable() Table {
@@ -70,15 +69,9 @@ func (v Report) modelTable() Table {
 		if m.FLOPs > 0 {
 			flops = m.FLOPs
 		}
-		var scale, mean, std string
-		if p := m.Preprocess; p != nil {
-			mean, std = setting(p.Mean), setting(p.Std)
-			if p.Scale != 0 {
-				scale = setting(p.Scale)
-			}
-		}
-		t.add(name, m.Parameters, m.Segments, flops, described(m.Layout,
-			titled("scale", scale), titled("mean", mean), titled("std", std), m.Output, m.OutputName,
+		p := cmp.Or(m.Preprocess, &result.Preprocess{})
+		t.add(name, m.Parameters, m.Segments, flops, described(m.Layout, titled("scale", p.Scale),
+			titled("mean", p.Mean), titled("std", p.Std), m.Output, m.OutputName,
 			titled("split at", strings.Join(m.Split, ", "))), m.SHA256)
 	}
 	return t
@@ -97,12 +90,8 @@ func (v Report) attackTable() Table {
 	t := Table{Lead: 2, Caption: "Attacks", Head: []string{"Attack", madeHead, "Recipe", "Norm", "ε", settingsHead}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Attacks)) {
 		a := v.File.Attacks[name]
-		var strengths []string
-		for _, e := range a.Epsilons {
-			strengths = append(strengths, number.Format(e))
-		}
 		t.add(name, described(a.Title), described(a.Recipe), described(words.NormName(*cmp.Or(a.Norm, new("")))),
-			described(strings.Join(strengths, ", ")), described(settings(a.Parameters)))
+			described(setting(a.Epsilons)), described(settings(a.Parameters)))
 		for _, c := range a.Components {
 			t.add(name, "component "+c.Kind, "", "", "", described(settings(c.Parameters)))
 		}
@@ -114,34 +103,26 @@ func (v Report) controlTable() Table {
 	t := Table{Lead: 2, Caption: "Controls", Head: []string{"Control", "Part", settingsHead}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Controls)) {
 		c := v.File.Controls[name]
-		line := func(part string, parts ...string) {
-			t.add(name, part, described(parts...))
-		}
-		line("solver", settings(c.Solver))
+		t.add(name, "solver", described(settings(c.Solver)))
 		for _, l := range c.Layers {
 			e := l.Embedding
-			parts := []string{e.Kind, titled("fitted on", e.Fit), e.Path, titled("SHA-256", e.SHA256)}
-			if e.Variance > 0 {
-				parts = append(parts, "variance "+setting(e.Variance))
-			}
-			if e.Rank > 0 {
-				parts = append(parts, fmt.Sprintf("rank %d", e.Rank))
-			}
+			parts := []string{e.Kind, titled("fitted on", e.Fit), e.Path, titled("SHA-256", e.SHA256),
+				titled("variance", e.Variance), titled("rank", e.Rank)}
 			for _, size := range slices.Sorted(maps.Keys(e.Files)) {
 				parts = append(parts, fmt.Sprintf("SHA-256 of size %s %s", size, e.Files[size]))
 			}
-			line(words.LayerName(l.At), parts...)
+			t.add(name, words.LayerName(l.At), described(parts...))
 		}
 	}
 	return t.marked()
 }
 
 func settings(p result.Parameters) string {
-	var out []string
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		out = append(out, name+" "+setting(p[name]))
+	names := slices.Sorted(maps.Keys(p))
+	for i, name := range names {
+		names[i] += " " + setting(p[name])
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(names, ", ")
 }
 
 // setting writes a parameter's value; numbers as in a config, lists without brackets.

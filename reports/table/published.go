@@ -18,12 +18,11 @@ func (s Suite) ComparisonTable() Table {
 		return Table{}
 	}
 	ours := "ours"
-	if first := s.OfFirstSeed(); first != "" {
-		ours += first + ","
+	if s.Seeds > 1 {
+		ours += s.OfFirstSeed() + ","
 	}
-	t := Table{Anchor: s.Slug, Lead: 3, Caption: s.Caption("Accuracy in %: " + ours + " beside " + s.publishedSource()),
-		Head: []string{"Model", "Defense", "Attack", "Ours", "95 % interval", "Published", "Difference (points)",
-			inIntervalHead}}
+	t := s.table("Accuracy in %: "+ours+" beside "+publishedSource(s.Published.Source), 3, "Model", "Defense",
+		"Attack", "Ours", "95 % interval", "Published", "Difference (points)", inIntervalHead)
 	inside, judged, extra, open := 0, 0, 0, 0
 	var lacking []string
 	for _, c := range s.Compared() {
@@ -65,8 +64,7 @@ func (s Suite) ComparisonTable() Table {
 	return t.marked()
 }
 
-func (s Suite) publishedSource() string {
-	source := s.Published.Source
+func publishedSource(source string) string {
 	if t, known := published.Lookup(source); known {
 		return "the paper's " + t.Name
 	}

@@ -180,27 +180,25 @@ func (v Report) KnowledgeTable() Table {
 		return t
 	}
 	order, at, columns := v.meetings()
-	order = slices.DeleteFunc(order, func(p place) bool { return p.defense == "none" || len(weakest(at[p], "")) < 2 })
+	order = view.Only(order, func(p place) bool { return p.defense != "none" && len(weakest(at[p], "")) > 1 })
 	all := map[string]*result.Cell{}
 	for _, p := range order {
 		maps.Copy(all, weakest(at[p], ""))
 	}
-	names := slices.DeleteFunc(result.ModeNames(), func(name string) bool { return all[name] == nil })
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if !slices.Contains(names, name) { // one that is not known
-			names = append(names, name)
-		}
+	names := view.Only(result.ModeNames(), func(name string) bool { return all[name] != nil })
+	for _, name := range slices.Sorted(maps.Keys(all)) { // those that are not known
+		names = view.Once(names, name)
 	}
 	var said []string
 	for _, name := range names {
 		m, _ := result.ModeOf(words.Clean(name))
-		t.Head = append(t.Head, m.Title)
+		t.head(true, m.Title)
 		if m.Made != "" {
 			said = append(said, m.Title+", "+m.Made)
 		}
 	}
 	if said != nil {
-		t.Notes = []Footnote{{"", "The adversarial images: " + strings.Join(said, "; ")}}
+		t.note("", "The adversarial images: %s", strings.Join(said, "; "))
 	}
 	for _, p := range order {
 		strongest, whole, bare := weakest(at[p], ""), false, p
@@ -221,11 +219,11 @@ func (v Report) KnowledgeTable() Table {
 			for _, name := range names { // the same attack on the same network, whatever the mode
 				baseline = cmp.Or(baseline, weakest(at[bare], attack)[name])
 			}
-			t.Rows = append(t.Rows, p.line(col.Title(), baseline, names, cells, nil))
+			t.add(p.line(col.Title(), baseline, names, cells, nil))
 		}
 		if !whole {
 			name := "strongest " + words.NormName(p.norm) + " (" + number.Format(p.epsilon) + ")"
-			t.Rows = append(t.Rows, p.line(name, nil, names, strongest, columns))
+			t.add(p.line(name, nil, names, strongest, columns))
 		}
 	}
 	if slices.ContainsFunc(t.Rows, func(r []Box) bool { return r[2].Spans[0].Mark != "" }) {

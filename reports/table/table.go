@@ -53,9 +53,7 @@ func (t Table) Long() bool { return len(t.Rows) > manyRows }
 func (t Table) Room() int {
 	most := 0
 	for _, r := range t.Rows {
-		if len(r) > 0 {
-			most = max(most, utf8.RuneCountInString(r[0].Plain()))
-		}
+		most = max(most, utf8.RuneCountInString(r[0].Plain()))
 	}
 	return min(most, 26)
 }
