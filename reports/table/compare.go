@@ -304,10 +304,10 @@ func testNote(n int, what string) string {
 
 // under says on what pairs are tested.
 func (g Group) under() string {
-	if by := g.RankedBy; len(by) == 1 && g.Columns[by[0]].Attack == "none" {
-		return "without an attack"
+	if g.Attacked() {
+		return "under attack"
 	}
-	return "under attack"
+	return "without an attack"
 }
 
 const mostPairs = 1000

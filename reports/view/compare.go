@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -56,12 +57,8 @@ func (g *Group) Heading() string { return words.Clean(g.Name) + ", " + words.Plu
 // Attack is the heading of a column.
 func (g *Group) Attack(i int) string {
 	c := g.Columns[i]
-	norm := ""
-	if c.Norm != nil {
-		norm = *c.Norm
-	}
-	of := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: norm, Recipe: c.Recipe, AttackTitle: c.Title}
-	out := of.Title()
+	out := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: *cmp.Or(c.Norm, new("")), Recipe: c.Recipe,
+		AttackTitle: c.Title}.Title()
 	if c.Variant != "" {
 		corruption, severity, _ := strings.Cut(c.Variant, ":")
 		out = words.CorruptionTitle(corruption) + " " + words.Clean(severity)
@@ -82,18 +79,23 @@ func (g *Group) Attacks(columns []int) (out []string) {
 
 // Ranking says what the ranking is by.
 func (g *Group) Ranking() string {
-	by := g.RankedBy
-	out := "Ranked by accuracy under " + strings.Join(g.Attacks(by), "")
-	if len(by) == 1 && g.Columns[by[0]].Attack == "none" {
+	attacks := g.Attacks(g.RankedBy)
+	out := "Ranked by accuracy under " + strings.Join(attacks, "")
+	switch {
+	case !g.Attacked():
 		out = "Ranked by accuracy on clean images, as no attack was run"
-	} else if len(by) > 1 {
-		out = "Ranked by worst: the share of images that a line is right on under every one of " +
-			words.Some(g.Attacks(by))
+	case len(attacks) > 1:
+		out = "Ranked by worst: the share of images that a line is right on under every one of " + words.Some(attacks)
 	}
 	if unranked := len(g.Entries) - g.Ranked(); unranked > 0 {
 		out += fmt.Sprintf("; %s not have all of that, and no rank", words.Plural(unranked, "line does", "lines do"))
 	}
 	return out + "."
+}
+
+// Attacked reports whether the ranking is by an attack.
+func (g *Group) Attacked() bool {
+	return len(g.RankedBy) != 1 || g.Columns[g.RankedBy[0]].Attack != "none"
 }
 
 // Ranked is how many entries have a rank: they come first.

@@ -58,13 +58,12 @@ func (v *Report) Attackers() (out []Fact) {
 
 // Headline counts what was tested.
 func (v *Report) Headline() string {
-	models, cells, missing := []string(nil), 0, 0
+	models, cells, missing := map[string]bool{}, 0, 0
 	for _, s := range v.Suites {
 		for _, m := range s.Models {
-			models = Once(models, m)
+			models[m] = true
 		}
-		cells += len(s.cells)
-		missing += s.Missing()
+		cells, missing = cells+len(s.cells), missing+s.Missing()
 	}
 	accuracies := words.Plural(cells, "accuracy", "accuracies")
 	if v.Quoted {
@@ -145,40 +144,33 @@ func (v *Report) Provenance() []Fact {
 		return []Fact{{"Paper", published.Title}, {"Authors", published.Authors}}
 	}
 	f, e := v.File, v.File.Environment
-	created := ""
-	if !f.Created.IsZero() {
-		created = f.Created.UTC().Format(time.RFC3339)
-	}
-	var threads, winograd string
-	if e.Threads != 0 { // files of older versions don't say
-		threads = fmt.Sprint(e.Threads)
-	}
-	if e.Winograd {
-		winograd = "convolutions rewritten for the CPU"
-	}
-	return slices.DeleteFunc([]Fact{
-		{"Created", created}, {"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)},
+	where := func(is bool, text string) string { return map[bool]string{true: text}[is] }
+	return Only([]Fact{
+		{"Created", where(!f.Created.IsZero(), f.Created.UTC().Format(time.RFC3339))},
+		{"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)},
 		{"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema}, {"selfheal", e.Selfheal}, {"Go", e.Go},
 		{"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
-		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)}, {"Threads of a pass", threads},
-		{"Winograd", winograd},
-	}, func(x Fact) bool { return x.Text == "" })
+		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)},
+		{"Threads of a pass", where(e.Threads != 0, fmt.Sprint(e.Threads))}, // files of older versions don't say
+		{"Winograd", where(e.Winograd, "convolutions rewritten for the CPU")},
+	}, func(x Fact) bool { return x.Text != "" })
 }
 
 // seeds names all seeds that some cell has an accuracy under, in their order; "" where cells have one.
 func (v *Report) seeds() string {
 	var names []string
-	for _, c := range v.File.Cells {
+	for _, c := range Only(v.File.Cells, func(c result.Cell) bool { return len(c.Seeds) > 1 }) {
 		for _, one := range c.Seeds {
-			if len(c.Seeds) > 1 {
-				names = Once(names, fmt.Sprint(one.Seed))
-			}
+			names = Once(names, fmt.Sprint(one.Seed))
 		}
 	}
 	return words.Some(names)
 }
 
-var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+var (
+	plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+	unshown       = regexp.MustCompile("[^!-~]|['\"\\\\%]")
+)
 
 // Command repeats the run, as one types it; "" where that is not known.
 func (v *Report) Command() string { return shellCommand(v.File.Command) }
@@ -200,13 +192,10 @@ func shellCommand(args []string) string {
 
 // printfEscaped writes what a terminal does not show as bytes in octal, for printf.
 func printfEscaped(s string) string {
-	var sb strings.Builder
-	for _, b := range []byte(s) {
-		if b <= ' ' || b >= 0x7f || strings.ContainsRune(`'"\%`, rune(b)) {
-			fmt.Fprintf(&sb, `\%03o`, b)
-		} else {
-			sb.WriteByte(b)
+	return unshown.ReplaceAllStringFunc(s, func(of string) (out string) {
+		for _, b := range []byte(of) {
+			out += fmt.Sprintf(`\%03o`, b)
 		}
-	}
-	return sb.String()
+		return out
+	})
 }

@@ -39,11 +39,14 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 	}
 	for r := range records {
 		s := byName[r.Suite]
-		key := cellKey{r.Model, r.Defense, r.Attack, words.OrMinusOne(r.Epsilon)}
-		if s != nil && r.Radius != nil {
+		if s == nil {
+			continue
+		}
+		if r.Radius != nil {
 			s.addRadius(r)
 		}
-		if s == nil || s.cells[key] == nil {
+		key := cellKey{r.Model, r.Defense, r.Attack, words.OrMinusOne(r.Epsilon)}
+		if s.cells[key] == nil {
 			continue
 		}
 		if s.margins[key] == nil {
