@@ -13,7 +13,6 @@ import (
 	"selfheal/harness/compare"
 	"selfheal/internal/input"
 	"selfheal/reports/figure"
-	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -48,7 +47,7 @@ func comparisonFiles(c table.Comparison) []file {
 		{"compare.html", func(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }},
 	}
 	for _, g := range c.Groups {
-		if f := figure.Scatter(g.Group, chart.InFile(1, false)); f.Panels != nil {
+		if f := figure.Scatter(g.Group, false); f.Panels != nil {
 			f.Head = []string{"Clean and robust accuracy", g.Heading()}
 			files = append(files, pictures("compare-scatter-"+g.Slug, f)...)
 		}

@@ -90,7 +90,7 @@ func TestComparedMany(t *testing.T) {
 	if n := len(g.PairTable().Rows); n != 49 || len(g.Pairs) != 1225 {
 		t.Errorf("%d rows of %d pairs", n, len(g.Pairs))
 	}
-	if len(g.MatrixTable().Rows) > 0 || figure.PageScatter(g.Group) != nil {
+	if len(g.MatrixTable().Rows) > 0 || figure.Scatter(g.Group, true).Panels != nil {
 		t.Error("there is a matrix of 50, or a figure without an attack")
 	}
 	must.Have(t, g.Ranking(), "no attack was run")

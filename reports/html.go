@@ -50,7 +50,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"studyFigure":  figure.Study,
 	"checks":       table.Checks,
 	"studyTables":  table.Study,
-	"scatter":      func(g table.Group) *chart.Sheet { return figure.PageScatter(g.Group) },
+	"scatter":      func(g table.Group) chart.Sheet { return figure.Scatter(g.Group, true) },
 	"histories":    func(g table.Group) []chart.Sheet { return figure.Histories(g.Group) },
 }).ParseFS(templates, "assets/*.tmpl"))
 

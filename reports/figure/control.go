@@ -52,8 +52,7 @@ func columnLook(s *view.Suite, col words.Column) chart.Series {
 	i := max(slices.IndexFunc(s.Columns, col.Same), 0)
 	one := chart.LookOf(i).Labelled(col.Title(), 200)
 	if one.Colour = chart.Ink; i > 0 {
-		colours := []int{1, 2, 3, 4, 5, 0}
-		one.Colour = colours[(i-1)%len(colours)]
+		one.Colour = i % 6
 	}
 	return one
 }
@@ -62,12 +61,9 @@ func columnLook(s *view.Suite, col words.Column) chart.Series {
 // a panel of this width: numbers then stand for them.
 func numbered(t view.Traced, width vg.Length) bool {
 	const axis, apart = 0.85, 6 // of the width; between two names
-	for _, l := range t.Layers {
-		if chart.Small.Width(l)+apart > axis*width/vg.Length(len(t.Layers)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Layers, func(l string) bool {
+		return chart.Small.Width(l)+apart > axis*width/vg.Length(len(t.Layers))
+	})
 }
 
 // normPanel has the layers side by side, the columns dodged so that equal norms stay apart.
@@ -119,13 +115,13 @@ func objectivePanel(s *view.Suite, t view.Traced) chart.Plot {
 		}
 		p.Series = append(p.Series, one, marks)
 	}
-	low, high := 0.0, 0.0
+	var reach [2]float64
 	for _, s := range p.Series {
-		low, high = min(low, slices.Min(s.Y)), max(high, slices.Max(s.Y))
+		chart.Widen(&reach, s.Y, false)
 	}
-	if low == high {
-		low = -1
+	if reach[0] == reach[1] {
+		reach[0] = -1
 	}
-	p.Box = [4]float64{-0.35, low, float64(n) + 0.15, high}
+	p.Box = [4]float64{-0.35, reach[0], float64(n) + 0.15, reach[1]}
 	return p
 }

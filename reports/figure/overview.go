@@ -25,12 +25,10 @@ const (
 // six models of one suite over each other, a radar plot for the networks alone and one for each control; more, or
 // models of several suites, as bars in the order of their robustness. None where there is nothing to show.
 func Overview(v *view.Report) []chart.Sheet {
-	var shown []*view.Suite
+	shown := view.Only(v.Suites, func(s *view.Suite) bool { return len(s.Models) > 0 })
 	models := 0
-	for _, s := range v.Suites {
-		if models += len(s.Models); len(s.Models) > 0 {
-			shown = append(shown, s)
-		}
+	for _, s := range shown {
+		models += len(s.Models)
 	}
 	switch {
 	case v.Quoted || models == 0:
@@ -87,25 +85,23 @@ func overlays(s *view.Suite) (out []chart.Sheet) {
 }
 
 type ranked struct {
-	Name  string
-	Sides []rankedSide
+	name  string
+	sides []rankedSide
 }
 
 // rankedSide is a model under one defense: at its worst, and on clean images.
 type rankedSide struct {
-	Lowest, Clean *result.Cell // nil where not measured
+	lowest, clean *result.Cell // nil where not measured
 }
 
 func (r rankedSide) score() float64 {
-	if c := cmp.Or(r.Lowest, r.Clean); c != nil {
+	if c := cmp.Or(r.lowest, r.clean); c != nil {
 		return view.Score(c)
 	}
 	return -1
 }
 
-func (r ranked) best() float64 {
-	return slices.MaxFunc(r.Sides, func(a, b rankedSide) int { return cmp.Compare(a.score(), b.score()) }).score()
-}
+func (r ranked) best() float64 { return slices.Max(view.Distinct(r.sides, rankedSide.score)) }
 
 // ranking is a figure of bars: of each model the lowest accuracy under attack, with that on clean images as a paler
 // bar behind it, the most robust model first.
@@ -114,15 +110,15 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 	sides := 1
 	for _, s := range shown {
 		for _, m := range s.Models {
-			one := ranked{Name: words.Clean(m)}
+			one := ranked{name: words.Clean(m)}
 			if len(shown) > 1 {
-				one.Name += " · " + words.Clean(s.Name)
+				one.name += " · " + words.Clean(s.Name)
 			}
 			for _, line := range s.Series(m)[:len(foremost(s))] {
 				low, _ := s.Lowest(line.Cells)
-				one.Sides = append(one.Sides, rankedSide{low, line.Cells[0]})
+				one.sides = append(one.sides, rankedSide{low, line.Cells[0]})
 			}
-			sides = max(sides, len(one.Sides))
+			sides = max(sides, len(one.sides))
 			all = append(all, one)
 		}
 	}
@@ -152,9 +148,9 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 		entry.Bars = true
 		f.Legend = append(f.Legend, entry)
 		for _, one := range all {
-			if i < len(one.Sides) {
-				f.Alt += fmt.Sprintf(" %s, %s: %s, clean %s.", one.Name, label, value(one.Sides[i].Lowest),
-					value(one.Sides[i].Clean))
+			if i < len(one.sides) {
+				f.Alt += fmt.Sprintf(" %s, %s: %s, clean %s.", one.name, label, value(one.sides[i].lowest),
+					value(one.sides[i].clean))
 			}
 		}
 	}
@@ -174,7 +170,7 @@ func (rankPanel) Titled() bool { return false }
 
 func (r rankPanel) Height(vg.Length) (h vg.Length) {
 	for _, one := range r {
-		h += rankBar*vg.Length(len(one.Sides)) + rankGap
+		h += rankBar*vg.Length(len(one.sides)) + rankGap
 	}
 	return h + chart.LineStep
 }
@@ -183,7 +179,7 @@ func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 	st := chart.Small
 	var names vg.Length
 	for _, one := range r {
-		names = max(names, st.Width(chart.Fit(one.Name, st, 0.42*width)))
+		names = max(names, st.Width(chart.Fit(one.name, st, 0.42*width)))
 	}
 	names += 4
 	from, full := left+names, width-names-st.Width(" 100.00") // and room behind a bar for its value
@@ -195,9 +191,9 @@ func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 	}
 	y := top
 	for _, one := range r {
-		high := rankBar * vg.Length(len(one.Sides))
-		p.Write(chart.Fit(one.Name, st, 0.42*width), chart.Pt(left, y-high/2), st, p.Ink, 0, -0.5)
-		for i, side := range one.Sides {
+		high := rankBar * vg.Length(len(one.sides))
+		p.Write(chart.Fit(one.name, st, 0.42*width), chart.Pt(left, y-high/2), st, p.Ink, 0, -0.5)
+		for i, side := range one.sides {
 			drawRank(p, i, side, from, y, full)
 			y -= rankBar
 		}
@@ -211,12 +207,12 @@ func drawRank(p chart.Pen, i int, side rankedSide, x, y, full vg.Length) {
 		end := chart.Pt(x+full*vg.Length(min(max(share, 0), 1)), y)
 		p.Block(c, vg.Rectangle{Min: chart.Pt(x, y-rankBar+1), Max: end})
 	}
-	if side.Clean != nil {
-		bar(chart.Mix(p.Colour(i), p.Paper, 0.75), view.Score(side.Clean))
+	if side.clean != nil {
+		bar(chart.Mix(p.Colour(i), p.Paper, 0.75), view.Score(side.clean))
 	}
-	if side.Lowest != nil {
-		bar(p.Colour(i), view.Score(side.Lowest))
+	if side.lowest != nil {
+		bar(p.Colour(i), view.Score(side.lowest))
 	}
 	at := chart.Pt(x+full*vg.Length(min(max(side.score(), 0), 1))+2, y-rankBar/2)
-	p.Write(value(cmp.Or(side.Lowest, side.Clean)), at, chart.Tiny, p.Ink, 0, -0.5)
+	p.Write(value(cmp.Or(side.lowest, side.clean)), at, chart.Tiny, p.Ink, 0, -0.5)
 }

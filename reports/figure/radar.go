@@ -2,6 +2,7 @@ package figure
 
 import (
 	"fmt"
+	"image/color"
 	"math"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 type axes struct {
 	angles   []float64
 	labels   [][]string
-	sizes    []vg.Point // of the labels
+	boxes    []vg.Rectangle // of the labels, with the plot's centre at (0, 0)
 	radius   vg.Length
 	numbered bool // labels would meet: numbers stand at the axes, and in the table
 }
@@ -54,42 +55,29 @@ func newAxes(columns []words.Column, width, most vg.Length) axes {
 	return a
 }
 
-// box is where label i stands, with the plot's centre at (0, 0).
-func (a axes) box(i int) vg.Rectangle {
-	w, h := a.sizes[i].X, a.sizes[i].Y
-	u := chart.Polar(1, a.angles[i])
-	at := chart.Polar(a.radius+labelGap, a.angles[i])
-	lower := chart.Pt(at.X-w*(1-u.X)/2, at.Y-h*(1-u.Y)/2)
-	return vg.Rectangle{Min: lower, Max: lower.Add(chart.Pt(w, h))}
-}
-
-// fit measures the labels and takes the largest radius up to most with which
-// they stay within half the panel's width to each side.
+// fit takes the largest radius up to most with which the labels stay within half the panel's width to each side.
 func (a *axes) fit(half, most vg.Length) {
-	a.sizes = nil
-	for _, label := range a.labels {
-		size := vg.Point{Y: labelStep * vg.Length(len(label))}
-		for _, l := range label {
-			size.X = max(size.X, chart.Normal.Width(l))
+	outside := func(b vg.Rectangle) bool { return b.Min.X < -half || b.Max.X > half }
+	for a.radius = most; ; a.radius-- {
+		a.boxes = nil
+		for i, label := range a.labels {
+			size := vg.Point{Y: labelStep * vg.Length(len(label))}
+			for _, l := range label {
+				size.X = max(size.X, chart.Normal.Width(l))
+			}
+			u, at := chart.Polar(1, a.angles[i]), chart.Polar(a.radius+labelGap, a.angles[i])
+			lower := chart.Pt(at.X-size.X*(1-u.X)/2, at.Y-size.Y*(1-u.Y)/2)
+			a.boxes = append(a.boxes, vg.Rectangle{Min: lower, Max: lower.Add(size)})
 		}
-		a.sizes = append(a.sizes, size)
-	}
-	for a.radius = most; a.radius > 20; a.radius-- {
-		ok := true
-		for i := range a.angles {
-			b := a.box(i)
-			ok = ok && b.Min.X >= -half && b.Max.X <= half
-		}
-		if ok {
+		if a.radius <= 20 || !slices.ContainsFunc(a.boxes, outside) {
 			return
 		}
 	}
 }
 
 func (a axes) collide() bool {
-	for i := range a.labels {
-		for j := range i {
-			p, q := a.box(i), a.box(j)
+	for i, p := range a.boxes {
+		for _, q := range a.boxes[:i] {
 			if p.Min.X < q.Max.X+2 && q.Min.X < p.Max.X+2 && p.Min.Y < q.Max.Y && q.Min.Y < p.Max.Y {
 				return true
 			}
@@ -101,8 +89,7 @@ func (a axes) collide() bool {
 // extent returns how far labels and rings reach above and below the centre.
 func (a axes) extent() (above, below vg.Length) {
 	above, below = a.radius, a.radius
-	for i := range a.labels {
-		b := a.box(i)
+	for _, b := range a.boxes {
 		above, below = max(above, b.Max.Y), max(below, -b.Min.Y)
 	}
 	return above, below
@@ -133,15 +120,17 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	corner := func(one view.Series, i int) vg.Point {
 		return centre.Add(chart.Polar(a.axes.radius*vg.Length(view.Score(one.Cells[i])), a.axes.angles[i]))
 	}
-	for _, one := range a.lines {
-		var corners []vg.Point
+	corners := func(one view.Series) (all []vg.Point) {
 		for i, c := range one.Cells {
 			if c != nil {
-				corners = append(corners, corner(one, i))
+				all = append(all, corner(one, i))
 			}
 		}
-		if len(corners) == len(one.Cells) && !a.bare {
-			p.FillPolygon(chart.Tint(p.Colour(one.Index)), corners)
+		return all
+	}
+	for _, one := range a.lines {
+		if all := corners(one); len(all) == len(one.Cells) && !a.bare {
+			p.FillPolygon(chart.Tint(p.Colour(one.Index)), all)
 		}
 	}
 	var drawn []edge
@@ -159,11 +148,7 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	}
 	for _, one := range a.lines {
 		var marked []vg.Point // of corners that meet, as all of 0 % do, one has a marker
-		for i, c := range one.Cells {
-			if c == nil {
-				continue
-			}
-			at := corner(one, i)
+		for _, at := range corners(one) {
 			if !slices.ContainsFunc(marked, func(q vg.Point) bool { return near(q, at, 5) }) {
 				p.Mark(chart.LookOf(one.Index), at)
 				marked = append(marked, at)
@@ -172,15 +157,11 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	}
 	a.ringLabels(p, centre, drawn)
 	for i, label := range a.axes.labels {
-		b := a.axes.box(i)
+		b := a.axes.boxes[i]
 		x := (chart.Polar(1, a.axes.angles[i]).X - 1) / 2
 		for j, l := range label {
-			st, col := chart.Normal, p.Ink
-			if j > 0 {
-				col = p.Muted
-			}
 			at := centre.Add(chart.Pt(b.Min.X-x*(b.Max.X-b.Min.X), b.Max.Y-labelStep*vg.Length(j)))
-			p.Write(l, at, st, col, float64(x), -1)
+			p.Write(l, at, chart.Normal, []color.Color{p.Ink, p.Muted}[min(j, 1)], float64(x), -1)
 		}
 	}
 }

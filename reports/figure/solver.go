@@ -79,7 +79,7 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
 		}
 	}
-	low, high := math.Inf(1), math.Inf(-1)
+	reach := [2]float64{math.Inf(1), math.Inf(-1)}   // of the means
 	for _, m := range slices.Backward(s.Methods()) { // greedy control on top
 		c := s.Curve(m, kind)
 		if c == nil {
@@ -90,9 +90,9 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			x, shares = append(x, p.Passes), append(shares, 100*p.Accuracy)
 			if p.Objective != nil && len(means) == len(x)-1 { // the line ends where the solver has diverged
 				means, errors = append(means, *p.Objective), append(errors, p.StandardError)
-				low, high = min(low, *p.Objective), max(high, *p.Objective)
 			}
 		}
+		chart.Widen(&reach, means, false)
 		done := markedSweeps(c.Points)
 		line, marks := studySeries(s, m, x, shares, done, end)
 		accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
@@ -106,43 +106,32 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			objective.Series = append(objective.Series, line, marks)
 		}
 	}
-	if low <= high {
-		objective.LogY = low > 0 && high > 20*low
-		low, high = reach(objective, low, high)
-		objective.Box = [4]float64{1, low, end, high}
+	if least := reach[0]; least <= reach[1] {
+		objective.LogY = least > 0 && reach[1] > 20*least
+		for _, s := range objective.Series {
+			for i := range s.Low {
+				if objective.LogY { // on such an axis error bars end at half the least mean
+					s.Low[i] = max(s.Low[i], least/2)
+				}
+			}
+			chart.Widen(&reach, slices.Concat(s.Low, s.High), false)
+		}
+		objective.Box = [4]float64{1, reach[0], end, reach[1]}
 	}
 	accuracy.Box = [4]float64{1, 0, end, 100}
 	return []chart.Plot{objective, accuracy}
 }
 
-// reach widens a range of means by their error bars. On a logarithmic axis these end at half the least mean.
-func reach(p chart.Plot, low, high float64) (float64, float64) {
-	floor := math.Inf(-1)
-	if p.LogY {
-		floor = low / 2
-	}
-	for _, s := range p.Series {
-		for i := range s.Low {
-			s.Low[i] = max(s.Low[i], floor)
-			low, high = min(low, s.Low[i]), max(high, s.High[i])
-		}
-	}
-	return low, high
-}
-
 // markedSweeps says which points have a marker: ends of sweeps, of so many as there is room for.
-func markedSweeps(points []result.SolverPoint) []bool {
-	var ends []int
-	for i, p := range points {
+func markedSweeps(points []result.SolverPoint) (out []bool) {
+	last := view.CountOf(points, func(p result.SolverPoint) bool { return p.Done }) - 1
+	shown := append([]int{0}, view.ShownSweeps(last)...)
+	sweep := -1
+	for _, p := range points {
 		if p.Done {
-			ends = append(ends, i)
+			sweep++
 		}
-	}
-	out := make([]bool, len(points))
-	for _, k := range append([]int{0}, view.ShownSweeps(len(ends)-1)...) {
-		if k < len(ends) {
-			out[ends[k]] = true
-		}
+		out = append(out, p.Done && slices.Contains(shown, sweep))
 	}
 	return out
 }
