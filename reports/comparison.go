@@ -70,8 +70,7 @@ func compareFiles(dir string) (found []string, err error) {
 	return found, nil
 }
 
-// CompareMay is an error for a folder with files of a comparison's names that are none's: there is no compare.json of
-// this program beside them.
+// CompareMay is an error for a folder that holds files with a comparison's names and no compare.json of this program.
 func CompareMay(dir string) error {
 	found, err := compareFiles(dir)
 	if err != nil || len(found) == 0 {

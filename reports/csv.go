@@ -15,9 +15,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// csvHead are the columns of tables.csv: what says which cell it is, what was measured, the published number (a share
-// like accuracy), ours minus it and whether it lies in our 95 % interval, the spread over several seeds, and of a
-// control what it changes of the network's verdicts, with the p-value of McNemar's exact test.
+// csvHead are the columns of tables.csv. Published numbers are shares like accuracy; healed, harmed and p_value say
+// what a control changes of the network's verdicts, by McNemar's exact test.
 var csvHead = strings.Fields(`suite dataset model defense mode attack norm epsilon
 	n correct accuracy ci_low ci_high max_norm seconds forward backward recipe verdict_only warnings
 	published difference published_in_ci
@@ -105,8 +104,7 @@ func csvField(v any) string {
 
 func full(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
-// inert is a name that no spreadsheet takes for a formula: one that begins as a formula does has
-// an apostrophe before it, as spreadsheets mark text, and one that begins with that a second one.
+// inert is a name that no spreadsheet takes for a formula: spreadsheets mark text with an apostrophe.
 func inert(field string) string {
 	if field != "" && strings.ContainsRune("=+-@'", rune(field[0])) {
 		return "'" + field

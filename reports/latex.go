@@ -26,8 +26,7 @@ const texHead = `% \input this file in a document, or compile it by itself. It n
 \fi
 `
 
-// texPages cuts a table into parts that fit a page: at most 40 rows and, besides
-// the headings, 6 columns. The footnotes go with the last one.
+// texPages cuts a table into parts that fit a page. The footnotes go with the last one.
 func texPages(t table.Table) []table.Table {
 	const rows, columns = 40, 6
 	var out []table.Table
@@ -96,9 +95,8 @@ type texForm struct {
 	ruled     bool   // a line below every row, and entries that begin below their heads
 }
 
-// paperForm gives a table of accuracies the form of the paper's: lines between the rows, the
-// attacks' strengths said once above the heads "None", "AA (ℓ∞)", … If a norm has several strengths,
-// or two attacks would read the same, each head says its own instead.
+// paperForm gives a table of accuracies the form of the paper's, with the attacks' strengths said once above short
+// heads. If a norm has several strengths, or two attacks would read the same, each head says its own instead.
 func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	form := texForm{ruled: true}
 	strength, heads := map[string]string{}, map[string]bool{}
@@ -246,8 +244,7 @@ var texEscaper = strings.NewReplacer(
 	"‖", `$\|$`, "…", `\ldots{}`,
 	"→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", words.Thin, `\,`, words.Nbsp, "~")
 
-// texEscape writes s for LaTeX with its default fonts. Letters that these lack
-// are named by their code point, so that the file always compiles.
+// texEscape writes s for LaTeX. Letters that its default fonts lack are named by their code point: the file compiles.
 func texEscape(s string) string {
 	var sb strings.Builder
 	for _, r := range texEscaper.Replace(s) {

@@ -24,9 +24,8 @@ import (
 	"selfheal/reports/view"
 )
 
-// WritePublished renders the paper's own tables into dir, as [Write] renders a run's: report.html, tables.md,
-// tables.tex, tables.csv, and its three radar plots as radar-NETWORK.png and radar-NETWORK.svg. Nothing is run; the
-// numbers are those of package published. In tables.csv they stand in the column published.
+// WritePublished renders the paper's own tables into dir, as [Write] renders a run's, with three radar plots. Nothing
+// is run; the numbers are those of package published, and in tables.csv they stand in the column published.
 func WritePublished(dir string) error { return writeFiles(dir, newPage(view.Paper(), nil).files()) }
 
 type format struct {

@@ -18,8 +18,7 @@ const (
 	summaryName     = 80  // letters of a table's cell
 )
 
-// renderSummary writes a summary in GitHub's Markdown for the page of a CI job: what was
-// tested, the headline table, the warnings, and how to repeat the run. It stays below 60 lines.
+// renderSummary writes what was tested in GitHub's Markdown for the page of a CI job, in less than 60 lines.
 func renderSummary(v page) string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscaper.Replace(v.Title()),
@@ -50,8 +49,7 @@ func renderSummary(v page) string {
 	return sb.String()
 }
 
-// sample takes of the headline table's rows the first ones of each suite, as many of every
-// suite as there is room for, but one; of more suites than that the first ones'.
+// sample takes the headline table's first rows of each suite, as many of every suite as there is room for, but one.
 func sample(v page, rows [][]table.Box) [][]table.Box {
 	first := func(each int) (out [][]table.Box) {
 		from := 0

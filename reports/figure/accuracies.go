@@ -12,8 +12,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// accuracyPanel is a model's accuracies under every attack: a radar plot, or bars when there
-// are fewer than three axes, over a table of its values.
+// accuracyPanel is a model's accuracies: a radar plot, or bars for less than three axes, over a table of the values.
 type accuracyPanel struct {
 	s      *view.Suite
 	model  string
@@ -86,8 +85,7 @@ func spoken(s *view.Suite, one view.Series) (said []string) {
 
 func radar(s *view.Suite) bool { return len(s.Columns) >= 3 }
 
-// drawn says in a caption what the figure of accuracies draws of several seeds: the mean, with bars'
-// deviation as whiskers. "" where there is one seed.
+// drawn says in a caption that the figure draws the mean over several seeds; bars have whiskers for the deviation.
 func drawn(s *view.Suite) string {
 	if s.Seeds > 1 && radar(s) {
 		return fmt.Sprintf(", mean over %d seeds", s.Seeds)
@@ -166,8 +164,7 @@ func groupedBar(defense, i, j, n int, most float64, text string) chart.Bar {
 	return b
 }
 
-// valueColumns lays out the table under a panel: the width of its titles, shortened, and of
-// each defense's column, at most 84 points.
+// valueColumns lays out the table under a panel: the widths of its titles and of each defense's column.
 func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, column vg.Length) {
 	st := chart.Small
 	for i, c := range a.s.Columns {

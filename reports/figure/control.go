@@ -20,8 +20,7 @@ func init() {
 	}}
 }
 
-// Traces draws, where they are few enough, for each network under a control, the norms of its controls layer by
-// layer, where there are several, and, where its solver makes sweeps, the objective from sweep to sweep.
+// Traces draws the norms of the controls layer by layer and the objective from sweep to sweep, for a few networks.
 func Traces(s *view.Suite) chart.Figure {
 	all := s.Traced()
 	f := chart.Figure{Title: "Control: " + s.Heading(), Columns: 2}
@@ -46,8 +45,7 @@ func Traces(s *view.Suite) chart.Figure {
 	return f
 }
 
-// columnLook is how a column of a suite is drawn: clean images in ink and dashed, the
-// attacks in the series' colours. An attack keeps its look in all panels.
+// columnLook is how all panels draw a column: clean images in ink and dashed, the attacks in the series' colours.
 func columnLook(s *view.Suite, col words.Column) chart.Series {
 	i := max(slices.IndexFunc(s.Columns, col.Same), 0)
 	one := chart.LookOf(i).Labelled(col.Title(), 200)
@@ -57,8 +55,7 @@ func columnLook(s *view.Suite, col words.Column) chart.Series {
 	return one
 }
 
-// numbered reports whether the names of the layers are too long to stand side by side below
-// a panel of this width: numbers then stand for them.
+// numbered reports whether the layers' names are too long to stand side by side: numbers then stand for them.
 func numbered(t view.Traced, width vg.Length) bool {
 	const axis, apart = 0.85, 6 // of the width; between two names
 	return slices.ContainsFunc(t.Layers, func(l string) bool {
@@ -88,8 +85,7 @@ func normPanel(s *view.Suite, t view.Traced, numbered bool) chart.Plot {
 	return p.Framed(-0.5, float64(len(t.Layers))-0.5)
 }
 
-// objectivePanel follows the objective through the sweeps: its difference from the greedy start, which is small beside
-// the objective itself.
+// objectivePanel follows the objective's difference from the greedy start, which is small beside the objective itself.
 func objectivePanel(s *view.Suite, t view.Traced) chart.Plot {
 	n := t.Sweeps()
 	p := chart.Plot{Title: t.Name(), X: "sweep", Y: fmt.Sprintf("objective − that of the greedy start, "+

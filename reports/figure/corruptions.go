@@ -31,8 +31,7 @@ func init() {
 
 const corruptionCaption = "Accuracy in % by corruption, mean over its severities"
 
-// fillCorruptions adds a panel for each model: a line a corruption, with a marker a defense where its accuracy is, a
-// mean over the severities. The lowest line is the mean over the corruptions.
+// fillCorruptions adds a panel for each model: a line a corruption, below them their mean, with a marker a defense.
 func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 	least := 1.0 // of all panels, which share a scale
 	for _, by := range s.Corrupted {

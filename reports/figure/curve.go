@@ -76,8 +76,7 @@ func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
 	return entries
 }
 
-// stepped are the steps of a line, with the band of their intervals over n images, and the cells, which have it where
-// there are no steps.
+// stepped are a line's steps with the band of their intervals, and its cells, which have intervals without steps.
 func stepped(c view.Curve, n int) (steps, cells chart.Series) {
 	look := chart.LookOf(c.Index)
 	steps, cells = chart.Series{Look: look}, chart.Series{Look: look}
@@ -138,8 +137,7 @@ func spokenCurve(c view.Curves, line view.Curve, n int) string {
 	return strings.Join(said, ", ")
 }
 
-// greyTicks are steps of 1, 2, 4, … grey levels up to the panel's end, at most so many, where the
-// cells' epsilons are such; else nil, for those that the range gives.
+// greyTicks are at most so many steps of 1, 2, 4, … grey levels; nil where some cell's epsilon is no grey level.
 func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
 	for _, line := range c.Lines {
 		for _, p := range line.Points {

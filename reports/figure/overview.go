@@ -21,9 +21,8 @@ const (
 	mostSides    = 4  // the network alone, and three controls
 )
 
-// Overview are the figures of the first screen, which compare all models of the report: one model's own figure; up to
-// six models of one suite over each other, a radar plot for the networks alone and one for each control; more, or
-// models of several suites, as bars in the order of their robustness. None where there is nothing to show.
+// Overview are the figures of the first screen, which compare all models: up to six of one suite over each other in
+// radar plots, a plot a defense; more, or those of several suites, as bars in the order of their robustness.
 func Overview(v *view.Report) []chart.Sheet {
 	shown := view.Only(v.Suites, func(s *view.Suite) bool { return len(s.Models) > 0 })
 	models := 0
@@ -103,8 +102,7 @@ func (r rankedSide) score() float64 {
 
 func (r ranked) best() float64 { return slices.Max(view.Distinct(r.sides, rankedSide.score)) }
 
-// ranking is a figure of bars: of each model the lowest accuracy under attack, with that on clean images as a paler
-// bar behind it, the most robust model first.
+// ranking is a figure of bars, the most robust model first: the lowest accuracy under attack before a paler clean one.
 func ranking(shown []*view.Suite, models int) chart.Sheet {
 	var all []ranked
 	sides := 1

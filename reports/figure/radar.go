@@ -95,8 +95,7 @@ func (a axes) extent() (above, below vg.Length) {
 	return above, below
 }
 
-// drawRadar draws the model's lines in an area: rings at every
-// 20 %, an axis a column, a polygon a defense. A missing cell opens its polygon.
+// drawRadar draws rings at every 20 %, an axis a column and a polygon a defense. A missing cell opens its polygon.
 func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	above, _ := a.axes.extent()
 	centre := chart.Pt((area.Min.X+area.Max.X)/2, area.Max.Y-above)
@@ -168,8 +167,7 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 
 type edge [2]vg.Point
 
-// ringLabels writes the rings' values just inside the rings, each on a patch of paper: in the
-// emptiest sector, or in the next one where no edge and no other value is near, or nowhere.
+// ringLabels writes the rings' values in the emptiest sector, or in the next where nothing is near, or nowhere.
 func (a accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
 	const clear = 7 // of edges, in points
 	first := emptiest(a.s)
@@ -204,8 +202,7 @@ func (e edge) distance(at vg.Point) float64 {
 	return math.Hypot(float64(off.X), float64(off.Y))
 }
 
-// emptiest is the axis after which the sector with the lowest accuracies lies,
-// over all the suite's models: there the rings' values hide the least.
+// emptiest is the axis after which the sector with the lowest accuracies lies, where values hide the least.
 func emptiest(s *view.Suite) int {
 	k := len(s.Columns)
 	sum := make([]float64, k)
@@ -220,8 +217,7 @@ func emptiest(s *view.Suite) int {
 	return floats.MinIdx(sum)
 }
 
-// edges join a series' neighbouring corners. One that runs back over another, as those of a
-// network that holds on one axis only, is left out: the dashes of both would make a solid line.
+// edges join a series' neighbouring corners. One that runs back over another is left out: two dashes make a solid line.
 func edges(one view.Series, corner func(view.Series, int) vg.Point) (out []edge) {
 	for i, c := range one.Cells {
 		j := (i + 1) % len(one.Cells)

@@ -26,8 +26,7 @@ func init() {
 	}.row()
 }
 
-// waterfall is what the components of one attack on one model took, one after another. Only defenses that were attacked
-// on their own have a line.
+// waterfall is what the components of one attack took, one after another, of each defense that was attacked on its own.
 type waterfall struct {
 	model  string
 	attack words.Column
@@ -42,8 +41,7 @@ type waterfallLine struct {
 	n       int                // images
 }
 
-// waterfalls are the suite's charts, one a model and attack of several components, or none where they are too many. An
-// oblivious suite attacks the undefended network only; in a white-box suite each control has its own.
+// waterfalls are the suite's charts, one a model and attack of several components, or none where they are too many.
 func waterfalls(s *view.Suite) (out []waterfall) {
 	for _, m := range s.Models {
 		for i, col := range s.Columns {
@@ -73,8 +71,7 @@ func waterfalls(s *view.Suite) (out []waterfall) {
 	return out
 }
 
-// components are "None" and those of an attack that some cell of the suite has run, in their order: a component that
-// found no image left to attack has no step.
+// components are "None" and those of the longest run of an attack: one that found no image left has no step.
 func components(s *view.Suite, col words.Column) []string {
 	var longest []string
 	s.Each(func(c *result.Cell, of words.Column) {
@@ -109,8 +106,7 @@ func (l waterfallLine) text(name string) string {
 	return words.Dash
 }
 
-// fillWaterfalls adds a panel for each chart: a group of bars for the clean images and one for every component, a bar a
-// defense.
+// fillWaterfalls adds a panel for each chart: groups of bars for clean images and each component, a bar a defense.
 func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 	var shown []string
 	for _, w := range charts {
@@ -127,8 +123,7 @@ func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 	f.Legend = legend(s, chart.Look{Bars: true}, shown...)
 }
 
-// panel draws one chart: every bar is the accuracy left after a component, with what the component took in a tint above
-// it.
+// panel draws one chart: each bar is the accuracy left after a component, with what it took in a tint above.
 func (w waterfall) panel(width vg.Length) chart.Plot {
 	p := barPanel(len(w.names))
 	p.Title, p.Y, p.High = words.Clean(w.model), w.attack.Title(), waterfallHeight
@@ -152,8 +147,7 @@ func (w waterfall) panel(width vg.Length) chart.Plot {
 	return p
 }
 
-// broken is a name for a group of this width: in two lines, at its dash, where it is wider.
-// Without a dash it may reach a little beyond, as its neighbours' are then broken.
+// broken is a name for a group of this width: a wide one is broken at its dash. Others may reach a little beyond.
 func broken(name string, w vg.Length) []string {
 	st := chart.Small
 	parts := []string{name}

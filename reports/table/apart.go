@@ -15,8 +15,7 @@ import (
 // inclusionMark marks balls that are certified since a certified ℓ2 ball holds them.
 const inclusionMark = "⊂"
 
-// CertifiedTables have a certificate each: what is proven of the classifiers, or of the smoothed ones, beside what
-// attacks leave of them.
+// CertifiedTables have a certificate each: what is proven of the classifiers, beside what attacks leave of them.
 func (s Suite) CertifiedTables() (list []Table) {
 	for _, by := range s.Certified {
 		smooths := by.Of.Smooths()
@@ -120,8 +119,7 @@ func wrong(c *result.Cell) string {
 	return words.Percent(1-c.Accuracy, c.N)
 }
 
-// relative is the mean corruption error that is normalised by AlexNet's, in per cent; a dash where AlexNet's is not
-// known or of other severities.
+// relative is the mean corruption error over AlexNet's; a dash where AlexNet's is not known or of other severities.
 func relative(by *view.Apart, model, defense string) string {
 	sum := 0.0
 	for _, name := range by.Names {

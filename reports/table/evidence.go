@@ -21,8 +21,7 @@ const level = 0.05
 // contrast is a control and what it has to beat: the network alone, or greedy control by the same embeddings.
 type contrast struct{ Control, Against string }
 
-// contrasts are those of the suite's controls: each with the network alone, and each whose solver does more than
-// greedy control does with that, where it is in the suite with the same layers.
+// contrasts are each control with the network alone, and each whose solver does more with greedy control of its layers.
 func contrasts(s Suite) (out []contrast) {
 	for _, c := range s.Controls {
 		out = append(out, contrast{c, "none"})
@@ -39,8 +38,7 @@ func contrasts(s Suite) (out []contrast) {
 	return out
 }
 
-// sameLayer reports whether two layers are drawn towards the same: a file counts by what it holds, whether it was
-// fitted or not.
+// sameLayer reports whether two layers are drawn towards the same: a file counts by what it holds.
 func sameLayer(a, b result.Layer) bool {
 	held := func(l result.Layer) result.Layer {
 		if e := l.Embedding; e.SHA256 != "" || e.Files != nil {
@@ -138,8 +136,7 @@ func Matched(a, b *result.Cell) bool {
 	return a != nil && b != nil && len(a.Verdicts) > 0 && len(a.Verdicts) == len(b.Verdicts)
 }
 
-// counted are the images with more right answers and those with fewer. Answers on one image depend on each other,
-// images do not: an image counts once.
+// counted are the images with more right answers and those with fewer. An image counts once: its answers are dependent.
 func (g *gains) counted() (p stats.Paired) {
 	for _, more := range g.by {
 		p.Add(more)

@@ -18,9 +18,8 @@ const (
 	attackerHead = "Attacker"
 )
 
-// HeadlineTable is the whole report in a line a suite, model and control: the accuracy on clean images and the lowest
-// under the suite's attacks, of the baseline and of the controlled network, each lowest one with its interval and the
-// attack it is of. What is the same in every line stands in the caption. Quoted numbers have none: nothing was run.
+// HeadlineTable is the whole report in a line a suite, model and control. What is the same in every line stands in the
+// caption. Quoted numbers have none: nothing was run.
 func (v Report) HeadlineTable() Table {
 	t := Table{Anchor: ".headline", Caption: "Accuracy in %, on clean images and the lowest under attack"}
 	if v.Quoted {
@@ -92,8 +91,7 @@ func (s Suite) headline(r view.Row, controlled bool) []Box {
 		s.pair(lowest, limits, false, controlled), text(attack))
 }
 
-// pair writes both sides of an entry: with the better one bold and the marks of the
-// suite's footnotes where they are the accuracies themselves.
+// pair writes both sides of an entry; accuracies have the better one bold and the marks of the suite's footnotes.
 func (s Suite) pair(e view.Entry, say func(*result.Cell) string, accuracies, controlled bool) Box {
 	one := func(side int) Span {
 		if !accuracies {
@@ -108,8 +106,7 @@ func (s Suite) pair(e view.Entry, say func(*result.Cell) string, accuracies, con
 	return b
 }
 
-// WarningTable counts the warnings of all cells by id, the most frequent first: so many kinds, with names of so many
-// letters.
+// WarningTable counts warnings by id, the most frequent first: so many kinds, with names of so many letters.
 func (v Report) WarningTable(kinds, letters int) Table {
 	t := Table{Lead: 1, Caption: "Warnings", Head: []string{"Warning", "Accuracies"}}
 	count := map[string]int{}
@@ -233,8 +230,7 @@ func (v Report) KnowledgeTable() Table {
 	return t.marked()
 }
 
-// line is a row of the table of what the attacker knows. With names, each number is
-// followed by the attack that it is of.
+// line is a row of the table of what the attacker knows. With names, the attack stands behind each number.
 func (p place) line(attack string, baseline *result.Cell, modes []string, cells map[string]*result.Cell,
 	names map[string]words.Column) []Box {
 	defense := text(words.DefenseName(p.defense))

@@ -76,8 +76,7 @@ func (s Suite) IntervalTable() Table {
 	return t.marked()
 }
 
-// WaterfallTable says what each component of an attack did: how many images it
-// was run on, the accuracy left over all images, and its cost.
+// WaterfallTable says of each component of an attack on how many images it ran, what it left, and its cost.
 func (s Suite) WaterfallTable() Table {
 	head := []string{"Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}
 	what := "Accuracy after each attack component" + s.OfFirstSeed()
@@ -142,8 +141,7 @@ func Passes(c *result.Cell) (forward, backward int64) {
 	return forward, backward
 }
 
-// DistanceTable says how large the perturbations are that break the images, for the
-// cells that tell: the curves in numbers.
+// DistanceTable says how large the perturbations are that break the images: the curves in numbers.
 func (s Suite) DistanceTable() Table {
 	what := "Smallest perturbation found that breaks an image that is right" + s.OfFirstSeed()
 	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below"}
@@ -210,8 +208,7 @@ const (
 	mostClasses = 1000 // rows of a page's tables of all classes
 )
 
-// ends are the classes of lowest and of highest weight, in the order of that; of equal ones
-// the lower label comes first.
+// ends are the classes of lowest and of highest weight; of equal ones the lower label comes first.
 func ends(classes []view.Class, side int) []view.Class {
 	by := slices.SortedStableFunc(slices.Values(classes),
 		func(a, b view.Class) int { return cmp.Compare(a.Weight(side), b.Weight(side)) })

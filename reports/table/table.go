@@ -42,8 +42,7 @@ type Table struct {
 	Notes   []Footnote
 }
 
-// manyRows is how many rows a reader takes in at once: a page folds longer tables away where
-// they are details, and lets all of them be filtered.
+// manyRows is how many rows a reader takes in at once: a page folds longer tables and lets them be filtered.
 const manyRows = 12
 
 // Long reports whether the table has more rows than that.

@@ -10,10 +10,9 @@ import (
 	"selfheal/reports/words"
 )
 
-// Apart is what a suite has of an attack whose cells are no columns of its tables. They have tables, a figure and lines
-// of tables.csv of their own. An attack of kind corruption has a cell for each corruption and severity, and everywhere
-// else their mean stands for them. A certificate has one for each epsilon; those of smoothing are of other classifiers,
-// the smoothed ones, than all other cells.
+// Apart is an attack whose cells are no columns of the suite's tables. Corruptions have a cell for each corruption and
+// severity, and elsewhere their mean stands for them. A certificate has one for each epsilon; those of smoothing are of
+// the smoothed classifiers.
 type Apart struct {
 	Attack            string
 	Of                result.Attack
@@ -213,8 +212,7 @@ func (by *Apart) Curves(s *Suite, model string) Curves {
 	return c
 }
 
-// curve is the share of images that are proven at each radius: it holds a value up to a radius and falls behind it.
-// Without records there is none.
+// curve is the share of images that are proven at each radius. Without records there is none.
 func (by *Apart) curve(model, defense string) Curve {
 	c := Curve{Defense: defense}
 	radii := slices.Sorted(slices.Values(by.RadiiOf(model, defense)))

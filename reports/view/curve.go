@@ -8,8 +8,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// Curve is the accuracy of one model under one defense against epsilon, under one
-// attack: a step function, which holds a value until the next step.
+// Curve is an accuracy against epsilon under one attack: a step function, which holds a value until the next step.
 type Curve struct {
 	Defense string
 	Index   int     // as in series
@@ -43,9 +42,8 @@ func (c Curves) End() (end float64) {
 	return end
 }
 
-// Curves returns the robustness curves that the suite has data for, a panel a model and attack. The steps of a curve
-// come from the records' distances, where those of a cell are whole, and otherwise from the cells of a list of
-// epsilons. A defense without either adds its cells to a panel that others have a curve in.
+// Curves are panels of a model and attack each. Steps come from the records' distances, where a cell's are whole, or
+// from the cells of a list of epsilons. A defense without either adds its cells to a panel with a curve.
 func (s *Suite) Curves() (out []Curves) {
 	for _, m := range s.Models {
 		for _, attack := range s.Attacks {

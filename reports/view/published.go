@@ -125,8 +125,7 @@ func (s *Suite) Compared() (out []Compared) {
 	return append(out, rest...)
 }
 
-// publishedColumn is the suite's column of a published number, or where it has none one
-// that calls the attack as the paper's tables do.
+// publishedColumn is the suite's column of a published number, or one that calls the attack as the paper's tables do.
 func publishedColumn(s *Suite, p result.PublishedCell) words.Column {
 	col := words.Column{Attack: p.Attack, Epsilon: p.Epsilon}
 	if i := slices.IndexFunc(s.Columns, col.Same); i >= 0 {

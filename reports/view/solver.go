@@ -76,8 +76,7 @@ func (s Study) Cost(method string) *result.SolverCost {
 	return nil
 }
 
-// Sentences say what the study found: what the control adds to an answer, and whether its
-// own solver and the default one converge.
+// Sentences say what the control adds to an answer, and whether its own solver and the default one converge.
 func (s Study) Sentences() []string {
 	var out []string
 	bare, own := s.Cost("none"), s.Cost(s.Solver.Method)
@@ -106,8 +105,7 @@ func (s Study) Sentences() []string {
 	return out
 }
 
-// Rates are the runs that tell whether rate and momentum converge: the control's own and,
-// where they are others, the default ones.
+// Rates are the runs that tell whether the control's own rate and momentum, and the default ones, converge.
 func (s Study) Rates() []result.SolverRun {
 	return Only(s.Runs,
 		func(r result.SolverRun) bool { return r.Why == result.OwnSolver || r.Why == result.DefaultRate })

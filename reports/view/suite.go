@@ -225,8 +225,7 @@ func Score(c *result.Cell) float64 {
 	return c.Accuracy
 }
 
-// Whiskers are the ends of a bar's: its 95 % interval, or the mean ± the deviation over the seeds if the suite has
-// several. A cell that does not depend on the seed then has none.
+// Whiskers are a bar's 95 % interval or, in a suite of several seeds, its mean ± deviation, if it depends on the seed.
 func (s *Suite) Whiskers(c *result.Cell) (low, high float64, ok bool) {
 	if s.Seeds > 1 {
 		v, several := c.Spread()
@@ -235,9 +234,8 @@ func (s *Suite) Whiskers(c *result.Cell) (low, high float64, ok bool) {
 	return c.CI95[0], c.CI95[1], words.Interval(c) != ""
 }
 
-// LoopID is the warning about a defense that solves an optimisation problem at
-// inference, which RobustBench's rules ask to be told apart. It concerns every number
-// of the defense, so its mark stands at the head of the row instead of in each cell.
+// LoopID is the warning about a defense that solves an optimisation problem at inference. It concerns every number of
+// the defense, so its mark stands at the head of the row.
 const (
 	LoopID   = "optimisation-loop"
 	LoopMark = "†"

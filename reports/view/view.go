@@ -10,8 +10,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// Report is a result file arranged for reading: every format renders this and
-// nothing else, so that no two of them can disagree.
+// Report is a result file arranged for reading. Every format renders it alone, so that no two can disagree.
 type Report struct {
 	File   *result.File
 	Suites []*Suite
@@ -60,8 +59,7 @@ func (of cells) Cell(model, defense string, col words.Column) *result.Cell {
 	return of[cellKey{model, defense, col.Attack, words.OrMinusOne(col.Epsilon)}]
 }
 
-// Of arranges f. Suites, models, controls and attacks come in the order of f.Suites; names that only cells mention
-// follow in the cells' order.
+// Of arranges f in the order of f.Suites. Names that only cells mention follow in the cells' order.
 func Of(f *result.File) *Report {
 	sound := *f
 	sound.Cells = slices.DeleteFunc(slices.Clone(f.Cells), func(c result.Cell) bool { return c.Error != "" })
@@ -118,9 +116,8 @@ func (s *Suite) include(c *result.Cell) {
 	}
 }
 
-// arrangeColumns lists None, then each attack with its epsilons in ascending order. An attack without any cell keeps
-// its columns, so that a partial result shows what is still to come. The mean over an attack's corruptions is a cell of
-// the suite, where every one of them is there.
+// arrangeColumns lists None, then each attack by epsilon. An attack without any cell keeps its columns: they are to
+// come. The mean over an attack's corruptions is a cell of the suite, where every one of them is there.
 func (s *Suite) arrangeColumns() {
 	for of := range s.Lines() {
 		for _, by := range s.Corrupted {

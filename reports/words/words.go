@@ -33,8 +33,7 @@ type Column struct {
 	Ambiguous   bool   // another column has the same title
 }
 
-// Learn takes norm and recipe from one of the column's cells. Cells that no
-// attack was crafted for have no recipe, so several may be needed.
+// Learn takes norm and recipe from one of the column's cells. A cell that no attack was crafted for has no recipe.
 func (c *Column) Learn(from *result.Cell) {
 	if from.Norm != nil {
 		c.Norm = max(c.Norm, *from.Norm)
@@ -88,8 +87,7 @@ func NormName(norm string) string {
 	return Clean(norm)
 }
 
-// Title is the column's heading: "None", "AA ℓ∞ (8/255)", and the attack's own
-// name behind it where two columns would otherwise read the same.
+// Title is the column's heading, "AA ℓ∞ (8/255)", with the attack's own name behind it where two would read the same.
 func (c Column) Title() string {
 	t := c.Name()
 	if c.Epsilon != nil {
@@ -113,8 +111,7 @@ func (c Column) Lines() []string {
 	return lines
 }
 
-// Percent writes a share of n images in per cent, with one decimal, or two
-// from 1000 images on and where nobody says how many there were (n = 0).
+// Percent writes a share of n images in per cent: with two decimals from 1000 images on and for n = 0, not known.
 func Percent(share float64, n int) string {
 	decimals := 1
 	if n >= 1000 || n == 0 {
@@ -161,8 +158,7 @@ func Signed(x float64) string {
 	return ThreeDigits(x)
 }
 
-// Strength writes the size of a perturbation: in ℓ∞ a multiple of a grey level as 8/255, up to the rounding of
-// pixels, else three digits.
+// Strength writes a perturbation's size with three digits, in ℓ∞ a multiple of a grey level as 8/255.
 func Strength(norm string, x float64) string {
 	if k := math.Round(255 * x); norm == "linf" && k >= 1 && k <= 255 && math.Abs(255*x-k) < 1e-4 {
 		return number.Format(k / 255)
@@ -295,8 +291,7 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// FourDigits writes an objective with four significant digits: where the greedy start is
-// nearly optimal, as with linear embeddings, fewer don't show what a solver gains.
+// FourDigits writes an objective. Where the greedy start is nearly optimal, fewer digits don't show a solver's gain.
 func FourDigits(x float64) string {
 	if x >= 1e3 {
 		return ThreeDigits(x) // a diverging one

@@ -121,8 +121,7 @@ func linearTicks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// decades ticks a logarithmic axis at powers of ten, on short axes at 2 and 5 times those too, and on
-// shorter ones as a linear axis.
+// decades ticks a logarithmic axis at powers of ten; short axes have ticks at 2 and 5 too, or those of a linear axis.
 func decades(least, most float64) []plot.Tick {
 	low, high := int(math.Floor(math.Log10(least))), int(math.Ceil(math.Log10(most)))
 	every, labels := (high-low)/6+1, 0

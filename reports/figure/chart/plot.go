@@ -23,8 +23,7 @@ type Figure struct {
 	Panels  []Plot
 }
 
-// Plot is one chart. A Square one is a piece of the plane: its ranges are Box, equal in
-// both directions, and it has no axes.
+// Plot is one chart. A Square one is a piece of the plane, with the same scale in both directions and no axes.
 type Plot struct {
 	Title          string
 	X, Y           string // what the axes show
@@ -51,8 +50,7 @@ type Series struct {
 	Band      bool      // they are the borders of a band around the line instead
 }
 
-// Banded has the 95 % Wilson interval of each of a series' values, shares of n images in units of scale, as a band
-// around its line, or as error bars of its marks.
+// Banded adds 95 % Wilson intervals to shares of n images in units of scale: a band around a line, error bars at marks.
 func (s Series) Banded(n int, scale float64) Series {
 	s.Band = s.Line
 	for _, y := range s.Y {
@@ -100,8 +98,7 @@ func (f Figure) Sheet(head ...string) Sheet {
 	return out
 }
 
-// Panes are the figure's panels as sheets of a page, each with its own legend, so that they stand beside each other
-// where there is room and below each other where there is not.
+// Panes are the figure's panels as sheets of a page, each with its own legend.
 func (f Figure) Panes() (out []Sheet) {
 	for _, p := range f.Panels {
 		if p.empty() {
@@ -242,8 +239,7 @@ func (b Bar) draw(p Pen, x, y func(float64) vg.Length) {
 	}
 }
 
-// colours is a field as an image, its first row on top: classes in tints of the series'
-// colours with a dark line between them, or a scale from dark (0) to paper (the largest).
+// colours is a field as an image: classes in tints with a dark line between them, or a scale from dark (0) to paper.
 func (p Plot) colours(t theme) image.Image {
 	f, n, largest := p.Field, p.Field.N, slices.Max(p.Field.Values)
 	img := image.NewNRGBA(image.Rect(0, 0, n, n))
@@ -369,8 +365,7 @@ var around = func() (out [][2]float64) {
 	return out
 }()
 
-// beside places labels of some sizes near their points, one after another, each where it hides least of what is drawn
-// and of the labels before it. It returns their middles.
+// beside places labels near their points, each where it hides least, and returns their middles.
 func beside(points, sizes []vg.Point, drawn []vg.Rectangle, within vg.Rectangle) (middles []vg.Point) {
 	const further, label, outside = 0.02, 5, 100 // how bad a place further away is, over a label, or outside
 	var labels []vg.Rectangle

@@ -31,8 +31,7 @@ type Panel interface {
 // InPage is a sheet of one column for a page, which has title and tables itself.
 func InPage() Sheet { return Sheet{Width: 3.6 * vg.Inch, Columns: 1, Margin: 6} }
 
-// InFile is a sheet for a file of n panels: as wide as a column of print for one, as two columns for several. There are
-// three abreast where there are more than four, or two where the panels need room.
+// InFile is a sheet for a file of n panels: one column of print for one, else two; more than four stand three abreast.
 func InFile(n int, wide bool) Sheet {
 	switch {
 	case n <= 1:

@@ -127,8 +127,7 @@ func (t theme) marker(l Look) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: t.Colour(l.Colour), Radius: 2.7, Shape: shapes[l.Marker%len(shapes)]}
 }
 
-// Mark draws a marker with a rim of paper, so that one behind it shows. A ring of a series
-// without a line has none: it goes around another marker.
+// Mark draws a marker with a rim of paper. A ring of a series without a line goes around another marker and has none.
 func (p Pen) Mark(l Look, at vg.Point) {
 	g := p.marker(l)
 	rim := g
@@ -211,8 +210,7 @@ const (
 	fitEnd  = 200 // letters of a name's head and of its tail that a figure looks at: two columns have room for fewer
 )
 
-// wrap breaks s between words into lines no wider than w, at most so many; what is too long
-// for a line or for the last one is shortened.
+// wrap breaks s between words into at most so many lines no wider than w. What is too long is shortened.
 func wrap(s string, st txt.Style, w vg.Length, most int) []string {
 	var lines []string
 	for _, word := range strings.Fields(s) {

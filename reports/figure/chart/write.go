@@ -38,9 +38,8 @@ func (s Sheet) WritePNG(w io.Writer) error {
 	return err
 }
 
-// paletted is an image with at most 256 colours, a quarter of the bytes: the most frequent
-// ones, and for a pixel of another, on some smoothed edge, the nearest of them. No channel is
-// more than 16 of 255 off; it is the image itself where that takes more colours.
+// paletted is an image of its most frequent 256 colours, a quarter of the bytes. No channel is more than 16 of 255 off;
+// an image that takes more colours stays as it is.
 func paletted(img image.Image) image.Image {
 	full, ok := img.(*image.RGBA)
 	if !ok {
@@ -76,8 +75,7 @@ func paletted(img image.Image) image.Image {
 	return img
 }
 
-// cover picks colours, in their order, so that each is no more than off from one of them in
-// any channel, and says which that is. It stops when 256 do not suffice.
+// cover picks at most 257 colours, so that each is no more than off from one of them in any channel, and says which.
 func cover(all []color.RGBA, off int) (colours color.Palette, index map[color.RGBA]uint8) {
 	index = map[color.RGBA]uint8{}
 	for _, c := range all {
@@ -137,8 +135,7 @@ func (c *svgCanvas) FillString(f font.Face, pt vg.Point, s string) {
 	c.Canvas.FillString(f, pt, s)
 }
 
-// svg draws s as an SVG document. Its text stays text; textLength holds each to
-// the width of the layout, whichever font the viewer falls back to.
+// svg draws s as an SVG document. textLength holds each text to its width, whichever font the viewer falls back to.
 func svg(s Sheet, t theme) string {
 	c := &svgCanvas{Canvas: vgsvg.New(s.Size())}
 	s.draw(c, t)
@@ -196,8 +193,7 @@ func cssPixels(l vg.Length) int { return int(l.Points() * 96 / 72) }
 
 var inkUse = regexp.MustCompile(`var\(--([0-9A-F]{6})-([0-9A-F]{6})\)`)
 
-// WithInks defines the colours that a page's pictures use, at the end of its style. On
-// paper they are those of light pages.
+// WithInks defines the colours of a page's pictures at the end of its style. On paper they are those of light pages.
 func WithInks(page string) string {
 	var day, night []string
 	for _, m := range inkUse.FindAllStringSubmatch(page, -1) {
