@@ -43,7 +43,7 @@ func WriteCompare(dir string, of *compare.Comparison) error {
 func comparisonFiles(c table.Comparison) []file {
 	files := []file{
 		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison.Comparison) }},
-		{"compare.md", text(func() string { return markdownForm.compared(c, true) })},
+		{"compare.md", func(w io.Writer) error { return markdownForm.compared(w, c, true) }},
 		{"compare.html", func(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }},
 	}
 	for _, g := range c.Groups {
@@ -91,16 +91,15 @@ const mostComparison = 1 << 30
 
 // WriteCompareTables writes what a comparison comes to: aligned for a terminal, else as Markdown.
 func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) error {
-	c, f := table.OfComparison(view.OfComparison(of)), markdownForm
+	f := markdownForm
 	if terminal {
 		f = plainForm
 	}
-	_, err := io.WriteString(w, f.compared(c, false))
-	return err
+	return f.compared(w, table.OfComparison(view.OfComparison(of)), false)
 }
 
 // compared writes a comparison, all of them or those that a terminal has room for.
-func (f form) compared(c table.Comparison, all bool) string {
+func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(c.Title())) + "\n")
 	for _, n := range c.Notes {
@@ -120,5 +119,6 @@ func (f form) compared(c table.Comparison, all bool) string {
 	if all {
 		f.table(&sb, c.RunTable())
 	}
-	return sb.String()
+	_, err := io.WriteString(w, sb.String())
+	return err
 }

@@ -35,8 +35,8 @@ func TestComparedNames(t *testing.T) {
 	c := comparedFixture(t)
 	var page, doc, plain strings.Builder
 	must.Do(t, writePage(&page, "compare.html.tmpl", c))
-	doc.WriteString(markdownForm.compared(c, true))
-	plain.WriteString(plainForm.compared(c, false))
+	must.Do(t, markdownForm.compared(&doc, c, true))
+	must.Do(t, plainForm.compared(&plain, c, false))
 	if strings.Contains(page.String(), scriptName) || !strings.Contains(page.String(), "&lt;script&gt;alert(1)") {
 		t.Error("a name is markup in the page")
 	}

@@ -137,12 +137,13 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryCard {
 	p, name := c.Pictures, classOf(c.Label, c.LabelName)
 	course, layers := courseOf(c.Trace)
-	facts := []string{words.Clean(c.Model), words.DefenseName(c.Defense), col.Title(), s.Attacker().Name}
-	if c.Defense == "none" {
-		facts = slices.Delete(facts, 1, 2)
+	who := words.Clean(c.Model)
+	if c.Defense != "none" {
+		who += " · " + words.DefenseName(c.Defense)
 	}
 	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name),
-		Facts: strings.Join(facts, " · "), Small: max(p.Width, p.Height) <= smallPicture, Trace: course}
+		Facts: who + " · " + col.Title() + " · " + s.Attacker().Name,
+		Small: max(p.Width, p.Height) <= smallPicture, Trace: course}
 	add := func(name, alt string, data []byte, note string, answers ...galleryAnswer) {
 		one := galleryPicture{Name: name, Alt: alt, Width: p.Width, Height: p.Height, Note: note, Answers: answers}
 		if data != nil {

@@ -84,15 +84,11 @@ func writeJSON(w io.Writer, of any) error {
 	return e.Encode(of)
 }
 
-func text(of func() string) func(w io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := io.WriteString(w, of())
+func textOf(render func(v page) string) func(w io.Writer, v page) error {
+	return func(w io.Writer, v page) error {
+		_, err := io.WriteString(w, render(v))
 		return err
 	}
-}
-
-func textOf(render func(v page) string) func(w io.Writer, v page) error {
-	return func(w io.Writer, v page) error { return text(func() string { return render(v) })(w) }
 }
 
 // page is what the formats lay out: a report, its tables and the theory.

@@ -29,8 +29,7 @@ func renderSummary(v page) string {
 	t, more := brief(v.HeadlineTable()), ""
 	if n := len(t.Rows); n > summaryRows {
 		which := "the first of each suite"
-		if k := len(slices.DeleteFunc(slices.Clone(v.Suites),
-			func(s table.Suite) bool { return len(s.Rows()) == 0 })); k > summaryRows {
+		if k := view.CountOf(v.Suites, func(s table.Suite) bool { return len(s.Rows()) > 0 }); k > summaryRows {
 			which = fmt.Sprintf("the first of each of the first %d of %d suites", summaryRows, k)
 		}
 		t.Rows = sample(v, t.Rows)

@@ -11,6 +11,7 @@ import (
 	"selfheal/reports/figure"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
+	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
@@ -44,7 +45,7 @@ func (t *Theory) files() []file {
 			Schema string `json:"schema"`
 			*theory.Result
 		}{theorySchema, t.Result})
-	}}, {"theory.md", text(t.markdown)}, {"theory.html", t.html}}
+	}}, {"theory.md", t.markdown}, {"theory.html", t.html}}
 	for _, f := range t.Figures {
 		files = append(files, pictures(result.TheoryFigure+"-"+f.Slug, f.Sheet(f.Title))...)
 	}
@@ -53,16 +54,11 @@ func (t *Theory) files() []file {
 
 // Verdict says how many checks passed.
 func (t *Theory) Verdict() string {
-	failed := 0
-	for _, c := range t.Checks {
-		if !c.Pass {
-			failed++
-		}
+	checks := words.Plural(len(t.Checks), "check")
+	if n := view.CountOf(t.Checks, func(c theory.Check) bool { return !c.Pass }); n > 0 {
+		return fmt.Sprintf("%d of %s fail", n, checks)
 	}
-	if failed == 0 {
-		return fmt.Sprintf("all %s pass", words.Plural(len(t.Checks), "check"))
-	}
-	return fmt.Sprintf("%d of %s fail", failed, words.Plural(len(t.Checks), "check"))
+	return "all " + checks + " pass"
 }
 
 // Facts says what was run.
@@ -74,7 +70,7 @@ func (t *Theory) Facts() string {
 	return out
 }
 
-func (t *Theory) markdown() string {
+func (t *Theory) markdown(w io.Writer) error {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "# The theory, checked\n\n%s\n", mdEscaper.Replace(words.Heading(t.Verdict())+"; "+t.Facts()))
 	for _, part := range table.Checks(t.Checks) {
@@ -84,7 +80,8 @@ func (t *Theory) markdown() string {
 		title, caption := mdEscaper.Replace(f.Title), mdEscaper.Replace(f.Caption)
 		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", title, f.Slug, caption)
 	}
-	return sb.String()
+	_, err := io.WriteString(w, sb.String())
+	return err
 }
 
 func (t *Theory) html(w io.Writer) error { return writePage(w, "theory.html.tmpl", t) }
