@@ -34,7 +34,6 @@ func Scatter(g *view.Group, page bool) chart.Sheet {
 	}
 	p := chart.Plot{X: "accuracy on clean images", Y: "accuracy under attack: " + what, High: f.PanelWidth() * 0.75}
 	f.Alt = "Accuracy on clean images and under attack, " + g.Heading() + "."
-	clean, robust := [2]float64{1, 0}, [2]float64{1, 0}
 	for i, e := range g.Entries {
 		first := e.Cells[0].Score
 		if e.Worst == nil || first == nil || len(f.Legend) == figureEntries {
@@ -43,8 +42,6 @@ func Scatter(g *view.Group, page bool) chart.Sheet {
 		one := chart.Look{Colour: i, Marks: true, Marker: i}.Labelled(g.Labels[i], f.PanelWidth()-20)
 		one.Add(first.Accuracy, e.Worst.Accuracy)
 		one.Low, one.High = []float64{e.Worst.CI95[0]}, []float64{e.Worst.CI95[1]}
-		chart.Widen(&clean, one.X, false)
-		chart.Widen(&robust, e.Worst.CI95[:], false)
 		p.Series, f.Legend = append(p.Series, one), append(f.Legend, one)
 		p.Labels = append(p.Labels, chart.Text{X: first.Accuracy, Y: e.Worst.Accuracy, Text: view.EntryKey(i)})
 		f.Alt += fmt.Sprintf(" %s: %s %%, %s %%.", g.Labels[i], view.ScoreText(first), view.ScoreText(e.Worst))
@@ -52,6 +49,7 @@ func Scatter(g *view.Group, page bool) chart.Sheet {
 	if p.Series == nil {
 		return f
 	}
+	clean, robust := p.Reach()
 	p.XTicks, p.Box[0], p.Box[2] = tens(clean)
 	p.YTicks, p.Box[1], p.Box[3] = tens(robust)
 	f.Panels = []chart.Panel{p}
@@ -65,11 +63,11 @@ func Scatter(g *view.Group, page bool) chart.Sheet {
 
 // tens are ticks of a scale of shares that holds a range, and the range with room at its ends.
 func tens(of [2]float64) (ticks []plot.Tick, from, to float64) {
-	step := 0.1
-	if of[1]-of[0] > 0.55 {
+	step, least, most := 0.1, min(of[0], 1), max(of[1], 0)
+	if most-least > 0.55 {
 		step = 0.2
 	}
-	from, to = math.Floor(of[0]/step)*step, math.Ceil(of[1]/step)*step
+	from, to = math.Floor(least/step)*step, math.Ceil(most/step)*step
 	if to-from < step/2 {
 		from, to = from-step, to+step
 	}
@@ -90,7 +88,6 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 		f, name, times := chart.InPage(), view.EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}), timesOf(s)
 		p := chart.Plot{Title: name, Y: "accuracy, " + s.Attacker + " attacker", High: curveHeight}
 		p.XTicks, p.X = dates(s, times, f.PanelWidth())
-		reach := [2]float64{1, 0}
 		f.Alt = g.HistoryName(s) + "."
 		for k, l := range s.Lines[:min(len(s.Lines), historyLines)] {
 			one := chart.LookOf(k).Labelled(g.Attack(l.Column), f.PanelWidth()-40)
@@ -103,7 +100,6 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 				}
 				one.Add(times[at], score.Accuracy)
 				one.Low, one.High = append(one.Low, score.CI95[0]), append(one.High, score.CI95[1])
-				chart.Widen(&reach, score.CI95[:], false)
 				f.Alt += " " + view.ScoreText(score)
 				for _, step := range l.Steps {
 					if step.To == at && step.Test != nil && step.Test.Significant {
@@ -116,7 +112,8 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 			f.Alt += "."
 			p.Series = append(p.Series, one)
 		}
-		p.YTicks, p.Box[1], p.Box[3] = tens(reach)
+		_, accuracies := p.Reach()
+		p.YTicks, p.Box[1], p.Box[3] = tens(accuracies)
 		p.Box[0], p.Box[2] = times[0], max(times[len(times)-1], times[0]+1e-9)
 		f.Panels, f.Legend = []chart.Panel{p}, chart.Merged(p.Series)
 		f.Caption = name + ", attacker: " + s.Attacker

@@ -2,7 +2,6 @@ package figure
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -65,7 +64,7 @@ func Study(title string, all ...view.Study) chart.Figure {
 
 // studyPanels are a study's on images of one kind, both over the same passes, called after what they show.
 func studyPanels(s view.Study, kind string) []chart.Plot {
-	images, end := words.Clean(kind)+" images", 1.0
+	images, end, lines := words.Clean(kind)+" images", 1.0, chart.Plot{}
 	objective := chart.Plot{Title: "objective, " + images, X: "plain passes",
 		Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
 	accuracy := chart.Plot{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + words.Clean(kind),
@@ -81,7 +80,6 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
 		}
 	}
-	reach := [2]float64{math.Inf(1), math.Inf(-1)}   // of the means
 	for _, m := range slices.Backward(s.Methods()) { // greedy control on top
 		c := s.Curve(m, kind)
 		if c == nil {
@@ -94,12 +92,12 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 				means, errors = append(means, *p.Objective), append(errors, p.StandardError)
 			}
 		}
-		chart.Widen(&reach, means, false)
 		done := markedSweeps(c.Points)
 		line, marks := studySeries(s, m, x, shares, done, end)
 		accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
 		if n := len(means); n > 0 {
 			line, marks := studySeries(s, m, x[:n], means, done, end)
+			lines.Series = append(lines.Series, line)
 			for i, e := range errors {
 				if done[i] {
 					marks.Low, marks.High = append(marks.Low, means[i]-e), append(marks.High, means[i]+e)
@@ -108,17 +106,17 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			objective.Series = append(objective.Series, line, marks)
 		}
 	}
-	if least := reach[0]; least <= reach[1] {
-		objective.LogY = least > 0 && reach[1] > 20*least
+	if _, of := lines.Reach(); of[0] <= of[1] {
+		objective.LogY = of[0] > 0 && of[1] > 20*of[0]
 		for _, s := range objective.Series {
 			for i := range s.Low {
 				if objective.LogY { // on such an axis error bars end at half the least mean
-					s.Low[i] = max(s.Low[i], least/2)
+					s.Low[i] = max(s.Low[i], of[0]/2)
 				}
 			}
-			chart.Widen(&reach, slices.Concat(s.Low, s.High), false)
 		}
-		objective.Box = [4]float64{1, reach[0], end, reach[1]}
+		_, of = objective.Reach()
+		objective.Box = [4]float64{1, of[0], end, of[1]}
 	}
 	accuracy.Box = [4]float64{1, 0, end, 100}
 	return []chart.Plot{objective, accuracy}
@@ -252,13 +250,10 @@ func objectivePanel(s *view.Suite, t view.Traced) chart.Plot {
 		}
 		p.Series = append(p.Series, one, marks)
 	}
-	var reach [2]float64
-	for _, s := range p.Series {
-		chart.Widen(&reach, s.Y, false)
+	_, of := p.Reach()
+	if of[0] == of[1] {
+		of[0] = -1
 	}
-	if reach[0] == reach[1] {
-		reach[0] = -1
-	}
-	p.Box = [4]float64{-0.35, reach[0], float64(n) + 0.15, reach[1]}
+	p.Box = [4]float64{-0.35, of[0], float64(n) + 0.15, of[1]}
 	return p
 }

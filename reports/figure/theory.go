@@ -140,10 +140,7 @@ func ratioFigure(p *theory.ProjectedRatio) chart.Figure {
 
 // against is a panel of measured errors against their bounds, with the line on which both are equal.
 func against(title, y string, scatters []chart.Series) chart.Plot {
-	of := [2]float64{math.Inf(1), 0}
-	for _, s := range scatters {
-		chart.Widen(&of, s.X, false)
-	}
+	of, _ := chart.Plot{Series: scatters}.Reach()
 	equal := chart.Lined("equal", highlight, 0).Along(theory.Point{of[0], of[0]}, theory.Point{of[1], of[1]})
 	return chart.Plot{Title: title, X: "bound", Y: y, LogX: true, LogY: true,
 		Series: append([]chart.Series{equal}, scatters...)}

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"image"
 	"image/color"
@@ -309,18 +310,11 @@ func (s Series) Along(at ...theory.Point) Series {
 
 // Framed sets a panel's ranges: from 0, or where values differ by more than a decade on a logarithmic axis.
 func (p Plot) Framed(left, right float64) Plot {
-	of := [2]float64{math.Inf(1), 0}
-	for _, s := range p.Series {
-		Widen(&of, s.Y, false)
-	}
+	_, of := p.Reach()
 	if p.LogY = of[0] > 0 && of[1] > 10*of[0]; !p.LogY {
 		of[0] = 0
 	}
-	if of[1] == 0 {
-		of[1] = 1
-	}
-	of[1] *= 1.06 // room for the markers
-	p.Box = [4]float64{left, of[0], right, of[1]}
+	p.Box = [4]float64{left, of[0], right, 1.06 * cmp.Or(max(of[1], 0), 1)} // room for the markers
 	return p
 }
 
@@ -423,13 +417,7 @@ func (p Plot) axes(t theme) *plot.Plot {
 	}
 	plt.X.Label.Text = p.X
 	plt.X.Label.Padding = 2
-	xs, ys := [2]float64{math.Inf(1), math.Inf(-1)}, [2]float64{math.Inf(1), math.Inf(-1)}
-	for _, s := range p.Series {
-		Widen(&xs, s.X, p.LogX)
-		for _, y := range [][]float64{s.Y, s.Low, s.High} {
-			Widen(&ys, y, p.LogY)
-		}
-	}
+	xs, ys := p.Reach()
 	if p.Box != [4]float64{} {
 		xs, ys = [2]float64{p.Box[0], p.Box[2]}, [2]float64{p.Box[1], p.Box[3]}
 	}
@@ -461,13 +449,22 @@ func (p Plot) axes(t theme) *plot.Plot {
 	return plt
 }
 
-// Widen takes values into a range; a logarithmic scale has only positive ones.
-func Widen(of *[2]float64, values []float64, log bool) {
-	for _, v := range values {
-		if !log || v > 0 {
-			of[0], of[1] = min(of[0], v), max(of[1], v)
+// Reach is from the least to the largest value of all series, error bars included; none is [+Inf, −Inf].
+// A logarithmic scale has only positive ones.
+func (p Plot) Reach() (x, y [2]float64) {
+	x, y = [2]float64{math.Inf(1), math.Inf(-1)}, [2]float64{math.Inf(1), math.Inf(-1)}
+	widen := func(of *[2]float64, values []float64, log bool) {
+		for _, v := range values {
+			if !log || v > 0 {
+				of[0], of[1] = min(of[0], v), max(of[1], v)
+			}
 		}
 	}
+	for _, s := range p.Series {
+		widen(&x, s.X, p.LogX)
+		widen(&y, slices.Concat(s.Y, s.Low, s.High), p.LogY)
+	}
+	return x, y
 }
 
 func padded(of [2]float64, log bool) (least, most float64) {
