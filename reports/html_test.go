@@ -1,12 +1,12 @@
 package reports
 
 import (
-	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/lucasb-eyer/go-colorful"
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
@@ -103,20 +103,8 @@ func fetchesNothing(t *testing.T, page string) {
 
 // luminance is a colour's, #rgb or #rrggbb, by WCAG 2.2: 0 to 1.
 func luminance(t *testing.T, digits string) float64 {
-	if len(digits) == 3 {
-		digits = strings.Repeat(digits[:1], 2) + strings.Repeat(digits[1:2], 2) + strings.Repeat(digits[2:], 2)
-	}
-	v := must.Get(strconv.ParseUint(digits, 16, 32))(t)
-	sum := 0.0
-	for i, weight := range []float64{0.0722, 0.7152, 0.2126} {
-		x := float64(v>>(8*i)&0xff) / 255
-		if x <= 0.04045 {
-			sum += weight * x / 12.92
-		} else {
-			sum += weight * math.Pow((x+0.055)/1.055, 2.4)
-		}
-	}
-	return sum
+	_, y, _ := must.Get(colorful.Hex("#" + digits))(t).Xyz()
+	return y
 }
 
 // TestContrast holds the page's text to WCAG 2.2's level AA in both colour schemes, and the
