@@ -93,8 +93,6 @@ func drawn(s *view.Suite) string {
 	return s.OverSeeds()
 }
 
-func (a accuracyPanel) Titled() bool { return true }
-
 func (a accuracyPanel) chartHeight() vg.Length {
 	if !radar(a.s) {
 		return 170
@@ -127,41 +125,41 @@ func (a accuracyPanel) Draw(p chart.Pen, left, top, width, _, _ vg.Length) {
 
 // bars are grouped: a group a column, a bar a defense with its whiskers.
 func (a accuracyPanel) bars(width vg.Length) chart.Plot {
-	out := barPanel(len(a.s.Columns))
-	group := (width - 26) / vg.Length(len(a.s.Columns)) // without the labels on the left
-	var labels []string
-	for i, col := range a.s.Columns {
-		lines := col.Lines()
-		for k, l := range lines {
-			lines[k] = chart.Fit(l, chart.Small, group-4)
+	p := grouped(len(a.s.Columns), len(a.lines), width, 34, func(i int, room vg.Length) (label []string) {
+		for _, l := range a.s.Columns[i].Lines() {
+			label = append(label, chart.Fit(l, chart.Small, room-4))
 		}
-		labels = append(labels, strings.Join(lines, "\n"))
-		for j, one := range a.lines {
-			c := one.Cells[i]
-			b := groupedBar(one.Index, i, j, len(a.lines), 34/float64(group), value(c))
-			if c != nil {
-				b.Top = view.Score(c)
-				if low, high, ok := a.s.Whiskers(c); ok {
-					b.Whisker = &[2]float64{low, high}
-				}
+		return label
+	})
+	for k := range p.Bars {
+		one, b := a.lines[k%len(a.lines)], &p.Bars[k]
+		c := one.Cells[k/len(a.lines)]
+		if b.Look, b.Text = chart.LookOf(one.Index), value(c); c != nil {
+			b.Top = view.Score(c)
+			if low, high, ok := a.s.Whiskers(c); ok {
+				b.Whisker = &[2]float64{low, high}
 			}
-			out.Bars = append(out.Bars, b)
 		}
 	}
-	out.XTicks = chart.Named(labels)
-	return out
+	return p
 }
 
-func barPanel(n int) chart.Plot {
-	return chart.Plot{Box: [4]float64{-0.5, 0, float64(n) - 0.5, 1.08}, YTicks: chart.PerCent()}
-}
-
-// groupedBar is bar j of n in group i, at most so wide; defense is the index of its look.
-func groupedBar(defense, i, j, n int, most float64, text string) chart.Bar {
-	room := min(0.84/float64(n), most)
-	b := chart.Bar{Look: chart.LookOf(defense), Text: text, Width: 0.88 * room, Room: 1.05 * room}
-	b.X = float64(i) + room*(float64(j)-float64(n)/2+0.06)
-	return b
+// grouped is a panel with groups of n bars each, one after another, on a scale from 0 to 100 %. No bar is wider than
+// most; label is a group's, in lines.
+func grouped(groups, n int, width, most vg.Length, label func(i int, room vg.Length) []string) chart.Plot {
+	p := chart.Plot{Box: [4]float64{-0.5, 0, float64(groups) - 0.5, 1.08}, YTicks: chart.PerCent()}
+	group := (width - 26) / vg.Length(groups) // without the labels on the left
+	bar := min(0.84/float64(n), float64(most)/float64(group))
+	var labels []string
+	for i := range groups {
+		labels = append(labels, strings.Join(label(i, group), "\n"))
+		for j := range n {
+			x := float64(i) + bar*(float64(j)-float64(n)/2+0.06)
+			p.Bars = append(p.Bars, chart.Bar{X: x, Width: 0.88 * bar, Room: 1.05 * bar})
+		}
+	}
+	p.XTicks = chart.Named(labels)
+	return p
 }
 
 // valueColumns lays out the table under a panel: the widths of its titles and of each defense's column.

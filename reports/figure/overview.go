@@ -164,8 +164,6 @@ const (
 	rankGap = vg.Length(5) // between models
 )
 
-func (rankPanel) Titled() bool { return false }
-
 func (r rankPanel) Height(vg.Length) (h vg.Length) {
 	for _, one := range r {
 		h += rankBar*vg.Length(len(one.sides)) + rankGap

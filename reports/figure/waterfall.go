@@ -125,25 +125,20 @@ func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 
 // panel draws one chart: each bar is the accuracy left after a component, with what it took in a tint above.
 func (w waterfall) panel(width vg.Length) chart.Plot {
-	p := barPanel(len(w.names))
+	p := grouped(len(w.names), len(w.lines), width, 26, func(i int, room vg.Length) []string {
+		return broken(w.names[i], room)
+	})
 	p.Title, p.Y, p.High = words.Clean(w.model), w.attack.Title(), waterfallHeight
-	group := (width - 26) / vg.Length(len(w.names)) // without the labels on the left
-	var labels []string
-	for i, name := range w.names {
-		labels = append(labels, strings.Join(broken(name, group), "\n"))
-		for j, line := range w.lines {
-			b := groupedBar(line.index, i, j, len(w.lines), 26/float64(group), line.text(name))
-			if len(w.lines) == 1 { // no neighbour on either side
-				b.Room = 1
-			}
-			after, known := line.left[name]
-			if b.Top = after; known && i > 0 {
-				b.Before = line.left[w.names[i-1]]
-			}
-			p.Bars = append(p.Bars, b)
+	for k := range p.Bars {
+		i, line, b := k/len(w.lines), w.lines[k%len(w.lines)], &p.Bars[k]
+		if len(w.lines) == 1 { // no neighbour on either side
+			b.Room = 1
+		}
+		after, known := line.left[w.names[i]]
+		if b.Look, b.Text, b.Top = chart.LookOf(line.index), line.text(w.names[i]), after; known && i > 0 {
+			b.Before = line.left[w.names[i-1]]
 		}
 	}
-	p.XTicks = chart.Named(labels)
 	return p
 }
 

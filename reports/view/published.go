@@ -118,11 +118,10 @@ func (s *Suite) Compared() (out []Compared) {
 		}
 	}
 	network := func(c Compared) [2]string { return [2]string{c.Model, c.Defense} }
-	order := Distinct(rest, network)
-	slices.SortStableFunc(rest, func(a, b Compared) int { // the attacks on one after another
-		return slices.Index(order, network(a)) - slices.Index(order, network(b))
-	})
-	return append(out, rest...)
+	for _, of := range Distinct(rest, network) { // the attacks on one after another
+		out = append(out, Only(rest, func(c Compared) bool { return network(c) == of })...)
+	}
+	return out
 }
 
 // publishedColumn is the suite's column of a published number, or one that calls the attack as the paper's tables do.

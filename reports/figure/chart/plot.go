@@ -121,9 +121,6 @@ func (f Figure) Panes() (out []Sheet) {
 // empty reports whether a panel only keeps a place in its row.
 func (p Plot) empty() bool { return p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil }
 
-// Titled is of a [Panel], as Height and Draw are.
-func (p Plot) Titled() bool { return p.Title != "" }
-
 // Height is that of title, axes and chart.
 func (p Plot) Height(width vg.Length) vg.Length {
 	switch {
@@ -135,7 +132,7 @@ func (p Plot) Height(width vg.Length) vg.Length {
 	return plotHead + max(width*plotAspect, 110)
 }
 
-// Draw draws them.
+// Draw is of a [Panel].
 func (p Plot) Draw(pn Pen, left, top, width, height, titled vg.Length) {
 	if p.empty() {
 		return

@@ -25,7 +25,6 @@ type Panel interface {
 	Height(width vg.Length) vg.Length
 	// Draw draws it with its upper left corner at (left, top). Its title may be as wide as titled.
 	Draw(p Pen, left, top, width, height, titled vg.Length)
-	Titled() bool
 }
 
 // InPage is a sheet of one column for a page, which has title and tables itself.
@@ -105,7 +104,10 @@ func (s Sheet) draw(canvas vg.Canvas, t theme) {
 		h := s.rowHeight(row)
 		for i, one := range row {
 			titled := w // and the room above the next ones where these have no title
-			for j := i + 1; j < len(row) && !row[j].Titled(); j++ {
+			for _, next := range row[i+1:] {
+				if p, plain := next.(Plot); !plain || p.Title != "" {
+					break
+				}
 				titled += gap + w
 			}
 			one.Draw(p, left, top, w, h, titled)
