@@ -85,17 +85,16 @@ type galleryView struct {
 type galleryCard struct {
 	Heading, Facts string
 	Trace          string // of its control; "" without one
-	Small          bool   // few pixels, each of which is to be seen
+	Width, Height  int
+	Small          bool // few pixels, each of which is to be seen
 	Pictures       []galleryPicture
 }
 
-// galleryPicture is one of a card's pictures; Source is empty where there is none to show, and Alt says why.
+// galleryPicture is one of a card's pictures; Source is empty where there is none to show, and Note says why.
 type galleryPicture struct {
-	Name, Alt     string
-	Source        template.URL
-	Width, Height int
-	Answers       []galleryAnswer
-	Note          string
+	Name, Alt, Note string
+	Source          template.URL
+	Answers         []galleryAnswer
 }
 
 // galleryAnswer is what one network says of the picture above it.
@@ -141,44 +140,46 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 	if c.Defense != "none" {
 		who += " · " + words.DefenseName(c.Defense)
 	}
-	out := galleryCard{Heading: fmt.Sprintf("%s: image %d, %s", kindNames[c.Kind], c.Image, name),
-		Facts: who + " · " + col.Title() + " · " + s.Attacker().Name,
-		Small: max(p.Width, p.Height) <= smallPicture, Trace: course}
-	add := func(name, alt string, data []byte, note string, answers ...galleryAnswer) {
-		one := galleryPicture{Name: name, Alt: alt, Width: p.Width, Height: p.Height, Note: note, Answers: answers}
-		if data != nil {
-			one.Source = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(data))
+	source := func(data []byte) template.URL {
+		if data == nil {
+			return ""
 		}
-		out.Pictures = append(out.Pictures, one)
+		return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(data))
 	}
 	answer := func(who string, a result.GalleryAnswer) galleryAnswer {
 		return galleryAnswer{who, classOf(a.Class, a.Name), words.Signed(a.Margin), a.Class == c.Label}
 	}
-	before := []galleryAnswer{answer("undefended", c.Undefended.Clean)}
-	if c.Controlled != nil {
-		before = append(before, answer("controlled", c.Controlled.Clean))
-	}
-	add("Clean", fmt.Sprintf("Image %d as it is, labelled %s", c.Image, name), p.Clean, "", before...)
 	size := words.NormName(c.Norm) + " norm " + words.Strength(c.Norm, c.Perturbation)
 	if c.VerdictOnly {
 		size += ", at the attack's first success"
 	}
-	times := words.ThreeDigits(p.Magnification)
-	add("Perturbation ×"+times, fmt.Sprintf("What the attack added to image %d, %s times as strong, around mid-grey",
-		c.Image, times), p.Perturbation, size)
-	after := fmt.Sprintf("Image %d after the attack", c.Image)
-	add("Adversarial", after, p.Adversarial, "", answer("undefended", c.Undefended.Adversarial))
+	times, image := words.ThreeDigits(p.Magnification), fmt.Sprintf("image %d", c.Image)
+	before, after := []galleryAnswer{answer("undefended", c.Undefended.Clean)}, words.Heading(image)+" after the attack"
+	if c.Controlled != nil {
+		before = append(before, answer("controlled", c.Controlled.Clean))
+	}
+	out := galleryCard{Heading: kindNames[c.Kind] + ": " + image + ", " + name,
+		Facts: who + " · " + col.Title() + " · " + s.Attacker().Name, Trace: course,
+		Width: p.Width, Height: p.Height, Small: max(p.Width, p.Height) <= smallPicture,
+		Pictures: []galleryPicture{
+			{"Clean", words.Heading(image) + " as it is, labelled " + name, "", source(p.Clean), before},
+			{"Perturbation ×" + times, "What the attack added to " + image + ", " + times +
+				" times as strong, around mid-grey", size, source(p.Perturbation), nil},
+			{"Adversarial", after, "", source(p.Adversarial),
+				[]galleryAnswer{answer("undefended", c.Undefended.Adversarial)}},
+		}}
 	if c.Controlled == nil {
 		return out
 	}
-	healed, note := "Healed", ""
+	healed := galleryPicture{"Healed", after + " and the control of the input", "", source(p.Healed),
+		[]galleryAnswer{answer("controlled", c.Controlled.Adversarial)}}
 	if c.Kind != result.Healed {
-		healed = "Controlled" // which did not heal it
+		healed.Name = "Controlled" // which did not heal it
 	}
 	if p.Healed == nil {
-		note = "acts on hidden states" + layers + ": no picture"
+		healed.Note = "acts on hidden states" + layers + ": no picture"
 	}
-	add(healed, after+" and the control of the input", p.Healed, note, answer("controlled", c.Controlled.Adversarial))
+	out.Pictures = append(out.Pictures, healed)
 	return out
 }
 

@@ -76,8 +76,6 @@ func (t *Table) addUnder(all []heading, e compare.Entry, before, after []Box) {
 	t.add(before, after)
 }
 
-const runHead = "Run"
-
 // RankTable has a line an entry.
 func (g Group) RankTable() Table {
 	differ := func(value func(compare.Entry) string) bool { return len(view.Distinct(g.Entries, value)) > 1 }
@@ -169,7 +167,7 @@ func (g Group) worst(e compare.Entry) Box {
 // AttackTable says how each column was made.
 func (g Group) AttackTable() Table {
 	t := Table{Lead: 2, Caption: "How the attacks were made",
-		Head: []string{"Attack", madeHead, "Recipe", "Seeds", "Lines", settingsHead}}
+		Head: []string{"Attack", "Made as", "Recipe", "Seeds", "Lines", settingsHead}}
 	for i, c := range g.Columns {
 		if c.Attack == "none" {
 			continue
@@ -185,7 +183,7 @@ func (g Group) AttackTable() Table {
 
 // RunTable lists the runs.
 func (c Comparison) RunTable() Table {
-	t := Table{Lead: 1, Caption: "Runs", Head: []string{"Run", "Created", "Seed", "selfheal", "Provider", "Precision",
+	t := Table{Lead: 1, Caption: "Runs", Head: []string{runHead, "Created", "Seed", "selfheal", "Provider", "Precision",
 		"State"}}
 	for _, r := range c.Runs {
 		state := "finished"

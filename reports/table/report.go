@@ -15,12 +15,6 @@ import (
 	"selfheal/reports/words"
 )
 
-// The heads of columns of words: the attacks that the lowest accuracies are of, and what the attacker knows.
-const (
-	lowestHead   = "Lowest under"
-	attackerHead = "Attacker"
-)
-
 // HeadlineTable is the whole report in a line a suite, model and control. What is the same in every line stands in the
 // caption. Quoted numbers have none: nothing was run.
 func (v Report) HeadlineTable() Table {
@@ -321,17 +315,8 @@ func (v Report) modelTable() Table {
 	return t
 }
 
-// Heads of columns of words in the tables of provenance.
-const (
-	formatHead   = "Format"
-	chosenHead   = "Chosen images"
-	takenHead    = "Input and output"
-	madeHead     = "Made as"
-	settingsHead = "Settings, defaults included"
-)
-
 func (v Report) attackTable() Table {
-	t := Table{Lead: 2, Caption: "Attacks", Head: []string{"Attack", madeHead, "Recipe", "Norm", "ε", settingsHead}}
+	t := Table{Lead: 2, Caption: "Attacks", Head: []string{"Attack", "Made as", "Recipe", "Norm", "ε", settingsHead}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Attacks)) {
 		a := v.File.Attacks[name]
 		t.add(name, described(a.Title), described(a.Recipe), described(words.NormName(*cmp.Or(a.Norm, new("")))),
@@ -424,5 +409,3 @@ func Checks(checks []theory.Check) (out []Table) {
 	}
 	return out
 }
-
-const claimHead, passHead = "Claim", "Outcome"

@@ -273,8 +273,6 @@ func classBoxes(c view.Class, controlled bool) (line []Box) {
 	return line
 }
 
-const inIntervalHead = "Published in our interval"
-
 // ComparisonTable puts ours beside the published numbers, a line a cell; without rows
 // where the suite has none. Numbers of networks that the suite lacks are counted beneath it.
 func (s Suite) ComparisonTable() Table {

@@ -63,7 +63,19 @@ func (t Table) Body() [][]Box { return t.Rows[:len(t.Rows)-t.Sums] }
 // Foot are the sums.
 func (t Table) Foot() [][]Box { return t.Rows[len(t.Rows)-t.Sums:] }
 
-// wordHeads head columns of words behind the row headings.
+// Heads of columns of words behind the row headings.
+const (
+	inIntervalHead      = "Published in our interval"
+	lowestHead          = "Lowest under" // the attacks that the lowest accuracies are of
+	attackerHead        = "Attacker"
+	formatHead          = "Format"
+	chosenHead          = "Chosen images"
+	takenHead           = "Input and output"
+	settingsHead        = "Settings, defaults included"
+	claimHead, passHead = "Claim", "Outcome"
+	runHead             = "Run"
+)
+
 var wordHeads = []string{"Component", "Method", "Recipe", inIntervalHead, lowestHead, attackerHead,
 	formatHead, chosenHead, takenHead, settingsHead, claimHead, passHead, runHead}
 
