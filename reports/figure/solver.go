@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -221,7 +222,12 @@ func normPanel(s *view.Suite, t view.Traced, numbered bool) chart.Plot {
 		}
 		p.Series = append(p.Series, one)
 	}
-	return p.Framed(-0.5, float64(len(t.Layers))-0.5)
+	_, of := p.Reach()
+	if p.LogY = of[0] > 0 && of[1] > 10*of[0]; !p.LogY {
+		of[0] = 0
+	}
+	p.Box = [4]float64{-0.5, of[0], float64(len(t.Layers)) - 0.5, 1.06 * cmp.Or(of[1], 1)} // room for the markers
+	return p
 }
 
 // objectivePanel follows the objective's difference from the greedy start, which is small beside the objective itself.

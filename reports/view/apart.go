@@ -110,16 +110,6 @@ func (by *Apart) Mean(model, defense string, names, severities []string) *result
 	return &m
 }
 
-// addRadius takes a record of a certificate in, of its first radius: the others say the same.
-func (s *Suite) addRadius(r result.Record) {
-	for _, by := range s.Certified {
-		if by.Attack == r.Attack && *r.Epsilon == *by.Columns[0].Epsilon {
-			key := cellKey{model: r.Model, defense: r.Defense}
-			by.radii[key] = append(by.radii[key], *r.Radius)
-		}
-	}
-}
-
 // RadiiOf are those of a model and defense, one an image; nil without records.
 func (by *Apart) RadiiOf(model, defense string) []float64 {
 	return by.radii[cellKey{model: model, defense: defense}]

@@ -42,8 +42,11 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 		if s == nil {
 			continue
 		}
-		if r.Radius != nil {
-			s.addRadius(r)
+		for _, by := range s.Certified { // the records of other radii say the same as those of the first
+			if r.Radius != nil && by.Attack == r.Attack && *r.Epsilon == *by.Columns[0].Epsilon {
+				key := cellKey{model: r.Model, defense: r.Defense}
+				by.radii[key] = append(by.radii[key], *r.Radius)
+			}
 		}
 		key := cellKey{r.Model, r.Defense, r.Attack, words.OrMinusOne(r.Epsilon)}
 		if s.cells[key] == nil {

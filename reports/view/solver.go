@@ -166,15 +166,6 @@ func (v *Report) Studies() (out []Study) {
 	return out
 }
 
-func (s *Suite) addStudies(slugs map[string]bool) {
-	for i, of := range s.File.Solver {
-		if of.Suite == s.Name {
-			slug := words.UniqueSlug(s.Slug+"-"+of.Model+"-"+of.Control, slugs)
-			s.Studies = append(s.Studies, Study{&s.File.Solver[i], s.Heading(), slug})
-		}
-	}
-}
-
 // Traced is a model under a control whose cells tell what it does layer by layer.
 type Traced struct {
 	Model, Control string

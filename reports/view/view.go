@@ -98,7 +98,12 @@ func Of(f *result.File) *Report {
 			s.Seeds = max(s.Seeds, len(c.Seeds))
 		}
 		s.Notes = notesOf(s)
-		s.addStudies(anchors)
+		for i, of := range f.Solver {
+			if of.Suite == s.Name {
+				anchor := words.UniqueSlug(s.Slug+"-"+of.Model+"-"+of.Control, anchors)
+				s.Studies = append(s.Studies, Study{&f.Solver[i], s.Heading(), anchor})
+			}
+		}
 	}
 	return v
 }
@@ -367,20 +372,16 @@ func shellCommand(args []string) string {
 		case plainArgument.MatchString(a):
 			quoted[i] = a
 		case words.Clean(a) != a:
-			quoted[i] = "\"$(printf '" + printfEscaped(a) + "')\""
+			octal := func(of string) (out string) {
+				for _, b := range []byte(of) {
+					out += fmt.Sprintf(`\%03o`, b)
+				}
+				return out
+			}
+			quoted[i] = "\"$(printf '" + unshown.ReplaceAllStringFunc(a, octal) + "')\"" // which a terminal shows
 		default:
 			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
 	}
 	return strings.Join(quoted, " ")
-}
-
-// printfEscaped writes what a terminal does not show as bytes in octal, for printf.
-func printfEscaped(s string) string {
-	return unshown.ReplaceAllStringFunc(s, func(of string) (out string) {
-		for _, b := range []byte(of) {
-			out += fmt.Sprintf(`\%03o`, b)
-		}
-		return out
-	})
 }

@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"cmp"
 	"fmt"
 	"image"
 	"image/color"
@@ -303,16 +302,6 @@ func (s Series) Along(at ...theory.Point) Series {
 		s.Add(p[0], p[1])
 	}
 	return s
-}
-
-// Framed sets a panel's ranges: from 0, or where values differ by more than a decade on a logarithmic axis.
-func (p Plot) Framed(left, right float64) Plot {
-	_, of := p.Reach()
-	if p.LogY = of[0] > 0 && of[1] > 10*of[0]; !p.LogY {
-		of[0] = 0
-	}
-	p.Box = [4]float64{left, of[0], right, 1.06 * cmp.Or(max(of[1], 0), 1)} // room for the markers
-	return p
 }
 
 func (p Plot) labels(pn Pen, x, y func(float64) vg.Length) {
