@@ -52,7 +52,6 @@ func (t *Theory) files() []file {
 	return files
 }
 
-// Verdict says how many checks passed.
 func (t *Theory) Verdict() string {
 	checks := words.Plural(len(t.Checks), "check")
 	if n := view.CountOf(t.Checks, func(c theory.Check) bool { return !c.Pass }); n > 0 {
@@ -61,7 +60,6 @@ func (t *Theory) Verdict() string {
 	return "all " + checks + " pass"
 }
 
-// Facts says what was run.
 func (t *Theory) Facts() string {
 	out := fmt.Sprintf("selfheal %s · seed %d", t.version, t.Seed)
 	if t.Quick {

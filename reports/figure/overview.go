@@ -42,7 +42,6 @@ func Overview(v *view.Report) []chart.Sheet {
 	return []chart.Sheet{ranking(shown, models)}
 }
 
-// Paper are the figures of a paper's networks.
 func Paper(v *view.Report) (out []chart.Sheet) {
 	for _, s := range v.Drawn() {
 		for _, m := range s.Models {

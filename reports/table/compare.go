@@ -12,16 +12,13 @@ import (
 	"selfheal/reports/words"
 )
 
-// Group has the tables of a group of a comparison.
 type Group struct{ *view.Group }
 
-// Comparison has the tables of a comparison.
 type Comparison struct {
 	*view.Comparison
 	Groups []Group
 }
 
-// OfComparison makes tables of a comparison.
 func OfComparison(c *view.Comparison) Comparison {
 	out := Comparison{Comparison: c}
 	for _, g := range c.Groups {
@@ -76,7 +73,6 @@ func (t *Table) addUnder(all []heading, e compare.Entry, before, after []Box) {
 	t.add(before, after)
 }
 
-// RankTable has a line an entry.
 func (g Group) RankTable() Table {
 	differ := func(value func(compare.Entry) string) bool { return len(view.Distinct(g.Entries, value)) > 1 }
 	attacked := slices.ContainsFunc(g.Columns, func(c compare.Column) bool { return c.Norm != nil })
@@ -164,7 +160,6 @@ func (g Group) worst(e compare.Entry) Box {
 		{Text: interval, Small: true}}}
 }
 
-// AttackTable says how each column was made.
 func (g Group) AttackTable() Table {
 	t := Table{Lead: 2, Caption: "How the attacks were made",
 		Head: []string{"Attack", "Made as", "Recipe", "Seeds", "Lines", settingsHead}}
@@ -181,7 +176,6 @@ func (g Group) AttackTable() Table {
 	return t
 }
 
-// RunTable lists the runs.
 func (c Comparison) RunTable() Table {
 	t := Table{Lead: 1, Caption: "Runs", Head: []string{runHead, "Created", "Seed", "selfheal", "Provider", "Precision",
 		"State"}}
@@ -310,7 +304,6 @@ func (g Group) under() string {
 
 const mostPairs = 1000
 
-// PairTable has a line a pair.
 func (g Group) PairTable() Table {
 	t := Table{Lead: 2, Caption: "Every pair, " + g.under(), Head: []string{"A", "B", "Shared images", "Only A", "Only B",
 		"A − B (points)", "95 % interval", "p", "p (Holm)", "Clean, A − B"}}

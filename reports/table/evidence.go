@@ -12,7 +12,6 @@ import (
 	"selfheal/reports/words"
 )
 
-// greedyMethod is the solver that every other one starts from.
 const greedyMethod = "greedy"
 
 // level is that of a test from which on a report speaks of evidence.

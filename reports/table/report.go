@@ -369,7 +369,6 @@ func setting(v any) string {
 	return strings.Trim(fmt.Sprint(v), "[]")
 }
 
-// FitTable lists the embeddings that were fitted.
 func (v Report) FitTable() Table {
 	t := Table{Lead: 3, Caption: "Fitted embeddings",
 		Head: []string{"Control", "Model", "At", "Dimension", "Rank", "Variance kept (%)", "Samples", "Time"}}

@@ -13,16 +13,13 @@ import (
 	"selfheal/reports/words"
 )
 
-// Suite has the tables of a suite.
 type Suite struct{ *view.Suite }
 
-// Report has the tables of a report and of its suites.
 type Report struct {
 	*view.Report
 	Suites []Suite
 }
 
-// Of makes tables of a report.
 func Of(v *view.Report) Report {
 	out := Report{Report: v}
 	for _, s := range v.Suites {
@@ -57,10 +54,8 @@ func (t Table) Room() int {
 	return min(most, 26)
 }
 
-// Body are the rows without the sums.
 func (t Table) Body() [][]Box { return t.Rows[:len(t.Rows)-t.Sums] }
 
-// Foot are the sums.
 func (t Table) Foot() [][]Box { return t.Rows[len(t.Rows)-t.Sums:] }
 
 // Heads of columns of words behind the row headings.
@@ -171,7 +166,6 @@ func timed(seconds float64) Box {
 	return b
 }
 
-// Plain is the box's text.
 func (b Box) Plain() (out string) {
 	for _, s := range b.Spans {
 		out += s.Text
@@ -213,7 +207,6 @@ func (t Table) marked() Table {
 // Footnote is a note as it is written; without a mark it is about the whole table.
 type Footnote struct{ Mark, Text string }
 
-// Anchor is the end of a mark's id in the page.
 func (n Footnote) Anchor() string { return MarkAnchor(n.Mark) }
 
 // MarkAnchor is the end of the id of what a mark leads to.

@@ -9,7 +9,6 @@ import (
 	"selfheal/reports/words"
 )
 
-// Comparison is a comparison of runs as it is read.
 type Comparison struct {
 	*compare.Comparison
 	Groups []*Group
@@ -23,7 +22,6 @@ type Group struct {
 	Labels []string
 }
 
-// OfComparison arranges c.
 func OfComparison(c *compare.Comparison) *Comparison {
 	out, slugs := &Comparison{Comparison: c}, map[string]bool{}
 	for _, of := range c.Groups {
@@ -33,7 +31,6 @@ func OfComparison(c *compare.Comparison) *Comparison {
 	return out
 }
 
-// Title says how many runs.
 func (c *Comparison) Title() string {
 	if len(c.Runs) == 1 {
 		return "selfheal: one run, its models beside each other"
@@ -41,7 +38,6 @@ func (c *Comparison) Title() string {
 	return fmt.Sprintf("selfheal: %d runs beside each other", len(c.Runs))
 }
 
-// Headline counts what is compared.
 func (c *Comparison) Headline() string {
 	entries, pairs := 0, 0
 	for _, g := range c.Groups {
@@ -69,7 +65,6 @@ func (g *Group) Attack(i int) string {
 	return out
 }
 
-// Attacks are the headings of columns.
 func (g *Group) Attacks(columns []int) (out []string) {
 	for _, c := range columns {
 		out = append(out, g.Attack(c))
@@ -111,7 +106,6 @@ func EntryKey(i int) string {
 	return EntryKey(i/26-1) + EntryKey(i%26)
 }
 
-// EntryName is an entry in words: the model and its control.
 func EntryName(e compare.Entry) string {
 	if e.Defense == "none" {
 		return words.Clean(e.Model)

@@ -60,7 +60,6 @@ func addTable(f *result.File, t published.Table, name, title string, call func(p
 	}
 }
 
-// Title heads the report.
 func (v *Report) Title() string {
 	if v.Quoted {
 		return "Published numbers"

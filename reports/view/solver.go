@@ -14,10 +14,8 @@ type Study struct {
 	Heading, Slug string // the suite's heading and the study's anchor, on a page
 }
 
-// Name is what was studied.
 func (s Study) Name() string { return words.Clean(s.Model) + " · " + words.Clean(s.Control) }
 
-// Facts say on what.
 func (s Study) Facts() string {
 	out := fmt.Sprintf("%s · %s", words.Clean(s.Dataset), words.Plural(s.N, "clean image"))
 	if s.Attack != "" {
@@ -27,7 +25,6 @@ func (s Study) Facts() string {
 	return out
 }
 
-// Kinds are the kinds of images studied.
 func (s Study) Kinds() []string {
 	return Distinct(s.Baseline, func(b result.Score) string { return b.Images })
 }
@@ -42,7 +39,6 @@ func methodOf(c result.SolverCurve) string {
 	return c.Settings.Method
 }
 
-// Called is how a method reads.
 func (s Study) Called(method string) string {
 	switch method {
 	case "none":
@@ -53,7 +49,6 @@ func (s Study) Called(method string) string {
 	return words.Clean(method)
 }
 
-// Curve finds the curve of a method on images of a kind.
 func (s Study) Curve(method, kind string) *result.SolverCurve {
 	for i, c := range s.Curves {
 		if methodOf(c) == method && c.Images == kind && len(c.Points) > 0 {
@@ -63,10 +58,8 @@ func (s Study) Curve(method, kind string) *result.SolverCurve {
 	return nil
 }
 
-// Methods are those that there are curves of, in their order.
 func (s Study) Methods() []string { return Distinct(s.Curves, methodOf) }
 
-// Cost finds what an answer of a method costs.
 func (s Study) Cost(method string) *result.SolverCost {
 	for i := range s.Costs {
 		if s.Costs[i].Method == method {
@@ -197,7 +190,6 @@ func (s *Suite) Traced() (out []Traced) {
 	return out
 }
 
-// Name is what a panel's title says.
 func (t Traced) Name() string { return words.Clean(t.Model) + " · " + words.Clean(t.Control) }
 
 // Sweeps is how many sweeps the solver was followed through on every column; 0 where it was not.

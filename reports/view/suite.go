@@ -78,7 +78,6 @@ func (s about) OfFirstSeed() string {
 // Defenses returns "none" and the suite's controls.
 func (s about) Defenses() []string { return append([]string{"none"}, s.Controls...) }
 
-// Heads are the columns' titles.
 func (s *Suite) Heads() (out []string) {
 	for _, c := range s.Columns {
 		out = append(out, c.Title())
@@ -113,7 +112,6 @@ func (s *Suite) line(model, defense string) (out []*result.Cell) {
 	return out
 }
 
-// Series returns a model's lines.
 func (s *Suite) Series(model string) (out []Series) {
 	for one := range s.Lines() {
 		if one.Model == model {
@@ -143,7 +141,6 @@ type Row struct {
 // Entry is a table cell: both sides of `baseline / controlled`, nil where not (yet) measured.
 type Entry [2]*result.Cell
 
-// Entry is that of a column.
 func (r Row) Entry(i int) Entry { return Entry{r.Sides[0][i], r.Sides[1][i]} }
 
 // Better says which side is ahead: −1 the baseline, +1 the controlled, 0 equal or not comparable.

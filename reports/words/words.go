@@ -136,7 +136,6 @@ func Interval(c *result.Cell) string {
 	return Range(Percent(c.CI95[0], c.N), Percent(c.CI95[1], c.N))
 }
 
-// Range writes an interval.
 func Range(low, high string) string { return "[" + low + "," + Nbsp + high + "]" }
 
 // ThreeDigits writes x with three significant digits and no exponent in the usual range.
@@ -189,7 +188,6 @@ func Thousands[N int | int64](n N) string {
 	return s
 }
 
-// DefenseName is how a defense reads in a table.
 func DefenseName(d string) string {
 	if d == "none" || d == "" {
 		return "baseline"
@@ -240,7 +238,6 @@ func Points(difference float64, decimals int) string {
 	return strings.Replace(out, "-", "−", 1)
 }
 
-// Digits writes x with at most so many significant digits.
 func Digits(x float64, n int) string {
 	return strings.ReplaceAll(strconv.FormatFloat(x, 'g', n, 64), "-", "−")
 }
@@ -307,7 +304,6 @@ func Clip(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Heading writes a name as a heading.
 func Heading(s string) string {
 	s = Clean(s)
 	return strings.ToUpper(s[:min(len(s), 1)]) + s[min(len(s), 1):]

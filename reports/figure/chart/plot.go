@@ -120,7 +120,6 @@ func (f Figure) Panes() (out []Sheet) {
 // empty reports whether a panel only keeps a place in its row.
 func (p Plot) empty() bool { return p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil }
 
-// Height is that of title, axes and chart.
 func (p Plot) Height(width vg.Length) vg.Length {
 	switch {
 	case p.Square:
@@ -131,7 +130,6 @@ func (p Plot) Height(width vg.Length) vg.Length {
 	return plotHead + max(width*plotAspect, 110)
 }
 
-// Draw is of a [Panel].
 func (p Plot) Draw(pn Pen, left, top, width, height, titled vg.Length) {
 	if p.empty() {
 		return
@@ -150,7 +148,6 @@ func (p Plot) Draw(pn Pen, left, top, width, height, titled vg.Length) {
 	p.Chart(pn, area)
 }
 
-// Chart draws axes and data in an area.
 func (p Plot) Chart(pn Pen, area vg.Rectangle) {
 	plt := p.axes(pn.theme)
 	plt.Add(layer(func(c draw.Canvas, plt *plot.Plot) { p.data(Pen{c, pn.theme}, plt) }))
@@ -283,17 +280,14 @@ func Mix(a, b color.Color, share float64) color.Color {
 	return color.NRGBA{between(r, s), between(g, h), between(bl, bm), 0xff}
 }
 
-// Marked starts a series of marks.
 func Marked(label string, colour, marker int) Series {
 	return Series{Label: label, Look: Look{Colour: colour, Marks: true, Marker: marker}}
 }
 
-// Lined starts a line.
 func Lined(label string, colour, dash int) Series {
 	return Series{Label: label, Look: Look{Colour: colour, Line: true, Dash: dash}}
 }
 
-// Add appends a point.
 func (s *Series) Add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }
 
 // Along is s through points of the plane.

@@ -41,7 +41,6 @@ func InFile(n int, wide bool) Sheet {
 	return Sheet{Width: twoColumns, Columns: 3, Margin: 8}
 }
 
-// PanelWidth is the width of one panel.
 func (s Sheet) PanelWidth() vg.Length {
 	n := vg.Length(s.Columns)
 	return (s.Width - 2*s.Margin - (n-1)*gap) / n
@@ -182,7 +181,6 @@ func (s Sheet) drawLegend(p Pen) {
 	}
 }
 
-// Sample draws how a series looks: its line and marker, or its bar's colour.
 func (p Pen) Sample(l Look, x, y, w vg.Length) {
 	if l.Bars {
 		p.Block(p.Colour(l.Colour), Rect(x, y-4, x+w, y+4))
@@ -196,5 +194,4 @@ func (p Pen) Sample(l Look, x, y, w vg.Length) {
 	}
 }
 
-// PanelTitle is the height of the line above a panel.
 const PanelTitle = vg.Length(18)

@@ -70,15 +70,12 @@ func (g corners) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, at vg.Point) {
 	c.FillPolygon(sty.Color, path)
 }
 
-// Pt is a point.
 func Pt(x, y vg.Length) vg.Point { return vg.Point{X: x, Y: y} }
 
-// Rect is a rectangle from a corner to the opposite one.
 func Rect(x, y, toX, toY vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: Pt(x, y), Max: Pt(toX, toY)}
 }
 
-// Polar is a point at a distance and an angle from the origin.
 func Polar(r vg.Length, angle float64) vg.Point {
 	return Pt(r*vg.Length(math.Cos(angle)), r*vg.Length(math.Sin(angle)))
 }
@@ -99,7 +96,6 @@ type Look struct {
 	Bars   bool // filled, without line and marker
 }
 
-// Ink is the colour of text.
 const Ink = -1
 
 // LookOf is the look of a suite's i-th defense, the baseline's is 0.
@@ -118,7 +114,6 @@ func (t theme) Colour(i int) color.Color {
 	return t.lines[i%len(t.lines)]
 }
 
-// Line is how a look strokes.
 func (t theme) Line(l Look) draw.LineStyle {
 	return draw.LineStyle{Color: t.Colour(l.Colour), Width: 1.5, Dashes: dashes[l.Dash%len(dashes)]}
 }
@@ -148,7 +143,6 @@ func (p Pen) Segment(c color.Color, width vg.Length, from, to vg.Point) {
 	p.StrokeLine2(draw.LineStyle{Color: c, Width: width}, from.X, from.Y, to.X, to.Y)
 }
 
-// Block fills a rectangle.
 func (p Pen) Block(c color.Color, r vg.Rectangle) {
 	p.SetColor(c)
 	p.Fill(r.Path())
