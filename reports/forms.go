@@ -103,15 +103,10 @@ func (f form) table(sb *strings.Builder, t table.Table) {
 	if len(t.Rows) == 0 {
 		return
 	}
-	rows := make([][]string, 1+len(t.Rows))
-	for _, h := range t.Head {
-		rows[0] = append(rows[0], f.escape(h))
+	written := func(r []table.Box) []string {
+		return view.Map(r, func(b table.Box) string { return b.Written(f.span) })
 	}
-	for i, r := range t.Rows {
-		for _, b := range r {
-			rows[1+i] = append(rows[1+i], b.Written(f.span))
-		}
-	}
+	rows := append([][]string{view.Map(t.Head, f.escape)}, view.Map(t.Rows, written)...)
 	fmt.Fprintf(sb, "\n"+f.caption+"\n\n%s\n", f.escape(t.Caption), strings.Join(f.grid(rows, t.Words), "\n"))
 	var notes []string
 	for _, n := range t.Notes {

@@ -192,10 +192,8 @@ func courseOf(t []result.GallerySweep) (course, layers string) {
 	if len(t) == 0 {
 		return "", ""
 	}
-	var objectives, norms, names []string
-	for _, s := range t {
-		objectives = append(objectives, words.FourDigits(s.Objective))
-	}
+	var norms, names []string
+	objectives := view.Map(t, func(s result.GallerySweep) string { return words.FourDigits(s.Objective) })
 	for _, l := range t[len(t)-1].Layers {
 		names = append(names, words.LayerName(l.At))
 		norms = append(norms, words.ThreeDigits(l.ControlNorm)+" at "+words.LayerName(l.At))

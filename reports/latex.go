@@ -9,6 +9,7 @@ import (
 
 	"selfheal/internal/number"
 	"selfheal/reports/table"
+	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
@@ -33,11 +34,9 @@ func texPages(t table.Table) (out []table.Table) {
 		last := min(first+columns, len(t.Head))
 		for chunk := range slices.Chunk(t.Rows, rows) {
 			part := t
-			part.Notes, part.Rows = nil, nil
+			part.Notes = nil
 			part.Head = slices.Concat(t.Head[:t.Lead], t.Head[first:last])
-			for _, r := range chunk {
-				part.Rows = append(part.Rows, slices.Concat(r[:t.Lead], r[first:last]))
-			}
+			part.Rows = view.Map(chunk, func(r []table.Box) []table.Box { return slices.Concat(r[:t.Lead], r[first:last]) })
 			for i := range t.Lead { // a page starts with its headings in full
 				part.Rows[0][i].Repeat = false
 			}

@@ -130,11 +130,9 @@ func spokenCurve(c view.Curves, line view.Curve, n int) string {
 			}
 		}
 	}
-	var said []string
-	for _, p := range at {
-		said = append(said, words.Percent(p.Accuracy, n)+" at "+words.Strength(c.Attack.Norm, p.Epsilon))
-	}
-	return strings.Join(said, ", ")
+	return strings.Join(view.Map(at, func(p view.Point) string {
+		return words.Percent(p.Accuracy, n) + " at " + words.Strength(c.Attack.Norm, p.Epsilon)
+	}), ", ")
 }
 
 // greyTicks are at most so many steps of 1, 2, 4, … grey levels; nil where some cell's epsilon is no grey level.
@@ -161,10 +159,7 @@ func init() {
 		title: "certified accuracy in %", caption: "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson " +
 			"intervals", alt: "Certified accuracy in % against the radius",
 		names: func(s *view.Suite) string {
-			var names []string
-			for _, by := range s.Smoothed() {
-				names = append(names, words.Clean(by.Of.Title))
-			}
+			names := view.Map(s.Smoothed(), func(by *view.Apart) string { return words.Clean(by.Of.Title) })
 			return " · " + strings.Join(names, "; ")
 		},
 		parts:  func(s *view.Suite) []string { return s.Models },

@@ -206,7 +206,7 @@ func (e edge) distance(at vg.Point) float64 {
 func emptiest(s *view.Suite) int {
 	k := len(s.Columns)
 	sum := make([]float64, k)
-	for one := range s.Lines() {
+	for _, one := range s.Lines() {
 		for i, c := range one.Cells {
 			if c != nil {
 				sum[i] += view.Score(c)

@@ -113,10 +113,7 @@ func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 		f.Panels = append(f.Panels, w.panel(f.PanelWidth()))
 		for _, line := range w.lines {
 			shown = append(shown, line.defense)
-			var said []string
-			for _, name := range w.names {
-				said = append(said, name+" "+line.text(name))
-			}
+			said := view.Map(w.names, func(name string) string { return name + " " + line.text(name) })
 			say(f, said, w.model, words.DefenseName(line.defense), w.attack.Title())
 		}
 	}

@@ -30,7 +30,7 @@ func (s Suite) CertifiedTables() (list []Table) {
 			t.head(true, head)
 		}
 		t.head(smooths, "Mean radius")
-		for of := range s.Lines() {
+		for _, of := range s.Lines() {
 			var values []string
 			for _, b := range by.Brackets(s.Suite, of.Model, of.Defense) {
 				one := words.Dash
@@ -104,7 +104,7 @@ func corruptionScores(s Suite, by *view.Apart) Table {
 	if t.head(by.Normalised, "mCE"); by.Normalised {
 		t.note("", "mCE: each corruption's error divided by AlexNet's, as the corruptions' authors do it.")
 	}
-	for of := range s.Lines() {
+	for _, of := range s.Lines() {
 		all := by.Mean(of.Model, of.Defense, by.Names, by.Severities)
 		t.add(of.Model, words.DefenseName(of.Defense), wrong(of.Cells[0]), words.Accuracy(all), wrong(all),
 			shown(by.Normalised, relative(by, of.Model, of.Defense)))

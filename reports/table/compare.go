@@ -20,11 +20,7 @@ type Comparison struct {
 }
 
 func OfComparison(c *view.Comparison) Comparison {
-	out := Comparison{Comparison: c}
-	for _, g := range c.Groups {
-		out.Groups = append(out.Groups, Group{g})
-	}
-	return out
+	return Comparison{c, view.Map(c.Groups, func(g *view.Group) Group { return Group{g} })}
 }
 
 // heading is what stands under one: a column, or all corruptions together.
@@ -67,10 +63,7 @@ func (h heading) under(e compare.Entry) Box {
 }
 
 func (t *Table) addUnder(all []heading, e compare.Entry, before, after []Box) {
-	for _, h := range all {
-		before = append(before, h.under(e))
-	}
-	t.add(before, after)
+	t.add(before, view.Map(all, func(h heading) Box { return h.under(e) }), after)
 }
 
 func (g Group) RankTable() Table {

@@ -22,9 +22,7 @@ type contrast struct{ Control, Against string }
 
 // contrasts are each control with the network alone, and each whose solver does more with greedy control of its layers.
 func contrasts(s Suite) (out []contrast) {
-	for _, c := range s.Controls {
-		out = append(out, contrast{c, "none"})
-	}
+	out = view.Map(s.Controls, func(c string) contrast { return contrast{c, "none"} })
 	for _, c := range s.Controls {
 		for _, g := range s.Controls {
 			one, start := s.File.Controls[c], s.File.Controls[g]
@@ -210,11 +208,7 @@ func (s Suite) Evidence() (e Evidence) {
 		}
 	}
 	family.Holm()
-	for _, say := range later {
-		e.Sentences = append(e.Sentences, say())
-	}
-	e.Table = testTable(s, all)
-	return e
+	return Evidence{view.Map(later, func(say func() string) string { return say() }), testTable(s, all)}
 }
 
 func (c contrast) sentence(pools []*pooledTest, tests []*pairedTest) string {
@@ -310,10 +304,7 @@ func testTable(s Suite, all []*pairedTest) Table {
 // EvidenceTable is the table below its sentences.
 func (s Suite) EvidenceTable() Table {
 	e := s.Evidence()
-	var notes []Footnote
-	for _, said := range e.Sentences {
-		notes = append(notes, Footnote{"", said})
-	}
+	notes := view.Map(e.Sentences, func(said string) Footnote { return Footnote{"", said} })
 	e.Table.Notes = append(notes, e.Table.Notes...)
 	return e.Table
 }

@@ -360,11 +360,7 @@ func setting(v any) string {
 	case float64:
 		return number.Format(v)
 	case []float64:
-		var out []string
-		for _, x := range v {
-			out = append(out, number.Format(x))
-		}
-		return strings.Join(out, ", ")
+		return strings.Join(view.Map(v, number.Format), ", ")
 	}
 	return strings.Trim(fmt.Sprint(v), "[]")
 }

@@ -79,10 +79,7 @@ func convergenceTable(s view.Study) Table {
 	t.head(true, outcomeHead...)
 	for _, r := range runs {
 		for _, o := range r.Outcomes {
-			var means []string
-			for _, k := range append([]int{0}, sweeps...) {
-				means = append(means, mean(o.Sweeps[k]))
-			}
+			means := view.Map(append([]int{0}, sweeps...), func(k int) string { return mean(o.Sweeps[k]) })
 			t.add(words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum), o.Images, means,
 				percents(s.N, o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy))
 		}

@@ -66,11 +66,10 @@ func (s Suite) AccuracyTable() Table {
 func (s Suite) IntervalTable() Table {
 	t := s.table("Accuracy in % with 95 % Wilson intervals"+s.OfFirstSeed(), 2, "Model", "Defense")
 	t.head(true, s.Heads()...)
-	for one := range s.Lines() {
-		var values []string
-		for _, c := range one.Cells {
-			values = append(values, strings.TrimSpace(words.Accuracy(c)+" "+words.Interval(c)))
-		}
+	for _, one := range s.Lines() {
+		values := view.Map(one.Cells, func(c *result.Cell) string {
+			return strings.TrimSpace(words.Accuracy(c) + " " + words.Interval(c))
+		})
 		who := text(words.DefenseName(one.Defense)).mark(s.RowMarks(one.Model, one.Defense))
 		t.add(one.Model, who, values)
 	}
@@ -179,11 +178,8 @@ func (s Suite) marginTable() Table {
 	})
 }
 
-func percents(n int, shares ...float64) (out []string) {
-	for _, share := range shares {
-		out = append(out, words.Percent(share, n))
-	}
-	return out
+func percents(n int, shares ...float64) []string {
+	return view.Map(shares, func(share float64) string { return words.Percent(share, n) })
 }
 
 func quantile(xs []float64, q float64) string {

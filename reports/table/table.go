@@ -21,11 +21,7 @@ type Report struct {
 }
 
 func Of(v *view.Report) Report {
-	out := Report{Report: v}
-	for _, s := range v.Suites {
-		out.Suites = append(out.Suites, Suite{s})
-	}
-	return out
+	return Report{v, view.Map(v.Suites, func(s *view.Suite) Suite { return Suite{s} })}
 }
 
 // Table is a table as data, in plain text; the formats only escape and lay out.
@@ -112,9 +108,7 @@ func boxes(cells ...any) (row []Box) {
 		case int64:
 			row = append(row, text(words.Thousands(c)))
 		case []string:
-			for _, s := range c {
-				row = append(row, text(words.Clean(s)))
-			}
+			row = append(row, view.Map(c, func(s string) Box { return text(words.Clean(s)) })...)
 		case []Box:
 			row = append(row, c...)
 		default:

@@ -63,7 +63,7 @@ func newApart(name string, a result.Attack) *Apart {
 // Apart lists the cells that are no columns: those of corruptions, then those of certificates.
 func (s *Suite) Apart() (out []Compared) {
 	for _, by := range slices.Concat(s.Corrupted, s.Certified) {
-		for of := range s.Lines() {
+		for _, of := range s.Lines() {
 			for _, col := range by.Columns {
 				if c := by.Cell(of.Model, of.Defense, col); c != nil {
 					out = append(out, Compared{Model: of.Model, Defense: of.Defense, Column: col, Cell: c,
@@ -182,7 +182,7 @@ func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
 
 // asked reports whether some classifier of the certificate was asked about an attack.
 func (by *Apart) asked(s *Suite, col words.Column) bool {
-	for of := range s.Lines() {
+	for _, of := range s.Lines() {
 		if by.smoothed(s.Cell(of.Model, of.Defense, col)) != nil {
 			return true
 		}

@@ -65,12 +65,7 @@ func (g *Group) Attack(i int) string {
 	return out
 }
 
-func (g *Group) Attacks(columns []int) (out []string) {
-	for _, c := range columns {
-		out = append(out, g.Attack(c))
-	}
-	return out
-}
+func (g *Group) Attacks(columns []int) []string { return Map(columns, g.Attack) }
 
 // Ranking says what the ranking is by.
 func (g *Group) Ranking() string {

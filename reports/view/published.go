@@ -96,7 +96,7 @@ func (s *Suite) Compared() (out []Compared) {
 	for _, p := range numbers {
 		left[cellKey{p.Model, p.Defense, p.Attack, words.OrMinusOne(p.Epsilon)}] = p.Accuracy
 	}
-	for one := range s.Lines() {
+	for _, one := range s.Lines() {
 		for i, c := range one.Cells {
 			col := s.Columns[i]
 			line := Compared{Model: one.Model, Defense: one.Defense, Column: col, Cell: c,

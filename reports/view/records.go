@@ -133,7 +133,7 @@ func (c Class) Weight(side int) float64 {
 }
 
 // Classes sorts the records of a row's cells by class, in the order of the labels; nil where there are none.
-func (s *Suite) Classes(r Row) (out []Class) {
+func (s *Suite) Classes(r Row) []Class {
 	found := map[int]Class{}
 	for side, line := range r.Sides {
 		for i, c := range line {
@@ -150,10 +150,7 @@ func (s *Suite) Classes(r Row) (out []Class) {
 			}
 		}
 	}
-	for _, label := range slices.Sorted(maps.Keys(found)) {
-		out = append(out, found[label])
-	}
-	return out
+	return Map(slices.Sorted(maps.Keys(found)), func(label int) Class { return found[label] })
 }
 
 // ClassName is a class by its name where the data set has names, else by its number.

@@ -169,7 +169,7 @@ type Traced struct {
 
 // Traced lists those of the suite, in its order.
 func (s *Suite) Traced() (out []Traced) {
-	for one := range s.Lines() {
+	for _, one := range s.Lines() {
 		t := Traced{Model: one.Model, Control: one.Defense}
 		for i, c := range one.Cells {
 			if one.Index == 0 || c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 ||
@@ -177,9 +177,7 @@ func (s *Suite) Traced() (out []Traced) {
 				continue
 			}
 			if t.Solvers == nil {
-				for _, l := range c.Solver.Layers {
-					t.Layers = append(t.Layers, words.LayerName(l.At))
-				}
+				t.Layers = Map(c.Solver.Layers, func(l result.SolverLayer) string { return words.LayerName(l.At) })
 			}
 			t.Columns, t.Solvers = append(t.Columns, s.Columns[i]), append(t.Solvers, c.Solver)
 		}

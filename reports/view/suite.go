@@ -3,13 +3,11 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
-	"selfheal/internal/number"
-
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 	"selfheal/reports/words"
 )
 
@@ -78,12 +76,7 @@ func (s about) OfFirstSeed() string {
 // Defenses returns "none" and the suite's controls.
 func (s about) Defenses() []string { return append([]string{"none"}, s.Controls...) }
 
-func (s *Suite) Heads() (out []string) {
-	for _, c := range s.Columns {
-		out = append(out, c.Title())
-	}
-	return out
-}
+func (s *Suite) Heads() []string { return Map(s.Columns, words.Column.Title) }
 
 // Series is one model under one defense over the suite's columns, nil where a cell is missing.
 type Series struct {
@@ -92,38 +85,28 @@ type Series struct {
 	Cells          []*result.Cell
 }
 
-// Lines yields the series of all models: of each the baseline, then each control.
-func (s *Suite) Lines() iter.Seq[Series] {
-	return func(yield func(Series) bool) {
-		for _, m := range s.Models {
-			for i, d := range s.Defenses() {
-				if !yield(Series{m, d, i, s.line(m, d)}) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func (s *Suite) line(model, defense string) (out []*result.Cell) {
-	for _, col := range s.Columns {
-		out = append(out, s.Cell(model, defense, col))
+// Lines are the series of all models: of each the baseline, then each control.
+func (s *Suite) Lines() (out []Series) {
+	for _, m := range s.Models {
+		out = append(out, s.Series(m)...)
 	}
 	return out
 }
 
 func (s *Suite) Series(model string) (out []Series) {
-	for one := range s.Lines() {
-		if one.Model == model {
-			out = append(out, one)
-		}
+	for i, d := range s.Defenses() {
+		out = append(out, Series{model, d, i, s.line(model, d)})
 	}
 	return out
 }
 
+func (s *Suite) line(model, defense string) []*result.Cell {
+	return Map(s.Columns, func(col words.Column) *result.Cell { return s.Cell(model, defense, col) })
+}
+
 // Each calls fn for every cell there is, by model, defense and column.
 func (s *Suite) Each(fn func(c *result.Cell, col words.Column)) {
-	for one := range s.Lines() {
+	for _, one := range s.Lines() {
 		for i, c := range one.Cells {
 			if c != nil {
 				fn(c, s.Columns[i])

@@ -129,7 +129,7 @@ func (s *Suite) include(c *result.Cell) {
 // arrangeColumns lists None, then each attack by epsilon. An attack without any cell keeps its columns: they are to
 // come. The mean over an attack's corruptions is a cell of the suite, where every one of them is there.
 func (s *Suite) arrangeColumns() {
-	for of := range s.Lines() {
+	for _, of := range s.Lines() {
 		for _, by := range s.Corrupted {
 			if c := by.Mean(of.Model, of.Defense, by.Names, by.Severities); c != nil {
 				c.Attack = by.Attack
@@ -184,6 +184,14 @@ func Once[T comparable](list []T, v T) []T {
 func Distinct[T any, V comparable](list []T, of func(T) V) (out []V) {
 	for _, one := range list {
 		out = Once(out, of(one))
+	}
+	return out
+}
+
+// Map is what of gives for each of a list; nil for none.
+func Map[T, V any](list []T, of func(T) V) (out []V) {
+	for _, one := range list {
+		out = append(out, of(one))
 	}
 	return out
 }
