@@ -14,7 +14,6 @@ import (
 	"selfheal/internal/input"
 	"selfheal/reports/figure"
 	"selfheal/reports/table"
-	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
@@ -22,7 +21,7 @@ import (
 // compare.html (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
 // Nothing is written before everything is rendered, and each file appears whole or not at all.
 func WriteCompare(dir string, of *compare.Comparison) error {
-	files := comparisonFiles(table.OfComparison(view.OfComparison(of)))
+	files := comparisonFiles(table.OfComparison(of))
 	old, err := compareFiles(dir)
 	if err == nil {
 		err = writeFiles(dir, files)
@@ -42,7 +41,7 @@ func WriteCompare(dir string, of *compare.Comparison) error {
 
 func comparisonFiles(c table.Comparison) []file {
 	files := []file{
-		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison.Comparison) }},
+		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison) }},
 		{"compare.md", func(w io.Writer) error { return markdownForm.compared(w, c, true) }},
 		{"compare.html", func(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }},
 	}
@@ -95,7 +94,7 @@ func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) erro
 	if terminal {
 		f = plainForm
 	}
-	return f.compared(w, table.OfComparison(view.OfComparison(of)), false)
+	return f.compared(w, table.OfComparison(of), false)
 }
 
 // compared writes a comparison, all of them or those that a terminal has room for.

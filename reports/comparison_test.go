@@ -25,9 +25,9 @@ func comparedFixture(t *testing.T) table.Comparison {
 		c.Accuracy = float64(c.Correct) / float64(c.N)
 		c.Verdicts = verdicts(c.N, c.Correct, 0)
 	}
-	return table.OfComparison(view.OfComparison(must.Get(compare.Of([]compare.Run{
+	return table.OfComparison(must.Get(compare.Of([]compare.Run{
 		{Folder: "one", Path: "/one", File: first},
-		{Folder: texName, Path: "/" + texName, File: second}}))(t)))
+		{Folder: texName, Path: "/" + texName, File: second}}))(t))
 }
 
 // Names are text in the page and in Markdown, whose tables are whole.
@@ -85,7 +85,7 @@ func TestComparedMany(t *testing.T) {
 		}
 		runs = append(runs, compare.Run{Folder: view.EntryKey(i), Path: "/" + view.EntryKey(i), File: f})
 	}
-	c := table.OfComparison(view.OfComparison(must.Get(compare.Of(runs))(t)))
+	c := table.OfComparison(must.Get(compare.Of(runs))(t))
 	g := c.Groups[0]
 	if n := len(g.PairTable().Rows); n != 49 || len(g.Pairs) != 1225 {
 		t.Errorf("%d rows of %d pairs", n, len(g.Pairs))

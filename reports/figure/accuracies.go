@@ -47,10 +47,6 @@ func accuracyCharts(values, wide bool) charts[string] {
 	}
 }
 
-func pageAccuracies(s *view.Suite, model string) chart.Sheet {
-	return accuracyCharts(false, false).on(s, chart.InPage(), []string{model})
-}
-
 func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool) {
 	like, kind := chart.Look{Line: true, Marks: true}, "Radar plot"
 	if !radar(s) {

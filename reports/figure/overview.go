@@ -33,9 +33,9 @@ func Overview(v *view.Report) []chart.Sheet {
 	case v.Quoted || models == 0:
 		return nil
 	case models == 1:
-		f := pageAccuracies(shown[0], shown[0].Models[0])
-		f.Caption = shown[0].Heading() + ": " + shown[0].Caption("accuracy in %"+drawn(shown[0]))
-		return []chart.Sheet{f}
+		f := accuracyCharts(false, false).page(shown[0])
+		f[0].Caption = shown[0].Heading() + ": " + shown[0].Caption("accuracy in %"+drawn(shown[0]))
+		return f
 	case len(shown) == 1 && models <= mostOverlaid && radar(shown[0]):
 		return overlays(shown[0])
 	}
@@ -44,8 +44,7 @@ func Overview(v *view.Report) []chart.Sheet {
 
 func Paper(v *view.Report) (out []chart.Sheet) {
 	for _, s := range v.Drawn() {
-		for _, m := range s.Models {
-			f := pageAccuracies(s, m)
+		for _, f := range accuracyCharts(false, false).page(s) {
 			f.Caption = s.Heading()
 			out = append(out, f)
 		}

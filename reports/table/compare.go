@@ -14,13 +14,31 @@ import (
 
 type Group struct{ *view.Group }
 
+// Comparison is a comparison of runs as it is read.
 type Comparison struct {
-	*view.Comparison
+	*compare.Comparison
 	Groups []Group
 }
 
-func OfComparison(c *view.Comparison) Comparison {
-	return Comparison{c, view.Map(c.Groups, func(g *view.Group) Group { return Group{g} })}
+func OfComparison(c *compare.Comparison) Comparison {
+	return Comparison{c, view.Map(view.Groups(c), func(g *view.Group) Group { return Group{g} })}
+}
+
+func (c Comparison) Title() string {
+	if len(c.Runs) == 1 {
+		return "selfheal: one run, its models beside each other"
+	}
+	return fmt.Sprintf("selfheal: %d runs beside each other", len(c.Runs))
+}
+
+// Headline counts what is compared.
+func (c Comparison) Headline() string {
+	entries, pairs := 0, 0
+	for _, g := range c.Groups {
+		entries, pairs = entries+len(g.Entries), pairs+g.Tested
+	}
+	return fmt.Sprintf("%s, %s, %s tested on shared images", words.Plural(len(c.Runs), "run"), words.Plural(entries,
+		"model with or without a control", "models, each with or without a control"), words.Plural(pairs, "pair"))
 }
 
 // heading is what stands under one: a column, or all corruptions together.

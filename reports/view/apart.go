@@ -154,7 +154,9 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 		case by.Of.Smooths():
 			if of := by.smoothed(c); of != nil {
 				add(col, float64(of.Proven)/float64(max(c.N, 1)), of.Accuracy)
-			} else if by.asked(s, col) {
+			} else if slices.ContainsFunc(s.Lines(), func(of Series) bool { // others were asked
+				return by.smoothed(s.Cell(of.Model, of.Defense, col)) != nil
+			}) {
 				add(col, -1, -1)
 			}
 		case c != nil && find(col) >= 0: // the very classifier that was attacked
@@ -170,24 +172,10 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 
 // smoothed is what the certificate's classifier answers on a cell's images; nil where it was not asked.
 func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
-	if c != nil {
-		for i := range c.Smoothed {
-			if c.Smoothed[i].Certificate == by.Attack {
-				return &c.Smoothed[i]
-			}
-		}
+	if c == nil {
+		return nil
 	}
-	return nil
-}
-
-// asked reports whether some classifier of the certificate was asked about an attack.
-func (by *Apart) asked(s *Suite, col words.Column) bool {
-	for _, of := range s.Lines() {
-		if by.smoothed(s.Cell(of.Model, of.Defense, col)) != nil {
-			return true
-		}
-	}
-	return false
+	return Find(c.Smoothed, func(of result.Smoothed) bool { return of.Certificate == by.Attack })
 }
 
 // Curves are those of a model: a line a defense that has records.

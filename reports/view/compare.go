@@ -9,12 +9,7 @@ import (
 	"selfheal/reports/words"
 )
 
-type Comparison struct {
-	*compare.Comparison
-	Groups []*Group
-}
-
-// Group is one of its tables.
+// Group is a group of a comparison as it is read.
 type Group struct {
 	compare.Group
 	Slug string // for anchors and file names
@@ -22,29 +17,12 @@ type Group struct {
 	Labels []string
 }
 
-func OfComparison(c *compare.Comparison) *Comparison {
-	out, slugs := &Comparison{Comparison: c}, map[string]bool{}
-	for _, of := range c.Groups {
-		g := &Group{Group: of, Slug: words.UniqueSlug(of.Name, slugs), Labels: entryLabels(of.Entries)}
-		out.Groups = append(out.Groups, g)
-	}
-	return out
-}
-
-func (c *Comparison) Title() string {
-	if len(c.Runs) == 1 {
-		return "selfheal: one run, its models beside each other"
-	}
-	return fmt.Sprintf("selfheal: %d runs beside each other", len(c.Runs))
-}
-
-func (c *Comparison) Headline() string {
-	entries, pairs := 0, 0
-	for _, g := range c.Groups {
-		entries, pairs = entries+len(g.Entries), pairs+g.Tested
-	}
-	return fmt.Sprintf("%s, %s, %s tested on shared images", words.Plural(len(c.Runs), "run"), words.Plural(entries,
-		"model with or without a control", "models, each with or without a control"), words.Plural(pairs, "pair"))
+// Groups arranges those of c.
+func Groups(c *compare.Comparison) []*Group {
+	slugs := map[string]bool{}
+	return Map(c.Groups, func(of compare.Group) *Group {
+		return &Group{of, words.UniqueSlug(of.Name, slugs), entryLabels(of.Entries)}
+	})
 }
 
 // Heading is the data sets' name and how many images there are.

@@ -248,11 +248,7 @@ func (s *Suite) curve(model, defense, attack string) Curve {
 	switch {
 	case found != nil:
 		c.Steps = found.steps(upTo)
-		for _, p := range c.Points {
-			if p.Epsilon > upTo {
-				c.Steps = append(c.Steps, p)
-			}
-		}
+		c.Steps = append(c.Steps, Only(c.Points, func(p Point) bool { return p.Epsilon > upTo })...)
 	case cells > 1:
 		c.Steps = c.Points
 	}
@@ -292,11 +288,6 @@ func (m *margins) steps(end float64) []Point {
 
 // At is a curve's value at an epsilon; steps are there.
 func (c Curve) At(epsilon float64) float64 {
-	value := c.Steps[0].Accuracy
-	for _, p := range c.Steps {
-		if p.Epsilon <= epsilon {
-			value = p.Accuracy
-		}
-	}
-	return value
+	reached := CountOf(c.Steps, func(p Point) bool { return p.Epsilon <= epsilon })
+	return c.Steps[max(reached-1, 0)].Accuracy
 }

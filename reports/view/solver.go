@@ -50,23 +50,15 @@ func (s Study) Called(method string) string {
 }
 
 func (s Study) Curve(method, kind string) *result.SolverCurve {
-	for i, c := range s.Curves {
-		if methodOf(c) == method && c.Images == kind && len(c.Points) > 0 {
-			return &s.Curves[i]
-		}
-	}
-	return nil
+	return Find(s.Curves, func(c result.SolverCurve) bool {
+		return methodOf(c) == method && c.Images == kind && len(c.Points) > 0
+	})
 }
 
 func (s Study) Methods() []string { return Distinct(s.Curves, methodOf) }
 
 func (s Study) Cost(method string) *result.SolverCost {
-	for i := range s.Costs {
-		if s.Costs[i].Method == method {
-			return &s.Costs[i]
-		}
-	}
-	return nil
+	return Find(s.Costs, func(c result.SolverCost) bool { return c.Method == method })
 }
 
 // Sentences say what the control adds to an answer, and whether its own solver and the default one converge.
@@ -192,13 +184,11 @@ func (t Traced) Name() string { return words.Clean(t.Model) + " · " + words.Cle
 
 // Sweeps is how many sweeps the solver was followed through on every column; 0 where it was not.
 func (t Traced) Sweeps() int {
-	n := len(t.Solvers[0].Sweeps)
-	for _, s := range t.Solvers {
-		if len(s.Sweeps) != n {
-			return 0
-		}
+	all := Distinct(t.Solvers, func(s *result.Solver) int { return len(s.Sweeps) })
+	if len(all) > 1 {
+		return 0
 	}
-	return max(n-1, 0)
+	return max(all[0]-1, 0)
 }
 
 // MostTraced is how many networks under a control a figure of traces shows.

@@ -197,13 +197,14 @@ func Map[T, V any](list []T, of func(T) V) (out []V) {
 }
 
 // CountOf counts what holds of a list.
-func CountOf[T any](list []T, holds func(T) bool) (n int) {
-	for _, v := range list {
-		if holds(v) {
-			n++
-		}
+func CountOf[T any](list []T, holds func(T) bool) int { return len(Only(list, holds)) }
+
+// Find is the first of a list that something holds of, or nil.
+func Find[T any](list []T, holds func(T) bool) *T {
+	if i := slices.IndexFunc(list, holds); i >= 0 {
+		return &list[i]
 	}
-	return n
+	return nil
 }
 
 // Only are those of a list that something holds of.
@@ -245,24 +246,22 @@ func (s *Suite) EndsEarly() bool {
 }
 
 // Attackers explains the modes of the file's suites.
-func (v *Report) Attackers() (out []Fact) {
-	for _, m := range append([]result.Mode{result.Whitebox}, result.Modes...) {
-		if slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name }) {
-			out = append(out, Fact{m.Name, m.Knows})
-		}
-	}
-	return out
+func (v *Report) Attackers() []Fact {
+	modes := Only(append([]result.Mode{result.Whitebox}, result.Modes...), func(m result.Mode) bool {
+		return slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name })
+	})
+	return Map(modes, func(m result.Mode) Fact { return Fact{m.Name, m.Knows} })
 }
 
 // Headline counts what was tested.
 func (v *Report) Headline() string {
-	models, cells, missing := map[string]bool{}, 0, 0
+	var models []string
+	cells, missing := 0, 0
 	for _, s := range v.Suites {
-		for _, m := range s.Models {
-			models[m] = true
-		}
+		models = append(models, s.Models...)
 		cells, missing = cells+len(s.cells), missing+s.Missing()
 	}
+	models = Distinct(models, func(m string) string { return m })
 	accuracies := words.Plural(cells, "accuracy", "accuracies")
 	if v.Quoted {
 		return fmt.Sprintf("%s as printed in Tables 2 to 7 of “%s” (%s). Nothing was run for this report.", accuracies,
@@ -276,7 +275,7 @@ func (v *Report) Headline() string {
 }
 
 // Tested says what was tested, over all suites.
-func (v *Report) Tested() (out []Fact) {
+func (v *Report) Tested() []Fact {
 	said := map[string][]string{}
 	add := func(term string, names ...string) {
 		for _, name := range names {
@@ -289,9 +288,7 @@ func (v *Report) Tested() (out []Fact) {
 		add("Models", s.Models...)
 		add("Controllers", s.Controls...)
 		add("Attacks", s.Heads()[1:]...)
-		for _, by := range s.Certified {
-			add("Certificates", by.Of.Title)
-		}
+		add("Certificates", Map(s.Certified, func(by *Apart) string { return by.Of.Title })...)
 		sample := s.Dataset
 		if s.N > 0 {
 			sample += fmt.Sprintf(" (n = %d)", s.N)
@@ -299,12 +296,9 @@ func (v *Report) Tested() (out []Fact) {
 		add("Data", sample)
 		add("Attacker", s.Attacker().Name)
 	}
-	for _, term := range []string{"Models", "Controllers", "Data", "Attacks", "Certificates", "Attacker"} {
-		if said[term] != nil {
-			out = append(out, Fact{term, words.Some(said[term])})
-		}
-	}
-	return out
+	terms := []string{"Models", "Controllers", "Data", "Attacks", "Certificates", "Attacker"}
+	return Map(Only(terms, func(term string) bool { return said[term] != nil }),
+		func(term string) Fact { return Fact{term, words.Some(said[term])} })
 }
 
 // summary says a row in one sentence: clean accuracy, and the attack that hurts most,
