@@ -122,11 +122,8 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 		v.Healed = v.Healed || c.Kind != result.Broken
 		v.Cases = append(v.Cases, galleryCase(s, c, s.Columns[i]))
 	}
-	for _, n := range g.Notes {
-		if n.Suite == s.Name {
-			v.Notes = append(v.Notes, words.Clean(n.Message))
-		}
-	}
+	notes := view.Only(g.Notes, func(n result.GalleryNote) bool { return n.Suite == s.Name })
+	v.Notes = view.Map(notes, func(n result.GalleryNote) string { return words.Clean(n.Message) })
 	if v.Cases == nil && v.Notes == nil {
 		return nil
 	}

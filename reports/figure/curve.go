@@ -3,6 +3,7 @@ package figure
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -62,16 +63,13 @@ func addCurves(s *view.Suite, f *chart.Sheet, p chart.Plot, c view.Curves, attac
 
 // curveLegend has the defenses that have a line somewhere, and a marker alone for those that have no steps.
 func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
-	shown, stepped := []string{}, map[int]bool{}
-	for _, c := range all {
-		for _, line := range c.Lines {
-			shown = append(shown, line.Defense)
-			stepped[line.Index] = stepped[line.Index] || line.Steps != nil
-		}
-	}
+	lines := slices.Concat(view.Map(all, func(c view.Curves) []view.Curve { return c.Lines })...)
+	shown := append([]string{}, view.Map(lines, func(line view.Curve) string { return line.Defense })...)
 	entries := legend(s, chart.Look{Line: true, Marks: true}, shown...)
 	for i, e := range entries {
-		entries[i].Line = stepped[e.Colour]
+		entries[i].Line = slices.ContainsFunc(lines, func(line view.Curve) bool {
+			return line.Index == e.Colour && line.Steps != nil
+		})
 	}
 	return entries
 }
@@ -137,12 +135,11 @@ func spokenCurve(c view.Curves, line view.Curve, n int) string {
 
 // greyTicks are at most so many steps of 1, 2, 4, … grey levels; nil where some cell's epsilon is no grey level.
 func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
-	for _, line := range c.Lines {
-		for _, p := range line.Points {
-			if p.Epsilon != 0 && !strings.HasSuffix(number.Format(p.Epsilon), "/255") {
-				return nil
-			}
-		}
+	points := slices.Concat(view.Map(c.Lines, func(line view.Curve) []view.Point { return line.Points })...)
+	if slices.ContainsFunc(points, func(p view.Point) bool {
+		return p.Epsilon != 0 && !strings.HasSuffix(number.Format(p.Epsilon), "/255")
+	}) {
+		return nil
 	}
 	end, step := math.Round(255*c.End()), 1.0
 	for end/step > float64(max(most, 1)) {

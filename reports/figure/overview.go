@@ -25,10 +25,7 @@ const (
 // radar plots, a plot a defense; more, or those of several suites, as bars in the order of their robustness.
 func Overview(v *view.Report) []chart.Sheet {
 	shown := view.Only(v.Suites, func(s *view.Suite) bool { return len(s.Models) > 0 })
-	models := 0
-	for _, s := range shown {
-		models += len(s.Models)
-	}
+	models := len(slices.Concat(view.Map(shown, func(s *view.Suite) []string { return s.Models })...))
 	switch {
 	case v.Quoted || models == 0:
 		return nil

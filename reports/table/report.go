@@ -22,13 +22,9 @@ func (v Report) HeadlineTable() Table {
 	if v.Quoted {
 		return t
 	}
-	var controls []string // "" among them where a suite has none
 	modes := view.Distinct(v.Suites, func(s Suite) string { return s.Attacker().Name })
-	for _, s := range v.Suites {
-		for _, r := range s.Rows() {
-			controls = view.Once(controls, r.Control)
-		}
-	}
+	rows := slices.Concat(view.Map(v.Suites, Suite.Rows)...)
+	controls := view.Distinct(rows, func(r view.Row) string { return r.Control }) // "" where a suite has none
 	named := view.Only(controls, func(c string) bool { return c != "" })
 	suites, varied := len(v.Suites) > 1, len(controls) > 1
 	t.lead("Suite", suites)
@@ -337,10 +333,10 @@ func (v Report) controlTable() Table {
 			e := l.Embedding
 			parts := []string{e.Kind, titled("fitted on", e.Fit), e.Path, titled("SHA-256", e.SHA256),
 				titled("variance", e.Variance), titled("rank", e.Rank)}
-			for _, size := range slices.Sorted(maps.Keys(e.Files)) {
-				parts = append(parts, fmt.Sprintf("SHA-256 of size %s %s", size, e.Files[size]))
-			}
-			t.add(name, words.LayerName(l.At), described(parts...))
+			files := view.Map(slices.Sorted(maps.Keys(e.Files)), func(size string) string {
+				return "SHA-256 of size " + size + " " + e.Files[size]
+			})
+			t.add(name, words.LayerName(l.At), described(append(parts, files...)...))
 		}
 	}
 	return t.marked()

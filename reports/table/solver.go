@@ -9,18 +9,12 @@ import (
 	"selfheal/reports/words"
 )
 
-func mean(m result.Mean) string {
+// mean writes a mean objective and its standard error.
+func mean(m result.Mean) []string {
 	if m.Objective == nil {
-		return "∞"
+		return []string{"∞", words.Dash}
 	}
-	return words.FourDigits(*m.Objective)
-}
-
-func standardError(m result.Mean) string {
-	if m.Objective == nil {
-		return words.Dash
-	}
-	return words.ThreeDigits(m.StandardError)
+	return []string{words.FourDigits(*m.Objective), words.ThreeDigits(m.StandardError)}
 }
 
 // sweepsOf writes how many sweeps of how many ascent steps a solver makes.
@@ -50,7 +44,7 @@ func methodTable(s view.Study) Table {
 			if c := s.Curve(m, kind); c != nil {
 				end := c.Points[len(c.Points)-1]
 				row(m, kind, sweepsOf(c.Settings), words.ThreeDigits(end.Passes),
-					[]string{mean(end.Mean), standardError(end.Mean)}, end.Accuracy)
+					mean(end.Mean), end.Accuracy)
 			}
 		}
 	}
@@ -79,7 +73,7 @@ func convergenceTable(s view.Study) Table {
 	t.head(true, outcomeHead...)
 	for _, r := range runs {
 		for _, o := range r.Outcomes {
-			means := view.Map(append([]int{0}, sweeps...), func(k int) string { return mean(o.Sweeps[k]) })
+			means := view.Map(append([]int{0}, sweeps...), func(k int) string { return mean(o.Sweeps[k])[0] })
 			t.add(words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum), o.Images, means,
 				percents(s.N, o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy))
 		}
@@ -110,7 +104,7 @@ func settingTable(s view.Study) Table {
 		}
 		for _, o := range r.Outcomes {
 			t.add(name, bold(words.ThreeDigits(r.Value), r.Own), o.Images, words.ThreeDigits(r.Passes), mean(o.Final()),
-				standardError(o.Final()), percents(s.N, o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy))
+				percents(s.N, o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy))
 		}
 	}
 	return t.marked()
@@ -147,15 +141,9 @@ func layerTable(s Suite, all []view.Traced, caption string, of func(result.Solve
 func sweepTable(s Suite, all []view.Traced) Table {
 	t := s.table("Objective at the greedy start, and its difference from that after each sweep, mean over "+
 		"the first images"+s.OfFirstSeed(), 3, "Model", "Control", "Images", "Traced", "Greedy start")
-	most := 0
+	all = view.Only(all, func(one view.Traced) bool { return one.Sweeps() > 0 })
+	sweeps := t.headSweeps(slices.Max(append(view.Map(all, view.Traced.Sweeps), 0)))
 	for _, one := range all {
-		most = max(most, one.Sweeps())
-	}
-	sweeps := t.headSweeps(most)
-	for _, one := range all {
-		if one.Sweeps() == 0 {
-			continue
-		}
 		for i, v := range one.Solvers {
 			var values []string
 			for _, k := range sweeps {

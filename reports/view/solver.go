@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"selfheal/harness/result"
@@ -74,15 +75,14 @@ func (s Study) Sentences() []string {
 			100*(1-bare.Milliseconds/own.Milliseconds)))
 	}
 	for _, r := range s.Rates() {
-		var said []string
-		for _, o := range r.Outcomes {
+		said := Map(r.Outcomes, func(o result.SolverOutcome) string {
 			one := fmt.Sprintf("on %s images the mean objective %s, below the greedy start on %s %% of them",
 				words.Clean(o.Images), course(o.Sweeps), words.Percent(o.BelowGreedy, s.N))
 			if o.NotFinite > 0 {
 				one += fmt.Sprintf(" and not finite on %s %%", words.Percent(o.NotFinite, s.N))
 			}
-			said = append(said, one)
-		}
+			return one
+		})
 		if said != nil {
 			out = append(out, s.ratesOf(r)+": "+strings.Join(said, "; ")+".")
 		}
@@ -144,11 +144,8 @@ func ShownSweeps(n int) (out []int) {
 }
 
 // Studies are those of all suites, each with a section of its own.
-func (v *Report) Studies() (out []Study) {
-	for _, s := range v.Suites {
-		out = append(out, s.Studies...)
-	}
-	return out
+func (v *Report) Studies() []Study {
+	return slices.Concat(Map(v.Suites, func(s *Suite) []Study { return s.Studies })...)
 }
 
 // Traced is a model under a control whose cells tell what it does layer by layer.

@@ -219,20 +219,12 @@ const mostSentences = 2
 type Fact struct{ Term, Text string }
 
 // Sentences say the report in words, where they are few.
-func (v *Report) Sentences() (out []string) {
-	lines := 0
-	for _, s := range v.Suites {
-		for _, r := range s.Rows() {
-			lines++
-			if said := s.summary(r); said != "" {
-				out = append(out, said)
-			}
-		}
-	}
-	if v.Quoted || lines > mostSentences {
+func (v *Report) Sentences() []string {
+	lines := slices.Concat(Map(v.Suites, func(s *Suite) []string { return Map(s.Rows(), s.summary) })...)
+	if v.Quoted || len(lines) > mostSentences {
 		return nil
 	}
-	return out
+	return Only(lines, func(said string) bool { return said != "" })
 }
 
 // Recorded reports whether there are records of the suite.
