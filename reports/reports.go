@@ -1,9 +1,6 @@
 // Package reports turns a result file into things to read: Markdown, LaTeX and CSV tables, figures and one
-// self-contained HTML page. Results go in, bytes come out; nothing here runs a model.
-//
-// The formats are here. The rooms below make what they lay out: words says how a number or an attack is written, view
-// arranges the cells once, table makes rows of them and figure pictures. A new format is a file with a render function
-// and a row in the table of formats.
+// self-contained HTML page. The formats are here; words says how a number or an attack is written, view arranges the
+// cells once, table makes rows of them and figure pictures. A new format is a render function and a row of formats.
 package reports
 
 import (
@@ -44,15 +41,12 @@ var formats = []format{
 }
 
 // Write renders f into dir, which is made when it does not exist: the files of the table of formats and, for each
-// suite, those of the table of figures as NAME-SUITE.png and NAME-SUITE.svg. SUITE is the suite's name with anything
-// but ASCII letters, digits, dots, dashes and underscores replaced by a dash. f may be partial: cells that it lacks are
-// shown as a dash. records are the lines of records.jsonl in any order; with nil the report leaves out margins and what
-// follows from distances.
+// suite, those of the table of figures as NAME-SUITE.png and .svg. f may be partial: cells that it lacks are shown as a
+// dash. records are the lines of records.jsonl in any order; with nil the report leaves out margins and what follows
+// from distances. A theory that is not nil has a section of the page and files of its own (see [WriteTheory]).
 //
-// With a theory that is not nil, the page has a section of it, and its own files lie beside (see [WriteTheory]).
-//
-// The same input gives the same bytes. Nothing is written before everything is
-// rendered, each file appears whole or not at all, and an error names its file.
+// The same input gives the same bytes. Nothing is written before everything is rendered, each file appears whole or not
+// at all, and an error names its file.
 func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *Theory) error {
 	if f == nil {
 		return errors.New("reports: no result to report")

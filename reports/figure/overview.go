@@ -168,11 +168,8 @@ func (r rankPanel) Height(vg.Length) (h vg.Length) {
 
 func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 	st := chart.Small
-	var names vg.Length
-	for _, one := range r {
-		names = max(names, st.Width(chart.Fit(one.name, st, 0.42*width)))
-	}
-	names += 4
+	wide := func(one ranked) vg.Length { return st.Width(chart.Fit(one.name, st, 0.42*width)) }
+	names := 4 + slices.Max(view.Map(r, wide))
 	from, full := left+names, width-names-st.Width(" 100.00") // and room behind a bar for its value
 	bottom := top - height + chart.LineStep
 	for tick := range 6 {

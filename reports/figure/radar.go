@@ -61,10 +61,7 @@ func (a *axes) fit(half, most vg.Length) {
 	for a.radius = most; ; a.radius-- {
 		a.boxes = nil
 		for i, label := range a.labels {
-			size := vg.Point{Y: labelStep * vg.Length(len(label))}
-			for _, l := range label {
-				size.X = max(size.X, chart.Normal.Width(l))
-			}
+			size := chart.Pt(slices.Max(view.Map(label, chart.Normal.Width)), labelStep*vg.Length(len(label)))
 			u, at := chart.Polar(1, a.angles[i]), chart.Polar(a.radius+labelGap, a.angles[i])
 			lower := chart.Pt(at.X-size.X*(1-u.X)/2, at.Y-size.Y*(1-u.Y)/2)
 			a.boxes = append(a.boxes, vg.Rectangle{Min: lower, Max: lower.Add(size)})

@@ -32,15 +32,13 @@ func sides(title string, f *theory.Field, series ...chart.Series) chart.Plot {
 
 // byLabel is two series of points, one a class.
 func byLabel(what string, at []theory.Point, labels []int, markers [2]int) []chart.Series {
-	one, two := chart.Marked(what+", class 1", class1, markers[0]), chart.Marked(what+", class 2", class2, markers[1])
+	out := []chart.Series{chart.Marked(what+", class 1", class1, markers[0]),
+		chart.Marked(what+", class 2", class2, markers[1])}
 	for i, p := range at {
-		if labels[i] > 0 {
-			one = one.Along(p)
-		} else {
-			two = two.Along(p)
-		}
+		s := &out[min(max(1-labels[i], 0), 1)]
+		s.Add(p[0], p[1])
 	}
-	return []chart.Series{one, two}
+	return out
 }
 
 // Theory draw the experiments.
@@ -104,13 +102,12 @@ func marginFigure(m *theory.Margins) chart.Figure {
 }
 
 func ratioFigure(p *theory.ProjectedRatio) chart.Figure {
-	bound, one := chart.Lined("bound √(r/d)", chart.Ink, 0), chart.Lined("", chart.Ink, 0)
+	bound := chart.Lined("bound √(r/d)", chart.Ink, 0)
+	one := chart.Lined("", chart.Ink, 0).Along(theory.Point{1, 1}, theory.Point{256, 1})
 	for i := range 101 {
 		x := math.Pow(256, float64(i)/100-1)
 		bound.Add(x, math.Sqrt(x))
 	}
-	one.Add(1, 1)
-	one.Add(256, 1)
 	left := chart.Plot{Title: "Mean ratio and bound", X: "r / d", Y: "d_e / d_M", LogX: true, LogY: true,
 		Series: []chart.Series{bound}}
 	right := chart.Plot{Title: "How near the bound it is", X: "r", Y: "mean of d_e / d_M over √(r/d), 95 % intervals",
@@ -163,7 +160,7 @@ func linearFigure(l *theory.LinearLoop) chart.Figure {
 	for i, kind := range []string{"orthogonal", "near-orthogonal", "gaussian"} {
 		panel := chart.Plot{Title: titles[i], X: "t", Y: "squared error", LogY: true}
 		dots := systemMarks(kind, i)
-		points := slices.DeleteFunc(slices.Clone(l.Points), func(p theory.LoopPoint) bool { return p.Layers != kind })
+		points := view.Only(l.Points, func(p theory.LoopPoint) bool { return p.Layers == kind })
 		for _, p := range points {
 			dots.Add(p.Bound, p.Error)
 		}

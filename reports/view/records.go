@@ -200,14 +200,12 @@ func (c Curves) End() (end float64) {
 func (s *Suite) Curves() (out []Curves) {
 	for _, m := range s.Models {
 		for _, attack := range s.Attacks {
-			c := Curves{Model: m}
-			for _, col := range s.Columns {
-				if col.Attack == attack && col.Epsilon != nil {
-					c.Attack = col
-				}
+			c, stepped := Curves{Model: m}, false
+			of := func(col words.Column) bool { return col.Attack == attack && col.Epsilon != nil }
+			for _, col := range Only(s.Columns, of) {
+				c.Attack = col
 			}
 			c.Attack.Epsilon = nil
-			stepped := false
 			for i, d := range s.Defenses() {
 				if line := s.curve(m, d, attack); len(line.Points) > 0 {
 					line.Index = i

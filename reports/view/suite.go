@@ -274,14 +274,11 @@ func notesOf(s *Suite) (all notes) {
 
 // marks are those of the notes that are about loops, or of the others, and that concern a cell: "1,3" or "".
 func (all notes) marks(loops bool, of ...*result.Cell) string {
-	var marks []string
-	for _, n := range all {
+	marked := Only(all, func(n note) bool {
 		concerned := func(c *result.Cell) bool { return c != nil && slices.Contains(c.Warnings, n.Warning) }
-		if loops == (n.ID == LoopID) && slices.ContainsFunc(of, concerned) {
-			marks = append(marks, n.Mark)
-		}
-	}
-	return strings.Join(marks, ",")
+		return loops == (n.ID == LoopID) && slices.ContainsFunc(of, concerned)
+	})
+	return strings.Join(Map(marked, func(n note) string { return n.Mark }), ",")
 }
 
 // Marks returns the marks of the footnotes of a cell, "1,3" or "", but for those at the head of its row.
