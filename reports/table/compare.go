@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,22 +48,20 @@ type heading struct {
 	columns []int
 }
 
-const corruptionsHead = "Corruptions, mean"
-
-func (g Group) headings() (all []heading) {
+// headings are those of all columns. Columns of one title stand under one heading; without a title, each under its
+// attack.
+func (g Group) headings(title func(c compare.Column) string) (all []heading) {
 	for i, c := range g.Columns {
-		last := len(all) - 1
+		name := title(c)
+		k := slices.IndexFunc(all, func(h heading) bool { return h.title == name })
 		switch {
-		case c.Variant == "":
+		case name == "":
 			all = append(all, heading{g.Attack(i), []int{i}})
-		case last < 0 || !strings.HasPrefix(all[last].title, corruptionsHead):
-			all = append(all, heading{corruptionsHead, []int{i}})
+		case k < 0:
+			all = append(all, heading{name, []int{i}})
 		default:
-			all[last].columns = append(all[last].columns, i)
+			all[k].columns = append(all[k].columns, i)
 		}
-	}
-	if by := g.RankedBy; len(by) == 1 { // which the ranking shows
-		return view.Only(all, func(h heading) bool { return !slices.Equal(h.columns, by) })
 	}
 	return all
 }
@@ -78,6 +77,10 @@ func (h heading) under(e compare.Entry) Box {
 		mean, n = mean+cell.Score.Accuracy, cell.Score.N
 	}
 	return text(words.Percent(mean/float64(len(h.columns)), n))
+}
+
+func (t *Table) headUnder(all []heading) {
+	t.head(true, view.Map(all, func(h heading) string { return h.title })...)
 }
 
 func (t *Table) addUnder(all []heading, e compare.Entry, before, after []Box) {
@@ -100,10 +103,16 @@ func (g Group) RankTable() Table {
 		t.Caption += "; attacker: " + words.Clean(g.Entries[0].Attacker)
 	}
 	t.head(attackers, attackerHead)
-	headings := g.headings()
-	for _, h := range headings {
-		t.head(true, h.title)
+	headings := g.headings(func(c compare.Column) string {
+		if c.Variant == "" {
+			return ""
+		}
+		return "Corruptions, mean"
+	})
+	if by := g.RankedBy; len(by) == 1 { // which the ranking shows
+		headings = view.Only(headings, func(h heading) bool { return !slices.Equal(h.columns, by) })
 	}
+	t.headUnder(headings)
 	t.head(sizes, "Images")
 	t.head(runs, runHead)
 	oblivious := false
@@ -123,15 +132,9 @@ func (g Group) RankTable() Table {
 		t.note("1", "An oblivious attacker does not know the control: such a number says how well control repairs, "+
 			"and is no bound for one who does. These lines are ranked among themselves.")
 	}
-	for _, said := range view.Distinct(g.Columns, seeds) {
-		var made []string
-		for i, c := range g.Columns {
-			if seeds(c) == said {
-				made = append(made, g.Attack(i))
-			}
-		}
-		if strings.Contains(said, ",") {
-			t.note("", "Attacks were made from several seeds (%s): %s.", said, words.Some(made))
+	for _, h := range g.headings(seeds) {
+		if strings.Contains(h.title, ",") {
+			t.note("", "Attacks were made from several seeds (%s): %s.", h.title, words.Some(g.Attacks(h.columns)))
 		}
 	}
 	return t
@@ -204,23 +207,14 @@ func (c Comparison) RunTable() Table {
 func (g Group) CorruptionTable() Table {
 	t := Table{Lead: 1, Caption: "Accuracy in % by corruption, mean over the severities",
 		Head: []string{"Model · control"}}
-	var headings []heading
-	for i, c := range g.Columns {
-		corruption, _, severity := strings.Cut(c.Variant, ":")
-		if !severity {
-			continue
-		}
-		title := words.CorruptionTitle(corruption)
-		k := slices.IndexFunc(headings, func(h heading) bool { return h.title == title })
-		if k < 0 {
-			k, headings = len(headings), append(headings, heading{title: title})
-			t.head(true, title)
-		}
-		headings[k].columns = append(headings[k].columns, i)
-	}
-	if headings == nil {
+	headings := view.Only(g.headings(func(c compare.Column) string {
+		corruption, _, _ := strings.Cut(c.Variant, ":")
+		return words.CorruptionTitle(corruption)
+	}), func(h heading) bool { return strings.Contains(g.Columns[h.columns[0]].Variant, ":") })
+	if len(headings) == 0 {
 		return t
 	}
+	t.headUnder(headings)
 	for i, e := range g.Entries {
 		t.addUnder(headings, e, boxes(g.Labels[i]), nil)
 	}
@@ -268,25 +262,19 @@ func (g Group) MatrixTable() Table {
 	if n := len(g.Entries); n < 2 || n > matrixEntries {
 		return t
 	}
-	at := map[[2]int]compare.Pair{}
-	for _, p := range g.Pairs {
-		at[[2]int{p.A, p.B}] = p
-	}
 	for i, e := range g.Entries {
 		t.head(true, view.EntryKey(i))
 		line := boxes(entryText(i, e))
 		for k := range g.Entries {
-			p, sign := at[[2]int{i, k}], 1.0
-			if k < i {
-				p, sign = at[[2]int{k, i}], -1
-			}
+			p := view.Find(g.Pairs, func(p compare.Pair) bool { return p.A == min(i, k) && p.B == max(i, k) })
 			switch {
 			case i == k:
 				line = append(line, text(""))
-			case p.Robust == nil:
+			case p == nil || p.Robust == nil:
 				line = append(line, small("n/c"))
 			default:
-				line = append(line, bold(words.Points(sign*p.Robust.Difference, 1), p.Robust.Significant))
+				difference := float64(cmp.Compare(k, i)) * p.Robust.Difference
+				line = append(line, bold(words.Points(difference, 1), p.Robust.Significant))
 			}
 		}
 		t.add(line)
