@@ -119,9 +119,8 @@ func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 // Size makes the window as large as that, in CSS pixels; below 600 the page is a phone's.
 func (p *Page) Size(width, height int64) {
 	p.t.Helper()
-	screen := emulation.SetDeviceMetricsOverrideParams{
-		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
-	}
+	screen := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1,
+		Mobile: width < 600}
 	must.Get(chromedp.Call(p.Context, emulation.SetDeviceMetricsOverride, screen))(p.t)
 }
 
@@ -133,16 +132,12 @@ func (p *Page) Quiet() {
 	for _, m := range p.messages {
 		p.t.Errorf("console: %s", m)
 	}
-	files := 0
 	for _, r := range p.requests {
-		switch {
-		case r == p.url:
-			files++
-		case !strings.HasPrefix(r, "data:"):
+		if r != p.url && !strings.HasPrefix(r, "data:") {
 			p.t.Errorf("request of %.200s", r)
 		}
 	}
-	if files == 0 {
+	if !slices.Contains(p.requests, p.url) {
 		p.t.Error("the file's own request was not seen: nor would others have been")
 	}
 	if p.dialogs > 0 {
@@ -155,7 +150,6 @@ const accessible = `(() => {
   const wrong = [];
   const bad = (what, elements) => { for (const e of elements) wrong.push(what + ': ' + e.outerHTML.slice(0, 120)); };
   const all = query => [...document.querySelectorAll(query)];
-  const shown = e => e.checkVisibility();
   bad('image without alt text', all('img').filter(e => !e.alt.trim()));
   const says = (e, attribute) => e.getAttribute(attribute);
   bad('figure without a name', all('svg').filter(e => says(e, 'role') !== 'img' || !says(e, 'aria-label')));

@@ -63,8 +63,8 @@ func pairedTests(s Suite) (out []*pairedTest) {
 		for _, c := range contrasts(s) {
 			for _, col := range s.Columns {
 				var all gains
-				before, now := judged(s, m, c.Against, col), judged(s, m, c.Control, col)
-				if all.add(before, now); all.by == nil {
+				before, now := all.add(s, m, c, col)
+				if all.by == nil {
 					continue
 				}
 				one := &pairedTest{contrast: c, model: m, column: col, Paired: all.counted(),
@@ -109,13 +109,11 @@ type gains struct {
 	differ bool // some answer on some image
 }
 
-// add adds the cells of both sides, where all have verdicts on the same images.
-func (g *gains) add(before, now []*result.Cell) {
-	if len(before) != len(now) {
-		return
-	}
+// add adds the cells of both sides, where all have verdicts on the same images, and returns them.
+func (g *gains) add(s Suite, model string, of contrast, col words.Column) (before, now []*result.Cell) {
+	before, now = judged(s, model, of.Against, col), judged(s, model, of.Control, col)
 	for i, c := range now {
-		if !Matched(before[i], c) || g.by != nil && len(g.by) != len(c.Verdicts) {
+		if len(before) != len(now) || !Matched(before[i], c) || g.by != nil && len(g.by) != len(c.Verdicts) {
 			continue
 		}
 		if g.by == nil {
@@ -126,6 +124,7 @@ func (g *gains) add(before, now []*result.Cell) {
 			g.by[k] += int(c.Verdicts[k]) - int(before[i].Verdicts[k])
 		}
 	}
+	return before, now
 }
 
 // Matched reports whether two cells have verdicts on the same images.
@@ -157,7 +156,7 @@ func pooled(s Suite, of contrast, kind string, tests []*pairedTest) *pooledTest 
 	for _, col := range s.Columns {
 		if s.Kind(col) == kind {
 			for _, m := range s.Models {
-				all.add(judged(s, m, of.Against, col), judged(s, m, of.Control, col))
+				all.add(s, m, of, col)
 			}
 			out.columns++
 		}

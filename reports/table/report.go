@@ -384,14 +384,14 @@ func Checks(checks []theory.Check) (out []Table) {
 				continue
 			}
 			tolerance, outcome := words.Dash, text("pass")
-			if c.Tolerance != 0 {
+			switch {
+			case c.Factor != 0:
+				tolerance = c.Looseness()
+			case c.Tolerance != 0:
 				tolerance = words.Digits(c.Tolerance, 6)
 			}
-			if c.Factor != 0 {
-				tolerance = c.Looseness()
-			}
 			if !c.Pass {
-				outcome.Spans[0] = Span{Text: "FAIL", Bold: true}
+				outcome = bold("FAIL", true)
 			}
 			expected := c.Relation + words.Nbsp + words.Digits(c.Expected, 6)
 			part.add(c.Name, c.Claim, words.Digits(c.Measured, 6), expected, tolerance, outcome)

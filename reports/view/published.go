@@ -14,13 +14,22 @@ func Paper() *Report {
 	for _, t := range published.Tables() {
 		addTable(f, t, t.Name, t.Caption, func(c published.Cell) string { return c.Model })
 	}
-	v := Of(f)
-	v.Quoted, v.radars = true, paperRadars()
+	v := quoted(f)
+	v.radars = paperRadars()
 	for i, t := range published.Tables() {
-		v.Suites[i].Quoted = true
 		if t.Sides[0] != "none" {
 			v.Suites[i].Sides = t.Sides
 		}
+	}
+	return v
+}
+
+// quoted arranges numbers that were published.
+func quoted(f *result.File) *Report {
+	v := Of(f)
+	v.Quoted = true
+	for _, s := range v.Suites {
+		s.Quoted = true
 	}
 	return v
 }
@@ -38,11 +47,7 @@ func paperRadars() []*Suite {
 		t.Cells = Only(t.Cells, func(c published.Cell) bool { return c.Model == r.model })
 		addTable(f, t, r.model, r.title, func(c published.Cell) string { return c.Model + ", " + c.Training })
 	}
-	suites := Of(f).Suites
-	for _, s := range suites {
-		s.Quoted = true
-	}
-	return suites
+	return quoted(f).Suites
 }
 
 // addTable adds a table as a suite called name; call gives a cell's model its name.

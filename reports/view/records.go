@@ -63,7 +63,8 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 func (s *Suite) MarginsOf(c *result.Cell) *margins { return s.margins[keyOf(c)] }
 
 func (m *margins) add(r result.Record) {
-	m.classes[r.Label] = m.classes[r.Label].with(r.Verdict)
+	class := m.classes[r.Label]
+	m.classes[r.Label] = tally{class.right + r.Verdict, class.n + 1}
 	if margin := float64(r.Margin); !math.IsNaN(margin) {
 		m.Margin = append(m.Margin, margin)
 	}
@@ -97,8 +98,6 @@ func RankOf(xs []float64, q float64) float64 {
 }
 
 type tally struct{ right, n int }
-
-func (t tally) with(verdict int) tally { return tally{t.right + verdict, t.n + 1} }
 
 // Share is the accuracy; −1 where there is no image.
 func (t tally) Share() float64 {
