@@ -109,13 +109,12 @@ func (f form) table(sb *strings.Builder, t table.Table) {
 	}
 	rows := append([][]string{view.Map(t.Head, f.escape)}, view.Map(t.Rows, written)...)
 	fmt.Fprintf(sb, "\n"+f.caption+"\n\n%s\n", f.escape(t.Caption), strings.Join(f.grid(rows, t.Words), "\n"))
-	var notes []string
-	for _, n := range t.Notes {
+	notes := view.Map(t.Notes, func(n table.Footnote) string {
 		if n.Mark != "" {
 			n.Mark = fmt.Sprintf(f.mark, n.Mark) + " "
 		}
-		notes = append(notes, n.Mark+f.escape(n.Text))
-	}
+		return n.Mark + f.escape(n.Text)
+	})
 	if notes != nil {
 		sb.WriteString("\n" + strings.Join(notes, f.breaks) + "\n")
 	}

@@ -97,7 +97,7 @@ type texForm struct {
 // heads. If a norm has several strengths, or two attacks would read the same, each head says its own instead.
 func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	form := texForm{ruled: true}
-	strength, heads := map[string]string{}, map[string]bool{}
+	strength := map[string]string{}
 	var said, short []string
 	for _, c := range s.Columns {
 		head := c.Short()
@@ -115,10 +115,9 @@ func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 				return t, form
 			}
 		}
-		if heads[head] {
+		if slices.Contains(short, head) {
 			return t, form
 		}
-		heads[head] = true
 		short = append(short, head)
 	}
 	if len(said) == 0 || len(short) != len(t.Head)-t.Lead {

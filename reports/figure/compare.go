@@ -16,8 +16,13 @@ import (
 	"selfheal/reports/words"
 )
 
-// figureEntries is how many entries a figure has room for.
-const figureEntries = 30
+// How much figures have room for.
+const (
+	figureEntries = 30
+	mostHistories = 24 // figures
+	historyLines  = 6  // of one of these
+	markedRuns    = 40 // runs with markers
+)
 
 // Scatter draws clean accuracy against that which the ranking is by; it has no panels where there is no attack.
 func Scatter(g *view.Group, page bool) chart.Sheet {
@@ -77,10 +82,6 @@ func tens(of [2]float64) (ticks []plot.Tick, from, to float64) {
 	}
 	return ticks, from, to
 }
-
-const mostHistories, historyLines = 24, 6
-
-const markedRuns = 40
 
 // Histories draw accuracy from run to run, a figure a history.
 func Histories(g *view.Group) (out []chart.Sheet) {

@@ -283,7 +283,7 @@ func (s Suite) ComparisonTable() Table {
 	}
 	t := s.table("Accuracy in %: "+ours+" beside "+publishedSource(s.Published.Source), 3, "Model", "Defense",
 		"Attack", "Ours", "95 % interval", "Published", "Difference (points)", inIntervalHead)
-	inside, judged, extra, open := 0, 0, 0, 0
+	count := map[string]int{}
 	var lacking []string
 	for _, c := range s.Compared() {
 		if !slices.Contains(s.Models, c.Model) {
@@ -297,23 +297,13 @@ func (s Suite) ComparisonTable() Table {
 				difference = words.Points(c.Difference(), 2)
 			}
 		}
-		switch {
-		case c.Cell == nil:
-			open++
-		case c.Published == nil:
-			extra++
-		case c.Judged():
-			judged++
-			if c.Side() == 0 {
-				inside++
-			}
-		}
+		count[c.Verdict()]++
 		t.add(c.Model, words.DefenseName(c.Defense), c.Column.Title(), words.Accuracy(c.Cell),
 			cmp.Or(words.Interval(c.Cell), words.Dash), theirs, difference, c.Verdict())
 	}
 	t.note("", "%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. Published and not run: %s",
-		inside, words.Plural(judged, "published number"), words.Plural(extra, "cell"),
-		words.Plural(open+len(lacking), "number"))
+		count["yes"], words.Plural(count["yes"]+count["no, below"]+count["no, above"], "published number"),
+		words.Plural(count["extra"], "cell"), words.Plural(count["not run"]+len(lacking), "number"))
 	if len(lacking) > 0 {
 		t.note("", "%s not in this table, of networks that the suite lacks: %s",
 			words.Plural(len(lacking), "published number"), strings.Join(slices.Compact(lacking), ", "))

@@ -218,10 +218,7 @@ func UniqueSlug(name string, taken map[string]bool) string {
 		return '-'
 	}, name)
 	slug = strings.TrimLeft(slug, ".")
-	slug = slug[:min(len(slug), 100)]
-	if slug == "" {
-		slug = "suite"
-	}
+	slug = cmp.Or(slug[:min(len(slug), 100)], "suite")
 	for base, i := slug, 2; taken[strings.ToLower(slug)]; i++ {
 		slug = fmt.Sprintf("%s-%d", base, i)
 	}
@@ -251,12 +248,7 @@ func CorruptionTitle(name string) string {
 }
 
 // OrMinusOne is an epsilon as a key: −1 for none.
-func OrMinusOne(e *float64) float64 {
-	if e == nil {
-		return -1
-	}
-	return *e
-}
+func OrMinusOne(e *float64) float64 { return *cmp.Or(e, new(-1.0)) }
 
 // Same reports whether two columns are one attack at one strength.
 func (c Column) Same(as Column) bool {

@@ -209,12 +209,9 @@ func wrap(s string, st txt.Style, w vg.Length, most int) []string {
 	var lines []string
 	for _, word := range strings.Fields(s) {
 		last := len(lines) - 1
-		switch {
-		case last < 0:
-			lines = append(lines, word)
-		case last == most-1 || st.Width(lines[last]+" "+word) <= w:
+		if last >= 0 && (last == most-1 || st.Width(lines[last]+" "+word) <= w) {
 			lines[last] += " " + word
-		default:
+		} else {
 			lines = append(lines, word)
 		}
 	}
