@@ -17,9 +17,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// WriteCompare renders a comparison into dir, which is made when it does not exist: compare.json, compare.md,
-// compare.html (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
-// Nothing is written before everything is rendered, and each file appears whole or not at all.
+// WriteCompare renders a comparison into dir, as [Write] does a report: compare.json, compare.md, compare.html (one
+// file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
 func WriteCompare(dir string, of *compare.Comparison) error {
 	files := comparisonFiles(table.OfComparison(of))
 	old, err := compareFiles(dir)
@@ -78,15 +77,12 @@ func CompareMay(dir string) error {
 	var known struct {
 		Schema string `json:"schema"`
 	}
-	data, err := input.Read(filepath.Join(dir, "compare.json"), mostComparison)
+	data, err := input.Read(filepath.Join(dir, "compare.json"), 1<<30)
 	if err == nil && json.Unmarshal(data, &known) == nil && known.Schema == compare.Schema {
 		return nil
 	}
 	return fmt.Errorf("%s holds %s, which selfheal compare did not write", dir, found[0])
 }
-
-// mostComparison bounds a compare.json, in bytes.
-const mostComparison = 1 << 30
 
 // WriteCompareTables writes what a comparison comes to: aligned for a terminal, else as Markdown.
 func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) error {

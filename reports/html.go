@@ -86,7 +86,7 @@ type galleryCard struct {
 	Heading, Facts string
 	Trace          string // of its control; "" without one
 	Width, Height  int
-	Small          bool // few pixels, each of which is to be seen
+	Small          bool // at most 64 pixels a side, each of which is to be seen
 	Pictures       []galleryPicture
 }
 
@@ -102,9 +102,6 @@ type galleryAnswer struct {
 	Who, Class, Margin string
 	Right              bool
 }
-
-// smallPicture is the longest side, in pixels, of pictures that are shown enlarged.
-const smallPicture = 64
 
 var kindNames = map[string]string{result.Healed: "Healed", result.NotHealed: "Not healed", result.Broken: "Broken"}
 
@@ -157,7 +154,7 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 	}
 	out := galleryCard{Heading: kindNames[c.Kind] + ": " + image + ", " + name,
 		Facts: who + " · " + col.Title() + " · " + s.Attacker().Name, Trace: course,
-		Width: p.Width, Height: p.Height, Small: max(p.Width, p.Height) <= smallPicture,
+		Width: p.Width, Height: p.Height, Small: max(p.Width, p.Height) <= 64,
 		Pictures: []galleryPicture{
 			{"Clean", words.Heading(image) + " as it is, labelled " + name, "", source(p.Clean), before},
 			{"Perturbation ×" + times, "What the attack added to " + image + ", " + times +

@@ -15,8 +15,6 @@ import (
 	"selfheal/reports/words"
 )
 
-const theorySchema = "selfheal.theory/1"
-
 // Theory is what the theory experiments leave to be read: a table of checks, figures, and the numbers themselves.
 type Theory struct {
 	*theory.Result
@@ -29,9 +27,8 @@ func NewTheory(version string, r *theory.Result) *Theory {
 	return &Theory{r, version, figure.Theory(r)}
 }
 
-// WriteTheory writes into dir, which is made when it does not exist: theory.html (one file, figures
-// inside, nothing fetched), theory.md, theory.json and for each figure theory-SLUG.png and
-// .svg. Nothing is written before everything is rendered, and each file appears whole or not at all.
+// WriteTheory writes into dir, as [Write] does a report: theory.html (one file, figures inside, nothing fetched),
+// theory.md, theory.json and for each figure theory-SLUG.png and .svg.
 func WriteTheory(dir string, t *Theory) error {
 	if t == nil {
 		return errors.New("reports: no theory to report")
@@ -44,7 +41,7 @@ func (t *Theory) files() []file {
 		return writeJSON(w, struct {
 			Schema string `json:"schema"`
 			*theory.Result
-		}{theorySchema, t.Result})
+		}{"selfheal.theory/1", t.Result})
 	}}, {"theory.md", t.markdown}, {"theory.html", t.html}}
 	for _, f := range t.Figures {
 		files = append(files, pictures(result.TheoryFigure+"-"+f.Slug, f.Sheet(f.Title))...)

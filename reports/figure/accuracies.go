@@ -25,9 +25,6 @@ type accuracyPanel struct {
 	bare   bool // of many models, whose polygons have no fill
 }
 
-// pageHeight is the height of a printed page, A4 with margins of half an inch.
-const pageHeight = 10.7 * vg.Inch
-
 func init() { figures[result.RadarFigure] = figure{accuracyFile, accuracyCharts(false, false).page} }
 
 // accuracyFile has a panel for each model, with the values below the plots where the page has room for them.
@@ -35,7 +32,7 @@ func accuracyFile(s *view.Suite) chart.Sheet {
 	f := accuracyCharts(true, len(s.Defenses()) > 3).file(s)
 	plots := f
 	plots.Head = nil
-	if _, height := plots.Size(); height > pageHeight {
+	if _, height := plots.Size(); height > 10.7*vg.Inch { // A4 with margins of half an inch
 		return accuracyCharts(false, false).file(s)
 	}
 	return f
@@ -44,7 +41,7 @@ func accuracyFile(s *view.Suite) chart.Sheet {
 func accuracyCharts(values, wide bool) charts[string] {
 	return charts[string]{
 		title: "accuracy in %", caption: "Accuracy in %", alt: " of accuracy in %", seeds: drawn, attacked: true,
-		parts: func(s *view.Suite) []string { return s.Models },
+		parts: models,
 		wide:  wide,
 		fill:  func(s *view.Suite, f *chart.Sheet, models []string) { fillAccuracies(s, f, models, values) },
 	}

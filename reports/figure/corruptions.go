@@ -13,17 +13,10 @@ import (
 	"selfheal/reports/words"
 )
 
-const corruptionStep = vg.Length(14) // between two lines of the figure
-
 func init() {
 	figures[result.CorruptionsFigure] = charts[string]{
 		title: "accuracy in %", caption: corruptionCaption, alt: corruptionCaption,
-		parts: func(s *view.Suite) []string {
-			if len(s.Corrupted) == 0 {
-				return nil
-			}
-			return s.Models
-		},
+		parts:  models,
 		panels: func(s *view.Suite) int { return len(s.Corrupted) }, wide: true,
 		fill: fillCorruptions,
 	}.row()
@@ -38,7 +31,7 @@ func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 		lines := append(slices.Collect(slices.Chunk(by.Names, 1)), by.Names)
 		for _, m := range models {
 			p := chart.Plot{Title: words.Clean(m), X: "accuracy", XTicks: chart.PerCent(),
-				Box: [4]float64{0, -0.5, 1, float64(len(lines)) - 0.5}, High: corruptionStep * vg.Length(len(lines)+3)}
+				Box: [4]float64{0, -0.5, 1, float64(len(lines)) - 0.5}, High: 14 * vg.Length(len(lines)+3)}
 			if len(s.Corrupted) > 1 {
 				p.Y = words.Clean(by.Attack)
 			}

@@ -159,7 +159,7 @@ func init() {
 			names := view.Map(s.Smoothed(), func(by *view.Apart) string { return words.Clean(by.Of.Title) })
 			return " · " + strings.Join(names, "; ")
 		},
-		parts:  func(s *view.Suite) []string { return s.Models },
+		parts:  models,
 		panels: func(s *view.Suite) int { return len(s.Smoothed()) }, wide: true,
 		fill: fillCertified,
 	}.row()

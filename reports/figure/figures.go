@@ -21,6 +21,8 @@ type figure struct {
 	page func(s *view.Suite) []chart.Sheet
 }
 
+func models(s *view.Suite) []string { return s.Models }
+
 // figures is the table, by the names and in the order of [result.Figures]. Each figure's file adds its row.
 var figures = map[string]figure{}
 

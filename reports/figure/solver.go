@@ -19,9 +19,6 @@ var methodLooks = map[string]struct{ colour, marker, dash int }{
 	"none": {0, 0, 1}, "msa": {1, 1, 1}, "greedy": {2, 2, 1}, "pmp": {3, 3, 1}, view.AtDefaultRate: {5, 4, 0},
 }
 
-// dotted is the dash of the lines that only carry a level on.
-const dotted = 3
-
 func init() {
 	figures[result.SolverFigure] = figure{file: func(s *view.Suite) chart.Sheet {
 		title := "Solver: " + s.Heading()
@@ -148,7 +145,7 @@ func studySeries(s view.Study, method string, x, y []float64, shown []bool, end 
 		}
 	}
 	if len(x) == 1 {
-		line.X, line.Y, line.Dash = []float64{x[0], end}, []float64{y[0], y[0]}, dotted
+		line.X, line.Y, line.Dash = []float64{x[0], end}, []float64{y[0], y[0]}, 3 // dotted
 	}
 	return line, marks
 }
@@ -171,7 +168,7 @@ func Traces(s *view.Suite) chart.Figure {
 	var said []string
 	for _, t := range all {
 		if len(t.Layers) > 1 { // of one layer the table says it
-			f.Panels = append(f.Panels, normPanel(s, t, numbered(t, narrow)))
+			f.Panels = append(f.Panels, normPanel(s, t, narrow))
 			said = view.Once(said,
 				"norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images")
 		}
@@ -195,19 +192,14 @@ func columnLook(s *view.Suite, col words.Column) chart.Series {
 	return one
 }
 
-// numbered reports whether the layers' names are too long to stand side by side: numbers then stand for them.
-func numbered(t view.Traced, width vg.Length) bool {
-	const axis, apart = 0.85, 6 // of the width; between two names
-	return slices.ContainsFunc(t.Layers, func(l string) bool {
-		return chart.Small.Width(l)+apart > axis*width/vg.Length(len(t.Layers))
-	})
-}
-
 // normPanel has the layers side by side, the columns dodged so that equal norms stay apart.
-func normPanel(s *view.Suite, t view.Traced, numbered bool) chart.Plot {
+func normPanel(s *view.Suite, t view.Traced, width vg.Length) chart.Plot {
 	p := chart.Plot{Title: t.Name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: chart.Named(t.Layers),
 		Note: s.Caption("Norm of the control at each layer" + s.OfFirstSeed())}
-	if numbered {
+	const axis, apart = 0.85, 6                            // of the width; between two names
+	if slices.ContainsFunc(t.Layers, func(l string) bool { // numbers stand for long names
+		return chart.Small.Width(l)+apart > axis*width/vg.Length(len(t.Layers))
+	}) {
 		p.X = "layer, counted from the input"
 		for i := range p.XTicks {
 			p.XTicks[i].Label = fmt.Sprint(i + 1)

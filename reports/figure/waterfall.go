@@ -12,8 +12,6 @@ import (
 	"selfheal/reports/words"
 )
 
-const waterfallHeight = vg.Length(118)
-
 // mostWaterfalls is how many charts the figure has at most, as many as a printed page has
 // room for. The table of the components stands for those of a larger suite.
 const mostWaterfalls = 12
@@ -125,7 +123,7 @@ func (w waterfall) panel(width vg.Length) chart.Plot {
 	p := grouped(len(w.names), len(w.lines), width, 26, func(i int, room vg.Length) []string {
 		return broken(w.names[i], room)
 	})
-	p.Title, p.Y, p.High = words.Clean(w.model), w.attack.Title(), waterfallHeight
+	p.Title, p.Y, p.High = words.Clean(w.model), w.attack.Title(), 118
 	for k := range p.Bars {
 		i, line, b := k/len(w.lines), w.lines[k%len(w.lines)], &p.Bars[k]
 		if len(w.lines) == 1 { // no neighbour on either side

@@ -253,13 +253,11 @@ func (g Group) HistoryTables() (out []Table) {
 
 func created(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
-const matrixEntries = 24
-
-// MatrixTable has the difference of any two entries under attack; none where there are too many.
+// MatrixTable has the difference of any two entries under attack; none where there are more than 24.
 func (g Group) MatrixTable() Table {
 	t := Table{Lead: 1, Caption: "Line less column, in points, " + g.under() +
 		", on shared images; bold where significant", Head: []string{"Model · control"}}
-	if n := len(g.Entries); n < 2 || n > matrixEntries {
+	if n := len(g.Entries); n < 2 || n > 24 {
 		return t
 	}
 	for i, e := range g.Entries {
@@ -301,15 +299,14 @@ func (g Group) under() string {
 	return "without an attack"
 }
 
-const mostPairs = 1000
-
+// PairTable has a line a pair; of more than a thousand only those that are next to each other.
 func (g Group) PairTable() Table {
 	t := Table{Lead: 2, Caption: "Every pair, " + g.under(), Head: []string{"A", "B", "Shared images", "Only A", "Only B",
 		"A − B (points)", "95 % interval", "p", "p (Holm)", "Clean, A − B"}}
 	corrupted := slices.ContainsFunc(g.Pairs, func(p compare.Pair) bool { return p.Corrupted != nil })
 	t.head(corrupted, "Corrupted, A − B")
 	for _, p := range g.Pairs {
-		if len(g.Pairs) > mostPairs && p.B != p.A+1 {
+		if len(g.Pairs) > 1000 && p.B != p.A+1 {
 			continue
 		}
 		tested := boxes("0", words.Dash, words.Dash, words.Dash, p.Why, words.Dash, words.Dash)

@@ -12,8 +12,6 @@ import (
 	"selfheal/reports/words"
 )
 
-const greedyMethod = "greedy"
-
 // level is that of a test from which on a report speaks of evidence.
 const level = 0.05
 
@@ -26,7 +24,7 @@ func contrasts(s Suite) (out []contrast) {
 	for _, c := range s.Controls {
 		for _, g := range s.Controls {
 			one, start := s.File.Controls[c], s.File.Controls[g]
-			if one.Solver["method"] != greedyMethod && start.Solver["method"] == greedyMethod &&
+			if one.Solver["method"] != "greedy" && start.Solver["method"] == "greedy" &&
 				slices.EqualFunc(one.Layers, start.Layers, sameLayer) {
 				out = append(out, contrast{c, g})
 			}

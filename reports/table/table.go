@@ -35,11 +35,8 @@ type Table struct {
 	Notes   []Footnote
 }
 
-// manyRows is how many rows a reader takes in at once: a page folds longer tables and lets them be filtered.
-const manyRows = 12
-
-// Long reports whether the table has more rows than that.
-func (t Table) Long() bool { return len(t.Rows) > manyRows }
+// Long reports whether a reader doesn't take in all rows at once: a page folds the table and lets it be filtered.
+func (t Table) Long() bool { return len(t.Rows) > 12 }
 
 // Room is the width of the first column in digits, so that usual names stay on one line.
 func (t Table) Room() int {

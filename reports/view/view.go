@@ -212,16 +212,13 @@ func Only[T any](list []T, holds func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(v T) bool { return !holds(v) })
 }
 
-// mostSentences is how many lines of a report are also said in words: more are easier read in the table.
-const mostSentences = 2
-
 // Fact is a term and what it says.
 type Fact struct{ Term, Text string }
 
 // Sentences say the report in words, where they are few.
 func (v *Report) Sentences() []string {
 	lines := slices.Concat(Map(v.Suites, func(s *Suite) []string { return Map(s.Rows(), s.summary) })...)
-	if v.Quoted || len(lines) > mostSentences {
+	if v.Quoted || len(lines) > 2 { // more are easier read in the table
 		return nil
 	}
 	return Only(lines, func(said string) bool { return said != "" })
