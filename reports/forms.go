@@ -89,11 +89,8 @@ func (f form) render(v page) string {
 
 func (f form) study(sb *strings.Builder, one view.Study) {
 	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
-	for i, said := range one.Sentences() {
-		if i == 0 {
-			sb.WriteString("\n")
-		}
-		fmt.Fprintf(sb, "- %s\n", f.escape(said))
+	if said := view.Map(one.Sentences(), f.escape); said != nil {
+		sb.WriteString("\n- " + strings.Join(said, "\n- ") + "\n")
 	}
 	for _, t := range table.Study(one) {
 		f.table(sb, t)

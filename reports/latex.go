@@ -36,7 +36,8 @@ func texPages(t table.Table) (out []table.Table) {
 			part := t
 			part.Notes = nil
 			part.Head = slices.Concat(t.Head[:t.Lead], t.Head[first:last])
-			part.Rows = view.Map(chunk, func(r []table.Box) []table.Box { return slices.Concat(r[:t.Lead], r[first:last]) })
+			shown := func(r []table.Box) []table.Box { return slices.Concat(r[:t.Lead], r[first:last]) }
+			part.Rows = view.Map(chunk, shown)
 			for i := range t.Lead { // a page starts with its headings in full
 				part.Rows[0][i].Repeat = false
 			}

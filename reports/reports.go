@@ -22,7 +22,7 @@ import (
 )
 
 // WritePublished renders the paper's own tables into dir, as [Write] renders a run's, with three radar plots. Nothing
-// is run; the numbers are those of package published, and in tables.csv they stand in the column published.
+// is run; in tables.csv the numbers stand in the column published.
 func WritePublished(dir string) error { return writeFiles(dir, newPage(view.Paper(), nil).files()) }
 
 type format struct {

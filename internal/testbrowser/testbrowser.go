@@ -1,5 +1,4 @@
-// Package testbrowser opens pages in a headless Chromium for tests: it sees whether they
-// fetch anything or complain, and whether they can be read without eyes or a mouse.
+// Package testbrowser opens pages in a headless Chromium for tests: what they fetch, complain of or make hard to read.
 package testbrowser
 
 import (

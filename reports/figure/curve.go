@@ -76,8 +76,7 @@ func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
 
 // stepped are a line's steps with the band of their intervals, and its cells, which have intervals without steps.
 func stepped(c view.Curve, n int) (steps, cells chart.Series) {
-	look := chart.LookOf(c.Index)
-	steps, cells = chart.Series{Look: look}, chart.Series{Look: look}
+	steps.Look, cells.Look = chart.LookOf(c.Index), chart.LookOf(c.Index)
 	steps.Marks, cells.Line = false, false
 	for i, at := range c.Steps {
 		if i > 0 {

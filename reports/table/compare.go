@@ -301,8 +301,8 @@ func (g Group) under() string {
 
 // PairTable has a line a pair; of more than a thousand only those that are next to each other.
 func (g Group) PairTable() Table {
-	t := Table{Lead: 2, Caption: "Every pair, " + g.under(), Head: []string{"A", "B", "Shared images", "Only A", "Only B",
-		"A − B (points)", "95 % interval", "p", "p (Holm)", "Clean, A − B"}}
+	t := Table{Lead: 2, Caption: "Every pair, " + g.under(), Head: []string{"A", "B", "Shared images", "Only A",
+		"Only B", "A − B (points)", "95 % interval", "p", "p (Holm)", "Clean, A − B"}}
 	corrupted := slices.ContainsFunc(g.Pairs, func(p compare.Pair) bool { return p.Corrupted != nil })
 	t.head(corrupted, "Corrupted, A − B")
 	for _, p := range g.Pairs {
@@ -311,8 +311,9 @@ func (g Group) PairTable() Table {
 		}
 		tested := boxes("0", words.Dash, words.Dash, words.Dash, p.Why, words.Dash, words.Dash)
 		if r := p.Robust; r != nil {
-			tested = boxes(r.Shared, r.OnlyA, r.OnlyB, bold(words.Points(r.Difference, 1), r.Significant),
-				words.Range(words.Points(r.Interval[0], 1), words.Points(r.Interval[1], 1)), pValue(r.P), pValue(r.Holm))
+			interval := words.Range(words.Points(r.Interval[0], 1), words.Points(r.Interval[1], 1))
+			tested = boxes(r.Shared, r.OnlyA, r.OnlyB, bold(words.Points(r.Difference, 1), r.Significant), interval,
+				pValue(r.P), pValue(r.Holm))
 		}
 		clean, sign := text(words.Dash), text(words.Dash)
 		if p.Clean != nil {

@@ -54,9 +54,9 @@ func (v Report) HeadlineTable() Table {
 			line := boxes(shown(suites, suite), who, s.headline(r, len(named) > 0),
 				shown(len(modes) > 1, s.Attacker().Title))
 			t.add(line)
-			others = others || slices.ContainsFunc(line, func(b Box) bool {
-				return slices.ContainsFunc(b.Spans, func(s Span) bool { return s.Mark != "" && s.Mark != view.LoopMark })
-			})
+			spans := slices.Concat(view.Map(line, func(b Box) []Span { return b.Spans })...)
+			others = others ||
+				slices.ContainsFunc(spans, func(s Span) bool { return s.Mark != "" && s.Mark != view.LoopMark })
 		}
 	}
 	if loops {

@@ -63,8 +63,7 @@ func (s Study) Cost(method string) *result.SolverCost {
 }
 
 // Sentences say what the control adds to an answer, and whether its own solver and the default one converge.
-func (s Study) Sentences() []string {
-	var out []string
+func (s Study) Sentences() (out []string) {
 	bare, own := s.Cost("none"), s.Cost(s.Solver.Method)
 	if bare != nil && own != nil && bare.Milliseconds > 0 {
 		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s by FLOPs and %s ms for one "+

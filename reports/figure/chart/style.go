@@ -205,8 +205,7 @@ const (
 )
 
 // wrap breaks s between words into at most so many lines no wider than w. What is too long is shortened.
-func wrap(s string, st txt.Style, w vg.Length, most int) []string {
-	var lines []string
+func wrap(s string, st txt.Style, w vg.Length, most int) (lines []string) {
 	for _, word := range strings.Fields(s) {
 		last := len(lines) - 1
 		if last >= 0 && (last == most-1 || st.Width(lines[last]+" "+word) <= w) {
