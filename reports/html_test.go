@@ -175,16 +175,6 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// A report without a gallery has no part of one; with one, see the golden page.
-func TestNoGallery(t *testing.T) {
-	f := fixture()
-	f.Gallery = nil
-	if page := written(t, renderHTML, arranged(f, nil)); strings.Contains(page, `id="gallery`) ||
-		strings.Contains(page, "#gallery") {
-		t.Error("a report without a gallery has a part of one")
-	}
-}
-
 // No figure comes without the attacker that its numbers are of; for tables see the goldens.
 func TestAttackerIsSaid(t *testing.T) {
 	v := arranged(fixture(), records(fixture()))

@@ -103,12 +103,7 @@ func (g Group) RankTable() Table {
 		t.Caption += "; attacker: " + words.Clean(g.Entries[0].Attacker)
 	}
 	t.head(attackers, attackerHead)
-	headings := g.headings(func(c compare.Column) string {
-		if c.Variant == "" {
-			return ""
-		}
-		return "Corruptions, mean"
-	})
+	headings := g.headings(func(c compare.Column) string { return words.If(c.Variant != "", "Corruptions, mean") })
 	if by := g.RankedBy; len(by) == 1 { // which the ranking shows
 		headings = view.Only(headings, func(h heading) bool { return !slices.Equal(h.columns, by) })
 	}
@@ -194,10 +189,7 @@ func (c Comparison) RunTable() Table {
 	t := Table{Lead: 1, Caption: "Runs", Head: []string{runHead, "Created", "Seed", "selfheal", "Provider", "Precision",
 		"State"}}
 	for _, r := range c.Runs {
-		state := "finished"
-		if r.Unfinished {
-			state = "unfinished"
-		}
+		state := words.If(r.Unfinished, "un") + "finished"
 		t.add(r.Name, created(r.Created), fmt.Sprint(r.Seed), r.Selfheal, r.Provider, r.Precision, state)
 	}
 	return t

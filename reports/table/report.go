@@ -275,10 +275,7 @@ func (v Report) datasetTable() Table {
 		"SHA-256 of pixels and labels"}}
 	for _, name := range slices.Sorted(maps.Keys(v.File.Datasets)) {
 		d := v.File.Datasets[name]
-		var classes string
-		if d.Classes > 0 {
-			classes = words.Plural(d.Classes, "class", "classes")
-		}
+		classes := words.If(d.Classes > 0, words.Plural(d.Classes, "class", "classes"))
 		t.add(name, d.N, described(d.Format), described(d.Words(), titled("indices", indices(d.Indices)),
 			titled("the first", d.Limit), classes), d.SHA256)
 	}

@@ -277,10 +277,7 @@ func (s Suite) ComparisonTable() Table {
 	if s.Published == nil {
 		return Table{}
 	}
-	ours := "ours"
-	if s.Seeds > 1 {
-		ours += s.OfFirstSeed() + ","
-	}
+	ours := "ours" + words.If(s.Seeds > 1, s.OfFirstSeed()+",")
 	t := s.table("Accuracy in %: "+ours+" beside "+publishedSource(s.Published.Source), 3, "Model", "Defense",
 		"Attack", "Ours", "95 % interval", "Published", "Difference (points)", inIntervalHead)
 	count := map[string]int{}

@@ -40,38 +40,24 @@ func (s about) Attacker() result.Mode {
 
 // Made says how the suite's adversarial images were made, where that is known.
 func (s about) Made() string {
-	if m := s.Attacker(); m.Made != "" {
-		return "adversarial images " + m.Made
-	}
-	return ""
+	made := s.Attacker().Made
+	return words.If(made != "", "adversarial images "+made)
 }
 
 // Caption says in a suite's caption which attacker its numbers are of.
 func (s about) Caption(what string) string { return what + "; attacker: " + s.Attacker().Name }
 
-// Knows says in words what a suite's attacker knows; "" for a mode that is not known.
-func (s about) Knows() string {
-	if s.Quoted { // a table of a paper is not the place to explain it again
-		return ""
-	}
-	return s.Attacker().Knows
-}
+// Knows says in words what a suite's attacker knows; "" for a mode that is not known, and for a table of a paper, which
+// is not the place to explain it again.
+func (s about) Knows() string { return words.If(!s.Quoted, s.Attacker().Knows) }
 
 // OverSeeds says in a caption that its accuracies are means; "" where there is one seed.
 func (s about) OverSeeds() string {
-	if s.Seeds > 1 {
-		return fmt.Sprintf(", mean ± standard deviation over %d seeds", s.Seeds)
-	}
-	return ""
+	return words.If(s.Seeds > 1, fmt.Sprintf(", mean ± standard deviation over %d seeds", s.Seeds))
 }
 
 // OfFirstSeed says in a caption that its numbers are the first seed's; "" where there is one.
-func (s about) OfFirstSeed() string {
-	if s.Seeds > 1 {
-		return ", of the first seed"
-	}
-	return ""
-}
+func (s about) OfFirstSeed() string { return words.If(s.Seeds > 1, ", of the first seed") }
 
 // Defenses returns "none" and the suite's controls.
 func (s about) Defenses() []string { return append([]string{"none"}, s.Controls...) }

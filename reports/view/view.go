@@ -325,15 +325,14 @@ func (v *Report) Provenance() []Fact {
 		return []Fact{{"Paper", published.Title}, {"Authors", published.Authors}}
 	}
 	f, e := v.File, v.File.Environment
-	where := func(is bool, text string) string { return map[bool]string{true: text}[is] }
 	return Only([]Fact{
-		{"Created", where(!f.Created.IsZero(), f.Created.UTC().Format(time.RFC3339))},
+		{"Created", words.If(!f.Created.IsZero(), f.Created.UTC().Format(time.RFC3339))},
 		{"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)},
 		{"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema}, {"selfheal", e.Selfheal}, {"Go", e.Go},
 		{"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
 		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)},
-		{"Threads of a pass", where(e.Threads != 0, fmt.Sprint(e.Threads))}, // files of older versions don't say
-		{"Winograd", where(e.Winograd, "convolutions rewritten for the CPU")},
+		{"Threads of a pass", words.If(e.Threads != 0, fmt.Sprint(e.Threads))}, // files of older versions don't say
+		{"Winograd", words.If(e.Winograd, "convolutions rewritten for the CPU")},
 	}, func(x Fact) bool { return x.Text != "" })
 }
 

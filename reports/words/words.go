@@ -255,6 +255,14 @@ func (c Column) Same(as Column) bool {
 	return c.Attack == as.Attack && OrMinusOne(c.Epsilon) == OrMinusOne(as.Epsilon)
 }
 
+// If is a text where something holds, else "".
+func If(holds bool, text string) string {
+	if holds {
+		return text
+	}
+	return ""
+}
+
 // Plural counts: "1 image", "2 images"; many is a plural that does not end so.
 func Plural(n int, one string, many ...string) string {
 	if n == 1 {
