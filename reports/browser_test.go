@@ -227,7 +227,7 @@ func TestBrowserBig(t *testing.T) {
 		t.Errorf("the page has %d bytes", info.Size())
 	}
 	p := testbrowser.Open(t, ctx, path)
-	// What the main thread computes: processor time, which other programs on the machine do not prolong.
+	// The main thread is timed by processor time, which other programs on the machine do not prolong.
 	ticks := performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}
 	must.Get(chromedp.Call(p.Context, performance.Enable, ticks))(t)
 	p.Do(chromedp.Reload())

@@ -153,7 +153,7 @@ func TestPValues(t *testing.T) {
 	}
 }
 
-// What differs from model to model is not hidden by the sum over them.
+// The sum over models does not hide that they differ.
 func TestEvidenceDiffers(t *testing.T) {
 	ones, zeros := strings.Repeat("1", 20), strings.Repeat("0", 20)
 	s := evidenced(solved(), map[string]map[string][]string{
