@@ -13,17 +13,14 @@ import (
 	"selfheal/harness/compare"
 	"selfheal/internal/input"
 	"selfheal/reports/figure"
-	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
-	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
-// WriteCompare renders a comparison into dir, which is made when it does not exist: compare.json, compare.md,
-// compare.html (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
-// Nothing is written before everything is rendered, and each file appears whole or not at all.
+// WriteCompare renders a comparison into dir, as [Write] does a report: compare.json, compare.md, compare.html (one
+// file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
 func WriteCompare(dir string, of *compare.Comparison) error {
-	files := comparisonFiles(table.OfComparison(view.OfComparison(of)))
+	files := comparisonFiles(table.OfComparison(of))
 	old, err := compareFiles(dir)
 	if err == nil {
 		err = writeFiles(dir, files)
@@ -41,15 +38,14 @@ func WriteCompare(dir string, of *compare.Comparison) error {
 	return nil
 }
 
-// comparisonFiles are what c is rendered as.
 func comparisonFiles(c table.Comparison) []file {
 	files := []file{
-		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison.Comparison) }},
-		{"compare.md", text(func() string { return markdownForm.compared(c, true) })},
+		{"compare.json", func(w io.Writer) error { return writeJSON(w, c.Comparison) }},
+		{"compare.md", func(w io.Writer) error { return markdownForm.compared(w, c, true) }},
 		{"compare.html", func(w io.Writer) error { return writePage(w, "compare.html.tmpl", c) }},
 	}
 	for _, g := range c.Groups {
-		if f := figure.Scatter(g.Group, chart.InFile(1, false)); f.Panels != nil {
+		if f := figure.Scatter(g.Group, false); f.Panels != nil {
 			f.Head = []string{"Clean and robust accuracy", g.Heading()}
 			files = append(files, pictures("compare-scatter-"+g.Slug, f)...)
 		}
@@ -60,7 +56,6 @@ func comparisonFiles(c table.Comparison) []file {
 	return files
 }
 
-// compareFiles lists the files in a folder that have names of a comparison's.
 func compareFiles(dir string) (found []string, err error) {
 	for _, pattern := range []string{"compare.json", "compare.md", "compare.html", "compare-scatter-*.png",
 		"compare-scatter-*.svg", "compare-history-*.png", "compare-history-*.svg"} {
@@ -73,8 +68,7 @@ func compareFiles(dir string) (found []string, err error) {
 	return found, nil
 }
 
-// CompareMay is an error for a folder with files of a comparison's names that are none's: there is no compare.json of
-// this program beside them.
+// CompareMay is an error for a folder that holds files with a comparison's names and no compare.json of this program.
 func CompareMay(dir string) error {
 	found, err := compareFiles(dir)
 	if err != nil || len(found) == 0 {
@@ -83,28 +77,24 @@ func CompareMay(dir string) error {
 	var known struct {
 		Schema string `json:"schema"`
 	}
-	data, err := input.Read(filepath.Join(dir, "compare.json"), mostComparison)
+	data, err := input.Read(filepath.Join(dir, "compare.json"), 1<<30)
 	if err == nil && json.Unmarshal(data, &known) == nil && known.Schema == compare.Schema {
 		return nil
 	}
 	return fmt.Errorf("%s holds %s, which selfheal compare did not write", dir, found[0])
 }
 
-// mostComparison bounds a compare.json, in bytes.
-const mostComparison = 1 << 30
-
 // WriteCompareTables writes what a comparison comes to: aligned for a terminal, else as Markdown.
 func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) error {
-	c, f := table.OfComparison(view.OfComparison(of)), markdownForm
+	f := markdownForm
 	if terminal {
 		f = plainForm
 	}
-	_, err := io.WriteString(w, f.compared(c, false))
-	return err
+	return f.compared(w, table.OfComparison(of), false)
 }
 
 // compared writes a comparison, all of them or those that a terminal has room for.
-func (f form) compared(c table.Comparison, all bool) string {
+func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(c.Title())) + "\n")
 	for _, n := range c.Notes {
@@ -124,5 +114,6 @@ func (f form) compared(c table.Comparison, all bool) string {
 	if all {
 		f.table(&sb, c.RunTable())
 	}
-	return sb.String()
+	_, err := io.WriteString(w, sb.String())
+	return err
 }

@@ -25,9 +25,9 @@ func comparedFixture(t *testing.T) table.Comparison {
 		c.Accuracy = float64(c.Correct) / float64(c.N)
 		c.Verdicts = verdicts(c.N, c.Correct, 0)
 	}
-	return table.OfComparison(view.OfComparison(must.Get(compare.Of([]compare.Run{
+	return table.OfComparison(must.Get(compare.Of([]compare.Run{
 		{Folder: "one", Path: "/one", File: first},
-		{Folder: texName, Path: "/" + texName, File: second}}))(t)))
+		{Folder: texName, Path: "/" + texName, File: second}}))(t))
 }
 
 // Names are text in the page and in Markdown, whose tables are whole.
@@ -35,8 +35,8 @@ func TestComparedNames(t *testing.T) {
 	c := comparedFixture(t)
 	var page, doc, plain strings.Builder
 	must.Do(t, writePage(&page, "compare.html.tmpl", c))
-	doc.WriteString(markdownForm.compared(c, true))
-	plain.WriteString(plainForm.compared(c, false))
+	must.Do(t, markdownForm.compared(&doc, c, true))
+	must.Do(t, plainForm.compared(&plain, c, false))
 	if strings.Contains(page.String(), scriptName) || !strings.Contains(page.String(), "&lt;script&gt;alert(1)") {
 		t.Error("a name is markup in the page")
 	}
@@ -85,12 +85,12 @@ func TestComparedMany(t *testing.T) {
 		}
 		runs = append(runs, compare.Run{Folder: view.EntryKey(i), Path: "/" + view.EntryKey(i), File: f})
 	}
-	c := table.OfComparison(view.OfComparison(must.Get(compare.Of(runs))(t)))
+	c := table.OfComparison(must.Get(compare.Of(runs))(t))
 	g := c.Groups[0]
 	if n := len(g.PairTable().Rows); n != 49 || len(g.Pairs) != 1225 {
 		t.Errorf("%d rows of %d pairs", n, len(g.Pairs))
 	}
-	if len(g.MatrixTable().Rows) > 0 || figure.PageScatter(g.Group) != nil {
+	if len(g.MatrixTable().Rows) > 0 || figure.Scatter(g.Group, true).Panels != nil {
 		t.Error("there is a matrix of 50, or a figure without an attack")
 	}
 	must.Have(t, g.Ranking(), "no attack was run")

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -15,9 +16,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// csvHead are the columns of tables.csv: what says which cell it is, what was measured, the published number (a share
-// like accuracy), ours minus it and whether it lies in our 95 % interval, the spread over several seeds, and of a
-// control what it changes of the network's verdicts, with the p-value of McNemar's exact test.
+// csvHead are the columns of tables.csv. Published numbers are shares like accuracy; healed, harmed and p_value say
+// what a control changes of the network's verdicts, by McNemar's exact test.
 var csvHead = strings.Fields(`suite dataset model defense mode attack norm epsilon
 	n correct accuracy ci_low ci_high max_norm seconds forward backward recipe verdict_only warnings
 	published difference published_in_ci
@@ -29,9 +29,9 @@ func renderCSV(w io.Writer, v page) error {
 	out.Write(csvHead)
 	for _, s := range v.Suites {
 		for _, one := range append(s.Compared(), s.Apart()...) {
-			line := make([]string, len(csvHead))
-			for i, f := range csvLine(s, one) {
-				line[i] = csvField(f)
+			line, fields := make([]string, len(csvHead)), csvFields(s, one)
+			for i, column := range csvHead {
+				line[i] = csvField(fields[column])
 			}
 			out.Write(line)
 		}
@@ -40,51 +40,48 @@ func renderCSV(w io.Writer, v page) error {
 	return out.Error()
 }
 
-// csvLine are the fields of one cell, numbers in full; what there is nothing to say of is nil.
-func csvLine(s table.Suite, one view.Compared) []any {
+// csvFields are those of one cell that there is something to say of, by column, numbers in full.
+func csvFields(s table.Suite, one view.Compared) map[string]any {
+	fields := map[string]any{}
+	set := func(columns string, values ...any) {
+		for i, column := range strings.Fields(columns) {
+			fields[column] = values[i]
+		}
+	}
 	c := one.Cell
 	if c == nil { // published, and not run
 		c = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.Model, Defense: one.Defense, Mode: s.Mode,
 			Attack: one.Column.Attack, Epsilon: one.Column.Epsilon, Norm: &one.Column.Norm}
 	}
-	line := []any{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack, known(c.Norm), known(c.Epsilon)}
-	if one.Cell == nil {
-		line = append(line, make([]any, 12)...)
-	} else {
+	set("suite dataset model defense mode attack norm epsilon published", c.Suite, c.Dataset, c.Model, c.Defense,
+		c.Mode, c.Attack, known(c.Norm), known(c.Epsilon), known(one.Published))
+	if one.Cell != nil {
 		forward, backward := table.Passes(c)
 		warnings := view.Distinct(c.Warnings, func(w result.Warning) string { return w.ID })
-		correct, low, high := any(c.Correct), any(c.CI95[0]), any(c.CI95[1])
-		if c.Verdicts == "" && one.Column.Corrupted() { // a mean
-			correct, low, high = nil, nil, nil
+		set("n accuracy max_norm seconds forward backward recipe verdict_only warnings", c.N, c.Accuracy, c.MaxNorm,
+			c.Seconds, forward, backward, c.Recipe, c.VerdictOnly, strings.Join(warnings, " "))
+		if c.Verdicts != "" || !one.Column.Corrupted() { // no mean
+			set("correct ci_low ci_high", c.Correct, c.CI95[0], c.CI95[1])
 		}
-		line = append(line, c.N, correct, c.Accuracy, low, high, c.MaxNorm, c.Seconds, forward, backward,
-			c.Recipe, c.VerdictOnly, strings.Join(warnings, " "))
-	}
-	var difference, inside any
-	if one.Cell != nil && one.Published != nil {
-		difference = math.Round(one.Difference()*1e9) / 1e9 // without the last bits of a subtraction
+		if one.Published != nil {
+			set("difference", math.Round(one.Difference()*1e9)/1e9) // without the last bits of a subtraction
+		}
 	}
 	if one.Judged() {
-		inside = one.Side() == 0
+		set("published_in_ci", one.Side() == 0)
 	}
-	line = append(line, known(one.Published), difference, inside)
 	if v, several := c.Spread(); several {
-		line = append(line, v.Seeds, v.Mean, v.Deviation, v.Min, v.Max, v.Every)
-	} else {
-		line = append(line, make([]any, 6)...)
+		set("seeds accuracy_mean accuracy_std accuracy_min accuracy_max accuracy_every_seed", v.Seeds, v.Mean,
+			v.Deviation, v.Min, v.Max, v.Every)
 	}
-	alone := s.Cell(one.Model, "none", one.Column)
-	if one.Alone != nil {
-		alone = one.Alone
-	}
+	alone := cmp.Or(one.Alone, s.Cell(one.Model, "none", one.Column))
 	if c.Defense != "none" && table.Matched(alone, one.Cell) {
 		change := stats.NewPaired(alone.Verdicts, c.Verdicts)
-		line = append(line, change.Won, change.Lost, change.McNemar())
+		set("healed harmed p_value", change.Won, change.Lost, change.McNemar())
 	}
-	return line
+	return fields
 }
 
-// known is what p points to, or nil.
 func known[T any](p *T) any {
 	if p == nil {
 		return nil
@@ -97,17 +94,14 @@ func csvField(v any) string {
 	case nil:
 		return ""
 	case float64:
-		return full(v)
+		return strconv.FormatFloat(v, 'g', -1, 64)
 	case string:
 		return inert(words.Clean(v))
 	}
 	return fmt.Sprint(v)
 }
 
-func full(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-
-// inert is a name that no spreadsheet takes for a formula: one that begins as a formula does has
-// an apostrophe before it, as spreadsheets mark text, and one that begins with that a second one.
+// inert is a name that no spreadsheet takes for a formula: spreadsheets mark text with an apostrophe.
 func inert(field string) string {
 	if field != "" && strings.ContainsRune("=+-@'", rune(field[0])) {
 		return "'" + field

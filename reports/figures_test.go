@@ -1,7 +1,9 @@
 package reports
 
 import (
+	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"image/color"
@@ -16,6 +18,8 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/reports/figure"
+	"selfheal/reports/view"
 )
 
 // svgText is a text of an SVG with the box it takes.
@@ -202,53 +206,40 @@ func TestCrowds(t *testing.T) {
 func TestEndlessNames(t *testing.T) {
 	f := fixture()
 	f.Solver = studyFixture().Solver
-	recs := records(f)
-	endless := map[string]string{}
-	long := func(s *string) {
-		if endless[*s] == "" {
-			endless[*s] = *s + strings.Repeat("endless-", 12500) + *s
-		}
-		*s = endless[*s]
-	}
-	for i := range f.Suites {
-		s := &f.Suites[i]
-		s.Title = s.Name
-		long(&s.Title)
-		for _, names := range [][]string{s.Models, s.Controls, s.Attacks} {
-			for k := range names {
-				long(&names[k])
-			}
+	names := map[string]bool{}
+	for i, s := range f.Suites {
+		f.Suites[i].Title = "Robustness curves"
+		for _, name := range slices.Concat(s.Models, s.Controls, s.Attacks, []string{f.Suites[i].Title}) {
+			names[name] = true
 		}
 	}
-	for i := range f.Cells {
-		c := &f.Cells[i]
-		c.Recipe = "" // the attack's name is its title
-		long(&c.Model)
-		if c.Defense != "none" {
-			long(&c.Defense)
-		}
-		if c.Attack != "none" {
-			long(&c.Attack)
-		}
-		for k := range c.Steps {
-			long(&c.Steps[k].Attack)
+	for i, c := range f.Cells {
+		f.Cells[i].Recipe = "" // the attack's name is its title
+		for _, step := range c.Steps {
+			names[step.Attack] = true
 		}
 		if c.Solver != nil {
-			for k := range c.Solver.Layers {
-				long(&c.Solver.Layers[k].At)
+			for _, l := range c.Solver.Layers {
+				names[l.At] = true
 			}
 		}
 	}
+	quoted := func(s string) string { return string(must.Get(json.Marshal(s))(t)) }
+	var pairs []string
+	long := map[string]string{}
+	for name := range names {
+		long[name] = name + strings.Repeat("endless-", 12500) + name
+		pairs = append(pairs, quoted(name), quoted(long[name]))
+	}
+	recs := records(f)
 	for i := range recs {
-		r := &recs[i]
-		long(&r.Model)
-		if r.Defense != "none" {
-			long(&r.Defense)
-		}
-		if r.Attack != "none" {
-			long(&r.Attack)
+		for _, name := range []*string{&recs[i].Model, &recs[i].Defense, &recs[i].Attack} {
+			*name = cmp.Or(long[*name], *name)
 		}
 	}
+	data := must.Get(json.Marshal(f))(t)
+	f = &result.File{}
+	must.Do(t, json.Unmarshal([]byte(strings.NewReplacer(pairs...).Replace(string(data))), f))
 	all := drawn(t, arranged(f, recs))
 	if len(all) < 15 {
 		t.Errorf("%d figures", len(all))
@@ -318,5 +309,47 @@ func TestMarkersAreFew(t *testing.T) {
 	// The baseline has its clean corner and the middle, the control five corners, both the legend's and the table's.
 	if a, b := fills(radar, "B54600"), fills(radar, "045389"); a != 2+2 || b != 5+2 {
 		t.Errorf("the baseline has %d markers, the control %d", a, b)
+	}
+}
+
+// The first screen compares all models: one by itself, up to six over each other, more in the order of robustness.
+func TestOverview(t *testing.T) {
+	two, other := several(2, 3), several(1, 3)
+	other.Suites[0].Name = "another"
+	for _, c := range other.Cells {
+		c.Suite = "another"
+		two.Cells = append(two.Cells, c)
+	}
+	two.Suites = append(two.Suites, other.Suites...)
+	back := several(8, 3)
+	slices.Reverse(back.Suites[0].Models)
+	const radar, bars = "Radar plot of accuracy in %, s (d · n = 100 · oblivious), ", "Bars of all models, the most "
+	for _, c := range []struct {
+		name string
+		v    *view.Report
+		want []string // how each figure's description begins
+		has  string   // the last one's
+	}{
+		{"one", view.Of(several(1, 3)), []string{"Radar plot of accuracy in %, s"}, ""},
+		{"one, without axes enough", view.Of(several(1, 1)), []string{"Bars of accuracy in %, s"}, ""},
+		{"four", view.Of(several(4, 3)), []string{radar + "undefended", radar + "controlled: pca"},
+			"m03, pca: None 92.0, a0 ℓ∞ (1/255) 74.0, a1 ℓ∞ (2/255) 73.0, a2 ℓ∞ (3/255) 72.0."},
+		{"six", view.Of(several(6, 2)), []string{radar + "undefended", radar + "controlled: pca"}, "m05, pca"},
+		{"four, without axes enough", view.Of(several(4, 1)), []string{bars}, ""},
+		{"eight", view.Of(back), []string{bars}, " m00, controlled: pca: 93.0, clean 92.0. m01, controlled: pca: 86.0"},
+		{"of two suites", view.Of(two), []string{bars}, "m00 · another, undefended: 90.0, clean 95.0."},
+		{"thirty", view.Of(several(30, 1)), []string{bars}, "the first 24 of 30"},
+		{"none", view.Of(&result.File{}), nil, ""},
+		{"published", view.Paper(), nil, ""},
+	} {
+		got := figure.Overview(c.v)
+		if len(got) != len(c.want) {
+			t.Fatalf("%s: %d figures", c.name, len(got))
+		}
+		for i, f := range got {
+			if !strings.HasPrefix(f.Alt, c.want[i]) || i == len(got)-1 && !strings.Contains(f.Alt, c.has) {
+				t.Errorf("%s: figure %d: %s", c.name, i, f.Alt)
+			}
+		}
 	}
 }

@@ -2,6 +2,7 @@ package reports
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"selfheal/internal/terminal"
@@ -55,7 +56,6 @@ var plainForm = form{words.Clean, func(level int, s string) string {
 	return s + "\n" + strings.Repeat([]string{"=", "-", "~"}[level-1], len([]rune(s)))
 }, "%s", "*", "[%s]", "\n", terminal.Columns}
 
-// render writes what the tables of all suites say.
 func (f form) render(v page) string {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(v.Title())) + "\n")
@@ -87,42 +87,31 @@ func (f form) render(v page) string {
 	return sb.String()
 }
 
-// study writes a solver study.
 func (f form) study(sb *strings.Builder, one view.Study) {
 	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
-	for i, said := range one.Sentences() {
-		if i == 0 {
-			sb.WriteString("\n")
-		}
-		fmt.Fprintf(sb, "- %s\n", f.escape(said))
+	if said := view.Map(one.Sentences(), f.escape); said != nil {
+		sb.WriteString("\n- " + strings.Join(said, "\n- ") + "\n")
 	}
 	for _, t := range table.Study(one) {
 		f.table(sb, t)
 	}
 }
 
-// table writes a table, if it has rows.
 func (f form) table(sb *strings.Builder, t table.Table) {
 	if len(t.Rows) == 0 {
 		return
 	}
-	rows := make([][]string, 1+len(t.Rows))
-	for _, h := range t.Head {
-		rows[0] = append(rows[0], f.escape(h))
+	written := func(r []table.Box) []string {
+		return view.Map(r, func(b table.Box) string { return b.Written(f.span) })
 	}
-	for i, r := range t.Rows {
-		for _, b := range r {
-			rows[1+i] = append(rows[1+i], b.Written(f.span))
-		}
-	}
+	rows := append([][]string{view.Map(t.Head, f.escape)}, view.Map(t.Rows, written)...)
 	fmt.Fprintf(sb, "\n"+f.caption+"\n\n%s\n", f.escape(t.Caption), strings.Join(f.grid(rows, t.Words), "\n"))
-	var notes []string
-	for _, n := range t.Notes {
+	notes := view.Map(t.Notes, func(n table.Footnote) string {
 		if n.Mark != "" {
 			n.Mark = fmt.Sprintf(f.mark, n.Mark) + " "
 		}
-		notes = append(notes, n.Mark+f.escape(n.Text))
-	}
+		return n.Mark + f.escape(n.Text)
+	})
 	if notes != nil {
 		sb.WriteString("\n" + strings.Join(notes, f.breaks) + "\n")
 	}
@@ -137,4 +126,75 @@ func (f form) span(s table.Span) string {
 		out += fmt.Sprintf(f.mark, s.Mark)
 	}
 	return out
+}
+
+// How much the summary says at most: a CI job's page is read at a glance, and has room for 1 MiB.
+const (
+	summaryRows     = 20
+	summaryWarnings = 8
+	summaryList     = 300 // letters of a list of names
+	summaryName     = 80  // letters of a table's cell
+)
+
+// renderSummary writes what was tested in GitHub's Markdown for the page of a CI job, in less than 60 lines.
+func renderSummary(v page) string {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscaper.Replace(v.Title()),
+		mdEscaper.Replace(strings.TrimSuffix(v.Headline(), ".")))
+	for _, f := range v.Tested() {
+		fmt.Fprintf(&sb, "- %s: %s\n", mdEscaper.Replace(f.Term), mdEscaper.Replace(words.Clip(f.Text, summaryList)))
+	}
+	t, more := brief(v.HeadlineTable()), ""
+	if n := len(t.Rows); n > summaryRows {
+		which := "the first of each suite"
+		if k := view.CountOf(v.Suites, func(s table.Suite) bool { return len(s.Rows()) > 0 }); k > summaryRows {
+			which = fmt.Sprintf("the first of each of the first %d of %d suites", summaryRows, k)
+		}
+		t.Rows = sample(v, t.Rows)
+		more = fmt.Sprintf("\nThese are %d of %d lines, %s; report.html has all of them.\n", len(t.Rows), n, which)
+	}
+	markdownForm.table(&sb, t)
+	sb.WriteString(more)
+	markdownForm.table(&sb, v.WarningTable(summaryWarnings, summaryName))
+	if command := words.Clip(v.Command(), 20*summaryList); command != "" {
+		fence := "```"
+		for strings.Contains(command, fence) {
+			fence += "`"
+		}
+		fmt.Fprintf(&sb, "\nTo repeat it:\n\n%s\n%s\n%s\n", fence, command, fence)
+	}
+	return sb.String()
+}
+
+// sample takes the headline table's first rows of each suite, as many of every suite as there is room for, but one.
+func sample(v page, rows [][]table.Box) [][]table.Box {
+	first := func(each int) (out [][]table.Box) {
+		from := 0
+		for _, s := range v.Suites {
+			n := len(s.Rows())
+			out = append(out, rows[from:from+min(n, each)]...)
+			from += n
+		}
+		return out
+	}
+	out := first(1)
+	for each := 2; len(first(each)) <= summaryRows; each++ {
+		out = first(each)
+	}
+	return out[:min(len(out), summaryRows)]
+}
+
+// brief leaves a table the marks of footnotes that stand below it, and cuts long names.
+func brief(t table.Table) table.Table {
+	for _, r := range t.Rows {
+		for _, b := range r {
+			for i := range b.Spans {
+				if b.Spans[i].Text = words.Clip(b.Spans[i].Text, summaryName); b.Spans[i].Mark != view.LoopMark {
+					b.Spans[i].Mark = ""
+				}
+			}
+		}
+	}
+	t.Notes = slices.DeleteFunc(t.Notes, func(n table.Footnote) bool { return n.Mark != view.LoopMark })
+	return t
 }

@@ -11,7 +11,6 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/reports/table"
-	"selfheal/reports/view"
 )
 
 // Everything that is accepted as results and records of a run can be rendered.
@@ -56,7 +55,7 @@ func FuzzRender(f *testing.F) {
 			if err != nil {
 				return nil // no cell has verdicts
 			}
-			for _, part := range comparisonFiles(table.OfComparison(view.OfComparison(c))) {
+			for _, part := range comparisonFiles(table.OfComparison(c)) {
 				if filepath.Ext(part.name) == ".png" {
 					continue
 				}

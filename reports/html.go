@@ -1,14 +1,17 @@
 package reports
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
+	"selfheal/harness/result"
 	"selfheal/reports/figure"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
@@ -47,7 +50,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"studyFigure":  figure.Study,
 	"checks":       table.Checks,
 	"studyTables":  table.Study,
-	"scatter":      func(g table.Group) *chart.Sheet { return figure.PageScatter(g.Group) },
+	"scatter":      func(g table.Group) chart.Sheet { return figure.Scatter(g.Group, true) },
 	"histories":    func(g table.Group) []chart.Sheet { return figure.Histories(g.Group) },
 }).ParseFS(templates, "assets/*.tmpl"))
 
@@ -68,4 +71,130 @@ func policy() string {
 	sum := sha256.Sum256([]byte(script))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
 		base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+type galleryView struct {
+	Slug   string // of the suite
+	Healed bool   // some images were chosen by what the control did
+	Seeds  bool   // the suite has several
+	Notes  []string
+	Cases  []galleryCard
+}
+
+// galleryCard is one image: what was made of it, and what was answered.
+type galleryCard struct {
+	Heading, Facts string
+	Trace          string // of its control; "" without one
+	Width, Height  int
+	Small          bool // at most 64 pixels a side, each of which is to be seen
+	Pictures       []galleryPicture
+}
+
+// galleryPicture is one of a card's pictures; Source is empty where there is none to show, and Note says why.
+type galleryPicture struct {
+	Name, Alt, Note string
+	Source          template.URL
+	Answers         []galleryAnswer
+}
+
+// galleryAnswer is what one network says of the picture above it.
+type galleryAnswer struct {
+	Who, Class, Margin string
+	Right              bool
+}
+
+var kindNames = map[string]string{result.Healed: "Healed", result.NotHealed: "Not healed", result.Broken: "Broken"}
+
+// gallery is nil where the suite has no cases and nothing is to be said about that.
+func gallery(s table.Suite, g *result.Gallery) *galleryView {
+	if g == nil {
+		return nil
+	}
+	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds > 1}
+	for _, c := range g.Cases {
+		i := slices.IndexFunc(s.Columns, words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}.Same)
+		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
+			continue
+		}
+		v.Healed = v.Healed || c.Kind != result.Broken
+		v.Cases = append(v.Cases, galleryCase(s, c, s.Columns[i]))
+	}
+	notes := view.Only(g.Notes, func(n result.GalleryNote) bool { return n.Suite == s.Name })
+	v.Notes = view.Map(notes, func(n result.GalleryNote) string { return words.Clean(n.Message) })
+	if v.Cases == nil && v.Notes == nil {
+		return nil
+	}
+	return v
+}
+
+func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryCard {
+	p, name := c.Pictures, classOf(c.Label, c.LabelName)
+	course, layers := courseOf(c.Trace)
+	who := words.Clean(c.Model)
+	if c.Defense != "none" {
+		who += " · " + words.DefenseName(c.Defense)
+	}
+	source := func(data []byte) template.URL {
+		if data == nil {
+			return ""
+		}
+		return template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(data))
+	}
+	answer := func(who string, a result.GalleryAnswer) galleryAnswer {
+		return galleryAnswer{who, classOf(a.Class, a.Name), words.Signed(a.Margin), a.Class == c.Label}
+	}
+	size := words.NormName(c.Norm) + " norm " + words.Strength(c.Norm, c.Perturbation)
+	if c.VerdictOnly {
+		size += ", at the attack's first success"
+	}
+	times, image := words.ThreeDigits(p.Magnification), fmt.Sprintf("image %d", c.Image)
+	before, after := []galleryAnswer{answer("undefended", c.Undefended.Clean)}, words.Heading(image)+" after the attack"
+	if c.Controlled != nil {
+		before = append(before, answer("controlled", c.Controlled.Clean))
+	}
+	out := galleryCard{Heading: kindNames[c.Kind] + ": " + image + ", " + name,
+		Facts: who + " · " + col.Title() + " · " + s.Attacker().Name, Trace: course,
+		Width: p.Width, Height: p.Height, Small: max(p.Width, p.Height) <= 64,
+		Pictures: []galleryPicture{
+			{"Clean", words.Heading(image) + " as it is, labelled " + name, "", source(p.Clean), before},
+			{"Perturbation ×" + times, "What the attack added to " + image + ", " + times +
+				" times as strong, around mid-grey", size, source(p.Perturbation), nil},
+			{"Adversarial", after, "", source(p.Adversarial),
+				[]galleryAnswer{answer("undefended", c.Undefended.Adversarial)}},
+		}}
+	if c.Controlled == nil {
+		return out
+	}
+	healed := galleryPicture{"Healed", after + " and the control of the input", "", source(p.Healed),
+		[]galleryAnswer{answer("controlled", c.Controlled.Adversarial)}}
+	if c.Kind != result.Healed {
+		healed.Name = "Controlled" // which did not heal it
+	}
+	if p.Healed == nil {
+		healed.Note = "acts on hidden states" + layers + ": no picture"
+	}
+	out.Pictures = append(out.Pictures, healed)
+	return out
+}
+
+func classOf(class int, name string) string {
+	return words.Clean(cmp.Or(name, fmt.Sprint("class ", class)))
+}
+
+// courseOf says a trace in words, and names its layers.
+func courseOf(t []result.GallerySweep) (course, layers string) {
+	if len(t) == 0 {
+		return "", ""
+	}
+	var norms, names []string
+	objectives := view.Map(t, func(s result.GallerySweep) string { return words.FourDigits(s.Objective) })
+	for _, l := range t[len(t)-1].Layers {
+		names = append(names, words.LayerName(l.At))
+		norms = append(norms, words.ThreeDigits(l.ControlNorm)+" at "+words.LayerName(l.At))
+	}
+	course = "Objective " + strings.Join(objectives, " → ")
+	if len(t) > 1 {
+		course += fmt.Sprintf(" (greedy start, %s)", words.Plural(len(t)-1, "sweep"))
+	}
+	return course + "; ‖u_t‖ " + strings.Join(norms, ", ") + ".", " (" + strings.Join(names, ", ") + ")"
 }

@@ -9,6 +9,7 @@ import (
 
 	"selfheal/internal/number"
 	"selfheal/reports/table"
+	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
@@ -26,20 +27,17 @@ const texHead = `% \input this file in a document, or compile it by itself. It n
 \fi
 `
 
-// texPages cuts a table into parts that fit a page: at most 40 rows and, besides
-// the headings, 6 columns. The footnotes go with the last one.
-func texPages(t table.Table) []table.Table {
+// texPages cuts a table into parts that fit a page. The footnotes go with the last one.
+func texPages(t table.Table) (out []table.Table) {
 	const rows, columns = 40, 6
-	var out []table.Table
 	for first := t.Lead; first < len(t.Head); first += columns {
 		last := min(first+columns, len(t.Head))
 		for chunk := range slices.Chunk(t.Rows, rows) {
 			part := t
-			part.Notes, part.Rows = nil, nil
+			part.Notes = nil
 			part.Head = slices.Concat(t.Head[:t.Lead], t.Head[first:last])
-			for _, r := range chunk {
-				part.Rows = append(part.Rows, slices.Concat(r[:t.Lead], r[first:last]))
-			}
+			shown := func(r []table.Box) []table.Box { return slices.Concat(r[:t.Lead], r[first:last]) }
+			part.Rows = view.Map(chunk, shown)
 			for i := range t.Lead { // a page starts with its headings in full
 				part.Rows[0][i].Repeat = false
 			}
@@ -71,17 +69,17 @@ func renderLaTeX(v page) string {
 		}
 		accuracies, form := paperForm(s, s.AccuracyTable())
 		add(s.Slug+"-accuracy", form, accuracies, before, after)
-		labels := []string{"evidence", "published", "seeds", "distance", "components"}
-		tables := []table.Table{s.EvidenceTable(), s.ComparisonTable(), s.SpreadTable(), s.DistanceTable(),
-			s.WaterfallTable()}
+		plain := func(label string, t table.Table) { add(s.Slug+"-"+label, texForm{}, t, before, after) }
+		plain("evidence", s.EvidenceTable())
+		plain("published", s.ComparisonTable())
+		plain("seeds", s.SpreadTable())
+		plain("distance", s.DistanceTable())
+		plain("components", s.WaterfallTable())
 		for i, t := range s.CertifiedTables() {
-			labels, tables = append(labels, fmt.Sprint("certified", i+1)), append(tables, t)
+			plain(fmt.Sprint("certified", i+1), t)
 		}
 		for i, t := range s.CorruptionTables() {
-			labels, tables = append(labels, fmt.Sprint("corruptions", i+1)), append(tables, t)
-		}
-		for i, t := range tables {
-			add(s.Slug+"-"+labels[i], texForm{}, t, before, after)
+			plain(fmt.Sprint("corruptions", i+1), t)
 		}
 	}
 	if len(v.Suites) == 0 {
@@ -96,12 +94,11 @@ type texForm struct {
 	ruled     bool   // a line below every row, and entries that begin below their heads
 }
 
-// paperForm gives a table of accuracies the form of the paper's: lines between the rows, the
-// attacks' strengths said once above the heads "None", "AA (ℓ∞)", … If a norm has several strengths,
-// or two attacks would read the same, each head says its own instead.
+// paperForm gives a table of accuracies the form of the paper's, with the attacks' strengths said once above short
+// heads. If a norm has several strengths, or two attacks would read the same, each head says its own instead.
 func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	form := texForm{ruled: true}
-	strength, heads := map[string]string{}, map[string]bool{}
+	strength := map[string]string{}
 	var said, short []string
 	for _, c := range s.Columns {
 		head := c.Short()
@@ -119,10 +116,9 @@ func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 				return t, form
 			}
 		}
-		if heads[head] {
+		if slices.Contains(short, head) {
 			return t, form
 		}
-		heads[head] = true
 		short = append(short, head)
 	}
 	if len(said) == 0 || len(short) != len(t.Head)-t.Lead {
@@ -133,27 +129,29 @@ func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	return t, form
 }
 
-// longName is how many letters a name may have that is not broken, in a table of so many columns.
-func longName(columns int) int {
+// longName is how many letters a name or a heading may have that is not broken.
+const longName = 26
+
+// texSize is how a table of so many columns is set, and its longest name that is not broken.
+func texSize(columns int) (size string, name int) {
 	switch {
 	case columns > 8:
-		return 16
+		return "scriptsize\n\\tabcolsep=2pt", 16
 	case columns > 6:
-		return 19
+		return "scriptsize\n\\tabcolsep=3pt", 19
 	}
-	return 26
+	return "small", longName
 }
 
-// table writes t as a float.
 func (f texForm) table(sb *strings.Builder, t table.Table, caption, label string) {
-	spec := ""
-	long := make([]bool, len(t.Head))
+	spec, long := "", make([]bool, len(t.Head))
+	size, most := texSize(len(t.Head))
 	for i := range t.Head {
 		long[i] = i < t.Lead && slices.ContainsFunc(t.Rows,
-			func(r []table.Box) bool { return utf8.RuneCountInString(r[i].Plain()) > longName(len(t.Head)) })
+			func(r []table.Box) bool { return utf8.RuneCountInString(r[i].Plain()) > most })
 		switch {
 		case long[i]:
-			spec += fmt.Sprintf("p{%dmm}", longName(len(t.Head))*4/3)
+			spec += fmt.Sprintf("p{%dmm}", most*4/3)
 		case f.ruled || t.Words(i):
 			spec += "l"
 		default:
@@ -162,13 +160,6 @@ func (f texForm) table(sb *strings.Builder, t table.Table, caption, label string
 		if i == t.Lead-1 {
 			spec += "|"
 		}
-	}
-	size := "small"
-	switch {
-	case len(t.Head) > 8:
-		size = "scriptsize\n\\tabcolsep=2pt"
-	case len(t.Head) > 6:
-		size = "scriptsize\n\\tabcolsep=3pt"
 	}
 	fmt.Fprintf(sb,
 		"\n\\begin{table}[htbp]\n\\centering\n\\belowcaptionskip=6pt\n\\def\\arraystretch{1.15}\n\\%s\n"+
@@ -207,7 +198,7 @@ func (f texForm) table(sb *strings.Builder, t table.Table, caption, label string
 
 // texHeading breaks the heading of a column of numbers at its last space, and a long one wherever a name may be broken.
 func texHeading(h string, words bool) string {
-	if utf8.RuneCountInString(h) > longName(0) {
+	if utf8.RuneCountInString(h) > longName {
 		return `\parbox[b]{24mm}{\raggedright\strut ` + texBreaks.Replace(texEscape(h)) + `\strut}`
 	}
 	cut := strings.LastIndex(h, " ")
@@ -247,8 +238,7 @@ var texEscaper = strings.NewReplacer(
 	"‖", `$\|$`, "…", `\ldots{}`,
 	"→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", words.Thin, `\,`, words.Nbsp, "~")
 
-// texEscape writes s for LaTeX with its default fonts. Letters that these lack
-// are named by their code point, so that the file always compiles.
+// texEscape writes s for LaTeX. Letters that its default fonts lack are named by their code point: the file compiles.
 func texEscape(s string) string {
 	var sb strings.Builder
 	for _, r := range texEscaper.Replace(s) {

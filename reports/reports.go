@@ -1,9 +1,6 @@
 // Package reports turns a result file into things to read: Markdown, LaTeX and CSV tables, figures and one
-// self-contained HTML page. Results go in, bytes come out; nothing here runs a model.
-//
-// The formats are here. The rooms below make what they lay out: words says how a number or an attack is written, view
-// arranges the cells once, table makes rows of them and figure pictures. A new format is a file with a render function
-// and a row in the table of formats.
+// self-contained HTML page. The formats are here; words says how a number or an attack is written, view arranges the
+// cells once, table makes rows of them and figure pictures. A new format is a render function and a row of formats.
 package reports
 
 import (
@@ -24,12 +21,10 @@ import (
 	"selfheal/reports/view"
 )
 
-// WritePublished renders the paper's own tables into dir, as [Write] renders a run's: report.html, tables.md,
-// tables.tex, tables.csv, and its three radar plots as radar-NETWORK.png and radar-NETWORK.svg. Nothing is run; the
-// numbers are those of package published. In tables.csv they stand in the column published.
+// WritePublished renders the paper's own tables into dir, as [Write] renders a run's, with three radar plots. Nothing
+// is run; in tables.csv the numbers stand in the column published.
 func WritePublished(dir string) error { return writeFiles(dir, newPage(view.Paper(), nil).files()) }
 
-// format is one file of a report.
 type format struct {
 	File   string
 	Render func(w io.Writer, v page) error
@@ -46,15 +41,12 @@ var formats = []format{
 }
 
 // Write renders f into dir, which is made when it does not exist: the files of the table of formats and, for each
-// suite, those of the table of figures as NAME-SUITE.png and NAME-SUITE.svg. SUITE is the suite's name with anything
-// but ASCII letters, digits, dots, dashes and underscores replaced by a dash. f may be partial: cells that it lacks are
-// shown as a dash. records are the lines of records.jsonl in any order; with nil the report leaves out margins and what
-// follows from distances.
+// suite, those of the table of figures as NAME-SUITE.png and .svg. f may be partial: cells that it lacks are shown as a
+// dash. records are the lines of records.jsonl in any order; with nil the report leaves out margins and what follows
+// from distances. A theory that is not nil has a section of the page and files of its own (see [WriteTheory]).
 //
-// With a theory that is not nil, the page has a section of it, and its own files lie beside (see [WriteTheory]).
-//
-// The same input gives the same bytes. Nothing is written before everything is
-// rendered, each file appears whole or not at all, and an error names its file.
+// The same input gives the same bytes. Nothing is written before everything is rendered, each file appears whole or not
+// at all, and an error names its file.
 func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *Theory) error {
 	if f == nil {
 		return errors.New("reports: no result to report")
@@ -64,7 +56,6 @@ func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *
 	return writeFiles(dir, newPage(v, theory).files())
 }
 
-// files are what v is rendered as.
 func (v page) files() (files []file) {
 	for _, s := range v.Drawn() {
 		for name, drawing := range figure.Files(s) {
@@ -87,17 +78,11 @@ func writeJSON(w io.Writer, of any) error {
 	return e.Encode(of)
 }
 
-// text writes a text.
-func text(of func() string) func(w io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := io.WriteString(w, of())
+func textOf(render func(v page) string) func(w io.Writer, v page) error {
+	return func(w io.Writer, v page) error {
+		_, err := io.WriteString(w, render(v))
 		return err
 	}
-}
-
-// textOf is a format of text.
-func textOf(render func(v page) string) func(w io.Writer, v page) error {
-	return func(w io.Writer, v page) error { return text(func() string { return render(v) })(w) }
 }
 
 // page is what the formats lay out: a report, its tables and the theory.
@@ -108,13 +93,11 @@ type page struct {
 
 func newPage(v *view.Report, theory *Theory) page { return page{table.Of(v), theory} }
 
-// file is one to be written.
 type file struct {
 	name   string
 	render func(w io.Writer) error
 }
 
-// pictures are a sheet as a PNG and an SVG file.
 func pictures(name string, s chart.Sheet) []file {
 	return []file{{name + ".png", s.WritePNG}, {name + ".svg", s.WriteSVG}}
 }

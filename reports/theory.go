@@ -11,11 +11,9 @@ import (
 	"selfheal/reports/figure"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
+	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
-
-// theorySchema names the version of theory.json's layout.
-const theorySchema = "selfheal.theory/1"
 
 // Theory is what the theory experiments leave to be read: a table of checks, figures, and the numbers themselves.
 type Theory struct {
@@ -29,9 +27,8 @@ func NewTheory(version string, r *theory.Result) *Theory {
 	return &Theory{r, version, figure.Theory(r)}
 }
 
-// WriteTheory writes into dir, which is made when it does not exist: theory.html (one file, figures
-// inside, nothing fetched), theory.md, theory.json and for each figure theory-SLUG.png and
-// .svg. Nothing is written before everything is rendered, and each file appears whole or not at all.
+// WriteTheory writes into dir, as [Write] does a report: theory.html (one file, figures inside, nothing fetched),
+// theory.md, theory.json and for each figure theory-SLUG.png and .svg.
 func WriteTheory(dir string, t *Theory) error {
 	if t == nil {
 		return errors.New("reports: no theory to report")
@@ -39,35 +36,27 @@ func WriteTheory(dir string, t *Theory) error {
 	return writeFiles(dir, t.files())
 }
 
-// files are what t is rendered as.
 func (t *Theory) files() []file {
 	files := []file{{"theory.json", func(w io.Writer) error {
 		return writeJSON(w, struct {
 			Schema string `json:"schema"`
 			*theory.Result
-		}{theorySchema, t.Result})
-	}}, {"theory.md", text(t.markdown)}, {"theory.html", t.html}}
+		}{"selfheal.theory/1", t.Result})
+	}}, {"theory.md", t.markdown}, {"theory.html", t.html}}
 	for _, f := range t.Figures {
 		files = append(files, pictures(result.TheoryFigure+"-"+f.Slug, f.Sheet(f.Title))...)
 	}
 	return files
 }
 
-// Verdict says how many checks passed.
 func (t *Theory) Verdict() string {
-	failed := 0
-	for _, c := range t.Checks {
-		if !c.Pass {
-			failed++
-		}
+	checks := words.Plural(len(t.Checks), "check")
+	if n := view.CountOf(t.Checks, func(c theory.Check) bool { return !c.Pass }); n > 0 {
+		return fmt.Sprintf("%d of %s fail", n, checks)
 	}
-	if failed == 0 {
-		return fmt.Sprintf("all %s pass", words.Plural(len(t.Checks), "check"))
-	}
-	return fmt.Sprintf("%d of %s fail", failed, words.Plural(len(t.Checks), "check"))
+	return "all " + checks + " pass"
 }
 
-// Facts says what was run.
 func (t *Theory) Facts() string {
 	out := fmt.Sprintf("selfheal %s · seed %d", t.version, t.Seed)
 	if t.Quick {
@@ -76,7 +65,7 @@ func (t *Theory) Facts() string {
 	return out
 }
 
-func (t *Theory) markdown() string {
+func (t *Theory) markdown(w io.Writer) error {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "# The theory, checked\n\n%s\n", mdEscaper.Replace(words.Heading(t.Verdict())+"; "+t.Facts()))
 	for _, part := range table.Checks(t.Checks) {
@@ -86,7 +75,8 @@ func (t *Theory) markdown() string {
 		title, caption := mdEscaper.Replace(f.Title), mdEscaper.Replace(f.Caption)
 		fmt.Fprintf(&sb, "\n![%s](theory-%s.svg)\n\n%s\n", title, f.Slug, caption)
 	}
-	return sb.String()
+	_, err := io.WriteString(w, sb.String())
+	return err
 }
 
 func (t *Theory) html(w io.Writer) error { return writePage(w, "theory.html.tmpl", t) }

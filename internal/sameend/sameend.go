@@ -3,10 +3,12 @@ package sameend
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,40 +19,32 @@ import (
 // results.json but for times, and for what caches held and commands were. It also holds that the second has left no
 // journal.
 func Check(want, got string) error {
-	names := []string{"records.jsonl", "gallery.json"}
-	for _, dir := range []string{want, got} {
-		images, err := fs.Glob(os.DirFS(dir), "adversarial/*.npy")
-		if err != nil {
-			return err
-		}
-		names = append(names, images...)
+	a, b := os.DirFS(want), os.DirFS(got)
+	mine, errA := fs.Glob(a, "adversarial/*.npy")
+	other, errB := fs.Glob(b, "adversarial/*.npy")
+	if err := cmp.Or(errA, errB); err != nil {
+		return err
 	}
-	slices.Sort(names)
+	names := slices.Sorted(slices.Values(slices.Concat(mine, other, []string{"records.jsonl", "gallery.json"})))
 	for _, name := range slices.Compact(names) {
-		a, err := os.ReadFile(filepath.Join(want, name))
-		if err != nil {
+		x, errA := fs.ReadFile(a, name)
+		y, errB := fs.ReadFile(b, name)
+		if err := cmp.Or(errA, errB); err != nil {
 			return err
 		}
-		b, err := os.ReadFile(filepath.Join(got, name))
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(a, b) {
+		if !bytes.Equal(x, y) {
 			return fmt.Errorf("%s differs", name)
 		}
 	}
-	a, err := timeless(filepath.Join(want, "results.json"))
-	if err != nil {
+	x, errA := timeless(filepath.Join(want, "results.json"))
+	y, errB := timeless(filepath.Join(got, "results.json"))
+	if err := cmp.Or(errA, errB); err != nil {
 		return err
 	}
-	b, err := timeless(filepath.Join(got, "results.json"))
-	if err != nil {
-		return err
-	}
-	if !reflect.DeepEqual(a, b) {
+	if !reflect.DeepEqual(x, y) {
 		return errors.New("results.json differs")
 	}
-	if _, err := os.Stat(filepath.Join(got, "selfheal-journal")); err == nil {
+	if _, err := fs.Stat(b, "selfheal-journal"); err == nil {
 		return errors.New("the journal is left")
 	}
 	return nil
@@ -65,22 +59,20 @@ func timeless(path string) (v any, err error) {
 	if top, ok := v.(map[string]any); err == nil && (!ok || top["finished"] == nil) {
 		return nil, fmt.Errorf("%s is not of a run that has come to its end", path)
 	}
-	return without(v, "created", "finished", "seconds", "milliseconds", "cached", "command"), err
+	drop(v)
+	return v, err
 }
 
-func without(v any, keys ...string) any {
+func drop(v any) {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, k := range keys {
-			delete(v, k)
-		}
-		for _, one := range v {
-			without(one, keys...)
-		}
+		maps.DeleteFunc(v, func(key string, one any) bool {
+			drop(one)
+			return slices.Contains([]string{"created", "finished", "seconds", "milliseconds", "cached", "command"}, key)
+		})
 	case []any:
 		for _, one := range v {
-			without(one, keys...)
+			drop(one)
 		}
 	}
-	return v
 }

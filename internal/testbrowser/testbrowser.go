@@ -1,55 +1,44 @@
-// Package testbrowser opens pages in a headless Chromium for tests: it sees whether they
-// fetch anything or complain, and whether they can be read without eyes or a mouse.
+// Package testbrowser opens pages in a headless Chromium for tests: what they fetch, complain of or make hard to read.
 package testbrowser
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"image"
-	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	browserlog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	pages "github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
 	"selfheal/internal/must"
 )
 
-// Start starts a headless Chromium for a test, which is skipped where there is none,
-// unless SELFHEAL_BROWSER=required.
+// Start starts a headless Chromium for a test, which is skipped where there is none, unless SELFHEAL_BROWSER=required.
 func Start(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: no browser")
 	}
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
-	}
-	if path == "" {
-		if os.Getenv("SELFHEAL_BROWSER") == "required" {
-			t.Fatal("no chromium or google-chrome in PATH, and SELFHEAL_BROWSER asks for one")
-		}
+	names := []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"}
+	there := func(name string) bool { _, err := exec.LookPath(name); return err == nil }
+	i := slices.IndexFunc(names, there)
+	if i < 0 && os.Getenv("SELFHEAL_BROWSER") == "required" {
+		t.Fatal("no chromium or google-chrome in PATH, and SELFHEAL_BROWSER asks for one")
+	} else if i < 0 {
 		t.Skip("no chromium or google-chrome in PATH; SELFHEAL_BROWSER=required makes this a failure")
 	}
 	// The sandbox does not work as root nor in many containers, and the pages are our own.
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(names[i]), chromedp.NoSandbox)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
@@ -57,16 +46,16 @@ func Start(t *testing.T) context.Context {
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("starting %s: %v", path, err)
+		t.Fatalf("starting %s: %v", names[i], err)
 	}
 	return ctx
 }
 
 // Page is a page in a tab, and what the browser has had to say about it.
 type Page struct {
-	t   *testing.T
-	ctx context.Context
-	url string
+	Context context.Context // of the tab
+	t       *testing.T
+	url     string
 
 	mu       sync.Mutex
 	messages []string // of the console, warnings or worse, and exceptions
@@ -79,11 +68,9 @@ func Open(t *testing.T, browser context.Context, path string) *Page {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
-	p := &Page{t: t, ctx: ctx, url: "file://" + filepath.ToSlash(path)}
+	p := &Page{t: t, Context: ctx, url: "file://" + filepath.ToSlash(path)}
 	must.Do(t, chromedp.Listen(ctx, p.hear))
 	must.Get(chromedp.Call(ctx, network.Enable, network.EnableParams{}))(t)
-	ticks := performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}
-	must.Get(chromedp.Call(ctx, performance.Enable, ticks))(t)
 	p.Size(1280, 800)
 	must.Do(t, chromedp.Do(ctx, chromedp.Navigate(p.url)))
 	return p
@@ -113,32 +100,17 @@ func (p *Page) hear(ev any) {
 // Eval runs a script in the page and returns what it comes to.
 func Eval[T any](p *Page, script string) T {
 	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](script))
+	v, err := chromedp.Run(p.Context, chromedp.Evaluate[T](script))
 	if err != nil {
 		p.t.Fatalf("%s: %v", script, err)
 	}
 	return v
 }
 
-// Opened is how long opening the page took, from the start of the navigation to the end of
-// its load event, and what its main thread computed since: processor time, which other
-// programs on the machine do not prolong as they do the first.
-func (p *Page) Opened() (wall, busy time.Duration) {
-	p.t.Helper()
-	ms := Eval[float64](p, "(e => e.loadEventEnd - e.startTime)(performance.getEntriesByType('navigation')[0])")
-	got := must.Get(chromedp.Call(p.ctx, performance.GetMetrics, cdp.Empty{}))(p.t)
-	for _, m := range got.Metrics {
-		if m.Name == "TaskDuration" {
-			busy = time.Duration(m.Value * float64(time.Second))
-		}
-	}
-	return time.Duration(ms * float64(time.Millisecond)), busy
-}
-
 // Do carries out steps in the page.
 func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.Context, time.Minute)
 	defer cancel()
 	must.Do(p.t, chromedp.Do(ctx, steps...))
 }
@@ -146,25 +118,9 @@ func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 // Size makes the window as large as that, in CSS pixels; below 600 the page is a phone's.
 func (p *Page) Size(width, height int64) {
 	p.t.Helper()
-	screen := emulation.SetDeviceMetricsOverrideParams{
-		Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600,
-	}
-	must.Get(chromedp.Call(p.ctx, emulation.SetDeviceMetricsOverride, screen))(p.t)
-}
-
-// Scheme has the page prefer light or dark.
-func (p *Page) Scheme(name string) {
-	p.t.Helper()
-	scheme := &emulation.MediaFeature{Name: "prefers-color-scheme", Value: name}
-	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{scheme}}
-	must.Get(chromedp.Call(p.ctx, emulation.SetEmulatedMedia, media))(p.t)
-}
-
-// Screenshot is what the window shows.
-func (p *Page) Screenshot() image.Image {
-	p.t.Helper()
-	data := must.Get(chromedp.Run(p.ctx, chromedp.CaptureScreenshot()))(p.t)
-	return must.Get(png.Decode(bytes.NewReader(data)))(p.t)
+	screen := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1,
+		Mobile: width < 600}
+	must.Get(chromedp.Call(p.Context, emulation.SetDeviceMetricsOverride, screen))(p.t)
 }
 
 // Quiet checks that nothing went wrong and nothing was fetched.
@@ -175,16 +131,12 @@ func (p *Page) Quiet() {
 	for _, m := range p.messages {
 		p.t.Errorf("console: %s", m)
 	}
-	files := 0
 	for _, r := range p.requests {
-		switch {
-		case r == p.url:
-			files++
-		case !strings.HasPrefix(r, "data:"):
+		if r != p.url && !strings.HasPrefix(r, "data:") {
 			p.t.Errorf("request of %.200s", r)
 		}
 	}
-	if files == 0 {
+	if !slices.Contains(p.requests, p.url) {
 		p.t.Error("the file's own request was not seen: nor would others have been")
 	}
 	if p.dialogs > 0 {
@@ -197,7 +149,6 @@ const accessible = `(() => {
   const wrong = [];
   const bad = (what, elements) => { for (const e of elements) wrong.push(what + ': ' + e.outerHTML.slice(0, 120)); };
   const all = query => [...document.querySelectorAll(query)];
-  const shown = e => e.checkVisibility();
   bad('image without alt text', all('img').filter(e => !e.alt.trim()));
   const says = (e, attribute) => e.getAttribute(attribute);
   bad('figure without a name', all('svg').filter(e => says(e, 'role') !== 'img' || !says(e, 'aria-label')));
@@ -225,11 +176,17 @@ const accessible = `(() => {
   return wrong;
 })()`
 
-// Check holds the page as it is shown to what makes it accessible; name is for messages.
-func (p *Page) Check(name string) {
+// Check holds the page to what makes it accessible in windows of these widths, in CSS pixels.
+func (p *Page) Check(widths ...int64) {
 	p.t.Helper()
-	for _, wrong := range Eval[[]string](p, accessible) {
-		p.t.Errorf("%s: %s", name, wrong)
+	for _, width := range widths {
+		p.Size(width, 844)
+		for _, wrong := range Eval[[]string](p, accessible) {
+			p.t.Errorf("%d pixels wide: %s", width, wrong)
+		}
+		if wide := Eval[int64](p, "document.documentElement.scrollWidth"); wide > width {
+			p.t.Errorf("the page is %d pixels wide on a screen of %d", wide, width)
+		}
 	}
 }
 

@@ -1,7 +1,10 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
+	"image/color"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot/vg"
@@ -12,8 +15,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// accuracyPanel is a model's accuracies under every attack: a radar plot, or bars when there
-// are fewer than three axes, over a table of its values.
+// accuracyPanel is a model's accuracies: a radar plot, or bars for less than three axes, over a table of the values.
 type accuracyPanel struct {
 	s      *view.Suite
 	model  string
@@ -23,9 +25,6 @@ type accuracyPanel struct {
 	bare   bool // of many models, whose polygons have no fill
 }
 
-// pageHeight is the height of a printed page, A4 with margins of half an inch.
-const pageHeight = 10.7 * vg.Inch
-
 func init() { figures[result.RadarFigure] = figure{accuracyFile, accuracyCharts(false, false).page} }
 
 // accuracyFile has a panel for each model, with the values below the plots where the page has room for them.
@@ -33,25 +32,19 @@ func accuracyFile(s *view.Suite) chart.Sheet {
 	f := accuracyCharts(true, len(s.Defenses()) > 3).file(s)
 	plots := f
 	plots.Head = nil
-	if _, height := plots.Size(); height > pageHeight {
+	if _, height := plots.Size(); height > 10.7*vg.Inch { // A4 with margins of half an inch
 		return accuracyCharts(false, false).file(s)
 	}
 	return f
 }
 
-// accuracyCharts are the figure with values below the plots or without.
 func accuracyCharts(values, wide bool) charts[string] {
 	return charts[string]{
 		title: "accuracy in %", caption: "Accuracy in %", alt: " of accuracy in %", seeds: drawn, attacked: true,
-		parts: func(s *view.Suite) []string { return s.Models },
+		parts: models,
 		wide:  wide,
 		fill:  func(s *view.Suite, f *chart.Sheet, models []string) { fillAccuracies(s, f, models, values) },
 	}
-}
-
-// pageAccuracies is one model's panel for a page.
-func pageAccuracies(s *view.Suite, model string) chart.Sheet {
-	return accuracyCharts(false, false).on(s, chart.InPage(), []string{model})
 }
 
 func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool) {
@@ -74,33 +67,27 @@ func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool)
 		p.values = values && fits(column) || p.axes.numbered // the table is the numbers' key
 		f.Panels = append(f.Panels, p)
 		for _, one := range p.lines {
-			f.Alt += spoken(s, m, one)
+			say(f, spoken(s, one), m, words.DefenseName(one.Defense))
 		}
 	}
 }
 
-// spoken says a series' values.
-func spoken(s *view.Suite, model string, one view.Series) string {
-	var said []string
+func spoken(s *view.Suite, one view.Series) (said []string) {
 	for i, c := range one.Cells {
 		said = append(said, s.Columns[i].Title()+" "+value(c))
 	}
-	return fmt.Sprintf(" %s, %s: %s.", words.Clean(model), words.DefenseName(one.Defense), strings.Join(said, ", "))
+	return said
 }
 
-// radar reports whether the suite has axes enough for one.
 func radar(s *view.Suite) bool { return len(s.Columns) >= 3 }
 
-// drawn says in a caption what the figure of accuracies draws of several seeds: the mean, with bars'
-// deviation as whiskers. "" where there is one seed.
+// drawn says in a caption that the figure draws the mean over several seeds; bars have whiskers for the deviation.
 func drawn(s *view.Suite) string {
-	if n := s.Seeds(); n > 1 && radar(s) {
-		return fmt.Sprintf(", mean over %d seeds", n)
+	if s.Seeds > 1 && radar(s) {
+		return fmt.Sprintf(", mean over %d seeds", s.Seeds)
 	}
 	return s.OverSeeds()
 }
-
-func (a accuracyPanel) Titled() bool { return true }
 
 func (a accuracyPanel) chartHeight() vg.Length {
 	if !radar(a.s) {
@@ -134,46 +121,44 @@ func (a accuracyPanel) Draw(p chart.Pen, left, top, width, _, _ vg.Length) {
 
 // bars are grouped: a group a column, a bar a defense with its whiskers.
 func (a accuracyPanel) bars(width vg.Length) chart.Plot {
-	out := barPanel(len(a.s.Columns))
-	group := (width - 26) / vg.Length(len(a.s.Columns)) // without the labels on the left
-	var labels []string
-	for i, col := range a.s.Columns {
-		lines := col.Lines()
-		for k, l := range lines {
-			lines[k] = chart.Fit(l, chart.Small, group-4)
+	p := grouped(len(a.s.Columns), len(a.lines), width, 34, func(i int, room vg.Length) (label []string) {
+		for _, l := range a.s.Columns[i].Lines() {
+			label = append(label, chart.Fit(l, chart.Small, room-4))
 		}
-		labels = append(labels, strings.Join(lines, "\n"))
-		for j, one := range a.lines {
-			c := one.Cells[i]
-			b := groupedBar(one.Index, i, j, len(a.lines), 34/float64(group), value(c))
-			if c != nil {
-				b.Top = view.Score(c)
-				if low, high, ok := a.s.Whiskers(c); ok {
-					b.Whisker = &[2]float64{low, high}
-				}
+		return label
+	})
+	for k := range p.Bars {
+		one, b := a.lines[k%len(a.lines)], &p.Bars[k]
+		c := one.Cells[k/len(a.lines)]
+		if b.Look, b.Text = chart.LookOf(one.Index), value(c); c != nil {
+			b.Top = view.Score(c)
+			if low, high, ok := a.s.Whiskers(c); ok {
+				b.Whisker = &[2]float64{low, high}
 			}
-			out.Bars = append(out.Bars, b)
 		}
 	}
-	out.XTicks = chart.Named(labels)
-	return out
+	return p
 }
 
-// barPanel is a panel for n groups of bars, on a scale from 0 to 100 %.
-func barPanel(n int) chart.Plot {
-	return chart.Plot{Box: [4]float64{-0.5, 0, float64(n) - 0.5, 1.08}, YTicks: chart.PerCent()}
+// grouped is a panel with groups of n bars each, one after another, on a scale from 0 to 100 %. No bar is wider than
+// most; label is a group's, in lines.
+func grouped(groups, n int, width, most vg.Length, label func(i int, room vg.Length) []string) chart.Plot {
+	p := chart.Plot{Box: [4]float64{-0.5, 0, float64(groups) - 0.5, 1.08}, YTicks: chart.PerCent()}
+	group := (width - 26) / vg.Length(groups) // without the labels on the left
+	bar := min(0.84/float64(n), float64(most)/float64(group))
+	var labels []string
+	for i := range groups {
+		labels = append(labels, strings.Join(label(i, group), "\n"))
+		for j := range n {
+			x := float64(i) + bar*(float64(j)-float64(n)/2+0.06)
+			p.Bars = append(p.Bars, chart.Bar{X: x, Width: 0.88 * bar, Room: 1.05 * bar})
+		}
+	}
+	p.XTicks = chart.Named(labels)
+	return p
 }
 
-// groupedBar is bar j of n in group i, at most so wide; defense is the index of its look.
-func groupedBar(defense, i, j, n int, most float64, text string) chart.Bar {
-	room := min(0.84/float64(n), most)
-	b := chart.Bar{Look: chart.LookOf(defense), Text: text, Width: 0.88 * room, Room: 1.05 * room}
-	b.X = float64(i) + room*(float64(j)-float64(n)/2+0.06)
-	return b
-}
-
-// valueColumns lays out the table under a panel: the width of its titles, shortened, and of
-// each defense's column, at most 84 points.
+// valueColumns lays out the table under a panel: the widths of its titles and of each defense's column.
 func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, column vg.Length) {
 	st := chart.Small
 	for i, c := range a.s.Columns {
@@ -188,7 +173,6 @@ func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, co
 	return titles, label, min(84, (width-label)/vg.Length(len(a.lines)))
 }
 
-// fits reports whether a column of that table has room for a value.
 func fits(column vg.Length) bool { return column >= chart.Small.Width("100.00")+3 }
 
 // drawValues writes the table under a panel: a line a column of the suite, a column a defense, headed by the defense's
@@ -222,4 +206,194 @@ func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 				p.Ink, -1, -0.5)
 		}
 	}
+}
+
+const (
+	mostOverlaid = 6  // models that one radar plot shows
+	mostRanked   = 24 // that the ranked bars show
+	mostSides    = 4  // the network alone, and three controls
+)
+
+// Overview are the figures of the first screen, which compare all models: up to six of one suite over each other in
+// radar plots, a plot a defense; more, or those of several suites, as bars in the order of their robustness.
+func Overview(v *view.Report) []chart.Sheet {
+	shown := view.Only(v.Suites, func(s *view.Suite) bool { return len(s.Models) > 0 })
+	models := len(slices.Concat(view.Map(shown, func(s *view.Suite) []string { return s.Models })...))
+	switch {
+	case v.Quoted || models == 0:
+		return nil
+	case models == 1:
+		f := accuracyCharts(false, false).page(shown[0])
+		f[0].Caption = shown[0].Heading() + ": " + shown[0].Caption("accuracy in %"+drawn(shown[0]))
+		return f
+	case len(shown) == 1 && models <= mostOverlaid && radar(shown[0]):
+		return overlays(shown[0])
+	}
+	return []chart.Sheet{ranking(shown, models)}
+}
+
+func Paper(v *view.Report) (out []chart.Sheet) {
+	for _, s := range v.Drawn() {
+		for _, f := range accuracyCharts(false, false).page(s) {
+			f.Caption = s.Heading()
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func foremost(s *view.Suite) []string { return s.Defenses()[:min(len(s.Defenses()), mostSides)] }
+
+func overlays(s *view.Suite) (out []chart.Sheet) {
+	var legend []chart.Series
+	for i, m := range s.Models {
+		legend = append(legend, chart.LookOf(i).Labelled(words.Clean(m), chart.OneColumn/2))
+	}
+	for side, defense := range foremost(s) {
+		f := chart.InPage()
+		f.Legend = legend
+		p := accuracyPanel{s: s, model: "undefended", axes: newAxes(s.Columns, f.PanelWidth(), 84), bare: true}
+		if side > 0 {
+			p.model = "controlled: " + words.Clean(defense)
+		}
+		f.Alt = fmt.Sprintf("Radar plot of accuracy in %%%s, %s (%s), %s.", drawn(s), s.Heading(), s.Facts(), p.model)
+		for i, m := range s.Models {
+			one := s.Series(m)[side]
+			one.Index = i
+			p.lines = append(p.lines, one)
+			say(&f, spoken(s, one), m, words.DefenseName(one.Defense))
+		}
+		p.values = p.axes.numbered
+		f.Panels = []chart.Panel{p}
+		f.Caption = s.Caption("Accuracy in %" + drawn(s))
+		out = append(out, f)
+	}
+	return out
+}
+
+type ranked struct {
+	name  string
+	sides []rankedSide
+}
+
+// rankedSide is a model under one defense: at its worst, and on clean images.
+type rankedSide struct {
+	lowest, clean *result.Cell // nil where not measured
+}
+
+func (r rankedSide) score() float64 {
+	if c := cmp.Or(r.lowest, r.clean); c != nil {
+		return view.Score(c)
+	}
+	return -1
+}
+
+func (r ranked) best() float64 { return slices.Max(view.Distinct(r.sides, rankedSide.score)) }
+
+// ranking is a figure of bars, the most robust model first: the lowest accuracy under attack before a paler clean one.
+func ranking(shown []*view.Suite, models int) chart.Sheet {
+	var all []ranked
+	sides := 1
+	for _, s := range shown {
+		for _, m := range s.Models {
+			one := ranked{name: words.Clean(m)}
+			if len(shown) > 1 {
+				one.name += " · " + words.Clean(s.Name)
+			}
+			for _, line := range s.Series(m)[:len(foremost(s))] {
+				low, _ := s.Lowest(line.Cells)
+				one.sides = append(one.sides, rankedSide{low, line.Cells[0]})
+			}
+			sides = max(sides, len(one.sides))
+			all = append(all, one)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(b.best(), a.best()) })
+	all = all[:min(len(all), mostRanked)]
+	f := chart.InPage()
+	f.Caption = "Lowest accuracy under attack in %, paler on clean images, in the order of the best side"
+	if models > len(all) {
+		f.Caption += fmt.Sprintf(", the first %d of %d", len(all), models)
+	}
+	if n := slices.Max(view.Distinct(shown, func(s *view.Suite) int { return s.Seeds })); n > 1 {
+		f.Caption += fmt.Sprintf(", mean over %d seeds", n)
+	}
+	attackers := view.Distinct(shown, func(s *view.Suite) string { return s.Attacker().Name })
+	f.Caption += "; attacker: " + strings.Join(attackers, ", ")
+	f.Alt = "Bars of all models, the most robust first. " + f.Caption + "."
+	controls := view.Distinct(shown, func(s *view.Suite) string { return strings.Join(foremost(s)[1:], "\n") })
+	for i := range sides {
+		label := "undefended"
+		switch {
+		case i > 0 && len(controls) == 1:
+			label = "controlled: " + words.Clean(shown[0].Defenses()[i])
+		case i > 0:
+			label = fmt.Sprintf("control %d of the suite", i)
+		}
+		entry := chart.LookOf(i).Labelled(label, chart.OneColumn-chart.Swatch)
+		entry.Bars = true
+		f.Legend = append(f.Legend, entry)
+		for _, one := range all {
+			if i < len(one.sides) {
+				f.Alt += fmt.Sprintf(" %s, %s: %s, clean %s.", one.name, label, value(one.sides[i].lowest),
+					value(one.sides[i].clean))
+			}
+		}
+	}
+	f.Panels = []chart.Panel{rankPanel(all)}
+	return f
+}
+
+// rankPanel draws models below each other: a name, and a bar a side.
+type rankPanel []ranked
+
+const (
+	rankBar = vg.Length(8) // the height of a bar
+	rankGap = vg.Length(5) // between models
+)
+
+func (r rankPanel) Height(vg.Length) (h vg.Length) {
+	for _, one := range r {
+		h += rankBar*vg.Length(len(one.sides)) + rankGap
+	}
+	return h + chart.LineStep
+}
+
+func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
+	st := chart.Small
+	wide := func(one ranked) vg.Length { return st.Width(chart.Fit(one.name, st, 0.42*width)) }
+	names := 4 + slices.Max(view.Map(r, wide))
+	from, full := left+names, width-names-st.Width(" 100.00") // and room behind a bar for its value
+	bottom := top - height + chart.LineStep
+	for tick := range 6 {
+		x := from + full*vg.Length(tick)/5
+		p.Segment(p.Grid, 0.4, chart.Pt(x, top), chart.Pt(x, bottom))
+		p.Write(fmt.Sprintf("%d", 20*tick), chart.Pt(x, bottom-2), st, p.Muted, -0.5, -1)
+	}
+	y := top
+	for _, one := range r {
+		high := rankBar * vg.Length(len(one.sides))
+		p.Write(chart.Fit(one.name, st, 0.42*width), chart.Pt(left, y-high/2), st, p.Ink, 0, -0.5)
+		for i, side := range one.sides {
+			drawRank(p, i, side, from, y, full)
+			y -= rankBar
+		}
+		y -= rankGap
+	}
+}
+
+// drawRank draws one bar with its upper left corner at (x, y), where full is 100 %.
+func drawRank(p chart.Pen, i int, side rankedSide, x, y, full vg.Length) {
+	bar := func(c color.Color, share float64) {
+		end := chart.Pt(x+full*vg.Length(min(max(share, 0), 1)), y)
+		p.Block(c, vg.Rectangle{Min: chart.Pt(x, y-rankBar+1), Max: end})
+	}
+	if side.clean != nil {
+		bar(chart.Mix(p.Colour(i), p.Paper, 0.75), view.Score(side.clean))
+	}
+	if side.lowest != nil {
+		bar(p.Colour(i), view.Score(side.lowest))
+	}
+	at := chart.Pt(x+full*vg.Length(min(max(side.score(), 0), 1))+2, y-rankBar/2)
+	p.Write(value(cmp.Or(side.lowest, side.clean)), at, chart.Tiny, p.Ink, 0, -0.5)
 }

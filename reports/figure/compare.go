@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,26 +16,29 @@ import (
 	"selfheal/reports/words"
 )
 
-// figureEntries is how many entries a figure has room for.
-const figureEntries = 30
+// How much figures have room for.
+const (
+	figureEntries = 30
+	mostHistories = 24 // figures
+	historyLines  = 6  // of one of these
+	markedRuns    = 40 // runs with markers
+)
 
 // Scatter draws clean accuracy against that which the ranking is by; it has no panels where there is no attack.
-func Scatter(g *view.Group, f chart.Sheet) chart.Sheet {
-	by := g.RankedBy
-	if len(by) == 0 || g.Columns[by[0]].Attack == "none" || g.Columns[0].Attack != "none" {
+func Scatter(g *view.Group, page bool) chart.Sheet {
+	f, by := chart.InFile(1, false), g.RankedBy
+	if page {
+		f.Width, f.Margin = 4.4*vg.Inch, 6
+	}
+	if len(by) == 0 || !g.Attacked() || g.Columns[0].Attack != "none" {
 		return f
 	}
 	what := strings.Join(g.Attacks(by), "")
 	if len(by) > 1 {
 		what = fmt.Sprintf("worst of %d attacks", len(by))
 	}
-	p := chart.Plot{X: "accuracy on clean images", Y: "accuracy under attack: " + what,
-		High: f.PanelWidth() * 0.75}
+	p := chart.Plot{X: "accuracy on clean images", Y: "accuracy under attack: " + what, High: f.PanelWidth() * 0.75}
 	f.Alt = "Accuracy on clean images and under attack, " + g.Heading() + "."
-	least, most := [2]float64{1, 1}, [2]float64{}
-	reach := func(axis int, v ...float64) {
-		least[axis], most[axis] = min(least[axis], slices.Min(v)), max(most[axis], slices.Max(v))
-	}
 	for i, e := range g.Entries {
 		first := e.Cells[0].Score
 		if e.Worst == nil || first == nil || len(f.Legend) == figureEntries {
@@ -45,8 +47,6 @@ func Scatter(g *view.Group, f chart.Sheet) chart.Sheet {
 		one := chart.Look{Colour: i, Marks: true, Marker: i}.Labelled(g.Labels[i], f.PanelWidth()-20)
 		one.Add(first.Accuracy, e.Worst.Accuracy)
 		one.Low, one.High = []float64{e.Worst.CI95[0]}, []float64{e.Worst.CI95[1]}
-		reach(0, first.Accuracy)
-		reach(1, e.Worst.CI95[0], e.Worst.CI95[1])
 		p.Series, f.Legend = append(p.Series, one), append(f.Legend, one)
 		p.Labels = append(p.Labels, chart.Text{X: first.Accuracy, Y: e.Worst.Accuracy, Text: view.EntryKey(i)})
 		f.Alt += fmt.Sprintf(" %s: %s %%, %s %%.", g.Labels[i], view.ScoreText(first), view.ScoreText(e.Worst))
@@ -54,8 +54,9 @@ func Scatter(g *view.Group, f chart.Sheet) chart.Sheet {
 	if p.Series == nil {
 		return f
 	}
-	p.XTicks, p.Box[0], p.Box[2] = tens(least[0], most[0])
-	p.YTicks, p.Box[1], p.Box[3] = tens(least[1], most[1])
+	clean, robust := p.Reach()
+	p.XTicks, p.Box[0], p.Box[2] = tens(clean)
+	p.YTicks, p.Box[1], p.Box[3] = tens(robust)
 	f.Panels = []chart.Panel{p}
 	f.Caption = "Accuracy on clean images and under attack, with 95 % intervals of the latter: up and to the right " +
 		"is better."
@@ -66,8 +67,8 @@ func Scatter(g *view.Group, f chart.Sheet) chart.Sheet {
 }
 
 // tens are ticks of a scale of shares that holds a range, and the range with room at its ends.
-func tens(least, most float64) (ticks []plot.Tick, from, to float64) {
-	step := 0.1
+func tens(of [2]float64) (ticks []plot.Tick, from, to float64) {
+	step, least, most := 0.1, min(of[0], 1), max(of[1], 0)
 	if most-least > 0.55 {
 		step = 0.2
 	}
@@ -82,30 +83,12 @@ func tens(least, most float64) (ticks []plot.Tick, from, to float64) {
 	return ticks, from, to
 }
 
-// PageScatter is the group's figure for a page.
-func PageScatter(g *view.Group) *chart.Sheet {
-	f := Scatter(g, chart.Sheet{Width: 4.4 * vg.Inch, Columns: 1, Margin: 6})
-	if f.Panels == nil {
-		return nil
-	}
-	return &f
-}
-
-// mostHistories bounds the figures of histories, and historyLines the lines of one.
-const mostHistories, historyLines = 24, 6
-
-// markedRuns is how many runs of a history have room for markers.
-const markedRuns = 40
-
 // Histories draw accuracy from run to run, a figure a history.
 func Histories(g *view.Group) (out []chart.Sheet) {
 	for _, s := range g.History[:min(len(g.History), mostHistories)] {
-		f := chart.InPage()
-		p := chart.Plot{Title: view.EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}), Y: "accuracy, " +
-			s.Attacker + " attacker", High: curveHeight}
-		times := timesOf(s)
+		f, name, times := chart.InPage(), view.EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}), timesOf(s)
+		p := chart.Plot{Title: name, Y: "accuracy, " + s.Attacker + " attacker", High: curveHeight}
 		p.XTicks, p.X = dates(s, times, f.PanelWidth())
-		least, most := 1.0, 0.0
 		f.Alt = g.HistoryName(s) + "."
 		for k, l := range s.Lines[:min(len(s.Lines), historyLines)] {
 			one := chart.LookOf(k).Labelled(g.Attack(l.Column), f.PanelWidth()-40)
@@ -118,23 +101,23 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 				}
 				one.Add(times[at], score.Accuracy)
 				one.Low, one.High = append(one.Low, score.CI95[0]), append(one.High, score.CI95[1])
-				least, most = min(least, score.CI95[0]), max(most, score.CI95[1])
 				f.Alt += " " + view.ScoreText(score)
 				for _, step := range l.Steps {
 					if step.To == at && step.Test != nil && step.Test.Significant {
-						p.Labels = append(p.Labels, chart.Text{X: times[at], Y: score.Accuracy,
-							Text: words.Points(step.Test.Difference, 1)})
-						f.Alt += " (" + words.Points(step.Test.Difference, 1) + ")"
+						change := words.Points(step.Test.Difference, 1)
+						p.Labels = append(p.Labels, chart.Text{X: times[at], Y: score.Accuracy, Text: change})
+						f.Alt += " (" + change + ")"
 					}
 				}
 			}
 			f.Alt += "."
 			p.Series = append(p.Series, one)
 		}
-		p.YTicks, p.Box[1], p.Box[3] = tens(least, most)
+		_, accuracies := p.Reach()
+		p.YTicks, p.Box[1], p.Box[3] = tens(accuracies)
 		p.Box[0], p.Box[2] = times[0], max(times[len(times)-1], times[0]+1e-9)
 		f.Panels, f.Legend = []chart.Panel{p}, chart.Merged(p.Series)
-		f.Caption = view.EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}) + ", attacker: " + s.Attacker
+		f.Caption = name + ", attacker: " + s.Attacker
 		if more := len(s.Lines) - historyLines; more > 0 {
 			f.Caption += fmt.Sprintf("; %d more attacks stand in the table", more)
 		}

@@ -1,10 +1,8 @@
 package figure
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -15,17 +13,10 @@ import (
 	"selfheal/reports/words"
 )
 
-const corruptionStep = vg.Length(14) // between two lines of the figure
-
 func init() {
 	figures[result.CorruptionsFigure] = charts[string]{
-		title: "accuracy in %", caption: corruptionCaption, alt: corruptionCaption, seeds: (*view.Suite).OfFirstSeed,
-		parts: func(s *view.Suite) []string {
-			if len(s.Corrupted) == 0 {
-				return nil
-			}
-			return s.Models
-		},
+		title: "accuracy in %", caption: corruptionCaption, alt: corruptionCaption,
+		parts:  models,
 		panels: func(s *view.Suite) int { return len(s.Corrupted) }, wide: true,
 		fill: fillCorruptions,
 	}.row()
@@ -33,15 +24,14 @@ func init() {
 
 const corruptionCaption = "Accuracy in % by corruption, mean over its severities"
 
-// fillCorruptions adds a panel for each model: a line a corruption, with a marker a defense where its accuracy is, a
-// mean over the severities. The lowest line is the mean over the corruptions.
+// fillCorruptions adds a panel for each model: a line a corruption, below them their mean, with a marker a defense.
 func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 	least := 1.0 // of all panels, which share a scale
 	for _, by := range s.Corrupted {
 		lines := append(slices.Collect(slices.Chunk(by.Names, 1)), by.Names)
 		for _, m := range models {
 			p := chart.Plot{Title: words.Clean(m), X: "accuracy", XTicks: chart.PerCent(),
-				Box: [4]float64{0, -0.5, 1, float64(len(lines)) - 0.5}, High: corruptionStep * vg.Length(len(lines)+3)}
+				Box: [4]float64{0, -0.5, 1, float64(len(lines)) - 0.5}, High: 14 * vg.Length(len(lines)+3)}
 			if len(s.Corrupted) > 1 {
 				p.Y = words.Clean(by.Attack)
 			}
@@ -58,14 +48,14 @@ func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 					}
 					place := len(lines) - 1 - k
 					labels[place] = title
-					if c := view.MeanOf(by.Over(m, d, names, by.Severities)); c != nil {
+					if c := by.Mean(m, d, names, by.Severities); c != nil {
 						marks.Add(c.Accuracy, float64(place)-below)
 						least = min(least, c.Accuracy)
 						said = append(said, title+" "+words.Accuracy(c))
 					}
 				}
 				p.Series = append(p.Series, marks)
-				f.Alt += fmt.Sprintf(" %s, %s: %s.", words.Clean(m), words.DefenseName(d), strings.Join(said, ", "))
+				say(f, said, m, words.DefenseName(d))
 			}
 			slices.Reverse(p.Series) // the baseline's marks lie on top
 			p.YTicks = chart.Named(labels)

@@ -3,6 +3,7 @@ package figure
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -20,7 +21,7 @@ const curveHeight = vg.Length(148)
 func init() {
 	figures[result.CurveFigure] = charts[view.Curves]{
 		title: "accuracy in %", caption: "Accuracy in % against ε, with 95 % Wilson intervals",
-		alt: "Robustness curves, accuracy in % against epsilon", seeds: (*view.Suite).OfFirstSeed, attacked: true,
+		alt: "Robustness curves, accuracy in % against epsilon", attacked: true,
 		note: func(s *view.Suite) string {
 			if len(s.Smoothed()) < len(s.Certified) {
 				return "vertical lines reach down to what bounds prove"
@@ -62,25 +63,20 @@ func addCurves(s *view.Suite, f *chart.Sheet, p chart.Plot, c view.Curves, attac
 
 // curveLegend has the defenses that have a line somewhere, and a marker alone for those that have no steps.
 func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
-	shown, stepped := []string{}, map[int]bool{}
-	for _, c := range all {
-		for _, line := range c.Lines {
-			shown = append(shown, line.Defense)
-			stepped[line.Index] = stepped[line.Index] || line.Steps != nil
-		}
-	}
+	lines := slices.Concat(view.Map(all, func(c view.Curves) []view.Curve { return c.Lines })...)
+	shown := append([]string{}, view.Map(lines, func(line view.Curve) string { return line.Defense })...)
 	entries := legend(s, chart.Look{Line: true, Marks: true}, shown...)
 	for i, e := range entries {
-		entries[i].Line = stepped[e.Colour]
+		entries[i].Line = slices.ContainsFunc(lines, func(line view.Curve) bool {
+			return line.Index == e.Colour && line.Steps != nil
+		})
 	}
 	return entries
 }
 
-// stepped are the steps of a line, with the band of their intervals over n images, and the cells, which have it where
-// there are no steps.
+// stepped are a line's steps with the band of their intervals, and its cells, which have intervals without steps.
 func stepped(c view.Curve, n int) (steps, cells chart.Series) {
-	look := chart.LookOf(c.Index)
-	steps, cells = chart.Series{Look: look}, chart.Series{Look: look}
+	steps.Look, cells.Look = chart.LookOf(c.Index), chart.LookOf(c.Index)
 	steps.Marks, cells.Line = false, false
 	for i, at := range c.Steps {
 		if i > 0 {
@@ -131,22 +127,18 @@ func spokenCurve(c view.Curves, line view.Curve, n int) string {
 			}
 		}
 	}
-	var said []string
-	for _, p := range at {
-		said = append(said, words.Percent(p.Accuracy, n)+" at "+words.Strength(c.Attack.Norm, p.Epsilon))
-	}
-	return strings.Join(said, ", ")
+	return strings.Join(view.Map(at, func(p view.Point) string {
+		return words.Percent(p.Accuracy, n) + " at " + words.Strength(c.Attack.Norm, p.Epsilon)
+	}), ", ")
 }
 
-// greyTicks are steps of 1, 2, 4, … grey levels up to the panel's end, at most so many, where the
-// cells' epsilons are such; else nil, for those that the range gives.
+// greyTicks are at most so many steps of 1, 2, 4, … grey levels; nil where some cell's epsilon is no grey level.
 func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
-	for _, line := range c.Lines {
-		for _, p := range line.Points {
-			if p.Epsilon != 0 && !strings.HasSuffix(number.Format(p.Epsilon), "/255") {
-				return nil
-			}
-		}
+	points := slices.Concat(view.Map(c.Lines, func(line view.Curve) []view.Point { return line.Points })...)
+	if slices.ContainsFunc(points, func(p view.Point) bool {
+		return p.Epsilon != 0 && !strings.HasSuffix(number.Format(p.Epsilon), "/255")
+	}) {
+		return nil
 	}
 	end, step := math.Round(255*c.End()), 1.0
 	for end/step > float64(max(most, 1)) {
@@ -161,15 +153,12 @@ func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
 func init() {
 	figures[result.CertifiedFigure] = charts[string]{
 		title: "certified accuracy in %", caption: "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson " +
-			"intervals", alt: "Certified accuracy in % against the radius", seeds: (*view.Suite).OfFirstSeed,
+			"intervals", alt: "Certified accuracy in % against the radius",
 		names: func(s *view.Suite) string {
-			var names []string
-			for _, by := range s.Smoothed() {
-				names = append(names, words.Clean(by.Of.Title))
-			}
+			names := view.Map(s.Smoothed(), func(by *view.Apart) string { return words.Clean(by.Of.Title) })
 			return " · " + strings.Join(names, "; ")
 		},
-		parts:  func(s *view.Suite) []string { return s.Models },
+		parts:  models,
 		panels: func(s *view.Suite) int { return len(s.Smoothed()) }, wide: true,
 		fill: fillCertified,
 	}.row()

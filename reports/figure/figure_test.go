@@ -1,9 +1,11 @@
 package figure
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"selfheal/harness/result"
 	"selfheal/reports/view"
 )
 
@@ -28,13 +30,40 @@ func TestGreyTicks(t *testing.T) {
 	}
 }
 
-// The methods of a solver study have colours of their own.
-func TestMethodLooks(t *testing.T) {
-	seen := map[int]string{}
-	for method, look := range methodLooks {
-		if other, taken := seen[look.colour]; taken {
-			t.Errorf("%s and %s have one colour", method, other)
+// A chart says the accuracy on clean images and after each component, for each defense that was attacked on its own.
+func TestWaterfalls(t *testing.T) {
+	cell := func(defense, attack string, right float64, left ...float64) result.Cell {
+		c := result.Cell{Suite: "s", Model: "m", Defense: defense, Attack: attack, N: 4, Accuracy: right}
+		for i, robust := range left {
+			name := []string{"apgd-ce", "fab-t", "my\nown", "apgd-ce"}[i]
+			c.Steps = append(c.Steps, result.Step{Attack: name, Robust: robust})
 		}
-		seen[look.colour] = method
+		return c
+	}
+	said := func(cells ...result.Cell) string {
+		sheet := figures[result.WaterfallFigure].file(view.Of(&result.File{Cells: cells}).Suites[0])
+		_, values, _ := strings.Cut(sheet.Alt, ").")
+		return values
+	}
+	clean, controlled := cell("none", "none", 1), cell("c", "none", 0.75)
+	for name, c := range map[string][2]string{
+		"white-box": {said(clean, controlled, cell("none", "aa", 0.5, 0.75, 0.5, 0.5, 0.25),
+			cell("c", "aa", 0.5, 0.5, 0)),
+			" m, baseline, aa: None 100.0, APGD-CE 75.0, FAB-T 50.0, my own 50.0, APGD-CE 2 25.0." +
+				" m, c, aa: None 75.0, APGD-CE 50.0, FAB-T 0.0, my own –, APGD-CE 2 –."},
+		"oblivious": {said(clean, controlled, cell("none", "aa", 0.5, 0.75, 0.5), cell("c", "aa", 0.5)),
+			" m, baseline, aa: None 100.0, APGD-CE 75.0, FAB-T 50.0."},
+		"one component": {said(clean, cell("none", "aa", 0.5, 0.5)), ""},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s: %q, want %q", name, c[0], c[1])
+		}
+	}
+	var many []result.Cell
+	for i := range mostWaterfalls + 1 {
+		many = append(many, cell("none", fmt.Sprint("aa", i), 0.5, 0.75, 0.5))
+	}
+	if got := said(many...); got != "" {
+		t.Errorf("too many charts are drawn: %s", got)
 	}
 }

@@ -21,6 +21,8 @@ type figure struct {
 	page func(s *view.Suite) []chart.Sheet
 }
 
+func models(s *view.Suite) []string { return s.Models }
+
 // figures is the table, by the names and in the order of [result.Figures]. Each figure's file adds its row.
 var figures = map[string]figure{}
 
@@ -60,7 +62,7 @@ type charts[T any] struct {
 	title    string                                         // what the numbers are, above a file
 	caption  string                                         // the same, below a part in a page
 	alt      string                                         // the same, for readers who do not see it
-	seeds    func(s *view.Suite) string                     // of which seeds they are
+	seeds    func(s *view.Suite) string                     // of which seeds they are; nil: of the first
 	names    func(s *view.Suite) string                     // what else a title says; nil: nothing
 	note     func(s *view.Suite) string                     // what else is to be said of the figure; nil: nothing
 	attacked bool                                           // they are of the suite's attacker
@@ -70,10 +72,8 @@ type charts[T any] struct {
 	fill     func(s *view.Suite, f *chart.Sheet, parts []T) // adds panels and legend, and says the values
 }
 
-// row is the figure in the table.
 func (c charts[T]) row() figure { return figure{c.file, c.page} }
 
-// said is what a function says, if there is one.
 func said(of func(s *view.Suite) string, s *view.Suite) string {
 	if of == nil {
 		return ""
@@ -81,11 +81,9 @@ func said(of func(s *view.Suite) string, s *view.Suite) string {
 	return of(s)
 }
 
-// on puts parts on a sheet.
 func (c charts[T]) on(s *view.Suite, f chart.Sheet, parts []T) chart.Sheet {
-	seeds := c.seeds(s)
-	f.Alt = fmt.Sprintf("%s%s, %s (%s).", c.alt, seeds, s.Heading(), c.of(s))
-	if f.Caption = c.caption + seeds; c.attacked {
+	f.Alt = fmt.Sprintf("%s%s, %s (%s).", c.alt, c.over(s), s.Heading(), c.of(s))
+	if f.Caption = c.caption + c.over(s); c.attacked {
 		f.Caption = s.Caption(f.Caption)
 	}
 	if note := said(c.note, s); note != "" {
@@ -95,7 +93,13 @@ func (c charts[T]) on(s *view.Suite, f chart.Sheet, parts []T) chart.Sheet {
 	return f
 }
 
-// of is what the numbers are of: data set, number of images and the attacker.
+func (c charts[T]) over(s *view.Suite) string {
+	if c.seeds == nil {
+		return s.OfFirstSeed()
+	}
+	return c.seeds(s)
+}
+
 func (c charts[T]) of(s *view.Suite) string {
 	if c.attacked {
 		return s.Facts()
@@ -114,7 +118,7 @@ func (c charts[T]) file(s *view.Suite) chart.Sheet {
 	if c.attacked {
 		made = s.Made()
 	}
-	f.Head = headlines(s.Heading(), c.title+said(c.names, s)+" · "+c.of(s), strings.TrimPrefix(c.seeds(s), ", "), made,
+	f.Head = headlines(s.Heading(), c.title+said(c.names, s)+" · "+c.of(s), strings.TrimPrefix(c.over(s), ", "), made,
 		said(c.note, s))
 	return f
 }
@@ -130,7 +134,6 @@ func (c charts[T]) page(s *view.Suite) (out []chart.Sheet) {
 	return out
 }
 
-// headlines are the lines of a file's head that say something.
 func headlines(lines ...string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
@@ -153,6 +156,14 @@ func legend(s *view.Suite, like chart.Look, only ...string) (out []chart.Series)
 		out = append(out, chart.Series{Look: like, Label: chart.Fit(name, chart.Normal, room) + loop})
 	}
 	return out
+}
+
+// say adds values to what a sheet says, and whose they are.
+func say(f *chart.Sheet, values []string, of ...string) {
+	for i := range of {
+		of[i] = words.Clean(of[i])
+	}
+	f.Alt += " " + strings.Join(of, ", ") + ": " + strings.Join(values, ", ") + "."
 }
 
 // value is a cell's accuracy as a figure says it: in per cent, of several seeds their mean.

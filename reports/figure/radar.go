@@ -2,10 +2,12 @@ package figure
 
 import (
 	"fmt"
+	"image/color"
 	"math"
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/reports/figure/chart"
@@ -17,7 +19,7 @@ import (
 type axes struct {
 	angles   []float64
 	labels   [][]string
-	sizes    []vg.Point // of the labels
+	boxes    []vg.Rectangle // of the labels, with the plot's centre at (0, 0)
 	radius   vg.Length
 	numbered bool // labels would meet: numbers stand at the axes, and in the table
 }
@@ -53,43 +55,26 @@ func newAxes(columns []words.Column, width, most vg.Length) axes {
 	return a
 }
 
-// box is where label i stands, with the plot's centre at (0, 0).
-func (a axes) box(i int) vg.Rectangle {
-	w, h := a.sizes[i].X, a.sizes[i].Y
-	u := chart.Polar(1, a.angles[i])
-	at := chart.Polar(a.radius+labelGap, a.angles[i])
-	lower := chart.Pt(at.X-w*(1-u.X)/2, at.Y-h*(1-u.Y)/2)
-	return vg.Rectangle{Min: lower, Max: lower.Add(chart.Pt(w, h))}
-}
-
-// fit measures the labels and takes the largest radius up to most with which
-// they stay within half the panel's width to each side.
+// fit takes the largest radius up to most with which the labels stay within half the panel's width to each side.
 func (a *axes) fit(half, most vg.Length) {
-	a.sizes = nil
-	for _, label := range a.labels {
-		size := vg.Point{Y: labelStep * vg.Length(len(label))}
-		for _, l := range label {
-			size.X = max(size.X, chart.Normal.Width(l))
+	outside := func(b vg.Rectangle) bool { return b.Min.X < -half || b.Max.X > half }
+	for a.radius = most; ; a.radius-- {
+		a.boxes = nil
+		for i, label := range a.labels {
+			size := chart.Pt(slices.Max(view.Map(label, chart.Normal.Width)), labelStep*vg.Length(len(label)))
+			u, at := chart.Polar(1, a.angles[i]), chart.Polar(a.radius+labelGap, a.angles[i])
+			lower := chart.Pt(at.X-size.X*(1-u.X)/2, at.Y-size.Y*(1-u.Y)/2)
+			a.boxes = append(a.boxes, vg.Rectangle{Min: lower, Max: lower.Add(size)})
 		}
-		a.sizes = append(a.sizes, size)
-	}
-	for a.radius = most; a.radius > 20; a.radius-- {
-		ok := true
-		for i := range a.angles {
-			b := a.box(i)
-			ok = ok && b.Min.X >= -half && b.Max.X <= half
-		}
-		if ok {
+		if a.radius <= 20 || !slices.ContainsFunc(a.boxes, outside) {
 			return
 		}
 	}
 }
 
-// collide reports whether two labels meet.
 func (a axes) collide() bool {
-	for i := range a.labels {
-		for j := range i {
-			p, q := a.box(i), a.box(j)
+	for i, p := range a.boxes {
+		for _, q := range a.boxes[:i] {
 			if p.Min.X < q.Max.X+2 && q.Min.X < p.Max.X+2 && p.Min.Y < q.Max.Y && q.Min.Y < p.Max.Y {
 				return true
 			}
@@ -101,15 +86,13 @@ func (a axes) collide() bool {
 // extent returns how far labels and rings reach above and below the centre.
 func (a axes) extent() (above, below vg.Length) {
 	above, below = a.radius, a.radius
-	for i := range a.labels {
-		b := a.box(i)
+	for _, b := range a.boxes {
 		above, below = max(above, b.Max.Y), max(below, -b.Min.Y)
 	}
 	return above, below
 }
 
-// drawRadar draws the model's lines in an area: rings at every
-// 20 %, an axis a column, a polygon a defense. A missing cell opens its polygon.
+// drawRadar draws rings at every 20 %, an axis a column and a polygon a defense. A missing cell opens its polygon.
 func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	above, _ := a.axes.extent()
 	centre := chart.Pt((area.Min.X+area.Max.X)/2, area.Max.Y-above)
@@ -133,15 +116,17 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	corner := func(one view.Series, i int) vg.Point {
 		return centre.Add(chart.Polar(a.axes.radius*vg.Length(view.Score(one.Cells[i])), a.axes.angles[i]))
 	}
-	for _, one := range a.lines {
-		var corners []vg.Point
+	corners := func(one view.Series) (all []vg.Point) {
 		for i, c := range one.Cells {
 			if c != nil {
-				corners = append(corners, corner(one, i))
+				all = append(all, corner(one, i))
 			}
 		}
-		if len(corners) == len(one.Cells) && !a.bare {
-			p.FillPolygon(chart.Tint(p.Colour(one.Index)), corners)
+		return all
+	}
+	for _, one := range a.lines {
+		if all := corners(one); len(all) == len(one.Cells) && !a.bare {
+			p.FillPolygon(chart.Tint(p.Colour(one.Index)), all)
 		}
 	}
 	var drawn []edge
@@ -159,11 +144,7 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	}
 	for _, one := range a.lines {
 		var marked []vg.Point // of corners that meet, as all of 0 % do, one has a marker
-		for i, c := range one.Cells {
-			if c == nil {
-				continue
-			}
-			at := corner(one, i)
+		for _, at := range corners(one) {
 			if !slices.ContainsFunc(marked, func(q vg.Point) bool { return near(q, at, 5) }) {
 				p.Mark(chart.LookOf(one.Index), at)
 				marked = append(marked, at)
@@ -172,24 +153,18 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	}
 	a.ringLabels(p, centre, drawn)
 	for i, label := range a.axes.labels {
-		b := a.axes.box(i)
+		b := a.axes.boxes[i]
 		x := (chart.Polar(1, a.axes.angles[i]).X - 1) / 2
 		for j, l := range label {
-			st, col := chart.Normal, p.Ink
-			if j > 0 {
-				col = p.Muted
-			}
 			at := centre.Add(chart.Pt(b.Min.X-x*(b.Max.X-b.Min.X), b.Max.Y-labelStep*vg.Length(j)))
-			p.Write(l, at, st, col, float64(x), -1)
+			p.Write(l, at, chart.Normal, []color.Color{p.Ink, p.Muted}[min(j, 1)], float64(x), -1)
 		}
 	}
 }
 
-// edge is a piece of a polygon.
 type edge [2]vg.Point
 
-// ringLabels writes the rings' values just inside the rings, each on a patch of paper: in the
-// emptiest sector, or in the next one where no edge and no other value is near, or nowhere.
+// ringLabels writes the rings' values in the emptiest sector, or in the next where nothing is near, or nowhere.
 func (a accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
 	const clear = 7 // of edges, in points
 	first := emptiest(a.s)
@@ -217,7 +192,6 @@ func (a accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
 	}
 }
 
-// distance is that of a point from the edge.
 func (e edge) distance(at vg.Point) float64 {
 	d, v := e[1].Sub(e[0]), at.Sub(e[0])
 	share := min(max(d.Dot(v)/max(d.Dot(d), 1e-9), 0), 1)
@@ -225,32 +199,22 @@ func (e edge) distance(at vg.Point) float64 {
 	return math.Hypot(float64(off.X), float64(off.Y))
 }
 
-// emptiest is the axis after which the sector with the lowest accuracies lies,
-// over all the suite's models: there the rings' values hide the least.
+// emptiest is the axis after which the sector with the lowest accuracies lies, where values hide the least.
 func emptiest(s *view.Suite) int {
 	k := len(s.Columns)
 	sum := make([]float64, k)
-	for _, m := range s.Models {
-		for _, one := range s.Series(m) {
-			for i, c := range one.Cells {
-				if c != nil {
-					sum[i] += view.Score(c)
-					sum[(i+k-1)%k] += view.Score(c)
-				}
+	for _, one := range s.Lines() {
+		for i, c := range one.Cells {
+			if c != nil {
+				sum[i] += view.Score(c)
+				sum[(i+k-1)%k] += view.Score(c)
 			}
 		}
 	}
-	best := 0
-	for i := range sum {
-		if sum[i] < sum[best] {
-			best = i
-		}
-	}
-	return best
+	return floats.MinIdx(sum)
 }
 
-// edges join a series' neighbouring corners. One that runs back over another, as those of a
-// network that holds on one axis only, is left out: the dashes of both would make a solid line.
+// edges join a series' neighbouring corners. One that runs back over another is left out: two dashes make a solid line.
 func edges(one view.Series, corner func(view.Series, int) vg.Point) (out []edge) {
 	for i, c := range one.Cells {
 		j := (i + 1) % len(one.Cells)
@@ -265,7 +229,6 @@ func edges(one view.Series, corner func(view.Series, int) vg.Point) (out []edge)
 	return out
 }
 
-// near reports whether two places are less than so many points apart.
 func near(a, b vg.Point, apart float64) bool {
 	return math.Hypot(float64(a.X-b.X), float64(a.Y-b.Y)) < apart
 }

@@ -1,9 +1,12 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
 
 	"selfheal/harness/result"
 	"selfheal/reports/figure/chart"
@@ -11,14 +14,10 @@ import (
 	"selfheal/reports/words"
 )
 
-// methodLooks are the colours and markers of the methods in a study's figure; the
-// undefended network has the baseline's, as in every other figure.
+// methodLooks are the methods' colours and markers; the undefended network has the baseline's, as in every figure.
 var methodLooks = map[string]struct{ colour, marker, dash int }{
 	"none": {0, 0, 1}, "msa": {1, 1, 1}, "greedy": {2, 2, 1}, "pmp": {3, 3, 1}, view.AtDefaultRate: {5, 4, 0},
 }
-
-// dotted is the dash of the lines that only carry a level on.
-const dotted = 3
 
 func init() {
 	figures[result.SolverFigure] = figure{file: func(s *view.Suite) chart.Sheet {
@@ -63,7 +62,7 @@ func Study(title string, all ...view.Study) chart.Figure {
 
 // studyPanels are a study's on images of one kind, both over the same passes, called after what they show.
 func studyPanels(s view.Study, kind string) []chart.Plot {
-	images, end := words.Clean(kind)+" images", 1.0
+	images, end, lines := words.Clean(kind)+" images", 1.0, chart.Plot{}
 	objective := chart.Plot{Title: "objective, " + images, X: "plain passes",
 		Y: fmt.Sprintf("objective, %d %s", s.N, images), LogX: true}
 	accuracy := chart.Plot{Title: "accuracy, " + images, X: "plain passes", Y: "accuracy in %, " + words.Clean(kind),
@@ -79,7 +78,6 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
 		}
 	}
-	low, high := math.Inf(1), math.Inf(-1)
 	for _, m := range slices.Backward(s.Methods()) { // greedy control on top
 		c := s.Curve(m, kind)
 		if c == nil {
@@ -90,7 +88,6 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			x, shares = append(x, p.Passes), append(shares, 100*p.Accuracy)
 			if p.Objective != nil && len(means) == len(x)-1 { // the line ends where the solver has diverged
 				means, errors = append(means, *p.Objective), append(errors, p.StandardError)
-				low, high = min(low, *p.Objective), max(high, *p.Objective)
 			}
 		}
 		done := markedSweeps(c.Points)
@@ -98,6 +95,7 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 		accuracy.Series = append(accuracy.Series, line.Banded(s.N, 100), marks)
 		if n := len(means); n > 0 {
 			line, marks := studySeries(s, m, x[:n], means, done, end)
+			lines.Series = append(lines.Series, line)
 			for i, e := range errors {
 				if done[i] {
 					marks.Low, marks.High = append(marks.Low, means[i]-e), append(marks.High, means[i]+e)
@@ -106,43 +104,32 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 			objective.Series = append(objective.Series, line, marks)
 		}
 	}
-	if low <= high {
-		objective.LogY = low > 0 && high > 20*low
-		low, high = reach(objective, low, high)
-		objective.Box = [4]float64{1, low, end, high}
+	if _, of := lines.Reach(); of[0] <= of[1] {
+		objective.LogY = of[0] > 0 && of[1] > 20*of[0]
+		for _, s := range objective.Series {
+			for i := range s.Low {
+				if objective.LogY { // on such an axis error bars end at half the least mean
+					s.Low[i] = max(s.Low[i], of[0]/2)
+				}
+			}
+		}
+		_, of = objective.Reach()
+		objective.Box = [4]float64{1, of[0], end, of[1]}
 	}
 	accuracy.Box = [4]float64{1, 0, end, 100}
 	return []chart.Plot{objective, accuracy}
 }
 
-// reach widens a range of means by their error bars. On a logarithmic axis these end at half the least mean.
-func reach(p chart.Plot, low, high float64) (float64, float64) {
-	floor := math.Inf(-1)
-	if p.LogY {
-		floor = low / 2
-	}
-	for _, s := range p.Series {
-		for i := range s.Low {
-			s.Low[i] = max(s.Low[i], floor)
-			low, high = min(low, s.Low[i]), max(high, s.High[i])
-		}
-	}
-	return low, high
-}
-
 // markedSweeps says which points have a marker: ends of sweeps, of so many as there is room for.
-func markedSweeps(points []result.SolverPoint) []bool {
-	var ends []int
-	for i, p := range points {
+func markedSweeps(points []result.SolverPoint) (out []bool) {
+	last := view.CountOf(points, func(p result.SolverPoint) bool { return p.Done }) - 1
+	shown := append([]int{0}, view.ShownSweeps(last)...)
+	sweep := -1
+	for _, p := range points {
 		if p.Done {
-			ends = append(ends, i)
+			sweep++
 		}
-	}
-	out := make([]bool, len(points))
-	for _, k := range append([]int{0}, view.ShownSweeps(len(ends)-1)...) {
-		if k < len(ends) {
-			out[ends[k]] = true
-		}
+		out = append(out, p.Done && slices.Contains(shown, sweep))
 	}
 	return out
 }
@@ -158,7 +145,113 @@ func studySeries(s view.Study, method string, x, y []float64, shown []bool, end 
 		}
 	}
 	if len(x) == 1 {
-		line.X, line.Y, line.Dash = []float64{x[0], end}, []float64{y[0], y[0]}, dotted
+		line.X, line.Y, line.Dash = []float64{x[0], end}, []float64{y[0], y[0]}, 3 // dotted
 	}
 	return line, marks
+}
+
+func init() {
+	figures[result.ControlFigure] = figure{file: func(s *view.Suite) chart.Sheet {
+		f := Traces(s)
+		return f.Sheet(headlines(f.Title, s.Facts()+s.OfFirstSeed(), s.Made())...)
+	}}
+}
+
+// Traces draws the norms of the controls layer by layer and the objective from sweep to sweep, for a few networks.
+func Traces(s *view.Suite) chart.Figure {
+	all := s.Traced()
+	f := chart.Figure{Title: "Control: " + s.Heading(), Columns: 2}
+	if len(all) > view.MostTraced {
+		return f
+	}
+	narrow := f.Sheet().PanelWidth()
+	var said []string
+	for _, t := range all {
+		if len(t.Layers) > 1 { // of one layer the table says it
+			f.Panels = append(f.Panels, normPanel(s, t, narrow))
+			said = view.Once(said,
+				"norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images")
+		}
+		if t.Sweeps() > 0 {
+			f.Panels = append(f.Panels, objectivePanel(s, t))
+			said = view.Once(said, "how far the control objective, mean over the first images, lies from its greedy "+
+				"start after each sweep")
+		}
+	}
+	f.Caption = s.Caption(words.Heading(strings.Join(said, "; and ")) + s.OfFirstSeed())
+	return f
+}
+
+// columnLook is how all panels draw a column: clean images in ink and dashed, the attacks in the series' colours.
+func columnLook(s *view.Suite, col words.Column) chart.Series {
+	i := max(slices.IndexFunc(s.Columns, col.Same), 0)
+	one := chart.LookOf(i).Labelled(col.Title(), 200)
+	if one.Colour = chart.Ink; i > 0 {
+		one.Colour = i % 6
+	}
+	return one
+}
+
+// normPanel has the layers side by side, the columns dodged so that equal norms stay apart.
+func normPanel(s *view.Suite, t view.Traced, width vg.Length) chart.Plot {
+	p := chart.Plot{Title: t.Name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: chart.Named(t.Layers),
+		Note: s.Caption("Norm of the control at each layer" + s.OfFirstSeed())}
+	const axis, apart = 0.85, 6                            // of the width; between two names
+	if slices.ContainsFunc(t.Layers, func(l string) bool { // numbers stand for long names
+		return chart.Small.Width(l)+apart > axis*width/vg.Length(len(t.Layers))
+	}) {
+		p.X = "layer, counted from the input"
+		for i := range p.XTicks {
+			p.XTicks[i].Label = fmt.Sprint(i + 1)
+		}
+	}
+	step := min(0.12, 0.6/float64(len(t.Columns)))
+	for k, v := range t.Solvers {
+		one := columnLook(s, t.Columns[k])
+		one.Line = len(t.Layers) > 2 // between two there is no course to follow
+		for i, l := range v.Layers {
+			one.Add(float64(i)+step*(float64(k)-float64(len(t.Columns)-1)/2), l.ControlNorm)
+		}
+		p.Series = append(p.Series, one)
+	}
+	_, of := p.Reach()
+	if p.LogY = of[0] > 0 && of[1] > 10*of[0]; !p.LogY {
+		of[0] = 0
+	}
+	p.Box = [4]float64{-0.5, of[0], float64(len(t.Layers)) - 0.5, 1.06 * cmp.Or(of[1], 1)} // room for the markers
+	return p
+}
+
+// objectivePanel follows the objective's difference from the greedy start, which is small beside the objective itself.
+func objectivePanel(s *view.Suite, t view.Traced) chart.Plot {
+	n := t.Sweeps()
+	p := chart.Plot{Title: t.Name(), X: "sweep", Y: fmt.Sprintf("objective − that of the greedy start, "+
+		"mean over the first %s", words.Plural(t.Solvers[0].Traced, "image")),
+		Note: s.Caption("Objective less that of the greedy start" + s.OfFirstSeed())}
+	labels, shown := make([]string, n+1), view.ShownSweeps(n)
+	if labels[0] = "greedy start"; len(shown) < n { // there is no room for that, and for sweep 1
+		labels[0], p.X, shown = "0", "sweep; 0: the greedy start", shown[1:]
+	}
+	for _, k := range shown {
+		labels[k] = fmt.Sprint(k)
+	}
+	p.XTicks = chart.Named(labels)
+	for i, v := range t.Solvers {
+		one := columnLook(s, t.Columns[i])
+		marks := one
+		one.Marks, marks.Line = false, false
+		for k, j := range v.Sweeps {
+			one.Add(float64(k), j-v.Sweeps[0])
+			if labels[k] != "" && k > 0 { // all begin at 0
+				marks.Add(float64(k), j-v.Sweeps[0])
+			}
+		}
+		p.Series = append(p.Series, one, marks)
+	}
+	_, of := p.Reach()
+	if of[0] == of[1] {
+		of[0] = -1
+	}
+	p.Box = [4]float64{-0.35, of[0], float64(n) + 0.15, of[1]}
+	return p
 }

@@ -26,22 +26,19 @@ func plane(title string, f *theory.Field, colours map[float64]int, series ...cha
 		Box: [4]float64{f.Box[0][0], f.Box[0][1], f.Box[1][0], f.Box[1][1]}}
 }
 
-// sides is a plane whose field is a classifier's answer.
 func sides(title string, f *theory.Field, series ...chart.Series) chart.Plot {
 	return plane(title, f, map[float64]int{-1: class2, 1: class1}, series...)
 }
 
 // byLabel is two series of points, one a class.
 func byLabel(what string, at []theory.Point, labels []int, markers [2]int) []chart.Series {
-	one, two := chart.Marked(what+", class 1", class1, markers[0]), chart.Marked(what+", class 2", class2, markers[1])
+	out := []chart.Series{chart.Marked(what+", class 1", class1, markers[0]),
+		chart.Marked(what+", class 2", class2, markers[1])}
 	for i, p := range at {
-		if labels[i] > 0 {
-			one = one.Along(p)
-		} else {
-			two = two.Along(p)
-		}
+		s := &out[min(max(1-labels[i], 0), 1)]
+		s.Add(p[0], p[1])
 	}
-	return []chart.Series{one, two}
+	return out
 }
 
 // Theory draw the experiments.
@@ -105,13 +102,12 @@ func marginFigure(m *theory.Margins) chart.Figure {
 }
 
 func ratioFigure(p *theory.ProjectedRatio) chart.Figure {
-	bound, one := chart.Lined("bound √(r/d)", chart.Ink, 0), chart.Lined("", chart.Ink, 0)
+	bound := chart.Lined("bound √(r/d)", chart.Ink, 0)
+	one := chart.Lined("", chart.Ink, 0).Along(theory.Point{1, 1}, theory.Point{256, 1})
 	for i := range 101 {
 		x := math.Pow(256, float64(i)/100-1)
 		bound.Add(x, math.Sqrt(x))
 	}
-	one.Add(1, 1)
-	one.Add(256, 1)
 	left := chart.Plot{Title: "Mean ratio and bound", X: "r / d", Y: "d_e / d_M", LogX: true, LogY: true,
 		Series: []chart.Series{bound}}
 	right := chart.Plot{Title: "How near the bound it is", X: "r", Y: "mean of d_e / d_M over √(r/d), 95 % intervals",
@@ -141,10 +137,7 @@ func ratioFigure(p *theory.ProjectedRatio) chart.Figure {
 
 // against is a panel of measured errors against their bounds, with the line on which both are equal.
 func against(title, y string, scatters []chart.Series) chart.Plot {
-	of := [2]float64{math.Inf(1), 0}
-	for _, s := range scatters {
-		chart.Widen(&of, s.X, false)
-	}
+	of, _ := chart.Plot{Series: scatters}.Reach()
 	equal := chart.Lined("equal", highlight, 0).Along(theory.Point{of[0], of[0]}, theory.Point{of[1], of[1]})
 	return chart.Plot{Title: title, X: "bound", Y: y, LogX: true, LogY: true,
 		Series: append([]chart.Series{equal}, scatters...)}
@@ -167,7 +160,7 @@ func linearFigure(l *theory.LinearLoop) chart.Figure {
 	for i, kind := range []string{"orthogonal", "near-orthogonal", "gaussian"} {
 		panel := chart.Plot{Title: titles[i], X: "t", Y: "squared error", LogY: true}
 		dots := systemMarks(kind, i)
-		points := slices.DeleteFunc(slices.Clone(l.Points), func(p theory.LoopPoint) bool { return p.Layers != kind })
+		points := view.Only(l.Points, func(p theory.LoopPoint) bool { return p.Layers == kind })
 		for _, p := range points {
 			dots.Add(p.Bound, p.Error)
 		}

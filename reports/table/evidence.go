@@ -12,35 +12,28 @@ import (
 	"selfheal/reports/words"
 )
 
-// greedyMethod is the solver that every other one starts from.
-const greedyMethod = "greedy"
-
 // level is that of a test from which on a report speaks of evidence.
 const level = 0.05
 
-// duel is a control and what it has to beat: the network alone, or greedy control by the same embeddings.
-type duel struct{ Control, Against string }
+// contrast is a control and what it has to beat: the network alone, or greedy control by the same embeddings.
+type contrast struct{ Control, Against string }
 
-// Duels are those of the suite's controls: each against the network alone, and each whose solver does more than
-// greedy control does against that, where it is in the suite with the same layers.
-func (s Suite) duels() (out []duel) {
-	for _, c := range s.Controls {
-		out = append(out, duel{c, "none"})
-	}
+// contrasts are each control with the network alone, and each whose solver does more with greedy control of its layers.
+func contrasts(s Suite) (out []contrast) {
+	out = view.Map(s.Controls, func(c string) contrast { return contrast{c, "none"} })
 	for _, c := range s.Controls {
 		for _, g := range s.Controls {
 			one, start := s.File.Controls[c], s.File.Controls[g]
-			if one.Solver["method"] != greedyMethod && start.Solver["method"] == greedyMethod &&
+			if one.Solver["method"] != "greedy" && start.Solver["method"] == "greedy" &&
 				slices.EqualFunc(one.Layers, start.Layers, sameLayer) {
-				out = append(out, duel{c, g})
+				out = append(out, contrast{c, g})
 			}
 		}
 	}
 	return out
 }
 
-// sameLayer reports whether two layers are drawn towards the same: a file counts by what it holds, whether it was
-// fitted or not.
+// sameLayer reports whether two layers are drawn towards the same: a file counts by what it holds.
 func sameLayer(a, b result.Layer) bool {
 	held := func(l result.Layer) result.Layer {
 		if e := l.Embedding; e.SHA256 != "" || e.Files != nil {
@@ -51,33 +44,31 @@ func sameLayer(a, b result.Layer) bool {
 	return reflect.DeepEqual(held(a), held(b))
 }
 
-// trial is a duel on one model's images under one attack.
-type trial struct {
-	duel
-	Model  string
-	Column words.Column
+// pairedTest is of a contrast on one model's images under one attack.
+type pairedTest struct {
+	contrast
+	model  string
+	column words.Column
 	stats.Paired
-	Kind        string     // of the column
-	P, Adjusted float64    // of "as many are healed as harmed"
-	Passes      [2]float64 // of an answer, of both sides; 0 where that is not known
+	p, adjusted float64    // of "as many are healed as harmed"
+	passes      [2]float64 // of an answer, of both sides; 0 where that is not known
 }
 
-// trials are the suite's that have the verdicts of both sides, with their exact p-values, adjusted for their number.
-func (s Suite) trials() (out []*trial) {
+// pairedTests are the suite's that have the verdicts of both sides; their p-values are adjusted for their number.
+func pairedTests(s Suite) (out []*pairedTest) {
 	var family stats.Family
 	for _, m := range s.Models {
-		for _, d := range s.duels() {
+		for _, c := range contrasts(s) {
 			for _, col := range s.Columns {
 				var all gains
-				before, now := s.judged(m, d.Against, col), s.judged(m, d.Control, col)
-				all.add(before, now)
+				before, now := all.add(s, m, c, col)
 				if all.by == nil {
 					continue
 				}
-				one := &trial{duel: d, Model: m, Column: col, Kind: s.Kind(col), Paired: all.counted(),
-					Passes: [2]float64{passesOf(now), passesOf(before)}}
-				one.P = one.McNemar()
-				family.Add(one.P, func(p float64) { one.Adjusted = p })
+				one := &pairedTest{contrast: c, model: m, column: col, Paired: all.counted(),
+					passes: [2]float64{passesOf(now), passesOf(before)}}
+				one.p = one.McNemar()
+				family.Add(one.p, func(p float64) { one.adjusted = p })
 				out = append(out, one)
 			}
 		}
@@ -87,7 +78,7 @@ func (s Suite) trials() (out []*trial) {
 }
 
 // judged are the cells of a column with verdicts: one, or those of all corruptions that it stands for.
-func (s Suite) judged(model, defense string, col words.Column) []*result.Cell {
+func judged(s Suite, model, defense string, col words.Column) []*result.Cell {
 	for _, by := range s.Corrupted {
 		if by.Attack == col.Attack {
 			return by.Over(model, defense, by.Names, by.Severities)
@@ -116,13 +107,11 @@ type gains struct {
 	differ bool // some answer on some image
 }
 
-// add adds the cells of both sides, where all have verdicts on the same images.
-func (g *gains) add(before, now []*result.Cell) {
-	if len(before) != len(now) {
-		return
-	}
+// add adds the cells of both sides, where all have verdicts on the same images, and returns them.
+func (g *gains) add(s Suite, model string, of contrast, col words.Column) (before, now []*result.Cell) {
+	before, now = judged(s, model, of.Against, col), judged(s, model, of.Control, col)
 	for i, c := range now {
-		if !Matched(before[i], c) || g.by != nil && len(g.by) != len(c.Verdicts) {
+		if len(before) != len(now) || !Matched(before[i], c) || g.by != nil && len(g.by) != len(c.Verdicts) {
 			continue
 		}
 		if g.by == nil {
@@ -133,6 +122,7 @@ func (g *gains) add(before, now []*result.Cell) {
 			g.by[k] += int(c.Verdicts[k]) - int(before[i].Verdicts[k])
 		}
 	}
+	return before, now
 }
 
 // Matched reports whether two cells have verdicts on the same images.
@@ -140,8 +130,7 @@ func Matched(a, b *result.Cell) bool {
 	return a != nil && b != nil && len(a.Verdicts) > 0 && len(a.Verdicts) == len(b.Verdicts)
 }
 
-// counted are the images with more right answers and those with fewer. Answers on one image depend on each other,
-// images do not: an image counts once.
+// counted are the images with more right answers and those with fewer. An image counts once: its answers are dependent.
 func (g *gains) counted() (p stats.Paired) {
 	for _, more := range g.by {
 		p.Add(more)
@@ -149,132 +138,127 @@ func (g *gains) counted() (p stats.Paired) {
 	return p
 }
 
-// pool is a duel over all its models and the columns of one kind.
-type pool struct {
-	Kind    string // "clean", "attacked", "corrupted"
-	Columns int
+// pooledTest is of a contrast over all models and the columns of one kind.
+type pooledTest struct {
 	stats.Paired
-	Differ bool
-	P      float64 // of "as many are won as lost", adjusted for the suite's number of such tests
-	Single [2]int  // trials of it that are better and worse beyond chance
+	kind    string // "clean", "attacked", "corrupted"
+	columns int
+	differ  bool
+	p       float64 // of "as many are won as lost", adjusted for the suite's number of such tests
+	single  [2]int  // paired tests of it that are better and worse beyond chance
 }
 
-// contest is all that is known of a duel.
-type contest struct {
-	duel
-	Pools  []*pool
-	Models int
-	Passes [2]float64 // means over the models
-}
-
-// contests pool the suite's trials.
-func (s Suite) contests(trials []*trial) (out []contest) {
-	var family stats.Family
-	for _, d := range s.duels() {
-		of := slices.DeleteFunc(slices.Clone(trials), func(t *trial) bool { return t.duel != d })
-		if len(of) == 0 {
-			continue
-		}
-		one := contest{duel: d, Models: len(view.Distinct(of, func(t *trial) string { return t.Model }))}
-		for _, kind := range []string{"attacked", "corrupted", "clean"} {
-			if pooled := s.pool(d, kind); pooled != nil {
-				pooled.Single = beyondChance(of, kind)
-				family.Add(pooled.P, func(p float64) { pooled.P = p })
-				one.Pools = append(one.Pools, pooled)
-			}
-		}
-		for _, t := range of {
-			for side := range one.Passes {
-				one.Passes[side] += t.Passes[side] / float64(len(of))
-			}
-		}
-		out = append(out, one)
-	}
-	family.Holm()
-	return out
-}
-
-// beyondChance counts the trials of a kind that are better and those that are worse, at the level of the tests.
-func beyondChance(trials []*trial, kind string) (n [2]int) {
-	for _, t := range trials {
-		switch {
-		case t.Kind != kind || t.Adjusted > level:
-		case t.Won > t.Lost:
-			n[0]++
-		default:
-			n[1]++
-		}
-	}
-	return n
-}
-
-// pool counts the images of a duel over the columns of a kind; nil where there are none.
-func (s Suite) pool(d duel, kind string) *pool {
-	all, out := gains{}, &pool{Kind: kind}
+// pooled counts the images of a contrast over the columns of a kind; nil where there are none.
+func pooled(s Suite, of contrast, kind string, tests []*pairedTest) *pooledTest {
+	all, out := gains{}, &pooledTest{kind: kind}
 	for _, col := range s.Columns {
-		if s.Kind(col) != kind {
-			continue
+		if s.Kind(col) == kind {
+			for _, m := range s.Models {
+				all.add(s, m, of, col)
+			}
+			out.columns++
 		}
-		for _, m := range s.Models {
-			all.add(s.judged(m, d.Against, col), s.judged(m, d.Control, col))
-		}
-		out.Columns++
 	}
 	if all.by == nil {
 		return nil
 	}
-	out.Paired, out.Differ = all.counted(), all.differ
-	out.P = out.McNemar()
+	out.Paired, out.differ = all.counted(), all.differ
+	out.p = out.McNemar()
+	for _, t := range tests {
+		switch {
+		case s.Kind(t.column) != kind || t.adjusted > level:
+		case t.Won > t.Lost:
+			out.single[0]++
+		default:
+			out.single[1]++
+		}
+	}
 	return out
 }
 
-// Sentence says what the images say of a control.
-func (c contest) Sentence() string {
+// Evidence is a sentence for each contrast, and a table of the tests. It is empty where the suite has no controls, or
+// their verdicts are not known.
+type Evidence struct {
+	Sentences []string
+	Table     Table
+}
+
+// Evidence tests whether the suite's controls help.
+func (s Suite) Evidence() (e Evidence) {
+	all := pairedTests(s)
+	if all == nil {
+		return e
+	}
+	var family stats.Family
+	var later []func() string // when all p-values are known
+	for _, c := range contrasts(s) {
+		of := view.Only(all, func(t *pairedTest) bool { return t.contrast == c })
+		var pools []*pooledTest
+		for _, kind := range []string{"attacked", "corrupted", "clean"} {
+			if one := pooled(s, c, kind, of); one != nil {
+				family.Add(one.p, func(p float64) { one.p = p })
+				pools = append(pools, one)
+			}
+		}
+		if pools != nil {
+			later = append(later, func() string { return c.sentence(pools, of) })
+		}
+	}
+	family.Holm()
+	return Evidence{view.Map(later, func(say func() string) string { return say() }), testTable(s, all)}
+}
+
+func (c contrast) sentence(pools []*pooledTest, tests []*pairedTest) string {
 	name, against := words.Clean(c.Control), "the network alone"
 	if c.Against != "none" {
 		against = words.Clean(c.Against)
 	}
-	out := fmt.Sprintf("%s against %s on the same %s", name, against, words.Plural(c.Pools[0].N, "image"))
-	if c.Models > 1 {
-		out += fmt.Sprintf(", over %d models", c.Models)
+	out := fmt.Sprintf("%s against %s on the same %s", name, against, words.Plural(pools[0].N, "image"))
+	if n := len(view.Distinct(tests, func(t *pairedTest) string { return t.model })); n > 1 {
+		out += fmt.Sprintf(", over %d models", n)
 	}
-	for i, p := range c.Pools {
-		under := map[string]string{"attacked": "under " + words.Plural(p.Columns, "attack"),
+	for i, p := range pools {
+		under := map[string]string{"attacked": "under " + words.Plural(p.columns, "attack"),
 			"corrupted": "under corruption",
 			"clean":     "without attack"}
-		out += [...]string{": ", "; ", "; "}[i] + under[p.Kind] + " " + p.words(name)
+		out += [...]string{": ", "; ", "; "}[i] + under[p.kind] + " " + p.words(name)
 	}
-	if c.Passes[0] > 0 && c.Passes[1] > 0 {
-		out += fmt.Sprintf("; an answer costs %s instead of %s", words.PlainPasses(c.Passes[0]),
-			words.ThreeDigits(c.Passes[1]))
+	var passes [2]float64 // means over the tests
+	for _, t := range tests {
+		for side := range passes {
+			passes[side] += t.passes[side] / float64(len(tests))
+		}
+	}
+	if passes[0] > 0 && passes[1] > 0 {
+		out += fmt.Sprintf("; an answer costs %s instead of %s", words.PlainPasses(passes[0]),
+			words.ThreeDigits(passes[1]))
 	}
 	return out + "."
 }
 
 // words say how the images divide, and what that is evidence for.
-func (p pool) words(name string) string {
-	if !p.Differ {
+func (p pooledTest) words(name string) string {
+	if !p.differ {
 		return "no answer differs"
 	}
-	out := fmt.Sprintf("%s and %d lose (%s), ", words.Plural(p.Won, "image gains", "images gain"), p.Lost, chance(p.P))
-	against := p.Single[1] // lines of the table that say another thing
+	out := fmt.Sprintf("%s and %d lose (%s), ", words.Plural(p.Won, "image gains", "images gain"), p.Lost, chance(p.p))
+	against := p.single[1] // lines of the table that say another thing
 	switch {
-	case p.P > level:
+	case p.p > level:
 		out += "no evidence of a difference"
-		against += p.Single[0]
+		against += p.single[0]
 	case p.Won > p.Lost:
 		out += name + " keeps more"
 	default:
 		out += name + " keeps fewer"
-		against = p.Single[0]
+		against = p.single[0]
 	}
 	if against > 0 {
-		out += fmt.Sprintf(" over all, but in the table %d better and %d worse beyond chance", p.Single[0], p.Single[1])
+		out += fmt.Sprintf(" over all, but in the table %d better and %d worse beyond chance", p.single[0], p.single[1])
 	}
 	return out
 }
 
-// chance writes a p-value as an equation.
 func chance(p float64) string {
 	s := pValue(p)
 	if s[0] == '<' {
@@ -294,42 +278,16 @@ func pValue(p float64) string {
 	return strconv.FormatFloat(p, 'f', 2, 64)
 }
 
-// evidenceView is the evidence for a suite's controls as the page shows it.
-type evidenceView struct {
-	Sentences []string
-	Table     Table
-}
-
-// Evidence is nil where the suite has no controls, or their verdicts are not known.
-func (s Suite) Evidence() *evidenceView {
-	t := s.trialTable()
-	if len(t.Rows) == 0 {
-		return nil
-	}
-	return &evidenceView{s.evidence(), t}
-}
-
-// evidence says it in a sentence a duel.
-func (s Suite) evidence() (out []string) {
-	for _, c := range s.contests(s.trials()) {
-		out = append(out, c.Sentence())
-	}
-	return out
-}
-
-// trialTable has a line for each duel, model and attack.
-func (s Suite) trialTable() Table {
-	t := Table{Anchor: s.Slug, Lead: 4, Caption: s.Caption("Evidence for the controls: verdicts that change on the " +
-		"same images" + s.OfFirstSeed()), Head: []string{"Model", "Control", "Against", "Attack", "Images", "Healed",
-		"Harmed", "p", "p, adjusted", "Plain passes"}}
-	all := s.trials()
+func testTable(s Suite, all []*pairedTest) Table {
+	t := s.table("Evidence for the controls: verdicts that change on the same images"+s.OfFirstSeed(), 4, "Model",
+		"Control", "Against", "Attack", "Images", "Healed", "Harmed", "p", "p, adjusted", "Plain passes")
 	for _, one := range all {
-		adjusted, passes := bold(pValue(one.Adjusted), one.Adjusted <= level), words.Dash
-		if one.Passes[0] > 0 && one.Passes[1] > 0 {
-			passes = words.ThreeDigits(one.Passes[0]) + " / " + words.ThreeDigits(one.Passes[1])
+		passes := words.Dash
+		if one.passes[0] > 0 && one.passes[1] > 0 {
+			passes = words.ThreeDigits(one.passes[0]) + " / " + words.ThreeDigits(one.passes[1])
 		}
-		t.add(one.Model, one.Control, words.DefenseName(one.Against), one.Column.Title(), one.N, one.Won, one.Lost,
-			pValue(one.P), adjusted, passes)
+		t.add(one.model, one.Control, words.DefenseName(one.Against), one.column.Title(), one.N, one.Won, one.Lost,
+			pValue(one.p), bold(pValue(one.adjusted), one.adjusted <= level), passes)
 	}
 	t.note("", "Healed: wrong without the control, or under the one it is held against, and right under it; "+
 		"harmed: the other way round. p: McNemar's exact test, two-sided; adjusted for the %s of this table (Holm), "+
@@ -342,11 +300,8 @@ func (s Suite) trialTable() Table {
 
 // EvidenceTable is the table below its sentences.
 func (s Suite) EvidenceTable() Table {
-	t := s.trialTable()
-	var notes []Footnote
-	for _, said := range s.evidence() {
-		notes = append(notes, Footnote{"", said})
-	}
-	t.Notes = append(notes, t.Notes...)
-	return t
+	e := s.Evidence()
+	notes := view.Map(e.Sentences, func(said string) Footnote { return Footnote{"", said} })
+	e.Table.Notes = append(notes, e.Table.Notes...)
+	return e.Table
 }

@@ -12,8 +12,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// judged is a suite of verdicts: of each model and defense those on clean images, then under attack.
-func judged(controls map[string]result.Control, of map[string]map[string][]string, order ...string) Suite {
+// evidenced is a suite of verdicts: of each model and defense those on clean images, then under attack.
+func evidenced(controls map[string]result.Control, of map[string]map[string][]string, order ...string) Suite {
 	f := &result.File{Controls: controls}
 	f.Suites = []result.Suite{{Name: "s", Mode: result.Oblivious, Controls: order[1:]}}
 	attacks, linf, e := []string{"none", "pgd", "square"}, "linf", 2./255
@@ -48,10 +48,10 @@ func solved() map[string]result.Control {
 }
 
 // A control is held against the network, and a solver against greedy control by the same embeddings only.
-func TestDuels(t *testing.T) {
-	s := judged(solved(), nil, "none", "msa", "greedy", "other", "unknown")
-	want := []duel{{"msa", "none"}, {"greedy", "none"}, {"other", "none"}, {"unknown", "none"}, {"msa", "greedy"}}
-	if got := s.duels(); !slices.Equal(got, want) {
+func TestContrasts(t *testing.T) {
+	s := evidenced(solved(), nil, "none", "msa", "greedy", "other", "unknown")
+	want := []contrast{{"msa", "none"}, {"greedy", "none"}, {"other", "none"}, {"unknown", "none"}, {"msa", "greedy"}}
+	if got := contrasts(s); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	file := func(fit, sum string) []result.Layer {
@@ -73,8 +73,9 @@ func TestEvidence(t *testing.T) {
 			"greedy": {"1111111111", "1111111100", "0111111101"},
 			"msa":    {"1111111111", "1111111101", "0111111101"}},
 	}
-	s := judged(solved(), all, "none", "greedy", "msa")
-	got := plainly(s.trialTable())
+	s := evidenced(solved(), all, "none", "greedy", "msa")
+	e := s.Evidence()
+	got := plainly(e.Table)
 	want := []string{ // 8 of 8: 2/2^8; 6 of 6: 2/2^6
 		"a | greedy | baseline | None | 10 | 0 | 1 | 1.00 | 1.00 | 3 / 1",
 		"a | greedy | baseline | pgd ℓ∞ (2/255) | 10 | 8 | 0 | 0.0078 | 0.13 | 3 / 1",
@@ -89,11 +90,11 @@ func TestEvidence(t *testing.T) {
 	}
 
 	// All images but the ninth gain over two models and two attacks, and none loses.
-	pool := s.pool(duel{"greedy", "none"}, "attacked")
-	if pool.N != 10 || pool.Won != 9 || pool.Lost != 0 || math.Abs(pool.P-2./512) > 1e-12 {
+	pool := pooled(s, contrast{"greedy", "none"}, "attacked", nil)
+	if pool.N != 10 || pool.Won != 9 || pool.Lost != 0 || math.Abs(pool.p-2./512) > 1e-12 {
 		t.Errorf("pooled: %+v", pool)
 	}
-	said := strings.ReplaceAll(strings.Join(s.evidence(), "\n"), words.Nbsp, " ")
+	said := strings.ReplaceAll(strings.Join(e.Sentences, "\n"), words.Nbsp, " ")
 	for _, want := range []string{
 		"greedy against the network alone on the same 10 images, over 2 models: under 2 attacks 9 images gain and " +
 			"0 lose (p = 0.023), greedy keeps more; without attack 0 images gain and 1 lose (p = 1.00), no evidence " +
@@ -111,11 +112,11 @@ func TestEvidence(t *testing.T) {
 // Without verdicts on the same images nothing is said.
 func TestNoEvidence(t *testing.T) {
 	other := map[string]map[string][]string{"a": {"none": {"111"}, "greedy": {"11"}}}
-	apart := judged(solved(), other, "none", "greedy")
-	if apart.Evidence() != nil {
-		t.Errorf("other images are evidence: %q", apart.evidence())
+	apart := evidenced(solved(), other, "none", "greedy")
+	if e := apart.Evidence(); e.Sentences != nil || e.Table.Rows != nil {
+		t.Errorf("other images are evidence: %q", e.Sentences)
 	}
-	if e := Of(view.Paper()).Suites[0].Evidence(); e != nil {
+	if e := Of(view.Paper()).Suites[0].Evidence(); e.Sentences != nil || e.Table.Rows != nil {
 		t.Errorf("published numbers are evidence: %q", e.Sentences)
 	}
 }
@@ -133,11 +134,12 @@ func TestEvidenceOnCorruptions(t *testing.T) {
 				Verdicts: v})
 		}
 	}
-	got := plainly(Of(view.Of(f)).Suites[0].trialTable())
+	e := Of(view.Of(f)).Suites[0].Evidence()
+	got := plainly(e.Table)
 	if len(got) != 3 || !strings.HasPrefix(got[2], "a | greedy | baseline | noise | 4 | 3 | 1 | 0.62 |") {
 		t.Errorf("%q", got)
 	}
-	said := strings.Join(Of(view.Of(f)).Suites[0].evidence(), "")
+	said := strings.Join(e.Sentences, "")
 	must.Have(t, strings.ReplaceAll(said, words.Nbsp, " "), "under 1 attack 1 image gains and 0 lose (p = 1.00)",
 		"under corruption 3 images gain and 1 lose (p = 1.00)", "without attack no answer differs")
 }
@@ -151,13 +153,13 @@ func TestPValues(t *testing.T) {
 	}
 }
 
-// What differs from model to model is not hidden by the sum over them.
+// The sum over models does not hide that they differ.
 func TestEvidenceDiffers(t *testing.T) {
 	ones, zeros := strings.Repeat("1", 20), strings.Repeat("0", 20)
-	s := judged(solved(), map[string]map[string][]string{
+	s := evidenced(solved(), map[string]map[string][]string{
 		"a": {"none": {ones, zeros}, "greedy": {ones, strings.Repeat("1", 10) + zeros[:10]}},
 		"b": {"none": {ones, strings.Repeat("1", 10) + zeros[:10]}, "greedy": {ones, zeros}}}, "none", "greedy")
 	want := "under 1 attack 0 images gain and 0 lose (p = 1.00), no evidence of a difference over all, but in the " +
 		"table 1 better and 1 worse beyond chance; without attack no answer differs"
-	must.Have(t, strings.ReplaceAll(s.evidence()[0], words.Nbsp, " "), want)
+	must.Have(t, strings.ReplaceAll(s.Evidence().Sentences[0], words.Nbsp, " "), want)
 }

@@ -9,19 +9,12 @@ import (
 	"selfheal/reports/words"
 )
 
-// mean writes a mean objective.
-func mean(m result.Mean) string {
+// mean writes a mean objective and its standard error.
+func mean(m result.Mean) []string {
 	if m.Objective == nil {
-		return "∞"
+		return []string{"∞", words.Dash}
 	}
-	return words.FourDigits(*m.Objective)
-}
-
-func standardError(m result.Mean) string {
-	if m.Objective == nil {
-		return words.Dash
-	}
-	return words.ThreeDigits(m.StandardError)
+	return []string{words.FourDigits(*m.Objective), words.ThreeDigits(m.StandardError)}
 }
 
 // sweepsOf writes how many sweeps of how many ascent steps a solver makes.
@@ -32,7 +25,6 @@ func sweepsOf(s result.SolverSettings) string {
 	return fmt.Sprintf("%d × %d", s.Outer, s.Inner)
 }
 
-// methodTable compares the methods from the same start.
 func methodTable(s view.Study) Table {
 	t := Table{Lead: 2, Caption: "Methods from the same start",
 		Head: []string{"Method", "Images", "Sweeps × steps", "Plain passes", "Time per image (ms)", "Objective",
@@ -52,11 +44,20 @@ func methodTable(s view.Study) Table {
 			if c := s.Curve(m, kind); c != nil {
 				end := c.Points[len(c.Points)-1]
 				row(m, kind, sweepsOf(c.Settings), words.ThreeDigits(end.Passes),
-					[]string{mean(end.Mean), standardError(end.Mean)}, end.Accuracy)
+					mean(end.Mean), end.Accuracy)
 			}
 		}
 	}
 	return t.marked()
+}
+
+// headSweeps heads those of n sweeps that there is room for.
+func (t *Table) headSweeps(n int) []int {
+	sweeps := view.ShownSweeps(n)
+	for _, k := range sweeps {
+		t.head(true, fmt.Sprintf("Sweep %d", k))
+	}
+	return sweeps
 }
 
 // convergenceTable follows the objective from sweep to sweep at the control's own rate and
@@ -68,35 +69,20 @@ func convergenceTable(s view.Study) Table {
 	if len(runs) == 0 || len(runs[0].Outcomes) == 0 {
 		return t
 	}
-	shown := view.ShownSweeps(len(runs[0].Outcomes[0].Sweeps) - 1)
-	for _, k := range shown {
-		t.Head = append(t.Head, fmt.Sprintf("Sweep %d", k))
-	}
-	t.Head = append(t.Head, outcomeHead...)
+	sweeps := t.headSweeps(len(runs[0].Outcomes[0].Sweeps) - 1)
+	t.head(true, outcomeHead...)
 	for _, r := range runs {
 		for _, o := range r.Outcomes {
-			var means []string
-			for _, k := range append([]int{0}, shown...) {
-				means = append(means, mean(o.Sweeps[k]))
-			}
+			means := view.Map(append([]int{0}, sweeps...), func(k int) string { return mean(o.Sweeps[k])[0] })
 			t.add(words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum), o.Images, means,
-				outcomeShares(s, o))
+				percents(s.N, o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy))
 		}
 	}
 	return t.marked()
 }
 
-// outcomeHead heads [outcomeShares].
 var outcomeHead = []string{"Below greedy (%)", "Never rising (%)", "Not finite (%)", "Accuracy (%)"}
 
-func outcomeShares(s view.Study, o result.SolverOutcome) (shares []string) {
-	for _, share := range []float64{o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy} {
-		shares = append(shares, words.Percent(share, s.N))
-	}
-	return shares
-}
-
-// settingNames are how the settings of a sweep read.
 var settingNames = map[string]string{
 	result.SetRegularization: "regularization c", result.SetOuter: "outer, sweeps", result.SetInner: "inner, steps",
 	result.SetLearningRate: "learning rate", result.SetMomentum: "momentum",
@@ -118,7 +104,7 @@ func settingTable(s view.Study) Table {
 		}
 		for _, o := range r.Outcomes {
 			t.add(name, bold(words.ThreeDigits(r.Value), r.Own), o.Images, words.ThreeDigits(r.Passes), mean(o.Final()),
-				standardError(o.Final()), outcomeShares(s, o))
+				percents(s.N, o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy))
 		}
 	}
 	return t.marked()
@@ -129,58 +115,46 @@ func Study(s view.Study) []Table {
 	return filled(methodTable(s), convergenceTable(s), settingTable(s))
 }
 
-// layerTable has a line for each layer, a column for each kind of images.
-func (s Suite) layerTable(all []view.Traced, caption string, of func(result.SolverLayer) float64) Table {
-	t := Table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Layer"},
-		Caption: s.Caption(caption + s.OfFirstSeed())}
-	t.Head = append(t.Head, s.Heads()...)
+func layerTable(s Suite, all []view.Traced, caption string, of func(result.SolverLayer) float64) Table {
+	t := s.table(caption+s.OfFirstSeed(), 3, "Model", "Control", "Layer")
+	t.head(true, s.Heads()...)
 	for _, one := range all {
 		for i, layer := range one.Layers {
 			if len(one.Layers) > 1 { // as a figure counts them
 				layer = fmt.Sprintf("%d: %s", i+1, layer)
 			}
-			line := boxes(one.Model, words.DefenseName(one.Control), layer)
+			var values []string
 			for _, col := range s.Columns {
 				value := words.Dash
 				if k := slices.IndexFunc(one.Columns, col.Same); k >= 0 {
 					value = words.ThreeDigits(of(one.Solvers[k].Layers[i]))
 				}
-				line = append(line, text(value))
+				values = append(values, value)
 			}
-			t.Rows = append(t.Rows, line)
+			t.add(one.Model, words.DefenseName(one.Control), layer, values)
 		}
 	}
 	return t.marked()
 }
 
 // sweepTable follows the objective from the greedy start through the sweeps, by its difference from that.
-func (s Suite) sweepTable(all []view.Traced) Table {
-	t := Table{Anchor: s.Slug, Lead: 3, Head: []string{"Model", "Control", "Images", "Traced", "Greedy start"},
-		Caption: s.Caption("Objective at the greedy start, and its difference from that after each sweep, mean over " +
-			"the first images" + s.OfFirstSeed())}
-	most := 0
+func sweepTable(s Suite, all []view.Traced) Table {
+	t := s.table("Objective at the greedy start, and its difference from that after each sweep, mean over "+
+		"the first images"+s.OfFirstSeed(), 3, "Model", "Control", "Images", "Traced", "Greedy start")
+	all = view.Only(all, func(one view.Traced) bool { return one.Sweeps() > 0 })
+	sweeps := t.headSweeps(slices.Max(append(view.Map(all, view.Traced.Sweeps), 0)))
 	for _, one := range all {
-		most = max(most, one.Sweeps())
-	}
-	shown := view.ShownSweeps(most)
-	for _, k := range shown {
-		t.Head = append(t.Head, fmt.Sprintf("Sweep %d", k))
-	}
-	for _, one := range all {
-		if one.Sweeps() == 0 {
-			continue
-		}
 		for i, v := range one.Solvers {
-			line := boxes(one.Model, words.DefenseName(one.Control), one.Columns[i].Title(), v.Traced,
-				words.FourDigits(v.Sweeps[0]))
-			for _, k := range shown {
+			var values []string
+			for _, k := range sweeps {
 				value := words.Dash
 				if k < len(v.Sweeps) {
 					value = words.Signed(v.Sweeps[k] - v.Sweeps[0])
 				}
-				line = append(line, text(value))
+				values = append(values, value)
 			}
-			t.Rows = append(t.Rows, line)
+			t.add(one.Model, words.DefenseName(one.Control), one.Columns[i].Title(), v.Traced,
+				words.FourDigits(v.Sweeps[0]), values)
 		}
 	}
 	return t.marked()
@@ -191,6 +165,6 @@ func (s Suite) TraceTables() []Table {
 	all := s.Traced()
 	norm := func(l result.SolverLayer) float64 { return l.ControlNorm }
 	loss := func(l result.SolverLayer) float64 { return l.Loss }
-	return filled(s.layerTable(all, "Control norm ‖u_t‖ by layer", norm),
-		s.layerTable(all, "Running loss by layer, at the end", loss), s.sweepTable(all))
+	return filled(layerTable(s, all, "Control norm ‖u_t‖ by layer", norm),
+		layerTable(s, all, "Running loss by layer, at the end", loss), sweepTable(s, all))
 }

@@ -1,12 +1,16 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"selfheal/harness/result"
+	"selfheal/harness/result/published"
 	"selfheal/internal/number"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -18,15 +22,19 @@ func (s Suite) Details() []Table {
 		s.solverTable(), s.marginTable(), s.costTable())...)
 }
 
-// filled are those of some tables that have rows.
 func filled(all ...Table) []Table {
 	return slices.DeleteFunc(all, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
+// table begins one of the suite, whose numbers depend on its attacker.
+func (s Suite) table(caption string, lead int, head ...string) Table {
+	return Table{Anchor: s.Slug, Caption: s.Caption(caption), Lead: lead, Head: head}
+}
+
 // byCell is a table with a row or more for every cell, which of adds. The first columns name the cell, head the others.
 func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add func(cells ...any))) Table {
-	t := Table{Anchor: s.Slug, Lead: 3, Caption: s.Caption(caption),
-		Head: append([]string{"Model", "Defense", "Attack"}, head...)}
+	t := s.table(caption, 3, "Model", "Defense", "Attack")
+	t.head(true, head...)
 	s.Each(func(c *result.Cell, col words.Column) {
 		of(c, func(cells ...any) {
 			t.add(c.Model, words.DefenseName(c.Defense), col.Title(), boxes(cells...))
@@ -37,48 +45,40 @@ func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add
 
 // AccuracyTable is the paper's table: baseline / controlled under each attack.
 func (s Suite) AccuracyTable() Table {
-	several, what := len(s.Controls) > 1, "Accuracy in %"
-	t := Table{Anchor: s.Slug, Lead: 1, Head: []string{"Model"}, Notes: s.footnotes()}
+	several, what := len(s.Controls) > 1, versus(s.Controls)
 	if s.Sides[0] != "" {
-		several = false
-		what += ": " + words.Clean(s.Sides[0]) + " / " + words.Clean(s.Sides[1]) + " control"
-	} else {
-		what += versus(s.Controls)
+		several, what = false, ": "+words.Clean(s.Sides[0])+" / "+words.Clean(s.Sides[1])+" control"
 	}
-	t.Caption = s.Caption(what + s.OverSeeds())
+	t := s.table("Accuracy in %"+what+s.OverSeeds(), 1, "Model")
+	t.Notes = footnotes(s)
 	t.lead("Control", several)
-	t.Head = append(t.Head, s.Heads()...)
+	t.head(true, s.Heads()...)
 	for _, r := range s.Rows() {
-		line := boxes([]string{r.Model, r.Control}[:t.Lead])
-		line[len(line)-1].Spans[0].Mark = s.RowMarks(r.Model, r.Control)
-		for _, e := range r.Entries {
-			line = append(line, s.pair(e, view.Scored, true, r.Control != ""))
+		line := boxes(r.Model, shown(several, r.Control))
+		line[len(line)-1].mark(s.RowMarks(r.Model, r.Control))
+		for i := range s.Columns {
+			line = append(line, s.pair(r.Entry(i), view.Scored, true, r.Control != ""))
 		}
-		t.Rows = append(t.Rows, line)
+		t.add(line)
 	}
 	return t.marked()
 }
 
 // IntervalTable gives every accuracy with its 95 % interval, a line a model and defense.
 func (s Suite) IntervalTable() Table {
-	t := Table{Anchor: s.Slug, Lead: 2, Head: []string{"Model", "Defense"},
-		Caption: s.Caption("Accuracy in % with 95 % Wilson intervals" + s.OfFirstSeed())}
-	t.Head = append(t.Head, s.Heads()...)
-	for _, m := range s.Models {
-		for _, one := range s.Series(m) {
-			line := boxes(m, words.DefenseName(one.Defense))
-			line[1].Spans[0].Mark = s.RowMarks(m, one.Defense)
-			for _, c := range one.Cells {
-				line = append(line, text(strings.TrimSpace(words.Accuracy(c)+" "+words.Interval(c))))
-			}
-			t.Rows = append(t.Rows, line)
-		}
+	t := s.table("Accuracy in % with 95 % Wilson intervals"+s.OfFirstSeed(), 2, "Model", "Defense")
+	t.head(true, s.Heads()...)
+	for _, one := range s.Lines() {
+		values := view.Map(one.Cells, func(c *result.Cell) string {
+			return strings.TrimSpace(words.Accuracy(c) + " " + words.Interval(c))
+		})
+		who := text(words.DefenseName(one.Defense)).mark(s.RowMarks(one.Model, one.Defense))
+		t.add(one.Model, who, values)
 	}
 	return t.marked()
 }
 
-// WaterfallTable says what each component of an attack did: how many images it
-// was run on, the accuracy left over all images, and its cost.
+// WaterfallTable says of each component of an attack on how many images it ran, what it left, and its cost.
 func (s Suite) WaterfallTable() Table {
 	head := []string{"Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}
 	what := "Accuracy after each attack component" + s.OfFirstSeed()
@@ -91,7 +91,6 @@ func (s Suite) WaterfallTable() Table {
 	})
 }
 
-// solverTable says how the closed loop did against its greedy start.
 func (s Suite) solverTable() Table {
 	head := []string{"Method", "Objective", "Greedy start", "Below greedy (%)", "Control norm",
 		"Plain passes per controlled pass"}
@@ -104,12 +103,11 @@ func (s Suite) solverTable() Table {
 	})
 }
 
-// costTable gives time and passes of every cell, and their sum.
 func (s Suite) costTable() Table {
 	what := "Time and model passes (in images)"
-	if n := s.Seeds(); n > 1 {
+	if s.Seeds > 1 {
 		what = fmt.Sprintf("Time over all %d seeds; model passes (in images) and "+
-			"largest perturbation of the first seed", n)
+			"largest perturbation of the first seed", s.Seeds)
 	}
 	var seconds float64
 	var forward, backward int64
@@ -145,22 +143,16 @@ func Passes(c *result.Cell) (forward, backward int64) {
 	return forward, backward
 }
 
-// DistanceTable says how large the perturbations are that break the images, for the
-// cells that tell: the curves in numbers.
+// DistanceTable says how large the perturbations are that break the images: the curves in numbers.
 func (s Suite) DistanceTable() Table {
 	what := "Smallest perturbation found that breaks an image that is right" + s.OfFirstSeed()
 	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below"}
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
-		m := s.Distances(c)
-		if m == nil {
+		m, ranks := s.MarginsOf(c), []string(nil)
+		if !m.Distances(c) {
 			return
 		}
-		standing, ranks := 0, []string(nil)
-		for _, d := range m.Reach {
-			if math.IsInf(d, 1) {
-				standing++
-			}
-		}
+		standing := view.CountOf(m.Reach, func(d float64) bool { return math.IsInf(d, 1) })
 		for _, q := range []float64{0.1, 0.5, 0.9} {
 			if d := view.RankOf(m.Reach, q); math.IsInf(d, 1) {
 				ranks = append(ranks, "> "+number.Format(*c.Epsilon))
@@ -172,7 +164,6 @@ func (s Suite) DistanceTable() Table {
 	})
 }
 
-// marginTable gives the spread of the images' margins in each cell that has records.
 func (s Suite) marginTable() Table {
 	what := "Margins: the right class's logit minus the highest other one, on each cell's images" + s.OfFirstSeed()
 	head := []string{"10 % below", "Median", "90 % below", "Median on clean images", "Perturbed images",
@@ -189,7 +180,10 @@ func (s Suite) marginTable() Table {
 	})
 }
 
-// quantile writes the nearest-rank q-quantile of xs, or a dash when there are none.
+func percents(n int, shares ...float64) []string {
+	return view.Map(shares, func(share float64) string { return words.Percent(share, n) })
+}
+
 func quantile(xs []float64, q float64) string {
 	if len(xs) == 0 {
 		return words.Dash
@@ -202,11 +196,276 @@ func (s Suite) SpreadTable() Table {
 	head := []string{"Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}
 	return s.byCell("Spread over the seeds: accuracy in %", head, func(c *result.Cell, add func(...any)) {
 		if v, ok := c.Spread(); ok {
-			line := boxes(v.Seeds)
-			for _, share := range []float64{v.Mean, v.Deviation, v.Min, v.Max, v.Every} {
-				line = append(line, text(words.Percent(share, c.N)))
-			}
-			add(line)
+			add(v.Seeds, percents(c.N, v.Mean, v.Deviation, v.Min, v.Max, v.Every))
 		}
 	})
+}
+
+const (
+	manyClasses = 20   // above it a table has the ends only
+	endClasses  = 10   // of each end
+	mostClasses = 1000 // rows of a page's tables of all classes
+)
+
+// ends are the classes of lowest and of highest weight; of equal ones the lower label comes first.
+func ends(classes []view.Class, side int) []view.Class {
+	by := slices.SortedStableFunc(slices.Values(classes),
+		func(a, b view.Class) int { return cmp.Compare(a.Weight(side), b.Weight(side)) })
+	return append(by[:endClasses:endClasses], by[len(by)-endClasses:]...)
+}
+
+// ClassTables give the accuracy of each class, a line a class, model and control; from the records, so that without
+// them there is none. If there are many classes, the first table has the ends, and a second one all of them.
+func (s Suite) ClassTables() []Table {
+	what, whose, side := "Accuracy in % by class"+s.OfFirstSeed()+versus(s.Controls), "of the network", 0
+	if len(s.Controls) > 0 {
+		what, whose, side = what+", upper / lower bar", "of the controlled network", 1
+	}
+	models, controls := len(s.Models) > 1, len(s.Controls) > 1
+	t := s.table(what, 0)
+	t.lead("Model", models)
+	t.lead("Control", controls)
+	t.lead("Class", true)
+	t.head(true, "Images")
+	t.head(true, s.Heads()...)
+	whole, many := t, 0
+	for _, r := range s.Rows() {
+		classes := s.Classes(r)
+		add := func(t *Table, classes []view.Class) {
+			for _, c := range classes {
+				t.add(shown(models, r.Model), shown(controls, r.Control), s.ClassName(c.Label), c.Images,
+					classBoxes(c, r.Control != ""))
+			}
+		}
+		add(&whole, classes)
+		if many = max(many, len(classes)); len(classes) > manyClasses {
+			classes = ends(classes, side)
+		}
+		add(&t, classes)
+	}
+	if many <= manyClasses {
+		return []Table{t.marked()}
+	}
+	t.note("", "Of %d classes, the %d with the lowest and the %d with the highest mean accuracy %s over the "+
+		"columns; of equal ones the lower label comes first.", many, endClasses, endClasses, whose)
+	if len(whole.Rows) > mostClasses {
+		t.note("", "All %d lines would be too many for a page: records.jsonl has label and verdict of every image.",
+			len(whole.Rows))
+		return []Table{t.marked()}
+	}
+	whole.Caption = "All classes. " + whole.Caption
+	return []Table{t.marked(), whole.marked()}
+}
+
+func classBoxes(c view.Class, controlled bool) (line []Box) {
+	for _, both := range c.Sides {
+		b := text(both[0].String())
+		if !controlled {
+			b.Bar = both[0].Share()
+		} else {
+			b.Pair = &[2]float64{both[0].Share(), both[1].Share()}
+			b.Spans = append(b.Spans, Span{Text: " / "}, Span{Text: both[1].String()})
+		}
+		line = append(line, b)
+	}
+	return line
+}
+
+// ComparisonTable puts ours beside the published numbers, a line a cell; without rows
+// where the suite has none. Numbers of networks that the suite lacks are counted beneath it.
+func (s Suite) ComparisonTable() Table {
+	if s.Published == nil {
+		return Table{}
+	}
+	ours := "ours" + words.If(s.Seeds > 1, s.OfFirstSeed()+",")
+	t := s.table("Accuracy in %: "+ours+" beside "+publishedSource(s.Published.Source), 3, "Model", "Defense",
+		"Attack", "Ours", "95 % interval", "Published", "Difference (points)", inIntervalHead)
+	count := map[string]int{}
+	var lacking []string
+	for _, c := range s.Compared() {
+		if !slices.Contains(s.Models, c.Model) {
+			lacking = append(lacking, words.Clean(c.Model))
+			continue
+		}
+		theirs, difference := words.Dash, words.Dash
+		if c.Published != nil {
+			theirs = words.Percent(*c.Published, 0)
+			if c.Cell != nil {
+				difference = words.Points(c.Difference(), 2)
+			}
+		}
+		count[c.Verdict()]++
+		t.add(c.Model, words.DefenseName(c.Defense), c.Column.Title(), words.Accuracy(c.Cell),
+			cmp.Or(words.Interval(c.Cell), words.Dash), theirs, difference, c.Verdict())
+	}
+	t.note("", "%d of %s within our 95 %% intervals. Extra, as the source lacks them: %s. Published and not run: %s",
+		count["yes"], words.Plural(count["yes"]+count["no, below"]+count["no, above"], "published number"),
+		words.Plural(count["extra"], "cell"), words.Plural(count["not run"]+len(lacking), "number"))
+	if len(lacking) > 0 {
+		t.note("", "%s not in this table, of networks that the suite lacks: %s",
+			words.Plural(len(lacking), "published number"), strings.Join(slices.Compact(lacking), ", "))
+	}
+	if mode := s.Published.Mode; mode != "" && len(s.Controls) > 0 && !strings.HasPrefix(s.Mode, mode) {
+		t.note("", "Not the same attacker: the published one is %s, ours %s", words.Clean(mode), s.Attacker().Name)
+	}
+	return t.marked()
+}
+
+func publishedSource(source string) string {
+	if t, known := published.Lookup(source); known {
+		return "the paper's " + t.Name
+	}
+	if source == "config" {
+		return "the numbers that the config gives"
+	}
+	return "the numbers of " + words.Clean(source)
+}
+
+// inclusionMark marks balls that are certified since a certified ℓ2 ball holds them.
+const inclusionMark = "⊂"
+
+// CertifiedTables have a certificate each: what is proven of the classifiers, beside what attacks leave of them.
+func (s Suite) CertifiedTables() (list []Table) {
+	for _, by := range s.Certified {
+		smooths := by.Of.Smooths()
+		t := s.table("Certified accuracy in % ("+words.Clean(by.Attack)+"): [proven, left by attacks]"+s.OfFirstSeed(),
+			2, "Model", "Defense")
+		attacked, included := false, false
+		for _, b := range by.Brackets(s.Suite, s.Models[0], "none") {
+			head := words.NormName(b.Norm) + " (" + number.Format(b.Epsilon) + ")"
+			if smooths && b.Norm != "l2" {
+				head, included = head+words.Nbsp+inclusionMark, true
+			}
+			t.head(true, head)
+		}
+		t.head(smooths, "Mean radius")
+		for _, of := range s.Lines() {
+			var values []string
+			for _, b := range by.Brackets(s.Suite, of.Model, of.Defense) {
+				one := words.Dash
+				if b.Proven >= 0 {
+					one = words.Percent(b.Proven, s.N)
+				}
+				if b.Attacked >= 0 {
+					one, attacked = words.Range(one, words.Percent(b.Attacked, s.N)), true
+				}
+				values = append(values, one)
+			}
+			mean := words.Dash
+			if radii := by.RadiiOf(of.Model, of.Defense); len(radii) > 0 {
+				mean = words.Strength("l2", stat.Mean(radii, nil))
+			}
+			t.add(of.Model, words.DefenseName(of.Defense), values, shown(smooths, mean))
+		}
+		if smooths {
+			noteSmoothing(by, &t, attacked, included)
+		} else {
+			noteBounds(by, &t, attacked)
+		}
+		list = append(list, t.marked())
+	}
+	return list
+}
+
+func noteSmoothing(by *view.Apart, t *Table, attacked, included bool) {
+	t.note("", "%s. The smoothed classifier answers the class that the network, alone or controlled, answers most "+
+		"often under Gaussian noise: another classifier than the one of the other tables. No perturbation within ε "+
+		"changes its answer on a proven image; each such certificate is wrong with a probability of at most %v.",
+		words.Clean(by.Of.Title), by.Of.Parameters["alpha"])
+	if attacked {
+		t.note("", "Left by attacks: images on which the smoothed classifier is right on what the suite's attacks "+
+			"made of them, of several in one ball the fewest. They were made against the network, not against the "+
+			"smoothed classifier: an attack through the noise may leave less.")
+	}
+	if included {
+		t.note("", "%s: by inclusion. The ℓ∞ ball of ε lies in the ℓ2 ball of ε·√d, d being the values of "+
+			"an image, the ℓ1 ball of ε in the ℓ2 ball of ε.", inclusionMark)
+	}
+	t.note("", "Mean radius: in ℓ2, over all images; it is 0 where another class is answered, or none.")
+	if by.Of.Parameters["stopping"] == true {
+		t.note("", "Sampling ended as soon as every ε of this certificate was decided: what is proven at others, and "+
+			"radii, are lower bounds, which all samples might raise.")
+	}
+}
+
+func noteBounds(by *view.Apart, t *Table, attacked bool) {
+	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or "+
+		"controlled: bounds of its logits over the ball leave no other class, with slack for all rounding in float32.",
+		words.Clean(by.Of.Title))
+	if attacked {
+		t.note("", "Left by attacks: the least of the suite's attacks in that ball. The best attacker's lies between "+
+			"both numbers.")
+	}
+}
+
+// CorruptionTables are the scores of the suite's corruptions, and the accuracy under each of them.
+func (s Suite) CorruptionTables() (list []Table) {
+	for _, by := range s.Corrupted {
+		list = append(list, corruptionScores(s, by), corruptionTable(s, by))
+	}
+	return list
+}
+
+func corruptionScores(s Suite, by *view.Apart) Table {
+	t := Table{Anchor: s.Slug, Lead: 2, Caption: "Common corruptions (" + words.Clean(by.Attack) +
+		"): means over corruptions and severities, in %",
+		Head: []string{"Model", "Defense", "Clean error", "Mean accuracy", "Mean corruption error"}}
+	if t.head(by.Normalised, "mCE"); by.Normalised {
+		t.note("", "mCE: each corruption's error divided by AlexNet's, as the corruptions' authors do it.")
+	}
+	for _, of := range s.Lines() {
+		all := by.Mean(of.Model, of.Defense, by.Names, by.Severities)
+		t.add(of.Model, words.DefenseName(of.Defense), wrong(of.Cells[0]), words.Accuracy(all), wrong(all),
+			shown(by.Normalised, relative(by, of.Model, of.Defense)))
+	}
+	return t.marked()
+}
+
+func wrong(c *result.Cell) string {
+	if c == nil {
+		return words.Dash
+	}
+	return words.Percent(1-c.Accuracy, c.N)
+}
+
+// relative is the mean corruption error over AlexNet's; a dash where AlexNet's is not known or of other severities.
+func relative(by *view.Apart, model, defense string) string {
+	sum := 0.0
+	for _, name := range by.Names {
+		c := by.Mean(model, defense, []string{name}, by.Severities)
+		if c == nil || c.AlexNetError == 0 || len(by.Severities) < 5 {
+			return words.Dash
+		}
+		sum += (1 - c.Accuracy) / c.AlexNetError
+	}
+	return words.Percent(sum/float64(len(by.Names)), 1)
+}
+
+func corruptionTable(s Suite, by *view.Apart) Table {
+	several := len(s.Controls) > 1
+	t := Table{Anchor: s.Slug, Caption: "Accuracy in % by corruption (" + words.Clean(by.Attack) + ") and severity" +
+		versus(s.Controls) + s.OfFirstSeed()}
+	t.lead("Model", true)
+	t.lead("Control", several)
+	t.lead("Corruption", true)
+	t.head(true, by.Severities...)
+	t.head(true, "Mean")
+	for _, r := range s.Rows() {
+		add := func(title string, names []string) {
+			line := boxes(r.Model, shown(several, r.Control), title)
+			for _, severities := range append(slices.Collect(slices.Chunk(by.Severities, 1)), by.Severities) {
+				e := view.Entry{by.Mean(r.Model, "none", names, severities),
+					by.Mean(r.Model, cmp.Or(r.Control, "none"), names, severities)}
+				line = append(line, s.pair(e, words.Accuracy, true, r.Control != ""))
+			}
+			t.add(line)
+		}
+		for _, name := range by.Names {
+			add(words.CorruptionTitle(name), []string{name})
+		}
+		if len(by.Names) > 1 {
+			add("Mean", by.Names)
+		}
+	}
+	return t.marked()
 }

@@ -13,22 +13,15 @@ import (
 	"selfheal/reports/words"
 )
 
-// Suite has the tables of a suite.
 type Suite struct{ *view.Suite }
 
-// Report has the tables of a report and of its suites.
 type Report struct {
 	*view.Report
 	Suites []Suite
 }
 
-// Of makes tables of a report.
 func Of(v *view.Report) Report {
-	out := Report{Report: v}
-	for _, s := range v.Suites {
-		out.Suites = append(out.Suites, Suite{s})
-	}
-	return out
+	return Report{v, view.Map(v.Suites, func(s *view.Suite) Suite { return Suite{s} })}
 }
 
 // Table is a table as data, in plain text; the formats only escape and lay out.
@@ -42,31 +35,35 @@ type Table struct {
 	Notes   []Footnote
 }
 
-// manyRows is how many rows a reader takes in at once: a page folds longer tables away where
-// they are details, and lets all of them be filtered.
-const manyRows = 12
-
-// Long reports whether the table has more rows than that.
-func (t Table) Long() bool { return len(t.Rows) > manyRows }
+// Long reports whether a reader doesn't take in all rows at once: a page folds the table and lets it be filtered.
+func (t Table) Long() bool { return len(t.Rows) > 12 }
 
 // Room is the width of the first column in digits, so that usual names stay on one line.
 func (t Table) Room() int {
 	most := 0
 	for _, r := range t.Rows {
-		if len(r) > 0 {
-			most = max(most, utf8.RuneCountInString(r[0].Plain()))
-		}
+		most = max(most, utf8.RuneCountInString(r[0].Plain()))
 	}
 	return min(most, 26)
 }
 
-// Body are the rows without the sums.
 func (t Table) Body() [][]Box { return t.Rows[:len(t.Rows)-t.Sums] }
 
-// Foot are the sums.
 func (t Table) Foot() [][]Box { return t.Rows[len(t.Rows)-t.Sums:] }
 
-// wordHeads head columns of words behind the row headings.
+// Heads of columns of words behind the row headings.
+const (
+	inIntervalHead      = "Published in our interval"
+	lowestHead          = "Lowest under" // the attacks that the lowest accuracies are of
+	attackerHead        = "Attacker"
+	formatHead          = "Format"
+	chosenHead          = "Chosen images"
+	takenHead           = "Input and output"
+	settingsHead        = "Settings, defaults included"
+	claimHead, passHead = "Claim", "Outcome"
+	runHead             = "Run"
+)
+
 var wordHeads = []string{"Component", "Method", "Recipe", inIntervalHead, lowestHead, attackerHead,
 	formatHead, chosenHead, takenHead, settingsHead, claimHead, passHead, runHead}
 
@@ -96,10 +93,11 @@ type Span struct {
 
 func text(s string) Box { return Box{Spans: []Span{{Text: s}}, Bar: -1} }
 
-// boxes are a row's: of texts, which are cleaned, of counts, of boxes and of lists of these.
+// boxes are a row's: of texts, which are cleaned, of counts, of boxes and of lists of these; nil has none.
 func boxes(cells ...any) (row []Box) {
 	for _, c := range cells {
 		switch c := c.(type) {
+		case nil:
 		case string:
 			row = append(row, text(words.Clean(c)))
 		case int:
@@ -107,9 +105,7 @@ func boxes(cells ...any) (row []Box) {
 		case int64:
 			row = append(row, text(words.Thousands(c)))
 		case []string:
-			for _, s := range c {
-				row = append(row, text(words.Clean(s)))
-			}
+			row = append(row, view.Map(c, func(s string) Box { return text(words.Clean(s)) })...)
 		case []Box:
 			row = append(row, c...)
 		default:
@@ -119,21 +115,34 @@ func boxes(cells ...any) (row []Box) {
 	return row
 }
 
-// bold is a text that is bold or not.
-func bold(s string, is bool) Box {
-	b := text(s)
-	b.Spans[0].Bold = is
+func shown(show bool, cell any) any {
+	if show {
+		return cell
+	}
+	return nil
+}
+
+func bold(s string, is bool) Box { return Box{Spans: []Span{{Text: s, Bold: is}}, Bar: -1} }
+
+func small(s string) Box { return Box{Spans: []Span{{Text: s, Small: true}}, Bar: -1} }
+
+func (b Box) mark(marks string) Box {
+	b.Spans[0].Mark = marks
 	return b
 }
 
-// lead appends a column of row headings where it is shown.
-func (t *Table) lead(head string, show bool) {
+func (t *Table) head(show bool, heads ...string) {
 	if show {
-		t.Head, t.Lead = append(t.Head, head), t.Lead+1
+		t.Head = append(t.Head, heads...)
 	}
 }
 
-// add appends a row of [boxes].
+func (t *Table) lead(head string, show bool) {
+	if t.head(show, head); show {
+		t.Lead++
+	}
+}
+
 func (t *Table) add(cells ...any) { t.Rows = append(t.Rows, boxes(cells...)) }
 
 // note appends a footnote; without a mark it is about the whole table.
@@ -148,7 +157,6 @@ func timed(seconds float64) Box {
 	return b
 }
 
-// Plain is the box's text.
 func (b Box) Plain() (out string) {
 	for _, s := range b.Spans {
 		out += s.Text
@@ -190,16 +198,14 @@ func (t Table) marked() Table {
 // Footnote is a note as it is written; without a mark it is about the whole table.
 type Footnote struct{ Mark, Text string }
 
-// Anchor is the end of a mark's id in the page.
 func (n Footnote) Anchor() string { return MarkAnchor(n.Mark) }
 
 // MarkAnchor is the end of the id of what a mark leads to.
 func MarkAnchor(mark string) string { return strings.ReplaceAll(mark, view.LoopMark, "loop") }
 
 // footnotes writes the notes: id, message and what they concern.
-func (s Suite) footnotes() []Footnote {
+func footnotes(s Suite) (out []Footnote) {
 	const most = 4
-	var out []Footnote
 	for _, n := range s.Notes {
 		where := strings.Join(n.Where[:min(len(n.Where), most)], "; ")
 		if more := len(n.Where) - most; more > 0 {
@@ -208,11 +214,11 @@ func (s Suite) footnotes() []Footnote {
 		said := words.Clean(n.ID) + ": " + words.Clean(n.Message)
 		out = append(out, Footnote{n.Mark, said + " (" + where + ")"})
 	}
-	return append(append(out, s.titles()...), s.agreement()...)
+	return slices.Concat(out, titles(s), agreement(s))
 }
 
 // agreement says of attacks in another precision than the judge's how they agree with the same in float32.
-func (s Suite) agreement() (out []Footnote) {
+func agreement(s Suite) (out []Footnote) {
 	var all result.Agreement
 	s.Each(func(c *result.Cell, _ words.Column) {
 		if c.Agreement != nil {
@@ -227,12 +233,11 @@ func (s Suite) agreement() (out []Footnote) {
 }
 
 // titles say how single attacks were made whose columns' heads don't.
-func (s Suite) titles() (out []Footnote) {
-	for _, c := range s.Columns {
-		components := s.File.Attacks[c.Attack].Components
-		if title := c.AttackTitle; title != "" && title != c.Short() && components == nil {
-			out = view.Once(out, Footnote{"", c.Name() + ": " + words.Clean(title)})
-		}
-	}
-	return out
+func titles(s Suite) []Footnote {
+	single := view.Only(s.Columns, func(c words.Column) bool {
+		return c.AttackTitle != "" && c.AttackTitle != c.Short() && s.File.Attacks[c.Attack].Components == nil
+	})
+	return view.Distinct(single, func(c words.Column) Footnote {
+		return Footnote{"", c.Name() + ": " + words.Clean(c.AttackTitle)}
+	})
 }

@@ -10,18 +10,17 @@ import (
 	"selfheal/reports/words"
 )
 
-// Apart is what a suite has of an attack whose cells are no columns of its tables. They have tables, a figure and lines
-// of tables.csv of their own. An attack of kind corruption has a cell for each corruption and severity, and everywhere
-// else their mean stands for them. A certificate has one for each epsilon; those of smoothing are of other classifiers,
-// the smoothed ones, than all other cells.
+// Apart is an attack whose cells are no columns of the suite's tables. Corruptions have a cell for each corruption and
+// severity, and elsewhere their mean stands for them. A certificate has one for each epsilon; those of smoothing are of
+// the smoothed classifiers.
 type Apart struct {
 	Attack            string
 	Of                result.Attack
 	Columns           []words.Column // of its cells; of a certificate by epsilon, ascending
 	Names, Severities []string       // of corruptions
 	Normalised        bool           // AlexNet's errors are known
-	cells             map[cellKey]*result.Cell
-	radii             map[cellKey][]float64 // of smoothing's records, one an image: without an epsilon
+	cells
+	radii map[cellKey][]float64 // of smoothing's records, one an image: without an epsilon
 }
 
 // setApart takes a cell of a corruption or a certificate out of the suite's others.
@@ -45,7 +44,7 @@ func (s *Suite) setApart(c *result.Cell) bool {
 }
 
 func newApart(name string, a result.Attack) *Apart {
-	by := &Apart{Attack: name, Of: a, cells: map[cellKey]*result.Cell{}, radii: map[cellKey][]float64{}}
+	by := &Apart{Attack: name, Of: a, cells: cells{}, radii: map[cellKey][]float64{}}
 	for _, cell := range a.Cells(name) {
 		col := words.Column{Attack: cell, Recipe: a.Recipe}
 		if parts := strings.Split(cell, ":"); a.Corruptions() {
@@ -61,21 +60,14 @@ func newApart(name string, a result.Attack) *Apart {
 	return by
 }
 
-// Cell is that of a column, or nil.
-func (by *Apart) Cell(model, defense string, col words.Column) *result.Cell {
-	return by.cells[cellKey{model, defense, col.Attack, words.OrMinusOne(col.Epsilon)}]
-}
-
 // Apart lists the cells that are no columns: those of corruptions, then those of certificates.
 func (s *Suite) Apart() (out []Compared) {
 	for _, by := range slices.Concat(s.Corrupted, s.Certified) {
-		for _, m := range s.Models {
-			for _, d := range s.Defenses() {
-				for _, col := range by.Columns {
-					if c := by.Cell(m, d, col); c != nil {
-						out = append(out, Compared{Model: m, Defense: d, Column: col, Cell: c,
-							Alone: by.Cell(m, "none", col)})
-					}
+		for _, of := range s.Lines() {
+			for _, col := range by.Columns {
+				if c := by.Cell(of.Model, of.Defense, col); c != nil {
+					out = append(out, Compared{Model: of.Model, Defense: of.Defense, Column: col, Cell: c,
+						Alone: by.Cell(of.Model, "none", col)})
 				}
 			}
 		}
@@ -97,9 +89,10 @@ func (by *Apart) Over(model, defense string, names, severities []string) (list [
 	return list
 }
 
-// MeanOf is a cell that says of some others their mean accuracy. It has no interval: the images of its cells are the
-// same ones.
-func MeanOf(of []*result.Cell) *result.Cell {
+// Mean is a cell that says of some corruptions and severities the mean accuracy; nil where one is missing. It has no
+// interval: the images of its cells are the same ones.
+func (by *Apart) Mean(model, defense string, names, severities []string) *result.Cell {
+	of := by.Over(model, defense, names, severities)
 	if len(of) == 0 {
 		return nil
 	}
@@ -117,30 +110,6 @@ func MeanOf(of []*result.Cell) *result.Cell {
 	return &m
 }
 
-// addMeans gives the suite a cell for each model and defense of which every corruption is there.
-func (s *Suite) addMeans() {
-	for _, by := range s.Corrupted {
-		for _, m := range s.Models {
-			for _, d := range s.Defenses() {
-				if c := MeanOf(by.Over(m, d, by.Names, by.Severities)); c != nil {
-					c.Attack = by.Attack
-					s.cells[keyOf(c)] = c
-				}
-			}
-		}
-	}
-}
-
-// addRadius takes a record of a certificate in, of its first radius: the others say the same.
-func (s *Suite) addRadius(r result.Record) {
-	for _, by := range s.Certified {
-		if by.Attack == r.Attack && *r.Epsilon == *by.Columns[0].Epsilon {
-			key := cellKey{model: r.Model, defense: r.Defense}
-			by.radii[key] = append(by.radii[key], *r.Radius)
-		}
-	}
-}
-
 // RadiiOf are those of a model and defense, one an image; nil without records.
 func (by *Apart) RadiiOf(model, defense string) []float64 {
 	return by.radii[cellKey{model: model, defense: defense}]
@@ -153,53 +122,45 @@ type bracket struct {
 	Proven, Attacked float64 // shares of the images; −1 where that is not known
 }
 
-// same reports whether another is of the same ball.
-func (b bracket) same(o bracket) bool { return b.Norm == o.Norm && b.Epsilon == o.Epsilon }
-
 // Brackets are those of a model and defense, at the certificate's epsilons and, of a smoothed classifier, at every
 // attack's: of several attacks in one ball what is left by the one that leaves least.
-func (s *Suite) Brackets(by *Apart, model, defense string) (all []bracket) {
-	add := func(one bracket) {
-		i := slices.IndexFunc(all, one.same)
+func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
+	find := func(col words.Column) int {
+		return slices.IndexFunc(all, func(b bracket) bool { return b.Norm == col.Norm && b.Epsilon == *col.Epsilon })
+	}
+	add := func(col words.Column, proven, attacked float64) {
+		i := find(col)
 		if i < 0 {
-			all = append(all, one)
+			all = append(all, bracket{col.Norm, *col.Epsilon, proven, attacked})
 			return
 		}
 		b := &all[i]
-		b.Proven = max(b.Proven, one.Proven)
-		if b.Attacked < 0 || one.Attacked >= 0 && one.Attacked < b.Attacked {
-			b.Attacked = one.Attacked
+		b.Proven = max(b.Proven, proven)
+		if b.Attacked < 0 || attacked >= 0 && attacked < b.Attacked {
+			b.Attacked = attacked
 		}
 	}
 	for _, col := range by.Columns {
-		one := bracket{col.Norm, *col.Epsilon, -1, -1}
+		proven := -1.0
 		if c := by.Cell(model, defense, col); c != nil {
-			one.Proven = c.Accuracy
+			proven = c.Accuracy
 		}
-		add(one)
+		add(col, proven, -1)
 	}
 	for _, col := range s.Columns {
-		if col.Epsilon == nil {
-			continue
-		}
-		one := bracket{col.Norm, *col.Epsilon, -1, -1}
 		c := s.Cell(model, defense, col)
-		if !by.Of.Smooths() { // the very classifier that was attacked
-			if c != nil && c.Error == "" && slices.ContainsFunc(all, one.same) {
-				one.Attacked = c.Accuracy
-				add(one)
+		switch {
+		case col.Epsilon == nil:
+		case by.Of.Smooths():
+			if of := by.smoothed(c); of != nil {
+				add(col, float64(of.Proven)/float64(max(c.N, 1)), of.Accuracy)
+			} else if slices.ContainsFunc(s.Lines(), func(of Series) bool { // others were asked
+				return by.smoothed(s.Cell(of.Model, of.Defense, col)) != nil
+			}) {
+				add(col, -1, -1)
 			}
-			continue
-		}
-		if c != nil {
-			for _, of := range c.Smoothed {
-				if of.Certificate == by.Attack {
-					one.Proven, one.Attacked = float64(of.Proven)/float64(max(c.N, 1)), of.Accuracy
-				}
-			}
-		}
-		if one.Attacked >= 0 || slices.ContainsFunc(s.Models, func(m string) bool { return s.polled(by, m, col) }) {
-			add(one)
+		case c != nil && find(col) >= 0: // the very classifier that was attacked
+			add(col, -1, c.Accuracy)
 		}
 	}
 	norms := []string{"l2", "linf", "l1"}
@@ -209,14 +170,12 @@ func (s *Suite) Brackets(by *Apart, model, defense string) (all []bracket) {
 	return all
 }
 
-// polled reports whether the certificate's classifiers were asked about an attack on a model.
-func (s *Suite) polled(by *Apart, model string, col words.Column) bool {
-	return slices.ContainsFunc(s.Defenses(), func(d string) bool {
-		c := s.Cell(model, d, col)
-		return c != nil && slices.ContainsFunc(c.Smoothed, func(of result.Smoothed) bool {
-			return of.Certificate == by.Attack
-		})
-	})
+// smoothed is what the certificate's classifier answers on a cell's images; nil where it was not asked.
+func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
+	if c == nil {
+		return nil
+	}
+	return Find(c.Smoothed, func(of result.Smoothed) bool { return of.Certificate == by.Attack })
 }
 
 // Curves are those of a model: a line a defense that has records.
@@ -231,8 +190,7 @@ func (by *Apart) Curves(s *Suite, model string) Curves {
 	return c
 }
 
-// curve is the share of images that are proven at each radius: it holds a value up to a radius and falls behind it.
-// Without records there is none.
+// curve is the share of images that are proven at each radius. Without records there is none.
 func (by *Apart) curve(model, defense string) Curve {
 	c := Curve{Defense: defense}
 	radii := slices.Sorted(slices.Values(by.RadiiOf(model, defense)))
@@ -258,5 +216,5 @@ func (by *Apart) curve(model, defense string) Curve {
 
 // Smoothed are the suite's certificates of smoothed classifiers, which have a figure.
 func (s *Suite) Smoothed() []*Apart {
-	return slices.DeleteFunc(slices.Clone(s.Certified), func(by *Apart) bool { return !by.Of.Smooths() })
+	return Only(s.Certified, func(by *Apart) bool { return by.Of.Smooths() })
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -8,13 +9,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// Comparison is a comparison of runs as it is read.
-type Comparison struct {
-	*compare.Comparison
-	Groups []*Group
-}
-
-// Group is one of its tables.
+// Group is a group of a comparison as it is read.
 type Group struct {
 	compare.Group
 	Slug string // for anchors and file names
@@ -22,32 +17,12 @@ type Group struct {
 	Labels []string
 }
 
-// OfComparison arranges c.
-func OfComparison(c *compare.Comparison) *Comparison {
-	out, slugs := &Comparison{Comparison: c}, map[string]bool{}
-	for _, of := range c.Groups {
-		g := &Group{Group: of, Slug: words.UniqueSlug(of.Name, slugs), Labels: entryLabels(of.Entries)}
-		out.Groups = append(out.Groups, g)
-	}
-	return out
-}
-
-// Title says how many runs.
-func (c *Comparison) Title() string {
-	if len(c.Runs) == 1 {
-		return "selfheal: one run, its models beside each other"
-	}
-	return fmt.Sprintf("selfheal: %d runs beside each other", len(c.Runs))
-}
-
-// Headline counts what is compared.
-func (c *Comparison) Headline() string {
-	entries, pairs := 0, 0
-	for _, g := range c.Groups {
-		entries, pairs = entries+len(g.Entries), pairs+g.Tested
-	}
-	return fmt.Sprintf("%s, %s, %s tested on shared images", words.Plural(len(c.Runs), "run"), words.Plural(entries,
-		"model with or without a control", "models, each with or without a control"), words.Plural(pairs, "pair"))
+// Groups arranges those of c.
+func Groups(c *compare.Comparison) []*Group {
+	slugs := map[string]bool{}
+	return Map(c.Groups, func(of compare.Group) *Group {
+		return &Group{of, words.UniqueSlug(of.Name, slugs), entryLabels(of.Entries)}
+	})
 }
 
 // Heading is the data sets' name and how many images there are.
@@ -56,12 +31,8 @@ func (g *Group) Heading() string { return words.Clean(g.Name) + ", " + words.Plu
 // Attack is the heading of a column.
 func (g *Group) Attack(i int) string {
 	c := g.Columns[i]
-	norm := ""
-	if c.Norm != nil {
-		norm = *c.Norm
-	}
-	of := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: norm, Recipe: c.Recipe, AttackTitle: c.Title}
-	out := of.Title()
+	out := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: *cmp.Or(c.Norm, new("")), Recipe: c.Recipe,
+		AttackTitle: c.Title}.Title()
 	if c.Variant != "" {
 		corruption, severity, _ := strings.Cut(c.Variant, ":")
 		out = words.CorruptionTitle(corruption) + " " + words.Clean(severity)
@@ -72,28 +43,27 @@ func (g *Group) Attack(i int) string {
 	return out
 }
 
-// Attacks are the headings of columns.
-func (g *Group) Attacks(columns []int) (out []string) {
-	for _, c := range columns {
-		out = append(out, g.Attack(c))
-	}
-	return out
-}
+func (g *Group) Attacks(columns []int) []string { return Map(columns, g.Attack) }
 
 // Ranking says what the ranking is by.
 func (g *Group) Ranking() string {
-	by := g.RankedBy
-	out := "Ranked by accuracy under " + strings.Join(g.Attacks(by), "")
-	if len(by) == 1 && g.Columns[by[0]].Attack == "none" {
+	attacks := g.Attacks(g.RankedBy)
+	out := "Ranked by accuracy under " + strings.Join(attacks, "")
+	switch {
+	case !g.Attacked():
 		out = "Ranked by accuracy on clean images, as no attack was run"
-	} else if len(by) > 1 {
-		out = "Ranked by worst: the share of images that a line is right on under every one of " +
-			words.Some(g.Attacks(by))
+	case len(attacks) > 1:
+		out = "Ranked by worst: the share of images that a line is right on under every one of " + words.Some(attacks)
 	}
 	if unranked := len(g.Entries) - g.Ranked(); unranked > 0 {
 		out += fmt.Sprintf("; %s not have all of that, and no rank", words.Plural(unranked, "line does", "lines do"))
 	}
 	return out + "."
+}
+
+// Attacked reports whether the ranking is by an attack.
+func (g *Group) Attacked() bool {
+	return len(g.RankedBy) != 1 || g.Columns[g.RankedBy[0]].Attack != "none"
 }
 
 // Ranked is how many entries have a rank: they come first.
@@ -109,7 +79,6 @@ func EntryKey(i int) string {
 	return EntryKey(i/26-1) + EntryKey(i%26)
 }
 
-// EntryName is an entry in words: the model and its control.
 func EntryName(e compare.Entry) string {
 	if e.Defense == "none" {
 		return words.Clean(e.Model)
@@ -117,7 +86,6 @@ func EntryName(e compare.Entry) string {
 	return words.Clean(e.Model) + " · " + words.Clean(e.Defense)
 }
 
-// entryLabels makes the labels of all entries.
 func entryLabels(entries []compare.Entry) []string {
 	same, labels := map[string][]compare.Entry{}, make([]string, len(entries))
 	for _, e := range entries {
@@ -135,16 +103,6 @@ func entryLabels(entries []compare.Entry) []string {
 		}
 	}
 	return labels
-}
-
-// CountOf counts what holds of a list.
-func CountOf[T any](list []T, holds func(T) bool) (n int) {
-	for _, v := range list {
-		if holds(v) {
-			n++
-		}
-	}
-	return n
 }
 
 // ScoreText is an accuracy in per cent.

@@ -14,13 +14,22 @@ func Paper() *Report {
 	for _, t := range published.Tables() {
 		addTable(f, t, t.Name, t.Caption, func(c published.Cell) string { return c.Model })
 	}
-	v := Of(f)
-	v.Quoted, v.radars = true, paperRadars()
+	v := quoted(f)
+	v.radars = paperRadars()
 	for i, t := range published.Tables() {
-		v.Suites[i].Quoted = true
 		if t.Sides[0] != "none" {
 			v.Suites[i].Sides = t.Sides
 		}
+	}
+	return v
+}
+
+// quoted arranges numbers that were published.
+func quoted(f *result.File) *Report {
+	v := Of(f)
+	v.Quoted = true
+	for _, s := range v.Suites {
+		s.Quoted = true
 	}
 	return v
 }
@@ -35,14 +44,10 @@ func paperRadars() []*Suite {
 		{"EfficientNet-b0", "table4", "EfficientNet-b0 on Tiny-ImageNet (Table 4)"},
 	} {
 		t, _ := published.Lookup(r.table)
-		t.Cells = slices.DeleteFunc(slices.Clone(t.Cells), func(c published.Cell) bool { return c.Model != r.model })
+		t.Cells = Only(t.Cells, func(c published.Cell) bool { return c.Model == r.model })
 		addTable(f, t, r.model, r.title, func(c published.Cell) string { return c.Model + ", " + c.Training })
 	}
-	suites := Of(f).Suites
-	for _, s := range suites {
-		s.Quoted = true
-	}
-	return suites
+	return quoted(f).Suites
 }
 
 // addTable adds a table as a suite called name; call gives a cell's model its name.
@@ -60,7 +65,6 @@ func addTable(f *result.File, t published.Table, name, title string, call func(p
 	}
 }
 
-// Title heads the report.
 func (v *Report) Title() string {
 	if v.Quoted {
 		return "Published numbers"
@@ -77,57 +81,55 @@ type Compared struct {
 	Alone          *result.Cell // of a corruption: the network's alone
 }
 
-func publishedKey(p result.PublishedCell) cellKey {
-	return cellKey{p.Model, p.Defense, p.Attack, words.OrMinusOne(p.Epsilon)}
-}
-
 // Compared lists the suite's cells and the published numbers: by model, defense and column, then the numbers of cells
 // that the suite has no place for. In a view that is quoted every cell is a published number.
 func (s *Suite) Compared() (out []Compared) {
-	left, numbers := map[cellKey]float64{}, []result.PublishedCell(nil)
+	var numbers []result.PublishedCell
 	if s.Published != nil {
 		numbers = s.Published.Cells
 	}
-	for _, p := range numbers {
-		left[publishedKey(p)] = p.Accuracy
+	left := map[cellKey]float64{}
+	take := func(model, defense, attack string, epsilon *float64) *float64 {
+		key := cellKey{model, defense, attack, words.OrMinusOne(epsilon)}
+		accuracy, open := left[key]
+		if !open {
+			return nil
+		}
+		delete(left, key)
+		return &accuracy
 	}
-	for _, m := range s.Models {
-		for _, one := range s.Series(m) {
-			for i, c := range one.Cells {
-				line := Compared{Model: m, Defense: one.Defense, Column: s.Columns[i], Cell: c}
-				key := cellKey{m, one.Defense, line.Column.Attack, words.OrMinusOne(line.Column.Epsilon)}
-				if p, known := left[key]; known {
-					delete(left, key)
-					line.Published = &p
-				}
-				if c != nil && s.Quoted {
-					line.Cell, line.Published = nil, &c.Accuracy
-				}
-				if line.Cell != nil || line.Published != nil {
-					out = append(out, line)
-				}
+	for _, p := range numbers {
+		left[cellKey{p.Model, p.Defense, p.Attack, words.OrMinusOne(p.Epsilon)}] = p.Accuracy
+	}
+	for _, one := range s.Lines() {
+		for i, c := range one.Cells {
+			col := s.Columns[i]
+			line := Compared{Model: one.Model, Defense: one.Defense, Column: col, Cell: c,
+				Published: take(one.Model, one.Defense, col.Attack, col.Epsilon)}
+			if c != nil && s.Quoted {
+				line.Cell, line.Published = nil, &c.Accuracy
+			}
+			if line.Cell != nil || line.Published != nil {
+				out = append(out, line)
 			}
 		}
 	}
 	var rest []Compared // numbers without a place
 	for _, p := range numbers {
-		if accuracy, open := left[publishedKey(p)]; open {
-			delete(left, publishedKey(p))
-			rest = append(rest, Compared{Model: p.Model, Defense: p.Defense, Column: s.publishedColumn(p),
-				Published: &accuracy})
+		if accuracy := take(p.Model, p.Defense, p.Attack, p.Epsilon); accuracy != nil {
+			rest = append(rest, Compared{Model: p.Model, Defense: p.Defense, Column: publishedColumn(s, p),
+				Published: accuracy})
 		}
 	}
 	network := func(c Compared) [2]string { return [2]string{c.Model, c.Defense} }
-	order := Distinct(rest, network)
-	slices.SortStableFunc(rest, func(a, b Compared) int { // the attacks on one after another
-		return slices.Index(order, network(a)) - slices.Index(order, network(b))
-	})
-	return append(out, rest...)
+	for _, of := range Distinct(rest, network) { // the attacks on one after another
+		out = append(out, Only(rest, func(c Compared) bool { return network(c) == of })...)
+	}
+	return out
 }
 
-// publishedColumn is the suite's column of a published number, or where it has none one
-// that calls the attack as the paper's tables do.
-func (s *Suite) publishedColumn(p result.PublishedCell) words.Column {
+// publishedColumn is the suite's column of a published number, or one that calls the attack as the paper's tables do.
+func publishedColumn(s *Suite, p result.PublishedCell) words.Column {
 	col := words.Column{Attack: p.Attack, Epsilon: p.Epsilon}
 	if i := slices.IndexFunc(s.Columns, col.Same); i >= 0 {
 		return s.Columns[i]

@@ -39,11 +39,17 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 	}
 	for r := range records {
 		s := byName[r.Suite]
-		key := cellKey{r.Model, r.Defense, r.Attack, words.OrMinusOne(r.Epsilon)}
-		if s != nil && r.Radius != nil {
-			s.addRadius(r)
+		if s == nil {
+			continue
 		}
-		if s == nil || s.cells[key] == nil {
+		for _, by := range s.Certified { // the records of other radii say the same as those of the first
+			if r.Radius != nil && by.Attack == r.Attack && *r.Epsilon == *by.Columns[0].Epsilon {
+				key := cellKey{model: r.Model, defense: r.Defense}
+				by.radii[key] = append(by.radii[key], *r.Radius)
+			}
+		}
+		key := cellKey{r.Model, r.Defense, r.Attack, words.OrMinusOne(r.Epsilon)}
+		if s.cells[key] == nil {
 			continue
 		}
 		if s.margins[key] == nil {
@@ -57,7 +63,8 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 func (s *Suite) MarginsOf(c *result.Cell) *margins { return s.margins[keyOf(c)] }
 
 func (m *margins) add(r result.Record) {
-	m.classes[r.Label] = m.classes[r.Label].with(r.Verdict)
+	class := m.classes[r.Label]
+	m.classes[r.Label] = tally{class.right + r.Verdict, class.n + 1}
 	if margin := float64(r.Margin); !math.IsNaN(margin) {
 		m.Margin = append(m.Margin, margin)
 	}
@@ -77,7 +84,6 @@ func (m *margins) add(r result.Record) {
 	}
 }
 
-// known appends a value that there is.
 func known[N int | float64](list []float64, v *N) []float64 {
 	if v == nil {
 		return list
@@ -91,10 +97,7 @@ func RankOf(xs []float64, q float64) float64 {
 	return xs[int(q*float64(len(xs)-1)+0.5)]
 }
 
-// tally counts right answers.
 type tally struct{ right, n int }
-
-func (t tally) with(verdict int) tally { return tally{t.right + verdict, t.n + 1} }
 
 // Share is the accuracy; −1 where there is no image.
 func (t tally) Share() float64 {
@@ -129,27 +132,24 @@ func (c Class) Weight(side int) float64 {
 }
 
 // Classes sorts the records of a row's cells by class, in the order of the labels; nil where there are none.
-func (s *Suite) Classes(r Row) (out []Class) {
+func (s *Suite) Classes(r Row) []Class {
 	found := map[int]Class{}
-	for i, e := range r.Entries {
-		for side, c := range []*result.Cell{e.Baseline, e.Controlled} {
+	for side, line := range r.Sides {
+		for i, c := range line {
 			if c == nil || s.MarginsOf(c) == nil {
 				continue
 			}
 			for label, t := range s.MarginsOf(c).classes {
 				b, known := found[label]
 				if !known {
-					b = Class{Label: label, Sides: make([][2]tally, len(r.Entries))}
+					b = Class{Label: label, Sides: make([][2]tally, len(line))}
 				}
 				b.Sides[i][side], b.Images = t, max(b.Images, t.n)
 				found[label] = b
 			}
 		}
 	}
-	for _, label := range slices.Sorted(maps.Keys(found)) {
-		out = append(out, found[label])
-	}
-	return out
+	return Map(slices.Sorted(maps.Keys(found)), func(label int) Class { return found[label] })
 }
 
 // ClassName is a class by its name where the data set has names, else by its number.
@@ -158,4 +158,133 @@ func (s *Suite) ClassName(label int) string {
 		return words.Clean(names[label])
 	}
 	return strconv.Itoa(label)
+}
+
+// Curve is an accuracy against epsilon under one attack: a step function, which holds a value until the next step.
+type Curve struct {
+	Defense string
+	Index   int     // as in series
+	Steps   []Point // by epsilon, from the clean images at 0 on; nil where only Points are known
+	Points  []Point // the cells, at least one
+}
+
+// Point is an accuracy at an epsilon.
+type Point struct{ Epsilon, Accuracy float64 }
+
+// Curves is a panel of robustness curves: one model under one attack.
+type Curves struct {
+	Model  string
+	Attack words.Column // without its epsilon
+	Lines  []Curve
+}
+
+// End is the largest epsilon at which something is known.
+func (c Curve) End() (end float64) {
+	for _, p := range slices.Concat(c.Steps, c.Points) {
+		end = max(end, p.Epsilon)
+	}
+	return end
+}
+
+// End is that of the longest line.
+func (c Curves) End() (end float64) {
+	for _, line := range c.Lines {
+		end = max(end, line.End())
+	}
+	return end
+}
+
+// Curves are panels of a model and attack each. Steps come from the records' distances, where a cell's are whole, or
+// from the cells of a list of epsilons. A defense without either adds its cells to a panel with a curve.
+func (s *Suite) Curves() (out []Curves) {
+	for _, m := range s.Models {
+		for _, attack := range s.Attacks {
+			c, stepped := Curves{Model: m}, false
+			of := func(col words.Column) bool { return col.Attack == attack && col.Epsilon != nil }
+			for _, col := range Only(s.Columns, of) {
+				c.Attack = col
+			}
+			c.Attack.Epsilon = nil
+			for i, d := range s.Defenses() {
+				if line := s.curve(m, d, attack); len(line.Points) > 0 {
+					line.Index = i
+					stepped = stepped || line.Steps != nil
+					c.Lines = append(c.Lines, line)
+				}
+			}
+			if stepped && c.End() > 0 {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// curve is one line: without points where the attack has no cell.
+func (s *Suite) curve(model, defense, attack string) Curve {
+	c := Curve{Defense: defense}
+	var found *margins // of the largest epsilon whose distances are whole
+	var upTo float64
+	for _, col := range s.Columns { // epsilons ascend
+		cell := s.Cell(model, defense, col)
+		if col.Attack != attack || col.Epsilon == nil || cell == nil {
+			continue
+		}
+		c.Points = append(c.Points, Point{*col.Epsilon, cell.Accuracy})
+		if m := s.MarginsOf(cell); m.Distances(cell) {
+			found, upTo = m, *col.Epsilon
+		}
+	}
+	if len(c.Points) == 0 {
+		return c
+	}
+	cells := len(c.Points)
+	if start := s.Cell(model, defense, words.Column{Attack: "none"}); start != nil {
+		c.Points = slices.Insert(c.Points, 0, Point{0, start.Accuracy})
+	}
+	switch {
+	case found != nil:
+		c.Steps = found.steps(upTo)
+		c.Steps = append(c.Steps, Only(c.Points, func(p Point) bool { return p.Epsilon > upTo })...)
+	case cells > 1:
+		c.Steps = c.Points
+	}
+	return c
+}
+
+// Distances reports whether the records tell the smallest norms that break a cell's images. They don't where an image
+// was broken by an attack that does not minimise the norm, where attacks ended at the first success, and where the
+// images were made on another network.
+func (m *margins) Distances(c *result.Cell) bool {
+	// An image that another attack broke is neither in reach nor wrong from the start.
+	return m != nil && m.found && len(c.Steps) > 0 && !c.VerdictOnly && len(m.Reach)+m.wrong == c.N
+}
+
+// steps is the share of images that no perturbation up to an epsilon is known to break: its value at 0, and a step at
+// each image's distance up to the end. There it is the cell's accuracy.
+func (m *margins) steps(end float64) []Point {
+	n, left := float64(len(m.Reach)+m.wrong), len(m.Reach)
+	out := []Point{{0, float64(left) / n}}
+	for _, d := range slices.Sorted(slices.Values(m.Reach)) {
+		if math.IsInf(d, 1) {
+			break
+		}
+		left--
+		at := Point{min(d, end), float64(left) / n} // the judge allows a perturbation a rounding error more
+		if last := &out[len(out)-1]; last.Epsilon == at.Epsilon {
+			*last = at
+		} else {
+			out = append(out, at)
+		}
+	}
+	if out[len(out)-1].Epsilon < end {
+		out = append(out, Point{end, float64(left) / n})
+	}
+	return out
+}
+
+// At is a curve's value at an epsilon; steps are there.
+func (c Curve) At(epsilon float64) float64 {
+	reached := CountOf(c.Steps, func(p Point) bool { return p.Epsilon <= epsilon })
+	return c.Steps[max(reached-1, 0)].Accuracy
 }

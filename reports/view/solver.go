@@ -15,10 +15,8 @@ type Study struct {
 	Heading, Slug string // the suite's heading and the study's anchor, on a page
 }
 
-// Name is what was studied.
 func (s Study) Name() string { return words.Clean(s.Model) + " · " + words.Clean(s.Control) }
 
-// Facts say on what.
 func (s Study) Facts() string {
 	out := fmt.Sprintf("%s · %s", words.Clean(s.Dataset), words.Plural(s.N, "clean image"))
 	if s.Attack != "" {
@@ -28,7 +26,6 @@ func (s Study) Facts() string {
 	return out
 }
 
-// Kinds are the kinds of images studied.
 func (s Study) Kinds() []string {
 	return Distinct(s.Baseline, func(b result.Score) string { return b.Images })
 }
@@ -36,7 +33,6 @@ func (s Study) Kinds() []string {
 // AtDefaultRate stands, among the methods, for the control's own at the default rate and momentum.
 const AtDefaultRate = "default"
 
-// methodOf is what a curve is of.
 func methodOf(c result.SolverCurve) string {
 	if c.Default {
 		return AtDefaultRate
@@ -44,7 +40,6 @@ func methodOf(c result.SolverCurve) string {
 	return c.Settings.Method
 }
 
-// Called is how a method reads.
 func (s Study) Called(method string) string {
 	switch method {
 	case "none":
@@ -55,32 +50,20 @@ func (s Study) Called(method string) string {
 	return words.Clean(method)
 }
 
-// Curve finds the curve of a method on images of a kind.
 func (s Study) Curve(method, kind string) *result.SolverCurve {
-	for i, c := range s.Curves {
-		if methodOf(c) == method && c.Images == kind && len(c.Points) > 0 {
-			return &s.Curves[i]
-		}
-	}
-	return nil
+	return Find(s.Curves, func(c result.SolverCurve) bool {
+		return methodOf(c) == method && c.Images == kind && len(c.Points) > 0
+	})
 }
 
-// Methods are those that there are curves of, in their order.
 func (s Study) Methods() []string { return Distinct(s.Curves, methodOf) }
 
-// Cost finds what an answer of a method costs.
 func (s Study) Cost(method string) *result.SolverCost {
-	i := slices.IndexFunc(s.Costs, func(c result.SolverCost) bool { return c.Method == method })
-	if i < 0 {
-		return nil
-	}
-	return &s.Costs[i]
+	return Find(s.Costs, func(c result.SolverCost) bool { return c.Method == method })
 }
 
-// Sentences say what the study found: what the control adds to an answer, and whether its
-// own solver and the default one converge.
-func (s Study) Sentences() []string {
-	var out []string
+// Sentences say what the control adds to an answer, and whether its own solver and the default one converge.
+func (s Study) Sentences() (out []string) {
 	bare, own := s.Cost("none"), s.Cost(s.Solver.Method)
 	if bare != nil && own != nil && bare.Milliseconds > 0 {
 		out = append(out, fmt.Sprintf("An answer of %s under %s costs %s by FLOPs and %s ms for one "+
@@ -91,15 +74,14 @@ func (s Study) Sentences() []string {
 			100*(1-bare.Milliseconds/own.Milliseconds)))
 	}
 	for _, r := range s.Rates() {
-		var said []string
-		for _, o := range r.Outcomes {
+		said := Map(r.Outcomes, func(o result.SolverOutcome) string {
 			one := fmt.Sprintf("on %s images the mean objective %s, below the greedy start on %s %% of them",
 				words.Clean(o.Images), course(o.Sweeps), words.Percent(o.BelowGreedy, s.N))
 			if o.NotFinite > 0 {
 				one += fmt.Sprintf(" and not finite on %s %%", words.Percent(o.NotFinite, s.N))
 			}
-			said = append(said, one)
-		}
+			return one
+		})
 		if said != nil {
 			out = append(out, s.ratesOf(r)+": "+strings.Join(said, "; ")+".")
 		}
@@ -107,27 +89,23 @@ func (s Study) Sentences() []string {
 	return out
 }
 
-// Rates are the runs that tell whether rate and momentum converge: the control's own and,
-// where they are others, the default ones.
+// Rates are the runs that tell whether the control's own rate and momentum, and the default ones, converge.
 func (s Study) Rates() []result.SolverRun {
-	return slices.DeleteFunc(slices.Clone(s.Runs),
-		func(r result.SolverRun) bool { return r.Why != result.OwnSolver && r.Why != result.DefaultRate })
+	return Only(s.Runs,
+		func(r result.SolverRun) bool { return r.Why == result.OwnSolver || r.Why == result.DefaultRate })
 }
 
-// ratesOf says whose rate and momentum a run has.
 func (s Study) ratesOf(r result.SolverRun) string {
-	what := "The control's own rate and momentum"
-	switch same := r.Settings.LearningRate == s.Defaults.LearningRate && r.Settings.Momentum == s.Defaults.Momentum; {
+	what, rate, momentum := "The control's own rate and momentum", r.Settings.LearningRate, r.Settings.Momentum
+	switch {
 	case r.Why == result.DefaultRate:
 		what = "The default rate and momentum"
-	case same:
+	case rate == s.Defaults.LearningRate && momentum == s.Defaults.Momentum:
 		what += ", the default ones"
 	}
-	rate, momentum := words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum)
-	return what + " (" + rate + ", " + momentum + ")"
+	return what + " (" + words.ThreeDigits(rate) + ", " + words.ThreeDigits(momentum) + ")"
 }
 
-// course says in words how a mean objective goes from sweep to sweep.
 func course(sweeps []result.Mean) string {
 	first, last := sweeps[0].Objective, sweeps[len(sweeps)-1].Objective
 	if first == nil || last == nil {
@@ -152,9 +130,8 @@ func course(sweeps []result.Mean) string {
 }
 
 // ShownSweeps are those of n sweeps that a table has room for: the first, the last, and others evenly between them.
-func ShownSweeps(n int) []int {
+func ShownSweeps(n int) (out []int) {
 	const most = 5
-	var out []int
 	for i := range min(n, most) {
 		k := i + 1
 		if n > most {
@@ -166,21 +143,8 @@ func ShownSweeps(n int) []int {
 }
 
 // Studies are those of all suites, each with a section of its own.
-func (v *Report) Studies() (out []Study) {
-	for _, s := range v.Suites {
-		out = append(out, s.Studies...)
-	}
-	return out
-}
-
-// addStudies gives the suite its solver studies, in the order of the file.
-func (s *Suite) addStudies(slugs map[string]bool) {
-	for i, of := range s.File.Solver {
-		if of.Suite == s.Name {
-			slug := words.UniqueSlug(s.Slug+"-"+of.Model+"-"+of.Control, slugs)
-			s.Studies = append(s.Studies, Study{&s.File.Solver[i], s.Heading(), slug})
-		}
-	}
+func (v *Report) Studies() []Study {
+	return slices.Concat(Map(v.Suites, func(s *Suite) []Study { return s.Studies })...)
 }
 
 // Traced is a model under a control whose cells tell what it does layer by layer.
@@ -192,44 +156,35 @@ type Traced struct {
 }
 
 // Traced lists those of the suite, in its order.
-func (s *Suite) Traced() []Traced {
-	var out []Traced
-	for _, m := range s.Models {
-		for _, d := range s.Controls {
-			t := Traced{Model: m, Control: d}
-			for _, col := range s.Columns {
-				c := s.Cell(m, d, col)
-				if c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 ||
-					t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
-					continue
-				}
-				if t.Solvers == nil {
-					for _, l := range c.Solver.Layers {
-						t.Layers = append(t.Layers, words.LayerName(l.At))
-					}
-				}
-				t.Columns, t.Solvers = append(t.Columns, col), append(t.Solvers, c.Solver)
+func (s *Suite) Traced() (out []Traced) {
+	for _, one := range s.Lines() {
+		t := Traced{Model: one.Model, Control: one.Defense}
+		for i, c := range one.Cells {
+			if one.Index == 0 || c == nil || c.Solver == nil || len(c.Solver.Layers) == 0 ||
+				t.Solvers != nil && len(c.Solver.Layers) != len(t.Layers) {
+				continue
 			}
-			if t.Solvers != nil {
-				out = append(out, t)
+			if t.Solvers == nil {
+				t.Layers = Map(c.Solver.Layers, func(l result.SolverLayer) string { return words.LayerName(l.At) })
 			}
+			t.Columns, t.Solvers = append(t.Columns, s.Columns[i]), append(t.Solvers, c.Solver)
+		}
+		if t.Solvers != nil {
+			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// Name is what a panel's title says.
 func (t Traced) Name() string { return words.Clean(t.Model) + " · " + words.Clean(t.Control) }
 
 // Sweeps is how many sweeps the solver was followed through on every column; 0 where it was not.
 func (t Traced) Sweeps() int {
-	n := len(t.Solvers[0].Sweeps)
-	for _, s := range t.Solvers {
-		if len(s.Sweeps) != n {
-			return 0
-		}
+	all := Distinct(t.Solvers, func(s *result.Solver) int { return len(s.Sweeps) })
+	if len(all) > 1 {
+		return 0
 	}
-	return max(n-1, 0)
+	return max(all[0]-1, 0)
 }
 
 // MostTraced is how many networks under a control a figure of traces shows.

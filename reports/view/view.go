@@ -3,15 +3,19 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
+	"time"
 
 	"selfheal/harness/result"
+	"selfheal/harness/result/published"
 	"selfheal/reports/words"
 )
 
-// Report is a result file arranged for reading: every format renders this and
-// nothing else, so that no two of them can disagree.
+// Report is a result file arranged for reading. Every format renders it alone, so that no two can disagree.
 type Report struct {
 	File   *result.File
 	Suites []*Suite
@@ -30,55 +34,37 @@ func (v *Report) Drawn() []*Suite {
 
 // Suite is one suite's cells by row and column.
 type Suite struct {
-	result.Suite
-	Slug    string // Name made safe for file names and anchors, unique in the file
-	N       int    // images scored
-	Columns []words.Column
-	Notes   []note
-
+	about
+	cells            // means over corruptions among them
+	Slug      string // Name made safe for file names and anchors, unique in the file
+	Columns   []words.Column
+	Notes     notes
 	File      *result.File
-	cells     map[cellKey]*result.Cell
-	Corrupted []*Apart       // corruptions, whose means are among cells
-	Certified []*Apart       // certificates
+	Corrupted []*Apart
+	Certified []*Apart
 	failed    []*result.Cell // cells with an error and no verdicts
 	Studies   []Study
 	margins   map[cellKey]*margins
-	Quoted    bool      // as the view's
-	Sides     [2]string // the defenses on both sides of every entry; "" where they are none and each control
+	Sides     [2]string // the defenses on both sides of every row; "" where they are none and each control
 }
 
-// cellKey identifies a cell within its suite.
 type cellKey struct {
 	model, defense, attack string
 	epsilon                float64 // −1 for null
 }
 
-// Row is one line of the accuracy table: a model with one controller (or none to compare with).
-type Row struct {
-	Model, Control string // Control is "" when the suite has none
-	Entries        []Entry
+func keyOf(c *result.Cell) cellKey {
+	return cellKey{c.Model, c.Defense, c.Attack, words.OrMinusOne(c.Epsilon)}
 }
 
-// Entry is a table cell: both sides of `baseline / controlled`, nil where not (yet) measured.
-type Entry struct{ Baseline, Controlled *result.Cell }
+type cells map[cellKey]*result.Cell
 
-// Better says which side is ahead: −1 the baseline, +1 the controlled, 0 equal or not comparable.
-func (e Entry) Better() int {
-	if e.Baseline == nil || e.Controlled == nil {
-		return 0
-	}
-	return cmp.Compare(Score(e.Controlled), Score(e.Baseline))
+// Cell returns the cell of a model, a defense ("none" or a control) and a column, or nil.
+func (of cells) Cell(model, defense string, col words.Column) *result.Cell {
+	return of[cellKey{model, defense, col.Attack, words.OrMinusOne(col.Epsilon)}]
 }
 
-// Series is one model under one defense over the suite's columns, nil where a cell is missing.
-type Series struct {
-	Model, Defense string
-	Index          int // 0 for the baseline, 1… for the controls in their order
-	Cells          []*result.Cell
-}
-
-// Of arranges f. Suites, models, controls and attacks come in the order of f.Suites; names that only cells mention
-// follow in the cells' order.
+// Of arranges f in the order of f.Suites. Names that only cells mention follow in the cells' order.
 func Of(f *result.File) *Report {
 	sound := *f
 	sound.Cells = slices.DeleteFunc(slices.Clone(f.Cells), func(c result.Cell) bool { return c.Error != "" })
@@ -91,7 +77,7 @@ func Of(f *result.File) *Report {
 		for _, names := range []*[]string{&of.Models, &of.Controls, &of.Attacks} {
 			*names = slices.Clone(*names)
 		}
-		s := &Suite{Suite: of, File: f, cells: map[cellKey]*result.Cell{}}
+		s := &Suite{about: about{Suite: of}, File: f, cells: cells{}}
 		byName[of.Name], v.Suites = s, append(v.Suites, s)
 		return s
 	}
@@ -106,10 +92,18 @@ func Of(f *result.File) *Report {
 	for _, s := range v.Suites {
 		s.Slug = words.UniqueSlug(s.Name, slugs)
 		s.N = cmp.Or(s.N, f.Datasets[s.Dataset].N)
-		s.addMeans()
 		s.arrangeColumns()
-		s.collectNotes()
-		s.addStudies(anchors)
+		s.Seeds = 1
+		for _, c := range s.cells {
+			s.Seeds = max(s.Seeds, len(c.Seeds))
+		}
+		s.Notes = notesOf(s)
+		for i, of := range f.Solver {
+			if of.Suite == s.Name {
+				anchor := words.UniqueSlug(s.Slug+"-"+of.Model+"-"+of.Control, anchors)
+				s.Studies = append(s.Studies, Study{&f.Solver[i], s.Heading(), anchor})
+			}
+		}
 	}
 	return v
 }
@@ -132,6 +126,52 @@ func (s *Suite) include(c *result.Cell) {
 	}
 }
 
+// arrangeColumns lists None, then each attack by epsilon. An attack without any cell keeps its columns: they are to
+// come. The mean over an attack's corruptions is a cell of the suite, where every one of them is there.
+func (s *Suite) arrangeColumns() {
+	for _, of := range s.Lines() {
+		for _, by := range s.Corrupted {
+			if c := by.Mean(of.Model, of.Defense, by.Names, by.Severities); c != nil {
+				c.Attack = by.Attack
+				s.cells[keyOf(c)] = c
+			}
+		}
+	}
+	s.Columns = []words.Column{{Attack: "none"}}
+	for _, attack := range s.Attacks {
+		as := s.File.Attacks[attack]
+		if attack == "none" || as.Proves() {
+			continue
+		}
+		of := map[float64]words.Column{}
+		for key, c := range s.cells {
+			if c.Attack == attack {
+				col := of[key.epsilon]
+				col.Epsilon = c.Epsilon
+				col.Learn(c)
+				of[key.epsilon] = col
+			}
+		}
+		if len(of) == 0 {
+			for _, e := range as.Epsilons {
+				of[e] = words.Column{Epsilon: new(e), Norm: *as.Norm}
+			}
+		}
+		if len(of) == 0 { // corruptions, and files of older versions, have no epsilons
+			of[-1] = words.Column{}
+		}
+		for _, e := range slices.Sorted(maps.Keys(of)) {
+			col := of[e]
+			col.Attack, col.AttackTitle, col.Recipe = attack, as.Title, cmp.Or(col.Recipe, as.Recipe)
+			s.Columns = append(s.Columns, col)
+		}
+	}
+	heads := s.Heads()
+	for i, head := range heads {
+		s.Columns[i].Ambiguous = CountOf(heads, func(other string) bool { return other == head }) > 1
+	}
+}
+
 // Once appends v to a list that lacks it.
 func Once[T comparable](list []T, v T) []T {
 	if slices.Contains(list, v) {
@@ -148,42 +188,190 @@ func Distinct[T any, V comparable](list []T, of func(T) V) (out []V) {
 	return out
 }
 
-func keyOf(c *result.Cell) cellKey {
-	return cellKey{c.Model, c.Defense, c.Attack, words.OrMinusOne(c.Epsilon)}
+// Map is what of gives for each of a list; nil for none.
+func Map[T, V any](list []T, of func(T) V) (out []V) {
+	for _, one := range list {
+		out = append(out, of(one))
+	}
+	return out
 }
 
-// arrangeColumns lists None, then each attack with its epsilons in ascending order. An attack without any cell keeps
-// its columns, so that a partial result shows what is still to come.
-func (s *Suite) arrangeColumns() {
-	s.Columns = []words.Column{{Attack: "none"}}
-	for _, attack := range s.Attacks {
-		if attack == "none" || s.File.Attacks[attack].Proves() {
-			continue
-		}
-		of, as := map[float64]words.Column{}, s.File.Attacks[attack]
-		for key, c := range s.cells {
-			if c.Attack == attack {
-				col := of[key.epsilon]
-				col.Epsilon = c.Epsilon
-				col.Learn(c)
-				of[key.epsilon] = col
+// CountOf counts what holds of a list.
+func CountOf[T any](list []T, holds func(T) bool) int { return len(Only(list, holds)) }
+
+// Find is the first of a list that something holds of, or nil.
+func Find[T any](list []T, holds func(T) bool) *T {
+	if i := slices.IndexFunc(list, holds); i >= 0 {
+		return &list[i]
+	}
+	return nil
+}
+
+// Only are those of a list that something holds of.
+func Only[T any](list []T, holds func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(v T) bool { return !holds(v) })
+}
+
+// Fact is a term and what it says.
+type Fact struct{ Term, Text string }
+
+// Sentences say the report in words, where they are few.
+func (v *Report) Sentences() []string {
+	lines := slices.Concat(Map(v.Suites, func(s *Suite) []string { return Map(s.Rows(), s.summary) })...)
+	if v.Quoted || len(lines) > 2 { // more are easier read in the table
+		return nil
+	}
+	return Only(lines, func(said string) bool { return said != "" })
+}
+
+// Recorded reports whether there are records of the suite.
+func (s *Suite) Recorded() bool { return len(s.margins) > 0 }
+
+// EndsEarly reports whether some attacks ended at an image's first success.
+func (s *Suite) EndsEarly() bool {
+	ends := false
+	s.Each(func(c *result.Cell, _ words.Column) { ends = ends || c.VerdictOnly })
+	return ends
+}
+
+// Attackers explains the modes of the file's suites.
+func (v *Report) Attackers() []Fact {
+	modes := Only(append([]result.Mode{result.Whitebox}, result.Modes...), func(m result.Mode) bool {
+		return slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name })
+	})
+	return Map(modes, func(m result.Mode) Fact { return Fact{m.Name, m.Knows} })
+}
+
+// Headline counts what was tested.
+func (v *Report) Headline() string {
+	var models []string
+	cells, missing := 0, 0
+	for _, s := range v.Suites {
+		models = append(models, s.Models...)
+		cells, missing = cells+len(s.cells), missing+s.Missing()
+	}
+	models = Distinct(models, func(m string) string { return m })
+	accuracies := words.Plural(cells, "accuracy", "accuracies")
+	if v.Quoted {
+		return fmt.Sprintf("%s as printed in Tables 2 to 7 of “%s” (%s). Nothing was run for this report.", accuracies,
+			published.Title, published.Authors)
+	}
+	out := words.Plural(len(v.Suites), "suite") + ", " + words.Plural(len(models), "model") + ", " + accuracies
+	if missing > 0 {
+		out += fmt.Sprintf("; partial, %d still to measure", missing)
+	}
+	return out
+}
+
+// Tested says what was tested, over all suites.
+func (v *Report) Tested() []Fact {
+	said := map[string][]string{}
+	add := func(term string, names ...string) {
+		for _, name := range names {
+			if name != "" {
+				said[term] = Once(said[term], words.Clean(name))
 			}
 		}
-		if len(of) == 0 {
-			of[-1] = words.Column{}
-			for _, e := range as.Epsilons { // none of corruptions, and of older versions' files
-				of[e] = words.Column{Epsilon: new(e), Norm: *as.Norm}
-				delete(of, -1)
+	}
+	for _, s := range v.Suites {
+		add("Models", s.Models...)
+		add("Controllers", s.Controls...)
+		add("Attacks", s.Heads()[1:]...)
+		add("Certificates", Map(s.Certified, func(by *Apart) string { return by.Of.Title })...)
+		sample := s.Dataset
+		if s.N > 0 {
+			sample += fmt.Sprintf(" (n = %d)", s.N)
+		}
+		add("Data", sample)
+		add("Attacker", s.Attacker().Name)
+	}
+	terms := []string{"Models", "Controllers", "Data", "Attacks", "Certificates", "Attacker"}
+	return Map(Only(terms, func(term string) bool { return said[term] != nil }),
+		func(term string) Fact { return Fact{term, words.Some(said[term])} })
+}
+
+// summary says a row in one sentence: clean accuracy, and the attack that hurts most,
+// before and after. That is the undefended network's worst where it was attacked alone,
+// else the controlled network's. "" while the clean cells are missing.
+func (s *Suite) summary(r Row) string {
+	hurt, whose := 0, "the baseline's worst attack"
+	if r.Control != "" && s.Mode != result.Oblivious {
+		hurt, whose = 1, "the controlled network's worst attack"
+	}
+	clean, who := r.Entry(0), words.Clean(r.Model)
+	if clean[0] == nil || r.Control != "" && clean[1] == nil {
+		return ""
+	}
+	if r.Control != "" {
+		who += " with " + words.Clean(r.Control)
+	}
+	say := func(e Entry) string {
+		if r.Control == "" {
+			return Scored(e[0]) + " %"
+		}
+		return Scored(e[0]) + " → " + Scored(e[1]) + " %"
+	}
+	out := fmt.Sprintf("%s: clean images %s", who, say(clean))
+	if low, column := s.Lowest(r.Sides[hurt]); low != nil {
+		both := r.Entry(slices.Index(r.Sides[hurt], low))
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, column, say(both))
+	}
+	return out + "."
+}
+
+// Provenance says with what the numbers were made.
+func (v *Report) Provenance() []Fact {
+	if v.Quoted {
+		return []Fact{{"Paper", published.Title}, {"Authors", published.Authors}}
+	}
+	f, e := v.File, v.File.Environment
+	return Only([]Fact{
+		{"Created", words.If(!f.Created.IsZero(), f.Created.UTC().Format(time.RFC3339))},
+		{"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)},
+		{"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema}, {"selfheal", e.Selfheal}, {"Go", e.Go},
+		{"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
+		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)},
+		{"Threads of a pass", words.If(e.Threads != 0, fmt.Sprint(e.Threads))}, // files of older versions don't say
+		{"Winograd", words.If(e.Winograd, "convolutions rewritten for the CPU")},
+	}, func(x Fact) bool { return x.Text != "" })
+}
+
+// seeds names all seeds that some cell has an accuracy under, in their order; "" where cells have one.
+func (v *Report) seeds() string {
+	var names []string
+	for _, c := range Only(v.File.Cells, func(c result.Cell) bool { return len(c.Seeds) > 1 }) {
+		for _, one := range c.Seeds {
+			names = Once(names, fmt.Sprint(one.Seed))
+		}
+	}
+	return words.Some(names)
+}
+
+var (
+	plainArgument = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+	unshown       = regexp.MustCompile("[^!-~]|['\"\\\\%]")
+)
+
+// Command repeats the run, as one types it; "" where that is not known.
+func (v *Report) Command() string { return shellCommand(v.File.Command) }
+
+func shellCommand(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		switch {
+		case plainArgument.MatchString(a):
+			quoted[i] = a
+		case words.Clean(a) != a:
+			octal := func(of string) (out string) {
+				for _, b := range []byte(of) {
+					out += fmt.Sprintf(`\%03o`, b)
+				}
+				return out
 			}
-		}
-		for _, e := range slices.Sorted(maps.Keys(of)) {
-			col := of[e]
-			col.Attack, col.AttackTitle, col.Recipe = attack, as.Title, cmp.Or(col.Recipe, as.Recipe)
-			s.Columns = append(s.Columns, col)
+			quoted[i] = "\"$(printf '" + unshown.ReplaceAllStringFunc(a, octal) + "')\"" // which a terminal shows
+		default:
+			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
 	}
-	heads := s.Heads()
-	for i, head := range heads {
-		s.Columns[i].Ambiguous = slices.Contains(heads[:i], head) || slices.Contains(heads[i+1:], head)
-	}
+	return strings.Join(quoted, " ")
 }

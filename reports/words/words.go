@@ -1,11 +1,230 @@
+// Package words says how the reports write numbers, names and attacks.
 package words
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"path"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"selfheal/attacks"
+	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
+
+// Dash stands for what was not measured; nbsp and thin keep a value on one line.
+const (
+	Dash = "–"
+	Nbsp = "\u00a0"
+	Thin = "\u202f"
+)
+
+// Column is one attack at one strength, or the clean images.
+type Column struct {
+	Attack      string
+	Epsilon     *float64
+	Norm        string
+	Recipe      string
+	AttackTitle string // of the attack, with its settings; "" in files of older versions
+	Ambiguous   bool   // another column has the same title
+}
+
+// Learn takes norm and recipe from one of the column's cells. A cell that no attack was crafted for has no recipe.
+func (c *Column) Learn(from *result.Cell) {
+	if from.Norm != nil {
+		c.Norm = max(c.Norm, *from.Norm)
+	}
+	c.Recipe = max(c.Recipe, from.Recipe)
+}
+
+// Corrupted reports whether corruptions made the column's images.
+func (c Column) Corrupted() bool { return strings.HasPrefix(c.Recipe, "corruption/") }
+
+// AttackNames gives the usual short name of a recipe (without its version).
+var AttackNames = attacks.ShortNames()
+
+// Short is the attack alone, by its usual name where its recipe has one: "AA", "None".
+// A recipe that falls back for lack of classes says so, "AA-few", and one that ran in another precision too, "AA bf16".
+func (c Column) Short() string {
+	switch {
+	case c.Attack == "none":
+		return "None"
+	case c.Corrupted():
+		return "Corruptions, mean"
+	}
+	base, version, _ := strings.Cut(c.Recipe, "/")
+	base, few := strings.CutSuffix(base, "-few")
+	name, known := AttackNames[base]
+	if !known { // an attack of another version of the program
+		title, _, _ := strings.Cut(cmp.Or(c.AttackTitle, c.Attack), ",")
+		name = Clean(title)
+	} else if few {
+		name += "-few"
+	}
+	if _, precision, other := strings.Cut(version, "+"); other {
+		name += " " + Clean(precision)
+	}
+	return name
+}
+
+// Name is the attack without its strength: "None", "AA ℓ∞".
+func (c Column) Name() string {
+	if c.Attack == "none" || c.Norm == "" {
+		return c.Short()
+	}
+	return c.Short() + " " + NormName(c.Norm)
+}
+
+// NormName is how a norm is written: "ℓ∞".
+func NormName(norm string) string {
+	if n, err := attacks.ParseNorm(norm); err == nil {
+		return n.Title()
+	}
+	return Clean(norm)
+}
+
+// Title is the column's heading, "AA ℓ∞ (8/255)", with the attack's own name behind it where two would read the same.
+func (c Column) Title() string {
+	t := c.Name()
+	if c.Epsilon != nil {
+		t += " (" + number.Format(*c.Epsilon) + ")"
+	}
+	if c.Ambiguous {
+		t += " " + Clean(c.Attack)
+	}
+	return t
+}
+
+// Lines is the title broken for the end of an axis.
+func (c Column) Lines() []string {
+	lines := []string{c.Name()}
+	if c.Epsilon != nil {
+		lines = append(lines, "ε = "+number.Format(*c.Epsilon))
+	}
+	if c.Ambiguous {
+		lines = append(lines, Clean(c.Attack))
+	}
+	return lines
+}
+
+// Percent writes a share of n images in per cent: with two decimals from 1000 images on and for n = 0, not known.
+func Percent(share float64, n int) string {
+	decimals := 1
+	if n >= 1000 || n == 0 {
+		decimals = 2
+	}
+	return strconv.FormatFloat(100*share, 'f', decimals, 64)
+}
+
+// Accuracy is a cell's accuracy in per cent, or a dash.
+func Accuracy(c *result.Cell) string {
+	if c == nil {
+		return Dash
+	}
+	return Percent(c.Accuracy, c.N)
+}
+
+// Interval is a cell's 95 % interval in per cent, or "" where it carries none.
+func Interval(c *result.Cell) string {
+	if c == nil || c.CI95 == [2]float64{} {
+		return ""
+	}
+	return Range(Percent(c.CI95[0], c.N), Percent(c.CI95[1], c.N))
+}
+
+func Range(low, high string) string { return "[" + low + "," + Nbsp + high + "]" }
+
+// ThreeDigits writes x with three significant digits and no exponent in the usual range.
+func ThreeDigits(x float64) string {
+	s := strconv.FormatFloat(x, 'g', 3, 64)
+	if a := math.Abs(x); a != 0 && (a < 1e-3 || a >= 1e6) {
+		s = strconv.FormatFloat(x, 'e', 2, 64)
+	} else if a >= 100 {
+		s = strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	return strings.Replace(s, "-", "−", 1+strings.Count(s, "e"))
+}
+
+// Signed is threeDigits of a difference.
+func Signed(x float64) string {
+	if x > 0 {
+		return "+" + ThreeDigits(x)
+	}
+	return ThreeDigits(x)
+}
+
+// Strength writes a perturbation's size with three digits, in ℓ∞ a multiple of a grey level as 8/255.
+func Strength(norm string, x float64) string {
+	if k := math.Round(255 * x); norm == "linf" && k >= 1 && k <= 255 && math.Abs(255*x-k) < 1e-4 {
+		return number.Format(k / 255)
+	}
+	return ThreeDigits(x)
+}
+
+// Duration writes seconds: 0.42 s, 12.3 s, 4 min 05 s, 2 h 07 min.
+func Duration(s float64) string {
+	switch {
+	case s < 1:
+		return fmt.Sprintf("%.2f"+Nbsp+"s", s)
+	case s < 59.95:
+		return fmt.Sprintf("%.1f"+Nbsp+"s", s)
+	case s < 3599.5:
+		return fmt.Sprintf("%d"+Nbsp+"min"+Nbsp+"%02d"+Nbsp+"s", int(math.Round(s))/60, int(math.Round(s))%60)
+	}
+	m := int(math.Round(s / 60))
+	return fmt.Sprintf("%d"+Nbsp+"h"+Nbsp+"%02d"+Nbsp+"min", m/60, m%60)
+}
+
+// Thousands writes a count with thin spaces between groups of three digits.
+func Thousands[N int | int64](n N) string {
+	s := strconv.FormatInt(int64(n), 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + Thin + s[i:]
+	}
+	return s
+}
+
+func DefenseName(d string) string {
+	if d == "none" || d == "" {
+		return "baseline"
+	}
+	return Clean(d)
+}
+
+// Clean keeps a name on one line: control characters, which no format can show and XML forbids, become U+FFFD.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n', r == '\t', r == '\r':
+			return ' '
+		case unicode.IsControl(r), r == 0xFFFE, r == 0xFFFF, unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// UniqueSlug makes a name safe as part of a file name and an anchor: letters, digits, dot, dash and underscore of
+// ASCII, not starting with a dot. Names that fall together (also on file systems that fold case) are numbered.
+func UniqueSlug(name string, taken map[string]bool) string {
+	slug := strings.Map(func(r rune) rune {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r)) {
+			return r
+		}
+		return '-'
+	}, name)
+	slug = strings.TrimLeft(slug, ".")
+	slug = cmp.Or(slug[:min(len(slug), 100)], "suite")
+	for base, i := slug, 2; taken[strings.ToLower(slug)]; i++ {
+		slug = fmt.Sprintf("%s-%d", base, i)
+	}
+	taken[strings.ToLower(slug)] = true
+	return path.Base(slug)
+}
 
 // Points writes a difference of shares in points, with its sign and so many decimals.
 func Points(difference float64, decimals int) string {
@@ -16,7 +235,6 @@ func Points(difference float64, decimals int) string {
 	return strings.Replace(out, "-", "−", 1)
 }
 
-// Digits writes x with at most so many significant digits.
 func Digits(x float64, n int) string {
 	return strings.ReplaceAll(strconv.FormatFloat(x, 'g', n, 64), "-", "−")
 }
@@ -30,16 +248,19 @@ func CorruptionTitle(name string) string {
 }
 
 // OrMinusOne is an epsilon as a key: −1 for none.
-func OrMinusOne(e *float64) float64 {
-	if e == nil {
-		return -1
-	}
-	return *e
-}
+func OrMinusOne(e *float64) float64 { return *cmp.Or(e, new(-1.0)) }
 
 // Same reports whether two columns are one attack at one strength.
 func (c Column) Same(as Column) bool {
 	return c.Attack == as.Attack && OrMinusOne(c.Epsilon) == OrMinusOne(as.Epsilon)
+}
+
+// If is a text where something holds, else "".
+func If(holds bool, text string) string {
+	if holds {
+		return text
+	}
+	return ""
 }
 
 // Plural counts: "1 image", "2 images"; many is a plural that does not end so.
@@ -67,8 +288,7 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// FourDigits writes an objective with four significant digits: where the greedy start is
-// nearly optimal, as with linear embeddings, fewer don't show what a solver gains.
+// FourDigits writes an objective. Where the greedy start is nearly optimal, fewer digits don't show a solver's gain.
 func FourDigits(x float64) string {
 	if x >= 1e3 {
 		return ThreeDigits(x) // a diverging one
@@ -84,7 +304,6 @@ func Clip(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// Heading writes a name as a heading.
 func Heading(s string) string {
 	s = Clean(s)
 	return strings.ToUpper(s[:min(len(s), 1)]) + s[min(len(s), 1):]

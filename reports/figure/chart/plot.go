@@ -1,17 +1,22 @@
 package chart
 
 import (
+	"fmt"
 	"image"
 	"image/color"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
+	txt "gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"selfheal/control/theory"
 	"selfheal/harness/stats"
+	"selfheal/reports/words"
 )
 
 // Figure is a sheet of plots, with one legend.
@@ -23,8 +28,7 @@ type Figure struct {
 	Panels  []Plot
 }
 
-// Plot is one chart. A Square one is a piece of the plane: its ranges are Box, equal in
-// both directions, and it has no axes.
+// Plot is one chart. A Square one is a piece of the plane, with the same scale in both directions and no axes.
 type Plot struct {
 	Title          string
 	X, Y           string // what the axes show
@@ -51,8 +55,7 @@ type Series struct {
 	Band      bool      // they are the borders of a band around the line instead
 }
 
-// Banded has the 95 % Wilson interval of each of a series' values, shares of n images in units of scale, as a band
-// around its line, or as error bars of its marks.
+// Banded adds 95 % Wilson intervals to shares of n images in units of scale: a band around a line, error bars at marks.
 func (s Series) Banded(n int, scale float64) Series {
 	s.Band = s.Line
 	for _, y := range s.Y {
@@ -100,8 +103,7 @@ func (f Figure) Sheet(head ...string) Sheet {
 	return out
 }
 
-// Panes are the figure's panels as sheets of a page, each with its own legend, so that they stand beside each other
-// where there is room and below each other where there is not.
+// Panes are the figure's panels as sheets of a page, each with its own legend.
 func (f Figure) Panes() (out []Sheet) {
 	for _, p := range f.Panels {
 		if p.empty() {
@@ -118,10 +120,6 @@ func (f Figure) Panes() (out []Sheet) {
 // empty reports whether a panel only keeps a place in its row.
 func (p Plot) empty() bool { return p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil }
 
-// Titled is of a [Panel], as Height and Draw are.
-func (p Plot) Titled() bool { return p.Title != "" }
-
-// Height is that of title, axes and chart.
 func (p Plot) Height(width vg.Length) vg.Length {
 	switch {
 	case p.Square:
@@ -132,7 +130,6 @@ func (p Plot) Height(width vg.Length) vg.Length {
 	return plotHead + max(width*plotAspect, 110)
 }
 
-// Draw draws them.
 func (p Plot) Draw(pn Pen, left, top, width, height, titled vg.Length) {
 	if p.empty() {
 		return
@@ -151,7 +148,6 @@ func (p Plot) Draw(pn Pen, left, top, width, height, titled vg.Length) {
 	p.Chart(pn, area)
 }
 
-// Chart draws axes and data in an area.
 func (p Plot) Chart(pn Pen, area vg.Rectangle) {
 	plt := p.axes(pn.theme)
 	plt.Add(layer(func(c draw.Canvas, plt *plot.Plot) { p.data(Pen{c, pn.theme}, plt) }))
@@ -162,12 +158,10 @@ func (p Plot) Chart(pn Pen, area vg.Rectangle) {
 	}
 }
 
-// layer is a function as gonum's plotter.
 type layer func(c draw.Canvas, plt *plot.Plot)
 
 func (l layer) Plot(c draw.Canvas, plt *plot.Plot) { l(c, plt) }
 
-// data draws the panel's data between its axes.
 func (p Plot) data(pn Pen, plt *plot.Plot) {
 	x, y := plt.Transforms(&pn.Canvas)
 	if p.Field != nil {
@@ -223,7 +217,6 @@ func (p Plot) data(pn Pen, plt *plot.Plot) {
 	}
 }
 
-// draw draws the bar, its whisker and value.
 func (b Bar) draw(p Pen, x, y func(float64) vg.Length) {
 	from, to, base, top := x(b.X), x(b.X+b.Width), y(0), y(b.Top)
 	colour, middle := p.Colour(b.Colour), (from+to)/2
@@ -245,8 +238,7 @@ func (b Bar) draw(p Pen, x, y func(float64) vg.Length) {
 	}
 }
 
-// colours is a field as an image, its first row on top: classes in tints of the series'
-// colours with a dark line between them, or a scale from dark (0) to paper (the largest).
+// colours is a field as an image: classes in tints with a dark line between them, or a scale from dark (0) to paper.
 func (p Plot) colours(t theme) image.Image {
 	f, n, largest := p.Field, p.Field.N, slices.Max(p.Field.Values)
 	img := image.NewNRGBA(image.Rect(0, 0, n, n))
@@ -288,17 +280,14 @@ func Mix(a, b color.Color, share float64) color.Color {
 	return color.NRGBA{between(r, s), between(g, h), between(bl, bm), 0xff}
 }
 
-// Marked starts a series of marks.
 func Marked(label string, colour, marker int) Series {
 	return Series{Label: label, Look: Look{Colour: colour, Marks: true, Marker: marker}}
 }
 
-// Lined starts a line.
 func Lined(label string, colour, dash int) Series {
 	return Series{Label: label, Look: Look{Colour: colour, Line: true, Dash: dash}}
 }
 
-// Add appends a point.
 func (s *Series) Add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }
 
 // Along is s through points of the plane.
@@ -309,19 +298,227 @@ func (s Series) Along(at ...theory.Point) Series {
 	return s
 }
 
-// Framed sets a panel's ranges: from 0, or where values differ by more than a decade on a logarithmic axis.
-func (p Plot) Framed(left, right float64) Plot {
-	of := [2]float64{math.Inf(1), 0}
+func (p Plot) labels(pn Pen, x, y func(float64) vg.Length) {
+	var drawn []vg.Rectangle // what the labels should not hide
 	for _, s := range p.Series {
-		Widen(&of, s.Y, false)
+		for i := range s.X {
+			at := Pt(x(s.X[i]), y(s.Y[i]))
+			drawn = append(drawn, centred(at, 6, 6))
+			if s.Low != nil {
+				drawn = append(drawn, Rect(at.X-0.5, y(s.Low[i]), at.X+0.5, y(s.High[i])))
+			}
+			for k := range linePieces {
+				if s.Line && i > 0 {
+					before := Pt(x(s.X[i-1]), y(s.Y[i-1]))
+					drawn = append(drawn, centred(before.Add(at.Sub(before).Scale(vg.Length(k)/linePieces)), 2, 2))
+				}
+			}
+		}
 	}
-	if p.LogY = of[0] > 0 && of[1] > 10*of[0]; !p.LogY {
-		of[0] = 0
+	var points, sizes []vg.Point
+	for _, label := range p.Labels {
+		points = append(points, Pt(x(label.X), y(label.Y)))
+		sizes = append(sizes, Pt(SmallBold.Width(label.Text)+1, SmallBold.Font.Size))
 	}
-	if of[1] == 0 {
-		of[1] = 1
+	for i, at := range beside(points, sizes, drawn, pn.Rectangle) {
+		d, w, h := at.Sub(points[i]), sizes[i].X, sizes[i].Y
+		if far := w/2 + 10; d.Dot(d) > far*far {
+			pn.Segment(pn.Muted, 0.4, points[i], at)
+		}
+		pn.Block(pn.Paper, centred(at, w, h-1))
+		pn.Write(p.Labels[i].Text, at, SmallBold, pn.Ink, -0.5, -0.5)
 	}
-	of[1] *= 1.06 // room for the markers
-	p.Box = [4]float64{left, of[0], right, of[1]}
-	return p
+}
+
+// linePieces is how many places stand for a line between two points.
+const linePieces = 12
+
+// around are the places of a label beside its point: steps right and up, of which the nearer come first.
+var around = func() (out [][2]float64) {
+	for _, r := range []float64{1, 1.5, 2, 3, 4} {
+		for _, turn := range []float64{0.25, 0, 0.5, 0.75, 0.125, 0.375, 0.625, 0.875} {
+			sin, cos := math.Sincos(2 * math.Pi * turn)
+			out = append(out, [2]float64{r * cos, r * sin})
+		}
+	}
+	return out
+}()
+
+// beside places labels near their points, each where it hides least, and returns their middles.
+func beside(points, sizes []vg.Point, drawn []vg.Rectangle, within vg.Rectangle) (middles []vg.Point) {
+	const further, label, outside = 0.02, 5, 100 // how bad a place further away is, over a label, or outside
+	var labels []vg.Rectangle
+	for i, point := range points {
+		w, h := sizes[i].X, sizes[i].Y
+		best, least := point, math.Inf(1)
+		for k, step := range around {
+			at := Pt(point.X+vg.Length(step[0])*(w/2+5), point.Y+vg.Length(step[1])*(h/2+5))
+			mine, bad := centred(at, w, h), further*float64(k)
+			for _, r := range drawn {
+				bad += overlap(mine, r)
+			}
+			for _, r := range labels {
+				bad += label * overlap(mine, r)
+			}
+			if mine.Min.X < within.Min.X || mine.Max.X > within.Max.X || mine.Min.Y < within.Min.Y ||
+				mine.Max.Y > within.Max.Y {
+				bad += outside
+			}
+			if bad < least {
+				best, least = at, bad
+			}
+		}
+		middles, labels = append(middles, best), append(labels, centred(best, w, h))
+	}
+	return middles
+}
+
+func centred(at vg.Point, w, h vg.Length) vg.Rectangle {
+	half := Pt(w/2, h/2)
+	return vg.Rectangle{Min: at.Sub(half), Max: at.Add(half)}
+}
+
+func overlap(a, b vg.Rectangle) float64 {
+	w := min(a.Max.X, b.Max.X) - max(a.Min.X, b.Min.X)
+	h := min(a.Max.Y, b.Max.Y) - max(a.Min.Y, b.Min.Y)
+	return float64(max(w, 0) * max(h, 0))
+}
+
+// axes are a panel's, in the theme's colours and over its data's range.
+func (p Plot) axes(t theme) *plot.Plot {
+	plt := plot.New()
+	plt.BackgroundColor = nil
+	for _, a := range []*plot.Axis{&plt.X, &plt.Y} {
+		for _, s := range []*txt.Style{&a.Label.TextStyle, &a.Tick.Label} {
+			s.Font, s.Color = Small.Font, t.Muted
+		}
+		a.Color, a.Tick.Color = t.Muted, t.Muted
+		a.Tick.Length, a.Padding = 4, 2
+	}
+	plt.X.Label.Text = p.X
+	plt.X.Label.Padding = 2
+	xs, ys := p.Reach()
+	if p.Box != [4]float64{} {
+		xs, ys = [2]float64{p.Box[0], p.Box[2]}, [2]float64{p.Box[1], p.Box[3]}
+	}
+	if p.Square {
+		plt.HideAxes()
+		plt.X.Padding, plt.Y.Padding = 0, 0
+		plt.X.Min, plt.X.Max, plt.Y.Min, plt.Y.Max = xs[0], xs[1], ys[0], ys[1]
+		return plt
+	}
+	set := func(a *plot.Axis, of [2]float64, log bool, ticks []plot.Tick) {
+		a.Min, a.Max = padded(of, log)
+		a.Tick.Marker = plot.TickerFunc(linearTicks)
+		if log {
+			a.Scale, a.Tick.Marker = plot.LogScale{}, plot.TickerFunc(decades)
+		}
+		if ticks != nil {
+			a.Tick.Marker = plot.ConstantTicks(ticks)
+		}
+	}
+	set(&plt.X, xs, p.LogX, p.XTicks)
+	set(&plt.Y, ys, p.LogY, p.YTicks)
+	if p.Bars != nil { // these stand on the scale's lowest line, and need the axes' room
+		plt.X.Min, plt.X.Max, plt.Y.Min, plt.Y.Max = xs[0], xs[1], ys[0], ys[1]
+		for _, a := range []*plot.Axis{&plt.X, &plt.Y} {
+			a.LineStyle.Width, a.Tick.LineStyle.Width, a.Tick.Length, a.Padding = 0, 0, 2, 0
+		}
+		plt.X.Tick.Label.Color = t.Ink
+	}
+	return plt
+}
+
+// Reach is from the least to the largest value of all series, error bars included; none is [+Inf, −Inf].
+// A logarithmic scale has only positive ones.
+func (p Plot) Reach() (x, y [2]float64) {
+	x, y = [2]float64{math.Inf(1), math.Inf(-1)}, [2]float64{math.Inf(1), math.Inf(-1)}
+	widen := func(of *[2]float64, values []float64, log bool) {
+		for _, v := range values {
+			if !log || v > 0 {
+				of[0], of[1] = min(of[0], v), max(of[1], v)
+			}
+		}
+	}
+	for _, s := range p.Series {
+		widen(&x, s.X, p.LogX)
+		widen(&y, slices.Concat(s.Y, s.Low, s.High), p.LogY)
+	}
+	return x, y
+}
+
+func padded(of [2]float64, log bool) (least, most float64) {
+	if of[0] > of[1] { // no data
+		of = [2]float64{1, 2}
+	}
+	if log {
+		room := max(math.Pow(of[1]/of[0], 0.04), 1.05)
+		return of[0] / room, of[1] * room
+	}
+	room := max(0.04*(of[1]-of[0]), 1e-9*max(math.Abs(of[0]), math.Abs(of[1])), 1e-12)
+	return of[0] - room, of[1] + room
+}
+
+// Named are labels at 0, 1, 2, …; an empty one has no tick.
+func Named(labels []string) (ticks []plot.Tick) {
+	broken := slices.ContainsFunc(labels, func(l string) bool { return strings.Contains(l, "\n") })
+	for i, label := range labels {
+		if broken && !strings.Contains(label, "\n") { // first lines stand side by side
+			label += "\n "
+		}
+		if label != "" {
+			ticks = append(ticks, plot.Tick{Value: float64(i), Label: label})
+		}
+	}
+	return ticks
+}
+
+// PerCent are the ticks of a scale of shares.
+func PerCent() (ticks []plot.Tick) {
+	for i := range 6 {
+		ticks = append(ticks, plot.Tick{Value: float64(i) / 5, Label: fmt.Sprintf("%d %%", 20*i)})
+	}
+	return ticks
+}
+
+// linearTicks are gonum's, with a true minus.
+func linearTicks(least, most float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(least, most)
+	for i, t := range ticks {
+		if t.Label != "" {
+			ticks[i].Label = words.ThreeDigits(t.Value)
+			if math.Abs(t.Value) < 1e-9*(most-least) {
+				ticks[i].Label = "0"
+			}
+		}
+	}
+	return ticks
+}
+
+// decades ticks a logarithmic axis at powers of ten; short axes have ticks at 2 and 5 too, or those of a linear axis.
+func decades(least, most float64) []plot.Tick {
+	low, high := int(math.Floor(math.Log10(least))), int(math.Ceil(math.Log10(most)))
+	every, labels := (high-low)/6+1, 0
+	var ticks []plot.Tick
+	for e := low; e <= high; e++ {
+		for _, m := range []float64{1, 2, 5} {
+			v := m * math.Pow(10, float64(e))
+			if v < least || v > most || m > 1 && high-low > 6 || every > 6 && (e-low)%every > 0 { // dense enough
+				continue
+			}
+			t := plot.Tick{Value: v}
+			if m == 1 && (e-low)%every == 0 || high-low <= 2 {
+				t.Label = strconv.FormatFloat(v, 'g', 3, 64)
+				if e < -3 || e > 3 {
+					t.Label = fmt.Sprintf("%.0fe%d", m, e)
+				}
+				labels++
+			}
+			ticks = append(ticks, t)
+		}
+	}
+	if labels < 2 {
+		return linearTicks(least, most)
+	}
+	return ticks
 }

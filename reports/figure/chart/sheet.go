@@ -2,10 +2,28 @@
 package chart
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"html"
+	"html/template"
+	"image"
+	"image/color"
+	"image/png"
+	"io"
+	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
+	"golang.org/x/image/font/sfnt"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Sheet is a picture: headlines, panels in rows, and one legend below.
@@ -25,14 +43,12 @@ type Panel interface {
 	Height(width vg.Length) vg.Length
 	// Draw draws it with its upper left corner at (left, top). Its title may be as wide as titled.
 	Draw(p Pen, left, top, width, height, titled vg.Length)
-	Titled() bool
 }
 
 // InPage is a sheet of one column for a page, which has title and tables itself.
 func InPage() Sheet { return Sheet{Width: 3.6 * vg.Inch, Columns: 1, Margin: 6} }
 
-// InFile is a sheet for a file of n panels: as wide as a column of print for one, as two columns for several. There are
-// three abreast where there are more than four, or two where the panels need room.
+// InFile is a sheet for a file of n panels: one column of print for one, else two; more than four stand three abreast.
 func InFile(n int, wide bool) Sheet {
 	switch {
 	case n <= 1:
@@ -43,16 +59,13 @@ func InFile(n int, wide bool) Sheet {
 	return Sheet{Width: twoColumns, Columns: 3, Margin: 8}
 }
 
-// PanelWidth is the width of one panel.
 func (s Sheet) PanelWidth() vg.Length {
 	n := vg.Length(s.Columns)
 	return (s.Width - 2*s.Margin - (n-1)*gap) / n
 }
 
-// rows are the panels, row by row.
 func (s Sheet) rows() [][]Panel { return slices.Collect(slices.Chunk(s.Panels, s.Columns)) }
 
-// rowHeight is that of the highest panel in a row.
 func (s Sheet) rowHeight(row []Panel) (h vg.Length) {
 	for _, p := range row {
 		h = max(h, p.Height(s.PanelWidth()))
@@ -85,7 +98,6 @@ func (s Sheet) Size() (width, height vg.Length) {
 	return s.Width, height
 }
 
-// draw draws the sheet on a canvas of its size.
 func (s Sheet) draw(canvas vg.Canvas, t theme) {
 	width, height := s.Size()
 	p := Pen{draw.NewCanvas(canvas, width, height), t}
@@ -109,7 +121,10 @@ func (s Sheet) draw(canvas vg.Canvas, t theme) {
 		h := s.rowHeight(row)
 		for i, one := range row {
 			titled := w // and the room above the next ones where these have no title
-			for j := i + 1; j < len(row) && !row[j].Titled(); j++ {
+			for _, next := range row[i+1:] {
+				if p, plain := next.(Plot); !plain || p.Title != "" {
+					break
+				}
 				titled += gap + w
 			}
 			one.Draw(p, left, top, w, h, titled)
@@ -144,7 +159,6 @@ func Merged(all []Series) (entries []Series) {
 // between is the room between two entries of a legend.
 const between = vg.Length(18)
 
-// legendLines break the legend into lines no wider than the sheet.
 func (s Sheet) legendLines() (lines [][]Series) {
 	var x vg.Length
 	for _, e := range s.Legend {
@@ -169,7 +183,6 @@ func (l Look) sampleWidth() vg.Length {
 	return Swatch
 }
 
-// drawLegend draws the lines of the legend, each in the middle.
 func (s Sheet) drawLegend(p Pen) {
 	lines := s.legendLines()
 	for i, line := range lines {
@@ -186,7 +199,6 @@ func (s Sheet) drawLegend(p Pen) {
 	}
 }
 
-// Sample draws how a series looks: its line and marker, or its bar's colour.
 func (p Pen) Sample(l Look, x, y, w vg.Length) {
 	if l.Bars {
 		p.Block(p.Colour(l.Colour), Rect(x, y-4, x+w, y+4))
@@ -200,5 +212,201 @@ func (p Pen) Sample(l Look, x, y, w vg.Length) {
 	}
 }
 
-// PanelTitle is the height of the line above a panel.
 const PanelTitle = vg.Length(18)
+
+const dpi = 300
+
+// WritePNG writes the sheet for light pages, at 300 dpi.
+func (s Sheet) WritePNG(w io.Writer) error {
+	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.Size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
+	s.draw(c, light)
+	var buf bytes.Buffer
+	if err := png.Encode(&buf, paletted(c.Image())); err != nil {
+		return err
+	}
+	_, err := w.Write(withResolution(buf.Bytes()))
+	return err
+}
+
+// paletted is an image of its most frequent 256 colours, a quarter of the bytes. No channel is more than 16 of 255 off;
+// an image that takes more colours stays as it is.
+func paletted(img image.Image) image.Image {
+	full, ok := img.(*image.RGBA)
+	if !ok {
+		return img
+	}
+	at := func(i int) color.RGBA {
+		return color.RGBA{full.Pix[i], full.Pix[i+1], full.Pix[i+2], full.Pix[i+3]}
+	}
+	count := map[color.RGBA]int{}
+	for i, run := 0, 0; i < len(full.Pix); i += 4 { // by runs: most of a figure is paper
+		if run++; i+4 == len(full.Pix) || at(i) != at(i+4) {
+			count[at(i)] += run
+			run = 0
+		}
+	}
+	key := func(c color.RGBA) int { return int(c.R)<<16 | int(c.G)<<8 | int(c.B) }
+	frequent := func(a, b color.RGBA) int { return cmp.Or(count[b]-count[a], key(a)-key(b)) }
+	all := slices.SortedFunc(maps.Keys(count), frequent)
+	for _, off := range []int{5, 10, 16} {
+		colours, index := cover(all, off)
+		if len(colours) > 256 {
+			continue
+		}
+		out := image.NewPaletted(full.Rect, colours)
+		for i, last := 0, uint8(0); i < len(full.Pix); i += 4 {
+			if i == 0 || at(i) != at(i-4) {
+				last = index[at(i)]
+			}
+			out.Pix[i/4] = last
+		}
+		return out
+	}
+	return img
+}
+
+// cover picks at most 257 colours, so that each is no more than off from one of them in any channel, and says which.
+func cover(all []color.RGBA, off int) (colours color.Palette, index map[color.RGBA]uint8) {
+	index = map[color.RGBA]uint8{}
+	for _, c := range all {
+		best, least := len(colours), off+1
+		for i, k := range colours {
+			k := k.(color.RGBA)
+			if d := max(apart(c.R, k.R), apart(c.G, k.G), apart(c.B, k.B)); d < least {
+				best, least = i, d
+			}
+		}
+		if best == len(colours) {
+			if colours = append(colours, c); len(colours) > 256 {
+				break
+			}
+		}
+		index[c] = uint8(best)
+	}
+	return colours, index
+}
+
+func apart(a, b uint8) int { return max(int(a)-int(b), int(b)-int(a)) }
+
+// withResolution adds the pHYs chunk, so that the image prints at its size.
+// It goes after the signature (8 bytes) and the header chunk (25 bytes).
+func withResolution(png []byte) []byte {
+	const perMetre = dpi * 10000 / 254
+	chunk := binary.BigEndian.AppendUint32(nil, 9)
+	chunk = append(chunk, "pHYs"...)
+	chunk = binary.BigEndian.AppendUint32(chunk, perMetre)
+	chunk = binary.BigEndian.AppendUint32(chunk, perMetre)
+	chunk = append(chunk, 1)
+	chunk = binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(chunk[4:]))
+	return bytes.Join([][]byte{png[:33], chunk, png[33:]}, nil)
+}
+
+// pngCanvas writes a question mark for letters that the fonts lack.
+type pngCanvas struct{ *vgimg.Canvas }
+
+func (c pngCanvas) FillString(f font.Face, pt vg.Point, s string) {
+	var buf sfnt.Buffer
+	c.Canvas.FillString(f, pt, strings.Map(func(r rune) rune {
+		if i, err := f.Face.GlyphIndex(&buf, r); err != nil || i == 0 {
+			return '?'
+		}
+		return r
+	}, s))
+}
+
+// svgCanvas notes how wide each text is with the fonts it was laid out for.
+type svgCanvas struct {
+	*vgsvg.Canvas
+	widths []vg.Length
+}
+
+func (c *svgCanvas) FillString(f font.Face, pt vg.Point, s string) {
+	c.widths = append(c.widths, f.Width(s))
+	c.Canvas.FillString(f, pt, s)
+}
+
+// svg draws s as an SVG document. textLength holds each text to its width, whichever font the viewer falls back to.
+func svg(s Sheet, t theme) string {
+	c := &svgCanvas{Canvas: vgsvg.New(s.Size())}
+	s.draw(c, t)
+	var buf bytes.Buffer
+	c.WriteTo(&buf) // a bytes.Buffer takes everything
+	const family = "font-family:Liberation Sans;font-variant:normal;"
+	doc := strings.ReplaceAll(buf.String(), family, "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
+	parts := strings.Split(doc, "<text x=") // names are escaped: only elements begin so
+	var sb strings.Builder
+	for i, part := range parts {
+		if i > 0 {
+			fmt.Fprintf(&sb, `<text textLength="%.2f" lengthAdjust="spacingAndGlyphs" x=`, c.widths[i-1].Points())
+		}
+		sb.WriteString(part)
+	}
+	return strings.Replace(sb.String(), svgOpen, svgOpen+"\n<title>"+html.EscapeString(s.Alt)+"</title>", 1)
+}
+
+const svgOpen = `xmlns:xlink="http://www.w3.org/1999/xlink">`
+
+// WriteSVG writes the sheet for light pages, in its real size.
+func (s Sheet) WriteSVG(w io.Writer) error {
+	_, err := io.WriteString(w, svg(s, light))
+	return err
+}
+
+// themed is what may differ between a drawing for light pages and one for dark pages.
+var themed = regexp.MustCompile(`#[0-9A-F]{6}|<image [^>]*>`)
+
+// Drawing is the sheet as an svg element that follows the page's colour scheme: a colour that
+// differs is var(--DAY-NIGHT), which [WithInks] defines. The page's style has its font.
+func (s Sheet) Drawing() template.HTML {
+	night := themed.FindAllString(svg(s, dark), -1)
+	_, drawing, _ := strings.Cut(svg(s, light), "</title>")
+	drawing = themed.ReplaceAllStringFunc(drawing, func(day string) string {
+		other := night[0]
+		switch night = night[1:]; {
+		case day == other:
+			return day
+		case day[0] == '#':
+			return "var(--" + day[1:] + "-" + other[1:] + ")"
+		}
+		return strings.Replace(day, "<image", `<image class="day"`, 1) + strings.Replace(other, "<image",
+			`<image class="night"`, 1)
+	})
+	drawing = strings.NewReplacer("\n", "", "\t", "", "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;", "",
+		"font-weight:normal;", "", "font-style:normal;", "").Replace(drawing)
+	width, height := s.Size()
+	const open = `<svg class="fig" role="img" aria-label="%s" viewBox="0 0 %.5g %.5g" width="%d" height="%d">`
+	return template.HTML(fmt.Sprintf(open,
+		html.EscapeString(s.Alt), width.Points(), height.Points(), cssPixels(width), cssPixels(height)) + drawing)
+}
+
+func cssPixels(l vg.Length) int { return int(l.Points() * 96 / 72) }
+
+var inkUse = regexp.MustCompile(`var\(--([0-9A-F]{6})-([0-9A-F]{6})\)`)
+
+// WithInks defines the colours of a page's pictures at the end of its style. On paper they are those of light pages.
+func WithInks(page string) string {
+	var day, night []string
+	for _, m := range inkUse.FindAllStringSubmatch(page, -1) {
+		name := "--" + m[1] + "-" + m[2] + ":#"
+		day, night = append(day, name+m[1]), append(night, name+m[2])
+	}
+	list := func(inks []string) string {
+		slices.Sort(inks)
+		return ":root{" + strings.Join(slices.Compact(inks), ";") + "}"
+	}
+	const end, darkPages = "</style>", "\n@media screen and (prefers-color-scheme: dark){"
+	return strings.Replace(page, end, list(day)+darkPages+list(night)+"}\n"+end, 1)
+}
+
+// SeriesStyle defines the colours of baseline and controlled bars: those of the figures.
+func SeriesStyle() template.CSS {
+	define := func(t theme) string {
+		return fmt.Sprintf(":root { --baseline: %s; --controlled: %s; }", cssColour(t.lines[0]), cssColour(t.lines[1]))
+	}
+	return template.CSS(define(light) + "\n@media screen and (prefers-color-scheme: dark) { " + define(dark) + " }\n")
+}
+
+func cssColour(c color.Color) string {
+	k := color.NRGBAModel.Convert(c).(color.NRGBA)
+	return fmt.Sprintf("#%02x%02x%02x", k.R, k.G, k.B)
+}

@@ -26,7 +26,6 @@ const (
 	Swatch     = vg.Length(24) // a legend's sample
 )
 
-// theme holds a figure's colours.
 type theme struct {
 	Paper, Ink, Muted, Grid color.Color
 	lines                   []color.Color // by series: the baseline, then the controls
@@ -71,15 +70,12 @@ func (g corners) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, at vg.Point) {
 	c.FillPolygon(sty.Color, path)
 }
 
-// Pt is a point.
 func Pt(x, y vg.Length) vg.Point { return vg.Point{X: x, Y: y} }
 
-// Rect is a rectangle from a corner to the opposite one.
 func Rect(x, y, toX, toY vg.Length) vg.Rectangle {
 	return vg.Rectangle{Min: Pt(x, y), Max: Pt(toX, toY)}
 }
 
-// Polar is a point at a distance and an angle from the origin.
 func Polar(r vg.Length, angle float64) vg.Point {
 	return Pt(r*vg.Length(math.Cos(angle)), r*vg.Length(math.Sin(angle)))
 }
@@ -100,7 +96,6 @@ type Look struct {
 	Bars   bool // filled, without line and marker
 }
 
-// Ink is the colour of text.
 const Ink = -1
 
 // LookOf is the look of a suite's i-th defense, the baseline's is 0.
@@ -119,7 +114,6 @@ func (t theme) Colour(i int) color.Color {
 	return t.lines[i%len(t.lines)]
 }
 
-// Line is how a look strokes.
 func (t theme) Line(l Look) draw.LineStyle {
 	return draw.LineStyle{Color: t.Colour(l.Colour), Width: 1.5, Dashes: dashes[l.Dash%len(dashes)]}
 }
@@ -128,8 +122,7 @@ func (t theme) marker(l Look) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: t.Colour(l.Colour), Radius: 2.7, Shape: shapes[l.Marker%len(shapes)]}
 }
 
-// Mark draws a marker with a rim of paper, so that one behind it shows. A ring of a series
-// without a line has none: it goes around another marker.
+// Mark draws a marker with a rim of paper. A ring of a series without a line goes around another marker and has none.
 func (p Pen) Mark(l Look, at vg.Point) {
 	g := p.marker(l)
 	rim := g
@@ -150,7 +143,6 @@ func (p Pen) Segment(c color.Color, width vg.Length, from, to vg.Point) {
 	p.StrokeLine2(draw.LineStyle{Color: c, Width: width}, from.X, from.Y, to.X, to.Y)
 }
 
-// Block fills a rectangle.
 func (p Pen) Block(c color.Color, r vg.Rectangle) {
 	p.SetColor(c)
 	p.Fill(r.Path())
@@ -212,18 +204,13 @@ const (
 	fitEnd  = 200 // letters of a name's head and of its tail that a figure looks at: two columns have room for fewer
 )
 
-// wrap breaks s between words into lines no wider than w, at most so many; what is too long
-// for a line or for the last one is shortened.
-func wrap(s string, st txt.Style, w vg.Length, most int) []string {
-	var lines []string
+// wrap breaks s between words into at most so many lines no wider than w. What is too long is shortened.
+func wrap(s string, st txt.Style, w vg.Length, most int) (lines []string) {
 	for _, word := range strings.Fields(s) {
 		last := len(lines) - 1
-		switch {
-		case last < 0:
-			lines = append(lines, word)
-		case last == most-1 || st.Width(lines[last]+" "+word) <= w:
+		if last >= 0 && (last == most-1 || st.Width(lines[last]+" "+word) <= w) {
 			lines[last] += " " + word
-		default:
+		} else {
 			lines = append(lines, word)
 		}
 	}
