@@ -1,6 +1,5 @@
-// Package memory says how much memory the process may still take. It knows Linux: the machine's own
-// account, the limits of control groups, versions 1 and 2, that containers and schedulers set, and that of the
-// process's address space.
+// Package memory says how much memory the process may still take. It knows Linux: the machine's own account, the limits
+// of control groups, versions 1 and 2, that containers and schedulers set, and that of the process's address space.
 package memory
 
 import (

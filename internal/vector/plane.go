@@ -19,8 +19,7 @@ func Reach(rooms, sizes []float32, lambda float64, p Pace) (slope, fixed float64
 	return float64(s.first), float64(s.second)
 }
 
-// Moves writes moves of min(λ·pace, room) against the signs of flip·w; λ = +Inf takes
-// every coordinate to its room.
+// Moves writes moves of min(λ·pace, room) against the signs of flip·w; λ = +Inf takes every coordinate to its room.
 func Moves(w, rooms, sizes []float32, flip float32, lambda float64, p Pace, d []float32) {
 	C.vector_moves(c(w, w), c(rooms, w), c(sizes, w), C.float(flip), C.double(lambda),
 		C.double(p.one), C.double(p.perSize), c(d, w), n(w))
@@ -40,8 +39,7 @@ var (
 	BySize  = Pace{perSize: 1}
 )
 
-// MovesFrom writes moves by the whole room against the signs of flip·w where sizes
-// are at least least, and 0 elsewhere.
+// MovesFrom writes moves by the whole room against the signs of flip·w where sizes are at least least, and 0 elsewhere.
 func MovesFrom(w, rooms, sizes []float32, flip, least float32, d []float32) {
 	C.vector_moves_from(c(w, w), c(rooms, w), c(sizes, w), C.float(flip), C.float(least), c(d, w), n(w))
 }

@@ -63,8 +63,7 @@ func CountFrom(v []float32, least float32) int {
 // Smallest is the k-th smallest |vᵢ|, from 0 on; k < len(v). NaN is larger than all others.
 func Smallest(v []float32, k int) float32 { return float32(C.vector_smallest(c(v, v), C.int(k), n(v))) }
 
-// Between lists the i with from ≤ |vᵢ| < to in out, which has room for all of them;
-// 0 ≤ from ≤ to.
+// Between lists the i with from ≤ |vᵢ| < to in out, which has room for all of them; 0 ≤ from ≤ to.
 func Between(v []float32, from, to float32, out []int32) []int32 {
 	if len(out) < len(v) {
 		panic("vector: no room for all indices")

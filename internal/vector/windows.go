@@ -5,8 +5,7 @@ import "C"
 
 import "unsafe"
 
-// Windows are two windows of an image [C H W], squares of the same side that lie within it, in
-// every channel.
+// Windows are two windows of an image [C H W], squares of the same side that lie within it, in every channel.
 type Windows struct {
 	C, H, W     int
 	Side        int

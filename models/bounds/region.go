@@ -10,8 +10,7 @@ import (
 // Region is a set of inputs: the box of Lower and Upper, or a part of it.
 type Region struct {
 	Lower, Upper []float32
-	// A Centre cuts the box to what is within Epsilon of it in the norm ℓ_P, with P = 1 or 2; nil: it is the box
-	// alone.
+	// A Centre cuts the box to what is within Epsilon of it in the norm ℓ_P, with P = 1 or 2; nil: it is the box alone.
 	Centre  []float32
 	P       float64
 	Epsilon float64

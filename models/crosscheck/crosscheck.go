@@ -1,6 +1,5 @@
-// Package crosscheck runs a model on a second engine that shares no code with
-// ONNX Runtime: onnx-go, in pure Go. It knows few operators and old forms of
-// them, and it is slow; where it runs a model, it says whether ONNX Runtime
+// Package crosscheck runs a model on a second engine that shares no code with ONNX Runtime: onnx-go, in pure Go. It
+// knows few operators and old forms of them, and it is slow; where it runs a model, it says whether ONNX Runtime
 // computes the same.
 package crosscheck
 
@@ -37,10 +36,9 @@ func (e *ErrUnsupported) List() string {
 // one lets one model run at a time: onnx-go numbers its nodes with a global counter.
 var one sync.Mutex
 
-// Logits runs a model file's own bytes on one item and returns the first
-// output, flat. x is row-major with the given shape, the batch dimension of 1
-// included: [1 C H W]. The error is an *[ErrUnsupported] where the engine is
-// known to lack something, and names the engine where it fails otherwise.
+// Logits runs a model file's own bytes on one item and returns the first output, flat. x is row-major with the given
+// shape, the batch dimension of 1 included: [1 C H W]. The error is an *[ErrUnsupported] where the engine is known to
+// lack something, and names the engine where it fails otherwise.
 func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	g, err := onnx.Decode(model)
 	if err != nil {
@@ -75,8 +73,7 @@ func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	return out[:len(out)/dims[0]], nil
 }
 
-// dimensions checks the item against the model's input; the engine itself would
-// multiply matrices that do not fit.
+// dimensions checks the item against the model's input; the engine itself would multiply matrices that do not fit.
 func dimensions(in onnx.Value, size int, shape []int64) ([]int, error) {
 	if len(shape) == 0 || shape[0] != 1 || onnx.Shape(shape).Items() != int64(size) {
 		return nil, fmt.Errorf("%d values for one item of shape %v", size, shape)
@@ -142,9 +139,8 @@ func reason(e *engine.ErrNotImplemented) string {
 	return e.Operator
 }
 
-// Compare returns the largest difference between a and b as a share of the
-// largest absolute value in them: 0 when they are equal, +Inf when their
-// lengths differ or one is not finite.
+// Compare returns the largest difference between a and b as a share of the largest absolute value in them: 0 when they
+// are equal, +Inf when their lengths differ or one is not finite.
 func Compare(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)
@@ -167,10 +163,9 @@ func Compare(a, b []float32) float64 {
 // limit says which form of its operator a node is that the engine lacks, or "".
 type limit func(r *readers, n *onnx.Node) string
 
-// operators are those that the engine runs as ONNX defines them; the tests
-// compare each with ONNX Runtime. A limit names the forms that the engine
-// would compute wrong without a word; those that it refuses are left to it.
-// Constant is absent: the engine takes constants that print alike for equal.
+// operators are those that the engine runs as ONNX defines them; the tests compare each with ONNX Runtime. A limit
+// names the forms that the engine would compute wrong without a word; those that it refuses are left to it. Constant is
+// absent: the engine takes constants that print alike for equal.
 var operators = map[string]limit{
 	"Abs": nil, "Add": distinct, "BatchNormalization": nil, "Conv": conv, "Div": distinct, "Exp": nil,
 	"Flatten": flatten, "Gemm": gemm, "GlobalAveragePool": nil, "Identity": identity, "LeakyRelu": nil,
@@ -209,9 +204,8 @@ func (r *readers) unsupported() []string {
 	return slices.Sorted(maps.Keys(lacks))
 }
 
-// overwrites reports whether a BatchNormalization may write over a tensor that
-// another node still needs: on a batch of one the engine computes it in place,
-// and other operators pass their input's memory on.
+// overwrites reports whether a BatchNormalization may write over a tensor that another node still needs: on a batch of
+// one the engine computes it in place, and other operators pass their input's memory on.
 func (r *readers) overwrites() bool {
 	return slices.ContainsFunc(r.g.Nodes, func(n *onnx.Node) bool {
 		if n.Op != "BatchNormalization" {
@@ -236,8 +230,7 @@ func conv(r *readers, n *onnx.Node) string {
 	return window(r, n)
 }
 
-// window is for operators with a kernel: pads are taken in another order than
-// ONNX's, so they must be equal.
+// window is for operators with a kernel: pads are taken in another order than ONNX's, so they must be equal.
 func window(_ *readers, n *onnx.Node) string {
 	pads := n.Ints("pads", nil)
 	switch {

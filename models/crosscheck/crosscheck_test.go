@@ -290,8 +290,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// What the engine refuses itself is an ErrUnsupported too; all operators are
-// named in one error.
+// What the engine refuses itself is an ErrUnsupported too; all operators are named in one error.
 func TestRefusedByEngine(t *testing.T) {
 	var lacks *ErrUnsupported
 	_, err := Logits(model(t, func(b *onnx.Builder, x string) string {

@@ -6,8 +6,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// y = W∗x + b: x̄ in [convInput], W̄ in [Context.convWeight], b̄ = Σ g over the
-// batch and all positions
+// y = W∗x + b: x̄ in [convInput], W̄ in [Context.convWeight], b̄ = Σ g over the batch and all positions
 func conv(c *Context, n *onnx.Node, gy []string) []string {
 	weight := c.Shape(n.Inputs[1])
 	win := sure(onnx.NodeWindow(n, weight[2:]))(c)
@@ -27,9 +26,8 @@ func convTranspose(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.channelSum(gy[0]) })
 }
 
-// scaleChannels multiplies each channel of a batch by a constant. On feature maps
-// it is a BatchNormalization, which stays in the blocked layout of the
-// convolutions around it; Mul by a vector leaves it.
+// scaleChannels multiplies each channel of a batch by a constant. On feature maps it is a BatchNormalization, which
+// stays in the blocked layout of the convolutions around it; Mul by a vector leaves it.
 func (c *Context) scaleChannels(t string, f []float32) string {
 	if allOnes(f) {
 		return t
@@ -79,11 +77,10 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	return gx
 }
 
-// convInput gives the cotangent of a Conv's input: the transposed convolution of
-// g with W. ONNX Runtime runs Conv faster than ConvTranspose, so with constant W it
-// is written as one: with stride 1, the kernel flipped and its channels exchanged;
-// with stride s, on small maps, such a Conv for each of the s² phases of the input,
-// which see every s-th tap, and the phases interleaved.
+// convInput gives the cotangent of a Conv's input: the transposed convolution of g with W. ONNX Runtime runs Conv
+// faster than ConvTranspose, so with constant W it is written as one: with stride 1, the kernel flipped and its
+// channels exchanged; with stride s, on small maps, such a Conv for each of the s² phases of the input, which see every
+// s-th tap, and the phases interleaved.
 func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	x, k, group := c.Shape(n.Inputs[0]), len(win.Kernel), n.Int("group", 1)
 	outPad, pads := make([]int64, k), make([]int64, 2*k)
@@ -131,8 +128,7 @@ type phase struct {
 	before, after int64
 }
 
-// axisPhases lists the phases of an axis of size x, g of size y; nil where one
-// would have to crop g, or has no taps.
+// axisPhases lists the phases of an axis of size x, g of size y; nil where one would have to crop g, or has no taps.
 func axisPhases(kernel, stride, pad, x, y int64) []phase {
 	each := (x + stride - 1) / stride // values of a phase, the last of which may lie beyond x
 	var out []phase

@@ -86,8 +86,7 @@ func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
 	return name != "" && (t == nil || len(t.Floats) != 1 || side*t.Floats[0] < math.MaxFloat32)
 }
 
-// y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 where e = 0, and ē = 0
-// where x = 0 and e ≥ 0.
+// y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 where e = 0, and ē = 0 where x = 0 and e ≥ 0.
 func pow(c *Context, n *onnx.Node, gy []string) []string {
 	x, e := n.Inputs[0], n.Inputs[1]
 	gx := make([]string, 2)
@@ -132,9 +131,8 @@ func (c *Context) power(x string, e *onnx.Tensor) string {
 	return c.Op("Pow", x, c.Const(e))
 }
 
-// y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in
-// PyTorch; b̄ likewise. More inputs are a chain of these after Simplify. min has the
-// order reversed.
+// y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in PyTorch; b̄ likewise. More inputs are a
+// chain of these after Simplify. min has the order reversed.
 func extremum(c *Context, n *onnx.Node, gy []string) []string {
 	if len(n.Inputs) != 2 {
 		return c.refuse("%s of %d inputs", n.Op, len(n.Inputs))
@@ -168,10 +166,9 @@ func pRelu(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x)) })
 }
 
-// gate gives dy/dx of y = x·s where s is computed from x alone in a way that is
-// known here, or "": x·Sigmoid(x) is SiLU, x·HardSigmoid(x) is HardSwish. The
-// general rule would take twice as many passes over the data. It alone gives s a
-// cotangent, and so is the one where the gradient by s is asked for.
+// gate gives dy/dx of y = x·s where s is computed from x alone in a way that is known here, or "": x·Sigmoid(x) is
+// SiLU, x·HardSigmoid(x) is HardSwish. The general rule would take twice as many passes over the data. It alone gives s
+// a cotangent, and so is the one where the gradient by s is asked for.
 func (c *Context) gate(x, s, y string) string {
 	n := c.producer(s)
 	if n == nil || len(n.Inputs) != 1 || n.Inputs[0] != x || slices.Contains(c.wrt, s) {

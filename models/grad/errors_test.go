@@ -164,9 +164,8 @@ func TestGradientByConstant(t *testing.T) {
 	must.Refuse(t, err, "is a constant")
 }
 
-// Every node without a rule that the gradient would have to pass is named with
-// its place, in the file's order, and no other: not those beside the way, not
-// those behind the output, not those that give truth values.
+// Every node without a rule that the gradient would have to pass is named with its place, in the file's order, and no
+// other: not those beside the way, not those behind the output, not those that give truth values.
 func TestUnsupported(t *testing.T) {
 	shape := onnx.Shape{onnx.Batch, 2}
 	g := onnx.NewGraph("test")

@@ -1,7 +1,6 @@
-// Package grad derives gradients of ONNX graphs as more ONNX operators:
-// reverse-mode differentiation with one walk over the graph and one table of
-// rules. It emits standard operators only, and a rule emits only operators that
-// have rules themselves, so that a gradient can be differentiated again.
+// Package grad derives gradients of ONNX graphs as more ONNX operators: reverse-mode differentiation with one walk over
+// the graph and one table of rules. It emits standard operators only, and a rule emits only operators that have rules
+// themselves, so that a gradient can be differentiated again.
 package grad
 
 import (
@@ -38,11 +37,10 @@ func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
 	return gx
 }
 
-// A Rule emits the vector-Jacobian product of one node: from the cotangent gy
-// of its outputs ("" where an output has none) the cotangents of its inputs, ""
-// where none is needed. A cotangent may still have the shape that its input
-// was broadcast to, which the walk sums down, or hold 1 instead of dimensions
-// along which it is the same, which the walk repeats. Where a rule fails it says so to the builder.
+// A Rule emits the vector-Jacobian product of one node: from the cotangent gy of its outputs ("" where an output has
+// none) the cotangents of its inputs, "" where none is needed. A cotangent may still have the shape that its input was
+// broadcast to, which the walk sums down, or hold 1 instead of dimensions along which it is the same, which the walk
+// repeats. Where a rule fails it says so to the builder.
 type Rule func(c *Context, n *onnx.Node, gy []string) []string
 
 // Rules gives a node's rule, nil where it has none; ends says that no cotangent passes to what the node is computed
@@ -68,13 +66,11 @@ func sure[T any](v T, err error) func(c *Context) T {
 	}
 }
 
-// Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps
-// tensors to their cotangents, of the same shape; the result maps each tensor
-// in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor that the
-// seeded ones do not depend on is an error, as is any operator on the way
-// without a rule; all such operators are named at once. A constant can't be in
-// wrt: rules derive other constants from it, which a second sweep would not see
-// to depend on it; a caller makes an input of a constant first.
+// Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps tensors to their cotangents, of the same
+// shape; the result maps each tensor in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor that the seeded
+// ones do not depend on is an error, as is any operator on the way without a rule; all such operators are named at
+// once. A constant can't be in wrt: rules derive other constants from it, which a second sweep would not see to depend
+// on it; a caller makes an input of a constant first.
 func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
 	return BackwardBy(b, Differentiation, seeds, wrt)
 }
@@ -259,9 +255,8 @@ func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) erro
 	return onnx.Unsupported("no gradient rule for", missing)
 }
 
-// Check returns an [onnx.UnsupportedError] that names every node of a
-// simplified network between its input and its first output without a gradient
-// rule, nil where there is none. It is quick: it derives nothing.
+// Check returns an [onnx.UnsupportedError] that names every node of a simplified network between its input and its
+// first output without a gradient rule, nil where there is none. It is quick: it derives nothing.
 func Check(net *onnx.Graph) error {
 	path, active := net.Reached(net.Inputs[0].Name)
 	c := &Context{active: active, rules: Differentiation}

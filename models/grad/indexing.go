@@ -24,8 +24,7 @@ func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []strin
 	return []string{c.pickBack(g, axis, from, x[axis])}
 }
 
-// y = data with updates added, or put, at indices: updates get g by index, data
-// gets g, without what was overwritten
+// y = data with updates added, or put, at indices: updates get g by index, data gets g, without what was overwritten
 func scatterElements(c *Context, n *onnx.Node, gy []string) []string {
 	gx, axis := make([]string, 3), onnx.Attrs{"axis": n.Int("axis", 0)}
 	switch reduction := n.Str("reduction", "none"); {
@@ -56,17 +55,15 @@ func (c *Context) scatterAdd(axis int64, to, at, values string) string {
 	return c.OpWith("ScatterElements", onnx.Attrs{"axis": axis, "reduction": "add"}, to, at, values)
 }
 
-// Linear maps along one axis: picking positions, and multiplying with a
-// constant matrix. Both and their transposes are what slicing, padding,
-// gathering and interpolating come down to.
+// Linear maps along one axis: picking positions, and multiplying with a constant matrix. Both and their transposes are
+// what slicing, padding, gathering and interpolating come down to.
 
 // maxTerms is the number of cotangents of one position up to which they are
 // picked and added; from there on a product with a 0/1 matrix is cheaper.
 const maxTerms = 4
 
-// pickBack is the transpose of picking positions along an axis of the given
-// size: for y[i] = x[from[i]], 0 where from[i] is -1, it gives
-// x̄[j] = Σ g[i] over all i with from[i] = j.
+// pickBack is the transpose of picking positions along an axis of the given size: for y[i] = x[from[i]], 0 where
+// from[i] is -1, it gives x̄[j] = Σ g[i] over all i with from[i] = j.
 func (c *Context) pickBack(g string, axis int, from []int64, size int64) string {
 	if c.Err() != nil { // along another axis
 		return g
@@ -161,8 +158,7 @@ func (c *Context) matrix(rows, columns int64) *onnx.Tensor {
 	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns))
 }
 
-// along multiplies t with a constant matrix m along one axis, which is not the
-// batch: y[…j…] = Σ_i t[…i…]·m[i, j].
+// along multiplies t with a constant matrix m along one axis, which is not the batch: y[…j…] = Σ_i t[…i…]·m[i, j].
 func (c *Context) along(t string, axis int, m *onnx.Tensor) string {
 	rank := len(c.Shape(t))
 	switch {

@@ -39,8 +39,7 @@ func concat(c *Context, n *onnx.Node, gy []string) []string {
 	return gx
 }
 
-// y = the parts of x side by side: x̄ = their cotangents side by side, zeros
-// where a part has none
+// y = the parts of x side by side: x̄ = their cotangents side by side, zeros where a part has none
 func split(c *Context, n *onnx.Node, gy []string) []string {
 	axis := sure(onnx.Axis(n, "axis", 0, len(c.Shape(n.Inputs[0]))))(c)
 	var parts []string
@@ -64,8 +63,7 @@ func split(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{c.padAxis(g, axis, before, gap)}
 }
 
-// y = x[from:to:step] along some axes: x̄ = g with zeros around it, and between
-// where the step is not 1
+// y = x[from:to:step] along some axes: x̄ = g with zeros around it, and between where the step is not 1
 func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	axes := onnx.Range(0, len(starts.Ints))
@@ -99,9 +97,8 @@ func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string 
 	return []string{g}
 }
 
-// y = x with a border, negative widths cut: x̄ = g without the border, zeros where
-// it was cut. A reflected, repeated or wrapped border adds its cotangent to the
-// positions that it copies.
+// y = x with a border, negative widths cut: x̄ = g without the border, zeros where it was cut. A reflected, repeated or
+// wrapped border adds its cotangent to the positions that it copies.
 func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) []string {
 	x, mode := c.Shape(n.Inputs[0]), n.Str("mode", "constant")
 	g, r := gy[0], len(x)

@@ -43,8 +43,7 @@ func (c *Context) swap(t string, i, j int) string {
 	return c.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
 }
 
-// kept gives the resolved axes of a reduction and the shape of its result with
-// the reduced dimensions kept as 1.
+// kept gives the resolved axes of a reduction and the shape of its result with the reduced dimensions kept as 1.
 func (c *Context) kept(n *onnx.Node) ([]int64, onnx.Shape) {
 	x := c.Shape(n.Inputs[0])
 	axes := []int64{}
@@ -77,8 +76,7 @@ func reduceSum(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{c.restore(n, gy[0], shape)} // the walk repeats it
 }
 
-// y = max x along axes, or min: x̄ = g shared evenly among the places that hold y, as
-// PyTorch's amax and amin do
+// y = max x along axes, or min: x̄ = g shared evenly among the places that hold y, as PyTorch's amax and amin do
 func reduceExtremum(c *Context, n *onnx.Node, gy []string) []string {
 	axes, shape := c.kept(n)
 	if len(axes) == 0 {

@@ -6,9 +6,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// y = the largest value of each window: its cotangent goes to the place the
-// value came from (the first one in row-major order at ties, as in PyTorch),
-// added up where windows overlap.
+// y = the largest value of each window: its cotangent goes to the place the value came from (the first one in row-major
+// order at ties, as in PyTorch), added up where windows overlap.
 func maxPool(c *Context, n *onnx.Node, gy []string) []string {
 	if n.Int("storage_order", 0) != 0 {
 		return c.refuse("storage_order 1 is not supported")
@@ -23,8 +22,7 @@ func globalMaxPool(c *Context, n *onnx.Node, gy []string) []string {
 	return c.maxPoolBack(n, onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}, gy[0])
 }
 
-// maxPoolBack adds g up at the places that a MaxPool with these attributes
-// takes its values from.
+// maxPoolBack adds g up at the places that a MaxPool with these attributes takes its values from.
 func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, g string) []string {
 	if g == "" {
 		return []string{""}
@@ -43,9 +41,8 @@ func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, g string) []string
 	return []string{c.Op("Reshape", sum, c.Ints(append([]int64{0}, x[1:]...)...))}
 }
 
-// withinItem turns indices of the given shape, which are flat over a whole batch
-// of tensors of shape of as MaxPool counts them, into places within the item,
-// [N, …]: modulo the item's size, so that they hold for any batch.
+// withinItem turns indices of the given shape, which are flat over a whole batch of tensors of shape of as MaxPool
+// counts them, into places within the item, [N, …]: modulo the item's size, so that they hold for any batch.
 func (c *Context) withinItem(indices string, shape, of onnx.Shape) string {
 	size := c.Const(onnx.IntScalar(of[1:].Items()))
 	return c.Op("Mod", c.Op("Reshape", indices, c.Ints(0, shape[1:].Items())), size)

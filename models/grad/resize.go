@@ -7,10 +7,9 @@ import (
 	"selfheal/models/onnx"
 )
 
-// y = x sampled anew, every axis by itself: y = M·x along it with a constant M
-// that holds the interpolation's weights, so x̄ = Mᵀ·g along each. Nearest
-// sampling, where a row of M is a single 1, picks; by whole factors, where each
-// value is repeated alike, x̄ is an average pool of g times its window.
+// y = x sampled anew, every axis by itself: y = M·x along it with a constant M that holds the interpolation's weights,
+// so x̄ = Mᵀ·g along each. Nearest sampling, where a row of M is a single 1, picks; by whole factors, where each value
+// is repeated alike, x̄ is an average pool of g times its window.
 func resize(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	if n.Int("antialias", 0) != 0 {
@@ -125,10 +124,9 @@ func (s sampling) nearest(round func(v float64) float64) []int64 {
 	return from
 }
 
-// weigh fills the interpolation's matrix, [out, in]: linear between two
-// neighbours, or cubic between four (Keys' kernel with coefficient a), which
-// the border value stands in for outside, unless they are excluded and the rest
-// made to add up to 1.
+// weigh fills the interpolation's matrix, [out, in]: linear between two neighbours, or cubic between four (Keys' kernel
+// with coefficient a), which the border value stands in for outside, unless they are excluded and the rest made to add
+// up to 1.
 func (s sampling) weigh(m *onnx.Tensor, mode string, a float32, exclude bool) {
 	for i := range s.out {
 		p := s.at(s, float32(i))

@@ -2,9 +2,8 @@ package grad
 
 import "selfheal/models/onnx"
 
-// rules are the gradient rules of the operators whose row in [onnx.Operators]'s table
-// has no slope. Each needs a golden in gradtest; a test fails for one that has none,
-// and for an operator that has neither.
+// rules are the gradient rules of the operators whose row in [onnx.Operators]'s table has no slope. Each needs a golden
+// in gradtest; a test fails for one that has none, and for an operator that has neither.
 var rules map[string]Rule
 
 func init() { // init breaks the cycle rules → Backward → rules

@@ -18,22 +18,19 @@ type correlation struct {
 	swapped bool    // x and g have changed places, see swap
 }
 
-// Limits of convWeight's choice, measured on ONNX Runtime with one thread. On 64
-// channels, 3×3, 32×32, batch 64 products a tap take 70 ms, the Conv with batch
-// and channels exchanged 180 ms, a product of all taps 90 ms, and the layer's
-// forward pass 40 ms. With 3 input channels one product of all taps takes half
-// of a product each; with 512 channels on 4×4 the Conv takes 105 of 177 ms,
-// because the products, one an item, are as large as their sum. With more input than
-// output channels the places are read from g: 48 to 24 channels, 3×3, 32×32, batch 32
-// then take 15.6 instead of 19.7 ms, 24 to 3 channels 2.1 instead of 8.4.
+// Limits of convWeight's choice, measured on ONNX Runtime with one thread. On 64 channels, 3×3, 32×32, batch 64
+// products a tap take 70 ms, the Conv with batch and channels exchanged 180 ms, a product of all taps 90 ms, and the
+// layer's forward pass 40 ms. With 3 input channels one product of all taps takes half of a product each; with 512
+// channels on 4×4 the Conv takes 105 of 177 ms, because the products, one an item, are as large as their sum. With more
+// input than output channels the places are read from g: 48 to 24 channels, 3×3, 32×32, batch 32 then take 15.6 instead
+// of 19.7 ms, 24 to 3 channels 2.1 instead of 8.4.
 const (
 	fewChannels  = 8
 	fewPositions = 32
 )
 
-// convWeight gives the cotangent of a Conv's weight:
-// W̄[o, i, t] = Σ_n Σ_p g[n, o, p]·x[n, i, p·stride + t·dilation − pad].
-// Products a tap are the common form; a depthwise Conv multiplies elementwise.
+// convWeight gives the cotangent of a Conv's weight: W̄[o, i, t] = Σ_n Σ_p g[n, o, p]·x[n, i, p·stride + t·dilation −
+// pad]. Products a tap are the common form; a depthwise Conv multiplies elementwise.
 func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, groups int64) string {
 	v := &correlation{x: x, g: g, win: win, weight: weight, groups: groups}
 	for i := range win.Kernel {
@@ -51,8 +48,7 @@ func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, gr
 	return c.weightByProducts(v)
 }
 
-// swap exchanges x and g where that makes what taps copies smaller: with stride 1 and
-// q = p + t·dilation − pad,
+// swap exchanges x and g where that makes what taps copies smaller: with stride 1 and q = p + t·dilation − pad,
 //
 //	W̄[o, i, t] = Σ_n Σ_q x[n, i, q]·g[n, o, q − t·dilation + pad],
 //
@@ -74,8 +70,7 @@ func (v *correlation) swap(x onnx.Shape) {
 	v.win.Pads = pads
 }
 
-// weightByConv is a Conv of x with g as its kernel, batch and channels exchanged
-// and strides and dilations too.
+// weightByConv is a Conv of x with g as its kernel, batch and channels exchanged and strides and dilations too.
 func (c *Context) weightByConv(v *correlation) string {
 	perm := append([]int64{1, 0}, v.spatial...)
 	transposed := func(t string) string { return c.OpWith("Transpose", onnx.Attrs{"perm": perm}, t) }

@@ -1,6 +1,5 @@
-// Package gradtest holds what the gradient rules are tested against: goldens
-// that scripts/goldens.py writes with PyTorch, and the directional
-// finite-difference check.
+// Package gradtest holds what the gradient rules are tested against: goldens that scripts/goldens.py writes with
+// PyTorch, and the directional finite-difference check.
 package gradtest
 
 import (
@@ -68,19 +67,17 @@ func Dot(a, b []float32) float64 {
 	return s
 }
 
-// Step is the finite differences' half width: large enough that float32
-// rounding, about 1e-7/Step, stays below Tolerance, and small enough that the
-// goldens' distance from kinks, at least 0.005, is not crossed.
+// Step is the finite differences' half width: large enough that float32 rounding, about 1e-7/Step, stays below
+// Tolerance, and small enough that the goldens' distance from kinks, at least 0.005, is not crossed.
 const Step = 1.5e-3
 
 // Tolerance of a difference quotient, relative to the gradient's norm.
 const Tolerance = 3e-3
 
-// Directional compares gradient, which belongs to f at the points in, with
-// central differences of f along directions random directions with entries in
-// ±[0.25, 1): f(in + h·d) − f(in − h·d) over 2h. Each entry of in is one vector
-// of arguments and gradient holds one of the same length. A nil gradient holds
-// its argument fixed. It returns the largest difference relative to the gradient's norm.
+// Directional compares gradient, which belongs to f at the points in, with central differences of f along directions
+// random directions with entries in ±[0.25, 1): f(in + h·d) − f(in − h·d) over 2h. Each entry of in is one vector of
+// arguments and gradient holds one of the same length. A nil gradient holds its argument fixed. It returns the largest
+// difference relative to the gradient's norm.
 func Directional(f func(in [][]float32) (float64, error), in, gradient [][]float32, r *rand.Rand,
 	directions int) (float64, error) {
 	worst := 0.0

@@ -88,8 +88,7 @@ func load(dir string) ([]*Golden, error) {
 	return all, nil
 }
 
-// distance is ‖got − want‖ over ‖want‖, or over 1e-2 where want is shorter; NaN
-// where a value is.
+// distance is ‖got − want‖ over ‖want‖, or over 1e-2 where want is shorter; NaN where a value is.
 func distance(got, want []float32) float64 {
 	d, norm := 0.0, 0.0
 	for i, w := range want {

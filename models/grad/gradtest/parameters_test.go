@@ -21,8 +21,7 @@ func (g *Golden) names() (names []string) {
 	return names
 }
 
-// inputs are x, the cotangent of y and the parameters, in the order of the graph
-// that [gradtest.ByParameters] makes.
+// inputs are x, the cotangent of y and the parameters, in the order of the graph that [gradtest.ByParameters] makes.
 func (g *Golden) inputs() []ort.Tensor {
 	in := []ort.Tensor{{Shape: g.Shape, Data: g.X}, {Shape: concrete(g.Net.Outputs[0].Shape, g.Items()), Data: g.W}}
 	for _, name := range g.names() {
@@ -118,8 +117,7 @@ func vary(s *ort.Session, in []ort.Tensor, f func(out []ort.Tensor) float64) fun
 	}
 }
 
-// compare checks a gradient by x and every parameter with differences of f, one
-// argument at a time.
+// compare checks a gradient by x and every parameter with differences of f, one argument at a time.
 func compare(t *testing.T, g *Golden, f func([][]float32) (float64, error), gradient [][]float32,
 	purpose string) float64 {
 	t.Helper()

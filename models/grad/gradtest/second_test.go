@@ -11,9 +11,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// second returns the graph of S(x, w) = Σ u·y(x) + Σ v·dx(x, w) and its
-// gradients: inputs x, w, u, v; outputs dx, y, S's gradient by x and by w. For a
-// head w is absent and y the loss.
+// second returns the graph of S(x, w) = Σ u·y(x) + Σ v·dx(x, w) and its gradients: inputs x, w, u, v; outputs dx, y,
+// S's gradient by x and by w. For a head w is absent and y the loss.
 func second(t *testing.T, g *Golden) *onnx.Graph {
 	t.Helper()
 	first := derived(t, g)
