@@ -63,9 +63,7 @@ func clip(c *Context, n *onnx.Node, gy []string) []string {
 	if ordered && lo.Floats[0] >= hi.Floats[0] {
 		return []string{""}
 	}
-	if c.needs(n, 1) || c.needs(n, 2) {
-		return c.refuse("no gradient with respect to its bounds")
-	}
+	onnx.Require(!c.needs(n, 1) && !c.needs(n, 2), "no gradient with respect to its bounds")
 	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
 	if below && above && ordered { // x − lo and hi − x are of one sign between the ends alone
 		between := c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))
@@ -134,9 +132,7 @@ func (c *Context) power(x string, e *onnx.Tensor) string {
 // y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in PyTorch; b̄ likewise. More inputs are a
 // chain of these after Simplify. min has the order reversed.
 func extremum(c *Context, n *onnx.Node, gy []string) []string {
-	if len(n.Inputs) != 2 {
-		return c.refuse("%s of %d inputs", n.Op, len(n.Inputs))
-	}
+	onnx.Require(len(n.Inputs) == 2, "%s of %d inputs", n.Op, len(n.Inputs))
 	a, b, g, first, second := n.Inputs[0], n.Inputs[1], gy[0], "Greater", "Less"
 	if n.Op == "Min" {
 		first, second = second, first

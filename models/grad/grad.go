@@ -4,6 +4,7 @@
 package grad
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,7 +41,8 @@ func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
 // A Rule emits the vector-Jacobian product of one node: from the cotangent gy of its outputs ("" where an output has
 // none) the cotangents of its inputs, "" where none is needed. A cotangent may still have the shape that its input was
 // broadcast to, which the walk sums down, or hold 1 instead of dimensions along which it is the same, which the walk
-// repeats. Where a rule fails it says so to the builder.
+// repeats. A rule refuses a node that it
+// can't pass: see [onnx.Refuse].
 type Rule func(c *Context, n *onnx.Node, gy []string) []string
 
 // Rules gives a node's rule, nil where it has none; ends says that no cotangent passes to what the node is computed
@@ -50,20 +52,6 @@ type Rules func(n *onnx.Node) (rule Rule, ends bool)
 // Differentiation are the gradient's rules.
 func Differentiation(n *onnx.Node) (rule Rule, ends bool) {
 	return ruleOf(n.Op), onnx.TraitsOf(n.Op).Discrete()
-}
-
-// refuse fails with a reason and gives no cotangents.
-func (c *Context) refuse(reason string, args ...any) []string {
-	c.Fail(fmt.Errorf(reason, args...))
-	return nil
-}
-
-// sure gives what a node's attributes say; they were checked before, as its shape was inferred.
-func sure[T any](v T, err error) func(c *Context) T {
-	return func(c *Context) T {
-		c.Fail(err)
-		return v
-	}
 }
 
 // Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps tensors to their cotangents, of the same
@@ -108,18 +96,7 @@ func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []str
 		if strings.Join(gy, "") == "" || ends {
 			continue
 		}
-		for i, g := range rule(c, n, gy) {
-			if g == "" || !c.needs(n, i) || c.Err() != nil {
-				continue
-			}
-			x := n.Inputs[i]
-			g = c.repeat(c.unbroadcast(g, b.Shape(x)), x)
-			if !slices.Equal(b.Shape(g), b.Shape(x)) {
-				c.refuse("has shape %v for an input of %v", b.Shape(g), b.Shape(x)) // the first error stays
-			}
-			parts[x] = append(parts[x], g)
-		}
-		if err := c.Err(); err != nil {
+		if err := c.pass(rule, n, gy, parts); err != nil {
 			return nil, fmt.Errorf("gradient of node %s: %w", n, err)
 		}
 	}
@@ -134,6 +111,22 @@ func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []str
 	return out, c.Err()
 }
 
+// pass adds what a node's rule gives to the cotangents of its inputs.
+func (c *Context) pass(rule Rule, n *onnx.Node, gy []string, parts map[string][]string) (err error) {
+	defer func() { err = cmp.Or(c.Err(), err) }()
+	defer onnx.Refused(&err)
+	for i, g := range rule(c, n, gy) {
+		if g == "" || !c.needs(n, i) || c.Err() != nil {
+			continue
+		}
+		x := n.Inputs[i]
+		g = c.repeat(c.unbroadcast(g, c.Shape(x)), x)
+		onnx.Require(slices.Equal(c.Shape(g), c.Shape(x)), "has shape %v for an input of %v", c.Shape(g), c.Shape(x))
+		parts[x] = append(parts[x], g)
+	}
+	return nil
+}
+
 // IndependentError says that a gradient is 0 whatever the values: the result is not
 // computed from Tensor, or only through operators that give integers or truth values.
 type IndependentError struct{ Tensor string }
@@ -145,16 +138,24 @@ func (e IndependentError) Error() string {
 
 // sum adds up a tensor's cotangents, leaving one; "" where there is none.
 func (c *Context) sum(parts map[string][]string, tensor string) string {
-	p := parts[tensor]
-	if len(p) == 0 {
-		return ""
+	total := c.total(parts[tensor]...)
+	if total != "" {
+		parts[tensor] = []string{total}
 	}
-	total := p[0]
-	for _, q := range p[1:] {
-		total = c.Op("Add", total, q)
-	}
-	parts[tensor] = []string{total}
 	return total
+}
+
+// total adds up tensors, of which any may be absent.
+func (c *Context) total(terms ...string) (sum string) {
+	for _, t := range terms {
+		switch {
+		case sum == "":
+			sum = t
+		case t != "":
+			sum = c.Op("Add", sum, t)
+		}
+	}
+	return sum
 }
 
 // unbroadcast sums a cotangent over the axes along which its tensor was repeated.

@@ -9,7 +9,7 @@ import (
 // y = x at constant indices along an axis: x̄ = g added up at them
 func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	axis := sure(onnx.Axis(n, "axis", 0, len(x)))(c)
+	axis := onnx.Sure(onnx.Axis(n, "axis", 0, len(x)))
 	from := slices.Clone(indices.Ints)
 	for i, j := range from {
 		if j < 0 {
@@ -27,13 +27,9 @@ func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []strin
 // y = data with updates added, or put, at indices: updates get g by index, data gets g, without what was overwritten
 func scatterElements(c *Context, n *onnx.Node, gy []string) []string {
 	gx, axis := make([]string, 3), onnx.Attrs{"axis": n.Int("axis", 0)}
-	switch reduction := n.Str("reduction", "none"); {
-	case reduction != "add" && reduction != "none":
-		return c.refuse("the reduction %q is not supported", reduction)
-	case !c.needs(n, 0):
-	case reduction == "add":
-		gx[0] = gy[0]
-	default:
+	reduction := n.Str("reduction", "none")
+	onnx.Require(reduction == "add" || reduction == "none", "the reduction %q is not supported", reduction)
+	if gx[0] = gy[0]; reduction == "none" && c.needs(n, 0) {
 		gx[0] = c.OpWith("ScatterElements", axis, gy[0], n.Inputs[1], c.zerosLike(n.Inputs[2]))
 	}
 	if c.needs(n, 2) {
@@ -65,9 +61,6 @@ const maxTerms = 4
 // pickBack is the transpose of picking positions along an axis of the given size: for y[i] = x[from[i]], 0 where
 // from[i] is -1, it gives x̄[j] = Σ g[i] over all i with from[i] = j.
 func (c *Context) pickBack(g string, axis int, from []int64, size int64) string {
-	if c.Err() != nil { // along another axis
-		return g
-	}
 	count, most := make([]int, size), 1 // one of zeros where nothing was picked
 	for _, j := range from {
 		if j >= 0 {
@@ -76,10 +69,7 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) string 
 		}
 	}
 	if most > maxTerms {
-		m := c.matrix(int64(len(from)), size)
-		if m == nil {
-			return g
-		}
+		m := matrix(int64(len(from)), size)
 		for i, j := range from {
 			if j >= 0 {
 				m.Floats[int64(i)*size+j] = 1
@@ -99,11 +89,7 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) string 
 	}
 	total := ""
 	for _, at := range terms {
-		if t := c.pick(g, axis, at); total == "" {
-			total = t
-		} else {
-			total = c.Op("Add", total, t)
-		}
+		total = c.total(total, c.pick(g, axis, at))
 	}
 	return total
 }
@@ -149,12 +135,9 @@ func (c *Context) padAxis(t string, axis int, before, behind int64) string {
 // maxMatrix bounds the values of a constant that a rule makes.
 const maxMatrix = 1 << 24
 
-// matrix is a constant of zeros, [rows, columns]; nil where that is too much, which fails.
-func (c *Context) matrix(rows, columns int64) *onnx.Tensor {
-	if rows > maxMatrix/columns {
-		c.refuse("needs a matrix of %d × %d values", rows, columns)
-		return nil
-	}
+// matrix is a constant of zeros, [rows, columns].
+func matrix(rows, columns int64) *onnx.Tensor {
+	onnx.Require(rows <= maxMatrix/columns, "needs a matrix of %d × %d values", rows, columns)
 	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns))
 }
 

@@ -13,13 +13,13 @@ func reshape(c *Context, n *onnx.Node, gy []string) []string {
 
 // y = x with its axes permuted: x̄ = g permuted back
 func transpose(c *Context, n *onnx.Node, gy []string) []string {
-	p := sure(onnx.Perm(n, len(c.Shape(n.Inputs[0]))))(c)
+	p := onnx.Sure(onnx.Perm(n, len(c.Shape(n.Inputs[0]))))
 	return []string{c.OpWith("Transpose", onnx.Attrs{"perm": onnx.Inverse(p)}, gy[0])}
 }
 
 // y = the inputs side by side: each gets its part of g
 func concat(c *Context, n *onnx.Node, gy []string) []string {
-	axis := sure(onnx.Axis(n, "axis", 1, len(c.Shape(n.Outputs[0]))))(c)
+	axis := onnx.Sure(onnx.Axis(n, "axis", 1, len(c.Shape(n.Outputs[0]))))
 	gx := make([]string, len(n.Inputs))
 	sizes, all := make([]int64, len(n.Inputs)), true
 	for i, in := range n.Inputs {
@@ -41,10 +41,10 @@ func concat(c *Context, n *onnx.Node, gy []string) []string {
 
 // y = the parts of x side by side: x̄ = their cotangents side by side, zeros where a part has none
 func split(c *Context, n *onnx.Node, gy []string) []string {
-	axis := sure(onnx.Axis(n, "axis", 0, len(c.Shape(n.Inputs[0]))))(c)
+	axis := onnx.Sure(onnx.Axis(n, "axis", 0, len(c.Shape(n.Inputs[0]))))
 	var parts []string
 	before, gap := int64(0), int64(0) // gap: what lies behind the last part that has a cotangent
-	for i, size := range sure(c.G.SplitSizes(n))(c) {
+	for i, size := range onnx.Sure(c.G.SplitSizes(n)) {
 		if gy[i] == "" {
 			gap += size
 			continue
@@ -71,7 +71,7 @@ func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string 
 		axes = a.Ints
 	}
 	g, pads := gy[0], make([]int64, 2*len(x))
-	for i, a := range sure(onnx.Axes(axes, len(x)))(c) {
+	for i, a := range onnx.Sure(onnx.Axes(axes, len(x))) {
 		if x[a] < 0 {
 			continue // takes all of it
 		}
@@ -102,17 +102,13 @@ func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string 
 func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) []string {
 	x, mode := c.Shape(n.Inputs[0]), n.Str("mode", "constant")
 	g, r := gy[0], len(x)
-	if !slices.Contains([]string{"constant", "edge", "wrap", "reflect"}, mode) {
-		return c.refuse("mode %q is not supported", mode)
-	}
+	onnx.Require(slices.Contains([]string{"constant", "edge", "wrap", "reflect"}, mode), "mode %q is not supported", mode)
 	for a, d := range x {
 		before, behind := p.Ints[a], p.Ints[a+r]
 		if before == 0 && behind == 0 {
 			continue
 		}
-		if mode != "constant" && min(before, behind) < 0 {
-			return c.refuse("mode %q with negative pads is not supported", mode)
-		}
+		onnx.Require(mode == "constant" || min(before, behind) >= 0, "mode %q with negative pads is not supported", mode)
 		from := make([]int64, d+before+behind)
 		for i := range from {
 			from[i] = padSource(mode, int64(i)-before, d)

@@ -53,7 +53,7 @@ func (c *Context) kept(n *onnx.Node) ([]int64, onnx.Shape) {
 	if len(axes) == 0 && n.Int("noop_with_empty_axes", 0) == 0 {
 		axes = onnx.Range(0, len(x))
 	}
-	at := sure(onnx.Axes(axes, len(x)))(c)
+	at := onnx.Sure(onnx.Axes(axes, len(x)))
 	shape, resolved := append(onnx.Shape{}, x...), make([]int64, len(at))
 	for i, a := range at {
 		shape[a], resolved[i] = 1, int64(a)

@@ -9,9 +9,7 @@ import (
 // y = the largest value of each window: its cotangent goes to the place the value came from (the first one in row-major
 // order at ties, as in PyTorch), added up where windows overlap.
 func maxPool(c *Context, n *onnx.Node, gy []string) []string {
-	if n.Int("storage_order", 0) != 0 {
-		return c.refuse("storage_order 1 is not supported")
-	}
+	onnx.Require(n.Int("storage_order", 0) == 0, "storage_order 1 is not supported")
 	return c.maxPoolBack(n, n.Attrs, gy[0])
 }
 
@@ -67,15 +65,13 @@ const maxKernel = 1 << 28
 // ones, a channel at a time; count leaves out the padding unless count_include_pad.
 func averagePool(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	win := sure(onnx.NodeWindow(n, nil))(c)
+	win := onnx.Sure(onnx.NodeWindow(n, nil))
 	k := len(win.Kernel)
 	work := x[1] * onnx.Shape(win.Kernel).Items()
 	for i, d := range win.Kernel {
 		work += d * y[i+2]
 	}
-	if work > maxKernel {
-		return c.refuse("its kernel %v is too large", win.Kernel)
-	}
+	onnx.Require(work <= maxKernel, "its kernel %v is too large", win.Kernel)
 	counts := windowCounts(win, x[2:], y[2:], n.Int("count_include_pad", 0) == 1)
 	g := c.Op("Mul", gy[0], c.Const(counts))
 	padded := slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 })

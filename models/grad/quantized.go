@@ -17,13 +17,9 @@ import (
 func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	scale, ok := c.G.Consts[n.Input(1)]
 	zero, okZero := c.G.Consts[n.Input(2)]
-	if !ok || !okZero {
-		return c.refuse("its scale and zero point must be constant")
-	}
+	onnx.Require(ok && okZero, "its scale and zero point must be constant")
 	first, last, ok := onnx.QuantizedRange(zero.DType)
-	if !ok {
-		return c.refuse("gives other than integers of 8 or 16 bits")
-	}
+	onnx.Require(ok, "gives other than integers of 8 or 16 bits")
 	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))
 	lo, hi := make([]float32, len(zero.Ints)), make([]float32, len(zero.Ints))
 	for i, z := range zero.Ints {
@@ -53,9 +49,7 @@ func roundsTo(v int64, side float64) float32 {
 // dequantizeLinear: y = (x − zero)·scale, so gx = gy·scale.
 func dequantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	scale, ok := c.G.Consts[n.Input(1)]
-	if !ok {
-		return c.refuse("its scale must be constant")
-	}
+	onnx.Require(ok, "its scale must be constant")
 	if allOnes(scale.Floats) {
 		return gy
 	}

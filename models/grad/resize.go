@@ -12,13 +12,9 @@ import (
 // is repeated alike, x̄ is an average pool of g times its window.
 func resize(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	if n.Int("antialias", 0) != 0 {
-		return c.refuse("antialias is not supported")
-	}
+	onnx.Require(n.Int("antialias", 0) == 0, "antialias is not supported")
 	mode := n.Str("mode", "nearest")
-	if mode != "nearest" && mode != "linear" && mode != "cubic" {
-		return c.refuse("mode %q is not supported", mode)
-	}
+	onnx.Require(slices.Contains([]string{"nearest", "linear", "cubic"}, mode), "mode %q is not supported", mode)
 	if slices.Equal(x, y) { // ONNX Runtime copies, whatever the scales
 		return gy[:1]
 	}
@@ -30,17 +26,13 @@ func resize(c *Context, n *onnx.Node, gy []string) []string {
 		}
 		coord := n.Str("coordinate_transformation_mode", "half_pixel")
 		s := sampling{in: x[i], out: y[i], scale: float32(y[i]) / float32(x[i]), at: coordinates[coord]}
-		if s.at == nil {
-			return c.refuse("coordinates %q are not supported", coord)
-		}
+		onnx.Require(s.at != nil, "coordinates %q are not supported", coord)
 		if scales != nil { // what is sampled by, whatever the sizes
 			s.scale = scales.Floats[i]
 		}
 		if mode == "nearest" {
 			round := n.Str("nearest_mode", "round_prefer_floor")
-			if rounding[round] == nil {
-				return c.refuse("nearest_mode %q is not supported", round)
-			}
+			onnx.Require(rounding[round] != nil, "nearest_mode %q is not supported", round)
 			from := s.nearest(rounding[round])
 			if i >= 2 && repeats(from, y[i]/x[i]) && y[i]%x[i] == 0 {
 				factors[i-2], pools = y[i]/x[i], true
@@ -49,10 +41,7 @@ func resize(c *Context, n *onnx.Node, gy []string) []string {
 			g = c.pickBack(g, i, from, x[i])
 			continue
 		}
-		m := c.matrix(s.out, s.in)
-		if m == nil {
-			return nil
-		}
+		m := matrix(s.out, s.in)
 		s.weigh(m, mode, n.Float("cubic_coeff_a", -0.75), n.Int("exclude_outside", 0) == 1)
 		g = c.along(g, i, m)
 	}

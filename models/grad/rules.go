@@ -14,10 +14,9 @@ func init() { // init breaks the cycle rules → Backward → rules
 	// by is a rule that reads its second input, which must be a constant.
 	by := func(what string, rule func(c *Context, n *onnx.Node, gy []string, t *onnx.Tensor) []string) Rule {
 		return func(c *Context, n *onnx.Node, gy []string) []string {
-			if t, ok := c.G.Consts[n.Input(1)]; ok {
-				return rule(c, n, gy, t)
-			}
-			return c.refuse("its %s must be constants", what)
+			t, ok := c.G.Consts[n.Input(1)]
+			onnx.Require(ok, "its %s must be constants", what)
+			return rule(c, n, gy, t)
 		}
 	}
 	rules = map[string]Rule{

@@ -59,7 +59,6 @@ type Provider struct {
 	Direct     bool     // its convolutions run fastest as the model has them, and not by Winograd's method
 	Phased     bool     // it runs transposed convolutions of several groups slowly
 
-	release release // of ONNX Runtime, with the provider
 	// ready says what is missing that no download brings; nil: nothing is.
 	ready func() error
 	// supports says why a processor does not do for a target; nil: every one does.
@@ -84,12 +83,12 @@ var Providers []*Provider
 
 func init() { // init breaks the cycle Providers → sessions → Providers
 	Providers = []*Provider{
-		{Name: ProviderCPU, release: cpuRelease},
+		{Name: ProviderCPU},
 		{Name: ProviderOpenVINO, Title: "OpenVINO", Precisions: []string{Float32, BFloat16}, Direct: true, Phased: true,
-			release: openVINORelease, supports: openVINOSupports, use: useOpenVINO,
+			supports: openVINOSupports, use: useOpenVINO,
 			adapt: adaptToOpenVINO, sizes: []int{1, 4, 16}, bring: "pip's onnxruntime-openvino has one"},
 		{Name: ProviderCUDA, Title: "CUDA", Precisions: []string{Float32, TensorFloat32}, All: true, Direct: true,
-			release: cudaRelease, ready: checkDriver, use: useCUDA, explain: cudaError, free: deviceMemory,
+			ready: checkDriver, use: useCUDA, explain: cudaError, free: deviceMemory,
 			bring: bringCUDA},
 	}
 }

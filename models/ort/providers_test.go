@@ -17,7 +17,7 @@ func TestProbe(t *testing.T) {
 func TestProviders(t *testing.T) {
 	for i, row := range Providers {
 		on := Target{Provider: row.Name, Precision: Float32}
-		if on.Row() != row || on.OnCPU() != (i == 0) || row.release.builds == nil ||
+		if on.Row() != row || on.OnCPU() != (i == 0) || releases()[row.Name].Builds == nil ||
 			(row.use == nil) != (i == 0) || i > 0 && (slices.Index(row.Precisions, Float32) != 0 || row.bring == "") {
 			t.Errorf("%+v", row)
 		}

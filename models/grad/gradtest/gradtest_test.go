@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 	"selfheal/models/grad"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
@@ -101,15 +102,11 @@ func distance(got, want []float32) float64 {
 var goldens []*Golden
 
 func TestMain(m *testing.M) {
-	err := ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr)})
-	if err == nil {
-		goldens, err = load("testdata")
+	var err error
+	if goldens, err = load("testdata"); err != nil {
+		panic(err)
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
+	testinput.RunMain(m)
 }
 
 // each runs a test for every golden.
