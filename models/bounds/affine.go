@@ -195,10 +195,7 @@ func sizedBatchNormalization(s *sizes, n *onnx.Node, in []string) string {
 		f := math.Abs(parameter(1, c) / math.Sqrt(parameter(4, c)+float64(n.Float("epsilon", 1e-5))))
 		scale[c], offset[c] = float32(f), float32(f*math.Abs(parameter(3, c))+math.Abs(parameter(2, c)))
 	}
-	column := onnx.Shape{int64(len(scale))}
-	for range len(s.Shape(in[0])) - 2 {
-		column = append(column, 1)
-	}
+	column := append(onnx.Shape{int64(len(scale))}, slices.Repeat(onnx.Shape{1}, len(s.Shape(in[0]))-2)...)
 	y := s.Op("Mul", in[0], s.Const(onnx.FloatTensor(column, scale)))
 	if s.added {
 		y = s.Op("Add", y, s.Const(onnx.FloatTensor(column, offset)))

@@ -3,6 +3,7 @@ package bounds
 import (
 	"slices"
 
+	"selfheal/models/grad"
 	"selfheal/models/onnx"
 )
 
@@ -107,16 +108,6 @@ func (w *walk) pool(s *stage, g, positive string, both func(slope, step, g, posi
 	for i := range int(channels) * p.kernel {
 		weight.Floats[i*p.kernel+i%p.kernel] = 1
 	}
-	win := p.window
-	win.Pads = slices.Clone(win.Pads)
-	k := len(win.Kernel)
-	outPad := make([]int64, k)
-	for i := range k { // ceil_mode lets windows reach past the padding
-		covered := (y[i+2]-1)*win.Strides[i] + (win.Kernel[i]-1)*win.Dilations[i] + 1
-		rest := covered - win.Pads[i] - x[i+2]
-		win.Pads[i+k], outPad[i] = max(rest, 0), max(-rest, 0)
-	}
 	w.p.perRow = max(w.p.perRow, int(channels)*p.kernel*p.plane)
-	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": channels})
-	return w.OpWith("ConvTranspose", attrs, each, w.Const(weight))
+	return w.OpWith("ConvTranspose", grad.Transposed(p.window, x, y), each, w.Const(weight))
 }

@@ -45,10 +45,8 @@ func (c *Context) scaleChannels(t string, f []float32) string {
 // statistics: x̄ = g·s·r, s̄ = Σ g·x̂, b̄ = Σ g, μ̄ = −s·r·Σ g, σ̄² = −½·s·r²·Σ g·x̂
 func batchNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	gx, g := make([]string, 5), gy[0]
-	column := onnx.Shape{c.Shape(n.Inputs[0])[1]} // a value a channel, to broadcast
-	for range len(c.Shape(n.Inputs[0])) - 2 {
-		column = append(column, 1)
-	}
+	x := c.Shape(n.Inputs[0])
+	column := append(x[1:2:2], slices.Repeat(onnx.Shape{1}, len(x)-2)...) // a value a channel, to broadcast
 	eps := n.Float("epsilon", 1e-5)
 	scale, _, constant := c.G.Affine(n)
 	if constant && c.needs(n, 0) {
@@ -84,16 +82,13 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) []string {
 // s-th tap, and the phases interleaved.
 func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	x, k, group := c.Shape(n.Inputs[0]), len(win.Kernel), n.Int("group", 1)
-	outPad, pads := make([]int64, k), make([]int64, 2*k)
-	plain := true
+	outPad := make([]int64, k)
 	for i := range k {
 		reach := (win.Kernel[i] - 1) * win.Dilations[i]
-		pads[i], pads[i+k] = reach-win.Pads[i], reach-win.Pads[i+k]
-		plain = plain && win.Strides[i] == 1 && pads[i] >= 0 && pads[i+k] >= 0
 		outPad[i] = (x[i+2] + win.Pads[i] + win.Pads[i+k] - reach - 1) % win.Strides[i]
 	}
 	if t, ok := c.G.Consts[n.Inputs[1]]; ok {
-		if plain {
+		if pads := turned(win); pads != nil {
 			flipped := c.Const(exchange(t, int(group), reversed(win.Kernel)))
 			w := onnx.Window{Kernel: win.Kernel, Dilations: win.Dilations, Pads: pads}
 			return c.OpWith("Conv", w.Attrs(onnx.Attrs{"group": group}), g, flipped)
@@ -106,6 +101,20 @@ func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	}
 	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": group})
 	return c.OpWith("ConvTranspose", attrs, g, n.Inputs[1])
+}
+
+// turned are the pads with which a convolution runs the other way; nil where that has strides, or would have to crop.
+func turned(win onnx.Window) []int64 {
+	k := len(win.Kernel)
+	pads := make([]int64, 2*k)
+	for i := range k {
+		reach := (win.Kernel[i] - 1) * win.Dilations[i]
+		pads[i], pads[i+k] = reach-win.Pads[i], reach-win.Pads[i+k]
+		if win.Strides[i] != 1 || min(pads[i], pads[i+k]) < 0 {
+			return nil
+		}
+	}
+	return pads
 }
 
 // phasesUpTo is the number of places of a map up to which phases are faster than

@@ -66,7 +66,6 @@ const maxKernel = 1 << 28
 func averagePool(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	win := onnx.Sure(onnx.NodeWindow(n, nil))
-	k := len(win.Kernel)
 	work := x[1] * onnx.Shape(win.Kernel).Items()
 	for i, d := range win.Kernel {
 		work += d * y[i+2]
@@ -79,18 +78,22 @@ func averagePool(c *Context, n *onnx.Node, gy []string) []string {
 		ones := c.Const(onnx.Filled(1, append(onnx.Shape{1, 1}, x[2:]...)...))
 		return []string{c.Op("Mul", g, ones)} // one window: every value gets the same
 	}
+	ones := onnx.Filled(1, append(onnx.Shape{x[1], 1}, win.Kernel...)...)
+	return []string{c.OpWith("ConvTranspose", Transposed(win, x, y), g, c.Const(ones))}
+}
+
+// Transposed are the attributes of the ConvTranspose, a channel at a time, that takes the values of a pool's windows
+// from the shape y back to x. With ceil_mode windows may reach past the end padding: it crops what they cover there.
+func Transposed(win onnx.Window, x, y onnx.Shape) onnx.Attrs {
+	k := len(win.Kernel)
 	pads, outPad := slices.Clone(win.Pads), make([]int64, k)
 	for i := range k {
-		// ceil_mode may let windows reach past the end padding: crop what they cover there.
 		covered := (y[i+2]-1)*win.Strides[i] + (win.Kernel[i]-1)*win.Dilations[i] + 1
 		rest := covered - win.Pads[i] - x[i+2]
-		pads[i+k] = max(rest, 0)
-		outPad[i] = max(-rest, 0)
+		pads[i+k], outPad[i] = max(rest, 0), max(-rest, 0)
 	}
-	ones := onnx.Filled(1, append(onnx.Shape{x[1], 1}, win.Kernel...)...)
 	win.Pads = pads
-	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": x[1]})
-	return []string{c.OpWith("ConvTranspose", attrs, g, c.Const(ones))}
+	return win.Attrs(onnx.Attrs{"output_padding": outPad, "group": x[1]})
 }
 
 // windowCounts returns 1/count for every output position, [1, 1, spatial…].

@@ -55,20 +55,11 @@ func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, gr
 //
 // the same with x and g exchanged, the taps in reverse order and another padding.
 func (v *correlation) swap(x onnx.Shape) {
-	k := len(v.spatial)
-	pads := make([]int64, 2*k)
-	for i := range k {
-		reach := (v.win.Kernel[i] - 1) * v.win.Dilations[i]
-		pads[i], pads[i+k] = reach-v.win.Pads[i], reach-v.win.Pads[i+k]
-		if v.win.Strides[i] != 1 || pads[i] < 0 || pads[i+k] < 0 {
-			return
-		}
-	}
-	if v.groups > 1 || v.weight[0] >= v.weight[1] || onnx.Shape(v.win.Kernel).Items() == 1 {
+	pads := turned(v.win)
+	if pads == nil || v.groups > 1 || v.weight[0] >= v.weight[1] || onnx.Shape(v.win.Kernel).Items() == 1 {
 		return
 	}
-	v.x, v.g, v.out, v.swapped = v.g, v.x, x[2:], true
-	v.win.Pads = pads
+	v.x, v.g, v.out, v.swapped, v.win.Pads = v.g, v.x, x[2:], true, pads
 }
 
 // weightByConv is a Conv of x with g as its kernel, batch and channels exchanged and strides and dilations too.
