@@ -80,6 +80,9 @@ type stage struct {
 
 func (s *stage) output() string { return s.node.Outputs[0] }
 
+// joins reports whether values of the stage's input are taken together.
+func (s *stage) joins() bool { return s.pool != nil || s.product != nil }
+
 // Check returns an [onnx.UnsupportedError] that names every node between the input and the first output of a simplified
 // network that there are no bounds for, nil where there is none.
 func Check(g *onnx.Graph) error {
@@ -93,8 +96,8 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n.graph.Outputs = n.graph.Outputs[:1]
 	n.graph.Prune()
 	fold(n.graph)
-	gate, products := n.multiplied()
-	relays := n.relay()
+	special := n.multiplied()
+	n.relay(special)
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)
 	readers := map[string]int64{} // of tensors: what they give to a cotangent is added up
@@ -104,9 +107,9 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 		}
 	}
 	absorbed := map[string]bool{} // gates that are part of a function
-	for node, of := range gate {
+	for node, s := range special {
 		for _, in := range node.Inputs {
-			absorbed[in] = absorbed[in] || in != of.x && readers[in] == 1
+			absorbed[in] = absorbed[in] || s.product == nil && in != s.tensor && readers[in] == 1
 		}
 	}
 	nodes = slices.DeleteFunc(nodes, func(node *onnx.Node) bool { return absorbed[node.Outputs[0]] })
@@ -117,44 +120,49 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 				most = max(most, readers[in])
 			}
 		}
-		if row, ok := affineOf(n.graph, node, n.active); ok && !relays[node] {
-			forward, backward := int64(1), int64(1)
-			if row.terms != nil {
-				forward, backward = row.terms(n.graph, node)
+		s, ok := special[node]
+		if !ok {
+			if row, affine := affineOf(n.graph, node, n.active); affine {
+				n.path = append(n.path, n.affine(row, node, most))
+				continue
 			}
-			a := step{Node: node, affine: row}
-			repeats := repeats(n.graph, node, n.active)
-			if row.terms != nil {
-				repeats = 1
-			}
-			if a.exact = row.exact && most*repeats == 1; !a.exact { // eight more for the rounding of folded constants
-				a.gamma = gamma(unit, forward+max(backward, repeats)+most+8)
-			}
-			n.path = append(n.path, a)
-			continue
-		}
-		s := &stage{target: target{tensor: node.Inputs[0]}, node: node, index: len(n.stages), readers: most}
-		known := activations[node.Op]
-		ok := known != nil
-		if of, is := gate[node]; is {
-			s.tensor, s.activation, ok = of.x, of.activation, true
-			s.place = slices.Index(node.Inputs, of.x)
-		} else if of, is := products[node]; is {
-			s.tensor, s.product, ok = of.joined, of.product, true
-		} else if relays[node] {
-			s.activation, ok = relayed, true
-		} else if ok {
-			s.activation, ok = known(n.graph, node)
-		} else if node.Op == "MaxPool" || node.Op == "GlobalMaxPool" {
-			s.pool, ok = newMaxPool(n.graph, node)
+			s, ok = newStage(n.graph, node)
 		}
 		// Several windows of an image may stand for images.
 		if y := n.graph.Shapes[node.Outputs[0]]; !ok || len(y) == 0 || y[0] != onnx.Batch {
 			missing = append(missing, node)
 		}
+		s.node, s.index, s.readers = node, len(n.stages), most
 		n.stages, n.path = append(n.stages, s), append(n.path, step{Node: node, stage: s})
 	}
 	return n, onnx.Unsupported("no bounds for", missing)
+}
+
+// affine is the step of an affine node, of whose inputs one has so many readers.
+func (n *Network) affine(row affine, node *onnx.Node, readers int64) step {
+	forward, backward, repeats := int64(1), int64(1), int64(1)
+	if row.terms != nil {
+		forward, backward = row.terms(n.graph, node)
+	} else {
+		repeats = repeated(n.graph, node, n.active)
+	}
+	s := step{Node: node, affine: row}
+	if s.exact = row.exact && readers*repeats == 1; !s.exact { // eight more for the rounding of folded constants
+		s.gamma = gamma(n.unit, forward+max(backward, repeats)+readers+8)
+	}
+	return s
+}
+
+// newStage is the stage of a node by itself, or false where there are no bounds for it.
+func newStage(g *onnx.Graph, node *onnx.Node) (s *stage, ok bool) {
+	s = &stage{target: target{tensor: node.Inputs[0]}}
+	switch known := activations[node.Op]; {
+	case known != nil:
+		s.activation, ok = known(g, node)
+	case node.Op == "MaxPool" || node.Op == "GlobalMaxPool":
+		s.pool, ok = newMaxPool(g, node)
+	}
+	return s, ok
 }
 
 // gamma is γ(n).

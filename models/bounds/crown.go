@@ -180,9 +180,8 @@ func (p *proof) walks(t *target, method Method) bool {
 	case len(walked) == 0:
 		return p.region.Centre != nil || method != IBP && !t.segment.sharp
 	case t.segment.moved:
-		joins := func(s *stage) bool { return s.pool != nil || s.product != nil }
 		return method != IBP && slices.ContainsFunc(walked, func(s *stage) bool {
-			return slices.Contains(t.segment.ends, s.output()) && joins(s)
+			return slices.Contains(t.segment.ends, s.output()) && s.joins()
 		})
 	}
 	return method != IBP
@@ -196,7 +195,7 @@ type side struct {
 
 // tighten bounds a stage's input by a walk backwards, where its bounds leave something to gain.
 func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
-	all := p.alone || s.pool != nil || s.product != nil || len(s.program.stages) == 0
+	all := p.alone || s.joins() || len(s.program.stages) == 0
 	var first, second []side
 	for j, l := range r.lower {
 		u := r.upper[j]

@@ -23,30 +23,21 @@ func newMaxPool(g *onnx.Graph, n *onnx.Node) (*maxPool, bool) {
 	if len(n.Outputs) > 1 && n.Outputs[1] != "" {
 		return nil, false
 	}
-	w := onnx.Window{Kernel: slices.Clone([]int64(x[2:]))}
-	if n.Op == "MaxPool" {
-		var err error
-		if w, err = onnx.NodeWindow(n, nil); err != nil {
-			return nil, false
-		}
-	} else {
-		k := len(w.Kernel)
-		w.Strides, w.Dilations = slices.Repeat([]int64{1}, k), slices.Repeat([]int64{1}, k)
-		w.Pads = make([]int64, 2*k)
-	}
-	p := &maxPool{kernel: int(onnx.Shape(w.Kernel).Items()), window: w}
-	if y.Items() > mostTaken/int64(p.kernel) {
+	w, err := onnx.NodeWindow(n, x[2:]) // that of a GlobalMaxPool is all
+	kernel := onnx.Shape(w.Kernel).Items()
+	if err != nil || y.Items() > mostTaken/kernel {
 		return nil, false
 	}
 	plane := int(x[2:].Items())
-	p.plane = int(y[2:].Items())
+	p := &maxPool{kernel: int(kernel), plane: int(y[2:].Items()), window: w}
 	for c := range int(x[1]) {
 		for o := range p.plane {
 			for k := range p.kernel {
-				p.at = append(p.at, int32(p.place(x[2:], y[2:], o, k)))
-				if at := &p.at[len(p.at)-1]; *at >= 0 {
-					*at += int32(c * plane)
+				at := p.place(x[2:], y[2:], o, k)
+				if at >= 0 {
+					at += c * plane
 				}
+				p.at = append(p.at, int32(at))
 			}
 		}
 	}

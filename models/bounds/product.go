@@ -25,15 +25,10 @@ func newProduct(g *onnx.Graph, at int) (p *product, joined string) {
 		p.first = append(p.first, int32(placeOf(o, y, a)))
 		p.second = append(p.second, int32(a.Items()+placeOf(o, y, b)))
 	}
-	inner := &onnx.Builder{G: g, Prefix: n.Outputs[0] + "/"}
-	rest := g.Nodes[at:]
-	g.Nodes = append([]*onnx.Node{}, g.Nodes[:at]...)
-	flat := func(t string) string {
-		return inner.Reshape(t, onnx.Shape{onnx.Batch, g.Shapes[t].Items()})
-	}
-	joined = inner.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, flat(n.Inputs[0]), flat(n.Inputs[1]))
-	g.Nodes = append(g.Nodes, rest...)
-	return p, joined
+	return p, insert(g, at, n.Outputs[0], func(b *onnx.Builder) string {
+		flat := func(t string) string { return b.Reshape(t, onnx.Shape{onnx.Batch, g.Shapes[t].Items()}) }
+		return b.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, flat(n.Inputs[0]), flat(n.Inputs[1]))
+	})
 }
 
 // placeOf is where a value of an output, by its place in the item, has a factor that is broadcast.

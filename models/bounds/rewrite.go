@@ -6,48 +6,43 @@ import (
 	"selfheal/models/onnx"
 )
 
-// gatedBy is a node x·gate(x).
-type gatedBy struct {
-	x string
-	activation
+// insert has a builder append to a graph in front of the node at a place.
+func insert(g *onnx.Graph, at int, prefix string, build func(b *onnx.Builder) string) string {
+	rest := slices.Clone(g.Nodes[at:])
+	g.Nodes = g.Nodes[:at:at]
+	tensor := build(&onnx.Builder{G: g, Prefix: prefix + "/"})
+	g.Nodes = append(g.Nodes, rest...)
+	return tensor
 }
 
-// joinedBy is a product and its stage's input.
-type joinedBy struct {
-	*product
-	joined string
-}
-
-// multiplied finds the nodes that multiply two tensors which depend on the network's input.
-func (n *Network) multiplied() (map[*onnx.Node]gatedBy, map[*onnx.Node]joinedBy) {
-	gate, products := map[*onnx.Node]gatedBy{}, map[*onnx.Node]joinedBy{}
+// multiplied gives the stages of nodes that multiply two tensors which depend on the network's input.
+func (n *Network) multiplied() map[*onnx.Node]*stage {
+	stages := map[*onnx.Node]*stage{}
 	_, active := n.graph.Reached(n.input)
 	for _, node := range slices.Clone(n.graph.Nodes) {
 		if node.Op != "Mul" || !active[node.Inputs[0]] || !active[node.Inputs[1]] {
 			continue
 		}
 		if x, f, ok := gated(n.graph, node); ok {
-			gate[node] = gatedBy{x, f}
+			stages[node] = &stage{target: target{tensor: x}, activation: f, place: slices.Index(node.Inputs, x)}
 		} else if p, joined := newProduct(n.graph, slices.Index(n.graph.Nodes, node)); p != nil {
-			products[node] = joinedBy{p, joined}
+			stages[node] = &stage{target: target{tensor: joined}, product: p}
 		}
 	}
-	return gate, products
+	return stages
 }
 
 // relay puts an Identity, which becomes a stage, behind each matrix product that affine operators read. The error of a
 // product of thousands of terms is then charged there with the coefficients that it has, instead of being carried on by
 // their absolute values, which in a projection's second product are much larger.
-func (n *Network) relay() map[*onnx.Node]bool {
-	relays := map[*onnx.Node]bool{}
+func (n *Network) relay(stages map[*onnx.Node]*stage) {
 	_, active := n.graph.Reached(n.input)
 	for _, node := range slices.Clone(n.graph.Nodes) {
-		if !active[node.Outputs[0]] || node.Op != "MatMul" && node.Op != "Gemm" || n.graph.IsOutput(node.Outputs[0]) {
+		y := node.Outputs[0]
+		if !active[y] || node.Op != "MatMul" && node.Op != "Gemm" || n.graph.IsOutput(y) {
 			continue
 		}
-		y := node.Outputs[0]
-		readers := n.graph.Consumers()[y]
-		read := slices.ContainsFunc(readers, func(reader *onnx.Node) bool {
+		read := slices.ContainsFunc(n.graph.Consumers()[y], func(reader *onnx.Node) bool {
 			_, affine := affineOf(n.graph, reader, active)
 			return affine
 		})
@@ -57,20 +52,12 @@ func (n *Network) relay() map[*onnx.Node]bool {
 			continue
 		}
 		at := slices.Index(n.graph.Nodes, node) + 1
-		rest := n.graph.Nodes[at:]
-		n.graph.Nodes = slices.Clone(n.graph.Nodes[:at])
-		z := (&onnx.Builder{G: n.graph, Prefix: y + "/"}).Op("Identity", y)
-		relays[n.graph.Nodes[at]], active[z] = true, true
-		for _, reader := range readers {
-			for i, in := range reader.Inputs {
-				if in == y {
-					reader.Inputs[i] = z
-				}
-			}
-		}
-		n.graph.Nodes = append(n.graph.Nodes, rest...)
+		z := insert(n.graph, at, y, func(b *onnx.Builder) string { return b.Op("Identity", y) })
+		n.graph.Replace(y, z)
+		relay := n.graph.Nodes[at]
+		relay.Inputs[0], active[z] = y, true
+		stages[relay] = &stage{target: target{tensor: y}, activation: relayed}
 	}
-	return relays
 }
 
 // manyTerms is from how many terms on a product's error is charged where it is made.
@@ -83,8 +70,8 @@ var relayed = activation{
 	lines: func(l, u float64) (lower, upper line) { return line{a: 1}, line{a: 1} },
 }
 
-// repeats bounds how many values of a node's output are one value of an input.
-func repeats(g *onnx.Graph, n *onnx.Node, active map[string]bool) int64 {
+// repeated bounds how many values of a node's output are one value of an input.
+func repeated(g *onnx.Graph, n *onnx.Node, active map[string]bool) int64 {
 	y, most := int64(0), int64(1)
 	for _, o := range n.Outputs {
 		y += g.Shapes[o].Items()

@@ -113,19 +113,12 @@ func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Sessi
 			in := n.with(step, func(t string) string { return of(known[t]) })
 			return (&sizes{Builder: b, added: added}).write(step.affine, step.Node, in, n.active)
 		}
-		out := make([]interval, len(step.Outputs))
-		set := func(field func(iv *interval) *string, values []string) {
-			for i, v := range values {
-				*field(&out[i]) = v
-			}
-		}
-		centre := n.with(step, func(t string) string { return known[t].centre })
 		radius := sized(false, func(iv interval) string { return iv.radius })
-		set(func(iv *interval) *string { return &iv.centre }, b.Multi(step.Op, step.Attrs, len(out), centre...))
-		set(func(iv *interval) *string { return &iv.radius }, radius)
-		inherited := slices.ContainsFunc(step.Inputs, func(t string) bool { return known[t].wrong != "" })
-		if inherited {
-			set(func(iv *interval) *string { return &iv.wrong }, sized(false, func(iv interval) string {
+		centre := b.Multi(step.Op, step.Attrs, len(step.Outputs),
+			n.with(step, func(t string) string { return known[t].centre })...)
+		wrong := make([]string, len(step.Outputs))
+		if slices.ContainsFunc(step.Inputs, func(t string) bool { return known[t].wrong != "" }) {
+			wrong = slices.Clone(sized(false, func(iv interval) string {
 				if iv.wrong == "" {
 					return times(iv.radius, 0)
 				}
@@ -135,13 +128,13 @@ func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Sessi
 		if !step.exact {
 			size := sized(true, func(iv interval) string { return b.Op("Add", b.Op("Abs", iv.centre), iv.radius) })
 			own := times(size[0], slackFactor*step.gamma)
-			if inherited {
-				own = b.Op("Add", own, out[0].wrong)
+			if wrong[0] != "" {
+				own = b.Op("Add", own, wrong[0])
 			}
-			out[0].wrong = own
+			wrong[0] = own
 		}
 		for i, o := range step.Outputs {
-			known[o] = out[i]
+			known[o] = interval{centre[i], radius[i], wrong[i]}
 		}
 	}
 	iv := known[tensor]
