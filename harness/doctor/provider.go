@@ -19,7 +19,7 @@ func (s *examination) there(precision string, ask func(*control.Network) (string
 	pool := ort.NewPool(1, images, ort.On(on))
 	defer pool.Close()
 	net, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options,
-		Direct: pool.Row(true).Direct, Attacked: true})
+		Direct: pool.Target(true).Row().Direct, Attacked: true})
 	if err != nil {
 		return "", err
 	}

@@ -103,7 +103,7 @@ const comparedImages = 8
 // comparable refuses a provider whose gradients are not those of the CPU provider, which judges. Where that does not
 // judge, as on a device, a small pool on the CPU computes the same.
 func (p preflight) comparable(b *open.Job) error {
-	onCPU := !p.Pool.Row(true).All
+	onCPU := !p.Pool.Target(true).Row().All
 	if b.Attacked == b.Net && onCPU || p.near[b.Model.Name] {
 		return nil
 	}

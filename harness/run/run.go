@@ -321,7 +321,7 @@ func (r *run) describe(command []string) error {
 		f.Seeds = r.plan.Seeds()
 	}
 	f.Environment = result.Environment{Selfheal: harness.Version, Go: runtime.Version(), ONNXRuntime: ort.Version(),
-		Provider: r.Pool.Provider(), Precision: r.Pool.Precision(),
+		Provider: r.Pool.Target(true).Provider, Precision: r.Pool.Target(true).Precision,
 		Workers: r.Pool.Workers(), Threads: r.Pool.Threads(),
 		Batch: r.Pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
 	for _, s := range cfg.Suites {

@@ -92,17 +92,11 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 		}
 		nodes = append(nodes, n)
 	}
-	read := map[string]bool{}
-	for _, out := range g.Outputs {
-		read[out.Name] = true
-	}
-	for _, n := range nodes {
-		for _, in := range n.Inputs {
-			read[in] = true
-		}
-	}
 	g.Nodes = nodes
-	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool { return !read[v.Name] })
+	readers := g.Consumers()
+	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool {
+		return readers[v.Name] == nil && !g.IsOutput(v.Name)
+	})
 	return g, b.Err()
 }
 

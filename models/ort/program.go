@@ -75,13 +75,11 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Progr
 }
 
 func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Program, error) {
-	cfg := compileConfig{threads: p.threads, runs: p.workers, on: p.on}
+	cfg := compileConfig{threads: p.threads, runs: p.workers}
 	for _, o := range opts {
 		o(&cfg)
 	}
-	if cfg.attacks {
-		cfg.on = p.attack
-	}
+	cfg.on = p.Target(cfg.attacks)
 	in, out, err := declared(model)
 	if err != nil {
 		return nil, err
@@ -263,9 +261,6 @@ func ports(values []onnx.Value) (all []Port, err error) {
 }
 
 // names are the declared names.
-func names(values []onnx.Value) (all []string) {
-	for _, v := range values {
-		all = append(all, v.Name)
-	}
-	return all
+func names(values []onnx.Value) []string {
+	return collect(values, func(v onnx.Value) string { return v.Name })
 }

@@ -33,21 +33,26 @@ type Precision struct {
 var Precisions = []Precision{{Float32, 24, false, 0.01}, {BFloat16, 8, true, 0.5}, {TensorFloat32, 10, false, 0.1}}
 
 // PrecisionNames are the names of all, float32's first.
-func PrecisionNames() (names []string) {
-	for _, p := range Precisions {
-		names = append(names, p.Name)
+func PrecisionNames() []string {
+	return collect(Precisions, func(p Precision) string { return p.Name })
+}
+
+// collect gives something of each value of a list.
+func collect[T, V any](list []T, of func(T) V) (all []V) {
+	for _, v := range list {
+		all = append(all, of(v))
 	}
-	return names
+	return all
 }
 
 // FindPrecision is the precision of that name, or the zero value.
-func FindPrecision(name string) (p Precision) {
-	for _, known := range Precisions {
-		if known.Name == name {
-			p = known
+func FindPrecision(name string) Precision {
+	for _, p := range Precisions {
+		if p.Name == name {
+			return p
 		}
 	}
-	return p
+	return Precision{}
 }
 
 // Provider is an execution provider of ONNX Runtime. Whatever differs between providers asks the row of [Providers].
@@ -97,12 +102,7 @@ func init() { // init breaks the cycle Providers → sessions → Providers
 const ProviderCPU = "cpu"
 
 // Names are the providers' names, in the order of their rows.
-func Names() (names []string) {
-	for _, p := range Providers {
-		names = append(names, p.Name)
-	}
-	return names
-}
+func Names() []string { return collect(Providers, func(p *Provider) string { return p.Name }) }
 
 // Device reports whether the provider computes on a device with a memory of its own: each run there has a whole batch.
 func (p *Provider) Device() bool { return p.free != nil }

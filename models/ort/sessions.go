@@ -1,15 +1,16 @@
 package ort
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	rt "github.com/yalue/onnxruntime_go"
+	"golang.org/x/sync/errgroup"
 
 	"selfheal/models/onnx"
 )
@@ -161,40 +162,29 @@ func (all Sessions) Close() {
 // order of the tasks, so that sums do not depend on the workers. The first error, or ctx's, ends the rest.
 func InOrder[T any](ctx context.Context, workers, tasks int, compute func(worker, task int) (T, error),
 	add func(task int, v T)) error {
-	type result struct {
-		value T
-		err   error
+	turns := make([]chan struct{}, tasks+1) // closed when all tasks before have been added
+	for i := range turns {
+		turns[i] = make(chan struct{})
 	}
-	results := make([]chan result, tasks)
-	for i := range results {
-		results[i] = make(chan result) // a worker waits until it is its task's turn
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	close(turns[0])
+	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	for w := range min(workers, tasks) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < tasks && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+		group.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < tasks; i = int(next.Add(1)) - 1 {
 				v, err := compute(w, i)
 				select {
-				case results[i] <- result{v, err}:
 				case <-ctx.Done():
+				case <-turns[i]:
 				}
+				if err := cmp.Or(ctx.Err(), err); err != nil {
+					return err
+				}
+				add(i, v)
+				close(turns[i+1])
 			}
+			return nil
 		})
 	}
-	for i, r := range results {
-		select {
-		case one := <-r:
-			if one.err != nil {
-				return one.err
-			}
-			add(i, one.value)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return group.Wait()
 }

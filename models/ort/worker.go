@@ -2,7 +2,9 @@ package ort
 
 import (
 	"fmt"
+	"regexp"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	rt "github.com/yalue/onnxruntime_go"
@@ -53,7 +55,6 @@ func (b *buffers) destroy() {
 }
 
 func (w *worker) loop() {
-	defer w.pool.done.Done()
 	defer w.pinner.Unpin()
 	var buf []*request
 	for {
@@ -64,6 +65,45 @@ func (w *worker) loop() {
 		buf = batch
 		w.pool.finished(prog, batch, w.run(prog, batch))
 		clear(buf)
+	}
+}
+
+// exhausted is how the runtime and its devices say that there is no more memory.
+var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|` +
+	`bad.?alloc(ation)?\b|out of memory|ALLOC_FAILED`)
+
+// run evaluates a batch. If the memory does not do, the batch gets smaller, for good, and what failed is repeated in
+// parts while no other worker runs.
+func (w *worker) run(prog *Program, batch []*request) error {
+	p := w.pool
+	p.exclusive.RLock()
+	err := w.once(prog, batch)
+	p.exclusive.RUnlock()
+	if err == nil || !exhausted.MatchString(err.Error()) {
+		return err
+	}
+	p.exclusive.Lock()
+	defer p.exclusive.Unlock()
+	w.dropBuffers()
+	w.dropScratch()
+	n := len(batch)
+	if p.OnDevice() {
+		n = p.Batch()
+	}
+	for {
+		if n > 1 {
+			was := n
+			n = below(n)
+			p.lower(n, fmt.Sprintf("the memory ended in a pass of %d images of %s", was, prog.name))
+		}
+		for part := range slices.Chunk(batch, n) {
+			if err = w.once(prog, part); err != nil {
+				break
+			}
+		}
+		if err == nil || n == 1 || !exhausted.MatchString(err.Error()) {
+			return err
+		}
 	}
 }
 

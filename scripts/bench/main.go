@@ -73,7 +73,7 @@ func run(model string, batch, threads int, direct bool, on ort.Target) error {
 		pool = ort.NewPool(threads, (batch+threads-1)/threads, ort.On(on))
 	}
 	defer pool.Close()
-	direct = direct || pool.Row(true).Direct
+	direct = direct || pool.Target(true).Row().Direct
 	net, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{Direct: direct, Attacked: true})
 	if err != nil {
 		return err
