@@ -37,9 +37,8 @@ func (l Lowering) String() string {
 }
 
 // Within keeps a pool on the CPU within the memory that there is. Before a program is compiled, the batch gets smaller,
-// by powers of two and down to 1, if passes of it on all workers would take more than the pool's share; and the passes'
-// values can't take more than that. A pass that runs out of memory all the same is repeated in smaller batches, with
-// this option or without.
+// by powers of two and down to 1, if passes of it on all workers would take more than the pool's share. A pass that runs
+// out of memory all the same is repeated in smaller batches, with this option or without.
 func Within(m Memory) PoolOption { return func(p *Pool) { p.memory = m } }
 
 // needs is what a program holds, in bytes.
@@ -59,8 +58,8 @@ const (
 	fresh = 32 << 20
 )
 
-// arenaLimit is the limit of an arena for programs to come, in bytes: all the memory that there is, so that the runtime
-// says that it is short before the system ends the process; 0 where there is no telling.
+// arenaLimit is all the memory that there is, in bytes, so that the runtime says that it is short before the system ends
+// the process; 0 where there is no telling.
 func (p *Pool) arenaLimit() int64 {
 	if free, known := p.unused(); known {
 		return max(free+p.memory.Resident(), leastArena)
@@ -99,24 +98,20 @@ func (p *Pool) fit(prog *Program, own needs) {
 		}
 	}
 	p.mu.Unlock()
-	if p.estimated {
-		if first {
-			p.deviceFree, _ = p.on.Row().free(p.on.Device)
-		}
-		if p.deviceFree > 0 {
-			p.shrink(prog.name, p.deviceFree, share*p.deviceFree/4, all)
-		}
-		return
+	if p.estimated && first {
+		p.deviceFree, _ = p.on.Row().free(p.on.Device)
 	}
 	free, known := p.unused()
-	if !known {
-		return
+	switch {
+	case p.estimated && p.deviceFree > 0:
+		p.shrink(prog.name, p.deviceFree, share*p.deviceFree/4, all)
+	case known:
+		room := share*(free+p.memory.Resident())/4 - goMemory() - fresh
+		if first {
+			renewArena(p.arenaLimit())
+		}
+		p.shrink(prog.name, free, room, all)
 	}
-	room := share*(free+p.memory.Resident())/4 - goMemory() - fresh
-	if first {
-		renewArena(p.arenaLimit())
-	}
-	p.shrink(prog.name, free, room, all)
 }
 
 // shrink makes the batch so small that passes on all workers, which need so much, fit into the room.
@@ -187,9 +182,8 @@ func shareArena(limit int64) error {
 // small ResNet-18.
 const arenaNextPowerOfTwo = 0
 
-// renewArena puts an empty arena in the place of the shared one. An arena keeps all that it ever had, so that one for
-// all networks of a run would grow with each of them. Memory of the old one goes back to the system with its last
-// session, and so does what sessions have left behind in the C library.
+// renewArena puts an empty arena in the place of the shared one, which keeps all that it ever had, and would grow with
+// each network of a run. Its memory goes back to the system with its last session.
 func renewArena(limit int64) {
 	arena.Lock()
 	defer arena.Unlock()

@@ -23,15 +23,13 @@ type Pool struct {
 	threads int    // of one run
 	attack  Target // of programs for attacks: on, unless a provider runs those alone
 	done    sync.WaitGroup
-	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs: a user who asks
-	// for one worker gets one core's worth of attacks beside it. nil: any number, on a device and where the machine has
-	// no more cores than that.
+	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs; nil: any number,
+	// on a device and where the machine has no more cores than that.
 	cores  chan struct{}
 	memory Memory
-	// estimated batches are as large as a device's memory allows, of which deviceFree was free, in bytes, before the
-	// first program.
-	estimated  bool
-	deviceFree int64
+
+	estimated  bool         // the batch is as large as a device's memory allows
+	deviceFree int64        // of that memory before the first program, in bytes
 	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
 }
 
@@ -128,8 +126,10 @@ func (p *Pool) run(ctx context.Context, prog *Program, in [][]float32, fill func
 		r.release()
 		return fmt.Errorf("run %s: %w", prog.name, err)
 	}
-	resume := p.yield(ctx)
-	defer resume()
+	if p.cores != nil && ctx.Value(p) != nil { // this waits in Work
+		<-p.cores
+		defer func() { p.cores <- struct{}{} }()
+	}
 	var err error
 	select {
 	case err = <-r.done:
@@ -179,13 +179,4 @@ func (p *Pool) Work(ctx context.Context, fn func(ctx context.Context) error) err
 	p.cores <- struct{}{}
 	defer func() { <-p.cores }()
 	return fn(context.WithValue(ctx, p, true))
-}
-
-// yield gives up the core of a goroutine in Work. It returns what takes one again.
-func (p *Pool) yield(ctx context.Context) (resume func()) {
-	if p.cores == nil || ctx.Value(p) == nil {
-		return func() {}
-	}
-	<-p.cores
-	return func() { p.cores <- struct{}{} }
 }

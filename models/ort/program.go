@@ -37,10 +37,10 @@ type Program struct {
 	buffers []map[int]*buffers
 }
 
-// Inputs are the program's inputs, in the order Run takes them.
+// Inputs are in the order that Run takes them.
 func (p *Program) Inputs() []Port { return p.inputs }
 
-// Outputs are the program's outputs, in the order Run takes them.
+// Outputs are in the order that Run takes them.
 func (p *Program) Outputs() []Port { return p.outputs }
 
 // Items is the number of items run without an error so far.
@@ -86,13 +86,13 @@ func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Progra
 	}
 	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, buffers: make([]map[int]*buffers, p.workers),
 		sessions: map[int]*rt.DynamicAdvancedSession{}}
-	if prog.inputs, err = ports(in); err != nil {
-		return nil, err
+	if prog.inputs, err = ports(in); err == nil {
+		prog.outputs, err = ports(out)
 	}
-	if prog.outputs, err = ports(out); err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(prog.inputs) == 0 {
+	case len(in) == 0:
 		return nil, errors.New("a program needs an input")
 	}
 	if x := prog.inputs[0]; cfg.mean != nil && len(cfg.mean) != x.Size {
@@ -165,24 +165,18 @@ func (p *Program) destroy() {
 // Close frees the program once its running batches are done; waiting requests get an error. A second Close does
 // nothing. With the pool's last program the memory goes that passes have used.
 func (p *Program) Close() {
-	if p.close() {
-		renewArena(p.pool.arenaLimit())
-	}
-}
-
-// close is Close without the memory. It reports whether this was the pool's last program.
-func (p *Program) close() (last bool) {
 	pool := p.pool
 	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	if p.freed {
-		return false
-	}
+	again := p.freed
 	p.closeLocked()
 	for !p.freed {
 		pool.idle.Wait()
 	}
-	return len(pool.programs) == 0
+	last := len(pool.programs) == 0
+	pool.mu.Unlock()
+	if last && !again {
+		renewArena(pool.arenaLimit())
+	}
 }
 
 // closeLocked stops the program and frees it now or when its last batch ends.

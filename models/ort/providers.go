@@ -155,8 +155,7 @@ func (t Target) Computes() string {
 }
 
 // Check runs a convolution on the target, after [Init]. Where that is not possible, the error says on one line what is
-// missing and what to do: the library has no such provider, a library or driver that it needs is not found, there is no
-// such device, the processor has no instructions for the precision, or it computes something else.
+// missing and what to do.
 func (t Target) Check() error {
 	row := t.Row()
 	if row.use == nil {
