@@ -72,19 +72,21 @@ func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 	pool := ort.NewPool(1, images)
 	defer pool.Close()
 	s := &examination{model: model, o: o}
-	checks := []Check{s.examine(ctx, Runs, func(ctx context.Context) (string, error) { return s.open(ctx, pool) })}
-	if checks[0].State == OK {
-		type check struct {
-			name string
-			run  func(context.Context) (string, error)
-		}
-		list := []check{{Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}, {Agrees, s.agrees}}
-		if !o.Attacks.OnCPU() {
-			list[3].run = s.agreesThere
-			list = append(list, check{Attacked, s.attacked})
-		}
-		for _, c := range list {
-			checks = append(checks, s.examine(ctx, c.name, c.run))
+	type check struct {
+		name string
+		run  func(context.Context) (string, error)
+	}
+	opens := func(ctx context.Context) (string, error) { return s.open(ctx, pool) }
+	list := []check{{Runs, opens}, {Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}}
+	if o.Attacks.OnCPU() {
+		list = append(list, check{Agrees, s.agrees})
+	} else {
+		list = append(list, check{Agrees, s.agreesThere}, check{Attacked, s.attacked})
+	}
+	var checks []Check
+	for i, c := range list {
+		if checks = append(checks, s.examine(ctx, c.name, c.run)); i == 0 && checks[0].State != OK {
+			break
 		}
 	}
 	return checks, ctx.Err()
@@ -133,9 +135,8 @@ func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) 
 		}
 		s.images, s.logits = append(s.images, x), append(s.logits, z)
 	}
-	in := s.net.Shape()
-	return fmt.Sprintf("%d×%d×%d → %d classes, %d parameters", in.C, in.H, in.W, s.net.Classes(),
-		s.net.Parameters), nil
+	in, k := s.net.Shape(), s.net.Classes()
+	return fmt.Sprintf("%d×%d×%d → %d classes, %d parameters", in.C, in.H, in.W, k, s.net.Parameters), nil
 }
 
 const dependent = "the %s of image %d differ between a batch of 1 and of up to %d: " +
@@ -235,10 +236,9 @@ func near(what string, worst, tolerance float64) (string, error) {
 	return detail, nil
 }
 
-// gradient compares two numbers: how much the cross-entropy rises between two points, and the mean of its slope
-// along the line that joins them. They are equal for a network with kinks too. The slope at one point would not
-// do: in the bundled network a ReLU's kink between the points made a difference of 4 %. The label is the least
-// likely class, where the loss is steep.
+// gradient compares two numbers: how much the cross-entropy rises between two points, and the mean of its slope along
+// the line that joins them, which are equal for a network with kinks too. The label is the least likely class, where
+// the loss is steep.
 func (s *examination) gradient(ctx context.Context) (string, error) {
 	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
 	at := func(ctx context.Context, step float64, d []float64) (attacks.Evaluation, error) {
@@ -323,7 +323,7 @@ func (s *examination) agrees(ctx context.Context) (string, error) {
 		case <-ctx.Done():
 			return "", skipped{ctx.Err()}
 		case err := <-done:
-			if lacks, ok := errors.AsType[*crosscheck.ErrUnsupported](err); ok {
+			if lacks, ok := errors.AsType[crosscheck.ErrUnsupported](err); ok {
 				return "", skipped{fmt.Errorf("onnx-go lacks %s", lacks.List())}
 			} else if err != nil {
 				return "", skipped{err}
@@ -337,17 +337,15 @@ func (s *examination) agrees(ctx context.Context) (string, error) {
 // normalised applies mean and std, which are no part of the model's own bytes.
 func (s *examination) normalised(x []float32) []float32 {
 	x = slices.Clone(x)
-	plane := s.net.Shape().H * s.net.Shape().W
-	mean, std := s.o.Mean, s.o.Std
-	if len(mean) == 0 {
-		mean = []float32{0}
-	}
-	if len(std) == 0 {
-		std = []float32{1}
+	of := func(values []float32, c int, none float32) float32 {
+		if len(values) == 0 {
+			return none
+		}
+		return values[c%len(values)] // one value is all channels'
 	}
 	for i := range x {
-		c := i / plane // of one value, all channels take it
-		x[i] = (x[i] - mean[c%len(mean)]) / std[c%len(std)]
+		c := i / (s.net.Shape().H * s.net.Shape().W)
+		x[i] = (x[i] - of(s.o.Mean, c, 0)) / of(s.o.Std, c, 1)
 	}
 	return x
 }
