@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	rt "github.com/yalue/onnxruntime_go"
@@ -64,21 +65,17 @@ type Provider struct {
 	Direct     bool     // its convolutions run fastest as the model has them, and not by Winograd's method
 	Phased     bool     // it runs transposed convolutions of several groups slowly
 
-	// ready says what is missing that no download brings; nil: nothing is.
-	ready func() error
-	// supports says why a processor does not do for a target; nil: every one does.
-	supports func(Target) error
+	ready    func() error       // says what is missing that no download brings; nil: nothing is
+	supports func(Target) error // says why a processor does not do for a target; nil: every one does
 	// use puts the provider before the CPU's, which gets the operators that it does not know; nil: there is only that.
 	use func(*rt.SessionOptions, compileConfig) error
 	// explain says what is behind a message of the runtime and what to do; nil, the function or the error: no more than
 	// what is said of every provider.
 	explain func(on Target, msg string) error
-	// bring says how to come by a library with the provider.
-	bring string
+	bring   string // says how to come by a library with the provider
 	// adapt changes a program, and its model, before its sessions are opened; nil: it runs as it is.
 	adapt func(prog *Program, model []byte, cfg compileConfig) error
-	// sizes are the items that runs have, ascending: each is a session of its own. nil: one session runs any number.
-	sizes []int
+	sizes []int // items that runs have, ascending, each in a session of its own; nil: any number in one
 	// free is how many bytes of a device's memory are; nil: the provider has no device, it computes on the processor.
 	free func(device int) (bytes int64, known bool)
 }
@@ -90,8 +87,8 @@ func init() { // init breaks the cycle Providers → sessions → Providers
 	Providers = []*Provider{
 		{Name: ProviderCPU},
 		{Name: ProviderOpenVINO, Title: "OpenVINO", Precisions: []string{Float32, BFloat16}, Direct: true, Phased: true,
-			supports: openVINOSupports, use: useOpenVINO,
-			adapt: adaptToOpenVINO, sizes: []int{1, 4, 16}, bring: "pip's onnxruntime-openvino has one"},
+			supports: openVINOSupports, use: useOpenVINO, adapt: adaptToOpenVINO, sizes: []int{1, 4, 16},
+			bring: "pip's onnxruntime-openvino has one"},
 		{Name: ProviderCUDA, Title: "CUDA", Precisions: []string{Float32, TensorFloat32}, All: true, Direct: true,
 			ready: checkDriver, use: useCUDA, explain: cudaError, free: deviceMemory,
 			bring: bringCUDA},
@@ -226,10 +223,7 @@ func sumOfProbe(pool *Pool, attacks bool) (sum float64, err error) {
 	if err != nil {
 		return 0, errors.New(strings.TrimPrefix(err.Error(), "compile probe: "))
 	}
-	x, y := make([]float32, prog.Inputs()[0].Size), make([]float32, prog.Outputs()[0].Size)
-	for i := range x {
-		x[i] = 1
-	}
+	x, y := slices.Repeat([]float32{1}, prog.inputs[0].Size), make([]float32, prog.outputs[0].Size)
 	err = pool.Run(context.Background(), prog, [][]float32{x}, [][]float32{y})
 	for _, v := range y {
 		sum += float64(v)

@@ -37,14 +37,6 @@ type buffers struct {
 	binding *rt.IoBinding
 }
 
-// run evaluates what is in the scratch.
-func (b *buffers) run() error {
-	if b.binding != nil {
-		return b.session.RunWithBinding(b.binding)
-	}
-	return b.session.Run(b.inputs, b.outputs)
-}
-
 func (b *buffers) destroy() {
 	if b.binding != nil {
 		b.binding.Destroy()
@@ -151,7 +143,12 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 			}
 		}
 	}
-	if err := b.run(); err != nil {
+	if b.binding != nil {
+		err = b.session.RunWithBinding(b.binding)
+	} else {
+		err = b.session.Run(b.inputs, b.outputs)
+	}
+	if err != nil {
 		return fmt.Errorf("run %s on %d items: %s", prog.name, len(batch), oneLine(err))
 	}
 	for i, port := range prog.outputs {
