@@ -16,8 +16,7 @@ import (
 // that the kernel only keeps for later count as free. known is false on other systems.
 func Free() (bytes int64, known bool) { return free(os.DirFS("/")) }
 
-// Resident is how many bytes of memory of its own the process has, files that are mapped aside; 0 where
-// the system does not tell.
+// Resident is how many bytes of its own the process has, mapped files aside; 0 where the system does not tell.
 func Resident() int64 { return 1024 * field(os.DirFS("/"), "proc/self/status", "RssAnon:") }
 
 func free(root fs.FS) (bytes int64, known bool) {

@@ -13,15 +13,13 @@ type affine struct {
 	// with joint inputs is affine in all of them together. nil: the first alone.
 	inputs []int
 	joint  bool
-	// terms counts the products that are added up for a value of the output, and for one of the input's cotangent; nil:
-	// one.
+	// terms counts the products that are added up for a value of the output, and of the input's cotangent; nil: one.
 	terms func(g *onnx.Graph, n *onnx.Node) (forward, backward int64)
 	// exact operators move values and compute none.
 	exact bool
 	// only reports what the operator must be like; nil: anything.
 	only func(n *onnx.Node) bool
-	// sized writes the operator with all its coefficients' absolute values; see [sizes]. nil: the operator itself, with
-	// those of its constants.
+	// sized writes the operator with its coefficients' absolute values, see [sizes]; nil: those of its constants.
 	sized func(s *sizes, n *onnx.Node, in []string) string
 }
 

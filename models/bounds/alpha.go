@@ -12,8 +12,7 @@ type slopes struct {
 	steps, gradients [][]float32
 }
 
-// Steps of the optimiser, Adam (Kingma and Ba 2015), and its step size, which falls by a factor at each: those that
-// auto_LiRPA has by default.
+// Steps of Adam (Kingma and Ba 2015), and its step size, which falls by a factor at each: auto_LiRPA's defaults.
 const (
 	alphaSteps   = 20
 	alphaRate    = 0.5

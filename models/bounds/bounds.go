@@ -46,9 +46,7 @@ type Network struct {
 	output target
 	last   *program // from the output to its segment's ends
 	free   *program // from the output to the input, with free slopes
-	// alone has CROWN's intermediate bounds computed for every value and not cut to their intervals, as other programs
-	// do.
-	alone bool
+	alone  bool     // CROWN's intermediate bounds are for every value and not cut to their intervals, as elsewhere
 }
 
 // step is a node of the path: affine, or a stage.

@@ -94,8 +94,7 @@ const sigmoidError = 2e-7
 func kinkError(beta float64) float64 { return 4 * Unit * (1 + 2*math.Abs(beta)) }
 
 // leaky is max(x, αx). Its upper line is the chord; its lower one goes through the kink with the slope of one side: 1
-// where the chord is steeper than 1/2, which for α = 0 leaves the smallest area (Zhang et al. 2018, CROWN's adaptive
-// bound).
+// where the chord is steeper than 1/2, which for α = 0 leaves the smallest area (Zhang et al. 2018).
 func leaky(alpha float64) activation {
 	f := func(x float64) float64 { return max(x, alpha*x) }
 	return activation{

@@ -58,9 +58,8 @@ func (p *maxPool) place(in, out onnx.Shape, o, k int) int {
 	return at
 }
 
-// places are, for each window, which of its values has the largest lower bound: the maximum is never below it; and the
-// largest of all upper bounds, which the maximum is never above, or that value again where no other can be larger
-// (auto_LiRPA's bounds).
+// places are, for each window, which of its values has the largest lower bound, whether no other can be larger, and the
+// largest of all upper bounds: the maximum lies between them (auto_LiRPA's bounds).
 func (p *maxPool) places(lower, upper []float32) (best []int, sure []bool, most []float32) {
 	out := len(p.at) / p.kernel
 	best, sure, most = make([]int, out), make([]bool, out), make([]float32, out)

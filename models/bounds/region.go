@@ -16,8 +16,7 @@ type Region struct {
 	Epsilon float64
 }
 
-// Ball is what lies within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞, with values from lo to hi. For p =
-// ∞ it is a box.
+// Ball is what lies within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞ (a box), with values from lo to hi.
 func Ball(x []float32, p, epsilon float64, lo, hi float32) Region {
 	r := Region{Lower: make([]float32, len(x)), Upper: make([]float32, len(x))}
 	for i, v := range x { // rounded outwards: the region holds every float32 image that the ball does
@@ -199,8 +198,7 @@ func Box(lower, upper []float64) Region {
 	return r
 }
 
-// Within are the ends of a box rounded inwards to finite values, and the first value between whose ends no float32
-// lies: −1 where there is none.
+// Within are the ends of a box rounded inwards to finite values; apart is the first value that holds no float32, or −1.
 func Within(lower, upper []float64) (low, high []float32, apart int) {
 	low, high, apart = make([]float32, len(lower)), make([]float32, len(upper)), -1
 	for i := range lower {

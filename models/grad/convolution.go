@@ -160,8 +160,7 @@ func axisPhases(kernel, stride, pad, x, y int64) []phase {
 	return out
 }
 
-// convPhases writes the cotangent by phases, for two axes with one stride and no
-// dilation; "" where that form does not exist.
+// convPhases writes the cotangent by phases, for two axes with one stride and no dilation; "" where it can't.
 func convPhases(c *Context, w *onnx.Tensor, win onnx.Window, x onnx.Shape, g string, group int64) string {
 	s := win.Strides[0]
 	if len(win.Kernel) != 2 || s == 1 || s != win.Strides[1] || win.Dilations[0] != 1 || win.Dilations[1] != 1 {

@@ -41,12 +41,10 @@ func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
 // A Rule emits the vector-Jacobian product of one node: from the cotangent gy of its outputs ("" where an output has
 // none) the cotangents of its inputs, "" where none is needed. A cotangent may still have the shape that its input was
 // broadcast to, which the walk sums down, or hold 1 instead of dimensions along which it is the same, which the walk
-// repeats. A rule refuses a node that it
-// can't pass: see [onnx.Refuse].
+// repeats. It refuses a node that it can't pass: see [onnx.Refuse].
 type Rule func(c *Context, n *onnx.Node, gy []string) []string
 
-// Rules gives a node's rule, nil where it has none; ends says that no cotangent passes to what the node is computed
-// from.
+// Rules gives a node's rule, nil where it has none; ends says that no cotangent passes to the node's inputs.
 type Rules func(n *onnx.Node) (rule Rule, ends bool)
 
 // Differentiation are the gradient's rules.
@@ -201,8 +199,7 @@ func (c *Context) repeat(g, of string) string {
 	return c.Op("Add", c.zerosLike(of), g)
 }
 
-// producer returns the node that writes a tensor, or nil. It reads the nodes that
-// have been appended since it was last asked, each once.
+// producer returns the node that writes a tensor, or nil; it reads each node once.
 func (c *Context) producer(tensor string) *onnx.Node {
 	for ; c.indexed < len(c.G.Nodes); c.indexed++ {
 		n := c.G.Nodes[c.indexed]
@@ -229,8 +226,7 @@ func (c *Context) output(n *onnx.Node, i int) string {
 // HasRule reports whether an operator has a gradient rule.
 func HasRule(op string) bool { return ruleOf(op) != nil }
 
-// unsupported returns an [onnx.UnsupportedError] about the nodes between the
-// seeds and wrt that have no rule. path are the nodes that depend on wrt, in order.
+// unsupported returns an [onnx.UnsupportedError] about the nodes of the path that the seeds depend on without a rule.
 func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) error {
 	reached := map[string]bool{}
 	for t := range seeds {

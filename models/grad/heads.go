@@ -113,8 +113,7 @@ func Loss(net *onnx.Graph, head string, detours ...Detour) (*onnx.Graph, error) 
 	return lossGraph(net, []string{head}, false, detours)
 }
 
-// ascent is the gradient of a loss, [N, 1], by the image x: 0 where every way between
-// them leads through an operator that gives no gradient, as Floor at the input does.
+// ascent is the gradient of a loss, [N, 1], by the image x: 0 where every way there ends, as at a Floor.
 func ascent(b *onnx.Builder, loss, x string, detours []Detour) (string, error) {
 	at, cotangent := loss, b.Op("Clip", loss, b.Float(1), b.Float(1)) // that of a sum over images
 	for _, d := range slices.Backward(append([]Detour{{To: x}}, detours...)) {
@@ -151,8 +150,7 @@ func classify(b *onnx.Builder, net *onnx.Graph, x string, detours []Detour) (log
 	return out[net.Outputs[0].Name], taken
 }
 
-// VJP returns the vector-Jacobian graph of a network: inputs Image (called as
-// in net) and Cotangent, outputs "y" and "dx" = Jᵀ·cotangent.
+// VJP returns the vector-Jacobian graph of a network: inputs "x" and Cotangent, outputs "y" and "dx" = Jᵀ·cotangent.
 func VJP(net *onnx.Graph) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/vjp")}
 	x := b.Input("x", net.Inputs[0].Shape)

@@ -54,8 +54,7 @@ func (c *Context) scatterAdd(axis int64, to, at, values string) string {
 // Linear maps along one axis: picking positions, and multiplying with a constant matrix. Both and their transposes are
 // what slicing, padding, gathering and interpolating come down to.
 
-// maxTerms is the number of cotangents of one position up to which they are
-// picked and added; from there on a product with a 0/1 matrix is cheaper.
+// maxTerms is up to how many cotangents of one position are picked and added; from there a 0/1 matrix is cheaper.
 const maxTerms = 4
 
 // pickBack is the transpose of picking positions along an axis of the given size: for y[i] = x[from[i]], 0 where
@@ -94,8 +93,7 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) string 
 	return total
 }
 
-// pick gives t's positions at along an axis, and 0 where at is -1. A position
-// is named once at most, so that the gradient of this is a pick again.
+// pick gives t's positions at along an axis, each once at most, and 0 where at is -1: its gradient is a pick too.
 func (c *Context) pick(t string, axis int, at []int64) string {
 	shape := c.Shape(t)
 	first := slices.IndexFunc(at, func(i int64) bool { return i >= 0 })

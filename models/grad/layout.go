@@ -102,13 +102,15 @@ func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string 
 func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) []string {
 	x, mode := c.Shape(n.Inputs[0]), n.Str("mode", "constant")
 	g, r := gy[0], len(x)
-	onnx.Require(slices.Contains([]string{"constant", "edge", "wrap", "reflect"}, mode), "mode %q is not supported", mode)
+	known := slices.Contains([]string{"constant", "edge", "wrap", "reflect"}, mode)
+	onnx.Require(known, "mode %q is not supported", mode)
 	for a, d := range x {
 		before, behind := p.Ints[a], p.Ints[a+r]
 		if before == 0 && behind == 0 {
 			continue
 		}
-		onnx.Require(mode == "constant" || min(before, behind) >= 0, "mode %q with negative pads is not supported", mode)
+		cuts := min(before, behind) < 0
+		onnx.Require(!cuts || mode == "constant", "mode %q with negative pads is not supported", mode)
 		from := make([]int64, d+before+behind)
 		for i := range from {
 			from[i] = padSource(mode, int64(i)-before, d)
@@ -118,8 +120,7 @@ func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) []string {
 	return []string{g}
 }
 
-// padSource is the position, of d, that a padded axis copies at position i,
-// which lies outside for the border; -1 for none.
+// padSource is the position, of d, that a padded axis copies at position i, outside for the border; -1 for none.
 func padSource(mode string, i, d int64) int64 {
 	switch {
 	case i >= 0 && i < d:

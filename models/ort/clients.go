@@ -25,8 +25,7 @@ type client struct {
 	extract  func(archive, name string, size int64, to string) error
 }
 
-// clients in the order they are tried. They run no code of the package, and use the registry that they are configured
-// for.
+// clients in the order they are tried. They run no code of the package, and use the registry that they have.
 var clients = []client{
 	{
 		name: "npm", at: "@",

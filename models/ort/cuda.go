@@ -40,7 +40,7 @@ func appendCUDA(o *rt.SessionOptions, on Target) error {
 	if err := c.Update(map[string]string{
 		"device_id": strconv.Itoa(on.Device),
 		"use_tf32":  tf32,
-		// The default measures all kernels at each new shape: slow, and the choice, with its rounding, depends on the clock.
+		// The default measures all kernels at each new shape: it is slow, and its rounding depends on the clock.
 		"cudnn_conv_algo_search": "HEURISTIC",
 		// A program's runs all have one shape, so that its arena never grows again.
 		"arena_extend_strategy": "kSameAsRequested",

@@ -10,8 +10,7 @@ import (
 const (
 	// minVersion is the oldest that serves: onnxruntime_go asks for API 24.
 	minVersion = "1.24"
-	// pipPython is the Python whose wheel is asked for. Any would do, but each wheel's library is another build, and
-	// the checksum is of this one's.
+	// pipPython is the Python whose wheel is asked for: each wheel's library is another build.
 	pipPython = "311"
 )
 

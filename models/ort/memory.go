@@ -37,8 +37,8 @@ func (l Lowering) String() string {
 }
 
 // Within keeps a pool on the CPU within the memory that there is. Before a program is compiled, the batch gets smaller,
-// by powers of two and down to 1, if passes of it on all workers would take more than the pool's share. A pass that runs
-// out of memory all the same is repeated in smaller batches, with this option or without.
+// by powers of two and down to 1, if passes of it on all workers would take more than the pool's share. A pass that
+// runs out of memory all the same is repeated in smaller batches, with this option or without.
 func Within(m Memory) PoolOption { return func(p *Pool) { p.memory = m } }
 
 // needs is what a program holds, in bytes.
@@ -48,8 +48,7 @@ type needs struct {
 }
 
 const (
-	// share is the pool's part of the memory that there is, in quarters: the rest is for what attacks keep, the files
-	// that the system reads, and others on the machine.
+	// share is the pool's part of the memory that there is, in quarters: attacks and others have the rest.
 	share = 3
 	// slack is by how much passes take more than their values, in halves: blocks of an arena that nothing fits into,
 	// and kernels' own buffers. Measured are 0.9 to 1.5 (docs/performance.md).
@@ -58,8 +57,8 @@ const (
 	fresh = 32 << 20
 )
 
-// arenaLimit is all the memory that there is, in bytes, so that the runtime says that it is short before the system ends
-// the process; 0 where there is no telling.
+// arenaLimit is all the memory that there is, in bytes, so that the runtime says that it is short before the system
+// ends the process; 0 where there is no telling.
 func (p *Pool) arenaLimit() int64 {
 	if free, known := p.unused(); known {
 		return max(free+p.memory.Resident(), leastArena)
@@ -79,8 +78,7 @@ func (p *Pool) unused() (bytes int64, known bool) {
 }
 
 // fit makes the batch smaller, if need be, so that passes of a program that is about to be compiled fit in. On the
-// processor programs take turns in one arena. On a device each has an arena of its own, which keeps what its passes
-// have taken.
+// processor programs take turns in one arena. On a device each has its own, which keeps what passes have taken.
 func (p *Pool) fit(prog *Program, own needs) {
 	own.item = own.item * slack / 2
 	for _, port := range slices.Concat(prog.inputs, prog.outputs) {
@@ -161,9 +159,8 @@ func (p *Pool) lower(batch int, why string) {
 // arena is held for reading while a session is made, which takes hold of the shared arena.
 var arena sync.RWMutex
 
-// shareArena makes one memory arena that all sessions from now on allocate from, of at most limit bytes, weights
-// included; 0: of any size. With an arena for each session, the memory kept would be a multiple where many programs
-// take turns.
+// shareArena makes one memory arena that all sessions from now on allocate from, weights included, of at most limit
+// bytes; 0: of any size. Where many programs take turns, an arena for each would keep a multiple of the memory.
 func shareArena(limit int64) error {
 	info, err := rt.GetMemoryInfo()
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 const ProviderOpenVINO = "openvino"
 
 // adaptToOpenVINO has a program opened for each number of items by itself: OpenVINO prepares a graph anew where the
-// number changes, takes up to twice as long even where it does not, and is no faster with more than 16. A session of
-// each holds the weights.
+// number changes, takes up to twice as long even where it does not, and is no faster with more than 16.
 func adaptToOpenVINO(prog *Program, model []byte, cfg compileConfig) error {
 	g, err := forOpenVINO(model)
 	if err != nil {
@@ -102,8 +101,7 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 
 // inHalves has the first convolution take an image in two halves, [N 2C H W]: what bf16 keeps of the pixels, and the
 // rest. Where something else reads the image it leaves the graph as it is and reports false. Pixels from ½ on are 1/256
-// apart in bf16, which loses much of a perturbation of a few grey levels: attacks on a ResNet-18 left 1 % of the images
-// more than in float32.
+// apart in bf16, which loses much of a small perturbation: attacks on a ResNet-18 left 1 % more of the images.
 func inHalves(g *onnx.Graph) bool {
 	image := &g.Inputs[0]
 	readers := g.Consumers()[image.Name]

@@ -91,12 +91,10 @@ func (o *Original) Run(x []float32) (y []float64, err error) {
 // Close frees the runtime's memory.
 func (o *Original) Close() { o.session.Close() }
 
-// agreement is by how much a file's outputs and an opened network's may differ, for outputs up to 1; beyond in
-// proportion.
+// agreement is by how much outputs up to 1 may differ; beyond it is in proportion.
 const agreement = 1e-4
 
-// Agree is an error where a file's outputs and those of the network that was opened from it differ by more than
-// rounding.
+// Agree is an error where the outputs of a file and of the network opened from it differ by more than rounding.
 func Agree(file []float64, opened []float32) error {
 	if len(file) != len(opened) {
 		return fmt.Errorf("the file gives %d outputs, the opened network %d", len(file), len(opened))

@@ -109,9 +109,9 @@ type PoolOption func(*Pool)
 // with the same words, or the first run where a provider has runs of certain sizes only.
 //
 // On a device each run copies its inputs and outputs from and to ordinary memory, as onnxruntime_go makes no other
-// tensors. It has the pool's full batch, filled up with repetitions: cuDNN chooses and prepares its kernels by shape, so
-// one shape is prepared once, and an item's result does not depend on its neighbours. By default one run has its items
-// copied while another one computes, each in a stream of its own.
+// tensors. It has the pool's full batch, filled up with repetitions: cuDNN chooses and prepares its kernels by shape,
+// so one shape is prepared once, and an item's result does not depend on its neighbours. By default one run has its
+// items copied while another one computes, each in a stream of its own.
 func On(t Target) PoolOption {
 	return func(p *Pool) {
 		row := t.Row()
@@ -125,8 +125,8 @@ func On(t Target) PoolOption {
 }
 
 // Threads lets n threads work on each run (default, and least: 1). On the CPU they change no bit of a result. Runs side
-// by side use the cores better; more threads are for fewer images than cores, and for networks of which one batch a core
-// does not fit into memory. A program's n − 1 additional threads are shared by all its runs.
+// by side use the cores better; more threads are for fewer images than cores, and for networks of which one batch a
+// core does not fit into memory. A program's n − 1 additional threads are shared by all its runs.
 func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
 
 // compileConfig is what sessions differ in. Its zero value is a session on one thread of the CPU.
@@ -159,8 +159,7 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
 }
 
-// sessionOptions are those of every session. The default is one thread a run, because two one-thread runs side by side
-// beat one two-thread run.
+// sessionOptions have one thread a run by default, as two one-thread runs side by side beat one two-thread run.
 func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 	o, err := rt.NewSessionOptions()
 	if err != nil {
@@ -176,8 +175,7 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 		o.SetExecutionMode(rt.ExecutionModeSequential),
 		o.SetGraphOptimizationLevel(level),
 		o.SetLogSeverityLevel(rt.LoggingLevelFatal),
-		// A memory pattern per batch size takes one block for a whole run, which fits badly into a shared arena and is
-		// no faster.
+		// A memory pattern takes one block for a whole run, which fits badly into a shared arena and is no faster.
 		o.SetMemPattern(false),
 		o.AddSessionConfigEntry("session.use_env_allocators", "1"),
 		// Weights outside the shared arena go back to the system on Close.

@@ -23,8 +23,8 @@ type Pool struct {
 	threads int    // of one run
 	attack  Target // of programs for attacks: on, unless a provider runs those alone
 	done    sync.WaitGroup
-	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs; nil: any number,
-	// on a device and where the machine has no more cores than that.
+	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs; nil: any
+	// number, on a device and where the machine has no more cores than that.
 	cores  chan struct{}
 	memory Memory
 

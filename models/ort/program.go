@@ -49,8 +49,7 @@ func (p *Program) Items() int64 { return p.items.Load() }
 // CompileOption changes how a program is compiled.
 type CompileOption func(*compileConfig)
 
-// Unoptimized switches all graph optimisations off: operators run one by one as the file has them, so a network cut
-// into segments gives the same bits.
+// Unoptimized has operators run one by one as the file has them: a network cut into segments gives the same bits.
 func Unoptimized() CompileOption { return func(c *compileConfig) { c.unoptimized = true } }
 
 // Centred subtracts a mean, of the first input's size, from that input of every item while it is copied to the batch.
@@ -64,8 +63,7 @@ func Needs(weights, item int64) CompileOption {
 	return func(c *compileConfig) { c.needs = needs{weights, item} }
 }
 
-// Compile makes a program of a model's bytes. The batch must be the first dimension of all its inputs and outputs, and
-// the only open one.
+// Compile makes a program of a model, in whose inputs and outputs the batch is the first and only open dimension.
 func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Program, error) {
 	prog, err := p.compile(name, model, opts)
 	if err != nil {
@@ -223,8 +221,7 @@ type Port struct {
 	unread bool
 }
 
-// declared reads the graph's inputs and outputs, which are float32. The runtime would need a second session to tell
-// them.
+// declared reads the graph's inputs and outputs, which are float32; the runtime would need a second session for it.
 func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	inputs, outputs, err = onnx.Ports(model)
 	if err == nil && len(outputs) == 0 {
@@ -238,8 +235,7 @@ func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	return inputs, outputs, err
 }
 
-// ports are the declared values as a single item has them. The batch must be their first dimension and the only open
-// one.
+// ports are the declared values as a single item has them.
 func ports(values []onnx.Value) (all []Port, err error) {
 	for _, v := range values {
 		if len(v.Shape) == 0 || v.Shape[0] != onnx.Batch {

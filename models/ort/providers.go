@@ -29,8 +29,7 @@ type Precision struct {
 	Apart        float64 // how far gradients may be from the CPU provider's, relative to their length
 }
 
-// Precisions are those that some provider has. Gradients in bf16 come to 0.1, those of a provider with a fault to 1 and
-// more.
+// Precisions are those that some provider has. Gradients in bf16 come to 0.1, those of a faulty provider to 1 and more.
 var Precisions = []Precision{{Float32, 24, false, 0.01}, {BFloat16, 8, true, 0.5}, {TensorFloat32, 10, false, 0.1}}
 
 // PrecisionNames are the names of all, float32's first.
@@ -186,8 +185,7 @@ var (
 	sourceInfo = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
 )
 
-// explain says what is behind an error of the runtime and what to do. One that has nothing to do with the provider
-// stays as it is.
+// explain says what is behind an error of the runtime and what to do; one that another thing is behind stays as it is.
 func (t Target) explain(err error) error {
 	row, msg := t.Row(), oneLine(err)
 	if row.use == nil {

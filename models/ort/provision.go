@@ -185,8 +185,7 @@ func (p *provisioner) fetch(ctx context.Context) error {
 // diskFull is how Go and the clients say it.
 var diskFull = regexp.MustCompile(`(?i)no space left on device|ENOSPC|disk quota exceeded`)
 
-// space is what fetching packages takes, in megabytes: their files, and twice the largest download, which a client
-// writes and then copies.
+// space is what fetching takes, in megabytes: the files, and twice the largest download, which a client copies.
 func space(missing []archive) int {
 	var files, largest int
 	for _, a := range missing {
@@ -224,8 +223,7 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, all 
 	return nil
 }
 
-// download fetches one package into a temporary directory beside the cache, verifies its files and moves them into
-// place, each at once.
+// download fetches one package beside the cache, verifies its files and moves them into place, each at once.
 func (p *provisioner) download(ctx context.Context, c client, argv []string, a archive, what string) error {
 	tmp, err := os.MkdirTemp(p.dir, "fetch-*")
 	if err != nil {
@@ -272,8 +270,7 @@ func (p *provisioner) sweep() {
 	}
 }
 
-// save writes what an archive holds of the library, at most its pinned size and a byte, so that a wrong archive cannot
-// fill the disk.
+// save writes at most a file's pinned size and a byte, so that a wrong archive cannot fill the disk.
 func save(r io.Reader, size int64, to string) (err error) {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -286,8 +283,7 @@ func save(r io.Reader, size int64, to string) (err error) {
 // envLibrary names the environment variable with the library's path.
 const envLibrary = "ONNXRUNTIME_SHARED_LIBRARY"
 
-// envPackage names the variable in which selfheal's Python package says where that of ONNX Runtime has the CPU
-// provider's library; other providers are searched as ever.
+// envPackage names the variable in which selfheal's Python package says where the CPU provider's library is.
 const envPackage = "SELFHEAL_ONNXRUNTIME"
 
 const giveLibrary = "give the library with --onnxruntime PATH or " + envLibrary

@@ -9,8 +9,7 @@ import (
 )
 
 const (
-	// overtaken is how many other batches may overtake a request before its program goes first, full or not: no program
-	// starves.
+	// overtaken is how many other batches may overtake a request before its program goes first, full or not.
 	overtaken = 16
 	// stall is how long a partial batch waits for goroutines that run Go code, while a worker is idle. It keeps the
 	// pool going when an entered goroutine works long or waits for another one.
@@ -42,8 +41,7 @@ type schedule struct {
 // Workers is the number of runs side by side.
 func (s *schedule) Workers() int { return s.workers }
 
-// Batch is the largest number of items in a run. With [Within] it may get less while programs are compiled and run,
-// never more.
+// Batch is the largest number of items in a run. With [Within] it may get less while programs are compiled and run.
 func (s *schedule) Batch() int { return int(s.batch.Load()) }
 
 // OnDevice reports whether all programs run on a device.

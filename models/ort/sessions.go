@@ -21,9 +21,8 @@ type Tensor struct {
 	Data  []float32
 }
 
-// Session runs a graph on whole tensors, each call on one thread. It is for graphs whose inputs and outputs are no
-// items of a batch that a [Pool] could put together: gradients with respect to parameters, say, sum over the batch. All
-// inputs and outputs are float32.
+// Session runs a graph on whole float32 tensors, each call on one thread: for what is no item of a batch that a [Pool]
+// could put together, as gradients with respect to parameters, which sum over the batch.
 type Session struct {
 	name    string
 	in, out []onnx.Value

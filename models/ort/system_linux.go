@@ -124,8 +124,7 @@ func deviceMemory(device int) (bytes int64, known bool) {
 }
 
 // preload loads the libraries that a library needs and that lie in some folders, each after those that it needs itself.
-// The system's linker, which does not look there, then finds them loaded. What is in none of the folders is left to the
-// linker.
+// The system's linker, which does not look there, then finds them loaded; it is left what is in none of the folders.
 func preload(library string, folders []string, seen map[string]bool) error {
 	f, err := elf.Open(library)
 	if err != nil {
@@ -191,13 +190,11 @@ var loadCUDA = sync.OnceValue(func() error {
 
 func init() { C.give_back_large_blocks() }
 
-// trimHeap gives free memory of the C library's heap back to the system. Sessions leave holes in it, hundreds of
-// megabytes after a network of tens of millions of weights.
+// trimHeap gives free memory of the C library's heap back to the system: sessions leave holes of hundreds of megabytes.
 func trimHeap() { C.trim_heap() }
 
-// keepingSignalStack runs what may give its thread another stack for signals. OpenVINO does, since AMX takes a larger
-// one than most programs have (Go's is large enough), and frees it from whatever thread ends its last session: a signal
-// to the first one would then end the program.
+// keepingSignalStack runs what may give its thread another stack for signals. OpenVINO does, for AMX, and frees it from
+// whatever thread ends its last session: a signal to the first one would then end the program.
 func keepingSignalStack(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

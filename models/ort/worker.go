@@ -64,8 +64,7 @@ func (w *worker) loop() {
 var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|` +
 	`bad.?alloc(ation)?\b|out of memory|ALLOC_FAILED`)
 
-// run evaluates a batch. If the memory does not do, the batch gets smaller, for good, and what failed is repeated in
-// parts while no other worker runs.
+// run evaluates a batch. Where memory is short the batch gets smaller, and it is repeated while nobody else runs.
 func (w *worker) run(prog *Program, batch []*request) error {
 	p := w.pool
 	p.exclusive.RLock()
@@ -180,8 +179,7 @@ func (w *worker) buffers(prog *Program, n int) (*buffers, error) {
 	return b, nil
 }
 
-// reserve makes the scratch large enough for n items of the program. A new scratch, or too many buffers, makes all of
-// this worker void.
+// reserve makes the scratch large enough for n items. A new one, or too many buffers, makes all of this worker void.
 func (w *worker) reserve(prog *Program, n int) {
 	need := align
 	for _, ports := range [][]Port{prog.fed, prog.outputs} {
