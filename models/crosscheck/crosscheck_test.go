@@ -1,7 +1,6 @@
 package crosscheck
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"math"
@@ -15,38 +14,22 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
-	"selfheal/models/onnx/simplify"
-	"selfheal/models/ort"
+	"selfheal/models/onnx/onnxtest"
 )
 
 func TestMain(m *testing.M) { testinput.RunMain(m) }
 
-// reference runs a model on ONNX Runtime, one item.
-func reference(t *testing.T, model []byte, items ...[]float32) [][]float32 {
-	t.Helper()
-	data := must.Get(must.Get(simplify.Open(model, simplify.Options{}))(t).Encode())(t)
-	pool := ort.NewPool(1, 1)
-	defer pool.Close()
-	p := must.Get(pool.Compile("m", data))(t)
-	var outs [][]float32
-	for _, x := range items {
-		out := make([]float32, p.Outputs()[0].Size)
-		must.Do(t, pool.Run(context.Background(), p, [][]float32{x}, [][]float32{out}))
-		outs = append(outs, out)
-	}
-	return outs
-}
-
 // agree compares the engines on items of a model.
 func agree(t *testing.T, model []byte, shape []int64, items ...[]float32) {
 	t.Helper()
-	for i, want := range reference(t, model, items...) {
-		x := slices.Clone(items[i])
+	g := onnxtest.Open(t, model)
+	for i, item := range items {
+		x, want := slices.Clone(item), onnxtest.Run(t, g, item)
 		got := must.Get(Logits(model, x, shape))(t)
 		if d := Compare(got, want); !(d <= 1e-4) {
 			t.Errorf("item %d: relative difference %g\n got %v\nwant %v", i, d, got, want)
 		}
-		if !slices.Equal(x, items[i]) {
+		if !slices.Equal(x, item) {
 			t.Errorf("item %d was written to", i)
 		}
 	}
