@@ -19,6 +19,8 @@ type affine struct {
 	exact bool
 	// only reports what the operator must be like; nil: anything.
 	only func(n *onnx.Node) bool
+	// added are the constant inputs that are added, not multiplied with.
+	added []int
 	// sized writes the operator with its coefficients' absolute values, see [sizes]; nil: those of its constants.
 	sized func(s *sizes, n *onnx.Node, in []string) string
 }
@@ -28,25 +30,24 @@ var affineOperators map[string]affine
 
 func init() {
 	moves := affine{exact: true}
-	sums := affine{inputs: []int{0, 1}, joint: true, sized: func(s *sizes, n *onnx.Node, in []string) string {
-		return s.Op("Add", in...)
-	}}
+	sums := affine{inputs: []int{0, 1}, joint: true, added: []int{0, 1},
+		sized: func(s *sizes, n *onnx.Node, in []string) string { return s.Op("Add", in...) }}
 	pool := affine{terms: func(_ *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 		k := onnx.Shape(n.Ints("kernel_shape", nil)).Items()
 		return k, k
 	}}
 	affineOperators = map[string]affine{
-		"Conv":               {terms: convTerms},
-		"ConvTranspose":      {terms: convTerms},
-		"Gemm":               {terms: gemmTerms, sized: sizedGemm},
+		"Conv":               {terms: convTerms, added: []int{2}},
+		"ConvTranspose":      {terms: convTerms, added: []int{2}},
+		"Gemm":               {terms: gemmTerms, added: []int{2}, sized: sizedGemm},
 		"MatMul":             {inputs: []int{0, 1}, terms: matMulTerms},
 		"BatchNormalization": {sized: sizedBatchNormalization},
 		"Add":                sums, "Sub": sums,
 		"Mul": {inputs: []int{0, 1}}, "Div": {},
 		"Neg":      {exact: true, sized: func(_ *sizes, _ *onnx.Node, in []string) string { return in[0] }},
-		"Identity": moves, "Transpose": moves, "Slice": moves, "Split": moves, "Pad": moves, "Expand": moves,
-		"Tile":   moves,
+		"Identity": moves, "Transpose": moves, "Slice": moves, "Split": moves, "Expand": moves, "Tile": moves,
 		"Gather": moves, "DepthToSpace": moves, "SpaceToDepth": moves, "Trilu": moves,
+		"Pad":               {exact: true, added: []int{2}},
 		"Concat":            {joint: true, exact: true},
 		"AveragePool":       pool,
 		"GlobalAveragePool": {terms: itemTerms},
@@ -147,7 +148,7 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 			continue
 		}
 		in[i] = s.Const(absolute(t))
-		if !s.added && s.adds(n, i) {
+		if !s.added && (n.Op == "Concat" || slices.Contains(row.added, i)) {
 			in[i] = s.Const(onnx.Filled(0, t.Shape...))
 		}
 	}
@@ -155,17 +156,6 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 		return []string{row.sized(s, n, in)}
 	}
 	return s.Multi(n.Op, n.Attrs, len(n.Outputs), in...)
-}
-
-// adds reports whether a constant input of a node is added, not multiplied with.
-func (s *sizes) adds(n *onnx.Node, i int) bool {
-	switch n.Op {
-	case "Conv", "ConvTranspose", "Gemm", "Pad":
-		return i == 2
-	case "Add", "Sub", "Concat":
-		return true
-	}
-	return false
 }
 
 func absolute(t *onnx.Tensor) *onnx.Tensor {
@@ -186,9 +176,9 @@ func sizedGemm(s *sizes, n *onnx.Node, in []string) string {
 
 // sizedBatchNormalization is |s·r|·X + |s·r·μ| + |b|.
 func sizedBatchNormalization(s *sizes, n *onnx.Node, in []string) string {
-	scale, offset := make([]float32, s.G.Consts[n.Inputs[1]].Len()), []float32(nil)
 	parameter := func(i, c int) float64 { return float64(s.G.Consts[n.Inputs[i]].Floats[c]) }
-	offset = slices.Clone(scale)
+	scale := make([]float32, s.G.Consts[n.Inputs[1]].Len())
+	offset := slices.Clone(scale)
 	for c := range scale {
 		f := math.Abs(parameter(1, c) / math.Sqrt(parameter(4, c)+float64(n.Float("epsilon", 1e-5))))
 		scale[c], offset[c] = float32(f), float32(f*math.Abs(parameter(3, c))+math.Abs(parameter(2, c)))

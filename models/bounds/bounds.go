@@ -172,24 +172,27 @@ func New(g *onnx.Graph, unit float64) (n *Network, err error) {
 	if n, err = prepare(g, unit); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			n.Close()
-			n, err = nil, fmt.Errorf("bounds of %s: %w", g.Name, err)
-		}
-	}()
+	if err := n.open(); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("bounds of %s: %w", g.Name, err)
+	}
+	return n, nil
+}
+
+// open makes the programs.
+func (n *Network) open() (err error) {
 	for _, t := range n.targets() {
-		if t.segment, err = n.newSegment(t.tensor); err != nil {
-			return n, err
+		if t.segment, err = n.newSegment(t.tensor); err == nil {
+			t.program, err = n.backward(t.tensor, []string{n.input}, false)
 		}
-		if t.program, err = n.backward(t.tensor, []string{n.input}, false); err != nil {
-			return n, err
+		if err != nil {
+			return err
 		}
 	}
 	if n.last, err = n.backward(n.output.tensor, n.output.segment.ends, false); err == nil {
 		n.free, err = n.backward(n.output.tensor, []string{n.input}, true)
 	}
-	return n, err
+	return err
 }
 
 // targets are the stages' inputs and the output.

@@ -33,7 +33,7 @@ type activation struct {
 
 // activations gives a node's activation.
 var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool){
-	"Relu": func(*onnx.Graph, *onnx.Node) (activation, bool) { return leaky(0), true },
+	"Relu": always(leaky(0)),
 	"LeakyRelu": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
 		alpha := float64(n.Float("alpha", 0.01))
 		return leaky(alpha), alpha >= 0 && alpha <= 1
@@ -68,24 +68,22 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 		}
 		return convex(f, slope, 4e-7), alpha > 0 && alpha <= 1
 	},
-	"Softplus": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		f := func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
-		return convex(f, sigmoid, 8e-7), true
-	},
-	"Sigmoid": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		return sShaped(sigmoid, func(x float64) float64 { return sigmoid(x) * sigmoid(-x) }, sigmoidError), true
-	},
-	"Exp": func(*onnx.Graph, *onnx.Node) (activation, bool) { return convex(math.Exp, math.Exp, 0), true },
-	"Erf": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		slope := func(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }
-		return sShaped(math.Erf, slope, 4e-7), true
-	},
-	"Tanh": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		return sShaped(math.Tanh, func(x float64) float64 { t := math.Tanh(x); return (1 - t) * (1 + t) }, 4e-7), true
-	},
+	"Softplus": always(convex(func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) },
+		sigmoid, 8e-7)),
+	"Sigmoid": always(sShaped(sigmoid, func(x float64) float64 { return sigmoid(x) * sigmoid(-x) }, sigmoidError)),
+	"Exp":     always(convex(math.Exp, math.Exp, 0)),
+	"Erf":     always(sShaped(math.Erf, func(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }, 4e-7)),
+	"Tanh":    always(sShaped(math.Tanh, func(x float64) float64 { t := math.Tanh(x); return (1 - t) * (1 + t) }, 4e-7)),
+}
+
+// always is an activation without parameters.
+func always(a activation) func(*onnx.Graph, *onnx.Node) (activation, bool) {
+	return func(*onnx.Graph, *onnx.Node) (activation, bool) { return a, true }
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func silu(x float64) float64 { return x * sigmoid(x) }
 
 // sigmoidError bounds what ONNX Runtime's Sigmoid is off by.
 const sigmoidError = 2e-7
@@ -212,14 +210,11 @@ func tangent(f, slope func(x float64) float64, l, u float64) line {
 }
 
 // gates are the functions of which x·gate(x) is bounded as one function of x: SiLU, and HardSwish.
-var gates = map[string]func(n *onnx.Node) (activation, bool){
-	"Sigmoid": func(*onnx.Node) (activation, bool) {
-		f := func(x float64) float64 { return x * sigmoid(x) }
-		slope := func(x float64) float64 { return sigmoid(x) + f(x)*sigmoid(-x) }
-		// The slope rises between the two zeros of the second derivative, and falls outside.
-		return wavy(f, slope, sigmoidError, -2.399357280520, 2.399357280520), true
-	},
-	"HardSigmoid": func(n *onnx.Node) (activation, bool) {
+var gates = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool){
+	// The slope rises between the two zeros of the second derivative, and falls outside.
+	"Sigmoid": always(wavy(silu, func(x float64) float64 { return sigmoid(x) + silu(x)*sigmoid(-x) }, sigmoidError,
+		-2.399357280520, 2.399357280520)),
+	"HardSigmoid": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
 		alpha, beta := float64(n.Float("alpha", 0.2)), float64(n.Float("beta", 0.5))
 		inner := func(x float64) float64 { return alpha*x + beta }
 		slope := func(x float64) float64 {
@@ -307,7 +302,7 @@ func gated(g *onnx.Graph, n *onnx.Node) (x string, f activation, ok bool) {
 			continue
 		}
 		if x = n.Inputs[1-i]; gate.Inputs[0] == x {
-			f, ok = gates[gate.Op](gate)
+			f, ok = gates[gate.Op](g, gate)
 			return x, f, ok
 		}
 	}

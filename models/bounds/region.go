@@ -90,9 +90,7 @@ func (r Region) leastOfL1(a, at []float32) float64 {
 	for i, c := range a {
 		sum += float64(c) * float64(r.Centre[i])
 	}
-	if at != nil {
-		copy(at, r.Centre)
-	}
+	copy(at, r.Centre)
 	left := r.Epsilon
 	spend := func(i int) {
 		move := float64(r.Lower[i]) - float64(r.Centre[i])
@@ -148,9 +146,7 @@ func (r Region) leastOfL2(a, at []float32) float64 {
 		norm += float64(c) * float64(c)
 		sum += float64(c) * float64(r.Centre[i])
 	}
-	if at != nil {
-		copy(at, r.Centre)
-	}
+	copy(at, r.Centre)
 	lambda := math.Sqrt(norm) / r.Epsilon
 	if lambda == 0 || math.IsInf(lambda, 0) { // nothing to gain, or nowhere to go
 		return sum

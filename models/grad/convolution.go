@@ -219,9 +219,8 @@ func Phased(g *onnx.Graph) (phased *onnx.Graph, err error) {
 func reversed(kernel []int64) [][]int64 {
 	taps := make([][]int64, len(kernel))
 	for i, k := range kernel {
-		for t := range k {
-			taps[i] = append(taps[i], k-1-t)
-		}
+		taps[i] = onnx.Range(0, int(k))
+		slices.Reverse(taps[i])
 	}
 	return taps
 }

@@ -230,7 +230,7 @@ func Agree(file []float64, opened []float32) error {
 type Sessions []*Session
 
 // OpenAll opens a graph n times. Close the sessions when done.
-func OpenAll(name string, graph interface{ Encode() ([]byte, error) }, n int) (Sessions, error) {
+func OpenAll(name string, graph *onnx.Graph, n int) (Sessions, error) {
 	model, err := graph.Encode()
 	if err != nil {
 		return nil, err
