@@ -49,8 +49,7 @@ const (
 // Options say how a model is examined.
 type Options struct {
 	simplify.Options
-	// Attacks is where attacks run. Where that is not the CPU provider it is the second engine too.
-	Attacks ort.Target
+	Attacks ort.Target // where attacks run, and the second engine where that is not the CPU provider
 }
 
 // images is how many images a check takes: one batch of the pool.

@@ -15,12 +15,9 @@ type affine struct {
 	joint  bool
 	// terms counts the products that are added up for a value of the output, and of the input's cotangent; nil: one.
 	terms func(g *onnx.Graph, n *onnx.Node) (forward, backward int64)
-	// exact operators move values and compute none.
-	exact bool
-	// only reports what the operator must be like; nil: anything.
-	only func(n *onnx.Node) bool
-	// added are the constant inputs that are added, not multiplied with.
-	added []int
+	exact bool                    // it moves values and computes none
+	only  func(n *onnx.Node) bool // reports what the operator must be like; nil: anything
+	added []int                   // constant inputs that are added, not multiplied with
 	// sized writes the operator with its coefficients' absolute values, see [sizes]; nil: those of its constants.
 	sized func(s *sizes, n *onnx.Node, in []string) string
 }

@@ -21,9 +21,8 @@ type activation struct {
 	// be added in proportion.
 	error, perInput float64
 	// span are the least and the largest value on [l, u]; nil: f(l) and f(u), as f increases monotonically.
-	span func(l, u float64) (low, high float64)
-	// bends reports whether f is not affine on [l, u]; elsewhere its two lines are one.
-	bends func(l, u float64) bool
+	span  func(l, u float64) (low, high float64)
+	bends func(l, u float64) bool // reports whether f is not affine on [l, u]; elsewhere its two lines are one
 	// lines give f's bounds on [l, u] where it bends: lower ≤ f ≤ upper.
 	lines func(l, u float64) (lower, upper line)
 	// free are the slopes of f's pieces around its kink at 0, where f is convex: any line between the two through the

@@ -17,8 +17,7 @@ type segment struct {
 	session *ort.Session
 	// sharp says that intervals of a box are exact: at most one operator adds values up, and none joins two tensors.
 	sharp bool
-	// moved says that the target's values are those of stages' outputs.
-	moved bool
+	moved bool // the target's values are those of stages' outputs
 }
 
 func (s *segment) close() {

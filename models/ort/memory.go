@@ -17,11 +17,9 @@ import (
 // Memory is what a pool is told of the memory that there is.
 type Memory struct {
 	// Free is how many bytes can still be taken; known is false where nobody can tell.
-	Free func() (bytes int64, known bool)
-	// Resident is how many bytes of its own the process holds already.
-	Resident func() int64
-	// Lowered is told whenever the batch gets smaller.
-	Lowered func(Lowering)
+	Free     func() (bytes int64, known bool)
+	Resident func() int64   // how many bytes of its own the process holds already
+	Lowered  func(Lowering) // is told whenever the batch gets smaller
 }
 
 // Lowering is a batch that got smaller.

@@ -22,14 +22,10 @@ import (
 
 // Options says where the runtime's library is and whether it may be fetched.
 type Options struct {
-	// Library is the path given with --onnxruntime; empty: search.
-	Library string
-	// Provider asks for a library with that provider, where it is searched; "": the CPU's.
-	Provider string
-	// Offline forbids downloading.
-	Offline bool
-	// Log is told of each step of a download; nil: nobody is.
-	Log func(Fetch)
+	Library  string      // the path given with --onnxruntime; empty: search
+	Provider string      // whose library is searched; "": the CPU's
+	Offline  bool        // forbids downloading
+	Log      func(Fetch) // is told of each step of a download; nil: nobody is
 }
 
 var runtimeState struct {

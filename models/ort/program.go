@@ -214,11 +214,10 @@ func (p *Program) dropBuffers(w int) {
 
 // Port is one input or output of a program, seen for a single item.
 type Port struct {
-	Name  string
-	Shape []int64 // of one item, without the batch dimension; empty for one number an item
-	Size  int     // number of values of one item, the product of Shape
-	// unread inputs are no longer the session's.
-	unread bool
+	Name   string
+	Shape  []int64 // of one item, without the batch dimension; empty for one number an item
+	Size   int     // number of values of one item, the product of Shape
+	unread bool    // it is no input of the session any more
 }
 
 // declared reads the graph's inputs and outputs, which are float32; the runtime would need a second session for it.

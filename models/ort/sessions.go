@@ -226,25 +226,20 @@ func Agree(file []float64, opened []float32) error {
 	return nil
 }
 
-// Sessions are one model opened several times, for runs side by side.
+// Sessions are one session several times, for runs side by side.
 type Sessions []*Session
 
-// OpenAll opens a graph n times. Close the sessions when done.
+// OpenAll opens a graph for n runs side by side. Close the sessions when done.
 func OpenAll(name string, graph *onnx.Graph, n int) (Sessions, error) {
 	model, err := graph.Encode()
 	if err != nil {
 		return nil, err
 	}
-	var all Sessions
-	for range n {
-		s, err := Open(name, model)
-		if err != nil {
-			all.Close()
-			return nil, err
-		}
-		all = append(all, s)
+	s, err := Open(name, model)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	return slices.Repeat(Sessions{s}, n), nil
 }
 
 // Close frees the sessions.
