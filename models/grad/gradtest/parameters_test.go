@@ -13,6 +13,34 @@ import (
 	"selfheal/models/ort"
 )
 
+// byParameters returns the gradient graph of a network by some of its constants, as
+// sums over the batch: its inputs are x, the cotangent of the output and the constants,
+// which keep their names, its outputs the output, the gradient by each and by x.
+func byParameters(net *onnx.Graph, names ...string) (*onnx.Graph, error) {
+	open := net.Clone()
+	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/parameters")}
+	x, w := b.Input("x", net.Inputs[0].Shape), b.Input(grad.Cotangent, net.Outputs[0].Shape)
+	bind, wrt := map[string]string{net.Inputs[0].Name: x}, []string{}
+	for _, name := range names {
+		shape := net.Consts[name].Shape
+		delete(open.Consts, name)
+		open.Inputs = append(open.Inputs, onnx.Value{Name: name, DType: onnx.Float, Shape: shape})
+		bind[name] = b.Input(name, shape)
+		wrt = append(wrt, bind[name])
+	}
+	y := b.Inline(open, bind)[net.Outputs[0].Name]
+	g, err := grad.Backward(b, map[string]string{y: w}, append(wrt, x))
+	if err != nil {
+		return nil, err
+	}
+	b.Output("out/y", y)
+	for _, p := range append(wrt, x) {
+		b.Output("out/"+p, g[p])
+	}
+	b.G.Prune()
+	return b.G, b.Err()
+}
+
 // names lists the parameters, without x.
 func (g *Golden) names() (names []string) {
 	for _, p := range g.Parameters[1:] {
@@ -21,7 +49,7 @@ func (g *Golden) names() (names []string) {
 	return names
 }
 
-// inputs are x, the cotangent of y and the parameters, in the order of the graph that [gradtest.ByParameters] makes.
+// inputs are x, the cotangent of y and the parameters, in the order of the graph that [byParameters] makes.
 func (g *Golden) inputs() []ort.Tensor {
 	in := []ort.Tensor{{Shape: g.Shape, Data: g.X}, {Shape: concrete(g.Net.Outputs[0].Shape, g.Items()), Data: g.W}}
 	for _, name := range g.names() {
@@ -48,7 +76,7 @@ func loadTrained(t *testing.T) []*Golden {
 // graph is the golden's gradient graph by x and all parameters.
 func (g *Golden) graph(t *testing.T) *onnx.Graph {
 	t.Helper()
-	return must.Get(gradtest.ByParameters(g.Net, g.names()...))(t)
+	return must.Get(byParameters(g.Net, g.names()...))(t)
 }
 
 func open(t *testing.T, g *onnx.Graph) *ort.Session {
@@ -136,7 +164,7 @@ func TestParameterDirectional(t *testing.T) {
 	for _, g := range loadTrained(t) {
 		t.Run(g.Name, func(t *testing.T) {
 			s := open(t, g.graph(t))
-			f := vary(s, g.inputs(), func(out []ort.Tensor) float64 { return gradtest.Dot(g.W, out[0].Data) })
+			f := vary(s, g.inputs(), func(out []ort.Tensor) float64 { return dot(g.W, out[0].Data) })
 			compare(t, g, f, xFirst(values(t, s, g.inputs())[1:]), "parameters")
 		})
 	}
@@ -201,7 +229,7 @@ func TestParameterSecondDerivative(t *testing.T) {
 					d[i] = out[len(depends)+i].Data
 				}
 				for i, v := range xFirst(d) {
-					sum += gradtest.Dot(g.Parameters[i].V, v)
+					sum += dot(g.Parameters[i].V, v)
 				}
 				return sum
 			})

@@ -70,7 +70,7 @@ func TestSecondDerivative(t *testing.T) {
 				if err != nil {
 					return 0, err
 				}
-				return gradtest.Dot(u, out[0]) + gradtest.Dot(v, out[1]), nil
+				return dot(u, out[0]) + dot(v, out[1]), nil
 			}
 			e := must.Get(gradtest.Directional(f, in, gradient, r, 3))(t)
 			if !(e <= gradtest.Tolerance) {
@@ -99,7 +99,7 @@ func TestHessianVector(t *testing.T) {
 			in := append([][]float32{g.Item(g.X, i)}, inputs(g, i)...)
 			out := p.mustRun(t, append(in, make([]float32, p.out[0]), g.Item(g.V, i))...)
 			want := g.Item(g.H, i)
-			if gradtest.Dot(want, want) > 0 {
+			if dot(want, want) > 0 {
 				curved++
 			}
 			if e := distance(out[2], want); !(e <= hessianTolerance) {
