@@ -24,8 +24,7 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // file reads a file of package models.
 func file(t *testing.T, path string) []byte {
 	t.Helper()
-	data := must.Get(os.ReadFile(filepath.Join("..", "..", "models", path)))(t)
-	return data
+	return must.Get(os.ReadFile(filepath.Join("..", "..", "models", path)))(t)
 }
 
 // states examines a model and returns the outcome of each check, in order.
@@ -73,8 +72,7 @@ func graph(t *testing.T, op func(b *onnx.Builder, x string) string) []byte {
 	c := b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{3, 3}}, x, weights(4, 3, 3, 3))
 	b.Output("y", b.Op("Gemm", b.Op("Flatten", op(b, c)), weights(64, 5), weights(5)))
 	must.Do(t, b.Err())
-	data := must.Get(b.G.Encode())(t)
-	return data
+	return must.Get(b.G.Encode())(t)
 }
 
 // A check that can't be made, or fails, says why, and the others still stand; a gradient of 0 against differences of 0

@@ -71,8 +71,8 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 		sigmoid, 8e-7)),
 	"Sigmoid": always(sShaped(sigmoid, func(x float64) float64 { return sigmoid(x) * sigmoid(-x) }, sigmoidError)),
 	"Exp":     always(convex(math.Exp, math.Exp, 0)),
-	"Erf":     always(sShaped(math.Erf, func(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }, 4e-7)),
-	"Tanh":    always(sShaped(math.Tanh, func(x float64) float64 { t := math.Tanh(x); return (1 - t) * (1 + t) }, 4e-7)),
+	"Erf":     always(sShaped(math.Erf, gaussian, 4e-7)),
+	"Tanh":    always(sShaped(math.Tanh, tanhSlope, 4e-7)),
 }
 
 // always is an activation without parameters.
@@ -83,6 +83,10 @@ func always(a activation) func(*onnx.Graph, *onnx.Node) (activation, bool) {
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 func silu(x float64) float64 { return x * sigmoid(x) }
+
+func tanhSlope(x float64) float64 { return (1 - math.Tanh(x)) * (1 + math.Tanh(x)) }
+
+func gaussian(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }
 
 // sigmoidError bounds what ONNX Runtime's Sigmoid is off by.
 const sigmoidError = 2e-7

@@ -10,9 +10,7 @@ import (
 func identity(_ *Context, _ *onnx.Node, gy []string) []string { return gy[:1] }
 
 // y = a + b: ā = b̄ = g
-func add(_ *Context, _ *onnx.Node, gy []string) []string {
-	return []string{gy[0], gy[0]}
-}
+func add(_ *Context, _ *onnx.Node, gy []string) []string { return []string{gy[0], gy[0]} }
 
 // y = a − b: ā = g, b̄ = −g
 func sub(c *Context, n *onnx.Node, gy []string) []string {

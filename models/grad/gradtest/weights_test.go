@@ -11,8 +11,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// A convolution is linear in its weight: in every form of the weight's gradient, its product with another weight is that
-// of the cotangent with what this one gives.
+// A convolution is linear in its weight: in every form of the weight's gradient, its product with another weight is
+// that of the cotangent with what this one gives.
 func TestConvWeight(t *testing.T) {
 	const batch = 2
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestConvWeight(t *testing.T) {
 		{9, 12, []int64{16, 16}, []int64{3, 3}, []int64{2, 2}, []int64{1, 1}, []int64{1, 1, 1, 1}},
 		{9, 4, []int64{17, 15}, []int64{3, 4}, []int64{2, 3}, []int64{1, 1}, []int64{1, 0, 0, 1}},
 		{9, 4, []int64{19, 21}, []int64{3, 3}, []int64{1, 2}, []int64{2, 3}, []int64{0, 2, 1, 3}},
-		{9, 4, []int64{16, 16}, []int64{2, 2}, []int64{2, 2}, []int64{1, 1}, []int64{0, 0, 0, 0}}, // no tap shares a column
+		{9, 4, []int64{16, 16}, []int64{2, 2}, []int64{2, 2}, []int64{1, 1}, []int64{0, 0, 0, 0}}, // no shared column
 	} {
 		name := fmt.Sprintf("%+v", c)
 		r := gradtest.Rand(name, "conv weight")
