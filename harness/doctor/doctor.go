@@ -212,23 +212,29 @@ func (s *examination) composes(ctx context.Context) (string, error) {
 		defer p.Close()
 		programs = append(programs, p)
 	}
-	worst := 0.0
-	for i := range 2 {
-		x := s.images[i]
+	return s.near(fmt.Sprintf("%d segments", len(programs)), 2, composeTolerance, func(x []float32) ([]float32, error) {
 		for _, p := range programs {
 			y := make([]float32, p.Outputs()[0].Size)
 			if err := pool.Run(ctx, p, [][]float32{x}, [][]float32{y}); err != nil {
-				return "", err
+				return nil, err
 			}
 			x = y
 		}
-		worst = math.Max(worst, crosscheck.Compare(x, s.logits[i]))
-	}
-	return near(fmt.Sprintf("%d segments", len(programs)), worst, composeTolerance)
+		return x, nil
+	})
 }
 
-// near says how far two computations differ, and refuses more than a tolerance.
-func near(what string, worst, tolerance float64) (string, error) {
+// near says how far other logits of the first images are from the network's, and refuses more than a tolerance.
+func (s *examination) near(what string, images int, tolerance float64,
+	logits func(x []float32) ([]float32, error)) (string, error) {
+	worst := 0.0
+	for i, x := range s.images[:images] {
+		z, err := logits(x)
+		if err != nil {
+			return "", err
+		}
+		worst = math.Max(worst, crosscheck.Compare(z, s.logits[i]))
+	}
 	detail := fmt.Sprintf("%s, relative difference %.1g", what, worst)
 	if worst > tolerance {
 		return "", fmt.Errorf("%s, more than %g", detail, tolerance)
@@ -310,28 +316,27 @@ func direction(gradient []float32) []float64 {
 func (s *examination) agrees(ctx context.Context) (string, error) {
 	in := s.net.Shape()
 	shape := []int64{1, int64(in.C), int64(in.H), int64(in.W)}
-	worst := 0.0
-	for i := range 2 {
+	return s.near("onnx-go", 2, engineTolerance, func(x []float32) (_ []float32, err error) {
 		var logits []float32
 		done := make(chan error, 1)
 		go func() { // it can't be stopped; leave it behind when ctx ends
 			var err error
-			logits, err = crosscheck.Logits(s.model, s.normalised(s.images[i]), shape)
+			logits, err = crosscheck.Logits(s.model, s.normalised(x), shape)
 			done <- err
 		}()
 		select {
 		case <-ctx.Done():
-			return "", skipped{ctx.Err()}
-		case err := <-done:
-			if lacks, ok := errors.AsType[crosscheck.ErrUnsupported](err); ok {
-				return "", skipped{fmt.Errorf("onnx-go lacks %s", lacks.List())}
-			} else if err != nil {
-				return "", skipped{err}
-			}
+			return nil, skipped{ctx.Err()}
+		case err = <-done:
 		}
-		worst = math.Max(worst, crosscheck.Compare(logits, s.logits[i]))
-	}
-	return near("onnx-go", worst, engineTolerance)
+		if lacks, ok := errors.AsType[crosscheck.ErrUnsupported](err); ok {
+			err = fmt.Errorf("onnx-go lacks %s", lacks.List())
+		}
+		if err != nil {
+			return nil, skipped{err}
+		}
+		return logits, nil
+	})
 }
 
 // normalised applies mean and std, which are no part of the model's own bytes.
@@ -368,15 +373,10 @@ func (s *examination) there(precision string, ask func(*control.Network) (string
 // agreesThere compares logits with that provider's in float32, on all images.
 func (s *examination) agreesThere(ctx context.Context) (string, error) {
 	return s.there(ort.Float32, func(net *control.Network) (string, error) {
-		worst := 0.0
-		for i, x := range s.images {
+		return s.near("provider "+s.o.Attacks.Provider, images, engineTolerance, func(x []float32) ([]float32, error) {
 			z := make([]float32, net.Classes())
-			if err := net.Logits(ctx, x, z); err != nil {
-				return "", err
-			}
-			worst = math.Max(worst, crosscheck.Compare(z, s.logits[i]))
-		}
-		return near("provider "+s.o.Attacks.Provider, worst, engineTolerance)
+			return z, net.Logits(ctx, x, z)
+		})
 	})
 }
 

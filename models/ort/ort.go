@@ -46,14 +46,13 @@ func Init(ctx context.Context, o Options) error {
 		o.Log = func(Fetch) {}
 	}
 	lib, err := findLibrary(ctx, o)
-	if err != nil {
-		return err
+	if err == nil {
+		err = load(lib)
 	}
-	if err := load(lib); err != nil {
-		return err
+	if err == nil {
+		runtimeState.library, runtimeState.version = lib, rt.GetVersion()
 	}
-	runtimeState.library, runtimeState.version = lib, rt.GetVersion()
-	return nil
+	return err
 }
 
 // Version is the loaded runtime's version, empty before Init.
