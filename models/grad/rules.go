@@ -38,28 +38,19 @@ func init() { // init breaks the cycle rules → Backward → rules
 		"GatherElements": one(func(c *Context, n *onnx.Node, g string) string {
 			return c.scatterAdd(n.Int("axis", 0), c.zerosLike(n.Inputs[0]), n.Inputs[1], g)
 		}),
-		// elementwise.go
 		"Identity": identity, "Add": add, "Sub": sub, "Mul": mul, "Div": div,
 		"Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
-		"PRelu": pRelu,
-		// normalization.go
+		"PRelu":              pRelu,
 		"LayerNormalization": layerNormalization, "Softmax": softmax, "LogSoftmax": logSoftmax,
-		// convolution.go
 		"Conv": conv, "ConvTranspose": convTranspose, "BatchNormalization": batchNormalization,
-		// pooling.go
 		"MaxPool": maxPool, "AveragePool": averagePool, "GlobalAveragePool": globalAveragePool,
 		"GlobalMaxPool": globalMaxPool, "MaxUnpool": maxUnpool,
-		// resize.go
-		"Resize": resize,
-		// layout.go
+		"Resize":    resize,
 		"Transpose": transpose, "Concat": concat, "Slice": by("starts", slice), "Pad": by("pads", pad),
 		"Split": split, "Tile": by("repeats", tile), "CumSum": cumSum, "Trilu": trilu,
 		"DepthToSpace": depthToSpace,
-		// indexing.go
-		"Gather": by("indices", gather), "ScatterElements": scatterElements, "TopK": topK,
-		// quantized.go
+		"Gather":       by("indices", gather), "ScatterElements": scatterElements, "TopK": topK,
 		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
-		// matrix.go
 		"Gemm": gemm, "MatMul": matMul, "ReduceSum": reduceSum, "ReduceMax": reduceExtremum,
 		"ReduceMin": reduceExtremum, "ReduceLogSumExp": reduceLogSumExp,
 	}

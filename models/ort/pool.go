@@ -117,12 +117,13 @@ func (p *Pool) run(ctx context.Context, prog *Program, in [][]float32, fill func
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := prog.check(p, in, fill != nil, out); err != nil {
-		return fmt.Errorf("run %s: %w", prog.name, err)
-	}
 	r := requests.Get().(*request)
 	r.in, r.fill, r.out = in, fill, out
-	if err := p.enqueue(prog, r); err != nil {
+	err := prog.check(p, r)
+	if err == nil {
+		err = p.enqueue(prog, r)
+	}
+	if err != nil {
 		r.release()
 		return fmt.Errorf("run %s: %w", prog.name, err)
 	}
@@ -130,7 +131,6 @@ func (p *Pool) run(ctx context.Context, prog *Program, in [][]float32, fill func
 		<-p.cores
 		defer func() { p.cores <- struct{}{} }()
 	}
-	var err error
 	select {
 	case err = <-r.done:
 	case <-ctx.Done():
@@ -145,19 +145,19 @@ func (p *Pool) run(ctx context.Context, prog *Program, in [][]float32, fill func
 }
 
 // check compares an item's slices with the ports.
-func (p *Program) check(pool *Pool, in [][]float32, filled bool, out [][]float32) error {
+func (p *Program) check(pool *Pool, r *request) error {
 	if p.pool != pool {
 		return errors.New("the program belongs to another pool")
 	}
-	given := len(in)
-	if filled {
+	given, out := len(r.in), r.out
+	if r.fill != nil {
 		given++
 	}
 	if given != len(p.inputs) || len(out) != len(p.outputs) {
 		return fmt.Errorf("%d inputs and %d outputs given, the program has %d and %d",
 			given, len(out), len(p.inputs), len(p.outputs))
 	}
-	for i, x := range in {
+	for i, x := range r.in {
 		if port := p.inputs[i]; len(x) != port.Size {
 			return fmt.Errorf("input %q has %d values, an item has %d", port.Name, len(x), port.Size)
 		}

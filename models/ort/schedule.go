@@ -1,6 +1,7 @@
 package ort
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -161,19 +162,14 @@ func (s *schedule) pick() (*Program, int) {
 	}
 	target := s.target()
 	share := max(target, ceilDiv(s.waiting, s.workers))
-	var oldest, full, longest *Program
+	oldest := slices.MinFunc(s.active, func(a, b *Program) int { return cmp.Compare(a.since(), b.since()) })
+	longest := slices.MaxFunc(s.active, func(a, b *Program) int { return cmp.Compare(len(a.queue), len(b.queue)) })
+	var best *Program // the oldest of those with a full batch
 	for _, a := range s.active {
-		if oldest == nil || a.since() < oldest.since() {
-			oldest = a
-		}
-		if len(a.queue) >= target && (full == nil || a.since() < full.since()) {
-			full = a
-		}
-		if longest == nil || len(a.queue) > len(longest.queue) {
-			longest = a
+		if len(a.queue) >= target && (best == nil || a.since() < best.since()) {
+			best = a
 		}
 	}
-	best := full
 	switch {
 	case s.tick-oldest.since() > overtaken*int64(s.workers):
 		best = oldest
