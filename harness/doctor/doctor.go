@@ -242,9 +242,8 @@ func (s *examination) near(what string, images int, tolerance float64,
 	return detail, nil
 }
 
-// gradient compares two numbers: how much the cross-entropy rises between two points, and the mean of its slope along
-// the line that joins them, which are equal for a network with kinks too. The label is the least likely class, where
-// the loss is steep.
+// gradient compares how much the cross-entropy rises between two points with the mean of its slope between them: these
+// are equal for a network with kinks too. The label is the least likely class, where the loss is steep.
 func (s *examination) gradient(ctx context.Context) (string, error) {
 	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
 	at := func(ctx context.Context, step float64, d []float64) (attacks.Evaluation, error) {
@@ -296,8 +295,7 @@ func (s *examination) gradient(ctx context.Context) (string, error) {
 	return detail, nil
 }
 
-// direction is along the gradient, with some noise: a random direction changes
-// the loss by little more than its rounding.
+// direction is along the gradient, with some noise: a random one changes the loss by little more than its rounding.
 func direction(gradient []float32) []float64 {
 	norm := attacks.L2.Length(gradient)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -311,8 +309,7 @@ func direction(gradient []float32) []float64 {
 	return d
 }
 
-// agrees compares ONNX Runtime with the second engine on two images. A model that the
-// engine can't run is not at fault: the check is skipped.
+// agrees compares ONNX Runtime with the second engine on two images, or skips a model that the engine can't run.
 func (s *examination) agrees(ctx context.Context) (string, error) {
 	in := s.net.Shape()
 	shape := []int64{1, int64(in.C), int64(in.H), int64(in.W)}

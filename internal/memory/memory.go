@@ -60,9 +60,8 @@ const unlimited = 1 << 60
 // files that are read again after others have been dropped count as reclaimable too.
 type version struct{ controller, mount, limit, used, inactive, active string }
 
-// free is the least that the process's group and those around it leave. In a container the path that the
-// process is told may lie outside of what is mounted: groups that are not there are passed over, and
-// the topmost is the container's own.
+// free is the least that the process's group and those around it leave. In a container some may lie outside of what is
+// mounted: they are passed over, and the topmost is the container's own.
 func (v version) free() int64 {
 	least := int64(math.MaxInt64)
 	for at := v.group(); ; at = path.Dir(at) {

@@ -166,8 +166,7 @@ func Combine(x0, d1, d0 []float32, alpha, eta float32, x1 []float32) {
 }
 
 // Shrinkage is the alpha ≥ 0 with which [Shrink] leaves Σ |yᵢ| of at most radius: 0 if moving x + y into [0,1]
-// already does, otherwise that which leaves radius. Values that are infinite or NaN are passed over. low and
-// high are room for as many values as x has.
+// already does, otherwise that which leaves radius. Infinities and NaN are passed over; low and high are room.
 func Shrinkage(x, y []float32, radius float64, low, high []float32) float32 {
 	return float32(C.vector_shrinkage(c(x, x), c(y, x), C.double(radius), c(low, x), c(high, x), n(x)))
 }

@@ -99,8 +99,7 @@ func gemmTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	return forward, backward
 }
 
-// matMulTerms are the common dimension, and the constant's other one; with a constant that is a vector, or has a batch
-// that the other factor lacks, the largest of all.
+// matMulTerms are the common dimension and the constant's other one; with a vector, or a batch of its own, the largest.
 func matMulTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	x, y := g.Shapes[n.Inputs[0]], g.Shapes[n.Inputs[1]]
 	_, right := g.Consts[n.Inputs[1]]

@@ -166,8 +166,7 @@ func newStage(g *onnx.Graph, node *onnx.Node) (s *stage, ok bool) {
 // gamma is γ(n).
 func gamma(unit float64, n int64) float64 { return float64(n) * unit / (1 - float64(n)*unit) }
 
-// New prepares a simplified network. Unit is the unit roundoff that slack is for: [Unit], or 0 for bounds of the
-// network in exact arithmetic, up to rounding.
+// New prepares a simplified network. Unit is the unit roundoff that slack is for: [Unit], or 0 for exact arithmetic.
 func New(g *onnx.Graph, unit float64) (n *Network, err error) {
 	if n, err = prepare(g, unit); err != nil {
 		return nil, err

@@ -112,8 +112,7 @@ func nothing(rows int) []Bound { return slices.Repeat([]Bound{{Value: math.Inf(-
 // RowsAtOnce is how many rows one call of [Network.Rows] can take in a memory of some hundred megabytes.
 func (n *Network) RowsAtOnce() int { return max(1, 1<<24/max(n.free.perRow, n.output.program.perRow)) }
 
-// Margins bounds the label's logit less each other class's, in the order of the other classes. Enough is that of
-// [Network.Rows].
+// Margins bounds the label's logit less each other class's, in order. Enough is that of [Network.Rows].
 func (n *Network) Margins(ctx context.Context, method Method, region Region, label int,
 	enough func([]Bound) bool) ([]Bound, error) {
 	k := n.Classes()

@@ -86,8 +86,7 @@ func (p *maxPool) places(lower, upper []float32) (best []int, sure []bool, most 
 // mask is where the mask [C, values of a window, outputs of a channel…] has value k of window o.
 func (p *maxPool) mask(o, k int) int { return (o/p.plane*p.kernel+k)*p.plane + o%p.plane }
 
-// pool replaces a MaxPool by the values that its bounds take: the coefficients of an output go to the places of the
-// window that its masks name.
+// pool replaces a MaxPool by the values that its bounds take: coefficients go to the places that its masks name.
 func (w *walk) pool(s *stage, g, positive string, both func(slope, step, g, positive string) string) string {
 	p, x, y := s.pool, w.n.graph.Shapes[s.tensor], w.n.one(s.output())
 	apart := func(t string) string { return w.Op("Unsqueeze", t, w.Ints(2)) }
@@ -132,8 +131,7 @@ func (p *maxPool) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 	r.ports[sumsPort], r.ports[stepSumsPort] = sums.all, sums.positive
 }
 
-// product is a Mul of two tensors: for each value of the output, the places of its factors in the two tensors, one
-// behind the other, which are the stage's input.
+// product is a Mul of two tensors: the places of each value's factors in both, joined as the stage's input.
 type product struct {
 	first, second []int32
 	repeats       int64 // of a factor's value, at most

@@ -17,8 +17,7 @@ func through(f func(float64) float64, x, slope float64) line { return line{slope
 // activation is an operator y = f(x) that works value by value.
 type activation struct {
 	f func(x float64) float64
-	// error bounds what ONNX Runtime's value differs from f's, beside its own rounding; perInput that for |x| = 1, to
-	// be added in proportion.
+	// error bounds what ONNX Runtime's value differs from f's, beside its own rounding; perInput that for |x| = 1.
 	error, perInput float64
 	// span are the least and the largest value on [l, u]; nil: f(l) and f(u), as f increases monotonically.
 	span  func(l, u float64) (low, high float64)

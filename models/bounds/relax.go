@@ -57,8 +57,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	}
 }
 
-// rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients and their positive
-// part, and with its input's coefficients and their size.
+// rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients, and its input's.
 type rowSums struct{ output, input *sums }
 
 func (s *rowSums) set(j int, constant, constantStep, wrong, zero, inner float64) {

@@ -12,8 +12,7 @@ type segment struct {
 	ends   []string  // what it is computed from: the input, or stages' outputs
 	atZero []float32 // its value where they are 0, and what computing that rounds
 	wrong  []float32
-	// session gives, from the lower and upper bounds of the ends' values, those of the target's, its error Ê and the
-	// middle; nil where the target is an end.
+	// session gives, from the ends' lower and upper bounds, the target's, its Ê and its middle; nil for an end.
 	session *ort.Session
 	// sharp says that intervals of a box are exact: at most one operator adds values up, and none joins two tensors.
 	sharp bool

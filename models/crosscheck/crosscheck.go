@@ -20,8 +20,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// ErrUnsupported lists the operators that a model needs and the second engine lacks, some with what is special: "Conv
-// with group 4".
+// ErrUnsupported lists the operators that a model needs and the second engine lacks, as "Relu" or "Conv with group 4".
 type ErrUnsupported []string
 
 func (e ErrUnsupported) Error() string { return "the second engine does not run " + e.List() }

@@ -78,8 +78,7 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) []string {
 
 // convInput gives the cotangent of a Conv's input: the transposed convolution of g with W. ONNX Runtime runs Conv
 // faster than ConvTranspose, so with constant W it is written as one: with stride 1, the kernel flipped and its
-// channels exchanged; with stride s, on small maps, such a Conv for each of the s² phases of the input, which see every
-// s-th tap, and the phases interleaved.
+// channels exchanged; with stride s, on small maps, such a Conv for each of the input's s² phases, interleaved.
 func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	x, k, group := c.Shape(n.Inputs[0]), len(win.Kernel), n.Int("group", 1)
 	outPad := make([]int64, k)

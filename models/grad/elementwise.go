@@ -76,8 +76,7 @@ func clip(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{g}
 }
 
-// bounds reports whether a Clip's bound is there and one that values can cross: not
-// the largest float32 on its side, of the given sign.
+// bounds reports whether a Clip has a bound that values can cross: not the largest float32 of the given sign.
 func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
 	return name != "" && (t == nil || len(t.Floats) != 1 || side*t.Floats[0] < math.MaxFloat32)
 }

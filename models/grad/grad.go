@@ -12,8 +12,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Context is what a rule works with: the builder that it emits nodes to and the
-// question which of a node's inputs need a gradient.
+// Context is what a rule works with: the builder that it emits nodes to, and which tensors need a gradient.
 type Context struct {
 	*onnx.Builder
 	active map[string]bool
@@ -55,8 +54,7 @@ func Differentiation(n *onnx.Node) (rule Rule, ends bool) {
 // Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps tensors to their cotangents, of the same
 // shape; the result maps each tensor in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor that the seeded
 // ones do not depend on is an error, as is any operator on the way without a rule; all such operators are named at
-// once. A constant can't be in wrt: rules derive other constants from it, which a second sweep would not see to depend
-// on it; a caller makes an input of a constant first.
+// once. So is a constant in wrt: rules derive others from it, which a second sweep would not see to depend on it.
 func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
 	return BackwardBy(b, Differentiation, seeds, wrt)
 }
@@ -179,8 +177,7 @@ func (c *Context) unbroadcast(g string, to onnx.Shape) string {
 	return g
 }
 
-// repeat gives a cotangent the shape of its tensor where that has dimensions
-// along which the cotangent, with 1 there, is the same.
+// repeat gives a cotangent, which is the same along dimensions where it has 1, the shape of its tensor.
 func (c *Context) repeat(g, of string) string {
 	to := c.Shape(of)
 	if full, err := onnx.Broadcast(c.Shape(g), to); err != nil || !slices.Equal(full, to) ||

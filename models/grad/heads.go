@@ -107,8 +107,7 @@ type Detour struct{ From, To string }
 // Loss returns the graph that an attack step runs: inputs Image, Label and, for a targeted head, Target; outputs
 // Logits, LossValue [N, 1] and Gradient = ∂loss/∂image: one forward and one backward pass in one run. net is a
 // simplified classifier with output [N, classes]. Inputs that it has besides the image come after all others, under
-// their names, and count as constants. Detours are in the order in which the network takes them, and leave no way
-// around them.
+// their names, and count as constants. Detours are in the network's order, and leave no way around them.
 func Loss(net *onnx.Graph, head string, detours ...Detour) (*onnx.Graph, error) {
 	return lossGraph(net, []string{head}, false, detours)
 }

@@ -69,8 +69,7 @@ func (c *Context) restore(n *onnx.Node, t string, shape onnx.Shape) string {
 	return c.Reshape(t, shape)
 }
 
-// y = Σ x along axes: x̄ = g repeated. ReduceMean and the sums of powers need no rules:
-// Simplify writes them by operators that have some.
+// y = Σ x along axes: x̄ = g repeated. Simplify writes ReduceMean and the sums of powers by other operators.
 func reduceSum(c *Context, n *onnx.Node, gy []string) []string {
 	_, shape := c.kept(n)
 	return []string{c.restore(n, gy[0], shape)} // the walk repeats it

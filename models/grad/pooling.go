@@ -13,8 +13,7 @@ func maxPool(c *Context, n *onnx.Node, gy []string) []string {
 	return c.maxPoolBack(n, n.Attrs, gy[0])
 }
 
-// y = the largest of all positions: as MaxPool with one window; the first one
-// at ties, as in PyTorch's adaptive_max_pool.
+// y = the largest of all positions: as MaxPool with one window, at ties as in PyTorch's adaptive_max_pool
 func globalMaxPool(c *Context, n *onnx.Node, gy []string) []string {
 	x := c.Shape(n.Inputs[0])
 	return c.maxPoolBack(n, onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}, gy[0])

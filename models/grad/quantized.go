@@ -36,8 +36,7 @@ func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{c.Op("Mul", g, c.Step(c.Op("Mul", above, below), onnx.Steep, 1))}
 }
 
-// roundsTo returns the number farthest from v in the direction of side that
-// still rounds, half to even, to the integer v.
+// roundsTo returns the number farthest from v on a side that still rounds, half to even, to v.
 func roundsTo(v int64, side float64) float32 {
 	end := float32(float64(v) + 0.5*side)
 	if v%2 != 0 { // the half itself goes to the even neighbour

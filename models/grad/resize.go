@@ -70,8 +70,7 @@ type sampling struct {
 	at      func(s sampling, v float32) float32 // one of coordinates
 }
 
-// coordinates are the places in the input that output position v is read from, by the
-// attribute coordinate_transformation_mode.
+// coordinates are where output position v is read in the input, by the attribute coordinate_transformation_mode.
 var coordinates = map[string]func(s sampling, v float32) float32{
 	"half_pixel": halfPixel,
 	"pytorch_half_pixel": func(s sampling, v float32) float32 {
@@ -114,8 +113,7 @@ func (s sampling) nearest(round func(v float64) float64) []int64 {
 }
 
 // weigh fills the interpolation's matrix, [out, in]: linear between two neighbours, or cubic between four (Keys' kernel
-// with coefficient a), which the border value stands in for outside, unless they are excluded and the rest made to add
-// up to 1.
+// with coefficient a), which the border value stands in for outside, unless the rest is made to add up to 1.
 func (s sampling) weigh(m *onnx.Tensor, mode string, a float32, exclude bool) {
 	for i := range s.out {
 		p := s.at(s, float32(i))

@@ -82,8 +82,7 @@ func (v *correlation) taps() []string {
 		pads := slices.Concat([]int64{0, 0}, v.win.Pads[:k], []int64{0, 0}, v.win.Pads[k:])
 		x = v.Op("Pad", x, v.Ints(pads...))
 	}
-	// Strided reads of single values are slow: the columns that a stride leads to are
-	// picked once, and not for every tap.
+	// Strided reads of single values are slow: the columns that a stride leads to are picked once, not for every tap.
 	last, columns := k-1, []string(nil)
 	if s := v.win.Strides[last]; s > 1 && v.win.Kernel[last] > s {
 		for r := range s {

@@ -173,8 +173,7 @@ func shareArena(limit int64) error {
 }
 
 // arenaNextPowerOfTwo doubles what the arena asks the system for. The other strategy, as much as requested, keeps a
-// block for every batch size that is larger than those before: 460 MB instead of 64 MB after the sizes 1 to 64 of a
-// small ResNet-18.
+// block for every larger batch: 460 MB instead of 64 MB after the sizes 1 to 64 of a small ResNet-18.
 const arenaNextPowerOfTwo = 0
 
 // renewArena puts an empty arena in the place of the shared one, which keeps all that it ever had, and would grow with

@@ -82,8 +82,7 @@ func (p *Pool) Target(attacks bool) Target {
 // Judges reports whether programs that are not [ForAttacks] run on something else.
 func (p *Pool) Judges() bool { return p.attack != p.on }
 
-// Close ends the pool: waiting requests get an error, running batches end, all programs are freed, and with them the
-// memory that passes have used.
+// Close ends the pool: waiting requests get an error, running batches end, all programs and memory are freed.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	used := len(p.programs) > 0
@@ -101,8 +100,7 @@ func (p *Pool) Close() {
 }
 
 // Run evaluates one item: in[i] and out[i] are its flat values for port i; out[i] nil is not wanted. It blocks until
-// the item's batch has run. If ctx ends while the item waits, Run returns its error at once. When Run returns, in and
-// out are the caller's again.
+// the item's batch has run, or ctx ends while it waits. When Run returns, in and out are the caller's again.
 func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) error {
 	return p.run(ctx, prog, in, nil, out)
 }

@@ -68,8 +68,7 @@ type Provider struct {
 	supports func(Target) error // says why a processor does not do for a target; nil: every one does
 	// use puts the provider before the CPU's, which gets the operators that it does not know; nil: there is only that.
 	use func(*rt.SessionOptions, compileConfig) error
-	// explain says what is behind a message of the runtime and what to do; nil, the function or the error: no more than
-	// what is said of every provider.
+	// explain says what is behind a message of the runtime and what to do; nil, or nil from it: what all providers say.
 	explain func(on Target, msg string) error
 	bring   string // says how to come by a library with the provider
 	// adapt changes a program, and its model, before its sessions are opened; nil: it runs as it is.
@@ -150,8 +149,7 @@ func (t Target) Computes() string {
 	return t.Precision + " computes"
 }
 
-// Check runs a convolution on the target, after [Init]. Where that is not possible, the error says on one line what is
-// missing and what to do.
+// Check runs a convolution on the target, after [Init]; the error says on one line what is missing and what to do.
 func (t Target) Check() error {
 	row := t.Row()
 	if row.use == nil {

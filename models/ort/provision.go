@@ -382,8 +382,7 @@ func given(origin, path string) (string, error) {
 		return "", fmt.Errorf("%s: %s is not a file; name ONNX Runtime's shared library itself", origin, path)
 	}
 	if runtime.GOOS == "linux" {
-		// Loading a truncated library would end the process with SIGBUS. Its section table is at the end, so reading
-		// that finds most cuts.
+		// Loading a truncated library would end the process; reading its section table, at the end, finds most cuts.
 		f, err := elf.Open(abs)
 		if err != nil {
 			return "", fmt.Errorf("%s: %s is not a shared library: %v", origin, path, err)

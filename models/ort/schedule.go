@@ -140,8 +140,7 @@ func (s *schedule) stalled() {
 func (s *schedule) quiet() bool { return s.waiting+s.served >= s.entered }
 
 // target is the number of requests worth a run of their own while others may still come: a full batch, or each worker's
-// share of the entered goroutines if they are too few to fill a batch for each. On a device, where each run has a whole
-// batch whatever waits, they share one.
+// share of the entered goroutines if they are too few to fill a batch for each. On a device they share one.
 func (s *schedule) target() int {
 	if s.entered == 0 {
 		return s.Batch()

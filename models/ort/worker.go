@@ -32,8 +32,7 @@ type buffers struct {
 	session         *rt.DynamicAdvancedSession
 	in, out         [][]float32
 	inputs, outputs []rt.Value
-	// binding has the tensors bound, which saves looking them up at each run. It is nil where the device is not the
-	// CPU: binding would copy the inputs there once and for all.
+	// binding saves looking the tensors up at each run; nil on a device, where it would copy the inputs once for all.
 	binding *rt.IoBinding
 }
 
