@@ -73,11 +73,8 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 		p.known[i] = r
 	}
 	out, err := p.interval(&n.output)
-	if err != nil {
-		return nil, err
-	}
-	if !out.finite() {
-		return nothing(len(rows) / n.Classes()), nil
+	if err != nil || !out.finite() {
+		return nothing(len(rows) / n.Classes()), err
 	}
 	seeds := make([]float32, len(rows))
 	for i, v := range rows {

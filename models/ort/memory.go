@@ -46,13 +46,11 @@ type needs struct {
 }
 
 const (
-	// share is the pool's part of the memory that there is, in quarters: attacks and others have the rest.
-	share = 3
+	share = 3 // quarters of the memory that there is are the pool's; attacks and others have the rest
 	// slack is by how much passes take more than their values, in halves: blocks of an arena that nothing fits into,
 	// and kernels' own buffers. Measured are 0.9 to 1.5 (docs/performance.md).
 	slack = 3
-	// fresh is what the process comes to hold besides, before its first pass.
-	fresh = 32 << 20
+	fresh = 32 << 20 // is what the process comes to hold besides, before its first pass
 )
 
 // arenaLimit is all the memory that there is, in bytes, so that the runtime says that it is short before the system

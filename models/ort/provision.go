@@ -495,14 +495,12 @@ func fromTarball(archive, name string, size int64, to string) error {
 		return fmt.Errorf("broken archive: %w", err)
 	}
 	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
+		switch h, err := r.Next(); {
+		case errors.Is(err, io.EOF):
 			return fmt.Errorf("the archive holds no %s", name)
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("broken archive: %w", err)
-		}
-		if h.Name == name {
+		case h.Name == name:
 			return save(r, size, to)
 		}
 	}

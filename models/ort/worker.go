@@ -75,7 +75,8 @@ func (w *worker) run(prog *Program, batch []*request) error {
 	p.exclusive.Lock()
 	defer p.exclusive.Unlock()
 	w.dropBuffers()
-	w.dropScratch()
+	w.pinner.Unpin()
+	w.scratch = nil
 	n := len(batch)
 	if p.OnDevice() {
 		n = p.Batch()
@@ -125,16 +126,13 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 		for j := range n { // beyond the batch its last item again: values that the graph can take
 			r, to := batch[min(j, len(batch)-1)], b.in[i][j*port.Size:(j+1)*port.Size]
 			high, low := to, to[len(to)-prog.inputs[i].Size:]
-			item := low
 			if r.fill != nil {
 				r.fill(low)
 			} else {
-				item = r.in[i]
+				copy(low, r.in[i])
 			}
 			if i == 0 && prog.mean != nil {
-				vector.Difference(item, prog.mean, low)
-			} else {
-				copy(low, item)
+				vector.Difference(low, prog.mean, low)
 			}
 			if i == 0 && prog.halves {
 				vector.Halves(low, high[:len(low)], low)
@@ -181,17 +179,15 @@ func (w *worker) buffers(prog *Program, n int) (*buffers, error) {
 // reserve makes the scratch large enough for n items. A new one, or too many buffers, makes all of this worker void.
 func (w *worker) reserve(prog *Program, n int) {
 	need := align
-	for _, ports := range [][]Port{prog.fed, prog.outputs} {
-		for _, p := range ports {
-			need += roundUp(p.Size * n)
-		}
+	for _, p := range slices.Concat(prog.fed, prog.outputs) {
+		need += roundUp(p.Size * n)
 	}
 	if need <= len(w.scratch) && w.made < maxBuffers {
 		return
 	}
 	w.dropBuffers()
 	if need > len(w.scratch) {
-		w.dropScratch()
+		w.pinner.Unpin()
 		// The runtime keeps pointers into the scratch, so it is pinned.
 		w.scratch = make([]float32, need)
 		w.pinner.Pin(&w.scratch[0])
@@ -206,12 +202,6 @@ func (w *worker) dropBuffers() {
 	}
 	w.pool.mu.Unlock()
 	w.made = 0
-}
-
-// dropScratch gives up the scratch, to which no tensor points any more.
-func (w *worker) dropScratch() {
-	w.pinner.Unpin()
-	w.scratch = nil
 }
 
 func (w *worker) newBuffers(prog *Program, n int) (b *buffers, err error) {
