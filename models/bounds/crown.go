@@ -63,11 +63,8 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 		if err == nil && p.walks(&s.target, method) {
 			err = p.tighten(ctx, s, r)
 		}
-		if err != nil {
-			return nil, err
-		}
-		if !r.finite() {
-			return nothing(len(rows) / n.Classes()), nil
+		if err != nil || !r.finite() {
+			return nothing(len(rows) / n.Classes()), err
 		}
 		p.relax(s, r)
 		p.known[i] = r

@@ -64,15 +64,12 @@ func Needs(weights, item int64) CompileOption {
 }
 
 // Compile makes a program of a model, in whose inputs and outputs the batch is the first and only open dimension.
-func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Program, error) {
-	prog, err := p.compile(name, model, opts)
-	if err != nil {
-		return nil, fmt.Errorf("compile %s: %s", name, oneLine(err))
-	}
-	return prog, nil
-}
-
-func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Program, error) {
+func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Program, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("compile %s: %s", name, oneLine(err))
+		}
+	}()
 	cfg := compileConfig{threads: p.threads, runs: p.workers}
 	for _, o := range opts {
 		o(&cfg)

@@ -138,30 +138,28 @@ type Original struct {
 }
 
 // OpenOriginal makes the session. Output names the output that is read; "": the first. Close it when done.
-func OpenOriginal(name string, f *onnx.File, output string) (*Original, error) {
+func OpenOriginal(name string, f *onnx.File, output string) (_ *Original, err error) {
 	o := &Original{session: &Session{name: name}}
-	if err := o.open(f, output); err != nil {
-		return nil, o.error(err)
-	}
-	return o, nil
-}
-
-func (o *Original) open(f *onnx.File, output string) error {
+	defer func() {
+		if err != nil {
+			err = o.error(err)
+		}
+	}()
 	in, out, err := onnx.Ports(f.Data)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at := 0
 	if output != "" {
 		at = slices.IndexFunc(out, func(v onnx.Value) bool { return v.Name == output })
 	}
 	if len(in) != 1 || at < 0 || at >= len(out) {
-		return fmt.Errorf("it has %d inputs and %d outputs", len(in), len(out))
+		return nil, fmt.Errorf("it has %d inputs and %d outputs", len(in), len(out))
 	}
 	out = out[at : at+1]
 	for _, v := range slices.Concat(in, out) {
 		if v.DType != onnx.Float && v.DType != onnx.Double {
-			return fmt.Errorf("%q is neither float32 nor float64 (ONNX element type %d)", v.Name, v.DType)
+			return nil, fmt.Errorf("%q is neither float32 nor float64 (ONNX element type %d)", v.Name, v.DType)
 		}
 	}
 	for _, d := range in[0].Shape {
@@ -169,7 +167,7 @@ func (o *Original) open(f *onnx.File, output string) error {
 	}
 	o.session.in, o.session.out = in, out
 	o.session.session, err = newSession(f.Data, in, out, compileConfig{path: f.Path})
-	return err
+	return o, err
 }
 
 // error says which file has a fault.
