@@ -20,7 +20,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// ErrUnsupported lists the operators that a model needs and the second engine lacks, as "Relu" or "Conv with group 4".
+// ErrUnsupported lists the operators that a model needs and the second engine lacks, as "Pad" or "Conv with group 4".
 type ErrUnsupported []string
 
 func (e ErrUnsupported) Error() string { return "the second engine does not run " + e.List() }
@@ -41,7 +41,7 @@ func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newReaders(g)
+	r := &readers{g, g.Producers(), g.Consumers()}
 	if lacks := r.unsupported(); len(lacks) > 0 {
 		return nil, ErrUnsupported(lacks)
 	}
@@ -176,8 +176,6 @@ type readers struct {
 	producers map[string]*onnx.Node
 	consumers map[string][]*onnx.Node
 }
-
-func newReaders(g *onnx.Graph) *readers { return &readers{g, g.Producers(), g.Consumers()} }
 
 // unsupported lists what the engine lacks for a graph, sorted.
 func (r *readers) unsupported() []string {

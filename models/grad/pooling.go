@@ -6,26 +6,18 @@ import (
 	"selfheal/models/onnx"
 )
 
-// y = the largest value of each window: its cotangent goes to the place the value came from (the first one in row-major
-// order at ties, as in PyTorch), added up where windows overlap.
+// y = the largest value of each window, or of all positions: its cotangent goes to the place the value came from (the
+// first one in row-major order at ties, as in PyTorch), added up where windows overlap.
 func maxPool(c *Context, n *onnx.Node, gy []string) []string {
 	onnx.Require(n.Int("storage_order", 0) == 0, "storage_order 1 is not supported")
-	return c.maxPoolBack(n, n.Attrs, gy[0])
-}
-
-// y = the largest of all positions: as MaxPool with one window, at ties as in PyTorch's adaptive_max_pool
-func globalMaxPool(c *Context, n *onnx.Node, gy []string) []string {
-	x := c.Shape(n.Inputs[0])
-	return c.maxPoolBack(n, onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}, gy[0])
-}
-
-// maxPoolBack adds g up at the places that a MaxPool with these attributes takes its values from.
-func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, g string) []string {
-	if g == "" {
-		return []string{""}
+	if gy[0] == "" {
+		return gy[:1]
 	}
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	indices := ""
+	attrs, indices := n.Attrs, ""
+	if n.Op == "GlobalMaxPool" {
+		attrs = onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}
+	}
 	if len(n.Outputs) > 1 {
 		indices = n.Outputs[1]
 	}
@@ -34,7 +26,7 @@ func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, g string) []string
 	}
 	at := c.withinItem(indices, y, x)
 	zeros := c.zerosLike(c.Op("Reshape", n.Inputs[0], c.Ints(0, x[1:].Items())))
-	sum := c.scatterAdd(1, zeros, at, c.Op("Reshape", g, c.Ints(0, y[1:].Items())))
+	sum := c.scatterAdd(1, zeros, at, c.Op("Reshape", gy[0], c.Ints(0, y[1:].Items())))
 	return []string{c.Op("Reshape", sum, c.Ints(append([]int64{0}, x[1:]...)...))}
 }
 

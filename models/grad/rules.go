@@ -44,7 +44,7 @@ func init() { // init breaks the cycle rules → Backward → rules
 		"LayerNormalization": layerNormalization, "Softmax": softmax, "LogSoftmax": logSoftmax,
 		"Conv": conv, "ConvTranspose": convTranspose, "BatchNormalization": batchNormalization,
 		"MaxPool": maxPool, "AveragePool": averagePool, "GlobalAveragePool": globalAveragePool,
-		"GlobalMaxPool": globalMaxPool, "MaxUnpool": maxUnpool,
+		"GlobalMaxPool": maxPool, "MaxUnpool": maxUnpool,
 		"Resize":    resize,
 		"Transpose": transpose, "Concat": concat, "Slice": by("starts", slice), "Pad": by("pads", pad),
 		"Split": split, "Tile": by("repeats", tile), "CumSum": cumSum, "Trilu": trilu,

@@ -79,9 +79,6 @@ func (p *Pool) Target(attacks bool) Target {
 	return p.on
 }
 
-// Judges reports whether programs that are not [ForAttacks] run on something else.
-func (p *Pool) Judges() bool { return p.attack != p.on }
-
 // Close ends the pool: waiting requests get an error, running batches end, all programs and memory are freed.
 func (p *Pool) Close() {
 	p.mu.Lock()
