@@ -85,18 +85,17 @@ func convTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	w, group := g.Shapes[n.Inputs[1]], n.Int("group", 1)
 	forward, backward = w[1:].Items(), w[0]/group*w[2:].Items()
 	if n.Op == "ConvTranspose" {
-		forward, backward = backward, forward
+		return backward, forward
 	}
 	return forward, backward
 }
 
 func gemmTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	w := g.Shapes[n.Inputs[1]]
-	forward, backward = w[0], w[1]
 	if n.Int("transB", 0) == 1 {
-		forward, backward = backward, forward
+		return w[1], w[0]
 	}
-	return forward, backward
+	return w[0], w[1]
 }
 
 // matMulTerms are the common dimension and the constant's other one; with a vector, or a batch of its own, the largest.
@@ -109,10 +108,7 @@ func matMulTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	case !right && len(x) == 2 && len(y) > 1:
 		return x[1], x[0]
 	}
-	most := int64(1)
-	for _, d := range slices.Concat(x, y, g.Shapes[n.Outputs[0]]) {
-		most = max(most, d)
-	}
+	most := max(1, slices.Max(slices.Concat(x, y, g.Shapes[n.Outputs[0]])))
 	return most, most
 }
 

@@ -22,8 +22,8 @@ type correlation struct {
 // Limits of convWeight's choice, measured on ONNX Runtime with one thread. On 64 channels, 3×3, 32×32, batch 64
 // products a tap take 70 ms, the Conv with batch and channels exchanged 180 ms, a product of all taps 90 ms, and the
 // layer's forward pass 40 ms. With 3 input channels one product of all taps takes half of a product each; with 512
-// channels on 4×4 the Conv takes 105 of 177 ms. With more input than output channels the places are read from g: 24 to 3
-// channels, 3×3, 32×32, batch 32 then take 2.1 instead of 8.4 ms.
+// channels on 4×4 the Conv takes 105 of 177 ms. With more input than output channels the places are read from g: 24 to
+// 3 channels, 3×3, 32×32, batch 32 then take 2.1 instead of 8.4 ms.
 const (
 	fewChannels  = 8
 	fewPositions = 32
