@@ -35,7 +35,7 @@ func (g Gap) Check() error {
 // gradients has a gap of 0.
 func Apart(ctx context.Context, here, attacked *Network, n int, image func(i int) (attacks.Image, error)) (
 	Gap, error) {
-	worst := Gap{provider: attacked.pool.Provider(), precision: attacked.pool.Precision()}
+	worst := Gap{provider: attacked.pool.Target(true).Provider, precision: attacked.pool.Target(true).Precision}
 	if here.Prepare(attacks.Margin) != nil || n == 0 {
 		return worst, nil
 	}

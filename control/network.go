@@ -172,7 +172,7 @@ func (n *Network) Close() {
 func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
 	g, mean := optimize.Centre(g)
 	var err error
-	if n.pool.Row(n.attacked).Phased {
+	if n.pool.Target(n.attacked).Row().Phased {
 		if g, err = grad.Phased(g); err != nil {
 			return nil, err
 		}

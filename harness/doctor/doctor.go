@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,7 @@ const (
 // Options say how a model is examined.
 type Options struct {
 	simplify.Options
-	// Attacks is where attacks run. Where that is not the CPU provider it is the second engine too.
-	Attacks ort.Target
+	Attacks ort.Target // where attacks run, and the second engine where that is not the CPU provider
 }
 
 // images is how many images a check takes: one batch of the pool.
@@ -72,19 +72,21 @@ func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 	pool := ort.NewPool(1, images)
 	defer pool.Close()
 	s := &examination{model: model, o: o}
-	checks := []Check{s.examine(ctx, Runs, func(ctx context.Context) (string, error) { return s.open(ctx, pool) })}
-	if checks[0].State == OK {
-		type check struct {
-			name string
-			run  func(context.Context) (string, error)
-		}
-		list := []check{{Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}, {Agrees, s.agrees}}
-		if !o.Attacks.OnCPU() {
-			list[3].run = s.agreesThere
-			list = append(list, check{Attacked, s.attacked})
-		}
-		for _, c := range list {
-			checks = append(checks, s.examine(ctx, c.name, c.run))
+	type check struct {
+		name string
+		run  func(context.Context) (string, error)
+	}
+	opens := func(ctx context.Context) (string, error) { return s.open(ctx, pool) }
+	list := []check{{Runs, opens}, {Composes, s.composes}, {Gradient, s.gradient}, {Batches, s.batches}}
+	if o.Attacks.OnCPU() {
+		list = append(list, check{Agrees, s.agrees})
+	} else {
+		list = append(list, check{Agrees, s.agreesThere}, check{Attacked, s.attacked})
+	}
+	var checks []Check
+	for i, c := range list {
+		if checks = append(checks, s.examine(ctx, c.name, c.run)); i == 0 && checks[0].State != OK {
+			break
 		}
 	}
 	return checks, ctx.Err()
@@ -133,9 +135,8 @@ func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) 
 		}
 		s.images, s.logits = append(s.images, x), append(s.logits, z)
 	}
-	in := s.net.Shape()
-	return fmt.Sprintf("%d×%d×%d → %d classes, %d parameters", in.C, in.H, in.W, s.net.Classes(),
-		s.net.Parameters), nil
+	in, k := s.net.Shape(), s.net.Classes()
+	return fmt.Sprintf("%d×%d×%d → %d classes, %d parameters", in.C, in.H, in.W, k, s.net.Parameters), nil
 }
 
 const dependent = "the %s of image %d differ between a batch of 1 and of up to %d: " +
@@ -211,23 +212,29 @@ func (s *examination) composes(ctx context.Context) (string, error) {
 		defer p.Close()
 		programs = append(programs, p)
 	}
-	worst := 0.0
-	for i := range 2 {
-		x := s.images[i]
+	return s.near(fmt.Sprintf("%d segments", len(programs)), 2, composeTolerance, func(x []float32) ([]float32, error) {
 		for _, p := range programs {
 			y := make([]float32, p.Outputs()[0].Size)
 			if err := pool.Run(ctx, p, [][]float32{x}, [][]float32{y}); err != nil {
-				return "", err
+				return nil, err
 			}
 			x = y
 		}
-		worst = math.Max(worst, crosscheck.Compare(x, s.logits[i]))
-	}
-	return near(fmt.Sprintf("%d segments", len(programs)), worst, composeTolerance)
+		return x, nil
+	})
 }
 
-// near says how far two computations differ, and refuses more than a tolerance.
-func near(what string, worst, tolerance float64) (string, error) {
+// near says how far other logits of the first images are from the network's, and refuses more than a tolerance.
+func (s *examination) near(what string, images int, tolerance float64,
+	logits func(x []float32) ([]float32, error)) (string, error) {
+	worst := 0.0
+	for i, x := range s.images[:images] {
+		z, err := logits(x)
+		if err != nil {
+			return "", err
+		}
+		worst = math.Max(worst, crosscheck.Compare(z, s.logits[i]))
+	}
 	detail := fmt.Sprintf("%s, relative difference %.1g", what, worst)
 	if worst > tolerance {
 		return "", fmt.Errorf("%s, more than %g", detail, tolerance)
@@ -235,10 +242,8 @@ func near(what string, worst, tolerance float64) (string, error) {
 	return detail, nil
 }
 
-// gradient compares two numbers: how much the cross-entropy rises between two points, and the mean of its slope
-// along the line that joins them. They are equal for a network with kinks too. The slope at one point would not
-// do: in the bundled network a ReLU's kink between the points made a difference of 4 %. The label is the least
-// likely class, where the loss is steep.
+// gradient compares how much the cross-entropy rises between two points with the mean of its slope between them: these
+// are equal for a network with kinks too. The label is the least likely class, where the loss is steep.
 func (s *examination) gradient(ctx context.Context) (string, error) {
 	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
 	at := func(ctx context.Context, step float64, d []float64) (attacks.Evaluation, error) {
@@ -290,8 +295,7 @@ func (s *examination) gradient(ctx context.Context) (string, error) {
 	return detail, nil
 }
 
-// direction is along the gradient, with some noise: a random direction changes
-// the loss by little more than its rounding.
+// direction is along the gradient, with some noise: a random one changes the loss by little more than its rounding.
 func direction(gradient []float32) []float64 {
 	norm := attacks.L2.Length(gradient)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -305,49 +309,83 @@ func direction(gradient []float32) []float64 {
 	return d
 }
 
-// agrees compares ONNX Runtime with the second engine on two images. A model that the
-// engine can't run is not at fault: the check is skipped.
+// agrees compares ONNX Runtime with the second engine on two images, or skips a model that the engine can't run.
 func (s *examination) agrees(ctx context.Context) (string, error) {
 	in := s.net.Shape()
 	shape := []int64{1, int64(in.C), int64(in.H), int64(in.W)}
-	worst := 0.0
-	for i := range 2 {
+	return s.near("onnx-go", 2, engineTolerance, func(x []float32) (_ []float32, err error) {
 		var logits []float32
 		done := make(chan error, 1)
 		go func() { // it can't be stopped; leave it behind when ctx ends
 			var err error
-			logits, err = crosscheck.Logits(s.model, s.normalised(s.images[i]), shape)
+			logits, err = crosscheck.Logits(s.model, s.normalised(x), shape)
 			done <- err
 		}()
 		select {
 		case <-ctx.Done():
-			return "", skipped{ctx.Err()}
-		case err := <-done:
-			if lacks, ok := errors.AsType[*crosscheck.ErrUnsupported](err); ok {
-				return "", skipped{fmt.Errorf("onnx-go lacks %s", lacks.List())}
-			} else if err != nil {
-				return "", skipped{err}
-			}
+			return nil, skipped{ctx.Err()}
+		case err = <-done:
 		}
-		worst = math.Max(worst, crosscheck.Compare(logits, s.logits[i]))
-	}
-	return near("onnx-go", worst, engineTolerance)
+		if lacks, ok := errors.AsType[crosscheck.ErrUnsupported](err); ok {
+			err = fmt.Errorf("onnx-go lacks %s", lacks.List())
+		}
+		if err != nil {
+			return nil, skipped{err}
+		}
+		return logits, nil
+	})
 }
 
 // normalised applies mean and std, which are no part of the model's own bytes.
 func (s *examination) normalised(x []float32) []float32 {
 	x = slices.Clone(x)
-	plane := s.net.Shape().H * s.net.Shape().W
-	mean, std := s.o.Mean, s.o.Std
-	if len(mean) == 0 {
-		mean = []float32{0}
-	}
-	if len(std) == 0 {
-		std = []float32{1}
+	of := func(values []float32, c int, none float32) float32 {
+		if len(values) == 0 {
+			return none
+		}
+		return values[c%len(values)] // one value is all channels'
 	}
 	for i := range x {
-		c := i / plane // of one value, all channels take it
-		x[i] = (x[i] - mean[c%len(mean)]) / std[c%len(std)]
+		c := i / (s.net.Shape().H * s.net.Shape().W)
+		x[i] = (x[i] - of(s.o.Mean, c, 0)) / of(s.o.Std, c, 1)
 	}
 	return x
+}
+
+// there opens the network where attacks run, in a precision, and asks about it.
+func (s *examination) there(precision string, ask func(*control.Network) (string, error)) (string, error) {
+	on := s.o.Attacks
+	on.Precision = precision
+	pool := ort.NewPool(1, images, ort.On(on))
+	defer pool.Close()
+	net, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options,
+		Direct: pool.Target(true).Row().Direct, Attacked: true})
+	if err != nil {
+		return "", err
+	}
+	defer net.Close()
+	return ask(net)
+}
+
+// agreesThere compares logits with that provider's in float32, on all images.
+func (s *examination) agreesThere(ctx context.Context) (string, error) {
+	return s.there(ort.Float32, func(net *control.Network) (string, error) {
+		return s.near("provider "+s.o.Attacks.Provider, images, engineTolerance, func(x []float32) ([]float32, error) {
+			z := make([]float32, net.Classes())
+			return z, net.Logits(ctx, x, z)
+		})
+	})
+}
+
+// attacked compares the gradients that attacks take with those of the CPU provider.
+func (s *examination) attacked(ctx context.Context) (string, error) {
+	if !s.differentiable {
+		return "", skipped{errors.New("the model has no gradient")}
+	}
+	return s.there(s.o.Attacks.Precision, func(net *control.Network) (string, error) {
+		gap, err := control.Apart(ctx, s.net, net, images, func(i int) (attacks.Image, error) {
+			return attacks.Image{ID: i, Pixels: s.images[i]}, nil
+		})
+		return gap.String(), cmp.Or(err, gap.Check())
+	})
 }

@@ -12,7 +12,6 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
-	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -25,8 +24,7 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // file reads a file of package models.
 func file(t *testing.T, path string) []byte {
 	t.Helper()
-	data := must.Get(os.ReadFile(filepath.Join("..", "..", "models", path)))(t)
-	return data
+	return must.Get(os.ReadFile(filepath.Join("..", "..", "models", path)))(t)
 }
 
 // states examines a model and returns the outcome of each check, in order.
@@ -74,57 +72,42 @@ func graph(t *testing.T, op func(b *onnx.Builder, x string) string) []byte {
 	c := b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{3, 3}}, x, weights(4, 3, 3, 3))
 	b.Output("y", b.Op("Gemm", b.Op("Flatten", op(b, c)), weights(64, 5), weights(5)))
 	must.Do(t, b.Err())
-	data := must.Get(b.G.Encode())(t)
-	return data
+	return must.Get(b.G.Encode())(t)
 }
 
-func TestSecondEngineLacks(t *testing.T) {
-	model := graph(t, func(b *onnx.Builder, x string) string {
-		return b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{1, 1}}, b.Op("Softsign", x))
-	})
-	checks, got := states(t, model, asIs)
-	lacks := "onnx-go lacks AveragePool, Softsign"
-	if !slices.Equal(got, []State{OK, OK, OK, OK, Skipped}) || checks[4].Detail != lacks {
-		t.Errorf("got %v", checks)
-	}
-}
-
-// Without a gradient the other checks still stand.
-func TestNoGradientRule(t *testing.T) {
-	checks, got := states(t, graph(t, func(b *onnx.Builder, x string) string { return b.Op("Floor", x) }), asIs)
-	if grad.HasRule("Floor") {
-		t.Skip("Floor has a gradient rule")
-	}
-	if !slices.Equal(got, []State{OK, OK, Failed, OK, Skipped}) || !strings.Contains(checks[2].Detail, "Floor") {
-		t.Errorf("got %v", checks)
-	}
-}
-
-// A gradient of 0 against differences of 0 shows nothing of the gradient.
-func TestFlatLoss(t *testing.T) {
-	for name, model := range map[string][]byte{
-		"steps": graph(t, func(b *onnx.Builder, x string) string { return b.Op("Sign", b.Op("Add", x, b.Float(9))) }),
-		"faint": graph(t, func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(1e-9)) }),
+// A check that can't be made, or fails, says why, and the others still stand; a gradient of 0 against differences of 0
+// shows nothing of the gradient; a model that doesn't run has one check.
+func TestChecksSayWhy(t *testing.T) {
+	for name, c := range map[string]struct {
+		model  []byte
+		o      simplify.Options
+		states []State
+		check  int // that says the detail
+		detail string
+	}{
+		"the second engine lacks operators": {graph(t, func(b *onnx.Builder, x string) string {
+			return b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{1, 1}}, b.Op("Softsign", x))
+		}), asIs, []State{OK, OK, OK, OK, Skipped}, 4, "onnx-go lacks AveragePool, Softsign"},
+		"no gradient rule": {graph(t, func(b *onnx.Builder, x string) string {
+			half := b.OpWith("Resize", onnx.Attrs{"mode": "linear", "antialias": 1}, x, "",
+				b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 0.5, 1})))
+			return b.OpWith("Concat", onnx.Attrs{"axis": 2}, half, half)
+		}), asIs, []State{OK, OK, Failed, OK, Skipped}, 2, "antialias is not supported"},
+		"steps": {graph(t, func(b *onnx.Builder, x string) string {
+			return b.Op("Sign", b.Op("Add", x, b.Float(9)))
+		}), asIs, []State{OK, OK, Skipped, OK, Skipped}, 2, "flat"},
+		"faint": {graph(t, func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(1e-9)) }),
+			asIs, []State{OK, OK, Skipped, OK, OK}, 2, "flat"},
+		"not finite": {graph(t, func(b *onnx.Builder, x string) string {
+			return b.Op("Log", b.Op("Neg", b.Op("Exp", x)))
+		}), asIs, []State{Failed}, 0, "NaN"},
+		"wrong preprocessing": {file(t, "zoo/preact_standard.onnx"), simplify.Options{Mean: []float32{0, 0}},
+			[]State{Failed}, 0, "mean has 2 values"},
 	} {
-		checks, got := states(t, model, asIs)
-		if len(got) < 3 || got[2] != Skipped || !strings.Contains(checks[2].Detail, "flat") {
+		checks, got := states(t, c.model, c.o)
+		if !slices.Equal(got, c.states) || !strings.Contains(checks[c.check].Detail, c.detail) {
 			t.Errorf("%s: %v", name, checks)
 		}
-	}
-}
-
-func TestNotFinite(t *testing.T) {
-	model := graph(t, func(b *onnx.Builder, x string) string { return b.Op("Log", b.Op("Neg", b.Op("Exp", x))) })
-	checks, _ := states(t, model, asIs)
-	if len(checks) != 1 || checks[0].State != Failed || !strings.Contains(checks[0].Detail, "NaN") {
-		t.Errorf("got %v", checks)
-	}
-}
-
-func TestWrongPreprocessing(t *testing.T) {
-	checks, _ := states(t, file(t, "zoo/preact_standard.onnx"), simplify.Options{Mean: []float32{0, 0}})
-	if len(checks) != 1 || checks[0].State != Failed || !strings.Contains(checks[0].Detail, "mean has 2 values") {
-		t.Errorf("got %v", checks)
 	}
 }
 

@@ -56,7 +56,7 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 		return nil, err
 	}
 	id := trainingIdentity{Recipe: fitVersion, Selfheal: harness.Version, ONNXRuntime: ort.Version(),
-		Provider: f.Pool.Provider(), Winograd: f.Config.Runtime.Winograd,
+		Provider: f.Pool.Target(true).Provider, Winograd: f.Config.Runtime.Winograd,
 		At:           open.Place(f.control.Layers[layer].At).String(),
 		Architecture: t.Architecture, Width: t.Width, DatasetSHA256: d.SHA256(), Settings: t.Settings, Models: names,
 		Networks: map[string]result.Network{}, Before: map[string]result.LayerEmbedding{}}

@@ -43,7 +43,7 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 	if err := fits(b.Set.Dataset, b.Net); err != nil {
 		return b, fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, b.Net.Name, err)
 	}
-	if b.Attacked = b.Net; o.Pool.Judges() {
+	if b.Attacked = b.Net; o.Pool.Target(true) != o.Pool.Target(false) {
 		if b.Attacked, err = o.Network(j.Model, true); err != nil {
 			return b, err
 		}

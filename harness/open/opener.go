@@ -241,7 +241,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
 			Layout: m.Layout, Output: m.OutputName},
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,
-		Direct:   !o.Config.Runtime.Winograd || exact(o.Config, m.Name) || o.Pool.Row(attacked).Direct,
+		Direct:   !o.Config.Runtime.Winograd || exact(o.Config, m.Name) || o.Pool.Target(attacked).Row().Direct,
 		Attacked: attacked})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)

@@ -283,7 +283,7 @@ func (r *run) describe(command []string) error {
 		f.Seeds = r.plan.Seeds()
 	}
 	f.Environment = result.Environment{Selfheal: harness.Version, Go: runtime.Version(), ONNXRuntime: ort.Version(),
-		Provider: r.Pool.Provider(), Precision: r.Pool.Precision(),
+		Provider: r.Pool.Target(true).Provider, Precision: r.Pool.Target(true).Precision,
 		Workers: r.Pool.Workers(), Threads: r.Pool.Threads(),
 		Batch: r.Pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
 	for _, s := range cfg.Suites {
@@ -431,7 +431,7 @@ const comparedImages = 8
 // comparable refuses a provider whose gradients are not those of the CPU provider, which judges. A small pool on the
 // CPU computes the same for a device.
 func (p preflight) comparable(b *open.Job) error {
-	onCPU := !p.Pool.Row(true).All
+	onCPU := !p.Pool.Target(true).Row().All
 	if b.Attacked == b.Net && onCPU || p.near[b.Model.Name] {
 		return nil
 	}

@@ -1,6 +1,5 @@
-// Package memory says how much memory the process may still take. It knows Linux: the machine's own
-// account, the limits of control groups, versions 1 and 2, that containers and schedulers set, and that of the
-// process's address space.
+// Package memory says how much memory the process may still take. It knows Linux: the machine's own account, the limits
+// of control groups, versions 1 and 2, that containers and schedulers set, and that of the process's address space.
 package memory
 
 import (
@@ -12,17 +11,14 @@ import (
 	"strings"
 )
 
+// root is the system's files; a variable for tests.
+var root = os.DirFS("/")
+
 // Free is how many bytes can be taken without anything being swapped out or killed: the least of
 // what the machine has available and what each control group around the process leaves, where files
 // that the kernel only keeps for later count as free. known is false on other systems.
-func Free() (bytes int64, known bool) { return free(os.DirFS("/")) }
-
-// Resident is how many bytes of memory of its own the process has, files that are mapped aside; 0 where
-// the system does not tell.
-func Resident() int64 { return 1024 * field(os.DirFS("/"), "proc/self/status", "RssAnon:") }
-
-func free(root fs.FS) (bytes int64, known bool) {
-	least := field(root, "proc/meminfo", "MemAvailable:")
+func Free() (bytes int64, known bool) {
+	least := field("proc/meminfo", "MemAvailable:")
 	if least == 0 {
 		return 0, false
 	}
@@ -32,18 +28,19 @@ func free(root fs.FS) (bytes int64, known bool) {
 		{"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
 			"total_active_file"},
 	} {
-		least = min(least, v.free(root))
+		least = min(least, v.free())
 	}
-	if limit, limited := addressSpace(root); limited {
-		least = min(least, limit-1024*field(root, "proc/self/status", "VmSize:"))
+	if limit, limited := AddressSpace(); limited {
+		least = min(least, limit-1024*field("proc/self/status", "VmSize:"))
 	}
 	return max(least, 0), true
 }
 
-// AddressSpace is the limit of the process's address space in bytes (ulimit -v), where there is one.
-func AddressSpace() (bytes int64, limited bool) { return addressSpace(os.DirFS("/")) }
+// Resident is how many bytes of its own the process has, mapped files aside; 0 where the system does not tell.
+func Resident() int64 { return 1024 * field("proc/self/status", "RssAnon:") }
 
-func addressSpace(root fs.FS) (bytes int64, limited bool) {
+// AddressSpace is the limit of the process's address space in bytes (ulimit -v), where there is one.
+func AddressSpace() (bytes int64, limited bool) {
 	const name = "Max address space"
 	text, _ := fs.ReadFile(root, "proc/self/limits")
 	for line := range strings.Lines(string(text)) {
@@ -63,17 +60,16 @@ const unlimited = 1 << 60
 // files that are read again after others have been dropped count as reclaimable too.
 type version struct{ controller, mount, limit, used, inactive, active string }
 
-// free is the least that the process's group and those around it leave. In a container the path that the
-// process is told may lie outside of what is mounted: groups that are not there are passed over, and
-// the topmost is the container's own.
-func (v version) free(root fs.FS) int64 {
+// free is the least that the process's group and those around it leave. In a container some may lie outside of what is
+// mounted: they are passed over, and the topmost is the container's own.
+func (v version) free() int64 {
 	least := int64(math.MaxInt64)
-	for at := v.group(root); ; at = path.Dir(at) {
+	for at := v.group(); ; at = path.Dir(at) {
 		dir := path.Join(v.mount, at)
-		if limit, ok := number(root, path.Join(dir, v.limit)); ok && limit < unlimited {
-			used, _ := number(root, path.Join(dir, v.used))
+		if limit, ok := number(path.Join(dir, v.limit)); ok && limit < unlimited {
+			used, _ := number(path.Join(dir, v.used))
 			stat := path.Join(dir, "memory.stat")
-			least = min(least, limit-used+field(root, stat, v.inactive)+field(root, stat, v.active))
+			least = min(least, limit-used+field(stat, v.inactive)+field(stat, v.active))
 		}
 		if at == "/" {
 			return least
@@ -82,7 +78,7 @@ func (v version) free(root fs.FS) int64 {
 }
 
 // group is the path of the process's group, as lines of ID:CONTROLLERS:PATH tell it. Version 2 names no controllers.
-func (v version) group(root fs.FS) string {
+func (v version) group() string {
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -99,7 +95,7 @@ func (v version) group(root fs.FS) string {
 }
 
 // number reads a file that holds one number; "max" and what is not there are none.
-func number(root fs.FS, name string) (int64, bool) {
+func number(name string) (int64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
 		return 0, false
@@ -109,7 +105,7 @@ func number(root fs.FS, name string) (int64, bool) {
 }
 
 // field reads the number behind a word at the start of a line; 0 if there is none.
-func field(root fs.FS, name, word string) int64 {
+func field(name, word string) int64 {
 	text, _ := fs.ReadFile(root, name)
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == word {

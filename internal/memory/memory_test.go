@@ -1,12 +1,14 @@
 package memory
 
 import (
+	"io/fs"
 	"runtime"
 	"testing"
 	"testing/fstest"
 )
 
 func TestFree(t *testing.T) {
+	defer func(system fs.FS) { root = system }(root)
 	for name, c := range map[string]struct {
 		files map[string]string
 		want  int64
@@ -49,15 +51,17 @@ func TestFree(t *testing.T) {
 			"sys/fs/cgroup/memory/memory.usage_in_bytes": "500000",
 		}, 1500000},
 	} {
-		root := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 99999 kB\nMemAvailable:    8192 kB\n")}}
+		files := fstest.MapFS{"proc/meminfo": {Data: []byte("MemTotal: 99999 kB\nMemAvailable:    8192 kB\n")}}
 		for path, text := range c.files {
-			root[path] = &fstest.MapFile{Data: []byte(text)}
+			files[path] = &fstest.MapFile{Data: []byte(text)}
 		}
-		if got, known := free(root); got != c.want || !known {
+		root = files
+		if got, known := Free(); got != c.want || !known {
 			t.Errorf("%s: %d, %v; wanted %d", name, got, known, c.want)
 		}
 	}
-	if _, known := free(fstest.MapFS{}); known {
+	root = fstest.MapFS{}
+	if _, known := Free(); known {
 		t.Error("a system that says nothing is known")
 	}
 }

@@ -5,6 +5,7 @@ package testinput
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,7 +54,8 @@ const envProvider = "SELFHEAL_TEST_PROVIDER"
 
 // load loads ONNX Runtime, provisioning it where it is absent.
 func load() error {
-	return ort.Init(context.Background(), ort.Options{Log: ort.Print(os.Stderr), Provider: os.Getenv(envProvider)})
+	log := func(f ort.Fetch) { fmt.Fprintln(os.Stderr, f) }
+	return ort.Init(context.Background(), ort.Options{Log: log, Provider: os.Getenv(envProvider)})
 }
 
 // Runtime loads ONNX Runtime, provisioning it where it is absent.

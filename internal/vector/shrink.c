@@ -1,4 +1,4 @@
-// The projection onto the l1 ball within [0,1]. See plane.go for what the walks compute.
+// The projection onto the l1 ball within [0,1]. See vector.go for what the walks compute.
 
 #include "walk.h"
 

@@ -5,8 +5,7 @@ import "C"
 
 import "unsafe"
 
-// Windows are two windows of an image [C H W], squares of the same side that lie within it, in
-// every channel.
+// Windows are two windows of an image [C H W], squares of the same side that lie within it, in every channel.
 type Windows struct {
 	C, H, W     int
 	Side        int
@@ -42,15 +41,13 @@ func yes(b bool) C.int {
 	return 0
 }
 
-// WindowSums writes, for each channel of v, the sums of |value|, or value² with squares, over window one and over what
-// window two covers outside of it.
+// WindowSums writes each channel's sums of |value|, or value², over window one, and over window two outside of it.
 func WindowSums(v []float32, w Windows, squares bool, first, rest []float64) {
 	C.vector_window_sums(c(v, v), w.in(v, len(first), len(rest)), yes(squares), doubles(first), doubles(rest))
 }
 
 // WindowAdd writes to out, channel by channel, k·v in window one and the sign times a shape [Side, Side] whose index
-// moves by row and col per row and column of the window; signs and k are of each channel. sums are those of WindowSums
-// of what is written.
+// moves by row and col per row and column of the window; sums are those of WindowSums of what is written.
 func WindowAdd(v []float32, w Windows, shape []float32, row, col int, signs, k []float32, squares bool, out []float32,
 	sums []float64) {
 	if len(shape) < w.Side*w.Side || len(out) < w.Area() || max(row, col) > w.Side {

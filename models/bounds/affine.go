@@ -13,15 +13,12 @@ type affine struct {
 	// with joint inputs is affine in all of them together. nil: the first alone.
 	inputs []int
 	joint  bool
-	// terms counts the products that are added up for a value of the output, and for one of the input's cotangent; nil:
-	// one.
+	// terms counts the products that are added up for a value of the output, and of the input's cotangent; nil: one.
 	terms func(g *onnx.Graph, n *onnx.Node) (forward, backward int64)
-	// exact operators move values and compute none.
-	exact bool
-	// only reports what the operator must be like; nil: anything.
-	only func(n *onnx.Node) bool
-	// sized writes the operator with all its coefficients' absolute values; see [sizes]. nil: the operator itself, with
-	// those of its constants.
+	exact bool                    // it moves values and computes none
+	only  func(n *onnx.Node) bool // reports what the operator must be like; nil: anything
+	added []int                   // constant inputs that are added, not multiplied with
+	// sized writes the operator with its coefficients' absolute values, see [sizes]; nil: those of its constants.
 	sized func(s *sizes, n *onnx.Node, in []string) string
 }
 
@@ -30,25 +27,24 @@ var affineOperators map[string]affine
 
 func init() {
 	moves := affine{exact: true}
-	sums := affine{inputs: []int{0, 1}, joint: true, sized: func(s *sizes, n *onnx.Node, in []string) string {
-		return s.Op("Add", in...)
-	}}
+	sums := affine{inputs: []int{0, 1}, joint: true, added: []int{0, 1},
+		sized: func(s *sizes, n *onnx.Node, in []string) string { return s.Op("Add", in...) }}
 	pool := affine{terms: func(_ *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 		k := onnx.Shape(n.Ints("kernel_shape", nil)).Items()
 		return k, k
 	}}
 	affineOperators = map[string]affine{
-		"Conv":               {terms: convTerms},
-		"ConvTranspose":      {terms: convTerms},
-		"Gemm":               {terms: gemmTerms, sized: sizedGemm},
+		"Conv":               {terms: convTerms, added: []int{2}},
+		"ConvTranspose":      {terms: convTerms, added: []int{2}},
+		"Gemm":               {terms: gemmTerms, added: []int{2}, sized: sizedGemm},
 		"MatMul":             {inputs: []int{0, 1}, terms: matMulTerms},
 		"BatchNormalization": {sized: sizedBatchNormalization},
 		"Add":                sums, "Sub": sums,
 		"Mul": {inputs: []int{0, 1}}, "Div": {},
 		"Neg":      {exact: true, sized: func(_ *sizes, _ *onnx.Node, in []string) string { return in[0] }},
-		"Identity": moves, "Transpose": moves, "Slice": moves, "Split": moves, "Pad": moves, "Expand": moves,
-		"Tile":   moves,
+		"Identity": moves, "Transpose": moves, "Slice": moves, "Split": moves, "Expand": moves, "Tile": moves,
 		"Gather": moves, "DepthToSpace": moves, "SpaceToDepth": moves, "Trilu": moves,
+		"Pad":               {exact: true, added: []int{2}},
 		"Concat":            {joint: true, exact: true},
 		"AveragePool":       pool,
 		"GlobalAveragePool": {terms: itemTerms},
@@ -89,22 +85,20 @@ func convTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	w, group := g.Shapes[n.Inputs[1]], n.Int("group", 1)
 	forward, backward = w[1:].Items(), w[0]/group*w[2:].Items()
 	if n.Op == "ConvTranspose" {
-		forward, backward = backward, forward
+		return backward, forward
 	}
 	return forward, backward
 }
 
 func gemmTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	w := g.Shapes[n.Inputs[1]]
-	forward, backward = w[0], w[1]
 	if n.Int("transB", 0) == 1 {
-		forward, backward = backward, forward
+		return w[1], w[0]
 	}
-	return forward, backward
+	return w[0], w[1]
 }
 
-// matMulTerms are the common dimension, and the constant's other one; with a constant that is a vector, or has a batch
-// that the other factor lacks, the largest of all.
+// matMulTerms are the common dimension and the constant's other one; with a vector, or a batch of its own, the largest.
 func matMulTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	x, y := g.Shapes[n.Inputs[0]], g.Shapes[n.Inputs[1]]
 	_, right := g.Consts[n.Inputs[1]]
@@ -114,10 +108,7 @@ func matMulTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	case !right && len(x) == 2 && len(y) > 1:
 		return x[1], x[0]
 	}
-	most := int64(1)
-	for _, d := range slices.Concat(x, y, g.Shapes[n.Outputs[0]]) {
-		most = max(most, d)
-	}
+	most := max(1, slices.Max(slices.Concat(x, y, g.Shapes[n.Outputs[0]])))
 	return most, most
 }
 
@@ -149,7 +140,7 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 			continue
 		}
 		in[i] = s.Const(absolute(t))
-		if !s.added && s.adds(n, i) {
+		if !s.added && (n.Op == "Concat" || slices.Contains(row.added, i)) {
 			in[i] = s.Const(onnx.Filled(0, t.Shape...))
 		}
 	}
@@ -157,17 +148,6 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 		return []string{row.sized(s, n, in)}
 	}
 	return s.Multi(n.Op, n.Attrs, len(n.Outputs), in...)
-}
-
-// adds reports whether a constant input of a node is added, not multiplied with.
-func (s *sizes) adds(n *onnx.Node, i int) bool {
-	switch n.Op {
-	case "Conv", "ConvTranspose", "Gemm", "Pad":
-		return i == 2
-	case "Add", "Sub", "Concat":
-		return true
-	}
-	return false
 }
 
 func absolute(t *onnx.Tensor) *onnx.Tensor {
@@ -188,17 +168,14 @@ func sizedGemm(s *sizes, n *onnx.Node, in []string) string {
 
 // sizedBatchNormalization is |s·r|·X + |s·r·μ| + |b|.
 func sizedBatchNormalization(s *sizes, n *onnx.Node, in []string) string {
-	scale, offset := make([]float32, s.G.Consts[n.Inputs[1]].Len()), []float32(nil)
 	parameter := func(i, c int) float64 { return float64(s.G.Consts[n.Inputs[i]].Floats[c]) }
-	offset = slices.Clone(scale)
+	scale := make([]float32, s.G.Consts[n.Inputs[1]].Len())
+	offset := slices.Clone(scale)
 	for c := range scale {
 		f := math.Abs(parameter(1, c) / math.Sqrt(parameter(4, c)+float64(n.Float("epsilon", 1e-5))))
 		scale[c], offset[c] = float32(f), float32(f*math.Abs(parameter(3, c))+math.Abs(parameter(2, c)))
 	}
-	column := onnx.Shape{int64(len(scale))}
-	for range len(s.Shape(in[0])) - 2 {
-		column = append(column, 1)
-	}
+	column := append(onnx.Shape{int64(len(scale))}, slices.Repeat(onnx.Shape{1}, len(s.Shape(in[0]))-2)...)
 	y := s.Op("Mul", in[0], s.Const(onnx.FloatTensor(column, scale)))
 	if s.added {
 		y = s.Op("Add", y, s.Const(onnx.FloatTensor(column, offset)))

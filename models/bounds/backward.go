@@ -74,8 +74,7 @@ type walk struct {
 }
 
 // backward makes the program from a tensor to what it ends at. With free slopes it also takes, after the rows, a point
-// of each end for each row, and gives, after all else, the gradients by the stages' steps of the bounds' values with
-// the ends at these points.
+// of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps.
 func (n *Network) backward(tensor string, ends []string, free bool) (*program, error) {
 	w := &walk{n.within("bound/"), n, &program{tensor: tensor, ends: ends, row: n.size(tensor)}, free}
 	w.p.perRow = w.p.row

@@ -46,9 +46,7 @@ type Network struct {
 	output target
 	last   *program // from the output to its segment's ends
 	free   *program // from the output to the input, with free slopes
-	// alone has CROWN's intermediate bounds computed for every value and not cut to their intervals, as other programs
-	// do.
-	alone bool
+	alone  bool     // CROWN's intermediate bounds are for every value and not cut to their intervals, as elsewhere
 }
 
 // step is a node of the path: affine, or a stage.
@@ -80,6 +78,9 @@ type stage struct {
 
 func (s *stage) output() string { return s.node.Outputs[0] }
 
+// joins reports whether values of the stage's input are taken together.
+func (s *stage) joins() bool { return s.pool != nil || s.product != nil }
+
 // Check returns an [onnx.UnsupportedError] that names every node between the input and the first output of a simplified
 // network that there are no bounds for, nil where there is none.
 func Check(g *onnx.Graph) error {
@@ -93,8 +94,8 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n.graph.Outputs = n.graph.Outputs[:1]
 	n.graph.Prune()
 	fold(n.graph)
-	gate, products := n.multiplied()
-	relays := n.relay()
+	special := n.multiplied()
+	n.relay(special)
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)
 	readers := map[string]int64{} // of tensors: what they give to a cotangent is added up
@@ -104,9 +105,9 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 		}
 	}
 	absorbed := map[string]bool{} // gates that are part of a function
-	for node, of := range gate {
+	for node, s := range special {
 		for _, in := range node.Inputs {
-			absorbed[in] = absorbed[in] || in != of.x && readers[in] == 1
+			absorbed[in] = absorbed[in] || s.product == nil && in != s.tensor && readers[in] == 1
 		}
 	}
 	nodes = slices.DeleteFunc(nodes, func(node *onnx.Node) bool { return absorbed[node.Outputs[0]] })
@@ -117,73 +118,80 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 				most = max(most, readers[in])
 			}
 		}
-		if row, ok := affineOf(n.graph, node, n.active); ok && !relays[node] {
-			forward, backward := int64(1), int64(1)
-			if row.terms != nil {
-				forward, backward = row.terms(n.graph, node)
+		s, ok := special[node]
+		if !ok {
+			if row, affine := affineOf(n.graph, node, n.active); affine {
+				n.path = append(n.path, n.affine(row, node, most))
+				continue
 			}
-			a := step{Node: node, affine: row}
-			repeats := repeats(n.graph, node, n.active)
-			if row.terms != nil {
-				repeats = 1
-			}
-			if a.exact = row.exact && most*repeats == 1; !a.exact { // eight more for the rounding of folded constants
-				a.gamma = gamma(unit, forward+max(backward, repeats)+most+8)
-			}
-			n.path = append(n.path, a)
-			continue
-		}
-		s := &stage{target: target{tensor: node.Inputs[0]}, node: node, index: len(n.stages), readers: most}
-		known := activations[node.Op]
-		ok := known != nil
-		if of, is := gate[node]; is {
-			s.tensor, s.activation, ok = of.x, of.activation, true
-			s.place = slices.Index(node.Inputs, of.x)
-		} else if of, is := products[node]; is {
-			s.tensor, s.product, ok = of.joined, of.product, true
-		} else if relays[node] {
-			s.activation, ok = relayed, true
-		} else if ok {
-			s.activation, ok = known(n.graph, node)
-		} else if node.Op == "MaxPool" || node.Op == "GlobalMaxPool" {
-			s.pool, ok = newMaxPool(n.graph, node)
+			s, ok = newStage(n.graph, node)
 		}
 		// Several windows of an image may stand for images.
 		if y := n.graph.Shapes[node.Outputs[0]]; !ok || len(y) == 0 || y[0] != onnx.Batch {
 			missing = append(missing, node)
 		}
+		s.node, s.index, s.readers = node, len(n.stages), most
 		n.stages, n.path = append(n.stages, s), append(n.path, step{Node: node, stage: s})
 	}
 	return n, onnx.Unsupported("no bounds for", missing)
 }
 
+// affine is the step of an affine node, of whose inputs one has so many readers.
+func (n *Network) affine(row affine, node *onnx.Node, readers int64) step {
+	forward, backward, repeats := int64(1), int64(1), int64(1)
+	if row.terms != nil {
+		forward, backward = row.terms(n.graph, node)
+	} else {
+		repeats = repeated(n.graph, node, n.active)
+	}
+	s := step{Node: node, affine: row}
+	if s.exact = row.exact && readers*repeats == 1; !s.exact { // eight more for the rounding of folded constants
+		s.gamma = gamma(n.unit, forward+max(backward, repeats)+readers+8)
+	}
+	return s
+}
+
+// newStage is the stage of a node by itself, or false where there are no bounds for it.
+func newStage(g *onnx.Graph, node *onnx.Node) (s *stage, ok bool) {
+	s = &stage{target: target{tensor: node.Inputs[0]}}
+	switch known := activations[node.Op]; {
+	case known != nil:
+		s.activation, ok = known(g, node)
+	case node.Op == "MaxPool" || node.Op == "GlobalMaxPool":
+		s.pool, ok = newMaxPool(g, node)
+	}
+	return s, ok
+}
+
 // gamma is γ(n).
 func gamma(unit float64, n int64) float64 { return float64(n) * unit / (1 - float64(n)*unit) }
 
-// New prepares a simplified network. Unit is the unit roundoff that slack is for: [Unit], or 0 for bounds of the
-// network in exact arithmetic, up to rounding.
+// New prepares a simplified network. Unit is the unit roundoff that slack is for: [Unit], or 0 for exact arithmetic.
 func New(g *onnx.Graph, unit float64) (n *Network, err error) {
 	if n, err = prepare(g, unit); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			n.Close()
-			n, err = nil, fmt.Errorf("bounds of %s: %w", g.Name, err)
-		}
-	}()
+	if err := n.open(); err != nil {
+		n.Close()
+		return nil, fmt.Errorf("bounds of %s: %w", g.Name, err)
+	}
+	return n, nil
+}
+
+// open makes the programs.
+func (n *Network) open() (err error) {
 	for _, t := range n.targets() {
-		if t.segment, err = n.newSegment(t.tensor); err != nil {
-			return n, err
+		if t.segment, err = n.newSegment(t.tensor); err == nil {
+			t.program, err = n.backward(t.tensor, []string{n.input}, false)
 		}
-		if t.program, err = n.backward(t.tensor, []string{n.input}, false); err != nil {
-			return n, err
+		if err != nil {
+			return err
 		}
 	}
 	if n.last, err = n.backward(n.output.tensor, n.output.segment.ends, false); err == nil {
 		n.free, err = n.backward(n.output.tensor, []string{n.input}, true)
 	}
-	return n, err
+	return err
 }
 
 // targets are the stages' inputs and the output.
@@ -239,4 +247,106 @@ func open(name string, b *onnx.Builder) (*ort.Session, error) {
 		return nil, err
 	}
 	return ort.Open(name, model)
+}
+
+// insert has a builder append to a graph in front of the node at a place.
+func insert(g *onnx.Graph, at int, prefix string, build func(b *onnx.Builder) string) string {
+	rest := slices.Clone(g.Nodes[at:])
+	g.Nodes = g.Nodes[:at:at]
+	tensor := build(&onnx.Builder{G: g, Prefix: prefix + "/"})
+	g.Nodes = append(g.Nodes, rest...)
+	return tensor
+}
+
+// multiplied gives the stages of nodes that multiply two tensors which depend on the network's input.
+func (n *Network) multiplied() map[*onnx.Node]*stage {
+	stages := map[*onnx.Node]*stage{}
+	_, active := n.graph.Reached(n.input)
+	for _, node := range slices.Clone(n.graph.Nodes) {
+		if node.Op != "Mul" || !active[node.Inputs[0]] || !active[node.Inputs[1]] {
+			continue
+		}
+		if x, f, ok := gated(n.graph, node); ok {
+			stages[node] = &stage{target: target{tensor: x}, activation: f, place: slices.Index(node.Inputs, x)}
+		} else if p, joined := newProduct(n.graph, slices.Index(n.graph.Nodes, node)); p != nil {
+			stages[node] = &stage{target: target{tensor: joined}, product: p}
+		}
+	}
+	return stages
+}
+
+// relay puts an Identity, which becomes a stage, behind each matrix product that affine operators read. The error of a
+// product of thousands of terms is then charged there with the coefficients that it has, instead of being carried on by
+// their absolute values, which in a projection's second product are much larger.
+func (n *Network) relay(stages map[*onnx.Node]*stage) {
+	_, active := n.graph.Reached(n.input)
+	for _, node := range slices.Clone(n.graph.Nodes) {
+		y := node.Outputs[0]
+		if !active[y] || node.Op != "MatMul" && node.Op != "Gemm" || n.graph.IsOutput(y) {
+			continue
+		}
+		read := slices.ContainsFunc(n.graph.Consumers()[y], func(reader *onnx.Node) bool {
+			_, affine := affineOf(n.graph, reader, active)
+			return affine
+		})
+		if row, ok := affineOf(n.graph, node, active); !ok || !read {
+			continue
+		} else if forward, backward := row.terms(n.graph, node); max(forward, backward) < manyTerms {
+			continue
+		}
+		at := slices.Index(n.graph.Nodes, node) + 1
+		z := insert(n.graph, at, y, func(b *onnx.Builder) string { return b.Op("Identity", y) })
+		n.graph.Replace(y, z)
+		relay := n.graph.Nodes[at]
+		relay.Inputs[0], active[z] = y, true
+		stages[relay] = &stage{target: target{tensor: y}, activation: relayed}
+	}
+}
+
+// manyTerms is from how many terms on a product's error is charged where it is made.
+const manyTerms = 256
+
+// relayed is the identity as a stage.
+var relayed = activation{
+	f:     func(x float64) float64 { return x },
+	bends: func(l, u float64) bool { return l < u },
+	lines: func(l, u float64) (lower, upper line) { return line{a: 1}, line{a: 1} },
+}
+
+// repeated bounds how many values of a node's output are one value of an input.
+func repeated(g *onnx.Graph, n *onnx.Node, active map[string]bool) int64 {
+	y, most := int64(0), int64(1)
+	for _, o := range n.Outputs {
+		y += g.Shapes[o].Items()
+	}
+	switch {
+	case n.Op == "Gather" || n.Op == "Pad" && n.Str("mode", "constant") != "constant":
+		return y
+	case n.Op == "Concat":
+		return 1
+	}
+	for _, in := range n.Inputs {
+		if active[in] {
+			most = max(most, y/max(g.Shapes[in].Items(), 1))
+		}
+	}
+	return most
+}
+
+// fold transposes constant matrices now: gradients, which unrolled solvers are made of, have them.
+func fold(g *onnx.Graph) {
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
+		c := g.Consts[n.Input(0)]
+		if n.Op != "Transpose" || c == nil || len(c.Shape) != 2 || c.Floats == nil ||
+			!slices.Equal(n.Ints("perm", []int64{1, 0}), []int64{1, 0}) {
+			return false
+		}
+		rows, columns := c.Shape[0], c.Shape[1]
+		turned := make([]float32, len(c.Floats))
+		for i, v := range c.Floats {
+			turned[int64(i)%columns*rows+int64(i)/columns] = v
+		}
+		g.Consts[n.Outputs[0]] = onnx.FloatTensor(onnx.Shape{columns, rows}, turned)
+		return true
+	})
 }

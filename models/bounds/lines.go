@@ -17,13 +17,11 @@ func through(f func(float64) float64, x, slope float64) line { return line{slope
 // activation is an operator y = f(x) that works value by value.
 type activation struct {
 	f func(x float64) float64
-	// error bounds what ONNX Runtime's value differs from f's, beside its own rounding; perInput that for |x| = 1, to
-	// be added in proportion.
+	// error bounds what ONNX Runtime's value differs from f's, beside its own rounding; perInput that for |x| = 1.
 	error, perInput float64
 	// span are the least and the largest value on [l, u]; nil: f(l) and f(u), as f increases monotonically.
-	span func(l, u float64) (low, high float64)
-	// bends reports whether f is not affine on [l, u]; elsewhere its two lines are one.
-	bends func(l, u float64) bool
+	span  func(l, u float64) (low, high float64)
+	bends func(l, u float64) bool // reports whether f is not affine on [l, u]; elsewhere its two lines are one
 	// lines give f's bounds on [l, u] where it bends: lower ≤ f ≤ upper.
 	lines func(l, u float64) (lower, upper line)
 	// free are the slopes of f's pieces around its kink at 0, where f is convex: any line between the two through the
@@ -33,7 +31,7 @@ type activation struct {
 
 // activations gives a node's activation.
 var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool){
-	"Relu": func(*onnx.Graph, *onnx.Node) (activation, bool) { return leaky(0), true },
+	"Relu": always(leaky(0)),
 	"LeakyRelu": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
 		alpha := float64(n.Float("alpha", 0.01))
 		return leaky(alpha), alpha >= 0 && alpha <= 1
@@ -68,24 +66,26 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 		}
 		return convex(f, slope, 4e-7), alpha > 0 && alpha <= 1
 	},
-	"Softplus": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		f := func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
-		return convex(f, sigmoid, 8e-7), true
-	},
-	"Sigmoid": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		return sShaped(sigmoid, func(x float64) float64 { return sigmoid(x) * sigmoid(-x) }, sigmoidError), true
-	},
-	"Exp": func(*onnx.Graph, *onnx.Node) (activation, bool) { return convex(math.Exp, math.Exp, 0), true },
-	"Erf": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		slope := func(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }
-		return sShaped(math.Erf, slope, 4e-7), true
-	},
-	"Tanh": func(*onnx.Graph, *onnx.Node) (activation, bool) {
-		return sShaped(math.Tanh, func(x float64) float64 { t := math.Tanh(x); return (1 - t) * (1 + t) }, 4e-7), true
-	},
+	"Softplus": always(convex(func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) },
+		sigmoid, 8e-7)),
+	"Sigmoid": always(sShaped(sigmoid, func(x float64) float64 { return sigmoid(x) * sigmoid(-x) }, sigmoidError)),
+	"Exp":     always(convex(math.Exp, math.Exp, 0)),
+	"Erf":     always(sShaped(math.Erf, gaussian, 4e-7)),
+	"Tanh":    always(sShaped(math.Tanh, tanhSlope, 4e-7)),
+}
+
+// always is an activation without parameters.
+func always(a activation) func(*onnx.Graph, *onnx.Node) (activation, bool) {
+	return func(*onnx.Graph, *onnx.Node) (activation, bool) { return a, true }
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func silu(x float64) float64 { return x * sigmoid(x) }
+
+func tanhSlope(x float64) float64 { return (1 - math.Tanh(x)) * (1 + math.Tanh(x)) }
+
+func gaussian(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }
 
 // sigmoidError bounds what ONNX Runtime's Sigmoid is off by.
 const sigmoidError = 2e-7
@@ -94,8 +94,7 @@ const sigmoidError = 2e-7
 func kinkError(beta float64) float64 { return 4 * Unit * (1 + 2*math.Abs(beta)) }
 
 // leaky is max(x, αx). Its upper line is the chord; its lower one goes through the kink with the slope of one side: 1
-// where the chord is steeper than 1/2, which for α = 0 leaves the smallest area (Zhang et al. 2018, CROWN's adaptive
-// bound).
+// where the chord is steeper than 1/2, which for α = 0 leaves the smallest area (Zhang et al. 2018).
 func leaky(alpha float64) activation {
 	f := func(x float64) float64 { return max(x, alpha*x) }
 	return activation{
@@ -210,4 +209,104 @@ func tangent(f, slope func(x float64) float64, l, u float64) line {
 		}
 	}
 	return through(f, high, slope(high))
+}
+
+// gates are the functions of which x·gate(x) is bounded as one function of x: SiLU, and HardSwish.
+var gates = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool){
+	// The slope rises between the two zeros of the second derivative, and falls outside.
+	"Sigmoid": always(wavy(silu, func(x float64) float64 { return sigmoid(x) + silu(x)*sigmoid(-x) }, sigmoidError,
+		-2.399357280520, 2.399357280520)),
+	"HardSigmoid": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
+		alpha, beta := float64(n.Float("alpha", 0.2)), float64(n.Float("beta", 0.5))
+		inner := func(x float64) float64 { return alpha*x + beta }
+		slope := func(x float64) float64 {
+			switch v := inner(x); {
+			case v <= 0:
+				return 0
+			case v >= 1:
+				return 1
+			}
+			return 2*alpha*x + beta
+		}
+		f := func(x float64) float64 { return x * min(max(inner(x), 0), 1) }
+		return wavy(f, slope, kinkError(beta), -beta/alpha, (1-beta)/alpha), alpha > 0 && alpha < onnx.Steep
+	},
+}
+
+// wavy is a function whose slope is monotonic between some turns, where it may jump.
+func wavy(f, slope func(x float64) float64, perInput float64, turns ...float64) activation {
+	// extremes of f(x) − a·x on [l, u] are at its ends, at turns, and where the slope is a.
+	extremes := func(l, u, a float64) (low, high float64) {
+		low, high = math.Inf(1), math.Inf(-1)
+		look := func(x float64) {
+			y := f(x) - a*x
+			low, high = min(low, y), max(high, y)
+		}
+		ends := []float64{l}
+		for _, t := range turns {
+			if l < t && t < u {
+				ends = append(ends, t)
+			}
+		}
+		ends = append(ends, u)
+		for i, end := range ends {
+			if look(end); i > 0 {
+				look(crossing(slope, a, ends[i-1], end))
+			}
+		}
+		return low, high
+	}
+	return activation{
+		f: f, perInput: perInput,
+		span:  func(l, u float64) (low, high float64) { return extremes(l, u, 0) },
+		bends: func(l, u float64) bool { return l < u },
+		// Of the slopes of the chord, and of f at the ends and in the middle, those that come nearest in the middle.
+		lines: func(l, u float64) (lower, upper line) {
+			middle := (l + u) / 2
+			lower.b, upper.b = math.Inf(-1), math.Inf(1)
+			for _, a := range []float64{(f(u) - f(l)) / (u - l), slope(middle), slope(l), slope(u)} {
+				low, high := extremes(l, u, a)
+				// What is rounded of the extremes is far below float32's digits.
+				apart := 1e-12 * (1 + math.Abs(a)*max(-l, u) + max(math.Abs(f(l)), math.Abs(f(u))))
+				if one := (line{a, low - apart}); one.at(middle) > lower.at(middle) {
+					lower = one
+				}
+				if one := (line{a, high + apart}); one.at(middle) < upper.at(middle) {
+					upper = one
+				}
+			}
+			return lower, upper
+		},
+	}
+}
+
+// crossing is where a slope that is monotonic between l and u is a, or an end where it is not.
+func crossing(slope func(x float64) float64, a, l, u float64) float64 {
+	inside := (u - l) * 1e-9 // beside a jump
+	low, high := l+inside, u-inside
+	rises := slope(high) > slope(low)
+	for range 60 {
+		if at := (low + high) / 2; slope(at) < a == rises {
+			low = at
+		} else {
+			high = at
+		}
+	}
+	return (low + high) / 2
+}
+
+// gated finds the input x and the function of a node x·gate(x).
+func gated(g *onnx.Graph, n *onnx.Node) (x string, f activation, ok bool) {
+	producers := g.Producers()
+	for i, in := range n.Inputs {
+		gate := producers[in]
+		if gate == nil || gates[gate.Op] == nil {
+			continue
+		}
+		if x = n.Inputs[1-i]; gate.Inputs[0] == x {
+			f, ok = gates[gate.Op](g, gate)
+			return x, f, ok
+		}
+	}
+	return "", f, false
 }

@@ -10,15 +10,13 @@ import (
 // Region is a set of inputs: the box of Lower and Upper, or a part of it.
 type Region struct {
 	Lower, Upper []float32
-	// A Centre cuts the box to what is within Epsilon of it in the norm ℓ_P, with P = 1 or 2; nil: it is the box
-	// alone.
+	// A Centre cuts the box to what is within Epsilon of it in the norm ℓ_P, with P = 1 or 2; nil: it is the box alone.
 	Centre  []float32
 	P       float64
 	Epsilon float64
 }
 
-// Ball is what lies within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞, with values from lo to hi. For p =
-// ∞ it is a box.
+// Ball is what lies within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞ (a box), with values from lo to hi.
 func Ball(x []float32, p, epsilon float64, lo, hi float32) Region {
 	r := Region{Lower: make([]float32, len(x)), Upper: make([]float32, len(x))}
 	for i, v := range x { // rounded outwards: the region holds every float32 image that the ball does
@@ -92,9 +90,7 @@ func (r Region) leastOfL1(a, at []float32) float64 {
 	for i, c := range a {
 		sum += float64(c) * float64(r.Centre[i])
 	}
-	if at != nil {
-		copy(at, r.Centre)
-	}
+	copy(at, r.Centre)
 	left := r.Epsilon
 	spend := func(i int) {
 		move := float64(r.Lower[i]) - float64(r.Centre[i])
@@ -150,9 +146,7 @@ func (r Region) leastOfL2(a, at []float32) float64 {
 		norm += float64(c) * float64(c)
 		sum += float64(c) * float64(r.Centre[i])
 	}
-	if at != nil {
-		copy(at, r.Centre)
-	}
+	copy(at, r.Centre)
 	lambda := math.Sqrt(norm) / r.Epsilon
 	if lambda == 0 || math.IsInf(lambda, 0) { // nothing to gain, or nowhere to go
 		return sum
@@ -200,8 +194,7 @@ func Box(lower, upper []float64) Region {
 	return r
 }
 
-// Within are the ends of a box rounded inwards to finite values, and the first value between whose ends no float32
-// lies: −1 where there is none.
+// Within are the ends of a box rounded inwards to finite values; apart is the first value that holds no float32, or −1.
 func Within(lower, upper []float64) (low, high []float32, apart int) {
 	low, high, apart = make([]float32, len(lower)), make([]float32, len(upper)), -1
 	for i := range lower {

@@ -57,8 +57,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	}
 }
 
-// rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients and their positive
-// part, and with its input's coefficients and their size.
+// rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients, and its input's.
 type rowSums struct{ output, input *sums }
 
 func (s *rowSums) set(j int, constant, constantStep, wrong, zero, inner float64) {
@@ -79,35 +78,6 @@ func (s *stage) between(l, u float64) (lower, upper line) {
 	}
 	both := through(s.f, l, slope)
 	return both, both
-}
-
-// relax is that of a MaxPool.
-func (p *maxPool) relax(s *stage, r *relaxation, sums *sums, unit float64) {
-	r.ports[slopePort], r.ports[stepPort] = make([]float32, len(p.at)), make([]float32, len(p.at))
-	best, sure, most := p.places(r.lower, r.upper)
-	for o, k := range best {
-		window := p.at[o*p.kernel : (o+1)*p.kernel]
-		r.out.Lower[o], r.out.Upper[o] = r.lower[window[k]], most[o]
-		inner, reach := 0.0, 0.0
-		for _, i := range window {
-			if i >= 0 {
-				inner = max(inner, float64(r.wrong[i]))
-				reach = max(reach, -float64(r.lower[i]), float64(r.upper[i]))
-			}
-		}
-		// Windows that overlap, and other readers of the input, give to one place.
-		inner += gamma(unit, int64(p.kernel)+4+s.readers) * reach
-		zero, at := float64(s.segment.atZero[window[k]]), p.mask(o, k)
-		above, below := float64(most[o]), zero
-		if sure[o] {
-			above = zero
-			r.ports[slopePort][at] = 1
-		} else {
-			r.ports[stepPort][at] = 1
-		}
-		sums.set(o, above, below-above, -inner, 2*inner)
-	}
-	r.ports[sumsPort], r.ports[stepSumsPort] = sums.all, sums.positive
 }
 
 // sums are the matrices of a stage's sums.

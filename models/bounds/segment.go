@@ -12,13 +12,11 @@ type segment struct {
 	ends   []string  // what it is computed from: the input, or stages' outputs
 	atZero []float32 // its value where they are 0, and what computing that rounds
 	wrong  []float32
-	// session gives, from the lower and upper bounds of the ends' values, those of the target's, its error Ê and the
-	// middle; nil where the target is an end.
+	// session gives, from the ends' lower and upper bounds, the target's, its Ê and its middle; nil for an end.
 	session *ort.Session
 	// sharp says that intervals of a box are exact: at most one operator adds values up, and none joins two tensors.
 	sharp bool
-	// moved says that the target's values are those of stages' outputs.
-	moved bool
+	moved bool // the target's values are those of stages' outputs
 }
 
 func (s *segment) close() {
@@ -113,19 +111,12 @@ func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Sessi
 			in := n.with(step, func(t string) string { return of(known[t]) })
 			return (&sizes{Builder: b, added: added}).write(step.affine, step.Node, in, n.active)
 		}
-		out := make([]interval, len(step.Outputs))
-		set := func(field func(iv *interval) *string, values []string) {
-			for i, v := range values {
-				*field(&out[i]) = v
-			}
-		}
-		centre := n.with(step, func(t string) string { return known[t].centre })
 		radius := sized(false, func(iv interval) string { return iv.radius })
-		set(func(iv *interval) *string { return &iv.centre }, b.Multi(step.Op, step.Attrs, len(out), centre...))
-		set(func(iv *interval) *string { return &iv.radius }, radius)
-		inherited := slices.ContainsFunc(step.Inputs, func(t string) bool { return known[t].wrong != "" })
-		if inherited {
-			set(func(iv *interval) *string { return &iv.wrong }, sized(false, func(iv interval) string {
+		centre := b.Multi(step.Op, step.Attrs, len(step.Outputs),
+			n.with(step, func(t string) string { return known[t].centre })...)
+		wrong := make([]string, len(step.Outputs))
+		if slices.ContainsFunc(step.Inputs, func(t string) bool { return known[t].wrong != "" }) {
+			wrong = slices.Clone(sized(false, func(iv interval) string {
 				if iv.wrong == "" {
 					return times(iv.radius, 0)
 				}
@@ -135,13 +126,13 @@ func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Sessi
 		if !step.exact {
 			size := sized(true, func(iv interval) string { return b.Op("Add", b.Op("Abs", iv.centre), iv.radius) })
 			own := times(size[0], slackFactor*step.gamma)
-			if inherited {
-				own = b.Op("Add", own, out[0].wrong)
+			if wrong[0] != "" {
+				own = b.Op("Add", own, wrong[0])
 			}
-			out[0].wrong = own
+			wrong[0] = own
 		}
 		for i, o := range step.Outputs {
-			known[o] = out[i]
+			known[o] = interval{centre[i], radius[i], wrong[i]}
 		}
 	}
 	iv := known[tensor]

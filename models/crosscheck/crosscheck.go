@@ -1,10 +1,10 @@
-// Package crosscheck runs a model on a second engine that shares no code with
-// ONNX Runtime: onnx-go, in pure Go. It knows few operators and old forms of
-// them, and it is slow; where it runs a model, it says whether ONNX Runtime
+// Package crosscheck runs a model on a second engine that shares no code with ONNX Runtime: onnx-go, in pure Go. It
+// knows few operators and old forms of them, and it is slow; where it runs a model, it says whether ONNX Runtime
 // computes the same.
 package crosscheck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,35 +20,30 @@ import (
 	"selfheal/models/onnx"
 )
 
-// ErrUnsupported lists what a model needs and the second engine lacks.
-type ErrUnsupported struct {
-	Operators []string // operator names, some with what is special: "Conv with group 4"
-}
+// ErrUnsupported lists the operators that a model needs and the second engine lacks, as "Pad" or "Conv with group 4".
+type ErrUnsupported []string
 
-func (e *ErrUnsupported) Error() string {
-	return "the second engine does not run " + e.List()
-}
+func (e ErrUnsupported) Error() string { return "the second engine does not run " + e.List() }
 
 // List is the operators on one line.
-func (e *ErrUnsupported) List() string {
-	return strings.Join(strings.Fields(strings.Join(e.Operators, ", ")), " ")
+func (e ErrUnsupported) List() string {
+	return strings.Join(strings.Fields(strings.Join(e, ", ")), " ")
 }
 
 // one lets one model run at a time: onnx-go numbers its nodes with a global counter.
 var one sync.Mutex
 
-// Logits runs a model file's own bytes on one item and returns the first
-// output, flat. x is row-major with the given shape, the batch dimension of 1
-// included: [1 C H W]. The error is an *[ErrUnsupported] where the engine is
-// known to lack something, and names the engine where it fails otherwise.
+// Logits runs a model file's own bytes on one item and returns the first output, flat. x is row-major with the given
+// shape, the batch dimension of 1 included: [1 C H W]. The error is an [ErrUnsupported] where the engine is known to
+// lack something, and names the engine where it fails otherwise.
 func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	g, err := onnx.Decode(model)
 	if err != nil {
 		return nil, err
 	}
-	r := newReaders(g)
+	r := &readers{g, g.Producers(), g.Consumers()}
 	if lacks := r.unsupported(); len(lacks) > 0 {
-		return nil, &ErrUnsupported{lacks}
+		return nil, ErrUnsupported(lacks)
 	}
 	if len(g.Inputs) != 1 {
 		return nil, fmt.Errorf("the model has %d inputs, an image classifier has one", len(g.Inputs))
@@ -67,7 +62,7 @@ func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	out, err := run(model, x, dims)
 	var lacks *engine.ErrNotImplemented
 	if errors.As(err, &lacks) {
-		return nil, &ErrUnsupported{[]string{reason(lacks)}}
+		return nil, ErrUnsupported{reason(lacks)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the second engine (onnx-go) fails: %w", err)
@@ -75,8 +70,7 @@ func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	return out[:len(out)/dims[0]], nil
 }
 
-// dimensions checks the item against the model's input; the engine itself would
-// multiply matrices that do not fit.
+// dimensions checks the item against the model's input; the engine itself would multiply matrices that do not fit.
 func dimensions(in onnx.Value, size int, shape []int64) ([]int, error) {
 	if len(shape) == 0 || shape[0] != 1 || onnx.Shape(shape).Items() != int64(size) {
 		return nil, fmt.Errorf("%d values for one item of shape %v", size, shape)
@@ -142,9 +136,8 @@ func reason(e *engine.ErrNotImplemented) string {
 	return e.Operator
 }
 
-// Compare returns the largest difference between a and b as a share of the
-// largest absolute value in them: 0 when they are equal, +Inf when their
-// lengths differ or one is not finite.
+// Compare returns the largest difference between a and b as a share of the largest absolute value in them: 0 when they
+// are equal, +Inf when their lengths differ or one is not finite.
 func Compare(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)
@@ -167,10 +160,9 @@ func Compare(a, b []float32) float64 {
 // limit says which form of its operator a node is that the engine lacks, or "".
 type limit func(r *readers, n *onnx.Node) string
 
-// operators are those that the engine runs as ONNX defines them; the tests
-// compare each with ONNX Runtime. A limit names the forms that the engine
-// would compute wrong without a word; those that it refuses are left to it.
-// Constant is absent: the engine takes constants that print alike for equal.
+// operators are those that the engine runs as ONNX defines them; the tests compare each with ONNX Runtime. A limit
+// names the forms that the engine would compute wrong without a word; those that it refuses are left to it. Constant is
+// absent: the engine takes constants that print alike for equal.
 var operators = map[string]limit{
 	"Abs": nil, "Add": distinct, "BatchNormalization": nil, "Conv": conv, "Div": distinct, "Exp": nil,
 	"Flatten": flatten, "Gemm": gemm, "GlobalAveragePool": nil, "Identity": identity, "LeakyRelu": nil,
@@ -184,8 +176,6 @@ type readers struct {
 	producers map[string]*onnx.Node
 	consumers map[string][]*onnx.Node
 }
-
-func newReaders(g *onnx.Graph) *readers { return &readers{g, g.Producers(), g.Consumers()} }
 
 // unsupported lists what the engine lacks for a graph, sorted.
 func (r *readers) unsupported() []string {
@@ -209,9 +199,8 @@ func (r *readers) unsupported() []string {
 	return slices.Sorted(maps.Keys(lacks))
 }
 
-// overwrites reports whether a BatchNormalization may write over a tensor that
-// another node still needs: on a batch of one the engine computes it in place,
-// and other operators pass their input's memory on.
+// overwrites reports whether a BatchNormalization may write over a tensor that another node still needs: on a batch of
+// one the engine computes it in place, and other operators pass their input's memory on.
 func (r *readers) overwrites() bool {
 	return slices.ContainsFunc(r.g.Nodes, func(n *onnx.Node) bool {
 		if n.Op != "BatchNormalization" {
@@ -222,77 +211,56 @@ func (r *readers) overwrites() bool {
 	})
 }
 
-func distinct(_ *readers, n *onnx.Node) string {
-	if n.Input(0) == n.Input(1) {
-		return "of a tensor with itself"
+// when is a form where something holds.
+func when(holds bool, form string, args ...any) string {
+	if holds {
+		return fmt.Sprintf(form, args...)
 	}
 	return ""
+}
+
+func distinct(_ *readers, n *onnx.Node) string {
+	return when(n.Input(0) == n.Input(1), "of a tensor with itself")
 }
 
 func conv(r *readers, n *onnx.Node) string {
-	if group := n.Int("group", 1); group != 1 {
-		return fmt.Sprintf("with group %d", group)
-	}
-	return window(r, n)
+	group := n.Int("group", 1)
+	return cmp.Or(when(group != 1, "with group %d", group), window(r, n))
 }
 
-// window is for operators with a kernel: pads are taken in another order than
-// ONNX's, so they must be equal.
+// window is for operators with a kernel: pads are taken in another order than ONNX's, so they must be equal.
 func window(_ *readers, n *onnx.Node) string {
-	pads := n.Ints("pads", nil)
-	switch {
-	case len(n.Ints("kernel_shape", nil)) != 2:
-		return "without a kernel_shape of two dimensions"
-	case n.Str("auto_pad", "NOTSET") != "NOTSET":
-		return "with auto_pad " + n.Str("auto_pad", "")
-	case len(slices.Compact(slices.Clone(pads))) > 1:
-		return fmt.Sprintf("with pads %v", pads)
-	}
-	return ""
+	pads, auto := n.Ints("pads", nil), n.Str("auto_pad", "NOTSET")
+	return cmp.Or(
+		when(len(n.Ints("kernel_shape", nil)) != 2, "without a kernel_shape of two dimensions"),
+		when(auto != "NOTSET", "with auto_pad %s", auto),
+		when(len(slices.Compact(slices.Clone(pads))) > 1, "with pads %v", pads))
 }
 
 func flatten(_ *readers, n *onnx.Node) string {
-	if a := n.Int("axis", 1); a < 0 {
-		return fmt.Sprintf("with axis %d", a)
-	}
-	return ""
+	return when(n.Int("axis", 1) < 0, "with axis %d", n.Int("axis", 1))
 }
 
 // gemm: the engine needs the bias, and its register takes the result.
 func gemm(r *readers, n *onnx.Node) string {
 	c := n.Input(2)
-	switch {
-	case c == "":
-		return "without a bias"
-	case len(r.consumers[c]) > 1:
-		return "with a shared bias"
-	}
-	return ""
+	return cmp.Or(when(c == "", "without a bias"), when(len(r.consumers[c]) > 1, "with a shared bias"))
 }
 
 func identity(r *readers, n *onnx.Node) string {
-	if _, ok := r.g.Consts[n.Input(0)]; ok {
-		return "of a constant"
-	}
-	return ""
+	return when(r.g.Consts[n.Input(0)] != nil, "of a constant")
 }
 
 func reshape(r *readers, n *onnx.Node) string {
-	c, ok := r.g.Consts[n.Input(1)]
-	switch {
-	case !ok:
+	c := r.g.Consts[n.Input(1)]
+	if c == nil {
 		return "to a computed shape"
-	case slices.Contains(c.Ints, -1):
-		return fmt.Sprintf("to %v", c.Ints)
 	}
-	return ""
+	return when(slices.Contains(c.Ints, -1), "to %v", c.Ints)
 }
 
 // softmax: the engine normalises the last dimension of a matrix.
 func softmax(r *readers, n *onnx.Node) string {
-	from := r.producers[n.Input(0)]
-	if a := n.Int("axis", 1); (a != 1 && a != -1) || from == nil || from.Op != "Gemm" {
-		return "other than over the classes after Gemm"
-	}
-	return ""
+	from, a := r.producers[n.Input(0)], n.Int("axis", 1)
+	return when((a != 1 && a != -1) || from == nil || from.Op != "Gemm", "other than over the classes after Gemm")
 }

@@ -1,16 +1,16 @@
 package grad
 
 import (
+	"maps"
 	"slices"
 
 	"selfheal/models/onnx"
 )
 
-// y = W∗x + b: x̄ in [convInput], W̄ in [Context.convWeight], b̄ = Σ g over the
-// batch and all positions
+// y = W∗x + b: x̄ in [convInput], W̄ in [Context.convWeight], b̄ = Σ g over the batch and all positions
 func conv(c *Context, n *onnx.Node, gy []string) []string {
 	weight := c.Shape(n.Inputs[1])
-	win := sure(onnx.NodeWindow(n, weight[2:]))(c)
+	win := onnx.Sure(onnx.NodeWindow(n, weight[2:]))
 	return c.by(n, func() string { return convInput(c, n, win, gy[0]) },
 		func() string { return c.convWeight(n.Inputs[0], gy[0], win, weight, n.Int("group", 1)) },
 		func() string { return c.channelSum(gy[0]) })
@@ -20,16 +20,15 @@ func conv(c *Context, n *onnx.Node, gy []string) []string {
 // Conv; W̄ is that Conv's with g as its input and x as its cotangent; b̄ = Σ g
 func convTranspose(c *Context, n *onnx.Node, gy []string) []string {
 	weight, group := c.Shape(n.Inputs[1]), n.Int("group", 1)
-	win := sure(onnx.NodeWindow(n, weight[2:]))(c)
+	win := onnx.Sure(onnx.NodeWindow(n, weight[2:]))
 	return c.by(n,
 		func() string { return c.OpWith("Conv", win.Attrs(onnx.Attrs{"group": group}), gy[0], n.Inputs[1]) },
 		func() string { return c.convWeight(gy[0], n.Inputs[0], win, weight, group) },
 		func() string { return c.channelSum(gy[0]) })
 }
 
-// scaleChannels multiplies each channel of a batch by a constant. On feature maps
-// it is a BatchNormalization, which stays in the blocked layout of the
-// convolutions around it; Mul by a vector leaves it.
+// scaleChannels multiplies each channel of a batch by a constant. On feature maps it is a BatchNormalization, which
+// stays in the blocked layout of the convolutions around it; Mul by a vector leaves it.
 func (c *Context) scaleChannels(t string, f []float32) string {
 	if allOnes(f) {
 		return t
@@ -46,10 +45,8 @@ func (c *Context) scaleChannels(t string, f []float32) string {
 // statistics: x̄ = g·s·r, s̄ = Σ g·x̂, b̄ = Σ g, μ̄ = −s·r·Σ g, σ̄² = −½·s·r²·Σ g·x̂
 func batchNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	gx, g := make([]string, 5), gy[0]
-	column := onnx.Shape{c.Shape(n.Inputs[0])[1]} // a value a channel, to broadcast
-	for range len(c.Shape(n.Inputs[0])) - 2 {
-		column = append(column, 1)
-	}
+	x := c.Shape(n.Inputs[0])
+	column := append(x[1:2:2], slices.Repeat(onnx.Shape{1}, len(x)-2)...) // a value a channel, to broadcast
 	eps := n.Float("epsilon", 1e-5)
 	scale, _, constant := c.G.Affine(n)
 	if constant && c.needs(n, 0) {
@@ -79,23 +76,18 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	return gx
 }
 
-// convInput gives the cotangent of a Conv's input: the transposed convolution of
-// g with W. ONNX Runtime runs Conv faster than ConvTranspose, so with constant W it
-// is written as one: with stride 1, the kernel flipped and its channels exchanged;
-// with stride s, on small maps, such a Conv for each of the s² phases of the input,
-// which see every s-th tap, and the phases interleaved.
+// convInput gives the cotangent of a Conv's input: the transposed convolution of g with W. ONNX Runtime runs Conv
+// faster than ConvTranspose, so with constant W it is written as one: with stride 1, the kernel flipped and its
+// channels exchanged; with stride s, on small maps, such a Conv for each of the input's s² phases, interleaved.
 func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	x, k, group := c.Shape(n.Inputs[0]), len(win.Kernel), n.Int("group", 1)
-	outPad, pads := make([]int64, k), make([]int64, 2*k)
-	plain := true
+	outPad := make([]int64, k)
 	for i := range k {
 		reach := (win.Kernel[i] - 1) * win.Dilations[i]
-		pads[i], pads[i+k] = reach-win.Pads[i], reach-win.Pads[i+k]
-		plain = plain && win.Strides[i] == 1 && pads[i] >= 0 && pads[i+k] >= 0
 		outPad[i] = (x[i+2] + win.Pads[i] + win.Pads[i+k] - reach - 1) % win.Strides[i]
 	}
 	if t, ok := c.G.Consts[n.Inputs[1]]; ok {
-		if plain {
+		if pads := turned(win); pads != nil {
 			flipped := c.Const(exchange(t, int(group), reversed(win.Kernel)))
 			w := onnx.Window{Kernel: win.Kernel, Dilations: win.Dilations, Pads: pads}
 			return c.OpWith("Conv", w.Attrs(onnx.Attrs{"group": group}), g, flipped)
@@ -108,6 +100,20 @@ func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	}
 	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": group})
 	return c.OpWith("ConvTranspose", attrs, g, n.Inputs[1])
+}
+
+// turned are the pads with which a convolution runs the other way; nil where that has strides, or would have to crop.
+func turned(win onnx.Window) []int64 {
+	k := len(win.Kernel)
+	pads := make([]int64, 2*k)
+	for i := range k {
+		reach := (win.Kernel[i] - 1) * win.Dilations[i]
+		pads[i], pads[i+k] = reach-win.Pads[i], reach-win.Pads[i+k]
+		if win.Strides[i] != 1 || min(pads[i], pads[i+k]) < 0 {
+			return nil
+		}
+	}
+	return pads
 }
 
 // phasesUpTo is the number of places of a map up to which phases are faster than
@@ -131,8 +137,7 @@ type phase struct {
 	before, after int64
 }
 
-// axisPhases lists the phases of an axis of size x, g of size y; nil where one
-// would have to crop g, or has no taps.
+// axisPhases lists the phases of an axis of size x, g of size y; nil where one would have to crop g, or has no taps.
 func axisPhases(kernel, stride, pad, x, y int64) []phase {
 	each := (x + stride - 1) / stride // values of a phase, the last of which may lie beyond x
 	var out []phase
@@ -154,8 +159,7 @@ func axisPhases(kernel, stride, pad, x, y int64) []phase {
 	return out
 }
 
-// convPhases writes the cotangent by phases, for two axes with one stride and no
-// dilation; "" where that form does not exist.
+// convPhases writes the cotangent by phases, for two axes with one stride and no dilation; "" where it can't.
 func convPhases(c *Context, w *onnx.Tensor, win onnx.Window, x onnx.Shape, g string, group int64) string {
 	s := win.Strides[0]
 	if len(win.Kernel) != 2 || s == 1 || s != win.Strides[1] || win.Dilations[0] != 1 || win.Dilations[1] != 1 {
@@ -184,13 +188,38 @@ func convPhases(c *Context, w *onnx.Tensor, win onnx.Window, x onnx.Shape, g str
 	return full
 }
 
+// Phased returns a graph with each transposed convolution of several groups and a stride, which OpenVINO runs group by
+// group, as convolutions by phases where that form exists: ONNX Runtime runs large ones faster as they are.
+func Phased(g *onnx.Graph) (phased *onnx.Graph, err error) {
+	defer onnx.Refused(&err)
+	out := *g
+	out.Nodes, out.Consts, out.Shapes = nil, maps.Clone(g.Consts), maps.Clone(g.Shapes)
+	b := &onnx.Builder{G: &out, Prefix: "phased/"}
+	c := &Context{Builder: b}
+	for _, n := range g.Nodes {
+		if n.Op == "ConvTranspose" && len(n.Inputs) == 2 && n.Int("group", 1) > 1 {
+			if w, ok := g.Consts[n.Inputs[1]]; ok {
+				y := n.Outputs[0]
+				win := onnx.Sure(onnx.NodeWindow(n, w.Shape[2:]))
+				if x := convPhases(c, w, win, g.Shapes[y], n.Inputs[0], n.Int("group", 1)); x != "" {
+					last := *out.Nodes[len(out.Nodes)-1]
+					last.Outputs = []string{y}
+					out.Nodes[len(out.Nodes)-1] = &last
+					continue
+				}
+			}
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	return &out, b.Err()
+}
+
 // reversed lists the taps of each axis from the last to the first.
 func reversed(kernel []int64) [][]int64 {
 	taps := make([][]int64, len(kernel))
 	for i, k := range kernel {
-		for t := range k {
-			taps[i] = append(taps[i], k-1-t)
-		}
+		taps[i] = onnx.Range(0, int(k))
+		slices.Reverse(taps[i])
 	}
 	return taps
 }

@@ -10,9 +10,7 @@ import (
 func identity(_ *Context, _ *onnx.Node, gy []string) []string { return gy[:1] }
 
 // y = a + b: ā = b̄ = g
-func add(_ *Context, _ *onnx.Node, gy []string) []string {
-	return []string{gy[0], gy[0]}
-}
+func add(_ *Context, _ *onnx.Node, gy []string) []string { return []string{gy[0], gy[0]} }
 
 // y = a − b: ā = g, b̄ = −g
 func sub(c *Context, n *onnx.Node, gy []string) []string {
@@ -63,9 +61,7 @@ func clip(c *Context, n *onnx.Node, gy []string) []string {
 	if ordered && lo.Floats[0] >= hi.Floats[0] {
 		return []string{""}
 	}
-	if c.needs(n, 1) || c.needs(n, 2) {
-		return c.refuse("no gradient with respect to its bounds")
-	}
+	onnx.Require(!c.needs(n, 1) && !c.needs(n, 2), "no gradient with respect to its bounds")
 	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
 	if below && above && ordered { // x − lo and hi − x are of one sign between the ends alone
 		between := c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))
@@ -80,14 +76,12 @@ func clip(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{g}
 }
 
-// bounds reports whether a Clip's bound is there and one that values can cross: not
-// the largest float32 on its side, of the given sign.
+// bounds reports whether a Clip has a bound that values can cross: not the largest float32 of the given sign.
 func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
 	return name != "" && (t == nil || len(t.Floats) != 1 || side*t.Floats[0] < math.MaxFloat32)
 }
 
-// y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 where e = 0, and ē = 0
-// where x = 0 and e ≥ 0.
+// y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 where e = 0, and ē = 0 where x = 0 and e ≥ 0.
 func pow(c *Context, n *onnx.Node, gy []string) []string {
 	x, e := n.Inputs[0], n.Inputs[1]
 	gx := make([]string, 2)
@@ -132,13 +126,10 @@ func (c *Context) power(x string, e *onnx.Tensor) string {
 	return c.Op("Pow", x, c.Const(e))
 }
 
-// y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in
-// PyTorch; b̄ likewise. More inputs are a chain of these after Simplify. min has the
-// order reversed.
+// y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in PyTorch; b̄ likewise. More inputs are a
+// chain of these after Simplify. min has the order reversed.
 func extremum(c *Context, n *onnx.Node, gy []string) []string {
-	if len(n.Inputs) != 2 {
-		return c.refuse("%s of %d inputs", n.Op, len(n.Inputs))
-	}
+	onnx.Require(len(n.Inputs) == 2, "%s of %d inputs", n.Op, len(n.Inputs))
 	a, b, g, first, second := n.Inputs[0], n.Inputs[1], gy[0], "Greater", "Less"
 	if n.Op == "Min" {
 		first, second = second, first
@@ -168,10 +159,9 @@ func pRelu(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x)) })
 }
 
-// gate gives dy/dx of y = x·s where s is computed from x alone in a way that is
-// known here, or "": x·Sigmoid(x) is SiLU, x·HardSigmoid(x) is HardSwish. The
-// general rule would take twice as many passes over the data. It alone gives s a
-// cotangent, and so is the one where the gradient by s is asked for.
+// gate gives dy/dx of y = x·s where s is computed from x alone in a way that is known here, or "": x·Sigmoid(x) is
+// SiLU, x·HardSigmoid(x) is HardSwish. The general rule would take twice as many passes over the data. It alone gives s
+// a cotangent, and so is the one where the gradient by s is asked for.
 func (c *Context) gate(x, s, y string) string {
 	n := c.producer(s)
 	if n == nil || len(n.Inputs) != 1 || n.Inputs[0] != x || slices.Contains(c.wrt, s) {

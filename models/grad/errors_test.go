@@ -2,7 +2,6 @@ package grad_test
 
 import (
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -137,18 +136,14 @@ func TestGatherOfOnePlace(t *testing.T) {
 		b := &onnx.Builder{G: onnx.NewGraph("gather")}
 		b.Output("y", b.OpWith("Gather", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 2048}),
 			b.Ints(make([]int64, times)...)))
-		if b.Err() != nil {
-			t.Fatal(b.Err())
-		}
+		must.Do(t, b.Err())
 		return b.G
 	}
 	net := gather(10000)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	before := must.Allocated()
 	_, err := grad.VJP(net)
-	runtime.ReadMemStats(&after)
 	must.Refuse(t, err, "needs a matrix of 10000 × 2048")
-	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+	if used := must.Allocated() - before; used > 16<<20 {
 		t.Errorf("took %d MiB", used>>20)
 	}
 	if _, err := grad.VJP(gather(3)); err != nil {
@@ -164,9 +159,8 @@ func TestGradientByConstant(t *testing.T) {
 	must.Refuse(t, err, "is a constant")
 }
 
-// Every node without a rule that the gradient would have to pass is named with
-// its place, in the file's order, and no other: not those beside the way, not
-// those behind the output, not those that give truth values.
+// Every node without a rule that the gradient would have to pass is named with its place, in the file's order, and no
+// other: not those beside the way, not those behind the output, not those that give truth values.
 func TestUnsupported(t *testing.T) {
 	shape := onnx.Shape{onnx.Batch, 2}
 	g := onnx.NewGraph("test")

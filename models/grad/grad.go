@@ -1,10 +1,10 @@
-// Package grad derives gradients of ONNX graphs as more ONNX operators:
-// reverse-mode differentiation with one walk over the graph and one table of
-// rules. It emits standard operators only, and a rule emits only operators that
-// have rules themselves, so that a gradient can be differentiated again.
+// Package grad derives gradients of ONNX graphs as more ONNX operators: reverse-mode differentiation with one walk over
+// the graph and one table of rules. It emits standard operators only, and a rule emits only operators that have rules
+// themselves, so that a gradient can be differentiated again.
 package grad
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,8 +12,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Context is what a rule works with: the builder that it emits nodes to and the
-// question which of a node's inputs need a gradient.
+// Context is what a rule works with: the builder that it emits nodes to, and which tensors need a gradient.
 type Context struct {
 	*onnx.Builder
 	active map[string]bool
@@ -38,15 +37,13 @@ func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
 	return gx
 }
 
-// A Rule emits the vector-Jacobian product of one node: from the cotangent gy
-// of its outputs ("" where an output has none) the cotangents of its inputs, ""
-// where none is needed. A cotangent may still have the shape that its input
-// was broadcast to, which the walk sums down, or hold 1 instead of dimensions
-// along which it is the same, which the walk repeats. Where a rule fails it says so to the builder.
+// A Rule emits the vector-Jacobian product of one node: from the cotangent gy of its outputs ("" where an output has
+// none) the cotangents of its inputs, "" where none is needed. A cotangent may still have the shape that its input was
+// broadcast to, which the walk sums down, or hold 1 instead of dimensions along which it is the same, which the walk
+// repeats. It refuses a node that it can't pass: see [onnx.Refuse].
 type Rule func(c *Context, n *onnx.Node, gy []string) []string
 
-// Rules gives a node's rule, nil where it has none; ends says that no cotangent passes to what the node is computed
-// from.
+// Rules gives a node's rule, nil where it has none; ends says that no cotangent passes to the node's inputs.
 type Rules func(n *onnx.Node) (rule Rule, ends bool)
 
 // Differentiation are the gradient's rules.
@@ -54,27 +51,10 @@ func Differentiation(n *onnx.Node) (rule Rule, ends bool) {
 	return ruleOf(n.Op), onnx.TraitsOf(n.Op).Discrete()
 }
 
-// refuse fails with a reason and gives no cotangents.
-func (c *Context) refuse(reason string, args ...any) []string {
-	c.Fail(fmt.Errorf(reason, args...))
-	return nil
-}
-
-// sure gives what a node's attributes say; they were checked before, as its shape was inferred.
-func sure[T any](v T, err error) func(c *Context) T {
-	return func(c *Context) T {
-		c.Fail(err)
-		return v
-	}
-}
-
-// Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps
-// tensors to their cotangents, of the same shape; the result maps each tensor
-// in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor that the
-// seeded ones do not depend on is an error, as is any operator on the way
-// without a rule; all such operators are named at once. A constant can't be in
-// wrt: rules derive other constants from it, which a second sweep would not see
-// to depend on it; a caller makes an input of a constant first.
+// Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps tensors to their cotangents, of the same
+// shape; the result maps each tensor in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor that the seeded
+// ones do not depend on is an error, as is any operator on the way without a rule; all such operators are named at
+// once. So is a constant in wrt: rules derive others from it, which a second sweep would not see to depend on it.
 func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
 	return BackwardBy(b, Differentiation, seeds, wrt)
 }
@@ -112,18 +92,7 @@ func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []str
 		if strings.Join(gy, "") == "" || ends {
 			continue
 		}
-		for i, g := range rule(c, n, gy) {
-			if g == "" || !c.needs(n, i) || c.Err() != nil {
-				continue
-			}
-			x := n.Inputs[i]
-			g = c.repeat(c.unbroadcast(g, b.Shape(x)), x)
-			if !slices.Equal(b.Shape(g), b.Shape(x)) {
-				c.refuse("has shape %v for an input of %v", b.Shape(g), b.Shape(x)) // the first error stays
-			}
-			parts[x] = append(parts[x], g)
-		}
-		if err := c.Err(); err != nil {
+		if err := c.pass(rule, n, gy, parts); err != nil {
 			return nil, fmt.Errorf("gradient of node %s: %w", n, err)
 		}
 	}
@@ -138,6 +107,22 @@ func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []str
 	return out, c.Err()
 }
 
+// pass adds what a node's rule gives to the cotangents of its inputs.
+func (c *Context) pass(rule Rule, n *onnx.Node, gy []string, parts map[string][]string) (err error) {
+	defer func() { err = cmp.Or(c.Err(), err) }()
+	defer onnx.Refused(&err)
+	for i, g := range rule(c, n, gy) {
+		if g == "" || !c.needs(n, i) || c.Err() != nil {
+			continue
+		}
+		x := n.Inputs[i]
+		g = c.repeat(c.unbroadcast(g, c.Shape(x)), x)
+		onnx.Require(slices.Equal(c.Shape(g), c.Shape(x)), "has shape %v for an input of %v", c.Shape(g), c.Shape(x))
+		parts[x] = append(parts[x], g)
+	}
+	return nil
+}
+
 // IndependentError says that a gradient is 0 whatever the values: the result is not
 // computed from Tensor, or only through operators that give integers or truth values.
 type IndependentError struct{ Tensor string }
@@ -149,16 +134,24 @@ func (e IndependentError) Error() string {
 
 // sum adds up a tensor's cotangents, leaving one; "" where there is none.
 func (c *Context) sum(parts map[string][]string, tensor string) string {
-	p := parts[tensor]
-	if len(p) == 0 {
-		return ""
+	total := c.total(parts[tensor]...)
+	if total != "" {
+		parts[tensor] = []string{total}
 	}
-	total := p[0]
-	for _, q := range p[1:] {
-		total = c.Op("Add", total, q)
-	}
-	parts[tensor] = []string{total}
 	return total
+}
+
+// total adds up tensors, of which any may be absent.
+func (c *Context) total(terms ...string) (sum string) {
+	for _, t := range terms {
+		switch {
+		case sum == "":
+			sum = t
+		case t != "":
+			sum = c.Op("Add", sum, t)
+		}
+	}
+	return sum
 }
 
 // unbroadcast sums a cotangent over the axes along which its tensor was repeated.
@@ -184,8 +177,7 @@ func (c *Context) unbroadcast(g string, to onnx.Shape) string {
 	return g
 }
 
-// repeat gives a cotangent the shape of its tensor where that has dimensions
-// along which the cotangent, with 1 there, is the same.
+// repeat gives a cotangent, which is the same along dimensions where it has 1, the shape of its tensor.
 func (c *Context) repeat(g, of string) string {
 	to := c.Shape(of)
 	if full, err := onnx.Broadcast(c.Shape(g), to); err != nil || !slices.Equal(full, to) ||
@@ -204,8 +196,7 @@ func (c *Context) repeat(g, of string) string {
 	return c.Op("Add", c.zerosLike(of), g)
 }
 
-// producer returns the node that writes a tensor, or nil. It reads the nodes that
-// have been appended since it was last asked, each once.
+// producer returns the node that writes a tensor, or nil; it reads each node once.
 func (c *Context) producer(tensor string) *onnx.Node {
 	for ; c.indexed < len(c.G.Nodes); c.indexed++ {
 		n := c.G.Nodes[c.indexed]
@@ -232,8 +223,7 @@ func (c *Context) output(n *onnx.Node, i int) string {
 // HasRule reports whether an operator has a gradient rule.
 func HasRule(op string) bool { return ruleOf(op) != nil }
 
-// unsupported returns an [onnx.UnsupportedError] about the nodes between the
-// seeds and wrt that have no rule. path are the nodes that depend on wrt, in order.
+// unsupported returns an [onnx.UnsupportedError] about the nodes of the path that the seeds depend on without a rule.
 func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) error {
 	reached := map[string]bool{}
 	for t := range seeds {
@@ -259,9 +249,8 @@ func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) erro
 	return onnx.Unsupported("no gradient rule for", missing)
 }
 
-// Check returns an [onnx.UnsupportedError] that names every node of a
-// simplified network between its input and its first output without a gradient
-// rule, nil where there is none. It is quick: it derives nothing.
+// Check returns an [onnx.UnsupportedError] that names every node of a simplified network between its input and its
+// first output without a gradient rule, nil where there is none. It is quick: it derives nothing.
 func Check(net *onnx.Graph) error {
 	path, active := net.Reached(net.Inputs[0].Name)
 	c := &Context{active: active, rules: Differentiation}

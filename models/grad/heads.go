@@ -17,9 +17,8 @@ type Head struct {
 	Build      func(b *onnx.Builder, logits, label, target string) string
 }
 
-// Heads are the losses that attacks maximise, by the names that package attacks
-// gives them. With z₍₁₎ ≥ z₍₂₎ ≥ … the sorted logits, y the label, t the target
-// (Croce & Hein 2020, sections 4 and 5):
+// Heads are the losses that attacks maximise, by the names that package attacks gives them. With z₍₁₎ ≥ z₍₂₎ ≥ … the
+// sorted logits, y the label, t the target (Croce & Hein 2020, sections 4 and 5):
 var Heads = map[string]Head{
 	// log Σ exp z − z_y
 	"ce": {false, 2, func(b *onnx.Builder, z, y, _ string) string {
@@ -52,9 +51,8 @@ var Heads = map[string]Head{
 	}},
 }
 
-// pick gives Σ_j z_j·w_j, [N, 1]: the logit that a one-hot w names, or the difference of
-// two. ReduceSum's rounding depends on the batch, but zeros and one or two values leave
-// nothing to it.
+// pick gives Σ_j z_j·w_j, [N, 1]: the logit that a one-hot w names, or the difference of two. ReduceSum's rounding
+// depends on the batch, but zeros and one or two values leave nothing to it.
 func pick(b *onnx.Builder, z, w string) string {
 	return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, b.Op("Mul", z, w), b.Ints(1))
 }
@@ -89,8 +87,7 @@ const (
 // ParameterGradient is the name of the output that holds a parameter's gradient.
 func ParameterGradient(parameter string) string { return "gradient/" + parameter }
 
-// Fits is an error where there is no loss of this name, or the network has no logits of enough
-// classes for it.
+// Fits is an error where there is no loss of this name, or the network has no logits of enough classes for it.
 func Fits(head string, net *onnx.Graph) error {
 	h, ok := Heads[head]
 	if !ok {
@@ -107,18 +104,15 @@ func Fits(head string, net *onnx.Graph) error {
 // or outputs of it, and all of To's influence on the logits is what they are to see.
 type Detour struct{ From, To string }
 
-// Loss returns the graph that an attack step runs: inputs Image, Label and,
-// for a targeted head, Target; outputs Logits, LossValue [N, 1] and Gradient
-// = ∂loss/∂image: one forward and one backward pass in one run. net is a
-// simplified classifier with output [N, classes]. Inputs that it has besides the
-// image come after all others, under their names, and count as constants. Detours are in
-// the order in which the network takes them, and leave no way around them.
+// Loss returns the graph that an attack step runs: inputs Image, Label and, for a targeted head, Target; outputs
+// Logits, LossValue [N, 1] and Gradient = ∂loss/∂image: one forward and one backward pass in one run. net is a
+// simplified classifier with output [N, classes]. Inputs that it has besides the image come after all others, under
+// their names, and count as constants. Detours are in the network's order, and leave no way around them.
 func Loss(net *onnx.Graph, head string, detours ...Detour) (*onnx.Graph, error) {
 	return lossGraph(net, []string{head}, false, detours)
 }
 
-// ascent is the gradient of a loss, [N, 1], by the image x: 0 where every way between
-// them leads through an operator that gives no gradient, as Floor at the input does.
+// ascent is the gradient of a loss, [N, 1], by the image x: 0 where every way there ends, as at a Floor.
 func ascent(b *onnx.Builder, loss, x string, detours []Detour) (string, error) {
 	at, cotangent := loss, b.Op("Clip", loss, b.Float(1), b.Float(1)) // that of a sum over images
 	for _, d := range slices.Backward(append([]Detour{{To: x}}, detours...)) {
@@ -155,8 +149,7 @@ func classify(b *onnx.Builder, net *onnx.Graph, x string, detours []Detour) (log
 	return out[net.Outputs[0].Name], taken
 }
 
-// VJP returns the vector-Jacobian graph of a network: inputs Image (called as
-// in net) and Cotangent, outputs "y" and "dx" = Jᵀ·cotangent.
+// VJP returns the vector-Jacobian graph of a network: inputs "x" and Cotangent, outputs "y" and "dx" = Jᵀ·cotangent.
 func VJP(net *onnx.Graph) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/vjp")}
 	x := b.Input("x", net.Inputs[0].Shape)
@@ -189,11 +182,10 @@ func finish(b *onnx.Builder, names, tensors []string) (*onnx.Graph, error) {
 // Select is the input of a graph by [Losses] that chooses an image's loss.
 const Select = "select" // one-hot
 
-// Losses returns [Loss] for any of several losses: a network with many weights
-// then needs one graph for all of them. Besides Image, Label and Target there is an
-// input Select, [N, len(heads)], whose one says which loss an image's LossValue and
-// Gradient are of; the others leave no trace in either, be they infinite. Target is
-// read by targeted heads only. Values and gradients are those of [Loss].
+// Losses returns [Loss] for any of several losses: a network with many weights then needs one graph for all of them.
+// Besides Image, Label and Target there is an input Select, [N, len(heads)], whose one says which loss an image's
+// LossValue and Gradient are of; the others leave no trace in either, be they infinite. Target is read by targeted
+// heads only. Values and gradients are those of [Loss].
 func Losses(net *onnx.Graph, heads []string, detours ...Detour) (*onnx.Graph, error) {
 	if len(heads) == 0 {
 		return nil, fmt.Errorf("no losses are given")

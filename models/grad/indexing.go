@@ -9,7 +9,7 @@ import (
 // y = x at constant indices along an axis: x̄ = g added up at them
 func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	axis := sure(onnx.Axis(n, "axis", 0, len(x)))(c)
+	axis := onnx.Sure(onnx.Axis(n, "axis", 0, len(x)))
 	from := slices.Clone(indices.Ints)
 	for i, j := range from {
 		if j < 0 {
@@ -24,17 +24,12 @@ func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []strin
 	return []string{c.pickBack(g, axis, from, x[axis])}
 }
 
-// y = data with updates added, or put, at indices: updates get g by index, data
-// gets g, without what was overwritten
+// y = data with updates added, or put, at indices: updates get g by index, data gets g, without what was overwritten
 func scatterElements(c *Context, n *onnx.Node, gy []string) []string {
 	gx, axis := make([]string, 3), onnx.Attrs{"axis": n.Int("axis", 0)}
-	switch reduction := n.Str("reduction", "none"); {
-	case reduction != "add" && reduction != "none":
-		return c.refuse("the reduction %q is not supported", reduction)
-	case !c.needs(n, 0):
-	case reduction == "add":
-		gx[0] = gy[0]
-	default:
+	reduction := n.Str("reduction", "none")
+	onnx.Require(reduction == "add" || reduction == "none", "the reduction %q is not supported", reduction)
+	if gx[0] = gy[0]; reduction == "none" && c.needs(n, 0) {
 		gx[0] = c.OpWith("ScatterElements", axis, gy[0], n.Inputs[1], c.zerosLike(n.Inputs[2]))
 	}
 	if c.needs(n, 2) {
@@ -56,21 +51,15 @@ func (c *Context) scatterAdd(axis int64, to, at, values string) string {
 	return c.OpWith("ScatterElements", onnx.Attrs{"axis": axis, "reduction": "add"}, to, at, values)
 }
 
-// Linear maps along one axis: picking positions, and multiplying with a
-// constant matrix. Both and their transposes are what slicing, padding,
-// gathering and interpolating come down to.
+// Linear maps along one axis: picking positions, and multiplying with a constant matrix. Both and their transposes are
+// what slicing, padding, gathering and interpolating come down to.
 
-// maxTerms is the number of cotangents of one position up to which they are
-// picked and added; from there on a product with a 0/1 matrix is cheaper.
+// maxTerms is up to how many cotangents of one position are picked and added; from there a 0/1 matrix is cheaper.
 const maxTerms = 4
 
-// pickBack is the transpose of picking positions along an axis of the given
-// size: for y[i] = x[from[i]], 0 where from[i] is -1, it gives
-// x̄[j] = Σ g[i] over all i with from[i] = j.
+// pickBack is the transpose of picking positions along an axis of the given size: for y[i] = x[from[i]], 0 where
+// from[i] is -1, it gives x̄[j] = Σ g[i] over all i with from[i] = j.
 func (c *Context) pickBack(g string, axis int, from []int64, size int64) string {
-	if c.Err() != nil { // along another axis
-		return g
-	}
 	count, most := make([]int, size), 1 // one of zeros where nothing was picked
 	for _, j := range from {
 		if j >= 0 {
@@ -79,10 +68,7 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) string 
 		}
 	}
 	if most > maxTerms {
-		m := c.matrix(int64(len(from)), size)
-		if m == nil {
-			return g
-		}
+		m := matrix(int64(len(from)), size)
 		for i, j := range from {
 			if j >= 0 {
 				m.Floats[int64(i)*size+j] = 1
@@ -102,17 +88,12 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) string 
 	}
 	total := ""
 	for _, at := range terms {
-		if t := c.pick(g, axis, at); total == "" {
-			total = t
-		} else {
-			total = c.Op("Add", total, t)
-		}
+		total = c.total(total, c.pick(g, axis, at))
 	}
 	return total
 }
 
-// pick gives t's positions at along an axis, and 0 where at is -1. A position
-// is named once at most, so that the gradient of this is a pick again.
+// pick gives t's positions at along an axis, each once at most, and 0 where at is -1: its gradient is a pick too.
 func (c *Context) pick(t string, axis int, at []int64) string {
 	shape := c.Shape(t)
 	first := slices.IndexFunc(at, func(i int64) bool { return i >= 0 })
@@ -152,17 +133,13 @@ func (c *Context) padAxis(t string, axis int, before, behind int64) string {
 // maxMatrix bounds the values of a constant that a rule makes.
 const maxMatrix = 1 << 24
 
-// matrix is a constant of zeros, [rows, columns]; nil where that is too much, which fails.
-func (c *Context) matrix(rows, columns int64) *onnx.Tensor {
-	if rows > maxMatrix/columns {
-		c.refuse("needs a matrix of %d × %d values", rows, columns)
-		return nil
-	}
+// matrix is a constant of zeros, [rows, columns].
+func matrix(rows, columns int64) *onnx.Tensor {
+	onnx.Require(rows <= maxMatrix/columns, "needs a matrix of %d × %d values", rows, columns)
 	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns))
 }
 
-// along multiplies t with a constant matrix m along one axis, which is not the
-// batch: y[…j…] = Σ_i t[…i…]·m[i, j].
+// along multiplies t with a constant matrix m along one axis, which is not the batch: y[…j…] = Σ_i t[…i…]·m[i, j].
 func (c *Context) along(t string, axis int, m *onnx.Tensor) string {
 	rank := len(c.Shape(t))
 	switch {

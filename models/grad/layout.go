@@ -13,13 +13,13 @@ func reshape(c *Context, n *onnx.Node, gy []string) []string {
 
 // y = x with its axes permuted: x̄ = g permuted back
 func transpose(c *Context, n *onnx.Node, gy []string) []string {
-	p := sure(onnx.Perm(n, len(c.Shape(n.Inputs[0]))))(c)
+	p := onnx.Sure(onnx.Perm(n, len(c.Shape(n.Inputs[0]))))
 	return []string{c.OpWith("Transpose", onnx.Attrs{"perm": onnx.Inverse(p)}, gy[0])}
 }
 
 // y = the inputs side by side: each gets its part of g
 func concat(c *Context, n *onnx.Node, gy []string) []string {
-	axis := sure(onnx.Axis(n, "axis", 1, len(c.Shape(n.Outputs[0]))))(c)
+	axis := onnx.Sure(onnx.Axis(n, "axis", 1, len(c.Shape(n.Outputs[0]))))
 	gx := make([]string, len(n.Inputs))
 	sizes, all := make([]int64, len(n.Inputs)), true
 	for i, in := range n.Inputs {
@@ -39,13 +39,12 @@ func concat(c *Context, n *onnx.Node, gy []string) []string {
 	return gx
 }
 
-// y = the parts of x side by side: x̄ = their cotangents side by side, zeros
-// where a part has none
+// y = the parts of x side by side: x̄ = their cotangents side by side, zeros where a part has none
 func split(c *Context, n *onnx.Node, gy []string) []string {
-	axis := sure(onnx.Axis(n, "axis", 0, len(c.Shape(n.Inputs[0]))))(c)
+	axis := onnx.Sure(onnx.Axis(n, "axis", 0, len(c.Shape(n.Inputs[0]))))
 	var parts []string
 	before, gap := int64(0), int64(0) // gap: what lies behind the last part that has a cotangent
-	for i, size := range sure(c.G.SplitSizes(n))(c) {
+	for i, size := range onnx.Sure(c.G.SplitSizes(n)) {
 		if gy[i] == "" {
 			gap += size
 			continue
@@ -64,8 +63,7 @@ func split(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{c.padAxis(g, axis, before, gap)}
 }
 
-// y = x[from:to:step] along some axes: x̄ = g with zeros around it, and between
-// where the step is not 1
+// y = x[from:to:step] along some axes: x̄ = g with zeros around it, and between where the step is not 1
 func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	axes := onnx.Range(0, len(starts.Ints))
@@ -73,7 +71,7 @@ func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string 
 		axes = a.Ints
 	}
 	g, pads := gy[0], make([]int64, 2*len(x))
-	for i, a := range sure(onnx.Axes(axes, len(x)))(c) {
+	for i, a := range onnx.Sure(onnx.Axes(axes, len(x))) {
 		if x[a] < 0 {
 			continue // takes all of it
 		}
@@ -99,23 +97,20 @@ func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string 
 	return []string{g}
 }
 
-// y = x with a border, negative widths cut: x̄ = g without the border, zeros where
-// it was cut. A reflected, repeated or wrapped border adds its cotangent to the
-// positions that it copies.
+// y = x with a border, negative widths cut: x̄ = g without the border, zeros where it was cut. A reflected, repeated or
+// wrapped border adds its cotangent to the positions that it copies.
 func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) []string {
 	x, mode := c.Shape(n.Inputs[0]), n.Str("mode", "constant")
 	g, r := gy[0], len(x)
-	if !slices.Contains([]string{"constant", "edge", "wrap", "reflect"}, mode) {
-		return c.refuse("mode %q is not supported", mode)
-	}
+	known := slices.Contains([]string{"constant", "edge", "wrap", "reflect"}, mode)
+	onnx.Require(known, "mode %q is not supported", mode)
 	for a, d := range x {
 		before, behind := p.Ints[a], p.Ints[a+r]
 		if before == 0 && behind == 0 {
 			continue
 		}
-		if mode != "constant" && min(before, behind) < 0 {
-			return c.refuse("mode %q with negative pads is not supported", mode)
-		}
+		cuts := min(before, behind) < 0
+		onnx.Require(!cuts || mode == "constant", "mode %q with negative pads is not supported", mode)
 		from := make([]int64, d+before+behind)
 		for i := range from {
 			from[i] = padSource(mode, int64(i)-before, d)
@@ -125,8 +120,7 @@ func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) []string {
 	return []string{g}
 }
 
-// padSource is the position, of d, that a padded axis copies at position i,
-// which lies outside for the border; -1 for none.
+// padSource is the position, of d, that a padded axis copies at position i, outside for the border; -1 for none.
 func padSource(mode string, i, d int64) int64 {
 	switch {
 	case i >= 0 && i < d:

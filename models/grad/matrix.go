@@ -43,8 +43,7 @@ func (c *Context) swap(t string, i, j int) string {
 	return c.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
 }
 
-// kept gives the resolved axes of a reduction and the shape of its result with
-// the reduced dimensions kept as 1.
+// kept gives the resolved axes of a reduction and the shape of its result with the reduced dimensions kept as 1.
 func (c *Context) kept(n *onnx.Node) ([]int64, onnx.Shape) {
 	x := c.Shape(n.Inputs[0])
 	axes := []int64{}
@@ -54,7 +53,7 @@ func (c *Context) kept(n *onnx.Node) ([]int64, onnx.Shape) {
 	if len(axes) == 0 && n.Int("noop_with_empty_axes", 0) == 0 {
 		axes = onnx.Range(0, len(x))
 	}
-	at := sure(onnx.Axes(axes, len(x)))(c)
+	at := onnx.Sure(onnx.Axes(axes, len(x)))
 	shape, resolved := append(onnx.Shape{}, x...), make([]int64, len(at))
 	for i, a := range at {
 		shape[a], resolved[i] = 1, int64(a)
@@ -70,15 +69,13 @@ func (c *Context) restore(n *onnx.Node, t string, shape onnx.Shape) string {
 	return c.Reshape(t, shape)
 }
 
-// y = Σ x along axes: x̄ = g repeated. ReduceMean and the sums of powers need no rules:
-// Simplify writes them by operators that have some.
+// y = Σ x along axes: x̄ = g repeated. Simplify writes ReduceMean and the sums of powers by other operators.
 func reduceSum(c *Context, n *onnx.Node, gy []string) []string {
 	_, shape := c.kept(n)
 	return []string{c.restore(n, gy[0], shape)} // the walk repeats it
 }
 
-// y = max x along axes, or min: x̄ = g shared evenly among the places that hold y, as
-// PyTorch's amax and amin do
+// y = max x along axes, or min: x̄ = g shared evenly among the places that hold y, as PyTorch's amax and amin do
 func reduceExtremum(c *Context, n *onnx.Node, gy []string) []string {
 	axes, shape := c.kept(n)
 	if len(axes) == 0 {

@@ -16,7 +16,7 @@ import (
 func layerNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	x := n.Inputs[0]
 	shape := c.Shape(x)
-	first := sure(onnx.Axis(n, "axis", -1, len(shape)))(c)
+	first := onnx.Sure(onnx.Axis(n, "axis", -1, len(shape)))
 	axes, size := onnx.Range(first, len(shape)), shape[first:].Items()
 	mu, r := c.output(n, 1), c.output(n, 2) // it computes them anyway
 	centred := c.Op("Sub", x, mu)
@@ -42,32 +42,21 @@ func layerNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	}
 	scaled := func(t string) string { return c.Op("Mul", t, c.Float(1/float32(size))) }
 	if len(gy) > 2 && gy[2] != "" {
-		along = c.add(along, scaled(gy[2]))
+		along = c.total(along, scaled(gy[2]))
 	}
 	if len(gy) > 1 && gy[1] != "" {
-		level = c.add(level, c.Op("Neg", scaled(gy[1])))
+		level = c.total(level, c.Op("Neg", scaled(gy[1])))
 	}
 	if along != "" {
 		cube := c.Op("Mul", r, c.Op("Mul", r, r))
 		along = c.Op("Mul", centred, c.Op("Mul", along, cube))
 	}
-	if gx[0] = c.add(along, level); product == "" {
+	if gx[0] = c.total(along, level); product == "" {
 		gx[0] = c.Op("Neg", gx[0])
 	} else {
 		gx[0] = c.Op("Sub", product, gx[0])
 	}
 	return gx
-}
-
-// add appends a + b, where either may be absent.
-func (c *Context) add(a, b string) string {
-	switch {
-	case a == "":
-		return b
-	case b == "":
-		return a
-	}
-	return c.Op("Add", a, b)
 }
 
 // y = softmax x: x̄ = y·(g − Σ g·y)

@@ -6,31 +6,18 @@ import (
 	"selfheal/models/onnx"
 )
 
-// y = the largest value of each window: its cotangent goes to the place the
-// value came from (the first one in row-major order at ties, as in PyTorch),
-// added up where windows overlap.
+// y = the largest value of each window, or of all positions: its cotangent goes to the place the value came from (the
+// first one in row-major order at ties, as in PyTorch), added up where windows overlap.
 func maxPool(c *Context, n *onnx.Node, gy []string) []string {
-	if n.Int("storage_order", 0) != 0 {
-		return c.refuse("storage_order 1 is not supported")
-	}
-	return c.maxPoolBack(n, n.Attrs, gy[0])
-}
-
-// y = the largest of all positions: as MaxPool with one window; the first one
-// at ties, as in PyTorch's adaptive_max_pool.
-func globalMaxPool(c *Context, n *onnx.Node, gy []string) []string {
-	x := c.Shape(n.Inputs[0])
-	return c.maxPoolBack(n, onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}, gy[0])
-}
-
-// maxPoolBack adds g up at the places that a MaxPool with these attributes
-// takes its values from.
-func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, g string) []string {
-	if g == "" {
-		return []string{""}
+	onnx.Require(n.Int("storage_order", 0) == 0, "storage_order 1 is not supported")
+	if gy[0] == "" {
+		return gy[:1]
 	}
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	indices := ""
+	attrs, indices := n.Attrs, ""
+	if n.Op == "GlobalMaxPool" {
+		attrs = onnx.Attrs{"kernel_shape": slices.Clone([]int64(x[2:]))}
+	}
 	if len(n.Outputs) > 1 {
 		indices = n.Outputs[1]
 	}
@@ -39,13 +26,12 @@ func (c *Context) maxPoolBack(n *onnx.Node, attrs onnx.Attrs, g string) []string
 	}
 	at := c.withinItem(indices, y, x)
 	zeros := c.zerosLike(c.Op("Reshape", n.Inputs[0], c.Ints(0, x[1:].Items())))
-	sum := c.scatterAdd(1, zeros, at, c.Op("Reshape", g, c.Ints(0, y[1:].Items())))
+	sum := c.scatterAdd(1, zeros, at, c.Op("Reshape", gy[0], c.Ints(0, y[1:].Items())))
 	return []string{c.Op("Reshape", sum, c.Ints(append([]int64{0}, x[1:]...)...))}
 }
 
-// withinItem turns indices of the given shape, which are flat over a whole batch
-// of tensors of shape of as MaxPool counts them, into places within the item,
-// [N, …]: modulo the item's size, so that they hold for any batch.
+// withinItem turns indices of the given shape, which are flat over a whole batch of tensors of shape of as MaxPool
+// counts them, into places within the item, [N, …]: modulo the item's size, so that they hold for any batch.
 func (c *Context) withinItem(indices string, shape, of onnx.Shape) string {
 	size := c.Const(onnx.IntScalar(of[1:].Items()))
 	return c.Op("Mod", c.Op("Reshape", indices, c.Ints(0, shape[1:].Items())), size)
@@ -70,15 +56,12 @@ const maxKernel = 1 << 28
 // ones, a channel at a time; count leaves out the padding unless count_include_pad.
 func averagePool(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	win := sure(onnx.NodeWindow(n, nil))(c)
-	k := len(win.Kernel)
+	win := onnx.Sure(onnx.NodeWindow(n, nil))
 	work := x[1] * onnx.Shape(win.Kernel).Items()
 	for i, d := range win.Kernel {
 		work += d * y[i+2]
 	}
-	if work > maxKernel {
-		return c.refuse("its kernel %v is too large", win.Kernel)
-	}
+	onnx.Require(work <= maxKernel, "its kernel %v is too large", win.Kernel)
 	counts := windowCounts(win, x[2:], y[2:], n.Int("count_include_pad", 0) == 1)
 	g := c.Op("Mul", gy[0], c.Const(counts))
 	padded := slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 })
@@ -86,18 +69,22 @@ func averagePool(c *Context, n *onnx.Node, gy []string) []string {
 		ones := c.Const(onnx.Filled(1, append(onnx.Shape{1, 1}, x[2:]...)...))
 		return []string{c.Op("Mul", g, ones)} // one window: every value gets the same
 	}
+	ones := onnx.Filled(1, append(onnx.Shape{x[1], 1}, win.Kernel...)...)
+	return []string{c.OpWith("ConvTranspose", Transposed(win, x, y), g, c.Const(ones))}
+}
+
+// Transposed are the attributes of the ConvTranspose, a channel at a time, that takes the values of a pool's windows
+// from the shape y back to x. With ceil_mode windows may reach past the end padding: it crops what they cover there.
+func Transposed(win onnx.Window, x, y onnx.Shape) onnx.Attrs {
+	k := len(win.Kernel)
 	pads, outPad := slices.Clone(win.Pads), make([]int64, k)
 	for i := range k {
-		// ceil_mode may let windows reach past the end padding: crop what they cover there.
 		covered := (y[i+2]-1)*win.Strides[i] + (win.Kernel[i]-1)*win.Dilations[i] + 1
 		rest := covered - win.Pads[i] - x[i+2]
-		pads[i+k] = max(rest, 0)
-		outPad[i] = max(-rest, 0)
+		pads[i+k], outPad[i] = max(rest, 0), max(-rest, 0)
 	}
-	ones := onnx.Filled(1, append(onnx.Shape{x[1], 1}, win.Kernel...)...)
 	win.Pads = pads
-	attrs := win.Attrs(onnx.Attrs{"output_padding": outPad, "group": x[1]})
-	return []string{c.OpWith("ConvTranspose", attrs, g, c.Const(ones))}
+	return win.Attrs(onnx.Attrs{"output_padding": outPad, "group": x[1]})
 }
 
 // windowCounts returns 1/count for every output position, [1, 1, spatial…].

@@ -7,25 +7,19 @@ import (
 	"selfheal/models/onnx"
 )
 
-// quantizeLinear passes the cotangent straight through the rounding, whose
-// derivative is 0 almost everywhere, and stops it where the quantiser
-// saturates:
+// quantizeLinear passes the cotangent straight through the rounding, whose derivative is 0 almost everywhere, and stops
+// it where the quantiser saturates:
 //
 //	gx = gy/scale · [lo ≤ round(x/scale) + zero ≤ hi]
 //
-// with round to even, as PyTorch's fake_quantize_per_tensor_affine and
-// fake_quantize_per_channel_affine have it. The cotangent of an integer tensor is that of
-// the equal floats. Scale and zero point are constants.
+// with round to even, as PyTorch's fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine have it. The
+// cotangent of an integer tensor is that of the equal floats. Scale and zero point are constants.
 func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	scale, ok := c.G.Consts[n.Input(1)]
 	zero, okZero := c.G.Consts[n.Input(2)]
-	if !ok || !okZero {
-		return c.refuse("its scale and zero point must be constant")
-	}
+	onnx.Require(ok && okZero, "its scale and zero point must be constant")
 	first, last, ok := onnx.QuantizedRange(zero.DType)
-	if !ok {
-		return c.refuse("gives other than integers of 8 or 16 bits")
-	}
+	onnx.Require(ok, "gives other than integers of 8 or 16 bits")
 	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))
 	lo, hi := make([]float32, len(zero.Ints)), make([]float32, len(zero.Ints))
 	for i, z := range zero.Ints {
@@ -42,8 +36,7 @@ func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{c.Op("Mul", g, c.Step(c.Op("Mul", above, below), onnx.Steep, 1))}
 }
 
-// roundsTo returns the number farthest from v in the direction of side that
-// still rounds, half to even, to the integer v.
+// roundsTo returns the number farthest from v on a side that still rounds, half to even, to v.
 func roundsTo(v int64, side float64) float32 {
 	end := float32(float64(v) + 0.5*side)
 	if v%2 != 0 { // the half itself goes to the even neighbour
@@ -55,9 +48,7 @@ func roundsTo(v int64, side float64) float32 {
 // dequantizeLinear: y = (x − zero)·scale, so gx = gy·scale.
 func dequantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	scale, ok := c.G.Consts[n.Input(1)]
-	if !ok {
-		return c.refuse("its scale must be constant")
-	}
+	onnx.Require(ok, "its scale must be constant")
 	if allOnes(scale.Floats) {
 		return gy
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"selfheal/internal/must"
@@ -73,32 +72,5 @@ func TestLossGradientsOnRealNetworks(t *testing.T) {
 				t.Errorf("%s %s: difference quotient %g, gradient %g", m, h, got, want)
 			}
 		}
-	}
-}
-
-func BenchmarkLoss(b *testing.B) {
-	testinput.Runtime(b)
-	for _, m := range []string{"resnet_2b.onnx", "rn18w16_standard.onnx"} {
-		net, _ := must.Get2(simplify.Load(testinput.Real(b, m), cifar))(b)
-		lg := must.Get(Loss(net, "ce"))(b)
-		b.Run(m, func(b *testing.B) {
-			const batch = 64
-			pool := ort.NewPool(1, batch)
-			defer pool.Close()
-			p := compile(b, pool, lg)
-			for b.Loop() {
-				var wg sync.WaitGroup
-				for range batch {
-					pool.Enter()
-					wg.Go(func() {
-						defer pool.Leave()
-						x, y := make([]float32, 3072), make([]float32, 10)
-						_ = pool.Run(context.Background(), p, [][]float32{x, y}, [][]float32{make([]float32, 10),
-							make([]float32, 1), make([]float32, 3072)})
-					})
-				}
-				wg.Wait()
-			}
-		})
 	}
 }

@@ -7,19 +7,14 @@ import (
 	"selfheal/models/onnx"
 )
 
-// y = x sampled anew, every axis by itself: y = M·x along it with a constant M
-// that holds the interpolation's weights, so x̄ = Mᵀ·g along each. Nearest
-// sampling, where a row of M is a single 1, picks; by whole factors, where each
-// value is repeated alike, x̄ is an average pool of g times its window.
+// y = x sampled anew, every axis by itself: y = M·x along it with a constant M that holds the interpolation's weights,
+// so x̄ = Mᵀ·g along each. Nearest sampling, where a row of M is a single 1, picks; by whole factors, where each value
+// is repeated alike, x̄ is an average pool of g times its window.
 func resize(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
-	if n.Int("antialias", 0) != 0 {
-		return c.refuse("antialias is not supported")
-	}
+	onnx.Require(n.Int("antialias", 0) == 0, "antialias is not supported")
 	mode := n.Str("mode", "nearest")
-	if mode != "nearest" && mode != "linear" && mode != "cubic" {
-		return c.refuse("mode %q is not supported", mode)
-	}
+	onnx.Require(slices.Contains([]string{"nearest", "linear", "cubic"}, mode), "mode %q is not supported", mode)
 	if slices.Equal(x, y) { // ONNX Runtime copies, whatever the scales
 		return gy[:1]
 	}
@@ -31,17 +26,13 @@ func resize(c *Context, n *onnx.Node, gy []string) []string {
 		}
 		coord := n.Str("coordinate_transformation_mode", "half_pixel")
 		s := sampling{in: x[i], out: y[i], scale: float32(y[i]) / float32(x[i]), at: coordinates[coord]}
-		if s.at == nil {
-			return c.refuse("coordinates %q are not supported", coord)
-		}
+		onnx.Require(s.at != nil, "coordinates %q are not supported", coord)
 		if scales != nil { // what is sampled by, whatever the sizes
 			s.scale = scales.Floats[i]
 		}
 		if mode == "nearest" {
 			round := n.Str("nearest_mode", "round_prefer_floor")
-			if rounding[round] == nil {
-				return c.refuse("nearest_mode %q is not supported", round)
-			}
+			onnx.Require(rounding[round] != nil, "nearest_mode %q is not supported", round)
 			from := s.nearest(rounding[round])
 			if i >= 2 && repeats(from, y[i]/x[i]) && y[i]%x[i] == 0 {
 				factors[i-2], pools = y[i]/x[i], true
@@ -50,10 +41,7 @@ func resize(c *Context, n *onnx.Node, gy []string) []string {
 			g = c.pickBack(g, i, from, x[i])
 			continue
 		}
-		m := c.matrix(s.out, s.in)
-		if m == nil {
-			return nil
-		}
+		m := matrix(s.out, s.in)
 		s.weigh(m, mode, n.Float("cubic_coeff_a", -0.75), n.Int("exclude_outside", 0) == 1)
 		g = c.along(g, i, m)
 	}
@@ -82,8 +70,7 @@ type sampling struct {
 	at      func(s sampling, v float32) float32 // one of coordinates
 }
 
-// coordinates are the places in the input that output position v is read from, by the
-// attribute coordinate_transformation_mode.
+// coordinates are where output position v is read in the input, by the attribute coordinate_transformation_mode.
 var coordinates = map[string]func(s sampling, v float32) float32{
 	"half_pixel": halfPixel,
 	"pytorch_half_pixel": func(s sampling, v float32) float32 {
@@ -125,10 +112,8 @@ func (s sampling) nearest(round func(v float64) float64) []int64 {
 	return from
 }
 
-// weigh fills the interpolation's matrix, [out, in]: linear between two
-// neighbours, or cubic between four (Keys' kernel with coefficient a), which
-// the border value stands in for outside, unless they are excluded and the rest
-// made to add up to 1.
+// weigh fills the interpolation's matrix, [out, in]: linear between two neighbours, or cubic between four (Keys' kernel
+// with coefficient a), which the border value stands in for outside, unless the rest is made to add up to 1.
 func (s sampling) weigh(m *onnx.Tensor, mode string, a float32, exclude bool) {
 	for i := range s.out {
 		p := s.at(s, float32(i))

@@ -2,9 +2,8 @@ package grad
 
 import "selfheal/models/onnx"
 
-// rules are the gradient rules of the operators whose row in [onnx.Operators]'s table
-// has no slope. Each needs a golden in gradtest; a test fails for one that has none,
-// and for an operator that has neither.
+// rules are the gradient rules of the operators whose row in [onnx.Operators]'s table has no slope. Each needs a golden
+// in gradtest; a test fails for one that has none, and for an operator that has neither.
 var rules map[string]Rule
 
 func init() { // init breaks the cycle rules → Backward → rules
@@ -15,10 +14,9 @@ func init() { // init breaks the cycle rules → Backward → rules
 	// by is a rule that reads its second input, which must be a constant.
 	by := func(what string, rule func(c *Context, n *onnx.Node, gy []string, t *onnx.Tensor) []string) Rule {
 		return func(c *Context, n *onnx.Node, gy []string) []string {
-			if t, ok := c.G.Consts[n.Input(1)]; ok {
-				return rule(c, n, gy, t)
-			}
-			return c.refuse("its %s must be constants", what)
+			t, ok := c.G.Consts[n.Input(1)]
+			onnx.Require(ok, "its %s must be constants", what)
+			return rule(c, n, gy, t)
 		}
 	}
 	rules = map[string]Rule{
@@ -40,28 +38,19 @@ func init() { // init breaks the cycle rules → Backward → rules
 		"GatherElements": one(func(c *Context, n *onnx.Node, g string) string {
 			return c.scatterAdd(n.Int("axis", 0), c.zerosLike(n.Inputs[0]), n.Inputs[1], g)
 		}),
-		// elementwise.go
 		"Identity": identity, "Add": add, "Sub": sub, "Mul": mul, "Div": div,
 		"Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
-		"PRelu": pRelu,
-		// normalization.go
+		"PRelu":              pRelu,
 		"LayerNormalization": layerNormalization, "Softmax": softmax, "LogSoftmax": logSoftmax,
-		// convolution.go
 		"Conv": conv, "ConvTranspose": convTranspose, "BatchNormalization": batchNormalization,
-		// pooling.go
 		"MaxPool": maxPool, "AveragePool": averagePool, "GlobalAveragePool": globalAveragePool,
-		"GlobalMaxPool": globalMaxPool, "MaxUnpool": maxUnpool,
-		// resize.go
-		"Resize": resize,
-		// layout.go
+		"GlobalMaxPool": maxPool, "MaxUnpool": maxUnpool,
+		"Resize":    resize,
 		"Transpose": transpose, "Concat": concat, "Slice": by("starts", slice), "Pad": by("pads", pad),
 		"Split": split, "Tile": by("repeats", tile), "CumSum": cumSum, "Trilu": trilu,
 		"DepthToSpace": depthToSpace,
-		// indexing.go
-		"Gather": by("indices", gather), "ScatterElements": scatterElements, "TopK": topK,
-		// quantized.go
+		"Gather":       by("indices", gather), "ScatterElements": scatterElements, "TopK": topK,
 		"QuantizeLinear": quantizeLinear, "DequantizeLinear": dequantizeLinear,
-		// matrix.go
 		"Gemm": gemm, "MatMul": matMul, "ReduceSum": reduceSum, "ReduceMax": reduceExtremum,
 		"ReduceMin": reduceExtremum, "ReduceLogSumExp": reduceLogSumExp,
 	}

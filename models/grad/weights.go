@@ -9,6 +9,7 @@ import (
 // correlation is a Conv seen from its weight: W̄ = Σ over the batch and the
 // output's positions of g times x at the place that the kernel's tap reads.
 type correlation struct {
+	*Context
 	x, g    string // the Conv's input and the cotangent of its output
 	win     onnx.Window
 	weight  onnx.Shape // [O, I/groups, kernel…]
@@ -18,24 +19,20 @@ type correlation struct {
 	swapped bool    // x and g have changed places, see swap
 }
 
-// Limits of convWeight's choice, measured on ONNX Runtime with one thread. On 64
-// channels, 3×3, 32×32, batch 64 products a tap take 70 ms, the Conv with batch
-// and channels exchanged 180 ms, a product of all taps 90 ms, and the layer's
-// forward pass 40 ms. With 3 input channels one product of all taps takes half
-// of a product each; with 512 channels on 4×4 the Conv takes 105 of 177 ms,
-// because the products, one an item, are as large as their sum. With more input than
-// output channels the places are read from g: 48 to 24 channels, 3×3, 32×32, batch 32
-// then take 15.6 instead of 19.7 ms, 24 to 3 channels 2.1 instead of 8.4.
+// Limits of convWeight's choice, measured on ONNX Runtime with one thread. On 64 channels, 3×3, 32×32, batch 64
+// products a tap take 70 ms, the Conv with batch and channels exchanged 180 ms, a product of all taps 90 ms, and the
+// layer's forward pass 40 ms. With 3 input channels one product of all taps takes half of a product each; with 512
+// channels on 4×4 the Conv takes 105 of 177 ms. With more input than output channels the places are read from g: 24 to
+// 3 channels, 3×3, 32×32, batch 32 then take 2.1 instead of 8.4 ms.
 const (
 	fewChannels  = 8
 	fewPositions = 32
 )
 
-// convWeight gives the cotangent of a Conv's weight:
-// W̄[o, i, t] = Σ_n Σ_p g[n, o, p]·x[n, i, p·stride + t·dilation − pad].
-// Products a tap are the common form; a depthwise Conv multiplies elementwise.
+// convWeight gives the cotangent of a Conv's weight: W̄[o, i, t] = Σ_n Σ_p g[n, o, p]·x[n, i, p·stride + t·dilation −
+// pad]. Products a tap are the common form; a depthwise Conv multiplies elementwise.
 func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, groups int64) string {
-	v := &correlation{x: x, g: g, win: win, weight: weight, groups: groups}
+	v := &correlation{Context: c, x: x, g: g, win: win, weight: weight, groups: groups}
 	for i := range win.Kernel {
 		v.spatial = append(v.spatial, int64(i+2))
 		v.out = append(v.out, c.Shape(g)[i+2])
@@ -43,68 +40,56 @@ func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, gr
 	positions, inner, taps := onnx.Shape(v.out).Items(), weight[1], onnx.Shape(win.Kernel).Items()
 	switch {
 	case groups == weight[0] && inner == 1 && groups > 1:
-		return c.weightByElements(v)
+		return v.weightByElements()
 	case weight.HasBatch() || groups == 1 && taps > 1 && inner > fewChannels && positions < fewPositions:
-		return c.weightByConv(v)
+		return v.weightByConv()
 	}
 	v.swap(c.Shape(x))
-	return c.weightByProducts(v)
+	return v.weightByProducts()
 }
 
-// swap exchanges x and g where that makes what taps copies smaller: with stride 1 and
-// q = p + t·dilation − pad,
+// swap exchanges x and g where that makes what taps copies smaller: with stride 1 and q = p + t·dilation − pad,
 //
 //	W̄[o, i, t] = Σ_n Σ_q x[n, i, q]·g[n, o, q − t·dilation + pad],
 //
 // the same with x and g exchanged, the taps in reverse order and another padding.
 func (v *correlation) swap(x onnx.Shape) {
-	k := len(v.spatial)
-	pads := make([]int64, 2*k)
-	for i := range k {
-		reach := (v.win.Kernel[i] - 1) * v.win.Dilations[i]
-		pads[i], pads[i+k] = reach-v.win.Pads[i], reach-v.win.Pads[i+k]
-		if v.win.Strides[i] != 1 || pads[i] < 0 || pads[i+k] < 0 {
-			return
-		}
-	}
-	if v.groups > 1 || v.weight[0] >= v.weight[1] || onnx.Shape(v.win.Kernel).Items() == 1 {
+	pads := turned(v.win)
+	if pads == nil || v.groups > 1 || v.weight[0] >= v.weight[1] || onnx.Shape(v.win.Kernel).Items() == 1 {
 		return
 	}
-	v.x, v.g, v.out, v.swapped = v.g, v.x, x[2:], true
-	v.win.Pads = pads
+	v.x, v.g, v.out, v.swapped, v.win.Pads = v.g, v.x, x[2:], true, pads
 }
 
-// weightByConv is a Conv of x with g as its kernel, batch and channels exchanged
-// and strides and dilations too.
-func (c *Context) weightByConv(v *correlation) string {
+// weightByConv is a Conv of x with g as its kernel, batch and channels exchanged and strides and dilations too.
+func (v *correlation) weightByConv() string {
 	perm := append([]int64{1, 0}, v.spatial...)
-	transposed := func(t string) string { return c.OpWith("Transpose", onnx.Attrs{"perm": perm}, t) }
+	transposed := func(t string) string { return v.OpWith("Transpose", onnx.Attrs{"perm": perm}, t) }
 	win := onnx.Window{Strides: v.win.Dilations, Dilations: v.win.Strides, Pads: v.win.Pads}
-	w := c.OpWith("Conv", win.Attrs(onnx.Attrs{}), transposed(v.x), transposed(v.g))
+	w := v.OpWith("Conv", win.Attrs(onnx.Attrs{}), transposed(v.x), transposed(v.g))
 	zeros := make([]int64, len(v.spatial))
-	if !slices.Equal([]int64(c.Shape(w)[2:]), v.win.Kernel) { // rows of x that no window reaches
-		w = c.Op("Slice", w, c.Ints(zeros...), c.Ints(v.win.Kernel...), c.Ints(v.spatial...))
+	if !slices.Equal([]int64(v.Shape(w)[2:]), v.win.Kernel) { // rows of x that no window reaches
+		w = v.Op("Slice", w, v.Ints(zeros...), v.Ints(v.win.Kernel...), v.Ints(v.spatial...))
 	}
 	return transposed(w)
 }
 
 // taps lists what each place of the kernel reads of x, [N, I, out…].
-func (c *Context) taps(v *correlation) []string {
+func (v *correlation) taps() []string {
 	x, k := v.x, len(v.spatial)
 	if slices.ContainsFunc(v.win.Pads, func(p int64) bool { return p != 0 }) {
 		pads := slices.Concat([]int64{0, 0}, v.win.Pads[:k], []int64{0, 0}, v.win.Pads[k:])
-		x = c.Op("Pad", x, c.Ints(pads...))
+		x = v.Op("Pad", x, v.Ints(pads...))
 	}
-	// Strided reads of single values are slow: the columns that a stride leads to are
-	// picked once, and not for every tap.
+	// Strided reads of single values are slow: the columns that a stride leads to are picked once, not for every tap.
 	last, columns := k-1, []string(nil)
 	if s := v.win.Strides[last]; s > 1 && v.win.Kernel[last] > s {
 		for r := range s {
-			columns = append(columns, c.Op("Slice", x, c.Ints(r), c.Ints(c.Shape(x)[last+2]), c.Ints(v.spatial[last]),
-				c.Ints(s)))
+			columns = append(columns, v.Op("Slice", x, v.Ints(r), v.Ints(v.Shape(x)[last+2]), v.Ints(v.spatial[last]),
+				v.Ints(s)))
 		}
 	}
-	axes := c.Ints(v.spatial...)
+	axes := v.Ints(v.spatial...)
 	all := make([]string, onnx.Shape(v.win.Kernel).Items())
 	for t := range all {
 		starts, ends, steps, rest, from := make([]int64, k), make([]int64, k), slices.Clone(v.win.Strides), int64(t), x
@@ -118,10 +103,10 @@ func (c *Context) taps(v *correlation) []string {
 		}
 		whole := true
 		for i := range k {
-			whole = whole && steps[i] == 1 && starts[i] == 0 && ends[i] == c.Shape(from)[i+2]
+			whole = whole && steps[i] == 1 && starts[i] == 0 && ends[i] == v.Shape(from)[i+2]
 		}
 		if all[t] = from; !whole {
-			all[t] = c.Op("Slice", from, c.Ints(starts...), c.Ints(ends...), axes, c.Ints(steps...))
+			all[t] = v.Op("Slice", from, v.Ints(starts...), v.Ints(ends...), axes, v.Ints(steps...))
 		}
 	}
 	if v.swapped {
@@ -132,50 +117,50 @@ func (c *Context) taps(v *correlation) []string {
 
 // weightByProducts multiplies the positions of each tap or, where x has few channels,
 // of all of them at once, with g's, an item and group at a time: [X, positions]·[positions, G].
-func (c *Context) weightByProducts(v *correlation) string {
-	positions, taps := onnx.Shape(v.out).Items(), c.taps(v)
+func (v *correlation) weightByProducts() string {
+	positions, taps := onnx.Shape(v.out).Items(), v.taps()
 	inner, outer, count := v.weight[1], v.weight[0]/v.groups, int64(len(taps))
 	if v.swapped {
 		inner, outer = outer, inner
 	}
-	g := c.Op("Reshape", v.g, c.Ints(0, v.groups, outer, positions))
-	g = c.OpWith("Transpose", onnx.Attrs{"perm": []int64{0, 1, 3, 2}}, g)
+	g := v.Op("Reshape", v.g, v.Ints(0, v.groups, outer, positions))
+	g = v.OpWith("Transpose", onnx.Attrs{"perm": []int64{0, 1, 3, 2}}, g)
 	for i, t := range taps {
-		taps[i] = c.Op("Reshape", t, c.Ints(0, v.groups, inner, positions))
+		taps[i] = v.Op("Reshape", t, v.Ints(0, v.groups, inner, positions))
 	}
-	product := func(x string) string { return c.Sum(c.Op("MatMul", x, g), []int64{0}) }
+	product := func(x string) string { return v.Sum(v.Op("MatMul", x, g), []int64{0}) }
 	sum, perm := "", []int64{0, 3, 2, 1} // of [groups, taps, inner, outer]
 	if inner <= fewChannels && count > 1 {
-		sum = product(c.OpWith("Concat", onnx.Attrs{"axis": 2}, taps...))
-		sum = c.Op("Reshape", sum, c.Ints(v.groups, count, inner, outer))
+		sum = product(v.OpWith("Concat", onnx.Attrs{"axis": 2}, taps...))
+		sum = v.Op("Reshape", sum, v.Ints(v.groups, count, inner, outer))
 	} else {
 		for i, t := range taps {
 			taps[i] = product(t)
 		}
 		if sum = taps[0]; count > 1 {
-			sum = c.OpWith("Concat", onnx.Attrs{"axis": 0}, taps...)
+			sum = v.OpWith("Concat", onnx.Attrs{"axis": 0}, taps...)
 		}
 		perm = []int64{1, 3, 2, 0} // of [taps, groups, inner, outer]
 	}
 	if v.swapped { // the weight's input channels are outer here
 		perm[1], perm[2] = perm[2], perm[1]
 	}
-	sum = c.OpWith("Transpose", onnx.Attrs{"perm": perm}, sum)
-	return c.Reshape(sum, v.weight)
+	sum = v.OpWith("Transpose", onnx.Attrs{"perm": perm}, sum)
+	return v.Reshape(sum, v.weight)
 }
 
 // weightByElements is for one input channel a group, each with one output channel.
-func (c *Context) weightByElements(v *correlation) string {
-	taps := c.taps(v)
+func (v *correlation) weightByElements() string {
+	taps := v.taps()
 	for i, t := range taps {
-		sum := c.Sum(c.Op("Mul", t, v.g), v.spatial)
-		taps[i] = c.Op("Reshape", sum, c.Ints(0, v.weight[0], 1))
+		sum := v.Sum(v.Op("Mul", t, v.g), v.spatial)
+		taps[i] = v.Op("Reshape", sum, v.Ints(0, v.weight[0], 1))
 	}
 	all := taps[0]
 	if len(taps) > 1 {
-		all = c.OpWith("Concat", onnx.Attrs{"axis": 2}, taps...)
+		all = v.OpWith("Concat", onnx.Attrs{"axis": 2}, taps...)
 	}
-	return c.Reshape(c.Sum(all, []int64{0}), v.weight)
+	return v.Reshape(v.Sum(all, []int64{0}), v.weight)
 }
 
 // channelSum adds g, [N, C, …], up over everything but the channels: [C].

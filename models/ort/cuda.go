@@ -40,11 +40,9 @@ func appendCUDA(o *rt.SessionOptions, on Target) error {
 	if err := c.Update(map[string]string{
 		"device_id": strconv.Itoa(on.Device),
 		"use_tf32":  tf32,
-		// The default measures all kernels at each new shape, which takes seconds and makes the choice, and with it the
-		// rounding, depend on the clock.
+		// The default measures all kernels at each new shape: it is slow, and its rounding depends on the clock.
 		"cudnn_conv_algo_search": "HEURISTIC",
-		// A program's runs all have one shape, so its arena never grows again: doubling would only waste memory, an
-		// arena for each program.
+		// A program's runs all have one shape, so that its arena never grows again.
 		"arena_extend_strategy": "kSameAsRequested",
 	}); err != nil {
 		return err

@@ -3,6 +3,7 @@ package ort
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,9 +14,12 @@ import (
 // envProvider names the provider of a process that a test starts, whose library is not that of all others.
 const envProvider = "SELFHEAL_TEST_PROVIDER"
 
+// printTo is a log that prints a line for each step.
+func printTo(w io.Writer) func(Fetch) { return func(f Fetch) { fmt.Fprintln(w, f) } }
+
 // TestMain provisions the runtime, as a fresh machine has none.
 func TestMain(m *testing.M) {
-	o := Options{Log: Print(os.Stderr), Provider: os.Getenv(envProvider)}
+	o := Options{Log: printTo(os.Stderr), Provider: os.Getenv(envProvider)}
 	if err := Init(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -3,9 +3,11 @@ package ort
 import (
 	"fmt"
 	"math/bits"
-	"regexp"
 	"runtime"
 	"slices"
+	"sync"
+
+	rt "github.com/yalue/onnxruntime_go"
 
 	"selfheal/internal/memory"
 	"selfheal/internal/number"
@@ -15,11 +17,9 @@ import (
 // Memory is what a pool is told of the memory that there is.
 type Memory struct {
 	// Free is how many bytes can still be taken; known is false where nobody can tell.
-	Free func() (bytes int64, known bool)
-	// Resident is how many bytes of its own the process holds already.
-	Resident func() int64
-	// Lowered is told whenever the batch gets smaller.
-	Lowered func(Lowering)
+	Free     func() (bytes int64, known bool)
+	Resident func() int64   // how many bytes of its own the process holds already
+	Lowered  func(Lowering) // is told whenever the batch gets smaller
 }
 
 // Lowering is a batch that got smaller.
@@ -35,9 +35,8 @@ func (l Lowering) String() string {
 }
 
 // Within keeps a pool on the CPU within the memory that there is. Before a program is compiled, the batch gets smaller,
-// by powers of two and down to 1, if passes of it on all workers would take more than the pool's share; and the passes'
-// values can't take more than that. A pass that runs out of memory all the same is repeated in smaller batches, with
-// this option or without.
+// by powers of two and down to 1, if passes of it on all workers would take more than the pool's share. A pass that
+// runs out of memory all the same is repeated in smaller batches, with this option or without.
 func Within(m Memory) PoolOption { return func(p *Pool) { p.memory = m } }
 
 // needs is what a program holds, in bytes.
@@ -47,18 +46,15 @@ type needs struct {
 }
 
 const (
-	// share is the pool's part of the memory that there is, in quarters: the rest is for what attacks keep, the files
-	// that the system reads, and others on the machine.
-	share = 3
+	share = 3 // quarters of the memory that there is are the pool's; attacks and others have the rest
 	// slack is by how much passes take more than their values, in halves: blocks of an arena that nothing fits into,
 	// and kernels' own buffers. Measured are 0.9 to 1.5 (docs/performance.md).
 	slack = 3
-	// fresh is what the process comes to hold besides, before its first pass.
-	fresh = 32 << 20
+	fresh = 32 << 20 // is what the process comes to hold besides, before its first pass
 )
 
-// arenaLimit is the limit of an arena for programs to come, in bytes: all the memory that there is, so that the runtime
-// says that it is short before the system ends the process; 0 where there is no telling.
+// arenaLimit is all the memory that there is, in bytes, so that the runtime says that it is short before the system
+// ends the process; 0 where there is no telling.
 func (p *Pool) arenaLimit() int64 {
 	if free, known := p.unused(); known {
 		return max(free+p.memory.Resident(), leastArena)
@@ -78,8 +74,7 @@ func (p *Pool) unused() (bytes int64, known bool) {
 }
 
 // fit makes the batch smaller, if need be, so that passes of a program that is about to be compiled fit in. On the
-// processor programs take turns in one arena. On a device each has an arena of its own, which keeps what its passes
-// have taken.
+// processor programs take turns in one arena. On a device each has its own, which keeps what passes have taken.
 func (p *Pool) fit(prog *Program, own needs) {
 	own.item = own.item * slack / 2
 	for _, port := range slices.Concat(prog.inputs, prog.outputs) {
@@ -97,24 +92,20 @@ func (p *Pool) fit(prog *Program, own needs) {
 		}
 	}
 	p.mu.Unlock()
-	if p.estimated {
-		if first {
-			p.deviceFree, _ = p.on.Row().free(p.on.Device)
-		}
-		if p.deviceFree > 0 {
-			p.shrink(prog.name, p.deviceFree, share*p.deviceFree/4, all)
-		}
-		return
+	if p.estimated && first {
+		p.deviceFree, _ = p.on.Row().free(p.on.Device)
 	}
 	free, known := p.unused()
-	if !known {
-		return
+	switch {
+	case p.estimated && p.deviceFree > 0:
+		p.shrink(prog.name, p.deviceFree, share*p.deviceFree/4, all)
+	case known:
+		room := share*(free+p.memory.Resident())/4 - goMemory() - fresh
+		if first {
+			renewArena(p.arenaLimit())
+		}
+		p.shrink(prog.name, free, room, all)
 	}
-	room := share*(free+p.memory.Resident())/4 - goMemory() - fresh
-	if first {
-		renewArena(p.arenaLimit())
-	}
-	p.shrink(prog.name, free, room, all)
 }
 
 // shrink makes the batch so small that passes on all workers, which need so much, fit into the room.
@@ -161,41 +152,40 @@ func (p *Pool) lower(batch int, why string) {
 	}
 }
 
-// exhausted is how the runtime and its devices say that there is no more memory.
-var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|` +
-	`bad.?alloc(ation)?\b|out of memory|ALLOC_FAILED`)
+// arena is held for reading while a session is made, which takes hold of the shared arena.
+var arena sync.RWMutex
 
-// run evaluates a batch. If the memory does not do, the batch gets smaller, for good, and what failed is repeated in
-// parts while no other worker runs.
-func (w *worker) run(prog *Program, batch []*request) error {
-	p := w.pool
-	p.exclusive.RLock()
-	err := w.once(prog, batch)
-	p.exclusive.RUnlock()
-	if err == nil || !exhausted.MatchString(err.Error()) {
+// shareArena makes one memory arena that all sessions from now on allocate from, weights included, of at most limit
+// bytes; 0: of any size. Where many programs take turns, an arena for each would keep a multiple of the memory.
+func shareArena(limit int64) error {
+	info, err := rt.GetMemoryInfo()
+	if err != nil {
 		return err
 	}
-	p.exclusive.Lock()
-	defer p.exclusive.Unlock()
-	w.dropBuffers()
-	w.dropScratch()
-	n := len(batch)
-	if p.OnDevice() {
-		n = p.Batch()
+	cfg, err := rt.NewArenaCfg(int(limit), arenaNextPowerOfTwo, -1, -1)
+	if err != nil {
+		return err
 	}
-	for {
-		if n > 1 {
-			was := n
-			n = below(n)
-			p.lower(n, fmt.Sprintf("the memory ended in a pass of %d images of %s", was, prog.name))
-		}
-		for part := range slices.Chunk(batch, n) {
-			if err = w.once(prog, part); err != nil {
-				break
-			}
-		}
-		if err == nil || n == 1 || !exhausted.MatchString(err.Error()) {
-			return err
-		}
+	defer cfg.Destroy()
+	return rt.CreateAndRegisterAllocator(info, cfg)
+}
+
+// arenaNextPowerOfTwo doubles what the arena asks the system for. The other strategy, as much as requested, keeps a
+// block for every larger batch: 460 MB instead of 64 MB after the sizes 1 to 64 of a small ResNet-18.
+const arenaNextPowerOfTwo = 0
+
+// renewArena puts an empty arena in the place of the shared one, which keeps all that it ever had, and would grow with
+// each network of a run. Its memory goes back to the system with its last session.
+func renewArena(limit int64) {
+	arena.Lock()
+	defer arena.Unlock()
+	info, err := rt.GetMemoryInfo()
+	if err == nil {
+		err = rt.UnregisterAllocator(info)
 	}
+	if err == nil {
+		// Without a shared arena, sessions have one each: more memory, the same results.
+		_ = shareArena(limit)
+	}
+	trimHeap()
 }

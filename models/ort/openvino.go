@@ -16,8 +16,7 @@ import (
 const ProviderOpenVINO = "openvino"
 
 // adaptToOpenVINO has a program opened for each number of items by itself: OpenVINO prepares a graph anew where the
-// number changes, takes up to twice as long even where it does not, and is no faster with more than 16. A session of
-// each holds the weights.
+// number changes, takes up to twice as long even where it does not, and is no faster with more than 16.
 func adaptToOpenVINO(prog *Program, model []byte, cfg compileConfig) error {
 	g, err := forOpenVINO(model)
 	if err != nil {
@@ -92,24 +91,17 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 		}
 		nodes = append(nodes, n)
 	}
-	read := map[string]bool{}
-	for _, out := range g.Outputs {
-		read[out.Name] = true
-	}
-	for _, n := range nodes {
-		for _, in := range n.Inputs {
-			read[in] = true
-		}
-	}
 	g.Nodes = nodes
-	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool { return !read[v.Name] })
+	readers := g.Consumers()
+	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool {
+		return readers[v.Name] == nil && !g.IsOutput(v.Name)
+	})
 	return g, b.Err()
 }
 
 // inHalves has the first convolution take an image in two halves, [N 2C H W]: what bf16 keeps of the pixels, and the
 // rest. Where something else reads the image it leaves the graph as it is and reports false. Pixels from ½ on are 1/256
-// apart in bf16, which loses much of a perturbation of a few grey levels: attacks on a ResNet-18 left 1 % of the images
-// more than in float32.
+// apart in bf16, which loses much of a small perturbation: attacks on a ResNet-18 left 1 % more of the images.
 func inHalves(g *onnx.Graph) bool {
 	image := &g.Inputs[0]
 	readers := g.Consumers()[image.Name]

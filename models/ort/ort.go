@@ -22,14 +22,10 @@ import (
 
 // Options says where the runtime's library is and whether it may be fetched.
 type Options struct {
-	// Library is the path given with --onnxruntime; empty: search.
-	Library string
-	// Provider asks for a library with that provider, where it is searched; "": the CPU's.
-	Provider string
-	// Offline forbids downloading.
-	Offline bool
-	// Log is told of each step of a download; nil: nobody is.
-	Log func(Fetch)
+	Library  string      // the path given with --onnxruntime; empty: search
+	Provider string      // whose library is searched; "": the CPU's
+	Offline  bool        // forbids downloading
+	Log      func(Fetch) // is told of each step of a download; nil: nobody is
 }
 
 var runtimeState struct {
@@ -37,10 +33,9 @@ var runtimeState struct {
 	library, version string // empty before Init
 }
 
-// Init finds ONNX Runtime's library and loads it. The order is o.Library, the environment variable
+// Init finds ONNX Runtime's library and loads it, once. The order is o.Library, the environment variable
 // ONNXRUNTIME_SHARED_LIBRARY, for the CPU provider SELFHEAL_ONNXRUNTIME, which selfheal's Python package sets,
-// selfheal's own cache, and otherwise a pinned copy is provisioned. Once it has succeeded, later calls do nothing;
-// after an error it may be tried again.
+// selfheal's own cache, and otherwise a pinned copy is provisioned. After an error it may be tried again.
 func Init(ctx context.Context, o Options) error {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
@@ -51,14 +46,13 @@ func Init(ctx context.Context, o Options) error {
 		o.Log = func(Fetch) {}
 	}
 	lib, err := findLibrary(ctx, o)
-	if err != nil {
-		return err
+	if err == nil {
+		err = load(lib)
 	}
-	if err := load(lib); err != nil {
-		return err
+	if err == nil {
+		runtimeState.library, runtimeState.version = lib, rt.GetVersion()
 	}
-	runtimeState.library, runtimeState.version = lib, rt.GetVersion()
-	return nil
+	return err
 }
 
 // Version is the loaded runtime's version, empty before Init.
@@ -107,16 +101,12 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 type PoolOption func(*Pool)
 
 // On runs programs on a target. [Target.Check] tells beforehand whether that is possible; if it is not, Compile fails
-// with the same words, or the first run where a provider has runs of certain sizes only. On the processor an item's
-// result depends on neither batch, workers nor threads.
+// with the same words, or the first run where a provider has runs of certain sizes only.
 //
-// On a device, a program is one pass: weights and the values between its inputs and outputs stay there. Each run copies
-// inputs and outputs from and to ordinary memory: onnxruntime_go makes tensors neither in device memory nor
-// page-locked, and an IoBinding copies an input only once, when it is bound. Each run has the pool's full batch, filled
-// up with repetitions, as cuDNN chooses and prepares its kernels by shape: so one shape is prepared once, and an item's
-// result does not depend on its neighbours. Two runs are under way at once by default, so that one has its items copied
-// while the other one computes. The runtime allows that for one session: each run has a stream of its own, with its own
-// handles of cuBLAS and cuDNN, and memory goes from one stream to another only when it is done with.
+// On a device each run copies its inputs and outputs from and to ordinary memory, as onnxruntime_go makes no other
+// tensors. It has the pool's full batch, filled up with repetitions: cuDNN chooses and prepares its kernels by shape,
+// so one shape is prepared once, and an item's result does not depend on its neighbours. By default one run has its
+// items copied while another one computes, each in a stream of its own.
 func On(t Target) PoolOption {
 	return func(p *Pool) {
 		row := t.Row()
@@ -130,10 +120,8 @@ func On(t Target) PoolOption {
 }
 
 // Threads lets n threads work on each run (default, and least: 1). On the CPU they change no bit of a result. Runs side
-// by side use the cores better; more threads are for fewer images than cores, down to a single one, and for networks of
-// which one batch a core does not fit into memory.
-//
-// A program's n − 1 additional threads are shared by all its runs.
+// by side use the cores better; more threads are for fewer images than cores, and for networks of which one batch a
+// core does not fit into memory. A program's n − 1 additional threads are shared by all its runs.
 func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
 
 // compileConfig is what sessions differ in. Its zero value is a session on one thread of the CPU.
@@ -166,8 +154,7 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
 }
 
-// sessionOptions are those of every session. The default is one thread a run, because two one-thread runs side by side
-// beat one two-thread run.
+// sessionOptions have one thread a run by default, as two one-thread runs side by side beat one two-thread run.
 func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 	o, err := rt.NewSessionOptions()
 	if err != nil {
@@ -183,16 +170,14 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 		o.SetExecutionMode(rt.ExecutionModeSequential),
 		o.SetGraphOptimizationLevel(level),
 		o.SetLogSeverityLevel(rt.LoggingLevelFatal),
-		// A memory pattern per batch size takes one block for a whole run, which fits badly into a shared arena and is
-		// no faster.
+		// A memory pattern takes one block for a whole run, which fits badly into a shared arena and is no faster.
 		o.SetMemPattern(false),
 		o.AddSessionConfigEntry("session.use_env_allocators", "1"),
 		// Weights outside the shared arena go back to the system on Close.
 		o.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"))
 	if cfg.threads > 1 && err == nil {
-		// Threads belong to a session and by default wait for its next operator by spinning, on cores that another
-		// session or program could use: with one of two cores taken, a gradient on two threads was twice as slow that
-		// way.
+		// By default a session's threads wait for its next operator by spinning, on cores that others could use: with
+		// one of two cores taken, a gradient on two threads was twice as slow that way.
 		err = o.AddSessionConfigEntry("session.intra_op.allow_spinning", "0")
 	}
 	if use := cfg.on.Row().use; use != nil && err == nil {

@@ -5,21 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
 const (
 	defaultBatch = 64
 	deviceBatch  = 256 // on a device, where the memory does
-	// overtaken is how many other batches may overtake a request before its program goes first, full or not: no program
-	// starves.
-	overtaken = 16
-	// stall is how long a partial batch waits for goroutines that run Go code, while a worker is idle. It keeps the
-	// pool going when an entered goroutine works long or waits for another one.
-	stall = 10 * time.Millisecond
 )
 
 var errClosed = errors.New("the pool is closed")
@@ -27,128 +19,67 @@ var errClosed = errors.New("the pool is closed")
 // Pool runs programs in batches, several runs side by side, each on one thread unless [Threads] says otherwise. On the
 // CPU an item's result does not depend on the batch it was put in, on the workers or on the threads, to the last bit.
 type Pool struct {
-	workers int
-	batch   atomic.Int64 // items in a run at most: less than that where memory is short
-	threads int          // of one run
-	on      Target       // on a device each run has batch items, repeated where fewer wait
-	attack  Target       // of programs for attacks: on, unless a provider runs those alone
+	schedule
+	threads int    // of one run
+	attack  Target // of programs for attacks: on, unless a provider runs those alone
 	done    sync.WaitGroup
-	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs: a user who asks
-	// for one worker gets one core's worth of attacks beside it. nil: any number, on a device and where the machine has
-	// no more cores than that.
+	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs; nil: any
+	// number, on a device and where the machine has no more cores than that.
 	cores  chan struct{}
 	memory Memory
-	// estimated batches are as large as a device's memory allows, of which deviceFree was free, in bytes, before the
-	// first program.
-	estimated  bool
-	deviceFree int64
-	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
 
-	mu       sync.Mutex
-	work     sync.Cond // a batch may be ready
-	idle     sync.Cond // a program was freed
-	programs map[*Program]struct{}
-	active   []*Program // those with waiting requests, in the order they began to wait
-	entered  int        // goroutines between Enter and Leave
-	waiting  int        // requests in queues
-	served   int        // requests in running batches
-	free     int        // workers that wait
-	tick     int64      // batches taken so far
-	overdue  bool       // the stall timer has fired
-	timer    *time.Timer
-	armed    bool
-	closed   bool
+	estimated  bool         // the batch is as large as a device's memory allows
+	deviceFree int64        // of that memory before the first program, in bytes
+	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
 }
 
 // NewPool makes a pool. Workers are the runs side by side; 0 means as many as keep all cores busy at the pool's threads
 // a run, and two on a device: see [On]. Batch is the largest number of items in a run; 0 means 64, and on a device 256
 // or fewer, as its memory allows.
 func NewPool(workers, batch int, opts ...PoolOption) *Pool {
-	p := &Pool{threads: 1, on: Target{ProviderCPU, 0, Float32}, programs: map[*Program]struct{}{}}
+	p := &Pool{threads: 1, schedule: schedule{on: Target{ProviderCPU, 0, Float32}, programs: map[*Program]struct{}{}}}
 	for _, o := range opts {
 		o(p)
 	}
-	if batch <= 0 {
-		batch = defaultBatch
-		if p.OnDevice() {
-			batch, p.estimated = deviceBatch, true
-		}
-	}
-	p.batch.Store(int64(batch))
 	if p.attack.Provider == "" {
 		p.attack = p.on
 	}
-	switch {
-	case workers > 0:
-	case p.OnDevice():
-		workers = 2
-	default:
-		workers = max(1, runtime.GOMAXPROCS(0)/p.threads)
+	cores := runtime.GOMAXPROCS(0)
+	allWorkers, allBatch := max(1, cores/p.threads), defaultBatch
+	if p.OnDevice() {
+		allWorkers, allBatch, p.estimated = 2, deviceBatch, batch <= 0
 	}
-	p.workers = workers
-	if n := workers * p.threads; !p.OnDevice() && n < runtime.GOMAXPROCS(0) {
+	if p.workers = workers; workers <= 0 {
+		p.workers = allWorkers
+	}
+	if batch <= 0 {
+		batch = allBatch
+	}
+	p.batch.Store(int64(batch))
+	if n := p.workers * p.threads; !p.OnDevice() && n < cores {
 		p.cores = make(chan struct{}, n)
 	}
 	p.work.L, p.idle.L = &p.mu, &p.mu
 	p.timer = time.AfterFunc(time.Hour, p.stalled)
 	p.timer.Stop()
-	p.done.Add(workers)
-	for w := range workers {
-		go (&worker{pool: p, index: w}).loop()
+	for w := range p.workers {
+		p.done.Go((&worker{pool: p, index: w}).loop)
 	}
 	return p
 }
 
-// Workers is the number of runs side by side.
-func (p *Pool) Workers() int { return p.workers }
-
-// Batch is the largest number of items in a run. With [Within] it may get less while programs are compiled and run,
-// never more.
-func (p *Pool) Batch() int { return int(p.batch.Load()) }
-
 // Threads is the number of threads that work on one run.
 func (p *Pool) Threads() int { return p.threads }
 
-// Provider names what programs [ForAttacks] run on.
-func (p *Pool) Provider() string { return p.attack.Provider }
-
-// Row is that of the provider of programs [ForAttacks], or of the others.
-func (p *Pool) Row(attacks bool) *Provider {
+// Target is what programs [ForAttacks] run on, or the others.
+func (p *Pool) Target(attacks bool) Target {
 	if attacks {
-		return p.attack.Row()
+		return p.attack
 	}
-	return p.on.Row()
+	return p.on
 }
 
-// OnDevice reports whether all programs run on a device.
-func (p *Pool) OnDevice() bool { return p.on.Row().Device() }
-
-// Precision is that of the arithmetic of programs [ForAttacks], one of [Precisions].
-func (p *Pool) Precision() string { return p.attack.Precision }
-
-// Judges reports whether programs that are not [ForAttacks] run on something else.
-func (p *Pool) Judges() bool { return p.attack != p.on }
-
-// Enter announces a goroutine that makes Run calls one after the other. Call it before the goroutine starts. While
-// entered goroutines run Go code, the pool holds partial batches back, for 10 ms at most; so leave before long waits.
-func (p *Pool) Enter() {
-	p.mu.Lock()
-	p.entered++
-	p.mu.Unlock()
-}
-
-// Leave ends what Enter began.
-func (p *Pool) Leave() {
-	p.mu.Lock()
-	p.entered--
-	if p.waiting > 0 {
-		p.work.Signal()
-	}
-	p.mu.Unlock()
-}
-
-// Close ends the pool: waiting requests get an error, running batches end, all programs are freed, and with them the
-// memory that passes have used.
+// Close ends the pool: waiting requests get an error, running batches end, all programs and memory are freed.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	used := len(p.programs) > 0
@@ -166,8 +97,7 @@ func (p *Pool) Close() {
 }
 
 // Run evaluates one item: in[i] and out[i] are its flat values for port i; out[i] nil is not wanted. It blocks until
-// the item's batch has run. If ctx ends while the item waits, Run returns its error at once. When Run returns, in and
-// out are the caller's again.
+// the item's batch has run, or ctx ends while it waits. When Run returns, in and out are the caller's again.
 func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) error {
 	return p.run(ctx, prog, in, nil, out)
 }
@@ -182,18 +112,20 @@ func (p *Pool) run(ctx context.Context, prog *Program, in [][]float32, fill func
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := prog.check(p, in, fill != nil, out); err != nil {
-		return fmt.Errorf("run %s: %w", prog.name, err)
-	}
 	r := requests.Get().(*request)
 	r.in, r.fill, r.out = in, fill, out
-	if err := p.enqueue(prog, r); err != nil {
+	err := prog.check(p, r)
+	if err == nil {
+		err = p.enqueue(prog, r)
+	}
+	if err != nil {
 		r.release()
 		return fmt.Errorf("run %s: %w", prog.name, err)
 	}
-	resume := p.yield(ctx)
-	defer resume()
-	var err error
+	if p.cores != nil && ctx.Value(p) != nil { // this waits in Work
+		<-p.cores
+		defer func() { p.cores <- struct{}{} }()
+	}
 	select {
 	case err = <-r.done:
 	case <-ctx.Done():
@@ -208,19 +140,19 @@ func (p *Pool) run(ctx context.Context, prog *Program, in [][]float32, fill func
 }
 
 // check compares an item's slices with the ports.
-func (p *Program) check(pool *Pool, in [][]float32, filled bool, out [][]float32) error {
+func (p *Program) check(pool *Pool, r *request) error {
 	if p.pool != pool {
 		return errors.New("the program belongs to another pool")
 	}
-	given := len(in)
-	if filled {
+	given, out := len(r.in), r.out
+	if r.fill != nil {
 		given++
 	}
 	if given != len(p.inputs) || len(out) != len(p.outputs) {
 		return fmt.Errorf("%d inputs and %d outputs given, the program has %d and %d",
 			given, len(out), len(p.inputs), len(p.outputs))
 	}
-	for i, x := range in {
+	for i, x := range r.in {
 		if port := p.inputs[i]; len(x) != port.Size {
 			return fmt.Errorf("input %q has %d values, an item has %d", port.Name, len(x), port.Size)
 		}
@@ -233,61 +165,6 @@ func (p *Program) check(pool *Pool, in [][]float32, filled bool, out [][]float32
 	return nil
 }
 
-func (p *Pool) enqueue(prog *Program, r *request) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return errClosed
-	}
-	if prog.closed {
-		return errors.New("the program is closed")
-	}
-	if len(prog.queue) == 0 {
-		p.active = append(p.active, prog)
-	}
-	r.tick = p.tick
-	prog.queue = append(prog.queue, r)
-	p.waiting++
-	if p.free > 0 {
-		if p.quiet() || len(prog.queue) >= p.target() {
-			p.work.Signal()
-		} else {
-			p.arm()
-		}
-	}
-	return nil
-}
-
-// withdraw takes a waiting request back; false: its batch is being run.
-func (p *Pool) withdraw(prog *Program, r *request) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.Index(prog.queue, r)
-	if i >= 0 {
-		p.dequeue(prog, i, i+1)
-	}
-	return i >= 0
-}
-
-// arm starts the stall timer if it does not run.
-func (p *Pool) arm() {
-	if !p.armed {
-		p.armed = true
-		p.timer.Reset(stall)
-	}
-}
-
-// stalled lets one partial batch go although somebody runs Go code.
-func (p *Pool) stalled() {
-	p.mu.Lock()
-	p.armed = false
-	if p.waiting > 0 && !p.closed {
-		p.overdue = true
-		p.work.Signal()
-	}
-	p.mu.Unlock()
-}
-
 // Work runs fn in the calling goroutine once a core is free for it. The core is given up while fn waits in [Pool.Run]
 // under the context that fn gets. fn must not wait for another goroutine's Work in any other way.
 func (p *Pool) Work(ctx context.Context, fn func(ctx context.Context) error) error {
@@ -297,13 +174,4 @@ func (p *Pool) Work(ctx context.Context, fn func(ctx context.Context) error) err
 	p.cores <- struct{}{}
 	defer func() { <-p.cores }()
 	return fn(context.WithValue(ctx, p, true))
-}
-
-// yield gives up the core of a goroutine in Work. It returns what takes one again.
-func (p *Pool) yield(ctx context.Context) (resume func()) {
-	if p.cores == nil || ctx.Value(p) == nil {
-		return func() {}
-	}
-	<-p.cores
-	return func() { p.cores <- struct{}{} }
 }

@@ -225,7 +225,7 @@ func waitFor(t *testing.T, p *Pool, what func() bool) {
 
 // A larger program gets a larger scratch; tensors on the old one are dropped.
 func TestScratchGrows(t *testing.T) {
-	p := &Pool{workers: 1, programs: map[*Program]struct{}{}}
+	p := &Pool{schedule: schedule{workers: 1, programs: map[*Program]struct{}{}}}
 	p.batch.Store(4)
 	p.work.L, p.idle.L = &p.mu, &p.mu
 	add, conv := compile(t, p, "add"), compile(t, p, "conv")

@@ -37,10 +37,10 @@ type Program struct {
 	buffers []map[int]*buffers
 }
 
-// Inputs are the program's inputs, in the order Run takes them.
+// Inputs are in the order that Run takes them.
 func (p *Program) Inputs() []Port { return p.inputs }
 
-// Outputs are the program's outputs, in the order Run takes them.
+// Outputs are in the order that Run takes them.
 func (p *Program) Outputs() []Port { return p.outputs }
 
 // Items is the number of items run without an error so far.
@@ -49,8 +49,7 @@ func (p *Program) Items() int64 { return p.items.Load() }
 // CompileOption changes how a program is compiled.
 type CompileOption func(*compileConfig)
 
-// Unoptimized switches all graph optimisations off: operators run one by one as the file has them, so a network cut
-// into segments gives the same bits.
+// Unoptimized has operators run one by one as the file has them: a network cut into segments gives the same bits.
 func Unoptimized() CompileOption { return func(c *compileConfig) { c.unoptimized = true } }
 
 // Centred subtracts a mean, of the first input's size, from that input of every item while it is copied to the batch.
@@ -64,37 +63,31 @@ func Needs(weights, item int64) CompileOption {
 	return func(c *compileConfig) { c.needs = needs{weights, item} }
 }
 
-// Compile makes a program of a model's bytes. The batch must be the first dimension of all its inputs and outputs, and
-// the only open one.
-func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (*Program, error) {
-	prog, err := p.compile(name, model, opts)
-	if err != nil {
-		return nil, fmt.Errorf("compile %s: %s", name, oneLine(err))
-	}
-	return prog, nil
-}
-
-func (p *Pool) compile(name string, model []byte, opts []CompileOption) (*Program, error) {
-	cfg := compileConfig{threads: p.threads, runs: p.workers, on: p.on}
+// Compile makes a program of a model, in whose inputs and outputs the batch is the first and only open dimension.
+func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Program, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("compile %s: %s", name, oneLine(err))
+		}
+	}()
+	cfg := compileConfig{threads: p.threads, runs: p.workers}
 	for _, o := range opts {
 		o(&cfg)
 	}
-	if cfg.attacks {
-		cfg.on = p.attack
-	}
+	cfg.on = p.Target(cfg.attacks)
 	in, out, err := declared(model)
 	if err != nil {
 		return nil, err
 	}
 	prog := &Program{pool: p, name: name, on: cfg.on, mean: cfg.mean, buffers: make([]map[int]*buffers, p.workers),
 		sessions: map[int]*rt.DynamicAdvancedSession{}}
-	if prog.inputs, err = ports(in); err != nil {
-		return nil, err
+	if prog.inputs, err = ports(in); err == nil {
+		prog.outputs, err = ports(out)
 	}
-	if prog.outputs, err = ports(out); err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if len(prog.inputs) == 0 {
+	case len(in) == 0:
 		return nil, errors.New("a program needs an input")
 	}
 	if x := prog.inputs[0]; cfg.mean != nil && len(cfg.mean) != x.Size {
@@ -167,24 +160,18 @@ func (p *Program) destroy() {
 // Close frees the program once its running batches are done; waiting requests get an error. A second Close does
 // nothing. With the pool's last program the memory goes that passes have used.
 func (p *Program) Close() {
-	if p.close() {
-		renewArena(p.pool.arenaLimit())
-	}
-}
-
-// close is Close without the memory. It reports whether this was the pool's last program.
-func (p *Program) close() (last bool) {
 	pool := p.pool
 	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	if p.freed {
-		return false
-	}
+	again := p.freed
 	p.closeLocked()
 	for !p.freed {
 		pool.idle.Wait()
 	}
-	return len(pool.programs) == 0
+	last := len(pool.programs) == 0
+	pool.mu.Unlock()
+	if last && !again {
+		renewArena(pool.arenaLimit())
+	}
 }
 
 // closeLocked stops the program and frees it now or when its last batch ends.
@@ -224,15 +211,13 @@ func (p *Program) dropBuffers(w int) {
 
 // Port is one input or output of a program, seen for a single item.
 type Port struct {
-	Name  string
-	Shape []int64 // of one item, without the batch dimension; empty for one number an item
-	Size  int     // number of values of one item, the product of Shape
-	// unread inputs are no longer the session's.
-	unread bool
+	Name   string
+	Shape  []int64 // of one item, without the batch dimension; empty for one number an item
+	Size   int     // number of values of one item, the product of Shape
+	unread bool    // it is no input of the session any more
 }
 
-// declared reads the graph's inputs and outputs, which are float32. The runtime would need a second session to tell
-// them.
+// declared reads the graph's inputs and outputs, which are float32; the runtime would need a second session for it.
 func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	inputs, outputs, err = onnx.Ports(model)
 	if err == nil && len(outputs) == 0 {
@@ -246,8 +231,7 @@ func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	return inputs, outputs, err
 }
 
-// ports are the declared values as a single item has them. The batch must be their first dimension and the only open
-// one.
+// ports are the declared values as a single item has them.
 func ports(values []onnx.Value) (all []Port, err error) {
 	for _, v := range values {
 		if len(v.Shape) == 0 || v.Shape[0] != onnx.Batch {
@@ -263,9 +247,6 @@ func ports(values []onnx.Value) (all []Port, err error) {
 }
 
 // names are the declared names.
-func names(values []onnx.Value) (all []string) {
-	for _, v := range values {
-		all = append(all, v.Name)
-	}
-	return all
+func names(values []onnx.Value) []string {
+	return collect(values, func(v onnx.Value) string { return v.Name })
 }

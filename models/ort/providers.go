@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	rt "github.com/yalue/onnxruntime_go"
@@ -28,26 +29,30 @@ type Precision struct {
 	Apart        float64 // how far gradients may be from the CPU provider's, relative to their length
 }
 
-// Precisions are those that some provider has. Gradients in bf16 come to 0.1, those of a provider with a fault to 1 and
-// more.
+// Precisions are those that some provider has. Gradients in bf16 come to 0.1, those of a faulty provider to 1 and more.
 var Precisions = []Precision{{Float32, 24, false, 0.01}, {BFloat16, 8, true, 0.5}, {TensorFloat32, 10, false, 0.1}}
 
 // PrecisionNames are the names of all, float32's first.
-func PrecisionNames() (names []string) {
-	for _, p := range Precisions {
-		names = append(names, p.Name)
+func PrecisionNames() []string {
+	return collect(Precisions, func(p Precision) string { return p.Name })
+}
+
+// collect gives something of each value of a list.
+func collect[T, V any](list []T, of func(T) V) (all []V) {
+	for _, v := range list {
+		all = append(all, of(v))
 	}
-	return names
+	return all
 }
 
 // FindPrecision is the precision of that name, or the zero value.
-func FindPrecision(name string) (p Precision) {
-	for _, known := range Precisions {
-		if known.Name == name {
-			p = known
+func FindPrecision(name string) Precision {
+	for _, p := range Precisions {
+		if p.Name == name {
+			return p
 		}
 	}
-	return p
+	return Precision{}
 }
 
 // Provider is an execution provider of ONNX Runtime. Whatever differs between providers asks the row of [Providers].
@@ -59,22 +64,16 @@ type Provider struct {
 	Direct     bool     // its convolutions run fastest as the model has them, and not by Winograd's method
 	Phased     bool     // it runs transposed convolutions of several groups slowly
 
-	release release // of ONNX Runtime, with the provider
-	// ready says what is missing that no download brings; nil: nothing is.
-	ready func() error
-	// supports says why a processor does not do for a target; nil: every one does.
-	supports func(Target) error
+	ready    func() error       // says what is missing that no download brings; nil: nothing is
+	supports func(Target) error // says why a processor does not do for a target; nil: every one does
 	// use puts the provider before the CPU's, which gets the operators that it does not know; nil: there is only that.
 	use func(*rt.SessionOptions, compileConfig) error
-	// explain says what is behind a message of the runtime and what to do; nil, the function or the error: no more than
-	// what is said of every provider.
+	// explain says what is behind a message of the runtime and what to do; nil, or nil from it: what all providers say.
 	explain func(on Target, msg string) error
-	// bring says how to come by a library with the provider.
-	bring string
+	bring   string // says how to come by a library with the provider
 	// adapt changes a program, and its model, before its sessions are opened; nil: it runs as it is.
 	adapt func(prog *Program, model []byte, cfg compileConfig) error
-	// sizes are the items that runs have, ascending: each is a session of its own. nil: one session runs any number.
-	sizes []int
+	sizes []int // items that runs have, ascending, each in a session of its own; nil: any number in one
 	// free is how many bytes of a device's memory are; nil: the provider has no device, it computes on the processor.
 	free func(device int) (bytes int64, known bool)
 }
@@ -84,12 +83,12 @@ var Providers []*Provider
 
 func init() { // init breaks the cycle Providers → sessions → Providers
 	Providers = []*Provider{
-		{Name: ProviderCPU, release: cpuRelease},
+		{Name: ProviderCPU},
 		{Name: ProviderOpenVINO, Title: "OpenVINO", Precisions: []string{Float32, BFloat16}, Direct: true, Phased: true,
-			release: openVINORelease, supports: openVINOSupports, use: useOpenVINO,
-			adapt: adaptToOpenVINO, sizes: []int{1, 4, 16}, bring: "pip's onnxruntime-openvino has one"},
+			supports: openVINOSupports, use: useOpenVINO, adapt: adaptToOpenVINO, sizes: []int{1, 4, 16},
+			bring: "pip's onnxruntime-openvino has one"},
 		{Name: ProviderCUDA, Title: "CUDA", Precisions: []string{Float32, TensorFloat32}, All: true, Direct: true,
-			release: cudaRelease, ready: checkDriver, use: useCUDA, explain: cudaError, free: deviceMemory,
+			ready: checkDriver, use: useCUDA, explain: cudaError, free: deviceMemory,
 			bring: bringCUDA},
 	}
 }
@@ -98,12 +97,7 @@ func init() { // init breaks the cycle Providers → sessions → Providers
 const ProviderCPU = "cpu"
 
 // Names are the providers' names, in the order of their rows.
-func Names() (names []string) {
-	for _, p := range Providers {
-		names = append(names, p.Name)
-	}
-	return names
-}
+func Names() []string { return collect(Providers, func(p *Provider) string { return p.Name }) }
 
 // Device reports whether the provider computes on a device with a memory of its own: each run there has a whole batch.
 func (p *Provider) Device() bool { return p.free != nil }
@@ -155,9 +149,7 @@ func (t Target) Computes() string {
 	return t.Precision + " computes"
 }
 
-// Check runs a convolution on the target, after [Init]. Where that is not possible, the error says on one line what is
-// missing and what to do: the library has no such provider, a library or driver that it needs is not found, there is no
-// such device, the processor has no instructions for the precision, or it computes something else.
+// Check runs a convolution on the target, after [Init]; the error says on one line what is missing and what to do.
 func (t Target) Check() error {
 	row := t.Row()
 	if row.use == nil {
@@ -191,8 +183,7 @@ var (
 	sourceInfo = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
 )
 
-// explain says what is behind an error of the runtime and what to do. One that has nothing to do with the provider
-// stays as it is.
+// explain says what is behind an error of the runtime and what to do; one that another thing is behind stays as it is.
 func (t Target) explain(err error) error {
 	row, msg := t.Row(), oneLine(err)
 	if row.use == nil {
@@ -228,10 +219,7 @@ func sumOfProbe(pool *Pool, attacks bool) (sum float64, err error) {
 	if err != nil {
 		return 0, errors.New(strings.TrimPrefix(err.Error(), "compile probe: "))
 	}
-	x, y := make([]float32, prog.Inputs()[0].Size), make([]float32, prog.Outputs()[0].Size)
-	for i := range x {
-		x[i] = 1
-	}
+	x, y := slices.Repeat([]float32{1}, prog.inputs[0].Size), make([]float32, prog.outputs[0].Size)
 	err = pool.Run(context.Background(), prog, [][]float32{x}, [][]float32{y})
 	for _, v := range y {
 		sum += float64(v)

@@ -17,7 +17,7 @@ func TestProbe(t *testing.T) {
 func TestProviders(t *testing.T) {
 	for i, row := range Providers {
 		on := Target{Provider: row.Name, Precision: Float32}
-		if on.Row() != row || on.OnCPU() != (i == 0) || row.release.builds == nil ||
+		if on.Row() != row || on.OnCPU() != (i == 0) || releases()[row.Name].Builds == nil ||
 			(row.use == nil) != (i == 0) || i > 0 && (slices.Index(row.Precisions, Float32) != 0 || row.bring == "") {
 			t.Errorf("%+v", row)
 		}
@@ -28,8 +28,8 @@ func TestProviders(t *testing.T) {
 		}
 		err := on.Check()
 		p := newPool(t, 0, 4, On(on))
-		if p.Provider() != row.Name || p.Precision() != Float32 || row.Device() && p.Workers() != 2 {
-			t.Errorf("the pool runs on %s in %s with %d workers", p.Provider(), p.Precision(), p.Workers())
+		if p.Target(true) != on || row.Device() && p.Workers() != 2 {
+			t.Errorf("the pool runs on %+v with %d workers", p.Target(true), p.Workers())
 		}
 		add, failed := p.Compile("add", readModel(t, "add"), ForAttacks())
 		if failed == nil {

@@ -1,25 +1,117 @@
 package ort
 
 import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/gofrs/flock"
 )
+
+const (
+	// minVersion is the oldest that serves: onnxruntime_go asks for API 24.
+	minVersion = "1.24"
+	// pipPython is the Python whose wheel is asked for: each wheel's library is another build.
+	pipPython = "311"
+)
+
+//go:embed releases.yaml
+var pinned []byte
+
+// releases are the pinned ones, by provider.
+var releases = sync.OnceValue(func() (all map[string]release) {
+	if err := yaml.UnmarshalWithOptions(pinned, &all, yaml.Strict()); err != nil {
+		panic(err)
+	}
+	return all
+})
+
+type release struct {
+	Name, Version string
+	Builds        map[string]build // by GOOS-GOARCH
+}
+
+// build is a release for one platform.
+type build struct {
+	Library  string               // its name in the cache
+	Tags     []string             // of the platform, in names of wheels
+	Packages map[string][]archive // by client, that with the library first; absent: the client has none that serves
+}
+
+// archive is a package with the files that are taken from it.
+type archive struct {
+	Name, Version string // Version "": the release's. The first file is then the library
+	Megabytes     int    // of the download
+	Folder        string // of the files, inside
+	Files         []file
+}
+
+type file struct {
+	Name   string
+	Size   int64 // bytes
+	SHA256 string
+}
+
+// Fetch is a step of fetching ONNX Runtime.
+type Fetch struct {
+	Stage     string        `json:"stage"` // waiting, started, ready or failed
+	Version   string        `json:"version"`
+	Client    string        `json:"client,omitzero"`  // the package client: npm or pip
+	Package   string        `json:"package,omitzero"` // what it fetches
+	Megabytes int           `json:"megabytes,omitzero"`
+	Left      int           `json:"megabytes_left,omitzero"` // of all packages, this one included
+	Folder    string        `json:"folder,omitzero"`         // where it is kept
+	Took      time.Duration `json:"seconds,omitzero"`        // once it is ready
+	Error     string        `json:"error,omitzero"`          // why it failed; the next client is tried
+}
+
+const (
+	fetchWaiting = "waiting" // for another process that fetches it
+	fetchStarted = "started"
+	fetchReady   = "ready"
+	fetchFailed  = "failed"
+)
+
+// String is a line that tells people of the step.
+func (f Fetch) String() string {
+	switch f.Stage {
+	case fetchStarted:
+		size := fmt.Sprintf("%d MB", f.Megabytes)
+		if f.Left > f.Megabytes {
+			size += fmt.Sprintf(" of %d MB in several packages", f.Left)
+		}
+		return fmt.Sprintf("ONNX Runtime is not installed: fetching %s with %s (once, about %s, kept in %s)",
+			f.Package, f.Client, size, f.Folder)
+	case fetchReady:
+		return fmt.Sprintf("ONNX Runtime %s is ready after %s, checksum verified", f.Version,
+			f.Took.Round(100*time.Millisecond))
+	case fetchFailed:
+		return fmt.Sprintf("%s did not work: %s", f.Client, f.Error)
+	}
+	return "waiting for another selfheal that fetches ONNX Runtime"
+}
 
 // provisioner keeps one pinned library in a directory of its own.
 type provisioner struct {
@@ -39,13 +131,13 @@ const (
 
 // library returns the cached library's path, after fetching it if it is not there or broken.
 func (p *provisioner) library(ctx context.Context) (string, error) {
-	path := filepath.Join(p.dir, p.build.library)
+	path := filepath.Join(p.dir, p.Library)
 	if p.good() {
 		return path, nil
 	}
 	if p.offline {
 		return "", fmt.Errorf("ONNX Runtime %s is not in %s and --offline forbids fetching it; "+
-			"run once without --offline, or %s", p.version, p.dir, giveLibrary)
+			"run once without --offline, or %s", p.Version, p.dir, giveLibrary)
 	}
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return "", fmt.Errorf("cannot keep ONNX Runtime: %w; "+
@@ -55,7 +147,7 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 	lock := flock.New(filepath.Join(p.dir, "lock"))
 	defer lock.Close()
 	if free, err := lock.TryLock(); err == nil && !free {
-		p.log(Fetch{Stage: fetchWaiting, Version: p.version})
+		p.log(Fetch{Stage: fetchWaiting, Version: p.Version})
 		if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); ctx.Err() != nil {
 			return "", fmt.Errorf("cannot lock %s: %w", p.dir, err)
 		}
@@ -68,18 +160,15 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 
 // good reports whether one of the pinned builds is there, whole, with all that belongs beside it.
 func (p *provisioner) good() bool {
-	for _, all := range p.packages {
-		if len(p.missing(all)) == 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(p.Packages)), func(all []archive) bool {
+		return len(p.missing(all)) == 0
+	})
 }
 
 // missing are the packages of which some file is not there, whole.
 func (p *provisioner) missing(all []archive) (missing []archive) {
 	for _, a := range all {
-		for i, f := range a.files {
+		for i, f := range a.Files {
 			if !f.is(p.place(a, i)) {
 				missing = append(missing, a)
 				break
@@ -91,10 +180,10 @@ func (p *provisioner) missing(all []archive) (missing []archive) {
 
 // place is where file i of a package is kept.
 func (p *provisioner) place(a archive, i int) string {
-	if a.version == "" && i == 0 {
-		return filepath.Join(p.dir, p.build.library)
+	if a.Version == "" && i == 0 {
+		return filepath.Join(p.dir, p.Library)
 	}
-	return filepath.Join(p.dir, a.files[i].name)
+	return filepath.Join(p.dir, a.Files[i].Name)
 }
 
 // large is the size, in bytes, from which a file that is there is known by its size alone: CUDA's libraries are
@@ -104,14 +193,14 @@ const large = 64 << 20
 // is reports whether the file is at a path, whole.
 func (f file) is(path string) bool {
 	info, err := os.Stat(path)
-	if err != nil || info.Size() != f.size {
+	if err != nil || info.Size() != f.Size {
 		return false
 	}
-	if f.size >= large {
+	if f.Size >= large {
 		return true
 	}
 	got, err := sum(path)
-	return err == nil && got == f.sha256
+	return err == nil && got == f.SHA256
 }
 
 // fetch tries one package client after the other.
@@ -119,7 +208,7 @@ func (p *provisioner) fetch(ctx context.Context) error {
 	p.sweep()
 	var tried []string
 	for _, c := range clients {
-		all, ok := p.packages[c.name]
+		all, ok := p.Packages[c.name]
 		if !ok {
 			continue
 		}
@@ -129,34 +218,32 @@ func (p *provisioner) fetch(ctx context.Context) error {
 			continue
 		}
 		err := p.through(ctx, c, argv, all)
-		if err == nil {
+		switch {
+		case err == nil:
 			return nil
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if diskFull.MatchString(err.Error()) {
+		case diskFull.MatchString(err.Error()):
 			return fmt.Errorf("cannot keep ONNX Runtime %s: no space is left in %s; free about %d MB, or set "+
-				"XDG_CACHE_HOME to a folder with room", p.version, p.dir, space(p.missing(all)))
+				"XDG_CACHE_HOME to a folder with room", p.Version, p.dir, space(p.missing(all)))
 		}
 		tried = append(tried, c.name+": "+err.Error())
 	}
 	return fmt.Errorf("cannot provision ONNX Runtime %s for %s (%s); install npm or pip, or %s",
-		p.version, p.platform, strings.Join(tried, "; "), giveLibrary)
+		p.Version, p.platform, strings.Join(tried, "; "), giveLibrary)
 }
 
 // diskFull is how Go and the clients say it.
 var diskFull = regexp.MustCompile(`(?i)no space left on device|ENOSPC|disk quota exceeded`)
 
-// space is what fetching packages takes, in megabytes: their files, and twice the largest download, which a client
-// writes and then copies.
+// space is what fetching takes, in megabytes: the files, and twice the largest download, which a client copies.
 func space(missing []archive) int {
 	var files, largest int
 	for _, a := range missing {
-		for _, f := range a.files {
-			files += int(f.size >> 20)
+		for _, f := range a.Files {
+			files += int(f.Size >> 20)
 		}
-		largest = max(largest, a.megabytes)
+		largest = max(largest, a.Megabytes)
 	}
 	return files + 2*largest
 }
@@ -165,13 +252,13 @@ func space(missing []archive) int {
 // is. What has been fetched stays when a later one fails.
 func (p *provisioner) through(ctx context.Context, c client, argv []string, all []archive) error {
 	start := time.Now()
-	f := Fetch{Version: p.version, Client: c.name, Folder: p.dir}
+	f := Fetch{Version: p.Version, Client: c.name, Folder: p.dir}
 	missing := p.missing(all)
 	for _, a := range missing {
-		f.Left += a.megabytes
+		f.Left += a.Megabytes
 	}
 	for _, a := range slices.Backward(missing) {
-		f.Stage, f.Package, f.Megabytes = fetchStarted, a.name+c.at+cmp.Or(a.version, p.version), a.megabytes
+		f.Stage, f.Package, f.Megabytes = fetchStarted, a.Name+c.at+cmp.Or(a.Version, p.Version), a.Megabytes
 		p.log(f)
 		if err := p.download(ctx, c, argv, a, f.Package); err != nil {
 			if ctx.Err() == nil {
@@ -180,66 +267,61 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, all 
 			}
 			return err
 		}
-		f.Left -= a.megabytes
+		f.Left -= a.Megabytes
 	}
 	f.Stage, f.Left, f.Took = fetchReady, 0, time.Since(start)
 	p.log(f)
 	return nil
 }
 
-// download fetches one package into a temporary directory beside the cache, verifies its files and moves them into
-// place, each at once.
+// download fetches one package beside the cache, verifies its files and moves them into place, each at once.
 func (p *provisioner) download(ctx context.Context, c client, argv []string, a archive, what string) error {
 	tmp, err := os.MkdirTemp(p.dir, "fetch-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	ctx, cancel := context.WithTimeout(ctx, downloadTime+time.Duration(a.megabytes)*megabyteTime)
+	ctx, cancel := context.WithTimeout(ctx, downloadTime+time.Duration(a.Megabytes)*megabyteTime)
 	defer cancel()
-	if err := run(ctx, tmp, append(argv, c.args(what, p.tags)...)); err != nil {
+	if err := run(ctx, tmp, append(argv, c.args(what, p.Tags)...)); err != nil {
 		return err
 	}
 	left, err := filepath.Glob(filepath.Join(tmp, c.left))
 	if err != nil || len(left) != 1 {
 		return fmt.Errorf("it left %d archives %s, expected one", len(left), c.left)
 	}
-	for _, f := range a.files {
-		to := filepath.Join(tmp, f.name)
-		if err := c.extract(left[0], path.Join(a.folder, f.name), f.size, to); err != nil {
+	for _, f := range a.Files {
+		to := filepath.Join(tmp, f.Name)
+		if err := c.extract(left[0], path.Join(a.Folder, f.Name), f.Size, to); err != nil {
 			return err
 		}
-		if got, err := sum(to); err != nil || got != f.sha256 {
+		if got, err := sum(to); err != nil || got != f.SHA256 {
 			return cmp.Or(err, fmt.Errorf("checksum mismatch: %s of %s is sha256 %s, pinned is %s",
-				f.name, what, got, f.sha256))
+				f.Name, what, got, f.SHA256))
 		}
 	}
-	for i, f := range slices.Backward(a.files) { // the library last
-		if err := os.Rename(filepath.Join(tmp, f.name), p.place(a, i)); err != nil {
+	for i, f := range slices.Backward(a.Files) { // the library last
+		if err := os.Rename(filepath.Join(tmp, f.Name), p.place(a, i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// abandoned is the age from which a fetch's folder is what a killed one has left.
+const abandoned = 24 * time.Hour
+
 // sweep removes what fetches that were killed have left.
 func (p *provisioner) sweep() {
-	longest := 2 * downloadTime
-	for _, all := range p.packages {
-		for _, a := range all {
-			longest += time.Duration(a.megabytes) * megabyteTime
-		}
-	}
 	left, _ := filepath.Glob(filepath.Join(p.dir, "fetch-*"))
 	for _, dir := range left {
-		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > longest {
+		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > abandoned {
 			os.RemoveAll(dir)
 		}
 	}
 }
 
-// save writes what an archive holds of the library, at most its pinned size and a byte, so that a wrong archive cannot
-// fill the disk.
+// save writes at most a file's pinned size and a byte, so that a wrong archive cannot fill the disk.
 func save(r io.Reader, size int64, to string) (err error) {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -252,8 +334,7 @@ func save(r io.Reader, size int64, to string) (err error) {
 // envLibrary names the environment variable with the library's path.
 const envLibrary = "ONNXRUNTIME_SHARED_LIBRARY"
 
-// envPackage names the variable in which selfheal's Python package says where that of ONNX Runtime has the CPU
-// provider's library; other providers are searched as ever.
+// envPackage names the variable in which selfheal's Python package says where the CPU provider's library is.
 const envPackage = "SELFHEAL_ONNXRUNTIME"
 
 const giveLibrary = "give the library with --onnxruntime PATH or " + envLibrary
@@ -275,12 +356,12 @@ func findLibrary(ctx context.Context, o Options) (string, error) {
 		return "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or %s", err, giveLibrary)
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
-	r := on.Row().release
-	p := provisioner{release: r, build: r.builds[platform], platform: platform, offline: o.Offline, log: o.Log,
-		dir: filepath.Join(cache, "selfheal", r.name, r.version, platform)}
-	if p.packages == nil {
+	r := releases()[on.Row().Name]
+	p := provisioner{release: r, build: r.Builds[platform], platform: platform, offline: o.Offline, log: o.Log,
+		dir: filepath.Join(cache, "selfheal", r.Name, r.Version, platform)}
+	if p.Packages == nil {
 		return "", fmt.Errorf("no %s is pinned for %s: install version %s or newer and %s",
-			r.name, platform, minVersion, giveLibrary)
+			r.Name, platform, minVersion, giveLibrary)
 	}
 	return p.library(ctx)
 }
@@ -301,8 +382,7 @@ func given(origin, path string) (string, error) {
 		return "", fmt.Errorf("%s: %s is not a file; name ONNX Runtime's shared library itself", origin, path)
 	}
 	if runtime.GOOS == "linux" {
-		// Loading a truncated library would end the process with SIGBUS. Its section table is at the end, so reading
-		// that finds most cuts.
+		// Loading a truncated library would end the process; reading its section table, at the end, finds most cuts.
 		f, err := elf.Open(abs)
 		if err != nil {
 			return "", fmt.Errorf("%s: %s is not a shared library: %v", origin, path, err)
@@ -327,4 +407,115 @@ func sum(path string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// client is a package client that can download an archive with the library.
+type client struct {
+	name     string
+	at       string     // between a package and its version
+	commands [][]string // ways to call it; the first one installed is taken
+	args     func(what string, tags []string) []string
+	left     string // pattern of the file it leaves
+	extract  func(archive, name string, size int64, to string) error
+}
+
+// clients in the order they are tried. They run no code of the package, and use the registry that they have.
+var clients = []client{
+	{
+		name: "npm", at: "@",
+		commands: [][]string{{"npm"}},
+		args:     func(what string, _ []string) []string { return []string{"pack", what, "--ignore-scripts"} },
+		left:     "*.tgz", extract: fromTarball,
+	},
+	{
+		name: "pip", at: "==",
+		commands: [][]string{{"pip3"}, {"pip"}, {"python3", "-m", "pip"}, {"python", "-m", "pip"}},
+		args: func(what string, tags []string) []string {
+			args := []string{"download", "--no-deps", "--only-binary=:all:", "--python-version", pipPython,
+				"--implementation", "cp", "--disable-pip-version-check", "-d", ".", what}
+			for _, tag := range tags {
+				args = append(args, "--platform", tag)
+			}
+			return args
+		},
+		left: "*.whl", extract: fromWheel,
+	},
+}
+
+// find returns the first of the client's commands that is installed. A Python without pip does not count.
+func (c client) find() ([]string, bool) {
+	for _, argv := range c.commands {
+		path, err := exec.LookPath(argv[0])
+		if err != nil {
+			continue
+		}
+		argv = append([]string{path}, argv[1:]...)
+		if len(argv) > 1 && exec.Command(argv[0], append(argv[1:], "--version")...).Run() != nil {
+			continue
+		}
+		return argv, true
+	}
+	return nil, false
+}
+
+// run runs a client in a directory, where its temporary files are too: elsewhere there may be no room for gigabytes,
+// and there they go when it is stopped. An error carries the end of what it wrote.
+func run(ctx context.Context, dir string, argv []string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	cmd.WaitDelay = 2 * time.Second
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.Discard, &said
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("stopped: %w", ctx.Err())
+	}
+	text := strings.Join(strings.Fields(said.String()), " ")
+	if len(text) > 300 {
+		text = "… " + strings.ToValidUTF8(text[len(text)-300:], "")
+	}
+	if text == "" {
+		text = "it said nothing"
+	}
+	return fmt.Errorf("%w: %s", err, text)
+}
+
+func fromTarball(archive, name string, size int64, to string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("broken archive: %w", err)
+	}
+	for r := tar.NewReader(z); ; {
+		switch h, err := r.Next(); {
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("the archive holds no %s", name)
+		case err != nil:
+			return fmt.Errorf("broken archive: %w", err)
+		case h.Name == name:
+			return save(r, size, to)
+		}
+	}
+}
+
+func fromWheel(archive, name string, size int64, to string) error {
+	z, err := zip.OpenReader(archive)
+	if err != nil {
+		return fmt.Errorf("broken archive: %w", err)
+	}
+	defer z.Close()
+	f, err := z.Open(name)
+	if err != nil {
+		return fmt.Errorf("the archive holds no %s", name)
+	}
+	defer f.Close()
+	return save(f, size, to)
 }

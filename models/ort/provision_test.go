@@ -60,11 +60,11 @@ func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 func fake(t *testing.T, log *bytes.Buffer) *provisioner {
 	library := file{"lib.so", int64(len(fakeLibrary)), fakeSum}
 	return &provisioner{
-		release:  cpuRelease,
+		release:  releases()[ProviderCPU],
 		platform: "test-machine",
 		dir:      filepath.Join(t.TempDir(), "cache"),
-		log:      Print(log),
-		build: build{library: "lib.so", tags: []string{"some_platform"}, packages: map[string][]archive{
+		log:      printTo(log),
+		build: build{Library: "lib.so", Tags: []string{"some_platform"}, Packages: map[string][]archive{
 			"npm": {{"onnxruntime-node", "", 100, "package", []file{library}}},
 			"pip": {{"onnxruntime", "", 20, "capi", []file{library}}}}},
 	}
@@ -100,13 +100,13 @@ func TestProvision(t *testing.T) {
 				"install npm or pip, or " + giveLibrary},
 		"neither is there":  {err: "npm is not installed; pip is not installed); install npm or pip"},
 		"python has no pip": {scripts: scripts{"python3": fail}, err: "pip is not installed"},
-		"checksum": {scripts: both, change: func(_ *provisioner, a *archive) { a.files[0].sha256 = "00" },
+		"checksum": {scripts: both, change: func(_ *provisioner, a *archive) { a.Files[0].SHA256 = "00" },
 			err: "npm: checksum mismatch: lib.so of onnxruntime-node@1.27.0 is sha256 " + fakeSum +
 				", pinned is 00; pip: checksum mismatch"},
-		"member": {scripts: both, change: func(_ *provisioner, a *archive) { a.folder = "a" },
+		"member": {scripts: both, change: func(_ *provisioner, a *archive) { a.Folder = "a" },
 			err: "npm: the archive holds no a/lib.so; pip: the archive holds no a/lib.so"},
 		"npm has none for the platform": {scripts: scripts{"npm": fail, "pip": giveWheel}, says: "with pip",
-			change: func(p *provisioner, _ *archive) { delete(p.packages, "npm") }},
+			change: func(p *provisioner, _ *archive) { delete(p.Packages, "npm") }},
 		"offline": {scripts: both, change: func(p *provisioner, _ *archive) { p.offline = true },
 			err: "--offline forbids fetching it; run once without --offline, or " + giveLibrary},
 	} {
@@ -114,7 +114,7 @@ func TestProvision(t *testing.T) {
 			fakeClients(t, c.scripts)
 			var log bytes.Buffer
 			p := fake(t, &log)
-			for _, all := range p.packages {
+			for _, all := range p.Packages {
 				if c.change != nil {
 					c.change(p, &all[0])
 				}
@@ -172,7 +172,7 @@ func TestConcurrentProvision(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			p, log := *base, bytes.Buffer{}
-			p.log = Print(&log)
+			p.log = printTo(&log)
 			_, err := p.library(context.Background())
 			if err != nil || !p.good() {
 				t.Errorf("%v", err)
@@ -206,7 +206,7 @@ func TestSweep(t *testing.T) {
 	for _, dir := range []string{old, young} {
 		must.Do(t, os.MkdirAll(dir, 0o755))
 	}
-	long := time.Now().Add(-3 * downloadTime)
+	long := time.Now().Add(-2 * abandoned)
 	must.Do(t, os.Chtimes(old, long, long))
 	if _, err := p.library(t.Context()); err != nil {
 		t.Fatal(err)
@@ -221,22 +221,22 @@ func TestSweep(t *testing.T) {
 
 func TestManifest(t *testing.T) {
 	for _, row := range Providers {
-		for platform, b := range row.release.builds {
-			if b.library == "" || len(b.tags) == 0 || len(b.packages["pip"]) == 0 {
+		for platform, b := range releases()[row.Name].Builds {
+			if b.Library == "" || len(b.Tags) == 0 || len(b.Packages["pip"]) == 0 {
 				t.Errorf("%s %s: %+v", row.Name, platform, b)
 			}
-			for client, all := range b.packages {
+			for client, all := range b.Packages {
 				p, kept := provisioner{build: b}, map[string]bool{}
-				if all[0].files[0].size < 10<<20 || p.place(all[0], 0) != b.library {
-					t.Errorf("%s %s, %s: %+v is no library", row.Name, platform, client, all[0].files[0])
+				if all[0].Files[0].Size < 10<<20 || p.place(all[0], 0) != b.Library {
+					t.Errorf("%s %s, %s: %+v is no library", row.Name, platform, client, all[0].Files[0])
 				}
 				for _, a := range all {
-					if a.name == "" || a.megabytes == 0 || a.folder == "" {
+					if a.Name == "" || a.Megabytes == 0 || a.Folder == "" {
 						t.Errorf("%s %s, %s: %+v", row.Name, platform, client, a)
 					}
-					for i, f := range a.files {
+					for i, f := range a.Files {
 						at := p.place(a, i)
-						if f.name == "" || len(f.sha256) != 64 || f.size == 0 || kept[at] {
+						if f.Name == "" || len(f.SHA256) != 64 || f.Size == 0 || kept[at] {
 							t.Errorf("%s %s, %s: %+v", row.Name, platform, client, f)
 						}
 						kept[at] = true
@@ -254,12 +254,12 @@ func TestRealDownload(t *testing.T) {
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
 	for _, row := range Providers {
-		r := row.release
+		r := releases()[row.Name]
 		for _, c := range clients {
 			argv, ok := c.find()
-			p := &provisioner{release: r, platform: platform, build: r.builds[platform], dir: t.TempDir(),
-				log: Print(os.Stderr)}
-			if all, has := p.packages[c.name]; ok && has {
+			p := &provisioner{release: r, platform: platform, build: r.Builds[platform], dir: t.TempDir(),
+				log: printTo(os.Stderr)}
+			if all, has := p.Packages[c.name]; ok && has {
 				if err := p.through(t.Context(), c, argv, all); err != nil || !p.good() {
 					t.Errorf("%s, %s: %v", row.Name, c.name, err)
 				}
@@ -278,9 +278,9 @@ esac`
 	dir := fakeClients(t, map[string]string{"pip3": full})
 	var log bytes.Buffer
 	p := fake(t, &log)
-	files := p.packages["pip"][0].files
-	p.build.library = "main.so"
-	p.packages = map[string][]archive{"pip": {{"main", "", 7, "capi", files}, {"gadget", "2.5", 30, "capi", files}}}
+	files := p.Packages["pip"][0].Files
+	p.Library = "main.so"
+	p.Packages = map[string][]archive{"pip": {{"main", "", 7, "capi", files}, {"gadget", "2.5", 30, "capi", files}}}
 	_, err := p.library(t.Context())
 	must.Refuse(t, err, "cannot keep ONNX Runtime 1.27.0: no space is left in ", "free about 14 MB")
 	must.Have(t, log.String(), "gadget==2.5 with pip (once, about 30 MB of 37 MB in several packages, kept",

@@ -1,15 +1,58 @@
 package ort
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 )
+
+const (
+	// overtaken is how many other batches may overtake a request before its program goes first, full or not.
+	overtaken = 16
+	// stall is how long a partial batch waits for goroutines that run Go code, while a worker is idle. It keeps the
+	// pool going when an entered goroutine works long or waits for another one.
+	stall = 10 * time.Millisecond
+)
+
+// schedule says which program's items are run next, and how many of them.
+type schedule struct {
+	workers int
+	batch   atomic.Int64 // items in a run at most: less than that where memory is short
+	on      Target       // on a device each run has batch items, repeated where fewer wait
+
+	mu       sync.Mutex
+	work     sync.Cond // a batch may be ready
+	idle     sync.Cond // a program was freed
+	programs map[*Program]struct{}
+	active   []*Program // those with waiting requests, in the order they began to wait
+	entered  int        // goroutines between Enter and Leave
+	waiting  int        // requests in queues
+	served   int        // requests in running batches
+	free     int        // workers that wait
+	tick     int64      // batches taken so far
+	overdue  bool       // the stall timer has fired
+	timer    *time.Timer
+	armed    bool
+	closed   bool
+}
+
+// Workers is the number of runs side by side.
+func (s *schedule) Workers() int { return s.workers }
+
+// Batch is the largest number of items in a run. With [Within] it may get less while programs are compiled and run.
+func (s *schedule) Batch() int { return int(s.batch.Load()) }
+
+// OnDevice reports whether all programs run on a device.
+func (s *schedule) OnDevice() bool { return s.on.Row().Device() }
 
 // request is one item that waits for its batch.
 type request struct {
 	in, out [][]float32
 	fill    func(x []float32) // writes the only input; nil: in has all of them
-	tick    int64             // Pool.tick when it began to wait
+	tick    int64             // schedule.tick when it began to wait
 	done    chan error
 }
 
@@ -20,118 +63,185 @@ func (r *request) release() {
 	requests.Put(r)
 }
 
+// Enter announces a goroutine that makes Run calls one after the other. Call it before the goroutine starts. While
+// entered goroutines run Go code, the pool holds partial batches back, for 10 ms at most; so leave before long waits.
+func (s *schedule) Enter() {
+	s.mu.Lock()
+	s.entered++
+	s.mu.Unlock()
+}
+
+// Leave ends what Enter began.
+func (s *schedule) Leave() {
+	s.mu.Lock()
+	s.entered--
+	if s.waiting > 0 {
+		s.work.Signal()
+	}
+	s.mu.Unlock()
+}
+
+func (s *schedule) enqueue(prog *Program, r *request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	if prog.closed {
+		return errors.New("the program is closed")
+	}
+	if len(prog.queue) == 0 {
+		s.active = append(s.active, prog)
+	}
+	r.tick = s.tick
+	prog.queue = append(prog.queue, r)
+	s.waiting++
+	if s.free > 0 {
+		if s.quiet() || len(prog.queue) >= s.target() {
+			s.work.Signal()
+		} else {
+			s.arm()
+		}
+	}
+	return nil
+}
+
+// withdraw takes a waiting request back; false: its batch is being run.
+func (s *schedule) withdraw(prog *Program, r *request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(prog.queue, r)
+	if i >= 0 {
+		s.dequeue(prog, i, i+1)
+	}
+	return i >= 0
+}
+
+// arm starts the stall timer if it does not run.
+func (s *schedule) arm() {
+	if !s.armed {
+		s.armed = true
+		s.timer.Reset(stall)
+	}
+}
+
+// stalled lets one partial batch go although somebody runs Go code.
+func (s *schedule) stalled() {
+	s.mu.Lock()
+	s.armed = false
+	if s.waiting > 0 && !s.closed {
+		s.overdue = true
+		s.work.Signal()
+	}
+	s.mu.Unlock()
+}
+
 // quiet reports that no entered goroutine runs Go code, so no batch gets fuller by waiting.
-func (p *Pool) quiet() bool { return p.waiting+p.served >= p.entered }
+func (s *schedule) quiet() bool { return s.waiting+s.served >= s.entered }
 
 // target is the number of requests worth a run of their own while others may still come: a full batch, or each worker's
-// share of the entered goroutines if they are too few to fill a batch for each. On a device, where each run has a whole
-// batch whatever waits, they share one.
-func (p *Pool) target() int {
-	if p.entered == 0 {
-		return p.Batch()
+// share of the entered goroutines if they are too few to fill a batch for each. On a device they share one.
+func (s *schedule) target() int {
+	if s.entered == 0 {
+		return s.Batch()
 	}
-	runs := p.workers
-	if p.OnDevice() {
+	runs := s.workers
+	if s.OnDevice() {
 		runs = 1
 	}
-	return max(1, min(p.Batch(), ceilDiv(p.entered, runs)))
+	return max(1, min(s.Batch(), ceilDiv(s.entered, runs)))
 }
 
 // pick chooses the program to run next and how many of its requests. A program that was overtaken too often comes
 // first, then one with a full batch. The longest queue goes when all queues together hold a batch, or when there is
 // nothing to gain by waiting; then each idle worker gets its share. pick returns nil if it is better to wait.
-func (p *Pool) pick() (*Program, int) {
-	if p.waiting == 0 {
+func (s *schedule) pick() (*Program, int) {
+	if s.waiting == 0 {
 		return nil, 0
 	}
-	target := p.target()
-	share := max(target, ceilDiv(p.waiting, p.workers))
-	var oldest, full, longest *Program
-	for _, a := range p.active {
-		if oldest == nil || a.since() < oldest.since() {
-			oldest = a
-		}
-		if len(a.queue) >= target && (full == nil || a.since() < full.since()) {
-			full = a
-		}
-		if longest == nil || len(a.queue) > len(longest.queue) {
-			longest = a
+	target := s.target()
+	share := max(target, ceilDiv(s.waiting, s.workers))
+	oldest := slices.MinFunc(s.active, func(a, b *Program) int { return cmp.Compare(a.since(), b.since()) })
+	longest := slices.MaxFunc(s.active, func(a, b *Program) int { return cmp.Compare(len(a.queue), len(b.queue)) })
+	var best *Program // the oldest of those with a full batch
+	for _, a := range s.active {
+		if len(a.queue) >= target && (best == nil || a.since() < best.since()) {
+			best = a
 		}
 	}
-	best := full
 	switch {
-	case p.tick-oldest.since() > overtaken*int64(p.workers):
+	case s.tick-oldest.since() > overtaken*int64(s.workers):
 		best = oldest
 	case best != nil:
-	case p.waiting >= target:
+	case s.waiting >= target:
 		// Enough for a batch, but of several programs (attacks that take forward passes and gradients in turn): a core
 		// that idles until one queue is full costs more than a smaller batch.
 		best = longest
-	case p.quiet() || p.overdue:
+	case s.quiet() || s.overdue:
 		best = longest
-		share = ceilDiv(p.waiting, p.free)
+		share = ceilDiv(s.waiting, s.free)
 	default:
 		return nil, 0
 	}
-	if p.OnDevice() {
-		share = p.Batch()
+	if s.OnDevice() {
+		share = s.Batch()
 	}
-	return best, min(len(best.queue), share, p.Batch())
+	return best, min(len(best.queue), share, s.Batch())
 }
 
 // since is when the program's first request began to wait.
 func (p *Program) since() int64 { return p.queue[0].tick }
 
 // dequeue takes the requests from first to last, which is not among them, out of a queue.
-func (p *Pool) dequeue(prog *Program, first, last int) {
+func (s *schedule) dequeue(prog *Program, first, last int) {
 	prog.queue = slices.Delete(prog.queue, first, last)
-	p.waiting -= last - first
+	s.waiting -= last - first
 	if len(prog.queue) == 0 {
-		p.active = slices.DeleteFunc(p.active, func(a *Program) bool { return a == prog })
+		s.active = slices.DeleteFunc(s.active, func(a *Program) bool { return a == prog })
 	}
 }
 
 // next blocks until there is a batch for a worker and moves its requests to buf; nil: the pool is closed.
-func (p *Pool) next(buf []*request) (*Program, []*request) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free++
-	defer func() { p.free-- }()
+func (s *schedule) next(buf []*request) (*Program, []*request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free++
+	defer func() { s.free-- }()
 	for {
-		if p.closed {
+		if s.closed {
 			return nil, nil
 		}
-		prog, n := p.pick()
+		prog, n := s.pick()
 		if prog == nil {
-			if p.waiting > 0 {
-				p.arm()
+			if s.waiting > 0 {
+				s.arm()
 			}
-			p.work.Wait()
+			s.work.Wait()
 			continue
 		}
 		buf = append(buf[:0], prog.queue[:n]...)
-		p.dequeue(prog, 0, n)
+		s.dequeue(prog, 0, n)
 		prog.inflight++
-		p.served += n
-		p.tick++
-		p.overdue = false
-		if p.waiting > 0 {
-			p.work.Signal() // the rest may be another idle worker's
+		s.served += n
+		s.tick++
+		s.overdue = false
+		if s.waiting > 0 {
+			s.work.Signal() // the rest may be another idle worker's
 		}
 		return prog, buf
 	}
 }
 
 // finished counts a batch as run and lets its requests go.
-func (p *Pool) finished(prog *Program, batch []*request, err error) {
+func (s *schedule) finished(prog *Program, batch []*request, err error) {
 	if err == nil {
 		prog.items.Add(int64(len(batch)))
 	}
-	p.mu.Lock()
-	p.served -= len(batch)
+	s.mu.Lock()
+	s.served -= len(batch)
 	prog.inflight--
 	prog.freeIfDone()
-	p.mu.Unlock()
+	s.mu.Unlock()
 	for _, r := range batch {
 		r.done <- err
 	}

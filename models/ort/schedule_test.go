@@ -4,7 +4,7 @@ import "testing"
 
 // plan is a pool without workers whose queues hold the given numbers.
 func plan(workers, batch, entered, served int, queues ...int) (*Pool, []*Program) {
-	p := &Pool{workers: workers, entered: entered, served: served, free: 1}
+	p := &Pool{schedule: schedule{workers: workers, entered: entered, served: served, free: 1}}
 	p.batch.Store(int64(batch))
 	var progs []*Program
 	for i, n := range queues {

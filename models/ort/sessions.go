@@ -1,15 +1,17 @@
 package ort
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	rt "github.com/yalue/onnxruntime_go"
+	"golang.org/x/sync/errgroup"
 
 	"selfheal/models/onnx"
 )
@@ -20,9 +22,8 @@ type Tensor struct {
 	Data  []float32
 }
 
-// Session runs a graph on whole tensors, each call on one thread. It is for graphs whose inputs and outputs are no
-// items of a batch that a [Pool] could put together: gradients with respect to parameters, say, sum over the batch. All
-// inputs and outputs are float32.
+// Session runs a graph on whole float32 tensors, each call on one thread: for what is no item of a batch that a [Pool]
+// could put together, as gradients with respect to parameters, which sum over the batch.
 type Session struct {
 	name    string
 	in, out []onnx.Value
@@ -129,25 +130,114 @@ func (s *Session) Close() {
 	}
 }
 
-// Sessions are one model opened several times, for runs side by side.
+// Original runs a model file as it lies, one input at a time, in a session of its own: nothing that opening a model
+// rewrites has a part in it. It is what an answer about the file is checked by.
+type Original struct {
+	session *Session
+	shape   onnx.Shape // of the input, an open dimension being 1
+}
+
+// OpenOriginal makes the session. Output names the output that is read; "": the first. Close it when done.
+func OpenOriginal(name string, f *onnx.File, output string) (_ *Original, err error) {
+	o := &Original{session: &Session{name: name}}
+	defer func() {
+		if err != nil {
+			err = o.error(err)
+		}
+	}()
+	in, out, err := onnx.Ports(f.Data)
+	if err != nil {
+		return nil, err
+	}
+	at := 0
+	if output != "" {
+		at = slices.IndexFunc(out, func(v onnx.Value) bool { return v.Name == output })
+	}
+	if len(in) != 1 || at < 0 || at >= len(out) {
+		return nil, fmt.Errorf("it has %d inputs and %d outputs", len(in), len(out))
+	}
+	out = out[at : at+1]
+	for _, v := range slices.Concat(in, out) {
+		if v.DType != onnx.Float && v.DType != onnx.Double {
+			return nil, fmt.Errorf("%q is neither float32 nor float64 (ONNX element type %d)", v.Name, v.DType)
+		}
+	}
+	for _, d := range in[0].Shape {
+		o.shape = append(o.shape, max(d, 1))
+	}
+	o.session.in, o.session.out = in, out
+	o.session.session, err = newSession(f.Data, in, out, compileConfig{path: f.Path})
+	return o, err
+}
+
+// error says which file has a fault.
+func (o *Original) error(err error) error {
+	return fmt.Errorf("%s as it lies: %s", o.session.name, oneLine(err))
+}
+
+// Inputs is the number of the input's values.
+func (o *Original) Inputs() int { return int(o.shape.Items()) }
+
+// Shape is the input's, an open dimension being 1.
+func (o *Original) Shape() onnx.Shape { return o.shape }
+
+// Run evaluates the file on an input in the file's own order. Any number of goroutines may call it at once.
+func (o *Original) Run(x []float32) (y []float64, err error) {
+	if len(x) != o.Inputs() {
+		return nil, o.error(fmt.Errorf("it takes %d values, not %d", o.Inputs(), len(x)))
+	}
+	err = o.session.run([]Tensor{{o.shape, x}}, func(out rt.Value) error {
+		switch t := out.(type) {
+		case *rt.Tensor[float32]:
+			for _, v := range t.GetData() {
+				y = append(y, float64(v))
+			}
+		case *rt.Tensor[float64]:
+			y = slices.Clone(t.GetData())
+		default:
+			return errors.New("its output is no tensor of floats")
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, o.error(err)
+	}
+	return y, nil
+}
+
+// Close frees the runtime's memory.
+func (o *Original) Close() { o.session.Close() }
+
+// agreement is by how much outputs up to 1 may differ; beyond it is in proportion.
+const agreement = 1e-4
+
+// Agree is an error where the outputs of a file and of the network opened from it differ by more than rounding.
+func Agree(file []float64, opened []float32) error {
+	if len(file) != len(opened) {
+		return fmt.Errorf("the file gives %d outputs, the opened network %d", len(file), len(opened))
+	}
+	for i, y := range file {
+		if !(math.Abs(y-float64(opened[i])) <= agreement*max(1, math.Abs(y))) {
+			return fmt.Errorf("output %d of the file is %.9g, that of the opened network %.9g", i, y, opened[i])
+		}
+	}
+	return nil
+}
+
+// Sessions are one session several times, for runs side by side.
 type Sessions []*Session
 
-// OpenAll opens a graph n times. Close the sessions when done.
-func OpenAll(name string, graph interface{ Encode() ([]byte, error) }, n int) (Sessions, error) {
+// OpenAll opens a graph for n runs side by side. Close the sessions when done.
+func OpenAll(name string, graph *onnx.Graph, n int) (Sessions, error) {
 	model, err := graph.Encode()
 	if err != nil {
 		return nil, err
 	}
-	var all Sessions
-	for range n {
-		s, err := Open(name, model)
-		if err != nil {
-			all.Close()
-			return nil, err
-		}
-		all = append(all, s)
+	s, err := Open(name, model)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	return slices.Repeat(Sessions{s}, n), nil
 }
 
 // Close frees the sessions.
@@ -161,40 +251,29 @@ func (all Sessions) Close() {
 // order of the tasks, so that sums do not depend on the workers. The first error, or ctx's, ends the rest.
 func InOrder[T any](ctx context.Context, workers, tasks int, compute func(worker, task int) (T, error),
 	add func(task int, v T)) error {
-	type result struct {
-		value T
-		err   error
+	turns := make([]chan struct{}, tasks+1) // closed when all tasks before have been added
+	for i := range turns {
+		turns[i] = make(chan struct{})
 	}
-	results := make([]chan result, tasks)
-	for i := range results {
-		results[i] = make(chan result) // a worker waits until it is its task's turn
-	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	close(turns[0])
+	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	for w := range min(workers, tasks) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < tasks && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+		group.Go(func() error {
+			for i := int(next.Add(1)) - 1; i < tasks; i = int(next.Add(1)) - 1 {
 				v, err := compute(w, i)
 				select {
-				case results[i] <- result{v, err}:
 				case <-ctx.Done():
+				case <-turns[i]:
 				}
+				if err := cmp.Or(ctx.Err(), err); err != nil {
+					return err
+				}
+				add(i, v)
+				close(turns[i+1])
 			}
+			return nil
 		})
 	}
-	for i, r := range results {
-		select {
-		case one := <-r:
-			if one.err != nil {
-				return one.err
-			}
-			add(i, one.value)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return group.Wait()
 }

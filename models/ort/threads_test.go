@@ -71,8 +71,8 @@ func TestWorkersByThreads(t *testing.T) {
 		{0, 0, 6, 1}, {0, 1, 6, 1}, {0, 2, 3, 2}, {0, 4, 1, 4}, {0, 7, 1, 7}, {5, 4, 5, 4},
 	} {
 		p := NewPool(c.workers, 1, Threads(c.threads))
-		if p.Workers() != c.wantWorkers || p.Threads() != c.wantThreads || p.Provider() != ProviderCPU {
-			t.Errorf("%+v: %d workers, %d threads, provider %s", c, p.Workers(), p.Threads(), p.Provider())
+		if p.Workers() != c.wantWorkers || p.Threads() != c.wantThreads || p.Target(true).Provider != ProviderCPU {
+			t.Errorf("%+v: %d workers, %d threads, provider %s", c, p.Workers(), p.Threads(), p.Target(true).Provider)
 		}
 		p.Close()
 	}

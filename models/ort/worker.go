@@ -2,7 +2,9 @@ package ort
 
 import (
 	"fmt"
+	"regexp"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	rt "github.com/yalue/onnxruntime_go"
@@ -30,17 +32,8 @@ type buffers struct {
 	session         *rt.DynamicAdvancedSession
 	in, out         [][]float32
 	inputs, outputs []rt.Value
-	// binding has the tensors bound, which saves looking them up at each run. It is nil where the device is not the
-	// CPU: binding would copy the inputs there once and for all.
+	// binding saves looking the tensors up at each run; nil on a device, where it would copy the inputs once for all.
 	binding *rt.IoBinding
-}
-
-// run evaluates what is in the scratch.
-func (b *buffers) run() error {
-	if b.binding != nil {
-		return b.session.RunWithBinding(b.binding)
-	}
-	return b.session.Run(b.inputs, b.outputs)
 }
 
 func (b *buffers) destroy() {
@@ -53,7 +46,6 @@ func (b *buffers) destroy() {
 }
 
 func (w *worker) loop() {
-	defer w.pool.done.Done()
 	defer w.pinner.Unpin()
 	var buf []*request
 	for {
@@ -64,6 +56,45 @@ func (w *worker) loop() {
 		buf = batch
 		w.pool.finished(prog, batch, w.run(prog, batch))
 		clear(buf)
+	}
+}
+
+// exhausted is how the runtime and its devices say that there is no more memory.
+var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|` +
+	`bad.?alloc(ation)?\b|out of memory|ALLOC_FAILED`)
+
+// run evaluates a batch. Where memory is short the batch gets smaller, and it is repeated while nobody else runs.
+func (w *worker) run(prog *Program, batch []*request) error {
+	p := w.pool
+	p.exclusive.RLock()
+	err := w.once(prog, batch)
+	p.exclusive.RUnlock()
+	if err == nil || !exhausted.MatchString(err.Error()) {
+		return err
+	}
+	p.exclusive.Lock()
+	defer p.exclusive.Unlock()
+	w.dropBuffers()
+	w.pinner.Unpin()
+	w.scratch = nil
+	n := len(batch)
+	if p.OnDevice() {
+		n = p.Batch()
+	}
+	for {
+		if n > 1 {
+			was := n
+			n = below(n)
+			p.lower(n, fmt.Sprintf("the memory ended in a pass of %d images of %s", was, prog.name))
+		}
+		for part := range slices.Chunk(batch, n) {
+			if err = w.once(prog, part); err != nil {
+				break
+			}
+		}
+		if err == nil || n == 1 || !exhausted.MatchString(err.Error()) {
+			return err
+		}
 	}
 }
 
@@ -95,23 +126,25 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 		for j := range n { // beyond the batch its last item again: values that the graph can take
 			r, to := batch[min(j, len(batch)-1)], b.in[i][j*port.Size:(j+1)*port.Size]
 			high, low := to, to[len(to)-prog.inputs[i].Size:]
-			item := low
 			if r.fill != nil {
 				r.fill(low)
 			} else {
-				item = r.in[i]
+				copy(low, r.in[i])
 			}
 			if i == 0 && prog.mean != nil {
-				vector.Difference(item, prog.mean, low)
-			} else {
-				copy(low, item)
+				vector.Difference(low, prog.mean, low)
 			}
 			if i == 0 && prog.halves {
 				vector.Halves(low, high[:len(low)], low)
 			}
 		}
 	}
-	if err := b.run(); err != nil {
+	if b.binding != nil {
+		err = b.session.RunWithBinding(b.binding)
+	} else {
+		err = b.session.Run(b.inputs, b.outputs)
+	}
+	if err != nil {
 		return fmt.Errorf("run %s on %d items: %s", prog.name, len(batch), oneLine(err))
 	}
 	for i, port := range prog.outputs {
@@ -143,21 +176,18 @@ func (w *worker) buffers(prog *Program, n int) (*buffers, error) {
 	return b, nil
 }
 
-// reserve makes the scratch large enough for n items of the program. A new scratch, or too many buffers, makes all of
-// this worker void.
+// reserve makes the scratch large enough for n items. A new one, or too many buffers, makes all of this worker void.
 func (w *worker) reserve(prog *Program, n int) {
 	need := align
-	for _, ports := range [][]Port{prog.fed, prog.outputs} {
-		for _, p := range ports {
-			need += roundUp(p.Size * n)
-		}
+	for _, p := range slices.Concat(prog.fed, prog.outputs) {
+		need += roundUp(p.Size * n)
 	}
 	if need <= len(w.scratch) && w.made < maxBuffers {
 		return
 	}
 	w.dropBuffers()
 	if need > len(w.scratch) {
-		w.dropScratch()
+		w.pinner.Unpin()
 		// The runtime keeps pointers into the scratch, so it is pinned.
 		w.scratch = make([]float32, need)
 		w.pinner.Pin(&w.scratch[0])
@@ -172,12 +202,6 @@ func (w *worker) dropBuffers() {
 	}
 	w.pool.mu.Unlock()
 	w.made = 0
-}
-
-// dropScratch gives up the scratch, to which no tensor points any more.
-func (w *worker) dropScratch() {
-	w.pinner.Unpin()
-	w.scratch = nil
 }
 
 func (w *worker) newBuffers(prog *Program, n int) (b *buffers, err error) {

@@ -52,7 +52,8 @@ func either(names []string) string {
 func run(model string, batch, threads int, direct bool, on ort.Target) error {
 	ctx := context.Background()
 	runtime.GOMAXPROCS(threads)
-	if err := ort.Init(ctx, ort.Options{Log: ort.Print(os.Stderr), Provider: on.Provider}); err != nil {
+	if err := ort.Init(ctx, ort.Options{Log: func(f ort.Fetch) { fmt.Fprintln(os.Stderr, f) },
+		Provider: on.Provider}); err != nil {
 		return err
 	}
 	if err := on.Check(); err != nil {
@@ -72,7 +73,7 @@ func run(model string, batch, threads int, direct bool, on ort.Target) error {
 		pool = ort.NewPool(threads, (batch+threads-1)/threads, ort.On(on))
 	}
 	defer pool.Close()
-	direct = direct || pool.Row(true).Direct
+	direct = direct || pool.Target(true).Row().Direct
 	net, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{Direct: direct, Attacked: true})
 	if err != nil {
 		return err

@@ -52,8 +52,7 @@ func kernels() map[string]func(b *onnx.Builder, x string) string {
 	return all
 }
 
-// Items of many sizes, few of which fill vector registers, have the same bits
-// alone and in a batch of 9.
+// Items of many sizes, few of which fill vector registers, have the same bits alone and in a batch of 9.
 func TestKernelsKeepItemsApart(t *testing.T) {
 	const items = 9
 	alone, together := newPool(t, 1), newPool(t, items)

@@ -76,7 +76,7 @@ func checkGradient(t *testing.T, pool *ort.Pool, b *onnx.Builder) {
 	x, w := gradtest.Vector(r, int(d.Inputs[0].Shape.Items())), gradtest.Vector(r, int(d.Inputs[1].Shape.Items()))
 	f := func(in [][]float32) (float64, error) {
 		out, err := p.run(in[0], w)
-		return gradtest.Dot(out[0], w), err
+		return dot(out[0], w), err
 	}
 	e, err := gradtest.Directional(f, [][]float32{x}, [][]float32{p.mustRun(t, x, w)[1]}, r, 3)
 	if err != nil || !(e <= gradtest.Tolerance) {

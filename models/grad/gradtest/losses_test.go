@@ -7,7 +7,6 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/models/grad"
-	"selfheal/models/onnx"
 )
 
 // One graph for all losses gives what the graph of each gives, bit for bit, for
@@ -40,21 +39,5 @@ func TestLosses(t *testing.T) {
 	})
 	if seen < len(heads) {
 		t.Errorf("only %d of %d losses were tried", seen, len(heads))
-	}
-}
-
-// A network of too few classes is refused for a loss that needs more.
-func TestLossesFit(t *testing.T) {
-	b := &onnx.Builder{G: onnx.NewGraph("three")}
-	x := b.Input("x", onnx.Shape{onnx.Batch, 3})
-	b.Output("y", b.Op("Tanh", x))
-	if grad.Fits("dlr-targeted", b.G) == nil || grad.Fits("dlr", b.G) != nil {
-		t.Error("three classes are enough for dlr, not for dlr-targeted")
-	}
-	if _, err := grad.Losses(b.G, []string{"ce", "dlr-targeted"}); err == nil {
-		t.Error("three classes were accepted for dlr-targeted")
-	}
-	if _, err := grad.Losses(b.G, []string{"ce", "dlr", "margin"}); err != nil {
-		t.Error(err)
 	}
 }
