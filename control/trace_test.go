@@ -10,10 +10,10 @@ import (
 	"slices"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"selfheal/internal/must"
 	"selfheal/internal/number"
-
-	"gonum.org/v1/gonum/mat"
 )
 
 // objective computes ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖² at each layer of a linear

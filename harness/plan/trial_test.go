@@ -2,8 +2,9 @@ package plan
 
 import (
 	"math"
-	"selfheal/attacks"
 	"testing"
+
+	"selfheal/attacks"
 )
 
 // The judge measures in float64 and forgives nothing.

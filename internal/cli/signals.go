@@ -5,10 +5,11 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"selfheal/harness/folder"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"selfheal/harness/folder"
 )
 
 // stopped is why a context ended: the signal.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"selfheal/control/theory"
-
 	"gonum.org/v1/plot/vg"
+
+	"selfheal/control/theory"
 )
 
 func TestFit(t *testing.T) {
