@@ -161,8 +161,7 @@ func (r Recipe) Methods() (all []Method) {
 	return all
 }
 
-// Passes bounds the forward and backward passes for one image. Those of a certificate are exact, unless it may end
-// early.
+// Passes bounds the forward and backward passes for one image. A certificate's are exact, unless it may end early.
 func (r Recipe) Passes(classes int) (forward, backward int64) {
 	for _, m := range r.Methods() {
 		f, b := m.Passes(classes)

@@ -17,8 +17,8 @@ package attacks
 // mislead, Square does find something and quick's verdicts are too good: Standard has
 // the last word.
 //
-// What it takes from others: passes go to the images that are still unbroken after a
-// short ascent (Adaptive Auto Attack, Liu et al. 2022), and ascents of the difference to
+// It takes from others that passes go to the images that are still unbroken after a
+// short ascent (Adaptive Auto Attack, Liu et al. 2022), and that ascents of the difference to
 // a few highest ranked classes replace a long untargeted one (minimum-margin attack, Gao
 // et al. 2022). In ℓ1 a run at large radii can't succeed before its last stage, though
 // most images of a model that was not trained against attacks fall to a few steps at ε.

@@ -18,7 +18,7 @@ type Setup struct {
 	Version string // AutoAttack's; "" is standard
 	Norm    Norm
 	// Parameters are those that are given, by name: any Go number, a bool, or text such as
-	// "10", "8/255", "true", "dlr". Of a custom AutoAttack: for every component that has them.
+	// "10", "8/255", "true", "dlr". A custom AutoAttack gives them to every component that has them.
 	Parameters given
 	Components []Component // a custom AutoAttack's, in order
 	// Precision is that of the classifier's passes while it is attacked, where it is not float32's: "bf16". The
@@ -50,7 +50,7 @@ type plan struct {
 	parts   []part // of a single attack it alone
 }
 
-// part is an attack with its parameters. Those are missing whose default follows from epsilon.
+// part is an attack with its parameters, but for those whose default follows from epsilon.
 type part struct {
 	spec       Spec
 	parameters given

@@ -127,7 +127,7 @@ func cheap(kind string, parameters given) given {
 
 // TestClassesAndShapes: every version and every single attack runs on 2 to 200
 // classes, on images that are not square and on images of one channel, or says
-// beforehand that it does not. What it returns is judged.
+// beforehand that it does not. The test judges its images.
 func TestClassesAndShapes(t *testing.T) {
 	t.Parallel()
 	var setups []Setup

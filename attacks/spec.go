@@ -172,7 +172,7 @@ var Specs = []Spec{
 	},
 }
 
-// versions are AutoAttack's. What a component is not given has the default of its kind.
+// versions are AutoAttack's. Parameters that a component does not list have its kind's default.
 var versions = []Version{
 	{"standard", "AA", "apgd-ce, apgd-t, fab-t and square: the reference", 1, func(n Norm) []Component {
 		ce, t := given{}, given{}

@@ -24,7 +24,7 @@ type bumps struct {
 	held    []float32      // what it has there
 	shapes  [][]float32    // η by its side
 
-	// Of a step, for each channel:
+	// A step's, for each channel:
 	first, rest []float64 // powers that the windows hold, see vector.WindowSums
 	signs, k    []float32 // of η, and the factor that makes a direction of what window one holds
 	sums        []float64 // powers of the new values

@@ -286,7 +286,8 @@ func TestStoppedAgainEarlier(t *testing.T) {
 	}
 }
 
-// Whatever makes another run of a plan is refused by name, whether the run in the folder is finished or not.
+// Each difference that makes another run of a plan is refused by name, whether the run in the folder is finished or
+// not.
 func TestOtherRunsAreRefused(t *testing.T) {
 	testinput.Runtime(t)
 	sets := []string{"suites.small.attacks=[pgd-l2]", "datasets.test.limit=3",

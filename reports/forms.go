@@ -128,7 +128,7 @@ func (f form) span(s table.Span) string {
 	return out
 }
 
-// How much the summary says at most: a CI job's page is read at a glance, and has room for 1 MiB.
+// The summary says so much at most: a CI job's page is read quickly, and has room for 1 MiB.
 const (
 	summaryRows     = 20
 	summaryWarnings = 8

@@ -20,7 +20,7 @@ import (
 	"selfheal/reports/view"
 )
 
-// Whatever suites are called, no two elements of a page have one id, and links lead somewhere.
+// No two elements of a page have one id, and links lead somewhere, by whatever names suites go.
 func TestIDsAreUnique(t *testing.T) {
 	f := fixture()
 	names := []string{"rule", "headline", "knowledge", "provenance", "reading", "theory", "fits", "radars", "results",

@@ -122,7 +122,7 @@ func full(values []float64) []float64 {
 }
 
 // Apply corrupts an image that [Check] allows: values in [0,1], channel by channel, which it rounds to levels of 8
-// bits first. What it returns are such levels too, cut off as the authors do it.
+// bits first. It returns such levels too, cut off as the authors do it.
 func Apply(name string, severity int, pixels []float32, draw Source) ([]float32, error) {
 	k, err := lookup(name)
 	if err != nil {

@@ -148,7 +148,7 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
-// What can't be corrupted is refused in one line, and every corruption gives levels of 8 bits.
+// One line refuses an image that can't be corrupted, and every corruption gives levels of 8 bits.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name                              string

@@ -150,8 +150,8 @@ func TestFit(t *testing.T) {
 		variances []float64
 		white     float64
 		target    Target
-		// How many components more than the best subspace it may take, how much of the
-		// variance that this leaves it may lose, and the angle, where that is defined.
+		// It may take so many components more than the best subspace, lose so much of the
+		// variance that this leaves, and lie at such an angle, where that is defined.
 		more  int
 		loses float64
 		angle float64

@@ -13,7 +13,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// Whatever form a convolution gets, it computes the same.
+// A convolution computes the same in each form.
 func TestFaster(t *testing.T) {
 	for _, c := range []struct {
 		op       string

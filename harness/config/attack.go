@@ -25,7 +25,7 @@ type Attack struct {
 // Norms are the values of an attack's norm.
 var Norms = column(attacks.Norms(), attacks.Norm.String)
 
-// settingRow is a row of a table of settings. Whoever has the table applies the default.
+// settingRow is a row of a table of settings. The table's owner applies the default.
 func settingRow(s setting.Setting, to func(v any)) row {
 	r := row{key: s.Name, value: of(s, to), def: s.DefaultText(), applied: true, doc: s.Doc}
 	if s.Unit != "" {

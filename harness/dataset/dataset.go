@@ -1,11 +1,11 @@
 // Package dataset reads labelled images: CIFAR's binary files, Tiny-ImageNet's folders, NumPy archives and
-// folders of PNG and JPEG files. Whatever the format, pixels come out as float32 in [0,1], channels first, and
+// folders of PNG and JPEG files. In any format, pixels come out as float32 in [0,1], channels first, and
 // an image's id is its index in the file (or sorted folder) before indices and limit.
 //
 // No pixels are kept. Opening a set reads each chosen image once, to check it and to hash the set; later each is
-// read again where it lies whenever it is asked for. Of each image an id, a label and a checksum stay in memory,
-// and of a folder's images their names: 20 to 100 bytes. The checksum finds files that change while they are in
-// use. What a NumPy archive holds compressed can't be read at any place, so it is unpacked into a temporary file.
+// read again where it lies whenever it is asked for. An image's id, label and checksum stay in memory,
+// and its name in a folder: 20 to 100 bytes. The checksum finds files that change while they are in
+// use. A compressed NumPy array can't be read at any place, so it is unpacked into a temporary file.
 package dataset
 
 import (

@@ -203,7 +203,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Of pixels that are floats in the file every bit is kept.
+// Pixels that are floats in the file keep every bit.
 func TestFloats(t *testing.T) {
 	x := []float32{0, 1, 0.3, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32, math.Nextafter32(1, 0)}
 	for b := range 256 {

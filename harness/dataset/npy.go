@@ -165,7 +165,7 @@ func WriteNPY(w io.Writer, shape []int, values iter.Seq[[]float32]) error {
 }
 
 // readNPY reads a .npy file of float32 or float64 values in row-major order (float64 is rounded to float32).
-// The values are not checked otherwise. What follows the array in r is not read.
+// The values are not checked otherwise. It reads nothing behind the array.
 func readNPY(r io.Reader) (shape []int, values []float32, err error) {
 	h, err := readHeader(r)
 	switch {

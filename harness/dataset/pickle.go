@@ -25,7 +25,7 @@ type pickle struct {
 	err    error // the first one
 }
 
-// What a pickle may hold, beside numbers, texts, nil and booleans.
+// A pickle may hold these, beside numbers, texts, nil and booleans.
 type (
 	pyList   struct{ items []any } // or a tuple
 	pyDict   struct{ items map[string]any }

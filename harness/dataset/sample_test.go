@@ -74,7 +74,7 @@ func TestSample(t *testing.T) {
 }
 
 // A limit that drops classes which it had room for is noticed.
-// What tells images apart is the same in every part of a set, and another for another label.
+// An image's identity is the same in every part of a set, and another for another label.
 func TestImages(t *testing.T) {
 	spec := sorted(t)
 	all := draw(t, spec, 0).Images()
@@ -112,7 +112,7 @@ func TestDroppedClasses(t *testing.T) {
 	}
 }
 
-// What is no image in a folder is counted and named, but for what is hidden.
+// Files in a folder that are no images are counted and named, but for hidden ones.
 func TestLeftOutFiles(t *testing.T) {
 	fsys := fstest.MapFS{"set/a/1.png": {Data: pngFile(t, picture(1))}, "set/notes.txt": {}, "set/.hidden": {},
 		"set/a/.DS_Store": {}, "set/a/inner/2.png": {}, "set/a/3.tiff": {}}

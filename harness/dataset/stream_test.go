@@ -156,7 +156,7 @@ func TestReadFromManyGoroutines(t *testing.T) {
 	}
 }
 
-// What an open set takes in memory does not grow by its images' pixels.
+// An open set's memory does not grow by its images' pixels.
 func TestNoPixelsAreKept(t *testing.T) {
 	for _, s := range sets {
 		var taken [2]int64

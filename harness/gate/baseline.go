@@ -108,7 +108,7 @@ func (b *Baseline) check() error {
 // mostBytes bounds a baseline file: 10,000 cells of 10,000 images need half of it.
 const mostBytes = 256 << 20
 
-// Read reads a baseline file. Whatever is not as [Baseline.Write] writes it is an error.
+// Read reads a baseline file. A file that [Baseline.Write] does not write so is an error.
 func Read(path string) (*Baseline, error) {
 	data, err := input.Read(path, mostBytes)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 )
 
-// WriteJUnit writes the report as JUnit XML: a suite is a testsuite and a cell a testcase. What is inconclusive or new
+// WriteJUnit writes the report as JUnit XML: a suite is a testsuite and a cell a testcase. An inconclusive or new cell
 // is skipped with the reason. The numbers of testcases stand in system-out, one a line.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junit.Testsuites{Name: "selfheal check"}

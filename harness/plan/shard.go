@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. Whatever concerns an
-// image is one shard's, and depends on no other image. The cells, and whatever else depends on all images, are made of
-// the shards' journals in the end.
+// Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. One shard does all
+// that concerns an image, and it depends on no other image. Cells, and all else that depends on all images, are made
+// of the shards' journals in the end.
 type Shard struct {
 	I int `json:"shard"`
 	N int `json:"of"`

@@ -34,7 +34,7 @@ func readText(t *testing.T, text string) error {
 	return err
 }
 
-// Whatever no run writes is refused in one line, which names the cell and hides what a terminal obeys.
+// A cell that no run writes is refused in one line, which names the cell and hides what a terminal obeys.
 func TestHostileCells(t *testing.T) {
 	read := func(c any) error {
 		return readText(t, string(must.Get(json.Marshal(map[string]any{"schema": Schema, "cells": []any{c}}))(t)))

@@ -39,7 +39,7 @@ type SolverStudy struct {
 	Seconds float64      `json:"seconds"` // of the study, its adversarial images not included
 }
 
-// SolverSettings are a solver's. What its method has no use for is 0.
+// SolverSettings are a solver's. Those that its method has no use for are 0.
 type SolverSettings struct {
 	Method         string  `json:"method"`
 	Outer          int     `json:"outer"`

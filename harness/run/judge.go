@@ -40,7 +40,7 @@ type solved struct {
 	Sweeps    []number.Any        `json:"sweeps,omitempty"` // the objective at the greedy start and after each sweep
 }
 
-// How much the judge asks a controlled classifier for, beside its answer. The answer is the same, to the bit.
+// The judge may ask a controlled classifier for more than its answer, which stays the same, to the bit.
 const (
 	answerOnly = iota
 	withCosts  // what its loop did

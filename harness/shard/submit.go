@@ -187,7 +187,7 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 const mostJobs = 64 << 20
 
 func (s *submission) submit(ctx context.Context, which []int) error {
-	// Whatever ends this program meanwhile, what the engine has taken is noted.
+	// A job that the engine has taken is noted, even if this program is ended meanwhile.
 	id, err := s.o.Engine.Submit(context.WithoutCancel(ctx), cluster.Job{Name: "selfheal", Command: s.o.ProgramCommand,
 		Shards: s.Shards, Which: which, Dir: s.o.Out})
 	if id == "" {

@@ -65,7 +65,7 @@ func pick(holds bool, a, b float32) float32 {
 	return b
 }
 
-// What the walks do to a value, with C's treatment of NaN and −0.
+// The walks do this to a value, with C's treatment of NaN and −0.
 func abs(v float32) float32           { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
 func less(a, b float32) float32       { return pick(a < b, a, b) }
 func more(a, b float32) float32       { return pick(a > b, a, b) }

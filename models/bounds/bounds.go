@@ -5,8 +5,8 @@
 // Bounds are computed as package grad computes gradients: one walk over the network appends standard ONNX operators, by
 // one table of rules. A linear lower bound A·z + c of some values is carried from a tensor z to the network's input.
 // Through an affine operator A goes as a cotangent does, by the gradient's rule; at a stage, an operator that is not
-// affine, it takes a lower linear bound where A is positive and an upper one where A is negative. What stands between a
-// stage's input and the stages before it, its segment, is one affine map: what it adds is charged at the stage.
+// affine, it takes a lower linear bound where A is positive and an upper one where A is negative. A stage's segment,
+// between its input and the stages before it, is one affine map: the stage is charged with what it adds.
 //
 // # Rounding
 //
@@ -21,7 +21,7 @@
 // most that times X. Errors enter the bound where they are made and are carried through a segment alone, by |f|:
 // with Ê the sum of a segment's, a bound is lowered by Σ |A|·Ê over the stages, its slack; also by what
 // computing the segment's value at 0 rounds, which is its Ê for X = 0, by what the sums that the bound is made
-// of round, and by the stages' own rounding. What the runtime fuses has fewer roundings, not more.
+// of round, and by the stages' own rounding. Operators that the runtime fuses round less often, not more.
 package bounds
 
 import (

@@ -166,8 +166,8 @@ func (p *proof) over(end string) Region {
 const perChunk = 1 << 19
 
 // walks reports whether a target is bounded by a walk backwards. An affine map of a box is not where its intervals are
-// exact, and one of a ball always is, as its intervals are those of a box around it. What an activation gives, has the
-// interval that its input's bounds are mapped to, which its lines cannot improve on.
+// exact, and one of a ball always is, as its intervals are those of a box around it. An activation's output has
+// the interval that its input's bounds are mapped to, which its lines cannot improve on.
 func (p *proof) walks(t *target, method Method) bool {
 	switch walked := t.program.stages; {
 	case len(walked) == 0:

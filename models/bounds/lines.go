@@ -260,13 +260,14 @@ func wavy(f, slope func(x float64) float64, perInput float64, turns ...float64) 
 		f: f, perInput: perInput,
 		span:  func(l, u float64) (low, high float64) { return extremes(l, u, 0) },
 		bends: func(l, u float64) bool { return l < u },
-		// Of the slopes of the chord, and of f at the ends and in the middle, those that come nearest in the middle.
+		// The candidates are the slopes of the chord and of f at the ends and in the middle; the nearest in the
+		// middle are taken.
 		lines: func(l, u float64) (lower, upper line) {
 			middle := (l + u) / 2
 			lower.b, upper.b = math.Inf(-1), math.Inf(1)
 			for _, a := range []float64{(f(u) - f(l)) / (u - l), slope(middle), slope(l), slope(u)} {
 				low, high := extremes(l, u, a)
-				// What is rounded of the extremes is far below float32's digits.
+				// The extremes' rounding is far below float32's digits.
 				apart := 1e-12 * (1 + math.Abs(a)*max(-l, u) + max(math.Abs(f(l)), math.Abs(f(u))))
 				if one := (line{a, low - apart}); one.at(middle) > lower.at(middle) {
 					lower = one

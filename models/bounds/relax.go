@@ -94,7 +94,7 @@ func newSums(size int, unit float64) *sums {
 }
 
 // set gives value j's terms: of the constant, with the coefficient A and with its positive part P; and of the slack.
-// What is rounded where they are made and added up is added to the slack.
+// The slack also gets the rounding of making and adding them up.
 func (s *sums) set(j int, constant, constantStep, slack, slackStep float64) {
 	at := s.at(j)
 	rounded := s.gamma * (math.Abs(constant) + math.Abs(constantStep))

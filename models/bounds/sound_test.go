@@ -85,7 +85,7 @@ func identity(k int) []float64 {
 }
 
 // No point beats a bound, for networks with every operator that there is a rule for: those of package grad's goldens.
-// Of an affine network every bound is taken at the point that it names.
+// An affine network takes every bound at the point that the bound names.
 func TestNoPointBeatsABound(t *testing.T) {
 	testinput.Runtime(t)
 	files := must.Get(filepath.Glob("../grad/gradtest/testdata/*.onnx"))(t)

@@ -87,7 +87,7 @@ func realFile(t *testing.T, name string) []byte {
 	return must.Get(os.ReadFile(testinput.Real(t, name)))(t)
 }
 
-// Whatever the bytes, there is a result or an error.
+// Any bytes give a result or an error.
 func TestBrokenModels(t *testing.T) {
 	model := must.Get(os.ReadFile(filepath.Join("testdata", "small.onnx")))(t)
 	x, shape := random(1, 192), []int64{1, 3, 8, 8}
@@ -273,7 +273,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// What the engine refuses itself is an ErrUnsupported too; all operators are named in one error.
+// A refusal by the engine itself is an ErrUnsupported too; one error names all operators.
 func TestRefusedByEngine(t *testing.T) {
 	var lacks ErrUnsupported
 	_, err := Logits(model(t, func(b *onnx.Builder, x string) string {

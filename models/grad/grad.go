@@ -59,7 +59,7 @@ func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[strin
 	return BackwardBy(b, Differentiation, seeds, wrt)
 }
 
-// BackwardBy is [Backward] by other rules than the gradient's. What they give need not be the gradient: for a network
+// BackwardBy is [Backward] by other rules than the gradient's. Their result need not be the gradient: for a network
 // of affine operators it is, whatever the rules of the others do.
 func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []string) (map[string]string, error) {
 	if err := b.Err(); err != nil {

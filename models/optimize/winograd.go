@@ -15,7 +15,7 @@ type algorithm struct {
 	a, g, b            mat.Matrix // m×n, n×taps, n×span
 }
 
-// Interpolation points besides infinity, by their number. Those of four come in
+// Interpolation points besides infinity, by their number. Four points come in
 // fractions because the transforms are matrix products, for which all numbers
 // cost the same, and these lose half as many bits as {0, ±1, ±2}.
 var points = map[int][]float64{

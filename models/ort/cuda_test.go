@@ -9,7 +9,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// What the runtime says, as it was seen from its libraries, becomes one line that names what is missing.
+// The runtime's messages, as its libraries have written them, become one line that names what is missing.
 func TestCUDAError(t *testing.T) {
 	const (
 		get   = "/src/bridge.cc:2043 onnxruntime::Provider& onnxruntime::Get() [ONNXRuntimeError] : 1 : FAIL : "

@@ -33,7 +33,7 @@ func answers(t *testing.T, p *Pool, prog *Program) (all [64]float32) {
 	return all
 }
 
-// What a network's passes have used goes back to the system with its last program.
+// The memory of a network's passes goes back to the system with its last program.
 func TestMemoryGoesBack(t *testing.T) {
 	p := newPool(t, 2, 64)
 	model, _, _ := wide(t)
@@ -103,7 +103,7 @@ func TestMemoryEnds(t *testing.T) {
 	model, _, _ := wide(t)
 	alone := newPool(t, 1, 1)
 	want := answers(t, alone, must.Get(alone.Compile("wide", model))(t))
-	// How far the batch falls with two workers depends on what each of them holds when the other asks.
+	// With two workers the batch falls by what each of them holds when the other asks.
 	for _, c := range []struct{ workers, limit, least int }{{1, 40, 4}, {2, 40, 1}, {2, 12, 1}} {
 		renewArena(int64(c.limit) << 20)
 		var said []string

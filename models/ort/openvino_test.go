@@ -10,7 +10,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Whatever waits is run in few runs that are nearly full.
+// Any number of waiting items takes few runs that are nearly full.
 func TestOpenVINOSizes(t *testing.T) {
 	p := &Program{on: Target{Provider: ProviderOpenVINO}}
 	runs := func(waiting int) (all []int) {

@@ -249,7 +249,7 @@ func space(missing []archive) int {
 }
 
 // through fetches with one client the packages that are not there. That with the library comes last: where it is, all
-// is. What has been fetched stays when a later one fails.
+// is. Fetched packages stay when a later one fails.
 func (p *provisioner) through(ctx context.Context, c client, argv []string, all []archive) error {
 	start := time.Now()
 	f := Fetch{Version: p.Version, Client: c.name, Folder: p.dir}

@@ -137,7 +137,7 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// What is in the cache is used without a client; what is broken there is fetched again.
+// A library in the cache is used without a client; a broken one is fetched again.
 func TestCache(t *testing.T) {
 	dir := fakeClients(t, map[string]string{"npm": giveTarball})
 	var log bytes.Buffer
@@ -197,7 +197,7 @@ func TestCancelProvision(t *testing.T) {
 	}
 }
 
-// What a killed fetch left long ago is removed, a running one's is not.
+// The folder that a killed fetch left long ago is removed, a running one's is not.
 func TestSweep(t *testing.T) {
 	fakeClients(t, map[string]string{"npm": giveTarball})
 	var log bytes.Buffer
@@ -268,8 +268,8 @@ func TestRealDownload(t *testing.T) {
 	}
 }
 
-// A library of several packages comes after all that belongs beside it. What is there is not fetched again when
-// something fails, which costs a line that says what.
+// A library of several packages comes after all that belongs beside it. A package that is there is not fetched again
+// when another fails, which costs a line that says which.
 func TestSeveralPackages(t *testing.T) {
 	const full = `case "$*" in
 *gadget*) cp "$(dirname $0)/good.whl" . ;;

@@ -111,7 +111,7 @@ func (w *worker) once(prog *Program, batch []*request) error {
 	return nil
 }
 
-// one evaluates a batch in a run of n items. Whatever goes wrong is an error with the program's name.
+// one evaluates a batch in a run of n items. An error has the program's name.
 func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

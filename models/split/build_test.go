@@ -85,8 +85,8 @@ func TestPlainChain(t *testing.T) {
 	composes(t, g, Cuts(g))
 }
 
-// What lies beside the main path is no cut: not the scales of squeeze-excite,
-// nor what they scale, which the branch reads too before both meet.
+// Tensors beside the main path are no cuts: not the scales of squeeze-excite,
+// nor the tensor that they scale, which the branch reads too before both meet.
 func TestSideBranch(t *testing.T) {
 	var stem, scaled, features, logits string
 	var open string // read by the branch and by Mul: everything passes through it

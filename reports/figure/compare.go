@@ -16,7 +16,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// How much figures have room for.
+// Figures have room for so much.
 const (
 	figureEntries = 30
 	mostHistories = 24 // figures

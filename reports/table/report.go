@@ -15,8 +15,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// HeadlineTable is the whole report in a line a suite, model and control. What is the same in every line stands in the
-// caption. Quoted numbers have none: nothing was run.
+// HeadlineTable is the whole report in a line a suite, model and control. The caption has what is the same in
+// every line. Quoted numbers have none: nothing was run.
 func (v Report) HeadlineTable() Table {
 	t := Table{Anchor: ".headline", Caption: "Accuracy in %, on clean images and the lowest under attack"}
 	if v.Quoted {

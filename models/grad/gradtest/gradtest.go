@@ -53,7 +53,7 @@ func Directional(f func(in [][]float32) (float64, error), in, gradient [][]float
 			up, down := make([]float32, len(v)), make([]float32, len(v))
 			for j, x := range v {
 				up[j], down[j] = x+step*d[j], x-step*d[j]
-				// What the step really was, after rounding.
+				// This was the step, after rounding.
 				moved := (float64(up[j]) - float64(down[j])) / (2 * step)
 				want += float64(gradient[i][j]) * moved
 				norm += float64(gradient[i][j]) * float64(gradient[i][j])

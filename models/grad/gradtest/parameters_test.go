@@ -191,7 +191,7 @@ func TestParameterSecondDerivative(t *testing.T) {
 				seeds[out[o.Name]] = b.Input(fmt.Sprint("v/", i), o.Shape)
 				in = append(in, ort.Tensor{Shape: concrete(o.Shape, g.Items()), Data: g.Parameters[i].V})
 			}
-			// What does not depend on an argument, a bias mostly, has no gradient by it.
+			// A value that does not depend on an argument, a bias mostly, has no gradient by it.
 			var depends []int
 			var gradients []string
 			for i, w := range wrt {

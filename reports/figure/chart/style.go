@@ -204,7 +204,7 @@ const (
 	fitEnd  = 200 // letters of a name's head and of its tail that a figure looks at: two columns have room for fewer
 )
 
-// wrap breaks s between words into at most so many lines no wider than w. What is too long is shortened.
+// wrap breaks s between words into at most so many lines no wider than w. A text that is too long is shortened.
 func wrap(s string, st txt.Style, w vg.Length, most int) (lines []string) {
 	for _, word := range strings.Fields(s) {
 		last := len(lines) - 1
