@@ -55,7 +55,7 @@ func FindPrecision(name string) Precision {
 	return Precision{}
 }
 
-// Provider is an execution provider of ONNX Runtime. All that differs between providers is in their rows of [Providers].
+// Provider is an execution provider of ONNX Runtime. [Providers] has all that differs between them.
 type Provider struct {
 	Name       string
 	Title      string   // in lines for people; "" for the CPU provider
