@@ -13,21 +13,21 @@ type DType int32
 
 // The element types that a [Graph] holds.
 const (
-	Float  DType = 1
-	Uint8  DType = 2
-	Int8   DType = 3
-	Uint16 DType = 4
-	Int16  DType = 5
-	Int32  DType = 6
-	Int64  DType = 7
-	Bool   DType = 9
+	Float      DType = 1
+	Uint8      DType = 2
+	Int8       DType = 3
+	uint16Type DType = 4
+	int16Type  DType = 5
+	Int32      DType = 6
+	Int64      DType = 7
+	Bool       DType = 9
 )
 
 // The other floating-point types: Decode turns them into Float.
 const (
-	Float16  DType = 10
-	Double   DType = 11
-	BFloat16 DType = 16
+	float16Type  DType = 10
+	Double       DType = 11
+	bfloat16Type DType = 16
 )
 
 // Batch is the symbolic batch dimension in a [Shape].

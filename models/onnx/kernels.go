@@ -85,8 +85,8 @@ func (b *Builder) filled(op, x string) string {
 	return x
 }
 
-// forRuntime returns the graph with operators that need it written in another form; the graph itself where it has none.
-func (g *Graph) forRuntime() (*Graph, error) {
+// forRuntime returns a graph with operators that need it written in another form; the graph itself where it has none.
+func forRuntime(g *Graph) (*Graph, error) {
 	special := func(n *Node) bool {
 		return n.Domain == "" && TraitsOf(n.Op).inKernels != nil && g.Shapes[n.Input(0)].HasBatch()
 	}

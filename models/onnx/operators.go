@@ -235,7 +235,7 @@ func (c *Inference) SetTypes(n *Node) {
 
 // quantizedRange holds the smallest and the largest value of the types that
 // QuantizeLinear gives.
-var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, Int16: {-32768, 32767}, Uint16: {0, 65535}}
+var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, int16Type: {-32768, 32767}, uint16Type: {0, 65535}}
 
 // QuantizedRange returns the smallest and the largest value of a type that
 // QuantizeLinear gives; ok is false for any other.

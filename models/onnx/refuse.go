@@ -34,3 +34,15 @@ func Refused(err *error) {
 		panic(r)
 	}
 }
+
+// at returns a part's result. It puts the part's place before the error of a refusal.
+func at[T any](part func() T, place string, args ...any) T {
+	v, err := func() (v T, err error) {
+		defer Refused(&err)
+		return part(), nil
+	}()
+	if err != nil {
+		Refuse("%s: %w", fmt.Sprintf(place, args...), err)
+	}
+	return v
+}

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	_ "embed" // attributes.txt
 	"fmt"
 	"maps"
 	"slices"
@@ -120,6 +121,19 @@ func (n *Node) place() string {
 	}
 	return fmt.Sprintf("%s %q", n.Origin, n.called())
 }
+
+//go:embed attributes.txt
+var attributeList string
+
+// attributesOf are the attributes that an operator has in some version of the standard operator set.
+var attributesOf = func() map[string][]string {
+	of := map[string][]string{}
+	for line := range strings.Lines(attributeList) {
+		words := strings.Fields(line)
+		of[words[0]] = words[1:]
+	}
+	return of
+}()
 
 // Supported asks whether there is a rule for every node.
 func (g *Graph) Supported() error {

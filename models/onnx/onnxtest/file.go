@@ -35,18 +35,9 @@ func New(opset int64, shape ...int64) File {
 	return f
 }
 
+// Value is an input or an output of a file.
 func Value(name string, elem int32, shape ...int64) *pb.ValueInfoProto {
-	s := &pb.TensorShapeProto{}
-	for _, d := range shape {
-		dim := &pb.TensorShapeProto_Dimension{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: d}}
-		if d == -1 {
-			dim.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: "batch"}
-		}
-		s.Dim = append(s.Dim, dim)
-	}
-	return &pb.ValueInfoProto{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
-		TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(elem), Shape: s},
-	}}}
+	return pb.Value(name, elem, "batch", shape...)
 }
 
 // Node appends operators and constants, written as "name=value; Op in1 in2 → out1 out2 name=value; Op …"; _ is an
@@ -85,7 +76,13 @@ func (f File) Node(what string, attrs ...any) File {
 		if i == len(all)-1 {
 			pairs = append(pairs, attrs...)
 		}
-		n.Attribute = attributes(pairs)
+		for i := 0; i < len(pairs); i += 2 {
+			a := pb.Attribute(pairs[i].(string), pairs[i+1])
+			if a == nil {
+				panic(fmt.Sprintf("attribute of type %T", pairs[i+1]))
+			}
+			n.Attribute = append(n.Attribute, a)
+		}
 		f.Graph.Node = append(f.Graph.Node, n)
 	}
 	return f
@@ -125,34 +122,6 @@ func parsed(value string) any {
 		list = append(list, i)
 	}
 	return list
-}
-
-func attributes(attrs []any) (out []*pb.AttributeProto) {
-	for i := 0; i < len(attrs); i += 2 {
-		a := &pb.AttributeProto{Name: proto.String(attrs[i].(string))}
-		switch v := attrs[i+1].(type) {
-		case int:
-			a.Type, a.I = pb.AttributeProto_INT.Enum(), proto.Int64(int64(v))
-		case float64:
-			a.Type, a.F = pb.AttributeProto_FLOAT.Enum(), proto.Float32(float32(v))
-		case string:
-			a.Type, a.S = pb.AttributeProto_STRING.Enum(), []byte(v)
-		case []int64:
-			a.Type, a.Ints = pb.AttributeProto_INTS.Enum(), v
-		case []float32:
-			a.Type, a.Floats = pb.AttributeProto_FLOATS.Enum(), v
-		case *pb.TensorProto:
-			a.Type, a.T = pb.AttributeProto_TENSOR.Enum(), v
-		case *pb.TypeProto:
-			a.Type, a.Tp = pb.AttributeProto_TYPE_PROTO.Enum(), v
-		case *pb.GraphProto:
-			a.Type, a.G = pb.AttributeProto_GRAPH.Enum(), v
-		default:
-			panic(fmt.Sprintf("attribute of type %T", v))
-		}
-		out = append(out, a)
-	}
-	return out
 }
 
 func (f File) Tensor(t *pb.TensorProto) File {
