@@ -19,7 +19,7 @@ const irVersion = 8
 // Runtime computes badly are written by others, see kernels.
 func (g *Graph) Encode() (data []byte, err error) {
 	defer Refused(&err)
-	Sure(0, g.Verify())
+	Must(g.Verify())
 	g = Sure(forRuntime(g))
 	m := &pb.ModelProto{
 		IrVersion:    proto.Int64(max(irVersion, min(g.IR, 10))),

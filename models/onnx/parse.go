@@ -79,7 +79,7 @@ func marshal(m proto.Message) []byte {
 // halves writes a message in two parts: the fields of numbers lower than that, which come first, and the rest.
 func halves(m proto.Message, number protowire.Number) (before, after []byte) {
 	data, at, cut := marshal(m), 0, 0
-	Sure(0, eachField(data, func(num protowire.Number, field, _ []byte) {
+	Must(eachField(data, func(num protowire.Number, field, _ []byte) {
 		if at == cut && num < number {
 			cut += len(field)
 		}

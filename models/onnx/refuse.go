@@ -16,11 +16,16 @@ func Require(ok bool, format string, args ...any) {
 	}
 }
 
-// Sure returns a call's result and refuses where the call has failed.
-func Sure[T any](v T, err error) T {
+// Must refuses an error.
+func Must(err error) {
 	if err != nil {
 		panic(refusal{err})
 	}
+}
+
+// Sure returns a call's result and refuses where the call has failed.
+func Sure[T any](v T, err error) T {
+	Must(err)
 	return v
 }
 

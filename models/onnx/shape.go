@@ -253,6 +253,38 @@ func (s Shape) Ones() (axes []int64) {
 	return axes
 }
 
+// Padded is the shape with sizes of 1 in front, up to a rank: what broadcasting makes of it.
+func (s Shape) Padded(rank int) Shape {
+	return slices.Concat(slices.Repeat(Shape{1}, max(0, rank-len(s))), s)
+}
+
+// Strides are a tensor's steps along its axes, with the last axis fastest; 0 along axes of size 1, which broadcast.
+func (s Shape) Strides() []int64 {
+	strides, size := make([]int64, len(s)), int64(1)
+	for i, d := range slices.Backward(s) {
+		if d != 1 {
+			strides[i] = size
+		}
+		size *= d
+	}
+	return strides
+}
+
+// Places lists Σ index·step for every index into the shape, with the last axis fastest.
+func (s Shape) Places(step []int64) []int64 {
+	places := []int64{0}
+	for axis, d := range s {
+		var next []int64
+		for _, p := range places {
+			for i := range d {
+				next = append(next, p+i*step[axis])
+			}
+		}
+		places = next
+	}
+	return places
+}
+
 func sameShape(_ *Inference, _ *Node, in []Shape) []Shape { return in[:1] }
 
 // Broadcast returns the shape of an elementwise operation on a and b.

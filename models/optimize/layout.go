@@ -69,7 +69,7 @@ func (w *rewriter) pointwise(n *onnx.Node) bool {
 // constInHWNC turns a constant that broadcasts against [N C H W] into one that
 // broadcasts against [H W N C]; its rank is at most 4 and it has no batch.
 func constInHWNC(k *onnx.Tensor) *onnx.Tensor {
-	s := append(slices.Repeat(onnx.Shape{1}, 4-len(k.Shape)), k.Shape...)
+	s := k.Shape.Padded(4)
 	c, h, w := s[1], s[2], s[3]
 	out := *k
 	out.Shape = onnx.Shape{h, w, 1, c}

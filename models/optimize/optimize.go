@@ -139,23 +139,15 @@ func perValue(k *onnx.Tensor, item onnx.Shape) []float32 {
 	if k == nil || k.DType != onnx.Float || len(k.Shape) > len(item) || len(item) == 0 || item[0] != onnx.Batch {
 		return nil
 	}
-	shape := append(slices.Repeat(onnx.Shape{1}, len(item)-len(k.Shape)), k.Shape...)
+	shape := k.Shape.Padded(len(item))
 	for i, d := range shape {
 		if d != 1 && (i == 0 || d != item[i]) {
 			return nil
 		}
 	}
-	out := make([]float32, item.Items())
-	for i := range out {
-		from, rest, stride := int64(0), int64(i), int64(1)
-		for axis := len(item) - 1; axis > 0; axis-- {
-			if shape[axis] != 1 {
-				from += rest % item[axis] * stride
-				stride *= item[axis]
-			}
-			rest /= item[axis]
-		}
-		out[i] = k.Floats[from]
+	var out []float32
+	for _, from := range item[1:].Places(shape.Strides()[1:]) {
+		out = append(out, k.Floats[from])
 	}
 	return out
 }

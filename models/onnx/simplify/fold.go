@@ -31,9 +31,13 @@ func (s *simplifier) setInts(n *onnx.Node, v []int64, scalar bool) bool {
 	return true
 }
 
-// fold evaluates a node whose inputs are all known. It reports false when it
+// fold evaluates a node whose inputs are all constants or known integers. It reports false when it
 // has no rule; the node then stays and the runtime evaluates it.
-func (s *simplifier) fold(n *onnx.Node) bool {
+func fold(s *simplifier, n *onnx.Node) bool {
+	unknown := func(in string) bool { return in != "" && s.g.Consts[in] == nil && s.Ints[in] == nil }
+	if n.Op != "Constant" && (len(n.Inputs) == 0 || slices.ContainsFunc(n.Inputs, unknown)) {
+		return false
+	}
 	switch n.Op {
 	case "Constant":
 		return s.constant(n, constantValue(n))
@@ -52,7 +56,7 @@ func (s *simplifier) fold(n *onnx.Node) bool {
 		return s.constant(n, &onnx.Tensor{DType: t.DType, Shape: slices.Clone(dims),
 			Floats: slices.Repeat(t.Floats, int(count)), Ints: slices.Repeat(t.Ints, int(count))})
 	}
-	return s.foldTable(n) || s.foldInts(n) || s.foldFloats(n)
+	return foldTable(s, n) || foldInts(s, n) || foldFloats(s, n)
 }
 
 // filler is the value that a ConstantOfShape repeats.
@@ -84,37 +88,26 @@ func constantValue(n *onnx.Node) *onnx.Tensor {
 
 // relabel folds an operator that gives a constant another shape, and reports
 // whether n was one: exporters leave such chains before axes and weights.
-func (s *simplifier) relabel(n *onnx.Node) bool {
-	c, ok := s.g.Consts[n.Input(0)]
-	if !ok || s.g.IsOutput(n.Outputs[0]) || !onnx.TraitsOf(n.Op).Relabels {
+func relabel(s *simplifier, n *onnx.Node) bool {
+	c := s.g.Consts[n.Input(0)]
+	computed := func(in string) bool { return in != "" && s.g.Consts[in] == nil }
+	if c == nil || s.g.IsOutput(n.Outputs[0]) || !onnx.TraitsOf(n.Op).Relabels ||
+		slices.ContainsFunc(n.Inputs, computed) || s.Node(n) != nil { // what is wrong with it is said there
 		return false
-	}
-	for _, in := range n.Inputs[1:] {
-		if _, ok := s.g.Consts[in]; !ok && in != "" {
-			return false
-		}
-	}
-	if s.Node(n) != nil {
-		return false // what is wrong with it is said there
 	}
 	return s.constant(n, &onnx.Tensor{DType: c.DType, Shape: s.g.Shapes[n.Outputs[0]], Floats: c.Floats, Ints: c.Ints})
 }
 
 // foldTable evaluates a Transpose or Slice of known integers: sizes are cut out of shapes, and
 // the pads that PyTorch lists by axis from the last are put in order by these.
-func (s *simplifier) foldTable(n *onnx.Node) bool {
+func foldTable(s *simplifier, n *onnx.Node) bool {
 	shape := s.g.Shapes[n.Input(0)]
 	x, err := s.IntsOf(n, 0)
 	if err != nil || len(shape) == 0 || len(x) > maxFold-s.folded || n.Op != "Transpose" && n.Op != "Slice" {
 		return false
 	}
-	first, step := make([]int64, len(shape)), make([]int64, len(shape)) // of each output axis, in x's values
-	stride := make([]int64, len(shape))
-	for i, size := len(shape)-1, int64(1); i >= 0; i-- {
-		stride[i] = size
-		size *= shape[i]
-	}
-	copy(step, stride)
+	first, stride := make([]int64, len(shape)), shape.Strides()
+	step := slices.Clone(stride) // of each output axis, in x's values
 	if n.Op == "Transpose" {
 		for i, a := range onnx.Sure(onnx.Perm(n, len(shape))) {
 			step[i] = stride[a]
@@ -135,12 +128,10 @@ func (s *simplifier) foldTable(n *onnx.Node) bool {
 			first[a], step[a] = begin*stride[a], by[i]*stride[a]
 		}
 	}
-	v := make([]int64, out.Items())
-	for i := range v {
-		at, rest := int64(0), int64(i)
-		for a := len(out) - 1; a >= 0; a-- {
-			at += first[a] + rest%out[a]*step[a]
-			rest /= out[a]
+	v := out.Places(step)
+	for i, at := range v {
+		for _, from := range first {
+			at += from
 		}
 		v[i] = x[at]
 	}

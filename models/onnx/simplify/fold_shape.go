@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -9,14 +8,15 @@ import (
 )
 
 // foldInts evaluates shape arithmetic: integer scalars and vectors.
-func (s *simplifier) foldInts(n *onnx.Node) bool {
+func foldInts(s *simplifier, n *onnx.Node) bool {
 	vals, total, scalar := make([][]int64, len(n.Inputs)), 0, true
+	single := func(i int) bool { return len(s.g.Shapes[n.Inputs[i]]) == 0 }
 	for i, in := range n.Inputs {
 		v, err := s.IntsOf(n, i)
 		if in == "" || err != nil || len(s.g.Shapes[in]) > 1 {
 			return false
 		}
-		vals[i], total, scalar = v, total+len(v), scalar && s.isScalar(in)
+		vals[i], total, scalar = v, total+len(v), scalar && single(i)
 	}
 	onnx.Require(s.folded+total <= maxFold, "its shape arithmetic needs more than %d values", maxFold)
 	switch n.Op {
@@ -29,9 +29,9 @@ func (s *simplifier) foldInts(n *onnx.Node) bool {
 			onnx.Require(i >= 0 && i < int64(len(vals[0])), "index %d is out of range", i)
 			out = append(out, vals[0][i])
 		}
-		return s.setInts(n, out, s.isScalar(n.Inputs[1]))
+		return s.setInts(n, out, single(1))
 	case "Unsqueeze":
-		return s.isScalar(n.Inputs[0]) && s.setInts(n, vals[0], false)
+		return single(0) && s.setInts(n, vals[0], false)
 	case "Squeeze":
 		return s.setInts(n, vals[0], len(vals[0]) == 1)
 	case "Reshape": // a vector stays one
@@ -39,8 +39,7 @@ func (s *simplifier) foldInts(n *onnx.Node) bool {
 	case "Concat":
 		return s.setInts(n, slices.Concat(vals...), false)
 	case "Cast":
-		to := onnx.DType(n.Int("to", 0))
-		return (to == onnx.Int64 || to == onnx.Int32) && s.setInts(n, vals[0], scalar)
+		return isInt(n.Int("to", 0)) && s.setInts(n, vals[0], scalar)
 	case "Add", "Sub", "Mul", "Div", "Mod", "Min", "Max":
 		if len(vals) != 2 {
 			return false
@@ -49,30 +48,17 @@ func (s *simplifier) foldInts(n *onnx.Node) bool {
 		return ok && s.setInts(n, out, scalar)
 	case "Equal", "Greater", "Less":
 		out, ok := pairwise(vals[0], vals[1], intComparison(n.Op))
-		if !ok {
-			return false
+		if ok {
+			s.setInts(n, out, scalar)
+			s.g.Consts[n.Outputs[0]].DType = onnx.Bool
 		}
-		s.setInts(n, out, scalar)
-		s.g.Consts[n.Outputs[0]].DType = onnx.Bool
-		return true
+		return ok
 	case "Where":
-		length := max(len(vals[0]), len(vals[1]), len(vals[2]))
-		if slices.ContainsFunc(vals, func(v []int64) bool { return len(v) == 0 || len(v) != 1 && len(v) != length }) {
-			return false
-		}
-		out := make([]int64, length)
-		for i := range out {
-			from := vals[2]
-			if vals[0][i%len(vals[0])] != 0 {
-				from = vals[1]
-			}
-			out[i] = from[i%len(from)]
-		}
-		return s.setInts(n, out, scalar)
+		out, ok := choose(vals[0], vals[1], vals[2])
+		return ok && s.setInts(n, out, scalar)
 	case "ReduceProd":
-		product := int64(1)
+		product, ok := int64(1), true
 		for _, v := range vals[0] {
-			var ok bool
 			if product, ok = intArithmetic(&onnx.Node{Op: "Mul"})(product, v); !ok {
 				return false
 			}
@@ -84,34 +70,50 @@ func (s *simplifier) foldInts(n *onnx.Node) bool {
 		}
 		onnx.Require(len(vals[0]) == 1 && len(vals[1]) == 1 && len(vals[2]) == 1,
 			"counts between other than single numbers")
-		return s.setInts(n, onnx.Sure(countUp(vals[0][0], vals[1][0], vals[2][0], int64(maxFold-s.folded))), false)
+		return s.setInts(n, countUp(vals[0][0], vals[1][0], vals[2][0], int64(maxFold-s.folded)), false)
 	}
 	return false
 }
 
-func (s *simplifier) isScalar(tensor string) bool { return len(s.g.Shapes[tensor]) == 0 }
+// isInt reports whether an element type is one of shape arithmetic.
+func isInt(t int64) bool { return t == int64(onnx.Int64) || t == int64(onnx.Int32) }
+
+// choose takes each value from a where which is not 0 and from b elsewhere. Any of them may be a single number.
+func choose(which, a, b []int64) (out []int64, ok bool) {
+	length := max(len(which), len(a), len(b))
+	for _, v := range [][]int64{which, a, b} {
+		if len(v) == 0 || len(v) != 1 && len(v) != length {
+			return nil, false
+		}
+	}
+	for i := range length {
+		from := b
+		if which[i%len(which)] != 0 {
+			from = a
+		}
+		out = append(out, from[i%len(from)])
+	}
+	return out, true
+}
 
 // countUp lists start, start + step, … before limit: at most most numbers, all of
 // them and the step between ±MaxDimension, so that none wraps round.
-func countUp(start, limit, step, most int64) ([]int64, error) {
-	far := func(v int64) bool { return v > onnx.MaxDimension || v < -onnx.MaxDimension }
-	count, err := int64(0), fmt.Errorf("counts from %d to %d in steps of %d", start, limit, step)
+func countUp(start, limit, step, most int64) []int64 {
+	count, far := int64(0), max(start, limit, step) > onnx.MaxDimension || min(start, limit, step) < -onnx.MaxDimension
 	switch {
-	case step == 0 || far(start) || far(limit) || far(step):
-		return nil, err
+	case step == 0 || far:
+		count = most + 1
 	case step > 0 && limit > start:
 		count = (limit - start + step - 1) / step
 	case step < 0 && limit < start:
 		count = (start - limit - step - 1) / -step
 	}
-	if count > most {
-		return nil, err
-	}
+	onnx.Require(count <= most, "counts from %d to %d in steps of %d", start, limit, step)
 	out := make([]int64, count)
 	for i := range out {
 		out[i] = start + int64(i)*step
 	}
-	return out, nil
+	return out
 }
 
 // pairwise applies f to two vectors, one of which may be a single number. It reports false
@@ -146,39 +148,36 @@ func intArithmetic(n *onnx.Node) func(x, y int64) (int64, bool) {
 			}
 			return 0, false
 		}
-		switch f := arithmetic[int64](n.Op); {
-		case y == 0 && (n.Op == "Div" || n.Op == "Mod"):
+		if y == 0 && (n.Op == "Div" || n.Op == "Mod") {
 			return 0, false
-		case f != nil:
-			v = f(x, y)
-		case n.Op == "Mod": // the sign of the divisor, or of the dividend with fmod
-			if v = x % y; v != 0 && (v < 0) != (y < 0) && n.Int("fmod", 0) == 0 {
-				v += y
-			}
-		case n.Op == "Min":
-			v = min(x, y)
-		case n.Op == "Max":
-			v = max(x, y)
+		}
+		v = ofInts[n.Op](x, y)
+		if n.Op == "Mod" && v != 0 && (v < 0) != (y < 0) && n.Int("fmod", 0) == 0 {
+			v += y // the sign of the divisor; with fmod that of the dividend
 		}
 		return v, onnx.BatchFactor(v) == 0 // a number must not pass for the batch size
 	}
 }
 
-// arithmetic is what an operator does to two numbers; nil for one that shapes and
-// their scales do not need alike.
-func arithmetic[T int64 | float32](op string) func(a, b T) T {
-	switch op {
-	case "Add":
-		return func(a, b T) T { return a + b }
-	case "Sub":
-		return func(a, b T) T { return a - b }
-	case "Mul":
-		return func(a, b T) T { return a * b }
-	case "Div":
-		return func(a, b T) T { return a / b }
-	}
-	return nil
+// arithmetic is what operators do to two numbers.
+func arithmetic[T int64 | float32](more map[string]func(a, b T) T) map[string]func(a, b T) T {
+	more["Add"] = func(a, b T) T { return a + b }
+	more["Sub"] = func(a, b T) T { return a - b }
+	more["Mul"] = func(a, b T) T { return a * b }
+	more["Div"] = func(a, b T) T { return a / b }
+	return more
 }
+
+var ofInts = arithmetic(map[string]func(a, b int64) int64{
+	"Mod": func(a, b int64) int64 { return a % b },
+	"Min": func(a, b int64) int64 { return min(a, b) },
+	"Max": func(a, b int64) int64 { return max(a, b) },
+})
+
+var ofFloats = arithmetic(map[string]func(a, _ float32) float32{
+	"Floor": func(a, _ float32) float32 { return float32(math.Floor(float64(a))) },
+	"Ceil":  func(a, _ float32) float32 { return float32(math.Ceil(float64(a))) },
+})
 
 // intComparison compares two integers, 1 for true. The batch size differs
 // from every number that a graph compares it with for equality (-1 and 0, to
@@ -198,7 +197,7 @@ const maxFoldedFloats = 64
 
 // foldFloats evaluates shape arithmetic that goes through floats: sizes times a
 // scale, rounded.
-func (s *simplifier) foldFloats(n *onnx.Node) bool {
+func foldFloats(s *simplifier, n *onnx.Node) bool {
 	vals, scalar := make([][]float32, len(n.Inputs)), true
 	for i, in := range n.Inputs {
 		t, ok := s.g.Consts[in]
@@ -212,39 +211,29 @@ func (s *simplifier) foldFloats(n *onnx.Node) bool {
 		}
 		scalar = scalar && len(t.Shape) == 0
 	}
-	set := func(v []float32) bool {
-		t := onnx.FloatVector(v)
-		if scalar {
-			t.Shape = onnx.Shape{}
+	out, ok := vals[0], true
+	switch to, f := n.Int("to", 0), ofFloats[n.Op]; {
+	case n.Op == "Cast" && isInt(to):
+		ints := []int64{}
+		for _, v := range out {
+			ints = append(ints, int64(v))
 		}
-		return s.constant(n, t)
-	}
-	each := func(f func(a, b float32) float32, b []float32) bool {
-		out, ok := pairwise(vals[0], b, func(x, y float32) (float32, bool) {
+		return onnx.BatchIndex(ints) < 0 && s.setInts(n, ints, scalar)
+	case n.Op == "Cast":
+		ok = to == int64(onnx.Float)
+	case n.Op == "Concat":
+		out, scalar = slices.Concat(vals...), false
+	case f == nil || len(vals) > 2:
+		return false
+	default:
+		out, ok = pairwise(out, append(vals, []float32{1})[1], func(x, y float32) (float32, bool) {
 			v := f(x, y)
 			return v, v-v == 0 // infinite or not a number: none of ours
 		})
-		return ok && set(out)
 	}
-	one := []float32{1}
-	switch f := arithmetic[float32](n.Op); {
-	case n.Op == "Cast" && n.Int("to", 0) == int64(onnx.Float):
-		return set(vals[0])
-	case n.Op == "Cast" && (n.Int("to", 0) == int64(onnx.Int32) || n.Int("to", 0) == int64(onnx.Int64)):
-		out := []int64{}
-		for _, v := range vals[0] {
-			out = append(out, int64(v))
-		}
-		return onnx.BatchIndex(out) < 0 && s.setInts(n, out, scalar)
-	case n.Op == "Concat":
-		scalar = false
-		return set(slices.Concat(vals...))
-	case n.Op == "Floor":
-		return each(func(a, _ float32) float32 { return float32(math.Floor(float64(a))) }, one)
-	case n.Op == "Ceil":
-		return each(func(a, _ float32) float32 { return float32(math.Ceil(float64(a))) }, one)
-	case f != nil && len(vals) == 2:
-		return each(f, vals[1])
+	t := onnx.FloatVector(out)
+	if scalar {
+		t.Shape = onnx.Shape{}
 	}
-	return false
+	return ok && s.constant(n, t)
 }

@@ -6,25 +6,21 @@ import (
 	"selfheal/models/onnx"
 )
 
-// channelwise brings one value a channel to the shape [C, 1, …] that broadcasts
-// with [N, C, …]; by a node, so that a weight keeps its name.
-func (s *simplifier) channelwise(b *onnx.Builder, values string, rank int) string {
-	return b.Reshape(values, slices.Concat(s.g.Shapes[values], slices.Repeat(onnx.Shape{1}, rank-2)))
-}
-
 // affine appends x·scale + bias with one value a channel of each; what multiplies
 // by 1 or adds 0 throughout, as PyTorch writes GroupNorm, is left out.
-func (s *simplifier) affine(b *onnx.Builder, x, scale, bias string) string {
-	rank := len(s.g.Shapes[x])
+func affine(s *simplifier, b *onnx.Builder, x, scale, bias string) string {
+	ones := slices.Repeat(onnx.Shape{1}, len(s.g.Shapes[x])-2)
+	// [C, 1, …] broadcasts with [N, C, …]. It is made by a node, so that a weight keeps its name.
+	channelwise := func(values string) string { return b.Reshape(values, slices.Concat(s.g.Shapes[values], ones)) }
 	all := func(name string, v float32) bool {
 		t, ok := s.g.Consts[name]
 		return ok && !slices.ContainsFunc(t.Floats, func(f float32) bool { return f != v })
 	}
 	if !all(scale, 1) {
-		x = b.Op("Mul", x, s.channelwise(b, scale, rank))
+		x = b.Op("Mul", x, channelwise(scale))
 	}
 	if !all(bias, 0) {
-		x = b.Op("Add", x, s.channelwise(b, bias, rank))
+		x = b.Op("Add", x, channelwise(bias))
 	}
 	return x
 }
@@ -38,16 +34,16 @@ func standardise(b *onnx.Builder, x string, epsilon float32) string {
 	return b.OpWith("LayerNormalization", onnx.Attrs{"axis": -1, "epsilon": epsilon}, x, ones)
 }
 
-// perChannel checks the scale and bias of a normalisation of x, which has size values each.
-func (s *simplifier) perChannel(n *onnx.Node, size int64) {
+// checkParameters checks the scale and bias of a normalisation of x, which has size values each.
+func checkParameters(s *simplifier, n *onnx.Node, size int64) {
 	for _, in := range n.Inputs[1:3] {
 		shape := s.g.Shapes[in]
 		onnx.Require(len(shape) == 1 && shape[0] == size, "its input %q has shape %v, not %d values", in, shape, size)
 	}
 }
 
-// image is the shape of a node's input, which must be [N, C, …].
-func (s *simplifier) image(n *onnx.Node) onnx.Shape {
+// imageOf is the shape of a node's input, which must be [N, C, …].
+func imageOf(s *simplifier, n *onnx.Node) onnx.Shape {
 	x := s.g.Shapes[n.Inputs[0]]
 	onnx.Require(len(x) >= 3 && x[0] == onnx.Batch && slices.Min(x[1:]) >= 1, "works on [N, C, …], not on %v", x)
 	return x
@@ -55,29 +51,29 @@ func (s *simplifier) image(n *onnx.Node) onnx.Shape {
 
 // Every channel of an item normalised by itself.
 func lowerInstanceNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	x := s.image(n)
-	s.perChannel(n, x[1])
+	x := imageOf(s, n)
+	checkParameters(s, n, x[1])
 	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, x[1], x[2:].Items()})
 	t = standardise(b, t, n.Float("epsilon", 1e-5))
-	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
+	return affine(s, b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
 }
 
 // Groups of channels normalised together. Scale and bias are per group in operator
 // sets 18 to 20 and per channel since.
 func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	x, groups := s.image(n), n.Int("num_groups", 0)
+	x, groups := imageOf(s, n), n.Int("num_groups", 0)
 	onnx.Require(groups >= 1 && x[1]%groups == 0, "splits %d channels into %d groups", x[1], groups)
 	values := x[1]
 	if s.from < 21 {
 		values = groups
 	}
-	s.perChannel(n, values)
+	checkParameters(s, n, values)
 	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, groups, x[1:].Items() / groups})
 	t = standardise(b, t, n.Float("epsilon", 1e-5))
 	if s.from < 21 {
-		return b.Reshape(s.affine(b, t, n.Inputs[1], n.Inputs[2]), x)
+		return b.Reshape(affine(s, b, t, n.Inputs[1], n.Inputs[2]), x)
 	}
-	return s.affine(b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
+	return affine(s, b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
 }
 
 // x/√(mean x² + ε)·scale over the axes from axis on
@@ -103,7 +99,7 @@ func lowerLpNorm(_ *simplifier, b *onnx.Builder, n *onnx.Node) string {
 // x·(bias + α/size·Σ x²)^−β, the sum over size neighbouring channels: an AveragePool
 // along the channels, which divides by size.
 func lowerLRN(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	x, size := s.image(n), n.Int("size", 0)
+	x, size := imageOf(s, n), n.Int("size", 0)
 	onnx.Require(size >= 1 && size <= maxFold, "has size %d", size)
 	square := b.Reshape(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Shape{onnx.Batch, 1, x[1], x[2:].Items()})
 	mean := b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{size, 1}, "strides": []int64{1, 1},

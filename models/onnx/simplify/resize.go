@@ -10,7 +10,7 @@ import (
 // openSizes brings a Resize to scales of every dimension or, without those, to
 // the sizes of all but the batch. Sizes that name the batch, which they fix,
 // become scales where they are whole: the form that ONNX Runtime runs fastest.
-func (s *simplifier) openSizes(n *onnx.Node) {
+func openSizes(s *simplifier, n *onnx.Node) {
 	x := s.g.Shapes[n.Inputs[0]]
 	at := onnx.Sure(onnx.Axes(n.Ints("axes", nil), len(x)))
 	delete(n.Attrs, "axes")
@@ -59,7 +59,7 @@ func (s *simplifier) openSizes(n *onnx.Node) {
 // one pixel high: ONNX Runtime takes a batch of lines for a volume, and an
 // item's result would depend on its place in the batch.
 func resize(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	s.openSizes(n)
+	openSizes(s, n)
 	x := s.g.Shapes[n.Inputs[0]]
 	if mode := n.Str("mode", "nearest"); len(x) != 3 || mode != "linear" && mode != "cubic" {
 		return ""

@@ -18,7 +18,10 @@ var rewrites = map[string]lowering{
 // model that was exported with a fixed batch it is the one, or a part of the one,
 // that has as many values in front of it as the batch had. It reports true where
 // the result is kept apart as rows.
-func (s *simplifier) openBatch(n *onnx.Node) bool {
+func openBatch(s *simplifier, n *onnx.Node) bool {
+	if n.Op != "Reshape" {
+		return false
+	}
 	in := s.g.Shapes[n.Inputs[0]]
 	t := slices.Clone(onnx.Sure(s.IntsOf(n, 1)))
 	if !in.HasBatch() || s.fixedBatch > onnx.MaxDimension {
@@ -54,7 +57,7 @@ func (s *simplifier) openBatch(n *onnx.Node) bool {
 	if fixed {
 		front := in.BeforeBatch()
 		if len(sizes) == 2 && front > 1 && sizes[0]%s.fixedBatch == 0 &&
-			s.toRows(n, []int64{sizes[0] / s.fixedBatch, sizes[1]}) {
+			toRows(s, n, []int64{sizes[0] / s.fixedBatch, sizes[1]}) {
 			return true
 		}
 		for i, d := range sizes {
@@ -67,7 +70,7 @@ func (s *simplifier) openBatch(n *onnx.Node) bool {
 			}
 			front /= d
 		}
-	} else if (at == 0 || infer == 0) && s.toRows(n, sizes) { // the batch is among the rows
+	} else if (at == 0 || infer == 0) && toRows(s, n, sizes) { // the batch is among the rows
 		return true
 	}
 	if at < 0 {

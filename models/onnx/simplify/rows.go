@@ -14,7 +14,7 @@ import (
 
 // toRows takes a Reshape to a matrix whose rows join the batch with dimensions
 // before it, and reports true; sizes is its target with every number known.
-func (s *simplifier) toRows(n *onnx.Node, sizes []int64) bool {
+func toRows(s *simplifier, n *onnx.Node, sizes []int64) bool {
 	x := s.g.Shapes[n.Inputs[0]]
 	at := x.BatchAxis()
 	if len(sizes) != 2 || at < 1 || x.Items() != sizes[0]*sizes[1] {
@@ -45,7 +45,7 @@ func (s *simplifier) setRows(matrix, apart string) bool {
 
 // onRows writes a node that reads a matrix of rows for the tensor that it stands
 // for. It reports false where the node reads none, or has been given that tensor.
-func (s *simplifier) onRows(n *onnx.Node) bool {
+func onRows(s *simplifier, n *onnx.Node) bool {
 	which := slices.IndexFunc(n.Inputs, func(in string) bool { return s.rows[in] != "" })
 	if which < 0 {
 		return false
@@ -115,7 +115,7 @@ type places struct {
 }
 
 // strided handles the nodes of such a view. It reports true where it has.
-func (s *simplifier) strided(n *onnx.Node) bool {
+func strided(s *simplifier, n *onnx.Node) bool {
 	out := n.Outputs[0]
 	p, counted := s.places[n.Input(0)]
 	other := n.Input(1)
@@ -133,7 +133,7 @@ func (s *simplifier) strided(n *onnx.Node) bool {
 		return s.setPlaces(out, places{1, 0, onnx.IntTensor(0)})
 	case n.Op == "Reshape" && s.flat[n.Inputs[0]] != "":
 		n.Inputs[0] = s.flat[n.Inputs[0]] // the same values in the same order
-		return s.strided(n)
+		return strided(s, n)
 	case n.Op == "Reshape" && s.g.Shapes[n.Inputs[0]].BatchAxis() == 0 && s.g.Shapes[n.Inputs[0]].Items() > 1:
 		items := s.g.Shapes[n.Inputs[0]].Items()
 		t := onnx.Sure(s.IntsOf(n, 1))
@@ -205,23 +205,11 @@ func addInts(a, b *onnx.Tensor) *onnx.Tensor {
 	if err != nil || shape.Items() > maxFold {
 		return nil
 	}
-	out := &onnx.Tensor{DType: onnx.Int64, Shape: shape, Ints: make([]int64, shape.Items())}
-	at := func(t *onnx.Tensor, i int64) int64 {
-		place, size := int64(0), int64(1)
-		for axis := len(shape) - 1; axis >= 0; axis-- {
-			j := i % shape[axis]
-			i /= shape[axis]
-			if k := axis - len(shape) + len(t.Shape); k >= 0 {
-				if t.Shape[k] > 1 {
-					place += j * size
-				}
-				size *= t.Shape[k]
-			}
-		}
-		return t.Ints[place]
-	}
+	rank := len(shape)
+	from, and := shape.Places(a.Shape.Padded(rank).Strides()), shape.Places(b.Shape.Padded(rank).Strides())
+	out := &onnx.Tensor{DType: onnx.Int64, Shape: shape, Ints: make([]int64, len(from))}
 	for i := range out.Ints {
-		out.Ints[i] = at(a, int64(i)) + at(b, int64(i))
+		out.Ints[i] = a.Ints[from[i]] + b.Ints[and[i]]
 	}
 	return out
 }
