@@ -177,6 +177,14 @@ func (b *Builder) Reshape(t string, shape Shape) string {
 	return b.Op("Reshape", t, b.Ints(shape.Target()...))
 }
 
+// Transpose appends a Transpose of t, unless the axes stay in their order.
+func (b *Builder) Transpose(t string, perm ...int64) string {
+	if slices.IsSorted(perm) {
+		return t
+	}
+	return b.OpWith("Transpose", Attrs{"perm": perm}, t)
+}
+
 // Mean appends the mean of t along axes, which stay as dimensions of 1. It is a
 // GlobalAveragePool over the axes, transposed to the end, because ONNX Runtime's
 // ReduceSum and ReduceMean round differently with an item's place in the batch
@@ -216,14 +224,10 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	}
 	kept := len(perm)
 	perm = append(perm, order...)
-	sorted := slices.IsSorted(perm)
-	if kept == 2 && len(x) > 2 && sorted {
+	if kept == 2 && len(x) > 2 && slices.IsSorted(perm) {
 		return b.Op("GlobalAveragePool", t)
 	}
-	if !sorted {
-		t = b.OpWith("Transpose", Attrs{"perm": perm}, t)
-	}
-	t = b.Op("GlobalAveragePool", b.Op("Reshape", t, b.Ints(0, rows, -x.Items()/rows/x[lead])))
+	t = b.Op("GlobalAveragePool", b.Op("Reshape", b.Transpose(t, perm...), b.Ints(0, rows, -x.Items()/rows/x[lead])))
 	if lead == 0 {
 		return b.Op("Reshape", t, b.Ints(result...))
 	}
@@ -231,7 +235,7 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	for i, p := range perm {
 		transposed[i] = result[p]
 	}
-	return b.OpWith("Transpose", Attrs{"perm": Inverse(perm)}, b.Op("Reshape", t, b.Ints(transposed...)))
+	return b.Transpose(b.Op("Reshape", t, b.Ints(transposed...)), Inverse(perm)...)
 }
 
 // Sum appends the sum of t along axes, which stay as dimensions of 1; see

@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -14,27 +13,24 @@ import (
 // functions' nodes, and floating-point types of other widths by float32, with a
 // notice. Element types beyond those of [Tensor] are errors, and so are
 // weights that lie in other files: Load and ReadFS bring those in.
-func Decode(data []byte) (*Graph, error) {
-	m, err := parse(data)
-	if err != nil {
-		return nil, err
-	}
-	if IsSkeleton(m) {
-		return nil, errSkeleton
-	}
-	return decode(m)
-}
+func Decode(data []byte) (*Graph, error) { return decode(data, false) }
 
-// decode is Decode of a parsed model. It drops the model's tensors one by one,
-// so that no third copy of the weights is held.
-func decode(m *pb.ModelProto) (_ *Graph, err error) {
+// DecodeSkeleton is Decode for a skeleton. The graph's constants that have no data in it are without values.
+func DecodeSkeleton(data []byte) (*Graph, error) { return decode(data, true) }
+
+// decode drops the model's tensors one by one, so that no third copy of the weights is held.
+func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 	defer Refused(&err)
+	m := Sure(parse(data))
 	g := &Graph{Name: m.Graph.GetName(), IR: m.GetIrVersion(), Consts: map[string]*Tensor{}, Shapes: map[string]Shape{},
 		Meta: map[string]string{}}
-	d := &decoder{g: g}
 	for _, p := range m.MetadataProps {
 		g.Meta[p.GetKey()] = p.GetValue()
 	}
+	Require(skeleton || g.Meta[skeletonKey] != "1", "is a skeleton: a graph without its weights, which serves tests; "+
+		"export the network itself to get a model")
+	Require(!skeleton || g.Meta[skeletonKey] == "1", "is not a skeleton: its metadata has no %s", skeletonKey)
+	d := &decoder{g, skeleton}
 	half := map[string]bool{} // initializers, of which a Cast makes float32
 	for i, t := range m.Graph.Initializer {
 		name := t.GetName()
@@ -64,11 +60,26 @@ func decode(m *pb.ModelProto) (_ *Graph, err error) {
 	}
 	checkNames(g)
 	sortNodes(g)
+	if skeleton {
+		delete(g.Meta, skeletonKey)
+		return g, nil
+	}
 	return g, g.Verify()
 }
 
+// skeletonKey is the metadata entry, with value "1", of a skeleton: an ONNX file
+// whose float32 initializers of skeletonLeast values and more have dimensions but no data. It shows an
+// exporter's graph of a network in a few kilobytes.
+const (
+	skeletonKey   = "selfheal.skeleton"
+	skeletonLeast = 17
+)
+
 // decoder turns parts of a file into parts of a graph. It refuses what is wrong.
-type decoder struct{ g *Graph }
+type decoder struct {
+	g        *Graph
+	skeleton bool
+}
 
 // maxName bounds the names of tensors and nodes, in bytes: they stand in messages.
 const maxName = 1000
@@ -239,19 +250,4 @@ func sortNodes(g *Graph) {
 		}
 	}
 	g.Nodes = sorted
-}
-
-// SkeletonKey is the metadata entry, with value "1", of a skeleton: an ONNX file
-// whose large float32 initializers have dimensions but no data. It shows an
-// exporter's graph of a network in a few kilobytes.
-const SkeletonKey = "selfheal.skeleton"
-
-var errSkeleton = errors.New("is a skeleton: a graph without its weights, which serves tests; export the network " +
-	"itself to get a model")
-
-// IsSkeleton reports whether a file says that it is one.
-func IsSkeleton(m *pb.ModelProto) bool {
-	return slices.ContainsFunc(m.MetadataProps, func(p *pb.StringStringEntryProto) bool {
-		return p.GetKey() == SkeletonKey && p.GetValue() == "1"
-	})
 }

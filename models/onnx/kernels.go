@@ -62,7 +62,7 @@ const register = 16
 // registers: with ones behind its values, which are cut off again.
 func (b *Builder) filled(op, x string) string {
 	shape := b.Shape(x)
-	at, items := slices.IndexFunc(shape, func(d int64) bool { return d < 0 }), shape.Items()
+	at, items := shape.BatchAxis(), shape.Items()
 	rest := (register - items%register) % register
 	if at < 0 || at == 0 && rest == 0 {
 		return b.Op(op, x)
@@ -73,16 +73,9 @@ func (b *Builder) filled(op, x string) string {
 			perm, front = append(perm, int64(i)), append(front, d)
 		}
 	}
-	if at > 0 {
-		x = b.OpWith("Transpose", Attrs{"perm": perm}, x)
-	}
-	x = b.Op("Pad", b.Reshape(x, Shape{Batch, items}), b.Ints(0, 0, 0, rest), b.Float(1))
+	x = b.Op("Pad", b.Reshape(b.Transpose(x, perm...), Shape{Batch, items}), b.Ints(0, 0, 0, rest), b.Float(1))
 	x = b.Op("Slice", b.Op(op, x), b.Ints(0), b.Ints(items), b.Ints(1))
-	x = b.Reshape(x, front)
-	if at > 0 {
-		x = b.OpWith("Transpose", Attrs{"perm": Inverse(perm)}, x)
-	}
-	return x
+	return b.Transpose(b.Reshape(x, front), Inverse(perm)...)
 }
 
 // forRuntime returns a graph with operators that need it written in another form; the graph itself where it has none.

@@ -38,7 +38,7 @@ func (w *rewriter) inHWNC(name string) string {
 // transposed transposes a tensor seen as a matrix: [N·C, H·W] is what both layouts
 // come to, and ONNX Runtime transposes a matrix faster than it permutes four axes.
 func (w *rewriter) transposed(name string, rows, columns int64) string {
-	return w.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, w.Reshape(name, onnx.Shape{rows, columns}))
+	return w.Transpose(w.Reshape(name, onnx.Shape{rows, columns}), 1, 0)
 }
 
 // pointwise copies a pointwise node between [H W N C] tensors, its constants laid out alike.

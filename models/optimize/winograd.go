@@ -157,9 +157,9 @@ func (w *rewriter) winograd(n *onnx.Node, weight *onnx.Tensor, win onnx.Window, 
 func (w *rewriter) entries(v, u string) string {
 	s := w.Shape(v)
 	e, t0, o := s[0], s[1], w.Shape(u)[1]
-	swap := onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}
-	m := w.each(w.Reshape(w.OpWith("Transpose", swap, v), onnx.Shape{e * e, -1, s[4]}), u)
-	return w.OpWith("Transpose", swap, w.Reshape(m, onnx.Shape{e, e, t0, -1, o}))
+	swap := []int64{0, 2, 1, 3, 4}
+	m := w.each(w.Reshape(w.Transpose(v, swap...), onnx.Shape{e * e, -1, s[4]}), u)
+	return w.Transpose(w.Reshape(m, onnx.Shape{e, e, t0, -1, o}), swap...)
 }
 
 // each multiplies each of the matrices v, [n, rows, C], with its own of the weights u,

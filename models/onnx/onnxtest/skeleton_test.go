@@ -147,7 +147,7 @@ func TestSkeletonErrors(t *testing.T) {
 		"is not a skeleton": small,
 		"not an ONNX model": []byte("x"),
 		"more than":         bare(1<<15, 1<<15),
-		"values":            bare(1<<62, 1<<62),
+		"is not possible":   bare(1<<62, 1<<62),
 		"is defined twice":  skeletonOf(t, twice.Node("MatMul x w → y").Bytes(N, 20)),
 		"needs 4 values":    bare(2, 2),
 	} {

@@ -59,10 +59,7 @@ func (e contraction) order(t string, from, to []rune) string {
 	for i, l := range to {
 		perm[i] = int64(slices.Index(from, l))
 	}
-	if slices.IsSorted(perm) {
-		return t
-	}
-	return e.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
+	return e.Transpose(t, perm...)
 }
 
 // contract multiplies two operands and sums over the indices that both have and

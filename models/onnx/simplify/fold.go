@@ -69,20 +69,28 @@ func filler(n *onnx.Node) *onnx.Tensor {
 
 func constantValue(n *onnx.Node) *onnx.Tensor {
 	for _, name := range []string{"value", "value_float", "value_floats", "value_int", "value_ints"} {
-		switch v := n.Attrs[name].(type) {
-		case *onnx.Tensor:
-			return v
-		case float32:
-			return onnx.Scalar(v)
-		case []float32:
-			return onnx.FloatVector(v)
-		case int64:
-			return onnx.IntScalar(v)
-		case []int64:
-			return onnx.IntTensor(v...)
+		if t := tensorOf(n.Attrs[name]); t != nil {
+			return t
 		}
 	}
 	onnx.Refuse("holds no value that is supported")
+	return nil
+}
+
+// tensorOf makes a constant of an attribute's value; nil where it is none.
+func tensorOf(value any) *onnx.Tensor {
+	switch v := value.(type) {
+	case *onnx.Tensor:
+		return v
+	case float32:
+		return onnx.Scalar(v)
+	case []float32:
+		return onnx.FloatVector(v)
+	case int64:
+		return onnx.IntScalar(v)
+	case []int64:
+		return onnx.IntTensor(v...)
+	}
 	return nil
 }
 

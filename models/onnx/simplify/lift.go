@@ -175,7 +175,7 @@ func liftMatMul(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	switch {
 	case left && !right && len(r) == 2, right && !left && len(r) >= 2 && len(l) == 2:
 	case right && !left && len(r) == 1 && len(l) == 2:
-		return b.Op("MatMul", n.Inputs[1], b.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, n.Inputs[0]))
+		return b.Op("MatMul", n.Inputs[1], b.Transpose(n.Inputs[0], 1, 0))
 	default:
 		onnx.Require(left && right && len(l) == len(r) && len(l) >= 2, "multiplies %v and %v without a batch", l, r)
 	}
@@ -193,7 +193,7 @@ func liftGemm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 		if n.Int(attr, 0) == 0 {
 			return n.Inputs[i]
 		}
-		return b.OpWith("Transpose", onnx.Attrs{"perm": perm}, n.Inputs[i])
+		return b.Transpose(n.Inputs[i], perm...)
 	}
 	t := scaled(b, n, "alpha", b.Op("MatMul", factor(0, "transA"), factor(1, "transB")))
 	if c := n.Input(2); c != "" {

@@ -218,12 +218,8 @@ func product(b *onnx.Builder, x string, axes []int64) string {
 			perm, kept = append(perm, int64(i)), append(kept, d)
 		}
 	}
-	perm = append(perm, axes...)
-	if !slices.IsSorted(perm) {
-		x = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, x)
-	}
 	size := shape.Items() / kept.Items()
-	x = b.Reshape(x, append(kept, size))
+	x = b.Reshape(b.Transpose(x, append(perm, axes...)...), append(kept, size))
 	last := b.Ints(int64(len(kept)))
 	for size > 1 && b.Err() == nil {
 		half := size / 2

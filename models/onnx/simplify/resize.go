@@ -16,27 +16,18 @@ func openSizes(s *simplifier, n *onnx.Node) {
 	delete(n.Attrs, "axes")
 	if n.Input(3) == "" {
 		if len(at) > 0 {
-			scales := onnx.Sure(s.FloatsOf(n, 2))
-			onnx.Require(len(scales) == len(at), "scales %v don't fit %d axes", scales, len(at))
-			all := slices.Repeat([]float32{1}, len(x))
-			for i, a := range at {
-				all[a] = scales[i]
-			}
+			all := spread("scales", onnx.Sure(s.FloatsOf(n, 2)), at, slices.Repeat([]float32{1}, len(x)))
 			n.Inputs[2] = s.g.AddConst(n.Outputs[0]+"/scales", onnx.FloatVector(all))
 		}
 		return
 	}
 	sizes := onnx.Sure(s.IntsOf(n, 3))
 	if len(at) > 0 {
-		onnx.Require(len(at) == len(sizes), "sizes %v don't fit %d axes", sizes, len(at))
 		all := slices.Clone(x)
 		if i := slices.Index(all, onnx.Batch); i >= 0 {
 			all[i] = onnx.BatchSize
 		}
-		for i, a := range at {
-			all[a] = sizes[i]
-		}
-		sizes = all
+		sizes = spread("sizes", sizes, at, all)
 	}
 	onnx.Require(len(sizes) == len(x) && len(x) >= 2 && x[0] == onnx.Batch, "sizes %v don't fit %v", sizes, x)
 	onnx.Require(s.isBatch(sizes[0]), "sizes %v fix the batch size", sizes)
@@ -53,6 +44,15 @@ func openSizes(s *simplifier, n *onnx.Node) {
 	}
 	n.Inputs = []string{n.Inputs[0], "", "", s.g.AddConst(n.Outputs[0]+"/sizes", onnx.IntTensor(sizes[1:]...))}
 	n.Set("axes", onnx.Range(1, len(sizes)))
+}
+
+// spread puts the values of some axes among those of all.
+func spread[T any](what string, values []T, at []int, all []T) []T {
+	onnx.Require(len(values) == len(at), "%s %v don't fit %d axes", what, values, len(at))
+	for i, a := range at {
+		all[a] = values[i]
+	}
+	return all
 }
 
 // resize is openSizes, and turns the interpolation of lines into that of images

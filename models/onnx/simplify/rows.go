@@ -64,19 +64,13 @@ func onRows(s *simplifier, n *onnx.Node) bool {
 		s.rows[n.Input(2)] == "":
 		w := n.Inputs[1]
 		if n.Int("transB", 0) == 1 {
-			w = b.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, w)
+			w = b.Transpose(w, 1, 0)
 		}
-		if alpha := n.Float("alpha", 1); alpha != 1 {
-			w = b.Op("Mul", w, b.Float(alpha))
-		}
-		t = b.Op("MatMul", x, w)
+		t = b.Op("MatMul", x, scaled(b, n, "alpha", w))
 		if c := n.Input(2); c != "" {
 			shape := b.Shape(c)
 			apart((len(shape) != 2 || shape[0] == 1) && !shape.HasBatch())
-			if beta := n.Float("beta", 1); beta != 1 {
-				c = b.Op("Mul", c, b.Float(beta))
-			}
-			t = b.Op("Add", t, c)
+			t = b.Op("Add", t, scaled(b, n, "beta", c))
 		}
 	case n.Op == "MatMul" && which == 0 && len(s.g.Shapes[n.Inputs[1]]) == 2 && s.rows[n.Inputs[1]] == "":
 		t = b.Op("MatMul", x, n.Inputs[1])
@@ -184,11 +178,7 @@ func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 		t = b.OpWith("Gather", onnx.Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
 	}
 	front := append(onnx.Shape{onnx.Batch}, slices.Delete(slices.Clone(p.offsets.Shape), p.axis, p.axis+1)...)
-	if t = b.Reshape(t, front); p.axis > 0 {
-		perm := slices.Insert(onnx.Range(1, len(front)), p.axis, 0)
-		t = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
-	}
-	return t
+	return b.Transpose(b.Reshape(t, front), slices.Insert(onnx.Range(1, len(front)), p.axis, 0)...)
 }
 
 // setPlaces notes what a tensor counts, and reports true.
