@@ -41,15 +41,12 @@ func (b *Builder) Input(name string, shape Shape) string {
 
 // Output makes tensor a graph output called name.
 func (b *Builder) Output(name, tensor string) {
-	if b.err != nil {
-		return
-	}
 	if b.G.Fresh(name) != name {
 		b.Fail(fmt.Errorf("output name %q is taken", name))
-		return
 	}
-	b.Named(name, "Identity", tensor)
-	b.G.Outputs = append(b.G.Outputs, Value{Name: name, DType: Float, Shape: b.G.Shapes[name]})
+	if b.Named(name, "Identity", tensor); b.err == nil {
+		b.G.Outputs = append(b.G.Outputs, Value{Name: name, DType: Float, Shape: b.G.Shapes[name]})
+	}
 }
 
 // Shape returns the shape of a tensor.
@@ -91,14 +88,12 @@ func (b *Builder) Multi(op string, attrs Attrs, outputs int, inputs ...string) [
 
 // Append appends a node whose outputs are named.
 func (b *Builder) Append(n *Node) {
-	if b.err != nil {
-		return
+	if b.err == nil {
+		b.err = b.G.InferNode(n)
 	}
-	if err := b.G.InferNode(n); err != nil {
-		b.Fail(err)
-		return
+	if b.err == nil {
+		b.G.Nodes = append(b.G.Nodes, n)
 	}
-	b.G.Nodes = append(b.G.Nodes, n)
 }
 
 // Inline copies g's nodes into the graph under construction, with g's inputs
@@ -174,7 +169,11 @@ func (b *Builder) Reshape(t string, shape Shape) string {
 	if slices.Equal(b.Shape(t), shape) {
 		return t
 	}
-	return b.Op("Reshape", t, b.Ints(shape.Target()...))
+	target := slices.Clone(shape)
+	for i, d := range target {
+		target[i] = max(d, -1)
+	}
+	return b.Op("Reshape", t, b.Ints(target...))
 }
 
 // Transpose appends a Transpose of t, unless the axes stay in their order.

@@ -114,9 +114,7 @@ func (g *Graph) Verify() (err error) {
 	written := make(map[string]bool, len(g.Nodes)+len(g.Consts))
 	for name, t := range g.Consts {
 		Require(name != "", "an initializer has no name")
-		if err := t.verify(); err != nil {
-			return fmt.Errorf("initializer %q: %w", name, err)
-		}
+		at(func() any { t.verify(); return nil }, "initializer %q", name)
 		written[name] = true
 	}
 	for _, in := range g.Inputs {
@@ -140,19 +138,13 @@ func (g *Graph) Verify() (err error) {
 	return nil
 }
 
-func (t *Tensor) verify() error {
+func (t *Tensor) verify() {
 	n := int64(1)
 	for _, d := range t.Shape {
-		if d < 0 {
-			return fmt.Errorf("shape %v has a negative dimension", t.Shape)
-		}
+		Require(d >= 0, "shape %v has a negative dimension", t.Shape)
 		n *= d
 	}
-	if int64(t.Len()) != n {
-		return fmt.Errorf("shape %v needs %d values, it has %d", t.Shape, n, t.Len())
-	}
-	if i := slices.IndexFunc(t.Floats, func(v float32) bool { return v != v }); i >= 0 {
-		return fmt.Errorf("value %d is NaN", i)
-	}
-	return nil
+	Require(int64(t.Len()) == n, "shape %v needs %d values, it has %d", t.Shape, n, t.Len())
+	i := slices.IndexFunc(t.Floats, func(v float32) bool { return v != v })
+	Require(i < 0, "value %d is NaN", i)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // DType is an element type, numbered as in ONNX's TensorProto.DataType.
@@ -42,34 +43,34 @@ type Shape []int64
 func (s Shape) Items() int64 {
 	n := int64(1)
 	for _, d := range s {
-		if d < 0 {
-			d = -d
-		}
-		n *= d
+		n *= max(d, -d)
 	}
 	return n
 }
 
 // HasBatch reports whether one of the dimensions is the batch or a multiple of it.
-func (s Shape) HasBatch() bool { return slices.ContainsFunc(s, func(d int64) bool { return d < 0 }) }
+func (s Shape) HasBatch() bool { return s.BatchAxis() >= 0 }
+
+// BatchAxis is the axis that holds the batch or a multiple of it, or -1.
+func (s Shape) BatchAxis() int { return slices.IndexFunc(s, func(d int64) bool { return d < 0 }) }
+
+// BeforeBatch is the number of values that a step of the batch lies after.
+func (s Shape) BeforeBatch() int64 { return s[:s.BatchAxis()].Items() }
 
 // String prints the shape as [N 3 32 32].
 func (s Shape) String() string {
-	out := "["
+	sizes := make([]string, len(s))
 	for i, d := range s {
-		if i > 0 {
-			out += " "
-		}
 		switch {
 		case d == Batch:
-			out += "N"
+			sizes[i] = "N"
 		case d < 0:
-			out += fmt.Sprint(-d, "N")
+			sizes[i] = fmt.Sprint(-d, "N")
 		default:
-			out += fmt.Sprint(d)
+			sizes[i] = fmt.Sprint(d)
 		}
 	}
-	return out + "]"
+	return "[" + strings.Join(sizes, " ") + "]"
 }
 
 // Tensor is a constant. Floats are held in Floats, integers and booleans in Ints.
@@ -263,7 +264,7 @@ func (n *Node) Set(name string, v any) {
 	n.Attrs[name] = v
 }
 
-// String names the node in messages: its operator and name, or its first output.
+// String names the node in messages.
 func (n *Node) String() string { return fmt.Sprintf("%s %q", n.Op, n.called()) }
 
 // called is the node's name, or its first output.
@@ -280,12 +281,6 @@ func (g *Graph) Notice(text string) {
 		g.Notices = append(g.Notices, text)
 	}
 }
-
-// BeforeBatch is the number of values that a step of the batch lies after.
-func (s Shape) BeforeBatch() int64 { return s[:s.BatchAxis()].Items() }
-
-// BatchAxis is the axis that holds the batch or a multiple of it, or -1.
-func (s Shape) BatchAxis() int { return slices.IndexFunc(s, func(d int64) bool { return d < 0 }) }
 
 // SetInput names the i-th input, after absent ones where there are fewer.
 func (n *Node) SetInput(i int, name string) {

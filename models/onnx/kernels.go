@@ -13,18 +13,30 @@ import (
 // pass that stands for them here.) Graphs keep the operators, whose gradients
 // take few passes.
 
-func eluKernel(b *Builder, n *Node) string {
-	return b.exponentialUnit(n.Inputs[0], 1, n.Float("alpha", 1), 1)
-}
-
-func seluKernel(b *Builder, n *Node) string {
-	gamma, alpha := selu(n)
-	return b.exponentialUnit(n.Inputs[0], gamma, gamma*alpha, 1)
-}
-
-func celuKernel(b *Builder, n *Node) string {
+// exponential reads above·x for x > 0 and below·(e^(x·rate) − 1) else, which Elu, Selu and Celu are.
+func exponential(n *Node) (above, below, rate float32) {
 	alpha := n.Float("alpha", 1)
-	return b.exponentialUnit(n.Inputs[0], 1, alpha, 1/alpha)
+	switch n.Op {
+	case "Selu":
+		above = n.Float("gamma", 1.05070102214813232421875)
+		return above, above * n.Float("alpha", 1.67326319217681884765625), 1
+	case "Celu":
+		return 1, alpha, 1 / alpha
+	}
+	return 1, alpha, 1
+}
+
+func exponentialKernel(b *Builder, n *Node) string {
+	above, below, rate := exponential(n)
+	scaled := func(t string, by float32) string {
+		if by == 1 {
+			return t
+		}
+		return b.Op("Mul", t, b.Float(by))
+	}
+	low := b.Op("Exp", scaled(b.Op("Clip", n.Inputs[0], "", b.Float(0)), rate))
+	low = b.Op("Sub", scaled(low, below), b.Float(below))
+	return b.Op("Add", scaled(b.Op("Relu", n.Inputs[0]), above), low)
 }
 
 // x·m/(m+2), m = e(e+2), e = eˣ; above 20 the factor is 1
@@ -41,19 +53,6 @@ func softplusKernel(b *Builder, n *Node) string {
 }
 
 func filledKernel(b *Builder, n *Node) string { return b.filled(n.Op, n.Inputs[0]) }
-
-// exponentialUnit appends above·x for x > 0 and below·(e^(x·rate) − 1) else.
-func (b *Builder) exponentialUnit(x string, above, below, rate float32) string {
-	scaled := func(t string, by float32) string {
-		if by == 1 {
-			return t
-		}
-		return b.Op("Mul", t, b.Float(by))
-	}
-	low := b.Op("Exp", scaled(b.Op("Clip", x, "", b.Float(0)), rate))
-	low = b.Op("Sub", scaled(low, below), b.Float(below))
-	return b.Op("Add", scaled(b.Op("Relu", x), above), low)
-}
 
 // register is the largest number of floats that a vector register holds.
 const register = 16

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,7 @@ import (
 // operators. An activation is one row and the function that gives its slope; what
 // lists of operators need follows from the row.
 type Traits struct {
-	// Inputs is how many inputs a node needs at least. 0 stands for one.
+	// Inputs is how many inputs a node needs at least: 0 stands for one, -1 for none.
 	Inputs int
 	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns
 	// the tensor that holds it: "" where it is 0 everywhere. Package grad has the
@@ -36,10 +37,10 @@ type Traits struct {
 	shape     shapeRule
 	result    DType // element type of the first output; 0: that of input typedBy
 	typedBy   int
-	alike     bool                          // the inputs are of one element type
-	discrete  bool                          // no gradient passes, though the output's element type may be Float
-	Steady    bool                          // the variance of the first input about stays
-	flops     func(g *Graph, n *Node) int64 // nil: one a value of the first output
+	alike     bool // the inputs are of one element type
+	discrete  bool // no gradient passes, though the output's element type may be Float
+	Steady    bool // the variance of the first input about stays
+	moves     bool // it computes nothing
 	inKernels func(b *Builder, n *Node) string
 }
 
@@ -53,9 +54,6 @@ func TraitsOf(op string) Traits { return operators[op] }
 // Operators lists the standard operators that models may have, sorted. Some of
 // them only where their inputs are constants or shapes.
 func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
-
-// noInputs is the Inputs of an operator that has none.
-const noInputs = -1
 
 // operators is the table of operators.
 var operators map[string]Traits
@@ -71,7 +69,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true}
 	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool}
 	reduction := Traits{shape: reduceShape, Simplified: true}
-	relabelling := Traits{Relabels: true, Steady: true, flops: free}
+	relabelling := Traits{Relabels: true, Steady: true, moves: true}
 	shaped := func(t Traits, shape shapeRule) Traits { t.shape = shape; return t }
 	random := Traits{shape: sameShape, discrete: true}
 	folded := Traits{Folded: true}
@@ -80,9 +78,9 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Relu":            activation(2, reluSlope),
 		"LeakyRelu":       activation(2, leakyReluSlope),
 		"ThresholdedRelu": activation(2.5, thresholdedReluSlope),
-		"Elu":             inKernels(activation(1.55, eluSlope), eluKernel),
-		"Selu":            inKernels(activation(1, seluSlope), seluKernel),
-		"Celu":            inKernels(activation(1.55, celuSlope), celuKernel),
+		"Elu":             inKernels(activation(1.55, exponentialSlope), exponentialKernel),
+		"Selu":            inKernels(activation(1, exponentialSlope), exponentialKernel),
+		"Celu":            inKernels(activation(1.55, celuSlope), exponentialKernel),
 		"Sigmoid":         activation(3.4, sigmoidSlope),
 		"HardSigmoid":     activation(3.6, hardSigmoidSlope),
 		"HardSwish":       activation(2.8, hardSwishSlope),
@@ -108,7 +106,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Floor":      function(flat),
 		"Ceil":       function(flat),
 		"Round":      function(flat),
-		"Identity":   {shape: sameShape, Pointwise: true, Steady: true, flops: free},
+		"Identity":   {shape: sameShape, Pointwise: true, Steady: true, moves: true},
 		// Values at the same place.
 		"Add": weighted, "Mul": weighted, "Sub": binary, "Div": binary,
 		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true},
@@ -122,10 +120,10 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Cast":     {shape: sameShape, Slope: flat, Steady: true},
 		"CastLike": {shape: sameShape, Inputs: 2, typedBy: 1, Simplified: true},
 		// Products.
-		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}, flops: convFLOPs},
-		"ConvTranspose": {shape: convTransposeShape, Inputs: 2, Parameters: []int{1, 2}, flops: convTransposeFLOPs},
-		"Gemm":          {shape: gemmShape, Inputs: 2, Parameters: []int{1, 2}, flops: gemmFLOPs},
-		"MatMul":        {shape: matMulShape, Inputs: 2, Parameters: []int{1}, flops: matMulFLOPs},
+		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}},
+		"ConvTranspose": {shape: convTransposeShape, Inputs: 2, Parameters: []int{1, 2}},
+		"Gemm":          {shape: gemmShape, Inputs: 2, Parameters: []int{1, 2}},
+		"MatMul":        {shape: matMulShape, Inputs: 2, Parameters: []int{1}},
 		"Einsum":        {shape: einsumShape, Simplified: true},
 		// Pooling.
 		"MaxPool": {shape: poolShape, Steady: true}, "AveragePool": {shape: poolShape},
@@ -159,8 +157,8 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		// Layout.
 		"Reshape": shaped(relabelling, byInts(reshapeShape)), "Flatten": shaped(relabelling, flattenShape),
 		"Squeeze": shaped(relabelling, squeezeShape), "Unsqueeze": shaped(relabelling, byInts(unsqueezeShape)),
-		"Transpose": {shape: transposeShape, Steady: true, flops: free},
-		"Concat":    {shape: byAxis(1, concatShape), flops: free},
+		"Transpose": {shape: transposeShape, Steady: true, moves: true},
+		"Concat":    {shape: byAxis(1, concatShape), moves: true},
 		"Slice":     {shape: sliceShape}, "Split": {shape: byAxis(0, splitShape)}, "Pad": {shape: byInts(padShape)},
 		"Expand": {shape: byInts(expandShape), Inputs: 2}, "Tile": {shape: byInts(tileShape), Inputs: 2},
 		"Trilu":        {shape: triluShape},
@@ -177,7 +175,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"RandomNormalLike": random, "RandomUniformLike": random, "Bernoulli": random,
 		"Dropout": {shape: sameShape, Steady: true, Simplified: true},
 		// Shapes and constants.
-		"Constant": {Inputs: noInputs, Folded: true}, "ConstantOfShape": folded, "Range": {Inputs: 3, Folded: true},
+		"Constant": {Inputs: -1, Folded: true}, "ConstantOfShape": folded, "Range": {Inputs: 3, Folded: true},
 		"Shape": {Folded: true, result: Int64}, "Size": {Folded: true, result: Int64},
 	}
 }
@@ -191,10 +189,7 @@ func (c *Inference) TypeOf(tensor string) DType {
 	if _, ok := c.Ints[tensor]; ok {
 		return Int64
 	}
-	if t, ok := c.types[tensor]; ok {
-		return t
-	}
-	return Float
+	return cmp.Or(c.types[tensor], Float)
 }
 
 // SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
@@ -259,36 +254,20 @@ func (g *Graph) Parameters() int64 {
 func (g *Graph) FLOPs() int64 {
 	total := int64(0)
 	for _, n := range g.Nodes {
-		count := TraitsOf(n.Op).flops
-		if count == nil {
-			count = oneAValue
+		x, y := g.Shapes[n.Input(0)], g.Shapes[n.Outputs[0]].Items()
+		switch {
+		case n.Op == "Conv":
+			y *= 2 * g.Shapes[n.Inputs[1]][1:].Items()
+		case n.Op == "ConvTranspose":
+			y = 2 * x.Items() * g.Shapes[n.Inputs[1]][1:].Items()
+		case n.Op == "Gemm" && n.Int("transA", 0) == 1:
+			y *= 2 * x[0]
+		case n.Op == "Gemm", n.Op == "MatMul":
+			y *= 2 * x[len(x)-1]
+		case TraitsOf(n.Op).moves:
+			y = 0
 		}
-		total += count(g, n)
+		total += y
 	}
 	return total
-}
-
-func free(*Graph, *Node) int64          { return 0 }
-func oneAValue(g *Graph, n *Node) int64 { return g.Shapes[n.Outputs[0]].Items() }
-
-func convFLOPs(g *Graph, n *Node) int64 {
-	return 2 * oneAValue(g, n) * g.Shapes[n.Inputs[1]][1:].Items()
-}
-
-func convTransposeFLOPs(g *Graph, n *Node) int64 {
-	return 2 * g.Shapes[n.Inputs[0]].Items() * g.Shapes[n.Inputs[1]][1:].Items()
-}
-
-func gemmFLOPs(g *Graph, n *Node) int64 {
-	x := g.Shapes[n.Inputs[0]]
-	inner := x[1]
-	if n.Int("transA", 0) == 1 {
-		inner = x[0]
-	}
-	return 2 * oneAValue(g, n) * inner
-}
-
-func matMulFLOPs(g *Graph, n *Node) int64 {
-	x := g.Shapes[n.Inputs[0]]
-	return 2 * oneAValue(g, n) * x[len(x)-1]
 }

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -64,44 +65,31 @@ func (g *Graph) Infer() error {
 }
 
 // Node computes the shapes of n's outputs, as [Graph.InferNode] does.
-func (c *Inference) Node(n *Node) error {
-	rule := TraitsOf(n.Op).shape
-	if rule == nil || n.Domain != "" {
-		return fmt.Errorf("operator %s (node %s) is not supported", opName(n), n)
-	}
-	if err := n.CheckInputs(); err != nil {
-		return err
-	}
+func (c *Inference) Node(n *Node) (err error) {
+	defer Refused(&err)
+	Require(TraitsOf(n.Op).shape != nil && n.Domain == "", "operator %s (node %s) is not supported", opName(n), n)
+	Must(n.CheckInputs())
 	in := make([]Shape, len(n.Inputs))
 	for i, name := range n.Inputs {
-		if name == "" {
-			continue
-		}
-		s := c.Graph.Shapes[name]
-		if s == nil {
-			return fmt.Errorf("node %s: the shape of %q is not known", n, name)
-		}
-		in[i] = s
+		in[i] = c.Graph.Shapes[name]
+		Require(name == "" || in[i] != nil, "node %s: the shape of %q is not known", n, name)
 	}
 	out, err := c.ShapesOf(n, in...)
 	for i, name := range n.Outputs {
 		if name == "" || err != nil {
 			continue
 		}
-		if i >= len(out) {
-			return fmt.Errorf("node %s: its output %q is not supported", n, name)
-		}
+		Require(i < len(out), "node %s: its output %q is not supported", n, name)
 		err = out[i].Check()
 		c.Graph.Shapes[name] = append(Shape{}, out[i]...) // not nil, which is not known
 	}
 	if err != nil {
-		return fmt.Errorf("node %s on %v: %w", n, in[0], err)
+		Refuse("node %s on %v: %w", n, in[0], err)
 	}
 	return nil
 }
 
-// ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The
-// operator must have a rule, and the inputs that the rule asks for by value be known.
+// ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The operator must have a rule.
 func (c *Inference) ShapesOf(n *Node, in ...Shape) (out []Shape, err error) {
 	defer Refused(&err)
 	return TraitsOf(n.Op).shape(c, n, in), nil
@@ -118,24 +106,18 @@ const (
 )
 
 // Check refuses shapes that no tensor of a batch can have.
-func (s Shape) Check() error {
+func (s Shape) Check() (err error) {
+	defer Refused(&err)
 	items, batches := int64(1), 0
 	for _, d := range s {
 		if d < 0 {
 			batches, d = batches+1, -d
 		}
-		switch {
-		case d < 1 || d > MaxDimension:
-			return fmt.Errorf("gives the impossible shape %v", s)
-		case items > maxItems/d:
-			return fmt.Errorf("gives the shape %v, more than %d values an item", s, int64(maxItems))
-		default:
-			items *= d
-		}
+		Require(d >= 1 && d <= MaxDimension, "gives the impossible shape %v", s)
+		Require(items <= maxItems/d, "gives the shape %v, more than %d values an item", s, int64(maxItems))
+		items *= d
 	}
-	if batches > 1 {
-		return fmt.Errorf("gives the shape %v, the batch by itself", s)
-	}
+	Require(batches <= 1, "gives the shape %v, the batch by itself", s)
 	return nil
 }
 
@@ -188,11 +170,7 @@ func (c *Inference) FloatsOf(n *Node, i int) ([]float32, error) {
 
 // CheckInputs refuses a node without the inputs that its operator must have.
 func (n *Node) CheckInputs() error {
-	need := TraitsOf(n.Op).Inputs
-	if need == 0 {
-		need = 1
-	}
-	for i := range need {
+	for i := range cmp.Or(TraitsOf(n.Op).Inputs, 1) {
 		if n.Input(i) == "" {
 			return fmt.Errorf("node %s: has no input %d", n, i)
 		}
@@ -232,15 +210,6 @@ func batchNormalizationShape(c *Inference, n *Node, in []Shape) []Shape {
 			"its input %q has shape %v, not one float32 a channel", n.Inputs[i+1], s)
 	}
 	return in[:1]
-}
-
-// Target is the shape as a Reshape's second input has it, with the batch inferred.
-func (s Shape) Target() []int64 {
-	target := slices.Clone(s)
-	for i, d := range target {
-		target[i] = max(d, -1)
-	}
-	return target
 }
 
 // Ones lists the axes whose size is 1.

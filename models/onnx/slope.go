@@ -56,24 +56,9 @@ func thresholdedReluSlope(b *Builder, n *Node) string {
 	return b.Positive(b.Less(n.Inputs[0], b.Float(n.Float("alpha", 1))))
 }
 
-// x for x > 0, α(eˣ−1) else: 1 or y + α; α's branch at 0
-func eluSlope(b *Builder, n *Node) string {
-	return b.exponentialSlope(n, 1, n.Float("alpha", 1))
-}
-
-// γx for x > 0, γα(eˣ−1) else: γ or y + γα; the latter at 0
-func seluSlope(b *Builder, n *Node) string {
-	gamma, alpha := selu(n)
-	return b.exponentialSlope(n, gamma, gamma*alpha)
-}
-
-// selu reads Selu's γ and α.
-func selu(n *Node) (gamma, alpha float32) {
-	return n.Float("gamma", 1.05070102214813232421875), n.Float("alpha", 1.67326319217681884765625)
-}
-
-// exponentialSlope gives x > 0 ? above : y + below.
-func (b *Builder) exponentialSlope(n *Node, above, below float32) string {
+// Elu and Selu, γx for x > 0, γα(eˣ−1) else: γ or y + γα; the latter at 0
+func exponentialSlope(b *Builder, n *Node) string {
+	above, below, _ := exponential(n)
 	y := n.Outputs[0]
 	if above == below && above > 0 { // no step: min(y, 0) + below
 		return b.Op("Add", b.negativePart(y), b.Float(below))

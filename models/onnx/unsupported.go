@@ -62,20 +62,17 @@ const mostPlaces = 50
 // "/a/X", node 40 "/b/X"; Y … Nodes are numbered from 0, as the file has them.
 func (e *UnsupportedError) Error() string {
 	var parts []string
-	listed := 0
+	room := mostPlaces
 	for _, g := range e.Groups() {
-		if room := mostPlaces - listed; room <= 0 {
-			break
-		} else if len(g.Places) > room {
-			g.Places = g.Places[:room]
+		if listed := g.Places[:min(room, len(g.Places))]; len(listed) > 0 {
+			parts = append(parts, g.Operator+" at "+strings.Join(listed, ", "))
+			room -= len(listed)
 		}
-		listed += len(g.Places)
-		parts = append(parts, g.Operator+" at "+strings.Join(g.Places, ", "))
 	}
-	if more := len(e.Nodes) - listed; more > 0 {
+	if more := len(e.Nodes) - mostPlaces; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d nodes more, which selfheal inspect lists", more))
 	}
-	return e.what + ": " + strings.Join(append([]string{strings.Join(parts, "; ")}, e.hints...), "; ")
+	return e.what + ": " + strings.Join(append(parts, e.hints...), "; ")
 }
 
 // OperatorGroup are the nodes of one operator, in words.
@@ -90,28 +87,29 @@ func (e *UnsupportedError) Groups() []OperatorGroup {
 	at := map[string]int{}
 	for _, n := range e.Nodes {
 		name := n.versioned()
-		i, seen := at[name]
-		if !seen {
-			i = len(groups)
-			at[name] = i
+		if _, seen := at[name]; !seen {
+			at[name] = len(groups)
 			groups = append(groups, OperatorGroup{Operator: name})
 		}
-		groups[i].Places = append(groups[i].Places, n.place())
+		g := &groups[at[name]]
+		g.Places = append(g.Places, n.place())
 	}
 	return groups
 }
 
 // versioned names the operator with the version of its operator set.
 func (n *Node) versioned() string {
+	suffix := ""
 	switch {
 	case n.Origin == nil:
-		return opName(n)
 	case n.Domain == "":
-		return fmt.Sprintf("%s (operator set %d)", opName(n), n.Origin.Opset)
+		suffix = fmt.Sprintf(" (operator set %d)", n.Origin.Opset)
 	case n.Origin.Opset == 0:
-		return opName(n) + " (a domain that the model doesn't import)"
+		suffix = " (a domain that the model doesn't import)"
+	default:
+		suffix = fmt.Sprintf(" (version %d of %s)", n.Origin.Opset, n.Domain)
 	}
-	return fmt.Sprintf("%s (version %d of %s)", opName(n), n.Origin.Opset, n.Domain)
+	return opName(n) + suffix
 }
 
 // place names the node: its number in the file and its name, or its first output.
@@ -143,8 +141,8 @@ func (g *Graph) Supported() error {
 			missing = append(missing, n)
 		}
 	}
-	if err := Unsupported("operators that are not supported", missing); err != nil {
-		return err
+	if len(missing) > 0 {
+		return Unsupported("operators that are not supported", missing)
 	}
 	for _, n := range g.Nodes { // the runtime refuses it too
 		for _, name := range sortedKeys(n.Attrs) {
