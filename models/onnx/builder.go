@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Builder appends nodes to a graph and keeps their shapes known. The first
-// error sticks: later calls do nothing, and Err returns it, so that code which
-// builds expressions reads like them.
+// Builder appends nodes to a graph and keeps their shapes known. The first error sticks: later calls do nothing, and
+// Err returns it, so that code which builds expressions reads like them.
 type Builder struct {
 	G      *Graph
 	Prefix string // of the names of new tensors
@@ -96,10 +95,9 @@ func (b *Builder) Append(n *Node) {
 	}
 }
 
-// Inline copies g's nodes into the graph under construction, with g's inputs
-// bound to tensors that exist there, and returns the tensors that hold g's
-// outputs. Names are kept where they are free and numbered otherwise. Both
-// graphs must have been written for the same operator set or one that Simplify accepts.
+// Inline copies g's nodes into the graph under construction, with g's inputs bound to tensors that exist there, and
+// returns the tensors that hold g's outputs. Names are kept where they are free and numbered otherwise. Both graphs
+// must have been written for the same operator set or one that Simplify accepts.
 func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
 	rename := map[string]string{"": ""}
 	b.G.Opset = max(b.G.Opset, g.Opset)
@@ -184,10 +182,9 @@ func (b *Builder) Transpose(t string, perm ...int64) string {
 	return b.OpWith("Transpose", Attrs{"perm": perm}, t)
 }
 
-// Mean appends the mean of t along axes, which stay as dimensions of 1. It is a
-// GlobalAveragePool over the axes, transposed to the end, because ONNX Runtime's
-// ReduceSum and ReduceMean round differently with an item's place in the batch
-// (their vectorised loops start at aligned addresses), and this pool does not.
+// Mean appends the mean of t along axes, which stay as dimensions of 1. It is a GlobalAveragePool over the axes,
+// transposed to the end, because ONNX Runtime's ReduceSum and ReduceMean round differently with an item's place in the
+// batch (their vectorised loops start at aligned addresses), and this pool does not.
 func (b *Builder) Mean(t string, axes []int64) string {
 	x := b.Shape(t)
 	at, err := Axes(axes, len(x))
@@ -237,9 +234,8 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	return b.Transpose(b.Op("Reshape", t, b.Ints(transposed...)), Inverse(perm)...)
 }
 
-// Sum appends the sum of t along axes, which stay as dimensions of 1; see
-// [Builder.Mean]. A sum over the batch, which gradients with respect to
-// parameters are, is a ReduceSum, as is one of a tensor without a batch.
+// Sum appends the sum of t along axes, which stay as dimensions of 1; see [Builder.Mean]. A sum over the batch, which
+// gradients with respect to parameters are, is a ReduceSum, as is one of a tensor without a batch.
 func (b *Builder) Sum(t string, axes []int64) string {
 	x := b.Shape(t)
 	if at, err := Axes(axes, len(x)); err == nil {

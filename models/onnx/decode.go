@@ -8,11 +8,10 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// Decode reads an ONNX model as written, without changing its operators: see
-// Simplify for that. Calls of model-local functions are replaced by the
-// functions' nodes, and floating-point types of other widths by float32, with a
-// notice. Element types beyond those of [Tensor] are errors, and so are
-// weights that lie in other files: Load and ReadFS bring those in.
+// Decode reads an ONNX model as written, without changing its operators: see Simplify for that. Calls of model-local
+// functions are replaced by the functions' nodes, and floating-point types of other widths by float32, with a notice.
+// Element types beyond those of [Tensor] are errors, and so are weights that lie in other files: Load and ReadFS bring
+// those in.
 func Decode(data []byte) (*Graph, error) { return decode(data, false) }
 
 // DecodeSkeleton is Decode for a skeleton. The graph's constants that have no data in it are without values.

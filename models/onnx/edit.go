@@ -44,8 +44,7 @@ func (g *Graph) IsOutput(name string) bool {
 	return slices.ContainsFunc(g.Outputs, func(v Value) bool { return v.Name == name })
 }
 
-// Replace makes every node that reads the tensor old read with instead.
-// Graph outputs keep their names.
+// Replace makes every node that reads the tensor old read with instead. Graph outputs keep their names.
 func (g *Graph) Replace(old, with string) {
 	for _, n := range g.Nodes {
 		for i, in := range n.Inputs {
@@ -56,8 +55,7 @@ func (g *Graph) Replace(old, with string) {
 	}
 }
 
-// Reached returns the nodes that depend on some tensors, in order, and these tensors
-// with what the nodes write.
+// Reached returns the nodes that depend on some tensors, in order, and these tensors with what the nodes write.
 func (g *Graph) Reached(from ...string) (nodes []*Node, tensors map[string]bool) {
 	tensors = map[string]bool{}
 	for _, t := range from {
@@ -104,9 +102,8 @@ func (g *Graph) Prune() {
 	maps.DeleteFunc(g.Shapes, func(name string, _ Shape) bool { return !need[name] })
 }
 
-// Verify checks the graph's invariants: every tensor is written once and
-// before it is read, constants are as long as their shape and hold no NaN, and the
-// outputs exist. Every pass ends with it.
+// Verify checks the graph's invariants: every tensor is written once and before it is read, constants are as long as
+// their shape and hold no NaN, and the outputs exist. Every pass ends with it.
 func (g *Graph) Verify() (err error) {
 	defer Refused(&err)
 	Require(len(g.Inputs) > 0, "the graph has no input")

@@ -10,13 +10,11 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// irVersion is what we write: the oldest that covers every opset we emit, so
-// that old and new runtimes read it.
+// irVersion is what we write: the oldest that covers every opset we emit, so that old and new runtimes read it.
 const irVersion = 8
 
-// Encode serialises the graph as an ONNX file, the same bytes for the same
-// graph. The weights are copied once, into the result. A few operators that ONNX
-// Runtime computes badly are written by others, see kernels.
+// Encode serialises the graph as an ONNX file, the same bytes for the same graph. The weights are copied once, into the
+// result. A few operators that ONNX Runtime computes badly are written by others, see kernels.
 func (g *Graph) Encode() (data []byte, err error) {
 	defer Refused(&err)
 	Must(g.Verify())
@@ -117,9 +115,8 @@ func encodeValue(v Value) *pb.ValueInfoProto {
 	return pb.Value(v.Name, int32(v.DType), "N", v.Shape...)
 }
 
-// reshaped declares the tensors that Reshape makes: the runtime can't tell that a
-// dimension which it infers is the batch, and takes its slower elementwise kernels
-// for tensors whose batches may differ.
+// reshaped declares the tensors that Reshape makes: the runtime can't tell that a dimension which it infers is the
+// batch, and takes its slower elementwise kernels for tensors whose batches may differ.
 func reshaped(g *Graph) []*pb.ValueInfoProto {
 	var infos []*pb.ValueInfoProto
 	c := &Inference{Graph: g}

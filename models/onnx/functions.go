@@ -10,8 +10,7 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// Bounds of what a file's functions may expand to: calls that each call twice
-// would double it again and again.
+// Bounds of what a file's functions may expand to: calls that each call twice would double it again and again.
 const (
 	maxFunctionDepth = 64
 	maxFunctionNodes = 1 << 18

@@ -38,8 +38,7 @@ const Batch int64 = -1
 // program builds, for k times the batch; every other value is ≥ 0.
 type Shape []int64
 
-// Items returns the number of values in one item of the batch: the product of
-// all dimensions but the batch.
+// Items returns the number of values in one item of the batch: the product of all dimensions but the batch.
 func (s Shape) Items() int64 {
 	n := int64(1)
 	for _, d := range s {
@@ -290,8 +289,7 @@ func (n *Node) SetInput(i int, name string) {
 	n.Inputs[i] = name
 }
 
-// Opset is the operator-set version that Simplify brings older graphs to, so
-// that rules and emitted operators know one form only. Newer graphs keep
-// theirs: what later versions changed of the operators used here is only which
-// element types they take.
+// Opset is the operator-set version that Simplify brings older graphs to, so that rules and emitted operators know one
+// form only. Newer graphs keep theirs: what later versions changed of the operators used here is only which element
+// types they take.
 const Opset = 18

@@ -5,13 +5,11 @@ import (
 	"slices"
 )
 
-// Kernels are other forms of operators, in which Encode writes them, because ONNX
-// Runtime's kernels for them are slow, or because the last values of a tensor, which
-// do not fill a vector register, are computed by other code than the rest: an
-// item's result would depend on its place in the batch. (On 1.2 million values ONNX
-// Runtime 1.31 needs 2.4 ms for Elu, 15 ms for Softplus and 0.4 ms for each
-// pass that stands for them here.) Graphs keep the operators, whose gradients
-// take few passes.
+// Kernels are other forms of operators, in which Encode writes them, because ONNX Runtime's kernels for them are slow,
+// or because the last values of a tensor, which do not fill a vector register, are computed by other code than the
+// rest: an item's result would depend on its place in the batch. (On 1.2 million values ONNX Runtime 1.31 needs 2.4 ms
+// for Elu, 15 ms for Softplus and 0.4 ms for each pass that stands for them here.) Graphs keep the operators, whose
+// gradients take few passes.
 
 // exponential reads above·x for x > 0 and below·(e^(x·rate) − 1) else, which Elu, Selu and Celu are.
 func exponential(n *Node) (above, below, rate float32) {

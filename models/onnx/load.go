@@ -22,8 +22,7 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// maxExternalFiles bounds how many files a model's weights may lie in: exporters
-// write one, or one a tensor.
+// maxExternalFiles bounds how many files a model's weights may lie in: exporters write one, or one a tensor.
 const maxExternalFiles = 4096
 
 // external is where a tensor's data lies, as the file says.
@@ -174,9 +173,8 @@ func (e *embedder) read(x *external, out []byte) []byte {
 	return out
 }
 
-// ReadFS reads a model file with the weights that lie in other files of its
-// folder. Names follow [fs.ValidPath]. External files are opened through fsys:
-// give the FS of an [os.Root] where symbolic links must not lead out of it.
+// ReadFS reads a model file with the weights that lie in other files of its folder. Names follow [fs.ValidPath].
+// External files are opened through fsys: give the FS of an [os.Root] where symbolic links must not lead out of it.
 // Errors name the external file, not path.
 func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	defer Refused(&err)
@@ -194,8 +192,7 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
 }
 
-// maxFileSize bounds the model files that are read, and a model's weights:
-// protobuf's own limit.
+// maxFileSize bounds the model files that are read, and a model's weights: protobuf's own limit.
 const maxFileSize = 2 << 30
 
 // File is a model as it was read.
@@ -203,9 +200,8 @@ type File struct {
 	// Data is the model in one piece: the file's own bytes, or, where weights
 	// lie in other files, an equal model with them inside.
 	Data []byte
-	// SHA256, in hexadecimal, is that of the file as given. Where weights lie in
-	// other files, these follow it, each once and whole, in the order of their
-	// names: what "cat model.onnx model.onnx.data | sha256sum" prints.
+	// SHA256, in hexadecimal, is that of the file as given. Where weights lie in other files, these follow it, each
+	// once and whole, in the order of their names: what "cat model.onnx model.onnx.data | sha256sum" prints.
 	SHA256 string
 	// Path is the file's own, where weights lie in other files beside it and it was read by its path; "" elsewhere.
 	Path  string

@@ -7,15 +7,13 @@ import (
 	"slices"
 )
 
-// Traits are what this program knows about an operator: its row in the table of
-// operators. An activation is one row and the function that gives its slope; what
-// lists of operators need follows from the row.
+// Traits are what this program knows about an operator: its row in the table of operators. An activation is one row and
+// the function that gives its slope; what lists of operators need follows from the row.
 type Traits struct {
 	// Inputs is how many inputs a node needs at least: 0 stands for one, -1 for none.
 	Inputs int
-	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns
-	// the tensor that holds it: "" where it is 0 everywhere. Package grad has the
-	// gradient rules of all other operators.
+	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns the tensor that holds it: ""
+	// where it is 0 everywhere. Package grad has the gradient rules of all other operators.
 	Slope func(b *Builder, n *Node) string
 	// Gain is 1/E[f(x)²] for x of variance 1. Activations alone have one.
 	Gain float64
@@ -30,8 +28,7 @@ type Traits struct {
 	// Parameters are the inputs that can be parameters: weights, biases, scales. The
 	// rule gives gradients by them too, summed over the batch.
 	Parameters []int
-	// Folded operators are understood only where they can be folded away: they have no
-	// rule for shapes.
+	// Folded operators are understood only where they can be folded away: they have no rule for shapes.
 	Folded bool
 
 	shape     shapeRule
@@ -44,8 +41,7 @@ type Traits struct {
 	inKernels func(b *Builder, n *Node) string
 }
 
-// Discrete reports whether an operator gives integers, truth values or random
-// numbers: no gradient passes through it.
+// Discrete reports whether an operator gives integers, truth values or random numbers: no gradient passes through it.
 func (t Traits) Discrete() bool { return t.discrete || t.result == Bool || t.result == Int64 }
 
 // TraitsOf returns an operator's traits, those of the zero value where it is not known.
@@ -228,8 +224,7 @@ func (c *Inference) SetTypes(n *Node) {
 	}
 }
 
-// quantizedRange holds the smallest and the largest value of the types that
-// QuantizeLinear gives.
+// quantizedRange holds the smallest and the largest value of the types that QuantizeLinear gives.
 var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, int16Type: {-32768, 32767}, uint16Type: {0, 65535}}
 
 // QuantizedRange returns the smallest and the largest value of a type that
@@ -248,9 +243,8 @@ func (g *Graph) Parameters() int64 {
 	return n
 }
 
-// FLOPs counts the floating-point operations of one item's pass: 2 for each
-// multiply-accumulate of Conv, ConvTranspose, Gemm and MatMul, 1 a value for
-// everything else. Infer must have run.
+// FLOPs counts the floating-point operations of one item's pass: 2 for each multiply-accumulate of Conv, ConvTranspose,
+// Gemm and MatMul, 1 a value for everything else. Infer must have run.
 func (g *Graph) FLOPs() int64 {
 	total := int64(0)
 	for _, n := range g.Nodes {

@@ -20,9 +20,8 @@ const (
 	tensorRawData    = 9 // TensorProto.raw_data
 )
 
-// parse reads the protobuf of a model. The initializers' raw data stays where it
-// is in data, which must not change: a WRN-76-10 has 440 MB of it, and
-// proto.Unmarshal would copy them.
+// parse reads the protobuf of a model. The initializers' raw data stays where it is in data, which must not change: a
+// WRN-76-10 has 440 MB of it, and proto.Unmarshal would copy them.
 func parse(data []byte) (*pb.ModelProto, error) {
 	m, graph := &pb.ModelProto{}, &pb.GraphProto{}
 	graphs, err := unmarshal(data, m, modelGraph)

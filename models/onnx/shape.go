@@ -178,8 +178,7 @@ func (n *Node) CheckInputs() error {
 	return nil
 }
 
-// alongAxis is the rule of operators that keep the shape and work along an axis,
-// which must not be the batch.
+// alongAxis is the rule of operators that keep the shape and work along an axis, which must not be the batch.
 func alongAxis(def int64) shapeRule {
 	return byAxis(def, func(_ *Inference, n *Node, in []Shape, a int) []Shape {
 		behind := n.Op == "RMSNormalization" && in[0][a:].HasBatch()

@@ -240,8 +240,7 @@ func maxUnpoolShape(_ *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{out}
 }
 
-// Unpooled is the shape that a MaxUnpool gives where it states none: that of the
-// MaxPool's input whose windows fill it.
+// Unpooled is the shape that a MaxUnpool gives where it states none: that of the MaxPool's input whose windows fill it.
 func Unpooled(n *Node, x Shape) (out Shape, err error) {
 	defer Refused(&err)
 	k := len(n.Ints("kernel_shape", nil))

@@ -5,13 +5,11 @@ import "math"
 // Slopes of the operators that compute y = f(x), value by value: formulas for dy/dx,
 // and what it is at a kink, there as PyTorch has it.
 
-// Steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0
-// and 1 for every normal x > 0.
+// Steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0 and 1 for every normal x > 0.
 const Steep = 3e38
 
-// Step appends max(0, min(1, αx+β)). HardSigmoid is vectorised in ONNX Runtime, and it
-// stays in the blocked layout of the convolutions around it; Sign, Greater and
-// Where are several times slower and leave that layout.
+// Step appends max(0, min(1, αx+β)). HardSigmoid is vectorised in ONNX Runtime, and it stays in the blocked layout of
+// the convolutions around it; Sign, Greater and Where are several times slower and leave that layout.
 func (b *Builder) Step(x string, alpha, beta float32) string {
 	return b.OpWith("HardSigmoid", Attrs{"alpha": alpha, "beta": beta}, x)
 }
@@ -91,8 +89,7 @@ func hardSigmoidSlope(b *Builder, n *Node) string {
 	return b.Op("Mul", b.inside(n.Outputs[0]), b.Float(alpha))
 }
 
-// x·h, h = max(0, min(1, x/6 + ½)): h + (h−½)·[0 < h < 1]; 0 at −3 and 1 at 3, as in
-// PyTorch since 2.3
+// x·h, h = max(0, min(1, x/6 + ½)): h + (h−½)·[0 < h < 1]; 0 at −3 and 1 at 3, as in PyTorch since 2.3
 func hardSwishSlope(b *Builder, n *Node) string {
 	return b.GatedSlope(b.Step(n.Inputs[0], 1./6, 0.5), 0.5)
 }

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// UnsupportedError says that operators of a model stand in the way of what was
-// asked for. It names every such node.
+// UnsupportedError says that operators of a model stand in the way of what was asked for. It names every such node.
 type UnsupportedError struct {
 	Nodes []*Node // in the graph's order
 	what  string

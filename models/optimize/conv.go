@@ -62,8 +62,7 @@ func (w *rewriter) choose(n *onnx.Node, weight onnx.Shape, win onnx.Window) *alg
 	return s
 }
 
-// cheapest chooses among the algorithms F(m) of the given m for a 3×3 kernel; nil where
-// there is none.
+// cheapest chooses among the algorithms F(m) of the given m for a 3×3 kernel; nil where there is none.
 func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algorithm, cost float64) {
 	if win.Strides[0] != win.Strides[1] || in[1] < minChannels || out[1] < minChannels {
 		return nil, 0
@@ -73,9 +72,8 @@ func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algori
 		if s == nil {
 			return nil, 0
 		}
-		// ONNX Runtime's product of a single row rounds in an order of its own, unless
-		// its weights are constants (see entries): otherwise two tiles at least. With
-		// stride 2 a single tile has more weights to read than it saves.
+		// ONNX Runtime's product of a single row rounds in an order of its own, unless its weights are constants (see
+		// entries): otherwise two tiles at least. With stride 2 a single tile has more weights to read than it saves.
 		least := int(min(out[2], out[3]))
 		if least <= m && (w[0]*w[1] < manyAlone || s.stride > 1 || least < m) {
 			continue
@@ -87,8 +85,7 @@ func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algori
 	return best, cost
 }
 
-// product is a 1×1 convolution: a matrix product over the channels, at every
-// stride-th place.
+// product is a 1×1 convolution: a matrix product over the channels, at every stride-th place.
 func (w *rewriter) product(n *onnx.Node, weight *onnx.Tensor, win onnx.Window) string {
 	x := w.inHWNC(n.Inputs[0])
 	for axis, stride := range win.Strides {
@@ -115,8 +112,7 @@ const (
 	// From this many weights a tap, a layer of a single tile is worth it: there the
 	// product of each entry is always one of its own.
 	manyAlone = 128 * 128
-	// Bound of the transformed weights of a network: 1 GiB for its passes, and as
-	// much again for their gradients.
+	// Bound of the transformed weights of a network: 1 GiB for its passes, and as much again for their gradients.
 	maxWeights = 1 << 28
 )
 

@@ -1,12 +1,11 @@
-// Package optimize rewrites a network into an equivalent one that ONNX Runtime's CPU
-// kernels run faster. Convolutions of many channels become Winograd's algorithm,
-// written as matrix products. Their states are laid out as [H W N C]; operators
-// that work value by value follow them into that layout, and everything else stays
-// [N C H W]. All operators are standard ones with gradient rules, so a gradient
-// derived from the result is faster too: the transposed algorithm is one of Winograd's.
+// Package optimize rewrites a network into an equivalent one that ONNX Runtime's CPU kernels run faster. Convolutions
+// of many channels become Winograd's algorithm, written as matrix products. Their states are laid out as [H W N C];
+// operators that work value by value follow them into that layout, and everything else stays [N C H W]. All operators
+// are standard ones with gradient rules, so a gradient derived from the result is faster too: the transposed algorithm
+// is one of Winograd's.
 //
-// The results differ from the network's by float32 rounding. They do not depend
-// on the batch: the form of a layer follows from its shape alone.
+// The results differ from the network's by float32 rounding. They do not depend on the batch: the form of a layer
+// follows from its shape alone.
 package optimize
 
 import (
@@ -16,9 +15,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Graph returns the faster network. g is simplified, with the batch open; it is
-// not changed, and inputs, outputs and the names of those tensors that stay
-// [N C H W] are kept. Constants that stay as they are are shared.
+// Graph returns the faster network. g is simplified, with the batch open; it is not changed, and inputs, outputs and
+// the names of those tensors that stay [N C H W] are kept. Constants that stay as they are are shared.
 func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 	src := g.Clone()
 	fold(src)
@@ -107,10 +105,9 @@ func (w *rewriter) keep(n *onnx.Node) {
 	}
 }
 
-// Centre takes the subtraction of a mean off the front of a graph: a caller that copies
-// an image to where the graph reads it can subtract on the way, at no cost. It returns the
-// graph without that node, and the mean for each value of an item of the first input.
-// Where g does not begin so, it returns g itself and nil. The float32 results are the same.
+// Centre takes the subtraction of a mean off the front of a graph: a caller that copies an image to where the graph
+// reads it can subtract on the way, at no cost. It returns the graph without that node, and the mean for each value of
+// an item of the first input. Where g does not begin so, it returns g itself and nil. The float32 results are the same.
 func Centre(g *onnx.Graph) (*onnx.Graph, []float32) {
 	in := g.Inputs[0]
 	readers := g.Consumers()[in.Name]

@@ -11,12 +11,11 @@ import (
 // several kinds, and all must compute the same graph.
 const blockChannels = 16
 
-// spaceToDepth turns states of few channels, [N C H W], between convolutions into
-// [N 4C H/2 W/2]: channel (2r + q)·C + c holds channel c's places in rows 2i + r and
-// columns 2j + q. ONNX Runtime computes blocks of channels whole, and such a block has
-// none that are idle. The convolutions behind, which have a stride of 2, get one of 1,
-// so that their gradient is a Conv and no ConvTranspose. The states have at most half a
-// block of channels, and only value-by-value operators and such convolutions read them.
+// spaceToDepth turns states of few channels, [N C H W], between convolutions into [N 4C H/2 W/2]: channel (2r + q)·C +
+// c holds channel c's places in rows 2i + r and columns 2j + q. ONNX Runtime computes blocks of channels whole, and
+// such a block has none that are idle. The convolutions behind, which have a stride of 2, get one of 1, so that their
+// gradient is a Conv and no ConvTranspose. The states have at most half a block of channels, and only value-by-value
+// operators and such convolutions read them.
 func spaceToDepth(g *onnx.Graph, block int64) {
 	consumers := g.Consumers()
 	for _, n := range g.Nodes {
@@ -75,10 +74,9 @@ func squareConv(g *onnx.Graph, n *onnx.Node) (win onnx.Window, w *onnx.Tensor, o
 	return win, w, ok
 }
 
-// writeAsDepth returns a change that makes the Conv n write its output as depth. With
-// stride s and padding p, n computes y[2i + r] = Σ_k w[k]·x[s(2i + r) + k − p]. That is a
-// Conv of stride 2s whose weight for residue r is w moved by s·r. Its kernel is larger by
-// s. It is not worth it where that takes over 1.5 times as many multiplications, idle
+// writeAsDepth returns a change that makes the Conv n write its output as depth. With stride s and padding p, n
+// computes y[2i + r] = Σ_k w[k]·x[s(2i + r) + k − p]. That is a Conv of stride 2s whose weight for residue r is w moved
+// by s·r. Its kernel is larger by s. It is not worth it where that takes over 1.5 times as many multiplications, idle
 // channels included.
 func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok bool) {
 	win, w, ok := squareConv(g, n)
@@ -120,9 +118,8 @@ func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok b
 // wholeBlocks is n rounded up to whole blocks.
 func wholeBlocks(n, block int64) int64 { return (n + block - 1) / block * block }
 
-// readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as
-// depth: z[i] = Σ_t w[t]·x[2i + t − p], where place 2i + t − p is residue (t − p) mod 2 at
-// i + ⌊(t − p)/2⌋, is a Conv of stride 1.
+// readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as depth: z[i] = Σ_t w[t]·x[2i +
+// t − p], where place 2i + t − p is residue (t − p) mod 2 at i + ⌊(t − p)/2⌋, is a Conv of stride 1.
 func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool) {
 	win, w, ok := squareConv(g, n)
 	if !ok || win.Strides[0] != 2 || n.Inputs[0] != x || slices.Contains(n.Inputs[1:], x) {

@@ -6,18 +6,16 @@ import (
 	"selfheal/models/onnx"
 )
 
-// An algorithm is Winograd's F(m) for 3 taps along one axis: it computes m outputs of the
-// correlation y[i] = Σ_k g[k]·x[stride·i + k] from span inputs as y = A·((G·g) ⊙ (B·x)),
-// with n < 3m products (Lavin & Gray 2016, section 4). The products are over channels
-// too, so they become matrix products, one for each of the n entries.
+// An algorithm is Winograd's F(m) for 3 taps along one axis: it computes m outputs of the correlation y[i] = Σ_k
+// g[k]·x[stride·i + k] from span inputs as y = A·((G·g) ⊙ (B·x)), with n < 3m products (Lavin & Gray 2016, section 4).
+// The products are over channels too, so they become matrix products, one for each of the n entries.
 type algorithm struct {
 	m, n, span, stride int
 	a, g, b            mat.Matrix // m×n, n×taps, n×span
 }
 
-// Interpolation points besides infinity, by their number. Those of four come in
-// fractions because the transforms are matrix products, for which all numbers
-// cost the same, and these lose half as many bits as {0, ±1, ±2}.
+// Interpolation points besides infinity, by their number. Those of four come in fractions because the transforms are
+// matrix products, for which all numbers cost the same, and these lose half as many bits as {0, ±1, ±2}.
 var points = map[int][]float64{
 	2: {0, 1},
 	3: {0, 1, -1},
@@ -83,9 +81,8 @@ func strided(m int) *algorithm {
 	return &algorithm{m: m, n: n, span: span, stride: 2, a: a, g: g, b: b}
 }
 
-// tiled applies the algorithm along an axis of the given size, padded by pad in front,
-// to give out outputs: matrices [n·tiles, size] and [out, n·tiles] of float32 values.
-// Products of one entry lie together.
+// tiled applies the algorithm along an axis of the given size, padded by pad in front, to give out outputs: matrices
+// [n·tiles, size] and [out, n·tiles] of float32 values. Products of one entry lie together.
 func (s *algorithm) tiled(size, pad, out int) (into, back *mat.Dense) {
 	tiles := s.tiles(out)
 	into, back = mat.NewDense(s.n*tiles, size, nil), mat.NewDense(out, s.n*tiles, nil)
@@ -150,9 +147,8 @@ func (w *rewriter) winograd(n *onnx.Node, weight *onnx.Tensor, win onnx.Window, 
 	return w.Reshape(y, onnx.Shape{out[2], out[3], -1, o})
 }
 
-// entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u,
-// [e²·C, O], by a matrix product for each entry. One batched product would read
-// the weights anew, and rearrange them, for every row of tiles, which costs more
+// entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u, [e²·C, O], by a matrix product for each
+// entry. One batched product would read the weights anew, and rearrange them, for every row of tiles, which costs more
 // than these copies of the tiles where there are many weights and few tiles.
 func (w *rewriter) entries(v, u string) string {
 	s := w.Shape(v)
@@ -162,8 +158,7 @@ func (w *rewriter) entries(v, u string) string {
 	return w.Transpose(w.Reshape(m, onnx.Shape{e, e, t0, -1, o}), swap...)
 }
 
-// each multiplies each of the matrices v, [n, rows, C], with its own of the weights u,
-// [n·C, O].
+// each multiplies each of the matrices v, [n, rows, C], with its own of the weights u, [n·C, O].
 func (w *rewriter) each(v, u string) string {
 	n := w.Shape(v)[0]
 	split := onnx.Attrs{"axis": 0, "num_outputs": n}

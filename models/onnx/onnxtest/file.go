@@ -3,9 +3,7 @@ package onnxtest
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,9 +39,8 @@ func Value(name string, elem int32, shape ...int64) *pb.ValueInfoProto {
 }
 
 // Node appends operators and constants, written as "name=value; Op in1 in2 → out1 out2 name=value; Op …"; _ is an
-// absent input, Op@domain an operator of another domain. A value is an integer, a float
-// (with a point), integers (with a comma, also behind a single one) or a word. Further
-// attributes of the last operator come as name, value pairs.
+// absent input, Op@domain an operator of another domain. A value is an integer, a float (with a point), integers (with
+// a comma, also behind a single one) or a word. Further attributes of the last operator come as name, value pairs.
 func (f File) Node(what string, attrs ...any) File {
 	all := strings.Split(what, "; ")
 	for i, one := range all {
@@ -206,8 +203,7 @@ func Near(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return x-y < 1e-6 && y-x < 1e-6 })
 }
 
-// Function adds a model-local function of domain "local"; its nodes are those
-// that body adds to an empty file.
+// Function adds a model-local function of domain "local"; its nodes are those that body adds to an empty file.
 func (f File) Function(name, inputs, outputs string, attributes []string, body func(File)) *pb.FunctionProto {
 	inner := New(13, -1, 2)
 	body(inner)
@@ -230,26 +226,6 @@ func (f File) Refer(attribute, to string, kind pb.AttributeProto_AttributeType) 
 		Type: kind.Enum()})
 }
 
-// Raw is a tensor of any type, its data as files have them.
-func Raw(kind int32, name string, dims []int64, raw []byte) *pb.TensorProto {
-	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, RawData: raw}
-}
-
-// Bits16 and Bits64 are raw data.
-func Bits16(v ...uint16) (raw []byte) {
-	for _, b := range v {
-		raw = binary.LittleEndian.AppendUint16(raw, b)
-	}
-	return raw
-}
-
-func Bits64(v ...float64) (raw []byte) {
-	for _, x := range v {
-		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(x))
-	}
-	return raw
-}
-
 // External is a float32 tensor whose data lies elsewhere; where is "key=value key=value".
 func External(name string, dims []int64, where string) *pb.TensorProto {
 	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims,
@@ -259,9 +235,4 @@ func External(name string, dims []int64, where string) *pb.TensorProto {
 		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: &key, Value: &value})
 	}
 	return t
-}
-
-// Quantized holds integers of one of QuantizeLinear's types.
-func Quantized(name string, kind int32, dims []int64, v ...int32) *pb.TensorProto {
-	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, Int32Data: v}
 }

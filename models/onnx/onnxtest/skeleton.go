@@ -14,13 +14,11 @@ import (
 // maxSkeleton bounds the weights that a skeleton is filled with: over twice a WRN-76-10's.
 const maxSkeleton = 1 << 28
 
-// FillSkeleton reads a skeleton and draws its weights, which follow from seed
-// and their names alone, the same bits on every platform. The result is what
-// Decode gives of the file with these weights in it: Simplify or Encode it.
+// FillSkeleton reads a skeleton and draws its weights, which follow from seed and their names alone, the same bits on
+// every platform. The result is what Decode gives of the file with these weights in it: Simplify or Encode it.
 //
-// Weights are drawn such that activations stay near order 1 however deep the
-// network is (see fanGain), and BatchNormalization's statistics such that a
-// mistake with any of them shows: scale and variance uniform in [0.5, 1.5),
+// Weights are drawn such that activations stay near order 1 however deep the network is (see fanGain), and
+// BatchNormalization's statistics such that a mistake with any of them shows: scale and variance uniform in [0.5, 1.5),
 // bias and mean with standard deviation 0.1.
 func FillSkeleton(data []byte, seed uint64) (*onnx.Graph, error) {
 	g, err := onnx.DecodeSkeleton(data)
@@ -47,9 +45,8 @@ func FillSkeleton(data []byte, seed uint64) (*onnx.Graph, error) {
 // distribution draws values.
 type distribution func(r *rand.Rand, v []float32)
 
-// normal is nearly N(0, std²): the sum of four uniform numbers, which integers
-// add exactly. rand.NormFloat64 would serve but for math.Exp, whose last bit
-// differs between platforms.
+// normal is nearly N(0, std²): the sum of four uniform numbers, which integers add exactly. rand.NormFloat64 would
+// serve but for math.Exp, whose last bit differs between platforms.
 func normal(std float64) distribution {
 	// Var of a sum of four uniform 16-bit numbers: 4·(2³² − 1)/12.
 	scale := float32(std / math.Sqrt((1<<32-1)/3.0))
@@ -167,12 +164,10 @@ func fanIn(n *onnx.Node, input int, w onnx.Shape) float64 {
 // squeeze-excite's scale, f(x)·sigmoid(·), have between 2.8 and 11.
 const gatedGain = 5
 
-// fanGain is the variance of the weights times their fan-in. It restores what
-// the activation before took from the second moment (ReLU a half: He et al.
-// 2015, equation 10), so that plain chains keep theirs. A branch that ends in a
-// residual join with a skip connection adds variance instead: its last
-// operator gets one share of as many as there are joins, so that all joins
-// together multiply the variance by about e. Two branches that meet get half each.
+// fanGain is the variance of the weights times their fan-in. It restores what the activation before took from the
+// second moment (ReLU a half: He et al. 2015, equation 10), so that plain chains keep theirs. A branch that ends in a
+// residual join with a skip connection adds variance instead: its last operator gets one share of as many as there are
+// joins, so that all joins together multiply the variance by about e. Two branches that meet get half each.
 func (r *roles) fanGain(n *onnx.Node, weight int) float64 {
 	gain := 1.0
 	for in, hops := n.Input(1-min(weight, 1)), 0; hops < 8; hops++ {

@@ -152,7 +152,7 @@ func TestOpenErrors(t *testing.T) {
 			file(13, N, 2).Ints("a", 1<<31, 1).Ints("b", -1<<31, 2).Node("Mul a b → t; Reshape x t → y"),
 			`Reshape "y" … must be constant`},
 		{"a truth value as a factor",
-			file(13, N, 2).Tensor(onnxtest.Quantized("b", 9, []int64{2}, 1, 0)).Node("Mul x b → y"),
+			file(13, N, 2).Tensor(quantized("b", 9, []int64{2}, 1, 0)).Node("Mul x b → y"),
 			`Mul "y" … "x" and "b" hold values of different types`},
 		{"integer slopes", file(13, N, 2).Node("s=2,; PRelu x s → y"), `PRelu "y" … different types`},
 		{"an integer among summands", file(13, N, 2).Node("s=2,; Sum x x s → y"), `Sum "y" … different types`},

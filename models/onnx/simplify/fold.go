@@ -6,9 +6,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// maxFold bounds how many values constant folding may create in all, so that a
-// hostile ConstantOfShape, or a vector that is joined with itself again and again,
-// can't take the memory.
+// maxFold bounds how many values constant folding may create in all, so that a hostile ConstantOfShape, or a vector
+// that is joined with itself again and again, can't take the memory.
 const maxFold = 1 << 24
 
 // setInts records the value of a node's output: integers of rank 1, or 0 if scalar. It reports true.

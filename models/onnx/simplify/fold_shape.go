@@ -131,8 +131,7 @@ func pairwise[T int64 | float32](a, b []T, f func(x, y T) (T, bool)) (out []T, o
 	return out, true
 }
 
-// intArithmetic is what an operator does to two integers. It multiplies and divides
-// multiples of the batch size.
+// intArithmetic is what an operator does to two integers. It multiplies and divides multiples of the batch size.
 func intArithmetic(n *onnx.Node) func(x, y int64) (int64, bool) {
 	return func(x, y int64) (v int64, ok bool) {
 		if k, m := onnx.BatchFactor(x), onnx.BatchFactor(y); k > 0 || m > 0 {
@@ -179,9 +178,8 @@ var ofFloats = arithmetic(map[string]func(a, _ float32) float32{
 	"Ceil":  func(a, _ float32) float32 { return float32(math.Ceil(float64(a))) },
 })
 
-// intComparison compares two integers, 1 for true. The batch size differs
-// from every number that a graph compares it with for equality (-1 and 0, to
-// find what an Expand leaves alone); which of two is larger is not known.
+// intComparison compares two integers, 1 for true. The batch size differs from every number that a graph compares it
+// with for equality (-1 and 0, to find what an Expand leaves alone); which of two is larger is not known.
 func intComparison(op string) func(x, y int64) (int64, bool) {
 	return func(x, y int64) (v int64, ok bool) {
 		if op == "Equal" && x == y || op == "Greater" && x > y || op == "Less" && x < y {
@@ -195,8 +193,7 @@ func intComparison(op string) func(x, y int64) (int64, bool) {
 // of shape arithmetic. Larger constants are left to the runtime.
 const maxFoldedFloats = 64
 
-// foldFloats evaluates shape arithmetic that goes through floats: sizes times a
-// scale, rounded.
+// foldFloats evaluates shape arithmetic that goes through floats: sizes times a scale, rounded.
 func foldFloats(s *simplifier, n *onnx.Node) bool {
 	vals, scalar := make([][]float32, len(n.Inputs)), true
 	for i, in := range n.Inputs {

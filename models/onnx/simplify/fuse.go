@@ -8,10 +8,9 @@ import (
 	"selfheal/models/onnx"
 )
 
-// fuse finds what exporters write for operators that their operator set lacked,
-// Gelu by its erf and LayerNormalization by its means, and puts those operators
-// back: they take half the passes over the data, and so do their gradients.
-// What they leave behind is pruned.
+// fuse finds what exporters write for operators that their operator set lacked, Gelu by its erf and LayerNormalization
+// by its means, and puts those operators back: they take half the passes over the data, and so do their gradients. What
+// they leave behind is pruned.
 func fuse(g *onnx.Graph, means map[string]meanOf) {
 	f := fuser{g, means, g.Producers(), g.Consumers()}
 	for _, n := range g.Nodes {
@@ -114,8 +113,7 @@ type meanOf struct {
 	axes []int64
 }
 
-// layerNorm recognises (x − mean x)/√(mean (x − mean x)² + ε), then perhaps
-// ·γ and + β, over the last axes.
+// layerNorm recognises (x − mean x)/√(mean (x − mean x)² + ε), then perhaps ·γ and + β, over the last axes.
 func (f fuser) layerNorm(root *onnx.Node) {
 	sum := f.writes[root.Inputs[0]]
 	if sum == nil || sum.Op != "Add" {

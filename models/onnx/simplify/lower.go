@@ -15,16 +15,16 @@ type lowering func(s *simplifier, b *onnx.Builder, n *onnx.Node) string
 // and those whose kernel rounds differently with an item's place in the batch.
 var lowerings map[string]lowering
 
-func init() { // init breaks the cycle lowerings → reductions → rules
+func init() { // init breaks the cycle lowerings → rules → lowerings
 	lowerings = map[string]lowering{
 		"Sum": lowerVariadic, "Mean": lowerVariadic, "Min": lowerVariadic, "Max": lowerVariadic,
 		"Cast": lowerCast, "CastLike": lowerCast, "Pow": lowerPow, "Swish": lowerSwish, "Einsum": lowerEinsum,
 		"Softmax": lowerFlatSoftmax, "LogSoftmax": lowerFlatSoftmax,
-		"ReduceSum": lowerReduction, "ReduceMean": lowerReduction,
-		"ReduceL1": lowerReduction, "ReduceL2": lowerReduction, "ReduceSumSquare": lowerReduction,
-		"ReduceLogSum": lowerReduction, "ReduceProd": lowerReduction,
 		"InstanceNormalization": lowerInstanceNorm, "GroupNormalization": lowerGroupNorm,
 		"RMSNormalization": lowerRMSNorm, "LpNormalization": lowerLpNorm, "LRN": lowerLRN,
+	}
+	for op := range reductions {
+		lowerings[op] = lowerReduction
 	}
 }
 
@@ -34,7 +34,7 @@ const tiny = 1.1754944e-38
 
 // lower writes a node by its lowering; it reports false where it has none.
 func (s *simplifier) lower(n *onnx.Node) bool {
-	onData := slices.ContainsFunc(n.Inputs, func(in string) bool { return s.g.Shapes[in].HasBatch() })
+	onData := slices.ContainsFunc(n.Inputs, s.hasBatch)
 	if lowerings[n.Op] == nil || !onData && n.Op != "Softmax" && n.Op != "LogSoftmax" || // these change their meaning
 		s.Node(n) != nil { // what is wrong with it is said there
 		return false
@@ -59,9 +59,8 @@ func (s *simplifier) write(n *onnx.Node, rule lowering) bool {
 	return t != ""
 }
 
-// become makes t, which has been computed in a node's stead by nodes from the
-// first on, that node's output. A tensor made for it gets its name: users name
-// cut tensors by the names that the file gives them.
+// become makes t, which has been computed in a node's stead by nodes from the first on, that node's output. A tensor
+// made for it gets its name: users name cut tensors by the names that the file gives them.
 func (s *simplifier) become(n *onnx.Node, t string, first int) {
 	out := n.Outputs[0]
 	if made := s.g.Nodes[first:]; len(made) > 0 && made[len(made)-1].Outputs[0] == t {
@@ -70,12 +69,10 @@ func (s *simplifier) become(n *onnx.Node, t string, first int) {
 		delete(s.g.Shapes, t)
 		return
 	}
-	if !s.g.IsOutput(out) {
-		s.alias[out] = t
+	if s.leaveOut(n, t) {
 		return
 	}
-	b := &onnx.Builder{G: s.g}
-	b.Named(out, "Identity", t)
+	(&onnx.Builder{G: s.g}).Named(out, "Identity", t)
 }
 
 // Sum, Mean, Min and Max of any number of inputs as a chain of two at a time.
@@ -167,11 +164,23 @@ func lowerFlatSoftmax(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return b.Reshape(t, x)
 }
 
-// Σx, mean x, Σ|x|, √Σx², Σx², ln Σx and Πx along axes. Without axes the node stays: it then
-// works on all of a tensor without a batch, or on nothing.
+// reductions are formulas along axes, which stay as dimensions of 1.
+var reductions = map[string]func(b *onnx.Builder, x string, axes []int64) string{
+	"ReduceSum":  (*onnx.Builder).Sum,
+	"ReduceMean": (*onnx.Builder).Mean,
+	"ReduceProd": product,
+	"ReduceL2":   norm,
+	"ReduceL1":   func(b *onnx.Builder, x string, axes []int64) string { return b.Sum(b.Op("Abs", x), axes) },
+	"ReduceLogSum": func(b *onnx.Builder, x string, axes []int64) string {
+		return b.Op("Log", b.Sum(x, axes))
+	},
+	"ReduceSumSquare": sumSquare,
+}
+
+// Without axes the node stays: it then works on all of a tensor without a batch, or on nothing.
 func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	t := n.Inputs[0]
-	at := onnx.Sure(onnx.Axes(onnx.Sure(s.IntsOr(n, 1, nil)), len(s.g.Shapes[t])))
+	x := n.Inputs[0]
+	at := onnx.Sure(onnx.Axes(onnx.Sure(s.IntsOr(n, 1, nil)), len(s.g.Shapes[x])))
 	slices.Sort(at)
 	axes := []int64{}
 	for _, a := range slices.Compact(at) {
@@ -180,36 +189,21 @@ func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	if len(axes) == 0 {
 		return ""
 	}
-	switch n.Op {
-	case "ReduceSum":
-		t = b.Sum(t, axes)
-	case "ReduceMean":
-		if n.Int("keepdims", 1) == 1 {
-			s.means[n.Outputs[0]] = meanOf{in: t, axes: axes}
-		}
-		t = b.Mean(t, axes)
-	case "ReduceL1":
-		t = b.Sum(b.Op("Abs", t), axes)
-	case "ReduceSumSquare":
-		t = b.Sum(b.Op("Mul", t, t), axes)
-	case "ReduceL2":
-		t = norm(b, t, axes)
-	case "ReduceLogSum":
-		t = b.Op("Log", b.Sum(t, axes))
-	case "ReduceProd":
-		t = product(b, t, axes)
+	if n.Op == "ReduceMean" && n.Int("keepdims", 1) == 1 {
+		s.means[n.Outputs[0]] = meanOf{in: x, axes: axes}
 	}
-	return b.Reshape(t, s.g.Shapes[n.Outputs[0]])
+	return b.Reshape(reductions[n.Op](b, x, axes), s.g.Shapes[n.Outputs[0]])
 }
+
+func sumSquare(b *onnx.Builder, x string, axes []int64) string { return b.Sum(b.Op("Mul", x, x), axes) }
 
 // norm appends √Σx² along axes, which stay as dimensions of 1.
 func norm(b *onnx.Builder, x string, axes []int64) string {
-	return b.Op("Sqrt", b.Op("Clip", b.Sum(b.Op("Mul", x, x), axes), b.Float(tiny)))
+	return b.Op("Sqrt", b.Op("Clip", sumSquare(b, x, axes), b.Float(tiny)))
 }
 
-// product appends Πx along axes, with those axes as the last dimension, of 1:
-// halves are multiplied until one value is left. So it has the right gradient
-// where values are 0, which Πx/xᵢ has not.
+// product appends Πx along axes, with those axes as the last dimension, of 1: halves are multiplied until one value is
+// left. So it has the right gradient where values are 0, which Πx/xᵢ has not.
 func product(b *onnx.Builder, x string, axes []int64) string {
 	shape := b.Shape(x)
 	perm, kept := []int64{}, onnx.Shape{}

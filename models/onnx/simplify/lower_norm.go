@@ -58,8 +58,7 @@ func lowerInstanceNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return affine(s, b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
 }
 
-// Groups of channels normalised together. Scale and bias are per group in operator
-// sets 18 to 20 and per channel since.
+// Groups of channels normalised together. Scale and bias are per group in operator sets 18 to 20 and per channel since.
 func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x, groups := imageOf(s, n), n.Int("num_groups", 0)
 	onnx.Require(groups >= 1 && x[1]%groups == 0, "splits %d channels into %d groups", x[1], groups)

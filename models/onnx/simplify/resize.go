@@ -7,9 +7,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// openSizes brings a Resize to scales of every dimension or, without those, to
-// the sizes of all but the batch. Sizes that name the batch, which they fix,
-// become scales where they are whole: the form that ONNX Runtime runs fastest.
+// openSizes brings a Resize to scales of every dimension or, without those, to the sizes of all but the batch. Sizes
+// that name the batch, which they fix, become scales where they are whole: the form that ONNX Runtime runs fastest.
 func openSizes(s *simplifier, n *onnx.Node) {
 	x := s.g.Shapes[n.Inputs[0]]
 	at := onnx.Sure(onnx.Axes(n.Ints("axes", nil), len(x)))
@@ -55,9 +54,8 @@ func spread[T any](what string, values []T, at []int, all []T) []T {
 	return all
 }
 
-// resize is openSizes, and turns the interpolation of lines into that of images
-// one pixel high: ONNX Runtime takes a batch of lines for a volume, and an
-// item's result would depend on its place in the batch.
+// resize is openSizes, and turns the interpolation of lines into that of images one pixel high: ONNX Runtime takes a
+// batch of lines for a volume, and an item's result would depend on its place in the batch.
 func resize(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	openSizes(s, n)
 	x := s.g.Shapes[n.Inputs[0]]
@@ -78,9 +76,8 @@ func resize(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return b.Op("Reshape", b.OpWith("Resize", attrs, inputs...), b.Ints(0, x[1], out[2]))
 }
 
-// unpool resolves a MaxUnpool's output_shape, which names the batch: it is
-// dropped where it says what follows from the window. Elsewhere the indices
-// count in a tensor of that shape, and the node becomes a scatter within each item.
+// unpool resolves a MaxUnpool's output_shape, which names the batch: it is dropped where it says what follows from the
+// window. Elsewhere the indices count in a tensor of that shape, and the node becomes a scatter within each item.
 func unpool(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	if n.Input(2) == "" {
 		return ""

@@ -13,11 +13,9 @@ var rewrites = map[string]lowering{
 	"Expand": expand, "ConstantOfShape": fillBatch, "Concat": openConcat, "Squeeze": squeezeAxes,
 }
 
-// openBatch rewrites a Reshape's target so that it holds for every batch: the
-// dimension that is a multiple of the batch size is copied or inferred. In a
-// model that was exported with a fixed batch it is the one, or a part of the one,
-// that has as many values in front of it as the batch had. It reports true where
-// the result is kept apart as rows.
+// openBatch rewrites a Reshape's target so that it holds for every batch: the dimension that is a multiple of the batch
+// size is copied or inferred. In a model that was exported with a fixed batch it is the one, or a part of the one, that
+// has as many values in front of it as the batch had. It reports true where the result is kept apart as rows.
 func openBatch(s *simplifier, n *onnx.Node) bool {
 	if n.Op != "Reshape" {
 		return false
@@ -113,8 +111,7 @@ func (s *simplifier) batchZeros(b *onnx.Builder, tensor string, rank, at int) st
 	return b.Op("Reshape", b.Op("Clip", tensor, b.Float(0), b.Float(0)), b.Ints(shape...))
 }
 
-// isFloat reports whether a tensor holds floats, as far as one can tell without
-// types: every constant is known.
+// isFloat reports whether a tensor holds floats, as far as one can tell without types: every constant is known.
 func (s *simplifier) isFloat(tensor string) bool {
 	t, ok := s.g.Consts[tensor]
 	return !ok || t.DType == onnx.Float
@@ -175,9 +172,8 @@ func openConcat(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return ""
 }
 
-// squeezeAxes names the axes that a Squeeze without any drops: in a batch of one
-// item the batch would be among them. Where there are none it does nothing, and
-// is left out: ONNX Runtime takes an empty list for no list.
+// squeezeAxes names the axes that a Squeeze without any drops: in a batch of one item the batch would be among them.
+// Where there are none it does nothing, and is left out: ONNX Runtime takes an empty list for no list.
 func squeezeAxes(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
 	x := s.g.Shapes[n.Inputs[0]]
 	if given, err := s.IntsOf(n, 1); n.Input(1) != "" && (err != nil || len(given) > 0) || x == nil {
@@ -191,9 +187,8 @@ func squeezeAxes(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
 	return ""
 }
 
-// gatherND writes a GatherND of data by constant indices as a Gather along the
-// axes that they count in, made one. Data without a batch is a table then, which the
-// runtime reads by itself.
+// gatherND writes a GatherND of data by constant indices as a Gather along the axes that they count in, made one. Data
+// without a batch is a table then, which the runtime reads by itself.
 func gatherND(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x := s.g.Shapes[n.Inputs[0]]
 	if !x.HasBatch() {

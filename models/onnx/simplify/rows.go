@@ -6,11 +6,10 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Some networks lay the batch behind another dimension, as PyTorch's attention
-// does with [tokens, N, features], and join the two into the rows of a matrix
-// for a linear layer. An item's rows are then spread over the matrix, which no
-// [Shape] can say. Simplify leaves such a tensor apart: rows maps it to the tensor
-// that still has the dimensions, and the layer works on that.
+// Some networks lay the batch behind another dimension, as PyTorch's attention does with [tokens, N, features], and
+// join the two into the rows of a matrix for a linear layer. An item's rows are then spread over the matrix, which no
+// [Shape] can say. Simplify leaves such a tensor apart: rows maps it to the tensor that still has the dimensions, and
+// the layer works on that.
 
 // toRows takes a Reshape to a matrix whose rows join the batch with dimensions
 // before it, and reports true; sizes is its target with every number known.

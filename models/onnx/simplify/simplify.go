@@ -8,12 +8,10 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Graph brings a decoded graph into the form that the other packages work
-// on: operators as of version [onnx.Opset], one float input with an open batch,
-// constants folded (Identity, Constant, zero Pad, shape arithmetic), every
-// shape known, nothing dead. A fixed batch is made symbolic; where the graph
-// depends on it, the error says at which node. All unsupported operators are
-// listed in one error.
+// Graph brings a decoded graph into the form that the other packages work on: operators as of version [onnx.Opset], one
+// float input with an open batch, constants folded (Identity, Constant, zero Pad, shape arithmetic), every shape known,
+// nothing dead. A fixed batch is made symbolic; where the graph depends on it, the error says at which node. All
+// unsupported operators are listed in one error.
 func Graph(g *onnx.Graph) error { return graph(g, false) }
 
 // graph is Graph; with whole the whole input is one item, as a vector always is.

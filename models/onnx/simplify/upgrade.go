@@ -77,9 +77,8 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) {
 	}
 }
 
-// legacyResize gives the operator its form since version 11: X, roi, scales. The
-// older versions sampled at x/scale, rounded down where an axis grows and, in ONNX's
-// own test cases and in ONNX Runtime, up where it shrinks.
+// legacyResize gives the operator its form since version 11: X, roi, scales. The older versions sampled at x/scale,
+// rounded down where an axis grows and, in ONNX's own test cases and in ONNX Runtime, up where it shrinks.
 func legacyResize(g *onnx.Graph, n *onnx.Node) {
 	n.Inputs = []string{n.Input(0), "", n.Input(1)}
 	rounding := "floor"
@@ -92,8 +91,7 @@ func legacyResize(g *onnx.Graph, n *onnx.Node) {
 	n.Set("nearest_mode", rounding)
 }
 
-// padAllAxes gives a Pad's widths for every axis where it names some, as it may
-// from operator set 18 on.
+// padAllAxes gives a Pad's widths for every axis where it names some, as it may from operator set 18 on.
 func padAllAxes(g *onnx.Graph, n *onnx.Node) {
 	if n.Input(3) == "" {
 		return
