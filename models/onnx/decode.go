@@ -98,7 +98,6 @@ func checkNames(g *Graph) {
 	}
 }
 
-// standardDomain writes the standard operator set's domain in one way.
 func standardDomain(domain string) string {
 	if domain == "ai.onnx" {
 		return ""

@@ -18,7 +18,6 @@ type Einsum struct {
 // private range: it meets none of the equation's.
 const ellipsis = rune(0xE000)
 
-// noIndex reports whether an equation cannot use a letter for a dimension.
 func noIndex(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) }
 
 // ParseEinsum reads a node's equation for operands of the given shapes.

@@ -88,12 +88,10 @@ func encodeNode(n *Node) *pb.NodeProto {
 	return out
 }
 
-// tensorHead is a tensor without its name and data.
 func tensorHead(t *Tensor) *pb.TensorProto {
 	return &pb.TensorProto{Dims: t.Shape, DataType: proto.Int32(int32(t.DType))}
 }
 
-// appendRaw appends a tensor's data as ONNX files have it.
 func appendRaw(raw []byte, t *Tensor) []byte {
 	raw = Sure(binary.Append(raw, binary.LittleEndian, t.Floats))
 	for _, v := range t.Ints {

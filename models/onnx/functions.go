@@ -17,7 +17,6 @@ const (
 	maxFunctionBytes = 64 << 20 // of names
 )
 
-// placedNode is a node of a file and where it stands there.
 type placedNode struct {
 	*pb.NodeProto
 	origin *Origin
@@ -56,7 +55,6 @@ func functionKey(domain, name, overload string) string {
 	return standardDomain(domain) + "\x00" + name + "\x00" + overload
 }
 
-// expansion is the state of inlineFunctions.
 type expansion struct {
 	functions map[string]*pb.FunctionProto
 	taken     map[string]bool // names of tensors
@@ -66,7 +64,6 @@ type expansion struct {
 	calls     int
 }
 
-// take records every name of the graph's own tensors.
 func (x *expansion) take(g *pb.GraphProto) {
 	for _, t := range g.Initializer {
 		x.taken[t.GetName()] = true

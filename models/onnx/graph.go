@@ -266,7 +266,6 @@ func (n *Node) Set(name string, v any) {
 // String names the node in messages.
 func (n *Node) String() string { return fmt.Sprintf("%s %q", n.Op, n.called()) }
 
-// called is the node's name, or its first output.
 func (n *Node) called() string {
 	if n.Name == "" && len(n.Outputs) > 0 {
 		return n.Outputs[0]

@@ -32,7 +32,6 @@ type external struct {
 	checksum     string
 }
 
-// externalData reads where an external tensor's data lies.
 func externalData(t *pb.TensorProto) *external {
 	_, size := dataSize(t)
 	x := &external{size: size}

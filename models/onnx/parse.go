@@ -145,7 +145,6 @@ func assemble(m *pb.ModelProto, initializers []*pb.TensorProto, sizes []int64,
 	return append(append(out, last...), after...)
 }
 
-// appendLength appends the beginning of a length-delimited field.
 func appendLength(out []byte, num protowire.Number, size int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(out, num, protowire.BytesType), uint64(size))
 }

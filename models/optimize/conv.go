@@ -138,5 +138,4 @@ func winogradCost(s *algorithm, in, out onnx.Shape) float64 {
 	return perProduct*products + perWritten*written
 }
 
-// layoutCost is the cost of changing a state's layout.
 func layoutCost(s onnx.Shape) float64 { return perMoved * float64(s.Items()) }

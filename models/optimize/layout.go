@@ -6,7 +6,6 @@ import (
 	"selfheal/models/onnx"
 )
 
-// isHWNC reports whether a tensor exists as [H W N C].
 func (w *rewriter) isHWNC(name string) bool { return w.hwnc[name] != "" }
 
 // isImage reports whether a tensor is a batch of feature maps, which can be laid out as [H W N C].

@@ -94,7 +94,6 @@ func (w *rewriter) toHWNC(n *onnx.Node) bool {
 	return false
 }
 
-// keep copies a node as it is.
 func (w *rewriter) keep(n *onnx.Node) {
 	for _, in := range n.Inputs {
 		w.inNCHW(in)

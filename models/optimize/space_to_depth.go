@@ -96,7 +96,7 @@ func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok b
 		pads[i+2] = max(0, s*(out[i+2]-1)+win.Kernel[i]-in[i+2]-pads[i])
 	}
 	return func() {
-		moved := zeros(4*o, w.Shape[1], kernel[0], kernel[1])
+		moved := onnx.Filled(0, 4*o, w.Shape[1], kernel[0], kernel[1])
 		for r := range int64(2) {
 			for q := range int64(2) {
 				move(w, moved, func(a, b, t, u int64) (int64, int64, int64, int64) {
@@ -115,7 +115,6 @@ func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok b
 	}, true
 }
 
-// wholeBlocks is n rounded up to whole blocks.
 func wholeBlocks(n, block int64) int64 { return (n + block - 1) / block * block }
 
 // readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as depth: z[i] = Σ_t w[t]·x[2i +
@@ -136,7 +135,7 @@ func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool)
 		ok = ok && pads[i+2] >= 0
 	}
 	return func() {
-		moved := zeros(w.Shape[0], 4*c, kernel[0], kernel[1])
+		moved := onnx.Filled(0, w.Shape[0], 4*c, kernel[0], kernel[1])
 		move(w, moved, func(a, b, t, u int64) (int64, int64, int64, int64) {
 			i, j := t-win.Pads[0], u-win.Pads[1]
 			return a, (i&1*2+j&1)*c + b, i>>1 - first[0], j>>1 - first[1]
@@ -146,10 +145,6 @@ func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool)
 		n.Set("strides", []int64{1, 1})
 		n.Set("pads", pads)
 	}, ok
-}
-
-func zeros(shape ...int64) *onnx.Tensor {
-	return onnx.FloatTensor(shape, make([]float32, onnx.Shape(shape).Items()))
 }
 
 // move copies each weight of w, [O C K K'], to another place of moved.

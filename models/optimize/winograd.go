@@ -104,7 +104,6 @@ func (s *algorithm) tiled(size, pad, out int) (into, back *mat.Dense) {
 	return into, back
 }
 
-// tiles is how many applications give that many outputs.
 func (s *algorithm) tiles(out int) int { return (out + s.m - 1) / s.m }
 
 // winograd writes a 3×3 convolution by algorithm s along both axes:
@@ -170,7 +169,6 @@ func (w *rewriter) each(v, u string) string {
 	return w.OpWith("Concat", onnx.Attrs{"axis": 0}, products...)
 }
 
-// matrix makes a constant of a matrix.
 func (w *rewriter) matrix(m mat.Matrix) string {
 	rows, columns := m.Dims()
 	t := onnx.FloatTensor(onnx.Shape{int64(rows), int64(columns)}, make([]float32, rows*columns))

@@ -102,7 +102,6 @@ func (f File) constant(text string) {
 	}
 }
 
-// parsed reads an attribute's value, see Node.
 func parsed(value string) any {
 	if i, err := strconv.Atoi(value); err == nil {
 		return i

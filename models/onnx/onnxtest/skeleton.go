@@ -42,7 +42,6 @@ func FillSkeleton(data []byte, seed uint64) (*onnx.Graph, error) {
 	return g, g.Verify()
 }
 
-// distribution draws values.
 type distribution func(r *rand.Rand, v []float32)
 
 // normal is nearly N(0, std²): the sum of four uniform numbers, which integers add exactly. rand.NormFloat64 would

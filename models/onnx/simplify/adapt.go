@@ -45,7 +45,6 @@ func Prepare(g *onnx.Graph, o Options) (err error) {
 	return graph(g, o.Whole)
 }
 
-// takeOutput leaves the output of a name.
 func takeOutput(g *onnx.Graph, name string) {
 	var names []string
 	for i, out := range g.Outputs {
@@ -58,7 +57,6 @@ func takeOutput(g *onnx.Graph, name string) {
 	onnx.Refuse("has no output %q; its outputs are %s", name, strings.Join(names[:min(len(names), 10)], ", "))
 }
 
-// isImage reports whether a graph has one input, of rank 4.
 func isImage(g *onnx.Graph) bool { return len(g.Inputs) == 1 && len(g.Inputs[0].Shape) == 4 }
 
 // hasChannelsLast tells a model's layout by its input, of whose sides the channels are 1 or 3 and the others more. Where

@@ -31,13 +31,11 @@ func lowerEinsum(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return c.order(t, labels, e.Out)
 }
 
-// contraction writes an Einsum's operators.
 type contraction struct {
 	*onnx.Einsum
 	*onnx.Builder
 }
 
-// sumOut sums over the indices that are not in keep.
 func (e contraction) sumOut(t string, labels, keep []rune) (string, []rune) {
 	axes, kept := []int64{}, []rune{}
 	for i, l := range labels {

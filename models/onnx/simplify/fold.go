@@ -58,7 +58,6 @@ func fold(s *simplifier, n *onnx.Node) bool {
 	return foldTable(s, n) || foldInts(s, n) || foldFloats(s, n)
 }
 
-// filler is the value that a ConstantOfShape repeats.
 func filler(n *onnx.Node) *onnx.Tensor {
 	if t, ok := n.Attrs["value"].(*onnx.Tensor); ok {
 		return t

@@ -75,7 +75,6 @@ func foldInts(s *simplifier, n *onnx.Node) bool {
 	return false
 }
 
-// isInt reports whether an element type is one of shape arithmetic.
 func isInt(t int64) bool { return t == int64(onnx.Int64) || t == int64(onnx.Int32) }
 
 // choose takes each value from a where which is not 0 and from b elsewhere. Any of them may be a single number.
@@ -158,7 +157,6 @@ func intArithmetic(n *onnx.Node) func(x, y int64) (int64, bool) {
 	}
 }
 
-// arithmetic is what operators do to two numbers.
 func arithmetic[T int64 | float32](more map[string]func(a, b T) T) map[string]func(a, b T) T {
 	more["Add"] = func(a, b T) T { return a + b }
 	more["Sub"] = func(a, b T) T { return a - b }

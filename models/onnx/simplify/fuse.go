@@ -30,7 +30,6 @@ type fuser struct {
 	reads  map[string][]*onnx.Node
 }
 
-// number returns the value of a constant of one float.
 func (f fuser) number(name string) (float64, bool) {
 	if t, ok := f.g.Consts[name]; ok && t.DType == onnx.Float && len(t.Floats) == 1 {
 		return float64(t.Floats[0]), true
@@ -61,42 +60,27 @@ func (f fuser) gelu(erf *onnx.Node) {
 		return
 	}
 	half := func(n *onnx.Node) string { return cmp.Or(f.with(n, "Mul", 0.5), f.with(n, "Div", 2)) }
+	product := func(n *onnx.Node, a, b string) bool {
+		return n.Op == "Mul" && (n.Inputs[0] == a && n.Inputs[1] == b || n.Inputs[0] == b && n.Inputs[1] == a)
+	}
 	for _, plus := range f.reads[erf.Outputs[0]] {
 		if f.with(plus, "Add", 1) != erf.Outputs[0] {
 			continue
 		}
 		sum := plus.Outputs[0]
 		for _, n := range f.reads[sum] {
-			if half(n) == sum { // (½·sum)·x
-				for _, last := range f.reads[n.Outputs[0]] {
-					f.asGelu(last, n.Outputs[0], x, x)
-				}
-				continue
-			}
-			for _, in := range n.Inputs { // (½·x)·sum
-				if half(f.writes[in]) == x {
-					f.asGelu(n, sum, in, x)
-				}
-			}
-			if n.Op == "Mul" && slices.Contains(n.Inputs, x) { // (x·sum)·½
-				for _, last := range f.reads[n.Outputs[0]] {
-					if half(last) == n.Outputs[0] {
-						f.replace(last, "Gelu", nil, x)
-					}
+			y := n.Outputs[0]
+			halfOfX := func(in string) bool { return half(f.writes[in]) == x && product(n, sum, in) }
+			for _, last := range append(slices.Clone(f.reads[y]), n) {
+				if half(n) == sum && product(last, y, x) || product(n, sum, x) && half(last) == y ||
+					last == n && slices.ContainsFunc(n.Inputs, halfOfX) {
+					f.replace(last, "Gelu", nil, x)
 				}
 			}
 		}
 	}
 }
 
-// asGelu makes n, where it is a·b, the Gelu of x.
-func (f fuser) asGelu(n *onnx.Node, a, b, x string) {
-	if n.Op == "Mul" && (n.Inputs[0] == a && n.Inputs[1] == b || n.Inputs[0] == b && n.Inputs[1] == a) {
-		f.replace(n, "Gelu", nil, x)
-	}
-}
-
-// replace turns a node into another with the same output.
 func (f fuser) replace(n *onnx.Node, op string, attrs onnx.Attrs, inputs ...string) {
 	n.Op, n.Attrs, n.Inputs = op, attrs, inputs
 	if op == "Gelu" {

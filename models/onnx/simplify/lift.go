@@ -42,7 +42,6 @@ func (s *simplifier) lifted(n *onnx.Node) bool {
 	return s.write(n, rule)
 }
 
-// hasBatch reports whether a tensor has the batch as a dimension.
 func (s *simplifier) hasBatch(tensor string) bool { return s.g.Shapes[tensor].HasBatch() }
 
 // lifts change nodes in place and return "", or write them by others.
@@ -58,7 +57,6 @@ var lifts = map[string]lowering{
 var broadcast = []string{"Sum", "Mean", "Where", "Swish", "Cast", "CastLike", "Dropout", "Equal", "Greater",
 	"GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Not"}
 
-// item is a tensor's shape without the batch in front.
 func (s *simplifier) item(tensor string) onnx.Shape {
 	x := s.g.Shapes[tensor]
 	if x.HasBatch() {
@@ -182,7 +180,6 @@ func liftMatMul(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return ""
 }
 
-// liftGemm writes a Gemm as MatMul and Add.
 func liftGemm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	factor := func(i int, attr string) string {
 		onnx.Require(len(s.item(n.Inputs[i])) == 2, "multiplies no matrices")
@@ -204,7 +201,6 @@ func liftGemm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return t
 }
 
-// scaled multiplies t by a Gemm's alpha or beta.
 func scaled(b *onnx.Builder, n *onnx.Node, factor, t string) string {
 	if v := n.Float(factor, 1); v != 1 {
 		t = b.Op("Mul", t, b.Float(v))

@@ -20,7 +20,7 @@ func init() { // init breaks the cycle lowerings → rules → lowerings
 		"Sum": lowerVariadic, "Mean": lowerVariadic, "Min": lowerVariadic, "Max": lowerVariadic,
 		"Cast": lowerCast, "CastLike": lowerCast, "Pow": lowerPow, "Swish": lowerSwish, "Einsum": lowerEinsum,
 		"Softmax": lowerFlatSoftmax, "LogSoftmax": lowerFlatSoftmax,
-		"InstanceNormalization": lowerInstanceNorm, "GroupNormalization": lowerGroupNorm,
+		"InstanceNormalization": lowerGroupNorm, "GroupNormalization": lowerGroupNorm,
 		"RMSNormalization": lowerRMSNorm, "LpNormalization": lowerLpNorm, "LRN": lowerLRN,
 	}
 	for op := range reductions {

@@ -34,14 +34,6 @@ func standardise(b *onnx.Builder, x string, epsilon float32) string {
 	return b.OpWith("LayerNormalization", onnx.Attrs{"axis": -1, "epsilon": epsilon}, x, ones)
 }
 
-// checkParameters checks the scale and bias of a normalisation of x, which has size values each.
-func checkParameters(s *simplifier, n *onnx.Node, size int64) {
-	for _, in := range n.Inputs[1:3] {
-		shape := s.g.Shapes[in]
-		onnx.Require(len(shape) == 1 && shape[0] == size, "its input %q has shape %v, not %d values", in, shape, size)
-	}
-}
-
 // imageOf is the shape of a node's input, which must be [N, C, …].
 func imageOf(s *simplifier, n *onnx.Node) onnx.Shape {
 	x := s.g.Shapes[n.Inputs[0]]
@@ -49,27 +41,25 @@ func imageOf(s *simplifier, n *onnx.Node) onnx.Shape {
 	return x
 }
 
-// Every channel of an item normalised by itself.
-func lowerInstanceNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	x := imageOf(s, n)
-	checkParameters(s, n, x[1])
-	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, x[1], x[2:].Items()})
-	t = standardise(b, t, n.Float("epsilon", 1e-5))
-	return affine(s, b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
-}
-
-// Groups of channels normalised together. Scale and bias are per group in operator sets 18 to 20 and per channel since.
+// Groups of channels normalised together, or every channel by itself. A group norm's scale and bias are per group in
+// operator sets 18 to 20 and per channel since.
 func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	x, groups := imageOf(s, n), n.Int("num_groups", 0)
-	onnx.Require(groups >= 1 && x[1]%groups == 0, "splits %d channels into %d groups", x[1], groups)
-	values := x[1]
-	if s.from < 21 {
+	x := imageOf(s, n)
+	groups, values, perGroup := x[1], x[1], n.Op == "GroupNormalization" && s.from < 21
+	if n.Op == "GroupNormalization" {
+		groups = n.Int("num_groups", 0)
+		onnx.Require(groups >= 1 && x[1]%groups == 0, "splits %d channels into %d groups", x[1], groups)
+	}
+	if perGroup {
 		values = groups
 	}
-	checkParameters(s, n, values)
+	for _, in := range n.Inputs[1:3] {
+		shape := s.g.Shapes[in]
+		onnx.Require(len(shape) == 1 && shape[0] == values, "its input %q has shape %v, not %d values", in, shape, values)
+	}
 	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, groups, x[1:].Items() / groups})
 	t = standardise(b, t, n.Float("epsilon", 1e-5))
-	if s.from < 21 {
+	if perGroup {
 		return b.Reshape(affine(s, b, t, n.Inputs[1], n.Inputs[2]), x)
 	}
 	return affine(s, b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
@@ -91,8 +81,7 @@ func lowerLpNorm(_ *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	if p == 2 {
 		return b.Op("Div", n.Inputs[0], norm(b, n.Inputs[0], along))
 	}
-	total := b.Sum(b.Op("Abs", n.Inputs[0]), along)
-	return b.Op("Div", n.Inputs[0], b.Op("Clip", total, b.Float(tiny)))
+	return b.Op("Div", n.Inputs[0], b.Op("Clip", reductions["ReduceL1"](b, n.Inputs[0], along), b.Float(tiny)))
 }
 
 // x·(bias + α/size·Σ x²)^−β, the sum over size neighbouring channels: an AveragePool

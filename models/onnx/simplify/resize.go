@@ -45,7 +45,6 @@ func openSizes(s *simplifier, n *onnx.Node) {
 	n.Set("axes", onnx.Range(1, len(sizes)))
 }
 
-// spread puts the values of some axes among those of all.
 func spread[T any](what string, values []T, at []int, all []T) []T {
 	onnx.Require(len(values) == len(at), "%s %v don't fit %d axes", what, values, len(at))
 	for i, a := range at {

@@ -180,7 +180,6 @@ func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return b.Transpose(b.Reshape(t, front), slices.Insert(onnx.Range(1, len(front)), p.axis, 0)...)
 }
 
-// setPlaces notes what a tensor counts, and reports true.
 func (s *simplifier) setPlaces(name string, p places) bool {
 	shape := slices.Clone(p.offsets.Shape)
 	shape[p.axis] = onnx.Batch

@@ -51,7 +51,7 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 		}
 	}
 	for _, n := range nodes {
-		onnx.Must(s.visit(n))
+		s.visit(n)
 	}
 	for i, o := range g.Outputs {
 		x := g.Shapes[o.Name]
@@ -114,32 +114,30 @@ type simplifier struct {
 	whole      bool                  // the file's network has no batch: see lifted
 }
 
-func (s *simplifier) visit(n *onnx.Node) error {
+func (s *simplifier) visit(n *onnx.Node) {
 	for i, in := range n.Inputs {
 		if a, ok := s.alias[in]; ok {
 			n.Inputs[i] = a
 		}
 	}
-	if err := n.CheckInputs(); err != nil {
-		return err
+	onnx.Must(n.CheckInputs())
+	done, err := s.replaced(n)
+	if err != nil {
+		onnx.Refuse("node %s: %w", n, err)
 	}
-	if done, err := s.replaced(n); err != nil {
-		return fmt.Errorf("node %s: %w", n, err)
-	} else if done {
-		return nil
+	if done {
+		return
 	}
-	if err := s.Node(n); err != nil {
-		if s.fixedBatch > 0 {
-			return fmt.Errorf("%w (the batch was exported as %d and can't be made open here)", err, s.fixedBatch)
-		}
-		return err
+	if err := s.Node(n); err != nil && s.fixedBatch > 0 {
+		onnx.Refuse("%w (the batch was exported as %d and can't be made open here)", err, s.fixedBatch)
+	} else {
+		onnx.Must(err)
 	}
 	s.SetTypes(n)
 	s.g.Nodes = append(s.g.Nodes, n)
 	if n.Op == "Transpose" {
 		s.turned[n.Outputs[0]] = n
 	}
-	return nil
 }
 
 // A step folds a node, leaves it out or writes it by others, and reports whether it has. Otherwise it may change the
