@@ -94,19 +94,16 @@ func tensorHead(t *Tensor) *pb.TensorProto {
 
 func appendRaw(raw []byte, t *Tensor) []byte {
 	raw = Sure(binary.Append(raw, binary.LittleEndian, t.Floats))
-	for _, v := range t.Ints {
-		switch elementSize[t.DType] {
-		case 8:
-			raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
-		case 4:
-			raw = binary.LittleEndian.AppendUint32(raw, uint32(v))
-		case 2:
-			raw = binary.LittleEndian.AppendUint16(raw, uint16(v))
-		default:
-			raw = append(raw, byte(v))
-		}
+	var ints any = t.Ints
+	switch elementSize[t.DType] {
+	case 4:
+		ints = converted[int32](t.Ints)
+	case 2:
+		ints = converted[int16](t.Ints)
+	case 1:
+		ints = converted[int8](t.Ints)
 	}
-	return raw
+	return Sure(binary.Append(raw, binary.LittleEndian, ints))
 }
 
 func encodeValue(v Value) *pb.ValueInfoProto {

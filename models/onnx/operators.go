@@ -62,6 +62,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	inKernels := func(t Traits, write func(b *Builder, n *Node) string) Traits { t.inKernels = write; return t }
 	binary := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true}
 	weighted := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Parameters: []int{1}}
+	gained := func(t Traits, gain float64) Traits { t.Gain = gain; return t }
 	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true}
 	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool}
 	reduction := Traits{shape: reduceShape, Simplified: true}
@@ -86,23 +87,18 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Softsign":        activation(5.5, softsignSlope),
 		"Tanh":            activation(2.5, tanhSlope),
 		"Swish":           {shape: sameShape, Gain: 2.8, Simplified: true},
-		"PRelu": {shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Parameters: []int{1},
-			Gain: 2},
-		"Clip":       activation(2, nil),
-		"Erf":        function(erfSlope),
-		"Exp":        function(expSlope),
-		"Abs":        function(absSlope),
-		"Sin":        inKernels(function(sinSlope), filledKernel),
-		"Cos":        inKernels(function(cosSlope), filledKernel),
-		"Log":        inKernels(function(nil), filledKernel),
-		"Sqrt":       function(nil),
-		"Neg":        function(nil),
+		"PRelu":           gained(weighted, 2),
+		"Clip":            activation(2, nil),
+		"Erf":             function(erfSlope),
+		"Exp":             function(expSlope),
+		"Abs":             function(absSlope),
+		"Sin":             inKernels(function(sinSlope), filledKernel),
+		"Cos":             inKernels(function(cosSlope), filledKernel),
+		"Log":             inKernels(function(nil), filledKernel),
+		"Sqrt":            function(nil), "Neg": function(nil),
 		"Reciprocal": function(reciprocalSlope),
-		"Sign":       function(flat),
-		"Floor":      function(flat),
-		"Ceil":       function(flat),
-		"Round":      function(flat),
-		"Identity":   {shape: sameShape, Pointwise: true, Steady: true, moves: true},
+		"Sign":       function(flat), "Floor": function(flat), "Ceil": function(flat), "Round": function(flat),
+		"Identity": {shape: sameShape, Pointwise: true, Steady: true, moves: true},
 		// Values at the same place.
 		"Add": weighted, "Mul": weighted, "Sub": binary, "Div": binary,
 		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true},
@@ -130,9 +126,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"MaxUnpool":         {shape: maxUnpoolShape, Inputs: 2},
 		"Resize":            {shape: resizeShape}, "Upsample": folded,
 		// Normalisation and Softmax.
-		"BatchNormalization": {
-			shape: batchNormalizationShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true,
-		},
+		"BatchNormalization":    {shape: batchNormalizationShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true},
 		"LayerNormalization":    {shape: byAxis(-1, layerNormalizationShape), Inputs: 2, Parameters: []int{1, 2}},
 		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true},
 		"GroupNormalization":    {shape: sameShape, Inputs: 3, Simplified: true},
@@ -141,9 +135,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"LRN":                   {shape: sameShape, Simplified: true},
 		"Softmax":               {shape: alongAxis(-1)}, "LogSoftmax": {shape: alongAxis(-1)},
 		// Reductions.
-		"ReduceSum":       {shape: reduceShape},
-		"ReduceMax":       {shape: reduceShape},
-		"ReduceMin":       {shape: reduceShape},
+		"ReduceSum": {shape: reduceShape}, "ReduceMax": {shape: reduceShape}, "ReduceMin": {shape: reduceShape},
 		"ReduceLogSumExp": {shape: reduceShape},
 		"ReduceMean":      reduction, "ReduceL1": reduction, "ReduceL2": reduction, "ReduceProd": reduction,
 		"ReduceSumSquare": reduction, "ReduceLogSum": reduction,
@@ -158,7 +150,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Slice":     {shape: sliceShape}, "Split": {shape: byAxis(0, splitShape)}, "Pad": {shape: byInts(padShape)},
 		"Expand": {shape: byInts(expandShape), Inputs: 2}, "Tile": {shape: byInts(tileShape), Inputs: 2},
 		"Trilu":        {shape: triluShape},
-		"DepthToSpace": {shape: depthToSpaceShape}, "SpaceToDepth": {shape: spaceToDepthShape},
+		"DepthToSpace": {shape: blockShape}, "SpaceToDepth": {shape: blockShape},
 		// Reading and writing at indices.
 		"Gather":          {shape: byAxis(0, gatherShape), Inputs: 2},
 		"GatherElements":  {shape: gatherElementsShape, Inputs: 2},

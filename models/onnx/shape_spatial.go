@@ -194,20 +194,17 @@ func padShape(_ *Inference, n *Node, in []Shape, pads []int64) []Shape {
 	return []Shape{out}
 }
 
-func depthToSpaceShape(_ *Inference, n *Node, in []Shape) []Shape {
-	b, x := n.Int("blocksize", 1), in[0]
-	mode := n.Str("mode", "DCR")
-	Require(mode == "DCR" || mode == "CRD", "mode %q is not known", mode)
-	Require(len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch() && x[1]%(b*b) == 0,
-		"blocksize %d doesn't fit", b)
+// blockShape is for DepthToSpace and SpaceToDepth.
+func blockShape(_ *Inference, n *Node, in []Shape) []Shape {
+	b, x, mode := n.Int("blocksize", 1), in[0], n.Str("mode", "DCR")
+	Require(mode == "DCR" || mode == "CRD" || n.Op == "SpaceToDepth", "mode %q is not known", mode)
+	fits := len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch()
+	if n.Op == "SpaceToDepth" {
+		Require(fits && x[2]%b == 0 && x[3]%b == 0, "blocksize %d doesn't fit", b)
+		return []Shape{{x[0], x[1] * b * b, x[2] / b, x[3] / b}}
+	}
+	Require(fits && x[1]%(b*b) == 0, "blocksize %d doesn't fit", b)
 	return []Shape{{x[0], x[1] / (b * b), x[2] * b, x[3] * b}}
-}
-
-func spaceToDepthShape(_ *Inference, n *Node, in []Shape) []Shape {
-	b, x := n.Int("blocksize", 1), in[0]
-	Require(len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch() && x[2]%b == 0 && x[3]%b == 0,
-		"blocksize %d doesn't fit", b)
-	return []Shape{{x[0], x[1] * b * b, x[2] / b, x[3] / b}}
 }
 
 // resizeShape takes whole scales or, with axes 1 and up, the sizes of all

@@ -60,12 +60,8 @@ func (d *decoder) tensor(t *pb.TensorProto) *Tensor {
 		out.Floats = d.rounded(values(raw, t.DoubleData))
 	case float16Type, bfloat16Type:
 		out.Floats = widened(kind, t)
-	case Int64:
-		out.Ints = values(raw, t.Int64Data)
-	case Int32:
-		out.Ints = converted[int64](values(raw, t.Int32Data))
 	default:
-		out.Ints = shortInts(kind, t)
+		out.Ints = integers[kind](t)
 	}
 	Require(int64(out.Len()) == n, "shape %v needs %d values, the file holds %d", t.Dims, n, out.Len())
 	notReserved(out.Ints...)
@@ -73,7 +69,7 @@ func (d *decoder) tensor(t *pb.TensorProto) *Tensor {
 }
 
 // values copies a tensor's data: the raw bytes where there are some, else the field of its own.
-func values[T float32 | float64 | int64 | int32 | uint16](raw []byte, field []T) []T {
+func values[T float32 | float64 | integer](raw []byte, field []T) []T {
 	if raw == nil {
 		return append([]T{}, field...)
 	}
@@ -82,23 +78,26 @@ func values[T float32 | float64 | int64 | int32 | uint16](raw []byte, field []T)
 	return out
 }
 
-// shortInts reads integers of 8 or 16 bits and booleans.
-func shortInts(kind DType, t *pb.TensorProto) []int64 {
-	raw := t.RawData
-	switch {
-	case raw == nil:
-		return converted[int64](t.Int32Data)
-	case kind == uint16Type:
-		return converted[int64](values[uint16](raw, nil))
-	case kind == int16Type:
-		return converted[int64](converted[int16](values[uint16](raw, nil)))
-	case kind == Int8:
-		return converted[int64](converted[int8](raw))
-	}
-	return converted[int64](raw)
+type integer interface {
+	int64 | int32 | int16 | uint16 | int8 | uint8
 }
 
-func converted[To, From int64 | int32 | int16 | uint16 | int8 | uint8](v []From) []To {
+// integers read tensors of integers and truth values.
+var integers = map[DType]func(t *pb.TensorProto) []int64{
+	Int64: func(t *pb.TensorProto) []int64 { return values(t.RawData, t.Int64Data) },
+	Int32: short[int32], int16Type: short[int16], uint16Type: short[uint16], Int8: short[int8], Uint8: short[uint8],
+	Bool: short[uint8],
+}
+
+// short reads integers that have int32 for a field.
+func short[T integer](t *pb.TensorProto) []int64 {
+	if t.RawData == nil {
+		return converted[int64](t.Int32Data)
+	}
+	return converted[int64](values[T](t.RawData, nil))
+}
+
+func converted[To, From integer](v []From) []To {
 	out := make([]To, len(v))
 	for i, x := range v {
 		out[i] = To(x)

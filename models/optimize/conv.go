@@ -9,13 +9,8 @@ import (
 // conv writes a convolution between [H W N C] states where that is cheaper, counting
 // what the input's change of layout costs. It reports false where the node is to stay.
 func (w *rewriter) conv(n *onnx.Node) bool {
-	weight, bias := w.src.Consts[n.Inputs[1]], w.src.Consts[n.Input(2)]
-	if weight == nil || bias == nil && n.Input(2) != "" || !w.isImage(n.Inputs[0]) || n.Int("group", 1) != 1 {
-		return false
-	}
-	win, err := onnx.NodeWindow(n, weight.Shape[2:])
-	if err != nil {
-		w.Fail(err)
+	weight, bias, win, ok := constantConv(w.src, n)
+	if !ok || !w.isImage(n.Inputs[0]) || n.Int("group", 1) != 1 {
 		return false
 	}
 	y := ""
@@ -42,6 +37,17 @@ func (w *rewriter) conv(n *onnx.Node) bool {
 	}
 	w.hwnc[n.Outputs[0]] = y
 	return true
+}
+
+// constantConv returns the weight, [O C H W], the bias, nil where there is none, and the window of a Conv; ok is false
+// for another node and where they are computed.
+func constantConv(g *onnx.Graph, n *onnx.Node) (w, bias *onnx.Tensor, win onnx.Window, ok bool) {
+	w, bias = g.Consts[n.Input(1)], g.Consts[n.Input(2)]
+	if n.Op != "Conv" || n.Domain != "" || w == nil || len(w.Shape) != 4 || bias == nil && n.Input(2) != "" {
+		return nil, nil, win, false
+	}
+	win, err := onnx.NodeWindow(n, w.Shape[2:])
+	return w, bias, win, err == nil
 }
 
 // choose returns the algorithm that a 3×3 convolution is written by, nil if it is to stay.

@@ -62,16 +62,11 @@ func unary(g *onnx.Graph, n *onnx.Node) bool {
 	})
 }
 
-// squareConv returns the window and the constant weight of a Conv along two axes without
-// groups or dilations and with one stride for both axes.
-func squareConv(g *onnx.Graph, n *onnx.Node) (win onnx.Window, w *onnx.Tensor, ok bool) {
-	w = g.Consts[n.Input(1)]
-	if n.Op != "Conv" || n.Domain != "" || n.Int("group", 1) != 1 || w == nil || len(w.Shape) != 4 {
-		return win, nil, false
-	}
-	win, err := onnx.NodeWindow(n, w.Shape[2:])
-	ok = err == nil && win.Dilations[0] == 1 && win.Dilations[1] == 1 && win.Strides[0] == win.Strides[1]
-	return win, w, ok
+// squareConv is [constantConv] for a Conv without groups or dilations and with one stride for both axes.
+func squareConv(g *onnx.Graph, n *onnx.Node) (w, bias *onnx.Tensor, win onnx.Window, ok bool) {
+	w, bias, win, ok = constantConv(g, n)
+	ok = ok && n.Int("group", 1) == 1 && slices.Max(win.Dilations) == 1 && win.Strides[0] == win.Strides[1]
+	return w, bias, win, ok
 }
 
 // writeAsDepth returns a change that makes the Conv n write its output as depth. With stride s and padding p, n
@@ -79,9 +74,8 @@ func squareConv(g *onnx.Graph, n *onnx.Node) (win onnx.Window, w *onnx.Tensor, o
 // by s·r. Its kernel is larger by s. It is not worth it where that takes over 1.5 times as many multiplications, idle
 // channels included.
 func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok bool) {
-	win, w, ok := squareConv(g, n)
-	bias := g.Consts[n.Input(2)]
-	if !ok || bias == nil && n.Input(2) != "" {
+	w, bias, win, ok := squareConv(g, n)
+	if !ok {
 		return nil, false
 	}
 	in, out, s := g.Shapes[n.Inputs[0]], g.Shapes[n.Outputs[0]], win.Strides[0]
@@ -120,7 +114,7 @@ func wholeBlocks(n, block int64) int64 { return (n + block - 1) / block * block 
 // readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as depth: z[i] = Σ_t w[t]·x[2i +
 // t − p], where place 2i + t − p is residue (t − p) mod 2 at i + ⌊(t − p)/2⌋, is a Conv of stride 1.
 func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool) {
-	win, w, ok := squareConv(g, n)
+	w, _, win, ok := squareConv(g, n)
 	if !ok || win.Strides[0] != 2 || n.Inputs[0] != x || slices.Contains(n.Inputs[1:], x) {
 		return nil, false
 	}

@@ -110,7 +110,7 @@ func parsed(value string) any {
 		return v
 	}
 	list := []int64{}
-	for _, v := range strings.Split(strings.TrimSuffix(value, ","), ",") {
+	for v := range strings.SplitSeq(strings.TrimSuffix(value, ","), ",") {
 		i, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {
 			return value
@@ -142,11 +142,8 @@ func (f File) Ints(name string, v ...int64) File {
 }
 
 func (f File) Floats(name string, dims []int64, v ...float32) File {
-	n := int64(1)
-	for _, d := range dims {
-		n *= d
-	}
-	return f.Tensor(FloatTensor(name, dims, slices.Repeat(v, int(n)/len(v))...))
+	n := int(onnx.Shape(dims).Items())
+	return f.Tensor(FloatTensor(name, dims, slices.Repeat(v, n/len(v))...))
 }
 
 // Bytes ends the file; its output is y, of the given shape.
