@@ -144,6 +144,9 @@ func TestOpenErrors(t *testing.T) {
 		{"steps beyond integers", file(13, N, 2).Int("a", -5).Int("b", -10).
 			Tensor(onnxtest.IntTensor("c", nil, math.MinInt64)).Node("Range a b c → t; Reshape x t → y"),
 			`Range "t" … counts from -5 to -10 in steps of -9223372036854775808`},
+		{"too long a Range", file(13, N, 2).Node("a=0; b=1000000000; c=1; Range a b c → t; Reshape x t → y"),
+			`Range "t" … counts from 0 to 1000000000 in steps of 1`},
+		{"a Range in steps of 0", file(13, N, 2).Node("a=0; b=1; c=0; Range a b c → t; Reshape x t → y"), "steps of 0"},
 		{"a number that would pass for the batch", file(13, N, 2).Ints("t", -1<<62, 2).Node("Reshape x t → y"),
 			`"t" … -4611686018427387904`},
 		{"an attribute that would pass for the batch",

@@ -78,7 +78,7 @@ func one(pass func(g *onnx.Graph) (*onnx.Graph, error)) func(g *onnx.Graph) ([]*
 }
 
 // written asserts that a graph which was accepted can be written, and is the same when it is read again.
-func written(t *testing.T, g *onnx.Graph) {
+func written(t testing.TB, g *onnx.Graph) {
 	t.Helper()
 	must.Do(t, must.Survive(t, func() error {
 		g.FLOPs()
