@@ -2,7 +2,6 @@ package onnx
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -182,16 +181,14 @@ func (c *Inference) TypeOf(tensor string) DType {
 
 // SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
 // does, and its message can't name a node that a lowering has written.
-func (c *Inference) SameTypes(n *Node) error {
+func (c *Inference) SameTypes(n *Node) {
 	if !TraitsOf(n.Op).alike {
-		return nil
+		return
 	}
 	for _, in := range n.Inputs[1:] {
-		if a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in); a != b && (a == Float || b == Float) {
-			return fmt.Errorf("its inputs %q and %q hold values of different types", n.Inputs[0], in)
-		}
+		a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in)
+		Require(a == b || a != Float && b != Float, "its inputs %q and %q hold values of different types", n.Inputs[0], in)
 	}
-	return nil
 }
 
 // SetTypes records the element types of a node's outputs. Float is left out.

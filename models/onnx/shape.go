@@ -68,7 +68,7 @@ func (g *Graph) Infer() error {
 func (c *Inference) Node(n *Node) (err error) {
 	defer Refused(&err)
 	Require(TraitsOf(n.Op).shape != nil && n.Domain == "", "operator %s (node %s) is not supported", opName(n), n)
-	Must(n.CheckInputs())
+	n.CheckInputs()
 	in := make([]Shape, len(n.Inputs))
 	for i, name := range n.Inputs {
 		in[i] = c.Graph.Shapes[name]
@@ -169,13 +169,10 @@ func (c *Inference) FloatsOf(n *Node, i int) ([]float32, error) {
 }
 
 // CheckInputs refuses a node without the inputs that its operator must have.
-func (n *Node) CheckInputs() error {
+func (n *Node) CheckInputs() {
 	for i := range cmp.Or(TraitsOf(n.Op).Inputs, 1) {
-		if n.Input(i) == "" {
-			return fmt.Errorf("node %s: has no input %d", n, i)
-		}
+		Require(n.Input(i) != "", "node %s: has no input %d", n, i)
 	}
-	return nil
 }
 
 // alongAxis is the rule of operators that keep the shape and work along an axis, which must not be the batch.

@@ -33,12 +33,21 @@ func (b *Builder) Less(x, v string) string {
 	return b.Op("Sub", x, v)
 }
 
-// sign x, ⌊x⌋, ⌈x⌉, x rounded, truth values and integers as floats: 0, at the steps
-// too. A Cast of floats to floats does not outlive simplification.
-func flat(*Builder, *Node) string { return "" }
+var (
+	// sign x, ⌊x⌋, ⌈x⌉, x rounded, truth values and integers as floats: 0, at the steps too. A Cast of floats to floats
+	// does not outlive simplification.
+	flat = func(*Builder, *Node) string { return "" }
+	// max(x, 0): [y > 0], 0 at the kink
+	reluSlope = func(b *Builder, n *Node) string { return b.Positive(n.Outputs[0]) }
+	// |x|: sign x, 0 at 0
+	absSlope = func(b *Builder, n *Node) string { return b.Op("Sign", n.Inputs[0]) }
 
-// max(x, 0): [y > 0], 0 at the kink
-func reluSlope(b *Builder, n *Node) string { return b.Positive(n.Outputs[0]) }
+	expSlope = func(_ *Builder, n *Node) string { return n.Outputs[0] }                          // eˣ: y
+	sinSlope = func(b *Builder, n *Node) string { return b.Op("Cos", n.Inputs[0]) }              // sin x: cos x
+	cosSlope = func(b *Builder, n *Node) string { return b.Op("Neg", b.Op("Sin", n.Inputs[0])) } // cos x: −sin x
+	// ln(1+eˣ): 1/(1+e⁻ˣ)
+	softplusSlope = func(b *Builder, n *Node) string { return b.Op("Sigmoid", n.Inputs[0]) }
+)
 
 // x for x > 0, αx else: 1 or α; α at 0
 func leakyReluSlope(b *Builder, n *Node) string {
@@ -139,9 +148,6 @@ func erfSlope(b *Builder, n *Node) string {
 	return b.Op("Exp", b.Op("Sub", b.Float(float32(math.Log(2/math.Sqrt(math.Pi)))), square))
 }
 
-// ln(1+eˣ): 1/(1+e⁻ˣ)
-func softplusSlope(b *Builder, n *Node) string { return b.Op("Sigmoid", n.Inputs[0]) }
-
 // x/(1+|x|): (1−|y|)²
 func softsignSlope(b *Builder, n *Node) string {
 	rest := b.Op("Sub", b.Float(1), b.Op("Abs", n.Outputs[0]))
@@ -153,18 +159,6 @@ func tanhSlope(b *Builder, n *Node) string {
 	y := n.Outputs[0]
 	return b.Op("Sub", b.Float(1), b.Op("Mul", y, y))
 }
-
-// eˣ: y
-func expSlope(_ *Builder, n *Node) string { return n.Outputs[0] }
-
-// |x|: sign x, 0 at 0
-func absSlope(b *Builder, n *Node) string { return b.Op("Sign", n.Inputs[0]) }
-
-// sin x: cos x
-func sinSlope(b *Builder, n *Node) string { return b.Op("Cos", n.Inputs[0]) }
-
-// cos x: −sin x
-func cosSlope(b *Builder, n *Node) string { return b.Op("Neg", b.Op("Sin", n.Inputs[0])) }
 
 // 1/x: −y²
 func reciprocalSlope(b *Builder, n *Node) string {

@@ -4,6 +4,7 @@ import (
 	_ "embed" // attributes.txt
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -39,15 +40,12 @@ var unsupportedHints = []struct {
 }{
 	{func(n *Node) bool { return n.holds(subgraph) }, "a subgraph makes the network more than feed-forward: export " +
 		"it without branches and loops that depend on the input"},
-	{func(n *Node) bool {
-		return n.Domain == "" && slices.Contains(integerOperators, n.Op) || strings.HasPrefix(n.Op, "QLinear") ||
-			strings.HasPrefix(n.Op, "QGemm")
-	}, "integer arithmetic has no gradient: export the quantised network in QDQ form, with QuantizeLinear and " +
-		"DequantizeLinear around float operators"},
+	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "integer arithmetic has no gradient: export " +
+		"the quantised network in QDQ form, with QuantizeLinear and DequantizeLinear around float operators"},
 }
 
-// integerOperators compute on quantised values, or with scales that depend on the data.
-var integerOperators = []string{"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
+// integerOperator matches those that compute on quantised values, or with scales that depend on the data.
+var integerOperator = regexp.MustCompile(`(^|\.)(QLinear|QGemm)|^(ConvInteger|MatMulInteger|DynamicQuantizeLinear)$`)
 
 // holds reports whether the node has an attribute of that kind.
 func (n *Node) holds(kind opaque) bool {
