@@ -17,8 +17,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// Everything that a graph holds comes back from its file, and the same graph
-// gives the same bytes.
+// Everything that a graph holds comes back from its file, and the same graph gives the same bytes.
 func TestEncodeDecode(t *testing.T) {
 	g := onnx.NewGraph("all")
 	g.Meta["author"], g.Meta["a"] = "x", "ü"
@@ -67,9 +66,8 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// Encode writes the bytes that protobuf would, though it copies the weights
-// itself, and a name for the first of two nodes of one name only, which ONNX Runtime
-// refuses otherwise.
+// Encode writes the bytes that protobuf would, though it copies the weights itself, and a name for the first of two
+// nodes of one name only, which ONNX Runtime refuses otherwise.
 func TestEncodeIsProtobuf(t *testing.T) {
 	g := onnx.NewGraph("test")
 	g.Meta["a"], g.Meta["b"] = "1", "2"

@@ -7,8 +7,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Encode writes operators with slow kernels by others, under the same names, and
-// leaves the graph as it is.
+// Encode writes operators with slow kernels by others, under the same names, and leaves the graph as it is.
 func TestForRuntime(t *testing.T) {
 	for op, traits := range operators {
 		if traits.inKernels == nil {

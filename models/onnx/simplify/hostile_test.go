@@ -32,9 +32,8 @@ func small(t testing.TB) map[string][]byte {
 	return all
 }
 
-// read opens a model as a user's file is opened, asserting what holds of any
-// bytes: no panic, no absurd allocation, errors on one line, and a graph that
-// was accepted can be written, read again and given to the gradient walk.
+// read opens a model as a user's file is opened, asserting what holds of any bytes: no panic, no absurd allocation,
+// errors on one line, and a graph that was accepted can be written, read again and given to the gradient walk.
 func read(t testing.TB, data []byte) error {
 	t.Helper()
 	var g *onnx.Graph

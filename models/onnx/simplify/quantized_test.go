@@ -11,10 +11,9 @@ import (
 	"selfheal/models/ort"
 )
 
-// A QDQ network gives what the file's own operators give, bit for bit, with all
-// of the runtime's optimisations: over values inside and beyond the range,
-// ties included, with zero points of either sign, per axis, with operators
-// between the two, with weights and biases folded.
+// A QDQ network gives what the file's own operators give, bit for bit, with all of the runtime's optimisations: over
+// values inside and beyond the range, ties included, with zero points of either sign, per axis, with operators between
+// the two, with weights and biases folded.
 func TestQuantized(t *testing.T) {
 	const i8, u8, i16, i32 = 3, 2, 5, 6
 	image := func() File { return file(13, N, 2, 4, 4).Floats("s", nil, 0.0625) }
