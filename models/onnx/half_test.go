@@ -20,8 +20,8 @@ func raw(kind int32, name string, dims []int64, data []byte) *pb.TensorProto {
 	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, RawData: data}
 }
 
-// bits are numbers as files have them: the bits of float16, or float64.
-func bits[T uint16 | float64](v ...T) []byte {
+// bits are numbers as files have them; float16 is given by its bits.
+func bits[T uint16 | float32 | float64](v ...T) []byte {
 	data, _ := binary.Append(nil, binary.LittleEndian, v)
 	return data
 }
