@@ -3,7 +3,7 @@ package onnx
 import "fmt"
 
 // A refusal is a panic that carries an error about a user's model out of a rule, to a function
-// that defers [Refused]. No other exported function lets one out.
+// that defers [Refused]. Exported functions that let one out say so.
 type refusal struct{ error }
 
 // Refuse ends a rule with an error.

@@ -232,21 +232,20 @@ func resizeShape(c *Inference, n *Node, in []Shape) []Shape {
 
 // maxUnpoolShape takes nodes without output_shape, which unpool brings others to.
 func maxUnpoolShape(_ *Inference, n *Node, in []Shape) []Shape {
-	out := Sure(Unpooled(n, in[0]))
+	out := Unpooled(n, in[0])
 	Require(slices.Equal(in[0], in[1]) && n.Input(2) == "", "indices of shape %v or an output shape don't fit", in[1])
 	return []Shape{out}
 }
 
 // Unpooled is the shape that a MaxUnpool gives where it states none: that of the MaxPool's input whose windows fill it.
-func Unpooled(n *Node, x Shape) (out Shape, err error) {
-	defer Refused(&err)
+func Unpooled(n *Node, x Shape) Shape {
 	k := len(n.Ints("kernel_shape", nil))
 	Require(k > 0 && len(x) == k+2 && x[0] == Batch, "kernel_shape doesn't fit a batch of images")
 	w := Sure(NodeWindow(n, nil))
-	out = slices.Clone(x)
+	out := slices.Clone(x)
 	for i, size := range w.Kernel {
 		out[i+2] = (x[i+2]-1)*w.Strides[i] + size - w.Pads[i] - w.Pads[i+k]
 		Require(out[i+2] >= 1, "pads %v leave nothing", w.Pads)
 	}
-	return out, out.Check()
+	return Sure(out, out.Check())
 }

@@ -70,7 +70,8 @@ func Boundaries(g *onnx.Graph) []string {
 				out = next[0].Outputs[0]
 			}
 			chosen[out] = true
-		case linear(n, producers) && slices.ContainsFunc(consumers[n.Outputs[0]], isConv):
+		case linear(n, producers) &&
+			slices.ContainsFunc(consumers[n.Outputs[0]], func(c *onnx.Node) bool { return c.Op == "Conv" }):
 			chosen[n.Outputs[0]] = true
 		}
 	}
@@ -79,8 +80,6 @@ func Boundaries(g *onnx.Graph) []string {
 	}
 	return slices.DeleteFunc(Cuts(g), func(t string) bool { return !chosen[t] })
 }
-
-func isConv(n *onnx.Node) bool { return n.Op == "Conv" }
 
 // linear reports whether a node gives a convolution's result without an
 // activation: what a convolution then reads is a bottleneck between two blocks.
@@ -127,7 +126,7 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	}
 	from := g.Inputs[0]
 	var segments []*onnx.Graph
-	for t := 0; t <= len(boundaries); t++ {
+	for t := range len(boundaries) + 1 {
 		to := g.Outputs[0]
 		if t < len(boundaries) {
 			to = onnx.Value{Name: boundaries[t], DType: onnx.Float, Shape: g.Shapes[boundaries[t]]}

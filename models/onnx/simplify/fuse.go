@@ -74,22 +74,13 @@ func (f fuser) gelu(erf *onnx.Node) {
 			for _, last := range append(slices.Clone(f.reads[y]), n) {
 				if half(n) == sum && product(last, y, x) || product(n, sum, x) && half(last) == y ||
 					last == n && slices.ContainsFunc(n.Inputs, halfOfX) {
-					f.replace(last, "Gelu", nil, x)
+					last.Op, last.Attrs, last.Inputs = "Gelu", nil, []string{x}
+					f.g.Opset = max(f.g.Opset, 20) // the first that has it
 				}
 			}
 		}
 	}
 }
-
-func (f fuser) replace(n *onnx.Node, op string, attrs onnx.Attrs, inputs ...string) {
-	n.Op, n.Attrs, n.Inputs = op, attrs, inputs
-	if op == "Gelu" {
-		f.g.Opset = max(f.g.Opset, geluOpset)
-	}
-}
-
-// geluOpset is the first operator set that has Gelu.
-const geluOpset = 20
 
 // meanOf is a ReduceMean that keeps its axes.
 type meanOf struct {
@@ -158,5 +149,5 @@ func (f fuser) asLayerNorm(n *onnx.Node, x string, first int, epsilon float32) {
 	} else {
 		inputs[1] = f.g.AddConst(n.Outputs[0]+"/scale", onnx.Filled(1, slices.Clone(over)...))
 	}
-	f.replace(n, "LayerNormalization", onnx.Attrs{"axis": first, "epsilon": epsilon}, inputs...)
+	n.Op, n.Attrs, n.Inputs = "LayerNormalization", onnx.Attrs{"axis": first, "epsilon": epsilon}, inputs
 }

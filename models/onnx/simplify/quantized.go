@@ -152,17 +152,14 @@ func (q *quantization) write(s *simplifier, b *onnx.Builder, n *onnx.Node) strin
 
 // dequantize appends the product of x, which is without the zero points off already, and the scales.
 func (q *quantization) dequantize(b *onnx.Builder, x string, off []int64) string {
-	shift := make([]float32, len(q.zero))
+	count := len(q.zero)
+	if len(off) <= 1 {
+		off = slices.Repeat(append(off, 0)[:1], count)
+	}
+	onnx.Require(len(off) == count, "has %d zero points, the QuantizeLinear before it %d", count, len(off))
+	shift := make([]float32, count)
 	for i, z := range q.zero {
-		switch {
-		case len(off) == 1:
-			z -= off[0]
-		case len(off) == len(q.zero):
-			z -= off[i]
-		case len(off) > 0:
-			onnx.Refuse("has %d zero points, the QuantizeLinear before it %d", len(q.zero), len(off))
-		}
-		shift[i] = float32(z)
+		shift[i] = float32(z - off[i])
 	}
 	if slices.Max(shift) != 0 || slices.Min(shift) != 0 {
 		x = b.Op("Sub", x, b.Const(onnx.FloatTensor(q.shape, shift)))

@@ -82,7 +82,7 @@ func unpool(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 		return ""
 	}
 	x := s.g.Shapes[n.Inputs[0]]
-	inferred := onnx.Sure(onnx.Unpooled(n, x))
+	inferred := onnx.Unpooled(n, x)
 	size := onnx.Sure(s.IntsOf(n, 2))
 	onnx.Require(len(size) == len(x) && size[1] == x[1] && s.isBatch(size[0]),
 		"output_shape %v doesn't fit %v", size, x)
