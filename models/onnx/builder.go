@@ -146,11 +146,7 @@ func (b *Builder) CallAll(g *Graph, inputs ...string) []string {
 		bind[g.Inputs[i].Name] = in
 	}
 	of := b.Inline(g, bind)
-	out := make([]string, len(g.Outputs))
-	for i, o := range g.Outputs {
-		out[i] = of[o.Name]
-	}
-	return out
+	return Each(g.Outputs, func(o Value) string { return of[o.Name] })
 }
 
 // Done returns the graph, verified and without what its outputs do not need, or the first error.
@@ -167,11 +163,7 @@ func (b *Builder) Reshape(t string, shape Shape) string {
 	if slices.Equal(b.Shape(t), shape) {
 		return t
 	}
-	target := slices.Clone(shape)
-	for i, d := range target {
-		target[i] = max(d, -1)
-	}
-	return b.Op("Reshape", t, b.Ints(target...))
+	return b.Op("Reshape", t, b.Ints(Each(shape, func(d int64) int64 { return max(d, -1) })...))
 }
 
 // Transpose appends a Transpose of t, unless the axes stay in their order.

@@ -85,9 +85,5 @@ func einsumShape(_ *Inference, n *Node, in []Shape) []Shape {
 
 // Sizes is the shape of a tensor with these indices.
 func (e *Einsum) Sizes(labels []rune) Shape {
-	s := make(Shape, len(labels))
-	for i, l := range labels {
-		s[i] = e.Size[l]
-	}
-	return s
+	return Each(labels, func(l rune) int64 { return e.Size[l] })
 }

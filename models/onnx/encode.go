@@ -46,12 +46,7 @@ func (g *Graph) Encode() (data []byte, err error) {
 		m.MetadataProps = append(m.MetadataProps, &pb.StringStringEntryProto{Key: proto.String(k),
 			Value: proto.String(g.Meta[k])})
 	}
-	for _, v := range g.Inputs {
-		m.Graph.Input = append(m.Graph.Input, encodeValue(v))
-	}
-	for _, v := range g.Outputs {
-		m.Graph.Output = append(m.Graph.Output, encodeValue(v))
-	}
+	m.Graph.Input, m.Graph.Output = Each(g.Inputs, encodeValue), Each(g.Outputs, encodeValue)
 	m.Graph.ValueInfo = reshaped(g)
 	names := sortedKeys(g.Consts)
 	heads, sizes := make([]*pb.TensorProto, len(names)), make([]int64, len(names))

@@ -107,12 +107,7 @@ func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at O
 			name := n.GetName() + "/" + inner.GetName()
 			c.Name = proto.String(x.spend(name[max(0, len(name)-200):]))
 		}
-		for _, in := range inner.Input {
-			c.Input = append(c.Input, rename(in))
-		}
-		for _, out := range inner.Output {
-			c.Output = append(c.Output, rename(out))
-		}
+		c.Input, c.Output = Each(inner.Input, rename), Each(inner.Output, rename)
 		x.node(c, f.OpsetImport, at, append(calling, key))
 	}
 }

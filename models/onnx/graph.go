@@ -172,22 +172,16 @@ type Graph struct {
 // Clone copies the graph's structure; constants' data is shared, as no pass writes to it.
 func (g *Graph) Clone() *Graph {
 	c := *g
-	c.Inputs, c.Outputs = cloneValues(g.Inputs), cloneValues(g.Outputs)
+	c.Inputs, c.Outputs = Each(g.Inputs, Value.clone), Each(g.Outputs, Value.clone)
 	c.Consts, c.Shapes, c.Meta = maps.Clone(g.Consts), maps.Clone(g.Shapes), maps.Clone(g.Meta)
 	c.Notices = slices.Clone(g.Notices)
-	c.Nodes = make([]*Node, len(g.Nodes))
-	for i, n := range g.Nodes {
-		c.Nodes[i] = n.Clone()
-	}
+	c.Nodes = Each(g.Nodes, (*Node).Clone)
 	return &c
 }
 
-func cloneValues(v []Value) []Value {
-	out := slices.Clone(v)
-	for i := range out {
-		out[i].Shape = slices.Clone(out[i].Shape)
-	}
-	return out
+func (v Value) clone() Value {
+	v.Shape = slices.Clone(v.Shape)
+	return v
 }
 
 // Clone copies the node and its attribute map.

@@ -304,6 +304,15 @@ func Axis(n *Node, name string, def int64, rank int) (int, error) {
 	return a[0], nil
 }
 
+// Each lists what f makes of each value.
+func Each[T, U any](list []T, f func(T) U) []U {
+	out := make([]U, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}
+
 // Range lists from, from + 1, … before to: axes, mostly.
 func Range(from, to int) []int64 {
 	list := make([]int64, 0, max(0, to-from))

@@ -141,9 +141,5 @@ func perValue(k *onnx.Tensor, item onnx.Shape) []float32 {
 			return nil
 		}
 	}
-	var out []float32
-	for _, from := range item[1:].Places(shape.Strides()[1:]) {
-		out = append(out, k.Floats[from])
-	}
-	return out
+	return onnx.Each(item[1:].Places(shape.Strides()[1:]), func(from int64) float32 { return k.Floats[from] })
 }

@@ -111,8 +111,7 @@ func (s *algorithm) tiles(out int) int { return (out + s.m - 1) / s.m }
 //	V = B·x·Bᵀ of every tile, U = G·w·Gᵀ, M = V·U over the channels for each of
 //	the n² entries, y = A·M·Aᵀ
 //
-// with tiles of both axes in one product. U is computed from w by constant
-// operators, once when the network is loaded.
+// with tiles of both axes in one product. U is computed from w by constant operators, once when the network is loaded.
 func (w *rewriter) winograd(n *onnx.Node, weight *onnx.Tensor, win onnx.Window, s *algorithm) string {
 	x := w.inHWNC(n.Inputs[0])
 	in, out := w.src.Shapes[n.Inputs[0]], w.src.Shapes[n.Outputs[0]]

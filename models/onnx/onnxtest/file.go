@@ -158,11 +158,7 @@ func (f File) Bytes(shape ...int64) []byte {
 
 // Operators lists a graph's operators in order.
 func Operators(g *onnx.Graph) string {
-	var ops []string
-	for _, n := range g.Nodes {
-		ops = append(ops, n.Op)
-	}
-	return strings.Join(ops, " ")
+	return strings.Join(onnx.Each(g.Nodes, func(n *onnx.Node) string { return n.Op }), " ")
 }
 
 func Open(t testing.TB, data []byte) *onnx.Graph {

@@ -105,11 +105,8 @@ func (r *roles) draw(name string, t *onnx.Tensor) distribution {
 		case n.Op == "Transpose":
 			reversed := onnx.Range(0, len(shape))
 			slices.Reverse(reversed)
-			var transposed onnx.Shape
-			for _, from := range n.Ints("perm", reversed) {
-				transposed = append(transposed, shape[from])
-			}
-			shape = transposed
+			before := shape
+			shape = onnx.Each(n.Ints("perm", reversed), func(from int64) int64 { return before[from] })
 		default:
 			return r.at(n, slices.Index(n.Inputs, name), shape)
 		}

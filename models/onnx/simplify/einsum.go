@@ -10,11 +10,7 @@ import (
 // gradients and results that do not depend on the batch.
 func lowerEinsum(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	onnx.Require(!slices.Contains(n.Inputs, ""), "has an input without a name")
-	shapes := []onnx.Shape{}
-	for _, in := range n.Inputs {
-		shapes = append(shapes, s.g.Shapes[in])
-	}
-	e := onnx.ParseEinsum(n, shapes)
+	e := onnx.ParseEinsum(n, onnx.Each(n.Inputs, func(in string) onnx.Shape { return s.g.Shapes[in] }))
 	for l, d := range e.Size {
 		onnx.Require(d >= 0 || slices.Contains(e.Out, l), "sums over the batch")
 	}
@@ -41,10 +37,7 @@ func (e contraction) sumOut(t string, labels, keep []rune) (string, []rune) {
 	if len(gone) == 0 {
 		return t, labels
 	}
-	var axes []int64
-	for _, l := range gone {
-		axes = append(axes, int64(slices.Index(labels, l)))
-	}
+	axes := onnx.Each(gone, func(l rune) int64 { return int64(slices.Index(labels, l)) })
 	kept := without(labels, gone)
 	return e.Reshape(e.Sum(t, axes), e.Sizes(kept)), kept
 }
@@ -55,11 +48,7 @@ func without(labels, others []rune) []rune {
 
 // order turns a tensor with dimensions from into one with dimensions to.
 func (e contraction) order(t string, from, to []rune) string {
-	perm := make([]int64, len(to))
-	for i, l := range to {
-		perm[i] = int64(slices.Index(from, l))
-	}
-	return e.Transpose(t, perm...)
+	return e.Transpose(t, onnx.Each(to, func(l rune) int64 { return int64(slices.Index(from, l)) })...)
 }
 
 // contract multiplies two operands and sums over the indices that both have and

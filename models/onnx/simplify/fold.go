@@ -351,10 +351,7 @@ func foldFloats(s *simplifier, n *onnx.Node) bool {
 	out, ok := vals[0], true
 	switch to, f := n.Int("to", 0), ofFloats[n.Op]; {
 	case n.Op == "Cast" && isInt(to):
-		ints := []int64{}
-		for _, v := range out {
-			ints = append(ints, int64(v))
-		}
+		ints := onnx.Each(out, func(v float32) int64 { return int64(v) })
 		return onnx.BatchIndex(ints) < 0 && s.setInts(n, ints, scalar)
 	case n.Op == "Cast":
 		ok = to == int64(onnx.Float)

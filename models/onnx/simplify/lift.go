@@ -14,11 +14,8 @@ import (
 // liftInput takes the whole input, also its first dimension, for one item.
 func liftInput(g *onnx.Graph) {
 	in := &g.Inputs[0]
-	shape := onnx.Shape{onnx.Batch}
-	for _, d := range in.Shape {
-		shape = append(shape, max(d, 1)) // an open dimension is 1
-	}
-	in.Shape = shape
+	item := onnx.Each(in.Shape, func(d int64) int64 { return max(d, 1) }) // an open dimension is 1
+	in.Shape = append(onnx.Shape{onnx.Batch}, item...)
 }
 
 // lifted brings a node of such a network to the items of a batch. It reports true where it has been written by others.
@@ -67,13 +64,12 @@ func (s *simplifier) item(tensor string) onnx.Shape {
 
 // behind are axes behind the batch.
 func behind(axes []int64) []int64 {
-	out := slices.Clone(axes)
-	for i, a := range out {
-		if a >= 0 {
-			out[i] = a + 1
+	return onnx.Each(axes, func(a int64) int64 {
+		if a < 0 {
+			return a
 		}
-	}
-	return out
+		return a + 1
+	})
 }
 
 func liftReshape(s *simplifier, b *onnx.Builder, n *onnx.Node) string {

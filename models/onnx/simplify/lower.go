@@ -115,11 +115,7 @@ func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x, e := n.Inputs[0], s.g.Consts[n.Inputs[1]]
 	if e != nil && e.DType != onnx.Float && s.TypeOf(x) == onnx.Float {
 		// The base's type counts; the exponent may be of another.
-		floats := make([]float32, len(e.Ints))
-		for i, v := range e.Ints {
-			floats[i] = float32(v)
-		}
-		e = onnx.FloatTensor(e.Shape, floats)
+		e = onnx.FloatTensor(e.Shape, onnx.Each(e.Ints, func(v int64) float32 { return float32(v) }))
 		n.Inputs[1] = b.Const(e)
 	}
 	if e == nil || e.DType != onnx.Float || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
@@ -182,10 +178,7 @@ func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x := n.Inputs[0]
 	at := onnx.Sure(onnx.Axes(onnx.Sure(s.IntsOr(n, 1, nil)), len(s.g.Shapes[x])))
 	slices.Sort(at)
-	axes := []int64{}
-	for _, a := range slices.Compact(at) {
-		axes = append(axes, int64(a))
-	}
+	axes := onnx.Each(slices.Compact(at), func(a int) int64 { return int64(a) })
 	if len(axes) == 0 {
 		return ""
 	}

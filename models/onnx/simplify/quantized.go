@@ -21,19 +21,17 @@ type quantization struct {
 	axis  int64
 }
 
-// quantized brings the operators of QDQ graphs into one form. Constants are
-// computed here, so that the weights of a Conv are floats. Data becomes
+// quantized brings the operators of QDQ graphs into one form. Constants are computed here, so that the weights of a
+// Conv are floats. Data becomes
 //
 //	q = DequantizeLinear(QuantizeLinear(x / scale, 1, zero), 1, 0 or zero)
 //	y = (q − zero) · scale
 //
-// with every integer held as an equal float: operators that exporters leave
-// between the two (MaxPool, Reshape) need no integer kernels, and no gradient
-// rule meets an integer tensor. The values are those of the two operators,
-// bit for bit. ONNX Runtime would replace operators between a DequantizeLinear
-// and a QuantizeLinear by integer ones, which round differently in a segment
-// than in the whole; it does not see through the scaling. It reports false
-// where n is another operator.
+// with every integer held as an equal float: operators that exporters leave between the two (MaxPool, Reshape) need no
+// integer kernels, and no gradient rule meets an integer tensor. The values are those of the two operators, bit for
+// bit. ONNX Runtime would replace operators between a DequantizeLinear and a QuantizeLinear by integer ones, which
+// round differently in a segment than in the whole; it does not see through the scaling. It reports false where n is
+// another operator.
 func quantized(s *simplifier, n *onnx.Node) bool {
 	if n.Op != "QuantizeLinear" && n.Op != "DequantizeLinear" {
 		return false

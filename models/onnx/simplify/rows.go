@@ -141,9 +141,7 @@ func strided(s *simplifier, n *onnx.Node) bool {
 	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) &&
 		c.Ints[0] > 0 && c.Ints[0] < onnx.MaxDimension/p.items:
 		o := &onnx.Tensor{DType: onnx.Int64, Shape: p.offsets.Shape}
-		for _, v := range p.offsets.Ints {
-			o.Ints = append(o.Ints, v*c.Ints[0])
-		}
+		o.Ints = onnx.Each(p.offsets.Ints, func(v int64) int64 { return v * c.Ints[0] })
 		return s.setPlaces(out, places{p.items * c.Ints[0], p.axis, o})
 	case counted && n.Op == "Unsqueeze":
 		o := &onnx.Tensor{DType: onnx.Int64, Ints: p.offsets.Ints}

@@ -76,10 +76,8 @@ const manyNodes = 5000
 // checkInterface asks for one float image input.
 func checkInterface(g *onnx.Graph) {
 	if len(g.Inputs) != 1 {
-		names := []string{}
-		for _, in := range g.Inputs[:min(len(g.Inputs), 10)] {
-			names = append(names, fmt.Sprintf("%.80q", in.Name))
-		}
+		quoted := func(in onnx.Value) string { return fmt.Sprintf("%.80q", in.Name) }
+		names := onnx.Each(g.Inputs[:min(len(g.Inputs), 10)], quoted)
 		if len(g.Inputs) > len(names) {
 			names = append(names, "…")
 		}
