@@ -238,6 +238,7 @@ func maxUnpoolShape(_ *Inference, n *Node, in []Shape) []Shape {
 }
 
 // Unpooled is the shape that a MaxUnpool gives where it states none: that of the MaxPool's input whose windows fill it.
+// It refuses a window that does not fit.
 func Unpooled(n *Node, x Shape) Shape {
 	k := len(n.Ints("kernel_shape", nil))
 	Require(k > 0 && len(x) == k+2 && x[0] == Batch, "kernel_shape doesn't fit a batch of images")

@@ -82,7 +82,6 @@ type integer interface {
 	int64 | int32 | int16 | uint16 | int8 | uint8
 }
 
-// integers read tensors of integers and truth values.
 var integers = map[DType]func(t *pb.TensorProto) []int64{
 	Int64: func(t *pb.TensorProto) []int64 { return values(t.RawData, t.Int64Data) },
 	Int32: short[int32], int16Type: short[int16], uint16Type: short[uint16], Int8: short[int8], Uint8: short[uint8],
@@ -98,11 +97,7 @@ func short[T integer](t *pb.TensorProto) []int64 {
 }
 
 func converted[To, From integer](v []From) []To {
-	out := make([]To, len(v))
-	for i, x := range v {
-		out[i] = To(x)
-	}
-	return out
+	return Each(v, func(x From) To { return To(x) })
 }
 
 // notReserved refuses the few integers that stand for multiples of the batch size
@@ -140,16 +135,12 @@ func widened(kind DType, t *pb.TensorProto) []float32 {
 		}
 		bits = append(bits, uint16(v))
 	}
-	bits = values(t.RawData, bits)
-	out := make([]float32, len(bits))
-	for i, b := range bits {
+	return Each(values(t.RawData, bits), func(b uint16) float32 {
 		if kind == bfloat16Type {
-			out[i] = math.Float32frombits(uint32(b) << 16)
-		} else {
-			out[i] = float16.Frombits(b).Float32()
+			return math.Float32frombits(uint32(b) << 16)
 		}
-	}
-	return out
+		return float16.Frombits(b).Float32()
+	})
 }
 
 // rounded turns each float64 into the nearest float32. One that lies beyond float32 is an error.

@@ -14,7 +14,7 @@ type algorithm struct {
 	a, g, b            mat.Matrix // m×n, n×taps, n×span
 }
 
-// Interpolation points besides infinity, by their number. Those of four come in fractions because the transforms are
+// Interpolation points besides infinity, by their number. Four come in fractions because the transforms are
 // matrix products, for which all numbers cost the same, and these lose half as many bits as {0, ±1, ±2}.
 var points = map[int][]float64{
 	2: {0, 1},

@@ -52,8 +52,7 @@ func Cuts(g *onnx.Graph) []string {
 //   - the linear bottleneck that ends a block without a shortcut (MobileNetV2, EfficientNet)
 //   - the input of the final Gemm or MatMul
 //
-// Those that are no cut tensors are left out. A network with none of these blocks can
-// still be cut at any of its [Cuts].
+// Tensors that are no cuts are left out. A network with none of these blocks can still be cut at any of its [Cuts].
 func Boundaries(g *onnx.Graph) []string {
 	_, depends := g.Reached(g.Inputs[0].Name)
 	chosen := map[string]bool{}

@@ -62,7 +62,6 @@ func (s *simplifier) item(tensor string) onnx.Shape {
 	return x
 }
 
-// behind are axes behind the batch.
 func behind(axes []int64) []int64 {
 	return onnx.Each(axes, func(a int64) int64 {
 		if a < 0 {
@@ -123,7 +122,6 @@ func liftPad(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return ""
 }
 
-// liftAxis is for operators that name one axis.
 func liftAxis(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
 	def := map[string]int64{"Softmax": -1, "LogSoftmax": -1, "LayerNormalization": -1}[n.Op]
 	if s.from < 13 && strings.HasSuffix(n.Op, "Softmax") {

@@ -73,7 +73,6 @@ const NoticeLong = ": it takes long to prepare"
 // manyNodes is how many operators the runtime prepares in seconds.
 const manyNodes = 5000
 
-// checkInterface asks for one float image input.
 func checkInterface(g *onnx.Graph) {
 	if len(g.Inputs) != 1 {
 		quoted := func(in onnx.Value) string { return fmt.Sprintf("%.80q", in.Name) }
@@ -226,7 +225,6 @@ func turnedBack(s *simplifier, n *onnx.Node) bool {
 	return false
 }
 
-// shapeOf makes a Shape node's output known.
 func shapeOf(s *simplifier, n *onnx.Node) bool {
 	if n.Op != "Shape" {
 		return false
