@@ -132,12 +132,10 @@ var attributesOf = func() map[string][]string {
 
 // Supported asks whether there is a rule for every node.
 func (g *Graph) Supported() error {
-	var missing []*Node
-	for _, n := range g.Nodes {
-		if _, known := operators[n.Op]; !known || n.Domain != "" || n.holds(subgraph) || n.holds(unread) {
-			missing = append(missing, n)
-		}
-	}
+	missing := slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Node) bool {
+		_, known := operators[n.Op]
+		return known && n.Domain == "" && !n.holds(subgraph) && !n.holds(unread)
+	})
 	if len(missing) > 0 {
 		return Unsupported("operators that are not supported", missing)
 	}

@@ -360,7 +360,11 @@ func foldFloats(s *simplifier, n *onnx.Node) bool {
 	case f == nil || len(vals) > 2:
 		return false
 	default:
-		out, ok = pairwise(out, append(vals, []float32{1})[1], func(x, y float32) (float32, bool) {
+		other := []float32{1} // which rounding leaves alone
+		if len(vals) == 2 {
+			other = vals[1]
+		}
+		out, ok = pairwise(out, other, func(x, y float32) (float32, bool) {
 			v := f(x, y)
 			return v, v-v == 0 // infinite or not a number: none of ours
 		})

@@ -135,12 +135,8 @@ func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 }
 
 // x·σ(αx)
-func lowerSwish(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	x, gate := n.Inputs[0], n.Inputs[0]
-	if alpha := n.Float("alpha", 1); alpha != 1 {
-		gate = b.Op("Mul", gate, b.Float(alpha))
-	}
-	return b.Op("Mul", x, b.Op("Sigmoid", gate))
+func lowerSwish(_ *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	return b.Op("Mul", n.Inputs[0], b.Op("Sigmoid", scaled(b, n, "alpha", n.Inputs[0])))
 }
 
 // Before operator set 13, Softmax took everything from axis on as one dimension.

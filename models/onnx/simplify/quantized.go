@@ -151,8 +151,11 @@ func (q *quantization) write(s *simplifier, b *onnx.Builder, n *onnx.Node) strin
 // dequantize appends the product of x, which is without the zero points off already, and the scales.
 func (q *quantization) dequantize(b *onnx.Builder, x string, off []int64) string {
 	count := len(q.zero)
-	if len(off) <= 1 {
-		off = slices.Repeat(append(off, 0)[:1], count)
+	switch len(off) {
+	case 0:
+		off = make([]int64, count)
+	case 1: // one serves for all
+		off = slices.Repeat(off, count)
 	}
 	onnx.Require(len(off) == count, "has %d zero points, the QuantizeLinear before it %d", count, len(off))
 	shift := make([]float32, count)

@@ -250,11 +250,9 @@ func sizesOf(n *onnx.Node, x onnx.Shape) []int64 {
 
 // Load reads a model file, and prepares and preprocesses it as o says. It also returns the model in one piece, as
 // [onnx.File] has it. Errors name the file.
-func Load(path string, o Options) (*onnx.Graph, []byte, error) {
-	f, err := onnx.Read(path)
-	if err != nil {
-		return nil, nil, err
-	}
+func Load(path string, o Options) (_ *onnx.Graph, _ []byte, err error) {
+	defer onnx.Refused(&err)
+	f := onnx.Sure(onnx.Read(path))
 	g, err := Open(f.Data, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("model %s: %w", path, err)
