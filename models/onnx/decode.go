@@ -85,9 +85,7 @@ const maxName = 1000
 
 func checkNames(g *Graph) {
 	names := slices.Collect(maps.Keys(g.Consts))
-	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
-		names = append(names, v.Name)
-	}
+	names = append(names, Each(slices.Concat(g.Inputs, g.Outputs), func(v Value) string { return v.Name })...)
 	for _, n := range g.Nodes {
 		names = append(append(append(names, n.Name), n.Inputs...), n.Outputs...)
 	}

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -23,10 +24,7 @@ func (g *Graph) Encode() (data []byte, err error) {
 		IrVersion:    proto.Int64(max(irVersion, min(g.IR, 10))),
 		ProducerName: proto.String("selfheal"),
 		OpsetImport:  []*pb.OperatorSetIdProto{{Domain: proto.String(""), Version: proto.Int64(g.Opset)}},
-		Graph:        &pb.GraphProto{Name: proto.String(g.Name)},
-	}
-	if g.Name == "" {
-		m.Graph.Name = proto.String("graph")
+		Graph:        &pb.GraphProto{Name: proto.String(cmp.Or(g.Name, "graph"))},
 	}
 	domains, named := map[string]bool{"": true}, map[string]bool{"": true}
 	for _, n := range g.Nodes {

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -92,9 +93,7 @@ func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at O
 	Require(len(n.Input) <= len(f.Input) && len(n.Output) <= len(f.Output),
 		"function %.80q takes %d inputs and gives %d outputs, the call has %d and %d", f.GetName(),
 		len(f.Input), len(f.Output), len(n.Input), len(n.Output))
-	if at.Function == "" {
-		at.Function = f.GetName()
-	}
+	at.Function = cmp.Or(at.Function, f.GetName())
 	x.calls++
 	rename := x.bind(n, f, at)
 	for _, inner := range f.Node {
@@ -174,8 +173,8 @@ func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) (out []*pb.A
 		v := values[i]
 		r := v.GetRefAttrName()
 		Require(r == "", "attribute %.80q of the call refers to %.80q outside of a function", ref, r)
-		out = append(out, &pb.AttributeProto{Name: a.Name, Type: v.Type, F: v.F, I: v.I, S: v.S, T: v.T, G: v.G, Tp: v.Tp,
-			Floats: v.Floats, Ints: v.Ints, Strings: v.Strings, Tensors: v.Tensors, Graphs: v.Graphs,
+		out = append(out, &pb.AttributeProto{Name: a.Name, Type: v.Type, F: v.F, I: v.I, S: v.S, T: v.T, G: v.G,
+			Tp: v.Tp, Floats: v.Floats, Ints: v.Ints, Strings: v.Strings, Tensors: v.Tensors, Graphs: v.Graphs,
 			SparseTensor: v.SparseTensor, SparseTensors: v.SparseTensors, TypeProtos: v.TypeProtos})
 	}
 	return out

@@ -74,7 +74,8 @@ func embed(data []byte, folder fs.FS, sum hash.Hash) (_ []byte, err error) {
 	for _, n := range nodes {
 		for _, a := range n.Attribute {
 			if a.T.GetDataLocation() == pb.TensorProto_EXTERNAL {
-				x := at(func() *external { return e.place(a.T) }, "node %.80q: attribute %.80q", n.GetName(), a.GetName())
+				place := func() *external { return e.place(a.T) }
+				x := at(place, "node %.80q: attribute %.80q", n.GetName(), a.GetName())
 				a.T.RawData = e.read(x, make([]byte, 0, x.size))
 			}
 		}

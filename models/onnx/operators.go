@@ -125,7 +125,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"MaxUnpool":         {shape: maxUnpoolShape, Inputs: 2},
 		"Resize":            {shape: resizeShape}, "Upsample": folded,
 		// Normalisation and Softmax.
-		"BatchNormalization":    {shape: batchNormalizationShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true},
+		"BatchNormalization":    {shape: batchNormShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true},
 		"LayerNormalization":    {shape: byAxis(-1, layerNormalizationShape), Inputs: 2, Parameters: []int{1, 2}},
 		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true},
 		"GroupNormalization":    {shape: sameShape, Inputs: 3, Simplified: true},
@@ -187,7 +187,8 @@ func (c *Inference) SameTypes(n *Node) {
 	}
 	for _, in := range n.Inputs[1:] {
 		a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in)
-		Require(a == b || a != Float && b != Float, "its inputs %q and %q hold values of different types", n.Inputs[0], in)
+		Require(a == b || a != Float && b != Float, "its inputs %q and %q hold values of different types",
+			n.Inputs[0], in)
 	}
 }
 
@@ -214,7 +215,9 @@ func (c *Inference) SetTypes(n *Node) {
 }
 
 // quantizedRange holds the smallest and the largest value of the types that QuantizeLinear gives.
-var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, int16Type: {-32768, 32767}, uint16Type: {0, 65535}}
+var quantizedRange = map[DType][2]int64{
+	Int8: {-128, 127}, Uint8: {0, 255}, int16Type: {-32768, 32767}, uint16Type: {0, 65535},
+}
 
 // QuantizedRange returns the smallest and the largest value of a type that
 // QuantizeLinear gives; ok is false for any other.

@@ -198,7 +198,7 @@ func layerNormalizationShape(_ *Inference, n *Node, in []Shape, first int) []Sha
 	return []Shape{in[0], statistics, statistics}
 }
 
-func batchNormalizationShape(c *Inference, n *Node, in []Shape) []Shape {
+func batchNormShape(c *Inference, n *Node, in []Shape) []Shape {
 	Require(len(in[0]) >= 2, "needs a channel axis")
 	for i, s := range in[1:5] {
 		t, constant := c.Graph.Consts[n.Inputs[i+1]]

@@ -40,8 +40,8 @@ var unsupportedHints = []struct {
 }{
 	{func(n *Node) bool { return n.holds(subgraph) }, "a subgraph makes the network more than feed-forward: export " +
 		"it without branches and loops that depend on the input"},
-	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "integer arithmetic has no gradient: export " +
-		"the quantised network in QDQ form, with QuantizeLinear and DequantizeLinear around float operators"},
+	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "integer arithmetic has no gradient: " +
+		"export the quantised network in QDQ form, with QuantizeLinear and DequantizeLinear around float operators"},
 }
 
 // integerOperator matches those that compute on quantised values, or with scales that depend on the data.

@@ -61,7 +61,8 @@ func same(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// cut builds a graph whose body also returns its boundaries and, where they are checked, all its cuts. Both must compose.
+// cut builds a graph whose body also returns its boundaries and, where they are checked, all its cuts. Both must
+// compose.
 func cut(t *testing.T, body func(n network, x string) (y string, boundaries, cuts []string)) *onnx.Graph {
 	t.Helper()
 	var boundaries, cuts []string

@@ -59,8 +59,8 @@ func takeOutput(g *onnx.Graph, name string) {
 
 func isImage(g *onnx.Graph) bool { return len(g.Inputs) == 1 && len(g.Inputs[0].Shape) == 4 }
 
-// hasChannelsLast tells a model's layout by its input, of whose sides the channels are 1 or 3 and the others more. Where
-// that leaves it open the model has channels last if the first thing that it does is to put them in front.
+// hasChannelsLast tells a model's layout by its input: there are 1 or 3 channels, and more rows and columns. Where
+// that leaves it open, the model has channels last if it puts them in front first of all.
 func hasChannelsLast(g *onnx.Graph) bool {
 	if !isImage(g) {
 		return false

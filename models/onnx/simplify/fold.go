@@ -1,6 +1,7 @@
 package simplify
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -60,10 +61,8 @@ func fold(s *simplifier, n *onnx.Node) bool {
 }
 
 func filler(n *onnx.Node) *onnx.Tensor {
-	if t, ok := n.Attrs["value"].(*onnx.Tensor); ok {
-		return t
-	}
-	return onnx.Scalar(0)
+	t, _ := n.Attrs["value"].(*onnx.Tensor)
+	return cmp.Or(t, onnx.Scalar(0))
 }
 
 func constantValue(n *onnx.Node) *onnx.Tensor {

@@ -54,8 +54,8 @@ func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 		values = groups
 	}
 	for _, in := range n.Inputs[1:3] {
-		shape := s.g.Shapes[in]
-		onnx.Require(len(shape) == 1 && shape[0] == values, "its input %q has shape %v, not %d values", in, shape, values)
+		x := s.g.Shapes[in]
+		onnx.Require(len(x) == 1 && x[0] == values, "its input %q has shape %v, not %d values", in, x, values)
 	}
 	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, groups, x[1:].Items() / groups})
 	t = standardise(b, t, n.Float("epsilon", 1e-5))

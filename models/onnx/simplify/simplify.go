@@ -17,9 +17,10 @@ func Graph(g *onnx.Graph) error { return graph(g, false) }
 // graph is Graph; with whole the whole input is one item, as a vector always is.
 func graph(g *onnx.Graph, whole bool) (err error) {
 	defer onnx.Refused(&err)
-	onnx.Require(g.Opset >= oldestOpset, "operator set %d is older than %d; export the model again", g.Opset, oldestOpset)
-	onnx.Require(g.Opset <= newestOpset, "operator set %d is newer than %d, the newest that is known; export the model "+
-		"for set %d", g.Opset, newestOpset, onnx.Opset)
+	set := g.Opset
+	onnx.Require(set >= oldestOpset, "operator set %d is older than %d; export the model again", set, oldestOpset)
+	onnx.Require(set <= newestOpset, "operator set %d is newer than %d, the newest that is known; export the model "+
+		"for set %d", set, newestOpset, onnx.Opset)
 	g.Prune() // a node that no output needs stands in nobody's way
 	onnx.Must(g.Supported())
 	onnx.Require(len(g.Nodes) > 0, "has no operators: its output is its input or a constant")
