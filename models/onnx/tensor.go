@@ -55,7 +55,7 @@ func (d *decoder) tensor(t *pb.TensorProto) *Tensor {
 	}
 	switch kind {
 	case Float:
-		out.Floats = values(raw, t.FloatData)
+		out.Floats = floats(raw, t.FloatData)
 	case Double:
 		out.Floats = d.rounded(values(raw, t.DoubleData))
 	case float16Type, bfloat16Type:
@@ -68,8 +68,20 @@ func (d *decoder) tensor(t *pb.TensorProto) *Tensor {
 	return out
 }
 
+// floats is values, and faster.
+func floats(raw []byte, field []float32) []float32 {
+	if raw == nil {
+		return append([]float32{}, field...)
+	}
+	out := make([]float32, len(raw)/4)
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return out
+}
+
 // values copies a tensor's data: the raw bytes where there are some, else the field of its own.
-func values[T float32 | float64 | integer](raw []byte, field []T) []T {
+func values[T float64 | integer](raw []byte, field []T) []T {
 	if raw == nil {
 		return append([]T{}, field...)
 	}

@@ -242,7 +242,6 @@ func shapeOf(s *simplifier, n *onnx.Node) bool {
 	return s.setInts(n, v, false)
 }
 
-// sizesOf copies what a Shape node takes of a shape.
 func sizesOf(n *onnx.Node, x onnx.Shape) []int64 {
 	d := int64(len(x))
 	start, count, _ := onnx.SliceRange(n.Int("start", 0), n.Int("end", d), 1, d)
