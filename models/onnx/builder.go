@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Builder appends nodes to a graph and keeps their shapes known. The first
-// error sticks: later calls do nothing, and Err returns it, so that code which
-// builds expressions reads like them.
+// Builder appends nodes to a graph and keeps their shapes known. The first error sticks: later calls do nothing, and
+// Err returns it, so that code which builds expressions reads like them.
 type Builder struct {
 	G      *Graph
 	Prefix string // of the names of new tensors
@@ -41,15 +40,12 @@ func (b *Builder) Input(name string, shape Shape) string {
 
 // Output makes tensor a graph output called name.
 func (b *Builder) Output(name, tensor string) {
-	if b.err != nil {
-		return
-	}
 	if b.G.Fresh(name) != name {
 		b.Fail(fmt.Errorf("output name %q is taken", name))
-		return
 	}
-	b.Named(name, "Identity", tensor)
-	b.G.Outputs = append(b.G.Outputs, Value{Name: name, DType: Float, Shape: b.G.Shapes[name]})
+	if b.Named(name, "Identity", tensor); b.err == nil {
+		b.G.Outputs = append(b.G.Outputs, Value{Name: name, DType: Float, Shape: b.G.Shapes[name]})
+	}
 }
 
 // Shape returns the shape of a tensor.
@@ -91,20 +87,17 @@ func (b *Builder) Multi(op string, attrs Attrs, outputs int, inputs ...string) [
 
 // Append appends a node whose outputs are named.
 func (b *Builder) Append(n *Node) {
-	if b.err != nil {
-		return
+	if b.err == nil {
+		b.err = b.G.InferNode(n)
 	}
-	if err := b.G.InferNode(n); err != nil {
-		b.Fail(err)
-		return
+	if b.err == nil {
+		b.G.Nodes = append(b.G.Nodes, n)
 	}
-	b.G.Nodes = append(b.G.Nodes, n)
 }
 
-// Inline copies g's nodes into the graph under construction, with g's inputs
-// bound to tensors that exist there, and returns the tensors that hold g's
-// outputs. Names are kept where they are free and numbered otherwise. Both
-// graphs must have been written for the same operator set or one that Simplify accepts.
+// Inline copies g's nodes into the graph under construction, with g's inputs bound to tensors that exist there, and
+// returns the tensors that hold g's outputs. Names are kept where they are free and numbered otherwise. Both graphs
+// must have been written for the same operator set or one that Simplify accepts.
 func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
 	rename := map[string]string{"": ""}
 	b.G.Opset = max(b.G.Opset, g.Opset)
@@ -153,11 +146,7 @@ func (b *Builder) CallAll(g *Graph, inputs ...string) []string {
 		bind[g.Inputs[i].Name] = in
 	}
 	of := b.Inline(g, bind)
-	out := make([]string, len(g.Outputs))
-	for i, o := range g.Outputs {
-		out[i] = of[o.Name]
-	}
-	return out
+	return Each(g.Outputs, func(o Value) string { return of[o.Name] })
 }
 
 // Done returns the graph, verified and without what its outputs do not need, or the first error.
@@ -174,13 +163,20 @@ func (b *Builder) Reshape(t string, shape Shape) string {
 	if slices.Equal(b.Shape(t), shape) {
 		return t
 	}
-	return b.Op("Reshape", t, b.Ints(shape.Target()...))
+	return b.Op("Reshape", t, b.Ints(Each(shape, func(d int64) int64 { return max(d, -1) })...))
 }
 
-// Mean appends the mean of t along axes, which stay as dimensions of 1. It is a
-// GlobalAveragePool over the axes, transposed to the end, because ONNX Runtime's
-// ReduceSum and ReduceMean round differently with an item's place in the batch
-// (their vectorised loops start at aligned addresses), and this pool does not.
+// Transpose appends a Transpose of t, unless the axes stay in their order.
+func (b *Builder) Transpose(t string, perm ...int64) string {
+	if slices.IsSorted(perm) {
+		return t
+	}
+	return b.OpWith("Transpose", Attrs{"perm": perm}, t)
+}
+
+// Mean appends the mean of t along axes, which stay as dimensions of 1. It is a GlobalAveragePool over the axes,
+// transposed to the end, because ONNX Runtime's ReduceSum and ReduceMean round differently with an item's place in the
+// batch (their vectorised loops start at aligned addresses), and this pool does not.
 func (b *Builder) Mean(t string, axes []int64) string {
 	x := b.Shape(t)
 	at, err := Axes(axes, len(x))
@@ -216,14 +212,10 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	}
 	kept := len(perm)
 	perm = append(perm, order...)
-	sorted := slices.IsSorted(perm)
-	if kept == 2 && len(x) > 2 && sorted {
+	if kept == 2 && len(x) > 2 && slices.IsSorted(perm) {
 		return b.Op("GlobalAveragePool", t)
 	}
-	if !sorted {
-		t = b.OpWith("Transpose", Attrs{"perm": perm}, t)
-	}
-	t = b.Op("GlobalAveragePool", b.Op("Reshape", t, b.Ints(0, rows, -x.Items()/rows/x[lead])))
+	t = b.Op("GlobalAveragePool", b.Op("Reshape", b.Transpose(t, perm...), b.Ints(0, rows, -x.Items()/rows/x[lead])))
 	if lead == 0 {
 		return b.Op("Reshape", t, b.Ints(result...))
 	}
@@ -231,12 +223,11 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	for i, p := range perm {
 		transposed[i] = result[p]
 	}
-	return b.OpWith("Transpose", Attrs{"perm": Inverse(perm)}, b.Op("Reshape", t, b.Ints(transposed...)))
+	return b.Transpose(b.Op("Reshape", t, b.Ints(transposed...)), Inverse(perm)...)
 }
 
-// Sum appends the sum of t along axes, which stay as dimensions of 1; see
-// [Builder.Mean]. A sum over the batch, which gradients with respect to
-// parameters are, is a ReduceSum, as is one of a tensor without a batch.
+// Sum appends the sum of t along axes, which stay as dimensions of 1; see [Builder.Mean]. A sum over the batch, which
+// gradients with respect to parameters are, is a ReduceSum, as is one of a tensor without a batch.
 func (b *Builder) Sum(t string, axes []int64) string {
 	x := b.Shape(t)
 	if at, err := Axes(axes, len(x)); err == nil {

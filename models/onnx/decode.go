@@ -1,8 +1,6 @@
 package onnx
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -10,104 +8,94 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// Decode reads an ONNX model as written, without changing its operators: see
-// Simplify for that. Calls of model-local functions are replaced by the
-// functions' nodes, and floating-point types of other widths by float32, with a
-// notice. Element types beyond those of [Tensor] are errors, and so are
-// weights that lie in other files: Load and ReadFS bring those in.
-func Decode(data []byte) (*Graph, error) {
-	m, err := parse(data)
-	if err != nil {
-		return nil, err
-	}
-	if IsSkeleton(m) {
-		return nil, errSkeleton
-	}
-	return decode(m)
-}
+// Decode reads an ONNX model as written, without changing its operators: see Simplify for that. Calls of model-local
+// functions are replaced by the functions' nodes, and floating-point types of other widths by float32, with a notice.
+// Element types beyond those of [Tensor] are errors, and so are weights that lie in other files: Load and ReadFS bring
+// those in.
+func Decode(data []byte) (*Graph, error) { return decode(data, false) }
 
-// decode is Decode of a parsed model. It drops the model's tensors one by one,
-// so that no third copy of the weights is held.
-func decode(m *pb.ModelProto) (*Graph, error) {
+// DecodeSkeleton is Decode for a skeleton. The graph's constants that have no data in it are without values.
+func DecodeSkeleton(data []byte) (*Graph, error) { return decode(data, true) }
+
+// decode drops the model's tensors one by one, so that no third copy of the weights is held.
+func decode(data []byte, skeleton bool) (_ *Graph, err error) {
+	defer Refused(&err)
+	m := Sure(parse(data))
 	g := &Graph{Name: m.Graph.GetName(), IR: m.GetIrVersion(), Consts: map[string]*Tensor{}, Shapes: map[string]Shape{},
 		Meta: map[string]string{}}
 	for _, p := range m.MetadataProps {
 		g.Meta[p.GetKey()] = p.GetValue()
 	}
+	Require(skeleton || g.Meta[skeletonKey] != "1", "is a skeleton: a graph without its weights, which serves tests; "+
+		"export the network itself to get a model")
+	Require(!skeleton || g.Meta[skeletonKey] == "1", "is not a skeleton: its metadata has no %s", skeletonKey)
+	d := &decoder{g, skeleton}
 	half := map[string]bool{} // initializers, of which a Cast makes float32
 	for i, t := range m.Graph.Initializer {
-		c, err := g.decodeTensor(t)
-		if err != nil {
-			return nil, fmt.Errorf("initializer %.80q: %w", t.GetName(), err)
-		}
-		if _, dup := g.Consts[t.GetName()]; dup {
-			return nil, fmt.Errorf("initializer %.80q is defined twice", t.GetName())
-		}
-		g.Consts[t.GetName()] = c
-		half[t.GetName()] = isHalf(DType(t.GetDataType()))
+		name := t.GetName()
+		c := at(func() *Tensor { return d.tensor(t) }, "initializer %.80q", name)
+		_, dup := g.Consts[name]
+		Require(!dup, "initializer %.80q is defined twice", name)
+		g.Consts[name], half[name] = c, isHalf(DType(t.GetDataType()))
 		m.Graph.Initializer[i] = nil
 	}
-	if len(m.Graph.SparseInitializer) > 0 {
-		return nil, errors.New("holds sparse initializers, which are not supported")
-	}
-	if err := g.decodePorts(m); err != nil {
-		return nil, err
-	}
+	Require(len(m.Graph.SparseInitializer) == 0, "holds sparse initializers, which are not supported")
+	ports(g, m)
 	for _, side := range [][]Value{g.Inputs, g.Outputs} {
 		for i, v := range side {
-			if isWide(v.DType) {
-				g.noticeFloat(v.DType)
-				g.Inexact = g.Inexact || isHalf(v.DType)
-				side[i].DType = Float
-			}
+			side[i].DType = d.asFloat(v.DType, true)
 		}
 	}
-	nodes, err := inlineFunctions(m)
-	if err != nil {
-		return nil, err
-	}
-	if g.Opset = operatorSet(m.OpsetImport, ""); g.Opset == 0 {
-		return nil, errors.New("names no version of the standard operator set")
-	}
+	nodes := inlineFunctions(m)
+	g.Opset = operatorSet(m.OpsetImport, "")
+	Require(g.Opset != 0, "names no version of the standard operator set")
 	for _, n := range nodes {
-		node, err := g.decodeNode(n.NodeProto)
-		if err != nil {
-			return nil, fmt.Errorf("node %d (%.80q %.80q): %w", n.origin.Index, n.GetOpType(), n.GetName(), err)
-		}
+		node := at(func() *Node { return d.node(n.NodeProto) }, "node %d (%.80q %.80q)", n.origin.Index, n.GetOpType(),
+			n.GetName())
 		node.Origin = n.origin
 		computes := slices.ContainsFunc(node.Inputs, func(in string) bool { return half[in] })
 		g.Inexact = g.Inexact || computes && node.Op != "Cast"
 		g.Nodes = append(g.Nodes, node)
 	}
-	if err := g.checkNames(); err != nil {
-		return nil, err
-	}
-	if err := g.sort(); err != nil {
-		return nil, err
+	checkNames(g)
+	sortNodes(g)
+	if skeleton {
+		delete(g.Meta, skeletonKey)
+		return g, nil
 	}
 	return g, g.Verify()
+}
+
+// skeletonKey is the metadata entry, with value "1", of a skeleton: an ONNX file
+// whose float32 initializers of skeletonLeast values and more have dimensions but no data. It shows an
+// exporter's graph of a network in a few kilobytes.
+const (
+	skeletonKey   = "selfheal.skeleton"
+	skeletonLeast = 17
+)
+
+// decoder turns parts of a file into parts of a graph. It refuses what is wrong.
+type decoder struct {
+	g        *Graph
+	skeleton bool
 }
 
 // maxName bounds the names of tensors and nodes, in bytes: they stand in messages.
 const maxName = 1000
 
-func (g *Graph) checkNames() error {
+func checkNames(g *Graph) {
 	names := slices.Collect(maps.Keys(g.Consts))
-	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
-		names = append(names, v.Name)
-	}
+	names = append(names, Each(slices.Concat(g.Inputs, g.Outputs), func(v Value) string { return v.Name })...)
 	for _, n := range g.Nodes {
 		names = append(append(append(names, n.Name), n.Inputs...), n.Outputs...)
 	}
 	for _, name := range names {
 		if len(name) > maxName {
-			return fmt.Errorf("a name has %d bytes, more than %d: %.80q", len(name), maxName, name)
+			Refuse("a name has %d bytes, more than %d: %.80q", len(name), maxName, name)
 		}
 	}
-	return nil
 }
 
-// standardDomain writes the standard operator set's domain in one way.
 func standardDomain(domain string) string {
 	if domain == "ai.onnx" {
 		return ""
@@ -129,110 +117,90 @@ func operatorSet(imports []*pb.OperatorSetIdProto, domain string) int64 {
 // operatorName is what the messages that name operators rely on.
 var operatorName = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,100}$`)
 
-func (g *Graph) decodeNode(n *pb.NodeProto) (*Node, error) {
+func (d *decoder) node(n *pb.NodeProto) *Node {
 	domain := standardDomain(n.GetDomain())
-	if !operatorName.MatchString(n.GetOpType()) || !operatorName.MatchString("x"+domain) {
-		return nil, fmt.Errorf("%.60q of domain %.60q is not an operator's name", n.GetOpType(), domain)
-	}
+	Require(operatorName.MatchString(n.GetOpType()) && operatorName.MatchString("x"+domain),
+		"%.60q of domain %.60q is not an operator's name", n.GetOpType(), domain)
 	node := &Node{Name: n.GetName(), Op: n.GetOpType(), Domain: domain, Inputs: n.Input, Outputs: n.Output,
 		Attrs: Attrs{}}
 	for _, a := range n.Attribute {
-		attr, err := g.decodeAttr(a)
-		if err != nil {
-			return nil, fmt.Errorf("attribute %.80q: %w", a.GetName(), err)
-		}
-		node.Attrs[a.GetName()] = attr
+		node.Attrs[a.GetName()] = at(func() any { return d.attribute(a) }, "attribute %.80q", a.GetName())
 	}
-	if to := DType(node.Int("to", 0)); node.Op == "Cast" && domain == "" && isWide(to) {
-		g.noticeFloat(to)
-		g.Inexact = g.Inexact || isHalf(to)
-		node.Set("to", int64(Float))
+	if to := DType(node.Int("to", 0)); node.Op == "Cast" && domain == "" && wideNames[to] != "" {
+		node.Set("to", int64(d.asFloat(to, true)))
 	}
-	return node, nil
+	return node
 }
 
-func (g *Graph) decodeAttr(a *pb.AttributeProto) (any, error) {
+func (d *decoder) attribute(a *pb.AttributeProto) any {
 	switch a.GetType() {
 	case pb.AttributeProto_INT:
-		return a.GetI(), notReserved(a.GetI())
+		notReserved(a.GetI())
+		return a.GetI()
 	case pb.AttributeProto_FLOAT:
-		return a.GetF(), nil
+		return a.GetF()
 	case pb.AttributeProto_STRING:
-		return string(a.GetS()), nil
+		return string(a.GetS())
 	case pb.AttributeProto_INTS:
-		return append([]int64{}, a.Ints...), notReserved(a.Ints...)
+		notReserved(a.Ints...)
+		return append([]int64{}, a.Ints...)
 	case pb.AttributeProto_FLOATS:
-		return append([]float32{}, a.Floats...), nil
+		return append([]float32{}, a.Floats...)
 	case pb.AttributeProto_TENSOR:
-		g.Inexact = g.Inexact || isHalf(DType(a.GetT().GetDataType()))
-		return g.decodeTensor(a.GetT())
+		d.g.Inexact = d.g.Inexact || isHalf(DType(a.GetT().GetDataType()))
+		return d.tensor(a.GetT())
 	case pb.AttributeProto_GRAPH, pb.AttributeProto_GRAPHS:
-		return subgraph, nil
+		return subgraph
 	case pb.AttributeProto_UNDEFINED:
-		return nil, fmt.Errorf("type %s is not supported", a.GetType())
+		Refuse("type %s is not supported", a.GetType())
 	}
-	return unread, nil
+	return unread
 }
 
 // Ports reads a model's inputs and outputs alone, with the element types that the file gives them.
 func Ports(data []byte) (inputs, outputs []Value, err error) {
-	m, err := parse(data)
-	if err != nil {
-		return nil, nil, err
-	}
+	defer Refused(&err)
+	m := Sure(parse(data))
 	g := &Graph{Consts: map[string]*Tensor{}}
 	for _, t := range m.Graph.Initializer {
 		g.Consts[t.GetName()] = nil
 	}
-	err = g.decodePorts(m)
-	return g.Inputs, g.Outputs, err
+	ports(g, m)
+	return g.Inputs, g.Outputs, nil
 }
 
-func (g *Graph) decodePorts(m *pb.ModelProto) error {
-	for _, side := range []struct {
-		what   string
-		listed []*pb.ValueInfoProto
-		to     *[]Value
-	}{{"input", m.Graph.Input, &g.Inputs}, {"output", m.Graph.Output, &g.Outputs}} {
-		for _, v := range side.listed {
-			if _, isConst := g.Consts[v.GetName()]; isConst && side.what == "input" {
-				continue // IR < 4 lists initializers among the inputs
-			}
-			value, err := g.decodeValue(v)
-			if err != nil {
-				return fmt.Errorf("%s %.80q: %w", side.what, v.GetName(), err)
-			}
-			*side.to = append(*side.to, value)
+func ports(g *Graph, m *pb.ModelProto) {
+	for _, v := range m.Graph.Input {
+		if _, constant := g.Consts[v.GetName()]; !constant { // IR < 4 lists initializers among the inputs
+			g.Inputs = append(g.Inputs, at(func() Value { return port(v) }, "input %.80q", v.GetName()))
 		}
 	}
-	return nil
+	for _, v := range m.Graph.Output {
+		g.Outputs = append(g.Outputs, at(func() Value { return port(v) }, "output %.80q", v.GetName()))
+	}
 }
 
-func (g *Graph) decodeValue(v *pb.ValueInfoProto) (Value, error) {
+func port(v *pb.ValueInfoProto) Value {
 	tt := v.GetType().GetTensorType()
-	if tt == nil {
-		return Value{}, errors.New("is not a tensor")
-	}
+	Require(tt != nil, "is not a tensor")
 	out := Value{Name: v.GetName(), DType: DType(tt.GetElemType())}
-	if rank := len(tt.GetShape().GetDim()); rank > maxRank {
-		return Value{}, fmt.Errorf("has %d dimensions, more than %d", rank, maxRank)
-	}
-	for i, d := range tt.GetShape().GetDim() {
+	dims := tt.GetShape().GetDim()
+	Require(len(dims) <= maxRank, "has %d dimensions, more than %d", len(dims), maxRank)
+	for i, d := range dims {
 		n := Batch
 		// Some exporters write 0 or -1 for an open batch.
 		if _, fixed := d.Value.(*pb.TensorShapeProto_Dimension_DimValue); fixed && (i > 0 || d.GetDimValue() > 0) {
-			if n = d.GetDimValue(); n < 0 {
-				return Value{}, fmt.Errorf("dimension %d is %d", i, n)
-			}
+			n = d.GetDimValue()
+			Require(n >= 0, "dimension %d is %d", i, n)
 		}
 		out.Shape = append(out.Shape, n)
 	}
-	return out, nil
+	return out
 }
 
-// sort puts the nodes in topological order, keeping the file's order where it
+// sortNodes puts the nodes in topological order, keeping the file's order where it
 // already is one; a cycle or a tensor that nothing writes is an error.
-func (g *Graph) sort() error {
+func sortNodes(g *Graph) {
 	ready := map[string]bool{"": true}
 	for _, in := range g.Inputs {
 		ready[in.Name] = true
@@ -273,25 +241,9 @@ func (g *Graph) sort() error {
 	for i, n := range g.Nodes {
 		for _, in := range n.Inputs {
 			if waits[i] > 0 && !ready[in] {
-				return fmt.Errorf("node %s reads %q, which nothing before it writes", n, in)
+				Refuse("node %s reads %q, which nothing before it writes", n, in)
 			}
 		}
 	}
 	g.Nodes = sorted
-	return nil
-}
-
-// SkeletonKey is the metadata entry, with value "1", of a skeleton: an ONNX file
-// whose large float32 initializers have dimensions but no data. It shows an
-// exporter's graph of a network in a few kilobytes.
-const SkeletonKey = "selfheal.skeleton"
-
-var errSkeleton = errors.New("is a skeleton: a graph without its weights, which serves tests; export the network " +
-	"itself to get a model")
-
-// IsSkeleton reports whether a file says that it is one.
-func IsSkeleton(m *pb.ModelProto) bool {
-	return slices.ContainsFunc(m.MetadataProps, func(p *pb.StringStringEntryProto) bool {
-		return p.GetKey() == SkeletonKey && p.GetValue() == "1"
-	})
 }

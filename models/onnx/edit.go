@@ -44,8 +44,7 @@ func (g *Graph) IsOutput(name string) bool {
 	return slices.ContainsFunc(g.Outputs, func(v Value) bool { return v.Name == name })
 }
 
-// Replace makes every node that reads the tensor old read with instead.
-// Graph outputs keep their names.
+// Replace makes every node that reads the tensor old read with instead. Graph outputs keep their names.
 func (g *Graph) Replace(old, with string) {
 	for _, n := range g.Nodes {
 		for i, in := range n.Inputs {
@@ -56,8 +55,7 @@ func (g *Graph) Replace(old, with string) {
 	}
 }
 
-// Reached returns the nodes that depend on some tensors, in order, and these tensors
-// with what the nodes write.
+// Reached returns the nodes that depend on some tensors, in order, and these tensors with what the nodes write.
 func (g *Graph) Reached(from ...string) (nodes []*Node, tensors map[string]bool) {
 	tensors = map[string]bool{}
 	for _, t := range from {
@@ -104,9 +102,8 @@ func (g *Graph) Prune() {
 	maps.DeleteFunc(g.Shapes, func(name string, _ Shape) bool { return !need[name] })
 }
 
-// Verify checks the graph's invariants: every tensor is written once and
-// before it is read, constants are as long as their shape and hold no NaN, and the
-// outputs exist. Every pass ends with it.
+// Verify checks the graph's invariants: every tensor is written once and before it is read, constants are as long as
+// their shape and hold no NaN, and the outputs exist. Every pass ends with it.
 func (g *Graph) Verify() (err error) {
 	defer Refused(&err)
 	Require(len(g.Inputs) > 0, "the graph has no input")
@@ -114,9 +111,7 @@ func (g *Graph) Verify() (err error) {
 	written := make(map[string]bool, len(g.Nodes)+len(g.Consts))
 	for name, t := range g.Consts {
 		Require(name != "", "an initializer has no name")
-		if err := t.verify(); err != nil {
-			return fmt.Errorf("initializer %q: %w", name, err)
-		}
+		at(func() any { t.verify(); return nil }, "initializer %q", name)
 		written[name] = true
 	}
 	for _, in := range g.Inputs {
@@ -140,19 +135,13 @@ func (g *Graph) Verify() (err error) {
 	return nil
 }
 
-func (t *Tensor) verify() error {
+func (t *Tensor) verify() {
 	n := int64(1)
 	for _, d := range t.Shape {
-		if d < 0 {
-			return fmt.Errorf("shape %v has a negative dimension", t.Shape)
-		}
+		Require(d >= 0, "shape %v has a negative dimension", t.Shape)
 		n *= d
 	}
-	if int64(t.Len()) != n {
-		return fmt.Errorf("shape %v needs %d values, it has %d", t.Shape, n, t.Len())
-	}
-	if i := slices.IndexFunc(t.Floats, func(v float32) bool { return v != v }); i >= 0 {
-		return fmt.Errorf("value %d is NaN", i)
-	}
-	return nil
+	Require(int64(t.Len()) == n, "shape %v needs %d values, it has %d", t.Shape, n, t.Len())
+	i := slices.IndexFunc(t.Floats, func(v float32) bool { return v != v })
+	Require(i < 0, "value %d is NaN", i)
 }

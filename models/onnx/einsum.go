@@ -18,12 +18,10 @@ type Einsum struct {
 // private range: it meets none of the equation's.
 const ellipsis = rune(0xE000)
 
-// noIndex reports whether an equation cannot use a letter for a dimension.
 func noIndex(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) }
 
-// ParseEinsum reads a node's equation for operands of the given shapes.
-func ParseEinsum(n *Node, shapes []Shape) (e *Einsum, err error) {
-	defer Refused(&err)
+// ParseEinsum reads a node's equation for operands of the given shapes. It refuses what it can't read.
+func ParseEinsum(n *Node, shapes []Shape) *Einsum {
 	equation := strings.ReplaceAll(n.Str("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
 	terms := strings.Split(left, ",")
@@ -46,7 +44,7 @@ func ParseEinsum(n *Node, shapes []Shape) (e *Einsum, err error) {
 		}
 		return []rune(strings.Replace(term, "...", string(extra), 1))
 	}
-	e = &Einsum{Size: map[rune]int64{}}
+	e := &Einsum{Size: map[rune]int64{}}
 	for i, t := range terms {
 		labels := expand(t, len(shapes[i])-len(strings.Replace(t, "...", "", 1)))
 		Require(len(labels) == len(shapes[i]), "its equation %.60q has %d indices for an operand of shape %v", equation,
@@ -77,19 +75,15 @@ func ParseEinsum(n *Node, shapes []Shape) (e *Einsum, err error) {
 		_, ok := e.Size[l]
 		Require(ok && !slices.Contains(e.Out[:k], l), "its equation %.60q can't be read", equation)
 	}
-	return e, nil
+	return e
 }
 
 func einsumShape(_ *Inference, n *Node, in []Shape) []Shape {
-	e := Sure(ParseEinsum(n, in))
+	e := ParseEinsum(n, in)
 	return []Shape{e.Sizes(e.Out)}
 }
 
 // Sizes is the shape of a tensor with these indices.
 func (e *Einsum) Sizes(labels []rune) Shape {
-	s := make(Shape, len(labels))
-	for i, l := range labels {
-		s[i] = e.Size[l]
-	}
-	return s
+	return Each(labels, func(l rune) int64 { return e.Size[l] })
 }

@@ -13,31 +13,11 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"google.golang.org/protobuf/proto"
-
 	"selfheal/internal/must"
 	"selfheal/models/onnx"
-	pb "selfheal/models/onnx/onnxpb"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 )
-
-// floatBytes are values as files have them.
-func floatBytes(v ...float32) []byte {
-	g := onnx.NewGraph("bytes")
-	b := &onnx.Builder{G: g}
-	b.Output("y", b.Op("Add", b.Input("x", onnx.Shape{N, int64(len(v))}),
-		b.Const(onnx.FloatTensor(onnx.Shape{int64(len(v))}, v))))
-	data, err := g.Encode()
-	if err != nil {
-		panic(err)
-	}
-	var m pb.ModelProto
-	if err := proto.Unmarshal(data, &m); err != nil {
-		panic(err)
-	}
-	return m.Graph.Initializer[0].RawData
-}
 
 // A model whose weights lie in two files, in a folder below, at offsets that
 // overlap, in a Constant, is the model with its weights inside.
@@ -46,7 +26,7 @@ func TestExternalData(t *testing.T) {
 		f := onnxtest.New(13, N, 2)
 		c := onnxtest.FloatTensor("", []int64{2}, 5, 6)
 		if external {
-			sum := sha1.Sum(append(make([]byte, 8), floatBytes(1, 2, 3, 4)...))
+			sum := sha1.Sum(append(make([]byte, 8), bits[float32](1, 2, 3, 4)...))
 			f.Tensor(onnxtest.External("w", []int64{2, 2}, "location=w.bin offset=8 length=16 checksum="+
 				strings.ToUpper(hex.EncodeToString(sum[:]))))
 			f.Tensor(onnxtest.External("b", []int64{2}, "location=w.bin offset=16")) // the last two of w
@@ -61,7 +41,7 @@ func TestExternalData(t *testing.T) {
 		return f.Bytes(N, 2)
 	}
 	dir := t.TempDir()
-	model, first, second := build(true), append(make([]byte, 8), floatBytes(1, 2, 3, 4)...), floatBytes(5, 6)
+	model, first, second := build(true), append(make([]byte, 8), bits[float32](1, 2, 3, 4)...), bits[float32](5, 6)
 	write := func(name string, data []byte) {
 		t.Helper()
 		path := filepath.Join(dir, name)
@@ -133,7 +113,7 @@ func TestExternalDataErrors(t *testing.T) {
 		must.Do(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
 	for _, f := range []string{"model/four", "outside/four", "four"} {
-		must.Do(t, os.WriteFile(filepath.Join(dir, f), floatBytes(1, 2, 3, 4), 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(dir, f), bits[float32](1, 2, 3, 4), 0o644))
 	}
 	for link, to := range map[string]string{"out": "../four", "absolute": filepath.Join(dir, "four"),
 		"up": "../outside", "alias": "four", "loop": "loop"} {
@@ -257,7 +237,7 @@ func TestExternalFilesAreClosed(t *testing.T) {
 	files, model := fstest.MapFS{}, onnxtest.New(13, N, 1)
 	for i := range 1000 {
 		name := fmt.Sprint("f", i)
-		files[name] = &fstest.MapFile{Data: floatBytes(float32(i))}
+		files[name] = &fstest.MapFile{Data: bits[float32](float32(i))}
 		model.Tensor(onnxtest.External(name, []int64{1}, "location="+name))
 	}
 	files["m.onnx"] = &fstest.MapFile{Data: model.Node("Add x f999 → y").Bytes(N, 1)}
@@ -298,7 +278,7 @@ func TestExternalDataThroughLink(t *testing.T) {
 	model := onnxtest.New(13, N, 4).Tensor(onnxtest.External("w", []int64{4}, "location=four")).
 		Node("Add x w → y").
 		Bytes(N, 4)
-	for name, data := range map[string][]byte{"real/m.onnx": model, "real/four": floatBytes(1, 2, 3, 4)} {
+	for name, data := range map[string][]byte{"real/m.onnx": model, "real/four": bits[float32](1, 2, 3, 4)} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}
 	if err := os.Symlink("real/m.onnx", filepath.Join(dir, "link.onnx")); err != nil {

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,40 +11,32 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// Bounds of what a file's functions may expand to: calls that each call twice
-// would double it again and again.
+// Bounds of what a file's functions may expand to: calls that each call twice would double it again and again.
 const (
 	maxFunctionDepth = 64
 	maxFunctionNodes = 1 << 18
 	maxFunctionBytes = 64 << 20 // of names
 )
 
-// placedNode is a node of a file and where it stands there.
 type placedNode struct {
 	*pb.NodeProto
 	origin *Origin
 }
 
-// inlineFunctions returns the model's nodes with each call of a model-local
-// function replaced by the function's nodes: attributes that refer to the
-// call's take their values, inner tensors get names of their own. PyTorch's
-// newer exporter writes such functions. A function that calls itself is an error.
-func inlineFunctions(m *pb.ModelProto) ([]placedNode, error) {
+// inlineFunctions returns the model's nodes with each call of a model-local function replaced by the function's nodes:
+// attributes that refer to the call's take their values, inner tensors get names of their own. PyTorch's newer exporter
+// writes such functions. A function that calls itself is refused.
+func inlineFunctions(m *pb.ModelProto) []placedNode {
 	x := expansion{functions: map[string]*pb.FunctionProto{}, taken: map[string]bool{}}
+	standard := operatorSet(m.OpsetImport, "")
 	for _, f := range m.Functions {
 		key := functionKey(f.GetDomain(), f.GetName(), f.GetOverload())
-		if x.functions[key] != nil {
-			return nil, fmt.Errorf("function %s is defined twice", clip(f.GetName()))
-		}
+		Require(x.functions[key] == nil, "function %.80q is defined twice", f.GetName())
 		x.functions[key] = f
-	}
-	// A model that imports only its functions' domain takes the standard operators' version from them.
-	if operatorSet(m.OpsetImport, "") == 0 {
-		for _, f := range m.Functions {
-			if v := operatorSet(f.OpsetImport, ""); v != 0 {
-				m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String(""),
-					Version: proto.Int64(v)})
-				break
+		// A model that imports only its functions' domain takes the standard operators' version from them.
+		if standard == 0 {
+			if standard = operatorSet(f.OpsetImport, ""); standard != 0 {
+				m.OpsetImport = append(m.OpsetImport, &pb.OperatorSetIdProto{Version: &standard})
 			}
 		}
 	}
@@ -51,18 +44,18 @@ func inlineFunctions(m *pb.ModelProto) ([]placedNode, error) {
 		x.take(m.Graph)
 	}
 	for i, n := range m.Graph.Node {
-		if err := x.expand(n, m.OpsetImport, i); err != nil {
-			return nil, fmt.Errorf("node %d (%s %s): %w", i, clip(n.GetOpType()), clip(n.GetName()), err)
-		}
+		at(func() any {
+			x.node(n, m.OpsetImport, Origin{Index: i}, nil)
+			return nil
+		}, "node %d (%.80q %.80q)", i, n.GetOpType(), n.GetName())
 	}
-	return x.nodes, nil
+	return x.nodes
 }
 
 func functionKey(domain, name, overload string) string {
 	return standardDomain(domain) + "\x00" + name + "\x00" + overload
 }
 
-// expansion is the state of inlineFunctions.
 type expansion struct {
 	functions map[string]*pb.FunctionProto
 	taken     map[string]bool // names of tensors
@@ -72,7 +65,6 @@ type expansion struct {
 	calls     int
 }
 
-// take records every name of the graph's own tensors.
 func (x *expansion) take(g *pb.GraphProto) {
 	for _, t := range g.Initializer {
 		x.taken[t.GetName()] = true
@@ -85,13 +77,6 @@ func (x *expansion) take(g *pb.GraphProto) {
 			x.taken[name] = true
 		}
 	}
-}
-
-// expand appends the model's node i, or what it expands to.
-func (x *expansion) expand(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, i int) (err error) {
-	defer Refused(&err)
-	x.node(n, imports, Origin{Index: i}, nil)
-	return nil
 }
 
 // node appends n, or what it expands to. calling lists the functions being expanded.
@@ -108,9 +93,7 @@ func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at O
 	Require(len(n.Input) <= len(f.Input) && len(n.Output) <= len(f.Output),
 		"function %.80q takes %d inputs and gives %d outputs, the call has %d and %d", f.GetName(),
 		len(f.Input), len(f.Output), len(n.Input), len(n.Output))
-	if at.Function == "" {
-		at.Function = f.GetName()
-	}
+	at.Function = cmp.Or(at.Function, f.GetName())
 	x.calls++
 	rename := x.bind(n, f, at)
 	for _, inner := range f.Node {
@@ -120,24 +103,17 @@ func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at O
 		c := &pb.NodeProto{Name: inner.Name, OpType: inner.OpType, Domain: inner.Domain, Overload: inner.Overload,
 			Attribute: bindAttributes(inner, n, f)}
 		if n.GetName() != "" && inner.GetName() != "" {
-			c.Name = proto.String(x.spend(clipName(n.GetName() + "/" + inner.GetName())))
+			name := n.GetName() + "/" + inner.GetName()
+			c.Name = proto.String(x.spend(name[max(0, len(name)-200):]))
 		}
-		for _, in := range inner.Input {
-			c.Input = append(c.Input, rename(in))
-		}
-		for _, out := range inner.Output {
-			c.Output = append(c.Output, rename(out))
-		}
+		c.Input, c.Output = Each(inner.Input, rename), Each(inner.Output, rename)
 		x.node(c, f.OpsetImport, at, append(calling, key))
 	}
 }
 
-// clipName bounds the names of nodes in functions in functions.
-func clipName(s string) string { return s[max(0, len(s)-200):] }
-
-func (x *expansion) spend(s string) string {
-	x.bytes += len(s)
-	return s
+func (x *expansion) spend(name string) string {
+	x.bytes += len(name)
+	return name
 }
 
 // bind maps the names inside a function to those outside of one call: inputs to the call's, outputs
@@ -188,24 +164,18 @@ func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) (out []*pb.A
 			out = append(out, a)
 			continue
 		}
-		named := func(b *pb.AttributeProto) bool { return b.GetName() == ref }
-		value := call.Attribute
-		i := slices.IndexFunc(value, named)
-		if i < 0 {
-			value = f.AttributeProto
-			i = slices.IndexFunc(value, named)
-		}
+		values := slices.Concat(call.Attribute, f.AttributeProto)
+		i := slices.IndexFunc(values, func(b *pb.AttributeProto) bool { return b.GetName() == ref })
 		if i < 0 { // optional, and not given
 			Require(slices.Contains(f.Attribute, ref), "function %.80q has no attribute %.80q", f.GetName(), ref)
 			continue
 		}
-		v := value[i]
-		b := &pb.AttributeProto{Name: a.Name, Type: v.Type, F: v.F, I: v.I, S: v.S, T: v.T, G: v.G, Tp: v.Tp,
-			Floats: v.Floats, Ints: v.Ints, Strings: v.Strings, Tensors: v.Tensors, Graphs: v.Graphs,
-			SparseTensor: v.SparseTensor, SparseTensors: v.SparseTensors, TypeProtos: v.TypeProtos}
+		v := values[i]
 		r := v.GetRefAttrName()
 		Require(r == "", "attribute %.80q of the call refers to %.80q outside of a function", ref, r)
-		out = append(out, b)
+		out = append(out, &pb.AttributeProto{Name: a.Name, Type: v.Type, F: v.F, I: v.I, S: v.S, T: v.T, G: v.G,
+			Tp: v.Tp, Floats: v.Floats, Ints: v.Ints, Strings: v.Strings, Tensors: v.Tensors, Graphs: v.Graphs,
+			SparseTensor: v.SparseTensor, SparseTensors: v.SparseTensors, TypeProtos: v.TypeProtos})
 	}
 	return out
 }
@@ -214,7 +184,7 @@ func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) (out []*pb.A
 func (o *Origin) String() string {
 	s := fmt.Sprintf("node %d", o.Index)
 	if o.Function != "" {
-		s += " (in function " + strings.Trim(clip(o.Function), `"`) + ")"
+		s += " (in function " + strings.Trim(fmt.Sprintf("%.80q", o.Function), `"`) + ")"
 	}
 	return s
 }

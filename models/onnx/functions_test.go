@@ -15,9 +15,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// Calls give what their functions' nodes give, written out: nested ones, with
-// attributes of the call, defaults and absent ones, with inputs left out and
-// outputs that are inputs, with names that are taken outside.
+// Calls give what their functions' nodes give, written out: nested ones, with attributes of the call, defaults and
+// absent ones, with inputs left out and outputs that are inputs, with names that are taken outside.
 func TestFunctions(t *testing.T) {
 	f := onnxtest.New(13, N, 2).Floats("b", []int64{1}, 3)
 	f.Function("Leak", "x b", "y same", []string{"slope"}, func(f onnxtest.File) {

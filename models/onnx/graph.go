@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // DType is an element type, numbered as in ONNX's TensorProto.DataType.
@@ -13,21 +14,21 @@ type DType int32
 
 // The element types that a [Graph] holds.
 const (
-	Float  DType = 1
-	Uint8  DType = 2
-	Int8   DType = 3
-	Uint16 DType = 4
-	Int16  DType = 5
-	Int32  DType = 6
-	Int64  DType = 7
-	Bool   DType = 9
+	Float      DType = 1
+	Uint8      DType = 2
+	Int8       DType = 3
+	uint16Type DType = 4
+	int16Type  DType = 5
+	Int32      DType = 6
+	Int64      DType = 7
+	Bool       DType = 9
 )
 
 // The other floating-point types: Decode turns them into Float.
 const (
-	Float16  DType = 10
-	Double   DType = 11
-	BFloat16 DType = 16
+	float16Type  DType = 10
+	Double       DType = 11
+	bfloat16Type DType = 16
 )
 
 // Batch is the symbolic batch dimension in a [Shape].
@@ -37,39 +38,38 @@ const Batch int64 = -1
 // program builds, for k times the batch; every other value is ≥ 0.
 type Shape []int64
 
-// Items returns the number of values in one item of the batch: the product of
-// all dimensions but the batch.
+// Items returns the number of values in one item of the batch: the product of all dimensions but the batch.
 func (s Shape) Items() int64 {
 	n := int64(1)
 	for _, d := range s {
-		if d < 0 {
-			d = -d
-		}
-		n *= d
+		n *= max(d, -d)
 	}
 	return n
 }
 
 // HasBatch reports whether one of the dimensions is the batch or a multiple of it.
-func (s Shape) HasBatch() bool { return slices.ContainsFunc(s, func(d int64) bool { return d < 0 }) }
+func (s Shape) HasBatch() bool { return s.BatchAxis() >= 0 }
+
+// BatchAxis is the axis that holds the batch or a multiple of it, or -1.
+func (s Shape) BatchAxis() int { return slices.IndexFunc(s, func(d int64) bool { return d < 0 }) }
+
+// BeforeBatch is the number of values that a step of the batch lies after.
+func (s Shape) BeforeBatch() int64 { return s[:s.BatchAxis()].Items() }
 
 // String prints the shape as [N 3 32 32].
 func (s Shape) String() string {
-	out := "["
+	sizes := make([]string, len(s))
 	for i, d := range s {
-		if i > 0 {
-			out += " "
-		}
 		switch {
 		case d == Batch:
-			out += "N"
+			sizes[i] = "N"
 		case d < 0:
-			out += fmt.Sprint(-d, "N")
+			sizes[i] = fmt.Sprint(-d, "N")
 		default:
-			out += fmt.Sprint(d)
+			sizes[i] = fmt.Sprint(d)
 		}
 	}
-	return out + "]"
+	return "[" + strings.Join(sizes, " ") + "]"
 }
 
 // Tensor is a constant. Floats are held in Floats, integers and booleans in Ints.
@@ -172,22 +172,16 @@ type Graph struct {
 // Clone copies the graph's structure; constants' data is shared, as no pass writes to it.
 func (g *Graph) Clone() *Graph {
 	c := *g
-	c.Inputs, c.Outputs = cloneValues(g.Inputs), cloneValues(g.Outputs)
+	c.Inputs, c.Outputs = Each(g.Inputs, Value.clone), Each(g.Outputs, Value.clone)
 	c.Consts, c.Shapes, c.Meta = maps.Clone(g.Consts), maps.Clone(g.Shapes), maps.Clone(g.Meta)
 	c.Notices = slices.Clone(g.Notices)
-	c.Nodes = make([]*Node, len(g.Nodes))
-	for i, n := range g.Nodes {
-		c.Nodes[i] = n.Clone()
-	}
+	c.Nodes = Each(g.Nodes, (*Node).Clone)
 	return &c
 }
 
-func cloneValues(v []Value) []Value {
-	out := slices.Clone(v)
-	for i := range out {
-		out[i].Shape = slices.Clone(out[i].Shape)
-	}
-	return out
+func (v Value) clone() Value {
+	v.Shape = slices.Clone(v.Shape)
+	return v
 }
 
 // Clone copies the node and its attribute map.
@@ -263,10 +257,9 @@ func (n *Node) Set(name string, v any) {
 	n.Attrs[name] = v
 }
 
-// String names the node in messages: its operator and name, or its first output.
+// String names the node in messages.
 func (n *Node) String() string { return fmt.Sprintf("%s %q", n.Op, n.called()) }
 
-// called is the node's name, or its first output.
 func (n *Node) called() string {
 	if n.Name == "" && len(n.Outputs) > 0 {
 		return n.Outputs[0]
@@ -281,12 +274,6 @@ func (g *Graph) Notice(text string) {
 	}
 }
 
-// BeforeBatch is the number of values that a step of the batch lies after.
-func (s Shape) BeforeBatch() int64 { return s[:s.BatchAxis()].Items() }
-
-// BatchAxis is the axis that holds the batch or a multiple of it, or -1.
-func (s Shape) BatchAxis() int { return slices.IndexFunc(s, func(d int64) bool { return d < 0 }) }
-
 // SetInput names the i-th input, after absent ones where there are fewer.
 func (n *Node) SetInput(i int, name string) {
 	for len(n.Inputs) <= i {
@@ -295,8 +282,7 @@ func (n *Node) SetInput(i int, name string) {
 	n.Inputs[i] = name
 }
 
-// Opset is the operator-set version that Simplify brings older graphs to, so
-// that rules and emitted operators know one form only. Newer graphs keep
-// theirs: what later versions changed of the operators used here is only which
-// element types they take.
+// Opset is the operator-set version that Simplify brings older graphs to, so that rules and emitted operators know one
+// form only. Newer graphs keep theirs: what later versions changed of the operators used here is only which element
+// types they take.
 const Opset = 18

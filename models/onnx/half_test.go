@@ -1,6 +1,7 @@
 package onnx_test
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"testing"
@@ -13,6 +14,17 @@ import (
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 )
+
+// raw is a tensor of any type, its data as files have them.
+func raw(kind int32, name string, dims []int64, data []byte) *pb.TensorProto {
+	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, RawData: data}
+}
+
+// bits are numbers as files have them; float16 is given by its bits.
+func bits[T uint16 | float32 | float64](v ...T) []byte {
+	data, _ := binary.Append(nil, binary.LittleEndian, v)
+	return data
+}
 
 // A network in another width is its float32 copy, with a notice: input, output,
 // weights in both encodings, Constants and Casts.
@@ -30,11 +42,11 @@ func TestOtherFloats(t *testing.T) {
 		wf   []float32
 		bf   []float32
 	}{
-		{"float16", f16, onnxtest.Raw(f16, "w", []int64{2}, onnxtest.Bits16(0x3c00, 0xc100)), ints(f16, 0x3555, 0x0001),
+		{"float16", f16, raw(f16, "w", []int64{2}, bits[uint16](0x3c00, 0xc100)), ints(f16, 0x3555, 0x0001),
 			[]float32{1, -2.5}, []float32{0.33325195, 5.9604645e-08}},
-		{"bfloat16", bf16, onnxtest.Raw(bf16, "w", []int64{2}, onnxtest.Bits16(0x3f80, 0xc020)),
+		{"bfloat16", bf16, raw(bf16, "w", []int64{2}, bits[uint16](0x3f80, 0xc020)),
 			ints(bf16, 0x3eab, 0x0001), []float32{1, -2.5}, []float32{0.33398438, math.Float32frombits(1 << 16)}},
-		{"float64", f64, onnxtest.Raw(f64, "w", []int64{2}, onnxtest.Bits64(0.3, 1e-320)), doubles, []float32{0.3, 0},
+		{"float64", f64, raw(f64, "w", []int64{2}, bits[float64](0.3, 1e-320)), doubles, []float32{0.3, 0},
 			[]float32{0.1, -1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,18 +84,18 @@ func TestOtherFloats(t *testing.T) {
 		t.Error(plain.Notices)
 	}
 	for want, tensor := range map[string]*pb.TensorProto{
-		"value 1 is NaN":                    onnxtest.Raw(10, "w", []int64{2}, onnxtest.Bits16(0, 0x7e00)),
-		"value 0 is 1e+300, beyond float32": onnxtest.Raw(11, "w", []int64{1}, onnxtest.Bits64(1e300)),
-		"value 0 is 3.402824e+38, beyond":   onnxtest.Raw(11, "w", []int64{1}, onnxtest.Bits64(3.402824e38)),
-		"needs 4 bytes, the file holds 3":   onnxtest.Raw(10, "w", []int64{2}, []byte{1, 2, 3}),
-		"needs 16 bytes, the file holds 8":  onnxtest.Raw(11, "w", []int64{2}, onnxtest.Bits64(1)),
+		"value 1 is NaN":                    raw(10, "w", []int64{2}, bits[uint16](0, 0x7e00)),
+		"value 0 is 1e+300, beyond float32": raw(11, "w", []int64{1}, bits[float64](1e300)),
+		"value 0 is 3.402824e+38, beyond":   raw(11, "w", []int64{1}, bits[float64](3.402824e38)),
+		"needs 4 bytes, the file holds 3":   raw(10, "w", []int64{2}, []byte{1, 2, 3}),
+		"needs 16 bytes, the file holds 8":  raw(11, "w", []int64{2}, bits[float64](1)),
 		"needs 2 values, the file holds 1": {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{2},
 			Int32Data: []int32{1}},
 		"not the bits of a float16": {Name: proto.String("w"), DataType: proto.Int32(10), Dims: []int64{1},
 			Int32Data: []int32{1 << 16}},
-		"element type COMPLEX64 is not":        onnxtest.Raw(14, "w", []int64{1}, make([]byte, 8)),
+		"element type COMPLEX64 is not":        raw(14, "w", []int64{1}, make([]byte, 8)),
 		"needs 1 values, the file holds 0":     {Name: proto.String("w"), DataType: proto.Int32(11), Dims: []int64{1}},
-		"element type UINT64 is not supported": onnxtest.Raw(13, "w", []int64{1}, make([]byte, 8)),
+		"element type UINT64 is not supported": raw(13, "w", []int64{1}, make([]byte, 8)),
 	} {
 		data := onnxtest.New(13, N, 2).Tensor(tensor).Node("Mul x w → y").Bytes(N, 2)
 		_, err := simplify.Open(data, simplify.Options{})

@@ -5,26 +5,36 @@ import (
 	"slices"
 )
 
-// Kernels are other forms of operators, in which Encode writes them, because ONNX
-// Runtime's kernels for them are slow, or because the last values of a tensor, which
-// do not fill a vector register, are computed by other code than the rest: an
-// item's result would depend on its place in the batch. (On 1.2 million values ONNX
-// Runtime 1.31 needs 2.4 ms for Elu, 15 ms for Softplus and 0.4 ms for each
-// pass that stands for them here.) Graphs keep the operators, whose gradients
-// take few passes.
+// Kernels are other forms of operators, in which Encode writes them, because ONNX Runtime's kernels for them are slow,
+// or because the last values of a tensor, which do not fill a vector register, are computed by other code than the
+// rest: an item's result would depend on its place in the batch. (On 1.2 million values ONNX Runtime 1.31 needs 2.4 ms
+// for Elu, 15 ms for Softplus and 0.4 ms for each pass that stands for them here.) Graphs keep the operators, whose
+// gradients take few passes.
 
-func eluKernel(b *Builder, n *Node) string {
-	return b.exponentialUnit(n.Inputs[0], 1, n.Float("alpha", 1), 1)
-}
-
-func seluKernel(b *Builder, n *Node) string {
-	gamma, alpha := selu(n)
-	return b.exponentialUnit(n.Inputs[0], gamma, gamma*alpha, 1)
-}
-
-func celuKernel(b *Builder, n *Node) string {
+// exponential reads above·x for x > 0 and below·(e^(x·rate) − 1) else, which Elu, Selu and Celu are.
+func exponential(n *Node) (above, below, rate float32) {
 	alpha := n.Float("alpha", 1)
-	return b.exponentialUnit(n.Inputs[0], 1, alpha, 1/alpha)
+	switch n.Op {
+	case "Selu":
+		above = n.Float("gamma", 1.05070102214813232421875)
+		return above, above * n.Float("alpha", 1.67326319217681884765625), 1
+	case "Celu":
+		return 1, alpha, 1 / alpha
+	}
+	return 1, alpha, 1
+}
+
+func exponentialKernel(b *Builder, n *Node) string {
+	above, below, rate := exponential(n)
+	scaled := func(t string, by float32) string {
+		if by == 1 {
+			return t
+		}
+		return b.Op("Mul", t, b.Float(by))
+	}
+	low := b.Op("Exp", scaled(b.Op("Clip", n.Inputs[0], "", b.Float(0)), rate))
+	low = b.Op("Sub", scaled(low, below), b.Float(below))
+	return b.Op("Add", scaled(b.Op("Relu", n.Inputs[0]), above), low)
 }
 
 // x·m/(m+2), m = e(e+2), e = eˣ; above 20 the factor is 1
@@ -42,19 +52,6 @@ func softplusKernel(b *Builder, n *Node) string {
 
 func filledKernel(b *Builder, n *Node) string { return b.filled(n.Op, n.Inputs[0]) }
 
-// exponentialUnit appends above·x for x > 0 and below·(e^(x·rate) − 1) else.
-func (b *Builder) exponentialUnit(x string, above, below, rate float32) string {
-	scaled := func(t string, by float32) string {
-		if by == 1 {
-			return t
-		}
-		return b.Op("Mul", t, b.Float(by))
-	}
-	low := b.Op("Exp", scaled(b.Op("Clip", x, "", b.Float(0)), rate))
-	low = b.Op("Sub", scaled(low, below), b.Float(below))
-	return b.Op("Add", scaled(b.Op("Relu", x), above), low)
-}
-
 // register is the largest number of floats that a vector register holds.
 const register = 16
 
@@ -62,7 +59,7 @@ const register = 16
 // registers: with ones behind its values, which are cut off again.
 func (b *Builder) filled(op, x string) string {
 	shape := b.Shape(x)
-	at, items := slices.IndexFunc(shape, func(d int64) bool { return d < 0 }), shape.Items()
+	at, items := shape.BatchAxis(), shape.Items()
 	rest := (register - items%register) % register
 	if at < 0 || at == 0 && rest == 0 {
 		return b.Op(op, x)
@@ -73,20 +70,13 @@ func (b *Builder) filled(op, x string) string {
 			perm, front = append(perm, int64(i)), append(front, d)
 		}
 	}
-	if at > 0 {
-		x = b.OpWith("Transpose", Attrs{"perm": perm}, x)
-	}
-	x = b.Op("Pad", b.Reshape(x, Shape{Batch, items}), b.Ints(0, 0, 0, rest), b.Float(1))
+	x = b.Op("Pad", b.Reshape(b.Transpose(x, perm...), Shape{Batch, items}), b.Ints(0, 0, 0, rest), b.Float(1))
 	x = b.Op("Slice", b.Op(op, x), b.Ints(0), b.Ints(items), b.Ints(1))
-	x = b.Reshape(x, front)
-	if at > 0 {
-		x = b.OpWith("Transpose", Attrs{"perm": Inverse(perm)}, x)
-	}
-	return x
+	return b.Transpose(b.Reshape(x, front), Inverse(perm)...)
 }
 
-// forRuntime returns the graph with operators that need it written in another form; the graph itself where it has none.
-func (g *Graph) forRuntime() (*Graph, error) {
+// forRuntime returns a graph with operators that need it written in another form; the graph itself where it has none.
+func forRuntime(g *Graph) (*Graph, error) {
 	special := func(n *Node) bool {
 		return n.Domain == "" && TraitsOf(n.Op).inKernels != nil && g.Shapes[n.Input(0)].HasBatch()
 	}

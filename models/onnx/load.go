@@ -22,8 +22,7 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// maxExternalFiles bounds how many files a model's weights may lie in: exporters
-// write one, or one a tensor.
+// maxExternalFiles bounds how many files a model's weights may lie in: exporters write one, or one a tensor.
 const maxExternalFiles = 4096
 
 // external is where a tensor's data lies, as the file says.
@@ -33,10 +32,9 @@ type external struct {
 	checksum     string
 }
 
-// externalData reads where an external tensor's data lies.
-func externalData(t *pb.TensorProto) external {
-	_, size, err := dataSize(t)
-	x := external{size: Sure(size, err)}
+func externalData(t *pb.TensorProto) *external {
+	_, size := dataSize(t)
+	x := &external{size: size}
 	length := size
 	for _, e := range t.ExternalData {
 		v := e.GetValue()
@@ -65,11 +63,9 @@ func externalData(t *pb.TensorProto) external {
 // embed returns the model's bytes with the data of its external tensors, which
 // is read from folder, inside; data itself where it has none. The hash gets
 // what SHA256 of a [File] says of the external files. folder must not lead outside itself.
-func embed(data []byte, folder fs.FS, sum hash.Hash) ([]byte, error) {
-	m, err := parse(data)
-	if err != nil {
-		return nil, err
-	}
+func embed(data []byte, folder fs.FS, sum hash.Hash) (_ []byte, err error) {
+	defer Refused(&err)
+	m := Sure(parse(data))
 	e := &embedder{folder: folder, total: int64(len(data)), checksums: map[string]string{}}
 	nodes := slices.Clone(m.Graph.Node)
 	for _, f := range m.Functions {
@@ -77,35 +73,27 @@ func embed(data []byte, folder fs.FS, sum hash.Hash) ([]byte, error) {
 	}
 	for _, n := range nodes {
 		for _, a := range n.Attribute {
-			x, err := e.place(a.T, fmt.Sprintf("node %.80q: attribute %.80q", n.GetName(), a.GetName()))
-			if x != nil && err == nil {
-				a.T.RawData, err = e.read(x, make([]byte, 0, x.size))
-			}
-			if err != nil {
-				return nil, err
+			if a.T.GetDataLocation() == pb.TensorProto_EXTERNAL {
+				place := func() *external { return e.place(a.T) }
+				x := at(place, "node %.80q: attribute %.80q", n.GetName(), a.GetName())
+				a.T.RawData = e.read(x, make([]byte, 0, x.size))
 			}
 		}
 	}
-	weights := make([]*external, len(m.Graph.Initializer)) // nil: inside
+	weights, sizes := make([]*external, len(m.Graph.Initializer)), make([]int64, len(m.Graph.Initializer))
 	for i, t := range m.Graph.Initializer {
-		if weights[i], err = e.place(t, fmt.Sprintf("initializer %.80q", t.GetName())); err != nil {
-			return nil, err
+		sizes[i] = -1
+		if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
+			weights[i] = at(func() *external { return e.place(t) }, "initializer %.80q", t.GetName())
+			sizes[i] = weights[i].size
 		}
 	}
 	if len(e.checksums) == 0 {
 		return data, nil
 	}
-	if err := e.digest(sum); err != nil {
-		return nil, err
-	}
-	size := func(i int) int64 {
-		if weights[i] == nil {
-			return -1
-		}
-		return weights[i].size
-	}
-	write := func(i int, out []byte) ([]byte, error) { return e.read(weights[i], out) }
-	return assemble(m, m.Graph.Initializer, size, write)
+	e.digest(sum)
+	write := func(i int, out []byte) []byte { return e.read(weights[i], out) }
+	return assemble(m, m.Graph.Initializer, sizes, write), nil
 }
 
 // embedder reads external files. It holds none open: a model may have thousands.
@@ -115,45 +103,33 @@ type embedder struct {
 	checksums map[string]string // of the files, where they are given
 }
 
-// place finds a tensor's data and lets the tensor forget it; nil where that is inside. It asks
+// place finds a tensor's data and lets the tensor forget it. It asks
 // whether the file can be read and is as long as the tensor needs.
-func (e *embedder) place(t *pb.TensorProto, what string) (x *external, err error) {
-	if t.GetDataLocation() != pb.TensorProto_EXTERNAL {
-		return nil, nil
-	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%s: %w", what, err)
-		}
-	}()
-	defer Refused(&err)
-	found := externalData(t)
-	x = &found
+func (e *embedder) place(t *pb.TensorProto) *external {
+	x := externalData(t)
 	_, seen := e.checksums[x.location]
 	Require(seen || len(e.checksums) < maxExternalFiles, "its data lies in more than %d files", maxExternalFiles)
 	e.checksums[x.location] = cmp.Or(x.checksum, e.checksums[x.location])
 	t.DataLocation, t.ExternalData = nil, nil
-	if err := e.use(x.location, func(_ fs.File, have int64) error {
+	e.use(x.location, func(_ fs.File, have int64) error {
 		if x.offset > have || x.size > have-x.offset {
 			return fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset)
 		}
 		return nil
-	}); err != nil {
-		return nil, err
-	}
+	})
 	e.total += x.size
-	Require(e.total <= MaxFileSize, "with it the model has more than 2 GiB of weights, which is not supported")
-	return x, nil
+	Require(e.total <= maxFileSize, "with it the model has more than 2 GiB of weights, which is not supported")
+	return x
 }
 
 // use opens a file for a function, which also gets its size; errors name the file once.
-func (e *embedder) use(location string, do func(f fs.File, size int64) error) error {
+func (e *embedder) use(location string, do func(f fs.File, size int64) error) {
 	info, err := fs.Stat(e.folder, location) // before opening, which waits at a pipe
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
 		err = errors.New("is not a file")
-	case info.Size() > 2*MaxFileSize:
+	case info.Size() > 2*maxFileSize:
 		err = fmt.Errorf("holds %d bytes, more than a model's weights", info.Size())
 	default:
 		var f fs.File
@@ -163,16 +139,15 @@ func (e *embedder) use(location string, do func(f fs.File, size int64) error) er
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("external data file %.80q: %w", location, fault.Reason(err))
+		Refuse("external data file %.80q: %w", location, fault.Reason(err))
 	}
-	return nil
 }
 
 // digest reads each file from its start to its end: for the model's hash, and
 // where the format's own checksum, a SHA-1, is given, to check that.
-func (e *embedder) digest(sum hash.Hash) error {
+func (e *embedder) digest(sum hash.Hash) {
 	for _, location := range sortedKeys(e.checksums) {
-		err := e.use(location, func(f fs.File, _ int64) error {
+		e.use(location, func(f fs.File, _ int64) error {
 			own, want := sha1.New(), e.checksums[location]
 			_, err := io.Copy(io.MultiWriter(sum, own), f)
 			if err == nil && want != "" && !strings.EqualFold(want, hex.EncodeToString(own.Sum(nil))) {
@@ -180,18 +155,14 @@ func (e *embedder) digest(sum hash.Hash) error {
 			}
 			return err
 		})
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // read appends x's bytes to out, which has room for them.
-func (e *embedder) read(x *external, out []byte) ([]byte, error) {
+func (e *embedder) read(x *external, out []byte) []byte {
 	at := len(out)
 	out = out[:at+int(x.size)]
-	return out, e.use(x.location, func(f fs.File, _ int64) (err error) {
+	e.use(x.location, func(f fs.File, _ int64) (err error) {
 		if r, ok := f.(io.ReaderAt); ok {
 			_, err = io.ReadFull(io.NewSectionReader(r, x.offset, x.size), out[at:])
 		} else if _, err = io.CopyN(io.Discard, f, x.offset); err == nil { // a file system that can't seek
@@ -199,58 +170,38 @@ func (e *embedder) read(x *external, out []byte) ([]byte, error) {
 		}
 		return err
 	})
+	return out
 }
 
-// ReadFS reads a model file with the weights that lie in other files of its
-// folder. Names follow [fs.ValidPath]. External files are opened through fsys:
-// give the FS of an [os.Root] where symbolic links must not lead out of it.
+// ReadFS reads a model file with the weights that lie in other files of its folder. Names follow [fs.ValidPath].
+// External files are opened through fsys: give the FS of an [os.Root] where symbolic links must not lead out of it.
 // Errors name the external file, not path.
-func ReadFS(fsys fs.FS, name string) (*File, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
+func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
+	defer Refused(&err)
+	f := Sure(fsys.Open(name))
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.IsDir() {
-		return nil, errors.New("is a folder, not an ONNX file")
-	}
-	if info.Size() > MaxFileSize {
-		return nil, fmt.Errorf("holds %d bytes, more than an ONNX file can (2 GiB)", info.Size())
-	}
+	info := Sure(f.Stat())
+	Require(!info.IsDir(), "is a folder, not an ONNX file")
+	Require(info.Size() <= maxFileSize, "holds %d bytes, more than an ONNX file can (2 GiB)", info.Size())
 	data := make([]byte, info.Size())
-	if _, err := io.ReadFull(f, data); err != nil {
-		return nil, err
-	}
-	folder, err := fs.Sub(fsys, path.Dir(name))
-	if err != nil {
-		return nil, err
-	}
+	Sure(io.ReadFull(f, data))
 	sum := sha256.New()
 	sum.Write(data)
-	whole, err := embed(data, folder, sum)
-	if err != nil {
-		return nil, err
-	}
+	whole := Sure(embed(data, Sure(fs.Sub(fsys, path.Dir(name))), sum))
 	apart := len(data) > 0 && &whole[0] != &data[0]
 	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
 }
 
-// MaxFileSize bounds the model files that are read, and a model's weights:
-// protobuf's own limit.
-const MaxFileSize = 2 << 30
+// maxFileSize bounds the model files that are read, and a model's weights: protobuf's own limit.
+const maxFileSize = 2 << 30
 
 // File is a model as it was read.
 type File struct {
 	// Data is the model in one piece: the file's own bytes, or, where weights
 	// lie in other files, an equal model with them inside.
 	Data []byte
-	// SHA256, in hexadecimal, is that of the file as given. Where weights lie in
-	// other files, these follow it, each once and whole, in the order of their
-	// names: what "cat model.onnx model.onnx.data | sha256sum" prints.
+	// SHA256, in hexadecimal, is that of the file as given. Where weights lie in other files, these follow it, each
+	// once and whole, in the order of their names: what "cat model.onnx model.onnx.data | sha256sum" prints.
 	SHA256 string
 	// Path is the file's own, where weights lie in other files beside it and it was read by its path; "" elsewhere.
 	Path  string
@@ -265,33 +216,25 @@ func Read(path string) (f *File, err error) {
 			err = fmt.Errorf("model %s: %w", path, fault.Reason(err))
 		}
 	}()
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
+	defer Refused(&err)
+	info := Sure(os.Stat(path))
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		data, err := input.Read(path, MaxFileSize) // a pipe: it has no folder
+		data := Sure(input.Read(path, maxFileSize)) // a pipe: it has no folder
 		sum := sha256.Sum256(data)
-		return &File{Data: data, SHA256: hex.EncodeToString(sum[:])}, err
+		return &File{Data: data, SHA256: hex.EncodeToString(sum[:])}, nil
 	}
 	at := path
 	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
 		// The user may name a link: its target's folder is the model's.
-		if at, err = filepath.EvalSymlinks(path); err != nil {
-			return nil, err
-		}
+		at = Sure(filepath.EvalSymlinks(path))
 	}
-	root, err := os.OpenRoot(filepath.Dir(at))
-	if err != nil {
-		return nil, err
-	}
+	root := Sure(os.OpenRoot(filepath.Dir(at)))
 	defer root.Close()
 	name := filepath.Base(at)
-	if !fs.ValidPath(name) || name == "." || name == ".." {
-		return nil, errors.New("is a folder, not an ONNX file")
-	}
-	if f, err = ReadFS(root.FS(), name); err == nil && f.apart {
+	Require(fs.ValidPath(name) && name != "." && name != "..", "is a folder, not an ONNX file")
+	f = Sure(ReadFS(root.FS(), name))
+	if f.apart {
 		f.Path = at
 	}
-	return f, err
+	return f, nil
 }

@@ -42,5 +42,4 @@ func (g *Graph) Memory() (weights, item int64) {
 	return weights, item
 }
 
-// batched reports whether a node computes something for each item.
 func (g *Graph) batched(n *Node) bool { return g.Shapes[n.Outputs[0]].HasBatch() }

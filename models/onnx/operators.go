@@ -1,20 +1,18 @@
 package onnx
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
 )
 
-// Traits are what this program knows about an operator: its row in the table of
-// operators. An activation is one row and the function that gives its slope; what
-// lists of operators need follows from the row.
+// Traits are what this program knows about an operator: its row in the table of operators. An activation is one row and
+// the function that gives its slope; what lists of operators need follows from the row.
 type Traits struct {
-	// Inputs is how many inputs a node needs at least. 0 stands for one.
+	// Inputs is how many inputs a node needs at least: 0 stands for one, -1 for none.
 	Inputs int
-	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns
-	// the tensor that holds it: "" where it is 0 everywhere. Package grad has the
-	// gradient rules of all other operators.
+	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns the tensor that holds it: ""
+	// where it is 0 everywhere. Package grad has the gradient rules of all other operators.
 	Slope func(b *Builder, n *Node) string
 	// Gain is 1/E[f(x)²] for x of variance 1. Activations alone have one.
 	Gain float64
@@ -29,22 +27,20 @@ type Traits struct {
 	// Parameters are the inputs that can be parameters: weights, biases, scales. The
 	// rule gives gradients by them too, summed over the batch.
 	Parameters []int
-	// Folded operators are understood only where they can be folded away: they have no
-	// rule for shapes.
+	// Folded operators are understood only where they can be folded away: they have no rule for shapes.
 	Folded bool
 
 	shape     shapeRule
 	result    DType // element type of the first output; 0: that of input typedBy
 	typedBy   int
-	alike     bool                          // the inputs are of one element type
-	discrete  bool                          // no gradient passes, though the output's element type may be Float
-	Steady    bool                          // the variance of the first input about stays
-	flops     func(g *Graph, n *Node) int64 // nil: one a value of the first output
+	alike     bool // the inputs are of one element type
+	discrete  bool // no gradient passes, though the output's element type may be Float
+	Steady    bool // the variance of the first input about stays
+	moves     bool // it computes nothing
 	inKernels func(b *Builder, n *Node) string
 }
 
-// Discrete reports whether an operator gives integers, truth values or random
-// numbers: no gradient passes through it.
+// Discrete reports whether an operator gives integers, truth values or random numbers: no gradient passes through it.
 func (t Traits) Discrete() bool { return t.discrete || t.result == Bool || t.result == Int64 }
 
 // TraitsOf returns an operator's traits, those of the zero value where it is not known.
@@ -53,9 +49,6 @@ func TraitsOf(op string) Traits { return operators[op] }
 // Operators lists the standard operators that models may have, sorted. Some of
 // them only where their inputs are constants or shapes.
 func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
-
-// noInputs is the Inputs of an operator that has none.
-const noInputs = -1
 
 // operators is the table of operators.
 var operators map[string]Traits
@@ -68,10 +61,11 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	inKernels := func(t Traits, write func(b *Builder, n *Node) string) Traits { t.inKernels = write; return t }
 	binary := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true}
 	weighted := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Parameters: []int{1}}
+	gained := func(t Traits, gain float64) Traits { t.Gain = gain; return t }
 	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true}
 	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool}
 	reduction := Traits{shape: reduceShape, Simplified: true}
-	relabelling := Traits{Relabels: true, Steady: true, flops: free}
+	relabelling := Traits{Relabels: true, Steady: true, moves: true}
 	shaped := func(t Traits, shape shapeRule) Traits { t.shape = shape; return t }
 	random := Traits{shape: sameShape, discrete: true}
 	folded := Traits{Folded: true}
@@ -80,9 +74,9 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Relu":            activation(2, reluSlope),
 		"LeakyRelu":       activation(2, leakyReluSlope),
 		"ThresholdedRelu": activation(2.5, thresholdedReluSlope),
-		"Elu":             inKernels(activation(1.55, eluSlope), eluKernel),
-		"Selu":            inKernels(activation(1, seluSlope), seluKernel),
-		"Celu":            inKernels(activation(1.55, celuSlope), celuKernel),
+		"Elu":             inKernels(activation(1.55, exponentialSlope), exponentialKernel),
+		"Selu":            inKernels(activation(1, exponentialSlope), exponentialKernel),
+		"Celu":            inKernels(activation(1.55, celuSlope), exponentialKernel),
 		"Sigmoid":         activation(3.4, sigmoidSlope),
 		"HardSigmoid":     activation(3.6, hardSigmoidSlope),
 		"HardSwish":       activation(2.8, hardSwishSlope),
@@ -92,23 +86,18 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Softsign":        activation(5.5, softsignSlope),
 		"Tanh":            activation(2.5, tanhSlope),
 		"Swish":           {shape: sameShape, Gain: 2.8, Simplified: true},
-		"PRelu": {shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Parameters: []int{1},
-			Gain: 2},
-		"Clip":       activation(2, nil),
-		"Erf":        function(erfSlope),
-		"Exp":        function(expSlope),
-		"Abs":        function(absSlope),
-		"Sin":        inKernels(function(sinSlope), filledKernel),
-		"Cos":        inKernels(function(cosSlope), filledKernel),
-		"Log":        inKernels(function(nil), filledKernel),
-		"Sqrt":       function(nil),
-		"Neg":        function(nil),
+		"PRelu":           gained(weighted, 2),
+		"Clip":            activation(2, nil),
+		"Erf":             function(erfSlope),
+		"Exp":             function(expSlope),
+		"Abs":             function(absSlope),
+		"Sin":             inKernels(function(sinSlope), filledKernel),
+		"Cos":             inKernels(function(cosSlope), filledKernel),
+		"Log":             inKernels(function(nil), filledKernel),
+		"Sqrt":            function(nil), "Neg": function(nil),
 		"Reciprocal": function(reciprocalSlope),
-		"Sign":       function(flat),
-		"Floor":      function(flat),
-		"Ceil":       function(flat),
-		"Round":      function(flat),
-		"Identity":   {shape: sameShape, Pointwise: true, Steady: true, flops: free},
+		"Sign":       function(flat), "Floor": function(flat), "Ceil": function(flat), "Round": function(flat),
+		"Identity": {shape: sameShape, Pointwise: true, Steady: true, moves: true},
 		// Values at the same place.
 		"Add": weighted, "Mul": weighted, "Sub": binary, "Div": binary,
 		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true},
@@ -122,10 +111,10 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Cast":     {shape: sameShape, Slope: flat, Steady: true},
 		"CastLike": {shape: sameShape, Inputs: 2, typedBy: 1, Simplified: true},
 		// Products.
-		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}, flops: convFLOPs},
-		"ConvTranspose": {shape: convTransposeShape, Inputs: 2, Parameters: []int{1, 2}, flops: convTransposeFLOPs},
-		"Gemm":          {shape: gemmShape, Inputs: 2, Parameters: []int{1, 2}, flops: gemmFLOPs},
-		"MatMul":        {shape: matMulShape, Inputs: 2, Parameters: []int{1}, flops: matMulFLOPs},
+		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}},
+		"ConvTranspose": {shape: convTransposeShape, Inputs: 2, Parameters: []int{1, 2}},
+		"Gemm":          {shape: gemmShape, Inputs: 2, Parameters: []int{1, 2}},
+		"MatMul":        {shape: matMulShape, Inputs: 2, Parameters: []int{1}},
 		"Einsum":        {shape: einsumShape, Simplified: true},
 		// Pooling.
 		"MaxPool": {shape: poolShape, Steady: true}, "AveragePool": {shape: poolShape},
@@ -136,9 +125,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"MaxUnpool":         {shape: maxUnpoolShape, Inputs: 2},
 		"Resize":            {shape: resizeShape}, "Upsample": folded,
 		// Normalisation and Softmax.
-		"BatchNormalization": {
-			shape: batchNormalizationShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true,
-		},
+		"BatchNormalization":    {shape: batchNormShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true},
 		"LayerNormalization":    {shape: byAxis(-1, layerNormalizationShape), Inputs: 2, Parameters: []int{1, 2}},
 		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true},
 		"GroupNormalization":    {shape: sameShape, Inputs: 3, Simplified: true},
@@ -147,9 +134,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"LRN":                   {shape: sameShape, Simplified: true},
 		"Softmax":               {shape: alongAxis(-1)}, "LogSoftmax": {shape: alongAxis(-1)},
 		// Reductions.
-		"ReduceSum":       {shape: reduceShape},
-		"ReduceMax":       {shape: reduceShape},
-		"ReduceMin":       {shape: reduceShape},
+		"ReduceSum": {shape: reduceShape}, "ReduceMax": {shape: reduceShape}, "ReduceMin": {shape: reduceShape},
 		"ReduceLogSumExp": {shape: reduceShape},
 		"ReduceMean":      reduction, "ReduceL1": reduction, "ReduceL2": reduction, "ReduceProd": reduction,
 		"ReduceSumSquare": reduction, "ReduceLogSum": reduction,
@@ -159,12 +144,12 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		// Layout.
 		"Reshape": shaped(relabelling, byInts(reshapeShape)), "Flatten": shaped(relabelling, flattenShape),
 		"Squeeze": shaped(relabelling, squeezeShape), "Unsqueeze": shaped(relabelling, byInts(unsqueezeShape)),
-		"Transpose": {shape: transposeShape, Steady: true, flops: free},
-		"Concat":    {shape: byAxis(1, concatShape), flops: free},
+		"Transpose": {shape: transposeShape, Steady: true, moves: true},
+		"Concat":    {shape: byAxis(1, concatShape), moves: true},
 		"Slice":     {shape: sliceShape}, "Split": {shape: byAxis(0, splitShape)}, "Pad": {shape: byInts(padShape)},
 		"Expand": {shape: byInts(expandShape), Inputs: 2}, "Tile": {shape: byInts(tileShape), Inputs: 2},
 		"Trilu":        {shape: triluShape},
-		"DepthToSpace": {shape: depthToSpaceShape}, "SpaceToDepth": {shape: spaceToDepthShape},
+		"DepthToSpace": {shape: blockShape}, "SpaceToDepth": {shape: blockShape},
 		// Reading and writing at indices.
 		"Gather":          {shape: byAxis(0, gatherShape), Inputs: 2},
 		"GatherElements":  {shape: gatherElementsShape, Inputs: 2},
@@ -177,7 +162,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"RandomNormalLike": random, "RandomUniformLike": random, "Bernoulli": random,
 		"Dropout": {shape: sameShape, Steady: true, Simplified: true},
 		// Shapes and constants.
-		"Constant": {Inputs: noInputs, Folded: true}, "ConstantOfShape": folded, "Range": {Inputs: 3, Folded: true},
+		"Constant": {Inputs: -1, Folded: true}, "ConstantOfShape": folded, "Range": {Inputs: 3, Folded: true},
 		"Shape": {Folded: true, result: Int64}, "Size": {Folded: true, result: Int64},
 	}
 }
@@ -191,24 +176,20 @@ func (c *Inference) TypeOf(tensor string) DType {
 	if _, ok := c.Ints[tensor]; ok {
 		return Int64
 	}
-	if t, ok := c.types[tensor]; ok {
-		return t
-	}
-	return Float
+	return cmp.Or(c.types[tensor], Float)
 }
 
 // SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
 // does, and its message can't name a node that a lowering has written.
-func (c *Inference) SameTypes(n *Node) error {
+func (c *Inference) SameTypes(n *Node) {
 	if !TraitsOf(n.Op).alike {
-		return nil
+		return
 	}
 	for _, in := range n.Inputs[1:] {
-		if a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in); a != b && (a == Float || b == Float) {
-			return fmt.Errorf("its inputs %q and %q hold values of different types", n.Inputs[0], in)
-		}
+		a, b := c.TypeOf(n.Inputs[0]), c.TypeOf(in)
+		Require(a == b || a != Float && b != Float, "its inputs %q and %q hold values of different types",
+			n.Inputs[0], in)
 	}
-	return nil
 }
 
 // SetTypes records the element types of a node's outputs. Float is left out.
@@ -233,9 +214,10 @@ func (c *Inference) SetTypes(n *Node) {
 	}
 }
 
-// quantizedRange holds the smallest and the largest value of the types that
-// QuantizeLinear gives.
-var quantizedRange = map[DType][2]int64{Int8: {-128, 127}, Uint8: {0, 255}, Int16: {-32768, 32767}, Uint16: {0, 65535}}
+// quantizedRange holds the smallest and the largest value of the types that QuantizeLinear gives.
+var quantizedRange = map[DType][2]int64{
+	Int8: {-128, 127}, Uint8: {0, 255}, int16Type: {-32768, 32767}, uint16Type: {0, 65535},
+}
 
 // QuantizedRange returns the smallest and the largest value of a type that
 // QuantizeLinear gives; ok is false for any other.
@@ -253,42 +235,25 @@ func (g *Graph) Parameters() int64 {
 	return n
 }
 
-// FLOPs counts the floating-point operations of one item's pass: 2 for each
-// multiply-accumulate of Conv, ConvTranspose, Gemm and MatMul, 1 a value for
-// everything else. Infer must have run.
+// FLOPs counts the floating-point operations of one item's pass: 2 for each multiply-accumulate of Conv, ConvTranspose,
+// Gemm and MatMul, 1 a value for everything else. Infer must have run.
 func (g *Graph) FLOPs() int64 {
 	total := int64(0)
 	for _, n := range g.Nodes {
-		count := TraitsOf(n.Op).flops
-		if count == nil {
-			count = oneAValue
+		x, y := g.Shapes[n.Input(0)], g.Shapes[n.Outputs[0]].Items()
+		switch {
+		case n.Op == "Conv":
+			y *= 2 * g.Shapes[n.Inputs[1]][1:].Items()
+		case n.Op == "ConvTranspose":
+			y = 2 * x.Items() * g.Shapes[n.Inputs[1]][1:].Items()
+		case n.Op == "Gemm" && n.Int("transA", 0) == 1:
+			y *= 2 * x[0]
+		case n.Op == "Gemm", n.Op == "MatMul":
+			y *= 2 * x[len(x)-1]
+		case TraitsOf(n.Op).moves:
+			y = 0
 		}
-		total += count(g, n)
+		total += y
 	}
 	return total
-}
-
-func free(*Graph, *Node) int64          { return 0 }
-func oneAValue(g *Graph, n *Node) int64 { return g.Shapes[n.Outputs[0]].Items() }
-
-func convFLOPs(g *Graph, n *Node) int64 {
-	return 2 * oneAValue(g, n) * g.Shapes[n.Inputs[1]][1:].Items()
-}
-
-func convTransposeFLOPs(g *Graph, n *Node) int64 {
-	return 2 * g.Shapes[n.Inputs[0]].Items() * g.Shapes[n.Inputs[1]][1:].Items()
-}
-
-func gemmFLOPs(g *Graph, n *Node) int64 {
-	x := g.Shapes[n.Inputs[0]]
-	inner := x[1]
-	if n.Int("transA", 0) == 1 {
-		inner = x[0]
-	}
-	return 2 * oneAValue(g, n) * inner
-}
-
-func matMulFLOPs(g *Graph, n *Node) int64 {
-	x := g.Shapes[n.Inputs[0]]
-	return 2 * oneAValue(g, n) * x[len(x)-1]
 }

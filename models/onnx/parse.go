@@ -3,6 +3,7 @@ package onnx
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -12,76 +13,83 @@ import (
 
 var errNotProtobuf = errors.New("not an ONNX model, or one that is cut short (its protobuf can't be read)")
 
-// Field numbers of onnx.proto that parse and Encode treat by hand.
+// Field numbers of onnx.proto that parse and assemble treat by hand.
 const (
 	modelGraph       = 7 // ModelProto.graph
 	graphInitializer = 5 // GraphProto.initializer
 	tensorRawData    = 9 // TensorProto.raw_data
 )
 
-// parse reads the protobuf of a model. The initializers' raw data stays where it
-// is in data, which must not change: a WRN-76-10 has 440 MB of it, and
-// proto.Unmarshal would copy them.
+// parse reads the protobuf of a model. The initializers' raw data stays where it is in data, which must not change: a
+// WRN-76-10 has 440 MB of it, and proto.Unmarshal would copy them.
 func parse(data []byte) (*pb.ModelProto, error) {
-	var rest, graph []byte
-	var initializers []*pb.TensorProto
-	found := false
-	err := eachField(data, func(num protowire.Number, field, value []byte) error {
-		if num != modelGraph || value == nil {
-			rest = append(rest, field...)
-			return nil
-		}
-		found = true
-		return eachField(value, func(num protowire.Number, field, value []byte) error {
-			if num != graphInitializer || value == nil {
-				graph = append(graph, field...)
-				return nil
-			}
-			t, err := parseTensor(value)
-			initializers = append(initializers, t)
-			return err
-		})
-	})
+	m, graph := &pb.ModelProto{}, &pb.GraphProto{}
+	graphs, err := unmarshal(data, m, modelGraph)
 	if err != nil {
 		return nil, errNotProtobuf
 	}
-	m := &pb.ModelProto{}
-	if err := proto.Unmarshal(rest, m); err != nil {
-		return nil, errNotProtobuf
-	}
-	if !found {
+	if len(graphs) == 0 {
 		return nil, errors.New("not an ONNX model (it holds no graph)")
 	}
-	m.Graph = &pb.GraphProto{}
-	if err := proto.Unmarshal(graph, m.Graph); err != nil {
+	data = graphs[0]
+	if len(graphs) > 1 { // parts of one message
+		data = slices.Concat(graphs...)
+	}
+	tensors, err := unmarshal(data, graph, graphInitializer)
+	if err != nil {
 		return nil, errNotProtobuf
 	}
-	m.Graph.Initializer = initializers
+	for _, data := range tensors {
+		t := &pb.TensorProto{}
+		raw, err := unmarshal(data, t, tensorRawData)
+		if err != nil {
+			return nil, errNotProtobuf
+		}
+		if len(raw) > 0 {
+			t.RawData = raw[len(raw)-1]
+		}
+		graph.Initializer = append(graph.Initializer, t)
+	}
+	m.Graph = graph
 	return m, nil
 }
 
-func parseTensor(data []byte) (*pb.TensorProto, error) {
-	var rest, raw []byte
-	err := eachField(data, func(num protowire.Number, field, value []byte) error {
-		if num == tensorRawData && value != nil {
-			raw = value
+// unmarshal reads a message but for a length-delimited field, whose values it returns as they lie in data.
+func unmarshal(data []byte, m proto.Message, without protowire.Number) (values [][]byte, err error) {
+	var rest []byte
+	err = eachField(data, func(num protowire.Number, field, value []byte) {
+		if num == without && value != nil {
+			values = append(values, value)
 		} else {
 			rest = append(rest, field...)
 		}
-		return nil
 	})
+	return values, errors.Join(err, proto.Unmarshal(rest, m))
+}
+
+func marshal(m proto.Message) []byte {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		return nil, err
+		Refuse("model can't be written: %w", err)
 	}
-	t := &pb.TensorProto{}
-	err = proto.Unmarshal(rest, t)
-	t.RawData = raw
-	return t, err
+	return data
+}
+
+// halves writes a message in two parts: the fields of numbers lower than that, which come first, and the rest.
+func halves(m proto.Message, number protowire.Number) (before, after []byte) {
+	data, at, cut := marshal(m), 0, 0
+	Must(eachField(data, func(num protowire.Number, field, _ []byte) {
+		if at == cut && num < number {
+			cut += len(field)
+		}
+		at += len(field)
+	}))
+	return data[:cut], data[cut:]
 }
 
 // eachField visits the fields of a message: field is the whole of it, and value its
 // content where it is length-delimited, nil otherwise.
-func eachField(data []byte, visit func(num protowire.Number, field, value []byte) error) error {
+func eachField(data []byte, visit func(num protowire.Number, field, value []byte)) error {
 	for len(data) > 0 {
 		num, kind, tag := protowire.ConsumeTag(data)
 		if tag < 0 {
@@ -95,76 +103,48 @@ func eachField(data []byte, visit func(num protowire.Number, field, value []byte
 		if kind == protowire.BytesType {
 			value, _ = protowire.ConsumeBytes(data[tag:])
 		}
-		if err := visit(num, data[:tag+size], value); err != nil {
-			return err
-		}
+		visit(num, data[:tag+size], value)
 		data = data[tag+size:]
 	}
 	return nil
 }
 
-// assemble is the inverse of parse: it marshals m with the given initializers in
-// place of its own, whose data write appends. Nothing is held twice: the result
-// is allocated once, at its size. Fields come in the order of their numbers,
-// as proto.Marshal writes them.
-func assemble(m *pb.ModelProto, initializers []*pb.TensorProto, size func(i int) int64,
-	write func(i int, out []byte) ([]byte, error)) ([]byte, error) {
+// assemble is the inverse of parse: it marshals m, which it takes apart, with the given initializers in place of its
+// own. Their data has the sizes given, or -1 where it is in the initializer, and write appends it. Nothing is held
+// twice: the result is allocated once, at its size. Fields come in the order of their numbers, as proto.Marshal
+// writes them.
+func assemble(m *pb.ModelProto, initializers []*pb.TensorProto, sizes []int64,
+	write func(i int, out []byte) []byte) []byte {
 	graph := m.Graph
-	first := &pb.GraphProto{Node: graph.Node, Name: graph.Name}
-	last := &pb.GraphProto{
-		SparseInitializer: graph.SparseInitializer, DocString: graph.DocString, Input: graph.Input,
-		Output: graph.Output, ValueInfo: graph.ValueInfo, QuantizationAnnotation: graph.QuantizationAnnotation,
-		MetadataProps: graph.MetadataProps,
-	}
-	before := &pb.ModelProto{IrVersion: m.IrVersion, ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion,
-		Domain: m.Domain, ModelVersion: m.ModelVersion, DocString: m.DocString}
-	after := &pb.ModelProto{OpsetImport: m.OpsetImport, MetadataProps: m.MetadataProps, TrainingInfo: m.TrainingInfo,
-		Functions: m.Functions}
-	parts := make([][]byte, 4)
-	for i, p := range []proto.Message{before, first, last, after} {
-		var err error
-		if parts[i], err = (proto.MarshalOptions{Deterministic: true}).Marshal(p); err != nil {
-			return nil, fmt.Errorf("model can't be written: %w", err)
-		}
-	}
-	heads := make([][]byte, len(initializers))
-	sizes := make([]int, len(initializers))
-	inner := len(parts[1]) + len(parts[2])
+	m.Graph, graph.Initializer = nil, nil
+	before, after := halves(m, modelGraph)
+	first, last := halves(graph, graphInitializer)
+	heads, inner := make([][]byte, len(initializers)), int64(len(first)+len(last))
 	for i, t := range initializers {
-		head, err := (proto.MarshalOptions{Deterministic: true}).Marshal(t)
-		if err != nil {
-			return nil, fmt.Errorf("model can't be written: %w", err)
+		head, data := marshal(t), max(0, sizes[i])
+		Require(inner+data <= maxFileSize, "needs more than the 2 GiB that an ONNX file can hold")
+		if sizes[i] >= 0 {
+			head = appendLength(head, tensorRawData, data)
 		}
-		heads[i] = head
-		n := size(i)
-		if n > MaxFileSize || int64(inner)+n > MaxFileSize {
-			return nil, fmt.Errorf("needs more than the 2 GiB that an ONNX file can hold")
-		}
-		sizes[i] = len(head)
-		if n >= 0 {
-			sizes[i] += protowire.SizeTag(tensorRawData) + protowire.SizeBytes(int(n))
-		}
-		inner += protowire.SizeTag(graphInitializer) + protowire.SizeBytes(sizes[i])
+		heads[i] = append(appendLength(nil, graphInitializer, int64(len(head))+data), head...)
+		inner += int64(len(heads[i])) + data
 	}
-	out := make([]byte, 0, len(parts[0])+protowire.SizeTag(modelGraph)+protowire.SizeBytes(inner)+len(parts[3]))
-	out = append(out, parts[0]...)
-	out = protowire.AppendVarint(protowire.AppendTag(out, modelGraph, protowire.BytesType), uint64(inner))
-	out = append(out, parts[1]...)
-	for i := range initializers {
-		out = protowire.AppendVarint(protowire.AppendTag(out, graphInitializer, protowire.BytesType), uint64(sizes[i]))
-		out = append(out, heads[i]...)
-		if n := size(i); n >= 0 {
-			out = protowire.AppendVarint(protowire.AppendTag(out, tensorRawData, protowire.BytesType), uint64(n))
-			end := len(out) + int(n)
-			var err error
-			if out, err = write(i, out); err != nil {
-				return nil, err
-			}
-			if len(out) != end {
-				panic(fmt.Sprintf("onnx: %q wrote %d bytes, not %d", initializers[i].GetName(), len(out)-end+int(n), n))
-			}
+	before = appendLength(before[:len(before):len(before)], modelGraph, inner)
+	out := append(make([]byte, 0, int64(len(before)+len(after))+inner), before...)
+	out = append(out, first...)
+	for i, head := range heads {
+		out = append(out, head...)
+		end := len(out) + int(max(0, sizes[i]))
+		if sizes[i] >= 0 {
+			out = write(i, out)
+		}
+		if len(out) != end {
+			panic(fmt.Sprintf("onnx: %q wrote %d bytes too many", initializers[i].GetName(), len(out)-end))
 		}
 	}
-	out = append(out, parts[2]...)
-	return append(out, parts[3]...), nil
+	return append(append(out, last...), after...)
+}
+
+func appendLength(out []byte, num protowire.Number, size int64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(out, num, protowire.BytesType), uint64(size))
 }

@@ -3,7 +3,7 @@ package onnx
 import "fmt"
 
 // A refusal is a panic that carries an error about a user's model out of a rule, to a function
-// that defers [Refused]. No other exported function lets one out.
+// that defers [Refused]. Exported functions that let one out say so.
 type refusal struct{ error }
 
 // Refuse ends a rule with an error.
@@ -16,11 +16,16 @@ func Require(ok bool, format string, args ...any) {
 	}
 }
 
-// Sure returns a call's result and refuses where the call has failed.
-func Sure[T any](v T, err error) T {
+// Must refuses an error.
+func Must(err error) {
 	if err != nil {
 		panic(refusal{err})
 	}
+}
+
+// Sure returns a call's result and refuses where the call has failed.
+func Sure[T any](v T, err error) T {
+	Must(err)
 	return v
 }
 
@@ -33,4 +38,16 @@ func Refused(err *error) {
 	default:
 		panic(r)
 	}
+}
+
+// at returns a part's result. It puts the part's place before the error of a refusal.
+func at[T any](part func() T, place string, args ...any) T {
+	v, err := func() (v T, err error) {
+		defer Refused(&err)
+		return part(), nil
+	}()
+	if err != nil {
+		Refuse("%s: %w", fmt.Sprintf(place, args...), err)
+	}
+	return v
 }

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -64,44 +65,31 @@ func (g *Graph) Infer() error {
 }
 
 // Node computes the shapes of n's outputs, as [Graph.InferNode] does.
-func (c *Inference) Node(n *Node) error {
-	rule := TraitsOf(n.Op).shape
-	if rule == nil || n.Domain != "" {
-		return fmt.Errorf("operator %s (node %s) is not supported", opName(n), n)
-	}
-	if err := n.CheckInputs(); err != nil {
-		return err
-	}
+func (c *Inference) Node(n *Node) (err error) {
+	defer Refused(&err)
+	Require(TraitsOf(n.Op).shape != nil && n.Domain == "", "operator %s (node %s) is not supported", opName(n), n)
+	n.CheckInputs()
 	in := make([]Shape, len(n.Inputs))
 	for i, name := range n.Inputs {
-		if name == "" {
-			continue
-		}
-		s := c.Graph.Shapes[name]
-		if s == nil {
-			return fmt.Errorf("node %s: the shape of %q is not known", n, name)
-		}
-		in[i] = s
+		in[i] = c.Graph.Shapes[name]
+		Require(name == "" || in[i] != nil, "node %s: the shape of %q is not known", n, name)
 	}
 	out, err := c.ShapesOf(n, in...)
 	for i, name := range n.Outputs {
 		if name == "" || err != nil {
 			continue
 		}
-		if i >= len(out) {
-			return fmt.Errorf("node %s: its output %q is not supported", n, name)
-		}
+		Require(i < len(out), "node %s: its output %q is not supported", n, name)
 		err = out[i].Check()
 		c.Graph.Shapes[name] = append(Shape{}, out[i]...) // not nil, which is not known
 	}
 	if err != nil {
-		return fmt.Errorf("node %s on %v: %w", n, in[0], err)
+		Refuse("node %s on %v: %w", n, in[0], err)
 	}
 	return nil
 }
 
-// ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The
-// operator must have a rule, and the inputs that the rule asks for by value be known.
+// ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The operator must have a rule.
 func (c *Inference) ShapesOf(n *Node, in ...Shape) (out []Shape, err error) {
 	defer Refused(&err)
 	return TraitsOf(n.Op).shape(c, n, in), nil
@@ -118,24 +106,18 @@ const (
 )
 
 // Check refuses shapes that no tensor of a batch can have.
-func (s Shape) Check() error {
+func (s Shape) Check() (err error) {
+	defer Refused(&err)
 	items, batches := int64(1), 0
 	for _, d := range s {
 		if d < 0 {
 			batches, d = batches+1, -d
 		}
-		switch {
-		case d < 1 || d > MaxDimension:
-			return fmt.Errorf("gives the impossible shape %v", s)
-		case items > maxItems/d:
-			return fmt.Errorf("gives the shape %v, more than %d values an item", s, int64(maxItems))
-		default:
-			items *= d
-		}
+		Require(d >= 1 && d <= MaxDimension, "gives the impossible shape %v", s)
+		Require(items <= maxItems/d, "gives the shape %v, more than %d values an item", s, int64(maxItems))
+		items *= d
 	}
-	if batches > 1 {
-		return fmt.Errorf("gives the shape %v, the batch by itself", s)
-	}
+	Require(batches <= 1, "gives the shape %v, the batch by itself", s)
 	return nil
 }
 
@@ -187,21 +169,13 @@ func (c *Inference) FloatsOf(n *Node, i int) ([]float32, error) {
 }
 
 // CheckInputs refuses a node without the inputs that its operator must have.
-func (n *Node) CheckInputs() error {
-	need := TraitsOf(n.Op).Inputs
-	if need == 0 {
-		need = 1
+func (n *Node) CheckInputs() {
+	for i := range cmp.Or(TraitsOf(n.Op).Inputs, 1) {
+		Require(n.Input(i) != "", "node %s: has no input %d", n, i)
 	}
-	for i := range need {
-		if n.Input(i) == "" {
-			return fmt.Errorf("node %s: has no input %d", n, i)
-		}
-	}
-	return nil
 }
 
-// alongAxis is the rule of operators that keep the shape and work along an axis,
-// which must not be the batch.
+// alongAxis is the rule of operators that keep the shape and work along an axis, which must not be the batch.
 func alongAxis(def int64) shapeRule {
 	return byAxis(def, func(_ *Inference, n *Node, in []Shape, a int) []Shape {
 		behind := n.Op == "RMSNormalization" && in[0][a:].HasBatch()
@@ -224,7 +198,7 @@ func layerNormalizationShape(_ *Inference, n *Node, in []Shape, first int) []Sha
 	return []Shape{in[0], statistics, statistics}
 }
 
-func batchNormalizationShape(c *Inference, n *Node, in []Shape) []Shape {
+func batchNormShape(c *Inference, n *Node, in []Shape) []Shape {
 	Require(len(in[0]) >= 2, "needs a channel axis")
 	for i, s := range in[1:5] {
 		t, constant := c.Graph.Consts[n.Inputs[i+1]]
@@ -232,15 +206,6 @@ func batchNormalizationShape(c *Inference, n *Node, in []Shape) []Shape {
 			"its input %q has shape %v, not one float32 a channel", n.Inputs[i+1], s)
 	}
 	return in[:1]
-}
-
-// Target is the shape as a Reshape's second input has it, with the batch inferred.
-func (s Shape) Target() []int64 {
-	target := slices.Clone(s)
-	for i, d := range target {
-		target[i] = max(d, -1)
-	}
-	return target
 }
 
 // Ones lists the axes whose size is 1.
@@ -251,6 +216,38 @@ func (s Shape) Ones() (axes []int64) {
 		}
 	}
 	return axes
+}
+
+// Padded is the shape with sizes of 1 in front, up to a rank: what broadcasting makes of it.
+func (s Shape) Padded(rank int) Shape {
+	return slices.Concat(slices.Repeat(Shape{1}, max(0, rank-len(s))), s)
+}
+
+// Strides are a tensor's steps along its axes, with the last axis fastest; 0 along axes of size 1, which broadcast.
+func (s Shape) Strides() []int64 {
+	strides, size := make([]int64, len(s)), int64(1)
+	for i, d := range slices.Backward(s) {
+		if d != 1 {
+			strides[i] = size
+		}
+		size *= d
+	}
+	return strides
+}
+
+// Places lists Σ index·step for every index into the shape, with the last axis fastest.
+func (s Shape) Places(step []int64) []int64 {
+	places := []int64{0}
+	for axis, d := range s {
+		var next []int64
+		for _, p := range places {
+			for i := range d {
+				next = append(next, p+i*step[axis])
+			}
+		}
+		places = next
+	}
+	return places
 }
 
 func sameShape(_ *Inference, _ *Node, in []Shape) []Shape { return in[:1] }
@@ -305,6 +302,15 @@ func Axis(n *Node, name string, def int64, rank int) (int, error) {
 		return 0, err
 	}
 	return a[0], nil
+}
+
+// Each lists what f makes of each value.
+func Each[T, U any](list []T, f func(T) U) []U {
+	out := make([]U, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
 }
 
 // Range lists from, from + 1, … before to: axes, mostly.

@@ -59,7 +59,6 @@ func (c *Inference) splitSizes(n *Node, d int64) (parts []int64) {
 	return parts
 }
 
-// tileShape repeats every axis but the batch.
 func tileShape(_ *Inference, _ *Node, in []Shape, repeats []int64) []Shape {
 	Require(len(repeats) == len(in[0]), "repeats %v don't fit", repeats)
 	out := slices.Clone(in[0])

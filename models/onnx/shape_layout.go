@@ -88,11 +88,7 @@ func Inverse(p []int64) []int64 {
 }
 
 func transposeShape(_ *Inference, n *Node, in []Shape) []Shape {
-	var out Shape
-	for _, d := range Sure(Perm(n, len(in[0]))) {
-		out = append(out, in[0][d])
-	}
-	return []Shape{out}
+	return []Shape{Each(Sure(Perm(n, len(in[0]))), func(d int64) int64 { return in[0][d] })}
 }
 
 func concatShape(_ *Inference, _ *Node, in []Shape, a int) []Shape {

@@ -194,20 +194,17 @@ func padShape(_ *Inference, n *Node, in []Shape, pads []int64) []Shape {
 	return []Shape{out}
 }
 
-func depthToSpaceShape(_ *Inference, n *Node, in []Shape) []Shape {
-	b, x := n.Int("blocksize", 1), in[0]
-	mode := n.Str("mode", "DCR")
-	Require(mode == "DCR" || mode == "CRD", "mode %q is not known", mode)
-	Require(len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch() && x[1]%(b*b) == 0,
-		"blocksize %d doesn't fit", b)
+// blockShape is for DepthToSpace and SpaceToDepth.
+func blockShape(_ *Inference, n *Node, in []Shape) []Shape {
+	b, x, mode := n.Int("blocksize", 1), in[0], n.Str("mode", "DCR")
+	Require(mode == "DCR" || mode == "CRD" || n.Op == "SpaceToDepth", "mode %q is not known", mode)
+	fits := len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch()
+	if n.Op == "SpaceToDepth" {
+		Require(fits && x[2]%b == 0 && x[3]%b == 0, "blocksize %d doesn't fit", b)
+		return []Shape{{x[0], x[1] * b * b, x[2] / b, x[3] / b}}
+	}
+	Require(fits && x[1]%(b*b) == 0, "blocksize %d doesn't fit", b)
 	return []Shape{{x[0], x[1] / (b * b), x[2] * b, x[3] * b}}
-}
-
-func spaceToDepthShape(_ *Inference, n *Node, in []Shape) []Shape {
-	b, x := n.Int("blocksize", 1), in[0]
-	Require(len(x) == 4 && b >= 1 && b <= maxWindow && !x[1:].HasBatch() && x[2]%b == 0 && x[3]%b == 0,
-		"blocksize %d doesn't fit", b)
-	return []Shape{{x[0], x[1] * b * b, x[2] / b, x[3] / b}}
 }
 
 // resizeShape takes whole scales or, with axes 1 and up, the sizes of all
@@ -235,22 +232,21 @@ func resizeShape(c *Inference, n *Node, in []Shape) []Shape {
 
 // maxUnpoolShape takes nodes without output_shape, which unpool brings others to.
 func maxUnpoolShape(_ *Inference, n *Node, in []Shape) []Shape {
-	out := Sure(Unpooled(n, in[0]))
+	out := Unpooled(n, in[0])
 	Require(slices.Equal(in[0], in[1]) && n.Input(2) == "", "indices of shape %v or an output shape don't fit", in[1])
 	return []Shape{out}
 }
 
-// Unpooled is the shape that a MaxUnpool gives where it states none: that of the
-// MaxPool's input whose windows fill it.
-func Unpooled(n *Node, x Shape) (out Shape, err error) {
-	defer Refused(&err)
+// Unpooled is the shape that a MaxUnpool gives where it states none: that of the MaxPool's input whose windows fill it.
+// It refuses a window that does not fit.
+func Unpooled(n *Node, x Shape) Shape {
 	k := len(n.Ints("kernel_shape", nil))
 	Require(k > 0 && len(x) == k+2 && x[0] == Batch, "kernel_shape doesn't fit a batch of images")
 	w := Sure(NodeWindow(n, nil))
-	out = slices.Clone(x)
+	out := slices.Clone(x)
 	for i, size := range w.Kernel {
 		out[i+2] = (x[i+2]-1)*w.Strides[i] + size - w.Pads[i] - w.Pads[i+k]
 		Require(out[i+2] >= 1, "pads %v leave nothing", w.Pads)
 	}
-	return out, out.Check()
+	return Sure(out, out.Check())
 }

@@ -5,13 +5,11 @@ import "math"
 // Slopes of the operators that compute y = f(x), value by value: formulas for dy/dx,
 // and what it is at a kink, there as PyTorch has it.
 
-// Steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0
-// and 1 for every normal x > 0.
+// Steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0 and 1 for every normal x > 0.
 const Steep = 3e38
 
-// Step appends max(0, min(1, αx+β)). HardSigmoid is vectorised in ONNX Runtime, and it
-// stays in the blocked layout of the convolutions around it; Sign, Greater and
-// Where are several times slower and leave that layout.
+// Step appends max(0, min(1, αx+β)). HardSigmoid is vectorised in ONNX Runtime, and it stays in the blocked layout of
+// the convolutions around it; Sign, Greater and Where are several times slower and leave that layout.
 func (b *Builder) Step(x string, alpha, beta float32) string {
 	return b.OpWith("HardSigmoid", Attrs{"alpha": alpha, "beta": beta}, x)
 }
@@ -35,12 +33,21 @@ func (b *Builder) Less(x, v string) string {
 	return b.Op("Sub", x, v)
 }
 
-// sign x, ⌊x⌋, ⌈x⌉, x rounded, truth values and integers as floats: 0, at the steps
-// too. A Cast of floats to floats does not outlive simplification.
-func flat(*Builder, *Node) string { return "" }
+var (
+	// sign x, ⌊x⌋, ⌈x⌉, x rounded, truth values and integers as floats: 0, at the steps too. A Cast of floats to floats
+	// does not outlive simplification.
+	flat = func(*Builder, *Node) string { return "" }
+	// max(x, 0): [y > 0], 0 at the kink
+	reluSlope = func(b *Builder, n *Node) string { return b.Positive(n.Outputs[0]) }
+	// |x|: sign x, 0 at 0
+	absSlope = func(b *Builder, n *Node) string { return b.Op("Sign", n.Inputs[0]) }
 
-// max(x, 0): [y > 0], 0 at the kink
-func reluSlope(b *Builder, n *Node) string { return b.Positive(n.Outputs[0]) }
+	expSlope = func(_ *Builder, n *Node) string { return n.Outputs[0] }                          // eˣ: y
+	sinSlope = func(b *Builder, n *Node) string { return b.Op("Cos", n.Inputs[0]) }              // sin x: cos x
+	cosSlope = func(b *Builder, n *Node) string { return b.Op("Neg", b.Op("Sin", n.Inputs[0])) } // cos x: −sin x
+	// ln(1+eˣ): 1/(1+e⁻ˣ)
+	softplusSlope = func(b *Builder, n *Node) string { return b.Op("Sigmoid", n.Inputs[0]) }
+)
 
 // x for x > 0, αx else: 1 or α; α at 0
 func leakyReluSlope(b *Builder, n *Node) string {
@@ -56,24 +63,9 @@ func thresholdedReluSlope(b *Builder, n *Node) string {
 	return b.Positive(b.Less(n.Inputs[0], b.Float(n.Float("alpha", 1))))
 }
 
-// x for x > 0, α(eˣ−1) else: 1 or y + α; α's branch at 0
-func eluSlope(b *Builder, n *Node) string {
-	return b.exponentialSlope(n, 1, n.Float("alpha", 1))
-}
-
-// γx for x > 0, γα(eˣ−1) else: γ or y + γα; the latter at 0
-func seluSlope(b *Builder, n *Node) string {
-	gamma, alpha := selu(n)
-	return b.exponentialSlope(n, gamma, gamma*alpha)
-}
-
-// selu reads Selu's γ and α.
-func selu(n *Node) (gamma, alpha float32) {
-	return n.Float("gamma", 1.05070102214813232421875), n.Float("alpha", 1.67326319217681884765625)
-}
-
-// exponentialSlope gives x > 0 ? above : y + below.
-func (b *Builder) exponentialSlope(n *Node, above, below float32) string {
+// Elu and Selu, γx for x > 0, γα(eˣ−1) else: γ or y + γα; the latter at 0
+func exponentialSlope(b *Builder, n *Node) string {
+	above, below, _ := exponential(n)
 	y := n.Outputs[0]
 	if above == below && above > 0 { // no step: min(y, 0) + below
 		return b.Op("Add", b.negativePart(y), b.Float(below))
@@ -106,8 +98,7 @@ func hardSigmoidSlope(b *Builder, n *Node) string {
 	return b.Op("Mul", b.inside(n.Outputs[0]), b.Float(alpha))
 }
 
-// x·h, h = max(0, min(1, x/6 + ½)): h + (h−½)·[0 < h < 1]; 0 at −3 and 1 at 3, as in
-// PyTorch since 2.3
+// x·h, h = max(0, min(1, x/6 + ½)): h + (h−½)·[0 < h < 1]; 0 at −3 and 1 at 3, as in PyTorch since 2.3
 func hardSwishSlope(b *Builder, n *Node) string {
 	return b.GatedSlope(b.Step(n.Inputs[0], 1./6, 0.5), 0.5)
 }
@@ -157,9 +148,6 @@ func erfSlope(b *Builder, n *Node) string {
 	return b.Op("Exp", b.Op("Sub", b.Float(float32(math.Log(2/math.Sqrt(math.Pi)))), square))
 }
 
-// ln(1+eˣ): 1/(1+e⁻ˣ)
-func softplusSlope(b *Builder, n *Node) string { return b.Op("Sigmoid", n.Inputs[0]) }
-
 // x/(1+|x|): (1−|y|)²
 func softsignSlope(b *Builder, n *Node) string {
 	rest := b.Op("Sub", b.Float(1), b.Op("Abs", n.Outputs[0]))
@@ -171,18 +159,6 @@ func tanhSlope(b *Builder, n *Node) string {
 	y := n.Outputs[0]
 	return b.Op("Sub", b.Float(1), b.Op("Mul", y, y))
 }
-
-// eˣ: y
-func expSlope(_ *Builder, n *Node) string { return n.Outputs[0] }
-
-// |x|: sign x, 0 at 0
-func absSlope(b *Builder, n *Node) string { return b.Op("Sign", n.Inputs[0]) }
-
-// sin x: cos x
-func sinSlope(b *Builder, n *Node) string { return b.Op("Cos", n.Inputs[0]) }
-
-// cos x: −sin x
-func cosSlope(b *Builder, n *Node) string { return b.Op("Neg", b.Op("Sin", n.Inputs[0])) }
 
 // 1/x: −y²
 func reciprocalSlope(b *Builder, n *Node) string {

@@ -2,56 +2,40 @@ package onnx
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
+
+	"github.com/x448/float16"
 
 	pb "selfheal/models/onnx/onnxpb"
 )
 
 // elementSize is the width of the element types that are read, in bytes.
 var elementSize = map[DType]int64{
-	Float: 4, Int64: 8, Int32: 4, Int16: 2, Uint16: 2, Int8: 1, Uint8: 1, Bool: 1,
-	Float16: 2, BFloat16: 2, Double: 8,
+	Float: 4, Int64: 8, Int32: 4, int16Type: 2, uint16Type: 2, Int8: 1, Uint8: 1, Bool: 1,
+	float16Type: 2, bfloat16Type: 2, Double: 8,
 }
 
 // maxRank bounds the dimensions of tensors that a file holds.
 const maxRank = 32
 
-// elements returns how many values a tensor of these dimensions has.
-func elements(dims []int64) (int64, error) {
-	if len(dims) > maxRank {
-		return 0, fmt.Errorf("it has %d dimensions, more than %d", len(dims), maxRank)
-	}
-	n := int64(1)
-	for _, d := range dims {
-		if d < 0 || (d > 0 && n > math.MaxInt32/d) {
-			return 0, fmt.Errorf("shape %v is not possible", dims)
-		}
-		n *= d
-	}
-	return n, nil
-}
-
 // dataSize returns the number of values of a tensor and of bytes that they take.
-func dataSize(t *pb.TensorProto) (values, bytes int64, err error) {
-	if values, err = elements(t.Dims); err != nil {
-		return 0, 0, err
+func dataSize(t *pb.TensorProto) (values, bytes int64) {
+	Require(len(t.Dims) <= maxRank, "it has %d dimensions, more than %d", len(t.Dims), maxRank)
+	values = 1
+	for _, d := range t.Dims {
+		Require(d == 0 || d > 0 && values <= math.MaxInt32/d, "shape %v is not possible", t.Dims)
+		values *= d
 	}
 	width := elementSize[DType(t.GetDataType())]
-	if width == 0 {
-		return 0, 0, fmt.Errorf("element type %s is not supported (floats, integers of 8 to 64 bits and booleans are)",
-			pb.TensorProto_DataType(t.GetDataType()))
-	}
-	return values, values * width, nil
+	Require(width > 0, "element type %s is not supported (floats, integers of 8 to 64 bits and booleans are)",
+		pb.TensorProto_DataType(t.GetDataType()))
+	return values, values * width
 }
 
-// decodeTensor copies a TensorProto, checking that its data is as long as its
-// shape says. Floats of another width become float32, with a notice.
-func (g *Graph) decodeTensor(t *pb.TensorProto) (*Tensor, error) {
-	if t == nil {
-		return nil, errors.New("has no value")
-	}
+// tensor copies a TensorProto, checking that its data is as long as its shape says. Floats of another width become
+// float32, with a notice.
+func (d *decoder) tensor(t *pb.TensorProto) *Tensor {
+	Require(t != nil, "has no value")
 	if t.GetDataLocation() == pb.TensorProto_EXTERNAL {
 		location := ""
 		for _, e := range t.ExternalData {
@@ -59,161 +43,127 @@ func (g *Graph) decodeTensor(t *pb.TensorProto) (*Tensor, error) {
 				location = e.GetValue()
 			}
 		}
-		return nil, fmt.Errorf("its data lies in another file (%.80q), which a model in memory can't have: open the "+
-			"model by its path", location)
+		Refuse("its data lies in another file (%.80q), which a model in memory can't have: open the model by its path",
+			location)
 	}
-	out := &Tensor{DType: DType(t.GetDataType()), Shape: append(Shape{}, t.Dims...)}
-	n, size, err := dataSize(t)
-	if err != nil {
-		return nil, err
+	kind, raw := DType(t.GetDataType()), t.RawData
+	n, size := dataSize(t)
+	Require(raw == nil || int64(len(raw)) == size, "shape %v needs %d bytes, the file holds %d", t.Dims, size, len(raw))
+	out := &Tensor{DType: d.asFloat(kind, false), Shape: append(Shape{}, t.Dims...)}
+	if d.skeleton && kind == Float && raw == nil && len(t.FloatData) == 0 && n >= skeletonLeast {
+		return out
 	}
-	raw := t.RawData
-	if raw != nil && int64(len(raw)) != size {
-		return nil, fmt.Errorf("shape %v needs %d bytes, the file holds %d", t.Dims, size, len(raw))
-	}
-	switch {
-	case isWide(out.DType):
-		kind := out.DType
-		g.noticeFloat(kind)
-		out.DType = Float
-		var rounded bool
-		if out.Floats, rounded, err = wideFloats(kind, t); err != nil {
-			return nil, err
-		}
-		g.Inexact = g.Inexact || rounded
-	case out.DType == Float && raw != nil:
-		out.Floats = make([]float32, n)
-		for i := range out.Floats {
-			out.Floats[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		}
-	case out.DType == Float:
-		out.Floats = append([]float32{}, t.FloatData...)
-	case raw != nil:
-		out.Ints = rawInts(out.DType, raw, n)
-	case out.DType == Int64:
-		out.Ints = append([]int64{}, t.Int64Data...)
+	switch kind {
+	case Float:
+		out.Floats = floats(raw, t.FloatData)
+	case Double:
+		out.Floats = d.rounded(values(raw, t.DoubleData))
+	case float16Type, bfloat16Type:
+		out.Floats = widened(kind, t)
 	default:
-		out.Ints = make([]int64, len(t.Int32Data))
-		for i, v := range t.Int32Data {
-			out.Ints[i] = int64(v)
-		}
+		out.Ints = integers[kind](t)
 	}
-	if int64(out.Len()) != n {
-		return nil, fmt.Errorf("shape %v needs %d values, the file holds %d", t.Dims, n, out.Len())
-	}
-	return out, notReserved(out.Ints...)
+	Require(int64(out.Len()) == n, "shape %v needs %d values, the file holds %d", t.Dims, n, out.Len())
+	notReserved(out.Ints...)
+	return out
 }
 
-// notReserved refuses the few integers that stand for multiples of the batch size
-// in shape arithmetic: a number of the file must not pass for one.
-func notReserved(v ...int64) error {
-	if i := BatchIndex(v); i >= 0 {
-		return fmt.Errorf("holds the integer %d, which is not supported", v[i])
+// floats is values, and faster.
+func floats(raw []byte, field []float32) []float32 {
+	if raw == nil {
+		return append([]float32{}, field...)
 	}
-	return nil
-}
-
-// rawInts reads n little-endian integers.
-func rawInts(kind DType, raw []byte, n int64) []int64 {
-	out := make([]int64, n)
+	out := make([]float32, len(raw)/4)
 	for i := range out {
-		switch kind {
-		case Int64:
-			out[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
-		case Int32:
-			out[i] = int64(int32(binary.LittleEndian.Uint32(raw[4*i:])))
-		case Int16:
-			out[i] = int64(int16(binary.LittleEndian.Uint16(raw[2*i:])))
-		case Uint16:
-			out[i] = int64(binary.LittleEndian.Uint16(raw[2*i:]))
-		case Int8:
-			out[i] = int64(int8(raw[i]))
-		default:
-			out[i] = int64(raw[i])
-		}
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 	}
 	return out
 }
 
-// clip shortens and quotes a text of the file for a message.
-func clip(s string) string { return fmt.Sprintf("%.80q", s) }
+// values copies a tensor's data: the raw bytes where there are some, else the field of its own.
+func values[T float64 | integer](raw []byte, field []T) []T {
+	if raw == nil {
+		return append([]T{}, field...)
+	}
+	out := make([]T, len(raw)/binary.Size(T(0)))
+	Sure(binary.Decode(raw, binary.LittleEndian, out))
+	return out
+}
+
+type integer interface {
+	int64 | int32 | int16 | uint16 | int8 | uint8
+}
+
+var integers = map[DType]func(t *pb.TensorProto) []int64{
+	Int64: func(t *pb.TensorProto) []int64 { return values(t.RawData, t.Int64Data) },
+	Int32: short[int32], int16Type: short[int16], uint16Type: short[uint16], Int8: short[int8], Uint8: short[uint8],
+	Bool: short[uint8],
+}
+
+// short reads integers that have int32 for a field.
+func short[T integer](t *pb.TensorProto) []int64 {
+	if t.RawData == nil {
+		return converted[int64](t.Int32Data)
+	}
+	return converted[int64](values[T](t.RawData, nil))
+}
+
+func converted[To, From integer](v []From) []To {
+	return Each(v, func(x From) To { return To(x) })
+}
+
+// notReserved refuses the few integers that stand for multiples of the batch size
+// in shape arithmetic: a number of the file must not pass for one.
+func notReserved(v ...int64) {
+	if i := BatchIndex(v); i >= 0 {
+		Refuse("holds the integer %d, which is not supported", v[i])
+	}
+}
 
 // wideNames are the floating-point types that are converted to float32.
-var wideNames = map[DType]string{Float16: "float16", BFloat16: "bfloat16", Double: "float64"}
-
-func isWide(t DType) bool { return wideNames[t] != "" }
+var wideNames = map[DType]string{float16Type: "float16", bfloat16Type: "bfloat16", Double: "float64"}
 
 // isHalf reports whether computing in a type rounds more than float32 does.
-func isHalf(t DType) bool { return t == Float16 || t == BFloat16 }
+func isHalf(t DType) bool { return t == float16Type || t == bfloat16Type }
 
-// noticeFloat tells that the file holds floats of another width. Gradients of
-// rounded half-precision values would be zero almost everywhere, and ONNX
-// Runtime's CPU kernels compute in float32 anyway where they take the type.
-func (g *Graph) noticeFloat(kind DType) {
-	g.Notice("its " + wideNames[kind] + " values are computed in float32")
+// asFloat is Float for a floating-point type of another width, with a notice, and any other type itself. Gradients of
+// rounded half-precision values would be zero almost everywhere, and ONNX Runtime's CPU kernels compute in float32
+// anyway where they take the type.
+func (d *decoder) asFloat(kind DType, computes bool) DType {
+	if wideNames[kind] == "" {
+		return kind
+	}
+	d.g.Notice("its " + wideNames[kind] + " values are computed in float32")
+	d.g.Inexact = d.g.Inexact || computes && isHalf(kind)
+	return Float
 }
 
-// wideFloats reads a tensor of float16, bfloat16 or float64 as float32. The
-// first two are exact; a float64 is rounded to the nearest, and is an error
-// where it lies beyond float32.
-func wideFloats(kind DType, t *pb.TensorProto) (out []float32, rounded bool, err error) {
-	if kind == Double {
-		return fromDoubles(t)
-	}
-	widen := halfToFloat
-	if kind == BFloat16 {
-		widen = func(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
-	}
-	if t.RawData == nil {
-		out = make([]float32, len(t.Int32Data))
-		for i, v := range t.Int32Data { // the bits of each value, as the format has it
-			if v < 0 || v > math.MaxUint16 {
-				return nil, false, fmt.Errorf("value %d is %d, not the bits of a %s", i, v, wideNames[kind])
-			}
-			out[i] = widen(uint16(v))
+// widened reads a tensor of float16 or bfloat16, exactly.
+func widened(kind DType, t *pb.TensorProto) []float32 {
+	var bits []uint16
+	for i, v := range t.Int32Data { // the bits of each value, as the format has it
+		if t.RawData == nil && (v < 0 || v > math.MaxUint16) {
+			Refuse("value %d is %d, not the bits of a %s", i, v, wideNames[kind])
 		}
-		return out, false, nil
+		bits = append(bits, uint16(v))
 	}
-	out = make([]float32, len(t.RawData)/2)
-	for i := range out {
-		out[i] = widen(binary.LittleEndian.Uint16(t.RawData[2*i:]))
-	}
-	return out, false, nil
+	return Each(values(t.RawData, bits), func(b uint16) float32 {
+		if kind == bfloat16Type {
+			return math.Float32frombits(uint32(b) << 16)
+		}
+		return float16.Frombits(b).Float32()
+	})
 }
 
-func fromDoubles(t *pb.TensorProto) (out []float32, rounded bool, err error) {
-	n := len(t.DoubleData)
-	if t.RawData != nil {
-		n = len(t.RawData) / 8
-	}
-	out = make([]float32, n)
-	for i := range out {
-		var v float64
-		if t.RawData != nil {
-			v = math.Float64frombits(binary.LittleEndian.Uint64(t.RawData[8*i:]))
-		} else {
-			v = t.DoubleData[i]
+// rounded turns each float64 into the nearest float32. One that lies beyond float32 is an error.
+func (d *decoder) rounded(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(x)
+		if math.IsInf(float64(out[i]), 0) && !math.IsInf(x, 0) {
+			Refuse("value %d is %g, beyond float32", i, x)
 		}
-		out[i] = float32(v)
-		if math.IsInf(float64(out[i]), 0) && !math.IsInf(v, 0) {
-			return nil, false, fmt.Errorf("value %d is %g, beyond float32", i, v)
-		}
-		rounded = rounded || float64(out[i]) != v
+		d.g.Inexact = d.g.Inexact || float64(out[i]) != x
 	}
-	return out, rounded, nil
-}
-
-// halfToFloat converts the bits of an IEEE 754 half-precision number. Every
-// one has an equal in float32, subnormals, infinities and NaN included.
-func halfToFloat(bits uint16) float32 {
-	sign := uint32(bits>>15) << 31
-	exponent, fraction := uint32(bits>>10&31), uint32(bits&1023)
-	switch exponent {
-	case 0: // zero or subnormal: fraction · 2⁻²⁴
-		v := float32(fraction) * (1.0 / (1 << 24))
-		return math.Float32frombits(math.Float32bits(v) | sign)
-	case 31: // infinity or NaN
-		return math.Float32frombits(sign | 255<<23 | fraction<<13)
-	}
-	return math.Float32frombits(sign | (exponent-15+127)<<23 | fraction<<13)
+	return out
 }

@@ -1,14 +1,15 @@
 package onnx
 
 import (
+	_ "embed" // attributes.txt
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// UnsupportedError says that operators of a model stand in the way of what was
-// asked for. It names every such node.
+// UnsupportedError says that operators of a model stand in the way of what was asked for. It names every such node.
 type UnsupportedError struct {
 	Nodes []*Node // in the graph's order
 	what  string
@@ -39,15 +40,12 @@ var unsupportedHints = []struct {
 }{
 	{func(n *Node) bool { return n.holds(subgraph) }, "a subgraph makes the network more than feed-forward: export " +
 		"it without branches and loops that depend on the input"},
-	{func(n *Node) bool {
-		return n.Domain == "" && slices.Contains(integerOperators, n.Op) || strings.HasPrefix(n.Op, "QLinear") ||
-			strings.HasPrefix(n.Op, "QGemm")
-	}, "integer arithmetic has no gradient: export the quantised network in QDQ form, with QuantizeLinear and " +
-		"DequantizeLinear around float operators"},
+	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "integer arithmetic has no gradient: " +
+		"export the quantised network in QDQ form, with QuantizeLinear and DequantizeLinear around float operators"},
 }
 
-// integerOperators compute on quantised values, or with scales that depend on the data.
-var integerOperators = []string{"QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "DynamicQuantizeLinear"}
+// integerOperator matches those that compute on quantised values, or with scales that depend on the data.
+var integerOperator = regexp.MustCompile(`(^|\.)(QLinear|QGemm)|^(ConvInteger|MatMulInteger|DynamicQuantizeLinear)$`)
 
 // holds reports whether the node has an attribute of that kind.
 func (n *Node) holds(kind opaque) bool {
@@ -61,20 +59,17 @@ const mostPlaces = 50
 // "/a/X", node 40 "/b/X"; Y … Nodes are numbered from 0, as the file has them.
 func (e *UnsupportedError) Error() string {
 	var parts []string
-	listed := 0
+	room := mostPlaces
 	for _, g := range e.Groups() {
-		if room := mostPlaces - listed; room <= 0 {
-			break
-		} else if len(g.Places) > room {
-			g.Places = g.Places[:room]
+		if listed := g.Places[:min(room, len(g.Places))]; len(listed) > 0 {
+			parts = append(parts, g.Operator+" at "+strings.Join(listed, ", "))
+			room -= len(listed)
 		}
-		listed += len(g.Places)
-		parts = append(parts, g.Operator+" at "+strings.Join(g.Places, ", "))
 	}
-	if more := len(e.Nodes) - listed; more > 0 {
+	if more := len(e.Nodes) - mostPlaces; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d nodes more, which selfheal inspect lists", more))
 	}
-	return e.what + ": " + strings.Join(append([]string{strings.Join(parts, "; ")}, e.hints...), "; ")
+	return e.what + ": " + strings.Join(append(parts, e.hints...), "; ")
 }
 
 // OperatorGroup are the nodes of one operator, in words.
@@ -89,28 +84,29 @@ func (e *UnsupportedError) Groups() []OperatorGroup {
 	at := map[string]int{}
 	for _, n := range e.Nodes {
 		name := n.versioned()
-		i, seen := at[name]
-		if !seen {
-			i = len(groups)
-			at[name] = i
+		if _, seen := at[name]; !seen {
+			at[name] = len(groups)
 			groups = append(groups, OperatorGroup{Operator: name})
 		}
-		groups[i].Places = append(groups[i].Places, n.place())
+		g := &groups[at[name]]
+		g.Places = append(g.Places, n.place())
 	}
 	return groups
 }
 
 // versioned names the operator with the version of its operator set.
 func (n *Node) versioned() string {
+	suffix := ""
 	switch {
 	case n.Origin == nil:
-		return opName(n)
 	case n.Domain == "":
-		return fmt.Sprintf("%s (operator set %d)", opName(n), n.Origin.Opset)
+		suffix = fmt.Sprintf(" (operator set %d)", n.Origin.Opset)
 	case n.Origin.Opset == 0:
-		return opName(n) + " (a domain that the model doesn't import)"
+		suffix = " (a domain that the model doesn't import)"
+	default:
+		suffix = fmt.Sprintf(" (version %d of %s)", n.Origin.Opset, n.Domain)
 	}
-	return fmt.Sprintf("%s (version %d of %s)", opName(n), n.Origin.Opset, n.Domain)
+	return opName(n) + suffix
 }
 
 // place names the node: its number in the file and its name, or its first output.
@@ -121,16 +117,27 @@ func (n *Node) place() string {
 	return fmt.Sprintf("%s %q", n.Origin, n.called())
 }
 
+//go:embed attributes.txt
+var attributeList string
+
+// attributesOf are the attributes that an operator has in some version of the standard operator set.
+var attributesOf = func() map[string][]string {
+	of := map[string][]string{}
+	for line := range strings.Lines(attributeList) {
+		words := strings.Fields(line)
+		of[words[0]] = words[1:]
+	}
+	return of
+}()
+
 // Supported asks whether there is a rule for every node.
 func (g *Graph) Supported() error {
-	var missing []*Node
-	for _, n := range g.Nodes {
-		if _, known := operators[n.Op]; !known || n.Domain != "" || n.holds(subgraph) || n.holds(unread) {
-			missing = append(missing, n)
-		}
-	}
-	if err := Unsupported("operators that are not supported", missing); err != nil {
-		return err
+	missing := slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Node) bool {
+		_, known := operators[n.Op]
+		return known && n.Domain == "" && !n.holds(subgraph) && !n.holds(unread)
+	})
+	if len(missing) > 0 {
+		return Unsupported("operators that are not supported", missing)
 	}
 	for _, n := range g.Nodes { // the runtime refuses it too
 		for _, name := range sortedKeys(n.Attrs) {

@@ -7,8 +7,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// A subtraction at the front comes off, and its mean is given value by value; any
-// other front stays.
+// A subtraction at the front comes off, and its mean is given value by value; any other front stays.
 func TestCentre(t *testing.T) {
 	item := onnx.Shape{onnx.Batch, 3, 4, 5}
 	for _, c := range []struct {

@@ -9,13 +9,8 @@ import (
 // conv writes a convolution between [H W N C] states where that is cheaper, counting
 // what the input's change of layout costs. It reports false where the node is to stay.
 func (w *rewriter) conv(n *onnx.Node) bool {
-	weight, bias := w.src.Consts[n.Inputs[1]], w.src.Consts[n.Input(2)]
-	if weight == nil || bias == nil && n.Input(2) != "" || !w.isImage(n.Inputs[0]) || n.Int("group", 1) != 1 {
-		return false
-	}
-	win, err := onnx.NodeWindow(n, weight.Shape[2:])
-	if err != nil {
-		w.Fail(err)
+	weight, bias, win, ok := constantConv(w.src, n)
+	if !ok || !w.isImage(n.Inputs[0]) || n.Int("group", 1) != 1 {
 		return false
 	}
 	y := ""
@@ -44,6 +39,17 @@ func (w *rewriter) conv(n *onnx.Node) bool {
 	return true
 }
 
+// constantConv returns the weight, [O C H W], the bias, nil where there is none, and the window of a Conv; ok is false
+// for another node and where they are computed.
+func constantConv(g *onnx.Graph, n *onnx.Node) (w, bias *onnx.Tensor, win onnx.Window, ok bool) {
+	w, bias = g.Consts[n.Input(1)], g.Consts[n.Input(2)]
+	if n.Op != "Conv" || n.Domain != "" || w == nil || len(w.Shape) != 4 || bias == nil && n.Input(2) != "" {
+		return nil, nil, win, false
+	}
+	win, err := onnx.NodeWindow(n, w.Shape[2:])
+	return w, bias, win, err == nil
+}
+
 // choose returns the algorithm that a 3×3 convolution is written by, nil if it is to stay.
 func (w *rewriter) choose(n *onnx.Node, weight onnx.Shape, win onnx.Window) *algorithm {
 	in, out := w.src.Shapes[n.Inputs[0]], w.src.Shapes[n.Outputs[0]]
@@ -62,8 +68,7 @@ func (w *rewriter) choose(n *onnx.Node, weight onnx.Shape, win onnx.Window) *alg
 	return s
 }
 
-// cheapest chooses among the algorithms F(m) of the given m for a 3×3 kernel; nil where
-// there is none.
+// cheapest chooses among the algorithms F(m) of the given m for a 3×3 kernel; nil where there is none.
 func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algorithm, cost float64) {
 	if win.Strides[0] != win.Strides[1] || in[1] < minChannels || out[1] < minChannels {
 		return nil, 0
@@ -73,9 +78,8 @@ func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algori
 		if s == nil {
 			return nil, 0
 		}
-		// ONNX Runtime's product of a single row rounds in an order of its own, unless
-		// its weights are constants (see entries): otherwise two tiles at least. With
-		// stride 2 a single tile has more weights to read than it saves.
+		// ONNX Runtime's product of a single row rounds in an order of its own, unless its weights are constants (see
+		// entries): otherwise two tiles at least. With stride 2 a single tile has more weights to read than it saves.
 		least := int(min(out[2], out[3]))
 		if least <= m && (w[0]*w[1] < manyAlone || s.stride > 1 || least < m) {
 			continue
@@ -87,8 +91,7 @@ func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algori
 	return best, cost
 }
 
-// product is a 1×1 convolution: a matrix product over the channels, at every
-// stride-th place.
+// product is a 1×1 convolution: a matrix product over the channels, at every stride-th place.
 func (w *rewriter) product(n *onnx.Node, weight *onnx.Tensor, win onnx.Window) string {
 	x := w.inHWNC(n.Inputs[0])
 	for axis, stride := range win.Strides {
@@ -115,8 +118,7 @@ const (
 	// From this many weights a tap, a layer of a single tile is worth it: there the
 	// product of each entry is always one of its own.
 	manyAlone = 128 * 128
-	// Bound of the transformed weights of a network: 1 GiB for its passes, and as
-	// much again for their gradients.
+	// Bound of the transformed weights of a network: 1 GiB for its passes, and as much again for their gradients.
 	maxWeights = 1 << 28
 )
 
@@ -142,5 +144,4 @@ func winogradCost(s *algorithm, in, out onnx.Shape) float64 {
 	return perProduct*products + perWritten*written
 }
 
-// layoutCost is the cost of changing a state's layout.
 func layoutCost(s onnx.Shape) float64 { return perMoved * float64(s.Items()) }

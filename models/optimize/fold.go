@@ -7,8 +7,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// fold puts a BatchNormalization behind a Conv that nothing else reads into the
-// Conv's weight and bias.
+// fold puts a BatchNormalization behind a Conv that nothing else reads into the Conv's weight and bias.
 func fold(g *onnx.Graph) {
 	producers, consumers := g.Producers(), g.Consumers()
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
@@ -72,8 +71,7 @@ type rescaler struct {
 	consumers map[string][]*onnx.Node
 }
 
-// convs returns the convolutions that read a tensor as their input; nil if it is read
-// in any other way.
+// convs returns the convolutions that read a tensor as their input; nil if it is read in any other way.
 func (r *rescaler) convs(tensor string) []*onnx.Node {
 	other := func(n *onnx.Node) bool {
 		w, constant := r.Consts[n.Input(1)]

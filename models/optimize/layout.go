@@ -6,7 +6,6 @@ import (
 	"selfheal/models/onnx"
 )
 
-// isHWNC reports whether a tensor exists as [H W N C].
 func (w *rewriter) isHWNC(name string) bool { return w.hwnc[name] != "" }
 
 // isImage reports whether a tensor is a batch of feature maps, which can be laid out as [H W N C].
@@ -38,7 +37,7 @@ func (w *rewriter) inHWNC(name string) string {
 // transposed transposes a tensor seen as a matrix: [N·C, H·W] is what both layouts
 // come to, and ONNX Runtime transposes a matrix faster than it permutes four axes.
 func (w *rewriter) transposed(name string, rows, columns int64) string {
-	return w.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, w.Reshape(name, onnx.Shape{rows, columns}))
+	return w.Transpose(w.Reshape(name, onnx.Shape{rows, columns}), 1, 0)
 }
 
 // pointwise copies a pointwise node between [H W N C] tensors, its constants laid out alike.
@@ -69,7 +68,7 @@ func (w *rewriter) pointwise(n *onnx.Node) bool {
 // constInHWNC turns a constant that broadcasts against [N C H W] into one that
 // broadcasts against [H W N C]; its rank is at most 4 and it has no batch.
 func constInHWNC(k *onnx.Tensor) *onnx.Tensor {
-	s := append(slices.Repeat(onnx.Shape{1}, 4-len(k.Shape)), k.Shape...)
+	s := k.Shape.Padded(4)
 	c, h, w := s[1], s[2], s[3]
 	out := *k
 	out.Shape = onnx.Shape{h, w, 1, c}

@@ -1,12 +1,11 @@
-// Package optimize rewrites a network into an equivalent one that ONNX Runtime's CPU
-// kernels run faster. Convolutions of many channels become Winograd's algorithm,
-// written as matrix products. Their states are laid out as [H W N C]; operators
-// that work value by value follow them into that layout, and everything else stays
-// [N C H W]. All operators are standard ones with gradient rules, so a gradient
-// derived from the result is faster too: the transposed algorithm is one of Winograd's.
+// Package optimize rewrites a network into an equivalent one that ONNX Runtime's CPU kernels run faster. Convolutions
+// of many channels become Winograd's algorithm, written as matrix products. Their states are laid out as [H W N C];
+// operators that work value by value follow them into that layout, and everything else stays [N C H W]. All operators
+// are standard ones with gradient rules, so a gradient derived from the result is faster too: the transposed algorithm
+// is one of Winograd's.
 //
-// The results differ from the network's by float32 rounding. They do not depend
-// on the batch: the form of a layer follows from its shape alone.
+// The results differ from the network's by float32 rounding. They do not depend on the batch: the form of a layer
+// follows from its shape alone.
 package optimize
 
 import (
@@ -16,9 +15,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Graph returns the faster network. g is simplified, with the batch open; it is
-// not changed, and inputs, outputs and the names of those tensors that stay
-// [N C H W] are kept. Constants that stay as they are are shared.
+// Graph returns the faster network. g is simplified, with the batch open; it is not changed, and inputs, outputs and
+// the names of those tensors that stay [N C H W] are kept. Constants that stay as they are are shared.
 func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 	src := g.Clone()
 	fold(src)
@@ -96,7 +94,6 @@ func (w *rewriter) toHWNC(n *onnx.Node) bool {
 	return false
 }
 
-// keep copies a node as it is.
 func (w *rewriter) keep(n *onnx.Node) {
 	for _, in := range n.Inputs {
 		w.inNCHW(in)
@@ -107,10 +104,9 @@ func (w *rewriter) keep(n *onnx.Node) {
 	}
 }
 
-// Centre takes the subtraction of a mean off the front of a graph: a caller that copies
-// an image to where the graph reads it can subtract on the way, at no cost. It returns the
-// graph without that node, and the mean for each value of an item of the first input.
-// Where g does not begin so, it returns g itself and nil. The float32 results are the same.
+// Centre takes the subtraction of a mean off the front of a graph: a caller that copies an image to where the graph
+// reads it can subtract on the way, at no cost. It returns the graph without that node, and the mean for each value of
+// an item of the first input. Where g does not begin so, it returns g itself and nil. The float32 results are the same.
 func Centre(g *onnx.Graph) (*onnx.Graph, []float32) {
 	in := g.Inputs[0]
 	readers := g.Consumers()[in.Name]
@@ -139,23 +135,11 @@ func perValue(k *onnx.Tensor, item onnx.Shape) []float32 {
 	if k == nil || k.DType != onnx.Float || len(k.Shape) > len(item) || len(item) == 0 || item[0] != onnx.Batch {
 		return nil
 	}
-	shape := append(slices.Repeat(onnx.Shape{1}, len(item)-len(k.Shape)), k.Shape...)
+	shape := k.Shape.Padded(len(item))
 	for i, d := range shape {
 		if d != 1 && (i == 0 || d != item[i]) {
 			return nil
 		}
 	}
-	out := make([]float32, item.Items())
-	for i := range out {
-		from, rest, stride := int64(0), int64(i), int64(1)
-		for axis := len(item) - 1; axis > 0; axis-- {
-			if shape[axis] != 1 {
-				from += rest % item[axis] * stride
-				stride *= item[axis]
-			}
-			rest /= item[axis]
-		}
-		out[i] = k.Floats[from]
-	}
-	return out
+	return onnx.Each(item[1:].Places(shape.Strides()[1:]), func(from int64) float32 { return k.Floats[from] })
 }

@@ -244,8 +244,7 @@ func near(t *testing.T, got, want [][][]float32, fraction float64) {
 	}
 }
 
-// The rewritten network computes the same, its derived gradient too, and neither
-// depends on the batch.
+// The rewritten network computes the same, its derived gradient too, and neither depends on the batch.
 func TestEquivalent(t *testing.T) {
 	for name, c := range networks {
 		t.Run(name, func(t *testing.T) {

@@ -11,12 +11,11 @@ import (
 // several kinds, and all must compute the same graph.
 const blockChannels = 16
 
-// spaceToDepth turns states of few channels, [N C H W], between convolutions into
-// [N 4C H/2 W/2]: channel (2r + q)·C + c holds channel c's places in rows 2i + r and
-// columns 2j + q. ONNX Runtime computes blocks of channels whole, and such a block has
-// none that are idle. The convolutions behind, which have a stride of 2, get one of 1,
-// so that their gradient is a Conv and no ConvTranspose. The states have at most half a
-// block of channels, and only value-by-value operators and such convolutions read them.
+// spaceToDepth turns states of few channels, [N C H W], between convolutions into [N 4C H/2 W/2]: channel (2r + q)·C +
+// c holds channel c's places in rows 2i + r and columns 2j + q. ONNX Runtime computes blocks of channels whole, and
+// such a block has none that are idle. The convolutions behind, which have a stride of 2, get one of 1, so that their
+// gradient is a Conv and no ConvTranspose. The states have at most half a block of channels, and only value-by-value
+// operators and such convolutions read them.
 func spaceToDepth(g *onnx.Graph, block int64) {
 	consumers := g.Consumers()
 	for _, n := range g.Nodes {
@@ -63,27 +62,20 @@ func unary(g *onnx.Graph, n *onnx.Node) bool {
 	})
 }
 
-// squareConv returns the window and the constant weight of a Conv along two axes without
-// groups or dilations and with one stride for both axes.
-func squareConv(g *onnx.Graph, n *onnx.Node) (win onnx.Window, w *onnx.Tensor, ok bool) {
-	w = g.Consts[n.Input(1)]
-	if n.Op != "Conv" || n.Domain != "" || n.Int("group", 1) != 1 || w == nil || len(w.Shape) != 4 {
-		return win, nil, false
-	}
-	win, err := onnx.NodeWindow(n, w.Shape[2:])
-	ok = err == nil && win.Dilations[0] == 1 && win.Dilations[1] == 1 && win.Strides[0] == win.Strides[1]
-	return win, w, ok
+// squareConv is [constantConv] for a Conv without groups or dilations and with one stride for both axes.
+func squareConv(g *onnx.Graph, n *onnx.Node) (w, bias *onnx.Tensor, win onnx.Window, ok bool) {
+	w, bias, win, ok = constantConv(g, n)
+	ok = ok && n.Int("group", 1) == 1 && slices.Max(win.Dilations) == 1 && win.Strides[0] == win.Strides[1]
+	return w, bias, win, ok
 }
 
-// writeAsDepth returns a change that makes the Conv n write its output as depth. With
-// stride s and padding p, n computes y[2i + r] = Σ_k w[k]·x[s(2i + r) + k − p]. That is a
-// Conv of stride 2s whose weight for residue r is w moved by s·r. Its kernel is larger by
-// s. It is not worth it where that takes over 1.5 times as many multiplications, idle
+// writeAsDepth returns a change that makes the Conv n write its output as depth. With stride s and padding p, n
+// computes y[2i + r] = Σ_k w[k]·x[s(2i + r) + k − p]. That is a Conv of stride 2s whose weight for residue r is w moved
+// by s·r. Its kernel is larger by s. It is not worth it where that takes over 1.5 times as many multiplications, idle
 // channels included.
 func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok bool) {
-	win, w, ok := squareConv(g, n)
-	bias := g.Consts[n.Input(2)]
-	if !ok || bias == nil && n.Input(2) != "" {
+	w, bias, win, ok := squareConv(g, n)
+	if !ok {
 		return nil, false
 	}
 	in, out, s := g.Shapes[n.Inputs[0]], g.Shapes[n.Outputs[0]], win.Strides[0]
@@ -98,7 +90,7 @@ func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok b
 		pads[i+2] = max(0, s*(out[i+2]-1)+win.Kernel[i]-in[i+2]-pads[i])
 	}
 	return func() {
-		moved := zeros(4*o, w.Shape[1], kernel[0], kernel[1])
+		moved := onnx.Filled(0, 4*o, w.Shape[1], kernel[0], kernel[1])
 		for r := range int64(2) {
 			for q := range int64(2) {
 				move(w, moved, func(a, b, t, u int64) (int64, int64, int64, int64) {
@@ -117,14 +109,12 @@ func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok b
 	}, true
 }
 
-// wholeBlocks is n rounded up to whole blocks.
 func wholeBlocks(n, block int64) int64 { return (n + block - 1) / block * block }
 
-// readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as
-// depth: z[i] = Σ_t w[t]·x[2i + t − p], where place 2i + t − p is residue (t − p) mod 2 at
-// i + ⌊(t − p)/2⌋, is a Conv of stride 1.
+// readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as depth: z[i] = Σ_t w[t]·x[2i +
+// t − p], where place 2i + t − p is residue (t − p) mod 2 at i + ⌊(t − p)/2⌋, is a Conv of stride 1.
 func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool) {
-	win, w, ok := squareConv(g, n)
+	w, _, win, ok := squareConv(g, n)
 	if !ok || win.Strides[0] != 2 || n.Inputs[0] != x || slices.Contains(n.Inputs[1:], x) {
 		return nil, false
 	}
@@ -139,7 +129,7 @@ func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool)
 		ok = ok && pads[i+2] >= 0
 	}
 	return func() {
-		moved := zeros(w.Shape[0], 4*c, kernel[0], kernel[1])
+		moved := onnx.Filled(0, w.Shape[0], 4*c, kernel[0], kernel[1])
 		move(w, moved, func(a, b, t, u int64) (int64, int64, int64, int64) {
 			i, j := t-win.Pads[0], u-win.Pads[1]
 			return a, (i&1*2+j&1)*c + b, i>>1 - first[0], j>>1 - first[1]
@@ -149,10 +139,6 @@ func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool)
 		n.Set("strides", []int64{1, 1})
 		n.Set("pads", pads)
 	}, ok
-}
-
-func zeros(shape ...int64) *onnx.Tensor {
-	return onnx.FloatTensor(shape, make([]float32, onnx.Shape(shape).Items()))
 }
 
 // move copies each weight of w, [O C K K'], to another place of moved.

@@ -71,8 +71,7 @@ var narrow = map[string]struct {
 	}},
 }
 
-// A network with states as depth computes the same, and its derived gradient too; other
-// networks stay.
+// A network with states as depth computes the same, and its derived gradient too; other networks stay.
 func TestSpaceToDepth(t *testing.T) {
 	for name, c := range narrow {
 		t.Run(name, func(t *testing.T) {

@@ -6,18 +6,16 @@ import (
 	"selfheal/models/onnx"
 )
 
-// An algorithm is Winograd's F(m) for 3 taps along one axis: it computes m outputs of the
-// correlation y[i] = Σ_k g[k]·x[stride·i + k] from span inputs as y = A·((G·g) ⊙ (B·x)),
-// with n < 3m products (Lavin & Gray 2016, section 4). The products are over channels
-// too, so they become matrix products, one for each of the n entries.
+// An algorithm is Winograd's F(m) for 3 taps along one axis: it computes m outputs of the correlation y[i] = Σ_k
+// g[k]·x[stride·i + k] from span inputs as y = A·((G·g) ⊙ (B·x)), with n < 3m products (Lavin & Gray 2016, section 4).
+// The products are over channels too, so they become matrix products, one for each of the n entries.
 type algorithm struct {
 	m, n, span, stride int
 	a, g, b            mat.Matrix // m×n, n×taps, n×span
 }
 
-// Interpolation points besides infinity, by their number. Four points come in
-// fractions because the transforms are matrix products, for which all numbers
-// cost the same, and these lose half as many bits as {0, ±1, ±2}.
+// Interpolation points besides infinity, by their number. Four come in fractions because the transforms are
+// matrix products, for which all numbers cost the same, and these lose half as many bits as {0, ±1, ±2}.
 var points = map[int][]float64{
 	2: {0, 1},
 	3: {0, 1, -1},
@@ -83,9 +81,8 @@ func strided(m int) *algorithm {
 	return &algorithm{m: m, n: n, span: span, stride: 2, a: a, g: g, b: b}
 }
 
-// tiled applies the algorithm along an axis of the given size, padded by pad in front,
-// to give out outputs: matrices [n·tiles, size] and [out, n·tiles] of float32 values.
-// Products of one entry lie together.
+// tiled applies the algorithm along an axis of the given size, padded by pad in front, to give out outputs: matrices
+// [n·tiles, size] and [out, n·tiles] of float32 values. Products of one entry lie together.
 func (s *algorithm) tiled(size, pad, out int) (into, back *mat.Dense) {
 	tiles := s.tiles(out)
 	into, back = mat.NewDense(s.n*tiles, size, nil), mat.NewDense(out, s.n*tiles, nil)
@@ -107,7 +104,6 @@ func (s *algorithm) tiled(size, pad, out int) (into, back *mat.Dense) {
 	return into, back
 }
 
-// tiles is how many applications give that many outputs.
 func (s *algorithm) tiles(out int) int { return (out + s.m - 1) / s.m }
 
 // winograd writes a 3×3 convolution by algorithm s along both axes:
@@ -115,8 +111,7 @@ func (s *algorithm) tiles(out int) int { return (out + s.m - 1) / s.m }
 //	V = B·x·Bᵀ of every tile, U = G·w·Gᵀ, M = V·U over the channels for each of
 //	the n² entries, y = A·M·Aᵀ
 //
-// with tiles of both axes in one product. U is computed from w by constant
-// operators, once when the network is loaded.
+// with tiles of both axes in one product. U is computed from w by constant operators, once when the network is loaded.
 func (w *rewriter) winograd(n *onnx.Node, weight *onnx.Tensor, win onnx.Window, s *algorithm) string {
 	x := w.inHWNC(n.Inputs[0])
 	in, out := w.src.Shapes[n.Inputs[0]], w.src.Shapes[n.Outputs[0]]
@@ -150,20 +145,18 @@ func (w *rewriter) winograd(n *onnx.Node, weight *onnx.Tensor, win onnx.Window, 
 	return w.Reshape(y, onnx.Shape{out[2], out[3], -1, o})
 }
 
-// entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u,
-// [e²·C, O], by a matrix product for each entry. One batched product would read
-// the weights anew, and rearrange them, for every row of tiles, which costs more
+// entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u, [e²·C, O], by a matrix product for each
+// entry. One batched product would read the weights anew, and rearrange them, for every row of tiles, which costs more
 // than these copies of the tiles where there are many weights and few tiles.
 func (w *rewriter) entries(v, u string) string {
 	s := w.Shape(v)
 	e, t0, o := s[0], s[1], w.Shape(u)[1]
-	swap := onnx.Attrs{"perm": []int64{0, 2, 1, 3, 4}}
-	m := w.each(w.Reshape(w.OpWith("Transpose", swap, v), onnx.Shape{e * e, -1, s[4]}), u)
-	return w.OpWith("Transpose", swap, w.Reshape(m, onnx.Shape{e, e, t0, -1, o}))
+	swap := []int64{0, 2, 1, 3, 4}
+	m := w.each(w.Reshape(w.Transpose(v, swap...), onnx.Shape{e * e, -1, s[4]}), u)
+	return w.Transpose(w.Reshape(m, onnx.Shape{e, e, t0, -1, o}), swap...)
 }
 
-// each multiplies each of the matrices v, [n, rows, C], with its own of the weights u,
-// [n·C, O].
+// each multiplies each of the matrices v, [n, rows, C], with its own of the weights u, [n·C, O].
 func (w *rewriter) each(v, u string) string {
 	n := w.Shape(v)[0]
 	split := onnx.Attrs{"axis": 0, "num_outputs": n}
@@ -175,7 +168,6 @@ func (w *rewriter) each(v, u string) string {
 	return w.OpWith("Concat", onnx.Attrs{"axis": 0}, products...)
 }
 
-// matrix makes a constant of a matrix.
 func (w *rewriter) matrix(m mat.Matrix) string {
 	rows, columns := m.Dims()
 	t := onnx.FloatTensor(onnx.Shape{int64(rows), int64(columns)}, make([]float32, rows*columns))

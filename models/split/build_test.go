@@ -37,9 +37,10 @@ func (n network) convOf(x, w string, stride, group int64) string {
 }
 
 // classify pools, and maps to 5 classes.
-func (n network) classify(x string) (features, logits string) {
-	features = n.Op("Flatten", n.Op("GlobalAveragePool", x))
-	return features, n.Op("Gemm", features, n.weights(n.Shape(x)[1], 5), n.weights(5))
+func (n network) classify(x string) (pooled, features, logits string) {
+	pooled = n.Op("GlobalAveragePool", x)
+	features = n.Op("Flatten", pooled)
+	return pooled, features, n.Op("Gemm", features, n.weights(n.Shape(x)[1], 5), n.weights(5))
 }
 
 // build makes a graph of [N 3 8 8] images from its body, which returns the output.
@@ -60,126 +61,107 @@ func same(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// In a chain without joins every tensor is a cut; boundaries are the stem and
-// the features.
+// cut builds a graph whose body also returns its boundaries and, where they are checked, all its cuts. Both must
+// compose.
+func cut(t *testing.T, body func(n network, x string) (y string, boundaries, cuts []string)) *onnx.Graph {
+	t.Helper()
+	var boundaries, cuts []string
+	g := build(t, func(n network, x string) (y string) {
+		y, boundaries, cuts = body(n, x)
+		return y
+	})
+	same(t, "boundaries", Boundaries(g), boundaries...)
+	composes(t, g, boundaries)
+	if cuts != nil {
+		same(t, "cuts", Cuts(g), cuts...)
+		composes(t, g, cuts)
+	}
+	return g
+}
+
+// In a chain without joins every tensor is a cut; boundaries are the stem and the features.
 func TestPlainChain(t *testing.T) {
-	var tensors []string
-	var stem, features string
-	g := build(t, func(n network, x string) string {
-		stem = n.conv(x, 4, 3, 1)
+	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+		stem := n.conv(x, 4, 3, 1)
 		a := n.Op("Relu", stem)
 		b := n.conv(a, 6, 3, 2)
 		c := n.Op("Relu", b)
 		p := n.Op("GlobalAveragePool", c)
-		features = n.Op("Flatten", p)
+		features := n.Op("Flatten", p)
 		z := n.Op("Gemm", features, n.weights(6, 5), n.weights(5))
-		tensors = []string{stem, a, b, c, p, features, z}
-		return z
+		return z, []string{stem, features}, []string{stem, a, b, c, p, features, z}
 	})
-	same(t, "cuts", Cuts(g), tensors...)
-	same(t, "boundaries", Boundaries(g), stem, features)
-	if last, err := Last(g); err != nil || last != features {
-		t.Errorf("last: %q, %v", last, err)
-	}
-	composes(t, g, Boundaries(g))
-	composes(t, g, Cuts(g))
 }
 
 // Tensors beside the main path are no cuts: not the scales of squeeze-excite,
 // nor the tensor that they scale, which the branch reads too before both meet.
 func TestSideBranch(t *testing.T) {
-	var stem, scaled, features, logits string
-	var open string // read by the branch and by Mul: everything passes through it
-	g := build(t, func(n network, x string) string {
-		stem = n.conv(x, 4, 3, 1)
-		open = n.Op("Relu", stem)
+	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+		stem := n.conv(x, 4, 3, 1)
+		open := n.Op("Relu", stem) // read by the branch and by Mul: everything passes through it
 		s := n.Op("GlobalAveragePool", open)
 		s = n.Op("Sigmoid", n.conv(n.Op("Relu", n.conv(s, 2, 1, 1)), 4, 1, 1))
-		scaled = n.Op("Mul", open, s)
-		features, logits = n.classify(scaled)
-		return logits
+		scaled := n.Op("Mul", open, s)
+		pooled, features, logits := n.classify(scaled)
+		return logits, []string{stem, features}, []string{stem, open, scaled, pooled, features, logits}
 	})
-	pooled := g.Producers()[features].Input(0)
-	same(t, "cuts", Cuts(g), stem, open, scaled, pooled, features, logits)
-	same(t, "boundaries", Boundaries(g), stem, features)
-	composes(t, g, Cuts(g))
 }
 
 // Inside a residual block nothing is a cut, with an identity shortcut or a
 // projection; the boundary is the join, or its activation where only that reads it.
 func TestShortcuts(t *testing.T) {
-	var stem, open, first, second, features, logits, join string
-	g := build(t, func(n network, x string) string {
-		stem = n.conv(x, 4, 3, 1)
-		open = n.Op("Relu", stem)
+	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+		stem := n.conv(x, 4, 3, 1)
+		open := n.Op("Relu", stem)
 		inner := n.conv(n.Op("Relu", n.conv(open, 4, 3, 1)), 4, 3, 1)
-		join = n.Op("Add", inner, open)
-		first = n.Op("Relu", join)
+		join := n.Op("Add", inner, open)
+		first := n.Op("Relu", join)
 		inner = n.conv(n.Op("Relu", n.conv(first, 8, 3, 2)), 8, 3, 1)
-		second = n.Op("Add", inner, n.conv(first, 8, 1, 2)) // no activation
-		features, logits = n.classify(second)
-		return logits
+		second := n.Op("Add", inner, n.conv(first, 8, 1, 2)) // no activation
+		pooled, features, logits := n.classify(second)
+		return logits, []string{stem, first, second, features},
+			[]string{stem, open, join, first, second, pooled, features, logits}
 	})
-	pooled := g.Producers()[features].Input(0)
-	same(t, "cuts", Cuts(g), stem, open, join, first, second, pooled, features, logits)
-	same(t, "boundaries", Boundaries(g), stem, first, second, features)
-	composes(t, g, Boundaries(g))
-	composes(t, g, Cuts(g))
 }
 
 // A join that more than its activation reads is a boundary itself.
 func TestPreActivation(t *testing.T) {
-	var stem, join, last, features, logits string
-	g := build(t, func(n network, x string) string {
-		stem = n.conv(x, 4, 3, 1)
-		join = n.Op("Add", n.conv(n.Op("Relu", stem), 4, 3, 1), stem)
-		last = n.Op("Add", n.conv(n.Op("Relu", join), 4, 3, 1), join)
-		features, logits = n.classify(last)
-		return logits
+	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+		stem := n.conv(x, 4, 3, 1)
+		join := n.Op("Add", n.conv(n.Op("Relu", stem), 4, 3, 1), stem)
+		last := n.Op("Add", n.conv(n.Op("Relu", join), 4, 3, 1), join)
+		_, features, logits := n.classify(last)
+		return logits, []string{stem, join, last, features}, nil
 	})
-	same(t, "boundaries", Boundaries(g), stem, join, last, features)
-	composes(t, g, Boundaries(g))
 }
 
 // A bias added by an Add of its own is no residual join.
 func TestAddOfConstant(t *testing.T) {
-	var stem, features string
-	g := build(t, func(n network, x string) string {
-		stem = n.conv(x, 4, 3, 1)
-		var logits string
-		features, logits = n.classify(n.Op("Add", stem, n.weights(4, 1, 1)))
-		return logits
+	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+		stem := n.conv(x, 4, 3, 1)
+		_, features, logits := n.classify(n.Op("Add", stem, n.weights(4, 1, 1)))
+		return logits, []string{stem, features}, nil
 	})
-	same(t, "boundaries", Boundaries(g), stem, features)
-	composes(t, g, Boundaries(g))
 }
 
 // MatMul ends a network as Gemm does; a Gemm before it is not the last.
 func TestLastIsMatMul(t *testing.T) {
-	var hidden string
-	g := build(t, func(n network, x string) string {
-		hidden = n.Op("Relu", n.Op("Gemm", n.Op("Flatten", x), n.weights(192, 7), n.weights(7)))
-		return n.Op("Add", n.Op("MatMul", hidden, n.weights(7, 5)), n.weights(5))
+	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+		hidden := n.Op("Relu", n.Op("Gemm", n.Op("Flatten", x), n.weights(192, 7), n.weights(7)))
+		return n.Op("Add", n.Op("MatMul", hidden, n.weights(7, 5)), n.weights(5)), []string{hidden}, nil
 	})
-	if last, err := Last(g); err != nil || last != hidden {
-		t.Errorf("last: %q, %v, want %q", last, err, hidden)
-	}
-	same(t, "boundaries", Boundaries(g), hidden)
-	composes(t, g, Boundaries(g))
 }
 
 // Fully convolutional: no features enter a matrix.
 func TestWithoutGemm(t *testing.T) {
-	var stem string
-	g := build(t, func(n network, x string) string {
-		stem = n.conv(x, 4, 3, 1)
-		return n.Op("Flatten", n.Op("GlobalAveragePool", n.conv(n.Op("Relu", stem), 5, 1, 1)))
+	g := cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+		stem := n.conv(x, 4, 3, 1)
+		y = n.Op("Flatten", n.Op("GlobalAveragePool", n.conv(n.Op("Relu", stem), 5, 1, 1)))
+		return y, []string{stem}, nil
 	})
 	if last, err := Last(g); err == nil || !strings.Contains(err.Error(), "no final Gemm or MatMul") || last != "" {
 		t.Errorf("last: %q, %v", last, err)
 	}
-	same(t, "boundaries", Boundaries(g), stem)
-	composes(t, g, Boundaries(g))
 }
 
 func TestAtErrors(t *testing.T) {
@@ -187,8 +169,8 @@ func TestAtErrors(t *testing.T) {
 	g := build(t, func(n network, x string) string {
 		stem = n.conv(x, 4, 3, 1)
 		inside = n.Op("Relu", stem)
-		var logits string
-		features, logits = n.classify(n.Op("Add", n.conv(inside, 4, 3, 1), stem))
+		_, f, logits := n.classify(n.Op("Add", n.conv(inside, 4, 3, 1), stem))
+		features = f
 		return logits
 	})
 	for name, c := range map[string]struct {
@@ -216,7 +198,7 @@ func TestAtErrors(t *testing.T) {
 
 // Cutting leaves the network as it is.
 func TestAtKeepsTheNetwork(t *testing.T) {
-	g := zoo(t, "preact_standard.onnx", nil, nil)
+	g := zoo(t, "preact_standard.onnx")
 	before := must.Get(g.Encode())(t)
 	segments := must.Get(At(g, Boundaries(g)))(t)
 	for _, s := range segments {
@@ -265,22 +247,16 @@ func (n network) mobile(x string, out, stride int64, skip bool) string {
 // EfficientNet's blocks end at the join where they have a shortcut and at the
 // linear projection where not, whether its normalisation is folded or not.
 func TestLinearBottlenecks(t *testing.T) {
-	var stem, features string
-	var ends []string
-	g := build(t, func(n network, x string) string {
-		stem = n.conv(x, 4, 3, 1)
+	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
+		stem := n.conv(x, 4, 3, 1)
 		a := n.mobile(n.Op("Mul", stem, n.Op("Sigmoid", stem)), 4, 1, false)
 		b := n.mobile(a, 4, 1, true)
 		c := n.mobile(b, 6, 2, false)
 		positive := func() string { return n.Const(onnx.FloatTensor(onnx.Shape{6}, []float32{1, 2, 1, 2, 1, 2})) }
 		d := n.Op("BatchNormalization", n.mobile(c, 6, 1, false), positive(), positive(), positive(), positive())
 		e := n.mobile(d, 6, 1, true)
-		ends = []string{a, b, c, d, e}
 		head := n.conv(e, 8, 1, 1)
-		var logits string
-		features, logits = n.classify(n.Op("Mul", head, n.Op("Sigmoid", head)))
-		return logits
+		_, features, logits := n.classify(n.Op("Mul", head, n.Op("Sigmoid", head)))
+		return logits, []string{stem, a, b, c, d, e, features}, nil
 	})
-	same(t, "boundaries", Boundaries(g), append(append([]string{stem}, ends...), features)...)
-	composes(t, g, Boundaries(g))
 }

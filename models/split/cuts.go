@@ -1,7 +1,6 @@
-// Package split cuts a feed-forward network into a chain of segments
-// F_0 … F_{T−1} that compose to it: the dynamical system x_{t+1} = F_t(x_t) that
-// the closed-loop controller works on. Boundaries are found by structure, never
-// by names.
+// Package split cuts a feed-forward network into a chain of segments F_0 … F_{T−1} that compose to it: the dynamical
+// system x_{t+1} = F_t(x_t) that the closed-loop controller works on. Boundaries are found by structure, never by
+// names.
 package split
 
 import (
@@ -15,10 +14,9 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Cuts returns the tensors through which every path from the input to the
-// output passes, in that order, without the input and the output: the
-// dominators of the output in the graph of tensors, where the batch is their
-// first dimension. The network can be cut at each of them. g is a simplified graph.
+// Cuts returns the tensors through which every path from the input to the output passes, in that order, without the
+// input and the output: the dominators of the output in the graph of tensors, where the batch is their first dimension.
+// The network can be cut at each of them. g is a simplified graph.
 func Cuts(g *onnx.Graph) []string {
 	x, d := g.Inputs[0].Name, simple.NewDirectedGraph()
 	tensors, id := []string{x}, map[string]int64{x: 0} // those that depend on the input
@@ -54,8 +52,7 @@ func Cuts(g *onnx.Graph) []string {
 //   - the linear bottleneck that ends a block without a shortcut (MobileNetV2, EfficientNet)
 //   - the input of the final Gemm or MatMul
 //
-// Those that are no cut tensors are left out. A network with none of these blocks can
-// still be cut at any of its [Cuts].
+// Tensors that are no cuts are left out. A network with none of these blocks can still be cut at any of its [Cuts].
 func Boundaries(g *onnx.Graph) []string {
 	_, depends := g.Reached(g.Inputs[0].Name)
 	chosen := map[string]bool{}
@@ -72,7 +69,8 @@ func Boundaries(g *onnx.Graph) []string {
 				out = next[0].Outputs[0]
 			}
 			chosen[out] = true
-		case linear(n, producers) && slices.ContainsFunc(consumers[n.Outputs[0]], isConv):
+		case linear(n, producers) &&
+			slices.ContainsFunc(consumers[n.Outputs[0]], func(c *onnx.Node) bool { return c.Op == "Conv" }):
 			chosen[n.Outputs[0]] = true
 		}
 	}
@@ -81,8 +79,6 @@ func Boundaries(g *onnx.Graph) []string {
 	}
 	return slices.DeleteFunc(Cuts(g), func(t string) bool { return !chosen[t] })
 }
-
-func isConv(n *onnx.Node) bool { return n.Op == "Conv" }
 
 // linear reports whether a node gives a convolution's result without an
 // activation: what a convolution then reads is a bottleneck between two blocks.
@@ -93,8 +89,7 @@ func linear(n *onnx.Node, producers map[string]*onnx.Node) bool {
 	return n != nil && n.Op == "Conv"
 }
 
-// Last returns the tensor that enters the final Gemm or MatMul: the pooled
-// features, [N, 512] in a ResNet-18.
+// Last returns the tensor that enters the final Gemm or MatMul: the pooled features, [N, 512] in a ResNet-18.
 func Last(g *onnx.Graph) (string, error) {
 	cuts := Cuts(g)
 	for _, n := range slices.Backward(g.Nodes) {
@@ -105,10 +100,9 @@ func Last(g *onnx.Graph) (string, error) {
 	return "", fmt.Errorf("has no final Gemm or MatMul, so no boundary %q; name a cut tensor instead", "last")
 }
 
-// At cuts the network at the given tensors and returns len(boundaries)+1 segments. The
-// boundaries must be different cut tensors, in order. Segment t's input has the name of
-// the boundary before it, its output that of the boundary after it. Constants are shared
-// with g.
+// At cuts the network at the given tensors and returns len(boundaries)+1 segments. The boundaries must be different cut
+// tensors, in order. Segment t's input has the name of the boundary before it, its output that of the boundary after
+// it. Constants are shared with g.
 func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	cuts := Cuts(g)
 	at := -1
@@ -131,7 +125,7 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	}
 	from := g.Inputs[0]
 	var segments []*onnx.Graph
-	for t := 0; t <= len(boundaries); t++ {
+	for t := range len(boundaries) + 1 {
 		to := g.Outputs[0]
 		if t < len(boundaries) {
 			to = onnx.Value{Name: boundaries[t], DType: onnx.Float, Shape: g.Shapes[boundaries[t]]}

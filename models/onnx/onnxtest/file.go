@@ -3,9 +3,7 @@ package onnxtest
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,24 +33,14 @@ func New(opset int64, shape ...int64) File {
 	return f
 }
 
+// Value is an input or an output of a file.
 func Value(name string, elem int32, shape ...int64) *pb.ValueInfoProto {
-	s := &pb.TensorShapeProto{}
-	for _, d := range shape {
-		dim := &pb.TensorShapeProto_Dimension{Value: &pb.TensorShapeProto_Dimension_DimValue{DimValue: d}}
-		if d == -1 {
-			dim.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: "batch"}
-		}
-		s.Dim = append(s.Dim, dim)
-	}
-	return &pb.ValueInfoProto{Name: proto.String(name), Type: &pb.TypeProto{Value: &pb.TypeProto_TensorType{
-		TensorType: &pb.TypeProto_Tensor{ElemType: proto.Int32(elem), Shape: s},
-	}}}
+	return pb.Value(name, elem, "batch", shape...)
 }
 
 // Node appends operators and constants, written as "name=value; Op in1 in2 → out1 out2 name=value; Op …"; _ is an
-// absent input, Op@domain an operator of another domain. A value is an integer, a float
-// (with a point), integers (with a comma, also behind a single one) or a word. Further
-// attributes of the last operator come as name, value pairs.
+// absent input, Op@domain an operator of another domain. A value is an integer, a float (with a point), integers (with
+// a comma, also behind a single one) or a word. Further attributes of the last operator come as name, value pairs.
 func (f File) Node(what string, attrs ...any) File {
 	all := strings.Split(what, "; ")
 	for i, one := range all {
@@ -85,7 +73,13 @@ func (f File) Node(what string, attrs ...any) File {
 		if i == len(all)-1 {
 			pairs = append(pairs, attrs...)
 		}
-		n.Attribute = attributes(pairs)
+		for i := 0; i < len(pairs); i += 2 {
+			a := pb.Attribute(pairs[i].(string), pairs[i+1])
+			if a == nil {
+				panic(fmt.Sprintf("attribute of type %T", pairs[i+1]))
+			}
+			n.Attribute = append(n.Attribute, a)
+		}
 		f.Graph.Node = append(f.Graph.Node, n)
 	}
 	return f
@@ -108,7 +102,6 @@ func (f File) constant(text string) {
 	}
 }
 
-// parsed reads an attribute's value, see Node.
 func parsed(value string) any {
 	if i, err := strconv.Atoi(value); err == nil {
 		return i
@@ -117,7 +110,7 @@ func parsed(value string) any {
 		return v
 	}
 	list := []int64{}
-	for _, v := range strings.Split(strings.TrimSuffix(value, ","), ",") {
+	for v := range strings.SplitSeq(strings.TrimSuffix(value, ","), ",") {
 		i, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {
 			return value
@@ -125,34 +118,6 @@ func parsed(value string) any {
 		list = append(list, i)
 	}
 	return list
-}
-
-func attributes(attrs []any) (out []*pb.AttributeProto) {
-	for i := 0; i < len(attrs); i += 2 {
-		a := &pb.AttributeProto{Name: proto.String(attrs[i].(string))}
-		switch v := attrs[i+1].(type) {
-		case int:
-			a.Type, a.I = pb.AttributeProto_INT.Enum(), proto.Int64(int64(v))
-		case float64:
-			a.Type, a.F = pb.AttributeProto_FLOAT.Enum(), proto.Float32(float32(v))
-		case string:
-			a.Type, a.S = pb.AttributeProto_STRING.Enum(), []byte(v)
-		case []int64:
-			a.Type, a.Ints = pb.AttributeProto_INTS.Enum(), v
-		case []float32:
-			a.Type, a.Floats = pb.AttributeProto_FLOATS.Enum(), v
-		case *pb.TensorProto:
-			a.Type, a.T = pb.AttributeProto_TENSOR.Enum(), v
-		case *pb.TypeProto:
-			a.Type, a.Tp = pb.AttributeProto_TYPE_PROTO.Enum(), v
-		case *pb.GraphProto:
-			a.Type, a.G = pb.AttributeProto_GRAPH.Enum(), v
-		default:
-			panic(fmt.Sprintf("attribute of type %T", v))
-		}
-		out = append(out, a)
-	}
-	return out
 }
 
 func (f File) Tensor(t *pb.TensorProto) File {
@@ -177,11 +142,8 @@ func (f File) Ints(name string, v ...int64) File {
 }
 
 func (f File) Floats(name string, dims []int64, v ...float32) File {
-	n := int64(1)
-	for _, d := range dims {
-		n *= d
-	}
-	return f.Tensor(FloatTensor(name, dims, slices.Repeat(v, int(n)/len(v))...))
+	n := int(onnx.Shape(dims).Items())
+	return f.Tensor(FloatTensor(name, dims, slices.Repeat(v, n/len(v))...))
 }
 
 // Bytes ends the file; its output is y, of the given shape.
@@ -196,11 +158,7 @@ func (f File) Bytes(shape ...int64) []byte {
 
 // Operators lists a graph's operators in order.
 func Operators(g *onnx.Graph) string {
-	var ops []string
-	for _, n := range g.Nodes {
-		ops = append(ops, n.Op)
-	}
-	return strings.Join(ops, " ")
+	return strings.Join(onnx.Each(g.Nodes, func(n *onnx.Node) string { return n.Op }), " ")
 }
 
 func Open(t testing.TB, data []byte) *onnx.Graph {
@@ -237,8 +195,7 @@ func Near(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return x-y < 1e-6 && y-x < 1e-6 })
 }
 
-// Function adds a model-local function of domain "local"; its nodes are those
-// that body adds to an empty file.
+// Function adds a model-local function of domain "local"; its nodes are those that body adds to an empty file.
 func (f File) Function(name, inputs, outputs string, attributes []string, body func(File)) *pb.FunctionProto {
 	inner := New(13, -1, 2)
 	body(inner)
@@ -261,26 +218,6 @@ func (f File) Refer(attribute, to string, kind pb.AttributeProto_AttributeType) 
 		Type: kind.Enum()})
 }
 
-// Raw is a tensor of any type, its data as files have them.
-func Raw(kind int32, name string, dims []int64, raw []byte) *pb.TensorProto {
-	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, RawData: raw}
-}
-
-// Bits16 and Bits64 are raw data.
-func Bits16(v ...uint16) (raw []byte) {
-	for _, b := range v {
-		raw = binary.LittleEndian.AppendUint16(raw, b)
-	}
-	return raw
-}
-
-func Bits64(v ...float64) (raw []byte) {
-	for _, x := range v {
-		raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(x))
-	}
-	return raw
-}
-
 // External is a float32 tensor whose data lies elsewhere; where is "key=value key=value".
 func External(name string, dims []int64, where string) *pb.TensorProto {
 	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims,
@@ -290,9 +227,4 @@ func External(name string, dims []int64, where string) *pb.TensorProto {
 		t.ExternalData = append(t.ExternalData, &pb.StringStringEntryProto{Key: &key, Value: &value})
 	}
 	return t
-}
-
-// Quantized holds integers of one of QuantizeLinear's types.
-func Quantized(name string, kind int32, dims []int64, v ...int32) *pb.TensorProto {
-	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, Int32Data: v}
 }

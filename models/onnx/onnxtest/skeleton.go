@@ -1,105 +1,51 @@
 package onnxtest
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"google.golang.org/protobuf/proto"
+	"strings"
 
 	"selfheal/models/onnx"
-	pb "selfheal/models/onnx/onnxpb"
 )
-
-// skeletonLeast is how many values an initializer has at least that a skeleton leaves out.
-const skeletonLeast = 17
 
 // maxSkeleton bounds the weights that a skeleton is filled with: over twice a WRN-76-10's.
 const maxSkeleton = 1 << 28
 
-// FillSkeleton reads a skeleton and draws its weights, which follow from seed
-// and their names alone, the same bits on every platform. The result is what
-// Decode gives of the file with these weights in it: Simplify or Encode it.
+// FillSkeleton reads a skeleton and draws its weights, which follow from seed and their names alone, the same bits on
+// every platform. The result is what Decode gives of the file with these weights in it: Simplify or Encode it.
 //
-// Weights are drawn such that activations stay near order 1 however deep the
-// network is (see fanGain), and BatchNormalization's statistics such that a
-// mistake with any of them shows: scale and variance uniform in [0.5, 1.5),
+// Weights are drawn such that activations stay near order 1 however deep the network is (see fanGain), and
+// BatchNormalization's statistics such that a mistake with any of them shows: scale and variance uniform in [0.5, 1.5),
 // bias and mean with standard deviation 0.1.
 func FillSkeleton(data []byte, seed uint64) (*onnx.Graph, error) {
-	m := new(pb.ModelProto)
-	if err := proto.Unmarshal(data, m); err != nil {
-		return nil, fmt.Errorf("not an ONNX model: %w", err)
+	g, err := onnx.DecodeSkeleton(data)
+	if err != nil {
+		return nil, err
 	}
-	if !onnx.IsSkeleton(m) {
-		return nil, errors.New("is not a skeleton: its metadata has no " + onnx.SkeletonKey)
-	}
-	total := int64(0)
-	var empty []*pb.TensorProto
-	for _, t := range m.Graph.Initializer {
-		if onnx.DType(t.GetDataType()) != onnx.Float || t.RawData != nil || len(t.FloatData) > 0 {
-			continue
-		}
-		n := int64(1)
-		for _, d := range t.Dims {
-			if n *= d; d < 0 || n > maxSkeleton {
-				return nil, fmt.Errorf("initializer %q has shape %v, more than %d values", t.GetName(), t.Dims,
-					int64(maxSkeleton))
-			}
-		}
-		if n < skeletonLeast {
+	total, roles := int64(0), newRoles(g)
+	for name, t := range g.Consts {
+		n := t.Shape.Items()
+		if int64(t.Len()) == n {
 			continue
 		}
 		if total += n; total > maxSkeleton {
 			return nil, fmt.Errorf("its weights would be more than %d values", int64(maxSkeleton))
 		}
-		empty = append(empty, t)
-	}
-	m.Graph.Initializer = slices.DeleteFunc(m.Graph.Initializer,
-		func(t *pb.TensorProto) bool { return slices.Contains(empty, t) })
-	m.MetadataProps = slices.DeleteFunc(m.MetadataProps,
-		func(p *pb.StringStringEntryProto) bool { return p.GetKey() == onnx.SkeletonKey })
-	// With weights that take no memory, the graph tells what each of them is for.
-	missing := map[string]onnx.Shape{}
-	for _, t := range empty {
-		if missing[t.GetName()] != nil {
-			return nil, fmt.Errorf("initializer %q is defined twice", t.GetName())
-		}
-		missing[t.GetName()] = append(onnx.Shape{}, t.Dims...)
-		m.Graph.Input = slices.DeleteFunc(m.Graph.Input,
-			func(v *pb.ValueInfoProto) bool { return v.GetName() == t.GetName() })
-		m.Graph.Input = append(m.Graph.Input, Value(t.GetName(), 1, t.Dims...))
-	}
-	data, err := proto.Marshal(m)
-	if err != nil {
-		return nil, err
-	}
-	g, err := onnx.Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	g.Inputs = slices.DeleteFunc(g.Inputs, func(v onnx.Value) bool { return missing[v.Name] != nil })
-	roles := newRoles(g)
-	for _, name := range slices.Sorted(maps.Keys(missing)) {
 		h := fnv.New64a()
 		h.Write([]byte(name))
-		r := rand.New(rand.NewPCG(seed, h.Sum64()))
-		t := onnx.FloatTensor(missing[name], make([]float32, missing[name].Items()))
-		roles.draw(name, t)(r, t.Floats)
-		g.Consts[name] = t
+		t.Floats = make([]float32, n)
+		roles.draw(name, t)(rand.New(rand.NewPCG(seed, h.Sum64())), t.Floats)
 	}
 	return g, g.Verify()
 }
 
-// distribution draws values.
 type distribution func(r *rand.Rand, v []float32)
 
-// normal is nearly N(0, std²): the sum of four uniform numbers, which integers
-// add exactly. rand.NormFloat64 would serve but for math.Exp, whose last bit
-// differs between platforms.
+// normal is nearly N(0, std²): the sum of four uniform numbers, which integers add exactly. rand.NormFloat64 would
+// serve but for math.Exp, whose last bit differs between platforms.
 func normal(std float64) distribution {
 	// Var of a sum of four uniform 16-bit numbers: 4·(2³² − 1)/12.
 	scale := float32(std / math.Sqrt((1<<32-1)/3.0))
@@ -124,7 +70,6 @@ func uniform(lo, width float32) distribution {
 
 // roles finds out what constants of a graph are for.
 type roles struct {
-	g         *onnx.Graph
 	producers map[string]*onnx.Node
 	consumers map[string][]*onnx.Node
 	data      map[string]bool // tensors that depend on the input
@@ -132,12 +77,8 @@ type roles struct {
 }
 
 func newRoles(g *onnx.Graph) *roles {
-	var inputs []string
-	for _, in := range g.Inputs {
-		inputs = append(inputs, in.Name)
-	}
-	r := &roles{g: g, producers: g.Producers(), consumers: g.Consumers()}
-	_, r.data = g.Reached(inputs...)
+	r := &roles{producers: g.Producers(), consumers: g.Consumers()}
+	_, r.data = g.Reached(g.Inputs[0].Name)
 	for _, n := range g.Nodes {
 		if r.isJoin(n) {
 			r.joins++
@@ -162,15 +103,10 @@ func (r *roles) draw(name string, t *onnx.Tensor) distribution {
 		switch {
 		case onnx.TraitsOf(n.Op).Relabels, n.Op == "Identity", n.Op == "Cast":
 		case n.Op == "Transpose":
-			last := int64(len(shape) - 1)
-			transposed := slices.Clone(shape)
-			for i := range transposed {
-				transposed[i] = shape[last-int64(i)]
-			}
-			for i, from := range n.Ints("perm", nil) {
-				transposed[i] = shape[from]
-			}
-			shape = transposed
+			reversed := onnx.Range(0, len(shape))
+			slices.Reverse(reversed)
+			before := shape
+			shape = onnx.Each(n.Ints("perm", reversed), func(from int64) int64 { return before[from] })
 		default:
 			return r.at(n, slices.Index(n.Inputs, name), shape)
 		}
@@ -181,29 +117,18 @@ func (r *roles) draw(name string, t *onnx.Tensor) distribution {
 
 // at is the distribution of input i of a node.
 func (r *roles) at(n *onnx.Node, i int, shape onnx.Shape) distribution {
-	scale, small := uniform(0.5, 1), normal(0.1)
-	switch n.Op {
-	case "BatchNormalization":
-		if i == 1 || i == 4 { // scale, variance
-			return scale
-		}
-		return small
-	case "InstanceNormalization", "GroupNormalization", "LayerNormalization", "RMSNormalization":
-		if i == 1 {
-			return scale
-		}
-		return small
-	case "PRelu":
-		return uniform(0.1, 0.2)
-	case "Mul", "Div":
-		return scale
-	case "Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum":
-		if n.Op != "MatMul" && n.Op != "Einsum" && i != 1 || len(shape) < 2 {
-			return small // a bias
-		}
+	weighs := slices.Contains([]string{"Conv", "ConvTranspose", "Gemm"}, n.Op) && i == 1 || n.Op == "MatMul" ||
+		n.Op == "Einsum"
+	switch {
+	case weighs && len(shape) >= 2:
 		return normal(math.Sqrt(r.fanGain(n, i) / fanIn(n, i, shape)))
+	case n.Op == "PRelu":
+		return uniform(0.1, 0.2)
+	case n.Op == "Mul", n.Op == "Div", strings.HasSuffix(n.Op, "Normalization") && i == 1, // a scale
+		n.Op == "BatchNormalization" && i == 4: // the variance
+		return uniform(0.5, 1)
 	}
-	return small
+	return normal(0.1) // a bias or a mean
 }
 
 // fanIn is the number of products that one output value sums.
@@ -235,12 +160,10 @@ func fanIn(n *onnx.Node, input int, w onnx.Shape) float64 {
 // squeeze-excite's scale, f(x)·sigmoid(·), have between 2.8 and 11.
 const gatedGain = 5
 
-// fanGain is the variance of the weights times their fan-in. It restores what
-// the activation before took from the second moment (ReLU a half: He et al.
-// 2015, equation 10), so that plain chains keep theirs. A branch that ends in a
-// residual join with a skip connection adds variance instead: its last
-// operator gets one share of as many as there are joins, so that all joins
-// together multiply the variance by about e. Two branches that meet get half each.
+// fanGain is the variance of the weights times their fan-in. It restores what the activation before took from the
+// second moment (ReLU a half: He et al. 2015, equation 10), so that plain chains keep theirs. A branch that ends in a
+// residual join with a skip connection adds variance instead: its last operator gets one share of as many as there are
+// joins, so that all joins together multiply the variance by about e. Two branches that meet get half each.
 func (r *roles) fanGain(n *onnx.Node, weight int) float64 {
 	gain := 1.0
 	for in, hops := n.Input(1-min(weight, 1)), 0; hops < 8; hops++ {
@@ -268,10 +191,7 @@ func (r *roles) fanGain(n *onnx.Node, weight int) float64 {
 			break
 		}
 		if r.isJoin(next[0]) {
-			other := next[0].Input(0)
-			if other == out {
-				other = next[0].Input(1)
-			}
+			other := next[0].Input(1 - slices.Index(next[0].Inputs, out))
 			if r.endsInWeights(other) {
 				return gain / 2
 			}

@@ -34,86 +34,72 @@ type Options struct {
 
 // Prepare brings a decoded graph into the form that the other packages work on, as [Graph] does, with one output and
 // an input with channels first.
-func Prepare(g *onnx.Graph, o Options) error {
+func Prepare(g *onnx.Graph, o Options) (err error) {
+	defer onnx.Refused(&err)
 	if o.Output != "" {
-		if err := takeOutput(g, o.Output); err != nil {
-			return err
-		}
+		takeOutput(g, o.Output)
 	}
-	layout := o.Layout
-	if layout == "" && !o.Literal {
-		layout = layoutOf(g)
-	}
-	if layout == ChannelsLast {
-		if err := channelsFirst(g); err != nil {
-			return err
-		}
+	if o.Layout == ChannelsLast || o.Layout == "" && !o.Literal && hasChannelsLast(g) {
+		channelsFirst(g)
 	}
 	return graph(g, o.Whole)
 }
 
-// takeOutput leaves the output of a name.
-func takeOutput(g *onnx.Graph, name string) error {
+func takeOutput(g *onnx.Graph, name string) {
 	var names []string
 	for i, out := range g.Outputs {
 		if out.Name == name {
 			g.Outputs = g.Outputs[i : i+1]
-			return nil
+			return
 		}
 		names = append(names, fmt.Sprintf("%.80s", out.Name))
 	}
-	return fmt.Errorf("has no output %q; its outputs are %s", name, strings.Join(names[:min(len(names), 10)], ", "))
+	onnx.Refuse("has no output %q; its outputs are %s", name, strings.Join(names[:min(len(names), 10)], ", "))
 }
 
-// layoutOf tells a model's layout by its input, of whose sides the channels are 1 or 3 and the others more. Where
-// that leaves it open the model has channels last if the first thing that it does is to put them in front.
-func layoutOf(g *onnx.Graph) string {
-	if len(g.Inputs) != 1 || len(g.Inputs[0].Shape) != 4 {
-		return ChannelsFirst
+func isImage(g *onnx.Graph) bool { return len(g.Inputs) == 1 && len(g.Inputs[0].Shape) == 4 }
+
+// hasChannelsLast tells a model's layout by its input: there are 1 or 3 channels, and more rows and columns. Where
+// that leaves it open, the model has channels last if it puts them in front first of all.
+func hasChannelsLast(g *onnx.Graph) bool {
+	if !isImage(g) {
+		return false
 	}
 	s := g.Inputs[0].Shape
 	channels := func(d int64) bool { return d == 1 || d == 3 }
 	switch {
 	case channels(s[1]) && s[2] > 4 && s[3] > 4:
-		return ChannelsFirst
+		return false
 	case channels(s[3]) && s[1] > 4 && s[2] > 4:
-		return ChannelsLast
+		return true
 	}
 	readers := g.Consumers()[g.Inputs[0].Name]
-	toFront := func(n *onnx.Node) bool {
-		return n.Op == "Transpose" && slices.Equal(n.Ints("perm", nil), []int64{0, 3, 1, 2})
+	other := func(n *onnx.Node) bool {
+		return n.Op != "Transpose" || !slices.Equal(n.Ints("perm", nil), []int64{0, 3, 1, 2})
 	}
-	if len(readers) > 0 && !slices.ContainsFunc(readers, func(n *onnx.Node) bool { return !toFront(n) }) {
-		return ChannelsLast
-	}
-	return ChannelsFirst
+	return len(readers) > 0 && !slices.ContainsFunc(readers, other)
 }
 
 // channelsFirst puts a Transpose in front of a model whose input has channels last.
-func channelsFirst(g *onnx.Graph) error {
-	if len(g.Inputs) != 1 || len(g.Inputs[0].Shape) != 4 {
-		return fmt.Errorf("layout %s needs an image input, one of rank 4", ChannelsLast)
-	}
+func channelsFirst(g *onnx.Graph) {
+	onnx.Require(isImage(g), "layout %s needs an image input, one of rank 4", ChannelsLast)
 	in := &g.Inputs[0]
 	old, s := in.Name, in.Shape
 	in.Name, in.Shape = g.Fresh(old+"/channels-first"), onnx.Shape{s[0], s[3], s[1], s[2]}
 	g.Nodes = append([]*onnx.Node{{Op: "Transpose", Attrs: onnx.Attrs{"perm": []int64{0, 2, 3, 1}},
 		Inputs: []string{in.Name}, Outputs: []string{old}}}, g.Nodes...)
 	g.Notices = append(g.Notices, "takes images with channels last; a Transpose in front of it has them first")
-	return nil
 }
 
 // Preprocess prepends what o has of scale, mean and std, as nodes of their own, so that the network takes images in
 // [0,1]. The nodes are never folded into a Conv: a padded Conv's border would change.
-func Preprocess(g *onnx.Graph, o Options) error {
+func Preprocess(g *onnx.Graph, o Options) (err error) {
+	defer onnx.Refused(&err)
 	if o.Scale == 0 && len(o.Mean) == 0 && len(o.Std) == 0 {
 		return nil
 	}
 	in := &g.Inputs[0]
-	if len(in.Shape) != 4 {
-		return fmt.Errorf("scale, mean and std need an image input, this one has shape %v", in.Shape)
-	}
-	channels := in.Shape[1]
+	onnx.Require(len(in.Shape) == 4, "scale, mean and std need an image input, this one has shape %v", in.Shape)
 	var scale []float32
 	if o.Scale != 0 && o.Scale != 1 {
 		scale = []float32{o.Scale}
@@ -125,23 +111,13 @@ func Preprocess(g *onnx.Graph, o Options) error {
 		op, name, made string
 		values         []float32
 	}{{"Mul", "scale", "scaled", scale}, {"Sub", "mean", "centred", o.Mean}, {"Div", "std", "normalised", o.Std}} {
-		n := len(s.values)
-		if n > 1 && int64(n) != channels {
-			return fmt.Errorf("%s has %d values, the image %d channels", s.name, n, channels)
-		}
-		if n == 0 {
+		if len(s.values) == 0 {
 			continue
 		}
-		t := onnx.FloatTensor(onnx.Shape{1, channels, 1, 1}, make([]float32, channels))
-		for i := range t.Floats {
-			if t.Floats[i] = s.values[i%n]; s.op != "Sub" && !(t.Floats[i] > 0) {
-				return fmt.Errorf("%s %v is not above 0", s.name, t.Floats[i])
-			}
-		}
+		c := g.AddConst("preprocess/"+s.name, perChannel(s.name, s.values, in.Shape[1]))
 		y := g.Fresh(old + "/" + s.made)
 		g.Shapes[y] = in.Shape
-		nodes = append(nodes, &onnx.Node{Op: s.op, Inputs: []string{x, g.AddConst("preprocess/"+s.name, t)},
-			Outputs: []string{y}})
+		nodes = append(nodes, &onnx.Node{Op: s.op, Inputs: []string{x, c}, Outputs: []string{y}})
 		x = y
 	}
 	if len(nodes) == 0 {
@@ -153,4 +129,16 @@ func Preprocess(g *onnx.Graph, o Options) error {
 	g.Nodes = append(nodes, g.Nodes...)
 	g.Shapes[in.Name] = in.Shape
 	return g.Verify()
+}
+
+// perChannel spreads one value over the channels, or takes one for each.
+func perChannel(name string, values []float32, channels int64) *onnx.Tensor {
+	n := len(values)
+	onnx.Require(n == 1 || int64(n) == channels, "%s has %d values, the image %d channels", name, n, channels)
+	t := onnx.Filled(0, 1, channels, 1, 1)
+	for i := range t.Floats {
+		t.Floats[i] = values[i%n]
+		onnx.Require(name == "mean" || t.Floats[i] > 0, "%s %v is not above 0", name, t.Floats[i])
+	}
+	return t
 }

@@ -10,11 +10,7 @@ import (
 // gradients and results that do not depend on the batch.
 func lowerEinsum(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	onnx.Require(!slices.Contains(n.Inputs, ""), "has an input without a name")
-	shapes := []onnx.Shape{}
-	for _, in := range n.Inputs {
-		shapes = append(shapes, s.g.Shapes[in])
-	}
-	e := onnx.Sure(onnx.ParseEinsum(n, shapes))
+	e := onnx.ParseEinsum(n, onnx.Each(n.Inputs, func(in string) onnx.Shape { return s.g.Shapes[in] }))
 	for l, d := range e.Size {
 		onnx.Require(d >= 0 || slices.Contains(e.Out, l), "sums over the batch")
 	}
@@ -31,38 +27,28 @@ func lowerEinsum(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return c.order(t, labels, e.Out)
 }
 
-// contraction writes an Einsum's operators.
 type contraction struct {
 	*onnx.Einsum
 	*onnx.Builder
 }
 
-// sumOut sums over the indices that are not in keep.
 func (e contraction) sumOut(t string, labels, keep []rune) (string, []rune) {
-	axes, kept := []int64{}, []rune{}
-	for i, l := range labels {
-		if slices.Contains(keep, l) {
-			kept = append(kept, l)
-		} else {
-			axes = append(axes, int64(i))
-		}
-	}
-	if len(axes) == 0 {
+	gone := without(labels, keep)
+	if len(gone) == 0 {
 		return t, labels
 	}
+	axes := onnx.Each(gone, func(l rune) int64 { return int64(slices.Index(labels, l)) })
+	kept := without(labels, gone)
 	return e.Reshape(e.Sum(t, axes), e.Sizes(kept)), kept
+}
+
+func without(labels, others []rune) []rune {
+	return slices.DeleteFunc(slices.Clone(labels), func(l rune) bool { return slices.Contains(others, l) })
 }
 
 // order turns a tensor with dimensions from into one with dimensions to.
 func (e contraction) order(t string, from, to []rune) string {
-	perm := make([]int64, len(to))
-	for i, l := range to {
-		perm[i] = int64(slices.Index(from, l))
-	}
-	if slices.IsSorted(perm) {
-		return t
-	}
-	return e.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
+	return e.Transpose(t, onnx.Each(to, func(l rune) int64 { return int64(slices.Index(from, l)) })...)
 }
 
 // contract multiplies two operands and sums over the indices that both have and
@@ -70,22 +56,10 @@ func (e contraction) order(t string, from, to []rune) string {
 func (e contraction) contract(x string, xl []rune, y string, yl, later []rune) (string, []rune) {
 	x, xl = e.sumOut(x, xl, slices.Concat(yl, later))
 	y, yl = e.sumOut(y, yl, slices.Concat(xl, later))
-	var shared, sum, rows, columns []rune
-	for _, l := range xl {
-		switch {
-		case !slices.Contains(yl, l):
-			rows = append(rows, l)
-		case slices.Contains(later, l):
-			shared = append(shared, l)
-		default:
-			sum = append(sum, l)
-		}
-	}
-	for _, l := range yl {
-		if !slices.Contains(xl, l) {
-			columns = append(columns, l)
-		}
-	}
+	rows, columns := without(xl, yl), without(yl, xl)
+	both := without(xl, rows)
+	sum := without(both, later)
+	shared := without(both, sum)
 	if len(sum) == 0 {
 		return e.product(x, xl, y, yl, columns)
 	}

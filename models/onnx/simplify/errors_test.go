@@ -144,6 +144,9 @@ func TestOpenErrors(t *testing.T) {
 		{"steps beyond integers", file(13, N, 2).Int("a", -5).Int("b", -10).
 			Tensor(onnxtest.IntTensor("c", nil, math.MinInt64)).Node("Range a b c → t; Reshape x t → y"),
 			`Range "t" … counts from -5 to -10 in steps of -9223372036854775808`},
+		{"too long a Range", file(13, N, 2).Node("a=0; b=1000000000; c=1; Range a b c → t; Reshape x t → y"),
+			`Range "t" … counts from 0 to 1000000000 in steps of 1`},
+		{"a Range in steps of 0", file(13, N, 2).Node("a=0; b=1; c=0; Range a b c → t; Reshape x t → y"), "steps of 0"},
 		{"a number that would pass for the batch", file(13, N, 2).Ints("t", -1<<62, 2).Node("Reshape x t → y"),
 			`"t" … -4611686018427387904`},
 		{"an attribute that would pass for the batch",
@@ -152,7 +155,7 @@ func TestOpenErrors(t *testing.T) {
 			file(13, N, 2).Ints("a", 1<<31, 1).Ints("b", -1<<31, 2).Node("Mul a b → t; Reshape x t → y"),
 			`Reshape "y" … must be constant`},
 		{"a truth value as a factor",
-			file(13, N, 2).Tensor(onnxtest.Quantized("b", 9, []int64{2}, 1, 0)).Node("Mul x b → y"),
+			file(13, N, 2).Tensor(quantized("b", 9, []int64{2}, 1, 0)).Node("Mul x b → y"),
 			`Mul "y" … "x" and "b" hold values of different types`},
 		{"integer slopes", file(13, N, 2).Node("s=2,; PRelu x s → y"), `PRelu "y" … different types`},
 		{"an integer among summands", file(13, N, 2).Node("s=2,; Sum x x s → y"), `Sum "y" … different types`},

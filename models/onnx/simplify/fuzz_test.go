@@ -78,7 +78,7 @@ func one(pass func(g *onnx.Graph) (*onnx.Graph, error)) func(g *onnx.Graph) ([]*
 }
 
 // written asserts that a graph which was accepted can be written, and is the same when it is read again.
-func written(t *testing.T, g *onnx.Graph) {
+func written(t testing.TB, g *onnx.Graph) {
 	t.Helper()
 	must.Do(t, must.Survive(t, func() error {
 		g.FLOPs()
@@ -199,11 +199,13 @@ func FuzzOpen(f *testing.F) {
 		f.Refer("alpha", "a", pb.AttributeProto_FLOAT)
 	})
 	seed(calls.Node("F@local x → m a=0.5; F@local m → y").Bytes(N, 2))
-	seed(file(13, N, 2).Tensor(onnxtest.Raw(10, "h", []int64{2}, onnxtest.Bits16(0x3c00, 1))).
-		Tensor(onnxtest.Raw(11, "d", []int64{2}, onnxtest.Bits64(1, 2))).
+	raw := func(kind int32, name string, bytes int) *pb.TensorProto {
+		return &pb.TensorProto{Name: &name, DataType: &kind, Dims: []int64{2}, RawData: make([]byte, bytes)}
+	}
+	seed(file(13, N, 2).Tensor(raw(10, "h", 4)).Tensor(raw(11, "d", 16)).
 		Node("Mul x h → m; Add m d → n; Cast n → y to=10").Bytes(N, 2))
 	seed(file(13, N, 2).Floats("s", nil, 0.5).Floats("ws", []int64{2}, 0.5, 2).
-		Tensor(onnxtest.Quantized("z", 3, nil, 2)).Tensor(onnxtest.Quantized("w", 3, []int64{2, 2}, 1, 2, 3, 4)).
+		Tensor(quantized("z", 3, nil, 2)).Tensor(quantized("w", 3, []int64{2, 2}, 1, 2, 3, 4)).
 		Node("QuantizeLinear x s z → q; DequantizeLinear q s z → a; DequantizeLinear w ws → f axis=0").
 		Node("MatMul a f → y").Bytes(N, 2))
 	seed(file(13, N, 2).Tensor(onnxtest.External("w", []int64{2}, "location=w.bin offset=8")).

@@ -15,16 +15,16 @@ type lowering func(s *simplifier, b *onnx.Builder, n *onnx.Node) string
 // and those whose kernel rounds differently with an item's place in the batch.
 var lowerings map[string]lowering
 
-func init() { // init breaks the cycle lowerings → reductions → rules
+func init() { // init breaks the cycle lowerings → rules → lowerings
 	lowerings = map[string]lowering{
 		"Sum": lowerVariadic, "Mean": lowerVariadic, "Min": lowerVariadic, "Max": lowerVariadic,
 		"Cast": lowerCast, "CastLike": lowerCast, "Pow": lowerPow, "Swish": lowerSwish, "Einsum": lowerEinsum,
 		"Softmax": lowerFlatSoftmax, "LogSoftmax": lowerFlatSoftmax,
-		"ReduceSum": lowerReduction, "ReduceMean": lowerReduction,
-		"ReduceL1": lowerReduction, "ReduceL2": lowerReduction, "ReduceSumSquare": lowerReduction,
-		"ReduceLogSum": lowerReduction, "ReduceProd": lowerReduction,
-		"InstanceNormalization": lowerInstanceNorm, "GroupNormalization": lowerGroupNorm,
+		"InstanceNormalization": lowerGroupNorm, "GroupNormalization": lowerGroupNorm,
 		"RMSNormalization": lowerRMSNorm, "LpNormalization": lowerLpNorm, "LRN": lowerLRN,
+	}
+	for op := range reductions {
+		lowerings[op] = lowerReduction
 	}
 }
 
@@ -34,7 +34,7 @@ const tiny = 1.1754944e-38
 
 // lower writes a node by its lowering; it reports false where it has none.
 func (s *simplifier) lower(n *onnx.Node) bool {
-	onData := slices.ContainsFunc(n.Inputs, func(in string) bool { return s.g.Shapes[in].HasBatch() })
+	onData := slices.ContainsFunc(n.Inputs, s.hasBatch)
 	if lowerings[n.Op] == nil || !onData && n.Op != "Softmax" && n.Op != "LogSoftmax" || // these change their meaning
 		s.Node(n) != nil { // what is wrong with it is said there
 		return false
@@ -59,9 +59,8 @@ func (s *simplifier) write(n *onnx.Node, rule lowering) bool {
 	return t != ""
 }
 
-// become makes t, which has been computed in a node's stead by nodes from the
-// first on, that node's output. A tensor made for it gets its name: users name
-// cut tensors by the names that the file gives them.
+// become makes t, which has been computed in a node's stead by nodes from the first on, that node's output. A tensor
+// made for it gets its name: users name cut tensors by the names that the file gives them.
 func (s *simplifier) become(n *onnx.Node, t string, first int) {
 	out := n.Outputs[0]
 	if made := s.g.Nodes[first:]; len(made) > 0 && made[len(made)-1].Outputs[0] == t {
@@ -70,12 +69,10 @@ func (s *simplifier) become(n *onnx.Node, t string, first int) {
 		delete(s.g.Shapes, t)
 		return
 	}
-	if !s.g.IsOutput(out) {
-		s.alias[out] = t
+	if s.leaveOut(n, t) {
 		return
 	}
-	b := &onnx.Builder{G: s.g}
-	b.Named(out, "Identity", t)
+	(&onnx.Builder{G: s.g}).Named(out, "Identity", t)
 }
 
 // Sum, Mean, Min and Max of any number of inputs as a chain of two at a time.
@@ -118,11 +115,7 @@ func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x, e := n.Inputs[0], s.g.Consts[n.Inputs[1]]
 	if e != nil && e.DType != onnx.Float && s.TypeOf(x) == onnx.Float {
 		// The base's type counts; the exponent may be of another.
-		floats := make([]float32, len(e.Ints))
-		for i, v := range e.Ints {
-			floats[i] = float32(v)
-		}
-		e = onnx.FloatTensor(e.Shape, floats)
+		e = onnx.FloatTensor(e.Shape, onnx.Each(e.Ints, func(v int64) float32 { return float32(v) }))
 		n.Inputs[1] = b.Const(e)
 	}
 	if e == nil || e.DType != onnx.Float || e.Len() != 1 || len(e.Shape) > len(s.g.Shapes[x]) {
@@ -142,12 +135,8 @@ func lowerPow(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 }
 
 // x·σ(αx)
-func lowerSwish(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	x, gate := n.Inputs[0], n.Inputs[0]
-	if alpha := n.Float("alpha", 1); alpha != 1 {
-		gate = b.Op("Mul", gate, b.Float(alpha))
-	}
-	return b.Op("Mul", x, b.Op("Sigmoid", gate))
+func lowerSwish(_ *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	return b.Op("Mul", n.Inputs[0], b.Op("Sigmoid", scaled(b, n, "alpha", n.Inputs[0])))
 }
 
 // Before operator set 13, Softmax took everything from axis on as one dimension.
@@ -167,49 +156,43 @@ func lowerFlatSoftmax(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return b.Reshape(t, x)
 }
 
-// Σx, mean x, Σ|x|, √Σx², Σx², ln Σx and Πx along axes. Without axes the node stays: it then
-// works on all of a tensor without a batch, or on nothing.
+// reductions are formulas along axes, which stay as dimensions of 1.
+var reductions = map[string]func(b *onnx.Builder, x string, axes []int64) string{
+	"ReduceSum":  (*onnx.Builder).Sum,
+	"ReduceMean": (*onnx.Builder).Mean,
+	"ReduceProd": product,
+	"ReduceL2":   norm,
+	"ReduceL1":   func(b *onnx.Builder, x string, axes []int64) string { return b.Sum(b.Op("Abs", x), axes) },
+	"ReduceLogSum": func(b *onnx.Builder, x string, axes []int64) string {
+		return b.Op("Log", b.Sum(x, axes))
+	},
+	"ReduceSumSquare": sumSquare,
+}
+
+// Without axes the node stays: it then works on all of a tensor without a batch, or on nothing.
 func lowerReduction(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	t := n.Inputs[0]
-	at := onnx.Sure(onnx.Axes(onnx.Sure(s.IntsOr(n, 1, nil)), len(s.g.Shapes[t])))
+	x := n.Inputs[0]
+	at := onnx.Sure(onnx.Axes(onnx.Sure(s.IntsOr(n, 1, nil)), len(s.g.Shapes[x])))
 	slices.Sort(at)
-	axes := []int64{}
-	for _, a := range slices.Compact(at) {
-		axes = append(axes, int64(a))
-	}
+	axes := onnx.Each(slices.Compact(at), func(a int) int64 { return int64(a) })
 	if len(axes) == 0 {
 		return ""
 	}
-	switch n.Op {
-	case "ReduceSum":
-		t = b.Sum(t, axes)
-	case "ReduceMean":
-		if n.Int("keepdims", 1) == 1 {
-			s.means[n.Outputs[0]] = meanOf{in: t, axes: axes}
-		}
-		t = b.Mean(t, axes)
-	case "ReduceL1":
-		t = b.Sum(b.Op("Abs", t), axes)
-	case "ReduceSumSquare":
-		t = b.Sum(b.Op("Mul", t, t), axes)
-	case "ReduceL2":
-		t = norm(b, t, axes)
-	case "ReduceLogSum":
-		t = b.Op("Log", b.Sum(t, axes))
-	case "ReduceProd":
-		t = product(b, t, axes)
+	if n.Op == "ReduceMean" && n.Int("keepdims", 1) == 1 {
+		s.means[n.Outputs[0]] = meanOf{in: x, axes: axes}
 	}
-	return b.Reshape(t, s.g.Shapes[n.Outputs[0]])
+	return b.Reshape(reductions[n.Op](b, x, axes), s.g.Shapes[n.Outputs[0]])
 }
+
+func sumSquare(b *onnx.Builder, x string, axes []int64) string { return b.Sum(b.Op("Mul", x, x), axes) }
 
 // norm appends √Σx² along axes, which stay as dimensions of 1.
 func norm(b *onnx.Builder, x string, axes []int64) string {
-	return b.Op("Sqrt", b.Op("Clip", b.Sum(b.Op("Mul", x, x), axes), b.Float(tiny)))
+	return b.Op("Sqrt", b.Op("Clip", sumSquare(b, x, axes), b.Float(tiny)))
 }
 
-// product appends Πx along axes, with those axes as the last dimension, of 1:
-// halves are multiplied until one value is left. So it has the right gradient
-// where values are 0, which Πx/xᵢ has not.
+// product appends Πx along axes, with those axes as the last dimension, of 1: halves are multiplied until one value is
+// left. So it has the right gradient where values are 0, which Πx/xᵢ has not.
 func product(b *onnx.Builder, x string, axes []int64) string {
 	shape := b.Shape(x)
 	perm, kept := []int64{}, onnx.Shape{}
@@ -218,12 +201,8 @@ func product(b *onnx.Builder, x string, axes []int64) string {
 			perm, kept = append(perm, int64(i)), append(kept, d)
 		}
 	}
-	perm = append(perm, axes...)
-	if !slices.IsSorted(perm) {
-		x = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, x)
-	}
 	size := shape.Items() / kept.Items()
-	x = b.Reshape(x, append(kept, size))
+	x = b.Reshape(b.Transpose(x, append(perm, axes...)...), append(kept, size))
 	last := b.Ints(int64(len(kept)))
 	for size > 1 && b.Err() == nil {
 		half := size / 2
@@ -235,4 +214,95 @@ func product(b *onnx.Builder, x string, axes []int64) string {
 		x, size = halves, (size+1)/2
 	}
 	return x
+}
+
+// affine appends x·scale + bias with one value a channel of each; what multiplies
+// by 1 or adds 0 throughout, as PyTorch writes GroupNorm, is left out.
+func affine(s *simplifier, b *onnx.Builder, x, scale, bias string) string {
+	ones := slices.Repeat(onnx.Shape{1}, len(s.g.Shapes[x])-2)
+	// [C, 1, …] broadcasts with [N, C, …]. It is made by a node, so that a weight keeps its name.
+	channelwise := func(values string) string { return b.Reshape(values, slices.Concat(s.g.Shapes[values], ones)) }
+	all := func(name string, v float32) bool {
+		t, ok := s.g.Consts[name]
+		return ok && !slices.ContainsFunc(t.Floats, func(f float32) bool { return f != v })
+	}
+	if !all(scale, 1) {
+		x = b.Op("Mul", x, channelwise(scale))
+	}
+	if !all(bias, 0) {
+		x = b.Op("Add", x, channelwise(bias))
+	}
+	return x
+}
+
+// standardise appends (x − mean)/√(variance + ε) over the last dimension.
+func standardise(b *onnx.Builder, x string, epsilon float32) string {
+	shape := b.Shape(x)
+	d := shape[len(shape)-1]
+	onnx.Require(d <= maxFold, "normalises %d values together, more than %d", d, maxFold)
+	ones := b.Const(onnx.Filled(1, d))
+	return b.OpWith("LayerNormalization", onnx.Attrs{"axis": -1, "epsilon": epsilon}, x, ones)
+}
+
+// imageOf is the shape of a node's input, which must be [N, C, …].
+func imageOf(s *simplifier, n *onnx.Node) onnx.Shape {
+	x := s.g.Shapes[n.Inputs[0]]
+	onnx.Require(len(x) >= 3 && x[0] == onnx.Batch && slices.Min(x[1:]) >= 1, "works on [N, C, …], not on %v", x)
+	return x
+}
+
+// Groups of channels normalised together, or every channel by itself. A group norm's scale and bias are per group in
+// operator sets 18 to 20 and per channel since.
+func lowerGroupNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	x := imageOf(s, n)
+	groups, values, perGroup := x[1], x[1], n.Op == "GroupNormalization" && s.from < 21
+	if n.Op == "GroupNormalization" {
+		groups = n.Int("num_groups", 0)
+		onnx.Require(groups >= 1 && x[1]%groups == 0, "splits %d channels into %d groups", x[1], groups)
+	}
+	if perGroup {
+		values = groups
+	}
+	for _, in := range n.Inputs[1:3] {
+		x := s.g.Shapes[in]
+		onnx.Require(len(x) == 1 && x[0] == values, "its input %q has shape %v, not %d values", in, x, values)
+	}
+	t := b.Reshape(n.Inputs[0], onnx.Shape{onnx.Batch, groups, x[1:].Items() / groups})
+	t = standardise(b, t, n.Float("epsilon", 1e-5))
+	if perGroup {
+		return b.Reshape(affine(s, b, t, n.Inputs[1], n.Inputs[2]), x)
+	}
+	return affine(s, b, b.Reshape(t, x), n.Inputs[1], n.Inputs[2])
+}
+
+// x/√(mean x² + ε)·scale over the axes from axis on
+func lowerRMSNorm(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	rank := len(s.g.Shapes[n.Inputs[0]])
+	first := onnx.Sure(onnx.Axis(n, "axis", -1, rank))
+	mean := b.Mean(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Range(first, rank))
+	inverse := b.Op("Reciprocal", b.Op("Sqrt", b.Op("Add", mean, b.Float(n.Float("epsilon", 1e-5)))))
+	return b.Op("Mul", b.Op("Mul", n.Inputs[0], inverse), n.Inputs[1])
+}
+
+// x over its norm along one axis; 0 where that is 0
+func lowerLpNorm(_ *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	along, p := []int64{n.Int("axis", -1)}, n.Int("p", 2)
+	onnx.Require(p == 1 || p == 2, "has p = %d; 1 and 2 are supported", p)
+	if p == 2 {
+		return b.Op("Div", n.Inputs[0], norm(b, n.Inputs[0], along))
+	}
+	return b.Op("Div", n.Inputs[0], b.Op("Clip", reductions["ReduceL1"](b, n.Inputs[0], along), b.Float(tiny)))
+}
+
+// x·(bias + α/size·Σ x²)^−β, the sum over size neighbouring channels: an AveragePool
+// along the channels, which divides by size.
+func lowerLRN(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	x, size := imageOf(s, n), n.Int("size", 0)
+	onnx.Require(size >= 1 && size <= maxFold, "has size %d", size)
+	square := b.Reshape(b.Op("Mul", n.Inputs[0], n.Inputs[0]), onnx.Shape{onnx.Batch, 1, x[1], x[2:].Items()})
+	mean := b.OpWith("AveragePool", onnx.Attrs{"kernel_shape": []int64{size, 1}, "strides": []int64{1, 1},
+		"pads": []int64{(size - 1) / 2, 0, size / 2, 0}, "count_include_pad": 1}, square)
+	base := b.Op("Add", b.Op("Mul", mean, b.Float(n.Float("alpha", 1e-4))), b.Float(n.Float("bias", 1)))
+	factor := b.Op("Pow", base, b.Float(-n.Float("beta", 0.75)))
+	return b.Op("Mul", n.Inputs[0], b.Reshape(factor, x))
 }

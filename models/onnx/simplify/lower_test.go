@@ -2,11 +2,9 @@ package simplify_test
 
 import (
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"selfheal/internal/must"
-	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 )
@@ -78,53 +76,36 @@ func TestLoweringLeavesItsInput(t *testing.T) {
 
 // Operators that can't be taken apart are errors of one line.
 func TestLoweringErrors(t *testing.T) {
-	image := onnx.Shape{onnx.Batch, 4, 3, 3}
-	for _, c := range []struct {
-		op    string
-		attrs onnx.Attrs
-		more  []onnx.Shape // constants that follow x
-		want  string
-	}{
-		{"Einsum", onnx.Attrs{"equation": "bcii->bci"}, nil, "diagonal"},
-		{"Einsum", onnx.Attrs{"equation": "bchw->chw"}, nil, "sums over the batch"},
-		{"Einsum", onnx.Attrs{"equation": "bchw,cd->bdhw"}, nil, "2 operands"},
-		{"Einsum", onnx.Attrs{"equation": "bch->b"}, nil, "3 indices for an operand of shape [N 4 3 3]"},
-		{"Einsum", onnx.Attrs{"equation": "bchw,cd->bdhw"}, []onnx.Shape{{5, 6}}, `index 'c' the sizes 4 and 5`},
-		{"Einsum", onnx.Attrs{"equation": "bchw->bx"}, nil, "can't be read"},
-		{"Einsum", onnx.Attrs{"equation": "bchw->bcc"}, nil, "can't be read"},
-		{"Einsum", onnx.Attrs{"equation": "b1hw->b1"}, nil, "can't be read"},
-		{"Einsum", onnx.Attrs{"equation": "......->..."}, nil, "can't be read"},
-		{"Einsum", onnx.Attrs{"equation": "\ue000chw->c"}, nil, "can't be read"},
-		{"Einsum", nil, nil, "0 indices"},
-		{"GroupNormalization", onnx.Attrs{"num_groups": 3}, []onnx.Shape{{3}, {3}}, "4 channels into 3 groups"},
-		{"GroupNormalization", nil, []onnx.Shape{{4}, {4}}, "4 channels into 0 groups"},
-		{"GroupNormalization", onnx.Attrs{"num_groups": 2}, []onnx.Shape{{4}, {4}}, "not 2 values"},
-		{"InstanceNormalization", nil, []onnx.Shape{{4}, {3}}, "not 4 values"},
-		{"InstanceNormalization", nil, []onnx.Shape{{4}}, "has no input 2"},
-		{"LayerNormalization", onnx.Attrs{"axis": -2}, []onnx.Shape{{4}}, "does not fit"},
-		{"LayerNormalization", onnx.Attrs{"axis": 0}, []onnx.Shape{{3}}, "works along the batch"},
-		{"LpNormalization", onnx.Attrs{"p": 3}, nil, "p = 3"},
-		{"LpNormalization", onnx.Attrs{"axis": 0}, nil, "batch"},
-		{"LpNormalization", onnx.Attrs{"axis": 9}, nil, "axis 9"},
-		{"LRN", nil, nil, "size 0"},
-		{"LRN", onnx.Attrs{"size": 1 << 40}, nil, "size"},
-		{"RMSNormalization", onnx.Attrs{"axis": 0}, []onnx.Shape{{3}}, "batch"},
-		{"ReduceL2", nil, nil, "reduces the batch"},
+	for _, c := range [][2]string{
+		{"Einsum x → y equation=bcii->bci", "diagonal"},
+		{"Einsum x → y equation=bchw->chw", "sums over the batch"},
+		{"Einsum x → y equation=bchw,cd->bdhw", "2 operands"},
+		{"Einsum x → y equation=bch->b", "3 indices for an operand of shape [N 4 3 3]"},
+		{"c[5,6]=1.0; Einsum x c → y equation=bchw,cd->bdhw", `index 'c' the sizes 4 and 5`},
+		{"Einsum x → y equation=bchw->bx", "can't be read"},
+		{"Einsum x → y equation=bchw->bcc", "can't be read"},
+		{"Einsum x → y equation=b1hw->b1", "can't be read"},
+		{"Einsum x → y equation=......->...", "can't be read"},
+		{"Einsum x → y equation=\ue000chw->c", "can't be read"},
+		{"Einsum x → y", "0 indices"},
+		{"c[3]=1.0; GroupNormalization x c c → y num_groups=3", "4 channels into 3 groups"},
+		{"c[4]=1.0; GroupNormalization x c c → y", "4 channels into 0 groups"},
+		{"c[4]=1.0; GroupNormalization x c c → y num_groups=2", "not 2 values"},
+		{"c[4]=1.0; d[3]=1.0; InstanceNormalization x c d → y", "not 4 values"},
+		{"c[4]=1.0; InstanceNormalization x c → y", "has no input 2"},
+		{"c[4]=1.0; LayerNormalization x c → y axis=-2", "does not fit"},
+		{"c[3]=1.0; LayerNormalization x c → y axis=0", "works along the batch"},
+		{"LpNormalization x → y p=3", "p = 3"},
+		{"LpNormalization x → y axis=0", "batch"},
+		{"LpNormalization x → y axis=9", "axis 9"},
+		{"LRN x → y", "size 0"},
+		{"LRN x → y size=1099511627776", "size"},
+		{"c[3]=1.0; RMSNormalization x c → y axis=0", "batch"},
+		{"ReduceL2 x → y", "reduces the batch"},
 	} {
-		g := onnx.NewGraph("test")
-		g.Inputs = []onnx.Value{{Name: "x", DType: onnx.Float, Shape: slices.Clone(image)}}
-		n := &onnx.Node{Op: c.op, Name: "n", Inputs: []string{"x"}, Outputs: []string{"y"}, Attrs: c.attrs}
-		for _, shape := range c.more {
-			n.Inputs = append(n.Inputs, g.AddConst("c", onnx.FloatTensor(shape, make([]float32, shape.Items()))))
-		}
-		g.Nodes, g.Outputs = []*onnx.Node{n}, []onnx.Value{{Name: "y", DType: onnx.Float}}
-		must.Refuse(t, simplify.Graph(g), c.want)
+		_, err := simplify.Open(file(18, N, 4, 3, 3).Node(c[0]).Bytes(N, 4), simplify.Options{})
+		must.Refuse(t, err, c[1])
 	}
-	old := onnx.NewGraph("test")
-	old.Opset = 11
-	old.Inputs = []onnx.Value{{Name: "x", DType: onnx.Float, Shape: slices.Clone(image)}}
-	first := onnx.Attrs{"axis": 0}
-	old.Nodes = []*onnx.Node{{Op: "Softmax", Inputs: []string{"x"}, Outputs: []string{"y"}, Attrs: first}}
-	old.Outputs = []onnx.Value{{Name: "y", DType: onnx.Float}}
-	must.Refuse(t, simplify.Graph(old), "works along the batch")
+	_, err := simplify.Open(file(11, N, 4, 3, 3).Node("Softmax x → y axis=0").Bytes(N, 4), simplify.Options{})
+	must.Refuse(t, err, "works along the batch")
 }

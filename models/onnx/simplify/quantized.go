@@ -21,36 +21,34 @@ type quantization struct {
 	axis  int64
 }
 
-// quantized brings the operators of QDQ graphs into one form. Constants are
-// computed here, so that the weights of a Conv are floats. Data becomes
+// quantized brings the operators of QDQ graphs into one form. Constants are computed here, so that the weights of a
+// Conv are floats. Data becomes
 //
 //	q = DequantizeLinear(QuantizeLinear(x / scale, 1, zero), 1, 0 or zero)
 //	y = (q − zero) · scale
 //
-// with every integer held as an equal float: operators that exporters leave
-// between the two (MaxPool, Reshape) need no integer kernels, and no gradient
-// rule meets an integer tensor. The values are those of the two operators,
-// bit for bit. ONNX Runtime would replace operators between a DequantizeLinear
-// and a QuantizeLinear by integer ones, which round differently in a segment
-// than in the whole; it does not see through the scaling. It reports false
-// where n is another operator.
-func (s *simplifier) quantized(n *onnx.Node) bool {
+// with every integer held as an equal float: operators that exporters leave between the two (MaxPool, Reshape) need no
+// integer kernels, and no gradient rule meets an integer tensor. The values are those of the two operators, bit for
+// bit. ONNX Runtime would replace operators between a DequantizeLinear and a QuantizeLinear by integer ones, which
+// round differently in a segment than in the whole; it does not see through the scaling. It reports false where n is
+// another operator.
+func quantized(s *simplifier, n *onnx.Node) bool {
 	if n.Op != "QuantizeLinear" && n.Op != "DequantizeLinear" {
 		return false
 	}
 	s.g.Notice(NoticeQuantized)
 	s.g.Inexact = true // of integer kernels
-	q := s.quantization(n)
+	q := quantizationOf(s, n)
 	if c, ok := s.g.Consts[n.Inputs[0]]; ok {
-		return s.foldQuantized(n, q, c)
+		return s.constant(n, q.folded(n.Op, c))
 	}
 	onnx.Require(s.TypeOf(n.Inputs[0]) == onnx.Float,
 		"works on integers that no QuantizeLinear gives; export it in QDQ form")
 	return s.write(n, q.write)
 }
 
-// quantization reads a node's scale and zero point and checks them against its data.
-func (s *simplifier) quantization(n *onnx.Node) *quantization {
+// quantizationOf reads a node's scale and zero point and checks them against its data.
+func quantizationOf(s *simplifier, n *onnx.Node) *quantization {
 	onnx.Require(n.Int("block_size", 0) == 0, "quantises in blocks, which is not supported")
 	x := s.g.Shapes[n.Inputs[0]]
 	onnx.Require(x != nil, "the shape of %q is not known", n.Inputs[0])
@@ -61,20 +59,21 @@ func (s *simplifier) quantization(n *onnx.Node) *quantization {
 	q := &quantization{scale: scale, zero: make([]int64, len(scale)), kind: onnx.Uint8, shape: onnx.Shape{},
 		axis: n.Int("axis", 1)}
 	data, constant := s.g.Consts[n.Inputs[0]]
-	if zero, ok := s.g.Consts[n.Input(2)]; ok {
+	switch zero := s.g.Consts[n.Input(2)]; {
+	case zero != nil:
 		q.kind, q.zero = zero.DType, zero.Ints
-	} else if n.Input(2) != "" {
+	case n.Input(2) != "":
 		onnx.Refuse("its input %q must be constant", n.Input(2))
-	} else if n.Op == "QuantizeLinear" {
+	case n.Op == "QuantizeLinear":
 		q.kind = cmp.Or(onnx.DType(n.Int("output_dtype", 0)), q.kind)
-	} else if constant {
+	case constant:
 		q.kind = data.DType
 	}
-	onnx.Require(len(q.zero) == len(scale) && len(scale) > 0, "it has %d scales and %d zero points", len(scale),
-		len(q.zero))
-	if len(scale) > 1 {
+	count := len(scale)
+	onnx.Require(len(q.zero) == count && count > 0, "it has %d scales and %d zero points", count, len(q.zero))
+	if count > 1 {
 		a := onnx.Sure(onnx.Axis(n, "axis", 1, len(x)))
-		onnx.Require(x[a] == int64(len(scale)), "it has %d scales for axis %d of %v", len(scale), a, x)
+		onnx.Require(x[a] == int64(count), "it has %d scales for axis %d of %v", count, a, x)
 		q.axis, q.shape = int64(a), append(onnx.Shape{x[a]}, slices.Repeat(onnx.Shape{1}, len(x)-a-1)...)
 	}
 	lo, hi, ok := onnx.QuantizedRange(q.kind)
@@ -97,28 +96,27 @@ func (q *quantization) at(i int, x onnx.Shape) int {
 	return int(int64(i) / inner % x[q.axis])
 }
 
-// foldQuantized computes a node whose data is constant.
-func (s *simplifier) foldQuantized(n *onnx.Node, q *quantization, c *onnx.Tensor) bool {
-	out := &onnx.Tensor{DType: onnx.Float, Shape: c.Shape}
-	if n.Op == "QuantizeLinear" {
-		onnx.Require(c.DType == onnx.Float, "quantises integers")
-		lo, hi, _ := onnx.QuantizedRange(q.kind)
-		out.DType, out.Ints = q.kind, make([]int64, len(c.Floats))
-		for i, v := range c.Floats {
-			k := q.at(i, c.Shape)
-			r := math.RoundToEven(float64(v / q.scale[k]))
-			// Bounded first: a float far outside has no int64.
-			out.Ints[i] = min(max(int64(min(max(r, -1<<32), 1<<32))+q.zero[k], lo), hi)
-		}
-	} else {
+// folded is what an operator gives for constant data.
+func (q *quantization) folded(op string, c *onnx.Tensor) *onnx.Tensor {
+	if op == "DequantizeLinear" {
 		onnx.Require(c.DType == q.kind, "its data is of ONNX element type %d, its zero point of %d", c.DType, q.kind)
-		out.Floats = make([]float32, len(c.Ints))
+		floats := make([]float32, len(c.Ints))
 		for i, v := range c.Ints {
 			k := q.at(i, c.Shape)
-			out.Floats[i] = float32(v-q.zero[k]) * q.scale[k]
+			floats[i] = float32(v-q.zero[k]) * q.scale[k]
 		}
+		return onnx.FloatTensor(c.Shape, floats)
 	}
-	return s.constant(n, out)
+	onnx.Require(c.DType == onnx.Float, "quantises integers")
+	lo, hi, _ := onnx.QuantizedRange(q.kind)
+	ints := make([]int64, len(c.Floats))
+	for i, v := range c.Floats {
+		k := q.at(i, c.Shape)
+		r := math.RoundToEven(float64(v / q.scale[k]))
+		// Bounded first: a float far outside has no int64.
+		ints[i] = min(max(int64(min(max(r, -1<<32), 1<<32))+q.zero[k], lo), hi)
+	}
+	return &onnx.Tensor{DType: q.kind, Shape: c.Shape, Ints: ints}
 }
 
 // write is the lowering of a node whose data is not constant.
@@ -152,17 +150,17 @@ func (q *quantization) write(s *simplifier, b *onnx.Builder, n *onnx.Node) strin
 
 // dequantize appends the product of x, which is without the zero points off already, and the scales.
 func (q *quantization) dequantize(b *onnx.Builder, x string, off []int64) string {
-	shift := make([]float32, len(q.zero))
+	count := len(q.zero)
+	switch len(off) {
+	case 0:
+		off = make([]int64, count)
+	case 1: // one serves for all
+		off = slices.Repeat(off, count)
+	}
+	onnx.Require(len(off) == count, "has %d zero points, the QuantizeLinear before it %d", count, len(off))
+	shift := make([]float32, count)
 	for i, z := range q.zero {
-		switch {
-		case len(off) == 1:
-			z -= off[0]
-		case len(off) == len(q.zero):
-			z -= off[i]
-		case len(off) > 0:
-			onnx.Refuse("has %d zero points, the QuantizeLinear before it %d", len(q.zero), len(off))
-		}
-		shift[i] = float32(z)
+		shift[i] = float32(z - off[i])
 	}
 	if slices.Max(shift) != 0 || slices.Min(shift) != 0 {
 		x = b.Op("Sub", x, b.Const(onnx.FloatTensor(q.shape, shift)))

@@ -11,10 +11,9 @@ import (
 	"selfheal/models/ort"
 )
 
-// A QDQ network gives what the file's own operators give, bit for bit, with all
-// of the runtime's optimisations: over values inside and beyond the range,
-// ties included, with zero points of either sign, per axis, with operators
-// between the two, with weights and biases folded.
+// A QDQ network gives what the file's own operators give, bit for bit, with all of the runtime's optimisations: over
+// values inside and beyond the range, ties included, with zero points of either sign, per axis, with operators between
+// the two, with weights and biases folded.
 func TestQuantized(t *testing.T) {
 	const i8, u8, i16, i32 = 3, 2, 5, 6
 	image := func() File { return file(13, N, 2, 4, 4).Floats("s", nil, 0.0625) }
@@ -24,48 +23,48 @@ func TestQuantized(t *testing.T) {
 		size      int64
 		operators string
 	}{
-		{"signed", image().Tensor(onnxtest.Quantized("z", i8, nil, 3)).
+		{"signed", image().Tensor(quantized("z", i8, nil, 3)).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4), 32,
 			"Div QuantizeLinear DequantizeLinear Mul"},
 		{"without zero point", image().Node("QuantizeLinear x s → q; DequantizeLinear q s → y").Bytes(N, 2, 4, 4), 32,
 			"Div QuantizeLinear DequantizeLinear Mul"},
-		{"other scale and zero point back", image().Tensor(onnxtest.Quantized("z", u8, nil, 100)).
-			Tensor(onnxtest.Quantized("z2", u8, nil, 7)).
+		{"other scale and zero point back", image().Tensor(quantized("z", u8, nil, 100)).
+			Tensor(quantized("z2", u8, nil, 7)).
 			Node("s2=0.3; QuantizeLinear x s z → q; DequantizeLinear q s2 z2 → y").Bytes(N, 2, 4, 4), 32,
 			"Div QuantizeLinear DequantizeLinear Sub Mul"},
-		{"a scale of 1", image().Floats("one", nil, 1).Tensor(onnxtest.Quantized("z", u8, nil, 128)).
+		{"a scale of 1", image().Floats("one", nil, 1).Tensor(quantized("z", u8, nil, 128)).
 			Node("QuantizeLinear x one z → q; DequantizeLinear q one z → y").Bytes(N, 2, 4, 4), 32,
 			"QuantizeLinear DequantizeLinear Mul"},
 		{"per axis", file(13, N, 2, 4, 4).Floats("s", []int64{2}, 0.0625, 0.3).
-			Tensor(onnxtest.Quantized("z", i8, []int64{2}, 3, -100)).
+			Tensor(quantized("z", i8, []int64{2}, 3, -100)).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4), 32,
 			"Div QuantizeLinear DequantizeLinear Mul"},
-		{"operators between", image().Tensor(onnxtest.Quantized("z", u8, nil, 100)).
+		{"operators between", image().Tensor(quantized("z", u8, nil, 100)).
 			Node("t=0,-1; QuantizeLinear x s z → q; MaxPool q → p kernel_shape=2,2 strides=2,2; Reshape p t → r").
 			Node("DequantizeLinear r s z → y").Bytes(N, 8), 8,
 			"Div QuantizeLinear DequantizeLinear MaxPool Reshape Sub Mul"},
-		{"two after one another", image().Tensor(onnxtest.Quantized("z", i8, nil, -5)).
+		{"two after one another", image().Tensor(quantized("z", i8, nil, -5)).
 			Node("s2=0.3; QuantizeLinear x s z → q; DequantizeLinear q s z → a; QuantizeLinear a s2 z → r").
 			Node("DequantizeLinear r s2 z → y").Bytes(N, 2, 4, 4), 32,
 			"Div QuantizeLinear DequantizeLinear Mul Div QuantizeLinear DequantizeLinear Mul"},
-		{"a residual join", image().Tensor(onnxtest.Quantized("z", i8, nil, 2)).
+		{"a residual join", image().Tensor(quantized("z", i8, nil, 2)).
 			Node("s2=0.11; QuantizeLinear x s z → q; DequantizeLinear q s z → a; Relu a → r").
 			Node("QuantizeLinear r s2 z → q2; DequantizeLinear q2 s2 z → b; Add a b → c").
 			Node("QuantizeLinear c s2 z → q3; DequantizeLinear q3 s2 z → y").Bytes(N, 2, 4, 4), 32, ""},
-		{"weights and bias", image().Tensor(onnxtest.Quantized("z", i8, nil, 1)).
-			Tensor(onnxtest.Quantized("w", i8, []int64{3, 2, 1, 1}, -128, 127, 5, 6, 0, 99)).
-			Floats("ws", []int64{3}, 0.01, 0.02, 0.5).Tensor(onnxtest.Quantized("wz", i8, []int64{3}, 0, 3, -1)).
-			Tensor(onnxtest.Quantized("b", i32, []int64{3}, 1000, -70000, 5)).
+		{"weights and bias", image().Tensor(quantized("z", i8, nil, 1)).
+			Tensor(quantized("w", i8, []int64{3, 2, 1, 1}, -128, 127, 5, 6, 0, 99)).
+			Floats("ws", []int64{3}, 0.01, 0.02, 0.5).Tensor(quantized("wz", i8, []int64{3}, 0, 3, -1)).
+			Tensor(quantized("b", i32, []int64{3}, 1000, -70000, 5)).
 			Floats("bs", []int64{3}, 0.001, 0.002, 0.003).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → a; DequantizeLinear w ws wz → wf axis=0").
 			Node("DequantizeLinear b bs → bf axis=0; Conv a wf bf → c; QuantizeLinear c s z → qc").
 			Node("DequantizeLinear qc s z → y").Bytes(N, 3, 4, 4), 48,
 			"Div QuantizeLinear DequantizeLinear Mul Conv Div QuantizeLinear DequantizeLinear Mul"},
-		{"weights kept as floats", image().Tensor(onnxtest.Quantized("z", i8, nil, 1)).
+		{"weights kept as floats", image().Tensor(quantized("z", i8, nil, 1)).
 			Floats("w", []int64{2}, 0.03125, -99).
 			Node("QuantizeLinear w s z → qw; DequantizeLinear qw s z → wf; Reshape wf t → wr").
 			Node("t=2,1,1; Mul x wr → y").Bytes(N, 2, 4, 4), 32, ""},
-		{"16 bits", file(21, N, 2, 4, 4).Floats("s", nil, 0.0001).Tensor(onnxtest.Quantized("z", i16, nil, -300)).
+		{"16 bits", file(21, N, 2, 4, 4).Floats("s", nil, 0.0001).Tensor(quantized("z", i16, nil, -300)).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → y").Bytes(N, 2, 4, 4), 32, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -108,17 +107,17 @@ func TestQuantizedErrors(t *testing.T) {
 			Node("DequantizeLinear q s → y")},
 		{"axis 9 is outside", image().Node("m[2]=1.0; QuantizeLinear x m → q axis=9; DequantizeLinear q s → y")},
 		{"0 scales", image().Node("m[0]=1.0; QuantizeLinear x m → q; DequantizeLinear q s → y")},
-		{"1 scales and 2 zero points", image().Tensor(onnxtest.Quantized("z", u8, []int64{2}, 1, 2)).
+		{"1 scales and 2 zero points", image().Tensor(quantized("z", u8, []int64{2}, 1, 2)).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s → y")},
-		{"element type 6", image().Tensor(onnxtest.Quantized("z", i32, nil, 1)).
+		{"element type 6", image().Tensor(quantized("z", i32, nil, 1)).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s → y")},
-		{"zero point 300", image().Tensor(onnxtest.Quantized("z", u8, nil, 300)).
+		{"zero point 300", image().Tensor(quantized("z", u8, nil, 300)).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s → y")},
 		{"quantises in blocks", image().Node("QuantizeLinear x s → q block_size=2; DequantizeLinear q s → y")},
-		{"element type FLOAT8E4M3FN", image().Tensor(onnxtest.Quantized("z", f8, nil, 0)).
+		{"element type FLOAT8E4M3FN", image().Tensor(quantized("z", f8, nil, 0)).
 			Node("QuantizeLinear x s z → q; DequantizeLinear q s → y")},
 		{"export it in QDQ form", image().Node("Cast x → q to=6; DequantizeLinear q s → y")},
-		{"data is of ONNX element type 7", image().Ints("w", 1, 2).Tensor(onnxtest.Quantized("z", u8, nil, 0)).
+		{"data is of ONNX element type 7", image().Ints("w", 1, 2).Tensor(quantized("z", u8, nil, 0)).
 			Node("DequantizeLinear w s z → f; Add x f → y")},
 		{"DynamicQuantizeLinear (operator set 13) at node 0",
 			image().Node("DynamicQuantizeLinear x → q s2 z2; DequantizeLinear q s2 z2 → y")},

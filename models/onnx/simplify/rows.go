@@ -6,15 +6,14 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Some networks lay the batch behind another dimension, as PyTorch's attention
-// does with [tokens, N, features], and join the two into the rows of a matrix
-// for a linear layer. An item's rows are then spread over the matrix, which no
-// [Shape] can say. Simplify leaves such a tensor apart: rows maps it to the tensor
-// that still has the dimensions, and the layer works on that.
+// Some networks lay the batch behind another dimension, as PyTorch's attention does with [tokens, N, features], and
+// join the two into the rows of a matrix for a linear layer. An item's rows are then spread over the matrix, which no
+// [Shape] can say. Simplify leaves such a tensor apart: rows maps it to the tensor that still has the dimensions, and
+// the layer works on that.
 
 // toRows takes a Reshape to a matrix whose rows join the batch with dimensions
 // before it, and reports true; sizes is its target with every number known.
-func (s *simplifier) toRows(n *onnx.Node, sizes []int64) bool {
+func toRows(s *simplifier, n *onnx.Node, sizes []int64) bool {
 	x := s.g.Shapes[n.Inputs[0]]
 	at := x.BatchAxis()
 	if len(sizes) != 2 || at < 1 || x.Items() != sizes[0]*sizes[1] {
@@ -45,7 +44,7 @@ func (s *simplifier) setRows(matrix, apart string) bool {
 
 // onRows writes a node that reads a matrix of rows for the tensor that it stands
 // for. It reports false where the node reads none, or has been given that tensor.
-func (s *simplifier) onRows(n *onnx.Node) bool {
+func onRows(s *simplifier, n *onnx.Node) bool {
 	which := slices.IndexFunc(n.Inputs, func(in string) bool { return s.rows[in] != "" })
 	if which < 0 {
 		return false
@@ -64,19 +63,13 @@ func (s *simplifier) onRows(n *onnx.Node) bool {
 		s.rows[n.Input(2)] == "":
 		w := n.Inputs[1]
 		if n.Int("transB", 0) == 1 {
-			w = b.OpWith("Transpose", onnx.Attrs{"perm": []int64{1, 0}}, w)
+			w = b.Transpose(w, 1, 0)
 		}
-		if alpha := n.Float("alpha", 1); alpha != 1 {
-			w = b.Op("Mul", w, b.Float(alpha))
-		}
-		t = b.Op("MatMul", x, w)
+		t = b.Op("MatMul", x, scaled(b, n, "alpha", w))
 		if c := n.Input(2); c != "" {
 			shape := b.Shape(c)
 			apart((len(shape) != 2 || shape[0] == 1) && !shape.HasBatch())
-			if beta := n.Float("beta", 1); beta != 1 {
-				c = b.Op("Mul", c, b.Float(beta))
-			}
-			t = b.Op("Add", t, c)
+			t = b.Op("Add", t, scaled(b, n, "beta", c))
 		}
 	case n.Op == "MatMul" && which == 0 && len(s.g.Shapes[n.Inputs[1]]) == 2 && s.rows[n.Inputs[1]] == "":
 		t = b.Op("MatMul", x, n.Inputs[1])
@@ -115,7 +108,7 @@ type places struct {
 }
 
 // strided handles the nodes of such a view. It reports true where it has.
-func (s *simplifier) strided(n *onnx.Node) bool {
+func strided(s *simplifier, n *onnx.Node) bool {
 	out := n.Outputs[0]
 	p, counted := s.places[n.Input(0)]
 	other := n.Input(1)
@@ -133,7 +126,7 @@ func (s *simplifier) strided(n *onnx.Node) bool {
 		return s.setPlaces(out, places{1, 0, onnx.IntTensor(0)})
 	case n.Op == "Reshape" && s.flat[n.Inputs[0]] != "":
 		n.Inputs[0] = s.flat[n.Inputs[0]] // the same values in the same order
-		return s.strided(n)
+		return strided(s, n)
 	case n.Op == "Reshape" && s.g.Shapes[n.Inputs[0]].BatchAxis() == 0 && s.g.Shapes[n.Inputs[0]].Items() > 1:
 		items := s.g.Shapes[n.Inputs[0]].Items()
 		t := onnx.Sure(s.IntsOf(n, 1))
@@ -148,9 +141,7 @@ func (s *simplifier) strided(n *onnx.Node) bool {
 	case counted && n.Op == "Mul" && c != nil && len(c.Ints) == 1 && len(c.Shape) <= len(p.offsets.Shape) &&
 		c.Ints[0] > 0 && c.Ints[0] < onnx.MaxDimension/p.items:
 		o := &onnx.Tensor{DType: onnx.Int64, Shape: p.offsets.Shape}
-		for _, v := range p.offsets.Ints {
-			o.Ints = append(o.Ints, v*c.Ints[0])
-		}
+		o.Ints = onnx.Each(p.offsets.Ints, func(v int64) int64 { return v * c.Ints[0] })
 		return s.setPlaces(out, places{p.items * c.Ints[0], p.axis, o})
 	case counted && n.Op == "Unsqueeze":
 		o := &onnx.Tensor{DType: onnx.Int64, Ints: p.offsets.Ints}
@@ -184,14 +175,9 @@ func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 		t = b.OpWith("Gather", onnx.Attrs{"axis": 1}, t, b.Ints(p.offsets.Ints...))
 	}
 	front := append(onnx.Shape{onnx.Batch}, slices.Delete(slices.Clone(p.offsets.Shape), p.axis, p.axis+1)...)
-	if t = b.Reshape(t, front); p.axis > 0 {
-		perm := slices.Insert(onnx.Range(1, len(front)), p.axis, 0)
-		t = b.OpWith("Transpose", onnx.Attrs{"perm": perm}, t)
-	}
-	return t
+	return b.Transpose(b.Reshape(t, front), slices.Insert(onnx.Range(1, len(front)), p.axis, 0)...)
 }
 
-// setPlaces notes what a tensor counts, and reports true.
 func (s *simplifier) setPlaces(name string, p places) bool {
 	shape := slices.Clone(p.offsets.Shape)
 	shape[p.axis] = onnx.Batch
@@ -205,23 +191,11 @@ func addInts(a, b *onnx.Tensor) *onnx.Tensor {
 	if err != nil || shape.Items() > maxFold {
 		return nil
 	}
-	out := &onnx.Tensor{DType: onnx.Int64, Shape: shape, Ints: make([]int64, shape.Items())}
-	at := func(t *onnx.Tensor, i int64) int64 {
-		place, size := int64(0), int64(1)
-		for axis := len(shape) - 1; axis >= 0; axis-- {
-			j := i % shape[axis]
-			i /= shape[axis]
-			if k := axis - len(shape) + len(t.Shape); k >= 0 {
-				if t.Shape[k] > 1 {
-					place += j * size
-				}
-				size *= t.Shape[k]
-			}
-		}
-		return t.Ints[place]
-	}
+	rank := len(shape)
+	from, and := shape.Places(a.Shape.Padded(rank).Strides()), shape.Places(b.Shape.Padded(rank).Strides())
+	out := &onnx.Tensor{DType: onnx.Int64, Shape: shape, Ints: make([]int64, len(from))}
 	for i := range out.Ints {
-		out.Ints[i] = at(a, int64(i)) + at(b, int64(i))
+		out.Ints[i] = a.Ints[from[i]] + b.Ints[and[i]]
 	}
 	return out
 }

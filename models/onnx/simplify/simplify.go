@@ -1,7 +1,6 @@
 package simplify
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,73 +8,59 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Graph brings a decoded graph into the form that the other packages work
-// on: operators as of version [onnx.Opset], one float input with an open batch,
-// constants folded (Identity, Constant, zero Pad, shape arithmetic), every
-// shape known, nothing dead. A fixed batch is made symbolic; where the graph
-// depends on it, the error says at which node. All unsupported operators are
-// listed in one error.
+// Graph brings a decoded graph into the form that the other packages work on: operators as of version [onnx.Opset], one
+// float input with an open batch, constants folded (Identity, Constant, zero Pad, shape arithmetic), every shape known,
+// nothing dead. A fixed batch is made symbolic; where the graph depends on it, the error says at which node. All
+// unsupported operators are listed in one error.
 func Graph(g *onnx.Graph) error { return graph(g, false) }
 
 // graph is Graph; with whole the whole input is one item, as a vector always is.
-func graph(g *onnx.Graph, whole bool) error {
-	if g.Opset < oldestOpset {
-		return fmt.Errorf("operator set %d is older than %d; export the model again", g.Opset, oldestOpset)
-	}
-	if g.Opset > newestOpset {
-		return fmt.Errorf("operator set %d is newer than %d, the newest that is known; export the model for set %d",
-			g.Opset, newestOpset, onnx.Opset)
-	}
+func graph(g *onnx.Graph, whole bool) (err error) {
+	defer onnx.Refused(&err)
+	set := g.Opset
+	onnx.Require(set >= oldestOpset, "operator set %d is older than %d; export the model again", set, oldestOpset)
+	onnx.Require(set <= newestOpset, "operator set %d is newer than %d, the newest that is known; export the model "+
+		"for set %d", set, newestOpset, onnx.Opset)
 	g.Prune() // a node that no output needs stands in nobody's way
-	if err := g.Supported(); err != nil {
-		return err
-	}
-	if len(g.Nodes) == 0 {
-		return errors.New("has no operators: its output is its input or a constant")
-	}
+	onnx.Must(g.Supported())
+	onnx.Require(len(g.Nodes) > 0, "has no operators: its output is its input or a constant")
 	if len(g.Inputs) == 1 && (whole || len(g.Inputs[0].Shape) == 1) {
 		whole = true
 		liftInput(g)
 	}
-	if err := checkInterface(g); err != nil {
-		return err
-	}
+	checkInterface(g)
 	s := &simplifier{
-		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g,
+		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g, whole: whole,
 		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
 		means: map[string]meanOf{}, source: map[string]string{}, rows: map[string]string{},
-		flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{}, whole: whole,
+		flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{},
 	}
-	if b := g.Inputs[0].Shape[0]; b != onnx.Batch {
-		s.fixedBatch, g.Inputs[0].Shape[0] = b, onnx.Batch
+	in := g.Inputs[0]
+	if in.Shape[0] != onnx.Batch {
+		s.fixedBatch, in.Shape[0] = in.Shape[0], onnx.Batch
 	}
 	g.Opset = max(g.Opset, onnx.Opset)
-	g.Shapes = map[string]onnx.Shape{g.Inputs[0].Name: g.Inputs[0].Shape}
+	g.Shapes = map[string]onnx.Shape{in.Name: in.Shape}
 	for name, t := range g.Consts {
 		g.Shapes[name] = t.Shape
 	}
-	for _, n := range g.Nodes { // names that Fresh must keep away from
+	nodes := g.Nodes
+	g.Nodes = nil
+	for _, n := range nodes { // names that Fresh must keep away from
 		for _, o := range n.Outputs {
 			g.Shapes[o] = nil
 		}
 	}
-	nodes := g.Nodes
-	g.Nodes = nil
 	for _, n := range nodes {
-		if err := s.visit(n); err != nil {
-			return err
-		}
+		s.visit(n)
 	}
 	for i, o := range g.Outputs {
-		if g.Shapes[o.Name] == nil {
-			return fmt.Errorf("output %q is not computed from the input", o.Name)
-		}
-		g.Outputs[i].Shape = g.Shapes[o.Name]
-		if s := g.Outputs[i].Shape; len(s) == 0 || s[0] != onnx.Batch {
-			return fmt.Errorf("output %q has shape %v, without the batch in front", o.Name, s)
-		}
+		x := g.Shapes[o.Name]
+		onnx.Require(x != nil, "output %q is not computed from the input", o.Name)
+		onnx.Require(len(x) > 0 && x[0] == onnx.Batch, "output %q has shape %v, without the batch in front", o.Name, x)
+		g.Outputs[i].Shape = x
 	}
-	s.fuse()
+	fuse(g, s.means)
 	g.Prune()
 	if n := len(g.Nodes); n > manyNodes {
 		g.Notice(fmt.Sprintf("has %d operators%s", n, NoticeLong))
@@ -89,45 +74,34 @@ const NoticeLong = ": it takes long to prepare"
 // manyNodes is how many operators the runtime prepares in seconds.
 const manyNodes = 5000
 
-// checkInterface asks for one float image input.
-func checkInterface(g *onnx.Graph) error {
+func checkInterface(g *onnx.Graph) {
 	if len(g.Inputs) != 1 {
-		names := []string{}
-		for _, in := range g.Inputs[:min(len(g.Inputs), 10)] {
-			names = append(names, fmt.Sprintf("%.80q", in.Name))
-		}
+		quoted := func(in onnx.Value) string { return fmt.Sprintf("%.80q", in.Name) }
+		names := onnx.Each(g.Inputs[:min(len(g.Inputs), 10)], quoted)
 		if len(g.Inputs) > len(names) {
 			names = append(names, "…")
 		}
-		return fmt.Errorf("has %d inputs (%s); a classifier has one", len(g.Inputs), strings.Join(names, ", "))
+		onnx.Refuse("has %d inputs (%s); a classifier has one", len(g.Inputs), strings.Join(names, ", "))
 	}
 	in := g.Inputs[0]
-	if in.DType != onnx.Float {
-		return fmt.Errorf("input %q is not float32", in.Name)
-	}
-	if len(in.Shape) < 2 {
-		return fmt.Errorf("input %q has shape %v: a single number, not a batch", in.Name, in.Shape)
-	}
+	onnx.Require(in.DType == onnx.Float, "input %q is not float32", in.Name)
+	onnx.Require(len(in.Shape) >= 2, "input %q has shape %v: a single number, not a batch", in.Name, in.Shape)
 	for i, d := range in.Shape[1:] {
-		if d < 1 {
-			return fmt.Errorf("input %q has an open dimension %d; export the model for one image size", in.Name, i+1)
-		}
+		onnx.Require(d >= 1, "input %q has an open dimension %d; export the model for one image size", in.Name, i+1)
 	}
 	if err := in.Shape[1:].Check(); err != nil {
-		return fmt.Errorf("input %q: %w", in.Name, err)
+		onnx.Refuse("input %q: %w", in.Name, err)
 	}
-	return nil
 }
 
 type simplifier struct {
 	*onnx.Inference
 	g          *onnx.Graph
-	alias      map[string]string     // removed tensors and what stands for them
-	offsets    map[string][]int64    // zero points that a QuantizeLinear's output is without
-	from       int64                 // the operator set that the file was written for
-	fixedBatch int64                 // the batch the file was exported with, 0 when open
-	writes     map[string]*onnx.Node // of the simplified graph, for fuse
-	means      map[string]meanOf     // ReduceMeans, likewise
+	alias      map[string]string  // removed tensors and what stands for them
+	offsets    map[string][]int64 // zero points that a QuantizeLinear's output is without
+	from       int64              // the operator set that the file was written for
+	fixedBatch int64              // the batch the file was exported with, 0 when open
+	means      map[string]meanOf  // ReduceMeans, for fuse
 	reads      map[string][]*onnx.Node
 	folded     int                   // values that folding has made so far
 	source     map[string]string     // integers that hold the batch size, and the tensor whose it is
@@ -138,32 +112,44 @@ type simplifier struct {
 	whole      bool                  // the file's network has no batch: see lifted
 }
 
-func (s *simplifier) visit(n *onnx.Node) error {
+func (s *simplifier) visit(n *onnx.Node) {
 	for i, in := range n.Inputs {
 		if a, ok := s.alias[in]; ok {
 			n.Inputs[i] = a
 		}
 	}
-	if err := n.CheckInputs(); err != nil {
-		return err
+	n.CheckInputs()
+	done, err := s.replaced(n)
+	if err != nil {
+		onnx.Refuse("node %s: %w", n, err)
 	}
-	if done, err := s.replaced(n); err != nil {
-		return fmt.Errorf("node %s: %w", n, err)
-	} else if done {
-		return nil
+	if done {
+		return
 	}
-	if err := s.Node(n); err != nil {
-		if s.fixedBatch > 0 {
-			return fmt.Errorf("%w (the batch was exported as %d and can't be made open here)", err, s.fixedBatch)
-		}
-		return err
+	if err := s.Node(n); err != nil && s.fixedBatch > 0 {
+		onnx.Refuse("%w (the batch was exported as %d and can't be made open here)", err, s.fixedBatch)
+	} else {
+		onnx.Must(err)
 	}
 	s.SetTypes(n)
 	s.g.Nodes = append(s.g.Nodes, n)
 	if n.Op == "Transpose" {
 		s.turned[n.Outputs[0]] = n
 	}
-	return nil
+}
+
+// A step folds a node, leaves it out or writes it by others, and reports whether it has. Otherwise it may change the
+// node in place.
+type step func(s *simplifier, n *onnx.Node) (done bool)
+
+// steps are tried in order; init breaks the cycle steps → strided → lowerings → steps.
+var steps []step
+
+func init() {
+	steps = []step{
+		quantized, fold, relabel, shapeOf, passThrough, turnedBack, onRows, strided, openBatch,
+		func(s *simplifier, n *onnx.Node) bool { return s.write(n, rewrites[n.Op]) },
+	}
 }
 
 // replaced folds a node or writes it by others, and reports whether it has. A node that
@@ -177,12 +163,7 @@ func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
 		from = n.Origin.Opset
 	}
 	upgrade(s.g, n, from)
-	if s.lifted(n) {
-		return true, nil
-	}
-	if s.quantized(n) || (n.Op == "Constant" || s.allKnown(n)) && s.fold(n) || s.relabel(n) || s.shapeOf(n) ||
-		s.passThrough(n) || s.turnedBack(n) || s.onRows(n) || s.strided(n) || n.Op == "Reshape" && s.openBatch(n) ||
-		s.write(n, rewrites[n.Op]) {
+	if s.lifted(n) || slices.ContainsFunc(steps, func(do step) bool { return do(s, n) }) {
 		return true, nil
 	}
 	for _, in := range n.Inputs {
@@ -191,9 +172,7 @@ func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
 			s.g.Consts[in], s.g.Shapes[in] = onnx.IntTensor(v...), onnx.Shape{int64(len(v))}
 		}
 	}
-	if err := s.SameTypes(n); err != nil {
-		return false, err
-	}
+	s.SameTypes(n)
 	return s.lower(n), nil
 }
 
@@ -203,21 +182,8 @@ func (s *simplifier) constant(n *onnx.Node, t *onnx.Tensor) bool {
 	return true
 }
 
-// allKnown reports whether every input is a constant or a known integer vector.
-func (s *simplifier) allKnown(n *onnx.Node) bool {
-	for _, in := range n.Inputs {
-		if in == "" {
-			continue
-		}
-		if _, ok := s.g.Consts[in]; !ok && s.Ints[in] == nil {
-			return false
-		}
-	}
-	return len(n.Inputs) > 0
-}
-
 // passThrough leaves out nodes that give their input unchanged.
-func (s *simplifier) passThrough(n *onnx.Node) bool {
+func passThrough(s *simplifier, n *onnx.Node) bool {
 	unchanged := n.Op == "Identity"
 	switch n.Op {
 	case "Pad":
@@ -227,15 +193,20 @@ func (s *simplifier) passThrough(n *onnx.Node) bool {
 		unchanged = n.Int("to", 0) == int64(onnx.Float) && s.TypeOf(n.Inputs[0]) == onnx.Float &&
 			s.g.Shapes[n.Inputs[0]] != nil
 	}
-	if !unchanged || s.g.IsOutput(n.Outputs[0]) {
+	return unchanged && s.leaveOut(n, n.Inputs[0])
+}
+
+// leaveOut has t stand for the node's output; it reports false where that is the graph's.
+func (s *simplifier) leaveOut(n *onnx.Node, t string) bool {
+	if s.g.IsOutput(n.Outputs[0]) {
 		return false
 	}
-	s.alias[n.Outputs[0]] = n.Inputs[0]
+	s.alias[n.Outputs[0]] = t
 	return true
 }
 
 // turnedBack makes one Transpose of two, and none of two that undo each other.
-func (s *simplifier) turnedBack(n *onnx.Node) bool {
+func turnedBack(s *simplifier, n *onnx.Node) bool {
 	before := s.turned[n.Inputs[0]]
 	if n.Op != "Transpose" || before == nil {
 		return false
@@ -244,45 +215,44 @@ func (s *simplifier) turnedBack(n *onnx.Node) bool {
 	if len(first) == 0 || len(perm) != len(first) {
 		return false
 	}
-	same := true
 	for i, p := range perm {
 		onnx.Require(p >= 0 && p < int64(len(first)), "has no axis %d", p)
 		perm[i] = first[p]
-		same = same && perm[i] == int64(i)
 	}
-	if same && !s.g.IsOutput(n.Outputs[0]) {
-		s.alias[n.Outputs[0]] = before.Inputs[0]
+	if slices.Equal(perm, onnx.Range(0, len(perm))) && s.leaveOut(n, before.Inputs[0]) {
 		return true
 	}
 	n.Inputs[0], n.Attrs = before.Inputs[0], onnx.Attrs{"perm": perm}
 	return false
 }
 
-// shapeOf makes a Shape node's output known.
-func (s *simplifier) shapeOf(n *onnx.Node) bool {
+func shapeOf(s *simplifier, n *onnx.Node) bool {
 	if n.Op != "Shape" {
 		return false
 	}
 	in := s.g.Shapes[n.Inputs[0]]
 	onnx.Require(in != nil, "its input's shape is not known")
-	v := make([]int64, len(in))
-	for i, d := range in {
-		if v[i] = d; d < 0 {
+	v := sizesOf(n, in)
+	for i, d := range v {
+		if d < 0 {
 			v[i] = onnx.BatchSizes(-d)
 		}
 	}
-	start, count, _ := onnx.SliceRange(n.Int("start", 0), n.Int("end", int64(len(v))), 1, int64(len(v)))
 	s.source[n.Outputs[0]] = n.Inputs[0]
-	return s.setInts(n, v[start:start+count], false)
+	return s.setInts(n, v, false)
+}
+
+func sizesOf(n *onnx.Node, x onnx.Shape) []int64 {
+	d := int64(len(x))
+	start, count, _ := onnx.SliceRange(n.Int("start", 0), n.Int("end", d), 1, d)
+	return slices.Clone(x[start : start+count])
 }
 
 // Load reads a model file, and prepares and preprocesses it as o says. It also returns the model in one piece, as
 // [onnx.File] has it. Errors name the file.
-func Load(path string, o Options) (*onnx.Graph, []byte, error) {
-	f, err := onnx.Read(path)
-	if err != nil {
-		return nil, nil, err
-	}
+func Load(path string, o Options) (_ *onnx.Graph, _ []byte, err error) {
+	defer onnx.Refused(&err)
+	f := onnx.Sure(onnx.Read(path))
 	g, err := Open(f.Data, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("model %s: %w", path, err)
@@ -291,13 +261,10 @@ func Load(path string, o Options) (*onnx.Graph, []byte, error) {
 }
 
 // Open is Load for a model in memory, which must be in one piece.
-func Open(data []byte, o Options) (*onnx.Graph, error) {
-	g, err := onnx.Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	if err := Prepare(g, o); err != nil {
-		return nil, err
-	}
-	return g, Preprocess(g, o)
+func Open(data []byte, o Options) (_ *onnx.Graph, err error) {
+	defer onnx.Refused(&err)
+	g := onnx.Sure(onnx.Decode(data))
+	onnx.Must(Prepare(g, o))
+	onnx.Must(Preprocess(g, o))
+	return g, nil
 }

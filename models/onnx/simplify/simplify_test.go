@@ -48,6 +48,8 @@ func TestSimplify(t *testing.T) {
 			Node("Div c1 two → h; Concat n1 two h two axes → t0 axis=0; Cast t0 → t1 to=7").
 			Node("m=-1,; Slice t1 axes two → t2; Concat t2 m → t axis=0; Reshape x t → y"), "Reshape", Shape{N, 2, 6},
 			same},
+		{"a Range that counts down", file(13, N, 6).Node("m=-1,; a=3; b=1; c=-1; Range a b c → r").
+			Node("Concat m r → t axis=0; Reshape x t → y"), "Reshape", Shape{N, 3, 2}, same},
 		{"flatten over a size of one", file(13, N, 3, 1, 1).Node("Flatten x → y axis=1"), "Flatten", Shape{N, 3}, same},
 		{"Dropout", file(13, N, 2).Node("r=0.5; Dropout x r → a mask; Neg a → y"), "Neg", Shape{N, 2}, nil},
 		{"Dropout of old", file(7, N, 2).Node("Dropout x → a ratio=0.5; Neg a → y"), "Neg", Shape{N, 2}, nil},

@@ -14,74 +14,71 @@ const (
 	newestOpset = 26
 )
 
+// moved is an attribute that is an input from a version of the operator set on.
+type moved struct {
+	since int64
+	name  string
+	input int
+	def   any // the value where there is none; nil: it is no input then either
+}
+
+var inputsOnceAttributes = map[string][]moved{
+	"Squeeze": {{13, "axes", 1, nil}}, "Unsqueeze": {{13, "axes", 1, nil}}, "ReduceSum": {{13, "axes", 1, nil}},
+	"Split": {{13, "split", 1, nil}}, "Pad": {{11, "pads", 1, nil}, {11, "value", 2, float32(0)}},
+	"Slice": {{10, "axes", 3, nil}, {10, "starts", 1, nil}, {10, "ends", 2, nil}},
+	"Clip":  {{11, "min", 1, float32(-math.MaxFloat32)}, {11, "max", 2, float32(math.MaxFloat32)}},
+	"TopK":  {{10, "k", 1, int64(1)}}, "Upsample": {{9, "scales", 1, nil}},
+}
+
 // upgrade rewrites one node from version `from` of the operator set to Opset.
 func upgrade(g *onnx.Graph, n *onnx.Node, from int64) {
-	// move turns a list of integers, which is an attribute before a version, into an input.
-	move := func(before int64, attr string, at int) {
-		if v := n.Ints(attr, nil); v != nil && from < before {
-			n.SetInput(at, g.AddConst(n.Outputs[0]+"/"+attr, onnx.IntTensor(v...)))
-			delete(n.Attrs, attr)
-		}
+	input := func(i int, name string, t *onnx.Tensor) {
+		n.SetInput(i, g.AddConst(n.Outputs[0]+"/"+name, t))
+		delete(n.Attrs, name)
 	}
-	scalar := func(before int64, attr string, at int, def float32) {
-		if from < before {
-			n.SetInput(at, g.AddConst(n.Outputs[0]+"/"+attr, onnx.Scalar(n.Float(attr, def))))
-			delete(n.Attrs, attr)
+	moves := inputsOnceAttributes[n.Op]
+	if moves == nil && strings.HasPrefix(n.Op, "Reduce") {
+		moves = []moved{{18, "axes", 1, nil}}
+	}
+	for _, m := range moves {
+		v, given := n.Attrs[m.name]
+		if !given {
+			v = m.def
+		}
+		if k, ok := v.(int64); ok {
+			v = []int64{k}
+		}
+		if t := tensorOf(v); t != nil && from < m.since {
+			input(m.input, m.name, t)
 		}
 	}
 	switch n.Op {
 	case "BatchNormalization":
 		onnx.Require(n.Int("training_mode", 0) != 1, "is in training mode; export the model with eval()")
 		n.Outputs = n.Outputs[:1] // the rest exists in training only
-		delete(n.Attrs, "momentum")
-		delete(n.Attrs, "training_mode")
-		delete(n.Attrs, "spatial")
+		for _, name := range []string{"momentum", "training_mode", "spatial"} {
+			delete(n.Attrs, name)
+		}
 	case "Dropout":
 		n.Attrs, n.Inputs, n.Outputs, n.Op = nil, n.Inputs[:1], n.Outputs[:1], "Identity"
-	case "Squeeze", "Unsqueeze", "ReduceSum":
-		move(13, "axes", 1)
 	case "Split":
-		move(13, "split", 1)
 		if n.Input(1) == "" && n.Int("num_outputs", 0) == 0 {
 			n.Set("num_outputs", len(n.Outputs))
 		}
 	case "Pad":
-		move(11, "pads", 1)
-		scalar(11, "value", 2, 0)
 		padAllAxes(g, n)
-	case "Slice":
-		move(10, "axes", 3)
-		move(10, "starts", 1)
-		move(10, "ends", 2)
-	case "Clip":
-		scalar(11, "min", 1, -math.MaxFloat32)
-		scalar(11, "max", 2, math.MaxFloat32)
-	case "TopK":
-		if from < 10 {
-			n.SetInput(1, g.AddConst(n.Outputs[0]+"/k", onnx.IntTensor(n.Int("k", 1))))
-			delete(n.Attrs, "k")
-		}
 	case "Upsample":
 		n.Op = "Resize"
-		if scales, ok := n.Attrs["scales"].([]float32); ok {
-			n.SetInput(1, g.AddConst(n.Outputs[0]+"/scales", onnx.FloatVector(scales)))
-			delete(n.Attrs, "scales")
-		}
 		legacyResize(g, n)
 	case "Resize":
 		if from < 11 {
 			legacyResize(g, n)
 		}
-	default:
-		if strings.HasPrefix(n.Op, "Reduce") {
-			move(18, "axes", 1)
-		}
 	}
 }
 
-// legacyResize gives the operator its form since version 11: X, roi, scales. The
-// older versions sampled at x/scale, rounded down where an axis grows and, in ONNX's
-// own test cases and in ONNX Runtime, up where it shrinks.
+// legacyResize gives the operator its form since version 11: X, roi, scales. The older versions sampled at x/scale,
+// rounded down where an axis grows and, in ONNX's own test cases and in ONNX Runtime, up where it shrinks.
 func legacyResize(g *onnx.Graph, n *onnx.Node) {
 	n.Inputs = []string{n.Input(0), "", n.Input(1)}
 	rounding := "floor"
@@ -94,8 +91,7 @@ func legacyResize(g *onnx.Graph, n *onnx.Node) {
 	n.Set("nearest_mode", rounding)
 }
 
-// padAllAxes gives a Pad's widths for every axis where it names some, as it may
-// from operator set 18 on.
+// padAllAxes gives a Pad's widths for every axis where it names some, as it may from operator set 18 on.
 func padAllAxes(g *onnx.Graph, n *onnx.Node) {
 	if n.Input(3) == "" {
 		return
