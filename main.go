@@ -1,5 +1,4 @@
-// Command selfheal measures how robust an ONNX image classifier is, and heals
-// it while it runs.
+// Command selfheal measures how robust an ONNX image classifier is, and heals it while it runs.
 package main
 
 import (
@@ -9,8 +8,7 @@ import (
 	"selfheal/internal/cli"
 )
 
-// files are what works without a checkout: the default config with what its suites need, and
-// the JSON Schemas.
+// files are what works without a checkout: the default config with what its suites need, and the JSON Schemas.
 //
 //go:embed config.yaml models/zoo/*.onnx models/zoo/shapes10/*.bin docs/schema/*.schema.json
 var files embed.FS

@@ -2,15 +2,13 @@ package attacks
 
 import "context"
 
-// apgd is Auto-PGD: projected gradient ascent with momentum whose step size
-// halves when progress stalls (Croce & Hein 2020, section 3), or, in ℓ1, whose
-// steps adapt their sparsity (Croce & Hein 2021, section 3). A run makes every
-// iteration even after a success (but see [Options]) and returns its last
-// misclassified iterate; further restarts and targets are tried only while the
-// image is unbroken.
+// apgd is Auto-PGD: projected gradient ascent with momentum whose step size halves when progress stalls (Croce & Hein
+// 2020, section 3), or, in ℓ1, whose steps adapt their sparsity (Croce & Hein 2021, section 3). A run makes every
+// iteration even after a success (but see [Options]) and returns its last misclassified iterate; further restarts and
+// targets are tried only while the image is unbroken.
 //
-// With a targeted loss it attacks the highest ranked wrong classes of the clean
-// image, one after another; targeted DLR makes it APGD-T (2020, section 4).
+// With a targeted loss it attacks the highest ranked wrong classes of the clean image, one after another; targeted
+// DLR makes it APGD-T (2020, section 4).
 type apgd struct {
 	common
 	Steps, Restarts, Targets int

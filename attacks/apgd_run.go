@@ -8,8 +8,7 @@ import (
 	"selfheal/internal/vector"
 )
 
-// ascent is the state of APGD on one image. Its vectors are allocated once and
-// serve every run.
+// ascent is the state of APGD on one image. Its vectors are allocated once and serve every run.
 type ascent struct {
 	apgd
 	attempt
@@ -38,8 +37,7 @@ func newAscent(a apgd, o Oracle, im Image, how Options) *ascent {
 	return r
 }
 
-// run makes one restart on the current target, from a random point or, if the
-// attack says so, from the clean image.
+// run makes one restart on the current target, from a random point or, if the attack says so, from the clean image.
 func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 	if r.FromClean {
 		copy(r.cur, r.im.Pixels)
@@ -49,8 +47,7 @@ func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 	return r.climb(ctx)
 }
 
-// climb makes one restart from cur. Only its last stage, the one at the radius
-// asked for, counts as success.
+// climb makes one restart from cur. Only its last stage, the one at the radius asked for, counts as success.
 func (r *ascent) climb(ctx context.Context) error {
 	stages := r.stages()
 	for i, s := range stages {
@@ -70,9 +67,8 @@ func (r *ascent) climb(ctx context.Context) error {
 	return nil
 }
 
-// randomStart writes a random point of the ball around x, clamped to [0,1]:
-// ℓ∞ uniform noise scaled so that one value at least lies at ±eps, ℓ2 Gaussian
-// noise scaled to norm eps, ℓ1 Gaussian noise projected.
+// randomStart writes a random point of the ball around x, clamped to [0,1]: ℓ∞ uniform noise scaled so that one value
+// at least lies at ±eps, ℓ2 Gaussian noise scaled to norm eps, ℓ1 Gaussian noise projected.
 func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32) {
 	direction(n, rng, out)
 	if n == L1 {
@@ -137,8 +133,7 @@ func (r *ascent) restartFromBest() {
 	copy(r.grad, r.bestGrad)
 }
 
-// stage makes s.steps iterations at radius s.eps from cur, with stop set until
-// one is misclassified.
+// stage makes s.steps iterations at radius s.eps from cur, with stop set until one is misclassified.
 func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
 	r.adv = nil
 	if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
@@ -179,8 +174,7 @@ func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
 	return nil
 }
 
-// along is step·sign(g), 0 where g is 0 or NaN. The sign is copied as a bit,
-// since a processor can't foresee it.
+// along is step·sign(g), 0 where g is 0 or NaN. The sign is copied as a bit, since a processor can't foresee it.
 func along(g, step float32) float32 {
 	if g == 0 || g != g {
 		return 0

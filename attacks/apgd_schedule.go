@@ -17,8 +17,7 @@ func newHalving(n int, rho, startLoss float64) *halving {
 	share := func(s float64) int { return max(int(s*float64(n)), 1) }
 	h := &halving{rho: rho, period: share(.22), shorter: share(.03), least: share(.06), bestThen: startLoss}
 	h.next = h.period - 1
-	// The first checkpoint counts as following a reduction, so that only
-	// oscillation can reduce the step there.
+	// The first checkpoint counts as following a reduction, so that only oscillation can reduce the step there.
 	h.reduced = true
 	return h
 }
@@ -26,15 +25,13 @@ func newHalving(n int, rho, startLoss float64) *halving {
 // due reports whether a checkpoint follows iteration i.
 func (h *halving) due(i int) bool { return i == h.next }
 
-// stalled decides at the checkpoint after iteration i whether the step is to be
-// halved: the loss rose in too few of the period's iterations, or the best loss
-// has not moved since a checkpoint that did not halve it.
+// stalled decides at the checkpoint after iteration i whether the step is to be halved: the loss rose in too few of
+// the period's iterations, or the best loss has not moved since a checkpoint that did not halve it.
 func (h *halving) stalled(losses []float64, i int, best float64) bool {
 	rises := 0
 	for j := i; j > i-h.period; j-- {
-		// Quirk kept: the loss of the start point is not in the history. What
-		// the first iteration is compared with wraps to the end of the buffer,
-		// which is 0 (or, after a single period of all iterations, the last loss).
+		// Quirk kept: the loss of the start point is not in the history. What the first iteration is compared with
+		// wraps to the end of the buffer, which is 0 (or, after a single period of all iterations, the last loss).
 		before := losses[len(losses)-1]
 		if j > 0 {
 			before = losses[j-1]

@@ -29,8 +29,7 @@ func TestCheckpointConditions(t *testing.T) {
 	}
 }
 
-// halvings lists what every checkpoint of a run with these losses decides, the
-// best loss being as given all along.
+// halvings lists what every checkpoint of a run with these losses decides, the best loss being as given all along.
 func halvings(losses []float64, start, best float64) (halved []bool) {
 	h := newHalving(len(losses), .75, start)
 	for i := range losses {
@@ -88,10 +87,9 @@ func grey(d int) Image {
 	return Image{Pixels: x}
 }
 
-// TestAPGDSteps: the budget is used in full by default (a port passed on 10
-// iterations), the first step is 2ε (another started at 0.1), the momentum
-// weights are 1 and then ¾, and a stalled run restarts from its best point with
-// half the step.
+// TestAPGDSteps: the budget is used in full by default (a port passed on 10 iterations), the first step is 2ε
+// (another started at 0.1), the momentum weights are 1 and then ¾, and a stalled run restarts from its best point
+// with half the step.
 func TestAPGDSteps(t *testing.T) {
 	o := &scripted{shape: Shape{C: 1, H: 1, W: 1}}
 	o.answer = func(call int, e *Evaluation) {
@@ -125,8 +123,7 @@ func TestAPGDSteps(t *testing.T) {
 	}
 }
 
-// TestAPGDExpectation: with EOT the gradient is the mean, loss and success are
-// those of the last pass.
+// TestAPGDExpectation: with EOT the gradient is the mean, loss and success are those of the last pass.
 func TestAPGDExpectation(t *testing.T) {
 	o := &scripted{shape: Shape{C: 1, H: 1, W: 2}}
 	o.answer = func(call int, e *Evaluation) {
@@ -146,8 +143,7 @@ func TestAPGDExpectation(t *testing.T) {
 	}
 }
 
-// TestAPGDLargeRadii: three stages at 3ε, 2ε and ε, 30/30/40 iterations, each
-// with a gradient at its start.
+// TestAPGDLargeRadii: three stages at 3ε, 2ε and ε, 30/30/40 iterations, each with a gradient at its start.
 func TestAPGDLargeRadii(t *testing.T) {
 	o := randomMLP(Shape{C: 1, H: 5, W: 5}, 8, 3, 1)
 	im := imagesNear(o, 1, 0.3, 2)[0]
@@ -183,8 +179,7 @@ func passes(t *testing.T, a Attack, o Oracle, im Image) (all []pass) {
 	return all
 }
 
-// TestTargets: the highest wrong classes of the clean image in order, cut to the
-// classes there are.
+// TestTargets: the highest wrong classes of the clean image in order, cut to the classes there are.
 func TestTargets(t *testing.T) {
 	o := randomMLP(Shape{C: 1, H: 5, W: 5}, 8, 5, 1)
 	im := imagesNear(o, 1, 0.3, 2)[0]

@@ -1,11 +1,10 @@
-// Package attacks holds the adversarial attacks: PGD and the components of
-// AutoAttack (APGD, FAB, Square) in ℓ∞, ℓ2 and ℓ1.
+// Package attacks holds the adversarial attacks: PGD and the components of AutoAttack (APGD, FAB, Square) in ℓ∞, ℓ2
+// and ℓ1.
 //
-// An attack works on one image at a time and asks an [Oracle] for logits and
-// gradients; batching is the oracle's business. An image's outcome therefore
-// depends on its pixels and id, the classifier, the attack and the seed, and
-// on nothing else. An attack proposes; it never judges itself: whoever runs it
-// measures the perturbation and asks the classifier again.
+// An attack works on one image at a time and asks an [Oracle] for logits and gradients; batching is the oracle's
+// business. An image's outcome therefore depends on its pixels and id, the classifier, the attack and the seed, and
+// on nothing else. An attack proposes; it never judges itself: whoever runs it measures the perturbation and asks the
+// classifier again.
 package attacks
 
 import (
@@ -36,17 +35,15 @@ type Evaluation struct {
 	Gradient []float32 // ∂Loss/∂x, C·H·W
 }
 
-// Oracle answers an attack's questions about one classifier on [0,1] images.
-// Its methods may be called from many goroutines at once, one call an image;
-// the answer for an image does not depend on which other calls are under way.
+// Oracle answers an attack's questions about one classifier on [0,1] images. Its methods may be called from many
+// goroutines at once, one call an image; the answer for an image does not depend on which other calls are under way.
 type Oracle interface {
 	Shape() Shape
 	Classes() int
 	// Logits writes the logits at x into out (len Classes). One forward pass.
 	Logits(ctx context.Context, x, out []float32) error
-	// Gradient evaluates loss and its gradient at x: one forward and one
-	// backward pass. target is read only by targeted losses. The slices of e
-	// are reused when they are long enough and allocated otherwise.
+	// Gradient evaluates loss and its gradient at x: one forward and one backward pass. target is read only by
+	// targeted losses. The slices of e are reused when they are long enough and allocated otherwise.
 	Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error
 }
 
@@ -59,17 +56,15 @@ type Result struct {
 	// over targets and restarts, when the image was first misclassified: 0 for
 	// the very first start point; -1 if never. Points outside the ball don't count.
 	FirstSuccess int
-	// FirstForward is how many forward passes had been made, that of the point
-	// itself and those that ranked the targets included, when FirstSuccess was
-	// set; -1 if it never was.
+	// FirstForward is how many forward passes had been made, that of the point itself and those that ranked the
+	// targets included, when FirstSuccess was set; -1 if it never was.
 	FirstForward int
 	// Iterations is how many iterations (over targets and restarts) were made.
 	Iterations int
 	// Forward and Backward count model passes spent on this image.
 	Forward, Backward int
-	// Distance is the smallest norm of a misclassified point found, whether or not it is
-	// ≤ epsilon, for attacks that minimise the norm. 0 for other attacks, and where no such
-	// point was found.
+	// Distance is the smallest norm of a misclassified point found, whether or not it is ≤ epsilon, for attacks that
+	// minimise the norm. 0 for other attacks, and where no such point was found.
 	Distance float64
 }
 

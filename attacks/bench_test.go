@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkStep measures what an attack itself spends on an iteration (a query of
-// Square) at 3×32×32: the model costs nothing and is never fooled. A pass of a
-// small ResNet takes about a millisecond.
+// BenchmarkStep measures what an attack itself spends on an iteration (a query of Square) at 3×32×32: the model costs
+// nothing and is never fooled. A pass of a small ResNet takes about a millisecond.
 //
 //	go test ./attacks -run '^$' -bench Step
 func BenchmarkStep(b *testing.B) {

@@ -5,23 +5,20 @@ import (
 	"math"
 )
 
-// bisection looks for the smallest perturbation that breaks an image: it asks
-// Auto-PGD at one radius after another, between 0 and Epsilon.
+// bisection looks for the smallest perturbation that breaks an image: it asks Auto-PGD at one radius after another,
+// between 0 and Epsilon.
 //
-// The first run is made at Epsilon. A misclassified point at distance d breaks
-// the image for every radius from d on, so d, not the radius it was looked for
-// at, becomes the upper end of the bracket; a radius at which no run finds a
-// point becomes the lower end. Halving goes on until the ends differ by at most
-// Tolerance of the upper one, or of a thousandth of Epsilon where that is more.
-// Every further target is first tried a tolerance inside the nearest point known,
-// which most targets fail at, so that they cost one run each.
+// The first run is made at Epsilon. A misclassified point at distance d breaks the image for every radius from d on,
+// so d, not the radius it was looked for at, becomes the upper end of the bracket; a radius at which no run finds a
+// point becomes the lower end. Halving goes on until the ends differ by at most Tolerance of the upper one, or of a
+// thousandth of Epsilon where that is more. Every further target is first tried a tolerance inside the nearest point
+// known, which most targets fail at, so that they cost one run each.
 //
-// The distance found is that of a real misclassified point, thus never too small;
-// it is too large where Auto-PGD misses a nearer one. Runs end at their first
-// success. The first run at each radius starts from the nearest point known, moved
-// into the ball along the straight line to the clean image; the others start at
-// random and in ℓ1 go through the radii 3r, 2r and r, as AutoAttack's do. Steps in
-// ℓ1 may become as sparse as a single value, where AutoAttack's stop at two.
+// The distance found is that of a real misclassified point, thus never too small; it is too large where Auto-PGD
+// misses a nearer one. Runs end at their first success. The first run at each radius starts from the nearest point
+// known, moved into the ball along the straight line to the clean image; the others start at random and in ℓ1 go
+// through the radii 3r, 2r and r, as AutoAttack's do. Steps in ℓ1 may become as sparse as a single value, where
+// AutoAttack's stop at two.
 //
 // The loss is the logit difference, to each of the highest ranked wrong classes of the clean image, or the margin, to
 // whichever class is ahead: one target's cost, but the class that is ahead need not be the nearest.
@@ -45,8 +42,7 @@ func (a bisection) inner() apgd {
 // Epsilon, or less, to Tolerance·finest·Epsilon.
 func (a bisection) halvings() int { return int(math.Ceil(math.Log2(1 / (a.Tolerance * finest)))) }
 
-// Passes counts every halving and every target as a run of all its steps, which
-// few images come near.
+// Passes counts every halving and every target as a run of all its steps, which few images come near.
 func (a bisection) Passes(classes int) (forward, backward int) {
 	p := a.inner()
 	p.Restarts = a.Restarts * (1 + a.halvings())
@@ -113,8 +109,7 @@ func (b *bracket) halve(ctx context.Context, radius float64) error {
 	return nil
 }
 
-// try makes every restart at a radius until one finds a misclassified point
-// within it, which becomes the nearest.
+// try makes every restart at a radius until one finds a misclassified point within it, which becomes the nearest.
 func (b *bracket) try(ctx context.Context, radius float64) (bool, error) {
 	r, x := b.ascent, b.ascent.im.Pixels
 	// A little inside, so that rounding does not put points outside the radius.

@@ -115,9 +115,8 @@ func checkVerdicts(t *testing.T, a trial, o *linear, images []Image, distances [
 	}
 }
 
-// checkReach gives every image of a linear model its own epsilon: its exact
-// distance to the boundary times the factor that the attack states. Weights are
-// limited, so that many values are as good as the best: in ℓ1 AutoAttack's steps
+// checkReach gives every image of a linear model its own epsilon: its exact distance to the boundary times the factor
+// that the attack states. Weights are limited, so that many values are as good as the best: in ℓ1 AutoAttack's steps
 // move two values at least, and could otherwise not reach the boundary.
 func checkReach(t *testing.T, made func(epsilon float64) trial, norm Norm, classes int, reach float64,
 	isExact bool) {
@@ -298,8 +297,7 @@ func checkCancel(t *testing.T, a trial, o *classifier, im Image) {
 	}
 }
 
-// checkBlind tries classifiers that give an answer for the clean image alone, or whose last
-// logit is NaN elsewhere.
+// checkBlind tries classifiers that give an answer for the clean image alone, or whose last logit is NaN elsewhere.
 func checkBlind(t *testing.T, made func(epsilon float64) trial, norm Norm, classes int) {
 	t.Helper()
 	o := randomMLP(shape, 20, classes, 9)

@@ -7,12 +7,11 @@ import (
 	"selfheal/internal/vector"
 )
 
-// deepFool looks for the nearest misclassified point (Moosavi-Dezfooli, Fawzi & Frossard 2016,
-// algorithm 2): each step goes onto the nearest of all linearised decision boundaries, of
-// |f|/‖w‖_dual, by |f|/‖w‖₂²·w in ℓ2 and |f|/‖w‖₁·sign(w) in ℓ∞. The steps' sum, stretched by
-// 1 + Overshoot and clamped to [0,1], is the next point; the first one misclassified is the
-// result, a success when it is within Epsilon. As in the authors' code a step is 1e-4 longer
-// than the formula's, or points near a boundary would not come over it.
+// deepFool looks for the nearest misclassified point (Moosavi-Dezfooli, Fawzi & Frossard 2016, algorithm 2): each
+// step goes onto the nearest of all linearised decision boundaries, of |f|/‖w‖_dual, by |f|/‖w‖₂²·w in ℓ2 and
+// |f|/‖w‖₁·sign(w) in ℓ∞. The steps' sum, stretched by 1 + Overshoot and clamped to [0,1], is the next point; the
+// first one misclassified is the result, a success when it is within Epsilon. As in the authors' code a step is 1e-4
+// longer than the formula's, or points near a boundary would not come over it.
 type deepFool struct {
 	common
 	Steps     int

@@ -8,11 +8,10 @@ import (
 	"selfheal/internal/vector"
 )
 
-// fab is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally
-// distorted Adversarial Examples with a Fast Adaptive Boundary Attack"): it looks
-// for the nearest misclassified point by projecting onto linearised decision
-// boundaries. It makes every iteration (but see [Options]); the point found
-// counts as success when its distance, measured in float64, is at most Epsilon.
+// fab is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally distorted Adversarial Examples with a Fast
+// Adaptive Boundary Attack"): it looks for the nearest misclassified point by projecting onto linearised decision
+// boundaries. It makes every iteration (but see [Options]); the point found counts as success when its distance,
+// measured in float64, is at most Epsilon.
 type fab struct {
 	common
 	// Targeted aims at the boundaries of the highest ranked wrong classes one
@@ -104,11 +103,9 @@ func newBoundaryWalk(a fab, o Oracle, im Image, how Options) *boundaryWalk {
 
 // run makes one restart from x1.
 //
-// A step must be checked, and the next one needs a gradient: at the same point,
-// unless the check fails and the point moves back. Until a run first crosses the
-// boundary the gradient therefore serves as the check. After that most steps
-// cross, so that a forward pass alone is the cheaper check, as it is after the
-// last step.
+// A step must be checked, and the next one needs a gradient: at the same point, unless the check fails and the point
+// moves back. Until a run first crosses the boundary the gradient therefore serves as the check. After that most
+// steps cross, so that a forward pass alone is the cheaper check, as it is after the last step.
 func (r *boundaryWalk) run(ctx context.Context) error {
 	r.distance = math.Inf(1)
 	known, crossed := false, false // gradient at x1 known; some step has crossed
@@ -158,9 +155,8 @@ func (r *boundaryWalk) record() {
 	}
 }
 
-// linearize finds the boundary nearest to x1 in the linear approximation, by
-// |f| / ‖∇f‖_dual, f the logit difference to a rival class. It reports whether
-// x1 is misclassified, and with check set stops after one pass in that case.
+// linearize finds the boundary nearest to x1 in the linear approximation, by |f| / ‖∇f‖_dual, f the logit difference
+// to a rival class. It reports whether x1 is misclassified, and with check set stops after one pass in that case.
 func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, err error) {
 	nearest := math.Inf(1)
 	for k, rival := range r.rivals {

@@ -17,23 +17,19 @@ func newPlaneProjector(n Norm, w *workspace) planeProjector {
 	return planeProjector{n, newFiller(w)}
 }
 
-// tiny is the |wᵢ| up to which a coordinate is not moved in ℓ2 and ℓ1. In ℓ∞
-// only wᵢ = 0 stays.
+// tiny is the |wᵢ| up to which a coordinate is not moved in ℓ2 and ℓ1. In ℓ∞ only wᵢ = 0 stays.
 const tiny = 1e-8
 
-// project writes into d the smallest move (in the norm) with t + d in [0,1] and
-// w·(t + d) = b, where excess = w·t − b. When no point of the box lies on the
-// plane, t goes to the corner nearest to it. (Croce & Hein 2020, "Minimally
+// project writes into d the smallest move (in the norm) with t + d in [0,1] and w·(t + d) = b, where excess = w·t −
+// b. When no point of the box lies on the plane, t goes to the corner nearest to it. (Croce & Hein 2020, "Minimally
 // distorted…", section 2.1 and appendix A.)
 //
-// The sign of w is turned so that the excess is positive. Then every useful move
-// lowers w·t: towards 0 where wᵢ > 0 and towards 1 where wᵢ < 0, by at most the
-// room rᵢ to that face. In ℓ∞ each coordinate moves by min(λ, rᵢ), in ℓ2 by
-// min(λ|wᵢ|, rᵢ), λ solving the equality; in ℓ1 coordinates go all the way to
-// their face in order of decreasing |wᵢ| and the last one part of the way.
+// The sign of w is turned so that the excess is positive. Then every useful move lowers w·t: towards 0 where wᵢ > 0
+// and towards 1 where wᵢ < 0, by at most the room rᵢ to that face. In ℓ∞ each coordinate moves by min(λ, rᵢ), in ℓ2
+// by min(λ|wᵢ|, rᵢ), λ solving the equality; in ℓ1 coordinates go all the way to their face in order of decreasing
+// |wᵢ| and the last one part of the way.
 //
-// In ℓ∞ and ℓ2 the search for λ begins at guess, at best that of a nearby problem,
-// and leaves λ there.
+// In ℓ∞ and ℓ2 the search for λ begins at guess, at best that of a nearby problem, and leaves λ there.
 func (p *planeProjector) project(t, w []float32, excess float64, guess *float64, d []float32) {
 	flip := float32(1)
 	if excess < 0 {
@@ -56,11 +52,9 @@ func (p *planeProjector) project(t, w []float32, excess float64, guess *float64,
 	vector.Moves(w, p.rooms, p.sizes, flip, *guess, pace, d)
 }
 
-// multiplier returns λ ≥ 0 with Σ |wᵢ|·min(λ·paceᵢ, roomᵢ) = excess, and +Inf
-// when all rooms together don't reach it. The sum is concave and piecewise linear
-// in λ: a Newton step from anywhere ends at the root or before it, and the steps
-// after it never overshoot and end exactly, after as many rounds as there are
-// bends in the way.
+// multiplier returns λ ≥ 0 with Σ |wᵢ|·min(λ·paceᵢ, roomᵢ) = excess, and +Inf when all rooms together don't reach it.
+// The sum is concave and piecewise linear in λ: a Newton step from anywhere ends at the root or before it, and the
+// steps after it never overshoot and end exactly, after as many rounds as there are bends in the way.
 func multiplier(rooms, sizes []float32, pace vector.Pace, excess, guess float64) float64 {
 	if !(guess > 0) { // or NaN
 		guess = 0
@@ -91,8 +85,7 @@ type filler struct {
 
 func newFiller(w *workspace) filler { return filler{rooms: w.v[0], sizes: w.v[1], order: w.order} }
 
-// measure finds the rooms and sizes for moves that lower flip·w·t; coordinates with
-// |w| ≤ least stay.
+// measure finds the rooms and sizes for moves that lower flip·w·t; coordinates with |w| ≤ least stay.
 func (f *filler) measure(t, w []float32, flip, least float32) {
 	f.w, f.flip = w, flip
 	vector.Rooms(t, w, flip, least, f.rooms, f.sizes)
@@ -115,13 +108,11 @@ func (f *filler) take(i int32, share float64, d []float32) {
 	d[i] = move
 }
 
-// fill writes into d moves by the whole room for coordinates in order of decreasing
-// size while their costs, room·pace, fit into the budget, and for the next one by the share that
-// is left; the others stay.
+// fill writes into d moves by the whole room for coordinates in order of decreasing size while their costs,
+// room·pace, fit into the budget, and for the next one by the share that is left; the others stay.
 //
-// A budget mostly ends among the few largest: falling ranges of sizes are summed up,
-// each down to a part of the one above, and only the range in which the budget ends is
-// put in order, by selection.
+// A budget mostly ends among the few largest: falling ranges of sizes are summed up, each down to a part of the one
+// above, and only the range in which the budget ends is put in order, by selection.
 func (f *filler) fill(p vector.Pace, budget float64, d []float32) {
 	largest := vector.Max(f.sizes)
 	if !(largest > 0) { // or NaN

@@ -37,8 +37,7 @@ func TestFABDistance(t *testing.T) {
 	}
 }
 
-// TestFABRestarts: the first run starts at the clean image, the second within
-// half of epsilon of it.
+// TestFABRestarts: the first run starts at the clean image, the second within half of epsilon of it.
 func TestFABRestarts(t *testing.T) {
 	o := randomMLP(Shape{C: 1, H: 5, W: 5}, 8, 4, 1)
 	im := imagesNear(o, 1, 0.3, 2)[0]

@@ -6,9 +6,8 @@ import (
 	"selfheal/internal/vector"
 )
 
-// fgsm takes the one step from the clean image that a linear loss would want:
-// ε·sign(g) in ℓ∞ (Goodfellow et al. 2015, section 4), ε·g/‖g‖₂ in ℓ2, and in
-// ℓ1 the values of largest |g| are moved to their face of [0,1], one after
+// fgsm takes the one step from the clean image that a linear loss would want: ε·sign(g) in ℓ∞ (Goodfellow et al.
+// 2015, section 4), ε·g/‖g‖₂ in ℓ2, and in ℓ1 the values of largest |g| are moved to their face of [0,1], one after
 // another, until ε is spent. The result is clamped to [0,1].
 type fgsm struct{ common }
 

@@ -6,8 +6,7 @@ import (
 	"math/rand/v2"
 )
 
-// flat is a two-class model that costs nothing and is never fooled; every other
-// query improves on the one before.
+// flat is a two-class model that costs nothing and is never fooled; every other query improves on the one before.
 type flat struct {
 	shape Shape
 	calls int

@@ -11,8 +11,7 @@ func Argmax(logits []float32) int {
 	return best
 }
 
-// LogitMargin is z_label − max of the other logits: above 0 when the classifier is right, NaN
-// when a logit is.
+// LogitMargin is z_label − max of the other logits: above 0 when the classifier is right, NaN when a logit is.
 func LogitMargin(logits []float32, label int) float64 {
 	for _, z := range logits {
 		if z != z {

@@ -16,14 +16,11 @@ import (
 //	LogitDifference       z_t − z_y
 //	Margin                max_{j≠y} zⱼ − z_y
 //
-// In DLR z_o is z₍₂₎ if y ranks first, else z₍₁₎.
-// A targeted loss only steers: an image is broken by any wrong class.
-// (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner
-// 2017 for Margin.)
+// In DLR z_o is z₍₂₎ if y ranks first, else z₍₁₎. A targeted loss only steers: an image is broken by any wrong class.
+// (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner 2017 for Margin.)
 //
-// Ties: sorted positions are those of a stable ascending sort read from its
-// end, so that among equal logits the higher class ranks first (torch.sort on a
-// CPU); the maximum of Margin is the lowest class among equals (torch.max).
+// Ties: sorted positions are those of a stable ascending sort read from its end, so that among equal logits the
+// higher class ranks first (torch.sort on a CPU); the maximum of Margin is the lowest class among equals (torch.max).
 // A tie moves the gradient from one class to another, never the value.
 type Loss int
 
@@ -143,8 +140,7 @@ func logSumExp(logits []float32) float64 {
 	return m + math.Log(s)
 }
 
-// ranks holds the classes of the four largest logits, largest first; −1 past
-// the number of classes.
+// ranks holds the classes of the four largest logits, largest first; −1 past the number of classes.
 type ranks [4]int
 
 // topFour ranks the four largest logits, the higher class first among equals.
@@ -189,9 +185,8 @@ func gap(logits []float32, label, rival int) float64 {
 	return float64(logits[rival] - logits[label])
 }
 
-// quotient writes the gradient of n/d, n = z_rival − z_label and d the spread:
-// ∂n/d − n/d²·∂d. Where the label ranks third, n = d and DLR is constant; with
-// both in float32 its terms then cancel to exactly 0, as they do in torch,
+// quotient writes the gradient of n/d, n = z_rival − z_label and d the spread: ∂n/d − n/d²·∂d. Where the label ranks
+// third, n = d and DLR is constant; with both in float32 its terms then cancel to exactly 0, as they do in torch,
 // instead of leaving noise whose sign an attack would follow.
 func (r ranks) quotient(l Loss, logits []float32, label, rival int, out []float32) {
 	d := r.spread(l, logits)

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestCotangent compares every loss's gradient with a central difference along a
-// random direction.
+// TestCotangent compares every loss's gradient with a central difference along a random direction.
 func TestCotangent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, l := range Losses() {
@@ -66,8 +65,7 @@ func TestLossTies(t *testing.T) {
 	}
 }
 
-// TestDLRPlateau: where the label ranks third DLR is constant, and its gradient
-// is exactly 0, not noise with a sign.
+// TestDLRPlateau: where the label ranks third DLR is constant, and its gradient is exactly 0, not noise with a sign.
 func TestDLRPlateau(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	for range 100 {

@@ -83,10 +83,9 @@ func (n Norm) Distance(a, b []float32) float64 { return norms[n].distance(a, b) 
 // widest is the distance of the black image and the white one: a larger ball holds every image.
 func (n Norm) widest(s Shape) float64 { return norms[n].widest(float64(s.Size())) }
 
-// box returns the ends of the set {ℓ∞ ball of radius eps around x} ∩ [0,1], nil for another norm. An
-// end that is no float32 is rounded towards x, so that no point between the
-// ends is further than eps from x in exact arithmetic. (torch rounds x ± eps to
-// the nearest float32, which may be half a unit in the last place outside.)
+// box returns the ends of the set {ℓ∞ ball of radius eps around x} ∩ [0,1], nil for another norm. An end that is no
+// float32 is rounded towards x, so that no point between the ends is further than eps from x in exact arithmetic.
+// (torch rounds x ± eps to the nearest float32, which may be half a unit in the last place outside.)
 func box(n Norm, x []float32, eps float64) (lo, hi []float32) {
 	if n != Linf {
 		return nil, nil
@@ -105,21 +104,18 @@ func box(n Norm, x []float32, eps float64) (lo, hi []float32) {
 	return lo, hi
 }
 
-// projectL2 moves p to x + v·min(eps,‖v‖)/(‖v‖+1e-12), v = p − x, and clamps it
-// to [0,1]: AutoAttack's projection, which is not the nearest point of the
-// intersection of ball and box.
+// projectL2 moves p to x + v·min(eps,‖v‖)/(‖v‖+1e-12), v = p − x, and clamps it to [0,1]: AutoAttack's projection,
+// which is not the nearest point of the intersection of ball and box.
 func projectL2(x, p []float32, eps float64) {
 	n := L2.Distance(p, x)
 	vector.TowardClamped(x, p, float32(min(eps, n)/(n+1e-12)))
 }
 
-// roundingSlack is the relative excess over epsilon that float32 rounding may
-// leave; a judge allows 1e-5.
+// roundingSlack is the relative excess over epsilon that float32 rounding may leave; a judge allows 1e-5.
 const roundingSlack = 5e-6
 
-// confine pulls adv into the ball of radius eps around x when rounding of many
-// float32 values has left it outside by more than roundingSlack: each value
-// moves towards x in proportion and is rounded towards x. It leaves every other
+// confine pulls adv into the ball of radius eps around x when rounding of many float32 values has left it outside by
+// more than roundingSlack: each value moves towards x in proportion and is rounded towards x. It leaves every other
 // point as it is, bit for bit.
 func confine(n Norm, x, adv []float32, eps float64) {
 	d := n.Distance(adv, x)

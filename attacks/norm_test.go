@@ -28,8 +28,7 @@ func TestNorm(t *testing.T) {
 	}
 }
 
-// TestBox: no end of the ℓ∞ ball lies outside it, even for an epsilon of the
-// size of a rounding error.
+// TestBox: no end of the ℓ∞ ball lies outside it, even for an epsilon of the size of a rounding error.
 func TestBox(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	x := make([]float32, 2000)

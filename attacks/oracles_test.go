@@ -102,10 +102,9 @@ func newLinear(shape Shape, classes int, seed uint64, limit float64) *linear {
 	return l
 }
 
-// distance is the exact distance from x, classified as label, to the nearest
-// other class: min over j of (z_y − z_j) / ‖w_y − w_j‖ in the dual norm. It
-// holds where [0,1] does not get in the way: for points at least that far from
-// 0 and 1 in every value.
+// distance is the exact distance from x, classified as label, to the nearest other class: min over j of (z_y − z_j) /
+// ‖w_y − w_j‖ in the dual norm. It holds where [0,1] does not get in the way: for points at least that far from 0 and
+// 1 in every value.
 func (l *linear) distance(norm Norm, x []float32, label int) float64 {
 	z := affine(l.weights, l.bias, x)
 	nearest := math.Inf(1)

@@ -9,12 +9,10 @@ import (
 	"selfheal/internal/vector"
 )
 
-// pgd is projected gradient ascent with steps of a given length (Madry et al.
-// 2018, section 2.1). A run starts at random as APGD's do, steps along sign(g) in
-// ℓ∞, g/‖g‖₂ in ℓ2, and in ℓ1 along the signs of the largest 1 % of |g|, shared
-// equally (SLIDE: Tramèr & Boneh 2019, section 5); it makes every step (but see
-// [Options]) and returns its last misclassified iterate. Restarts are made
-// while the image is unbroken.
+// pgd is projected gradient ascent with steps of a given length (Madry et al. 2018, section 2.1). A run starts at
+// random as APGD's do, steps along sign(g) in ℓ∞, g/‖g‖₂ in ℓ2, and in ℓ1 along the signs of the largest 1 % of |g|,
+// shared equally (SLIDE: Tramèr & Boneh 2019, section 5); it makes every step (but see [Options]) and returns its
+// last misclassified iterate. Restarts are made while the image is unbroken.
 type pgd struct {
 	common
 	Steps, Restarts int
@@ -44,8 +42,7 @@ func (a pgd) usualStep() float64 {
 	return 2.5 * a.Epsilon / float64(a.Steps)
 }
 
-// Passes returns a gradient per step and a forward pass after the last one of
-// each restart.
+// Passes returns a gradient per step and a forward pass after the last one of each restart.
 func (a pgd) Passes(int) (forward, backward int) {
 	return a.Restarts * (a.Steps + 1), a.Restarts * a.Steps
 }

@@ -134,8 +134,7 @@ func projected(n Norm, t, w []float32, b float64) []float32 {
 	return d
 }
 
-// leastMove is the least norm of a move that lowers Σ|w|·move by excess, each move
-// at most its room.
+// leastMove is the least norm of a move that lowers Σ|w|·move by excess, each move at most its room.
 func leastMove(n Norm, w []float32, room []float64, excess float64) float64 {
 	if n == L1 {
 		order := make([]int, len(w))

@@ -7,10 +7,9 @@ import (
 	"math/rand/v2"
 )
 
-// generator returns the random numbers of one run of a component: they depend
-// on the seed, the component's name, the restart, the target's rank and the
-// image's id, and on nothing else. AutoAttack seeds once per batch instead, so
-// its noise depends on the batch size.
+// generator returns the random numbers of one run of a component: they depend on the seed, the component's name, the
+// restart, the target's rank and the image's id, and on nothing else. AutoAttack seeds once per batch instead, so its
+// noise depends on the batch size.
 func generator(seed uint64, component string, restart, target, image int) *rand.Rand {
 	key := make([]byte, 0, 64)
 	for _, v := range [...]uint64{seed, uint64(restart), uint64(target), uint64(image)} {
@@ -40,8 +39,7 @@ func randomSign(rng *rand.Rand) float32 {
 	return 1
 }
 
-// direction fills out with a random direction: uniform in [−1,1] per value for
-// ℓ∞, Gaussian otherwise.
+// direction fills out with a random direction: uniform in [−1,1] per value for ℓ∞, Gaussian otherwise.
 func direction(n Norm, rng *rand.Rand, out []float32) {
 	if n == Linf {
 		for i := range out {

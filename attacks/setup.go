@@ -205,15 +205,14 @@ func (s Setup) recipe(name string, p plan) string {
 	return made
 }
 
-// Make makes the attack's recipe at an epsilon, in pixel units of [0,1], for a classifier of
-// so many classes. A parameter that is unknown, of another type or outside its range is an
-// error of one line that says what is allowed.
+// Make makes the attack's recipe at an epsilon, in pixel units of [0,1], for a classifier of so many classes. A
+// parameter that is unknown, of another type or outside its range is an error of one line that says what is allowed.
 //
-// Whether a single attack, and the images' shape, suit the classifier is left to [Attack.Check].
-// AutoAttack's components are fitted to the classes: targets are cut to classes − 1, and a loss
-// that needs more classes than there are gives way to its numerator, which [Recipe.Fallback] tells
-// and the name too ("autoattack-standard-few/1"): the logit difference for targeted DLR below 4
-// classes, the margin for DLR below 3. Auto-PGD's steps do not depend on a loss's scale.
+// Whether a single attack, and the images' shape, suit the classifier is left to [Attack.Check]. AutoAttack's
+// components are fitted to the classes: targets are cut to classes − 1, and a loss that needs more classes than there
+// are gives way to its numerator, which [Recipe.Fallback] tells and the name too ("autoattack-standard-few/1"): the
+// logit difference for targeted DLR below 4 classes, the margin for DLR below 3. Auto-PGD's steps do not depend on a
+// loss's scale.
 func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	p, err := s.plan()
 	if err != nil {

@@ -73,8 +73,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestFewClasses: a loss that is not defined gives way to its numerator, and the
-// recipe's name and Fallback say so.
+// TestFewClasses: a loss that is not defined gives way to its numerator, and the recipe's name and Fallback say so.
 func TestFewClasses(t *testing.T) {
 	t.Parallel()
 	const (
@@ -125,9 +124,8 @@ func cheap(kind string, parameters given) given {
 	return short
 }
 
-// TestClassesAndShapes: every version and every single attack runs on 2 to 200
-// classes, on images that are not square and on images of one channel, or says
-// beforehand that it does not. The test judges its images.
+// TestClassesAndShapes: every version and every single attack runs on 2 to 200 classes, on images that are not square
+// and on images of one channel, or says beforehand that it does not. The test judges its images.
 func TestClassesAndShapes(t *testing.T) {
 	t.Parallel()
 	var setups []Setup

@@ -8,13 +8,11 @@ import (
 	"slices"
 )
 
-// square is the Square Attack (Andriushchenko et al. 2020): a random search that
-// changes square windows and sees only logits. It minimises the margin
-// z_y − max_{j≠y} z_j and stops at the first misclassified query.
+// square is the Square Attack (Andriushchenko et al. 2020): a random search that changes square windows and sees only
+// logits. It minimises the margin z_y − max_{j≠y} z_j and stops at the first misclassified query.
 //
-// Every image draws its own windows and signs, where the reference shares them
-// within a batch. In ℓ∞ a window often holds what is proposed for it already: such
-// a query counts as an iteration, but the model is not asked again.
+// Every image draws its own windows and signs, where the reference shares them within a batch. In ℓ∞ a window often
+// holds what is proposed for it already: such a query counts as an iteration, but the model is not asked again.
 type square struct {
 	common
 	Queries, Restarts int
@@ -24,8 +22,7 @@ type square struct {
 	RescaleSchedule bool
 }
 
-// Check also reports, in ℓ2 and ℓ1, images with a
-// side below 5 pixels, the start being a grid of 5 tiles a side.
+// Check also reports, in ℓ2 and ℓ1, images with a side below 5 pixels, the start being a grid of 5 tiles a side.
 func (a square) Check(classes int, shape Shape) error {
 	if a.Norm != Linf && min(shape.H, shape.W) < 5 {
 		return fmt.Errorf("square: in %s images must be at least 5 pixels a side, not %dx%d", a.Norm, shape.H, shape.W)
@@ -53,9 +50,8 @@ func (a square) share(i int) float64 {
 	return a.PInit / float64(int(1)<<halved)
 }
 
-// side is the side of the window of query i: √(share·h·w), rounded half to even,
-// at least 1 in ℓ∞ and an odd number from 3 on otherwise, at most the image's
-// shorter side.
+// side is the side of the window of query i: √(share·h·w), rounded half to even, at least 1 in ℓ∞ and an odd number
+// from 3 on otherwise, at most the image's shorter side.
 func (a square) side(i int, shape Shape) int {
 	s := int(math.RoundToEven(math.Sqrt(a.share(i) * float64(shape.H*shape.W))))
 	if a.Norm == Linf {
@@ -127,9 +123,8 @@ func (s *search) rows(w window, c int, f func(from, to int)) {
 
 // run makes one restart and reports whether tried is misclassified at its end.
 //
-// A tie between the label and another class is a success only if argmax, which
-// takes the lowest class, picks the other one; where the label wins it the
-// margin is 0, not a success, and the search goes on.
+// A tie between the label and another class is a success only if argmax, which takes the lowest class, picks the
+// other one; where the label wins it the margin is 0, not a success, and the search goes on.
 func (s *search) run(ctx context.Context) (bool, error) {
 	if s.Norm == Linf {
 		s.stripes()
@@ -195,9 +190,8 @@ func (s *search) stripes() {
 	}
 }
 
-// write makes the ℓ∞ step: ±2ε on each channel of a window, clipped. From any point of
-// the ball that reaches its end, so the end is written. It reports whether that changed
-// anything.
+// write makes the ℓ∞ step: ±2ε on each channel of a window, clipped. From any point of the ball that reaches its end,
+// so the end is written. It reports whether that changed anything.
 func (s *search) write(w window) bool {
 	changed := false
 	s.held = s.held[:0]

@@ -6,9 +6,8 @@ import (
 	"selfheal/internal/vector"
 )
 
-// bumps makes Square's proposals in ℓ2 and ℓ1: windows are filled with a pair of
-// bumps of opposite sign, and the norm that one window loses goes to another
-// (Andriushchenko et al. 2020, section 3.3 and algorithm 3; Croce & Hein 2021,
+// bumps makes Square's proposals in ℓ2 and ℓ1: windows are filled with a pair of bumps of opposite sign, and the norm
+// that one window loses goes to another (Andriushchenko et al. 2020, section 3.3 and algorithm 3; Croce & Hein 2021,
 // section 4, for ℓ1).
 type bumps struct {
 	norm  Norm
@@ -60,9 +59,8 @@ func (b *bumps) root(sum float64) float64 {
 	return sum
 }
 
-// rectangle writes R(h, w) with norm sign into the h×w rows of out: nested
-// rectangles around the centre, the k-th (from 0) of half-width k adding
-// 1/(k+1)² in ℓ2 and 1/(k+1)⁴ in ℓ1.
+// rectangle writes R(h, w) with norm sign into the h×w rows of out: nested rectangles around the centre, the k-th
+// (from 0) of half-width k adding 1/(k+1)² in ℓ2 and 1/(k+1)⁴ in ℓ1.
 func (b *bumps) rectangle(h, w int, sign float64, out []float32) {
 	rings := max(h/2, w/2) + 1
 	inside := make([]float64, rings+1) // inside[k]: what rectangles k and beyond add
@@ -87,8 +85,7 @@ func (b *bumps) rectangle(h, w int, sign float64, out []float32) {
 	}
 }
 
-// eta returns η(s), the s×s pair of bumps with norm 1: the upper half positive,
-// the lower negative.
+// eta returns η(s), the s×s pair of bumps with norm 1: the upper half positive, the lower negative.
 func (b *bumps) eta(s int) []float32 {
 	if b.shapes[s] == nil {
 		v := make([]float32, s*s)
@@ -115,9 +112,8 @@ func (b *bumps) strides(s *search, side int) (row, col int) {
 	return side, 1
 }
 
-// start writes the start point: a grid of tiles, a fifth of the image's shorter
-// side each, that fills the image around its centre; each tile holds η with a
-// random sign per channel. The whole is scaled to epsilon.
+// start writes the start point: a grid of tiles, a fifth of the image's shorter side each, that fills the image
+// around its centre; each tile holds η with a random sign per channel. The whole is scaled to epsilon.
 func (b *bumps) start(s *search) {
 	clear(b.delta)
 	h, w := b.shape.H, b.shape.W
@@ -157,9 +153,8 @@ func (b *bumps) measure(x, point []float32) {
 	b.moved.NotZero(b.delta)
 }
 
-// step writes into s.tried a proposal: window one gets the direction of what is
-// there plus η, and the norm of what both windows hold plus its share of what
-// the perturbation lacks of epsilon; window two is cleared.
+// step writes into s.tried a proposal: window one gets the direction of what is there plus η, and the norm of what
+// both windows hold plus its share of what the perturbation lacks of epsilon; window two is cleared.
 func (b *bumps) step(s *search, side int) {
 	one, two := s.randomWindow(side), s.randomWindow(side)
 	eta := b.eta(side)

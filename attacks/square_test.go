@@ -45,8 +45,7 @@ func TestSquareSides(t *testing.T) {
 	}
 }
 
-// TestSquareImages: any shape from 5×5 (ℓ∞: 1×1) on works, also where the grid of
-// tiles does not fit evenly.
+// TestSquareImages: any shape from 5×5 (ℓ∞: 1×1) on works, also where the grid of tiles does not fit evenly.
 func TestSquareimagesNear(t *testing.T) {
 	for _, s := range []Shape{{C: 1, H: 1, W: 1}, {C: 2, H: 1, W: 9}, {C: 1, H: 5, W: 5},
 		{C: 1, H: 9, W: 14}, {C: 3, H: 24, W: 7}} {
@@ -67,9 +66,8 @@ func TestSquareimagesNear(t *testing.T) {
 	}
 }
 
-// TestSquareTies: an equal margin is no improvement, except at 0, where the label
-// still wins the tie and the search goes on from every new point. No point is asked
-// about twice in a row.
+// TestSquareTies: an equal margin is no improvement, except at 0, where the label still wins the tie and the search
+// goes on from every new point. No point is asked about twice in a row.
 func TestSquareTies(t *testing.T) {
 	for _, n := range Norms() {
 		for _, z := range [][]float32{{2, 1}, {1, 1}} {

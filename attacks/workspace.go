@@ -2,9 +2,8 @@ package attacks
 
 import "sync"
 
-// workspace has vectors that an attack needs only until it asks the model again. All images share
-// a few of them, which therefore stay in the cores' caches, where one for each of the hundred
-// images under way at once would not.
+// workspace has vectors that an attack needs only until it asks the model again. All images share a few of them,
+// which therefore stay in the cores' caches, where one for each of the hundred images under way at once would not.
 type workspace struct {
 	v     [4][]float32
 	order []int32

@@ -64,10 +64,9 @@ func read(t *testing.T, path string, to any) {
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile(path))(t), to))
 }
 
-// agrees runs the suites' attacks on some images, in order, with SELFHEAL_TEST_LARGE on all, and
-// compares each image's verdict: one in a hundred of a cell's, and 0.5 % of all, may differ, or
-// a single one. If all images are attacked, it compares the accuracy after every component
-// too, to 1 point.
+// agrees runs the suites' attacks on some images, in order, with SELFHEAL_TEST_LARGE on all, and compares each
+// image's verdict: one in a hundred of a cell's, and 0.5 % of all, may differ, or a single one. If all images are
+// attacked, it compares the accuracy after every component too, to 1 point.
 func agrees(t *testing.T, path string, suites []string, dataset string, some []int, all []reference) {
 	t.Helper()
 	if testing.Short() {
@@ -148,9 +147,8 @@ type golden struct {
 	Norms      []*float64 // of the perturbations; null where there is none
 }
 
-// TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the
-// first 50 images, with SELFHEAL_TEST_LARGE on all 100: at least 98 % of the verdicts are equal, and
-// 95 % of the norms to 1 %.
+// TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 50 images,
+// with SELFHEAL_TEST_LARGE on all 100: at least 98 % of the verdicts are equal, and 95 % of the norms to 1 %.
 func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute of attacks")

@@ -240,8 +240,7 @@ func TestGalleryOfBrokenImages(t *testing.T) {
 	}
 }
 
-// A run that is ended leaves the gallery of the models that were done; another run begins
-// without it.
+// A run that is ended leaves the gallery of the models that were done; another run begins without it.
 func TestCancelKeepsTheGallery(t *testing.T) {
 	sets := []string{"suites.small.models=[robust, standard]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[pca]", "attacks.pgd-l2.epsilon=1"}
@@ -263,8 +262,7 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 	}
 }
 
-// Grey images of any shape are shown; of what is no picture the gallery says so, and the run
-// goes on.
+// Grey images of any shape are shown; of what is no picture the gallery says so, and the run goes on.
 func TestGalleryOfOtherImages(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct {

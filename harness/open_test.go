@@ -32,9 +32,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// A network with its weights in another file, some of them as float64, scores as
-// the bundled one; its SHA-256 covers both files, and each of its cells says
-// that it was converted.
+// A network with its weights in another file, some of them as float64, scores as the bundled one; its SHA-256 covers
+// both files, and each of its cells says that it was converted.
 func TestExternalWeights(t *testing.T) {
 	testinput.Runtime(t)
 	data := must.Get(os.ReadFile("../models/zoo/preact_robust.onnx"))(t)

@@ -85,8 +85,7 @@ type outputs struct {
 	objective, norm   []float64   // of closed loops
 }
 
-// compute opens the network and its controls as a run with c does to attack them, and asks them
-// about every image.
+// compute opens the network and its controls as a run with c does to attack them, and asks them about every image.
 func compute(t *testing.T, c config.Runtime, losses ...attacks.Loss) (f outputs) {
 	t.Helper()
 	ctx := context.Background()

@@ -225,8 +225,7 @@ func TestStudyLeavesTheCells(t *testing.T) {
 	}
 }
 
-// Cancelled in its midst, a run keeps the studies that are whole; they are on disk before
-// the next one begins.
+// Cancelled in its midst, a run keeps the studies that are whole; they are on disk before the next one begins.
 func TestCancelledStudy(t *testing.T) {
 	out, written := t.TempDir(), 0
 	read := func(name string) *result.File { return must.Get(result.Read(filepath.Join(out, name)))(t) }

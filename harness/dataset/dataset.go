@@ -298,9 +298,8 @@ func (d *Dataset) ClassNames() []string { return slices.Clone(d.names) }
 // LeftOut is what one might miss among the images.
 func (d *Dataset) LeftOut() result.LeftOut { return d.left }
 
-// Image returns the i-th chosen image: its id, its pixels (C·H·W values in
-// [0,1], row-major CHW; the caller's to keep) and its label. An error is one of
-// [Dataset.Pixels].
+// Image returns the i-th chosen image: its id, its pixels (C·H·W values in [0,1], row-major CHW; the caller's to
+// keep) and its label. An error is one of [Dataset.Pixels].
 func (d *Dataset) Image(i int) (id int, pixels []float32, label int, err error) {
 	pixels = make([]float32, d.size())
 	err = d.Pixels(i, pixels)
@@ -313,9 +312,8 @@ func (d *Dataset) ID(i int) int { return d.ids[i] }
 // Label returns the label of the i-th chosen image.
 func (d *Dataset) Label(i int) int { return d.labels[i] }
 
-// Pixels reads the i-th chosen image and writes its pixels into out, of length
-// C·H·W. It is an error that the file can't be read any more or that the image
-// is no longer what it was when the set was opened.
+// Pixels reads the i-th chosen image and writes its pixels into out, of length C·H·W. It is an error that the file
+// can't be read any more or that the image is no longer what it was when the set was opened.
 func (d *Dataset) Pixels(i int, out []float32) error {
 	buf, ok := d.buffers.Get().(*[]byte)
 	if !ok {

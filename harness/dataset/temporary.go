@@ -13,8 +13,7 @@ import (
 	"selfheal/internal/fault"
 )
 
-// temporary is a file that no folder lists and whose space is free again once it is
-// closed, however the program ends.
+// temporary is a file that no folder lists and whose space is free again once it is closed, however the program ends.
 type temporary struct {
 	*os.File
 	left string // its path, where the system does not remove files that are open; else ""

@@ -10,8 +10,7 @@ import (
 	"selfheal/harness/config"
 )
 
-// completer completes a word of the command line: the words that it may be, and whether
-// files are candidates too.
+// completer completes a word of the command line: the words that it may be, and whether files are candidates too.
 type completer = cobra.CompletionFunc
 
 var (

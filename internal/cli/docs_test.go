@@ -57,8 +57,7 @@ var (
 	longFlag  = regexp.MustCompile(`(?:^|[\s(])--([a-z][a-z-]*)`)
 )
 
-// Every command line of the CI's files and of the documentation names a verb and flags that
-// there are.
+// Every command line of the CI's files and of the documentation names a verb and flags that there are.
 func TestDocumentedCommandLines(t *testing.T) {
 	t.Parallel()
 	_, runs, _ := strings.Cut(read(t, "action.yml"), "\nruns:")

@@ -109,8 +109,7 @@ func render(ctx context.Context, dir string, file *result.File, from string) err
 	return cmp.Or(werr, err)
 }
 
-// recordsOf reads a run's records.jsonl as it is walked through. It also returns the error that ended the
-// walk.
+// recordsOf reads a run's records.jsonl as it is walked through. It also returns the error that ended the walk.
 func recordsOf(dir string) (records iter.Seq[result.Record], failed func() error) {
 	var ended error
 	return func(yield func(result.Record) bool) {

@@ -230,8 +230,7 @@ func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
 	return rates, nil
 }
 
-// missingFiles is the error about files that a run needs and that are not there. Each
-// of them was described before.
+// missingFiles is the error about files that a run needs and that are not there. Each of them was described before.
 func missingFiles(cfg *config.Config, missing []plan.Missing) error {
 	const most = 3
 	var names []string

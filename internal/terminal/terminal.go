@@ -1,5 +1,4 @@
-// Package terminal keeps what a program prints from steering the terminal: names inside a
-// model's file are anybody's.
+// Package terminal keeps what a program prints from steering the terminal: names inside a model's file are anybody's.
 package terminal
 
 import (

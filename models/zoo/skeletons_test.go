@@ -149,12 +149,10 @@ func check(t *testing.T, net *onnx.Graph) {
 	}
 }
 
-// frozen returns the vector-Jacobian graph of a network with MaxUnpool whose
-// indices come from a second image. Where another value of a pool's window becomes the
-// largest, MaxUnpool puts it elsewhere: the network's output jumps, and
-// differences of it say nothing of its gradient. With the indices of one
-// image it is continuous, and at that image the gradients are the same. Inputs x, x0 and
-// cotangent, outputs y and dx; nil for a network without indices.
+// frozen returns the vector-Jacobian graph of a network with MaxUnpool whose indices come from a second image. Where
+// another value of a pool's window becomes the largest, MaxUnpool puts it elsewhere: the network's output jumps, and
+// differences of it say nothing of its gradient. With the indices of one image it is continuous, and at that image
+// the gradients are the same. Inputs x, x0 and cotangent, outputs y and dx; nil for a network without indices.
 func frozen(net *onnx.Graph) *onnx.Graph {
 	const fixed = "/fixed"
 	g, copies := net.Clone(), net.Clone()
