@@ -26,6 +26,7 @@ type Spec struct {
 	Norms      []Norm      // those that it exists in; nil: all
 	minimises  bool        // it looks for the smallest norm, which is what it is run for
 	proves     bool        // it is no attack: it proves that none within epsilon can succeed
+	Reason     string      // why its proofs hold, of a classifier as it is: "its outputs …"
 	Component  bool        // it may be one of a custom AutoAttack's
 	// custom has the defaults that differ in a custom AutoAttack.
 	custom   given
@@ -166,6 +167,7 @@ var Specs = []Spec{
 		Kind: BoundsKind, Title: "Bounds", Revision: 1, proves: true, heading: "Bounds, {method}",
 		Doc: "a certificate: linear bounds of the logits leave no other class within epsilon (Zhang et al. 2018, " +
 			"Xu et al. 2021)",
+		Reason: "bounds of its logits over the ball leave no other class, with slack for all rounding in float32",
 		Parameters: []Parameter{choice("method", "how the logits are bounded, from the tightest to the fastest",
 			"alpha-crown", "crown", "ibp")},
 		start: func(c common) Method { return Bounds{common: c} },

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"selfheal/attacks"
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
 	"selfheal/internal/number"
@@ -360,7 +361,7 @@ func (s Suite) CertifiedTables() (list []Table) {
 		if smooths {
 			noteSmoothing(by, &t, attacked, included)
 		} else {
-			noteBounds(by, &t, attacked)
+			noteProof(by, &t, attacked)
 		}
 		list = append(list, t.marked())
 	}
@@ -388,10 +389,13 @@ func noteSmoothing(by *view.Apart, t *Table, attacked, included bool) {
 	}
 }
 
-func noteBounds(by *view.Apart, t *Table, attacked bool) {
-	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or "+
-		"controlled: bounds of its logits over the ball leave no other class, with slack for all rounding in float32.",
-		words.Clean(by.Of.Title))
+func noteProof(by *view.Apart, t *Table, attacked bool) {
+	reason := ""
+	if spec, err := attacks.Lookup(by.Of.Kind); err == nil && spec.Reason != "" {
+		reason = ": " + spec.Reason
+	}
+	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or controlled%s.",
+		words.Clean(by.Of.Title), reason)
 	if attacked {
 		t.note("", "Left by attacks: the least of the suite's attacks in that ball. The best attacker's lies between "+
 			"both numbers.")
