@@ -30,8 +30,8 @@ func (h *halving) due(i int) bool { return i == h.next }
 func (h *halving) stalled(losses []float64, i int, best float64) bool {
 	rises := 0
 	for j := i; j > i-h.period; j-- {
-		// Quirk kept: the loss of the start point is not in the history. What the first iteration is compared with
-		// wraps to the end of the buffer, which is 0 (or, after a single period of all iterations, the last loss).
+		// Quirk kept: the loss of the start point is not in the history. The first iteration is compared with the end
+		// of the buffer, which is 0 (or, after a single period of all iterations, the last loss).
 		before := losses[len(losses)-1]
 		if j > 0 {
 			before = losses[j-1]

@@ -20,7 +20,7 @@ type Dataset struct {
 	Shaping
 }
 
-// Shaping has the keys of a config's data set that shape its images. What the config does not say is absent.
+// Shaping has the keys of a config's data set that shape its images. Keys that the config lacks are absent.
 type Shaping struct {
 	Split string `json:"split,omitempty"` // the part of a set that has several
 	Keys  *Keys  `json:"keys,omitempty"`  // where its images and labels are found by name

@@ -165,7 +165,7 @@ type Graph struct {
 	// sentence each: conversions that its results stand on.
 	Notices []string
 	// Inexact says that the graph is not the file's function even in exact arithmetic: weights were rounded, or
-	// what rounds in the file is left out. What is proven of the graph is not proven of the file.
+	// what rounds in the file is left out. A proof about the graph is none about the file.
 	Inexact bool
 }
 

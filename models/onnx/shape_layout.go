@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// reshapeShape resolves 0 (copy) and -1 (infer). What is inferred of a batch is the
-// batch where the rest holds exactly one item, and else a multiple of it: that
-// joins the batch with the dimensions behind it, as attention does with its heads.
+// reshapeShape resolves 0 (copy) and -1 (infer). Inferred from a batch is the batch itself
+// where the rest holds exactly one item, and else a multiple of it: that joins the batch with the dimensions behind it,
+// as attention does with its heads.
 func reshapeShape(c *Inference, n *Node, in []Shape, target []int64) []Shape {
 	x := in[0]
 	out := make(Shape, len(target))

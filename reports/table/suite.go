@@ -394,8 +394,8 @@ func noteProof(by *view.Apart, t *Table, attacked bool) {
 	if spec, err := attacks.Lookup(by.Of.Kind); err == nil && spec.Reason != "" {
 		reason = ": " + spec.Reason
 	}
-	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or controlled%s.",
-		words.Clean(by.Of.Title), reason)
+	t.note("", "%s. On a proven image no perturbation within ε changes the answer of the network, alone or "+
+		"controlled%s.", words.Clean(by.Of.Title), reason)
 	if attacked {
 		t.note("", "Left by attacks: the least of the suite's attacks in that ball. The best attacker's lies between "+
 			"both numbers.")

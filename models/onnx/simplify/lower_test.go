@@ -18,8 +18,8 @@ func simplified(t *testing.T, name string) string {
 	return onnxtest.Operators(g)
 }
 
-// What exporters write for Gelu and LayerNormalization becomes those operators,
-// and composite operators become what has gradients.
+// The nodes that exporters write for Gelu and LayerNormalization become those operators, and composite operators
+// become operators that have gradients.
 func TestLoweredForms(t *testing.T) {
 	for name, want := range map[string]string{
 		"gelu_erf_0":               "Gelu",

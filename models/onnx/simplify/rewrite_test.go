@@ -138,7 +138,7 @@ func negated(x []float32) []float32 {
 	return y
 }
 
-// What would join the items of a batch is refused, in one line that says where.
+// A rewrite that would join the items of a batch is refused, in one line that says where.
 func TestBatchIsKeptApart(t *testing.T) {
 	counted := func(items int64) File {
 		return file(13, N, 4).Int("z", 0).Int("o", 1).Int("k", items).Ints("u", 1).Ints("m1", -1).
