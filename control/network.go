@@ -182,7 +182,7 @@ func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
 		return nil, err
 	}
 	weights, item := g.Memory()
-	options := []ort.CompileOption{ort.Centred(mean), ort.Needs(weights, item)}
+	options := []ort.CompileOption{ort.Centred(mean), ort.Footprint(weights, item)}
 	if n.attacked {
 		options = append(options, ort.ForAttacks())
 	}

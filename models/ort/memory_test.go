@@ -75,7 +75,7 @@ func TestBatchFitsIntoMemory(t *testing.T) {
 			// This leaves the share of what is free.
 			Resident: func() int64 { return (goMemory() + fresh) * 4 / share },
 			Lowered:  func(l Lowering) { said = append(said, l.String()) }}))
-		prog := must.Get(p.Compile("wide", model, Needs(weights, item)))(t)
+		prog := must.Get(p.Compile("wide", model, Footprint(weights, item)))(t)
 		if p.Batch() != c.batch {
 			t.Errorf("%+v: batch %d", c, p.Batch())
 		}
@@ -91,7 +91,7 @@ func TestBatchFitsIntoMemory(t *testing.T) {
 	}
 	p := NewPool(1, 64, Within(Memory{Free: func() (int64, bool) { return 0, false }}))
 	defer p.Close()
-	must.Get(p.Compile("wide", model, Needs(weights, item)))(t)
+	must.Get(p.Compile("wide", model, Footprint(weights, item)))(t)
 	if p.Batch() != 64 {
 		t.Errorf("batch %d where nothing is known", p.Batch())
 	}
@@ -141,12 +141,12 @@ func TestBatchOfDevice(t *testing.T) {
 	p.deviceFree = 1 << 30 // of which 768 MiB are for networks
 	first := &Program{pool: p, name: "first", inputs: []Port{{Size: 1 << 10}}}
 	p.programs[first] = struct{}{}
-	p.fit(first, needs{})
+	p.fit(first, footprint{})
 	if len(lowered) > 0 {
 		t.Errorf("%v", lowered)
 	}
-	first.needs = needs{100 << 20, 1 << 20}
-	p.fit(&Program{pool: p, name: "second"}, needs{60 << 20, 2 << 20}) // and with slack 4 MiB an image in two batches
+	first.footprint = footprint{100 << 20, 1 << 20}
+	p.fit(&Program{pool: p, name: "second"}, footprint{60 << 20, 2 << 20}) // with slack 4 MiB an image in two batches
 	if p.Batch() != 64 || len(lowered) != 1 || !strings.Contains(lowered[0].Why, "second would take") {
 		t.Errorf("the batch is %d, %v", p.Batch(), lowered)
 	}

@@ -133,7 +133,7 @@ type compileConfig struct {
 	on          Target
 	attacks     bool      // on is to be the pool's for attacks
 	mean        []float32 // subtracted from the first input, or nil
-	needs       needs
+	footprint   footprint
 }
 
 // newSession makes a session of a model with the declared inputs and outputs.

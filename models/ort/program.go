@@ -23,7 +23,7 @@ type Program struct {
 	on              Target
 	mean            []float32 // subtracted from the first input, or nil
 	items           atomic.Int64
-	needs           needs
+	footprint       footprint
 	opening         sync.Mutex
 	open            func(items int) (*rt.DynamicAdvancedSession, error)
 	sessions        map[int]*rt.DynamicAdvancedSession // by the items of their runs; 0: any number
@@ -58,9 +58,9 @@ func Centred(mean []float32) CompileOption { return func(c *compileConfig) { c.m
 // ForAttacks has the program run where the pool's attacks do: see [On].
 func ForAttacks() CompileOption { return func(c *compileConfig) { c.attacks = true } }
 
-// Needs says what the program holds, in bytes: its weights, and the values of one item of a batch. [Within] goes by it.
-func Needs(weights, item int64) CompileOption {
-	return func(c *compileConfig) { c.needs = needs{weights, item} }
+// Footprint is what the program holds, in bytes: its weights, and the values of one item of a batch; see [Within].
+func Footprint(weights, item int64) CompileOption {
+	return func(c *compileConfig) { c.footprint = footprint{weights, item} }
 }
 
 // Compile makes a program of a model, in whose inputs and outputs the batch is the first and only open dimension.
@@ -101,8 +101,8 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Pro
 			return nil, err
 		}
 	}
-	cfg.needs.weights *= int64(max(1, len(row.sizes)))
-	p.fit(prog, cfg.needs)
+	cfg.footprint.weights *= int64(max(1, len(row.sizes)))
+	p.fit(prog, cfg.footprint)
 	if row.sizes == nil { // otherwise a session is opened when runs of its size come
 		if _, err = prog.session(0); err != nil {
 			return nil, err
