@@ -46,7 +46,7 @@ func TestSquareSides(t *testing.T) {
 }
 
 // TestSquareImages: any shape from 5×5 (ℓ∞: 1×1) on works, also where the grid of tiles does not fit evenly.
-func TestSquareimagesNear(t *testing.T) {
+func TestSquareImages(t *testing.T) {
 	for _, s := range []Shape{{C: 1, H: 1, W: 1}, {C: 2, H: 1, W: 9}, {C: 1, H: 5, W: 5},
 		{C: 1, H: 9, W: 14}, {C: 3, H: 24, W: 7}} {
 		o := randomMLP(s, 6, 3, 1)

@@ -133,3 +133,14 @@ func TestPublishedTable(t *testing.T) {
 		}
 	}
 }
+
+func TestModelWords(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"RN-18": {"rn18", ""}, "rn18_robust": {"rn18", "robust"}, "Standard ResNet-50": {"rn50", "standard"},
+		"wide-resnet-28-10": {"wrn2810", ""}, "standardised-net": {"standardisednet", ""},
+	} {
+		if model, training := modelWords(name); [2]string{model, training} != want {
+			t.Errorf("%s: %s, %s", name, model, training)
+		}
+	}
+}

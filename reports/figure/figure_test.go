@@ -30,6 +30,17 @@ func TestGreyTicks(t *testing.T) {
 	}
 }
 
+// The methods of a solver study have colours of their own.
+func TestMethodLooks(t *testing.T) {
+	seen := map[int]string{}
+	for method, look := range methodLooks {
+		if other, taken := seen[look.colour]; taken {
+			t.Errorf("%s and %s have one colour", method, other)
+		}
+		seen[look.colour] = method
+	}
+}
+
 // A chart says the accuracy on clean images and after each component, for each defense that was attacked on its own.
 func TestWaterfalls(t *testing.T) {
 	cell := func(defense, attack string, right float64, left ...float64) result.Cell {

@@ -32,15 +32,23 @@ func small(t testing.TB) map[string][]byte {
 	return all
 }
 
+// allocLimit is what reading a file of some kilobytes may take: constant folding's bound is 2^24 values.
+const allocLimit = 512 << 20
+
 // read opens a model as a user's file is opened, asserting what holds of any bytes: no panic, no absurd allocation,
 // errors on one line, and a graph that was accepted can be written, read again and given to the gradient walk.
 func read(t testing.TB, data []byte) error {
 	t.Helper()
 	var g *onnx.Graph
-	if err := must.Survive(t, func() (err error) {
+	before := must.Allocated()
+	err := must.Survive(t, func() (err error) {
 		g, err = simplify.Open(data, simplify.Options{})
 		return err
-	}); err != nil {
+	})
+	if used := must.Allocated() - before; used > allocLimit+100*uint64(len(data)) {
+		t.Fatalf("took %d MiB", used>>20)
+	}
+	if err != nil {
 		return err
 	}
 	written(t, g)
@@ -49,7 +57,7 @@ func read(t testing.TB, data []byte) error {
 			return nil // its gradient may need as much
 		}
 	}
-	before := must.Allocated()
+	before = must.Allocated()
 	if v, err := grad.VJP(g); err == nil {
 		must.Get(v.Encode())(t)
 	}
