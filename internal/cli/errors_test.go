@@ -143,7 +143,7 @@ ATTACK --norm l2 --epsilon 1 --attack pgd --param norm=l1 → norm is given twic
 ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=3 --param steps=3 → steps is given twice
 ATTACK --norm l2 --epsilon 1 --attack pgd --param steps=[3] → --param steps must be a whole number from 1 up, not "[3]"
 ATTACK --norm l2 --epsilon 1 --attack smoothing --param n0=0 → --param n0 must be a whole number from 1 up
-ATTACK --norm l2 --epsilon 1 --attack pgd --param schedule=steep → --param schedule must be one of constant, linear, cosine
+ATTACK --norm l2 --epsilon 1 --attack pgd --param schedule=steep → --param schedule must be one of constant, linear
 ATTACK --norm l2 --epsilon 1 --param steps=3 → --param steps can't be given with version standard
 ATTACK --norm l2 --epsilon 1 --std 0 → --std must be a number above 0
 ATTACK --norm l2 --epsilon 1 --mean 0.1,0.2 --std 1,2,3 → --mean and --std: mean has 2 values and std has 3
