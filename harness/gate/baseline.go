@@ -150,7 +150,19 @@ func parse(data []byte) (*Baseline, error) {
 	if err := json.Unmarshal(data, &b); err != nil {
 		return nil, placed(err, data)
 	}
+	b.settle()
 	return &b, b.check()
+}
+
+// settle gives cells of suites without controls their mode, as reading results does.
+func (b *Baseline) settle() {
+	controlled := map[string]bool{}
+	for _, c := range b.Cells {
+		controlled[c.Suite] = controlled[c.Suite] || c.Defense != config.None
+	}
+	for i, c := range b.Cells {
+		b.Cells[i].Mode = result.AttackerOf(c.Mode, controlled[c.Suite])
+	}
 }
 
 // placed says on which line JSON is broken.

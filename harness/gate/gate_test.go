@@ -124,7 +124,7 @@ func TestRefusals(t *testing.T) {
 		}, "cell main/net/none/none: the results have other images than the baseline " +
 			"(dataset shapes, sha256 cccccccccccc…, not aaaaaaaaaaaa…)", false},
 		{func(f *result.File) { f.Cells[2].Recipe = "aa/2" },
-			"cell main/net/none/aa@0.03137: the results are by recipe aa/2, the baseline by aa/1", false},
+			"cell main/net/none/aa@8/255: the results are by recipe aa/2, the baseline by aa/1", false},
 		{func(f *result.File) { f.Cells[4].Mode = result.WhiteboxThrough },
 			"the results have mode whitebox-through, the baseline oblivious", false},
 		{func(f *result.File) { l2 := "l2"; f.Cells[3].Norm = &l2 },
@@ -132,9 +132,9 @@ func TestRefusals(t *testing.T) {
 		{func(f *result.File) { f.Cells[3].Error, f.Cells[3].Verdicts = "the loop diverges", "" },
 			"has no verdicts: the loop diverges", false},
 		{func(f *result.File) { f.Cells = f.Cells[:4] },
-			"the results lack main/net/heal/pgd@0.03137 and 1 more, which the baseline has", false},
+			"the results lack main/net/heal/pgd@8/255 and 1 more, which the baseline has", false},
 		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = &e },
-			"the results lack main/net/heal/pgd@0.03137, which", false},
+			"the results lack main/net/heal/pgd@8/255, which", false},
 		{func(f *result.File) { f.Cells = nil }, "results: there are no cells", false},
 		{func(f *result.File) { f.Cells[0].Dataset = "sets" },
 			`its dataset "sets" is not among the datasets`, false},
@@ -273,17 +273,21 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A suite without controls is no oblivious one: its attacks are on the network itself.
+// A suite without controls is no oblivious one: its attacks are on the network itself. Baselines of older versions
+// called it by the config's mode.
 func TestAttacker(t *testing.T) {
 	f := file(0, same(15, 20)...)
-	for _, want := range []string{"oblivious", "white-box"} {
-		var b bytes.Buffer
-		r := must.Get(Compare(t.Context(), mustBaseline(t, f), f, config.DefaultGate()))(t)
-		must.Do(t, errors.Join(r.WriteText(&b), r.WriteMarkdown(&b)))
-		for _, line := range []string{"suite main, dataset shapes, " + want, "Suite main, dataset shapes, " + want} {
-			must.Have(t, b.String(), line+"\n")
-		}
-		f.Suites[0].Controls = nil
-		f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Defense != "none" })
+	f.Suites[0].Controls = nil
+	f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Defense != "none" })
+	old := must.Get(json.Marshal(mustBaseline(t, f)))(t)
+	must.Have(t, string(old), `"mode":"oblivious"`)
+	for i := range f.Cells {
+		f.Cells[i].Mode = result.Whitebox
 	}
+	var b bytes.Buffer
+	r := must.Get(Compare(t.Context(), must.Get(parse(old))(t), f, config.DefaultGate()))(t)
+	must.Do(t, errors.Join(r.WriteText(&b), r.WriteMarkdown(&b), r.WriteJUnit(&b)))
+	must.Have(t, b.String(), "suite main, dataset shapes, whitebox\n")
+	must.Have(t, b.String(), "Suite main, dataset shapes, whitebox\n")
+	must.Have(t, b.String(), `<property name="mode" value="whitebox">`)
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"selfheal/harness/config"
-	"selfheal/harness/result"
 	"selfheal/internal/terminal"
 )
 
@@ -54,11 +52,6 @@ func (r *Report) suites() (groups [][]Compared) {
 	return groups
 }
 
-func attacker(group []Compared) string {
-	controlled := slices.ContainsFunc(group, func(c Compared) bool { return c.Defense != config.None })
-	return result.AttackerOf(group[0].Mode, controlled).Name
-}
-
 func (r *Report) rules() string {
 	g := r.Gate
 	s := fmt.Sprintf("rules: max_drop %s points, alpha %v", points(g.MaxDrop), g.Alpha)
@@ -100,7 +93,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	head, lines := lines[0], lines[1:]
 	for _, group := range r.suites() {
 		c := group[0]
-		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n%s\n%s\n", plain(c.Suite), plain(c.Dataset), attacker(group), head,
+		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n%s\n%s\n", plain(c.Suite), plain(c.Dataset), group[0].Mode, head,
 			strings.Join(lines[:len(group)], "\n"))
 		lines = lines[len(group):]
 	}
@@ -126,7 +119,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	for _, group := range r.suites() {
 		c := group[0]
 		fmt.Fprintf(&b, "\nSuite %s, dataset %s, %s\n\n", markdown(plain(c.Suite)), markdown(plain(c.Dataset)),
-			attacker(group))
+			group[0].Mode)
 		row := func(cells []string, mark string) {
 			for i, s := range cells {
 				if cells[i] = markdown(s); i == len(cells)-1 {

@@ -21,12 +21,14 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
+	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/internal/input"
 	"selfheal/internal/suggest"
 	"selfheal/internal/terminal"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
+	"selfheal/reports"
 )
 
 // Exit codes.
@@ -120,14 +122,22 @@ func (g *globals) results(c *cobra.Command) io.Writer {
 	return c.OutOrStdout()
 }
 
-// printTables prints the tables that a run has left in dir, aligned on a terminal and as Markdown elsewhere.
+// printTables prints the tables that a run has left in dir, aligned on a terminal and as Markdown elsewhere, where the
+// report lies, and the numbers that most people came for.
 func (g *globals) printTables(c *cobra.Command, dir string) {
 	name := "tables.md"
 	if terminal.Is(c.OutOrStdout()) {
 		name = "tables.txt"
 	}
-	if tables, err := input.Read(filepath.Join(dir, name), 64<<20); err == nil {
-		fmt.Fprintf(g.results(c), "%s\nreport: %s/report.html\n", tables, dir)
+	tables, err := input.Read(filepath.Join(dir, name), 64<<20)
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(g.results(c), "%s\nreport: %s/report.html\n", tables, dir)
+	if f, err := result.Read(filepath.Join(dir, "results.json")); err == nil {
+		for _, line := range reports.Answers(f) {
+			fmt.Fprintln(g.results(c), line)
+		}
 	}
 }
 

@@ -77,10 +77,10 @@ func TestEvidence(t *testing.T) {
 	e := s.Evidence()
 	got := plainly(e.Table)
 	want := []string{ // 8 of 8: 2/2^8; 6 of 6: 2/2^6
-		"a | greedy | baseline | None | 10 | 0 | 1 | 1.00 | 1.00 | 3 / 1",
+		"a | greedy | baseline | Clean | 10 | 0 | 1 | 1.00 | 1.00 | 3 / 1",
 		"a | greedy | baseline | pgd ℓ∞ (2/255) | 10 | 8 | 0 | 0.0078 | 0.13 | 3 / 1",
 		"a | greedy | baseline | square ℓ∞ (2/255) | 10 | 6 | 0 | 0.031 | 0.38 | 3 / 1",
-		"a | msa | baseline | None | 10 | 0 | 1 | 1.00 | 1.00 | 131 / 1",
+		"a | msa | baseline | Clean | 10 | 0 | 1 | 1.00 | 1.00 | 131 / 1",
 	}
 	if len(got) != 18 || !slices.Equal(got[:4], want) {
 		t.Errorf("%d lines:\n%s\nwant\n%s", len(got), strings.Join(got, "\n"), strings.Join(want, "\n"))
