@@ -196,8 +196,8 @@ func TestAttackerIsSaid(t *testing.T) {
 	}
 }
 
-// A suite without controls is an attack on the network itself, whatever mode a file of an older version gives it: nothing
-// there is oblivious.
+// A suite without controls is an attack on the network itself, whatever mode a file of an older version gives it:
+// nothing there is oblivious.
 func TestNoControl(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.json")
 	for _, mode := range result.ModeNames() {
@@ -213,7 +213,7 @@ func TestNoControl(t *testing.T) {
 		f.Solver = nil
 		must.Do(t, result.Write(path, f))
 		files := textFiles(t, arranged(must.Get(result.Read(path))(t), nil))
-		for _, name := range []string{"report.html", "tables.md", "tables.tex", "tables.csv", "summary.md", "radar-real.svg"} {
+		for _, name := range strings.Fields("report.html tables.md tables.tex tables.csv summary.md radar-real.svg") {
 			for _, no := range append(result.ModeNames()[1:], "obliviously", "no bound") {
 				if strings.Contains(files[name], no) {
 					t.Errorf("%s, %s: it says %s", mode, name, no)
