@@ -33,7 +33,7 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1 // the work failed
-	exitUsage  = 2 // wrong usage or config, or a model with operators that are not supported
+	exitUsage  = 2 // wrong usage or config, or a model with operators that are not supported (doctor: 1)
 	exitSignal = 128
 )
 
