@@ -131,6 +131,9 @@ func (g *globals) printTables(c *cobra.Command, dir string) {
 	}
 }
 
+// helpList is the annotation of a command that has a list which its help shows last.
+const helpList = "list"
+
 func (g *globals) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "selfheal",
@@ -165,6 +168,8 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		g.findLogFormat(commandLine(c))
 		return usage("%w", unknown(c, err))
 	})
+	root.SetHelpTemplate(root.HelpTemplate() + `{{with index .Annotations "` + helpList + `"}}
+{{.}}{{end}}`)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), reportCommand(g), compareCommand(g),
