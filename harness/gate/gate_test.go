@@ -9,7 +9,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -109,6 +111,26 @@ func TestNewCells(t *testing.T) {
 	}
 }
 
+// rename gives a model, an attack or a control of results another name.
+func rename(f *result.File, what, old, name string) {
+	switch what {
+	case "model":
+		f.Models[name] = f.Models[old]
+	case "attack":
+		f.Attacks[name] = f.Attacks[old]
+	case "control":
+		f.Controls[name] = f.Controls[old]
+	}
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		for _, field := range []*string{&c.Model, &c.Attack, &c.Defense} {
+			if *field == old {
+				*field = name
+			}
+		}
+	}
+}
+
 // Other images, settings or cells are refused. Other embeddings are what may be under test: they are pointed out.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
@@ -135,6 +157,19 @@ func TestRefusals(t *testing.T) {
 			"the results lack main/net/heal/pgd@8/255 and 1 more, which the baseline has", false},
 		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = &e },
 			"the results lack main/net/heal/pgd@8/255, which", false},
+		{func(f *result.File) { rename(f, "model", "net", "resnet") },
+			"renamed? model resnet is new and has the sha256 of net: give back the old name, or accept", false},
+		{func(f *result.File) { rename(f, "attack", "pgd", "pgd40") },
+			"which the baseline has; renamed? attack pgd40 is new and has the settings of pgd: give", false},
+		{func(f *result.File) {
+			rename(f, "attack", "pgd", "pgd40")
+			f.Attacks["pgd40"].Parameters["steps"] = 41
+		}, "which the baseline has; run those cells too", false},
+		{func(f *result.File) {
+			rename(f, "control", "heal", "msa")
+			rename(f, "model", "net", "resnet")
+			f.Models["resnet"] = result.Model{SHA256: strings.Repeat("c", 64)}
+		}, "renamed? control msa is new and has the settings of heal: give", false},
 		{func(f *result.File) { f.Cells = nil }, "results: there are no cells", false},
 		{func(f *result.File) { f.Cells[0].Dataset = "sets" },
 			`its dataset "sets" is not among the datasets`, false},
@@ -252,7 +287,8 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("Markdown:\n%s", md.String())
 	}
 	for i, line := range strings.Split(md.String(), "\n") {
-		if bars := strings.Count(line, "|") - strings.Count(line, `\|`); strings.HasPrefix(line, "|") && bars != 10 {
+		bars := strings.Count(line, "|") - strings.Count(line, `\|`)
+		if strings.HasPrefix(line, "|") && bars != len(r.columns())+1 {
 			t.Errorf("line %d of the Markdown has %d bars:\n%s", i, bars, line)
 		}
 	}
@@ -290,4 +326,31 @@ func TestAttacker(t *testing.T) {
 	must.Have(t, b.String(), "suite main, dataset shapes, whitebox\n")
 	must.Have(t, b.String(), "Suite main, dataset shapes, whitebox\n")
 	must.Have(t, b.String(), `<property name="mode" value="whitebox">`)
+}
+
+// A baseline says how many images it takes to pass: so many do, with the same verdicts, and fewer don't.
+func TestImages(t *testing.T) {
+	b := mustBaseline(t, file(0, same(20, 40)...))
+	said := regexp.MustCompile(`at least 40 a cell; .* with about (\d+) where no .*, 254 where 1 % flip`).
+		FindStringSubmatch(b.Images())
+	if said == nil {
+		t.Fatal(b.Images())
+	}
+	for less, want := range []Outcome{Pass, Inconclusive} {
+		n := must.Get(strconv.Atoi(said[1]))(t) - less
+		f, rules := file(0, same(20, n)...), config.DefaultGate()
+		f.Models["net"], rules.NewModel = result.Model{SHA256: strings.Repeat("c", 64), Output: "logits",
+			Preprocess: f.Models["net"].Preprocess}, true
+		if r, err := against(t, same(20, n), f, rules); err != nil || r.Outcome != want {
+			t.Errorf("%d images: %v, %v, want %s", n, err, r, want)
+		}
+	}
+	b.Gate.MaxDrop = 1e-9
+	if s := b.Images(); !strings.Contains(s, "more than 10 million") {
+		t.Error(s)
+	}
+	b.Gate.MaxDrop = 0
+	if s := b.Images(); !strings.HasPrefix(s, "max_drop is 0: no number of images") {
+		t.Error(s)
+	}
 }

@@ -41,9 +41,9 @@ func attackCommand(g *globals) *cobra.Command {
 a config that says the same: verdicts, results and reports are the same.
 
 --limit N takes N images of a folder evenly by class, which ones by seed 0.
---attack names an attack, --param sets its parameters, which docs/config.md explains:
-
-` + choicesHelp(),
+--attack names an attack, --param sets its parameters, which docs/config.md explains.
+Both are listed below.`,
+		Annotations: map[string]string{helpList: "Attacks:\n" + choicesHelp()},
 		Example: `  selfheal attack model.onnx --data photos --epsilon 8/255
   selfheal attack model.onnx --data test_batch.bin --norm l2 --epsilon 0.25,0.5 --limit 1000 \
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616

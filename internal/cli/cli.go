@@ -35,7 +35,7 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1 // the work failed
-	exitUsage  = 2 // wrong usage or config, or a model with operators that are not supported
+	exitUsage  = 2 // wrong usage or config, or a model with operators that are not supported (doctor: 1)
 	exitSignal = 128
 )
 
@@ -141,6 +141,9 @@ func (g *globals) printTables(c *cobra.Command, dir string) {
 	}
 }
 
+// helpList is the annotation of a command that has a list which its help shows last.
+const helpList = "list"
+
 func (g *globals) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "selfheal",
@@ -175,6 +178,8 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		g.findLogFormat(commandLine(c))
 		return usage("%w", unknown(c, err))
 	})
+	root.SetHelpTemplate(root.HelpTemplate() + `{{with index .Annotations "` + helpList + `"}}
+{{.}}{{end}}`)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), reportCommand(g), compareCommand(g),
