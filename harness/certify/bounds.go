@@ -127,7 +127,7 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	}
 	return prove(ctx, p, c, proving[least]{all, p.key(c, "bounds"),
 		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Opener.Cores,
-		func(i int, v least) { all[i] = v },
+		func(i int, v least) int { all[i] = v; return 1 },
 		func(ctx context.Context, on *open.Counted, im attacks.Image) (v least, err error) {
 			n, err := p.network(c.Who)
 			if err == nil {

@@ -120,9 +120,9 @@ type proving[T any] struct {
 	Proof
 	key    folder.Key
 	words  progress.Words
-	passes int64      // of an image, at most
-	width  func() int // images side by side
-	take   func(i int, v T)
+	passes int64                         // of an image, at most
+	width  func() int                    // images side by side
+	take   func(i int, v T) (passes int) // that the image took
 	prove  func(ctx context.Context, on *open.Counted, im attacks.Image) (T, error)
 	wrong  func(i int) bool // nothing can be proven about the image
 }
@@ -130,12 +130,13 @@ type proving[T any] struct {
 func prove[T any](ctx context.Context, p *Prover, c Case, how proving[T]) (*Proofs, error) {
 	set := p.Set
 	images := set.Places(func(i int) bool { return !how.wrong(i) })
-	left, shown := len(images), func(int) {} // those that are or may be proven
+	left, shown := len(images), func(_, _ int) {} // those that are or may be proven
 	work, todo, err := folder.Recall(p.Journal, how.key, set, images, func(i int, v T) bool {
-		if how.take(i, v); set.Own(i) && !how.wrong(i) && !how.Right(i, set.Label(i)) {
+		passes := how.take(i, v)
+		if set.Own(i) && !how.wrong(i) && !how.Right(i, set.Label(i)) {
 			left--
 		}
-		shown(left)
+		shown(left, passes)
 		return true
 	})
 	if err != nil {
@@ -149,8 +150,8 @@ func prove[T any](ctx context.Context, p *Prover, c Case, how proving[T]) (*Proo
 	id := progress.ComponentID{CellID: c.ID, Component: c.Recipe.Certificate.Name(), Seed: c.Seed, Label: c.Label,
 		Words: how.words}
 	err = p.Opener.Progress.Component(id, progress.Work{Images: len(todo), Standing: left, N: set.Mine(),
-		Passes: int64(len(todo)) * how.passes, Width: p.Opener.Width(on.State), Made: on.Made},
-		func(image func(standing int)) error {
+		Passes: int64(len(todo)) * how.passes, Width: how.width(), Made: on.Made},
+		func(image func(standing, passes int)) error {
 			shown = image
 			return work.Do(ctx, todo, open.SideBySide(how.width()),
 				func(ctx context.Context, im attacks.Image, _ int) (T, error) { return how.prove(ctx, on, im) })

@@ -148,7 +148,7 @@ func (p *Prover) vote(ctx context.Context, c Case) (*votes, *Proofs, error) {
 	made, err := prove(ctx, p, c, proving[Vote]{v, p.key(c, "votes"),
 		progress.Words{Done: "sampled", Stand: "certified", SoFar: "certified at most"}, most,
 		func() int { return p.sampling(samples) },
-		func(i int, one Vote) { v.each[i] = one },
+		func(i int, one Vote) int { v.each[i] = one; return one.Samples },
 		func(ctx context.Context, on *open.Counted, im attacks.Image) (Vote, error) {
 			return v.Certify(im.Label, func(from, n int, answers []int) error {
 				return p.draw(ctx, on, v.Sigma, c, im, from, n, answers)

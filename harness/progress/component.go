@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ type Work struct {
 	Standing int          // images of the cell that stand at first
 	N        int          // images of the cell
 	Passes   int64        // that its images take at most, together
+	Later    int64        // passes that an image that stands takes at most of the cell's later components
 	Width    int          // images under way at once; 0: all
 	Made     func() int64 // passes that are made so far
 }
@@ -25,14 +27,16 @@ type component struct {
 	Work
 	id       ComponentID
 	mu       sync.Mutex
-	finished int
 	standing int
 	cost     cost
+	before   int64 // passes made before it began, which the journal holds
 }
 
-// Component shows a component at work. Do tells of each image that is finished how many stand then.
-func (p *Progress) Component(id ComponentID, w Work, do func(image func(standing int)) error) error {
-	c := &component{display: p.display(1000), Work: w, id: id, standing: w.Standing, cost: newCost(w)}
+// Component shows a component at work. Do tells of each image that is finished how many stand then, and how
+// many passes it took (0: all).
+func (p *Progress) Component(id ComponentID, w Work, do func(image func(standing, passes int)) error) error {
+	c := &component{display: p.display(1000), Work: w, id: id, standing: w.Standing, cost: newCost(w),
+		before: w.Made()}
 	p.rest.begin(id)
 	done := make(chan struct{})
 	var ended sync.WaitGroup
@@ -60,24 +64,26 @@ func (p *Progress) Component(id ComponentID, w Work, do func(image func(standing
 	return err
 }
 
-func (c *component) image(standing int) {
+func (c *component) image(standing, passes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.finished++
 	c.standing = min(c.standing, standing)
-	c.cost.image(c.Made(), c.standing)
+	c.cost.image(passes, c.standing)
 }
 
 func (c *component) tell() {
-	made := c.Made()
+	made := c.Made() - c.before
 	c.mu.Lock()
-	finished, standing, left := c.finished, c.standing, c.cost.left(made)
+	e := ComponentProgress{ComponentID: c.id, ImagesDone: c.cost.finished, Images: c.Images, Robust: c.standing, N: c.N,
+		AtMost: !c.cost.known()}
+	left, stand := c.cost.left(made)
 	c.mu.Unlock()
 	f := min(float64(made)/max(float64(made)+left, 1), 1)
-	e := ComponentProgress{ComponentID: c.id, ImagesDone: finished, Images: c.Images, Robust: standing, N: c.N}
 	if f > 0.01 {
-		e.Left = new(time.Duration(float64(time.Since(c.start)) * (1 - f) / f))
-		if all, known := c.rest.left(*e.Left); known {
+		took := float64(time.Since(c.start))
+		e.Left = new(time.Duration(took * (1 - f) / f))
+		cell := *e.Left + time.Duration(took/float64(made)*stand*float64(c.Later))
+		if all, known := c.rest.left(*e.Left, cell, e.AtMost); known {
 			e.All = &all
 		}
 	}
@@ -95,8 +101,9 @@ type cost struct {
 	width         int     // images under way at once
 	finished      int
 	fallen        int
-	stood         float64 // passes of the images that are finished and stand
-	fell          float64 // passes of those that fell
+	early         int     // of the fallen, those that did not make all their passes
+	passes        float64 // of the images that are finished
+	exposure      float64 // the sum of [cost.exposed] over them
 }
 
 func newCost(w Work) cost {
@@ -107,34 +114,56 @@ func newCost(w Work) cost {
 	return c
 }
 
+// known reports whether there is anything to estimate from: until then all images are taken to stand to the end.
+func (c *cost) known() bool { return c.finished > 0 }
+
 func (c *cost) under() int { return min(c.total-c.finished, c.width) }
 
-// image notes that an image is finished, when so many passes have been made and so many images stand. All images under
-// way have made about as many passes: they take turns.
-func (c *cost) image(made int64, standing int) {
-	own := min((float64(made)-c.stood-c.fell)/float64(max(c.under(), 1)), c.each)
-	if fallen := c.before - standing; fallen > c.fallen {
-		c.fallen = fallen
-		c.fell += own
-	} else {
-		c.stood += c.each
+// own is how many passes each image under way has made: they take turns, so that it is about the same for all.
+func (c *cost) own(made int64) float64 {
+	return min(max(float64(made)-c.passes, 0)/float64(max(c.under(), 1)), c.each)
+}
+
+// image notes that an image is finished, after so many passes (0: all), and so many images stand.
+func (c *cost) image(passes, standing int) {
+	own := c.each
+	if passes > 0 {
+		own = float64(passes)
 	}
+	if fallen := c.before - standing; fallen > c.fallen {
+		if c.fallen = fallen; own < 0.95*c.each {
+			c.early++
+		}
+	}
+	c.passes += own
+	c.exposure += c.exposed(own)
 	c.finished++
 }
 
-// left is how many passes are to come. Images under way are taken to stand, since those that fall are finished soon.
-// The same share of the images that wait is taken to fall as so far.
-func (c *cost) left(made int64) float64 {
-	under := c.under()
-	left := max(float64(under)*c.each-max(float64(made)-c.stood-c.fell, 0), 0)
-	if waiting := c.total - c.finished - under; waiting > 0 {
-		falls, passes := 0.0, 0.0
-		if c.fallen > 0 {
-			falls, passes = float64(c.fallen)/float64(c.finished+under), c.fell/float64(c.fallen)
-		}
-		left += float64(waiting) * (falls*passes + (1-falls)*c.each)
+// Images fall ever more seldom the more passes they have made. The rate is taken as a/(k + passes), where k is a
+// twentieth of all: of the images that stand after m passes a share of ((k + n)/(k + m))^-a stands after n. The most
+// likely a is the number of those that fell over the sum of log(1 + passes/k) of all that were begun.
+func (c *cost) scale() float64                 { return 1 + c.each/20 }
+func (c *cost) exposed(passes float64) float64 { return math.Log1p(passes / c.scale()) }
+
+// left is how many passes are to come, and how many images of the cell will stand behind them. Images that wait cost on
+// average what those begun cost.
+func (c *cost) left(made int64) (passes, standing float64) {
+	own, under := c.own(made), float64(c.under())
+	a, from := float64(c.early)/max(c.exposure+under*c.exposed(own), 1e-9), c.scale()+own
+	ratio := (c.scale() + c.each) / from
+	more, stand := from*math.Log(ratio), math.Pow(ratio, -a)
+	if math.Abs(1-a) > 1e-9 {
+		more = from / (1 - a) * (math.Pow(ratio, 1-a) - 1)
 	}
-	return left
+	begun, waiting := float64(c.finished)+under, float64(c.total-c.finished)-under
+	falls := under * (1 - stand)
+	passes, standing = under*more, float64(c.before-c.fallen)-falls
+	if waiting > 0 {
+		passes += waiting * (c.passes + under*(own+more)) / begun
+		standing -= waiting * (float64(c.fallen) + falls) / begun
+	}
+	return passes, max(standing, 0)
 }
 
 // Expected is what a run makes under one key: an attack on one classifier under one seed, or a certificate of it.
@@ -178,24 +207,26 @@ func (r *rest) begin(id ComponentID) {
 	r.at, r.since = from+i, r.clock()
 }
 
-// left is the whole run's time left, with so much left of the present component, and whether it is known. Items to come
-// take as long, by their passes at most, as those that are done; before the first is done, as the present one.
-func (r *rest) left(component time.Duration) (time.Duration, bool) {
+// left is the whole run's time left, with so much left of the present component and, at most or about, of what is being
+// made; and whether it is known. Items to come take as long, by their passes at most, as those that are done; before
+// the first is done, as the present one.
+func (r *rest) left(component, cell time.Duration, atMost bool) (time.Duration, bool) {
 	if r == nil || r.at < 0 {
 		return 0, false
 	}
-	spent, own := r.clock().Sub(r.since), r.all[r.at].Passes
-	took, done := r.since.Sub(r.began).Seconds(), r.done
-	if done == 0 {
-		took, done = (spent + component).Seconds(), own
-	}
-	if done == 0 {
+	spent, own := r.clock().Sub(r.since).Seconds(), r.all[r.at].Passes
+	took, done, left := r.since.Sub(r.began).Seconds(), r.done, cell.Seconds()
+	switch {
+	case done == 0 && (atMost || own == 0):
 		return 0, false
+	case done == 0:
+		took, done = spent+left, own
+	case atMost:
+		left = min(left, max(component.Seconds(), took/done*own-spent))
 	}
-	rate, later := took/done, 0.0
+	later := 0.0
 	for _, e := range r.all[r.at+1:] {
 		later += e.Passes
 	}
-	left := max(component.Seconds(), rate*own-spent.Seconds()) + rate*later
-	return time.Duration(left * float64(time.Second)), true
+	return time.Duration((left + took/done*later) * float64(time.Second)), true
 }

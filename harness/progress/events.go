@@ -247,6 +247,7 @@ type (
 		ImagesDone, Images, Robust, N int
 		Left                          *time.Duration `json:"seconds_left,omitzero"`
 		All                           *time.Duration `json:"seconds_left_in_all,omitzero"`
+		AtMost                        bool           `json:"at_most,omitzero"`
 	}
 	ComponentFinished struct {
 		ComponentID
@@ -397,10 +398,14 @@ func (e ComponentProgress) short() string {
 
 // left is the component's time and the run's.
 func (e ComponentProgress) left() string {
-	if e.Left == nil || e.All == nil {
-		return roughly(e.Left) + " left"
+	text := roughly(e.Left) + " left"
+	if e.AtMost && e.Left != nil {
+		text = "at most " + text
 	}
-	return roughly(e.Left) + " left, " + roughly(e.All) + " in all"
+	if e.Left == nil || e.All == nil {
+		return text
+	}
+	return text + ", " + roughly(e.All) + " in all"
 }
 
 // roughly writes a time by its two largest units: 40s, 2m5s, 3h20m.

@@ -11,6 +11,7 @@ import (
 	"go/token"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
@@ -37,7 +38,8 @@ var meanings = map[string]string{
 	"finished": "when the run did, RFC 3339", "killed": "who ran before and gave no sign of its end; absent otherwise",
 	"lost": "images of the component", "spared": "whether there is another checkpoint",
 	"accuracy": "share of right answers, from 0 to 1", "at": "place in the network, as the config says it",
-	"attack": "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
+	"at_most": "true while no image is finished: `seconds_left` is an upper bound",
+	"attack":  "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
 	"batch_before": "images in a pass, at most, until then", "cell": "how many cells are done", "cells": "of the run",
 	"client": "the package client, npm or pip", "component": "of the attack: apgd-ce, fab-t, …",
 	"config_sha256": "of the resolved plan, as in results.json",
@@ -179,20 +181,26 @@ func TestProgressFormats(t *testing.T) {
 		text   string
 		record map[string]any
 	}{
-		{ComponentProgress{id, 5, 8, 6, 10, nil, nil},
+		{ComponentProgress{id, 5, 8, 6, 10, nil, nil, false},
 			"[1/2] m, aa apgd-ce: 5 of 8 images, robust so far 6 of 10, ? left\n",
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "s", "model": "m\x1b[2J\u202e",
 				"defense": "none", "mode": "oblivious", "attack": "aa", "epsilon": 0.5, "component": "apgd-ce",
 				"seed":        3.,
 				"images_done": 5., "images": 8., "robust": 6., "n": 10.}},
-		{ComponentProgress{id, 5, 8, 6, 10, new(65*time.Second + 1), new(130*time.Minute + 20*time.Second)},
+		{ComponentProgress{id, 5, 8, 6, 10, new(65*time.Second + 1), new(130*time.Minute + 20*time.Second), false},
 			"[1/2] m, aa apgd-ce: 5 of 8 images, robust so far 6 of 10, 1m5s left, 2h10m in all\n",
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "s", "model": "m\x1b[2J\u202e",
 				"defense": "none", "mode": "oblivious", "attack": "aa", "epsilon": 0.5, "component": "apgd-ce",
 				"seed": 3., "images_done": 5., "images": 8., "robust": 6., "n": 10.,
 				"seconds_left": 65.000000001, "seconds_left_in_all": 7820.}},
+		{ComponentProgress{ComponentID: ComponentID{Component: "fab-t", Label: "[1/1] m, aa"}, Images: 8, Robust: 10,
+			N: 10, Left: new(time.Minute), AtMost: true},
+			"[1/1] m, aa fab-t: 0 of 8 images, robust so far 10 of 10, at most 1m0s left\n",
+			map[string]any{"msg": "component progress", "level": "INFO", "suite": "", "model": "", "defense": "",
+				"mode": "", "attack": "", "component": "fab-t", "seed": 0., "images_done": 0., "images": 8.,
+				"robust": 10., "n": 10., "seconds_left": 60., "at_most": true}},
 		{ComponentProgress{ComponentID{CellID{Attack: "s"}, "smoothing", 0, "[1/2] m, s",
-			Words{"sampled", "certified", "certified at most"}}, 5, 8, 6, 10, nil, nil},
+			Words{"sampled", "certified", "certified at most"}}, 5, 8, 6, 10, nil, nil, false},
 			"[1/2] m, s smoothing: 5 of 8 images, certified at most 6 of 10, ? left\n",
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "", "model": "", "defense": "",
 				"mode": "", "attack": "s", "component": "smoothing", "seed": 0., "images_done": 5., "images": 8.,
@@ -252,26 +260,100 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// Images that stand cost all their passes and those that fell what they had cost. Images under way are taken to stand;
-// of those that wait, the same share falls as so far.
+// fallsAt simulates a component: image i falls when it has made at[i] passes (0: it stands), and stops then if it may.
+// Images under way take turns. After each turn look is told how many passes are to come, really and by estimate.
+func fallsAt(w Work, at []int, stops bool, look func(c *cost, real, left, stand float64)) {
+	each := int(w.Passes) / w.Images
+	c, made, real, standing := newCost(w), make([]int, len(at)), 0, w.Standing
+	end := func(i int) int {
+		if at[i] > 0 && stops {
+			return at[i]
+		}
+		return each
+	}
+	for i := range at {
+		real += end(i)
+	}
+	total := int64(0)
+	for done := make([]bool, len(at)); c.finished < len(at); {
+		under := 0
+		for i := 0; i < len(at) && under < c.width; i++ {
+			if done[i] {
+				continue
+			}
+			under++
+			total, made[i] = total+1, made[i]+1
+			if made[i] == end(i) {
+				done[i] = true
+				if at[i] > 0 {
+					standing--
+				}
+				c.image(made[i], standing)
+			}
+		}
+		left, stand := c.left(total)
+		look(&c, float64(real)-float64(total), left, stand)
+	}
+}
+
+// What is left follows the images that fall. An image that stands costs all its passes, one that falls the passes until
+// then. Where nothing falls, or where images that fall make all their passes, the estimate is exact.
 func TestCost(t *testing.T) {
-	c := newCost(Work{Images: 10, Standing: 12, Passes: 1000, Width: 4})
-	near(t, "nothing done", c.left(0), 1000)
-	near(t, "under way", c.left(40), 960)
-	c.image(40, 11) // 10 passes each, and one of four has fallen
-	near(t, "one fell", c.fell, 10)
-	// Four under way, 30 passes of theirs made; of the five that wait 1 of 5 falls for 10 passes.
-	near(t, "after one fell", c.left(40), 400-30+5*(10./5+100*4./5))
-	for range 3 {
-		c.image(400, 11)
+	const n, each = 200, 100
+	r := rand.New(rand.NewPCG(1, 2))
+	drawn := func(share float64, at func() float64) []int {
+		of := make([]int, n)
+		for i := range of {
+			if r.Float64() < share {
+				of[i] = min(max(int(at()), 1), each)
+			}
+		}
+		return of
 	}
-	if c.finished != 4 || c.fallen != 1 || c.stood != 300 {
-		t.Errorf("%+v", c)
+	for _, width := range []int{n, 16} {
+		work := Work{Images: n, Standing: n + 3, Passes: n * each, Width: width}
+		fallsAt(work, make([]int, n), true, func(_ *cost, real, left, stand float64) {
+			near(t, "none falls", left, real)
+			near(t, "stand", stand, n+3)
+		})
+		fallsAt(work, drawn(1, func() float64 { return 50 }), false, func(_ *cost, real, left, _ float64) {
+			near(t, "all passes are made", left, real)
+		})
+		for _, p := range []struct {
+			name string
+			at   []int
+		}{
+			{"all, soon", drawn(1, func() float64 { return 8 * r.ExpFloat64() })},
+			{"all, late", drawn(1, func() float64 { return 30 * r.ExpFloat64() })},
+			{"half, soon", drawn(0.5, func() float64 { return 8 * r.ExpFloat64() })},
+			{"one in twenty", drawn(0.05, func() float64 { return 20 * r.ExpFloat64() })},
+			{"half, any time", drawn(0.5, func() float64 { return each * r.Float64() })},
+		} {
+			falls := n
+			for _, passes := range p.at {
+				if passes == 0 {
+					falls--
+				}
+			}
+			fallsAt(work, p.at, true, func(c *cost, real, left, stand float64) {
+				if c.known() != (c.finished > 0) {
+					t.Errorf("%s: known when %d are finished", p.name, c.finished)
+				}
+				// Once a tenth of those that fall has fallen, the estimate is off by a third of all at most, and
+				// is not more than twice the truth but for a tenth of all.
+				if 10*c.fallen < falls {
+					return
+				}
+				if most := float64(n * each); math.Abs(left-real) > most/3 || left > 2*real+most/10 {
+					t.Errorf("%s, %d side by side, %d of %d have fallen: %.0f passes left, not %.0f", p.name, width,
+						c.fallen, falls, left, real)
+				}
+				if c.finished == n {
+					near(t, "stand", stand, float64(n+3-falls))
+				}
+			})
+		}
 	}
-	for range 6 {
-		c.image(910, 11)
-	}
-	near(t, "all done", c.left(910), 0)
 }
 
 // The run's time left goes by what is done: what is to come takes as long by its passes at most.
@@ -284,37 +366,39 @@ func TestRest(t *testing.T) {
 	}, nil)
 	r, now := p.rest, time.Unix(0, 0)
 	r.began, r.clock = now, func() time.Time { return now }
-	left := func(component, want time.Duration) {
+	said := func(component, cell time.Duration, atMost bool, want time.Duration) {
 		t.Helper()
-		if got, known := r.left(component); !known || (got-want).Abs() > time.Millisecond {
+		if got, known := r.left(component, cell, atMost); known != (want > 0) || (got-want).Abs() > time.Millisecond {
 			t.Errorf("%v left (%v), not %v", got, known, want)
 		}
 	}
+	left := func(cell, want time.Duration) { t.Helper(); said(0, cell, false, want) }
 	id := func(model, defense, mode string) ComponentID {
 		return ComponentID{CellID: CellID{Model: model, Defense: defense, Mode: mode, Attack: "pgd",
 			Epsilon: new(8. / 255)}}
 	}
-	if _, known := r.left(time.Second); known {
-		t.Error("something is known before the first attack")
-	}
+	left(time.Second, 0) // before the first attack
 	r.begin(id("rn-18", "none", "oblivious"))
 	now = now.Add(5 * time.Second)
+	said(5*time.Second, 15*time.Second, true, 0) // nothing has fallen yet
 	left(15*time.Second, (15+40+60)*time.Second) // 20 s for 10 passes
 	now = now.Add(20 * time.Second)
-	r.begin(id("rn-34", "none", "oblivious")) // after 25 s
-	left(time.Second, (50+75)*time.Second)
+	r.begin(id("rn-34", "none", "oblivious"))                        // after 25 s
+	said(time.Second, 100*time.Second, true, (50+75)*time.Second)    // as what was before
+	said(time.Second, 20*time.Second, true, (20+75)*time.Second)     // at most
+	said(60*time.Second, 100*time.Second, true, (60+75)*time.Second) // the component's own
+	said(60*time.Second, 70*time.Second, false, (70+75)*time.Second) // of what falls
 	now = now.Add(10 * time.Second)
 	r.begin(id("rn-34", "none", "oblivious")) // its next component
-	left(time.Second, (40+75)*time.Second)
-	left(90*time.Second, (90+75)*time.Second)
+	said(time.Second, 100*time.Second, true, (40+75)*time.Second)
 	r.begin(id("rn-18", "loop", "whitebox-through"))
 	now = now.Add(time.Minute)
-	left(7*time.Second, 7*time.Second) // longer than expected: the component's own
-	r.begin(ComponentID{})             // of a study
+	left(7*time.Second, 7*time.Second)
+	r.begin(ComponentID{}) // of a study
 	left(7*time.Second, 7*time.Second)
 	var none *rest
 	none.begin(ComponentID{})
-	if _, known := none.left(time.Second); known {
+	if _, known := none.left(time.Second, time.Second, false); known {
 		t.Error("nothing knows something")
 	}
 }

@@ -119,15 +119,17 @@ func (w *crafting) id(component string) progress.ComponentID {
 	return progress.ComponentID{CellID: w.cell, Component: component, Seed: w.seed, Label: w.label}
 }
 
-// work is what a component, or several, have to do on images.
-func (w *crafting) work(todo []int, on *open.Counted, components ...attacks.Attack) progress.Work {
-	each := 0
-	for _, c := range components {
-		f, b := c.Passes(w.on.Classes())
-		each += f + b
+// work is what components have to do on images, before others.
+func (w *crafting) work(todo []int, on *open.Counted, now, later []attacks.Attack) progress.Work {
+	passes := func(of []attacks.Attack) (n int64) {
+		for _, c := range of {
+			f, b := c.Passes(w.on.Classes())
+			n += int64(f + b)
+		}
+		return n
 	}
-	return progress.Work{Images: len(todo), Standing: w.standing, N: w.own, Passes: int64(len(todo)) * int64(each),
-		Width: w.run.Width(on.State), Made: on.Made}
+	return progress.Work{Images: len(todo), Standing: w.standing, N: w.own, Passes: int64(len(todo)) * passes(now),
+		Later: passes(later), Width: w.run.Width(on.State), Made: on.Made}
 }
 
 // apply runs the k-th component on the images that still stand.
@@ -141,7 +143,7 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 	counter, id := &open.Counted{Oracle: w.on}, w.id(component.Name())
 	key := w.key.As("component")
 	key.Part, key.Number = component.Name(), k
-	lost, shown := 0, (func(standing int))(nil) // while the journal is read
+	lost, shown := 0, (func(standing, passes int))(nil) // while the journal is read
 	work, todo, err := folder.Recall(w.run.journal, key, w.set, images, func(i int, to componentResult) bool {
 		if shown == nil {
 			if _, asked := slices.BinarySearch(images, i); !asked {
@@ -154,7 +156,7 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 			counter.Add(to.Logits, to.Gradients)
 		}
 		if w.take(i, to); shown != nil {
-			shown(w.standing)
+			shown(w.standing, int(to.Logits+2*to.Gradients))
 		}
 		return true
 	})
@@ -162,7 +164,8 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 		w.run.Progress.Report(progress.ImagesLost{ComponentID: id, Lost: lost})
 	}
 	if err == nil && len(todo) > 0 {
-		err = w.run.Progress.Component(id, w.work(todo, counter, component), func(image func(int)) error {
+		of := w.work(todo, counter, w.recipe.Components[k:k+1], w.recipe.Components[k+1:])
+		err = w.run.Progress.Component(id, of, func(image func(standing, passes int)) error {
 			shown = image
 			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
 				func(ctx context.Context, im attacks.Image, i int) (componentResult, error) {
@@ -365,10 +368,11 @@ func (w *crafting) again() error {
 	if err == nil && len(todo) > 0 {
 		exact := &open.Counted{Oracle: w.on.Exact}
 		id := w.id("again in float32")
-		err = w.run.Progress.Component(id, w.work(todo, exact, w.recipe.Components...), func(image func(int)) error {
+		of := w.work(todo, exact, w.recipe.Components, nil)
+		err = w.run.Progress.Component(id, of, func(image func(standing, passes int)) error {
 			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
 				func(ctx context.Context, im attacks.Image, _ int) (bool, error) {
-					defer image(w.standing)
+					defer image(w.standing, 0)
 					return w.standsExactly(ctx, exact, im)
 				})
 		})
