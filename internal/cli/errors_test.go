@@ -169,7 +169,9 @@ PREDICT --model robust --limit 0 a.png → --limit must be a whole number from 1
 PREDICT --model robust --control pca a.png → no control "pca"; it has: greedy, unrolled, endless
 PREDICT --model robust absent.png → absent.png: no such file
 PREDICT --model robust go.mod → go.mod is no readable PNG, JPEG or WebP
-PREDICT --model robust DIR/wide.png → it has 3 channels of 40×32 pixels, the model takes 3 of 32×32
+PREDICT --model robust DIR/wide.png → wide.png: the images have 3 channels of 40×32 pixels, the model takes 3 of 32×32
+PREDICT --model robust DIR/wide.png --resize 16 --crop 32 → wide.png has 20×16 pixels, fewer than the crop of 32
+ATTACK --norm l2 --epsilon 1 --crop 28 → --resize 32 --crop 32, or in a config transform: {resize: 32, crop: 32}, makes
 predict --model robust --config absent.yaml a.png → absent.yaml: no such file
 EXPORT --out DIR/x.onnx → export needs --control
 EXPORT --out DIR/x.onnx --control none → export needs --control
