@@ -208,7 +208,7 @@ func TestWrongLayout(t *testing.T) {
 	path := asKeras(t, true)
 	for options, words := range map[string]string{
 		"output_name: logits":       `has no output "logits"; its outputs are features, scores`,
-		"layout: nchw":              "the images have shape [3 32 32], the model takes [32 32 3]",
+		"layout: nchw":              "have 3 channels of 32×32 pixels, the model takes 32 of 32×3; save them with as many",
 		"preprocess: {mean: [1,2]}": "mean has 2 values, the image 3 channels",
 	} {
 		text := strings.Replace(sparse, "  other:", fmt.Sprintf("  keras: {path: %s, %s}\n  other:", path, options), 1)
@@ -243,8 +243,13 @@ func TestOpenErrors(t *testing.T) {
 		_, err := open.Use(context.Background(), cfg, c.model, c.control, open.Options{})
 		misconfigured(t, err, c.want)
 	}
-	must.Refuse(t, openUse(t, "").FitsImage([3]int{3, 32, 64}),
-		"3 channels of 64×32 pixels, the model takes 3 of 32×32")
+	must.Refuse(t, openUse(t, "").FitsImage([3]int{3, 32, 64}), "the images have 3 channels of 64×32 pixels, "+
+		"the model takes 3 of 32×32; --resize 32 --crop 32, or in a config transform: {resize: 32, crop: 32}, makes")
+	for side, want := range map[int]int{32: 32, 224: 256, 384: 439} {
+		if got := open.Resized(side); got != want {
+			t.Errorf("images are resized to %d before the middle of %d, not %d", got, side, want)
+		}
+	}
 }
 
 // claim is the clean images of the small run as if an attack had returned them.

@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 )
 
 // cifarFile makes n records: label (3 i) mod 10 (fine) and pixel k = (i + k) mod 256.
@@ -116,13 +117,16 @@ func TestErrors(t *testing.T) {
 	badLabel := slices.Clone(good)
 	badLabel[3073] = 77
 	fsys := fstest.MapFS{
-		"good.bin":     {Data: good},
-		"short.bin":    {Data: good[:len(good)-10]},
-		"c100.bin":     {Data: cifarFile(3, 2)},
-		"empty.bin":    {},
-		"label.bin":    {Data: badLabel},
-		"folder/x.txt": {Data: []byte("x")},
-		"not.npz":      {Data: []byte("no zip")},
+		"good.bin":      {Data: good},
+		"short.bin":     {Data: good[:len(good)-10]},
+		"c100.bin":      {Data: cifarFile(3, 2)},
+		"empty.bin":     {},
+		"label.bin":     {Data: badLabel},
+		"folder/x.txt":  {Data: []byte("x")},
+		"not.npz":       {Data: []byte("no zip")},
+		"lfs.npz":       {Data: []byte(testinput.Pointer)},
+		"lfs.bin":       {Data: []byte(testinput.Pointer)},
+		"lfs/cat/0.png": {Data: []byte(testinput.Pointer)},
 	}
 	nan := float32(math.NaN())
 	for name, npz := range map[string][]byte{
@@ -167,6 +171,9 @@ func TestErrors(t *testing.T) {
 		{"cifar10-bin", "good.bin", Spec{Indices: []int{}}, "indices is an empty list, so no image is left"},
 		{"cifar10-bin", "good.bin", Spec{Limit: -1}, "the limit -1 is below 0"},
 		{"npz", "not.npz", Spec{}, "it is no NumPy archive (.npz): zip: not a valid zip file"},
+		{"npz", "lfs.npz", Spec{}, "lfs.npz is a Git LFS pointer, not the file itself; git lfs pull fetches that"},
+		{"cifar10-bin", "lfs.bin", Spec{}, "lfs.bin is a Git LFS pointer"},
+		{"image-folder", "lfs", Spec{}, "lfs/cat/0.png is a Git LFS pointer"},
 		{"npz", "nan.npz", Spec{}, "image 0 of nan.npz holds NaN at value 1; pixels must be numbers in [0,1]"},
 		{"npz", "inf.npz", Spec{}, "image 1 of inf.npz holds -Inf at value 0; pixels must be numbers in [0,1]"},
 		{"npz", "255.npz", Spec{}, "image 1 of 255.npz holds 255 at value 1; pixels must lie in [0,1], but those"},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"selfheal/internal/fault"
+	"selfheal/internal/input"
 )
 
 // file is an open file of known size that can be read anywhere.
@@ -54,6 +55,10 @@ func openFile(fsys fs.FS, path string) (file, error) {
 		err = fmt.Errorf("%s is a pipe, a file is needed", path)
 	case err == nil && !anywhere:
 		err = fmt.Errorf("%s can only be read from its beginning", path)
+	case err == nil:
+		if err = input.Present(io.NewSectionReader(r, 0, info.Size())); err != nil {
+			err = fmt.Errorf("%s %w", path, err)
+		}
 	}
 	if err != nil {
 		f.Close()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"selfheal/harness/result"
 	"selfheal/internal/must"
 )
 
@@ -246,15 +247,18 @@ func TestReadArray(t *testing.T) {
 // An image file alone is read as in an image folder.
 func TestReadImage(t *testing.T) {
 	fsys := fstest.MapFS{"set/cat/a.png": {Data: pngFile(t, picture(10))}, "broken.png": {Data: []byte("broken")}}
-	d := must.Get(Open(Spec{Format: "image-folder", Path: "set"}, fsys, 0))(t)
-	_, want, _ := must.Get3(d.Image(0))(t)
-	pixels, shape, err := ReadImage(fsys, "set/cat/a.png")
-	if err != nil || shape != d.Shape() || !slices.Equal(pixels, want) || slices.Max(pixels) == 0 {
-		t.Errorf("%v, %v of shape %v, want %v of %v", err, pixels, shape, want, d.Shape())
+	for _, by := range []*result.Transform{nil, {Resize: 8, Crop: 6, Interpolation: result.Bicubic}} {
+		spec := Spec{Format: "image-folder", Path: "set", Shaping: result.Shaping{Transform: by}}
+		d := must.Get(Open(spec, fsys, 0))(t)
+		_, want, _ := must.Get3(d.Image(0))(t)
+		pixels, shape, err := ReadImage(fsys, "set/cat/a.png", by)
+		if err != nil || shape != d.Shape() || !slices.Equal(pixels, want) || slices.Max(pixels) == 0 {
+			t.Errorf("%v, %v of shape %v, want %v of %v", err, pixels, shape, want, d.Shape())
+		}
 	}
 	for name, want := range map[string]string{"broken.png": "broken.png is no readable PNG, JPEG or WebP",
 		"absent.png": "not exist"} {
-		if _, _, err := ReadImage(fsys, name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := ReadImage(fsys, name, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

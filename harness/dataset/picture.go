@@ -12,6 +12,7 @@ import (
 
 	_ "golang.org/x/image/webp" // registers the decoder
 
+	"selfheal/harness/result"
 	"selfheal/internal/jpeg"
 )
 
@@ -22,10 +23,15 @@ func values(bytes []byte, out []float32) {
 	}
 }
 
-// ReadImage reads a PNG, JPEG or WebP file as an image folder's images are read: pixels in
-// [0,1], row-major CHW, of three channels, and their shape.
-func ReadImage(fsys fs.FS, name string) (pixels []float32, shape [3]int, err error) {
+// ReadImage reads a PNG, JPEG or WebP file as an image folder's images are read, and resizes and crops it unless by is
+// nil: pixels in [0,1], row-major CHW, of three channels, and their shape.
+func ReadImage(fsys fs.FS, name string, by *result.Transform) (pixels []float32, shape [3]int, err error) {
 	levels, shape, err := decodeFile(fsys, name, nil)
+	if err == nil && by != nil {
+		if levels, shape, err = (&scratch{levels: levels}).resize(shape, *by, nil); err != nil {
+			err = fmt.Errorf("%s %w", name, err)
+		}
+	}
 	pixels = make([]float32, len(levels))
 	values(levels, pixels)
 	return pixels, shape, err

@@ -189,7 +189,7 @@ func (o *Opener) FitSet(l Layer) (*dataset.Dataset, error) {
 		return nil, err
 	}
 	if err := fitsShape(d.Shape(), l.Net); err != nil {
-		return nil, fmt.Errorf("the images of dataset %s %w", l.Embedding.Fit, err)
+		return nil, fmt.Errorf("dataset %s: %w", l.Embedding.Fit, err)
 	}
 	o.Record.Controls[l.Control.Name].Layers[l.Index].Embedding.FitSHA256 = d.SHA256()
 	return d, nil

@@ -308,7 +308,7 @@ func takesGradients(r attacks.Recipe, classes int) bool {
 // fits checks that a data set is one that the network classifies.
 func fits(d *dataset.Dataset, n *control.Network) error {
 	if err := fitsShape(d.Shape(), n); err != nil {
-		return fmt.Errorf("the images %w", err)
+		return err
 	}
 	if d.Classes() > n.Classes() {
 		return fmt.Errorf("the images have %d classes, the model %d", d.Classes(), n.Classes())
@@ -322,7 +322,24 @@ func fitsShape(shape [3]int, n *control.Network) error {
 	if (attacks.Shape{C: shape[0], H: shape[1], W: shape[2]}) == takes {
 		return nil
 	}
-	return fmt.Errorf("have shape %v, the model takes %v", shape, [3]int{takes.C, takes.H, takes.W})
+	advice := fmt.Sprintf("save them as %d×%d pixels", takes.W, takes.H)
+	switch {
+	case shape[0] != takes.C:
+		advice = "save them with as many"
+	case takes.H == takes.W:
+		advice = fmt.Sprintf("--resize %d --crop %d, or in a config transform: {resize: %[1]d, crop: %[2]d}, "+
+			"makes them fit", Resized(takes.H), takes.H)
+	}
+	return fmt.Errorf("the images have %d channels of %d×%d pixels, the model takes %d of %d×%d; %s", shape[0],
+		shape[2], shape[1], takes.C, takes.W, takes.H, advice)
+}
+
+// Resized is to how many pixels the shorter side is brought before images are cropped: 256 for 224, as usual.
+func Resized(crop int) int {
+	if crop < 128 {
+		return crop
+	}
+	return (crop*256 + 112) / 224
 }
 
 // Identify fills in the hashes of the run's files without opening networks: the held run knows what {size} stands for.

@@ -134,14 +134,7 @@ func (u *Model) answers(ctx context.Context, who Classifier, n int, pixels func(
 func (u *Model) Fits(d *dataset.Dataset) error { return fits(d, u.Net) }
 
 // FitsImage checks that the model takes images of a shape: channels, height, width.
-func (u *Model) FitsImage(shape [3]int) error {
-	s := u.Net.Shape()
-	if fitsShape(shape, u.Net) != nil {
-		return fmt.Errorf("it has %d channels of %d×%d pixels, the model takes %d of %d×%d", shape[0], shape[2],
-			shape[1], s.C, s.W, s.H)
-	}
-	return nil
-}
+func (u *Model) FitsImage(shape [3]int) error { return fitsShape(shape, u.Net) }
 
 // Set opens a data set of the config, cut to limit where that is above 0, for the model.
 func (u *Model) Set(name string, limit int) (*dataset.Dataset, error) {

@@ -23,6 +23,8 @@ func TestErrors(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "no-graph.onnx"), []byte("\x08\x07\x12\x07pytorch"))
+	put(t, filepath.Join(dir, "lfs.onnx"), []byte(testinput.Pointer))
+	put(t, filepath.Join(dir, "lfs.npz"), []byte(testinput.Pointer))
 	put(t, filepath.Join(dir, "results", "results.json"), []byte("{"))
 	put(t, filepath.Join(dir, "empty", "sub", "notes.txt"), []byte("nothing"))
 	put(t, filepath.Join(dir, "other", "results.json"), []byte(`{"schema": "selfheal.results/9"}`))
@@ -53,6 +55,7 @@ inspect absent.onnx → model absent.onnx: no such file
 inspect go.mod → go.mod: not an ONNX model
 inspect models → is a folder
 inspect DIR/no-graph.onnx → it holds no graph
+inspect DIR/lfs.onnx → model DIR/lfs.onnx: is a Git LFS pointer, not the file itself; git lfs pull fetches that
 inspect --mean 0.5,0.5 NET → mean has 2 values, the image 3 channels
 split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut; cut tensors: /stem
 `}, {exitRefused, `
@@ -123,6 +126,8 @@ attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.on
 attack m.onnx --data DATA --norm l2 --epsilon 1 --crop -2 → --resize and --crop take numbers of pixels
 attack m.onnx --data DATA --norm l2 --epsilon 1 --resize 20 --crop 32 → a crop of 32 is larger than images resized
 attack m.onnx --data DATA --norm l2 --epsilon 1 --keys x → it takes two names, of the images and of the labels
+attack DIR/lfs.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → DIR/lfs.onnx: is a Git LFS pointer
+attack NET --data DIR/lfs.npz --norm l2 --epsilon 1 --out DIR/out → DIR/lfs.npz is a Git LFS pointer
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
 ATTACK --norm linf --epsilon 1 --format cifar10 → did you mean "cifar10-bin"?
 ATTACK --norm linf --epsilon 1 --format zip → --format must be one of cifar10-bin
@@ -163,7 +168,9 @@ PREDICT --model robust --limit 0 a.png → --limit must be a whole number from 1
 PREDICT --model robust --control pca a.png → no control "pca"; it has: greedy, unrolled, endless
 PREDICT --model robust absent.png → absent.png: no such file
 PREDICT --model robust go.mod → go.mod is no readable PNG, JPEG or WebP
-PREDICT --model robust DIR/wide.png → it has 3 channels of 40×32 pixels, the model takes 3 of 32×32
+PREDICT --model robust DIR/wide.png → wide.png: the images have 3 channels of 40×32 pixels, the model takes 3 of 32×32
+PREDICT --model robust DIR/wide.png --resize 16 --crop 32 → wide.png has 20×16 pixels, fewer than the crop of 32
+ATTACK --norm l2 --epsilon 1 --crop 28 → --resize 32 --crop 32, or in a config transform: {resize: 32, crop: 32}, makes
 predict --model robust --config absent.yaml a.png → absent.yaml: no such file
 EXPORT --out DIR/x.onnx → export needs --control
 EXPORT --out DIR/x.onnx --control none → export needs --control

@@ -143,7 +143,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	tried, err := ask(c, network, append(slices.Clip(images), first(format, lookedAt)))
 	if errors.As(err, new(open.ConfigError)) && f.resize+f.crop == 0 {
 		if size := f.side(model); size > 0 {
-			transform = config.Keys{transformed(resized(size), size)}
+			transform = config.Keys{transformed(open.Resized(size), size)}
 			again, terr := ask(c, network, slices.Concat(images, config.Keys{first(format, lookedAt)}, transform))
 			if terr == nil {
 				tried, err = again, nil
@@ -208,14 +208,6 @@ func (f *initFlags) side(model string) int {
 		return 0
 	}
 	return int(g.Inputs[0].Shape[2])
-}
-
-// resized is to how many pixels the shorter side is brought before images are cropped: 256 for 224, as usual.
-func resized(crop int) int {
-	if crop < 128 {
-		return crop
-	}
-	return (crop*256 + 112) / 224
 }
 
 // fromFolder writes the paths among keys from the folder of a file.

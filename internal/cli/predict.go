@@ -61,8 +61,8 @@ func predictCommand(g *globals) *cobra.Command {
 		Long: `Prints, for each image, the class that the model gives it and the margin, by which
 the largest logit exceeds the second; with --control those of the controlled
 network as well. The model is a file or, by --model, one of the config. Images are PNG,
-JPEG or WebP files of the size that the model takes, or a labelled data set. --json has
-probabilities and logits too.`,
+JPEG or WebP files of the size that the model takes, or brought to it by --resize and
+--crop, or a labelled data set. --json has probabilities and logits too.`,
 		Example: `  selfheal predict model.onnx cat.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
   selfheal predict --model mine --config my.yaml cat.png dog.jpg
   selfheal predict --model preact-robust --control msa --data models/zoo/shapes10/test.bin --limit 10
@@ -96,7 +96,7 @@ probabilities and logits too.`,
 					list, pixels = setImages(set)
 				}
 			} else {
-				list, pixels, err = imageFiles(u, args)
+				list, pixels, err = d.pictures(u, args)
 			}
 			if err != nil {
 				return usage("%w", err)
@@ -126,12 +126,16 @@ probabilities and logits too.`,
 	return c
 }
 
-// imageFiles reads PNG, JPEG and WebP files.
-func imageFiles(u *open.Model, paths []string) (list []prediction, pixels func(i int) ([]float32, error),
+// pictures reads PNG, JPEG and WebP files.
+func (f *dataFlags) pictures(u *open.Model, paths []string) (list []prediction, pixels func(i int) ([]float32, error),
 	err error) {
+	shaping, err := f.shaping()
+	if err != nil {
+		return nil, nil, err
+	}
 	var all [][]float32
 	for _, path := range paths {
-		x, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path))
+		x, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path), shaping.Transform)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -2,6 +2,7 @@
 package input
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -52,7 +53,21 @@ func Read(path string, most int64) ([]byte, error) {
 	case len(data) == 0 && !info.Mode().IsRegular():
 		err = ErrPipe
 	default:
-		return data, nil
+		if err = Present(bytes.NewReader(data)); err == nil {
+			return data, nil
+		}
 	}
 	return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+}
+
+// pointer begins the text that Git has in place of a file whose bytes lie with Git LFS.
+const pointer = "version https://git-lfs.github.com/spec/"
+
+// Present is an error where r, at a file's beginning, reads a pointer of Git LFS: the file itself was not fetched.
+func Present(r io.Reader) error {
+	head := make([]byte, len(pointer))
+	if _, err := io.ReadFull(r, head); err == nil && string(head) == pointer {
+		return errors.New("is a Git LFS pointer, not the file itself; git lfs pull fetches that")
+	}
+	return nil
 }

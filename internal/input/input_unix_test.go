@@ -1,6 +1,6 @@
 //go:build unix
 
-package input
+package input_test
 
 import (
 	"os"
@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"selfheal/internal/input"
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 )
 
 func TestRead(t *testing.T) {
@@ -24,14 +26,17 @@ func TestRead(t *testing.T) {
 	for name, want := range map[string]string{"sparse": "is larger than 5 B", "zero": "is a device, not a file",
 		"pipe": "is a pipe to which nothing writes", "absent": "no such file", "loop": "too many levels",
 		".": "is a directory"} {
-		_, err := Read(at(name), 5)
+		_, err := input.Read(at(name), 5)
 		must.Refuse(t, err, want)
 	}
-	if data, err := Read(at("file"), 5); err != nil || string(data) != "12345" {
+	if data, err := input.Read(at("file"), 5); err != nil || string(data) != "12345" {
 		t.Errorf("%q, %v", data, err)
 	}
-	_, err := Read(at("file"), 4)
+	_, err := input.Read(at("file"), 4)
 	must.Refuse(t, err, "is larger than 4 B")
+	must.Do(t, os.WriteFile(at("pointer"), []byte(testinput.Pointer), 0o600))
+	_, err = input.Read(at("pointer"), 1000)
+	must.Refuse(t, err, at("pointer")+": is a Git LFS pointer", "git lfs pull")
 
 	// A pipe is read to its end, however late its text comes.
 	w := must.Get(os.OpenFile(at("pipe"), os.O_RDWR, 0))(t)
@@ -40,7 +45,7 @@ func TestRead(t *testing.T) {
 		_, _ = w.WriteString("45")
 		_ = w.Close()
 	})
-	if data, err := Read(at("pipe"), 5); err != nil || string(data) != "12345" {
+	if data, err := input.Read(at("pipe"), 5); err != nil || string(data) != "12345" {
 		t.Errorf("from a pipe %q, %v", data, err)
 	}
 }

@@ -95,3 +95,7 @@ func RunMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// Pointer is what Git has in place of a file that lies with Git LFS.
+const Pointer = "version https://git-lfs.github.com/spec/v1\n" +
+	"oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"

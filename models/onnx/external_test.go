@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
@@ -115,6 +116,7 @@ func TestExternalDataErrors(t *testing.T) {
 	for _, f := range []string{"model/four", "outside/four", "four"} {
 		must.Do(t, os.WriteFile(filepath.Join(dir, f), bits[float32](1, 2, 3, 4), 0o644))
 	}
+	must.Do(t, os.WriteFile(filepath.Join(inside, "pointer"), []byte(testinput.Pointer), 0o644))
 	for link, to := range map[string]string{"out": "../four", "absolute": filepath.Join(dir, "four"),
 		"up": "../outside", "alias": "four", "loop": "loop"} {
 		if err := os.Symlink(to, filepath.Join(inside, link)); err != nil {
@@ -129,6 +131,7 @@ func TestExternalDataErrors(t *testing.T) {
 		{"", "location=four"},
 		{"", "location=alias offset=0 length=16"},
 		{"no such file", "location=absent"},
+		{"is a Git LFS pointer", "location=pointer offset=0 length=16"},
 		{"doesn't name", ""},
 		{"doesn't name", "location="},
 		{`"../four", which is not a file in the model's folder`, "location=../four"},

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -111,7 +112,10 @@ func (e *embedder) place(t *pb.TensorProto) *external {
 	Require(seen || len(e.checksums) < maxExternalFiles, "its data lies in more than %d files", maxExternalFiles)
 	e.checksums[x.location] = cmp.Or(x.checksum, e.checksums[x.location])
 	t.DataLocation, t.ExternalData = nil, nil
-	e.use(x.location, func(_ fs.File, have int64) error {
+	e.use(x.location, func(f fs.File, have int64) error {
+		if err := input.Present(f); err != nil {
+			return err
+		}
 		if x.offset > have || x.size > have-x.offset {
 			return fmt.Errorf("holds %d bytes, too few for %d bytes from %d on", have, x.size, x.offset)
 		}
@@ -185,6 +189,7 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	Require(info.Size() <= maxFileSize, "holds %d bytes, more than an ONNX file can (2 GiB)", info.Size())
 	data := make([]byte, info.Size())
 	Sure(io.ReadFull(f, data))
+	Must(input.Present(bytes.NewReader(data)))
 	sum := sha256.New()
 	sum.Write(data)
 	whole := Sure(embed(data, Sure(fs.Sub(fsys, path.Dir(name))), sum))

@@ -38,10 +38,10 @@ var unsupportedHints = []struct {
 	fits func(n *Node) bool
 	text string
 }{
-	{func(n *Node) bool { return n.holds(subgraph) }, "a subgraph makes the network more than feed-forward: export " +
-		"it without branches and loops that depend on the input"},
-	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "integer arithmetic has no gradient: " +
-		"export the quantised network in QDQ form, with QuantizeLinear and DequantizeLinear around float operators"},
+	{func(n *Node) bool { return n.holds(subgraph) }, "export the network without branches and loops that depend on " +
+		"the input, because a subgraph makes it more than feed-forward"},
+	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "export the quantised network in QDQ " +
+		"form, with QuantizeLinear and DequantizeLinear around float operators, because integer arithmetic has no gradient"},
 }
 
 // integerOperator matches those that compute on quantised values, or with scales that depend on the data.
@@ -52,24 +52,41 @@ func (n *Node) holds(kind opaque) bool {
 	return slices.Contains(slices.Collect(maps.Values(n.Attrs)), any(kind))
 }
 
-// mostPlaces bounds how many nodes a message names.
-const mostPlaces = 50
+// mostPlaces bounds how many nodes, or other names, a message has.
+const mostPlaces = 5
 
-// Error names the nodes, operator by operator: X (operator set 16) at node 12
-// "/a/X", node 40 "/b/X"; Y … Nodes are numbered from 0, as the file has them.
+// Few lists the first names and counts the others.
+func Few(names []string) string {
+	listed := slices.Clone(names[:min(len(names), mostPlaces)])
+	if more := len(names) - len(listed); more > 0 {
+		listed = append(listed, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(listed, ", ")
+}
+
+// Error says what the user can do and names nodes of each operator: X (operator set 16) at node 12 "/a/X",
+// node 40 "/b/X"; Y … Nodes are numbered from 0, as the file has them.
 func (e *UnsupportedError) Error() string {
+	groups := e.Groups()
+	listed, left := make([]int, len(groups)), min(mostPlaces, len(e.Nodes))
+	for round := 0; left > 0; round++ {
+		for i, g := range groups {
+			if left > 0 && round < len(g.Places) {
+				listed[i]++
+				left--
+			}
+		}
+	}
 	var parts []string
-	room := mostPlaces
-	for _, g := range e.Groups() {
-		if listed := g.Places[:min(room, len(g.Places))]; len(listed) > 0 {
-			parts = append(parts, g.Operator+" at "+strings.Join(listed, ", "))
-			room -= len(listed)
+	for i, g := range groups {
+		if listed[i] > 0 {
+			parts = append(parts, g.Operator+" at "+strings.Join(g.Places[:listed[i]], ", "))
 		}
 	}
 	if more := len(e.Nodes) - mostPlaces; more > 0 {
 		parts = append(parts, fmt.Sprintf("and %d nodes more, which selfheal inspect lists", more))
 	}
-	return e.what + ": " + strings.Join(append(parts, e.hints...), "; ")
+	return strings.Join(append(slices.Clone(e.hints), e.what+": "+strings.Join(parts, "; ")), "; ")
 }
 
 // OperatorGroup are the nodes of one operator, in words.

@@ -3,7 +3,6 @@ package simplify
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"selfheal/models/onnx"
 )
@@ -54,7 +53,7 @@ func takeOutput(g *onnx.Graph, name string) {
 		}
 		names = append(names, fmt.Sprintf("%.80s", out.Name))
 	}
-	onnx.Refuse("has no output %q; its outputs are %s", name, strings.Join(names[:min(len(names), 10)], ", "))
+	onnx.Refuse("has no output %q; its outputs are %s", name, onnx.Few(names))
 }
 
 func isImage(g *onnx.Graph) bool { return len(g.Inputs) == 1 && len(g.Inputs[0].Shape) == 4 }

@@ -3,7 +3,6 @@ package simplify
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"selfheal/models/onnx"
 )
@@ -77,11 +76,7 @@ const manyNodes = 5000
 func checkInterface(g *onnx.Graph) {
 	if len(g.Inputs) != 1 {
 		quoted := func(in onnx.Value) string { return fmt.Sprintf("%.80q", in.Name) }
-		names := onnx.Each(g.Inputs[:min(len(g.Inputs), 10)], quoted)
-		if len(g.Inputs) > len(names) {
-			names = append(names, "…")
-		}
-		onnx.Refuse("has %d inputs (%s); a classifier has one", len(g.Inputs), strings.Join(names, ", "))
+		onnx.Refuse("has %d inputs, but a classifier has one: %s", len(g.Inputs), onnx.Few(onnx.Each(g.Inputs, quoted)))
 	}
 	in := g.Inputs[0]
 	onnx.Require(in.DType == onnx.Float, "input %q is not float32", in.Name)
