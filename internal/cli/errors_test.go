@@ -125,6 +125,10 @@ attack m.onnx --data DATA --norm l2 --epsilon 1 --crop -2 → --resize and --cro
 attack m.onnx --data DATA --norm l2 --epsilon 1 --resize 20 --crop 32 → a crop of 32 is larger than images resized
 attack m.onnx --data DATA --norm l2 --epsilon 1 --keys x → it takes two names, of the images and of the labels
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
+attack models/zoo/input_ae.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → looks like an image, as an auto-
+init models/zoo/input_ae.onnx --data DATA --out DIR/new.yaml → it looks like an image, as an auto-encoder gives
+predict models/zoo/input_ae.onnx DIR/wide.png → it looks like an image, as an auto-encoder gives
+verify models/zoo/input_ae.onnx --adversarial DIR/three.npy --data DATA --norm l2 --epsilon 1 → looks like an image
 ATTACK --norm linf --epsilon 1 --format cifar10 → did you mean "cifar10-bin"?
 ATTACK --norm linf --epsilon 1 --format zip → --format must be one of cifar10-bin
 ATTACK --norm linf --epsilon 1 --format cifar100-bin → its size fits cifar10-bin
