@@ -12,11 +12,12 @@ import (
 // mostClasses bounds what an attack keeps for each class of each image.
 const mostClasses = 1 << 20
 
-// logits brings the output to [N, classes] logits.
+// logits brings the output to [N, classes] logits: a single logit z to (0, z), a single probability p to the logarithms
+// of (1 − p, p).
 func (n *Network) logits(probabilities bool) error {
 	g := n.Graph
 	out := g.Outputs[0]
-	if n.classes = classesOf(out.Shape); n.classes < 2 {
+	if n.classes = classesOf(out.Shape); n.classes < 1 {
 		return noClassifier(g)
 	}
 	if len(g.Outputs) > 1 {
@@ -31,8 +32,16 @@ func (n *Network) logits(probabilities bool) error {
 	}
 	b := &onnx.Builder{G: g, Prefix: "head/"}
 	z := out.Name
-	if len(out.Shape) > 2 {
+	if len(out.Shape) != 2 {
 		z = b.Op("Flatten", z)
+	}
+	if n.classes == 1 { // two classes, of which the output says how likely the second is
+		first := b.Op("Mul", z, b.Float(0))
+		if probabilities {
+			first = b.Op("Sub", b.Float(1), z)
+		}
+		z = b.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, first, z)
+		n.classes = 2
 	}
 	if probabilities {
 		// log p differs from the logits by one number an image, which no loss and no margin sees.
@@ -42,6 +51,18 @@ func (n *Network) logits(probabilities bool) error {
 		g.Outputs[0] = onnx.Value{Name: z, DType: onnx.Float, Shape: b.Shape(z)}
 	}
 	return errors.Join(b.Err(), g.Verify())
+}
+
+// TwoClasses is a file's answer to an image as one for each class: of a single logit or probability, which [NewNetwork]
+// takes for two classes, it makes both, and leaves other answers as they are.
+func TwoClasses[T float32 | float64](answer []T, probabilities bool) []T {
+	switch {
+	case len(answer) != 1:
+		return answer
+	case probabilities:
+		return []T{1 - answer[0], answer[0]}
+	}
+	return []T{0, answer[0]}
 }
 
 // wide are the dimensions behind the batch that are not 1.
@@ -72,7 +93,7 @@ func noClassifier(g *onnx.Graph) error {
 		remedy = "where another of its outputs does, output_name (--output-name) takes it: " +
 			strings.Join(others[:min(len(others), 5)], ", ")
 	}
-	return fmt.Errorf("output %.80q has shape %v: %s; a classifier gives [N classes] with 2 classes or more; %s",
+	return fmt.Errorf("output %.80q has shape %v: %s; a classifier gives [N classes] or, of two classes, [N]; %s",
 		out.Name, out.Shape, looks, remedy)
 }
 
@@ -86,8 +107,6 @@ func looksLike(out, in onnx.Shape) string {
 		return "it looks like a segmentation, a value for each pixel"
 	case len(out) == 4 && len(in) == 4 && slices.Equal(out[2:], in[2:]):
 		return fmt.Sprintf("it looks like a segmentation, %d values for each pixel", out[1])
-	case len(d) == 1 || len(d) == 0:
-		return "it is a single number"
 	case len(d) == 2 && len(out) == 3:
 		return fmt.Sprintf("it looks like a detection, %d values for each of %d boxes, or like features of tokens",
 			slices.Min(d), slices.Max(d))
