@@ -6,7 +6,6 @@ package control
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 
 	"selfheal/attacks"
@@ -101,43 +100,6 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, err
 	}
 	return n, nil
-}
-
-// mostClasses bounds what an attack keeps for each class of each image.
-const mostClasses = 1 << 20
-
-// logits brings the output to [N, classes] logits.
-func (n *Network) logits(probabilities bool) error {
-	g := n.Graph
-	out := g.Outputs[0]
-	if len(g.Outputs) > 1 {
-		g.Notices = append(g.Notices, fmt.Sprintf(
-			"has %d outputs, of which %.80s is taken; output_name chooses another", len(g.Outputs), out.Name))
-		g.Outputs = g.Outputs[:1]
-		g.Prune()
-	}
-	n.classes = int(out.Shape.Items())
-	if n.classes < 2 || len(out.Shape) < 2 {
-		return fmt.Errorf("output %q has shape %v; a classifier gives [N classes] with 2 classes or more", out.Name,
-			out.Shape)
-	}
-	if n.classes > mostClasses {
-		return fmt.Errorf("output %q has %d values; a classifier has at most %d classes", out.Name, n.classes,
-			mostClasses)
-	}
-	b := &onnx.Builder{G: g, Prefix: "head/"}
-	z := out.Name
-	if len(out.Shape) > 2 {
-		z = b.Op("Flatten", z)
-	}
-	if probabilities {
-		// log p differs from the logits by one number an image, which no loss and no margin sees.
-		z = b.Op("Log", b.Op("Clip", z, b.Float(1e-38), ""))
-	}
-	if z != out.Name {
-		g.Outputs[0] = onnx.Value{Name: z, DType: onnx.Float, Shape: b.Shape(z)}
-	}
-	return errors.Join(b.Err(), g.Verify())
 }
 
 // FLOPs are those of one image's forward pass.

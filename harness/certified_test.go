@@ -416,3 +416,38 @@ suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
 		t.Error("a finished run is another one")
 	}
 }
+
+// A network of one logit, or of one probability, is scored and attacked as one of two classes; of logits there are
+// bounds, and proofs are held against the file.
+func TestSingleLogit(t *testing.T) {
+	dir := t.TempDir()
+	testplan.Archive(t, filepath.Join(dir, "images.npz"), 10, attacks.Shape{C: 3, H: 6, W: 6})
+	f, _, _ := runFor(t, testplan.Plan(t, `
+version: 1
+datasets: {test: {format: npz, path: `+dir+`/images.npz}}
+models:
+  column: {path: control/testdata/single_column.onnx}
+  vector: {path: control/testdata/single_vector.onnx}
+  sigmoid: {path: control/testdata/single_sigmoid.onnx, output: probabilities}
+  unsaid: {path: control/testdata/single_sigmoid.onnx}
+attacks:
+  aa: {kind: autoattack, version: quick, norm: linf, epsilon: 0.5}
+  b: {kind: bounds, norm: linf, epsilon: 0.0001}
+suites:
+  s: {dataset: test, models: [column, vector], attacks: [aa, b]}
+  p: {dataset: test, models: [sigmoid, unsaid], attacks: [aa]}
+`, 1, 4))
+	if len(f.Cells) != 10 {
+		t.Fatalf("%d cells", len(f.Cells))
+	}
+	for _, c := range f.Cells {
+		// The network answers class 0 everywhere near these images, and class 1 at corners of the large ball.
+		want := map[string]string{"none": "1010101010", "aa": "0000000000", "b": "1010101010"}[c.Attack]
+		if c.Model == "unsaid" { // a probability taken for a logit is class 1 everywhere
+			want = "0101010101"
+		}
+		if c.Error != "" || c.Verdicts != want || hasWarning(c, result.WarnSigmoids) != (c.Model == "unsaid") {
+			t.Errorf("%s, %s: %q, want %q; %s %v", c.Model, c.Attack, c.Verdicts, want, c.Error, c.Warnings)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package harness_test
 
 import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -47,6 +51,11 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 		return b.Op("Add", x, b.Op("Mul", b.Op("RandomNormalLike", x), b.Float(0.05)))
 	}
 	shuffled := func(b *onnx.Builder, x string) string { return b.Op("Sub", b.Float(1), b.Op("Mul", x, b.Float(30))) }
+	times := func(b *onnx.Builder, x string, by *onnx.Tensor) string { return b.Op("MatMul", x, b.Const(by)) }
+	sigmoid := func(b *onnx.Builder, x string) string { return b.Op("Sigmoid", x) }
+	embedding := func(b *onnx.Builder, x string) string {
+		return b.Op("Div", x, b.Op("Sqrt", times(b, b.Op("Mul", x, x), onnx.Filled(1, 10, 1))))
+	}
 	softmax := func(b *onnx.Builder, x string) string { return b.OpWith("Softmax", onnx.Attrs{"axis": -1}, x) }
 	for _, c := range []struct {
 		name    string
@@ -59,6 +68,8 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 		{"coarsely-quantised", quantised(6), same, []string{result.WarnZeroGradient.ID, result.WarnUnstableLoss.ID}},
 		{"noisy", noisy, same, []string{result.WarnRandomized.ID}},
 		{"wrong-input", shuffled, same, []string{result.WarnNearChance.ID}},
+		{"sigmoids", same, sigmoid, []string{result.WarnSigmoids.ID}},
+		{"embedding", same, embedding, []string{result.WarnEmbeddings.ID}},
 		{"softmax", same, softmax, []string{result.WarnProbabilities.ID}},
 		{"probabilities", same, softmax, nil},
 		{"probabilities-of-logits", same, same, []string{result.WarnNoProbabilities.ID}},
@@ -133,6 +144,32 @@ func TestNotFiniteAnswersAreBroken(t *testing.T) {
 	for _, r := range records {
 		if broken := r.FirstSuccess != nil; math.IsNaN(float64(r.Margin)) != broken {
 			t.Errorf("%s, image %d: broken %v, margin %v", r.Attack, r.Image, broken, r.Margin)
+		}
+	}
+}
+
+// A folder of fewer classes than the network has is doubted, unless the config names the network's.
+func TestClassSubset(t *testing.T) {
+	dir := t.TempDir()
+	for i, class := range []string{"cat", "dog"} {
+		must.Do(t, os.Mkdir(filepath.Join(dir, class), 0o755))
+		im := image.NewNRGBA(image.Rect(0, 0, 32, 32))
+		im.Pix[4*i] = 200
+		var b bytes.Buffer
+		must.Do(t, png.Encode(&b, im))
+		must.Do(t, os.WriteFile(filepath.Join(dir, class, "a.png"), b.Bytes(), 0o644))
+	}
+	for classes, want := range map[string]bool{"": true, ", classes: [a, b, c, cat, e, dog, g, h, i, j]": false} {
+		f, records, _ := runFor(t, testplan.Plan(t, faulty, 1, 8, "suites.s.models=[robust]", "suites.s.attacks=[]",
+			"datasets.test={format: image-folder, path: "+dir+classes+"}"))
+		if c := f.Cells[0]; hasWarning(c, result.WarnClassSubset) != want {
+			t.Errorf("classes%s: %v", classes, c.Warnings)
+		}
+		if want {
+			must.Have(t, fmt.Sprint(f.Cells[0].Warnings), "data set test has 2 classes, the model 10 outputs, and "+
+				"nothing says which of them are meant: cat → 0, dog → 1; classes (--classes) names")
+		} else if records[0].Label != 3 || records[1].Label != 5 {
+			t.Errorf("labels %d and %d", records[0].Label, records[1].Label)
 		}
 	}
 }

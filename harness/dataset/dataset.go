@@ -295,6 +295,21 @@ func (d *Dataset) Classes() int { return d.classes }
 // ClassNames returns the names of the classes, or nil where they have none.
 func (d *Dataset) ClassNames() []string { return slices.Clone(d.names) }
 
+// Numbered says which label each class has; of many classes the first and the last.
+func Numbered(names []string) string {
+	const most = 6
+	var list []string
+	for i, name := range names {
+		switch {
+		case len(names) <= most || i < most-1 || i == len(names)-1:
+			list = append(list, fmt.Sprintf("%s → %d", shorten(name), i))
+		case i == most-1:
+			list = append(list, "…")
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // LeftOut is what one might miss among the images.
 func (d *Dataset) LeftOut() result.LeftOut { return d.left }
 

@@ -332,7 +332,7 @@ func (s *examination) agrees(ctx context.Context) (string, error) {
 		if err != nil {
 			return nil, skipped{err}
 		}
-		return logits, nil
+		return control.TwoClasses(logits, false), nil
 	})
 }
 

@@ -98,6 +98,8 @@ func TestChecksSayWhy(t *testing.T) {
 		}), asIs, []State{OK, OK, Skipped, OK, Skipped}, 2, "flat"},
 		"faint": {graph(t, func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(1e-9)) }),
 			asIs, []State{OK, OK, Skipped, OK, OK}, 2, "flat"},
+		"single logit": {file(t, "../control/testdata/single_column.onnx"), asIs, []State{OK, OK, OK, OK, OK}, 0,
+			"2 classes"},
 		"not finite": {graph(t, func(b *onnx.Builder, x string) string {
 			return b.Op("Log", b.Op("Neg", b.Op("Exp", x)))
 		}), asIs, []State{Failed}, 0, "NaN"},

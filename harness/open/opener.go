@@ -311,7 +311,8 @@ func fits(d *dataset.Dataset, n *control.Network) error {
 		return err
 	}
 	if d.Classes() > n.Classes() {
-		return fmt.Errorf("the images have %d classes, the model %d", d.Classes(), n.Classes())
+		return fmt.Errorf("the images have %d classes, the model %d: labels from %d up can't be scored; leave such "+
+			"images out, or choose another output by output_name", d.Classes(), n.Classes(), n.Classes())
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error
 	return &Original{Original: session, model: m, shape: n.Shape()}, nil
 }
 
-// Answer is the file's for an image: logits, or probabilities where it gives these.
+// Answer is the file's for an image: logits, or probabilities where it gives these, of each class.
 func (o *Original) Answer(image []float32) ([]float64, error) {
 	s, m := o.shape, o.model
 	x := make([]float32, len(image))
@@ -53,7 +53,8 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 		}
 		x[i] = v
 	}
-	return o.Run(x)
+	y, err := o.Run(x)
+	return control.TwoClasses(y, m.Output == "probabilities"), err
 }
 
 // compared is how many images of the data a file and the network that was opened from it are compared on.

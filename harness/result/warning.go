@@ -60,6 +60,24 @@ var (
 			"attacks are weaker.",
 		"Remove `output: probabilities`, unless the network gives probabilities of each class on its own (a sigmoid "+
 			"for each class).")
+	WarnSigmoids = warning("sigmoids",
+		"On every image each of the model's outputs lies between 0 and 1, and their sum changes from image to image: "+
+			"a sigmoid for each class, as networks for several labels an image have it. As logits such outputs are "+
+			"squeezed into (0,1), where gradients vanish and attacks are weaker than they should be. A single output "+
+			"between 0 and 1 is worse: as a logit it is above 0, which is class 1, on every image.",
+		"Export the network without its last sigmoid, which changes no answer. For a single output set "+
+			"`output: probabilities` (`--probabilities`).")
+	WarnEmbeddings = warning("embeddings",
+		"On every image the model's output is a vector of length 1, to 1e-4: a normalised embedding, as "+
+			"face recognition and CLIP compare them. Its largest value is no class, and accuracies say nothing.",
+		"Export the network with its classifier behind it: for CLIP the product with the texts' embeddings, "+
+			"times the scale. If another output has the classes, `output_name` (`--output-name`) takes it.")
+	WarnClassSubset = warning("class-subset",
+		"The data set has fewer classes than the model has outputs, and nothing says which: a folder's classes "+
+			"are numbered in the order of their names. Of ten folders for a model of a thousand classes, the images "+
+			"of the fifth count as right where the model answers its own fifth class, whatever that is.",
+		"Name the model's classes in the order of its outputs, by `datasets.NAME.classes`: a folder's images then "+
+			"have the place of its name among them as label, and folders for the other classes need not be there.")
 	WarnClaimRefuted = warning("claim-refuted",
 		"An attack returned an image as adversarial, and the judge, which runs the network again, found it classified "+
 			"correctly. The image counts as not broken. One or two such images lie on the boundary, where another "+

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -29,6 +28,8 @@ type verdict struct {
 	Right   bool       `json:"right"`             // it is the label
 	Simplex bool       `json:"simplex,omitempty"` // the answer looks like probabilities
 	Logs    bool       `json:"logs,omitempty"`    // the answer looks like their logarithms
+	Unit    bool       `json:"unit,omitempty"`    // the answer has length 1
+	Sum     float64    `json:"sum,omitempty"`     // of an answer whose values all lie in (0,1)
 	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
 }
 
@@ -51,7 +52,7 @@ const (
 func decide(logits []float32, label int) (v verdict, finite bool) {
 	v.Class = attacks.Argmax(logits)
 	v.Right, v.Margin = attacks.Right(logits, label), number.Any(attacks.LogitMargin(logits, label))
-	v.Simplex, v.Logs = simplex(logits), logarithms(logits)
+	v.Simplex, v.Logs, v.Unit, v.Sum = simplex(logits), logarithms(logits), unit(logits), shares(logits)
 	return v, number.Finite(float64(v.Margin))
 }
 
@@ -96,24 +97,6 @@ func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		return v, open.NotFinite{Who: c.Info, Image: im.ID}
 	}
 	return v, nil
-}
-
-// simplex reports whether an answer looks like probabilities, by the reference AutoAttack's test.
-func simplex(z []float32) bool {
-	low, high, sum := math.Inf(1), math.Inf(-1), 0.0
-	for _, v := range z {
-		low, high, sum = min(low, float64(v)), max(high, float64(v)), sum+float64(v)
-	}
-	return low > -1e-5 && high < 1+1e-5 && math.Abs(sum-1) < 1e-5
-}
-
-// logarithms reports whether the exponentials of an answer add up to 1, to 1e-3.
-func logarithms(z []float32) bool {
-	sum := 0.0
-	for _, v := range z {
-		sum += math.Exp(float64(v))
-	}
-	return math.Abs(sum-1) < 1e-3
 }
 
 // judge asks a classifier about the images that were made of a set, except those that the journal holds under a key.

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"selfheal/attacks"
+	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
@@ -36,12 +38,27 @@ func (s scoring) probed(v []verdict) ([]result.Warning, error) {
 		return found, nil
 	}
 	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Key: key}, func() ([]result.Warning, error) {
-		return probe(r.ctx, r.Opener, s.who, s.Set, v)
+		found, err := probe(r.ctx, r.Opener, s.who, s.Set, v)
+		if err == nil && s.who.Control == nil {
+			found = append(found, subset(s.Suite.Dataset, s.Set, s.who, r.Config)...)
+		}
+		return found, err
 	})
 	if err == nil {
 		r.probes[key] = found
 	}
 	return found, err
+}
+
+// subset warns where a data set's own names decide how fewer classes are numbered than the model has.
+func subset(name string, set open.Images, who open.Classifier, cfg *config.Config) []result.Warning {
+	names := set.ClassNames()
+	if names == nil || cfg.Dataset(name).ClassNames != nil || len(names) >= who.Classes {
+		return nil
+	}
+	return []result.Warning{result.WarnClassSubset.New("data set %s has %d classes, the model %d outputs, and nothing "+
+		"says which of them are meant: %s; classes (--classes) names the model's in its order", name, len(names),
+		who.Classes, dataset.Numbered(names))}
 }
 
 // ProbePasses is how many answers a probed image takes.

@@ -361,15 +361,8 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	for _, notice := range who.Notices {
 		warn(!strings.HasSuffix(notice, simplify.NoticeLong), result.WarnConverted, "model %s: %s", who.Model, notice)
 	}
-	probabilities := !slices.ContainsFunc(v, func(v verdict) bool { return !v.Simplex })
-	warn(who.Control == nil && probabilities && s.Model.Output != "probabilities", result.WarnProbabilities,
-		"model %s gives probabilities, not logits; losses on them have vanishing gradients: set output: probabilities",
-		who.Model)
-	if who.Control == nil && s.Model.Output == "probabilities" {
-		logits := howMany(v, func(v verdict) bool { return !v.Logs })
-		warn(logits > 0, result.WarnNoProbabilities,
-			"model %s has output: probabilities, but on %s its output does not add up to 1",
-			who.Model, share(logits, len(v)))
+	if who.Control == nil {
+		list = append(list, answers(s, v)...)
 	}
 	odd := howMany(v, func(v verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",

@@ -129,6 +129,10 @@ attack m.onnx --data DATA --norm l2 --epsilon 1 --keys x → it takes two names,
 attack DIR/lfs.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → DIR/lfs.onnx: is a Git LFS pointer
 attack NET --data DIR/lfs.npz --norm l2 --epsilon 1 --out DIR/out → DIR/lfs.npz is a Git LFS pointer
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
+attack models/zoo/input_ae.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → looks like an image, as an auto-
+init models/zoo/input_ae.onnx --data DATA --out DIR/new.yaml → it looks like an image, as an auto-encoder gives
+predict models/zoo/input_ae.onnx DIR/wide.png → it looks like an image, as an auto-encoder gives
+verify models/zoo/input_ae.onnx --adversarial DIR/three.npy --data DATA --norm l2 --epsilon 1 → looks like an image
 ATTACK --norm linf --epsilon 1 --format cifar10 → did you mean "cifar10-bin"?
 ATTACK --norm linf --epsilon 1 --format zip → --format must be one of cifar10-bin
 ATTACK --norm linf --epsilon 1 --format cifar100-bin → its size fits cifar10-bin
