@@ -74,7 +74,8 @@ func (c *component) tell() {
 	finished, standing, left := c.finished, c.standing, c.cost.left(made)
 	c.mu.Unlock()
 	f := min(float64(made)/max(float64(made)+left, 1), 1)
-	e := ComponentProgress{ComponentID: c.id, ImagesDone: finished, Images: c.Images, Robust: standing, N: c.N}
+	e := ComponentProgress{ComponentID: c.id, ImagesDone: finished, Images: c.Images, Robust: standing, N: c.N,
+		Share: f}
 	if f > 0.01 {
 		e.Left = new(time.Duration(float64(time.Since(c.start)) * (1 - f) / f))
 		if all, known := c.rest.left(*e.Left); known {
