@@ -8,7 +8,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from . import _arrays, _network
+from . import _arrays, _network, _words
 from ._api import NORMS, VERSIONS, one
 from ._errors import UsageError
 from ._results import NONE, Result
@@ -58,7 +58,7 @@ class AutoAttack:
         log_path: str | os.PathLike[str] | None = None,
     ) -> None:
         if norm not in NORMS:
-            raise UsageError(f"norm must be one of {', '.join(NORMS)}, not {norm!r}")
+            raise UsageError(_words.one_of("norm", norm, NORMS))
         if is_tf_model:
             raise UsageError("is_tf_model: export the network to ONNX (tf2onnx) and give the file")
         if version != "custom" and attacks_to_run:
@@ -84,7 +84,7 @@ class AutoAttack:
     def set_version(self, version: str = "standard") -> None:
         """The components and settings of a version."""
         if version not in VERSIONS:
-            raise UsageError(f"version must be one of {', '.join(VERSIONS)} or custom, not {version!r}")
+            raise UsageError(_words.one_of("version", version, (*VERSIONS, "custom")))
         self._log(f"setting parameters for {version} version")
         self.version, l1 = version, self.norm == "L1"
         if version == "standard":
@@ -137,6 +137,8 @@ class AutoAttack:
             f"max: {images.max():.5f}, min: {images.min():.5f}"
         )
         self._log(f"robust accuracy: {result.robust_accuracy:.2%}")
+        if result.summary:
+            self._log(result.summary)
         self.result = result
         adversarial = _arrays.like(images, x_orig)
         return (adversarial, _arrays.like(result.answers, y_orig)) if return_labels else adversarial
