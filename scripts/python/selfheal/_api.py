@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from . import _arrays, _network, _program, _words
-from ._errors import SelfhealError, UsageError
+from ._errors import SelfhealError, UsageError, brief
 from ._results import Certificates, Result, Run
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ STRENGTHS = ("verdict", "full")
 AUTO = "auto"
 OTHER_KINDS = ("autoattack", "smoothing", "bounds", "corruption")  # what attack() has by another name, or not at all
 KEPT = "what was finished is kept, and the same call continues"  # after Ctrl-C
+LOST = "nothing is kept: with out= the same call would continue"
 REDRAWN = "1s"  # how often progress moves
 DATA = "data"  # the images' name in the configs that are written here
 CHECK_CODES = (0, 1, 2)  # pass, fail, inconclusive
@@ -40,6 +41,7 @@ Normal = float | Sequence[float] | str | None
 R = TypeVar("R", bound=Run)
 
 
+@brief
 def attack(
     model: Network,
     x: Any,
@@ -149,6 +151,7 @@ def network_of(mean: Normal, std: Normal, probabilities: bool) -> dict[str, Any]
     return {**settings, "preprocess": normalisation(mean, std)}
 
 
+@brief
 def certify(
     model: Network,
     x: Any,
@@ -238,15 +241,14 @@ def one(
             "suites": {"attack": suite},
         }
         (inputs / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-        kept = KEPT if out is not None else "nothing is kept: with out= the same call would continue"
-        found = run(
-            inputs / "config.json", out=folder, batch=batch, workers=workers, progress=progress, kind=kind, kept=kept
-        )
+        found = run(inputs / "config.json", out=folder, batch=batch, workers=workers, progress=progress, kind=kind)
         if out is None and isinstance(found, Result):
             _ = found.adversarial  # into memory, as its file goes
     except BaseException as problem:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(problem, KeyboardInterrupt):
+            raise _program.interrupted(KEPT if out is not None else LOST) from None
         if isinstance(problem, OSError) and out is not None:
             raise UsageError(f"out={os.fspath(out)}: {problem.strerror or problem}") from None
         if isinstance(problem, SelfhealError):
@@ -298,6 +300,7 @@ def values_of(name: str, given: Any) -> float | list[float]:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
+@brief
 def run(
     config: str | os.PathLike[str],
     *,
@@ -309,7 +312,6 @@ def run(
     sets: Mapping[str, Any] | None = None,
     progress: Progress = True,
     kind: Callable[[pathlib.Path], R] = Run,  # type: ignore[assignment]
-    kept: str = KEPT,
 ) -> R:
     """Run a config as the program's verb run does, to its end: the same call continues, and leaves what is finished.
 
@@ -324,7 +326,7 @@ def run(
         arguments += ["--suite", suite]
     for key, value in (sets or {}).items():
         arguments += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
-    summary = _program.call(arguments, progress, kept)
+    summary = _program.call(arguments, progress, KEPT)
     found = kind(pathlib.Path(out))
     found.summary = summary
     return found
@@ -343,6 +345,7 @@ class Check:
         return self.outcome == "pass"
 
 
+@brief
 def check(
     baseline: str | os.PathLike[str],
     results: Run | str | os.PathLike[str],
@@ -386,6 +389,7 @@ class Healed:
         return _arrays.like(self._call(np.ascontiguousarray(_arrays.array(images, "images"), dtype=np.float32)), images)
 
 
+@brief
 def control(
     config: str | os.PathLike[str], *, model: str, control: str, out: str | os.PathLike[str] | None = None
 ) -> Healed:

@@ -79,7 +79,7 @@ def call(arguments: Sequence[str], progress: bool | Callable[[dict[str, Any]], N
             reader.join()
     except KeyboardInterrupt:
         records.close()
-        raise interrupted("selfheal: stopped" + f"; {kept}" * bool(kept)) from None
+        raise interrupted(kept) from None
     finally:
         records.close()
     fail(process.returncode, records.error)
@@ -103,8 +103,9 @@ class _Hook:
             self.before(kind, problem, traceback)
 
 
-def interrupted(line: str) -> KeyboardInterrupt:
-    """What Ctrl-C raises. A script, and a notebook, that does not catch it shows the line alone."""
+def interrupted(kept: str) -> KeyboardInterrupt:
+    """What Ctrl-C raises. A script, and a notebook, that does not catch it shows its line alone."""
+    line = "selfheal: stopped" + f"; {kept}" * bool(kept)
     problem = KeyboardInterrupt(line)
     problem._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's
     if not isinstance(sys.excepthook, _Hook):

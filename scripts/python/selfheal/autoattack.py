@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _arrays, _network, _words
 from ._api import NORMS, VERSIONS, one
-from ._errors import UsageError
+from ._errors import UsageError, brief
 from ._results import NONE, Result
 
 # A component's settings: the object's name and the names of its attributes, and of the program's parameters.
@@ -103,6 +103,7 @@ class AutoAttack:
             self.attacks_to_run = []  # the program's own
         self._settings = self._all_settings()
 
+    @brief
     def run_standard_evaluation(
         self,
         x_orig: Any,
@@ -143,6 +144,7 @@ class AutoAttack:
         adversarial = _arrays.like(images, x_orig)
         return (adversarial, _arrays.like(result.answers, y_orig)) if return_labels else adversarial
 
+    @brief
     def run_standard_evaluation_individual(
         self, x_orig: Any, y_orig: Any, bs: int = 250, return_labels: bool = False
     ) -> dict[str, Any]:

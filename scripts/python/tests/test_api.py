@@ -142,6 +142,15 @@ def test_closing_lines(monkeypatch, tmp_path, capsys):
     assert _program.call(["run"], progress=False) and capsys.readouterr().err == ""
 
 
+def test_tracebacks_are_short(network, tmp_path):
+    """An error that a script does not catch shows the script's line, and none of the package's but the last."""
+    script = tmp_path / "script.py"
+    script.write_text(f"import selfheal\nselfheal.attack({str(network)!r}, [[1]], [1], eps=1)\n")
+    said = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False).stderr
+    assert said.count('File "') == 2 and f'File "{script}", line 2' in said
+    assert said.endswith("UsageError: x must be images [N, C, H, W], not of shape [1, 1]\n")
+
+
 def test_without_pandas(attacked, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     for table in (attacked, selfheal.Run(attacked.folder)):
