@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -92,10 +93,12 @@ func TestModes(t *testing.T) {
 
 // A baseline whose images nobody needs has the verdicts of full strength for fewer passes.
 func TestVerdictsAloneAreCheaper(t *testing.T) {
+	saved := 0 // files of images, by the last run
 	run := func(sets ...string) (*result.File, int64) {
 		sets = append(sets, "suites.small.controls=[]", "suites.small.attacks=[apgd-linf, apgd-l1, pgd-l2]",
 			"suites.small.models=[standard]")
-		f, _, _ := runSmall(t, 2, 16, sets...)
+		f, _, out := runSmall(t, 2, 16, sets...)
+		saved = len(must.Get(filepath.Glob(filepath.Join(out, "adversarial", "*.npy")))(t))
 		var passes int64
 		for _, c := range f.Cells {
 			for _, s := range c.Steps {
@@ -114,8 +117,18 @@ func TestVerdictsAloneAreCheaper(t *testing.T) {
 			t.Errorf("%s: verdict only %v, at full strength %v", c.Attack, c.VerdictOnly, full.Cells[i].VerdictOnly)
 		}
 	}
-	if float64(passes) > 0.9*float64(fullPasses) {
-		t.Errorf("%d passes for verdicts alone, %d at full strength", passes, fullPasses)
+	if float64(passes) > 0.9*float64(fullPasses) || saved != 0 {
+		t.Errorf("%d passes and %d files for verdicts alone, %d passes at full strength", passes, saved, fullPasses)
+	}
+	kept, same := run("suites.small.verdict_only=true")
+	if len(kept.Cells) != len(alone.Cells) || same != passes || saved != len(kept.Cells)-1 {
+		t.Errorf("%d cells, %d passes and %d files where the images are kept, %d passes where they are not",
+			len(kept.Cells), same, saved, passes)
+	}
+	for i, c := range kept.Cells {
+		if a := alone.Cells[i]; c.Verdicts != a.Verdicts || c.MaxNorm != a.MaxNorm || c.VerdictOnly != a.VerdictOnly {
+			t.Errorf("%s: %+v where the images are kept, %+v where they are not", c.Attack, c, a)
+		}
 	}
 }
 

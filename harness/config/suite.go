@@ -16,6 +16,7 @@ type Suite struct {
 	Attacks         []string // without "none"
 	Mode            string   // one of [result.Modes]: what the attacker knows of the controls
 	SaveAdversarial bool
+	VerdictOnly     bool
 	Solver          *SolverStudy // nil for none
 	Published       *Published   // numbers to show beside ours; nil for none
 }
@@ -39,6 +40,8 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		optional("mode", choice(&s.Mode, result.ModeNames()[1:]), result.Oblivious, "what the attacker knows"),
 		optional("title", text(&s.Title, "text"), "", "for the reports").notHashed(),
 		optional("save_adversarial", boolean(&s.SaveAdversarial), "", "as above; default: the config's"),
+		optional("verdict_only", boolean(&s.VerdictOnly), "false",
+			"attacks end at an image's first success even where `save_adversarial` keeps the images"),
 		optional("solver", s.study(), "", "a study of the controls' solvers"),
 		optional("published", s.published(), "",
 			"numbers to show beside ours: the paper's, or one's own in per cent").notHashed(), // it needs the controls

@@ -79,6 +79,7 @@ func (c *component) tell() {
 	left, stand := c.cost.left(made)
 	c.mu.Unlock()
 	f := min(float64(made)/max(float64(made)+left, 1), 1)
+	e.Share = f
 	if f > 0.01 {
 		took := float64(time.Since(c.start))
 		e.Left = new(time.Duration(took * (1 - f) / f))

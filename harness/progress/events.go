@@ -63,7 +63,8 @@ var kinds = []kind{
 	}),
 	row(warn, "results stay", "a run has ended early, and what was there is worth more",
 		func(e ResultsStay) string { return e.Out + ": what was there stays until this run has more" }),
-	row(info, "component progress", "every 10 seconds while a component attacks", ComponentProgress.line),
+	row(info, "component progress", "every 10 seconds (`--log-every`) while a component attacks",
+		ComponentProgress.line),
 	row(info, "component finished", "a component has attacked all its images", ComponentFinished.line),
 	row(info, "images proven", "bounds have decided images that attacks had left", func(e ImagesProven) string {
 		return fmt.Sprintf("%s bounds: %d of %d images proven, %d still stand, %s", e.Label, e.Proven, e.Tried,
@@ -115,7 +116,8 @@ var kinds = []kind{
 	row(info, "training started", "an auto-encoder's first step is next", func(e TrainingStarted) string {
 		return fmt.Sprintf("fitting the embedding at %s of %s: %d steps", e.At, strings.Join(e.Models, ", "), e.Steps)
 	}),
-	row(info, "training progress", "every 10 seconds, and after the last step: means since the record before",
+	row(info, "training progress",
+		"every 10 seconds (`--log-every`), and after the last step: means since the record before",
 		TrainingProgress.line),
 	row(warn, "training stopped", "a signal has stopped it; its checkpoint is on disk",
 		func(e TrainingStopped) string { return fmt.Sprintf("stopped after step %d of %d", e.Step, e.Of) }),
@@ -245,6 +247,7 @@ type (
 	ComponentProgress struct {
 		ComponentID
 		ImagesDone, Images, Robust, N int
+		Share                         float64
 		Left                          *time.Duration `json:"seconds_left,omitzero"`
 		All                           *time.Duration `json:"seconds_left_in_all,omitzero"`
 		AtMost                        bool           `json:"at_most,omitzero"`

@@ -28,6 +28,9 @@ const (
 	JSONLog = "json"
 )
 
+// Every is the time between two reports of one component, or of a training, unless [Progress.SetEvery] says otherwise.
+const Every = 10 * time.Second
+
 // Progress tells how a command goes: people by bars on a terminal and plain lines elsewhere, machines by a record
 // in JSON for each event, which docs/progress.md describes. The zero value is silent.
 type Progress struct {
@@ -42,7 +45,7 @@ type Progress struct {
 
 // New reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and downloads.
 func New(w io.Writer, format string, quiet bool) *Progress {
-	p := &Progress{w: w, quiet: quiet, every: 10 * time.Second}
+	p := &Progress{w: w, quiet: quiet, every: Every}
 	if format == JSONLog {
 		p.records = slog.New(slog.NewJSONHandler(w, nil))
 	} else {
@@ -50,6 +53,9 @@ func New(w io.Writer, format string, quiet bool) *Progress {
 	}
 	return p
 }
+
+// SetEvery sets the time between two reports of one component, or of a training, off a terminal.
+func (p *Progress) SetEvery(d time.Duration) { p.every = d }
 
 func (p *Progress) silent() bool { return p.w == nil || p.quiet }
 

@@ -128,7 +128,7 @@ type Cell struct {
 	Seconds  float64    `json:"seconds"`
 	Warnings []Warning  `json:"warnings"`
 	// VerdictOnly: attacks ended at an image's first success, as nobody needed the
-	// images; margins and norms are those of that first point.
+	// images of full strength; margins and norms are those of that first point.
 	VerdictOnly bool    `json:"verdict_only,omitempty"`
 	Solver      *Solver `json:"solver,omitempty"` // how the closed loop did, controlled cells only
 	// Smoothed are the answers of the smoothed classifiers of the suite's certificates to the attack's images, beside

@@ -28,7 +28,7 @@ func Images(p *plan.Plan) map[plan.Key]bool {
 	p.Each(func(s plan.Step) {
 		given := s.Oblivious() && len(s.Suite.Controls) > 0 // to every control
 		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
-		kept := s.Suite.SaveAdversarial || asked // on disk, or for smoothed classifiers
+		kept := s.Suite.SaveAdversarial && !s.Suite.VerdictOnly || asked // on disk, or for smoothed classifiers
 		for _, k := range s.Keys() {
 			needed[k] = needed[k] || given || s.First && kept
 		}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -105,13 +106,18 @@ type globals struct {
 	files   fs.FS
 	library string
 	offline bool
-	log     string // progress.TextLog or progress.JSONLog
+	log     string        // progress.TextLog or progress.JSONLog
+	every   time.Duration // --log-every; 0 of commands without it
 	quiet   bool
 }
 
 // progress reports as the flags of a command say.
 func (g *globals) progress(c *cobra.Command) *progress.Progress {
-	return progress.New(c.ErrOrStderr(), g.log, g.quiet)
+	p := progress.New(c.ErrOrStderr(), g.log, g.quiet)
+	if g.every > 0 {
+		p.SetEvery(g.every)
+	}
+	return p
 }
 
 // results is where a command says what it has come to.

@@ -66,6 +66,7 @@ benchmark → unknown command "benchmark"; see selfheal --help
 run --limt 3 → unknown flag: --limt; did you mean "--limit"?
 run --colour red → unknown flag: --colour; see selfheal run --help
 run --ofline → did you mean "--offline"?
+run --log-every 0s → it must be a time of 10ms or more, such as 1s
 run --log-format jsn → it must be text or json; did you mean "json"?
 run --limit many → invalid argument "many" for "--limit"
 run --limit -1 → --limit must be a whole number from 1 up, not -1

@@ -68,6 +68,7 @@ or to --out.`,
 	to.sets(&sets, g, "controls.NAME.layers.0.embedding.epochs=5")
 	to.quiet(g)
 	to.logFormat(g)
+	to.logEvery(g)
 	return c
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -252,6 +253,30 @@ func (v logValue) Set(s string) error {
 	return nil
 }
 
+// logEvery is --log-every.
+func (c flags) logEvery(g *globals) {
+	g.every = progress.Every
+	c.Flags().Var(everyValue{&g.every}, "log-every", "time between two lines or records of one attack or training")
+	c.completed("log-every", noFiles)
+}
+
+// everyValue is a time between two reports.
+type everyValue struct{ to *time.Duration }
+
+const leastEvery = 10 * time.Millisecond
+
+func (v everyValue) String() string { return v.to.String() }
+func (v everyValue) Type() string   { return "duration" }
+
+func (v everyValue) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < leastEvery {
+		return fmt.Errorf("it must be a time of %v or more, such as 1s", leastEvery)
+	}
+	*v.to = d
+	return nil
+}
+
 // findLogFormat reads --log-format alone from a command line that has faults: they too are told as it says.
 func (g *globals) findLogFormat(args []string) {
 	c := flags{&cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}}
@@ -271,6 +296,7 @@ func (f *outputFlags) add(c flags, g *globals) {
 	c.on(&f.force, "force", "start anew, and replace what another run has left in --out")
 	c.quiet(g)
 	c.logFormat(g)
+	c.logEvery(g)
 }
 
 // dataFlags are --data and how it is read.

@@ -75,6 +75,23 @@ func checkLog(t *testing.T, out, stderr string) {
 	if n := len(solvers); n < len(file.Solver) || n > 0 && solvers[n-1]["study"] != solvers[n-1]["studies"] {
 		t.Errorf("%d solver studies have the records %v", len(file.Solver), solvers)
 	}
+	share, moved := 0.0, 0 // of what is under way, and how often it rose while no image was finished
+	for _, r := range records {
+		switch r["msg"] {
+		case "component finished":
+			share = 0
+		case "component progress":
+			if r["share"].(float64) > share && r["images_done"] == 0.0 {
+				moved++
+			}
+			if share = r["share"].(float64); share < 0 || share > 1 {
+				t.Errorf("%v", r)
+			}
+		}
+	}
+	if moved == 0 {
+		t.Error("no component moved before its first image was finished")
+	}
 	for _, r := range of("component finished") {
 		if n, ok := r["robust"].(float64); !ok || n != math.Trunc(n) || n > r["n"].(float64) || r["component"] == "" {
 			t.Errorf("%v", r)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import fractions
+import functools
 import json
+import math
 import os
 import pathlib
+import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from . import _arrays, _network, _program
-from ._errors import SelfhealError, UsageError
+from . import _arrays, _network, _program, _words
+from ._errors import SelfhealError, UsageError, brief
 from ._results import Certificates, Result, Run
 
 if TYPE_CHECKING:
@@ -23,13 +28,20 @@ if TYPE_CHECKING:
 
 NORMS = {"Linf": "linf", "L2": "l2", "L1": "l1"}
 VERSIONS = ("standard", "plus", "rand", "quick")
+STRENGTHS = ("verdict", "full")
+AUTO = "auto"
+OTHER_KINDS = ("autoattack", "smoothing", "bounds", "corruption")  # what attack() has by another name, or not at all
+KEPT = "what was finished is kept, and the same call continues"  # after Ctrl-C
+LOST = "nothing is kept: with out= the same call would continue"
+REDRAWN = "1s"  # how often progress moves
 DATA = "data"  # the images' name in the configs that are written here
 CHECK_CODES = (0, 1, 2)  # pass, fail, inconclusive
 Progress = bool | Callable[[dict[str, Any]], None]
-Normal = float | Sequence[float] | None
+Normal = float | Sequence[float] | str | None
 R = TypeVar("R", bound=Run)
 
 
+@brief
 def attack(
     model: Network,
     x: Any,
@@ -42,6 +54,9 @@ def attack(
     std: Normal = None,
     seed: int = 0,
     batch: int = 64,
+    strength: str = "verdict",
+    probabilities: bool = False,
+    classes: Sequence[str] | None = None,
     parameters: Mapping[str, Any] | None = None,
     workers: int = 0,
     out: str | os.PathLike[str] | None = None,
@@ -54,16 +69,30 @@ def attack(
     NumPy arrays or tensors. A perturbation has at most the norm ("Linf", "L2", "L1") eps in [0, 1] pixels.
 
     version is one of AutoAttack ("standard", "plus", "rand", "quick") or another attack's name ("pgd", "apgd-ce", …),
-    which takes parameters: {"steps": 40}. mean and std normalise inside the network, one value or one a channel, where
-    it does not do so itself. Verdicts depend on the images, the network, the attack and the seed alone; batch is the
-    number of images in a pass and workers that of cores to use (0: all). Progress goes to stderr, or to a function that
-    takes the records of docs/progress.md.
+    which takes parameters: {"steps": 40}. With strength "verdict" it ends at an image's first success, as the command
+    does; "full" makes the strongest images that it can, for many times the passes and the same verdicts.
+
+    mean and std normalise inside the network, one value or one a channel, where it does not do so itself; mean="auto"
+    tries the usual ones on the images, as the verb init does. probabilities says that the network ends in a softmax.
+    classes are the names of its classes in order, which y may then hold instead of numbers. Verdicts depend on the
+    images, the network, the attack and the seed alone; batch is the number of images in a pass and workers that of
+    cores to use (0: all). Progress goes to stderr, or to a function that takes the records of docs/progress.md.
 
     Results go to the folder out, where the same call continues a run that was stopped; without it only the report
     stays, in a temporary folder. Raises UsageError, SelfhealError, and KeyboardInterrupt after an orderly stop.
     """
-    config = attack_of(norm=norm, eps=eps, version=version, mean=mean, std=std, seed=seed, parameters=parameters)
-    return one(model, x, y, config, batch, workers, out, progress, Result)
+    config = attack_of(
+        norm=norm,
+        eps=eps,
+        version=version,
+        mean=mean,
+        std=std,
+        seed=seed,
+        strength=strength,
+        probabilities=probabilities,
+        parameters=parameters,
+    )
+    return one(model, x, y, config, batch, workers, out, progress, Result, classes=classes)
 
 
 def attack_of(
@@ -74,19 +103,55 @@ def attack_of(
     mean: Normal = None,
     std: Normal = None,
     seed: int = 0,
+    strength: str = "verdict",
+    probabilities: bool = False,
     parameters: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What a config says of an attack and of how the network's input is normalised; arguments as in attack."""
+    """What a config says of an attack and of how the network is taken; arguments as in attack."""
+    if strength not in STRENGTHS:
+        raise UsageError(_words.one_of("strength", strength, STRENGTHS))
+    if version not in VERSIONS and version not in (known := kinds()):
+        raise UsageError(_words.one_of("version", version, (*VERSIONS, *known)))
     setup: dict[str, Any] = {"kind": "autoattack", "version": version} if version in VERSIONS else {"kind": version}
     name = {"standard": "aa"}.get(version, f"aa-{version}") if version in VERSIONS else version  # as --attack has it
     return {
         "seed": seed,
         "save_adversarial": True,
-        "model": {"preprocess": normalisation(mean, std)},
-        "attacks": {name: {**setup, "norm": named_norm(norm), "epsilon": float(eps), **(parameters or {})}},
+        "verdict_only": strength == "verdict",
+        "model": network_of(mean, std, probabilities),
+        "attacks": {name: {**setup, "norm": named_norm(norm), "epsilon": radius(eps), **(parameters or {})}},
     }
 
 
+@functools.cache
+def kinds() -> list[str]:
+    """The program's kinds of attacks beside AutoAttack."""
+    of = json.loads(_program.output(["schema", "config"]))["properties"]["attacks"]["additionalProperties"]
+    return [kind for kind in of["properties"]["kind"]["enum"] if kind not in OTHER_KINDS]
+
+
+def radius(eps: Any) -> float:
+    """The bound of a perturbation as a number."""
+    try:
+        value = float(eps)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise UsageError(f"eps must be a number above 0, such as 8 / 255, not {eps!r}")
+    return value
+
+
+def network_of(mean: Normal, std: Normal, probabilities: bool) -> dict[str, Any]:
+    """What a config says of a network beside its path; its preprocess is "auto" where it is to be found out."""
+    settings: dict[str, Any] = {"output": "probabilities"} if probabilities else {}
+    if isinstance(mean, str) and mean == AUTO:
+        if std is not None:
+            raise UsageError("mean='auto' finds std too: leave std out")
+        return {**settings, "preprocess": AUTO}
+    return {**settings, "preprocess": normalisation(mean, std)}
+
+
+@brief
 def certify(
     model: Network,
     x: Any,
@@ -102,6 +167,8 @@ def certify(
     std: Normal = None,
     seed: int = 0,
     batch: int = 64,
+    probabilities: bool = False,
+    classes: Sequence[str] | None = None,
     workers: int = 0,
     out: str | os.PathLike[str] | None = None,
     progress: Progress = True,
@@ -112,10 +179,10 @@ def certify(
     certificate wrong with a probability of at most alpha. eps are the radii whose certified accuracies are reported;
     with stopping an image's samples end where these are decided. The rest is as in attack.
     """
-    radii = [float(eps)] if isinstance(eps, (int, float)) else [float(e) for e in eps]
+    radii = [radius(e) for e in ([eps] if isinstance(eps, (int, float)) else eps)]
     config = {
         "seed": seed,
-        "model": {"preprocess": normalisation(mean, std)},
+        "model": network_of(mean, std, probabilities),
         "attacks": {
             "smoothing": {
                 "kind": "smoothing",
@@ -129,7 +196,7 @@ def certify(
             }
         },
     }
-    return one(model, x, y, config, batch, workers, out, progress, Certificates)
+    return one(model, x, y, config, batch, workers, out, progress, Certificates, classes=classes)
 
 
 def one(
@@ -143,25 +210,33 @@ def one(
     progress: Progress,
     kind: Callable[[pathlib.Path], R],
     name: str | None = None,
+    classes: Sequence[str] | None = None,
 ) -> R:
     """Run a config of one network, data set and attack: its model's settings and attack, to which the rest is added.
 
     name is the network's in the results, by default its file's or class's.
     """
-    images, labels = _arrays.pair(x, y)
+    images, labels = _arrays.pair(x, y, classes)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="selfheal-") if out is None else out)
     inputs = folder / "input"
+    paths = {f"{inputs}{os.sep}": ""}  # as the caller does not know them
     try:
         inputs.mkdir(parents=True, exist_ok=True)
         np.savez(inputs / "data.npz", x=images, y=labels)
         path = _network.write(model, images, inputs)
         name = name or _network.name(model)
         settings = {**config.pop("model", {}), "path": os.path.relpath(path, inputs)}
+        if isinstance(model, (str, os.PathLike)):
+            paths[settings["path"]] = os.fspath(model)
+        if settings.get("preprocess") == AUTO:
+            settings["preprocess"] = chosen(path, inputs, settings, progress)
+        data = {"format": "npz", "path": "data.npz", **({} if classes is None else {"classes": list(classes)})}
         suite = {"dataset": DATA, "models": [name], "attacks": list(config["attacks"])}
+        suite["verdict_only"] = config.pop("verdict_only", False)
         config = {
             "version": 1,
             **config,
-            "datasets": {DATA: {"format": "npz", "path": "data.npz"}},
+            "datasets": {DATA: data},
             "models": {name: settings},
             "suites": {"attack": suite},
         }
@@ -169,9 +244,15 @@ def one(
         found = run(inputs / "config.json", out=folder, batch=batch, workers=workers, progress=progress, kind=kind)
         if out is None and isinstance(found, Result):
             _ = found.adversarial  # into memory, as its file goes
-    except BaseException:
+    except BaseException as problem:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(problem, KeyboardInterrupt):
+            raise _program.interrupted(KEPT if out is not None else LOST) from None
+        if isinstance(problem, OSError) and out is not None:
+            raise UsageError(f"out={os.fspath(out)}: {problem.strerror or problem}") from None
+        if isinstance(problem, SelfhealError):
+            raise _words.of_the_call(problem, paths) from problem.__cause__
         raise
     if out is None:
         for part in (inputs, folder / "adversarial"):
@@ -179,11 +260,30 @@ def one(
     return found
 
 
+def chosen(path: pathlib.Path, inputs: pathlib.Path, settings: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """The preprocessing that the verb init finds for a network and its images."""
+    written = inputs / "init.yaml"
+    arguments = ["init", str(path), "--data", str(inputs / "data.npz"), "--out", str(written), "--force"]
+    arguments += ["--probabilities"] * (settings.get("output") == "probabilities")
+    _program.output(arguments)
+    text = written.read_text(encoding="utf-8")
+    found = re.search(r"^ *\{path: .*\bpreprocess: \{(.*?)\}", text, re.MULTILINE)
+    if found is None:
+        raise SelfhealError("mean='auto': init has written no preprocessing: pass mean= and std=")
+    if progress is True:
+        print(f"mean='auto': {found[1] or 'images as they are, in [0, 1]'}", file=sys.stderr)
+    values = {}
+    for key, value in re.findall(r"(\w+): (\[.*?\]|[^,]+)", found[1]):
+        numbers = [float(fractions.Fraction(v.strip())) for v in value.strip("[]").split(",")]
+        values[key] = numbers if len(numbers) > 1 else numbers[0]
+    return values
+
+
 def named_norm(norm: str) -> str:
     """The program's name of a norm."""
     name = NORMS.get(norm, norm)
     if name not in NORMS.values():
-        raise UsageError(f"norm must be one of {', '.join(NORMS)}, not {norm!r}")
+        raise UsageError(_words.one_of("norm", norm, NORMS))
     return name
 
 
@@ -193,13 +293,14 @@ def normalisation(mean: Normal, std: Normal) -> dict[str, Any]:
 
 def values_of(name: str, given: Any) -> float | list[float]:
     """mean or std as the config has them, of a number, a sequence, an array or a tensor [C] or [1, C, 1, 1]."""
-    values = _arrays.array(given)
+    values = _arrays.array(given, name)
     if not np.issubdtype(values.dtype, np.number):
-        raise UsageError(f"{name} must be a number or one a channel")
+        raise UsageError(f"{name} must be a number or one a channel" + ", or 'auto'" * (name == "mean"))
     numbers = [float(v) for v in values.ravel()]
     return numbers[0] if len(numbers) == 1 else numbers
 
 
+@brief
 def run(
     config: str | os.PathLike[str],
     *,
@@ -217,7 +318,7 @@ def run(
     suites are the suites to run (default: the config's), limit scores the first images only, sets changes the config:
     {"attacks.NAME.steps": 40}. Raises SelfhealError also where some cells have no verdicts.
     """
-    arguments = ["run", "--config", os.fspath(config), "--out", os.fspath(out)]
+    arguments = ["run", "--config", os.fspath(config), "--out", os.fspath(out), "--log-every", REDRAWN]
     for flag, value in (("limit", limit), ("batch", batch), ("workers", workers)):
         if value is not None:
             arguments += [f"--{flag}", str(value)]
@@ -225,8 +326,10 @@ def run(
         arguments += ["--suite", suite]
     for key, value in (sets or {}).items():
         arguments += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
-    _program.call(arguments, progress)
-    return kind(pathlib.Path(out))
+    summary = _program.call(arguments, progress, KEPT)
+    found = kind(pathlib.Path(out))
+    found.summary = summary
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -242,6 +345,7 @@ class Check:
         return self.outcome == "pass"
 
 
+@brief
 def check(
     baseline: str | os.PathLike[str],
     results: Run | str | os.PathLike[str],
@@ -282,9 +386,10 @@ class Healed:
         self.session = self._call.session
 
     def __call__(self, images: Any) -> Any:
-        return _arrays.like(self._call(np.ascontiguousarray(_arrays.array(images), dtype=np.float32)), images)
+        return _arrays.like(self._call(np.ascontiguousarray(_arrays.array(images, "images"), dtype=np.float32)), images)
 
 
+@brief
 def control(
     config: str | os.PathLike[str], *, model: str, control: str, out: str | os.PathLike[str] | None = None
 ) -> Healed:

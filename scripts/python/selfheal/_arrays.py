@@ -2,45 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from . import _words
 from ._errors import UsageError
 
 Images = npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
+COLOURS = (1, 3, 4)  # channels that images have
 
 
-def array(values: Any) -> npt.NDArray[Any]:
-    """A NumPy array of an array, a tensor on any device, or nested lists."""
-    if hasattr(values, "detach"):  # a tensor
-        values = values.detach().cpu().numpy()
-    return np.asarray(values)
+def array(values: Any, name: str) -> npt.NDArray[Any]:
+    """A NumPy array of an array, a tensor on any device, or nested lists; name is the argument's."""
+    try:
+        if getattr(values, "is_meta", False):
+            raise UsageError(f"{name} is a meta tensor, which has a shape and no values")
+        if hasattr(values, "detach"):  # a tensor
+            values = values.detach().cpu()
+            values = values.float().numpy() if "bfloat16" in str(values.dtype) else values.numpy()
+        return np.asarray(values)
+    except (ValueError, TypeError, RuntimeError) as problem:
+        if isinstance(problem, UsageError):
+            raise
+        raise UsageError(f"{name} is no array: {_words.first_line(problem)}") from None
 
 
-def pair(x: Any, y: Any) -> tuple[Images, Labels]:
+def pair(x: Any, y: Any, classes: Sequence[str] | None = None) -> tuple[Images, Labels]:
     """Images float32 [N, C, H, W] in [0, 1], also of uint8 ones, and labels int64 [N]; UsageError otherwise."""
-    images, labels = array(x), array(y)
-    if images.ndim != 4 or not len(images):
-        raise UsageError(f"x must be images [N, C, H, W], not of shape {list(images.shape)}")
+    images = images_of(array(x, "x"), "permute" if hasattr(x, "detach") else "transpose")
+    return images, labels_of(array(y, "y"), len(images), classes)
+
+
+def images_of(images: npt.NDArray[Any], turn: str) -> Images:
+    """Images as the program takes them; turn is what the caller's kind of array calls a change of axes."""
+    shape = list(images.shape)
+    if len(shape) == 3:
+        raise UsageError(f"x must be images [N, C, H, W], not one of shape {shape}: pass x[None]")
+    if len(shape) != 4:
+        raise UsageError(f"x must be images [N, C, H, W], not of shape {shape}")
+    if not images.size:
+        raise UsageError(f"x is empty, of shape {shape}: there is nothing to attack")
+    if shape[3] in COLOURS and shape[1] not in COLOURS and (shape[3] > 1 or shape[1] == shape[2]):
+        raise UsageError(f"x has its channels last, shape {shape}: pass x.{turn}(0, 3, 1, 2)")
     if images.dtype == np.uint8:
-        images = images.astype(np.float32) / np.float32(255)
-    elif not np.issubdtype(images.dtype, np.floating):
+        return np.ascontiguousarray(images.astype(np.float32) / np.float32(255))
+    low, high = images.min(), images.max()
+    if np.issubdtype(images.dtype, np.number) and low >= 0 and 1 < high <= 255:
+        raise UsageError(f"x has values up to {high:.4g}: pass x / 255, or pixels of uint8")
+    if not np.issubdtype(images.dtype, np.floating):
         raise UsageError(f"x must be of floats in [0, 1] or of uint8, not of {images.dtype}")
-    images = np.ascontiguousarray(images, dtype=np.float32)
-    low, high = float(images.min()), float(images.max())
-    if not (low >= 0 and high <= 1):  # also where a value is no number
+    finite = np.isfinite(images).all(axis=(1, 2, 3))
+    if not finite.all():
+        raise UsageError(f"x has values that are NaN or infinite, first in x[{finite.argmin()}]")
+    if low < 0 or high > 1:
         raise UsageError(
             f"x must lie in [0, 1], not from {low:.4g} to {high:.4g}; normalisation belongs into the "
-            "model, or into mean and std"
+            "model, or into mean= and std="
         )
-    if labels.shape != (len(images),) or not np.issubdtype(labels.dtype, np.integer):
-        raise UsageError(
-            f"y must be {len(images)} whole numbers, one an image, not {labels.dtype} of shape {list(labels.shape)}"
-        )
-    return images, np.ascontiguousarray(labels, dtype=np.int64)
+    return np.ascontiguousarray(images, dtype=np.float32)
+
+
+def labels_of(labels: npt.NDArray[Any], n: int, classes: Sequence[str] | None) -> Labels:
+    """Labels, or names among the classes, as class indices."""
+    shape, what = list(labels.shape), f"y must be {n} whole numbers, one an image"
+    if len(shape) == 2 and shape[0] == n:
+        raise UsageError(f"{what}, not of shape {shape}: pass " + ("y[:, 0]" if shape[1] == 1 else "y.argmax(1)"))
+    if shape != [n]:
+        raise UsageError(f"{what}, not of shape {shape}")
+    if labels.dtype.kind in "UO" and classes is not None:
+        known = list(classes)
+        for label in labels:
+            if label not in known:
+                raise UsageError(_words.one_of("y", str(label), known))
+        labels = np.array([known.index(label) for label in labels])
+    if not np.issubdtype(labels.dtype, np.integer):
+        help = ", or names with classes=" if labels.dtype.kind in "UO" else ": pass y.astype(int)"
+        raise UsageError(f"{what}, not of {labels.dtype}{help}")
+    if labels.min() < 0:
+        raise UsageError(f"y has the label {labels.min()}; labels are whole numbers from 0 up")
+    return np.ascontiguousarray(labels, dtype=np.int64)
 
 
 def like(values: npt.NDArray[Any], given: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from . import _words
 from ._errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,11 +70,19 @@ def export(module: torch.nn.Module, images: npt.NDArray[np.float32], path: pathl
 
     training = [(part, part.training) for part in module.modules()]
     device = next((p.device for p in (*module.parameters(), *module.buffers())), torch.device("cpu"))
+    if device.type == "meta":
+        raise UsageError("the module's parameters are meta tensors, which have no values: load its weights first")
     first = torch.from_numpy(images[:CHECKED]).to(device)
     problems = []
     try:
-        with torch.no_grad():
-            own: Any = module.eval()(first)
+        own: Any
+        try:
+            with torch.no_grad():
+                own = module.eval()(first)
+        except Exception as problem:  # of the caller's code
+            raise UsageError(
+                f"the module fails on images of shape {list(first.shape)}: {_words.first_line(problem)}"
+            ) from problem
         if not isinstance(own, torch.Tensor) or own.ndim != 2:
             raise UsageError("the module must return logits, a tensor [N, classes]")
         for exporter in exporters.available():
@@ -83,7 +92,7 @@ def export(module: torch.nn.Module, images: npt.NDArray[np.float32], path: pathl
                 compare(own.float().cpu().numpy(), Session(path)(images[:CHECKED]))
                 return
             except Exception as problem:  # of exporters and ONNX Runtime, which raise many kinds
-                problems.append(f"{exporter}: {exporters.first_line(problem)}")
+                problems.append(f"{exporter}: {_words.first_line(problem)}")
     finally:
         for part, mode in training:
             part.training = mode

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ PROGRAM = pathlib.Path(__file__).parent / ("selfheal.exe" if os.name == "nt" els
 # The variable names the onnxruntime package's library, for the CPU provider alone; the program's own search comes
 # before it and after it.
 LIBRARY_VARIABLE = "SELFHEAL_ONNXRUNTIME"
+REPORT = "report: "  # begins the line of stdout that the run's closing lines follow
 LIBRARIES = ("libonnxruntime.so.*", "libonnxruntime.*.dylib", "onnxruntime.dll")
 USAGE = 2  # the program's exit code for wrong usage
 
@@ -43,28 +45,72 @@ def environment() -> dict[str, str]:
     return variables
 
 
-def call(arguments: Sequence[str], progress: bool | Callable[[dict[str, Any]], None] = True) -> None:
+def call(arguments: Sequence[str], progress: bool | Callable[[dict[str, Any]], None] = True, kept: str = "") -> str:
     """Run a verb that tells its progress in records, such as run, to its end; progress may be what takes the records.
 
-    Raises SelfhealError, UsageError where the program's exit code says so, and KeyboardInterrupt once the program
-    has stopped in order.
+    Returns the lines that close what the verb prints. Raises SelfhealError, UsageError where the program's exit code
+    says so, and KeyboardInterrupt once the program has stopped in order; kept says what then becomes of the work.
     """
     records = Progress(sys.stderr if progress is True else None, progress if callable(progress) else None)
-    process = start([*arguments, "--log-format", "json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = start([*arguments, "--log-format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    closing: list[str] = []
 
     def read() -> None:
         assert process.stderr is not None
         for line in process.stderr:
             records.line(line)
 
-    reader = threading.Thread(target=read, daemon=True)
-    reader.start()
+    def close() -> None:
+        assert process.stdout is not None
+        after = False
+        for line in process.stdout:
+            if line.startswith(REPORT):
+                after = True
+                closing.clear()
+            elif after and line.strip():
+                closing.append(line.strip())
+
+    readers = [threading.Thread(target=task, daemon=True) for task in (read, close)]
+    for reader in readers:
+        reader.start()
     try:
         wait(process)
-        reader.join()
+        for reader in readers:
+            reader.join()
+    except KeyboardInterrupt:
+        records.close()
+        raise interrupted(kept) from None
     finally:
         records.close()
     fail(process.returncode, records.error)
+    summary = "\n".join(closing)
+    records.close(summary)
+    return summary
+
+
+class _Hook:
+    """sys.excepthook that prints the line of a KeyboardInterrupt of ours, without a traceback."""
+
+    def __init__(self) -> None:
+        self.before = sys.excepthook
+
+    def __call__(
+        self, kind: type[BaseException], problem: BaseException, traceback: types.TracebackType | None
+    ) -> None:
+        if hasattr(problem, "_render_traceback_"):
+            print(problem, file=sys.stderr)
+        else:
+            self.before(kind, problem, traceback)
+
+
+def interrupted(kept: str) -> KeyboardInterrupt:
+    """What Ctrl-C raises. A script, and a notebook, that does not catch it shows its line alone."""
+    line = "selfheal: stopped" + f"; {kept}" * bool(kept)
+    problem = KeyboardInterrupt(line)
+    problem._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's
+    if not isinstance(sys.excepthook, _Hook):
+        sys.excepthook = _Hook()
+    return problem
 
 
 def output(arguments: Sequence[str], accepted: Sequence[int] = (0,)) -> str:

@@ -38,9 +38,9 @@ class Progress:
         if message == "failed":
             self.error = str(r.get("error", ""))
         elif message == "component progress":
-            self._draw(bar(r, r["images_done"], r["images"]), whole=False)
+            self._draw(bar(r, r["images_done"], r["share"]), whole=False)
         elif message == "component finished":
-            self._draw(bar(r, r["images"], r["images"]), whole=True)
+            self._draw(bar(r, r["images"], 1), whole=True)
         elif message == "cell finished":
             self._draw(f"{where(r)}: {100 * r['accuracy']:.1f} % of {r['n']} right", whole=True)
         elif message in ("cell failed", "cell warning"):
@@ -48,10 +48,10 @@ class Progress:
         elif message == "runtime fetch" and r.get("stage") == "started":
             self._draw(f"fetching {r.get('package')}, about {r.get('megabytes')} MB", whole=True)
 
-    def close(self) -> None:
-        """End a line that is still open."""
-        if self.out is not None and self._open:
-            self.out.write("\n")
+    def close(self, closing: str = "") -> None:
+        """End a line that is still open, and print what closes all."""
+        if self.out is not None and (self._open or closing):
+            self.out.write("\n" * bool(self._open) + (closing and closing + "\n"))
             self.out.flush()
             self._open = 0
 
@@ -74,11 +74,11 @@ def where(r: dict[str, Any]) -> str:
     return " ".join(parts)
 
 
-def bar(r: dict[str, Any], done: int, of: int) -> str:
-    share = done / of if of else 1.0
+def bar(r: dict[str, Any], done: int, share: float) -> str:
+    """A component's line; share is that of its work, which moves while no image is done."""
     drawn = "#" * int(share * BAR)
     return (
-        f"{where(r)} {r.get('component', '')}: {100 * share:3.0f}%|{drawn.ljust(BAR)}| {done}/{of}, "
+        f"{where(r)} {r.get('component', '')}: {100 * share:3.0f}%|{drawn.ljust(BAR)}| {done}/{r['images']}, "
         f"{r.get('robust', 0)} of {r.get('n', 0)} stand{left(r)}"
     )
 

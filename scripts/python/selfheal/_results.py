@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
+import importlib.util
 import json
 import math
 import os
@@ -35,8 +36,11 @@ class Report(pathlib.PosixPath if os.name != "nt" else pathlib.WindowsPath):  # 
 class Run:
     """A run's folder: its cells, each the accuracy of one network, control and attack, its records and report.
 
-    cells are those of results.json, in plan order, with the field names that docs/results.md explains.
+    cells are those of results.json, in plan order, with the field names that docs/results.md explains. summary is how
+    the program ended its output, the answer in a line; it is empty of a folder that was opened.
     """
+
+    summary = ""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = pathlib.Path(folder)
@@ -76,6 +80,7 @@ class Run:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The cells as a table, a row each; needs pandas."""
+        need_pandas()
         import pandas
 
         columns = (
@@ -107,6 +112,11 @@ class Run:
             for c in self.cells
         )
         return f"<table><tr><th>model</th><th>control</th><th>attack</th><th>accuracy</th></tr>{rows}</table>"
+
+
+def need_pandas() -> None:
+    if importlib.util.find_spec("pandas") is None:
+        raise UsageError("to_pandas() needs pandas, which is not installed: pip install pandas")
 
 
 def check(results: dict[str, Any]) -> None:
@@ -183,6 +193,7 @@ class _OneAttack(Run):
     def to_pandas(self) -> pandas.DataFrame:
         """The images as a table, a row each: label, verdict, predicted class, margin, norm of the perturbation; needs
         pandas."""
+        need_pandas()
         import pandas
 
         return (

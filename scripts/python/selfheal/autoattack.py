@@ -8,9 +8,9 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from . import _arrays, _network
+from . import _arrays, _network, _words
 from ._api import NORMS, VERSIONS, one
-from ._errors import UsageError
+from ._errors import UsageError, brief
 from ._results import NONE, Result
 
 # A component's settings: the object's name and the names of its attributes, and of the program's parameters.
@@ -58,7 +58,7 @@ class AutoAttack:
         log_path: str | os.PathLike[str] | None = None,
     ) -> None:
         if norm not in NORMS:
-            raise UsageError(f"norm must be one of {', '.join(NORMS)}, not {norm!r}")
+            raise UsageError(_words.one_of("norm", norm, NORMS))
         if is_tf_model:
             raise UsageError("is_tf_model: export the network to ONNX (tf2onnx) and give the file")
         if version != "custom" and attacks_to_run:
@@ -84,7 +84,7 @@ class AutoAttack:
     def set_version(self, version: str = "standard") -> None:
         """The components and settings of a version."""
         if version not in VERSIONS:
-            raise UsageError(f"version must be one of {', '.join(VERSIONS)} or custom, not {version!r}")
+            raise UsageError(_words.one_of("version", version, (*VERSIONS, "custom")))
         self._log(f"setting parameters for {version} version")
         self.version, l1 = version, self.norm == "L1"
         if version == "standard":
@@ -103,6 +103,7 @@ class AutoAttack:
             self.attacks_to_run = []  # the program's own
         self._settings = self._all_settings()
 
+    @brief
     def run_standard_evaluation(
         self,
         x_orig: Any,
@@ -137,10 +138,13 @@ class AutoAttack:
             f"max: {images.max():.5f}, min: {images.min():.5f}"
         )
         self._log(f"robust accuracy: {result.robust_accuracy:.2%}")
+        if result.summary:
+            self._log(result.summary)
         self.result = result
         adversarial = _arrays.like(images, x_orig)
         return (adversarial, _arrays.like(result.answers, y_orig)) if return_labels else adversarial
 
+    @brief
     def run_standard_evaluation_individual(
         self, x_orig: Any, y_orig: Any, bs: int = 250, return_labels: bool = False
     ) -> dict[str, Any]:

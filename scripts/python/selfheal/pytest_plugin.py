@@ -122,7 +122,6 @@ def described(path: pathlib.Path) -> dict[str, Any]:
     settings.update(numbers(attack.get("parameters", {})))
     return {
         "seed": seed,
-        "save_adversarial": True,
         "model": {"preprocess": network.get("preprocess", {})},
         "attacks": {name: {**settings, "epsilon": attack["epsilons"]}},
     }

@@ -1,5 +1,6 @@
 """attack, certify, run, check and control."""
 
+import functools
 import io
 import json
 import os
@@ -8,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -18,7 +20,7 @@ import selfheal
 from selfheal import _program
 from selfheal._progress import Progress
 
-from .conftest import ROOT, ZOO
+from .conftest import ROOT, ZOO, read
 
 
 def test_attack(attacked, images):
@@ -43,14 +45,55 @@ def test_the_judge_is_right(attacked, network, images):
     assert list(answers) == list(attacked.answers)
 
 
-def test_command_line_agrees(attacked, network, images, tmp_path):
-    """The same attack by the command, without Python in between."""
-    np.savez(tmp_path / "test.npz", x=images[0], y=images[1])
+REAL = pathlib.Path(os.environ.get("SELFHEAL_REAL", ROOT.parent / "shared" / "real"))
+
+
+@pytest.mark.parametrize(
+    "network, data, eps, version",
+    [
+        (ZOO / "preact_robust.onnx", ZOO / "shapes10" / "test.bin", 8, "quick"),
+        (ZOO / "preact_standard.onnx", ZOO / "shapes10" / "test.bin", 8, "standard"),  # all fall at once
+        (REAL / "resnet_2b.onnx", REAL / "cifar10-test-1000.bin", 2, "standard"),
+    ],
+    ids=lambda value: getattr(value, "stem", str(value)),
+)
+def test_command_line_agrees(network, data, eps, version, tmp_path):
+    """The same attack by the command, without Python in between: the same verdicts and passes, the same last line."""
+    if not network.exists():
+        pytest.skip(f"there is no {network}")
+    x, y = read(data, 20)
+    normal = {"mean": (0.4914, 0.4822, 0.4465), "std": (0.2471, 0.2435, 0.2616)} if network.parent == REAL else {}
+    found = selfheal.attack(network, x, y, eps=eps / 255, version=version, progress=False, **normal)
+    np.savez(tmp_path / "test.npz", x=x, y=y)
     command = [pathlib.Path(sys.executable).with_name("selfheal"), "attack", network, "--data", tmp_path / "test.npz"]
-    attack = ["--norm", "linf", "--epsilon", "8/255", "--attack", "aa-quick", "--out", tmp_path / "out", "--quiet"]
-    subprocess.run([*command, *attack], check=True)
-    cells = json.loads((tmp_path / "out" / "results.json").read_text())["cells"]
-    assert cells[1]["verdicts"] == attacked.attacked["verdicts"]
+    command += ["--norm", "linf", "--epsilon", f"{eps}/255", "--attack", {"standard": "aa"}.get(version, "aa-quick")]
+    command += [f"--{name}={','.join(map(str, values))}" for name, values in normal.items()]
+    said = subprocess.run([*command, "--out", tmp_path / "out"], check=True, capture_output=True, text=True).stdout
+    theirs = selfheal.Run(tmp_path / "out").cells[1]
+    assert (
+        theirs["verdicts"] == found.attacked["verdicts"] and theirs["verdict_only"] and found.attacked["verdict_only"]
+    )
+    assert [passes(step) for step in theirs["steps"]] == [passes(step) for step in found.components]
+    assert found.summary == said.partition("\nreport: ")[2].partition("\n")[2].strip()
+    if network.stem == "preact_standard":
+        assert found.clean_accuracy > 0 and found.robust_accuracy == 0 and len(found.components) == 1
+
+
+def passes(step):
+    return step["attack"], step["attacked"], step["forward"], step["backward"]
+
+
+def test_strengths(attacked, full, network, images):
+    """At full strength the verdicts are the same, for more passes; both leave images that the network answers wrong."""
+    assert list(full.verdicts) == list(attacked.verdicts)
+    assert sum(c["backward"] for c in full.components) > sum(c["backward"] for c in attacked.components)
+    assert "verdict_only" not in full.attacked and attacked.attacked["verdict_only"]
+    session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
+    for result in (full, attacked):
+        answers = session.run(None, {session.get_inputs()[0].name: result.adversarial})[0].argmax(axis=1)
+        assert list(answers == images[1]) == list(result.verdicts == 1)
+    fell = attacked.verdicts == 0
+    assert not np.array_equal(full.adversarial[fell], attacked.adversarial[fell])
 
 
 @pytest.mark.parametrize("form", ["bytes", "proto", "float32"])
@@ -86,35 +129,87 @@ def test_normalisation(network, images):
     assert plain.clean["verdicts"] == same.clean["verdicts"] != other.clean["verdicts"]
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"model": "none.onnx"}, "there is no file none.onnx"),
-        ({"model": 3}, "a network is a path, bytes, an onnx.ModelProto or a torch.nn.Module, not int"),
-        ({"model": b"no network"}, "model.onnx"),
-        ({"norm": "Linfinity"}, "norm must be one of Linf, L2, L1, not 'Linfinity'"),
-        ({"version": "standart"}, "standart"),
-        ({"eps": -1}, "epsilon"),
-        ({"eps": float("nan")}, "epsilon"),
-        ({"x": np.zeros((2, 3, 32, 32)) - 1.0}, "x must lie in [0, 1], not from -1 to -1"),
-        ({"x": np.full((2, 3, 32, 32), np.nan)}, "x must lie in [0, 1], not from nan to nan"),
-        ({"x": np.zeros((2, 32, 32))}, "x must be images [N, C, H, W], not of shape [2, 32, 32]"),
-        ({"x": np.zeros((2, 3, 16, 16))}, "16"),
-        ({"x": np.zeros((2, 3, 32, 32), int)}, "x must be of floats in [0, 1] or of uint8"),
-        ({"y": np.array([1])}, "y must be 2 whole numbers"),
-        ({"y": np.array([0.5, 1])}, "y must be 2 whole numbers"),
-        ({"y": np.array([1, 12])}, "13 classes"),
-        ({"mean": "grey"}, "mean must be a number"),
-        ({"parameters": {"stepps": 3}, "version": "pgd"}, "steps"),
-    ],
-)
-def test_mistakes(change, message, network):
-    """One line that says what is wrong, as an exception."""
-    given = {"model": network, "x": np.zeros((2, 3, 32, 32)), "y": np.array([1, 2]), "eps": 8 / 255, **change}
+def test_closing_lines(monkeypatch, tmp_path, capsys):
+    """What the program prints behind the report's path is returned, and printed where progress is."""
+    program = tmp_path / "program"
+    program.write_text(
+        f"#!{sys.executable}\nprint('| a table |\\n\\nreport: out/report.html\\n\\nthe answer\\nits second line')"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(_program, "PROGRAM", program)
+    assert _program.call(["run"]) == "the answer\nits second line"
+    assert capsys.readouterr().err == "the answer\nits second line\n"
+    assert _program.call(["run"], progress=False) and capsys.readouterr().err == ""
+
+
+def test_tracebacks_are_short(network, tmp_path):
+    """An error that a script does not catch shows the script's line, and none of the package's but the last."""
+    script = tmp_path / "script.py"
+    script.write_text(f"import selfheal\nselfheal.attack({str(network)!r}, [[1]], [1], eps=1)\n")
+    said = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False).stderr
+    assert said.count('File "') == 2 and f'File "{script}", line 2' in said
+    assert said.endswith("UsageError: x must be images [N, C, H, W], not of shape [1, 1]\n")
+
+
+def test_without_pandas(attacked, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for table in (attacked, selfheal.Run(attacked.folder)):
+        with pytest.raises(selfheal.UsageError, match="needs pandas, which is not installed: pip install pandas"):
+            table.to_pandas()
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_auto(centred, network, images, tmp_path, capsys):
+    """mean='auto' takes the preprocessing that the verb init finds: here of a network for [0, 1] or [-1, 1]."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(network)
+    if centred:  # in front: image = input / 2 + 1 / 2
+        name = model.graph.input[0].name
+        for node in model.graph.node:
+            node.input[:] = ["image" if given == name else given for given in node.input]
+        model.graph.initializer.append(onnx.helper.make_tensor("half", onnx.TensorProto.FLOAT, [], [0.5]))
+        model.graph.node.insert(0, onnx.helper.make_node("Add", ["halved", "half"], ["image"]))
+        model.graph.node.insert(0, onnx.helper.make_node("Mul", [name, "half"], ["halved"]))
+    found = selfheal.attack(model, *images, eps=1 / 255, version="fgsm", mean="auto", out=tmp_path / "out")
+    plain = selfheal.attack(network, *images, eps=1 / 255, version="fgsm", progress=False)
+    (described,) = found.results["models"].values()
+    assert described.get("preprocess", {}) == ({"mean": [0.5], "std": [0.5]} if centred else {})
+    said = "mean: [0.5], std: [0.5]" if centred else "images as they are, in [0, 1]"
+    assert f"mean='auto': {said}\n" in capsys.readouterr().err
+    assert found.clean["verdicts"] == plain.clean["verdicts"]
+
+
+def test_probabilities_and_classes(network, images, tmp_path):
+    """A network that ends in a softmax, and labels by name."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(network)
+    output = model.graph.output[0].name
+    for node in model.graph.node:
+        node.output[:] = ["scores" if made == output else made for made in node.output]
+    model.graph.node.append(onnx.helper.make_node("Softmax", ["scores"], [output], axis=-1))
+    names = [f"shape {k}" for k in range(10)]
+    x, y = images[0], [names[label] for label in images[1]]
+    options = {"eps": 8 / 255, "version": "fgsm", "progress": False}
+    found = selfheal.attack(model, x, y, probabilities=True, classes=names, **options)
+    plain = selfheal.attack(network, *images, **options)
+    assert list(found.verdicts) == list(plain.verdicts) and "shape 3" in found.report().read_text()
+
+
+MISTAKES = [line.split(" → ") for line in pathlib.Path(__file__).with_name("mistakes.txt").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("call, message", MISTAKES)
+def test_mistakes(call, message, network, images, tmp_path, monkeypatch):
+    """One line in the caller's words that says what is wrong, as an exception."""
+    monkeypatch.chdir(tmp_path)
+    x, y = images[0][:2].astype(np.float32) / 255, images[1][:2]
+    attack = functools.partial(selfheal.attack, progress=False, **({} if "eps=" in call else {"eps": 8 / 255}))
+    names = {**vars(selfheal), "attack": attack, "network": str(network), "x": x, "y": y, "np": np}
     with pytest.raises(selfheal.SelfhealError) as problem:
-        selfheal.attack(given.pop("model"), given.pop("x"), given.pop("y"), progress=False, **given)
-    assert message in str(problem.value)
-    assert "\n" not in str(problem.value) and "Traceback" not in str(problem.value)
+        eval(call, names)
+    said = str(problem.value)
+    assert re.fullmatch(re.escape(message).replace("…", ".*"), said), said
+    assert "\n" not in said and "Traceback" not in said and tempfile.gettempdir() not in said
 
 
 def test_certify(network, images):
@@ -178,18 +273,15 @@ SLOW = """
 import sys, numpy as np, selfheal
 records = np.fromfile(sys.argv[2], dtype=np.uint8).reshape(-1, 3073)
 x, y = records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].astype(int)
-try:
-    selfheal.attack(sys.argv[1], x, y, eps=2/255, out=sys.argv[3])
-except KeyboardInterrupt:
-    sys.exit(77)
+selfheal.attack(sys.argv[1], x, y, eps=2/255, out=sys.argv[3])
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of Unix")
 def test_interrupt(network, tmp_path):
-    """Ctrl-C stops the program in order, and what was done is kept."""
+    """Ctrl-C stops the program in order: what was done is kept, and one line says how to continue, not a traceback."""
     arguments = [sys.executable, "-c", SLOW, network, ZOO / "shapes10" / "test.bin", tmp_path / "out"]
-    child = subprocess.Popen(arguments, stderr=subprocess.DEVNULL, start_new_session=True)
+    child = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True)
     journal = tmp_path / "out" / "selfheal-journal"
     for _ in range(600):
         if child.poll() is not None or journal.is_dir():
@@ -197,7 +289,12 @@ def test_interrupt(network, tmp_path):
         time.sleep(0.1)
     time.sleep(1)
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to the whole group
-    assert child.wait(60) == 77
+    said = child.communicate(timeout=60)[1]
+    assert child.returncode == -signal.SIGINT
+    assert (
+        said.endswith("\nselfheal: stopped; what was finished is kept, and the same call continues\n")
+        and "Traceback" not in said
+    )
     assert journal.is_dir() or (tmp_path / "out" / "results.json").exists()
     left = subprocess.run(["pgrep", "-f", str(tmp_path)], capture_output=True, text=True, check=False).stdout
     assert left == ""
@@ -218,18 +315,21 @@ def test_progress():
     }
     for record in (
         {"msg": "cell finished", "model": "m", "attack": "none", "accuracy": 0.9, "n": 10},
-        {"msg": "component progress", **part, "images_done": 5, "images": 10, "seconds_left": 65},
+        {"msg": "component progress", **part, "images_done": 0, "images": 10, "share": 0.25},
+        {"msg": "component progress", **part, "images_done": 5, "images": 10, "share": 0.5, "seconds_left": 65},
         {"msg": "component finished", **part, "images": 10, "robust": 6, "seconds": 3.2},
-        {"msg": "component progress", **part, "images_done": 5, "images": 10},
+        {"msg": "component progress", **part, "images_done": 5, "images": 10, "share": 0.5},
     ):
         progress.line(json.dumps(record))
-    progress.close()
-    first, second, third, end = out.getvalue().split("\n")
+    progress.close("the answer")
+    first, second, third, closing, end = out.getvalue().split("\n")
     assert first == "m clean: 90.0 % of 10 right"
-    assert second.startswith("m aa 0.03 apgd-ce:  50%|##########          | 5/10, 7 of 10 stand [01:05 left]\rm aa")
+    moved, later, _ = second.split("\r")
+    assert moved == "m aa 0.03 apgd-ce:  25%|#####               | 0/10, 7 of 10 stand"
+    assert later == "m aa 0.03 apgd-ce:  50%|##########          | 5/10, 7 of 10 stand [01:05 left]"
     assert "100%|####################| 10/10, 6 of 10 stand [00:03]" in second and end == ""
     assert third == "m aa 0.03 apgd-ce:  50%|##########          | 5/10, 7 of 10 stand"
-    assert progress.error == ""
+    assert closing == "the answer" and progress.error == ""
     progress.line("panic: at the disco")
     assert progress.error == "panic: at the disco"
 

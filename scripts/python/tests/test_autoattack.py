@@ -9,16 +9,17 @@ import selfheal
 from selfheal import AutoAttack
 
 
-def test_as_attack(network, images, attacked, capsys, tmp_path):
+def test_as_attack(network, images, full, capsys, tmp_path):
+    """The reference's interface, at full strength."""
     x = images[0].astype(np.float32) / 255
     adversary = AutoAttack(network, eps=8 / 255, version="quick", log_path=tmp_path / "log.txt")
     left, answers = adversary.run_standard_evaluation(x, images[1], bs=10, return_labels=True)
-    assert np.array_equal(left, attacked.adversarial) and list(answers) == list(attacked.answers)
+    assert np.array_equal(left, full.adversarial) and list(answers) == list(full.answers)
     said = capsys.readouterr().out
-    assert f"initial accuracy: {attacked.clean_accuracy:.2%}" in said
-    assert f"robust accuracy: {attacked.robust_accuracy:.2%}" in said and "robust accuracy after APGD-" in said
+    assert f"initial accuracy: {full.clean_accuracy:.2%}" in said
+    assert f"robust accuracy: {full.robust_accuracy:.2%}" in said and "robust accuracy after APGD-" in said
     assert (tmp_path / "log.txt").read_text() in said
-    assert adversary.result.robust_accuracy == attacked.robust_accuracy
+    assert adversary.result.robust_accuracy == full.robust_accuracy
 
 
 @pytest.mark.parametrize("norm", ["Linf", "L2", "L1"])

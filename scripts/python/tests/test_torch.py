@@ -98,6 +98,42 @@ def test_what_cannot_be_exported(forward, message, tensors):
     assert "\n" not in str(problem.value)
 
 
+def test_tensors_that_cannot_be_attacked(tensors):
+    """Each in one line; what a module itself raises is its cause."""
+    x, y = tensors
+    module = Normalised()
+    for call, message in (
+        ((module, x.to("meta"), y), "x is a meta tensor, which has a shape and no values"),
+        ((module.to("meta"), x, y), "the module's parameters are meta tensors, which have no values: load its weights"),
+        ((Normalised(), x.permute(0, 2, 3, 1), y), "channels last, shape [20, 32, 32, 3]: pass x.permute(0, 3, 1, 2)"),
+        ((Normalised(), x, y + 10), "y has 20 classes, the model 10"),
+    ):
+        with pytest.raises(selfheal.UsageError) as problem:
+            selfheal.attack(*call, eps=0.1, progress=False)
+        assert message in str(problem.value) and "\n" not in str(problem.value)
+    with pytest.raises(
+        selfheal.UsageError, match=r"the module fails on images of shape \[16, 2, 32, 32\]: "
+    ) as problem:
+        selfheal.attack(Normalised(), x[:, :2], y, eps=0.1, progress=False)
+    assert isinstance(problem.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.float64])
+def test_tensors_of_other_kinds(device, kind, tensors):
+    """Tensors are moved, and those of other widths rounded or widened."""
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("there is no GPU")
+    x, _ = tensors
+    x = x.to(kind)
+    module = Normalised()
+    y = labelled(module, x.float())
+    result = selfheal.attack(
+        module.to(device), x.to(device).requires_grad_(), y.to(device), eps=1 / 255, version="fgsm", progress=False
+    )
+    assert result.clean_accuracy == 1 and np.abs(result.adversarial - x.detach().float().numpy()).max() < 1.01 / 255
+
+
 def test_autoattack_on_tensors(tensors):
     x, _ = tensors
     module = Normalised()

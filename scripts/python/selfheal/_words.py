@@ -1,0 +1,52 @@
+"""The program's messages in the words of a call from Python: its arguments instead of files and config keys."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from ._errors import SelfhealError
+
+# Of the config that _api.one writes, and of the flags that it gives.
+WORDS = (
+    (r"\S*config\.json:\d+:\d+: ", ""),
+    (r"suite attack: dataset data and model \S+: the images have (\d+ classes)", r"y has \1"),
+    (r"suite attack: dataset data and model \S+: the images have", "x has"),
+    (r"suite attack(: dataset data and model \S+: |, )", ""),
+    (r"dataset data: data set data\.npz \(npz\): its array (\w): label (\d+)", r"\1: the label of image \2"),
+    (r"dataset data: (data set data\.npz \(npz\): )?(its array )?", ""),
+    (r"data\.npz", "x and y"),
+    (r"unknown key (\S+) in attacks\.[^\s;]+", r"parameters: unknown key \1"),
+    (r"attacks\.\S+\.epsilon\b", "eps"),
+    (r"attacks\.\S+\.(\w+)", r"\1"),
+    (r"models\.\S+\.preprocess\.(\w+)(\.\d+|\[\d+\])?", r"\1"),
+    (r"model bytes: model\.onnx:", "model:"),
+    (r"model \S+ \((\S*/)?model\.onnx\):", "model:"),
+    (r"--(batch|workers|limit)\b", r"\1"),
+    (r"--mean and --std", "mean= and std="),
+)
+
+
+def of_the_call(problem: SelfhealError, paths: dict[str, str]) -> SelfhealError:
+    """An error of the program as one of the call; paths are what the call calls the paths that it gave the program."""
+    text = str(problem)
+    for path, name in paths.items():
+        text = text.replace(path, name)
+    for pattern, words in WORDS:
+        text = re.sub(pattern, words, text)
+    return type(problem)(text, problem.exit_code)
+
+
+def one_of(name: str, given: object, words: Iterable[str]) -> str:
+    """The message about an argument that takes one of a few words, with the closest one."""
+    known = {word.lower(): word for word in words}
+    close = difflib.get_close_matches(str(given).lower(), known, 1)
+    meant = f"; did you mean {known[close[0]]!r}?" if close else ""
+    return f"{name} must be one of {', '.join(known.values())}, not {given!r}{meant}"
+
+
+def first_line(problem: BaseException) -> str:
+    """An exception in one line."""
+    lines = str(problem).strip().splitlines()
+    return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__
