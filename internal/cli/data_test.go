@@ -16,12 +16,19 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// imageFolder writes bundled test images as PNG files, a folder a class in the folder of the split val, and a file that
-// is no image.
+// imageFolder is a folder of bundled test images in the folder of the split val, and a file that is no image.
 func imageFolder(t *testing.T, n int) string {
 	t.Helper()
-	d := must.Get(dataset.Open(dataset.Spec{Format: "cifar10-bin", Path: testImages}, config.Folder("."), n))(t)
 	dir := t.TempDir()
+	photographs(t, filepath.Join(dir, "val"), n)
+	put(t, filepath.Join(dir, "val", "0", "list.txt"), []byte("notes"))
+	return dir
+}
+
+// photographs writes bundled test images as PNG files, a folder a class.
+func photographs(t *testing.T, dir string, n int) {
+	t.Helper()
+	d := must.Get(dataset.Open(dataset.Spec{Format: "cifar10-bin", Path: testImages}, config.Folder("."), n))(t)
 	for i := range n {
 		_, x, label := must.Get3(d.Image(i))(t)
 		im := image.NewNRGBA(image.Rect(0, 0, 32, 32))
@@ -33,10 +40,8 @@ func imageFolder(t *testing.T, n int) string {
 		}
 		var b bytes.Buffer
 		must.Do(t, png.Encode(&b, im))
-		put(t, filepath.Join(dir, "val", fmt.Sprint(label), fmt.Sprintf("%03d.png", i)), b.Bytes())
+		put(t, filepath.Join(dir, fmt.Sprint(label), fmt.Sprintf("%03d.png", i)), b.Bytes())
 	}
-	put(t, filepath.Join(dir, "val", "0", "list.txt"), []byte("notes"))
-	return dir
 }
 
 // attack --limit takes images of a folder evenly by class, and says what it leaves out; so does a config whose limit

@@ -1,52 +1,90 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"selfheal/harness/config"
 	"selfheal/internal/testinput"
 )
 
-// The README's console blocks show what the program prints ("…": and more), and its example config is one.
+// Every block of the README does what it shows, in a folder with a network and images, in the README's order: commands
+// succeed, output is the one that stands there ("…" is any), and configs are used by the commands that follow. Runs are
+// cut to few images.
 func TestReadme(t *testing.T) {
+	testinput.Runtime(t)
 	text := read(t, "README.md")
-	blocks := fenced(text, "console")
-	if len(blocks) == 0 {
-		t.Error("no console block")
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "my.onnx"), []byte(read(t, "models/zoo/preact_standard.onnx")))
+	for _, folder := range []string{"photos", "train"} {
+		photographs(t, filepath.Join(dir, folder), 50)
 	}
-	for _, block := range blocks {
-		command, want, _ := strings.Cut(block, "\n")
-		args, ok := strings.CutPrefix(command, "$ selfheal ")
-		if !ok {
-			t.Fatalf("console block begins with %q", command)
-		}
-		got := done(t, strings.Fields(args)...)
-		if start, more := strings.CutSuffix(want, "…\n"); more {
-			want, got = start, got[:min(len(start), len(got))]
-		}
-		if got != want {
-			t.Errorf("%s prints\n%s\nREADME shows\n%s", command, got, want)
-		}
-	}
-	for _, block := range fenced(text, "yaml") {
-		if _, err := config.Parse("README.md", []byte(block), config.Folder(".")); err != nil {
-			t.Error(err)
-		}
+	t.Chdir(dir)
+	skips := map[string]string{"python": "it needs PyTorch: make test-torch runs it", "go test ./...": "it is this test",
+		"go run . run": "TestRunBundled runs it"}
+	short := map[string]string{"run": "--limit 4 --batch 4", "check": "--set gate.max_drop=0.9"}
+	for i, block := range blocksOf(text) {
+		t.Run(fmt.Sprint(i+1, " ", block.language), func(t *testing.T) {
+			switch block.language {
+			case "python":
+				t.Skip(skips["python"])
+			case "yaml":
+				name := strings.TrimPrefix(strings.SplitN(block.text, "\n", 2)[0], "# ")
+				put(t, name, []byte(block.text))
+				return
+			case "console", "sh":
+			default:
+				t.Fatalf("a block of %q: nothing runs it", block.language)
+			}
+			shown := strings.Split(strings.TrimSuffix(block.text, "\n"), "\n")
+			for len(shown) > 0 {
+				line, _, _ := strings.Cut(strings.TrimPrefix(shown[0], "$ "), "  #")
+				want := len(shown)
+				if block.language == "sh" {
+					want = 1
+				}
+				output := strings.Join(shown[1:want], "\n")
+				shown = shown[want:]
+				if why := skips[strings.TrimSpace(line)]; why != "" {
+					t.Log(line, "is not run:", why)
+					continue
+				}
+				args, ok := strings.CutPrefix(line, "selfheal ")
+				if !ok {
+					t.Fatalf("%q is no command of selfheal", line)
+				}
+				words := strings.Fields(args)
+				words = append(words, strings.Fields(short[words[0]])...)
+				if got := done(t, words...); block.language == "console" && !matches(got, output) {
+					t.Errorf("%s prints\n%s\nREADME shows\n%s", line, got, output)
+				}
+			}
+		})
 	}
 }
 
-// fenced returns the contents of the code blocks of one language.
-func fenced(text, language string) []string {
-	var out []string
-	for _, part := range strings.Split(text, "```"+language+"\n")[1:] {
-		block, _, _ := strings.Cut(part, "```")
-		out = append(out, block)
+// matches reports whether text is the one shown, where a line "…" is any number of lines.
+func matches(text, shown string) bool {
+	var parts []string
+	for _, part := range regexp.MustCompile("(?m)^…$\n?").Split(shown, -1) {
+		parts = append(parts, regexp.QuoteMeta(strings.TrimSuffix(part, "\n")))
 	}
-	return out
+	return regexp.MustCompile("(?s)^" + strings.Join(parts, ".*") + "\n?$").MatchString(text)
+}
+
+// block is a fenced block of a page.
+type block struct{ language, text string }
+
+func blocksOf(page string) (all []block) {
+	for i, part := range strings.Split(page, "```") {
+		if language, text, ok := strings.Cut(part, "\n"); i%2 == 1 && ok {
+			all = append(all, block{language, text})
+		}
+	}
+	return all
 }
 
 var (

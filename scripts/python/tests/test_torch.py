@@ -205,3 +205,17 @@ def test_reference(name, normal, eps, norm):
         found[package] = np.array(said.split("verdicts", 1)[1].split(), dtype=int)
         print(f"{name} {norm}, {package}: {100 * found[package].mean():.1f} % in {time.monotonic() - start:.1f} s")
     assert (found["autoattack"] == found["selfheal"]).mean() >= 0.99
+
+
+def test_readme(tensors, tmp_path, monkeypatch):
+    """The README's blocks of Python, in its order: what they write the program reads."""
+    x, _ = tensors
+    network = Normalised()
+    known = {"torch": torch, "network": network, "x": x, "y": labelled(network, x)}
+    monkeypatch.chdir(tmp_path)
+    blocks = (ROOT / "README.md").read_text().split("```python\n")[1:]
+    for block in blocks:
+        exec(block.partition("```")[0], known)
+    assert len(blocks) == 2 and known["result"].verdicts.shape == (len(x),)
+    images, labels = x.numpy(), known["y"].numpy()
+    assert selfheal.attack("my.onnx", images, labels, eps=8 / 255).robust_accuracy == known["result"].robust_accuracy
