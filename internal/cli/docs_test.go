@@ -23,8 +23,8 @@ func TestReadme(t *testing.T) {
 		photographs(t, filepath.Join(dir, folder), 50)
 	}
 	t.Chdir(dir)
-	skips := map[string]string{"python": "it needs PyTorch: make test-torch runs it", "go test ./...": "it is this test",
-		"go run . run": "TestRunBundled runs it"}
+	skips := map[string]string{"python": "it needs PyTorch: make test-torch runs it",
+		"go test ./...": "it is this test", "go run . run": "TestRunBundled runs it"}
 	short := map[string]string{"run": "--limit 4 --batch 4", "check": "--set gate.max_drop=0.9"}
 	for i, block := range blocksOf(text) {
 		t.Run(fmt.Sprint(i+1, " ", block.language), func(t *testing.T) {
