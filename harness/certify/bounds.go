@@ -232,7 +232,9 @@ func (p *Prover) hold(ctx context.Context, who open.Classifier, region bounds.Re
 	for k := range 1 + corners {
 		x := im.Pixels
 		if k > 0 {
-			x = corner(region, rng)
+			if x = corner(region, rng); who.Net.Graph.Levels {
+				x = open.Levels(x, im.Pixels)
+			}
 		}
 		var z []float64
 		if who.Loop == nil {

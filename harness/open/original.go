@@ -18,6 +18,8 @@ type Original struct {
 	model *config.Model
 	shape attacks.Shape
 	last  bool // channels last
+
+	levels bool // the input is uint8
 }
 
 func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error) {
@@ -29,17 +31,23 @@ func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
 	}
-	return &Original{Original: session, model: m, shape: n.Shape()}, nil
+	return &Original{Original: session, model: m, shape: n.Shape(), levels: n.Graph.Levels}, nil
 }
 
-// Answer is the file's for an image: logits, or probabilities where it gives these, of each class.
+// Answer is the file's for an image: logits, or probabilities where it gives these, of each class. An image for a file of
+// uint8 must consist of levels.
 func (o *Original) Answer(image []float32) ([]float64, error) {
 	s, m := o.shape, o.model
 	x := make([]float32, len(image))
 	value := func(v []float64, c int) float32 { return float32(v[c%len(v)]) }
 	for i, v := range image {
 		c, at := i/(s.H*s.W), i%(s.H*s.W)
-		if m.Scale != 0 {
+		if o.levels {
+			if v *= 255; math.Abs(float64(v)-math.Round(float64(v))) > 1e-3 {
+				return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
+					i, image[i])
+			}
+		} else if m.Scale != 0 {
 			v *= float32(m.Scale)
 		}
 		if len(m.Mean) > 0 {
@@ -55,6 +63,25 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 	}
 	y, err := o.Run(x)
 	return control.TwoClasses(y, m.Output == "probabilities"), err
+}
+
+// Levels are an image's pixels at the nearest levels of 8 bits. Where towards, an image of levels, is not nil, they are
+// the nearest on its side.
+func Levels(image, towards []float32) []float32 {
+	out := make([]float32, len(image))
+	for i, v := range image {
+		level := float64(v) * 255
+		switch {
+		case towards == nil:
+			level = math.Round(level)
+		case v > towards[i]:
+			level = math.Floor(level + 1e-3)
+		default:
+			level = math.Ceil(level - 1e-3)
+		}
+		out[i] = float32(min(max(level, 0), 255)) / 255
+	}
+	return out
 }
 
 // compared is how many images of the data a file and the network that was opened from it are compared on.

@@ -217,6 +217,7 @@ type Tried struct {
 	Right, Of int
 	Shape     [3]int // of the images: channels, height, width
 	Classes   int    // of the network
+	levels    bool   // it takes uint8, in one way
 }
 
 // TryPreprocessing asks the one model of cfg about the images of its one data set, taken as the config says or as
@@ -229,6 +230,9 @@ func TryPreprocessing(ctx context.Context, cfg *config.Config) ([]Tried, error) 
 	}
 	var all []Tried
 	for _, p := range preprocessings {
+		if len(all) > 0 && all[0].levels {
+			break
+		}
 		if p.channels != 0 && p.channels != all[0].Shape[0] {
 			continue
 		}
@@ -279,7 +283,8 @@ func tryOne(ctx context.Context, cfg *config.Config, p Preprocessing) (t Tried, 
 		im, err := set.Read(i)
 		return im.Pixels, err
 	})
-	t = Tried{Preprocessing: p, Of: len(answers), Shape: set.Shape(), Classes: u.Net.Classes()}
+	t = Tried{Preprocessing: p, Of: len(answers), Shape: set.Shape(), Classes: u.Net.Classes(),
+		levels: u.Net.Graph.Levels}
 	for i, a := range answers {
 		if a.Class == set.Label(i) {
 			t.Right++

@@ -41,11 +41,18 @@ func WarningIDs() (ids []string) {
 var (
 	WarnConverted = warning("converted",
 		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
-			"float32, or it is quantised and its gradients pass straight through the rounding ([onnx.md](onnx.md)). "+
-			"The numbers are those of the float32 copy. The true gradient of a rounding is 0 nearly everywhere. "+
+			"float32, or its input is uint8 and gets numbers that are not rounded to levels, or it is quantised and its "+
+			"gradients pass straight through the rounding ([onnx.md](onnx.md)). The numbers are those of the float32 copy. The true gradient of a rounding is 0 nearly everywhere. "+
 			"Passing straight through it is a convention, against which attacks may be weaker than their names say.",
 		"Give the network that was trained, before conversion, where there is one. For a quantised network look at "+
 			"what Square, which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
+	WarnRounded = warning("rounded",
+		"The model takes uint8, that is levels 0 to 255, but attacks and the judge give it pixels between the levels. "+
+			"On this share of the images the verdict turns when an attack's pixels are rounded to levels, as the file "+
+			"takes them. A verdict is about the network on images in [0,1], not about the file on levels.",
+		"Read the number as that of the network whose pixels may have any value, and take the share as how far the "+
+			"file itself may be from it. A certificate by bounds holds for the file too, because the levels within "+
+			"epsilon are among the images that it covers.")
 	WarnProbabilities = warning("probabilities",
 		"On every clean image the model's output lies in [0,1] and adds up to 1, to 1e-5: it ends in a softmax (the "+
 			"reference AutoAttack's test). Cross-entropy takes the logarithm of a softmax of the output. On "+

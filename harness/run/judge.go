@@ -30,6 +30,7 @@ type verdict struct {
 	Logs    bool       `json:"logs,omitempty"`    // the answer looks like their logarithms
 	Unit    bool       `json:"unit,omitempty"`    // the answer has length 1
 	Sum     float64    `json:"sum,omitempty"`     // of an answer whose values all lie in (0,1)
+	Rounds  bool       `json:"rounds,omitempty"`  // at levels of 8 bits the answer is right instead of wrong, or wrong
 	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
 }
 
@@ -83,6 +84,12 @@ func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		logits = o.Logits
 	}
 	v, finite := decide(logits, im.Label)
+	if c.Net.Graph.Levels && within != (plan.Ball{}) {
+		if logits, err = c.Logits(ctx, open.Levels(x, nil)); err != nil {
+			return v, err
+		}
+		v.Rounds = attacks.Right(logits, im.Label) != v.Right
+	}
 	if v.Norm = norm; within != (plan.Ball{}) {
 		finite = true
 	}

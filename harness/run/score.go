@@ -367,6 +367,9 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	odd := howMany(v, func(v verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), who)
+	rounds := howMany(v, func(v verdict) bool { return v.Rounds })
+	warn(rounds > 0, result.WarnRounded, "%s takes uint8: on %s it is right instead of wrong, or wrong instead of "+
+		"right, once an attack's pixels are rounded to levels", who, share(rounds, len(v)))
 	if made := s.made; s.own {
 		asked := howMany(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := howMany(made.each, func(a attempt) bool { return a.Seen.Zero })

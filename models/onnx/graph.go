@@ -167,6 +167,8 @@ type Graph struct {
 	// Inexact says that the graph is not the file's function even in exact arithmetic: weights were rounded, or
 	// what rounds in the file is left out. A proof about the graph is none about the file.
 	Inexact bool
+	// Levels says that the file's input is uint8: it takes the levels 0 to 255 of images in [0,1].
+	Levels bool
 }
 
 // Clone copies the graph's structure; constants' data is shared, as no pass writes to it.

@@ -41,7 +41,8 @@ var unsupportedHints = []struct {
 	{func(n *Node) bool { return n.holds(subgraph) }, "export the network without branches and loops that depend on " +
 		"the input, because a subgraph makes it more than feed-forward"},
 	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "export the quantised network in QDQ " +
-		"form, with QuantizeLinear and DequantizeLinear around float operators, because integer arithmetic has no gradient"},
+		"form, with QuantizeLinear and DequantizeLinear around float operators, because integer arithmetic has no " +
+		"gradient"},
 }
 
 // integerOperator matches those that compute on quantised values, or with scales that depend on the data.

@@ -88,13 +88,13 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		if len(t.Data) == 0 || shape.FlattenedSize() != int64(len(t.Data)) {
 			return fmt.Errorf("input %q has %d values for the shape %v", s.in[i].Name, len(t.Data), t.Shape)
 		}
-		if s.in[i].DType == onnx.Double {
-			wide := make([]float64, len(t.Data))
-			for j, v := range t.Data {
-				wide[j] = float64(v)
-			}
-			bound[i], err = tensor(&pinner, shape, wide)
-		} else {
+		switch s.in[i].DType {
+		case onnx.Double:
+			bound[i], err = tensor(&pinner, shape, as(t.Data, func(v float32) float64 { return float64(v) }))
+		case onnx.Uint8:
+			level := func(v float32) uint8 { return uint8(math.Round(float64(min(max(v, 0), 255)))) }
+			bound[i], err = tensor(&pinner, shape, as(t.Data, level))
+		default:
 			bound[i], err = tensor(&pinner, shape, t.Data)
 		}
 		if err != nil {
@@ -110,6 +110,14 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		}
 	}
 	return nil
+}
+
+func as[T any](values []float32, convert func(float32) T) []T {
+	out := make([]T, len(values))
+	for i, v := range values {
+		out[i] = convert(v)
+	}
+	return out
 }
 
 // tensor is one over data that stays in its place until the pinner lets it go.
@@ -157,8 +165,8 @@ func OpenOriginal(name string, f *onnx.File, output string) (_ *Original, err er
 		return nil, fmt.Errorf("it has %d inputs and %d outputs", len(in), len(out))
 	}
 	out = out[at : at+1]
-	for _, v := range slices.Concat(in, out) {
-		if v.DType != onnx.Float && v.DType != onnx.Double {
+	for i, v := range slices.Concat(in, out) {
+		if v.DType != onnx.Float && v.DType != onnx.Double && !(i == 0 && v.DType == onnx.Uint8) {
 			return nil, fmt.Errorf("%q is neither float32 nor float64 (ONNX element type %d)", v.Name, v.DType)
 		}
 	}
@@ -181,7 +189,8 @@ func (o *Original) Inputs() int { return int(o.shape.Items()) }
 // Shape is the input's, an open dimension being 1.
 func (o *Original) Shape() onnx.Shape { return o.shape }
 
-// Run evaluates the file on an input in the file's own order. Any number of goroutines may call it at once.
+// Run evaluates the file on an input in the file's own order. A file of uint8 gets the values rounded.
+// Any number of goroutines may call it at once.
 func (o *Original) Run(x []float32) (y []float64, err error) {
 	if len(x) != o.Inputs() {
 		return nil, o.error(fmt.Errorf("it takes %d values, not %d", o.Inputs(), len(x)))

@@ -20,7 +20,7 @@ func Layouts() []string { return []string{ChannelsFirst, ChannelsLast} }
 // zero value takes them as they are.
 type Options struct {
 	// The model gets (x·Scale − Mean)/Std, channel by channel; a Scale of 0 is 1. Mean and Std, which is above 0, have
-	// one value or one a channel, or none.
+	// one value or one a channel, or none. One whose input is uint8 gets 255·x.
 	Scale     float32
 	Mean, Std []float32
 	Layout    string // of the model's input; "" where the model tells
@@ -37,6 +37,9 @@ func Prepare(g *onnx.Graph, o Options) (err error) {
 	defer onnx.Refused(&err)
 	if o.Output != "" {
 		takeOutput(g, o.Output)
+	}
+	if !o.Literal {
+		levels(g)
 	}
 	if o.Layout == ChannelsLast || o.Layout == "" && !o.Literal && hasChannelsLast(g) {
 		channelsFirst(g)
@@ -94,6 +97,13 @@ func channelsFirst(g *onnx.Graph) {
 // [0,1]. The nodes are never folded into a Conv: a padded Conv's border would change.
 func Preprocess(g *onnx.Graph, o Options) (err error) {
 	defer onnx.Refused(&err)
+	if g.Levels {
+		own := len(o.Mean) == 0 && len(o.Std) == 0 && (o.Scale == 0 || o.Scale == 1 || o.Scale == 255)
+		onnx.Require(own, "its input is uint8, so that scale, mean and std are the network's own: give none")
+		if o.Scale = 255; unscaled(g) {
+			return g.Verify()
+		}
+	}
 	if o.Scale == 0 && len(o.Mean) == 0 && len(o.Std) == 0 {
 		return nil
 	}

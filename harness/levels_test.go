@@ -1,0 +1,82 @@
+package harness_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"selfheal/harness/open"
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
+)
+
+// levelled writes a bundled network as a file that takes uint8.
+func levelled(t *testing.T, in func(b *onnx.Builder, x string) string) string {
+	t.Helper()
+	path := planted(t, "levels", func(b *onnx.Builder, x string) string {
+		return in(b, b.Op("Div", b.OpWith("Cast", onnx.Attrs{"to": int(onnx.Float)}, x), b.Float(255)))
+	}, unchanged)
+	m := &pb.ModelProto{}
+	must.Do(t, proto.Unmarshal(must.Get(os.ReadFile(path))(t), m))
+	m.Graph.Input[0].Type.GetTensorType().ElemType = proto.Int32(int32(onnx.Uint8))
+	must.Do(t, os.WriteFile(path, must.Get(proto.Marshal(m))(t), 0o644))
+	return path
+}
+
+// A network that takes uint8 comes to what its twin of floats comes to, its certificates hold for the file, and
+// verdicts that turn when pixels are rounded are told.
+func TestLevels(t *testing.T) {
+	between := rootOf(func(b *onnx.Builder, x string) string { // above 0 at levels alone
+		return b.Op("Add", b.Op("Cos", b.Op("Mul", x, b.Float(1602.2123))), b.Float(0.5))
+	})
+	text := strings.Replace(testplan.Bundled, "  other:", "  levels: {path: "+levelled(t, unchanged)+`}
+  between: {path: `+levelled(t, between)+"}\n  other:", 1) + `
+attacks:
+  pgd: {kind: pgd, norm: l2, epsilon: 1.5, steps: 5}
+  proven: {kind: bounds, method: crown, norm: linf, epsilon: 1.1/255}
+suites:
+  twins: {dataset: test, models: [robust, levels], attacks: [pgd, proven]}
+  rough: {dataset: test, models: [between], attacks: [pgd]}
+`
+	f, _, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=4"))
+	verdicts, rounded := map[string]string{}, map[string]string{}
+	for _, c := range f.Cells {
+		verdicts[c.Model] += c.Attack + " " + c.Verdicts + "\n"
+		for _, w := range c.Warnings {
+			if w.ID == result.WarnRounded.ID {
+				rounded[c.Model] += w.Message
+			}
+		}
+		uint8 := slices.ContainsFunc(c.Warnings, func(w result.Warning) bool {
+			return w.ID == result.WarnConverted.ID && strings.Contains(w.Message, "uint8")
+		})
+		if uint8 != (c.Model != "robust") {
+			t.Errorf("%s, %s: warnings %v", c.Model, c.Attack, c.Warnings)
+		}
+	}
+	if verdicts["levels"] != verdicts["robust"] || !strings.Contains(verdicts["robust"], "proven 1") {
+		t.Errorf("verdicts %v", verdicts)
+	}
+	if !strings.Contains(rounded["between"], "on 3 of 4 images (75.0 %)") || rounded["robust"] != "" {
+		t.Errorf("rounded: %v; verdicts %v", rounded, verdicts)
+	}
+}
+
+func TestRoundedPixels(t *testing.T) {
+	image, centre := []float32{0, 0.5, 1, 0.3, 10.6 / 255, 10.4 / 255, 12. / 255},
+		[]float32{0, 0, 1, 1, 10. / 255, 12. / 255, 10. / 255}
+	for i, want := range [][]float32{{0, 128, 255, 77, 11, 10, 12}, {0, 127, 255, 77, 10, 11, 12}} {
+		towards := [][]float32{nil, centre}[i]
+		for k, v := range open.Levels(image, towards) {
+			if v != want[k]/255 {
+				t.Errorf("%v towards %v: %v, want %v", image[k], towards, v*255, want[k])
+			}
+		}
+	}
+}
