@@ -1,11 +1,15 @@
 """Tests of the comparison with PyTorch and of the generated tables."""
 
+import argparse
+import contextlib
 import copy
+import io
 import json
 import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -40,6 +44,13 @@ try:
     missing_onnx = None
 except ImportError as problem:
     missing_onnx = f"no onnx or onnxruntime here: {problem}"
+
+
+try:
+    import sweep_torchvision
+    missing_torchvision = None
+except ImportError as problem:
+    missing_torchvision = f"no torchvision here: {problem}"
 
 
 class Documents(unittest.TestCase):
@@ -172,6 +183,28 @@ class Comparison(unittest.TestCase):
         self.assertLess(max(right["logits"], right["gradient"], right["torch_gradient"], right["torch_logits"]), 1e-5)
         self.assertAlmostEqual(wrong["gradient"], 0.01, places=4)
         self.assertFalse(verification.within_bounds(wrong))
+
+
+@unittest.skipIf(missing_torchvision, missing_torchvision)
+class Sweep(unittest.TestCase):
+    def test_a_stopped_sweep_is_continued_and_what_failed_is_tried_again(self):
+        good = {"nodes": 3, "parameters": 2e6, "logits": 1e-6, "torch_logits": 1e-6, "gradient": 1e-6, "torch_gradient": 1e-6}
+        answers, tried = {("torchscript", "1"): good, ("torchscript", "open"): {"failed": "no"}}, []
+
+        def attempt(name, forms, *_):
+            for form in forms:
+                tried.append((name, *form))
+                yield form, answers[form]
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(sweep_torchvision, "attempt", attempt), \
+                contextlib.redirect_stdout(io.StringIO()):
+            arguments = argparse.Namespace(results=pathlib.Path(folder, "results"), document=None, selfheal="", timeout=1)
+            for answers[("torchscript", "open")] in ({"failed": "no"}, {**good, "gradient": 1e-2}, good, {"failed": "late"}):
+                records, asked = sweep_torchvision.sweep(["resnet18"], ["torchscript"], arguments)
+            self.assertEqual(tried, [("resnet18", "torchscript", "1")] + 3 * [("resnet18", "torchscript", "open")])
+            self.assertEqual(records, sweep_torchvision.read(arguments.results))
+            self.assertEqual([sweep_torchvision.failure(records[one]) for one in asked], [None, None])
+        self.assertEqual(sweep_torchvision.text(records).count("| resnet18 | 64 | torchscript | 17 |"), 2)
 
 
 @unittest.skipIf(missing_torch, missing_torch)

@@ -30,26 +30,32 @@ class Failed(Exception):
 
 
 def write_case(network, shape, exporter, opset, folder, seed, input_name="input", output_name="logits", batch=BATCH):
-    """Export `network` with a symbolic batch to `folder` and save what PyTorch computes in double precision.
+    """Export `network` with a symbolic batch to `folder` beside what `write_results` saves there."""
+    import exporters
+    x = write_results(network, shape, folder, seed, batch)
+    data = exporters.export(network, x, exporter, opset, input_name, output_name)
+    (pathlib.Path(folder) / MODEL).write_bytes(data)
 
-    Its biases change, see above. The case holds x [batch, *shape] uniform in [0, 1], the normal cotangent w of the outputs' shape, the outputs y
-    and the gradient g of sum(w * y) by x, and both as PyTorch computes them in float32, y32 and g32.
+
+def write_results(network, shape, folder, seed, batch):
+    """Save what PyTorch computes of `network` in double precision as a case in `folder`; returns its x.
+
+    The network's biases change, see above. The case holds x [batch, *shape] uniform in [0, 1], the normal cotangent w
+    of the outputs' shape, the outputs y and the gradient g of sum(w * y) by x, and both as PyTorch computes them in
+    float32, y32 and g32.
     """
     import torch
 
-    import exporters
     from architectures import keep_off_kinks
     generator = torch.Generator().manual_seed(seed)
     x = torch.rand(batch, *shape, generator=generator)
     keep_off_kinks(network, x)
-    data = exporters.export(network, x, exporter, opset, input_name, output_name)
-    folder = pathlib.Path(folder)
-    (folder / MODEL).write_bytes(data)
     w = torch.randn(network(x).shape, generator=generator)
     y32, g32 = logits_and_gradient(network.eval(), x, w)
     y, g = logits_and_gradient(copy.deepcopy(network).double(), x.double(), w.double())
-    np.savez(folder / CASE, x=x.numpy(), w=w.numpy(), y=y.numpy(), g=g.numpy(), y32=y32.numpy(),
+    np.savez(pathlib.Path(folder) / CASE, x=x.numpy(), w=w.numpy(), y=y.numpy(), g=g.numpy(), y32=y32.numpy(),
              g32=g32.numpy())
+    return x
 
 
 def logits_and_gradient(network, x, w):

@@ -51,6 +51,14 @@ func TestBatchIsOpened(t *testing.T) {
 				row := func(a, b float32) []float32 { return vec{-2*(a+2*b) - 2.5, -2*(3*b-a) - 2.5} }
 				return append(row(x[0], x[1]), row(x[2], x[3])...)
 			}},
+		{"places counted for a batch of 1", file(13, 1, 3).Ints("m1", -1).
+			Tensor(onnxtest.IntTensor("at", []int64{1, 2, 2}, 2, 0, 2, 1)).
+			Node("Reshape x m1 → flat; Gather flat at → y").Bytes(1, 2, 2),
+			onnx.Shape{N, 2, 2}, func(x vec) vec { return vec{x[2], x[0], x[2], x[1]} }},
+		{"places counted for a batch of 2", file(13, 2, 3).Ints("m1", -1).
+			Tensor(onnxtest.IntTensor("at", []int64{2, 2}, 2, 0, 5, 3)).
+			Node("Reshape x m1 → flat; Gather flat at → y").Bytes(2, 2),
+			onnx.Shape{N, 2}, func(x vec) vec { return vec{x[2], x[0]} }},
 		{"pads listed from the last axis", file(13, N, 1, 2).
 			Tensor(onnxtest.IntTensor("p", []int64{6}, 1, 2, 0, 0, 0, 0)).
 			Tensor(onnxtest.IntTensor("two", []int64{2}, -1, 2)).Ints("m1", -1).Ints("low", math.MinInt64+1).
@@ -146,6 +154,10 @@ func TestBatchIsKeptApart(t *testing.T) {
 			Node("Shape x → s; Gather s z → n; Range z n o → r; Mul r k → first").
 			Node("Unsqueeze first u → column; Add column at → place; Reshape x m1 → flat")
 	}
+	fixed := func(places ...int64) File {
+		return file(13, 2, 3).Ints("m1", -1).Tensor(onnxtest.IntTensor("at", []int64{2, 2}, places...)).
+			Node("Reshape x m1 → flat; Gather flat at → y")
+	}
 	rows := func() File {
 		return file(13, N, 3, 2).Node("t=-1,2; Transpose x → a perm=1,0,2; Reshape a t → r")
 	}
@@ -156,6 +168,9 @@ func TestBatchIsKeptApart(t *testing.T) {
 	}{
 		{"a view that fits", counted(4).Node("Gather flat place → y"), ""},
 		{"a view into the next item", counted(3).Node("Gather flat place → y"), `Gather "y" … other items`},
+		{"counted places that fit", fixed(2, 0, 5, 3), ""},
+		{"counted places of the next item", fixed(2, 3, 5, 6), `Gather "y" … other items … dynamic_shapes`},
+		{"counted places that differ among the items", fixed(2, 0, 5, 4), `Gather "y" … other items`},
 		{"a flat batch", counted(4).Node("Neg flat → y"), `Neg "y" … joins the items`},
 		{"counted places as values", counted(4).Node("Cast place → c to=1; Add x c → y"), "joins the items"},
 		{"rows at the output", file(13, N, 3, 2).Node("t=-1,2; Transpose x → a perm=1,0,2; Reshape a t → y"),

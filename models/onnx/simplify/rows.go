@@ -98,6 +98,7 @@ func onRows(s *simplifier, n *onnx.Node) bool {
 // PyTorch's newer exporter writes some views as reading a tensor, made flat over
 // the whole batch, at places that it counts itself: n·items + offset for item n.
 // Simplify keeps both sides apart until they meet and reads each item by itself.
+// An export of a fixed batch has the places counted already, as a constant.
 
 // places are indices into a flat batch: items·n + offset, of the given shape,
 // which has the batch at one axis and the offsets' there as 1.
@@ -165,8 +166,11 @@ func strided(s *simplifier, n *onnx.Node) bool {
 // readPlaces writes a Gather of places in a flat batch as one of places in each item.
 func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x := s.flat[n.Inputs[0]]
-	p, ok := s.places[n.Inputs[1]]
 	items := s.g.Shapes[x].Items()
+	p, ok := s.places[n.Inputs[1]]
+	if !ok {
+		p, ok = s.countedPlaces(s.g.Consts[n.Inputs[1]], items)
+	}
 	onnx.Require(ok && p.items == items && n.Int("axis", 0) == 0 &&
 		!slices.ContainsFunc(p.offsets.Ints, func(v int64) bool { return v < 0 || v >= items }),
 		"reads places of other items of the batch")
@@ -176,6 +180,22 @@ func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	}
 	front := append(onnx.Shape{onnx.Batch}, slices.Delete(slices.Clone(p.offsets.Shape), p.axis, p.axis+1)...)
 	return b.Transpose(b.Reshape(t, front), slices.Insert(onnx.Range(1, len(front)), p.axis, 0)...)
+}
+
+// countedPlaces finds the places that a constant lists for the batch of the export, in front, if every item reads
+// the same places of its own values.
+func (s *simplifier) countedPlaces(c *onnx.Tensor, items int64) (p places, ok bool) {
+	if c == nil || len(c.Shape) == 0 || c.Shape[0] != s.fixedBatch || len(c.Ints) == 0 {
+		return p, false
+	}
+	each := len(c.Ints) / int(s.fixedBatch)
+	for i, v := range c.Ints {
+		if v-c.Ints[i%each] != int64(i/each)*items {
+			return p, false
+		}
+	}
+	offsets := &onnx.Tensor{DType: onnx.Int64, Shape: slices.Concat(onnx.Shape{1}, c.Shape[1:]), Ints: c.Ints[:each]}
+	return places{items, 0, offsets}, true
 }
 
 func (s *simplifier) setPlaces(name string, p places) bool {

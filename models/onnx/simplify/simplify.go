@@ -15,6 +15,12 @@ func Graph(g *onnx.Graph) error { return graph(g, false) }
 
 // graph is Graph; with whole the whole input is one item, as a vector always is.
 func graph(g *onnx.Graph, whole bool) (err error) {
+	var fixedBatch int64
+	defer func() {
+		if err != nil && fixedBatch > 0 {
+			err = fmt.Errorf("%w; %s", err, openExport(fixedBatch))
+		}
+	}()
 	defer onnx.Refused(&err)
 	set := g.Opset
 	onnx.Require(set >= oldestOpset, "operator set %d is older than %d; export the model again", set, oldestOpset)
@@ -36,7 +42,8 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 	}
 	in := g.Inputs[0]
 	if in.Shape[0] != onnx.Batch {
-		s.fixedBatch, in.Shape[0] = in.Shape[0], onnx.Batch
+		fixedBatch, in.Shape[0] = in.Shape[0], onnx.Batch
+		s.fixedBatch = fixedBatch
 	}
 	g.Opset = max(g.Opset, onnx.Opset)
 	g.Shapes = map[string]onnx.Shape{in.Name: in.Shape}
@@ -65,6 +72,12 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 		g.Notice(fmt.Sprintf("has %d operators%s", n, NoticeLong))
 	}
 	return g.Verify()
+}
+
+// openExport says how a network is exported whose fixed batch could not be made open.
+func openExport(batch int64) string {
+	return fmt.Sprintf("the batch was exported as %d and could not be made open: export from an example of two "+
+		`images, torch.onnx.export(…, dynamic_shapes=({0: torch.export.Dim("batch")},))`, batch)
 }
 
 // NoticeLong ends the notice of a network of very many operators: what is said of time, not of numbers.
@@ -121,11 +134,7 @@ func (s *simplifier) visit(n *onnx.Node) {
 	if done {
 		return
 	}
-	if err := s.Node(n); err != nil && s.fixedBatch > 0 {
-		onnx.Refuse("%w (the batch was exported as %d and can't be made open here)", err, s.fixedBatch)
-	} else {
-		onnx.Must(err)
-	}
+	onnx.Must(s.Node(n))
 	s.SetTypes(n)
 	s.g.Nodes = append(s.g.Nodes, n)
 	if n.Op == "Transpose" {
