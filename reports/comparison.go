@@ -93,7 +93,7 @@ func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) erro
 	return f.compared(w, table.OfComparison(of), false)
 }
 
-// compared writes a comparison, all of them or those that a terminal has room for.
+// compared writes a comparison: all tables, or those that a terminal has room for.
 func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(c.Title())) + "\n")
@@ -104,8 +104,11 @@ func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
 		fmt.Fprintf(&sb, "\n%s\n\n%s\n", f.heading(2, f.escape(g.Heading())), f.escape(g.Ranking()))
 		tables := append([]table.Table{g.RankTable(), g.MatrixTable()}, g.HistoryTables()...)
 		tables = append(tables, g.CorruptionTable())
+		if all || len(g.Pairs) <= 10 {
+			tables = append(tables, g.PairTables()...)
+		}
 		if all {
-			tables = append(tables, g.PairTable(), g.AttackTable())
+			tables = append(tables, g.AttackTable())
 		}
 		for _, t := range tables {
 			f.table(&sb, t)

@@ -7,10 +7,12 @@ import (
 
 	"selfheal/harness/compare"
 	"selfheal/harness/result"
+	"selfheal/harness/stats"
 	"selfheal/internal/must"
 	"selfheal/reports/figure"
 	"selfheal/reports/table"
 	"selfheal/reports/view"
+	"selfheal/reports/words"
 )
 
 // comparedFixture compares the fixture, whose names are awkward, with a later run of other verdicts.
@@ -87,7 +89,7 @@ func TestComparedMany(t *testing.T) {
 	}
 	c := table.OfComparison(must.Get(compare.Of(runs))(t))
 	g := c.Groups[0]
-	if n := len(g.PairTable().Rows); n != 49 || len(g.Pairs) != 1225 {
+	if n := len(g.PairTables()[0].Rows); n != 49 || len(g.Pairs) != 1225 {
 		t.Errorf("%d rows of %d pairs", n, len(g.Pairs))
 	}
 	if len(g.MatrixTable().Rows) > 0 || figure.Scatter(g.Group, true).Panels != nil {
@@ -99,4 +101,31 @@ func TestComparedMany(t *testing.T) {
 			t.Errorf("key %d is %s, want %s", i, got, want)
 		}
 	}
+}
+
+// Differences on clean images have their interval and p, as those under attack: on the terminal, too. A alone is right
+// on 8 of 20 clean images, so p is 2·2⁻⁸; the interval is Tango's.
+func TestComparedClean(t *testing.T) {
+	eight, norm := 8./255, "linf"
+	run := func(folder, clean string) compare.Run {
+		f := &result.File{Datasets: map[string]result.Dataset{"d": {N: 20, SHA256: "same"}},
+			Attacks: map[string]result.Attack{"pgd": {Kind: "pgd", Norm: &norm, Epsilons: []float64{eight}}},
+			Cells: []result.Cell{{Model: "m", Dataset: "d", Defense: "none", Attack: "none", N: 20, Verdicts: clean},
+				{Model: "m", Dataset: "d", Defense: "none", Attack: "pgd", Norm: &norm, Epsilon: &eight, N: 20,
+					Verdicts: verdicts(20, 4, 0)}}}
+		return compare.Run{Folder: folder, Path: "/" + folder, File: f}
+	}
+	c := must.Get(compare.Of([]compare.Run{run("a", verdicts(20, 20, 0)),
+		run("b", verdicts(20, 12, 0))}))(t)
+	interval := stats.Paired{N: 20, Lost: 8}.Interval(0.95)
+	var terminal strings.Builder
+	must.Do(t, WriteCompareTables(&terminal, c, true))
+	text := strings.ReplaceAll(terminal.String(), words.Nbsp, " ")
+	_, after, found := strings.Cut(text, "Every pair, on clean images")
+	if !found {
+		t.Fatal(text)
+	}
+	between := words.Range(words.Points(interval[0], 1), words.Points(interval[1], 1))
+	must.Have(t, strings.Join(strings.Fields(after), " "), "corrected for 1 pair (Holm)",
+		"20 8 0 *+40.0* "+strings.ReplaceAll(between, words.Nbsp, " ")+" 0.00781 0.00781")
 }

@@ -333,7 +333,7 @@ func TestOverview(t *testing.T) {
 		{"one", view.Of(several(1, 3)), []string{"Radar plot of accuracy in %, s"}, ""},
 		{"one, without axes enough", view.Of(several(1, 1)), []string{"Bars of accuracy in %, s"}, ""},
 		{"four", view.Of(several(4, 3)), []string{radar + "undefended", radar + "controlled: pca"},
-			"m03, pca: None 92.0, a0 ℓ∞ (1/255) 74.0, a1 ℓ∞ (2/255) 73.0, a2 ℓ∞ (3/255) 72.0."},
+			"m03, pca: Clean 92.0, a0 ℓ∞ (1/255) 74.0, a1 ℓ∞ (2/255) 73.0, a2 ℓ∞ (3/255) 72.0."},
 		{"six", view.Of(several(6, 2)), []string{radar + "undefended", radar + "controlled: pca"}, "m05, pca"},
 		{"four, without axes enough", view.Of(several(4, 1)), []string{bars}, ""},
 		{"eight", view.Of(back), []string{bars}, " m00, controlled: pca: 93.0, clean 92.0. m01, controlled: pca: 86.0"},

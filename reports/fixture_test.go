@@ -469,13 +469,13 @@ func boundedFile() *result.File {
 	}
 	f := &result.File{Attacks: map[string]result.Attack{"proof": attack("bounds", &l2), "weak": attack("pgd", &l2),
 		"strong": attack("pgd", &l2), "other": attack("pgd", &linf)},
-		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Oblivious, Models: []string{"m"},
+		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Whitebox, Models: []string{"m"},
 			Attacks: []string{"weak", "proof", "strong", "other"}}}}
 	for name, right := range map[string][2]int{"proof": {2, 0}, "weak": {4, 3}, "strong": {3, 2}, "other": {1, 1}} {
 		for i, e := range f.Attacks[name].Epsilons {
 			n := right[i]
 			f.Cells = append(f.Cells, result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: "none",
-				Mode: result.Oblivious, Attack: name, Norm: f.Attacks[name].Norm, Epsilon: &e, N: 4, Correct: n,
+				Mode: result.Whitebox, Attack: name, Norm: f.Attacks[name].Norm, Epsilon: &e, N: 4, Correct: n,
 				Accuracy: float64(n) / 4, CI95: [2]float64{0, 1}, Recipe: f.Attacks[name].Recipe,
 				Verdicts: strings.Repeat("1", n) + strings.Repeat("0", 4-n)})
 		}

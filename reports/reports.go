@@ -120,3 +120,6 @@ func writeFiles(dir string, files []file) error {
 	}
 	return nil
 }
+
+// Answers are the lines that a run ends with, one for the first model of each suite alone and under each control.
+func Answers(f *result.File) []string { return view.Of(f).Answers() }

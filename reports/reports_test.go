@@ -240,3 +240,48 @@ func TestPublishedPaper(t *testing.T) {
 		t.Errorf("%d numbers", numbers)
 	}
 }
+
+// A run ends with the numbers that most people came for, in words.
+func TestAnswers(t *testing.T) {
+	one := fixture()
+	one.Suites = one.Suites[:1]
+	one.Cells = slices.DeleteFunc(one.Cells, func(c result.Cell) bool { return c.Suite != "real" })
+	one.Attacks = map[string]result.Attack{"aa-l1": {Title: "AutoAttack (standard)", Version: "standard"}}
+	two := fixture()
+	kept := []string{"real", "through"}
+	two.Suites = slices.DeleteFunc(two.Suites, func(s result.Suite) bool { return !slices.Contains(kept, s.Name) })
+	two.Cells = slices.DeleteFunc(two.Cells, func(c result.Cell) bool { return !slices.Contains(kept, c.Suite) })
+	two.Suites[0].Models = append(two.Suites[0].Models, "other")
+	certified, _ := certifiedFile(false)
+	clean := seeded()
+	clean.Cells = slices.DeleteFunc(clean.Cells, func(c result.Cell) bool { return c.Attack != "none" })
+	for name, test := range map[string]struct {
+		of   *result.File
+		want []string
+	}{
+		"attacked": {one, []string{
+			"robust accuracy 4.0 % [2.0, 7.7] under AutoAttack standard, ℓ1 12, 200 images",
+			"robust accuracy 33.0 % [26.9, 39.8] with pca under AutoAttack standard, ℓ1 12, 200 images, oblivious"}},
+		"several suites and models": {two, []string{
+			"real: robust accuracy 4.0 % [2.0, 7.7] of resnet-2b under aa-l1, ℓ1 12, 200 images",
+			"real: robust accuracy 33.0 % [26.9, 39.8] of resnet-2b with pca under aa-l1, ℓ1 12, 200 images, oblivious",
+			"through: robust accuracy 29.5 % [23.6, 36.2] of resnet-2b under aa-l2, ℓ2 0.5, 200 images",
+			"through: robust accuracy 24.5 % [19.1, 30.9] of resnet-2b with pca under PGD-40, 2 restarts, ℓ∞ 8/255, " +
+				"200 images, whitebox-through"}},
+		"corrupted": {corruptedFile(), []string{"mean accuracy 55.0 % under 2 of 15 corruptions, 4 images",
+			"mean accuracy 80.0 % with heal under 2 of 15 corruptions, 4 images"}},
+		"certified": {certified, []string{
+			"certified accuracy 25.0 % [0.0, 100.0] by Smoothing, σ = 0.25, ℓ2 0.5, 4 images",
+			"certified accuracy 75.0 % [0.0, 100.0] with heal by Smoothing, σ = 0.25, ℓ2 0.5, 4 images"}},
+		"bounded": {boundedFile(), []string{"robust accuracy 25.0 % [0.0, 100.0] under pgd, ℓ∞ 0.25, 4 images"}},
+		"seeded": {seeded(), []string{"robust accuracy 26.7 ± 20.8 % under square, ℓ∞ 8/255, 10 images",
+			"robust accuracy 43.3 ± 5.8 % with c under square, ℓ∞ 8/255, 10 images, oblivious"}},
+		"clean": {clean, []string{"clean accuracy 100.0 % [10.0, 90.0], 10 images",
+			"clean accuracy 90.0 % [10.0, 90.0] with c, 10 images"}},
+		"nothing": {&result.File{}, nil},
+	} {
+		if got := Answers(test.of); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %s\nwant %s", name, strings.Join(got, "\n"), strings.Join(test.want, "\n"))
+		}
+	}
+}

@@ -88,6 +88,23 @@ def cifar_python(hundred):
     return files
 
 
+def python3_pickles():
+    """CIFAR-10's test batch as Python 3 writes it by each protocol: as an array, in either order, and as bytes."""
+    images = cifar_images(10, 2)
+    images.flags.writeable = False
+    forms = {"array": images.copy(), "fixed": images, "fortran": np.asfortranarray(images), "bytes": images.tobytes()}
+    files = {}
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        for form, data in forms.items():
+            batch = {"batch_label": "test", "labels": [0, 3], "data": data, "filenames": [b"\xe9.png", "\u0142.png"]}
+            files[f"{form}-{protocol}"] = pickle.dumps(batch, protocol)
+        keys = {key.encode(): value for key, value in batch.items()}  # as of pickle.load(…, encoding="bytes")
+        files[f"keys-{protocol}"] = pickle.dumps(keys, protocol)
+    files["bytearray-5"] = pickle.dumps(batch | {"data": bytearray(batch["data"])}, 5)
+    files["buffers-5"] = pickle.dumps(batch | {"data": images}, 5, buffer_callback=lambda _: None)
+    return files
+
+
 def cifar_binary(hundred):
     """The same in the binary version."""
     files = {}
@@ -130,6 +147,7 @@ def write_cifar(out):
         check_with_torchvision(python, hundred)
         write_archive(out / f"cifar-{number}-binary.tar.gz",
                       f"cifar-{number}-" + ("binary" if hundred else "batches-bin"), cifar_binary(hundred))
+    write_archive(out / "python3-pickles.tar.gz", "pickles", python3_pickles())
 
 
 def small_image(i, height=6, width=8):

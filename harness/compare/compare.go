@@ -69,7 +69,7 @@ type Entry struct {
 	Dataset  string `json:"dataset"`
 	Model    string `json:"model"`
 	Defense  string `json:"defense"`          // none, or the control's name
-	Attacker string `json:"attacker"`         // white-box, or the mode of the suite
+	Attacker string `json:"attacker"`         // the suite's mode, of a network without control whitebox
 	SHA256   string `json:"sha256,omitempty"` // of the model's file
 	N        int    `json:"n"`
 	// Rank is from 1, the same for equals; 0 for none. Entries whose attacker did not know the control are ranked among

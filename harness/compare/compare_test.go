@@ -183,7 +183,7 @@ func TestRanking(t *testing.T) {
 	if g.Columns[1].Entries != 3 || g.Columns[2].Entries != 2 {
 		t.Fatalf("columns %+v", g.Columns)
 	}
-	if want := []string{"1 none white-box 2", "2 heal whitebox-through 1", "1 heal oblivious 3"}; !slices.Equal(got,
+	if want := []string{"1 none whitebox 2", "2 heal whitebox-through 1", "1 heal oblivious 3"}; !slices.Equal(got,
 		want) {
 		t.Errorf("%q, want %q", got, want)
 	}

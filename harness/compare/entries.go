@@ -21,7 +21,7 @@ func (g *Group) find() map[string]*Column {
 			if c.Dataset != s.name || judged(*c) && c.N != s.n {
 				continue
 			}
-			k := key{c.Model, c.Defense, result.AttackerOf(c.Mode, c.Defense != none).Name}
+			k := key{c.Model, c.Defense, result.AttackerOf(c.Mode, c.Defense != none)}
 			e := at[k]
 			if e == nil {
 				e = &Entry{Run: run.Name, Dataset: s.name, Model: k.model, Defense: k.defense, Attacker: k.attacker,

@@ -101,7 +101,7 @@ func tables() map[string]string {
 	}
 	kinds = append(kinds, fmt.Sprintf("| `%s` | %s | `names` and `severities`, above |", attacks.CorruptionKind,
 		corruptionDoc))
-	for _, m := range result.Modes {
+	for _, m := range result.Modes[1:] { // whitebox is no choice
 		modes = append(modes, fmt.Sprintf("| `%s` | %s | %s |", m.Name, m.Made, m.Knows))
 	}
 	c := &Config{}

@@ -14,12 +14,15 @@ type Suite struct {
 	Models          []string
 	Controls        []string // without "none"
 	Attacks         []string // without "none"
-	Mode            string   // one of [result.Modes]
+	Mode            string   // one of [result.Modes]: what the attacker knows of the controls
 	SaveAdversarial bool
 	VerdictOnly     bool
 	Solver          *SolverStudy // nil for none
 	Published       *Published   // numbers to show beside ours; nil for none
 }
+
+// Attacker names the mode of the suite's results, one of [result.Modes].
+func (s *Suite) Attacker() string { return result.AttackerOf(s.Mode, len(s.Controls) > 0) }
 
 func (c *Config) suiteObject(suite string, s *Suite) object {
 	s.Name = suite
@@ -34,7 +37,7 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		optional("controls", without(&s.Controls, "a control", "controls"), "",
 			"each network is scored without and with each"),
 		required("attacks", without(&s.Attacks, "an attack", "attacks"), "besides none"),
-		optional("mode", choice(&s.Mode, result.ModeNames()), result.Oblivious, "what the attacker knows"),
+		optional("mode", choice(&s.Mode, result.ModeNames()[1:]), result.Oblivious, "what the attacker knows"),
 		optional("title", text(&s.Title, "text"), "", "for the reports").notHashed(),
 		optional("save_adversarial", boolean(&s.SaveAdversarial), "", "as above; default: the config's"),
 		optional("verdict_only", boolean(&s.VerdictOnly), "false",

@@ -67,7 +67,6 @@ type cifarPart struct {
 	path    string
 	first   int // id of its first image
 	n       int
-	start   int64 // where the first image lies
 	labels  []int // nil: each is the byte before the image's pixels
 	columns bool  // pixel k of all images, then pixel k + 1
 }
@@ -86,7 +85,7 @@ func (v cifarVersion) open(fsys fs.FS, spec Spec, files *closers) (source, error
 		if v.key == "" {
 			err = v.binary(p)
 		} else {
-			err = v.pickled(p)
+			err = v.pickled(p, files)
 		}
 		if err != nil && len(c.parts) > 1 {
 			err = fmt.Errorf("%s: %w", p.path, err)
@@ -208,13 +207,14 @@ func (v cifarVersion) binary(p *cifarPart) error {
 }
 
 // pickled reads a file's dictionary: its labels, and where its pixels lie.
-func (v cifarVersion) pickled(p *cifarPart) error {
+func (v cifarVersion) pickled(p *cifarPart, keep *closers) error {
 	all, err := unpickle(p.file)
 	if err != nil {
 		return err
 	}
 	data, ok := all["data"].(*pyArray)
-	if !ok {
+	bytes, plain := all["data"].(pyBytes)
+	if !ok && (!plain || bytes.kind == utf8Text) {
 		return errors.New("its dictionary has no array called data; CIFAR's batches have")
 	}
 	labels, ok := wholes(all[v.key])
@@ -225,12 +225,22 @@ func (v cifarVersion) pickled(p *cifarPart) error {
 					v.key, other.key, other.format)
 			}
 		}
+		if _, ok := all[v.key].(*pyArray); ok {
+			return fmt.Errorf("its %s are an array, not a list: write them by .tolist()", v.key)
+		}
 		return fmt.Errorf("its dictionary has no list of numbers called %s", v.key)
 	}
-	p.labels, p.n, p.start, p.columns = labels, len(labels), data.data.at, data.columns
-	if data.of != "u1" || !slices.Equal(data.shape, []int{p.n, cifarPixels}) || data.data.n != int64(p.n)*cifarPixels {
+	p.labels, p.n = labels, len(labels)
+	if plain {
+		data = &pyArray{[]int{p.n, cifarPixels}, "u1", false, bytes}
+	}
+	if p.file, err = data.data.laid(p.file, keep); err != nil {
+		return err
+	}
+	p.columns = data.columns
+	if data.of != "u1" || !slices.Equal(data.shape, []int{p.n, cifarPixels}) || p.size != int64(p.n)*cifarPixels {
 		return fmt.Errorf("its array data has the shape %v, the type %q and %d bytes; %d labels need [%d %d] of u1",
-			data.shape, shorten(string(data.of)), data.data.n, p.n, p.n, cifarPixels)
+			data.shape, shorten(string(data.of)), p.size, p.n, p.n, cifarPixels)
 	}
 	return nil
 }
@@ -270,9 +280,9 @@ func (c *cifar) label(id int) (int, error) {
 func (c *cifar) read(id int, buf []byte) ([]byte, [3]int, error) {
 	p, k := c.part(id)
 	buf = slices.Grow(buf[:0], c.record())[:c.record()]
-	at, step := p.start+int64(k*len(buf)), len(buf)
+	at, step := int64(k*len(buf)), len(buf)
 	if p.columns {
-		at, step = p.start+int64(k), 1
+		at, step = int64(k), 1
 	}
 	var err error
 	for i := 0; i < len(buf) && err == nil; i += step {

@@ -127,6 +127,44 @@ func TestFortranPickle(t *testing.T) {
 	}
 }
 
+// What Python 3 writes of CIFAR's form by protocols 2 to 5 is read, with NumPy's names before and after its second
+// version; earlier protocols, and data outside of the pickle, are refused.
+func TestPython3Pickles(t *testing.T) {
+	older := strings.NewReplacer("\x16numpy._core.multiarray", "\x15numpy.core.multiarray",
+		"\x13numpy._core.numeric", "\x12numpy.core.numeric", "cnumpy._core.", "cnumpy.core.")
+	read := 0
+	for name, file := range unpacked(t, "python3-pickles.tar.gz") {
+		for _, data := range []string{string(file.Data), older.Replace(string(file.Data))} {
+			d, err := Open(Spec{Format: "cifar10-python", Path: "f"}, files(map[string][]byte{"f": []byte(data)}), 0)
+			switch form, protocol, _ := strings.Cut(path.Base(name), "-"); {
+			case protocol < "2":
+				must.Refuse(t, err, "it is no Python pickle of protocols 2 to 5")
+				continue
+			case form == "buffers":
+				must.Refuse(t, err, "its data lies outside of it; write it by pickle.dump without buffer_callback")
+				continue
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			for i := range 2 {
+				_, got, label := must.Get3(d.Image(i))(t)
+				for k, pixel := range got {
+					if pixel != value(byte(7*(10+i)+k/3)) || label != 3*i {
+						t.Fatalf("%s: image %d, of label %d: pixel %d is %v", name, i, label, k, pixel)
+					}
+				}
+			}
+			must.Do(t, d.Close())
+			read++
+		}
+	}
+	if read != 2*21 {
+		t.Errorf("%d files are read", read)
+	}
+}
+
 func TestCIFARErrors(t *testing.T) {
 	fsys := fstest.MapFS{"empty/x": {}, "bad.tar.gz": {Data: []byte("no archive")}}
 	for _, v := range cifarVersions {
@@ -142,7 +180,7 @@ func TestCIFARErrors(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"cut":      good[:3000],
 		"calls":    edited("cnumpy.core.multiarray\n_reconstruct\n", "cos\nsystem\n"),
-		"opcode":   edited("U\x04data", "\x8c\x04data"),
+		"opcode":   edited("U\x04data", "\x8a\x04data"),
 		"nolabels": edited("labels", "lebals"),
 		"nodata":   edited("U\x04data", "U\x04date"),
 		"shape":    edited("K\x02M\x00\x0c", "K\x03M\x00\x0c"),
@@ -151,7 +189,7 @@ func TestCIFARErrors(t *testing.T) {
 		"list":     []byte("\x80\x02]q\x00."),
 		"memo":     []byte("\x80\x02h\x07."),
 		"mark":     []byte("\x80\x02u."),
-		"three":    []byte("\x80\x03}."),
+		"six":      []byte("\x80\x06}."),
 		"deep":     append([]byte("\x80\x02"), bytes.Repeat([]byte("("), maxPickled+2)...),
 	} {
 		fsys[name] = &fstest.MapFile{Data: data}
@@ -173,15 +211,15 @@ func TestCIFARErrors(t *testing.T) {
 			"there is no test_batch.bin in it, which split test needs; its files are those of format cifar100-python"},
 		{"cifar10-python", "bad.tar.gz", "", "it is compressed and is unpacked for reading: it is no .tar.gz: "},
 		{"cifar10-python", "cut-cifar-10-python.tar.gz", "train", "it is compressed and is unpacked for reading: "},
-		{"cifar10-python", "cifar-10-batches-bin/test_batch.bin", "", "it is no Python pickle of protocol 2"},
-		{"cifar10-python", "three", "", "it is no Python pickle of protocol 2"},
+		{"cifar10-python", "cifar-10-batches-bin/test_batch.bin", "", "it is no Python pickle of protocols 2 to 5"},
+		{"cifar10-python", "six", "", "it is no Python pickle of protocols 2 to 5"},
 		{"cifar100-python", "cifar-10-batches-py/test_batch", "", "its dictionary has no list of numbers called " +
 			"fine_labels but one called labels: its format is cifar10-python"},
 		{"cifar10-python", "nolabels", "", "its dictionary has no list of numbers called labels"},
 		{"cifar10-python", "nodata", "", "its dictionary has no array called data"},
 		{"cifar10-python", "cut", "", "its pickle can't be read at byte 203: it is cut short"},
 		{"cifar10-python", "calls", "", `its pickle can't be read at byte 105: it calls "os system", which CIFAR's`},
-		{"cifar10-python", "opcode", "", "its pickle can't be read at byte 54: it has the opcode 0x8c, which"},
+		{"cifar10-python", "opcode", "", "its pickle can't be read at byte 54: it has the opcode 0x8a, which"},
 		{"cifar10-python", "shape", "",
 			`its array data has the shape [3 3072], the type "u1" and 6144 bytes; 2 labels need [2 3072] of u1`},
 		{"cifar10-python", "type", "", `its array data has the shape [2 3072], the type "f4"`},
@@ -201,7 +239,7 @@ func TestCIFARErrors(t *testing.T) {
 
 // Any bytes as a pickle, and any change of one of CIFAR's.
 func FuzzPickle(f *testing.F) {
-	for _, name := range []string{"cifar-10-python.tar.gz", "cifar-100-python.tar.gz"} {
+	for _, name := range []string{"cifar-10-python.tar.gz", "cifar-100-python.tar.gz", "python3-pickles.tar.gz"} {
 		for file, data := range unpacked(f, name) {
 			f.Add(data.Data, strings.Contains(file, "100"))
 		}

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
+
+	"selfheal/internal/fault"
 )
 
-// pickle reads what Python 2's cPickle wrote by protocol 2 into CIFAR's files: dictionaries, lists, numbers, texts
-// and NumPy arrays. It knows the opcodes that stand in them and no others. It runs nothing: the two functions that
-// may be called by name are NumPy's, and stand for an empty array and a type here.
+// pickle reads what Python 2's cPickle wrote by protocol 2 into CIFAR's files, and what Python 3 writes of the same by
+// protocols 2 to 5: dictionaries, lists, numbers, texts, bytes and NumPy arrays. It knows the opcodes that stand there
+// and no others. It runs nothing: the few functions that may be called by name stand for values here.
 // https://docs.python.org/3/library/pickletools.html
 type pickle struct {
 	file
@@ -29,10 +32,13 @@ type pickle struct {
 type (
 	pyList   struct{ items []any } // or a tuple
 	pyDict   struct{ items map[string]any }
-	pyGlobal string                // a function or class by name
-	pyType   string                // a NumPy type
-	pyBytes  struct{ at, n int64 } // bytes in the file, which are not read
-	pyArray  struct {
+	pyGlobal string   // a function or class by name
+	pyType   string   // a NumPy type
+	pyBytes  struct { // bytes in the file, which are not read
+		at, n int64
+		kind  bytesKind
+	}
+	pyArray struct {
 		shape   []int
 		of      pyType
 		columns bool // is in Fortran order
@@ -44,16 +50,27 @@ const (
 	maxPickled   = 1 << 21 // values: the largest of CIFAR's files has under 400,000
 	maxPyText    = 255     // bytes of a text that is read; others stay in the file
 	numpyArray   = "numpy.core.multiarray _reconstruct"
+	numpyBuffer  = "numpy.core.numeric _frombuffer"
 	numpyNDArray = "numpy ndarray"
 	numpyType    = "numpy dtype"
+	codecsEncode = "_codecs encode" // by which protocol 2 of Python 3 writes bytes as a text
+)
+
+// bytesKind says what bytes of the file are.
+type bytesKind int
+
+const (
+	plainBytes bytesKind = iota
+	utf8Text             // in Unicode
+	latin1Text           // in Unicode: each letter stands for a byte
 )
 
 // unpickle reads the dictionary that a file holds.
 func unpickle(f file) (map[string]any, error) {
 	p := &pickle{file: f, memo: map[int]any{}}
 	p.seek(0)
-	if start := p.take(2); p.err != nil || start[0] != 0x80 || start[1] > 2 {
-		return nil, errors.New("it is no Python pickle of protocol 2, as CIFAR's Python version is; " +
+	if start := p.take(2); p.err != nil || start[0] != 0x80 || start[1] < 2 || start[1] > 5 {
+		return nil, errors.New("it is no Python pickle of protocols 2 to 5, as CIFAR's Python version is; " +
 			"its binary version has formats of its own")
 	}
 	for {
@@ -98,11 +115,14 @@ func (p *pickle) take(n int) []byte {
 
 func (p *pickle) number(width int) int {
 	b := append(p.take(width), make([]byte, 4)...)
+	if width == 8 {
+		return int(int64(binary.LittleEndian.Uint64(b)))
+	}
 	return int(int32(binary.LittleEndian.Uint32(b)))
 }
 
 // text is the next n bytes: a string where they are few, else where they are.
-func (p *pickle) text(n int) any {
+func (p *pickle) text(kind bytesKind, n int) any {
 	switch {
 	case n < 0 || int64(n) > p.size-p.at:
 		p.fail("it is cut short")
@@ -110,7 +130,7 @@ func (p *pickle) text(n int) any {
 	case n <= maxPyText:
 		return string(p.take(n))
 	}
-	b := pyBytes{p.at, int64(n)}
+	b := pyBytes{p.at, int64(n), kind}
 	p.seek(p.at + b.n)
 	return b
 }
@@ -178,13 +198,27 @@ func (p *pickle) step(op byte) {
 		p.push(p.number(2))
 	case 'J':
 		p.push(p.number(4))
-	case 'U':
-		p.push(p.text(int(p.take(1)[0])))
-	case 'T':
-		p.push(p.text(p.number(4)))
+	case 'U', 'C':
+		p.push(p.text(plainBytes, int(p.take(1)[0])))
+	case 'T', 'B':
+		p.push(p.text(plainBytes, p.number(4)))
+	case 0x8e, 0x96:
+		p.push(p.text(plainBytes, p.number(8)))
+	case 0x8c:
+		p.push(p.text(utf8Text, int(p.take(1)[0])))
+	case 'X':
+		p.push(p.text(utf8Text, p.number(4)))
+	case 0x8d:
+		p.push(p.text(utf8Text, p.number(8)))
+	case 0x95: // how many bytes come in one piece
+		p.take(8)
 	case 'c':
-		module := p.line()
-		p.push(pyGlobal(module + " " + p.line()))
+		p.name(p.line(), p.line())
+	case 0x93:
+		names := p.last(2)
+		module, _ := names[0].(string)
+		function, _ := names[1].(string)
+		p.name(module, function)
 	case '(':
 		p.marks = append(p.marks, len(p.stack))
 		p.pushed++
@@ -194,6 +228,9 @@ func (p *pickle) step(op byte) {
 		p.push(&pyList{p.last(int(op) - 0x84)})
 	case 'q', 'r':
 		p.memo[p.key(op == 'r')] = p.top()
+		p.pushed++
+	case 0x94:
+		p.memo[len(p.memo)] = p.top()
 		p.pushed++
 	case 'h', 'j':
 		v, ok := p.memo[p.key(op == 'j')]
@@ -212,6 +249,8 @@ func (p *pickle) step(op byte) {
 		p.call(p.last(2))
 	case 'b':
 		p.build(p.pop())
+	case 0x97:
+		p.fail("its data lies outside of it; write it by pickle.dump without buffer_callback")
 	default:
 		p.fail("it has the opcode 0x%02x, which CIFAR's files have not", op)
 	}
@@ -246,19 +285,86 @@ func (p *pickle) set(items []any) {
 	}
 }
 
+// name pushes a function or class, by the older of NumPy's names.
+func (p *pickle) name(module, name string) {
+	p.push(pyGlobal(strings.Replace(module, "numpy._core.", "numpy.core.", 1) + " " + name))
+}
+
 // call stands for calling a function by its name.
 func (p *pickle) call(what []any) {
 	name, _ := what[0].(pyGlobal)
-	of, ok := what[1].(*pyList)
-	switch ok = ok && len(of.items) == 3; {
-	case ok && name == numpyArray && of.items[0] == any(pyGlobal(numpyNDArray)):
+	var args []any
+	if of, ok := what[1].(*pyList); ok {
+		args = of.items
+	}
+	switch n := len(args); {
+	case name == numpyArray && n == 3 && args[0] == any(pyGlobal(numpyNDArray)):
 		p.push(&pyArray{})
-	case ok && name == numpyType:
-		text, _ := of.items[0].(string)
+	case name == numpyBuffer && n == 4: // data, type, shape, order
+		array := &pyArray{}
+		array.fill(p, args[2], args[1], args[3] == "F", args[0])
+		p.push(array)
+	case name == numpyType && n == 3:
+		text, _ := args[0].(string)
 		p.push(pyType(text))
+	case name == codecsEncode && n == 2 && args[1] == "latin1":
+		p.push(p.encoded(args[0]))
 	default:
 		p.fail("it calls %q, which CIFAR's files do not; nothing is run", shorten(string(name)))
 	}
+}
+
+// encoded are the bytes that a text's letters stand for.
+func (p *pickle) encoded(text any) any {
+	switch t := text.(type) {
+	case string:
+		var b []byte
+		for _, letter := range t {
+			if letter > 0xff {
+				p.fail(notLatin1)
+			}
+			b = append(b, byte(letter))
+		}
+		return string(b)
+	case pyBytes:
+		if t.kind == utf8Text {
+			t.kind = latin1Text
+			return t
+		}
+	}
+	p.fail("a text to encode is missing")
+	return nil
+}
+
+const notLatin1 = "it has a letter where bytes are that stands for none"
+
+// laid are bytes as a file of their own, in which they lie as they are.
+func (b pyBytes) laid(f file, keep *closers) (file, error) {
+	within := io.NewSectionReader(f, b.at, b.n)
+	if b.kind != latin1Text {
+		return file{within, nil, b.n}, nil
+	}
+	var n int64
+	copied, err := keep.temporary(func(w io.Writer) error {
+		n = 0
+		out := bufio.NewWriter(w)
+		for r := bufio.NewReaderSize(io.NewSectionReader(f, b.at, b.n), 1<<16); ; n++ {
+			letter, _, err := r.ReadRune()
+			switch {
+			case err == io.EOF:
+				return out.Flush()
+			case err != nil:
+				return fault.Reason(err)
+			case letter > 0xff:
+				return errors.New(notLatin1)
+			}
+			out.WriteByte(byte(letter)) // Flush has its error
+		}
+	})
+	if err != nil {
+		return file{}, err
+	}
+	return file{copied, nil, n}, nil
 }
 
 // build gives the last value its state. A type's is only its byte order, which single bytes have none of.
@@ -268,14 +374,20 @@ func (p *pickle) build(state any) {
 	}
 	array, isArray := p.top().(*pyArray)
 	s, isState := state.(*pyList)
-	var ok [4]bool
 	if isArray && isState && len(s.items) == 5 { // version, shape, type, Fortran order, data
-		array.shape, ok[0] = wholes(s.items[1])
-		array.of, ok[1] = s.items[2].(pyType)
-		array.columns, ok[2] = s.items[3].(bool)
-		array.data, ok[3] = s.items[4].(pyBytes)
+		array.fill(p, s.items[1], s.items[2], s.items[3], s.items[4])
+		return
 	}
-	if ok != [4]bool{true, true, true, true} {
+	p.fail("an array's description is missing")
+}
+
+func (a *pyArray) fill(p *pickle, shape, of, columns, data any) {
+	var ok [4]bool
+	a.shape, ok[0] = wholes(shape)
+	a.of, ok[1] = of.(pyType)
+	a.columns, ok[2] = columns.(bool)
+	a.data, ok[3] = data.(pyBytes)
+	if ok != [4]bool{true, true, true, true} || a.data.kind == utf8Text {
 		p.fail("an array's description is missing")
 	}
 }

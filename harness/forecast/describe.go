@@ -203,7 +203,7 @@ func (d *description) Begin(j *plan.Job) error {
 	classes, note := d.classesOf(j.Model, set)
 	d.set, d.classes, d.job, d.listed = set, classes, effort{}, plan.Listing{}
 	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, set.n,
-		j.Suite.Dataset, result.AttackerOf(j.Suite.Mode, len(j.Suite.Controls) > 0).Name)
+		j.Suite.Dataset, j.Suite.Attacker())
 	if notes := slices.DeleteFunc([]string{set.note, note}, func(s string) bool { return s == "" }); len(notes) > 0 {
 		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
 	}

@@ -98,7 +98,7 @@ func TestDescribe(t *testing.T) {
 	bare := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, []string{"first"},
 		"suites.first.controls=null",
 		"suites.first.published=null")))(t)
-	contains(t, must.Get(Describe(bare, nil, nil))(t), "suite first, model rn-18, 30 images of images, white-box\n")
+	contains(t, must.Get(Describe(bare, nil, nil))(t), "suite first, model rn-18, 30 images of images, whitebox\n")
 }
 
 // Published numbers without a cell are named.

@@ -150,7 +150,19 @@ func parse(data []byte) (*Baseline, error) {
 	if err := json.Unmarshal(data, &b); err != nil {
 		return nil, placed(err, data)
 	}
+	b.settle()
 	return &b, b.check()
+}
+
+// settle gives cells of suites without controls their mode, as reading results does.
+func (b *Baseline) settle() {
+	controlled := map[string]bool{}
+	for _, c := range b.Cells {
+		controlled[c.Suite] = controlled[c.Suite] || c.Defense != config.None
+	}
+	for i, c := range b.Cells {
+		b.Cells[i].Mode = result.AttackerOf(c.Mode, controlled[c.Suite])
+	}
 }
 
 // placed says on which line JSON is broken.
@@ -205,4 +217,25 @@ func (b *Baseline) Changes(old *Baseline) (added, removed, changed int) {
 		}
 	}
 	return added, len(before), changed
+}
+
+// Images says how many images it takes to pass by the rules, and how many the cell with the fewest has.
+func (b *Baseline) Images() string {
+	if b.Gate.MaxDrop == 0 {
+		return "max_drop is 0: no number of images excludes every drop; a cell passes where network and verdicts are " +
+			"the baseline's, or where it is significantly better"
+	}
+	fewest, t := b.Cells[0].N, newTests(b.Gate)
+	for _, c := range b.Cells {
+		fewest = min(fewest, c.N)
+	}
+	say := func(flips float64) string {
+		if n := t.enough(flips); n > 0 {
+			return thousands(n)
+		}
+		return "more than 10 million"
+	}
+	return fmt.Sprintf("images: at least %s a cell; a new network that is as good passes with probability %v "+
+		"(max_drop %s points) with about %s where no verdict flips, %s where 1 %% flip", thousands(fewest), power,
+		points(b.Gate.MaxDrop), say(0), say(0.01))
 }

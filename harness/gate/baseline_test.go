@@ -145,7 +145,7 @@ func TestHostileBaselines(t *testing.T) {
 		{`"attack": "aa"`, `"attack": "none"`, "clean images have none of them"},
 		{`"attack": "aa"`, `"attack": "pgd"`, "is there twice"},
 		{`"model": "net"`, `"model": "x\u001b[31m"`,
-			"cell main/x\ufffd[31m/heal/aa@0.03137: its model is not among the models"},
+			"cell main/x\ufffd[31m/heal/aa@8/255: its model is not among the models"},
 		{strings.Repeat("b", 64), "abc", `model "net": sha256 "abc" is none`},
 		{strings.Repeat("a", 64), strings.Repeat("A", 64), `dataset "shapes": n 40 or sha256`},
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/number"
 )
 
 // Cell is what a comparison needs of a cell of a run, as it stands in a baseline file.
@@ -43,7 +44,7 @@ func (c Cell) String() string { return plain(c.Suite) + "/" + c.name() }
 func (c Cell) name() string {
 	name := plain(c.Model) + "/" + plain(c.Defense) + "/" + plain(c.Attack)
 	if c.Epsilon != nil {
-		name += fmt.Sprintf("@%.4g", *c.Epsilon)
+		name += "@" + number.Format(*c.Epsilon)
 	}
 	return name
 }

@@ -101,7 +101,7 @@ func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*R
 		}
 	}
 	embeddings := otherEmbeddings(base.made, of)
-	if err := lacking(base, byKey(cells)); err != nil {
+	if err := lacking(base, selected(cells, f), byKey(cells)); err != nil {
 		return nil, err
 	}
 	mins, err := minimums(rules, cells)
@@ -191,20 +191,6 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 }
 
 func short(sha string) string { return plain(sha[:min(len(sha), 12)]) + "…" }
-
-func lacking(base *Baseline, now map[result.Key]Cell) error {
-	var names []string
-	for _, c := range base.Cells {
-		if _, ok := now[c.key()]; !ok {
-			names = append(names, c.String())
-		}
-	}
-	if names == nil {
-		return nil
-	}
-	return fmt.Errorf("the results lack %s, which the baseline has; run those cells too, or accept these results "+
-		"with selfheal check --update", andMore(names))
-}
 
 // minimums are the accuracies asked for, by the cells' places. A pattern that names no cell is an error.
 func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {

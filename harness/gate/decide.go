@@ -7,6 +7,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/stats"
+	"selfheal/internal/number"
 )
 
 // Outcome is what a cell, or all of them, comes to.
@@ -114,11 +115,11 @@ func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 	if x := c.Change; x != nil {
 		switch {
 		case x.AboveHolm <= rules.Alpha:
-			say(dropped, "dropped by %s points, from %s to %s %%: more than %s (adjusted p %s)", points(x.Drop),
-				percent(x.Before), percent(c.Accuracy), points(rules.MaxDrop), probability(x.AboveHolm))
+			say(dropped, "dropped by %s points, from %s to %s %%: more than %s (p fail %s)", points(x.Drop),
+				percent(x.Before), percent(c.Accuracy), points(rules.MaxDrop), number.Probability(x.AboveHolm))
 		case x.open(rules.Alpha):
-			say(mayHaveDropped, "a drop of %s points is not excluded (p %s)", points(rules.MaxDrop),
-				probability(x.Below))
+			say(mayHaveDropped, "a drop of %s points is not excluded (p pass %s)", points(rules.MaxDrop),
+				number.Probability(x.Below))
 		}
 	}
 	if m := c.Min; c.below() {

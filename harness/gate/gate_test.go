@@ -9,7 +9,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -109,6 +111,26 @@ func TestNewCells(t *testing.T) {
 	}
 }
 
+// rename gives a model, an attack or a control of results another name.
+func rename(f *result.File, what, old, name string) {
+	switch what {
+	case "model":
+		f.Models[name] = f.Models[old]
+	case "attack":
+		f.Attacks[name] = f.Attacks[old]
+	case "control":
+		f.Controls[name] = f.Controls[old]
+	}
+	for i := range f.Cells {
+		c := &f.Cells[i]
+		for _, field := range []*string{&c.Model, &c.Attack, &c.Defense} {
+			if *field == old {
+				*field = name
+			}
+		}
+	}
+}
+
 // Other images, settings or cells are refused. Other embeddings are what may be under test: they are pointed out.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
@@ -124,7 +146,7 @@ func TestRefusals(t *testing.T) {
 		}, "cell main/net/none/none: the results have other images than the baseline " +
 			"(dataset shapes, sha256 cccccccccccc…, not aaaaaaaaaaaa…)", false},
 		{func(f *result.File) { f.Cells[2].Recipe = "aa/2" },
-			"cell main/net/none/aa@0.03137: the results are by recipe aa/2, the baseline by aa/1", false},
+			"cell main/net/none/aa@8/255: the results are by recipe aa/2, the baseline by aa/1", false},
 		{func(f *result.File) { f.Cells[4].Mode = result.WhiteboxThrough },
 			"the results have mode whitebox-through, the baseline oblivious", false},
 		{func(f *result.File) { l2 := "l2"; f.Cells[3].Norm = &l2 },
@@ -132,9 +154,22 @@ func TestRefusals(t *testing.T) {
 		{func(f *result.File) { f.Cells[3].Error, f.Cells[3].Verdicts = "the loop diverges", "" },
 			"has no verdicts: the loop diverges", false},
 		{func(f *result.File) { f.Cells = f.Cells[:4] },
-			"the results lack main/net/heal/pgd@0.03137 and 1 more, which the baseline has", false},
+			"the results lack main/net/heal/pgd@8/255 and 1 more, which the baseline has", false},
 		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = &e },
-			"the results lack main/net/heal/pgd@0.03137, which", false},
+			"the results lack main/net/heal/pgd@8/255, which", false},
+		{func(f *result.File) { rename(f, "model", "net", "resnet") },
+			"renamed? model resnet is new and has the sha256 of net: give back the old name, or accept", false},
+		{func(f *result.File) { rename(f, "attack", "pgd", "pgd40") },
+			"which the baseline has; renamed? attack pgd40 is new and has the settings of pgd: give", false},
+		{func(f *result.File) {
+			rename(f, "attack", "pgd", "pgd40")
+			f.Attacks["pgd40"].Parameters["steps"] = 41
+		}, "which the baseline has; run those cells too", false},
+		{func(f *result.File) {
+			rename(f, "control", "heal", "msa")
+			rename(f, "model", "net", "resnet")
+			f.Models["resnet"] = result.Model{SHA256: strings.Repeat("c", 64)}
+		}, "renamed? control msa is new and has the settings of heal: give", false},
 		{func(f *result.File) { f.Cells = nil }, "results: there are no cells", false},
 		{func(f *result.File) { f.Cells[0].Dataset = "sets" },
 			`its dataset "sets" is not among the datasets`, false},
@@ -252,7 +287,8 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("Markdown:\n%s", md.String())
 	}
 	for i, line := range strings.Split(md.String(), "\n") {
-		if bars := strings.Count(line, "|") - strings.Count(line, `\|`); strings.HasPrefix(line, "|") && bars != 10 {
+		bars := strings.Count(line, "|") - strings.Count(line, `\|`)
+		if strings.HasPrefix(line, "|") && bars != len(r.columns())+1 {
 			t.Errorf("line %d of the Markdown has %d bars:\n%s", i, bars, line)
 		}
 	}
@@ -273,17 +309,48 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A suite without controls is no oblivious one: its attacks are on the network itself.
+// A suite without controls is no oblivious one: its attacks are on the network itself. Baselines of older versions
+// called it by the config's mode.
 func TestAttacker(t *testing.T) {
 	f := file(0, same(15, 20)...)
-	for _, want := range []string{"oblivious", "white-box"} {
-		var b bytes.Buffer
-		r := must.Get(Compare(t.Context(), mustBaseline(t, f), f, config.DefaultGate()))(t)
-		must.Do(t, errors.Join(r.WriteText(&b), r.WriteMarkdown(&b)))
-		for _, line := range []string{"suite main, dataset shapes, " + want, "Suite main, dataset shapes, " + want} {
-			must.Have(t, b.String(), line+"\n")
+	f.Suites[0].Controls = nil
+	f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Defense != "none" })
+	old := must.Get(json.Marshal(mustBaseline(t, f)))(t)
+	must.Have(t, string(old), `"mode":"oblivious"`)
+	for i := range f.Cells {
+		f.Cells[i].Mode = result.Whitebox
+	}
+	var b bytes.Buffer
+	r := must.Get(Compare(t.Context(), must.Get(parse(old))(t), f, config.DefaultGate()))(t)
+	must.Do(t, errors.Join(r.WriteText(&b), r.WriteMarkdown(&b), r.WriteJUnit(&b)))
+	must.Have(t, b.String(), "suite main, dataset shapes, whitebox\n")
+	must.Have(t, b.String(), "Suite main, dataset shapes, whitebox\n")
+	must.Have(t, b.String(), `<property name="mode" value="whitebox">`)
+}
+
+// A baseline says how many images it takes to pass: so many do, with the same verdicts, and fewer don't.
+func TestImages(t *testing.T) {
+	b := mustBaseline(t, file(0, same(20, 40)...))
+	said := regexp.MustCompile(`at least 40 a cell; .* with about (\d+) where no .*, 254 where 1 % flip`).
+		FindStringSubmatch(b.Images())
+	if said == nil {
+		t.Fatal(b.Images())
+	}
+	for less, want := range []Outcome{Pass, Inconclusive} {
+		n := must.Get(strconv.Atoi(said[1]))(t) - less
+		f, rules := file(0, same(20, n)...), config.DefaultGate()
+		f.Models["net"], rules.NewModel = result.Model{SHA256: strings.Repeat("c", 64), Output: "logits",
+			Preprocess: f.Models["net"].Preprocess}, true
+		if r, err := against(t, same(20, n), f, rules); err != nil || r.Outcome != want {
+			t.Errorf("%d images: %v, %v, want %s", n, err, r, want)
 		}
-		f.Suites[0].Controls = nil
-		f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Defense != "none" })
+	}
+	b.Gate.MaxDrop = 1e-9
+	if s := b.Images(); !strings.Contains(s, "more than 10 million") {
+		t.Error(s)
+	}
+	b.Gate.MaxDrop = 0
+	if s := b.Images(); !strings.HasPrefix(s, "max_drop is 0: no number of images") {
+		t.Error(s)
 	}
 }

@@ -8,27 +8,29 @@ import (
 	"strings"
 	"unicode"
 
-	"selfheal/harness/config"
-	"selfheal/harness/result"
+	"selfheal/internal/number"
 	"selfheal/internal/terminal"
 )
 
 // columns are the table's; the first and the last are text, the others numbers.
 func (r *Report) columns() []string {
 	return []string{"cell", "n", "baseline", "now", fmt.Sprintf("change (%s %% interval)", points(1-2*r.Gate.Alpha)),
-		"lost/won", "p", "detects", "outcome"}
+		"lost/won", "p fail", "p pass", "detects", "outcome"}
 }
 
 // row is a cell's; accuracies are in per cent, everything else in points.
 func (c Compared) row() []string {
-	row := []string{c.name(), fmt.Sprint(c.N), "-", percent(c.Accuracy), "-", "-", "-", "-", string(c.Outcome)}
+	row := []string{c.name(), fmt.Sprint(c.N), "-", percent(c.Accuracy), "-", "-", "-", "-", "-", string(c.Outcome)}
 	if x := c.Change; x != nil {
 		row[2] = percent(x.Before)
 		row[4] = fmt.Sprintf("%s (%s to %s)", signed(-x.Drop), signed(-x.Interval[1]), signed(-x.Interval[0]))
 		row[5] = fmt.Sprintf("%d/%d", x.Lost, x.Won)
-		row[6], row[7] = probability(x.AboveHolm), "–"
+		row[6], row[7], row[8] = number.Probability(x.AboveHolm), "–", "–"
+		if !x.Unchanged {
+			row[7] = number.Probability(x.Below)
+		}
 		if x.Detectable != nil {
-			row[7] = percent(*x.Detectable)
+			row[8] = percent(*x.Detectable)
 		}
 	}
 	return row
@@ -38,8 +40,10 @@ func (c Compared) row() []string {
 var legend = []string{
 	"baseline and now: accuracy in %; change: in points; lost/won: images that were right and are wrong, " +
 		"and the other way round;",
-	"p: of a drop beyond max_drop, adjusted for the number of cells (Holm); detects: the true drop, in points, that " +
-		"would fail with probability 0.8 (–: none would)",
+	"p fail: of a drop beyond max_drop, adjusted for the number of cells (Holm); at alpha or less the cell fails;",
+	"p pass: of a drop less than max_drop; else at alpha or less the cell passes, and where network and verdicts are " +
+		"the baseline's (–);",
+	"detects: the true drop, in points, that would fail with probability 0.8 (–: none would)",
 }
 
 // suites groups the cells by suite, in the order of their first cells.
@@ -52,11 +56,6 @@ func (r *Report) suites() (groups [][]Compared) {
 		groups[i] = append(groups[i], c)
 	}
 	return groups
-}
-
-func attacker(group []Compared) string {
-	controlled := slices.ContainsFunc(group, func(c Compared) bool { return c.Defense != config.None })
-	return result.AttackerOf(group[0].Mode, controlled).Name
 }
 
 func (r *Report) rules() string {
@@ -100,7 +99,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	head, lines := lines[0], lines[1:]
 	for _, group := range r.suites() {
 		c := group[0]
-		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n%s\n%s\n", plain(c.Suite), plain(c.Dataset), attacker(group), head,
+		fmt.Fprintf(&b, "suite %s, dataset %s, %s\n%s\n%s\n", plain(c.Suite), plain(c.Dataset), group[0].Mode, head,
 			strings.Join(lines[:len(group)], "\n"))
 		lines = lines[len(group):]
 	}
@@ -126,7 +125,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	for _, group := range r.suites() {
 		c := group[0]
 		fmt.Fprintf(&b, "\nSuite %s, dataset %s, %s\n\n", markdown(plain(c.Suite)), markdown(plain(c.Dataset)),
-			attacker(group))
+			group[0].Mode)
 		row := func(cells []string, mark string) {
 			for i, s := range cells {
 				if cells[i] = markdown(s); i == len(cells)-1 {
@@ -179,16 +178,6 @@ func signed(share float64) string {
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
-
-func probability(p float64) string {
-	switch {
-	case p < 0.0001:
-		return "<0.0001"
-	case p < 0.01:
-		return fmt.Sprintf("%.4f", p)
-	}
-	return fmt.Sprintf("%.2f", p)
-}
 
 // andMore lists the first of some names, with how many more there are.
 func andMore(names []string) string {

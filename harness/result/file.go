@@ -19,7 +19,25 @@ func Read(path string) (*File, error) {
 	if err := read(path, Schema, &f.Schema, &f); err != nil {
 		return nil, err
 	}
+	f.settle()
 	return &f, nil
+}
+
+// settle gives suites without controls [Whitebox]: files of older versions have the config's mode there.
+func (f *File) settle() {
+	controlled := map[string]bool{}
+	for _, s := range f.Suites {
+		controlled[s.Name] = len(s.Controls) > 0
+	}
+	for _, c := range f.Cells {
+		controlled[c.Suite] = controlled[c.Suite] || c.Defense != "none"
+	}
+	for i, s := range f.Suites {
+		f.Suites[i].Mode = AttackerOf(s.Mode, controlled[s.Name])
+	}
+	for i, c := range f.Cells {
+		f.Cells[i].Mode = AttackerOf(c.Mode, controlled[c.Suite])
+	}
 }
 
 // mostBytes bounds a file of results: 2,000 cells of 50,000 images need half of it.

@@ -10,13 +10,17 @@ type Mode struct {
 
 // The modes by name.
 const (
+	Whitebox         = "whitebox"
 	Oblivious        = "oblivious"
 	WhiteboxDetached = "whitebox-detached"
 	WhiteboxThrough  = "whitebox-through"
 )
 
 // Modes is the table, by what the attacker knows. Schema, documentation and reports take their words from it.
+// [Whitebox] is the mode of every suite without controls, whatever its config says; a config chooses among the others.
 var Modes = []Mode{
+	{Whitebox, "White-box", "made on the network itself",
+		"Knows the network, which has no control, and attacks it directly, as attacks on classifiers usually do."},
 	{Oblivious, "Oblivious", "made on the undefended network, then given to every defense",
 		"Knows the undefended network only. The images are made once per model against it, at full strength, and " +
 			"given to every defense. A controlled accuracy says how well the control repairs such images. " +
@@ -30,20 +34,15 @@ var Modes = []Mode{
 			"through every step of the solver for msa and pmp."},
 }
 
-// Whitebox is the attacker of a suite without controls, whatever its mode. Results and configs keep the mode.
-var Whitebox = Mode{"white-box", "White-box", "made on the network itself",
-	"Knows the network, which has no control, and attacks it directly, as attacks on classifiers usually do."}
-
-// AttackerOf is what a suite's mode means: where the suite has no control, [Whitebox].
-func AttackerOf(mode string, controlled bool) Mode {
-	if !controlled {
-		return Whitebox
+// AttackerOf names the mode of a suite's results: the config's, or [Whitebox] where the suite has no control.
+func AttackerOf(mode string, controlled bool) string {
+	if controlled {
+		return mode
 	}
-	m, _ := ModeOf(mode)
-	return m
+	return Whitebox
 }
 
-// ModeNames lists the modes' names in the table's order.
+// ModeNames lists the modes' names in the table's order: the first is no choice of a config's.
 func ModeNames() (names []string) {
 	for _, m := range Modes {
 		names = append(names, m.Name)

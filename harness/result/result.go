@@ -113,7 +113,7 @@ type Cell struct {
 	Dataset  string     `json:"dataset"`
 	Model    string     `json:"model"`
 	Defense  string     `json:"defense"` // "none" or the control's name
-	Mode     string     `json:"mode"`    // oblivious, whitebox-detached, whitebox-through
+	Mode     string     `json:"mode"`
 	Attack   string     `json:"attack"`  // "none" (clean images) or the attack's name
 	Norm     *string    `json:"norm"`    // linf, l2, l1; null for "none"
 	Epsilon  *float64   `json:"epsilon"` // null for "none"

@@ -164,7 +164,7 @@ func (g *gallery) consider(s scoring, v []verdict) {
 		away := (i - int(g.from[k]*float64(n)) + n) % n
 		if c := g.found[k]; c == nil || away < c.away {
 			known := result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name,
-				Defense: k.defense, Mode: s.Suite.Mode, Attack: k.attack, Norm: s.Setting().Norm.String(),
+				Defense: k.defense, Mode: s.Suite.Attacker(), Attack: k.attack, Norm: s.Setting().Norm.String(),
 				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.Set.ID(i),
 				Label: s.Set.Label(i), Perturbation: v[i].Norm}
 			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.Set, at: i, away: away,

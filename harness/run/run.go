@@ -287,7 +287,7 @@ func (r *run) describe(command []string) error {
 		Workers: r.Pool.Workers(), Threads: r.Pool.Threads(),
 		Batch: r.Pool.Batch(), Winograd: cfg.Runtime.Winograd, CPU: cpuName()}
 	for _, s := range cfg.Suites {
-		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Mode,
+		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Attacker(),
 			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...),
 			Published: cfg.PublishedNumbers(&s)})
 	}

@@ -55,7 +55,7 @@ func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string
 
 func (s scoring) cell() result.Cell {
 	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense(),
-		Mode: s.Suite.Mode, Attack: config.None, Recipe: s.recipe.Name, N: s.Set.Len(),
+		Mode: s.Suite.Attacker(), Attack: config.None, Recipe: s.recipe.Name, N: s.Set.Len(),
 		Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if s.Trial != nil {
 		cell.Attack = s.Name()

@@ -35,16 +35,16 @@ type attackFlags struct {
 func attackCommand(g *globals) *cobra.Command {
 	f := &attackFlags{}
 	c := &cobra.Command{
-		Use:   "attack MODEL --data FILE --norm NORM --epsilon EPSILON",
+		Use:   "attack MODEL --data FILE --epsilon EPSILON",
 		Short: "Attack one model without a config; write the results and reports that run writes",
 		Long: `Scores a model on labelled images, clean and under one attack, as run does with
 a config that says the same: verdicts, results and reports are the same.
 
 --limit N takes N images of a folder evenly by class, which ones by seed 0.
---attack names an attack, --param sets its parameters, which docs/config.md explains:
-
-` + choicesHelp(),
-		Example: `  selfheal attack model.onnx --data test.npz --norm linf --epsilon 8/255
+--attack names an attack, --param sets its parameters, which docs/config.md explains.
+Both are listed below.`,
+		Annotations: map[string]string{helpList: "Attacks:\n" + choicesHelp()},
+		Example: `  selfheal attack model.onnx --data photos --epsilon 8/255
   selfheal attack model.onnx --data test_batch.bin --norm l2 --epsilon 0.25,0.5 --limit 1000 \
       --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
   selfheal attack model.onnx --data imagenet/ --resize 256 --crop 224 --limit 1000 \
@@ -66,7 +66,7 @@ a config that says the same: verdicts, results and reports are the same.
 	f.outputFlags.add(to, g)
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
-	f.normFlag(to)
+	f.normFlag(to, " (default linf)")
 	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
@@ -78,8 +78,9 @@ a config that says the same: verdicts, results and reports are the same.
 	return c
 }
 
-func (f *attackFlags) normFlag(to flags) {
-	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", "), words(config.Norms...))
+func (f *attackFlags) normFlag(to flags, otherwise string) {
+	to.text(&f.norm, "norm", "", "norm of the perturbation: "+strings.Join(config.Norms, ", ")+otherwise,
+		words(config.Norms...))
 }
 
 func (f *attackFlags) probability(to flags) {
@@ -186,7 +187,6 @@ func (f *attackFlags) needed(c *cobra.Command) error {
 		return data
 	}
 	return cmp.Or(data,
-		needed(c, "norm", f.norm, ", for example --norm linf"),
 		needed(c, "epsilon", f.epsilon, ", for example --epsilon 8/255"))
 }
 
@@ -294,8 +294,11 @@ func (f *attackFlags) attackKeys() (config.Keys, error) {
 		return nil, err
 	}
 	keys := config.Keys{key("kind", attack.kind, "--attack")}
-	if f.norm != "" || attack.kind != attacks.CorruptionKind {
+	switch {
+	case f.norm != "":
 		keys = append(keys, key("norm", f.norm, "--norm"))
+	case attack.kind != attacks.CorruptionKind:
+		keys = append(keys, key("norm", attacks.Linf.String(), "--norm"))
 	}
 	if f.epsilon != "" || attack.kind != attacks.CorruptionKind {
 		keys = append(keys, key("epsilon", values(f.epsilon), "--epsilon"))

@@ -234,6 +234,6 @@ func (f *checkFlags) write(w io.Writer, dir string) error {
 	if err := base.Write(f.baseline); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s: %s\n", f.baseline, what)
+	_, err = fmt.Fprintf(w, "%s: %s\n%s\n", f.baseline, what, base.Images())
 	return err
 }

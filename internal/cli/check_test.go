@@ -167,7 +167,7 @@ func TestCheckUpdate(t *testing.T) {
 	}
 	judged(&f.Cells[2], 199, n)
 	out, before := again(), read(t, baseline)
-	if !strings.Contains(out, "cells new 0, gone 0, changed 1") || before == first ||
+	if !strings.Contains(out, "cells new 0, gone 0, changed 1\nimages: at least 300 a cell; ") || before == first ||
 		!strings.Contains(before, `"max_drop": 0.03`) {
 		t.Errorf("another verdict: %s", out)
 	}
@@ -202,6 +202,11 @@ func TestCheckRefuses(t *testing.T) {
 	baseline := baselineOf(t, gateRun(40, 30, nil))
 	other := gateRun(40, 30, nil)
 	other.Models["robust"] = result.Model{SHA256: strings.Repeat("d", 64)}
+	renamed := gateRun(40, 30, nil)
+	renamed.Models["robust2"] = renamed.Models["robust"]
+	for i := range renamed.Cells {
+		renamed.Cells[i].Model = strings.Replace(renamed.Cells[i].Model, "robust", "robust2", 1)
+	}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	for name, text := range map[string]string{
 		"broken.json": "{\n\"schema\": ", "other.json": `{"schema": "selfheal.results/1"}`, "bad.yaml": gateRules +
@@ -239,6 +244,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"the baseline has 40 images of dataset test, the results 20",
 			[]string{"--baseline", baseline, saved(t, gateRun(20, 16, nil))}},
 		{"set new_model: true in gate: or give --new-model", []string{"--baseline", baseline, saved(t, other)}},
+		{"renamed? model robust2 is new and has the sha256 of robust: give back the old name",
+			[]string{"--baseline", baseline, saved(t, renamed)}},
 	} {
 		refused(t, exitRefused, c.want, append([]string{"check"}, c.args...)...)
 	}

@@ -22,19 +22,21 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
+	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/internal/input"
 	"selfheal/internal/suggest"
 	"selfheal/internal/terminal"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
+	"selfheal/reports"
 )
 
 // Exit codes.
 const (
 	exitOK     = 0
 	exitFailed = 1 // the work failed
-	exitUsage  = 2 // wrong usage or config, or a model with operators that are not supported
+	exitUsage  = 2 // wrong usage or config, or a model with operators that are not supported (doctor: 1)
 	exitSignal = 128
 )
 
@@ -126,16 +128,27 @@ func (g *globals) results(c *cobra.Command) io.Writer {
 	return c.OutOrStdout()
 }
 
-// printTables prints the tables that a run has left in dir, aligned on a terminal and as Markdown elsewhere.
+// printTables prints the tables that a run has left in dir, aligned on a terminal and as Markdown elsewhere, where the
+// report lies, and the numbers that most people came for.
 func (g *globals) printTables(c *cobra.Command, dir string) {
 	name := "tables.md"
 	if terminal.Is(c.OutOrStdout()) {
 		name = "tables.txt"
 	}
-	if tables, err := input.Read(filepath.Join(dir, name), 64<<20); err == nil {
-		fmt.Fprintf(g.results(c), "%s\nreport: %s/report.html\n", tables, dir)
+	tables, err := input.Read(filepath.Join(dir, name), 64<<20)
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(g.results(c), "%s\nreport: %s/report.html\n", tables, dir)
+	if f, err := result.Read(filepath.Join(dir, "results.json")); err == nil {
+		for _, line := range reports.Answers(f) {
+			fmt.Fprintln(g.results(c), line)
+		}
 	}
 }
+
+// helpList is the annotation of a command that has a list which its help shows last.
+const helpList = "list"
 
 func (g *globals) rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -171,6 +184,8 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		g.findLogFormat(commandLine(c))
 		return usage("%w", unknown(c, err))
 	})
+	root.SetHelpTemplate(root.HelpTemplate() + `{{with index .Annotations "` + helpList + `"}}
+{{.}}{{end}}`)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), reportCommand(g), compareCommand(g),

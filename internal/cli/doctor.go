@@ -35,7 +35,7 @@ func doctorCommand(g *globals) *cobra.Command {
 		Short: "Check the installation and models: do they run, are their gradients right, does a second engine agree?",
 		Long: `Prints what is installed, then checks a bundled model and each MODEL, a line a
 check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
-when a check fails, and 2 when a model has operators that are not supported.
+when a check fails, and 2 for wrong usage.
 With --provider ` + strings.Join(ort.Names()[1:], " or ") + ` that is the second engine, and the gradients that
 attacks would take from it are compared with the CPU provider's.
 --mean, --std and the like are for the given models.`,
@@ -89,7 +89,6 @@ type examination struct {
 	w             *tabwriter.Writer
 	checks, fails int
 	first         string // failure: where and what
-	unsupported   bool   // a model has operators that can't be opened or differentiated
 	runtime       config.Runtime
 }
 
@@ -192,7 +191,6 @@ func (d *examination) model(m examined) error {
 			return err
 		}
 	}
-	d.unsupported = d.unsupported || m.unsupported
 	fmt.Fprintf(d.c.OutOrStdout(), "\n%s\n", m.name)
 	for _, notice := range m.notices {
 		fmt.Fprintf(d.w, "  note\t\t%s\n", notice)
@@ -220,10 +218,6 @@ func (d *examination) verdict() error {
 	if d.fails == 0 {
 		return nil
 	}
-	err := fmt.Errorf("%d of %d checks failed, the first is %s; the lines with FAIL say why", d.fails, d.checks,
+	return fmt.Errorf("%d of %d checks failed, the first is %s; the lines with FAIL say why", d.fails, d.checks,
 		d.first)
-	if d.unsupported {
-		return usage("%w", err)
-	}
-	return err
 }

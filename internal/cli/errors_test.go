@@ -118,7 +118,6 @@ theory more → takes no argument
 theory --seed x → --seed
 attack --data x.npz --norm linf --epsilon 1 → attack takes one model
 attack m.onnx --norm linf --epsilon 1 → --data
-attack m.onnx --data x.npz --epsilon 1 → --norm
 attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example --epsilon 8/255
 attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
 attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file
@@ -173,7 +172,7 @@ EXPORT --control greedy → export needs --out
 EXPORT --control endless --out DIR/x.onnx → more than the 20000
 verify --model robust → verify needs --adversarial
 verify NET --adversarial DIR/three.npy → verify needs --data
-verify NET --adversarial DIR/three.npy --data DATA → verify needs --norm
+verify NET --adversarial DIR/three.npy --data DATA --epsilon 8/255 → verify needs --norm
 verify NET --adversarial DIR/three.npy --data DATA --norm linf → verify needs --epsilon
 verify NET --adversarial DIR/three.npy --data DATA --norm l3 --epsilon 1 → --norm must be one of linf, l2, l1
 verify NET --adversarial DIR/three.npy --data DATA --norm l2 --epsilon 1 --dataset x → --dataset goes with a config

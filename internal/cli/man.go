@@ -41,6 +41,9 @@ func manual(c *cobra.Command, header *doc.GenManHeader, dir atomicfile.Folder) e
 			}
 		}
 	}
+	if list, ok := c.Annotations[helpList]; ok {
+		c.Long += "\n\n" + list
+	}
 	own := *header
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-") + "." + own.Section
 	err := dir.Fill(name, func(w io.Writer) error { return doc.GenMan(c, &own, w) })

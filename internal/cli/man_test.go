@@ -20,7 +20,7 @@ func TestManual(t *testing.T) {
 		return read
 	}
 	first := pages()
-	for page, holds := range map[string]string{"selfheal.1": "AutoAttack", "selfheal-attack.1": "--epsilon",
+	for page, holds := range map[string]string{"selfheal.1": "AutoAttack", "selfheal-attack.1": "apgd-ce",
 		"selfheal-check.1": "baseline.json", "selfheal-fit.1": "Jan 1970"} {
 		must.Have(t, first[page], holds, `.TH "SELFHEAL`)
 	}

@@ -86,11 +86,11 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 		{"run", "--config", config, "--out", filepath.Join(out, "results")},
 	} {
 		code, stdout, stderr := call(args...)
-		message := stderr
-		if args[0] == "doctor" {
-			message = stdout // a line of the checks
+		message, want := stderr, exitUsage
+		if args[0] == "doctor" { // whose check failed, and says why in its line
+			message, want = stdout, exitFailed
 		}
-		if code != exitUsage || strings.Count(stderr, "\n") != 1 {
+		if code != want || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d\n%s", args, code, stderr)
 		}
 		for _, n := range names {

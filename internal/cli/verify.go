@@ -51,7 +51,7 @@ Model, data and attack are given by flags, as for attack, or are those of a conf
 	f.scaleFlags.addConfigs(to)
 	f.addBare(to)
 	f.bare.dataFlags.add(to)
-	f.bare.normFlag(to)
+	f.bare.normFlag(to, "")
 	to.text(&f.adversarial, "adversarial", "", "the adversarial images, .npy or .npz", filesWith("npy", "npz"))
 	to.text(&f.dataset, "dataset", "", "a data set of the config: the clean images", g.ofConfig(datasetNames, 0))
 	to.text(&f.attack, "attack", "", "an attack of the config: norm and epsilon", g.ofConfig(attackNames, 0))
@@ -63,7 +63,7 @@ Model, data and attack are given by flags, as for attack, or are those of a conf
 func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	err := needed(c, "adversarial", f.adversarial, "")
 	if f.bare.epsilon = f.epsilon; model != "" {
-		err = cmp.Or(err, f.bare.needed(c))
+		err = cmp.Or(err, f.bare.needed(c), needed(c, "norm", f.bare.norm, ", for example --norm linf"))
 	} else {
 		err = cmp.Or(err, needed(c, "dataset", f.dataset, ""), needed(c, "attack", f.attack, ""))
 	}

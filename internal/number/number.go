@@ -3,6 +3,7 @@ package number
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -58,6 +59,14 @@ func Bytes[N int | int64 | uint64](n N) string {
 }
 
 var units = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+
+// Probability writes a p-value with three digits: 0.0479, not 0.05.
+func Probability(p float64) string {
+	if p < 0.0001 {
+		return "<0.0001"
+	}
+	return fmt.Sprintf("%#.3g", p)
+}
 
 // Finite reports whether a number is neither NaN nor infinite.
 func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

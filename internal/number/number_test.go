@@ -43,3 +43,13 @@ func TestFormat(t *testing.T) {
 		}
 	}
 }
+
+// A p-value has three digits: one that is below alpha by little is not shown as alpha.
+func TestProbability(t *testing.T) {
+	for p, want := range map[float64]string{1: "1.00", 0.9996: "1.00", 0.24: "0.240", 0.0479: "0.0479", 0.05: "0.0500",
+		0.001234: "0.00123", 0.0001: "0.000100", 0.00009: "<0.0001", 0: "<0.0001"} {
+		if got := Probability(p); got != want {
+			t.Errorf("%v is %q, want %q", p, got, want)
+		}
+	}
+}

@@ -28,7 +28,7 @@ func init() {
 type waterfall struct {
 	model  string
 	attack words.Column
-	names  []string // "None", and the components
+	names  []string // "Clean", and the components
 	lines  []waterfallLine
 }
 
@@ -51,7 +51,7 @@ func waterfalls(s *view.Suite) (out []waterfall) {
 				}
 				line := waterfallLine{one.Defense, one.Index, map[string]float64{}, c.N}
 				if clean := one.Cells[0]; clean != nil {
-					line.left["None"] = clean.Accuracy
+					line.left["Clean"] = clean.Accuracy
 				}
 				for k, name := range componentNames(c.Steps) {
 					line.left[name] = c.Steps[k].Robust
@@ -69,7 +69,7 @@ func waterfalls(s *view.Suite) (out []waterfall) {
 	return out
 }
 
-// components are "None" and those of the longest run of an attack: one that found no image left has no step.
+// components are "Clean" and those of the longest run of an attack: one that found no image left has no step.
 func components(s *view.Suite, col words.Column) []string {
 	var longest []string
 	s.Each(func(c *result.Cell, of words.Column) {
@@ -77,7 +77,7 @@ func components(s *view.Suite, col words.Column) []string {
 			longest = componentNames(c.Steps)
 		}
 	})
-	return append([]string{"None"}, longest...)
+	return append([]string{"Clean"}, longest...)
 }
 
 // componentNames are a cell's components as figures call them: "APGD-CE", "FAB-T". One that runs again is numbered.

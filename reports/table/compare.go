@@ -291,37 +291,49 @@ func (g Group) under() string {
 	return "without an attack"
 }
 
-// PairTable has a line a pair; of more than a thousand only those that are next to each other.
-func (g Group) PairTable() Table {
-	t := Table{Lead: 2, Caption: "Every pair, " + g.under(), Head: []string{"A", "B", "Shared images", "Only A",
-		"Only B", "A − B (points)", "95 % interval", "p", "p (Holm)", "Clean, A − B"}}
-	corrupted := slices.ContainsFunc(g.Pairs, func(p compare.Pair) bool { return p.Corrupted != nil })
-	t.head(corrupted, "Corrupted, A − B")
-	for _, p := range g.Pairs {
-		if len(g.Pairs) > 1000 && p.B != p.A+1 {
-			continue
+// PairTables have a line a pair: what is ranked, then clean images where these are not ranked.
+func (g Group) PairTables() []Table {
+	ranked := g.pairTable(g.under(), g.Tested, func(p compare.Pair) *compare.Test { return p.Robust })
+	ranked.note("", "Only A: images that A alone is right on. Bold differences are significant. Pairs of which one "+
+		"has no rank are tested under the attacks that both have.")
+	if slices.ContainsFunc(g.Pairs, func(p compare.Pair) bool { return p.Corrupted != nil }) {
+		ranked.head(true, "Corrupted, A − B")
+		ranked.note("", "Corrupted: mean accuracy over the corruptions that both have; an exact sign test on which of "+
+			"the two is right on an image under more of them.")
+		for i, p := range g.shownPairs() {
+			sign := text(words.Dash)
+			if p.Corrupted != nil {
+				sign = bold(words.Points(p.Corrupted.Difference, 1), p.Corrupted.Significant)
+			}
+			ranked.Rows[i] = append(ranked.Rows[i], sign)
 		}
-		tested := boxes("0", words.Dash, words.Dash, words.Dash, p.Why, words.Dash, words.Dash)
-		if r := p.Robust; r != nil {
+	}
+	clean := func(p compare.Pair) *compare.Test { return p.Clean }
+	tested := view.CountOf(g.Pairs, func(p compare.Pair) bool { return p.Clean != nil })
+	if !g.Attacked() || tested == 0 {
+		return []Table{ranked}
+	}
+	return []Table{ranked, g.pairTable("on clean images", tested, clean)}
+}
+
+// shownPairs are all, or of more than a thousand those that are next to each other.
+func (g Group) shownPairs() []compare.Pair {
+	return view.Only(g.Pairs, func(p compare.Pair) bool { return len(g.Pairs) <= 1000 || p.B == p.A+1 })
+}
+
+// pairTable is of one test of each pair, of which so many are made.
+func (g Group) pairTable(where string, tested int, of func(compare.Pair) *compare.Test) Table {
+	t := Table{Lead: 2, Caption: "Every pair, " + where, Head: []string{"A", "B", "Shared images", "Only A", "Only B",
+		"A − B (points)", "95 % interval", "p", "p (Holm)"}}
+	for _, p := range g.shownPairs() {
+		said := boxes("0", words.Dash, words.Dash, words.Dash, cmp.Or(p.Why, words.Dash), words.Dash, words.Dash)
+		if r := of(p); r != nil {
 			interval := words.Range(words.Points(r.Interval[0], 1), words.Points(r.Interval[1], 1))
-			tested = boxes(r.Shared, r.OnlyA, r.OnlyB, bold(words.Points(r.Difference, 1), r.Significant), interval,
+			said = boxes(r.Shared, r.OnlyA, r.OnlyB, bold(words.Points(r.Difference, 1), r.Significant), interval,
 				pValue(r.P), pValue(r.Holm))
 		}
-		clean, sign := text(words.Dash), text(words.Dash)
-		if p.Clean != nil {
-			clean = bold(words.Points(p.Clean.Difference, 1), p.Clean.Significant)
-		}
-		if p.Corrupted != nil {
-			sign = bold(words.Points(p.Corrupted.Difference, 1), p.Corrupted.Significant)
-		}
-		t.add(g.Labels[p.A], g.Labels[p.B], tested, clean, shown(corrupted, sign))
+		t.add(g.Labels[p.A], g.Labels[p.B], said)
 	}
-	if corrupted {
-		t.note("", "Corrupted: mean accuracy over the corruptions that both have; an exact sign test on which of the "+
-			"two is right on an image under more of them.")
-	}
-	t.note("", "%s", testNote(g.Tested, "pair"))
-	t.note("", "Only A: images that A alone is right on. Bold differences are significant. Pairs of which one has no "+
-		"rank are tested under the attacks that both have.")
+	t.note("", "%s", testNote(tested, "pair"))
 	return t.marked()
 }

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
+	"strings"
 
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/number"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
@@ -267,16 +268,8 @@ func chance(p float64) string {
 	return "p" + words.Nbsp + "=" + words.Nbsp + s
 }
 
-// pValue writes a p-value with two digits, small ones by their order.
-func pValue(p float64) string {
-	switch {
-	case p < 1e-4:
-		return "<" + words.Nbsp + "0.0001"
-	case p < 0.0995:
-		return strconv.FormatFloat(p, 'g', 2, 64)
-	}
-	return strconv.FormatFloat(p, 'f', 2, 64)
-}
+// pValue writes a p-value with three digits.
+func pValue(p float64) string { return strings.Replace(number.Probability(p), "<", "<"+words.Nbsp, 1) }
 
 func testTable(s Suite, all []*pairedTest) Table {
 	t := s.table("Evidence for the controls: verdicts that change on the same images"+s.OfFirstSeed(), 4, "Model",

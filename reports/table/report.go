@@ -73,8 +73,15 @@ func (v Report) HeadlineTable() Table {
 
 // headline are a row's accuracies: clean, the lowest, its interval and the attack that it is under.
 func (s Suite) headline(r view.Row, controlled bool) []Box {
-	bare, attack := s.Lowest(r.Sides[0])
-	healed, other := s.Lowest(r.Sides[1])
+	under := func(side int) (low *result.Cell, attack string) {
+		low, column := s.Lowest(r.Sides[side])
+		if low == nil {
+			return nil, words.Dash
+		}
+		return low, column.Title()
+	}
+	bare, attack := under(0)
+	healed, other := under(1)
 	if controlled && attack != other {
 		attack += " / " + other
 	}
@@ -206,7 +213,7 @@ func (v Report) KnowledgeTable() Table {
 				return other != attack && columns[other].Name() == col.Name()
 			})
 			var baseline *result.Cell
-			for _, name := range names { // the same attack on the same network, whatever the mode
+			for _, name := range append([]string{result.Whitebox}, names...) { // the same attack, whatever the mode
 				baseline = cmp.Or(baseline, weakest(at[bare], attack)[name])
 			}
 			t.add(p.line(col.Title(), baseline, names, cells, nil))

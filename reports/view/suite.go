@@ -33,9 +33,14 @@ func (s about) Sample() string {
 // Facts is the line under a heading: data set, number of images, mode.
 func (s about) Facts() string { return s.Sample() + " · " + s.Attacker().Name }
 
-// Attacker is what a suite's numbers are of; of a mode that is not known it has the name only.
+// Attacker is what a suite's numbers are of. Of a mode that is not known, and of a paper's table that calls an attack
+// through controls white-box, it has the name only.
 func (s about) Attacker() result.Mode {
-	return result.AttackerOf(words.Clean(s.Mode), len(s.Controls) > 0)
+	if s.Mode == result.Whitebox && len(s.Controls) > 0 {
+		return result.Mode{Name: s.Mode}
+	}
+	m, _ := result.ModeOf(words.Clean(s.Mode))
+	return m
 }
 
 // Made says how the suite's adversarial images were made, where that is known.
@@ -158,16 +163,16 @@ func (s *Suite) Kind(col words.Column) string {
 	return "attacked"
 }
 
-// Lowest finds the lowest accuracy of a line under attack, or under corruption where the suite has no attacks; of equal
-// ones, the first column's. It is nil, and its column a dash, while nothing is measured.
-func (s *Suite) Lowest(line []*result.Cell) (low *result.Cell, column string) {
-	hardest, column := "corrupted", words.Dash
+// Lowest finds the lowest accuracy of a line under attack, or under corruption where the suite has no attacks, and its
+// column; of equal ones, the first column's. It is nil while nothing is measured.
+func (s *Suite) Lowest(line []*result.Cell) (low *result.Cell, column words.Column) {
+	hardest := "corrupted"
 	if slices.ContainsFunc(s.Columns, func(col words.Column) bool { return s.Kind(col) == "attacked" }) {
 		hardest = "attacked"
 	}
 	for i, c := range line {
 		if c != nil && s.Kind(s.Columns[i]) == hardest && (low == nil || Score(c) < Score(low)) {
-			low, column = c, s.Columns[i].Title()
+			low, column = c, s.Columns[i]
 		}
 	}
 	return low, column

@@ -126,8 +126,8 @@ func (s *Suite) include(c *result.Cell) {
 	}
 }
 
-// arrangeColumns lists None, then each attack by epsilon. An attack without any cell keeps its columns: they are to
-// come. The mean over an attack's corruptions is a cell of the suite, where every one of them is there.
+// arrangeColumns lists the clean images, then each attack by epsilon. An attack without any cell keeps its columns:
+// they are to come. The mean over an attack's corruptions is a cell of the suite, where every one of them is there.
 func (s *Suite) arrangeColumns() {
 	for _, of := range s.Lines() {
 		for _, by := range s.Corrupted {
@@ -236,7 +236,7 @@ func (s *Suite) EndsEarly() bool {
 
 // Attackers explains the modes of the file's suites.
 func (v *Report) Attackers() []Fact {
-	modes := Only(append([]result.Mode{result.Whitebox}, result.Modes...), func(m result.Mode) bool {
+	modes := Only(result.Modes, func(m result.Mode) bool {
 		return slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name })
 	})
 	return Map(modes, func(m result.Mode) Fact { return Fact{m.Name, m.Knows} })
@@ -314,7 +314,7 @@ func (s *Suite) summary(r Row) string {
 	out := fmt.Sprintf("%s: clean images %s", who, say(clean))
 	if low, column := s.Lowest(r.Sides[hurt]); low != nil {
 		both := r.Entry(slices.Index(r.Sides[hurt], low))
-		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, column, say(both))
+		out += fmt.Sprintf("; %s (%s), %s, %s", whose, s.Attacker().Name, column.Title(), say(both))
 	}
 	return out + "."
 }

@@ -53,7 +53,7 @@ func TestAttackThatHasNotBegun(t *testing.T) {
 	f.Suites[0].Attacks = []string{"aa"}
 	f.Attacks = map[string]result.Attack{"aa": {Title: "AutoAttack", Recipe: "autoattack-standard/1", Norm: new("l2"),
 		Epsilons: []float64{0.5}}}
-	if got := Of(f).Suites[0].Heads(); !slices.Equal(got, []string{"None", "AA ℓ2 (0.5)"}) {
+	if got := Of(f).Suites[0].Heads(); !slices.Equal(got, []string{"Clean", "AA ℓ2 (0.5)"}) {
 		t.Errorf("columns %q", got)
 	}
 }
@@ -62,12 +62,12 @@ func TestAttackThatHasNotBegun(t *testing.T) {
 func TestLowestUnderCorruption(t *testing.T) {
 	s := Of(of(under("none", "none", 0, 4), under("none", "pgd", 2, 2), under("none", "square", 2, 1))).Suites[0]
 	s.Corrupted = []*Apart{{Attack: "square"}}
-	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low != "pgd ℓ∞ (2/255)" {
-		t.Errorf("the lowest is under %s", low)
+	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low.Title() != "pgd ℓ∞ (2/255)" {
+		t.Errorf("the lowest is under %v", low)
 	}
 	s.Corrupted = append(s.Corrupted, &Apart{Attack: "pgd"})
-	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low != "square ℓ∞ (2/255)" {
-		t.Errorf("without attacks the lowest is under %s", low)
+	if _, low := s.Lowest(s.Rows()[0].Sides[0]); low.Title() != "square ℓ∞ (2/255)" {
+		t.Errorf("without attacks the lowest is under %v", low)
 	}
 }
 

@@ -47,12 +47,12 @@ func (c Column) Corrupted() bool { return strings.HasPrefix(c.Recipe, "corruptio
 // AttackNames gives the usual short name of a recipe (without its version).
 var AttackNames = attacks.ShortNames()
 
-// Short is the attack alone, by its usual name where its recipe has one: "AA", "None".
+// Short is the attack alone, by its usual name where its recipe has one: "AA", "Clean".
 // A recipe that falls back for lack of classes says so, "AA-few", and one that ran in another precision too, "AA bf16".
 func (c Column) Short() string {
 	switch {
 	case c.Attack == "none":
-		return "None"
+		return "Clean"
 	case c.Corrupted():
 		return "Corruptions, mean"
 	}
@@ -71,7 +71,7 @@ func (c Column) Short() string {
 	return name
 }
 
-// Name is the attack without its strength: "None", "AA ℓ∞".
+// Name is the attack without its strength: "Clean", "AA ℓ∞".
 func (c Column) Name() string {
 	if c.Attack == "none" || c.Norm == "" {
 		return c.Short()

@@ -10,7 +10,7 @@ import (
 func TestTitles(t *testing.T) {
 	e := 8. / 255
 	for want, c := range map[string]Column{
-		"None":                      {Attack: "none"},
+		"Clean":                     {Attack: "none"},
 		"AA ℓ∞ (8/255)":             {Attack: "x", Norm: "linf", Recipe: "autoattack-standard/1", Epsilon: &e},
 		"AA+ ℓ2":                    {Attack: "x", Norm: "l2", Recipe: "autoattack-plus/2"},
 		"FAB-T ℓ1 (8/255) x":        {Attack: "x", Norm: "l1", Recipe: "fab-t/1", Epsilon: &e, Ambiguous: true},

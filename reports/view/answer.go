@@ -1,0 +1,78 @@
+package view
+
+import (
+	"cmp"
+	"strings"
+
+	"selfheal/harness/result"
+	"selfheal/internal/number"
+	"selfheal/reports/words"
+)
+
+// Answers are the lines that a run ends with: of each suite the lowest accuracy of its first model, alone and under
+// each control, such as "robust accuracy 41.0 % [34.4, 47.9] under AutoAttack standard, ℓ∞ 8/255, 200 images".
+func (v *Report) Answers() (lines []string) {
+	models := 0
+	for _, s := range v.Suites {
+		models = max(models, len(s.Models))
+	}
+	for _, s := range v.Suites {
+		for _, one := range s.Series(s.Models[0]) {
+			said := s.answer(one, models > 1)
+			if said != "" && len(v.Suites) > 1 {
+				said = words.Clean(s.Name) + ": " + said
+			}
+			if said != "" {
+				lines = append(lines, strings.ReplaceAll(said, words.Nbsp, " "))
+			}
+		}
+	}
+	return lines
+}
+
+// answer is a line's lowest accuracy in words, "" where nothing is measured.
+func (s *Suite) answer(line Series, named bool) string {
+	kind, c, col := "clean", line.Cells[0], s.Columns[0]
+	if low, at := s.Lowest(line.Cells); low != nil {
+		kind, c, col = s.Kind(at), low, at
+	} else if by := Find(s.Certified, func(by *Apart) bool { return by.last(line) != nil }); by != nil {
+		kind, c, col = "certified", (*by).last(line), (*by).Columns[0]
+		col.AttackTitle = (*by).Of.Title
+	}
+	if c == nil {
+		return ""
+	}
+	said := map[string]string{"clean": "clean", "attacked": "robust", "certified": "certified",
+		"corrupted": "mean"}[kind] + " accuracy " + Scored(c) + " %"
+	if interval := words.Interval(c); interval != "" && s.Seeds == 1 {
+		said += " " + interval
+	}
+	said += words.If(named, " of "+words.Clean(line.Model))
+	said += words.If(line.Defense != "none", " with "+words.DefenseName(line.Defense))
+	if kind != "clean" {
+		said += words.If(kind == "certified", " by ") + words.If(kind != "certified", " under ") + s.attackNamed(col)
+	}
+	if c.Norm != nil && c.Epsilon != nil {
+		said += ", " + words.NormName(*c.Norm) + " " + number.Format(*c.Epsilon)
+	}
+	return said + ", " + words.Plural(c.N, "image") +
+		words.If(line.Defense != "none" && kind == "attacked", ", "+s.Attacker().Name)
+}
+
+// attackNamed is a column's attack in full: "AutoAttack standard", "PGD-40, 2 restarts".
+func (s *Suite) attackNamed(col words.Column) string {
+	title := cmp.Or(col.AttackTitle, col.Attack)
+	if a := s.File.Attacks[col.Attack]; a.Version != "" { // the components are named in brackets
+		title, _, _ = strings.Cut(title, " (")
+		title += " " + a.Version
+	}
+	return words.Clean(title)
+}
+
+// last is the cell of a certificate's largest epsilon, nil where there is none.
+func (by *Apart) last(line Series) (c *result.Cell) {
+	for _, col := range by.Columns {
+		c = cmp.Or(by.Cell(line.Model, line.Defense, col), c)
+	}
+	return c
+}
