@@ -34,6 +34,7 @@ def test_attack(attacked, images):
     assert attacked.report().read_text().startswith("<!DOCTYPE html>")
     table = attacked.to_pandas()
     assert list(table["verdict"]) == list(attacked.verdicts) and list(table["label"]) == list(y)
+    assert repr(attacked).startswith("Result(autoattack-quick/1, linf 8/255: ")
     assert set(selfheal.Run(attacked.folder).to_pandas()["attack"]) == {"none", "aa-quick"}
 
 
@@ -75,6 +76,7 @@ def test_command_line_agrees(network, data, eps, version, tmp_path):
     )
     assert [passes(step) for step in theirs["steps"]] == [passes(step) for step in found.components]
     assert found.summary == said.partition("\nreport: ")[2].partition("\n")[2].strip()
+    assert found.summary.startswith("robust accuracy ") and found.summary.endswith(f" {eps}/255, 20 images")
     if network.stem == "preact_standard":
         assert found.clean_accuracy > 0 and found.robust_accuracy == 0 and len(found.components) == 1
 
