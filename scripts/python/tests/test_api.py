@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 import selfheal
-from selfheal import _program
+from selfheal import _arrays, _program
 from selfheal._progress import Progress
 
 from .conftest import ROOT, ZOO, read
@@ -142,6 +142,31 @@ def test_closing_lines(monkeypatch, tmp_path, capsys):
     assert _program.call(["run"]) == "the answer\nits second line"
     assert capsys.readouterr().err == "the answer\nits second line\n"
     assert _program.call(["run"], progress=False) and capsys.readouterr().err == ""
+
+
+class OnAGPU:
+    """A tensor as far as this package looks, which must be moved before its values can be read."""
+
+    dtype, is_meta = "torch.float32", False
+
+    def __init__(self, values, moved=False):
+        self.values, self.moved = values, moved
+
+    def detach(self):
+        return OnAGPU(self.values)
+
+    def cpu(self):
+        return OnAGPU(self.values, moved=True)
+
+    def numpy(self):
+        if not self.moved:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+        return self.values
+
+
+def test_tensors_are_moved(images):
+    x, y = _arrays.pair(OnAGPU(images[0].astype(np.float64) / 255), OnAGPU(images[1]))
+    assert np.array_equal(x, images[0].astype(np.float32) / np.float32(255)) and np.array_equal(y, images[1])
 
 
 def test_tracebacks_are_short(network, tmp_path):
