@@ -50,8 +50,10 @@ def images_of(images: npt.NDArray[Any], turn: str) -> Images:
         raise UsageError(f"x has its channels last, shape {shape}: pass x.{turn}(0, 3, 1, 2)")
     if images.dtype == np.uint8:
         return np.ascontiguousarray(images.astype(np.float32) / np.float32(255))
+    if np.issubdtype(images.dtype, np.floating):
+        images = np.ascontiguousarray(images, dtype=np.float32)
     low, high = images.min(), images.max()
-    if np.issubdtype(images.dtype, np.number) and low >= 0 and 1 < high <= 255:
+    if np.issubdtype(images.dtype, np.number) and low >= 0 and 2 < high <= 255:
         raise UsageError(f"x has values up to {high:.4g}: pass x / 255, or pixels of uint8")
     if not np.issubdtype(images.dtype, np.floating):
         raise UsageError(f"x must be of floats in [0, 1] or of uint8, not of {images.dtype}")
@@ -60,10 +62,10 @@ def images_of(images: npt.NDArray[Any], turn: str) -> Images:
         raise UsageError(f"x has values that are NaN or infinite, first in x[{finite.argmin()}]")
     if low < 0 or high > 1:
         raise UsageError(
-            f"x must lie in [0, 1], not from {low:.4g} to {high:.4g}; normalisation belongs into the "
+            f"x must lie in [0, 1], not from {low:.6g} to {high:.6g}; normalisation belongs into the "
             "model, or into mean= and std="
         )
-    return np.ascontiguousarray(images, dtype=np.float32)
+    return images
 
 
 def labels_of(labels: npt.NDArray[Any], n: int, classes: Sequence[str] | None) -> Labels:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any, TextIO
 
+from . import _words
+
 BAR = 20  # characters
 
 
@@ -70,7 +72,7 @@ def where(r: dict[str, Any]) -> str:
         parts.append(r["defense"])
     parts.append("clean" if r.get("attack") == "none" else r.get("attack", ""))
     if r.get("epsilon") is not None:
-        parts.append(f"{r['epsilon']:.4g}")
+        parts.append(_words.radius(r["epsilon"]))
     return " ".join(parts)
 
 

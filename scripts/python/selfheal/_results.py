@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from . import _words
 from ._errors import UsageError
 
 if TYPE_CHECKING:
@@ -202,8 +203,9 @@ class _OneAttack(Run):
 
     def __repr__(self) -> str:
         c = self.attacked
+        radius = _words.radius(c["epsilon"])
         return (
-            f"{type(self).__name__}({c['recipe']}, {c['norm']} {c['epsilon']:.4g}: {100 * self.robust_accuracy:.1f} % "
+            f"{type(self).__name__}({c['recipe']}, {c['norm']} {radius}: {100 * self.robust_accuracy:.1f} % "
             f"of {c['n']} stand, {100 * self.clean_accuracy:.1f} % are right on clean images)"
         )
 

@@ -50,3 +50,11 @@ def first_line(problem: BaseException) -> str:
     """An exception in one line."""
     lines = str(problem).strip().splitlines()
     return f"{type(problem).__name__}: {lines[0]}" if lines else type(problem).__name__
+
+
+def radius(eps: float) -> str:
+    """A perturbation's bound as people write it: 8/255, 0.5."""
+    levels = round(255 * eps)
+    if 0 < levels < 255 and abs(255 * eps - levels) < 1e-9 and len(repr(eps)) > 6:
+        return f"{levels}/255"
+    return f"{eps:.4g}"

@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 import selfheal
-from selfheal import _program
+from selfheal import _arrays, _program
 from selfheal._progress import Progress
 
 from .conftest import ROOT, ZOO, read
@@ -34,6 +34,7 @@ def test_attack(attacked, images):
     assert attacked.report().read_text().startswith("<!DOCTYPE html>")
     table = attacked.to_pandas()
     assert list(table["verdict"]) == list(attacked.verdicts) and list(table["label"]) == list(y)
+    assert repr(attacked).startswith("Result(autoattack-quick/1, linf 8/255: ")
     assert set(selfheal.Run(attacked.folder).to_pandas()["attack"]) == {"none", "aa-quick"}
 
 
@@ -75,6 +76,7 @@ def test_command_line_agrees(network, data, eps, version, tmp_path):
     )
     assert [passes(step) for step in theirs["steps"]] == [passes(step) for step in found.components]
     assert found.summary == said.partition("\nreport: ")[2].partition("\n")[2].strip()
+    assert found.summary.startswith("robust accuracy ") and found.summary.endswith(f" {eps}/255, 20 images")
     if network.stem == "preact_standard":
         assert found.clean_accuracy > 0 and found.robust_accuracy == 0 and len(found.components) == 1
 
@@ -140,6 +142,31 @@ def test_closing_lines(monkeypatch, tmp_path, capsys):
     assert _program.call(["run"]) == "the answer\nits second line"
     assert capsys.readouterr().err == "the answer\nits second line\n"
     assert _program.call(["run"], progress=False) and capsys.readouterr().err == ""
+
+
+class OnAGPU:
+    """A tensor as far as this package looks, which must be moved before its values can be read."""
+
+    dtype, is_meta = "torch.float32", False
+
+    def __init__(self, values, moved=False):
+        self.values, self.moved = values, moved
+
+    def detach(self):
+        return OnAGPU(self.values)
+
+    def cpu(self):
+        return OnAGPU(self.values, moved=True)
+
+    def numpy(self):
+        if not self.moved:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy")
+        return self.values
+
+
+def test_tensors_are_moved(images):
+    x, y = _arrays.pair(OnAGPU(images[0].astype(np.float64) / 255), OnAGPU(images[1]))
+    assert np.array_equal(x, images[0].astype(np.float32) / np.float32(255)) and np.array_equal(y, images[1])
 
 
 def test_tracebacks_are_short(network, tmp_path):
