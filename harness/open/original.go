@@ -44,8 +44,8 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 		c, at := i/(s.H*s.W), i%(s.H*s.W)
 		if o.levels {
 			if v *= 255; math.Abs(float64(v)-math.Round(float64(v))) > 1e-3 {
-				return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
-					i, image[i])
+				return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits",
+					m.Name, i, image[i])
 			}
 		} else if m.Scale != 0 {
 			v *= float32(m.Scale)
