@@ -36,18 +36,10 @@ func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error
 func (o *Original) Answer(image []float32) ([]float64, error) {
 	s, m := o.shape, o.model
 	x := make([]float32, len(image))
-	value := func(v []float64, c int) float32 { return float32(v[c%len(v)]) }
+	taken := given(m)
 	for i, v := range image {
 		c, at := i/(s.H*s.W), i%(s.H*s.W)
-		if m.Scale != 0 {
-			v *= float32(m.Scale)
-		}
-		if len(m.Mean) > 0 {
-			v -= value(m.Mean, c)
-		}
-		if len(m.Std) > 0 {
-			v /= value(m.Std, c)
-		}
+		v = taken.pixel(v, c)
 		if o.last {
 			i = at*s.C + c
 		}
