@@ -12,6 +12,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control/pca"
 	"selfheal/harness/certify"
+	"selfheal/harness/config"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/run"
@@ -233,6 +234,9 @@ func (m *measuring) Clean(_ *plan.Job, g plan.Group) error {
 	m.answers(g, m.n())
 	for _, defense := range g.Scored {
 		passes := min(m.right(), float64(run.Probed(m.job.Classifier(defense)))) * run.ProbePasses
+		if defense == config.None {
+			passes += open.TrialPasses(m.job.Net, m.job.Set.Len())
+		}
 		m.time.add(Span{0, passes * m.speeds[defense].judging()})
 	}
 	return nil

@@ -162,6 +162,15 @@ var (
 			"the first.",
 		"Nothing, if they are notes or lists. Convert images of other kinds, and bring those in deeper folders up to "+
 			"their class's.")
+	WarnPreprocessing = warning("preprocessing",
+		"The network is right on more clean images when it takes them in another usual way than the one given: "+
+			"in [0,1], [0,255] or [-1,1], or by the mean and deviation of ImageNet, CIFAR-10, CIFAR-100 or MNIST. The "+
+			"images are those that are scored, at most 1,000 of them, and the difference is more than chance: "+
+			"McNemar's exact test on them, corrected by Holm for the ways that were tried, at 5 %. Most often the "+
+			"mean and deviation were forgotten. Clean and robust accuracy are then those of a network that sees "+
+			"other images than it was trained on.",
+		"Paste the flags, or the config's line, that the message has. Where the training code says otherwise, it is "+
+			"right: the message tells what fits these images.")
 	WarnNearChance = warning("near-chance",
 		"The accuracy on clean images cannot be told from that of guessing: its 95 % interval reaches down to 1 in "+
 			"the number of classes, on 20 images or more. Most often the network sees other images than it was "+

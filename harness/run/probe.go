@@ -41,6 +41,9 @@ func (s scoring) probed(v []verdict) ([]result.Warning, error) {
 		found, err := probe(r.ctx, r.Opener, s.who, s.Set, v)
 		if err == nil && s.who.Control == nil {
 			found = append(found, subset(s.Suite.Dataset, s.Set, s.who, r.Config)...)
+			var better []result.Warning
+			better, err = s.preprocessing(v)
+			found = append(found, better...)
 		}
 		return found, err
 	})
@@ -59,6 +62,34 @@ func subset(name string, set open.Images, who open.Classifier, cfg *config.Confi
 	return []result.Warning{result.WarnClassSubset.New("data set %s has %d classes, the model %d outputs, and nothing "+
 		"says which of them are meant: %s; classes (--classes) names the model's in its order", name, len(names),
 		who.Classes, dataset.Numbered(names))}
+}
+
+// preprocessing warns where a usual preprocessing is better than the model's. Images that another shard keeps are asked
+// about here too.
+func (s scoring) preprocessing(v []verdict) ([]result.Warning, error) {
+	r, places, right := s.run, open.Sample(s.Set.Len()), make([]bool, s.Set.Len())
+	err := r.ForEach(r.ctx, len(places), s.who.State(), func(ctx context.Context, k int) error {
+		i := places[k]
+		if s.Set.Own(i) {
+			right[i] = v[i].Right
+			return nil
+		}
+		im, err := s.Set.Read(i)
+		if err != nil {
+			return err
+		}
+		z, err := s.who.Logits(ctx, im.Pixels)
+		right[i] = err == nil && attacks.Right(z, im.Label)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	better, err := r.Better(r.ctx, s.Model, s.Net, s.Set, places, right)
+	if better == nil || err != nil {
+		return nil, err
+	}
+	return []result.Warning{result.WarnPreprocessing.New("%s", better.Message(s.Model.Name))}, nil
 }
 
 // ProbePasses is how many answers a probed image takes.

@@ -17,14 +17,12 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// lookedAt is how many images init asks a network about.
-const lookedAt = 100
-
 type initFlags struct {
 	dataFlags
 	preprocessFlags
 	probabilities bool
 	fit, out      string
+	limit         int
 	force         bool
 }
 
@@ -34,8 +32,8 @@ func initCommand(g *globals) *cobra.Command {
 		Use:   "init MODEL --data FILE",
 		Short: "Write a config for a model and its data",
 		Long: `Opens a model and labelled images, finds out how the model was trained to take images
-(it is asked about some, normalised in the usual ways), and writes a config with comments
-that runs as it is: a suite of minutes, and AutoAttack's standard version on more images.
+(it is asked about the first --limit, taken in the usual ways), and writes a config with
+comments that runs as it is: a suite of minutes, and AutoAttack's standard version on more images.
 With --fit there is a control as well, which heals the network while it runs.`,
 		Example: `  selfheal init model.onnx --data test_batch.bin
   selfheal init model.onnx --data test.npz --fit train.npz --out mine.yaml
@@ -48,6 +46,7 @@ With --fit there is a control as well, which heals the network while it runs.`,
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
 	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
+	to.whole(&f.limit, "limit", 1000, "images that the model is asked about, and that the config scores")
 	to.text(&f.fit, "fit", "", "clean training images, in the format of --data, to fit a control to", anyFile)
 	to.text(&f.out, "out", "config.yaml", "the config's file", filesWith("yaml", "yml"))
 	to.on(&f.force, "force", "replace --out")
@@ -88,7 +87,8 @@ models:
   # {{.Classes}} classes; {{index .Shape 0}} channels of {{index .Shape 1}} rows and {{index .Shape 2}} columns.
   # Right on {{.Right}} of {{.Of}} images when it takes them {{.Name}}.
 {{- range .Others}}
-  #   {{.Name}}, preprocess: {{.Preprocessing}}: {{.Right}}
+  #   {{.Name}}, preprocess: {{.Preprocessing}}: {{.Right}} of {{.Of}}
+  {{- if .Ties}}; no evidence of a difference{{end}}
 {{- end}}
   {{printf "%q" .Network}}:
     {{.Model}}
@@ -124,6 +124,9 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err := needed(c, "data", f.data, ", for example --data test.npz"); err != nil {
 		return err
 	}
+	if f.limit < 1 {
+		return usage("--limit must be a whole number from 1 up, not %d", f.limit)
+	}
 	if _, err := os.Stat(f.out); err == nil && !f.force {
 		return usage("%s is there; choose another --out or add --force", f.out)
 	}
@@ -140,11 +143,11 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	}
 	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
 	var transform config.Keys // that makes images of other sizes the model's
-	tried, err := ask(c, network, append(slices.Clip(images), first(format, lookedAt)))
+	tried, err := ask(c, network, append(slices.Clip(images), first(format, f.limit)))
 	if errors.As(err, new(open.ConfigError)) && f.resize+f.crop == 0 {
 		if size := f.side(model); size > 0 {
 			transform = config.Keys{transformed(open.Resized(size), size)}
-			again, terr := ask(c, network, slices.Concat(images, config.Keys{first(format, lookedAt)}, transform))
+			again, terr := ask(c, network, slices.Concat(images, config.Keys{first(format, f.limit)}, transform))
 			if terr == nil {
 				tried, err = again, nil
 			}
@@ -155,7 +158,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	}
 	network[1].Value = config.Word(tried[0].String())
 	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
-		Model: network, Data: slices.Concat(images, config.Keys{first(format, 1000)}, transform), Tried: tried[0],
+		Model: network, Data: slices.Concat(images, config.Keys{first(format, f.limit)}, transform), Tried: tried[0],
 		Others: tried[1:], Usual: usual{"8/255", "0.5"},
 		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}}
 	if f.fit != "" {
@@ -180,13 +183,35 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if 2*about.Right < about.Of {
 		doubt = "; that is little: the model may have another --mean and --std, or the data other labels"
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images%s; next: selfheal run --config %s\n", f.out,
-		about.Right, about.Of, doubt, f.out)
+	ties := ""
+	for _, t := range about.Others {
+		if t.Ties {
+			ties += fmt.Sprintf("; no evidence of a difference from %s (%d of %d)", t.Name, t.Right, t.Of)
+		}
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s%s; next: selfheal run --config "+
+		"%s\n", f.out, about.Right, about.Of, about.Name, ties, doubt, f.out)
 	return err
 }
 
 // ask asks a network about images, taken in one way after the other.
-func ask(c *cobra.Command, network, images config.Keys) ([]open.Tried, error) {
+func ask(c *cobra.Command, network, images config.Keys) (all []open.Tried, err error) {
+	cfg, err := asked(network, images)
+	if err != nil {
+		return nil, err
+	}
+	if m := cfg.Models[0]; m.Scale == 0 && m.Mean == nil {
+		return open.TryPreprocessing(c.Context(), cfg)
+	}
+	given, better, err := open.Examine(c.Context(), cfg)
+	if better != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "selfheal: %s\n", better.Message(named(cfg.Models[0].Path, "model")))
+	}
+	return []open.Tried{given}, err
+}
+
+// asked is a config of a network and images.
+func asked(network, images config.Keys) (*config.Config, error) {
 	suite := config.Keys{key("dataset", "d", ""), key("models", []string{"m"}, ""), key("attacks", []string{}, "")}
 	cfg, err := config.Make(config.Keys{key("version", config.Version, ""),
 		key("datasets", config.Keys{key("d", images, "")}, ""), key("models", config.Keys{key("m", network, "")}, ""),
@@ -194,7 +219,7 @@ func ask(c *cobra.Command, network, images config.Keys) ([]open.Tried, error) {
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	return open.TryPreprocessing(c.Context(), cfg)
+	return cfg, nil
 }
 
 // side is that of the square images that a model takes, 0 where it takes none.

@@ -34,7 +34,7 @@ func TestImportRules(t *testing.T) {
 		"harness/dataset": "result", "harness/config": "dataset result result/published",
 		"harness/gate": "config result stats", "harness/plan": "config dataset result",
 		"harness/progress": "config plan result", "harness/folder": "config plan result",
-		"harness/open":     "harness config dataset folder plan progress result",
+		"harness/open":     "harness config dataset folder plan progress result stats",
 		"harness/certify":  "folder open plan progress result stats",
 		"harness/run":      "harness certify config dataset folder open plan progress result stats",
 		"harness/forecast": "certify config dataset open plan result run",

@@ -1,0 +1,91 @@
+package harness_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"selfheal/harness/config"
+	"selfheal/harness/folder"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/harness/run"
+	"selfheal/internal/journal"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
+)
+
+// Real networks that are given no normalisation or a wrong one are warned about, those that are given theirs are not.
+// ResNet-20 was trained with ImageNet's, from which CIFAR-10's differs by nothing that these images show.
+func TestPreprocessingOfRealNetworks(t *testing.T) {
+	testinput.Runtime(t)
+	images, imagenet := testinput.Real(t, "cifar10-test-1000.bin"), []float64{0.485, 0.456, 0.406}
+	for _, c := range []struct {
+		model, preprocess string
+		warns             bool
+	}{
+		{"resnet20", "{}", true}, {"resnet20", "{mean: [0.5], std: [0.5]}", true},
+		{"resnet20", "{mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}", false},
+		{"resnet_2b", "{}", true}, {"resnet_2b", "{scale: 255}", true},
+		{"resnet_2b", "{mean: [0.4914, 0.4822, 0.4465], std: [0.2471, 0.2435, 0.2616]}", false},
+	} {
+		p := testplan.Plan(t, faulty, 2, 64, "suites.s.attacks=[]",
+			"models.other={path: "+testinput.Real(t, c.model+".onnx")+", preprocess: "+c.preprocess+"}",
+			"datasets.test={format: cifar10-bin, limit: 200, path: "+images+"}")
+		f, _, _ := runFor(t, p)
+		cell := f.Cells[0]
+		if hasWarning(cell, result.WarnPreprocessing) != c.warns || !c.warns && len(cell.Warnings) > 0 {
+			t.Errorf("%s, %s: right on %d, %v", c.model, c.preprocess, cell.Correct, cell.Warnings)
+		} else if c.warns {
+			must.Have(t, fmt.Sprint(cell.Warnings), fmt.Sprintf("is right on %d of 200 images as it", cell.Correct),
+				"--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616; in a config preprocess: {mean: [0.4914, ")
+		}
+		// Alone it is told the same, and where nothing is given the right one is found.
+		one, better, err := open.Examine(t.Context(), p.Config)
+		if err != nil || one.Right != cell.Correct || (better != nil) != c.warns {
+			t.Errorf("%s, %s: right on %d, a run on %d: %v, %v", c.model, c.preprocess, one.Right, cell.Correct,
+				better, err)
+		}
+		if c.preprocess == "{}" {
+			all := must.Get(open.TryPreprocessing(t.Context(), p.Config))(t)
+			if best := all[0]; best.Name != better.Name || best.Right != better.Right {
+				t.Errorf("%s: best is %s, right on %d; better is %s, on %d", c.model, best.Name, best.Right,
+					better.Name, better.Right)
+			}
+			ties := slices.IndexFunc(all, func(t open.Tried) bool { return slices.Equal(t.Mean, imagenet) })
+			if !all[ties].Ties || all[len(all)-1].Ties {
+				t.Errorf("%s: %v", c.model, all)
+			}
+		}
+	}
+}
+
+// A forgotten preprocessing is found once: a run that is continued takes the journal's word and tries no more.
+func TestPreprocessingIsTriedOnce(t *testing.T) {
+	// The network takes images in [0,255], and is given those in [0,1].
+	wants := func(b *onnx.Builder, x string) string { return b.Op("Div", x, b.Float(255)) }
+	p := testplan.Plan(t, faulty, 2, 16, "suites.s.attacks=[pgd]", "datasets.test.limit=40",
+		"models.other.path="+planted(t, "levels", wants, unchanged))
+	all, end := states(t, p)
+	cell := ended(t, end).Cells[0]
+	must.Have(t, fmt.Sprint(cell.Warnings), fmt.Sprintf("right on %d of 40 images as it is given them", cell.Correct),
+		"when it takes them in [0,255] ", ": --scale 255; in a config preprocess: {scale: 255}")
+	dir, path := all[len(all)-1].copied(t)
+	lines, damaged, err := journal.Open(filepath.Dir(path))
+	if err != nil || damaged > 0 {
+		t.Fatal(damaged, err)
+	}
+	block := lines.Block(folder.Key{Of: "probe",
+		Key: plan.Key{Dataset: "test", Model: "other", Defense: config.None}}.JSON())
+	if !block.Written() {
+		t.Fatal("the journal does not hold the probe")
+	}
+	must.Do(t, block.Append([]result.Warning{result.WarnPreprocessing.New("as the journal has it")}))
+	must.Do(t, lines.Close())
+	continued(t, p, run.Options{Out: dir, Resume: true})
+	must.Have(t, fmt.Sprint(ended(t, dir).Cells[0].Warnings), "as the journal has it")
+}
