@@ -83,6 +83,19 @@ func TestBrowserFixture(t *testing.T) {
 	p.Quiet()
 }
 
+// On a phone no word of usual length is broken inside.
+func TestBrowserWords(t *testing.T) {
+	page := must.Get(filepath.Abs("testdata/published/report.html"))(t)
+	p := testbrowser.Open(t, testbrowser.Start(t), page)
+	for _, width := range []int64{1280, 390, 320} {
+		p.Size(width, 844)
+		testbrowser.Eval[int](p, "document.querySelectorAll('details').forEach(d => d.open = true), 1")
+		if broken := p.Broken(16); len(broken) > 0 {
+			t.Errorf("%d pixels wide: broken inside: %q", width, broken)
+		}
+	}
+}
+
 func TestBrowserSorts(t *testing.T) {
 	ctx := testbrowser.Start(t)
 	f := fixture()

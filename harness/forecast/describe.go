@@ -22,7 +22,7 @@ import (
 type effort struct {
 	forward, backward, controlled int64
 	judged                        int64   // forward passes of undefended networks beside attacks
-	hours                         float64 // of the passes on undefended networks
+	seconds                       float64 // of the passes on undefended networks
 	unrated                       []string
 }
 
@@ -30,7 +30,7 @@ func (e *effort) add(o effort) {
 	e.forward += o.forward
 	e.backward += o.backward
 	e.controlled += o.controlled
-	e.hours += o.hours
+	e.seconds += o.seconds
 	for _, m := range o.unrated {
 		if !slices.Contains(e.unrated, m) {
 			e.unrated = append(e.unrated, m)
@@ -45,7 +45,7 @@ func (e effort) String() string {
 
 // Describe prints the cells of a plan and the passes that attacks need at most, as if no image were misclassified. It
 // says where the config's limits and classes stand for absent files, and which cells have no published number. Rates
-// are speeds by model, in passes of one image a second; that of "" serves the others. Times, unless nil, give the hours
+// are speeds by model, in passes of one image a second; that of "" serves the others. Times, unless nil, give the time
 // of jobs whose models have no rate.
 func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, error) {
 	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{}, made: map[plan.Key]string{}}
@@ -57,24 +57,24 @@ func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, err
 	d.disk()
 	switch {
 	case d.span != nil:
-		fmt.Fprintf(&d.text, "hours: %s on this machine, from timed passes", d.span)
-		if d.total.hours > 0 {
+		fmt.Fprintf(&d.text, "time: %s on this machine, from timed passes", d.span)
+		if d.total.seconds > 0 {
 			fmt.Fprintf(&d.text, "; at the given rates at most %s more, controlled passes not included",
-				duration(d.total.hours))
+				duration(d.total.seconds))
 		}
 		if len(d.total.unrated) > 0 {
 			fmt.Fprintf(&d.text, "; not known: %s", strings.Join(d.total.unrated, ", "))
 		}
 		d.text.WriteString("\n")
 	case len(d.total.unrated) == 0:
-		fmt.Fprintf(&d.text, "hours: at most %s at the given rates, controlled passes not included\n",
-			duration(d.total.hours))
+		fmt.Fprintf(&d.text, "time: at most %s at the given rates, controlled passes not included\n",
+			duration(d.total.seconds))
 	case len(rates) == 0:
-		d.text.WriteString("hours: no rate is known; --rate [MODEL=]N, the passes of one image " +
+		d.text.WriteString("time: no rate is known; --rate [MODEL=]N, the passes of one image " +
 			"that the machine makes in a second, gives them\n")
 	default:
-		fmt.Fprintf(&d.text, "hours: no rate is known for %s; the others: at most %s, controlled passes not included\n",
-			strings.Join(d.total.unrated, ", "), duration(d.total.hours))
+		fmt.Fprintf(&d.text, "time: no rate is known for %s; the others: at most %s, controlled passes not included\n",
+			strings.Join(d.total.unrated, ", "), duration(d.total.seconds))
 	}
 	return d.text.String(), nil
 }
@@ -310,7 +310,7 @@ func (d *description) End(j *plan.Job) error {
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
 	switch {
 	case rate > 0:
-		e.hours = float64(e.judged+e.forward+e.backward) / rate / 3600
+		e.seconds = float64(e.judged+e.forward+e.backward) / rate
 	case !d.timed(j):
 		e.unrated = []string{j.Model.Name}
 	}
@@ -324,14 +324,14 @@ func (d *description) timed(j *plan.Job) bool {
 	}
 	t := d.times.jobs[j]
 	if t.why != "" {
-		fmt.Fprintf(&d.text, "  hours: not known: %s\n", t.why)
+		fmt.Fprintf(&d.text, "  time: not known: %s\n", t.why)
 		return false
 	}
 	if d.span == nil {
 		d.span = &Span{}
 	}
 	d.span.add(t.Span)
-	fmt.Fprintf(&d.text, "  hours: %s; right without attack: %d of the %d images looked at\n", t.Span, t.right,
+	fmt.Fprintf(&d.text, "  time: %s; right without attack: %d of the %d images looked at\n", t.Span, t.right,
 		t.looked)
 	return true
 }
@@ -365,12 +365,32 @@ func count(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// duration writes hours with two digits that count.
-func duration(hours float64) string {
-	if hours >= 10 {
-		return fmt.Sprintf("%.0f", hours)
+// duration writes seconds, minutes or hours with two digits that count, or all of a whole number.
+func duration(seconds float64) string {
+	return in(seconds, unitOf(seconds)) + " " + unitOf(seconds).name
+}
+
+type unit struct {
+	name    string
+	seconds float64
+}
+
+func unitOf(seconds float64) unit {
+	switch {
+	case seconds < 100:
+		return unit{"s", 1}
+	case seconds < 100*60:
+		return unit{"min", 60}
 	}
-	return strconv.FormatFloat(hours, 'g', 2, 64)
+	return unit{"h", 3600}
+}
+
+func in(seconds float64, u unit) string {
+	v := seconds / u.seconds
+	if v >= 9.95 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
 // comparison tells which cells of a suite have a published number. A nil one compares with nothing.

@@ -80,7 +80,7 @@ func TestDescribe(t *testing.T) {
 		"model rn-34", "defenses: none (extra), loop (extra), more (extra)\n",
 		"suite first: 12 cells, 3 of the 3 numbers of the config, 9 extra; at most "+count(60*f)+" forward and "+
 			count(60*g)+" backward passes of one image; controlled passes: 240\n",
-		"12 cells; attacks: at most "+count(60*f)+" forward", "hours: no rate is known",
+		"12 cells; attacks: at most "+count(60*f)+" forward", "time: no rate is known",
 	)
 
 	// The second suite attacks what the first has attacked; the third a controlled network, and the fourth that again.
@@ -90,11 +90,11 @@ func TestDescribe(t *testing.T) {
 		", made once with suite first\n", "suite repeated",
 		"22 cells; attacks: at most "+count(20*f)+" forward and "+count(20*g)+" backward passes of one image; "+
 			"controlled passes: "+count(10*(2*2*2)+2*10*2+10*(f+g))+"\n",
-		"hours: at most "+
-			duration(float64(10*(2+f+g))/0.5/3600+float64(10*(2+f+g))/3600+3*float64(10*2)/0.5/3600)+
+		"time: at most "+
+			duration(float64(10*(2+f+g))/0.5+float64(10*(2+f+g))+3*float64(10*2)/0.5)+
 			" at the given rates")
 	contains(t, describe(t, map[string]float64{"rn-34": 1}, 10, "first"),
-		"hours: no rate is known for rn-18; the others: at most ")
+		"time: no rate is known for rn-18; the others: at most ")
 	bare := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, []string{"first"},
 		"suites.first.controls=null",
 		"suites.first.published=null")))(t)

@@ -3,7 +3,6 @@ package forecast
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -27,16 +26,12 @@ type Span struct{ Low, High float64 }
 
 func (s *Span) add(o Span) { s.Low, s.High = s.Low+o.Low, s.High+o.High }
 
-// String writes hours, and where they are few seconds or minutes too.
+// String writes 7 to 42 s, 2.1 to 15 min or 42 s to 3 h.
 func (s Span) String() string {
-	text := duration(s.Low/3600) + " to " + duration(s.High/3600)
-	switch {
-	case s.High < 120:
-		text += fmt.Sprintf(" (%.0f to %.0f s)", s.Low, s.High)
-	case s.High < 2*3600:
-		text += fmt.Sprintf(" (%.2g to %.2g min)", s.Low/60, s.High/60)
+	if u := unitOf(s.High); u == unitOf(s.Low) {
+		return in(s.Low, u) + " to " + duration(s.High)
 	}
-	return text
+	return duration(s.Low) + " to " + duration(s.High)
 }
 
 // Times are how long a plan's jobs take on this machine.

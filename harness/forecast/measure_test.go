@@ -41,8 +41,22 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	text := must.Get(Describe(p, nil, times))(t)
-	contains(t, text, "suite plain", "  hours: ", " s); right without attack: ", " of the 7 images looked at\n",
-		"suite through", "  hours: ", "suite broken", "  hours: not known: ", "takes states of shape", "suite absent",
-		"  hours: not known: made-by-the-test.onnx is absent\n",
-		"hours: ", " on this machine, from timed passes; not known: robust, other\n")
+	contains(t, text, "suite plain", "  time: ", " s; right without attack: ", " of the 7 images looked at\n",
+		"suite through", "  time: ", "suite broken", "  time: not known: ", "takes states of shape", "suite absent",
+		"  time: not known: made-by-the-test.onnx is absent\n",
+		"time: ", " on this machine, from timed passes; not known: robust, other\n")
+}
+
+// Seconds are not written as hours.
+func TestDurations(t *testing.T) {
+	for s, want := range map[Span]string{
+		{0.0123, 0.44}: "0.012 to 0.44 s", {7, 41.7}: "7 to 42 s", {9.96, 99}: "10 to 99 s",
+		{42, 150}:  "42 s to 2.5 min",
+		{126, 900}: "2.1 to 15 min", {59, 5999}: "59 s to 100 min", {42, 10800}: "42 s to 3 h",
+		{7200, 1e6}: "2 to 278 h", {0, 0}: "0 to 0 s",
+	} {
+		if got := s.String(); got != want {
+			t.Errorf("%v reads %q, want %q", s, got, want)
+		}
+	}
 }

@@ -125,7 +125,7 @@ type Cell struct {
 	Verdicts string     `json:"verdicts"` // one character an image, in data set order: '1' = right
 	Steps    []Step     `json:"steps"`    // one a component; empty for "none" and oblivious controlled cells
 	MaxNorm  float64    `json:"max_norm"` // largest perturbation among the cell's images
-	Seconds  float64    `json:"seconds"`
+	Seconds  float64    `json:"seconds"`  // of the steps and of the answers to the images
 	Warnings []Warning  `json:"warnings"`
 	// VerdictOnly: attacks ended at an image's first success, as nobody needed the
 	// images of full strength; margins and norms are those of that first point.

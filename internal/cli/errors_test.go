@@ -26,6 +26,7 @@ func TestErrors(t *testing.T) {
 	put(t, filepath.Join(dir, "lfs.onnx"), []byte(testinput.Pointer))
 	put(t, filepath.Join(dir, "lfs.npz"), []byte(testinput.Pointer))
 	put(t, filepath.Join(dir, "results", "results.json"), []byte("{"))
+	put(t, filepath.Join(dir, "old.pkl"), []byte("(dp0\nVdata\np1\nNs."))
 	put(t, filepath.Join(dir, "empty", "sub", "notes.txt"), []byte("nothing"))
 	put(t, filepath.Join(dir, "other", "results.json"), []byte(`{"schema": "selfheal.results/9"}`))
 	put(t, filepath.Join(dir, "bare", "selfheal-journal", "results.json"), []byte(`{"schema": "selfheal.results/1"}`))
@@ -60,6 +61,7 @@ inspect --mean 0.5,0.5 NET → mean has 2 values, the image 3 channels
 split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut; cut tensors: /stem
 `}, {exitRefused, `
 check --baselin b.json DIR → unknown flag: --baselin; did you mean "--baseline"?
+check --baseline b.json --update --json DIR/one → --update compares nothing: --new-model, --json, --junit and --markdown
 `}, {exitUsage, `
 rnu → unknown command "rnu"; did you mean "run"?
 benchmark → unknown command "benchmark"; see selfheal --help
@@ -121,6 +123,9 @@ theory more → takes no argument
 theory --seed x → --seed
 attack --data x.npz --norm linf --epsilon 1 → attack takes one model
 attack m.onnx --norm linf --epsilon 1 → --data
+attack NET --data DIR/old.pkl --format cifar10-python --norm linf --epsilon 1 → no Python pickle of protocols 2 to 5
+doctor --men 0.5 → unknown flag: --men; did you mean "--mean"?
+doctor --mean x → --mean: "x" is not a number
 attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example --epsilon 8/255
 attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
 attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file

@@ -44,8 +44,8 @@ command continues, and leaves a finished run as it is.`,
 		Example: `  selfheal run                                      # ./config.yaml, else the bundled one
   selfheal run --config my.yaml --out out --suite real
   selfheal run --limit 32 --set attacks.aa-linf.epsilon=4/255
-  selfheal run --dry-run                            # the cells, their passes and the hours they take
-  selfheal run --dry-run --suite table7 --rate 150  # a table of the paper, and the hours it takes`,
+  selfheal run --dry-run                            # the cells, their passes and the time they take
+  selfheal run --dry-run --suite table7 --rate 150  # a table of the paper, and the time it takes`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, g) },
 	}
@@ -58,11 +58,12 @@ command continues, and leaves a finished run as it is.`,
 		g.ofConfig(suiteNames, 0))
 	to.sets(&f.sets, g, "attacks.NAME.key=value")
 	to.on(&f.dryRun, "dry-run", "print the cells, the most passes that the attacks need and, where the files are "+
-		"there, the hours by timed passes; attack nothing")
+		"there, the time by timed passes; attack nothing")
 	to.text(&f.shard, "shard", "", "I/N: do the I-th of N parts of the work; `selfheal report` merges them", noFiles)
 	to.on(&f.attempt, "attempt", "with --shard, work beside others on the same shard, in a folder of one's own")
 	to.texts(&f.rates, "rate",
-		"with --dry-run, hours without timing: [MODEL=]N, passes of one image a second; may be repeated", noFiles)
+		"with --dry-run, the time without measuring: [MODEL=]N, passes of one image a second; may be repeated",
+		noFiles)
 	return c
 }
 

@@ -200,3 +200,19 @@ func (p *Page) Column(table string, i int) []string {
 			return c.textContent.trim();
 		})`, table, i))
 }
+
+// Broken lists words of at most so many letters that stand in two lines.
+func (p *Page) Broken(most int) []string {
+	return Eval[[]string](p, fmt.Sprintf(`(() => { const found = new Set(), range = document.createRange();
+		const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+		while (texts.nextNode()) {
+			if (!texts.currentNode.parentElement.checkVisibility()) continue;
+			for (const word of texts.currentNode.data.matchAll(/[\p{L}\p{N}_.,:;()[\]%%]+/gu)) {
+				if (word[0].length > %d) continue;
+				range.setStart(texts.currentNode, word.index);
+				range.setEnd(texts.currentNode, word.index + word[0].length);
+				const lines = [...range.getClientRects()].map(r => Math.round(r.bottom));
+				if (Math.max(...lines) - Math.min(...lines) > 8) found.add(word[0]);
+			} }
+		return [...found]; })()`, most))
+}

@@ -133,6 +133,9 @@ func (s Suite) costTable() Table {
 		t.add("Sum", "", "", forward, backward, "", timed(seconds))
 		t.Sums = 1
 	}
+	if len(s.WaterfallTable().Rows) > 0 {
+		t.note("", "A cell's time is that of its attack's components and of the judge's answers to its images.")
+	}
 	return t
 }
 
