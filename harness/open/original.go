@@ -34,8 +34,8 @@ func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error
 	return &Original{Original: session, model: m, shape: n.Shape(), levels: n.Graph.Levels}, nil
 }
 
-// Answer is the file's for an image: logits, or probabilities where it gives these, of each class. An image for a file of
-// uint8 must consist of levels.
+// Answer is the file's for an image: logits, or probabilities where it gives these, of each class. An image for a file
+// of uint8 must consist of levels.
 func (o *Original) Answer(image []float32) ([]float64, error) {
 	s, m := o.shape, o.model
 	x := make([]float32, len(image))
@@ -46,7 +46,8 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 	for i, v := range image {
 		c, at := i/(s.H*s.W), i%(s.H*s.W)
 		if level := float64(v) * 255; o.levels && math.Abs(level-math.Round(level)) > 1e-3 {
-			return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name, i, v)
+			return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
+				i, v)
 		}
 		v = taken.pixel(v, c)
 		if o.last {
