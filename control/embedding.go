@@ -56,7 +56,11 @@ func IdentityEmbedding(state onnx.Shape) (*onnx.Graph, error) {
 
 // ONNXEmbedding reads an embedding model and checks that it maps states of the given shape to their own shape.
 func ONNXEmbedding(model []byte, state onnx.Shape) (*onnx.Graph, error) {
-	g, err := simplify.Open(model, simplify.Options{Layout: simplify.ChannelsFirst})
+	o := simplify.Options{Layout: simplify.ChannelsFirst}
+	if len(state) == 4 {
+		o.Size = func() ([3]int, error) { return [3]int{int(state[1]), int(state[2]), int(state[3])}, nil }
+	}
+	g, err := simplify.Open(model, o)
 	if err != nil {
 		return nil, err
 	}

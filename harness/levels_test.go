@@ -68,6 +68,34 @@ suites:
 	}
 }
 
+// A network that leaves height and width open takes them from the images, and comes to what its twin of one size does.
+func TestOpenSize(t *testing.T) {
+	path := planted(t, "open", unchanged, unchanged)
+	m := &pb.ModelProto{}
+	must.Do(t, proto.Unmarshal(must.Get(os.ReadFile(path))(t), m))
+	for i, d := range m.Graph.Input[0].Type.GetTensorType().Shape.Dim {
+		if i >= 2 {
+			d.Value = &pb.TensorShapeProto_Dimension_DimParam{DimParam: []string{"height", "width"}[i-2]}
+		}
+	}
+	must.Do(t, os.WriteFile(path, must.Get(proto.Marshal(m))(t), 0o644))
+	text := strings.Replace(testplan.Bundled, "  other:", "  open: {path: "+path+"}\n  other:", 1) + `
+attacks:
+  pgd: {kind: pgd, norm: l2, epsilon: 1.5, steps: 3}
+  proven: {kind: bounds, method: crown, norm: linf, epsilon: 0.5/255}
+suites:
+  twins: {dataset: test, models: [robust, open], attacks: [pgd, proven]}
+`
+	f, _, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=2"))
+	verdicts := map[string]string{}
+	for _, c := range f.Cells {
+		verdicts[c.Model] += c.Attack + " " + c.Verdicts + "\n"
+	}
+	if verdicts["open"] != verdicts["robust"] || len(f.Cells) != 6 {
+		t.Errorf("verdicts %v", verdicts)
+	}
+}
+
 func TestRoundedPixels(t *testing.T) {
 	image, centre := []float32{0, 0.5, 1, 0.3, 10.6 / 255, 10.4 / 255, 12. / 255},
 		[]float32{0, 0, 1, 1, 10. / 255, 12. / 255, 10. / 255}

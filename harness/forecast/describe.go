@@ -103,7 +103,7 @@ type description struct {
 
 type imageSet struct {
 	n, classes int
-	size       int    // values of an image, 0 where that is not known
+	shape      [3]int // of an image, 0 where that is not known
 	note       string // what was assumed, since the files are absent; "" if they are there
 }
 
@@ -123,8 +123,7 @@ func (d *description) setOf(name string) (imageSet, error) {
 			return s, fmt.Errorf("dataset %s: %w", name, err)
 		}
 		defer data.Close()
-		shape := data.Shape()
-		s = imageSet{n: data.Len(), classes: data.Classes(), size: shape[0] * shape[1] * shape[2]}
+		s = imageSet{n: data.Len(), classes: data.Classes(), shape: data.Shape()}
 	}
 	d.sets[name] = s
 	return s, nil
@@ -168,6 +167,9 @@ func (d *description) classesOf(m *config.Model, s imageSet) (classes int, note 
 	file, err := open.ReadModel(files, m.Path)
 	if err == nil {
 		o := simplify.Options{Layout: m.Layout, Output: m.OutputName}
+		if s.shape != [3]int{} {
+			o.Size = func() ([3]int, error) { return s.shape, nil }
+		}
 		if g, err := simplify.Open(file.Data, o); err == nil {
 			return int(g.Outputs[0].Shape.Items()), ""
 		}
@@ -342,8 +344,8 @@ func (d *description) disk() {
 	d.plan.EachMade(func(s plan.Step, _ plan.Key) {
 		if s.Kept(s.Suite.SaveAdversarial) {
 			set := d.sets[s.Suite.Dataset]
-			known = known && set.size > 0
-			bytes += 4 * int64(set.n) * int64(set.size)
+			known = known && set.shape[0] > 0
+			bytes += 4 * int64(set.n) * int64(set.shape[0]*set.shape[1]*set.shape[2])
 		}
 	})
 	if known && bytes > 0 {

@@ -37,6 +37,7 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 	if b.Set, err = o.Scored(j.Suite.Dataset); err != nil {
 		return b, err
 	}
+	o.dataset = j.Suite.Dataset
 	if b.Net, err = o.Network(j.Model, false); err != nil {
 		return b, err
 	}

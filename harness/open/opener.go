@@ -37,12 +37,16 @@ type Opener struct {
 	// Known are digests of data sets that were read before, by the keys of Sets; nil for none.
 	Known map[string]*dataset.Digest
 	Sets  map[string]*dataset.Dataset
+	// dataset has the images whose size a network takes that leaves it open; "": the first that its suites score.
+	dataset string
 }
 
 // Options are what an opener needs beside a config. The zero value will do.
 type Options struct {
 	Cache    *pca.Cache // of fitted embeddings; nil for none
 	Progress *progress.Progress
+	// Size is that of the images, channels, height and width, for a network that leaves it open; nil: a data set tells.
+	Size func() ([3]int, error)
 }
 
 // The memory that is free and that the process holds, in bytes; variables for tests.
@@ -239,7 +243,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 	}
 	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
-			Layout: m.Layout, Output: m.OutputName},
+			Layout: m.Layout, Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m) }},
 		Probabilities: m.Output == "probabilities", At: m.SplitAt,
 		Direct:   !o.Config.Runtime.Winograd || exact(o.Config, m.Name) || o.Pool.Target(attacked).Row().Direct,
 		Attacked: attacked})
@@ -250,6 +254,34 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 	known.Parameters, known.Segments, known.FLOPs = n.Parameters, len(n.Boundaries)+1, n.FLOPs()
 	o.Record.Models[m.Name] = known
 	return n, nil
+}
+
+// size is that of the images that a model is asked about.
+func (o *Opener) size(m *config.Model) (shape [3]int, err error) {
+	if o.Size != nil {
+		return o.Size()
+	}
+	name := o.dataset
+	for _, s := range o.Config.Suites {
+		if name == "" && slices.Contains(s.Models, m.Name) {
+			name = s.Dataset
+		}
+	}
+	d := o.Config.Dataset(name)
+	if d == nil {
+		return shape, errors.New("leaves the images' size open, and no suite says which images it takes")
+	}
+	return FirstSize(d.Spec, o.Config.Files)
+}
+
+// FirstSize is the size of a data set's first image: channels, height, width.
+func FirstSize(spec dataset.Spec, files fs.FS) (shape [3]int, err error) {
+	d, err := dataset.Open(spec, files, 1)
+	if err != nil {
+		return shape, err
+	}
+	defer d.Close()
+	return d.Shape(), nil
 }
 
 // exact reports whether a model runs as its file has it, not as package optimize rewrites it.

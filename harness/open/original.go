@@ -8,6 +8,8 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
 
@@ -31,6 +33,10 @@ func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
 	}
+	s := n.Shape()
+	if in, _, err := onnx.Ports(file.Data); err == nil && len(in[0].Shape) == 4 { // the session has read them too
+		session.Take(simplify.Sized(in[0].Shape, m.Layout, [3]int{s.C, s.H, s.W}))
+	}
 	return &Original{Original: session, model: m, shape: n.Shape(), levels: n.Graph.Levels}, nil
 }
 
@@ -45,9 +51,25 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 	}
 	for i, v := range image {
 		c, at := i/(s.H*s.W), i%(s.H*s.W)
+<<<<<<< HEAD
 		if level := float64(v) * 255; o.levels && math.Abs(level-math.Round(level)) > 1e-3 {
 			return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
 				i, v)
+=======
+		if o.levels {
+			if v *= 255; math.Abs(float64(v)-math.Round(float64(v))) > 1e-3 {
+				return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits",
+					m.Name, i, image[i])
+			}
+		} else if m.Scale != 0 {
+			v *= float32(m.Scale)
+		}
+		if len(m.Mean) > 0 {
+			v -= value(m.Mean, c)
+		}
+		if len(m.Std) > 0 {
+			v /= value(m.Std, c)
+>>>>>>> w-inputs
 		}
 		v = taken.pixel(v, c)
 		if o.last {

@@ -61,7 +61,8 @@ attacks would take from it are compared with the CPU provider's.
 				return err
 			}
 			for _, path := range args {
-				graph, data, err := simplify.Load(path, simplify.Options{Layout: o.Layout, Output: o.Output})
+				graph, data, err := simplify.Load(path,
+					simplify.Options{Layout: o.Layout, Output: o.Output, Size: o.Size})
 				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)), o}
 				if err == nil {
 					for _, notice := range graph.Notices {
@@ -79,6 +80,7 @@ attacks would take from it are compared with the CPU provider's.
 		},
 	}
 	p.add(flags{c})
+	p.addSize(flags{c})
 	where.add(flags{c}, config.CPU)
 	return c
 }

@@ -15,6 +15,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/models/onnx/onnxtest"
 )
 
 // One line says what is wrong, in terms of what the user wrote.
@@ -24,6 +25,8 @@ func TestErrors(t *testing.T) {
 	dir := t.TempDir()
 	put(t, filepath.Join(dir, "no-graph.onnx"), []byte("\x08\x07\x12\x07pytorch"))
 	put(t, filepath.Join(dir, "lfs.onnx"), []byte(testinput.Pointer))
+	put(t, filepath.Join(dir, "open.onnx"), onnxtest.New(13, -1, 3, -1, -1).
+		Node("w[2,3,3,3]=0.125; Conv x w → z; GlobalAveragePool z → p; Flatten p → y").Bytes(-1, 2))
 	put(t, filepath.Join(dir, "lfs.npz"), []byte(testinput.Pointer))
 	put(t, filepath.Join(dir, "results", "results.json"), []byte("{"))
 	put(t, filepath.Join(dir, "old.pkl"), []byte("(dp0\nVdata\np1\nNs."))
@@ -57,6 +60,8 @@ inspect go.mod → go.mod: not an ONNX model
 inspect models → is a folder
 inspect DIR/no-graph.onnx → it holds no graph
 inspect DIR/lfs.onnx → model DIR/lfs.onnx: is a Git LFS pointer, not the file itself; git lfs pull fetches that
+inspect DIR/open.onnx → input "x" leaves dimension 2 of [N 3 N N] open; export the model for one size, or give --size
+grad DIR/open.onnx --out DIR/g.onnx --size 2 → size open, and 2×2 pixels were taken
 inspect --mean 0.5,0.5 NET → mean has 2 values, the image 3 channels
 split NET --out DIR --at nowhere → "nowhere" is not a tensor at which the network can be cut; cut tensors: /stem
 `}, {exitRefused, `
@@ -98,6 +103,8 @@ report DIR DIR --out DIR → those of the shards of one run; selfheal compare pu
 inspect → inspect takes one model or more
 inspect --mean 0.5,x NET → --mean: "x" is not a number
 split NET → split needs --out
+inspect DIR/open.onnx --size 8by8 → --size "8by8": it must be a height and a width, such as 224x160, or one number
+inspect DIR/open.onnx --size 1x2x3x4 → --size "1x2x3x4" has 4 numbers; it takes a height and a width
 grad NET → grad needs --out
 report DIR/absent --out DIR → holds no results.json; run ${selfheal run --out DIR/absent$ first
 report DIR/results --out DIR → unexpected end of JSON input

@@ -93,7 +93,8 @@ func (c flags) sets(to *[]string, g *globals, example string) {
 // --control and --log-format.
 type useFlags struct {
 	config, model, control string
-	bare                   attackFlags // of a model without a config
+	bare                   attackFlags            // of a model without a config
+	size                   func() ([3]int, error) // see [open.Options]
 }
 
 func (f *useFlags) add(c flags, g *globals, control string) {
@@ -381,7 +382,7 @@ func first(format string, n int) config.Key {
 }
 
 // preprocessFlags say how a model's input and output are taken.
-type preprocessFlags struct{ scale, mean, std, layout, output string }
+type preprocessFlags struct{ scale, mean, std, layout, output, size string }
 
 func (f *preprocessFlags) add(c flags) {
 	c.text(&f.scale, "scale", "", "what images in [0,1] are multiplied by first: 255 for [0,255]", noFiles)
@@ -392,12 +393,46 @@ func (f *preprocessFlags) add(c flags) {
 	c.text(&f.output, "output-name", "", "the output to take (default: the first)", noFiles)
 }
 
+// addSize is for verbs that have no images.
+func (f *preprocessFlags) addSize(c flags) {
+	c.text(&f.size, "size", "", "height and width of images, 224x160 or 224, for a network that leaves them open; "+
+		"also 1x28x28, with channels", noFiles)
+}
+
+// sizes are the channels, height and width that --size says.
+func (f *preprocessFlags) sizes() (size [3]int, err error) {
+	var n []int
+	for _, part := range strings.Split(f.size, "x") {
+		v, err := strconv.Atoi(part)
+		if err != nil || v < 1 || v > 1<<16 {
+			return size, usage("--size %q: it must be a height and a width, such as 224x160, or one number", f.size)
+		}
+		n = append(n, v)
+	}
+	switch len(n) {
+	case 1:
+		return [3]int{3, n[0], n[0]}, nil
+	case 2:
+		return [3]int{3, n[0], n[1]}, nil
+	case 3:
+		return [3]int(n), nil
+	}
+	return size, usage("--size %q has %d numbers; it takes a height and a width", f.size, len(n))
+}
+
 // options parses the flags.
 func (f *preprocessFlags) options() (o simplify.Options, err error) {
 	if f.layout != "" && !slices.Contains(simplify.Layouts(), f.layout) {
 		return o, notOneOf("layout", f.layout, simplify.Layouts())
 	}
 	o.Layout, o.Output = f.layout, f.output
+	if f.size != "" {
+		size, err := f.sizes()
+		if err != nil {
+			return o, err
+		}
+		o.Size = func() ([3]int, error) { return size, nil }
+	}
 	scale, err := parseFloats("--scale", f.scale)
 	if err == nil && len(scale) > 1 {
 		err = usage("--scale: %q is not one number", f.scale)

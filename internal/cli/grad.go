@@ -34,6 +34,7 @@ func gradCommand() *cobra.Command {
 		},
 	}
 	p.add(flags{c})
+	p.addSize(flags{c})
 	flags{c}.text(&out, "out", "", "file for the gradient graph", filesWith("onnx"))
 	return c
 }

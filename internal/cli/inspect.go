@@ -263,6 +263,7 @@ differentiated are named node by node; the exit code is then 2.`,
 		},
 	}
 	p.add(flags{c})
+	p.addSize(flags{c})
 	flags{c}.on(&asJSON, "json", "print JSON")
 	return c
 }

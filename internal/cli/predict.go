@@ -26,7 +26,7 @@ func (f *useFlags) open(c *cobra.Command, g *globals, cfg *config.Config, scale 
 		return nil, err
 	}
 	return open.Use(c.Context(), cfg, f.model, f.control, open.Options{
-		Progress: g.progress(c), Cache: pca.UserCache(),
+		Progress: g.progress(c), Cache: pca.UserCache(), Size: f.size,
 	})
 }
 
@@ -79,6 +79,7 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 			if err != nil {
 				return err
 			}
+			f.size = func() ([3]int, error) { return d.size(args) }
 			u, err := f.open(c, g, cfg, s)
 			if err != nil {
 				return err
@@ -147,18 +148,38 @@ func (f *dataFlags) pictures(u *open.Model, paths []string) (list []prediction, 
 	return list, func(i int) ([]float32, error) { return all[i], nil }, nil
 }
 
+// size is that of the images, or of the first picture file.
+func (f *dataFlags) size(pictures []string) (shape [3]int, err error) {
+	spec, err := f.spec()
+	switch {
+	case err != nil:
+	case len(pictures) > 0:
+		_, shape, err = dataset.ReadImage(config.Folder("."), filepath.ToSlash(pictures[0]), spec.Transform)
+	default:
+		shape, err = open.FirstSize(spec, config.Folder("."))
+	}
+	return shape, err
+}
+
+// spec is the data set of --data.
+func (f *dataFlags) spec() (spec dataset.Spec, err error) {
+	if f.data != "" {
+		spec.Path = filepath.ToSlash(filepath.Clean(f.data))
+		spec.Format, err = f.guess()
+	}
+	if err == nil {
+		spec.Shaping, err = f.shaping()
+	}
+	return spec, err
+}
+
 // open opens a data set whose images the model takes.
 func (f *dataFlags) open(u *open.Model, limit int) (*dataset.Dataset, error) {
-	format, err := f.guess()
+	spec, err := f.spec()
 	if err != nil {
 		return nil, err
 	}
-	shape, err := f.shaping()
-	if err != nil {
-		return nil, err
-	}
-	d, err := dataset.Open(dataset.Spec{Format: format, Path: filepath.ToSlash(filepath.Clean(f.data)), Shaping: shape},
-		config.Folder("."), limit)
+	d, err := dataset.Open(spec, config.Folder("."), limit)
 	if err != nil {
 		return nil, err
 	}

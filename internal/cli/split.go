@@ -57,6 +57,7 @@ func splitCommand() *cobra.Command {
 		},
 	}
 	p.add(flags{c})
+	p.addSize(flags{c})
 	flags{c}.text(&out, "out", "", "folder for the segments", folders)
 	flags{c}.texts(&at, "at", "cut tensor to cut at; may be repeated (default: the block boundaries)", noFiles)
 	return c

@@ -189,6 +189,11 @@ func (o *Original) Inputs() int { return int(o.shape.Items()) }
 // Shape is the input's, an open dimension being 1.
 func (o *Original) Shape() onnx.Shape { return o.shape }
 
+// Take gives the input another shape, where the file leaves it open.
+func (o *Original) Take(shape onnx.Shape) {
+	o.shape = onnx.Each(shape, func(d int64) int64 { return max(d, 1) })
+}
+
 // Run evaluates the file on an input in the file's own order. A file of uint8 gets the values rounded.
 // Any number of goroutines may call it at once.
 func (o *Original) Run(x []float32) (y []float64, err error) {

@@ -25,6 +25,9 @@ type Options struct {
 	Mean, Std []float32
 	Layout    string // of the model's input; "" where the model tells
 	Output    string // the output that is taken; "" leaves all
+	// Size says which channels, height and width images have; it is asked about a network that leaves them open. Nil:
+	// such a network is refused.
+	Size func() ([3]int, error)
 	// Literal takes the input as the file has it, in the file's order: nothing is put in front of it.
 	Literal bool
 	// Whole takes the whole input for one item, also its first dimension, as that of a network without a batch.
@@ -38,13 +41,45 @@ func Prepare(g *onnx.Graph, o Options) (err error) {
 	if o.Output != "" {
 		takeOutput(g, o.Output)
 	}
+	var image [3]int
 	if !o.Literal {
 		levels(g)
+		image = onnx.Sure(o.fill(g))
 	}
 	if o.Layout == ChannelsLast || o.Layout == "" && !o.Literal && hasChannelsLast(g) {
 		channelsFirst(g)
 	}
-	return graph(g, o.Whole)
+	if err = graph(g, o.Whole); err != nil && image != [3]int{} {
+		err = fmt.Errorf("%w; the file leaves the images' size open, and %d×%d pixels were taken", err, image[2],
+			image[1])
+	}
+	return err
+}
+
+// fill gives an image input's open dimensions the images' sizes; 0 where none is open.
+func (o Options) fill(g *onnx.Graph) (image [3]int, err error) {
+	if o.Size == nil || !isImage(g) || !slices.Contains(g.Inputs[0].Shape[1:], onnx.Batch) {
+		return image, nil
+	}
+	if image, err = o.Size(); err == nil {
+		g.Inputs[0].Shape = Sized(g.Inputs[0].Shape, o.Layout, image)
+	}
+	return image, err
+}
+
+// Sized is the shape of an image input with the sizes of images, channels, height and width, where it leaves them open.
+func Sized(s onnx.Shape, layout string, image [3]int) onnx.Shape {
+	axes := []int{1, 2, 3}
+	if layout == ChannelsLast || layout == "" && s[1] < 0 && s[3] > 0 && s[3] <= 4 {
+		axes = []int{3, 1, 2}
+	}
+	s = slices.Clone(s)
+	for i, a := range axes {
+		if s[a] < 0 {
+			s[a] = int64(image[i])
+		}
+	}
+	return s
 }
 
 func takeOutput(g *onnx.Graph, name string) {

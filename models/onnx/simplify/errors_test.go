@@ -42,7 +42,7 @@ func TestOpenErrors(t *testing.T) {
 		{"an operator set to come", file(27, N, 2).Node("Neg x → y"), "operator set 27 … 26 … export"},
 		{"two inputs", two, `2 inputs, but a classifier has one: "x", "z"`},
 		{"an integer input", integer, `input "x" … float32`},
-		{"an open image size", file(13, N, 3, -1, -1).Node("Neg x → y"), `input "x" … open dimension 2`},
+		{"an open image size", file(13, N, 3, -1, -1).Node("Neg x → y"), `"x" leaves dimension 2 of [N 3 N N] open`},
 		{"a single number", file(13).Node("Neg x → y"), `input "x" … a single number`},
 		{"a giant input", file(13, N, big, big).Node("Neg x → y"), `input "x" … shape`},
 		{"a subgraph", file(13, N, 2).Node("If x → y", "then_branch", file(13, N).Graph),

@@ -95,7 +95,8 @@ func checkInterface(g *onnx.Graph) {
 	onnx.Require(in.DType == onnx.Float, "input %q is not float32", in.Name)
 	onnx.Require(len(in.Shape) >= 2, "input %q has shape %v: a single number, not a batch", in.Name, in.Shape)
 	for i, d := range in.Shape[1:] {
-		onnx.Require(d >= 1, "input %q has an open dimension %d; export the model for one image size", in.Name, i+1)
+		onnx.Require(d >= 1, "input %q leaves dimension %d of %v open; export the model for one size, or give --size, "+
+			"where no images say it", in.Name, i+1, in.Shape)
 	}
 	if err := in.Shape[1:].Check(); err != nil {
 		onnx.Refuse("input %q: %w", in.Name, err)
