@@ -25,6 +25,8 @@ WORDS = (
     (r"model \S+ \((\S*/)?model\.onnx\):", "model:"),
     (r"--(batch|workers|limit)\b", r"\1"),
     (r"--mean and --std", "mean= and std="),
+    (r"; --resize .*makes them fit", "; resize x before the call"),
+    (r", or choose another output by output_name", ""),
 )
 
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -32,7 +33,11 @@ def test_wandb(attacked, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_SILENT", "true")
     assert publish.main([str(attacked.folder), "--to", "wandb", "--project", "robustness"]) == 0
     (record,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
-    assert b"attack/preact_robust/none/aa-quick/0.0313725" in record.read_bytes()
+    for _ in range(100):  # wandb's own process writes it, soon after the run has ended
+        if written := b"attack/preact_robust/none/aa-quick/0.0313725" in record.read_bytes():
+            break
+        time.sleep(0.1)
+    assert written
 
 
 def test_model_card(attacked, tmp_path):
