@@ -142,9 +142,9 @@ func (c *cost) image(passes, standing int) {
 }
 
 // Images fall ever more seldom the more passes they have made. The rate is taken as a/(k + passes), where k is a
-// twentieth of all: of the images that stand after m passes a share of ((k + n)/(k + m))^-a stands after n. The most
+// hundredth of all: of the images that stand after m passes a share of ((k + n)/(k + m))^-a stands after n. The most
 // likely a is the number of those that fell over the sum of log(1 + passes/k) of all that were begun.
-func (c *cost) scale() float64                 { return 1 + c.each/20 }
+func (c *cost) scale() float64                 { return 1 + c.each/100 }
 func (c *cost) exposed(passes float64) float64 { return math.Log1p(passes / c.scale()) }
 
 // left is how many passes are to come, and how many images of the cell will stand behind them. Images that wait cost on
