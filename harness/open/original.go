@@ -51,25 +51,9 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 	}
 	for i, v := range image {
 		c, at := i/(s.H*s.W), i%(s.H*s.W)
-<<<<<<< HEAD
 		if level := float64(v) * 255; o.levels && math.Abs(level-math.Round(level)) > 1e-3 {
 			return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits", m.Name,
 				i, v)
-=======
-		if o.levels {
-			if v *= 255; math.Abs(float64(v)-math.Round(float64(v))) > 1e-3 {
-				return nil, fmt.Errorf("model %s takes uint8, but pixel %d is %v, which is not a level of 8 bits",
-					m.Name, i, image[i])
-			}
-		} else if m.Scale != 0 {
-			v *= float32(m.Scale)
-		}
-		if len(m.Mean) > 0 {
-			v -= value(m.Mean, c)
-		}
-		if len(m.Std) > 0 {
-			v /= value(m.Std, c)
->>>>>>> w-inputs
 		}
 		v = taken.pixel(v, c)
 		if o.last {

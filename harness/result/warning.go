@@ -43,13 +43,8 @@ var (
 		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
 			"float32, or its input is uint8 and gets numbers that are not rounded to levels, or it is quantised and "+
 			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). The numbers are those of the "+
-<<<<<<< HEAD
 			"float32 copy. The true gradient of a rounding is 0 nearly everywhere. Passing straight through it is "+
 			"a convention, against which attacks may be weaker than their names say.",
-=======
-			"float32 copy. The true gradient of a rounding is 0 nearly everywhere. Passing straight through it is a "+
-			"convention, against which attacks may be weaker than their names say.",
->>>>>>> w-inputs
 		"Give the network that was trained, before conversion, where there is one. For a quantised network look at "+
 			"what Square, which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
 	WarnRounded = warning("rounded",
