@@ -336,7 +336,7 @@ func (s *examination) agrees(ctx context.Context) (string, error) {
 	})
 }
 
-// normalised applies mean and std, which are no part of the model's own bytes.
+// normalised applies scale, mean and std, which are no part of the model's own bytes.
 func (s *examination) normalised(x []float32) []float32 {
 	x = slices.Clone(x)
 	of := func(values []float32, c int, none float32) float32 {
@@ -347,7 +347,7 @@ func (s *examination) normalised(x []float32) []float32 {
 	}
 	for i := range x {
 		c := i / (s.net.Shape().H * s.net.Shape().W)
-		x[i] = (x[i] - of(s.o.Mean, c, 0)) / of(s.o.Std, c, 1)
+		x[i] = (x[i]*cmp.Or(s.o.Scale, 1) - of(s.o.Mean, c, 0)) / of(s.o.Std, c, 1)
 	}
 	return x
 }

@@ -181,6 +181,9 @@ func (o *Opener) Scored(name string) (Images, error) {
 		return Images{}, err
 	}
 	spec := o.Config.Dataset(name).Spec
+	if _, told := o.Record.Datasets[name]; !told && dataset.Find(spec.Format).ByClass {
+		o.Progress.Report(progress.ClassesNumbered{Dataset: name, Labels: dataset.Numbered(d.ClassNames())})
+	}
 	limit := spec.Limit
 	if o.Config.Limit > 0 && (limit == 0 || o.Config.Limit < limit) {
 		limit = o.Config.Limit

@@ -11,6 +11,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/harness/stats"
 )
 
@@ -266,6 +267,7 @@ type Tried struct {
 	Ties      bool   // there is no evidence of a difference from the best
 	Shape     [3]int // of the images: channels, height, width
 	Classes   int    // of the network
+	Labels    string // a folder's, as cat → 0, dog → 1; "" of other formats
 
 	right []bool // of each image
 }
@@ -310,7 +312,11 @@ func (u *Model) trying(p Preprocessing, set Images) Tried {
 			p.Name = known.Name
 		}
 	}
-	return Tried{Preprocessing: p, Shape: set.Shape(), Classes: u.Net.Classes(), right: make([]bool, set.Len())}
+	t := Tried{Preprocessing: p, Shape: set.Shape(), Classes: u.Net.Classes(), right: make([]bool, set.Len())}
+	if dataset.Find(u.Config.Datasets[0].Format).ByClass {
+		t.Labels = dataset.Numbered(set.ClassNames())
+	}
+	return t
 }
 
 // far is McNemar's p-value at which a preprocessing is so much worse that it is asked about no further images.

@@ -30,7 +30,9 @@ var update = flag.Bool("update", false, "write the tables of docs/progress.md an
 // meanings are those of the attributes; an attribute means the same in every event.
 var meanings = map[string]string{
 	"cancel": "the command that ends the job", "cpus": "the kinds of processor",
-	"engine": "`slurm` or `kubernetes`", "job": "what the engine calls it", "jobs": "what the engine calls them",
+	"dataset": "the data set's name",
+	"labels":  "which label each class has; of many classes the first and the last",
+	"engine":  "`slurm` or `kubernetes`", "job": "what the engine calls it", "jobs": "what the engine calls them",
 	"share":  "of the passes that the component takes, those that are made; an estimate, from 0 to 1",
 	"shards": "of the run, or that are submitted", "shards_finished": "that are whole",
 	"shards_running": "on the engine",

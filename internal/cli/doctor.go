@@ -19,6 +19,7 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/doctor"
+	"selfheal/harness/open"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -29,7 +30,7 @@ import (
 const bundledModel = "models/zoo/preact_standard.onnx"
 
 func doctorCommand(g *globals) *cobra.Command {
-	p, where := &preprocessFlags{}, &providerFlags{}
+	p, where, on := &preprocessFlags{}, &providerFlags{}, &labelledFlags{}
 	c := &cobra.Command{
 		Use:   "doctor [MODEL...]",
 		Short: "Check the installation and models: do they run, are their gradients right, does a second engine agree?",
@@ -38,14 +39,19 @@ check: ok, FAIL with what is wrong, or skip with the reason. The exit code is 1
 when a check fails, and 2 for wrong usage.
 With --provider ` + strings.Join(ort.Names()[1:], " or ") + ` that is the second engine, and the gradients that
 attacks would take from it are compared with the CPU provider's.
---mean, --std and the like are for the given models.`,
+--mean, --std and the like are for the given models. With --data each is asked about its
+first --limit images, taken as these flags say, and in the usual other ways.`,
 		Example: `  selfheal doctor
-  selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616`,
+  selfheal doctor model.onnx --mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616
+  selfheal doctor model.onnx --data test.npz`,
 		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o, err := p.options()
 			if err != nil {
 				return err
+			}
+			if on.data != "" && len(args) == 0 {
+				return usage("--data goes with a model: selfheal doctor MODEL --data %s", on.data)
 			}
 			cfg, err := g.bundled(where.sets())
 			if err != nil {
@@ -75,6 +81,11 @@ attacks would take from it are compared with the CPU provider's.
 				if err := d.model(m); err != nil {
 					return err
 				}
+				if on.data != "" && m.broken == nil {
+					if err := d.labelled(path, p, on); err != nil {
+						return err
+					}
+				}
 			}
 			return d.verdict()
 		},
@@ -82,7 +93,61 @@ attacks would take from it are compared with the CPU provider's.
 	p.add(flags{c})
 	p.addSize(flags{c})
 	where.add(flags{c}, config.CPU)
+	on.add(flags{c})
 	return c
+}
+
+// labelledFlags are images that a model is asked about, and how its answers are read.
+type labelledFlags struct {
+	dataFlags
+	limit         int
+	probabilities bool
+}
+
+func (f *labelledFlags) add(to flags) {
+	f.dataFlags.add(to)
+	to.whole(&f.limit, "limit", 1000, "images of --data that a model is asked about")
+	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
+}
+
+// config is that of a model and the images.
+func (f *labelledFlags) config(model string, p *preprocessFlags) (*config.Config, error) {
+	if f.limit < 1 {
+		return nil, usage("--limit must be a whole number from 1 up, not %d", f.limit)
+	}
+	images, format, err := f.images()
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	taken, err := p.taken(f.probabilities)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
+	return asked(network, append(images, first(format, f.limit)))
+}
+
+// labelled prints what a model makes of labelled images.
+func (d *examination) labelled(model string, p *preprocessFlags, f *labelledFlags) error {
+	cfg, err := f.config(model, p)
+	if err != nil {
+		return err
+	}
+	got, better, err := open.Examine(d.c.Context(), cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(d.w, "  labelled images\t%s\tright on %d of %d (%.1f %%), taken %s\n", doctor.OK, got.Right, got.Of,
+		100*float64(got.Right)/float64(got.Of), got.Name)
+	if got.Labels != "" {
+		fmt.Fprintf(d.w, "  classes\t\t%s\n", got.Labels)
+	}
+	if better == nil {
+		fmt.Fprintf(d.w, "  preprocessing\t%s\tno usual one is better\n", doctor.OK)
+	} else {
+		fmt.Fprintf(d.w, "  preprocessing\twarn\t%s\n", better.Message(named(model, "model")))
+	}
+	return d.w.Flush()
 }
 
 // examination prints and counts checks.

@@ -141,6 +141,10 @@ attack m.onnx --data DATA --norm l2 --epsilon 1 --resize 20 --crop 32 → a crop
 attack m.onnx --data DATA --norm l2 --epsilon 1 --keys x → it takes two names, of the images and of the labels
 attack DIR/lfs.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → DIR/lfs.onnx: is a Git LFS pointer
 attack NET --data DIR/lfs.npz --norm l2 --epsilon 1 --out DIR/out → DIR/lfs.npz is a Git LFS pointer
+attack m.onnx --data DATA --norm l2 --epsilon 1 --classes cat → neither a file of names nor a list: cat,dog
+attack m.onnx --data DATA --norm l2 --epsilon 1 --classes cat,cat → --classes
+init m.onnx --data DATA --limit 0 --out DIR/new.yaml → --limit must be a whole number from 1 up, not 0
+doctor --data DATA → --data goes with a model: selfheal doctor MODEL --data
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
 attack models/zoo/input_ae.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → looks like an image, as an auto-
 init models/zoo/input_ae.onnx --data DATA --out DIR/new.yaml → it looks like an image, as an auto-encoder gives

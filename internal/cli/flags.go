@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -17,6 +18,8 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/fault"
+	"selfheal/internal/input"
 	"selfheal/internal/suggest"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -302,8 +305,8 @@ func (f *outputFlags) add(c flags, g *globals) {
 
 // dataFlags are --data and how it is read.
 type dataFlags struct {
-	data, format, split, keys string
-	resize, crop              int
+	data, format, split, keys, classes string
+	resize, crop                       int
 }
 
 func (f *dataFlags) add(c flags) {
@@ -316,6 +319,8 @@ func (f *dataFlags) add(c flags) {
 		words("train", "val", "test"))
 	c.text(&f.keys, "keys", "",
 		"the names of the images' and the labels' arrays or columns: image,label (default: found)", noFiles)
+	c.text(&f.classes, "classes", "",
+		"the names of the model's classes in its order: cat,dog, or a file of a name a line", anyFile)
 	c.whole(&f.resize, "resize", 0, "resize images, by their shorter side, to so many pixels, as torchvision does")
 	c.whole(&f.crop, "crop", 0, "take a square of so many pixels a side from their middle")
 }
@@ -358,7 +363,34 @@ func (f *dataFlags) images() (keys config.Keys, format string, err error) {
 	if t := shape.Transform; t != nil {
 		keys = append(keys, transformed(t.Resize, t.Crop))
 	}
-	return keys, format, nil
+	names, err := f.classNames()
+	if len(names) > 0 {
+		keys = append(keys, key("classes", names, "--classes"))
+	}
+	return keys, format, err
+}
+
+// mostNames bounds a file of classes' names, in bytes.
+const mostNames = 16 << 20
+
+// classNames are those of --classes: of a file, a line each, where one is there, else of a list.
+func (f *dataFlags) classNames() (names []string, err error) {
+	list := strings.Split(f.classes, ",")
+	if info, err := os.Stat(f.classes); err == nil && info.Mode().IsRegular() {
+		data, err := input.Read(f.classes, mostNames)
+		if err != nil {
+			return nil, fmt.Errorf("--classes %s: %w", f.classes, fault.Reason(err))
+		}
+		list = strings.Split(string(data), "\n")
+	} else if f.classes != "" && len(list) < 2 {
+		return nil, fmt.Errorf("--classes %s: this is neither a file of names nor a list: cat,dog", f.classes)
+	}
+	for _, name := range list {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // transformed has the sizes that are not 0.

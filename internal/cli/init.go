@@ -78,6 +78,9 @@ seed: 0
 default_suites: [quick]
 
 datasets:
+{{- if .Labels}}
+  # {{.Labels}}
+{{- end}}
   {{printf "%q" .Images}}: {{.Data}}
 {{- if .Fit}}
   train: {{.Fit}}
@@ -182,6 +185,9 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	doubt := ""
 	if 2*about.Right < about.Of {
 		doubt = "; that is little: the model may have another --mean and --std, or the data other labels"
+	}
+	if about.Labels != "" {
+		fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", f.data, about.Labels)
 	}
 	ties := ""
 	for _, t := range about.Others {

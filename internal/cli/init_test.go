@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,4 +35,52 @@ func TestInit(t *testing.T) {
 	}
 	refused(t, exitUsage, "an image classifier takes", "init", "models/zoo/hidden_ae.onnx",
 		"--data", "models/zoo/shapes10/test.bin", "--out", filepath.Join(dir, "no.yaml"))
+}
+
+// The doctor asks a model about labelled images, and says which flags would be better.
+func TestDoctorData(t *testing.T) {
+	testinput.Runtime(t)
+	line := []string{"doctor", "models/zoo/preact_standard.onnx", "--data", "models/zoo/shapes10/test.bin"}
+	said := done(t, append(line, "--limit", "40")...)
+	must.Have(t, said, "labelled images", " of 40 (", "taken as they are, in [0,1]", "no usual one is better")
+	must.Have(t, done(t, append(line, "--scale", "0.01", "--limit", "40")...), "preprocessing", "warn",
+		"model preact_standard is right on ", "taken as the flags say", "no --scale, --mean and --std; in a config")
+	refused(t, exitUsage, "--data goes with a model", "doctor", "--data", "x.npz")
+}
+
+// A folder of classes says how they are numbered, and --classes numbers them as the model does.
+func TestClassesFlag(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	data, list := filepath.Join(dir, "photos"), filepath.Join(dir, "names.txt")
+	for _, class := range []string{"cat", "dog"} {
+		must.Do(t, os.MkdirAll(filepath.Join(data, class), 0o755))
+		writePNG(t, filepath.Join(data, class, "a.png"), 32, func(x, y int) (p [3]byte) { return p })
+	}
+	put(t, list, []byte("zero\ndog\ntwo\ncat\nfour\nfive\nsix\nseven\neight\nnine\n"))
+	const numbered = "zero → 0, dog → 1, two → 2, cat → 3, four → 4, …, nine → 9"
+	attack := []string{"attack", robustModel, "--data", data, "--norm", "linf", "--epsilon", "2/255",
+		"--attack", "fgsm", "--out", filepath.Join(dir, "out")}
+	code, stdout, stderr := call(attack...)
+	if code != exitOK || strings.Count(stdout+stderr, "cat → 0, dog → 1") < 1 {
+		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	code, stdout, stderr = call(append(attack, "--force", "--classes", list)...)
+	if code != exitOK || !strings.Contains(stderr, "data set photos: "+numbered) {
+		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	f, _ := results(t, filepath.Join(dir, "out"))
+	if d := f.Datasets["photos"]; d.Classes != 10 || len(d.ClassNames) != 10 || strings.Contains(fmt.Sprint(f.Cells),
+		"class-subset") {
+		t.Errorf("%+v", d)
+	}
+	must.Have(t, done(t, "doctor", robustModel, "--data", data, "--classes", list), "classes", numbered)
+	file := filepath.Join(dir, "new.yaml")
+	must.Have(t, done(t, "init", robustModel, "--data", data, "--classes", list, "--out", file), "photos: "+numbered)
+	must.Have(t, string(must.Get(os.ReadFile(file))(t)), "# "+numbered, `classes: ["zero", "dog", "two", "cat"`)
+	done(t, "run", "--config", file, "--dry-run")
+	refused(t, exitUsage, "its folder cat is not in the list of classes", append(attack, "--force", "--classes",
+		"dog,fox")...)
+	refused(t, exitUsage, "--classes cat: this is neither a file of names nor a list: cat,dog",
+		append(attack, "--force", "--classes", "cat")...)
 }
