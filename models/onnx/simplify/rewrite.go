@@ -118,14 +118,20 @@ func (s *simplifier) isFloat(tensor string) bool {
 	return !ok || t.DType == onnx.Float
 }
 
-// expand repeats a tensor for every item where an Expand's target names the batch.
+// expand repeats a tensor for every item where an Expand's target names the batch. A target with the number that the
+// batch was exported with leaves that axis alone.
 func expand(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	rest := slices.Clone(onnx.Sure(s.IntsOf(n, 1)))
+	t, x := n.Inputs[0], s.g.Shapes[n.Inputs[0]]
 	at := onnx.BatchIndex(rest)
+	if front := len(rest) - len(x); at < 0 && s.fixedBatch > 0 && x.HasBatch() && front >= 0 {
+		if axis := x.BatchAxis(); rest[front+axis]/s.fixedBatch == -x[axis] && rest[front+axis]%s.fixedBatch == 0 {
+			at = front + axis
+		}
+	}
 	if at < 0 {
 		return ""
 	}
-	t, x := n.Inputs[0], s.g.Shapes[n.Inputs[0]]
 	onnx.Require(x.HasBatch() || rest[at] == onnx.BatchSize,
 		"repeats a constant more than once for every item of the batch")
 	rest[at] = 1

@@ -35,6 +35,9 @@ func TestBatchIsOpened(t *testing.T) {
 		{"an expanded part of the item",
 			batch(file(13, N, 1, 2)).Node("r=2,2; Concat n r → t axis=0; Expand x t → y").Bytes(N, 2, 2),
 			onnx.Shape{N, 2, 2}, func(x vec) vec { return append(slices.Clone(x), x...) }},
+		{"an Expand of joined heads of a batch of 2", file(13, 2, 2, 1).
+			Node("h=4,1; e=1,4,3; b=2,2,3; Reshape x h → j; Expand j e → k; Reshape k b → y").Bytes(2, 2, 3),
+			onnx.Shape{N, 2, 3}, func(x vec) vec { return vec{x[0], x[0], x[0], x[1], x[1], x[1]} }},
 		{"ones of the batch's size", batch(file(13, N, 2)).
 			Node("r=2,; Concat n r → t axis=0; ConstantOfShape t → o", "value", ones).Node("Add o x → y").Bytes(N, 2),
 			onnx.Shape{N, 2}, func(x vec) vec { return vec{x[0] + 1, x[1] + 1} }},
