@@ -10,7 +10,7 @@ import (
 
 // files are what works without a checkout: the default config with what its suites need, and the JSON Schemas.
 //
-//go:embed config.yaml models/zoo/*.onnx models/zoo/shapes10/*.bin docs/schema/*.schema.json
+//go:embed config.yaml models/zoo/*.onnx models/zoo/shapes10/* docs/schema/*.schema.json
 var files embed.FS
 
 func main() { os.Exit(cli.Main(files)) }

@@ -133,6 +133,7 @@ class Zoo:
         """Write the committed image files."""
         for name, count in (("test", TEST_COUNT), ("train", TRAIN_COUNT)):
             shapes10.write_records(self.out / "shapes10" / f"{name}.bin", *shapes10.generate(SEEDS[name], count))
+        (self.out / "shapes10" / "batches.meta.txt").write_text("".join(f"{name}\n" for name in shapes10.CLASSES))
 
     def export(self):
         """Write the first two classifiers and their embeddings."""

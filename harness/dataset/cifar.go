@@ -21,6 +21,7 @@ type cifarVersion struct {
 	before  int                 // bytes before an image's pixels: labels, of which the last counts
 	key     string              // of the labels, where they are pickled; else ""
 	names   []string            // of the classes
+	listed  string              // the file with the names of a set's classes, which lies beside its batches; "": none
 }
 
 var (
@@ -37,13 +38,13 @@ var (
 	}
 
 	cifar10Bin = cifarVersion{"cifar10-bin", "cifar-10-binary", "cifar-10-batches-bin", map[string][]string{
-		"train": batches(".bin"), "test": {"test_batch.bin"}}, 1, "", cifarNames[0]}
+		"train": batches(".bin"), "test": {"test_batch.bin"}}, 1, "", cifarNames[0], "batches.meta.txt"}
 	cifar100Bin = cifarVersion{"cifar100-bin", "cifar-100-binary", "cifar-100-binary", map[string][]string{
-		"train": {"train.bin"}, "test": {"test.bin"}}, 2, "", cifarNames[1]}
+		"train": {"train.bin"}, "test": {"test.bin"}}, 2, "", cifarNames[1], "fine_label_names.txt"}
 	cifar10Python = cifarVersion{"cifar10-python", "cifar-10-python", "cifar-10-batches-py", map[string][]string{
-		"train": batches(""), "test": {"test_batch"}}, 0, "labels", cifarNames[0]}
+		"train": batches(""), "test": {"test_batch"}}, 0, "labels", cifarNames[0], ""}
 	cifar100Python = cifarVersion{"cifar100-python", "cifar-100-python", "cifar-100-python", map[string][]string{
-		"train": {"train"}, "test": {"test"}}, 0, "fine_labels", cifarNames[1]}
+		"train": {"train"}, "test": {"test"}}, 0, "fine_labels", cifarNames[1], ""}
 
 	cifarVersions = []cifarVersion{cifar10Bin, cifar100Bin, cifar10Python, cifar100Python}
 )
@@ -112,11 +113,8 @@ func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, keep *closers) error
 			return fmt.Errorf("split: a single file has no splits; remove it, or give the folder that has both")
 		}
 		f, err := keep.open(fsys, spec.Path)
-		if !strings.Contains(strings.ToLower(spec.Path), "cifar") && !v.official(path.Base(spec.Path)) {
-			c.names = nil // another set in CIFAR's form
-		}
 		c.parts = []cifarPart{{file: f, path: spec.Path}}
-		return err
+		return cmp.Or(err, v.name(fsys, path.Dir(spec.Path), c))
 	}
 	split := cmp.Or(spec.Split, "test")
 	wanted := v.files[split]
@@ -144,12 +142,23 @@ func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, keep *closers) error
 		}
 		c.parts = append(c.parts, cifarPart{file: files[i], path: p})
 	}
-	return nil
+	if archived {
+		return nil
+	}
+	return v.name(fsys, folder, c)
 }
 
-// official reports whether CIFAR has a file of this name, of one that says so.
-func (v cifarVersion) official(name string) bool {
-	return strings.Contains(name, "_batch") && slices.Contains(slices.Concat(v.files["train"], v.files["test"]), name)
+// name takes the classes' names from the list in a folder, if there is one: another set in CIFAR's form has its own.
+func (v cifarVersion) name(fsys fs.FS, folder string, c *cifar) error {
+	list := path.Join(folder, v.listed)
+	if v.listed == "" || !isFile(fsys, list) {
+		return nil
+	}
+	text, err := readText(fsys, list)
+	if names := strings.Fields(text); len(names) == len(v.names) {
+		c.names = names
+	}
+	return err
 }
 
 // within is the folder of the files: the one at a path, or the published one in it.

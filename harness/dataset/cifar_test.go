@@ -93,14 +93,26 @@ func TestCIFARVersions(t *testing.T) {
 	}
 }
 
-// The class names are CIFAR's only where the file is.
+// The class names are CIFAR's, whatever the file is called, unless a list of names lies beside it, or the config says
+// otherwise.
 func TestClassNamesOfSingleFiles(t *testing.T) {
-	for name, want := range map[string]bool{"test.bin": false, "shapes.bin": false, "test_batch.bin": true,
-		"cifar10-test-1000.bin": true, "CIFAR/x.bin": true} {
-		fsys := files(map[string][]byte{name: cifarFile(2, 1)})
-		d := must.Get(Open(Spec{Format: "cifar10-bin", Path: name}, fsys, 0))(t)
-		if got := d.ClassNames() != nil; got != want {
-			t.Errorf("%s has class names: %v", name, got)
+	own := "disc\nring\nsquare\nframe\ntriangle\ncross\nstar\nbars\ncrescent\nell\n\n"
+	for _, c := range []struct {
+		name, list string
+		classes    int
+		first      string // name; "" for none
+	}{
+		{"test.bin", "", 0, "airplane"}, {"d/shapes.bin", "", 0, "airplane"}, {"d/shapes.bin", own, 0, "disc"},
+		{"test.bin", own, 0, "disc"}, {"test.bin", "one\ntwo\n", 0, "airplane"}, {"cifar10-test.bin", "", 7, ""},
+	} {
+		set := map[string][]byte{c.name: cifarFile(2, 1)}
+		if c.list != "" {
+			set[path.Join(path.Dir(c.name), "batches.meta.txt")] = []byte(c.list)
+		}
+		d := must.Get(Open(Spec{Format: "cifar10-bin", Path: c.name, Classes: c.classes}, files(set), 0))(t)
+		names := append(d.ClassNames(), "")
+		if names[0] != c.first {
+			t.Errorf("%s: class 0 is called %q, not %q", c.name, names[0], c.first)
 		}
 	}
 }

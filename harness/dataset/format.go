@@ -37,12 +37,14 @@ const corruptedSplits = "a corruption and severity as fog/3, a corruption, or al
 // Table is the table of formats. [Guess] asks its rows in order.
 var Table = []Format{
 	{Name: "cifar10-bin", Doc: "CIFAR-10's binary version, one label byte and 3072 pixels a record: its folder, its " +
-		"`.tar.gz` or one of its files",
+		"`.tar.gz` or one of its files. The classes have CIFAR-10's names, or those that a " +
+		"`batches.meta.txt` beside it lists",
 		Ext: ".bin", Layout: "`cifar-10-batches-bin`, `cifar-10-binary.tar.gz`", Classes: 10, Trained: "cifar10",
 		is: cifar10Bin.is, open: cifar10Bin.open,
 		Needs: "CIFAR-10's binary version, records of a label byte and 3072 pixel bytes: cifar-10-binary.tar.gz " +
 			"from https://www.cs.toronto.edu/~kriz/cifar.html"},
-	{Name: "cifar100-bin", Doc: "CIFAR-100's, of a coarse and a fine label byte and the pixels; the fine one counts",
+	{Name: "cifar100-bin", Doc: "CIFAR-100's, of a coarse and a fine label byte and the pixels; the fine one counts. " +
+		"Names as above, by `fine_label_names.txt`",
 		Layout: "`cifar-100-binary`, `cifar-100-binary.tar.gz`", Classes: 100, Trained: "cifar100",
 		is: cifar100Bin.is, open: cifar100Bin.open,
 		Needs: "CIFAR-100's binary version, records of a coarse and a fine label byte and 3072 pixel bytes: " +
