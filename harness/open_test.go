@@ -208,7 +208,7 @@ func TestWrongLayout(t *testing.T) {
 	path := asKeras(t, true)
 	for options, words := range map[string]string{
 		"output_name: logits":       `has no output "logits"; its outputs are features, scores`,
-		"layout: nchw":              "3 channels of 32×32 pixels, the model takes 32 of 32×3; save them with as many",
+		"layout: nchw":              "3 channels of 32×32 pixels, the model takes 32 of 3×32; save them with as many",
 		"preprocess: {mean: [1,2]}": "mean has 2 values, the image 3 channels",
 	} {
 		text := strings.Replace(sparse, "  other:", fmt.Sprintf("  keras: {path: %s, %s}\n  other:", path, options), 1)
