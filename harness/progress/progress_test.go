@@ -300,8 +300,8 @@ func fallsAt(w Work, at []int, stops bool, look func(c *cost, real, left, stand 
 	}
 }
 
-// What is left follows the images that fall. An image that stands costs all its passes, one that falls the passes until
-// then. Where nothing falls, or where images that fall make all their passes, the estimate is exact.
+// The time left follows the images that fall. An image that stands costs all its passes, one that falls the passes
+// until then. Where nothing falls, or where images that fall make all their passes, the estimate is exact.
 func TestCost(t *testing.T) {
 	const n, each = 200, 100
 	r := rand.New(rand.NewPCG(1, 2))
@@ -346,7 +346,7 @@ func TestCost(t *testing.T) {
 					t.Errorf("%s: known when %d are finished", p.name, c.finished)
 				}
 				// Once a tenth of those that fall has fallen, the estimate is off by two fifths of all passes at most.
-				// Where images fall ever more seldom, as those of networks do, it is close once half have fallen.
+				// The estimate is close once half have fallen, if they fall ever more seldom, as those of networks do.
 				off, truth, most := math.Abs(left-real), float64(n+3-falls), float64(n*each)
 				tight := p.seldom && 2*c.fallen > falls
 				if 10*c.fallen >= falls && off > 0.4*most || tight && (off > most/10 || math.Abs(stand-truth) > n/20) {

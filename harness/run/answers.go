@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -75,7 +76,7 @@ func answers(s scoring, v []verdict) (list []result.Warning) {
 	if len(v)*s.who.Classes < fewestValues {
 		return nil
 	}
-	bySum := func(a, b verdict) int { return int(math.Copysign(1, a.Sum-b.Sum)) }
+	bySum := func(a, b verdict) int { return cmp.Compare(a.Sum, b.Sum) }
 	least, most := slices.MinFunc(v, bySum).Sum, slices.MaxFunc(v, bySum).Sum
 	switch {
 	case least > 0 && s.who.Classes == 2 && most < 1:

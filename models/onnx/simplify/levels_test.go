@@ -59,7 +59,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// What computes on integers is refused, and so is a second normalisation.
+// Operators that compute on integers are refused, and so is a second normalisation.
 func TestLevelsErrors(t *testing.T) {
 	good := levelled(N, 3, 8, 8).Node("Cast x → y to=1").Bytes(N, 3, 8, 8)
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from ._errors import SelfhealError
 
-# Of the config that _api.one writes, and of the flags that it gives.
+# Words of the config that _api.one writes, and of the flags that it gives.
 WORDS = (
     (r"\S*config\.json:\d+:\d+: ", ""),
     (r"suite attack: dataset data and model \S+: the images have (\d+ classes)", r"y has \1"),
