@@ -66,6 +66,22 @@ func TestReadme(t *testing.T) {
 	}
 }
 
+// The README's table has every command, and the whole page at most 1,500 words.
+func TestReadmeIsWhole(t *testing.T) {
+	t.Parallel()
+	text := read(t, "README.md")
+	_, table, _ := strings.Cut(text, "\n| command |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	for _, c := range (&globals{files: repository}).rootCommand().Commands() {
+		if !c.Hidden && !regexp.MustCompile("(?m)^\\| [^|]*`"+c.Name()+"[ `]").MatchString(table) {
+			t.Errorf("the table of commands lacks %s", c.Name())
+		}
+	}
+	if n := len(strings.Fields(text)); n > 1500 {
+		t.Errorf("the README has %d words", n)
+	}
+}
+
 // matches reports whether text is the one shown, where a line "…" is any number of lines.
 func matches(text, shown string) bool {
 	var parts []string
