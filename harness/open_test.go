@@ -159,6 +159,8 @@ func TestChannelsLast(t *testing.T) {
 					cheap += ", steps: 3"
 				case "queries":
 					cheap += ", queries: 20"
+				case "n":
+					cheap += ", n: 1000"
 				case "restarts", "targets":
 					cheap += ", " + p.Name + ": 1"
 				}
