@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/template"
 
 	"github.com/spf13/cobra"
@@ -91,7 +92,7 @@ models:
   # Right on {{.Right}} of {{.Of}} images when it takes them {{.Name}}.
 {{- range .Others}}
   #   {{.Name}}, preprocess: {{.Preprocessing}}: {{.Right}} of {{.Of}}
-  {{- if .Ties}}; no evidence of a difference{{end}}
+  {{- if .Ties}}; not shown to be worse{{end}}
 {{- end}}
   {{printf "%q" .Network}}:
     {{.Model}}
@@ -189,14 +190,17 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if about.Labels != "" {
 		fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", f.data, about.Labels)
 	}
-	ties := ""
+	var ties []string
 	for _, t := range about.Others {
 		if t.Ties {
-			ties += fmt.Sprintf("; no evidence of a difference from %s (%d of %d)", t.Name, t.Right, t.Of)
+			ties = append(ties, fmt.Sprintf("%s (%d of %d)", t.Name, t.Right, t.Of))
 		}
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s%s; next: selfheal run --config "+
-		"%s\n", f.out, about.Right, about.Of, about.Name, ties, doubt, f.out)
+	if ties != nil {
+		doubt = "; not shown to be worse: " + strings.Join(ties, ", ") + doubt
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s; next: selfheal run --config "+
+		"%s\n", f.out, about.Right, about.Of, about.Name, doubt, f.out)
 	return err
 }
 
