@@ -79,10 +79,7 @@ func TestSingleLogit(t *testing.T) {
 			t.Fatalf("%s: %d classes", form, net.Classes())
 		}
 		for n, z := range want.Logits {
-			x := make([]float32, net.Shape().Size())
-			for i := range x {
-				x[i] = float32((7*i+3*(i/5)+11*n)%256) / 255
-			}
+			x := levelsOf(n, net.Shape().Size())
 			var e attacks.Evaluation
 			must.Do(t, net.Gradient(t.Context(), x, attacks.CrossEntropy, n%2, -1, &e))
 			if margin := attacks.LogitMargin(e.Logits, 1); math.Abs(margin-z) > 1e-5 {

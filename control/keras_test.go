@@ -27,10 +27,7 @@ func TestKerasNetworks(t *testing.T) {
 			t.Fatalf("%s takes %v", name, net.Shape())
 		}
 		for n, logits := range g.Logits {
-			x := make([]float32, net.Shape().Size())
-			for i := range x {
-				x[i] = float32((7*i+3*(i/5)+11*n)%256) / 255
-			}
+			x := levelsOf(n, net.Shape().Size())
 			var e attacks.Evaluation
 			must.Do(t, net.Gradient(t.Context(), x, attacks.CrossEntropy, n, -1, &e))
 			for what, pair := range map[string]struct {
@@ -47,4 +44,13 @@ func TestKerasNetworks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// levelsOf are the pixels of the n-th image of goldens, as the scripts that made them have it.
+func levelsOf(n, size int) []float32 {
+	x := make([]float32, size)
+	for i := range x {
+		x[i] = float32((7*i+3*(i/5)+11*n)%256) / 255
+	}
+	return x
 }

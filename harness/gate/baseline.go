@@ -156,10 +156,7 @@ func parse(data []byte) (*Baseline, error) {
 
 // settle gives cells of suites without controls their mode, as reading results does.
 func (b *Baseline) settle() {
-	controlled := map[string]bool{}
-	for _, c := range b.Cells {
-		controlled[c.Suite] = controlled[c.Suite] || c.Defense != config.None
-	}
+	controlled := result.Controlled(b.Cells, func(c Cell) (string, string) { return c.Suite, c.Defense })
 	for i, c := range b.Cells {
 		b.Cells[i].Mode = result.AttackerOf(c.Mode, controlled[c.Suite])
 	}

@@ -25,12 +25,9 @@ func Read(path string) (*File, error) {
 
 // settle gives suites without controls [Whitebox]: files of older versions have the config's mode there.
 func (f *File) settle() {
-	controlled := map[string]bool{}
+	controlled := Controlled(f.Cells, func(c Cell) (string, string) { return c.Suite, c.Defense })
 	for _, s := range f.Suites {
-		controlled[s.Name] = len(s.Controls) > 0
-	}
-	for _, c := range f.Cells {
-		controlled[c.Suite] = controlled[c.Suite] || c.Defense != "none"
+		controlled[s.Name] = controlled[s.Name] || len(s.Controls) > 0
 	}
 	for i, s := range f.Suites {
 		f.Suites[i].Mode = AttackerOf(s.Mode, controlled[s.Name])

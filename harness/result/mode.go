@@ -42,6 +42,16 @@ func AttackerOf(mode string, controlled bool) string {
 	return Whitebox
 }
 
+// Controlled tells which suites have a control, by the defenses of their cells.
+func Controlled[C any](cells []C, of func(C) (suite, defense string)) map[string]bool {
+	controlled := map[string]bool{}
+	for _, c := range cells {
+		suite, defense := of(c)
+		controlled[suite] = controlled[suite] || defense != "none"
+	}
+	return controlled
+}
+
 // ModeNames lists the modes' names in the table's order: the first is no choice of a config's.
 func ModeNames() (names []string) {
 	for _, m := range Modes {
