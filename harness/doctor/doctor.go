@@ -27,6 +27,7 @@ const (
 	OK      State = "ok"
 	Failed  State = "FAIL"
 	Skipped State = "skip"
+	Warned  State = "warn" // nothing is broken, and something is probably not meant
 )
 
 // Check is one line of what the doctor found.

@@ -145,7 +145,7 @@ func (d *examination) labelled(model string, p *preprocessFlags, f *labelledFlag
 	if better == nil {
 		fmt.Fprintf(d.w, "  preprocessing\t%s\tno usual one is better\n", doctor.OK)
 	} else {
-		fmt.Fprintf(d.w, "  preprocessing\twarn\t%s\n", better.Message(named(model, "model")))
+		fmt.Fprintf(d.w, "  preprocessing\t%s\t%s\n", doctor.Warned, better.Message(named(model, "model")))
 	}
 	return d.w.Flush()
 }
