@@ -8,6 +8,11 @@ the order of the images, the losses of every step by Adam and by SGD (cross-entr
 preact_standard + WEIGHT * ||E(x) - x||^2, means over the batch, measured before the step), and what both optimisers do
 to a few numbers in 20 steps of given gradients.
 
+    python3 scripts/goldens_fit.py recipes
+
+writes recipes.json and the embeddings that it begins with, unet.onnx, fcn.onnx and mlp_ae.onnx: the losses of a hundred
+steps with the keys that the recipe of the paper's authors and `unet` need, through two networks where `draw` is epoch.
+
     python3 scripts/goldens_fit.py gaussian
 
 writes gaussian.json: the losses of every step under noise, for both losses of objective gaussian, from the weights of
@@ -24,7 +29,7 @@ writes shared.onnx, an encoder-decoder with ten BatchNormalizations as the expor
 once: all scales and variances of a width are one initializer. And shared.json: the losses of a hundred steps in training
 mode, and the running statistics after the last one.
 
-Used: Python 3.11, PyTorch 1.13 (gaussian, normalised: 2.15), onnx 1.12, numpy 1.24.
+Used: Python 3.11, PyTorch 1.13 (gaussian, normalised, recipes: 2.15), onnx 1.12, numpy 1.24.
 """
 
 import copy
@@ -84,6 +89,67 @@ class Normalised(nn.Module):
         return self.layers(images)
 
 
+class UNet(nn.Module):
+    """Stages of two normalised convolutions and a pooling, and up again, adding the pooled states but the last."""
+
+    def __init__(self, width, stages=3):
+        super().__init__()
+        widths = [width << stage for stage in range(stages)]
+
+        def convolution(inputs, outputs):
+            return nn.Sequential(nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
+
+        self.down = nn.ModuleList(
+            nn.Sequential(convolution(before, now), convolution(now, now), nn.MaxPool2d(2))
+            for before, now in zip([3, *widths], widths))
+        self.up = nn.ModuleList(
+            nn.Sequential(nn.ConvTranspose2d(now, after, 3, 2, 1, 1), nn.ReLU(), nn.BatchNorm2d(after))
+            for now, after in zip(widths[::-1], [*widths[-2::-1], width]))
+        self.last = nn.Conv2d(width, 3, 1)
+
+    def forward(self, images):
+        states = []
+        x = images
+        for stage in self.down:
+            x = stage(x)
+            states.append(x)
+        for stage, state in zip(self.up, [*states[-2::-1], 0]):
+            x = stage(x) + state
+        return torch.sigmoid(self.last(x))
+
+
+class FullyConvolutional(nn.Module):
+    """VGG-16's convolutions, and up again, adding the pooled states but the last."""
+
+    def __init__(self, width):
+        super().__init__()
+        widths = [width, 2 * width, 4 * width, 8 * width, 8 * width]
+        self.down = nn.ModuleList()
+        for before, now, count in zip([3, *widths], widths, (2, 2, 3, 3, 3)):
+            layers = [layer for k in range(count) for layer in (nn.Conv2d(now if k else before, now, 3, 1, 1), nn.ReLU())]
+            self.down.append(nn.Sequential(*layers, nn.MaxPool2d(2)))
+        self.up = nn.ModuleList(
+            nn.Sequential(nn.ConvTranspose2d(now, after, 3, 2, 1, 1), nn.ReLU(), nn.BatchNorm2d(after))
+            for now, after in zip(widths[::-1], [*widths[-2::-1], width // 2]))
+        self.last = nn.Conv2d(width // 2, 3, 1)
+
+    forward = UNet.forward
+
+
+class Perceptron(nn.Module):
+    """An auto-encoder of layers of these sizes, normalised in the encoder."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        encoder = [layer for before, now in zip(sizes, sizes[1:])
+                   for layer in (nn.Linear(before, now), nn.BatchNorm1d(now), nn.ELU())]
+        decoder = [layer for before, now in zip(sizes[::-1], sizes[-2::-1]) for layer in (nn.Linear(before, now), nn.ELU())]
+        self.layers = nn.Sequential(*encoder, *decoder[:-1])
+
+    def forward(self, states):
+        return self.layers(states)
+
+
 class EncoderDecoder(nn.Module):
     """Two stages down and two up, each of two convolutions that are normalised, and one more at the widest place."""
 
@@ -106,7 +172,7 @@ class EncoderDecoder(nn.Module):
 
 def optimizer(run, parameters):
     if run["optimizer"] == "adam":
-        return torch.optim.Adam(parameters, lr=run["lr"], weight_decay=run["weight_decay"])
+        return torch.optim.Adam(parameters, lr=run["lr"], weight_decay=run.get("weight_decay", 0))
     return torch.optim.SGD(parameters, lr=run["lr"], momentum=run["momentum"], weight_decay=run["weight_decay"])
 
 
@@ -232,6 +298,71 @@ def normalised():
     return result
 
 
+# Settings of trainings as train.Settings has them. Draws are the networks of the epochs.
+RECIPES = (
+    {"embedding": "unet", "optimizer": "adam", "lr": 0.00001, "weight": 0.1, "reconstruction": "sum", "schedule": "cosine"},
+    {"embedding": "fcn", "optimizer": "sgd", "lr": 0.0005, "momentum": 0.9, "weight_decay": 0.0002, "weight": 30,
+     "reconstruction": "mean", "schedule": "step", "drops": [0.75, 0.95], "draws": [0, 1, 1, 0, 1, 0, 0, 0, 1, 1]},
+    {"embedding": "mlp_ae", "optimizer": "sgd", "lr": 0.002, "momentum": 0.9, "weight_decay": 0.0002, "weight": 10,
+     "reconstruction": "mean", "schedule": "step", "drops": [0.75, 0.95]},
+)
+# Shares of the rate after a share of all steps.
+RATES = {"cosine": lambda recipe, progress: (1 + np.cos(np.pi * progress)) / 2,
+         "step": lambda recipe, progress: 0.1 ** sum(progress >= at for at in recipe["drops"])}
+
+
+def parted(classifier):
+    """A classifier's features as a module, and what its last node makes of them."""
+    body, last = copy.copy(classifier), classifier.nodes[-1]
+    body.nodes, body.output = classifier.nodes[:-1], last.inputs[0]
+    return body, lambda features: last.run({**classifier.constants, last.inputs[0]: features})
+
+
+def recipe_losses(recipe, embedding, classifiers, order):
+    """The losses of every step of a recipe, whose embedding sees the images or, of mlp_ae, the classifier's features."""
+    pixels, labels = images()
+    follow = optimizer(recipe, embedding.train().parameters())
+    cross_entropies, reconstructions, step = [], [], 0
+    for number, epoch in enumerate(order):
+        body, head = torch.nn.Identity(), classifiers[recipe.get("draws", [0] * len(order))[number]]
+        if recipe["embedding"] == "mlp_ae":
+            body, head = parted(head)
+        for chosen in np.split(np.array(epoch), IMAGES // BATCH):
+            for group in follow.param_groups:
+                group["lr"] = recipe["lr"] * RATES[recipe["schedule"]](recipe, step / (EPOCHS * IMAGES // BATCH))
+            x = body(pixels[chosen]).detach()
+            e = embedding(x)
+            cross_entropy = functional.cross_entropy(head(e), labels[chosen])
+            squares = (e - x).flatten(1).pow(2)
+            counted = squares.sum(dim=1) if recipe["reconstruction"] == "sum" else squares.mean(dim=1)
+            follow.zero_grad()
+            (cross_entropy + recipe["weight"] * counted.mean()).backward()
+            follow.step()
+            cross_entropies.append(round(cross_entropy.item(), 6))
+            reconstructions.append(round(squares.sum(dim=1).mean().item(), 5))
+            step += 1
+    return {"settings": recipe, "cross_entropy": cross_entropies, "reconstruction": reconstructions}
+
+
+def recipes():
+    order = json.loads((OUT / "training.json").read_text())["order"]
+    classifiers = [onnx_network.OnnxNetwork(ROOT / f"models/zoo/preact_{name}.onnx") for name in ("standard", "robust")]
+    runs = []
+    for recipe in RECIPES:
+        name = recipe["embedding"]
+        features = 64
+        embedding = {"unet": lambda: UNet(4), "fcn": lambda: FullyConvolutional(2),
+                     "mlp_ae": lambda: Perceptron([features, 24, 10])}[name]().eval()
+        example = torch.zeros(2, features) if name == "mlp_ae" else torch.zeros(2, 3, 32, 32)
+        torch.onnx.export(
+            embedding, example, OUT / f"{name}.onnx", opset_version=13, dynamo=False,
+            training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=["state"],
+            output_names=["embedding"], dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
+        runs.append(recipe_losses(recipe, embedding, classifiers, order))
+        print(name, *(f"{key} {runs[-1][key][0]:.4f} -> {runs[-1][key][-1]:.4f}" for key in ("cross_entropy", "reconstruction")))
+    return {"runs": runs}
+
+
 def update(run, rng):
     """Twenty updates of five numbers by given gradients."""
     values = torch.tensor(np.round(rng.normal(size=5), 3).astype(np.float32))
@@ -254,6 +385,9 @@ def main():
     if sys.argv[1:] == ["gaussian"]:
         runs = [gaussian(loss) for loss in ("mse", "stability")]
         (OUT / "gaussian.json").write_text(json.dumps({"runs": runs}) + "\n")
+        return
+    if sys.argv[1:] == ["recipes"]:
+        (OUT / "recipes.json").write_text(json.dumps(recipes()) + "\n")
         return
     if sys.argv[1:] == ["shared"]:
         (OUT / "shared.json").write_text(json.dumps(shared()) + "\n")

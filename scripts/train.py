@@ -107,16 +107,15 @@ FIXED = ("architecture", "classes", "width", "data", "epochs", "batch", "rate", 
          "no_augment", "loss", "start", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "precision",
          "seed", "average")
 
+class Trained(torch.nn.Module):
+    """A network as it is trained: channels last, which is faster, and in bf16 where asked; its logits are float32."""
 
-class BFloat16(torch.nn.Module):
-    """A network whose passes are in bf16, with images channels last; its logits are float32."""
-
-    def __init__(self, network):
+    def __init__(self, network, precision):
         super().__init__()
-        self.network = network.to(memory_format=torch.channels_last)
+        self.network, self.bf16 = network.to(memory_format=torch.channels_last), precision == "bf16"
 
     def forward(self, images):
-        with torch.autocast(images.device.type, torch.bfloat16):
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.bf16):
             return self.network(images.contiguous(memory_format=torch.channels_last)).float()
 
 
@@ -132,7 +131,7 @@ class Run:
         if arguments.start:
             export.load_checkpoint(self.network, arguments.start)
         self.network.to(self.device)
-        self.trained = BFloat16(self.network) if arguments.precision == "bf16" else self.network
+        self.trained = Trained(self.network, arguments.precision)
         self.epsilon = EPSILON[arguments.norm] if arguments.epsilon is None else arguments.epsilon
         share = 1.25 if arguments.loss == "fast" else 0.25
         self.step_size = share * self.epsilon if arguments.step_size is None else arguments.step_size

@@ -1,6 +1,8 @@
 package train
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -12,43 +14,88 @@ import (
 )
 
 type architecture struct {
-	width    int   // default
-	multiple int64 // of which height and width of a state must be; 0: the state may have any shape
+	keys     []string // of [Dimensions] that it takes
+	width    int      // default
+	stages   int      // default; each halves the state's sides
+	multiple int64    // of which height and width of a state must be, where no stages say it; 0: it may have any shape
 	build    func(a *assembly, x string) string
 }
 
 var architectures = map[string]architecture{
-	"conv-ae":  {24, 4, convolutional},
-	"conv2-ae": {24, 1, twoConvolutions},
-	"mlp-ae":   {0, 0, perceptron},
-	"fcn":      {64, 32, fullyConvolutional},
-	"segnet":   {64, 32, segNet},
-	"dncnn":    {64, 1, dnCNN},
+	"conv-ae":  {[]string{"width"}, 24, 0, 4, convolutional},
+	"conv2-ae": {[]string{"width"}, 24, 0, 1, twoConvolutions},
+	"mlp-ae":   {[]string{"width", "sizes"}, 0, 0, 0, perceptron},
+	"fcn":      {[]string{"width"}, 64, 5, 0, fullyConvolutional},
+	"segnet":   {[]string{"width"}, 64, 5, 0, segNet},
+	"dncnn":    {[]string{"width"}, 64, 0, 1, dnCNN},
+	"unet":     {[]string{"width", "stages"}, 16, 3, 0, uNet},
 }
 
 // Architectures lists the built-in embedding functions.
 func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
+// Dimensions say how large a built-in embedding is. Their JSON names are the config's.
+type Dimensions struct {
+	// Width is the number of channels of the first layer, of mlp-ae's code; 0 stands for the default: 24 (conv-ae,
+	// conv2-ae), 16 (unet), 64 (fcn, segnet, dncnn), a quarter of the state's values (mlp-ae).
+	Width  int   `json:"width,omitzero"`
+	Stages int   `json:"stages,omitzero"` // of unet, each with twice the channels on half the sides; 0: 3
+	Sizes  []int `json:"sizes,omitempty"` // of mlp-ae's layers from the state to the code, the state's values first
+}
+
+// DimensionKeys are the config's keys of [Dimensions].
+var DimensionKeys = []string{"width", "stages", "sizes"}
+
+// given are the keys of what is set.
+func (d Dimensions) given() (keys []string) {
+	for i, set := range []bool{d.Width != 0, d.Stages != 0, d.Sizes != nil} {
+		if set {
+			keys = append(keys, DimensionKeys[i])
+		}
+	}
+	return keys
+}
+
+// Takes returns an error unless an architecture has a dimension beside the others that are given, all by their keys.
+func Takes(architecture, key string, given []string) error {
+	switch {
+	case !slices.Contains(architectures[architecture].keys, key):
+		has := slices.DeleteFunc(Architectures(), func(a string) bool { return !slices.Contains(architectures[a].keys, key) })
+		return fmt.Errorf("is for architecture %s, not for %s", strings.Join(has, ", "), architecture)
+	case key == "width" && slices.Contains(given, "sizes"):
+		return errors.New("is that of the code, which the last of sizes gives")
+	}
+	return nil
+}
+
 // New builds an embedding of states of the given shape with weights drawn from a seed, as PyTorch initialises its
-// layers. Width is the number of channels of the first layer, of mlp-ae's code; 0 stands for the default: 24 (conv-ae,
-// conv2-ae), 64 (fcn, segnet, dncnn), a quarter of the state's values (mlp-ae). Images lie in [0,1].
-func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*onnx.Graph, error) {
+// layers. Images lie in [0,1].
+func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (*onnx.Graph, error) {
 	kind, ok := architectures[name]
 	if !ok {
 		return nil, fmt.Errorf("there is no architecture %q; architectures: %s", name,
 			strings.Join(Architectures(), ", "))
 	}
-	if m := kind.multiple; m > 0 && (len(state) != 4 || state[2]%m != 0 || state[3]%m != 0) {
+	for _, key := range d.given() {
+		if err := Takes(name, key, d.given()); err != nil {
+			return nil, fmt.Errorf("%s %w", key, err)
+		}
+	}
+	d.Width, d.Stages = cmp.Or(d.Width, kind.width, int(max(state.Items()/4, 1))), cmp.Or(d.Stages, kind.stages)
+	m := kind.multiple
+	if d.Stages > 0 {
+		m = 1 << d.Stages
+	}
+	if m > 0 && (len(state) != 4 || state[2]%m != 0 || state[3]%m != 0) {
 		return nil, fmt.Errorf("%s embeds states of shape [N C H W] with H and W multiples of %d, not %v", name, m,
 			state)
 	}
-	a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph(name)}, image: image,
-		r: generator(seed, "weights/"+name, 0, 0), counts: map[string]int{}}
-	if a.width = width; width == 0 {
-		if a.width = kind.width; a.width == 0 {
-			a.width = int(max(state.Items()/4, 1))
-		}
+	if d.Sizes != nil && int64(d.Sizes[0]) != state.Items() {
+		return nil, fmt.Errorf("sizes begin with the state's number of values, %d, not with %d", state.Items(),
+			d.Sizes[0])
 	}
+	a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph(name)}, Dimensions: d, image: image,
+		r: generator(seed, "weights/"+name, 0, 0), counts: map[string]int{}}
 	x := a.Input("state", state)
 	a.Output("embedding", kind.build(a, x))
 	return a.Done()
@@ -56,8 +103,8 @@ func New(name string, state onnx.Shape, image bool, width int, seed uint64) (*on
 
 type assembly struct {
 	*onnx.Builder
+	Dimensions
 	image  bool
-	width  int
 	r      *rand.Rand
 	counts map[string]int
 }
@@ -70,9 +117,13 @@ func (a *assembly) name(kind string) string {
 // parameter draws a weight: uniform in ±1/√fan_in, PyTorch's default for Conv and Linear.
 func (a *assembly) parameter(name string, fanIn int64, shape ...int64) string {
 	bound := 1 / math.Sqrt(float64(fanIn))
-	values := make([]float32, onnx.Shape(shape).Items())
+	return a.drawn(name, shape, func() float64 { return (2*a.r.Float64() - 1) * bound })
+}
+
+func (a *assembly) drawn(name string, shape onnx.Shape, draw func() float64) string {
+	values := make([]float32, shape.Items())
 	for i := range values {
-		values[i] = float32((2*a.r.Float64() - 1) * bound)
+		values[i] = float32(draw())
 	}
 	return a.G.AddConst(name, onnx.FloatTensor(shape, values))
 }
@@ -81,10 +132,29 @@ func (a *assembly) parameter(name string, fanIn int64, shape ...int64) string {
 func (a *assembly) conv(x string, channels, kernel, stride int64) string {
 	name, in := a.name("conv"), a.Shape(x)[1]
 	w := a.parameter(name+".weight", in*kernel*kernel, channels, in, kernel, kernel)
-	bias := a.parameter(name+".bias", in*kernel*kernel, channels)
+	return a.convolved(x, kernel, stride, w, a.parameter(name+".bias", in*kernel*kernel, channels))
+}
+
+func (a *assembly) convolved(x string, kernel, stride int64, parameters ...string) string {
 	p := kernel / 2
 	return a.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{kernel, kernel}, "strides": []int64{stride, stride},
-		"pads": []int64{p, p, p, p}}, x, w, bias)
+		"pads": []int64{p, p, p, p}}, append([]string{x}, parameters...)...)
+}
+
+// rectified is a 3×3 convolution with ReLU whose weights are drawn as torchvision draws VGG's (He et al. 2015, by the
+// outputs): through thirteen such layers the default's would leave next to nothing of the state.
+func (a *assembly) rectified(x string, channels int64) string {
+	name, deviation := a.name("conv"), math.Sqrt(2/float64(9*channels))
+	w := a.drawn(name+".weight", onnx.Shape{channels, a.Shape(x)[1], 3, 3}, func() float64 {
+		return deviation * a.r.NormFloat64()
+	})
+	return a.relu(a.convolved(x, 3, 1, w, a.G.AddConst(name+".bias", onnx.Filled(0, channels))))
+}
+
+// normal is a 3×3 convolution with a normalisation, which would undo a bias, and ReLU.
+func (a *assembly) normal(x string, channels int64) string {
+	w := a.parameter(a.name("conv")+".weight", a.Shape(x)[1]*9, channels, a.Shape(x)[1], 3, 3)
+	return a.relu(a.norm(a.convolved(x, 3, 1, w)))
 }
 
 // up is a transposed 3×3 convolution that doubles the plane.
@@ -128,7 +198,7 @@ func (a *assembly) bounded(x string) string {
 
 // convolutional is a six-layer auto-encoder: a layer on the whole plane, two of stride 2, and up again by doubling.
 func convolutional(a *assembly, x string) string {
-	w, c := int64(a.width), a.Shape(x)[1]
+	w, c := int64(a.Width), a.Shape(x)[1]
 	h := a.relu(a.conv(x, w, 3, 1))
 	h = a.relu(a.conv(h, 2*w, 3, 2))
 	h = a.relu(a.conv(h, 2*w, 3, 2))
@@ -139,18 +209,28 @@ func convolutional(a *assembly, x string) string {
 
 // twoConvolutions is the paper's auto-encoder of the white box (Appendix D.2): two layers on the whole plane.
 func twoConvolutions(a *assembly, x string) string {
-	return a.conv(a.relu(a.conv(x, int64(a.width), 3, 1)), a.Shape(x)[1], 3, 1)
+	return a.conv(a.relu(a.conv(x, int64(a.Width), 3, 1)), a.Shape(x)[1], 3, 1)
 }
 
-// perceptron is the two-layer auto-encoder of a flattened state.
+// perceptron is an auto-encoder of a flattened state: ELU between its layers, and those of the encoder normalised.
 func perceptron(a *assembly, x string) string {
 	shape := a.Shape(x)
 	h := x
 	if len(shape) != 2 {
 		h = a.Op("Reshape", x, a.Ints(0, shape.Items()))
 	}
-	h = a.Op("Elu", a.norm(a.linear(h, int64(a.width))))
-	h = a.linear(h, shape.Items())
+	sizes := a.Sizes
+	if sizes == nil {
+		sizes = []int{int(shape.Items()), a.Width}
+	}
+	for _, n := range sizes[1:] {
+		h = a.Op("Elu", a.norm(a.linear(h, int64(n))))
+	}
+	for i := len(sizes) - 2; i >= 0; i-- {
+		if h = a.linear(h, int64(sizes[i])); i > 0 {
+			h = a.Op("Elu", h)
+		}
+	}
 	if len(shape) != 2 {
 		h = a.Op("Reshape", h, a.Ints(append([]int64{0}, shape[1:]...)...))
 	}
@@ -159,39 +239,67 @@ func perceptron(a *assembly, x string) string {
 
 // dnCNN is DnCNN (Zhang et al. 2017): 17 convolutions on the whole plane find the noise, which is taken away.
 func dnCNN(a *assembly, x string) string {
-	h := a.relu(a.conv(x, int64(a.width), 3, 1))
+	h := a.relu(a.conv(x, int64(a.Width), 3, 1))
 	for range 15 {
-		h = a.relu(a.norm(a.conv(h, int64(a.width), 3, 1)))
+		h = a.relu(a.norm(a.conv(h, int64(a.Width), 3, 1)))
 	}
 	return a.Op("Sub", x, a.conv(h, a.Shape(x)[1], 3, 1))
 }
 
 var window = onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 
-// channels are those of five stages.
+// vgg has the convolutions of VGG-16's five stages (Simonyan & Zisserman 2015).
+var vgg = []int{2, 2, 3, 3, 3}
+
+// channels are those of VGG-16's stages.
 func (a *assembly) channels() []int64 {
 	var c []int64
-	for s := range 5 {
-		c = append(c, int64(min(a.width<<s, 8*a.width)))
+	for s := range vgg {
+		c = append(c, int64(min(a.Width<<s, 8*a.Width)))
 	}
 	return c
 }
 
-// fullyConvolutional is FCN (Long et al. 2015): five stages of two convolutions and a pooling, and up again by
-// transposed convolutions to which the encoder's states of that size are added.
+// fullyConvolutional is FCN (Long et al. 2015) as the paper's authors have it: VGG-16's convolutions and poolings, and
+// up again by transposed convolutions to which the encoder's states of that size are added, but not on the whole plane.
 func fullyConvolutional(a *assembly, x string) string {
 	c, out := a.channels(), a.Shape(x)[1]
 	var states []string
 	h := x
-	for _, n := range c {
-		h = a.relu(a.conv(a.relu(a.conv(h, n, 3, 1)), n, 3, 1))
+	for s, n := range c {
+		for range vgg[s] {
+			h = a.rectified(h, n)
+		}
 		h = a.OpWith("MaxPool", window, h)
 		states = append(states, h)
 	}
 	for s := len(c) - 1; s > 0; s-- {
-		h = a.norm(a.Op("Add", a.relu(a.up(h, c[s-1])), states[s-1]))
+		h = a.Op("Add", a.norm(a.relu(a.up(h, c[s-1]))), states[s-1])
 	}
-	h = a.norm(a.relu(a.up(h, int64(max(a.width/2, 1)))))
+	h = a.norm(a.relu(a.up(h, int64(max(a.Width/2, 1)))))
+	return a.bounded(a.conv(h, out, 1, 1))
+}
+
+// uNet is an encoder-decoder like U-Net (Ronneberger et al. 2015), normalised after every convolution: stages of two
+// convolutions and a pooling, and up again by transposed convolutions to which the encoder's states of that size are
+// added, but not on the whole plane, where they would let a perturbation through.
+func uNet(a *assembly, x string) string {
+	out := a.Shape(x)[1]
+	var states []string
+	h := x
+	for s := range a.Stages {
+		for range 2 {
+			h = a.normal(h, int64(a.Width)<<s)
+		}
+		h = a.OpWith("MaxPool", window, h)
+		states = append(states, h)
+	}
+	for s := a.Stages - 1; s >= 0; s-- {
+		h = a.norm(a.relu(a.up(h, int64(a.Width)<<max(s-1, 0))))
+		if s > 0 {
+			h = a.Op("Add", h, states[s-1])
+		}
+	}
 	return a.bounded(a.conv(h, out, 1, 1))
 }
 
@@ -199,11 +307,11 @@ func fullyConvolutional(a *assembly, x string) string {
 // which puts every value back where the encoder's pooling found it.
 func segNet(a *assembly, x string) string {
 	layer := func(x string, n int64) string { return a.relu(a.norm(a.conv(x, n, 3, 1))) }
-	c, counts, out := a.channels(), []int{2, 2, 3, 3, 3}, a.Shape(x)[1]
+	c, out := a.channels(), a.Shape(x)[1]
 	var places []string
 	h := x
 	for s, n := range c {
-		for range counts[s] {
+		for range vgg[s] {
 			h = layer(h, n)
 		}
 		pooled := a.Multi("MaxPool", window, 2, h)
@@ -211,7 +319,7 @@ func segNet(a *assembly, x string) string {
 	}
 	for s := len(c) - 1; s >= 0; s-- {
 		h = a.OpWith("MaxUnpool", window, h, places[s])
-		for range counts[s] - 1 {
+		for range vgg[s] - 1 {
 			h = layer(h, c[s])
 		}
 		if s > 0 {

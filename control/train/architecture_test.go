@@ -23,7 +23,7 @@ func TestArchitectures(t *testing.T) {
 		network Network
 		width   int
 	}{{"conv-ae", input, 8}, {"conv-ae", hidden, 4}, {"conv2-ae", hidden, 4}, {"mlp-ae", last, 0},
-		{"mlp-ae", hidden, 4}, {"fcn", input, 4}, {"segnet", input, 4}, {"dncnn", input, 4}} {
+		{"mlp-ae", hidden, 4}, {"fcn", input, 4}, {"unet", input, 4}, {"unet", hidden, 4}, {"segnet", input, 4}, {"dncnn", input, 4}} {
 		e := small(t, c.name, c.network, c.width)
 		must.Do(t, Calibrate(e, c.network, data))
 		e = must.Get(control.ONNXEmbedding(must.Get(e.Encode())(t), c.network.state()))(t)
@@ -37,9 +37,9 @@ func TestArchitectures(t *testing.T) {
 				after/2)
 		}
 	}
-	_, err := New("unet", input.state(), true, 4, 0)
-	must.Refuse(t, err, "conv-ae, conv2-ae, dncnn, fcn, mlp-ae, segnet")
-	_, err = New("fcn", last.state(), false, 4, 0)
+	_, err := New("vgg", input.state(), true, Dimensions{Width: 4}, 0)
+	must.Refuse(t, err, "conv-ae, conv2-ae, dncnn, fcn, mlp-ae, segnet, unet")
+	_, err = New("fcn", last.state(), false, Dimensions{Width: 4}, 0)
 	must.Refuse(t, err, "multiples of 32")
 }
 
@@ -47,7 +47,7 @@ func TestArchitectures(t *testing.T) {
 func TestInitialWeights(t *testing.T) {
 	state := onnx.Shape{onnx.Batch, 3, 32, 32}
 	build := func(seed uint64) *onnx.Graph {
-		return must.Get(New("conv-ae", state, true, 24, seed))(t)
+		return must.Get(New("conv-ae", state, true, Dimensions{}, seed))(t)
 	}
 	a, b, c := build(1), build(1), build(2)
 	for name, fanIn := range map[string]float64{"conv1.weight": 27, "conv1.bias": 27, "conv3.weight": 432,

@@ -53,7 +53,7 @@ func shapes10(t testing.TB, images int) Data {
 // small is a built-in embedding of a network's states, of few channels.
 func small(t testing.TB, name string, n Network, width int) *onnx.Graph {
 	t.Helper()
-	e := must.Get(New(name, n.state(), n.Before == nil, width, 5))(t)
+	e := must.Get(New(name, n.state(), n.Before == nil, Dimensions{Width: width}, 5))(t)
 	return e
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"slices"
 	"testing"
 
 	"selfheal/control"
@@ -29,6 +30,11 @@ type golden struct {
 // goldenRun is a training in PyTorch.
 type goldenRun struct {
 	rates
+	Settings struct { // of recipes.json
+		Settings
+		Embedding string // its file's name
+		Draws     []int  // networks of the epochs
+	}
 	Loss           GaussianLoss
 	Sigma          float64
 	CrossEntropy   []float64 `json:"cross_entropy"`
@@ -49,19 +55,30 @@ func (r rates) settings() Settings {
 		WeightDecay: r.WeightDecay}
 }
 
-// follow trains an embedding of testdata as PyTorch did, whose losses it must have within 1e-4 for some steps and
-// within a limit later, when rounding has been amplified by steps that depend on it.
-func (r goldenRun) follow(t *testing.T, embedding string, change func(*Trainer), exact int, limit float64) *Trainer {
+// start trains an embedding of testdata as PyTorch did.
+func (r goldenRun) start(t *testing.T, embedding string, change func(*Trainer), exact int, limit float64) *Trainer {
 	t.Helper()
-	g := readGolden(t)
 	n := zoo(t, "preact_standard.onnx", 0)
-	e := must.Get(control.ONNXEmbedding(must.Get(os.ReadFile("testdata/"+embedding))(t), n.state()))(t)
 	s := r.settings()
-	s.Epochs, s.Batch, s.Weight, s.Workers = len(g.Order), g.Batch, g.Weight, 1
-	if s.Loss, s.Sigma = r.Loss, r.Sigma; s.Loss != "" {
+	if s.Weight, s.Loss, s.Sigma = readGolden(t).Weight, r.Loss, r.Sigma; s.Loss != "" {
 		s.Objective = Gaussian
 	}
-	tr := trainer(t, e, []Network{n}, shapes10(t, g.Images), s)
+	return r.follow(t, testEmbedding(t, embedding, n), []Network{n}, s, change, exact, limit)
+}
+
+func testEmbedding(t *testing.T, name string, n Network) *onnx.Graph {
+	t.Helper()
+	return must.Get(control.ONNXEmbedding(must.Get(os.ReadFile("testdata/"+name))(t), n.state()))(t)
+}
+
+// follow trains an embedding as PyTorch did, whose losses it must have within 1e-4 for some steps and within a limit
+// later, when rounding has been amplified by steps that depend on it.
+func (r goldenRun) follow(t *testing.T, e *onnx.Graph, networks []Network, s Settings, change func(*Trainer), exact int,
+	limit float64) *Trainer {
+	t.Helper()
+	g := readGolden(t)
+	s.Epochs, s.Batch, s.Workers = len(g.Order), g.Batch, 1
+	tr := trainer(t, e, networks, shapes10(t, g.Images), s)
 	tr.order = func(epoch int) []int { return g.Order[epoch] }
 	change(tr)
 	for k, ce := range r.CrossEntropy {
@@ -71,7 +88,7 @@ func (r goldenRun) follow(t *testing.T, embedding string, change func(*Trainer),
 			within = 1e-4
 		}
 		if !near(l.CrossEntropy, ce, within) || !near(l.Reconstruction, r.Reconstruction[k], within) {
-			t.Fatalf("%+v, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", r.rates,
+			t.Fatalf("%+v, step %d: cross-entropy %.5f and reconstruction %.5f, PyTorch has %.5f and %.5f", s,
 				k+1, l.CrossEntropy, l.Reconstruction, ce, r.Reconstruction[k])
 		}
 	}
@@ -104,7 +121,7 @@ func TestOptimizersAgreeWithPyTorch(t *testing.T) {
 // A hundred steps from the same weights over the same images in the same order have PyTorch's losses.
 func TestTrainingAgreesWithPyTorch(t *testing.T) {
 	for _, run := range readGolden(t).Runs {
-		tr := run.follow(t, "conv_ae.onnx", func(*Trainer) {}, 30, 0.01)
+		tr := run.start(t, "conv_ae.onnx", func(*Trainer) {}, 30, 0.01)
 		if len(tr.parameters) != 12 {
 			t.Errorf("%d parameters, want 6 weights and 6 biases", len(tr.parameters))
 		}
@@ -116,7 +133,7 @@ func TestGaussianAgreesWithPyTorch(t *testing.T) {
 	var noisy struct{ Runs []goldenRun }
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/gaussian.json"))(t), &noisy))
 	for _, run := range noisy.Runs {
-		run.follow(t, "conv_ae.onnx", func(tr *Trainer) {
+		run.start(t, "conv_ae.onnx", func(tr *Trainer) {
 			tr.noise = func(epoch, image int, clean, out []float32) {
 				for j, v := range clean {
 					wave := math.Cos(12.9898*float64(j) + 78.233*float64(image) + 37.719*float64(epoch))
@@ -127,13 +144,99 @@ func TestGaussianAgreesWithPyTorch(t *testing.T) {
 	}
 }
 
+// The built-in architectures of the paper's authors, and unet, are PyTorch's: with its weights they give what it gives.
+// And so do a hundred steps by the keys of their recipe.
+func TestRecipesAgreeWithPyTorch(t *testing.T) {
+	var recipes struct{ Runs []goldenRun }
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/recipes.json"))(t), &recipes))
+	kinds := map[string]struct {
+		architecture string
+		segment      int
+		dimensions   Dimensions
+	}{"unet": {"unet", 0, Dimensions{Width: 4}}, "fcn": {"fcn", 0, Dimensions{Width: 2}},
+		"mlp_ae": {"mlp-ae", -1, Dimensions{Sizes: []int{64, 24, 10}}}}
+	if len(recipes.Runs) != len(kinds) {
+		t.Fatalf("%d runs", len(recipes.Runs))
+	}
+	for _, run := range recipes.Runs {
+		kind := kinds[run.Settings.Embedding]
+		networks := []Network{zoo(t, "preact_standard.onnx", kind.segment), zoo(t, "preact_robust.onnx", kind.segment)}
+		theirs := testEmbedding(t, run.Settings.Embedding+".onnx", networks[0])
+		ours := must.Get(New(kind.architecture, networks[0].state(), kind.segment == 0, kind.dimensions, 0))(t)
+		transplant(t, theirs, ours)
+		states := must.Get(firstStates(networks[0], shapes10(t, 8)))(t)
+		want, got := must.Get(through(theirs, states, 8))(t)[0].Data, must.Get(through(ours, states, 8))(t)[0].Data
+		for i := range want {
+			if math.Abs(float64(got[i]-want[i])) > 1e-5*math.Max(1, math.Abs(float64(want[i]))) {
+				t.Fatalf("%s: value %d is %v, PyTorch's %v", kind.architecture, i, got[i], want[i])
+			}
+		}
+		tr := run.follow(t, ours, networks, run.Settings.Settings, func(tr *Trainer) {
+			tr.draw = func(step int) int {
+				if run.Settings.Draws == nil {
+					return 0
+				}
+				return run.Settings.Draws[step/tr.PerEpoch()]
+			}
+		}, 10, 0.01)
+		t.Logf("%s: %d parameters, %d normalisations", kind.architecture, len(tr.parameters), len(tr.statistics)/2)
+	}
+}
+
+// transplant copies the weights of a graph into another with the same layers in the same order.
+func transplant(t *testing.T, from, to *onnx.Graph) {
+	t.Helper()
+	layers := func(g *onnx.Graph) (list [][]string) {
+		for _, n := range g.Nodes {
+			if len(onnx.TraitsOf(n.Op).Parameters) > 0 && n.Op != "Add" && n.Op != "Mul" {
+				list = append(list, n.Inputs[1:])
+			}
+		}
+		return list
+	}
+	source, target := layers(from), layers(to)
+	if len(source) != len(target) {
+		t.Fatalf("%d layers, PyTorch has %d", len(target), len(source))
+	}
+	for i := range source {
+		for k, name := range source[i] {
+			if !slices.Equal(to.Consts[target[i][k]].Shape, from.Consts[name].Shape) {
+				t.Fatalf("layer %d: %v, PyTorch has %v", i, to.Consts[target[i][k]].Shape, from.Consts[name].Shape)
+			}
+			to.Consts[target[i][k]] = from.Consts[name]
+		}
+	}
+}
+
+// A network is drawn anew each step or each epoch.
+func TestDraw(t *testing.T) {
+	n := zoo(t, "preact_standard.onnx", 0)
+	e := small(t, "conv2-ae", n, 2)
+	for draw, most := range map[Draw]int{EachStep: 39, EachEpoch: 9} {
+		tr := trainer(t, e, []Network{n, n}, shapes10(t, 16), Settings{Epochs: 10, Batch: 4, Weight: 1, Draw: draw})
+		changes, drawn := 0, map[int]bool{}
+		for k := range tr.Steps() {
+			drawn[tr.draw(k)] = true
+			if k > 0 && tr.draw(k) != tr.draw(k-1) {
+				changes++
+			}
+			if draw == EachEpoch && tr.draw(k) != tr.draw(k-k%tr.PerEpoch()) {
+				t.Errorf("step %d draws another network than its epoch", k)
+			}
+		}
+		if len(drawn) != 2 || changes == 0 || changes > most {
+			t.Errorf("%s: %d networks, %d changes", draw, len(drawn), changes)
+		}
+	}
+}
+
 // normalised follows the training of an embedding with normalisations in training mode, whose averages must be
 // PyTorch's within a share of the standard deviation.
 func normalised(t *testing.T, name string, limit, averages float64) (*Trainer, *onnx.Graph, goldenRun) {
 	t.Helper()
 	var run goldenRun
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/"+name+".json"))(t), &run))
-	tr := run.follow(t, name+".onnx", func(*Trainer) {}, 10, limit)
+	tr := run.start(t, name+".onnx", func(*Trainer) {}, 10, limit)
 	trained := tr.Embedding()
 	for i, norm := range normalisations(trained) {
 		for k, want := range [][]float64{run.Mean[i], run.Variance[i]} {
@@ -173,7 +276,7 @@ func TestSharedConstantsAgreeWithPyTorch(t *testing.T) {
 func TestCheck(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	data := shapes10(t, 320)
-	e := small(t, "fcn", n, 6)
+	e := small(t, "unet", n, 6)
 	must.Do(t, Calibrate(e, n, data))
 	for _, objective := range []Objective{Clean, Gaussian} {
 		tr := trainer(t, e, []Network{n, n}, data, Settings{Epochs: 10, Batch: 32, Weight: 0.05, Optimizer: Adam,

@@ -157,8 +157,8 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	if s.Objective != Gaussian || s.Loss == Stability {
 		seeds[loss] = b.Op("Clip", loss, b.Float(1), b.Float(1))
 	}
-	if s.Weight > 0 { // ∂(w·‖d‖²)/∂d = 2w·d
-		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*s.Weight)))
+	if w := s.weight(n.state().Items()); w > 0 { // ∂(w·‖d‖²)/∂d = 2w·d
+		seeds[distance] = b.Op("Mul", distance, b.Float(float32(2*w)))
 	}
 	g, err := grad.Backward(b, seeds, wrt)
 	if independent, ok := errors.AsType[grad.IndependentError](err); ok {

@@ -36,35 +36,60 @@ const (
 
 // ScheduleSpec is a row of [Schedules].
 type ScheduleSpec struct {
-	Name Schedule
-	rate func(k, all int) float64 // the factor of the learning rate at step k, from 0, of all
+	Name  Schedule
+	Drops []float64                                 // default, where the schedule has drops: after these shares of the steps
+	rate  func(drops []float64, k, all int) float64 // the factor of the learning rate at step k, from 0, of all
 }
 
 // Schedules is the table of schedules.
 var Schedules = []ScheduleSpec{
-	{Cosine, func(k, all int) float64 { // Loshchilov & Hutter 2017
+	{Cosine, nil, func(_ []float64, k, all int) float64 { // Loshchilov & Hutter 2017
 		return (1 + math.Cos(math.Pi*float64(k)/float64(max(all, 1)))) / 2
 	}},
-	{Step, func(k, all int) float64 {
-		switch {
-		case 4*k >= 3*all:
-			return 0.01
-		case 2*k >= all:
-			return 0.1
+	{Step, []float64{0.5, 0.75}, func(drops []float64, k, all int) float64 {
+		factor := 1.0
+		for _, at := range drops {
+			if float64(k) >= at*float64(all) {
+				factor /= 10
+			}
 		}
-		return 1
+		return factor
 	}},
-	{Constant, func(_, _ int) float64 { return 1 }},
+	{Constant, nil, func([]float64, int, int) float64 { return 1 }},
 }
 
-func (s Schedule) rate(k, all int) float64 {
+// rate is the factor of the learning rate at step k, from 0, of all.
+func (s Settings) rate(k, all int) float64 {
 	for _, row := range Schedules {
-		if row.Name == s {
-			return row.rate(k, all)
+		if row.Name == s.Schedule {
+			drops := s.Drops
+			if drops == nil {
+				drops = row.Drops
+			}
+			return row.rate(drops, k, all)
 		}
 	}
 	return 1
 }
+
+// Reconstruction is how ‖E(x) − x‖² is counted where it is weighed, by its name; "" is sum.
+type Reconstruction string
+
+// The ways to count it: the sum over a state's values, as Eq. 4 prints it, or their mean, as its authors' program has
+// it: the same weight means less by the number of values.
+const (
+	Sum       Reconstruction = "sum"
+	MeanValue Reconstruction = "mean"
+)
+
+// Draw is how often a training with several networks draws one, by its name; "" is each step.
+type Draw string
+
+// The ways to draw networks.
+const (
+	EachStep  Draw = "step"
+	EachEpoch Draw = "epoch"
+)
 
 // Objective is what a training minimises, by its name; "" is clean.
 type Objective string
@@ -91,14 +116,17 @@ func (o Objective) perturbed() bool { return o == Denoising || o == Gaussian }
 
 // Settings say how an embedding is trained. Their JSON names are the config's.
 type Settings struct {
-	Epochs       int       `json:"epochs"`
-	Batch        int       `json:"batch"`  // images a step; the last step of an epoch takes what is left
-	Weight       float64   `json:"weight"` // of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
-	Optimizer    Optimizer `json:"optimizer"`
-	LearningRate float64   `json:"lr"`
-	Momentum     float64   `json:"momentum,omitzero"`     // SGD only
-	WeightDecay  float64   `json:"weight_decay,omitzero"` // decay·p is added to the gradient by p
-	Schedule     Schedule  `json:"schedule"`
+	Epochs         int            `json:"epochs"`
+	Batch          int            `json:"batch"`  // images a step; the last step of an epoch takes what is left
+	Weight         float64        `json:"weight"` // of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
+	Reconstruction Reconstruction `json:"reconstruction,omitzero"`
+	Optimizer      Optimizer      `json:"optimizer"`
+	LearningRate   float64        `json:"lr"`
+	Momentum       float64        `json:"momentum,omitzero"`     // SGD only
+	WeightDecay    float64        `json:"weight_decay,omitzero"` // decay·p is added to the gradient by p
+	Schedule       Schedule       `json:"schedule"`
+	Drops          []float64      `json:"drops,omitempty"` // of schedule step: to a tenth after each of these shares of the steps
+	Draw           Draw           `json:"draw,omitzero"`
 	Augment
 	Objective Objective    `json:"objective"`
 	Epsilon   float64      `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
@@ -108,6 +136,14 @@ type Settings struct {
 	Loss      GaussianLoss `json:"loss,omitzero"`      // of objective gaussian
 	Seed      uint64       `json:"seed"`
 	Workers   int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
+}
+
+// weight is that of the sum over a state's values.
+func (s Settings) weight(values int64) float64 {
+	if s.Reconstruction == MeanValue {
+		return s.Weight / float64(values)
+	}
+	return s.Weight
 }
 
 // Augment says how an image is varied each time it is drawn.

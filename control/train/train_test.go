@@ -284,16 +284,19 @@ func TestData(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		s    Schedule
+		s    Settings
 		want []float64 // at steps 0, 4, 5, 7, 8, 9 of 10
 	}{
-		{Constant, []float64{1, 1, 1, 1, 1, 1}}, {Step, []float64{1, 1, 0.1, 0.1, 0.01, 0.01}},
-		{Cosine, []float64{1, (1 + math.Cos(0.4*math.Pi)) / 2, 0.5, (1 + math.Cos(0.7*math.Pi)) / 2,
+		{Settings{}, []float64{1, 1, 1, 1, 1, 1}},
+		{Settings{Schedule: Constant}, []float64{1, 1, 1, 1, 1, 1}},
+		{Settings{Schedule: Step}, []float64{1, 1, 0.1, 0.1, 0.01, 0.01}},
+		{Settings{Schedule: Step, Drops: []float64{0.4, 0.9}}, []float64{1, 0.1, 0.1, 0.1, 0.1, 0.01}},
+		{Settings{Schedule: Cosine}, []float64{1, (1 + math.Cos(0.4*math.Pi)) / 2, 0.5, (1 + math.Cos(0.7*math.Pi)) / 2,
 			(1 + math.Cos(0.8*math.Pi)) / 2, (1 + math.Cos(0.9*math.Pi)) / 2}},
 	} {
 		for i, k := range []int{0, 4, 5, 7, 8, 9} {
 			if got := c.s.rate(k, 10); math.Abs(got-c.want[i]) > 1e-12 {
-				t.Errorf("schedule %s at step %d: %v, want %v", c.s, k, got, c.want[i])
+				t.Errorf("%+v at step %d: %v, want %v", c.s, k, got, c.want[i])
 			}
 		}
 	}

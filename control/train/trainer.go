@@ -50,6 +50,7 @@ type Trainer struct {
 	data       Data
 	optimizer  *optimizer
 	order      func(epoch int) []int // of the images in an epoch
+	draw       func(step int) int    // the network of a step, where there are several
 	noise      func(epoch, image int, clean, out []float32)
 	history    []Loss
 	sum        [][]float64 // of gradients, and of statistics times a shard's images
@@ -81,6 +82,12 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 		t.noise = t.uniform
 	}
 	t.order = func(epoch int) []int { return order(s.Seed, epoch, len(data.Labels)) }
+	t.draw = func(step int) int {
+		if s.Draw == EachEpoch {
+			return generator(s.Seed, "network of the epoch", step/t.PerEpoch(), 0).IntN(len(networks))
+		}
+		return generator(s.Seed, "network", step, 0).IntN(len(networks))
+	}
 	for _, p := range t.parameters {
 		v := slices.Clone(embedding.Consts[p].Floats)
 		t.values, t.sum = append(t.values, v), append(t.sum, make([]float64, len(v)))
@@ -214,7 +221,7 @@ func (t *Trainer) Embedding() *onnx.Graph {
 func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	l := Loss{Step: len(t.history)}
 	if len(t.networks) > 1 {
-		l.Network = generator(t.settings.Seed, "network", l.Step, 0).IntN(len(t.networks))
+		l.Network = t.draw(l.Step)
 	}
 	images := t.images(l.Step)
 	sums, err := t.gradient(ctx, t.networks[l.Network], l.Step, images)
@@ -223,7 +230,7 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	}
 	n := float64(len(images))
 	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.CrossEntropy/n, sums.Reconstruction/n, sums.Accuracy/n
-	if total := l.total(t.settings.Weight); !number.Finite(total) {
+	if total := l.total(t.settings.weight(t.networks[0].state().Items())); !number.Finite(total) {
 		return l, fmt.Errorf("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
 			l.Step+1, total)
 	}
@@ -232,7 +239,7 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 			g[i] /= n
 		}
 	}
-	factor := t.settings.Schedule.rate(l.Step, t.Steps())
+	factor := t.settings.rate(l.Step, t.Steps())
 	l.Rate = t.settings.LearningRate * factor
 	t.optimizer.update(t.values, t.sum[:len(t.values)], factor)
 	for i, mean := range t.sum[len(t.values):] {

@@ -167,9 +167,7 @@ func (e *Embedding) object() object {
 			if e.Kind != control.Autoencoder {
 				return
 			}
-			if width := n.get("width"); width != nil && t.Start != "" {
-				d.fail(width.pos, "%s.width is for an architecture; the embedding that start names has its own", where)
-			}
+			t.checkDimensions(d, n, where)
 			if n.get("seed") == nil {
 				d.later = append(d.later, func(c *Config) { t.Seed = c.Seed })
 			}

@@ -1,6 +1,10 @@
 package config
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"selfheal/control"
 	"selfheal/control/train"
 	"selfheal/internal/number"
@@ -17,9 +21,11 @@ func column[R any, N ~string](table []R, name func(R) N) []string {
 }
 
 var (
-	optimizers = column(train.Optimizers, func(o train.OptimizerSpec) train.Optimizer { return o.Name })
-	schedules  = column(train.Schedules, func(s train.ScheduleSpec) train.Schedule { return s.Name })
-	objectives = []string{string(train.Clean), string(train.Denoising), string(train.Gaussian)}
+	optimizers      = column(train.Optimizers, func(o train.OptimizerSpec) train.Optimizer { return o.Name })
+	schedules       = column(train.Schedules, func(s train.ScheduleSpec) train.Schedule { return s.Name })
+	draws           = []string{string(train.EachStep), string(train.EachEpoch)}
+	reconstructions = []string{string(train.Sum), string(train.MeanValue)}
+	objectives      = []string{string(train.Clean), string(train.Denoising), string(train.Gaussian)}
 
 	embeddingKinds = column(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
@@ -29,8 +35,8 @@ type Training struct {
 	Path         string // where the embedding goes; for Config.Files
 	Fit          string // the data set
 	Architecture string // a built-in embedding function; "" with Start
-	Width        int    // of its first layer; 0: the architecture's own
-	Start        string // an embedding to begin with; "" with Architecture
+	train.Dimensions
+	Start string // an embedding to begin with; "" with Architecture
 	train.Settings
 	Models []string
 	Seed   uint64 // default: the config's
@@ -42,16 +48,22 @@ func (t *Training) rows() []row {
 		required("epochs", whole(&t.Epochs, setting.Count), "passes through the data set"),
 		optional("architecture", choice(&t.Architecture, train.Architectures()), "", "a built-in embedding"),
 		optional("width", whole(&t.Width, setting.Count), "", "channels of its first layer; default: its own"),
+		optional("stages", whole(&t.Stages, setting.Count), "", "halvings of `unet`; default: 3"),
+		optional("sizes", list(&t.Sizes, span{least: 2}, func(n *int) value { return whole(n, setting.Count) }), "",
+			"values of the layers of `mlp-ae`, from the state's to the code's"),
 		optional("start", file(&t.Start), "", "an ONNX embedding to begin with instead"),
 		optional("batch", whole(&t.Batch, setting.Count), "128", "images a step"),
 		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1", "of ‖E(x) − x‖² beside the cross-entropy"),
+		optional("reconstruction", choice((*string)(&t.Reconstruction), reconstructions), string(train.Sum),
+			"‖E(x) − x‖² as the sum over the state's values (Eq. 4) or their mean (the authors' program)"),
 		optional("optimizer", t.optimizer().value(), "{}", "how the loss is minimised"),
-		optional("schedule", choice((*string)(&t.Schedule), schedules), "cosine", "of the learning rate"),
+		optional("schedule", t.schedule(), "cosine", "of the learning rate"),
 		optional("augment", t.augment().value(), "", "random changes of the images"),
 		optional("objective", t.objective(), string(train.Clean),
 			"clean: Eq. 4. denoising: the largest loss in an ℓ∞ ball. gaussian: images under noise, for smoothing"),
 		optional("models", names(&t.Models, "a model", "models", 1), "",
 			"networks that share it; default: those of the control's suites"),
+		optional("draw", choice((*string)(&t.Draw), draws), string(train.EachStep), "how often one of them is drawn"),
 		optional("seed", seed(&t.Seed), "", "default: the config's"),
 	}
 }
@@ -61,6 +73,36 @@ func (t *Training) augment() object {
 		optional("flip", boolean(&t.Flip), "false", "mirror them"),
 		optional("crop", whole(&t.Crop, orNone), "0", "shift them by so many pixels"),
 	}}
+}
+
+// checkDimensions looks whether what is fitted can have the dimensions that a mapping gives.
+func (t *Training) checkDimensions(d *decoder, n *node, where string) {
+	given := slices.DeleteFunc(slices.Clone(train.DimensionKeys), func(key string) bool { return n.get(key) == nil })
+	for _, key := range given {
+		if n.get("start") != nil {
+			d.fail(n.get(key).pos, "%s.%s is for an architecture; the embedding that start names has its own", where, key)
+		} else if err := train.Takes(t.Architecture, key, given); err != nil {
+			d.fail(n.get(key).pos, "%s.%s %v", where, key, err)
+		}
+	}
+}
+
+// schedule is a name, or a mapping.
+func (t *Training) schedule() value {
+	o := object{forms: formsBy("kind", schedules), rows: []row{
+		required("kind", choice((*string)(&t.Schedule), schedules), "which schedule"),
+	}}
+	for _, spec := range train.Schedules {
+		if spec.Drops == nil {
+			continue
+		}
+		share := func(v *float64) value { return decimal(v, setting.Fraction) }
+		at := optional("at", list(&t.Drops, span{least: 1}, share), strings.ReplaceAll(fmt.Sprint(spec.Drops), " ", ", "),
+			"shares of the steps after each of which the rate falls to a tenth").in(string(spec.Name))
+		at.applied = true
+		o.rows = append(o.rows, at)
+	}
+	return either("a name, or a mapping", choice((*string)(&t.Schedule), schedules), o.value())
 }
 
 func (t *Training) optimizer() object {

@@ -21,20 +21,32 @@ func TestTraining(t *testing.T) {
 	}{
 		{"fit: test, path: ./e.onnx, architecture: conv-ae, epochs: 3",
 			Training{Path: "e.onnx", Fit: "test", Architecture: "conv-ae", Seed: 4,
-				Settings: train.Settings{Epochs: 3, Batch: 128, Weight: 0.1, Optimizer: "adam", LearningRate: 0.001,
+				Settings: train.Settings{Epochs: 3, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.001,
 					Schedule: "cosine", Objective: "clean"}}},
 		{"fit: test, path: e.onnx, start: s.onnx, epochs: 3, batch: 64, weight: 1/2, schedule: step, models: [net], " +
 			"seed: 5, optimizer: {kind: sgd, weight_decay: 0.1}, augment: {flip: true, crop: 4}, " +
 			"objective: {kind: denoising, epsilon: 0.1}",
 			Training{Path: "e.onnx", Fit: "test", Start: "s.onnx", Models: []string{"net"}, Seed: 5,
-				Settings: train.Settings{Epochs: 3, Batch: 64, Weight: 0.5, Optimizer: "sgd", LearningRate: 0.01,
+				Settings: train.Settings{Epochs: 3, Batch: 64, Weight: 0.5, Reconstruction: "sum", Draw: "step", Optimizer: "sgd", LearningRate: 0.01,
 					Momentum: 0.9, WeightDecay: 0.1, Schedule: "step", Augment: train.Augment{Flip: true, Crop: 4},
 					Objective: "denoising", Epsilon: 0.1, Steps: 7, StepSize: 0.025}}},
 		{"fit: test, path: e.onnx, architecture: fcn, width: 8, epochs: 1, optimizer: {lr: 0.1}, objective: clean, " +
 			"schedule: constant",
-			Training{Path: "e.onnx", Fit: "test", Architecture: "fcn", Width: 8, Seed: 4,
-				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Optimizer: "adam", LearningRate: 0.1,
+			Training{Path: "e.onnx", Fit: "test", Architecture: "fcn", Dimensions: train.Dimensions{Width: 8}, Seed: 4,
+				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.1,
 					Schedule: "constant", Objective: "clean"}}},
+		{"fit: test, path: e.onnx, architecture: unet, width: 8, stages: 4, epochs: 1, reconstruction: mean, draw: epoch, " +
+			"schedule: {kind: step, at: [0.75, 0.95]}",
+			Training{Path: "e.onnx", Fit: "test", Architecture: "unet",
+				Dimensions: train.Dimensions{Width: 8, Stages: 4}, Seed: 4,
+				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "mean", Draw: "epoch",
+					Optimizer: "adam", LearningRate: 0.001, Schedule: "step", Drops: []float64{0.75, 0.95},
+					Objective: "clean"}}},
+		{"fit: test, path: e.onnx, architecture: mlp-ae, sizes: [512, 384, 256], epochs: 1, schedule: {kind: step}",
+			Training{Path: "e.onnx", Fit: "test", Architecture: "mlp-ae",
+				Dimensions: train.Dimensions{Sizes: []int{512, 384, 256}}, Seed: 4,
+				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step",
+					Optimizer: "adam", LearningRate: 0.001, Schedule: "step", Objective: "clean"}}},
 	} {
 		e := mustParse(t, asTraining(c.keys), "seed=4").Control("pca").Layers[0].Embedding
 		if e.Kind != control.ONNX || e.Fit != "test" || e.Path != "e.onnx" {
@@ -65,6 +77,13 @@ func TestTrainingErrors(t *testing.T) {
 		{usual + "optimizer: {kind: rmsprop}", "113 one of adam, sgd"},
 		{usual + "objective: denoising", "106 write {kind: denoising, epsilon: 8/255}"},
 		{usual + "objective: {kind: clean, epsilon: .1}", "120 objective.epsilon kind clean"},
+		{usual + "stages: 2", "103 embedding.stages is for architecture unet not for fcn"},
+		{usual + "sizes: [8, 4]", "102 embedding.sizes is for architecture mlp-ae not for fcn"},
+		{"fit: test, path: e.onnx, epochs: 1, architecture: mlp-ae, width: 2, sizes: [8, 4]", "105 last of sizes"},
+		{"fit: test, path: e.onnx, epochs: 1, architecture: mlp-ae, sizes: [8]", "105 1 items; 2 are the least"},
+		{usual + "schedule: {kind: cosine, at: [0.5]}", "120 at kind cosine"},
+		{usual + "schedule: {kind: step, at: [2]}", "123 above 0 and up to 1"},
+		{usual + "reconstruction: average", "111 one of sum, mean"},
 		{usual + "variance: 0.9", "95 variance kind autoencoder"},
 	} {
 		_, err := parse(asTraining(c[0]))

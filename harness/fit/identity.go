@@ -22,7 +22,7 @@ import (
 )
 
 // fitVersion is part of every training's identity; raise it when the same training gives another embedding.
-const fitVersion = "fit/4"
+const fitVersion = "fit/5"
 
 // noiseVersion is part of the identity of objective gaussian's; raise it when the same keys give other noise.
 const noiseVersion = 2
@@ -30,14 +30,14 @@ const noiseVersion = 2
 // trainingIdentity is all that a training's bits depend on. As JSON it stands in the metadata of the embedding and in
 // checkpoints.
 type trainingIdentity struct {
-	Recipe        string `json:"recipe"`
-	Selfheal      string `json:"selfheal"`
-	ONNXRuntime   string `json:"onnxruntime"`
-	Provider      string `json:"provider"`
-	Winograd      bool   `json:"winograd"`
-	At            string `json:"at"`
-	Architecture  string `json:"architecture,omitzero"`
-	Width         int    `json:"width,omitzero"`
+	Recipe       string `json:"recipe"`
+	Selfheal     string `json:"selfheal"`
+	ONNXRuntime  string `json:"onnxruntime"`
+	Provider     string `json:"provider"`
+	Winograd     bool   `json:"winograd"`
+	At           string `json:"at"`
+	Architecture string `json:"architecture,omitzero"`
+	train.Dimensions
 	StartSHA256   string `json:"start_sha256,omitzero"`
 	DatasetSHA256 string `json:"dataset_sha256"`
 	train.Settings
@@ -58,7 +58,7 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 	id := trainingIdentity{Recipe: fitVersion, Selfheal: harness.Version, ONNXRuntime: ort.Version(),
 		Provider: f.Pool.Target(true).Provider, Winograd: f.Config.Runtime.Winograd,
 		At:           open.Place(f.control.Layers[layer].At).String(),
-		Architecture: t.Architecture, Width: t.Width, DatasetSHA256: d.SHA256(), Settings: t.Settings, Models: names,
+		Architecture: t.Architecture, Dimensions: t.Dimensions, DatasetSHA256: d.SHA256(), Settings: t.Settings, Models: names,
 		Networks: map[string]result.Network{}, Before: map[string]result.LayerEmbedding{}}
 	if t.Objective == train.Gaussian {
 		id.Noise = noiseVersion

@@ -102,7 +102,7 @@ func (f *fitter) start(j *training, t *config.Training, n train.Network, data tr
 		return e, nil
 	}
 	j.start = "architecture " + t.Architecture
-	e, err := train.New(t.Architecture, j.state, n.Before == nil, t.Width, t.Seed)
+	e, err := train.New(t.Architecture, j.state, n.Before == nil, t.Dimensions, t.Seed)
 	if err != nil {
 		return nil, err
 	}
