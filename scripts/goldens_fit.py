@@ -45,6 +45,7 @@ from torch.nn import functional
 
 import export
 import onnx_network
+from architectures import embeddings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "control" / "train" / "testdata"
@@ -87,67 +88,6 @@ class Normalised(nn.Module):
 
     def forward(self, images):
         return self.layers(images)
-
-
-class UNet(nn.Module):
-    """Stages of two normalised convolutions and a pooling, and up again, adding the pooled states but the last."""
-
-    def __init__(self, width, stages=3):
-        super().__init__()
-        widths = [width << stage for stage in range(stages)]
-
-        def convolution(inputs, outputs):
-            return nn.Sequential(nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
-
-        self.down = nn.ModuleList(
-            nn.Sequential(convolution(before, now), convolution(now, now), nn.MaxPool2d(2))
-            for before, now in zip([3, *widths], widths))
-        self.up = nn.ModuleList(
-            nn.Sequential(nn.ConvTranspose2d(now, after, 3, 2, 1, 1), nn.ReLU(), nn.BatchNorm2d(after))
-            for now, after in zip(widths[::-1], [*widths[-2::-1], width]))
-        self.last = nn.Conv2d(width, 3, 1)
-
-    def forward(self, images):
-        states = []
-        x = images
-        for stage in self.down:
-            x = stage(x)
-            states.append(x)
-        for stage, state in zip(self.up, [*states[-2::-1], 0]):
-            x = stage(x) + state
-        return torch.sigmoid(self.last(x))
-
-
-class FullyConvolutional(nn.Module):
-    """VGG-16's convolutions, and up again, adding the pooled states but the last."""
-
-    def __init__(self, width):
-        super().__init__()
-        widths = [width, 2 * width, 4 * width, 8 * width, 8 * width]
-        self.down = nn.ModuleList()
-        for before, now, count in zip([3, *widths], widths, (2, 2, 3, 3, 3)):
-            layers = [layer for k in range(count) for layer in (nn.Conv2d(now if k else before, now, 3, 1, 1), nn.ReLU())]
-            self.down.append(nn.Sequential(*layers, nn.MaxPool2d(2)))
-        self.up = nn.ModuleList(
-            nn.Sequential(nn.ConvTranspose2d(now, after, 3, 2, 1, 1), nn.ReLU(), nn.BatchNorm2d(after))
-            for now, after in zip(widths[::-1], [*widths[-2::-1], width // 2]))
-        self.last = nn.Conv2d(width // 2, 3, 1)
-
-    forward = UNet.forward
-
-
-class Perceptron(nn.Module):
-    """An auto-encoder of layers of these sizes, normalised in the encoder."""
-
-    def __init__(self, sizes):
-        super().__init__()
-        encoder = [layer for before, now in zip(sizes, sizes[1:])
-                   for layer in (nn.Linear(before, now), nn.BatchNorm1d(now), nn.ELU())]
-        decoder = [layer for before, now in zip(sizes[::-1], sizes[-2::-1]) for layer in (nn.Linear(before, now), nn.ELU())]
-        self.layers = nn.Sequential(*encoder, *decoder[:-1])
-
-    def forward(self, states):
-        return self.layers(states)
 
 
 class EncoderDecoder(nn.Module):
@@ -351,8 +291,8 @@ def recipes():
     for recipe in RECIPES:
         name = recipe["embedding"]
         features = 64
-        embedding = {"unet": lambda: UNet(4), "fcn": lambda: FullyConvolutional(2),
-                     "mlp_ae": lambda: Perceptron([features, 24, 10])}[name]().eval()
+        embedding = {"unet": lambda: embeddings.UNet(4), "fcn": lambda: embeddings.FCN(2),
+                     "mlp_ae": lambda: embeddings.AutoEncoder(sizes=(features, 24, 10))}[name]().eval()
         example = torch.zeros(2, features) if name == "mlp_ae" else torch.zeros(2, 3, 32, 32)
         torch.onnx.export(
             embedding, example, OUT / f"{name}.onnx", opset_version=13, dynamo=False,

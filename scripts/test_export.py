@@ -40,7 +40,7 @@ except ImportError as problem:
 
 # Narrow networks that together use every layer of the full ones.
 NARROW = {"rn-18": {"width": 4}, "rn-50": {"width": 4}, "wrn-28-8": {"width": 1}, "efficientnet-b0": {}, "fcn": {"width": 4},
-          "segnet": {"width": 4}, "autoencoder": {"features": 32, "code": 20}, "denoising-autoencoder": {"width": 4}}
+          "unet": {"width": 4}, "segnet": {"width": 4}, "autoencoder": {"features": 32, "code": 20}, "denoising-autoencoder": {"width": 4}}
 
 DYNAMO = ("rn-18", "segnet", "autoencoder")  # enough for an exporter that takes seconds a network
 OPSET = {"torchscript": 13, "dynamo": 18}
@@ -128,7 +128,7 @@ class Architectures(unittest.TestCase):
             ARCHITECTURES["rn-18"].build(features=3)
 
     def test_embeddings_keep_the_shape(self):
-        for name in ("fcn", "segnet", "autoencoder", "denoising-autoencoder"):
+        for name in ("fcn", "unet", "segnet", "autoencoder", "denoising-autoencoder"):
             network, shape = narrow(name)
             self.assertEqual(network(torch.rand(2, *shape)).shape, (2, *shape), name)
 

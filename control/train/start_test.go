@@ -39,7 +39,7 @@ func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
 // Embeddings as PyTorch exports them can be trained further: those of the paper's architectures, by both exporters. A
 // small step along the gradient lowers the loss by the step times the gradient's square.
 func TestStartFromExported(t *testing.T) {
-	for _, name := range []string{"fcn", "segnet", "segnet-dynamo", "autoencoder", "denoising-autoencoder"} {
+	for _, name := range []string{"fcn", "unet", "segnet", "segnet-dynamo", "autoencoder", "denoising-autoencoder"} {
 		t.Run(name, func(t *testing.T) {
 			skeleton := must.Get(os.ReadFile("../../models/zoo/skeletons/" + name + ".onnx"))(t)
 			filled := must.Get(onnxtest.FillSkeleton(skeleton, 4))(t)

@@ -9,7 +9,7 @@ import functools
 from typing import Callable
 
 from .efficientnets import efficientnet
-from .embeddings import FCN, AutoEncoder, DenoisingAutoEncoder, SegNet
+from .embeddings import FCN, AutoEncoder, DenoisingAutoEncoder, SegNet, UNet
 from .random_weights import keep_off_kinks, random_weights
 from .resnets import preactivation_resnet, wide_resnet
 
@@ -67,6 +67,7 @@ def _table():
         table[f"efficientnet-{variant}"] = Architecture(
             f"EfficientNet-{variant.upper()}", functools.partial(efficientnet, variant), {"classes": 200}, 64)
     table["fcn"] = Architecture("fully convolutional embedding of the input", FCN, {"width": 64}, 32)
+    table["unet"] = Architecture("normalised encoder-decoder of the input", UNet, {"width": 16, "stages": 3}, 32)
     table["segnet"] = Architecture("SegNet as embedding of the input", SegNet, {"width": 64}, 64)
     table["autoencoder"] = Architecture("two-layer auto-encoder of a hidden state", AutoEncoder,
                                         {"features": 512, "code": 128}, None)

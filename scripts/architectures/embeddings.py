@@ -1,7 +1,7 @@
 """Embedding functions: auto-encoders that map a state to one of the same shape.
 
 The self-healing paper embeds the input by a fully convolutional network (Long et al. 2015) or by SegNet
-(Badrinarayanan et al. 2017), a hidden state by an auto-encoder of two layers, and in the white-box setting
+(Badrinarayanan et al. 2017), a hidden state by an auto-encoder, and in the white-box setting
 uses a denoising auto-encoder. The segmentation networks end here in three colour channels instead of class
 scores; where the papers start from ImageNet's VGG-16 for large images, the stages are kept and the widths
 are parameters.
@@ -14,47 +14,62 @@ def conv_relu(channels_in, channels_out):
     return [nn.Conv2d(channels_in, channels_out, 3, 1, 1), nn.ReLU()]
 
 
-class UpStage(nn.Module):
-    """Doubles the plane by a transposed convolution, ReLU, adds the encoder's state of that size, normalises."""
-
-    def __init__(self, channels_in, channels_out):
-        super().__init__()
-        self.up = nn.ConvTranspose2d(channels_in, channels_out, 3, 2, 1, output_padding=1)
-        self.relu = nn.ReLU()
-        self.norm = nn.BatchNorm2d(channels_out)
-
-    def forward(self, state, skip=None):
-        state = self.relu(self.up(state))
-        return self.norm(state if skip is None else state + skip)
+def up_stage(channels_in, channels_out):
+    """Doubles the plane by a transposed convolution."""
+    return nn.Sequential(nn.ConvTranspose2d(channels_in, channels_out, 3, 2, 1, output_padding=1), nn.ReLU(),
+                         nn.BatchNorm2d(channels_out))
 
 
-class FCN(nn.Module):
-    """Fully convolutional embedding of an image in [0, 1], [N, 3, H, W] to the same; H and W multiples of 2^stages.
+class EncoderDecoder(nn.Module):
+    """An embedding of an image in [0, 1], [N, 3, H, W] to the same; H and W multiples of 2^stages.
 
-    Encoder stages of two convolutions and a pooling each; the decoder's stages add the encoder's pooled
-    states (the skips of FCN-8s, carried on to the first stage) and a 1x1 convolution with a sigmoid ends it.
+    To what a stage of the decoder gives, the encoder's pooled state of that size is added, but not on the whole
+    plane; a 1x1 convolution with a sigmoid ends it.
     """
 
-    def __init__(self, width=64, stages=5):
+    def __init__(self, encoder, channels, last):
         super().__init__()
-        channels = [min(width << stage, 8 * width) for stage in range(stages)]
-        self.encoder = nn.ModuleList(
-            nn.Sequential(*conv_relu(before, after), *conv_relu(after, after), nn.MaxPool2d(2))
-            for before, after in zip([3, *channels], channels)
-        )
+        self.encoder = nn.ModuleList(encoder)
         self.decoder = nn.ModuleList(
-            UpStage(before, after) for before, after in zip(channels[::-1], [*channels[-2::-1], width // 2]))
-        self.output = nn.Sequential(nn.Conv2d(width // 2, 3, 1), nn.Sigmoid())
+            up_stage(before, after) for before, after in zip(channels[::-1], [*channels[-2::-1], last]))
+        self.output = nn.Sequential(nn.Conv2d(last, 3, 1), nn.Sigmoid())
 
     def forward(self, images):
         state, states = images, []
         for stage in self.encoder:
             state = stage(state)
             states.append(state)
-        skips = [*states[-2::-1], None]
-        for stage, skip in zip(self.decoder, skips):
-            state = stage(state, skip)
+        for stage, skip in zip(self.decoder, [*states[-2::-1], None]):
+            state = stage(state) if skip is None else stage(state) + skip
         return self.output(state)
+
+
+VGG16 = (2, 2, 3, 3, 3)  # convolutions of its stages
+
+
+class FCN(EncoderDecoder):
+    """Fully convolutional embedding as the paper's authors have it: VGG-16's thirteen convolutions down."""
+
+    def __init__(self, width=64):
+        channels = [min(width << stage, 8 * width) for stage in range(len(VGG16))]
+        encoder = []
+        for before, after, count in zip([3, *channels], channels, VGG16):
+            layers = [layer for k in range(count) for layer in conv_relu(after if k else before, after)]
+            encoder.append(nn.Sequential(*layers, nn.MaxPool2d(2)))
+        super().__init__(encoder, channels, width // 2)
+
+
+class UNet(EncoderDecoder):
+    """Stages of two convolutions, each normalised, and a pooling."""
+
+    def __init__(self, width=16, stages=3):
+        channels = [width << stage for stage in range(stages)]
+
+        def layer(before, after):
+            return nn.Conv2d(before, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after), nn.ReLU()
+
+        super().__init__([nn.Sequential(*layer(before, after), *layer(after, after), nn.MaxPool2d(2))
+                          for before, after in zip([3, *channels], channels)], channels, width)
 
 
 def conv_norm_relu(channels_in, channels_out):
@@ -69,13 +84,11 @@ class SegNet(nn.Module):
     convolution has neither normalisation nor activation.
     """
 
-    stage_convolutions = (2, 2, 3, 3, 3)
-
     def __init__(self, width=64):
         super().__init__()
-        channels = [min(width << stage, 8 * width) for stage in range(len(self.stage_convolutions))]
+        channels = [min(width << stage, 8 * width) for stage in range(len(VGG16))]
         encoder, decoder = [], []
-        for before, after, count in zip([3, *channels], channels, self.stage_convolutions):
+        for before, after, count in zip([3, *channels], channels, VGG16):
             down, up = conv_norm_relu(before, after), []
             for _ in range(count - 1):
                 down += conv_norm_relu(after, after)
@@ -97,12 +110,17 @@ class SegNet(nn.Module):
 
 
 class AutoEncoder(nn.Module):
-    """Two-layer auto-encoder of a feature vector, [N, features] to the same: Linear-BN-ELU-Linear."""
+    """Auto-encoder of a feature vector, [N, features] to the same: Linear-BN-ELU-Linear, or with `sizes` from the
+    features' to the code's as many layers, ELU between them and those of the encoder normalised."""
 
-    def __init__(self, features=512, code=128):
+    def __init__(self, features=512, code=128, sizes=None):
         super().__init__()
-        self.encoder = nn.Sequential(nn.Linear(features, code), nn.BatchNorm1d(code), nn.ELU())
-        self.decoder = nn.Linear(code, features)
+        sizes = sizes or (features, code)
+        encoder = [layer for before, after in zip(sizes, sizes[1:])
+                   for layer in (nn.Linear(before, after), nn.BatchNorm1d(after), nn.ELU())]
+        decoder = [layer for before, after in zip(sizes[::-1], sizes[-2::-1])
+                   for layer in (nn.Linear(before, after), nn.ELU())]
+        self.encoder, self.decoder = nn.Sequential(*encoder), nn.Sequential(*decoder[:-1])
 
     def forward(self, state):
         return self.decoder(self.encoder(state))
