@@ -10,7 +10,7 @@ from typing import Callable
 
 from .efficientnets import efficientnet
 from .embeddings import FCN, AutoEncoder, DenoisingAutoEncoder, SegNet, UNet
-from .random_weights import keep_off_kinks, random_weights
+from .random_weights import SCALE, keep_off_kinks, random_weights
 from .resnets import preactivation_resnet, wide_resnet
 
 
@@ -78,4 +78,4 @@ def _table():
 
 ARCHITECTURES = _table()
 
-__all__ = ["ARCHITECTURES", "Architecture", "keep_off_kinks", "random_weights"]
+__all__ = ["ARCHITECTURES", "SCALE", "Architecture", "keep_off_kinks", "random_weights"]

@@ -22,7 +22,7 @@ KINKS = {"relu": (0,), "hardtanh": (0, 6), "hardswish": (-3, 3), "hardsigmoid": 
 NUDGE = 0.1  # furthest that keep_off_kinks moves a bias, in standard deviations of its channel
 
 
-def random_weights(network, input_shape, seed, calibration_batch=CALIBRATION_BATCH):
+def random_weights(network, input_shape, seed, calibration_batch=CALIBRATION_BATCH, scale=SCALE):
     """Draw all parameters and running statistics of `network`, in place; returns it in evaluation mode.
 
     Weights have variance 2 / inputs of a unit (He et al. 2015). Running statistics cannot be drawn blindly, or
@@ -34,7 +34,7 @@ def random_weights(network, input_shape, seed, calibration_batch=CALIBRATION_BAT
     network.eval()
     with torch.no_grad():
         for module in network.modules():
-            draw(module, generator)
+            draw(module, generator, scale)
         hooks = [module.register_forward_pre_hook(lambda norm, inputs: set_statistics(norm, inputs[0], generator))
                  for module in network.modules() if isinstance(module, NORMALISATIONS)]
         network(torch.rand(calibration_batch, *input_shape, generator=generator))
@@ -52,10 +52,10 @@ def uniform(tensor, bounds, generator):
     tensor.copy_(low + (high - low) * torch.rand(tensor.shape, generator=generator))
 
 
-def draw(module, generator):
+def draw(module, generator, scale):
     """Draw the parameters that `module` itself holds."""
     if isinstance(module, NORMALISATIONS + (nn.LayerNorm, nn.GroupNorm)):
-        uniform(module.weight, SCALE, generator)
+        uniform(module.weight, scale, generator)
         normal(module.bias, SHIFT, generator)
         return
     for parameter in module.parameters(recurse=False):
@@ -87,10 +87,18 @@ def keep_off_kinks(network, images):
 
     A network of a million ReLUs has some whose input is nought but for rounding, and there no gradient is exact:
     two precisions differentiate two linear pieces. Each channel of a layer whose output an activation of KINKS reads
-    directly is therefore moved, by NUDGE at most, until the kinks lie in the widest gap between its values.
-    Returns `network`.
+    directly, or behind the sum that ends a residual block, is therefore moved, by NUDGE at most, until the kinks lie in
+    the widest gap between its values. Returns `network`.
     """
-    written = {}  # the last output of every layer with a bias, by the tensor's identity
+    written = {}  # the last output of every layer with a bias, or the sum it is part of, by the tensor's identity
+    add = torch.Tensor.__add__
+
+    def added(state, other):
+        total = add(state, other)
+        layer, _ = written.get(id(other), written.get(id(state), (None, None)))
+        if layer is not None:
+            written[id(total)] = layer, total
+        return total
 
     def remember(layer, inputs, output):
         written[id(output)] = layer, output
@@ -110,7 +118,7 @@ def keep_off_kinks(network, images):
              if isinstance(getattr(module, "bias", None), nn.Parameter)]
     # The modules nn.ReLU, nn.ReLU6, ... call these functions too.
     functions = {name: nudged(getattr(functional, name), kinks) for name, kinks in KINKS.items()}
-    with torch.no_grad(), mock.patch.multiple(functional, **functions):
+    with torch.no_grad(), mock.patch.multiple(functional, **functions), mock.patch.object(torch.Tensor, "__add__", added):
         network(images)
     for hook in hooks:
         hook.remove()
