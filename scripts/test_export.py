@@ -39,8 +39,9 @@ except ImportError as problem:
     missing_runtime = f"no onnxruntime here: {problem}"
 
 # Narrow networks that together use every layer of the full ones.
-NARROW = {"rn-18": {"width": 4}, "rn-50": {"width": 4}, "wrn-28-8": {"width": 1}, "efficientnet-b0": {}, "fcn": {"width": 4},
-          "unet": {"width": 4}, "segnet": {"width": 4}, "autoencoder": {"features": 32, "code": 20}, "denoising-autoencoder": {"width": 4}}
+NARROW = {"rn-18": {"width": 4}, "rn-50": {"width": 4}, "resnet-20": {"width": 4}, "wrn-28-8": {"width": 1},
+          "efficientnet-b0": {}, "fcn": {"width": 4}, "unet": {"width": 4}, "segnet": {"width": 4},
+          "autoencoder": {"features": 32, "code": 20}, "denoising-autoencoder": {"width": 4}}
 
 DYNAMO = ("rn-18", "segnet", "autoencoder")  # enough for an exporter that takes seconds a network
 OPSET = {"torchscript": 13, "dynamo": 18}
@@ -67,7 +68,8 @@ def command(*arguments):
 class Architectures(unittest.TestCase):
     def test_parameters_are_those_of_the_papers(self):
         published = {  # with the papers' class counts
-            ("rn-18", 10): 11_172_170, ("wrn-28-10", 10): 36_479_194, ("wrn-34-10", 10): 46_160_474,
+            ("rn-18", 10): 11_172_170, ("resnet-20", 10): 269_722, ("resnet-32", 10): 464_154,
+            ("wrn-28-10", 10): 36_479_194, ("wrn-34-10", 10): 46_160_474,
             ("efficientnet-b0", 1000): 5_288_548, ("efficientnet-b1", 1000): 7_794_184, ("efficientnet-b2", 1000): 9_109_994,
         }
         for (name, classes), count in published.items():

@@ -11,7 +11,7 @@ from typing import Callable
 from .efficientnets import efficientnet
 from .embeddings import FCN, AutoEncoder, DenoisingAutoEncoder, SegNet, UNet
 from .random_weights import SCALE, keep_off_kinks, random_weights
-from .resnets import preactivation_resnet, wide_resnet
+from .resnets import preactivation_resnet, resnet, wide_resnet
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +59,9 @@ def _table():
     for depth in (18, 34, 50):
         table[f"rn-{depth}"] = Architecture(f"pre-activation ResNet-{depth}", functools.partial(preactivation_resnet, depth),
                                             {"classes": 10, "width": 64}, 32)
+    for depth in (20, 32):
+        table[f"resnet-{depth}"] = Architecture(f"ResNet-{depth}", functools.partial(resnet, depth),
+                                                {"classes": 10, "width": 16}, 32)
     for depth, factor, classes in ((28, 8, 10), (34, 8, 10), (28, 10, 100), (34, 10, 100), (76, 10, 100)):
         table[f"wrn-{depth}-{factor}"] = Architecture(
             f"wide ResNet-{depth}-{factor}", functools.partial(wide_resnet, depth, factor),

@@ -1,4 +1,7 @@
-"""Pre-activation residual networks for small images.
+"""Residual networks for small images.
+
+ResNet-20 and -32 are those of He et al. 2016, "Deep Residual Learning", section 4.2, for 32x32 images: three stages of
+(depth - 2) / 6 blocks with 16, 32 and 64 channels, shortcuts without parameters. The others activate before they convolve.
 
 ResNet-18, -34 and -50 follow He et al. 2016, "Identity Mappings in Deep Residual Networks", with the widths
 of the ImageNet networks and a stem for 32x32 images: one 3x3 convolution of stride 1, no pooling. The wide
@@ -7,6 +10,7 @@ ones follow Zagoruyko and Komodakis 2016, "Wide Residual Networks": WRN-depth-fa
 """
 
 from torch import nn
+from torch.nn import functional
 
 
 class BasicBlock(nn.Module):
@@ -85,6 +89,54 @@ class PreActivationResNet(nn.Module):
     def forward(self, images):
         hidden = self.relu(self.norm(self.blocks(self.stem(images))))
         return self.head(self.flatten(self.pool(hidden)))
+
+
+class OriginalBlock(nn.Module):
+    """Conv3x3-BN-ReLU-Conv3x3-BN plus the shortcut, ReLU. A shortcut that changes the shape takes every second row and
+    column, with zeros in the new channels."""
+
+    def __init__(self, channels_in, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, width, 3, stride, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.norm2 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU()
+        self.stride, self.added = stride, width - channels_in
+
+    def forward(self, state):
+        carried = state
+        if self.added:
+            carried = functional.pad(state[:, :, ::self.stride, ::self.stride], (0, 0, 0, 0, 0, self.added))
+        hidden = self.relu(self.norm1(self.conv1(state)))
+        return self.relu(self.norm2(self.conv2(hidden)) + carried)
+
+
+class ResNet(nn.Module):
+    """Conv3x3-BN-ReLU, stages of blocks, mean over the plane, Linear. Images [N, 3, H, W] to logits [N, classes]."""
+
+    def __init__(self, blocks, classes, width):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        channels, layers = width, []
+        for stage in range(3):
+            for index in range(blocks):
+                layers.append(OriginalBlock(channels, width << stage, 2 if stage and not index else 1))
+                channels = width << stage
+        self.blocks = nn.Sequential(*layers)
+        self.pool, self.flatten = nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        self.head = nn.Linear(channels, classes)
+
+    def forward(self, images):
+        return self.head(self.flatten(self.pool(self.blocks(self.stem(images)))))
+
+
+def resnet(depth, classes=10, width=16):
+    """ResNet-depth; the stages have width, 2 and 4 times width channels."""
+    blocks, rest = divmod(depth - 2, 6)
+    if rest or blocks < 1:
+        raise ValueError(f"such a ResNet's depth is 2 plus a multiple of 6, not {depth}")
+    return ResNet(blocks, classes, width)
 
 
 STAGES = {18: (BasicBlock, (2, 2, 2, 2)), 34: (BasicBlock, (3, 4, 6, 3)), 50: (BottleneckBlock, (3, 4, 6, 3))}
