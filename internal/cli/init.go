@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,10 +36,11 @@ func initCommand(g *globals) *cobra.Command {
 		Long: `Opens a model and labelled images, finds out how the model was trained to take images
 (it is asked about the first --limit, taken in the usual ways), and writes a config with
 comments that runs as it is: a suite of minutes, and AutoAttack's standard version on more images.
-With --fit there is a control as well, which heals the network while it runs.`,
+With --fit there is a control as well, which heals the network while it runs, once fit has fitted it.`,
 		Example: `  selfheal init model.onnx --data test_batch.bin
+  selfheal run
   selfheal init model.onnx --data test.npz --fit train.npz --out mine.yaml
-  selfheal run`,
+  selfheal fit --config mine.yaml --control healed && selfheal run --config mine.yaml`,
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, g, args[0]) },
@@ -60,15 +62,20 @@ type usual struct{ Linf, L2 string }
 // introduced is what a new config says.
 type introduced struct {
 	Out              string
+	Embedding        string      // the file of the control's
 	Network, Images  string      // names
 	Model, Data, Fit config.Keys // of the network, the images and those that a control is fitted to; Fit nil for none
 	open.Tried                   // the best
 	Others           []open.Tried
 	Usual            usual
+	Stages           int               // of the control's embedding; 0: the images can't be halved, and it is linear
 	Suites           map[string]string // their attacks
 }
 
 var newConfig = template.Must(template.New("").Parse(`# {{.Network}} under attack.
+{{- if .Stages}}
+# Fit the control, once:       selfheal fit --config {{.Out}} --control healed
+{{- end}}
 # Run it:                      selfheal run --config {{.Out}} --out results
 # What it takes, before:       selfheal run --config {{.Out}} --dry-run
 # The longer suite:            selfheal run --config {{.Out}} --out results --suite full
@@ -98,12 +105,19 @@ models:
     {{.Model}}
 {{if .Fit}}
 controls:
-  # Draws states to the subspaces that clean training images lie near.
-  pca:
+  healed:
     solver: {method: greedy}
     layers:
+{{- if .Stages}}
+      # Draws images to where clean training images lie. For few of them (the epochs here suit 10,000) take more epochs.
+      - at: input
+        embedding: {kind: autoencoder, architecture: unet, stages: {{.Stages}}, fit: train, path: {{printf "%q" .Embedding}},
+                    epochs: 8, optimizer: {lr: 0.002}, augment: {flip: true}}
+{{- else}}
+      # Draws states to the subspaces that clean training images lie near.
       - {at: input, embedding: {kind: linear, fit: train, variance: 0.99}}
       - {at: last, embedding: {kind: linear, fit: train, variance: 0.99}}
+{{- end}}
 {{end}}
 attacks:
   # The version quick comes close to standard for a twentieth of its passes; standard is what is published.
@@ -118,7 +132,7 @@ suites:
     dataset: {{printf "%q" $.Images}}
     models: [{{printf "%q" $.Network}}]
 {{- if $.Fit}}
-    controls: [pca]
+    controls: [healed]
 {{- end}}
     attacks: [{{$attacks}}]
 {{- end}}
@@ -168,6 +182,15 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if f.fit != "" {
 		about.Fit = append(config.Keys{images[0], key("path", filepath.ToSlash(f.fit), "--fit")}, transform...)
 	}
+	next := "selfheal run --config " + f.out
+	if f.fit != "" {
+		// As many halvings of the images as the architecture has by itself, if their sides allow it.
+		about.Stages = min(3, bits.TrailingZeros(uint(about.Shape[1]|about.Shape[2])))
+		about.Embedding = strings.TrimSuffix(about.Out, filepath.Ext(about.Out)) + "-healed.onnx"
+	}
+	if about.Stages > 0 {
+		next = fmt.Sprintf("selfheal fit --config %s --control healed && %s", f.out, next)
+	}
 	if about.Shape[1] > 64 {
 		about.Usual = usual{"4/255", "3"}
 	}
@@ -199,8 +222,8 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if ties != nil {
 		doubt = "; not shown to be worse: " + strings.Join(ties, ", ") + doubt
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s; next: selfheal run --config "+
-		"%s\n", f.out, about.Right, about.Of, about.Name, doubt, f.out)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s; next: %s\n", f.out, about.Right, about.Of,
+		about.Name, doubt, next)
 	return err
 }
 

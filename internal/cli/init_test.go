@@ -18,9 +18,13 @@ func TestInit(t *testing.T) {
 	file := filepath.Join(dir, "mine.yaml")
 	line := []string{"init", "models/zoo/preact_robust.onnx", "--data", "models/zoo/shapes10/test.bin",
 		"--fit", "models/zoo/shapes10/train.bin", "--out", file}
-	must.Have(t, done(t, line...), "mine.yaml: right on ", "next: selfheal run --config")
+	must.Have(t, done(t, line...), "mine.yaml: right on ", "next: selfheal fit --config "+file+
+		" --control healed && selfheal run --config "+file)
 	text := string(must.Get(os.ReadFile(file))(t))
 	must.Have(t, text, "preprocess: {}, output: logits", "when it takes them as they are, in [0,1]", "epsilon: 8/255")
+	const embedding = "controls.healed.layers.0.embedding."
+	done(t, "fit", "--config", file, "--control", "healed", "--set", embedding+"epochs=1", "--set", embedding+"width=2",
+		"--set", embedding+"batch=1000")
 	done(t, "run", "--config", file, "--limit", "2", "--quiet", "--out", filepath.Join(dir, "out"))
 	f, _ := results(t, filepath.Join(dir, "out"))
 	if len(f.Cells) != 6 || f.Cells[0].Correct == 0 {
