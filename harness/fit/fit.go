@@ -53,21 +53,11 @@ type Fitted struct {
 // and a finished one left as it is. An error about what the config names, or another training, is an
 // [open.ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
-	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
-	if f.control == nil {
-		return nil, open.Wrong(open.Unknown("control", o.Control, cfg.Controls,
-			func(c config.Control) string { return c.Name }))
-	}
-	var err error
-	if f.Opener, err = open.New(cfg, open.Options{Cache: o.Cache, Progress: o.Progress}); err != nil {
+	f, err := newFitter(cfg, o)
+	if err != nil {
 		return nil, err
 	}
-	defer f.Opener.Close()
-	defer func() {
-		for _, n := range f.networks {
-			n.Close()
-		}
-	}()
+	defer f.close()
 	linear, trainings := 0, 0
 	var last *config.Training
 	for _, l := range f.control.Layers {
@@ -123,7 +113,26 @@ type fitter struct {
 	control  *config.Control
 	networks map[string]*control.Network
 	resumed  bool // a training was there, begun or finished
+	timing   bool // absent embeddings of earlier layers are left out
 	done     []Fitted
+}
+
+func newFitter(cfg *config.Config, o Options) (*fitter, error) {
+	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
+	if f.control == nil {
+		return nil, open.Wrong(open.Unknown("control", o.Control, cfg.Controls,
+			func(c config.Control) string { return c.Name }))
+	}
+	var err error
+	f.Opener, err = open.New(cfg, open.Options{Cache: o.Cache, Progress: o.Progress})
+	return f, err
+}
+
+func (f *fitter) close() {
+	for _, n := range f.networks {
+		n.Close()
+	}
+	f.Opener.Close()
 }
 
 func (f *fitter) models(t *config.Training) ([]string, error) {

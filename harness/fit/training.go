@@ -21,6 +21,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
+	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
@@ -57,7 +58,8 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		here := layers[layer]
 		earlier := map[int]*onnx.Graph{} // embeddings in front of the segment
 		for _, l := range layers {
-			if l.T >= here.T {
+			absent := f.timing && l.Embedding.Training != nil && plan.Absent(f.Config.Files, l.Embedding.Path)
+			if l.T >= here.T || absent {
 				continue
 			}
 			if earlier[l.T], err = f.Embedding(ctx, l); err != nil {

@@ -60,7 +60,7 @@ func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, err
 		fmt.Fprintf(&d.text, "time: %s on this machine, from timed passes", d.span)
 		if d.total.seconds > 0 {
 			fmt.Fprintf(&d.text, "; at the given rates at most %s more, controlled passes not included",
-				duration(d.total.seconds))
+				Duration(d.total.seconds))
 		}
 		if len(d.total.unrated) > 0 {
 			fmt.Fprintf(&d.text, "; not known: %s", strings.Join(d.total.unrated, ", "))
@@ -68,13 +68,13 @@ func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, err
 		d.text.WriteString("\n")
 	case len(d.total.unrated) == 0:
 		fmt.Fprintf(&d.text, "time: at most %s at the given rates, controlled passes not included\n",
-			duration(d.total.seconds))
+			Duration(d.total.seconds))
 	case len(rates) == 0:
 		d.text.WriteString("time: no rate is known; --rate [MODEL=]N, the passes of one image " +
 			"that the machine makes in a second, gives them\n")
 	default:
 		fmt.Fprintf(&d.text, "time: no rate is known for %s; the others: at most %s, controlled passes not included\n",
-			strings.Join(d.total.unrated, ", "), duration(d.total.seconds))
+			strings.Join(d.total.unrated, ", "), Duration(d.total.seconds))
 	}
 	return d.text.String(), nil
 }
@@ -367,8 +367,8 @@ func count(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// duration writes seconds, minutes or hours with two digits that count, or all of a whole number.
-func duration(seconds float64) string {
+// Duration writes seconds, minutes or hours with two digits that count, or all of a whole number.
+func Duration(seconds float64) string {
 	return in(seconds, unitOf(seconds)) + " " + unitOf(seconds).name
 }
 

@@ -91,7 +91,7 @@ func TestDescribe(t *testing.T) {
 		"22 cells; attacks: at most "+count(20*f)+" forward and "+count(20*g)+" backward passes of one image; "+
 			"controlled passes: "+count(10*(2*2*2)+2*10*2+10*(f+g))+"\n",
 		"time: at most "+
-			duration(float64(10*(2+f+g))/0.5+float64(10*(2+f+g))+3*float64(10*2)/0.5)+
+			Duration(float64(10*(2+f+g))/0.5+float64(10*(2+f+g))+3*float64(10*2)/0.5)+
 			" at the given rates")
 	contains(t, describe(t, map[string]float64{"rn-34": 1}, 10, "first"),
 		"time: no rate is known for rn-18; the others: at most ")

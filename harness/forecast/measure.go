@@ -29,9 +29,9 @@ func (s *Span) add(o Span) { s.Low, s.High = s.Low+o.Low, s.High+o.High }
 // String writes 7 to 42 s, 2.1 to 15 min or 42 s to 3 h.
 func (s Span) String() string {
 	if u := unitOf(s.High); u == unitOf(s.Low) {
-		return in(s.Low, u) + " to " + duration(s.High)
+		return in(s.Low, u) + " to " + Duration(s.High)
 	}
-	return duration(s.Low) + " to " + duration(s.High)
+	return Duration(s.Low) + " to " + Duration(s.High)
 }
 
 // Times are how long a plan's jobs take on this machine.

@@ -78,6 +78,9 @@ func TestFit(t *testing.T) {
 		!strings.Contains(stderr, "made/input.onnx") {
 		t.Errorf("a run before the fit: exit %d, %s", code, stderr)
 	}
+	dry := done(t, "run", "--config", config, "--dry-run")
+	must.Have(t, dry, "made/input.onnx, by selfheal fit --config "+config+" --control both: 9 steps, some ",
+		"made/last.onnx, by selfheal fit --config "+config+" --control both: 2 steps, some ")
 	out := done(t, "fit", "--config", config, "--control", "both")
 	if !strings.Contains(out, "standard, robust") || !strings.Contains(out, "9 steps") ||
 		!strings.Contains(out, "2 steps") {

@@ -12,6 +12,7 @@ import (
 
 	"selfheal/control/pca"
 	"selfheal/harness/config"
+	"selfheal/harness/fit"
 	"selfheal/harness/forecast"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
@@ -115,15 +116,11 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	case f.attempt && part.N == 0:
 		return usage("--attempt goes with --shard")
 	case f.dryRun:
-		return f.describe(c, g, p, part)
+		return f.describe(c, g, cfg, p, part)
 	case len(f.rates) > 0:
 		return usage("--rate goes with --dry-run")
 	}
-	fit := "selfheal fit --control "
-	if f.config != "" {
-		fit = "selfheal fit --config " + f.config + " --control "
-	}
-	if missing := p.Missing(fit); len(missing) > 0 {
+	if missing := p.Missing(f.fit()); len(missing) > 0 {
 		fmt.Fprint(c.OutOrStdout(), plan.DescribeMissing(missing))
 		return missingFiles(p.Config, missing)
 	}
@@ -132,7 +129,7 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 
 // describe prints what a plan would do and, as far as that can be measured or is told by --rate, how long
 // it takes, of which a shard's part follows.
-func (f *runFlags) describe(c *cobra.Command, g *globals, p *plan.Plan, part plan.Shard) error {
+func (f *runFlags) describe(c *cobra.Command, g *globals, cfg *config.Config, p *plan.Plan, part plan.Shard) error {
 	rates, err := parseRates(f.rates, p.Config)
 	if err != nil {
 		return err
@@ -157,8 +154,49 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, p *plan.Plan, part pla
 	if part.N > 1 {
 		why += fmt.Sprintf("shard %s: one of %d about equal parts of that\n", part, part.N)
 	}
-	_, err = fmt.Fprint(c.OutOrStdout(), text, why)
+	fits, err := f.describeFits(c, g, cfg, p)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(c.OutOrStdout(), text, fits, why)
 	return err
+}
+
+// fit is the command that fits a control whose name is put behind it.
+func (f *runFlags) fit() string {
+	if f.config != "" {
+		return "selfheal fit --config " + f.config + " --control "
+	}
+	return "selfheal fit --control "
+}
+
+// describeFits says what the trainings take that the controls of a plan still need.
+func (f *runFlags) describeFits(c *cobra.Command, g *globals, cfg *config.Config, p *plan.Plan) (string, error) {
+	var b strings.Builder
+	for _, control := range p.Config.Controls {
+		needed := slices.ContainsFunc(control.Layers, func(l config.Layer) bool {
+			return l.Embedding.Training != nil && plan.Absent(cfg.Files, l.Embedding.Path)
+		})
+		if !needed {
+			continue
+		}
+		if err := g.runtime(c, cfg.Runtime); err != nil {
+			fmt.Fprintf(&b, "fit: control %s can't be timed: %s\n", control.Name, strings.Join(strings.Fields(err.Error()), " "))
+			continue
+		}
+		fits, err := fit.Estimate(c.Context(), cfg, control.Name)
+		if err != nil {
+			return "", err
+		}
+		for _, e := range fits {
+			how := fmt.Sprintf("%d steps, some %s", e.Steps, forecast.Duration(e.Seconds))
+			if e.Why != "" {
+				how = "can't be timed: " + e.Why
+			}
+			fmt.Fprintf(&b, "fit: %s, by %s%s: %s\n", e.Path, f.fit(), control.Name, how)
+		}
+	}
+	return b.String(), nil
 }
 
 // plan plans suites of a config, by default its own choice, at the scale of the flags.

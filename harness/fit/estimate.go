@@ -1,0 +1,78 @@
+package fit
+
+import (
+	"context"
+	"time"
+
+	"selfheal/control/train"
+	"selfheal/harness/config"
+	"selfheal/harness/plan"
+)
+
+// Estimated is a training whose embedding is absent, with the steps and seconds that are left of it.
+type Estimated struct {
+	Fitted
+	Why string // it could not be timed; "" where it was
+}
+
+// timed is for how long the steps of a training are timed, after a first one.
+const timed = 2 * time.Second
+
+// Estimate times a few steps of every training of a control whose embedding is absent, with what a checkpoint has
+// already done taken off. Nothing is written.
+func Estimate(ctx context.Context, cfg *config.Config, name string) ([]Estimated, error) {
+	f, err := newFitter(cfg, Options{Control: name})
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	f.timing = true
+	var all []Estimated
+	for i, l := range f.control.Layers {
+		if l.Embedding.Training == nil || !plan.Absent(cfg.Files, l.Embedding.Path) {
+			continue
+		}
+		groups, err := f.groups(i, l.Embedding.Training)
+		for _, g := range groups {
+			e := Estimated{Fitted: g}
+			if err := f.estimate(ctx, i, l.Embedding.Training, &e); err != nil {
+				e.Why = err.Error()
+			}
+			if all = append(all, e); ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+		}
+		if err != nil {
+			all = append(all, Estimated{Fitted: Fitted{Path: l.Embedding.Path}, Why: err.Error()})
+		}
+	}
+	return all, nil
+}
+
+func (f *fitter) estimate(ctx context.Context, layer int, t *config.Training, e *Estimated) error {
+	j, err := f.job(ctx, layer, t, e.Models)
+	if err != nil {
+		return err
+	}
+	defer j.trainer.Close()
+	if _, err := j.trainer.Step(ctx); err != nil { // and what is set up once
+		return err
+	}
+	start, steps := time.Now(), 0
+	for ; steps == 0 || time.Since(start) < timed && j.trainer.Done() < j.trainer.Steps(); steps++ {
+		if _, err := j.trainer.Step(ctx); err != nil {
+			return err
+		}
+	}
+	e.Steps = j.trainer.Steps()
+	if id, err := f.identify(layer, t, e.Models); err == nil {
+		for i := range 2 {
+			c, err := train.ReadCheckpoint((&trainingFolder{dir: e.Path + trainingSuffix}).checkpoint(i))
+			if err == nil && string(c.About) == string(id) {
+				e.Steps = min(e.Steps, j.trainer.Steps()-c.Done())
+			}
+		}
+	}
+	e.Seconds = float64(e.Steps) * time.Since(start).Seconds() / float64(steps)
+	return nil
+}
