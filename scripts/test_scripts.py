@@ -32,6 +32,7 @@ except ImportError as missing:
 
 try:
     import onnx
+    import half_weights
 except ImportError as missing:
     onnx, onnx_missing = None, str(missing)
 
@@ -107,6 +108,35 @@ class CommittedNetworks(unittest.TestCase):
             self.assertLessEqual({node.op_type for node in model.graph.node}, ALLOWED_OPERATORS)
         total = sum(path.stat().st_size for path in ZOO.rglob("*") if path.is_file())
         self.assertLess(total, 5.9 * 2**20)
+
+
+@unittest.skipIf(onnx is None or onnxruntime is None, "onnx or onnxruntime is missing")
+class HalfWeights(unittest.TestCase):
+    def test_the_network_is_the_one_with_rounded_weights(self):
+        source = ZOO / "preact_standard.onnx"
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder, "half.onnx")
+            self.assertEqual(half_weights.main([str(source), str(out)]), 0)
+            self.assertLess(out.stat().st_size, 0.6 * source.stat().st_size)
+            x = np.random.default_rng(3).random((4, 3, 32, 32), np.float32)
+            found, rounded = (onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(
+                None, {"input": x})[0] for model in (str(out), self.rounded(source)))
+        self.assertTrue(np.allclose(found, rounded, rtol=1e-5, atol=1e-5))
+
+    def rounded(self, source):
+        model = onnx.load(source)
+        for tensor in model.graph.initializer:
+            values = onnx.numpy_helper.to_array(tensor)
+            if values.dtype == np.float32 and values.size >= 64:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(values.astype(np.float16).astype(np.float32), tensor.name))
+        return model.SerializeToString()
+
+    def test_a_weight_beyond_float16_is_refused(self):
+        model = onnx.load(ZOO / "preact_standard.onnx")
+        tensor = max(model.graph.initializer, key=lambda t: len(t.raw_data))
+        tensor.CopyFrom(onnx.numpy_helper.from_array(1e6 * onnx.numpy_helper.to_array(tensor), tensor.name))
+        with np.errstate(over="ignore"), self.assertRaisesRegex(half_weights.exporters.ExportError, "beyond float16"):
+            half_weights.halved(model, 64)
 
 
 @unittest.skipIf(torch is None or onnx is None, "torch or onnx is missing")
