@@ -38,9 +38,11 @@ func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 type Dimensions struct {
 	// Width is the number of channels of the first layer, of mlp-ae's code; 0 stands for the default: 24 (conv-ae,
 	// conv2-ae), 16 (unet), 64 (fcn, segnet, dncnn), a quarter of the state's values (mlp-ae).
-	Width  int   `json:"width,omitzero"`
-	Stages int   `json:"stages,omitzero"` // of unet, each with twice the channels on half the sides; 0: 3
-	Sizes  []int `json:"sizes,omitempty"` // of mlp-ae's layers from the state to the code, the state's values first
+	Width  int `json:"width,omitzero"`
+	Stages int `json:"stages,omitzero"` // of unet, each with twice the channels on half the sides; 0: 3
+	// Sizes are those of mlp-ae's layers down to the code. The state's own number of values may stand first: an
+	// architecture of states of 512 values is written 512, 384, 256, and on states of 640 has a layer of 512 more.
+	Sizes []int `json:"sizes,omitempty"`
 }
 
 // DimensionKeys are the config's keys of [Dimensions].
@@ -90,9 +92,10 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 		return nil, fmt.Errorf("%s embeds states of shape [N C H W] with H and W multiples of %d, not %v", name, m,
 			state)
 	}
-	if d.Sizes != nil && int64(d.Sizes[0]) != state.Items() {
-		return nil, fmt.Errorf("sizes begin with the state's number of values, %d, not with %d", state.Items(),
-			d.Sizes[0])
+	if d.Sizes != nil && int64(d.Sizes[0]) == state.Items() {
+		if d.Sizes = d.Sizes[1:]; len(d.Sizes) == 0 {
+			return nil, fmt.Errorf("sizes lack the code's: %d is the state's", state.Items())
+		}
 	}
 	a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph(name)}, Dimensions: d, image: image,
 		r: generator(seed, "weights/"+name, 0, 0), counts: map[string]int{}}
@@ -219,9 +222,9 @@ func perceptron(a *assembly, x string) string {
 	if len(shape) != 2 {
 		h = a.Op("Reshape", x, a.Ints(0, shape.Items()))
 	}
-	sizes := a.Sizes
-	if sizes == nil {
-		sizes = []int{int(shape.Items()), a.Width}
+	sizes := []int{int(shape.Items())}
+	if sizes = append(sizes, a.Sizes...); len(sizes) == 1 {
+		sizes = append(sizes, a.Width)
 	}
 	for _, n := range sizes[1:] {
 		h = a.Op("Elu", a.norm(a.linear(h, int64(n))))

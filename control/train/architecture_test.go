@@ -41,6 +41,21 @@ func TestArchitectures(t *testing.T) {
 	must.Refuse(t, err, "conv-ae, conv2-ae, dncnn, fcn, mlp-ae, segnet, unet")
 	_, err = New("fcn", last.state(), false, Dimensions{Width: 4}, 0)
 	must.Refuse(t, err, "multiples of 32")
+	_, err = New("mlp-ae", last.state(), false, Dimensions{Sizes: []int{64}}, 0)
+	must.Refuse(t, err, "sizes lack the code's: 64 is the state's")
+	for _, c := range []struct{ sizes, layers []int }{{[]int{64, 24, 10}, []int{24, 10, 24, 64}},
+		{[]int{100, 10}, []int{100, 10, 100, 64}}, {[]int{7}, []int{7, 64}}} {
+		e := must.Get(New("mlp-ae", last.state(), false, Dimensions{Sizes: c.sizes}, 0))(t)
+		var layers []int
+		for _, n := range e.Nodes {
+			if n.Op == "Gemm" {
+				layers = append(layers, int(e.Shapes[n.Outputs[0]][1]))
+			}
+		}
+		if !slices.Equal(layers, c.layers) {
+			t.Errorf("sizes %v make layers of %v, want %v", c.sizes, layers, c.layers)
+		}
+	}
 }
 
 // Weights are uniform in ±1/√fan_in, PyTorch's default, and follow from the seed.

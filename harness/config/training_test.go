@@ -80,7 +80,6 @@ func TestTrainingErrors(t *testing.T) {
 		{usual + "stages: 2", "103 embedding.stages is for architecture unet not for fcn"},
 		{usual + "sizes: [8, 4]", "102 embedding.sizes is for architecture mlp-ae not for fcn"},
 		{"fit: test, path: e.onnx, epochs: 1, architecture: mlp-ae, width: 2, sizes: [8, 4]", "105 last of sizes"},
-		{"fit: test, path: e.onnx, epochs: 1, architecture: mlp-ae, sizes: [8]", "105 1 items; 2 are the least"},
 		{usual + "schedule: {kind: cosine, at: [0.5]}", "120 at kind cosine"},
 		{usual + "schedule: {kind: step, at: [2]}", "123 above 0 and up to 1"},
 		{usual + "reconstruction: average", "111 one of sum, mean"},

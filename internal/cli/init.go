@@ -184,8 +184,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	}
 	next := "selfheal run --config " + f.out
 	if f.fit != "" {
-		// As many halvings of the images as the architecture has by itself, if their sides allow it.
-		about.Stages = min(3, bits.TrailingZeros(uint(about.Shape[1]|about.Shape[2])))
+		about.Stages = halvings(about.Shape)
 		about.Embedding = strings.TrimSuffix(about.Out, filepath.Ext(about.Out)) + "-healed.onnx"
 	}
 	if about.Stages > 0 {
@@ -226,6 +225,9 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 		about.Name, doubt, next)
 	return err
 }
+
+// halvings are as many of an image's sides as unet has by itself, if the sides allow it.
+func halvings(shape [3]int) int { return min(3, bits.TrailingZeros(uint(shape[1]|shape[2]))) }
 
 // ask asks a network about images, taken in one way after the other.
 func ask(c *cobra.Command, network, images config.Keys) (all []open.Tried, err error) {

@@ -41,6 +41,15 @@ func TestInit(t *testing.T) {
 		"--data", "models/zoo/shapes10/test.bin", "--out", filepath.Join(dir, "no.yaml"))
 }
 
+func TestHalvings(t *testing.T) {
+	t.Parallel()
+	for shape, want := range map[[3]int]int{{3, 224, 224}: 3, {1, 28, 28}: 2, {3, 32, 20}: 2, {3, 33, 32}: 0} {
+		if got := halvings(shape); got != want {
+			t.Errorf("%v: %d, want %d", shape, got, want)
+		}
+	}
+}
+
 // The doctor asks a model about labelled images, and says which flags would be better.
 func TestDoctorData(t *testing.T) {
 	testinput.Runtime(t)
