@@ -62,7 +62,9 @@ func (d Dimensions) given() (keys []string) {
 func Takes(architecture, key string, given []string) error {
 	switch {
 	case !slices.Contains(architectures[architecture].keys, key):
-		has := slices.DeleteFunc(Architectures(), func(a string) bool { return !slices.Contains(architectures[a].keys, key) })
+		has := slices.DeleteFunc(Architectures(), func(name string) bool {
+			return !slices.Contains(architectures[name].keys, key)
+		})
 		return fmt.Errorf("is for architecture %s, not for %s", strings.Join(has, ", "), architecture)
 	case key == "width" && slices.Contains(given, "sizes"):
 		return errors.New("is that of the code, which the last of sizes gives")

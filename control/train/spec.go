@@ -37,7 +37,7 @@ const (
 // ScheduleSpec is a row of [Schedules].
 type ScheduleSpec struct {
 	Name  Schedule
-	Drops []float64                                 // default, where the schedule has drops: after these shares of the steps
+	Drops []float64                                 // default, where it has them: after these shares of the steps
 	rate  func(drops []float64, k, all int) float64 // the factor of the learning rate at step k, from 0, of all
 }
 
@@ -125,7 +125,7 @@ type Settings struct {
 	Momentum       float64        `json:"momentum,omitzero"`     // SGD only
 	WeightDecay    float64        `json:"weight_decay,omitzero"` // decay·p is added to the gradient by p
 	Schedule       Schedule       `json:"schedule"`
-	Drops          []float64      `json:"drops,omitempty"` // of schedule step: to a tenth after each of these shares of the steps
+	Drops          []float64      `json:"drops,omitempty"` // of schedule step: to a tenth after each of these shares
 	Draw           Draw           `json:"draw,omitzero"`
 	Augment
 	Objective Objective    `json:"objective"`

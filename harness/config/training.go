@@ -80,7 +80,8 @@ func (t *Training) checkDimensions(d *decoder, n *node, where string) {
 	given := slices.DeleteFunc(slices.Clone(train.DimensionKeys), func(key string) bool { return n.get(key) == nil })
 	for _, key := range given {
 		if n.get("start") != nil {
-			d.fail(n.get(key).pos, "%s.%s is for an architecture; the embedding that start names has its own", where, key)
+			d.fail(n.get(key).pos, "%s.%s is for an architecture; the embedding that start names has its own", where,
+				key)
 		} else if err := train.Takes(t.Architecture, key, given); err != nil {
 			d.fail(n.get(key).pos, "%s.%s %v", where, key, err)
 		}
@@ -97,7 +98,8 @@ func (t *Training) schedule() value {
 			continue
 		}
 		share := func(v *float64) value { return decimal(v, setting.Fraction) }
-		at := optional("at", list(&t.Drops, span{least: 1}, share), strings.ReplaceAll(fmt.Sprint(spec.Drops), " ", ", "),
+		usual := strings.ReplaceAll(fmt.Sprint(spec.Drops), " ", ", ")
+		at := optional("at", list(&t.Drops, span{least: 1}, share), usual,
 			"shares of the steps after each of which the rate falls to a tenth").in(string(spec.Name))
 		at.applied = true
 		o.rows = append(o.rows, at)

@@ -21,22 +21,25 @@ func TestTraining(t *testing.T) {
 	}{
 		{"fit: test, path: ./e.onnx, architecture: conv-ae, epochs: 3",
 			Training{Path: "e.onnx", Fit: "test", Architecture: "conv-ae", Seed: 4,
-				Settings: train.Settings{Epochs: 3, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.001,
+				Settings: train.Settings{Epochs: 3, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step",
+					Optimizer: "adam", LearningRate: 0.001,
 					Schedule: "cosine", Objective: "clean"}}},
 		{"fit: test, path: e.onnx, start: s.onnx, epochs: 3, batch: 64, weight: 1/2, schedule: step, models: [net], " +
 			"seed: 5, optimizer: {kind: sgd, weight_decay: 0.1}, augment: {flip: true, crop: 4}, " +
 			"objective: {kind: denoising, epsilon: 0.1}",
 			Training{Path: "e.onnx", Fit: "test", Start: "s.onnx", Models: []string{"net"}, Seed: 5,
-				Settings: train.Settings{Epochs: 3, Batch: 64, Weight: 0.5, Reconstruction: "sum", Draw: "step", Optimizer: "sgd", LearningRate: 0.01,
+				Settings: train.Settings{Epochs: 3, Batch: 64, Weight: 0.5, Reconstruction: "sum", Draw: "step",
+					Optimizer: "sgd", LearningRate: 0.01,
 					Momentum: 0.9, WeightDecay: 0.1, Schedule: "step", Augment: train.Augment{Flip: true, Crop: 4},
 					Objective: "denoising", Epsilon: 0.1, Steps: 7, StepSize: 0.025}}},
 		{"fit: test, path: e.onnx, architecture: fcn, width: 8, epochs: 1, optimizer: {lr: 0.1}, objective: clean, " +
 			"schedule: constant",
 			Training{Path: "e.onnx", Fit: "test", Architecture: "fcn", Dimensions: train.Dimensions{Width: 8}, Seed: 4,
-				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step", Optimizer: "adam", LearningRate: 0.1,
+				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "sum", Draw: "step",
+					Optimizer: "adam", LearningRate: 0.1,
 					Schedule: "constant", Objective: "clean"}}},
-		{"fit: test, path: e.onnx, architecture: unet, width: 8, stages: 4, epochs: 1, reconstruction: mean, draw: epoch, " +
-			"schedule: {kind: step, at: [0.75, 0.95]}",
+		{"fit: test, path: e.onnx, architecture: unet, width: 8, stages: 4, epochs: 1, " +
+			"reconstruction: mean, draw: epoch, schedule: {kind: step, at: [0.75, 0.95]}",
 			Training{Path: "e.onnx", Fit: "test", Architecture: "unet",
 				Dimensions: train.Dimensions{Width: 8, Stages: 4}, Seed: 4,
 				Settings: train.Settings{Epochs: 1, Batch: 128, Weight: 0.1, Reconstruction: "mean", Draw: "epoch",

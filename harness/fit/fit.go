@@ -212,7 +212,7 @@ func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 		return nil, err
 	}
 	folder, ok := f.Config.Files.(config.Folder)
-	if !ok && f.o.Out == "" {
+	if !ok && f.o.Out == "" && !f.timing {
 		return nil, open.Wrong(errors.New("the bundled config's files can't be written; " +
 			"say where the embedding goes with --out"))
 	}

@@ -58,7 +58,8 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 	id := trainingIdentity{Recipe: fitVersion, Selfheal: harness.Version, ONNXRuntime: ort.Version(),
 		Provider: f.Pool.Target(true).Provider, Winograd: f.Config.Runtime.Winograd,
 		At:           open.Place(f.control.Layers[layer].At).String(),
-		Architecture: t.Architecture, Dimensions: t.Dimensions, DatasetSHA256: d.SHA256(), Settings: t.Settings, Models: names,
+		Architecture: t.Architecture, Dimensions: t.Dimensions, DatasetSHA256: d.SHA256(),
+		Settings: t.Settings, Models: names,
 		Networks: map[string]result.Network{}, Before: map[string]result.LayerEmbedding{}}
 	if t.Objective == train.Gaussian {
 		id.Noise = noiseVersion

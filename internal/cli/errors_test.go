@@ -217,7 +217,7 @@ VERIFY --adversarial go.mod → go.mod: it does not begin like a NumPy array
 VERIFY --adversarial absent.npy → absent.npy: no such file
 FITTED --control linear --out x.onnx → 1 linear ones for each of 2 models
 FITTED --control both --model standrd → no model "standrd"; did you mean "standard"?
-FITTED --control both --set controls.both.layers.0.embedding.architecture=unet → not "unet"
+FITTED --control both --set controls.both.layers.0.embedding.architecture=vgg → not "vgg"
 FIT → needs --control
 FIT --control greedy --workers -1 → --workers must be a whole number from 0 up, not -1
 FIT --control greedi → no control "greedi"

@@ -111,8 +111,8 @@ controls:
 {{- if .Stages}}
       # Draws images to where clean training images lie. For few of them (the epochs here suit 10,000) take more epochs.
       - at: input
-        embedding: {kind: autoencoder, architecture: unet, stages: {{.Stages}}, fit: train, path: {{printf "%q" .Embedding}},
-                    epochs: 8, optimizer: {lr: 0.002}, augment: {flip: true}}
+        embedding: {kind: autoencoder, architecture: unet, stages: {{.Stages}}, fit: train, epochs: 8,
+                    path: {{printf "%q" .Embedding}}, optimizer: {lr: 0.002}, augment: {flip: true}}
 {{- else}}
       # Draws states to the subspaces that clean training images lie near.
       - {at: input, embedding: {kind: linear, fit: train, variance: 0.99}}
@@ -221,8 +221,8 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if ties != nil {
 		doubt = "; not shown to be worse: " + strings.Join(ties, ", ") + doubt
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s; next: %s\n", f.out, about.Right, about.Of,
-		about.Name, doubt, next)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s; next: %s\n", f.out,
+		about.Right, about.Of, about.Name, doubt, next)
 	return err
 }
 

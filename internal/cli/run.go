@@ -170,9 +170,13 @@ func (f *runFlags) fit() string {
 	return "selfheal fit --control "
 }
 
-// describeFits says what the trainings take that the controls of a plan still need.
+// describeFits says what the trainings take that the controls of a plan still need, where nothing else is missing.
 func (f *runFlags) describeFits(c *cobra.Command, g *globals, cfg *config.Config, p *plan.Plan) (string, error) {
 	var b strings.Builder
+	other := func(m plan.Missing) bool { return m.Kind != "embedding" }
+	if slices.ContainsFunc(p.Missing(""), other) { // without networks there is nothing to time
+		return "", nil
+	}
 	for _, control := range p.Config.Controls {
 		needed := slices.ContainsFunc(control.Layers, func(l config.Layer) bool {
 			return l.Embedding.Training != nil && plan.Absent(cfg.Files, l.Embedding.Path)
@@ -181,7 +185,8 @@ func (f *runFlags) describeFits(c *cobra.Command, g *globals, cfg *config.Config
 			continue
 		}
 		if err := g.runtime(c, cfg.Runtime); err != nil {
-			fmt.Fprintf(&b, "fit: control %s can't be timed: %s\n", control.Name, strings.Join(strings.Fields(err.Error()), " "))
+			fmt.Fprintf(&b, "fit: control %s can't be timed: %s\n", control.Name,
+				strings.Join(strings.Fields(err.Error()), " "))
 			continue
 		}
 		fits, err := fit.Estimate(c.Context(), cfg, control.Name)
