@@ -53,7 +53,7 @@ def parse(argv):
     parser.add_argument("--data", choices=sorted(datasets.DATASETS), required=True, help="the image set's layout")
     parser.add_argument("--folder", help="where it lies (shapes10: default the bundled images)")
     parser.add_argument("--out", required=True, help="folder for checkpoint, log and model")
-    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out, where there is one")
     parser.add_argument("--start", metavar="FILE", help="begin with the weights of another training's checkpoint.pt")
     parser.add_argument("--epochs", type=export.positive, default=100, help="(default %(default)s)")
     parser.add_argument("--batch", type=export.positive, default=128, help="images a step (default %(default)s)")
@@ -218,7 +218,7 @@ class Run:
     def resume(self):
         path = self.folder / CHECKPOINT
         if not path.exists():
-            raise TrainingError(f"--resume: {path} does not exist")
+            return
         state = torch.load(path, map_location="cpu", weights_only=True)
         for name, value in json.loads(state["settings"]).items():
             if value != getattr(self.arguments, name):

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"selfheal/harness/config"
@@ -18,39 +19,45 @@ import (
 // in Table 6 and 6 in Table 7.
 func TestPaperAtFullSize(t *testing.T) {
 	t.Parallel()
-	text := done(t, "run", "--dry-run", "--config", paperRows, "--suite", "rn-18", "--suite", "rn-18-white-box")
+	text := done(t, "run", "--dry-run", "--config", "docs/paper/rn-18/config.yaml", "--suite", "rn-18", "--suite", "rn-18-white-box")
 	must.Have(t, text,
 		"8 of the 40 numbers of table2-standard, 4 extra", "8 of the 40 numbers of table2-robust, 4 extra",
 		"8 of the 24 numbers of table5", "16 of the 80 numbers of table6", "6 of the 18 numbers of table7, 0 extra")
 }
 
-const paperRows = "docs/paper/rn-18/config.yaml"
-
-// The networks and embeddings behind the results in docs/paper, where they are, give the same verdicts by the command
-// that each records, from nothing, on the first 20 images.
+// The networks and embeddings behind the results in docs/paper give the same verdicts by the command that each records,
+// from nothing, on the first 20 images.
 func TestPaperResultsAreReproduced(t *testing.T) {
-	if !testinput.Large() {
-		t.Skip("SELFHEAL_TEST_LARGE=1 runs it: attacks on a full ResNet-18 take minutes")
-	}
-	runs := must.Get(filepath.Glob("docs/paper/rn-18/*/results.json"))(t)
-	if len(runs) == 0 {
-		t.Skip("docs/paper/rn-18 has no results yet")
-	}
+	images := testinput.Real(t, "cifar10-test-1000.bin")
 	testinput.Runtime(t)
+	runs := must.Get(filepath.Glob("docs/paper/*/*/results.json"))(t)
+	if len(runs) == 0 {
+		t.Fatal("docs/paper has no results")
+	}
 	for _, path := range runs {
-		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
+		folder := filepath.Dir(path)
+		t.Run(folder, func(t *testing.T) {
+			if strings.Contains(folder, "rn-18") && !testinput.Large() {
+				t.Skip("SELFHEAL_TEST_LARGE=1 runs it: attacks on a full ResNet-18 take minutes")
+			}
 			want := must.Get(result.Read(path))(t)
-			cfg := must.Get(config.Load(paperRows))(t)
+			from := filepath.Join(filepath.Dir(folder), "config.yaml")
+			cfg := must.Get(config.Load(from))(t)
 			for name, m := range want.Models {
-				sameFile(t, cfg.Model(name).Path, m.SHA256)
+				sameFile(t, from, cfg.Model(name).Path, m.SHA256)
 			}
 			for name, c := range want.Controls {
 				for i, layer := range cfg.Control(name).Layers {
-					sameFile(t, layer.Embedding.Path, c.Layers[i].Embedding.SHA256)
+					sameFile(t, from, layer.Embedding.Path, c.Layers[i].Embedding.SHA256)
 				}
 			}
 			args, out := slices.Clone(want.Command[1:]), t.TempDir()
 			args[slices.Index(args, "--out")+1] = out
+			for _, d := range cfg.Datasets {
+				if filepath.Base(d.Path) == "test_batch.bin" {
+					args = append(args, "--set", "datasets."+d.Name+".path="+images)
+				}
+			}
 			done(t, append(args, "--limit", "20", "--quiet")...)
 			got, _ := results(t, out)
 			if len(got.Cells) != len(want.Cells) || len(got.Cells) == 0 {
@@ -65,14 +72,14 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 	}
 }
 
-// sameFile skips the test where a file of the config is absent or another one, as those of a training on another kind
-// of processor are. An embedding that a run fits has none.
-func sameFile(t *testing.T, path, sum string) {
+// sameFile skips the test where a file of the config at from is absent or another one, as those of a training on
+// another kind of processor are. An embedding that a run fits has none.
+func sameFile(t *testing.T, from, path, sum string) {
 	t.Helper()
 	if path == "" {
 		return
 	}
-	data, err := os.ReadFile(filepath.Join(filepath.Dir(paperRows), path))
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(from), path))
 	if err != nil {
 		t.Skip(err)
 	}
