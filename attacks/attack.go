@@ -1,5 +1,5 @@
 // Package attacks holds the adversarial attacks: PGD and the components of AutoAttack (APGD, FAB, Square) in ℓ∞, ℓ2
-// and ℓ1.
+// and ℓ1, and those that look for the smallest norm, in ℓ0 too.
 //
 // An attack works on one image at a time and asks an [Oracle] for logits and gradients; batching is the oracle's
 // business. An image's outcome therefore depends on its pixels and id, the classifier, the attack and the seed, and
@@ -10,6 +10,7 @@ package attacks
 import (
 	"context"
 	"fmt"
+	"math"
 )
 
 // Shape is the shape of one image: channels, height, width.
@@ -66,6 +67,8 @@ type Result struct {
 	// Distance is the smallest norm of a misclassified point found, whether or not it is ≤ epsilon, for attacks that
 	// minimise the norm. 0 for other attacks, and where no such point was found.
 	Distance float64
+	// Rounded is what rounding to levels did to the image, of attacks on pixels of 8 bits.
+	Rounded Rounding
 }
 
 // Method is what is tried on an image, or proven of it.
@@ -101,6 +104,8 @@ func (c common) Check(classes int, s Shape) error {
 	case s != AnyShape && c.Epsilon > widest:
 		return fmt.Errorf("%s: epsilon %.6g is too large: images of %dx%dx%d are at most %.6g apart in %s",
 			c.name, c.Epsilon, s.C, s.H, s.W, widest, c.Norm)
+	case c.Norm == L0 && c.Epsilon != math.Trunc(c.Epsilon):
+		return fmt.Errorf("%s: epsilon in l0 is a number of changed values, a whole one, not %v", c.name, c.Epsilon)
 	case classes < c.Loss.MinClasses():
 		return fmt.Errorf("%s: the %s loss needs at least %d classes, the model has %d", c.name, c.Loss,
 			c.Loss.MinClasses(), classes)
@@ -139,6 +144,8 @@ type Recipe struct {
 	// Minimises says that it is one attack that looks for the smallest norm: the distances
 	// that it finds are what it is run for.
 	Minimises bool
+	// Stored says that the images that count lie on the levels of 8 bits.
+	Stored bool
 	// Corruption makes the images instead of components; norm and epsilon are then nothing. Nil for an attack.
 	Corruption *Corruption
 	// Certificate is proven of the clean images instead of attacking them. Nil for an attack.

@@ -11,7 +11,7 @@ import (
 //
 //	go test ./attacks -run '^$' -bench Step
 func BenchmarkStep(b *testing.B) {
-	for _, n := range Norms() {
+	for _, n := range classic {
 		eps := []float64{8. / 255, 0.5, 12}[n]
 		for _, a := range []Attack{
 			component("apgd-ce", n, eps, nil),

@@ -8,7 +8,7 @@ import (
 // tolerance at most, and a finer tolerance costs more passes.
 func TestBisectionTolerance(t *testing.T) {
 	o := newLinear(Shape{C: 1, H: 5, W: 5}, 4, 1, unlimited)
-	for _, n := range Norms() {
+	for _, n := range classic {
 		for _, im := range imagesNear(o, 10, 0.08, 2) {
 			exact := o.distance(n, im.Pixels, im.Label)
 			if exact < 0.005 {
@@ -56,7 +56,7 @@ func TestBisectionBudget(t *testing.T) {
 // neither finds one much nearer than the other, but for the odd image.
 func TestBisectionAndFAB(t *testing.T) {
 	o := randomMLP(Shape{C: 3, H: 6, W: 5}, 20, 5, 9)
-	for _, n := range Norms() {
+	for _, n := range classic {
 		eps := []float64{0.3, 3, 20}[n]
 		worse := 0
 		for _, im := range imagesNear(o, 20, 0.5, 10) {

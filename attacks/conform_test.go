@@ -18,8 +18,8 @@ type row struct {
 	// epsilon, in ℓ1, where gradient steps spread over several values, 75 %.
 	Breaks float64
 	// Reach says by which factor epsilon must exceed an image's distance to the
-	// boundary of a linear model for the attack to break it, in ℓ∞, ℓ2 and ℓ1; 0 is 1.01.
-	Reach [3]float64
+	// boundary of a linear model for the attack to break it, in ℓ∞, ℓ2, ℓ1 and ℓ0; 0 is 1.01.
+	Reach [4]float64
 	// Exact says that the attack finds the nearest point over all classes: on a
 	// linear model Distance must be at most 1 % too large.
 	Exact bool
@@ -36,20 +36,20 @@ var conforming = []row{
 	{Kind: "apgd-dlr", Parameters: given{"loss": "margin", "restarts": 5}, Classes: 2, Breaks: 1},
 	{Kind: "apgd-t", Parameters: given{"restarts": 5}, Breaks: 1},
 	{Kind: "apgd-t", Parameters: given{"loss": "ce-targeted", "steps": 30}, Breaks: 1,
-		Reach: [3]float64{1.3, 1.4, 1.6}}, // its maximum is not the point furthest beyond the target's boundary
+		Reach: [4]float64{1.3, 1.4, 1.6}}, // its maximum is not the point furthest beyond the target's boundary
 	{Kind: "apgd-t", Parameters: given{"loss": "logit-difference", "restarts": 5}, Classes: 3, Breaks: 1},
 	{Kind: "fab", Parameters: given{"steps": 30}, Breaks: 1, Seedless: true},
 	{Kind: "fab-t", Parameters: given{"steps": 40}, Breaks: 1, Seedless: true},
 	{Kind: "fab-t", Parameters: given{"steps": 40}, Component: true, Breaks: 1, Seedless: true},
-	{Kind: "square", Parameters: given{"queries": 300}, Breaks: 0.2, Reach: [3]float64{4, 6, 4}},
+	{Kind: "square", Parameters: given{"queries": 300}, Breaks: 0.2, Reach: [4]float64{4, 6, 4}},
 	{Kind: "pgd", Classes: 2, Breaks: 1,
-		Reach: [3]float64{0, 1.1, 1.6}}, // the default steps don't lead all the way round the ball in ℓ2 and ℓ1
+		Reach: [4]float64{0, 1.1, 1.6}}, // the default steps don't lead all the way round the ball in ℓ2 and ℓ1
 	{Kind: "pgd", Parameters: given{"steps": 40, "schedule": "linear", "loss": "margin", "step_size": 0.25}, Classes: 2,
 		Breaks: 1},
 	{Kind: "pgd", Parameters: given{"steps": 40, "schedule": "cosine", "restarts": 2, "step_size": 0.25}, Classes: 2,
 		Breaks: 1},
 	{Kind: "fgsm", Classes: 2, Breaks: 1, Seedless: true},
-	{Kind: "deepfool", Breaks: 1, Seedless: true, Reach: [3]float64{1.05, 1.05}}, // it overshoots
+	{Kind: "deepfool", Breaks: 1, Seedless: true, Reach: [4]float64{1.05, 1.05}}, // it overshoots
 	{Kind: "mi-fgsm", Classes: 2, Breaks: 1, Seedless: true},
 	{Kind: "bisection", Breaks: 1, Exact: true},
 	{Kind: "bisection", Parameters: given{"loss": "margin", "restarts": 2}, Classes: 2, Breaks: 1, Exact: true},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"sync"
@@ -27,23 +28,28 @@ func conform(t *testing.T, row row) {
 		t.Run(norm.String(), func(t *testing.T) {
 			t.Parallel()
 			made := func(epsilon float64) trial { return row.trial(t, norm, epsilon) }
-			linear := newLinear(shape, classes, 7, unlimited)
-			images := imagesNear(linear, 60, 0.1, 8)
+			limit, spread := unlimited, 0.1
+			if norm == L0 { // several values are needed
+				limit, spread = 0.3, 0.5
+			}
+			linear := newLinear(shape, classes, 7, limit)
+			images := imagesNear(linear, 60, spread, 8)
 			var distances []float64
 			for _, im := range images {
 				distances = append(distances, linear.distance(norm, im.Pixels, im.Label))
 			}
 			epsilon := slices.Sorted(slices.Values(distances))[len(distances)/2]
-			if epsilon > 0.4 {
+			if epsilon > 0.4 && norm != L0 {
 				t.Fatalf("epsilon %v reaches the box", epsilon)
 			}
-			clearly := [...]float64{0.9, 0.9, 0.75}[norm] * epsilon
+			clearly := [...]float64{0.9, 0.9, 0.75, 1}[norm] * epsilon
 			checkVerdicts(t, made(epsilon), linear, images, distances, clearly, row.Breaks)
 			checkReach(t, made, norm, classes, cmp.Or(row.Reach[norm], 1.01), row.Exact)
 
 			mlp := randomMLP(shape, 20, classes, 9)
 			images = imagesNear(mlp, 8, 0.5, 10) // up to 0 and 1
-			for _, epsilon := range []float64{1e-3, [...]float64{0.08, 0.8, 4}[norm]} {
+			small, large := [...]float64{1e-3, 1e-3, 1e-3, 1}[norm], [...]float64{0.08, 0.8, 4, 20}[norm]
+			for _, epsilon := range []float64{small, large} {
 				full := made(epsilon)
 				verdict := full
 				verdict.verdictOnly = true
@@ -54,7 +60,7 @@ func conform(t *testing.T, row row) {
 				}
 			}
 			checkBlind(t, made, norm, classes)
-			row.checkLoss(t, made(1e-3), mlp, images[0])
+			row.checkLoss(t, made(small), mlp, images[0])
 		})
 	}
 }
@@ -128,7 +134,11 @@ func checkReach(t *testing.T, made func(epsilon float64) trial, norm Norm, class
 		if exact < 0.005 { // float32 logits don't place the boundary well enough
 			continue
 		}
-		if epsilon := reach * exact; epsilon < 0.35 { // no value can come to 0 or 1
+		epsilon := reach * exact
+		if norm == L0 {
+			epsilon = math.Ceil(epsilon)
+		}
+		if epsilon < 0.35 || norm == L0 { // no value can come to 0 or 1
 			tried++
 			if made(epsilon).perturb(t, &linear.classifier, im, 1).Adversarial == nil {
 				t.Errorf("image %d: not broken within %v, %v times the distance of the boundary", im.ID, epsilon, reach)
@@ -304,7 +314,7 @@ func checkBlind(t *testing.T, made func(epsilon float64) trial, norm Norm, class
 	for _, from := range []int{0, classes - 1} {
 		for _, im := range imagesNear(o, 3, 0.4, 10) {
 			o.blindFrom, o.blind = from, func(x []float32) bool { return !slices.Equal(x, im.Pixels) }
-			a := made([...]float64{0.3, 3, 15}[norm])
+			a := made([...]float64{0.3, 3, 15, 60}[norm])
 			for _, a.verdictOnly = range []bool{false, true} {
 				if res := a.perturb(t, o, im, 1); res.Adversarial == nil {
 					t.Errorf("image %d: not broken, with NaN from logit %d on", im.ID, from)

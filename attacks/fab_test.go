@@ -9,7 +9,7 @@ import (
 // boundary, and accepts it for an epsilon that equals it, but not for one below.
 func TestFABDistance(t *testing.T) {
 	o := newLinear(Shape{C: 1, H: 5, W: 5}, 4, 1, unlimited)
-	for _, n := range Norms() {
+	for _, n := range classic {
 		for _, kind := range []string{"fab", "fab-t"} {
 			for _, im := range imagesNear(o, 10, 0.08, 2) {
 				a := component(kind, n, 1e-9, given{"steps": 30}).(fab)
@@ -41,7 +41,7 @@ func TestFABDistance(t *testing.T) {
 func TestFABRestarts(t *testing.T) {
 	o := randomMLP(Shape{C: 1, H: 5, W: 5}, 8, 4, 1)
 	im := imagesNear(o, 1, 0.3, 2)[0]
-	for _, n := range Norms() {
+	for _, n := range classic {
 		a := component("fab-t", n, 1e-4, given{"targets": 1, "steps": 1, "restarts": 2})
 		starts := slices.DeleteFunc(passes(t, a, o, im), func(p pass) bool { return !p.gradient })
 		if d := n.Distance(starts[0].x, im.Pixels); len(starts) != 2 || d != 0 {

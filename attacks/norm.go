@@ -7,7 +7,8 @@ import (
 	"selfheal/internal/vector"
 )
 
-// Norm measures a perturbation: ℓ∞, ℓ2 or ℓ1 over all C·H·W values.
+// Norm measures a perturbation over all C·H·W values: ℓ∞, ℓ2, ℓ1, or ℓ0, the number of values that differ, which is
+// no norm but called one.
 type Norm int
 
 // The norms; the zero value is Linf.
@@ -15,6 +16,7 @@ const (
 	Linf Norm = iota
 	L2
 	L1
+	L0
 )
 
 // norms has what there is to know of each; widest is the norm of so many ones.
@@ -30,10 +32,27 @@ var norms = [...]struct {
 	L2: {"l2", "ℓ2", L2, func(v []float32) float64 { return math.Sqrt(vector.Sum2(v)) },
 		func(a, b []float32) float64 { return math.Sqrt(vector.Distance2(a, b)) }, math.Sqrt},
 	L1: {"l1", "ℓ1", Linf, vector.Sum1, vector.Distance1, func(size float64) float64 { return size }},
+	L0: {"l0", "ℓ0", L0, func(v []float32) float64 { return float64(vector.Changed(v, make([]float32, len(v)))) },
+		func(a, b []float32) float64 { return float64(vector.Changed(a, b)) },
+		func(size float64) float64 { return size }},
 }
 
 // Norms lists the norms.
-func Norms() []Norm { return []Norm{Linf, L2, L1} }
+func Norms() []Norm { return []Norm{Linf, L2, L1, L0} }
+
+// Pixels counts the pixels in which two images differ, in one channel or several.
+func Pixels(a, b []float32, s Shape) (n int) {
+	plane := s.H * s.W
+	for i := range plane {
+		for c := range s.C {
+			if a[c*plane+i] != b[c*plane+i] {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
 
 // ParseNorm reads what [Norm.String] writes.
 func ParseNorm(s string) (Norm, error) {
@@ -61,16 +80,19 @@ func (n *Norm) UnmarshalText(text []byte) (err error) {
 }
 
 // Enclosing is the radius of the smallest ℓ2 ball that holds the norm's ball of radius epsilon, in so many
-// dimensions.
+// dimensions; ℓ0's, as far as it lies in [0,1].
 func (n Norm) Enclosing(epsilon float64, dimensions int) float64 {
-	if n == Linf {
+	switch n {
+	case Linf:
 		return epsilon * math.Sqrt(float64(dimensions))
+	case L0:
+		return math.Sqrt(epsilon)
 	}
 	return epsilon
 }
 
 // Dual is the norm that bounds a linear function on the unit ball of n: the
-// boundary f + w·δ = 0 lies at distance |f| / ‖w‖_dual.
+// boundary f + w·δ = 0 lies at distance |f| / ‖w‖_dual. ℓ0 has none.
 func (n Norm) Dual() Norm { return norms[n].dual }
 
 // Length is the norm of v, summed in float64; NaN if a value is.
@@ -119,7 +141,7 @@ const roundingSlack = 5e-6
 // point as it is, bit for bit.
 func confine(n Norm, x, adv []float32, eps float64) {
 	d := n.Distance(adv, x)
-	if !(d > eps*(1+roundingSlack)) {
+	if n == L0 || !(d > eps*(1+roundingSlack)) { // a number of values is not rounded
 		return
 	}
 	shrink := eps / d

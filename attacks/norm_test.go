@@ -49,7 +49,7 @@ func TestBox(t *testing.T) {
 // TestConfine: a point that rounding left outside is pulled in, any other kept.
 func TestConfine(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 1))
-	for _, n := range Norms() {
+	for _, n := range classic {
 		x, adv := make([]float32, 500), make([]float32, 500)
 		for i := range x {
 			x[i], adv[i] = rng.Float32(), rng.Float32()
@@ -73,7 +73,7 @@ func TestLargestEpsilon(t *testing.T) {
 	t.Parallel()
 	shape := Shape{C: 3, H: 6, W: 8}
 	for _, spec := range Specs {
-		for _, n := range Norms() {
+		for _, n := range classic {
 			if spec.CheckNorm(n) != nil {
 				continue
 			}

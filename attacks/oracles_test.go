@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -104,7 +105,8 @@ func newLinear(shape Shape, classes int, seed uint64, limit float64) *linear {
 
 // distance is the exact distance from x, classified as label, to the nearest other class: min over j of (z_y − z_j) /
 // ‖w_y − w_j‖ in the dual norm. It holds where [0,1] does not get in the way: for points at least that far from 0 and
-// 1 in every value.
+// 1 in every value. In ℓ0, where values may go that far, it is the fewest values whose moves to 0 or 1 add up to the
+// gap.
 func (l *linear) distance(norm Norm, x []float32, label int) float64 {
 	z := affine(l.weights, l.bias, x)
 	nearest := math.Inf(1)
@@ -116,9 +118,28 @@ func (l *linear) distance(norm Norm, x []float32, label int) float64 {
 		for i := range diff {
 			diff[i] = float32(l.weights[label][i] - l.weights[j][i])
 		}
+		if norm == L0 {
+			nearest = min(nearest, fewest(x, diff, z[label]-z[j]))
+			continue
+		}
 		nearest = min(nearest, (z[label]-z[j])/norm.Dual().Length(diff))
 	}
 	return nearest
+}
+
+// fewest is how many values of x must change for w·x to fall by gap.
+func fewest(x, w []float32, gap float64) float64 {
+	var falls []float64
+	for i, v := range x {
+		falls = append(falls, float64(max(w[i]*v, w[i]*(v-1))))
+	}
+	slices.SortFunc(falls, func(a, b float64) int { return cmp.Compare(b, a) })
+	for n, fall := range falls {
+		if gap -= fall; gap < 0 {
+			return float64(n + 1)
+		}
+	}
+	return math.Inf(1)
 }
 
 // newMLP makes the classifier z = V·tanh(W·x + b), W hidden × size, V classes × hidden.
@@ -230,3 +251,6 @@ func (s *spy) Gradient(ctx context.Context, x []float32, loss Loss, label, targe
 	s.visit(pass{x, true, loss, target})
 	return s.Oracle.Gradient(ctx, x, loss, label, target, e)
 }
+
+// classic are the norms that attacks have which name none.
+var classic = Spec{}.In()

@@ -13,7 +13,7 @@ func TestPGDSchedules(t *testing.T) {
 		"linear":   {1, 0.75, 0.5, 0.25},
 		"cosine":   {1, (1 + math.Sqrt2/2) / 2, 0.5, (1 - math.Sqrt2/2) / 2},
 	} {
-		for _, n := range Norms() {
+		for _, n := range classic {
 			o := &scripted{shape: Shape{C: 1, H: 1, W: 1}}
 			var away float32
 			o.answer = func(call int, e *Evaluation) {

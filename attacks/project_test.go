@@ -98,7 +98,7 @@ func TestProjectPlane(t *testing.T) {
 			}
 			most += room[i] * math.Abs(float64(w[i]))
 		}
-		for _, n := range Norms() {
+		for _, n := range classic {
 			got := projected(n, x, w, b)
 			want := leastMove(n, w, room, excess)
 			on := -b

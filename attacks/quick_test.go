@@ -8,7 +8,7 @@ import (
 // TestQuickPasses: an image that is never broken costs at most a twentieth of
 // standard's passes, by what the attacks announce and by what is then made.
 func TestQuickPasses(t *testing.T) {
-	for _, n := range Norms() {
+	for _, n := range classic {
 		passes := func(r Recipe) (sum int) {
 			for _, c := range r.Components {
 				f, b := c.Passes(10)

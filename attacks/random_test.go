@@ -20,7 +20,7 @@ func TestKindTwice(t *testing.T) {
 		}
 		return points
 	}
-	for _, n := range Norms() {
+	for _, n := range classic {
 		custom.Norm, alone.Norm = n, n
 		runs := recipe(t, custom, 1e-3, 10).Components
 		single := asked(recipe(t, alone, 1e-3, 10).Components[0])

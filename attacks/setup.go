@@ -21,6 +21,7 @@ type Setup struct {
 	// "10", "8/255", "true", "dlr". A custom AutoAttack gives them to every component that has them.
 	Parameters given
 	Components []Component // a custom AutoAttack's, in order
+	Pixels     string      // one of [PixelForms]; "" is float
 	// Precision is that of the classifier's passes while it is attacked, where it is not float32's: "bf16". The
 	// recipe's name says so ("pgd/1+bf16").
 	Precision string
@@ -185,6 +186,16 @@ func (c part) checkUse(name string, n Norm) error {
 	return nil
 }
 
+// Stored reports whether the images that count lie on the levels of 8 bits.
+func (s Setup) Stored() bool { return s.Pixels == PixelForms[1] }
+
+// Spans reports whether one run of the attack at the largest epsilon tells the result at every smaller one: what was
+// found within that.
+func (s Setup) Spans() bool {
+	spec, err := Lookup(s.Kind)
+	return err == nil && spec.spans && !s.Stored()
+}
+
 // name is that of the recipe without its version: "autoattack-standard".
 func (p plan) name() string {
 	if p.version.Name == "" {
@@ -201,6 +212,9 @@ func (s Setup) recipe(name string, p plan) string {
 	made := fmt.Sprintf("%s/%d", name, p.revision())
 	if s.Precision != "" && !p.spec.proves { // which is in the judge's
 		made += "+" + s.Precision
+	}
+	if s.Stored() {
+		made += "+" + s.Pixels
 	}
 	return made
 }
@@ -222,7 +236,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	if several {
 		enough = classes
 	}
-	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises}
+	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises, Stored: s.Stored()}
 	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
 		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several}
@@ -249,6 +263,9 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 			attack = again{attack, place}
 		}
 		placed[a.Name()]++
+		if s.Stored() {
+			attack = stored{attack, s.Norm, epsilon}
+		}
 		r.Components = append(r.Components, attack)
 	}
 	if fallback != nil {

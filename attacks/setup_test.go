@@ -36,7 +36,7 @@ func componentNames(r Recipe) string {
 // TestVersions pins what AutoAttack's versions are made of.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	for _, n := range Norms() {
+	for _, n := range classic {
 		made := func(kind string, p given) Attack { return component(kind, n, 0.1, p) }
 		five, twenty := given{"restarts": 5}, given{"eot_iter": 20}
 		target, fabT, square := made("apgd-t", nil), made("fab-t", nil), made("square", nil)
@@ -129,7 +129,7 @@ func cheap(kind string, parameters given) given {
 func TestClassesAndShapes(t *testing.T) {
 	t.Parallel()
 	var setups []Setup
-	for _, n := range Norms() {
+	for _, n := range classic {
 		for _, spec := range Specs {
 			for _, v := range spec.Versions { // as custom, of cheap components
 				d := must.Get(autoattack(v.Name, n).Describe())(t)
@@ -331,7 +331,7 @@ func TestSpecs(t *testing.T) {
 				}
 				continue
 			}
-			r := recipe(t, Setup{Kind: s.Kind, Norm: n}, 0.5, 10)
+			r := recipe(t, Setup{Kind: s.Kind, Norm: n}, map[bool]float64{false: 0.5, true: 5}[n == L0], 10)
 			if a := r.Methods()[0]; a.Name() != s.Kind || r.Name != s.Kind+"/1" || r.Minimises != s.minimises ||
 				s.proves != (r.Certificate != nil) {
 				t.Errorf("%s: %+v", s.Kind, r)

@@ -23,8 +23,9 @@ type Spec struct {
 	Revision   int
 	Parameters []Parameter // its own; see [Spec.Accepts]
 	climbs     Loss        // the loss, by default
-	Norms      []Norm      // those that it exists in; nil: all
+	Norms      []Norm      // those that it exists in; nil: ℓ∞, ℓ2 and ℓ1
 	minimises  bool        // it looks for the smallest norm, which is what it is run for
+	spans      bool        // and one run at the largest epsilon tells the result at every smaller one
 	proves     bool        // it is no attack: it proves that none within epsilon can succeed
 	Reason     string      // why its proofs hold, of a classifier as it is: "its outputs …"
 	Component  bool        // it may be one of a custom AutoAttack's
@@ -288,11 +289,23 @@ func Proves(kind string) bool {
 
 // CheckNorm is an error where the attack does not exist in a norm.
 func (s Spec) CheckNorm(n Norm) error {
-	if s.Norms == nil || slices.Contains(s.Norms, n) {
+	in := s.In()
+	if slices.Contains(in, n) {
 		return nil
 	}
-	known := strings.Join(names(s.Norms, Norm.String), " and ")
-	return fmt.Errorf("%s exists only in %s, not in %s", s.Kind, known, n)
+	known := strings.Join(names(in[:len(in)-1], Norm.String), ", ")
+	if known != "" {
+		known += " and "
+	}
+	return fmt.Errorf("%s exists only in %s, not in %s", s.Kind, known+in[len(in)-1].String(), n)
+}
+
+// In lists the norms that the kind exists in.
+func (s Spec) In() []Norm {
+	if s.Norms != nil {
+		return s.Norms
+	}
+	return []Norm{Linf, L2, L1}
 }
 
 // version is AutoAttack's version of that name, by default the first.

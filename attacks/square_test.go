@@ -51,7 +51,7 @@ func TestSquareImages(t *testing.T) {
 		{C: 1, H: 9, W: 14}, {C: 3, H: 24, W: 7}} {
 		o := randomMLP(s, 6, 3, 1)
 		im := imagesNear(o, 1, 0.5, 2)[0]
-		for _, n := range Norms() {
+		for _, n := range classic {
 			a := component("square", n, 1e-3, given{"queries": 100})
 			if err := a.Check(3, s); err != nil {
 				if n == Linf || min(s.H, s.W) >= 5 {
@@ -69,7 +69,7 @@ func TestSquareImages(t *testing.T) {
 // TestSquareTies: an equal margin is no improvement, except at 0, where the label still wins the tie and the search
 // goes on from every new point. No point is asked about twice in a row.
 func TestSquareTies(t *testing.T) {
-	for _, n := range Norms() {
+	for _, n := range classic {
 		for _, z := range [][]float32{{2, 1}, {1, 1}} {
 			o := &scripted{shape: Shape{C: 1, H: 6, W: 6}, logits: z}
 			a := component("square", n, 0.1, given{"queries": 20})

@@ -147,11 +147,7 @@ func TestChannelsLast(t *testing.T) {
 		if s.Versions != nil || s.Kind == attacks.BoundsKind {
 			continue // it is made of others, or its slack counts the twins' further operations
 		}
-		norms := s.Norms
-		if norms == nil {
-			norms = attacks.Norms()
-		}
-		for _, n := range norms {
+		for _, n := range s.In() {
 			cheap := ""
 			for _, p := range s.Parameters {
 				switch p.Name {
@@ -165,7 +161,7 @@ func TestChannelsLast(t *testing.T) {
 					cheap += ", " + p.Name + ": 1"
 				}
 			}
-			epsilon := []string{"8/255", "0.5", "12"}[n]
+			epsilon := []string{"8/255", "0.5", "12", "40"}[n]
 			names = append(names, fmt.Sprintf("a%d", len(names)))
 			made = append(made, fmt.Sprintf("  %s: {kind: %s, norm: %s, epsilon: %s%s}\n", names[len(names)-1], s.Kind,
 				n, epsilon, cheap))

@@ -206,7 +206,7 @@ func records(f *result.File) []result.Record {
 			switch {
 			case c.Suite == "curve" && c.Epsilon != nil && c.Defense == "none": // the last images break first
 				d := nearest(c, i)
-				r.Distance = &d
+				r.Distance = new(result.Distance(d))
 				if i >= start {
 					r.Distance = nil
 				} else if d > *c.Epsilon {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what torchattacks, Foolbox or a few lines of PyTorch make of real networks: attacks/testdata/KIND.json.
+"""Writes what torchattacks, Foolbox, adv_lib or a few lines of PyTorch make of real networks: attacks/testdata/KIND.json.
 
     python3 scripts/goldens_attacks.py KIND --config ../shared/real/config.yaml [--images 100]
 
@@ -20,7 +20,7 @@ from reference_attack import load_images
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ("real", "standard")
-NORMS = {"linf": float("inf"), "l2": 2, "l1": 1}
+NORMS = {"linf": float("inf"), "l2": 2, "l1": 1, "l0": 0}
 
 
 def lengths(images, norm):
@@ -129,6 +129,24 @@ def deepfool(norm):
         return {"norms": [float(f"{d:.6g}") if b else None for d, b in zip(lengths(found - images, norm).tolist(), broken)]}
     return golden(f"Foolbox {foolbox.__version__}", norm, {"linf": 8 / 255, "l2": 0.5}[norm], answer,
                   steps=50, overshoot=0.02)
+
+
+def minimum(attack, norm, epsilon, settings=None, **parameters):
+    """An attack of Rony's Adversarial Library (github.com/jeromerony/adversarial-library), as many steps as ours.
+    `settings` are its names of `parameters`, where they differ."""
+    from adv_lib import attacks as library
+
+    options = {**parameters, **(settings or {})}
+    if attack != "ddn" and attack != "sigma_zero":
+        options["norm"] = NORMS[norm]
+    if attack in ("pdpgd", "sigma_zero"):
+        options["num_steps"] = options.pop("steps")
+
+    def answer(network, images, labels):
+        found = in_parts(lambda x, y: getattr(library, attack)(network, x, y, **options), images, labels)
+        broken = ~right(network, found, labels)
+        return {"norms": [float(f"{d:.6g}") if b else None for d, b in zip(lengths(found - images, norm).tolist(), broken)]}
+    return golden("adv_lib 0.2.3", norm, epsilon, answer, **parameters)
 
 
 GOLDENS = {

@@ -142,7 +142,7 @@ func (m *maker) of(typ reflect.Type) schema {
 		return schema{"type": "string", "format": "date-time"}
 	case typ == reflect.TypeFor[[]byte]():
 		return schema{"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"}
-	case typ == reflect.TypeFor[result.Margin]():
+	case typ == reflect.TypeFor[result.Margin](), typ == reflect.TypeFor[result.Distance]():
 		return schema{"type": []string{"number", "null"}}
 	case typ.Kind() == reflect.String && typ.Implements(reflect.TypeFor[json.Marshaler]()): // a baseline's verdicts
 		return schema{"type": "array", "items": schema{"type": "string", "pattern": "^[01]{1,100}$"}}

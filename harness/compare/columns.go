@@ -88,7 +88,7 @@ func settings(a result.Attack, variant string) map[string]any {
 }
 
 // norms are in the order of columns.
-var norms = []string{"linf", "l2", "l1"}
+var norms = []string{"linf", "l2", "l1", "l0"}
 
 func (c Column) clean() bool { return c.Attack == none }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,11 +77,14 @@ func attackObject(name string, a *Attack) object {
 	if a.Name = name; a.Parameters == nil {
 		a.Parameters = map[string]any{}
 	}
-	var bounded, versions, versioned, listed []string
+	var attacking, bounded, versions, versioned, listed []string
 	for _, s := range attacks.Specs {
 		versions = append(versions, column(s.Versions, func(v attacks.Version) string { return v.Name })...)
 	}
 	for _, f := range attackForms {
+		if !attacks.Proves(f.spec.Kind) {
+			attacking = append(attacking, f.name)
+		}
 		if bounded = append(bounded, f.name); f.spec.Versions != nil {
 			versioned = append(versioned, f.name)
 		}
@@ -97,7 +101,10 @@ func attackObject(name string, a *Attack) object {
 			"of the perturbation").inMany(all, bounded),
 		required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true},
 			func(v *float64) value { return decimal(v, setting.Positive) }), "bound of the perturbation, in pixel "+
-			"units of [0,1]; a list makes a cell each").inMany(all, bounded),
+			"units of [0,1], in l0 a number of changed values; a list makes a cell each").inMany(all, bounded),
+		row{key: "pixels", value: choice(&a.Pixels, attacks.PixelForms), def: attacks.PixelForms[0], applied: true,
+			doc: "of the images that count: on the levels k/255 of stored images, or any"}.inMany("all attacks",
+			attacking),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α-CROWN) decide images that the first component "+
 			"leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
@@ -114,21 +121,23 @@ func attackObject(name string, a *Attack) object {
 	return o
 }
 
-// normSchemas say in which norms a kind exists, and that in linf nothing is farther than 1.
+// normSchemas say in which norms a kind exists, that in linf nothing is farther than 1, and that l0 counts values.
 func normSchemas() (all []schema) {
 	for _, s := range attacks.Specs {
-		if s.Norms != nil {
-			all = append(all, schema{
-				"if":   schema{"properties": schema{"kind": schema{"const": s.Kind}}, "required": []string{"kind"}},
-				"then": schema{"properties": schema{"norm": schema{"enum": s.Norms}}},
-			})
-		}
+		all = append(all, schema{
+			"if":   schema{"properties": schema{"kind": schema{"const": s.Kind}}, "required": []string{"kind"}},
+			"then": schema{"properties": schema{"norm": schema{"enum": s.In()}}},
+		})
 	}
 	far := schema{"type": "number", "exclusiveMinimum": 1}
-	return append(all, schema{
-		"if":   schema{"properties": schema{"norm": schema{"const": "linf"}}, "required": []string{"norm"}},
-		"then": schema{"properties": schema{"epsilon": schema{"not": far, "items": schema{"not": far}}}},
-	})
+	part := schema{"type": "number", "not": schema{"multipleOf": 1}}
+	epsilon := func(norm string, not schema) schema {
+		return schema{
+			"if":   schema{"properties": schema{"norm": schema{"const": norm}}, "required": []string{"norm"}},
+			"then": schema{"properties": schema{"epsilon": schema{"not": not, "items": schema{"not": not}}}},
+		}
+	}
+	return append(all, epsilon("linf", far), epsilon("l0", part))
 }
 
 const corruptionDoc = "the common corruptions of Hendrycks & Dietterich (2019): a cell for each corruption and severity"
@@ -193,6 +202,10 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 		}
 	}
 	for _, v := range a.Epsilons {
+		if a.Norm == attacks.L0 && v != math.Trunc(v) {
+			d.fail(n.get("epsilon").pos, "%s is %s, but in l0 it is a number of changed values, a whole one",
+				n.place(where, "epsilon"), number.Format(v))
+		}
 		if a.Norm != attacks.Linf || v <= 1 {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/attacks"
 	"selfheal/internal/must"
 )
 
@@ -20,7 +21,11 @@ const completeFile = "testdata/complete.yaml"
 func complete(t *testing.T, text, provider string, kinds ...string) *node {
 	t.Helper()
 	for _, kind := range kinds {
-		one := fmt.Sprintf("attacks:\n  every-%s: {kind: %s, norm: l2, epsilon: 0.5}", kind, kind)
+		norm := "l2, epsilon: 0.5"
+		if s, err := attacks.Lookup(kind); err == nil && s.CheckNorm(attacks.L2) != nil {
+			norm = map[attacks.Norm]string{attacks.Linf: "linf, epsilon: 0.5", attacks.L0: "l0, epsilon: 5"}[s.In()[0]]
+		}
+		one := fmt.Sprintf("attacks:\n  every-%s: {kind: %s, norm: %s}", kind, kind, norm)
 		text = strings.Replace(text, "attacks:", one, 1)
 	}
 	root := must.Get(parseTree("complete.yaml", []byte(text)))(t)

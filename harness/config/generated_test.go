@@ -95,7 +95,7 @@ func tables() map[string]string {
 		}
 		doc := s.Doc
 		if s.Norms != nil {
-			doc += fmt.Sprintf(", only in %s", s.Norms)
+			doc += ", only in " + strings.Join(column(s.Norms, attacks.Norm.String), ", ")
 		}
 		kinds = append(kinds, fmt.Sprintf("| `%s` | %s: %s | %s |", s.Kind, s.Title, doc, own))
 	}

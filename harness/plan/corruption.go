@@ -29,7 +29,7 @@ func newCorruption(a *config.Attack, c attacks.Corruption) corrupted {
 func (corrupted) Strength() (norm *string, epsilon *float64) { return nil, nil }
 
 // Within is anywhere among images.
-func (corrupted) Within() Ball               { return Ball{attacks.Linf, math.Inf(1)} }
+func (corrupted) Within() Ball               { return Ball{Norm: attacks.Linf, Epsilon: math.Inf(1)} }
 func (corrupted) Kept(saving bool) bool      { return saving }
 func (corrupted) Shown() bool                { return false } // it breaks nothing on purpose
 func (c corrupted) Do(m Maker, s Step) error { return m.Corrupt(s, c.made) }

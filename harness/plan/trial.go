@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
@@ -19,7 +20,8 @@ type Trial interface {
 	Strength() (norm *string, epsilon *float64)
 	// Within is where its images must lie.
 	Within() Ball
-	// Recipe makes it for a classifier of so many classes and images of a shape.
+	// Recipe makes it for a classifier of so many classes and images of a shape. The recipe's epsilon may be larger
+	// than the trial's: what it makes beyond that does not count.
 	Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error)
 	// Describe is what results say of its setting.
 	Describe() (result.Attack, error)
@@ -102,7 +104,7 @@ type attack struct {
 func (a attack) Name() string            { return a.setting.Name }
 func (a attack) Setting() *config.Attack { return a.setting }
 func (a attack) Epsilon() float64        { return a.epsilon }
-func (a attack) Within() Ball            { return Ball{a.setting.Norm, a.epsilon} }
+func (a attack) Within() Ball            { return Ball{a.setting.Norm, a.epsilon, a.setting.Stored()} }
 func (attack) Random() bool              { return true }
 func (attack) Of(g Group) []string       { return []string{g.Attacked} }
 func (a attack) Exact() bool             { return a.setting.Prove }
@@ -115,8 +117,16 @@ func (a attack) Strength() (norm *string, epsilon *float64) {
 	return new(a.setting.Norm.String()), new(a.epsilon)
 }
 
+// made is the epsilon that images are made at.
+func (a attack) made() float64 {
+	if a.setting.Spans() {
+		return slices.Max(a.setting.Epsilons)
+	}
+	return a.epsilon
+}
+
 func (a attack) Key(j *Job, defense string, seed uint64) Key {
-	k := Key{j.Suite.Dataset, j.Model.Name, a.Name(), a.epsilon, defense, "", seed}
+	k := Key{j.Suite.Dataset, j.Model.Name, a.Name(), a.made(), defense, "", seed}
 	if defense != config.None {
 		k.Mode = j.Suite.Mode
 	}
@@ -130,7 +140,7 @@ func (attack) Cost(forward, backward int64, count func(int64) string) string {
 }
 
 func (a attack) Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error) {
-	r, err := a.setting.Make(a.epsilon, classes)
+	r, err := a.setting.Make(a.made(), classes)
 	if err != nil {
 		return r, fmt.Errorf("attack %s: %w", a.Name(), err)
 	}
@@ -162,6 +172,7 @@ const NormTolerance = 1e-5
 type Ball struct {
 	Norm    attacks.Norm
 	Epsilon float64
+	Stored  bool // values that differ from the clean image's lie on the levels k/255
 }
 
 // Outside is an image that no attack may return, and the error about it.
@@ -180,8 +191,11 @@ func (b Ball) Measure(clean, adversarial []float32) (float64, error) {
 	if len(clean) != len(adversarial) {
 		return 0, Outside{Problem: fmt.Sprintf("it has %d values, the clean image %d", len(adversarial), len(clean))}
 	}
-	broken, beyond, most := 0, 0, 0.0
-	for _, v := range adversarial {
+	broken, beyond, between, most := 0, 0, 0, 0.0
+	for i, v := range adversarial {
+		if b.Stored && v != clean[i] && v != float32(math.Round(255*float64(v)))/255 {
+			between++
+		}
 		switch {
 		case v >= 0 && v <= 1:
 		case number.Finite(float64(v)):
@@ -199,6 +213,9 @@ func (b Ball) Measure(clean, adversarial []float32) (float64, error) {
 	case beyond > 0:
 		return d, Outside{Norm: d, Excess: most, Problem: fmt.Sprintf(
 			"%d of its %d values lie outside [0,1], by up to %.3g", beyond, len(adversarial), most)}
+	case between > 0:
+		return d, Outside{Norm: d, Problem: fmt.Sprintf("%d of its values are changed and on no level k/255 of 8 bits",
+			between)}
 	case !(d <= b.Epsilon*(1+NormTolerance)):
 		return d, Outside{Norm: d, Excess: d - b.Epsilon, Problem: fmt.Sprintf("its perturbation has %s norm %.6g, "+
 			"%.3g above epsilon %s", b.Norm, d, d-b.Epsilon, number.Format(b.Epsilon))}

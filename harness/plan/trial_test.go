@@ -25,7 +25,7 @@ func TestMeasure(t *testing.T) {
 		{[]float32{0.5, float32(math.NaN()), 0}, attacks.Linf, 1, false},
 		{[]float32{0.5, 0.5}, attacks.Linf, 1, false},
 	} {
-		if _, err := (Ball{c.norm, c.epsilon}).Measure(clean, c.adversarial); (err == nil) != c.ok {
+		if _, err := (Ball{Norm: c.norm, Epsilon: c.epsilon}).Measure(clean, c.adversarial); (err == nil) != c.ok {
 			t.Errorf("%v within %v %g: %v", c.adversarial, c.norm, c.epsilon, err)
 		}
 	}

@@ -115,7 +115,7 @@ type Cell struct {
 	Defense  string     `json:"defense"` // "none" or the control's name
 	Mode     string     `json:"mode"`
 	Attack   string     `json:"attack"`  // "none" (clean images) or the attack's name
-	Norm     *string    `json:"norm"`    // linf, l2, l1; null for "none"
+	Norm     *string    `json:"norm"`    // linf, l2, l1, l0; null for "none"
 	Epsilon  *float64   `json:"epsilon"` // null for "none"
 	Recipe   string     `json:"recipe"`  // which attack made the images, with its version; "" for "none"
 	N        int        `json:"n"`
@@ -125,8 +125,11 @@ type Cell struct {
 	Verdicts string     `json:"verdicts"` // one character an image, in data set order: '1' = right
 	Steps    []Step     `json:"steps"`    // one a component; empty for "none" and oblivious controlled cells
 	MaxNorm  float64    `json:"max_norm"` // largest perturbation among the cell's images
-	Seconds  float64    `json:"seconds"`  // of the steps and of the answers to the images
-	Warnings []Warning  `json:"warnings"`
+	// Area is that under the curve of accuracy against epsilon, up to the largest one that the attack was made at, of
+	// attacks that minimise the norm: the mean smallest norm, in units of epsilon.
+	Area     *float64  `json:"area,omitempty"`
+	Seconds  float64   `json:"seconds"` // of the steps and of the answers to the images
+	Warnings []Warning `json:"warnings"`
 	// VerdictOnly: attacks ended at an image's first success, as nobody needed the
 	// images of full strength; margins and norms are those of that first point.
 	VerdictOnly bool    `json:"verdict_only,omitempty"`
@@ -134,6 +137,8 @@ type Cell struct {
 	// Smoothed are the answers of the smoothed classifiers of the suite's certificates to the attack's images, beside
 	// which certified accuracies stand. Absent on other cells.
 	Smoothed []Smoothed `json:"smoothed,omitempty"`
+	// Stored is there where the images that count lie on the levels of 8 bits, on the cells whose network was attacked.
+	Stored *Stored `json:"stored,omitempty"`
 	// Agreement is there where attacks ran in less than float32, on the cells whose network was attacked.
 	Agreement *Agreement `json:"agreement,omitempty"`
 	// AlexNetError is the published error of AlexNet under the cell's corruption, a mean over the severities, where the
@@ -160,6 +165,12 @@ type Smoothed struct {
 	// answers another class all the same, beyond what chance explains.
 	Within int `json:"within"`
 	Broken int `json:"broken,omitempty"`
+}
+
+// Stored is what rounding to the levels k/255 did to adversarial images.
+type Stored struct {
+	Regained int `json:"regained"` // images that it undid, broken again by a search among the levels
+	Lost     int `json:"lost"`     // images that stand since it undid them
 }
 
 // Agreement is of attacks in less than float32 with the same in float32: of the images that stood, a sample was
@@ -252,7 +263,9 @@ type Record struct {
 	FirstSuccess *int     `json:"first_success"`
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success
-	Distance     *float64 `json:"distance,omitempty"`     // smallest norm that breaks it, by a minimising attack
+	// Distance is the smallest norm that breaks it, by an attack that minimises the norm; null where none was found.
+	Distance *Distance `json:"distance,omitempty"`
+	Pixels   *int      `json:"pixels,omitempty"` // that differ in a channel or more, where the norm is ℓ0
 	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 where the smoothed classifier answers another
 	// class or abstains.
 	Radius *float64 `json:"radius,omitempty"`
@@ -261,6 +274,12 @@ type Record struct {
 	Bound *float64 `json:"bound,omitempty"`
 	Slack *float64 `json:"slack,omitempty"`
 }
+
+// Distance is a norm, infinite where there is none; JSON has null for that.
+type Distance float64
+
+// MarshalJSON writes a number or null.
+func (d Distance) MarshalJSON() ([]byte, error) { return Margin(d).MarshalJSON() }
 
 // Margin is a difference of logits. JSON has null for NaN and infinite ones; null is read as NaN.
 type Margin float64

@@ -53,7 +53,8 @@ func (w *crafting) craft() (*crafted, error) {
 	r := w.run
 	w.crafted, w.proven = untouched(), map[int]bool{}
 	w.each = slices.Repeat([]attempt{intact}, w.set.Len())
-	w.within, w.crafted.verdictOnly = plan.Ball{Norm: w.recipe.Norm, Epsilon: w.recipe.Epsilon}, w.verdictOnly
+	w.within, w.crafted.verdictOnly = plan.Ball{Norm: w.recipe.Norm, Epsilon: w.recipe.Epsilon,
+		Stored: w.recipe.Stored}, w.verdictOnly
 	var err error
 	if w.images, err = r.journal.Vectors(fileOf(w.key), w.on.Shape().Size()); err != nil {
 		return nil, err
@@ -213,6 +214,7 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 		made.Robust, made.Image = false, &at
 		made.First, made.Queries = made.Spent+res.FirstSuccess, made.Asked+res.FirstForward
 	}
+	made.Rounded = res.Rounded
 	made.Spent += res.Iterations
 	made.Asked += res.Forward
 	if d := res.Distance; d > 0 && (made.Nearest == 0 || d < made.Nearest) {
@@ -256,6 +258,8 @@ type attempt struct {
 	// Nearest is the smallest norm of a misclassified point that an attack which minimises it found, 0 if none did.
 	Nearest float64 `json:"nearest,omitempty"`
 	Robust  bool    `json:"robust"` // still right after all components so far
+	// Rounded is what rounding to levels did to what the last component found.
+	Rounded attacks.Rounding `json:"rounded,omitempty"`
 
 	Spent int     `json:"spent"` // iterations of the components so far
 	Asked int     `json:"asked"` // their forward passes
@@ -287,6 +291,25 @@ func untouched() *crafted { return &crafted{steps: []result.Step{}} }
 
 // intact is an attempt at an image that no attack has changed yet.
 var intact = attempt{First: -1, Queries: -1}
+
+// limited is what an attack that spans epsilons has made within a smaller one: images beyond it stand.
+func (c *crafted) limited(to plan.Ball) *crafted {
+	if c.within == to {
+		return c
+	}
+	out := *c
+	out.within, out.each, out.steps = to, slices.Clone(c.each), slices.Clone(c.steps)
+	for i := range out.each {
+		if a := &out.each[i]; a.Image != nil && a.Nearest > to.Epsilon {
+			a.Image, a.First, a.Queries, a.Robust = nil, -1, -1, true
+		}
+	}
+	for k := range out.steps { // of the one component
+		standing := howMany(out.each, func(a attempt) bool { return a.Robust })
+		out.steps[k].Robust = float64(standing) / float64(len(out.each))
+	}
+	return &out
+}
 
 func (c *crafted) at(i int) attempt {
 	if c.each == nil {

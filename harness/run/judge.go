@@ -24,6 +24,7 @@ type verdict struct {
 	Class   int        `json:"class"`             // of the largest logit
 	Margin  number.Any `json:"margin"`            // z_y − max other logit
 	Norm    float64    `json:"norm,omitempty"`    // of the perturbation
+	Pixels  int        `json:"pixels,omitempty"`  // that it changes, where the norm counts values
 	Loop    *solved    `json:"loop,omitempty"`    // nil of a network alone
 	Right   bool       `json:"right"`             // it is the label
 	Simplex bool       `json:"simplex,omitempty"` // the answer looks like probabilities
@@ -66,6 +67,10 @@ func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	if err != nil {
 		return verdict{Norm: norm}, err
 	}
+	pixels := 0
+	if within.Norm == attacks.L0 {
+		pixels = attacks.Pixels(im.Pixels, x, c.Shape)
+	}
 	im.Pixels = nil // hundreds of images wait for a solver at once
 	var logits []float32
 	var o *control.Outcome
@@ -84,6 +89,7 @@ func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		logits = o.Logits
 	}
 	v, finite := decide(logits, im.Label)
+	v.Pixels = pixels
 	if c.Net.Graph.Levels && within != (plan.Ball{}) {
 		if logits, err = c.Logits(ctx, open.Levels(x, nil)); err != nil {
 			return v, err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -234,6 +235,15 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 	if s.own {
 		cell.Steps, cell.VerdictOnly, cell.Agreement = s.made.steps, s.made.verdictOnly, s.made.agreement
 		cell.Seconds += s.made.seconds
+		if s.recipe.Stored {
+			rounded := func(robust bool, as attacks.Rounding) int {
+				return howMany(s.made.each, func(a attempt) bool { return a.Robust == robust && a.Rounded == as })
+			}
+			cell.Stored = &result.Stored{Regained: rounded(false, attacks.Regained), Lost: rounded(true, attacks.Lost)}
+		}
+		if s.recipe.Minimises {
+			cell.Area = new(area(s.made.each, s.clean.verdicts, s.recipe.Epsilon))
+		}
 	}
 	if s.who.Control != nil {
 		cell.Solver = got.summary(s.who.Control)
@@ -300,8 +310,13 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 					record.Queries = &made.Queries
 				}
 			}
-			if made.Nearest > 0 && s.own {
-				record.Distance = &made.Nearest
+			if d := made.Nearest; s.own && d > 0 {
+				record.Distance = new(result.Distance(d))
+			} else if s.own && s.recipe.Minimises {
+				record.Distance = new(result.Distance(math.Inf(1)))
+			}
+			if s.Trial != nil && s.Within().Norm == attacks.L0 {
+				record.Pixels = &v.Pixels
 			}
 			if p := s.made.proof; p != nil {
 				p.Tell(i, &record)
@@ -314,6 +329,21 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 			}
 		}
 	}
+}
+
+// area is that under the curve of accuracy against epsilon, up to the largest: the mean of the distances, cut there.
+func area(each []attempt, clean []verdict, largest float64) float64 {
+	sum := 0.0
+	for i, a := range each {
+		switch {
+		case !clean[i].Right:
+		case a.Nearest > 0:
+			sum += min(a.Nearest, largest)
+		default:
+			sum += largest
+		}
+	}
+	return sum / float64(len(each))
 }
 
 // bits writes verdicts as a cell does, and counts the right ones.

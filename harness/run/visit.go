@@ -170,7 +170,10 @@ func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 			err = fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, r.oracle.Of, s.Trial.Name(), err)
 		}
 	}
-	return use.made, err
+	if err != nil {
+		return nil, err
+	}
+	return use.made.limited(s.Within()), nil
 }
 
 // Source is where a run has from what it scores: networks that are open, or the journals of shards.

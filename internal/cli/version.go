@@ -119,7 +119,7 @@ func recipes() ([]string, error) {
 			setups = append(setups, s)
 		}
 		if setups == nil {
-			setups = []attacks.Setup{{Kind: spec.Kind, Norm: attacks.L2}} // in which all exist
+			setups = []attacks.Setup{{Kind: spec.Kind, Norm: spec.In()[0]}}
 		}
 		for _, s := range setups {
 			d, err := s.Describe()

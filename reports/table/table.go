@@ -214,7 +214,26 @@ func footnotes(s Suite) (out []Footnote) {
 		said := words.Clean(n.ID) + ": " + words.Clean(n.Message)
 		out = append(out, Footnote{n.Mark, said + " (" + where + ")"})
 	}
-	return slices.Concat(out, titles(s), agreement(s))
+	return slices.Concat(out, titles(s), stored(s), agreement(s))
+}
+
+// stored says what rounding to levels did.
+func stored(s Suite) (out []Footnote) {
+	var all *result.Stored
+	s.Each(func(c *result.Cell, _ words.Column) {
+		if c.Stored != nil {
+			if all == nil {
+				all = &result.Stored{}
+			}
+			all.Regained, all.Lost = all.Regained+c.Stored.Regained, all.Lost+c.Stored.Lost
+		}
+	})
+	if all != nil {
+		out = append(out, Footnote{"", fmt.Sprintf("8bit: adversarial images lie on the levels k/255 of stored "+
+			"images; of those that rounding undid, a search among the levels broke %d again and %d stand", all.Regained,
+			all.Lost)})
+	}
+	return out
 }
 
 // agreement says of attacks in another precision than the judge's how they agree with the same in float32.

@@ -163,7 +163,7 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 			add(col, -1, c.Accuracy)
 		}
 	}
-	norms := []string{"l2", "linf", "l1"}
+	norms := []string{"l2", "linf", "l1", "l0"}
 	slices.SortStableFunc(all, func(a, b bracket) int {
 		return cmp.Or(slices.Index(norms, a.Norm)-slices.Index(norms, b.Norm), cmp.Compare(a.Epsilon, b.Epsilon))
 	})

@@ -33,7 +33,7 @@ func curved(change func(f *result.File, recs []result.Record) []result.Record) *
 			case d/255 > *c.Epsilon:
 				r.Verdict = 1
 			default:
-				r.Norm, r.FirstSuccess, r.Distance = d/255, new(i), new(d/255)
+				r.Norm, r.FirstSuccess, r.Distance = d/255, new(i), new(result.Distance(d/255))
 			}
 			recs = append(recs, r)
 		}

@@ -80,7 +80,8 @@ func (m *margins) add(r result.Record) {
 		m.wrong++
 	case r.Distance != nil:
 		// Another component may have broken it at a nearer point.
-		m.Reach, m.found = append(m.Reach, min(*r.Distance, cmp.Or(r.Norm, *r.Distance))), true
+		d := float64(*r.Distance)
+		m.Reach, m.found = append(m.Reach, min(d, cmp.Or(r.Norm, d))), true
 	}
 }
 

@@ -1,0 +1,49 @@
+package attacks
+
+import (
+	"math"
+	"slices"
+)
+
+// nearest is an attack that looks for the smallest norm, at work on one image: the nearest misclassified point that it
+// has met. Such attacks do not depend on Epsilon, which only says how near a point must be to count as a success: one
+// run at the largest epsilon tells the result at every smaller one.
+type nearest struct {
+	common
+	attempt
+	adv      []float32 // nil before the first
+	distance float64   // of adv, +Inf before
+}
+
+func newNearest(c common, o Oracle, im Image, how Options) nearest {
+	return nearest{common: c, attempt: newAttempt(o, im, how), distance: math.Inf(1)}
+}
+
+// meet takes note of x, which was just asked about. Ends says that nothing more is needed: the verdict is known.
+func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
+	if !wrong {
+		return false
+	}
+	if d := r.Norm.Distance(x, r.im.Pixels); d < r.distance {
+		r.distance, r.res.Distance = d, d
+		r.adv = append(r.adv[:0], x...)
+	}
+	if r.distance > r.Epsilon {
+		return false
+	}
+	r.succeed(r.now())
+	return r.VerdictOnly
+}
+
+// result is the attack's.
+func (r *nearest) result() Result {
+	if r.distance <= r.Epsilon {
+		r.res.Adversarial = slices.Clone(r.adv)
+	}
+	return r.res
+}
+
+// cosine falls from first to last over n steps, half a wave of a cosine, of which this is step i from 0 on.
+func cosine(first, last float64, i, n int) float64 {
+	return last + (first-last)*(1+math.Cos(math.Pi*float64(i)/float64(n)))/2
+}
