@@ -53,6 +53,7 @@ var conforming = []row{
 	{Kind: "mi-fgsm", Classes: 2, Breaks: 1, Seedless: true},
 	{Kind: "bisection", Breaks: 1, Exact: true},
 	{Kind: "bisection", Parameters: given{"loss": "margin", "restarts": 2}, Classes: 2, Breaks: 1, Exact: true},
+	{Kind: "ddn", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true},
 }
 
 // TestConformance runs every attack through the suite.

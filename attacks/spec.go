@@ -150,6 +150,17 @@ var Specs = []Spec{
 		start: func(c common) Method { return bisection{common: c} },
 	},
 	{
+		Kind: "ddn", Title: "DDN", Revision: 1, climbs: CrossEntropy, minimises: true, spans: true, Norms: []Norm{L2},
+		heading: "DDN-{steps}",
+		Doc:     "the smallest ℓ2 norm: steps along the gradient, and a norm that shrinks and grows (Rony et al. 2019)",
+		Parameters: []Parameter{ // algorithm 1
+			whole("steps", 1000, "steps"),
+			decimal("gamma", .05, setting.Fraction, "by which share the norm changes in a step"),
+			decimal("init_norm", 1, setting.Positive, "norm of the first step"),
+		},
+		start: func(c common) Method { return ddn{common: c} },
+	},
+	{
 		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
 		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +

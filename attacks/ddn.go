@@ -1,0 +1,65 @@
+package attacks
+
+import (
+	"context"
+
+	"selfheal/internal/vector"
+)
+
+// ddn is the Decoupled Direction and Norm attack (Rony et al. 2019, algorithm 1): steps along the cross-entropy's
+// normalised gradient, after each of which the perturbation is brought to a norm that shrinks by Gamma where the point
+// was misclassified and grows by Gamma where it was not. The first norm is InitNorm, and steps shrink from 1 to 0.01.
+//
+// The paper rounds every point to the 256 levels of stored images; here an attack's pixels decide that. Where the
+// gradient vanishes the step is one at random.
+type ddn struct {
+	common
+	Steps    int
+	Gamma    float64
+	InitNorm float64
+}
+
+// Passes returns a gradient a step.
+func (a ddn) Passes(int) (forward, backward int) { return a.Steps, a.Steps }
+
+func (a ddn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	r := newNearest(a.common, o, im, how)
+	rng := generator(how.Seed, a.name, 0, 0, im.ID)
+	x0, delta, x := im.Pixels, make([]float32, len(im.Pixels)), make([]float32, len(im.Pixels))
+	norm, most := a.InitNorm, reachOf(L2, x0)
+	for i := range a.Steps {
+		vector.AddScaledClamped(x0, delta, 1, x)
+		wrong, err := r.gradient(ctx, x, a.Loss, -1)
+		if err != nil {
+			return Result{}, err
+		}
+		if r.meet(x, wrong) {
+			break
+		}
+		vector.Difference(x, x0, delta)
+		g := r.eval.Gradient
+		length := L2.Length(g)
+		if length < 1e-12 {
+			direction(L2, rng, g)
+			length = 1
+		}
+		vector.AddScaled(delta, g, float32(cosine(1, 0.01, i, a.Steps)/length), delta)
+		if wrong {
+			norm *= 1 - a.Gamma
+		} else {
+			norm = min(norm*(1+a.Gamma), most)
+		}
+		vector.Scaled(delta, float32(norm/max(L2.Length(delta), 1e-12)), delta)
+		r.res.Iterations++
+	}
+	return r.result(), nil
+}
+
+// reachOf is the norm of the perturbation that takes every value to the end of [0,1] that lies farther away.
+func reachOf(n Norm, x []float32) float64 {
+	far := make([]float32, len(x))
+	for i, v := range x {
+		far[i] = max(v, 1-v)
+	}
+	return n.Length(far)
+}
