@@ -161,6 +161,19 @@ var Specs = []Spec{
 		start: func(c common) Method { return ddn{common: c} },
 	},
 	{
+		Kind: "fmn", Title: "FMN", Revision: 1, climbs: Margin, minimises: true, spans: true, heading: "FMN-{steps}",
+		Norms: Norms(),
+		Doc: "the smallest norm: steps along the margin's gradient, projected onto a ball that shrinks and grows " +
+			"(Pintor et al. 2021)",
+		Parameters: []Parameter{ // algorithm 1
+			whole("steps", 1000, "steps"),
+			decimal("step_size", 1, setting.Positive, "length of the first step, in ℓ2"),
+			decimal("gamma", .05, setting.Fraction, "by which share the radius changes in the first step"),
+			decimal("gamma_final", .001, setting.Fraction, "and in the last"),
+		},
+		start: func(c common) Method { return fmn{common: c} },
+	},
+	{
 		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
 		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +

@@ -1,0 +1,147 @@
+package attacks
+
+import (
+	"context"
+	"math"
+
+	"selfheal/internal/vector"
+)
+
+// fmn is the Fast Minimum-Norm attack (Pintor et al. 2021, algorithm 1): steps of length StepSize along the gradient of
+// the margin, each followed by the projection onto a ball around the clean image whose radius shrinks by Gamma where
+// the point was misclassified and grows where it was not. Before the first misclassified point the radius is the
+// distance at which the linearised margin is 0, and GammaFinal more, which the authors' program lacks: where a network
+// is nearly linear, points would end on the boundary and never come over it. Step and Gamma fall by a cosine, to
+// StepSize/100 and GammaFinal.
+//
+// In ℓ0 the radius counts values, begins at 1 and changes by one at least.
+type fmn struct {
+	common
+	Steps             int
+	StepSize          float64 // α₀, in ℓ2
+	Gamma, GammaFinal float64 // γ₀ and γ_K
+}
+
+// Passes returns a gradient a step.
+func (a fmn) Passes(int) (forward, backward int) { return a.Steps, a.Steps }
+
+func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	r := newNearest(a.common, o, im, how)
+	x0, delta, x := im.Pixels, make([]float32, len(im.Pixels)), make([]float32, len(im.Pixels))
+	most := reachOf(a.Norm, x0)
+	radius, nearest := math.Inf(1), most // of the ball; of the misclassified points
+	if a.Norm == L0 {
+		radius = 1
+	}
+	for i := range a.Steps {
+		vector.AddScaledClamped(x0, delta, 1, x)
+		wrong, err := r.gradient(ctx, x, a.Loss, -1)
+		if err != nil {
+			return Result{}, err
+		}
+		if r.meet(x, wrong) {
+			break
+		}
+		nearest = min(nearest, r.distance)
+		vector.Difference(x, x0, delta)
+		g := r.eval.Gradient
+		gamma := cosine(a.Gamma, a.GammaFinal, i, a.Steps)
+		switch {
+		case a.Norm == L0 && wrong:
+			radius = max(min(radius-1, math.Floor(radius*(1-gamma)), nearest), 0)
+		case a.Norm == L0:
+			radius = max(radius+1, math.Floor(radius*(1+gamma)))
+		case wrong:
+			radius = min(radius*(1-gamma), nearest)
+		case r.adv != nil:
+			radius *= 1 + gamma
+		default:
+			away := math.Abs(a.Loss.Value(r.eval.Logits, im.Label, -1)) / max(a.Norm.Dual().Length(g), 1e-12)
+			radius = (a.Norm.Length(delta) + away) * (1 + a.GammaFinal)
+		}
+		radius = min(radius, most)
+		length := cosine(a.StepSize, a.StepSize/100, i, a.Steps)
+		vector.AddScaled(delta, g, float32(length/max(L2.Length(g), 1e-12)), delta)
+		shrinkInto(a.Norm, delta, radius)
+		r.res.Iterations++
+	}
+	return r.result(), nil
+}
+
+// shrinkInto projects a perturbation onto the ball of a radius: in ℓ0 the largest values stay, the first of equal ones.
+func shrinkInto(n Norm, delta []float32, radius float64) {
+	switch n {
+	case Linf:
+		most := float32(radius)
+		for i, v := range delta {
+			delta[i] = min(max(v, -most), most)
+		}
+	case L2:
+		if length := L2.Length(delta); length > radius {
+			vector.Scaled(delta, float32(radius/length), delta)
+		}
+	case L1:
+		if by := softThreshold(delta, radius); by > 0 {
+			soften(delta, by)
+		}
+	case L0:
+		keepLargest(delta, int(radius))
+	}
+}
+
+// softThreshold is the least t ≥ 0 for which Σ max(|vᵢ| − t, 0) is at most radius: the shrinkage of the projection onto
+// the ℓ1 ball. Its root is found by Newton's steps, of which each leaves out values that t has overtaken.
+func softThreshold(v []float32, radius float64) float64 {
+	t := 0.0
+	for {
+		sum, n := 0.0, 0
+		for _, x := range v {
+			if a := math.Abs(float64(x)); a > t {
+				sum += a
+				n++
+			}
+		}
+		next := (sum - radius) / float64(max(n, 1))
+		if n == 0 || !(next > t*(1+1e-12)) {
+			return t
+		}
+		t = next
+	}
+}
+
+// soften moves every value by towards 0, at most to it.
+func soften(v []float32, by float64) {
+	for i, x := range v {
+		v[i] = float32(math.Copysign(max(math.Abs(float64(x))-by, 0), float64(x)))
+	}
+}
+
+// keepLargest sets all but the k values of largest size to 0; of equal ones the first stay.
+func keepLargest(v []float32, k int) {
+	if k >= len(v) {
+		return
+	}
+	if k <= 0 {
+		clear(v)
+		return
+	}
+	least := vector.Smallest(v, len(v)-k) // the k-th largest
+	equal := k
+	for _, x := range v {
+		if abs32(x) > least {
+			equal--
+		}
+	}
+	for i, x := range v {
+		switch a := abs32(x); {
+		case a < least:
+			v[i] = 0
+		case a == least:
+			if equal--; equal < 0 {
+				v[i] = 0
+			}
+		}
+	}
+}
+
+func abs32(v float32) float32 { return math.Float32frombits(math.Float32bits(v) &^ (1 << 31)) }
