@@ -55,6 +55,8 @@ var conforming = []row{
 	{Kind: "bisection", Parameters: given{"loss": "margin", "restarts": 2}, Classes: 2, Breaks: 1, Exact: true},
 	{Kind: "ddn", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true},
 	{Kind: "fmn", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true, Reach: [4]float64{L0: 2}},
+	{Kind: "pdpgd", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true,
+		Reach: [4]float64{1.35, 1.35, 1.35}},
 }
 
 // TestConformance runs every attack through the suite.

@@ -174,6 +174,23 @@ var Specs = []Spec{
 		start: func(c common) Method { return fmn{common: c} },
 	},
 	{
+		Kind: "pdpgd", Title: "PDPGD", Revision: 1, climbs: Margin, minimises: true, spans: true,
+		heading: "PDPGD-{steps}",
+		Doc: "the smallest norm: proximal descent on norm and margin, whose weights are learnt too " +
+			"(Matyasko & Chau 2021)",
+		Parameters: []Parameter{ // algorithm 1
+			whole("steps", 500, "steps"),
+			decimal("primal_rate", .1, setting.Positive, "rate of the perturbation's first step"),
+			decimal("primal_decrease", .01, setting.Fraction, "share of it that the last step has"),
+			decimal("dual_ratio", .01, setting.Positive, "weight of the norm to that of the margin at the start"),
+			decimal("dual_rate", .1, setting.Positive, "first step of that ratio's logarithm"),
+			decimal("dual_decrease", .1, setting.Fraction, "share of it that the last step has"),
+			decimal("dual_average", .9, setting.Fraction, "share of the old weights in their moving average"),
+			whole("proximal_steps", 5, "most proximal steps in a step"),
+		},
+		start: func(c common) Method { return pdpgd{common: c} },
+	},
+	{
 		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
 		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
