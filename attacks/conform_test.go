@@ -57,6 +57,8 @@ var conforming = []row{
 	{Kind: "fmn", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true, Reach: [4]float64{L0: 2}},
 	{Kind: "pdpgd", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true,
 		Reach: [4]float64{1.35, 1.35, 1.35}},
+	{Kind: "sigma-zero", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true,
+		Reach: [4]float64{L0: 1.5}},
 }
 
 // TestConformance runs every attack through the suite.

@@ -191,6 +191,19 @@ var Specs = []Spec{
 		start: func(c common) Method { return pdpgd{common: c} },
 	},
 	{
+		Kind: "sigma-zero", Title: "σ-zero", Revision: 1, climbs: Margin, minimises: true, spans: true,
+		heading: "σ-zero-{steps}", Norms: []Norm{L0},
+		Doc: "the fewest changed values: descent on a smooth count of them, cut at a threshold (Cinà et al. 2024)",
+		Parameters: []Parameter{ // algorithm 1
+			whole("steps", 1000, "steps"),
+			decimal("rate", 1, setting.Positive, "of the first step of Adam"),
+			decimal("sigma", .001, setting.Positive, "smoothness of the count"),
+			decimal("threshold", .3, setting.Fraction, "size below which values become 0 at the start"),
+			decimal("threshold_factor", .01, setting.Positive, "how far it moves, in steps"),
+		},
+		start: func(c common) Method { return sigmaZero{common: c} },
+	},
+	{
 		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
 		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +

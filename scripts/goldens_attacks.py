@@ -153,6 +153,7 @@ GOLDENS = {
     "ddn": lambda: [minimum("ddn", "l2", 2, {"levels": None}, steps=200)],
     "fmn": lambda: [minimum("fmn", n, e, steps=200) for n, e in (("linf", 16 / 255), ("l2", 2), ("l1", 40), ("l0", 200))],
     "pdpgd": lambda: [minimum("pdpgd", n, e, steps=200) for n, e in (("linf", 16 / 255), ("l2", 2), ("l1", 40))],
+    "sigma-zero": lambda: [minimum("sigma_zero", "l0", 200, steps=200)],
     "fgsm": lambda: [fgsm(2 / 255), fgsm(8 / 255)],
     "mi-fgsm": lambda: [mi_fgsm_linf(2 / 255), mi_fgsm_linf(8 / 255), mi_fgsm_direct("l2", 0.25), mi_fgsm_direct("l1", 4)],
     "deepfool": lambda: [deepfool("linf"), deepfool("l2")],

@@ -1,0 +1,67 @@
+package attacks
+
+import (
+	"context"
+
+	"selfheal/internal/vector"
+)
+
+// sigmaZero is σ-zero (Cinà et al. 2024, algorithm 1), for the fewest changed values: Adam lowers
+// max(z_y − max_{j≠y} z_j, 0) + 1/d·Σ δᵢ²/(δᵢ² + σ), whose second term is a smooth count of the d values that differ,
+// by gradients of largest value 1; after each step values below a threshold τ become 0. It rises by ThresholdFactor's
+// share of the step where the point was misclassified and falls by that where it was not.
+type sigmaZero struct {
+	common
+	Steps           int
+	Rate            float64 // η₀ of Adam, falling by a cosine to a tenth
+	Sigma           float64 // σ: the smaller, the sharper is the count
+	Threshold       float64 // τ₀
+	ThresholdFactor float64 // by which share of the step it moves
+}
+
+// Passes returns a gradient a step.
+func (a sigmaZero) Passes(int) (forward, backward int) { return a.Steps, a.Steps }
+
+func (a sigmaZero) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	r := newNearest(a.common, o, im, how)
+	x0, n := im.Pixels, len(im.Pixels)
+	delta, x, descent := make([]float32, n), make([]float32, n), newAdam(n)
+	rate, threshold, sigma := a.Rate, a.Threshold, float32(a.Sigma)
+	for i := range a.Steps {
+		vector.AddScaledClamped(x0, delta, 1, x)
+		wrong, err := r.gradient(ctx, x, a.Loss, -1)
+		if err != nil {
+			return Result{}, err
+		}
+		if r.meet(x, wrong) {
+			break
+		}
+		vector.Difference(x, x0, delta)
+		g := r.eval.Gradient // of max_{j≠y} z_j − z_y
+		if wrong {
+			clear(g)
+		}
+		for k, d := range delta { // d/dδ of the smooth count is 2δσ/(δ²+σ)²
+			soft := d*d + sigma
+			g[k] = -g[k] + 2*d*sigma/(soft*soft*float32(n))
+		}
+		descent.step(delta, g, 1/max(Linf.Length(g), 1e-12), rate)
+		insideBox(x0, delta)
+
+		rate = cosine(a.Rate, a.Rate/10, i, a.Steps)
+		if wrong {
+			threshold += a.ThresholdFactor * rate
+		} else {
+			threshold -= a.ThresholdFactor * rate
+		}
+		threshold = min(max(threshold, 0), 1)
+		least := float32(threshold)
+		for k, d := range delta {
+			if abs32(d) < least {
+				delta[k] = 0
+			}
+		}
+		r.res.Iterations++
+	}
+	return r.result(), nil
+}
