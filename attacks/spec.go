@@ -204,6 +204,17 @@ var Specs = []Spec{
 		start: func(c common) Method { return sigmaZero{common: c} },
 	},
 	{
+		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 1, climbs: Margin, minimises: true, spans: true,
+		Norms: []Norm{Linf, L2}, heading: "HopSkipJump, {queries} queries",
+		Doc: "the smallest norm, by classes alone: along the boundary, whose direction random points tell " +
+			"(Chen, Jordan & Wainwright 2020)",
+		Parameters: []Parameter{
+			whole("queries", 20_000, "forward passes"),
+			whole("initial_points", 100, "points of the first estimate of a direction"), // B₀
+		},
+		start: func(c common) Method { return hopSkipJump{common: c} },
+	},
+	{
 		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
 		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +

@@ -1,0 +1,167 @@
+package attacks
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"selfheal/internal/vector"
+)
+
+// hopSkipJump is HopSkipJumpAttack (Chen, Jordan & Wainwright 2020, algorithm 2), which sees classes alone. From a
+// random image of another class it goes to the boundary, and from there on in steps: answers at random points around
+// the boundary point estimate the direction away from the label (Eq. 9 and 16), a step that way, halved until its end
+// is misclassified (section III-C), and halving back to the boundary on the way to the clean image.
+type hopSkipJump struct {
+	common
+	Queries       int
+	InitialPoints int // for the first estimate of a direction; the t-th takes √t times as many
+}
+
+const (
+	mostPoints    = 10_000 // for an estimate
+	blendInterval = 1e-3   // to which the first boundary point is found, as a share of the way
+)
+
+// Passes returns a forward pass a query.
+func (a hopSkipJump) Passes(int) (forward, backward int) { return a.Queries, 0 }
+
+func (a hopSkipJump) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	n := len(im.Pixels)
+	h := &hopping{of: a, questions: questions{newNearest(a.common, o, im, how), a.Queries},
+		rng: generator(how.Seed, a.name, 0, 0, im.ID), x: make([]float32, n), tried: make([]float32, n),
+		way: make([]float32, n)}
+	return h.finished(h.search(ctx))
+}
+
+// hopping is the attack at work on one image.
+type hopping struct {
+	questions
+	of            hopSkipJump
+	rng           *rand.Rand
+	x, tried, way []float32 // misclassified point; room for another; direction of a step
+}
+
+// search ends when there is no further question.
+func (h *hopping) search(ctx context.Context) error {
+	if err := h.begin(ctx); err != nil {
+		return err
+	}
+	for t := 1; ; t++ {
+		away := h.Norm.Distance(h.x, h.im.Pixels)
+		if err := h.estimate(ctx, t, away); err != nil {
+			return err
+		}
+		if h.Norm == Linf {
+			for i, g := range h.way {
+				h.way[i] = along(g, 1)
+			}
+		}
+		for step := away / math.Sqrt(float64(t)); ; step /= 2 {
+			vector.AddScaledClamped(h.x, h.way, float32(step), h.tried)
+			wrong, err := h.ask(ctx, h.tried)
+			if err != nil {
+				return err
+			}
+			if wrong || slices.Equal(h.x, h.tried) {
+				break
+			}
+		}
+		copy(h.x, h.tried)
+		if err := h.boundary(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// begin finds a random image of another class and goes to the boundary on the straight line to the clean one.
+func (h *hopping) begin(ctx context.Context) error {
+	for wrong := false; !wrong; {
+		for i := range h.x {
+			h.x[i] = h.rng.Float32()
+		}
+		var err error
+		if wrong, err = h.ask(ctx, h.x); err != nil {
+			return err
+		}
+	}
+	if err := h.back(ctx, 1, blendInterval, h.blend); err != nil || h.Norm != Linf {
+		return err
+	}
+	return h.boundary(ctx)
+}
+
+// boundary moves x back to it, to the paper's threshold.
+func (h *hopping) boundary(ctx context.Context) error {
+	d := float64(len(h.x))
+	if h.Norm == Linf {
+		far := Linf.Distance(h.x, h.im.Pixels)
+		return h.back(ctx, far, min(far, 1)/(d*d), h.cut)
+	}
+	return h.back(ctx, 1, 1/(d*math.Sqrt(d)), h.blend)
+}
+
+// back moves x to the boundary on the way to the clean image, by halving.
+func (h *hopping) back(ctx context.Context, from, within float64, point func(at float64) []float32) error {
+	at, err := h.halve(ctx, 0, from, within, point)
+	if err == nil {
+		copy(h.x, point(at))
+	}
+	return err
+}
+
+// blend is the point at a share of the way from the clean image to x.
+func (h *hopping) blend(share float64) []float32 {
+	for i, v := range h.im.Pixels {
+		h.tried[i] = min(max(float32((1-share)*float64(v)+share*float64(h.x[i])), 0), 1)
+	}
+	return h.tried
+}
+
+// cut is the point of the ℓ∞ ball of a radius that is nearest to x.
+func (h *hopping) cut(radius float64) []float32 {
+	r := float32(radius)
+	for i, v := range h.im.Pixels {
+		h.tried[i] = min(max(h.x[i], v-r), v+r)
+	}
+	return h.tried
+}
+
+// estimate leaves in way the direction in which the label recedes, of ℓ2 length 1: the mean of random directions with
+// the sign of the answer at their ends, less the answers' mean.
+func (h *hopping) estimate(ctx context.Context, t int, away float64) error {
+	reach := away / float64(len(h.x)) // in ℓ2 √d·θ with θ = d^(−3/2), in ℓ∞ d·θ with θ = d⁻²
+	if t == 1 {
+		reach = 0.1
+	}
+	n := min(int(float64(h.of.InitialPoints)*math.Sqrt(float64(t))), mostPoints)
+	all, signed, answers := make([]float64, len(h.x)), make([]float64, len(h.x)), 0.0
+	for range n {
+		direction(h.Norm, h.rng, h.way)
+		vector.AddScaledClamped(h.x, h.way, float32(reach/L2.Length(h.way)), h.tried)
+		wrong, err := h.ask(ctx, h.tried)
+		if err != nil {
+			return err
+		}
+		answer := -1.0
+		if wrong {
+			answer = 1
+		}
+		answers += answer
+		for i, v := range h.tried {
+			moved := float64(v) - float64(h.x[i])
+			all[i] += moved
+			signed[i] += answer * moved
+		}
+	}
+	mean := answers / float64(n)
+	if math.Abs(mean) == 1 {
+		mean = 0
+	}
+	for i := range h.way {
+		h.way[i] = float32((signed[i] - mean*all[i]) / reach)
+	}
+	vector.Scaled(h.way, float32(1/max(L2.Length(h.way), 1e-12)), h.way)
+	return nil
+}
