@@ -60,6 +60,7 @@ var conforming = []row{
 	{Kind: "sigma-zero", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true,
 		Reach: [4]float64{L0: 1.5}},
 	{Kind: "hop-skip-jump", Parameters: given{"queries": 4000}, Classes: 2, Breaks: 0.9, Reach: [4]float64{2, 1.3}},
+	{Kind: "rays", Parameters: given{"queries": 1500}, Classes: 2, Breaks: 0.9, Seedless: true, Reach: [4]float64{1.3}},
 }
 
 // TestConformance runs every attack through the suite.

@@ -215,6 +215,14 @@ var Specs = []Spec{
 		start: func(c common) Method { return hopSkipJump{common: c} },
 	},
 	{
+		Kind: "rays", Title: "RayS", Revision: 1, climbs: Margin, minimises: true, spans: true, Norms: []Norm{Linf},
+		heading: "RayS, {queries} queries",
+		Doc: "the smallest ℓ∞ norm, by classes alone: a search for the direction of a near boundary " +
+			"(Chen & Gu 2020)",
+		Parameters: []Parameter{whole("queries", 10_000, "forward passes")},
+		start:      func(c common) Method { return rays{common: c} },
+	},
+	{
 		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
 		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
