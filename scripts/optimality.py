@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""How near attacks come to the smallest perturbations, ours beside other libraries': a table of docs/performance.md.
+
+    python3 scripts/optimality.py --config ../shared/real/config.yaml --model NAME [--model NAME] \\
+        [--images 100] [--steps 200] [--out docs/performance.md]
+
+Each attack that looks for the smallest norm is run with as many passes on the same networks and images by selfheal and by
+a library: adv_lib (github.com/jeromerony/adversarial-library), Foolbox. The network is the ONNX file in both. Of each
+image the smallest norm that any of them found is the envelope. An attack's optimality is AttackBench's (Cinà et al. 2025):
+1 less the area between its curve of accuracy against epsilon and the envelope's, divided by that between no attack at all
+and the envelope, up to where the envelope is 0. The interpreter needs PyTorch, onnx, PyYAML, adv_lib and foolbox.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import torch
+import yaml
+
+import documents
+from goldens_attacks import NORMS, in_parts, lengths, right
+from onnx_network import OnnxNetwork
+from reference_attack import load_images
+
+LARGEST = {"linf": 1.0, "l2": 55.0, "l1": 3072.0, "l0": 3072}  # epsilons beyond every image of 3x32x32
+
+
+def adv_lib(name, **options):
+    """An attack of adv_lib as a function of network, images, labels, norm and steps."""
+    def run(network, images, labels, norm, steps):
+        from adv_lib import attacks
+        more = {} if name in ("ddn", "sigma_zero") else {"norm": NORMS[norm]}
+        more["num_steps" if name in ("pdpgd", "sigma_zero") else "steps"] = steps
+        return getattr(attacks, name)(network, images, labels, **options, **more)
+    return run
+
+
+def foolbox(name):
+    """The same of Foolbox, with an attack class for each norm."""
+    def run(network, images, labels, norm, steps):
+        import foolbox as library
+        prefix = {"linf": "LInf", "l2": "L2", "l1": "L1", "l0": "L0"}[norm] if name == "FMNAttack" else ""
+        attack = getattr(library.attacks, prefix + name)(steps=steps)
+        return attack.run(library.PyTorchModel(network, bounds=(0, 1)), images, labels)
+    return run
+
+
+# Kind of attack, its norms, and who else has it.
+ATTACKS = (
+    ("ddn", ("l2",), {"adv_lib": adv_lib("ddn", levels=None), "Foolbox": foolbox("DDNAttack")}),
+    ("fmn", ("linf", "l2", "l1", "l0"), {"adv_lib": adv_lib("fmn"), "Foolbox": foolbox("FMNAttack")}),
+    ("pdpgd", ("linf", "l2", "l1"), {"adv_lib": adv_lib("pdpgd")}),
+    ("sigma-zero", ("l0",), {"adv_lib": adv_lib("sigma_zero")}),
+)
+SOURCES = {"Foolbox": "foolbox"}
+
+
+def ours(selfheal, config, model, images, steps):
+    """Distances of selfheal's attacks by kind and norm: a list with inf where none was found, 0 where none was needed."""
+    attacks = {f"{kind}-{norm}": {"kind": kind, "norm": norm, "epsilon": LARGEST[norm], "steps": steps}
+               for kind, norms, _ in ATTACKS for norm in norms}
+    tree = {**config, "attacks": attacks, "suites": {"s": {"dataset": config["default"], "models": [model],
+                                                            "attacks": list(attacks)}}, "default_suites": ["s"]}
+    del tree["default"]
+    tree["controls"] = {}
+    with tempfile.TemporaryDirectory(prefix="selfheal-optimality-") as folder:
+        path = pathlib.Path(folder) / "config.yaml"
+        path.write_text(yaml.safe_dump(tree), encoding="utf-8")
+        subprocess.run([selfheal, "run", "--config", path, "--out", f"{folder}/out", "--quiet", "--limit", str(images)], check=True)
+        records = [json.loads(line) for line in open(f"{folder}/out/records.jsonl", encoding="utf-8")]
+    found = {}
+    for r in records:
+        if r["attack"] != "none":
+            d = r["distance"]
+            wrong = r["verdict"] == 0 and r["first_success"] is None
+            found.setdefault(r["attack"], []).append(0.0 if wrong else math.inf if d is None else d)
+    return {(kind, norm): found[f"{kind}-{norm}"] for kind, norms, _ in ATTACKS for norm in norms}
+
+
+def theirs(run, network, images, labels, norm, steps):
+    adversarial = in_parts(lambda x, y: run(network, x, y, norm, steps), images, labels)
+    broken, clean = ~right(network, adversarial, labels), right(network, images, labels)
+    measured = lengths(adversarial - images, norm).tolist()
+    return [0.0 if not c else d if b else math.inf for d, b, c in zip(measured, broken.tolist(), clean.tolist())]
+
+
+def optimality(distances, envelope):
+    """AttackBench's, of 1 where the attack is the envelope."""
+    largest = max(d for d in envelope if d < math.inf)
+    clean = [d for d in envelope if d > 0]
+    area = sum(min(d, largest) for d in distances)
+    best, none = sum(min(d, largest) for d in envelope), largest * len(clean)
+    return 1 - (area - best) / (none - best)
+
+
+def measure(selfheal, config, base, model, images, steps):
+    dataset = dict(config["datasets"][config["default"]])
+    _, x, y = load_images({**dataset, "path": base / dataset["path"]}, images)
+    settings = config["models"][model]
+    prepare = settings.get("preprocess") or {}
+    network = OnnxNetwork(base / settings["path"], prepare.get("mean"), prepare.get("std")).eval()
+    mine = ours(selfheal, absolute(config, base), model, images, steps)
+    rows = []
+    for norm in NORMS:
+        runs = {}
+        for kind, norms, others in ATTACKS:
+            if norm in norms:
+                runs[kind, "selfheal"] = mine[kind, norm]
+                for library, run in others.items():
+                    runs[kind, library] = theirs(run, network, x, y, norm, steps)
+                    print(f"{model}, {norm}, {kind}, {library}", file=sys.stderr, flush=True)
+        envelope = [min(d) for d in zip(*runs.values())]
+        for (kind, library), d in runs.items():
+            median = statistics.median(v for v in d if v > 0)
+            rows.append([model, norm, kind, library, f"{median:.4g}", sum(v == math.inf for v in d),
+                         f"{optimality(d, envelope):.3f}"])
+    return rows
+
+
+def absolute(config, base):
+    """The config with paths that hold anywhere."""
+    tree = json.loads(json.dumps(config))
+    for section in ("datasets", "models"):
+        for entry in tree[section].values():
+            entry["path"] = str((base / entry["path"]).resolve())
+    return tree
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", type=pathlib.Path, required=True)
+    parser.add_argument("--dataset", help="of the config (default: its first)")
+    parser.add_argument("--model", action="append", required=True, metavar="NAME", help="may be repeated")
+    parser.add_argument("--images", type=int, default=100, help="the first N (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=200, help="of every attack (default %(default)s)")
+    parser.add_argument("--selfheal", default="selfheal", help="the built program (default: the PATH's)")
+    parser.add_argument("--out", type=pathlib.Path, help="document whose table \"optimality\" is brought up to date")
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    config = yaml.safe_load(arguments.config.read_text(encoding="utf-8"))
+    config["default"] = arguments.dataset or next(iter(config["datasets"]))
+    rows = [row for model in arguments.model
+            for row in measure(arguments.selfheal, config, arguments.config.parent, model, arguments.images, arguments.steps)]
+    header = ["network", "norm", "attack", "by", "median", "unbroken", "optimality"]
+    table = documents.table(header, rows)
+    if arguments.out:
+        versions = f"{arguments.images} images, {arguments.steps} steps, PyTorch {torch.__version__}"
+        versions += "".join(f", {name} {importlib.metadata.version(package)}" for name, package in SOURCES.items())
+        documents.replace_block(arguments.out, "optimality", versions + ".\n\n" + table)
+    print(table)
+
+
+if __name__ == "__main__":
+    main()
