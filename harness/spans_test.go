@@ -56,6 +56,9 @@ func TestOneSearchFillsAllColumns(t *testing.T) {
 				for i, r := range records[e] {
 					switch d := r.Distance; {
 					case cellAt(t, all, 0).Verdicts[i] == '0':
+						if d == nil || *d != 0 {
+							t.Errorf("image %d, wrong without attack, has distance %v", r.Image, d)
+						}
 					case d == nil:
 						t.Errorf("image %d has no distance", r.Image)
 					default:

@@ -134,7 +134,7 @@ func (r Record) check() error {
 		return fmt.Errorf("a perturbation of %g", r.Norm)
 	case r.Epsilon != nil && !(*r.Epsilon > 0):
 		return fmt.Errorf("an epsilon of %g", *r.Epsilon)
-	case r.Distance != nil && !(*r.Distance > 0 && *r.Distance < mostOf) && !math.IsInf(float64(*r.Distance), 1):
+	case r.Distance != nil && !(*r.Distance >= 0 && *r.Distance < mostOf) && !math.IsInf(float64(*r.Distance), 1):
 		return fmt.Errorf("a distance of %g", *r.Distance)
 	case r.Pixels != nil && *r.Pixels < 0:
 		return fmt.Errorf("%d pixels", *r.Pixels)

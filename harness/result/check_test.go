@@ -90,7 +90,7 @@ func TestHostileRecords(t *testing.T) {
 		{`"label":1`, `"label":-1`, "image 3 with label -1"},
 		{`"norm":0.1`, `"norm":-0.1`, "a perturbation of -0.1"},
 		{`"epsilon":0.1`, `"epsilon":-1`, "an epsilon of -1"},
-		{`"distance":0.05`, `"distance":0`, "a distance of 0"},
+		{`"distance":0.05`, `"distance":-1`, "a distance of -1"},
 		{`"margin":-2.5`, `"margin":1e300`, "a margin of 1e+300"}, {"", "", ""},
 	} {
 		text := goodRecord + "\n" + strings.Replace(goodRecord, c.old, c.new, 1) + "\n"

@@ -263,7 +263,8 @@ type Record struct {
 	FirstSuccess *int     `json:"first_success"`
 	CleanMargin  *float64 `json:"clean_margin,omitempty"` // the margin on the clean image; same model and defense
 	Queries      *int     `json:"queries,omitempty"`      // forward passes up to the first success
-	// Distance is the smallest norm that breaks it, by an attack that minimises the norm; null where none was found.
+	// Distance is the smallest norm that breaks it, by an attack that minimises the norm: 0 where it is wrong without
+	// one, null where none was found.
 	Distance *Distance `json:"distance,omitempty"`
 	Pixels   *int      `json:"pixels,omitempty"` // that differ in a channel or more, where the norm is ℓ0
 	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 where the smoothed classifier answers another

@@ -310,10 +310,13 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 					record.Queries = &made.Queries
 				}
 			}
-			if d := made.Nearest; s.own && d > 0 {
+			switch d := made.Nearest; {
+			case s.own && d > 0:
 				record.Distance = new(result.Distance(d))
-			} else if s.own && s.recipe.Minimises {
+			case s.own && s.recipe.Minimises && s.clean.verdicts[i].Right:
 				record.Distance = new(result.Distance(math.Inf(1)))
+			case s.own && s.recipe.Minimises:
+				record.Distance = new(result.Distance(0))
 			}
 			if s.Trial != nil && s.Within().Norm == attacks.L0 {
 				record.Pixels = &v.Pixels

@@ -150,7 +150,15 @@ func Passes(c *result.Cell) (forward, backward int64) {
 // DistanceTable says how large the perturbations are that break the images: the curves in numbers.
 func (s Suite) DistanceTable() Table {
 	what := "Smallest perturbation found that breaks an image that is right" + s.OfFirstSeed()
-	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below"}
+	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below", "Area"}
+	pixels := false // in ℓ0
+	s.Each(func(c *result.Cell, _ words.Column) {
+		m := s.MarginsOf(c)
+		pixels = pixels || m.Distances(c) && len(m.Pixels) > 0
+	})
+	if pixels {
+		head = append(head, "Median pixels")
+	}
 	return s.byCell(what, head, func(c *result.Cell, add func(...any)) {
 		m, ranks := s.MarginsOf(c), []string(nil)
 		if !m.Distances(c) {
@@ -163,6 +171,17 @@ func (s Suite) DistanceTable() Table {
 			} else {
 				ranks = append(ranks, words.Strength(*c.Norm, d))
 			}
+		}
+		area := words.Dash
+		if c.Area != nil {
+			area = words.ThreeDigits(*c.Area)
+		}
+		if ranks = append(ranks, area); pixels {
+			of := words.Dash
+			if len(m.Pixels) > 0 {
+				of = number.Format(view.RankOf(m.Pixels, 0.5))
+			}
+			ranks = append(ranks, of)
 		}
 		add(len(m.Reach), standing, ranks)
 	})

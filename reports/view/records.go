@@ -21,9 +21,10 @@ type margins struct {
 	Queries []float64 // forward passes until then
 	// reach is the smallest norm known to break each image that was right to begin
 	// with, +Inf where it stands; images broken without a known distance are left out.
-	Reach []float64
-	wrong int  // images that were wrong to begin with
-	found bool // some image's distance is known
+	Reach  []float64
+	Pixels []float64 // that broken images change, in ℓ0
+	wrong  int       // images that were wrong to begin with
+	found  bool      // some image's distance is known
 	// classes counts the images of each class, and those that were right.
 	classes map[int]tally
 }
@@ -81,6 +82,9 @@ func (m *margins) add(r result.Record) {
 	case r.Distance != nil:
 		// Another component may have broken it at a nearer point.
 		d := float64(*r.Distance)
+		if r.Pixels != nil {
+			m.Pixels = append(m.Pixels, float64(*r.Pixels))
+		}
 		m.Reach, m.found = append(m.Reach, min(d, cmp.Or(r.Norm, d))), true
 	}
 }
