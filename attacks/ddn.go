@@ -25,18 +25,8 @@ func (a ddn) Passes(int) (forward, backward int) { return a.Steps, a.Steps }
 func (a ddn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
 	rng := generator(how.Seed, a.name, 0, 0, im.ID)
-	x0, delta, x := im.Pixels, make([]float32, len(im.Pixels)), make([]float32, len(im.Pixels))
-	norm, most := a.InitNorm, reachOf(L2, x0)
-	for i := range a.Steps {
-		vector.AddScaledClamped(x0, delta, 1, x)
-		wrong, err := r.gradient(ctx, x, a.Loss, -1)
-		if err != nil {
-			return Result{}, err
-		}
-		if r.meet(x, wrong) {
-			break
-		}
-		vector.Difference(x, x0, delta)
+	delta, norm, most := make([]float32, len(im.Pixels)), a.InitNorm, reachOf(L2, im.Pixels)
+	return r.descend(ctx, a.Steps, delta, func(i int, wrong bool) {
 		g := r.eval.Gradient
 		length := L2.Length(g)
 		if length < 1e-12 {
@@ -50,9 +40,7 @@ func (a ddn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 			norm = min(norm*(1+a.Gamma), most)
 		}
 		vector.Scaled(delta, float32(norm/max(L2.Length(delta), 1e-12)), delta)
-		r.res.Iterations++
-	}
-	return r.result(), nil
+	})
 }
 
 // reachOf is the norm of the perturbation that takes every value to the end of [0,1] that lies farther away.

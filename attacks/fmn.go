@@ -27,23 +27,13 @@ func (a fmn) Passes(int) (forward, backward int) { return a.Steps, a.Steps }
 
 func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
-	x0, delta, x := im.Pixels, make([]float32, len(im.Pixels)), make([]float32, len(im.Pixels))
-	most := reachOf(a.Norm, x0)
+	delta, most := make([]float32, len(im.Pixels)), reachOf(a.Norm, im.Pixels)
 	radius, nearest := math.Inf(1), most // of the ball; of the misclassified points
 	if a.Norm == L0 {
 		radius = 1
 	}
-	for i := range a.Steps {
-		vector.AddScaledClamped(x0, delta, 1, x)
-		wrong, err := r.gradient(ctx, x, a.Loss, -1)
-		if err != nil {
-			return Result{}, err
-		}
-		if r.meet(x, wrong) {
-			break
-		}
+	return r.descend(ctx, a.Steps, delta, func(i int, wrong bool) {
 		nearest = min(nearest, r.distance)
-		vector.Difference(x, x0, delta)
 		g := r.eval.Gradient
 		gamma := cosine(a.Gamma, a.GammaFinal, i, a.Steps)
 		switch {
@@ -63,9 +53,7 @@ func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 		length := cosine(a.StepSize, a.StepSize/100, i, a.Steps)
 		vector.AddScaled(delta, g, float32(length/max(L2.Length(g), 1e-12)), delta)
 		shrinkInto(a.Norm, delta, radius)
-		r.res.Iterations++
-	}
-	return r.result(), nil
+	})
 }
 
 // shrinkInto projects a perturbation onto the ball of a radius: in ℓ0 the largest values stay, the first of equal ones.

@@ -1,8 +1,11 @@
 package attacks
 
 import (
+	"context"
 	"math"
 	"slices"
+
+	"selfheal/internal/vector"
 )
 
 // nearest is an attack that looks for the smallest norm, at work on one image: the nearest misclassified point that it
@@ -33,6 +36,27 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	}
 	r.succeed(r.now())
 	return r.VerdictOnly
+}
+
+// descend makes steps from the clean image: each is told whether the perturbation so far, delta, which it moves, is
+// misclassified, and finds the loss's gradient there in the evaluation.
+func (r *nearest) descend(ctx context.Context, steps int, delta []float32, step func(i int, wrong bool)) (Result,
+	error) {
+	x0, x := r.im.Pixels, make([]float32, len(delta))
+	for i := range steps {
+		vector.AddScaledClamped(x0, delta, 1, x)
+		wrong, err := r.gradient(ctx, x, r.Loss, -1)
+		if err != nil {
+			return Result{}, err
+		}
+		if r.meet(x, wrong) {
+			break
+		}
+		vector.Difference(x, x0, delta) // as far as it lies in [0,1]
+		step(i, wrong)
+		r.res.Iterations++
+	}
+	return r.result(), nil
 }
 
 // result is the attack's.

@@ -31,20 +31,11 @@ func (a pdpgd) Passes(int) (forward, backward int) { return a.Steps, a.Steps }
 func (a pdpgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
 	x0, n := im.Pixels, len(im.Pixels)
-	delta, x := make([]float32, n), make([]float32, n)
+	delta := make([]float32, n)
 	primal := newAdam(n)
 	dual := -math.Log(a.DualRatio) // log λ₁/λ₀
 	weight := logistic(dual)       // λ₁ of λ₀ + λ₁ = 1, averaged
-	for i := range a.Steps {
-		vector.AddScaledClamped(x0, delta, 1, x)
-		wrong, err := r.gradient(ctx, x, a.Loss, -1)
-		if err != nil {
-			return Result{}, err
-		}
-		if r.meet(x, wrong) {
-			break
-		}
-		vector.Difference(x, x0, delta)
+	return r.descend(ctx, a.Steps, delta, func(i int, wrong bool) {
 		margin := -a.Loss.Value(r.eval.Logits, im.Label, -1)
 		at := float64(i) / float64(a.Steps)
 		rate := a.PrimalRate * math.Pow(a.PrimalDecrease, at)
@@ -64,9 +55,7 @@ func (a pdpgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Re
 		}
 		dual = min(max(dual, math.Log(leastDualRatio)), -math.Log(leastDualRatio))
 		weight += (1 - a.DualAverage) * (logistic(dual) - weight)
-		r.res.Iterations++
-	}
-	return r.result(), nil
+	})
 }
 
 // proximal moves delta to where mu·‖δ‖ plus half its squared distance, in Adam's metric, is least, within [0,1].

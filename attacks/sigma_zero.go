@@ -1,10 +1,6 @@
 package attacks
 
-import (
-	"context"
-
-	"selfheal/internal/vector"
-)
+import "context"
 
 // sigmaZero is σ-zero (Cinà et al. 2024, algorithm 1), for the fewest changed values: Adam lowers
 // max(z_y − max_{j≠y} z_j, 0) + 1/d·Σ δᵢ²/(δᵢ² + σ), whose second term is a smooth count of the d values that differ,
@@ -25,18 +21,9 @@ func (a sigmaZero) Passes(int) (forward, backward int) { return a.Steps, a.Steps
 func (a sigmaZero) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
 	x0, n := im.Pixels, len(im.Pixels)
-	delta, x, descent := make([]float32, n), make([]float32, n), newAdam(n)
+	delta, descent := make([]float32, n), newAdam(n)
 	rate, threshold, sigma := a.Rate, a.Threshold, float32(a.Sigma)
-	for i := range a.Steps {
-		vector.AddScaledClamped(x0, delta, 1, x)
-		wrong, err := r.gradient(ctx, x, a.Loss, -1)
-		if err != nil {
-			return Result{}, err
-		}
-		if r.meet(x, wrong) {
-			break
-		}
-		vector.Difference(x, x0, delta)
+	return r.descend(ctx, a.Steps, delta, func(i int, wrong bool) {
 		g := r.eval.Gradient // of max_{j≠y} z_j − z_y
 		if wrong {
 			clear(g)
@@ -61,7 +48,5 @@ func (a sigmaZero) Perturb(ctx context.Context, o Oracle, im Image, how Options)
 				delta[k] = 0
 			}
 		}
-		r.res.Iterations++
-	}
-	return r.result(), nil
+	})
 }
