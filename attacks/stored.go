@@ -35,7 +35,7 @@ const mends = 20
 // Passes bounds the passes: those of both runs of the attack, and of the searches.
 func (a stored) Passes(classes int) (forward, backward int) {
 	forward, backward = a.Attack.Passes(classes)
-	return 2 * (forward + mends), 2 * (backward + mends)
+	return 2 * (forward + 1 + mends), 2 * (backward + mends)
 }
 
 func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
@@ -83,26 +83,33 @@ type mending struct {
 func (m *mending) search(ctx context.Context) error {
 	x := m.res.Adversarial
 	m.begin(x)
-	for step := range mends {
-		for i, k := range m.level {
-			x[i] = float32(k) / 255
-		}
+	m.write(x)
+	if wrong, err := m.wrong(ctx, x); err != nil || wrong && m.spent <= m.budget {
+		return err // most images survive, for no gradient
+	}
+	for range mends {
 		wrong, err := m.gradient(ctx, x, Margin, -1)
 		if err != nil {
 			return err
 		}
-		if inside := m.spent <= m.budget; wrong && inside {
-			if step > 0 {
-				m.res.Rounded = Regained
-			}
+		if wrong && m.spent <= m.budget {
+			m.res.Rounded = Regained
 			return nil
 		}
 		if !m.move(m.eval.Gradient) {
 			break
 		}
+		m.write(x)
 	}
 	m.res.Rounded = Lost
 	return nil
+}
+
+// write puts the levels into x.
+func (m *mending) write(x []float32) {
+	for i, k := range m.level {
+		x[i] = float32(k) / 255
+	}
 }
 
 // begin rounds x. Where that leaves the ball, the values that rounding took farthest out are rounded inwards instead.
