@@ -67,6 +67,8 @@ type Result struct {
 	// Distance is the smallest norm of a misclassified point found, whether or not it is ≤ epsilon, for attacks that
 	// minimise the norm. 0 for other attacks, and where no such point was found.
 	Distance float64
+	// Pose is where Adversarial is moved to, of an attack that moves images.
+	Pose *Pose
 	// Rounded is what rounding to levels did to the image, of attacks on pixels of 8 bits.
 	Rounded Rounding
 }
@@ -144,6 +146,12 @@ type Recipe struct {
 	// Minimises says that it is one attack that looks for the smallest norm: the distances
 	// that it finds are what it is run for.
 	Minimises bool
+	// Free says that the attack has neither norm nor epsilon, which are ℓ∞ and 1 here: any image.
+	Free bool
+	// Side limits what may change to a square of so many pixels; 0 for no limit.
+	Side int
+	// Most limits the poses of an attack that moves images; nil for other attacks.
+	Most *Pose
 	// Stored says that the images that count lie on the levels of 8 bits.
 	Stored bool
 	// Corruption makes the images instead of components; norm and epsilon are then nothing. Nil for an attack.

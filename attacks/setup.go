@@ -64,6 +64,9 @@ func (s Setup) plan() (plan, error) {
 		return plan{}, err
 	}
 	p := plan{spec: spec}
+	if s.Stored() && spec.free {
+		return p, fmt.Errorf("%s has no pixels %s, only attacks in a norm have", s.Kind, s.Pixels)
+	}
 	if spec.Versions == nil {
 		if s.Version != "" || s.Components != nil {
 			return p, fmt.Errorf("%s has no versions and no components; autoattack has", s.Kind)
@@ -236,7 +239,8 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	if several {
 		enough = classes
 	}
-	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises, Stored: s.Stored()}
+	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises, Stored: s.Stored(),
+		Free: p.spec.free}
 	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
 		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several}
@@ -253,6 +257,12 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		}
 		if err != nil {
 			return Recipe{}, err
+		}
+		switch a := a.(type) {
+		case patch:
+			r.Side = a.Sides
+		case spatial:
+			r.Most = new(a.most())
 		}
 		attack, ok := a.(Attack)
 		if !ok {

@@ -26,6 +26,7 @@ type Spec struct {
 	Norms      []Norm      // those that it exists in; nil: ℓ∞, ℓ2 and ℓ1
 	minimises  bool        // it looks for the smallest norm, which is what it is run for
 	spans      bool        // and one run at the largest epsilon tells the result at every smaller one
+	free       bool        // it has neither norm nor epsilon
 	proves     bool        // it is no attack: it proves that none within epsilon can succeed
 	Reason     string      // why its proofs hold, of a classifier as it is: "its outputs …"
 	Component  bool        // it may be one of a custom AutoAttack's
@@ -223,6 +224,32 @@ var Specs = []Spec{
 		start:      func(c common) Method { return rays{common: c} },
 	},
 	{
+		Kind: SpatialKind, Title: "Spatial", Revision: 1, climbs: Margin, free: true, Norms: []Norm{Linf},
+		heading: "Rotations up to {rotation}°, translations up to {translation} pixels",
+		Doc:     "rotations and translations, without norm and epsilon (Engstrom et al. 2019)",
+		Parameters: []Parameter{
+			decimal("rotation", 30, setting.Interval{Max: 180}, "largest rotation, in degrees"),
+			decimal("translation", 3, setting.NotNegative, "largest translation on each axis, in pixels"),
+			{Setting: setting.Setting{Name: "queries", Type: setting.Whole, Within: setting.Count,
+				Rule: "a grid of 31 × 7 × 7", Doc: "poses drawn at random"}},
+		},
+		start: func(c common) Method { return spatial{common: c} },
+	},
+	{
+		Kind: PatchKind, Title: "Patch", Revision: 1, climbs: CrossEntropy, free: true, Norms: []Norm{Linf},
+		Doc: "a square of any pixels anywhere, without norm and epsilon: steps in its pixels and its place (Rao, " +
+			"Stutz & Schiele 2020)",
+		Parameters: []Parameter{
+			whole(SideName, 1, "side of the square, in pixels; a config has a list of them"),
+			whole("steps", 100, "iterations of a run"),
+			whole("restarts", 1, "runs, the first where the clean image's gradient is largest"),
+			decimal("step_size", .05, setting.Fraction, "length of a step in each value"),
+			whole("stride", 2, "by how many pixels a try moves the square"),
+			climbed(CrossEntropy, DLR, Margin),
+		},
+		start: func(c common) Method { return patch{common: c} },
+	},
+	{
 		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
 		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
@@ -358,6 +385,12 @@ func (s Spec) Accepts() []Parameter {
 func Proves(kind string) bool {
 	s, err := Lookup(kind)
 	return err == nil && s.proves
+}
+
+// Free reports whether a kind has neither norm nor epsilon.
+func Free(kind string) bool {
+	s, err := Lookup(kind)
+	return kind == CorruptionKind || err == nil && s.free
 }
 
 // CheckNorm is an error where the attack does not exist in a norm.

@@ -113,7 +113,8 @@ func TestCorruptionsAreTold(t *testing.T) {
 		{"attacks.weather.names=[rain]", "names[0] must be one of gaussian_noise"},
 		{"attacks.weather.severities=6", "a whole number from 1 to 5"},
 		{"attacks.weather.epsilon=1", "epsilon can't be given with kind corruption"},
-		{"suites.told.solver={attack: weather}", "weather has corruptions, a study takes an attack with one epsilon"},
+		{"suites.told.solver={attack: weather}",
+			"weather is of kind corruption, a study takes an attack with one epsilon"},
 	} {
 		_, err := config.Parse("test.yaml", []byte(corruptions), testplan.Repository(t), c.set,
 			"controls.pca.solver.method=msa")

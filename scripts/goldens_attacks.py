@@ -149,7 +149,45 @@ def minimum(attack, norm, epsilon, settings=None, **parameters):
     return golden("adv_lib 0.2.3", norm, epsilon, answer, **parameters)
 
 
+def spatial():
+    """The whole grid, moved by torchvision."""
+    import torchvision
+
+    def answer(network, images, labels):
+        standing = right(network, images, labels)
+        for pose in poses(30, 3):
+            if standing.any():
+                standing[standing.clone()] = right(network, moved(images[standing], *pose), labels[standing])
+        return {"flags": "".join("01"[flag] for flag in standing.tolist())}
+    return golden(f"torchvision {torchvision.__version__}", "linf", 1, answer, rotation=30, translation=3)
+
+
+def moved(images, rotation, x, y):
+    from torchvision.transforms import functional
+
+    # functional.affine takes shifts as whole pixels from some versions on, its grid does not.
+    matrix = functional._get_inverse_affine_matrix([0.0, 0.0], rotation, [x, y], 1.0, [0.0, 0.0])
+    return functional.F_t.affine(images, matrix, interpolation="bilinear")
+
+
+def poses(rotation, translation):
+    shifts = torch.linspace(-translation, translation, 7).tolist()
+    return [(r, x, y) for r in torch.linspace(-rotation, rotation, 31).tolist() for x in shifts for y in shifts]
+
+
+def write_poses():
+    """attacks/testdata/poses.json: an image that is not square, moved."""
+    torch.manual_seed(3)
+    image = torch.rand(1, 2, 5, 7)
+    cases = [(0, 0, 0), (30, 0, 0), (-30, 0, 0), (45, 1, 0), (90, 0, 0), (180, 0, 0), (0, 1.5, 0), (0, 0, -2.25), (7, -3, 3),
+             (-12.5, 0.3, 0.7), (170, 2, -1), (3, 20, 0)]
+    file = {"shape": image.shape[1:], "image": image.flatten().tolist(),
+            "poses": [{"rotation": r, "x": x, "y": y, "out": moved(image, r, x, y).flatten().tolist()} for r, x, y in cases]}
+    (ROOT / "attacks" / "testdata" / "poses.json").write_text(json.dumps(file) + "\n", encoding="utf-8")
+
+
 GOLDENS = {
+    "spatial": lambda: [spatial()],
     "ddn": lambda: [minimum("ddn", "l2", 2, {"levels": None}, steps=200)],
     "fmn": lambda: [minimum("fmn", n, e, steps=200) for n, e in (("linf", 16 / 255), ("l2", 2), ("l1", 40), ("l0", 200))],
     "pdpgd": lambda: [minimum("pdpgd", n, e, steps=200) for n, e in (("linf", 16 / 255), ("l2", 2), ("l1", 40))],
@@ -168,6 +206,8 @@ def main():
     arguments = parser.parse_args()
     config = yaml.safe_load(arguments.config.read_text(encoding="utf-8"))
     cases = []
+    if arguments.kind == "spatial":
+        write_poses()
     for suite in (config["suites"][name] for name in SUITES):
         dataset = dict(config["datasets"][suite["dataset"]])
         dataset["path"] = arguments.config.parent / dataset["path"]

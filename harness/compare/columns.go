@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/attacks"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
@@ -17,7 +18,7 @@ type Column struct {
 	Attack string `json:"attack"` // none, clean images; or the name that a run gives it
 	Kind   string `json:"kind"`   // empty for clean images
 	Title  string `json:"title"`  // for readers, such as "PGD-40, 2 restarts"; may be empty
-	// Variant is which of several things the attack stands for, such as fog:3 of a corruption.
+	// Variant is which of several things the attack stands for, such as fog:3 of a corruption or 4 of a patch.
 	Variant string   `json:"variant,omitempty"`
 	Norm    *string  `json:"norm"`
 	Epsilon *float64 `json:"epsilon"`
@@ -70,7 +71,8 @@ func settings(a result.Attack, variant string) map[string]any {
 		of["version"] = a.Version
 	}
 	for key, value := range a.Parameters {
-		if variant == "" || key != "names" && key != "severities" { // which of them a cell is of, it says itself
+		listed := slices.Contains([]string{"names", "severities", attacks.SideName}, key)
+		if variant == "" || !listed { // which of them a cell is of, it says itself
 			of[key] = value
 		}
 	}
@@ -102,7 +104,8 @@ func value[T any](p *T) (v T) {
 
 // adversarial reports whether somebody looked for what deceives the model: corruptions and certificates do not.
 func (c Column) adversarial() bool {
-	return !c.clean() && c.Norm != nil && !result.Attack{Kind: c.Kind}.Proves()
+	a := result.Attack{Kind: c.Kind}
+	return !c.clean() && !a.Corruptions() && !a.Proves()
 }
 
 // compareColumns puts clean images first, then attacks by norm, strength and kind, then what has no norm.

@@ -13,12 +13,13 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Attack is a named attack; it makes one cell for each of its Epsilons, or of its Corruptions.
+// Attack is a named attack; it makes one cell for each of its Epsilons, of its Corruptions or of its Sides.
 type Attack struct {
 	Name string
 	attacks.Setup
 	Epsilons    []float64
 	Corruptions []attacks.Corruption // of kind corruption, which has no epsilons; nil for others
+	Sides       []int                // of kind patch; nil for others
 	// Prove has bounds decide images that AutoAttack's first component leaves.
 	Prove bool
 }
@@ -43,7 +44,9 @@ func settingRow(s setting.Setting, to func(v any)) row {
 
 func parameterRows(s attacks.Spec, to map[string]any, form string) (rows []row) {
 	for _, p := range s.Accepts() {
-		rows = append(rows, settingRow(p.Setting, func(v any) { to[p.Name] = v }).in(form))
+		if p.Name != attacks.SideName {
+			rows = append(rows, settingRow(p.Setting, func(v any) { to[p.Name] = v }).in(form))
+		}
 	}
 	return rows
 }
@@ -55,12 +58,16 @@ type attackForm struct {
 	listed bool // the config has its components
 }
 
-// attackForms are those of all attacks; corruptions, which have no bound, are none.
+// attackForms are those of all attacks but corruptions.
 var attackForms = func() (all []attackForm) {
 	for _, s := range attacks.Specs {
 		kind := [2]string{"kind", s.Kind}
 		if s.Versions == nil {
-			all = append(all, attackForm{form: form{name: s.Kind, when: [][2]string{kind}}, spec: s})
+			f := form{name: s.Kind, when: [][2]string{kind}}
+			if attacks.Free(s.Kind) {
+				f.why = "it has no norm and no epsilon"
+			}
+			all = append(all, attackForm{form: f, spec: s})
 		}
 		for _, v := range s.Versions {
 			f := form{name: s.Kind + " " + v.Name, when: [][2]string{kind, {"version", v.Name}}}
@@ -82,6 +89,9 @@ func attackObject(name string, a *Attack) object {
 		versions = append(versions, column(s.Versions, func(v attacks.Version) string { return v.Name })...)
 	}
 	for _, f := range attackForms {
+		if attacks.Free(f.spec.Kind) {
+			continue
+		}
 		if !attacks.Proves(f.spec.Kind) {
 			attacking = append(attacking, f.name)
 		}
@@ -92,7 +102,7 @@ func attackObject(name string, a *Attack) object {
 			listed = append(listed, f.name)
 		}
 	}
-	const all, auto = "all kinds but corruption", "only autoattack"
+	const all, auto = "all kinds but spatial, patch and corruption", "only autoattack"
 	norm := func(v any) { a.Norm, _ = attacks.ParseNorm(v.(string)) }
 	o := object{check: a.check, also: normSchemas(), rows: []row{
 		required("kind", choice(&a.Kind, append(attacks.Kinds(), attacks.CorruptionKind)), "which attack"),
@@ -103,10 +113,13 @@ func attackObject(name string, a *Attack) object {
 			func(v *float64) value { return decimal(v, setting.Positive) }), "bound of the perturbation, in pixel "+
 			"units of [0,1], in l0 a number of changed values; a list makes a cell each").inMany(all, bounded),
 		row{key: "pixels", value: choice(&a.Pixels, attacks.PixelForms), def: attacks.PixelForms[0], applied: true,
-			doc: "of the images that count: on the levels k/255 of stored images, or any"}.inMany("all attacks",
-			attacking),
+			doc: "of the images that count: on the levels k/255 of stored images, or any"}.inMany(
+			"all attacks in a norm", attacking),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α-CROWN) decide images that the first component "+
 			"leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
+		required("sides", list(&a.Sides, span{least: 1, once: true, single: true},
+			func(v *int) value { return whole(v, setting.Count) }), "of the square, in pixels; a list makes a cell "+
+			"each").in(attacks.PatchKind),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"in order, each a name or a mapping of kind and parameters").in(listed...),
 	}}
@@ -189,6 +202,9 @@ func componentValue(c *attacks.Component) value {
 
 // check looks for shared parameters that no component has, and for radii that cover every image.
 func (a *Attack) check(d *decoder, n *node, where string) {
+	if a.Corruptions == nil && attacks.Free(a.Kind) {
+		a.Epsilons = []float64{1}
+	}
 	for _, e := range n.entries {
 		_, given := a.Parameters[e.key]
 		if given && a.Components != nil && !slices.ContainsFunc(a.Components,
@@ -217,6 +233,9 @@ func (a *Attack) check(d *decoder, n *node, where string) {
 			n.place(where, "epsilon"), number.Format(v), note)
 	}
 }
+
+// Several reports whether the attack's cells have names of their own, NAME:fog:3 or NAME:4.
+func (a *Attack) Several() bool { return a.Corruptions != nil || a.Sides != nil }
 
 func takes(kind, parameter string) bool {
 	s, err := attacks.Lookup(kind)

@@ -21,11 +21,15 @@ const completeFile = "testdata/complete.yaml"
 func complete(t *testing.T, text, provider string, kinds ...string) *node {
 	t.Helper()
 	for _, kind := range kinds {
-		norm := "l2, epsilon: 0.5"
+		norm := ", norm: l2, epsilon: 0.5"
 		if s, err := attacks.Lookup(kind); err == nil && s.CheckNorm(attacks.L2) != nil {
-			norm = map[attacks.Norm]string{attacks.Linf: "linf, epsilon: 0.5", attacks.L0: "l0, epsilon: 5"}[s.In()[0]]
+			norm = map[attacks.Norm]string{attacks.Linf: ", norm: linf, epsilon: 0.5",
+				attacks.L0: ", norm: l0, epsilon: 5"}[s.In()[0]]
 		}
-		one := fmt.Sprintf("attacks:\n  every-%s: {kind: %s, norm: %s}", kind, kind, norm)
+		if attacks.Free(kind) {
+			norm = map[string]string{attacks.PatchKind: ", sides: 3"}[kind]
+		}
+		one := fmt.Sprintf("attacks:\n  every-%s: {kind: %s%s}", kind, kind, norm)
 		text = strings.Replace(text, "attacks:", one, 1)
 	}
 	root := must.Get(parseTree("complete.yaml", []byte(text)))(t)

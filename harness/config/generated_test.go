@@ -94,7 +94,7 @@ func tables() map[string]string {
 			own = "of version `custom`: those of its components"
 		}
 		doc := s.Doc
-		if s.Norms != nil {
+		if s.Norms != nil && !attacks.Free(s.Kind) {
 			doc += ", only in " + strings.Join(column(s.Norms, attacks.Norm.String), ", ")
 		}
 		kinds = append(kinds, fmt.Sprintf("| `%s` | %s: %s | %s |", s.Kind, s.Title, doc, own))

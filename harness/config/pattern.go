@@ -11,7 +11,8 @@ import (
 
 // CellPattern names cells: [[[SUITE/]MODEL/]DEFENSE/]ATTACK, where a part is a name or *, and a missing one is any.
 // none is the clean images and the undefended network. ATTACK@EPSILON names one of an attack's epsilons. The name of
-// corruptions stands for all of them, NAME:fog for every severity of one and NAME:fog:3 for one cell.
+// corruptions stands for all of them, NAME:fog for every severity of one and NAME:fog:3 for one cell; so do those of
+// patches and NAME:4.
 type CellPattern struct {
 	parts   [4]string // suite, model, defense, attack; "*" for any
 	base    string    // of an attack with an epsilon: its name
@@ -58,8 +59,8 @@ func (p CellPattern) Matches(suite, model, defense, attack string, epsilon *floa
 			return false
 		}
 	}
-	corruption := strings.HasPrefix(attack, p.parts[3]+":")
-	if p.parts[3] == "*" || p.parts[3] == attack || corruption {
+	variant := strings.HasPrefix(attack, p.parts[3]+":")
+	if p.parts[3] == "*" || p.parts[3] == attack || variant {
 		return true
 	}
 	return p.epsilon > 0 && (p.base == "*" || p.base == attack) && epsilon != nil &&

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"selfheal/attacks"
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
 )
@@ -53,7 +54,7 @@ func (s *Suite) own(p *Published, model, attack string) value {
 		copy(defenses[1:], s.Controls)
 		d.later = append(d.later, func(c *Config) {
 			cell := result.PublishedCell{Model: model, Attack: attack}
-			if a := c.Attack(attack); a != nil && a.Corruptions == nil {
+			if a := c.Attack(attack); a != nil && !attacks.Free(a.Kind) {
 				norm := a.Norm.String()
 				cell.Norm, cell.Epsilon = &norm, &a.Epsilons[0]
 				if len(a.Epsilons) != 1 {

@@ -74,9 +74,9 @@ func (s *SolverStudy) complete(d *decoder, n *node, where string, c *Config, nam
 	switch {
 	case s.Attack == None:
 		d.fail(n.get("attack").pos, "%s.attack: clean images are always studied; name an attack or leave it out", where)
-	case s.Attack != "" && c.Attack(s.Attack).Corruptions != nil:
-		d.fail(n.get("attack").pos, "%s.attack: %s has corruptions, a study takes an attack with one epsilon", where,
-			s.Attack)
+	case s.Attack != "" && attacks.Free(c.Attack(s.Attack).Kind):
+		d.fail(n.get("attack").pos, "%s.attack: %s is of kind %s, a study takes an attack with one epsilon", where,
+			s.Attack, c.Attack(s.Attack).Kind)
 	case s.Attack != "" && attacks.Proves(c.Attack(s.Attack).Kind):
 		d.fail(n.get("attack").pos, "%s.attack: %s is a certificate, a study takes an attack", where, s.Attack)
 	case s.Attack != "" && len(c.Attack(s.Attack).Epsilons) != 1:

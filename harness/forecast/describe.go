@@ -255,7 +255,7 @@ func (d *description) passes(s plan.Step) error {
 	if !s.First {
 		return nil
 	}
-	r, err := s.Setting().Make(s.Epsilon(), d.classes)
+	r, err := s.Setting().Make(cmp.Or(s.Epsilon(), 1), d.classes) // an attack without epsilon has 1
 	f, b := r.Passes(d.classes)
 	each := int64(d.set.n * len(d.plan.Seeds()))
 	f, b = f*each, b*each
@@ -279,9 +279,12 @@ func (d *description) passes(s plan.Step) error {
 	case err != nil:
 		fmt.Fprintf(&d.text, "  %-24s %v\n", s.Trial.Name(), err)
 	default:
-		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, %s, epsilon %s: %s%s\n", s.Trial.Name(),
-			d.known.defenses(s.Job, s.Trial.Name(), s.Epsilon()), r.Name, s.Setting().Norm, number.Format(s.Epsilon()),
-			s.Cost(f, b, count), shared)
+		strength := ""
+		if norm, epsilon := s.Strength(); norm != nil {
+			strength = fmt.Sprintf(", %s, epsilon %s", *norm, number.Format(*epsilon))
+		}
+		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s%s: %s%s\n", s.Trial.Name(),
+			d.known.defenses(s.Job, s.Trial.Name(), s.Epsilon()), r.Name, strength, s.Cost(f, b, count), shared)
 	}
 	return nil
 }

@@ -62,10 +62,10 @@ func (c Cell) check(of made) error {
 	}
 	_, made, attack := result.AttackOf(of.Attacks, c.Attack)
 	clean := c.Attack == config.None
-	free := clean || made.Corruptions() // of a bound
+	free := clean || made.Free() // of a bound
 	if free != (c.Norm == nil) || free != (c.Epsilon == nil) || clean != (c.Recipe == "") {
-		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe, clean images "+
-			"have none of them", c)
+		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe (as spatial and "+
+			"patch), clean images have none of them", c)
 	}
 	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(*c.Epsilon > 0)) {
 		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
@@ -150,7 +150,7 @@ func missing(f *result.File, cells []Cell) (list []string) {
 	for _, s := range f.Suites {
 		for _, attack := range append([]string{config.None}, s.Attacks...) {
 			epsilons := f.Attacks[attack].Epsilons
-			if len(epsilons) == 0 { // clean images and corruptions have none
+			if len(epsilons) == 0 { // clean images, corruptions, moved images and patches have none
 				epsilons = []float64{0}
 			}
 			for _, under := range f.Attacks[attack].Cells(attack) {

@@ -113,7 +113,7 @@ func (u *Model) answers(ctx context.Context, who Classifier, n int, pixels func(
 	err := u.ForEach(ctx, n, who.State(), func(ctx context.Context, i int) error {
 		x, err := pixels(i)
 		if err == nil {
-			_, err = (plan.Ball{}).Measure(x, x) // pixels outside [0,1]
+			_, err = (plan.Ball{}).Measure(x, x, attacks.Shape{}) // pixels outside [0,1]
 		}
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -11,12 +12,12 @@ import (
 	"selfheal/internal/number"
 )
 
-// Trial is what a row of cells has: an attack or a certificate at one epsilon, or one corruption.
+// Trial is what a row of cells has: an attack or a certificate at one epsilon, an attack without, or one corruption.
 type Trial interface {
 	Name() string            // as cells have it
 	Setting() *config.Attack // of the config, that it is of
-	Epsilon() float64        // in pixel units of [0,1]; 0 of a corruption
-	// Strength is the norm and the epsilon as cells have them: nil of a corruption.
+	Epsilon() float64        // in pixel units of [0,1]; 0 where cells have none
+	// Strength is the norm and the epsilon as cells have them: nil of corruptions and attacks without.
 	Strength() (norm *string, epsilon *float64)
 	// Within is where its images must lie.
 	Within() Ball
@@ -70,18 +71,37 @@ func Trials(a *config.Attack) (all []Trial, err error) {
 	for _, c := range a.Corruptions {
 		all = append(all, newCorruption(a, c))
 	}
-	for _, eps := range a.Epsilons {
-		one := attack{a, eps}
+	for _, one := range attacksOf(a) {
 		if _, err := one.Recipe(math.MaxInt16, attacks.AnyShape); err != nil {
 			return nil, err
 		}
-		if make := kinds[a.Kind]; make != nil {
+		switch make := kinds[a.Kind]; {
+		case make != nil:
 			all = append(all, make(one))
-		} else {
+		case attacks.Free(a.Kind):
+			all = append(all, free{one, a})
+		default:
 			all = append(all, one)
 		}
 	}
 	return all, nil
+}
+
+// attacksOf are a setting's at each epsilon, or with each side.
+func attacksOf(a *config.Attack) (all []attack) {
+	for _, eps := range a.Epsilons {
+		if a.Sides == nil {
+			all = append(all, attack{a, eps})
+		}
+		for _, side := range a.Sides {
+			one := *a
+			one.Name = fmt.Sprintf("%s:%d", a.Name, side)
+			one.Parameters = maps.Clone(a.Parameters)
+			one.Parameters[attacks.SideName] = side
+			all = append(all, attack{&one, eps})
+		}
+	}
+	return all
 }
 
 // Key identifies what is made once in a run, whatever suites ask for it.
@@ -104,14 +124,16 @@ type attack struct {
 func (a attack) Name() string            { return a.setting.Name }
 func (a attack) Setting() *config.Attack { return a.setting }
 func (a attack) Epsilon() float64        { return a.epsilon }
-func (a attack) Within() Ball            { return Ball{a.setting.Norm, a.epsilon, a.setting.Stored()} }
-func (attack) Random() bool              { return true }
-func (attack) Of(g Group) []string       { return []string{g.Attacked} }
-func (a attack) Exact() bool             { return a.setting.Prove }
-func (attack) Kept(bool) bool            { return true }
-func (attack) Shown() bool               { return true }
-func (attack) Samples() int64            { return 0 }
-func (attack) Do(m Maker, s Step) error  { return m.Attack(s) }
+func (a attack) Within() Ball {
+	return Ball{Norm: a.setting.Norm, Epsilon: a.epsilon, Stored: a.setting.Stored()}
+}
+func (attack) Random() bool             { return true }
+func (attack) Of(g Group) []string      { return []string{g.Attacked} }
+func (a attack) Exact() bool            { return a.setting.Prove }
+func (attack) Kept(bool) bool           { return true }
+func (attack) Shown() bool              { return true }
+func (attack) Samples() int64           { return 0 }
+func (attack) Do(m Maker, s Step) error { return m.Attack(s) }
 
 func (a attack) Strength() (norm *string, epsilon *float64) {
 	return new(a.setting.Norm.String()), new(a.epsilon)
@@ -173,6 +195,7 @@ type Ball struct {
 	Norm    attacks.Norm
 	Epsilon float64
 	Stored  bool // values that differ from the clean image's lie on the levels k/255
+	Side    int  // of the square that all changes lie in; 0 for no limit
 }
 
 // Outside is an image that no attack may return, and the error about it.
@@ -186,8 +209,14 @@ type Outside struct {
 // Error is the problem.
 func (e Outside) Error() string { return e.Problem }
 
-// Measure is the one place where a perturbation is measured: its norm, in float64. The error is an [Outside].
-func (b Ball) Measure(clean, adversarial []float32) (float64, error) {
+// BallOf is where a recipe's images must lie.
+func BallOf(r attacks.Recipe) Ball {
+	return Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored, Side: r.Side}
+}
+
+// Measure is the one place where a perturbation of an image of a shape is measured: its norm, in float64. The error is
+// an [Outside].
+func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float64, error) {
 	if len(clean) != len(adversarial) {
 		return 0, Outside{Problem: fmt.Sprintf("it has %d values, the clean image %d", len(adversarial), len(clean))}
 	}
@@ -216,6 +245,9 @@ func (b Ball) Measure(clean, adversarial []float32) (float64, error) {
 	case between > 0:
 		return d, Outside{Norm: d, Problem: fmt.Sprintf("%d of its values are changed and on no level k/255 of 8 bits",
 			between)}
+	case b.Side > 0 && attacks.Extent(clean, adversarial, shape) > b.Side:
+		return d, Outside{Norm: d, Problem: fmt.Sprintf("its changed pixels lie in no square of %dx%d, only of side %d",
+			b.Side, b.Side, attacks.Extent(clean, adversarial, shape))}
 	case !(d <= b.Epsilon*(1+NormTolerance)):
 		return d, Outside{Norm: d, Excess: d - b.Epsilon, Problem: fmt.Sprintf("its perturbation has %s norm %.6g, "+
 			"%.3g above epsilon %s", b.Norm, d, d-b.Epsilon, number.Format(b.Epsilon))}

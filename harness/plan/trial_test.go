@@ -25,7 +25,9 @@ func TestMeasure(t *testing.T) {
 		{[]float32{0.5, float32(math.NaN()), 0}, attacks.Linf, 1, false},
 		{[]float32{0.5, 0.5}, attacks.Linf, 1, false},
 	} {
-		if _, err := (Ball{Norm: c.norm, Epsilon: c.epsilon}).Measure(clean, c.adversarial); (err == nil) != c.ok {
+		_, err := (Ball{Norm: c.norm, Epsilon: c.epsilon}).Measure(clean, c.adversarial,
+			attacks.Shape{C: 1, H: 1, W: len(clean)})
+		if (err == nil) != c.ok {
 			t.Errorf("%v within %v %g: %v", c.adversarial, c.norm, c.epsilon, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -174,8 +175,8 @@ type Expected struct {
 }
 
 func (e Expected) is(id ComponentID) bool {
-	return e.Model == id.Model && e.Defense == id.Defense && e.Attack == id.Attack && e.Epsilon == *id.Epsilon &&
-		e.Seed == id.Seed && (e.Mode == "" || e.Mode == id.Mode)
+	return e.Model == id.Model && e.Defense == id.Defense && e.Attack == id.Attack &&
+		e.Epsilon == *cmp.Or(id.Epsilon, new(0.0)) && e.Seed == id.Seed && (e.Mode == "" || e.Mode == id.Mode)
 }
 
 // rest is how much of a run is still to come. A nil one knows nothing.
@@ -194,7 +195,7 @@ func (p *Progress) Expect(all []Expected, follow func(left *time.Duration)) {
 }
 
 func (r *rest) begin(id ComponentID) {
-	if r == nil || id.Epsilon == nil {
+	if r == nil {
 		return
 	}
 	from := max(r.at, 0)

@@ -11,6 +11,12 @@ import (
 // Corruptions reports whether corruptions made the attack's cells, one each, which are then called NAME:fog:3.
 func (a Attack) Corruptions() bool { return a.Kind == attacks.CorruptionKind }
 
+// Free reports whether the attack's cells have neither norm nor epsilon.
+func (a Attack) Free() bool { return attacks.Free(a.Kind) }
+
+// several reports whether the attack's cells have names of their own: those of corruptions, or of a patch's sides.
+func (a Attack) several() bool { return a.Corruptions() || a.Kind == attacks.PatchKind }
+
 // Proves reports whether the attack is a certificate: its cells say what is proven.
 func (a Attack) Proves() bool { return attacks.Proves(a.Kind) }
 
@@ -21,22 +27,43 @@ func (a Attack) Smooths() bool { return a.Kind == attacks.SmoothingKind }
 func AttackOf(known map[string]Attack, cell string) (name string, a Attack, ok bool) {
 	name, _, colon := strings.Cut(cell, ":")
 	a, ok = known[name]
-	return name, a, ok && a.Corruptions() == colon
+	return name, a, ok && a.several() == colon
+}
+
+// Made says how a cell's attack was made; nothing where that is not known.
+func (f *File) Made(cell string) Attack {
+	if _, a, ok := AttackOf(f.Attacks, cell); ok {
+		return a
+	}
+	return f.Attacks[cell] // a mean over corruptions has the name that they have together
 }
 
 // Cells are the names of the attack's cells: the one that it has in the config, or one for each corruption and
-// severity.
+// severity, NAME:fog:3, or for each side of a patch, NAME:4.
 func (a Attack) Cells(name string) []string {
-	if !a.Corruptions() {
+	if !a.several() {
 		return []string{name}
 	}
 	var list []string
+	for _, side := range values(a.Parameters[attacks.SideName]) {
+		list = append(list, name+":"+side)
+	}
 	for _, corruption := range values(a.Parameters["names"]) {
 		for _, severity := range values(a.Parameters["severities"]) {
 			list = append(list, name+":"+corruption+":"+severity)
 		}
 	}
 	return list
+}
+
+// TitleOf is the title of a cell's attack: a patch has its side in it.
+func (a Attack) TitleOf(cell string) string {
+	_, side, ok := strings.Cut(cell, ":")
+	if a.Kind != attacks.PatchKind || !ok {
+		return a.Title
+	}
+	patch, rest, _ := strings.Cut(a.Title, ",")
+	return strings.TrimSuffix(patch+" "+side+"×"+side+","+rest, ",")
 }
 
 // values writes the items of a list, which has another type once it has been in a file.

@@ -267,6 +267,10 @@ type Record struct {
 	// one, null where none was found.
 	Distance *Distance `json:"distance,omitempty"`
 	Pixels   *int      `json:"pixels,omitempty"` // that differ in a channel or more, where the norm is ℓ0
+	// Rotation, in degrees and clockwise, and Translation, in pixels to the right and down, are where an attack that
+	// moves images moved it to; absent elsewhere and where it stands.
+	Rotation    *float64    `json:"rotation,omitempty"`
+	Translation *[2]float64 `json:"translation,omitempty"`
 	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 where the smoothed classifier answers another
 	// class or abstains.
 	Radius *float64 `json:"radius,omitempty"`

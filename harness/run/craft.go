@@ -53,8 +53,7 @@ func (w *crafting) craft() (*crafted, error) {
 	r := w.run
 	w.crafted, w.proven = untouched(), map[int]bool{}
 	w.each = slices.Repeat([]attempt{intact}, w.set.Len())
-	w.within, w.crafted.verdictOnly = plan.Ball{Norm: w.recipe.Norm, Epsilon: w.recipe.Epsilon,
-		Stored: w.recipe.Stored}, w.verdictOnly
+	w.within, w.crafted.verdictOnly = plan.BallOf(w.recipe), w.verdictOnly
 	var err error
 	if w.images, err = r.journal.Vectors(fileOf(w.key), w.on.Shape().Size()); err != nil {
 		return nil, err
@@ -89,7 +88,7 @@ func (w *crafting) craft() (*crafted, error) {
 		}
 	}
 	asked := slices.ContainsFunc(w.each, func(a attempt) bool { return a.Seen.Asked })
-	if w.recipe.Norm == attacks.Linf && asked {
+	if w.recipe.Norm == attacks.Linf && !w.recipe.Free && asked {
 		w.warnings, err = w.unbounded()
 	}
 	return w.crafted, err
@@ -211,7 +210,7 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 		if err != nil {
 			return made, err
 		}
-		made.Robust, made.Image = false, &at
+		made.Robust, made.Image, made.Pose = false, &at, res.Pose
 		made.First, made.Queries = made.Spent+res.FirstSuccess, made.Asked+res.FirstForward
 	}
 	made.Rounded = res.Rounded
@@ -229,6 +228,11 @@ func (w *crafting) try(ctx context.Context, a attacks.Attack, on attacks.Oracle,
 	how attacks.Options) (res attacks.Result, broken bool, err error) {
 	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
 		return res, false, err
+	}
+	if most := w.recipe.Most; most != nil && (res.Pose == nil || !most.Holds(*res.Pose) ||
+		!slices.Equal(res.Adversarial, res.Pose.Move(im.Pixels, w.on.Shape()))) {
+		return res, false, fmt.Errorf("%s, image %d: it is not the clean image moved within %+v", a.Name(), im.ID,
+			*most)
 	}
 	v, err := judge(ctx, w.on.Of, im, res.Adversarial, w.within, answerOnly)
 	if err != nil && !errors.As(err, new(open.NotFinite)) {
@@ -256,8 +260,9 @@ type attempt struct {
 	First   int             `json:"first"`           // iteration of the first success over all components, −1 if never
 	Queries int             `json:"queries"`         // forward passes made until then, −1 if never
 	// Nearest is the smallest norm of a misclassified point that an attack which minimises it found, 0 if none did.
-	Nearest float64 `json:"nearest,omitempty"`
-	Robust  bool    `json:"robust"` // still right after all components so far
+	Nearest float64       `json:"nearest,omitempty"`
+	Pose    *attacks.Pose `json:"pose,omitempty"` // where the image is moved to, of attacks that move it
+	Robust  bool          `json:"robust"`         // still right after all components so far
 	// Rounded is what rounding to levels did to what the last component found.
 	Rounded attacks.Rounding `json:"rounded,omitempty"`
 

@@ -63,7 +63,7 @@ func decide(logits []float32, label int) (v verdict, finite bool) {
 // an attack that leads to such an answer has broken the image.
 func judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32, within plan.Ball, want int) (
 	v verdict, err error) {
-	norm, err := within.Measure(im.Pixels, x)
+	norm, err := within.Measure(im.Pixels, x, c.Shape)
 	if err != nil {
 		return verdict{Norm: norm}, err
 	}
@@ -271,7 +271,7 @@ func (j *judgement) meanSweeps() (means []float64, n int) {
 func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error) {
 	base, _, _ := strings.Cut(name, ":")
 	a := cfg.Attack(base)
-	if a == nil || a.Corruptions == nil && base != name {
+	if a == nil || !a.Several() && base != name {
 		return nil, open.Unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
 	}
 	all, err := plan.Trials(a)
@@ -282,10 +282,12 @@ func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error)
 	i, known := 0, strings.Join(list, ", ")
 	switch {
 	case err != nil:
-	case a.Corruptions != nil && base != name:
+	case a.Several() && base != name:
 		if i = slices.IndexFunc(all, func(t plan.Trial) bool { return t.Name() == name }); i < 0 {
 			err = fmt.Errorf("attack %s has no cell %s; its cells are called as %s", base, name, all[0].Name())
 		}
+	case len(a.Sides) > 1:
+		err = fmt.Errorf("attack %s has several sides; its cells are called as %s", base, all[0].Name())
 	case a.Corruptions != nil || epsilon == 0 && len(all) == 1: // all corruptions allow the same
 	case epsilon == 0:
 		err = fmt.Errorf("attack %s has several epsilons; say which: %s", name, known)

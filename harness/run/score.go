@@ -321,6 +321,9 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 			if s.Trial != nil && s.Within().Norm == attacks.L0 {
 				record.Pixels = &v.Pixels
 			}
+			if made.Pose != nil {
+				record.Rotation, record.Translation = &made.Pose.Rotation, &[2]float64{made.Pose.X, made.Pose.Y}
+			}
 			if p := s.made.proof; p != nil {
 				p.Tell(i, &record)
 			}

@@ -183,7 +183,7 @@ func (f *attackFlags) plan(c *cobra.Command, model string) (*plan.Plan, error) {
 // needed are flags that must be given.
 func (f *attackFlags) needed(c *cobra.Command) error {
 	data := needed(c, "data", f.data, ", for example --data test.npz")
-	if f.attack == attacks.CorruptionKind {
+	if attacks.Free(f.attack) {
 		return data
 	}
 	return cmp.Or(data,
@@ -297,10 +297,10 @@ func (f *attackFlags) attackKeys() (config.Keys, error) {
 	switch {
 	case f.norm != "":
 		keys = append(keys, key("norm", f.norm, "--norm"))
-	case attack.kind != attacks.CorruptionKind:
+	case !attacks.Free(attack.kind):
 		keys = append(keys, key("norm", attacks.Linf.String(), "--norm"))
 	}
-	if f.epsilon != "" || attack.kind != attacks.CorruptionKind {
+	if f.epsilon != "" || !attacks.Free(attack.kind) {
 		keys = append(keys, key("epsilon", values(f.epsilon), "--epsilon"))
 	}
 	if attack.version != "" {

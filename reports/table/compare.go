@@ -103,7 +103,9 @@ func (g Group) RankTable() Table {
 		t.Caption += "; attacker: " + words.Clean(g.Entries[0].Attacker)
 	}
 	t.head(attackers, attackerHead)
-	headings := g.headings(func(c compare.Column) string { return words.If(c.Variant != "", "Corruptions, mean") })
+	headings := g.headings(func(c compare.Column) string {
+		return words.If(strings.Contains(c.Variant, ":"), "Corruptions, mean")
+	})
 	if by := g.RankedBy; len(by) == 1 { // which the ranking shows
 		headings = view.Only(headings, func(h heading) bool { return !slices.Equal(h.columns, by) })
 	}

@@ -254,7 +254,7 @@ func agreement(s Suite) (out []Footnote) {
 // titles say how single attacks were made whose columns' heads don't.
 func titles(s Suite) []Footnote {
 	single := view.Only(s.Columns, func(c words.Column) bool {
-		return c.AttackTitle != "" && c.AttackTitle != c.Short() && s.File.Attacks[c.Attack].Components == nil
+		return c.AttackTitle != "" && c.AttackTitle != c.Short() && s.File.Made(c.Attack).Components == nil
 	})
 	return view.Distinct(single, func(c words.Column) Footnote {
 		return Footnote{"", c.Name() + ": " + words.Clean(c.AttackTitle)}

@@ -62,7 +62,7 @@ func (s *Suite) answer(line Series, named bool) string {
 // attackNamed is a column's attack in full: "AutoAttack standard", "PGD-40, 2 restarts".
 func (s *Suite) attackNamed(col words.Column) string {
 	title := cmp.Or(col.AttackTitle, col.Attack)
-	if a := s.File.Attacks[col.Attack]; a.Version != "" { // the components are named in brackets
+	if a := s.File.Made(col.Attack); a.Version != "" { // the components are named in brackets
 		title, _, _ = strings.Cut(title, " (")
 		title += " " + a.Version
 	}

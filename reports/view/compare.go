@@ -33,8 +33,7 @@ func (g *Group) Attack(i int) string {
 	c := g.Columns[i]
 	out := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: *cmp.Or(c.Norm, new("")), Recipe: c.Recipe,
 		AttackTitle: c.Title}.Title()
-	if c.Variant != "" {
-		corruption, severity, _ := strings.Cut(c.Variant, ":")
+	if corruption, severity, ok := strings.Cut(c.Variant, ":"); ok {
 		out = words.CorruptionTitle(corruption) + " " + words.Clean(severity)
 	}
 	if c.Apart != "" {

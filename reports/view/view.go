@@ -77,6 +77,11 @@ func Of(f *result.File) *Report {
 		for _, names := range []*[]string{&of.Models, &of.Controls, &of.Attacks} {
 			*names = slices.Clone(*names)
 		}
+		for i := len(of.Attacks) - 1; i >= 0; i-- {
+			if a := f.Attacks[of.Attacks[i]]; !a.Corruptions() { // of which means are columns
+				of.Attacks = slices.Replace(of.Attacks, i, i+1, a.Cells(of.Attacks[i])...)
+			}
+		}
 		s := &Suite{about: about{Suite: of}, File: f, cells: cells{}}
 		byName[of.Name], v.Suites = s, append(v.Suites, s)
 		return s
@@ -139,7 +144,7 @@ func (s *Suite) arrangeColumns() {
 	}
 	s.Columns = []words.Column{{Attack: "none"}}
 	for _, attack := range s.Attacks {
-		as := s.File.Attacks[attack]
+		as := s.File.Made(attack)
 		if attack == "none" || as.Proves() {
 			continue
 		}
@@ -162,7 +167,7 @@ func (s *Suite) arrangeColumns() {
 		}
 		for _, e := range slices.Sorted(maps.Keys(of)) {
 			col := of[e]
-			col.Attack, col.AttackTitle, col.Recipe = attack, as.Title, cmp.Or(col.Recipe, as.Recipe)
+			col.Attack, col.AttackTitle, col.Recipe = attack, as.TitleOf(attack), cmp.Or(col.Recipe, as.Recipe)
 			s.Columns = append(s.Columns, col)
 		}
 	}

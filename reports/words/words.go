@@ -65,6 +65,9 @@ func (c Column) Short() string {
 	} else if few {
 		name += "-few"
 	}
+	if _, side, ok := strings.Cut(c.Attack, ":"); ok && base == attacks.PatchKind {
+		name += " " + Clean(side) + "×" + Clean(side)
+	}
 	if _, precision, other := strings.Cut(version, "+"); other {
 		name += " " + Clean(precision)
 	}

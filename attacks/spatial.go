@@ -1,0 +1,156 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// SpatialKind is the kind of rotations and translations in a config.
+const SpatialKind = "spatial"
+
+// Pose is where an image is moved to: it is turned about its centre, then shifted.
+type Pose struct {
+	Rotation float64 `json:"rotation"` // in degrees, clockwise
+	X        float64 `json:"x"`        // in pixels, to the right
+	Y        float64 `json:"y"`        // and down
+}
+
+// Holds reports whether a pose turns and shifts by no more than p does.
+func (p Pose) Holds(o Pose) bool {
+	return math.Abs(o.Rotation) <= p.Rotation && math.Abs(o.X) <= p.X && math.Abs(o.Y) <= p.Y
+}
+
+// Move moves an image: a value is the bilinear interpolation of the four at the place that it comes from, black beyond
+// the image's edge, as torchvision.transforms.functional.affine has it.
+func (p Pose) Move(image []float32, s Shape) []float32 {
+	sin, cos := math.Sincos(p.Rotation * math.Pi / 180)
+	out, plane := make([]float32, len(image)), s.H*s.W
+	middleX, middleY := float64(s.W-1)/2, float64(s.H-1)/2
+	for i := range plane {
+		x, y := float64(i%s.W)-middleX-p.X, float64(i/s.W)-middleY-p.Y
+		fromX, fromY := cos*x+sin*y+middleX, cos*y-sin*x+middleY
+		left, top := math.Floor(fromX), math.Floor(fromY)
+		for _, corner := range [4]struct{ x, y, weight float64 }{
+			{left, top, (left + 1 - fromX) * (top + 1 - fromY)}, {left + 1, top, (fromX - left) * (top + 1 - fromY)},
+			{left, top + 1, (left + 1 - fromX) * (fromY - top)}, {left + 1, top + 1, (fromX - left) * (fromY - top)},
+		} {
+			if corner.x < 0 || corner.y < 0 || corner.x >= float64(s.W) || corner.y >= float64(s.H) {
+				continue
+			}
+			at := int(corner.y)*s.W + int(corner.x)
+			for c := range s.C {
+				out[c*plane+i] += float32(corner.weight) * image[c*plane+at]
+			}
+		}
+	}
+	for i, v := range out {
+		out[i] = min(v, 1) // the weights' sum is rounded
+	}
+	return out
+}
+
+// spatial turns and shifts the image (Engstrom et al. 2019, "Exploring the Landscape of Spatial Robustness", section
+// 3): it tries all poses of a grid, or some at random, and returns the one that is misclassified by most.
+type spatial struct {
+	common
+	Rotation, Translation float64
+	Queries               int // 0: the grid
+}
+
+// The grid's places on each axis, ends included.
+const gridRotations, gridShifts = 31, 7
+
+// most is the largest pose.
+func (a spatial) most() Pose { return Pose{a.Rotation, a.Translation, a.Translation} }
+
+// Check reports limits that leave the image where it is.
+func (a spatial) Check(classes int, s Shape) error {
+	if a.most() == (Pose{}) {
+		return fmt.Errorf("%s: rotation and translation are 0", a.name)
+	}
+	return a.common.Check(classes, s)
+}
+
+// Passes returns a forward pass a pose.
+func (a spatial) Passes(int) (forward, backward int) {
+	if a.Queries > 0 {
+		return a.Queries, 0
+	}
+	shifts := len(places(a.Translation, gridShifts))
+	return len(places(a.Rotation, gridRotations)) * shifts * shifts, 0
+}
+
+// places are n numbers from −most to most, at equal distances.
+func places(most float64, n int) (all []float64) {
+	if most == 0 {
+		return []float64{0}
+	}
+	for i := range n {
+		all = append(all, most*float64(2*i-n+1)/float64(n-1))
+	}
+	return all
+}
+
+// poses are those of the grid, the farthest first, which break most images.
+func (a spatial) poses() (all []Pose) {
+	shifts := places(a.Translation, gridShifts)
+	for _, turn := range places(a.Rotation, gridRotations) {
+		for _, x := range shifts {
+			for _, y := range shifts {
+				all = append(all, Pose{turn, x, y})
+			}
+		}
+	}
+	far := func(p Pose) float64 {
+		return math.Abs(p.Rotation)/max(a.Rotation, 1) + (math.Abs(p.X)+math.Abs(p.Y))/max(a.Translation, 1)
+	}
+	slices.SortStableFunc(all, func(p, q Pose) int {
+		switch {
+		case far(p) > far(q):
+			return -1
+		case far(p) < far(q):
+			return 1
+		}
+		return 0
+	})
+	return all
+}
+
+// drawn are poses at random.
+func (a spatial) drawn(rng *rand.Rand) (all []Pose) {
+	uniform := func(most float64) float64 { return most * (2*rng.Float64() - 1) }
+	for range a.Queries {
+		all = append(all, Pose{uniform(a.Rotation), uniform(a.Translation), uniform(a.Translation)})
+	}
+	return all
+}
+
+func (a spatial) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
+	t := newAttempt(o, im, how)
+	var poses []Pose
+	if a.Queries > 0 {
+		poses = a.drawn(generator(how.Seed, a.name, 0, 0, im.ID))
+	} else {
+		poses = a.poses()
+	}
+	most := math.Inf(-1)
+	for _, p := range poses {
+		x := p.Move(im.Pixels, o.Shape())
+		wrong, err := t.wrong(ctx, x)
+		if err != nil {
+			return Result{}, err
+		}
+		if by := a.Loss.Value(t.eval.Logits, im.Label, -1); wrong && (t.res.Pose == nil || by > most) {
+			t.succeed(t.now())
+			t.res.Adversarial, t.res.Pose, most = x, &p, by
+			if how.VerdictOnly {
+				break
+			}
+		}
+		t.res.Iterations++
+	}
+	return t.res, nil
+}

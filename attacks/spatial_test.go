@@ -1,0 +1,126 @@
+package attacks
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+
+	"selfheal/internal/must"
+)
+
+// Moved images are torchvision's: testdata/poses.json is of scripts/goldens_attacks.py.
+func TestPosesAgreeWithTorchvision(t *testing.T) {
+	t.Parallel()
+	var golden struct {
+		Shape [3]int
+		Image []float32
+		Poses []struct {
+			Pose
+			Out []float32
+		}
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/poses.json"))(t), &golden))
+	s := Shape{C: golden.Shape[0], H: golden.Shape[1], W: golden.Shape[2]}
+	if len(golden.Poses) < 10 {
+		t.Fatalf("%d poses", len(golden.Poses))
+	}
+	for _, p := range golden.Poses {
+		if off := furthest(p.Move(golden.Image, s), p.Out); off > 1e-5 {
+			t.Errorf("%+v: off by %.2g", p.Pose, off)
+		}
+	}
+}
+
+// Whole turns and shifts move values and leave them as they are.
+func TestWholePoses(t *testing.T) {
+	t.Parallel()
+	s := Shape{C: 2, H: 5, W: 5}
+	image := imagesNear(newLinear(s, 3, 1, unlimited), 1, 0.5, 2)[0].Pixels
+	at := func(x []float32, c, row, col int) float32 {
+		if row < 0 || col < 0 || row >= s.H || col >= s.W {
+			return 0
+		}
+		return x[(c*s.H+row)*s.W+col]
+	}
+	for _, c := range []struct {
+		pose Pose
+		from func(row, col int) (int, int)
+	}{
+		{Pose{}, func(row, col int) (int, int) { return row, col }},
+		{Pose{X: 2, Y: -1}, func(row, col int) (int, int) { return row + 1, col - 2 }},
+		{Pose{Rotation: 90}, func(row, col int) (int, int) { return 4 - col, row }}, // clockwise: the left side goes up
+		{Pose{Rotation: 180}, func(row, col int) (int, int) { return 4 - row, 4 - col }},
+	} {
+		got := c.pose.Move(image, s)
+		for i := range got {
+			row, col := c.from(i/s.W%s.H, i%s.W)
+			if want := at(image, i/s.W/s.H, row, col); math.Abs(float64(got[i]-want)) > 1e-6 {
+				t.Errorf("%+v: value %d is %v, not %v", c.pose, i, got[i], want)
+			}
+		}
+	}
+}
+
+// The grid breaks exactly the images that one of its poses breaks, by the one that breaks it most, for a pass a pose.
+func TestSpatial(t *testing.T) {
+	t.Parallel()
+	o := newLinear(shape, 5, 7, unlimited)
+	grid := recipe(t, Setup{Kind: SpatialKind, Parameters: given{"rotation": 2, "translation": 0.02}}, 1, 5)
+	a := grid.Components[0].(spatial)
+	if got := *grid.Most; got != (Pose{2, 0.02, 0.02}) || !grid.Free {
+		t.Errorf("limits %+v", got)
+	}
+	broken := 0
+	images := imagesNear(o, 40, 0.1, 8)
+	for _, im := range images {
+		most := math.Inf(-1)
+		for _, p := range a.poses() {
+			logits := make([]float32, 5)
+			o.answer(p.Move(im.Pixels, shape), logits)
+			if !Right(logits, im.Label) {
+				most = max(most, Margin.Value(logits, im.Label, -1))
+			}
+		}
+		res := trial{a, Linf, 1, false}.perturb(t, &o.classifier, im, 1)
+		if res.Forward != 31*7*7 || (res.Adversarial != nil) != (most > math.Inf(-1)) {
+			t.Errorf("image %d: %d passes, broken %v, want %v", im.ID, res.Forward, res.Adversarial != nil, most)
+		}
+		if res.Adversarial == nil {
+			continue
+		}
+		broken++
+		logits := make([]float32, 5)
+		o.answer(res.Adversarial, logits)
+		if by := Margin.Value(logits, im.Label, -1); by != most || !grid.Most.Holds(*res.Pose) ||
+			!slices.Equal(res.Pose.Move(im.Pixels, shape), res.Adversarial) {
+			t.Errorf("image %d: %+v, broken by %v, not %v", im.ID, *res.Pose, by, most)
+		}
+	}
+	if broken < 5 || broken > 35 {
+		t.Errorf("%d of 40 images broken", broken)
+	}
+	full, verdict := trial{a, Linf, 1, false}, trial{a, Linf, 1, true}
+	checkStops(t, full.checkRuns(t, &o.classifier, images), verdict.checkRuns(t, &o.classifier, images))
+	checkSeeds(t, full, &o.classifier, images, true)
+	checkCancel(t, full, &o.classifier, images[0])
+}
+
+// Poses at random keep to the limits, are as many as asked for, and depend on seed and image.
+func TestRandomPoses(t *testing.T) {
+	t.Parallel()
+	o := newLinear(shape, 5, 7, unlimited)
+	images := imagesNear(o, 20, 0.1, 8)
+	made := recipe(t, Setup{Kind: SpatialKind, Parameters: given{"queries": 50}}, 1, 5)
+	a := trial{made.Components[0], Linf, 1, false}
+	for _, res := range a.checkRuns(t, &o.classifier, images) {
+		if res.Forward != 50 || res.Pose != nil && !(Pose{30, 3, 3}).Holds(*res.Pose) {
+			t.Errorf("%d passes, %+v", res.Forward, res.Pose)
+		}
+	}
+	checkSeeds(t, a, &o.classifier, images, false)
+	if _, err := (Setup{Kind: SpatialKind, Parameters: given{"rotation": 0, "translation": 0}}).Make(1, 5); err == nil {
+		t.Error("limits of 0 are taken")
+	}
+}
