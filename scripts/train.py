@@ -9,8 +9,8 @@ and exports it.
     python3 scripts/train.py --architecture efficientnet-b0 --data tiny-imagenet --folder tiny-imagenet-200 --out runs/b0
     python3 scripts/train.py --architecture rn-18 --width 8 --data shapes10 --epochs 20 --out runs/shapes
 
-The folder --out gets checkpoint.pt after every epoch (--resume goes on from there, with the same result as
-without the interruption), log.jsonl with one line an epoch, and at the end model.onnx. Images lie in [0, 1];
+The folder --out gets checkpoint.pt every ten minutes and after every epoch (--resume goes on from there, with the same
+result as without the interruption), log.jsonl with one line an epoch, and at the end model.onnx. Images lie in [0, 1];
 no network normalises its input.
 """
 
@@ -40,6 +40,7 @@ except ImportError as missing:
 EPSILON = {"linf": 8.0 / 255.0, "l2": 0.5}
 CHECKPOINT, LOG, MODEL = "checkpoint.pt", "log.jsonl", "model.onnx"
 EVALUATION_BATCH = 256
+SAVE_EVERY = 600  # seconds between checkpoints within an epoch
 CROP_PADDING = 8  # pixels of padding for random crops: the side over this (4 at 32x32, 8 at 64x64)
 
 
@@ -107,6 +108,10 @@ FIXED = ("architecture", "classes", "width", "data", "epochs", "batch", "rate", 
          "no_augment", "loss", "start", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "precision",
          "seed", "average")
 
+# What a checkpoint within an epoch has besides.
+UNDER_WAY = ("order", "step", "total", "seconds")
+
+
 class Trained(torch.nn.Module):
     """A network as it is trained: channels last, which is faster, and in bf16 where asked; its logits are float32."""
 
@@ -144,6 +149,7 @@ class Run:
                 self.network, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(arguments.average), use_buffers=True)
         self.judged = self.average.module if self.average else self.network
         self.epoch = 0
+        self.order, self.step, self.total, self.seconds = None, 0, 0.0, 0.0  # of the epoch that is under way, if one is
         self.folder = pathlib.Path(arguments.out)
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -166,24 +172,29 @@ class Run:
 
     def train_epoch(self):
         """One pass over the training images; returns the mean loss."""
-        size = self.arguments.batch
-        order = torch.randperm(len(self.train_set), generator=self.generator)
-        steps = max(1, len(order) // size)
+        size, began = self.arguments.batch, time.time()
+        if self.order is None:
+            self.order = torch.randperm(len(self.train_set), generator=self.generator)
+            self.step, self.total, self.seconds = 0, 0.0, 0.0
+        steps = max(1, len(self.order) // size)
         self.trained.train()
-        total = 0.0
-        for index in range(steps):
-            progress = (self.epoch + index / steps) / self.arguments.epochs
+        while self.step < steps:
+            progress = (self.epoch + self.step / steps) / self.arguments.epochs
             for group in self.optimiser.param_groups:
                 group["lr"] = self.arguments.rate * SCHEDULES[self.arguments.schedule](progress)
-            loss = self.loss(*self.batch(order[index * size:(index + 1) * size]))
+            loss = self.loss(*self.batch(self.order[self.step * size:(self.step + 1) * size]))
             self.optimiser.zero_grad()
             loss.backward()
             self.optimiser.step()
             if self.average:
                 self.average.update_parameters(self.network)
-            total += loss.item()
-        self.epoch += 1
-        return total / steps
+            self.total += loss.item()
+            self.step += 1
+            if (now := time.time()) - began > SAVE_EVERY:
+                self.seconds, began = self.seconds + now - began, now
+                self.save()
+        self.epoch, self.order, self.seconds = self.epoch + 1, None, self.seconds + time.time() - began
+        return self.total / steps
 
     def evaluate(self, attack_steps):
         """Share of the test images labelled correctly, in float32; under PGD on the cross-entropy where attack_steps > 0."""
@@ -206,8 +217,10 @@ class Run:
         unfinished = path.with_suffix(".part")
         # Tensors, whole numbers and text alone: what PyTorch 1.13 can load without running code. The rest of the
         # optimiser's state is in the arguments.
-        average = {"average": self.average.state_dict()} if self.average else {}
-        torch.save({**average, "model": self.network.state_dict(), "optimiser": self.optimiser.state_dict()["state"],
+        more = {"average": self.average.state_dict()} if self.average else {}
+        if self.order is not None:
+            more |= {name: getattr(self, name) for name in UNDER_WAY}
+        torch.save({**more, "model": self.network.state_dict(), "optimiser": self.optimiser.state_dict()["state"],
                     "epoch": self.epoch, "generator": self.generator.get_state(), "torch": torch.get_rng_state(),
                     "settings": self.settings()}, unfinished)
         unfinished.replace(path)
@@ -231,6 +244,9 @@ class Run:
         self.epoch = state["epoch"]
         self.generator.set_state(state["generator"])
         torch.set_rng_state(state["torch"])
+        for name in UNDER_WAY:
+            if name in state:
+                setattr(self, name, state[name])
 
     def log(self, **entry):
         with open(self.folder / LOG, "a", encoding="utf-8") as file:
@@ -276,10 +292,9 @@ def train(arguments):
     elif (run.folder / CHECKPOINT).exists():
         raise TrainingError(f"{run.folder / CHECKPOINT} exists: go on with --resume or name another --out")
     while run.epoch < arguments.epochs:
-        start = time.time()
         loss = run.train_epoch()
         run.save()
-        run.log(epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(time.time() - start, 1))
+        run.log(epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(run.seconds, 1))
     final = {"clean": run.evaluate(0)}
     if arguments.evaluation_steps > 0:
         final[f"pgd_{arguments.norm}"] = run.evaluate(arguments.evaluation_steps)

@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,4 +88,33 @@ func sameFile(t *testing.T, from, path, sum string) {
 	if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != sum {
 		t.Skipf("%s is not the file that the results are of", path)
 	}
+}
+
+// The README's first table is of the results in docs/paper/resnet: accuracy in % without control and with it.
+func TestReadmeHeals(t *testing.T) {
+	t.Parallel()
+	const results = "docs/paper/resnet/autoattack/results.json"
+	file := must.Get(result.Read(results))(t)
+	accuracy := func(suite, model, defense, attack string) float64 {
+		for _, c := range file.Cells {
+			if c.Suite == suite && c.Model == model && c.Defense == defense && c.Attack == attack {
+				return 100 * c.Accuracy
+			}
+		}
+		t.Fatalf("no cell %s, %s, %s, %s", suite, model, defense, attack)
+		return 0
+	}
+	_, table, _ := strings.Cut(read(t, "README.md"), "\n| ")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want []string
+	for name, model := range map[string]string{"ResNet-20": "resnet20", "ResNet-32, never seen": "resnet32"} {
+		row := "| " + name
+		for _, column := range [][2]string{{"oblivious", "none"}, {"oblivious", "aa-linf"}, {"oblivious", "aa-l2"},
+			{"oblivious", "aa-l1"}, {"white-box", "aa-linf"}} {
+			row += fmt.Sprintf(" | %.1f → %.1f", accuracy(column[0], model, "none", column[1]),
+				accuracy(column[0], model, "unet", column[1]))
+		}
+		want = append(want, row+" |")
+	}
+	must.Have(t, table, want...)
 }
