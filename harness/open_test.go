@@ -161,10 +161,12 @@ func TestChannelsLast(t *testing.T) {
 					cheap += ", " + p.Name + ": 1"
 				}
 			}
-			epsilon := []string{"8/255", "0.5", "12", "40"}[n]
+			strength := fmt.Sprintf(", norm: %s, epsilon: %s", n, []string{"8/255", "0.5", "12", "40"}[n])
+			if attacks.Free(s.Kind) {
+				strength = map[string]string{attacks.PatchKind: ", sides: 3"}[s.Kind]
+			}
 			names = append(names, fmt.Sprintf("a%d", len(names)))
-			made = append(made, fmt.Sprintf("  %s: {kind: %s, norm: %s, epsilon: %s%s}\n", names[len(names)-1], s.Kind,
-				n, epsilon, cheap))
+			made = append(made, fmt.Sprintf("  %s: {kind: %s%s%s}\n", names[len(names)-1], s.Kind, strength, cheap))
 		}
 	}
 	text := strings.Replace(testplan.Bundled, "  other:", fmt.Sprintf(`  keras: {path: %s}

@@ -137,6 +137,9 @@ func attackObject(name string, a *Attack) object {
 // normSchemas say in which norms a kind exists, that in linf nothing is farther than 1, and that l0 counts values.
 func normSchemas() (all []schema) {
 	for _, s := range attacks.Specs {
+		if attacks.Free(s.Kind) {
+			continue
+		}
 		all = append(all, schema{
 			"if":   schema{"properties": schema{"kind": schema{"const": s.Kind}}, "required": []string{"kind"}},
 			"then": schema{"properties": schema{"norm": schema{"enum": s.In()}}},
