@@ -149,17 +149,18 @@ def minimum(attack, norm, epsilon, settings=None, **parameters):
     return golden("adv_lib 0.2.3", norm, epsilon, answer, **parameters)
 
 
-def spatial():
-    """The whole grid, moved by torchvision."""
+def spatial(rotation, translation):
+    """The grid, moved by torchvision."""
     import torchvision
 
     def answer(network, images, labels):
         standing = right(network, images, labels)
-        for pose in poses(30, 3):
+        for pose in poses(rotation, translation):
             if standing.any():
                 standing[standing.clone()] = right(network, moved(images[standing], *pose), labels[standing])
         return {"flags": "".join("01"[flag] for flag in standing.tolist())}
-    return golden(f"torchvision {torchvision.__version__}", "linf", 1, answer, rotation=30, translation=3)
+    return golden(f"torchvision {torchvision.__version__}", "linf", 1, answer, rotation=rotation,
+                  translation=translation)
 
 
 def moved(images, rotation, x, y):
@@ -171,8 +172,10 @@ def moved(images, rotation, x, y):
 
 
 def poses(rotation, translation):
-    shifts = torch.linspace(-translation, translation, 7).tolist()
-    return [(r, x, y) for r in torch.linspace(-rotation, rotation, 31).tolist() for x in shifts for y in shifts]
+    def places(most, count):
+        return torch.linspace(-most, most, count).tolist() if most else [0.0]
+    shifts = places(translation, 7)
+    return [(r, x, y) for r in places(rotation, 31) for x in shifts for y in shifts]
 
 
 def write_poses():
@@ -187,7 +190,7 @@ def write_poses():
 
 
 GOLDENS = {
-    "spatial": lambda: [spatial()],
+    "spatial": lambda: [spatial(30, 0), spatial(0, 3)],
     "ddn": lambda: [minimum("ddn", "l2", 2, {"levels": None}, steps=200)],
     "fmn": lambda: [minimum("fmn", n, e, steps=200) for n, e in (("linf", 16 / 255), ("l2", 2), ("l1", 40), ("l0", 200))],
     "pdpgd": lambda: [minimum("pdpgd", n, e, steps=200) for n, e in (("linf", 16 / 255), ("l2", 2), ("l1", 40))],
