@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -107,15 +108,7 @@ func (a spatial) poses() (all []Pose) {
 	far := func(p Pose) float64 {
 		return math.Abs(p.Rotation)/max(a.Rotation, 1) + (math.Abs(p.X)+math.Abs(p.Y))/max(a.Translation, 1)
 	}
-	slices.SortStableFunc(all, func(p, q Pose) int {
-		switch {
-		case far(p) > far(q):
-			return -1
-		case far(p) < far(q):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(p, q Pose) int { return cmp.Compare(far(q), far(p)) })
 	return all
 }
 
