@@ -87,7 +87,7 @@ func TestAttacksWithoutNorm(t *testing.T) {
 	must.Get(gate.NewBaseline(f, config.DefaultGate()))(t)
 }
 
-// What has no norm takes none.
+// Attacks without a norm refuse the keys that others have for it.
 func TestAttacksWithoutNormAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ set, words string }{

@@ -108,7 +108,7 @@ FIXED = ("architecture", "classes", "width", "data", "epochs", "batch", "rate", 
          "no_augment", "loss", "start", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "precision",
          "seed", "average")
 
-# What a checkpoint within an epoch has besides.
+# A checkpoint within an epoch has these attributes of the run too.
 UNDER_WAY = ("order", "step", "total", "seconds")
 
 
