@@ -222,7 +222,8 @@ func TestWrongLayout(t *testing.T) {
 func openUse(t *testing.T, control string) *open.Model {
 	t.Helper()
 	testinput.Runtime(t)
-	cfg := testplan.Plan(t, testplan.Small, 2, 64, "attacks.pgd-l2.epsilon=[0.2, 0.4]").Config
+	cfg := testplan.Plan(t, testplan.Small, 2, 64, "attacks.pgd-l2.epsilon=[0.2, 0.4]",
+		"attacks.square-l1={kind: spatial}").Config
 	u := must.Get(open.Use(context.Background(), cfg, "robust", control, open.Options{}))(t)
 	t.Cleanup(u.Close)
 	return u
@@ -340,6 +341,7 @@ func TestVerifyErrors(t *testing.T) {
 		{func(c *run.Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
 		{func(c *run.Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
 		{func(c *run.Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
+		{func(c *run.Claim) { c.Attack, c.Epsilon = "square-l1", 0 }, "attack square-l1 moves images"},
 	} {
 		changed := whole
 		c.change(&changed)

@@ -350,6 +350,10 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	if err != nil {
 		return nil, open.Wrong(err)
 	}
+	if t.Setting().Kind == attacks.SpatialKind { // a claim has no poses
+		return nil, open.Wrong(fmt.Errorf("attack %s moves images, and whether others are clean ones moved can't be "+
+			"told of them; verify takes attacks that change values", c.Attack))
+	}
 	d, err := u.Set(c.Dataset, c.Limit)
 	if err != nil {
 		return nil, open.Wrong(err)
