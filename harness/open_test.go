@@ -20,6 +20,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/dataset"
+	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
@@ -254,10 +255,10 @@ func TestOpenErrors(t *testing.T) {
 }
 
 // claim is the clean images of the small run as if an attack had returned them.
-func claim(t *testing.T, u *open.Model) (run.Claim, *dataset.Dataset) {
+func claim(t *testing.T, u *open.Model) (judge.Claim, *dataset.Dataset) {
 	t.Helper()
 	d := must.Get(u.Set("test", 0))(t)
-	c := run.Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
+	c := judge.Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
 	for i := range d.Len() {
 		_, x, _ := must.Get3(d.Image(i))(t)
 		c.Images = append(c.Images, x...)
@@ -270,7 +271,7 @@ func claim(t *testing.T, u *open.Model) (run.Claim, *dataset.Dataset) {
 func TestVerifyMeasures(t *testing.T) {
 	u := openUse(t, "")
 	c, d := claim(t, u)
-	v := must.Get(run.Verify(context.Background(), u, c))(t)
+	v := must.Get(judge.Verify(context.Background(), u, c))(t)
 	if v.Unperturbed != 7 || v.MaxNorm != 0 || len(v.Outside) != 0 || v.Judged != 7 || len(v.Verdicts) != 7 ||
 		strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
 		t.Fatalf("clean images: %+v", v)
@@ -292,7 +293,7 @@ func TestVerifyMeasures(t *testing.T) {
 	c.Images[3*3072+9] = float32(math.Inf(1))
 	c.Images[4*3072+9] = 1 + 0x1p-23
 	c.Images[5*3072+9] = -1e-30
-	v = must.Get(run.Verify(context.Background(), u, c))(t)
+	v = must.Get(judge.Verify(context.Background(), u, c))(t)
 	if v.Unperturbed != 1 || v.Judged != 3 || v.MaxNorm < 0.4 || v.MaxNorm > 1.001 || len(v.Outside) != 4 {
 		t.Fatalf("%+v", v)
 	}
@@ -329,27 +330,27 @@ func TestVerifyErrors(t *testing.T) {
 	u := openUse(t, "")
 	whole, _ := claim(t, u)
 	for _, c := range []struct {
-		change func(c *run.Claim)
+		change func(c *judge.Claim)
 		want   string
 	}{
-		{func(c *run.Claim) { c.Shape = []int{7, 32, 30, 3} },
+		{func(c *judge.Claim) { c.Shape = []int{7, 32, 30, 3} },
 			"have shape [7 32 30 3], those of dataset test have [N 3 32 32]"},
-		{func(c *run.Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
-		{func(c *run.Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
-		{func(c *run.Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
-		{func(c *run.Claim) { c.Dataset = "tset" }, `no data set "tset"; did you mean "test"?`},
-		{func(c *run.Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
-		{func(c *run.Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
-		{func(c *run.Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
-		{func(c *run.Claim) { c.Attack, c.Epsilon = "square-l1", 0 }, "attack square-l1 moves images"},
+		{func(c *judge.Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
+		{func(c *judge.Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
+		{func(c *judge.Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
+		{func(c *judge.Claim) { c.Dataset = "tset" }, `no data set "tset"; did you mean "test"?`},
+		{func(c *judge.Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
+		{func(c *judge.Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
+		{func(c *judge.Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
+		{func(c *judge.Claim) { c.Attack, c.Epsilon = "square-l1", 0 }, "attack square-l1 moves images"},
 	} {
 		changed := whole
 		c.change(&changed)
-		_, err := run.Verify(context.Background(), u, changed)
+		_, err := judge.Verify(context.Background(), u, changed)
 		misconfigured(t, err, c.want)
 	}
 	whole.Epsilon, whole.Attack = 0, "apgd-l1"
-	if v, err := run.Verify(context.Background(), u, whole); err != nil || *v.Epsilon != 4 ||
+	if v, err := judge.Verify(context.Background(), u, whole); err != nil || *v.Epsilon != 4 ||
 		*v.Norm != attacks.L1.String() {
 		t.Errorf("an attack of one epsilon: %+v, %v", v, err)
 	}

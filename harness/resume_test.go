@@ -26,12 +26,12 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// resumed is a run of seconds that has everything that a journal holds: an oblivious and a white-box
-// suite, two networks, two seeds, components one after the other, an attack for its distances, saved images, a
+// resumed is a run of seconds that has everything that a journal holds: an oblivious and a white-box suite and one of
+// transfer, two networks, two seeds, components one after the other, an attack for its distances, saved images, a
 // solver study whose images a later suite needs too.
 const resumed = testplan.Bundled + `
 seeds: 2
-default_suites: [given, through]
+default_suites: [given, through, carried]
 save_adversarial: true
 controls:
   msa:
@@ -50,6 +50,8 @@ suites:
           solver: {images: 3, controls: [msa], attack: pgd, models: [robust], outer: [1]}}
   through: {dataset: test, models: [standard, robust], controls: [linear], attacks: [pgd, smooth],
             mode: whitebox-through}
+  carried: {dataset: test, models: [robust, standard], controls: [linear], attacks: [pgd, smooth],
+            mode: transfer}
 `
 
 // ended reads the results of a run that came to its end.

@@ -18,7 +18,7 @@ import (
 
 // csvHead are the columns of tables.csv. Published numbers are shares like accuracy; healed, harmed and p_value say
 // what a control changes of the network's verdicts, by McNemar's exact test.
-var csvHead = strings.Fields(`suite dataset model defense mode attack norm epsilon
+var csvHead = strings.Fields(`suite dataset model defense mode source attack norm epsilon
 	n correct accuracy ci_low ci_high max_norm seconds forward backward recipe verdict_only warnings
 	published difference published_in_ci
 	seeds accuracy_mean accuracy_std accuracy_min accuracy_max accuracy_every_seed
@@ -51,10 +51,10 @@ func csvFields(s table.Suite, one view.Compared) map[string]any {
 	c := one.Cell
 	if c == nil { // published, and not run
 		c = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.Model, Defense: one.Defense, Mode: s.Mode,
-			Attack: one.Column.Attack, Epsilon: one.Column.Epsilon, Norm: &one.Column.Norm}
+			Source: one.Column.Source, Attack: one.Column.Attack, Epsilon: one.Column.Epsilon, Norm: &one.Column.Norm}
 	}
-	set("suite dataset model defense mode attack norm epsilon published", c.Suite, c.Dataset, c.Model, c.Defense,
-		c.Mode, c.Attack, known(c.Norm), known(c.Epsilon), known(one.Published))
+	set("suite dataset model defense mode source attack norm epsilon published", c.Suite, c.Dataset, c.Model, c.Defense,
+		c.Mode, c.Source, c.Attack, known(c.Norm), known(c.Epsilon), known(one.Published))
 	if one.Cell != nil {
 		forward, backward := table.Passes(c)
 		warnings := view.Distinct(c.Warnings, func(w result.Warning) string { return w.ID })

@@ -112,7 +112,11 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	}
 	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds > 1}
 	for _, c := range g.Cases {
-		i := slices.IndexFunc(s.Columns, words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}.Same)
+		of := words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}
+		if s.Mode == result.Transfer { // the gallery has each network's own images
+			of.Source = c.Model
+		}
+		i := slices.IndexFunc(s.Columns, of.Same)
 		if c.Suite != s.Name || i < 0 || s.Cell(c.Model, c.Defense, s.Columns[i]) == nil {
 			continue
 		}

@@ -157,6 +157,7 @@ func TestGolden(t *testing.T) {
 		{"certified", "tables.csv tables.md figures.txt", textFiles(t, arranged(certified, slices.Collect(radii)))},
 		{"certified-alone", "tables.md", textFiles(t, of(alone))},
 		{"bounded", "tables.md summary.md figures.txt", textFiles(t, of(boundedFile()))},
+		{"transfer", "tables.csv tables.md figures.txt", textFiles(t, of(transferFile()))},
 		{"seeded", "tables.csv tables.md tables.tex suite.html figures.txt", textFiles(t, of(seeded()))},
 	} {
 		for _, name := range strings.Fields(c.names) {
@@ -274,6 +275,10 @@ func TestAnswers(t *testing.T) {
 			"certified accuracy 25.0 % [0.0, 100.0] by Smoothing, σ = 0.25, ℓ2 0.5, 4 images",
 			"certified accuracy 75.0 % [0.0, 100.0] with heal by Smoothing, σ = 0.25, ℓ2 0.5, 4 images"}},
 		"bounded": {boundedFile(), []string{"robust accuracy 25.0 % [0.0, 100.0] under pgd, ℓ∞ 0.25, 4 images"}},
+		"transfer": {transferFile(), []string{
+			"robust accuracy 0.0 % [0.0, 100.0] of mine under PGD-20 made on mine, ℓ∞ 4/255, 4 images",
+			"robust accuracy 25.0 % [0.0, 100.0] of mine with heal under PGD-20 made on mine, ℓ∞ 4/255, 4 images, " +
+				"transfer"}},
 		"seeded": {seeded(), []string{"robust accuracy 26.7 ± 20.8 % under square, ℓ∞ 8/255, 10 images",
 			"robust accuracy 43.3 ± 5.8 % with c under square, ℓ∞ 8/255, 10 images, oblivious"}},
 		"clean": {clean, []string{"clean accuracy 100.0 % [10.0, 90.0], 10 images",

@@ -46,10 +46,13 @@ func columnOf(run *Run, c *result.Cell) Column {
 	made := []any{col.Kind, variant, c.Norm, c.Epsilon, col.Recipe}
 	if known {
 		col.Settings = settings(a, variant)
+		if c.Source != "" {
+			col.Settings["source"] = c.Source
+		}
 		made = append(made, col.Settings)
 	} else { // nothing says that it is the same as any other
 		col.Apart = "settings unknown, run " + run.Name
-		made = append(made, run.Folder, c.Attack)
+		made = append(made, run.Folder, c.Attack, c.Source)
 	}
 	col.key = encoded(made)
 	return col
@@ -105,7 +108,7 @@ func value[T any](p *T) (v T) {
 // adversarial reports whether somebody looked for what deceives the model: corruptions and certificates do not.
 func (c Column) adversarial() bool {
 	a := result.Attack{Kind: c.Kind}
-	return !c.clean() && !a.Corruptions() && !a.Proves()
+	return !c.clean() && a.Crafted()
 }
 
 // compareColumns puts clean images first, then attacks by norm, strength and kind, then what has no norm.

@@ -144,7 +144,8 @@ func (g *Group) order() {
 
 // apart reports whether attacks rank an entry whose attacker did not know the control: its number is no bound.
 func (g *Group) apart(e *Entry) bool {
-	return e.Attacker == result.Oblivious && len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
+	unaware := e.Attacker == result.Oblivious || e.Attacker == result.Transfer
+	return unaware && len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
 }
 
 // Rivals reports whether two entries are ranked together.

@@ -45,9 +45,20 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		optional("solver", s.study(), "", "a study of the controls' solvers"),
 		optional("published", s.published(), "",
 			"numbers to show beside ours: the paper's, or one's own in per cent").notHashed(), // it needs the controls
-	}, check: func(_ *decoder, n *node, _ string) {
+	}, check: func(d *decoder, n *node, _ string) {
 		if n.get("save_adversarial") == nil {
 			s.SaveAdversarial = c.SaveAdversarial
+		}
+		if s.Mode != result.Transfer {
+			return
+		}
+		if len(s.Models) < 2 {
+			d.fail(n.pos, "suites.%s: mode transfer gives the images made on each model to the others; name two "+
+				"models or more", suite)
+		}
+		if s.Published != nil {
+			d.fail(n.pos, "suites.%s: published numbers are of networks attacked themselves, not of mode transfer",
+				suite)
 		}
 	}}
 }

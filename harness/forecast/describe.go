@@ -250,9 +250,15 @@ func (d *description) Attack(s plan.Step) error {
 // Certify counts a certificate's passes.
 func (d *description) Certify(s plan.Step) error { return d.passes(s) }
 
-// passes counts what a trial makes that no trial before it has made, for all seeds at the first.
+// passes counts what a trial makes that no trial before it has made, for all seeds at the first. Images of another
+// source are counted with its job.
 func (d *description) passes(s plan.Step) error {
 	if !s.First {
+		return nil
+	}
+	if s.From != s.Job {
+		fmt.Fprintf(&d.text, "  %-24s defenses: %s; made on model %s\n", s.Trial.Name(),
+			strings.Join(s.Scored, ", "), s.From.Model.Name)
 		return nil
 	}
 	r, err := s.Setting().Make(cmp.Or(s.Epsilon(), 1), d.classes) // an attack without epsilon has 1

@@ -248,7 +248,7 @@ func (m *measuring) Try(s plan.Step) error {
 // Attack adds an attack's passes, unless it is made already, and the answers to its images.
 func (m *measuring) Attack(s plan.Step) error {
 	right := m.right()
-	if key := s.Keys()[0]; !m.made[key] {
+	if key := s.Keys()[0]; !m.made[key] && s.From == s.Job { // another source's time is its job's
 		m.made[key] = true
 		v, r, classes := m.speeds[s.Attacked], m.job.Recipes[s.Trial], m.job.Net.Classes()
 		f, b := r.Passes(classes)

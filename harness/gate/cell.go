@@ -20,21 +20,25 @@ type Cell struct {
 	Model    string   `json:"model"`
 	Defense  string   `json:"defense"` // "none" or the control's name
 	Mode     string   `json:"mode"`
-	Attack   string   `json:"attack"`  // "none" (clean images) or the attack's name
-	Norm     *string  `json:"norm"`    // null for "none"
-	Epsilon  *float64 `json:"epsilon"` // null for "none"
-	Recipe   string   `json:"recipe"`  // "" for "none"
+	Source   string   `json:"source,omitempty"` // in mode transfer: the model that the images were made on
+	Attack   string   `json:"attack"`           // "none" (clean images) or the attack's name
+	Norm     *string  `json:"norm"`             // null for "none"
+	Epsilon  *float64 `json:"epsilon"`          // null for "none"
+	Recipe   string   `json:"recipe"`           // "" for "none"
 	N        int      `json:"n"`
 	Correct  int      `json:"correct"`
 	Verdicts verdicts `json:"verdicts"`
 }
 
-func (c Cell) key() result.Key { return result.KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon) }
+func (c Cell) key() result.Key {
+	return result.KeyOf(c.Suite, c.Model, c.Defense, c.Source, c.Attack, c.Epsilon)
+}
 
 func compareCells(x, y Cell) int {
 	a, b := x.key(), y.key()
 	return cmp.Or(strings.Compare(a.Suite, b.Suite), strings.Compare(a.Model, b.Model),
-		strings.Compare(a.Defense, b.Defense), strings.Compare(a.Attack, b.Attack), cmp.Compare(a.Epsilon, b.Epsilon))
+		strings.Compare(a.Defense, b.Defense), strings.Compare(a.Source, b.Source), strings.Compare(a.Attack, b.Attack),
+		cmp.Compare(a.Epsilon, b.Epsilon))
 }
 
 // String names the cell in messages.
@@ -45,6 +49,9 @@ func (c Cell) name() string {
 	name := plain(c.Model) + "/" + plain(c.Defense) + "/" + plain(c.Attack)
 	if c.Epsilon != nil {
 		name += "@" + number.Format(*c.Epsilon)
+	}
+	if c.Source != "" {
+		name += " from " + plain(c.Source)
 	}
 	return name
 }
@@ -126,18 +133,21 @@ func cellsOf(f *result.File) ([]Cell, error) {
 			return nil, fmt.Errorf("suite %s, model %s, defense %s, attack %s has no verdicts: %s", c.Suite, c.Model,
 				c.Defense, c.Attack, c.Error)
 		}
-		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack, c.Norm, c.Epsilon, c.Recipe, c.N,
-			c.Correct, verdicts(c.Verdicts)}
+		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Source, c.Attack, c.Norm, c.Epsilon, c.Recipe,
+			c.N, c.Correct, verdicts(c.Verdicts)}
 	}
 	return cells, checkCells(cells, selected(cells, f))
 }
 
 // absent lists a suite's cells under an attack at an epsilon that are not there.
-func absent(s result.Suite, have map[result.Key]Cell, attack string, epsilon float64) (list []string) {
+func absent(s result.Suite, have map[result.Key]Cell, sources []string, attack string, epsilon float64) (
+	list []string) {
 	for _, m := range s.Models {
 		for _, defense := range append([]string{config.None}, s.Controls...) {
-			if _, ok := have[result.KeyOf(s.Name, m, defense, attack, &epsilon)]; !ok {
-				list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
+			for _, source := range sources {
+				if _, ok := have[result.KeyOf(s.Name, m, defense, source, attack, &epsilon)]; !ok {
+					list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
+				}
 			}
 		}
 	}
@@ -153,9 +163,13 @@ func missing(f *result.File, cells []Cell) (list []string) {
 			if len(epsilons) == 0 { // clean images, corruptions, moved images and patches have none
 				epsilons = []float64{0}
 			}
+			sources := []string{""}
+			if s.Mode == result.Transfer && attack != config.None && f.Attacks[attack].Crafted() {
+				sources = s.Models
+			}
 			for _, under := range f.Attacks[attack].Cells(attack) {
 				for _, e := range epsilons {
-					list = append(list, absent(s, have, under, e)...)
+					list = append(list, absent(s, have, sources, under, e)...)
 				}
 			}
 		}

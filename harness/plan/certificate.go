@@ -14,7 +14,7 @@ type certificate struct{ attack }
 func (certificate) Of(g Group) []string      { return g.Scored }
 func (certificate) Exact() bool              { return false }
 func (certificate) Kept(bool) bool           { return false }
-func (certificate) Shown() bool              { return false }
+func (certificate) Crafted() bool            { return false }
 func (certificate) Do(m Maker, s Step) error { return m.Certify(s) }
 
 func (c certificate) Key(j *Job, defense string, seed uint64) Key {

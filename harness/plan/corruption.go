@@ -31,7 +31,7 @@ func (corrupted) Strength() (norm *string, epsilon *float64) { return nil, nil }
 // Within is anywhere among images.
 func (corrupted) Within() Ball               { return Ball{Norm: attacks.Linf, Epsilon: math.Inf(1)} }
 func (corrupted) Kept(saving bool) bool      { return saving }
-func (corrupted) Shown() bool                { return false } // it breaks nothing on purpose
+func (corrupted) Crafted() bool              { return false }
 func (c corrupted) Do(m Maker, s Step) error { return m.Corrupt(s, c.made) }
 
 // Listing is one line for all severities.

@@ -22,6 +22,8 @@ type Job struct {
 	Trials []Trial
 	// Studied is the attack of the solver study; nil for none.
 	Studied Trial
+	// Sources are the suite's jobs in mode transfer, whose models' images all of them get; nil in others.
+	Sources []*Job
 }
 
 // New lists the jobs of a config's selected part. Settings that this version can't carry out are an error.
@@ -45,8 +47,14 @@ func New(cfg *config.Config) (*Plan, error) {
 			}
 			studied = some[0]
 		}
+		first := len(p.Jobs)
 		for _, m := range s.Models {
-			p.Jobs = append(p.Jobs, &Job{s, cfg.Model(m), trials, studied})
+			p.Jobs = append(p.Jobs, &Job{s, cfg.Model(m), trials, studied, nil})
+		}
+		if s.Mode == result.Transfer {
+			for _, j := range p.Jobs[first:] {
+				j.Sources = p.Jobs[first:len(p.Jobs):len(p.Jobs)]
+			}
 		}
 	}
 	return p, nil
@@ -58,8 +66,15 @@ func (p *Plan) Seeds() []uint64 { return append([]uint64{p.Config.Seed}, p.Confi
 // Defenses are those that a job scores: the undefended network first, then every control.
 func (j *Job) Defenses() []string { return append([]string{config.None}, j.Suite.Controls...) }
 
-// Oblivious reports whether the attacker knows of no control: all get images made on the undefended network.
-func (j *Job) Oblivious() bool { return j.Suite.Mode == result.Oblivious }
+// Oblivious reports whether the attacker knows of no control: all get images made on an undefended network.
+func (j *Job) Oblivious() bool { return j.Suite.Mode == result.Oblivious || j.Sources != nil }
+
+// Alone is the job without controls.
+func (j *Job) Alone() *Job {
+	one, suite := *j, *j.Suite
+	suite.Controls, one.Suite = nil, &suite
+	return &one
+}
 
 // Studies reports whether the job's model has a solver study.
 func (j *Job) Studies() bool {
@@ -68,18 +83,44 @@ func (j *Job) Studies() bool {
 
 // Group is an attacked classifier and those scored on its images, by defense: all in an oblivious suite, else itself.
 type Group struct {
+	From     *Job // whose model is attacked: the job itself, or another source
 	Attacked string
 	Scored   []string
 }
 
 // Groups are a job's.
-func (j *Job) Groups() []Group {
-	if j.Oblivious() {
-		return []Group{{config.None, j.Defenses()}}
+func (j *Job) Groups() (all []Group) {
+	switch {
+	case j.Sources != nil:
+		for _, from := range j.Sources {
+			all = append(all, Group{from, config.None, j.Defenses()})
+		}
+	case j.Oblivious():
+		all = append(all, Group{j, config.None, j.Defenses()})
+	default:
+		for _, d := range j.Defenses() {
+			all = append(all, Group{j, d, []string{d}})
+		}
 	}
-	var all []Group
-	for _, d := range j.Defenses() {
-		all = append(all, Group{d, []string{d}})
+	return all
+}
+
+// steps are those of a group. What no network is asked for is not done again for every source.
+func (p *Plan) steps(j *Job, g Group) (all []Step) {
+	for n, seed := range p.Seeds() {
+		for _, t := range j.Trials {
+			if (n == 0 || t.Random()) && (g.From == j || t.Crafted()) {
+				all = append(all, Step{j, g, t, seed, n == 0})
+			}
+		}
+	}
+	return all
+}
+
+// Steps are a job's, in the order of a run.
+func (p *Plan) Steps(j *Job) (all []Step) {
+	for _, g := range j.Groups() {
+		all = append(all, p.steps(j, g)...)
 	}
 	return all
 }
@@ -93,10 +134,18 @@ type Step struct {
 	First bool // the seed is the cells' own, not a further one
 }
 
+// Source is the model whose images a step's cells are of; "" where they can be of no other than the job's.
+func (s Step) Source() string {
+	if s.Sources == nil || !s.Crafted() {
+		return ""
+	}
+	return s.From.Model.Name
+}
+
 // Keys are those of what the trial makes for the group: images of the attacked classifier, or a certificate of each.
 func (s Step) Keys() (all []Key) {
 	for _, d := range s.Trial.Of(s.Group) {
-		all = append(all, s.Trial.Key(s.Job, d, s.Seed))
+		all = append(all, s.Trial.Key(s.From, d, s.Seed))
 	}
 	return all
 }
@@ -106,7 +155,7 @@ type Visitor interface {
 	// Begin comes before the groups of a job, and End after them.
 	Begin(j *Job) error
 	End(j *Job) error
-	// Clean comes before the trials of a group: its classifiers are asked about clean images.
+	// Clean comes before the trials of a group whose classifiers were not asked before: about clean images.
 	Clean(j *Job, g Group) error
 	Try(s Step) error
 }
@@ -125,8 +174,8 @@ func (p *Plan) Walk(v Visitor) error {
 		if err := v.Begin(j); err != nil {
 			return err
 		}
-		for _, g := range j.Groups() {
-			if err := p.walk(j, g, v); err != nil {
+		for i, g := range j.Groups() {
+			if err := p.walk(j, g, i == 0 || j.Sources == nil, v); err != nil {
 				return err
 			}
 		}
@@ -137,18 +186,15 @@ func (p *Plan) Walk(v Visitor) error {
 	return nil
 }
 
-func (p *Plan) walk(j *Job, g Group, v Visitor) error {
-	if err := v.Clean(j, g); err != nil {
-		return err
+func (p *Plan) walk(j *Job, g Group, unasked bool, v Visitor) error {
+	if unasked {
+		if err := v.Clean(j, g); err != nil {
+			return err
+		}
 	}
-	for n, seed := range p.Seeds() {
-		for _, t := range j.Trials {
-			if n > 0 && !t.Random() {
-				continue
-			}
-			if err := v.Try(Step{j, g, t, seed, n == 0}); err != nil {
-				return err
-			}
+	for _, s := range p.steps(j, g) {
+		if err := v.Try(s); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -184,7 +230,12 @@ func (p *Plan) EachMade(do func(s Step, k Key)) {
 func (p *Plan) Cells() int {
 	n := 0
 	for _, j := range p.Jobs {
-		n += len(j.Defenses()) * (1 + len(j.Trials))
+		n += len(j.Defenses())
+		for _, s := range p.Steps(j) {
+			if s.First {
+				n += len(s.Scored)
+			}
+		}
 	}
 	return n
 }

@@ -37,8 +37,8 @@ type Trial interface {
 	Exact() bool
 	// Kept reports whether its images are kept until they are used, in a run that saves adversarial ones or not.
 	Kept(saving bool) bool
-	// Shown reports whether the gallery shows its images.
-	Shown() bool
+	// Crafted reports whether its images are made against a network's answers: others may be given them too.
+	Crafted() bool
 	// Samples is how many answers its classifier takes for each image that an attack of the same job has changed.
 	Samples() int64
 	// Listing is how a list of trials names it.
@@ -113,6 +113,7 @@ type Key struct {
 	Defense string  `json:"defense,omitempty"` // "none" where the undefended network is attacked
 	Mode    string  `json:"mode,omitempty"`    // "" there, and of certificates
 	Seed    uint64  `json:"seed,omitempty"`
+	Source  string  `json:"source,omitempty"` // whose images a classifier is asked about, in mode transfer
 }
 
 // attack is an attack at one epsilon, and what other kinds have in common with it.
@@ -131,7 +132,7 @@ func (attack) Random() bool             { return true }
 func (attack) Of(g Group) []string      { return []string{g.Attacked} }
 func (a attack) Exact() bool            { return a.setting.Prove }
 func (attack) Kept(bool) bool           { return true }
-func (attack) Shown() bool              { return true }
+func (attack) Crafted() bool            { return true }
 func (attack) Samples() int64           { return 0 }
 func (attack) Do(m Maker, s Step) error { return m.Attack(s) }
 
@@ -148,7 +149,8 @@ func (a attack) made() float64 {
 }
 
 func (a attack) Key(j *Job, defense string, seed uint64) Key {
-	k := Key{j.Suite.Dataset, j.Model.Name, a.Name(), a.made(), defense, "", seed}
+	k := Key{Dataset: j.Suite.Dataset, Model: j.Model.Name, Attack: a.Name(), Epsilon: a.made(), Defense: defense,
+		Seed: seed}
 	if defense != config.None {
 		k.Mode = j.Suite.Mode
 	}

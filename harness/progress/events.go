@@ -157,13 +157,15 @@ func attribute(f reflect.StructField) (name string, optional bool) {
 
 // CellID says which cell an event is about.
 type CellID struct {
-	Suite, Model, Defense, Mode, Attack string
-	Epsilon                             *float64 `json:",omitzero"`
+	Suite, Model, Defense, Mode string
+	Source                      string `json:",omitzero"`
+	Attack                      string
+	Epsilon                     *float64 `json:",omitzero"`
 }
 
 // IdentityOf is a cell's.
 func IdentityOf(c result.Cell) CellID {
-	return CellID{c.Suite, c.Model, c.Defense, c.Mode, c.Attack, c.Epsilon}
+	return CellID{c.Suite, c.Model, c.Defense, c.Mode, c.Source, c.Attack, c.Epsilon}
 }
 
 func (c CellID) inWords() string {
@@ -171,7 +173,11 @@ func (c CellID) inWords() string {
 	if c.Defense == config.None {
 		defense = "undefended"
 	}
-	return c.Model + ", " + c.Attack + ", " + defense
+	attack := c.Attack
+	if c.Source != "" {
+		attack += " from " + c.Source
+	}
+	return c.Model + ", " + attack + ", " + defense
 }
 
 // ComponentID says which component of an attack an event is about.

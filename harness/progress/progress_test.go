@@ -75,7 +75,8 @@ var meanings = map[string]string{
 	"seed":                "keys every random number", "signal": "`interrupt`, `terminated` or `hangup`",
 	"stage": "`waiting` for another process, `started`, `ready` or `failed`", "step": "steps that are made",
 	"steps": "that the training has still to make", "studies": "solvers that the study follows",
-	"study": "how many of them are done", "suite": "the suite's name",
+	"source": "in mode transfer, the network that images were made on",
+	"study":  "how many of them are done", "suite": "the suite's name",
 	"tried":          "images that bounds were asked about",
 	"variance":       "share of the variance that is kept, from 0 to 1",
 	"variance_asked": "share that was asked for, where the images or the state's size give less",
@@ -177,7 +178,7 @@ func TestEventsAreListed(t *testing.T) {
 // what ends a command.
 func TestProgressFormats(t *testing.T) {
 	t.Parallel()
-	id := ComponentID{CellID{"s", "m\x1b[2J\u202e", "none", result.Oblivious, "aa", new(0.5)}, "apgd-ce", 3,
+	id := ComponentID{CellID{"s", "m\x1b[2J\u202e", "none", result.Oblivious, "", "aa", new(0.5)}, "apgd-ce", 3,
 		"[1/2] m, aa", Words{}}
 	for _, c := range []struct {
 		event  any

@@ -79,6 +79,8 @@ func (c Cell) check() error {
 		return fmt.Errorf("an accuracy of %g, %d of %d are right", c.Accuracy, c.Correct, c.N)
 	case !near(c.CI95[0], ends[0], 1e-3) || !near(c.CI95[1], ends[1], 1e-3): // others may round
 		return fmt.Errorf("an interval of %v, which is not that of %d of %d", c.CI95, c.Correct, c.N)
+	case c.Source != "" && c.Mode != Transfer:
+		return fmt.Errorf("a source %q, which cells of mode %s have, not %s", c.Source, Transfer, c.Mode)
 	case c.Epsilon != nil && !(*c.Epsilon > 0 && *c.Epsilon < mostOf):
 		return fmt.Errorf("an epsilon of %g", *c.Epsilon)
 	case !plausible(c.MaxNorm) || !plausible(c.Seconds):
@@ -146,20 +148,20 @@ func (r Record) check() error {
 
 // Key identifies a cell, as docs/results.md has it.
 type Key struct {
-	Suite, Model, Defense, Attack string
-	Epsilon                       float64 // 0 for clean images and corruptions
+	Suite, Model, Defense, Source, Attack string
+	Epsilon                               float64 // 0 for clean images and corruptions
 }
 
 // KeyOf is a cell's key; epsilon is nil for clean images and corruptions.
-func KeyOf(suite, model, defense, attack string, epsilon *float64) Key {
-	k := Key{suite, model, defense, attack, 0}
+func KeyOf(suite, model, defense, source, attack string, epsilon *float64) Key {
+	k := Key{suite, model, defense, source, attack, 0}
 	if epsilon != nil {
 		k.Epsilon = *epsilon
 	}
 	return k
 }
 
-func (c Cell) key() Key { return KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon) }
+func (c Cell) key() Key { return KeyOf(c.Suite, c.Model, c.Defense, c.Source, c.Attack, c.Epsilon) }
 
 // CheckRecords is an error for records that disagree with their cells: every cell has one an image, in the order of its
 // verdicts, with the same verdicts. Records without a cell are those of a run that was killed before it wrote its
@@ -167,7 +169,7 @@ func (c Cell) key() Key { return KeyOf(c.Suite, c.Model, c.Defense, c.Attack, c.
 func (f *File) CheckRecords(records iter.Seq[Record]) error {
 	verdicts := map[Key][]byte{}
 	for r := range records {
-		k := KeyOf(r.Suite, r.Model, r.Defense, r.Attack, r.Epsilon)
+		k := KeyOf(r.Suite, r.Model, r.Defense, r.Source, r.Attack, r.Epsilon)
 		verdicts[k] = append(verdicts[k], '0'+byte(r.Verdict))
 	}
 	for _, c := range f.Cells {

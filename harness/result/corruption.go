@@ -17,6 +17,9 @@ func (a Attack) Free() bool { return attacks.Free(a.Kind) }
 // several reports whether the attack's cells have names of their own: those of corruptions, or of a patch's sides.
 func (a Attack) several() bool { return a.Corruptions() || a.Kind == attacks.PatchKind }
 
+// Crafted reports whether the attack's images are made against a network's answers.
+func (a Attack) Crafted() bool { return !a.Corruptions() && !a.Proves() }
+
 // Proves reports whether the attack is a certificate: its cells say what is proven.
 func (a Attack) Proves() bool { return attacks.Proves(a.Kind) }
 

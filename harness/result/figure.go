@@ -16,6 +16,7 @@ const (
 	ControlFigure     = "control"
 	CorruptionsFigure = "corruptions"
 	CertifiedFigure   = "certified"
+	TransferFigure    = "transfer"
 	TheoryFigure      = "theory"
 )
 
@@ -35,6 +36,8 @@ var Figures = []Figure{
 	{CorruptionsFigure, "SUITE", "accuracy by [common corruption](#common-corruptions), baseline and controlled"},
 	{CertifiedFigure, "SUITE", "[certified accuracy](certificates.md) of smoothed classifiers against the ℓ2 radius, " +
 		"baseline and controlled"},
+	{TransferFigure, "SUITE", "in mode [transfer](config.md#transfer), the accuracy of every network on the images " +
+		"made on each: a chart an attack and defense"},
 	{TheoryFigure, "FIGURE", "the checks of `selfheal theory`, a figure an experiment"},
 }
 

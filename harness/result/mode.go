@@ -14,6 +14,7 @@ const (
 	Oblivious        = "oblivious"
 	WhiteboxDetached = "whitebox-detached"
 	WhiteboxThrough  = "whitebox-through"
+	Transfer         = "transfer"
 )
 
 // Modes is the table, by what the attacker knows. Schema, documentation and reports take their words from it.
@@ -32,11 +33,17 @@ var Modes = []Mode{
 	{WhiteboxThrough, "Through", "made through the defended network, the gradient going through the controls too",
 		"Runs the defended network. Its gradient goes through the controls too: exactly for greedy control, " +
 			"through every step of the solver for msa and pmp."},
+	{Transfer, "Transfer", "made on each undefended network of the suite, then given to every network and defense",
+		"Knows one undefended network, the source, at which the images are made at full strength. They are given to " +
+			"every network of the suite, and to every defense. Where the source is another network, the accuracy " +
+			"says what an attacker gets who has only a model of their own. It is no bound for one who knows the " +
+			"network."},
 }
 
-// AttackerOf names the mode of a suite's results: the config's, or [Whitebox] where the suite has no control.
+// AttackerOf names the mode of a suite's results: the config's, or [Whitebox] where the suite has no control and its
+// images are of no other network.
 func AttackerOf(mode string, controlled bool) string {
-	if controlled {
+	if controlled || mode == Transfer {
 		return mode
 	}
 	return Whitebox

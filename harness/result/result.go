@@ -107,17 +107,18 @@ type Fit struct {
 }
 
 // Cell is one accuracy: a model, with or without a controller, under an attack.
-// It is identified by (suite, model, defense, attack, epsilon).
+// It is identified by (suite, model, defense, attack, epsilon), and in mode transfer by its source too.
 type Cell struct {
 	Suite    string     `json:"suite"`
 	Dataset  string     `json:"dataset"`
 	Model    string     `json:"model"`
 	Defense  string     `json:"defense"` // "none" or the control's name
 	Mode     string     `json:"mode"`
-	Attack   string     `json:"attack"`  // "none" (clean images) or the attack's name
-	Norm     *string    `json:"norm"`    // linf, l2, l1, l0; null for "none"
-	Epsilon  *float64   `json:"epsilon"` // null for "none"
-	Recipe   string     `json:"recipe"`  // which attack made the images, with its version; "" for "none"
+	Source   string     `json:"source,omitempty"` // in mode transfer: the model that its attack's images were made on
+	Attack   string     `json:"attack"`           // "none" (clean images) or the attack's name
+	Norm     *string    `json:"norm"`             // linf, l2, l1, l0; null for "none"
+	Epsilon  *float64   `json:"epsilon"`          // null for "none"
+	Recipe   string     `json:"recipe"`           // which attack made the images, with its version; "" for "none"
 	N        int        `json:"n"`
 	Correct  int        `json:"correct"`
 	Accuracy float64    `json:"accuracy"`
@@ -252,6 +253,7 @@ type Record struct {
 	Model        string   `json:"model"`
 	Defense      string   `json:"defense"`
 	Mode         string   `json:"mode"`
+	Source       string   `json:"source,omitempty"` // as the cell's
 	Attack       string   `json:"attack"`
 	Epsilon      *float64 `json:"epsilon"`
 	Image        int      `json:"image"`

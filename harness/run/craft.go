@@ -14,6 +14,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/certify"
 	"selfheal/harness/folder"
+	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
@@ -33,10 +34,11 @@ type crafting struct {
 	label       string // of the cell in lines of progress
 	key         folder.Key
 	set         open.Images
-	clean       []verdict // of the oracle's classifier
+	clean       []judge.Verdict // of the oracle's classifier
 
-	run *run
-	on  *open.Oracle
+	run    *run
+	on     *open.Oracle
+	prover *certify.Prover // of the trial
 
 	*crafted
 	freed    bool // nobody needs the images
@@ -53,7 +55,7 @@ func (w *crafting) craft() (*crafted, error) {
 	r := w.run
 	w.crafted, w.proven = untouched(), map[int]bool{}
 	w.each = slices.Repeat([]attempt{intact}, w.set.Len())
-	w.within, w.crafted.verdictOnly = plan.BallOf(w.recipe), w.verdictOnly
+	w.within, w.crafted.verdictOnly, w.crafted.recipe = plan.BallOf(w.recipe), w.verdictOnly, &w.recipe
 	var err error
 	if w.images, err = r.journal.Vectors(fileOf(w.key), w.on.Shape().Size()); err != nil {
 		return nil, err
@@ -234,7 +236,7 @@ func (w *crafting) try(ctx context.Context, a attacks.Attack, on attacks.Oracle,
 		return res, false, fmt.Errorf("%s, image %d: it is not the clean image moved within %+v", a.Name(), im.ID,
 			*most)
 	}
-	v, err := judge(ctx, w.on.Of, im, res.Adversarial, w.within, answerOnly)
+	v, err := judge.Judge(ctx, w.on.Of, im, res.Adversarial, w.within, judge.AnswerOnly)
 	if err != nil && !errors.As(err, new(open.NotFinite)) {
 		return res, false, fmt.Errorf("%s, image %d: %w", a.Name(), im.ID, err)
 	}
@@ -274,6 +276,7 @@ type attempt struct {
 // crafted is what a trial made of a set of images against one classifier.
 type crafted struct {
 	each    []attempt        // nil for clean images
+	recipe  *attacks.Recipe  // nil where no attack made them
 	images  *journal.Vectors // those that attacks have made; nil for clean images, and in a merge
 	within  plan.Ball
 	steps   []result.Step
@@ -457,7 +460,7 @@ const lately = 8
 // as long as the components to come would take longer for an image, times the chance that it is proven, than a proof.
 // No verdict depends on it, since a proven image stands every attack.
 func (w *crafting) prove() error {
-	prove, err := w.run.prover.Image(w.trial, w.on.Of)
+	prove, err := w.prover.Image(w.trial, w.on.Of)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
+	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
@@ -49,8 +50,8 @@ type candidate struct {
 	set         open.Images
 	at          int // of the image in the set
 	made        *crafted
-	away        int     // images before it that the search has passed
-	clean       verdict // the classifier's, on the image as it was
+	away        int           // images before it that the search has passed
+	clean       judge.Verdict // the classifier's, on the image as it was
 	image       attacks.Image
 	adversarial []float32
 	work        *folder.Units[*result.GalleryCase]
@@ -126,7 +127,7 @@ func slotsOf(j *plan.Job, before int) []slot {
 	}
 	var all []slot
 	for _, t := range j.Trials {
-		if !t.Shown() {
+		if !t.Crafted() {
 			continue
 		}
 		for _, d := range defenses {
@@ -143,8 +144,9 @@ func slotsOf(j *plan.Job, before int) []slot {
 }
 
 // consider takes the candidates of a cell, whose verdicts are v.
-func (g *gallery) consider(s scoring, v []verdict) {
-	if s.Trial == nil || s.clean == nil || (s.who.Control == nil && len(s.Suite.Controls) > 0) {
+func (g *gallery) consider(s scoring, v []judge.Verdict) {
+	if s.Trial == nil || s.clean == nil || s.source != "" && s.source != s.Model.Name ||
+		(s.who.Control == nil && len(s.Suite.Controls) > 0) {
 		return
 	}
 	for i, made := range s.made.each {
@@ -264,11 +266,11 @@ func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCa
 	}
 	out := &c.GalleryCase
 	out.LabelName = named(names, c.Label)
-	answer := func(v verdict) result.GalleryAnswer {
+	answer := func(v judge.Verdict) result.GalleryAnswer {
 		return result.GalleryAnswer{Class: v.Class, Name: named(names, v.Class), Margin: float64(v.Margin)}
 	}
 	says := func(logits []float32) result.GalleryAnswer {
-		v, _ := decide(logits, c.Label)
+		v, _ := judge.Decide(logits, c.Label)
 		return answer(v)
 	}
 	alone := open.Alone(c.who.Net)

@@ -26,7 +26,7 @@ import (
 func Images(p *plan.Plan) map[plan.Key]bool {
 	needed := map[plan.Key]bool{}
 	p.Each(func(s plan.Step) {
-		given := s.Oblivious() && len(s.Suite.Controls) > 0 // to every control
+		given := s.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0 // to others than the attacked network
 		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
 		kept := s.Suite.SaveAdversarial && !s.Suite.VerdictOnly || asked // on disk, or for smoothed classifiers
 		for _, k := range s.Keys() {
@@ -132,7 +132,7 @@ var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // adversarialName is the file of a trial's images, which is readable, and unique whatever the names hold.
 func adversarialName(s plan.Step) string {
-	parts := []string{s.Suite.Name, s.Model.Name, s.Trial.Name()}
+	parts := []string{s.Suite.Name, s.From.Model.Name, s.Trial.Name()}
 	key := fmt.Appendf(nil, "%q %q %q %v", parts[0], parts[1], parts[2], s.Epsilon())
 	if s.Attacked != config.None { // made against it
 		parts, key = append(parts, s.Attacked), fmt.Appendf(key, " %q", s.Attacked)

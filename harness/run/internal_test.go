@@ -13,6 +13,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
+	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
@@ -39,8 +40,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 	bench := must.Get(must.Get(open.New(p.Config, open.Options{}))(t).Job(p.Jobs[0]))(t)
 	defer bench.Close()
 	net, some := bench.Net, attacks.Recipe{Name: "some/1"}
-	right := func(n int) []verdict { return slices.Repeat([]verdict{{Right: true}}, n) }
-	wrong := func(n int) []verdict { return slices.Repeat([]verdict{{}}, n) }
+	right := func(n int) []judge.Verdict { return slices.Repeat([]judge.Verdict{{Right: true}}, n) }
+	wrong := func(n int) []judge.Verdict { return slices.Repeat([]judge.Verdict{{}}, n) }
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
 	saw := func(w ...watched) (c crafted) {
 		for _, one := range w {
@@ -52,7 +53,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 		want   string
 		made   crafted
 		recipe attacks.Recipe
-		v      []verdict
+		v      []judge.Verdict
 	}{
 		{"", saw(watched{Asked: true}), some, right(30)},
 		{result.WarnNotFiniteGradient.ID, saw(watched{Asked: true, NotFinite: true}), some, right(30)},
@@ -68,7 +69,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{result.WarnNearChance.ID, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
 		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
 		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under attack that is the attack's merit
-		{result.WarnProbabilities.ID, crafted{}, some, slices.Repeat([]verdict{{Right: true, Simplex: true}}, 30)},
+		{result.WarnProbabilities.ID, crafted{}, some,
+			slices.Repeat([]judge.Verdict{{Right: true, Simplex: true}}, 30)},
 	} {
 		var got []string
 		for _, w := range warnings(scoring{Job: bench, own: true, who: open.Alone(net), recipe: c.recipe,

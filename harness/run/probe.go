@@ -11,6 +11,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
+	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
@@ -32,7 +33,7 @@ const (
 )
 
 // probed are the warnings of the probes, made once a run: they concern every cell of a classifier.
-func (s scoring) probed(v []verdict) ([]result.Warning, error) {
+func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
 	r, key := s.run, plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
 	if found, done := r.probes[key]; done || s.Trial != nil || !s.Set.First() {
 		return found, nil
@@ -66,7 +67,7 @@ func subset(name string, set open.Images, who open.Classifier, cfg *config.Confi
 
 // preprocessing warns where a usual preprocessing is better than the model's. Images that another shard keeps are asked
 // about here too.
-func (s scoring) preprocessing(v []verdict) ([]result.Warning, error) {
+func (s scoring) preprocessing(v []judge.Verdict) ([]result.Warning, error) {
 	r, places, right := s.run, open.Sample(s.Set.Len()), make([]bool, s.Set.Len())
 	err := r.ForEach(r.ctx, len(places), s.who.State(), func(ctx context.Context, k int) error {
 		i := places[k]
@@ -114,17 +115,17 @@ func firstOf(n int, who open.Classifier, holds func(i int) bool) (todo []int) {
 }
 
 // probe asks about clean images again and about images beside them, and warns where answers are random or jump.
-func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Images, clean []verdict) (
+func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Images, clean []judge.Verdict) (
 	[]result.Warning, error) {
 	var failed error
 	todo := firstOf(set.Len(), who, func(i int) bool {
 		if set.Own(i) || failed != nil {
 			return clean[i].Right
 		}
-		var v verdict // which another shard keeps
+		var v judge.Verdict // which another shard keeps
 		im, err := set.Read(i)
 		if err == nil {
-			v, err = judge(ctx, who, im, im.Pixels, plan.Ball{}, answerOnly)
+			v, err = judge.Judge(ctx, who, im, im.Pixels, plan.Ball{}, judge.AnswerOnly)
 		}
 		if err != nil && !errors.As(err, new(open.NotFinite)) {
 			failed = err

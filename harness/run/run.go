@@ -74,8 +74,8 @@ type run struct {
 	// The state of the job and the group that the walk is in.
 	job    *open.Job
 	prover *certify.Prover
-	oracle *open.Oracle
 	clean  map[string]*judgement // by defense; nil where the clean images have no verdicts
+	target *target               // nil until images are made
 }
 
 // Run carries out a plan and returns its results, which are also in o.Out: a run of the same plan that was ended there

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,6 +13,7 @@ import (
 	"selfheal/harness/certify"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
+	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
@@ -29,7 +31,8 @@ type scoring struct {
 	Seed       uint64
 	First      bool // the seed is the cells' own
 	who        open.Classifier
-	own        bool // the trial was made of this very classifier
+	source     string // the model whose images they are, in mode transfer
+	own        bool   // the trial was made of this very classifier
 	recipe     attacks.Recipe
 	made       *crafted
 	clean      *judgement // the classifier's on clean images; nil where these are the clean ones, or it has none
@@ -38,7 +41,7 @@ type scoring struct {
 func (s scoring) block() folder.Key {
 	k := folder.Key{Of: "verdicts", Suite: s.Suite.Name, Key: plan.Key{Model: s.Model.Name, Defense: s.who.Defense()}}
 	if s.Trial != nil {
-		k.Attack, k.Epsilon, k.Seed = s.Name(), s.Epsilon(), s.Seed
+		k.Attack, k.Epsilon, k.Seed, k.Source = s.Name(), s.Epsilon(), s.Seed, s.source
 	}
 	return k
 }
@@ -56,7 +59,7 @@ func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string
 
 func (s scoring) cell() result.Cell {
 	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense(),
-		Mode: s.Suite.Attacker(), Attack: config.None, Recipe: s.recipe.Name, N: s.Set.Len(),
+		Mode: s.Suite.Attacker(), Source: s.source, Attack: config.None, Recipe: s.recipe.Name, N: s.Set.Len(),
 		Steps: []result.Step{}, Warnings: []result.Warning{}}
 	if s.Trial != nil {
 		cell.Attack = s.Name()
@@ -77,7 +80,7 @@ func (s scoring) step() error {
 // score makes a cell with its records. It returns the verdicts; none where the cell has an error instead.
 func (s scoring) score() (*judgement, error) {
 	r := s.run
-	if s.Trial != nil && s.clean == nil {
+	if s.Trial != nil && (s.clean == nil || s.made == nil) {
 		return nil, r.cells.fail(s, folder.NoClean)
 	}
 	got, failure, err := s.judged(true, "suite "+s.Suite.Name)
@@ -117,7 +120,7 @@ func (s scoring) rescore() error {
 }
 
 // confront holds the certificates of a job against the images of a scoring, unless it is one itself.
-func (s scoring) confront(v []verdict) (all []certify.Finding, err error) {
+func (s scoring) confront(v []judge.Verdict) (all []certify.Finding, err error) {
 	if s.Trial == nil || s.recipe.Certificate != nil {
 		return nil, nil
 	}
@@ -146,7 +149,7 @@ func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
 // label names what is attacked, or certified, in lines of progress.
 func (s scoring) label() string {
 	own := s.Seed == s.run.Config.Seed
-	label := s.run.cells.next(own) + s.Model.Name + ", " + s.Trial.Name()
+	label := s.run.cells.next(own) + cmp.Or(s.source, s.Model.Name) + ", " + s.Trial.Name()
 	if len(s.Setting().Epsilons) > 1 {
 		label += " " + number.Format(s.Epsilon())
 	}
@@ -180,7 +183,7 @@ func (c *cells) of(s scoring) (cell *result.Cell) {
 	for i := 0; c != nil && i < len(c.record.Cells); i++ {
 		k := &c.record.Cells[i]
 		if k.Suite == s.Suite.Name && k.Model == s.Model.Name && k.Defense == s.who.Defense() && k.Attack == s.Name() &&
-			(k.Epsilon == nil || *k.Epsilon == s.Epsilon()) {
+			k.Source == s.source && (k.Epsilon == nil || *k.Epsilon == s.Epsilon()) {
 			cell = k
 		}
 	}
@@ -258,7 +261,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		cell.MaxNorm = max(cell.MaxNorm, v.Norm)
 	}
 	c.record.Cells = append(c.record.Cells, cell)
-	told := s.Trial != nil && s.who.Control == nil && s.recipe.Components != nil // by its last component
+	told := s.own && s.who.Control == nil && s.recipe.Components != nil // by its last component
 	c.progress.Scored(cell, len(c.record.Cells), c.total, told)
 	return c.out.Cell(c.record, records(cell, s, v))
 }
@@ -297,13 +300,13 @@ func (c *cells) addSeed(s scoring, cell *result.Cell, got *judgement, failure st
 }
 
 // records are a cell's, one an image.
-func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Record] {
+func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result.Record] {
 	return func(yield func(result.Record) bool) {
 		for i, v := range verdicts {
 			made := s.made.at(i)
-			record := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
-				Epsilon: c.Epsilon, Image: s.Set.ID(i), Label: s.Set.Label(i), Verdict: int(c.Verdicts[i] - '0'),
-				Predicted: v.Class, Margin: result.Margin(v.Margin), Norm: v.Norm}
+			record := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Source: c.Source,
+				Attack: c.Attack, Epsilon: c.Epsilon, Image: s.Set.ID(i), Label: s.Set.Label(i),
+				Verdict: int(c.Verdicts[i] - '0'), Predicted: v.Class, Margin: result.Margin(v.Margin), Norm: v.Norm}
 			if made.First >= 0 {
 				record.FirstSuccess = &made.First
 				if s.own {
@@ -338,7 +341,7 @@ func records(c result.Cell, s scoring, verdicts []verdict) iter.Seq[result.Recor
 }
 
 // area is that under the curve of accuracy against epsilon, up to the largest: the mean of the distances, cut there.
-func area(each []attempt, clean []verdict, largest float64) float64 {
+func area(each []attempt, clean []judge.Verdict, largest float64) float64 {
 	sum := 0.0
 	for i, a := range each {
 		switch {
@@ -353,7 +356,7 @@ func area(each []attempt, clean []verdict, largest float64) float64 {
 }
 
 // bits writes verdicts as a cell does, and counts the right ones.
-func bits(verdicts []verdict) (text string, correct int) {
+func bits(verdicts []judge.Verdict) (text string, correct int) {
 	b := make([]byte, len(verdicts))
 	for i, v := range verdicts {
 		b[i] = '0'
@@ -386,7 +389,7 @@ func leftOut(name string, left *result.LeftOut) (list []result.Warning) {
 }
 
 // warnings are those that a cell's own numbers give.
-func warnings(s scoring, v []verdict) []result.Warning {
+func warnings(s scoring, v []judge.Verdict) []result.Warning {
 	who, recipe := s.who, s.recipe
 	var list []result.Warning
 	warn := func(when bool, kind result.WarningKind, format string, args ...any) {
@@ -400,10 +403,10 @@ func warnings(s scoring, v []verdict) []result.Warning {
 	if who.Control == nil {
 		list = append(list, answers(s, v)...)
 	}
-	odd := howMany(v, func(v verdict) bool { return !number.Finite(float64(v.Margin)) })
+	odd := howMany(v, func(v judge.Verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), who)
-	rounds := howMany(v, func(v verdict) bool { return v.Rounds })
+	rounds := howMany(v, func(v judge.Verdict) bool { return v.Rounds })
 	warn(rounds > 0, result.WarnRounded, "%s takes uint8: on %s it is right instead of wrong, or wrong instead of "+
 		"right, once an attack's pixels are rounded to levels", who, share(rounds, len(v)))
 	if made := s.made; s.own {
@@ -465,8 +468,8 @@ func squareWins(steps []result.Step, n int) []int {
 const fewest = 20
 
 // nearChance reports whether an accuracy can't be told from that of guessing.
-func nearChance(v []verdict, classes int) bool {
-	right := howMany(v, func(v verdict) bool { return v.Right })
+func nearChance(v []judge.Verdict, classes int) bool {
+	right := howMany(v, func(v judge.Verdict) bool { return v.Right })
 	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
 }
 

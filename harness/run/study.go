@@ -10,6 +10,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
+	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
@@ -67,7 +68,7 @@ func (r *run) study() error {
 }
 
 // add judges images of a kind, which the study looks at.
-func (s *study) add(kind string, made *crafted) ([]verdict, error) {
+func (s *study) add(kind string, made *crafted) ([]judge.Verdict, error) {
 	key := studyKey(s.job.Job)
 	key.Part = kind
 	got, err := s.judge(key, s.job.Classifiers[0], s.set, made, nil, false)
@@ -79,7 +80,7 @@ func (s *study) add(kind string, made *crafted) ([]verdict, error) {
 
 // attack adds the adversarial images: the first of those that the run has made for every image, which are shared, else
 // made for these images alone. They are the same.
-func (s *study) attack(clean []verdict) error {
+func (s *study) attack(clean []judge.Verdict) error {
 	b := s.job
 	t, who := b.Studied, b.Classifiers[0]
 	recipe, err := t.Recipe(who.Classes, who.Shape)
@@ -316,7 +317,7 @@ func (s *solverStudy) trace(loop *control.Controller, state int64, of sample, d 
 			return err
 		}
 		return loop.Trace(ctx, x, d, func(p control.Point) error {
-			v, finite := decide(p.Logits, im.Label)
+			v, finite := judge.Decide(p.Logits, im.Label)
 			finite = finite && number.Finite(p.Objective)
 			readings[i] = append(readings[i], reading{p.Objective, finite && v.Right, finite})
 			if i == 0 {

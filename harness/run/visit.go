@@ -27,10 +27,6 @@ func (r *run) Begin(j *plan.Job) (err error) {
 
 // Clean scores a group on clean images. A classifier whose answers there are not finite is not attacked.
 func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
-	r.closeOracle()
-	if r.oracle, err = r.source.Oracle(r.job, r.job.Classifier(g.Attacked)); err != nil {
-		return err
-	}
 	r.clean = map[string]*judgement{}
 	for _, defense := range g.Scored {
 		s := scoring{run: r, Job: r.job, who: r.job.Classifier(defense), made: untouched()}
@@ -46,7 +42,7 @@ func (r *run) Try(s plan.Step) error { return s.Trial.Do(r, s) }
 
 // End makes what all trials of a job together show, and gives up what it needed of the first seed.
 func (r *run) End(j *plan.Job) error {
-	r.closeOracle() // its gradients are not needed any more
+	r.target.close() // its gradients are not needed any more
 	if err := r.exhibit(); err != nil {
 		return err
 	}
@@ -54,9 +50,9 @@ func (r *run) End(j *plan.Job) error {
 		return err
 	}
 	var needed []plan.Key
-	for _, g := range j.Groups() {
-		for _, t := range j.Trials {
-			needed = append(needed, plan.Step{Job: j, Group: g, Trial: t, Seed: r.Config.Seed}.Keys()...)
+	for _, s := range r.plan.Steps(j) {
+		if s.First {
+			needed = append(needed, s.Keys()...)
 		}
 	}
 	if r.images.studied(j) != nil {
@@ -72,7 +68,8 @@ func (r *run) End(j *plan.Job) error {
 }
 
 func (r *run) leave() {
-	r.closeOracle()
+	r.target.close()
+	r.target = nil
 	if r.job != nil {
 		r.prover.Close()
 		r.job.Close()
@@ -80,17 +77,14 @@ func (r *run) leave() {
 	}
 }
 
-func (r *run) closeOracle() {
-	if r.oracle != nil {
-		r.oracle.Close()
-		r.oracle = nil
-	}
-}
-
 func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
-	return scoring{run: r, Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
-		own: slices.Contains(s.Of(s.Group), defense), recipe: r.job.Recipes[s.Trial], made: made,
-		clean: r.clean[defense]}
+	one := scoring{run: r, Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
+		source: s.Source(), own: s.From == s.Job && slices.Contains(s.Of(s.Group), defense),
+		recipe: r.job.Recipes[s.Trial], made: made, clean: r.clean[defense]}
+	if made != nil && made.recipe != nil { // of a network that may have another number of classes
+		one.recipe = *made.recipe
+	}
+	return one
 }
 
 // Attack makes an attack's images and scores the group on them.
@@ -157,23 +151,83 @@ func (r *run) Certify(s plan.Step) error {
 	return nil
 }
 
-// crafted makes an attack's images under a seed, unless the run has done so before.
+// crafted makes an attack's images under a seed, unless the run has done so before. There are none where the answers
+// of another source are not finite on clean images.
 func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 	key := s.Keys()[0]
 	use := r.images.uses[key]
 	if use.made == nil {
-		one := r.scoring(s, s.Attacked, nil)
-		w := &crafting{run: r, on: r.oracle, recipe: one.recipe, seed: s.Seed, cell: progress.IdentityOf(one.cell()),
-			label: one.label(), key: craftKey(key), set: r.job.Set, clean: r.clean[s.Scored[0]].verdicts,
-			trial: s.Trial, verdictOnly: !use.images && !one.recipe.Minimises}
+		if err := r.aim(s.Group); err != nil || r.target.clean == nil {
+			return nil, err
+		}
+		one, at := r.scoring(s, s.Attacked, nil), r.target
+		w := &crafting{run: r, on: at.oracle, prover: at.prover, recipe: at.job.Recipes[s.Trial], seed: s.Seed,
+			cell: progress.IdentityOf(one.cell()), label: one.label(), key: craftKey(key), set: at.job.Set,
+			clean: at.clean.verdicts, trial: s.Trial}
+		w.verdictOnly = !use.images && !w.recipe.Minimises
 		if use.made, err = w.craft(); err != nil {
-			err = fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, r.oracle.Of, s.Trial.Name(), err)
+			err = fmt.Errorf("suite %s, %s, attack %s: %w", s.Suite.Name, at.oracle.Of, s.Trial.Name(), err)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return use.made.limited(s.Within()), nil
+}
+
+// target is what the attacks of a group ask.
+type target struct {
+	from   *plan.Job
+	of     string    // the defense
+	job    *open.Job // of the walk, or of another source
+	prover *certify.Prover
+	oracle *open.Oracle
+	clean  *judgement // nil where the clean images have no verdicts
+	other  bool       // another source, which is opened for its images alone
+}
+
+func (t *target) close() {
+	if t != nil && t.oracle != nil {
+		t.oracle.Close()
+		t.oracle = nil
+		if t.other {
+			t.prover.Close()
+			t.job.Close()
+		}
+	}
+}
+
+// aim opens what a group's attacks ask, unless it is open.
+func (r *run) aim(g plan.Group) (err error) {
+	if t := r.target; t != nil && t.oracle != nil && t.from == g.From && t.of == g.Attacked {
+		return nil
+	}
+	r.target.close()
+	t := &target{from: g.From, of: g.Attacked, job: r.job, prover: r.prover, clean: r.clean[g.Attacked],
+		other: g.From != r.job.Job}
+	if t.other {
+		if t.job, err = r.source.Open(r.ctx, g.From.Alone()); err != nil {
+			return err
+		}
+		t.prover = &certify.Prover{Job: t.job, Opener: r.Opener, Journal: r.journal}
+	}
+	who := t.job.Classifier(g.Attacked)
+	if t.oracle, err = r.source.Oracle(t.job, who); err != nil {
+		if t.other {
+			t.job.Close()
+		}
+		return err
+	}
+	r.target = t
+	if t.other {
+		s := scoring{run: r, Job: t.job, who: who, made: untouched()}
+		got, failure, err := s.judged(false, "suite "+s.Suite.Name)
+		if failure == "" {
+			t.clean = got
+		}
+		return err
+	}
+	return nil
 }
 
 // Source is where a run has from what it scores: networks that are open, or the journals of shards.

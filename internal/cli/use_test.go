@@ -13,8 +13,8 @@ import (
 	"selfheal/harness"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
+	"selfheal/harness/judge"
 	"selfheal/harness/result"
-	"selfheal/harness/run"
 	"selfheal/internal/must"
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
@@ -169,14 +169,14 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 			t.Fatalf("%v: %v", files, err)
 		}
 		saved = files[0]
-		v := fromJSON[run.Verification](t, done(t, append(slices.Clone(base),
+		v := fromJSON[judge.Verification](t, done(t, append(slices.Clone(base),
 			"--json", "--control", c.Defense, "--adversarial", saved, "--epsilon", fmt.Sprint(*c.Epsilon))...))
 		if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.CI95 != c.CI95 || v.Defense != c.Defense ||
 			len(v.Outside) != 0 {
 			t.Errorf("%s at %v: %+v, the run's cell is %+v", c.Defense, *c.Epsilon, v, c)
 		}
 		if c.Defense == config.None { // the same without a config
-			bare := fromJSON[run.Verification](t, done(t, "verify", robustModel, "--json", "--adversarial", saved,
+			bare := fromJSON[judge.Verification](t, done(t, "verify", robustModel, "--json", "--adversarial", saved,
 				"--mean", "0.02,0.01,0.03", "--std", "0.95", "--data", testImages, "--limit", "12", "--norm", "linf",
 				"--epsilon", fmt.Sprint(*c.Epsilon)))
 			shape, x := must.Get2(dataset.ReadArray(config.Folder("."), saved))(t)
@@ -194,7 +194,7 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 				}
 			}))
 			put(t, last, b.Bytes())
-			turned := fromJSON[run.Verification](t, done(t, append(slices.Clone(base), "--json", "--adversarial",
+			turned := fromJSON[judge.Verification](t, done(t, append(slices.Clone(base), "--json", "--adversarial",
 				last, "--epsilon", fmt.Sprint(*c.Epsilon))...))
 			if turned.Verdicts != c.Verdicts || turned.MaxNorm != c.MaxNorm {
 				t.Errorf("channels last: %+v, the run's cell is %+v", turned, c)

@@ -10,7 +10,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
-	"selfheal/harness/run"
+	"selfheal/harness/judge"
 	"selfheal/internal/fault"
 	"selfheal/internal/number"
 )
@@ -74,7 +74,7 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return err
 	}
-	claim := run.Claim{Dataset: f.dataset, Limit: f.limit, Attack: f.attack}
+	claim := judge.Claim{Dataset: f.dataset, Limit: f.limit, Attack: f.attack}
 	if model != "" {
 		cfg.Attacks[0].Name = named(f.adversarial, "adversarial")
 		claim.Dataset, claim.Attack = cfg.Datasets[0].Name, cfg.Attacks[0].Name
@@ -94,7 +94,7 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 		return err
 	}
 	defer u.Close()
-	v, err := run.Verify(c.Context(), u, claim)
+	v, err := judge.Verify(c.Context(), u, claim)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 // mostListed bounds the images outside that are printed; --json has them all.
 const mostListed = 10
 
-func printVerification(c *cobra.Command, v *run.Verification) error {
+func printVerification(c *cobra.Command, v *judge.Verification) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "dataset\t%s\nmodel\t%s\n", v.Dataset, v.Model)
 	if v.Defense != config.None {

@@ -222,6 +222,9 @@ func Overview(v *view.Report) []chart.Sheet {
 	switch {
 	case v.Quoted || models == 0:
 		return nil
+	case len(shown) == 1 && shown[0].Mode == result.Transfer: // a section has the others
+		all := figures[result.TransferFigure].page(shown[0])
+		return all[:min(len(all), len(foremost(shown[0])))]
 	case models == 1:
 		f := accuracyCharts(false, false).page(shown[0])
 		f[0].Caption = shown[0].Heading() + ": " + shown[0].Caption("accuracy in %"+drawn(shown[0]))

@@ -44,7 +44,7 @@ func Files(s *view.Suite) iter.Seq2[string, chart.Sheet] {
 func Page(s *view.Suite, accuracies bool) (groups [][]chart.Sheet) {
 	for _, f := range result.Figures {
 		draw := figures[f.Name].page
-		if draw == nil || f.Name == result.RadarFigure && !accuracies {
+		if draw == nil || f.Name == result.RadarFigure && (!accuracies || s.Mode == result.Transfer) {
 			continue
 		}
 		if parts := draw(s); len(parts) > 0 {

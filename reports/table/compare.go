@@ -115,7 +115,7 @@ func (g Group) RankTable() Table {
 	oblivious := false
 	for i, e := range g.Entries {
 		who := text(entryText(i, e))
-		if attacked && e.Attacker == result.Oblivious {
+		if attacked && slices.Contains([]string{result.Oblivious, result.Transfer}, e.Attacker) {
 			who.Spans[0].Mark, oblivious = "1", true
 		}
 		t.addUnder(headings, e, boxes(who, g.rankBox(e), g.worst(e), shown(attackers, e.Attacker)),
@@ -126,8 +126,9 @@ func (g Group) RankTable() Table {
 		t.note("", "Accuracies are over each line's own images, the tests over shared ones.")
 	}
 	if oblivious {
-		t.note("1", "An oblivious attacker does not know the control: such a number says how well control repairs, "+
-			"and is no bound for one who does. These lines are ranked among themselves.")
+		t.note("1", "An oblivious attacker does not know the control, and one of mode transfer may know another "+
+			"network alone: such a number says how well control repairs and how far images carry, and is no bound for "+
+			"one who knows. These lines are ranked among themselves.")
 	}
 	for _, h := range g.headings(seeds) {
 		if strings.Contains(h.title, ",") {

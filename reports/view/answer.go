@@ -52,6 +52,7 @@ func (s *Suite) answer(line Series, named bool) string {
 	if kind != "clean" {
 		said += words.If(kind == "certified", " by ") + words.If(kind != "certified", " under ") + s.attackNamed(col)
 	}
+	said += words.If(col.Source != "", " made on "+words.Clean(col.Source))
 	if c.Norm != nil && c.Epsilon != nil {
 		said += ", " + words.NormName(*c.Norm) + " " + number.Format(*c.Epsilon)
 	}

@@ -116,7 +116,7 @@ func TestCurves(t *testing.T) {
 // A certificate's curve holds a value up to a radius: a cell counts all images that reach its own.
 func TestCertifiedCurve(t *testing.T) {
 	by := Apart{Attack: "smooth", Columns: Of(of(under("none", "smooth", 2, 1))).Suites[0].Columns[1:],
-		cells: cells{{"m", "none", "smooth", 2. / 255}: {Accuracy: 0.5}},
+		cells: cells{{"m", "none", "", "smooth", 2. / 255}: {Accuracy: 0.5}},
 		radii: map[cellKey][]float64{{model: "m", defense: "none"}: {0, 0.3, 2. / 255, 0.3}}}
 	c := by.curve("m", "none")
 	if want := []Point{{0, 0.75}, {2. / 255, 0.5}, {0.3, 0}}; !slices.Equal(c.Steps, want) || c.End() != 0.3 {

@@ -90,7 +90,7 @@ func (s *Suite) Compared() (out []Compared) {
 	}
 	left := map[cellKey]float64{}
 	take := func(model, defense, attack string, epsilon *float64) *float64 {
-		key := cellKey{model, defense, attack, words.OrMinusOne(epsilon)}
+		key := cellKey{model, defense, "", attack, words.OrMinusOne(epsilon)}
 		accuracy, open := left[key]
 		if !open {
 			return nil
@@ -99,7 +99,7 @@ func (s *Suite) Compared() (out []Compared) {
 		return &accuracy
 	}
 	for _, p := range numbers {
-		left[cellKey{p.Model, p.Defense, p.Attack, words.OrMinusOne(p.Epsilon)}] = p.Accuracy
+		left[cellKey{p.Model, p.Defense, "", p.Attack, words.OrMinusOne(p.Epsilon)}] = p.Accuracy
 	}
 	for _, one := range s.Lines() {
 		for i, c := range one.Cells {

@@ -49,7 +49,7 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 				by.radii[key] = append(by.radii[key], *r.Radius)
 			}
 		}
-		key := cellKey{r.Model, r.Defense, r.Attack, words.OrMinusOne(r.Epsilon)}
+		key := cellKey{r.Model, r.Defense, r.Source, r.Attack, words.OrMinusOne(r.Epsilon)}
 		if s.cells[key] == nil {
 			continue
 		}
@@ -203,15 +203,14 @@ func (c Curves) End() (end float64) {
 // from the cells of a list of epsilons. A defense without either adds its cells to a panel with a curve.
 func (s *Suite) Curves() (out []Curves) {
 	for _, m := range s.Models {
-		for _, attack := range s.Attacks {
-			c, stepped := Curves{Model: m}, false
-			of := func(col words.Column) bool { return col.Attack == attack && col.Epsilon != nil }
-			for _, col := range Only(s.Columns, of) {
-				c.Attack = col
+		for _, by := range attacked(s) {
+			c, stepped := Curves{Model: m, Attack: by[len(by)-1]}, false
+			if of := c.Attack.Source; of != "" && of != m { // which a figure of its own is about
+				continue
 			}
-			c.Attack.Epsilon = nil
+			c.Attack.Epsilon, c.Attack.Source = nil, ""
 			for i, d := range s.Defenses() {
-				if line := s.curve(m, d, attack); len(line.Points) > 0 {
+				if line := s.curve(m, d, by); len(line.Points) > 0 {
 					line.Index = i
 					stepped = stepped || line.Steps != nil
 					c.Lines = append(c.Lines, line)
@@ -225,14 +224,23 @@ func (s *Suite) Curves() (out []Curves) {
 	return out
 }
 
-// curve is one line: without points where the attack has no cell.
-func (s *Suite) curve(model, defense, attack string) Curve {
+// attacked are the columns with an epsilon, those of an attack and a source together: epsilons ascend.
+func attacked(s *Suite) (all [][]words.Column) {
+	made := func(col words.Column) [2]string { return [2]string{col.Attack, col.Source} }
+	strong := Only(s.Columns, func(col words.Column) bool { return col.Epsilon != nil })
+	return Map(Distinct(strong, made), func(of [2]string) []words.Column {
+		return Only(strong, func(col words.Column) bool { return made(col) == of })
+	})
+}
+
+// curve is one line: without points where the attack of the columns has no cell.
+func (s *Suite) curve(model, defense string, columns []words.Column) Curve {
 	c := Curve{Defense: defense}
 	var found *margins // of the largest epsilon whose distances are whole
 	var upTo float64
-	for _, col := range s.Columns { // epsilons ascend
+	for _, col := range columns {
 		cell := s.Cell(model, defense, col)
-		if col.Attack != attack || col.Epsilon == nil || cell == nil {
+		if cell == nil {
 			continue
 		}
 		c.Points = append(c.Points, Point{*col.Epsilon, cell.Accuracy})

@@ -49,19 +49,19 @@ type Suite struct {
 }
 
 type cellKey struct {
-	model, defense, attack string
-	epsilon                float64 // −1 for null
+	model, defense, source, attack string
+	epsilon                        float64 // −1 for null
 }
 
 func keyOf(c *result.Cell) cellKey {
-	return cellKey{c.Model, c.Defense, c.Attack, words.OrMinusOne(c.Epsilon)}
+	return cellKey{c.Model, c.Defense, c.Source, c.Attack, words.OrMinusOne(c.Epsilon)}
 }
 
 type cells map[cellKey]*result.Cell
 
 // Cell returns the cell of a model, a defense ("none" or a control) and a column, or nil.
 func (of cells) Cell(model, defense string, col words.Column) *result.Cell {
-	return of[cellKey{model, defense, col.Attack, words.OrMinusOne(col.Epsilon)}]
+	return of[cellKey{model, defense, col.Source, col.Attack, words.OrMinusOne(col.Epsilon)}]
 }
 
 // Of arranges f in the order of f.Suites. Names that only cells mention follow in the cells' order.
@@ -168,13 +168,23 @@ func (s *Suite) arrangeColumns() {
 		for _, e := range slices.Sorted(maps.Keys(of)) {
 			col := of[e]
 			col.Attack, col.AttackTitle, col.Recipe = attack, as.TitleOf(attack), cmp.Or(col.Recipe, as.Recipe)
-			s.Columns = append(s.Columns, col)
+			for _, col.Source = range sources(s, as) {
+				s.Columns = append(s.Columns, col)
+			}
 		}
 	}
 	heads := s.Heads()
 	for i, head := range heads {
 		s.Columns[i].Ambiguous = CountOf(heads, func(other string) bool { return other == head }) > 1
 	}
+}
+
+// sources are the models whose images an attack's columns are of; "" where those of each network are its own.
+func sources(s *Suite, of result.Attack) []string {
+	if s.Mode == result.Transfer && of.Crafted() {
+		return s.Models
+	}
+	return []string{""}
 }
 
 // Once appends v to a list that lacks it.
@@ -300,7 +310,7 @@ func (v *Report) Tested() []Fact {
 // else the controlled network's. "" while the clean cells are missing.
 func (s *Suite) summary(r Row) string {
 	hurt, whose := 0, "the baseline's worst attack"
-	if r.Control != "" && s.Mode != result.Oblivious {
+	if r.Control != "" && s.Mode != result.Oblivious && s.Mode != result.Transfer {
 		hurt, whose = 1, "the controlled network's worst attack"
 	}
 	clean, who := r.Entry(0), words.Clean(r.Model)

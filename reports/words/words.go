@@ -30,6 +30,7 @@ type Column struct {
 	Norm        string
 	Recipe      string
 	AttackTitle string // of the attack, with its settings; "" in files of older versions
+	Source      string // the model that the images were made on, in mode transfer
 	Ambiguous   bool   // another column has the same title
 }
 
@@ -99,8 +100,11 @@ func (c Column) Title() string {
 	if c.Ambiguous {
 		t += " " + Clean(c.Attack)
 	}
-	return t
+	return t + c.from()
 }
+
+// from names the source.
+func (c Column) from() string { return If(c.Source != "", " from "+Clean(c.Source)) }
 
 // Lines is the title broken for the end of an axis.
 func (c Column) Lines() []string {
@@ -110,6 +114,9 @@ func (c Column) Lines() []string {
 	}
 	if c.Ambiguous {
 		lines = append(lines, Clean(c.Attack))
+	}
+	if c.Source != "" {
+		lines = append(lines, strings.TrimSpace(c.from()))
 	}
 	return lines
 }
@@ -255,7 +262,7 @@ func OrMinusOne(e *float64) float64 { return *cmp.Or(e, new(-1.0)) }
 
 // Same reports whether two columns are one attack at one strength.
 func (c Column) Same(as Column) bool {
-	return c.Attack == as.Attack && OrMinusOne(c.Epsilon) == OrMinusOne(as.Epsilon)
+	return c.Attack == as.Attack && c.Source == as.Source && OrMinusOne(c.Epsilon) == OrMinusOne(as.Epsilon)
 }
 
 // If is a text where something holds, else "".

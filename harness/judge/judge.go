@@ -1,0 +1,150 @@
+// Package judge decides whether a classifier is right on an image, and whether the image lies where an attack may take it.
+// No attack judges itself.
+package judge
+
+import (
+	"context"
+	"math"
+
+	"selfheal/attacks"
+	"selfheal/control"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/internal/number"
+)
+
+// Verdict is the judge's word on one image.
+type Verdict struct {
+	Class   int        `json:"class"`             // of the largest logit
+	Margin  number.Any `json:"margin"`            // z_y − max other logit
+	Norm    float64    `json:"norm,omitempty"`    // of the perturbation
+	Pixels  int        `json:"pixels,omitempty"`  // that it changes, where the norm counts values
+	Loop    *Solved    `json:"loop,omitempty"`    // nil of a network alone
+	Right   bool       `json:"right"`             // it is the label
+	Simplex bool       `json:"simplex,omitempty"` // the answer looks like probabilities
+	Logs    bool       `json:"logs,omitempty"`    // the answer looks like their logarithms
+	Unit    bool       `json:"unit,omitempty"`    // the answer has length 1
+	Sum     float64    `json:"sum,omitempty"`     // of an answer whose values all lie in (0,1)
+	Rounds  bool       `json:"rounds,omitempty"`  // at levels of 8 bits the answer is right instead of wrong, or wrong
+	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
+}
+
+// Solved is what a closed loop did for an image.
+type Solved struct {
+	Objective float64             `json:"objective"`
+	Greedy    float64             `json:"greedy"`
+	Norm      float64             `json:"norm"`
+	Layers    []control.LayerCost `json:"layers"`
+	Sweeps    []number.Any        `json:"sweeps,omitempty"` // the objective at the greedy start and after each sweep
+}
+
+// The judge may ask a controlled classifier for more than its answer, which stays the same, to the bit.
+const (
+	AnswerOnly = iota
+	WithCosts  // what its loop did
+	WithSweeps // and that from sweep to sweep
+)
+
+// Decide reads an answer, of which NaN is none that is right, and reports whether its margin is finite.
+func Decide(logits []float32, label int) (v Verdict, finite bool) {
+	v.Class = attacks.Argmax(logits)
+	v.Right, v.Margin = attacks.Right(logits, label), number.Any(attacks.LogitMargin(logits, label))
+	v.Simplex, v.Logs, v.Unit, v.Sum = simplex(logits), logarithms(logits), unit(logits), shares(logits)
+	return v, number.Finite(float64(v.Margin))
+}
+
+// Judge is the one place that decides whether a classifier is right on an image x, in a ball around the clean one. Its
+// errors are a [plan.Outside] and, with the verdict all the same, an [open.NotFinite] about a loop or the clean image:
+// an attack that leads to such an answer has broken the image.
+func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32, within plan.Ball, want int) (
+	v Verdict, err error) {
+	norm, err := within.Measure(im.Pixels, x, c.Shape)
+	if err != nil {
+		return Verdict{Norm: norm}, err
+	}
+	pixels := 0
+	if within.Norm == attacks.L0 {
+		pixels = attacks.Pixels(im.Pixels, x, c.Shape)
+	}
+	im.Pixels = nil // hundreds of images wait for a solver at once
+	var logits []float32
+	var o *control.Outcome
+	switch {
+	case c.Loop == nil || want == AnswerOnly:
+		logits, err = c.Logits(ctx, x)
+	case want == WithSweeps && c.Loop.Solver.Iterates(): // greedy control has no sweeps
+		o, err = c.Loop.RunTraced(ctx, x)
+	default:
+		o, err = c.Loop.Run(ctx, x)
+	}
+	if err != nil {
+		return v, err
+	}
+	if o != nil {
+		logits = o.Logits
+	}
+	v, finite := Decide(logits, im.Label)
+	v.Pixels = pixels
+	if c.Net.Graph.Levels && within != (plan.Ball{}) {
+		if logits, err = c.Logits(ctx, open.Levels(x, nil)); err != nil {
+			return v, err
+		}
+		v.Rounds = attacks.Right(logits, im.Label) != v.Right
+	}
+	if v.Norm = norm; within != (plan.Ball{}) {
+		finite = true
+	}
+	if o != nil {
+		finite = finite && number.Finite(o.Objective) && number.Finite(o.Greedy) && number.Finite(o.Norm)
+		v.Loop = &Solved{Objective: o.Objective, Greedy: o.Greedy, Norm: o.Norm, Layers: o.Layers}
+		for _, s := range o.Sweeps {
+			v.Loop.Sweeps = append(v.Loop.Sweeps, number.Any(s.Objective))
+		}
+	}
+	if !finite {
+		return v, open.NotFinite{Who: c.Info, Image: im.ID}
+	}
+	return v, nil
+}
+
+// simplex reports whether an answer looks like probabilities, by the reference AutoAttack's test.
+func simplex(z []float32) bool {
+	low, high, sum := math.Inf(1), math.Inf(-1), 0.0
+	for _, v := range z {
+		low, high, sum = min(low, float64(v)), max(high, float64(v)), sum+float64(v)
+	}
+	return low > -1e-5 && high < 1+1e-5 && math.Abs(sum-1) < 1e-5
+}
+
+// logarithms reports whether the exponentials of an answer add up to 1, to 1e-3.
+func logarithms(z []float32) bool {
+	sum := 0.0
+	for _, v := range z {
+		sum += math.Exp(float64(v))
+	}
+	return math.Abs(sum-1) < 1e-3
+}
+
+// outputs are those of the file: of a single logit z the answer is 0 and z, which no network of two outputs gives.
+func outputs(z []float32) []float32 {
+	if len(z) == 2 && z[0] == 0 {
+		return z[1:]
+	}
+	return z
+}
+
+// unit reports whether an answer is a vector of length 1, to 1e-4.
+func unit(z []float32) bool {
+	return len(outputs(z)) > 1 && math.Abs(attacks.L2.Length(z)-1) < 1e-4
+}
+
+// shares is the sum of an answer whose values all lie in (0,1), 0 of others.
+func shares(z []float32) (sum float64) {
+	for _, v := range outputs(z) {
+		if !(v > 0 && v < 1) {
+			return 0
+		}
+		sum += float64(v)
+	}
+	return sum
+}

@@ -1,0 +1,169 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"selfheal/attacks"
+	"selfheal/harness/config"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/stats"
+	"selfheal/internal/number"
+)
+
+// trial finds the trial of a config's attack at one of its epsilons; epsilon 0 stands for its only one.
+func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error) {
+	base, _, _ := strings.Cut(name, ":")
+	a := cfg.Attack(base)
+	if a == nil || !a.Several() && base != name {
+		return nil, open.Unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
+	}
+	all, err := plan.Trials(a)
+	var list []string
+	for _, e := range a.Epsilons {
+		list = append(list, number.Format(e))
+	}
+	i, known := 0, strings.Join(list, ", ")
+	switch {
+	case err != nil:
+	case a.Several() && base != name:
+		if i = slices.IndexFunc(all, func(t plan.Trial) bool { return t.Name() == name }); i < 0 {
+			err = fmt.Errorf("attack %s has no cell %s; its cells are called as %s", base, name, all[0].Name())
+		}
+	case len(a.Sides) > 1:
+		err = fmt.Errorf("attack %s has several sides; its cells are called as %s", base, all[0].Name())
+	case a.Corruptions != nil || epsilon == 0 && len(all) == 1: // all corruptions allow the same
+	case epsilon == 0:
+		err = fmt.Errorf("attack %s has several epsilons; say which: %s", name, known)
+	default:
+		i = slices.IndexFunc(all, func(t plan.Trial) bool {
+			return epsilon > t.Epsilon()*(1-1e-9) && epsilon < t.Epsilon()*(1+1e-9)
+		})
+		if i < 0 {
+			err = fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, number.Format(epsilon), known)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all[i], nil
+}
+
+// Claim is somebody's adversarial images, and the attack that they are said to be of.
+type Claim struct {
+	Shape   []int // [N, C, H, W]
+	Images  []float32
+	Dataset string  // of the config: the clean images, in order
+	Limit   int     // only the first so many of those; 0 for all
+	Attack  string  // of the config: the norm and epsilon
+	Epsilon float64 // which of the attack's; 0 for its only one
+}
+
+// Verification is the judge's answer to a [Claim].
+type Verification struct {
+	Dataset     string         `json:"dataset"`
+	Model       string         `json:"model"`
+	Defense     string         `json:"defense"` // "none" or the control's name
+	Attack      string         `json:"attack"`
+	Norm        *string        `json:"norm"`    // null of a corruption
+	Epsilon     *float64       `json:"epsilon"` // null of a corruption
+	N           int            `json:"n"`
+	Unperturbed int            `json:"unperturbed"` // images that are the clean ones
+	MaxNorm     float64        `json:"max_norm"`    // of the images whose values are numbers
+	Outside     []plan.Outside `json:"outside"`     // images that leave the ball or the box
+	Judged      int            `json:"judged"`      // the others
+	Correct     int            `json:"correct"`     // of those
+	Accuracy    float64        `json:"accuracy"`    // of those; 0 when there are none
+	CI95        [2]float64     `json:"ci95"`        // Wilson
+	Verdicts    string         `json:"verdicts"`    // one character an image: '1' right, '0' wrong, '-' outside
+}
+
+func channelsFirst(images []float32, shape [3]int) []float32 {
+	out, plane := make([]float32, len(images)), shape[1]*shape[2]
+	for i, v := range images {
+		image, at := i/(plane*shape[0]), i%(plane*shape[0])
+		out[image*plane*shape[0]+at%shape[0]*plane+at/shape[0]] = v
+	}
+	return out
+}
+
+// Verify measures the images of a claim as a run's judge does, and asks the model about those that are in ball and box:
+// the controlled network where there is one. A claim that does not fit the config is an [open.ConfigError].
+func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) {
+	t, err := trial(u.Config, c.Attack, c.Epsilon)
+	if err != nil {
+		return nil, open.Wrong(err)
+	}
+	if t.Setting().Kind == attacks.SpatialKind { // a claim has no poses
+		return nil, open.Wrong(fmt.Errorf("attack %s moves images, and whether others are clean ones moved can't be "+
+			"told of them; verify takes attacks that change values", c.Attack))
+	}
+	d, err := u.Set(c.Dataset, c.Limit)
+	if err != nil {
+		return nil, open.Wrong(err)
+	}
+	shape := d.Shape()
+	if last := []int{shape[1], shape[2], shape[0]}; len(c.Shape) == 4 && slices.Equal(c.Shape[1:], last) &&
+		!slices.Equal(last, shape[:]) { // channels last, as data may have them too
+		c.Images, c.Shape = channelsFirst(c.Images, shape), []int{c.Shape[0], shape[0], shape[1], shape[2]}
+	}
+	if len(c.Shape) != 4 || !slices.Equal(c.Shape[1:], shape[:]) {
+		return nil, open.Wrong(fmt.Errorf("the adversarial images have shape %v, "+
+			"those of dataset %s have [N %d %d %d], or channels last", c.Shape, c.Dataset, shape[0],
+			shape[1], shape[2]))
+	}
+	if c.Shape[0] != d.Len() {
+		return nil, open.Wrong(fmt.Errorf("there are %d adversarial images, but %d of dataset %s; "+
+			"--limit N takes its first N", c.Shape[0], d.Len(), c.Dataset))
+	}
+	n := d.Len()
+	judged, problems, unperturbed := make([]Verdict, n), make([]plan.Outside, n), make([]bool, n)
+	err = u.ForEach(ctx, n, u.State(), func(ctx context.Context, i int) error {
+		var im attacks.Image
+		var err error
+		if im.ID, im.Pixels, im.Label, err = d.Image(i); err != nil {
+			return err
+		}
+		x := c.Images[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
+		unperturbed[i] = slices.Equal(im.Pixels, x)
+		judged[i], err = Judge(ctx, u.Classifier, im, x, t.Within(), WithCosts)
+		if errors.As(err, &problems[i]) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	v := &Verification{Dataset: c.Dataset, Model: u.Net.Name, Defense: u.Defense(), Attack: c.Attack,
+		N: n, Outside: []plan.Outside{}}
+	v.Norm, v.Epsilon = t.Strength()
+	verdicts := make([]byte, n)
+	for i, of := range judged {
+		v.MaxNorm = max(v.MaxNorm, of.Norm)
+		if unperturbed[i] {
+			v.Unperturbed++
+		}
+		switch p := problems[i]; {
+		case p.Problem != "":
+			verdicts[i] = '-'
+			p.Image = d.ID(i)
+			v.Outside = append(v.Outside, p)
+		case of.Right:
+			verdicts[i] = '1'
+			v.Correct++
+		default:
+			verdicts[i] = '0'
+		}
+	}
+	v.Judged, v.Verdicts = n-len(v.Outside), string(verdicts)
+	if v.Judged > 0 {
+		v.Accuracy = float64(v.Correct) / float64(v.Judged)
+	}
+	v.CI95 = stats.Wilson(v.Correct, v.Judged)
+	return v, nil
+}

@@ -1,0 +1,44 @@
+package reports
+
+import (
+	"strings"
+
+	"selfheal/harness/result"
+)
+
+// transferFile has an attack at two epsilons between two networks, with and without a control: four images, of which a
+// network gets none right on its own images, and on those of the other two; the control gets one more right.
+func transferFile() *result.File {
+	linf, models := "linf", []string{"mine", "theirs"}
+	f := &result.File{Attacks: map[string]result.Attack{"pgd": {Kind: "pgd", Recipe: "pgd/1", Title: "PGD-20",
+		Norm: &linf, Epsilons: []float64{4. / 255, 8. / 255}}},
+		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Transfer, Models: models,
+			Controls: []string{"heal"}, Attacks: []string{"pgd"}}}}
+	add := func(model, defense, source string, epsilon float64, right int) {
+		c := result.Cell{Suite: "s", Dataset: "d", Model: model, Defense: defense, Mode: result.Transfer,
+			Attack: "none", N: 4, Correct: right, Accuracy: float64(right) / 4, CI95: [2]float64{0, 1},
+			Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right)}
+		if source != "" {
+			c.Attack, c.Source, c.Norm, c.Epsilon, c.Recipe = "pgd", source, &linf, &epsilon, "pgd/1"
+			if source == model && defense == "none" {
+				c.Steps = []result.Step{{Attack: "pgd", Attacked: 4, Robust: c.Accuracy, Forward: 80, Backward: 80}}
+			}
+		}
+		f.Cells = append(f.Cells, c)
+	}
+	for _, m := range models {
+		for i, defense := range []string{"none", "heal"} {
+			add(m, defense, "", 0, 4-i)
+			for _, source := range models {
+				for _, e := range f.Attacks["pgd"].Epsilons {
+					right := i
+					if source != m {
+						right += 2
+					}
+					add(m, defense, source, e, right)
+				}
+			}
+		}
+	}
+	return f
+}
