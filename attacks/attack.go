@@ -148,6 +148,8 @@ type Recipe struct {
 	Minimises bool
 	// Free says that the attack has neither norm nor epsilon, which are ℓ∞ and 1 here: any image.
 	Free bool
+	// Labels says that nothing but classes is asked for.
+	Labels bool
 	// Side limits what may change to a square of so many pixels; 0 for no limit.
 	Side int
 	// Most limits the poses of an attack that moves images; nil for other attacks.

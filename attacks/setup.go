@@ -240,7 +240,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		enough = classes
 	}
 	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises, Stored: s.Stored(),
-		Free: p.spec.free}
+		Free: p.spec.free, Labels: p.spec.labels}
 	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
 		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several}

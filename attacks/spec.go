@@ -27,6 +27,7 @@ type Spec struct {
 	minimises  bool        // it looks for the smallest norm, which is what it is run for
 	spans      bool        // and one run at the largest epsilon tells the result at every smaller one
 	free       bool        // it has neither norm nor epsilon
+	labels     bool        // it sees classes alone
 	proves     bool        // it is no attack: it proves that none within epsilon can succeed
 	Reason     string      // why its proofs hold, of a classifier as it is: "its outputs …"
 	Component  bool        // it may be one of a custom AutoAttack's
@@ -206,7 +207,7 @@ var Specs = []Spec{
 	},
 	{
 		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 1, climbs: Margin, minimises: true, spans: true,
-		Norms: []Norm{Linf, L2}, heading: "HopSkipJump, {queries} queries",
+		labels: true, Norms: []Norm{Linf, L2}, heading: "HopSkipJump, {queries} queries",
 		Doc: "the smallest norm, by classes alone: along the boundary, whose direction random points tell " +
 			"(Chen, Jordan & Wainwright 2020)",
 		Parameters: []Parameter{
@@ -217,7 +218,7 @@ var Specs = []Spec{
 	},
 	{
 		Kind: "rays", Title: "RayS", Revision: 1, climbs: Margin, minimises: true, spans: true, Norms: []Norm{Linf},
-		heading: "RayS, {queries} queries",
+		labels: true, heading: "RayS, {queries} queries",
 		Doc: "the smallest ℓ∞ norm, by classes alone: a search for the direction of a near boundary " +
 			"(Chen & Gu 2020)",
 		Parameters: []Parameter{whole("queries", 10_000, "forward passes")},
@@ -225,7 +226,7 @@ var Specs = []Spec{
 	},
 	{
 		Kind: SpatialKind, Title: "Spatial", Revision: 1, climbs: Margin, free: true, Norms: []Norm{Linf},
-		heading: "Rotations up to {rotation}°, translations up to {translation} pixels",
+		labels: true, heading: "Rotations up to {rotation}°, translations up to {translation} pixels",
 		Doc:     "rotations and translations, without norm and epsilon (Engstrom et al. 2019)",
 		Parameters: []Parameter{
 			decimal("rotation", 30, setting.Interval{Max: 180}, "largest rotation, in degrees"),
@@ -251,7 +252,7 @@ var Specs = []Spec{
 	},
 	{
 		Kind: SmoothingKind, Title: "Randomised smoothing", short: "Smoothing", Revision: 1, proves: true,
-		heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
+		labels: true, heading: "Smoothing, σ = {sigma}", Norms: []Norm{L2},
 		Doc: "a certificate: the class that is answered most often under Gaussian noise stays within epsilon " +
 			"(Cohen, Rosenfeld & Kolter 2019)",
 		Parameters: []Parameter{
@@ -335,6 +336,16 @@ func names[T any](list []T, name func(T) string) []string {
 
 // Kinds are the attacks' names, in the table's order.
 func Kinds() []string { return names(Specs, func(s Spec) string { return s.Kind }) }
+
+// ByLabels are the kinds that see classes alone.
+func ByLabels() (all []string) {
+	for _, s := range Specs {
+		if s.labels {
+			all = append(all, s.Kind)
+		}
+	}
+	return all
+}
 
 // ShortNames are what recipes are called at the head of a column, by their names without the revision:
 // "autoattack-plus" is "AA+". A recipe of an old file that says no version of AutoAttack has the default one.

@@ -6,19 +6,31 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/attacks"
 	"selfheal/models/onnx"
 )
 
 // mostClasses bounds what an attack keeps for each class of each image.
 const mostClasses = 1 << 20
 
-// logits brings the output to [N, classes] logits: a single logit z to (0, z), a single probability p to the logarithms
-// of (1 − p, p).
-func (n *Network) logits(probabilities bool) error {
+// head brings the output to [N, classes] logits: a single logit z to (0, z), a single probability p to the logarithms
+// of (1 − p, p), a label to 1 for its class and 0 for others.
+func (n *Network) head(o NetworkOptions) error {
 	g := n.Graph
-	out := g.Outputs[0]
-	if n.classes = classesOf(out.Shape); n.classes < 1 {
+	out, probabilities, classes := g.Outputs[0], o.Probabilities, 0
+	n.classes = classesOf(out.Shape)
+	switch arg := lastArgMax(g); {
+	case n.classes < 1:
 		return noClassifier(g)
+	case arg == nil && o.Label:
+		return fmt.Errorf("output %.80q is the label of no ArgMax, which would say how many classes there are; give "+
+			"output: label (--label) for a network that ends in one", out.Name)
+	case arg != nil && !o.Label:
+		return fmt.Errorf("output %.80q is a label, of %s: output: label (--label) has it attacked by %s, which see "+
+			"nothing else; export the network without it for attacks that see logits", out.Name, arg,
+			strings.Join(attacks.ByLabels(), ", "))
+	case arg != nil:
+		classes = int(g.Shapes[arg.Inputs[0]][1])
 	}
 	if len(g.Outputs) > 1 {
 		g.Notices = append(g.Notices, fmt.Sprintf(
@@ -32,7 +44,12 @@ func (n *Network) logits(probabilities bool) error {
 	}
 	b := &onnx.Builder{G: g, Prefix: "head/"}
 	z := out.Name
-	if len(out.Shape) != 2 {
+	if o.Label {
+		class := b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, b.Reshape(z, onnx.Shape{onnx.Batch}))
+		values := b.Const(&onnx.Tensor{DType: onnx.Float, Shape: onnx.Shape{2}, Floats: []float32{0, 1}})
+		z = b.Op("OneHot", class, b.Ints(int64(classes)), values)
+		n.classes = classes
+	} else if len(out.Shape) != 2 {
 		z = b.Op("Flatten", z)
 	}
 	if n.classes == 1 { // two classes, of which the output says how likely the second is
@@ -51,6 +68,24 @@ func (n *Network) logits(probabilities bool) error {
 		g.Outputs[0] = onnx.Value{Name: z, DType: onnx.Float, Shape: b.Shape(z)}
 	}
 	return errors.Join(b.Err(), g.Verify())
+}
+
+// lastArgMax is the ArgMax over classes that the output is the answer of; nil where it is of none.
+func lastArgMax(g *onnx.Graph) *onnx.Node {
+	made := g.Producers()
+	for n := made[g.Outputs[0].Name]; n != nil; n = made[n.Inputs[0]] {
+		switch n.Op {
+		case "ArgMax":
+			if x := g.Shapes[n.Inputs[0]]; len(wide(x)) == 1 && len(x) > 1 && x[1] > 1 && n.Int("axis", 0) != 0 {
+				return n
+			}
+			return nil
+		case "Cast", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze":
+		default:
+			return nil
+		}
+	}
+	return nil
 }
 
 // TwoClasses is a file's answer to an image as one for each class: of a single logit or probability, which [NewNetwork]

@@ -22,6 +22,7 @@ type Network struct {
 	Name       string
 	Graph      *onnx.Graph // simplified, on [0,1] images, giving logits
 	Parameters int64       // of the network as given, without its preprocessing
+	Labels     bool        // it gives the class alone, see [NetworkOptions]
 	Boundaries []string    // tensors at which it is cut for every controller: T − 1 for T segments
 	// ID is the SHA-256 of the network, mean and std included, and of whether convolutions run as the model has them.
 	ID string
@@ -48,6 +49,7 @@ func (n *Network) rewrite(g *onnx.Graph) (*onnx.Graph, error) {
 type NetworkOptions struct {
 	simplify.Options
 	Probabilities bool     // the output is softmax probabilities: their logarithm serves as logits
+	Label         bool     // the output is the class alone, of an ArgMax: logits are 1 for it and 0 for others
 	At            []string // boundaries as tensor names; nil for the default ones
 	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites what runs, for the CPU; the
 	// results differ by float32 rounding.
@@ -65,12 +67,13 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct, attacked: o.Attacked}
+	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct,
+		attacked: o.Attacked, Labels: o.Label}
 	if err := simplify.Preprocess(g, o.Options); err != nil {
 		return nil, err
 	}
 	g.Name = name
-	if err := n.logits(o.Probabilities); err != nil {
+	if err := n.head(o); err != nil {
 		return nil, err
 	}
 	in := g.Inputs[0].Shape

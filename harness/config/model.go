@@ -17,12 +17,12 @@ type Model struct {
 	Scale      float64
 	Mean, Std  []float64
 	Layout     string   // of the input, one of [simplify.Layouts]; "" where the model tells
-	Output     string   // logits or probabilities
+	Output     string   // logits, probabilities or label
 	OutputName string   // the output that is taken; "": the first
 	SplitAt    []string // boundaries as tensor names; nil for the default ones
 }
 
-var outputs = []string{"logits", "probabilities"}
+var outputs = []string{"logits", "probabilities", "label"}
 
 var sha256Text = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
@@ -45,7 +45,8 @@ func modelObject(name string, m *Model) object {
 			"(x·scale − mean)/std is prepended as nodes: attacks and embeddings live in [0,1]"),
 		optional("layout", choice(&m.Layout, simplify.Layouts()), "", "of the input, where its shape can't tell"),
 		optional("output", choice(&m.Output, outputs), "logits",
-			"what the model puts out; logarithms of probabilities serve as logits"),
+			"what the model puts out; logarithms of probabilities serve as logits, and a label of an ArgMax suits "+
+				"attacks that see nothing else"),
 		optional("output_name", tensor(&m.OutputName), "", "which one of several"),
 		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}}

@@ -1,5 +1,5 @@
-// Package judge decides whether a classifier is right on an image, and whether the image lies where an attack may take it.
-// No attack judges itself.
+// Package judge decides whether a classifier is right on an image, and whether the image lies where an attack may take
+// it. No attack judges itself.
 package judge
 
 import (

@@ -247,7 +247,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
 			Layout: m.Layout, Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m) }},
-		Probabilities: m.Output == "probabilities", At: m.SplitAt,
+		Probabilities: m.Output == "probabilities", Label: m.Output == "label", At: m.SplitAt,
 		Direct:   !o.Config.Runtime.Winograd || exact(o.Config, m.Name) || o.Pool.Target(attacked).Row().Direct,
 		Attacked: attacked})
 	if err != nil {
@@ -324,6 +324,10 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 	recipe, err := t.Recipe(net.Classes(), net.Shape())
 	if err != nil {
 		return recipe, fmt.Errorf("model %s: %w", net.Name, err)
+	}
+	if net.Labels && !recipe.Labels && recipe.Corruption == nil {
+		return recipe, fmt.Errorf("model %s gives labels alone, and attack %s sees more; take %s", net.Name, t.Name(),
+			strings.Join(append(attacks.ByLabels(), attacks.CorruptionKind), ", "))
 	}
 	if takesGradients(recipe, net.Classes()) {
 		if err := net.Prepare(attacks.CrossEntropy); err != nil {

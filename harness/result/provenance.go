@@ -104,7 +104,7 @@ type Model struct {
 	FLOPs      int64       `json:"flops,omitempty"` // of one forward pass of one image
 	Preprocess *Preprocess `json:"preprocess,omitempty"`
 	Layout     string      `json:"layout,omitempty"`      // of its input, where the config says it: nchw or nhwc
-	Output     string      `json:"output"`                // logits or probabilities
+	Output     string      `json:"output"`                // logits, probabilities or label
 	OutputName string      `json:"output_name,omitempty"` // where the config chooses one
 	Split      []string    `json:"split,omitempty"`       // the boundaries' tensors; absent: the default ones
 }

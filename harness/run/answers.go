@@ -18,6 +18,9 @@ func answers(s scoring, v []judge.Verdict) (list []result.Warning) {
 		return !slices.ContainsFunc(v, func(v judge.Verdict) bool { return !holds(v) })
 	}
 	model := s.who.Model
+	if s.Model.Output == "label" { // which the head writes as numbers
+		return nil
+	}
 	if s.Model.Output == "probabilities" {
 		if logits := howMany(v, func(v judge.Verdict) bool { return !v.Logs }); logits > 0 {
 			list = append(list, result.WarnNoProbabilities.New(

@@ -29,7 +29,8 @@ type attackFlags struct {
 	params                []string
 	seed                  uint64
 	seeds                 int
-	probabilities, save   bool
+	save                  bool
+	form                  outputForm
 }
 
 func attackCommand(g *globals) *cobra.Command {
@@ -73,7 +74,7 @@ Both are listed below.`,
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
 	to.seed(&f.seed, "of every random number")
 	to.whole(&f.seeds, "seeds", 1, "how many seeds to attack under, from --seed up")
-	f.probability(to)
+	f.form.add(to)
 	to.on(&f.save, "save-adversarial", "write the adversarial images, float32 .npy, to adversarial/ in --out")
 	return c
 }
@@ -83,8 +84,25 @@ func (f *attackFlags) normFlag(to flags, otherwise string) {
 		words(config.Norms...))
 }
 
-func (f *attackFlags) probability(to flags) {
+// outputForm is what a model gives.
+type outputForm struct{ probabilities, label bool }
+
+func (f *outputForm) add(to flags) {
 	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
+	to.on(&f.label, "label", "the model gives a label alone, by an ArgMax, not logits")
+}
+
+// key is the config's.
+func (f outputForm) key() (config.Key, error) {
+	switch {
+	case f.probabilities && f.label:
+		return config.Key{}, usage("--probabilities and --label: a model gives one of them")
+	case f.probabilities:
+		return key("output", config.Word("probabilities"), "--probabilities"), nil
+	case f.label:
+		return key("output", config.Word("label"), "--label"), nil
+	}
+	return key("output", config.Word("logits"), ""), nil
 }
 
 // guess says of which format --data is where --format does not.
@@ -233,20 +251,21 @@ func values(list string) any {
 }
 
 // taken says as a config does how the flags have the model's input and output taken.
-func (f *preprocessFlags) taken(probabilities bool) (config.Keys, error) {
+func (f *preprocessFlags) taken(form outputForm) (config.Keys, error) {
 	if _, err := f.options(); err != nil {
 		return nil, err
 	}
-	preprocess, output := config.Keys{}, config.Word("logits")
+	output, err := form.key()
+	if err != nil {
+		return nil, err
+	}
+	preprocess := config.Keys{}
 	for _, p := range []struct{ name, list string }{{"scale", f.scale}, {"mean", f.mean}, {"std", f.std}} {
 		if p.list != "" {
 			preprocess = append(preprocess, key(p.name, values(p.list), "--"+p.name))
 		}
 	}
-	if probabilities {
-		output = "probabilities"
-	}
-	keys := config.Keys{key("preprocess", preprocess, "--mean and --std"), key("output", output, "--probabilities")}
+	keys := config.Keys{key("preprocess", preprocess, "--mean and --std"), output}
 	if f.layout != "" {
 		keys = append(keys, key("layout", config.Word(f.layout), "--layout"))
 	}
@@ -266,7 +285,7 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken, err := f.taken(f.probabilities)
+	taken, err := f.taken(f.form)
 	if err != nil {
 		return nil, err
 	}

@@ -100,14 +100,14 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 // labelledFlags are images that a model is asked about, and how its answers are read.
 type labelledFlags struct {
 	dataFlags
-	limit         int
-	probabilities bool
+	limit int
+	form  outputForm
 }
 
 func (f *labelledFlags) add(to flags) {
 	f.dataFlags.add(to)
 	to.whole(&f.limit, "limit", 1000, "images of --data that a model is asked about")
-	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
+	f.form.add(to)
 }
 
 // config is that of a model and the images.
@@ -119,7 +119,7 @@ func (f *labelledFlags) config(model string, p *preprocessFlags) (*config.Config
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	taken, err := p.taken(f.probabilities)
+	taken, err := p.taken(f.form)
 	if err != nil {
 		return nil, usage("%w", err)
 	}

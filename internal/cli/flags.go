@@ -110,14 +110,14 @@ func (f *useFlags) add(c flags, g *globals, control string) {
 // addBare are the flags of a model without a config: PGD, which is not made, stands for its attack.
 func (f *useFlags) addBare(c flags) {
 	f.bare.preprocessFlags.add(c)
-	f.bare.probability(c)
+	f.bare.form.add(c)
 	f.bare.attack, f.bare.seeds = "pgd", 1
 }
 
 // load reads the config or, where the path of a model is given, makes one of the flags. Flags of the one are
 // errors beside the other.
 func (f *useFlags) load(c *cobra.Command, g *globals, path string, configs, bares []string) (*config.Config, error) {
-	wrong, why := append(bares, "scale", "mean", "std", "layout", "output-name", "probabilities"),
+	wrong, why := append(bares, "scale", "mean", "std", "layout", "output-name", "probabilities", "label"),
 		"goes with a model's file; of a model of a config the config says it"
 	if path != "" {
 		wrong, why = append(configs, "config", "model", "control"), "goes with a config, not with a model's file"

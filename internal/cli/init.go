@@ -22,10 +22,10 @@ import (
 type initFlags struct {
 	dataFlags
 	preprocessFlags
-	probabilities bool
-	fit, out      string
-	limit         int
-	force         bool
+	form     outputForm
+	fit, out string
+	limit    int
+	force    bool
 }
 
 func initCommand(g *globals) *cobra.Command {
@@ -48,7 +48,7 @@ With --fit there is a control as well, which heals the network while it runs, on
 	to := flags{c}
 	f.dataFlags.add(to)
 	f.preprocessFlags.add(to)
-	to.on(&f.probabilities, "probabilities", "the model gives probabilities, not logits")
+	f.form.add(to)
 	to.whole(&f.limit, "limit", 1000, "images that the model is asked about, and that the config scores")
 	to.text(&f.fit, "fit", "", "clean training images, in the format of --data, to fit a control to", anyFile)
 	to.text(&f.out, "out", "config.yaml", "the config's file", filesWith("yaml", "yml"))
@@ -70,6 +70,7 @@ type introduced struct {
 	Usual            usual
 	Stages           int               // of the control's embedding; 0: the images can't be halved, and it is linear
 	Suites           map[string]string // their attacks
+	Label            bool              // is all that the network gives
 }
 
 var newConfig = template.Must(template.New("").Parse(`# {{.Network}} under attack.
@@ -120,11 +121,19 @@ controls:
 {{- end}}
 {{end}}
 attacks:
+{{- if .Label}}
+  # They see labels alone; a query is a pass.
+  quick-linf: {kind: rays, norm: linf, epsilon: {{.Usual.Linf}}, queries: 1000}
+  quick-l2: {kind: hop-skip-jump, norm: l2, epsilon: {{.Usual.L2}}, queries: 1000}
+  full-linf: {kind: rays, norm: linf, epsilon: {{.Usual.Linf}}}
+  full-l2: {kind: hop-skip-jump, norm: l2, epsilon: {{.Usual.L2}}}
+{{- else}}
   # The version quick comes close to standard for a twentieth of its passes; standard is what is published.
   quick-linf: {kind: autoattack, version: quick, norm: linf, epsilon: {{.Usual.Linf}}}
   quick-l2: {kind: autoattack, version: quick, norm: l2, epsilon: {{.Usual.L2}}}
   aa-linf: {kind: autoattack, version: standard, norm: linf, epsilon: {{.Usual.Linf}}}
   aa-l2: {kind: autoattack, version: standard, norm: l2, epsilon: {{.Usual.L2}}}
+{{- end}}
 
 suites:
 {{- range $name, $attacks := .Suites}}
@@ -142,6 +151,9 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err := needed(c, "data", f.data, ", for example --data test.npz"); err != nil {
 		return err
 	}
+	if f.form.label && f.fit != "" {
+		return usage("--fit trains through logits, and a model of --label gives none")
+	}
 	if f.limit < 1 {
 		return usage("--limit must be a whole number from 1 up, not %d", f.limit)
 	}
@@ -152,7 +164,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	taken, err := f.taken(f.probabilities)
+	taken, err := f.taken(f.form)
 	if err != nil {
 		return usage("%w", err)
 	}
@@ -178,7 +190,10 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
 		Model: network, Data: slices.Concat(images, config.Keys{first(format, f.limit)}, transform), Tried: tried[0],
 		Others: tried[1:], Usual: usual{"8/255", "0.5"},
-		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}}
+		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}, Label: f.form.label}
+	if f.form.label {
+		about.Suites["full"] = "full-linf, full-l2"
+	}
 	if f.fit != "" {
 		about.Fit = append(config.Keys{images[0], key("path", filepath.ToSlash(f.fit), "--fit")}, transform...)
 	}

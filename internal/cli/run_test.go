@@ -181,7 +181,8 @@ func TestAttackVersions(t *testing.T) {
 		"aa": "standard", "autoattack": "standard", "aa-plus": "plus", "aa-rand": "rand", "aa-quick": "quick",
 		"square": "",
 	} {
-		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true, probabilities: true, seeds: 1}
+		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true,
+			form: outputForm{probabilities: true}, seeds: 1}
 		f.data = testImages
 		plan := must.Get(f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx"))(t)
 		if a := plan.Jobs[0].Trials[0].Setting(); a.Version != want || a.Epsilons[0] != 0.5 ||

@@ -1,0 +1,96 @@
+package harness_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"selfheal/harness/plan"
+	"selfheal/harness/run"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
+)
+
+// labelled writes a bundled network that ends in an ArgMax, and what an exporter may put behind that.
+func labelled(t *testing.T, name string, out func(b *onnx.Builder, z string) string) string {
+	return "\n  " + name + ": {output: label, path: " + planted(t, name, unchanged, out) + "}"
+}
+
+// What a network that gives a label alone comes to under the attacks that see no more is what its twin with logits
+// comes to, passes included; other attacks are refused.
+func TestLabels(t *testing.T) {
+	argMax := func(keep int) func(b *onnx.Builder, z string) string {
+		return func(b *onnx.Builder, z string) string {
+			return b.OpWith("ArgMax", onnx.Attrs{"axis": 1, "keepdims": keep}, z)
+		}
+	}
+	models := labelled(t, "column", argMax(1)) + labelled(t, "vector", argMax(0)) +
+		labelled(t, "number", func(b *onnx.Builder, z string) string {
+			return b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, argMax(0)(b, z))
+		})
+	text := strings.Replace(testplan.Bundled, "\n  other:", models+"\n  other:", 1) + `
+controls:
+  heal: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]}
+attacks:
+  hsj: {kind: hop-skip-jump, norm: l2, epsilon: [0.5, 2], queries: 300}
+  rays: {kind: rays, norm: linf, epsilon: 8/255, queries: 200}
+  moved: {kind: spatial, queries: 20}
+  fog: {kind: corruption, names: [fog], severities: [2]}
+  smooth: {kind: smoothing, norm: l2, epsilon: 0.1, sigma: 0.1, n0: 10, n: 40, alpha: 0.05}
+  aa: {kind: autoattack, norm: linf, epsilon: 8/255}
+  square: {kind: square, norm: linf, epsilon: 8/255}
+  crown: {kind: bounds, norm: linf, epsilon: 1/255}
+default_suites: [told]
+suites:
+  told: {dataset: test, models: [robust, column, vector, number], controls: [heal],
+         attacks: [hsj, rays, moved, fog, smooth]}
+  through: {dataset: test, models: [vector], controls: [heal], attacks: [rays], mode: whitebox-through}
+`
+	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=4"))
+	want := map[string]string{}
+	for _, c := range f.Cells {
+		if len(c.Warnings) > 0 && c.Model != "robust" {
+			t.Errorf("%s, %s: %v", c.Model, c.Attack, c.Warnings)
+		}
+	}
+	found := 0
+	for _, r := range records {
+		r.Margin, r.CleanMargin = 0, nil
+		key := fmt.Sprint(r.Defense, r.Attack, r.Image)
+		if r.Epsilon != nil {
+			key += fmt.Sprint(*r.Epsilon)
+		}
+		got := fmt.Sprint(r.Verdict, r.Norm, value(r.FirstSuccess), value(r.Queries), value(r.Distance), r.Predicted,
+			value(r.Rotation), value(r.Radius))
+		if r.Model == "robust" {
+			want[key] = got
+		} else if found++; want[key] != got {
+			t.Errorf("%s, %s: %s, not %s", r.Model, key, got, want[key])
+		}
+	}
+	if found != 3*len(want) || found == 0 {
+		t.Errorf("%d records of labels, %d of logits", found, len(want))
+	}
+	testinput.Runtime(t)
+	for set, words := range map[string]string{
+		"suites.told.attacks=[aa]": "model column gives labels alone, and attack aa sees more; take hop-skip-jump, " +
+			"rays, ",
+		"suites.told.attacks=[square]": "attack square sees more",
+		"suites.told.attacks=[crown]":  "attack crown sees more",
+		"models.robust.output=label":   "is the label of no ArgMax",
+		"models.vector.output=logits":  "is a label, of ArgMax",
+	} {
+		p := must.Get(plan.New(testplan.Config(t, testplan.Repository(t), text, nil, set)))(t)
+		misconfigured(t, run.Prepare(context.Background(), p, run.Options{Out: t.TempDir()}), words)
+	}
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
