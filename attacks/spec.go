@@ -227,7 +227,7 @@ var Specs = []Spec{
 	{
 		Kind: SpatialKind, Title: "Spatial", Revision: 1, climbs: Margin, free: true, Norms: []Norm{Linf},
 		labels: true, heading: "Rotations up to {rotation}°, translations up to {translation} pixels",
-		Doc:     "rotations and translations, without norm and epsilon (Engstrom et al. 2019)",
+		Doc: "rotations and translations, without norm and epsilon (Engstrom et al. 2019)",
 		Parameters: []Parameter{
 			decimal("rotation", 30, setting.Interval{Max: 180}, "largest rotation, in degrees"),
 			decimal("translation", 3, setting.NotNegative, "largest translation on each axis, in pixels"),
@@ -273,6 +273,15 @@ var Specs = []Spec{
 		Parameters: []Parameter{choice("method", "how the logits are bounded, from the tightest to the fastest",
 			"alpha-crown", "crown", "ibp")},
 		start: func(c common) Method { return Bounds{common: c} },
+	},
+	{
+		Kind: BracketKind, Title: "Bracket", Revision: 1, proves: true, heading: "Bracket, {budget} an image",
+		Doc: "a certificate and attacks at once: of each image the largest radius proven by bounds and the smallest " +
+			"broken by attacks that minimise the norm",
+		Reason: "bounds of its logits over the ball leave no other class, with slack for all rounding in float32",
+		Parameters: []Parameter{{Setting: setting.Setting{Name: "budget", Type: setting.Time, Within: setting.Positive,
+			Default: setting.Seconds(10), Doc: "time of work, times the number of images"}}},
+		start: func(c common) Method { return Bracket{common: c} },
 	},
 }
 
@@ -397,6 +406,9 @@ func Proves(kind string) bool {
 	s, err := Lookup(kind)
 	return err == nil && s.proves
 }
+
+// Brackets reports whether a kind tells of each image what it withstands, at no epsilon.
+func Brackets(kind string) bool { return kind == BracketKind }
 
 // Free reports whether a kind has neither norm nor epsilon.
 func Free(kind string) bool {

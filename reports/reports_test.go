@@ -157,6 +157,7 @@ func TestGolden(t *testing.T) {
 		{"certified", "tables.csv tables.md figures.txt", textFiles(t, arranged(certified, slices.Collect(radii)))},
 		{"certified-alone", "tables.md", textFiles(t, of(alone))},
 		{"bounded", "tables.md summary.md figures.txt", textFiles(t, of(boundedFile()))},
+		{"bracket", "tables.csv tables.md figures.txt", textFiles(t, arranged(bracketFile()))},
 		{"transfer", "tables.csv tables.md figures.txt", textFiles(t, of(transferFile()))},
 		{"seeded", "tables.csv tables.md tables.tex suite.html figures.txt", textFiles(t, of(seeded()))},
 	} {

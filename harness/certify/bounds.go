@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"selfheal/attacks"
@@ -38,11 +39,15 @@ func (m margins) Tell(i int, r *result.Record) {
 	}
 }
 
+func (margins) Complete(*result.Cell) {}
+
 var exponents = map[attacks.Norm]float64{attacks.L1: 1, attacks.L2: 2, attacks.Linf: math.Inf(1)}
 
 // region is where a certificate must hold: wherever the judge takes an attack's image to lie within epsilon.
-func region(t plan.Trial, image []float32) bounds.Region {
-	return bounds.Ball(image, exponents[t.Setting().Norm], t.Epsilon()*(1+plan.NormTolerance), 0, 1)
+func region(t plan.Trial, image []float32) bounds.Region { return ball(t, image, t.Epsilon()) }
+
+func ball(t plan.Trial, image []float32, epsilon float64) bounds.Region {
+	return bounds.Ball(image, exponents[t.Setting().Norm], epsilon*(1+plan.NormTolerance), 0, 1)
 }
 
 // unbounded is why nothing can be proven about a classifier.
@@ -93,7 +98,12 @@ func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 // bound is the least margin of an image's label over a trial's ball.
 func bound(ctx context.Context, n *bounds.Network, c Case, im attacks.Image) (least, error) {
 	how := c.Recipe.Certificate.(attacks.Bounds)
-	all, err := n.Margins(ctx, bounds.Method(how.Method), region(c.Trial, im.Pixels), im.Label, nil)
+	return leastWithin(ctx, n, bounds.Method(how.Method), region(c.Trial, im.Pixels), im)
+}
+
+func leastWithin(ctx context.Context, n *bounds.Network, method bounds.Method, region bounds.Region,
+	im attacks.Image) (least, error) {
+	all, err := n.Margins(ctx, method, region, im.Label, nil)
 	if err != nil {
 		return least{}, fmt.Errorf("image %d: %w", im.ID, err)
 	}
@@ -112,18 +122,12 @@ func bound(ctx context.Context, n *bounds.Network, c Case, im attacks.Image) (le
 // prove warns of a control that can't be bounded. An image that the classifier gets wrong has no proof.
 func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	all := make(margins, p.Set.Len())
-	cannot, err := folder.Once(p.Journal, p.key(c, "unbounded"), func() ([]string, error) {
-		_, err := p.network(c.Who)
-		if errors.As(err, new(unbounded)) {
-			return []string{err.Error()}, nil
-		}
-		return []string{}, err
-	})
+	cannot, err := p.cannot(c)
 	if err != nil {
 		return nil, err
 	}
-	if len(cannot) > 0 {
-		return &Proofs{Proof: all, Warnings: []result.Warning{result.WarnNotBounded.New("%s", cannot[0])}}, nil
+	if cannot != "" {
+		return &Proofs{Proof: all, Warnings: []result.Warning{result.WarnNotBounded.New("%s", cannot)}}, nil
 	}
 	return prove(ctx, p, c, proving[least]{all, p.key(c, "bounds"),
 		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Opener.Cores,
@@ -141,12 +145,31 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 		}, func(i int) bool { return !c.Right(i) }})
 }
 
+// cannot is why nothing can be proven about a case; "" where bounds hold.
+func (p *Prover) cannot(c Case) (string, error) {
+	why, err := folder.Once(p.Journal, p.key(c, "unbounded"), func() ([]string, error) {
+		_, err := p.network(c.Who)
+		if errors.As(err, new(unbounded)) {
+			return []string{err.Error()}, nil
+		}
+		return []string{}, err
+	})
+	return strings.Join(why, ""), err
+}
+
 // confront counts the images that are proven, and that the classifier answers wrong all the same within their ball.
 func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Finding, err error) {
 	proofs, err := b.prove(ctx, p, c)
 	if err != nil {
 		return f, err
 	}
+	return refute(ctx, p, c, a, proofs, func(int) float64 { return c.Epsilon() },
+		fmt.Sprintf("at %s %s", c.Setting().Norm, number.Format(c.Epsilon())))
+}
+
+// refute counts the images that are proven within a radius, and that the classifier answers wrong all the same there.
+func refute(ctx context.Context, p *Prover, c Case, a Attack, proofs Proof, radius func(i int) float64, where string) (
+	f Finding, err error) {
 	wrong := p.Set.Places(func(i int) bool { return a.Wrong(i) && proofs.Right(i, p.Set.Label(i)) })
 	key := a.Key.As("within")
 	key.By.Attack, key.By.Epsilon = c.Name(), c.Epsilon()
@@ -154,7 +177,7 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 	if err == nil {
 		err = work.Do(ctx, todo, open.SideBySide(1), func(_ context.Context, im attacks.Image, i int) (bool, error) {
 			x, err := a.Image(im, i)
-			return err == nil && c.Setting().Norm.Distance(im.Pixels, x) <= c.Epsilon(), err
+			return err == nil && c.Setting().Norm.Distance(im.Pixels, x) <= radius(i), err
 		})
 	}
 	if err != nil {
@@ -168,8 +191,7 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 	}
 	if found > 0 {
 		f.Impossible = true
-		f.Broken = fmt.Sprintf("%d images that %s certifies at %s %s are answered wrong within it", found, c.Name(),
-			c.Setting().Norm, number.Format(c.Epsilon()))
+		f.Broken = fmt.Sprintf("%d images that %s certifies %s are answered wrong within it", found, c.Name(), where)
 	}
 	return f, nil
 }

@@ -14,7 +14,8 @@ import (
 	"selfheal/models/bounds"
 )
 
-var kinds = map[string]kind{attacks.SmoothingKind: majority{}, attacks.BoundsKind: bounded{}}
+var kinds = map[string]kind{attacks.SmoothingKind: majority{}, attacks.BoundsKind: bounded{},
+	attacks.BracketKind: bracketed{}}
 
 // kind is a certificate's.
 type kind interface {
@@ -47,6 +48,8 @@ type Proof interface {
 	Right(i, label int) bool
 	// Tell completes the i-th image's record.
 	Tell(i int, r *result.Record)
+	// Complete completes the cell.
+	Complete(c *result.Cell)
 }
 
 // Proofs are a proof, how long it took, and warnings about it.
@@ -90,6 +93,7 @@ type Prover struct {
 
 	opening  sync.Mutex
 	networks map[string]*bounds.Network // prepared for bounds, by defense
+	brackets map[folder.Key]*Proofs     // that are made
 }
 
 // Close frees what was prepared.

@@ -127,6 +127,9 @@ func (v *votes) Right(i, label int) bool { return v.radius(i, label) >= v.epsilo
 
 func (v *votes) Tell(i int, r *result.Record) { r.Radius = new(v.radius(i, r.Label)) }
 
+// Complete adds nothing: the cell has all of it.
+func (*votes) Complete(*result.Cell) {}
+
 // smoothingOf is the certificate's procedure. Its noise is drawn anew for every seed.
 func smoothingOf(c Case) Smoothing {
 	s := c.Recipe.Certificate.(attacks.Smoothing)

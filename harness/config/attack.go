@@ -84,7 +84,7 @@ func attackObject(name string, a *Attack) object {
 	if a.Name = name; a.Parameters == nil {
 		a.Parameters = map[string]any{}
 	}
-	var attacking, bounded, versions, versioned, listed []string
+	var attacking, bounded, sized, versions, versioned, listed []string
 	for _, s := range attacks.Specs {
 		versions = append(versions, column(s.Versions, func(v attacks.Version) string { return v.Name })...)
 	}
@@ -95,6 +95,9 @@ func attackObject(name string, a *Attack) object {
 		if !attacks.Proves(f.spec.Kind) {
 			attacking = append(attacking, f.name)
 		}
+		if !attacks.Brackets(f.spec.Kind) {
+			sized = append(sized, f.name)
+		}
 		if bounded = append(bounded, f.name); f.spec.Versions != nil {
 			versioned = append(versioned, f.name)
 		}
@@ -103,15 +106,18 @@ func attackObject(name string, a *Attack) object {
 		}
 	}
 	const all, auto = "all kinds but spatial, patch and corruption", "only autoattack"
+	epsilons := list(&a.Epsilons, span{least: 1, once: true, single: true},
+		func(v *float64) value { return decimal(v, setting.Positive) })
 	norm := func(v any) { a.Norm, _ = attacks.ParseNorm(v.(string)) }
 	o := object{check: a.check, also: normSchemas(), rows: []row{
 		required("kind", choice(&a.Kind, append(attacks.Kinds(), attacks.CorruptionKind)), "which attack"),
 		optional("version", choice(&a.Version, versions), versions[0], "AutoAttack's").inMany(auto, versioned),
 		required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm),
 			"of the perturbation").inMany(all, bounded),
-		required("epsilon", list(&a.Epsilons, span{least: 1, once: true, single: true},
-			func(v *float64) value { return decimal(v, setting.Positive) }), "bound of the perturbation, in pixel "+
-			"units of [0,1], in l0 a number of changed values; a list makes a cell each").inMany(all, bounded),
+		required("epsilon", epsilons, "bound of the perturbation, in pixel units of [0,1], in l0 a number of changed "+
+			"values; a list makes a cell each").inMany("all of these but bracket", sized),
+		optional("epsilon", epsilons, "", "where tables say how many images are proven and how many are left").in(
+			attacks.BracketKind),
 		row{key: "pixels", value: choice(&a.Pixels, attacks.PixelForms), def: attacks.PixelForms[0], applied: true,
 			doc: "of the images that count: on the levels k/255 of stored images, or any"}.inMany(
 			"all attacks in a norm", attacking),

@@ -98,7 +98,8 @@ func (v value) candidates(root *node) (all []*node) {
 	if v.decode == nil {
 		return nil
 	}
-	texts := []string{"1", "2", "1000", "0.5", "0.25", "0.125", strings.Repeat("ab", 32), "x", "true", "false"}
+	texts := []string{"1", "2", "3s", "4s", "1000", "0.5", "0.25", "0.125", strings.Repeat("ab", 32), "x", "true",
+		"false"}
 	if shape, err := json.Marshal(v.schema()); err == nil && v.object == nil {
 		for _, m := range quoted.FindAllStringSubmatch(string(shape), -1) {
 			texts = append(texts, m[1])

@@ -286,8 +286,12 @@ func (d *description) passes(s plan.Step) error {
 		fmt.Fprintf(&d.text, "  %-24s %v\n", s.Trial.Name(), err)
 	default:
 		strength := ""
-		if norm, epsilon := s.Strength(); norm != nil {
-			strength = fmt.Sprintf(", %s, epsilon %s", *norm, number.Format(*epsilon))
+		norm, epsilon := s.Strength()
+		if norm != nil {
+			strength = ", " + *norm
+		}
+		if epsilon != nil {
+			strength += ", epsilon " + number.Format(*epsilon)
 		}
 		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s%s: %s%s\n", s.Trial.Name(),
 			d.known.defenses(s.Job, s.Trial.Name(), s.Epsilon()), r.Name, strength, s.Cost(f, b, count), shared)

@@ -70,11 +70,11 @@ func (c Cell) check(of made) error {
 	_, made, attack := result.AttackOf(of.Attacks, c.Attack)
 	clean := c.Attack == config.None
 	free := clean || made.Free() // of a bound
-	if free != (c.Norm == nil) || free != (c.Epsilon == nil) || clean != (c.Recipe == "") {
+	if free != (c.Norm == nil) || (free || made.Brackets()) != (c.Epsilon == nil) || clean != (c.Recipe == "") {
 		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe (as spatial and "+
 			"patch), clean images have none of them", c)
 	}
-	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(*c.Epsilon > 0)) {
+	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || c.Epsilon != nil && !(*c.Epsilon > 0)) {
 		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
 	}
 	_, model := of.Models[c.Model]
@@ -159,7 +159,7 @@ func missing(f *result.File, cells []Cell) (list []string) {
 	have := byKey(cells)
 	for _, s := range f.Suites {
 		for _, attack := range append([]string{config.None}, s.Attacks...) {
-			epsilons := f.Attacks[attack].Epsilons
+			epsilons := f.Attacks[attack].Strengths()
 			if len(epsilons) == 0 { // clean images, corruptions, moved images and patches have none
 				epsilons = []float64{0}
 			}

@@ -102,6 +102,9 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 		return nil, open.Wrong(fmt.Errorf("attack %s moves images, and whether others are clean ones moved can't be "+
 			"told of them; verify takes attacks that change values", c.Attack))
 	}
+	if norm, epsilon := t.Strength(); norm != nil && epsilon == nil {
+		return nil, open.Wrong(fmt.Errorf("attack %s is a bracket, which has no epsilon to hold images to", c.Attack))
+	}
 	d, err := u.Set(c.Dataset, c.Limit)
 	if err != nil {
 		return nil, open.Wrong(err)

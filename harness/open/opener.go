@@ -338,7 +338,8 @@ func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 }
 
 func takesGradients(r attacks.Recipe, classes int) bool {
-	return slices.ContainsFunc(r.Components, func(c attacks.Attack) bool {
+	_, both := r.Certificate.(attacks.Bracket)
+	return both || slices.ContainsFunc(r.Components, func(c attacks.Attack) bool {
 		_, backward := c.Passes(classes)
 		return backward > 0
 	})

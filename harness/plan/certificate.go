@@ -1,11 +1,17 @@
 package plan
 
-import "selfheal/attacks"
+import (
+	"fmt"
+
+	"selfheal/attacks"
+	"selfheal/harness/result"
+)
 
 // kinds make the trials of a setting at one epsilon. Every kind that is not listed is an attack.
 var kinds = map[string]func(attack) Trial{
 	attacks.SmoothingKind: func(a attack) Trial { return smoothing{certificate{a}} },
 	attacks.BoundsKind:    func(a attack) Trial { return bounds{certificate{a}} },
+	attacks.BracketKind:   func(a attack) Trial { return bracket{bounds{certificate{a}}} },
 }
 
 // certificate is proven of every classifier. Its key has no mode: a proof holds against every attacker.
@@ -30,6 +36,33 @@ func (bounds) Exact() bool  { return true } // the bounds are of the network tha
 
 func (bounds) Cost(int64, int64, func(int64) string) string {
 	return "no passes, bounds for each defense"
+}
+
+// bracket tells of each image what it withstands. Its cells have a norm and no epsilon.
+type bracket struct{ bounds }
+
+func (bracket) Epsilon() float64 { return 0 }
+
+func (b bracket) Strength() (norm *string, epsilon *float64) {
+	return new(b.setting.Norm.String()), nil
+}
+
+func (b bracket) Key(j *Job, defense string, seed uint64) Key {
+	k := b.bounds.Key(j, defense, seed)
+	k.Epsilon = 0
+	return k
+}
+
+func (b bracket) Describe() (result.Attack, error) {
+	known, err := b.bounds.Describe()
+	if known.Epsilons == nil {
+		known.Epsilons = []float64{}
+	}
+	return known, err
+}
+
+func (b bracket) Cost(int64, int64, func(int64) string) string {
+	return fmt.Sprintf("%v for each image and defense", b.setting.Parameters["budget"])
 }
 
 // smoothing proves something of the classifier's majority under noise, for all its epsilons from the same answers.

@@ -89,7 +89,11 @@ func Trials(a *config.Attack) (all []Trial, err error) {
 
 // attacksOf are a setting's at each epsilon, or with each side.
 func attacksOf(a *config.Attack) (all []attack) {
-	for _, eps := range a.Epsilons {
+	epsilons := a.Epsilons
+	if attacks.Brackets(a.Kind) { // which is at none
+		epsilons = []float64{1}
+	}
+	for _, eps := range epsilons {
 		if a.Sides == nil {
 			all = append(all, attack{a, eps})
 		}

@@ -86,6 +86,11 @@ func (c Cell) check() error {
 	case !plausible(c.MaxNorm) || !plausible(c.Seconds):
 		return fmt.Errorf("a perturbation of %g or %g seconds", c.MaxNorm, c.Seconds)
 	}
+	for _, b := range c.Brackets {
+		if !(b.Epsilon > 0 && b.Epsilon < mostOf) || b.Proven < 0 || b.Left < b.Proven || b.Left > c.N {
+			return fmt.Errorf("at %g %d images proven and %d left of %d", b.Epsilon, b.Proven, b.Left, c.N)
+		}
+	}
 	for _, s := range c.Steps {
 		if !share(s.Robust) || s.Attacked < 0 || s.Forward < 0 || s.Backward < 0 || !plausible(s.Seconds) {
 			return fmt.Errorf("step %q leaves an accuracy of %g after %d images, %d and %d passes and %g seconds",
@@ -126,6 +131,11 @@ func (c Cell) checkSeeds() error {
 	return nil
 }
 
+// plausible reports whether there is none, or one that a run may measure.
+func (d *Distance) plausible() bool {
+	return d == nil || math.IsInf(float64(*d), 1) || plausible(float64(*d))
+}
+
 func (r Record) check() error {
 	switch {
 	case r.Verdict != 0 && r.Verdict != 1:
@@ -136,8 +146,12 @@ func (r Record) check() error {
 		return fmt.Errorf("a perturbation of %g", r.Norm)
 	case r.Epsilon != nil && !(*r.Epsilon > 0):
 		return fmt.Errorf("an epsilon of %g", *r.Epsilon)
-	case r.Distance != nil && !(*r.Distance >= 0 && *r.Distance < mostOf) && !math.IsInf(float64(*r.Distance), 1):
+	case !r.Distance.plausible():
 		return fmt.Errorf("a distance of %g", *r.Distance)
+	case !r.Broken.plausible():
+		return fmt.Errorf("broken at a distance of %g", *r.Broken)
+	case r.Proven != nil && !plausible(*r.Proven):
+		return fmt.Errorf("a proven radius of %g", *r.Proven)
 	case r.Pixels != nil && *r.Pixels < 0:
 		return fmt.Errorf("%d pixels", *r.Pixels)
 	case !(math.Abs(float64(r.Margin)) < mostOf) && !(math.IsNaN(float64(r.Margin)) && r.Attack != "none"):

@@ -59,6 +59,8 @@ func TestHostileCells(t *testing.T) {
 		{"ci95", []float64{-1, 2}, "an interval of [-1 2]"}, {"epsilon", -1, "an epsilon of -1"},
 		{"epsilon", 0, "an epsilon of 0"}, {"max_norm", 1e300, "a perturbation of 1e+300"},
 		{"seconds", -1, "-1 seconds"},
+		{"brackets", []any{map[string]any{"epsilon": 0.1, "proven": 3, "left": 2}}, "3 images proven and 2 left of 4"},
+		{"source", "other", "a source \"other\", which cells of mode transfer have, not oblivious"},
 		{"steps", step("robust", 1e300), `step "pgd" leaves an accuracy of 1e+300`},
 		{"steps", step("forward", -1), "-1 and 10 passes"},
 		{"solver", solver("objective", -1), "its solver has a number of -1"},
@@ -92,6 +94,8 @@ func TestHostileRecords(t *testing.T) {
 		{`"epsilon":0.1`, `"epsilon":-1`, "an epsilon of -1"},
 		{`"distance":0.05`, `"distance":-1`, "a distance of -1"},
 		{`"margin":-2.5`, `"margin":1e300`, "a margin of 1e+300"}, {"", "", ""},
+		{`"distance":0.05`, `"proven":-1,"broken":2`, "a proven radius of -1"},
+		{`"distance":0.05`, `"broken":-2`, "broken at a distance of -2"},
 	} {
 		text := goodRecord + "\n" + strings.Replace(goodRecord, c.old, c.new, 1) + "\n"
 		must.Do(t, os.WriteFile(path, []byte(text), 0o644))

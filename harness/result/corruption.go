@@ -20,6 +20,17 @@ func (a Attack) several() bool { return a.Corruptions() || a.Kind == attacks.Pat
 // Crafted reports whether the attack's images are made against a network's answers.
 func (a Attack) Crafted() bool { return !a.Corruptions() && !a.Proves() }
 
+// Brackets reports whether the attack's cells say of each image what it withstands, and have no epsilon.
+func (a Attack) Brackets() bool { return attacks.Brackets(a.Kind) }
+
+// Strengths are the epsilons that the attack makes cells at.
+func (a Attack) Strengths() []float64 {
+	if a.Brackets() {
+		return nil
+	}
+	return a.Epsilons
+}
+
 // Proves reports whether the attack is a certificate: its cells say what is proven.
 func (a Attack) Proves() bool { return attacks.Proves(a.Kind) }
 

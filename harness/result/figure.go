@@ -16,6 +16,7 @@ const (
 	ControlFigure     = "control"
 	CorruptionsFigure = "corruptions"
 	CertifiedFigure   = "certified"
+	BracketFigure     = "bracket"
 	TransferFigure    = "transfer"
 	TheoryFigure      = "theory"
 )
@@ -36,6 +37,8 @@ var Figures = []Figure{
 	{CorruptionsFigure, "SUITE", "accuracy by [common corruption](#common-corruptions), baseline and controlled"},
 	{CertifiedFigure, "SUITE", "[certified accuracy](certificates.md) of smoothed classifiers against the ℓ2 radius, " +
 		"baseline and controlled"},
+	{BracketFigure, "SUITE", "what [brackets](certificates.md#the-bracket-of-every-image) know of every radius: the " +
+		"share of images proven and the share left by attacks, with what lies between them shaded"},
 	{TransferFigure, "SUITE", "in mode [transfer](config.md#transfer), the accuracy of every network on the images " +
 		"made on each: a chart an attack and defense"},
 	{TheoryFigure, "FIGURE", "the checks of `selfheal theory`, a figure an experiment"},

@@ -145,6 +145,9 @@ type Cell struct {
 	// AlexNetError is the published error of AlexNet under the cell's corruption, a mean over the severities, where the
 	// images are ImageNet's: what the mean corruption error divides by. Absent elsewhere.
 	AlexNetError float64 `json:"alexnet_error,omitempty"`
+	// Brackets are how many images are proven and how many are left at the epsilons of a bracket, whose Area is the
+	// mean of what lies between the radius proven and the one broken.
+	Brackets []Bracket `json:"brackets,omitempty"`
 	// Seeds are the accuracies under each seed of a run with several, this cell's own first.
 	// Clean cells have none: nothing in them is random.
 	Seeds []SeedScore `json:"seeds,omitempty"`
@@ -166,6 +169,13 @@ type Smoothed struct {
 	// answers another class all the same, beyond what chance explains.
 	Within int `json:"within"`
 	Broken int `json:"broken,omitempty"`
+}
+
+// Bracket is what is known at an epsilon, by bounds and attacks together.
+type Bracket struct {
+	Epsilon float64 `json:"epsilon"`
+	Proven  int     `json:"proven"` // images that nothing within epsilon breaks
+	Left    int     `json:"left"`   // images that nothing is known to break within epsilon
 }
 
 // Stored is what rounding to the levels k/255 did to adversarial images.
@@ -276,6 +286,11 @@ type Record struct {
 	// Radius is the certified ℓ2 radius of the label, by smoothing: 0 where the smoothed classifier answers another
 	// class or abstains.
 	Radius *float64 `json:"radius,omitempty"`
+	// Proven is the largest radius within which bounds leave no other class, and Broken the smallest norm that an
+	// attack has broken the image with, null where none has, of a bracket: both are 0 where the image is wrong without
+	// one.
+	Proven *float64  `json:"proven,omitempty"`
+	Broken *Distance `json:"broken,omitempty"`
 	// Bound is the least margin of the label within epsilon that bounds leave, before Slack for float32's rounding is
 	// taken off: the image is certified where Bound > Slack. Absent where nothing is bounded.
 	Bound *float64 `json:"bound,omitempty"`

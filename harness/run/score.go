@@ -150,7 +150,7 @@ func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
 func (s scoring) label() string {
 	own := s.Seed == s.run.Config.Seed
 	label := s.run.cells.next(own) + cmp.Or(s.source, s.Model.Name) + ", " + s.Trial.Name()
-	if len(s.Setting().Epsilons) > 1 {
+	if _, epsilon := s.Strength(); epsilon != nil && len(s.Setting().Epsilons) > 1 {
 		label += " " + number.Format(s.Epsilon())
 	}
 	if s.who.Control != nil {
@@ -247,6 +247,9 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		if s.recipe.Minimises {
 			cell.Area = new(area(s.made.each, s.clean.verdicts, s.recipe.Epsilon))
 		}
+	}
+	if s.made.proof != nil {
+		s.made.proof.Complete(&cell)
 	}
 	if s.who.Control != nil {
 		cell.Solver = got.summary(s.who.Control)

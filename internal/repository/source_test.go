@@ -35,7 +35,7 @@ func TestImportRules(t *testing.T) {
 		"harness/gate": "config result stats", "harness/plan": "config dataset result",
 		"harness/progress": "config plan result", "harness/folder": "config plan result",
 		"harness/open":     "harness config dataset folder plan progress result stats",
-		"harness/certify":  "folder open plan progress result stats",
+		"harness/certify":  "folder judge open plan progress result stats",
 		"harness/judge":    "config open plan stats",
 		"harness/run":      "harness certify config dataset folder judge open plan progress result stats",
 		"harness/forecast": "certify config dataset open plan result run",

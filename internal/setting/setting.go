@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"selfheal/internal/number"
 )
@@ -22,7 +23,16 @@ const (
 	Number             // a float64; a config may write a fraction, such as 8/255
 	Flag               // a bool
 	Choice             // a string, one of several
+	Time               // a [Seconds]; a config writes 10s or 1m30s
 )
+
+// Seconds is a length of time, written as 10s or 1m30s.
+type Seconds float64
+
+func (s Seconds) String() string { return time.Duration(float64(s) * float64(time.Second)).String() }
+
+// MarshalText writes what [Setting.Read] reads.
+func (s Seconds) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Setting is one thing that can be set.
 type Setting struct {
@@ -96,12 +106,14 @@ func (s Setting) Want() string {
 		return "a number" + s.Within.String()
 	case Flag:
 		return "true or false"
+	case Time:
+		return "a length of time, such as 10s or 1m30s"
 	}
 	return "one of " + strings.Join(s.Choices, ", ")
 }
 
-// Read takes any Go number, a bool or text, and returns an int, float64, bool or string, as
-// Type says. The error says what the value must be, without the setting's name.
+// Read takes any Go number, a bool or text, and returns an int, float64, bool, string or
+// [Seconds], as Type says. The error says what the value must be, without the setting's name.
 func (s Setting) Read(v any) (any, error) {
 	if value, ok := s.read(v); ok {
 		return value, nil
@@ -123,6 +135,12 @@ func (s Setting) read(v any) (any, bool) {
 		return b, ok
 	case Choice:
 		return text, slices.Contains(s.Choices, text)
+	case Time:
+		if known, is := v.(Seconds); is {
+			return known, true
+		}
+		d, err := time.ParseDuration(text)
+		return Seconds(d.Seconds()), err == nil && s.Within.Holds(d.Seconds())
 	case Whole:
 		if isText {
 			n, err := strconv.Atoi(text)
@@ -173,6 +191,8 @@ func (s Setting) Schema() map[string]any {
 		return schema{"type": "boolean"}
 	case Choice:
 		return schema{"enum": s.Choices}
+	case Time:
+		return schema{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h))+$`}
 	}
 	bounds := schema{"type": "integer"}
 	bound := func(v float64, open bool, key, strict string) {

@@ -102,7 +102,15 @@ func provenUnder(s *view.Suite, c view.Curves, line view.Curve) chart.Series {
 		for _, by := range s.Certified {
 			for _, col := range by.Columns {
 				cell := by.Cell(c.Model, line.Defense, col)
-				if !by.Of.Smooths() && cell != nil && col.Norm == c.Attack.Norm && *col.Epsilon == p.Epsilon {
+				switch {
+				case by.Of.Smooths() || cell == nil || col.Norm != c.Attack.Norm:
+				case by.Of.Brackets():
+					for _, b := range cell.Brackets {
+						if b.Epsilon == p.Epsilon {
+							most = max(most, float64(b.Proven)/float64(cell.N))
+						}
+					}
+				case *col.Epsilon == p.Epsilon:
 					most = max(most, cell.Accuracy)
 				}
 			}
@@ -140,7 +148,12 @@ func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
 	}) {
 		return nil
 	}
-	end, step := math.Round(255*c.End()), 1.0
+	return levelTicks(c.End(), most)
+}
+
+// levelTicks are at most so many steps of 1, 2, 4, … grey levels up to an end.
+func levelTicks(upTo float64, most int) (ticks []plot.Tick) {
+	end, step := math.Round(255*upTo), 1.0
 	for end/step > float64(max(most, 1)) {
 		step *= 2
 	}

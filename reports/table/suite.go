@@ -362,6 +362,7 @@ func (s Suite) CertifiedTables() (list []Table) {
 			t.head(true, head)
 		}
 		t.head(smooths, "Mean radius")
+		t.head(by.Of.Brackets(), "Mean gap")
 		for _, of := range s.Lines() {
 			var values []string
 			for _, b := range by.Brackets(s.Suite, of.Model, of.Defense) {
@@ -378,11 +379,15 @@ func (s Suite) CertifiedTables() (list []Table) {
 			if radii := by.RadiiOf(of.Model, of.Defense); len(radii) > 0 {
 				mean = words.Strength("l2", stat.Mean(radii, nil))
 			}
-			t.add(of.Model, words.DefenseName(of.Defense), values, shown(smooths, mean))
+			t.add(of.Model, words.DefenseName(of.Defense), values, shown(smooths, mean),
+				shown(by.Of.Brackets(), gapOf(by, of)))
 		}
-		if smooths {
+		switch {
+		case smooths:
 			noteSmoothing(by, &t, attacked, included)
-		} else {
+		case by.Of.Brackets():
+			noteBracket(by, &t)
+		default:
 			noteProof(by, &t, attacked)
 		}
 		list = append(list, t.marked())
@@ -409,6 +414,20 @@ func noteSmoothing(by *view.Apart, t *Table, attacked, included bool) {
 		t.note("", "Sampling ended as soon as every ε of this certificate was decided: what is proven at others, and "+
 			"radii, are lower bounds, which all samples might raise.")
 	}
+}
+
+// gapOf is the mean of a line's gaps.
+func gapOf(by *view.Apart, of view.Series) string {
+	if c := by.Cell(of.Model, of.Defense, by.Columns[0]); c != nil && c.Area != nil {
+		return words.Strength(*c.Norm, *c.Area)
+	}
+	return words.Dash
+}
+
+func noteBracket(by *view.Apart, t *Table) {
+	t.note("", "%s. Proven: no perturbation within ε changes the answer of the network, alone or controlled. Left: "+
+		"none was found that does. Mean gap: between the largest radius proven and the smallest broken, over all "+
+		"images; 0 where the network is wrong without a perturbation.", words.Clean(by.Of.Title))
 }
 
 func noteProof(by *view.Apart, t *Table, attacked bool) {

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -20,7 +21,8 @@ type Apart struct {
 	Names, Severities []string       // of corruptions
 	Normalised        bool           // AlexNet's errors are known
 	cells
-	radii map[cellKey][]float64 // of smoothing's records, one an image: without an epsilon
+	radii  map[cellKey][]float64 // of smoothing's records, and proven ones of a bracket's, one an image: no epsilon
+	broken map[cellKey][]float64 // of a bracket's records, +Inf where nothing breaks the image
 }
 
 // setApart takes a cell of a corruption or a certificate out of the suite's others.
@@ -44,7 +46,7 @@ func (s *Suite) setApart(c *result.Cell) bool {
 }
 
 func newApart(name string, a result.Attack) *Apart {
-	by := &Apart{Attack: name, Of: a, cells: cells{}, radii: map[cellKey][]float64{}}
+	by := &Apart{Attack: name, Of: a, cells: cells{}, radii: map[cellKey][]float64{}, broken: map[cellKey][]float64{}}
 	for _, cell := range a.Cells(name) {
 		col := words.Column{Attack: cell, Recipe: a.Recipe}
 		if parts := strings.Split(cell, ":"); a.Corruptions() {
@@ -52,8 +54,12 @@ func newApart(name string, a result.Attack) *Apart {
 			by.Columns = append(by.Columns, col)
 			continue
 		}
-		for _, e := range slices.Sorted(slices.Values(a.Epsilons)) {
+		for _, e := range slices.Sorted(slices.Values(a.Strengths())) {
 			col.Epsilon, col.Norm = new(e), *a.Norm
+			by.Columns = append(by.Columns, col)
+		}
+		if a.Brackets() {
+			col.Norm = *a.Norm
 			by.Columns = append(by.Columns, col)
 		}
 	}
@@ -141,11 +147,22 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 		}
 	}
 	for _, col := range by.Columns {
-		proven := -1.0
-		if c := by.Cell(model, defense, col); c != nil {
+		proven, c := -1.0, by.Cell(model, defense, col)
+		if c != nil {
 			proven = c.Accuracy
 		}
-		add(col, proven, -1)
+		if !by.Of.Brackets() {
+			add(col, proven, -1)
+			continue
+		}
+		for _, e := range slices.Sorted(slices.Values(by.Of.Epsilons)) {
+			of := result.Bracket{}
+			if c != nil {
+				of = *cmp.Or(Find(c.Brackets, func(b result.Bracket) bool { return b.Epsilon == e }), &of)
+			}
+			n := float64(max(s.N, 1))
+			add(words.Column{Epsilon: &e, Norm: col.Norm}, float64(of.Proven)/n, float64(of.Left)/n)
+		}
 	}
 	for _, col := range s.Columns {
 		c := s.Cell(model, defense, col)
@@ -188,6 +205,40 @@ func (by *Apart) Curves(s *Suite, model string) Curves {
 		}
 	}
 	return c
+}
+
+// bracketLine is what a bracket knows of a defense, a step at each radius that an image is proven to or broken at.
+type bracketLine struct {
+	Defense      string
+	Index        int     // as in series
+	Proven, Left []Point // shares of the images, at the same radii
+}
+
+// Bracketed are a bracket's lines of a model, by defense: of those that have records.
+func (by *Apart) Bracketed(s *Suite, model string) (lines []bracketLine) {
+	for i, d := range s.Defenses() {
+		key := cellKey{model: model, defense: d}
+		proven, broken := by.radii[key], by.broken[key]
+		line := bracketLine{Defense: d, Index: i}
+		at := []float64{0}
+		for _, r := range slices.Concat(proven, broken) {
+			if !math.IsInf(r, 1) {
+				at = Once(at, r)
+			}
+		}
+		slices.Sort(at)
+		share := func(of []float64, holds func(r float64) bool) float64 {
+			return float64(CountOf(of, holds)) / float64(len(of))
+		}
+		for _, r := range at {
+			line.Proven = append(line.Proven, Point{r, share(proven, func(p float64) bool { return p > r })})
+			line.Left = append(line.Left, Point{r, share(broken, func(b float64) bool { return b > r })})
+		}
+		if len(proven) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // curve is the share of images that are proven at each radius. Without records there is none.

@@ -44,9 +44,14 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 			continue
 		}
 		for _, by := range s.Certified { // the records of other radii say the same as those of the first
-			if r.Radius != nil && by.Attack == r.Attack && *r.Epsilon == *by.Columns[0].Epsilon {
-				key := cellKey{model: r.Model, defense: r.Defense}
+			key := cellKey{model: r.Model, defense: r.Defense}
+			switch {
+			case by.Attack != r.Attack:
+			case r.Radius != nil && *r.Epsilon == *by.Columns[0].Epsilon:
 				by.radii[key] = append(by.radii[key], *r.Radius)
+			case r.Proven != nil && r.Broken != nil:
+				by.radii[key] = append(by.radii[key], *r.Proven)
+				by.broken[key] = append(by.broken[key], float64(*r.Broken))
 			}
 		}
 		key := cellKey{r.Model, r.Defense, r.Source, r.Attack, words.OrMinusOne(r.Epsilon)}

@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"math"
 	"strings"
 
 	"selfheal/harness/result"
@@ -41,4 +42,31 @@ func transferFile() *result.File {
 		}
 	}
 	return f
+}
+
+// bracketFile has a bracket on four images of a network, one of which is wrong and one never broken, with two columns,
+// and its records.
+func bracketFile() (*result.File, []result.Record) {
+	linf := "linf"
+	f := &result.File{Attacks: map[string]result.Attack{"between": {Kind: "bracket", Recipe: "bracket/1",
+		Title: "Bracket, 10s an image", Norm: &linf, Epsilons: []float64{2. / 255, 4. / 255},
+		Parameters: result.Parameters{"budget": "10s"}}},
+		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Whitebox, Models: []string{"m"},
+			Attacks: []string{"between"}}}}
+	for _, attack := range []string{"none", "between"} {
+		c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: "none", Mode: result.Whitebox, Attack: attack,
+			N: 4, Correct: 3, Accuracy: 0.75, CI95: [2]float64{0, 1}, Verdicts: "1101"}
+		if attack != "none" {
+			c.Norm, c.Area, c.Recipe = &linf, new(0.25), "bracket/1"
+			c.Brackets = []result.Bracket{{Epsilon: 2. / 255, Proven: 2, Left: 3}, {Epsilon: 4. / 255, Left: 2}}
+		}
+		f.Cells = append(f.Cells, c)
+	}
+	var all []result.Record
+	for i, proven := range []float64{2. / 255, 3. / 255, 0, 1. / 255} {
+		broken := result.Distance([]float64{6. / 255, 3.5 / 255, 0, math.Inf(1)}[i])
+		all = append(all, result.Record{Suite: "s", Model: "m", Defense: "none", Attack: "between", Image: i,
+			Verdict: int(f.Cells[1].Verdicts[i] - '0'), Proven: new(proven), Broken: &broken})
+	}
+	return f, all
 }

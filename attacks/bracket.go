@@ -1,0 +1,50 @@
+package attacks
+
+import "selfheal/internal/setting"
+
+// Bracket tells of each image the largest radius at which bounds prove that it is classified right, and the smallest at
+// which an attack breaks it. It is made by whoever runs it, until the budget is spent.
+type Bracket struct {
+	common
+	Budget setting.Seconds // of work, times the number of images
+}
+
+// BracketKind is the kind of [Bracket] in a config.
+const BracketKind = "bracket"
+
+// Passes are none that anybody counts: time bounds them.
+func (Bracket) Passes(int) (forward, backward int) { return 0, 0 }
+
+// Rung is a step of a bracket: an attack that looks for the smallest norm, or bounds at one radius after another.
+type Rung struct {
+	Attack Setup   // of kind "" for bounds
+	Method string  // of bounds
+	Width  float64 // of what the search leaves between two radii, as a share of the larger one
+	Cheap  bool    // every image goes through it before any goes on
+}
+
+// Rungs are those of a norm, in the order in which an image goes through them.
+func (b Bracket) Rungs() []Rung {
+	attack := func(kind string, parameters given) Rung {
+		return Rung{Attack: Setup{Kind: kind, Norm: b.Norm, Parameters: parameters}}
+	}
+	all := []Rung{
+		{Attack: Setup{Kind: "fmn", Norm: b.Norm, Parameters: given{"steps": 100}}, Cheap: true},
+		{Method: "crown", Width: 0.1, Cheap: true},
+		{Method: "alpha-crown", Width: 0.05, Cheap: true},
+		attack("bisection", given{"targets": 3}),
+		{Method: "alpha-crown", Width: 0.01},
+		attack("fab-t", nil),
+		attack("bisection", given{"restarts": 3}),
+		{Method: "alpha-crown", Width: 0.001},
+		attack("pdpgd", nil),
+		attack("fmn", nil),
+	}
+	if b.Norm == L2 {
+		all = append(all, attack("ddn", nil))
+	}
+	return all
+}
+
+// Widest is the distance of the black image and the white one.
+func (n Norm) Widest(s Shape) float64 { return n.widest(s) }

@@ -1,0 +1,380 @@
+package certify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"selfheal/attacks"
+	"selfheal/harness/folder"
+	"selfheal/harness/judge"
+	"selfheal/harness/open"
+	"selfheal/harness/plan"
+	"selfheal/harness/progress"
+	"selfheal/harness/result"
+	"selfheal/models/bounds"
+)
+
+// bracketed tells of each image the largest radius that bounds prove and the smallest that an attack breaks it at. Both
+// are worked on for a time: cheaply on every image, then on the image with the widest gap next, by the next of the
+// attacks and searches that it has not been through.
+type bracketed struct{}
+
+// found is what one step of work has found of an image; the journal has it.
+type found struct {
+	Rung   int     `json:"rung"`
+	Radius float64 `json:"radius,omitempty"` // at which it was bounded
+	Proven bool    `json:"proven,omitempty"`
+	Broken float64 `json:"broken,omitempty"` // distance of a misclassified image; 0 for none
+}
+
+// gap is what is known of an image.
+type gap struct {
+	proven, broken float64 // +∞ where it was never broken
+	rung           int     // of the ladder, the next one
+	method         string  // of the last search by bounds
+	failed         float64 // the smallest radius at which that method proved nothing; +∞ before
+}
+
+func (g gap) width() float64 { return g.broken - g.proven }
+
+// gaps are the proof of a bracket.
+type gaps struct {
+	each  []gap // of images that are wrong without attack 0 and 0
+	rungs []attacks.Rung
+	how   attacks.Bracket
+	// farthest is the distance that stands for none: of the black image and the white one.
+	farthest float64
+	columns  []float64
+	right    func(i int) bool
+}
+
+func (g *gaps) Right(i, _ int) bool { return g.right(i) }
+
+func (g *gaps) Tell(i int, r *result.Record) {
+	r.Proven, r.Broken = &g.each[i].proven, new(result.Distance(g.each[i].broken))
+}
+
+// Complete counts what is proven and what is left at the columns' epsilons, and takes the mean of the gaps.
+func (g *gaps) Complete(c *result.Cell) {
+	sum := 0.0
+	for _, one := range g.each {
+		sum += min(one.broken, g.farthest) - one.proven
+	}
+	c.Area = new(sum / float64(len(g.each)))
+	for _, epsilon := range g.columns {
+		b := result.Bracket{Epsilon: epsilon}
+		for i, one := range g.each {
+			if g.right(i) && one.proven >= epsilon {
+				b.Proven++
+			}
+			if g.right(i) && one.broken > epsilon {
+				b.Left++
+			}
+		}
+		c.Brackets = append(c.Brackets, b)
+	}
+}
+
+// take adds what a step has found. It reports false for a step that nothing takes.
+func (g *gaps) take(i int, v found) bool {
+	one := &g.each[i]
+	if v.Rung != one.rung || v.Rung >= len(g.rungs) || !g.right(i) {
+		return false
+	}
+	switch rung := g.rungs[v.Rung]; {
+	case rung.Method == "":
+		if v.Broken > 0 {
+			one.broken = min(one.broken, v.Broken)
+		}
+		one.rung++
+	case v.Proven:
+		one.proven = max(one.proven, v.Radius)
+	default:
+		one.failed = min(one.failed, v.Radius)
+	}
+	g.skip(one)
+	return true
+}
+
+// skip passes over searches that have come to their end.
+func (g *gaps) skip(one *gap) {
+	for ; one.rung < len(g.rungs); one.rung++ {
+		rung := g.rungs[one.rung]
+		if rung.Method == "" {
+			return
+		}
+		if rung.Method != one.method {
+			one.method, one.failed = rung.Method, math.Inf(1)
+		}
+		if top := g.top(*one); top-one.proven > rung.Width*top {
+			return
+		}
+	}
+}
+
+// top is the upper end of a search.
+func (g *gaps) top(one gap) float64 { return min(one.failed, one.broken, g.farthest) }
+
+// choose lists images for the next step, the widest gap first: as many as time allows that are at the same rung, or at
+// any search by bounds.
+func (g *gaps) choose(open func(i int) bool, most func(rung int) int) (some []int) {
+	var all []int
+	for i, one := range g.each {
+		if g.right(i) && open(i) && one.rung < len(g.rungs) {
+			all = append(all, i)
+		}
+	}
+	dear := func(i int) int {
+		if g.rungs[g.each[i].rung].Cheap {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b int) int {
+		return cmp.Or(dear(a)-dear(b), cmp.Compare(g.each[b].width(), g.each[a].width()))
+	})
+	for _, i := range all {
+		first := g.each[all[0]].rung
+		searches := g.rungs[first].Method != ""
+		alike := g.each[i].rung == first || searches && g.rungs[g.each[i].rung].Method != ""
+		if len(some) < most(first) && alike {
+			some = append(some, i)
+		}
+	}
+	return some
+}
+
+// prove works until the budget is spent or nothing is left to try. What the journal holds is not done again.
+func (b bracketed) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
+	key := p.key(c, "bracket")
+	if known := p.brackets[key]; known != nil {
+		return known, nil
+	}
+	how := c.Recipe.Certificate.(attacks.Bracket)
+	g := &gaps{each: make([]gap, p.Set.Len()), rungs: how.Rungs(), how: how, right: c.Right,
+		farthest: how.Norm.Widest(c.Who.Shape), columns: c.Setting().Epsilons}
+	for i := range g.each {
+		if c.Right(i) {
+			g.each[i] = gap{broken: math.Inf(1), failed: math.Inf(1)}
+		}
+	}
+	cannot, err := p.cannot(c)
+	if err != nil {
+		return nil, err
+	}
+	done := &Proofs{Proof: g}
+	if cannot != "" {
+		done.Warnings = []result.Warning{result.WarnNotBounded.New("%s", cannot)}
+		g.rungs = slices.DeleteFunc(g.rungs, func(r attacks.Rung) bool { return r.Method != "" })
+	}
+	w := &bracketing{Prover: p, gaps: g, c: c, done: done, speed: map[int]float64{}}
+	defer w.close()
+	if err := w.work(ctx, key); err != nil {
+		return nil, fmt.Errorf("suite %s, %s, certificate %s: %w", p.Suite.Name, c.Who, c.Name(), err)
+	}
+	if p.brackets == nil {
+		p.brackets = map[folder.Key]*Proofs{}
+	}
+	p.brackets[key] = done
+	return done, nil
+}
+
+// bracketing is a bracket in the making.
+type bracketing struct {
+	*Prover
+	*gaps
+	c     Case
+	done  *Proofs
+	speed map[int]float64 // seconds of an image, by rung
+
+	opening sync.Mutex
+	on      *open.Oracle // that attacks ask; nil before the first
+}
+
+func (w *bracketing) close() {
+	if w.on != nil {
+		w.on.Close()
+	}
+}
+
+// work goes through the rounds that the journal has, and then makes others.
+func (w *bracketing) work(ctx context.Context, key folder.Key) error {
+	ended := w.Journal.Block(key.As("bracketed"))
+	budget := float64(w.how.Budget) * float64(w.Set.Mine())
+	for {
+		key.Number++
+		there := false
+		units, _, err := folder.Recall(w.Journal, key, w.Set, nil, func(i int, v found) bool {
+			there = true
+			return w.take(i, v)
+		})
+		if err != nil {
+			return err
+		}
+		if there {
+			w.done.Seconds += units.Before
+			continue
+		}
+		if ended.Written() || w.Journal.Complete {
+			return w.agree()
+		}
+		key.Number--
+		break
+	}
+	mine := w.Set.Places(w.right)
+	id := progress.ComponentID{CellID: w.c.ID, Component: w.c.Recipe.Certificate.Name(), Seed: w.c.Seed,
+		Label: w.c.Label, Words: progress.Words{Done: "bracketed", Stand: "unbroken", SoFar: "unbroken so far"}}
+	made := &open.Counted{Oracle: open.Answering(w.c.Who)}
+	err := w.Opener.Progress.Component(id, progress.Work{Images: len(mine), Standing: len(mine), N: w.Set.Mine(),
+		Passes: int64(len(mine)), Width: w.Opener.Cores(), Made: made.Made},
+		func(image func(standing, passes int)) error {
+			shown := 0
+			for w.done.Seconds < budget {
+				key.Number++
+				more, err := w.step(ctx, key, budget-w.done.Seconds)
+				if err != nil || !more {
+					return err
+				}
+				// Images are told by the time that is spent: they are worked on in turns.
+				for ; shown < int(float64(len(mine))*w.done.Seconds/budget); shown++ {
+					made.Add(1, 0)
+					image(w.unbroken(), 1)
+				}
+			}
+			return nil
+		})
+	if err == nil {
+		err = cmp.Or(w.agree(), ended.Append(true))
+	}
+	return err
+}
+
+func (w *bracketing) unbroken() (n int) {
+	for i, one := range w.each {
+		if w.right(i) && math.IsInf(one.broken, 1) {
+			n++
+		}
+	}
+	return n
+}
+
+// agree is an error where an image is proven within a radius that an attack has broken it in.
+func (w *bracketing) agree() error {
+	for i, one := range w.each {
+		if w.right(i) && one.broken <= one.proven {
+			return fmt.Errorf("image %d is proven within %v and broken at %v: one of them is wrong", w.Set.ID(i),
+				one.proven, one.broken)
+		}
+	}
+	return nil
+}
+
+// step makes a round that should take no longer than some seconds. It returns false where nothing is left to try.
+func (w *bracketing) step(ctx context.Context, key folder.Key, left float64) (more bool, err error) {
+	cores := w.Opener.Cores()
+	some := w.choose(w.Set.Own, func(rung int) int {
+		most := 16 * cores
+		if w.rungs[rung].Method != "" {
+			most = 4 * cores
+		}
+		if each := w.speed[rung]; each > 0 {
+			most = min(most, int(left/each))
+		}
+		return max(most, cores)
+	})
+	if len(some) == 0 {
+		return false, nil
+	}
+	units, todo, err := folder.Recall(w.Journal, key, w.Set, some, w.take)
+	if err != nil {
+		return false, err
+	}
+	rung := w.each[some[0]].rung
+	runner := folder.Runner(open.SideBySide(cores))
+	if w.rungs[rung].Method == "" {
+		on, err := w.oracle()
+		if err != nil {
+			return false, err
+		}
+		runner = w.Opener.Over(on.State)
+	}
+	err = units.Do(ctx, todo, runner, func(ctx context.Context, im attacks.Image, i int) (found, error) {
+		if rung := w.rungs[w.each[i].rung]; rung.Method != "" {
+			return w.bound(ctx, im, i, rung)
+		}
+		return w.attack(ctx, im, i)
+	})
+	took := units.Seconds()
+	w.done.Seconds, w.speed[rung] = w.done.Seconds+took, took/float64(len(some))
+	return true, err
+}
+
+func (w *bracketing) oracle() (*open.Oracle, error) {
+	w.opening.Lock()
+	defer w.opening.Unlock()
+	var err error
+	if w.on == nil { // a smallest norm is one of the classifier as it runs
+		w.on, err = open.OracleOf(w.c.Who, result.WhiteboxThrough)
+	}
+	return w.on, err
+}
+
+// attack looks for a smaller perturbation than is known. The judge has the last word about it.
+func (w *bracketing) attack(ctx context.Context, im attacks.Image, i int) (v found, err error) {
+	one := w.each[i]
+	v.Rung = one.rung
+	recipe, err := w.rungs[one.rung].Attack.Make(min(one.broken, w.farthest), w.c.Who.Classes)
+	if err != nil {
+		return v, err
+	}
+	res, err := recipe.Components[0].Perturb(ctx, w.on, im, attacks.Options{Seed: w.Opener.Config.Seed})
+	if err != nil || res.Adversarial == nil {
+		return v, err
+	}
+	said, err := judge.Judge(ctx, w.c.Who, im, res.Adversarial, plan.BallOf(recipe), judge.AnswerOnly)
+	if err != nil && !errors.As(err, new(open.NotFinite)) {
+		return v, fmt.Errorf("image %d: %w", im.ID, err)
+	}
+	if !said.Right {
+		v.Broken = said.Norm
+	}
+	return v, nil
+}
+
+// bound bounds an image at a radius between those that are known.
+func (w *bracketing) bound(ctx context.Context, im attacks.Image, i int, rung attacks.Rung) (v found, err error) {
+	one := w.each[i]
+	v.Rung, v.Radius = one.rung, (one.proven+w.top(one))/2
+	n, err := w.network(w.c.Who)
+	if err != nil {
+		return v, err
+	}
+	within := ball(w.c.Trial, im.Pixels, v.Radius)
+	least, err := leastWithin(ctx, n, bounds.Method(rung.Method), within, im)
+	if err != nil || least.Bound == nil || least.Least() <= 0 {
+		return v, err
+	}
+	v.Proven = true
+	return v, w.hold(ctx, w.c.Who, within, im)
+}
+
+// confront counts the images that an attack has broken within their proven radius.
+func (b bracketed) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Finding, err error) {
+	proofs, err := b.prove(ctx, p, c)
+	if err != nil {
+		return f, err
+	}
+	g := proofs.Proof.(*gaps)
+	return refute(ctx, p, c, a, proofs, func(i int) float64 { return g.each[i].proven }, "within their radius")
+}
+
+// measure is the budget.
+func (bracketed) measure(_ context.Context, _ *Prover, c Case, _ float64) (seconds [2]float64, err error) {
+	seconds[1] = float64(c.Recipe.Certificate.(attacks.Bracket).Budget)
+	return seconds, nil
+}
