@@ -111,7 +111,8 @@ func (g *gaps) skip(one *gap) {
 		if rung.Method != one.method {
 			one.method, one.failed = rung.Method, math.Inf(1)
 		}
-		if top := g.top(*one); top-one.proven > rung.Width*top {
+		top := g.top(*one)
+		if _, asked := g.between(one.proven, top); asked || top-one.proven > rung.Width*top {
 			return
 		}
 	}
@@ -119,6 +120,20 @@ func (g *gaps) skip(one *gap) {
 
 // top is the upper end of a search.
 func (g *gaps) top(one gap) float64 { return min(one.failed, one.broken, g.farthest) }
+
+// between is the radius that a search asks for next: of the columns between its ends the one nearest their middle.
+func (g *gaps) between(low, high float64) (radius float64, column bool) {
+	middle := (low + high) / 2
+	for _, e := range g.columns {
+		if e > low && e < high && (!column || math.Abs(e-middle) < math.Abs(radius-middle)) {
+			radius, column = e, true
+		}
+	}
+	if !column {
+		radius = middle
+	}
+	return radius, column
+}
 
 // choose lists images for the next step, the widest gap first: as many as time allows that are at the same rung, or at
 // any search by bounds.
@@ -349,7 +364,8 @@ func (w *bracketing) attack(ctx context.Context, im attacks.Image, i int) (v fou
 // bound bounds an image at a radius between those that are known.
 func (w *bracketing) bound(ctx context.Context, im attacks.Image, i int, rung attacks.Rung) (v found, err error) {
 	one := w.each[i]
-	v.Rung, v.Radius = one.rung, (one.proven+w.top(one))/2
+	v.Rung = one.rung
+	v.Radius, _ = w.between(one.proven, w.top(one))
 	n, err := w.network(w.c.Who)
 	if err != nil {
 		return v, err
