@@ -35,6 +35,7 @@ type Network struct {
 	classes  int
 	forward  *ort.Program
 	*losses
+	voting
 }
 
 // rewrite returns the form of a graph that runs.
@@ -48,9 +49,12 @@ func (n *Network) rewrite(g *onnx.Graph) (*onnx.Graph, error) {
 // NetworkOptions say how to open a network.
 type NetworkOptions struct {
 	simplify.Options
-	Probabilities bool     // the output is softmax probabilities: their logarithm serves as logits
-	Label         bool     // the output is the class alone, of an ArgMax: logits are 1 for it and 0 for others
-	At            []string // boundaries as tensor names; nil for the default ones
+	Probabilities bool // the output is softmax probabilities: their logarithm serves as logits
+	Label         bool // the output is the class alone, of an ArgMax: logits are 1 for it and 0 for others
+	// Votes is how many passes decide an answer of a network that draws at random, by numbers of Seed; 0 for others.
+	Votes int
+	Seed  uint64
+	At    []string // boundaries as tensor names; nil for the default ones
 	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites what runs, for the CPU; the
 	// results differ by float32 rounding.
 	Direct bool
@@ -87,6 +91,9 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if _, err := n.Cut(); err != nil {
 		return nil, err
 	}
+	if err := n.newVoting(o); err != nil {
+		return nil, err
+	}
 	if err := ort.Fits(g); err != nil {
 		return nil, err
 	}
@@ -113,17 +120,28 @@ func (n *Network) Pool() *ort.Pool { return n.pool }
 
 // Logits implements [attacks.Oracle].
 func (n *Network) Logits(ctx context.Context, x, out []float32) error {
+	if n.votes > 0 {
+		return n.mean(ctx, x, out)
+	}
 	return n.pool.Run(ctx, n.forward, [][]float32{x}, [][]float32{out})
 }
 
 // LogitsOf are those of the image that fill writes, see [ort.Pool.RunOf].
 func (n *Network) LogitsOf(ctx context.Context, fill func(x []float32), out []float32) error {
+	if n.votes > 0 {
+		x := make([]float32, n.shape.Size())
+		fill(x)
+		return n.mean(ctx, x, out)
+	}
 	return n.pool.RunOf(ctx, n.forward, fill, [][]float32{out})
 }
 
 // Gradient implements [attacks.Oracle].
 func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
+	if n.votes > 0 {
+		return n.meanGradient(ctx, x, loss, label, target, e)
+	}
 	return n.losses.gradient(ctx, x, loss, label, target, e)
 }
 

@@ -3,11 +3,15 @@ package harness_test
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"selfheal/harness/plan"
+	"selfheal/harness/result"
 	"selfheal/harness/run"
+	"selfheal/harness/shard"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
@@ -93,4 +97,77 @@ func value[T any](p *T) (v T) {
 		v = *p
 	}
 	return v
+}
+
+// A network that draws at random comes to the same in any batch and shard: its verdicts are those of the most frequent
+// class of many passes, and what votes say is what the passes say.
+func TestVotes(t *testing.T) {
+	noisy := planted(t, "noisy", func(b *onnx.Builder, x string) string {
+		return b.Op("Add", x, b.OpWith("RandomNormalLike", onnx.Attrs{"scale": float32(0.3)}, x))
+	}, unchanged)
+	dropped := planted(t, "dropped", unchanged, func(b *onnx.Builder, z string) string { // in training mode
+		on := b.Const(&onnx.Tensor{DType: onnx.Bool, Shape: onnx.Shape{}, Ints: []int64{1}})
+		return b.Op("Dropout", z, b.Float(0.5), on)
+	})
+	text := strings.Replace(testplan.Bundled, "\n  other:", fmt.Sprintf("\n  noisy: {path: %s, votes: 40}\n"+
+		"  dropped: {path: %s, votes: 15}\n  other:", noisy, dropped), 1) + `
+controls:
+  heal: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]}
+attacks:
+  apgd: {kind: apgd-ce, norm: linf, epsilon: 8/255, steps: 5}
+  square: {kind: square, norm: linf, epsilon: 8/255, queries: 20}
+  crown: {kind: bounds, norm: linf, epsilon: 1/255}
+default_suites: [random]
+suites:
+  random: {dataset: test, models: [noisy, dropped], attacks: [apgd, square]}
+  healed: {dataset: test, models: [noisy], controls: [heal], attacks: [apgd]}
+`
+	p := testplan.Plan(t, text, 2, 8)
+	f, records, out := runFor(t, p)
+	_, _, other := runFor(t, testplan.Plan(t, text, 1, 3))
+	identical(t, "another batch", out, other)
+	dir, shards := sharded(t, p, 2)
+	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
+	sameEnd(t, "merged", out, dir)
+	unsure := 0
+	for _, c := range f.Cells {
+		passes := map[string]int{"noisy": 40, "dropped": 15}[c.Model]
+		sum := 0
+		for _, r := range records {
+			if r.Model != c.Model || r.Attack != c.Attack {
+				continue
+			}
+			sum += *r.Votes
+			if *r.Votes > 0 && *r.Votes < passes {
+				unsure++
+			}
+			if 2**r.Votes > passes && r.Verdict != 1 || *r.Votes == 0 && r.Verdict == 1 || *r.Votes > passes {
+				t.Errorf("%s, %s: %d votes of %d, verdict %d", c.Model, c.Attack, *r.Votes, passes, r.Verdict)
+			}
+		}
+		expected := float64(sum) / float64(passes*c.N)
+		if v := c.Votes; v == nil || v.Passes != passes || math.Abs(v.Expected-expected) > 1e-9 ||
+			!(v.CI95[0] <= expected && expected <= v.CI95[1]) || v.Undecided > c.N ||
+			slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID != "claim-refuted" }) {
+			t.Errorf("%s, %s: %+v, expected %g, warnings %v", c.Model, c.Attack, c.Votes, expected, c.Warnings)
+		}
+		for _, s := range c.Steps { // each question of an attack is so many passes
+			if each := int64(min(passes, 20)); s.Forward%each != 0 || s.Backward%each != 0 {
+				t.Errorf("%s, %s: %d and %d passes", c.Model, c.Attack, s.Forward, s.Backward)
+			}
+		}
+	}
+	if unsure == 0 {
+		t.Error("nothing was random")
+	}
+	for set, words := range map[string]string{
+		"models.robust.votes=9":         "votes are for networks that draw at random, and this one does not",
+		"suites.random.attacks=[crown]": "no bounds for a network that draws at random",
+		"default_suites=[healed]": "model noisy draws at random (votes), and control heal is for networks that do " +
+			"not",
+	} {
+		p := must.Get(plan.New(testplan.Config(t, testplan.Repository(t), text, nil, set,
+			"suites.random.models=[robust, noisy]")))(t)
+		misconfigured(t, run.Prepare(context.Background(), p, run.Options{Out: t.TempDir()}), words)
+	}
 }

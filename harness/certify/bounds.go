@@ -59,6 +59,9 @@ func Provable(g *onnx.Graph) error {
 		return errors.New("no bounds for a file that is computed otherwise than it is opened, as those with weights " +
 			"in float64, float16 and integers are")
 	}
+	if len(g.Inputs) > 1 {
+		return errors.New("no bounds for a network that draws at random")
+	}
 	return bounds.Check(g)
 }
 

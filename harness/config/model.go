@@ -20,6 +20,7 @@ type Model struct {
 	Output     string   // logits, probabilities or label
 	OutputName string   // the output that is taken; "": the first
 	SplitAt    []string // boundaries as tensor names; nil for the default ones
+	Votes      int      // passes that decide an answer, of a network that draws at random; 0 for others
 }
 
 var outputs = []string{"logits", "probabilities", "label"}
@@ -47,6 +48,8 @@ func modelObject(name string, m *Model) object {
 		optional("output", choice(&m.Output, outputs), "logits",
 			"what the model puts out; logarithms of probabilities serve as logits, and a label of an ArgMax suits "+
 				"attacks that see nothing else"),
+		optional("votes", whole(&m.Votes, setting.Interval{Min: 2, Max: 10_000}), "",
+			"passes whose most frequent class is the answer, of a network that draws at random"),
 		optional("output_name", tensor(&m.OutputName), "", "which one of several"),
 		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}}

@@ -25,6 +25,8 @@ type Verdict struct {
 	Logs    bool       `json:"logs,omitempty"`    // the answer looks like their logarithms
 	Unit    bool       `json:"unit,omitempty"`    // the answer has length 1
 	Sum     float64    `json:"sum,omitempty"`     // of an answer whose values all lie in (0,1)
+	Votes   int        `json:"votes,omitempty"`   // passes that answer the label, of a network that draws at random
+	Rival   int        `json:"rival,omitempty"`   // passes that answer the other class that most do
 	Rounds  bool       `json:"rounds,omitempty"`  // at levels of 8 bits the answer is right instead of wrong, or wrong
 	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
 }
@@ -85,6 +87,9 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	}
 	v, finite := Decide(logits, im.Label)
 	v.Pixels = pixels
+	if c.Loop == nil && c.Net.Votes() > 0 {
+		v.Votes, v.Rival = votes(logits, im.Label, c.Net.Votes())
+	}
 	if c.Net.Graph.Levels && within != (plan.Ball{}) {
 		if logits, err = c.Logits(ctx, open.Levels(x, nil)); err != nil {
 			return v, err
@@ -105,6 +110,18 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		return v, open.NotFinite{Who: c.Info, Image: im.ID}
 	}
 	return v, nil
+}
+
+// votes are how many of n passes answer the label, and how many the other class that most do, by their shares.
+func votes(shares []float32, label, n int) (right, rival int) {
+	for class, share := range shares {
+		if k := int(math.Round(float64(share) * float64(n))); class == label {
+			right = k
+		} else {
+			rival = max(rival, k)
+		}
+	}
+	return right, rival
 }
 
 // simplex reports whether an answer looks like probabilities, by the reference AutoAttack's test.

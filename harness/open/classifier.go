@@ -77,7 +77,7 @@ func (c Classifier) State() int64 {
 func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, error) {
 	z := make([]float32, c.Classes)
 	if c.Loop == nil {
-		return z, c.Net.Logits(ctx, image, z)
+		return z, c.Net.Answer(ctx, image, z)
 	}
 	return z, c.Loop.Logits(ctx, image, z)
 }
@@ -117,7 +117,8 @@ var knowledge = map[string]control.Knowledge{
 func OracleOf(c Classifier, mode string) (*Oracle, error) {
 	state := attackState(c.Net.Shape())
 	if c.Loop == nil {
-		return &Oracle{Oracle: c.Net, Of: c, Cost: control.Cost{Logits: 1, Forward: 1, Backward: 1}, State: state,
+		one := c.Net.Passes()
+		return &Oracle{Oracle: c.Net, Of: c, Cost: control.Cost{Logits: one, Forward: one, Backward: one}, State: state,
 			Prepare: c.Net.Prepare, Close: func() {}}, nil
 	}
 	knows := knowledge[mode]
@@ -149,7 +150,8 @@ func (a answering) Logits(ctx context.Context, x, out []float32) error {
 
 // Answering is the oracle of a classifier that is not attacked itself.
 func Answering(who Classifier) *Oracle {
-	o := &Oracle{Oracle: who.Net, Of: who, State: who.State(), Cost: control.Cost{Logits: 1}, Close: func() {}}
+	o := &Oracle{Oracle: who.Net, Of: who, State: who.State(), Cost: control.Cost{Logits: who.Net.Passes()},
+		Close: func() {}}
 	if who.Loop != nil {
 		o.Oracle, o.Cost.Logits = answering{who.Net, who.Loop}, who.Control.Passes
 	}

@@ -60,6 +60,10 @@ func Cut(n *control.Network, c *config.Control) ([]Layer, error) {
 	for i, l := range c.Layers {
 		places[i] = Place(l.At)
 	}
+	if n.Votes() > 0 {
+		return nil, fmt.Errorf("model %s draws at random (votes), and control %s is for networks that do not", n.Name,
+			c.Name)
+	}
 	chain, err := n.Cut(places...)
 	if err != nil {
 		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, n.Name, err)

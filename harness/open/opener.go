@@ -248,6 +248,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
 			Layout: m.Layout, Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m) }},
 		Probabilities: m.Output == "probabilities", Label: m.Output == "label", At: m.SplitAt,
+		Votes: m.Votes, Seed: o.Config.Seed,
 		Direct:   !o.Config.Runtime.Winograd || exact(o.Config, m.Name) || o.Pool.Target(attacked).Row().Direct,
 		Attacked: attacked})
 	if err != nil {
@@ -304,7 +305,7 @@ func exact(cfg *config.Config, model string) bool {
 // Identified is what the config and a file's hash tell of a model.
 func Identified(m *config.Model, sha256 string) result.Model {
 	known := result.Model{SHA256: sha256, Layout: m.Layout, Output: m.Output, OutputName: m.OutputName,
-		Split: m.SplitAt}
+		Split: m.SplitAt, Votes: m.Votes}
 	if m.Mean != nil {
 		known.Preprocess = &result.Preprocess{Scale: m.Scale, Mean: m.Mean, Std: m.Std}
 	}

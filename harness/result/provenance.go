@@ -105,6 +105,7 @@ type Model struct {
 	Preprocess *Preprocess `json:"preprocess,omitempty"`
 	Layout     string      `json:"layout,omitempty"`      // of its input, where the config says it: nchw or nhwc
 	Output     string      `json:"output"`                // logits, probabilities or label
+	Votes      int         `json:"votes,omitempty"`       // passes that decide an answer; absent where one does
 	OutputName string      `json:"output_name,omitempty"` // where the config chooses one
 	Split      []string    `json:"split,omitempty"`       // the boundaries' tensors; absent: the default ones
 }
@@ -115,13 +116,14 @@ type Network struct {
 	Preprocess *Preprocess `json:"preprocess,omitempty"`
 	Layout     string      `json:"layout,omitempty"`
 	Output     string      `json:"output"`
+	Votes      int         `json:"votes,omitempty"`
 	OutputName string      `json:"output_name,omitempty"`
 	Split      []string    `json:"split,omitempty"`
 }
 
 // Network is the part of a model that numbers depend on.
 func (m Model) Network() Network {
-	return Network{m.SHA256, m.Preprocess, m.Layout, m.Output, m.OutputName, m.Split}
+	return Network{m.SHA256, m.Preprocess, m.Layout, m.Output, m.Votes, m.OutputName, m.Split}
 }
 
 // Preprocess is (x·Scale − Mean)/Std: one value for all channels, or one a channel.

@@ -138,6 +138,8 @@ type Cell struct {
 	// Smoothed are the answers of the smoothed classifiers of the suite's certificates to the attack's images, beside
 	// which certified accuracies stand. Absent on other cells.
 	Smoothed []Smoothed `json:"smoothed,omitempty"`
+	// Votes is there where the network draws at random: verdicts are those of the class that most passes answer.
+	Votes *Votes `json:"votes,omitempty"`
 	// Stored is there where the images that count lie on the levels of 8 bits, on the cells whose network was attacked.
 	Stored *Stored `json:"stored,omitempty"`
 	// Agreement is there where attacks ran in less than float32, on the cells whose network was attacked.
@@ -169,6 +171,16 @@ type Smoothed struct {
 	// answers another class all the same, beyond what chance explains.
 	Within int `json:"within"`
 	Broken int `json:"broken,omitempty"`
+}
+
+// Votes says how far verdicts depend on what a network that draws at random has drawn.
+type Votes struct {
+	Passes   int        `json:"passes"`   // that decide an answer
+	Expected float64    `json:"expected"` // share of the images that a single pass gets right: the mean over all passes
+	CI95     [2]float64 `json:"ci95"`     // of Expected on these images, as far as the draws are few
+	// Undecided are images whose two most frequent answers are not told apart by as many passes (the exact sign test
+	// at 5 %): other draws may turn the verdict.
+	Undecided int `json:"undecided"`
 }
 
 // Bracket is what is known at an epsilon, by bounds and attacks together.
@@ -278,6 +290,7 @@ type Record struct {
 	// Distance is the smallest norm that breaks it, by an attack that minimises the norm: 0 where it is wrong without
 	// one, null where none was found.
 	Distance *Distance `json:"distance,omitempty"`
+	Votes    *int      `json:"votes,omitempty"`  // passes that answer the label, of a network that draws at random
 	Pixels   *int      `json:"pixels,omitempty"` // that differ in a channel or more, where the norm is ℓ0
 	// Rotation, in degrees and clockwise, and Translation, in pixels to the right and down, are where an attack that
 	// moves images moved it to; absent elsewhere and where it stands.

@@ -201,8 +201,8 @@ var (
 			"networks, one gradient is only a sample, and another seed gives other numbers. RobustBench only takes "+
 			"classifiers whose forward pass is deterministic.",
 		"Make the model deterministic if the randomness is left over from training (Dropout, random crops). Otherwise "+
-			"attack with AutoAttack's `version: rand`, which averages 20 gradients, and give the number with its "+
-			"spread over several seeds.")
+			"give it [`votes`](models.md#networks-that-draw-at-random): its answer is then that of many passes, and "+
+			"attacks average over passes.")
 	WarnUnstableLoss = warning("unstable-loss",
 		"Noise of half a grey level, which no image shows, changes the margin of the median image by more than 10 % "+
 			"(the mean over 10 neighbours; trained networks are at 1 % and below). On so rough a surface the gradient "+

@@ -18,7 +18,7 @@ func answers(s scoring, v []judge.Verdict) (list []result.Warning) {
 		return !slices.ContainsFunc(v, func(v judge.Verdict) bool { return !holds(v) })
 	}
 	model := s.who.Model
-	if s.Model.Output == "label" { // which the head writes as numbers
+	if s.Model.Output == "label" || s.Model.Votes > 0 { // which the head writes as numbers
 		return nil
 	}
 	if s.Model.Output == "probabilities" {

@@ -248,6 +248,9 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 			cell.Area = new(area(s.made.each, s.clean.verdicts, s.recipe.Epsilon))
 		}
 	}
+	if s.Model.Votes > 0 {
+		cell.Votes = voted(v, s.Model.Votes)
+	}
 	if s.made.proof != nil {
 		s.made.proof.Complete(&cell)
 	}
@@ -327,6 +330,9 @@ func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result
 			if s.Trial != nil && s.Within().Norm == attacks.L0 {
 				record.Pixels = &v.Pixels
 			}
+			if s.Model.Votes > 0 && s.made.proof == nil {
+				record.Votes = &v.Votes
+			}
 			if made.Pose != nil {
 				record.Rotation, record.Translation = &made.Pose.Rotation, &[2]float64{made.Pose.X, made.Pose.Y}
 			}
@@ -341,6 +347,22 @@ func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result
 			}
 		}
 	}
+}
+
+// voted sums up the votes on a cell's images.
+func voted(all []judge.Verdict, passes int) *result.Votes {
+	of, variance, n := &result.Votes{Passes: passes}, 0.0, float64(len(all))
+	for _, v := range all {
+		share := float64(v.Votes) / float64(passes)
+		of.Expected += share / n
+		variance += share * (1 - share) / float64(passes-1) / n / n
+		if 2*stats.BinomialTest(min(v.Votes, v.Rival), v.Votes+v.Rival, 0.5) > 0.05 {
+			of.Undecided++
+		}
+	}
+	apart := 1.96 * math.Sqrt(variance)
+	of.CI95 = [2]float64{max(of.Expected-apart, 0), min(of.Expected+apart, 1)}
+	return of
 }
 
 // area is that under the curve of accuracy against epsilon, up to the largest: the mean of the distances, cut there.

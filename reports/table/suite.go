@@ -19,7 +19,7 @@ import (
 
 // Details are the suite's tables that a page folds away where they are long.
 func (s Suite) Details() []Table {
-	return filled(append(s.CorruptionTables(), s.SpreadTable(), s.DistanceTable(), s.WaterfallTable(),
+	return filled(append(s.CorruptionTables(), s.SpreadTable(), s.VotesTable(), s.DistanceTable(), s.WaterfallTable(),
 		s.solverTable(), s.marginTable(), s.costTable())...)
 }
 
@@ -222,6 +222,22 @@ func (s Suite) SpreadTable() Table {
 			add(v.Seeds, percents(c.N, v.Mean, v.Deviation, v.Min, v.Max, v.Every))
 		}
 	})
+}
+
+// VotesTable says of networks that draw at random what a single pass gets right, and how sure the votes are.
+func (s Suite) VotesTable() Table {
+	head := []string{"Passes", "By votes (%)", "A single pass (%)", "Undecided images"}
+	t := s.byCell("Networks that draw at random"+s.OfFirstSeed(), head, func(c *result.Cell, add func(...any)) {
+		if v := c.Votes; v != nil {
+			single := words.Percent(v.Expected, c.N) + " " + words.Range(words.Percent(v.CI95[0], c.N),
+				words.Percent(v.CI95[1], c.N))
+			add(v.Passes, words.Accuracy(c), single, v.Undecided)
+		}
+	})
+	t.note("", "By votes: the class that most passes answer is the label. A single pass: the mean over all passes, "+
+		"with the 95 %% interval that the draws leave on these images. Undecided: other draws may turn the verdict, "+
+		"by the exact sign test between the two classes with most votes, at 5 %%.")
+	return t
 }
 
 const (

@@ -129,6 +129,15 @@ func IntTensor(name string, dims []int64, v ...int64) *pb.TensorProto {
 	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(7), Dims: dims, Int64Data: v}
 }
 
+// BoolTensor is a scalar.
+func BoolTensor(name string, v bool) *pb.TensorProto {
+	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(9), Int32Data: []int32{0}}
+	if v {
+		t.Int32Data[0] = 1
+	}
+	return t
+}
+
 func FloatTensor(name string, dims []int64, v ...float32) *pb.TensorProto {
 	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims, FloatData: v}
 }

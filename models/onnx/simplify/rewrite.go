@@ -12,6 +12,7 @@ import (
 var rewrites = map[string]lowering{
 	"Resize": resize, "MaxUnpool": unpool, "GatherND": gatherND, "LpPool": lpPool, "GlobalLpPool": lpPool,
 	"Expand": expand, "ConstantOfShape": fillBatch, "Concat": openConcat, "Squeeze": squeezeAxes,
+	"Dropout": dropout,
 }
 
 // openBatch rewrites a Reshape's target so that it holds for every batch: the dimension that is a multiple of the batch

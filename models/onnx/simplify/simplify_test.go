@@ -53,6 +53,12 @@ func TestSimplify(t *testing.T) {
 		{"flatten over a size of one", file(13, N, 3, 1, 1).Node("Flatten x → y axis=1"), "Flatten", Shape{N, 3}, same},
 		{"Dropout", file(13, N, 2).Node("r=0.5; Dropout x r → a mask; Neg a → y"), "Neg", Shape{N, 2}, nil},
 		{"Dropout of old", file(7, N, 2).Node("Dropout x → a ratio=0.5; Neg a → y"), "Neg", Shape{N, 2}, nil},
+		{"Dropout in training mode", file(13, N, 2).Tensor(onnxtest.BoolTensor("m", true)).
+			Node("r=0.5; Dropout x r m → y"), "RandomUniformLike GreaterOrEqual Cast Mul Mul", Shape{N, 2}, nil},
+		{"Dropout of nothing", file(13, N, 2).Tensor(onnxtest.BoolTensor("m", true)).
+			Node("r=0.0; Dropout x r m → a; Neg a → y"), "Neg", Shape{N, 2}, nil},
+		{"Dropout in no training", file(13, N, 2).Tensor(onnxtest.BoolTensor("m", false)).
+			Node("r=0.5; Dropout x r m → a; Neg a → y"), "Neg", Shape{N, 2}, nil},
 		{"a Cast that does nothing", file(13, N, 2).Node("Cast x → a to=1; Neg a → y"), "Neg", Shape{N, 2}, nil},
 		{"dead nodes", file(13, N, 2).Node("Exp x → dead; Neg x → y"), "Neg", Shape{N, 2}, nil},
 		{"nodes out of order", file(13, N, 2).Node("Neg a → y; Relu x → a"), "Relu Neg", Shape{N, 2}, nil},

@@ -60,6 +60,10 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) {
 			delete(n.Attrs, name)
 		}
 	case "Dropout":
+		if trains(g, n) { // it is random, see dropout
+			n.Attrs, n.Inputs, n.Outputs = nil, n.Inputs[:2], n.Outputs[:1]
+			return
+		}
 		n.Attrs, n.Inputs, n.Outputs, n.Op = nil, n.Inputs[:1], n.Outputs[:1], "Identity"
 	case "Split":
 		if n.Input(1) == "" && n.Int("num_outputs", 0) == 0 {
@@ -75,6 +79,31 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) {
 			legacyResize(g, n)
 		}
 	}
+}
+
+// trains reports whether a Dropout drops values: in training mode, by a ratio that is not 0.
+func trains(g *onnx.Graph, n *onnx.Node) bool {
+	mode := n.Input(2)
+	if mode == "" {
+		return false
+	}
+	t, ratio := g.Consts[mode], g.Consts[n.Input(1)]
+	onnx.Require(t != nil && (n.Input(1) == "" || ratio != nil), "its ratio and its mode must be constants")
+	if n.Input(1) == "" {
+		n.SetInput(1, g.AddConst(n.Outputs[0]+"/ratio", onnx.Scalar(0.5)))
+		ratio = g.Consts[n.Inputs[1]]
+	}
+	on := len(t.Ints) == 1 && t.Ints[0] != 0 && len(ratio.Floats) == 1 && ratio.Floats[0] > 0
+	onnx.Require(!on || ratio.Floats[0] < 1, "drops every value")
+	return on
+}
+
+// dropout writes a Dropout in training mode by what it is: each value is kept by chance, and what is kept is scaled.
+func dropout(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	x, ratio := n.Inputs[0], s.g.Consts[n.Inputs[1]].Floats[0]
+	kept := b.Op("GreaterOrEqual", b.Op("RandomUniformLike", x), b.Float(ratio))
+	kept = b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, kept)
+	return b.Op("Mul", b.Op("Mul", x, b.Float(1/(1-ratio))), kept)
 }
 
 // legacyResize gives the operator its form since version 11: X, roi, scales. The older versions sampled at x/scale,

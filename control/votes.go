@@ -1,0 +1,135 @@
+package control
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+
+	"selfheal/attacks"
+	"selfheal/models/onnx/simplify"
+)
+
+// voting is what makes a network that draws at random one whose answers depend on the image and the seed alone: its
+// random numbers are inputs, keyed by the image's values and by how often it was asked.
+type voting struct {
+	draws []simplify.Draw
+	votes int
+	seed  uint64
+}
+
+// averaged is how many passes a gradient, and what attacks see of the logits, is the mean of (expectation over
+// transformation, Athalye et al. 2018), where there are as many votes; AutoAttack's version rand has as many.
+const averaged = 20
+
+// newVoting makes the inputs of a graph's random numbers.
+func (n *Network) newVoting(o NetworkOptions) (err error) {
+	if o.Votes == 0 {
+		return nil
+	}
+	n.voting = voting{votes: o.Votes, seed: o.Seed}
+	if n.voting.draws, err = simplify.Draws(n.Graph); err == nil && len(n.voting.draws) == 0 {
+		err = errors.New("votes are for networks that draw at random, and this one does not")
+	}
+	return err
+}
+
+// Votes is how many passes decide an answer of a network that draws at random; 0 for others.
+func (n *Network) Votes() int { return n.voting.votes }
+
+// Passes is how many passes an attack's question takes.
+func (n *Network) Passes() float64 { return float64(n.passes()) }
+
+func (v voting) passes() int { return max(1, min(v.votes, averaged)) }
+
+// The streams of random numbers of an image: an attack knows how a network draws, not what the judge will draw.
+const (
+	judged = iota
+	attacked
+)
+
+// each asks so many times about an image, with other random numbers each time.
+func (v voting) each(x []float32, stream uint64, times int, ask func(further [][]float32) error) error {
+	h := fnv.New64a()
+	b := make([]byte, 4*len(x))
+	for i, p := range x {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(p))
+	}
+	h.Write(b)
+	further := make([][]float32, len(v.draws))
+	for i, d := range v.draws {
+		further[i] = make([]float32, d.Size)
+	}
+	for k := range times {
+		rng := rand.New(rand.NewPCG(v.seed^h.Sum64(), stream<<32|uint64(k)))
+		for i, d := range v.draws {
+			for j := range further[i] {
+				if d.Normal {
+					further[i][j] = float32(rng.NormFloat64())
+				} else {
+					further[i][j] = rng.Float32()
+				}
+			}
+		}
+		if err := ask(further); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Answer writes what the network is judged by: its logits, or of one that draws at random the share of the votes that
+// each class has.
+func (n *Network) Answer(ctx context.Context, x, out []float32) error {
+	if n.votes == 0 {
+		return n.Logits(ctx, x, out)
+	}
+	clear(out)
+	z := make([]float32, n.classes)
+	return n.each(x, judged, n.votes, func(further [][]float32) error {
+		err := n.pool.Run(ctx, n.forward, append([][]float32{x}, further...), [][]float32{z})
+		if class := attacks.Argmax(z); attacks.Right(z, class) { // NaN is no vote
+			out[class] += 1 / float32(n.votes)
+		}
+		return err
+	})
+}
+
+// mean writes the mean logits of several passes.
+func (n *Network) mean(ctx context.Context, x, out []float32) error {
+	clear(out)
+	z, times := make([]float32, n.classes), n.passes()
+	return n.each(x, attacked, times, func(further [][]float32) error {
+		err := n.pool.Run(ctx, n.forward, append([][]float32{x}, further...), [][]float32{z})
+		for i, v := range z {
+			out[i] += v / float32(times)
+		}
+		return err
+	})
+}
+
+// meanGradient writes the means of logits, loss and gradient.
+func (n *Network) meanGradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
+	e.Logits, e.Gradient, e.Loss = sized(e.Logits, n.classes), sized(e.Gradient, len(x)), 0
+	clear(e.Logits)
+	clear(e.Gradient)
+	var one attacks.Evaluation
+	share := 1 / float32(n.passes())
+	return n.each(x, attacked, n.passes(), func(further [][]float32) error {
+		err := n.losses.gradient(ctx, x, loss, label, target, &one, further...)
+		if err != nil {
+			return err
+		}
+		e.Loss += share * one.Loss
+		for i, v := range one.Logits {
+			e.Logits[i] += share * v
+		}
+		for i, v := range one.Gradient {
+			e.Gradient[i] += share * v
+		}
+		return nil
+	})
+}
