@@ -21,6 +21,7 @@ import (
 var csvHead = strings.Fields(`suite dataset model defense mode source attack norm epsilon
 	n correct accuracy ci_low ci_high max_norm seconds forward backward recipe verdict_only warnings
 	published difference published_in_ci
+	area rounding_regained rounding_lost single_pass undecided
 	seeds accuracy_mean accuracy_std accuracy_min accuracy_max accuracy_every_seed
 	healed harmed p_value`)
 
@@ -60,6 +61,13 @@ func csvFields(s table.Suite, one view.Compared) map[string]any {
 		warnings := view.Distinct(c.Warnings, func(w result.Warning) string { return w.ID })
 		set("n accuracy max_norm seconds forward backward recipe verdict_only warnings", c.N, c.Accuracy, c.MaxNorm,
 			c.Seconds, forward, backward, c.Recipe, c.VerdictOnly, strings.Join(warnings, " "))
+		set("area", known(c.Area))
+		if c.Stored != nil {
+			set("rounding_regained rounding_lost", c.Stored.Regained, c.Stored.Lost)
+		}
+		if c.Votes != nil {
+			set("single_pass undecided", c.Votes.Expected, c.Votes.Undecided)
+		}
 		if c.Verdicts != "" || !one.Column.Corrupted() { // no mean
 			set("correct ci_low ci_high", c.Correct, c.CI95[0], c.CI95[1])
 		}

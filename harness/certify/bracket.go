@@ -297,10 +297,11 @@ func (w *bracketing) step(ctx context.Context, key folder.Key, left float64) (mo
 		if w.rungs[rung].Method != "" {
 			most = 4 * cores
 		}
-		if each := w.speed[rung]; each > 0 {
-			most = min(most, int(left/each))
+		each, known := w.speed[rung]
+		if !known { // how long it takes
+			return cores
 		}
-		return max(most, cores)
+		return max(min(most, int(left/each)), cores)
 	})
 	if len(some) == 0 {
 		return false, nil

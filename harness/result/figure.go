@@ -16,6 +16,8 @@ const (
 	ControlFigure     = "control"
 	CorruptionsFigure = "corruptions"
 	CertifiedFigure   = "certified"
+	QueriesFigure     = "queries"
+	SidesFigure       = "sides"
 	BracketFigure     = "bracket"
 	TransferFigure    = "transfer"
 	TheoryFigure      = "theory"
@@ -37,6 +39,8 @@ var Figures = []Figure{
 	{CorruptionsFigure, "SUITE", "accuracy by [common corruption](#common-corruptions), baseline and controlled"},
 	{CertifiedFigure, "SUITE", "[certified accuracy](certificates.md) of smoothed classifiers against the ℓ2 radius, " +
 		"baseline and controlled"},
+	{QueriesFigure, "SUITE", "accuracy against queries, under attacks that see no gradients and count them"},
+	{SidesFigure, "SUITE", "accuracy against the side of a patch, where an attack has several"},
 	{BracketFigure, "SUITE", "what [brackets](certificates.md#the-bracket-of-every-image) know of every radius: the " +
 		"share of images proven and the share left by attacks, with what lies between them shaded"},
 	{TransferFigure, "SUITE", "in mode [transfer](config.md#transfer), the accuracy of every network on the images " +

@@ -26,6 +26,7 @@ type attackFlags struct {
 	dataFlags
 	preprocessFlags
 	attack, norm, epsilon string
+	pixels                string
 	params                []string
 	seed                  uint64
 	seeds                 int
@@ -69,6 +70,8 @@ Both are listed below.`,
 	f.preprocessFlags.add(to)
 	f.normFlag(to, " (default linf)")
 	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
+	to.text(&f.pixels, "pixels", "", "of the images that count: "+strings.Join(attacks.PixelForms, ", ")+" (on the "+
+		"levels of stored images)", words(attacks.PixelForms...))
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
 	to.texts(&f.params, "param", "a parameter of the attack: steps=50; may be repeated", f.paramWords)
@@ -201,7 +204,7 @@ func (f *attackFlags) plan(c *cobra.Command, model string) (*plan.Plan, error) {
 // needed are flags that must be given.
 func (f *attackFlags) needed(c *cobra.Command) error {
 	data := needed(c, "data", f.data, ", for example --data test.npz")
-	if attacks.Free(f.attack) {
+	if attacks.Free(f.attack) || attacks.Brackets(f.attack) {
 		return data
 	}
 	return cmp.Or(data,
@@ -319,8 +322,11 @@ func (f *attackFlags) attackKeys() (config.Keys, error) {
 	case !attacks.Free(attack.kind):
 		keys = append(keys, key("norm", attacks.Linf.String(), "--norm"))
 	}
-	if f.epsilon != "" || !attacks.Free(attack.kind) {
+	if f.epsilon != "" || !attacks.Free(attack.kind) && !attacks.Brackets(attack.kind) {
 		keys = append(keys, key("epsilon", values(f.epsilon), "--epsilon"))
+	}
+	if f.pixels != "" {
+		keys = append(keys, key("pixels", config.Word(f.pixels), "--pixels"))
 	}
 	if attack.version != "" {
 		keys = append(keys, key("version", attack.version, "--attack"))

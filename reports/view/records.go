@@ -7,7 +7,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
+	"selfheal/attacks"
 	"selfheal/harness/result"
 	"selfheal/reports/words"
 )
@@ -49,9 +51,10 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 			case by.Attack != r.Attack:
 			case r.Radius != nil && *r.Epsilon == *by.Columns[0].Epsilon:
 				by.radii[key] = append(by.radii[key], *r.Radius)
-			case r.Proven != nil && r.Broken != nil:
+			case r.Proven != nil:
+				broken := result.Distance(math.Inf(1)) // which is null in a file
 				by.radii[key] = append(by.radii[key], *r.Proven)
-				by.broken[key] = append(by.broken[key], float64(*r.Broken))
+				by.broken[key] = append(by.broken[key], float64(*cmp.Or(r.Broken, &broken)))
 			}
 		}
 		key := cellKey{r.Model, r.Defense, r.Source, r.Attack, words.OrMinusOne(r.Epsilon)}
@@ -227,6 +230,96 @@ func (s *Suite) Curves() (out []Curves) {
 		}
 	}
 	return out
+}
+
+// PatchCurves are panels of a model and a patch each: the accuracy against the side of the square.
+func PatchCurves(s *Suite) (out []Curves) {
+	base := func(col words.Column) string {
+		name, _, _ := strings.Cut(col.Attack, ":")
+		return name
+	}
+	patches := Only(s.Columns, func(col words.Column) bool {
+		return s.File.Made(col.Attack).Kind == attacks.PatchKind && col.Source == ""
+	})
+	for _, m := range s.Models {
+		for _, name := range Distinct(patches, base) {
+			of := Only(patches, func(col words.Column) bool { return base(col) == name })
+			c := Curves{Model: m, Attack: words.Column{Attack: name, AttackTitle: of[0].AttackTitle}}
+			for i, d := range s.Defenses() {
+				line := Curve{Defense: d, Index: i}
+				for _, col := range append([]words.Column{{Attack: "none"}}, of...) {
+					_, text, _ := strings.Cut(col.Attack, ":")
+					side, _ := strconv.Atoi(text) // 0 of clean images
+					if cell := s.Cell(m, d, col); cell != nil {
+						line.Points = append(line.Points, Point{float64(side), cell.Accuracy})
+					}
+				}
+				slices.SortFunc(line.Points, func(a, b Point) int { return cmp.Compare(a.Epsilon, b.Epsilon) })
+				if len(line.Points) > 1 {
+					c.Lines = append(c.Lines, line)
+				}
+			}
+			if len(of) > 1 && c.Lines != nil {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// Asked are the lines of a panel of accuracy against queries: a model under a defense, a line an attack whose queries
+// are counted.
+type Asked struct {
+	Model, Defense string
+	Lines          []Queried
+}
+
+// Queried is what an attack has left after so many queries of each image.
+type Queried struct {
+	Attack words.Column
+	Steps  []Point // by queries, from the clean images at 0 on to the most that there may be
+}
+
+// AskedOf are the panels of black-box attacks, of what was attacked itself. Without records there are none. An attack
+// that looks for the smallest norm counts queries for its largest epsilon.
+func AskedOf(s *Suite) (out []Asked) {
+	for _, of := range s.Lines() {
+		one := Asked{Model: of.Model, Defense: of.Defense}
+		for i, c := range of.Cells {
+			a, m := s.File.Made(s.Columns[i].Attack), (*margins)(nil)
+			most, counted := count(a.Parameters["queries"])
+			if e := s.Columns[i].Epsilon; e != nil && (attacks.Setup{Kind: a.Kind}).Spans() {
+				counted = counted && *e == slices.Max(a.Epsilons)
+			}
+			if c != nil {
+				m = s.MarginsOf(c)
+			}
+			if !counted || m == nil || len(c.Steps) == 0 || c.N == 0 {
+				continue
+			}
+			left := c.Correct + len(m.Queries)
+			q := Queried{Attack: s.Columns[i], Steps: []Point{{0, float64(left) / float64(c.N)}}}
+			for _, at := range slices.Sorted(slices.Values(m.Queries)) {
+				left--
+				q.Steps = append(q.Steps, Point{at, float64(left) / float64(c.N)})
+			}
+			q.Steps = append(q.Steps, Point{max(most, q.Steps[len(q.Steps)-1].Epsilon), c.Accuracy})
+			one.Lines = append(one.Lines, q)
+		}
+		if one.Lines != nil {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// count is a whole number of results, as they were made or as they were read.
+func count(v any) (n float64, ok bool) {
+	if i, is := v.(int); is {
+		return float64(i), true
+	}
+	n, ok = v.(float64)
+	return n, ok
 }
 
 // attacked are the columns with an epsilon, those of an attack and a source together: epsilons ascend.
