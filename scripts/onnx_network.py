@@ -74,7 +74,8 @@ class OnnxNetwork(torch.nn.Module):
         for node in self.nodes:
             if node.operator == "Reshape" and node.inputs[1] in self.constants:
                 shape = self.constants[node.inputs[1]]
-                if shape[0] == fixed:
+                if shape[0] == fixed and shape.all():
+                    node.attributes.pop("allowzero", None)  # none of the sizes is 0
                     node.inputs[1] += "/free"
                     self.constants[node.inputs[1]] = torch.cat([shape.new_zeros(1), shape[1:]])
 
@@ -176,7 +177,7 @@ def pad(node, x, pads=None, value=None, axes=None):
 
 
 def reshape(node, x, shape):
-    if node.get("allowzero", 0):
+    if node.get("allowzero", 0) and not shape.all():
         raise Unsupported(f"Reshape to {node.output}: allowzero is not supported")
     return x.reshape([x.shape[axis] if size == 0 else size for axis, size in enumerate(shape.tolist())])
 
@@ -223,6 +224,16 @@ def gather(node, x, indices):
     return x.index_select(axis, positions.reshape(-1)).reshape(shape)
 
 
+def slice_(node, x, starts=None, ends=None, axes=None, steps=None):
+    if starts is None or steps is not None and any(step < 1 for step in steps.tolist()):
+        raise Unsupported(f"Slice to {node.output}: only starts and ends as inputs, and steps forwards")
+    parts = [slice(None)] * x.dim()
+    for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist())):
+        axis = i if axes is None else axes[i].item()
+        parts[axis] = slice(start, end, 1 if steps is None else steps[i].item())
+    return x[tuple(parts)]
+
+
 def resize(node, x, roi=None, scales=None, sizes=None):
     factors = None if scales is None else scales.tolist()
     if (node.get("mode", "nearest") != "nearest" or node.get("coordinate_transformation_mode") != "asymmetric"
@@ -257,6 +268,7 @@ OPERATORS = {
     "Reshape": reshape,
     "Resize": resize,
     "Shape": lambda node, x: torch.tensor(x.shape),
+    "Slice": slice_,
     "Sigmoid": lambda node, x: torch.sigmoid(x),
     "Sub": lambda node, a, b: a - b,
     "Tanh": lambda node, x: torch.tanh(x),

@@ -340,6 +340,17 @@ class Networks(unittest.TestCase):
         images = torch.rand(5, 3, 2, 2)
         self.assertTrue(torch.allclose(OnnxNetwork(self.path)(images), images.reshape(5, 12) @ torch.from_numpy(weight)))
 
+    def test_slices(self):
+        x = torch.rand(2, 3, 6, 6)
+        values = {"starts": np.array([1, 0]), "ends": np.array([-1, 9223372036854775807]), "axes": np.array([1, 3]),
+                  "steps": np.array([1, 2])}
+        save(self.path, [helper.make_node("Slice", ["x", *values], ["y"])], values, "N", (3, 6, 6))
+        self.assertTrue(torch.equal(OnnxNetwork(self.path)(x), x[:, 1:-1, :, ::2]))
+        values["steps"] = np.array([1, -1])
+        save(self.path, [helper.make_node("Slice", ["x", *values], ["y"])], values, "N", (3, 6, 6))
+        with self.assertRaisesRegex(Unsupported, "steps forwards"):
+            OnnxNetwork(self.path)(x)
+
     def test_unknown_operators_are_all_named(self):
         nodes = [helper.make_node("Erf", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Acos", ["b"], ["y"])]
         save(self.path, nodes, {}, 1, (3, 2, 2))
