@@ -28,8 +28,10 @@ func (b Bracket) Rungs() []Rung {
 	attack := func(kind string, parameters given) Rung {
 		return Rung{Attack: Setup{Kind: kind, Norm: b.Norm, Parameters: parameters}}
 	}
+	first := attack("fmn", given{"steps": 100})
+	first.Cheap = true
 	all := []Rung{
-		{Attack: Setup{Kind: "fmn", Norm: b.Norm, Parameters: given{"steps": 100}}, Cheap: true},
+		first,
 		{Method: "crown", Width: 0.1, Cheap: true},
 		{Method: "alpha-crown", Width: 0.05, Cheap: true},
 		attack("bisection", given{"targets": 3}),

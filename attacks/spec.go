@@ -278,7 +278,6 @@ var Specs = []Spec{
 		Kind: BracketKind, Title: "Bracket", Revision: 1, proves: true, heading: "Bracket, {budget} an image",
 		Doc: "a certificate and attacks at once: of each image the largest radius proven by bounds and the smallest " +
 			"broken by attacks that minimise the norm",
-		Reason: "bounds of its logits over the ball leave no other class, with slack for all rounding in float32",
 		Parameters: []Parameter{{Setting: setting.Setting{Name: "budget", Type: setting.Time, Within: setting.Positive,
 			Default: setting.Seconds(10), Doc: "time of work, times the number of images"}}},
 		start: func(c common) Method { return Bracket{common: c} },

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"selfheal/attacks"
 	"selfheal/harness/folder"
@@ -44,9 +43,8 @@ func (g gap) width() float64 { return g.broken - g.proven }
 
 // gaps are the proof of a bracket.
 type gaps struct {
-	each  []gap // of images that are wrong without attack 0 and 0
+	each  []gap // 0 and 0 of images that are wrong without attack
 	rungs []attacks.Rung
-	how   attacks.Bracket
 	// farthest is the distance that stands for none: of the black image and the white one.
 	farthest float64
 	columns  []float64
@@ -137,10 +135,10 @@ func (g *gaps) between(low, high float64) (radius float64, column bool) {
 
 // choose lists images for the next step, the widest gap first: as many as time allows that are at the same rung, or at
 // any search by bounds.
-func (g *gaps) choose(open func(i int) bool, most func(rung int) int) (some []int) {
+func (g *gaps) choose(mine func(i int) bool, most func(rung int) int) (some []int) {
 	var all []int
 	for i, one := range g.each {
-		if g.right(i) && open(i) && one.rung < len(g.rungs) {
+		if g.right(i) && mine(i) && one.rung < len(g.rungs) {
 			all = append(all, i)
 		}
 	}
@@ -171,7 +169,7 @@ func (b bracketed) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error
 		return known, nil
 	}
 	how := c.Recipe.Certificate.(attacks.Bracket)
-	g := &gaps{each: make([]gap, p.Set.Len()), rungs: how.Rungs(), how: how, right: c.Right,
+	g := &gaps{each: make([]gap, p.Set.Len()), rungs: how.Rungs(), right: c.Right,
 		farthest: how.Norm.Widest(c.Who.Shape), columns: c.Setting().Epsilons}
 	for i := range g.each {
 		if c.Right(i) {
@@ -187,7 +185,8 @@ func (b bracketed) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error
 		done.Warnings = []result.Warning{result.WarnNotBounded.New("%s", cannot)}
 		g.rungs = slices.DeleteFunc(g.rungs, func(r attacks.Rung) bool { return r.Method != "" })
 	}
-	w := &bracketing{Prover: p, gaps: g, c: c, done: done, speed: map[int]float64{}}
+	w := &bracketing{Prover: p, gaps: g, c: c, done: done, speed: map[int]float64{},
+		budget: float64(how.Budget) * float64(p.Set.Mine())}
 	defer w.close()
 	if err := w.work(ctx, key); err != nil {
 		return nil, fmt.Errorf("suite %s, %s, certificate %s: %w", p.Suite.Name, c.Who, c.Name(), err)
@@ -203,12 +202,11 @@ func (b bracketed) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error
 type bracketing struct {
 	*Prover
 	*gaps
-	c     Case
-	done  *Proofs
-	speed map[int]float64 // seconds of an image, by rung
-
-	opening sync.Mutex
-	on      *open.Oracle // that attacks ask; nil before the first
+	c      Case
+	done   *Proofs
+	budget float64         // in seconds
+	speed  map[int]float64 // seconds of an image, by rung
+	on     *open.Oracle    // that attacks ask; nil before the first
 }
 
 func (w *bracketing) close() {
@@ -220,7 +218,6 @@ func (w *bracketing) close() {
 // work goes through the rounds that the journal has, and then makes others.
 func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 	ended := w.Journal.Block(key.As("bracketed"))
-	budget := float64(w.how.Budget) * float64(w.Set.Mine())
 	for {
 		key.Number++
 		there := false
@@ -249,14 +246,14 @@ func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 		Passes: int64(len(mine)), Width: w.Opener.Cores(), Made: made.Made},
 		func(image func(standing, passes int)) error {
 			shown := 0
-			for w.done.Seconds < budget {
+			for w.done.Seconds < w.budget {
 				key.Number++
-				more, err := w.step(ctx, key, budget-w.done.Seconds)
+				more, err := w.step(ctx, key)
 				if err != nil || !more {
 					return err
 				}
 				// Images are told by the time that is spent: they are worked on in turns.
-				for ; shown < int(float64(len(mine))*w.done.Seconds/budget); shown++ {
+				for ; shown < int(float64(len(mine))*w.done.Seconds/w.budget); shown++ {
 					made.Add(1, 0)
 					image(w.unbroken(), 1)
 				}
@@ -289,8 +286,9 @@ func (w *bracketing) agree() error {
 	return nil
 }
 
-// step makes a round that should take no longer than some seconds. It returns false where nothing is left to try.
-func (w *bracketing) step(ctx context.Context, key folder.Key, left float64) (more bool, err error) {
+// step makes a round that should take no longer than what is left of the budget. It returns false where nothing is left
+// to try.
+func (w *bracketing) step(ctx context.Context, key folder.Key) (more bool, err error) {
 	cores := w.Opener.Cores()
 	some := w.choose(w.Set.Own, func(rung int) int {
 		most := 16 * cores
@@ -301,7 +299,7 @@ func (w *bracketing) step(ctx context.Context, key folder.Key, left float64) (mo
 		if !known { // how long it takes
 			return cores
 		}
-		return max(min(most, int(left/each)), cores)
+		return max(min(most, int((w.budget-w.done.Seconds)/each)), cores)
 	})
 	if len(some) == 0 {
 		return false, nil
@@ -313,11 +311,12 @@ func (w *bracketing) step(ctx context.Context, key folder.Key, left float64) (mo
 	rung := w.each[some[0]].rung
 	runner := folder.Runner(open.SideBySide(cores))
 	if w.rungs[rung].Method == "" {
-		on, err := w.oracle()
-		if err != nil {
-			return false, err
+		if w.on == nil { // a smallest norm is one of the classifier as it runs
+			if w.on, err = open.OracleOf(w.c.Who, result.WhiteboxThrough); err != nil {
+				return false, err
+			}
 		}
-		runner = w.Opener.Over(on.State)
+		runner = w.Opener.Over(w.on.State)
 	}
 	err = units.Do(ctx, todo, runner, func(ctx context.Context, im attacks.Image, i int) (found, error) {
 		if rung := w.rungs[w.each[i].rung]; rung.Method != "" {
@@ -328,16 +327,6 @@ func (w *bracketing) step(ctx context.Context, key folder.Key, left float64) (mo
 	took := units.Seconds()
 	w.done.Seconds, w.speed[rung] = w.done.Seconds+took, took/float64(len(some))
 	return true, err
-}
-
-func (w *bracketing) oracle() (*open.Oracle, error) {
-	w.opening.Lock()
-	defer w.opening.Unlock()
-	var err error
-	if w.on == nil { // a smallest norm is one of the classifier as it runs
-		w.on, err = open.OracleOf(w.c.Who, result.WhiteboxThrough)
-	}
-	return w.on, err
 }
 
 // attack looks for a smaller perturbation than is known. The judge has the last word about it.

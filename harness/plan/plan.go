@@ -155,7 +155,7 @@ type Visitor interface {
 	// Begin comes before the groups of a job, and End after them.
 	Begin(j *Job) error
 	End(j *Job) error
-	// Clean comes before the trials of a group whose classifiers were not asked before: about clean images.
+	// Clean comes before the trials of a group, unless its classifiers were asked about clean images before.
 	Clean(j *Job, g Group) error
 	Try(s Step) error
 }
