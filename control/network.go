@@ -121,17 +121,18 @@ func (n *Network) Pool() *ort.Pool { return n.pool }
 // Logits implements [attacks.Oracle].
 func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 	if n.votes > 0 {
-		return n.mean(ctx, x, out)
+		return n.mean(ctx, x, out, QuestionPasses(n.votes))
 	}
 	return n.pool.Run(ctx, n.forward, [][]float32{x}, [][]float32{out})
 }
 
-// LogitsOf are those of the image that fill writes, see [ort.Pool.RunOf].
+// LogitsOf are those of the image that fill writes, see [ort.Pool.RunOf]: of a network that draws at random, those of
+// one pass.
 func (n *Network) LogitsOf(ctx context.Context, fill func(x []float32), out []float32) error {
 	if n.votes > 0 {
 		x := make([]float32, n.shape.Size())
 		fill(x)
-		return n.mean(ctx, x, out)
+		return n.mean(ctx, x, out, 1)
 	}
 	return n.pool.RunOf(ctx, n.forward, fill, [][]float32{out})
 }

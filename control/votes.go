@@ -24,6 +24,9 @@ type voting struct {
 // transformation, Athalye et al. 2018), where there are as many votes; AutoAttack's version rand has as many.
 const averaged = 20
 
+// QuestionPasses is how many passes an attack's question to a network with so many votes takes; 0 votes are none.
+func QuestionPasses(votes int) int { return max(1, min(votes, averaged)) }
+
 // newVoting makes the inputs of a graph's random numbers.
 func (n *Network) newVoting(o NetworkOptions) (err error) {
 	if o.Votes == 0 {
@@ -38,11 +41,6 @@ func (n *Network) newVoting(o NetworkOptions) (err error) {
 
 // Votes is how many passes decide an answer of a network that draws at random; 0 for others.
 func (n *Network) Votes() int { return n.voting.votes }
-
-// Passes is how many passes an attack's question takes.
-func (n *Network) Passes() float64 { return float64(n.passes()) }
-
-func (v voting) passes() int { return max(1, min(v.votes, averaged)) }
 
 // The streams of random numbers of an image: an attack knows how a network draws, not what the judge will draw.
 const (
@@ -97,10 +95,10 @@ func (n *Network) Answer(ctx context.Context, x, out []float32) error {
 	})
 }
 
-// mean writes the mean logits of several passes.
-func (n *Network) mean(ctx context.Context, x, out []float32) error {
+// mean writes the mean logits of so many passes.
+func (n *Network) mean(ctx context.Context, x, out []float32, times int) error {
 	clear(out)
-	z, times := make([]float32, n.classes), n.passes()
+	z := make([]float32, n.classes)
 	return n.each(x, attacked, times, func(further [][]float32) error {
 		err := n.pool.Run(ctx, n.forward, append([][]float32{x}, further...), [][]float32{z})
 		for i, v := range z {
@@ -117,8 +115,9 @@ func (n *Network) meanGradient(ctx context.Context, x []float32, loss attacks.Lo
 	clear(e.Logits)
 	clear(e.Gradient)
 	var one attacks.Evaluation
-	share := 1 / float32(n.passes())
-	return n.each(x, attacked, n.passes(), func(further [][]float32) error {
+	times := QuestionPasses(n.votes)
+	share := 1 / float32(times)
+	return n.each(x, attacked, times, func(further [][]float32) error {
 		err := n.losses.gradient(ctx, x, loss, label, target, &one, further...)
 		if err != nil {
 			return err

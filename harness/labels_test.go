@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/forecast"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
@@ -23,8 +24,8 @@ func labelled(t *testing.T, name string, out func(b *onnx.Builder, z string) str
 	return "\n  " + name + ": {output: label, path: " + planted(t, name, unchanged, out) + "}"
 }
 
-// What a network that gives a label alone comes to under the attacks that see no more is what its twin with logits
-// comes to, passes included; other attacks are refused.
+// A network that gives a label alone comes to what its twin with logits comes to, passes included, under the attacks
+// that see no more. Other attacks are refused.
 func TestLabels(t *testing.T) {
 	argMax := func(keep int) func(b *onnx.Builder, z string) string {
 		return func(b *onnx.Builder, z string) string {
@@ -116,10 +117,11 @@ controls:
 attacks:
   apgd: {kind: apgd-ce, norm: linf, epsilon: 8/255, steps: 5}
   square: {kind: square, norm: linf, epsilon: 8/255, queries: 20}
+  smooth: {kind: smoothing, norm: l2, epsilon: 0.05, sigma: 0.1, n0: 10, n: 30, alpha: 0.05}
   crown: {kind: bounds, norm: linf, epsilon: 1/255}
 default_suites: [random]
 suites:
-  random: {dataset: test, models: [noisy, dropped], attacks: [apgd, square]}
+  random: {dataset: test, models: [noisy, dropped], attacks: [apgd, square, smooth]}
   healed: {dataset: test, models: [noisy], controls: [heal], attacks: [apgd]}
 `
 	p := testplan.Plan(t, text, 2, 8)
@@ -129,8 +131,14 @@ suites:
 	dir, shards := sharded(t, p, 2)
 	must.Get(shard.Merge(t.Context(), shards, run.Options{Out: dir}))(t)
 	sameEnd(t, "merged", out, dir)
+	must.Have(t, must.Get(forecast.Describe(testplan.Plan(t, text, 2, 8, "suites.random.models=[noisy]"), nil, nil))(t),
+		"apgd-ce/1, linf, epsilon 8/255: at most 840 forward, 840 backward\n", // 6 gradients of 20 passes of 7 images
+		"smoothing/1, l2, epsilon 0.05: 280 forward for each defense\n")       // a pass a sample
 	unsure := 0
 	for _, c := range f.Cells {
+		if f.Attacks[c.Attack].Proves() {
+			continue
+		}
 		passes := map[string]int{"noisy": 40, "dropped": 15}[c.Model]
 		sum := 0
 		for _, r := range records {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/open"
@@ -96,6 +97,7 @@ type description struct {
 	sum      effort
 	job      effort
 	set      imageSet
+	model    *config.Model
 	classes  int
 	listed   plan.Listing // the last trial
 	defenses string       // of its line
@@ -203,6 +205,7 @@ func (d *description) Begin(j *plan.Job) error {
 		return err
 	}
 	classes, note := d.classesOf(j.Model, set)
+	d.model = j.Model
 	d.set, d.classes, d.job, d.listed = set, classes, effort{}, plan.Listing{}
 	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, set.n,
 		j.Suite.Dataset, j.Suite.Attacker())
@@ -218,9 +221,12 @@ func (d *description) Begin(j *plan.Job) error {
 
 // Clean counts the answers to clean images.
 func (d *description) Clean(_ *plan.Job, g plan.Group) error {
-	d.answers(g, 1, &d.job.judged)
+	d.answers(g, votes(d.model), &d.job.judged)
 	return nil
 }
+
+// votes is how many passes a model's answer to the judge takes.
+func votes(m *config.Model) int64 { return int64(max(1, m.Votes)) }
 
 // answers counts so many answers to every image, of each classifier of a group: those of the undefended network apart.
 func (d *description) answers(g plan.Group, each int64, undefended *int64) {
@@ -238,7 +244,7 @@ func (d *description) Try(s plan.Step) error { return s.Do(d, s) }
 
 // Attack counts those of an attack, and the answers to its images.
 func (d *description) Attack(s plan.Step) error {
-	d.answers(s.Group, 1, &d.job.judged)
+	d.answers(s.Group, votes(d.model), &d.job.judged)
 	if s.First { // the smoothed classifiers' answers
 		for _, t := range s.Trials {
 			d.answers(s.Group, t.Samples(), &d.job.forward)
@@ -264,6 +270,9 @@ func (d *description) passes(s plan.Step) error {
 	r, err := s.Setting().Make(cmp.Or(s.Epsilon(), 1), d.classes) // an attack without epsilon has 1
 	f, b := r.Passes(d.classes)
 	each := int64(d.set.n * len(d.plan.Seeds()))
+	if s.Crafted() {
+		each *= int64(control.QuestionPasses(d.model.Votes))
+	}
 	f, b = f*each, b*each
 	shared := ""
 	for _, k := range s.Keys() {
@@ -301,7 +310,7 @@ func (d *description) passes(s plan.Step) error {
 
 // Corrupt lists all severities of a corruption in one line. A published number is of the mean of all corruptions.
 func (d *description) Corrupt(s plan.Step, _ attacks.Corruption) error {
-	d.answers(s.Group, 1, &d.job.judged)
+	d.answers(s.Group, votes(d.model), &d.job.judged)
 	if !s.First || s.Attacked != config.None {
 		return nil
 	}

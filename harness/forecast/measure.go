@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"selfheal/attacks"
+	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness/certify"
 	"selfheal/harness/config"
@@ -83,19 +84,21 @@ type measuring struct {
 
 // speed is how long one image's pass takes of an oracle, in seconds.
 type speed struct {
-	forward, gradient float64
-	exact             *speed // in the judge's arithmetic, where that is another
+	forward, gradient float64 // of an attack's questions
+	question          float64 // passes of one
+	exact             *speed  // in the judge's arithmetic, where that is another
 }
 
 func (s speed) passes(forward, backward int64) float64 {
 	return float64(forward-backward)*s.forward + float64(backward)*s.gradient
 }
 
+// judging is the time of a pass by the judge.
 func (s speed) judging() float64 {
 	if s.exact != nil {
-		return s.exact.forward
+		s = *s.exact
 	}
-	return s.forward
+	return s.forward / s.question
 }
 
 // Begin opens a job and times its oracles.
@@ -162,6 +165,7 @@ func (m *measuring) open(j *plan.Job) (err error) {
 // speed times an oracle, and how many images the undefended network gets right.
 func (m *measuring) speed(on *open.Oracle, gradients bool) (s speed, err error) {
 	set := m.job.Set
+	s.question = float64(control.QuestionPasses(on.Of.Net.Votes()))
 	width := min(m.Width(on.State), set.Len())
 	images, answers := make([]attacks.Image, width), make([][]float32, width)
 	for i := range images {
@@ -214,7 +218,10 @@ func (m *measuring) round(n int, state int64, do func(ctx context.Context, i int
 func (m *measuring) n() float64     { return float64(m.job.Set.Len()) }
 func (m *measuring) right() float64 { return m.n() * float64(m.time.right) / float64(m.time.looked) }
 
-func (m *measuring) answers(g plan.Group, images float64) {
+// answers adds those to images: of a network that draws at random as many passes as there are votes.
+func (m *measuring) answers(g plan.Group, images float64) { m.passes(g, images*float64(votes(m.job.Model))) }
+
+func (m *measuring) passes(g plan.Group, images float64) {
 	for _, defense := range g.Scored {
 		t := images * m.speeds[defense].judging()
 		m.time.add(Span{t, t})
@@ -228,7 +235,10 @@ func (m *measuring) Clean(_ *plan.Job, g plan.Group) error {
 	}
 	m.answers(g, m.n())
 	for _, defense := range g.Scored {
-		passes := min(m.right(), float64(run.Probed(m.job.Classifier(defense)))) * run.ProbePasses
+		passes := 0.0
+		if m.job.Model.Votes == 0 {
+			passes = min(m.right(), float64(run.Probed(m.job.Classifier(defense)))) * run.ProbePasses
+		}
 		if defense == config.None {
 			passes += open.TrialPasses(m.job.Net, m.job.Set.Len())
 		}
@@ -268,7 +278,7 @@ func (m *measuring) Attack(s plan.Step) error {
 	m.answers(s.Group, right)
 	if s.First {
 		for _, t := range s.Trials {
-			m.answers(s.Group, right*float64(t.Samples()))
+			m.passes(s.Group, right*float64(t.Samples()))
 		}
 	}
 	return nil

@@ -117,7 +117,7 @@ var knowledge = map[string]control.Knowledge{
 func OracleOf(c Classifier, mode string) (*Oracle, error) {
 	state := attackState(c.Net.Shape())
 	if c.Loop == nil {
-		one := c.Net.Passes()
+		one := float64(control.QuestionPasses(c.Net.Votes()))
 		return &Oracle{Oracle: c.Net, Of: c, Cost: control.Cost{Logits: one, Forward: one, Backward: one}, State: state,
 			Prepare: c.Net.Prepare, Close: func() {}}, nil
 	}
@@ -150,7 +150,7 @@ func (a answering) Logits(ctx context.Context, x, out []float32) error {
 
 // Answering is the oracle of a classifier that is not attacked itself.
 func Answering(who Classifier) *Oracle {
-	o := &Oracle{Oracle: who.Net, Of: who, State: who.State(), Cost: control.Cost{Logits: who.Net.Passes()},
+	o := &Oracle{Oracle: who.Net, Of: who, State: who.State(), Cost: control.Cost{Logits: 1},
 		Close: func() {}}
 	if who.Loop != nil {
 		o.Oracle, o.Cost.Logits = answering{who.Net, who.Loop}, who.Control.Passes

@@ -129,7 +129,7 @@ func Sample(n int) []int {
 
 // TrialPasses is how many answers of a network it takes at most to try preprocessings on a set of n images.
 func TrialPasses(net *control.Network, n int) float64 {
-	return float64(min(n, mostTried) * len(usual(net)))
+	return float64(min(n, mostTried) * len(usual(net)) * max(1, min(net.Votes(), fewVotes)))
 }
 
 // atOnce is how many images are asked about before it is seen whether more need to be.
@@ -154,10 +154,14 @@ func (o *Opener) ask(ctx context.Context, raw *control.Network, set Images, p Pr
 	})
 }
 
+// fewVotes decide while preprocessings are tried, of a network that draws at random: its own may be hundreds. With fewer
+// a preprocessing looks no better than it is.
+const fewVotes = 5
+
 // raw is the network of a model without its preprocessing. Close it.
 func (o *Opener) raw(m *config.Model) (*control.Network, error) {
 	bare, known := *m, o.Record.Models[m.Name]
-	bare.Scale, bare.Mean, bare.Std = 0, nil, nil
+	bare.Scale, bare.Mean, bare.Std, bare.Votes = 0, nil, nil, min(m.Votes, fewVotes)
 	n, err := o.Network(&bare, false)
 	o.Record.Models[m.Name] = known
 	return n, err
