@@ -219,7 +219,9 @@ func (m *measuring) n() float64     { return float64(m.job.Set.Len()) }
 func (m *measuring) right() float64 { return m.n() * float64(m.time.right) / float64(m.time.looked) }
 
 // answers adds those to images: of a network that draws at random as many passes as there are votes.
-func (m *measuring) answers(g plan.Group, images float64) { m.passes(g, images*float64(votes(m.job.Model))) }
+func (m *measuring) answers(g plan.Group, images float64) {
+	m.passes(g, images*float64(votes(m.job.Model)))
+}
 
 func (m *measuring) passes(g plan.Group, images float64) {
 	for _, defense := range g.Scored {

@@ -154,14 +154,15 @@ func (o *Opener) ask(ctx context.Context, raw *control.Network, set Images, p Pr
 	})
 }
 
-// fewVotes decide while preprocessings are tried, of a network that draws at random: its own may be hundreds. With fewer
-// a preprocessing looks no better than it is.
+// fewVotes decide while preprocessings are tried, of a network that draws at random: its own may be hundreds. With
+// fewer a preprocessing looks no better than it is.
 const fewVotes = 5
 
 // raw is the network of a model without its preprocessing. Close it.
 func (o *Opener) raw(m *config.Model) (*control.Network, error) {
 	bare, known := *m, o.Record.Models[m.Name]
-	bare.Scale, bare.Mean, bare.Std, bare.Votes = 0, nil, nil, min(m.Votes, fewVotes)
+	bare.Scale, bare.Mean, bare.Std = 0, nil, nil
+	bare.Votes = min(m.Votes, fewVotes)
 	n, err := o.Network(&bare, false)
 	o.Record.Models[m.Name] = known
 	return n, err
