@@ -41,13 +41,15 @@ func TestVersions(t *testing.T) {
 		five, twenty := given{"restarts": 5}, given{"eot_iter": 20}
 		target, fabT, square := made("apgd-t", nil), made("fab-t", nil), made("square", nil)
 		standard := []Attack{made("apgd-ce", nil), target, fabT, square}
-		quick := []Attack{made("apgd-ce", given{"steps": 25}), made("apgd-t", given{"steps": 21})}
+		quick := []Attack{made("apgd-ce", given{"steps": 12}),
+			made("apgd-dlr", given{"loss": "margin", "steps": 28}),
+			made("apgd-t", given{"loss": "logit-difference", "steps": 34, "targets": 5})}
 		if n == L1 {
 			standard = []Attack{made("apgd-ce", given{"restarts": 5, "large_radii": true}),
 				made("apgd-t", given{"targets": 5, "large_radii": true}), fabT, square}
 			quick = []Attack{made("apgd-ce", given{"steps": 22, "from_clean": true, "sparsity": 0.05}),
-				made("apgd-dlr", given{"loss": "margin", "steps": 20, "large_radii": true}),
-				made("apgd-t", given{"loss": "logit-difference", "steps": 40, "targets": 3, "large_radii": true})}
+				made("apgd-dlr", given{"loss": "margin", "steps": 40, "large_radii": true}),
+				made("apgd-t", given{"loss": "logit-difference", "steps": 28, "targets": 5, "large_radii": true})}
 		}
 		for version, want := range map[string][]Attack{
 			"":         standard,
@@ -64,7 +66,7 @@ func TestVersions(t *testing.T) {
 			if version == "" {
 				version = "standard"
 			}
-			revision := map[string]int{"custom": 2}[version]
+			revision := map[string]int{"custom": 2, "quick": 2}[version]
 			if r.Name != fmt.Sprintf("autoattack-%s/%d", version, max(revision, 1)) ||
 				r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" || r.Minimises {
 				t.Errorf("%s, %v: %+v", version, n, r)
@@ -95,10 +97,10 @@ func TestFewClasses(t *testing.T) {
 		{"rand", 2, "apgd-ce apgd-margin", dlr},
 		{"custom", 4, "apgd-dlr fab apgd-t", ""},
 		{"custom", 2, "apgd-margin fab apgd-logit-difference", dlr + "; " + target},
-		{"quick", 3, "apgd-ce apgd-logit-difference", target},
+		{"quick", 2, "apgd-ce apgd-margin apgd-logit-difference", ""},
 	} {
 		r := recipe(t, autoattack(c.version, L2), 0.5, c.classes)
-		revision := map[string]int{"custom": 2}[c.version]
+		revision := map[string]int{"custom": 2, "quick": 2}[c.version]
 		name, fallback := fmt.Sprintf("autoattack-%s/%d", c.version, max(revision, 1)), ""
 		if c.replaced != "" {
 			name = strings.Replace(name, "/", "-few/", 1)
@@ -245,9 +247,9 @@ func TestSetup(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	d, err = autoattack("quick", Linf).Describe()
-	want = given{"steps": 25, "restarts": 1, "eot_iter": 1, "rho": 0.75,
+	want = given{"steps": 12, "restarts": 1, "eot_iter": 1, "rho": 0.75,
 		"from_clean": false} // what is for ℓ1 alone is left out
-	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/1" ||
+	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/2" ||
 		d.Parameters != nil {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -302,7 +302,7 @@ var versions = []Version{
 		return []Component{{"apgd-ce", given{"eot_iter": 20}}, {"apgd-dlr", given{"eot_iter": 20}}}
 	}},
 	{"custom", "AA-custom", "the components that the config lists", 2, nil},
-	{"quick", "AA-quick", "short runs of Auto-PGD: close to standard for a twentieth of its passes", 1, quick},
+	{"quick", "AA-quick", "short runs of Auto-PGD: close to standard for a twentieth of its passes", 2, quick},
 }
 
 // targets is how many wrong classes an attack aims at.

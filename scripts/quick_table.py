@@ -3,11 +3,12 @@
 
     selfheal run --config C --out standard --set save_adversarial=true          # every component at full strength
     selfheal run --config C --out quick --set attacks.NAME.version=quick ...    # the same attacks, verdicts alone
-    python3 scripts/quick_table.py standard quick --out docs/performance.md
+    python3 scripts/quick_table.py --chosen standard quick --measured others others-quick --out docs/performance.md
 
-Both runs must be of the same models, images and attacks without controls. Accuracies are compared cell by cell and
-verdicts image by image; passes are forward and backward ones together. Exit code 1 where a cell is further off than
-half a point or costs more than a twentieth.
+The recipe was chosen on the networks of --chosen and is measured on those of --measured; either may be repeated. Both
+runs of a pair must be of the same models, images and attacks without controls. Accuracies are compared cell by cell and
+verdicts image by image; passes are forward and backward ones together. Exit code 1 where a measured cell is further off
+than half a point or any costs more than a twentieth.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import documents
 
 MOST_OFF = 0.005  # of the accuracy
 MOST_PASSES = 1 / 20  # of standard's
-HEADER = ["network", "norm", "ε", "images", "standard", "quick", "missed", "found beside", "passes, 1 in"]
+HEADER = ["network", "chosen by", "norm", "ε", "images", "standard", "quick", "missed", "found beside", "passes, 1 in"]
 
 
 def cells(folder):
@@ -42,8 +43,8 @@ def epsilon(value):
     return f"{levels:g}/255" if value < 0.2 and abs(levels - value * 255) < 1e-9 else f"{value:g}"
 
 
-def compare(standard, quick):
-    """Table rows and what misses its bound."""
+def compare(standard, quick, chosen=False):
+    """Table rows of a pair of runs, whose networks the recipe was chosen by or not, and what misses its bound."""
     rows, failures = [], []
     for key, cell in quick.items():
         other = standard.get(key)
@@ -53,21 +54,26 @@ def compare(standard, quick):
         missed, beside = pairs.count(("1", "0")), pairs.count(("0", "1"))
         share = passes(other) / passes(cell)
         off = cell["accuracy"] - other["accuracy"]
-        rows.append([cell["model"], cell["norm"], epsilon(cell["epsilon"]), cell["n"], f"{100 * other['accuracy']:.1f} %",
+        rows.append([cell["model"], "yes" if chosen else "no", cell["norm"], epsilon(cell["epsilon"]), cell["n"], f"{100 * other['accuracy']:.1f} %",
                      f"{100 * cell['accuracy']:.1f} %", missed, beside, f"{share:.1f}"])
-        if abs(off) > MOST_OFF + 1e-9 or share < 1 / MOST_PASSES:
+        if off > MOST_OFF + 1e-9 and not chosen or share < 1 / MOST_PASSES:
             failures.append(f"{key[0]}, {key[1]}: off by {100 * off:+.1f} points for 1 pass in {share:.1f}")
     return rows, failures
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("standard", help="folder of the run of version standard")
-    parser.add_argument("quick", help="folder of the run of version quick")
+    for option, networks in (("--chosen", "it was chosen by"), ("--measured", "it was not chosen by")):
+        parser.add_argument(option, nargs=2, action="append", default=[], metavar=("STANDARD", "QUICK"),
+                            help=f"folders of two runs of networks that {networks}")
     parser.add_argument("--out", metavar="FILE", help="document whose table to bring up to date (default: printed)")
     arguments = parser.parse_args()
+    rows, failures = [], []
     try:
-        rows, failures = compare(cells(arguments.standard), cells(arguments.quick))
+        for pairs, chosen in ((arguments.chosen, True), (arguments.measured, False)):
+            for standard, quick in pairs:
+                more, worse = compare(cells(standard), cells(quick), chosen)
+                rows, failures = rows + more, failures + worse
     except (OSError, ValueError) as problem:
         sys.exit(f"quick_table.py: error: {problem}")
     text = documents.table(HEADER, rows)

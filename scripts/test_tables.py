@@ -82,12 +82,12 @@ class Quick(unittest.TestCase):
     def test_verdicts_and_passes_are_compared(self):
         standard = {"key": self.cell("1100" * 100, 2000, 1000)}
         rows, failures = quick_table.compare(standard, {"key": self.cell("1100" * 99 + "0110", 70, 70)})
-        self.assertEqual(rows, [["net", "linf", "8/255", 400, "50.0 %", "50.0 %", 1, 1, "21.4"]])
+        self.assertEqual(rows, [["net", "no", "linf", "8/255", 400, "50.0 %", "50.0 %", 1, 1, "21.4"]])
         self.assertEqual(failures, [])
         _, failures = quick_table.compare(standard, {"key": self.cell("1100" * 100, 80, 80)})
         self.assertEqual(len(failures), 1)
-        _, failures = quick_table.compare(standard, {"key": self.cell("1100" * 98 + "1111" * 2, 10, 10)})
-        self.assertEqual(len(failures), 1)
+        missed = {"key": self.cell("1100" * 98 + "1111" * 2, 10, 10)}
+        self.assertEqual([len(quick_table.compare(standard, missed, chosen)[1]) for chosen in (False, True)], [1, 0])
         with self.assertRaisesRegex(ValueError, "same images"):
             quick_table.compare(standard, {"key": {**self.cell("1", 1, 1), "images": "others"}})
 
