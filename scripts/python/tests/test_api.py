@@ -30,7 +30,8 @@ def test_attack(attacked, images):
     assert 0 < attacked.robust_accuracy < attacked.clean_accuracy <= 1
     assert attacked.verdicts.sum() == attacked.robust_accuracy * len(y)
     described = attacked.results["attacks"]["aa-quick"]["components"]
-    assert [c["attack"] for c in attacked.components] == [c["kind"] for c in described]
+    assert [c["kind"] for c in described] == ["apgd-ce", "apgd-dlr", "apgd-t"]
+    assert [c["attack"] for c in attacked.components] == ["apgd-ce", "apgd-margin", "apgd-logit-difference"]
     assert attacked.report().read_text().startswith("<!DOCTYPE html>")
     table = attacked.to_pandas()
     assert list(table["verdict"]) == list(attacked.verdicts) and list(table["label"]) == list(y)
