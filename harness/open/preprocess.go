@@ -185,7 +185,7 @@ func (b *Better) Message(model string) string {
 		b.Flags(), b.Preprocessing)
 }
 
-// asGood reports whether right of n images are but for chance as many as most: √n/2 is the largest deviation of either.
+// asGood reports whether right of n images are but for chance as many as most: √n/2 is either's largest deviation.
 func asGood(right, most, n int) bool { return float64(most-right) <= math.Sqrt(float64(n))/2 }
 
 // pair counts the images at places that are lost and won between two ways to take them.
