@@ -134,13 +134,14 @@ def load(name, folder, train):
     return DATASETS[name](pathlib.Path(folder), train)
 
 
-def augment(images, padding, generator):
-    """Random crops of the zero-padded images and horizontal flips, one draw an image; bytes in, bytes out."""
-    count, channels, height, width = images.shape
+def augment(images, padding, side, generator):
+    """Random windows of `side` pixels of the zero-padded square images and horizontal flips, one draw an image; bytes in,
+    bytes out."""
+    count, channels = images.shape[:2]
     padded = torch.nn.functional.pad(images, [padding] * 4)
-    top, left = torch.randint(0, 2 * padding + 1, (2, count, 1), generator=generator)
-    rows = top + torch.arange(height)
-    columns = left + torch.arange(width)
+    top, left = torch.randint(0, padded.shape[-1] - side + 1, (2, count, 1), generator=generator)
+    rows = top + torch.arange(side)
+    columns = left + torch.arange(side)
     flipped = torch.rand(count, 1, generator=generator) < 0.5
     columns = torch.where(flipped, columns.flip(1), columns)
     image, channel = torch.arange(count)[:, None, None, None], torch.arange(channels)[:, None, None]

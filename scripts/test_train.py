@@ -122,13 +122,26 @@ class ImageSets(unittest.TestCase):
         images = torch.randint(1, 256, (64, 3, 8, 8), generator=generator, dtype=torch.uint8)
         padded = torch.nn.functional.pad(images, [2] * 4)
         seen = set()
-        for image, source in zip(datasets.augment(images, 2, generator), padded):
-            matches = [(top, left, flip) for top in range(5) for left in range(5) for flip in (False, True)
-                       if torch.equal(image.flip(2) if flip else image, source[:, top:top + 8, left:left + 8])]
-            self.assertEqual(len(matches), 1)
-            seen.add(matches[0])
+        for image, source in zip(datasets.augment(images, 2, 8, generator), padded):
+            seen.add(self.only_window(image, source))
         self.assertGreater(len(seen), 20)
         self.assertEqual({flip for _, _, flip in seen}, {False, True})
+
+    def test_augmentation_takes_smaller_windows(self):
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randint(1, 256, (64, 3, 8, 8), generator=generator, dtype=torch.uint8)
+        windows = datasets.augment(images, 0, 6, generator)
+        self.assertEqual(windows.shape, (64, 3, 6, 6))
+        seen = {self.only_window(window, source) for window, source in zip(windows, images)}
+        self.assertEqual({(top, left) for top, left, _ in seen}, {(top, left) for top in range(3) for left in range(3)})
+
+    def only_window(self, image, source):
+        """Top, left and whether it is flipped of the one window of the source that the image is."""
+        side, places = image.shape[-1], range(source.shape[-1] - image.shape[-1] + 1)
+        matches = [(top, left, flip) for top in places for left in places for flip in (False, True)
+                   if torch.equal(image.flip(2) if flip else image, source[:, top:top + side, left:left + side])]
+        self.assertEqual(len(matches), 1)
+        return matches[0]
 
 
 @unittest.skipIf(missing_torch or missing_pillow, missing_torch or missing_pillow)
@@ -304,6 +317,23 @@ class Training(unittest.TestCase):
                                                  if w.data_type == onnx.TensorProto.FLOAT])
         near, far = (np.abs(weights[decay] - weights[0]).max() for decay in (0.01, 0.99))
         self.assertTrue(0 < near < 0.1 * far, (near, far))
+
+    def test_crops_are_what_it_learns_from(self):
+        with tempfile.TemporaryDirectory() as folder:
+            sides, loss = set(), train.Run.loss
+            train.Run.loss = lambda run, images, labels: sides.add(images.shape[-1]) or loss(run, images, labels)
+            try:
+                code, _, err = command(*self.SMALL, "--limit-train", 40, "--batch", 20, "--epochs", 1, "--crop", 24,
+                                       "--evaluation-steps", 0, "--out", folder)
+            finally:
+                train.Run.loss = loss
+            self.assertEqual((code, err, sides), (0, "", {24}))
+            shape = onnx.load(pathlib.Path(folder) / "model.onnx").graph.input[0].type.tensor_type.shape
+            self.assertEqual([size.dim_value for size in shape.dim[2:]], [32, 32])
+            for flags, said in ((("--crop", 33), "--crop 33 is more than the images' 32 pixels"),
+                                (("--crop", 24, "--no-augment"), "--crop is an augmentation: not with --no-augment")):
+                code, _, err = command(*self.SMALL, *flags, "--out", folder)
+                self.assertEqual((code, err), (1, f"train.py: error: {said}\n"))
 
     def test_schedules(self):
         self.assertEqual([round(train.step_schedule(p), 6) for p in (0.0, 0.74, 0.75, 0.9, 0.99)], [1.0, 1.0, 0.1, 0.01, 0.01])

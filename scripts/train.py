@@ -68,6 +68,9 @@ def parse(argv):
                         help="judge and export an exponential average of the weights, such as 0.999; 0: the last ones "
                              "(default %(default)s)")
     parser.add_argument("--no-augment", action="store_true", help="no random crops and flips")
+    parser.add_argument("--crop", type=export.positive, metavar="SIDE",
+                        help="train on random windows of this side, judge on whole images: an epoch takes (SIDE / side)² of "
+                             "the time; a last epoch or two on whole images, by --start, mends the difference of scale")
     parser.add_argument("--loss", choices=("standard", "trades", "fast"), default="standard", help="(default %(default)s)")
     parser.add_argument("--norm", choices=sorted(EPSILON), default="linf", help="of the perturbations (default %(default)s)")
     parser.add_argument("--epsilon", type=float, help="their radius in pixels of [0, 1] (default 8/255, l2: 0.5)")
@@ -106,7 +109,7 @@ SCHEDULES = {"step": step_schedule, "cosine": cosine_schedule, "cyclic": cyclic_
 # What must not change between a run and its resumption.
 FIXED = ("architecture", "classes", "width", "data", "epochs", "batch", "rate", "schedule", "momentum", "weight_decay",
          "no_augment", "loss", "start", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "precision",
-         "seed", "average")
+         "seed", "average", "crop")
 
 # A checkpoint within an epoch has these attributes of the run too.
 UNDER_WAY = ("order", "step", "total", "seconds")
@@ -157,7 +160,9 @@ class Run:
         """Augmented training images in [0, 1] and their labels, on the device."""
         images = self.train_set.images[chosen]
         if not self.arguments.no_augment:
-            images = datasets.augment(images, images.shape[-1] // CROP_PADDING, self.generator)
+            side = images.shape[-1]
+            crop = self.arguments.crop
+            images = datasets.augment(images, 0 if crop else side // CROP_PADDING, crop or side, self.generator)
         return images.to(self.device).float() / 255.0, self.train_set.labels[chosen].to(self.device)
 
     def loss(self, images, labels):
@@ -286,6 +291,11 @@ def train(arguments):
         torch.set_num_threads(arguments.threads)
     train_set = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train)
     test_set = datasets.load(arguments.data, arguments.folder, train=False).head(arguments.limit_test)
+    if arguments.crop:
+        if arguments.no_augment:
+            raise TrainingError("--crop is an augmentation: not with --no-augment")
+        if arguments.crop > (side := train_set.images.shape[-1]):
+            raise TrainingError(f"--crop {arguments.crop} is more than the images' {side} pixels")
     run = Run(arguments, train_set, test_set)
     if arguments.resume:
         run.resume()
