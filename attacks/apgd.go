@@ -19,6 +19,7 @@ type apgd struct {
 	LargeRadii bool
 	FromClean  bool    // start at the clean image, not at random
 	Sparsity   float64 // fraction of the values that an ℓ1 run moves at first, without LargeRadii
+	GiveUp     bool    // end a run that is unlikely to succeed, and restart only after one that came near it
 }
 
 // newAPGD names the attack by its loss: apgd-t for targeted DLR, apgd-ce, apgd-dlr and so on for others.
@@ -30,7 +31,7 @@ func newAPGD(c common) Method {
 }
 
 // Passes counts a run as Steps + 1 gradients (one more for each of the two
-// larger radii), and one forward pass to rank the targets.
+// larger radii), and one forward pass to rank the targets. With GiveUp there are fewer.
 func (a apgd) Passes(classes int) (forward, backward int) {
 	backward = a.EOTIter * a.Restarts * (a.Steps + len(a.stages()))
 	if !a.Loss.Targeted() {
@@ -46,12 +47,17 @@ type stage struct {
 	steps int
 }
 
-// stages splits a run: one stage, or 3ε, 2ε, ε for ⌈.3n⌉, ⌈.3n⌉ and the other iterations.
+// stages splits a run: one stage, or 3ε, 2ε, ε for ⌈.3n⌉, ⌈.3n⌉ and the other iterations; ⌈.2n⌉ of a run that may give
+// up, which most do at 3ε.
 func (a apgd) stages() []stage {
 	if !a.LargeRadii {
 		return []stage{{a.Epsilon, a.Steps}}
 	}
-	third := min((3*a.Steps+9)/10, a.Steps)
+	tenths := 3
+	if a.GiveUp {
+		tenths = 2
+	}
+	third := min((tenths*a.Steps+9)/10, a.Steps)
 	second := min(third, a.Steps-third)
 	return []stage{{3 * a.Epsilon, third}, {2 * a.Epsilon, second}, {a.Epsilon, a.Steps - third - second}}
 }
@@ -71,6 +77,9 @@ func (a apgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Res
 			}
 			if r.adv != nil {
 				return r.claim(r.adv, a.Norm, a.Epsilon), nil
+			}
+			if !r.again() {
+				break
 			}
 		}
 	}

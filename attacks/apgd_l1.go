@@ -39,6 +39,9 @@ func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 			return err
 		}
 		r.improve()
+		if r.givesUp(s, i) {
+			return nil
+		}
 		if (i+1)%period != 0 {
 			continue
 		}

@@ -20,8 +20,9 @@ type ascent struct {
 	best, bestGrad  []float32 // iterate of the highest loss and its gradient
 	bestLoss        float64
 	adv             []float32 // last misclassified iterate of this stage, nil if there is none
-	warm            bool      // whether the start is a point found before: ℓ1 takes its sparsity over
-	sparsest        bool      // whether ℓ1 steps may come down to one value; in AutoAttack they stop at two
+	reach           reach
+	warm            bool // whether the start is a point found before: ℓ1 takes its sparsity over
+	sparsest        bool // whether ℓ1 steps may come down to one value; in AutoAttack they stop at two
 
 	first  mark      // this stage's first misclassified point
 	losses []float64 // loss after each iteration of this stage
@@ -30,6 +31,7 @@ type ascent struct {
 
 func newAscent(a apgd, o Oracle, im Image, how Options) *ascent {
 	r := &ascent{apgd: a, attempt: newAttempt(o, im, how), losses: make([]float64, a.Steps)}
+	r.reach.after = make([]float64, a.Steps)
 	for _, v := range []*[]float32{&r.cur, &r.prev, &r.next, &r.grad, &r.best, &r.bestGrad} {
 		*v = make([]float32, len(im.Pixels))
 	}
@@ -57,8 +59,12 @@ func (r *ascent) climb(ctx context.Context) error {
 			}
 			projectPointL1(r.im.Pixels, r.cur, s.eps)
 		}
-		if err := r.stage(ctx, s, r.VerdictOnly && i == len(stages)-1); err != nil {
+		if err := r.stage(ctx, s); err != nil {
 			return err
+		}
+		if r.reach.over {
+			r.adv = nil // that of a larger radius
+			return nil
 		}
 	}
 	if r.adv != nil {
@@ -133,12 +139,15 @@ func (r *ascent) restartFromBest() {
 	copy(r.grad, r.bestGrad)
 }
 
-// stage makes s.steps iterations at radius s.eps from cur, with stop set until one is misclassified.
-func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
+// stage makes s.steps iterations at radius s.eps from cur, fewer where the run gives up, or at Epsilon where only a
+// verdict is asked for.
+func (r *ascent) stage(ctx context.Context, s stage) error {
+	stop := r.VerdictOnly && s.eps == r.Epsilon
 	r.adv = nil
 	if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
 		return err
 	}
+	r.begin(s)
 	r.keepBest()
 	copy(r.prev, r.cur)
 	if r.Norm == L1 {
@@ -166,6 +175,9 @@ func (r *ascent) stage(ctx context.Context, s stage, stop bool) error {
 		}
 		losses[i] = r.loss
 		r.improve()
+		if r.givesUp(s, i) {
+			return nil
+		}
 		if check.due(i) && check.stalled(losses, i, r.bestLoss) {
 			step /= 2
 			r.restartFromBest()

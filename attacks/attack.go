@@ -81,7 +81,7 @@ type Method interface {
 	// classes and image shape (too few classes for a loss, too small an image), or nil.
 	Check(classes int, shape Shape) error
 	// Passes bounds the forward and backward passes for one image. For an image
-	// that is never broken they are exact, except for FAB and Bisection.
+	// that is never broken they are exact, except for FAB, Bisection and Auto-PGD that may give up.
 	Passes(classes int) (forward, backward int)
 }
 

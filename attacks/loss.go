@@ -63,6 +63,9 @@ func lossNamed(name string) Loss { return Losses()[slices.Index(names(Losses(), 
 // Targeted reports whether the loss reads a target class.
 func (l Loss) Targeted() bool { return losses[l].targeted }
 
+// Signed reports whether the loss is 0 where the class changes from the label (to the target), and positive beyond.
+func (l Loss) Signed() bool { return l != CrossEntropy && l != TargetedCrossEntropy }
+
 // MinClasses is the fewest classes the loss is defined for.
 func (l Loss) MinClasses() int { return losses[l].classes }
 

@@ -42,14 +42,18 @@ func TestVersions(t *testing.T) {
 		target, fabT, square := made("apgd-t", nil), made("fab-t", nil), made("square", nil)
 		standard := []Attack{made("apgd-ce", nil), target, fabT, square}
 		quick := []Attack{made("apgd-ce", given{"steps": 12}),
-			made("apgd-dlr", given{"loss": "margin", "steps": 28}),
-			made("apgd-t", given{"loss": "logit-difference", "steps": 34, "targets": 5})}
+			made("apgd-dlr", given{"loss": "margin", "steps": 60, "give_up": true}),
+			made("apgd-t", given{"loss": "logit-difference", "steps": 60, "targets": 5, "give_up": true})}
 		if n == L1 {
 			standard = []Attack{made("apgd-ce", given{"restarts": 5, "large_radii": true}),
 				made("apgd-t", given{"targets": 5, "large_radii": true}), fabT, square}
-			quick = []Attack{made("apgd-ce", given{"steps": 22, "from_clean": true, "sparsity": 0.05}),
-				made("apgd-dlr", given{"loss": "margin", "steps": 40, "large_radii": true}),
-				made("apgd-t", given{"loss": "logit-difference", "steps": 28, "targets": 5, "large_radii": true})}
+			long := func(loss string, restarts int) given {
+				return given{"loss": loss, "steps": 100, "restarts": restarts, "targets": 5, "large_radii": true,
+					"give_up": true}
+			}
+			quick = []Attack{made("apgd-ce", given{"steps": 12, "from_clean": true, "sparsity": 0.05}),
+				again{made("apgd-ce", long("ce", 5)), 1}, made("apgd-dlr", long("margin", 5)),
+				made("apgd-t", long("logit-difference", 2))}
 		}
 		for version, want := range map[string][]Attack{
 			"":         standard,
@@ -66,7 +70,7 @@ func TestVersions(t *testing.T) {
 			if version == "" {
 				version = "standard"
 			}
-			revision := map[string]int{"custom": 2, "quick": 2}[version]
+			revision := map[string]int{"custom": 2, "quick": 3}[version]
 			if r.Name != fmt.Sprintf("autoattack-%s/%d", version, max(revision, 1)) ||
 				r.Norm != n || r.Epsilon != 0.1 || r.Fallback != "" || r.Minimises {
 				t.Errorf("%s, %v: %+v", version, n, r)
@@ -100,7 +104,7 @@ func TestFewClasses(t *testing.T) {
 		{"quick", 2, "apgd-ce apgd-margin apgd-logit-difference", ""},
 	} {
 		r := recipe(t, autoattack(c.version, L2), 0.5, c.classes)
-		revision := map[string]int{"custom": 2, "quick": 2}[c.version]
+		revision := map[string]int{"custom": 2, "quick": 3}[c.version]
 		name, fallback := fmt.Sprintf("autoattack-%s/%d", c.version, max(revision, 1)), ""
 		if c.replaced != "" {
 			name = strings.Replace(name, "/", "-few/", 1)
@@ -248,8 +252,8 @@ func TestSetup(t *testing.T) {
 	}
 	d, err = autoattack("quick", Linf).Describe()
 	want = given{"steps": 12, "restarts": 1, "eot_iter": 1, "rho": 0.75,
-		"from_clean": false} // what is for ℓ1 alone is left out
-	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/2" ||
+		"from_clean": false, "give_up": false} // what is for ℓ1 alone is left out
+	if err != nil || !maps.Equal(d.Components[0].Parameters, want) || d.Recipe != "autoattack-quick/3" ||
 		d.Parameters != nil {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -302,7 +302,7 @@ var versions = []Version{
 		return []Component{{"apgd-ce", given{"eot_iter": 20}}, {"apgd-dlr", given{"eot_iter": 20}}}
 	}},
 	{"custom", "AA-custom", "the components that the config lists", 2, nil},
-	{"quick", "AA-quick", "short runs of Auto-PGD: close to standard for a twentieth of its passes", 2, quick},
+	{"quick", "AA-quick", "runs of Auto-PGD that give up early: near standard for a twentieth of its passes", 3, quick},
 }
 
 // targets is how many wrong classes an attack aims at.
@@ -321,6 +321,7 @@ var apgdParameters = []Parameter{
 	flag("from_clean", "start at the clean image, not at random"),
 	decimal("sparsity", .2, setting.Fraction, // 2021, 3.3
 		"fraction of the values that a run's first steps move, unless large_radii is set").only(L1),
+	flag("give_up", "end a run that rises too slowly to break the image; restart only after one that came near"),
 }
 
 // fabParameters have the sections of Croce & Hein 2020, "Minimally distorted Adversarial Examples…".

@@ -35,7 +35,7 @@ def test_attack(attacked, images):
     assert attacked.report().read_text().startswith("<!DOCTYPE html>")
     table = attacked.to_pandas()
     assert list(table["verdict"]) == list(attacked.verdicts) and list(table["label"]) == list(y)
-    assert repr(attacked).startswith("Result(autoattack-quick/2, linf 8/255: ")
+    assert repr(attacked).startswith("Result(autoattack-quick/3, linf 8/255: ")
     assert set(selfheal.Run(attacked.folder).to_pandas()["attack"]) == {"none", "aa-quick"}
 
 
