@@ -142,7 +142,7 @@ func TestRunsObeyTheSchemas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := t.TempDir()
 			code, _, stderr := call(append(strings.Fields(args), "--out", out, "--log-format", "json",
-				"--log-every", "10ms")...)
+				"--log-every", "2ms")...)
 			if code != exitOK {
 				t.Fatalf("exit %d\n%s", code, stderr)
 			}
