@@ -69,9 +69,7 @@ func read(t *testing.T, path string, to any) {
 // attacked, it compares the accuracy after every component too, to 1 point.
 func agrees(t *testing.T, path string, suites []string, dataset string, some []int, all []reference) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("half a minute of attacks")
-	}
+	testinput.NumbersAlone(t)
 	var sets []string
 	for _, s := range suites {
 		sets = append(sets, "suites."+s+".controls=[]")
@@ -151,9 +149,7 @@ type golden struct {
 // with SELFHEAL_TEST_LARGE on all 100: at least 98 % of the verdicts are equal, and 95 % of the norms to 1 %. Of an
 // attack of many steps, whose paths part by rounding, the median is no more than 2 % larger.
 func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a minute of attacks")
-	}
+	testinput.NumbersAlone(t)
 	path := testinput.Real(t, "config.yaml")
 	testinput.Runtime(t)
 	var cases []golden

@@ -14,6 +14,7 @@ import (
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
 )
 
@@ -33,9 +34,7 @@ suites:
 // On a network that is linear in its images the radius of each is known: it is proven to a thousandth of it, and broken
 // there, in every norm; shards come to the same. Where there are no bounds nothing is proven.
 func TestBracketOfALinearNetwork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("ten seconds of attacks")
-	}
+	testinput.NumbersAlone(t)
 	text := linear(t, bracketing)
 	plan := func() *plan.Plan { return testplan.Plan(t, text, 1, 4, "datasets.test.limit=4") }
 	f, records, one := runFor(t, plan())

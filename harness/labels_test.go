@@ -27,6 +27,7 @@ func labelled(t *testing.T, name string, out func(b *onnx.Builder, z string) str
 // A network that gives a label alone comes to what its twin with logits comes to, passes included, under the attacks
 // that see no more. Other attacks are refused.
 func TestLabels(t *testing.T) {
+	testinput.NumbersAlone(t)
 	argMax := func(keep int) func(b *onnx.Builder, z string) string {
 		return func(b *onnx.Builder, z string) string {
 			return b.OpWith("ArgMax", onnx.Attrs{"axis": 1, "keepdims": keep}, z)

@@ -32,6 +32,7 @@ func levelled(t *testing.T, in func(b *onnx.Builder, x string) string) string {
 // A network that takes uint8 comes to what its twin of floats comes to, its certificates hold for the file, and
 // verdicts that turn when pixels are rounded are told.
 func TestLevels(t *testing.T) {
+	testinput.NumbersAlone(t)
 	between := rootOf(func(b *onnx.Builder, x string) string { // above 0 at levels alone
 		return b.Op("Add", b.Op("Cos", b.Op("Mul", x, b.Float(1602.2123))), b.Float(0.5))
 	})
@@ -70,6 +71,7 @@ suites:
 
 // A network that leaves height and width open takes them from the images, and comes to what its twin of one size does.
 func TestOpenSize(t *testing.T) {
+	testinput.NumbersAlone(t)
 	path := planted(t, "open", unchanged, unchanged)
 	m := &pb.ModelProto{}
 	must.Do(t, proto.Unmarshal(must.Get(os.ReadFile(path))(t), m))

@@ -36,6 +36,7 @@ import (
 // A network with its weights in another file, some of them as float64, scores as the bundled one; its SHA-256 covers
 // both files, and each of its cells says that it was converted.
 func TestExternalWeights(t *testing.T) {
+	testinput.NumbersAlone(t)
 	testinput.Runtime(t)
 	data := must.Get(os.ReadFile("../models/zoo/preact_robust.onnx"))(t)
 	var m pb.ModelProto
@@ -142,6 +143,7 @@ func asKeras(t *testing.T, rescaling bool) (path string) {
 
 // A network with channels last comes to what its twin with channels first comes to, bit for bit, in every attack.
 func TestChannelsLast(t *testing.T) {
+	testinput.NumbersAlone(t)
 	last, rescaling := asKeras(t, false), asKeras(t, true)
 	var made, names []string
 	for _, s := range attacks.Specs {

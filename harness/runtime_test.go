@@ -205,6 +205,7 @@ func precisions() []string {
 
 // OpenVINO agrees with the CPU provider in float32, and its results depend on neither batch nor workers nor threads.
 func TestOpenVINOAgrees(t *testing.T) {
+	testinput.NumbersAlone(t)
 	t.Parallel()
 	testinput.WithOpenVINO(t, func() {
 		here := config.Runtime{Provider: config.CPU, Workers: 1, Batch: 16, Threads: 1}

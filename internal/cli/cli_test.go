@@ -130,7 +130,7 @@ func TestReportPublished(t *testing.T) {
 func TestRunsObeyTheSchemas(t *testing.T) {
 	testinput.Runtime(t)
 	for name, args := range map[string]string{
-		"oblivious": `run --limit 3 --suite bundled --set suites.bundled.attacks=[pgd-20]
+		"oblivious": `run --limit 12 --suite bundled --set suites.bundled.attacks=[pgd-20]
 			--set suites.bundled.models=[preact-robust]
 			--set seeds=2 --set suites.bundled.published={preact-robust:{none:[90,80]}}
 			--set suites.bundled.solver={images:1}`,
@@ -142,7 +142,7 @@ func TestRunsObeyTheSchemas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out := t.TempDir()
 			code, _, stderr := call(append(strings.Fields(args), "--out", out, "--log-format", "json",
-				"--log-every", "2ms")...)
+				"--log-every", "10ms")...)
 			if code != exitOK {
 				t.Fatalf("exit %d\n%s", code, stderr)
 			}

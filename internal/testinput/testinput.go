@@ -46,6 +46,15 @@ func Real(t testing.TB, name string) string {
 	return path
 }
 
+// NumbersAlone skips in short mode, which the race detector is run in, a test that is long for the sake of numbers and
+// shares no state that others do not.
+func NumbersAlone(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short mode leaves numbers out")
+	}
+}
+
 // Large reports whether SELFHEAL_TEST_LARGE asks for what takes minutes or many gigabytes.
 func Large() bool { return os.Getenv("SELFHEAL_TEST_LARGE") != "" }
 
