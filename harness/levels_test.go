@@ -11,6 +11,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
+	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
 	pb "selfheal/models/onnx/onnxpb"
