@@ -18,7 +18,7 @@ const (
 	// The power of the radius with which the gap rises at least; it is 1 where the model is linear in the ball. The
 	// less, the more of what is gained in a large ball is expected of a small one.
 	leastPower = .4
-	nearby     = .2 // share of the first gap from which on a run has come near success
+	nearby     = .2 // share of a run's first gap within which it came near success
 )
 
 // gap is 0 where the class changes and positive beyond: the loss, or the margin where the loss is no such difference.
@@ -29,8 +29,11 @@ func (r *ascent) gap() float64 {
 	return Margin.Value(r.eval.Logits, r.im.Label, r.target)
 }
 
-// begin notes the gap at the first point of a stage.
+// begin notes the gap at the first point of a stage, which may be that of a run.
 func (r *ascent) begin(s stage) {
+	if !r.GiveUp {
+		return
+	}
 	f := &r.reach
 	f.highest, f.radius, f.over = r.gap(), s.eps, false
 	if s == r.stages()[0] {

@@ -31,7 +31,9 @@ type ascent struct {
 
 func newAscent(a apgd, o Oracle, im Image, how Options) *ascent {
 	r := &ascent{apgd: a, attempt: newAttempt(o, im, how), losses: make([]float64, a.Steps)}
-	r.reach.after = make([]float64, a.Steps)
+	if a.GiveUp {
+		r.reach.after = make([]float64, a.Steps)
+	}
 	for _, v := range []*[]float32{&r.cur, &r.prev, &r.next, &r.grad, &r.best, &r.bestGrad} {
 		*v = make([]float32, len(im.Pixels))
 	}
