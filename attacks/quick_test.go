@@ -53,7 +53,7 @@ func TestQuickFromClean(t *testing.T) {
 }
 
 // TestGiveUp: a run that may give up is the beginning of the one that may not, so that it breaks no other images and
-// these by the same pass; it is shorter where the image stays unbroken, most of all where it is far.
+// these by the same pass. It makes half the passes where the image stays unbroken, and loses few.
 func TestGiveUp(t *testing.T) {
 	o := randomMLP(Shape{C: 3, H: 6, W: 6}, 20, 10, 9)
 	images := imagesNear(o, 40, 0.5, 10)
@@ -63,17 +63,15 @@ func TestGiveUp(t *testing.T) {
 			whole := component(kind, n, epsilon, settings)
 			settings["give_up"] = true
 			short := component(kind, n, epsilon, settings)
-			broken, kept, passes := 0, 0, 0
+			broken, lost, kept, passes := 0, 0, 0, 0
 			for _, im := range images {
 				a, b := perturb(t, whole, o, im, 1), perturb(t, short, o, im, 1)
 				switch {
+				case a.Adversarial == nil && b.Adversarial == nil:
+					kept++
+					passes += b.Forward
 				case b.Adversarial == nil:
-					if a.Adversarial == nil {
-						kept++
-						passes += b.Forward
-					} else if broken++; kind == "apgd-ce" && b.Forward >= a.Forward {
-						t.Errorf("%v %s, image %d: not broken by as many passes", n, kind, im.ID)
-					}
+					lost++
 				case a.Adversarial == nil || kind != "apgd-t" && a.FirstForward != b.FirstForward:
 					t.Errorf("%v %s, image %d: broken by pass %d, without giving up %d", n, kind, im.ID,
 						b.FirstForward, a.FirstForward)
@@ -82,8 +80,9 @@ func TestGiveUp(t *testing.T) {
 				}
 			}
 			f, _ := whole.Passes(o.classes)
-			if broken < 5 || kept < 5 || passes > kept*f/2 {
-				t.Errorf("%v %s: %d broken, %d kept, for %d passes of %d each", n, kind, broken, kept, passes, f)
+			if broken < 5 || lost > broken/5 || kept < 5 || passes > kept*f/2 {
+				t.Errorf("%v %s: %d broken, %d lost, %d kept, for %d passes of %d each", n, kind, broken, lost, kept,
+					passes, f)
 			}
 		}
 	}
