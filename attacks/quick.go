@@ -1,7 +1,7 @@
 package attacks
 
-// quick is version quick, which is none of AutoAttack's own: its verdicts come close to standard's for a fortieth of
-// the passes, in ℓ1 a twenty-fifth, as long as only verdicts are asked for ([Options]); otherwise every run goes on
+// quick is version quick, which is none of AutoAttack's own: its verdicts come close to standard's for a small part of
+// the passes (docs/performance.md), as long as only verdicts are asked for ([Options]); otherwise every run goes on
 // after its success, which costs most of the saving on models that are easily broken.
 //
 //	        ℓ∞, ℓ2                         ℓ1

@@ -220,7 +220,7 @@ var (
 			"is known the cell's accuracy is no robustness.")
 	WarnQuick = warning("quick",
 		"The number is of AutoAttack's version `quick`, runs of APGD that give up early: a fortieth of `standard`'s "+
-			"passes, in ℓ1 a twenty-fifth. On three networks that it was not chosen by (1,000 images each) it left at "+
+			"passes, in ℓ1 a twenty-third. On three networks that it was not chosen by (1,000 images each) it left at "+
 			"most 0.1 points more than `standard` in each norm ([performance.md](performance.md)). It has neither FAB "+
 			"nor Square: where gradients vanish or mislead it may leave much more.",
 		"Use it to see regressions, and `standard` for a number that is published.")

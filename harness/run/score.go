@@ -455,8 +455,8 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 		}
 	}
 	warn(strings.HasPrefix(recipe.Name, "autoattack-quick"), result.WarnQuick,
-		"recipe %s: short runs of APGD, which leave a little more than standard, above all in ℓ1; standard has the "+
-			"last word", recipe.Name)
+		"recipe %s: runs of APGD that give up early and may leave a little more than standard, which has the last "+
+			"word", recipe.Name)
 	warn(recipe.Fallback != "", result.WarnFewClasses, "%s", recipe.Fallback)
 	warn(recipe.Name == "" && nearChance(v, who.Classes), result.WarnNearChance,
 		"clean accuracy is near chance (1 of %d classes): the mean and std, the channel order or the "+

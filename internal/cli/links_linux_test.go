@@ -179,7 +179,7 @@ func TestLinksLeadNoWriteOut(t *testing.T) {
 }
 
 // Commands neither wait for what lies in an output folder nor read it without end, be it a pipe, a device or a link to
-// one: for each reading a pipe or a device, in turns.
+// one.
 func TestPipesAndDevicesAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)
@@ -216,30 +216,31 @@ func TestPipesAndDevicesAreNotWaitedFor(t *testing.T) {
 		reading{"m.onnx", "inspect DIR/m.onnx"}, reading{"m.onnx", "doctor DIR/m.onnx"},
 		reading{"base.json", "check --baseline DIR/base.json DIR/whole"})
 	doneIn(t, made, "check --update --baseline DIR/base.json DIR/whole")
-	for i, r := range readings {
-		kind := []string{"pipe", "device"}[i%2]
-		d := place{t, t.TempDir()}
-		must.Do(t, os.CopyFS(d.dir, os.DirFS(made.dir)))
-		d.config("ZOO/preact_robust.onnx", "m.onnx")
-		if info, err := os.Lstat(d.at(r.path)); err == nil && info.IsDir() {
-			continue
-		}
-		_ = os.Remove(d.at(r.path))
-		if kind == "pipe" {
-			must.Do(t, syscall.Mkfifo(d.at(r.path), 0o600))
-		} else {
-			d.link("/dev/zero", r.path)
-		}
-		if r.path != "m.onnx" {
-			d.config()
-		}
-		began := time.Now()
-		code, _, stderr := call(strings.Fields(strings.ReplaceAll(r.line, "DIR", d.dir))...)
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("%s as %s: %s takes %s", r.path, kind, r.line, took)
-		}
-		if code != exitOK && strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s as %s: %s: exit %d\n%s", r.path, kind, r.line, code, stderr)
+	for _, r := range readings {
+		for _, kind := range []string{"pipe", "device"} {
+			d := place{t, t.TempDir()}
+			must.Do(t, os.CopyFS(d.dir, os.DirFS(made.dir)))
+			d.config("ZOO/preact_robust.onnx", "m.onnx")
+			if info, err := os.Lstat(d.at(r.path)); err == nil && info.IsDir() {
+				continue
+			}
+			_ = os.Remove(d.at(r.path))
+			if kind == "pipe" {
+				must.Do(t, syscall.Mkfifo(d.at(r.path), 0o600))
+			} else {
+				d.link("/dev/zero", r.path)
+			}
+			if r.path != "m.onnx" {
+				d.config()
+			}
+			began := time.Now()
+			code, _, stderr := call(strings.Fields(strings.ReplaceAll(r.line, "DIR", d.dir))...)
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("%s as %s: %s takes %s", r.path, kind, r.line, took)
+			}
+			if code != exitOK && strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%s as %s: %s: exit %d\n%s", r.path, kind, r.line, code, stderr)
+			}
 		}
 	}
 }
