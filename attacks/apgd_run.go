@@ -19,7 +19,6 @@ type ascent struct {
 	loss            float64   // loss at cur
 	best, bestGrad  []float32 // iterate of the highest loss and its gradient
 	bestLoss        float64
-	adv             []float32 // last misclassified iterate of this stage, nil if there is none
 	reach           reach
 	warm            bool // whether the start is a point found before: ℓ1 takes its sparsity over
 	sparsest        bool // whether ℓ1 steps may come down to one value; in AutoAttack they stop at two

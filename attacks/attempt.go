@@ -16,11 +16,21 @@ type attempt struct {
 	im   Image
 	res  Result
 	eval Evaluation // at the last point asked about
+	adv  []float32  // the misclassified point that is kept: the last, or the nearest; nil before the first
 }
 
 func newAttempt(o Oracle, im Image, how Options) attempt {
 	return attempt{Options: how, o: o, im: im, res: Result{FirstSuccess: -1, FirstForward: -1},
 		eval: Evaluation{Logits: make([]float32, o.Classes())}}
+}
+
+// note keeps x if it is misclassified, and reports whether that ends the attack.
+func (t *attempt) note(wrong bool, x []float32) (ends bool) {
+	if wrong {
+		t.succeed(t.now())
+		t.adv = append(t.adv[:0], x...)
+	}
+	return wrong && t.VerdictOnly
 }
 
 // wrong asks for the logits at x and reports whether they are another class's.

@@ -47,10 +47,6 @@ func (a deepFool) Perturb(ctx context.Context, o Oracle, im Image, how Options) 
 	if !wrong && err == nil {
 		wrong, err = r.wrong(ctx, r.x1)
 	}
-	if wrong {
-		if r.record(); r.distance <= a.Epsilon {
-			r.res.Adversarial = r.adv
-		}
-	}
-	return r.res, err
+	r.meet(r.x1, wrong)
+	return r.result(), err
 }

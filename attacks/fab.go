@@ -45,7 +45,6 @@ func (a fab) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 	if err != nil {
 		return Result{}, err
 	}
-	nearest := math.Inf(1) // of the points within Epsilon
 	for rank, target := range targets {
 		if a.Targeted {
 			r.rivals = []int{target}
@@ -60,39 +59,30 @@ func (a fab) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 			if err := r.run(ctx); err != nil {
 				return Result{}, err
 			}
-			if r.distance > a.Epsilon || r.distance >= nearest {
-				continue
-			}
-			nearest = r.distance
-			r.res.Adversarial = slices.Clone(r.adv)
-			if !a.alone || how.VerdictOnly {
-				return r.res, nil
+			if r.distance <= a.Epsilon && (!a.alone || how.VerdictOnly) {
+				return r.result(), nil
 			}
 		}
 	}
-	return r.res, nil
+	return r.result(), nil
 }
 
 // boundaryWalk is the state of FAB on one image.
 type boundaryWalk struct {
-	fab
-	attempt
+	nearest
+	of     fab
 	rivals []int // classes whose boundaries are looked at
 
 	x1               []float32
 	w, spare         []float32 // normal of the nearest boundary at x1, room for another
 	f                float64   // logit difference at x1 that goes with w
 	lambda1, lambda0 float64   // multipliers of the moves of x1 and of the clean image onto it
-	adv              []float32 // nearest misclassified point of this run
-	distance         float64   // its distance, +Inf if none
 }
 
 // newBoundaryWalk starts at the clean image.
 func newBoundaryWalk(a fab, o Oracle, im Image, how Options) *boundaryWalk {
-	r := &boundaryWalk{fab: a, attempt: newAttempt(o, im, how), x1: slices.Clone(im.Pixels), distance: math.Inf(1)}
-	for _, v := range []*[]float32{&r.w, &r.spare, &r.adv} {
-		*v = make([]float32, len(im.Pixels))
-	}
+	r := &boundaryWalk{nearest: newNearest(a.common, o, im, how), of: a, x1: slices.Clone(im.Pixels),
+		w: make([]float32, len(im.Pixels)), spare: make([]float32, len(im.Pixels))}
 	for c := range o.Classes() {
 		if c != im.Label {
 			r.rivals = append(r.rivals, c)
@@ -107,9 +97,8 @@ func newBoundaryWalk(a fab, o Oracle, im Image, how Options) *boundaryWalk {
 // moves back. Until a run first crosses the boundary the gradient therefore serves as the check. After that most
 // steps cross, so that a forward pass alone is the cheaper check, as it is after the last step.
 func (r *boundaryWalk) run(ctx context.Context) error {
-	r.distance = math.Inf(1)
 	known, crossed := false, false // gradient at x1 known; some step has crossed
-	for i := range r.Steps {
+	for i := range r.of.Steps {
 		if !known {
 			if _, err := r.linearize(ctx, false); err != nil {
 				return err
@@ -119,7 +108,7 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 		r.res.Iterations++
 		var wrong bool
 		var err error
-		if known = !crossed && i < r.Steps-1; known {
+		if known = !crossed && i < r.of.Steps-1; known {
 			wrong, err = r.linearize(ctx, true)
 		} else {
 			wrong, err = r.wrong(ctx, r.x1)
@@ -129,30 +118,13 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 		}
 		if wrong {
 			crossed, known = true, false
-			r.record()
-			if r.VerdictOnly && r.distance <= r.Epsilon {
+			if r.meet(r.x1, true) {
 				return nil
 			}
-			vector.Toward(r.im.Pixels, r.x1, float32(r.Beta))
+			vector.Toward(r.im.Pixels, r.x1, float32(r.of.Beta))
 		}
 	}
 	return nil
-}
-
-// record keeps x1, a misclassified point, if it is the nearest so far.
-func (r *boundaryWalk) record() {
-	d := r.Norm.Distance(r.x1, r.im.Pixels)
-	if d >= r.distance {
-		return
-	}
-	r.distance = d
-	copy(r.adv, r.x1)
-	if r.res.Distance == 0 || d < r.res.Distance {
-		r.res.Distance = d
-	}
-	if d <= r.Epsilon {
-		r.succeed(r.now())
-	}
 }
 
 // linearize finds the boundary nearest to x1 in the linear approximation, by |f| / ‖∇f‖_dual, f the logit difference
@@ -192,6 +164,6 @@ func (r *boundaryWalk) step() {
 	p.project(x0, r.w, excess, &r.lambda0, d0)
 	a1 := max(r.Norm.Length(d1), 1e-8)
 	a0 := max(r.Norm.Length(d0), 1e-8)
-	alpha := min(a1/(a1+a0), r.AlphaMax)
-	vector.Combine(x0, d1, d0, float32(alpha), float32(r.Eta), r.x1)
+	alpha := min(a1/(a1+a0), r.of.AlphaMax)
+	vector.Combine(x0, d1, d0, float32(alpha), float32(r.of.Eta), r.x1)
 }

@@ -14,8 +14,7 @@ import (
 type nearest struct {
 	common
 	attempt
-	adv      []float32 // nil before the first
-	distance float64   // of adv, +Inf before
+	distance float64 // of adv, +Inf before
 }
 
 func newNearest(c common, o Oracle, im Image, how Options) nearest {

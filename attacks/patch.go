@@ -91,7 +91,6 @@ type patching struct {
 	rng        *rand.Rand
 	row, col   int       // of the square's upper left corner
 	cur, tried []float32 // the image with the square there; room for another
-	adv        []float32 // last misclassified one, nil if there is none
 }
 
 // run makes one restart.
@@ -128,15 +127,6 @@ func (p *patching) each(row, col int, do func(at int)) {
 			}
 		}
 	}
-}
-
-// note keeps x if it is misclassified, and reports whether that ends the attack.
-func (p *patching) note(wrong bool, x []float32) (ends bool) {
-	if wrong {
-		p.succeed(p.now())
-		p.adv = append(p.adv[:0], x...)
-	}
-	return wrong && p.VerdictOnly
 }
 
 // shift tries the square in a random direction, and has it there if that raises the loss.

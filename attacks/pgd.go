@@ -65,7 +65,6 @@ type climb struct {
 	pgd
 	attempt
 	cur, next []float32 // at first the clean image; room for another
-	adv       []float32 // last misclassified iterate, nil if there is none
 	lo, hi    []float32 // ℓ∞ ball ∩ [0,1]
 	// step moves cur by a length along the gradient there.
 	step func(gradient []float32, length float64)
@@ -86,23 +85,15 @@ func (c *climb) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if c.note(wrong); wrong && c.VerdictOnly {
+		if c.note(wrong, c.cur) {
 			return nil
 		}
 		c.step(c.eval.Gradient, c.StepSize*c.share(i))
 		c.res.Iterations++
 	}
 	wrong, err := c.wrong(ctx, c.cur)
-	c.note(wrong)
+	c.note(wrong, c.cur)
 	return err
-}
-
-// note keeps cur if it is misclassified.
-func (c *climb) note(wrong bool) {
-	if wrong {
-		c.succeed(c.now())
-		c.adv = append(c.adv[:0], c.cur...)
-	}
 }
 
 // follow is PGD's step, back into the ball.

@@ -92,11 +92,7 @@ func (l *losses) head(loss attacks.Loss) (h head, err error) {
 		all = slices.DeleteFunc(attacks.Losses(), func(o attacks.Loss) bool {
 			return grad.Fits(o.String(), l.given) != nil
 		})
-		var names []string
-		for _, other := range all {
-			names = append(names, other.String())
-		}
-		if g, err = grad.Losses(l.fast, names, l.detours...); err == nil {
+		if g, err = grad.Losses(l.fast, onnx.Each(all, attacks.Loss.String), l.detours...); err == nil {
 			g.Name = l.fast.Name + "/losses"
 		}
 	}

@@ -170,10 +170,7 @@ func (of graphs) hessian() (*onnx.Graph, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var by []string
-	for _, in := range h.Inputs {
-		by = append(by, in.Name)
-	}
+	by := onnx.Each(h.Inputs, func(in onnx.Value) string { return in.Name })
 	for len(by) > 0 {
 		b := &onnx.Builder{G: onnx.NewGraph(h.Name + "/second")}
 		var inputs []string

@@ -22,7 +22,7 @@ CHOSEN = [
     "convtranspose_dilated", "convtranspose_dilated_stride2",
     "gemm", "gemm_bias", "gemm_transb", "gemm_alpha_beta", "gemm_transa", "gemm_transa_transb", "gemm_right_00", "gemm_right_11",
     "matmul_const_right", "matmul_const_right_batched", "matmul_const_left_batched", "matmul_heads",
-    "layernorm", "layernorm_axes", "layernorm_item", "groupnorm", "groupnorm_opset21", "instancenorm", "rmsnorm", "prelu", "prelu_one",
+    "layernorm", "layernorm_axes", "layernorm_item", "groupnorm_opset21", "instancenorm", "rmsnorm", "prelu", "prelu_one",
     "einsum_linear", "einsum_channels", "einsum_three",
 ]
 OWN = []
@@ -127,38 +127,3 @@ def small_net(m, x):
 
 
 own("small_net", (2, 6, 6), small_net)
-
-
-def layernorm(axis, eps=1e-2):
-    def build(m, x):
-        shape = (4,) if axis == -1 else (3, 4)
-        (sn, s), (bn, b) = m.weight(*shape, scale=1.0), m.weight(*shape, scale=1.0)
-        return (m.op("LayerNormalization", x, sn, bn, axis=axis, epsilon=eps),
-                lambda t: F.layer_norm(t, shape, s, b, float(np.float32(eps))))
-    return build
-
-
-def prelu(m, x):
-    sn, s = m.weight(3, 1, scale=0.5)
-    y = m.op("PRelu", x, sn)
-    return m.op("Mul", y, y), lambda t: F.prelu(t, s[:, 0]) ** 2
-
-
-own("layernorm", (3, 4), layernorm(-1), opset=17)
-own("layernorm_axes", (3, 4), layernorm(1), opset=17)
-own("prelu", (3, 4), prelu)
-
-
-def group_norm(groups):
-    def build(m, x):
-        (sn, s), (bn, b) = m.weight(4, scale=1.0), m.weight(4, scale=1.0)
-        if groups == 4:
-            return m.op("InstanceNormalization", x, sn, bn, epsilon=1e-2), lambda t: F.instance_norm(t, None, None, s, b, True, 0, float(np.float32(1e-2)))
-        return (m.op("GroupNormalization", x, sn, bn, num_groups=groups, epsilon=1e-2),
-                lambda t: F.group_norm(t, groups, s, b, float(np.float32(1e-2))))
-    return build
-
-
-# Lowered by Simplify, whose forms keep scale and bias.
-own("instancenorm", (4, 3), group_norm(4))
-own("groupnorm", (4, 3), group_norm(2), opset=21)

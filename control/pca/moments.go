@@ -97,11 +97,7 @@ func (m *moments) finish() {
 
 // centre is the mean as it is subtracted from float32 states.
 func (m *moments) centre() []float32 {
-	mean := make([]float32, m.dim)
-	for j, v := range m.mean {
-		mean[j] = float32(v)
-	}
-	return mean
+	return onnx.Each(m.mean, func(v float64) float32 { return float32(v) })
 }
 
 // covariance is the moments and the covariance matrix of states, in one walk. Products are of float64, of differences
@@ -111,7 +107,7 @@ func covariance(ctx context.Context, dim int, states States, workers int) (*mome
 	cov := make([]float64, dim*dim)
 	rows, tile := ChunkRows(dim), min(dim, 512)
 	// x [rows dim] and a [rows tile], columns of x → aᵀ·x [tile dim].
-	p, err := open("pca/outer", workers, func(b *onnx.Builder) {
+	p, err := open("pca/outer", func(b *onnx.Builder) {
 		x := b.Input("x", shape2(rows, dim))
 		a := b.Input("a", shape2(rows, tile))
 		narrow(b, b.OpWith("Gemm", onnx.Attrs{"transA": 1}, cast(b, onnx.Double, a), cast(b, onnx.Double, x)))
@@ -125,7 +121,7 @@ func covariance(ctx context.Context, dim int, states States, workers int) (*mome
 			return err
 		}
 		defer collect()
-		return each(ctx, p, (dim+tile-1)/tile, func(task int) []ort.Tensor {
+		return each(ctx, p, workers, (dim+tile-1)/tile, func(task int) []ort.Tensor {
 			from := task * tile
 			a, width := make([]float32, rows*tile), min(tile, dim-from)
 			for i := range n {

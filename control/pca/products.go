@@ -8,23 +8,23 @@ import (
 	"selfheal/models/ort"
 )
 
-// open makes sessions of a matrix product, one a worker. ONNX Runtime's kernels multiply some twenty times as fast as
+// open makes a session of a matrix product. ONNX Runtime's kernels multiply some twenty times as fast as
 // gonum's, and give the same bits whatever the number of workers: each run has one thread.
-func open(name string, workers int, build func(b *onnx.Builder)) (ort.Sessions, error) {
+func open(name string, build func(b *onnx.Builder)) (*ort.Session, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(name)}
 	build(b)
 	g, err := b.Done()
 	if err != nil {
 		return nil, err
 	}
-	return ort.OpenAll(name, g, max(workers, 1))
+	return ort.OpenGraph(g)
 }
 
 // each runs tasks side by side and adds what they give in their order.
-func each(ctx context.Context, p ort.Sessions, tasks int, inputs func(task int) []ort.Tensor,
+func each(ctx context.Context, p *ort.Session, workers, tasks int, inputs func(task int) []ort.Tensor,
 	add func(task int, out []ort.Tensor)) error {
-	return ort.InOrder(ctx, len(p), tasks,
-		func(worker, task int) ([]ort.Tensor, error) { return p[worker].Run(inputs(task)) }, add)
+	return ort.InOrder(ctx, max(workers, 1), tasks,
+		func(task int) ([]ort.Tensor, error) { return p.Run(inputs(task)) }, add)
 }
 
 func shape2(rows, columns int) onnx.Shape { return onnx.Shape{int64(rows), int64(columns)} }

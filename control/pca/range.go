@@ -136,7 +136,7 @@ func draw(r *rand.Rand, to []float64) {
 func (f *rangeFinder) multiply(ctx context.Context) error {
 	dim, tile, rows := f.m.dim, f.tile(), ChunkRows(f.m.dim)
 	// x [rows dim], q [tile dim] → (x·qᵀ)ᵀ·x [tile dim], in float32.
-	p, err := open("pca/sketch", f.workers, func(b *onnx.Builder) {
+	p, err := open("pca/sketch", func(b *onnx.Builder) {
 		x := b.Input("x", shape2(rows, dim))
 		weights := b.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, b.Input("b", shape2(tile, dim)))
 		b.Output("p", b.OpWith("Gemm", onnx.Attrs{"transA": 1}, weights, x))
@@ -164,7 +164,7 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 			return err
 		}
 		defer collect()
-		return each(ctx, p, len(f.q)/dim/tile, func(task int) []ort.Tensor {
+		return each(ctx, p, f.workers, len(f.q)/dim/tile, func(task int) []ort.Tensor {
 			return []ort.Tensor{matrix(rows, dim, x), matrix(tile, dim, f.q[task*tile*dim:])}
 		}, func(task int, out []ort.Tensor) {
 			to := y[min(task*tile, f.k)*dim : min((task+1)*tile, f.k)*dim]
@@ -386,7 +386,7 @@ func (f *rangeFinder) product(ctx context.Context, a entry, rows int, b entry, t
 	if transB == 1 {
 		inner, outer = width, k
 	}
-	p, err := open("pca/panel", f.workers, func(g *onnx.Builder) {
+	p, err := open("pca/panel", func(g *onnx.Builder) {
 		narrow(g, g.OpWith("Gemm", onnx.Attrs{"transB": transB}, wide(g, "a", shape2(tile, inner)),
 			wide(g, "b", shape2(k, width))))
 	})
@@ -400,7 +400,7 @@ func (f *rangeFinder) product(ctx context.Context, a entry, rows int, b entry, t
 		if transB == 1 {
 			leftFrom, leftColumns, to, columns = from, dim, 0, k
 		}
-		err := each(ctx, p, (rows+tile-1)/tile, func(task int) []ort.Tensor {
+		err := each(ctx, p, f.workers, (rows+tile-1)/tile, func(task int) []ort.Tensor {
 			return append(panel(a, task*tile, rows, tile, leftFrom, leftColumns, inner), right...)
 		}, func(task int, out []ort.Tensor) {
 			for i := range min(tile, rows-task*tile) {

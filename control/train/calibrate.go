@@ -113,7 +113,7 @@ func firstStates(n Network, data Data) (ort.Tensor, error) {
 
 // through runs a graph of one input, so many rows at a time, and returns its outputs.
 func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
-	session, err := ort.OpenAll(g.Name, g, 1)
+	session, err := ort.OpenGraph(g)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
 	size := len(x.Data) / int(x.Shape[0])
 	for some := range slices.Chunk(x.Data, rows*size) {
 		shape := append([]int64{int64(len(some) / size)}, x.Shape[1:]...)
-		out, err := session[0].Run([]ort.Tensor{{Shape: shape, Data: some}})
+		out, err := session.Run([]ort.Tensor{{Shape: shape, Data: some}})
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 // perturb returns the images of a shard under noise: Gaussian or, of objective denoising, the start of projected
 // gradient descent, whose sign steps then maximise the loss over the ℓ∞ ball around each image (Madry et al. 2018). E
 // is to give the clean image's state there.
-func (t *Trainer) perturb(ctx context.Context, f *frozen, w, epoch int, images []int,
+func (t *Trainer) perturb(ctx context.Context, f *frozen, epoch int, images []int,
 	clean, label ort.Tensor) (ort.Tensor, error) {
 	x := ort.Tensor{Shape: clean.Shape, Data: make([]float32, len(clean.Data))}
 	size := len(clean.Data) / len(images)
@@ -24,7 +24,7 @@ func (t *Trainer) perturb(ctx context.Context, f *frozen, w, epoch int, images [
 		if err := ctx.Err(); err != nil {
 			return x, err
 		}
-		out, err := f.attack[w].Run(t.with([]ort.Tensor{x, clean, label}))
+		out, err := f.attack.Run(t.with([]ort.Tensor{x, clean, label}))
 		if err != nil {
 			return x, err
 		}

@@ -225,7 +225,7 @@ func TestDenoising(t *testing.T) {
 		tr := trainer(t, e, []Network{n}, data, Settings{Epochs: 1, Batch: 40, Objective: Denoising, Epsilon: 0.1,
 			Steps: 3, StepSize: 0.05})
 		clean, label := must.Get2(data.batch([]int{0, 1}, 10, data.Pixels))(t)
-		noisy := must.Get(tr.perturb(context.Background(), tr.networks[0], 0, 0, []int{0, 1}, clean, label))(t)
+		noisy := must.Get(tr.perturb(context.Background(), tr.networks[0], 0, []int{0, 1}, clean, label))(t)
 		far := 0
 		for j, v := range noisy.Data {
 			d := math.Abs(float64(v) - float64(clean.Data[j]))

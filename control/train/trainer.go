@@ -59,8 +59,8 @@ type Trainer struct {
 // frozen is a network as programs, one session a worker.
 type frozen struct {
 	Network
-	step   ort.Sessions // loss and gradients by the parameters
-	attack ort.Sessions // loss and gradient by the image; denoising only
+	step   *ort.Session // loss and gradients by the parameters
+	attack *ort.Session // loss and gradient by the image; denoising only
 }
 
 // NewTrainer prepares to train an embedding, its weights, biases and scales, on the states of networks that agree in
@@ -177,12 +177,12 @@ func check(networks []Network, data Data, s Settings) error {
 	return nil
 }
 
-func (t *Trainer) open(n Network, byImage bool) (ort.Sessions, error) {
+func (t *Trainer) open(n Network, byImage bool) (*ort.Session, error) {
 	g, err := lossGraph(n, t.embedding, t.settings, byImage)
 	if err != nil {
 		return nil, err
 	}
-	return ort.OpenAll(g.Name, g, min(t.settings.Workers, (t.settings.Batch+shard-1)/shard))
+	return ort.OpenGraph(g)
 }
 
 // Close frees the sessions.
@@ -262,12 +262,12 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, step int, images []in
 		clear(g)
 	}
 	shards := slices.Collect(slices.Chunk(images, shard))
-	err = ort.InOrder(ctx, len(f.step), len(shards), func(w, k int) ([]ort.Tensor, error) {
-		in, err := t.inputs(ctx, f, w, step, shards[k])
+	err = ort.InOrder(ctx, t.settings.Workers, len(shards), func(k int) ([]ort.Tensor, error) {
+		in, err := t.inputs(ctx, f, step, shards[k])
 		if err != nil {
 			return nil, err
 		}
-		return f.step[w].Run(t.with(in))
+		return f.step.Run(t.with(in))
 	}, func(k int, out []ort.Tensor) {
 		all.CrossEntropy += sum(out[crossEntropyAt].Data)
 		all.Reconstruction += sum(out[reconstructionAt].Data)
@@ -285,9 +285,8 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, step int, images []in
 	return all, err
 }
 
-// inputs are those of a loss graph for some images of a step, as E sees them, but for the parameters. Worker w computes
-// them.
-func (t *Trainer) inputs(ctx context.Context, f *frozen, w, step int, images []int) ([]ort.Tensor, error) {
+// inputs are those of a loss graph for some images of a step, as E sees them, but for the parameters.
+func (t *Trainer) inputs(ctx context.Context, f *frozen, step int, images []int) ([]ort.Tensor, error) {
 	epoch, scratch := step/t.PerEpoch(), make([]float32, t.data.size())
 	x, label, err := t.data.batch(images, f.classes(), func(i int, out []float32) error {
 		return t.data.draw(t.settings.Augment, t.settings.Seed, epoch, i, scratch, out)
@@ -295,7 +294,7 @@ func (t *Trainer) inputs(ctx context.Context, f *frozen, w, step int, images []i
 	if err != nil || !t.settings.Objective.perturbed() {
 		return []ort.Tensor{x, label}, err
 	}
-	seen, err := t.perturb(ctx, f, w, epoch, images, x, label)
+	seen, err := t.perturb(ctx, f, epoch, images, x, label)
 	return []ort.Tensor{seen, x, label}, err
 }
 
@@ -347,18 +346,18 @@ func (t *Trainer) right(ctx context.Context, f *frozen, e *onnx.Graph, steps []i
 	if err != nil {
 		return 0, err
 	}
-	session, err := ort.OpenAll(g.Name, g, 1)
+	session, err := ort.OpenGraph(g)
 	if err != nil {
 		return 0, err
 	}
 	defer session.Close()
 	for _, step := range steps {
 		for images := range slices.Chunk(t.images(step), shard) {
-			in, err := t.inputs(ctx, f, 0, step, images)
+			in, err := t.inputs(ctx, f, step, images)
 			if err != nil {
 				return 0, err
 			}
-			out, err := session[0].Run(in[:1])
+			out, err := session.Run(in[:1])
 			if err != nil {
 				return 0, err
 			}

@@ -13,6 +13,7 @@ import (
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
 	"selfheal/internal/setting"
+	"selfheal/internal/suggest"
 )
 
 // Version is the config version that this program reads.
@@ -165,6 +166,13 @@ func version() value {
 	})
 	v.want = number
 	return v
+}
+
+// Unknown is the error about a name that the config does not define; kind says where it is looked for.
+func (c *Config) Unknown(kind, name string) error {
+	known := map[string][]string{"data set": namesOf(c.Datasets, datasetName), "model": namesOf(c.Models, modelName),
+		"control": namesOf(c.Controls, controlName), "attack": namesOf(c.Attacks, attackName)}
+	return fmt.Errorf("the config has no %s %q%s", kind, name, suggest.Or(name, "it has", known[kind]))
 }
 
 func find[T any](list []T, name string, nameOf func(*T) string) *T {

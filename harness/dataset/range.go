@@ -12,18 +12,20 @@ func outside(pixels []float32) int {
 	return slices.IndexFunc(pixels, func(v float32) bool { return !(v >= 0 && v <= 1) })
 }
 
-type normalisation struct {
-	name      string
-	mean, std []float64 // of each channel
+// Normalisation is a way in which images are commonly normalised.
+type Normalisation struct {
+	Of            string    // whose mean and deviation
+	Mean, Std     []float64 // of each channel
+	Side, Classes int       // of that data set's images; 0: of any
 }
 
-// normalisations are the means and deviations by which images are commonly normalised.
-var normalisations = []normalisation{
-	{"ImageNet's", []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225}},
-	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2471, 0.2435, 0.2616}},
-	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2023, 0.1994, 0.2010}},
-	{"CIFAR-100's", []float64{0.5071, 0.4867, 0.4408}, []float64{0.2675, 0.2565, 0.2761}},
-	{"MNIST's", []float64{0.1307}, []float64{0.3081}},
+// Normalisations are the usual ones. The second of CIFAR-10 has the mean of the images' own deviations, an old mistake.
+var Normalisations = []Normalisation{
+	{"ImageNet's", []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225}, 0, 0},
+	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2471, 0.2435, 0.2616}, 32, 10},
+	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2023, 0.1994, 0.2010}, 32, 10},
+	{"CIFAR-100's", []float64{0.5071, 0.4865, 0.4409}, []float64{0.2673, 0.2564, 0.2762}, 32, 100},
+	{"MNIST's", []float64{0.1307}, []float64{0.3081}, 0, 0},
 }
 
 // explain says, after a pixel that is not in [0,1], what the values of the first images look like and what to do.
@@ -56,24 +58,24 @@ func (d *Dataset) explain(pixel float32) string {
 	case from < -20 || to > 20:
 		return text + "which is no scale that is known: save images in [0,1], or levels as uint8"
 	}
-	for _, n := range normalisations {
+	for _, n := range Normalisations {
 		if !n.fits(low, high) {
 			continue
 		}
 		list := func(v []float64) string { return strings.ReplaceAll(fmt.Sprint(v), " ", ", ") }
 		return text + fmt.Sprintf("as if normalised by %s mean and std: save x·std + mean, and give the model "+
-			"preprocess: {mean: %s, std: %s}", n.name, list(n.mean), list(n.std))
+			"preprocess: {mean: %s, std: %s}", n.Of, list(n.Mean), list(n.Std))
 	}
 	return text + "as if normalised by a mean and std: save x·std + mean, and give the model its mean and std as " +
 		"preprocess"
 }
 
 // fits reports whether each channel runs from about where black is to no more than white.
-func (n normalisation) fits(low, high []float64) bool {
+func (n Normalisation) fits(low, high []float64) bool {
 	const near = 0.02
-	ok := len(n.mean) == len(low)
+	ok := len(n.Mean) == len(low)
 	for c := 0; c < len(low) && ok; c++ {
-		black, white := -n.mean[c]/n.std[c], (1-n.mean[c])/n.std[c]
+		black, white := -n.Mean[c]/n.Std[c], (1-n.Mean[c])/n.Std[c]
 		ok = math.Abs(low[c]-black) < near && high[c] < white+near
 	}
 	return ok

@@ -120,8 +120,7 @@ type fitter struct {
 func newFitter(cfg *config.Config, o Options) (*fitter, error) {
 	f := &fitter{o: o, control: cfg.Control(o.Control), networks: map[string]*control.Network{}}
 	if f.control == nil {
-		return nil, open.Wrong(open.Unknown("control", o.Control, cfg.Controls,
-			func(c config.Control) string { return c.Name }))
+		return nil, open.Wrong(cfg.Unknown("control", o.Control))
 	}
 	var err error
 	f.Opener, err = open.New(cfg, open.Options{Cache: o.Cache, Progress: o.Progress})
@@ -182,8 +181,7 @@ func (f *fitter) order(t *config.Training) ([]int, error) {
 func (f *fitter) model(name string) (*config.Model, error) {
 	m := f.Config.Model(name)
 	if m == nil {
-		return nil, open.Wrong(open.Unknown("model", name, f.Config.Models,
-			func(m config.Model) string { return m.Name }))
+		return nil, open.Wrong(f.Config.Unknown("model", name))
 	}
 	return m, nil
 }

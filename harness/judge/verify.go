@@ -20,7 +20,7 @@ func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error)
 	base, _, _ := strings.Cut(name, ":")
 	a := cfg.Attack(base)
 	if a == nil || !a.Several() && base != name {
-		return nil, open.Unknown("attack", name, cfg.Attacks, func(a config.Attack) string { return a.Name })
+		return nil, cfg.Unknown("attack", name)
 	}
 	all, err := plan.Trials(a)
 	var list []string

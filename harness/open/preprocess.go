@@ -20,42 +20,26 @@ type Preprocessing struct {
 	Name      string
 	Scale     float64 // 0: 1
 	Mean, Std []float64
-	channels  int // that the images have; 0: any
-	// Images of this side, of this many classes, are taken in this way before others as good; 0: no such images.
-	side, classes int
 }
 
-// preprocessings are the usual ones. Of two that are as good the first is taken.
-var preprocessings = []Preprocessing{
-	{Name: "as they are, in [0,1]"},
-	{Name: "in [0,255]", Scale: 255},
-	{Name: "in [-1,1]", Mean: []float64{0.5}, Std: []float64{0.5}},
-	{Name: "by ImageNet's mean and deviation", Mean: []float64{0.485, 0.456, 0.406},
-		Std: []float64{0.229, 0.224, 0.225}, channels: 3},
-	{Name: "by CIFAR-10's mean and deviation", Mean: []float64{0.4914, 0.4822, 0.4465},
-		Std: []float64{0.2471, 0.2435, 0.2616}, channels: 3, side: 32, classes: 10},
-	{Name: "by CIFAR-100's mean and deviation", Mean: []float64{0.5071, 0.4865, 0.4409},
-		Std: []float64{0.2673, 0.2564, 0.2762}, channels: 3, side: 32, classes: 100},
-	{Name: "by MNIST's mean and deviation", Mean: []float64{0.1307}, Std: []float64{0.3081}, channels: 1},
-}
-
-// usual are the preprocessings for a network: that of a data set like its own comes before others with a mean for each
-// channel.
+// usual are the preprocessings for a network, of which the first of two that are as good is taken: that of a data set
+// like its own comes before others with a mean for each channel.
 func usual(n *control.Network) []Preprocessing {
+	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
 	if n.Graph.Levels { // uint8 is taken in one way
-		return preprocessings[:1:1]
+		return list
 	}
-	in := n.Shape()
-	list := slices.DeleteFunc(slices.Clone(preprocessings), func(p Preprocessing) bool {
-		return p.channels != 0 && p.channels != in.C
-	})
-	at := slices.IndexFunc(list, func(p Preprocessing) bool {
-		return p.side == in.H && p.side == in.W && p.classes == n.Classes()
-	})
-	first := slices.IndexFunc(list, func(p Preprocessing) bool { return len(p.Mean) > 1 })
-	if at >= 0 {
-		own := list[at]
-		list = slices.Insert(slices.Delete(list, at, at+1), first, own)
+	list = append(list, Preprocessing{Name: "in [0,255]", Scale: 255},
+		Preprocessing{Name: "in [-1,1]", Mean: []float64{0.5}, Std: []float64{0.5}})
+	in, first := n.Shape(), len(list)
+	for i, by := range dataset.Normalisations {
+		switch p := (Preprocessing{Name: "by " + by.Of + " mean and deviation", Mean: by.Mean, Std: by.Std}); {
+		case len(by.Mean) != in.C || i > 0 && by.Of == dataset.Normalisations[i-1].Of:
+		case by.Side == in.H && by.Side == in.W && by.Classes == n.Classes():
+			list = slices.Insert(list, first, p)
+		default:
+			list = append(list, p)
+		}
 	}
 	return list
 }

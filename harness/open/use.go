@@ -12,7 +12,6 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
 	"selfheal/internal/number"
-	"selfheal/internal/suggest"
 )
 
 // Model is a model of a config outside a run: alone, and in the closed loop of one of the config's controls.
@@ -27,10 +26,9 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 	m, c := cfg.Model(model), cfg.Control(controlName)
 	switch {
 	case m == nil:
-		return nil, ConfigError{Unknown("model", model, cfg.Models, func(m config.Model) string { return m.Name })}
+		return nil, ConfigError{cfg.Unknown("model", model)}
 	case c == nil && controlName != "" && controlName != config.None:
-		return nil, ConfigError{Unknown("control", controlName, cfg.Controls,
-			func(c config.Control) string { return c.Name })}
+		return nil, ConfigError{cfg.Unknown("control", controlName)}
 	}
 	opener, err := New(cfg, o)
 	if err != nil {
@@ -55,15 +53,6 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 		err = ConfigError{err}
 	}
 	return nil, err
-}
-
-// Unknown is the error about a name that a config does not define.
-func Unknown[T any](kind, name string, defined []T, nameOf func(T) string) error {
-	names := make([]string, len(defined))
-	for i, d := range defined {
-		names[i] = nameOf(d)
-	}
-	return fmt.Errorf("the config has no %s %q%s", kind, name, suggest.Or(name, "it has", names))
 }
 
 // Close frees the model and its controller.
@@ -137,7 +126,7 @@ func (u *Model) FitsImage(shape [3]int) error { return fitsShape(shape, u.Net) }
 // Set opens a data set of the config, cut to limit where that is above 0, for the model.
 func (u *Model) Set(name string, limit int) (*dataset.Dataset, error) {
 	if u.Config.Dataset(name) == nil {
-		return nil, Unknown("data set", name, u.Config.Datasets, func(d config.Dataset) string { return d.Name })
+		return nil, u.Config.Unknown("data set", name)
 	}
 	d, err := u.Dataset(name, limit)
 	if err != nil {

@@ -160,14 +160,6 @@ type Visitor interface {
 	Try(s Step) error
 }
 
-// Idle is a visitor that does nothing. Others embed it.
-type Idle struct{}
-
-func (Idle) Begin(*Job) error        { return nil }
-func (Idle) End(*Job) error          { return nil }
-func (Idle) Clean(*Job, Group) error { return nil }
-func (Idle) Try(Step) error          { return nil }
-
 // Walk has a visitor go over every job, in each over every group, seed and trial. The first error ends it.
 func (p *Plan) Walk(v Visitor) error {
 	for _, j := range p.Jobs {
@@ -201,16 +193,14 @@ func (p *Plan) walk(j *Job, g Group, unasked bool, v Visitor) error {
 }
 
 // Each calls a function with every step of the plan.
-func (p *Plan) Each(do func(s Step)) { _ = p.Walk(each{do: do}) }
-
-type each struct {
-	Idle
-	do func(s Step)
-}
-
-func (e each) Try(s Step) error {
-	e.do(s)
-	return nil
+func (p *Plan) Each(do func(s Step)) {
+	for _, j := range p.Jobs {
+		for _, g := range j.Groups() {
+			for _, s := range p.steps(j, g) {
+				do(s)
+			}
+		}
+	}
 }
 
 // EachMade calls a function with everything that the plan makes, once, in the order in which it is made.

@@ -349,7 +349,6 @@ func (r *run) expect() {
 
 // preflight opens all that a run will need, before hours are spent and the last model turns out to be missing.
 type preflight struct {
-	plan.Idle
 	*open.Opener
 	ctx  context.Context
 	near map[string]bool // models whose gradients are those of the judge where attacks run
@@ -357,18 +356,21 @@ type preflight struct {
 
 // ready sees whether a plan's files are there and fit each other.
 func ready(ctx context.Context, o *open.Opener, p *plan.Plan) error {
-	err := p.Walk(preflight{Opener: o, ctx: ctx, near: map[string]bool{}})
-	if ctx.Err() != nil {
-		return ctx.Err()
+	f := preflight{Opener: o, ctx: ctx, near: map[string]bool{}}
+	for _, j := range p.Jobs {
+		err := f.job(j)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return open.Wrong(err)
+		}
 	}
-	return open.Wrong(err)
+	return nil
 }
 
-// Begin opens a job, closes its loops, and differentiates them where attacks will.
-func (p preflight) Begin(j *plan.Job) error {
-	if p.ctx.Err() != nil {
-		return p.ctx.Err()
-	}
+// job opens a job, closes its loops, and differentiates them where attacks will.
+func (p preflight) job(j *plan.Job) error {
 	b, err := p.Job(j)
 	if err != nil {
 		return err

@@ -198,11 +198,7 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *property, note func(strin
 	if err != nil {
 		return q, err
 	}
-	model, err := g.Encode()
-	if err != nil {
-		return q, err
-	}
-	if q.climb, err = ort.Open("gradient", model); err != nil {
+	if q.climb, err = ort.OpenGraph(g); err != nil {
 		return q, err
 	}
 	var unbounded error

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -167,14 +165,16 @@ func (d *examination) installation(g *globals) error {
 	d.row("Go", fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()))
 	err := g.runtime(d.c, d.runtime)
 	if err == nil {
-		d.row("ONNX Runtime", fmt.Sprintf("%s, %s", ort.Version(), g.origin()))
+		d.row("ONNX Runtime", fmt.Sprintf("%s, %s", ort.Version(), ort.Origin()))
 		d.row("  library", ort.LibraryPath())
 		err = d.providers()
 	} else {
 		d.row("ONNX Runtime", "FAIL: it can't be loaded")
 	}
-	d.row("npm", found(d.c.Context(), "npm"))
-	d.row("pip", found(d.c.Context(), "pip3", "pip", "python3 -m pip", "python -m pip"))
+	clients, commands := ort.Clients()
+	for i, name := range clients {
+		d.row(name, cmp.Or(commands[i], "not installed (it could fetch ONNX Runtime)"))
+	}
 	cache := "none: the user has no cache folder"
 	if dir, err := os.UserCacheDir(); err == nil {
 		cache = filepath.Join(dir, "selfheal")
@@ -204,36 +204,6 @@ func (d *examination) providers() error {
 		d.row("  "+row.Title, on.Computes())
 	}
 	return nil
-}
-
-// origin says how ONNX Runtime's library was found, in the order that ort.Init looks.
-func (g *globals) origin() string {
-	const variable, ofPackage = "ONNXRUNTIME_SHARED_LIBRARY", "SELFHEAL_ONNXRUNTIME"
-	switch {
-	case g.library != "":
-		return "from --onnxruntime"
-	case os.Getenv(variable) != "":
-		return "from $" + variable
-	case os.Getenv(ofPackage) != "":
-		return "of the onnxruntime package"
-	}
-	return "the pinned copy in the cache"
-}
-
-// found tells which of several programs that could fetch ONNX Runtime is there, the first, and where.
-func found(ctx context.Context, programs ...string) string {
-	for _, p := range programs {
-		name, module, ofPython := strings.Cut(p, " -m ")
-		path, err := exec.LookPath(name)
-		switch {
-		case err != nil:
-		case !ofPython:
-			return path
-		case exec.CommandContext(ctx, path, "-m", module, "--version").Run() == nil:
-			return path + " -m " + module
-		}
-	}
-	return "not installed (it could fetch ONNX Runtime)"
 }
 
 // examined is a model to check.

@@ -60,7 +60,7 @@ command continues, and leaves a finished run as it is.`,
 	to.sets(&f.sets, g, "attacks.NAME.key=value")
 	to.on(&f.dryRun, "dry-run", "print the cells, the most passes that the attacks need and, where the files are "+
 		"there, the time by timed passes; attack nothing")
-	to.text(&f.shard, "shard", "", "I/N: do the I-th of N parts of the work; `selfheal report` merges them", noFiles)
+	to.text(&f.shard, "shard", "", "I/N: do the I-th of N parts of the work; selfheal report merges them", noFiles)
 	to.on(&f.attempt, "attempt", "with --shard, work beside others on the same shard, in a folder of one's own")
 	to.texts(&f.rates, "rate",
 		"with --dry-run, the time without measuring: [MODEL=]N, passes of one image a second; may be repeated",

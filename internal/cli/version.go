@@ -82,7 +82,7 @@ func readVersion(c *cobra.Command, g *globals) (version, error) {
 		v.ONNXRuntime.Problem = strings.Join(strings.Fields(err.Error()), " ")
 	} else {
 		v.ONNXRuntime = installedRuntime{Found: true, Version: ort.Version(), Library: ort.LibraryPath(),
-			Origin: g.origin()}
+			Origin: ort.Origin()}
 	}
 	var err error
 	v.Recipes, err = recipes()

@@ -151,11 +151,7 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 }
 
 func absolute(t *onnx.Tensor) *onnx.Tensor {
-	out := onnx.FloatTensor(t.Shape, slices.Clone(t.Floats))
-	for i, v := range out.Floats {
-		out.Floats[i] = float32(math.Abs(float64(v)))
-	}
-	return out
+	return onnx.FloatTensor(t.Shape, onnx.Each(t.Floats, func(v float32) float32 { return max(v, -v) }))
 }
 
 func sizedGemm(s *sizes, n *onnx.Node, in []string) string {

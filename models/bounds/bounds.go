@@ -220,13 +220,7 @@ func (n *Network) size(tensor string) int { return int(n.graph.Shapes[tensor].It
 
 // one is a tensor's shape for a single item.
 func (n *Network) one(tensor string) onnx.Shape {
-	s := slices.Clone(n.graph.Shapes[tensor])
-	for i, d := range s {
-		if d < 0 {
-			s[i] = -d
-		}
-	}
-	return s
+	return onnx.Each(n.graph.Shapes[tensor], func(d int64) int64 { return max(d, -d) })
 }
 
 // within is a builder on a copy of the network's graph, whose inputs and outputs are still to be named.
@@ -242,11 +236,8 @@ func open(name string, b *onnx.Builder) (*ort.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	model, err := g.Encode()
-	if err != nil {
-		return nil, err
-	}
-	return ort.Open(name, model)
+	g.Name = name
+	return ort.OpenGraph(g)
 }
 
 // insert has a builder append to a graph in front of the node at a place.

@@ -145,27 +145,14 @@ func newProduct(g *onnx.Graph, at int) (p *product, joined string) {
 		return nil, ""
 	}
 	p = &product{repeats: y.Items() / min(a.Items(), b.Items())}
-	for o := range y.Items() {
-		p.first = append(p.first, int32(placeOf(o, y, a)))
-		p.second = append(p.second, int32(a.Items()+placeOf(o, y, b)))
+	places := func(in onnx.Shape, from int64) []int32 {
+		return onnx.Each(y[1:].Places(in[1:].Strides()), func(at int64) int32 { return int32(from + at) })
 	}
+	p.first, p.second = places(a, 0), places(b, a.Items())
 	return p, insert(g, at, n.Outputs[0], func(b *onnx.Builder) string {
 		flat := func(t string) string { return b.Reshape(t, onnx.Shape{onnx.Batch, g.Shapes[t].Items()}) }
 		return b.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, flat(n.Inputs[0]), flat(n.Inputs[1]))
 	})
-}
-
-// placeOf is where a value of an output, by its place in the item, has a factor that is broadcast.
-func placeOf(o int64, out, in onnx.Shape) int64 {
-	at, step := int64(0), int64(1)
-	for k := len(out) - 1; k > 0; k-- {
-		if in[k] > 1 {
-			at += step * (o % out[k])
-		}
-		step *= in[k]
-		o /= out[k]
-	}
-	return at
 }
 
 // relax has McCormick's planes (McCormick 1976) as auto_LiRPA chooses them: for a from la to ua and b from lb to ub

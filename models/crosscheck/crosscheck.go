@@ -79,11 +79,7 @@ func dimensions(in onnx.Value, size int, shape []int64) ([]int, error) {
 	if len(in.Shape) == 0 || !slices.EqualFunc(in.Shape[1:], shape[1:], known) {
 		return nil, fmt.Errorf("an item of shape %v for input %q of shape %v", shape, in.Name, in.Shape)
 	}
-	dims := make([]int, len(shape))
-	for i, d := range shape {
-		dims[i] = int(d)
-	}
-	return dims, nil
+	return onnx.Each(shape, func(d int64) int { return int(d) }), nil
 }
 
 // run decodes and evaluates on onnx-go, which panics on some graphs.

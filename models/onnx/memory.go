@@ -3,7 +3,7 @@ package onnx
 // Memory estimates what a program of the graph holds, in bytes of float32: the weights of its session,
 // which are the constants, or what is computed of constants alone, that nodes of the batch read, and, for
 // each item of a batch, the most that values between inputs and outputs come to at once. Nodes run in the
-// graph's order and a value goes after its last reader. Infer must have run.
+// graph's order and a value goes after its last reader. Shapes must be there.
 func (g *Graph) Memory() (weights, item int64) {
 	size, readers, counted := map[string]int64{}, map[string]int{}, map[string]bool{}
 	for _, n := range g.Nodes {

@@ -236,7 +236,7 @@ func (g *Graph) Parameters() int64 {
 }
 
 // FLOPs counts the floating-point operations of one item's pass: 2 for each multiply-accumulate of Conv, ConvTranspose,
-// Gemm and MatMul, 1 a value for everything else. Infer must have run.
+// Gemm and MatMul, 1 a value for everything else. Shapes must be there.
 func (g *Graph) FLOPs() int64 {
 	total := int64(0)
 	for _, n := range g.Nodes {

@@ -44,26 +44,6 @@ func (g *Graph) InferNode(n *Node) error {
 	return (&Inference{Graph: g, mixes: true}).Node(n)
 }
 
-// Infer computes the shape of every tensor in the graph.
-func (g *Graph) Infer() error {
-	g.Shapes = make(map[string]Shape, len(g.Nodes)+len(g.Consts))
-	for _, v := range g.Inputs {
-		g.Shapes[v.Name] = v.Shape
-	}
-	for name, t := range g.Consts {
-		g.Shapes[name] = t.Shape
-	}
-	for _, n := range g.Nodes {
-		if err := g.InferNode(n); err != nil {
-			return err
-		}
-	}
-	for i, o := range g.Outputs {
-		g.Outputs[i].Shape = g.Shapes[o.Name]
-	}
-	return nil
-}
-
 // Node computes the shapes of n's outputs, as [Graph.InferNode] does.
 func (c *Inference) Node(n *Node) (err error) {
 	defer Refused(&err)

@@ -23,28 +23,28 @@ func TestGivenLibrary(t *testing.T) {
 		if text == path && runtime.GOOS != "linux" {
 			continue
 		}
-		_, err := findLibrary(context.Background(), Options{Library: path})
+		_, _, err := findLibrary(context.Background(), Options{Library: path})
 		must.Refuse(t, err, "--onnxruntime: ", want)
 		for _, variable := range []string{envPackage, envLibrary} {
 			t.Setenv(variable, path)
-			_, err := findLibrary(context.Background(), Options{})
+			_, _, err := findLibrary(context.Background(), Options{})
 			must.Refuse(t, err, variable+": ", want)
 		}
 		t.Setenv(envLibrary, "")
 	}
 	t.Setenv("XDG_CACHE_HOME", dir)
-	_, err := findLibrary(context.Background(), Options{Provider: ProviderOpenVINO, Offline: true})
+	_, _, err := findLibrary(context.Background(), Options{Provider: ProviderOpenVINO, Offline: true})
 	must.Refuse(t, err, "--offline forbids") // the package's library is the CPU provider's alone
 	if runtime.GOOS == "linux" {
 		whole := must.Get(os.ReadFile(LibraryPath()))(t)
 		cut := filepath.Join(dir, "cut.so")
 		must.Do(t, os.WriteFile(cut, whole[:len(whole)/2], 0o644))
-		if _, err := findLibrary(context.Background(), Options{Library: cut}); err == nil {
+		if _, _, err := findLibrary(context.Background(), Options{Library: cut}); err == nil {
 			t.Error("took half a library")
 		}
 	}
 	t.Setenv(envPackage, "")
-	got, err := findLibrary(context.Background(), Options{Library: LibraryPath()})
+	got, _, err := findLibrary(context.Background(), Options{Library: LibraryPath()})
 	if err != nil || got != LibraryPath() {
 		t.Errorf("%s, %v", got, err)
 	}

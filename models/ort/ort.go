@@ -30,7 +30,7 @@ type Options struct {
 
 var runtimeState struct {
 	sync.Mutex
-	library, version string // empty before Init
+	library, origin, version string // empty before Init
 }
 
 // Init finds ONNX Runtime's library and loads it, once. The order is o.Library, the environment variable
@@ -45,12 +45,12 @@ func Init(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = func(Fetch) {}
 	}
-	lib, err := findLibrary(ctx, o)
+	lib, origin, err := findLibrary(ctx, o)
 	if err == nil {
 		err = load(lib)
 	}
 	if err == nil {
-		runtimeState.library, runtimeState.version = lib, rt.GetVersion()
+		runtimeState.library, runtimeState.origin, runtimeState.version = lib, origin, rt.GetVersion()
 	}
 	return err
 }
@@ -67,6 +67,13 @@ func LibraryPath() string {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
 	return runtimeState.library
+}
+
+// Origin says how the loaded library was found, empty before Init.
+func Origin() string {
+	runtimeState.Lock()
+	defer runtimeState.Unlock()
+	return runtimeState.origin
 }
 
 // load opens the library at an absolute path and makes the environment. The environment logs errors only.

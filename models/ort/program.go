@@ -248,5 +248,5 @@ func ports(values []onnx.Value) (all []Port, err error) {
 
 // names are the declared names.
 func names(values []onnx.Value) []string {
-	return collect(values, func(v onnx.Value) string { return v.Name })
+	return onnx.Each(values, func(v onnx.Value) string { return v.Name })
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"selfheal/models/onnx"
 	"slices"
 	"strings"
 
@@ -34,15 +35,7 @@ var Precisions = []Precision{{Float32, 24, false, 0.01}, {BFloat16, 8, true, 0.5
 
 // PrecisionNames are the names of all, float32's first.
 func PrecisionNames() []string {
-	return collect(Precisions, func(p Precision) string { return p.Name })
-}
-
-// collect gives something of each value of a list.
-func collect[T, V any](list []T, of func(T) V) (all []V) {
-	for _, v := range list {
-		all = append(all, of(v))
-	}
-	return all
+	return onnx.Each(Precisions, func(p Precision) string { return p.Name })
 }
 
 // FindPrecision is the precision of that name, or the zero value.
@@ -97,7 +90,7 @@ func init() { // init breaks the cycle Providers → sessions → Providers
 const ProviderCPU = "cpu"
 
 // Names are the providers' names, in the order of their rows.
-func Names() []string { return collect(Providers, func(p *Provider) string { return p.Name }) }
+func Names() []string { return onnx.Each(Providers, func(p *Provider) string { return p.Name }) }
 
 // Device reports whether the provider computes on a device with a memory of its own: each run there has a whole batch.
 func (p *Provider) Device() bool { return p.free != nil }

@@ -339,31 +339,35 @@ const envPackage = "SELFHEAL_ONNXRUNTIME"
 
 const giveLibrary = "give the library with --onnxruntime PATH or " + envLibrary
 
-// findLibrary returns an absolute path, after looking in the order that Init describes.
-func findLibrary(ctx context.Context, o Options) (string, error) {
+// findLibrary returns an absolute path, after looking in the order that Init describes, and says where it was found.
+func findLibrary(ctx context.Context, o Options) (path, origin string, err error) {
 	if o.Library != "" {
-		return given("--onnxruntime", o.Library)
+		path, err = given("--onnxruntime", o.Library)
+		return path, "from --onnxruntime", err
 	}
 	if path := os.Getenv(envLibrary); path != "" {
-		return given(envLibrary, path)
+		path, err = given(envLibrary, path)
+		return path, "from $" + envLibrary, err
 	}
 	on := Target{Provider: o.Provider}
 	if path := os.Getenv(envPackage); path != "" && on.OnCPU() {
-		return given(envPackage, path)
+		path, err = given(envPackage, path)
+		return path, "of the onnxruntime package", err
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or %s", err, giveLibrary)
+		return "", "", fmt.Errorf("no directory to keep ONNX Runtime in: %w; set HOME, or %s", err, giveLibrary)
 	}
 	platform := runtime.GOOS + "-" + runtime.GOARCH
 	r := releases()[on.Row().Name]
 	p := provisioner{release: r, build: r.Builds[platform], platform: platform, offline: o.Offline, log: o.Log,
 		dir: filepath.Join(cache, "selfheal", r.Name, r.Version, platform)}
 	if p.Packages == nil {
-		return "", fmt.Errorf("no %s is pinned for %s: install version %s or newer and %s",
+		return "", "", fmt.Errorf("no %s is pinned for %s: install version %s or newer and %s",
 			r.Name, platform, minVersion, giveLibrary)
 	}
-	return p.library(ctx)
+	path, err = p.library(ctx)
+	return path, "the pinned copy in the cache", err
 }
 
 // given checks a library that the user named.
@@ -440,6 +444,16 @@ var clients = []client{
 		},
 		left: "*.whl", extract: fromWheel,
 	},
+}
+
+// Clients are the names of the package clients that could fetch ONNX Runtime, and the commands by which they are called
+// here; "" for one that is not installed.
+func Clients() (names, commands []string) {
+	for _, c := range clients {
+		argv, _ := c.find()
+		names, commands = append(names, c.name), append(commands, strings.Join(argv, " "))
+	}
+	return names, commands
 }
 
 // find returns the first of the client's commands that is installed. A Python without pip does not count.

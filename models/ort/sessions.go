@@ -130,9 +130,9 @@ func tensor[T rt.TensorData](pinner *runtime.Pinner, shape rt.Shape, data []T) (
 	return t, nil
 }
 
-// Close frees the runtime's memory. A second Close does nothing.
+// Close frees the runtime's memory. Closing it again, or nil, does nothing.
 func (s *Session) Close() {
-	if s.session != nil {
+	if s != nil && s.session != nil {
 		s.session.Destroy()
 		s.session = nil
 	}
@@ -170,9 +170,7 @@ func OpenOriginal(name string, f *onnx.File, output string) (_ *Original, err er
 			return nil, fmt.Errorf("%q is neither float32 nor float64 (ONNX element type %d)", v.Name, v.DType)
 		}
 	}
-	for _, d := range in[0].Shape {
-		o.shape = append(o.shape, max(d, 1))
-	}
+	o.Take(in[0].Shape)
 	o.session.in, o.session.out = in, out
 	o.session.session, err = newSession(f.Data, in, out, compileConfig{path: f.Path})
 	return o, err
@@ -238,32 +236,18 @@ func Agree(file []float64, opened []float32) error {
 	return nil
 }
 
-// Sessions are one session several times, for runs side by side.
-type Sessions []*Session
-
-// OpenAll opens a graph for n runs side by side. Close the sessions when done.
-func OpenAll(name string, graph *onnx.Graph, n int) (Sessions, error) {
+// OpenGraph opens a graph, which may be run several times side by side.
+func OpenGraph(graph *onnx.Graph) (*Session, error) {
 	model, err := graph.Encode()
 	if err != nil {
 		return nil, err
 	}
-	s, err := Open(name, model)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Repeat(Sessions{s}, n), nil
-}
-
-// Close frees the sessions.
-func (all Sessions) Close() {
-	for _, s := range all {
-		s.Close()
-	}
+	return Open(graph.Name, model)
 }
 
 // InOrder runs the tasks 0 … tasks−1: workers compute side by side, and what they compute is added one at a time in the
 // order of the tasks, so that sums do not depend on the workers. The first error, or ctx's, ends the rest.
-func InOrder[T any](ctx context.Context, workers, tasks int, compute func(worker, task int) (T, error),
+func InOrder[T any](ctx context.Context, workers, tasks int, compute func(task int) (T, error),
 	add func(task int, v T)) error {
 	turns := make([]chan struct{}, tasks+1) // closed when all tasks before have been added
 	for i := range turns {
@@ -272,10 +256,10 @@ func InOrder[T any](ctx context.Context, workers, tasks int, compute func(worker
 	close(turns[0])
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for w := range min(workers, tasks) {
+	for range min(workers, tasks) {
 		group.Go(func() error {
 			for i := int(next.Add(1)) - 1; i < tasks; i = int(next.Add(1)) - 1 {
-				v, err := compute(w, i)
+				v, err := compute(i)
 				select {
 				case <-ctx.Done():
 				case <-turns[i]:

@@ -2,7 +2,6 @@ package figure
 
 import (
 	"fmt"
-	"slices"
 
 	"selfheal/harness/result"
 	"selfheal/reports/figure/chart"
@@ -34,32 +33,18 @@ func fillBrackets(s *view.Suite, f *chart.Sheet, models []string) {
 			end := 0.0
 			for _, line := range by.Bracketed(s, m) {
 				shown = append(shown, line.Defense)
-				left, proven := chart.Series{Look: chart.LookOf(line.Index), Band: true},
-					chart.Series{Look: chart.LookOf(line.Index)}
+				left, proven := stepsOf(line.Left), stepsOf(line.Proven)
+				left.Look, proven.Look = chart.LookOf(line.Index), chart.LookOf(line.Index)
 				left.Marks, proven.Marks = false, false
-				for i, at := range line.Left {
-					if i > 0 {
-						before := line.Left[i-1].Accuracy
-						left.Add(at.Epsilon, before)
-						proven.Add(at.Epsilon, line.Proven[i-1].Accuracy)
-						left.Low, left.High = append(left.Low, line.Proven[i-1].Accuracy), append(left.High, before)
-					}
-					left.Add(at.Epsilon, at.Accuracy)
-					proven.Add(at.Epsilon, line.Proven[i].Accuracy)
-					left.Low, left.High = append(left.Low, line.Proven[i].Accuracy), append(left.High, at.Accuracy)
-				}
+				left.Band, left.Low, left.High = true, proven.Y, left.Y
 				end = max(end, left.X[len(left.X)-1])
 				p.Series = append(p.Series, left, proven)
 				f.Alt += fmt.Sprintf(" %s, %s, %s", words.Clean(m), words.DefenseName(line.Defense),
 					words.Clean(by.Of.Title))
 				for k := range 5 {
 					r := end * float64(k) / 4
-					i := max(slices.IndexFunc(line.Left, func(at view.Point) bool { return at.Epsilon > r })-1, 0)
-					if k == 4 {
-						i = len(line.Left) - 1
-					}
-					f.Alt += fmt.Sprintf(", %s to %s at %s", words.Percent(line.Proven[i].Accuracy, s.N),
-						words.Percent(line.Left[i].Accuracy, s.N), words.Strength(norm, r))
+					f.Alt += fmt.Sprintf(", %s to %s at %s", words.Percent(view.At(line.Proven, r), s.N),
+						words.Percent(view.At(line.Left, r), s.N), words.Strength(norm, r))
 				}
 				f.Alt += "."
 			}

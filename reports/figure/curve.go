@@ -74,16 +74,22 @@ func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
 	return entries
 }
 
+// stepsOf is a polyline that holds each point's value until the next.
+func stepsOf(points []view.Point) (s chart.Series) {
+	for i, at := range points {
+		if i > 0 {
+			s.Add(at.Epsilon, points[i-1].Accuracy)
+		}
+		s.Add(at.Epsilon, at.Accuracy)
+	}
+	return s
+}
+
 // stepped are a line's steps with the band of their intervals, and its cells, which have intervals without steps.
 func stepped(c view.Curve, n int) (steps, cells chart.Series) {
+	steps = stepsOf(c.Steps)
 	steps.Look, cells.Look = chart.LookOf(c.Index), chart.LookOf(c.Index)
 	steps.Marks, cells.Line = false, false
-	for i, at := range c.Steps {
-		if i > 0 {
-			steps.Add(at.Epsilon, c.Steps[i-1].Accuracy)
-		}
-		steps.Add(at.Epsilon, at.Accuracy)
-	}
 	for _, at := range c.Points {
 		cells.Add(at.Epsilon, at.Accuracy)
 	}
@@ -131,7 +137,7 @@ func spokenCurve(c view.Curves, line view.Curve, n int) string {
 		at = nil
 		for i := range 5 {
 			if e := c.End() * float64(i) / 4; e <= line.End()*(1+1e-9) {
-				at = append(at, view.Point{Epsilon: e, Accuracy: line.At(e)})
+				at = append(at, view.Point{Epsilon: e, Accuracy: view.At(line.Steps, e)})
 			}
 		}
 	}

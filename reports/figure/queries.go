@@ -39,18 +39,13 @@ func fillQueries(s *view.Suite, f *chart.Sheet, all []view.Asked) {
 				f.Legend = append(f.Legend, chart.Look{Colour: i, Line: true, Dash: i}.Labelled(line.Attack.Title(),
 					chart.OneColumn/2))
 			}
-			steps := chart.Series{Look: chart.Look{Colour: i, Line: true, Dash: i}}
+			steps := stepsOf(line.Steps)
+			steps.Look = chart.Look{Colour: i, Line: true, Dash: i}
 			said := ""
-			for k, at := range line.Steps {
-				if k > 0 {
-					steps.Add(at.Epsilon, line.Steps[k-1].Accuracy)
-				}
-				steps.Add(at.Epsilon, at.Accuracy)
-			}
 			last := line.Steps[len(line.Steps)-1]
 			for k := range 5 {
 				q := last.Epsilon * float64(k) / 4
-				said += fmt.Sprintf(", %s at %s", words.Percent(view.Curve{Steps: line.Steps}.At(q), s.N),
+				said += fmt.Sprintf(", %s at %s", words.Percent(view.At(line.Steps, q), s.N),
 					words.ThreeDigits(q))
 			}
 			f.Alt += fmt.Sprintf(" %s, %s, %s%s.", words.Clean(a.Model), words.DefenseName(a.Defense),

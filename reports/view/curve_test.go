@@ -98,7 +98,7 @@ func TestCurves(t *testing.T) {
 				t.Errorf("%s: line %d has steps %v and cells %v", name, i, line.Steps, line.Points)
 			}
 			for _, p := range cells {
-				if line.At(p.Epsilon) != p.Accuracy {
+				if At(line.Steps, p.Epsilon) != p.Accuracy {
 					t.Errorf("%s: the curve does not meet the cell at %v", name, p.Epsilon)
 				}
 			}
@@ -122,7 +122,7 @@ func TestCertifiedCurve(t *testing.T) {
 	if want := []Point{{0, 0.75}, {2. / 255, 0.5}, {0.3, 0}}; !slices.Equal(c.Steps, want) || c.End() != 0.3 {
 		t.Errorf("steps %v up to %v, want %v", c.Steps, c.End(), want)
 	}
-	if at := c.At(math.Nextafter(2./255, 0)); at != 0.75 {
+	if at := At(c.Steps, math.Nextafter(2./255, 0)); at != 0.75 {
 		t.Errorf("just below a radius the curve is %v", at)
 	}
 }

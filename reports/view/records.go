@@ -394,8 +394,8 @@ func (m *margins) steps(end float64) []Point {
 	return out
 }
 
-// At is a curve's value at an epsilon; steps are there.
-func (c Curve) At(epsilon float64) float64 {
-	reached := CountOf(c.Steps, func(p Point) bool { return p.Epsilon <= epsilon })
-	return c.Steps[max(reached-1, 0)].Accuracy
+// At is the accuracy at an epsilon by the steps of a curve, of which there is one at least.
+func At(steps []Point, epsilon float64) float64 {
+	reached := CountOf(steps, func(p Point) bool { return p.Epsilon <= epsilon })
+	return steps[max(reached-1, 0)].Accuracy
 }

@@ -59,15 +59,7 @@ func unscaled(g *onnx.Graph) bool {
 		g.Shapes[in]) {
 		return false
 	}
-	for _, reader := range g.Nodes {
-		for i, name := range reader.Inputs {
-			if name == n.Outputs[0] {
-				reader.Inputs[i] = in
-			}
-		}
-	}
-	g.Nodes = slices.DeleteFunc(g.Nodes, func(m *onnx.Node) bool { return m == n })
-	delete(g.Shapes, n.Outputs[0])
+	g.Replace(n.Outputs[0], in)
 	g.Prune()
 	return true
 }
