@@ -2,10 +2,12 @@
 """How near attacks come to the smallest perturbations, ours beside other libraries': a table of docs/performance.md.
 
     python3 scripts/optimality.py --config ../shared/real/config.yaml --model NAME [--model NAME] \\
-        [--images 100] [--steps 200] [--out docs/performance.md]
+        [--images 100] [--steps 200 | --queries 1000] [--out docs/performance.md]
 
 Each attack that looks for the smallest norm is run with as many passes on the same networks and images by selfheal and by
-a library: adv_lib (github.com/jeromerony/adversarial-library), Foolbox. The network is the ONNX file in both. Of each
+a library: adv_lib (github.com/jeromerony/adversarial-library), Foolbox. With --queries they are those that see classes
+alone, beside Foolbox's and the authors' of RayS (github.com/uclaml/RayS, on PYTHONPATH): of the points that each asked
+about within as many queries the nearest misclassified one counts. The network is the ONNX file in both. Of each
 image the smallest norm that any of them found is the envelope. An attack's optimality is AttackBench's (Cinà et al. 2025):
 1 less the area between its curve of accuracy against epsilon and the envelope's, divided by that between no attack at all
 and the envelope, up to where the envelope is 0. The interpreter needs PyTorch, onnx, PyYAML, adv_lib and foolbox.
@@ -20,7 +22,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import types
 
+import numpy
 import torch
 import yaml
 
@@ -52,22 +56,100 @@ def foolbox(name):
     return run
 
 
-# Kind of attack, its norms, and who else has it.
-ATTACKS = (
+class Runtime(torch.nn.Module):
+    """A network by ONNX Runtime, one image at a time: answers do not depend on what else is asked."""
+
+    def __init__(self, path, prepare):
+        super().__init__()
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        mean, std = prepare.get("mean", [0]), prepare.get("std", [1])
+        self.mean, self.std = torch.tensor(mean).view(-1, 1, 1).float(), torch.tensor(std).view(-1, 1, 1).float()
+
+    def forward(self, x):
+        name = self.session.get_inputs()[0].name
+        logits = [self.session.run(None, {name: one.numpy()})[0] for one in ((x - self.mean) / self.std).split(1)]
+        return torch.from_numpy(numpy.concatenate(logits))
+
+
+class Asked(torch.nn.Module):
+    """A network that keeps the nearest misclassified point which it was asked about, and ends after so many queries."""
+
+    class Enough(Exception):
+        pass
+
+    def __init__(self, network, image, label, norm, queries):
+        super().__init__()
+        self.network, self.image, self.label, self.norm, self.left = network, image, label, norm, queries
+        self.nearest, self.best = image, math.inf
+
+    def forward(self, points):
+        if self.left == 0:
+            raise Asked.Enough
+        points = points[:self.left]
+        self.left -= len(points)
+        logits = self.network(points)
+        measured = lengths(points - self.image, self.norm)
+        measured[logits.argmax(1) == self.label] = math.inf
+        if measured.min() < self.best:
+            self.best, self.nearest = float(measured.min()), points[measured.argmin()][None].clone()
+        if self.left == 0:
+            raise Asked.Enough
+        return logits
+
+
+def by_queries(attack):
+    """attack(network, image, label, norm) for each image, stopped after so many queries."""
+    def run(network, images, labels, norm, queries):
+        found = []
+        for image, label in zip(images.split(1), labels.split(1)):
+            asked = Asked(network, image, label, norm, queries).eval()
+            if right(network, image, label):
+                try:
+                    attack(asked, image, label, norm)
+                except Asked.Enough:
+                    pass
+            found.append(asked.nearest)
+        return torch.cat(found)
+    return run
+
+
+def hop_skip_jump(network, image, label, norm):
+    import foolbox as library
+    library.attacks.HopSkipJumpAttack(steps=1000, constraint=norm).run(library.PyTorchModel(network, bounds=(0, 1)), image, label)
+
+
+def rays(network, image, label, norm):
+    sys.modules["pgbar"] = types.SimpleNamespace(progress_bar=lambda *_: None)  # theirs wants a terminal
+    torch.Tensor.cuda = lambda self: self  # and a GPU
+    from RayS import RayS
+    RayS(types.SimpleNamespace(predict_label=lambda x: network(x).argmax(1)), epsilon=0).attack_hard_label(image, label)
+
+
+# Kind of attack, its norms, and who else has it: by steps and by queries.
+STEPS = (
     ("ddn", ("l2",), {"adv_lib": adv_lib("ddn", levels=None), "Foolbox": foolbox("DDNAttack")}),
     ("fmn", ("linf", "l2", "l1", "l0"), {"adv_lib": adv_lib("fmn"), "Foolbox": foolbox("FMNAttack")}),
     ("pdpgd", ("linf", "l2", "l1"), {"adv_lib": adv_lib("pdpgd")}),
     ("sigma-zero", ("l0",), {"adv_lib": adv_lib("sigma_zero")}),
 )
+QUERIES = (
+    ("hop-skip-jump", ("linf", "l2"), {"Foolbox": by_queries(hop_skip_jump)}),
+    ("rays", ("linf",), {"authors": by_queries(rays)}),
+)
+DRAW = ("hop-skip-jump",)  # of those with queries
 SOURCES = {"Foolbox": "foolbox"}
 
 
-def ours(selfheal, config, model, images, steps):
+def ours(selfheal, config, model, images, kinds, passes, seed):
     """Distances of selfheal's attacks by kind and norm: a list with inf where none was found, 0 where none was needed."""
-    attacks = {f"{kind}-{norm}": {"kind": kind, "norm": norm, "epsilon": LARGEST[norm], "steps": steps}
-               for kind, norms, _ in ATTACKS for norm in norms}
+    attacks = {f"{kind}-{norm}": {"kind": kind, "norm": norm, "epsilon": LARGEST[norm], **passes}
+               for kind, norms, _ in kinds for norm in norms}
     tree = {**config, "attacks": attacks, "suites": {"s": {"dataset": config["default"], "models": [model],
-                                                            "attacks": list(attacks)}}, "default_suites": ["s"]}
+                                                            "attacks": list(attacks)}}, "default_suites": ["s"],
+            "seed": seed}
     del tree["default"]
     tree["controls"] = {}
     with tempfile.TemporaryDirectory(prefix="selfheal-optimality-") as folder:
@@ -81,11 +163,12 @@ def ours(selfheal, config, model, images, steps):
             d = r["distance"]
             wrong = r["verdict"] == 0 and r["first_success"] is None
             found.setdefault(r["attack"], []).append(0.0 if wrong else math.inf if d is None else d)
-    return {(kind, norm): found[f"{kind}-{norm}"] for kind, norms, _ in ATTACKS for norm in norms}
+    return {(kind, norm): found[f"{kind}-{norm}"] for kind, norms, _ in kinds for norm in norms}
 
 
-def theirs(run, network, images, labels, norm, steps):
-    adversarial = in_parts(lambda x, y: run(network, x, y, norm, steps), images, labels)
+def theirs(run, network, images, labels, norm, passes, seed):
+    torch.manual_seed(seed)
+    adversarial = in_parts(lambda x, y: run(network, x, y, norm, *passes.values()), images, labels)
     broken, clean = ~right(network, adversarial, labels), right(network, images, labels)
     measured = lengths(adversarial - images, norm).tolist()
     return [0.0 if not c else d if b else math.inf for d, b, c in zip(measured, broken.tolist(), clean.tolist())]
@@ -100,23 +183,32 @@ def optimality(distances, envelope):
     return 1 - (area - best) / (none - best)
 
 
-def measure(selfheal, config, base, model, images, steps):
+def measure(selfheal, config, base, model, images, kinds, passes, seeds):
     dataset = dict(config["datasets"][config["default"]])
     _, x, y = load_images({**dataset, "path": base / dataset["path"]}, images)
     settings = config["models"][model]
-    prepare = settings.get("preprocess") or {}
-    network = OnnxNetwork(base / settings["path"], prepare.get("mean"), prepare.get("std")).eval()
-    mine = ours(selfheal, absolute(config, base), model, images, steps)
+    prepare, path = settings.get("preprocess") or {}, base / settings["path"]
+    network = Runtime(path, prepare) if "queries" in passes else OnnxNetwork(path, prepare.get("mean"), prepare.get("std"))
+    network.eval()
+    mine = {}
+    for seed in range(seeds):
+        drawn = kinds if seed == 0 else [k for k in kinds if k[0] in DRAW]
+        for what, d in ours(selfheal, absolute(config, base), model, images, drawn, passes, seed).items():
+            mine[what] = mine.get(what, []) + d
     rows = []
     for norm in NORMS:
         runs = {}
-        for kind, norms, others in ATTACKS:
+        for kind, norms, others in kinds:
             if norm in norms:
                 runs[kind, "selfheal"] = mine[kind, norm]
                 for library, run in others.items():
-                    runs[kind, library] = theirs(run, network, x, y, norm, steps)
+                    runs[kind, library] = [d for seed in range(seeds if kind in DRAW else 1)
+                                           for d in theirs(run, network, x, y, norm, passes, seed)]
                     print(f"{model}, {norm}, {kind}, {library}", file=sys.stderr, flush=True)
-        envelope = [min(d) for d in zip(*runs.values())]
+        if not runs:
+            continue
+        runs = {who: d * (images * seeds // len(d)) for who, d in runs.items()}  # some do not draw
+        envelope = [min(min(d[i::images]) for d in runs.values()) for i in range(images)] * seeds
         for (kind, library), d in runs.items():
             median = statistics.median(v for v in d if v > 0)
             rows.append([model, norm, kind, library, f"{median:.4g}", sum(v == math.inf for v in d),
@@ -140,20 +232,26 @@ def main():
     parser.add_argument("--model", action="append", required=True, metavar="NAME", help="may be repeated")
     parser.add_argument("--images", type=int, default=100, help="the first N (default %(default)s)")
     parser.add_argument("--steps", type=int, default=200, help="of every attack (default %(default)s)")
+    parser.add_argument("--queries", type=int, help="attacks that see classes alone, with so many")
+    parser.add_argument("--seeds", type=int, default=1, help="of attacks that draw, counted together (default %(default)s)")
     parser.add_argument("--selfheal", default="selfheal", help="the built program (default: the PATH's)")
-    parser.add_argument("--out", type=pathlib.Path, help="document whose table \"optimality\" is brought up to date")
+    parser.add_argument("--out", type=pathlib.Path, help="document whose table \"optimality\" or \"queries\" is brought up to date")
     arguments = parser.parse_args()
-    torch.manual_seed(0)
     config = yaml.safe_load(arguments.config.read_text(encoding="utf-8"))
     config["default"] = arguments.dataset or next(iter(config["datasets"]))
+    name, kinds, passes = "optimality", STEPS, {"steps": arguments.steps}
+    if arguments.queries:
+        name, kinds, passes = "queries", QUERIES, {"queries": arguments.queries}
     rows = [row for model in arguments.model
-            for row in measure(arguments.selfheal, config, arguments.config.parent, model, arguments.images, arguments.steps)]
+            for row in measure(arguments.selfheal, config, arguments.config.parent, model, arguments.images, kinds, passes,
+                               arguments.seeds)]
     header = ["network", "norm", "attack", "by", "median", "unbroken", "optimality"]
     table = documents.table(header, rows)
     if arguments.out:
-        versions = f"{arguments.images} images, {arguments.steps} steps, PyTorch {torch.__version__}"
+        count = ", ".join(f"{n} {unit}" for unit, n in passes.items())
+        versions = f"{arguments.images} images, {count}, {arguments.seeds} seeds, PyTorch {torch.__version__}"
         versions += "".join(f", {name} {importlib.metadata.version(package)}" for name, package in SOURCES.items())
-        documents.replace_block(arguments.out, "optimality", versions + ".\n\n" + table)
+        documents.replace_block(arguments.out, name, versions + ".\n\n" + table)
     print(table)
 
 
