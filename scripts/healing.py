@@ -6,7 +6,8 @@
 The run crafted with `mode: oblivious` and `save_adversarial: true`, with each CONTROL a greedy control that has the
 embedding in FILE (ONNX) at the input alone. For each model, attack and control: accuracy on clean and on crafted images,
 the mean of ‖E(x) − x‖² over clean images x, and over crafted images x + δ the mean share of the perturbation that passes
-the embedding, ‖E(x + δ) − E(x)‖ / ‖δ‖ in ℓ2. A projection onto the images' manifold would have both near 0. The interpreter needs numpy, onnxruntime and PyYAML.
+the embedding, ‖E(x + δ) − E(x)‖ / ‖δ‖ in ℓ2. A projection onto the images' manifold would have both near
+0. The interpreter needs numpy, onnxruntime, PyTorch and PyYAML.
 """
 
 import argparse
