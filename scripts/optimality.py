@@ -2,7 +2,7 @@
 """How near attacks come to the smallest perturbations, ours beside other libraries': a table of docs/performance.md.
 
     python3 scripts/optimality.py --config ../shared/real/config.yaml --model NAME [--model NAME] \\
-        [--images 100] [--steps 200 | --queries 1000] [--out docs/performance.md]
+        [--images 100] [--steps 200 | --queries 1000 --seeds 3] [--out docs/performance.md]
 
 Each attack that looks for the smallest norm is run with as many passes on the same networks and images by selfheal and by
 a library: adv_lib (github.com/jeromerony/adversarial-library), Foolbox. With --queries they are those that see classes
@@ -10,7 +10,8 @@ alone, beside Foolbox's and the authors' of RayS (github.com/uclaml/RayS, on PYT
 about within as many queries the nearest misclassified one counts. The network is the ONNX file in both. Of each
 image the smallest norm that any of them found is the envelope. An attack's optimality is AttackBench's (Cinà et al. 2025):
 1 less the area between its curve of accuracy against epsilon and the envelope's, divided by that between no attack at all
-and the envelope, up to where the envelope is 0. The interpreter needs PyTorch, onnx, PyYAML, adv_lib and foolbox.
+and the envelope, up to where the envelope is 0. The interpreter needs PyTorch, onnx, PyYAML, adv_lib and foolbox,
+and with --queries onnxruntime.
 """
 
 import argparse
@@ -235,7 +236,8 @@ def main():
     parser.add_argument("--queries", type=int, help="attacks that see classes alone, with so many")
     parser.add_argument("--seeds", type=int, default=1, help="of attacks that draw, counted together (default %(default)s)")
     parser.add_argument("--selfheal", default="selfheal", help="the built program (default: the PATH's)")
-    parser.add_argument("--out", type=pathlib.Path, help="document whose table \"optimality\" or \"queries\" is brought up to date")
+    parser.add_argument("--out", type=pathlib.Path,
+                        help="document whose table \"optimality\" or \"queries\" is brought up to date")
     arguments = parser.parse_args()
     config = yaml.safe_load(arguments.config.read_text(encoding="utf-8"))
     config["default"] = arguments.dataset or next(iter(config["datasets"]))
