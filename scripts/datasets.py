@@ -33,6 +33,9 @@ class ImageSet:
         """The first `count` images, all where count is None."""
         return ImageSet(self.images[:count], self.labels[:count], self.classes)
 
+    def to(self, device):
+        return ImageSet(self.images.to(device), self.labels.to(device), self.classes)
+
 
 def cifar_records(paths, label_bytes, classes):
     """CIFAR's binary records: `label_bytes` labels, of which the last counts, then 3072 bytes channel by channel."""
@@ -134,15 +137,16 @@ def load(name, folder, train):
     return DATASETS[name](pathlib.Path(folder), train)
 
 
-def augment(images, padding, side, generator):
-    """Random windows of `side` pixels of the zero-padded square images and horizontal flips, one draw an image; bytes in,
-    bytes out."""
-    count, channels = images.shape[:2]
+def augment(images, padding, side, generator, flip=True):
+    """Random windows of `side` pixels of the zero-padded square images and, with `flip`, horizontal flips, one draw an
+    image; bytes in, bytes out."""
+    (count, channels), device = images.shape[:2], images.device
     padded = torch.nn.functional.pad(images, [padding] * 4)
-    top, left = torch.randint(0, padded.shape[-1] - side + 1, (2, count, 1), generator=generator)
-    rows = top + torch.arange(side)
-    columns = left + torch.arange(side)
-    flipped = torch.rand(count, 1, generator=generator) < 0.5
-    columns = torch.where(flipped, columns.flip(1), columns)
-    image, channel = torch.arange(count)[:, None, None, None], torch.arange(channels)[:, None, None]
+    top, left = torch.randint(0, padded.shape[-1] - side + 1, (2, count, 1), generator=generator).to(device)
+    rows = top + torch.arange(side, device=device)
+    columns = left + torch.arange(side, device=device)
+    if flip:
+        flipped = torch.rand(count, 1, generator=generator).to(device) < 0.5
+        columns = torch.where(flipped, columns.flip(1), columns)
+    image, channel = torch.arange(count, device=device)[:, None, None, None], torch.arange(channels, device=device)[:, None, None]
     return padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]

@@ -251,13 +251,6 @@ RATES = {"cosine": lambda recipe, progress: (1 + np.cos(np.pi * progress)) / 2,
          "step": lambda recipe, progress: 0.1 ** sum(progress >= at for at in recipe["drops"])}
 
 
-def parted(classifier):
-    """A classifier's features as a module, and what its last node makes of them."""
-    body, last = copy.copy(classifier), classifier.nodes[-1]
-    body.nodes, body.output = classifier.nodes[:-1], last.inputs[0]
-    return body, lambda features: last.run({**classifier.constants, last.inputs[0]: features})
-
-
 def recipe_losses(recipe, embedding, classifiers, order):
     """The losses of every step of a recipe, whose embedding sees the images or, of mlp_ae, the classifier's features."""
     pixels, labels = images()
@@ -266,7 +259,7 @@ def recipe_losses(recipe, embedding, classifiers, order):
     for number, epoch in enumerate(order):
         body, head = torch.nn.Identity(), classifiers[recipe.get("draws", [0] * len(order))[number]]
         if recipe["embedding"] == "mlp_ae":
-            body, head = parted(head)
+            body, head = head.features, head.head
         for chosen in np.split(np.array(epoch), IMAGES // BATCH):
             for group in follow.param_groups:
                 group["lr"] = recipe["lr"] * RATES[recipe["schedule"]](recipe, step / (EPOCHS * IMAGES // BATCH))

@@ -5,6 +5,7 @@ convolutional classifiers are made of. What does not depend on the input is comp
 tensor is let go after its last use, so that a pass costs what the same layers cost in a module of PyTorch's own.
 """
 
+import numpy as np
 import onnx
 import torch
 from onnx import helper, numpy_helper
@@ -134,6 +135,22 @@ def conv(node, x, weight, bias=None):
     return functional.conv2d(x, weight, bias, stride, padding, node.get("dilations", [1, 1]), node.get("group", 1))
 
 
+def conv_transpose(node, x, weight, bias=None):
+    x, stride, padding = window(node, x, None)
+    return functional.conv_transpose2d(x, weight, bias, stride, padding, node.get("output_padding", [0, 0]),
+                                       node.get("group", 1), node.get("dilations", [1, 1]))
+
+
+def constant_of_shape(node, shape):
+    value = node.get("value")
+    fill = torch.zeros(1) if value is None else torch.from_numpy(numpy_helper.to_array(value).copy())
+    return fill.expand(shape.tolist())
+
+
+def cast(node, x):
+    return x.to(torch.from_numpy(np.zeros(0, helper.tensor_dtype_to_np_dtype(node.get("to")))).dtype)
+
+
 def max_pool(node, x):
     x, stride, padding = window(node, x, -torch.inf)
     return functional.max_pool2d(x, node.get("kernel_shape"), stride, padding, node.get("dilations", [1, 1]),
@@ -225,13 +242,16 @@ def gather(node, x, indices):
 
 
 def slice_(node, x, starts=None, ends=None, axes=None, steps=None):
-    if starts is None or steps is not None and any(step < 1 for step in steps.tolist()):
-        raise Unsupported(f"Slice to {node.output}: only starts and ends as inputs, and steps forwards")
-    parts = [slice(None)] * x.dim()
+    if starts is None:
+        raise Unsupported(f"Slice to {node.output}: only starts and ends as inputs")
     for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist())):
-        axis = i if axes is None else axes[i].item()
-        parts[axis] = slice(start, end, 1 if steps is None else steps[i].item())
-    return x[tuple(parts)]
+        axis, step = (i if axes is None else axes[i].item()) % x.dim(), 1 if steps is None else steps[i].item()
+        if step < 0:  # PyTorch has no views backwards
+            places = range(*slice(start, end, step).indices(x.shape[axis]))
+            x = x.index_select(axis, torch.tensor(places, device=x.device))
+        else:
+            x = x[(slice(None),) * axis + (slice(start, end, step),)]
+    return x
 
 
 def resize(node, x, roi=None, scales=None, sizes=None):
@@ -247,10 +267,13 @@ OPERATORS = {
     "Add": lambda node, a, b: a + b,
     "AveragePool": average_pool,
     "BatchNormalization": batch_normalization,
+    "Cast": cast,
     "Clip": clip,
     "Concat": lambda node, *parts: torch.cat(parts, node.get("axis")),
     "Constant": constant,
+    "ConstantOfShape": constant_of_shape,
     "Conv": conv,
+    "ConvTranspose": conv_transpose,
     "Div": lambda node, a, b: a / b,
     "Elu": lambda node, x: functional.elu(x, node.get("alpha", 1.0)),
     "Exp": lambda node, x: x.exp(),

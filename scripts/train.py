@@ -131,8 +131,8 @@ class Run:
     """One training: network, optimiser and random state, which checkpoints hold whole."""
 
     def __init__(self, arguments, train_set, test_set):
-        self.arguments, self.train_set, self.test_set = arguments, train_set, test_set
-        self.device = device_of(arguments.device)
+        self.arguments, self.device = arguments, device_of(arguments.device)
+        self.train_set, self.test_set = train_set.to(self.device), test_set.to(self.device)
         torch.manual_seed(arguments.seed)
         self.generator = torch.Generator().manual_seed(arguments.seed)
         self.architecture, self.network = classifier(arguments, train_set.classes)
@@ -158,12 +158,13 @@ class Run:
 
     def batch(self, chosen):
         """Augmented training images in [0, 1] and their labels, on the device."""
+        chosen = chosen.to(self.device)
         images = self.train_set.images[chosen]
         if not self.arguments.no_augment:
             side = images.shape[-1]
             crop = self.arguments.crop
             images = datasets.augment(images, 0 if crop else side // CROP_PADDING, crop or side, self.generator)
-        return images.to(self.device).float() / 255.0, self.train_set.labels[chosen].to(self.device)
+        return images.float() / 255.0, self.train_set.labels[chosen]
 
     def loss(self, images, labels):
         """The batch's loss; leaves the network in training mode."""
@@ -208,7 +209,7 @@ class Run:
         right = 0
         batches = zip(self.test_set.images.split(EVALUATION_BATCH), self.test_set.labels.split(EVALUATION_BATCH))
         for images, labels in batches:
-            images, labels = images.to(self.device).float() / 255.0, labels.to(self.device)
+            images = images.float() / 255.0
             if attack_steps:
                 images = attacks.pgd(self.judged, images, labels, self.arguments.norm, self.epsilon, attack_steps,
                                      2.5 * self.epsilon / attack_steps, attacks.cross_entropy_loss, generator)
@@ -238,10 +239,7 @@ class Run:
         if not path.exists():
             return
         state = torch.load(path, map_location="cpu", weights_only=True)
-        for name, value in json.loads(state["settings"]).items():
-            if value != getattr(self.arguments, name):
-                raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
-                                    f"not {getattr(self.arguments, name)}")
+        same_settings(state["settings"], self.arguments)
         self.network.load_state_dict(state["model"])
         if self.average:
             self.average.load_state_dict(state["average"])
@@ -253,12 +251,6 @@ class Run:
             if name in state:
                 setattr(self, name, state[name])
 
-    def log(self, **entry):
-        with open(self.folder / LOG, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry) + "\n")
-        cells = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in entry.items())
-        print("  ".join(cells), flush=True)
-
     def export(self):
         side = self.train_set.images.shape[-1]
         data = exporters.export(self.judged.cpu().eval(), torch.zeros(2, 3, side, side), "torchscript", self.arguments.opset,
@@ -266,7 +258,25 @@ class Run:
         (self.folder / MODEL).write_bytes(data)
 
 
+def same_settings(checkpoint, arguments):
+    """TrainingError where a checkpoint's settings, as JSON, are not those of the arguments."""
+    for name, value in json.loads(checkpoint).items():
+        if value != getattr(arguments, name):
+            raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
+                                f"not {getattr(arguments, name)}")
+
+
+def log(folder, **entry):
+    """A line to the log in a folder and to standard output."""
+    with open(folder / LOG, "a", encoding="utf-8") as file:
+        file.write(json.dumps(entry) + "\n")
+    cells = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in entry.items())
+    print("  ".join(cells), flush=True)
+
+
 def device_of(name):
+    """The device, which is there; on one all batches have one shape, so that measuring kernels pays."""
+    torch.backends.cudnn.benchmark = True
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)
@@ -304,11 +314,11 @@ def train(arguments):
     while run.epoch < arguments.epochs:
         loss = run.train_epoch()
         run.save()
-        run.log(epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(run.seconds, 1))
+        log(run.folder, epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(run.seconds, 1))
     final = {"clean": run.evaluate(0)}
     if arguments.evaluation_steps > 0:
         final[f"pgd_{arguments.norm}"] = run.evaluate(arguments.evaluation_steps)
-    run.log(**final)
+    log(run.folder, **final)
     run.export()
     print(f"{run.folder / MODEL}: {arguments.architecture}, opset {arguments.opset}")
 

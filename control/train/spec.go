@@ -1,6 +1,10 @@
 package train
 
-import "math"
+import (
+	"math"
+
+	"selfheal/models/ort"
+)
 
 // Optimizer is an optimiser by its name, as PyTorch defines it; "" is SGD.
 type Optimizer string
@@ -136,6 +140,7 @@ type Settings struct {
 	Loss      GaussianLoss `json:"loss,omitzero"`      // of objective gaussian
 	Seed      uint64       `json:"seed"`
 	Workers   int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
+	On        ort.Target   `json:"-"` // where they compute
 }
 
 // weight is that of the sum over a state's values.

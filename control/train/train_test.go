@@ -126,6 +126,28 @@ func TestSharedStatistics(t *testing.T) {
 	}
 }
 
+// A training on a device takes the CPU's steps but for rounding, at a rate at which rounding does not grow.
+func TestCUDAAgrees(t *testing.T) {
+	cuda := ort.Target{Provider: ort.ProviderCUDA}
+	if err := cuda.Check(); err != nil {
+		t.Skip(err)
+	}
+	network := zoo(t, "preact_standard.onnx", 0)
+	e := small(t, "unet", network, 4)
+	var losses [2][]Loss
+	for k, on := range []ort.Target{{}, cuda} {
+		tr := trainer(t, e, []Network{network}, shapes10(t, 100), Settings{Epochs: 3, Batch: 50, Weight: 0.1,
+			Optimizer: Adam, LearningRate: 1e-5, On: on})
+		finish(t, tr)
+		losses[k] = tr.History()
+	}
+	for i, cpu := range losses[0] {
+		if device := losses[1][i]; math.Abs(device.total(0.1)/cpu.total(0.1)-1) > 1e-4 {
+			t.Errorf("step %d: the loss is %v, on the CPU %v", i+1, device, cpu)
+		}
+	}
+}
+
 // A training is the same to the bit with any number of workers, and when it was stopped
 // and resumed; a step that ctx ends changes nothing.
 func TestWorkersAndResume(t *testing.T) {

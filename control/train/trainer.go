@@ -182,7 +182,7 @@ func (t *Trainer) open(n Network, byImage bool) (*ort.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ort.OpenGraph(g)
+	return ort.OpenGraphOn(g, t.settings.On)
 }
 
 // Close frees the sessions.

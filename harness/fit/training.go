@@ -83,6 +83,9 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 	}
 	settings := t.Settings
 	settings.Seed, settings.Workers = t.Seed, f.Config.Runtime.Workers
+	if on := f.Pool.Target(false); on.Row().Device() {
+		settings.On = on
+	}
 	j.trainer, err = train.NewTrainer(e, networks, data, settings)
 	return j, open.Wrong(err)
 }

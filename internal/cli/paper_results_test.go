@@ -11,20 +11,21 @@ import (
 	"testing"
 
 	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
-// The config of the paper's rows at full size fits its published numbers: RN-18 has 8 + 8 in Table 2, 8 in Table 5, 16
-// in Table 6 and 6 in Table 7.
+// The config of the paper's rows at full size fits its published numbers: RN-18 has 8 + 8 in Table 2, 8 in Table 5 and 8
+// + 8 in Table 6.
 func TestPaperAtFullSize(t *testing.T) {
 	t.Parallel()
-	text := done(t, "run", "--dry-run", "--config", "docs/paper/rn-18/config.yaml", "--suite", "rn-18",
-		"--suite", "rn-18-white-box")
+	text := done(t, "run", "--dry-run", "--config", "docs/paper/rn-18/config.yaml")
 	must.Have(t, text,
-		"8 of the 40 numbers of table2-standard, 4 extra", "8 of the 40 numbers of table2-robust, 4 extra",
-		"8 of the 24 numbers of table5", "16 of the 80 numbers of table6", "6 of the 18 numbers of table7, 0 extra")
+		"8 of the 40 numbers of table2-standard, 8 extra", "8 of the 40 numbers of table2-robust, 8 extra",
+		"8 of the 24 numbers of table5, 4 extra", "suite table6-standard: 8 cells, 8 of the 80 numbers of table6",
+		"suite table6-robust: 8 cells, 8 of the 80 numbers of table6")
 }
 
 // The networks and embeddings behind the results in docs/paper give the same verdicts by the command that each records,
@@ -55,10 +56,9 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 			}
 			args, out := slices.Clone(want.Command[1:]), t.TempDir()
 			args[slices.Index(args, "--out")+1] = out
-			for _, d := range cfg.Datasets {
-				if filepath.Base(d.Path) == "test_batch.bin" {
-					args = append(args, "--set", "datasets."+d.Name+".path="+images)
-				}
+			for name, d := range want.Datasets {
+				path := sameImages(t, cfg, cfg.Dataset(name).Spec, d.SHA256, images)
+				args = append(args, "--set", "datasets."+name+".path="+path)
 			}
 			done(t, append(args, "--limit", "20", "--quiet")...)
 			got, _ := results(t, out)
@@ -66,7 +66,15 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 				t.Fatalf("%d cells, not %d", len(got.Cells), len(want.Cells))
 			}
 			for i, c := range got.Cells {
-				if w := want.Cells[i].Verdicts[:20]; c.Verdicts != w {
+				others, w := 0, want.Cells[i].Verdicts[:20]
+				for k := range w {
+					if c.Verdicts[k] != w[k] {
+						others++
+					}
+				}
+				// Another kind of processor rounds otherwise and makes other images, of which the attack did not see
+				// what a control does to them.
+				if others > 2 || others > 0 && (c.Defense == "none" || c.Mode != result.Oblivious) {
 					t.Errorf("%s, %s, %s, %s: %s, not %s", c.Suite, c.Model, c.Defense, c.Attack, c.Verdicts, w)
 				}
 			}
@@ -88,6 +96,20 @@ func sameFile(t *testing.T, from, path, sum string) {
 	if got := sha256.Sum256(data); hex.EncodeToString(got[:]) != sum {
 		t.Skipf("%s is not the file that the results are of", path)
 	}
+}
+
+// sameImages is where the images lie that results are of: where their config says, or in another file of the same format.
+// It skips the test where they are in neither.
+func sameImages(t *testing.T, cfg *config.Config, spec dataset.Spec, sum, other string) string {
+	t.Helper()
+	if d, err := dataset.Open(spec, cfg.Files, 0); err == nil && d.SHA256() == sum {
+		return spec.Path
+	}
+	spec.Path = other
+	if d, err := dataset.Open(spec, config.Folder("."), 0); err != nil || d.SHA256() != sum {
+		t.Skipf("the images that the results are of are neither in data nor in %s (%v)", other, err)
+	}
+	return other
 }
 
 // The README's first table is of the results in docs/paper/resnet: accuracy in % without control and with it.

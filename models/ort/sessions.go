@@ -32,10 +32,14 @@ type Session struct {
 
 // Open makes a session of a model's bytes.
 func Open(name string, model []byte) (*Session, error) {
+	return open(name, model, compileConfig{})
+}
+
+func open(name string, model []byte, cfg compileConfig) (*Session, error) {
 	in, out, err := declared(model)
 	s := &Session{name: name, in: in, out: out}
 	if err == nil {
-		s.session, err = newSession(model, in, out, compileConfig{})
+		s.session, err = newSession(model, in, out, cfg)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %s", name, oneLine(err))
@@ -237,12 +241,15 @@ func Agree(file []float64, opened []float32) error {
 }
 
 // OpenGraph opens a graph, which may be run several times side by side.
-func OpenGraph(graph *onnx.Graph) (*Session, error) {
+func OpenGraph(graph *onnx.Graph) (*Session, error) { return OpenGraphOn(graph, Target{}) }
+
+// OpenGraphOn opens it on a provider that takes batches of any size: the CPU's or CUDA's.
+func OpenGraphOn(graph *onnx.Graph, on Target) (*Session, error) {
 	model, err := graph.Encode()
 	if err != nil {
 		return nil, err
 	}
-	return Open(graph.Name, model)
+	return open(graph.Name, model, compileConfig{on: on})
 }
 
 // InOrder runs the tasks 0 … tasks−1: workers compute side by side, and what they compute is added one at a time in the

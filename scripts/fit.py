@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Fits an embedding by PyTorch, where a GPU is at hand: what `selfheal fit` does, by the same objective.
+
+    python3 scripts/fit.py --architecture fcn --data cifar10 --folder cifar-10-batches-bin --models rn-18.onnx \\
+        --weight 1 --reconstruction mean --epochs 60 --device cuda --precision bf16 --out runs/fcn
+
+The embedding E of the input, or with --at last of the features that enter a network's last layer, minimises the paper's
+Eq. 4, CE(rest of the network applied to E(x), label) + weight * ||E(x) - x||^2, through frozen ONNX classifiers. For
+--at last, --before names the embedding of the input that stands in front of them. What differs from `selfheal fit`: the
+draws of weights, order and augmentation, and normalisations see the whole batch.
+
+The folder --out gets checkpoint.pt after every epoch (--resume goes on from there), log.jsonl with one line an epoch and
+at the end embedding.onnx; with --keep also embedding-EPOCH.onnx after these epochs.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    import datasets
+    import export
+    import exporters
+    import onnx_network
+    import train
+    from architectures import embeddings
+    from exporters import ExportError
+except ImportError as missing:
+    if __name__ != "__main__":
+        raise
+    sys.exit(f"fit.py: error: {missing}; see scripts/requirements.txt")
+
+EMBEDDING = "embedding.onnx"
+IMAGES = {"fcn": embeddings.FCN, "unet": embeddings.UNet, "segnet": embeddings.SegNet}  # architectures of the input
+OPSET = 13
+# What must not change between a fit and its resumption.
+FIXED = ("architecture", "width", "sizes", "data", "models", "at", "before", "epochs", "batch", "weight", "reconstruction",
+         "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
+
+
+def parse(argv):
+    parser = export.Parser(prog="fit.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--architecture", choices=(*IMAGES, "mlp-ae"), required=True)
+    parser.add_argument("--width", type=export.positive, help="channels of the first layer (default: the architecture's)")
+    parser.add_argument("--sizes", type=export.positive, nargs="+", default=[512, 384, 256],
+                        help="mlp-ae: of the state and its layers down to the code (default 512 384 256)")
+    parser.add_argument("--data", choices=sorted(datasets.DATASETS), required=True, help="the image set's layout")
+    parser.add_argument("--folder", help="where it lies (shapes10: default the bundled images)")
+    parser.add_argument("--models", nargs="+", required=True, metavar="FILE", help="ONNX classifiers, of which one is drawn")
+    parser.add_argument("--draw", choices=("epoch", "step"), default="epoch", help="how often (default %(default)s)")
+    parser.add_argument("--at", choices=("input", "last"), default="input", help="(default %(default)s)")
+    parser.add_argument("--before", metavar="FILE", help="with --at last: the embedding of the input, as ONNX")
+    parser.add_argument("--out", required=True, help="folder for checkpoint, log and embedding")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out, where there is one")
+    parser.add_argument("--keep", type=export.positive, nargs="*", default=[], metavar="EPOCH",
+                        help="write the embedding after these epochs too")
+    parser.add_argument("--epochs", type=export.positive, default=60, help="(default %(default)s)")
+    parser.add_argument("--batch", type=export.positive, default=256, help="images a step (default %(default)s)")
+    parser.add_argument("--weight", type=float, default=1.0, help="of the reconstruction (default %(default)s)")
+    parser.add_argument("--reconstruction", choices=("sum", "mean"), default="mean",
+                        help="whether it is the sum over the state's values or their mean (default %(default)s)")
+    parser.add_argument("--optimizer", choices=("sgd", "adam"), default="sgd", help="(default %(default)s, momentum 0.9)")
+    parser.add_argument("--rate", type=float, default=0.01, help="first learning rate (default %(default)s)")
+    parser.add_argument("--weight-decay", type=float, default=0.0, help="(default %(default)s)")
+    parser.add_argument("--schedule", choices=("cosine", "step", "constant"), default="step", help="(default %(default)s)")
+    parser.add_argument("--drops", type=float, nargs="*", default=[0.75, 0.95],
+                        help="step: to a tenth after each of these shares of the steps (default 0.75 0.95)")
+    parser.add_argument("--flip", action="store_true", help="mirror images at random")
+    parser.add_argument("--crop", type=int, default=0, metavar="PIXELS", help="shift them at random (default %(default)s)")
+    parser.add_argument("--limit-train", type=export.positive, metavar="N", help="use the first N training images")
+    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="of the passes (default %(default)s)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="(default %(default)s)")
+    return parser.parse_args(argv)
+
+
+def new(arguments):
+    """The embedding with weights drawn as `selfheal fit` draws them."""
+    if arguments.architecture == "mlp-ae":
+        return embeddings.AutoEncoder(sizes=tuple(arguments.sizes))
+    embedding = IMAGES[arguments.architecture](**({"width": arguments.width} if arguments.width else {}))
+    if arguments.architecture == "fcn":  # without normalisation, PyTorch's own draws fade on the way down
+        for layer in embedding.encoder.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
+    return embedding
+
+
+class Fit:
+    """One fit: embedding, optimiser and random state, which checkpoints hold whole."""
+
+    def __init__(self, arguments):
+        self.arguments, self.device = arguments, train.device_of(arguments.device)
+        torch.manual_seed(arguments.seed)
+        self.generator = torch.Generator().manual_seed(arguments.seed)
+        self.embedding = new(arguments).to(self.device)
+        networks = [*arguments.models, *([arguments.before] if arguments.before else [])]
+        networks = [onnx_network.OnnxNetwork(path).to(self.device) for path in networks]
+        self.before = networks.pop() if arguments.before else None
+        self.networks = networks
+        settings = {"lr": arguments.rate, "weight_decay": arguments.weight_decay}
+        self.optimiser = (torch.optim.Adam(self.embedding.parameters(), **settings) if arguments.optimizer == "adam"
+                          else torch.optim.SGD(self.embedding.parameters(), momentum=0.9, **settings))
+        self.data = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train).to(self.device)
+        self.epoch = 0
+        self.folder = pathlib.Path(arguments.out)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def factor(self, progress):
+        """Share of the rate after `progress` in [0, 1) of all steps."""
+        if self.arguments.schedule == "step":
+            return 0.1 ** sum(progress >= at for at in self.arguments.drops)
+        return train.SCHEDULES[self.arguments.schedule](progress)
+
+    def images(self, chosen):
+        images = self.data.images[chosen]
+        if self.arguments.flip or self.arguments.crop:
+            images = datasets.augment(images, self.arguments.crop, images.shape[-1], self.generator, self.arguments.flip)
+        return (images.float() / 255.0).contiguous(memory_format=torch.channels_last)
+
+    def losses(self, network, x, labels):
+        """Cross-entropy, ||E(x) - x||^2 and what is right of a batch, with the reconstruction as it is weighed."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.arguments.precision == "bf16"):
+            if self.arguments.at == "last":
+                with torch.no_grad():
+                    x = network.features(self.before(x).float() if self.before else x).float()
+            e = self.embedding(x).float()
+            logits = (network.head(e) if self.arguments.at == "last" else network(e)).float()
+        squares = (e - x).flatten(1).pow(2)
+        counted = squares.sum(dim=1) if self.arguments.reconstruction == "sum" else squares.mean(dim=1)
+        return (functional.cross_entropy(logits, labels), counted.mean(), squares.sum(dim=1).mean().detach(),
+                (logits.argmax(dim=1) == labels).float().mean())
+
+    def run_epoch(self):
+        """One pass over the images; the means of what losses gives."""
+        size, count = self.arguments.batch, len(self.data)
+        order = torch.randperm(count, generator=self.generator)
+        steps = max(1, count // size)
+        draw = lambda: self.networks[int(torch.randint(len(self.networks), (1,), generator=self.generator))]
+        network, total = draw(), 0
+        self.embedding.train()
+        for step in range(steps):
+            if step and self.arguments.draw == "step":
+                network = draw()
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.arguments.rate * self.factor((self.epoch + step / steps) / self.arguments.epochs)
+            chosen = order[step * size:(step + 1) * size].to(self.device)
+            cross_entropy, counted, squares, right = self.losses(network, self.images(chosen), self.data.labels[chosen])
+            self.optimiser.zero_grad()
+            (cross_entropy + self.arguments.weight * counted).backward()
+            self.optimiser.step()
+            total = total + torch.stack([cross_entropy.detach(), squares, right])
+        self.epoch += 1
+        return dict(zip(("cross_entropy", "reconstruction", "accuracy"), (total / steps).tolist()))
+
+    def save(self):
+        """Write the checkpoint whole or not at all."""
+        unfinished = (self.folder / train.CHECKPOINT).with_suffix(".part")
+        torch.save({"embedding": self.embedding.state_dict(), "optimiser": self.optimiser.state_dict()["state"],
+                    "epoch": self.epoch, "generator": self.generator.get_state(), "settings": self.settings()}, unfinished)
+        unfinished.replace(self.folder / train.CHECKPOINT)
+
+    def settings(self):
+        return json.dumps({name: getattr(self.arguments, name) for name in FIXED})
+
+    def resume(self):
+        path = self.folder / train.CHECKPOINT
+        if not path.exists():
+            return
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        train.same_settings(state["settings"], self.arguments)
+        self.embedding.load_state_dict(state["embedding"])
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
+        self.epoch = state["epoch"]
+        self.generator.set_state(state["generator"])
+
+    def export(self, name):
+        """The embedding as it stands, as an ONNX file in the folder."""
+        twin = new(self.arguments)
+        twin.load_state_dict({key: value.cpu() for key, value in self.embedding.state_dict().items()})
+        size = self.arguments.sizes[:1] if self.arguments.at == "last" else self.data.images.shape[1:]
+        data = exporters.export(twin.eval(), torch.zeros(2, *size), "torchscript", OPSET, "state", "embedding")
+        (self.folder / name).write_bytes(data)
+
+
+def fit(arguments):
+    """Fit to the last epoch and export."""
+    if (arguments.at == "last") != (arguments.architecture == "mlp-ae"):
+        raise train.TrainingError("--at last takes mlp-ae, and --at input another architecture")
+    if arguments.before and arguments.at == "input":
+        raise train.TrainingError("--before is for --at last")
+    run = Fit(arguments)
+    if arguments.resume:
+        run.resume()
+    elif (run.folder / train.CHECKPOINT).exists():
+        raise train.TrainingError(f"{run.folder / train.CHECKPOINT} exists: go on with --resume or name another --out")
+    while run.epoch < arguments.epochs:
+        began = time.time()
+        entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(time.time() - began, 1)}
+        run.save()
+        train.log(run.folder, **entry)
+        if run.epoch in arguments.keep:
+            run.export(f"embedding-{run.epoch}.onnx")
+    run.export(EMBEDDING)
+    print(f"{run.folder / EMBEDDING}: {arguments.architecture} through {len(arguments.models)} networks")
+
+
+def main(argv=None):
+    arguments = parse(argv)
+    try:
+        fit(arguments)
+    except (train.TrainingError, ExportError, onnx_network.Unsupported, datasets.DatasetError, OSError) as problem:
+        print(f"fit.py: error: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
