@@ -17,8 +17,8 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// The config of the paper's rows at full size fits its published numbers: RN-18 has 8 + 8 in Table 2, 8 in Table 5 and 8
-// + 8 in Table 6.
+// The config of the paper's rows at full size fits its published numbers: RN-18 has 8 + 8 in Table 2, 8 in Table 5 and
+// 8 + 8 in Table 6.
 func TestPaperAtFullSize(t *testing.T) {
 	t.Parallel()
 	text := done(t, "run", "--dry-run", "--config", "docs/paper/rn-18/config.yaml")
@@ -98,8 +98,8 @@ func sameFile(t *testing.T, from, path, sum string) {
 	}
 }
 
-// sameImages is where the images lie that results are of: where their config says, or in another file of the same format.
-// It skips the test where they are in neither.
+// sameImages is where the images lie that results are of: where their config says, or in another file of the same
+// format. It skips the test where they are in neither.
 func sameImages(t *testing.T, cfg *config.Config, spec dataset.Spec, sum, other string) string {
 	t.Helper()
 	if d, err := dataset.Open(spec, cfg.Files, 0); err == nil && d.SHA256() == sum {
