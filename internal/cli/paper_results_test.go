@@ -57,7 +57,7 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 			args, out := slices.Clone(want.Command[1:]), t.TempDir()
 			args[slices.Index(args, "--out")+1] = out
 			for name, d := range want.Datasets {
-				path := sameImages(t, cfg, cfg.Dataset(name).Spec, d.SHA256, images)
+				path := sameImages(t, cfg, cfg.Dataset(name).Spec, d, images)
 				args = append(args, "--set", "datasets."+name+".path="+path)
 			}
 			done(t, append(args, "--limit", "20", "--quiet")...)
@@ -100,13 +100,13 @@ func sameFile(t *testing.T, from, path, sum string) {
 
 // sameImages is where the images lie that results are of: where their config says, or in another file of the same
 // format. It skips the test where they are in neither.
-func sameImages(t *testing.T, cfg *config.Config, spec dataset.Spec, sum, other string) string {
+func sameImages(t *testing.T, cfg *config.Config, spec dataset.Spec, of result.Dataset, other string) string {
 	t.Helper()
-	if d, err := dataset.Open(spec, cfg.Files, 0); err == nil && d.SHA256() == sum {
+	if d, err := dataset.Open(spec, cfg.Files, of.N); err == nil && d.SHA256() == of.SHA256 {
 		return spec.Path
 	}
 	spec.Path = other
-	if d, err := dataset.Open(spec, config.Folder("."), 0); err != nil || d.SHA256() != sum {
+	if d, err := dataset.Open(spec, config.Folder("."), of.N); err != nil || d.SHA256() != of.SHA256 {
 		t.Skipf("the images that the results are of are neither in data nor in %s (%v)", other, err)
 	}
 	return other
