@@ -17,15 +17,16 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// The config of the paper's rows at full size fits its published numbers: RN-18 has 8 + 8 in Table 2, 8 in Table 5 and
-// 8 + 8 in Table 6.
+// The config of the paper's rows at full size fits its published numbers: RN-18 has 8 + 8 in Table 2, 8 in Table 5,
+// 8 + 8 in Table 6 and 6 in Table 7.
 func TestPaperAtFullSize(t *testing.T) {
 	t.Parallel()
-	text := done(t, "run", "--dry-run", "--config", "docs/paper/rn-18/config.yaml")
+	text := done(t, "run", "--dry-run", "--config", "docs/paper/rn-18/config.yaml", "--suite", "rn-18", "--suite", "table7",
+		"--suite", "table7-detached")
 	must.Have(t, text,
 		"8 of the 40 numbers of table2-standard, 8 extra", "8 of the 40 numbers of table2-robust, 8 extra",
 		"8 of the 24 numbers of table5, 4 extra", "suite table6-standard: 8 cells, 8 of the 80 numbers of table6",
-		"suite table6-robust: 8 cells, 8 of the 80 numbers of table6")
+		"suite table6-robust: 8 cells, 8 of the 80 numbers of table6", "6 of the 18 numbers of table7, 0 extra")
 }
 
 // The networks and embeddings behind the results in docs/paper give the same verdicts by the command that each records,
@@ -65,18 +66,25 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 			if len(got.Cells) != len(want.Cells) || len(got.Cells) == 0 {
 				t.Fatalf("%d cells, not %d", len(got.Cells), len(want.Cells))
 			}
+			others, all := 0, 0 // of the verdicts of controls on images that were made without knowing them
 			for i, c := range got.Cells {
-				others, w := 0, want.Cells[i].Verdicts[:20]
-				for k := range w {
-					if c.Verdicts[k] != w[k] {
-						others++
+				w := want.Cells[i].Verdicts[:20]
+				switch {
+				case c.Mode == result.Oblivious && c.Defense != "none" && c.Attack != "none":
+					for k := range w {
+						if all++; c.Verdicts[k] != w[k] {
+							others++
+						}
 					}
-				}
-				// Another kind of processor rounds otherwise and makes other images, of which the attack did not see
-				// what a control does to them.
-				if others > 2 || others > 0 && (c.Defense == "none" || c.Mode != result.Oblivious) {
+				case c.Verdicts != w:
 					t.Errorf("%s, %s, %s, %s: %s, not %s", c.Suite, c.Model, c.Defense, c.Attack, c.Verdicts, w)
 				}
+			}
+			// Where a processor rounds otherwise, other images break the network alone, and the attack did not ask what a
+			// control makes of them: of 1,200 verdicts 15 differ between processors with and without AVX-512, and 13
+			// with and without Winograd convolutions.
+			if 20*others > all {
+				t.Errorf("%d of %d verdicts of controls differ", others, all)
 			}
 		})
 	}
