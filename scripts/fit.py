@@ -7,15 +7,13 @@
 The embedding E of the input, or with --at last of the features that enter a network's last layer, minimises the paper's
 Eq. 4, CE(rest of the network applied to E(x), label) + weight * ||E(x) - x||^2, through frozen ONNX classifiers. For
 --at last, --before names the embedding of the input that stands in front of them. What differs from `selfheal fit`: the
-draws of weights, order and augmentation, and normalisations see the whole batch.
+draws of weights, order and augmentation, normalisations see the whole batch, and an epoch leaves out what makes no batch.
 
 The folder --out gets checkpoint.pt after every epoch (--resume goes on from there), log.jsonl with one line an epoch and
 at the end embedding.onnx; with --keep also embedding-EPOCH.onnx after these epochs.
 """
 
 import argparse
-import json
-import pathlib
 import sys
 import time
 
@@ -39,7 +37,7 @@ except ImportError as missing:
 EMBEDDING = "embedding.onnx"
 IMAGES = {"fcn": embeddings.FCN, "unet": embeddings.UNet, "segnet": embeddings.SegNet}  # architectures of the input
 OPSET = 13
-# What must not change between a fit and its resumption.
+# A fit goes on with the arguments that it began with.
 FIXED = ("architecture", "width", "sizes", "data", "models", "at", "before", "epochs", "batch", "weight", "reconstruction",
          "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
 
@@ -93,25 +91,26 @@ def new(arguments):
     return embedding
 
 
-class Fit:
+class Fit(train.Kept):
     """One fit: embedding, optimiser and random state, which checkpoints hold whole."""
 
+    fixed = FIXED
+
     def __init__(self, arguments):
-        self.arguments, self.device = arguments, train.device_of(arguments.device)
-        torch.manual_seed(arguments.seed)
-        self.generator = torch.Generator().manual_seed(arguments.seed)
+        super().__init__(arguments)
         self.embedding = new(arguments).to(self.device)
-        networks = [*arguments.models, *([arguments.before] if arguments.before else [])]
-        networks = [onnx_network.OnnxNetwork(path).to(self.device) for path in networks]
-        self.before = networks.pop() if arguments.before else None
-        self.networks = networks
+        self.networks = [self.frozen(path) for path in arguments.models]
+        self.before = self.frozen(arguments.before) if arguments.before else nn.Identity()
         settings = {"lr": arguments.rate, "weight_decay": arguments.weight_decay}
         self.optimiser = (torch.optim.Adam(self.embedding.parameters(), **settings) if arguments.optimizer == "adam"
                           else torch.optim.SGD(self.embedding.parameters(), momentum=0.9, **settings))
         self.data = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train).to(self.device)
-        self.epoch = 0
-        self.folder = pathlib.Path(arguments.out)
-        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def frozen(self, path):
+        return onnx_network.OnnxNetwork(path).to(self.device)
+
+    def draw(self):
+        return self.networks[int(torch.randint(len(self.networks), (1,), generator=self.generator))]
 
     def factor(self, progress):
         """Share of the rate after `progress` in [0, 1) of all steps."""
@@ -130,7 +129,7 @@ class Fit:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.arguments.precision == "bf16"):
             if self.arguments.at == "last":
                 with torch.no_grad():
-                    x = network.features(self.before(x).float() if self.before else x).float()
+                    x = network.features(self.before(x).float()).float()
             e = self.embedding(x).float()
             logits = (network.head(e) if self.arguments.at == "last" else network(e)).float()
         squares = (e - x).flatten(1).pow(2)
@@ -143,12 +142,11 @@ class Fit:
         size, count = self.arguments.batch, len(self.data)
         order = torch.randperm(count, generator=self.generator)
         steps = max(1, count // size)
-        draw = lambda: self.networks[int(torch.randint(len(self.networks), (1,), generator=self.generator))]
-        network, total = draw(), 0
+        network, total = self.draw(), 0
         self.embedding.train()
         for step in range(steps):
             if step and self.arguments.draw == "step":
-                network = draw()
+                network = self.draw()
             for group in self.optimiser.param_groups:
                 group["lr"] = self.arguments.rate * self.factor((self.epoch + step / steps) / self.arguments.epochs)
             chosen = order[step * size:(step + 1) * size].to(self.device)
@@ -160,26 +158,12 @@ class Fit:
         self.epoch += 1
         return dict(zip(("cross_entropy", "reconstruction", "accuracy"), (total / steps).tolist()))
 
-    def save(self):
-        """Write the checkpoint whole or not at all."""
-        unfinished = (self.folder / train.CHECKPOINT).with_suffix(".part")
-        torch.save({"embedding": self.embedding.state_dict(), "optimiser": self.optimiser.state_dict()["state"],
-                    "epoch": self.epoch, "generator": self.generator.get_state(), "settings": self.settings()}, unfinished)
-        unfinished.replace(self.folder / train.CHECKPOINT)
+    def state(self):
+        return {"embedding": self.embedding.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
 
-    def settings(self):
-        return json.dumps({name: getattr(self.arguments, name) for name in FIXED})
-
-    def resume(self):
-        path = self.folder / train.CHECKPOINT
-        if not path.exists():
-            return
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        train.same_settings(state["settings"], self.arguments)
+    def restore(self, state):
         self.embedding.load_state_dict(state["embedding"])
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
-        self.epoch = state["epoch"]
-        self.generator.set_state(state["generator"])
 
     def export(self, name):
         """The embedding as it stands, as an ONNX file in the folder."""
@@ -197,15 +181,12 @@ def fit(arguments):
     if arguments.before and arguments.at == "input":
         raise train.TrainingError("--before is for --at last")
     run = Fit(arguments)
-    if arguments.resume:
-        run.resume()
-    elif (run.folder / train.CHECKPOINT).exists():
-        raise train.TrainingError(f"{run.folder / train.CHECKPOINT} exists: go on with --resume or name another --out")
+    run.begin()
     while run.epoch < arguments.epochs:
         began = time.time()
         entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(time.time() - began, 1)}
         run.save()
-        train.log(run.folder, **entry)
+        run.log(**entry)
         if run.epoch in arguments.keep:
             run.export(f"embedding-{run.epoch}.onnx")
     run.export(EMBEDDING)

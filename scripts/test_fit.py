@@ -20,6 +20,7 @@ try:
     import datasets
     import fit
     import onnx_network
+    import test_train
     missing_torch = None
 except ImportError as problem:
     missing_torch = f"no PyTorch here: {problem}"
@@ -30,14 +31,7 @@ SMALL = ("--data", "shapes10", "--limit-train", 32, "--batch", 16, "--epochs", 3
 
 
 def command(*arguments):
-    """fit.main's exit code, standard output and standard error."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            code = fit.main([str(argument) for argument in arguments])
-        except SystemExit as leaving:
-            code = leaving.code
-    return code, out.getvalue(), err.getvalue()
+    return test_train.command(*arguments, main=fit.main)
 
 
 def log(folder):
@@ -54,27 +48,32 @@ class Fitting(unittest.TestCase):
         return pathlib.Path(folder.name)
 
     def test_losses_are_eq_4s(self):
-        """At a rate of 0 an epoch's means are those of one pass over its images."""
-        folder = self.folder()
-        for counted, weight in (("mean", 3072.0), ("sum", 1.0)):
-            out = folder / counted
-            code, _, err = command("--architecture", "fcn", *SMALL, "--models", NETWORKS[0], "--rate", 0, "--epochs", 1,
-                                   "--reconstruction", counted, "--weight", weight, "--out", out)
+        """An epoch of one batch at a rate of 0 has the losses of that batch."""
+        images = datasets.load("shapes10", None, train=True).head(32)
+        x = images.images.float() / 255.0
+        torch.manual_seed(5)
+        folder, settings = self.folder(), ("--architecture", "fcn", *SMALL, "--models", NETWORKS[0], "--seed", 5)
+        embedding = fit.new(fit.parse([str(a) for a in (*settings, "--out", folder)])).train()
+        with torch.no_grad():
+            e = embedding(x)
+            logits = onnx_network.OnnxNetwork(NETWORKS[0])(e)
+        want = {"cross_entropy": functional.cross_entropy(logits, images.labels).item(),
+                "reconstruction": ((e - x) ** 2).sum((1, 2, 3)).mean().item(),
+                "accuracy": (logits.argmax(1) == images.labels).float().mean().item(), "epoch": 1}
+        code, _, err = command(*settings, "--batch", 32, "--epochs", 1, "--rate", 0, "--out", folder)
+        self.assertEqual((code, err), (0, ""))
+        for key, value in log(folder)[0].items():
+            self.assertAlmostEqual(value / want[key] if want[key] else value + 1.0, 1.0, places=4, msg=key)
+
+    def test_reconstruction_is_weighed_as_sum_or_mean(self):
+        """A weight of the mean over 3,072 values fits as a 3,072nd of it does of the sum."""
+        folder, rows = self.folder(), []
+        for counted, weight in (("mean", 307.2), ("sum", 0.1)):
+            code, _, err = command("--architecture", "fcn", *SMALL, "--models", NETWORKS[0], "--reconstruction", counted,
+                                   "--weight", weight, "--rate", 1e-4, "--out", folder / counted)
             self.assertEqual((code, err), (0, ""))
-            images = datasets.load("shapes10", None, train=True).head(32)
-            x = images.images.float() / 255.0
-            embedding = onnx_network.OnnxNetwork(out / "embedding.onnx")
-            fitted = fit.Fit(fit.parse([str(a) for a in ("--architecture", "fcn", *SMALL, "--models", NETWORKS[0], "--weight",
-                                                         weight, "--reconstruction", counted, "--out", folder / "again")]))
-            fitted.embedding.train()
-            with torch.no_grad():
-                e = fitted.embedding(x)
-                loss, weighed, squares, _ = fitted.losses(fitted.networks[0], x, images.labels)
-                logits = fitted.networks[0](e)
-            self.assertAlmostEqual(loss.item(), functional.cross_entropy(logits, images.labels).item(), places=5)
-            self.assertAlmostEqual(squares.item(), ((e - x) ** 2).flatten(1).sum(1).mean().item(), places=3)
-            self.assertAlmostEqual(weight * weighed.item() / squares.item(), 1.0, places=5)
-            self.assertEqual(tuple(embedding(x).shape), tuple(x.shape))
+            rows.append(log(folder / counted)[-1]["reconstruction"])
+        self.assertAlmostEqual(rows[0] / rows[1], 1.0, places=4)
 
     def test_resumed_fit_is_the_same(self):
         folder = self.folder()
@@ -83,7 +82,7 @@ class Fitting(unittest.TestCase):
         self.assertEqual(command(*settings, "--keep", 2, "--out", folder / "whole")[0], 0)
         first = fit.Fit(fit.parse([str(a) for a in (*settings, "--out", folder / "parts")]))
         with contextlib.redirect_stdout(io.StringIO()):
-            fit.train.log(first.folder, **first.run_epoch(), epoch=1)
+            first.log(**first.run_epoch(), epoch=1)
         first.save()
         code, _, err = command(*settings, "--out", folder / "parts")
         self.assertEqual((code, err.count("exists: go on with --resume")), (1, 1))

@@ -36,12 +36,12 @@ except ImportError as problem:
     missing_pillow = f"no Pillow here: {problem}"
 
 
-def command(*arguments):
-    """train.main's exit code, standard output and standard error."""
+def command(*arguments, main=None):
+    """Exit code, standard output and standard error of a script's main, train's by default."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code = train.main([str(argument) for argument in arguments])
+            code = (main or train.main)([str(argument) for argument in arguments])
         except SystemExit as leaving:
             code = leaving.code
     return code, out.getvalue(), err.getvalue()

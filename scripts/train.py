@@ -127,14 +127,65 @@ class Trained(torch.nn.Module):
             return self.network(images.contiguous(memory_format=torch.channels_last)).float()
 
 
-class Run:
-    """One training: network, optimiser and random state, which checkpoints hold whole."""
+class Kept:
+    """What goes on from a checkpoint in --out. A subclass names its `fixed` arguments, has an `epoch` and a `generator`, and
+    gives and takes the rest as `state()` and `restore(state)`."""
 
-    def __init__(self, arguments, train_set, test_set):
+    fixed = ()
+
+    def __init__(self, arguments):
         self.arguments, self.device = arguments, device_of(arguments.device)
-        self.train_set, self.test_set = train_set.to(self.device), test_set.to(self.device)
         torch.manual_seed(arguments.seed)
         self.generator = torch.Generator().manual_seed(arguments.seed)
+        self.epoch = 0
+        self.folder = pathlib.Path(arguments.out)
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def settings(self):
+        return json.dumps({name: getattr(self.arguments, name) for name in self.fixed})
+
+    def save(self):
+        """Write the checkpoint whole or not at all."""
+        path = self.folder / CHECKPOINT
+        unfinished = path.with_suffix(".part")
+        # Tensors, whole numbers and text alone: what PyTorch 1.13 can load without running code.
+        torch.save({**self.state(), "epoch": self.epoch, "generator": self.generator.get_state(),
+                    "torch": torch.get_rng_state(), "settings": self.settings()}, unfinished)
+        unfinished.replace(path)
+
+    def begin(self):
+        """Go on from the checkpoint, with --resume; without it there must be none."""
+        path = self.folder / CHECKPOINT
+        if not path.exists():
+            return
+        if not self.arguments.resume:
+            raise TrainingError(f"{path} exists: go on with --resume or name another --out")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        for name, value in json.loads(state["settings"]).items():
+            if value != getattr(self.arguments, name):
+                raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
+                                    f"not {getattr(self.arguments, name)}")
+        self.restore(state)
+        self.epoch = state["epoch"]
+        self.generator.set_state(state["generator"])
+        torch.set_rng_state(state["torch"])
+
+    def log(self, **entry):
+        """A line to the folder's log and to standard output."""
+        with open(self.folder / LOG, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+        cells = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in entry.items())
+        print("  ".join(cells), flush=True)
+
+
+class Run(Kept):
+    """One training: network, optimiser and random state, which checkpoints hold whole."""
+
+    fixed = FIXED
+
+    def __init__(self, arguments, train_set, test_set):
+        super().__init__(arguments)
+        self.train_set, self.test_set = train_set.to(self.device), test_set.to(self.device)
         self.architecture, self.network = classifier(arguments, train_set.classes)
         if arguments.start:
             export.load_checkpoint(self.network, arguments.start)
@@ -151,10 +202,7 @@ class Run:
             self.average = swa_utils.AveragedModel(
                 self.network, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(arguments.average), use_buffers=True)
         self.judged = self.average.module if self.average else self.network
-        self.epoch = 0
         self.order, self.step, self.total, self.seconds = None, 0, 0.0, 0.0  # of the epoch that is under way, if one is
-        self.folder = pathlib.Path(arguments.out)
-        self.folder.mkdir(parents=True, exist_ok=True)
 
     def batch(self, chosen):
         """Augmented training images in [0, 1] and their labels, on the device."""
@@ -217,36 +265,18 @@ class Run:
                 right += int((self.judged(images).argmax(dim=1) == labels).sum())
         return right / len(self.test_set)
 
-    def save(self):
-        """Write the checkpoint whole or not at all."""
-        path = self.folder / CHECKPOINT
-        unfinished = path.with_suffix(".part")
-        # Tensors, whole numbers and text alone: what PyTorch 1.13 can load without running code. The rest of the
-        # optimiser's state is in the arguments.
+    def state(self):
+        # The rest of the optimiser's state is in the arguments.
         more = {"average": self.average.state_dict()} if self.average else {}
         if self.order is not None:
             more |= {name: getattr(self, name) for name in UNDER_WAY}
-        torch.save({**more, "model": self.network.state_dict(), "optimiser": self.optimiser.state_dict()["state"],
-                    "epoch": self.epoch, "generator": self.generator.get_state(), "torch": torch.get_rng_state(),
-                    "settings": self.settings()}, unfinished)
-        unfinished.replace(path)
+        return {**more, "model": self.network.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
 
-    def settings(self):
-        return json.dumps({name: getattr(self.arguments, name) for name in FIXED})
-
-    def resume(self):
-        path = self.folder / CHECKPOINT
-        if not path.exists():
-            return
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        same_settings(state["settings"], self.arguments)
+    def restore(self, state):
         self.network.load_state_dict(state["model"])
         if self.average:
             self.average.load_state_dict(state["average"])
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
-        self.epoch = state["epoch"]
-        self.generator.set_state(state["generator"])
-        torch.set_rng_state(state["torch"])
         for name in UNDER_WAY:
             if name in state:
                 setattr(self, name, state[name])
@@ -258,24 +288,8 @@ class Run:
         (self.folder / MODEL).write_bytes(data)
 
 
-def same_settings(checkpoint, arguments):
-    """TrainingError where a checkpoint's settings, as JSON, are not those of the arguments."""
-    for name, value in json.loads(checkpoint).items():
-        if value != getattr(arguments, name):
-            raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
-                                f"not {getattr(arguments, name)}")
-
-
-def log(folder, **entry):
-    """A line to the log in a folder and to standard output."""
-    with open(folder / LOG, "a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
-    cells = (f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}" for key, value in entry.items())
-    print("  ".join(cells), flush=True)
-
-
 def device_of(name):
-    """The device, which is there; on one all batches have one shape, so that measuring kernels pays."""
+    """The device, which is there. Batches have one shape, so that on a GPU measuring kernels pays."""
     torch.backends.cudnn.benchmark = True
     try:
         device = torch.device(name)
@@ -307,18 +321,15 @@ def train(arguments):
         if arguments.crop > (side := train_set.images.shape[-1]):
             raise TrainingError(f"--crop {arguments.crop} is more than the images' {side} pixels")
     run = Run(arguments, train_set, test_set)
-    if arguments.resume:
-        run.resume()
-    elif (run.folder / CHECKPOINT).exists():
-        raise TrainingError(f"{run.folder / CHECKPOINT} exists: go on with --resume or name another --out")
+    run.begin()
     while run.epoch < arguments.epochs:
         loss = run.train_epoch()
         run.save()
-        log(run.folder, epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(run.seconds, 1))
+        run.log(epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(run.seconds, 1))
     final = {"clean": run.evaluate(0)}
     if arguments.evaluation_steps > 0:
         final[f"pgd_{arguments.norm}"] = run.evaluate(arguments.evaluation_steps)
-    log(run.folder, **final)
+    run.log(**final)
     run.export()
     print(f"{run.folder / MODEL}: {arguments.architecture}, opset {arguments.opset}")
 
