@@ -21,8 +21,8 @@ import (
 // 8 + 8 in Table 6 and 6 in Table 7.
 func TestPaperAtFullSize(t *testing.T) {
 	t.Parallel()
-	text := done(t, "run", "--dry-run", "--config", "docs/paper/rn-18/config.yaml", "--suite", "rn-18", "--suite", "table7",
-		"--suite", "table7-detached")
+	text := done(t, "run", "--dry-run", "--config", "docs/paper/rn-18/config.yaml", "--suite", "rn-18",
+		"--suite", "table7", "--suite", "table7-detached")
 	must.Have(t, text,
 		"8 of the 40 numbers of table2-standard, 8 extra", "8 of the 40 numbers of table2-robust, 8 extra",
 		"8 of the 24 numbers of table5, 4 extra", "suite table6-standard: 8 cells, 8 of the 80 numbers of table6",
@@ -80,9 +80,9 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 					t.Errorf("%s, %s, %s, %s: %s, not %s", c.Suite, c.Model, c.Defense, c.Attack, c.Verdicts, w)
 				}
 			}
-			// Where a processor rounds otherwise, other images break the network alone, and the attack did not ask what a
-			// control makes of them: of 1,200 verdicts 15 differ between processors with and without AVX-512, and 13
-			// with and without Winograd convolutions.
+			// Where a processor rounds otherwise, other images break the network alone, and the attack did not ask
+			// what a control makes of them: of 1,200 verdicts 15 differ between processors with and without
+			// AVX-512, and 13 with and without Winograd convolutions.
 			if 20*others > all {
 				t.Errorf("%d of %d verdicts of controls differ", others, all)
 			}
