@@ -5,7 +5,8 @@
 
 A test of the Go program runs the attack KIND on the same networks and images and compares. The suites `real` and
 `standard` of the config name networks and images. For each image a golden has the norm of its perturbation, where the
-attack looks for the smallest one, or whether any iterate is misclassified ("0") or none ("1").
+attack looks for the smallest one, or whether any iterate is misclassified ("0") or none ("1"). The ResNet-20 beside
+that config is a third network.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from reference_attack import load_images
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ("real", "standard")
+RESNET20 = {"path": "resnet20.onnx", "preprocess": {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}}
 NORMS = {"linf": float("inf"), "l2": 2, "l1": 1, "l0": 0}
 
 
@@ -211,7 +213,10 @@ def main():
     cases = []
     if arguments.kind == "spatial":
         write_poses()
-    for suite in (config["suites"][name] for name in SUITES):
+    suites = [config["suites"][name] for name in SUITES]
+    config["models"]["resnet20"] = RESNET20
+    suites.append({"dataset": suites[0]["dataset"], "models": ["resnet20"]})
+    for suite in suites:
         dataset = dict(config["datasets"][suite["dataset"]])
         dataset["path"] = arguments.config.parent / dataset["path"]
         _, images, labels = load_images(dataset, arguments.images)
