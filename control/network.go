@@ -34,6 +34,7 @@ type Network struct {
 	shape    attacks.Shape
 	classes  int
 	forward  *ort.Program
+	file     File // nil where the opened network computes as the file does
 	*losses
 	voting
 }
@@ -105,7 +106,11 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err != nil {
 		return nil, err
 	}
-	n.ID = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(data, "direct %v", o.Direct)))
+	identity := fmt.Appendf(data, "direct %v", o.Direct)
+	if g.Inexact { // answers may be the file's
+		identity = append(identity, model...)
+	}
+	n.ID = fmt.Sprintf("%x", sha256.Sum256(identity))
 	if n.forward, err = n.compile(n.fast); err != nil {
 		return nil, err
 	}
@@ -120,6 +125,9 @@ func (n *Network) Pool() *ort.Pool { return n.pool }
 
 // Logits implements [attacks.Oracle].
 func (n *Network) Logits(ctx context.Context, x, out []float32) error {
+	if n.file != nil {
+		return n.file.Logits(ctx, x, out)
+	}
 	if n.votes > 0 {
 		return n.mean(ctx, x, out, QuestionPasses(n.votes))
 	}
@@ -129,9 +137,12 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 // LogitsOf are those of the image that fill writes, see [ort.Pool.RunOf]: of a network that draws at random, those of
 // one pass.
 func (n *Network) LogitsOf(ctx context.Context, fill func(x []float32), out []float32) error {
-	if n.votes > 0 {
+	if n.votes > 0 || n.file != nil {
 		x := make([]float32, n.shape.Size())
 		fill(x)
+		if n.file != nil {
+			return n.file.Logits(ctx, x, out)
+		}
 		return n.mean(ctx, x, out, 1)
 	}
 	return n.pool.RunOf(ctx, n.forward, fill, [][]float32{out})
@@ -143,11 +154,17 @@ func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, 
 	if n.votes > 0 {
 		return n.meanGradient(ctx, x, loss, label, target, e)
 	}
-	return n.losses.gradient(ctx, x, loss, label, target, e)
+	if err := n.losses.gradient(ctx, x, loss, label, target, e); err != nil || n.file == nil {
+		return err
+	}
+	return answered(ctx, n, x, loss, label, target, e)
 }
 
-// Close frees the network's programs.
+// Close frees the network's programs, and its file.
 func (n *Network) Close() {
+	if n.file != nil {
+		n.file.Close()
+	}
 	n.forward.Close()
 	n.losses.close()
 }

@@ -91,7 +91,11 @@ func (t *tracer) point(done bool) error {
 	p, o := newPath[[]float32](c), &Outcome{}
 	copy(p.u, t.path.u)
 	p.x[c.first] = slices.Clone(t.path.x[c.first]) // no control comes before
-	if err := p.forward(c, &t.numbers, false, true, o.tally(c.Solver.Regularization)); err != nil {
+	err := p.forward(c, &t.numbers, false, !c.byFile(), o.tally(c.Solver.Regularization))
+	if err == nil {
+		err = t.end(p)
+	}
+	if err != nil {
 		return err
 	}
 	// The rest of an answer is still to pay: the greedy pass has come to the last controlled state, later controls to

@@ -118,6 +118,15 @@ func (d *Defended) Logits(ctx context.Context, x, out []float32) error {
 // Gradient implements [attacks.Oracle].
 func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
+	if err := d.gradient(ctx, x, loss, label, target, e); err != nil || !d.c.byFile() {
+		return err
+	}
+	return answered(ctx, d, x, loss, label, target, e)
+}
+
+// gradient is of the opened network.
+func (d *Defended) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
 	n := &numbers{d.c, ctx}
 	switch {
 	case !d.c.Solver.Iterates():

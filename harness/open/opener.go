@@ -254,6 +254,14 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
+	if n.Graph.Inexact && n.Votes() == 0 {
+		if file, err := o.original(m, n); err == nil {
+			n.AnsweredBy(file)
+			n.Graph.Notice(NoticeByFile)
+		} else {
+			n.Graph.Notice(fmt.Sprintf("its opened form gives all answers, as the file does not run: %v", err))
+		}
+	}
 	known := Identified(m, file.SHA256)
 	known.Parameters, known.Segments, known.FLOPs = n.Parameters, len(n.Boundaries)+1, n.FLOPs()
 	o.Record.Models[m.Name] = known

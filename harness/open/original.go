@@ -13,7 +13,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// Original is a model's file as it lies; proofs about the opened network are held against it. Images come to it by the
+// Original is a model's file as it lies; proofs about the opened network are held against it, and where the file does
+// not compute in float32, it gives the network's answers: it is a [control.File]. Images come to it by the
 // preprocessing that the config says, computed here, not by nodes that opening puts in front.
 type Original struct {
 	*ort.Original
@@ -21,8 +22,12 @@ type Original struct {
 	shape attacks.Shape
 	last  bool // channels last
 
-	levels bool // the input is uint8
+	levels bool          // the input is uint8
+	turns  chan struct{} // as many as there may be runs at once
 }
+
+// NoticeByFile tells the user whose the answers are.
+const NoticeByFile = "the file as it lies gives all answers, its opened form the gradients"
 
 func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error) {
 	file, err := ReadModel(o.Config.Files, m.Path)
@@ -37,14 +42,46 @@ func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error
 	if in, _, err := onnx.Ports(file.Data); err == nil && len(in[0].Shape) == 4 { // the session has read them too
 		session.Take(simplify.Sized(in[0].Shape, m.Layout, [3]int{s.C, s.H, s.W}))
 	}
-	return &Original{Original: session, model: m, shape: n.Shape(), levels: n.Graph.Levels}, nil
+	original := &Original{Original: session, model: m, shape: n.Shape(), levels: n.Graph.Levels,
+		turns: make(chan struct{}, o.Cores())}
+	layout := original.Shape()
+	original.last = m.Layout == simplify.ChannelsLast ||
+		len(layout) == 4 && layout[3] == int64(s.C) && layout[1] != int64(s.C)
+	return original, nil
+}
+
+// Logits implements [control.File]. A file of uint8 gets the nearest levels.
+func (o *Original) Logits(ctx context.Context, x, out []float32) error {
+	select {
+	case o.turns <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-o.turns }()
+	if o.levels {
+		x = Levels(x, nil)
+	}
+	y, err := o.Answer(x)
+	if err != nil {
+		return err
+	}
+	if len(y) != len(out) {
+		return fmt.Errorf("model %s as it lies gives %d values, not %d", o.model.Name, len(y), len(out))
+	}
+	for i, v := range y {
+		if o.model.Output == "probabilities" {
+			v = math.Log(max(v, 1e-38))
+		}
+		out[i] = float32(v)
+	}
+	return nil
 }
 
 // Answer is the file's for an image: logits, or probabilities where it gives these, of each class. An image for a file
 // of uint8 must consist of levels.
 func (o *Original) Answer(image []float32) ([]float64, error) {
 	s, m := o.shape, o.model
-	x := make([]float32, len(image))
+	x := make([]float32, o.Inputs()) // the image again and again, where the file fixes the batch
 	taken := given(m)
 	if o.levels {
 		taken.Scale = 255
@@ -61,8 +98,12 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 		}
 		x[i] = v
 	}
+	batch := max(1, len(x)/len(image))
+	for k := 1; k < batch; k++ {
+		copy(x[k*len(image):], x[:len(image)])
+	}
 	y, err := o.Run(x)
-	return control.TwoClasses(y, m.Output == "probabilities"), err
+	return control.TwoClasses(y[:len(y)/batch], m.Output == "probabilities"), err
 }
 
 // Levels are an image's pixels at the nearest levels of 8 bits. Where towards, an image of levels, is not nil, they are
@@ -90,7 +131,6 @@ const compared = 100
 // compare asks the file and the opened network about images of the data. They must answer alike but for rounding.
 func (o *Original) compare(ctx context.Context, n *control.Network, set Images) error {
 	layout := o.Shape()
-	o.last = len(layout) == 4 && layout[3] == int64(o.shape.C) && layout[1] != int64(o.shape.C)
 	either := len(layout) == 4 && layout[1] == layout[2] && layout[2] == layout[3] // the answers tell
 	for i := range min(compared, set.Len()) {
 		im, err := set.Read(i)

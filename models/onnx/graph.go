@@ -26,7 +26,7 @@ const (
 
 // The other floating-point types: Decode turns them into Float.
 const (
-	float16Type  DType = 10
+	Float16      DType = 10
 	Double       DType = 11
 	bfloat16Type DType = 16
 )

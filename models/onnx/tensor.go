@@ -12,7 +12,7 @@ import (
 // elementSize is the width of the element types that are read, in bytes.
 var elementSize = map[DType]int64{
 	Float: 4, Int64: 8, Int32: 4, int16Type: 2, uint16Type: 2, Int8: 1, Uint8: 1, Bool: 1,
-	float16Type: 2, bfloat16Type: 2, Double: 8,
+	Float16: 2, bfloat16Type: 2, Double: 8,
 }
 
 // maxRank bounds the dimensions of tensors that a file holds.
@@ -58,7 +58,7 @@ func (d *decoder) tensor(t *pb.TensorProto) *Tensor {
 		out.Floats = floats(raw, t.FloatData)
 	case Double:
 		out.Floats = d.rounded(values(raw, t.DoubleData))
-	case float16Type, bfloat16Type:
+	case Float16, bfloat16Type:
 		out.Floats = widened(kind, t)
 	default:
 		out.Ints = integers[kind](t)
@@ -121,10 +121,10 @@ func notReserved(v ...int64) {
 }
 
 // wideNames are the floating-point types that are converted to float32.
-var wideNames = map[DType]string{float16Type: "float16", bfloat16Type: "bfloat16", Double: "float64"}
+var wideNames = map[DType]string{Float16: "float16", bfloat16Type: "bfloat16", Double: "float64"}
 
 // isHalf reports whether computing in a type rounds more than float32 does.
-func isHalf(t DType) bool { return t == float16Type || t == bfloat16Type }
+func isHalf(t DType) bool { return t == Float16 || t == bfloat16Type }
 
 // asFloat is Float for a floating-point type of another width, with a notice, and any other type itself. Gradients of
 // rounded half-precision values would be zero almost everywhere, and ONNX Runtime's CPU kernels compute in float32

@@ -41,12 +41,11 @@ var unsupportedHints = []struct {
 	{func(n *Node) bool { return n.holds(subgraph) }, "export the network without branches and loops that depend on " +
 		"the input, because a subgraph makes it more than feed-forward"},
 	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "export the quantised network in QDQ " +
-		"form, with QuantizeLinear and DequantizeLinear around float operators, because integer arithmetic has no " +
-		"gradient"},
+		"form, with QuantizeLinear and DequantizeLinear around float operators"},
 }
 
-// integerOperator matches those that compute on quantised values, or with scales that depend on the data.
-var integerOperator = regexp.MustCompile(`(^|\.)(QLinear|QGemm)|^(ConvInteger|MatMulInteger|DynamicQuantizeLinear)$`)
+// integerOperator matches those that compute on quantised values.
+var integerOperator = regexp.MustCompile(`^com\.microsoft\.(Q[A-Z]|.*NBits|.*Quantize)`)
 
 // holds reports whether the node has an attribute of that kind.
 func (n *Node) holds(kind opaque) bool {
@@ -148,16 +147,20 @@ var attributesOf = func() map[string][]string {
 	return of
 }()
 
-// Supported asks whether there is a rule for every node.
-func (g *Graph) Supported() error {
+// Supported asks whether there is a rule for every node. Others are nodes that simplification expands before any rule
+// is asked for.
+func (g *Graph) Supported(others func(n *Node) bool) error {
 	missing := slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Node) bool {
 		_, known := operators[n.Op]
-		return known && n.Domain == "" && !n.holds(subgraph) && !n.holds(unread)
+		return (known && n.Domain == "" || others(n)) && !n.holds(subgraph) && !n.holds(unread)
 	})
 	if len(missing) > 0 {
 		return Unsupported("operators that are not supported", missing)
 	}
 	for _, n := range g.Nodes { // the runtime refuses it too
+		if others(n) {
+			continue
+		}
 		for _, name := range sortedKeys(n.Attrs) {
 			if !slices.Contains(attributesOf[n.Op], name) {
 				return fmt.Errorf("node %s has the attribute %.80q, which its operator does not have", n, name)

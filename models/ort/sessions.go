@@ -3,6 +3,7 @@ package ort
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/x448/float16"
 	rt "github.com/yalue/onnxruntime_go"
 	"golang.org/x/sync/errgroup"
 
@@ -95,6 +97,8 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		switch s.in[i].DType {
 		case onnx.Double:
 			bound[i], err = tensor(&pinner, shape, as(t.Data, func(v float32) float64 { return float64(v) }))
+		case onnx.Float16:
+			bound[i], err = halves(shape, t.Data)
 		case onnx.Uint8:
 			level := func(v float32) uint8 { return uint8(math.Round(float64(min(max(v, 0), 255)))) }
 			bound[i], err = tensor(&pinner, shape, as(t.Data, level))
@@ -103,6 +107,18 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		}
 		if err != nil {
 			return fmt.Errorf("input %q: %w", s.in[i].Name, err)
+		}
+	}
+	for i, o := range s.out {
+		if o.DType != onnx.Float16 { // the bindings make no output of them
+			continue
+		}
+		shape := onnx.Shape(onnx.Each(o.Shape, func(d int64) int64 { return max(d, 1) }))
+		if len(shape) == 0 {
+			return fmt.Errorf("output %q is float16, and the file does not say its shape", o.Name)
+		}
+		if out[i], err = halves(rt.NewShape(shape...), make([]float32, shape.Items())); err != nil {
+			return err
 		}
 	}
 	if err := s.session.Run(bound, out); err != nil {
@@ -128,6 +144,19 @@ func as[T any](values []float32, convert func(float32) T) []T {
 func tensor[T rt.TensorData](pinner *runtime.Pinner, shape rt.Shape, data []T) (rt.Value, error) {
 	pinner.Pin(&data[0])
 	t, err := rt.NewTensor(shape, data)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// halves is a tensor of the nearest float16 values.
+func halves(shape rt.Shape, data []float32) (rt.Value, error) {
+	raw := make([]byte, 0, 2*len(data))
+	for _, v := range data {
+		raw = binary.LittleEndian.AppendUint16(raw, float16.Fromfloat32(v).Bits())
+	}
+	t, err := rt.NewCustomDataTensor(shape, raw, rt.TensorElementDataTypeFloat16)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +199,9 @@ func OpenOriginal(name string, f *onnx.File, output string) (_ *Original, err er
 	}
 	out = out[at : at+1]
 	for i, v := range slices.Concat(in, out) {
-		if v.DType != onnx.Float && v.DType != onnx.Double && !(i == 0 && v.DType == onnx.Uint8) {
-			return nil, fmt.Errorf("%q is neither float32 nor float64 (ONNX element type %d)", v.Name, v.DType)
+		floats := []onnx.DType{onnx.Float, onnx.Float16, onnx.Double}
+		if !slices.Contains(floats, v.DType) && !(i == 0 && v.DType == onnx.Uint8) {
+			return nil, fmt.Errorf("%q is not of float16, float32 or float64 (ONNX element type %d)", v.Name, v.DType)
 		}
 	}
 	o.Take(in[0].Shape)
@@ -210,6 +240,10 @@ func (o *Original) Run(x []float32) (y []float64, err error) {
 			}
 		case *rt.Tensor[float64]:
 			y = slices.Clone(t.GetData())
+		case *rt.CustomDataTensor: // nothing but float16 is let through
+			for raw := t.GetData(); len(raw) > 1; raw = raw[2:] {
+				y = append(y, float64(float16.Frombits(binary.LittleEndian.Uint16(raw)).Float32()))
+			}
 		default:
 			return errors.New("its output is no tensor of floats")
 		}

@@ -27,7 +27,7 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 	onnx.Require(set <= newestOpset, "operator set %d is newer than %d, the newest that is known; export the model "+
 		"for set %d", set, newestOpset, onnx.Opset)
 	g.Prune() // a node that no output needs stands in nobody's way
-	onnx.Must(g.Supported())
+	onnx.Must(g.Supported(func(n *onnx.Node) bool { return expansionOf(n) != nil }))
 	onnx.Require(len(g.Nodes) > 0, "has no operators: its output is its input or a constant")
 	if len(g.Inputs) == 1 && (whole || len(g.Inputs[0].Shape) == 1) {
 		whole = true
@@ -163,6 +163,9 @@ func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
 	defer onnx.Refused(&err)
 	masked := n.Op == "Dropout" && len(n.Outputs) > 1 && len(s.reads[n.Outputs[1]]) > 0
 	onnx.Require(!masked, "its mask is used")
+	if s.expanded(n) {
+		return true, nil
+	}
 	from := s.from
 	if n.Origin != nil { // a function may be written for another version
 		from = n.Origin.Opset

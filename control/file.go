@@ -1,0 +1,45 @@
+package control
+
+import (
+	"context"
+
+	"selfheal/attacks"
+)
+
+// File answers for a network as its file lies, where that computes otherwise than the opened network: in integers or
+// halves. Logits are as the opened network's are. It may be asked from many goroutines at once.
+type File interface {
+	Logits(ctx context.Context, x, out []float32) error
+	Close()
+}
+
+// AnsweredBy has a file give the network's answers from now on. Gradients are the opened network's still, of a loss
+// that is computed from the file's logits: straight-through estimation with the true forward pass.
+func (n *Network) AnsweredBy(f File) { n.file = f }
+
+// ByFile reports whether the network's file gives its answers.
+func (n *Network) ByFile() bool { return n.file != nil }
+
+// byFile reports whether the network's file gives a loop's answers: where the image alone is controlled. Behind other
+// controls there is no file to ask.
+func (c *Controller) byFile() bool { return c.net.file != nil && c.last == 0 }
+
+// end gives a path that stops at the controlled image the file's logits.
+func (n *numbers) end(p *path[[]float32]) error {
+	if !n.c.byFile() {
+		return nil
+	}
+	logits := n.vector(n.c.net.classes)
+	p.x[len(n.c.stages)] = logits
+	return n.c.net.file.Logits(n.ctx, p.z[0], logits)
+}
+
+// answered replaces logits and loss of a gradient by those of an oracle's own answer.
+func answered(ctx context.Context, o attacks.Oracle, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
+	if err := o.Logits(ctx, x, e.Logits); err != nil {
+		return err
+	}
+	e.Loss = float32(loss.Value(e.Logits, label, target))
+	return nil
+}
