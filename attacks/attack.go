@@ -48,6 +48,9 @@ type Oracle interface {
 	Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error
 }
 
+// Vanished is the ℓ2 norm below which a gradient counts as 0: attacks divide by it plus 1e-12, for shorter steps.
+const Vanished = 1e-11
+
 // Result is what an attack returns for one image.
 type Result struct {
 	// Adversarial is the perturbed image, or nil when the attack never

@@ -139,7 +139,7 @@ func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, e
 		if wrong && check && k == 0 {
 			return true, nil
 		}
-		f := LogitDifference.Value(r.eval.Logits, r.im.Label, rival)
+		f := float64(r.eval.Loss)
 		away := 0.0
 		if len(r.rivals) > 1 {
 			away = math.Abs(f) / (1e-12 + r.Norm.Dual().Length(r.eval.Gradient))

@@ -46,7 +46,7 @@ func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 		case r.adv != nil:
 			radius *= 1 + gamma
 		default:
-			away := math.Abs(a.Loss.Value(r.eval.Logits, im.Label, -1)) / max(a.Norm.Dual().Length(g), 1e-12)
+			away := math.Abs(float64(r.eval.Loss)) / max(a.Norm.Dual().Length(g), 1e-12)
 			radius = (a.Norm.Length(delta) + away) * (1 + a.GammaFinal)
 		}
 		radius = min(radius, most)

@@ -36,7 +36,7 @@ func (a pdpgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Re
 	dual := -math.Log(a.DualRatio) // log λ₁/λ₀
 	weight := logistic(dual)       // λ₁ of λ₀ + λ₁ = 1, averaged
 	return r.descend(ctx, a.Steps, delta, func(i int, wrong bool) {
-		margin := -a.Loss.Value(r.eval.Logits, im.Label, -1)
+		margin := -float64(r.eval.Loss)
 		at := float64(i) / float64(a.Steps)
 		rate := a.PrimalRate * math.Pow(a.PrimalDecrease, at)
 		largest := float64(primal.step(delta, r.eval.Gradient, -logistic(margin), rate))

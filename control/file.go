@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"selfheal/attacks"
+	"selfheal/models/onnx/simplify"
 )
 
 // File answers for a network as its file lies, where that computes otherwise than the opened network: in integers or
@@ -14,8 +15,39 @@ type File interface {
 }
 
 // AnsweredBy has a file give the network's answers from now on. Gradients are the opened network's still, of a loss
-// that is computed from the file's logits: straight-through estimation with the true forward pass.
-func (n *Network) AnsweredBy(f File) { n.file = f }
+// that is computed from the file's logits: straight-through estimation with the true forward pass. Where they vanish,
+// as they do where activations are clipped, they are those of the network without rounding and clipping.
+func (n *Network) AnsweredBy(f File) error {
+	g, err := simplify.Unrounded(n.Graph)
+	if err != nil {
+		return err
+	}
+	n.file = f
+	if g == nil {
+		return nil
+	}
+	fast, err := n.rewrite(g)
+	if err == nil {
+		n.unrounded = newLosses(n, g, fast)
+	}
+	return err
+}
+
+// fileGradient is [Network.Gradient] of a network whose file answers.
+func (n *Network) fileGradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+	e *attacks.Evaluation) error {
+	err := n.losses.gradient(ctx, x, loss, label, target, e)
+	if err != nil {
+		return err
+	}
+	if n.unrounded != nil && attacks.L2.Length(e.Gradient) < attacks.Vanished {
+		if err := n.unrounded.gradient(ctx, x, loss, label, target, e); err != nil {
+			return err
+		}
+		return n.Logits(ctx, x, e.Logits) // the file's loss may be level here too
+	}
+	return answered(ctx, n, x, loss, label, target, e)
+}
 
 // ByFile reports whether the network's file gives its answers.
 func (n *Network) ByFile() bool { return n.file != nil }

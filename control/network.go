@@ -34,8 +34,9 @@ type Network struct {
 	shape    attacks.Shape
 	classes  int
 	forward  *ort.Program
-	file     File // nil where the opened network computes as the file does
 	*losses
+	file      File    // nil where the opened network computes as the file does
+	unrounded *losses // of the network without rounding, where a file that rounds answers
 	voting
 }
 
@@ -154,16 +155,19 @@ func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, 
 	if n.votes > 0 {
 		return n.meanGradient(ctx, x, loss, label, target, e)
 	}
-	if err := n.losses.gradient(ctx, x, loss, label, target, e); err != nil || n.file == nil {
-		return err
+	if n.file != nil {
+		return n.fileGradient(ctx, x, loss, label, target, e)
 	}
-	return answered(ctx, n, x, loss, label, target, e)
+	return n.losses.gradient(ctx, x, loss, label, target, e)
 }
 
 // Close frees the network's programs, and its file.
 func (n *Network) Close() {
 	if n.file != nil {
 		n.file.Close()
+	}
+	if n.unrounded != nil {
+		n.unrounded.close()
 	}
 	n.forward.Close()
 	n.losses.close()

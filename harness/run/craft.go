@@ -351,9 +351,6 @@ type watched struct {
 	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
 }
 
-// vanished is the ℓ2 norm below which a gradient counts as 0: attacks divide by it plus 1e-12, for shorter steps.
-const vanished = 1e-11
-
 // watch passes a component's questions about one image on, counts them and looks at the gradients that come back.
 type watch struct {
 	*open.Counted
@@ -378,7 +375,7 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 	}
 	// A vanishing gradient matters where the attack has yet to begin: later the label
 	// may rank third, where DLR is constant, and the image be broken anyway.
-	if w.made.Gradients == 0 && attacks.L2.Length(e.Gradient) < vanished {
+	if w.made.Gradients == 0 && attacks.L2.Length(e.Gradient) < attacks.Vanished {
 		seen.Zero = true
 	}
 	w.made.Gradients++

@@ -52,8 +52,8 @@ func TestOpenErrors(t *testing.T) {
 		{"attributes that are not read", file(15, N, 2).Node("Optional → a", "type", &pb.TypeProto{}).
 			Node("OptionalGetElement a → b; Add x b → y"),
 			`Optional (operator set 15) at node 0 "a" … OptionalGetElement (operator set 15) at node 1 "b"`},
-		{"integer operators", file(13, N, 2).Node("MatMulInteger x x → a; QLinearAdd@com.microsoft a → y"),
-			`MatMulInteger … com.microsoft.QLinearAdd (a domain that the model doesn't import) at node 1 "y" … QDQ`},
+		{"integer operators", file(13, N, 2).Node("NonZero x → a; QLinearWhere@com.microsoft a → y"),
+			`NonZero … com.microsoft.QLinearWhere (a domain that the model doesn't import) at node 1 "y" … QDQ`},
 
 		{"a cycle", file(13, N, 2).Node("Add x b → a; Neg a → b; Neg b → y"),
 			`Add "a" … "b" … nothing before it writes`},

@@ -27,8 +27,14 @@ func levels(g *onnx.Graph) {
 			n.Op, n.Attrs, whole = "Identity", nil, to != onnx.Float
 		case "Shape", "Size":
 			continue
+		case "DequantizeLinear":
+			whole = false
 		case "Identity", "Transpose", "Slice", "Concat", "Gather":
 		default:
+			if expansionOf(n) != nil { // as quantised values
+				whole = false
+				break
+			}
 			onnx.Require(onnx.TraitsOf(n.Op).Relabels,
 				"cast the input %q to float32 before anything is computed: node %s takes it as uint8",
 				g.Inputs[0].Name, n)

@@ -35,6 +35,8 @@ func TestLevels(t *testing.T) {
 		{last, "Transpose x → p perm=0,3,1,2; Cast p → g to=1; s=255.0; Div g s → f" + rest, "Conv Flatten"},
 		{last, "Cast x → g to=1; s=255.0; Div g s → h; Transpose h → f perm=0,3,1,2" + rest,
 			"Mul Transpose Div Transpose Conv Flatten"},
+		{first, "s=0.003921569; DequantizeLinear x s → f" + rest, "Conv Flatten"},
+		{first, "s=0.02; DequantizeLinear x s → f" + rest, "Mul Mul Conv Flatten"},
 	} {
 		data := levelled(c.shape...).Node(c.nodes).Bytes(N, 98)
 		g := onnxtest.Open(t, data)

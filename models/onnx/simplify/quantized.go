@@ -138,7 +138,7 @@ func (q *quantization) write(s *simplifier, b *onnx.Builder, n *onnx.Node) strin
 		x = b.OpWith(op, onnx.Attrs{"axis": q.axis}, x, ones, zeros)
 	}
 	round("QuantizeLinear", q.zero)
-	other := func(c *onnx.Node) bool { return c.Op != "DequantizeLinear" }
+	other := func(c *onnx.Node) bool { return c.Op != "DequantizeLinear" && expansionOf(c) == nil }
 	if s.g.IsOutput(y) || slices.ContainsFunc(s.reads[y], other) {
 		round("DequantizeLinear", []int64{0})
 	} else { // the zero point is taken off again at once
@@ -166,4 +166,37 @@ func (q *quantization) dequantize(b *onnx.Builder, x string, off []int64) string
 		x = b.Op("Sub", x, b.Const(onnx.FloatTensor(q.shape, shift)))
 	}
 	return b.Op("Mul", x, b.Const(onnx.FloatTensor(q.shape, q.scale)))
+}
+
+// Unrounded is a simplified network without the rounding and clipping of its activations, its weights rounded as they
+// are: nil where it rounds none.
+func Unrounded(g *onnx.Graph) (*onnx.Graph, error) {
+	g = g.Clone()
+	made, changed := g.Producers(), false
+	for i, n := range g.Nodes { // as quantized has written them: with scales of 1
+		q := made[n.Inputs[0]]
+		if n.Op != "DequantizeLinear" || q == nil || q.Op != "QuantizeLinear" {
+			continue
+		}
+		x, on, off := q.Inputs[0], g.Consts[q.Input(2)].Ints, g.Consts[n.Input(2)].Ints
+		if changed = true; slices.Equal(on, off) {
+			g.Nodes[i] = &onnx.Node{Op: "Identity", Inputs: []string{x}, Outputs: n.Outputs}
+			continue
+		}
+		shape := onnx.Shape{}
+		if len(on) > 1 {
+			rank := len(g.Shapes[x])
+			axis := onnx.Sure(onnx.Axis(q, "axis", 1, rank))
+			shape = append(onnx.Shape{int64(len(on))}, slices.Repeat(onnx.Shape{1}, rank-axis-1)...)
+		}
+		shift := g.AddConst(n.Outputs[0]+"/zero", onnx.FloatTensor(shape, onnx.Each(on, func(z int64) float32 {
+			return float32(z)
+		})))
+		g.Nodes[i] = &onnx.Node{Op: "Add", Inputs: []string{x, shift}, Outputs: n.Outputs}
+	}
+	if !changed {
+		return nil, nil
+	}
+	g.Prune()
+	return g, g.Verify()
 }

@@ -1,0 +1,130 @@
+package harness_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"selfheal/attacks"
+	"selfheal/harness/open"
+	"selfheal/harness/result"
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/onnx/simplify"
+)
+
+// clipped is the bundled standard network whose logits are quantised by so small a scale that all of them are clipped:
+// its gradient is 0 on every image, and no answer changes but where a logit crosses the middle of the range.
+func clipped(t *testing.T) string {
+	t.Helper()
+	g, _ := must.Get2(simplify.Load("../models/zoo/preact_standard.onnx", simplify.Options{}))(t)
+	b := &onnx.Builder{G: onnx.NewGraph("clipped")}
+	x := b.Input("image", onnx.Shape{onnx.Batch, 3, 32, 32})
+	z := b.Op("Sub", b.Inline(g, map[string]string{g.Inputs[0].Name: x})[g.Outputs[0].Name], b.Float(4))
+	scale, zero := b.Float(1e-5), b.Const(&onnx.Tensor{DType: onnx.Int8, Shape: onnx.Shape{}, Ints: []int64{0}})
+	b.Output("scores", b.Op("DequantizeLinear", b.Op("QuantizeLinear", z, scale, zero), scale, zero))
+	must.Do(t, b.Err())
+	path := filepath.Join(t.TempDir(), "clipped.onnx")
+	must.Do(t, os.WriteFile(path, must.Get(b.G.Encode())(t), 0o644))
+	return path
+}
+
+// A network of int8 whose gradients vanish does not come out robust: attacks leave no more of it than of its float
+// original, among the images that both are right on.
+func TestClippingIsNoDefence(t *testing.T) {
+	testinput.NumbersAlone(t)
+	text := strings.Replace(testplan.Bundled, "made-by-the-test.onnx", clipped(t), 1) + `
+attacks:
+  ce: {kind: apgd-ce, norm: linf, epsilon: 8/255, steps: 50}
+  fab: {kind: fab-t, norm: l2, epsilon: 2, targets: 3, restarts: 1, steps: 50}
+suites: {s: {dataset: test, models: [standard, other], attacks: [ce, fab]}}
+`
+	f, _, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=40"))
+	right := map[string]string{}
+	for _, c := range f.Cells {
+		switch was := right[c.Model]; {
+		case c.Attack == "none":
+			right[c.Model] = c.Verdicts
+			if n := strings.Count(c.Verdicts, "1"); n < 20 {
+				t.Fatalf("%s is right on %d of 40 images", c.Model, n)
+			}
+		case c.Model == "other":
+			if left := strings.Count(c.Verdicts, "1"); left > 1 {
+				t.Errorf("%s leaves %d of %d images of the clipped network", c.Attack, left, strings.Count(was, "1"))
+			}
+		}
+	}
+}
+
+// dynamic is a config of a network that is quantised dynamically, by a scale over the whole batch, on twelve images of
+// differing brightness.
+func dynamic(t *testing.T) string {
+	t.Helper()
+	dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
+	w, bytes := onnxtest.IntTensor("w", []int64{75, 3}), []byte{}
+	for range 225 {
+		bytes = append(bytes, byte(rng.IntN(256)))
+	}
+	kind := int32(onnx.Uint8)
+	w.DataType, w.Int64Data, w.RawData = &kind, nil, bytes
+	zero := onnxtest.IntTensor("z", nil)
+	zero.DataType, zero.Int64Data, zero.RawData = &kind, nil, []byte{128}
+	model := onnxtest.New(17, -1, 3, 5, 5).Tensor(w).Tensor(zero).Floats("ws", nil, 0.02).
+		Node("Flatten x → f; DynamicQuantizeLinear f → d ds dz; MatMulInteger d w dz z → i; Cast i → c to=1").
+		Node("Mul ds ws → s; Mul c s → y").Bytes(-1, 3)
+	must.Do(t, os.WriteFile(filepath.Join(dir, "m.onnx"), model, 0o644))
+	testplan.Archive(t, filepath.Join(dir, "images.npz"), 12, attacks.Shape{C: 3, H: 5, W: 5})
+	return `
+version: 1
+datasets: {test: {format: npz, path: ` + dir + `/images.npz}}
+models: {m: {path: ` + dir + `/m.onnx}}
+attacks:
+  p: {kind: pgd, norm: linf, epsilon: 0.02}
+  s: {kind: square, norm: linf, epsilon: 0.02, queries: 50}
+suites: {s: {dataset: test, models: [m], attacks: [p, s]}}
+`
+}
+
+// No answer of a dynamically quantised file depends on its neighbours in a batch, and every one is the file's.
+func TestDynamicQuantisation(t *testing.T) {
+	text := dynamic(t)
+	var first []string
+	for _, c := range []struct{ workers, batch int }{{1, 1}, {2, 8}} {
+		f, _, _ := runFor(t, testplan.Plan(t, text, c.workers, c.batch))
+		var verdicts []string
+		for _, cell := range f.Cells {
+			verdicts = append(verdicts, cell.Verdicts)
+		}
+		if !slices.ContainsFunc(f.Cells[0].Warnings, func(w result.Warning) bool {
+			return strings.Contains(w.Message, open.NoticeByFile)
+		}) {
+			t.Errorf("no word of the file: %v", f.Cells[0].Warnings)
+		}
+		if first == nil {
+			first = verdicts
+		} else if !slices.Equal(first, verdicts) {
+			t.Errorf("one image at a time %q, together %q", first, verdicts)
+		}
+	}
+	p := testplan.Plan(t, text, 2, 8)
+	testinput.Runtime(t)
+	o := must.Get(open.New(p.Config, open.Options{}))(t)
+	defer o.Close()
+	job := must.Get(o.Job(p.Jobs[0]))(t)
+	defer job.Close()
+	for _, im := range every(t, job.Set) {
+		z, want := make([]float32, 3), must.Get(must.Get(job.Original(t.Context()))(t).Answer(im.Pixels))(t)
+		must.Do(t, job.Net.Logits(t.Context(), im.Pixels, z))
+		for i := range z {
+			if float64(z[i]) != want[i] {
+				t.Fatalf("image %d: %v, the file gives %v", im.ID, z, want)
+			}
+		}
+	}
+}
