@@ -147,7 +147,8 @@ type golden struct {
 
 // TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 12 images,
 // with SELFHEAL_TEST_LARGE on all 100: at least 98 % of the verdicts are equal, and 95 % of the norms to 1 %. Of an
-// attack of many steps, whose paths part by rounding, the median is no more than 2 % larger.
+// attack of many steps, whose paths part by rounding, the median of all is no more than 2 % larger; that of twelve, which
+// is one image's, no more than a quarter.
 func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 	testinput.NumbersAlone(t)
 	path := testinput.Real(t, "config.yaml")
@@ -242,8 +243,11 @@ func (g golden) compare(t *testing.T, records []result.Record) {
 		for _, m := range medians {
 			slices.Sort(m)
 		}
-		mine, other := medians[0][g.N/2], medians[1][g.N/2]
-		if t.Logf("%s: median %.5g, %.5g", what, mine, other); mine > 1.02*other {
+		mine, other, most := medians[0][g.N/2], medians[1][g.N/2], 1.25
+		if testinput.Large() {
+			most = 1.02
+		}
+		if t.Logf("%s: median %.5g, %.5g", what, mine, other); mine > most*other {
 			t.Errorf("%s: a median of %g, %s has %g", what, mine, g.Library, other)
 		}
 		return

@@ -42,11 +42,12 @@ var (
 	WarnConverted = warning("converted",
 		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
 			"float32, or its input is uint8 and gets numbers that are not rounded to levels, or it is quantised and "+
-			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). The numbers are those of the "+
-			"float32 copy. The true gradient of a rounding is 0 nearly everywhere. Passing straight through it is "+
-			"a convention, against which attacks may be weaker than their names say.",
-		"Give the network that was trained, before conversion, where there is one. For a quantised network look at "+
-			"what Square, which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
+			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). Where the message says that the "+
+			"file gives all answers, the verdicts are the file's own, and the gradients alone are those of the float32 "+
+			"copy; otherwise all numbers are. The true gradient of a rounding is 0 nearly everywhere. Passing straight "+
+			"through it is a convention, against which attacks may be weaker than their names say.",
+		"Make images on the network before conversion too, where there is one (`mode: transfer`). Look at what Square, "+
+			"which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
 	WarnRounded = warning("rounded",
 		"The model takes uint8, that is levels 0 to 255, but attacks and the judge give it pixels between the levels. "+
 			"On this share of the images the verdict turns when an attack's pixels are rounded to levels, as the file "+

@@ -136,9 +136,16 @@ func (e *expansion) attrs(without ...string) onnx.Attrs {
 	return a
 }
 
-// bias dequantises a bias of int32, whose scale is the product of those of what it is added to.
-func (e *expansion) bias(b, x, w string) string {
-	return e.floats(b, e.op("Mul", nil, x, w), "", 0)
+// bias dequantises input b, a bias of int32. Its scale is the product of those of what it is added to, inputs x and w,
+// and of by.
+func (e *expansion) bias(b, x, w int, by float32) string {
+	one := onnx.Sure(e.s.FloatsOf(e.n, x))
+	scale := slices.Clone(onnx.Sure(e.s.FloatsOf(e.n, w)))
+	onnx.Require(len(one) == 1, "has %d scales of its data", len(one))
+	for i := range scale {
+		scale[i] *= by * one[0]
+	}
+	return e.floats(e.in(b), e.constant(onnx.FloatTensor(e.s.g.Consts[e.in(w)].Shape, scale)), "", 0)
 }
 
 // x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B
@@ -146,7 +153,7 @@ func qLinearConv(e *expansion) {
 	y := e.channelsFirst(e.data(0), func(x string) string {
 		inputs := []string{x, e.floats(e.in(3), e.in(4), e.in(5), 0)}
 		if e.in(8) != "" {
-			inputs = append(inputs, e.bias(e.in(8), e.in(1), e.in(4)))
+			inputs = append(inputs, e.bias(8, 1, 4, 1))
 		}
 		return e.op("Conv", e.attrs("channels_last"), inputs...)
 	})
@@ -172,8 +179,7 @@ func qGemm(e *expansion) {
 	}
 	inputs := []string{e.data(0), e.floats(e.in(3), e.in(4), e.in(5), 1-e.n.Int("transB", 0))}
 	if e.in(6) != "" { // C is of alpha·a_scale·b_scale
-		scale := e.op("Mul", nil, e.in(1), e.constant(onnx.Scalar(alpha)))
-		inputs = append(inputs, e.bias(e.in(6), scale, e.in(4)))
+		inputs = append(inputs, e.bias(6, 1, 4, alpha))
 	}
 	e.done(e.op("Gemm", e.attrs(), inputs...), 7)
 }
