@@ -33,6 +33,11 @@ func (n *Network) AnsweredBy(f File) error {
 	return err
 }
 
+// CopyLogits are the opened network's, whoever gives the answers.
+func (n *Network) CopyLogits(ctx context.Context, x, out []float32) error {
+	return n.pool.Run(ctx, n.forward, [][]float32{x}, [][]float32{out})
+}
+
 // fileGradient is [Network.Gradient] of a network whose file answers.
 func (n *Network) fileGradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {

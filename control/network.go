@@ -132,7 +132,7 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 	if n.votes > 0 {
 		return n.mean(ctx, x, out, QuestionPasses(n.votes))
 	}
-	return n.pool.Run(ctx, n.forward, [][]float32{x}, [][]float32{out})
+	return n.CopyLogits(ctx, x, out)
 }
 
 // LogitsOf are those of the image that fill writes, see [ort.Pool.RunOf]: of a network that draws at random, those of

@@ -17,6 +17,7 @@ import (
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
 )
 
 // clipped is the bundled standard network whose logits are quantised by so small a scale that all of them are clipped:
@@ -62,21 +63,87 @@ suites: {s: {dataset: test, models: [standard, other], attacks: [ce, fab]}}
 	}
 }
 
+// The quantiser's forms of a bundled network, which scripts/quantised.py made of models/zoo/preact_standard.onnx, answer as
+// ONNX Runtime does, image by image, and the copies that give the gradients nearly so. Attacks on a form leave no more of
+// it than images do that were made on the float network.
+func TestQuantisedForms(t *testing.T) {
+	testinput.NumbersAlone(t)
+	files := must.Get(filepath.Glob("testdata/quantised/*.onnx"))(t)
+	if len(files) != 6 {
+		t.Fatalf("files %q", files)
+	}
+	models, names := "", []string{"standard"}
+	for _, path := range files {
+		name := strings.TrimSuffix(filepath.Base(path), ".onnx")
+		models, names = models+"  "+name+": {path: harness/"+path+"}\n", append(names, name)
+	}
+	text := strings.Replace(testplan.Bundled, "  other:", models+"  other:", 1) + `
+attacks:
+  ce: {kind: apgd-ce, norm: linf, epsilon: 1/255, steps: 50}
+suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks: [ce], mode: transfer}}
+`
+	p := testplan.Plan(t, text, 2, 8, "datasets.test.limit=40")
+	f, _, _ := runFor(t, p)
+	left := map[string]map[string]int{} // by model and source
+	for _, c := range f.Cells {
+		if c.Attack == "ce" {
+			if left[c.Model] == nil {
+				left[c.Model] = map[string]int{}
+			}
+			left[c.Model][c.Source] = strings.Count(c.Verdicts, "1")
+		}
+	}
+	for _, name := range names[1:] {
+		if own, transferred := left[name][name], left[name]["standard"]; own > transferred || transferred == 0 {
+			t.Errorf("%s: attacks leave %d images, those made on the float network %d", name, own, transferred)
+		}
+	}
+	o := must.Get(open.New(p.Config, open.Options{}))(t)
+	defer o.Close()
+	for i, name := range names[1:] {
+		net := must.Get(o.Network(p.Config.Model(name), false))(t)
+		data, same := must.Get(os.ReadFile(files[i]))(t), 0
+		file := must.Get(ort.OpenOriginal(name, &onnx.File{Data: data}, ""))(t)
+		images := every(t, must.Get(o.Scored("test"))(t))
+		for _, im := range images {
+			z, copied := make([]float32, 10), make([]float32, 10)
+			must.Do(t, net.Logits(t.Context(), im.Pixels, z))
+			for k, want := range must.Get(file.Run(im.Pixels))(t) {
+				if float64(z[k]) != want {
+					t.Fatalf("%s, image %d, class %d: %v, the file gives %v", name, im.ID, k, z[k], want)
+				}
+			}
+			must.Do(t, net.CopyLogits(t.Context(), im.Pixels, copied))
+			if attacks.Argmax(z) == attacks.Argmax(copied) {
+				same++
+			}
+		}
+		if same < 38 {
+			t.Errorf("%s: the copy answers as the file on %d of %d images", name, same, len(images))
+		}
+		net.Close()
+		file.Close()
+	}
+}
+
 // dynamic is a config of a network that is quantised dynamically, by a scale over the whole batch, on twelve images of
-// differing brightness.
-func dynamic(t *testing.T) string {
+// differing brightness. One value, which has no weight, may be so much larger that the file rounds all others to 0.
+func dynamic(t *testing.T, large float32) string {
 	t.Helper()
 	dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
 	w, bytes := onnxtest.IntTensor("w", []int64{75, 3}), []byte{}
 	for range 225 {
 		bytes = append(bytes, byte(rng.IntN(256)))
 	}
+	copy(bytes, []byte{128, 128, 128}) // the zero point
+	first := make([]float32, 75)
+	first[0] = large
 	kind := int32(onnx.Uint8)
 	w.DataType, w.Int64Data, w.RawData = &kind, nil, bytes
 	zero := onnxtest.IntTensor("z", nil)
 	zero.DataType, zero.Int64Data, zero.RawData = &kind, nil, []byte{128}
-	model := onnxtest.New(17, -1, 3, 5, 5).Tensor(w).Tensor(zero).Floats("ws", nil, 0.02).
-		Node("Flatten x → f; DynamicQuantizeLinear f → d ds dz; MatMulInteger d w dz z → i; Cast i → c to=1").
+	model := onnxtest.New(17, -1, 3, 5, 5).Tensor(w).Tensor(zero).Floats("ws", nil, 0.02).Floats("large", []int64{75}, first...).
+		Node("Flatten x → g; Add g large → f; DynamicQuantizeLinear f → d ds dz; MatMulInteger d w dz z → i; Cast i → c to=1").
 		Node("Mul ds ws → s; Mul c s → y").Bytes(-1, 3)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "m.onnx"), model, 0o644))
 	testplan.Archive(t, filepath.Join(dir, "images.npz"), 12, attacks.Shape{C: 3, H: 5, W: 5})
@@ -93,7 +160,7 @@ suites: {s: {dataset: test, models: [m], attacks: [p, s]}}
 
 // No answer of a dynamically quantised file depends on its neighbours in a batch, and every one is the file's.
 func TestDynamicQuantisation(t *testing.T) {
-	text := dynamic(t)
+	text := dynamic(t, 0)
 	var first []string
 	for _, c := range []struct{ workers, batch int }{{1, 1}, {2, 8}} {
 		f, _, _ := runFor(t, testplan.Plan(t, text, c.workers, c.batch))
@@ -125,6 +192,17 @@ func TestDynamicQuantisation(t *testing.T) {
 			if float64(z[i]) != want[i] {
 				t.Fatalf("image %d: %v, the file gives %v", im.ID, z, want)
 			}
+		}
+	}
+}
+
+// A file that rounds away what its copy sees raises the warning about it.
+func TestFarCopy(t *testing.T) {
+	f, _, _ := runFor(t, testplan.Plan(t, dynamic(t, 1e4), 2, 8))
+	for _, c := range f.Cells {
+		is := func(w result.Warning) bool { return w.ID == result.WarnFarCopy.ID }
+		if !slices.ContainsFunc(c.Warnings, is) {
+			t.Errorf("%s: %v", c.Attack, c.Warnings)
 		}
 	}
 }

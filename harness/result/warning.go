@@ -48,6 +48,12 @@ var (
 			"through it is a convention, against which attacks may be weaker than their names say.",
 		"Make images on the network before conversion too, where there is one (`mode: transfer`). Look at what Square, "+
 			"which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
+	WarnFarCopy = warning("far-copy",
+		"The file itself gives the answers, as it computes in integers or halves, and a copy in float32 gives the "+
+			"gradients ([quantised.md](quantised.md)). On more than a tenth of the images that were asked about the copy "+
+			"answers otherwise than the file: attacks follow the gradients of another network.",
+		"Trust attacks that take no gradients more than the others (Square), and make images on the network before "+
+			"conversion, where there is one (`mode: transfer`).")
 	WarnRounded = warning("rounded",
 		"The model takes uint8, that is levels 0 to 255, but attacks and the judge give it pixels between the levels. "+
 			"On this share of the images the verdict turns when an attack's pixels are rounded to levels, as the file "+

@@ -28,6 +28,8 @@ const (
 	// unstable is the relative change of the margin, for the median image, above which
 	// a loss is called unstable. Trained networks are at 1 % and below.
 	unstable = 0.1
+	// farCopy is the share of images on which the copy of a file that answers itself may answer otherwise.
+	farCopy = 0.1
 	// repeatable is the largest distance of normalised answers that counts as equal, the reference's.
 	repeatable = 1e-4
 )
@@ -138,7 +140,8 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 	if failed != nil || len(todo) == 0 {
 		return nil, failed
 	}
-	changes, apart := make([]float64, len(todo)), make([]float64, len(todo))
+	byFile := who.Control == nil && who.Net.ByFile()
+	changes, apart, other := make([]float64, len(todo)), make([]float64, len(todo)), make([]bool, len(todo))
 	err := o.ForEach(ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
 		im, err := set.Read(todo[k])
 		if err != nil {
@@ -154,6 +157,13 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 				return err
 			}
 			apart[k] = math.Max(apart[k], normalisedDistance(first, again))
+		}
+		if byFile {
+			copied := make([]float32, who.Classes)
+			if err := who.Net.CopyLogits(ctx, im.Pixels, copied); err != nil {
+				return err
+			}
+			other[k] = !attacks.Right(copied, im.Label)
 		}
 		margin := attacks.LogitMargin(first, im.Label)
 		rng := rand.New(rand.NewPCG(o.Config.Seed, uint64(im.ID)))
@@ -174,6 +184,10 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 		return nil, err
 	}
 	var list []result.Warning
+	if n := howMany(other, func(is bool) bool { return is }); float64(n) > farCopy*float64(len(todo)) {
+		list = append(list, result.WarnFarCopy.New("on %d of %d images that the file is right on, the copy that gives "+
+			"gradients is wrong: they are those of another network", n, len(todo)))
+	}
 	random := slices.Max(apart) > repeatable
 	if random {
 		list = append(list, result.WarnRandomized.New(
