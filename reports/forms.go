@@ -75,7 +75,7 @@ func (f form) render(v page) string {
 			fmt.Fprintf(&sb, "\nPartial: %d cells are not measured yet (%s).\n", n, words.Dash)
 		}
 		tables := append([]table.Table{s.AccuracyTable()}, s.CertifiedTables()...)
-		tables = append(tables, s.EvidenceTable(), s.ComparisonTable(), s.SpreadTable(), s.VotesTable(),
+		tables = append(tables, s.EvidenceTable(), s.PairTable(), s.ComparisonTable(), s.SpreadTable(), s.VotesTable(),
 			s.DistanceTable(), s.WaterfallTable())
 		for _, t := range append(tables, s.CorruptionTables()...) {
 			f.table(&sb, t)

@@ -71,6 +71,7 @@ func renderLaTeX(v page) string {
 		add(s.Slug+"-accuracy", form, accuracies, before, after)
 		plain := func(label string, t table.Table) { add(s.Slug+"-"+label, texForm{}, t, before, after) }
 		plain("evidence", s.EvidenceTable())
+		plain("pairs", s.PairTable())
 		plain("published", s.ComparisonTable())
 		plain("seeds", s.SpreadTable())
 		plain("distance", s.DistanceTable())

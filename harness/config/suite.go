@@ -19,6 +19,7 @@ type Suite struct {
 	VerdictOnly     bool
 	Solver          *SolverStudy // nil for none
 	Published       *Published   // numbers to show beside ours; nil for none
+	Pairs           [][]string   // pairs of its models, to compare on the same images
 }
 
 // Attacker names the mode of the suite's results, one of [result.Modes].
@@ -43,11 +44,22 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		optional("verdict_only", boolean(&s.VerdictOnly), "false",
 			"attacks end at an image's first success even where `save_adversarial` keeps the images"),
 		optional("solver", s.study(), "", "a study of the controls' solvers"),
+		optional("pairs", list(&s.Pairs, span{}, func(pair *[]string) value {
+			return list(pair, span{least: 2, most: 2, once: true}, func(v *string) value { return name(v, "a model", "models") })
+		}), "", "pairs of its models to compare on the same images, a network and its int8 form: `[[net, net-int8]]`").
+			notHashed(),
 		optional("published", s.published(), "",
 			"numbers to show beside ours: the paper's, or one's own in per cent").notHashed(), // it needs the controls
 	}, check: func(d *decoder, n *node, _ string) {
 		if n.get("save_adversarial") == nil {
 			s.SaveAdversarial = c.SaveAdversarial
+		}
+		for _, pair := range s.Pairs {
+			for _, model := range pair {
+				if !slices.Contains(s.Models, model) {
+					d.fail(n.pos, "suites.%s.pairs: %s is not one of the suite's models", suite, model)
+				}
+			}
 		}
 		if s.Mode != result.Transfer {
 			return

@@ -147,8 +147,10 @@ func list[T any](to *[]T, in span, item func(*T) value) value {
 			d.fail(n.pos, "%s must be a list, not %s", where, n.describe())
 		case in.most > 0 && len(n.items) > in.most:
 			d.fail(n.pos, "%s has %d items; %d are the most", where, len(n.items), in.most)
-		case len(n.items) < in.least:
+		case len(n.items) < in.least && in.least == 1:
 			d.fail(n.pos, "%s must not be empty", where)
+		case len(n.items) < in.least:
+			d.fail(n.pos, "%s has %d items; %d are needed", where, len(n.items), in.least)
 			fallthrough
 		default:
 			for i, item := range n.items {

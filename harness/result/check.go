@@ -17,6 +17,11 @@ func (f *File) check() error {
 	seen, known := map[Key]bool{}, map[string]bool{}
 	for _, s := range f.Suites {
 		known[s.Name] = true
+		for _, pair := range s.Pairs {
+			if len(pair) != 2 {
+				return fmt.Errorf("suite %q has a pair of %d models", s.Name, len(pair))
+			}
+		}
 	}
 	for _, c := range f.Cells {
 		if len(known) > 0 && !known[c.Suite] {

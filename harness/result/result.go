@@ -71,6 +71,8 @@ type Suite struct {
 	Models   []string `json:"models"`
 	Controls []string `json:"controls"`
 	Attacks  []string `json:"attacks"`
+	// Pairs are of the suite's models, to compare on the same images.
+	Pairs [][]string `json:"pairs,omitempty"`
 	// Published holds numbers from elsewhere, to show beside the suite's own.
 	Published *Published `json:"published,omitempty"`
 }

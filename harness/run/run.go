@@ -289,7 +289,7 @@ func (r *run) describe(command []string) error {
 	for _, s := range cfg.Suites {
 		f.Suites = append(f.Suites, result.Suite{Name: s.Name, Title: s.Title, Dataset: s.Dataset, Mode: s.Attacker(),
 			Models: s.Models, Controls: append([]string{}, s.Controls...), Attacks: append([]string{}, s.Attacks...),
-			Published: cfg.PublishedNumbers(&s)})
+			Pairs: s.Pairs, Published: cfg.PublishedNumbers(&s)})
 	}
 	for _, a := range cfg.Attacks {
 		trials, err := plan.Trials(&a)
