@@ -101,11 +101,12 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// A suite of one network has nothing to transfer to, and published numbers are of networks attacked themselves.
+// A suite of one network has nothing to transfer to, pairs are of its models, and published numbers are of networks attacked themselves.
 func TestTransferIsRefused(t *testing.T) {
 	t.Parallel()
 	for set, words := range map[string]string{
 		"suites.carried.models=[robust]":                     "name two models or more",
+		"suites.carried.pairs=[[robust, other]]":             "other is not one of the suite's models",
 		"suites.carried.published={robust: {pgd: [1.5, 2]}}": "published numbers are of networks attacked themselves",
 	} {
 		_, err := config.Parse("test.yaml", []byte(carried), testplan.Repository(t), set)
