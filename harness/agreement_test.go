@@ -147,8 +147,8 @@ type golden struct {
 
 // TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 12 images,
 // with SELFHEAL_TEST_LARGE on all 100: at least 98 % of the verdicts are equal, and 95 % of the norms to 1 %. Of an
-// attack of many steps, whose paths part by rounding, the median of all is no more than 2 % larger; that of twelve, which
-// is one image's, no more than a quarter.
+// attack of many steps, whose paths part by rounding, the median of all is no more than 2 % larger; that of twelve,
+// which is one image's, no more than a quarter.
 func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 	testinput.NumbersAlone(t)
 	path := testinput.Real(t, "config.yaml")

@@ -362,6 +362,7 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 
 // A network without bounds is refused before anything runs.
 func TestUnboundedNetworksAreRefused(t *testing.T) {
+	testinput.Runtime(t)
 	text := testplan.Bundled + `
 attacks: {b: {kind: bounds, norm: linf, epsilon: 0.01}, aa: {kind: autoattack, norm: linf, epsilon: 0.01, prove: true}}
 suites: {s: {dataset: test, models: [robust], attacks: [%s]}}

@@ -63,9 +63,9 @@ suites: {s: {dataset: test, models: [standard, other], attacks: [ce, fab]}}
 	}
 }
 
-// The quantiser's forms of a bundled network, which scripts/quantised.py made of models/zoo/preact_standard.onnx, answer as
-// ONNX Runtime does, image by image, and the copies that give the gradients nearly so. Attacks on a form leave no more of
-// it than images do that were made on the float network.
+// The quantiser's forms of a bundled network, which scripts/quantised.py made of models/zoo/preact_standard.onnx,
+// answer as ONNX Runtime does, image by image, and the copies that give the gradients nearly so. Attacks on a form
+// leave no more of it than images do that were made on the float network.
 func TestQuantisedForms(t *testing.T) {
 	testinput.NumbersAlone(t)
 	files := must.Get(filepath.Glob("testdata/quantised/*.onnx"))(t)
@@ -142,9 +142,9 @@ func dynamic(t *testing.T, large float32) string {
 	w.DataType, w.Int64Data, w.RawData = &kind, nil, bytes
 	zero := onnxtest.IntTensor("z", nil)
 	zero.DataType, zero.Int64Data, zero.RawData = &kind, nil, []byte{128}
-	model := onnxtest.New(17, -1, 3, 5, 5).Tensor(w).Tensor(zero).Floats("ws", nil, 0.02).Floats("large", []int64{75}, first...).
-		Node("Flatten x → g; Add g large → f; DynamicQuantizeLinear f → d ds dz; MatMulInteger d w dz z → i; Cast i → c to=1").
-		Node("Mul ds ws → s; Mul c s → y").Bytes(-1, 3)
+	model := onnxtest.New(17, -1, 3, 5, 5).Tensor(w).Tensor(zero).Floats("ws", nil, 0.02).
+		Floats("large", []int64{75}, first...).Node("Flatten x → g; Add g large → f").
+		Node("DynamicQuantizeLinear f → d ds dz; MatMulInteger d w dz z → i; Cast i → c to=1; Mul ds ws → s; Mul c s → y").Bytes(-1, 3)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "m.onnx"), model, 0o644))
 	testplan.Archive(t, filepath.Join(dir, "images.npz"), 12, attacks.Shape{C: 3, H: 5, W: 5})
 	return `

@@ -101,7 +101,8 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// A suite of one network has nothing to transfer to, pairs are of its models, and published numbers are of networks attacked themselves.
+// A suite of one network has nothing to transfer to, pairs are of its models, and published numbers are of networks
+// attacked themselves.
 func TestTransferIsRefused(t *testing.T) {
 	t.Parallel()
 	for set, words := range map[string]string{

@@ -45,7 +45,9 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 			"attacks end at an image's first success even where `save_adversarial` keeps the images"),
 		optional("solver", s.study(), "", "a study of the controls' solvers"),
 		optional("pairs", list(&s.Pairs, span{}, func(pair *[]string) value {
-			return list(pair, span{least: 2, most: 2, once: true}, func(v *string) value { return name(v, "a model", "models") })
+			return list(pair, span{least: 2, most: 2, once: true}, func(v *string) value {
+				return name(v, "a model", "models")
+			})
 		}), "", "pairs of its models to compare on the same images, a network and its int8 form: `[[net, net-int8]]`").
 			notHashed(),
 		optional("published", s.published(), "",

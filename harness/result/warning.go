@@ -43,15 +43,15 @@ var (
 		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
 			"float32, or its input is uint8 and gets numbers that are not rounded to levels, or it is quantised and "+
 			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). Where the message says that the "+
-			"file gives all answers, the verdicts are the file's own, and the gradients alone are those of the float32 "+
-			"copy; otherwise all numbers are. The true gradient of a rounding is 0 nearly everywhere. Passing straight "+
-			"through it is a convention, against which attacks may be weaker than their names say.",
-		"Make images on the network before conversion too, where there is one (`mode: transfer`). Look at what Square, "+
-			"which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
+			"file gives all answers, the verdicts are the file's own, and the gradients alone are those of the "+
+			"float32 copy; otherwise all numbers are. The true gradient of a rounding is 0 nearly everywhere. "+
+			"Passing straight through it is a convention, against which attacks may be weaker than their names say.",
+		"Make images on the network before conversion too, where there is one (`mode: transfer`). Look at what "+
+			"Square, which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
 	WarnFarCopy = warning("far-copy",
 		"The file itself gives the answers, as it computes in integers or halves, and a copy in float32 gives the "+
-			"gradients ([quantised.md](quantised.md)). On more than a tenth of the images that were asked about the copy "+
-			"answers otherwise than the file: attacks follow the gradients of another network.",
+			"gradients ([quantised.md](quantised.md)). On more than a tenth of the images that were asked about "+
+			"the copy answers otherwise than the file: attacks follow the gradients of another network.",
 		"Trust attacks that take no gradients more than the others (Square), and make images on the network before "+
 			"conversion, where there is one (`mode: transfer`).")
 	WarnRounded = warning("rounded",

@@ -16,11 +16,12 @@ type pairRow struct {
 	p, adjusted float64
 }
 
-// PairTable compares the networks of the suite's pairs on the same images, under the same attack: what quantisation did,
-// or pruning, or another training. In mode transfer there is a row for each network of the pair that made the images.
+// PairTable compares the networks of the suite's pairs on the same images, under the same attack: what quantisation
+// did, or pruning, or another training. In mode transfer there is a row for each network of the pair that made the
+// images.
 func (s Suite) PairTable() Table {
-	t := s.table("Pairs of networks: verdicts on the same images"+s.OfFirstSeed(), 3, "Pair", "Control", "Attack", "Images",
-		"First (%)", "Second (%)", "Second less first", "Right alone: first", "second", "p", "p, adjusted")
+	t := s.table("Pairs of networks: verdicts on the same images"+s.OfFirstSeed(), 3, "Pair", "Control", "Attack",
+		"Images", "First (%)", "Second (%)", "Second less first", "Right alone: first", "second", "p", "p, adjusted")
 	var rows []*pairRow
 	var family stats.Family
 	for _, pair := range s.Pairs {
@@ -48,8 +49,8 @@ func (s Suite) PairTable() Table {
 			points(0-r.Drop())+" "+words.Range(points(0-drop[1]), points(0-drop[0])), r.Lost, r.Won, pValue(r.p),
 			bold(pValue(r.adjusted), r.adjusted <= level))
 	}
-	t.note("", "In points, with the 95 %% score interval of a paired difference. Each network is attacked itself%s. p: "+
-		"McNemar's exact test, two-sided; adjusted for the %s of this table (Holm), in bold up to %g.",
+	t.note("", "In points, with the 95 %% score interval of a paired difference. Each network is attacked itself%s. "+
+		"p: McNemar's exact test, two-sided; adjusted for the %s of this table (Holm), in bold up to %g.",
 		map[bool]string{true: " or given the other's images, as the attack says"}[s.Mode == result.Transfer],
 		words.Plural(len(rows), "test"), level)
 	return t.marked()

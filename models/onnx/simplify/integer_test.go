@@ -105,7 +105,8 @@ func TestIntegerOperators(t *testing.T) {
 			"DynamicQuantizeLinear x → d ds dz; ConvInteger d w dz wz → c; Cast c → f to=1; Mul ds ws → m; Mul f m → y",
 			[]int64{N, 3, 2, 2}, 0, 0.01},
 		{"MatMulInteger, dynamic", channels(integers(u8, 6)).Tensor(weights("w", i8, 6, 3)),
-			"DynamicQuantizeLinear x → d ds dz; MatMulInteger d w dz cz → c; Cast c → f to=1; Mul ds cs → m; Mul f m → y",
+			"DynamicQuantizeLinear x → d ds dz; MatMulInteger d w dz cz → c; Cast c → f to=1; Mul ds cs → m; " +
+				"Mul f m → y",
 			[]int64{N, 3}, 0, 0.02},
 		{"MatMulInteger, static", integers(i8, 6).Tensor(weights("w", i8, 6, 3)),
 			"MatMulInteger q w z wz → c; Cast c → y to=1", []int64{N, 3}, 0, 0},
