@@ -144,7 +144,8 @@ func dynamic(t *testing.T, large float32) string {
 	zero.DataType, zero.Int64Data, zero.RawData = &kind, nil, []byte{128}
 	model := onnxtest.New(17, -1, 3, 5, 5).Tensor(w).Tensor(zero).Floats("ws", nil, 0.02).
 		Floats("large", []int64{75}, first...).Node("Flatten x → g; Add g large → f").
-		Node("DynamicQuantizeLinear f → d ds dz; MatMulInteger d w dz z → i; Cast i → c to=1; Mul ds ws → s; Mul c s → y").Bytes(-1, 3)
+		Node("DynamicQuantizeLinear f → d ds dz; MatMulInteger d w dz z → i; Cast i → c to=1; Mul ds ws → s").
+		Node("Mul c s → y").Bytes(-1, 3)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "m.onnx"), model, 0o644))
 	testplan.Archive(t, filepath.Join(dir, "images.npz"), 12, attacks.Shape{C: 3, H: 5, W: 5})
 	return `

@@ -45,6 +45,13 @@ func passes(t *testing.T, data, weights []byte) {
 		"cuts":       func(g *onnx.Graph) ([]*onnx.Graph, error) { return split.At(g, split.Cuts(g)) },
 		"optimize":   one(optimize.Graph),
 		"gradient":   one(grad.VJP),
+		"unrounded": func(g *onnx.Graph) ([]*onnx.Graph, error) {
+			made, err := simplify.Unrounded(g)
+			if made == nil {
+				return nil, err
+			}
+			return []*onnx.Graph{made}, err
+		},
 		"losses": one(func(g *onnx.Graph) (*onnx.Graph, error) {
 			return grad.Losses(g, slices.Sorted(maps.Keys(grad.Heads)))
 		}),
@@ -222,6 +229,9 @@ func FuzzOpen(f *testing.F) {
 		Node("MatMul a f → y").Bytes(N, 2))
 	seed(file(13, N, 2).Tensor(onnxtest.External("w", []int64{2}, "location=w.bin offset=8")).
 		Node("Mul x w → y").Bytes(N, 2))
+	for _, c := range integerCases() {
+		seed(c.bytes())
+	}
 	f.Add(small(f)["net_residual"], []byte(nil), []byte{3, 2, 9, 5, 5, 1, 1, 0, 0, 2})
 	f.Fuzz(func(t *testing.T, data, weights, edits []byte) {
 		if len(data) < 1<<16 {

@@ -61,6 +61,7 @@ func (s *simplifier) expanded(n *onnx.Node) bool {
 	if expand == nil {
 		return false
 	}
+	onnx.Require(!slices.Contains(n.Outputs, ""), "has an output without a name")
 	e := &expansion{s: s, n: n}
 	expand(e)
 	for _, made := range e.made {
@@ -282,6 +283,8 @@ func matMulNBits(e *expansion) {
 	onnx.Require(bits == 2 || bits == 4 || bits == 8, "has weights of %d bits", bits)
 	onnx.Require(e.in(4) == "", "reorders its blocks (g_idx), which is not supported")
 	onnx.Require(rows > 0 && inner > 0 && block > 0, "lacks N, K or block_size")
+	onnx.Must(onnx.Shape{inner, rows}.Check())
+	onnx.Require(block >= 16 && block <= onnx.MaxDimension && block%16 == 0, "has blocks of %d values", block)
 	packed, scales := e.s.g.Consts[e.in(1)], onnx.Sure(e.s.FloatsOf(e.n, 2))
 	blocks, perByte := (inner+block-1)/block, 8/bits
 	size := block / perByte

@@ -43,23 +43,25 @@ func weights(name string, kind int32, dims ...int64) *pb.TensorProto {
 	return quantized(name, kind, dims, v...)
 }
 
-// Every operator on quantised values that is opened gives what the file gives: the same step of the output's scale, but
-// for a few values next to a tie, which the runtime's kernels round otherwise. What is left as floats agrees to
-// rounding, and after a DynamicQuantizeLinear to the rounding that the opened form leaves out.
-func TestIntegerOperators(t *testing.T) {
+// integerCase is a network of an operator on quantised values.
+type integerCase struct {
+	name   string
+	f      File
+	nodes  string
+	out    []int64
+	step   float64 // of the output; 0: the rounding of float32
+	within float64 // of the largest value, where a dynamic scale is left out
+}
+
+func (c integerCase) bytes() []byte { return c.f.Node(c.nodes).Bytes(c.out...) }
+
+func integerCases() []integerCase {
 	channels := func(f File) File {
 		return f.Floats("cs", []int64{3}, 0.01, 0.02, 0.03).Tensor(quantized("cz", i8, []int64{3}, 0, 0, 0)).
 			Tensor(quantized("b", i32, []int64{3}, 500, -700, 40))
 	}
 	const back, microsoft = "; DequantizeLinear y8 r rz → y", "@com.microsoft"
-	for _, c := range []struct {
-		name   string
-		f      File
-		nodes  string
-		out    []int64
-		step   float64 // of the output; 0: the rounding of float32
-		within float64 // of the largest value, where a dynamic scale is left out
-	}{
+	return []integerCase{
 		{"QLinearConv of int8, per channel", channels(integers(i8, 2, 4, 4)).Tensor(weights("w", i8, 3, 2, 3, 3)),
 			"QLinearConv q s z w cs cz r rz b → y8 pads=1,1,1,1" + back, []int64{N, 3, 4, 4}, 0.043, 0},
 		{"QLinearConv of uint8", integers(u8, 2, 4, 4).Tensor(weights("w", u8, 3, 2, 3, 3)),
@@ -119,9 +121,16 @@ func TestIntegerOperators(t *testing.T) {
 		{"MatMulNBits", integers(u8, 32).Tensor(weights("w", u8, 3, 2, 8)).Floats("bs", []int64{6}, 0.05, 0.1).
 			Tensor(quantized("bz", u8, []int64{3}, 0x72, 0x88, 0x31)),
 			"MatMulNBits" + microsoft + " x w bs bz → y N=3 K=32 bits=4 block_size=16", []int64{N, 3}, 0, 0},
-	} {
+	}
+}
+
+// Every operator on quantised values that is opened gives what the file gives: the same step of the output's scale, but
+// for a few values next to a tie, which the runtime's kernels round otherwise. What is left as floats agrees to
+// rounding, and after a DynamicQuantizeLinear to the rounding that the opened form leaves out.
+func TestIntegerOperators(t *testing.T) {
+	for _, c := range integerCases() {
 		t.Run(c.name, func(t *testing.T) {
-			data := c.f.Node(c.nodes).Bytes(c.out...)
+			data := c.bytes()
 			g := onnxtest.Open(t, data)
 			if !g.Inexact || len(g.Notices) == 0 {
 				t.Errorf("inexact %v, notices %q", g.Inexact, g.Notices)

@@ -170,7 +170,8 @@ func (q *quantization) dequantize(b *onnx.Builder, x string, off []int64) string
 
 // Unrounded is a simplified network without the rounding and clipping of its activations, its weights rounded as they
 // are: nil where it rounds none.
-func Unrounded(g *onnx.Graph) (*onnx.Graph, error) {
+func Unrounded(g *onnx.Graph) (_ *onnx.Graph, err error) {
+	defer onnx.Refused(&err)
 	g = g.Clone()
 	made, changed := g.Producers(), false
 	for i, n := range g.Nodes { // as quantized has written them: with scales of 1
