@@ -260,7 +260,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 		} else if err := n.AnsweredBy(file); err != nil {
 			return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 		} else {
-			n.Graph.Notice(NoticeByFile)
+			n.Graph.Notices = byFile(n.Graph.Notices)
 		}
 	}
 	known := Identified(m, file.SHA256)

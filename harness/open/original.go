@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"selfheal/attacks"
 	"selfheal/control"
@@ -48,6 +49,19 @@ func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error
 	original.last = m.Layout == simplify.ChannelsLast ||
 		len(layout) == 4 && layout[3] == int64(s.C) && layout[1] != int64(s.C)
 	return original, nil
+}
+
+// byFile are the notices about a network whose file answers: in one, what was changed for the gradients and who answers.
+func byFile(notices []string) (all []string) {
+	changed := []string{}
+	for _, notice := range notices {
+		if strings.HasSuffix(notice, simplify.NoticeLong) {
+			all = append(all, notice)
+		} else {
+			changed = append(changed, notice)
+		}
+	}
+	return append(all, strings.Join(append(changed, NoticeByFile), "; "))
 }
 
 // Logits implements [control.File]. A file of uint8 gets the nearest levels.
