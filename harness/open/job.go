@@ -142,7 +142,11 @@ func (b *Job) Original(ctx context.Context) (*Original, error) {
 	if b.file != nil {
 		return b.file, nil
 	}
-	file, err := b.opener.original(b.Model, b.Net)
+	data, err := ReadModel(b.opener.Config.Files, b.Model.Path)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", b.Model.Name, err)
+	}
+	file, err := b.opener.original(b.Model, b.Net, data)
 	if err != nil {
 		return nil, err
 	}

@@ -30,11 +30,7 @@ type Original struct {
 // NoticeByFile tells the user whose the answers are.
 const NoticeByFile = "the file as it lies gives all answers, its opened form the gradients"
 
-func (o *Opener) original(m *config.Model, n *control.Network) (*Original, error) {
-	file, err := ReadModel(o.Config.Files, m.Path)
-	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", m.Name, err)
-	}
+func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File) (*Original, error) {
 	session, err := ort.OpenOriginal(m.Path, file, m.OutputName)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
