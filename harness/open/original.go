@@ -47,7 +47,8 @@ func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File) 
 	return original, nil
 }
 
-// byFile are the notices about a network whose file answers: in one, what was changed for the gradients and who answers.
+// byFile are the notices about a network whose file answers: in one, what was changed for the gradients and who
+// answers.
 func byFile(notices []string) (all []string) {
 	changed := []string{}
 	for _, notice := range notices {
