@@ -57,13 +57,13 @@ func (n *Network) fileGradient(ctx context.Context, x []float32, loss attacks.Lo
 // ByFile reports whether the network's file gives its answers.
 func (n *Network) ByFile() bool { return n.file != nil }
 
-// byFile reports whether the network's file gives a loop's answers: where the image alone is controlled. Behind other
+// ByFile reports whether the network's file gives a loop's answers: where the image alone is controlled. Behind other
 // controls there is no file to ask.
-func (c *Controller) byFile() bool { return c.net.file != nil && c.last == 0 }
+func (c *Controller) ByFile() bool { return c.net.file != nil && c.last == 0 }
 
 // end gives a path that stops at the controlled image the file's logits.
 func (n *numbers) end(p *path[[]float32]) error {
-	if !n.c.byFile() {
+	if !n.c.ByFile() {
 		return nil
 	}
 	logits := n.vector(n.c.net.classes)

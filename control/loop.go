@@ -85,7 +85,7 @@ type SweepCost struct {
 func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error) {
 	greedy, final, weight := &Outcome{}, &Outcome{}, c.Solver.Regularization
 	n := &numbers{c, ctx}
-	p, err := solve(c, n, image, !c.byFile(), greedy.tally(weight), final.tally(weight))
+	p, err := solve(c, n, image, !c.ByFile(), greedy.tally(weight), final.tally(weight))
 	if err == nil {
 		err = n.end(p)
 	}
@@ -103,7 +103,7 @@ func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error)
 // Logits writes the controlled network's answer into out: [Controller.Run] without the costs.
 func (c *Controller) Logits(ctx context.Context, image, out []float32) error {
 	n := &numbers{c, ctx}
-	p, err := solve(c, n, image, !c.byFile(), nil, nil)
+	p, err := solve(c, n, image, !c.ByFile(), nil, nil)
 	if err == nil {
 		err = n.end(p)
 	}

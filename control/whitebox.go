@@ -118,7 +118,7 @@ func (d *Defended) Logits(ctx context.Context, x, out []float32) error {
 // Gradient implements [attacks.Oracle].
 func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
-	if err := d.gradient(ctx, x, loss, label, target, e); err != nil || !d.c.byFile() {
+	if err := d.gradient(ctx, x, loss, label, target, e); err != nil || !d.c.ByFile() {
 		return err
 	}
 	return answered(ctx, d, x, loss, label, target, e)

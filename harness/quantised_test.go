@@ -207,3 +207,38 @@ func TestFarCopy(t *testing.T) {
 		}
 	}
 }
+
+// The file answers for a network alone and where the image alone is controlled; behind another control its copy does,
+// and the cell says so.
+func TestControlledQuantised(t *testing.T) {
+	text := strings.Replace(testplan.Bundled, "made-by-the-test.onnx",
+		"harness/testdata/quantised/preact_standard-qoperator-channel.onnx", 1) + `
+controls:
+  front: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]}
+  last: {solver: {method: msa, outer: 1, inner: 2}, layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}
+attacks: {p: {kind: pgd, norm: linf, epsilon: 2/255, steps: 3}}
+suites: {s: {dataset: test, models: [other], controls: [front, last], attacks: [p], mode: whitebox-through}}
+`
+	f, _, _ := runFor(t, testplan.Plan(t, text, 2, 8))
+	for _, c := range f.Cells {
+		want := map[bool]string{true: open.NoticeByCopy, false: open.NoticeByFile}[c.Defense == "last"]
+		if !slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return strings.Contains(w.Message, want) }) {
+			t.Errorf("%s, %s: %v", c.Defense, c.Attack, c.Warnings)
+		}
+	}
+	p := testplan.Plan(t, text, 2, 8)
+	u := must.Get(open.Use(t.Context(), p.Config, "other", "front", open.Options{}))(t)
+	defer u.Close()
+	images := every(t, must.Get(u.Scored("test"))(t))
+	for _, im := range images {
+		o := must.Get(u.Loop.Run(t.Context(), im.Pixels))(t)
+		controlled, z := slices.Clone(im.Pixels), make([]float32, 10)
+		for i, v := range o.Controls[0] {
+			controlled[i] += v
+		}
+		must.Do(t, u.Net.Logits(t.Context(), controlled, z))
+		if !slices.Equal(z, o.Logits) {
+			t.Fatalf("image %d: %v, the file gives %v of the controlled image", im.ID, o.Logits, z)
+		}
+	}
+}

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/models/onnx"
 )
 
 // Info is what scoring needs to know about a classifier, beside its answers. A merge has it from the journals.
@@ -61,6 +63,9 @@ func Alone(n *control.Network) Classifier {
 // Under is a network under a controller.
 func Under(loop *Controller, n *control.Network) Classifier {
 	c := Alone(n)
+	if n.ByFile() && !loop.ByFile() {
+		c.Notices = onnx.Each(c.Notices, func(s string) string { return strings.Replace(s, NoticeByFile, NoticeByCopy, 1) })
+	}
 	c.Loop, c.Control = loop, &ControlInfo{loop.Name, loop.Solver, loop.Passes(), loop.Places}
 	return c
 }

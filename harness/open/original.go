@@ -27,8 +27,12 @@ type Original struct {
 	turns  chan struct{} // as many as there may be runs at once
 }
 
-// NoticeByFile tells the user whose the answers are.
-const NoticeByFile = "the file as it lies gives all answers, its opened form the gradients"
+// These tell the user whose the answers are.
+const (
+	NoticeByFile = "the file as it lies gives all answers, its opened form the gradients"
+	// NoticeByCopy is that of a control between layers.
+	NoticeByCopy = "its opened form gives all answers, as there is no file behind a control between layers"
+)
 
 func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File) (*Original, error) {
 	session, err := ort.OpenOriginal(m.Path, file, m.OutputName)
