@@ -215,7 +215,9 @@ func TestControlledQuantised(t *testing.T) {
 		"harness/testdata/quantised/preact_standard-qoperator-channel.onnx", 1) + `
 controls:
   front: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]}
-  last: {solver: {method: msa, outer: 1, inner: 2}, layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}
+  last:
+    solver: {method: msa, outer: 1, inner: 2}
+    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
 attacks: {p: {kind: pgd, norm: linf, epsilon: 2/255, steps: 3}}
 suites: {s: {dataset: test, models: [other], controls: [front, last], attacks: [p], mode: whitebox-through}}
 `

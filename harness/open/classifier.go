@@ -64,7 +64,9 @@ func Alone(n *control.Network) Classifier {
 func Under(loop *Controller, n *control.Network) Classifier {
 	c := Alone(n)
 	if n.ByFile() && !loop.ByFile() {
-		c.Notices = onnx.Each(c.Notices, func(s string) string { return strings.Replace(s, NoticeByFile, NoticeByCopy, 1) })
+		c.Notices = onnx.Each(c.Notices, func(s string) string {
+			return strings.Replace(s, NoticeByFile, NoticeByCopy, 1)
+		})
 	}
 	c.Loop, c.Control = loop, &ControlInfo{loop.Name, loop.Solver, loop.Passes(), loop.Places}
 	return c
