@@ -13,6 +13,9 @@ import (
 // mostClasses bounds what an attack keeps for each class of each image.
 const mostClasses = 1 << 20
 
+// LeastProbability is what a smaller probability counts as, so that it has a logarithm.
+const LeastProbability = 1e-38
+
 // head brings the output to [N, classes] logits: a single logit z to (0, z), a single probability p to the logarithms
 // of (1 − p, p), a label to 1 for its class and 0 for others.
 func (n *Network) head(o NetworkOptions) error {
@@ -62,7 +65,7 @@ func (n *Network) head(o NetworkOptions) error {
 	}
 	if probabilities {
 		// log p differs from the logits by one number an image, which no loss and no margin sees.
-		z = b.Op("Log", b.Op("Clip", z, b.Float(1e-38), ""))
+		z = b.Op("Log", b.Op("Clip", z, b.Float(LeastProbability), ""))
 	}
 	if z != out.Name {
 		g.Outputs[0] = onnx.Value{Name: z, DType: onnx.Float, Shape: b.Shape(z)}

@@ -258,6 +258,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 		if file, err := o.original(m, n, file); err != nil {
 			n.Graph.Notice(fmt.Sprintf("its opened form gives all answers, as the file does not run: %v", err))
 		} else if err := n.AnsweredBy(file); err != nil {
+			n.Close()
 			return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 		} else {
 			n.Graph.Notices = byFile(n.Graph.Notices)

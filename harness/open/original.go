@@ -85,7 +85,7 @@ func (o *Original) Logits(ctx context.Context, x, out []float32) error {
 	}
 	for i, v := range y {
 		if o.model.Output == "probabilities" {
-			v = math.Log(max(v, 1e-38))
+			v = math.Log(max(v, control.LeastProbability))
 		}
 		out[i] = float32(v)
 	}

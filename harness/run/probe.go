@@ -185,8 +185,8 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 	}
 	var list []result.Warning
 	if n := howMany(other, func(is bool) bool { return is }); float64(n) > farCopy*float64(len(todo)) {
-		list = append(list, result.WarnFarCopy.New("on %d of %d images that the file is right on, the copy that gives "+
-			"gradients is wrong: they are those of another network", n, len(todo)))
+		list = append(list, result.WarnFarCopy.New("on %d of %d images that the file is right on, the copy that "+
+			"gives gradients is wrong: they are those of another network", n, len(todo)))
 	}
 	random := slices.Max(apart) > repeatable
 	if random {

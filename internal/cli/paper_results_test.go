@@ -84,7 +84,7 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 					t.Errorf("%s, %s, %s, %s: %s, not %s", c.Suite, c.Model, c.Defense, c.Attack, c.Verdicts, w)
 				}
 			}
-			// Where a processor rounds otherwise, other images break the network alone, and the attack did not ask
+			// Other images break the network alone on a processor that rounds otherwise, and the attack did not ask
 			// what a control makes of them: of 1,200 verdicts 15 differ between processors with and without
 			// AVX-512, and 13 with and without Winograd convolutions.
 			if 20*others > all {

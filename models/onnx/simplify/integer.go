@@ -168,8 +168,7 @@ func qLinearMatMul(e *expansion) {
 
 // columns dequantises a matrix with one scale, or one for each column.
 func (e *expansion) columns(b, scale, zero int) string {
-	rank := int64(len(e.s.g.Shapes[e.in(b)]))
-	return e.floats(e.in(b), e.in(scale), e.in(zero), max(rank, 1)-1)
+	return e.floats(e.in(b), e.in(scale), e.in(zero), -1)
 }
 
 // A, a_scale, a_zero_point, B, b_scale, b_zero_point, C, y_scale, y_zero_point
@@ -227,9 +226,6 @@ func integerProduct(op string, axis int64) func(e *expansion) {
 		ones := one
 		if zero := e.s.g.Consts[e.in(3)]; zero != nil && len(zero.Ints) > 1 {
 			ones = e.constant(onnx.FloatTensor(zero.Shape, slices.Repeat([]float32{1}, len(zero.Ints))))
-		}
-		if axis < 0 {
-			axis = int64(len(e.s.g.Shapes[e.in(1)])) - 1
 		}
 		x, w := e.floats(e.in(0), one, e.in(2), 1), e.floats(e.in(1), ones, e.in(3), axis)
 		e.add(op, e.n.Attrs, e.n.Outputs, x, w)
