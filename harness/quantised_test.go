@@ -100,7 +100,8 @@ suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks
 	// network than its copy there, and the two are not compared.
 	saturates := runtime.GOARCH == "amd64" && !cpu.X86.HasAVX512VNNI && !cpu.X86.HasAVXVNNI
 	for _, name := range names[1:] {
-		if own, transferred := left[name][name], left[name]["standard"]; (own > transferred || transferred == 0) && !saturates {
+		own, transferred := left[name][name], left[name]["standard"]
+		if (own > transferred || transferred == 0) && !saturates {
 			t.Errorf("%s: attacks leave %d images, those made on the float network %d", name, own, transferred)
 		}
 	}
