@@ -108,7 +108,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 		return nil, err
 	}
 	identity := fmt.Appendf(data, "direct %v", o.Direct)
-	if g.Inexact { // answers may be the file's
+	if g.IsCopy() { // answers may be the file's
 		identity = append(identity, model...)
 	}
 	n.ID = fmt.Sprintf("%x", sha256.Sum256(identity))

@@ -374,6 +374,12 @@ suites: {s: {dataset: test, models: [robust], attacks: [%s]}}
 		_, err := run.Run(t.Context(), p, run.Options{Out: filepath.Join(t.TempDir(), "out")})
 		misconfigured(t, err, "model robust: no bounds for: Sqrt")
 	}
+	for _, form := range []string{"dynamic", "float16"} {
+		p := testplan.Plan(t, fmt.Sprintf(text, "b"), 1, 4,
+			"models.robust.path=harness/testdata/quantised/preact_standard-"+form+".onnx")
+		_, err := run.Run(t.Context(), p, run.Options{Out: filepath.Join(t.TempDir(), "out")})
+		misconfigured(t, err, "model robust: no bounds for a file that is computed otherwise than it is opened")
+	}
 }
 
 // The methods that configs name are the bounds'.

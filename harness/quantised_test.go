@@ -4,12 +4,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/cpu"
 
 	"selfheal/attacks"
 	"selfheal/harness/open"
@@ -96,9 +94,7 @@ suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks
 			left[c.Model][c.Source] = strings.Count(c.Verdicts, "1")
 		}
 	}
-	// Where a processor lacks VNNI, ONNX Runtime's sums of products of 8-bit integers may saturate: the file is another
-	// network than its copy there, and the two are not compared.
-	saturates := runtime.GOARCH == "amd64" && !cpu.X86.HasAVX512VNNI && !cpu.X86.HasAVXVNNI
+	saturates := ort.Saturates() // the file is another network than its copy there, and the two are not compared
 	for _, name := range names[1:] {
 		own, transferred := left[name][name], left[name]["standard"]
 		if (own > transferred || transferred == 0) && !saturates {

@@ -15,6 +15,7 @@ import tempfile
 
 import numpy as np
 import onnx
+import onnx.version_converter
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType, shape_inference
 
@@ -35,10 +36,11 @@ def float16(source, target, _):
     onnx.save(convert_float_to_float16(onnx.load(source)), target)
 
 
-INT8, UINT8 = QuantType.QInt8, QuantType.QUInt8
+INT8, UINT8, INT16 = QuantType.QInt8, QuantType.QUInt8, QuantType.QInt16
 FORMS = {
     "qdq": static(QuantFormat.QDQ, INT8, INT8, False),
     "qdq-channel": static(QuantFormat.QDQ, INT8, INT8, True),
+    "qdq-16": static(QuantFormat.QDQ, INT16, INT8, True),  # activations of 16 bits
     "qoperator-channel": static(QuantFormat.QOperator, INT8, INT8, True),
     "qoperator-uint8": static(QuantFormat.QOperator, UINT8, UINT8, False),
     "dynamic": dynamic,
@@ -81,6 +83,9 @@ def main(argv=None):
     with tempfile.TemporaryDirectory() as scratch:
         prepared = pathlib.Path(scratch) / "model.onnx"
         shape_inference.quant_pre_process(a.model, prepared)
+        model = onnx.load(prepared)
+        if next(o.version for o in model.opset_import if not o.domain) < 13:  # DequantizeLinear has no axis before
+            onnx.save(onnx.version_converter.convert_version(model, 13), prepared)
         for form in a.form:
             target = a.out / f"{a.model.stem}-{form}.onnx"
             FORMS[form](a.model if form == "float16" else prepared, target, Batches(name, images))

@@ -17,7 +17,6 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/number"
 	"selfheal/models/bounds"
-	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -53,18 +52,6 @@ func ball(t plan.Trial, image []float32, epsilon float64) bounds.Region {
 // unbounded is why nothing can be proven about a classifier.
 type unbounded struct{ error }
 
-// Provable reports why nothing can be proven about a network's file; nil where bounds hold.
-func Provable(g *onnx.Graph) error {
-	if g.Inexact {
-		return errors.New("no bounds for a file that is computed otherwise than it is opened, as those with weights " +
-			"in float64, float16 and integers are")
-	}
-	if len(g.Inputs) > 1 {
-		return errors.New("no bounds for a network that draws at random")
-	}
-	return bounds.Check(g)
-}
-
 // network is a classifier prepared for bounds, its loop unrolled; an [unbounded] where there are none.
 func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 	p.opening.Lock()
@@ -76,7 +63,7 @@ func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 		return nil, unbounded{fmt.Errorf("%s is not open", who)}
 	}
 	g := who.Net.Graph
-	err := Provable(g)
+	err := bounds.Provable(g)
 	if err == nil && who.Loop != nil {
 		if g, err = who.Loop.Literal(); err == nil {
 			err = simplify.Graph(g)
@@ -263,7 +250,10 @@ func (p *Prover) hold(ctx context.Context, who open.Classifier, region bounds.Re
 		}
 		var z []float64
 		if who.Loop == nil {
-			if z, err = file.Answer(x); err != nil {
+			if z, err = file.Answer(x); err == nil && k == 0 && who.Net.Graph.Rounds {
+				err = p.around(ctx, who, im, z)
+			}
+			if err != nil {
 				return err
 			}
 		} else {
@@ -280,6 +270,29 @@ func (p *Prover) hold(ctx context.Context, who open.Classifier, region bounds.Re
 				return fmt.Errorf("image %d is proven, and %s as it lies answers class %d at a corner of its ball: "+
 					"one of them is wrong", im.ID, who, class)
 			}
+		}
+	}
+	return nil
+}
+
+// around holds the answer of a file that rounds against what is proven of it for the image alone.
+func (p *Prover) around(ctx context.Context, who open.Classifier, im attacks.Image, z []float64) error {
+	n, err := p.network(who)
+	if err != nil {
+		return err
+	}
+	rows := make([]float64, 2*len(z)*len(z))
+	for class := range z {
+		rows[2*class*len(z)+class], rows[(2*class+1)*len(z)+class] = 1, -1
+	}
+	proven, err := n.Rows(ctx, bounds.IBP, bounds.Ball(im.Pixels, math.Inf(1), 0, 0, 1), rows, nil)
+	if err != nil {
+		return err
+	}
+	for class, v := range z {
+		if least, most := proven[2*class].Least(), -proven[2*class+1].Least(); !(v >= least && v <= most) {
+			return fmt.Errorf("image %d: logit %d is proven to be from %g to %g, and %s as it lies gives %g: one of "+
+				"them is wrong", im.ID, class, least, most, who, v)
 		}
 	}
 	return nil

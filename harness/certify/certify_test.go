@@ -1,6 +1,7 @@
 package certify
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -150,4 +151,28 @@ func TestProofsAreHeldAgainstTheFile(t *testing.T) {
 	must.Do(t, prover.hold(t.Context(), who, around, im))
 	im.Label = (im.Label + 1) % 3
 	must.Refuse(t, prover.hold(t.Context(), who, around, im), "is proven, and model m as it lies answers class")
+}
+
+// Those of a quantised network are so in its integer kernels: at the image itself each logit lies between its bounds.
+func TestProofsOfStepsAreHeldAgainstTheFile(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Bundled+`
+attacks: {b: {kind: bounds, method: ibp, norm: linf, epsilon: 0.00001}}
+suites: {s: {dataset: test, models: [robust], attacks: [b]}}
+`, 1, 4, "models.robust.path=harness/testdata/quantised/preact_standard-qdq-channel.onnx")
+	o := must.Get(open.New(p.Config, open.Options{}))(t)
+	defer o.Close()
+	j := must.Get(o.Job(p.Jobs[0]))(t)
+	defer j.Close()
+	prover, who, im := &Prover{Job: j, Opener: o}, open.Alone(j.Net), must.Get(j.Set.Read(0))(t)
+	defer prover.Close()
+	if err := bounds.Provable(j.Net.Graph); err != nil {
+		t.Skip(err)
+	}
+	im.Label = attacks.Argmax(must.Get(who.Logits(t.Context(), im.Pixels))(t))
+	must.Do(t, prover.hold(t.Context(), who, bounds.Ball(im.Pixels, math.Inf(1), 1e-5, 0, 1), im))
+	z := must.Get(must.Get(j.Original(t.Context()))(t).Answer(im.Pixels))(t)
+	must.Do(t, prover.around(t.Context(), who, im, z))
+	z[3] += 50
+	must.Refuse(t, prover.around(t.Context(), who, im, z), "image 0: logit 3 is proven to be from")
 }

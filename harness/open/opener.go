@@ -254,7 +254,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
-	if n.Graph.Inexact && n.Votes() == 0 {
+	if n.Graph.IsCopy() && n.Votes() == 0 {
 		if file, err := o.original(m, n, file); err != nil {
 			n.Graph.Notice(fmt.Sprintf("its opened form gives all answers, as the file does not run: %v", err))
 		} else if err := n.AnsweredBy(file); err != nil {

@@ -26,6 +26,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/fault"
 	"selfheal/internal/journal"
+	"selfheal/models/bounds"
 	"selfheal/models/ort"
 )
 
@@ -380,7 +381,7 @@ func (p preflight) job(j *plan.Job) error {
 		return err
 	}
 	if slices.ContainsFunc(j.Trials, plan.Trial.Exact) {
-		if err := certify.Provable(b.Net.Graph); err != nil {
+		if err := bounds.Provable(b.Net.Graph); err != nil {
 			return fmt.Errorf("model %s: %w", b.Net.Name, err)
 		}
 	}

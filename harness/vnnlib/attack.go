@@ -144,7 +144,7 @@ func (q *question) confirm(c conjunction, x []float32) (*Result, error) {
 	if c.holds(func(i int) float64 { return y[i] }) {
 		return &Result{sat, x, y}, nil
 	}
-	if q.net.Inexact {
+	if q.net.IsCopy() {
 		return nil, nil
 	}
 	opened, _, err := q.run(x, make([]float32, q.of.outputs))

@@ -201,13 +201,12 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *property, note func(strin
 	if q.climb, err = ort.OpenGraph(g); err != nil {
 		return q, err
 	}
-	var unbounded error
-	if net.Inexact {
-		unbounded = errors.New("it is computed otherwise than the file")
-	} else if q.bounds, unbounded = bounds.New(net, bounds.Unit); unbounded != nil {
-		q.bounds = nil
+	unbounded := bounds.Provable(net)
+	if unbounded == nil {
+		q.bounds, unbounded = bounds.New(net, bounds.Unit)
 	}
 	if unbounded != nil {
+		q.bounds = nil
 		note(fmt.Sprintf("%v: nothing can be proven of it", unbounded))
 	}
 	empty := slices.DeleteFunc(slices.Clone(of.boxes), func(b *box) bool { return b.apart < 0 })

@@ -25,7 +25,9 @@
 package bounds
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -88,13 +90,29 @@ func Check(g *onnx.Graph) error {
 	return err
 }
 
+// Provable reports why nothing can be proven about the file that a network was opened from; nil where bounds hold.
+func Provable(g *onnx.Graph) error {
+	switch {
+	case g.Inexact:
+		return errors.New("no bounds for a file that is computed otherwise than it is opened, as those with weights " +
+			"in float64 or float16, dynamic quantisation or float biases between quantised tensors are")
+	case g.Rounds && ort.Saturates():
+		return errors.New("no bounds for a quantised file on a processor without VNNI, whose sums of products of " +
+			"8-bit integers may saturate")
+	case len(g.Inputs) > 1:
+		return errors.New("no bounds for a network that draws at random")
+	}
+	return Check(g)
+}
+
 // prepare sorts the network's nodes.
 func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n := &Network{graph: g.Clone(), input: g.Inputs[0].Name, output: target{tensor: g.Outputs[0].Name}, unit: unit}
 	n.graph.Outputs = n.graph.Outputs[:1]
 	n.graph.Prune()
+	special := n.steps()
 	fold(n.graph)
-	special := n.multiplied()
+	maps.Copy(special, n.multiplied())
 	n.relay(special)
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)

@@ -356,10 +356,16 @@ func (p *proof) optimise(ctx context.Context, wrong, rows []float32, enough func
 		decay1, decay2 = decay1*beta1, decay2*beta2
 		for _, s := range free {
 			r, steps := p.known[s.index], own.steps[s.index]
-			m, v := mean[s.index], square[s.index]
+			m, v, turns := mean[s.index], square[s.index], s.turns
+			if p.boxed(s) {
+				continue
+			}
+			if turns == nil {
+				turns = s.bends
+			}
 			for i, g := range own.gradients[s.index] {
 				j := i % len(r.lower)
-				if !s.bends(float64(r.lower[j]), float64(r.upper[j])) {
+				if !turns(float64(r.lower[j]), float64(r.upper[j])) {
 					continue
 				}
 				m[i] = beta1*m[i] + (1-beta1)*float64(g)

@@ -27,6 +27,8 @@ type activation struct {
 	// free are the slopes of f's pieces around its kink at 0, where f is convex: any line between the two through the
 	// kink bounds it from below (Xu et al. 2021). nil: f is not so.
 	free *[2]float64
+	// turns reports whether that holds on [l, u]; nil: where f bends.
+	turns func(l, u float64) bool
 }
 
 // activations gives a node's activation.

@@ -22,7 +22,14 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	slopes, steps := make([]float32, size), make([]float32, size)
 	for j := range size {
 		l, u := float64(r.lower[j]), float64(r.upper[j])
+		low, high := s.f(l), s.f(u)
+		if s.span != nil {
+			low, high = s.span(l, u)
+		}
 		below, above := s.between(l, u)
+		if p.boxed(s) {
+			below, above = line{0, low}, line{0, high}
+		}
 		reach := max(-l, u)
 		// The lines as the program has them, in float32, moved so that they still bound.
 		slopes[j] = float32(above.a)
@@ -30,10 +37,6 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		slope, step := float64(slopes[j]), float64(steps[j])
 		above.b += math.Abs(above.a-slope) * reach
 		below.b -= math.Abs(below.a-slope-step) * reach
-		low, high := s.f(l), s.f(u)
-		if s.span != nil {
-			low, high = s.span(l, u)
-		}
 		wrong := 0.0 // of the runtime's value
 		if p.unit > 0 {
 			wrong = s.error + s.perInput*reach + 4*p.unit*max(math.Abs(low), math.Abs(high))
@@ -56,6 +59,10 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		r.ports[zerosPort], r.ports[wrongPort] = rows.input.all, rows.input.positive
 	}
 }
+
+// boxed reports whether each of a stage's values is made of one value of a box: their intervals are a box too, on which
+// no lines improve.
+func (p *proof) boxed(s *stage) bool { return s.segment.own && p.region.Centre == nil }
 
 // rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients, and its input's.
 type rowSums struct{ output, input *sums }

@@ -16,6 +16,7 @@ type segment struct {
 	session *ort.Session
 	// sharp says that intervals of a box are exact: at most one operator adds values up, and none joins two tensors.
 	sharp bool
+	own   bool // each value is made of one of the input's alone
 	moved bool // the target's values are those of stages' outputs
 }
 
@@ -54,6 +55,7 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 	if need[n.input] {
 		s.ends = append(s.ends, n.input)
 	}
+	s.own = s.sharp && mixing == 0 && len(s.ends) == 1 && s.ends[0] == n.input
 	s.atZero = make([]float32, n.size(tensor))
 	if len(steps) == 0 {
 		return s, nil

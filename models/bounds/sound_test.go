@@ -119,7 +119,7 @@ func TestNoPointBeatsABound(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				n := ready(t, g, Unit)
-				run := must.Get(ort.Open("network", must.Get(n.graph.Encode())(t)))(t)
+				run := must.Get(ort.OpenGraph(g))(t)
 				defer run.Close()
 				rng := rand.New(rand.NewPCG(1, 2))
 				x := make([]float32, n.size(n.input))

@@ -167,9 +167,15 @@ type Graph struct {
 	// Inexact says that the graph is not the file's function even in exact arithmetic: weights were rounded, or
 	// what rounds in the file is left out. A proof about the graph is none about the file.
 	Inexact bool
+	// Rounds says that activations are rounded to steps, as the file rounds them, but for values next to a tie. Bounds
+	// leave room for either side.
+	Rounds bool
 	// Levels says that the file's input is uint8: it takes the levels 0 to 255 of images in [0,1].
 	Levels bool
 }
+
+// IsCopy reports whether the file computes otherwise than the graph, and is to be asked itself.
+func (g *Graph) IsCopy() bool { return g.Inexact || g.Rounds }
 
 // Clone copies the graph's structure; constants' data is shared, as no pass writes to it.
 func (g *Graph) Clone() *Graph {

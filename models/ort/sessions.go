@@ -14,6 +14,7 @@ import (
 	"github.com/x448/float16"
 	rt "github.com/yalue/onnxruntime_go"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/cpu"
 
 	"selfheal/models/onnx"
 )
@@ -315,4 +316,10 @@ func InOrder[T any](ctx context.Context, workers, tasks int, compute func(task i
 		})
 	}
 	return group.Wait()
+}
+
+// Saturates reports whether sums of products of 8-bit integers may saturate on this processor: ONNX Runtime adds them
+// up in 16 bits where an x86 processor has no VNNI instructions.
+func Saturates() bool {
+	return runtime.GOARCH == "amd64" && !cpu.X86.HasAVX512VNNI && !cpu.X86.HasAVXVNNI
 }

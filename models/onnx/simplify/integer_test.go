@@ -132,8 +132,8 @@ func TestIntegerOperators(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			data := c.bytes()
 			g := onnxtest.Open(t, data)
-			if !g.Inexact || len(g.Notices) == 0 {
-				t.Errorf("inexact %v, notices %q", g.Inexact, g.Notices)
+			if !g.IsCopy() || len(g.Notices) == 0 {
+				t.Errorf("a copy %v, notices %q", g.IsCopy(), g.Notices)
 			}
 			dynamic := c.within > 0
 			if slices.Contains(g.Notices, simplify.NoticeDynamic) != dynamic {

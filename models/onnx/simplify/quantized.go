@@ -21,6 +21,44 @@ type quantization struct {
 	axis  int64
 }
 
+// regrouped reports whether ONNX Runtime computes a QDQ graph otherwise than its operators say, by more than the
+// rounding of floats: it quantises the float weights and biases of operators between quantised tensors
+// (WeightBiasQuantization), makes one rounding of two that follow each other (DoubleQDQPairsRemover), and may round
+// what meets quantised weights in a matrix product (DQMatMulToMatMulNBits).
+func regrouped(g *onnx.Graph) bool {
+	made := g.Producers()
+	moved := func(op string) bool {
+		return onnx.TraitsOf(op).Relabels || slices.Contains([]string{"MaxPool", "Transpose", "Slice", "Expand"}, op)
+	}
+	dequantized := func(tensor string) *onnx.Node {
+		if n := made[tensor]; n != nil && n.Op == "DequantizeLinear" {
+			return n
+		}
+		return nil
+	}
+	return slices.ContainsFunc(g.Nodes, func(n *onnx.Node) bool {
+		switch n.Op {
+		case "Conv", "ConvTranspose", "Gemm":
+			float := func(i int) bool { return n.Input(i) != "" && dequantized(n.Input(i)) == nil }
+			return dequantized(n.Input(0)) != nil && (float(1) || float(2))
+		case "MatMul":
+			return (dequantized(n.Input(0)) == nil) != (dequantized(n.Input(1)) == nil)
+		case "QuantizeLinear":
+			x := n.Input(0)
+			for by := made[x]; by != nil && moved(by.Op); by = made[x] { // roundings are brought together past these
+				x = by.Input(0)
+			}
+			before := dequantized(x)
+			return before != nil && slices.ContainsFunc([]int{1, 2}, func(i int) bool {
+				a, b := g.Consts[before.Input(i)], g.Consts[n.Input(i)]
+				return before.Input(i) != n.Input(i) && (a == nil || b == nil || !slices.Equal(a.Ints, b.Ints) ||
+					!slices.Equal(a.Floats, b.Floats))
+			})
+		}
+		return false
+	})
+}
+
 // quantized brings the operators of QDQ graphs into one form. Constants are computed here, so that the weights of a
 // Conv are floats. Data becomes
 //
@@ -37,7 +75,7 @@ func quantized(s *simplifier, n *onnx.Node) bool {
 		return false
 	}
 	s.g.Notice(NoticeQuantized)
-	s.g.Inexact = true // of integer kernels
+	s.g.Rounds = true
 	q := quantizationOf(s, n)
 	if c, ok := s.g.Consts[n.Inputs[0]]; ok {
 		return s.constant(n, q.folded(n.Op, c))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"selfheal/internal/must"
+	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -84,6 +85,50 @@ func TestQuantized(t *testing.T) {
 				if !slices.Equal(got, want) {
 					t.Errorf("times %v:\n%v, as written\n%v", []int{1, 7, 40}[scale], got, want)
 				}
+			}
+		})
+	}
+}
+
+// Where ONNX Runtime quantises what the file keeps as floats, or rounds once where it says twice, the file's answers
+// are far from its operators': nothing can be proven of it by them.
+func TestRegrouped(t *testing.T) {
+	base := func() File {
+		return file(17, N, 1, 1, 1).Floats("s", nil, 1).Tensor(quantized("z", i8, nil, 0)).Floats("r", nil, 0.01).
+			Tensor(quantized("w", i8, []int64{1, 1, 1, 1}, 1)).Floats("ws", nil, 0.25).Floats("b", []int64{1}, 0.1).
+			Tensor(quantized("ib", i32, []int64{1}, 4)).
+			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → d; DequantizeLinear w ws z → f")
+	}
+	end := "QuantizeLinear c r z → e; DequantizeLinear e r z → y"
+	for name, c := range map[string]struct {
+		f       File
+		far     bool // the file's answers
+		inexact bool
+	}{
+		"float bias":    {base().Node("Conv d f b → c").Node(end), true, true},
+		"integer bias":  {base().Node("DequantizeLinear ib ws → fb; Conv d f fb → c").Node(end), false, false},
+		"no bias":       {base().Node("Conv d f → c").Node(end), false, false},
+		"rounded twice": {base().Node("QuantizeLinear d r2 z → q2; DequantizeLinear q2 r2 z → y; r2=0.03"), true, true},
+		"rounded twice, past a Transpose": {base().Node("Transpose d → t perm=0,2,1,3; QuantizeLinear t r2 z → q2").
+			Node("DequantizeLinear q2 r2 z → y; r2=0.03"), false, true}, // it might be
+		"rounded alike": {base().Node("QuantizeLinear d s2 z → q2; DequantizeLinear q2 s2 z → y; s2=1.0"),
+			false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := c.f.Bytes(N, 1, 1, 1)
+			g := onnxtest.Open(t, data)
+			if g.Inexact != c.inexact || !g.Rounds {
+				t.Errorf("inexact %v, rounds %v", g.Inexact, g.Rounds)
+			}
+			file := must.Get(ort.OpenOriginal(name, &onnx.File{Data: data}, ""))(t)
+			defer file.Close()
+			apart := 0.0
+			for _, x := range []float32{-0.83, -0.53, -0.23, 0.07, 0.37, 0.67} {
+				y, file := onnxtest.Run(t, g, []float32{x})[0], must.Get(file.Run([]float32{x}))(t)[0]
+				apart = max(apart, math.Abs(float64(y)-file))
+			}
+			if (apart > 0.05) != c.far {
+				t.Errorf("the file's answers are %g apart from its operators'", apart)
 			}
 		})
 	}

@@ -45,6 +45,7 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 		fixedBatch, in.Shape[0] = in.Shape[0], onnx.Batch
 		s.fixedBatch = fixedBatch
 	}
+	g.Inexact = g.Inexact || regrouped(g)
 	g.Opset = max(g.Opset, onnx.Opset)
 	g.Shapes = map[string]onnx.Shape{in.Name: in.Shape}
 	for name, t := range g.Consts {

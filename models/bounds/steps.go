@@ -1,0 +1,97 @@
+package bounds
+
+import (
+	"math"
+	"slices"
+
+	"selfheal/models/onnx"
+)
+
+// steps gives the stages of pairs of a QuantizeLinear and the DequantizeLinear behind it, as package simplify leaves
+// them with scales of 1.
+func (n *Network) steps() map[*onnx.Node]*stage {
+	g, stages := n.graph, map[*onnx.Node]*stage{}
+	made := g.Producers()
+	for i := 0; i < len(g.Nodes); i++ {
+		node := g.Nodes[i]
+		q := made[node.Inputs[0]]
+		if node.Op != "DequantizeLinear" || q == nil || q.Op != "QuantizeLinear" {
+			continue
+		}
+		zero, taken := g.Consts[q.Input(2)], g.Consts[node.Input(2)]
+		one := func(t *onnx.Tensor) bool { return t != nil && slices.Min(t.Ints) == slices.Max(t.Ints) }
+		unit := func(t *onnx.Tensor) bool {
+			return t != nil && !slices.ContainsFunc(t.Floats, func(v float32) bool { return v != 1 })
+		}
+		if !one(zero) || !one(taken) || !unit(g.Consts[q.Input(1)]) || !unit(g.Consts[node.Input(1)]) {
+			continue // a QuantizeLinear that there are no bounds for
+		}
+		lo, hi, ok := onnx.QuantizedRange(zero.DType)
+		if !ok {
+			continue
+		}
+		z, x, y := zero.Ints[0], q.Inputs[0], node.Outputs[0]
+		f := rounded(float64(lo-z), float64(hi-z))
+		if f.free != nil { // its kink is to lie at 0
+			x = g.Fresh(y + "/from kink")
+			g.Shapes[x] = g.Shapes[y]
+			kink := g.AddConst(y+"/kink", onnx.Scalar(float32(f.kink)))
+			g.Nodes = slices.Insert(g.Nodes, i,
+				&onnx.Node{Op: "Sub", Inputs: []string{q.Inputs[0], kink}, Outputs: []string{x}})
+			i++
+		}
+		node = &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: []string{y}} // the stage says what it does
+		stages[node] = &stage{target: target{tensor: x}, activation: f.activation}
+		if g.Nodes[i] = node; taken.Ints[0] != z { // the zero point is still on it
+			node.Outputs[0] = g.Fresh(y + "/rounded")
+			g.Shapes[node.Outputs[0]] = g.Shapes[y]
+			shift := g.AddConst(y+"/zero", onnx.Scalar(float32(z-taken.Ints[0])))
+			i++
+			g.Nodes = slices.Insert(g.Nodes, i, &onnx.Node{Op: "Add", Inputs: []string{node.Outputs[0], shift},
+				Outputs: []string{y}})
+		}
+	}
+	g.Prune()
+	return stages
+}
+
+// stairs are x + kink, rounded to an integer between two ends.
+type stairs struct {
+	activation
+	kink float64
+}
+
+// rounded makes the stairs from lo to hi. Nothing is assumed of which integer a value within apart of a tie becomes:
+// the kernels of the file multiply by scales that are rounded otherwise.
+func rounded(lo, hi float64) (s stairs) {
+	apart := 16 * Unit * (hi - lo + 1)
+	if lo == 0 { // as of a ReLU: no stair lies below the line through the lower corner (½, 0)
+		s.kink, s.free = 0.5+apart, &[2]float64{0, 1}
+	}
+	low := func(x float64) float64 { return min(max(math.Ceil(x+s.kink-0.5-apart), lo), hi) }
+	high := func(x float64) float64 { return min(max(math.Floor(x+s.kink+0.5+apart), lo), hi) }
+	s.f = low
+	s.span = func(l, u float64) (float64, float64) { return low(l), high(u) }
+	s.bends = func(l, u float64) bool { return low(l) < high(u) }
+	s.turns = func(l, u float64) bool { return l < 0 && u > 0 && high(u) < hi }
+	s.lines = func(l, u float64) (lower, upper line) {
+		l, u = l+s.kink, u+s.kink
+		turned := over(-u, -l, -low(u-s.kink), -low(l-s.kink), apart)
+		upper = over(l, u, high(l-s.kink), high(u-s.kink), apart)
+		return line{turned.a, turned.a*s.kink - turned.b}, line{upper.a, upper.a*s.kink + upper.b}
+	}
+	return s
+}
+
+// over is a line over stairs that rise from first to last on [l, u]. Their hull goes from (l, first) along the upper
+// corners (k − ½ − apart, k) to (u, last): the line is its edge over the middle, but none steeper than 1.
+func over(l, u, first, last, apart float64) line {
+	corner := last - 0.5 - apart
+	if first == last || (l+u)/2 >= corner {
+		return line{0, last}
+	}
+	if slope := (last - first) / (corner - l); slope < 1 { // the stairs begin within the interval
+		return line{slope, first - slope*l}
+	}
+	return line{1, 0.5 + apart}
+}
