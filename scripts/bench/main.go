@@ -1,6 +1,7 @@
 // Command bench runs passes of a network for scripts/bench_pytorch.py, which times
-// them in turn with PyTorch's. It opens a model as an attack does, prints "ready",
-// and then answers each line of its input with the seconds that the pass took:
+// them in turn with PyTorch's, and scripts/bench_quantised.py. It opens a model as an
+// attack does, a quantised one with its file for the answers, prints "ready", and
+// then answers each line of its input with the seconds that the pass took:
 //
 //	forward     logits of a batch
 //	gradient    logits, cross-entropy and its gradient by the images
@@ -25,6 +26,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
@@ -79,6 +81,15 @@ func run(model string, batch, threads int, direct bool, on ort.Target) error {
 		return err
 	}
 	defer net.Close()
+	if net.Graph.IsCopy() {
+		original, err := ort.OpenOriginal(model, &onnx.File{Data: data}, "")
+		if err != nil {
+			return err
+		}
+		if err := net.AnsweredBy(file{original}); err != nil {
+			return err
+		}
+	}
 	b := newBatch(net, batch)
 	for _, pass := range []func(context.Context) (float64, error){b.forward, b.gradient} { // compile and warm up
 		if _, err := pass(ctx); err != nil {
@@ -106,6 +117,17 @@ func run(model string, batch, threads int, direct bool, on ort.Target) error {
 		fmt.Println(v)
 	}
 	return lines.Err()
+}
+
+// file answers for a network as it lies.
+type file struct{ *ort.Original }
+
+func (f file) Logits(_ context.Context, x, out []float32) error {
+	y, err := f.Run(x)
+	for i, v := range y {
+		out[i] = float32(v)
+	}
+	return err
 }
 
 // images is a batch of random images and what their passes write.

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Tables of runs of a network beside its quantised forms: the table "quantised" of docs/quantised.md.
+
+    python3 scripts/quantised.py model.onnx ... --out quantised --test data/cifar-10-batches-bin/test_batch.bin
+    selfheal run --config quantised/model.yaml --out results/model
+    python3 scripts/quantised_table.py results/model ... --out docs/quantised.md
+
+A cell is the accuracy under a network's own attack, and behind the arrow that on images made on the float network. p is
+of an exact test of the same images under the float network and the form, each attacked itself: the smallest of the four
+columns, times their number in the table (Bonferroni). Exit code 1 where an attack leaves more of a form than the float
+network's images do.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import sys
+
+import documents
+
+HEADER = ["network", "images", "clean", "ℓ∞", "ℓ2", "ℓ1", "p", "an APGD step in ℓ∞"]
+NORMS = ("linf", "l2", "l1")
+
+
+def exact(a, b):
+    """p of the exact test of two verdicts on the same images (McNemar), two-sided."""
+    pairs = list(zip(a, b))
+    one, other = pairs.count(("1", "0")), pairs.count(("0", "1"))
+    tail = sum(math.comb(one + other, k) for k in range(min(one, other) + 1)) / 2 ** (one + other)
+    return min(1.0, 2 * tail)
+
+
+def rows(folder):
+    """Table rows of a run, with p uncorrected in the last but one place, and what misses its bound."""
+    results = json.loads((pathlib.Path(folder) / "results.json").read_text())
+    suite = results["suites"][0]
+    original, table, failures = suite["pairs"][0][0], [], []
+    cells = {(c["model"], c["source"] or c["model"], c["norm"] or "clean"): c for c in results["cells"]}
+    epsilons = {norm: cells[original, original, norm]["epsilon"] for norm in NORMS}
+    for model in suite["models"]:
+        clean = cells[model, model, "clean"]
+        own = {norm: cells[model, model, norm] for norm in NORMS}
+        given = {norm: cells[model, original, norm] for norm in NORMS}
+        step = own["linf"]["steps"][0]
+        row = [model, clean["n"], f"{100 * clean['accuracy']:.1f}"]
+        for norm in NORMS:
+            cell = f"{100 * own[norm]['accuracy']:.1f}"
+            row.append(cell if model == original else f"{cell} → {100 * given[norm]['accuracy']:.1f}")
+            if own[norm]["accuracy"] > given[norm]["accuracy"]:
+                failures.append(f"{model}, {norm}: its own attack leaves more than images made on {original}")
+        p = [exact(cells[original, original, k]["verdicts"], c["verdicts"]) for k, c in {"clean": clean, **own}.items()]
+        row += [None if model == original else min(p), f"{1000 * step['seconds'] / step['backward']:.2f} ms"]
+        table.append(row)
+    radius = f"{255 * epsilons['linf']:g}/255, {epsilons['l2']:g}, {epsilons['l1']:g}"
+    table[0][0] += f" ({radius})"
+    return table, failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run of a config by scripts/quantised.py")
+    parser.add_argument("--out", metavar="FILE", help="document whose table to bring up to date (default: printed)")
+    arguments = parser.parse_args()
+    table, failures = [], []
+    try:
+        for folder in arguments.runs:
+            more, worse = rows(folder)
+            table, failures = table + more, failures + worse
+    except (OSError, ValueError, KeyError) as problem:
+        sys.exit(f"quantised_table.py: error: {problem}")
+    tests = 4 * sum(row[-2] is not None for row in table)
+    for row in table:
+        row[-2] = "" if row[-2] is None else f"{min(1, row[-2] * tests):.2g}"
+    text = documents.table(HEADER, table)
+    print(text, *failures, sep="\n")
+    if arguments.out:
+        documents.replace_block(arguments.out, "quantised", text)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
