@@ -13,12 +13,15 @@ const maxExportNodes = 20_000
 // inside, output "logits", [N classes]; N is symbolic. With the greedy solver it is x_{t+1} = F_t(E_t(x_t)), otherwise
 // the solver unrolled: every sweep, adjoint and ascent step as nodes, which share their weights. Its metadata name
 // model, control and solver. A graph of more than 20,000 nodes is refused.
-func (c *Controller) Graph() (*onnx.Graph, error) { return c.graph(false) }
+func (c *Controller) Graph() (*onnx.Graph, error) { return c.graph(false, true) }
 
 // Literal is [Controller.Graph] with every sum that the loop computes, also x + (E(x) − x).
-func (c *Controller) Literal() (*onnx.Graph, error) { return c.graph(true) }
+func (c *Controller) Literal() (*onnx.Graph, error) { return c.graph(true, true) }
 
-func (c *Controller) graph(literal bool) (*onnx.Graph, error) {
+// Front is [Controller.Graph] without the network, where the image alone is controlled: its output is that image.
+func (c *Controller) Front() (*onnx.Graph, error) { return c.graph(false, false) }
+
+func (c *Controller) graph(literal, whole bool) (*onnx.Graph, error) {
 	fail := func(err error) (*onnx.Graph, error) {
 		return nil, fmt.Errorf("control %s on model %s: %w", c.Name, c.net.Name, err)
 	}
@@ -34,12 +37,15 @@ func (c *Controller) graph(literal bool) (*onnx.Graph, error) {
 	}
 	image := s.b.Input("image", c.stages[0].plain.segment.Inputs[0].Shape)
 	s.b.Prefix = "sum/"
-	p, err := solve(c, s, image, true, nil, nil)
+	p, err := solve(c, s, image, whole, nil, nil)
 	if err != nil {
 		return fail(err)
 	}
-	s.b.Prefix = ""
-	s.b.Output("logits", p.x[len(c.stages)])
+	if s.b.Prefix = ""; whole {
+		s.b.Output("logits", p.x[len(c.stages)])
+	} else {
+		s.b.Output("controlled", p.z[0])
+	}
 	g, err := s.b.Done()
 	if err != nil {
 		return fail(err)

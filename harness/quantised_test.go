@@ -1,13 +1,14 @@
 package harness_test
 
 import (
+	"bytes"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
 
 	"selfheal/attacks"
 	"selfheal/harness/open"
@@ -245,5 +246,39 @@ suites: {s: {dataset: test, models: [other], controls: [front, last], attacks: [
 		if !slices.Equal(z, o.Logits) {
 			t.Fatalf("image %d: %v, the file gives %v of the controlled image", im.ID, o.Logits, z)
 		}
+	}
+}
+
+// What export writes of a quantised network keeps its integer operators behind the control, and answers as the loop.
+func TestExportedQuantised(t *testing.T) {
+	testinput.Runtime(t)
+	front := testplan.Bundled + `
+controls:
+  front: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]}
+attacks: {p: {kind: pgd, norm: linf, epsilon: 2/255, steps: 3}}
+suites: {s: {dataset: test, models: [other], controls: [front], attacks: [p], mode: oblivious}}
+`
+	for form, kept := range map[string]string{"qdq-channel": "QuantizeLinear", "qoperator-channel": "QLinearConv",
+		"qoperator-uint8": "QGemm", "dynamic": "ConvInteger", "float16": "Conv"} {
+		path := "harness/testdata/quantised/preact_standard-" + form + ".onnx"
+		p := testplan.Plan(t, strings.Replace(front, "made-by-the-test.onnx", path, 1), 2, 8,
+			"models.other.preprocess.mean=[0.02]", "models.other.preprocess.std=[0.9]")
+		u := must.Get(open.Use(t.Context(), p.Config, "other", "front", open.Options{}))(t)
+		e := must.Get(u.Export())(t)
+		if !bytes.Contains(e.Data, []byte(kept)) || e.Output != "[N 10]" {
+			t.Errorf("%s: no %s in the file, output %s", form, kept, e.Output)
+		}
+		session := must.Get(ort.Open(form, e.Data))(t)
+		for _, im := range every(t, must.Get(u.Scored("test"))(t)) {
+			o := must.Get(u.Loop.Run(t.Context(), im.Pixels))(t)
+			z := must.Get(session.Run([]ort.Tensor{{Shape: []int64{1, 3, 32, 32}, Data: im.Pixels}}))(t)[0].Data
+			for class, v := range o.Logits {
+				if off := math.Abs(float64(z[class] - v)); off > 1e-4 && form != "float16" || off > 0.05 {
+					t.Fatalf("%s, image %d: %v, the loop gives %v", form, im.ID, z, o.Logits)
+				}
+			}
+		}
+		session.Close()
+		u.Close()
 	}
 }

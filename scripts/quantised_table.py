@@ -19,7 +19,7 @@ import sys
 
 import documents
 
-HEADER = ["network", "images", "clean", "ℓ∞", "ℓ2", "ℓ1", "p", "an APGD step in ℓ∞"]
+HEADER = ["network", "images", "clean", "ℓ∞", "ℓ2", "ℓ1", "p"]
 NORMS = ("linf", "l2", "l1")
 
 
@@ -32,17 +32,16 @@ def exact(a, b):
 
 
 def rows(folder):
-    """Table rows of a run, with p uncorrected in the last but one place, and what misses its bound."""
+    """Table rows of a run, with p uncorrected at their ends, and what misses its bound."""
     results = json.loads((pathlib.Path(folder) / "results.json").read_text())
     suite = results["suites"][0]
     original, table, failures = suite["pairs"][0][0], [], []
-    cells = {(c["model"], c["source"] or c["model"], c["norm"] or "clean"): c for c in results["cells"]}
+    cells = {(c["model"], c.get("source") or c["model"], c.get("norm") or "clean"): c for c in results["cells"]}
     epsilons = {norm: cells[original, original, norm]["epsilon"] for norm in NORMS}
     for model in suite["models"]:
         clean = cells[model, model, "clean"]
         own = {norm: cells[model, model, norm] for norm in NORMS}
         given = {norm: cells[model, original, norm] for norm in NORMS}
-        step = own["linf"]["steps"][0]
         row = [model, clean["n"], f"{100 * clean['accuracy']:.1f}"]
         for norm in NORMS:
             cell = f"{100 * own[norm]['accuracy']:.1f}"
@@ -50,8 +49,7 @@ def rows(folder):
             if own[norm]["accuracy"] > given[norm]["accuracy"]:
                 failures.append(f"{model}, {norm}: its own attack leaves more than images made on {original}")
         p = [exact(cells[original, original, k]["verdicts"], c["verdicts"]) for k, c in {"clean": clean, **own}.items()]
-        row += [None if model == original else min(p), f"{1000 * step['seconds'] / step['backward']:.2f} ms"]
-        table.append(row)
+        table.append([*row, None if model == original else min(p)])
     radius = f"{255 * epsilons['linf']:g}/255, {epsilons['l2']:g}, {epsilons['l1']:g}"
     table[0][0] += f" ({radius})"
     return table, failures
@@ -69,9 +67,9 @@ def main():
             table, failures = table + more, failures + worse
     except (OSError, ValueError, KeyError) as problem:
         sys.exit(f"quantised_table.py: error: {problem}")
-    tests = 4 * sum(row[-2] is not None for row in table)
+    tests = 4 * sum(row[-1] is not None for row in table)
     for row in table:
-        row[-2] = "" if row[-2] is None else f"{min(1, row[-2] * tests):.2g}"
+        row[-1] = "" if row[-1] is None else f"{min(1, row[-1] * tests):.2g}"
     text = documents.table(HEADER, table)
     print(text, *failures, sep="\n")
     if arguments.out:

@@ -245,8 +245,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
 	}
 	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
-		Options: simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std),
-			Layout: m.Layout, Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m) }},
+		Options:       o.taken(m),
 		Probabilities: m.Output == "probabilities", Label: m.Output == "label", At: m.SplitAt,
 		Votes: m.Votes, Seed: o.Config.Seed,
 		Direct:   !o.Config.Runtime.Winograd || exact(o.Config, m.Name) || o.Pool.Target(attacked).Row().Direct,
@@ -268,6 +267,12 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 	known.Parameters, known.Segments, known.FLOPs = n.Parameters, len(n.Boundaries)+1, n.FLOPs()
 	o.Record.Models[m.Name] = known
 	return n, nil
+}
+
+// taken is how a model's input and output are taken.
+func (o *Opener) taken(m *config.Model) simplify.Options {
+	return simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std), Layout: m.Layout,
+		Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m) }}
 }
 
 // size is that of the images that a model is asked about.

@@ -12,6 +12,8 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
 	"selfheal/internal/number"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
 )
 
 // Model is a model of a config outside a run: alone, and in the closed loop of one of the config's controls.
@@ -138,9 +140,10 @@ func (u *Model) Set(name string, limit int) (*dataset.Dataset, error) {
 	return d, nil
 }
 
-// Export returns the controlled network as one ONNX file, with the SHA-256 of the model among its metadata.
+// Export returns the controlled network as one ONNX file, with the SHA-256 of the model among its metadata. Where the
+// image of a quantised network is controlled, the file's own operators stand behind the control.
 func (u *Model) Export() (*Exported, error) {
-	g, err := u.Loop.Graph()
+	g, err := u.exported()
 	if err != nil {
 		return nil, ConfigError{err}
 	}
@@ -150,6 +153,30 @@ func (u *Model) Export() (*Exported, error) {
 		return nil, ConfigError{fmt.Errorf("%s: %w", u, err)}
 	}
 	return e, nil
+}
+
+func (u *Model) exported() (*onnx.Graph, error) {
+	m := u.Config.Model(u.Net.Name)
+	if !u.Loop.ByFile() || m.Output == "probabilities" {
+		return u.Loop.Graph()
+	}
+	file, err := ReadModel(u.Config.Files, m.Path)
+	if err != nil {
+		return nil, err
+	}
+	body, err := simplify.AsItLies(file.Data, u.taken(m))
+	if err != nil {
+		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
+	}
+	logits := onnx.Value{Name: "logits", DType: onnx.Float, Shape: onnx.Shape{onnx.Batch, int64(u.Net.Classes())}}
+	if y := body.Outputs[0].Shape; len(y) != 2 || y[1] != logits.Shape[1] { // as of a single logit
+		return u.Loop.Graph()
+	}
+	g, err := u.Loop.Front()
+	if err == nil {
+		err = g.Chain(body, "file/", logits)
+	}
+	return g, err
 }
 
 // Exported is a controlled network as a file.

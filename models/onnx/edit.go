@@ -102,6 +102,34 @@ func (g *Graph) Prune() {
 	maps.DeleteFunc(g.Shapes, func(name string, _ Shape) bool { return !need[name] })
 }
 
+// Chain puts a graph behind this one, whose output becomes its input. Its tensors get a prefix, and its output becomes
+// out. Its operators need not be known.
+func (g *Graph) Chain(behind *Graph, prefix string, out Value) error {
+	names := map[string]string{"": "", behind.Inputs[0].Name: g.Outputs[0].Name, behind.Outputs[0].Name: out.Name}
+	renamed := func(tensors []string) []string {
+		return Each(tensors, func(t string) string {
+			if to, ok := names[t]; ok {
+				return to
+			}
+			names[t] = g.Fresh(prefix + t)
+			return names[t]
+		})
+	}
+	for _, name := range sortedKeys(behind.Consts) {
+		names[name] = g.AddConst(prefix+name, behind.Consts[name])
+	}
+	for _, n := range behind.Nodes {
+		n = n.Clone()
+		n.Inputs, n.Outputs = renamed(n.Inputs), renamed(n.Outputs)
+		g.Nodes = append(g.Nodes, n)
+	}
+	if batch := behind.Inputs[0].Shape[0]; batch != Batch { // which the file fixes
+		g.Inputs[0].Shape[0], out.Shape[0] = batch, batch
+	}
+	g.Outputs, g.Opset = []Value{out}, max(g.Opset, behind.Opset)
+	return g.Verify()
+}
+
 // Verify checks the graph's invariants: every tensor is written once and before it is read, constants are as long as
 // their shape and hold no NaN, and the outputs exist. Every pass ends with it.
 func (g *Graph) Verify() (err error) {
