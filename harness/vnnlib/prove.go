@@ -6,13 +6,14 @@ import (
 	"selfheal/models/bounds"
 )
 
-func (q *question) prove(ctx context.Context) (bool, error) {
+// prove reports whether no case holds, or a counterexample that was met on the way.
+func (q *question) prove(ctx context.Context) (found *Result, proven bool, err error) {
 	if q.bounds == nil {
-		return false, nil
+		return nil, false, nil
 	}
 	for _, b := range q.of.boxes {
 		if b.region().Check(q.of.inputs) != nil { // beyond float32
-			return false, nil
+			return nil, false, nil
 		}
 		// As many constraints at a time as the memory allows.
 		most := max(1, min(q.bounds.RowsAtOnce(), mostRows/q.of.outputs))
@@ -22,13 +23,27 @@ func (q *question) prove(ctx context.Context) (bool, error) {
 				rows += len(cases[n].constraints)
 				n++
 			}
-			if impossible, err := q.impossible(ctx, b, cases[:n], most); !impossible || err != nil {
-				return false, err
+			impossible, err := q.impossible(ctx, b, cases[:n], most)
+			if err == nil && !impossible && rows <= most && b.varies() <= mostCut {
+				found, impossible, err = q.branch(ctx, b, cases[:n])
+			}
+			if !impossible || err != nil {
+				return found, false, err
 			}
 			cases = cases[n:]
 		}
 	}
-	return true, nil
+	return nil, true, nil
+}
+
+// varies counts the inputs that are no points.
+func (b *box) varies() (count int) {
+	for i := range b.lower {
+		if b.lower[i] < b.upper[i] {
+			count++
+		}
+	}
+	return count
 }
 
 // mostRows is how many numbers constraints have as dense rows, at most.
@@ -37,36 +52,27 @@ const mostRows = 1 << 22
 // impossible reports whether it is proven that none of some cases of one box holds. A case cannot hold if one of its
 // constraints cannot. A single case's constraints beyond most are left out.
 func (q *question) impossible(ctx context.Context, b *box, cases []conjunction, most int) (bool, error) {
-	var rows []float64
-	var asked [][]constraint
+	var asked []conjunction
 	for _, c := range cases {
 		if len(c.constraints) == 0 {
 			return false, nil
 		}
-		some := c.constraints[:min(most, len(c.constraints))]
-		asked = append(asked, some)
-		for _, one := range some {
-			row := make([]float64, q.of.outputs)
-			for _, t := range one.row {
-				row[t.index] = t.factor
-			}
-			rows = append(rows, row...)
-		}
+		asked = append(asked, conjunction{b, c.constraints[:min(most, len(c.constraints))]})
 	}
 	none := func(proven []bounds.Bound) bool {
-		for _, constraints := range asked {
+		for _, c := range asked {
 			// Only a bound that is above the constraint's rules the case out: what is not a number rules out nothing.
 			out := false
-			for i, one := range constraints {
+			for i, one := range c.constraints {
 				out = out || proven[i].Least() > one.bound
 			}
 			if !out {
 				return false
 			}
-			proven = proven[len(constraints):]
+			proven = proven[len(c.constraints):]
 		}
 		return true
 	}
-	proven, err := q.bounds.Rows(ctx, bounds.AlphaCROWN, b.region(), rows, none)
+	proven, err := q.bounds.Rows(ctx, bounds.AlphaCROWN, b.region(), dense(asked, q.of.outputs), none)
 	return err == nil && none(proven), err
 }

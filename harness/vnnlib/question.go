@@ -232,12 +232,13 @@ func (q *question) close() {
 func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
+	var met *Result
 	var proven bool
 	var failed error
 	proof := make(chan struct{})
 	go func() {
 		defer close(proof)
-		if proven, failed = q.prove(inner); proven {
+		if met, proven, failed = q.prove(inner); proven || met != nil {
 			stop()
 		}
 	}()
@@ -247,6 +248,9 @@ func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
 	}
 	stop()
 	<-proof // which uses the runtime
+	if found == nil {
+		found = met
+	}
 	switch {
 	case err != nil:
 		return Result{}, err

@@ -40,6 +40,9 @@ type proof struct {
 	region Region
 	free   bool          // slopes may be free
 	known  []*relaxation // by the stages' indices, as far as they are known
+
+	within       []ends    // bounds of the stages' inputs over a larger region, as far as they are known
+	coefficients []float32 // of the output's last bounds by CROWN
 }
 
 // relaxation is what is known of a stage.
@@ -54,12 +57,49 @@ type relaxation struct {
 // where enough, unless it is nil, says so of the best bounds so far.
 func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float64,
 	enough func([]Bound) bool) ([]Bound, error) {
-	if err := region.Check(n.size(n.input)); err != nil {
+	p := &proof{Network: n, region: region, free: method == AlphaCROWN && len(n.free.free) > 0}
+	return p.rows(ctx, method, rows, enough)
+}
+
+// Part is what CROWN proves of rows over a region.
+type Part struct {
+	Bounds       []Bound
+	Coefficients []float32 // of each row's bound, which is linear in the input, [rows × inputs]; nil: nothing is proven
+	inner        []ends    // of the stages' inputs
+}
+
+// ends are bounds of a stage's input.
+type ends struct{ lower, upper []float32 }
+
+// Part is [Network.Rows] by CROWN on a part of a region of which whole is known, unless it is nil: what holds there
+// holds here.
+func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole *Part) (*Part, error) {
+	p := &proof{Network: n, region: region}
+	if whole != nil {
+		p.within = whole.inner
+	}
+	p.free = len(n.free.free) > 0
+	bounds, err := p.rows(ctx, AlphaCROWN, rows, nil)
+	part := &Part{Bounds: bounds, Coefficients: p.coefficients}
+	for _, r := range p.known {
+		if r != nil {
+			part.inner = append(part.inner, ends{r.lower, r.upper})
+		}
+	}
+	return part, err
+}
+
+func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough func([]Bound) bool) ([]Bound, error) {
+	n := p.Network
+	if err := p.region.Check(n.size(n.input)); err != nil {
 		return nil, err
 	}
-	p := &proof{n, region, method == AlphaCROWN && len(n.free.free) > 0, make([]*relaxation, len(n.stages))}
+	p.known = make([]*relaxation, len(n.stages))
 	for i, s := range n.stages {
 		r, err := p.interval(&s.target)
+		if err == nil && i < len(p.within) {
+			r.meet(p.within[i])
+		}
 		if err == nil && p.walks(&s.target, method) {
 			err = p.tighten(ctx, s, r)
 		}
@@ -93,6 +133,15 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 		}
 	}
 	return bounds, err
+}
+
+// meet takes the tighter of two bounds of each value.
+func (r *relaxation) meet(o ends) {
+	for j := range r.lower {
+		if l, u := max(r.lower[j], o.lower[j]), min(r.upper[j], o.upper[j]); l <= u { // else beyond by rounding alone
+			r.lower[j], r.upper[j] = l, u
+		}
+	}
 }
 
 // finite reports whether all that is known of a stage is finite: what goes beyond float32 may hide behind a kink.
@@ -180,6 +229,9 @@ func (p *proof) walks(t *target, method Method) bool {
 	return method != IBP
 }
 
+// perRun is how many values the largest tensor of a run holds whose time is that of starting it.
+const perRun = 1 << 14
+
 // side is a bound that is to be found of a value: its lower one with the sign 1, its upper one with −1.
 type side struct {
 	value int
@@ -199,6 +251,9 @@ func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
 		default:
 			first = append(first, side{j, 1}, side{j, -1})
 		}
+	}
+	if len(second)*s.program.perRow <= perRun { // one run takes no longer than two
+		first, second = append(first, second...), nil
 	}
 	if err := p.bound(ctx, s, r, first); err != nil {
 		return err
@@ -267,6 +322,9 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		return nil, err
 	}
 	bounds := make([]Bound, count)
+	if prog == p.output.program || prog == p.Network.free {
+		p.coefficients = out[0].Data
+	}
 	sums := len(prog.ends)
 	gradients := sums + len(prog.stages)
 	for k := range bounds {
@@ -311,7 +369,7 @@ type slopes struct {
 
 // Steps of Adam (Kingma and Ba 2015), and its step size, which falls by a factor at each: auto_LiRPA's defaults.
 const (
-	alphaSteps   = 20
+	alphaSteps   = 4
 	alphaRate    = 0.5
 	alphaDecay   = 0.98
 	beta1, beta2 = 0.9, 0.999

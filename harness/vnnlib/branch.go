@@ -1,0 +1,237 @@
+package vnnlib
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"selfheal/models/bounds"
+)
+
+// A box of few inputs is cut into parts: with mostCut inputs that vary at most, into mostParts.
+const (
+	mostCut    = 20
+	mostParts  = 4_000_000
+	candidates = 5 // inputs that a cut is tried along
+)
+
+// part is of a box, with those of its cases that may hold in it.
+type part struct {
+	lower, upper []float64
+	cases        []conjunction
+	of           *bounds.Part // what is known of it
+	moved        []float64    // by how much the range of each input moves the bounds
+	short        float64      // what the bounds lack, of all cases
+}
+
+// tree cuts a box in two along one input, and its parts again, until in each no case can hold: branch and bound over
+// the inputs (Wang et al. 2018, "Formal Security Analysis of Neural Networks using Symbolic Intervals"). The parts that
+// wait are a stack, whose memory is small.
+type tree struct {
+	q   *question
+	box *box
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	waiting  []part
+	busy     int // parts that are under way
+	examined int
+	found    *Result
+	failed   bool // a part could neither be decided nor cut
+}
+
+// branch reports whether no case of a box holds, or a counterexample that was met.
+func (q *question) branch(ctx context.Context, b *box, cases []conjunction) (found *Result, proven bool, err error) {
+	t := &tree{q: q, box: b}
+	t.changed = sync.NewCond(&t.mu)
+	whole, found, err := t.bound(ctx, part{lower: b.lower, upper: b.upper, cases: cases}, nil)
+	if found != nil || err != nil || len(whole.cases) == 0 {
+		return found, err == nil && found == nil, err
+	}
+	t.waiting = []part{whole}
+	group, inner := errgroup.WithContext(ctx)
+	defer context.AfterFunc(inner, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.changed.Broadcast()
+	})()
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() error {
+			for {
+				p, ok := t.next(inner)
+				if !ok {
+					return context.Cause(inner)
+				}
+				parts, found, err := t.examine(inner, p)
+				t.add(parts, found)
+				if err != nil {
+					return err
+				}
+			}
+		})
+	}
+	err = group.Wait()
+	return t.found, err == nil && t.found == nil && !t.failed, err
+}
+
+// next waits for a part; there is none where all is decided, or enough is known.
+func (t *tree) next(ctx context.Context) (p part, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.waiting) == 0 && t.busy > 0 && t.found == nil && !t.failed && ctx.Err() == nil {
+		t.changed.Wait()
+	}
+	if len(t.waiting) == 0 || t.found != nil || t.failed || ctx.Err() != nil {
+		return p, false
+	}
+	last := len(t.waiting) - 1
+	p, t.waiting = t.waiting[last], t.waiting[:last]
+	t.busy++
+	t.examined++
+	t.failed = t.examined > mostParts
+	return p, !t.failed
+}
+
+func (t *tree) add(parts []part, found *Result) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy--
+	t.waiting = append(t.waiting, parts...)
+	if found != nil {
+		t.found = found
+	}
+	t.changed.Broadcast()
+}
+
+// examine cuts a part in two along an input, and gives those of the two that are not decided. Of the inputs whose
+// ranges move the bounds most it takes that which leaves least to prove.
+func (t *tree) examine(ctx context.Context, p part) (best []part, found *Result, err error) {
+	least := math.Inf(1)
+	tried := 0
+	for tried < candidates {
+		at := 0
+		for i, m := range p.moved {
+			if m > p.moved[at] {
+				at = i
+			}
+		}
+		if !(p.moved[at] > 0) {
+			break
+		}
+		p.moved[at] = 0
+		middle := p.lower[at]/2 + p.upper[at]/2
+		if low, high := float32(p.lower[at]), float32(p.upper[at]); float32(middle) == low || float32(middle) == high {
+			continue // no float32 lies between
+		}
+		tried++
+		short := 0.0
+		var halves []part
+		for side := range 2 {
+			half := part{lower: slices.Clone(p.lower), upper: slices.Clone(p.upper), cases: p.cases}
+			if side == 0 {
+				half.upper[at] = middle
+			} else {
+				half.lower[at] = middle
+			}
+			if half, found, err = t.bound(ctx, half, p.of); found != nil || err != nil {
+				return nil, found, err
+			}
+			if len(half.cases) > 0 {
+				halves, short = append(halves, half), short+half.short
+			}
+		}
+		if short < least {
+			best, least = halves, short
+		}
+		if len(halves) == 0 {
+			break
+		}
+	}
+	if tried == 0 {
+		t.mu.Lock()
+		t.failed = true
+		t.mu.Unlock()
+	}
+	return best, nil, nil
+}
+
+// bound rules out cases of a part by CROWN, and asks the network about the points where the others' bounds are least.
+func (t *tree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Result, error) {
+	rows := dense(p.cases, t.q.of.outputs)
+	known, err := t.q.bounds.Part(ctx, bounds.Box(p.lower, p.upper), rows, whole)
+	if err != nil {
+		return p, nil, err
+	}
+	proven, coefficients := known.Bounds, known.Coefficients
+	inputs, first := t.q.of.inputs, 0
+	var left []conjunction
+	var points []float32
+	p.of, p.moved = known, make([]float64, inputs)
+	for _, c := range p.cases {
+		nearest := first // to being ruled out
+		for i, one := range c.constraints {
+			if proven[first+i].Least()-one.bound > proven[nearest].Least()-c.constraints[nearest-first].bound {
+				nearest = first + i
+			}
+		}
+		lacks := c.constraints[nearest-first].bound - proven[nearest].Least()
+		if first += len(c.constraints); lacks < 0 {
+			continue
+		}
+		p.short += lacks
+		left = append(left, c)
+		for i := range inputs {
+			a := 1.0 // of nothing known
+			if coefficients != nil {
+				a = float64(coefficients[nearest*inputs+i])
+			}
+			p.moved[i] += math.Abs(a) * (p.upper[i] - p.lower[i])
+			end := p.lower[i]
+			if a < 0 {
+				end = p.upper[i]
+			}
+			points = append(points, min(max(float32(end), t.box.low[i]), t.box.high[i]))
+		}
+	}
+	p.cases = left
+	var found *Result
+	if len(left) > 0 && t.box.apart < 0 {
+		found, err = t.q.try(left, points)
+	}
+	return p, found, err
+}
+
+// try asks the network about a point for each case.
+func (q *question) try(cases []conjunction, points []float32) (*Result, error) {
+	y, _, err := q.run(points, make([]float32, len(cases)*q.of.outputs))
+	if err != nil {
+		return nil, err
+	}
+	for k, c := range cases {
+		if c.holds(func(i int) float64 { return float64(y[k*q.of.outputs+i]) }) {
+			found, err := q.confirm(c, points[k*q.of.inputs:(k+1)*q.of.inputs])
+			if found != nil || err != nil {
+				return found, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// dense are the constraints of cases as rows.
+func dense(cases []conjunction, outputs int) (rows []float64) {
+	for _, c := range cases {
+		for _, one := range c.constraints {
+			row := make([]float64, outputs)
+			for _, t := range one.row {
+				row[t.index] = t.factor
+			}
+			rows = append(rows, row...)
+		}
+	}
+	return rows
+}
