@@ -174,5 +174,5 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 	z := must.Get(must.Get(j.Original(t.Context()))(t).Answer(im.Pixels))(t)
 	must.Do(t, prover.around(t.Context(), who, im, z))
 	z[3] += 50
-	must.Refuse(t, prover.around(t.Context(), who, im, z), "image 0: logit 3 is proven to be from")
+	must.Refuse(t, prover.around(t.Context(), who, im, z), "image 0: output 3 is proven to be from")
 }

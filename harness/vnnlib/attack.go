@@ -2,38 +2,105 @@ package vnnlib
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
 
-// Projected gradient descent from random starts: steps of a run, and rounds of runs after the proof has failed.
+// Projected gradient descent from random starts: steps of a run, and rounds of runs that a question without a deadline
+// gets, and before the parts of a box that is cut are left to the proof.
 const (
 	steps  = 100
 	rounds = 20
 )
 
-// search attacks until the proof has ended, and for some rounds more.
-func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{}) (found *Result, err error) {
-	rng := rand.New(rand.NewPCG(seed, 0))
+// Random points that are asked about first, of each case, and for how long at most.
+const (
+	samples  = 2048
+	sampling = time.Second / 2
+)
+
+// search attacks until the deadline, without one for some rounds after the proof has ended, on the cores that the proof
+// leaves.
+func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{}) (*Result, error) {
 	cases := slices.DeleteFunc(slices.Clone(q.of.cases), func(c conjunction) bool { return c.box.apart >= 0 })
 	if len(cases) == 0 {
 		<-proof
+		return nil, nil
+	}
+	cut := q.bounds != nil && slices.ContainsFunc(q.of.boxes, (*box).few)
+	searchers := max(1, runtime.GOMAXPROCS(0)-1)
+	if cut {
+		searchers = 1
 	}
 	// So many at a time that a batch stays small.
 	most := max(1, min(64, (1<<22)/max(q.of.inputs, q.of.outputs)))
-	for round, left := 0, rounds; left > 0 && len(cases) > 0; round++ {
-		select {
-		case <-proof:
-			left--
-		default:
-		}
+	group, inner := errgroup.WithContext(ctx)
+	var first atomic.Pointer[Result]
+	for k := range searchers {
+		rng := rand.New(rand.NewPCG(seed, uint64(k)<<32))
+		group.Go(func() error {
+			found, err := q.sample(inner, cases, most, rng)
+			for round := 0; found == nil && err == nil; round++ {
+				if round >= rounds && cut {
+					select {
+					case <-proof:
+					case <-inner.Done():
+						return context.Cause(inner)
+					}
+				}
+				if _, limited := ctx.Deadline(); !limited && round >= 2*rounds {
+					return nil
+				}
+				for some := range slices.Chunk(cases, most) {
+					if found, err = q.descend(inner, some, rng, round+k); found != nil || err != nil {
+						break
+					}
+				}
+			}
+			if found != nil && first.CompareAndSwap(nil, found) {
+				return errFound
+			}
+			return err
+		})
+	}
+	err := group.Wait()
+	if first.Load() != nil {
+		err = nil
+	}
+	return first.Load(), err
+}
+
+// errFound ends the other searchers.
+var errFound = errors.New("found")
+
+// sample asks about random points of each case's box, every other one a corner.
+func (q *question) sample(ctx context.Context, cases []conjunction, most int, rng *rand.Rand) (*Result, error) {
+	start := time.Now()
+	for asked := 0; asked < samples && time.Since(start) < sampling; asked += max(1, most/len(cases)) {
 		for some := range slices.Chunk(cases, most) {
-			if found, err = q.descend(ctx, some, rng, round); found != nil || err != nil {
+			if err := ctx.Err(); err != nil {
+				return nil, context.Cause(ctx)
+			}
+			var points []float32
+			var of []conjunction
+			for range max(1, most/len(cases)) {
+				for _, c := range some {
+					points = append(points, c.box.point(1+len(of)%2*corners, rng)...)
+					of = append(of, c)
+				}
+			}
+			if found, err := q.try(of, points); found != nil || err != nil {
 				return found, err
 			}
 		}

@@ -162,7 +162,8 @@ func (t *tree) examine(ctx context.Context, p part) (best []part, found *Result,
 // bound rules out cases of a part by CROWN, and asks the network about the points where the others' bounds are least.
 func (t *tree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Result, error) {
 	rows := dense(p.cases, t.q.of.outputs)
-	known, err := t.q.bounds.Part(ctx, bounds.Box(p.lower, p.upper), rows, whole)
+	none := func(proven []bounds.Bound) bool { return none(p.cases, proven) }
+	known, err := t.q.bounds.Part(ctx, bounds.Box(p.lower, p.upper), rows, whole, none)
 	if err != nil {
 		return p, nil, err
 	}
@@ -189,7 +190,8 @@ func (t *tree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Re
 			if coefficients != nil {
 				a = float64(coefficients[nearest*inputs+i])
 			}
-			p.moved[i] += math.Abs(a) * (p.upper[i] - p.lower[i])
+			// A cut may help where the bound does not depend on an input: behind a kink, by its lower line.
+			p.moved[i] += (math.Abs(a) + 1e-6) * (p.upper[i] - p.lower[i])
 			end := p.lower[i]
 			if a < 0 {
 				end = p.upper[i]

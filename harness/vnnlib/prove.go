@@ -2,6 +2,7 @@ package vnnlib
 
 import (
 	"context"
+	"slices"
 
 	"selfheal/models/bounds"
 )
@@ -24,7 +25,8 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 				n++
 			}
 			impossible, err := q.impossible(ctx, b, cases[:n], most)
-			if err == nil && !impossible && rows <= most && b.varies() <= mostCut {
+			every := slices.ContainsFunc(cases[:n], func(c conjunction) bool { return len(c.constraints) == 0 })
+			if err == nil && !impossible && !every && rows <= most && b.few() {
 				found, impossible, err = q.branch(ctx, b, cases[:n])
 			}
 			if !impossible || err != nil {
@@ -36,14 +38,15 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 	return nil, true, nil
 }
 
-// varies counts the inputs that are no points.
-func (b *box) varies() (count int) {
+// few reports whether so few inputs vary that the box is cut.
+func (b *box) few() bool {
+	varying := 0
 	for i := range b.lower {
 		if b.lower[i] < b.upper[i] {
-			count++
+			varying++
 		}
 	}
-	return count
+	return varying <= mostCut
 }
 
 // mostRows is how many numbers constraints have as dense rows, at most.
@@ -59,20 +62,23 @@ func (q *question) impossible(ctx context.Context, b *box, cases []conjunction, 
 		}
 		asked = append(asked, conjunction{b, c.constraints[:min(most, len(c.constraints))]})
 	}
-	none := func(proven []bounds.Bound) bool {
-		for _, c := range asked {
-			// Only a bound that is above the constraint's rules the case out: what is not a number rules out nothing.
-			out := false
-			for i, one := range c.constraints {
-				out = out || proven[i].Least() > one.bound
-			}
-			if !out {
-				return false
-			}
-			proven = proven[len(c.constraints):]
-		}
-		return true
-	}
+	none := func(proven []bounds.Bound) bool { return none(asked, proven) }
 	proven, err := q.bounds.Rows(ctx, bounds.AlphaCROWN, b.region(), dense(asked, q.of.outputs), none)
 	return err == nil && none(proven), err
+}
+
+// none reports whether none of some cases can hold, of whose constraints bounds are proven. Only a bound that is above
+// the constraint's rules the case out: what is not a number rules out nothing.
+func none(cases []conjunction, proven []bounds.Bound) bool {
+	for _, c := range cases {
+		out := false
+		for i, one := range c.constraints {
+			out = out || proven[i].Least() > one.bound
+		}
+		if !out {
+			return false
+		}
+		proven = proven[len(c.constraints):]
+	}
+	return true
 }

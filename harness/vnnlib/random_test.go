@@ -125,7 +125,7 @@ func tryRandom(t *testing.T, seed uint64, samples int) answer {
 	defer file.Close()
 	rng = rand.New(rand.NewPCG(seed, 2))
 	text := randomProperty(rng, file, inputs, outputs)
-	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), 3*time.Second)
 	defer stop()
 	got, notes, err := ask(t, ctx, model, text)
 	if err != nil || notes != "" {

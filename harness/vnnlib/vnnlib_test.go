@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"selfheal/internal/testinput"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/onnxtest"
+	"selfheal/models/ort"
 )
 
 func TestMain(m *testing.M) { testinput.RunMain(m) }
@@ -245,6 +247,53 @@ func TestAsk(t *testing.T) {
 	got, _, err = ask(t, context.Background(), bent(), declared(2, 2)+huge+"(assert (>= Y_1 2))")
 	if err != nil || got.answer != unknown {
 		t.Error(got, err)
+	}
+}
+
+// A quantised network is proven as it rounds, and its file is held against the proof.
+func TestQuantised(t *testing.T) {
+	testinput.Runtime(t)
+	for _, form := range []string{"qdq-16", "qoperator-channel"} {
+		model := must.Get(os.ReadFile("../../models/bounds/testdata/quantised/pooled-" + form + ".onnx"))(t)
+		file := must.Get(ort.OpenOriginal(form, &onnx.File{Data: model}, ""))(t)
+		y := must.Get(file.Run(slices.Repeat([]float32{0.5}, 3*8*8)))(t)
+		file.Close()
+		box := declared(3*8*8, len(y))
+		for i := range 3 * 8 * 8 {
+			box += fmt.Sprintf("(assert (<= X_%d 0.501)) (assert (>= X_%d 0.499))\n", i, i)
+		}
+		for asserted, want := range map[string]answer{
+			fmt.Sprintf("(assert (>= Y_0 %g))", y[0]+2):                                unsat,
+			fmt.Sprintf("(assert (>= Y_0 %g)) (assert (<= Y_0 %g))", y[0]-1, y[0]+0.5): sat,
+		} {
+			got, _, err := ask(t, t.Context(), model, box+asserted)
+			if saturates := ort.Saturates() && want == unsat; err != nil || got.answer != want && !saturates {
+				t.Errorf("%s, %s: %v, %v", form, asserted, got, err)
+			}
+		}
+	}
+}
+
+// Where bounds over the whole box leave room, its parts are bounded. A border that is met by no float32 is given up.
+func TestBranch(t *testing.T) {
+	testinput.Runtime(t)
+	// |x0 − ½| + |x1|, and 2·max(x0 − ½, 0) − max(½ − x0, 0)
+	model := onnxtest.New(17, -1, 2).Floats("w", []int64{2, 4}, 1, -1, 0, 0, 0, 0, 1, -1).
+		Floats("b", []int64{4}, -0.5, 0.5, 0, 0).Floats("v", []int64{4, 2}, 1, 2, 1, -1, 1, 0, 1, 0).
+		Node("Gemm x w b → h; Relu h → a; MatMul a v → y").Bytes(-1, 2)
+	for asserted, want := range map[string]answer{
+		"(assert (<= Y_0 -0.001))":                   unsat,
+		"(assert (and (<= Y_0 0.1) (>= Y_1 0.25)))":  unsat,
+		"(assert (and (<= Y_0 0.1) (>= Y_1 0.15)))":  sat,
+		"(assert (or (<= Y_0 -0.01) (>= Y_1 1.01)))": unsat,
+		"(assert (or (<= Y_0 -0.01) (>= Y_1 0.99)))": sat,
+		"(assert (< Y_0 0))":                         unknown,
+	} {
+		text := declared(2, 2) + unitBox + asserted
+		got, _, err := ask(t, t.Context(), model, text)
+		if err != nil || got.answer != want {
+			t.Errorf("%s: %v, %v", asserted, got, err)
+		}
 	}
 }
 

@@ -38,8 +38,12 @@ func (q *question) ask(ctx context.Context, seed uint64) error {
 			return err
 		}
 		for k := range n {
-			y, err := q.file.Run(xs[k*q.of.inputs : (k+1)*q.of.inputs])
-			if err == nil {
+			x := xs[k*q.of.inputs : (k+1)*q.of.inputs]
+			y, err := q.file.Run(x)
+			switch {
+			case err == nil && q.net.Rounds:
+				err = q.bounds.Hold(context.WithoutCancel(ctx), x, y)
+			case err == nil:
 				err = ort.Agree(y, opened[k*q.of.outputs:(k+1)*q.of.outputs])
 			}
 			if err != nil {

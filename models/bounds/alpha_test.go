@@ -21,7 +21,8 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 		for i := range x {
 			x[i] = rng.Float32()
 		}
-		p := &proof{n, Ball(x, inf, 0.05, 0, 1), true, make([]*relaxation, len(n.stages))}
+		p := &proof{Network: n, region: Ball(x, inf, 0.05, 0, 1), steps: alphaSteps,
+			known: make([]*relaxation, len(n.stages))}
 		for i, s := range n.stages {
 			r := must.Get(p.interval(&s.target))(t)
 			p.relax(s, r)

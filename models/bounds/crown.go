@@ -2,6 +2,7 @@ package bounds
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -38,11 +39,11 @@ func (b Bound) Least() float64 {
 type proof struct {
 	*Network
 	region Region
-	free   bool          // slopes may be free
+	steps  int           // of the optimisation of free slopes; 0: slopes are not free
 	known  []*relaxation // by the stages' indices, as far as they are known
-
-	within       []ends    // bounds of the stages' inputs over a larger region, as far as they are known
-	coefficients []float32 // of the output's last bounds by CROWN
+	whole  []ends        // bounds of the stages' inputs over a larger region, as far as they are known
+	// coefficients are those of the last bounds of the output that were carried to the input.
+	coefficients []float32
 }
 
 // relaxation is what is known of a stage.
@@ -57,11 +58,14 @@ type relaxation struct {
 // where enough, unless it is nil, says so of the best bounds so far.
 func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float64,
 	enough func([]Bound) bool) ([]Bound, error) {
-	p := &proof{Network: n, region: region, free: method == AlphaCROWN && len(n.free.free) > 0}
+	p := &proof{Network: n, region: region}
+	if method == AlphaCROWN && len(n.free.free) > 0 {
+		p.steps = alphaSteps
+	}
 	return p.rows(ctx, method, rows, enough)
 }
 
-// Part is what CROWN proves of rows over a region.
+// Part is what is proven of rows over a region.
 type Part struct {
 	Bounds       []Bound
 	Coefficients []float32 // of each row's bound, which is linear in the input, [rows × inputs]; nil: nothing is proven
@@ -71,15 +75,18 @@ type Part struct {
 // ends are bounds of a stage's input.
 type ends struct{ lower, upper []float32 }
 
-// Part is [Network.Rows] by CROWN on a part of a region of which whole is known, unless it is nil: what holds there
-// holds here.
-func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole *Part) (*Part, error) {
+// Part is [Network.Rows] by α-CROWN of few steps, on a part of a region of which whole is known, unless it is nil: what
+// holds there holds here.
+func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole *Part,
+	enough func([]Bound) bool) (*Part, error) {
 	p := &proof{Network: n, region: region}
-	if whole != nil {
-		p.within = whole.inner
+	if len(n.free.free) > 0 {
+		p.steps = partSteps
 	}
-	p.free = len(n.free.free) > 0
-	bounds, err := p.rows(ctx, AlphaCROWN, rows, nil)
+	if whole != nil {
+		p.whole = whole.inner
+	}
+	bounds, err := p.rows(ctx, AlphaCROWN, rows, enough)
 	part := &Part{Bounds: bounds, Coefficients: p.coefficients}
 	for _, r := range p.known {
 		if r != nil {
@@ -97,8 +104,8 @@ func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough 
 	p.known = make([]*relaxation, len(n.stages))
 	for i, s := range n.stages {
 		r, err := p.interval(&s.target)
-		if err == nil && i < len(p.within) {
-			r.meet(p.within[i])
+		if err == nil && i < len(p.whole) {
+			r.meet(p.whole[i])
 		}
 		if err == nil && p.walks(&s.target, method) {
 			err = p.tighten(ctx, s, r)
@@ -119,7 +126,7 @@ func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough 
 	}
 	var bounds []Bound
 	switch {
-	case p.free:
+	case p.steps > 0:
 		bounds, err = p.optimise(ctx, out.wrong, seeds, enough)
 	case method == IBP:
 		bounds, err = p.run(ctx, n.last, n.output.segment, out.wrong, seeds, nil)
@@ -169,6 +176,24 @@ func (n *Network) Margins(ctx context.Context, method Method, region Region, lab
 		rows = append(rows, row...)
 	}
 	return n.Rows(ctx, method, region, rows, enough)
+}
+
+// Hold holds the outputs that a network's file gives for an input against what is proven of it: they must lie within
+// their intervals.
+func (n *Network) Hold(ctx context.Context, x []float32, y []float64) error {
+	k := len(y)
+	rows := make([]float64, 2*k*k)
+	for i := range y {
+		rows[2*i*k+i], rows[(2*i+1)*k+i] = 1, -1
+	}
+	proven, err := n.Rows(ctx, IBP, Region{Lower: x, Upper: x}, rows, nil)
+	for i := 0; i < k && err == nil; i++ {
+		if least, most := proven[2*i].Least(), -proven[2*i+1].Least(); !(y[i] >= least && y[i] <= most) {
+			err = fmt.Errorf("output %d is proven to be from %g to %g, and the file as it lies gives %g: one of "+
+				"them is wrong", i, least, most, y[i])
+		}
+	}
+	return err
 }
 
 // Positive reports whether all bounds are above 0: no other class can have the largest logit.
@@ -322,7 +347,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		return nil, err
 	}
 	bounds := make([]Bound, count)
-	if prog == p.output.program || prog == p.Network.free {
+	if prog == p.output.program || prog == p.free {
 		p.coefficients = out[0].Data
 	}
 	sums := len(prog.ends)
@@ -367,9 +392,11 @@ type slopes struct {
 	steps, gradients [][]float32
 }
 
-// Steps of Adam (Kingma and Ba 2015), and its step size, which falls by a factor at each: auto_LiRPA's defaults.
+// Steps of Adam (Kingma and Ba 2015), and its step size, which falls by a factor at each: auto_LiRPA's defaults. A
+// part's are fewer: more cost more than the parts that they save, on ACAS Xu.
 const (
-	alphaSteps   = 4
+	partSteps    = 4
+	alphaSteps   = 20
 	alphaRate    = 0.5
 	alphaDecay   = 0.98
 	beta1, beta2 = 0.9, 0.999
@@ -381,7 +408,7 @@ const (
 // gradient is that at the point of the input where the bound before was taken: the bound is the least value there is,
 // so that its gradient is that of the value at the point where it is taken.
 func (p *proof) optimise(ctx context.Context, wrong, rows []float32, enough func([]Bound) bool) ([]Bound, error) {
-	free, all := p.Network.free.free, len(p.stages)
+	free, all := p.free.free, len(p.stages)
 	count := len(rows) / p.Classes()
 	own := &slopes{make([]float32, count*p.size(p.input)), make([][]float32, all), make([][]float32, all)}
 	mean, square := make([][]float64, all), make([][]float64, all)
@@ -392,19 +419,23 @@ func (p *proof) optimise(ctx context.Context, wrong, rows []float32, enough func
 	}
 	rate, decay1, decay2 := alphaRate, 1.0, 1.0
 	var best []Bound
-	for step := range alphaSteps + 2 { // the first says where bounds are taken, the last what the steps have brought
-		bounds, err := p.run(ctx, p.Network.free, p.output.segment, wrong, rows, own)
+	var coefficients []float32      // of the best
+	for step := range p.steps + 2 { // the first says where bounds are taken, the last what the steps have brought
+		bounds, err := p.run(ctx, p.free, p.output.segment, wrong, rows, own)
 		if err != nil {
 			return nil, err
 		}
 		if step == 0 {
-			best = slices.Clone(bounds)
+			best, coefficients = slices.Clone(bounds), p.coefficients
 		}
 		for k, b := range bounds {
 			if b.Least() > best[k].Least() {
 				best[k] = b
+				size := len(coefficients) / count
+				copy(coefficients[k*size:(k+1)*size], p.coefficients[k*size:])
 			}
 		}
+		p.coefficients = coefficients
 		if enough != nil && enough(best) {
 			break
 		}

@@ -8,7 +8,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	r.out = Region{Lower: make([]float32, size), Upper: make([]float32, size)}
 	sums := newSums(size, p.unit)
 	var rows *rowSums
-	if p.free && s.free != nil {
+	if p.steps > 0 && s.free != nil {
 		rows = &rowSums{newSums(size, p.unit), newSums(size, p.unit)}
 	}
 	switch {
