@@ -3,20 +3,15 @@ package vnnlib
 import (
 	"context"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"selfheal/models/bounds"
 )
 
-// A box of few inputs is cut into parts: with mostCut inputs that vary at most, into mostParts.
+// A box is cut along its inputs where mostCut of them vary at most; a cut is tried along so many candidates.
 const (
 	mostCut    = 20
-	mostParts  = 4_000_000
-	candidates = 5 // inputs that a cut is tried along
+	candidates = 5
 )
 
 // part is of a box, with those of its cases that may hold in it.
@@ -28,88 +23,26 @@ type part struct {
 	short        float64      // what the bounds lack, of all cases
 }
 
-// tree cuts a box in two along one input, and its parts again, until in each no case can hold: branch and bound over
-// the inputs (Wang et al. 2018, "Formal Security Analysis of Neural Networks using Symbolic Intervals"). The parts that
-// wait are a stack, whose memory is small.
-type tree struct {
+// boxTree cuts a box in two along one input, and its parts again (Wang et al. 2018, "Formal Security Analysis of Neural
+// Networks using Symbolic Intervals").
+type boxTree struct {
 	q   *question
 	box *box
-
-	mu       sync.Mutex
-	changed  *sync.Cond
-	waiting  []part
-	busy     int // parts that are under way
-	examined int
-	found    *Result
-	failed   bool // a part could neither be decided nor cut
 }
 
 // branch reports whether no case of a box holds, or a counterexample that was met.
 func (q *question) branch(ctx context.Context, b *box, cases []conjunction) (found *Result, proven bool, err error) {
-	t := &tree{q: q, box: b}
-	t.changed = sync.NewCond(&t.mu)
+	t := &boxTree{q, b}
 	whole, found, err := t.bound(ctx, part{lower: b.lower, upper: b.upper, cases: cases}, nil)
 	if found != nil || err != nil || len(whole.cases) == 0 {
 		return found, err == nil && found == nil, err
 	}
-	t.waiting = []part{whole}
-	group, inner := errgroup.WithContext(ctx)
-	defer context.AfterFunc(inner, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.changed.Broadcast()
-	})()
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() error {
-			for {
-				p, ok := t.next(inner)
-				if !ok {
-					return context.Cause(inner)
-				}
-				parts, found, err := t.examine(inner, p)
-				t.add(parts, found)
-				if err != nil {
-					return err
-				}
-			}
-		})
-	}
-	err = group.Wait()
-	return t.found, err == nil && t.found == nil && !t.failed, err
-}
-
-// next waits for a part; there is none where all is decided, or enough is known.
-func (t *tree) next(ctx context.Context) (p part, ok bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for len(t.waiting) == 0 && t.busy > 0 && t.found == nil && !t.failed && ctx.Err() == nil {
-		t.changed.Wait()
-	}
-	if len(t.waiting) == 0 || t.found != nil || t.failed || ctx.Err() != nil {
-		return p, false
-	}
-	last := len(t.waiting) - 1
-	p, t.waiting = t.waiting[last], t.waiting[:last]
-	t.busy++
-	t.examined++
-	t.failed = t.examined > mostParts
-	return p, !t.failed
-}
-
-func (t *tree) add(parts []part, found *Result) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.busy--
-	t.waiting = append(t.waiting, parts...)
-	if found != nil {
-		t.found = found
-	}
-	t.changed.Broadcast()
+	return (&tree[part]{examine: t.examine}).grow(ctx, whole)
 }
 
 // examine cuts a part in two along an input, and gives those of the two that are not decided. Of the inputs whose
 // ranges move the bounds most it takes that which leaves least to prove.
-func (t *tree) examine(ctx context.Context, p part) (best []part, found *Result, err error) {
+func (t *boxTree) examine(ctx context.Context, p part) (best []part, found *Result, err error) {
 	least := math.Inf(1)
 	tried := 0
 	for tried < candidates {
@@ -152,15 +85,13 @@ func (t *tree) examine(ctx context.Context, p part) (best []part, found *Result,
 		}
 	}
 	if tried == 0 {
-		t.mu.Lock()
-		t.failed = true
-		t.mu.Unlock()
+		return nil, nil, errOpen
 	}
 	return best, nil, nil
 }
 
 // bound rules out cases of a part by CROWN, and asks the network about the points where the others' bounds are least.
-func (t *tree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Result, error) {
+func (t *boxTree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Result, error) {
 	rows := dense(p.cases, t.q.of.outputs)
 	none := func(proven []bounds.Bound) bool { return none(p.cases, proven) }
 	known, err := t.q.bounds.Part(ctx, bounds.Box(p.lower, p.upper), rows, whole, none)

@@ -26,13 +26,27 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 			}
 			impossible, err := q.impossible(ctx, b, cases[:n], most)
 			every := slices.ContainsFunc(cases[:n], func(c conjunction) bool { return len(c.constraints) == 0 })
-			if err == nil && !impossible && !every && rows <= most && b.few() {
+			switch {
+			case err != nil || impossible || every || rows > most:
+			case b.few():
 				found, impossible, err = q.branch(ctx, b, cases[:n])
+			case q.bounds.Cuttable():
+				found, impossible, err = q.splitAll(ctx, b, cases[:n])
 			}
 			if !impossible || err != nil {
 				return found, false, err
 			}
 			cases = cases[n:]
+		}
+	}
+	return nil, true, nil
+}
+
+// splitAll splits one case after the other.
+func (q *question) splitAll(ctx context.Context, b *box, cases []conjunction) (found *Result, proven bool, err error) {
+	for _, c := range cases {
+		if found, proven, err = q.split(ctx, b, c); !proven {
+			return found, false, err
 		}
 	}
 	return nil, true, nil

@@ -21,8 +21,8 @@ func vnnlibCommand(g *globals) *cobra.Command {
 		Short: "Answer a verifier's question: sat with a counterexample, unsat or unknown",
 		Long: `Reads a property in VNN-LIB, as the neural-network verification competition asks them: a
 box of inputs, in the file's own input space and order, and what its outputs must not
-be. An attack and bounds (alpha-CROWN) work on it side by side; where few inputs vary the
-box is cut and its parts are bounded, until --timeout. The answer is the competition's:
+be. An attack and bounds (alpha-CROWN) work on it side by side; what they leave
+open is cut in two, again and again, and bounded, until --timeout. The answer is the competition's:
 sat and a counterexample; unsat, which is proven with slack for float32's rounding;
 unknown; or timeout. Before it is printed, the file as it lies is run by ONNX
 Runtime in a session of its own: on the counterexample, or on up to 1,017 points of

@@ -12,7 +12,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// The gradient by free slopes is that of central differences, with the input's points held.
+// The gradients by free slopes, and by multipliers of cuts, are those of central differences, with the input's points
+// held.
 func TestGradientOfFreeSlopes(t *testing.T) {
 	for _, name := range []string{"residual", "joined", "pooled"} {
 		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, 0)
@@ -30,27 +31,31 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 		}
 		rows := []float32{1, -1, 0.5, -0.25, 0}
 		all := len(n.stages)
-		own := &slopes{make([]float32, len(x)), make([][]float32, all), make([][]float32, all)}
+		prog := must.Get(n.withCuts())(t)
+		perStage := func() [][]float32 { return make([][]float32, all) }
+		own := &slopes{make([]float32, len(x)), perStage(), perStage(), perStage(), perStage(), perStage()}
 		for _, s := range n.free.free {
 			own.steps[s.index] = slices.Clone(p.known[s.index].ports[stepPort])
+			own.betas[s.index] = make([]float32, len(own.steps[s.index]))
 			for j := range own.steps[s.index] { // away from the range's ends
 				if s.bends(float64(p.known[s.index].lower[j]), float64(p.known[s.index].upper[j])) {
 					own.steps[s.index][j] = float32(0.3+0.4*rng.Float64()) - p.known[s.index].ports[slopePort][j]
+					own.betas[s.index][j] = float32(0.2 * rng.NormFloat64())
 				}
 			}
 		}
 		wrong := make([]float32, n.Classes())
 		value := func() float64 { // at the points that are held
 			held := slices.Clone(own.at)
-			b := must.Get(p.run(context.Background(), n.free, n.output.segment, wrong, rows, own))(t)[0].Value
+			b := must.Get(p.run(context.Background(), prog, n.output.segment, wrong, rows, own))(t)[0].Value
 			copy(own.at, held)
 			return b
 		}
 		value()
-		must.Get(p.run(context.Background(), n.free, n.output.segment, wrong, rows, own))(t) // takes the points
-		value()                                                                              // gradients at them
-		for _, s := range n.free.free {
-			steps, gradient := own.steps[s.index], slices.Clone(own.gradients[s.index])
+		must.Get(p.run(context.Background(), prog, n.output.segment, wrong, rows, own))(t) // takes the points
+		value()                                                                            // gradients at them
+		check := func(s *stage, what string, steps, gradient []float32) {
+			gradient = slices.Clone(gradient)
 			direction := make([]float32, len(steps))
 			want := 0.0
 			for j := range direction {
@@ -70,8 +75,13 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 			got := (move(h) - move(-h)) / (2 * h)
 			copy(steps, at)
 			if math.Abs(got-want) > 1e-2*(1+math.Abs(want)) {
-				t.Errorf("%s, stage %d: slope %.6g, central differences %.6g", name, s.index, want, got)
+				t.Errorf("%s, stage %d: by %s %.6g, central differences %.6g", name, s.index, what, want, got)
 			}
+		}
+		for _, s := range n.free.free {
+			check(s, "slopes", own.steps[s.index], own.gradients[s.index])
+			value()
+			check(s, "multipliers", own.betas[s.index], own.betaGradients[s.index])
 		}
 	}
 }

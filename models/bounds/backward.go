@@ -20,6 +20,7 @@ type program struct {
 	row     int      // values of a row
 	perRow  int      // of a row's largest tensor
 	free    []*stage // whose steps are each row's own
+	cut     bool     // they take multipliers of cuts too
 }
 
 // port is an input of a program that is the same for all rows of a region.
@@ -46,6 +47,7 @@ const (
 	sumsPort
 	stepSumsPort
 	rowStepPort // [N, …]
+	betaPort    // of cuts, [N, …]
 	rowSumsPort
 	rowStepSumsPort
 	zerosPort
@@ -68,15 +70,29 @@ func blocks(size int) int { return min(mostBlocks, (size+perBlock-1)/perBlock) }
 // walk is a walk backwards under construction.
 type walk struct {
 	*onnx.Builder
-	n    *Network
-	p    *program
-	free bool // steps are each row's own
+	n     *Network
+	p     *program
+	free  bool     // steps are each row's own
+	betas []string // of the free stages
+	gy    []string // coefficients of their outputs
 }
 
+// freedom is what a program leaves open for each row.
+type freedom int
+
+const (
+	nothingFree freedom = iota
+	slopesFree          // the stages' steps
+	cutsFree            // and the multipliers of cuts at their kinks
+)
+
 // backward makes the program from a tensor to what it ends at. With free slopes it also takes, after the rows, a point
-// of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps.
-func (n *Network) backward(tensor string, ends []string, free bool) (*program, error) {
-	w := &walk{n.within("bound/"), n, &program{tensor: tensor, ends: ends, row: n.size(tensor)}, free}
+// of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps; with
+// cuts also those by the multipliers, and the coefficients of the stages' outputs.
+func (n *Network) backward(tensor string, ends []string, left freedom) (*program, error) {
+	free := left != nothingFree
+	w := &walk{Builder: n.within("bound/"), n: n, free: free,
+		p: &program{tensor: tensor, ends: ends, row: n.size(tensor), cut: left == cutsFree}}
 	w.p.perRow = w.p.row
 	b := w.Builder
 	rows := b.Input("rows", n.graph.Shapes[tensor])
@@ -121,7 +137,8 @@ func (n *Network) backward(tensor string, ends []string, free bool) (*program, e
 	for i, sum := range sums {
 		b.Output(fmt.Sprint("sums ", i), sum)
 	}
-	if len(slopes) > 0 {
+	by := append(slices.Clone(slopes), w.betas...)
+	if len(by) > 0 {
 		seeds := map[string]string{}
 		for i, end := range ends {
 			seeds[found[end]] = at[i]
@@ -133,12 +150,15 @@ func (n *Network) backward(tensor string, ends []string, free bool) (*program, e
 			ones := b.Op("Clip", sum, b.Float(1), b.Float(1))
 			seeds[sum] = b.Op("Mul", ones, b.Const(onnx.FloatVector(constants)))
 		}
-		gradients, err := grad.Backward(b, seeds, slopes)
+		gradients, err := grad.Backward(b, seeds, by)
 		if err != nil {
 			return nil, err
 		}
-		for i, step := range slopes {
-			b.Output(fmt.Sprint("gradient ", i), gradients[step])
+		for i, name := range by {
+			b.Output(fmt.Sprint("gradient ", i), gradients[name])
+		}
+		for i, name := range w.gy {
+			b.Output(fmt.Sprint("of output ", i), name)
 		}
 	}
 	w.p.session, err = open("bounds of "+tensor, b)
@@ -173,6 +193,11 @@ func (w *walk) relaxed(s *stage, g string) (inputs []string, sums, step string) 
 		slope := w.port(slopePort, s, shape)
 		step = w.port(rowStepPort, s, w.n.graph.Shapes[s.output()])
 		gx = both(slope, step, g, positive)
+		if w.p.cut {
+			beta := w.port(betaPort, s, w.n.graph.Shapes[s.output()])
+			gx = w.Op("Add", gx, beta)
+			w.betas, w.gy = append(w.betas, beta), append(w.gy, g)
+		}
 		sums = w.Op("Add", times(g, rowSumsPort), times(positive, rowStepSumsPort))
 		sums = w.Op("Add", sums, w.Op("Add", times(gx, zerosPort), times(w.Op("Abs", gx), wrongPort)))
 		inputs[s.place] = gx

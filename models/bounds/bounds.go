@@ -1,6 +1,6 @@
 // Package bounds proves what a network's outputs can be over a region of inputs: interval bounds (IBP; Gowal et al.
 // 2018) and backward linear relaxation (CROWN; Zhang et al. 2018), with the lower slopes optimised (α-CROWN; Xu et al.
-// 2021).
+// 2021) and, where the inputs are cut by the signs of ReLUs' values, multipliers of these (β-CROWN; Wang et al. 2021).
 //
 // Bounds are computed as package grad computes gradients: one walk over the network appends standard ONNX operators, by
 // one table of rules. A linear lower bound A·z + c of some values is carried from a tensor z to the network's input.
@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -48,7 +49,9 @@ type Network struct {
 	output target
 	last   *program // from the output to its segment's ends
 	free   *program // from the output to the input, with free slopes
-	alone  bool     // CROWN's intermediate bounds are for every value and not cut to their intervals, as elsewhere
+	cut    *program // and with multipliers of cuts, once it is needed
+	cutter sync.Mutex
+	alone  bool // CROWN's intermediate bounds are for every value and not cut to their intervals, as elsewhere
 }
 
 // step is a node of the path: affine, or a stage.
@@ -200,14 +203,14 @@ func New(g *onnx.Graph, unit float64) (n *Network, err error) {
 func (n *Network) open() (err error) {
 	for _, t := range n.targets() {
 		if t.segment, err = n.newSegment(t.tensor); err == nil {
-			t.program, err = n.backward(t.tensor, []string{n.input}, false)
+			t.program, err = n.backward(t.tensor, []string{n.input}, nothingFree)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if n.last, err = n.backward(n.output.tensor, n.output.segment.ends, false); err == nil {
-		n.free, err = n.backward(n.output.tensor, []string{n.input}, true)
+	if n.last, err = n.backward(n.output.tensor, n.output.segment.ends, nothingFree); err == nil {
+		n.free, err = n.backward(n.output.tensor, []string{n.input}, slopesFree)
 	}
 	return err
 }
@@ -228,6 +231,7 @@ func (n *Network) Close() {
 	}
 	n.last.close()
 	n.free.close()
+	n.cut.close()
 }
 
 // Classes is the number of the output's values.

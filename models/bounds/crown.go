@@ -44,6 +44,11 @@ type proof struct {
 	whole  []ends        // bounds of the stages' inputs over a larger region, as far as they are known
 	// coefficients are those of the last bounds of the output that were carried to the input.
 	coefficients []float32
+
+	cutting      bool // at kinks: see [Part.Cut]
+	cuts         []cut
+	start        *ended
+	wrong, seeds []float32 // of the output; the rows
 }
 
 // relaxation is what is known of a stage.
@@ -70,6 +75,7 @@ type Part struct {
 	Bounds       []Bound
 	Coefficients []float32 // of each row's bound, which is linear in the input, [rows × inputs]; nil: nothing is proven
 	inner        []ends    // of the stages' inputs
+	proof        *proof    // of a tree of cuts
 }
 
 // ends are bounds of a stage's input.
@@ -127,7 +133,14 @@ func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough 
 	var bounds []Bound
 	switch {
 	case p.steps > 0:
-		bounds, err = p.optimise(ctx, out.wrong, seeds, enough)
+		prog := n.free
+		if p.cutting {
+			if prog, err = n.withCuts(); err != nil {
+				return nil, err
+			}
+		}
+		p.wrong, p.seeds = out.wrong, seeds
+		bounds, err = p.optimise(ctx, prog, out.wrong, seeds, enough)
 	case method == IBP:
 		bounds, err = p.run(ctx, n.last, n.output.segment, out.wrong, seeds, nil)
 	default:
@@ -336,8 +349,12 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		in = append(in, batch(p.input, own.at))
 	}
 	for _, port := range prog.ports {
-		if port.kind == rowStepPort {
+		switch port.kind {
+		case rowStepPort:
 			in = append(in, batch(port.stage.output(), own.steps[port.stage.index]))
+			continue
+		case betaPort:
+			in = append(in, batch(port.stage.output(), own.betas[port.stage.index]))
 			continue
 		}
 		in = append(in, ort.Tensor{Shape: port.shape, Data: p.known[port.stage.index].ports[port.kind]})
@@ -347,7 +364,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		return nil, err
 	}
 	bounds := make([]Bound, count)
-	if prog == p.output.program || prog == p.free {
+	if prog == p.output.program || own != nil {
 		p.coefficients = out[0].Data
 	}
 	sums := len(prog.ends)
@@ -381,47 +398,81 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		b.Slack *= slackFactor
 	}
 	for i, t := range out[gradients:] {
-		own.gradients[prog.free[i].index] = t.Data
+		kind := [][][]float32{own.gradients, own.betaGradients, own.outputs}[i/len(prog.free)]
+		kind[prog.free[i%len(prog.free)].index] = t.Data
 	}
 	return bounds, nil
 }
 
-// slopes are the lower slopes of stages that are each row's own, as steps from the upper ones.
+// slopes are the lower slopes of stages that are each row's own, as steps from the upper ones, and the multipliers of
+// cuts.
 type slopes struct {
-	at               []float32 // for each row a point of the input, where its bound was taken
-	steps, gradients [][]float32
+	at                   []float32 // for each row a point of the input, where its bound was taken
+	steps, gradients     [][]float32
+	betas, betaGradients [][]float32
+	outputs              [][]float32 // the coefficients of the stages' outputs
 }
 
 // Steps of Adam (Kingma and Ba 2015), and its step size, which falls by a factor at each: auto_LiRPA's defaults. A
 // part's are fewer: more cost more than the parts that they save, on ACAS Xu.
 const (
 	partSteps    = 4
+	cutSteps     = 6
 	alphaSteps   = 20
 	alphaRate    = 0.5
+	betaRate     = 0.1
 	alphaDecay   = 0.98
 	beta1, beta2 = 0.9, 0.999
 	alphaEpsilon = 1e-8
 	alphaMargin  = 1e-6 // of slopes from their range's ends, which rounding must not leave
 )
 
-// optimise gives the best bounds of rows of the output that it finds by their free slopes, from CROWN's on. The
-// gradient is that at the point of the input where the bound before was taken: the bound is the least value there is,
-// so that its gradient is that of the value at the point where it is taken.
-func (p *proof) optimise(ctx context.Context, wrong, rows []float32, enough func([]Bound) bool) ([]Bound, error) {
-	free, all := p.free.free, len(p.stages)
+// adam is the state of an ascent.
+type adam struct{ mean, square []float64 }
+
+func newAdam(size int) adam { return adam{make([]float64, size), make([]float64, size)} }
+
+// step is the direction for a gradient of value i, after decays of the moments.
+func (a adam) step(i int, g float32, decay1, decay2 float64) float64 {
+	a.mean[i] = beta1*a.mean[i] + (1-beta1)*float64(g)
+	a.square[i] = beta2*a.square[i] + (1-beta2)*float64(g)*float64(g)
+	return a.mean[i] / (1 - decay1) / (math.Sqrt(a.square[i]/(1-decay2)) + alphaEpsilon)
+}
+
+// optimise gives the best bounds of rows of the output that it finds by a program's free slopes and multipliers, from
+// those that p begins with, or CROWN's, on. The gradient is that at the point of the input where the bound before was
+// taken: the bound is the least value there is, so that its gradient is that of the value at the point where it is
+// taken.
+func (p *proof) optimise(ctx context.Context, prog *program, wrong, rows []float32,
+	enough func([]Bound) bool) ([]Bound, error) {
+	free, all := prog.free, len(p.stages)
 	count := len(rows) / p.Classes()
-	own := &slopes{make([]float32, count*p.size(p.input)), make([][]float32, all), make([][]float32, all)}
-	mean, square := make([][]float64, all), make([][]float64, all)
+	perStage := func() [][]float32 { return make([][]float32, all) }
+	own := &slopes{make([]float32, count*p.size(p.input)), perStage(), perStage(), perStage(), perStage(), perStage()}
+	alphas, betas := make([]adam, all), make([]adam, all)
 	for _, s := range free {
-		own.steps[s.index] = slices.Repeat(p.known[s.index].ports[stepPort], count)
-		size := len(own.steps[s.index])
-		mean[s.index], square[s.index] = make([]float64, size), make([]float64, size)
+		i := s.index
+		own.steps[i] = slices.Repeat(p.known[i].ports[stepPort], count)
+		size := len(own.steps[i])
+		alphas[i] = newAdam(size)
+		if prog.cut {
+			own.betas[i], betas[i] = make([]float32, size), newAdam(size)
+		}
+		if p.start == nil {
+			continue
+		}
+		copy(own.betas[i], p.start.betas[i])
+		for k := range own.steps[i] {
+			if j := k % p.size(s.output()); p.turns(s, j) {
+				own.steps[i][k] = p.start.steps[i][k] - p.known[i].ports[slopePort][j]
+			}
+		}
 	}
 	rate, decay1, decay2 := alphaRate, 1.0, 1.0
 	var best []Bound
 	var coefficients []float32      // of the best
 	for step := range p.steps + 2 { // the first says where bounds are taken, the last what the steps have brought
-		bounds, err := p.run(ctx, p.free, p.output.segment, wrong, rows, own)
+		bounds, err := p.run(ctx, prog, p.output.segment, wrong, rows, own)
 		if err != nil {
 			return nil, err
 		}
@@ -444,27 +495,46 @@ func (p *proof) optimise(ctx context.Context, wrong, rows []float32, enough func
 		}
 		decay1, decay2 = decay1*beta1, decay2*beta2
 		for _, s := range free {
-			r, steps := p.known[s.index], own.steps[s.index]
-			m, v, turns := mean[s.index], square[s.index], s.turns
-			if p.boxed(s) {
-				continue
-			}
-			if turns == nil {
-				turns = s.bends
-			}
-			for i, g := range own.gradients[s.index] {
-				j := i % len(r.lower)
-				if !turns(float64(r.lower[j]), float64(r.upper[j])) {
+			i := s.index
+			for k, g := range own.gradients[i] {
+				j := k % p.size(s.output())
+				if !p.turns(s, j) {
 					continue
 				}
-				m[i] = beta1*m[i] + (1-beta1)*float64(g)
-				v[i] = beta2*v[i] + (1-beta2)*float64(g)*float64(g)
-				slope := float64(r.ports[slopePort][j])
-				alpha := slope + float64(steps[i]) + rate*m[i]/(1-decay1)/(math.Sqrt(v[i]/(1-decay2))+alphaEpsilon)
-				steps[i] = float32(min(max(alpha, s.free[0]+alphaMargin), s.free[1]-alphaMargin) - slope)
+				slope := float64(p.known[i].ports[slopePort][j])
+				alpha := slope + float64(own.steps[i][k]) + rate*alphas[i].step(k, g, decay1, decay2)
+				own.steps[i][k] = float32(min(max(alpha, s.free[0]+alphaMargin), s.free[1]-alphaMargin) - slope)
+			}
+		}
+		for _, c := range p.cuts {
+			for row := range count {
+				k := row*p.size(p.stages[c.stage].output()) + c.value
+				beta := float64(own.betas[c.stage][k]) +
+					betaRate*betas[c.stage].step(k, own.betaGradients[c.stage][k], decay1, decay2)
+				if c.above {
+					beta = min(beta, 0)
+				} else {
+					beta = max(beta, 0)
+				}
+				own.betas[c.stage][k] = float32(beta)
 			}
 		}
 		rate *= alphaDecay
 	}
+	if prog.cut {
+		p.end(prog, own)
+	}
 	return best, nil
+}
+
+// turns reports whether the lower line of a stage's value is free.
+func (p *proof) turns(s *stage, j int) bool {
+	l, u := float64(p.known[s.index].lower[j]), float64(p.known[s.index].upper[j])
+	switch {
+	case p.boxed(s):
+		return false
+	case s.turns != nil:
+		return s.turns(l, u)
+	}
+	return s.bends(l, u)
 }

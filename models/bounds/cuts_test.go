@@ -1,0 +1,77 @@
+package bounds
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
+)
+
+// No point on its sides of some kinks beats a bound of these cuts, and cuts at the worst kinks raise bounds.
+func TestNoPointBeatsACut(t *testing.T) {
+	testinput.Runtime(t)
+	for _, name := range []string{"residual", "pooled", "mixed", "joined"} {
+		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, Unit)
+		g := n.graph.Clone()
+		for _, s := range n.stages { // what decides the sides
+			g.Outputs = append(g.Outputs, onnx.Value{Name: s.tensor, DType: onnx.Float, Shape: g.Shapes[s.tensor]})
+		}
+		run := must.Get(ort.OpenGraph(g))(t)
+		defer run.Close()
+		rng := rand.New(rand.NewPCG(31, 32))
+		x := make([]float32, n.size(n.input))
+		held, raised, cutAt := 0, 0, 0
+		for trial := range 6 {
+			for i := range x {
+				x[i] = rng.Float32()
+			}
+			region := Ball(x, []float64{inf, 2, 1}[trial%3], []float64{0.1, 0.8, 4}[trial%3], 0, 1)
+			row := make([]float64, n.Classes())
+			for j := range row {
+				row[j] = rng.NormFloat64()
+			}
+			part := must.Get(n.Whole(t.Context(), region, row, nil))(t)
+			for range 5 {
+				kinks := part.Kinks()
+				if len(kinks) == 0 {
+					break
+				}
+				k := kinks[rng.IntN(min(3, len(kinks)))]
+				half := must.Get(part.Cut(t.Context(), k, rng.IntN(2) == 0, nil))(t)
+				if cutAt++; half.Bounds[0].Least() > part.Bounds[0].Least() {
+					raised++
+				}
+				part = half
+				points := make([]float32, 400*len(x))
+				drawn(region, rng, points)
+				shape := append([]int64{400}, n.graph.Shapes[n.input][1:]...)
+				out := must.Get(run.Run([]ort.Tensor{{Shape: shape, Data: points}}))(t)
+			points:
+				for p := range 400 {
+					for _, c := range part.proof.cuts {
+						z := out[1+c.stage].Data[p*n.size(n.stages[c.stage].tensor)+c.value]
+						if c.above && z < 0 || !c.above && z > 0 {
+							continue points
+						}
+					}
+					value := 0.0
+					for j, v := range row {
+						value += v * float64(out[0].Data[p*len(row)+j])
+					}
+					if held++; !(value >= part.Bounds[0].Least()) {
+						t.Fatalf("%s, %d cuts: %.9g, proven was %.9g", name, len(part.proof.cuts), value,
+							part.Bounds[0].Least())
+					}
+				}
+			}
+		}
+		t.Logf("%s: %d points on their sides, %d of %d cuts raised the bound", name, held, raised, cutAt)
+		if held < 300 || raised < cutAt*3/4 {
+			t.Errorf("%s: %d points, %d of %d bounds raised", name, held, raised, cutAt)
+		}
+	}
+}
