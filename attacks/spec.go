@@ -270,8 +270,13 @@ var Specs = []Spec{
 		Doc: "a certificate: linear bounds of the logits leave no other class within epsilon (Zhang et al. 2018, " +
 			"Xu et al. 2021)",
 		Reason: "bounds of its logits over the ball leave no other class, with slack for all rounding in float32",
-		Parameters: []Parameter{choice("method", "how the logits are bounded, from the tightest to the fastest",
-			"alpha-crown", "crown", "ibp")},
+		Parameters: []Parameter{
+			choice("method", "how the logits are bounded; alpha-crown, crown, ibp: from the tightest to the fastest; "+
+				"beta-crown cuts the ball besides, by the signs of ReLUs' values (Wang et al. 2021)",
+				"alpha-crown", "beta-crown", "crown", "ibp"),
+			{Setting: setting.Setting{Name: "budget", Type: setting.Time, Within: setting.Positive,
+				Rule: "30 s", Doc: "time of an image by beta-crown"}},
+		},
 		start: func(c common) Method { return Bounds{common: c} },
 	},
 	{

@@ -386,7 +386,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [%s]}}
 func TestMethodsOfBounds(t *testing.T) {
 	t.Parallel()
 	kind := must.Get(attacks.Lookup("bounds"))(t)
-	want := []string{string(bounds.AlphaCROWN), string(bounds.CROWN), string(bounds.IBP)}
+	want := []string{string(bounds.AlphaCROWN), string(bounds.BetaCROWN), string(bounds.CROWN), string(bounds.IBP)}
 	if got := kind.Parameters[0]; got.Name != "method" || !slices.Equal(got.Choices, want) {
 		t.Errorf("%s is one of %v, not %v", got.Name, got.Choices, want)
 	}

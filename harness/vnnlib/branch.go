@@ -3,8 +3,11 @@ package vnnlib
 import (
 	"context"
 	"math"
+	"runtime"
 	"slices"
+	"sync/atomic"
 
+	"selfheal/internal/tree"
 	"selfheal/models/bounds"
 )
 
@@ -28,21 +31,23 @@ type part struct {
 type boxTree struct {
 	q   *question
 	box *box
+	met atomic.Pointer[Result] // a counterexample
 }
 
 // branch reports whether no case of a box holds, or a counterexample that was met.
 func (q *question) branch(ctx context.Context, b *box, cases []conjunction) (found *Result, proven bool, err error) {
-	t := &boxTree{q, b}
+	t := &boxTree{q: q, box: b}
 	whole, found, err := t.bound(ctx, part{lower: b.lower, upper: b.upper, cases: cases}, nil)
 	if found != nil || err != nil || len(whole.cases) == 0 {
 		return found, err == nil && found == nil, err
 	}
-	return (&tree[part]{examine: t.examine}).grow(ctx, whole)
+	proven, err = (&tree.Tree[part]{Examine: t.examine, Workers: runtime.GOMAXPROCS(0)}).Grow(ctx, whole)
+	return t.met.Load(), proven, err
 }
 
 // examine cuts a part in two along an input, and gives those of the two that are not decided. Of the inputs whose
 // ranges move the bounds most it takes that which leaves least to prove.
-func (t *boxTree) examine(ctx context.Context, p part) (best []part, found *Result, err error) {
+func (t *boxTree) examine(ctx context.Context, p part) (best []part, err error) {
 	least := math.Inf(1)
 	tried := 0
 	for tried < candidates {
@@ -70,8 +75,13 @@ func (t *boxTree) examine(ctx context.Context, p part) (best []part, found *Resu
 			} else {
 				half.lower[at] = middle
 			}
-			if half, found, err = t.bound(ctx, half, p.of); found != nil || err != nil {
-				return nil, found, err
+			half, found, err := t.bound(ctx, half, p.of)
+			if err != nil {
+				return nil, err
+			}
+			if found != nil {
+				t.met.Store(found)
+				return nil, tree.ErrDone
 			}
 			if len(half.cases) > 0 {
 				halves, short = append(halves, half), short+half.short
@@ -85,9 +95,9 @@ func (t *boxTree) examine(ctx context.Context, p part) (best []part, found *Resu
 		}
 	}
 	if tried == 0 {
-		return nil, nil, errOpen
+		return nil, tree.ErrOpen
 	}
-	return best, nil, nil
+	return best, nil
 }
 
 // bound rules out cases of a part by CROWN, and asks the network about the points where the others' bounds are least.

@@ -2,6 +2,8 @@ package vnnlib
 
 import (
 	"context"
+	"math"
+	"runtime"
 	"slices"
 
 	"selfheal/models/bounds"
@@ -31,7 +33,7 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 			case b.few():
 				found, impossible, err = q.branch(ctx, b, cases[:n])
 			case q.bounds.Cuttable():
-				found, impossible, err = q.splitAll(ctx, b, cases[:n])
+				impossible, err = q.split(ctx, b, cases[:n])
 			}
 			if !impossible || err != nil {
 				return found, false, err
@@ -42,14 +44,17 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 	return nil, true, nil
 }
 
-// splitAll splits one case after the other.
-func (q *question) splitAll(ctx context.Context, b *box, cases []conjunction) (found *Result, proven bool, err error) {
+// split rules out one case after the other by the signs of ReLUs' values.
+func (q *question) split(ctx context.Context, b *box, cases []conjunction) (proven bool, err error) {
 	for _, c := range cases {
-		if found, proven, err = q.split(ctx, b, c); !proven {
-			return found, false, err
+		one := []conjunction{c}
+		_, proven, err = q.bounds.Branch(ctx, b.region(), dense(one, q.of.outputs), runtime.GOMAXPROCS(0),
+			func(proven []bounds.Bound) float64 { return c.short(proven) })
+		if !proven || err != nil {
+			return false, err
 		}
 	}
-	return nil, true, nil
+	return true, nil
 }
 
 // few reports whether so few inputs vary that the box is cut.
@@ -81,18 +86,23 @@ func (q *question) impossible(ctx context.Context, b *box, cases []conjunction, 
 	return err == nil && none(proven), err
 }
 
-// none reports whether none of some cases can hold, of whose constraints bounds are proven. Only a bound that is above
-// the constraint's rules the case out: what is not a number rules out nothing.
+// none reports whether none of some cases can hold, of whose constraints bounds are proven.
 func none(cases []conjunction, proven []bounds.Bound) bool {
 	for _, c := range cases {
-		out := false
-		for i, one := range c.constraints {
-			out = out || proven[i].Least() > one.bound
-		}
-		if !out {
+		if !(c.short(proven) < 0) {
 			return false
 		}
 		proven = proven[len(c.constraints):]
 	}
 	return true
+}
+
+// short is what bounds of a case's constraints lack to rule it out: only a bound that is above the constraint's rules
+// the case out.
+func (c conjunction) short(proven []bounds.Bound) float64 {
+	least := math.Inf(1)
+	for i, one := range c.constraints {
+		least = min(least, one.bound-proven[i].Least())
+	}
+	return least
 }

@@ -47,7 +47,7 @@ func TestImportRules(t *testing.T) {
 	}
 	helpers := []string{"internal/atomicfile", "internal/fault", "internal/input", "internal/jpeg", "internal/journal",
 		"internal/memory", "internal/must", "internal/number", "internal/resample", "internal/setting",
-		"internal/suggest", "internal/terminal", "internal/vector"}
+		"internal/suggest", "internal/terminal", "internal/tree", "internal/vector"}
 	seen := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		path, imports, _ := strings.Cut(line, ":")

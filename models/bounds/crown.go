@@ -19,6 +19,7 @@ const (
 	IBP        Method = "ibp"
 	CROWN      Method = "crown"
 	AlphaCROWN Method = "alpha-crown"
+	BetaCROWN  Method = "beta-crown" // by [Network.Branch]
 )
 
 // Bound is what is proven of Σ row·output over a region: it is at least Value − Slack.
@@ -45,7 +46,7 @@ type proof struct {
 	// coefficients are those of the last bounds of the output that were carried to the input.
 	coefficients []float32
 
-	cutting      bool // at kinks: see [Part.Cut]
+	cutting      bool // at kinks: see [Network.Branch]
 	cuts         []cut
 	start        *ended
 	wrong, seeds []float32 // of the output; the rows

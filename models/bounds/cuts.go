@@ -1,30 +1,29 @@
 package bounds
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
+	"sync"
+
+	"selfheal/internal/tree"
 )
 
 // cut is the half of a stage's values on one side of its kink: what is bounded are the inputs whose value lies there,
 // which a Lagrange multiplier β says too (Wang et al. 2021, "Beta-CROWN", equation 5).
 type cut struct {
-	Kink
+	kink
 	above bool
 }
 
-// Kink is a value of a ReLU or LeakyReLU whose sign is not known.
-type Kink struct{ stage, value int }
+// kink is a value of a ReLU or LeakyReLU whose sign is not known.
+type kink struct{ stage, value int }
 
 // ended are the slopes, from 0, and multipliers that an optimisation ended with.
 type ended struct {
 	steps, betas [][]float32
-	kinks        []Kink // those whose relaxation costs the bounds most, the worst first
+	worst        *kink // whose relaxation costs the bounds most; nil: there is none
 }
-
-// mostKinks is how many of the worst kinks are kept.
-const mostKinks = 8
 
 // withCuts makes the program of cuts once.
 func (n *Network) withCuts() (*program, error) {
@@ -47,24 +46,58 @@ func (n *Network) Cuttable() bool {
 
 func (s *stage) cuttable() bool { return s.node.Op == "Relu" || s.node.Op == "LeakyRelu" }
 
-// Whole is [Network.Rows] by α-CROWN as the beginning of a tree of cuts at kinks.
-func (n *Network) Whole(ctx context.Context, region Region, rows []float64, enough func([]Bound) bool) (*Part, error) {
+// whole is [Network.Rows] by α-CROWN as the beginning of a tree of cuts at kinks.
+func (n *Network) whole(ctx context.Context, region Region, rows []float64, enough func([]Bound) bool) (*Part, error) {
 	p := &proof{Network: n, region: region, steps: alphaSteps, cutting: true}
 	bounds, err := p.rows(ctx, AlphaCROWN, rows, enough)
 	return &Part{Bounds: bounds, proof: p}, err
 }
 
-// Kinks are those whose relaxation costs the bounds most, the worst first.
-func (p *Part) Kinks() []Kink {
-	if p.proof.start == nil {
-		return nil
+// Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a ReLU's
+// value, and the halves again, until short says of the bounds of each that they lack nothing: it gives what they lack,
+// a number below 0 where they suffice. The bounds returned are those of the part where they are nearest to lacking;
+// proven is false where a part could not be cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural
+// Network Verification").
+func (n *Network) Branch(ctx context.Context, region Region, rows []float64, workers int,
+	short func([]Bound) float64) (nearest []Bound, proven bool, err error) {
+	enough := func(proven []Bound) bool { return short(proven) < 0 }
+	whole, err := n.whole(ctx, region, rows, enough)
+	if err != nil || enough(whole.Bounds) || !n.Cuttable() {
+		return whole.Bounds, err == nil && enough(whole.Bounds), err
 	}
-	return p.proof.start.kinks
+	var mu sync.Mutex
+	examine := func(ctx context.Context, p *Part) (open []*Part, err error) {
+		if p.proof.start == nil || p.proof.start.worst == nil {
+			return nil, tree.ErrOpen
+		}
+		for _, above := range []bool{false, true} {
+			half, err := p.cutAt(ctx, *p.proof.start.worst, above, enough)
+			if err != nil {
+				return nil, err
+			}
+			lacks := short(half.Bounds)
+			if !(lacks < 0) {
+				open = append(open, half)
+				continue
+			}
+			mu.Lock()
+			if nearest == nil || lacks > short(nearest) {
+				nearest = half.Bounds
+			}
+			mu.Unlock()
+		}
+		return open, nil
+	}
+	proven, err = (&tree.Tree[*Part]{Examine: examine, Workers: workers}).Grow(ctx, whole)
+	if !proven {
+		nearest = whole.Bounds
+	}
+	return nearest, proven, err
 }
 
-// Cut bounds the same rows over the inputs whose value at a kink is at least 0, or at most 0, from what is known of the
-// part.
-func (p *Part) Cut(ctx context.Context, k Kink, above bool, enough func([]Bound) bool) (*Part, error) {
+// cutAt bounds the same rows over the inputs whose value at a kink is at least 0, or at most 0, from what is known of
+// the part.
+func (p *Part) cutAt(ctx context.Context, k kink, above bool, enough func([]Bound) bool) (*Part, error) {
 	of := p.proof
 	half := &proof{Network: of.Network, region: of.region, steps: cutSteps, cutting: true,
 		known: slices.Clone(of.known), cuts: append(slices.Clone(of.cuts), cut{k, above}),
@@ -86,16 +119,12 @@ func (p *Part) Cut(ctx context.Context, k Kink, above bool, enough func([]Bound)
 	return &Part{Bounds: bounds, proof: half}, err
 }
 
-// end keeps what an optimisation ended with, and finds the worst kinks: a coefficient that takes the upper line loses
+// end keeps what an optimisation ended with, and finds the worst kink: a coefficient that takes the upper line loses
 // its intercept, one that takes the lower line what that lies below the kinked function at the nearer end (Bunel et al.
-// 2020, "Branch and Bound for Piecewise Linear Neural Network Verification", section 5.2).
+// 2020, section 5.2).
 func (p *proof) end(prog *program, own *slopes) {
-	type scored struct {
-		Kink
-		loss float64
-	}
-	var all []scored
 	p.start = &ended{make([][]float32, len(p.stages)), own.betas, nil}
+	most := 0.0
 	for _, s := range prog.free {
 		i, size := s.index, p.size(s.output())
 		slope := p.known[i].ports[slopePort]
@@ -120,13 +149,9 @@ func (p *proof) end(prog *program, own *slopes) {
 					loss += a * min((s.free[1]-alpha)*u, (s.free[0]-alpha)*l)
 				}
 			}
-			if loss > 0 && !math.IsInf(loss, 0) {
-				all = append(all, scored{Kink{i, j}, loss})
+			if loss > most && !math.IsInf(loss, 0) {
+				most, p.start.worst = loss, &kink{i, j}
 			}
 		}
-	}
-	slices.SortFunc(all, func(a, b scored) int { return cmp.Compare(b.loss, a.loss) })
-	for _, k := range all[:min(len(all), mostKinks)] {
-		p.start.kinks = append(p.start.kinks, k.Kink)
 	}
 }

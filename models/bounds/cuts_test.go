@@ -34,14 +34,13 @@ func TestNoPointBeatsACut(t *testing.T) {
 			for j := range row {
 				row[j] = rng.NormFloat64()
 			}
-			part := must.Get(n.Whole(t.Context(), region, row, nil))(t)
+			part := must.Get(n.whole(t.Context(), region, row, nil))(t)
 			for range 5 {
-				kinks := part.Kinks()
-				if len(kinks) == 0 {
+				k := part.proof.start.worst
+				if k == nil {
 					break
 				}
-				k := kinks[rng.IntN(min(3, len(kinks)))]
-				half := must.Get(part.Cut(t.Context(), k, rng.IntN(2) == 0, nil))(t)
+				half := must.Get(part.cutAt(t.Context(), *k, rng.IntN(2) == 0, nil))(t)
 				if cutAt++; half.Bounds[0].Least() > part.Bounds[0].Least() {
 					raised++
 				}
