@@ -45,7 +45,7 @@ func (b Bracket) Rungs() []Rung {
 	if b.Norm == L2 {
 		all = append(all, attack("ddn", nil))
 	}
-	return all
+	return append(all, Rung{Method: "beta-crown", Width: 0.02})
 }
 
 // Widest is the distance of the black image and the white one.

@@ -280,7 +280,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return Bounds{common: c} },
 	},
 	{
-		Kind: BracketKind, Title: "Bracket", Revision: 1, proves: true, heading: "Bracket, {budget} an image",
+		Kind: BracketKind, Title: "Bracket", Revision: 2, proves: true, heading: "Bracket, {budget} an image",
 		Doc: "a certificate and attacks at once: of each image the largest radius proven by bounds and the smallest " +
 			"broken by attacks that minimise the norm",
 		Parameters: []Parameter{{Setting: setting.Setting{Name: "budget", Type: setting.Time, Within: setting.Positive,

@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
+	"selfheal/internal/setting"
 	"selfheal/models/bounds"
 	"selfheal/models/onnx/simplify"
 )
@@ -89,15 +90,18 @@ func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 // bound is the least margin of an image's label over a trial's ball.
 func bound(ctx context.Context, n *bounds.Network, c Case, im attacks.Image) (least, error) {
 	how := c.Recipe.Certificate.(attacks.Bounds)
-	method, within := bounds.Method(how.Method), region(c.Trial, im.Pixels)
-	if method == bounds.BetaCROWN {
-		return branched(ctx, n, within, im, budget(how))
-	}
-	return leastWithin(ctx, n, method, within, im)
+	return boundedBy(ctx, n, bounds.Method(how.Method), region(c.Trial, im.Pixels), im, budget(how))
 }
 
-func budget(how attacks.Bounds) time.Duration {
-	return time.Duration(float64(cmp.Or(how.Budget, attacks.BranchBudget)) * float64(time.Second))
+func budget(how attacks.Bounds) setting.Seconds { return cmp.Or(how.Budget, attacks.BranchBudget) }
+
+// boundedBy is [leastWithin], by β-CROWN within a budget.
+func boundedBy(ctx context.Context, n *bounds.Network, method bounds.Method, region bounds.Region, im attacks.Image,
+	budget setting.Seconds) (least, error) {
+	if method == bounds.BetaCROWN {
+		return branched(ctx, n, region, im, time.Duration(float64(budget)*float64(time.Second)))
+	}
+	return leastWithin(ctx, n, method, region, im)
 }
 
 // branched is [leastWithin] by β-CROWN: the margins that α-CROWN leaves open are branched on until the budget is spent.
@@ -258,7 +262,7 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 	})
 	seconds[1] = time.Since(start).Seconds() / float64(len(some))
 	if how := c.Recipe.Certificate.(attacks.Bounds); bounds.Method(how.Method) == bounds.BetaCROWN {
-		seconds[1] += budget(how).Seconds() / float64(p.Opener.Cores()) // images are bounded side by side
+		seconds[1] += float64(budget(how)) / float64(p.Opener.Cores()) // images are bounded side by side
 	}
 	return seconds, err
 }

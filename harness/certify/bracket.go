@@ -361,7 +361,8 @@ func (w *bracketing) bound(ctx context.Context, im attacks.Image, i int, rung at
 		return v, err
 	}
 	within := ball(w.c.Trial, im.Pixels, v.Radius)
-	least, err := leastWithin(ctx, n, bounds.Method(rung.Method), within, im)
+	least, err := boundedBy(ctx, n, bounds.Method(rung.Method), within, im,
+		w.c.Recipe.Certificate.(attacks.Bracket).Budget)
 	if err != nil || least.Bound == nil || least.Least() <= 0 {
 		return v, err
 	}
