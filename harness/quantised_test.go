@@ -249,7 +249,7 @@ suites: {s: {dataset: test, models: [other], controls: [front, last], attacks: [
 	}
 }
 
-// What export writes of a quantised network keeps its integer operators behind the control, and answers as the loop.
+// An exported quantised network keeps its integer operators behind the control, and answers as the loop.
 func TestExportedQuantised(t *testing.T) {
 	testinput.Runtime(t)
 	front := testplan.Bundled + `

@@ -87,7 +87,7 @@ func (t *boxTree) examine(ctx context.Context, p part) (best []part, err error) 
 				halves, short = append(halves, half), short+half.short
 			}
 		}
-		if short < least {
+		if tried == 1 || short < least { // the first also where nothing finite is known
 			best, least = halves, short
 		}
 		if len(halves) == 0 {

@@ -274,7 +274,7 @@ func TestQuantised(t *testing.T) {
 	}
 }
 
-// Where bounds over the whole box leave room, its parts are bounded. A border that is met by no float32 is given up.
+// Parts of a box are bounded where bounds over the whole leave room. A border that is met by no float32 is given up.
 func TestBranch(t *testing.T) {
 	testinput.Runtime(t)
 	// |x0 − ½| + |x1|, and 2·max(x0 − ½, 0) − max(½ − x0, 0)
@@ -294,6 +294,26 @@ func TestBranch(t *testing.T) {
 		if err != nil || got.answer != want {
 			t.Errorf("%s: %v, %v", asserted, got, err)
 		}
+	}
+}
+
+// A part of which nothing finite is proven is cut, and not taken for decided.
+func TestUnboundedPartsAreKept(t *testing.T) {
+	testinput.Runtime(t)
+	model := onnxtest.New(17, -1, 2).Node("Exp x → a; Exp a → b; Exp b → c; Neg c → y").Bytes(-1, 2)
+	file := &onnx.File{Data: model}
+	in, _ := must.Get2(onnx.Ports(model))(t)
+	p := must.Get(parse(declared(2, 2)+unitBox+"(assert (<= Y_0 -1e30))", 2, 2))(t)
+	q := must.Get(newQuestion(file, must.Get(open(file, in))(t), p, func(string) {}))(t)
+	defer q.close()
+	b := p.boxes[0]
+	tree := &boxTree{q: q, box: b}
+	whole, _ := must.Get2(tree.bound(t.Context(), part{lower: b.lower, upper: b.upper, cases: b.cases}, nil))(t)
+	if whole.short < 1e30 {
+		t.Fatalf("the bounds lack %g: they are finite", whole.short)
+	}
+	if parts, err := tree.examine(t.Context(), whole); err != nil || len(parts) == 0 {
+		t.Errorf("%d parts, %v", len(parts), err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // mostParts is after how many parts a tree is given up.
 const mostParts = 4_000_000
 
-// What [Tree.Examine] ends a tree by.
+// Errors of [Tree.Examine] that end a tree without being its own.
 var (
 	ErrOpen = errors.New("a part can neither be decided nor cut")
 	ErrDone = errors.New("more is not to be known") // as where a counterexample was met

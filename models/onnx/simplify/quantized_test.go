@@ -90,8 +90,8 @@ func TestQuantized(t *testing.T) {
 	}
 }
 
-// Where ONNX Runtime quantises what the file keeps as floats, or rounds once where it says twice, the file's answers
-// are far from its operators': nothing can be proven of it by them.
+// ONNX Runtime's answers are far from those of the file's operators where it quantises what the file keeps as floats,
+// or rounds once for twice: nothing can be proven of the file by them.
 func TestRegrouped(t *testing.T) {
 	base := func() File {
 		return file(17, N, 1, 1, 1).Floats("s", nil, 1).Tensor(quantized("z", i8, nil, 0)).Floats("r", nil, 0.01).
