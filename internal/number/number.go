@@ -32,11 +32,15 @@ func parseDecimal(s string) (float64, bool) {
 }
 
 // Format writes k/255 where the number is such a fraction of 1 (within 1e-9, relative) and no
-// short decimal says the same, else the shortest decimal. Small k may be quarters: 1.75/255.
+// short decimal says the same, else the shortest decimal. Small k may be quarters, those below 1
+// hundredths: 1.75/255, 0.01/255.
 func Format(v float64) string {
 	short := strconv.FormatFloat(v, 'f', -1, 64)
 	k := math.Round(v * 255)
-	if k < 10 {
+	switch {
+	case v*255 < 1:
+		k = math.Round(v*255*100) / 100
+	case k < 10:
 		k = math.Round(v*255*4) / 4
 	}
 	if len(short) > len("0.1234") && k > 0 && k <= 255 && math.Abs(v*255-k) <= 1e-9*k {
