@@ -16,6 +16,7 @@ sys.path.insert(0, str(HERE))
 
 import documents
 import precision_table
+import quantised_table
 import quick_table
 
 try:
@@ -90,6 +91,35 @@ class Quick(unittest.TestCase):
         self.assertEqual([len(quick_table.compare(standard, missed, chosen)[1]) for chosen in (False, True)], [1, 0])
         with self.assertRaisesRegex(ValueError, "same images"):
             quick_table.compare(standard, {"key": {**self.cell("1", 1, 1), "images": "others"}})
+
+
+class Quantised(unittest.TestCase):
+    def results(self, given):
+        """A network that is left half of 8 images, and a form that is left as many by itself and so many by the network's images."""
+        cells = []
+        for model in ("net", "net-qdq"):
+            cells.append({"model": model, "n": 8, "accuracy": 1, "verdicts": "1" * 8})
+            for norm in quantised_table.NORMS:
+                for source in ("net", "net-qdq"):
+                    left = given if (model, source) == ("net-qdq", "net") else 4
+                    cells.append({"model": model, "source": source, "norm": norm, "epsilon": 2 / 255 if norm == "linf" else 0.5, "accuracy": left / 8,
+                                  "verdicts": "1" * left + "0" * (8 - left)})
+        return {"suites": [{"models": ["net", "net-qdq"], "pairs": [["net", "net-qdq"]]}], "cells": cells}
+
+    def test_own_attacks_and_given_images_stand_beside_each_other(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "results.json"
+            path.write_text(json.dumps(self.results(6)))
+            rows, failures = quantised_table.rows(folder)
+            self.assertEqual(rows, [["net (2/255, 0.5, 0.5)", 8, "100.0", "50.0", "50.0", "50.0", None],
+                                    ["net-qdq", 8, "100.0", "50.0 → 75.0", "50.0 → 75.0", "50.0 → 75.0", 1.0]])
+            self.assertEqual(failures, [])
+            path.write_text(json.dumps(self.results(3)))
+            self.assertEqual(len(quantised_table.rows(folder)[1]), 3)
+
+    def test_the_exact_test(self):
+        self.assertAlmostEqual(quantised_table.exact("1" * 6 + "0" * 4, "0" * 10), 2 / 64)
+        self.assertEqual(quantised_table.exact("10", "01"), 1)
 
 
 class Precision(unittest.TestCase):
