@@ -275,7 +275,7 @@ var Specs = []Spec{
 				"beta-crown cuts the ball besides, by the signs of ReLUs' values (Wang et al. 2021)",
 				"alpha-crown", "beta-crown", "crown", "ibp"),
 			{Setting: setting.Setting{Name: "budget", Type: setting.Time, Within: setting.Positive,
-				Rule: "30 s", Doc: "time of an image by beta-crown"}},
+				Rule: "30s", Doc: "time of an image by beta-crown"}},
 		},
 		start: func(c common) Method { return Bounds{common: c} },
 	},
