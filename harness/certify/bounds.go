@@ -104,7 +104,8 @@ func boundedBy(ctx context.Context, n *bounds.Network, method bounds.Method, reg
 	return leastWithin(ctx, n, method, region, im)
 }
 
-// branched is [leastWithin] by β-CROWN: the margins that α-CROWN leaves open are branched on until the budget is spent.
+// branched is [leastWithin] by β-CROWN: the margins that α-CROWN leaves open are branched on until the budget is
+// spent.
 func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im attacks.Image, budget time.Duration) (
 	least, error) {
 	all, err := n.Margins(ctx, bounds.AlphaCROWN, region, im.Label, bounds.Positive)

@@ -153,7 +153,8 @@ func TestProofsAreHeldAgainstTheFile(t *testing.T) {
 	must.Refuse(t, prover.hold(t.Context(), who, around, im), "is proven, and model m as it lies answers class")
 }
 
-// Those of a quantised network are so in its integer kernels: at the image itself each logit lies between its bounds.
+// The file of a quantised network is held against its proofs in its integer kernels: at the image itself each logit
+// lies between its bounds.
 func TestProofsOfStepsAreHeldAgainstTheFile(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Bundled+`

@@ -50,6 +50,7 @@ type proof struct {
 	cuts         []cut
 	start        *ended
 	wrong, seeds []float32 // of the output; the rows
+	apart        []float64 // by what rounding each row may change its bound
 }
 
 // relaxation is what is known of a stage.
@@ -74,7 +75,7 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 // Part is what is proven of rows over a region.
 type Part struct {
 	Bounds       []Bound
-	Coefficients []float32 // of each row's bound, which is linear in the input, [rows × inputs]; nil: nothing is proven
+	Coefficients []float32 // of each row's bound, a linear one of the input, [rows × inputs]; nil: nothing is proven
 	inner        []ends    // of the stages' inputs
 	proof        *proof    // of a tree of cuts
 }
@@ -82,8 +83,8 @@ type Part struct {
 // ends are bounds of a stage's input.
 type ends struct{ lower, upper []float32 }
 
-// Part is [Network.Rows] by α-CROWN of few steps, on a part of a region of which whole is known, unless it is nil: what
-// holds there holds here.
+// Part is [Network.Rows] by α-CROWN of few steps, on a part of a region of which whole is known, unless it is nil:
+// what holds there holds here.
 func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole *Part,
 	enough func([]Bound) bool) (*Part, error) {
 	p := &proof{Network: n, region: region}
@@ -127,33 +128,27 @@ func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough 
 	if err != nil || !out.finite() {
 		return nothing(len(rows) / n.Classes()), err
 	}
-	seeds := make([]float32, len(rows))
-	for i, v := range rows {
-		seeds[i] = float32(v)
-	}
-	var bounds []Bound
-	switch {
-	case p.steps > 0:
-		prog := n.free
-		if p.cutting {
-			if prog, err = n.withCuts(); err != nil {
-				return nil, err
-			}
-		}
-		p.wrong, p.seeds = out.wrong, seeds
-		bounds, err = p.optimise(ctx, prog, out.wrong, seeds, enough)
-	case method == IBP:
-		bounds, err = p.run(ctx, n.last, n.output.segment, out.wrong, seeds, nil)
-	default:
-		bounds, err = p.run(ctx, n.output.program, n.output.segment, out.wrong, seeds, nil)
-	}
 	k := n.Classes()
-	for i, v := range rows { // what is rounded of the rows
-		if off := math.Abs(v - float64(seeds[i])); off > 0 && err == nil {
-			bounds[i/k].Slack += off * float64(max(-out.lower[i%k], out.upper[i%k]))
+	p.wrong, p.seeds, p.apart = out.wrong, make([]float32, len(rows)), make([]float64, len(rows)/k)
+	for i, v := range rows {
+		p.seeds[i] = float32(v)
+		if off := math.Abs(v - float64(p.seeds[i])); off > 0 {
+			p.apart[i/k] += off * float64(max(-out.lower[i%k], out.upper[i%k]))
 		}
 	}
-	return bounds, err
+	switch {
+	case p.cutting:
+		prog, err := n.withCuts()
+		if err != nil {
+			return nil, err
+		}
+		return p.optimise(ctx, prog, enough)
+	case p.steps > 0:
+		return p.optimise(ctx, n.free, enough)
+	case method == IBP:
+		return p.run(ctx, n.last, n.output.segment, p.wrong, p.seeds, nil)
+	}
+	return p.run(ctx, n.output.program, n.output.segment, p.wrong, p.seeds, nil)
 }
 
 // meet takes the tighter of two bounds of each value.
@@ -397,6 +392,9 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 			}
 		}
 		b.Slack *= slackFactor
+		if seg == p.output.segment && p.apart != nil {
+			b.Slack += p.apart[k]
+		}
 	}
 	for i, t := range out[gradients:] {
 		kind := [][][]float32{own.gradients, own.betaGradients, own.outputs}[i/len(prog.free)]
@@ -444,10 +442,9 @@ func (a adam) step(i int, g float32, decay1, decay2 float64) float64 {
 // those that p begins with, or CROWN's, on. The gradient is that at the point of the input where the bound before was
 // taken: the bound is the least value there is, so that its gradient is that of the value at the point where it is
 // taken.
-func (p *proof) optimise(ctx context.Context, prog *program, wrong, rows []float32,
-	enough func([]Bound) bool) ([]Bound, error) {
+func (p *proof) optimise(ctx context.Context, prog *program, enough func([]Bound) bool) ([]Bound, error) {
 	free, all := prog.free, len(p.stages)
-	count := len(rows) / p.Classes()
+	count := len(p.seeds) / p.Classes()
 	perStage := func() [][]float32 { return make([][]float32, all) }
 	own := &slopes{make([]float32, count*p.size(p.input)), perStage(), perStage(), perStage(), perStage(), perStage()}
 	alphas, betas := make([]adam, all), make([]adam, all)
@@ -463,8 +460,8 @@ func (p *proof) optimise(ctx context.Context, prog *program, wrong, rows []float
 			continue
 		}
 		copy(own.betas[i], p.start.betas[i])
-		for k := range own.steps[i] {
-			if j := k % p.size(s.output()); p.turns(s, j) {
+		for k, width := 0, size/count; k < size; k++ {
+			if j := k % width; p.turns(s, j) {
 				own.steps[i][k] = p.start.steps[i][k] - p.known[i].ports[slopePort][j]
 			}
 		}
@@ -473,7 +470,7 @@ func (p *proof) optimise(ctx context.Context, prog *program, wrong, rows []float
 	var best []Bound
 	var coefficients []float32      // of the best
 	for step := range p.steps + 2 { // the first says where bounds are taken, the last what the steps have brought
-		bounds, err := p.run(ctx, prog, p.output.segment, wrong, rows, own)
+		bounds, err := p.run(ctx, prog, p.output.segment, p.wrong, p.seeds, own)
 		if err != nil {
 			return nil, err
 		}
@@ -496,9 +493,9 @@ func (p *proof) optimise(ctx context.Context, prog *program, wrong, rows []float
 		}
 		decay1, decay2 = decay1*beta1, decay2*beta2
 		for _, s := range free {
-			i := s.index
+			i, size := s.index, p.size(s.output())
 			for k, g := range own.gradients[i] {
-				j := k % p.size(s.output())
+				j := k % size
 				if !p.turns(s, j) {
 					continue
 				}

@@ -101,7 +101,7 @@ func (p *Part) cutAt(ctx context.Context, k kink, above bool, enough func([]Boun
 	of := p.proof
 	half := &proof{Network: of.Network, region: of.region, steps: cutSteps, cutting: true,
 		known: slices.Clone(of.known), cuts: append(slices.Clone(of.cuts), cut{k, above}),
-		start: of.start, wrong: of.wrong, seeds: of.seeds}
+		start: of.start, wrong: of.wrong, seeds: of.seeds, apart: of.apart}
 	r := *of.known[k.stage]
 	r.lower, r.upper = slices.Clone(r.lower), slices.Clone(r.upper)
 	if above {
@@ -115,7 +115,7 @@ func (p *Part) cutAt(ctx context.Context, k kink, above bool, enough func([]Boun
 	if err != nil {
 		return nil, err
 	}
-	bounds, err := half.optimise(ctx, prog, half.wrong, half.seeds, enough)
+	bounds, err := half.optimise(ctx, prog, enough)
 	return &Part{Bounds: bounds, proof: half}, err
 }
 
