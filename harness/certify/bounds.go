@@ -108,7 +108,12 @@ func boundedBy(ctx context.Context, n *bounds.Network, method bounds.Method, reg
 // spent.
 func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im attacks.Image, budget time.Duration) (
 	least, error) {
-	all, err := n.Margins(ctx, bounds.AlphaCROWN, region, im.Label, bounds.Positive)
+	rows, k := n.MarginRows(im.Label), n.Classes()
+	root, err := n.Root(ctx, region)
+	var all []bounds.Bound
+	if err == nil {
+		all, err = root.Rows(ctx, rows, bounds.Positive)
+	}
 	limited, stop := context.WithTimeout(ctx, budget)
 	defer stop()
 	short := func(proven []bounds.Bound) float64 { return 0 - proven[0].Least() }
@@ -116,13 +121,7 @@ func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im a
 		if all[i].Least() > 0 {
 			continue
 		}
-		other := i
-		if other >= im.Label {
-			other++
-		}
-		row := make([]float64, n.Classes())
-		row[im.Label], row[other] = 1, -1
-		nearest, proven, failed := n.Branch(limited, region, row, 1, short)
+		nearest, proven, failed := root.Branch(limited, rows[i*k:(i+1)*k], 1, short)
 		if ended := limited.Err() != nil && ctx.Err() == nil; !proven && !ended {
 			err = failed
 		}

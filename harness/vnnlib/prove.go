@@ -46,10 +46,12 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 
 // split rules out one case after the other by the signs of ReLUs' values.
 func (q *question) split(ctx context.Context, b *box, cases []conjunction) (proven bool, err error) {
+	root, err := q.bounds.Root(ctx, b.region())
+	if err != nil {
+		return false, err
+	}
 	for _, c := range cases {
-		one := []conjunction{c}
-		_, proven, err = q.bounds.Branch(ctx, b.region(), dense(one, q.of.outputs), runtime.GOMAXPROCS(0),
-			func(proven []bounds.Bound) float64 { return c.short(proven) })
+		_, proven, err = root.Branch(ctx, dense([]conjunction{c}, q.of.outputs), runtime.GOMAXPROCS(0), c.short)
 		if !proven || err != nil {
 			return false, err
 		}

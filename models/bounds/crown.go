@@ -19,7 +19,7 @@ const (
 	IBP        Method = "ibp"
 	CROWN      Method = "crown"
 	AlphaCROWN Method = "alpha-crown"
-	BetaCROWN  Method = "beta-crown" // by [Network.Branch]
+	BetaCROWN  Method = "beta-crown" // by [Root.Branch]
 )
 
 // Bound is what is proven of Σ row·output over a region: it is at least Value − Slack.
@@ -46,7 +46,7 @@ type proof struct {
 	// coefficients are those of the last bounds of the output that were carried to the input.
 	coefficients []float32
 
-	cutting      bool // at kinks: see [Network.Branch]
+	cutting      bool // at kinks: see [Root.Branch]
 	cuts         []cut
 	start        *ended
 	wrong, seeds []float32 // of the output; the rows
@@ -105,6 +105,15 @@ func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole
 }
 
 func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough func([]Bound) bool) ([]Bound, error) {
+	out, err := p.inner(ctx, method)
+	if err != nil {
+		return nothing(len(rows) / p.Classes()), err
+	}
+	return p.outer(ctx, method, out, rows, enough)
+}
+
+// inner bounds the stages' inputs, and gives the output's intervals: nil where something is not finite.
+func (p *proof) inner(ctx context.Context, method Method) (*relaxation, error) {
 	n := p.Network
 	if err := p.region.Check(n.size(n.input)); err != nil {
 		return nil, err
@@ -119,16 +128,25 @@ func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough 
 			err = p.tighten(ctx, s, r)
 		}
 		if err != nil || !r.finite() {
-			return nothing(len(rows) / n.Classes()), err
+			return nil, err
 		}
 		p.relax(s, r)
 		p.known[i] = r
 	}
 	out, err := p.interval(&n.output)
 	if err != nil || !out.finite() {
-		return nothing(len(rows) / n.Classes()), err
+		return nil, err
 	}
-	k := n.Classes()
+	return out, nil
+}
+
+// outer bounds rows of the output by what inner has found.
+func (p *proof) outer(ctx context.Context, method Method, out *relaxation, rows []float64,
+	enough func([]Bound) bool) ([]Bound, error) {
+	n, k := p.Network, p.Classes()
+	if out == nil {
+		return nothing(len(rows) / k), nil
+	}
 	p.wrong, p.seeds, p.apart = out.wrong, make([]float32, len(rows)), make([]float64, len(rows)/k)
 	for i, v := range rows {
 		p.seeds[i] = float32(v)
@@ -174,6 +192,11 @@ func (n *Network) RowsAtOnce() int { return max(1, 1<<24/max(n.free.perRow, n.ou
 // Margins bounds the label's logit less each other class's, in order. Enough is that of [Network.Rows].
 func (n *Network) Margins(ctx context.Context, method Method, region Region, label int,
 	enough func([]Bound) bool) ([]Bound, error) {
+	return n.Rows(ctx, method, region, n.MarginRows(label), enough)
+}
+
+// MarginRows are those of [Network.Margins].
+func (n *Network) MarginRows(label int) []float64 {
 	k := n.Classes()
 	rows := make([]float64, 0, (k-1)*k)
 	for other := range k {
@@ -184,7 +207,7 @@ func (n *Network) Margins(ctx context.Context, method Method, region Region, lab
 		row[label], row[other] = 1, -1
 		rows = append(rows, row...)
 	}
-	return n.Rows(ctx, method, region, rows, enough)
+	return rows
 }
 
 // Hold holds the outputs that a network's file gives for an input against what is proven of it: they must lie within

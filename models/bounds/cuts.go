@@ -46,11 +46,34 @@ func (n *Network) Cuttable() bool {
 
 func (s *stage) cuttable() bool { return s.node.Op == "Relu" || s.node.Op == "LeakyRelu" }
 
-// whole is [Network.Rows] by α-CROWN as the beginning of a tree of cuts at kinks.
-func (n *Network) whole(ctx context.Context, region Region, rows []float64, enough func([]Bound) bool) (*Part, error) {
-	p := &proof{Network: n, region: region, steps: alphaSteps, cutting: true}
-	bounds, err := p.rows(ctx, AlphaCROWN, rows, enough)
-	return &Part{Bounds: bounds, proof: p}, err
+// Root is a region whose rows α-CROWN and β-CROWN bound: the stages' inputs are bounded once.
+type Root struct {
+	proof *proof
+	out   *relaxation
+}
+
+// Root bounds the stages' inputs over a region.
+func (n *Network) Root(ctx context.Context, region Region) (*Root, error) {
+	p := &proof{Network: n, region: region}
+	if len(n.free.free) > 0 {
+		p.steps = alphaSteps
+	}
+	out, err := p.inner(ctx, AlphaCROWN)
+	return &Root{p, out}, err
+}
+
+// Rows is [Network.Rows] by α-CROWN.
+func (r *Root) Rows(ctx context.Context, rows []float64, enough func([]Bound) bool) ([]Bound, error) {
+	p := *r.proof
+	return p.outer(ctx, AlphaCROWN, r.out, rows, enough)
+}
+
+// whole is [Root.Rows] as the beginning of a tree of cuts at kinks.
+func (r *Root) whole(ctx context.Context, rows []float64, enough func([]Bound) bool) (*Part, error) {
+	p := *r.proof
+	p.cutting = p.Cuttable()
+	bounds, err := p.outer(ctx, AlphaCROWN, r.out, rows, enough)
+	return &Part{Bounds: bounds, proof: &p}, err
 }
 
 // Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a ReLU's
@@ -58,12 +81,12 @@ func (n *Network) whole(ctx context.Context, region Region, rows []float64, enou
 // a number below 0 where they suffice. The bounds returned are those of the part where they are nearest to lacking;
 // proven is false where a part could not be cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural
 // Network Verification").
-func (n *Network) Branch(ctx context.Context, region Region, rows []float64, workers int,
-	short func([]Bound) float64) (nearest []Bound, proven bool, err error) {
+func (r *Root) Branch(ctx context.Context, rows []float64, workers int, short func([]Bound) float64) (nearest []Bound,
+	proven bool, err error) {
 	enough := func(proven []Bound) bool { return short(proven) < 0 }
-	whole, err := n.whole(ctx, region, rows, enough)
-	if err != nil || enough(whole.Bounds) || !n.Cuttable() {
-		return whole.Bounds, err == nil && enough(whole.Bounds), err
+	whole, err := r.whole(ctx, rows, enough)
+	if err != nil || enough(whole.Bounds) {
+		return whole.Bounds, err == nil, err
 	}
 	var mu sync.Mutex
 	examine := func(ctx context.Context, p *Part) (open []*Part, err error) {

@@ -34,13 +34,16 @@ func TestNoPointBeatsACut(t *testing.T) {
 			for j := range row {
 				row[j] = rng.NormFloat64() // no float32: the bounds, of cuts too, have slack for its rounding
 			}
-			part := must.Get(n.whole(t.Context(), region, row, nil))(t)
+			part := must.Get(must.Get(n.Root(t.Context(), region))(t).whole(t.Context(), row, nil))(t)
 			for range 5 {
 				k := part.proof.start.worst
 				if k == nil {
 					break
 				}
 				half := must.Get(part.cutAt(t.Context(), *k, rng.IntN(2) == 0, nil))(t)
+				if rounded := half.proof.apart[0]; !(rounded > 0 && half.Bounds[0].Slack >= rounded) {
+					t.Fatalf("%s: a slack of %g, rounding the row takes %g", name, half.Bounds[0].Slack, rounded)
+				}
 				if cutAt++; half.Bounds[0].Least() > part.Bounds[0].Least() {
 					raised++
 				}
