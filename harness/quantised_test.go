@@ -12,6 +12,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/open"
+	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -213,10 +214,10 @@ func TestFarCopy(t *testing.T) {
 }
 
 // The file answers for a network alone and where the image alone is controlled; behind another control its copy does,
-// and the cell says so.
+// and the cell says so. Where the file holds integers there is no control.
 func TestControlledQuantised(t *testing.T) {
-	text := strings.Replace(testplan.Bundled, "made-by-the-test.onnx",
-		"harness/testdata/quantised/preact_standard-qoperator-channel.onnx", 1) + `
+	const bundled = "harness/testdata/quantised/preact_standard-"
+	text := strings.Replace(testplan.Bundled, "made-by-the-test.onnx", bundled+"qdq-channel.onnx", 1) + `
 controls:
   front: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: onnx, path: models/zoo/input_ae.onnx}}]}
   last:
@@ -232,7 +233,18 @@ suites: {s: {dataset: test, models: [other], controls: [front, last], attacks: [
 			t.Errorf("%s, %s: %v", c.Defense, c.Attack, c.Warnings)
 		}
 	}
-	p := testplan.Plan(t, text, 2, 8)
+	integers := testplan.Plan(t, strings.Replace(text, "qdq-channel", "qoperator-channel", 1), 2, 8)
+	if _, err := open.Use(t.Context(), integers.Config, "other", "last", open.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "model other, layer last: its file computes in integers there (tensor logits") {
+		t.Errorf("a control of integers: %v", err)
+	}
+	for _, p := range []*plan.Plan{integers, testplan.Plan(t, text, 2, 8)} {
+		answersForControlled(t, p)
+	}
+}
+
+// answersForControlled holds a loop's answers against the network's for the controlled images.
+func answersForControlled(t *testing.T, p *plan.Plan) {
 	u := must.Get(open.Use(t.Context(), p.Config, "other", "front", open.Options{}))(t)
 	defer u.Close()
 	images := every(t, must.Get(u.Scored("test"))(t))
@@ -249,6 +261,21 @@ suites: {s: {dataset: test, models: [other], controls: [front, last], attacks: [
 	}
 }
 
+// levels is a network of uint8 images of CIFAR-10's size.
+func levels(t *testing.T) string {
+	t.Helper()
+	rng, w := rand.New(rand.NewPCG(1, 2)), make([]float32, 3072*10)
+	for i := range w {
+		w[i] = float32(rng.NormFloat64()) / 50
+	}
+	f := onnxtest.New(17, -1, 3, 32, 32).Floats("s", nil, 1./255).Floats("w", []int64{3072, 10}, w...).
+		Node("DequantizeLinear x s → f; Flatten f → r; MatMul r w → y")
+	f.Graph.Input[0] = onnxtest.Value("x", int32(onnx.Uint8), -1, 3, 32, 32)
+	path := filepath.Join(t.TempDir(), "levels.onnx")
+	must.Do(t, os.WriteFile(path, f.Bytes(-1, 10), 0o644))
+	return path
+}
+
 // An exported quantised network keeps its integer operators behind the control, and answers as the loop.
 func TestExportedQuantised(t *testing.T) {
 	testinput.Runtime(t)
@@ -259,10 +286,13 @@ attacks: {p: {kind: pgd, norm: linf, epsilon: 2/255, steps: 3}}
 suites: {s: {dataset: test, models: [other], controls: [front], attacks: [p], mode: oblivious}}
 `
 	for form, kept := range map[string]string{"qdq-channel": "QuantizeLinear", "qoperator-channel": "QLinearConv",
-		"qoperator-uint8": "QGemm", "dynamic": "ConvInteger", "float16": "Conv"} {
+		"qoperator-uint8": "QGemm", "dynamic": "ConvInteger", "float16": "Conv", "levels": "DequantizeLinear"} {
 		path := "harness/testdata/quantised/preact_standard-" + form + ".onnx"
-		p := testplan.Plan(t, strings.Replace(front, "made-by-the-test.onnx", path, 1), 2, 8,
-			"models.other.preprocess.mean=[0.02]", "models.other.preprocess.std=[0.9]")
+		set := []string{"models.other.preprocess.mean=[0.02]", "models.other.preprocess.std=[0.9]"}
+		if form == "levels" { // whose input is uint8
+			path, set = levels(t), nil
+		}
+		p := testplan.Plan(t, strings.Replace(front, "made-by-the-test.onnx", path, 1), 2, 8, set...)
 		u := must.Get(open.Use(t.Context(), p.Config, "other", "front", open.Options{}))(t)
 		e := must.Get(u.Export())(t)
 		if !bytes.Contains(e.Data, []byte(kept)) || e.Output != "[N 10]" {

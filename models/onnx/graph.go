@@ -170,6 +170,8 @@ type Graph struct {
 	// Rounds says that activations are rounded to steps, as the file rounds them, but for values next to a tie. Bounds
 	// leave room for either side.
 	Rounds bool
+	// Integers are the tensors that the file holds as integers, by steps, and the graph as floats.
+	Integers map[string]bool
 	// Levels says that the file's input is uint8: it takes the levels 0 to 255 of images in [0,1].
 	Levels bool
 }

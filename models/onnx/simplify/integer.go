@@ -101,7 +101,9 @@ func (e *expansion) floats(x, scale, zero string, axis int64) string {
 }
 
 // data dequantises the node's input i, whose scale and zero point follow it.
-func (e *expansion) data(i int) string { return e.floats(e.in(i), e.in(i+1), e.in(i+2), 1) }
+func (e *expansion) data(i int) string {
+	return e.s.integer(e.floats(e.in(i), e.in(i+1), e.in(i+2), 1))
+}
 
 // done quantises the result x by the scale that is input i and the zero point behind it. Without a scale the node gives
 // floats.
@@ -110,7 +112,7 @@ func (e *expansion) done(x string, i int) {
 		e.add("Identity", nil, e.n.Outputs[:1], x)
 		return
 	}
-	e.add("QuantizeLinear", nil, e.n.Outputs[:1], x, e.in(i), e.in(i+1))
+	e.add("QuantizeLinear", nil, e.n.Outputs[:1], e.s.integer(x), e.in(i), e.in(i+1))
 }
 
 // channelsFirst turns an image whose channels stand last, where the node says so, and turns the result back.
@@ -228,7 +230,7 @@ func integerProduct(op string, axis int64) func(e *expansion) {
 			ones = e.constant(onnx.FloatTensor(zero.Shape, slices.Repeat([]float32{1}, len(zero.Ints))))
 		}
 		x, w := e.floats(e.in(0), one, e.in(2), 1), e.floats(e.in(1), ones, e.in(3), axis)
-		e.add(op, e.n.Attrs, e.n.Outputs, x, w)
+		e.add(op, e.n.Attrs, []string{e.s.integer(e.n.Outputs[0])}, x, w)
 	}
 }
 

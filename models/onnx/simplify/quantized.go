@@ -82,8 +82,23 @@ func quantized(s *simplifier, n *onnx.Node) bool {
 	}
 	onnx.Require(s.TypeOf(n.Inputs[0]) == onnx.Float,
 		"works on integers that no QuantizeLinear gives; export it in QDQ form")
+	if n.Op == "QuantizeLinear" {
+		s.integer(n.Outputs[0])
+	}
 	return s.write(n, q.write)
 }
+
+// integer notes that the file holds a tensor as integers.
+func (s *simplifier) integer(x string) string {
+	if s.g.Integers == nil {
+		s.g.Integers = map[string]bool{}
+	}
+	s.g.Integers[x] = true
+	return x
+}
+
+// onIntegers are the operators that exporters leave between integers, beside expansions.
+var onIntegers = []string{"Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
 // quantizationOf reads a node's scale and zero point and checks them against its data.
 func quantizationOf(s *simplifier, n *onnx.Node) *quantization {

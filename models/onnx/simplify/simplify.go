@@ -129,6 +129,9 @@ func (s *simplifier) visit(n *onnx.Node) {
 		}
 	}
 	n.CheckInputs()
+	if s.g.Integers[n.Input(0)] && slices.Contains(onIntegers, n.Op) {
+		s.integer(n.Outputs[0])
+	}
 	done, err := s.replaced(n)
 	if err != nil {
 		onnx.Refuse("node %s: %w", n, err)
