@@ -48,8 +48,8 @@ func (n *Network) Cut(places ...At) (*Chain, error) {
 			return nil, err
 		}
 		if n.Graph.Integers[name] && name != n.Graph.Inputs[0].Name {
-			return nil, fmt.Errorf("model %s, layer %v: its file computes in integers there (tensor %s), and no control "+
-				"can be added; control its input, or quantise it in the QDQ format", n.Name, p, name)
+			return nil, fmt.Errorf("model %s, layer %v: its file computes in integers there (tensor %s), and no "+
+				"control can be added; control its input, or quantise it in the QDQ format", n.Name, p, name)
 		}
 		if names = append(names, name); name != n.Graph.Inputs[0].Name && !slices.Contains(at, name) {
 			at = append(at, name)

@@ -5,7 +5,8 @@
         [--mean 0.485 0.456 0.406 --std 0.229 0.224 0.225] [--form qdq ...] [--selfheal selfheal]
 
 With --test a config goes beside them, OUT/NAME.yaml: the network and its forms attacked on 500 of those images in three
-norms, each judged on what was made on each. scripts/quantised_table.py makes the table of its run.
+norms, each judged on what was made on each. scripts/quantised_table.py makes the table of its run. The suite NAME-square has
+Square ask the forms about the first 100.
 
 With --selfheal that program answers for 20 images by each file, and so does ONNX Runtime here: the logits must be the same
 to the last bit, in the networks' own precision.
@@ -86,6 +87,7 @@ default_suites: [{stem}]
 
 datasets:
   test: {{format: {format}, path: {test}, limit: 500}}
+  few: {{format: {format}, path: {test}, limit: 100}}
 
 models:
 {models}
@@ -94,6 +96,9 @@ attacks:
   linf: {{kind: autoattack, version: quick, norm: linf, epsilon: {linf}}}
   l2: {{kind: autoattack, version: quick, norm: l2, epsilon: {l2}}}
   l1: {{kind: autoattack, version: quick, norm: l1, epsilon: {l1}}}
+  square-linf: {{kind: square, norm: linf, epsilon: {linf}, queries: 1000}}
+  square-l2: {{kind: square, norm: l2, epsilon: {l2}, queries: 1000}}
+  square-l1: {{kind: square, norm: l1, epsilon: {l1}, queries: 1000}}
 
 suites:
   {stem}:
@@ -103,6 +108,11 @@ suites:
     attacks: [linf, l2, l1]
     mode: transfer
     pairs: [{pairs}]
+  {stem}-square:
+    title: {stem}'s forms, by answers alone
+    dataset: few
+    models: [{forms}]
+    attacks: [square-linf, square-l2, square-l1]
 """
 
 
@@ -114,7 +124,7 @@ def config(a, names):
     linf, l2, l1 = a.epsilon
     return CONFIG.format(
         stem=stem, format="npz" if a.test.suffix == ".npz" else "cifar10-bin", test=os.path.relpath(a.test, a.out),
-        linf=linf, l2=l2, l1=l1, names=", ".join(paths), pairs=", ".join(f"[{stem}, {name}]" for name in names),
+        linf=linf, l2=l2, l1=l1, names=", ".join(paths), forms=", ".join(names), pairs=", ".join(f"[{stem}, {name}]" for name in names),
         models="\n".join(f"  {name}: {{path: {path}{taken}}}" for name, path in paths.items()))
 
 

@@ -8,7 +8,7 @@
 A cell is the accuracy under a network's own attack, and behind the arrow that on images made on the float network. p is
 of an exact test of the same images under the float network and the form, each attacked itself: the smallest of the four
 columns, times their number in the table (Bonferroni). Exit code 1 where an attack leaves more of a form than the float
-network's images do.
+network's images do, or, where a folder of the suite MODEL-square is given too, more than these and Square do together.
 """
 
 import argparse
@@ -31,9 +31,8 @@ def exact(a, b):
     return min(1.0, 2 * tail)
 
 
-def rows(folder):
-    """Table rows of a run, with p uncorrected at their ends, and what misses its bound."""
-    results = json.loads((pathlib.Path(folder) / "results.json").read_text())
+def rows(results, square):
+    """Table rows of a run, with p uncorrected at their ends, and what misses its bound; Square's verdicts by model and norm."""
     suite = results["suites"][0]
     original, table, failures = suite["pairs"][0][0], [], []
     cells = {(c["model"], c.get("source") or c["model"], c.get("norm") or "clean"): c for c in results["cells"]}
@@ -46,8 +45,10 @@ def rows(folder):
         for norm in NORMS:
             cell = f"{100 * own[norm]['accuracy']:.1f}"
             row.append(cell if model == original else f"{cell} → {100 * given[norm]['accuracy']:.1f}")
-            if own[norm]["accuracy"] > given[norm]["accuracy"]:
-                failures.append(f"{model}, {norm}: its own attack leaves more than images made on {original}")
+            stood = square.get((model, norm), "1" * clean["n"])
+            left = [a == b == "1" for a, b in zip(given[norm]["verdicts"], stood)]
+            if own[norm]["verdicts"][:len(left)].count("1") > sum(left) or own[norm]["accuracy"] > given[norm]["accuracy"]:
+                failures.append(f"{model}, {norm}: its own attack leaves more than images made on {original} and Square")
         p = [exact(cells[original, original, k]["verdicts"], c["verdicts"]) for k, c in {"clean": clean, **own}.items()]
         table.append([*row, None if model == original else min(p)])
     radius = f"{255 * epsilons['linf']:g}/255, {epsilons['l2']:g}, {epsilons['l1']:g}"
@@ -60,10 +61,13 @@ def main():
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folder of a run of a config by scripts/quantised.py")
     parser.add_argument("--out", metavar="FILE", help="document whose table to bring up to date (default: printed)")
     arguments = parser.parse_args()
-    table, failures = [], []
+    table, failures, square = [], [], {}
     try:
-        for folder in arguments.runs:
-            more, worse = rows(folder)
+        runs = [json.loads((pathlib.Path(folder) / "results.json").read_text()) for folder in arguments.runs]
+        for cell in (cell for run in runs for cell in run["cells"] if cell["attack"].startswith("square-")):
+            square[cell["model"], cell["norm"]] = cell["verdicts"]
+        for run in (run for run in runs if run["suites"][0].get("pairs")):
+            more, worse = rows(run, square)
             table, failures = table + more, failures + worse
     except (OSError, ValueError, KeyError) as problem:
         sys.exit(f"quantised_table.py: error: {problem}")

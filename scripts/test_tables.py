@@ -107,15 +107,13 @@ class Quantised(unittest.TestCase):
         return {"suites": [{"models": ["net", "net-qdq"], "pairs": [["net", "net-qdq"]]}], "cells": cells}
 
     def test_own_attacks_and_given_images_stand_beside_each_other(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "results.json"
-            path.write_text(json.dumps(self.results(6)))
-            rows, failures = quantised_table.rows(folder)
-            self.assertEqual(rows, [["net (2/255, 0.5, 0.5)", 8, "100.0", "50.0", "50.0", "50.0", None],
-                                    ["net-qdq", 8, "100.0", "50.0 → 75.0", "50.0 → 75.0", "50.0 → 75.0", 1.0]])
-            self.assertEqual(failures, [])
-            path.write_text(json.dumps(self.results(3)))
-            self.assertEqual(len(quantised_table.rows(folder)[1]), 3)
+        rows, failures = quantised_table.rows(self.results(6), {})
+        self.assertEqual(rows, [["net (2/255, 0.5, 0.5)", 8, "100.0", "50.0", "50.0", "50.0", None],
+                                ["net-qdq", 8, "100.0", "50.0 → 75.0", "50.0 → 75.0", "50.0 → 75.0", 1.0]])
+        self.assertEqual(failures, [])
+        self.assertEqual(len(quantised_table.rows(self.results(3), {})[1]), 3)
+        square = {("net-qdq", "l2"): "0101", ("net-qdq", "l1"): "1111"}  # of the first four, the first network is left all
+        self.assertEqual(len(quantised_table.rows(self.results(6), square)[1]), 1)
 
     def test_the_exact_test(self):
         self.assertAlmostEqual(quantised_table.exact("1" * 6 + "0" * 4, "0" * 10), 2 / 64)
