@@ -121,7 +121,7 @@ func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im a
 		if all[i].Least() > 0 {
 			continue
 		}
-		nearest, proven, failed := root.Branch(limited, rows[i*k:(i+1)*k], 1, short)
+		nearest, proven, failed := root.Branch(limited, rows[i*k:(i+1)*k], 1, short, nil)
 		if ended := limited.Err() != nil && ctx.Err() == nil; !proven && !ended {
 			err = failed
 		}

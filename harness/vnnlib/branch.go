@@ -41,7 +41,8 @@ func (q *question) branch(ctx context.Context, b *box, cases []conjunction) (fou
 	if found != nil || err != nil || len(whole.cases) == 0 {
 		return found, err == nil && found == nil, err
 	}
-	proven, err = (&tree.Tree[part]{Examine: t.examine, Workers: runtime.GOMAXPROCS(0)}).Grow(ctx, whole)
+	proven, err = (&tree.Tree[part]{Examine: t.examine, Workers: runtime.GOMAXPROCS(0),
+		Count: q.count}).Grow(ctx, whole)
 	return t.met.Load(), proven, err
 }
 

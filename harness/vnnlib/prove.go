@@ -51,7 +51,8 @@ func (q *question) split(ctx context.Context, b *box, cases []conjunction) (prov
 		return false, err
 	}
 	for _, c := range cases {
-		_, proven, err = root.Branch(ctx, dense([]conjunction{c}, q.of.outputs), runtime.GOMAXPROCS(0), c.short)
+		_, proven, err = root.Branch(ctx, dense([]conjunction{c}, q.of.outputs), runtime.GOMAXPROCS(0), c.short,
+			q.count)
 		if !proven || err != nil {
 			return false, err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"selfheal/internal/tree"
 	"selfheal/models/bounds"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
@@ -62,6 +63,7 @@ type Query struct {
 	// Runtime loads ONNX Runtime; Note is told what the answer does not say. Both may be called after Ask has given up.
 	Runtime func(ctx context.Context) error
 	Note    func(line string)
+	Count   *tree.Count // of the parts that are bounded; may be nil
 }
 
 // late is how long an answer may come after the deadline.
@@ -69,6 +71,12 @@ const late = time.Second / 4
 
 // Ask answers a question. At ctx's deadline the answer is timeout, whatever is under way.
 func Ask(ctx context.Context, q Query) (Result, error) {
+	r, _, err := begin(ctx, q)
+	return r, err
+}
+
+// begin is [Ask]; over is closed when nothing is under way.
+func begin(ctx context.Context, q Query) (r Result, over <-chan struct{}, err error) {
 	type ended struct {
 		Result
 		err error
@@ -79,8 +87,9 @@ func Ask(ctx context.Context, q Query) (Result, error) {
 			note(line)
 		}
 	}
-	done := make(chan ended, 1) // what is given up ends by itself
+	done, closed := make(chan ended, 1), make(chan struct{}) // what is given up ends by itself
 	go func() {
+		defer close(closed)
 		result, err := q.answer(ctx)
 		done <- ended{result, err}
 	}()
@@ -95,9 +104,9 @@ func Ask(ctx context.Context, q Query) (Result, error) {
 		}
 	}
 	if out.err != nil && errors.Is(out.err, context.DeadlineExceeded) {
-		return Result{answer: timeout}, nil
+		return Result{answer: timeout}, closed, nil
 	}
-	return out.Result, out.err
+	return out.Result, closed, out.err
 }
 
 // ErrProperty is what is wrong with a property, not with the network.
@@ -147,6 +156,7 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 		return r, fmt.Errorf("model %s: %w", q.Model, err)
 	}
 	defer asked.close()
+	asked.count = q.Count
 	if r, err = asked.decide(ctx, q.Seed); err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("model %s: %w", q.Model, err)
 	}
@@ -179,6 +189,7 @@ type question struct {
 	climb  *ort.Session // of inputs and cotangents of the output: the output and the input's cotangents
 	bounds *bounds.Network
 	note   func(line string)
+	count  *tree.Count
 }
 
 func newQuestion(file *onnx.File, net *onnx.Graph, of *property, note func(string)) (q *question, err error) {

@@ -29,7 +29,7 @@ func TestImportRules(t *testing.T) {
 		"internal": {},
 	}
 	rooms := map[string]string{ // which rooms of its folder a room may import; "harness" itself has the version
-		"harness/cluster": "", "harness/doctor": "", "harness/stats": "", "harness/vnnlib": "",
+		"harness/cluster": "", "harness/doctor": "", "harness/stats": "", "harness/vnnlib": "folder",
 		"harness/result/published": "", "harness/result": "stats", "harness/compare": "result stats",
 		"harness/dataset": "result", "harness/config": "dataset result result/published",
 		"harness/gate": "config result stats", "harness/plan": "config dataset result",

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -18,11 +19,15 @@ var (
 	ErrDone = errors.New("more is not to be known") // as where a counterexample was met
 )
 
+// Count is of the parts of one or more trees, while they grow.
+type Count struct{ Examined, Waiting atomic.Int64 }
+
 // Tree cuts parts of what is asked until all are decided. The parts that wait are a stack, whose memory is small.
 type Tree[P any] struct {
 	// Examine cuts a part, and gives the parts of it that are not decided. Several goroutines call it.
 	Examine func(ctx context.Context, part P) (parts []P, err error)
 	Workers int
+	Count   *Count // nil: nobody counts
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -71,7 +76,10 @@ func (t *Tree[P]) next(ctx context.Context) (p P, ok bool) {
 	last := len(t.waiting) - 1
 	p, t.waiting = t.waiting[last], t.waiting[:last]
 	t.busy++
-	t.examined++
+	if t.examined++; t.Count != nil {
+		t.Count.Examined.Add(1)
+		t.Count.Waiting.Store(int64(len(t.waiting) + t.busy))
+	}
 	return p, true
 }
 

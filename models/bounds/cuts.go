@@ -80,9 +80,9 @@ func (r *Root) whole(ctx context.Context, rows []float64, enough func([]Bound) b
 // value, and the halves again, until short says of the bounds of each that they lack nothing: it gives what they lack,
 // a number below 0 where they suffice. The bounds returned are those of the part where they are nearest to lacking;
 // proven is false where a part could not be cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural
-// Network Verification").
-func (r *Root) Branch(ctx context.Context, rows []float64, workers int, short func([]Bound) float64) (nearest []Bound,
-	proven bool, err error) {
+// Network Verification"). Count, unless it is nil, counts parts.
+func (r *Root) Branch(ctx context.Context, rows []float64, workers int, short func([]Bound) float64,
+	count *tree.Count) (nearest []Bound, proven bool, err error) {
 	enough := func(proven []Bound) bool { return short(proven) < 0 }
 	whole, err := r.whole(ctx, rows, enough)
 	if err != nil || enough(whole.Bounds) {
@@ -111,7 +111,7 @@ func (r *Root) Branch(ctx context.Context, rows []float64, workers int, short fu
 		}
 		return open, nil
 	}
-	proven, err = (&tree.Tree[*Part]{Examine: examine, Workers: workers}).Grow(ctx, whole)
+	proven, err = (&tree.Tree[*Part]{Examine: examine, Workers: workers, Count: count}).Grow(ctx, whole)
 	if !proven {
 		nearest = whole.Bounds
 	}

@@ -3,6 +3,7 @@ package onnx
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
@@ -192,6 +193,7 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	Must(input.Present(bytes.NewReader(data)))
 	sum := sha256.New()
 	sum.Write(data)
+	data = unpack(data)
 	whole := Sure(embed(data, Sure(fs.Sub(fsys, path.Dir(name))), sum))
 	apart := len(data) > 0 && &whole[0] != &data[0]
 	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
@@ -200,9 +202,20 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 // maxFileSize bounds the model files that are read, and a model's weights: protobuf's own limit.
 const maxFileSize = 2 << 30
 
+// unpack is what a file holds that gzip has packed; others are as they are.
+func unpack(data []byte) []byte {
+	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data
+	}
+	packed := Sure(gzip.NewReader(bytes.NewReader(data)))
+	data = Sure(io.ReadAll(io.LimitReader(packed, maxFileSize+1)))
+	Require(len(data) <= maxFileSize, "holds more bytes than an ONNX file can (2 GiB), unpacked")
+	return data
+}
+
 // File is a model as it was read.
 type File struct {
-	// Data is the model in one piece: the file's own bytes, or, where weights
+	// Data is the model in one piece: the file's own bytes, unpacked if gzip has packed them, or, where weights
 	// lie in other files, an equal model with them inside.
 	Data []byte
 	// SHA256, in hexadecimal, is that of the file as given. Where weights lie in other files, these follow it, each
@@ -226,7 +239,7 @@ func Read(path string) (f *File, err error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		data := Sure(input.Read(path, maxFileSize)) // a pipe: it has no folder
 		sum := sha256.Sum256(data)
-		return &File{Data: data, SHA256: hex.EncodeToString(sum[:])}, nil
+		return &File{Data: unpack(data), SHA256: hex.EncodeToString(sum[:])}, nil
 	}
 	at := path
 	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {
