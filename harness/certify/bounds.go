@@ -110,10 +110,11 @@ func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im a
 	least, error) {
 	rows, k := n.MarginRows(im.Label), n.Classes()
 	root, err := n.Root(ctx, region)
-	var all []bounds.Bound
+	whole := new(bounds.Part)
 	if err == nil {
-		all, err = root.Rows(ctx, rows, bounds.Positive)
+		whole, err = root.Part(ctx, rows, bounds.Positive)
 	}
+	all := whole.Bounds
 	limited, stop := context.WithTimeout(ctx, budget)
 	defer stop()
 	short := func(proven []bounds.Bound) float64 { return 0 - proven[0].Least() }

@@ -34,10 +34,11 @@ type boxTree struct {
 	met atomic.Pointer[Result] // a counterexample
 }
 
-// branch reports whether no case of a box holds, or a counterexample that was met.
-func (q *question) branch(ctx context.Context, b *box, cases []conjunction) (found *Result, proven bool, err error) {
+// branch reports whether no case of a box holds, of which root is known, or a counterexample that was met.
+func (q *question) branch(ctx context.Context, b *box, cases []conjunction, root *bounds.Part) (found *Result,
+	proven bool, err error) {
 	t := &boxTree{q: q, box: b}
-	whole, found, err := t.bound(ctx, part{lower: b.lower, upper: b.upper, cases: cases}, nil)
+	whole, found, err := t.left(part{lower: b.lower, upper: b.upper, cases: cases}, root)
 	if found != nil || err != nil || len(whole.cases) == 0 {
 		return found, err == nil && found == nil, err
 	}
@@ -48,7 +49,8 @@ func (q *question) branch(ctx context.Context, b *box, cases []conjunction) (fou
 
 // examine cuts a part in two along an input, and gives those of the two that are not decided. Of the inputs whose
 // ranges move the bounds most it takes that which leaves least to prove.
-func (t *boxTree) examine(ctx context.Context, p part) (best []part, err error) {
+func (t *boxTree) examine(ctx context.Context, parts []part) (best []part, err error) {
+	p := parts[0]
 	least := math.Inf(1)
 	tried := 0
 	for tried < candidates {
@@ -101,7 +103,7 @@ func (t *boxTree) examine(ctx context.Context, p part) (best []part, err error) 
 	return best, nil
 }
 
-// bound rules out cases of a part by CROWN, and asks the network about the points where the others' bounds are least.
+// bound rules out cases of a part by α-CROWN, and asks the network about the points where the others' bounds are least.
 func (t *boxTree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Result, error) {
 	rows := dense(p.cases, t.q.of.outputs)
 	none := func(proven []bounds.Bound) bool { return none(p.cases, proven) }
@@ -109,6 +111,11 @@ func (t *boxTree) bound(ctx context.Context, p part, whole *bounds.Part) (part, 
 	if err != nil {
 		return p, nil, err
 	}
+	return t.left(p, known)
+}
+
+// left gives a part with the cases that what is known of it leaves open.
+func (t *boxTree) left(p part, known *bounds.Part) (_ part, found *Result, err error) {
 	proven, coefficients := known.Bounds, known.Coefficients
 	inputs, first := t.q.of.inputs, 0
 	var left []conjunction
@@ -142,7 +149,6 @@ func (t *boxTree) bound(ctx context.Context, p part, whole *bounds.Part) (part, 
 		}
 	}
 	p.cases = left
-	var found *Result
 	if len(left) > 0 && t.box.apart < 0 {
 		found, err = t.q.try(left, points)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"runtime"
-	"slices"
 
 	"selfheal/models/bounds"
 )
@@ -18,6 +17,10 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 		if b.region().Check(q.of.inputs) != nil { // beyond float32
 			return nil, false, nil
 		}
+		root, err := q.bounds.Root(ctx, b.region())
+		if err != nil {
+			return nil, false, err
+		}
 		// As many constraints at a time as the memory allows.
 		most := max(1, min(q.bounds.RowsAtOnce(), mostRows/q.of.outputs))
 		for cases := b.cases; len(cases) > 0; {
@@ -26,16 +29,19 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 				rows += len(cases[n].constraints)
 				n++
 			}
-			impossible, err := q.impossible(ctx, b, cases[:n], most)
-			every := slices.ContainsFunc(cases[:n], func(c conjunction) bool { return len(c.constraints) == 0 })
-			switch {
-			case err != nil || impossible || every || rows > most:
-			case b.few():
-				found, impossible, err = q.branch(ctx, b, cases[:n])
-			case q.bounds.Cuttable():
-				impossible, err = q.split(ctx, b, cases[:n])
+			whole, err := q.impossible(ctx, root, cases[:n], most)
+			if err != nil || whole == nil {
+				return nil, false, err
 			}
-			if !impossible || err != nil {
+			proven := none(cases[:n], whole.Bounds)
+			switch {
+			case proven || rows > most:
+			case b.few():
+				found, proven, err = q.branch(ctx, b, cases[:n], whole)
+			case q.bounds.Cuttable():
+				proven, err = q.split(ctx, root, cases[:n])
+			}
+			if !proven || err != nil {
 				return found, false, err
 			}
 			cases = cases[n:]
@@ -45,11 +51,7 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 }
 
 // split rules out one case after the other by the signs of ReLUs' values.
-func (q *question) split(ctx context.Context, b *box, cases []conjunction) (proven bool, err error) {
-	root, err := q.bounds.Root(ctx, b.region())
-	if err != nil {
-		return false, err
-	}
+func (q *question) split(ctx context.Context, root *bounds.Root, cases []conjunction) (proven bool, err error) {
 	for _, c := range cases {
 		_, proven, err = root.Branch(ctx, dense([]conjunction{c}, q.of.outputs), runtime.GOMAXPROCS(0), c.short,
 			q.count)
@@ -74,19 +76,18 @@ func (b *box) few() bool {
 // mostRows is how many numbers constraints have as dense rows, at most.
 const mostRows = 1 << 22
 
-// impossible reports whether it is proven that none of some cases of one box holds. A case cannot hold if one of its
-// constraints cannot. A single case's constraints beyond most are left out.
-func (q *question) impossible(ctx context.Context, b *box, cases []conjunction, most int) (bool, error) {
-	var asked []conjunction
-	for _, c := range cases {
+// impossible bounds the constraints of some cases of one box, of a single case the first ones up to most. A case cannot
+// hold if one of its constraints cannot. It gives nil where a case has none.
+func (q *question) impossible(ctx context.Context, root *bounds.Root, cases []conjunction, most int) (*bounds.Part,
+	error) {
+	asked := make([]conjunction, len(cases))
+	for i, c := range cases {
 		if len(c.constraints) == 0 {
-			return false, nil
+			return nil, nil
 		}
-		asked = append(asked, conjunction{b, c.constraints[:min(most, len(c.constraints))]})
+		asked[i] = conjunction{c.box, c.constraints[:min(most, len(c.constraints))]}
 	}
-	none := func(proven []bounds.Bound) bool { return none(asked, proven) }
-	proven, err := q.bounds.Rows(ctx, bounds.AlphaCROWN, b.region(), dense(asked, q.of.outputs), none)
-	return err == nil && none(proven), err
+	return root.Part(ctx, dense(asked, q.of.outputs), func(proven []bounds.Bound) bool { return none(asked, proven) })
 }
 
 // none reports whether none of some cases can hold, of whose constraints bounds are proven.
@@ -95,16 +96,16 @@ func none(cases []conjunction, proven []bounds.Bound) bool {
 		if !(c.short(proven) < 0) {
 			return false
 		}
-		proven = proven[len(c.constraints):]
+		proven = proven[min(len(c.constraints), len(proven)):]
 	}
 	return true
 }
 
-// short is what bounds of a case's constraints lack to rule it out: only a bound that is above the constraint's rules
-// the case out.
+// short is what bounds of a case's constraints, or of the first ones, lack to rule it out: only a bound that is above
+// the constraint's rules the case out.
 func (c conjunction) short(proven []bounds.Bound) float64 {
 	least := math.Inf(1)
-	for i, one := range c.constraints {
+	for i, one := range c.constraints[:min(len(c.constraints), len(proven))] {
 		least = min(least, one.bound-proven[i].Least())
 	}
 	return least

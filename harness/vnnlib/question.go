@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -219,6 +220,9 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *property, note func(strin
 	if unbounded != nil {
 		q.bounds = nil
 		note(fmt.Sprintf("%v: nothing can be proven of it", unbounded))
+	}
+	if q.bounds != nil {
+		q.bounds.Workers = runtime.GOMAXPROCS(0)
 	}
 	empty := slices.DeleteFunc(slices.Clone(of.boxes), func(b *box) bool { return b.apart < 0 })
 	if len(empty) > 0 {

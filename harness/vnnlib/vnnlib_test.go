@@ -312,7 +312,7 @@ func TestUnboundedPartsAreKept(t *testing.T) {
 	if whole.short < 1e30 {
 		t.Fatalf("the bounds lack %g: they are finite", whole.short)
 	}
-	if parts, err := tree.examine(t.Context(), whole); err != nil || len(parts) == 0 {
+	if parts, err := tree.examine(t.Context(), []part{whole}); err != nil || len(parts) == 0 {
 		t.Errorf("%d parts, %v", len(parts), err)
 	}
 }

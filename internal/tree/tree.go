@@ -4,6 +4,7 @@ package tree
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,8 +25,9 @@ type Count struct{ Examined, Waiting atomic.Int64 }
 
 // Tree cuts parts of what is asked until all are decided. The parts that wait are a stack, whose memory is small.
 type Tree[P any] struct {
-	// Examine cuts a part, and gives the parts of it that are not decided. Several goroutines call it.
-	Examine func(ctx context.Context, part P) (parts []P, err error)
+	// Examine cuts some parts, and gives the parts of them that are not decided. Several goroutines call it.
+	Examine func(ctx context.Context, parts []P) (open []P, err error)
+	Most    int // parts that are examined at once; 0 is one
 	Workers int
 	Count   *Count // nil: nobody counts
 
@@ -39,21 +41,22 @@ type Tree[P any] struct {
 
 // Grow begins with some parts and reports whether all was decided.
 func (t *Tree[P]) Grow(ctx context.Context, parts ...P) (decided bool, err error) {
-	t.waiting, t.changed = parts, sync.NewCond(&t.mu)
+	t.waiting, t.changed, t.Workers = parts, sync.NewCond(&t.mu), max(1, t.Workers)
 	group, inner := errgroup.WithContext(ctx)
 	defer context.AfterFunc(inner, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.changed.Broadcast()
 	})()
-	for range max(1, t.Workers) {
+	for range t.Workers {
 		group.Go(func() error {
 			for {
-				p, ok := t.next(inner)
-				if !ok {
+				parts := t.next(inner)
+				if len(parts) == 0 {
 					return context.Cause(inner)
 				}
-				if err := t.add(t.Examine(inner, p)); err != nil {
+				open, err := t.Examine(inner, parts)
+				if err := t.add(len(parts), open, err); err != nil {
 					return err
 				}
 			}
@@ -63,32 +66,33 @@ func (t *Tree[P]) Grow(ctx context.Context, parts ...P) (decided bool, err error
 	return err == nil && !t.ended, err
 }
 
-// next waits for a part; there is none where all is decided, or enough is known.
-func (t *Tree[P]) next(ctx context.Context) (p P, ok bool) {
+// next waits for parts, the last ones; there are none where all is decided, or enough is known.
+func (t *Tree[P]) next(ctx context.Context) (parts []P) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.waiting) == 0 && t.busy > 0 && !t.ended && ctx.Err() == nil {
 		t.changed.Wait()
 	}
 	if len(t.waiting) == 0 || t.ended || ctx.Err() != nil {
-		return p, false
+		return nil
 	}
-	last := len(t.waiting) - 1
-	p, t.waiting = t.waiting[last], t.waiting[:last]
-	t.busy++
-	if t.examined++; t.Count != nil {
-		t.Count.Examined.Add(1)
+	share := (len(t.waiting) + t.Workers - 1) / t.Workers // the others want some too
+	left := len(t.waiting) - min(max(1, t.Most), share)
+	parts, t.waiting = slices.Clone(t.waiting[left:]), t.waiting[:left]
+	t.busy += len(parts)
+	if t.examined += len(parts); t.Count != nil {
+		t.Count.Examined.Add(int64(len(parts)))
 		t.Count.Waiting.Store(int64(len(t.waiting) + t.busy))
 	}
-	return p, true
+	return parts
 }
 
-// add takes what came of a part.
-func (t *Tree[P]) add(parts []P, err error) error {
+// add takes what came of some parts.
+func (t *Tree[P]) add(parts int, open []P, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.busy--
-	t.waiting = append(t.waiting, parts...)
+	t.busy -= parts
+	t.waiting = append(t.waiting, open...)
 	ends := errors.Is(err, ErrOpen) || errors.Is(err, ErrDone)
 	if t.ended = t.ended || ends || t.examined >= mostParts; ends {
 		err = nil

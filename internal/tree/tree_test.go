@@ -14,13 +14,19 @@ import (
 func TestTree(t *testing.T) {
 	for _, workers := range []int{0, 1, 4} {
 		var examined atomic.Int64
-		halves := func(_ context.Context, length int) ([]int, error) {
-			if examined.Add(1); length <= 2 {
-				return nil, nil
+		halves := func(_ context.Context, lengths []int) (open []int, err error) {
+			if len(lengths) > max(1, workers) {
+				t.Errorf("%d parts at once", len(lengths))
 			}
-			return []int{length / 2, length / 2}, nil
+			for _, length := range lengths {
+				if examined.Add(1); length > 2 {
+					open = append(open, length/2, length/2)
+				}
+			}
+			return open, nil
 		}
-		decided := must.Get((&Tree[int]{Examine: halves, Workers: workers}).Grow(t.Context(), 1<<10, 1<<10))(t)
+		tree := &Tree[int]{Examine: halves, Workers: workers, Most: workers}
+		decided := must.Get(tree.Grow(t.Context(), 1<<10, 1<<10))(t)
 		if !decided || examined.Load() != 2*(1<<10-1) {
 			t.Errorf("%d workers: %d parts, decided %v", workers, examined.Load(), decided)
 		}
@@ -29,12 +35,12 @@ func TestTree(t *testing.T) {
 
 func TestTreeEnds(t *testing.T) {
 	broken := errors.New("broken")
-	endless := func(end error) func(context.Context, int) ([]int, error) {
-		return func(_ context.Context, depth int) ([]int, error) {
-			if depth == 50 {
+	endless := func(end error) func(context.Context, []int) ([]int, error) {
+		return func(_ context.Context, depth []int) ([]int, error) {
+			if depth[0] == 50 {
 				return nil, end
 			}
-			return []int{depth + 1, depth + 1}, nil
+			return []int{depth[0] + 1, depth[0] + 1}, nil
 		}
 	}
 	for end, want := range map[error]error{ErrOpen: nil, ErrDone: nil, broken: broken} {
@@ -45,7 +51,7 @@ func TestTreeEnds(t *testing.T) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
-	forever := func(context.Context, int) ([]int, error) { return []int{0, 0}, nil }
+	forever := func(context.Context, []int) ([]int, error) { return []int{0, 0}, nil }
 	if decided, err := (&Tree[int]{Examine: forever, Workers: 3}).Grow(ctx, 0); decided || err == nil {
 		t.Error(decided, err)
 	}

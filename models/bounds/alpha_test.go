@@ -22,66 +22,69 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 		for i := range x {
 			x[i] = rng.Float32()
 		}
-		p := &proof{Network: n, region: Ball(x, inf, 0.05, 0, 1), steps: alphaSteps,
-			known: make([]*relaxation, len(n.stages))}
-		for i, s := range n.stages {
-			r := must.Get(p.interval(&s.target))(t)
-			p.relax(s, r)
-			p.known[i] = r
-		}
-		rows := []float32{1, -1, 0.5, -0.25, 0}
-		all := len(n.stages)
-		prog := must.Get(n.withCuts())(t)
-		perStage := func() [][]float32 { return make([][]float32, all) }
-		own := &slopes{make([]float32, len(x)), perStage(), perStage(), perStage(), perStage(), perStage()}
+		root := must.Get(n.Root(t.Context(), Ball(x, inf, 0.05, 0, 1)))(t)
+		cutting := must.Get(root.branch([]float64{1, -1, 0.5, -0.25, 0}, never))(t)
+		p := cutting.proof
+		free := p.newSlopes(1, rowStepPort)
 		for _, s := range n.free.free {
-			own.steps[s.index] = slices.Clone(p.known[s.index].ports[stepPort])
-			own.betas[s.index] = make([]float32, len(own.steps[s.index]))
-			for j := range own.steps[s.index] { // away from the range's ends
-				if s.bends(float64(p.known[s.index].lower[j]), float64(p.known[s.index].upper[j])) {
-					own.steps[s.index][j] = float32(0.3+0.4*rng.Float64()) - p.known[s.index].ports[slopePort][j]
-					own.betas[s.index][j] = float32(0.2 * rng.NormFloat64())
+			free.ports[rowStepPort][s.index] = slices.Clone(p.known[s.index].ports[stepPort])
+		}
+		for prog, own := range map[*program]*slopes{n.free: free, cutting.prog: cutting.batch([]*domain{{}}).own} {
+			rng := rand.New(rand.NewPCG(7, 8))
+			steps, betas := own.ports[rowStepPort], own.ports[betaPort]
+			for _, s := range n.free.free {
+				for _, j := range p.turning(s) { // away from the range's ends
+					steps[s.index][j] = float32(0.3+0.4*rng.Float64()) - p.known[s.index].ports[slopePort][j]
+					if betas != nil {
+						betas[s.index][j] = float32(0.2 * rng.NormFloat64())
+					}
 				}
 			}
-		}
-		wrong := make([]float32, n.Classes())
-		value := func() float64 { // at the points that are held
-			held := slices.Clone(own.at)
-			b := must.Get(p.run(context.Background(), prog, n.output.segment, wrong, rows, own))(t)[0].Value
-			copy(own.at, held)
-			return b
-		}
-		value()
-		must.Get(p.run(context.Background(), prog, n.output.segment, wrong, rows, own))(t) // takes the points
-		value()                                                                            // gradients at them
-		check := func(s *stage, what string, steps, gradient []float32) {
-			gradient = slices.Clone(gradient)
-			direction := make([]float32, len(steps))
-			want := 0.0
-			for j := range direction {
-				if s.bends(float64(p.known[s.index].lower[j]), float64(p.known[s.index].upper[j])) {
+			value := func() float64 { // at the points that are held
+				held := slices.Clone(own.at)
+				b := must.Get(p.run(t.Context(), prog, n.output.segment, p.wrong, p.seeds, own))(t)[0].Value
+				copy(own.at, held)
+				return b
+			}
+			value()
+			must.Get(p.run(t.Context(), prog, n.output.segment, p.wrong, p.seeds, own))(t) // takes the points
+			value()                                                                        // gradients at them
+			check := func(s *stage, what string, moved, gradient []float32) {
+				gradient = slices.Clone(gradient)
+				direction := make([]float32, len(moved))
+				want := 0.0
+				for _, j := range p.turning(s) {
 					direction[j] = float32(rng.NormFloat64())
 					want += float64(direction[j]) * float64(gradient[j])
 				}
-			}
-			const h = 1e-3
-			at := slices.Clone(steps)
-			move := func(by float32) float64 {
-				for j := range steps {
-					steps[j] = at[j] + by*direction[j]
+				const h = 1e-3
+				at := slices.Clone(moved)
+				move := func(by float32) float64 {
+					for j := range moved {
+						moved[j] = at[j] + by*direction[j]
+					}
+					return value()
 				}
-				return value()
+				got := (move(h) - move(-h)) / (2 * h)
+				copy(moved, at)
+				if math.Abs(got-want) > 1e-2*(1+math.Abs(want)) {
+					t.Errorf("%s, stage %d: by %s %.6g, central differences %.6g", name, s.index, what, want, got)
+				}
 			}
-			got := (move(h) - move(-h)) / (2 * h)
-			copy(steps, at)
-			if math.Abs(got-want) > 1e-2*(1+math.Abs(want)) {
-				t.Errorf("%s, stage %d: by %s %.6g, central differences %.6g", name, s.index, what, want, got)
+			for _, s := range prog.free {
+				check(s, "slopes", steps[s.index], own.gradients[s.index])
+				value()
 			}
-		}
-		for _, s := range n.free.free {
-			check(s, "slopes", own.steps[s.index], own.gradients[s.index])
-			value()
-			check(s, "multipliers", own.betas[s.index], own.betaGradients[s.index])
+			for _, s := range prog.cut {
+				check(s, "multipliers", betas[s.index], own.gradients[s.index])
+				value()
+				byStep := slices.Clone(own.gradients[s.index])
+				for j := range byStep {
+					byStep[j] *= max(own.outputs[s.index][j], 0)
+				}
+				check(s, "slopes of cuts", steps[s.index], byStep)
+				value()
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ type program struct {
 	row     int      // values of a row
 	perRow  int      // of a row's largest tensor
 	free    []*stage // whose steps are each row's own
-	cut     bool     // they take multipliers of cuts too
+	cut     []*stage // whose lines are, with multipliers of cuts
 }
 
 // port is an input of a program that is the same for all rows of a region.
@@ -47,11 +47,21 @@ const (
 	sumsPort
 	stepSumsPort
 	rowStepPort // [N, …]
-	betaPort    // of cuts, [N, …]
 	rowSumsPort
 	rowStepSumsPort
 	zerosPort
 	wrongPort
+
+	// Of a stage that is cut all lines are each row's own: of its input are
+	//
+	//	B = A·slope + P·step + β
+	//
+	// the coefficients. The program gives A, and the sums are computed from it.
+	rowSlopePort
+	betaPort
+	upperPort // what the lines are at 0
+	lowerPort
+	zeroPort // the segment's value at 0, […]
 	portKinds
 )
 
@@ -72,9 +82,10 @@ type walk struct {
 	*onnx.Builder
 	n     *Network
 	p     *program
-	free  bool     // steps are each row's own
-	betas []string // of the free stages
+	free  freedom
+	betas []string // of the stages that are cut
 	gy    []string // coefficients of their outputs
+	seeds map[string]string
 }
 
 // freedom is what a program leaves open for each row.
@@ -88,11 +99,10 @@ const (
 
 // backward makes the program from a tensor to what it ends at. With free slopes it also takes, after the rows, a point
 // of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps; with
-// cuts also those by the multipliers, and the coefficients of the stages' outputs.
+// cuts then those by the multipliers, and the coefficients of the stages' outputs.
 func (n *Network) backward(tensor string, ends []string, left freedom) (*program, error) {
-	free := left != nothingFree
-	w := &walk{Builder: n.within("bound/"), n: n, free: free,
-		p: &program{tensor: tensor, ends: ends, row: n.size(tensor), cut: left == cutsFree}}
+	w := &walk{Builder: n.within("bound/"), n: n, free: left, seeds: map[string]string{},
+		p: &program{tensor: tensor, ends: ends, row: n.size(tensor)}}
 	w.p.perRow = w.p.row
 	b := w.Builder
 	rows := b.Input("rows", n.graph.Shapes[tensor])
@@ -101,7 +111,7 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 		steps[b.G.Nodes[slices.Index(n.graph.Nodes, s.Node)]] = s
 	}
 	var at, sums, slopes []string
-	if free {
+	if left != nothingFree {
 		for i, end := range ends {
 			at = append(at, b.Input(fmt.Sprint("at ", i), n.graph.Shapes[end]))
 		}
@@ -115,6 +125,10 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 		return func(_ *grad.Context, _ *onnx.Node, gy []string) []string {
 			if gy[0] == "" {
 				return []string{""}
+			}
+			if left == cutsFree && s.stage.cuttable() {
+				w.p.cut = append(w.p.cut, s.stage)
+				return w.cut(s.stage, gy[0])
 			}
 			w.p.stages = append(w.p.stages, s.stage)
 			gx, sum, step := w.relaxed(s.stage, gy[0])
@@ -139,18 +153,17 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 	}
 	by := append(slices.Clone(slopes), w.betas...)
 	if len(by) > 0 {
-		seeds := map[string]string{}
 		for i, end := range ends {
-			seeds[found[end]] = at[i]
+			w.seeds[found[end]] = at[i]
 		}
 		for _, sum := range sums {
 			half := b.Shape(sum)[1] / 2
 			// Ones for the constants, zeros for the slack.
 			constants := append(slices.Repeat([]float32{1}, int(half)), make([]float32, half)...)
 			ones := b.Op("Clip", sum, b.Float(1), b.Float(1))
-			seeds[sum] = b.Op("Mul", ones, b.Const(onnx.FloatVector(constants)))
+			w.seeds[sum] = b.Op("Mul", ones, b.Const(onnx.FloatVector(constants)))
 		}
-		gradients, err := grad.Backward(b, seeds, by)
+		gradients, err := grad.Backward(b, w.seeds, by)
 		if err != nil {
 			return nil, err
 		}
@@ -177,10 +190,7 @@ func (w *walk) relaxed(s *stage, g string) (inputs []string, sums, step string) 
 	gx := ""
 	inputs = make([]string, len(s.node.Inputs))
 	size := int64(w.n.size(s.output()))
-	positive := w.Op("Relu", g)
-	both := func(slope, step string, g, positive string) string {
-		return w.Op("Add", w.Op("Mul", g, slope), w.Op("Mul", positive, step))
-	}
+	positive, both := w.Op("Relu", g), w.both
 	times := func(t string, kind portKind) string {
 		return w.Op("MatMul", w.Reshape(t, onnx.Shape{onnx.Batch, size}),
 			w.port(kind, s, onnx.Shape{size, int64(2 * blocks(int(size)))}))
@@ -189,15 +199,10 @@ func (w *walk) relaxed(s *stage, g string) (inputs []string, sums, step string) 
 	switch {
 	case s.pool != nil:
 		gx = w.pool(s, g, positive, both)
-	case w.free && s.free != nil:
+	case w.free != nothingFree && s.free != nil:
 		slope := w.port(slopePort, s, shape)
 		step = w.port(rowStepPort, s, w.n.graph.Shapes[s.output()])
 		gx = both(slope, step, g, positive)
-		if w.p.cut {
-			beta := w.port(betaPort, s, w.n.graph.Shapes[s.output()])
-			gx = w.Op("Add", gx, beta)
-			w.betas, w.gy = append(w.betas, beta), append(w.gy, g)
-		}
 		sums = w.Op("Add", times(g, rowSumsPort), times(positive, rowStepSumsPort))
 		sums = w.Op("Add", sums, w.Op("Add", times(gx, zerosPort), times(w.Op("Abs", gx), wrongPort)))
 		inputs[s.place] = gx
@@ -209,4 +214,30 @@ func (w *walk) relaxed(s *stage, g string) (inputs []string, sums, step string) 
 		inputs[1] = w.Op("Mul", g, w.port(otherSlopePort, s, shape))
 	}
 	return inputs, w.Op("Add", times(g, sumsPort), times(positive, stepSumsPort)), ""
+}
+
+// both are the coefficients of a stage's input.
+func (w *walk) both(slope, step, g, positive string) string {
+	return w.Op("Add", w.Op("Mul", g, slope), w.Op("Mul", positive, step))
+}
+
+// cut is [walk.relaxed] of a stage that is cut. The sums' gradients are those of Σ A·upper + P·(lower − upper) +
+// B·zero.
+func (w *walk) cut(s *stage, g string) []string {
+	shape := w.n.graph.Shapes[s.output()]
+	slope, step, beta := w.port(rowSlopePort, s, shape), w.port(rowStepPort, s, shape), w.port(betaPort, s, shape)
+	upper, lower := w.port(upperPort, s, shape), w.port(lowerPort, s, shape)
+	positive := w.Op("Relu", g)
+	gx := w.Op("Add", w.both(slope, step, g, positive), beta)
+	w.betas, w.gy = append(w.betas, beta), append(w.gy, g)
+	seed := w.Op("Add", upper, w.Op("Mul", w.Op("Sign", positive), w.Op("Sub", lower, upper)))
+	if other := w.seeds[g]; other != "" { // of a stage that is added to this one
+		seed = w.Op("Add", other, seed)
+	}
+	w.seeds[g] = seed
+	none := w.Op("Mul", beta, w.Float(0))
+	w.seeds[gx] = w.Op("Add", none, w.port(zeroPort, s, w.n.one(s.output())))
+	inputs := make([]string, len(s.node.Inputs))
+	inputs[s.place] = gx
+	return inputs
 }

@@ -51,7 +51,9 @@ type Network struct {
 	free   *program // from the output to the input, with free slopes
 	cut    *program // and with multipliers of cuts, once it is needed
 	cutter sync.Mutex
-	alone  bool // CROWN's intermediate bounds are for every value and not cut to their intervals, as elsewhere
+	// Workers is how many runs compute the stages' bounds at once; 0 is one.
+	Workers int
+	alone   bool // CROWN's intermediate bounds are for every value and not cut to their intervals, as elsewhere
 }
 
 // step is a node of the path: affine, or a stage.

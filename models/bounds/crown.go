@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"selfheal/internal/number"
 	"selfheal/internal/vector"
 	"selfheal/models/ort"
@@ -46,9 +48,7 @@ type proof struct {
 	// coefficients are those of the last bounds of the output that were carried to the input.
 	coefficients []float32
 
-	cutting      bool // at kinks: see [Root.Branch]
-	cuts         []cut
-	start        *ended
+	cutting      bool      // at kinks: see [Root.Branch]
 	wrong, seeds []float32 // of the output; the rows
 	apart        []float64 // by what rounding each row may change its bound
 }
@@ -59,6 +59,7 @@ type relaxation struct {
 	wrong        []float32 // of its input, Ê
 	out          Region    // of its output
 	ports        [portKinds][]float32
+	own          *ownLines // of a stage that is cut
 }
 
 // Rows bounds rows of output values, [rows × classes], from below over a region. The optimisation of slopes ends early
@@ -77,7 +78,6 @@ type Part struct {
 	Bounds       []Bound
 	Coefficients []float32 // of each row's bound, a linear one of the input, [rows × inputs]; nil: nothing is proven
 	inner        []ends    // of the stages' inputs
-	proof        *proof    // of a tree of cuts
 }
 
 // ends are bounds of a stage's input.
@@ -95,13 +95,18 @@ func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole
 		p.whole = whole.inner
 	}
 	bounds, err := p.rows(ctx, AlphaCROWN, rows, enough)
-	part := &Part{Bounds: bounds, Coefficients: p.coefficients}
+	return p.part(bounds), err
+}
+
+// part is what has been found.
+func (p *proof) part(found []Bound) *Part {
+	part := &Part{Bounds: found, Coefficients: p.coefficients}
 	for _, r := range p.known {
 		if r != nil {
 			part.inner = append(part.inner, ends{r.lower, r.upper})
 		}
 	}
-	return part, err
+	return part
 }
 
 func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough func([]Bound) bool) ([]Bound, error) {
@@ -147,6 +152,19 @@ func (p *proof) outer(ctx context.Context, method Method, out *relaxation, rows 
 	if out == nil {
 		return nothing(len(rows) / k), nil
 	}
+	p.seed(out, rows)
+	switch {
+	case p.steps > 0:
+		return p.optimise(ctx, enough)
+	case method == IBP:
+		return p.run(ctx, n.last, n.output.segment, p.wrong, p.seeds, nil)
+	}
+	return p.run(ctx, n.output.program, n.output.segment, p.wrong, p.seeds, nil)
+}
+
+// seed takes rows of the output.
+func (p *proof) seed(out *relaxation, rows []float64) {
+	k := p.Classes()
 	p.wrong, p.seeds, p.apart = out.wrong, make([]float32, len(rows)), make([]float64, len(rows)/k)
 	for i, v := range rows {
 		p.seeds[i] = float32(v)
@@ -154,19 +172,6 @@ func (p *proof) outer(ctx context.Context, method Method, out *relaxation, rows 
 			p.apart[i/k] += off * float64(max(-out.lower[i%k], out.upper[i%k]))
 		}
 	}
-	switch {
-	case p.cutting:
-		prog, err := n.withCuts()
-		if err != nil {
-			return nil, err
-		}
-		return p.optimise(ctx, prog, enough)
-	case p.steps > 0:
-		return p.optimise(ctx, n.free, enough)
-	case method == IBP:
-		return p.run(ctx, n.last, n.output.segment, p.wrong, p.seeds, nil)
-	}
-	return p.run(ctx, n.output.program, n.output.segment, p.wrong, p.seeds, nil)
 }
 
 // meet takes the tighter of two bounds of each value.
@@ -324,18 +329,25 @@ func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
 // bound finds bounds of a stage's input.
 func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side) error {
 	size := s.program.row
-	most := max(1, perChunk/s.program.perRow)
-	rows := make([]float32, min(most, len(sides))*size)
-	for chunk := range slices.Chunk(sides, most) {
-		for k, o := range chunk {
-			rows[k*size+o.value] = o.sign
-		}
-		found, err := p.run(ctx, s.program, s.segment, r.wrong, rows[:len(chunk)*size], nil)
-		if err != nil {
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, p.Workers))
+	chunks := slices.Collect(slices.Chunk(sides, max(1, perChunk/s.program.perRow)))
+	all := make([][]Bound, len(chunks))
+	for c, chunk := range chunks {
+		group.Go(func() (err error) {
+			rows := make([]float32, len(chunk)*size)
+			for k, o := range chunk {
+				rows[k*size+o.value] = o.sign
+			}
+			all[c], err = p.run(inner, s.program, s.segment, r.wrong, rows, nil)
 			return err
-		}
-		for k, o := range chunk {
-			rows[k*size+o.value] = 0
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for c, found := range all {
+		for k, o := range chunks[c] {
 			l, u := &r.lower[o.value], &r.upper[o.value]
 			switch least := found[k].Least(); {
 			case o.sign > 0 && p.alone:
@@ -352,8 +364,8 @@ func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side
 	return nil
 }
 
-// run bounds rows of a target by a program; wrong is its segment's error, own the steps and points of a program with
-// free slopes, which get their gradients and the points where the bounds are taken.
+// run bounds rows of a target by a program; wrong is its segment's error, own what is each row's own of a program with
+// free slopes, which gets its gradients and the points where the bounds are taken.
 func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, rows []float32,
 	own *slopes) ([]Bound, error) {
 	if err := ctx.Err(); err != nil {
@@ -368,15 +380,13 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		in = append(in, batch(p.input, own.at))
 	}
 	for _, port := range prog.ports {
-		switch port.kind {
-		case rowStepPort:
-			in = append(in, batch(port.stage.output(), own.steps[port.stage.index]))
-			continue
-		case betaPort:
-			in = append(in, batch(port.stage.output(), own.betas[port.stage.index]))
-			continue
+		if i := port.stage.index; port.kind == zeroPort {
+			in = append(in, ort.Tensor{Shape: port.shape, Data: port.stage.segment.atZero})
+		} else if port.kind == rowStepPort || port.kind >= rowSlopePort {
+			in = append(in, batch(port.stage.output(), own.ports[port.kind][i]))
+		} else {
+			in = append(in, ort.Tensor{Shape: port.shape, Data: p.known[i].ports[port.kind]})
 		}
-		in = append(in, ort.Tensor{Shape: port.shape, Data: p.known[port.stage.index].ports[port.kind]})
 	}
 	out, err := prog.session.Run(in)
 	if err != nil {
@@ -388,6 +398,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 	}
 	sums := len(prog.ends)
 	gradients := sums + len(prog.stages)
+	cuts := gradients + len(prog.free) + len(prog.cut) // the coefficients
 	for k := range bounds {
 		b := &bounds[k]
 		for j, v := range rows[k*prog.row : (k+1)*prog.row] {
@@ -414,25 +425,49 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 				}
 			}
 		}
+		for c, s := range prog.cut {
+			var lines [portKinds][]float32
+			for kind := range lines {
+				if of := own.ports[kind]; of != nil && of[s.index] != nil {
+					lines[kind] = part(of[s.index])
+				}
+			}
+			value, slack := p.known[s.index].own.sums(part(out[cuts+c].Data), lines[rowSlopePort], lines[rowStepPort],
+				lines[betaPort], lines[upperPort], lines[lowerPort])
+			b.Value, b.Slack = b.Value+value, b.Slack+slack
+		}
 		b.Slack *= slackFactor
 		if seg == p.output.segment && p.apart != nil {
 			b.Slack += p.apart[k]
 		}
 	}
-	for i, t := range out[gradients:] {
-		kind := [][][]float32{own.gradients, own.betaGradients, own.outputs}[i/len(prog.free)]
-		kind[prog.free[i%len(prog.free)].index] = t.Data
+	if own != nil {
+		for i, s := range slices.Concat(prog.free, prog.cut) {
+			own.gradients[s.index] = out[gradients+i].Data
+		}
+		for c, s := range prog.cut {
+			own.outputs[s.index] = out[cuts+c].Data
+		}
 	}
 	return bounds, nil
 }
 
-// slopes are the lower slopes of stages that are each row's own, as steps from the upper ones, and the multipliers of
-// cuts.
+// slopes are what of the stages' lines is each row's own, above all the lower slopes, as steps from the upper ones.
 type slopes struct {
-	at                   []float32 // for each row a point of the input, where its bound was taken
-	steps, gradients     [][]float32
-	betas, betaGradients [][]float32
-	outputs              [][]float32 // the coefficients of the stages' outputs
+	at    []float32              // for each row a point of the input, where its bound was taken
+	ports [portKinds][][]float32 // by the stages' indices
+	// gradients are by the steps, of a stage that is cut by its input's coefficients; outputs are its output's
+	// coefficients.
+	gradients, outputs [][]float32
+}
+
+func (p *proof) newSlopes(rows int, kinds ...portKind) *slopes {
+	own := &slopes{at: make([]float32, rows*p.size(p.input)), gradients: make([][]float32, len(p.stages)),
+		outputs: make([][]float32, len(p.stages))}
+	for _, kind := range kinds {
+		own.ports[kind] = make([][]float32, len(p.stages))
+	}
+	return own
 }
 
 // Steps of Adam (Kingma and Ba 2015), and its step size, which falls by a factor at each: auto_LiRPA's defaults. A
@@ -461,33 +496,17 @@ func (a adam) step(i int, g float32, decay1, decay2 float64) float64 {
 	return a.mean[i] / (1 - decay1) / (math.Sqrt(a.square[i]/(1-decay2)) + alphaEpsilon)
 }
 
-// optimise gives the best bounds of rows of the output that it finds by a program's free slopes and multipliers, from
-// those that p begins with, or CROWN's, on. The gradient is that at the point of the input where the bound before was
-// taken: the bound is the least value there is, so that its gradient is that of the value at the point where it is
-// taken.
-func (p *proof) optimise(ctx context.Context, prog *program, enough func([]Bound) bool) ([]Bound, error) {
-	free, all := prog.free, len(p.stages)
-	count := len(p.seeds) / p.Classes()
-	perStage := func() [][]float32 { return make([][]float32, all) }
-	own := &slopes{make([]float32, count*p.size(p.input)), perStage(), perStage(), perStage(), perStage(), perStage()}
-	alphas, betas := make([]adam, all), make([]adam, all)
-	for _, s := range free {
+// optimise gives the best bounds of rows of the output that it finds by free slopes, from CROWN's on. The gradient is
+// that at the point of the input where the bound before was taken: the bound is the least value there is, so that its
+// gradient is that of the value at the point where it is taken.
+func (p *proof) optimise(ctx context.Context, enough func([]Bound) bool) ([]Bound, error) {
+	prog, count := p.free, len(p.seeds)/p.Classes()
+	own := p.newSlopes(count, rowStepPort)
+	alphas := make([]adam, len(p.stages))
+	for _, s := range prog.free {
 		i := s.index
-		own.steps[i] = slices.Repeat(p.known[i].ports[stepPort], count)
-		size := len(own.steps[i])
-		alphas[i] = newAdam(size)
-		if prog.cut {
-			own.betas[i], betas[i] = make([]float32, size), newAdam(size)
-		}
-		if p.start == nil {
-			continue
-		}
-		copy(own.betas[i], p.start.betas[i])
-		for k, width := 0, size/count; k < size; k++ {
-			if j := k % width; p.turns(s, j) {
-				own.steps[i][k] = p.start.steps[i][k] - p.known[i].ports[slopePort][j]
-			}
-		}
+		own.ports[rowStepPort][i] = slices.Repeat(p.known[i].ports[stepPort], count)
+		alphas[i] = newAdam(len(own.ports[rowStepPort][i]))
 	}
 	rate, decay1, decay2 := alphaRate, 1.0, 1.0
 	var best []Bound
@@ -515,37 +534,24 @@ func (p *proof) optimise(ctx context.Context, prog *program, enough func([]Bound
 			continue
 		}
 		decay1, decay2 = decay1*beta1, decay2*beta2
-		for _, s := range free {
+		for _, s := range prog.free {
 			i, size := s.index, p.size(s.output())
+			slopes, steps := p.known[i].ports[slopePort], own.ports[rowStepPort][i]
 			for k, g := range own.gradients[i] {
-				j := k % size
-				if !p.turns(s, j) {
-					continue
+				if j := k % size; p.turns(s, j) {
+					steps[k] = s.within(slopes[j], steps[k], rate*alphas[i].step(k, g, decay1, decay2))
 				}
-				slope := float64(p.known[i].ports[slopePort][j])
-				alpha := slope + float64(own.steps[i][k]) + rate*alphas[i].step(k, g, decay1, decay2)
-				own.steps[i][k] = float32(min(max(alpha, s.free[0]+alphaMargin), s.free[1]-alphaMargin) - slope)
-			}
-		}
-		for _, c := range p.cuts {
-			for row := range count {
-				k := row*p.size(p.stages[c.stage].output()) + c.value
-				beta := float64(own.betas[c.stage][k]) +
-					betaRate*betas[c.stage].step(k, own.betaGradients[c.stage][k], decay1, decay2)
-				if c.above {
-					beta = min(beta, 0)
-				} else {
-					beta = max(beta, 0)
-				}
-				own.betas[c.stage][k] = float32(beta)
 			}
 		}
 		rate *= alphaDecay
 	}
-	if prog.cut {
-		p.end(prog, own)
-	}
 	return best, nil
+}
+
+// within is the step from an upper slope to a lower one that is moved, within its range.
+func (s *stage) within(slope, step float32, move float64) float32 {
+	alpha := float64(slope) + float64(step) + move
+	return float32(min(max(alpha, s.free[0]+alphaMargin), s.free[1]-alphaMargin) - float64(slope))
 }
 
 // turns reports whether the lower line of a stage's value is free.

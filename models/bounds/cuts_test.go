@@ -11,6 +11,9 @@ import (
 	"selfheal/models/ort"
 )
 
+// never is for trees that are never decided.
+func never([]Bound) float64 { return 1 }
+
 // No point on its sides of some kinks beats a bound of these cuts, and cuts at the worst kinks raise bounds.
 func TestNoPointBeatsACut(t *testing.T) {
 	testinput.Runtime(t)
@@ -34,17 +37,20 @@ func TestNoPointBeatsACut(t *testing.T) {
 			for j := range row {
 				row[j] = rng.NormFloat64() // no float32: the bounds, of cuts too, have slack for its rounding
 			}
-			part := must.Get(must.Get(n.Root(t.Context(), region))(t).whole(t.Context(), row, nil))(t)
+			b := must.Get(must.Get(n.Root(t.Context(), region))(t).branch(row, never))(t)
+			part := &domain{}
+			must.Do(t, b.bound(t.Context(), alphaSteps, part))
 			for range 5 {
-				k := part.proof.start.worst
-				if k == nil {
+				if part.worst == nil {
 					break
 				}
-				half := must.Get(part.cutAt(t.Context(), *k, rng.IntN(2) == 0, nil))(t)
-				if rounded := half.proof.apart[0]; !(rounded > 0 && half.Bounds[0].Slack >= rounded) {
-					t.Fatalf("%s: a slack of %g, rounding the row takes %g", name, half.Bounds[0].Slack, rounded)
+				halves := []*domain{part.cutAt(*part.worst, true), part.cutAt(*part.worst, false)}
+				must.Do(t, b.bound(t.Context(), cutSteps, halves...))
+				half := halves[rng.IntN(2)]
+				if rounded := b.apart[0]; !(rounded > 0 && half.bounds[0].Slack >= rounded) {
+					t.Fatalf("%s: a slack of %g, rounding the row takes %g", name, half.bounds[0].Slack, rounded)
 				}
-				if cutAt++; half.Bounds[0].Least() > part.Bounds[0].Least() {
+				if cutAt++; half.bounds[0].Least() > part.bounds[0].Least() {
 					raised++
 				}
 				part = half
@@ -54,7 +60,7 @@ func TestNoPointBeatsACut(t *testing.T) {
 				out := must.Get(run.Run([]ort.Tensor{{Shape: shape, Data: points}}))(t)
 			points:
 				for p := range 400 {
-					for _, c := range part.proof.cuts {
+					for _, c := range part.cuts {
 						z := out[1+c.stage].Data[p*n.size(n.stages[c.stage].tensor)+c.value]
 						if c.above && z < 0 || !c.above && z > 0 {
 							continue points
@@ -64,9 +70,9 @@ func TestNoPointBeatsACut(t *testing.T) {
 					for j, v := range row {
 						value += v * float64(out[0].Data[p*len(row)+j])
 					}
-					if held++; !(value >= part.Bounds[0].Least()) {
-						t.Fatalf("%s, %d cuts: %.9g, proven was %.9g", name, len(part.proof.cuts), value,
-							part.Bounds[0].Least())
+					if held++; !(value >= part.bounds[0].Least()) {
+						t.Fatalf("%s, %d cuts: %.9g, proven was %.9g", name, len(part.cuts), value,
+							part.bounds[0].Least())
 					}
 				}
 			}

@@ -20,6 +20,10 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		return
 	}
 	slopes, steps := make([]float32, size), make([]float32, size)
+	var own *ownLines
+	if p.cutting && s.cuttable() {
+		own = newOwnLines(s, r, size, p.unit)
+	}
 	for j := range size {
 		l, u := float64(r.lower[j]), float64(r.upper[j])
 		low, high := s.f(l), s.f(u)
@@ -44,6 +48,9 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		r.out.Lower[j], r.out.Upper[j] = down(low-wrong), up(high+wrong)
 		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, with what other readers of the input give
 		zero, inner := float64(s.segment.atZero[j]), float64(r.wrong[j])
+		if own != nil {
+			own.upper[j], own.lower[j], own.wrong[j], own.reach[j] = up(above.b), down(below.b), wrong, reach
+		}
 		if rows != nil { // whose steps may have any size up to that of the slopes' range
 			most := max(math.Abs(step), math.Abs(s.free[0]-slope), math.Abs(s.free[1]-slope))
 			rows.set(j, above.b, below.b-above.b, wrong+rounds*(math.Abs(slope)+most), zero, inner)
@@ -54,6 +61,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 			2*wrong+(math.Abs(slope+step)+math.Abs(slope))*inner)
 	}
 	r.ports = [portKinds][]float32{slopePort: slopes, stepPort: steps, sumsPort: sums.all, stepSumsPort: sums.positive}
+	r.own = own
 	if rows != nil {
 		r.ports[rowSumsPort], r.ports[rowStepSumsPort] = rows.output.all, rows.output.positive
 		r.ports[zerosPort], r.ports[wrongPort] = rows.input.all, rows.input.positive
@@ -63,6 +71,43 @@ func (p *proof) relax(s *stage, r *relaxation) {
 // boxed reports whether each of a stage's values is made of one value of a box: their intervals are a box too, on which
 // no lines improve.
 func (p *proof) boxed(s *stage) bool { return s.segment.own && p.region.Centre == nil }
+
+// ownLines are what the lines of a stage that is cut are for each row before its cuts, and what their slack is made of.
+type ownLines struct {
+	upper, lower []float32 // at 0
+	wrong        []float64 // of the runtime's value
+	reach        []float64 // the input's largest size
+	zero, inner  []float32 // the segment's value at 0, and what its values differ by
+	turning      []int     // values whose lower line is free
+	rounds       float64   // of making the input's coefficients
+}
+
+func newOwnLines(s *stage, r *relaxation, size int, unit float64) *ownLines {
+	return &ownLines{upper: make([]float32, size), lower: make([]float32, size), wrong: make([]float64, size),
+		reach: make([]float64, size), zero: s.segment.atZero, inner: r.wrong, rounds: gamma(unit, 8+s.readers)}
+}
+
+// sums gives what a row's constants add to a bound, and their slack, for the coefficients a of the stage's output and
+// multipliers beta.
+func (o *ownLines) sums(a, slope, step, beta, upper, lower []float32) (value, slack float64) {
+	for j, v := range a {
+		g, b := float64(v), float64(beta[j])
+		if g == 0 && b == 0 {
+			continue
+		}
+		m, d, at := float64(slope[j]), float64(step[j]), float64(upper[j])
+		input := g*m + b
+		if g > 0 {
+			input += g * d
+			at = float64(lower[j])
+		}
+		zero := float64(o.zero[j])
+		value += g*at + input*zero
+		slack += math.Abs(g)*o.wrong[j] + math.Abs(input)*float64(o.inner[j]) +
+			o.rounds*(math.Abs(g)*(math.Abs(m)+math.Abs(d))+math.Abs(b))*(o.reach[j]+math.Abs(zero))
+	}
+	return value, slack
+}
 
 // rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients, and its input's.
 type rowSums struct{ output, input *sums }
