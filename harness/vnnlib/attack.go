@@ -62,7 +62,11 @@ func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{
 				if _, limited := ctx.Deadline(); !limited && round >= 2*rounds {
 					return nil
 				}
-				for some := range slices.Chunk(cases, most) {
+				starts := cases
+				if round+k > 0 { // at random, and as many as there is room for
+					starts = slices.Repeat(cases, max(1, most/len(cases)))
+				}
+				for some := range slices.Chunk(starts, most) {
 					if found, err = q.descend(inner, some, rng, round+k); found != nil || err != nil {
 						break
 					}
@@ -209,7 +213,7 @@ func (q *question) confirm(c conjunction, x []float32) (*Result, error) {
 		return nil, err
 	}
 	if c.holds(func(i int) float64 { return y[i] }) {
-		return &Result{sat, x, y}, nil
+		return &Result{answer: sat, x: x, y: y}, nil
 	}
 	if q.net.IsCopy() {
 		return nil, nil

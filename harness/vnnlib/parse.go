@@ -41,7 +41,8 @@ type atom struct {
 type parser struct {
 	*tokens
 	size            size
-	inputs, outputs []bool // declared
+	inputs, outputs []bool   // declared
+	tensors         []tensor // of version 2
 	cases           [][]*atom
 	atoms, terms    int
 	failed          error // the first mistake
@@ -99,6 +100,10 @@ func (p *parser) command() {
 		p.fail("wants a command in parentheses, not %.40q", word)
 	}
 	switch name := p.word(); name {
+	case "vnnlib-version":
+		p.version()
+	case "declare-network":
+		p.network()
 	case "declare-const", "declare-fun":
 		variable := p.word()
 		if name == "declare-fun" && !(p.skip("(") && p.skip(")")) {
@@ -136,6 +141,10 @@ func variable(word string) (kind byte, index int, ok bool) {
 
 func (p *parser) declare(name, sort string) {
 	kind, index, ok := variable(name)
+	if p.tensors != nil {
+		p.fail("declares %.40q beside a network's tensors", name)
+		return
+	}
 	known, what := p.inputs, "inputs"
 	if kind == 'Y' {
 		known, what = p.outputs, "outputs"
@@ -196,7 +205,7 @@ func (p *parser) formula(depth int) (cases [][]*atom) {
 				p.fail("has more than %d cases", mostCases)
 			}
 		}
-	case "<=", ">=", "<", ">", "=":
+	case "<=", ">=", "<", ">", "=", "==", "!=":
 		return p.comparison(name, depth)
 	default:
 		p.fail("unknown operator %.40q", name)
@@ -207,12 +216,14 @@ func (p *parser) formula(depth int) (cases [][]*atom) {
 func (p *parser) comparison(name string, depth int) [][]*atom {
 	a, b := p.linear(depth+1), p.linear(depth+1)
 	p.close("a comparison of two values")
-	less, more := p.less(a, b, name == "<"), p.less(b, a, name == ">")
+	less, more := p.less(a, b, name == "<" || name == "!="), p.less(b, a, name == ">" || name == "!=")
 	switch name {
 	case "<=", "<":
 		return [][]*atom{{less}}
-	case "=":
+	case "=", "==":
 		return [][]*atom{{less, more}}
+	case "!=":
+		return [][]*atom{{less}, {more}}
 	}
 	return [][]*atom{{more}}
 }
@@ -324,6 +335,9 @@ func (p *parser) value(word string) (s sum) {
 	if p.terms++; p.terms > mostTerms {
 		p.fail("has more than %d values", mostTerms)
 	}
+	if t := p.named(word); t != nil {
+		return p.element(t)
+	}
 	kind, index, ok := variable(word)
 	switch {
 	case !ok:
@@ -332,6 +346,8 @@ func (p *parser) value(word string) (s sum) {
 		if err != nil || !number.Finite(s.constant) || strings.ContainsAny(word, "xXpP_") {
 			p.fail("wants a number or a variable, not %.40q", word)
 		}
+	case p.tensors != nil:
+		p.fail("%.40s is not declared", word)
 	case kind == 'X' && index < len(p.inputs) && p.inputs[index]:
 		s.x = []term{{index, 1}}
 	case kind == 'Y' && index < len(p.outputs) && p.outputs[index]:

@@ -14,8 +14,9 @@ import (
 // property is what a VNN-LIB file asks for: an input in one of the cases. Without one the property holds.
 type property struct {
 	size
-	cases []conjunction
-	boxes []*box // those of the cases, each once
+	cases   []conjunction
+	boxes   []*box   // those of the cases, each once
+	tensors []tensor // as version 2 declares them
 }
 
 // conjunction is a box of inputs, and linear constraints on the outputs.
@@ -128,7 +129,7 @@ func (p *parser) property(ctx context.Context) (*property, error) {
 	if len(p.inputs)*len(p.cases) > mostAtoms {
 		return nil, fmt.Errorf("has %d cases of %d inputs", len(p.cases), len(p.inputs))
 	}
-	out := &property{size: p.size}
+	out := &property{size: p.size, tensors: p.tensors}
 	boxes := map[uint64][]*box{}
 	for _, atoms := range p.cases {
 		if ctx.Err() != nil {

@@ -30,16 +30,22 @@ const (
 
 // Result is an answer and, if it is sat, the counterexample: an input and what the file makes of it.
 type Result struct {
-	answer answer
-	x      []float32
-	y      []float64
+	answer  answer
+	x       []float32
+	y       []float64
+	tensors []tensor
 }
 
-// String is the competition's output: the answer, and below it the counterexample's values.
+// String is the competition's output: the answer, and below it the counterexample's values, in the form of the
+// property's version.
 func (r Result) String() string {
 	var out strings.Builder
 	fmt.Fprintln(&out, r.answer)
 	if r.answer != sat {
+		return out.String()
+	}
+	if r.tensors != nil {
+		r.assigned(&out)
 		return out.String()
 	}
 	open := "("
@@ -48,13 +54,17 @@ func (r Result) String() string {
 		open = "\n "
 	}
 	for i, v := range r.y {
-		digits := 9
-		if float64(float32(v)) != v { // of a file in float64
-			digits = 17
-		}
-		fmt.Fprintf(&out, "\n (Y_%d %.*g)", i, digits, v)
+		fmt.Fprintf(&out, "\n (Y_%d %.*g)", i, digits(v), v)
 	}
 	return out.String() + ")\n"
+}
+
+// digits are those that an output is written with.
+func digits(v float64) int {
+	if float64(float32(v)) != v { // of a file in float64
+		return 17
+	}
+	return 9
 }
 
 // Query is what is asked.
@@ -158,7 +168,9 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	}
 	defer asked.close()
 	asked.count = q.Count
-	if r, err = asked.decide(ctx, q.Seed); err != nil && ctx.Err() == nil {
+	r, err = asked.decide(ctx, q.Seed)
+	r.tensors = property.tensors
+	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("model %s: %w", q.Model, err)
 	}
 	return r, err

@@ -20,7 +20,7 @@ const (
 	mostDepth = 100       // of parentheses
 )
 
-// tokens reads a file's words and parentheses one by one; nothing of the file is held.
+// tokens reads a file's words, parentheses, brackets and commas one by one; nothing of the file is held.
 type tokens struct {
 	in   *bufio.Reader
 	line int
@@ -117,7 +117,8 @@ func (t *tokens) scan() (string, error) {
 			return "", err
 		}
 		space := c == ' ' || c == '\t' || c == '\r' || c == '\n'
-		if len(word) > 0 && (space || c == '(' || c == ')' || c == ';') {
+		alone := c == '(' || c == ')' || c == '[' || c == ']' || c == ','
+		if len(word) > 0 && (space || alone || c == ';' || c == '"') {
 			return string(word), t.in.UnreadByte()
 		}
 		t.at = t.line
@@ -132,13 +133,39 @@ func (t *tokens) scan() (string, error) {
 				}
 			}
 			t.line++
-		case c == '(' || c == ')':
+		case alone:
 			return string(c), nil
+		case c == '"':
+			return t.quoted()
 		case len(word) == mostWord:
 			return "", fmt.Errorf("line %d: a word has more than %d bytes", t.line, mostWord)
 		default:
 			word = append(word, c)
 		}
+	}
+}
+
+// quoted reads a text up to its closing quote.
+func (t *tokens) quoted() (string, error) {
+	word := []byte{'"'}
+	for escaped := false; ; {
+		c, err := t.in.ReadByte()
+		if err == io.EOF {
+			err = fmt.Errorf("line %d: a quote is not closed", t.at)
+		}
+		if err != nil {
+			return "", err
+		}
+		if c == '\n' {
+			t.line++
+		}
+		if len(word) < mostWord {
+			word = append(word, c)
+		}
+		if c == '"' && !escaped {
+			return string(word), nil
+		}
+		escaped = c == '\\' && !escaped
 	}
 }
 

@@ -148,6 +148,7 @@ func TestParseErrors(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(declared(2, 2) + unitBox + "(assert (or (and (<= Y_0 Y_1)) (and (>= Y_0 1))))")
+	f.Add(second + "(assert (or (!= out[0] out[1]) (== out[0] 1)))")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := parse(text, 2, 2)
 		if err != nil {

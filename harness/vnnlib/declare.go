@@ -1,0 +1,173 @@
+package vnnlib
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// tensor is an input or output as a file of VNN-LIB's version 2 declares it: (declare-input X float32 [1,3]).
+type tensor struct {
+	name, element string
+	shape         []int
+	kind          byte // 'X', 'Y', or 'H' of one between layers
+}
+
+// elements are the types of elements that a declaration may name.
+var elements = []string{"Real", "float32", "float16", "bfloat16", "float64"}
+
+// version reads (vnnlib-version <2.0>).
+func (p *parser) version() {
+	word := p.word()
+	major, _, ok := strings.Cut(strings.Trim(word, "<>"), ".")
+	if n, err := strconv.Atoi(major); !ok || err != nil || n < 1 || n > 2 || !strings.HasPrefix(word, "<") {
+		p.fail("is of version %.40q; <1.0> and <2.0> are known", word)
+	}
+	p.close("a version")
+}
+
+// network reads a declaration of a network with its tensors.
+func (p *parser) network() {
+	name := p.word()
+	if p.tensors != nil {
+		p.fail("declares a second network, %.40s; one can be asked about", name)
+	}
+	p.tensors = []tensor{}
+	for p.more() {
+		if word := p.word(); word != "(" {
+			p.fail("declares %.40q in a network", word)
+		}
+		switch what := p.word(); what {
+		case "declare-input", "declare-output", "declare-hidden":
+			p.tensor(what)
+		default:
+			p.fail("unknown declaration %.40q", what)
+		}
+	}
+	for _, kind := range []struct {
+		of          byte
+		what        string
+		values      int
+		declaration []bool
+	}{{'X', "input", p.size.inputs, p.inputs}, {'Y', "output", p.size.outputs, p.outputs}} {
+		of := slices.DeleteFunc(slices.Clone(p.tensors), func(t tensor) bool { return t.kind != kind.of })
+		if len(of) != 1 {
+			p.fail("declares %d %ss; a network with one can be asked about", len(of), kind.what)
+			return
+		}
+		values := 1
+		for _, d := range of[0].shape {
+			values = min(values*d, mostAtoms)
+		}
+		if values != kind.values {
+			p.fail("%.40s has %d values, the network's %s %d", of[0].name, values, kind.what, kind.values)
+			return
+		}
+		for i := range kind.declaration {
+			kind.declaration[i] = true
+		}
+	}
+}
+
+// tensor reads the rest of a tensor's declaration.
+func (p *parser) tensor(what string) {
+	t := tensor{name: p.word(), element: p.word(), kind: map[string]byte{"declare-input": 'X', "declare-output": 'Y',
+		"declare-hidden": 'H'}[what]}
+	if p.named(t.name) != nil {
+		p.fail("%.40s is declared twice", t.name)
+	}
+	if !slices.Contains(elements, t.element) {
+		p.fail("%.40s has elements of the type %.40q; %s are known", t.name, t.element, strings.Join(elements, ", "))
+	}
+	t.shape = p.indices()
+	if slices.Contains(t.shape, 0) {
+		p.fail("%.40s has a dimension of 0", t.name)
+	}
+	if t.kind == 'H' {
+		p.word() // the node's name
+	} else if t.kind == 'X' && p.skip("initialized") {
+		p.fail("%.40s has its value from the file; inputs are to vary", t.name)
+	}
+	p.tensors = append(p.tensors, t)
+	p.close("a tensor's declaration")
+}
+
+// named is the tensor of a name, nil where there is none.
+func (p *parser) named(name string) *tensor {
+	if i := slices.IndexFunc(p.tensors, func(t tensor) bool { return t.name == name }); i >= 0 {
+		return &p.tensors[i]
+	}
+	return nil
+}
+
+// mostRank is how many dimensions a tensor has, at most.
+const mostRank = 16
+
+// indices reads [1,3,32,32]; [] is a scalar.
+func (p *parser) indices() (all []int) {
+	if word := p.word(); word != "[" {
+		p.fail("wants [ before numbers, not %.40q", word)
+	}
+	for p.failed == nil && !p.skip("]") {
+		if len(all) > 0 && !p.skip(",") {
+			p.fail("wants a comma between numbers, not %.40q", p.peek())
+		}
+		word := p.word()
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 0 || len(all) == mostRank {
+			p.fail("%.40q is not an index", word)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// element is a tensor's element, of its values in row-major order.
+func (p *parser) element(t *tensor) (s sum) {
+	var at []int
+	if p.peek() == "[" {
+		at = p.indices()
+	}
+	if len(at) != len(t.shape) {
+		p.fail("%.40s has %d dimensions, not %d", t.name, len(t.shape), len(at))
+		return s
+	}
+	index := 0
+	for i, k := range at {
+		if k >= t.shape[i] {
+			p.fail("%.40s has no index %d in dimension %d, which has %d", t.name, k, i, t.shape[i])
+			return s
+		}
+		index = index*t.shape[i] + k
+	}
+	switch t.kind {
+	case 'X':
+		s.x = []term{{index, 1}}
+	case 'Y':
+		s.y = []term{{index, 1}}
+	default:
+		p.fail("%.40s lies between layers; inputs and outputs can be asked about", t.name)
+	}
+	return s
+}
+
+// assigned writes a counterexample as version 2 has it: each tensor and below it its values.
+func (r Result) assigned(out *strings.Builder) {
+	for _, t := range r.tensors {
+		shape := strings.ReplaceAll(fmt.Sprint(t.shape), " ", ",")
+		if t.kind == 'H' {
+			continue
+		}
+		fmt.Fprintf(out, "%s %s %s\n", t.name, t.element, shape)
+		if t.kind == 'X' {
+			for _, v := range r.x {
+				fmt.Fprintf(out, "%.9g\n", v)
+			}
+			continue
+		}
+		for _, v := range r.y {
+			fmt.Fprintf(out, "%.*g\n", digits(v), v)
+		}
+	}
+}
