@@ -118,7 +118,7 @@ func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im a
 	limited, stop := context.WithTimeout(ctx, budget)
 	defer stop()
 	short := func(proven []bounds.Bound) float64 { return 0 - proven[0].Least() }
-	for i := 0; i < len(all) && err == nil; i++ {
+	for i := 0; i < len(all) && err == nil && n.Cuttable() && budget > 0; i++ {
 		if all[i].Least() > 0 {
 			continue
 		}
@@ -268,9 +268,10 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 	return seconds, err
 }
 
-// Image returns a function that proves by α-CROWN that an image withstands an attack; nil where there are no bounds.
-func (p *Prover) Image(t plan.Trial, who open.Classifier) (func(ctx context.Context, im attacks.Image) (bool, error),
-	error) {
+// Image returns a function that proves that an image withstands an attack, by α-CROWN and then, within a budget, by
+// β-CROWN; nil where there are no bounds.
+func (p *Prover) Image(t plan.Trial, who open.Classifier) (func(ctx context.Context, im attacks.Image,
+	budget time.Duration) (bool, error), error) {
 	n, err := p.network(who)
 	if err != nil {
 		if errors.As(err, new(unbounded)) {
@@ -278,10 +279,10 @@ func (p *Prover) Image(t plan.Trial, who open.Classifier) (func(ctx context.Cont
 		}
 		return nil, err
 	}
-	return func(ctx context.Context, im attacks.Image) (bool, error) {
+	return func(ctx context.Context, im attacks.Image, budget time.Duration) (bool, error) {
 		within := region(t, im.Pixels)
-		margins, err := n.Margins(ctx, bounds.AlphaCROWN, within, im.Label, bounds.Positive)
-		if err != nil || !bounds.Positive(margins) {
+		proven, err := branched(ctx, n, within, im, budget)
+		if err != nil || proven.Bound == nil || !(proven.Least() > 0) {
 			return false, err
 		}
 		return true, p.hold(ctx, who, within, im)

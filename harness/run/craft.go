@@ -454,8 +454,8 @@ func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, im a
 const lately = 8
 
 // prove has bounds decide images that the first component has left, those of large margins first, as long as that pays:
-// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof.
-// No verdict depends on it, since a proven image stands every attack.
+// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof. So
+// long a proof may branch too. No verdict depends on it, since a proven image stands every attack.
 func (w *crafting) prove() error {
 	prove, err := w.prover.Image(w.trial, w.on.Of)
 	if err != nil {
@@ -479,17 +479,18 @@ func (w *crafting) prove() error {
 	}
 	slices.SortStableFunc(todo, func(i, j int) int { return cmp.Compare(w.clean[j].Margin, w.clean[i].Margin) })
 	rest := w.rest()
-	pays := func() bool {
-		proofs := work.Seconds() / float64(max(len(w.proven), 1)) // seconds each, all cores at work
+	saved := func() float64 { // seconds by a proof, all cores at work
 		hits := howMany(recent, func(is bool) bool { return is })
-		return rest*float64(hits+1)/float64(len(recent)+2) > proofs
+		return rest * float64(hits+1) / float64(len(recent)+2)
 	}
+	pays := func() bool { return saved() > work.Seconds()/float64(max(len(w.proven), 1)) }
 	began := time.Now()
 	for len(todo) > 0 && prove != nil && pays() {
 		some := todo[:min(w.run.Cores(), len(todo))]
 		todo = todo[len(some):]
+		branching := time.Duration(saved() / 2 * float64(len(some)*int(time.Second))) // so that proofs stay worth it
 		err := work.Do(w.run.ctx, some, open.SideBySide(len(some)),
-			func(ctx context.Context, im attacks.Image, _ int) (bool, error) { return prove(ctx, im) })
+			func(ctx context.Context, im attacks.Image, _ int) (bool, error) { return prove(ctx, im, branching) })
 		if err != nil {
 			return err
 		}
