@@ -30,12 +30,13 @@ class Network:
 
     def __init__(self, rng, kind):
         self.kind = kind
-        self.inputs = 2 if kind == "sigmoid" else int(rng.integers(2, 6))
+        # Boxes of more than 20 inputs are not cut, but the values of activations.
+        self.inputs = 2 if kind == "sigmoid" else int(rng.choice([rng.integers(2, 6), rng.integers(21, 31)]))
         widths = [self.inputs, 2 * int(rng.integers(2, 6)), int(rng.integers(3, 9)), int(rng.integers(1, 4))]
         self.weights = []
         for layer, (m, n) in enumerate(zip(widths, widths[1:])):
             taken = m // 2 if kind == "pool" and layer == 1 else m
-            self.weights.append((rng.normal(size=(taken, n)).astype(np.float32),
+            self.weights.append(((rng.normal(size=(taken, n)) * (2 / taken) ** 0.5).astype(np.float32),
                                  (0.5 * rng.normal(size=n)).astype(np.float32)))
         self.outputs = widths[-1]
         self.box = np.sort(rng.uniform(-1, 1, size=(2, self.inputs)), axis=0).round(3)

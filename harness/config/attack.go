@@ -121,8 +121,8 @@ func attackObject(name string, a *Attack) object {
 		row{key: "pixels", value: choice(&a.Pixels, attacks.PixelForms), def: attacks.PixelForms[0], applied: true,
 			doc: "of the images that count: on the levels k/255 of stored images, or any"}.inMany(
 			"all attacks in a norm", attacking),
-		optional("prove", boolean(&a.Prove), "false", "have bounds (α- and β-CROWN) decide images that the first component "+
-			"leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
+		optional("prove", boolean(&a.Prove), "false", "have bounds (α- and β-CROWN) decide images that the first "+
+			"component leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
 		required("sides", list(&a.Sides, span{least: 1, once: true, single: true},
 			func(v *int) value { return whole(v, setting.Count) }), "of the square, in pixels; a list makes a cell "+
 			"each").in(attacks.PatchKind),

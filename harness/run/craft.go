@@ -454,8 +454,8 @@ func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, im a
 const lately = 8
 
 // prove has bounds decide images that the first component has left, those of large margins first, as long as that pays:
-// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof. So
-// long a proof may branch too. No verdict depends on it, since a proven image stands every attack.
+// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof.
+// So long a proof may branch too. No verdict depends on it, since a proven image stands every attack.
 func (w *crafting) prove() error {
 	prove, err := w.prover.Image(w.trial, w.on.Of)
 	if err != nil {

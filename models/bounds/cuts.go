@@ -9,15 +9,18 @@ import (
 	"selfheal/internal/tree"
 )
 
-// cut is the half of a stage's values on one side of its kink: what is bounded are the inputs whose value lies there,
+// cut is the half of a stage's values on one side of a point: what is bounded are the inputs whose value lies there,
 // which a Lagrange multiplier β says too (Wang et al. 2021, "Beta-CROWN", equation 5).
 type cut struct {
-	kink
+	place
 	above bool
 }
 
-// kink is a value of a ReLU or LeakyReLU whose sign is not known.
-type kink struct{ stage, value int }
+// place is a point of a value of a stage's input: of a ReLU or LeakyReLU its kink.
+type place struct {
+	stage, value int
+	at           float64
+}
 
 // withCuts makes the program of cuts once.
 func (n *Network) withCuts() (*program, error) {
@@ -33,12 +36,14 @@ func (n *Network) withCuts() (*program, error) {
 	return n.cut, nil
 }
 
-// Cuttable reports whether the network has kinks that its bounds are cut at.
-func (n *Network) Cuttable() bool {
-	return slices.ContainsFunc(n.free.free, func(s *stage) bool { return s.cuttable() })
-}
+// Cuttable reports whether the network has values that its bounds are cut at.
+func (n *Network) Cuttable() bool { return slices.ContainsFunc(n.stages, (*stage).cuttable) }
 
-func (s *stage) cuttable() bool { return s.node.Op == "Relu" || s.node.Op == "LeakyRelu" }
+// cuttable reports whether a stage works value by value, and not as affine operators do.
+func (s *stage) cuttable() bool { return !s.joins() && s.node.Op != "Identity" }
+
+// kinked reports whether a stage is affine on both sides of 0.
+func (s *stage) kinked() bool { return s.node.Op == "Relu" || s.node.Op == "LeakyRelu" }
 
 // Root is a region whose rows α-CROWN and β-CROWN bound: the stages' inputs are bounded once.
 type Root struct {
@@ -54,12 +59,17 @@ func (n *Network) Root(ctx context.Context, region Region) (*Root, error) {
 	}
 	out, err := p.inner(ctx, AlphaCROWN)
 	if err == nil && out != nil && p.cutting {
-		for _, s := range n.free.free {
-			if own := p.known[s.index].own; own != nil {
-				for j := range own.upper {
-					if p.turns(s, j) {
-						own.turning = append(own.turning, j)
-					}
+		for i, s := range n.stages {
+			own := p.known[i].own
+			if own == nil || p.boxed(s) {
+				continue
+			}
+			for j, l := range p.known[i].lower {
+				if s.bends(float64(l), float64(p.known[i].upper[j])) {
+					own.bending = append(own.bending, j)
+				}
+				if s.free != nil && p.turns(s, j) {
+					own.turning = append(own.turning, j)
 				}
 			}
 		}
@@ -74,18 +84,18 @@ func (r *Root) Part(ctx context.Context, rows []float64, enough func([]Bound) bo
 	return p.part(bounds), err
 }
 
-// domain is a part of a region: the inputs whose values lie on given sides of some kinks.
+// domain is a part of a region: the inputs whose values lie on given sides of some points.
 type domain struct {
 	cuts   []cut
 	bounds []Bound // of the rows
 	lacks  float64 // below 0: it is decided
 	last   *ended  // what its bounds ended with, before them what its whole's did; nil: CROWN's slopes
-	worst  *kink   // whose relaxation costs the bounds most; nil: there is none
+	worst  *place  // where relaxation costs the bounds most; nil: nowhere
 }
 
 // ended are lower slopes, multipliers and points that bounds ended with, of each row.
 type ended struct {
-	alphas [][]float32 // by the stages' indices
+	alphas [][]float32 // by the stages' indices; nil of one whose slopes are not free
 	betas  []float32   // by the cuts
 	at     []float32
 }
@@ -107,7 +117,7 @@ func (r *Root) branch(rows []float64, short func([]Bound) float64) (*branching, 
 }
 
 // Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a ReLU's
-// value, and the halves again, until short says of the bounds of each that they lack nothing: it gives what they lack,
+// value, or by a value of another activation's input, and the halves again, until short says of the bounds of each that they lack nothing: it gives what they lack,
 // a number below 0 where they suffice. The bounds returned are those of the part where they are nearest to lacking;
 // proven is false where a part could not be cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural
 // Network Verification"). Count, unless it is nil, counts parts.
@@ -168,13 +178,28 @@ func (b *branching) most() int {
 	return max(1, perBatch/(2*values*b.rows))
 }
 
-// cutAt is the half of a domain on one side of a kink.
-func (d *domain) cutAt(k kink, above bool) *domain {
+// cutAt is the half of a domain on one side of a point.
+func (d *domain) cutAt(k place, above bool) *domain {
 	return &domain{cuts: append(slices.Clip(d.cuts), cut{k, above}), last: d.last}
 }
 
-// kinkPorts are what each row has of a stage that is cut.
-var kinkPorts = []portKind{rowStepPort, rowSlopePort, betaPort, upperPort, lowerPort}
+// within is what is known of a value in a domain.
+func (b *branching) within(d *domain, stage, value int) (l, u float64) {
+	l, u = float64(b.known[stage].lower[value]), float64(b.known[stage].upper[value])
+	for _, c := range d.cuts {
+		if c.stage == stage && c.value == value {
+			if c.above {
+				l = max(l, c.at)
+			} else {
+				u = min(u, c.at)
+			}
+		}
+	}
+	return l, u
+}
+
+// cutPorts are what each row has of a stage that is cut.
+var cutPorts = []portKind{rowStepPort, rowSlopePort, betaPort, upperPort, lowerPort}
 
 // batch is of domains that are bounded together, some rows each.
 type batch struct {
@@ -182,7 +207,9 @@ type batch struct {
 	live           []*domain
 	own            *slopes
 	alphas         []adam
-	betas          []adam // of each domain's cuts, row by row
+	multipliers    [][]float32 // of each domain's cuts, row by row
+	betas          []adam      // their ascents
+	steps          [][]float32 // of each domain's cuts, which are not free
 	rate           float64
 	decay1, decay2 float64
 }
@@ -209,6 +236,9 @@ func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) er
 		var left []int
 		for d, of := range t.live {
 			one := found[d*b.rows : (d+1)*b.rows]
+			for row := range one {
+				t.shift(&one[row], d, row)
+			}
 			if of.bounds == nil {
 				of.bounds = slices.Clone(one)
 			}
@@ -237,7 +267,7 @@ func (b *branching) batch(domains []*domain) *batch {
 	t := &batch{branching: b, live: slices.Clone(domains), alphas: make([]adam, len(b.stages)), rate: alphaRate,
 		decay1: 1, decay2: 1}
 	rows := len(domains) * b.rows
-	t.own = b.newSlopes(rows, kinkPorts...)
+	t.own = b.newSlopes(rows, cutPorts...)
 	ports := &t.own.ports
 	for _, s := range b.prog.cut {
 		i, known := s.index, b.known[s.index]
@@ -252,7 +282,7 @@ func (b *branching) batch(domains []*domain) *batch {
 		ports[rowStepPort][i], t.alphas[i] = steps, newAdam(len(steps))
 		slopes := b.known[i].ports[slopePort]
 		for d, of := range domains {
-			if of.last == nil {
+			if of.last == nil || of.last.alphas[i] == nil {
 				continue
 			}
 			for row := range b.rows {
@@ -265,25 +295,28 @@ func (b *branching) batch(domains []*domain) *batch {
 	}
 	for d, of := range domains {
 		t.betas = append(t.betas, newAdam(len(of.cuts)*b.rows))
+		t.multipliers = append(t.multipliers, make([]float32, len(of.cuts)*b.rows))
+		t.steps = append(t.steps, make([]float32, len(of.cuts)))
 		if of.last != nil {
 			copy(t.own.at[d*len(of.last.at):], of.last.at)
 		}
 		for k, c := range of.cuts {
 			s := b.stages[c.stage]
-			slope := float32(-s.f(-1))
-			if c.above {
-				slope = 1
-			}
+			l, u := b.within(of, c.stage, c.value)
+			below, above := s.between(l, u)
+			slope, step := inFloat32(&below, &above, max(-l, u))
 			for row := range b.rows {
 				at := (d*b.rows+row)*b.size(s.output()) + c.value
-				ports[rowSlopePort][c.stage][at], ports[rowStepPort][c.stage][at] = slope, 0
-				ports[upperPort][c.stage][at], ports[lowerPort][c.stage][at] = 0, 0
+				ports[rowSlopePort][c.stage][at], ports[rowStepPort][c.stage][at] = slope, step
+				ports[upperPort][c.stage][at], ports[lowerPort][c.stage][at] = up(above.b), down(below.b)
 				if of.last != nil && k < len(of.last.betas)/b.rows {
-					ports[betaPort][c.stage][at] = of.last.betas[k*b.rows+row]
+					t.multipliers[d][k*b.rows+row] = of.last.betas[k*b.rows+row]
 				}
 			}
+			t.steps[d][k] = step
 		}
 	}
+	t.multiply()
 	return t
 }
 
@@ -325,28 +358,58 @@ func (t *batch) ascend() {
 			size := t.size(t.stages[c.stage].output())
 			for row := range t.rows {
 				at := (d*t.rows+row)*size + c.value
-				ports[rowStepPort][c.stage][at] = 0 // its line is no bound but the function
-				move := betaRate * t.betas[d].step(k*t.rows+row, t.own.gradients[c.stage][at], t.decay1, t.decay2)
-				beta := float64(ports[betaPort][c.stage][at]) + move
+				ports[rowStepPort][c.stage][at] = t.steps[d][k]
+				g := t.own.gradients[c.stage][at] - float32(c.at)
+				beta := &t.multipliers[d][k*t.rows+row]
+				moved := float64(*beta) + betaRate*t.betas[d].step(k*t.rows+row, g, t.decay1, t.decay2)
 				if c.above {
-					beta = min(beta, 0)
+					moved = min(moved, 0)
 				} else {
-					beta = max(beta, 0)
+					moved = max(moved, 0)
 				}
-				ports[betaPort][c.stage][at] = float32(beta)
+				*beta = float32(moved)
 			}
 		}
 	}
+	t.multiply()
 	t.rate *= alphaDecay
+}
+
+// multiply adds up the multipliers of each value.
+func (t *batch) multiply() {
+	betas := t.own.ports[betaPort]
+	each := func(do func(sum, beta *float32)) {
+		for d, of := range t.live {
+			for k, c := range of.cuts {
+				for row := range t.rows {
+					at := (d*t.rows+row)*t.size(t.stages[c.stage].output()) + c.value
+					do(&betas[c.stage][at], &t.multipliers[d][k*t.rows+row])
+				}
+			}
+		}
+	}
+	each(func(sum, _ *float32) { *sum = 0 })
+	each(func(sum, beta *float32) { *sum += *beta })
+}
+
+// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several multipliers of a
+// value, which the program has in float32.
+func (t *batch) shift(b *Bound, d, row int) {
+	for k, c := range t.live[d].cuts {
+		beta := float64(t.multipliers[d][k*t.rows+row])
+		b.Value -= beta * c.at
+		b.Slack += float64(len(t.live[d].cuts)) * t.unit * math.Abs(beta) * t.known[c.stage].own.reach[c.value]
+	}
 }
 
 // keep drops the domains that are not left.
 func (t *batch) keep(left []int) {
 	all := len(t.live)
 	t.live, t.betas = pick(t.live, left, all), pick(t.betas, left, all)
+	t.multipliers, t.steps = pick(t.multipliers, left, all), pick(t.steps, left, all)
 	t.own.at = pick(t.own.at, left, all)
 	lists := [][][]float32{t.own.gradients, t.own.outputs}
-	for _, kind := range kinkPorts {
+	for _, kind := range cutPorts {
 		lists = append(lists, t.own.ports[kind])
 	}
 	for _, list := range lists {
@@ -368,49 +431,56 @@ func pick[T any](list []T, left []int, parts int) []T {
 	return list[:len(left)*size]
 }
 
-// end keeps what the bounds of the domains that are left ended with, and finds each one's worst kink: a coefficient
-// that takes the upper line loses its intercept, one that takes the lower line what that lies below the kinked function
-// at the nearer end (Bunel et al. 2020, section 5.2).
+// end keeps what the bounds of the domains that are left ended with, and finds where each one is to be cut: a coefficient
+// that takes the upper line loses what that lies above the function at the point, one that takes the lower line what
+// that lies below it, at a kink at the nearer end (Bunel et al. 2020, section 5.2).
 func (t *batch) end() {
 	for d, of := range t.live {
 		input := len(t.own.at) / len(t.live)
-		of.last = &ended{make([][]float32, len(t.stages)), nil, slices.Clone(t.own.at[d*input : (d+1)*input])}
+		of.last = &ended{make([][]float32, len(t.stages)), t.multipliers[d],
+			slices.Clone(t.own.at[d*input : (d+1)*input])}
 		most := 0.0
 		for n, s := range slices.Concat(t.prog.free, t.prog.cut) {
 			i, size := s.index, t.size(s.output())
-			slopes, first := t.known[i].ports[slopePort], d*t.rows*size
-			alphas := slices.Clone(t.own.ports[rowStepPort][i][first : first+t.rows*size])
-			for k := range alphas {
-				alphas[k] += slopes[k%size]
+			first := d * t.rows * size
+			steps := t.own.ports[rowStepPort][i][first : first+t.rows*size]
+			if s.free != nil {
+				alphas, slopes := slices.Clone(steps), t.known[i].ports[slopePort]
+				for k := range alphas {
+					alphas[k] += slopes[k%size]
+				}
+				of.last.alphas[i] = alphas
 			}
-			if of.last.alphas[i] = alphas; n < len(t.prog.free) {
+			if n < len(t.prog.free) {
 				continue
 			}
-			for _, j := range t.turning(s) {
-				l, u := float64(t.known[i].lower[j]), float64(t.known[i].upper[j])
-				loss := 0.0
+			slopes := t.own.ports[rowSlopePort][i][first : first+t.rows*size]
+			upper, lower := t.own.ports[upperPort][i][first:], t.own.ports[lowerPort][i][first:]
+			for _, j := range t.known[i].own.bending {
+				l, u := t.within(of, i, j)
+				at := 0.0 // of a kink, or where a sigmoid turns
+				if !(l < 0 && u > 0) {
+					at = l/2 + u/2
+				}
+				if !s.bends(l, u) || !(l < at && at < u) {
+					continue
+				}
+				value, loss := s.f(at), 0.0
 				for k := j; k < t.rows*size; k += size {
-					a, alpha := float64(t.own.outputs[i][first+k]), float64(alphas[k])
-					if a < 0 {
-						loss -= a * (s.f(u) - float64(slopes[j])*u)
-					} else {
+					a, slope, alpha := float64(t.own.outputs[i][first+k]), float64(slopes[k]), float64(slopes[k]+steps[k])
+					switch {
+					case a < 0:
+						loss -= a * (float64(upper[k]) + slope*at - value)
+					case s.kinked():
 						loss += a * min((s.free[1]-alpha)*u, (s.free[0]-alpha)*l)
+					default:
+						loss += a * (value - alpha*at - float64(lower[k]))
 					}
 				}
-				if loss > most && !math.IsInf(loss, 0) && !of.cutBefore(i, j) {
-					most, of.worst = loss, &kink{i, j}
+				if loss > most && !math.IsInf(loss, 0) {
+					most, of.worst = loss, &place{i, j, at}
 				}
-			}
-		}
-		for _, c := range of.cuts {
-			size := t.size(t.stages[c.stage].output())
-			for row := range t.rows {
-				of.last.betas = append(of.last.betas, t.own.ports[betaPort][c.stage][(d*t.rows+row)*size+c.value])
 			}
 		}
 	}
-}
-
-func (d *domain) cutBefore(stage, value int) bool {
-	return slices.ContainsFunc(d.cuts, func(c cut) bool { return c.kink == kink{stage, value} })
 }

@@ -17,7 +17,7 @@ func never([]Bound) float64 { return 1 }
 // No point on its sides of some kinks beats a bound of these cuts, and cuts at the worst kinks raise bounds.
 func TestNoPointBeatsACut(t *testing.T) {
 	testinput.Runtime(t)
-	for _, name := range []string{"residual", "pooled", "mixed", "joined"} {
+	for _, name := range []string{"residual", "pooled", "mixed", "joined", "tanh", "sigmoid", "gated"} {
 		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, Unit)
 		g := n.graph.Clone()
 		for _, s := range n.stages { // what decides the sides
@@ -62,7 +62,7 @@ func TestNoPointBeatsACut(t *testing.T) {
 				for p := range 400 {
 					for _, c := range part.cuts {
 						z := out[1+c.stage].Data[p*n.size(n.stages[c.stage].tensor)+c.value]
-						if c.above && z < 0 || !c.above && z > 0 {
+						if c.above && float64(z) < c.at || !c.above && float64(z) > c.at {
 							continue points
 						}
 					}

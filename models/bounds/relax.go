@@ -35,12 +35,8 @@ func (p *proof) relax(s *stage, r *relaxation) {
 			below, above = line{0, low}, line{0, high}
 		}
 		reach := max(-l, u)
-		// The lines as the program has them, in float32, moved so that they still bound.
-		slopes[j] = float32(above.a)
-		steps[j] = float32(below.a - float64(slopes[j]))
+		slopes[j], steps[j] = inFloat32(&below, &above, reach)
 		slope, step := float64(slopes[j]), float64(steps[j])
-		above.b += math.Abs(above.a-slope) * reach
-		below.b -= math.Abs(below.a-slope-step) * reach
 		wrong := 0.0 // of the runtime's value
 		if p.unit > 0 {
 			wrong = s.error + s.perInput*reach + 4*p.unit*max(math.Abs(low), math.Abs(high))
@@ -68,6 +64,16 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	}
 }
 
+// inFloat32 gives the upper line's slope, and what the lower one's is larger by, as the program has them, in float32. It
+// moves the lines so that they still bound.
+func inFloat32(below, above *line, reach float64) (slope, step float32) {
+	slope = float32(above.a)
+	step = float32(below.a - float64(slope))
+	above.b += math.Abs(above.a-float64(slope)) * reach
+	below.b -= math.Abs(below.a-float64(slope)-float64(step)) * reach
+	return slope, step
+}
+
 // boxed reports whether each of a stage's values is made of one value of a box: their intervals are a box too, on which
 // no lines improve.
 func (p *proof) boxed(s *stage) bool { return s.segment.own && p.region.Centre == nil }
@@ -78,7 +84,8 @@ type ownLines struct {
 	wrong        []float64 // of the runtime's value
 	reach        []float64 // the input's largest size
 	zero, inner  []float32 // the segment's value at 0, and what its values differ by
-	turning      []int     // values whose lower line is free
+	bending      []int     // values that can be cut
+	turning      []int     // and those whose lower line is free
 	rounds       float64   // of making the input's coefficients
 }
 
