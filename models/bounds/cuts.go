@@ -117,8 +117,8 @@ func (r *Root) branch(rows []float64, short func([]Bound) float64) (*branching, 
 }
 
 // Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a ReLU's
-// value, or by a value of another activation's input, and the halves again, until short says of the bounds of each that they lack nothing: it gives what they lack,
-// a number below 0 where they suffice. The bounds returned are those of the part where they are nearest to lacking;
+// value, or at a point of another activation's, and the halves again, until short says of the bounds of each that they
+// lack nothing: it gives what they lack, a number below 0 where they suffice. The bounds returned are those of the part where they are nearest to lacking;
 // proven is false where a part could not be cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural
 // Network Verification"). Count, unless it is nil, counts parts.
 func (r *Root) Branch(ctx context.Context, rows []float64, workers int, short func([]Bound) float64,
@@ -392,8 +392,8 @@ func (t *batch) multiply() {
 	each(func(sum, beta *float32) { *sum += *beta })
 }
 
-// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several multipliers of a
-// value, which the program has in float32.
+// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several multipliers of
+// a value, which the program has in float32.
 func (t *batch) shift(b *Bound, d, row int) {
 	for k, c := range t.live[d].cuts {
 		beta := float64(t.multipliers[d][k*t.rows+row])
@@ -431,9 +431,9 @@ func pick[T any](list []T, left []int, parts int) []T {
 	return list[:len(left)*size]
 }
 
-// end keeps what the bounds of the domains that are left ended with, and finds where each one is to be cut: a coefficient
-// that takes the upper line loses what that lies above the function at the point, one that takes the lower line what
-// that lies below it, at a kink at the nearer end (Bunel et al. 2020, section 5.2).
+// end keeps what the bounds of the domains that are left ended with, and finds where each one is to be cut: a
+// coefficient that takes the upper line loses what that lies above the function at the point, one that takes the lower
+// line what that lies below it, at a kink at the nearer end (Bunel et al. 2020, section 5.2).
 func (t *batch) end() {
 	for d, of := range t.live {
 		input := len(t.own.at) / len(t.live)
@@ -467,7 +467,8 @@ func (t *batch) end() {
 				}
 				value, loss := s.f(at), 0.0
 				for k := j; k < t.rows*size; k += size {
-					a, slope, alpha := float64(t.own.outputs[i][first+k]), float64(slopes[k]), float64(slopes[k]+steps[k])
+					a := float64(t.own.outputs[i][first+k])
+					slope, alpha := float64(slopes[k]), float64(slopes[k]+steps[k])
 					switch {
 					case a < 0:
 						loss -= a * (float64(upper[k]) + slope*at - value)

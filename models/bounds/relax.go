@@ -64,8 +64,8 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	}
 }
 
-// inFloat32 gives the upper line's slope, and what the lower one's is larger by, as the program has them, in float32. It
-// moves the lines so that they still bound.
+// inFloat32 gives the upper line's slope, and what the lower one's is larger by, as the program has them, in float32.
+// It moves the lines so that they still bound.
 func inFloat32(below, above *line, reach float64) (slope, step float32) {
 	slope = float32(above.a)
 	step = float32(below.a - float64(slope))
