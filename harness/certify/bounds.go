@@ -122,7 +122,7 @@ func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im a
 		if all[i].Least() > 0 {
 			continue
 		}
-		nearest, proven, failed := root.Branch(limited, rows[i*k:(i+1)*k], 1, short, nil)
+		nearest, proven, failed := root.Branch(limited, bounds.Asked{Rows: rows[i*k : (i+1)*k], Short: short}, 1, nil)
 		if ended := limited.Err() != nil && ctx.Err() == nil; !proven && !ended {
 			err = failed
 		}

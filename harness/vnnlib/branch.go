@@ -103,6 +103,10 @@ func (t *boxTree) examine(ctx context.Context, parts []part) (best []part, err e
 	return best, nil
 }
 
+// leastMove is added to what an input moves: a cut may help where the bound does not depend on it, behind a kink by its
+// lower line.
+const leastMove = 1e-6
+
 // bound rules out cases of a part by α-CROWN, and asks the network about the points where the others' bounds are least.
 func (t *boxTree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Result, error) {
 	rows := dense(p.cases, t.q.of.outputs)
@@ -121,6 +125,7 @@ func (t *boxTree) left(p part, known *bounds.Part) (_ part, found *Result, err e
 	var left []conjunction
 	var points []float32
 	p.of, p.moved = known, make([]float64, inputs)
+	region, hull := bounds.Box(p.lower, p.upper), newHull(p)
 	for _, c := range p.cases {
 		nearest := first // to being ruled out
 		for i, one := range c.constraints {
@@ -129,8 +134,17 @@ func (t *boxTree) left(p part, known *bounds.Part) (_ part, found *Result, err e
 			}
 		}
 		lacks := c.constraints[nearest-first].bound - proven[nearest].Least()
+		begin := first
 		if first += len(c.constraints); lacks < 0 {
 			continue
+		}
+		if coefficients != nil {
+			linear := linearBounds(c, region, proven[begin:first], coefficients[begin*inputs:first*inputs])
+			if !hull.add(linear, p) {
+				continue
+			}
+		} else {
+			hull.whole(p)
 		}
 		p.short += lacks
 		left = append(left, c)
@@ -139,8 +153,7 @@ func (t *boxTree) left(p part, known *bounds.Part) (_ part, found *Result, err e
 			if coefficients != nil {
 				a = float64(coefficients[nearest*inputs+i])
 			}
-			// A cut may help where the bound does not depend on an input: behind a kink, by its lower line.
-			p.moved[i] += (math.Abs(a) + 1e-6) * (p.upper[i] - p.lower[i])
+			p.moved[i] += math.Abs(a) + leastMove
 			end := p.lower[i]
 			if a < 0 {
 				end = p.upper[i]
@@ -148,7 +161,10 @@ func (t *boxTree) left(p part, known *bounds.Part) (_ part, found *Result, err e
 			points = append(points, min(max(float32(end), t.box.low[i]), t.box.high[i]))
 		}
 	}
-	p.cases = left
+	p.cases, p.lower, p.upper = left, hull.lower, hull.upper
+	for i := range p.moved {
+		p.moved[i] *= p.upper[i] - p.lower[i]
+	}
 	if len(left) > 0 && t.box.apart < 0 {
 		found, err = t.q.try(left, points)
 	}

@@ -53,8 +53,13 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 // split rules out one case after the other by the signs of ReLUs' values.
 func (q *question) split(ctx context.Context, root *bounds.Root, cases []conjunction) (proven bool, err error) {
 	for _, c := range cases {
-		_, proven, err = root.Branch(ctx, dense([]conjunction{c}, q.of.outputs), runtime.GOMAXPROCS(0), c.short,
-			q.count)
+		asked := bounds.Asked{Rows: dense([]conjunction{c}, q.of.outputs), Short: c.short}
+		if region := c.box.region(); len(c.constraints) > 1 {
+			asked.Joint = func(found []bounds.Bound, coefficients []float32) bool {
+				return apart(linearBounds(c, region, found, coefficients), region)
+			}
+		}
+		_, proven, err = root.Branch(ctx, asked, runtime.GOMAXPROCS(0), q.count)
 		if !proven || err != nil {
 			return false, err
 		}

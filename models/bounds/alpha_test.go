@@ -23,7 +23,7 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 			x[i] = rng.Float32()
 		}
 		root := must.Get(n.Root(t.Context(), Ball(x, inf, 0.05, 0, 1)))(t)
-		cutting := must.Get(root.branch([]float64{1, -1, 0.5, -0.25, 0}, never))(t)
+		cutting := must.Get(root.branch(Asked{Rows: []float64{1, -1, 0.5, -0.25, 0}, Short: never}))(t)
 		p := cutting.proof
 		free := p.newSlopes(1, rowStepPort)
 		for _, s := range n.free.free {

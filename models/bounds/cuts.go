@@ -87,10 +87,11 @@ func (r *Root) Part(ctx context.Context, rows []float64, enough func([]Bound) bo
 // domain is a part of a region: the inputs whose values lie on given sides of some points.
 type domain struct {
 	cuts   []cut
-	bounds []Bound // of the rows
-	lacks  float64 // below 0: it is decided
-	last   *ended  // what its bounds ended with, before them what its whole's did; nil: CROWN's slopes
-	worst  *place  // where relaxation costs the bounds most; nil: nowhere
+	bounds []Bound   // of the rows
+	linear []float32 // their coefficients, of inputs
+	lacks  float64   // below 0: it is decided
+	last   *ended    // what its bounds ended with, before them what its whole's did; nil: CROWN's slopes
+	worst  *place    // where relaxation costs the bounds most; nil: nowhere
 }
 
 // ended are lower slopes, multipliers and points that bounds ended with, of each row.
@@ -103,31 +104,43 @@ type ended struct {
 // branching is a tree of cuts of a region under construction.
 type branching struct {
 	*proof
-	prog  *program
-	rows  int
-	short func([]Bound) float64
+	Asked
+	prog *program
+	rows int
 }
 
 // branch prepares a tree of cuts for rows.
-func (r *Root) branch(rows []float64, short func([]Bound) float64) (*branching, error) {
+func (r *Root) branch(asked Asked) (*branching, error) {
 	p := *r.proof
-	p.seed(r.out, rows)
+	p.seed(r.out, asked.Rows)
 	prog, err := p.withCuts()
-	return &branching{&p, prog, len(p.apart), short}, err
+	return &branching{&p, asked, prog, len(p.apart)}, err
+}
+
+// Asked are rows of output values, and what is to be proven of them.
+type Asked struct {
+	Rows []float64 // [rows × classes]
+	// Short tells what bounds of the rows lack: a number below 0 where they suffice.
+	Short func(found []Bound) float64
+	// Joint reports whether they suffice together with the coefficients of the rows' linear bounds, [rows × inputs]: a
+	// row is at least Σ coefficients·inputs + Bound.Least() less what that sum is at least on the region. nil: it is not
+	// asked.
+	Joint func(found []Bound, coefficients []float32) bool
 }
 
 // Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a ReLU's
-// value, or at a point of another activation's, and the halves again, until short says of the bounds of each that they
-// lack nothing: it gives what they lack, a number below 0 where they suffice. The bounds returned are those of the part where they are nearest to lacking;
-// proven is false where a part could not be cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural
-// Network Verification"). Count, unless it is nil, counts parts.
-func (r *Root) Branch(ctx context.Context, rows []float64, workers int, short func([]Bound) float64,
-	count *tree.Count) (nearest []Bound, proven bool, err error) {
+// value, or at a point of another activation's, and the halves again, until the bounds of each suffice. The bounds
+// returned are those of the part where they are nearest to lacking something; proven is false where a part could not be
+// cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural Network Verification"). Count, unless it is
+// nil, counts parts.
+func (r *Root) Branch(ctx context.Context, asked Asked, workers int, count *tree.Count) (nearest []Bound, proven bool,
+	err error) {
+	short := asked.Short
 	if r.out == nil || !r.proof.cutting {
-		whole, err := r.Part(ctx, rows, func(found []Bound) bool { return short(found) < 0 })
+		whole, err := r.Part(ctx, asked.Rows, func(found []Bound) bool { return short(found) < 0 })
 		return whole.Bounds, err == nil && short(whole.Bounds) < 0, err
 	}
-	b, err := r.branch(rows, short)
+	b, err := r.branch(asked)
 	if err != nil {
 		return nil, false, err
 	}
@@ -239,15 +252,18 @@ func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) er
 			for row := range one {
 				t.shift(&one[row], d, row)
 			}
+			inputs := len(p.coefficients) / len(found)
+			linear := p.coefficients[d*len(one)*inputs : (d+1)*len(one)*inputs]
 			if of.bounds == nil {
-				of.bounds = slices.Clone(one)
+				of.bounds, of.linear = slices.Clone(one), slices.Clone(linear)
 			}
 			for k, bound := range one {
 				if bound.Least() > of.bounds[k].Least() {
 					of.bounds[k] = bound
+					copy(of.linear[k*inputs:(k+1)*inputs], linear[k*inputs:])
 				}
 			}
-			if of.lacks = b.short(of.bounds); !(of.lacks < 0) {
+			if of.lacks = b.Short(of.bounds); !(of.lacks < 0) {
 				left = append(left, d)
 			}
 		}
@@ -259,6 +275,12 @@ func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) er
 		}
 	}
 	t.end()
+	for _, of := range t.live {
+		if b.Joint != nil && b.Joint(of.bounds, of.linear) {
+			of.lacks = math.Inf(-1)
+		}
+		of.linear = nil
+	}
 	return nil
 }
 

@@ -37,7 +37,7 @@ func TestNoPointBeatsACut(t *testing.T) {
 			for j := range row {
 				row[j] = rng.NormFloat64() // no float32: the bounds, of cuts too, have slack for its rounding
 			}
-			b := must.Get(must.Get(n.Root(t.Context(), region))(t).branch(row, never))(t)
+			b := must.Get(must.Get(n.Root(t.Context(), region))(t).branch(Asked{Rows: row, Short: never}))(t)
 			part := &domain{}
 			must.Do(t, b.bound(t.Context(), alphaSteps, part))
 			for range 5 {
