@@ -123,8 +123,8 @@ type Asked struct {
 	// Short tells what bounds of the rows lack: a number below 0 where they suffice.
 	Short func(found []Bound) float64
 	// Joint reports whether they suffice together with the coefficients of the rows' linear bounds, [rows × inputs]: a
-	// row is at least Σ coefficients·inputs + Bound.Least() less what that sum is at least on the region. nil: it is not
-	// asked.
+	// row is at least Σ coefficients·inputs + Bound.Least() less what that sum is at least on the region. nil: it is
+	// not asked.
 	Joint func(found []Bound, coefficients []float32) bool
 }
 
