@@ -117,12 +117,11 @@ func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im a
 	all := whole.Bounds
 	limited, stop := context.WithTimeout(ctx, budget)
 	defer stop()
-	short := func(proven []bounds.Bound) float64 { return 0 - proven[0].Least() }
 	for i := 0; i < len(all) && err == nil && n.Cuttable() && budget > 0; i++ {
 		if all[i].Least() > 0 {
 			continue
 		}
-		nearest, proven, failed := root.Branch(limited, bounds.Asked{Rows: rows[i*k : (i+1)*k], Short: short}, 1, nil)
+		nearest, proven, failed := root.Branch(limited, rows[i*k:(i+1)*k], []float64{0}, 1, nil)
 		if ended := limited.Err() != nil && ctx.Err() == nil; !proven && !ended {
 			err = failed
 		}

@@ -139,8 +139,8 @@ func (t *boxTree) left(p part, known *bounds.Part) (_ part, found *Result, err e
 			continue
 		}
 		if coefficients != nil {
-			linear := linearBounds(c, region, proven[begin:first], coefficients[begin*inputs:first*inputs])
-			if !hull.add(linear, p) {
+			of := &bounds.Part{Bounds: proven[begin:first], Coefficients: coefficients[begin*inputs : first*inputs]}
+			if !hull.add(of.Linears(region, c.limits()), p) {
 				continue
 			}
 		} else {

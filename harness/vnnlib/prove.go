@@ -53,13 +53,8 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 // split rules out one case after the other by the signs of ReLUs' values.
 func (q *question) split(ctx context.Context, root *bounds.Root, cases []conjunction) (proven bool, err error) {
 	for _, c := range cases {
-		asked := bounds.Asked{Rows: dense([]conjunction{c}, q.of.outputs), Short: c.short}
-		if region := c.box.region(); len(c.constraints) > 1 {
-			asked.Joint = func(found []bounds.Bound, coefficients []float32) bool {
-				return apart(linearBounds(c, region, found, coefficients), region)
-			}
-		}
-		_, proven, err = root.Branch(ctx, asked, runtime.GOMAXPROCS(0), q.count)
+		_, proven, err = root.Branch(ctx, dense([]conjunction{c}, q.of.outputs), c.limits(), runtime.GOMAXPROCS(0),
+			q.count)
 		if !proven || err != nil {
 			return false, err
 		}
@@ -104,6 +99,14 @@ func none(cases []conjunction, proven []bounds.Bound) bool {
 		proven = proven[min(len(c.constraints), len(proven)):]
 	}
 	return true
+}
+
+// limits are what its constraints' rows are to be above where it does not hold.
+func (c conjunction) limits() (all []float64) {
+	for _, one := range c.constraints {
+		all = append(all, one.bound)
+	}
+	return all
 }
 
 // short is what bounds of a case's constraints, or of the first ones, lack to rule it out: only a bound that is above

@@ -23,8 +23,9 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 			x[i] = rng.Float32()
 		}
 		root := must.Get(n.Root(t.Context(), Ball(x, inf, 0.05, 0, 1)))(t)
-		cutting := must.Get(root.branch(Asked{Rows: []float64{1, -1, 0.5, -0.25, 0}, Short: never}))(t)
+		cutting := must.Get(root.branch([]float64{1, -1, 0.5, -0.25, 0}, []float64{math.Inf(1)}))(t)
 		p := cutting.proof
+		p.seed(root.out, cutting.numbers)
 		free := p.newSlopes(1, rowStepPort)
 		for _, s := range n.free.free {
 			free.ports[rowStepPort][s.index] = slices.Clone(p.known[s.index].ports[stepPort])

@@ -99,7 +99,7 @@ const (
 
 // backward makes the program from a tensor to what it ends at. With free slopes it also takes, after the rows, a point
 // of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps; with
-// cuts then those by the multipliers, and the coefficients of the stages' outputs.
+// cuts then those by the multipliers and the rows, and the coefficients of the stages' outputs.
 func (n *Network) backward(tensor string, ends []string, left freedom) (*program, error) {
 	w := &walk{Builder: n.within("bound/"), n: n, free: left, seeds: map[string]string{},
 		p: &program{tensor: tensor, ends: ends, row: n.size(tensor)}}
@@ -152,6 +152,9 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 		b.Output(fmt.Sprint("sums ", i), sum)
 	}
 	by := append(slices.Clone(slopes), w.betas...)
+	if left == cutsFree {
+		by = append(by, rows)
+	}
 	if len(by) > 0 {
 		for i, end := range ends {
 			w.seeds[found[end]] = at[i]

@@ -398,7 +398,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 	}
 	sums := len(prog.ends)
 	gradients := sums + len(prog.stages)
-	cuts := gradients + len(prog.free) + len(prog.cut) // the coefficients
+	cuts := gradients + len(prog.free) + len(prog.cut) + 1 // the coefficients; the rows' gradients stand before them
 	for k := range bounds {
 		b := &bounds[k]
 		for j, v := range rows[k*prog.row : (k+1)*prog.row] {
@@ -448,6 +448,9 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		for c, s := range prog.cut {
 			own.outputs[s.index] = out[cuts+c].Data
 		}
+		if len(prog.cut) > 0 {
+			own.rows = out[cuts-1].Data
+		}
 	}
 	return bounds, nil
 }
@@ -459,6 +462,7 @@ type slopes struct {
 	// gradients are by the steps, of a stage that is cut by its input's coefficients; outputs are its output's
 	// coefficients.
 	gradients, outputs [][]float32
+	rows               []float32 // the gradients by the rows of a program with cuts
 }
 
 func (p *proof) newSlopes(rows int, kinds ...portKind) *slopes {

@@ -86,12 +86,14 @@ func (r *Root) Part(ctx context.Context, rows []float64, enough func([]Bound) bo
 
 // domain is a part of a region: the inputs whose values lie on given sides of some points.
 type domain struct {
-	cuts   []cut
-	bounds []Bound   // of the rows
-	linear []float32 // their coefficients, of inputs
-	lacks  float64   // below 0: it is decided
-	last   *ended    // what its bounds ended with, before them what its whole's did; nil: CROWN's slopes
-	worst  *place    // where relaxation costs the bounds most; nil: nowhere
+	cuts    []cut
+	weights []float64 // of the rows' sum; nil of a single row
+	weighed int       // times that they were moved
+	bounds  []Bound   // of the rows
+	lacks   float64   // below 0: it is decided
+	again   int       // times that it was bounded where there was nothing left to cut
+	last    *ended    // what its bounds ended with, before them what its whole's did; nil: CROWN's slopes
+	worst   *place    // where relaxation costs the bounds most; nil: nowhere
 }
 
 // ended are lower slopes, multipliers and points that bounds ended with, of each row.
@@ -101,72 +103,116 @@ type ended struct {
 	at     []float32
 }
 
-// branching is a tree of cuts of a region under construction.
+// branching is a tree of cuts of a region under construction. A domain has a bound of each row and, where there are
+// several, one of a weighted sum of them.
 type branching struct {
 	*proof
-	Asked
-	prog *program
-	rows int
+	prog    *program
+	out     *relaxation
+	numbers []float64 // of the rows
+	limits  []float64 // of the rows
+	rows    int       // of a domain
 }
 
 // branch prepares a tree of cuts for rows.
-func (r *Root) branch(asked Asked) (*branching, error) {
+func (r *Root) branch(rows, limits []float64) (*branching, error) {
 	p := *r.proof
-	p.seed(r.out, asked.Rows)
+	p.wrong = r.out.wrong
 	prog, err := p.withCuts()
-	return &branching{&p, asked, prog, len(p.apart)}, err
+	b := &branching{proof: &p, prog: prog, out: r.out, numbers: rows, limits: limits, rows: len(limits)}
+	if b.rows > 1 {
+		b.rows++
+	}
+	return b, err
 }
 
-// Asked are rows of output values, and what is to be proven of them.
-type Asked struct {
-	Rows []float64 // [rows × classes]
-	// Short tells what bounds of the rows lack: a number below 0 where they suffice.
-	Short func(found []Bound) float64
-	// Joint reports whether they suffice together with the coefficients of the rows' linear bounds, [rows × inputs]: a
-	// row is at least Σ coefficients·inputs + Bound.Least() less what that sum is at least on the region. nil: it is
-	// not asked.
-	Joint func(found []Bound, coefficients []float32) bool
+// seedsOf are a domain's rows, and by what rounding them may change their bounds.
+func (b *branching) seedsOf(d *domain) (seeds []float32, apart []float64) {
+	rows := b.numbers
+	if b.rows > len(b.limits) {
+		k := b.Classes()
+		sum := make([]float64, k)
+		for i, w := range d.weights {
+			for j := range sum {
+				sum[j] += w * rows[i*k+j]
+			}
+		}
+		rows = slices.Concat(rows, sum)
+	}
+	p := proof{Network: b.Network}
+	p.seed(b.out, rows)
+	return p.seeds, p.apart
+}
+
+// short is what bounds of a domain lack: below 0, they suffice.
+func (b *branching) short(d *domain, found []Bound) float64 {
+	least, joint, size := math.Inf(1), 0.0, 0.0
+	for i, limit := range b.limits {
+		least = min(least, limit-found[i].Least())
+		if d.weights != nil {
+			joint, size = joint+d.weights[i]*limit, size+d.weights[i]*math.Abs(limit)
+		}
+	}
+	if d.weights != nil {
+		least = min(least, joint+far*size-found[len(b.limits)].Least())
+	}
+	return least
 }
 
 // Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a ReLU's
-// value, or at a point of another activation's, and the halves again, until the bounds of each suffice. The bounds
-// returned are those of the part where they are nearest to lacking something; proven is false where a part could not be
-// cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural Network Verification"). Count, unless it is
-// nil, counts parts.
-func (r *Root) Branch(ctx context.Context, asked Asked, workers int, count *tree.Count) (nearest []Bound, proven bool,
-	err error) {
-	short := asked.Short
+// value, or at a point of another activation's, and the halves again, until in each a row is above its limit, or a
+// weighted sum of rows above that of their limits: never are all rows at most their limits. The bounds returned are the
+// rows' in the part where they are nearest to lacking that; proven is false where a part could not be cut (Bunel et al.
+// 2020, "Branch and Bound for Piecewise Linear Neural Network Verification"). Count, unless it is nil, counts parts.
+func (r *Root) Branch(ctx context.Context, rows, limits []float64, workers int, count *tree.Count) (nearest []Bound,
+	proven bool, err error) {
 	if r.out == nil || !r.proof.cutting {
-		whole, err := r.Part(ctx, asked.Rows, func(found []Bound) bool { return short(found) < 0 })
-		return whole.Bounds, err == nil && short(whole.Bounds) < 0, err
+		above := func(found []Bound) bool {
+			for i, limit := range limits {
+				if found[i].Least() > limit {
+					return true
+				}
+			}
+			return false
+		}
+		whole, err := r.Part(ctx, rows, above)
+		return whole.Bounds, err == nil && above(whole.Bounds), err
 	}
-	b, err := r.branch(asked)
+	b, err := r.branch(rows, limits)
 	if err != nil {
 		return nil, false, err
 	}
-	whole := &domain{}
+	whole := b.whole()
 	if err := b.bound(ctx, alphaSteps, whole); err != nil || whole.lacks < 0 {
 		return whole.bounds, err == nil, err
 	}
 	var mu sync.Mutex
+	closest := math.Inf(-1)
 	examine := func(ctx context.Context, parts []*domain) (open []*domain, err error) {
-		var halves []*domain
+		var halves, again []*domain
 		for _, d := range parts {
-			if d.worst == nil {
+			if d.worst != nil {
+				halves = append(halves, d.cutAt(*d.worst, true), d.cutAt(*d.worst, false))
+			} else if d.again++; d.again > mostAgain {
 				return nil, tree.ErrOpen
+			} else { // a linear program, whose dual is left to be climbed
+				again = append(again, d)
 			}
-			halves = append(halves, d.cutAt(*d.worst, true), d.cutAt(*d.worst, false))
 		}
-		if err := b.bound(ctx, cutSteps, halves...); err != nil {
+		err = b.bound(ctx, cutSteps, halves...)
+		if err == nil {
+			err = b.bound(ctx, againSteps, again...)
+		}
+		if err != nil {
 			return nil, err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for _, half := range halves {
+		for _, half := range slices.Concat(halves, again) {
 			if !(half.lacks < 0) {
 				open = append(open, half)
-			} else if nearest == nil || half.lacks > short(nearest) {
-				nearest = half.bounds
+			} else if half.lacks > closest {
+				closest, nearest = half.lacks, half.bounds
 			}
 		}
 		return open, nil
@@ -178,6 +224,24 @@ func (r *Root) Branch(ctx context.Context, asked Asked, workers int, count *tree
 	}
 	return nearest, proven, err
 }
+
+// whole is the region.
+func (b *branching) whole() *domain {
+	d := &domain{}
+	if b.rows > len(b.limits) {
+		d.weights = slices.Repeat([]float64{1 / float64(len(b.limits))}, len(b.limits))
+	}
+	return d
+}
+
+// Weights move so far at first, and half as far after so many steps.
+const weightRate, weightSteps = 0.3, 10
+
+// Steps and times that a domain is bounded again.
+const (
+	againSteps = 100
+	mostAgain  = 5
+)
 
 // perBatch is how many values of stages the rows of a run have together, about.
 const perBatch = 1 << 16
@@ -193,7 +257,8 @@ func (b *branching) most() int {
 
 // cutAt is the half of a domain on one side of a point.
 func (d *domain) cutAt(k place, above bool) *domain {
-	return &domain{cuts: append(slices.Clip(d.cuts), cut{k, above}), last: d.last}
+	return &domain{cuts: append(slices.Clip(d.cuts), cut{k, above}), weights: d.weights,
+		weighed: d.weighed, last: d.last}
 }
 
 // within is what is known of a value in a domain.
@@ -230,6 +295,9 @@ type batch struct {
 // bound finds the best bounds of some domains by slopes and multipliers, from those that they begin with on. Domains
 // that are decided leave the batch.
 func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) error {
+	if len(domains) == 0 {
+		return nil
+	}
 	t := b.batch(domains)
 	warm := domains[0].last != nil // the points where bounds are taken are known, nearly
 	for step := range steps + 2 {
@@ -240,8 +308,11 @@ func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) er
 			t.ascend()
 		}
 		p := *b.proof
-		p.seeds = slices.Repeat(b.seeds, len(t.live))
-		p.apart = slices.Repeat(b.apart, len(t.live))
+		p.seeds, p.apart = nil, nil
+		for _, of := range t.live {
+			seeds, apart := b.seedsOf(of)
+			p.seeds, p.apart = append(p.seeds, seeds...), append(p.apart, apart...)
+		}
 		found, err := p.run(ctx, b.prog, b.output.segment, b.wrong, p.seeds, t.own)
 		if err != nil {
 			return err
@@ -252,18 +323,15 @@ func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) er
 			for row := range one {
 				t.shift(&one[row], d, row)
 			}
-			inputs := len(p.coefficients) / len(found)
-			linear := p.coefficients[d*len(one)*inputs : (d+1)*len(one)*inputs]
 			if of.bounds == nil {
-				of.bounds, of.linear = slices.Clone(one), slices.Clone(linear)
+				of.bounds, of.lacks = slices.Clone(one[:len(b.limits)]), math.Inf(1)
 			}
-			for k, bound := range one {
-				if bound.Least() > of.bounds[k].Least() {
-					of.bounds[k] = bound
-					copy(of.linear[k*inputs:(k+1)*inputs], linear[k*inputs:])
+			for k := range of.bounds {
+				if one[k].Least() > of.bounds[k].Least() {
+					of.bounds[k] = one[k]
 				}
 			}
-			if of.lacks = b.Short(of.bounds); !(of.lacks < 0) {
+			if of.lacks = min(of.lacks, b.short(of, one)); !(of.lacks < 0) {
 				left = append(left, d)
 			}
 		}
@@ -275,12 +343,6 @@ func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) er
 		}
 	}
 	t.end()
-	for _, of := range t.live {
-		if b.Joint != nil && b.Joint(of.bounds, of.linear) {
-			of.lacks = math.Inf(-1)
-		}
-		of.linear = nil
-	}
 	return nil
 }
 
@@ -394,7 +456,40 @@ func (t *batch) ascend() {
 		}
 	}
 	t.multiply()
+	for d, of := range t.live {
+		t.weigh(of, t.own.rows[((d+1)*t.rows-1)*t.Classes():])
+	}
 	t.rate *= alphaDecay
+}
+
+// weigh moves the weights of a domain's rows towards those that are farthest above their limits where their sum is
+// least: y, less the segment's value at 0, are the outputs there.
+func (t *batch) weigh(d *domain, y []float32) {
+	if d.weights == nil {
+		return
+	}
+	above, most, total := make([]float64, len(d.weights)), 0.0, 0.0
+	for i, limit := range t.limits {
+		above[i] = -limit
+		for j, v := range t.numbers[i*t.Classes() : (i+1)*t.Classes()] {
+			above[i] += v * (float64(y[j]) + float64(t.output.segment.atZero[j]))
+		}
+		most = max(most, math.Abs(above[i]))
+	}
+	if !(most > 0) || math.IsInf(most, 0) {
+		return
+	}
+	weights := slices.Clone(d.weights) // that it has from its whole, as its other half has
+	rate := weightRate / (1 + float64(d.weighed)/weightSteps)
+	d.weighed++
+	for i := range weights {
+		weights[i] *= math.Exp(rate * above[i] / most)
+		total += weights[i]
+	}
+	for i := range weights {
+		weights[i] /= total
+	}
+	d.weights = weights
 }
 
 // multiply adds up the multipliers of each value.

@@ -1,8 +1,11 @@
 package bounds
 
 import (
+	"context"
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -10,9 +13,6 @@ import (
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
-
-// never is for trees that are never decided.
-func never([]Bound) float64 { return 1 }
 
 // No point on its sides of some kinks beats a bound of these cuts, and cuts at the worst kinks raise bounds.
 func TestNoPointBeatsACut(t *testing.T) {
@@ -37,8 +37,8 @@ func TestNoPointBeatsACut(t *testing.T) {
 			for j := range row {
 				row[j] = rng.NormFloat64() // no float32: the bounds, of cuts too, have slack for its rounding
 			}
-			b := must.Get(must.Get(n.Root(t.Context(), region))(t).branch(Asked{Rows: row, Short: never}))(t)
-			part := &domain{}
+			b := must.Get(must.Get(n.Root(t.Context(), region))(t).branch(row, []float64{math.Inf(1)}))(t)
+			part := b.whole()
 			must.Do(t, b.bound(t.Context(), alphaSteps, part))
 			for range 5 {
 				if part.worst == nil {
@@ -47,7 +47,8 @@ func TestNoPointBeatsACut(t *testing.T) {
 				halves := []*domain{part.cutAt(*part.worst, true), part.cutAt(*part.worst, false)}
 				must.Do(t, b.bound(t.Context(), cutSteps, halves...))
 				half := halves[rng.IntN(2)]
-				if rounded := b.apart[0]; !(rounded > 0 && half.bounds[0].Slack >= rounded) {
+				_, apart := b.seedsOf(half)
+				if rounded := apart[0]; !(rounded > 0 && half.bounds[0].Slack >= rounded) {
 					t.Fatalf("%s: a slack of %g, rounding the row takes %g", name, half.bounds[0].Slack, rounded)
 				}
 				if cutAt++; half.bounds[0].Least() > part.bounds[0].Least() {
@@ -80,6 +81,44 @@ func TestNoPointBeatsACut(t *testing.T) {
 		t.Logf("%s: %d points on their sides, %d of %d cuts raised the bound", name, held, raised, cutAt)
 		if held < 300 || raised < cutAt*3/4 {
 			t.Errorf("%s: %d points, %d of %d bounds raised", name, held, raised, cutAt)
+		}
+	}
+}
+
+// Rows that cannot be at their limits together are told so by a weighted sum of them, and rows that can be are not.
+func TestRowsTogether(t *testing.T) {
+	testinput.Runtime(t)
+	n := prepared(t, "testdata/residual.onnx", simplify.Options{}, Unit)
+	run := must.Get(ort.OpenGraph(n.graph))(t)
+	defer run.Close()
+	rng := rand.New(rand.NewPCG(33, 34))
+	k := n.Classes()
+	for trial := range 6 {
+		x := make([]float32, n.size(n.input))
+		for i := range x {
+			x[i] = rng.Float32()
+		}
+		rows, at := make([]float64, 2*k), make([]float64, 2)
+		shape := append([]int64{1}, n.graph.Shapes[n.input][1:]...)
+		y := must.Get(run.Run([]ort.Tensor{{Shape: shape, Data: x}}))(t)[0].Data
+		for j := range k {
+			rows[j] = rng.NormFloat64()
+			rows[k+j] = -2 * rows[j]
+			for i := range at {
+				at[i] += rows[i*k+j] * float64(y[j])
+			}
+		}
+		root := must.Get(n.Root(t.Context(), Ball(x, inf, 0.3, 0, 1)))(t)
+		for _, short := range []float64{-0.1, 0.1} {
+			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+			if short > 0 {
+				ctx, stop = context.WithTimeout(t.Context(), time.Second/2)
+			}
+			_, proven, err := root.Branch(ctx, rows, []float64{at[0], at[1] + short}, 1, nil)
+			stop()
+			if want := short < 0; proven != want || err != nil && want {
+				t.Errorf("trial %d, %g: proven %v, %v", trial, short, proven, err)
+			}
 		}
 	}
 }

@@ -18,12 +18,12 @@ func TestHull(t *testing.T) {
 			p.lower[j] = rng.NormFloat64()
 			p.upper[j] = p.lower[j] + rng.ExpFloat64()
 		}
-		all := make([]linear, 1+rng.IntN(3))
+		all := make([]bounds.Linear, 1+rng.IntN(3))
 		for i := range all {
-			all[i] = linear{make([]float32, n), 0.7 * rng.NormFloat64()}
+			all[i] = bounds.Linear{A: make([]float32, n), At0: 0.7 * rng.NormFloat64()}
 			for j := range n {
-				all[i].a[j] = float32(rng.NormFloat64() * float64(rng.IntN(4)) / 3)
-				all[i].at0 -= float64(all[i].a[j]) * (p.lower[j] + p.upper[j]) / 2
+				all[i].A[j] = float32(rng.NormFloat64() * float64(rng.IntN(4)) / 3)
+				all[i].At0 -= float64(all[i].A[j]) * (p.lower[j] + p.upper[j]) / 2
 			}
 		}
 		h := newHull(p)
@@ -31,7 +31,7 @@ func TestHull(t *testing.T) {
 		if !left {
 			emptied++
 		}
-		if apart(all, bounds.Box(p.lower, p.upper)) {
+		if _, apart := bounds.Weigh(all, p.lower, p.upper); apart {
 			jointly++
 		}
 		for range 200 {
@@ -40,8 +40,8 @@ func TestHull(t *testing.T) {
 				x[j] = p.lower[j] + rng.Float64()*(p.upper[j]-p.lower[j])
 			}
 			for _, l := range all {
-				value := l.at0
-				for j, a := range l.a {
+				value := l.At0
+				for j, a := range l.A {
 					value += float64(a) * x[j]
 				}
 				fulfils = fulfils && value <= 0

@@ -1,0 +1,138 @@
+package bounds
+
+import "math"
+
+// Linear is a lower bound of by how much a row of the output is above a limit: Σ A·x + At0 over the inputs x of a
+// region. Where it is above 0, so is the row above its limit.
+type Linear struct {
+	A   []float32
+	At0 float64
+}
+
+// far is what float64 sums of a few terms are off by, at most, for each unit of their size.
+const far = 1e-12
+
+// Linears are those of rows of a part, which is of a region of the form of a box or a ball, with their limits.
+func (p *Part) Linears(region Region, limits []float64) []Linear {
+	all, n := make([]Linear, len(limits)), len(p.Coefficients)/len(p.Bounds)
+	for i, b := range p.Bounds[:len(limits)] {
+		l := Linear{p.Coefficients[i*n : (i+1)*n], b.Least() - limits[i]}
+		l.At0 -= region.least(l.A, nil)
+		size := math.Abs(l.At0)
+		for j, a := range l.A {
+			size += math.Abs(float64(a)) * max(math.Abs(float64(region.Lower[j])), math.Abs(float64(region.Upper[j])))
+		}
+		l.At0 -= far * size
+		all[i] = l
+	}
+	return all
+}
+
+// Least is its least value on a box.
+func (l Linear) Least(lower, upper []float64) float64 {
+	sum := l.At0
+	for j, v := range l.A {
+		a := float64(v)
+		sum += a * end(lower[j], upper[j], a)
+	}
+	return sum
+}
+
+// end is where a·x is least.
+func end(lower, upper, a float64) float64 {
+	if a < 0 {
+		return upper
+	}
+	return lower
+}
+
+// The search for weights: of two bounds by halving, of more of them by rounds.
+const (
+	halvings     = 40
+	weightRounds = 30
+	mostPairs    = 10
+)
+
+// Weigh looks for weights, 1 together, for which the least value of a weighted sum of linear bounds on a box is
+// largest. It stops where that is above 0: apart says that never all of them are at most 0. The least value is a concave
+// function of the weights; the bounds' values where it is taken are its gradient.
+func Weigh(all []Linear, lower, upper []float64) (weights []float64, apart bool) {
+	w := &weighing{all: all, lower: lower, upper: upper, weights: make([]float64, len(all)),
+		values: make([]float64, len(all)), x: make([]float64, len(lower)), most: math.Inf(-1)}
+	pairs := 0
+	for i := range all {
+		for j := range i {
+			if pairs++; pairs > mostPairs {
+				break
+			}
+			clear(w.weights)
+			for low, high, k := 0.0, 1.0, 0; k < halvings; k++ {
+				middle := low/2 + high/2
+				w.weights[i], w.weights[j] = middle, 1-middle
+				if w.positive() {
+					return w.best, true
+				}
+				if w.values[i] > w.values[j] {
+					low = middle
+				} else {
+					high = middle
+				}
+			}
+		}
+	}
+	for i := range w.weights {
+		w.weights[i] = 1 / float64(len(all))
+	}
+	for k := 0; k < weightRounds && len(all) > 2; k++ {
+		if w.positive() {
+			return w.best, true
+		}
+		most, total := 0.0, 0.0
+		for _, v := range w.values {
+			most = max(most, math.Abs(v))
+		}
+		for i, v := range w.values {
+			w.weights[i] *= math.Exp(v / most)
+			total += w.weights[i]
+		}
+		for i := range w.weights {
+			w.weights[i] /= total
+		}
+	}
+	return w.best, false
+}
+
+// weighing is of a weighted sum of bounds.
+type weighing struct {
+	all             []Linear
+	lower, upper    []float64
+	weights, values []float64 // the bounds' values where the sum is least
+	x               []float64
+	most            float64 // the largest least value so far
+	best            []float64
+}
+
+// positive reports whether the sum is above 0 throughout. What is not a number is not.
+func (w *weighing) positive() bool {
+	for j := range w.x {
+		a := 0.0
+		for i, l := range w.all {
+			a += w.weights[i] * float64(l.A[j])
+		}
+		w.x[j] = end(w.lower[j], w.upper[j], a)
+	}
+	sum, size := 0.0, 0.0
+	for i, l := range w.all {
+		value, terms := l.At0, math.Abs(l.At0)
+		for j, a := range l.A {
+			value += float64(a) * w.x[j]
+			terms += math.Abs(float64(a) * w.x[j])
+		}
+		w.values[i] = value
+		sum, size = sum+w.weights[i]*value, size+w.weights[i]*terms
+	}
+	if sum > w.most {
+		w.most, w.best = sum, append(w.best[:0], w.weights...)
+	}
+	return sum > far*size && !math.IsInf(sum, 0)
+}
