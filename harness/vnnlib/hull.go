@@ -37,7 +37,7 @@ func (h *hull) add(all []bounds.Linear, p part) bool {
 					continue // the other inputs leave all of it, or nothing is known
 				}
 				// a·(x − end) ≤ −sum
-				reach := -sum/math.Abs(a)*(1+far) + far*(math.Abs(p.lower[j])+math.Abs(p.upper[j]))
+				reach := -sum/math.Abs(a)*(1+bounds.Far) + bounds.Far*(math.Abs(p.lower[j])+math.Abs(p.upper[j]))
 				if a > 0 {
 					p.upper[j] = min(p.upper[j], p.lower[j]+reach)
 				} else {
@@ -46,14 +46,9 @@ func (h *hull) add(all []bounds.Linear, p part) bool {
 			}
 		}
 	}
-	if len(all) > 1 {
-		if _, apart := bounds.Weigh(all, p.lower, p.upper); apart {
-			return false
-		}
+	if len(all) > 1 && bounds.Apart(all, p.lower, p.upper) {
+		return false
 	}
 	h.whole(p)
 	return true
 }
-
-// far is what float64 sums of a few terms are off by, at most, for each unit of their size.
-const far = 1e-12

@@ -31,7 +31,7 @@ func TestHull(t *testing.T) {
 		if !left {
 			emptied++
 		}
-		if _, apart := bounds.Weigh(all, p.lower, p.upper); apart {
+		if bounds.Apart(all, p.lower, p.upper) {
 			jointly++
 		}
 		for range 200 {

@@ -9,8 +9,8 @@ type Linear struct {
 	At0 float64
 }
 
-// far is what float64 sums of a few terms are off by, at most, for each unit of their size.
-const far = 1e-12
+// Far is what float64 sums of a few terms are off by, at most, for each unit of their size.
+const Far = 1e-12
 
 // Linears are those of rows of a part, which is of a region of the form of a box or a ball, with their limits.
 func (p *Part) Linears(region Region, limits []float64) []Linear {
@@ -22,7 +22,7 @@ func (p *Part) Linears(region Region, limits []float64) []Linear {
 		for j, a := range l.A {
 			size += math.Abs(float64(a)) * max(math.Abs(float64(region.Lower[j])), math.Abs(float64(region.Upper[j])))
 		}
-		l.At0 -= far * size
+		l.At0 -= Far * size
 		all[i] = l
 	}
 	return all
@@ -53,12 +53,12 @@ const (
 	mostPairs    = 10
 )
 
-// Weigh looks for weights, 1 together, for which the least value of a weighted sum of linear bounds on a box is
-// largest. It stops where that is above 0: apart says that never all of them are at most 0. The least value is a concave
-// function of the weights; the bounds' values where it is taken are its gradient.
-func Weigh(all []Linear, lower, upper []float64) (weights []float64, apart bool) {
+// Apart reports whether some weighted sum of linear bounds is above 0 on all of a box, so that never all of them are at
+// most 0. The least value of the sum is a concave function of the weights; the bounds' values where it is taken are its
+// gradient.
+func Apart(all []Linear, lower, upper []float64) bool {
 	w := &weighing{all: all, lower: lower, upper: upper, weights: make([]float64, len(all)),
-		values: make([]float64, len(all)), x: make([]float64, len(lower)), most: math.Inf(-1)}
+		values: make([]float64, len(all)), x: make([]float64, len(lower))}
 	pairs := 0
 	for i := range all {
 		for j := range i {
@@ -70,7 +70,7 @@ func Weigh(all []Linear, lower, upper []float64) (weights []float64, apart bool)
 				middle := low/2 + high/2
 				w.weights[i], w.weights[j] = middle, 1-middle
 				if w.positive() {
-					return w.best, true
+					return true
 				}
 				if w.values[i] > w.values[j] {
 					low = middle
@@ -85,7 +85,7 @@ func Weigh(all []Linear, lower, upper []float64) (weights []float64, apart bool)
 	}
 	for k := 0; k < weightRounds && len(all) > 2; k++ {
 		if w.positive() {
-			return w.best, true
+			return true
 		}
 		most, total := 0.0, 0.0
 		for _, v := range w.values {
@@ -99,7 +99,7 @@ func Weigh(all []Linear, lower, upper []float64) (weights []float64, apart bool)
 			w.weights[i] /= total
 		}
 	}
-	return w.best, false
+	return false
 }
 
 // weighing is of a weighted sum of bounds.
@@ -108,8 +108,6 @@ type weighing struct {
 	lower, upper    []float64
 	weights, values []float64 // the bounds' values where the sum is least
 	x               []float64
-	most            float64 // the largest least value so far
-	best            []float64
 }
 
 // positive reports whether the sum is above 0 throughout. What is not a number is not.
@@ -131,8 +129,5 @@ func (w *weighing) positive() bool {
 		w.values[i] = value
 		sum, size = sum+w.weights[i]*value, size+w.weights[i]*terms
 	}
-	if sum > w.most {
-		w.most, w.best = sum, append(w.best[:0], w.weights...)
-	}
-	return sum > far*size && !math.IsInf(sum, 0)
+	return sum > Far*size && !math.IsInf(sum, 0)
 }

@@ -1,0 +1,337 @@
+package bounds
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// Weights move so far at first, and half as far after so many steps.
+const weightRate, weightSteps = 0.3, 10
+
+// cutPorts are what each row has of a stage that is cut.
+var cutPorts = []portKind{rowStepPort, rowSlopePort, betaPort, upperPort, lowerPort}
+
+// batch is of domains that are bounded together, some rows each.
+type batch struct {
+	*branching
+	live           []*domain
+	own            *slopes
+	alphas         []adam
+	multipliers    [][]float32 // of each domain's cuts, row by row
+	betas          []adam      // their ascents
+	steps          [][]float32 // of each domain's cuts, which are not free
+	rate           float64
+	decay1, decay2 float64
+}
+
+// bound finds the best bounds of some domains by slopes and multipliers, from those that they begin with on. Domains
+// that are decided leave the batch.
+func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) error {
+	if len(domains) == 0 {
+		return nil
+	}
+	t := b.batch(domains)
+	warm := domains[0].last != nil // the points where bounds are taken are known, nearly
+	for step := range steps + 2 {
+		if warm && step == steps+1 {
+			break
+		}
+		if step > 0 && (warm || step > 1) {
+			t.ascend()
+		}
+		p := *b.proof
+		p.seeds, p.apart = nil, nil
+		for _, of := range t.live {
+			seeds, apart := b.seedsOf(of)
+			p.seeds, p.apart = append(p.seeds, seeds...), append(p.apart, apart...)
+		}
+		found, err := p.run(ctx, b.prog, b.output.segment, b.wrong, p.seeds, t.own)
+		if err != nil {
+			return err
+		}
+		var left []int
+		for d, of := range t.live {
+			one := found[d*b.rows : (d+1)*b.rows]
+			for row := range one {
+				t.shift(&one[row], d, row)
+			}
+			if of.bounds == nil {
+				of.bounds, of.lacks = slices.Clone(one[:len(b.limits)]), math.Inf(1)
+			}
+			for k := range of.bounds {
+				if one[k].Least() > of.bounds[k].Least() {
+					of.bounds[k] = one[k]
+				}
+			}
+			if of.lacks = min(of.lacks, b.short(of, one)); !(of.lacks < 0) {
+				left = append(left, d)
+			}
+		}
+		if len(left) < len(t.live) {
+			t.keep(left)
+		}
+		if len(left) == 0 {
+			return nil
+		}
+	}
+	t.end()
+	return nil
+}
+
+// batch begins with what the domains' wholes ended with.
+func (b *branching) batch(domains []*domain) *batch {
+	t := &batch{branching: b, live: slices.Clone(domains), alphas: make([]adam, len(b.stages)), rate: alphaRate,
+		decay1: 1, decay2: 1}
+	rows := len(domains) * b.rows
+	t.own = b.newSlopes(rows, cutPorts...)
+	ports := &t.own.ports
+	for _, s := range b.prog.cut {
+		i, known := s.index, b.known[s.index]
+		ports[rowSlopePort][i] = slices.Repeat(known.ports[slopePort], rows)
+		ports[upperPort][i] = slices.Repeat(known.own.upper, rows)
+		ports[lowerPort][i] = slices.Repeat(known.own.lower, rows)
+		ports[betaPort][i] = make([]float32, rows*b.size(s.output()))
+	}
+	for _, s := range slices.Concat(b.prog.free, b.prog.cut) {
+		i, size := s.index, b.size(s.output())
+		steps := slices.Repeat(b.known[i].ports[stepPort], rows)
+		ports[rowStepPort][i], t.alphas[i] = steps, newAdam(len(steps))
+		slopes := b.known[i].ports[slopePort]
+		for d, of := range domains {
+			if of.last == nil || of.last.alphas[i] == nil {
+				continue
+			}
+			for row := range b.rows {
+				at := (d*b.rows + row) * size
+				for _, j := range b.turning(s) {
+					steps[at+j] = of.last.alphas[i][row*size+j] - slopes[j]
+				}
+			}
+		}
+	}
+	for d, of := range domains {
+		t.betas = append(t.betas, newAdam(len(of.cuts)*b.rows))
+		t.multipliers = append(t.multipliers, make([]float32, len(of.cuts)*b.rows))
+		t.steps = append(t.steps, make([]float32, len(of.cuts)))
+		if of.last != nil {
+			copy(t.own.at[d*len(of.last.at):], of.last.at)
+		}
+		for k, c := range of.cuts {
+			s := b.stages[c.stage]
+			l, u := b.within(of, c.stage, c.value)
+			below, above := s.between(l, u)
+			slope, step := inFloat32(&below, &above, max(-l, u))
+			for row := range b.rows {
+				at := (d*b.rows+row)*b.size(s.output()) + c.value
+				ports[rowSlopePort][c.stage][at], ports[rowStepPort][c.stage][at] = slope, step
+				ports[upperPort][c.stage][at], ports[lowerPort][c.stage][at] = up(above.b), down(below.b)
+				if of.last != nil && k < len(of.last.betas)/b.rows {
+					t.multipliers[d][k*b.rows+row] = of.last.betas[k*b.rows+row]
+				}
+			}
+			t.steps[d][k] = step
+		}
+	}
+	t.multiply()
+	return t
+}
+
+// turning are the values of a stage whose lower line is free.
+func (p *proof) turning(s *stage) []int {
+	if own := p.known[s.index].own; own != nil {
+		return own.turning
+	}
+	var all []int
+	for j := range p.size(s.output()) {
+		if p.turns(s, j) {
+			all = append(all, j)
+		}
+	}
+	return all
+}
+
+// ascend moves slopes and multipliers along their gradients.
+func (t *batch) ascend() {
+	t.decay1, t.decay2 = t.decay1*beta1, t.decay2*beta2
+	ports := &t.own.ports
+	for n, s := range slices.Concat(t.prog.free, t.prog.cut) {
+		i, size := s.index, t.size(s.output())
+		slopes, steps, gradients := t.known[i].ports[slopePort], ports[rowStepPort][i], t.own.gradients[i]
+		turning := t.turning(s)
+		for at := 0; at < len(steps); at += size {
+			for _, j := range turning {
+				g := gradients[at+j]
+				if n >= len(t.prog.free) {
+					g *= max(t.own.outputs[i][at+j], 0)
+				}
+				steps[at+j] = s.within(slopes[j], steps[at+j],
+					t.rate*t.alphas[i].step(at+j, g, t.decay1, t.decay2))
+			}
+		}
+	}
+	for d, of := range t.live {
+		for k, c := range of.cuts {
+			size := t.size(t.stages[c.stage].output())
+			for row := range t.rows {
+				at := (d*t.rows+row)*size + c.value
+				ports[rowStepPort][c.stage][at] = t.steps[d][k]
+				g := t.own.gradients[c.stage][at] - float32(c.at)
+				beta := &t.multipliers[d][k*t.rows+row]
+				moved := float64(*beta) + betaRate*t.betas[d].step(k*t.rows+row, g, t.decay1, t.decay2)
+				if c.above {
+					moved = min(moved, 0)
+				} else {
+					moved = max(moved, 0)
+				}
+				*beta = float32(moved)
+			}
+		}
+	}
+	t.multiply()
+	for d, of := range t.live {
+		t.weigh(of, t.own.rows[((d+1)*t.rows-1)*t.Classes():])
+	}
+	t.rate *= alphaDecay
+}
+
+// weigh moves the weights of a domain's rows towards those that are farthest above their limits where their sum is
+// least: y, less the segment's value at 0, are the outputs there.
+func (t *batch) weigh(d *domain, y []float32) {
+	if d.weights == nil {
+		return
+	}
+	above, most, total := make([]float64, len(d.weights)), 0.0, 0.0
+	for i, limit := range t.limits {
+		above[i] = -limit
+		for j, v := range t.numbers[i*t.Classes() : (i+1)*t.Classes()] {
+			above[i] += v * (float64(y[j]) + float64(t.output.segment.atZero[j]))
+		}
+		most = max(most, math.Abs(above[i]))
+	}
+	if !(most > 0) || math.IsInf(most, 0) {
+		return
+	}
+	weights := slices.Clone(d.weights) // that it has from its whole, as its other half has
+	rate := weightRate / (1 + float64(d.weighed)/weightSteps)
+	d.weighed++
+	for i := range weights {
+		weights[i] *= math.Exp(rate * above[i] / most)
+		total += weights[i]
+	}
+	for i := range weights {
+		weights[i] /= total
+	}
+	d.weights = weights
+}
+
+// multiply adds up the multipliers of each value.
+func (t *batch) multiply() {
+	betas := t.own.ports[betaPort]
+	each := func(do func(sum, beta *float32)) {
+		for d, of := range t.live {
+			for k, c := range of.cuts {
+				for row := range t.rows {
+					at := (d*t.rows+row)*t.size(t.stages[c.stage].output()) + c.value
+					do(&betas[c.stage][at], &t.multipliers[d][k*t.rows+row])
+				}
+			}
+		}
+	}
+	each(func(sum, _ *float32) { *sum = 0 })
+	each(func(sum, beta *float32) { *sum += *beta })
+}
+
+// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several multipliers of
+// a value, which the program has in float32.
+func (t *batch) shift(b *Bound, d, row int) {
+	for k, c := range t.live[d].cuts {
+		beta := float64(t.multipliers[d][k*t.rows+row])
+		b.Value -= beta * c.at
+		b.Slack += float64(len(t.live[d].cuts)) * t.unit * math.Abs(beta) * t.known[c.stage].own.reach[c.value]
+	}
+}
+
+// keep drops the domains that are not left.
+func (t *batch) keep(left []int) {
+	all := len(t.live)
+	t.live, t.betas = pick(t.live, left, all), pick(t.betas, left, all)
+	t.multipliers, t.steps = pick(t.multipliers, left, all), pick(t.steps, left, all)
+	t.own.at = pick(t.own.at, left, all)
+	lists := [][][]float32{t.own.gradients, t.own.outputs}
+	for _, kind := range cutPorts {
+		lists = append(lists, t.own.ports[kind])
+	}
+	for _, list := range lists {
+		for i, values := range list {
+			list[i] = pick(values, left, all)
+		}
+	}
+	for i, a := range t.alphas {
+		t.alphas[i] = adam{pick(a.mean, left, all), pick(a.square, left, all)}
+	}
+}
+
+// pick moves the parts of a list of equal parts that are left to its front.
+func pick[T any](list []T, left []int, parts int) []T {
+	size := len(list) / parts
+	for to, from := range left {
+		copy(list[to*size:(to+1)*size], list[from*size:(from+1)*size])
+	}
+	return list[:len(left)*size]
+}
+
+// end keeps what the bounds of the domains that are left ended with, and finds where each one is to be cut: a
+// coefficient that takes the upper line loses what that lies above the function at the point, one that takes the lower
+// line what that lies below it, at a kink at the nearer end (Bunel et al. 2020, section 5.2).
+func (t *batch) end() {
+	for d, of := range t.live {
+		input := len(t.own.at) / len(t.live)
+		of.last = &ended{make([][]float32, len(t.stages)), t.multipliers[d],
+			slices.Clone(t.own.at[d*input : (d+1)*input])}
+		most := 0.0
+		for n, s := range slices.Concat(t.prog.free, t.prog.cut) {
+			i, size := s.index, t.size(s.output())
+			first := d * t.rows * size
+			steps := t.own.ports[rowStepPort][i][first : first+t.rows*size]
+			if s.free != nil {
+				alphas, slopes := slices.Clone(steps), t.known[i].ports[slopePort]
+				for k := range alphas {
+					alphas[k] += slopes[k%size]
+				}
+				of.last.alphas[i] = alphas
+			}
+			if n < len(t.prog.free) {
+				continue
+			}
+			slopes := t.own.ports[rowSlopePort][i][first : first+t.rows*size]
+			upper, lower := t.own.ports[upperPort][i][first:], t.own.ports[lowerPort][i][first:]
+			for _, j := range t.known[i].own.bending {
+				l, u := t.within(of, i, j)
+				at := 0.0 // of a kink, or where a sigmoid turns
+				if !(l < 0 && u > 0) {
+					at = l/2 + u/2
+				}
+				if !s.bends(l, u) || !(l < at && at < u) {
+					continue
+				}
+				value, loss := s.f(at), 0.0
+				for k := j; k < t.rows*size; k += size {
+					a := float64(t.own.outputs[i][first+k])
+					slope, alpha := float64(slopes[k]), float64(slopes[k]+steps[k])
+					switch {
+					case a < 0:
+						loss -= a * (float64(upper[k]) + slope*at - value)
+					case s.kinked():
+						loss += a * min((s.free[1]-alpha)*u, (s.free[0]-alpha)*l)
+					default:
+						loss += a * (value - alpha*at - float64(lower[k]))
+					}
+				}
+				if loss > most && !math.IsInf(loss, 0) {
+					most, of.worst = loss, &place{i, j, at}
+				}
+			}
+		}
+	}
+}
