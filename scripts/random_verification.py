@@ -40,6 +40,7 @@ class Network:
                                  (0.5 * rng.normal(size=n)).astype(np.float32)))
         self.outputs = widths[-1]
         self.box = np.sort(rng.uniform(-1, 1, size=(2, self.inputs)), axis=0).round(3)
+        self.box[1] = np.maximum(self.box[1], self.box[0] + 0.01)  # so that float32 values lie between
 
     def activate(self, z, layer):
         if self.kind == "pool" and layer == 0:
