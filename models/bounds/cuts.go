@@ -128,19 +128,22 @@ func (r *Root) branch(rows, limits []float64) (*branching, error) {
 
 // seedsOf are a domain's rows, and by what rounding them may change their bounds.
 func (b *branching) seedsOf(d *domain) (seeds []float32, apart []float64) {
-	rows := b.numbers
+	rows, off := b.numbers, 0.0
 	if b.rows > len(b.limits) {
 		k := b.Classes()
 		sum := make([]float64, k)
 		for i, w := range d.weights {
 			for j := range sum {
-				sum[j] += w * rows[i*k+j]
+				one := w * rows[i*k+j]
+				sum[j] += one
+				off += Far * math.Abs(one) * float64(max(-b.out.lower[j], b.out.upper[j]))
 			}
 		}
 		rows = slices.Concat(rows, sum)
 	}
 	p := proof{Network: b.Network}
 	p.seed(b.out, rows)
+	p.apart[b.rows-1] += off
 	return p.seeds, p.apart
 }
 
