@@ -18,6 +18,7 @@ import documents
 import precision_table
 import quantised_table
 import quick_table
+import verifiers
 
 try:
     import numpy as np
@@ -118,6 +119,42 @@ class Quantised(unittest.TestCase):
     def test_the_exact_test(self):
         self.assertAlmostEqual(quantised_table.exact("1" * 6 + "0" * 4, "0" * 10), 2 / 64)
         self.assertEqual(quantised_table.exact("10", "01"), 1)
+
+
+class Verifiers(unittest.TestCase):
+    ROWS = ["family,network,property,seconds,selfheal,selfheal took,other,other took", "f,a/n.onnx,p.vnnlib,30,unsat,1.00,timeout,30.0",
+            "f,n.onnx,q.vnnlib,30,sat,3.00,sat,2.00", "g,n.onnx,p.vnnlib,30,timeout,30.0,error,0"]
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.answers = pathlib.Path(self.folder.name) / "answers.csv"
+        self.answers.write_text("\n".join(self.ROWS) + "\n")
+
+    def said(self, *arguments):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            code = verifiers.main([*map(str, arguments)])
+        return code, out.getvalue()
+
+    def test_the_table_counts_what_is_decided(self):
+        code, text = self.said("table", self.answers)
+        self.assertEqual(code, 0)
+        self.assertIn("| f | 2 | 2 (1 unsat, 1 sat) | 3.0 s | 1 (0 unsat, 1 sat) | 2.0 s |", text)
+        self.assertIn("| g | 1 | 0 (0 unsat, 0 sat) | — | 0 (0 unsat, 0 sat) | — |", text)
+        self.assertIn("| all | 3 | 2 |  | 1 |  |", text)
+
+    def test_contradictions_are_named_and_the_most_are_believed(self):
+        one, two = (self.answers.with_name(name) for name in ("one.csv", "two.csv"))
+        one.write_text("f,./b/n.onnx,./b/p.vnnlib.gz,1,violated,1\nother,n.onnx,q.vnnlib,1,unsat,1\n")
+        two.write_text("f,n.onnx,p.vnnlib,1,UNSAT,1\nf,n.onnx,p2.vnnlib,1,sat,1\n")
+        code, text = self.said("published", self.answers, one)
+        self.assertEqual(code, 1)
+        self.assertIn("2 of 3 answers compared, 1 against the most\na/n.onnx p.vnnlib: selfheal unsat, otherwise one of 1", text)
+        three = self.answers.with_name("three.csv")
+        three.write_text(two.read_text())
+        code, text = self.said("published", self.answers, one, two, three)
+        self.assertEqual(code, 0)
+        self.assertIn("otherwise one of 3", text)
 
 
 class Precision(unittest.TestCase):
