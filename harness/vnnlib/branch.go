@@ -107,7 +107,8 @@ func (t *boxTree) examine(ctx context.Context, parts []part) (best []part, err e
 // lower line.
 const leastMove = 1e-6
 
-// bound rules out cases of a part by α-CROWN, and asks the network about the points where the others' bounds are least.
+// bound rules out cases of a part by α-CROWN, and asks the network about the points where the others' bounds are
+// least.
 func (t *boxTree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Result, error) {
 	rows := dense(p.cases, t.q.of.outputs)
 	none := func(proven []bounds.Bound) bool { return none(p.cases, proven) }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -194,7 +193,7 @@ func (c *Category) ask(ctx context.Context, i int, a Answered) (Answered, error)
 	case r.answer == sat:
 		a.Point = fmt.Sprintf("%d.txt", i+1)
 		if err := atomicfile.In(c.points()).WriteSynced(a.Point, []byte(r.String())); err != nil {
-			return a, fmt.Errorf("%s: %w", path.Join(c.points(), a.Point), err)
+			return a, fmt.Errorf("%s: %w", filepath.Join(c.points(), a.Point), err)
 		}
 	}
 	a.Answer = string(r.answer)

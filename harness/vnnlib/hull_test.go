@@ -7,7 +7,7 @@ import (
 	"selfheal/models/bounds"
 )
 
-// What is left of a part holds every point that fulfils all linear bounds, and where nothing is left there is none.
+// The hull of a part holds every point that fulfils all linear bounds; where nothing is left there is no such point.
 func TestHull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	emptied, jointly, shrunk, held := 0, 0, 0, 0

@@ -186,7 +186,8 @@ func ask(t *testing.T, ctx context.Context, model []byte, text string) (Result, 
 	return r, notes.String(), err
 }
 
-// Answers are right where they are known: over the box y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1], y1 = x1 in [0, 2].
+// Answers are right where they are known: over the box y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1], y1 = x1 in
+// [0, 2].
 func TestDecide(t *testing.T) {
 	testinput.Runtime(t)
 	for asserted, want := range map[string]answer{

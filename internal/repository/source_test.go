@@ -14,9 +14,10 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Imports go one way: models, attacks → control → harness → internal/cli → main; reports see results, statistics,
-// comparisons, the theory and the table of attacks only; the rooms of harness and reports see those that they are built
-// on; ONNX Runtime's binding has one importer. The helpers under internal serve all and import nothing else of ours.
+// Imports go one way: models, attacks → control → harness → internal/cli → main; reports see results,
+// statistics, comparisons, the theory and the table of attacks only; the rooms of harness and reports see those that
+// they are built on; ONNX Runtime's binding has one importer. The helpers under internal serve all and import nothing
+// else of ours.
 func TestImportRules(t *testing.T) {
 	module := strings.TrimSpace(string(must.Get(exec.Command("go", "list", "-m").Output())(t))) + "/"
 	out := must.Get(exec.Command("go", "list", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...").Output())(t)

@@ -34,7 +34,7 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 			rng := rand.New(rand.NewPCG(7, 8))
 			steps, betas := own.ports[rowStepPort], own.ports[betaPort]
 			for _, s := range n.free.free {
-				for _, j := range p.turning(s) { // away from the range's ends
+				for _, j := range p.known[s.index].own.turning { // away from the range's ends
 					steps[s.index][j] = float32(0.3+0.4*rng.Float64()) - p.known[s.index].ports[slopePort][j]
 					if betas != nil {
 						betas[s.index][j] = float32(0.2 * rng.NormFloat64())
@@ -54,7 +54,7 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 				gradient = slices.Clone(gradient)
 				direction := make([]float32, len(moved))
 				want := 0.0
-				for _, j := range p.turning(s) {
+				for _, j := range p.known[s.index].own.turning {
 					direction[j] = float32(rng.NormFloat64())
 					want += float64(direction[j]) * float64(gradient[j])
 				}

@@ -52,11 +52,11 @@ const (
 	zerosPort
 	wrongPort
 
-	// Of a stage that is cut all lines are each row's own: of its input are
+	// All lines of a stage that is cut are each row's own. The coefficients of its input are
 	//
 	//	B = A·slope + P·step + β
 	//
-	// the coefficients. The program gives A, and the sums are computed from it.
+	// The program gives A, and the sums are computed from it.
 	rowSlopePort
 	betaPort
 	upperPort // what the lines are at 0

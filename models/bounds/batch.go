@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Weights move so far at first, and half as far after so many steps.
-const weightRate, weightSteps = 0.3, 10
+// Weights move so far at first and at most: half as far where they have to turn, a little farther where they go on.
+const weightStride, weightTurns, weightGoesOn = 0.3, 0.5, 1.1
 
 // cutPorts are what each row has of a stage that is cut.
 var cutPorts = []portKind{rowStepPort, rowSlopePort, betaPort, upperPort, lowerPort}
@@ -32,12 +32,12 @@ func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) er
 		return nil
 	}
 	t := b.batch(domains)
-	warm := domains[0].last != nil // the points where bounds are taken are known, nearly
-	for step := range steps + 2 {
-		if warm && step == steps+1 {
-			break
-		}
-		if step > 0 && (warm || step > 1) {
+	first := 0 // run that gives gradients
+	if domains[0].last == nil {
+		first = 1 // the one before says where bounds are taken
+	}
+	for step := range first + steps + 1 {
+		if step > first {
 			t.ascend()
 		}
 		p := *b.proof
@@ -91,20 +91,17 @@ func (b *branching) batch(domains []*domain) *batch {
 		ports[rowSlopePort][i] = slices.Repeat(known.ports[slopePort], rows)
 		ports[upperPort][i] = slices.Repeat(known.own.upper, rows)
 		ports[lowerPort][i] = slices.Repeat(known.own.lower, rows)
-		ports[betaPort][i] = make([]float32, rows*b.size(s.output()))
-	}
-	for _, s := range slices.Concat(b.prog.free, b.prog.cut) {
-		i, size := s.index, b.size(s.output())
-		steps := slices.Repeat(b.known[i].ports[stepPort], rows)
+		size := b.size(s.output())
+		ports[betaPort][i] = make([]float32, rows*size)
+		steps, slopes := slices.Repeat(known.ports[stepPort], rows), known.ports[slopePort]
 		ports[rowStepPort][i], t.alphas[i] = steps, newAdam(len(steps))
-		slopes := b.known[i].ports[slopePort]
 		for d, of := range domains {
 			if of.last == nil || of.last.alphas[i] == nil {
 				continue
 			}
 			for row := range b.rows {
 				at := (d*b.rows + row) * size
-				for _, j := range b.turning(s) {
+				for _, j := range known.own.turning {
 					steps[at+j] = of.last.alphas[i][row*size+j] - slopes[j]
 				}
 			}
@@ -137,34 +134,16 @@ func (b *branching) batch(domains []*domain) *batch {
 	return t
 }
 
-// turning are the values of a stage whose lower line is free.
-func (p *proof) turning(s *stage) []int {
-	if own := p.known[s.index].own; own != nil {
-		return own.turning
-	}
-	var all []int
-	for j := range p.size(s.output()) {
-		if p.turns(s, j) {
-			all = append(all, j)
-		}
-	}
-	return all
-}
-
 // ascend moves slopes and multipliers along their gradients.
 func (t *batch) ascend() {
 	t.decay1, t.decay2 = t.decay1*beta1, t.decay2*beta2
 	ports := &t.own.ports
-	for n, s := range slices.Concat(t.prog.free, t.prog.cut) {
+	for _, s := range t.prog.cut {
 		i, size := s.index, t.size(s.output())
-		slopes, steps, gradients := t.known[i].ports[slopePort], ports[rowStepPort][i], t.own.gradients[i]
-		turning := t.turning(s)
+		slopes, steps := t.known[i].ports[slopePort], ports[rowStepPort][i]
 		for at := 0; at < len(steps); at += size {
-			for _, j := range turning {
-				g := gradients[at+j]
-				if n >= len(t.prog.free) {
-					g *= max(t.own.outputs[i][at+j], 0)
-				}
+			for _, j := range t.known[i].own.turning {
+				g := t.own.gradients[i][at+j] * max(t.own.outputs[i][at+j], 0)
 				steps[at+j] = s.within(slopes[j], steps[at+j],
 					t.rate*t.alphas[i].step(at+j, g, t.decay1, t.decay2))
 			}
@@ -201,24 +180,39 @@ func (t *batch) weigh(d *domain, y []float32) {
 	if d.weights == nil {
 		return
 	}
-	above, most, total := make([]float64, len(d.weights)), 0.0, 0.0
+	above, mean, total := make([]float64, len(d.weights)), 0.0, 0.0
 	for i, limit := range t.limits {
 		above[i] = -limit
 		for j, v := range t.numbers[i*t.Classes() : (i+1)*t.Classes()] {
 			above[i] += v * (float64(y[j]) + float64(t.output.segment.atZero[j]))
 		}
+		mean += d.weights[i] * above[i]
+	}
+	most, along := 0.0, 0.0
+	for i := range above {
+		above[i] -= mean
 		most = max(most, math.Abs(above[i]))
+		if d.towards != nil {
+			along += above[i] * d.towards[i]
+		}
 	}
 	if !(most > 0) || math.IsInf(most, 0) {
 		return
 	}
+	switch {
+	case d.towards == nil:
+		d.stride = weightStride
+	case along < 0:
+		d.stride *= weightTurns
+	default:
+		d.stride = min(d.stride*weightGoesOn, weightStride)
+	}
 	weights := slices.Clone(d.weights) // that it has from its whole, as its other half has
-	rate := weightRate / (1 + float64(d.weighed)/weightSteps)
-	d.weighed++
 	for i := range weights {
-		weights[i] *= math.Exp(rate * above[i] / most)
+		weights[i] *= math.Exp(d.stride * above[i] / most)
 		total += weights[i]
 	}
+	d.towards = above
 	for i := range weights {
 		weights[i] /= total
 	}
@@ -242,8 +236,8 @@ func (t *batch) multiply() {
 	each(func(sum, beta *float32) { *sum += *beta })
 }
 
-// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several multipliers of
-// a value, which the program has in float32.
+// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several multipliers
+// of a value, which the program has in float32.
 func (t *batch) shift(b *Bound, d, row int) {
 	for k, c := range t.live[d].cuts {
 		beta := float64(t.multipliers[d][k*t.rows+row])
@@ -257,7 +251,7 @@ func (t *batch) keep(left []int) {
 	all := len(t.live)
 	t.live, t.betas = pick(t.live, left, all), pick(t.betas, left, all)
 	t.multipliers, t.steps = pick(t.multipliers, left, all), pick(t.steps, left, all)
-	t.own.at = pick(t.own.at, left, all)
+	t.own.at, t.own.rows = pick(t.own.at, left, all), pick(t.own.rows, left, all)
 	lists := [][][]float32{t.own.gradients, t.own.outputs}
 	for _, kind := range cutPorts {
 		lists = append(lists, t.own.ports[kind])
@@ -290,7 +284,7 @@ func (t *batch) end() {
 		of.last = &ended{make([][]float32, len(t.stages)), t.multipliers[d],
 			slices.Clone(t.own.at[d*input : (d+1)*input])}
 		most := 0.0
-		for n, s := range slices.Concat(t.prog.free, t.prog.cut) {
+		for _, s := range t.prog.cut {
 			i, size := s.index, t.size(s.output())
 			first := d * t.rows * size
 			steps := t.own.ports[rowStepPort][i][first : first+t.rows*size]
@@ -300,9 +294,6 @@ func (t *batch) end() {
 					alphas[k] += slopes[k%size]
 				}
 				of.last.alphas[i] = alphas
-			}
-			if n < len(t.prog.free) {
-				continue
 			}
 			slopes := t.own.ports[rowSlopePort][i][first : first+t.rows*size]
 			upper, lower := t.own.ports[upperPort][i][first:], t.own.ports[lowerPort][i][first:]

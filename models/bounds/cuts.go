@@ -88,7 +88,8 @@ func (r *Root) Part(ctx context.Context, rows []float64, enough func([]Bound) bo
 type domain struct {
 	cuts    []cut
 	weights []float64 // of the rows' sum; nil of a single row
-	weighed int       // times that they were moved
+	towards []float64 // how they were moved last
+	stride  float64   // and how far
 	bounds  []Bound   // of the rows
 	lacks   float64   // below 0: it is decided
 	again   int       // times that it was bounded where there was nothing left to cut
@@ -162,11 +163,12 @@ func (b *branching) short(d *domain, found []Bound) float64 {
 	return least
 }
 
-// Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a ReLU's
-// value, or at a point of another activation's, and the halves again, until in each a row is above its limit, or a
-// weighted sum of rows above that of their limits: never are all rows at most their limits. The bounds returned are the
-// rows' in the part where they are nearest to lacking that; proven is false where a part could not be cut (Bunel et al.
-// 2020, "Branch and Bound for Piecewise Linear Neural Network Verification"). Count, unless it is nil, counts parts.
+// Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a
+// ReLU's value, or at a point of another activation's, and the halves again, until in each a row is above its limit,
+// or a weighted sum of rows above that of their limits: never are all rows at most their limits. The bounds returned
+// are the rows' in the part where they are nearest to lacking that; proven is false where a part could not be cut
+// (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural Network Verification"). Count, unless it is nil,
+// counts parts.
 func (r *Root) Branch(ctx context.Context, rows, limits []float64, workers int, count *tree.Count) (nearest []Bound,
 	proven bool, err error) {
 	if r.out == nil || !r.proof.cutting {
@@ -258,7 +260,7 @@ func (b *branching) most() int {
 // cutAt is the half of a domain on one side of a point.
 func (d *domain) cutAt(k place, above bool) *domain {
 	return &domain{cuts: append(slices.Clip(d.cuts), cut{k, above}), weights: d.weights,
-		weighed: d.weighed, last: d.last}
+		towards: d.towards, stride: d.stride, last: d.last}
 }
 
 // within is what is known of a value in a domain.
