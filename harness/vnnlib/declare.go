@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"selfheal/models/onnx"
 )
 
 // tensor is an input or output as a file of VNN-LIB's version 2 declares it: (declare-input X float32 [1,3]).
@@ -12,6 +14,7 @@ type tensor struct {
 	name, element string
 	shape         []int
 	kind          byte // 'X', 'Y', or 'H' of one between layers
+	first, values int  // among those of its kind
 }
 
 // elements are the types of elements that a declaration may name.
@@ -45,27 +48,49 @@ func (p *parser) network() {
 			p.fail("unknown declaration %.40q", what)
 		}
 	}
+}
+
+// of are the tensors of a kind.
+func (p *parser) of(kind byte) []tensor {
+	return slices.DeleteFunc(slices.Clone(p.tensors), func(t tensor) bool { return t.kind != kind })
+}
+
+// sizeOf is the size of a network's inputs, and of the outputs that are asked about: the first one, or all that are
+// declared.
+func (p *parser) sizeOf(net *onnx.Graph, in []onnx.Value) size {
+	values := func(v onnx.Value) int {
+		return int(onnx.Shape(onnx.Each(v.Shape, func(d int64) int64 { return max(d, 1) })).Items())
+	}
+	inputs, outputs := onnx.Each(in, values), onnx.Each(net.Outputs, values)
+	if p.tensors == nil {
+		return newSize(inputs, outputs[:1])
+	}
+	asked, answers := len(p.of('X')), len(p.of('Y'))
+	if asked != len(inputs) {
+		p.fail("declares %d inputs, the network has %d", asked, len(inputs))
+	}
+	if answers == 0 || answers > 1 && answers != len(outputs) {
+		p.fail("declares %d outputs, the network has %d", answers, len(outputs))
+	}
+	return newSize(inputs, outputs[:min(max(answers, 1), len(outputs))])
+}
+
+// fits compares the declared tensors with the network's.
+func (p *parser) fits() {
 	for _, kind := range []struct {
 		of          byte
 		what        string
-		values      int
+		values      []int
 		declaration []bool
-	}{{'X', "input", p.size.inputs, p.inputs}, {'Y', "output", p.size.outputs, p.outputs}} {
-		of := slices.DeleteFunc(slices.Clone(p.tensors), func(t tensor) bool { return t.kind != kind.of })
-		if len(of) != 1 {
-			p.fail("declares %d %ss; a network with one can be asked about", len(of), kind.what)
-			return
-		}
-		values := 1
-		for _, d := range of[0].shape {
-			values = min(values*d, mostAtoms)
-		}
-		if values != kind.values {
-			p.fail("%.40s has %d values, the network's %s %d", of[0].name, values, kind.what, kind.values)
-			return
-		}
-		for i := range kind.declaration {
-			kind.declaration[i] = true
+	}{{'X', "input", p.size.each[0], p.inputs}, {'Y', "output", p.size.each[1], p.outputs}} {
+		for i, t := range p.of(kind.of) {
+			if t.values != kind.values[i] {
+				p.fail("%.40s has %d values, the network's %s %d", t.name, t.values, kind.what, kind.values[i])
+				return
+			}
+			for k := range t.values {
+				kind.declaration[t.first+k] = true
+			}
 		}
 	}
 }
@@ -88,6 +113,13 @@ func (p *parser) tensor(what string) {
 		p.word() // the node's name
 	} else if t.kind == 'X' && p.skip("initialized") {
 		p.fail("%.40s has its value from the file; inputs are to vary", t.name)
+	}
+	t.values = 1
+	for _, d := range t.shape {
+		t.values = min(t.values*d, mostAtoms)
+	}
+	for _, before := range p.of(t.kind) {
+		t.first += before.values
 	}
 	p.tensors = append(p.tensors, t)
 	p.close("a tensor's declaration")
@@ -133,7 +165,7 @@ func (p *parser) element(t *tensor) (s sum) {
 		p.fail("%.40s has %d dimensions, not %d", t.name, len(t.shape), len(at))
 		return s
 	}
-	index := 0
+	index := 0 // in the tensor
 	for i, k := range at {
 		if k >= t.shape[i] {
 			p.fail("%.40s has no index %d in dimension %d, which has %d", t.name, k, i, t.shape[i])
@@ -143,9 +175,9 @@ func (p *parser) element(t *tensor) (s sum) {
 	}
 	switch t.kind {
 	case 'X':
-		s.x = []term{{index, 1}}
+		s.x = []term{{t.first + index, 1}}
 	case 'Y':
-		s.y = []term{{index, 1}}
+		s.y = []term{{t.first + index, 1}}
 	default:
 		p.fail("%.40s lies between layers; inputs and outputs can be asked about", t.name)
 	}
@@ -161,12 +193,12 @@ func (r Result) assigned(out *strings.Builder) {
 		}
 		fmt.Fprintf(out, "%s %s %s\n", t.name, t.element, shape)
 		if t.kind == 'X' {
-			for _, v := range r.x {
+			for _, v := range r.x[t.first:][:t.values] {
 				fmt.Fprintf(out, "%.9g\n", v)
 			}
 			continue
 		}
-		for _, v := range r.y {
+		for _, v := range r.y[t.first:][:t.values] {
 			fmt.Fprintf(out, "%.*g\n", digits(v), v)
 		}
 	}

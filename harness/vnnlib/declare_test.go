@@ -6,6 +6,7 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
 )
 
 // second begins a file of version 2 about a network of two inputs and two outputs.
@@ -52,6 +53,72 @@ func TestSecondVersion(t *testing.T) {
 	}
 }
 
+// Several inputs and outputs are asked about together: as of one vector, in the order of the file.
+func TestSeveralInputsAndOutputs(t *testing.T) {
+	head := `(vnnlib-version <2.0>)
+(declare-network n (declare-input a Real [1]) (declare-input b Real [1,2])
+  (declare-output p Real [2]) (declare-output q Real []))
+(assert (and (>= a[0] -1) (<= a[0] 1) (>= b[0,0] 0) (<= b[0,0] 1) (>= b[0,1] 2) (<= b[0,1] 3)))
+`
+	p := must.Get(parseOf(head+"(assert (<= (+ p[1] q) 4))", []int{1, 2}, []int{2, 1}))(t)
+	if got := shown(p); got != "[[-1 0 2] [1 1 3] [{[{1 1} {2 1}] 4 false}]]" {
+		t.Error(got)
+	}
+	for _, c := range []struct {
+		inputs, outputs []int
+		says            string
+	}{
+		{[]int{2, 1}, []int{2, 1}, "a has 1 values, the network's input 2"},
+		{[]int{1, 2}, []int{1, 2}, "p has 2 values, the network's output 1"},
+		{[]int{1, 2, 1}, []int{2, 1}, "declares 2 inputs, the network has 3"},
+		{[]int{1, 2}, []int{2}, "declares 2 outputs, the network has 1"},
+	} {
+		if _, err := parseOf(head, c.inputs, c.outputs); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v %v: %v, wanted %s", c.inputs, c.outputs, err, c.says)
+		}
+	}
+	// p is [a + b0, relu(b1 − a)] and q is b0·2: of the box p1 + q lies in [1, 6].
+	testinput.Runtime(t)
+	for _, batched := range []bool{true, false} {
+		net := two(t, batched)
+		for asserted, want := range map[string]answer{
+			"(assert (>= (+ p[1] q) 5.9))": sat, "(assert (>= (+ p[1] q) 6.01))": unsat, "(assert (>= q p[1]))": sat,
+			"(assert (and (<= p[0] -0.5) (>= q 1.01)))": unsat, "(assert (and (<= p[0] -0.5) (>= q 0.9)))": sat,
+		} {
+			text := head
+			if !batched {
+				text = strings.NewReplacer("[1,2]", "[2]", "[0,", "[").Replace(head)
+			}
+			got, _, err := ask(t, t.Context(), net, text+asserted)
+			must.Do(t, err)
+			lines := strings.Split(got.String(), "\n")
+			if got.answer != want || want == sat && (len(lines) != 12 || lines[0] != "sat" || lines[1] != "a Real [1]" ||
+				lines[9] != "q Real []") {
+				t.Errorf("batched %v, %s: %q", batched, asserted, lines)
+			}
+		}
+	}
+}
+
+// two is a network of two inputs and two outputs, of vectors or of batches of them.
+func two(t *testing.T, batched bool) []byte {
+	shape := func(n int64) onnx.Shape {
+		if batched {
+			return onnx.Shape{onnx.Batch, n}
+		}
+		return onnx.Shape{n}
+	}
+	g := onnx.NewGraph("two")
+	b := &onnx.Builder{G: g}
+	x, y := b.Input("inputs", shape(1)), b.Input("outputs", shape(2)) // names that joining would take
+	axis := b.Ints(int64(len(shape(1)) - 1))
+	first, second := b.Op("Slice", y, b.Ints(0), b.Ints(1), axis), b.Op("Slice", y, b.Ints(1), b.Ints(2), axis)
+	relu := b.Op("Relu", b.Op("Sub", second, x))
+	b.Output("p", b.OpWith("Concat", onnx.Attrs{"axis": int64(len(shape(1)) - 1)}, b.Op("Add", x, first), relu))
+	b.Output("q", b.Op("Mul", first, b.Float(2)))
+	return must.Get(must.Get(b.Done())(t).Encode())(t)
+}
+
 func TestSecondVersionErrors(t *testing.T) {
 	network := "(vnnlib-version <2.0>)(declare-network n (declare-input x Real [2])(declare-output y Real [1])"
 	y := "(declare-output y Real [1])"
@@ -60,8 +127,8 @@ func TestSecondVersionErrors(t *testing.T) {
 		{"(vnnlib-version 2.0)", "version \"2.0\""},
 		{"(vnnlib-version <2.0> 1)", "is followed by"},
 		{network, "a parenthesis is not closed"},
-		{network + "(declare-output z Real [1]))", "declares 2 outputs"},
-		{network + "(declare-input z Real [1]))", "declares 2 inputs"},
+		{network + "(declare-output z Real [1]))", "declares 2 outputs, the network has 1"},
+		{network + "(declare-input z Real [1]))", "declares 2 inputs, the network has 1"},
 		{network + "(declare-output x Real [1]))", "x is declared twice"},
 		{network + "(isomorphic-to m))", "unknown declaration \"isomorphic-to\""},
 		{network + ")(declare-network m", "declares a second network, m"},

@@ -14,8 +14,22 @@ import (
 	"selfheal/internal/number"
 )
 
-// size is a network's: how many values its input and its output have.
-type size struct{ inputs, outputs int }
+// size is a network's: how many values its inputs and its outputs have, all of them and each.
+type size struct {
+	inputs, outputs int
+	each            [2][]int
+}
+
+func newSize(inputs, outputs []int) size {
+	of := size{each: [2][]int{inputs, outputs}}
+	for _, n := range inputs {
+		of.inputs += n
+	}
+	for _, n := range outputs {
+		of.outputs += n
+	}
+	return of
+}
 
 // A disjunction of conjunctions grows by multiplication.
 const (
@@ -41,6 +55,7 @@ type atom struct {
 type parser struct {
 	*tokens
 	size            size
+	command         string   // that the head has left
 	inputs, outputs []bool   // declared
 	tensors         []tensor // of version 2
 	cases           [][]*atom
@@ -48,16 +63,36 @@ type parser struct {
 	failed          error // the first mistake
 }
 
-// parseFrom reads a VNN-LIB file's text, perhaps packed by gzip. It ends with ctx. Errors name the line.
-func parseFrom(ctx context.Context, from io.Reader, of size) (*property, error) {
+// parserOf reads a VNN-LIB file's text, perhaps packed by gzip, up to the first variable or formula or to the end of the
+// network's declaration. It ends with ctx. Errors name the line.
+func parserOf(ctx context.Context, from io.Reader) (*parser, error) {
 	t, err := tokensOf(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: t, size: of, inputs: make([]bool, of.inputs), outputs: make([]bool, of.outputs),
-		cases: [][]*atom{nil}}
+	p := &parser{tokens: t, cases: [][]*atom{nil}}
+	for p.failed == nil && p.peek() != "" && p.tensors == nil && p.command == "" {
+		switch name := p.begin(); name {
+		case "declare-const", "declare-fun", "assert":
+			p.command = name
+		default:
+			p.run(name)
+		}
+	}
+	return p, nil
+}
+
+// rest reads what comes behind [parserOf] about a network of a size.
+func (p *parser) rest(ctx context.Context, of size) (*property, error) {
+	p.size, p.inputs, p.outputs = of, make([]bool, of.inputs), make([]bool, of.outputs)
+	if p.failed == nil {
+		p.fits()
+	}
+	if p.command != "" {
+		p.run(p.command)
+	}
 	for p.failed == nil && p.peek() != "" {
-		p.command()
+		p.run(p.begin())
 	}
 	if err := cmp.Or(p.ended(), p.failed); err != nil {
 		return nil, err
@@ -91,7 +126,8 @@ func (p *parser) close(what string) {
 	}
 }
 
-func (p *parser) command() {
+// begin reads the beginning of a command up to its name.
+func (p *parser) begin() (name string) {
 	switch word := p.word(); word {
 	case "(":
 	case ")":
@@ -99,7 +135,12 @@ func (p *parser) command() {
 	default:
 		p.fail("wants a command in parentheses, not %.40q", word)
 	}
-	switch name := p.word(); name {
+	return p.word()
+}
+
+// run reads the rest of a command.
+func (p *parser) run(name string) {
+	switch name {
 	case "vnnlib-version":
 		p.version()
 	case "declare-network":

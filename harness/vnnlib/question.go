@@ -131,61 +131,78 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	in, _, err := onnx.Ports(file.Data)
-	var net *onnx.Graph
-	if err == nil {
-		net, err = open(file, in)
-	}
+	in, out, err := onnx.Ports(file.Data)
 	if err != nil {
 		return r, fmt.Errorf("model %s: %w", q.Model, err)
 	}
-	if err := ort.Fits(net); err != nil {
+	spec, err := openSource(ctx, q.Spec)
+	if err != nil {
+		return r, inProperty(ctx, err)
+	}
+	defer spec.file.Close()
+	net, err := open(file, in, nil)
+	if err == nil {
+		err = ort.Fits(net)
+	}
+	if err != nil {
 		return r, fmt.Errorf("model %s: %w", q.Model, err)
 	}
 	for _, notice := range net.Notices {
 		q.Note(fmt.Sprintf("model %s: %s", q.Model, notice))
 	}
-	of := size{int(net.Inputs[0].Shape.Items()), int(net.Outputs[0].Shape.Items())}
-	property, err := readFile(ctx, q.Spec, of)
+	of := spec.sizeOf(net, in)
+	asks, err := spec.rest(ctx, of)
 	if err != nil {
-		if ctx.Err() == nil {
-			err = ErrProperty{err}
-		}
-		return r, err
+		return r, inProperty(ctx, err)
 	}
+	if len(of.each[1]) > 1 {
+		if net, err = open(file, in, of.each[1]); err != nil {
+			return r, fmt.Errorf("model %s: %w", q.Model, err)
+		}
+	}
+	out = out[:len(of.each[1])]
 	if err := ctx.Err(); err != nil {
 		return r, context.Cause(ctx)
 	}
-	if len(property.cases) == 0 {
+	if len(asks.cases) == 0 {
 		return Result{answer: unsat}, nil // of numbers alone
 	}
 	if err := q.Runtime(ctx); err != nil {
 		return r, err
 	}
-	asked, err := newQuestion(file, net, property, q.Note)
+	asked, err := newQuestion(file, net, asks, out, q.Note)
 	if err != nil {
 		return r, fmt.Errorf("model %s: %w", q.Model, err)
 	}
 	defer asked.close()
 	asked.count = q.Count
 	r, err = asked.decide(ctx, q.Seed)
-	r.tensors = property.tensors
+	r.tensors = asks.tensors
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("model %s: %w", q.Model, err)
 	}
 	return r, err
 }
 
-// open simplifies a network whose input is taken as it lies. A first dimension that is open or 1 is the batch.
-func open(file *onnx.File, in []onnx.Value) (net *onnx.Graph, err error) {
+// inProperty says that an error is one of the property, unless the time is over.
+func inProperty(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return ErrProperty{err}
+}
+
+// open simplifies a network whose input is taken as it lies, several one after the other, and as many outputs as are
+// joined, of so many values. A first dimension that is open or 1 is the batch.
+func open(file *onnx.File, in []onnx.Value, joined []int) (net *onnx.Graph, err error) {
 	try := func(whole bool) (*onnx.Graph, error) {
 		g, err := onnx.Decode(file.Data)
 		if err == nil {
-			err = simplify.Prepare(g, simplify.Options{Literal: true, Whole: whole})
+			err = simplify.Prepare(g, simplify.Options{Literal: true, Whole: whole, Joined: joined})
 		}
 		return g, err
 	}
-	whole := len(in) == 1 && (len(in[0].Shape) < 2 || in[0].Shape[0] > 1)
+	whole := slices.ContainsFunc(in, func(v onnx.Value) bool { return len(v.Shape) < 2 || v.Shape[0] > 1 })
 	net, err = try(whole)
 	if err != nil && !whole {
 		if other, cannot := try(true); cannot == nil {
@@ -205,14 +222,16 @@ type question struct {
 	count  *tree.Count
 }
 
-func newQuestion(file *onnx.File, net *onnx.Graph, of *property, note func(string)) (q *question, err error) {
+func newQuestion(file *onnx.File, net *onnx.Graph, of *property, out []onnx.Value, note func(string)) (
+	q *question, err error) {
 	q = &question{net: net, of: of, note: note}
 	defer func() {
 		if err != nil {
 			q.close()
 		}
 	}()
-	if q.file, err = ort.OpenOriginal("the file", file, net.Outputs[0].Name); err != nil {
+	outputs := onnx.Each(out, func(v onnx.Value) string { return v.Name })
+	if q.file, err = ort.OpenOriginal("the file", file, outputs...); err != nil {
 		return q, err
 	}
 	if q.file.Inputs() != of.inputs {

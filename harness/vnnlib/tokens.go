@@ -61,24 +61,43 @@ func tokensOf(ctx context.Context, from io.Reader) (*tokens, error) {
 	return &tokens{in: in, line: 1}, nil
 }
 
-// readFile reads a VNN-LIB file, also one packed by gzip, about a network of a size. Errors name the file.
-func readFile(ctx context.Context, path string, of size) (*property, error) {
+// source is a property's file, the head of which has been read. Errors name the file.
+type source struct {
+	*parser
+	path string
+	file io.Closer
+}
+
+// openSource opens a VNN-LIB file, perhaps packed by gzip. Close it when done.
+func openSource(ctx context.Context, path string) (*source, error) {
 	f, err := input.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	s := &source{path: path, file: f}
 	info, err := f.Stat()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		in := bufio.NewReader(f)
+		if _, empty := in.Peek(1); empty != nil && !info.Mode().IsRegular() && !info.IsDir() {
+			err = input.ErrPipe
+		} else {
+			s.parser, err = parserOf(ctx, in)
+		}
 	}
-	in := bufio.NewReader(f)
-	if _, empty := in.Peek(1); empty != nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, fmt.Errorf("%s: %w", path, input.ErrPipe)
-	}
-	p, err := parseFrom(ctx, in, of)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
+		f.Close()
+		return nil, s.error(err)
+	}
+	return s, nil
+}
+
+func (s *source) error(err error) error { return fmt.Errorf("%s: %w", s.path, fault.Reason(err)) }
+
+// rest reads the property of a network of a size.
+func (s *source) rest(ctx context.Context, of size) (*property, error) {
+	p, err := s.parser.rest(ctx, of)
+	if err != nil {
+		return nil, s.error(err)
 	}
 	return p, nil
 }

@@ -35,7 +35,19 @@ func declared(inputs, outputs int) string {
 
 // parse reads a property of a network of a size.
 func parse(text string, inputs, outputs int) (*property, error) {
-	return parseFrom(context.Background(), strings.NewReader(text), size{inputs, outputs})
+	return parseOf(text, []int{inputs}, []int{outputs})
+}
+
+// parseOf reads a property of a network with inputs and outputs of so many values each.
+func parseOf(text string, inputs, outputs []int) (*property, error) {
+	p, err := parserOf(context.Background(), strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	vectors := func(sizes []int) []onnx.Value {
+		return onnx.Each(sizes, func(n int) onnx.Value { return onnx.Value{Shape: onnx.Shape{1, int64(n)}} })
+	}
+	return p.rest(context.Background(), p.sizeOf(&onnx.Graph{Outputs: vectors(outputs)}, vectors(inputs)))
 }
 
 const unitBox = "(assert (>= X_0 -1)) (assert (<= X_0 1.0)) (assert (and (>= X_1 0) (<= X_1 2e0)))\n"
@@ -304,9 +316,9 @@ func TestUnboundedPartsAreKept(t *testing.T) {
 	testinput.Runtime(t)
 	model := onnxtest.New(17, -1, 2).Node("Exp x → a; Exp a → b; Exp b → c; Neg c → y").Bytes(-1, 2)
 	file := &onnx.File{Data: model}
-	in, _ := must.Get2(onnx.Ports(model))(t)
+	in, out := must.Get2(onnx.Ports(model))(t)
 	p := must.Get(parse(declared(2, 2)+unitBox+"(assert (<= Y_0 -1e30))", 2, 2))(t)
-	q := must.Get(newQuestion(file, must.Get(open(file, in))(t), p, func(string) {}))(t)
+	q := must.Get(newQuestion(file, must.Get(open(file, in, nil))(t), p, out, func(string) {}))(t)
 	defer q.close()
 	b := p.boxes[0]
 	tree := &boxTree{q: q, box: b}
@@ -338,8 +350,8 @@ func TestTimeout(t *testing.T) {
 // this would be found.
 func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 	testinput.Runtime(t)
-	in, _ := must.Get2(onnx.Ports(bent()))(t)
-	net := must.Get(open(&onnx.File{Data: bent()}, in))(t)
+	in, out := must.Get2(onnx.Ports(bent()))(t)
+	net := must.Get(open(&onnx.File{Data: bent()}, in, nil))(t)
 	// y1 is twice as large in the file.
 	file := &onnx.File{Data: bytes.Replace(bent(), []byte{0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 63},
 		[]byte{0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64}, 1)}
@@ -349,7 +361,7 @@ func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 	for _, asserted := range []string{"(assert (>= Y_1 2.5))", "(assert (<= Y_1 -0.5))", "(assert (<= Y_0 -1.5))",
 		"(assert (and (>= Y_1 1.4) (<= Y_1 1.6) (<= X_1 1.5) (>= X_1 1.45)))"} {
 		p := must.Get(parse(declared(2, 2)+unitBox+asserted, 2, 2))(t)
-		q := must.Get(newQuestion(file, net, p, func(string) {}))(t)
+		q := must.Get(newQuestion(file, net, p, out, func(string) {}))(t)
 		got, err := q.decide(context.Background(), 1)
 		if err == nil || !strings.Contains(err.Error(), "of the file is") &&
 			!strings.Contains(err.Error(), "violates it") {

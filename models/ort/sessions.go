@@ -172,40 +172,44 @@ func (s *Session) Close() {
 	}
 }
 
-// Original runs a model file as it lies, one input at a time, in a session of its own: nothing that opening a model
+// Original runs a model file as it lies, one item at a time, in a session of its own: nothing that opening a model
 // rewrites has a part in it. It is what an answer about the file is checked by.
 type Original struct {
 	session *Session
-	shape   onnx.Shape // of the input, an open dimension being 1
+	shapes  []onnx.Shape // of the inputs, an open dimension being 1
 }
 
-// OpenOriginal makes the session. Output names the output that is read; "": the first. Close it when done.
-func OpenOriginal(name string, f *onnx.File, output string) (_ *Original, err error) {
+// OpenOriginal makes the session. Outputs are those that are read, one after the other; "" is the first. Close it when
+// done.
+func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, err error) {
 	o := &Original{session: &Session{name: name}}
 	defer func() {
 		if err != nil {
 			err = o.error(err)
 		}
 	}()
-	in, out, err := onnx.Ports(f.Data)
+	in, all, err := onnx.Ports(f.Data)
 	if err != nil {
 		return nil, err
 	}
-	at := 0
-	if output != "" {
-		at = slices.IndexFunc(out, func(v onnx.Value) bool { return v.Name == output })
+	var out []onnx.Value
+	for _, name := range outputs {
+		at := slices.IndexFunc(all, func(v onnx.Value) bool { return v.Name == name || name == "" })
+		if at < 0 {
+			return nil, fmt.Errorf("it has %d outputs, and none is called %.80q", len(all), name)
+		}
+		out = append(out, all[at])
 	}
-	if len(in) != 1 || at < 0 || at >= len(out) {
-		return nil, fmt.Errorf("it has %d inputs and %d outputs", len(in), len(out))
-	}
-	out = out[at : at+1]
 	for i, v := range slices.Concat(in, out) {
 		floats := []onnx.DType{onnx.Float, onnx.Float16, onnx.Double}
-		if !slices.Contains(floats, v.DType) && !(i == 0 && v.DType == onnx.Uint8) {
+		if !slices.Contains(floats, v.DType) && !(i < len(in) && v.DType == onnx.Uint8) {
 			return nil, fmt.Errorf("%q is not of float16, float32 or float64 (ONNX element type %d)", v.Name, v.DType)
 		}
 	}
-	o.Take(in[0].Shape)
+	o.shapes = make([]onnx.Shape, len(in))
+	for i, v := range in {
+		o.shapes[i] = single(v.Shape)
+	}
 	o.session.in, o.session.out = in, out
 	o.session.session, err = newSession(f.Data, in, out, compileConfig{path: f.Path})
 	return o, err
@@ -216,31 +220,43 @@ func (o *Original) error(err error) error {
 	return fmt.Errorf("%s as it lies: %s", o.session.name, oneLine(err))
 }
 
-// Inputs is the number of the input's values.
-func (o *Original) Inputs() int { return int(o.shape.Items()) }
-
-// Shape is the input's, an open dimension being 1.
-func (o *Original) Shape() onnx.Shape { return o.shape }
-
-// Take gives the input another shape, where the file leaves it open.
-func (o *Original) Take(shape onnx.Shape) {
-	o.shape = onnx.Each(shape, func(d int64) int64 { return max(d, 1) })
+// Inputs is the number of all inputs' values.
+func (o *Original) Inputs() (n int) {
+	for _, shape := range o.shapes {
+		n += int(shape.Items())
+	}
+	return n
 }
 
-// Run evaluates the file on an input in the file's own order. A file of uint8 gets the values rounded.
-// Any number of goroutines may call it at once.
+// Shape is the first input's, an open dimension being 1.
+func (o *Original) Shape() onnx.Shape { return o.shapes[0] }
+
+// Take gives the first input another shape, where the file leaves it open.
+func (o *Original) Take(shape onnx.Shape) { o.shapes[0] = single(shape) }
+
+func single(shape onnx.Shape) onnx.Shape {
+	return onnx.Each(shape, func(d int64) int64 { return max(d, 1) })
+}
+
+// Run evaluates the file on its inputs' values, one input after the other, each in the file's own order, and returns
+// those of its outputs. An input of uint8 gets the values rounded. Any number of goroutines may call it at once.
 func (o *Original) Run(x []float32) (y []float64, err error) {
 	if len(x) != o.Inputs() {
 		return nil, o.error(fmt.Errorf("it takes %d values, not %d", o.Inputs(), len(x)))
 	}
-	err = o.session.run([]Tensor{{o.shape, x}}, func(out rt.Value) error {
+	var in []Tensor
+	for _, shape := range o.shapes {
+		n := shape.Items()
+		in, x = append(in, Tensor{shape, x[:n]}), x[n:]
+	}
+	err = o.session.run(in, func(out rt.Value) error {
 		switch t := out.(type) {
 		case *rt.Tensor[float32]:
 			for _, v := range t.GetData() {
 				y = append(y, float64(v))
 			}
 		case *rt.Tensor[float64]:
-			y = slices.Clone(t.GetData())
+			y = append(y, t.GetData()...)
 		case *rt.CustomDataTensor: // nothing but float16 is let through
 			for raw := t.GetData(); len(raw) > 1; raw = raw[2:] {
 				y = append(y, float64(float16.Frombits(binary.LittleEndian.Uint16(raw)).Float32()))

@@ -28,8 +28,11 @@ type Options struct {
 	// Size says which channels, height and width images have; it is asked about a network that leaves them open. Nil:
 	// such a network is refused.
 	Size func() ([3]int, error)
-	// Literal takes the input as the file has it, in the file's order: nothing is put in front of it.
+	// Literal takes the input as the file has it, in the file's order: nothing is put in front of it, but one flat
+	// input with the values of all, in order, where the file has several.
 	Literal bool
+	// Joined makes the first outputs one, flat and in order: those of so many values each. Nil leaves the outputs.
+	Joined []int
 	// Whole takes the whole input for one item, also its first dimension, as that of a network without a batch.
 	Whole bool
 }
@@ -42,7 +45,9 @@ func Prepare(g *onnx.Graph, o Options) (err error) {
 		takeOutput(g, o.Output)
 	}
 	var image [3]int
-	if !o.Literal {
+	if o.Literal {
+		o.join(g)
+	} else {
 		levels(g)
 		image = onnx.Sure(o.fill(g))
 	}
