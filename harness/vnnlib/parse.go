@@ -63,8 +63,8 @@ type parser struct {
 	failed          error // the first mistake
 }
 
-// parserOf reads a VNN-LIB file's text, perhaps packed by gzip, up to the first variable or formula or to the end of the
-// network's declaration. It ends with ctx. Errors name the line.
+// parserOf reads a VNN-LIB file's text, perhaps packed by gzip, up to the first variable or formula or to the end of
+// the network's declaration. It ends with ctx. Errors name the line.
 func parserOf(ctx context.Context, from io.Reader) (*parser, error) {
 	t, err := tokensOf(ctx, from)
 	if err != nil {

@@ -36,7 +36,8 @@ func joinInputs(g *onnx.Graph, axis int64, batch onnx.Shape) {
 		onnx.Require(in.DType == onnx.Float, "input %q is not float32", in.Name)
 		item := in.Shape
 		if batch != nil {
-			onnx.Require(len(item) > 0 && item[0] <= 1, "input %q has shape %v, without a batch in front", in.Name, item)
+			onnx.Require(len(item) > 0 && item[0] <= 1, "input %q has shape %v, without a batch in front", in.Name,
+				item)
 			item = item[1:]
 		}
 		for i, d := range item {
