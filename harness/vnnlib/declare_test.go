@@ -92,8 +92,8 @@ func TestSeveralInputsAndOutputs(t *testing.T) {
 			got, _, err := ask(t, t.Context(), net, text+asserted)
 			must.Do(t, err)
 			lines := strings.Split(got.String(), "\n")
-			if got.answer != want || want == sat && (len(lines) != 12 || lines[0] != "sat" || lines[1] != "a Real [1]" ||
-				lines[9] != "q Real []") {
+			if got.answer != want || want == sat && (len(lines) != 12 || lines[0] != "sat" ||
+				lines[1] != "a Real [1]" || lines[9] != "q Real []") {
 				t.Errorf("batched %v, %s: %q", batched, asserted, lines)
 			}
 		}
