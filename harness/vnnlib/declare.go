@@ -58,9 +58,7 @@ func (p *parser) of(kind byte) []tensor {
 // sizeOf is the size of a network's inputs, and of the outputs that are asked about: the first one, or all that are
 // declared.
 func (p *parser) sizeOf(net *onnx.Graph, in []onnx.Value) size {
-	values := func(v onnx.Value) int {
-		return int(onnx.Shape(onnx.Each(v.Shape, func(d int64) int64 { return max(d, 1) })).Items())
-	}
+	values := func(v onnx.Value) int { return int(v.Shape.Items()) }
 	inputs, outputs := onnx.Each(in, values), onnx.Each(net.Outputs, values)
 	if p.tensors == nil {
 		return newSize(inputs, outputs[:1])

@@ -236,8 +236,8 @@ func (t *batch) multiply() {
 	each(func(sum, beta *float32) { *sum += *beta })
 }
 
-// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several multipliers
-// of a value, which the program has in float32.
+// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several
+// multipliers of a value, which the program has in float32.
 func (t *batch) shift(b *Bound, d, row int) {
 	for k, c := range t.live[d].cuts {
 		beta := float64(t.multipliers[d][k*t.rows+row])

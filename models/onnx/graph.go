@@ -47,6 +47,9 @@ func (s Shape) Items() int64 {
 	return n
 }
 
+// Single is the shape with 1 for each open dimension.
+func (s Shape) Single() Shape { return Each(s, func(d int64) int64 { return max(d, 1) }) }
+
 // HasBatch reports whether one of the dimensions is the batch or a multiple of it.
 func (s Shape) HasBatch() bool { return s.BatchAxis() >= 0 }
 

@@ -114,7 +114,7 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		if o.DType != onnx.Float16 { // the bindings make no output of them
 			continue
 		}
-		shape := onnx.Shape(onnx.Each(o.Shape, func(d int64) int64 { return max(d, 1) }))
+		shape := o.Shape.Single()
 		if len(shape) == 0 {
 			return fmt.Errorf("output %q is float16, and the file does not say its shape", o.Name)
 		}
@@ -208,7 +208,7 @@ func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, er
 	}
 	o.shapes = make([]onnx.Shape, len(in))
 	for i, v := range in {
-		o.shapes[i] = single(v.Shape)
+		o.shapes[i] = v.Shape.Single()
 	}
 	o.session.in, o.session.out = in, out
 	o.session.session, err = newSession(f.Data, in, out, compileConfig{path: f.Path})
@@ -232,11 +232,7 @@ func (o *Original) Inputs() (n int) {
 func (o *Original) Shape() onnx.Shape { return o.shapes[0] }
 
 // Take gives the first input another shape, where the file leaves it open.
-func (o *Original) Take(shape onnx.Shape) { o.shapes[0] = single(shape) }
-
-func single(shape onnx.Shape) onnx.Shape {
-	return onnx.Each(shape, func(d int64) int64 { return max(d, 1) })
-}
+func (o *Original) Take(shape onnx.Shape) { o.shapes[0] = shape.Single() }
 
 // Run evaluates the file on its inputs' values, one input after the other, each in the file's own order, and returns
 // those of its outputs. An input of uint8 gets the values rounded. Any number of goroutines may call it at once.
@@ -303,8 +299,8 @@ func OpenGraphOn(graph *onnx.Graph, on Target) (*Session, error) {
 	return open(graph.Name, model, compileConfig{on: on})
 }
 
-// InOrder runs the tasks 0 … tasks−1: workers compute side by side, and what they compute is added one at a time in the
-// order of the tasks, so that sums do not depend on the workers. The first error, or ctx's, ends the rest.
+// InOrder runs the tasks 0 … tasks−1: workers compute side by side, and what they compute is added one at a time in
+// the order of the tasks, so that sums do not depend on the workers. The first error, or ctx's, ends the rest.
 func InOrder[T any](ctx context.Context, workers, tasks int, compute func(task int) (T, error),
 	add func(task int, v T)) error {
 	turns := make([]chan struct{}, tasks+1) // closed when all tasks before have been added

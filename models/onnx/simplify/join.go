@@ -44,7 +44,7 @@ func joinInputs(g *onnx.Graph, axis int64, batch onnx.Shape) {
 			onnx.Require(d >= 1 || batch == nil && i == 0, "input %q leaves a dimension of %v open; export the model "+
 				"for one size", in.Name, in.Shape)
 		}
-		item = onnx.Each(item, func(d int64) int64 { return max(d, 1) })
+		item = item.Single()
 		if err := item.Check(); err != nil {
 			onnx.Refuse("input %q: %w", in.Name, err)
 		}

@@ -14,8 +14,7 @@ import (
 // liftInput takes the whole input, also its first dimension, for one item.
 func liftInput(g *onnx.Graph) {
 	in := &g.Inputs[0]
-	item := onnx.Each(in.Shape, func(d int64) int64 { return max(d, 1) }) // an open dimension is 1
-	in.Shape = append(onnx.Shape{onnx.Batch}, item...)
+	in.Shape = append(onnx.Shape{onnx.Batch}, in.Shape.Single()...)
 }
 
 // lifted brings a node of such a network to the items of a batch. It reports true where it has been written by others.
