@@ -2,6 +2,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,10 +27,11 @@ type Count struct{ Examined, Waiting atomic.Int64 }
 // Tree cuts parts of what is asked until all are decided. The parts that wait are a stack, whose memory is small.
 type Tree[P any] struct {
 	// Examine cuts some parts, and gives the parts of them that are not decided. Several goroutines call it.
-	Examine func(ctx context.Context, parts []P) (open []P, err error)
-	Most    int // parts that are examined at once; 0 is one
-	Workers int
-	Count   *Count // nil: nobody counts
+	Examine  func(ctx context.Context, parts []P) (open []P, err error)
+	Most     int // parts that are examined at once; 0 is one
+	Patience int // parts after which the tree is given up; 0: some millions
+	Workers  int
+	Count    *Count // nil: nobody counts
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -94,7 +96,7 @@ func (t *Tree[P]) add(parts int, open []P, err error) error {
 	t.busy -= parts
 	t.waiting = append(t.waiting, open...)
 	ends := errors.Is(err, ErrOpen) || errors.Is(err, ErrDone)
-	if t.ended = t.ended || ends || t.examined >= mostParts; ends {
+	if t.ended = t.ended || ends || t.examined >= cmp.Or(t.Patience, mostParts); ends {
 		err = nil
 	}
 	t.changed.Broadcast()

@@ -27,16 +27,17 @@ type batch struct {
 
 // bound finds the best bounds of some domains by slopes and multipliers, from those that they begin with on. Domains
 // that are decided leave the batch.
-func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) error {
+func (b *branching) bound(ctx context.Context, by climb, domains ...*domain) error {
 	if len(domains) == 0 {
 		return nil
 	}
 	t := b.batch(domains)
+	t.rate = by.rate
 	first := 0 // run that gives gradients
 	if domains[0].last == nil {
 		first = 1 // the one before says where bounds are taken
 	}
-	for step := range first + steps + 1 {
+	for step := range first + by.steps + 1 {
 		if step > first {
 			t.ascend()
 		}
@@ -81,7 +82,7 @@ func (b *branching) bound(ctx context.Context, steps int, domains ...*domain) er
 
 // batch begins with what the domains' wholes ended with.
 func (b *branching) batch(domains []*domain) *batch {
-	t := &batch{branching: b, live: slices.Clone(domains), alphas: make([]adam, len(b.stages)), rate: alphaRate,
+	t := &batch{branching: b, live: slices.Clone(domains), alphas: make([]adam, len(b.stages)),
 		decay1: 1, decay2: 1}
 	rows := len(domains) * b.rows
 	t.own = b.newSlopes(rows, cutPorts...)
@@ -275,15 +276,25 @@ func pick[T any](list []T, left []int, parts int) []T {
 	return list[:len(left)*size]
 }
 
-// end keeps what the bounds of the domains that are left ended with, and finds where each one is to be cut: a
+// end keeps what the bounds of the domains that are left ended with, and finds where each one may be cut: a
 // coefficient that takes the upper line loses what that lies above the function at the point, one that takes the lower
 // line what that lies below it, at a kink at the nearer end (Bunel et al. 2020, section 5.2).
 func (t *batch) end() {
+	cuts := make([][]bool, len(t.stages)) // of the domain, by the stages' values
+	for _, s := range t.prog.cut {
+		cuts[s.index] = make([]bool, t.size(s.output()))
+	}
+	mark := func(d *domain, as bool) {
+		for _, c := range d.cuts {
+			cuts[c.stage][c.value] = as
+		}
+	}
 	for d, of := range t.live {
 		input := len(t.own.at) / len(t.live)
 		of.last = &ended{make([][]float32, len(t.stages)), t.multipliers[d],
 			slices.Clone(t.own.at[d*input : (d+1)*input])}
-		most := 0.0
+		mark(of, true)
+		of.worst = nil
 		for _, s := range t.prog.cut {
 			i, size := s.index, t.size(s.output())
 			first := d * t.rows * size
@@ -298,7 +309,10 @@ func (t *batch) end() {
 			slopes := t.own.ports[rowSlopePort][i][first : first+t.rows*size]
 			upper, lower := t.own.ports[upperPort][i][first:], t.own.ports[lowerPort][i][first:]
 			for _, j := range t.known[i].own.bending {
-				l, u := t.within(of, i, j)
+				l, u := float64(t.known[i].lower[j]), float64(t.known[i].upper[j])
+				if cuts[i][j] {
+					l, u = t.within(of, i, j)
+				}
 				at := 0.0 // of a kink, or where a sigmoid turns
 				if !(l < 0 && u > 0) {
 					at = l/2 + u/2
@@ -319,10 +333,11 @@ func (t *batch) end() {
 						loss += a * (value - alpha*at - float64(lower[k]))
 					}
 				}
-				if loss > most && !math.IsInf(loss, 0) {
-					most, of.worst = loss, &place{i, j, at}
+				if loss > 0 && !math.IsInf(loss, 0) {
+					of.consider(costly{place{i, j, at}, loss})
 				}
 			}
 		}
+		mark(of, false)
 	}
 }

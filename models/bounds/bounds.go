@@ -69,6 +69,7 @@ type target struct {
 	tensor  string
 	segment *segment
 	program *program // backwards to the network's input
+	refined *program // with free slopes, once it is needed
 }
 
 // stage is an operator that is not affine.
@@ -230,6 +231,7 @@ func (n *Network) Close() {
 	for _, t := range n.targets() {
 		t.segment.close()
 		t.program.close()
+		t.refined.close()
 	}
 	n.last.close()
 	n.free.close()

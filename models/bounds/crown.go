@@ -48,6 +48,7 @@ type proof struct {
 	// coefficients are those of the last bounds of the output that were carried to the input.
 	coefficients []float32
 
+	refining     int       // steps of the optimisation of the stages' bounds
 	cutting      bool      // at kinks: see [Root.Branch]
 	wrong, seeds []float32 // of the output; the rows
 	apart        []float64 // by what rounding each row may change its bound
@@ -131,6 +132,9 @@ func (p *proof) inner(ctx context.Context, method Method) (*relaxation, error) {
 		}
 		if err == nil && p.walks(&s.target, method) {
 			err = p.tighten(ctx, s, r)
+			if err == nil && p.refining > 0 {
+				err = p.refine(ctx, s, r)
+			}
 		}
 		if err != nil || !r.finite() {
 			return nil, err
@@ -155,7 +159,7 @@ func (p *proof) outer(ctx context.Context, method Method, out *relaxation, rows 
 	p.seed(out, rows)
 	switch {
 	case p.steps > 0:
-		return p.optimise(ctx, enough)
+		return p.optimise(ctx, &n.output, n.free, p.steps, enough)
 	case method == IBP:
 		return p.run(ctx, n.last, n.output.segment, p.wrong, p.seeds, nil)
 	}
@@ -328,18 +332,25 @@ func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
 
 // bound finds bounds of a stage's input.
 func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side) error {
-	size := s.program.row
+	return p.chunks(ctx, s.program, r, sides, func(ctx context.Context, rows []float32) ([]Bound, error) {
+		return p.run(ctx, s.program, s.segment, r.wrong, rows, nil)
+	})
+}
+
+// chunks finds bounds of sides by a program, some rows at once, on several cores, and takes them.
+func (p *proof) chunks(ctx context.Context, prog *program, r *relaxation, sides []side,
+	find func(ctx context.Context, rows []float32) ([]Bound, error)) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, p.Workers))
-	chunks := slices.Collect(slices.Chunk(sides, max(1, perChunk/s.program.perRow)))
+	chunks := slices.Collect(slices.Chunk(sides, max(1, perChunk/prog.perRow)))
 	all := make([][]Bound, len(chunks))
 	for c, chunk := range chunks {
 		group.Go(func() (err error) {
-			rows := make([]float32, len(chunk)*size)
+			rows := make([]float32, len(chunk)*prog.row)
 			for k, o := range chunk {
-				rows[k*size+o.value] = o.sign
+				rows[k*prog.row+o.value] = o.sign
 			}
-			all[c], err = p.run(inner, s.program, s.segment, r.wrong, rows, nil)
+			all[c], err = find(inner, rows)
 			return err
 		})
 	}
@@ -478,7 +489,6 @@ func (p *proof) newSlopes(rows int, kinds ...portKind) *slopes {
 // part's are fewer: more cost more than the parts that they save, on ACAS Xu.
 const (
 	partSteps    = 4
-	cutSteps     = 6
 	alphaSteps   = 20
 	alphaRate    = 0.5
 	betaRate     = 0.1
@@ -500,11 +510,12 @@ func (a adam) step(i int, g float32, decay1, decay2 float64) float64 {
 	return a.mean[i] / (1 - decay1) / (math.Sqrt(a.square[i]/(1-decay2)) + alphaEpsilon)
 }
 
-// optimise gives the best bounds of rows of the output that it finds by free slopes, from CROWN's on. The gradient is
+// optimise gives the best bounds of rows of a target that it finds by free slopes, from CROWN's on. The gradient is
 // that at the point of the input where the bound before was taken: the bound is the least value there is, so that its
 // gradient is that of the value at the point where it is taken.
-func (p *proof) optimise(ctx context.Context, enough func([]Bound) bool) ([]Bound, error) {
-	prog, count := p.free, len(p.seeds)/p.Classes()
+func (p *proof) optimise(ctx context.Context, t *target, prog *program, steps int, enough func([]Bound) bool) (
+	[]Bound, error) {
+	count := len(p.seeds) / prog.row
 	own := p.newSlopes(count, rowStepPort)
 	alphas := make([]adam, len(p.stages))
 	for _, s := range prog.free {
@@ -514,9 +525,9 @@ func (p *proof) optimise(ctx context.Context, enough func([]Bound) bool) ([]Boun
 	}
 	rate, decay1, decay2 := alphaRate, 1.0, 1.0
 	var best []Bound
-	var coefficients []float32      // of the best
-	for step := range p.steps + 2 { // the first says where bounds are taken, the last what the steps have brought
-		bounds, err := p.run(ctx, prog, p.output.segment, p.wrong, p.seeds, own)
+	var coefficients []float32    // of the best
+	for step := range steps + 2 { // the first says where bounds are taken, the last what the steps have brought
+		bounds, err := p.run(ctx, prog, t.segment, p.wrong, p.seeds, own)
 		if err != nil {
 			return nil, err
 		}

@@ -19,12 +19,7 @@ func TestNoPointBeatsACut(t *testing.T) {
 	testinput.Runtime(t)
 	for _, name := range []string{"residual", "pooled", "mixed", "joined", "tanh", "sigmoid", "gated"} {
 		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, Unit)
-		g := n.graph.Clone()
-		for _, s := range n.stages { // what decides the sides
-			g.Outputs = append(g.Outputs, onnx.Value{Name: s.tensor, DType: onnx.Float, Shape: g.Shapes[s.tensor]})
-		}
-		run := must.Get(ort.OpenGraph(g))(t)
-		defer run.Close()
+		run := observed(t, n) // which decides the sides
 		rng := rand.New(rand.NewPCG(31, 32))
 		x := make([]float32, n.size(n.input))
 		held, raised, cutAt := 0, 0, 0
@@ -37,15 +32,19 @@ func TestNoPointBeatsACut(t *testing.T) {
 			for j := range row {
 				row[j] = rng.NormFloat64() // no float32: the bounds, of cuts too, have slack for its rounding
 			}
-			b := must.Get(must.Get(n.Root(t.Context(), region))(t).branch(row, []float64{math.Inf(1)}))(t)
+			root := must.Get(n.Root(t.Context(), region))(t)
+			if trial >= 3 {
+				root = must.Get(root.refine(t.Context()))(t)
+			}
+			b := must.Get(root.branch(row, []float64{math.Inf(1)}))(t)
 			part := b.whole()
-			must.Do(t, b.bound(t.Context(), alphaSteps, part))
+			must.Do(t, b.bound(t.Context(), climb{alphaSteps, alphaRate}, part))
 			for range 5 {
-				if part.worst == nil {
+				if len(part.worst) == 0 {
 					break
 				}
-				halves := []*domain{part.cutAt(*part.worst, true), part.cutAt(*part.worst, false)}
-				must.Do(t, b.bound(t.Context(), cutSteps, halves...))
+				halves := []*domain{part.cutAt(part.worst[0], true), part.cutAt(part.worst[0], false)}
+				must.Do(t, b.bound(t.Context(), climb{cutSteps, cutRate}, halves...))
 				half := halves[rng.IntN(2)]
 				_, apart := b.seedsOf(half)
 				if rounded := apart[0]; !(rounded > 0 && half.bounds[0].Slack >= rounded) {
@@ -57,8 +56,7 @@ func TestNoPointBeatsACut(t *testing.T) {
 				part = half
 				points := make([]float32, 400*len(x))
 				drawn(region, rng, points)
-				shape := append([]int64{400}, n.graph.Shapes[n.input][1:]...)
-				out := must.Get(run.Run([]ort.Tensor{{Shape: shape, Data: points}}))(t)
+				out := run(points)
 			points:
 				for p := range 400 {
 					for _, c := range part.cuts {
@@ -82,6 +80,21 @@ func TestNoPointBeatsACut(t *testing.T) {
 		if held < 300 || raised < cutAt*3/4 {
 			t.Errorf("%s: %d points, %d of %d bounds raised", name, held, raised, cutAt)
 		}
+	}
+}
+
+// observed runs a network on points: its outputs, and the inputs of its stages.
+func observed(t *testing.T, n *Network) func(points []float32) []ort.Tensor {
+	t.Helper()
+	g := n.graph.Clone()
+	for _, s := range n.stages {
+		g.Outputs = append(g.Outputs, onnx.Value{Name: s.tensor, DType: onnx.Float, Shape: g.Shapes[s.tensor]})
+	}
+	run := must.Get(ort.OpenGraph(g))(t)
+	t.Cleanup(func() { run.Close() })
+	return func(points []float32) []ort.Tensor {
+		shape := append([]int64{int64(len(points) / n.size(n.input))}, n.graph.Shapes[n.input][1:]...)
+		return must.Get(run.Run([]ort.Tensor{{Shape: shape, Data: points}}))(t)
 	}
 }
 

@@ -97,21 +97,15 @@ func newOwnLines(s *stage, r *relaxation, size int, unit float64) *ownLines {
 // sums gives what a row's constants add to a bound, and their slack, for the coefficients a of the stage's output and
 // multipliers beta.
 func (o *ownLines) sums(a, slope, step, beta, upper, lower []float32) (value, slack float64) {
-	for j, v := range a {
-		g, b := float64(v), float64(beta[j])
-		if g == 0 && b == 0 {
-			continue
-		}
-		m, d, at := float64(slope[j]), float64(step[j]), float64(upper[j])
-		input := g*m + b
-		if g > 0 {
-			input += g * d
-			at = float64(lower[j])
-		}
-		zero := float64(o.zero[j])
-		value += g*at + input*zero
-		slack += math.Abs(g)*o.wrong[j] + math.Abs(input)*float64(o.inner[j]) +
-			o.rounds*(math.Abs(g)*(math.Abs(m)+math.Abs(d))+math.Abs(b))*(o.reach[j]+math.Abs(zero))
+	slope, step, beta, upper, lower = slope[:len(a)], step[:len(a)], beta[:len(a)], upper[:len(a)], lower[:len(a)]
+	zeros, wrong, inner, reach := o.zero[:len(a)], o.wrong[:len(a)], o.inner[:len(a)], o.reach[:len(a)]
+	for j, v := range a { // without branches, which nobody foresees
+		g, b, m, d := float64(v), float64(beta[j]), float64(slope[j]), float64(step[j])
+		positive, zero := max(g, 0), float64(zeros[j])
+		input := g*m + positive*d + b
+		value += (g-positive)*float64(upper[j]) + positive*float64(lower[j]) + input*zero
+		slack += math.Abs(g)*wrong[j] + math.Abs(input)*float64(inner[j]) +
+			o.rounds*(math.Abs(g)*(math.Abs(m)+math.Abs(d))+math.Abs(b))*(reach[j]+math.Abs(zero))
 	}
 	return value, slack
 }

@@ -1,0 +1,91 @@
+package bounds
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/internal/tree"
+	"selfheal/models/onnx/simplify"
+)
+
+// No point's values leave the bounds of the stages' inputs that are refined, and these are tighter than CROWN's.
+func TestRefine(t *testing.T) {
+	testinput.Runtime(t)
+	for _, name := range []string{"residual", "pooled", "mixed", "tanh", "sigmoid", "gated"} {
+		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, Unit)
+		run := observed(t, n)
+		rng := rand.New(rand.NewPCG(41, 42))
+		x := make([]float32, n.size(n.input))
+		tighter, all := 0, 0
+		for trial := range 6 {
+			for i := range x {
+				x[i] = rng.Float32()
+			}
+			region := Ball(x, []float64{inf, 2, 1}[trial%3], []float64{0.1, 0.8, 4}[trial%3], 0, 1)
+			root := must.Get(n.Root(t.Context(), region))(t)
+			refined := must.Get(root.refine(t.Context()))(t)
+			points := make([]float32, 400*len(x))
+			drawn(region, rng, points)
+			out := run(points)
+			for i, s := range n.stages {
+				was, is := root.proof.known[i], refined.proof.known[i]
+				size := n.size(s.tensor)
+				for j := range size {
+					if !(is.lower[j] >= was.lower[j] && is.upper[j] <= was.upper[j]) {
+						t.Fatalf("%s: [%g, %g] became [%g, %g]", name, was.lower[j], was.upper[j], is.lower[j],
+							is.upper[j])
+					}
+					if !s.joins() && s.bends(float64(was.lower[j]), float64(was.upper[j])) {
+						if all++; is.upper[j]-is.lower[j] < 0.999*(was.upper[j]-was.lower[j]) {
+							tighter++
+						}
+					}
+					for p := range 400 {
+						if z := out[1+i].Data[p*size+j]; !(z >= is.lower[j] && z <= is.upper[j]) {
+							t.Fatalf("%s: a value of %g, proven was [%g, %g]", name, z, is.lower[j], is.upper[j])
+						}
+					}
+				}
+			}
+		}
+		t.Logf("%s: %d of %d values that bend have tighter bounds", name, tighter, all)
+		if shallow := name == "tanh" || name == "sigmoid"; tighter == 0 && !shallow { // no free slope behind a stage
+			t.Errorf("%s: no bound is tighter", name)
+		}
+	}
+}
+
+// Branching that takes long begins again with refined bounds, once for all rows.
+func TestLongBranchingRefines(t *testing.T) {
+	n := resNet2B(t)
+	x, label := realImages(t)(17)
+	root := must.Get(n.Root(t.Context(), Ball(x, inf, 2./255, 0, 1)))(t)
+	k, rows := n.Classes(), n.MarginRows(label)
+	part := must.Get(root.Part(t.Context(), rows, nil))(t)
+	within, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	var count tree.Count
+	for i, b := range part.Bounds {
+		if b.Least() > 0 {
+			continue
+		}
+		_, proven, err := root.Branch(within, rows[i*k:(i+1)*k], []float64{0}, 1, &count)
+		if !proven || err != nil {
+			t.Fatalf("row %d: proven %v, %v", i, proven, err)
+		}
+	}
+	t.Logf("%d parts", count.Examined.Load())
+	if root.refined == nil {
+		t.Error("it was not refined")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	fresh := must.Get(n.Root(t.Context(), Ball(x, inf, 2./255, 0, 1)))(t)
+	if _, err := fresh.refine(ctx); err == nil {
+		t.Error("a stopped refinement went on")
+	}
+}
