@@ -48,7 +48,7 @@ type proof struct {
 	// coefficients are those of the last bounds of the output that were carried to the input.
 	coefficients []float32
 
-	refining     int       // steps of the optimisation of the stages' bounds
+	refining     bool      // the stages' bounds: see [Root.refine]
 	cutting      bool      // at kinks: see [Root.Branch]
 	wrong, seeds []float32 // of the output; the rows
 	apart        []float64 // by what rounding each row may change its bound
@@ -132,7 +132,7 @@ func (p *proof) inner(ctx context.Context, method Method) (*relaxation, error) {
 		}
 		if err == nil && p.walks(&s.target, method) {
 			err = p.tighten(ctx, s, r)
-			if err == nil && p.refining > 0 {
+			if err == nil && p.refining {
 				err = p.refine(ctx, s, r)
 			}
 		}

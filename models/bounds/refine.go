@@ -23,7 +23,7 @@ func (r *Root) patience() int {
 // output are (Xu et al. 2021, "Fast and Complete").
 func (r *Root) refine(ctx context.Context) (*Root, error) {
 	p := *r.proof
-	p.whole, p.refining = p.part(nil).inner, refineSteps
+	p.whole, p.refining = p.part(nil).inner, true
 	refined, err := p.root(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (p *proof) refine(ctx context.Context, s *stage, r *relaxation) error {
 	return p.chunks(ctx, prog, r, sides, func(ctx context.Context, rows []float32) ([]Bound, error) {
 		one := *p
 		one.wrong, one.seeds = r.wrong, rows
-		return one.optimise(ctx, &s.target, prog, p.refining, nil)
+		return one.optimise(ctx, &s.target, prog, refineSteps, nil)
 	})
 }
 
