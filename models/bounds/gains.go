@@ -30,19 +30,15 @@ func (d *domain) consider(at costly) {
 	d.worst = d.worst[:min(len(d.worst), mostWorst)]
 }
 
-// gain is what cuts have brought.
-type gain struct{ sum, cost, halves float64 }
-
-func (g *gain) add(brought, cost float64) {
-	g.sum, g.cost, g.halves = g.sum+brought, g.cost+cost, g.halves+1
-}
+// gain is what the halves of cuts at a place have brought.
+type gain struct{ sum, halves float64 }
 
 // gains are what the cuts of a tree have brought so far at each place, as mixed-integer programming's pseudocosts are
 // (Achterberg et al. 2005, "Branching Rules Revisited"). Several goroutines use them.
 type gains struct {
-	mu  sync.Mutex
-	of  map[place]*gain
-	all gain
+	mu         sync.Mutex
+	of         map[place]*gain
+	sum, costs float64 // of all
 }
 
 // best is the place of some where a cut is expected to bring most, both halves together: what it has brought there,
@@ -53,8 +49,8 @@ func (g *gains) best(of []costly) (best costly) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	share := 1.0
-	if g.all.cost > 0 {
-		share = g.all.sum / g.all.cost
+	if g.costs > 0 {
+		share = g.sum / g.costs
 	}
 	most := math.Inf(-1)
 	for _, at := range of {
@@ -85,7 +81,7 @@ func (g *gains) learn(halves []*domain) {
 			known = new(gain)
 			g.of[at] = known
 		}
-		known.add(brought, half.cost)
-		g.all.add(brought, half.cost)
+		known.sum, known.halves = known.sum+brought, known.halves+1
+		g.sum, g.costs = g.sum+brought, g.costs+half.cost
 	}
 }
