@@ -87,27 +87,30 @@ func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 	return n, err
 }
 
-// bound is the least margin of an image's label over a trial's ball.
-func bound(ctx context.Context, n *bounds.Network, c Case, im attacks.Image) (least, error) {
-	how := c.Recipe.Certificate.(attacks.Bounds)
-	return boundedBy(ctx, n, bounds.Method(how.Method), region(c.Trial, im.Pixels), im, budget(how))
+func budget(how attacks.Bounds) time.Duration {
+	return lasting(cmp.Or(how.Budget, attacks.BranchBudget))
 }
 
-func budget(how attacks.Bounds) setting.Seconds { return cmp.Or(how.Budget, attacks.BranchBudget) }
+func lasting(s setting.Seconds) time.Duration {
+	return time.Duration(float64(s) * float64(time.Second))
+}
 
 // boundedBy is [leastWithin], by β-CROWN within a budget.
 func boundedBy(ctx context.Context, n *bounds.Network, method bounds.Method, region bounds.Region, im attacks.Image,
-	budget setting.Seconds) (least, error) {
+	budget time.Duration, breaks breaking) (least, error) {
 	if method == bounds.BetaCROWN {
-		return branched(ctx, n, region, im, time.Duration(float64(budget)*float64(time.Second)))
+		return branched(ctx, n, region, im, budget, breaks)
 	}
 	return leastWithin(ctx, n, method, region, im)
 }
 
+// breaking reports whether an attack breaks what is to be proven: no branching then comes to an end.
+type breaking func(ctx context.Context) (bool, error)
+
 // branched is [leastWithin] by β-CROWN: the margins that α-CROWN leaves open are branched on until the budget is
-// spent.
-func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im attacks.Image, budget time.Duration) (
-	least, error) {
+// spent, unless an attack, where there is one, breaks the image.
+func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im attacks.Image, budget time.Duration,
+	breaks breaking) (least, error) {
 	rows, k := n.MarginRows(im.Label), n.Classes()
 	root, err := n.Root(ctx, region)
 	whole := new(bounds.Part)
@@ -115,6 +118,12 @@ func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im a
 		whole, err = root.Part(ctx, rows, bounds.Positive)
 	}
 	all := whole.Bounds
+	if err == nil && breaks != nil && n.Cuttable() && !bounds.Positive(all) {
+		var broken bool
+		if broken, err = breaks(ctx); broken {
+			budget = 0
+		}
+	}
 	limited, stop := context.WithTimeout(ctx, budget)
 	defer stop()
 	for i := 0; i < len(all) && err == nil && n.Cuttable() && budget > 0; i++ {
@@ -169,13 +178,20 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	if cannot != "" {
 		return &Proofs{Proof: all, Warnings: []result.Warning{result.WarnNotBounded.New("%s", cannot)}}, nil
 	}
+	how := c.Recipe.Certificate.(attacks.Bounds)
+	breaks, closing, err := p.breaker(c)
+	if err != nil {
+		return nil, err
+	}
+	defer closing()
 	return prove(ctx, p, c, proving[least]{all, p.key(c, "bounds"),
 		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Opener.Cores,
 		func(i int, v least) int { all[i] = v; return 1 },
 		func(ctx context.Context, on *open.Counted, im attacks.Image) (v least, err error) {
 			n, err := p.network(c.Who)
 			if err == nil {
-				v, err = bound(ctx, n, c, im)
+				v, err = boundedBy(ctx, n, bounds.Method(how.Method), region(c.Trial, im.Pixels), im, budget(how),
+					func(ctx context.Context) (bool, error) { return breaks(ctx, im) })
 			}
 			if err == nil && v.Bound != nil && v.Least() > 0 {
 				err = p.hold(ctx, c.Who, region(c.Trial, im.Pixels), im)
@@ -183,6 +199,27 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 			on.Add(1, 0) // the image, for the progress
 			return v, err
 		}, func(i int) bool { return !c.Right(i) }})
+}
+
+// breaker makes a function that reports whether AutoAttack's version quick breaks an image, through the control; none
+// where the method does not branch. Close it before the classifier.
+func (p *Prover) breaker(c Case) (breaks func(context.Context, attacks.Image) (bool, error), closing func(), err error) {
+	if bounds.Method(c.Recipe.Certificate.(attacks.Bounds).Method) != bounds.BetaCROWN {
+		return nil, func() {}, nil
+	}
+	recipe, err := attacks.Setup{Kind: "autoattack", Version: "quick", Norm: c.Setting().Norm}.Make(c.Epsilon(),
+		c.Who.Classes)
+	if err != nil {
+		return nil, nil, err
+	}
+	on, err := open.OracleOf(c.Who, result.WhiteboxThrough)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context, im attacks.Image) (bool, error) {
+		distance, err := p.attacked(ctx, on, recipe, im)
+		return distance > 0, err
+	}, on.Close, nil
 }
 
 // cannot is why nothing can be proven about a case; "" where bounds hold.
@@ -248,22 +285,21 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 	for i := range some {
 		some[i] = i
 	}
+	how := c.Recipe.Certificate.(attacks.Bounds)
+	method, longest := bounds.Method(how.Method), 0.0 // of what is branched
+	if method == bounds.BetaCROWN {
+		method, longest = bounds.AlphaCROWN, budget(how).Seconds()
+	}
 	start := time.Now()
 	err = open.SideBySide(len(some))(ctx, some, func(ctx context.Context, i int) error {
 		im, err := p.Set.Read(i)
 		if err == nil {
-			if how := c.Recipe.Certificate.(attacks.Bounds); bounds.Method(how.Method) == bounds.BetaCROWN {
-				_, err = leastWithin(ctx, n, bounds.AlphaCROWN, region(c.Trial, im.Pixels), im)
-			} else {
-				_, err = bound(ctx, n, c, im)
-			}
+			_, err = leastWithin(ctx, n, method, region(c.Trial, im.Pixels), im)
 		}
 		return err
 	})
-	seconds[1] = time.Since(start).Seconds() / float64(len(some))
-	if how := c.Recipe.Certificate.(attacks.Bounds); bounds.Method(how.Method) == bounds.BetaCROWN {
-		seconds[1] += float64(budget(how)) / float64(p.Opener.Cores()) // images are bounded side by side
-	}
+	seconds[1] = time.Since(start).Seconds()/float64(len(some)) +
+		longest/float64(p.Opener.Cores()) // images are bounded side by side
 	return seconds, err
 }
 
@@ -280,7 +316,7 @@ func (p *Prover) Image(t plan.Trial, who open.Classifier) (func(ctx context.Cont
 	}
 	return func(ctx context.Context, im attacks.Image, budget time.Duration) (bool, error) {
 		within := region(t, im.Pixels)
-		proven, err := branched(ctx, n, within, im, budget)
+		proven, err := branched(ctx, n, within, im, budget, nil)
 		if err != nil || proven.Bound == nil || !(proven.Least() > 0) {
 			return false, err
 		}

@@ -3,16 +3,13 @@ package certify
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"selfheal/attacks"
 	"selfheal/harness/folder"
-	"selfheal/harness/judge"
 	"selfheal/harness/open"
-	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/models/bounds"
@@ -329,7 +326,7 @@ func (w *bracketing) step(ctx context.Context, key folder.Key) (more bool, err e
 	return true, err
 }
 
-// attack looks for a smaller perturbation than is known. The judge has the last word about it.
+// attack looks for a smaller perturbation than is known.
 func (w *bracketing) attack(ctx context.Context, im attacks.Image, i int) (v found, err error) {
 	one := w.each[i]
 	v.Rung = one.rung
@@ -337,18 +334,8 @@ func (w *bracketing) attack(ctx context.Context, im attacks.Image, i int) (v fou
 	if err != nil {
 		return v, err
 	}
-	res, err := recipe.Components[0].Perturb(ctx, w.on, im, attacks.Options{Seed: w.Opener.Config.Seed})
-	if err != nil || res.Adversarial == nil {
-		return v, err
-	}
-	said, err := judge.Judge(ctx, w.c.Who, im, res.Adversarial, plan.BallOf(recipe), judge.AnswerOnly)
-	if err != nil && !errors.As(err, new(open.NotFinite)) {
-		return v, fmt.Errorf("image %d: %w", im.ID, err)
-	}
-	if !said.Right {
-		v.Broken = said.Norm
-	}
-	return v, nil
+	v.Broken, err = w.attacked(ctx, w.on, recipe, im)
+	return v, err
 }
 
 // bound bounds an image at a radius between those that are known.
@@ -362,7 +349,7 @@ func (w *bracketing) bound(ctx context.Context, im attacks.Image, i int, rung at
 	}
 	within := ball(w.c.Trial, im.Pixels, v.Radius)
 	least, err := boundedBy(ctx, n, bounds.Method(rung.Method), within, im,
-		w.c.Recipe.Certificate.(attacks.Bracket).Budget)
+		lasting(w.c.Recipe.Certificate.(attacks.Bracket).Budget), nil)
 	if err != nil || least.Bound == nil || least.Least() <= 0 {
 		return v, err
 	}

@@ -1,6 +1,7 @@
 package certify
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -176,4 +177,38 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 	must.Do(t, prover.around(t.Context(), who, im, z))
 	z[3] += 50
 	must.Refuse(t, prover.around(t.Context(), who, im, z), "image 0: output 3 is proven to be from")
+}
+
+// An image that α-CROWN does not prove and an attack breaks is not branched on, and one that it proves not attacked.
+func TestBrokenImagesAreNotBranchedOn(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Bundled+`
+attacks: {b: {kind: bounds, method: beta-crown, budget: 1h, norm: linf, epsilon: [0.0001, 0.2]}}
+suites: {s: {dataset: test, models: [robust], attacks: [b]}}
+`, 2, 4)
+	o := must.Get(open.New(p.Config, open.Options{}))(t)
+	defer o.Close()
+	j := must.Get(o.Job(p.Jobs[0]))(t)
+	defer j.Close()
+	prover := &Prover{Job: j, Opener: o}
+	defer prover.Close()
+	im := must.Get(j.Set.Read(0))(t)
+	im.Label = attacks.Argmax(must.Get(open.Alone(j.Net).Logits(t.Context(), im.Pixels))(t))
+	for _, trial := range p.Jobs[0].Trials {
+		c := caseOf(t, trial)
+		c.Who = open.Alone(j.Net)
+		n := must.Get(prover.network(c.Who))(t)
+		attack, closing, err := prover.breaker(c)
+		must.Do(t, err)
+		attacked := false
+		all := must.Get(branched(t.Context(), n, region(trial, im.Pixels), im, budget(c.Recipe.Certificate.(attacks.Bounds)),
+			func(ctx context.Context) (bool, error) {
+				attacked = true
+				return attack(ctx, im)
+			}))(t)
+		closing()
+		if far := trial.Epsilon() > 0.1; attacked != far || (all.Least() > 0) == far {
+			t.Errorf("within %g: attacked: %v, least margin %v", trial.Epsilon(), attacked, all.Least())
+		}
+	}
 }

@@ -2,11 +2,13 @@ package certify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
 	"selfheal/attacks"
 	"selfheal/harness/folder"
+	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
@@ -117,6 +119,28 @@ func (p *Prover) Confront(ctx context.Context, c Case, a Attack) (Finding, error
 // image takes so many seconds; 0 where nothing can be proven. It keeps nothing.
 func (p *Prover) Measure(ctx context.Context, c Case, pass float64) (seconds [2]float64, err error) {
 	return kinds[c.Setting().Kind].measure(ctx, p, c, pass)
+}
+
+// attacked is the norm of a misclassifying perturbation that the first of a recipe's components finds that finds one; 0:
+// none does. The judge has the last word about it.
+func (p *Prover) attacked(ctx context.Context, on *open.Oracle, recipe attacks.Recipe, im attacks.Image) (float64, error) {
+	for _, component := range recipe.Components {
+		res, err := component.Perturb(ctx, on, im, attacks.Options{Seed: p.Opener.Config.Seed})
+		if err != nil {
+			return 0, err
+		}
+		if res.Adversarial == nil {
+			continue
+		}
+		said, err := judge.Judge(ctx, on.Of, im, res.Adversarial, plan.BallOf(recipe), judge.AnswerOnly)
+		if err != nil && !errors.As(err, new(open.NotFinite)) {
+			return 0, fmt.Errorf("image %d: %w", im.ID, err)
+		}
+		if !said.Right {
+			return said.Norm, nil
+		}
+	}
+	return 0, nil
 }
 
 // proving is how a certificate is proven image by image: the journal keeps a T of each.

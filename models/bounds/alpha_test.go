@@ -30,7 +30,7 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 		for _, s := range n.free.free {
 			free.ports[rowStepPort][s.index] = slices.Clone(p.known[s.index].ports[stepPort])
 		}
-		for prog, own := range map[*program]*slopes{n.free: free, cutting.prog: cutting.batch([]*domain{{}}).own} {
+		for prog, own := range map[*program]*slopes{n.free: free, n.cut: cutting.batch([]*domain{{}}).own} {
 			rng := rand.New(rand.NewPCG(7, 8))
 			steps, betas := own.ports[rowStepPort], own.ports[betaPort]
 			for _, s := range n.free.free {
@@ -44,6 +44,13 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 			value := func() float64 { // at the points that are held
 				held := slices.Clone(own.at)
 				b := must.Get(p.run(t.Context(), prog, n.output.segment, p.wrong, p.seeds, own))(t)[0].Value
+				for _, s := range prog.cut {
+					for _, j := range p.known[s.index].own.turning {
+						more, _ := p.known[s.index].own.cut(j, float64(own.outputs[s.index][j]),
+							func(kind portKind) float64 { return float64(own.ports[kind][s.index][j]) })
+						b += more
+					}
+				}
 				copy(own.at, held)
 				return b
 			}

@@ -21,6 +21,9 @@ type program struct {
 	perRow  int      // of a row's largest tensor
 	free    []*stage // whose steps are each row's own
 	cut     []*stage // whose lines are, with multipliers of cuts
+	climbs  bool     // it takes points, and gives gradients there
+	// gradients is how many it gives.
+	gradients int
 }
 
 // port is an input of a program that is the same for all rows of a region.
@@ -95,14 +98,17 @@ const (
 	nothingFree freedom = iota
 	slopesFree          // the stages' steps
 	cutsFree            // and the multipliers of cuts at their kinks
+	cutsGiven           // as cutsFree, without gradients
 )
+
+func (f freedom) climbs() bool { return f == slopesFree || f == cutsFree }
 
 // backward makes the program from a tensor to what it ends at. With free slopes it also takes, after the rows, a point
 // of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps; with
-// cuts then those by the multipliers and the rows, and the coefficients of the stages' outputs.
+// cuts then those by the multipliers and the rows. Last come the coefficients of the outputs of the stages that are cut.
 func (n *Network) backward(tensor string, ends []string, left freedom) (*program, error) {
 	w := &walk{Builder: n.within("bound/"), n: n, free: left, seeds: map[string]string{},
-		p: &program{tensor: tensor, ends: ends, row: n.size(tensor)}}
+		p: &program{tensor: tensor, ends: ends, row: n.size(tensor), climbs: left.climbs()}}
 	w.p.perRow = w.p.row
 	b := w.Builder
 	rows := b.Input("rows", n.graph.Shapes[tensor])
@@ -111,7 +117,7 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 		steps[b.G.Nodes[slices.Index(n.graph.Nodes, s.Node)]] = s
 	}
 	var at, sums, slopes []string
-	if left != nothingFree {
+	if left.climbs() {
 		for i, end := range ends {
 			at = append(at, b.Input(fmt.Sprint("at ", i), n.graph.Shapes[end]))
 		}
@@ -126,7 +132,7 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 			if gy[0] == "" {
 				return []string{""}
 			}
-			if left == cutsFree && s.stage.cuttable() {
+			if left >= cutsFree && s.stage.cuttable() {
 				w.p.cut = append(w.p.cut, s.stage)
 				return w.cut(s.stage, gy[0])
 			}
@@ -155,7 +161,7 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 	if left == cutsFree {
 		by = append(by, rows)
 	}
-	if len(by) > 0 {
+	if len(by) > 0 && left.climbs() {
 		for i, end := range ends {
 			w.seeds[found[end]] = at[i]
 		}
@@ -173,9 +179,10 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 		for i, name := range by {
 			b.Output(fmt.Sprint("gradient ", i), gradients[name])
 		}
-		for i, name := range w.gy {
-			b.Output(fmt.Sprint("of output ", i), name)
-		}
+		w.p.gradients = len(by)
+	}
+	for i, name := range w.gy {
+		b.Output(fmt.Sprint("of output ", i), name)
 	}
 	w.p.session, err = open("bounds of "+tensor, b)
 	return w.p, err
@@ -229,10 +236,16 @@ func (w *walk) both(slope, step, g, positive string) string {
 func (w *walk) cut(s *stage, g string) []string {
 	shape := w.n.graph.Shapes[s.output()]
 	slope, step, beta := w.port(rowSlopePort, s, shape), w.port(rowStepPort, s, shape), w.port(betaPort, s, shape)
-	upper, lower := w.port(upperPort, s, shape), w.port(lowerPort, s, shape)
 	positive := w.Op("Relu", g)
 	gx := w.Op("Add", w.both(slope, step, g, positive), beta)
-	w.betas, w.gy = append(w.betas, beta), append(w.gy, g)
+	w.gy = append(w.gy, g)
+	inputs := make([]string, len(s.node.Inputs))
+	inputs[s.place] = gx
+	if !w.free.climbs() {
+		return inputs
+	}
+	w.betas = append(w.betas, beta)
+	upper, lower := w.port(upperPort, s, shape), w.port(lowerPort, s, shape)
 	seed := w.Op("Add", upper, w.Op("Mul", w.Op("Sign", positive), w.Op("Sub", lower, upper)))
 	if other := w.seeds[g]; other != "" { // of a stage that is added to this one
 		seed = w.Op("Add", other, seed)
@@ -240,7 +253,5 @@ func (w *walk) cut(s *stage, g string) []string {
 	w.seeds[g] = seed
 	none := w.Op("Mul", beta, w.Float(0))
 	w.seeds[gx] = w.Op("Add", none, w.port(zeroPort, s, w.n.one(s.output())))
-	inputs := make([]string, len(s.node.Inputs))
-	inputs[s.place] = gx
 	return inputs
 }

@@ -32,14 +32,20 @@ func (b *branching) bound(ctx context.Context, by climb, domains ...*domain) err
 		return nil
 	}
 	t := b.batch(domains)
+	defer b.spare.Put(t.own)
 	t.rate = by.rate
 	first := 0 // run that gives gradients
 	if domains[0].last == nil {
 		first = 1 // the one before says where bounds are taken
 	}
-	for step := range first + by.steps + 1 {
+	last := first + by.steps
+	for step := range last + 1 {
 		if step > first {
 			t.ascend()
+		}
+		prog := b.cut
+		if step == last {
+			prog = b.ended
 		}
 		p := *b.proof
 		p.seeds, p.apart = nil, nil
@@ -47,7 +53,7 @@ func (b *branching) bound(ctx context.Context, by climb, domains ...*domain) err
 			seeds, apart := b.seedsOf(of)
 			p.seeds, p.apart = append(p.seeds, seeds...), append(p.apart, apart...)
 		}
-		found, err := p.run(ctx, b.prog, b.output.segment, b.wrong, p.seeds, t.own)
+		found, err := p.run(ctx, prog, b.output.segment, b.wrong, p.seeds, t.own)
 		if err != nil {
 			return err
 		}
@@ -85,17 +91,21 @@ func (b *branching) batch(domains []*domain) *batch {
 	t := &batch{branching: b, live: slices.Clone(domains), alphas: make([]adam, len(b.stages)),
 		decay1: 1, decay2: 1}
 	rows := len(domains) * b.rows
-	t.own = b.newSlopes(rows, cutPorts...)
-	ports := &t.own.ports
-	for _, s := range b.prog.cut {
+	if t.own, _ = b.spare.Get().(*slopes); t.own == nil {
+		t.own = b.newSlopes(0, cutPorts...)
+	}
+	at, ports := &t.own.at, &t.own.ports
+	*at = zeros(*at, rows*b.size(b.input))
+	for _, s := range b.cut.cut {
 		i, known := s.index, b.known[s.index]
-		ports[rowSlopePort][i] = slices.Repeat(known.ports[slopePort], rows)
-		ports[upperPort][i] = slices.Repeat(known.own.upper, rows)
-		ports[lowerPort][i] = slices.Repeat(known.own.lower, rows)
+		for kind, values := range map[portKind][]float32{rowSlopePort: known.ports[slopePort],
+			rowStepPort: known.ports[stepPort], upperPort: known.own.upper, lowerPort: known.own.lower} {
+			ports[kind][i] = repeat(ports[kind][i], values, rows)
+		}
 		size := b.size(s.output())
-		ports[betaPort][i] = make([]float32, rows*size)
-		steps, slopes := slices.Repeat(known.ports[stepPort], rows), known.ports[slopePort]
-		ports[rowStepPort][i], t.alphas[i] = steps, newAdam(len(steps))
+		ports[betaPort][i] = zeros(ports[betaPort][i], rows*size)
+		steps, slopes := ports[rowStepPort][i], known.ports[slopePort]
+		t.alphas[i] = newAdam(rows * len(known.own.turning))
 		for d, of := range domains {
 			if of.last == nil || of.last.alphas[i] == nil {
 				continue
@@ -135,18 +145,35 @@ func (b *branching) batch(domains []*domain) *batch {
 	return t
 }
 
+// zeros are some, in memory that is given for them.
+func zeros(into []float32, some int) []float32 {
+	into = slices.Grow(into[:0], some)[:some]
+	clear(into)
+	return into
+}
+
+// repeat is values some times over, in memory that is given for them.
+func repeat(into, values []float32, times int) []float32 {
+	into = slices.Grow(into[:0], times*len(values))
+	for range times {
+		into = append(into, values...)
+	}
+	return into
+}
+
 // ascend moves slopes and multipliers along their gradients.
 func (t *batch) ascend() {
 	t.decay1, t.decay2 = t.decay1*beta1, t.decay2*beta2
 	ports := &t.own.ports
-	for _, s := range t.prog.cut {
+	for _, s := range t.cut.cut {
 		i, size := s.index, t.size(s.output())
-		slopes, steps := t.known[i].ports[slopePort], ports[rowStepPort][i]
+		slopes, steps, alpha := t.known[i].ports[slopePort], ports[rowStepPort][i], 0
 		for at := 0; at < len(steps); at += size {
 			for _, j := range t.known[i].own.turning {
 				g := t.own.gradients[i][at+j] * max(t.own.outputs[i][at+j], 0)
 				steps[at+j] = s.within(slopes[j], steps[at+j],
-					t.rate*t.alphas[i].step(at+j, g, t.decay1, t.decay2))
+					t.rate*t.alphas[i].step(alpha, g, t.decay1, t.decay2))
+				alpha++
 			}
 		}
 	}
@@ -237,13 +264,22 @@ func (t *batch) multiply() {
 	each(func(sum, beta *float32) { *sum += *beta })
 }
 
-// shift is what a row's multipliers add to its bound beside β·z: −β·at. Slack is for the sum of several
-// multipliers of a value, which the program has in float32.
+// shift is what a row's cuts add to its bound: −β·at of each, and what its lines and multipliers change at its value.
+// Slack is for the sum of several multipliers of a value, too, which the program has in float32.
 func (t *batch) shift(b *Bound, d, row int) {
-	for k, c := range t.live[d].cuts {
+	cuts := t.live[d].cuts
+	for k, c := range cuts {
+		own, i := t.known[c.stage].own, c.stage
 		beta := float64(t.multipliers[d][k*t.rows+row])
 		b.Value -= beta * c.at
-		b.Slack += float64(len(t.live[d].cuts)) * t.unit * math.Abs(beta) * t.known[c.stage].own.reach[c.value]
+		b.Slack += float64(len(cuts)) * t.unit * math.Abs(beta) * own.reach[c.value]
+		if slices.ContainsFunc(cuts[:k], func(o cut) bool { return o.stage == c.stage && o.value == c.value }) {
+			continue
+		}
+		at := (d*t.rows+row)*t.size(t.stages[i].output()) + c.value
+		of := func(kind portKind) float64 { return float64(t.own.ports[kind][i][at]) }
+		value, slack := own.cut(c.value, float64(t.own.outputs[i][at]), of)
+		b.Value, b.Slack = b.Value+value, b.Slack+slackFactor*slack
 	}
 }
 
@@ -281,7 +317,7 @@ func pick[T any](list []T, left []int, parts int) []T {
 // line what that lies below it, at a kink at the nearer end (Bunel et al. 2020, section 5.2).
 func (t *batch) end() {
 	cuts := make([][]bool, len(t.stages)) // of the domain, by the stages' values
-	for _, s := range t.prog.cut {
+	for _, s := range t.cut.cut {
 		cuts[s.index] = make([]bool, t.size(s.output()))
 	}
 	mark := func(d *domain, as bool) {
@@ -295,7 +331,7 @@ func (t *batch) end() {
 			slices.Clone(t.own.at[d*input : (d+1)*input])}
 		mark(of, true)
 		of.worst = nil
-		for _, s := range t.prog.cut {
+		for _, s := range t.cut.cut {
 			i, size := s.index, t.size(s.output())
 			first := d * t.rows * size
 			steps := t.own.ports[rowStepPort][i][first : first+t.rows*size]

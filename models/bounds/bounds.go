@@ -50,6 +50,7 @@ type Network struct {
 	last   *program // from the output to its segment's ends
 	free   *program // from the output to the input, with free slopes
 	cut    *program // and with multipliers of cuts, once it is needed
+	ended  *program // as cut, without gradients
 	cutter sync.Mutex
 	// Workers is how many runs compute the stages' bounds at once; 0 is one.
 	Workers int
@@ -236,6 +237,7 @@ func (n *Network) Close() {
 	n.last.close()
 	n.free.close()
 	n.cut.close()
+	n.ended.close()
 }
 
 // Classes is the number of the output's values.

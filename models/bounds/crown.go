@@ -387,7 +387,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		return ort.Tensor{Shape: append([]int64{int64(count)}, p.graph.Shapes[tensor][1:]...), Data: data}
 	}
 	in := []ort.Tensor{batch(prog.tensor, rows)}
-	if own != nil {
+	if prog.climbs {
 		in = append(in, batch(p.input, own.at))
 	}
 	for _, port := range prog.ports {
@@ -409,7 +409,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 	}
 	sums := len(prog.ends)
 	gradients := sums + len(prog.stages)
-	cuts := gradients + len(prog.free) + len(prog.cut) + 1 // the coefficients; the rows' gradients stand before them
+	cuts := gradients + prog.gradients // the coefficients
 	for k := range bounds {
 		b := &bounds[k]
 		for j, v := range rows[k*prog.row : (k+1)*prog.row] {
@@ -437,14 +437,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 			}
 		}
 		for c, s := range prog.cut {
-			var lines [portKinds][]float32
-			for kind := range lines {
-				if of := own.ports[kind]; of != nil && of[s.index] != nil {
-					lines[kind] = part(of[s.index])
-				}
-			}
-			value, slack := p.known[s.index].own.sums(part(out[cuts+c].Data), lines[rowSlopePort], lines[rowStepPort],
-				lines[betaPort], lines[upperPort], lines[lowerPort])
+			value, slack := p.known[s.index].own.sums(part(out[cuts+c].Data), part(own.ports[rowStepPort][s.index]))
 			b.Value, b.Slack = b.Value+value, b.Slack+slack
 		}
 		b.Slack *= slackFactor
@@ -452,16 +445,16 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 			b.Slack += p.apart[k]
 		}
 	}
-	if own != nil {
+	if prog.climbs {
 		for i, s := range slices.Concat(prog.free, prog.cut) {
 			own.gradients[s.index] = out[gradients+i].Data
-		}
-		for c, s := range prog.cut {
-			own.outputs[s.index] = out[cuts+c].Data
 		}
 		if len(prog.cut) > 0 {
 			own.rows = out[cuts-1].Data
 		}
+	}
+	for c, s := range prog.cut {
+		own.outputs[s.index] = out[cuts+c].Data
 	}
 	return bounds, nil
 }
@@ -571,9 +564,13 @@ func (s *stage) within(slope, step float32, move float64) float32 {
 
 // turns reports whether the lower line of a stage's value is free.
 func (p *proof) turns(s *stage, j int) bool {
-	l, u := float64(p.known[s.index].lower[j]), float64(p.known[s.index].upper[j])
+	return !p.boxed(s) && s.loose(float64(p.known[s.index].lower[j]), float64(p.known[s.index].upper[j]))
+}
+
+// loose reports whether the lower line on [l, u] is free, unless the stage is boxed.
+func (s *stage) loose(l, u float64) bool {
 	switch {
-	case p.boxed(s):
+	case s.free == nil:
 		return false
 	case s.turns != nil:
 		return s.turns(l, u)

@@ -23,18 +23,17 @@ type place struct {
 	at           float64
 }
 
-// withCuts makes the program of cuts once.
-func (n *Network) withCuts() (*program, error) {
+// withCuts makes the programs of cuts once.
+func (n *Network) withCuts() (err error) {
 	n.cutter.Lock()
 	defer n.cutter.Unlock()
 	if n.cut == nil {
-		p, err := n.backward(n.output.tensor, []string{n.input}, cutsFree)
-		if err != nil {
-			return nil, err
-		}
-		n.cut = p
+		n.cut, err = n.backward(n.output.tensor, []string{n.input}, cutsFree)
 	}
-	return n.cut, nil
+	if n.ended == nil && err == nil {
+		n.ended, err = n.backward(n.output.tensor, []string{n.input}, cutsGiven)
+	}
+	return err
 }
 
 // Cuttable reports whether the network has values that its bounds are cut at.
@@ -119,20 +118,20 @@ type ended struct {
 // several, one of a weighted sum of them.
 type branching struct {
 	*proof
-	prog    *program
 	out     *relaxation
 	numbers []float64 // of the rows
 	limits  []float64 // of the rows
 	rows    int       // of a domain
 	gains   *gains
+	spare   sync.Pool // of batches' *slopes
 }
 
 // branch prepares a tree of cuts for rows.
 func (r *Root) branch(rows, limits []float64) (*branching, error) {
 	p := *r.proof
 	p.wrong = r.out.wrong
-	prog, err := p.withCuts()
-	b := &branching{proof: &p, prog: prog, out: r.out, numbers: rows, limits: limits, rows: len(limits),
+	err := p.withCuts()
+	b := &branching{proof: &p, out: r.out, numbers: rows, limits: limits, rows: len(limits),
 		gains: &gains{of: map[place]*gain{}}}
 	if b.rows > 1 {
 		b.rows++

@@ -22,7 +22,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	slopes, steps := make([]float32, size), make([]float32, size)
 	var own *ownLines
 	if p.cutting && s.cuttable() {
-		own = newOwnLines(s, r, size, p.unit)
+		own = newOwnLines(s, r, slopes, p.unit)
 	}
 	for j := range size {
 		l, u := float64(r.lower[j]), float64(r.upper[j])
@@ -45,7 +45,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, with what other readers of the input give
 		zero, inner := float64(s.segment.atZero[j]), float64(r.wrong[j])
 		if own != nil {
-			own.upper[j], own.lower[j], own.wrong[j], own.reach[j] = up(above.b), down(below.b), wrong, reach
+			own.set(j, slope, step, up(above.b), down(below.b), wrong, reach, s.bends(l, u) && !p.boxed(s))
 		}
 		if rows != nil { // whose steps may have any size up to that of the slopes' range
 			most := max(math.Abs(step), math.Abs(s.free[0]-slope), math.Abs(s.free[1]-slope))
@@ -80,34 +80,90 @@ func (p *proof) boxed(s *stage) bool { return s.segment.own && p.region.Centre =
 
 // ownLines are what the lines of a stage that is cut are for each row before its cuts, and what their slack is made of.
 type ownLines struct {
+	slopes       []float32 // of the upper one
 	upper, lower []float32 // at 0
-	wrong        []float64 // of the runtime's value
-	reach        []float64 // the input's largest size
 	zero, inner  []float32 // the segment's value at 0, and what its values differ by
+	reach        []float64 // the input's largest size
 	bending      []int     // values that can be cut
 	turning      []int     // and those whose lower line is free
 	rounds       float64   // of making the input's coefficients
+	fixed, bent  []term    // of the values whose lines are not 0: those of the others are the same for all rows
 }
 
-func newOwnLines(s *stage, r *relaxation, size int, unit float64) *ownLines {
-	return &ownLines{upper: make([]float32, size), lower: make([]float32, size), wrong: make([]float64, size),
+// term is what a value adds to a bound for the coefficient A of the stage's output, P = max(A, 0):
+//
+//	A·all + P·positive, with the slack |A|·slack, and where the step is each row's own,
+//	P·step·zero, with the slack |A·slope + P·step|·inner + (|A·slope| + |A·step|)·rounds
+type term struct {
+	value                int
+	all, positive, slack float64
+
+	zero, slope, inner, rounds float64
+}
+
+func newOwnLines(s *stage, r *relaxation, slopes []float32, unit float64) *ownLines {
+	size := len(slopes)
+	return &ownLines{slopes: slopes, upper: make([]float32, size), lower: make([]float32, size),
 		reach: make([]float64, size), zero: s.segment.atZero, inner: r.wrong, rounds: gamma(unit, 8+s.readers)}
 }
 
-// sums gives what a row's constants add to a bound, and their slack, for the coefficients a of the stage's output and
-// multipliers beta.
-func (o *ownLines) sums(a, slope, step, beta, upper, lower []float32) (value, slack float64) {
-	slope, step, beta, upper, lower = slope[:len(a)], step[:len(a)], beta[:len(a)], upper[:len(a)], lower[:len(a)]
-	zeros, wrong, inner, reach := o.zero[:len(a)], o.wrong[:len(a)], o.inner[:len(a)], o.reach[:len(a)]
-	for j, v := range a { // without branches, which nobody foresees
-		g, b, m, d := float64(v), float64(beta[j]), float64(slope[j]), float64(step[j])
-		positive, zero := max(g, 0), float64(zeros[j])
-		input := g*m + positive*d + b
-		value += (g-positive)*float64(upper[j]) + positive*float64(lower[j]) + input*zero
-		slack += math.Abs(g)*wrong[j] + math.Abs(input)*float64(inner[j]) +
-			o.rounds*(math.Abs(g)*(math.Abs(m)+math.Abs(d))+math.Abs(b))*(reach[j]+math.Abs(zero))
+// set takes a value's lines and what they are at 0, by what the runtime's value is wrong, and the input's largest size.
+func (o *ownLines) set(j int, slope, step float64, upper, lower float32, wrong, reach float64, bends bool) {
+	o.upper[j], o.lower[j], o.reach[j] = upper, lower, reach
+	zero, inner := float64(o.zero[j]), float64(o.inner[j])
+	t := term{value: j, all: float64(upper) + slope*zero, positive: float64(lower) - float64(upper), slack: wrong,
+		zero: zero, slope: slope, inner: inner, rounds: o.far(j) - inner}
+	if bends {
+		o.bent = append(o.bent, t)
+		return
+	}
+	t.positive += step * zero
+	t.slack += max(math.Abs(slope), math.Abs(slope+step))*inner + (math.Abs(slope)+math.Abs(step))*t.rounds
+	if slope != 0 || step != 0 || upper != 0 || lower != 0 || wrong != 0 {
+		o.fixed = append(o.fixed, t)
+	}
+}
+
+// far is what an input's value differs by for a coefficient of 1: in itself, and as coefficients are rounded.
+func (o *ownLines) far(j int) float64 {
+	return float64(o.inner[j]) + o.rounds*(o.reach[j]+math.Abs(float64(o.zero[j])))
+}
+
+// sums gives what a row's constants add to a bound, and their slack, for the coefficients a of the stage's output, as if
+// nothing were cut.
+func (o *ownLines) sums(a, step []float32) (value, slack float64) {
+	for _, t := range o.fixed { // without branches, which nobody foresees
+		g := float64(a[t.value])
+		value += g*t.all + max(g, 0)*t.positive
+		slack += math.Abs(g) * t.slack
+	}
+	for _, t := range o.bent {
+		g, d := float64(a[t.value]), float64(step[t.value])
+		positive := max(g, 0)
+		value += g*t.all + positive*(t.positive+d*t.zero)
+		slack += math.Abs(g)*t.slack + t.off(g, positive, d, 0)
 	}
 	return value, slack
+}
+
+// off is the slack of an input's coefficient A·slope + P·step + β.
+func (t *term) off(g, positive, step, beta float64) float64 {
+	return math.Abs(g*t.slope+positive*step+beta)*t.inner +
+		(math.Abs(g)*(math.Abs(t.slope)+math.Abs(step))+math.Abs(beta))*t.rounds
+}
+
+// cut is what the lines and the multiplier that a value has of its own change in [ownLines.sums], for the output's
+// coefficient g.
+func (o *ownLines) cut(j int, g float64, of func(portKind) float64) (value, slack float64) {
+	was, slope, step, upper, lower, beta := float64(o.slopes[j]), of(rowSlopePort), of(rowStepPort), of(upperPort),
+		of(lowerPort), of(betaPort)
+	positive, zero, inner := max(g, 0), float64(o.zero[j]), float64(o.inner[j])
+	upward, downward := upper-float64(o.upper[j]), lower-float64(o.lower[j])
+	old := term{slope: was, inner: inner, rounds: o.far(j) - inner}
+	now := old
+	now.slope = slope
+	return g*(upward+(slope-was)*zero) + positive*(downward-upward) + beta*zero,
+		now.off(g, positive, step, beta) - old.off(g, positive, step, 0)
 }
 
 // rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients, and its input's.
