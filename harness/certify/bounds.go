@@ -203,7 +203,8 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 
 // breaker makes a function that reports whether AutoAttack's version quick breaks an image, through the control; none
 // where the method does not branch. Close it before the classifier.
-func (p *Prover) breaker(c Case) (breaks func(context.Context, attacks.Image) (bool, error), closing func(), err error) {
+func (p *Prover) breaker(c Case) (breaks func(context.Context, attacks.Image) (bool, error), closing func(),
+	err error) {
 	if bounds.Method(c.Recipe.Certificate.(attacks.Bounds).Method) != bounds.BetaCROWN {
 		return nil, func() {}, nil
 	}

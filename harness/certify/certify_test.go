@@ -201,7 +201,8 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 		attack, closing, err := prover.breaker(c)
 		must.Do(t, err)
 		attacked := false
-		all := must.Get(branched(t.Context(), n, region(trial, im.Pixels), im, budget(c.Recipe.Certificate.(attacks.Bounds)),
+		all := must.Get(branched(t.Context(), n, region(trial, im.Pixels), im,
+			budget(c.Recipe.Certificate.(attacks.Bounds)),
 			func(ctx context.Context) (bool, error) {
 				attacked = true
 				return attack(ctx, im)

@@ -121,9 +121,10 @@ func (p *Prover) Measure(ctx context.Context, c Case, pass float64) (seconds [2]
 	return kinds[c.Setting().Kind].measure(ctx, p, c, pass)
 }
 
-// attacked is the norm of a misclassifying perturbation that the first of a recipe's components finds that finds one; 0:
-// none does. The judge has the last word about it.
-func (p *Prover) attacked(ctx context.Context, on *open.Oracle, recipe attacks.Recipe, im attacks.Image) (float64, error) {
+// attacked is the norm of the first misclassifying perturbation that a recipe's components find, in turn; 0: none do.
+// The judge has the last word about it.
+func (p *Prover) attacked(ctx context.Context, on *open.Oracle, recipe attacks.Recipe, im attacks.Image) (float64,
+	error) {
 	for _, component := range recipe.Components {
 		res, err := component.Perturb(ctx, on, im, attacks.Options{Seed: p.Opener.Config.Seed})
 		if err != nil {

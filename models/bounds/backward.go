@@ -104,8 +104,9 @@ const (
 func (f freedom) climbs() bool { return f == slopesFree || f == cutsFree }
 
 // backward makes the program from a tensor to what it ends at. With free slopes it also takes, after the rows, a point
-// of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps; with
-// cuts then those by the multipliers and the rows. Last come the coefficients of the outputs of the stages that are cut.
+// of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps, with
+// cuts also by the multipliers and the rows, unless these are given. Last come the coefficients of the outputs of
+// stages that are cut.
 func (n *Network) backward(tensor string, ends []string, left freedom) (*program, error) {
 	w := &walk{Builder: n.within("bound/"), n: n, free: left, seeds: map[string]string{},
 		p: &program{tensor: tensor, ends: ends, row: n.size(tensor), climbs: left.climbs()}}

@@ -78,7 +78,7 @@ func inFloat32(below, above *line, reach float64) (slope, step float32) {
 // no lines improve.
 func (p *proof) boxed(s *stage) bool { return s.segment.own && p.region.Centre == nil }
 
-// ownLines are what the lines of a stage that is cut are for each row before its cuts, and what their slack is made of.
+// ownLines are what the lines of a stage that is cut are for each row before its cuts, and what is added up of them.
 type ownLines struct {
 	slopes       []float32 // of the upper one
 	upper, lower []float32 // at 0
@@ -129,7 +129,7 @@ func (o *ownLines) far(j int) float64 {
 	return float64(o.inner[j]) + o.rounds*(o.reach[j]+math.Abs(float64(o.zero[j])))
 }
 
-// sums gives what a row's constants add to a bound, and their slack, for the coefficients a of the stage's output, as if
+// sums gives what a row's constants add to a bound, and their slack, for coefficients of the stage's output, as if
 // nothing were cut.
 func (o *ownLines) sums(a, step []float32) (value, slack float64) {
 	for _, t := range o.fixed { // without branches, which nobody foresees
