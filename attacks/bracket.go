@@ -21,6 +21,8 @@ type Rung struct {
 	Method string  // of bounds
 	Width  float64 // of what the search leaves between two radii, as a share of the larger one
 	Cheap  bool    // every image goes through it before any goes on
+	// Rise is how far above what is proven the search asks next, as a share of that, at most; 0: in the middle.
+	Rise float64
 }
 
 // Rungs are those of a norm, in the order in which an image goes through them.
@@ -45,7 +47,7 @@ func (b Bracket) Rungs() []Rung {
 	if b.Norm == L2 {
 		all = append(all, attack("ddn", nil))
 	}
-	return append(all, Rung{Method: "beta-crown", Width: 0.02})
+	return append(all, Rung{Method: "beta-crown", Width: 0.02, Rise: 0.1})
 }
 
 // Widest is the distance of the black image and the white one.

@@ -266,7 +266,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return Smoothing{common: c} },
 	},
 	{
-		Kind: BoundsKind, Title: "Bounds", Revision: 1, proves: true, heading: "Bounds, {method}",
+		Kind: BoundsKind, Title: "Bounds", Revision: 2, proves: true, heading: "Bounds, {method}",
 		Doc: "a certificate: linear bounds of the logits leave no other class within epsilon (Zhang et al. 2018, " +
 			"Xu et al. 2021)",
 		Reason: "bounds of its logits over the ball leave no other class, with slack for all rounding in float32",
@@ -280,7 +280,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return Bounds{common: c} },
 	},
 	{
-		Kind: BracketKind, Title: "Bracket", Revision: 2, proves: true, heading: "Bracket, {budget} an image",
+		Kind: BracketKind, Title: "Bracket", Revision: 3, proves: true, heading: "Bracket, {budget} an image",
 		Doc: "a certificate and attacks at once: of each image the largest radius proven by bounds and the smallest " +
 			"broken by attacks that minimise the norm",
 		Parameters: []Parameter{{Setting: setting.Setting{Name: "budget", Type: setting.Time, Within: setting.Positive,

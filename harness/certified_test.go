@@ -357,7 +357,7 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 		}
 	}
 	must.Have(t, must.Get(forecast.Describe(testplan.Plan(t, text, 1, 4), nil, nil))(t),
-		"bounds/1, l1, epsilon 0.3: no passes, bounds for each defense\n")
+		"bounds/2, l1, epsilon 0.3: no passes, bounds for each defense\n")
 }
 
 // A network without bounds is refused before anything runs.

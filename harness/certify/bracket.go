@@ -34,6 +34,7 @@ type gap struct {
 	rung           int     // of the ladder, the next one
 	method         string  // of the last search by bounds
 	failed         float64 // the smallest radius at which that method proved nothing; +∞ before
+	fails          int     // and how often it did
 }
 
 func (g gap) width() float64 { return g.broken - g.proven }
@@ -91,6 +92,7 @@ func (g *gaps) take(i int, v found) bool {
 		one.proven = max(one.proven, v.Radius)
 	default:
 		one.failed = min(one.failed, v.Radius)
+		one.fails++
 	}
 	g.skip(one)
 	return true
@@ -104,10 +106,10 @@ func (g *gaps) skip(one *gap) {
 			return
 		}
 		if rung.Method != one.method {
-			one.method, one.failed = rung.Method, math.Inf(1)
+			one.method, one.failed, one.fails = rung.Method, math.Inf(1), 0
 		}
 		top := g.top(*one)
-		if _, asked := g.between(one.proven, top); asked || top-one.proven > rung.Width*top {
+		if _, asked := g.between(one.proven, top, 0); asked || top-one.proven > rung.Width*top {
 			return
 		}
 	}
@@ -116,9 +118,13 @@ func (g *gaps) skip(one *gap) {
 // top is the upper end of a search.
 func (g *gaps) top(one gap) float64 { return min(one.failed, one.broken, g.farthest) }
 
-// between is the radius that a search asks for next: of the columns between its ends the one nearest their middle.
-func (g *gaps) between(low, high float64) (radius float64, column bool) {
+// between is the radius that a search asks for next: their middle, or no more than a rise above the lower end, but
+// first, of the columns between its ends, the nearest one.
+func (g *gaps) between(low, high, rise float64) (radius float64, column bool) {
 	middle := (low + high) / 2
+	if rise > 0 && low > 0 {
+		middle = min(middle, low*(1+rise))
+	}
 	for _, e := range g.columns {
 		if e > low && e < high && (!column || math.Abs(e-middle) < math.Abs(radius-middle)) {
 			radius, column = e, true
@@ -145,8 +151,14 @@ func (g *gaps) choose(mine func(i int) bool, most func(rung int) int) (some []in
 		}
 		return 1
 	}
+	fails := func(i int) int { // of searches that take the whole of a budget for it
+		if g.rungs[g.each[i].rung].Rise > 0 {
+			return 1 + g.each[i].fails
+		}
+		return 0
+	}
 	slices.SortStableFunc(all, func(a, b int) int {
-		return cmp.Or(dear(a)-dear(b), cmp.Compare(g.each[b].width(), g.each[a].width()))
+		return cmp.Or(dear(a)-dear(b), fails(a)-fails(b), cmp.Compare(g.each[b].width(), g.each[a].width()))
 	})
 	for _, i := range all {
 		first := g.each[all[0]].rung
@@ -342,7 +354,7 @@ func (w *bracketing) attack(ctx context.Context, im attacks.Image, i int) (v fou
 func (w *bracketing) bound(ctx context.Context, im attacks.Image, i int, rung attacks.Rung) (v found, err error) {
 	one := w.each[i]
 	v.Rung = one.rung
-	v.Radius, _ = w.between(one.proven, w.top(one))
+	v.Radius, _ = w.between(one.proven, w.top(one), rung.Rise)
 	n, err := w.network(w.c.Who)
 	if err != nil {
 		return v, err

@@ -213,3 +213,23 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 		}
 	}
 }
+
+// A search by branching rises from what is proven, and images that it has failed on come after the others.
+func TestBracketRises(t *testing.T) {
+	g := &gaps{columns: []float64{3}}
+	for _, c := range []struct{ low, high, rise, want float64 }{
+		{1, 2, 0, 1.5}, {1, 2, 0.1, 1.1}, {1, 1.1, 0.1, 1.05}, {0, 2, 0.1, 1}, {1, 9, 0.1, 3},
+	} {
+		if got, _ := g.between(c.low, c.high, c.rise); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("between %g and %g, by %g: %g, not %g", c.low, c.high, c.rise, got, c.want)
+		}
+	}
+	g = &gaps{rungs: []attacks.Rung{{Method: "beta-crown", Rise: 0.1}}, right: func(int) bool { return true }}
+	for i := range 4 {
+		g.each = append(g.each, gap{proven: 1, broken: 2 + float64(i), fails: []int{0, 1, 0, 2}[i]})
+	}
+	all := g.choose(func(int) bool { return true }, func(int) int { return 4 })
+	if !slices.Equal(all, []int{2, 0, 1, 3}) {
+		t.Errorf("images in the order %v", all)
+	}
+}

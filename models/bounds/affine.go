@@ -15,9 +15,11 @@ type affine struct {
 	joint  bool
 	// terms counts the products that are added up for a value of the output, and of the input's cotangent; nil: one.
 	terms func(g *onnx.Graph, n *onnx.Node) (forward, backward int64)
-	exact bool                    // it moves values and computes none
-	only  func(n *onnx.Node) bool // reports what the operator must be like; nil: anything
-	added []int                   // constant inputs that are added, not multiplied with
+	exact bool // it moves values and computes none
+	// weighs says that the terms are those of a constant's values: what multiplies a 0 is none, as sums are exact then.
+	weighs bool
+	only   func(n *onnx.Node) bool // reports what the operator must be like; nil: anything
+	added  []int                   // constant inputs that are added, not multiplied with
 	// sized writes the operator with its coefficients' absolute values, see [sizes]; nil: those of its constants.
 	sized func(s *sizes, n *onnx.Node, in []string) string
 }
@@ -34,10 +36,10 @@ func init() {
 		return k, k
 	}}
 	affineOperators = map[string]affine{
-		"Conv":               {terms: convTerms, added: []int{2}},
-		"ConvTranspose":      {terms: convTerms, added: []int{2}},
-		"Gemm":               {terms: gemmTerms, added: []int{2}, sized: sizedGemm},
-		"MatMul":             {inputs: []int{0, 1}, terms: matMulTerms},
+		"Conv":               {terms: convTerms, weighs: true, added: []int{2}},
+		"ConvTranspose":      {terms: convTerms, weighs: true, added: []int{2}},
+		"Gemm":               {terms: gemmTerms, weighs: true, added: []int{2}, sized: sizedGemm},
+		"MatMul":             {inputs: []int{0, 1}, weighs: true, terms: matMulTerms},
 		"BatchNormalization": {sized: sizedBatchNormalization},
 		"Add":                sums, "Sub": sums,
 		"Mul": {inputs: []int{0, 1}}, "Div": {},
@@ -126,6 +128,7 @@ func itemTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 type sizes struct {
 	*onnx.Builder
 	added bool // with what the operators add
+	count bool // with 1 for each coefficient but 0
 }
 
 // write appends a node so, for given inputs.
@@ -139,7 +142,7 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 		if !ok || t.DType != onnx.Float {
 			continue
 		}
-		in[i] = s.Const(absolute(t))
+		in[i] = s.Const(s.sizes(t))
 		if !s.added && (n.Op == "Concat" || slices.Contains(row.added, i)) {
 			in[i] = s.Const(onnx.Filled(0, t.Shape...))
 		}
@@ -150,13 +153,21 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 	return s.Multi(n.Op, n.Attrs, len(n.Outputs), in...)
 }
 
-func absolute(t *onnx.Tensor) *onnx.Tensor {
-	return onnx.FloatTensor(t.Shape, onnx.Each(t.Floats, func(v float32) float32 { return max(v, -v) }))
+func (s *sizes) sizes(t *onnx.Tensor) *onnx.Tensor {
+	return onnx.FloatTensor(t.Shape, onnx.Each(t.Floats, func(v float32) float32 {
+		if s.count && v != 0 {
+			return 1
+		}
+		return max(v, -v)
+	}))
 }
 
 func sizedGemm(s *sizes, n *onnx.Node, in []string) string {
 	attrs := onnx.Attrs{"transA": n.Int("transA", 0), "transB": n.Int("transB", 0)}
 	for _, name := range []string{"alpha", "beta"} {
+		if s.count {
+			break
+		}
 		attrs[name] = float32(math.Abs(float64(n.Float(name, 1))))
 	}
 	return s.OpWith("Gemm", attrs, in...)

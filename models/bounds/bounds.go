@@ -15,13 +15,14 @@
 //
 //	E = γ(m + k)·(|f|(X) + |f(0)|),  γ(n) = n·u/(1 − n·u),  u = 2⁻²⁴
 //
-// for |x| ≤ X: the network's y differs from f(x) by at most γ(m) of that, where m are the terms that are added
-// up for a value (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1); and A·f computed
-// backwards, with k terms, differs from the exact product by at most γ(k)·|A|·|f|, which changes the bound by at
-// most that times X. Errors enter the bound where they are made and are carried through a segment alone, by |f|:
-// with Ê the sum of a segment's, a bound is lowered by Σ |A|·Ê over the stages, its slack; also by what
-// computing the segment's value at 0 rounds, which is its Ê for X = 0, by what the sums that the bound is made
-// of round, and by the stages' own rounding. Operators that the runtime fuses round less often, not more.
+// for |x| ≤ X: the network's y differs from f(x) by at most γ(m) of that, where m are the terms that are added up for
+// a value (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1) but for those that are 0
+// throughout the region, as behind a ReLU, which round nothing; and A·f computed backwards, with k terms, differs from
+// the exact product by at most γ(k)·|A|·|f|, which changes the bound by at most that times X. Errors enter the bound
+// where they are made and are carried through a segment alone, by |f|: with Ê the sum of a segment's, a bound is
+// lowered by Σ |A|·Ê over the stages, its slack; also by what computing the segment's value at 0 rounds, which is its Ê
+// for X = 0, by what the sums that the bound is made of round, and by the stages' own rounding. Operators that the
+// runtime fuses round less often, not more.
 package bounds
 
 import (
@@ -62,6 +63,8 @@ type step struct {
 	*onnx.Node
 	affine
 	gamma float64 // of an affine node's error, per unit of |f|(X) + |f(0)|
+	adds  float64 // of so many terms
+	other float64 // of them, those that are not of the operator
 	stage *stage
 }
 
@@ -171,7 +174,8 @@ func (n *Network) affine(row affine, node *onnx.Node, readers int64) step {
 	}
 	s := step{Node: node, affine: row}
 	if s.exact = row.exact && readers*repeats == 1; !s.exact { // eight more for the rounding of folded constants
-		s.gamma = gamma(n.unit, forward+max(backward, repeats)+readers+8)
+		other := max(backward, repeats) + readers + 8
+		s.gamma, s.adds, s.other = gamma(n.unit, forward+other), float64(forward+other), float64(other)
 	}
 	return s
 }

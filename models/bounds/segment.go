@@ -109,16 +109,17 @@ func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Sessi
 		}
 	}
 	for _, step := range steps {
-		sized := func(added bool, of func(iv interval) string) []string {
+		sized := func(how sizes, of func(iv interval) string) []string {
 			in := n.with(step, func(t string) string { return of(known[t]) })
-			return (&sizes{Builder: b, added: added}).write(step.affine, step.Node, in, n.active)
+			how.Builder = b
+			return how.write(step.affine, step.Node, in, n.active)
 		}
-		radius := sized(false, func(iv interval) string { return iv.radius })
+		radius := sized(sizes{}, func(iv interval) string { return iv.radius })
 		centre := b.Multi(step.Op, step.Attrs, len(step.Outputs),
 			n.with(step, func(t string) string { return known[t].centre })...)
 		wrong := make([]string, len(step.Outputs))
 		if slices.ContainsFunc(step.Inputs, func(t string) bool { return known[t].wrong != "" }) {
-			wrong = slices.Clone(sized(false, func(iv interval) string {
+			wrong = slices.Clone(sized(sizes{}, func(iv interval) string {
 				if iv.wrong == "" {
 					return times(iv.radius, 0)
 				}
@@ -126,8 +127,20 @@ func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Sessi
 			}))
 		}
 		if !step.exact {
-			size := sized(true, func(iv interval) string { return b.Op("Add", b.Op("Abs", iv.centre), iv.radius) })
-			own := times(size[0], slackFactor*step.gamma)
+			largest := func(iv interval) string { return b.Op("Add", b.Op("Abs", iv.centre), iv.radius) }
+			own := sized(sizes{added: true}, largest)[0]
+			if each := slackFactor * step.gamma; step.weighs {
+				live := sized(sizes{count: true}, func(iv interval) string {
+					if iv.wrong != "" {
+						return b.Op("Sign", b.Op("Add", largest(iv), iv.wrong))
+					}
+					return b.Op("Sign", largest(iv))
+				})
+				each /= step.adds
+				own = b.Op("Mul", own, b.Op("Add", times(live[0], each), b.Float(float32(step.other*each))))
+			} else {
+				own = times(own, each)
+			}
 			if wrong[0] != "" {
 				own = b.Op("Add", own, wrong[0])
 			}
