@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"selfheal/attacks"
@@ -179,10 +180,7 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 		return &Proofs{Proof: all, Warnings: []result.Warning{result.WarnNotBounded.New("%s", cannot)}}, nil
 	}
 	how := c.Recipe.Certificate.(attacks.Bounds)
-	breaks, closing, err := p.breaker(c)
-	if err != nil {
-		return nil, err
-	}
+	breaks, closing := p.breaker(c)
 	defer closing()
 	return prove(ctx, p, c, proving[least]{all, p.key(c, "bounds"),
 		progress.Words{Done: "bounded", Stand: "certified", SoFar: "certified at most"}, 1, p.Opener.Cores,
@@ -191,7 +189,7 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 			n, err := p.network(c.Who)
 			if err == nil {
 				v, err = boundedBy(ctx, n, bounds.Method(how.Method), region(c.Trial, im.Pixels), im, budget(how),
-					func(ctx context.Context) (bool, error) { return breaks(ctx, im) })
+					breaks(im))
 			}
 			if err == nil && v.Bound != nil && v.Least() > 0 {
 				err = p.hold(ctx, c.Who, region(c.Trial, im.Pixels), im)
@@ -201,26 +199,33 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 		}, func(i int) bool { return !c.Right(i) }})
 }
 
-// breaker makes a function that reports whether AutoAttack's version quick breaks an image, through the control; none
-// where the method does not branch. Close it before the classifier.
-func (p *Prover) breaker(c Case) (breaks func(context.Context, attacks.Image) (bool, error), closing func(),
-	err error) {
-	if bounds.Method(c.Recipe.Certificate.(attacks.Bounds).Method) != bounds.BetaCROWN {
-		return nil, func() {}, nil
+// breaker makes what reports whether AutoAttack's version quick breaks an image, through the control; it is prepared
+// when that is first asked. Close it before the classifier.
+func (p *Prover) breaker(c Case) (breaks func(im attacks.Image) breaking, closing func()) {
+	var on *open.Oracle
+	recipe := sync.OnceValues(func() (recipe attacks.Recipe, err error) {
+		recipe, err = attacks.Setup{Kind: "autoattack", Version: "quick", Norm: c.Setting().Norm}.Make(c.Epsilon(),
+			c.Who.Classes)
+		if err == nil {
+			on, err = open.OracleOf(c.Who, result.WhiteboxThrough)
+		}
+		return recipe, err
+	})
+	breaks = func(im attacks.Image) breaking {
+		return func(ctx context.Context) (bool, error) {
+			quick, err := recipe()
+			if err != nil {
+				return false, err
+			}
+			distance, err := p.attacked(ctx, on, quick, im)
+			return distance > 0, err
+		}
 	}
-	recipe, err := attacks.Setup{Kind: "autoattack", Version: "quick", Norm: c.Setting().Norm}.Make(c.Epsilon(),
-		c.Who.Classes)
-	if err != nil {
-		return nil, nil, err
+	return breaks, func() {
+		if on != nil {
+			on.Close()
+		}
 	}
-	on, err := open.OracleOf(c.Who, result.WhiteboxThrough)
-	if err != nil {
-		return nil, nil, err
-	}
-	return func(ctx context.Context, im attacks.Image) (bool, error) {
-		distance, err := p.attacked(ctx, on, recipe, im)
-		return distance > 0, err
-	}, on.Close, nil
 }
 
 // cannot is why nothing can be proven about a case; "" where bounds hold.

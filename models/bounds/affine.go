@@ -142,7 +142,7 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 		if !ok || t.DType != onnx.Float {
 			continue
 		}
-		in[i] = s.Const(s.sizes(t))
+		in[i] = s.Const(s.coefficients(t))
 		if !s.added && (n.Op == "Concat" || slices.Contains(row.added, i)) {
 			in[i] = s.Const(onnx.Filled(0, t.Shape...))
 		}
@@ -153,7 +153,7 @@ func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]b
 	return s.Multi(n.Op, n.Attrs, len(n.Outputs), in...)
 }
 
-func (s *sizes) sizes(t *onnx.Tensor) *onnx.Tensor {
+func (s *sizes) coefficients(t *onnx.Tensor) *onnx.Tensor {
 	return onnx.FloatTensor(t.Shape, onnx.Each(t.Floats, func(v float32) float32 {
 		if s.count && v != 0 {
 			return 1

@@ -22,8 +22,6 @@ type program struct {
 	free    []*stage // whose steps are each row's own
 	cut     []*stage // whose lines are, with multipliers of cuts
 	climbs  bool     // it takes points, and gives gradients there
-	// gradients is how many it gives.
-	gradients int
 }
 
 // port is an input of a program that is the same for all rows of a region.
@@ -180,7 +178,6 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 		for i, name := range by {
 			b.Output(fmt.Sprint("gradient ", i), gradients[name])
 		}
-		w.p.gradients = len(by)
 	}
 	for i, name := range w.gy {
 		b.Output(fmt.Sprint("of output ", i), name)

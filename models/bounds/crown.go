@@ -409,7 +409,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 	}
 	sums := len(prog.ends)
 	gradients := sums + len(prog.stages)
-	cuts := gradients + prog.gradients // the coefficients
+	cuts := len(out) - len(prog.cut) // the coefficients
 	for k := range bounds {
 		b := &bounds[k]
 		for j, v := range rows[k*prog.row : (k+1)*prog.row] {
