@@ -1,7 +1,6 @@
 package attacks
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -350,8 +349,7 @@ func TestSpecs(t *testing.T) {
 				continue
 			}
 			r := recipe(t, Setup{Kind: s.Kind, Norm: n}, map[bool]float64{false: 0.5, true: 5}[n == L0], 10)
-			revision := map[string]string{BracketKind: "/2"}
-			name := s.Kind + cmp.Or(revision[s.Kind], "/1")
+			name := fmt.Sprintf("%s/%d", s.Kind, s.Revision)
 			if a := r.Methods()[0]; a.Name() != s.Kind || r.Name != name || r.Minimises != s.minimises ||
 				s.proves != (r.Certificate != nil) {
 				t.Errorf("%s: %+v", s.Kind, r)
