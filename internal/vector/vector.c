@@ -13,6 +13,19 @@ VECTOR double vector_dot_difference(const float *w, const float *a, const float 
     return total(s);
 }
 
+VECTOR double vector_dot(const float *a, const float *b, int n) {
+    double s[LANES] = {0};
+    EACH(s[l] += (double)a[i] * (double)b[i]);
+    return total(s);
+}
+
+VECTOR sums vector_spread(const float *a, const float *b, double by, const float *radius, int n) {
+    double s[LANES] = {0}, t[LANES] = {0};
+    EACH(double r = (double)radius[i], v = (double)a[i] + by * (double)b[i];
+         s[l] += fabs(v) * r; t[l] += copysign(1.0, v) * (double)b[i] * r);
+    return (sums){total(s), total(t)};
+}
+
 VECTOR double vector_sum1(const float *v, int n) {
     double s[LANES] = {0};
     EACH(s[l] += (double)magnitude(v[i]));

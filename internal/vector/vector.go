@@ -32,6 +32,16 @@ func DotDifference(w, a, b []float32) float64 {
 	return float64(C.vector_dot_difference(c(w, w), c(a, w), c(b, w), n(w)))
 }
 
+// Dot is Σ aᵢ·bᵢ.
+func Dot(a, b []float32) float64 { return float64(C.vector_dot(c(a, a), c(b, a), n(a))) }
+
+// Spread is by how much (a + k·b)·x changes at most where each xᵢ does by radiusᵢ, Σ |aᵢ + k·bᵢ|·radiusᵢ, and the slope
+// of that in k, from above.
+func Spread(a, b []float32, k float64, radius []float32) (spread, slope float64) {
+	s := C.vector_spread(c(a, a), c(b, a), C.double(k), c(radius, a), n(a))
+	return float64(s.first), float64(s.second)
+}
+
 // Sum1 is Σ |vᵢ|.
 func Sum1(v []float32) float64 { return float64(C.vector_sum1(c(v, v), n(v))) }
 

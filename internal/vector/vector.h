@@ -10,6 +10,8 @@ typedef struct { double first, second; } sums;
 typedef struct { int channels, height, width, side, top1, left1, top2, left2; } windows;
 
 double vector_dot_difference(const float *w, const float *a, const float *b, int n);
+double vector_dot(const float *a, const float *b, int n);
+sums vector_spread(const float *a, const float *b, double by, const float *radius, int n);
 double vector_sum1(const float *v, int n);
 double vector_sum2(const float *v, int n);
 float vector_max(const float *v, int n);

@@ -30,7 +30,8 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 		for _, s := range n.free.free {
 			free.ports[rowStepPort][s.index] = slices.Clone(p.known[s.index].ports[stepPort])
 		}
-		for prog, own := range map[*program]*slopes{n.free: free, n.cut: cutting.batch([]*domain{{}}).own} {
+		cuts := cutting.batch([]*domain{cutting.whole()}).own
+		for prog, own := range map[*program]*slopes{n.free: free, n.cut: cuts} {
 			rng := rand.New(rand.NewPCG(7, 8))
 			steps, betas := own.ports[rowStepPort], own.ports[betaPort]
 			for _, s := range n.free.free {

@@ -20,9 +20,18 @@ type batch struct {
 	alphas         []adam
 	multipliers    [][]float32 // of each domain's cuts, row by row
 	betas          []adam      // their ascents
-	steps          [][]float32 // of each domain's cuts, which are not free
+	changed        [][]changed // values of each domain whose lines are not the region's
+	found          []Bound     // of the last run, with the linear bounds' coefficients
+	coefficients   []float32
 	rate           float64
 	decay1, decay2 float64
+}
+
+// changed is a value of a stage in a domain.
+type changed struct {
+	stage, value int
+	step         float32
+	fixed        bool // the step is not free
 }
 
 // bound finds the best bounds of some domains by slopes and multipliers, from those that they begin with on. Domains
@@ -57,6 +66,7 @@ func (b *branching) bound(ctx context.Context, by climb, domains ...*domain) err
 		if err != nil {
 			return err
 		}
+		t.found, t.coefficients = found, p.coefficients
 		var left []int
 		for d, of := range t.live {
 			one := found[d*b.rows : (d+1)*b.rows]
@@ -93,6 +103,10 @@ func (b *branching) batch(domains []*domain) *batch {
 	rows := len(domains) * b.rows
 	if t.own, _ = b.spare.Get().(*slopes); t.own == nil {
 		t.own = b.newSlopes(0, cutPorts...)
+		t.own.gammas = make([][]float64, len(b.stages))
+		for _, s := range b.cut.cut {
+			t.own.gammas[s.index] = make([]float64, 2*len(b.known[s.index].own.bending))
+		}
 	}
 	at, ports := &t.own.at, &t.own.ports
 	*at = zeros(*at, rows*b.size(b.input))
@@ -121,28 +135,46 @@ func (b *branching) batch(domains []*domain) *batch {
 	for d, of := range domains {
 		t.betas = append(t.betas, newAdam(len(of.cuts)*b.rows))
 		t.multipliers = append(t.multipliers, make([]float32, len(of.cuts)*b.rows))
-		t.steps = append(t.steps, make([]float32, len(of.cuts)))
-		if of.last != nil {
-			copy(t.own.at[d*len(of.last.at):], of.last.at)
+		t.changed = append(t.changed, nil)
+		for _, s := range b.cut.cut {
+			t.change(s, d, of)
 		}
-		for k, c := range of.cuts {
-			s := b.stages[c.stage]
-			l, u := b.within(of, c.stage, c.value)
-			below, above := s.between(l, u)
-			slope, step := inFloat32(&below, &above, max(-l, u))
-			for row := range b.rows {
-				at := (d*b.rows+row)*b.size(s.output()) + c.value
-				ports[rowSlopePort][c.stage][at], ports[rowStepPort][c.stage][at] = slope, step
-				ports[upperPort][c.stage][at], ports[lowerPort][c.stage][at] = up(above.b), down(below.b)
-				if of.last != nil && k < len(of.last.betas)/b.rows {
-					t.multipliers[d][k*b.rows+row] = of.last.betas[k*b.rows+row]
-				}
-			}
-			t.steps[d][k] = step
+		if of.last == nil {
+			continue
+		}
+		copy(t.own.at[d*len(of.last.at):], of.last.at)
+		for k := range len(of.last.betas) / b.rows {
+			copy(t.multipliers[d][k*b.rows:(k+1)*b.rows], of.last.betas[k*b.rows:])
 		}
 	}
 	t.multiply()
 	return t
+}
+
+// change gives a domain the lines of those of a stage's values whose ranges are narrower than the region's.
+func (t *batch) change(s *stage, d int, of *domain) {
+	i, size, ports := s.index, t.size(s.output()), &t.own.ports
+	own, now := t.known[i].own, of.ranges[i]
+	for k, j := range own.bending {
+		l, u := now.lower[k], now.upper[k]
+		if l == own.ends.lower[k] && u == own.ends.upper[k] {
+			continue
+		}
+		below, above := s.between(float64(l), float64(u))
+		slope, step := inFloat32(&below, &above, float64(max(-l, u)))
+		fixed := !s.loose(float64(l), float64(u))
+		for row := range t.rows {
+			at := (d*t.rows+row)*size + j
+			if was := ports[rowSlopePort][i][at] + ports[rowStepPort][i][at]; fixed {
+				ports[rowStepPort][i][at] = step
+			} else {
+				ports[rowStepPort][i][at] = s.within(slope, was-slope, 0)
+			}
+			ports[rowSlopePort][i][at] = slope
+			ports[upperPort][i][at], ports[lowerPort][i][at] = up(above.b), down(below.b)
+		}
+		t.changed[d] = append(t.changed[d], changed{i, j, step, fixed})
+	}
 }
 
 // zeros are some, in memory that is given for them.
@@ -167,22 +199,27 @@ func (t *batch) ascend() {
 	ports := &t.own.ports
 	for _, s := range t.cut.cut {
 		i, size := s.index, t.size(s.output())
-		slopes, steps, alpha := t.known[i].ports[slopePort], ports[rowStepPort][i], 0
+		slopes, steps, alpha := ports[rowSlopePort][i], ports[rowStepPort][i], 0
 		for at := 0; at < len(steps); at += size {
 			for _, j := range t.known[i].own.turning {
 				g := t.own.gradients[i][at+j] * max(t.own.outputs[i][at+j], 0)
-				steps[at+j] = s.within(slopes[j], steps[at+j],
+				steps[at+j] = s.within(slopes[at+j], steps[at+j],
 					t.rate*t.alphas[i].step(alpha, g, t.decay1, t.decay2))
 				alpha++
 			}
 		}
 	}
 	for d, of := range t.live {
+		for _, c := range t.changed[d] {
+			size := t.size(t.stages[c.stage].output())
+			for row := 0; row < t.rows && c.fixed; row++ {
+				ports[rowStepPort][c.stage][(d*t.rows+row)*size+c.value] = c.step
+			}
+		}
 		for k, c := range of.cuts {
 			size := t.size(t.stages[c.stage].output())
 			for row := range t.rows {
 				at := (d*t.rows+row)*size + c.value
-				ports[rowStepPort][c.stage][at] = t.steps[d][k]
 				g := t.own.gradients[c.stage][at] - float32(c.at)
 				beta := &t.multipliers[d][k*t.rows+row]
 				moved := float64(*beta) + betaRate*t.betas[d].step(k*t.rows+row, g, t.decay1, t.decay2)
@@ -264,21 +301,20 @@ func (t *batch) multiply() {
 	each(func(sum, beta *float32) { *sum += *beta })
 }
 
-// shift is what a row's cuts add to its bound: −β·at of each, and what its lines and multipliers change at its value.
-// Slack is for the sum of several multipliers of a value, too, which the program has in float32.
+// shift is what a row's cuts add to its bound: −β·at of each, and what its own lines and multipliers change. Slack is
+// for the sum of several multipliers of a value, too, which the program has in float32.
 func (t *batch) shift(b *Bound, d, row int) {
 	cuts := t.live[d].cuts
 	for k, c := range cuts {
-		own, i := t.known[c.stage].own, c.stage
 		beta := float64(t.multipliers[d][k*t.rows+row])
 		b.Value -= beta * c.at
-		b.Slack += float64(len(cuts)) * t.unit * math.Abs(beta) * own.reach[c.value]
-		if slices.ContainsFunc(cuts[:k], func(o cut) bool { return o.stage == c.stage && o.value == c.value }) {
-			continue
-		}
+		b.Slack += float64(len(cuts)) * t.unit * math.Abs(beta) * t.known[c.stage].own.reach[c.value]
+	}
+	for _, c := range t.changed[d] {
+		i := c.stage
 		at := (d*t.rows+row)*t.size(t.stages[i].output()) + c.value
 		of := func(kind portKind) float64 { return float64(t.own.ports[kind][i][at]) }
-		value, slack := own.cut(c.value, float64(t.own.outputs[i][at]), of)
+		value, slack := t.known[i].own.cut(c.value, float64(t.own.outputs[i][at]), of)
 		b.Value, b.Slack = b.Value+value, b.Slack+slackFactor*slack
 	}
 }
@@ -287,7 +323,8 @@ func (t *batch) shift(b *Bound, d, row int) {
 func (t *batch) keep(left []int) {
 	all := len(t.live)
 	t.live, t.betas = pick(t.live, left, all), pick(t.betas, left, all)
-	t.multipliers, t.steps = pick(t.multipliers, left, all), pick(t.steps, left, all)
+	t.multipliers, t.changed = pick(t.multipliers, left, all), pick(t.changed, left, all)
+	t.found, t.coefficients = pick(t.found, left, all), pick(t.coefficients, left, all)
 	t.own.at, t.own.rows = pick(t.own.at, left, all), pick(t.own.rows, left, all)
 	lists := [][][]float32{t.own.gradients, t.own.outputs}
 	for _, kind := range cutPorts {
@@ -316,42 +353,30 @@ func pick[T any](list []T, left []int, parts int) []T {
 // coefficient that takes the upper line loses what that lies above the function at the point, one that takes the lower
 // line what that lies below it, at a kink at the nearer end (Bunel et al. 2020, section 5.2).
 func (t *batch) end() {
-	cuts := make([][]bool, len(t.stages)) // of the domain, by the stages' values
-	for _, s := range t.cut.cut {
-		cuts[s.index] = make([]bool, t.size(s.output()))
-	}
-	mark := func(d *domain, as bool) {
-		for _, c := range d.cuts {
-			cuts[c.stage][c.value] = as
-		}
-	}
 	for d, of := range t.live {
 		input := len(t.own.at) / len(t.live)
 		of.last = &ended{make([][]float32, len(t.stages)), t.multipliers[d],
 			slices.Clone(t.own.at[d*input : (d+1)*input])}
-		mark(of, true)
 		of.worst = nil
+		var all []bending
 		for _, s := range t.cut.cut {
 			i, size := s.index, t.size(s.output())
 			first := d * t.rows * size
 			steps := t.own.ports[rowStepPort][i][first : first+t.rows*size]
+			slopes := t.own.ports[rowSlopePort][i][first : first+t.rows*size]
 			if s.free != nil {
-				alphas, slopes := slices.Clone(steps), t.known[i].ports[slopePort]
+				alphas := slices.Clone(steps)
 				for k := range alphas {
-					alphas[k] += slopes[k%size]
+					alphas[k] += slopes[k]
 				}
 				of.last.alphas[i] = alphas
 			}
-			slopes := t.own.ports[rowSlopePort][i][first : first+t.rows*size]
 			upper, lower := t.own.ports[upperPort][i][first:], t.own.ports[lowerPort][i][first:]
-			for _, j := range t.known[i].own.bending {
-				l, u := float64(t.known[i].lower[j]), float64(t.known[i].upper[j])
-				if cuts[i][j] {
-					l, u = t.within(of, i, j)
-				}
+			for k, j := range t.known[i].own.bending {
+				l, u := float64(of.ranges[i].lower[k]), float64(of.ranges[i].upper[k])
 				at := 0.0 // of a kink, or where a sigmoid turns
 				if !(l < 0 && u > 0) {
-					at = l/2 + u/2
+					at = float64(float32(l/2 + u/2))
 				}
 				if !s.bends(l, u) || !(l < at && at < u) {
 					continue
@@ -371,9 +396,10 @@ func (t *batch) end() {
 				}
 				if loss > 0 && !math.IsInf(loss, 0) {
 					of.consider(costly{place{i, j, at}, loss})
+					all = append(all, bending{i, k, loss})
 				}
 			}
 		}
-		mark(of, false)
+		t.clip(d, of, all)
 	}
 }

@@ -48,6 +48,7 @@ type proof struct {
 	// coefficients are those of the last bounds of the output that were carried to the input.
 	coefficients []float32
 
+	room         int       // for linear bounds of the stages' values
 	refining     bool      // the stages' bounds: see [Root.refine]
 	cutting      bool      // at kinks: see [Root.Branch]
 	wrong, seeds []float32 // of the output; the rows
@@ -61,6 +62,7 @@ type relaxation struct {
 	out          Region    // of its output
 	ports        [portKinds][]float32
 	own          *ownLines // of a stage that is cut
+	forms        forms     // of a root that is refined
 }
 
 // Rows bounds rows of output values, [rows × classes], from below over a region. The optimisation of slopes ends early
@@ -135,6 +137,9 @@ func (p *proof) inner(ctx context.Context, method Method) (*relaxation, error) {
 			if err == nil && p.refining {
 				err = p.refine(ctx, s, r)
 			}
+		}
+		if err == nil && p.refining && s.cuttable() {
+			err = p.form(ctx, s, r)
 		}
 		if err != nil || !r.finite() {
 			return nil, err
@@ -332,14 +337,14 @@ func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
 
 // bound finds bounds of a stage's input.
 func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side) error {
-	return p.chunks(ctx, s.program, r, sides, func(ctx context.Context, rows []float32) ([]Bound, error) {
+	return p.chunks(ctx, s.program, r, sides, func(ctx context.Context, _ []side, rows []float32) ([]Bound, error) {
 		return p.run(ctx, s.program, s.segment, r.wrong, rows, nil)
 	})
 }
 
 // chunks finds bounds of sides by a program, some rows at once, on several cores, and takes them.
 func (p *proof) chunks(ctx context.Context, prog *program, r *relaxation, sides []side,
-	find func(ctx context.Context, rows []float32) ([]Bound, error)) error {
+	find func(ctx context.Context, sides []side, rows []float32) ([]Bound, error)) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, p.Workers))
 	chunks := slices.Collect(slices.Chunk(sides, max(1, perChunk/prog.perRow)))
@@ -350,7 +355,7 @@ func (p *proof) chunks(ctx context.Context, prog *program, r *relaxation, sides 
 			for k, o := range chunk {
 				rows[k*prog.row+o.value] = o.sign
 			}
-			all[c], err = find(inner, rows)
+			all[c], err = find(inner, chunk, rows)
 			return err
 		})
 	}
@@ -421,7 +426,7 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 		part := func(data []float32) []float32 { return data[k*len(data)/count : (k+1)*len(data)/count] }
 		for i, t := range out[:sums] {
 			var at []float32
-			if own != nil {
+			if prog.climbs || prog.cut != nil {
 				at = part(own.at)
 			}
 			b.Value += p.over(prog.ends[i]).least(part(t.Data), at)
@@ -466,7 +471,8 @@ type slopes struct {
 	// gradients are by the steps, of a stage that is cut by its input's coefficients; outputs are its output's
 	// coefficients.
 	gradients, outputs [][]float32
-	rows               []float32 // the gradients by the rows of a program with cuts
+	gammas             [][]float64 // of the bounds of values that bend, see [given.clip]
+	rows               []float32   // the gradients by the rows of a program with cuts
 }
 
 func (p *proof) newSlopes(rows int, kinds ...portKind) *slopes {

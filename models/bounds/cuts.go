@@ -20,7 +20,7 @@ type cut struct {
 // place is a point of a value of a stage's input: of a ReLU or LeakyReLU its kink.
 type place struct {
 	stage, value int
-	at           float64
+	at           float64 // a float32
 }
 
 // withCuts makes the programs of cuts once.
@@ -73,8 +73,9 @@ func (p *proof) root(ctx context.Context) (*Root, error) {
 				continue
 			}
 			for j, l := range p.known[i].lower {
-				if s.bends(float64(l), float64(p.known[i].upper[j])) {
+				if u := p.known[i].upper[j]; s.bends(float64(l), float64(u)) {
 					own.bending = append(own.bending, j)
+					own.ends.lower, own.ends.upper = append(own.ends.lower, l), append(own.ends.upper, u)
 				}
 				if s.free != nil && p.turns(s, j) {
 					own.turning = append(own.turning, j)
@@ -101,7 +102,10 @@ type domain struct {
 	bounds  []Bound   // of the rows
 	lacks   float64   // below 0: it is decided
 	again   int       // times that it was bounded where there was nothing left to cut
+	ranges  []ends    // what is known of the values that bend in the region, by the stages' indices
+	clipped bool      // its ranges hold only where the rows do not suffice
 	last    *ended    // what its bounds ended with, before them what its whole's did; nil: CROWN's slopes
+	hope    float64   // what narrower ranges may bring
 	worst   []costly  // where relaxation costs the bounds most, the costliest first
 	cost    float64   // what it cost where the domain was cut from its whole
 	lacked  float64   // and what that lacked
@@ -123,7 +127,13 @@ type branching struct {
 	limits  []float64 // of the rows
 	rows    int       // of a domain
 	gains   *gains
+	assumed float64   // of rows that do not suffice: they are at most so much above their limits
 	spare   sync.Pool // of batches' *slopes
+
+	mu      sync.Mutex
+	closest float64 // what the decided domains lack, at most
+	nearest []Bound // that domain's bounds
+	clipped bool    // they hold where the rows do not suffice
 }
 
 // branch prepares a tree of cuts for rows.
@@ -132,7 +142,7 @@ func (r *Root) branch(rows, limits []float64) (*branching, error) {
 	p.wrong = r.out.wrong
 	err := p.withCuts()
 	b := &branching{proof: &p, out: r.out, numbers: rows, limits: limits, rows: len(limits),
-		gains: &gains{of: map[place]*gain{}}}
+		gains: &gains{of: map[place]*gain{}}, closest: math.Inf(-1)}
 	if b.rows > 1 {
 		b.rows++
 	}
@@ -162,17 +172,23 @@ func (b *branching) seedsOf(d *domain) (seeds []float32, apart []float64) {
 
 // short is what bounds of a domain lack: below 0, they suffice.
 func (b *branching) short(d *domain, found []Bound) float64 {
-	least, joint, size := math.Inf(1), 0.0, 0.0
+	least := b.limit(d) - found[len(found)-1].Least()
 	for i, limit := range b.limits {
 		least = min(least, limit-found[i].Least())
-		if d.weights != nil {
-			joint, size = joint+d.weights[i]*limit, size+d.weights[i]*math.Abs(limit)
-		}
-	}
-	if d.weights != nil {
-		least = min(least, joint+Far*size-found[len(b.limits)].Least())
 	}
 	return least
+}
+
+// limit is that of a domain's last row.
+func (b *branching) limit(d *domain) float64 {
+	if d.weights == nil {
+		return b.limits[0]
+	}
+	sum, size := 0.0, 0.0
+	for i, limit := range b.limits {
+		sum, size = sum+d.weights[i]*limit, size+d.weights[i]*math.Abs(limit)
+	}
+	return sum + Far*size
 }
 
 // Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a
@@ -180,8 +196,8 @@ func (b *branching) short(d *domain, found []Bound) float64 {
 // or a weighted sum of rows above that of their limits: never are all rows at most their limits. The bounds returned
 // are the rows' in the part where they are nearest to lacking that; proven is false where a part could not be cut
 // (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural Network Verification"). Where that takes long, it
-// begins again with the stages' inputs bounded more tightly, as the root's next rows do. Count, unless it is nil,
-// counts parts.
+// begins again with the stages' inputs bounded more tightly, as the root's next rows do; the parts are then narrowed to
+// where the rows do not suffice, so that hardly more than the limits is proven. Count, unless it is nil, counts parts.
 func (r *Root) Branch(ctx context.Context, rows, limits []float64, workers int, count *tree.Count) (nearest []Bound,
 	proven bool, err error) {
 	if r.out == nil || !r.proof.cutting {
@@ -219,50 +235,81 @@ func (r *Root) grow(ctx context.Context, rows, limits []float64, grown *tree.Tre
 	if err := b.bound(ctx, climb{alphaSteps, alphaRate}, whole); err != nil || whole.lacks < 0 {
 		return whole.bounds, err == nil, err
 	}
-	var mu sync.Mutex
-	closest := math.Inf(-1)
-	grown.Most = b.most()
-	grown.Examine = func(ctx context.Context, parts []*domain) (open []*domain, err error) {
-		var halves, again []*domain
-		for _, d := range parts {
-			if len(d.worst) > 0 {
-				at := b.gains.best(d.worst)
-				halves = append(halves, d.cutAt(at, true), d.cutAt(at, false))
-			} else if d.again++; d.again > mostAgain {
-				return nil, tree.ErrOpen
-			} else { // a linear program, whose dual is left to be climbed
-				again = append(again, d)
-			}
-		}
-		err = b.bound(ctx, climb{cutSteps, cutRate}, halves...)
-		if err == nil {
-			err = b.bound(ctx, climb{againSteps, alphaRate}, again...)
-		}
-		if err != nil {
-			return nil, err
-		}
-		b.gains.learn(halves)
-		mu.Lock()
-		defer mu.Unlock()
-		for _, half := range slices.Concat(halves, again) {
-			if !(half.lacks < 0) {
-				open = append(open, half)
-			} else if half.lacks > closest {
-				closest, nearest = half.lacks, half.bounds
-			}
-		}
-		return open, nil
+	b.assumed, b.nearest = headroom*whole.lacks, slices.Clone(whole.bounds)
+	for i, limit := range limits {
+		b.nearest[i].Value = limit + b.assumed + b.nearest[i].Slack // where all parts are found to be empty
 	}
-	proven, err = grown.Grow(ctx, whole)
-	if !proven {
-		nearest = whole.bounds
+	grown.Most, grown.Examine = b.most(), b.examine
+	if proven, err = grown.Grow(ctx, whole); !proven {
+		return whole.bounds, false, err
 	}
-	return nearest, proven, err
+	for i := range b.nearest {
+		if most := limits[i] + b.assumed + b.nearest[i].Slack; b.clipped {
+			b.nearest[i].Value = min(b.nearest[i].Value, most)
+		}
+	}
+	return b.nearest, true, nil
+}
+
+// examine cuts some domains in two and bounds the halves, again where narrower ranges promise to decide them. It gives
+// those that are left.
+func (b *branching) examine(ctx context.Context, parts []*domain) (open []*domain, err error) {
+	var halves, again []*domain
+	for _, d := range parts {
+		if len(d.worst) > 0 {
+			at := b.gains.best(d.worst)
+			halves = append(halves, b.cutAt(d, at, true), b.cutAt(d, at, false))
+		} else if d.again++; d.again > mostAgain {
+			return nil, tree.ErrOpen
+		} else { // a linear program, whose dual is left to be climbed
+			again = append(again, d)
+		}
+	}
+	err = b.bound(ctx, climb{cutSteps, cutRate}, halves...)
+	b.gains.learn(halves)
+	left := undecided(halves)
+	for round := 0; round < mostRounds && err == nil; round++ {
+		promising := slices.DeleteFunc(slices.Clone(left), func(d *domain) bool { return d.hope <= d.lacks/2 })
+		err = b.bound(ctx, climb{cutSteps, cutRate}, promising...)
+		left = undecided(left)
+	}
+	left = append(left, again...)
+	var long []*domain
+	for _, d := range left {
+		if len(d.worst) == 0 || len(d.cuts)%deep == 0 {
+			long = append(long, d)
+		}
+	}
+	if err == nil {
+		err = b.bound(ctx, climb{longSteps, alphaRate}, long...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, d := range slices.Concat(halves, again) {
+		b.clipped = b.clipped || d.clipped
+		if d.lacks < 0 && d.lacks > b.closest {
+			b.closest, b.nearest = d.lacks, slices.Clone(d.bounds)
+		}
+	}
+	return undecided(left), nil
+}
+
+// undecided are the domains whose bounds do not suffice.
+func undecided(all []*domain) []*domain {
+	return slices.DeleteFunc(slices.Clone(all), func(d *domain) bool { return d.lacks < 0 })
 }
 
 // whole is the region.
 func (b *branching) whole() *domain {
-	d := &domain{}
+	d := &domain{ranges: make([]ends, len(b.stages))}
+	for i, known := range b.known {
+		if known.own != nil {
+			d.ranges[i] = known.own.ends
+		}
+	}
 	if b.rows > len(b.limits) {
 		d.weights = slices.Repeat([]float64{1 / float64(len(b.limits))}, len(b.limits))
 	}
@@ -275,13 +322,16 @@ type climb struct {
 	rate  float64 // of the slopes
 }
 
-// How a half is bounded, whose slopes are near their best as it begins where its whole ended, and a domain again, and
-// how often. Two steps take a third less time on ResNet-2B than six.
+// How a half is bounded, whose slopes are near their best as it begins where its whole ended: two steps take a third
+// less time on ResNet-2B than six. Many cuts have many multipliers, so that each time that so many more have been made
+// there is a long climb, as where nothing is left to be cut.
 const (
 	cutSteps   = 2
 	cutRate    = 0.02
-	againSteps = 100
-	mostAgain  = 5
+	mostRounds = 3 // in narrower ranges
+	deep       = 20
+	longSteps  = 100
+	mostAgain  = 5 // where nothing is left to be cut
 )
 
 // perBatch is how many values of stages the rows of a run have together, about.
@@ -297,22 +347,18 @@ func (b *branching) most() int {
 }
 
 // cutAt is the half of a domain on one side of a point.
-func (d *domain) cutAt(at costly, above bool) *domain {
-	return &domain{cuts: append(slices.Clip(d.cuts), cut{at.place, above}), weights: d.weights,
-		towards: d.towards, stride: d.stride, last: d.last, cost: at.loss, lacked: d.lacks}
-}
-
-// within is what is known of a value in a domain.
-func (b *branching) within(d *domain, stage, value int) (l, u float64) {
-	l, u = float64(b.known[stage].lower[value]), float64(b.known[stage].upper[value])
-	for _, c := range d.cuts {
-		if c.stage == stage && c.value == value {
-			if c.above {
-				l = max(l, c.at)
-			} else {
-				u = min(u, c.at)
-			}
-		}
+func (b *branching) cutAt(d *domain, at costly, above bool) *domain {
+	half := &domain{cuts: append(slices.Clip(d.cuts), cut{at.place, above}), weights: d.weights, towards: d.towards,
+		stride: d.stride, ranges: slices.Clone(d.ranges), clipped: d.clipped, last: d.last, cost: at.loss,
+		lacked: d.lacks}
+	r := &half.ranges[at.stage]
+	k, _ := slices.BinarySearch(b.known[at.stage].own.bending, at.value)
+	if above {
+		r.lower = slices.Clone(r.lower)
+		r.lower[k] = max(r.lower[k], float32(at.at))
+	} else {
+		r.upper = slices.Clone(r.upper)
+		r.upper[k] = min(r.upper[k], float32(at.at))
 	}
-	return l, u
+	return half
 }

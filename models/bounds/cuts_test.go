@@ -43,7 +43,7 @@ func TestNoPointBeatsACut(t *testing.T) {
 				if len(part.worst) == 0 {
 					break
 				}
-				halves := []*domain{part.cutAt(part.worst[0], true), part.cutAt(part.worst[0], false)}
+				halves := []*domain{b.cutAt(part, part.worst[0], true), b.cutAt(part, part.worst[0], false)}
 				must.Do(t, b.bound(t.Context(), climb{cutSteps, cutRate}, halves...))
 				half := halves[rng.IntN(2)]
 				_, apart := b.seedsOf(half)

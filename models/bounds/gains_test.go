@@ -13,10 +13,10 @@ func TestGains(t *testing.T) {
 	if best := g.best([]costly{at(0, 1), at(1, 2)}); best.value != 1 {
 		t.Errorf("nothing is known: value %d", best.value)
 	}
-	whole := &domain{lacks: 1}
-	halves := func(at costly, lack float64) []*domain {
-		both := []*domain{whole.cutAt(at, true), whole.cutAt(at, false)}
-		both[0].lacks, both[1].lacks = lack, lack
+	halves := func(at costly, lack float64) (both []*domain) {
+		for _, above := range []bool{true, false} {
+			both = append(both, &domain{cuts: []cut{{at.place, above}}, cost: at.loss, lacked: 1, lacks: lack})
+		}
 		return both
 	}
 	g.learn(halves(at(1, 2), 1))           // it brings nothing

@@ -12,6 +12,9 @@ type Linear struct {
 // Far is what float64 sums of a few terms are off by, at most, for each unit of their size.
 const Far = 1e-12
 
+// far is [Far] of so many terms.
+func far(terms int) float64 { return max(Far, float64(terms)*0x1p-52) }
+
 // Linears are those of rows of a part, which is of a region of the form of a box or a ball, with their limits.
 func (p *Part) Linears(region Region, limits []float64) []Linear {
 	all, n := make([]Linear, len(limits)), len(p.Coefficients)/len(p.Bounds)
@@ -22,7 +25,7 @@ func (p *Part) Linears(region Region, limits []float64) []Linear {
 		for j, a := range l.A {
 			size += math.Abs(float64(a)) * max(math.Abs(float64(region.Lower[j])), math.Abs(float64(region.Upper[j])))
 		}
-		l.At0 -= Far * size
+		l.At0 -= far(n) * size
 		all[i] = l
 	}
 	return all

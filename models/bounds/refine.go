@@ -5,25 +5,23 @@ import "context"
 // refineSteps are those of the optimisation of the stages' bounds.
 const refineSteps = 8
 
-// patience is how many parts are examined before the stages' inputs are bounded more tightly, which takes about as
-// long as twice as many on ResNet-2B and saves nine tenths of those that are to come; 0: that is not to be had.
+// patience is how many parts are examined before the stages' inputs are bounded more tightly, which takes longer than
+// that on ResNet-2B and saves most of those that are to come.
 func (r *Root) patience() int {
 	bending := 0
-	if p := r.proof; len(p.free.free) > 0 {
-		for _, known := range p.known {
-			if known.own != nil {
-				bending += len(known.own.bending)
-			}
+	for _, known := range r.proof.known {
+		if known.own != nil {
+			bending += len(known.own.bending)
 		}
 	}
 	return bending / 2
 }
 
 // refine bounds the stages' inputs again, by slopes that are optimised for each value that bends, as those of the
-// output are (Xu et al. 2021, "Fast and Complete").
+// output are (Xu et al. 2021, "Fast and Complete"), and keeps the linear bounds of these values.
 func (r *Root) refine(ctx context.Context) (*Root, error) {
 	p := *r.proof
-	p.whole, p.refining = p.part(nil).inner, true
+	p.whole, p.refining, p.room = p.part(nil).inner, true, mostForms
 	refined, err := p.root(ctx)
 	if err != nil {
 		return nil, err
@@ -36,12 +34,7 @@ func (p *proof) refine(ctx context.Context, s *stage, r *relaxation) error {
 	if s.joins() {
 		return nil
 	}
-	var sides []side
-	for j, l := range r.lower {
-		if s.bends(float64(l), float64(r.upper[j])) {
-			sides = append(sides, side{j, 1}, side{j, -1})
-		}
-	}
+	sides := s.sides(r)
 	if len(sides) == 0 {
 		return nil
 	}
@@ -49,10 +42,14 @@ func (p *proof) refine(ctx context.Context, s *stage, r *relaxation) error {
 	if err != nil || len(prog.free) == 0 {
 		return err
 	}
-	return p.chunks(ctx, prog, r, sides, func(ctx context.Context, rows []float32) ([]Bound, error) {
+	return p.chunks(ctx, prog, r, sides, func(ctx context.Context, sides []side, rows []float32) ([]Bound, error) {
 		one := *p
 		one.wrong, one.seeds = r.wrong, rows
-		return one.optimise(ctx, &s.target, prog, refineSteps, nil)
+		found, err := one.optimise(ctx, &s.target, prog, refineSteps, nil)
+		if err == nil {
+			p.keep(r, sides, found, one.coefficients)
+		}
+		return found, err
 	})
 }
 
@@ -64,4 +61,14 @@ func (n *Network) refiner(s *stage) (_ *program, err error) {
 		s.refined, err = n.backward(s.tensor, []string{n.input}, slopesFree)
 	}
 	return s.refined, err
+}
+
+// sides are those of a stage's values that bend.
+func (s *stage) sides(r *relaxation) (sides []side) {
+	for j, l := range r.lower {
+		if s.bends(float64(l), float64(r.upper[j])) {
+			sides = append(sides, side{j, 1}, side{j, -1})
+		}
+	}
+	return sides
 }

@@ -85,6 +85,7 @@ type ownLines struct {
 	zero, inner  []float32 // the segment's value at 0, and what its values differ by
 	reach        []float64 // the input's largest size
 	bending      []int     // values that can be cut
+	ends         ends      // and their bounds
 	turning      []int     // and those whose lower line is free
 	rounds       float64   // of making the input's coefficients
 	fixed, bent  []term    // of the values whose lines are not 0: those of the others are the same for all rows

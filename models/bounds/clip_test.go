@@ -1,0 +1,211 @@
+package bounds
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
+)
+
+// A linear bound where another one is at most 0 is below the least value there, which for a box is a fractional
+// knapsack's, and near it.
+func TestClip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 42))
+	const n = 40
+	raised := map[float64]int{}
+	for trial := range 600 {
+		p := []float64{inf, 2, 1}[trial%3]
+		x, f, g := make([]float32, n), Linear{A: make([]float32, n)}, Linear{A: make([]float32, n)}
+		for i := range n {
+			x[i] = rng.Float32()
+			f.A[i], g.A[i] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
+		}
+		region := Ball(x, p, map[float64]float64{inf: 0.1, 2: 0.5, 1: 1.5}[p], 0, 1)
+		least, most := region.least(g.A, nil), 0.0
+		for i := range g.A {
+			most += float64(g.A[i]) * float64(x[i])
+		}
+		f.At0, g.At0 = rng.NormFloat64(), -least-(most-least)*0.4*rng.Float64() // g is above 0 at the centre
+		of, gamma := newForm(region, f), 0.0
+		unknown := math.Inf(-1)
+		found := newGiven(region, g).clip(of, unknown, &gamma)
+		if again := newGiven(region, g).clip(of, unknown, &gamma); again < found-1e-9*math.Abs(found) {
+			t.Errorf("trial %d: %g, from its multiplier on %g", trial, found, again)
+		}
+		if found = max(found, of.least); found > of.least {
+			raised[p]++
+		}
+		if known := newGiven(region, g).clip(of, found+1, &gamma); known != found+1 {
+			t.Errorf("trial %d: %g was known, now %g", trial, found+1, known)
+		}
+		exact := math.Inf(1)
+		if p == inf {
+			exact = knapsack(f, g, region)
+		}
+		for range 3000 { // points where g is at most 0, most of them between that where it is least and others
+			point := make([]float32, n)
+			lambda := math.Exp(3 * rng.NormFloat64())
+			sum := make([]float32, n)
+			for i := range sum {
+				sum[i] = f.A[i] + float32(lambda)*g.A[i]
+			}
+			region.least(sum, point)
+			at, value := g.At0, f.At0
+			for i, v := range point {
+				at += float64(g.A[i]) * float64(v)
+				value += float64(f.A[i]) * float64(v)
+			}
+			if at <= -1e-4 && value < found {
+				t.Fatalf("trial %d, l%g: %g at a point, bounded by %g", trial, p, value, found)
+			}
+		}
+		if p == inf && (found > exact+1e-9 || found < exact-0.2*(exact-of.least)-1e-9) {
+			t.Errorf("trial %d: %g is bounded by %g, without g by %g", trial, exact, found, of.least)
+		}
+	}
+	for p, some := range raised {
+		if some < 100 {
+			t.Errorf("l%g: %d of 200 bounds raised", p, some)
+		}
+	}
+}
+
+// knapsack is the least value of f in a box where g is at most 0: from where f is least, values move to their other
+// ends where that lowers g at the least cost, the last of them in part.
+func knapsack(f, g Linear, box Region) float64 {
+	value, above := f.At0, g.At0
+	type move struct{ lowers, costs float64 }
+	var moves []move
+	for i, a := range f.A {
+		from, to := box.Lower[i], box.Upper[i]
+		if a < 0 {
+			from, to = to, from
+		}
+		value += float64(a) * float64(from)
+		above += float64(g.A[i]) * float64(from)
+		far := float64(to) - float64(from)
+		if lowers := -float64(g.A[i]) * far; lowers > 0 {
+			moves = append(moves, move{lowers, float64(a) * far})
+		}
+	}
+	slices.SortFunc(moves, func(a, b move) int {
+		if a.costs/a.lowers < b.costs/b.lowers {
+			return -1
+		}
+		return 1
+	})
+	for _, m := range moves {
+		if above <= 0 {
+			break
+		}
+		share := min(1, above/m.lowers)
+		value, above = value+share*m.costs, above-share*m.lowers
+	}
+	return value
+}
+
+// Where the row is as low as is assumed, no point's values leave the ranges of a domain that holds it, and no bound of
+// a domain is beaten there.
+func TestNoPointLeavesARange(t *testing.T) {
+	testinput.Runtime(t)
+	for _, name := range []string{"residual", "pooled", "mixed", "joined", "tanh", "sigmoid", "gated"} {
+		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, Unit)
+		run := observed(t, n)
+		rng := rand.New(rand.NewPCG(43, 44))
+		x := make([]float32, n.size(n.input))
+		k := n.Classes()
+		held, narrowed := 0, 0
+		for trial := range 6 {
+			for i := range x {
+				x[i] = rng.Float32()
+			}
+			region := Ball(x, []float64{inf, 2, 1}[trial%3], []float64{0.03, 0.25, 1.2}[trial%3], 0, 1)
+			row := make([]float64, k)
+			for j := range row {
+				row[j] = rng.NormFloat64()
+			}
+			root := must.Get(must.Get(n.Root(t.Context(), region))(t).refine(t.Context()))(t)
+			whole := must.Get(root.Part(t.Context(), row, nil))(t).Bounds[0].Least()
+			points := make([]float32, 2000*len(x))
+			drawn(region, rng, points)
+			out := run(points)
+			values := make([]float64, 2000)
+			for p := range values {
+				for j, v := range row {
+					values[p] += v * float64(out[0].Data[p*k+j])
+				}
+			}
+			least := slices.Sorted(slices.Values(values))[40] // the row of some points is below its limit
+			b := must.Get(root.branch(row, []float64{least}))(t)
+			part := b.whole()
+			must.Do(t, b.bound(t.Context(), climb{alphaSteps, alphaRate}, part))
+			if b.assumed = headroom * part.lacks; !(b.assumed > 0) {
+				t.Fatalf("%s: %g is the least of some points, proven is %g", name, least, whole)
+			}
+			for depth := range 12 {
+				if len(part.worst) == 0 {
+					break
+				}
+				halves := []*domain{b.cutAt(part, part.worst[0], true), b.cutAt(part, part.worst[0], false)}
+				must.Do(t, b.bound(t.Context(), climb{cutSteps, cutRate}, halves...))
+				left := undecided(halves)
+				if len(left) == 0 {
+					break
+				}
+				part = left[rng.IntN(len(left))]
+				if depth%3 == 2 {
+					must.Do(t, b.bound(t.Context(), climb{cutSteps, cutRate}, part)) // in its own ranges
+				}
+				if part.clipped {
+					narrowed++
+				}
+				for _, half := range halves {
+					held += b.hold(t, name, half, out, values, least+b.assumed)
+				}
+			}
+		}
+		t.Logf("%s: %d points held, %d domains narrowed", name, held, narrowed)
+		if held < 300 || narrowed < 6 {
+			t.Errorf("%s: %d points held, %d domains narrowed", name, held, narrowed)
+		}
+	}
+}
+
+// hold holds those of some points that a domain has and whose row is at most a limit against what is known of it.
+func (b *branching) hold(t *testing.T, name string, d *domain, out []ort.Tensor, values []float64,
+	most float64) (held int) {
+	t.Helper()
+points:
+	for p, value := range values {
+		if value > most {
+			continue
+		}
+		z := func(stage, j int) float64 {
+			return float64(out[1+stage].Data[p*b.size(b.stages[stage].tensor)+j])
+		}
+		for _, c := range d.cuts {
+			if v := z(c.stage, c.value); c.above && v < c.at || !c.above && v > c.at {
+				continue points
+			}
+		}
+		if held++; d.lacks < 0 || value < d.bounds[0].Least() {
+			t.Fatalf("%s, %d cuts: %.9g at a point, proven was %.9g, and that it lacks %g", name, len(d.cuts), value,
+				d.bounds[0].Least(), d.lacks)
+		}
+		for i, r := range d.ranges {
+			for k := range r.lower {
+				v := z(i, b.known[i].own.bending[k])
+				if v < float64(r.lower[k]) || v > float64(r.upper[k]) {
+					t.Fatalf("%s, %d cuts, stage %d: %g at a point, proven was [%g, %g]", name, len(d.cuts), i, v,
+						r.lower[k], r.upper[k])
+				}
+			}
+		}
+	}
+	return held
+}
