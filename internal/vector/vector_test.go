@@ -106,6 +106,9 @@ func (in inputs) paceOf(size float32) float64 {
 // reached reports whether lambda takes coordinate i to its room.
 func (in inputs) reached(i int) bool { return !(float64(in.a[i]) > in.lambda*in.paceOf(in.b[i])) }
 
+// line is a + λ·b at i, in two roundings.
+func (in inputs) line(i int) float64 { return float64(in.a[i]) + float64(in.lambda*float64(in.b[i])) }
+
 // vectors are the walks that write a vector, each with the value that it writes at i.
 var vectors = map[string]struct {
 	walk  func(in inputs, out values)
@@ -167,6 +170,14 @@ var sums = map[string]struct {
 }{
 	"DotDifference": {func(in inputs) float64 { return vector.DotDifference(in.a, in.b, in.c) },
 		func(in inputs, i int) float64 { return float64(in.a[i]) * apart(in.b[i], in.c[i]) }},
+	"Dot": {func(in inputs) float64 { return vector.Dot(in.a, in.b) },
+		func(in inputs, i int) float64 { return float64(in.a[i]) * float64(in.b[i]) }},
+	"Spread": {func(in inputs) float64 { s, _ := vector.Spread(in.a, in.b, in.lambda, in.c); return s },
+		func(in inputs, i int) float64 { return math.Abs(in.line(i)) * float64(in.c[i]) }},
+	"Spread, slope": {func(in inputs) float64 { _, s := vector.Spread(in.a, in.b, in.lambda, in.c); return s },
+		func(in inputs, i int) float64 {
+			return math.Copysign(1, in.line(i)) * float64(in.b[i]) * float64(in.c[i])
+		}},
 	"Sum1": {func(in inputs) float64 { return vector.Sum1(in.a) },
 		func(in inputs, i int) float64 { return float64(abs(in.a[i])) }},
 	"Sum2": {func(in inputs) float64 { return vector.Sum2(in.a) },
