@@ -68,6 +68,7 @@ func (p *proof) form(ctx context.Context, s *stage, r *relaxation) error {
 		return nil
 	}
 	missing := slices.DeleteFunc(s.sides(r), func(o side) bool { return r.forms[o] != nil })
+	missing = missing[:min(len(missing), max(0, p.room)/(2*p.size(p.input)))]
 	find := func(ctx context.Context, sides []side, rows []float32) ([]Bound, error) {
 		one := *p
 		found, err := one.run(ctx, s.program, s.segment, r.wrong, rows, new(slopes))
