@@ -9,10 +9,11 @@ import (
 	"selfheal/internal/vector"
 )
 
-// Where rows do not suffice, a linear lower bound of them is at most their limits: on that part of a domain alone are
-// its stages' inputs to be bounded, which takes a linear bound of each over the whole region and one multiplier (Zhou
-// et al. 2025, "Clip-and-Verify", complete clipping). The nearer a domain is to being decided, the smaller is that
-// part: ResNet-2B's trees have a tenth to a seventieth of the domains that they have without.
+// A domain is decided but for inputs where its rows do not suffice. A linear lower bound of the rows is at most their
+// limits there, and on that part of the domain alone its stages' inputs are bounded, by a linear bound of each over the
+// whole region and one multiplier (Zhou et al. 2025, "Clip-and-Verify", complete clipping). The nearer a domain is to
+// being decided, the smaller is that part: ResNet-2B's trees have a tenth to a seventieth of the domains that they have
+// without.
 const (
 	mostClipped = 100     // values of a domain, the costliest
 	mostForms   = 1 << 26 // numbers that linear bounds take

@@ -109,8 +109,8 @@ func knapsack(f, g Linear, box Region) float64 {
 	return value
 }
 
-// Where the row is as low as is assumed, no point's values leave the ranges of a domain that holds it, and no bound of
-// a domain is beaten there.
+// No point's values leave the ranges of a domain that holds it, and no bound of a domain is beaten, among points whose
+// row is as low as is assumed.
 func TestNoPointLeavesARange(t *testing.T) {
 	testinput.Runtime(t)
 	for _, name := range []string{"residual", "pooled", "mixed", "joined", "tanh", "sigmoid", "gated"} {
