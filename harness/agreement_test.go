@@ -165,7 +165,7 @@ func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 		}
 		for _, c := range file.Cases {
 			if c.kind = s.Kind; !testinput.Large() {
-				c.N = 8
+				c.N = 12
 				c.Flags, c.Norms = c.Flags[:min(c.N, len(c.Flags))], c.Norms[:min(c.N, len(c.Norms))]
 			}
 			cases = append(cases, c)

@@ -83,8 +83,8 @@ func runTables(t *testing.T, skeleton string, suites []string, pooled int64) {
 			sets["attacks."+name+".steps=2"] = true
 			if name != "pgd-20" {
 				sets["attacks."+name+".version=custom"] = true
-				sets["attacks."+name+".components=[{kind: apgd-ce, restarts: 1}, {kind: apgd-t, targets: 1}, "+
-					"{kind: fab-t, targets: 1, restarts: 1}, {kind: square, queries: 10}]"] = true
+				sets["attacks."+name+".components=[{kind: apgd-ce, restarts: 1}, {kind: apgd-t, targets: 2}, "+
+					"{kind: fab-t, targets: 2, restarts: 1}, {kind: square, queries: 10}]"] = true
 			}
 		}
 	}
