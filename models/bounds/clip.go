@@ -17,9 +17,9 @@ import (
 const (
 	mostClipped = 100     // values of a domain, the costliest
 	mostForms   = 1 << 26 // numbers that linear bounds take
-	headroom    = 1e-3    // by this share of what the region lacks may rows that do not suffice be above their limits
+	headroom    = 1e-3    // share of what the region lacks that such rows are above their limits, at most
 	gammaSteps  = 4       // runs for a multiplier
-	gammaGain   = 0.05    // share of what they have brought below which they end
+	gammaGain   = 0.05    // they end where less than this share of what they have brought is left
 )
 
 // forms are linear lower bounds of a stage's values, and of their negatives, over a region.

@@ -13,11 +13,11 @@ import (
 )
 
 // A linear bound where another one is at most 0 is below the least value there, which for a box is a fractional
-// knapsack's, and near it.
+// knapsack's. Four runs for the multiplier gain most of what the best one does, always four fifths.
 func TestClip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	const n = 40
-	raised := map[float64]int{}
+	raised, lost, trials := map[float64]int{}, 0.0, 0.0
 	for trial := range 600 {
 		p := []float64{inf, 2, 1}[trial%3]
 		x, f, g := make([]float32, n), Linear{A: make([]float32, n)}, Linear{A: make([]float32, n)}
@@ -64,9 +64,16 @@ func TestClip(t *testing.T) {
 				t.Fatalf("trial %d, l%g: %g at a point, bounded by %g", trial, p, value, found)
 			}
 		}
-		if p == inf && (found > exact+1e-9 || found < exact-0.2*(exact-of.least)-1e-9) {
-			t.Errorf("trial %d: %g is bounded by %g, without g by %g", trial, exact, found, of.least)
+		if gain := exact - of.least; p == inf && gain > 1e-9 {
+			if found > exact+1e-9 || found < exact-0.2*gain {
+				t.Errorf("trial %d: %g is bounded by %g, without g by %g", trial, exact, found, of.least)
+			}
+			lost, trials = lost+(exact-found)/gain, trials+1
 		}
+	}
+	t.Logf("%.3g of what is to be gained is lost on average", lost/trials)
+	if lost/trials > 0.03 {
+		t.Errorf("%g of what is to be gained is lost on average", lost/trials)
 	}
 	for p, some := range raised {
 		if some < 100 {
