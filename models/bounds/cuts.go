@@ -323,8 +323,8 @@ type climb struct {
 }
 
 // How a half is bounded, whose slopes are near their best as it begins where its whole ended: two steps take a third
-// less time on ResNet-2B than six. Many cuts have many multipliers, which two steps do not bring to their best: a domain is
-// climbed for long after each so many cuts, as it is where nothing is left to be cut.
+// less time on ResNet-2B than six. Many cuts have many multipliers, which two steps do not bring to their best: a
+// domain is climbed for long after each so many cuts, as it is where nothing is left to be cut.
 const (
 	cutSteps   = 2
 	cutRate    = 0.02
