@@ -12,6 +12,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 try:
+    import numpy as np
     import onnx
     import torch
     from onnx import reference
@@ -94,6 +95,37 @@ class Fitting(unittest.TestCase):
         self.assertTrue((folder / "whole" / "embedding-2.onnx").exists())
         self.assertEqual(len(log(folder / "whole")), 3)
 
+    def test_what_an_embedding_does_to_test_images(self):
+        """Beside the same four numbers by another program: of the kept file, image by image, in NumPy."""
+        folder = self.folder()
+        settings = ("--architecture", "unet", *SMALL, "--models", NETWORKS[0], "--optimizer", "adam", "--rate", 0.002)
+        self.assertEqual(command(*settings, "--keep", 2, "--test", 12, "--out", folder / "a")[0], 0)
+        self.assertEqual(command(*settings, "--keep", 2, "--out", folder / "b")[0], 0)
+        entries = log(folder / "a")
+        self.assertEqual(["test" in entry for entry in entries], [False, True, True])
+        self.assertEqual([{k: v for k, v in e.items() if k != "test"} for e in entries], log(folder / "b"))  # draws nothing
+        test = datasets.load("shapes10", None, train=False).head(12)
+        judge = fit.Judge(onnx_network.OnnxNetwork(NETWORKS[0]), test, torch.device("cpu"))
+        self.assertLessEqual((judge.attacked - judge.clean).abs().max().item(), 8 / 255 + 1e-6)
+        embedding, classifier = (reference.ReferenceEvaluator(onnx.load(path)) for path in
+                                 (folder / "a" / "embedding-2.onnx", NETWORKS[0]))
+
+        def answers(evaluator, images):
+            name = evaluator.input_names[0]
+            return np.concatenate([evaluator.run(None, {name: x[None].numpy()})[0] for x in images])
+
+        clean, attacked = answers(embedding, judge.clean), answers(embedding, judge.attacked)
+
+        def right(images):
+            return (answers(classifier, torch.from_numpy(images)).argmax(1) == test.labels.numpy()).mean()
+
+        given = (judge.attacked - judge.clean).numpy()
+        want = {"clean": right(clean), "attacked": right(attacked),
+                "moved": np.mean([((a - b) ** 2).sum() for a, b in zip(clean, judge.clean.numpy())]),
+                "passed": np.mean([np.sqrt(((a - b) ** 2).sum() / (d**2).sum()) for a, b, d in zip(attacked, clean, given)])}
+        for key, value in want.items():
+            self.assertLess(abs(entries[1]["test"][key] - value), 1e-3 * max(1.0, value), key)
+
     def test_features_behind_an_embedding(self):
         folder = self.folder()
         self.assertEqual(command("--architecture", "fcn", *SMALL, "--models", NETWORKS[0], "--out", folder / "input")[0], 0)
@@ -110,6 +142,7 @@ class Fitting(unittest.TestCase):
                 (("--architecture", "fcn", "--at", "last"), "--at last takes mlp-ae"),
                 (("--architecture", "mlp-ae"), "--at last takes mlp-ae"),
                 (("--architecture", "fcn", "--before", "e.onnx"), "--before is for --at last"),
+                (("--architecture", "mlp-ae", "--at", "last", "--test", 5), "--test is for --at input"),
                 (("--architecture", "fcn", "--models", folder / "none.onnx"), "none.onnx")):
             code, _, err = command("--models", NETWORKS[0], *SMALL, "--out", folder / "out", *arguments)
             self.assertEqual((code, err.count("\n")), (1, 1), err)
