@@ -54,6 +54,7 @@ var conforming = []row{
 	{Kind: "bisection", Breaks: 1, Exact: true},
 	{Kind: "bisection", Parameters: given{"loss": "margin", "restarts": 2}, Classes: 2, Breaks: 1, Exact: true},
 	{Kind: "ddn", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true},
+	{Kind: "ddn", Parameters: given{"steps": 60, "refine": 12}, Classes: 2, Breaks: 1, Exact: true, Seedless: true},
 	{Kind: "fmn", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true, Reach: [4]float64{L0: 2}},
 	{Kind: "pdpgd", Parameters: given{"steps": 200}, Classes: 2, Breaks: 1, Seedless: true,
 		Reach: [4]float64{1.35, 1.35, 1.35}},

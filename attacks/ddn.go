@@ -15,18 +15,19 @@ import (
 type ddn struct {
 	common
 	Steps    int
+	Refine   int
 	Gamma    float64
 	InitNorm float64
 }
 
-// Passes returns a gradient a step.
-func (a ddn) Passes(int) (forward, backward int) { return a.Steps, a.Steps }
+// Passes returns a gradient a step, and refining.
+func (a ddn) Passes(int) (forward, backward int) { return a.Steps + a.Refine, a.Steps }
 
 func (a ddn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
 	rng := generator(how.Seed, a.name, 0, 0, im.ID)
 	delta, norm, most := make([]float32, len(im.Pixels)), a.InitNorm, reachOf(L2, im.Pixels)
-	return r.descend(ctx, a.Steps, delta, func(i int, wrong bool) {
+	return r.descend(ctx, a.Steps, a.Refine, delta, func(i int, wrong bool) {
 		g := r.eval.Gradient
 		length := L2.Length(g)
 		if length < 1e-12 {

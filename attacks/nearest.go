@@ -38,8 +38,8 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 }
 
 // descend makes steps from the clean image: each is told whether the perturbation so far, delta, which it moves, is
-// misclassified, and finds the loss's gradient there in the evaluation.
-func (r *nearest) descend(ctx context.Context, steps int, delta []float32, step func(i int, wrong bool)) (Result,
+// misclassified, and finds the loss's gradient there in the evaluation. Afterwards what they found is refined.
+func (r *nearest) descend(ctx context.Context, steps, refine int, delta []float32, step func(i int, wrong bool)) (Result,
 	error) {
 	x0, x := r.im.Pixels, make([]float32, len(delta))
 	for i := range steps {
@@ -49,11 +49,14 @@ func (r *nearest) descend(ctx context.Context, steps int, delta []float32, step 
 			return Result{}, err
 		}
 		if r.meet(x, wrong) {
-			break
+			return r.result(), nil
 		}
 		vector.Difference(x, x0, delta) // as far as it lies in [0,1]
 		step(i, wrong)
 		r.res.Iterations++
+	}
+	if err := r.refine(ctx, refine); err != nil {
+		return Result{}, err
 	}
 	return r.result(), nil
 }

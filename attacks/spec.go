@@ -157,6 +157,7 @@ var Specs = []Spec{
 		Doc:     "the smallest ℓ2 norm: steps along the gradient, and a norm that shrinks and grows (Rony et al. 2019)",
 		Parameters: []Parameter{ // algorithm 1
 			whole("steps", 1000, "steps"),
+			refine,
 			decimal("gamma", .05, setting.Fraction, "by which share the norm changes in a step"),
 			decimal("init_norm", 1, setting.Positive, "norm of the first step"),
 		},
@@ -169,6 +170,7 @@ var Specs = []Spec{
 			"(Pintor et al. 2021)",
 		Parameters: []Parameter{ // algorithm 1
 			whole("steps", 1000, "steps"),
+			refine,
 			decimal("step_size", 1, setting.Positive, "length of the first step, in ℓ2"),
 			decimal("gamma", .05, setting.Fraction, "by which share the radius changes in the first step"),
 			decimal("gamma_final", .001, setting.Fraction, "and in the last"),
@@ -182,6 +184,7 @@ var Specs = []Spec{
 			"(Matyasko & Chau 2021)",
 		Parameters: []Parameter{ // algorithm 1
 			whole("steps", 500, "steps"),
+			refine,
 			decimal("primal_rate", .1, setting.Positive, "rate of the perturbation's first step"),
 			decimal("primal_decrease", .01, setting.Fraction, "share of it that the last step has"),
 			decimal("dual_ratio", .01, setting.Positive, "weight of the norm to that of the margin at the start"),
@@ -198,6 +201,7 @@ var Specs = []Spec{
 		Doc: "the fewest changed values: descent on a smooth count of them, cut at a threshold (Cinà et al. 2024)",
 		Parameters: []Parameter{ // algorithm 1
 			whole("steps", 1000, "steps"),
+			refine,
 			decimal("rate", 1, setting.Positive, "of the first step of Adam"),
 			decimal("sigma", .001, setting.Positive, "smoothness of the count"),
 			decimal("threshold", .3, setting.Fraction, "size below which values become 0 at the start"),
