@@ -39,8 +39,8 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 
 // descend makes steps from the clean image: each is told whether the perturbation so far, delta, which it moves, is
 // misclassified, and finds the loss's gradient there in the evaluation. Afterwards what they found is refined.
-func (r *nearest) descend(ctx context.Context, steps, refine int, delta []float32, step func(i int, wrong bool)) (Result,
-	error) {
+func (r *nearest) descend(ctx context.Context, steps, refine int, delta []float32,
+	step func(i int, wrong bool)) (Result, error) {
 	x0, x := r.im.Pixels, make([]float32, len(delta))
 	for i := range steps {
 		vector.AddScaledClamped(x0, delta, 1, x)
