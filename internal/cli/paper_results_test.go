@@ -35,7 +35,7 @@ func TestPaperAtFullSize(t *testing.T) {
 }
 
 // The networks and embeddings behind the results in docs/paper give the same verdicts by the command that each records,
-// from nothing, on the first 20 images. What took a GPU is repeated on a processor, on five images: it takes hours there.
+// from nothing, on the first 20 images. What took a GPU is repeated by a processor, on five images.
 func TestPaperResultsAreReproduced(t *testing.T) {
 	images := testinput.Real(t, "cifar10-test-1000.bin")
 	testinput.Runtime(t)
