@@ -15,6 +15,8 @@ type nearest struct {
 	common
 	attempt
 	distance float64 // of adv, +Inf before
+	// Of the margin, at the clean image and at adv, for attacks that refine.
+	start, margin float64
 }
 
 func newNearest(c common, o Oracle, im Image, how Options) nearest {
@@ -29,6 +31,7 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	if d := r.Norm.Distance(x, r.im.Pixels); d < r.distance {
 		r.distance, r.res.Distance = d, d
 		r.adv = append(r.adv[:0], x...)
+		r.margin = Margin.Value(r.eval.Logits, r.im.Label, -1)
 	}
 	if r.distance > r.Epsilon {
 		return false
@@ -50,6 +53,9 @@ func (r *nearest) descend(ctx context.Context, steps, refine int, delta []float3
 		}
 		if r.meet(x, wrong) {
 			return r.result(), nil
+		}
+		if i == 0 {
+			r.start = Margin.Value(r.eval.Logits, r.im.Label, -1)
 		}
 		vector.Difference(x, x0, delta) // as far as it lies in [0,1]
 		step(i, wrong)

@@ -13,11 +13,13 @@ import (
 // papers has: DDN's norms are 5 % apart, and the attacks in ℓ0 cut all values at one threshold.
 var refine = Parameter{Setting: setting.Setting{Name: "refine", Type: setting.Whole,
 	Within: setting.Interval{Max: math.MaxInt32}, Default: 0,
-	Doc: "forward passes behind the steps that bring the nearest point nearer: halving its way to the clean image, " +
-		"in ℓ0 putting values back"}}
+	Doc: "forward passes behind the steps that bring the nearest point nearer: along the line to the clean image, in " +
+		"ℓ0 by putting values back"}}
 
 // refine brings the nearest misclassified point nearer by at most so many forward passes, along the straight line to
-// the clean image. The lower end of the line that is halved is a point that was classified right.
+// the clean image, by the rule of false position: between a point that is classified right and one that is not, the
+// next is where the margin would be 0 if it were linear. The margin of an end that stays in place counts for half each
+// time (the Illinois rule).
 func (r *nearest) refine(ctx context.Context, passes int) error {
 	if r.adv == nil || r.distance == 0 {
 		return nil
@@ -26,25 +28,43 @@ func (r *nearest) refine(ctx context.Context, passes int) error {
 		return r.putBack(ctx, passes)
 	}
 	x0, from, x := r.im.Pixels, slices.Clone(r.adv), make([]float32, len(r.adv))
-	right, wrong := float32(0), float32(1)
-	for range passes {
-		t := (right + wrong) / 2
-		for i, v := range x0 {
-			x[i] = v + t*(from[i]-v)
+	right, wrong := end{0, r.start}, end{1, r.margin}
+	before := false // whether the last point was misclassified
+	for i := range passes {
+		t := float32(right.at + (wrong.at-right.at)*right.share(wrong))
+		for k, v := range x0 {
+			x[k] = v + t*(from[k]-v)
 		}
 		found, err := r.wrong(ctx, x)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !found:
-			right = t
-		case r.meet(x, true):
-			return nil
-		default:
-			wrong = t
 		}
+		if found && r.meet(x, true) {
+			return nil
+		}
+		moved, stays := &right, &wrong
+		if found {
+			moved, stays = &wrong, &right
+		}
+		*moved = end{float64(t), Margin.Value(r.eval.Logits, r.im.Label, -1)}
+		if i > 0 && found == before {
+			stays.margin /= 2
+		}
+		before = found
 	}
 	return nil
+}
+
+// end is one of a line of points, of which at is the share of the way from the clean image.
+type end struct{ at, margin float64 }
+
+// share is where between the two ends a linear margin is 0, but not within a fiftieth of either, so that the last step
+// comes down on the other side of where it is; a half where the margins say nothing.
+func (right end) share(wrong end) float64 {
+	if s := right.margin / (right.margin - wrong.margin); s >= 0 && s <= 1 {
+		return min(max(s, 0.02), 0.98)
+	}
+	return 0.5
 }
 
 // putBack takes changed values of the nearest misclassified point back to the clean image's, those that changed least
