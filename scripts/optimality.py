@@ -260,7 +260,8 @@ def main():
     table = documents.table(header, rows)
     if arguments.out:
         count = ", ".join(f"{n} {unit}" for unit, n in passes.items())
-        versions = f"{arguments.images} images, {count}, {arguments.seeds} seeds, PyTorch {torch.__version__}"
+        seeds = f", {arguments.seeds} seeds" if arguments.seeds > 1 else ""
+        versions = f"{arguments.images} images, {count}{seeds}, PyTorch {torch.__version__}"
         versions += "".join(f", {name} {importlib.metadata.version(package)}" for name, package in SOURCES.items())
         documents.replace_block(arguments.out, name, versions + ".\n\n" + table)
     print(table)
