@@ -13,21 +13,16 @@ import (
 // The paper rounds every point to the 256 levels of stored images; here an attack's pixels decide that. Where the
 // gradient vanishes the step is one at random.
 type ddn struct {
-	common
-	Steps    int
-	Refine   int
+	descent
 	Gamma    float64
 	InitNorm float64
 }
-
-// Passes returns a gradient a step, and refining.
-func (a ddn) Passes(int) (forward, backward int) { return a.Steps + a.Refine, a.Steps }
 
 func (a ddn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
 	rng := generator(how.Seed, a.name, 0, 0, im.ID)
 	delta, norm, most := make([]float32, len(im.Pixels)), a.InitNorm, reachOf(L2, im.Pixels)
-	return r.descend(ctx, a.Steps, a.Refine, delta, func(i int, wrong bool) {
+	return r.descend(ctx, a.descent, delta, func(i int, wrong bool) {
 		g := r.eval.Gradient
 		length := L2.Length(g)
 		if length < 1e-12 {

@@ -16,14 +16,10 @@ import (
 //
 // In ℓ0 the radius counts values, begins at 1 and changes by one at least.
 type fmn struct {
-	common
-	Steps, Refine     int
+	descent
 	StepSize          float64 // α₀, in ℓ2
 	Gamma, GammaFinal float64 // γ₀ and γ_K
 }
-
-// Passes returns a gradient a step, and refining.
-func (a fmn) Passes(int) (forward, backward int) { return a.Steps + a.Refine, a.Steps }
 
 func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
@@ -32,7 +28,7 @@ func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 	if a.Norm == L0 {
 		radius = 1
 	}
-	return r.descend(ctx, a.Steps, a.Refine, delta, func(i int, wrong bool) {
+	return r.descend(ctx, a.descent, delta, func(i int, wrong bool) {
 		nearest = min(nearest, r.distance)
 		g := r.eval.Gradient
 		gamma := cosine(a.Gamma, a.GammaFinal, i, a.Steps)

@@ -15,7 +15,7 @@ type nearest struct {
 	common
 	attempt
 	distance float64 // of adv, +Inf before
-	// Of the margin, at the clean image and at adv, for attacks that refine.
+	// start and margin are the margin at the clean image and at adv, where refining begins.
 	start, margin float64
 }
 
@@ -40,12 +40,21 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	return r.VerdictOnly
 }
 
+// descent is an attack that follows a gradient from the clean image.
+type descent struct {
+	common
+	Steps, Refine int
+}
+
+// Passes returns a gradient a step, and refining.
+func (a descent) Passes(int) (forward, backward int) { return a.Steps + a.Refine, a.Steps }
+
 // descend makes steps from the clean image: each is told whether the perturbation so far, delta, which it moves, is
 // misclassified, and finds the loss's gradient there in the evaluation. Afterwards what they found is refined.
-func (r *nearest) descend(ctx context.Context, steps, refine int, delta []float32,
-	step func(i int, wrong bool)) (Result, error) {
+func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step func(i int, wrong bool)) (Result,
+	error) {
 	x0, x := r.im.Pixels, make([]float32, len(delta))
-	for i := range steps {
+	for i := range a.Steps {
 		vector.AddScaledClamped(x0, delta, 1, x)
 		wrong, err := r.gradient(ctx, x, r.Loss, -1)
 		if err != nil {
@@ -61,7 +70,7 @@ func (r *nearest) descend(ctx context.Context, steps, refine int, delta []float3
 		step(i, wrong)
 		r.res.Iterations++
 	}
-	if err := r.refine(ctx, refine); err != nil {
+	if err := r.refine(ctx, a.Refine); err != nil {
 		return Result{}, err
 	}
 	return r.result(), nil

@@ -11,8 +11,7 @@ import (
 // point of λ₀·‖δ‖ + λ₁·softplus(z_y − max_{j≠y} z_j): proximal Adam (Melchior et al. 2019) lowers it in δ, and the
 // logarithm of λ₁/λ₀ rises while the image is classified right and falls while it is not.
 type pdpgd struct {
-	common
-	Steps, Refine              int
+	descent
 	PrimalRate, PrimalDecrease float64 // of Adam, falling exponentially by the second
 	DualRatio                  float64 // λ₀/λ₁ at the start
 	DualRate, DualDecrease     float64 // of the dual variable, falling linearly
@@ -25,9 +24,6 @@ const (
 	proximalEnd    = 1e-2 // relative change of δ at which proximal steps end
 )
 
-// Passes returns a gradient a step, and refining.
-func (a pdpgd) Passes(int) (forward, backward int) { return a.Steps + a.Refine, a.Steps }
-
 func (a pdpgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
 	x0, n := im.Pixels, len(im.Pixels)
@@ -35,7 +31,7 @@ func (a pdpgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Re
 	primal := newAdam(n)
 	dual := -math.Log(a.DualRatio) // log λ₁/λ₀
 	weight := logistic(dual)       // λ₁ of λ₀ + λ₁ = 1, averaged
-	return r.descend(ctx, a.Steps, a.Refine, delta, func(i int, wrong bool) {
+	return r.descend(ctx, a.descent, delta, func(i int, wrong bool) {
 		margin := -float64(r.eval.Loss)
 		at := float64(i) / float64(a.Steps)
 		rate := a.PrimalRate * math.Pow(a.PrimalDecrease, at)

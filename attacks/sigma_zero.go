@@ -7,23 +7,19 @@ import "context"
 // by gradients of largest value 1; after each step values below a threshold τ become 0. It rises by ThresholdFactor's
 // share of the step where the point was misclassified and falls by that where it was not.
 type sigmaZero struct {
-	common
-	Steps, Refine   int
+	descent
 	Rate            float64 // η₀ of Adam, falling by a cosine to a tenth
 	Sigma           float64 // σ: the smaller, the sharper is the count
 	Threshold       float64 // τ₀
 	ThresholdFactor float64 // by which share of the step it moves
 }
 
-// Passes returns a gradient a step, and refining.
-func (a sigmaZero) Passes(int) (forward, backward int) { return a.Steps + a.Refine, a.Steps }
-
 func (a sigmaZero) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
 	x0, n := im.Pixels, len(im.Pixels)
 	delta, descent := make([]float32, n), newAdam(n)
 	rate, threshold, sigma := a.Rate, a.Threshold, float32(a.Sigma)
-	return r.descend(ctx, a.Steps, a.Refine, delta, func(i int, wrong bool) {
+	return r.descend(ctx, a.descent, delta, func(i int, wrong bool) {
 		g := r.eval.Gradient // of max_{j≠y} z_j − z_y
 		if wrong {
 			clear(g)

@@ -161,7 +161,7 @@ var Specs = []Spec{
 			decimal("gamma", .05, setting.Fraction, "by which share the norm changes in a step"),
 			decimal("init_norm", 1, setting.Positive, "norm of the first step"),
 		},
-		start: func(c common) Method { return ddn{common: c} },
+		start: func(c common) Method { return ddn{descent: descent{common: c}} },
 	},
 	{
 		Kind: "fmn", Title: "FMN", Revision: 1, climbs: Margin, minimises: true, spans: true, heading: "FMN-{steps}",
@@ -175,7 +175,7 @@ var Specs = []Spec{
 			decimal("gamma", .05, setting.Fraction, "by which share the radius changes in the first step"),
 			decimal("gamma_final", .001, setting.Fraction, "and in the last"),
 		},
-		start: func(c common) Method { return fmn{common: c} },
+		start: func(c common) Method { return fmn{descent: descent{common: c}} },
 	},
 	{
 		Kind: "pdpgd", Title: "PDPGD", Revision: 1, climbs: Margin, minimises: true, spans: true,
@@ -193,7 +193,7 @@ var Specs = []Spec{
 			decimal("dual_average", .9, setting.Fraction, "share of the old weights in their moving average"),
 			whole("proximal_steps", 5, "most proximal steps in a step"),
 		},
-		start: func(c common) Method { return pdpgd{common: c} },
+		start: func(c common) Method { return pdpgd{descent: descent{common: c}} },
 	},
 	{
 		Kind: "sigma-zero", Title: "σ-zero", Revision: 1, climbs: Margin, minimises: true, spans: true,
@@ -207,7 +207,7 @@ var Specs = []Spec{
 			decimal("threshold", .3, setting.Fraction, "size below which values become 0 at the start"),
 			decimal("threshold_factor", .01, setting.Positive, "how far it moves, in steps"),
 		},
-		start: func(c common) Method { return sigmaZero{common: c} },
+		start: func(c common) Method { return sigmaZero{descent: descent{common: c}} },
 	},
 	{
 		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 1, climbs: Margin, minimises: true, spans: true,
