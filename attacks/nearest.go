@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -40,21 +41,37 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	return r.VerdictOnly
 }
 
-// descent is an attack that follows a gradient from the clean image.
+// descent is an attack that follows a gradient from the clean image. Refining takes the place of its last steps: those
+// before are the same with and without it.
 type descent struct {
 	common
 	Steps, Refine int
 }
 
+// Check reports what common does, and refining that leaves no step.
+func (a descent) Check(classes int, s Shape) error {
+	if err := a.common.Check(classes, s); err != nil {
+		return err
+	}
+	if a.made() < 1 {
+		return fmt.Errorf("%s: refine %d takes the place of all %d steps: at most %d", a.name, a.Refine, a.Steps,
+			2*(a.Steps-1))
+	}
+	return nil
+}
+
+// made is how many steps are: a step is two passes, forward and backward, one of refining a forward pass.
+func (a descent) made() int { return a.Steps - (a.Refine+1)/2 }
+
 // Passes returns a gradient a step, and refining.
-func (a descent) Passes(int) (forward, backward int) { return a.Steps + a.Refine, a.Steps }
+func (a descent) Passes(int) (forward, backward int) { return a.made() + a.Refine, a.made() }
 
 // descend makes steps from the clean image: each is told whether the perturbation so far, delta, which it moves, is
 // misclassified, and finds the loss's gradient there in the evaluation. Afterwards what they found is refined.
 func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step func(i int, wrong bool)) (Result,
 	error) {
 	x0, x := r.im.Pixels, make([]float32, len(delta))
-	for i := range a.Steps {
+	for i := range a.made() {
 		vector.AddScaledClamped(x0, delta, 1, x)
 		wrong, err := r.gradient(ctx, x, r.Loss, -1)
 		if err != nil {

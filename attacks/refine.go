@@ -9,12 +9,12 @@ import (
 	"selfheal/internal/setting"
 )
 
-// refine is what attacks that follow a gradient to the smallest norm may do behind their steps, which none of their
+// refine is what attacks that follow a gradient to the smallest norm may do at their end, which none of their
 // papers has: DDN's norms are 5 % apart, and the attacks in ℓ0 cut all values at one threshold.
 var refine = Parameter{Setting: setting.Setting{Name: "refine", Type: setting.Whole,
 	Within: setting.Interval{Max: math.MaxInt32}, Default: 0,
-	Doc: "forward passes behind the steps that bring the nearest point nearer: along the line to the clean image, in " +
-		"ℓ0 by putting values back"}}
+	Doc: "forward passes in place of the last steps, two for each, that bring the nearest point nearer: along the " +
+		"line to the clean image, in ℓ0 by putting values back"}}
 
 // refine brings the nearest misclassified point nearer by at most so many forward passes, along the straight line to
 // the clean image, by the rule of false position: between a point that is classified right and one that is not, the

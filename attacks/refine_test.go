@@ -2,15 +2,27 @@ package attacks
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 )
 
-// Refining never takes a point farther away and costs the passes that it says. On a linear model what is left is the
-// least on its line, to the last halving. In ℓ0 it is misclassified no more where another value is put back, but for
-// values that stood in the way of one that was put back later.
+// Refining takes the place of the last steps: those before are the same as without it. It never takes a point farther
+// away and costs the passes that it says. On a linear model what is left is the least on its line, to the last halving.
+// In ℓ0 it is misclassified no more where another value is put back, but for values that stood in the way of one that
+// was put back later.
 func TestRefine(t *testing.T) {
 	t.Parallel()
 	o := newLinear(Shape{C: 3, H: 8, W: 8}, 4, 5, unlimited)
+	var path [][]float32 // where gradients were asked for
+	ask := o.logits
+	o.logits = func(x []float32) ([]float64, func(cotangent, out []float32)) {
+		z, pull := ask(x)
+		return z, func(cotangent, out []float32) {
+			path = append(path, slices.Clone(x))
+			pull(cotangent, out)
+		}
+	}
 	for _, c := range []struct {
 		kind string
 		norm Norm
@@ -22,31 +34,44 @@ func TestRefine(t *testing.T) {
 		}
 		far := reachOf(c.norm, make([]float32, o.shape.Size()))
 		with := func(refine int) trial {
-			p := given{"steps": 15, "refine": refine}
+			p := given{"steps": 15 + passes/2, "refine": refine}
 			r := recipe(t, Setup{Kind: c.kind, Norm: c.norm, Parameters: p}, far, o.classes)
 			return trial{r.Components[0], c.norm, far, false}
 		}
+		run := func(refine int, im Image) (Result, [][]float32) {
+			path = nil
+			return with(refine).perturb(t, &o.classifier, im, 1), path
+		}
 		nearer, found, spare, changed := 0, 0, 0, 0
 		for _, im := range imagesNear(o, 30, 0.3, 9) {
-			plain, fine := with(0).perturb(t, &o.classifier, im, 1), with(passes).perturb(t, &o.classifier, im, 1)
-			if plain.Adversarial == nil {
-				if fine.Forward != plain.Forward || fine.Adversarial != nil {
+			plain, steps := run(0, im)
+			fine, first := run(passes, im)
+			if !slices.EqualFunc(first, steps[:15], slices.Equal) || len(first) != fine.Backward {
+				t.Errorf("%s %s, image %d: other steps than without refining", c.kind, c.norm, im.ID)
+			}
+			before := math.Inf(1)
+			for _, x := range first {
+				if o.misclassified(x, im.Label) {
+					before = min(before, c.norm.Distance(x, im.Pixels))
+				}
+			}
+			if math.IsInf(before, 1) {
+				if fine.Forward != fine.Backward || fine.Adversarial != nil {
 					t.Errorf("%s %s, image %d: refined what was not found", c.kind, c.norm, im.ID)
 				}
 				continue
 			}
 			found++
-			if fine.Distance > plain.Distance || fine.Backward != plain.Backward ||
-				c.norm != L0 && fine.Forward != plain.Forward+passes {
+			if fine.Distance > before || c.norm != L0 && fine.Forward+fine.Backward != 2*plain.Backward {
 				t.Errorf("%s %s, image %d: distance %v of %v by %d passes of %d", c.kind, c.norm, im.ID, fine.Distance,
-					plain.Distance, fine.Forward, plain.Forward)
+					before, fine.Forward, plain.Forward)
 			}
-			if fine.Distance < plain.Distance {
+			if fine.Distance < before {
 				nearer++
 			}
 			x := make([]float32, len(im.Pixels))
 			if c.norm != L0 {
-				halving := 1.01 * math.Ldexp(plain.Distance/fine.Distance, -passes)
+				halving := 1.01 * math.Ldexp(before/fine.Distance, -passes)
 				for i, v := range im.Pixels {
 					x[i] = v + float32(1-halving)*(fine.Adversarial[i]-v)
 				}
@@ -67,6 +92,16 @@ func TestRefine(t *testing.T) {
 		if found < 15 || nearer < 3 || c.norm != L0 && nearer < found/3 || 20*spare > changed {
 			t.Errorf("%s %s: %d of 30 found, %d nearer; %d of %d values spare", c.kind, c.norm, found, nearer, spare,
 				changed)
+		}
+	}
+}
+
+func TestRefineLeavesAStep(t *testing.T) {
+	t.Parallel()
+	for refine, want := range map[int]string{28: "", 29: "ddn: refine 29 takes the place of all 15 steps: at most 28"} {
+		_, err := Setup{Kind: "ddn", Norm: L2, Parameters: given{"steps": 15, "refine": refine}}.Make(1, 10)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("refine %d: %v, want %q", refine, err, want)
 		}
 	}
 }

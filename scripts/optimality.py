@@ -6,7 +6,7 @@
 
 Each attack that looks for the smallest norm is run with as many passes on the same networks and images by selfheal and by
 a library: adv_lib (github.com/jeromerony/adversarial-library), Foolbox. "refined" is selfheal's with `refine: 4`, in
-l0 10, for which it makes half as many steps less: a step is two passes. With --queries they are those that see classes
+l0 10, which take the place of half as many steps. With --queries they are those that see classes
 alone, beside Foolbox's and the authors' of RayS (github.com/uclaml/RayS, on PYTHONPATH): of the points that each asked
 about within as many queries the nearest misclassified one counts. The network is the ONNX file in both. Of each
 image the smallest norm that any of them found is the envelope. An attack's optimality is AttackBench's (Cinà et al. 2025):
@@ -143,7 +143,7 @@ QUERIES = (
 )
 DRAW = ("hop-skip-jump",)  # of those with queries
 SOURCES = {"Foolbox": "foolbox"}
-REFINE = {"linf": 4, "l2": 4, "l1": 4, "l0": 10}  # forward passes, in place of half as many steps
+REFINE = {"linf": 4, "l2": 4, "l1": 4, "l0": 10}  # forward passes, in place of half as many last steps
 
 
 def ours(selfheal, config, model, images, kinds, passes, seed):
@@ -201,8 +201,7 @@ def measure(selfheal, config, base, model, images, kinds, passes, seeds):
     refined = {}
     for norm in NORMS if "steps" in passes else ():
         of = [(kind, [norm], others) for kind, norms, others in kinds if norm in norms]
-        less = {"steps": passes["steps"] - REFINE[norm] // 2, "refine": REFINE[norm]}
-        refined.update(ours(selfheal, absolute(config, base), model, images, of, less, 0))
+        refined.update(ours(selfheal, absolute(config, base), model, images, of, {**passes, "refine": REFINE[norm]}, 0))
     rows = []
     for norm in NORMS:
         runs = {}
