@@ -4,7 +4,7 @@ PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
 PYTHON ?= python3
 
-.PHONY: build test race fuzz kill slurm soak check wheel test-python test-torch module release generate bench-pytorch bench-autoattack bench-peers models-table
+.PHONY: build test race fuzz kill slurm soak check wheel test-python cross test-torch module release generate bench-pytorch bench-autoattack bench-peers models-table
 
 build:
 	go build -o selfheal .
@@ -59,6 +59,10 @@ test-python:
 	.venv/bin/twine check --strict .venv/wheel/*.whl
 	.venv/bin/check-wheel-contents .venv/wheel/*.whl
 	.venv/bin/python -m pytest -q --import-mode=importlib -p no:cacheprovider scripts/python/tests
+
+# Builds the program for Windows: of a release's platforms the one that is least like this one.
+cross: .venv
+	.venv/bin/python scripts/program.py --target windows/amd64 --out .venv/selfheal.exe
 
 # Modules and tensors of PyTorch, by an interpreter that has PyTorch and the wheel; AUTOATTACK is a checkout of
 # fra31/auto-attack, which the same script is run with.

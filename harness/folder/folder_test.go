@@ -88,8 +88,8 @@ func TestOldFiguresGo(t *testing.T) {
 
 // On a file system that locks nothing, the text of the lock's file keeps others out while its process lives.
 func TestLockByName(t *testing.T) {
-	defer func() { tryLock = syscall.Flock }()
-	tryLock = func(int, int) error { return syscall.ENOLCK }
+	defer func() { tryLock = lock }()
+	tryLock = func(*os.File) error { return syscall.ENOLCK }
 	dir := t.TempDir()
 	l := must.Get(LockFolder(dir, "run"))(t)
 	_, err := LockFolder(dir, "run")

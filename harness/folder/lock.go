@@ -44,9 +44,9 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 		}
 	}()
 	own := &Lock{Path: path, file: file}
-	err = tryLock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	err = tryLock(file)
 	free, byName := err == nil, errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
-	if !free && !byName && !errors.Is(err, syscall.EWOULDBLOCK) {
+	if !free && !byName && !errors.Is(err, errTaken) {
 		return wrong(err)
 	}
 	if free && !own.isThere() { // a fit that has ended has removed its folder
@@ -80,7 +80,7 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 const mostOwner = 1000 // bytes of a lock file that are read
 
 // tryLock is replaced in a test of file systems that lock nothing.
-var tryLock = syscall.Flock
+var tryLock = lock
 
 // alive reports whether an owner of a lock may still work: a process that is there, or any of another machine.
 func alive(owner string) bool {
