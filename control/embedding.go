@@ -32,15 +32,11 @@ var EmbeddingKinds = []EmbeddingKind{
 // fitted to (paper, section 4.1).
 func LinearEmbedding(state onnx.Shape, s *pca.Subspace) (*onnx.Graph, error) {
 	dim, rank := int64(s.Dim), int64(s.Rank)
-	transposed := make([]float32, len(s.Components))
-	for i, v := range s.Components {
-		transposed[i%s.Rank*s.Dim+i/s.Rank] = v
-	}
 	b := &onnx.Builder{G: onnx.NewGraph("linear")}
 	x := b.Input("state", state)
 	mu := b.Const(onnx.FloatTensor(onnx.Shape{1, dim}, s.Mean))
-	v := b.Const(onnx.FloatTensor(onnx.Shape{dim, rank}, s.Components))
-	vt := b.Const(onnx.FloatTensor(onnx.Shape{rank, dim}, transposed))
+	components := onnx.FloatTensor(onnx.Shape{dim, rank}, s.Components)
+	v, vt := b.Const(components), b.Const(components.Transposed())
 	code := b.Op("MatMul", b.Op("Sub", b.Op("Reshape", x, b.Ints(0, dim)), mu), v)
 	flat := b.Op("Add", b.Op("MatMul", code, vt), mu)
 	b.Output("embedding", b.Op("Reshape", flat, b.Ints(append([]int64{0}, state[1:]...)...)))

@@ -56,7 +56,7 @@ func normalisations(e *onnx.Graph) (nodes []*onnx.Node) {
 // are the mean and the variance of a channel, of one node after another. Share is 1 divided by the batch's images.
 func normalising(e *onnx.Graph, share string) error {
 	var statistics []string
-	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {
+	err := e.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
 		if n.Op != "BatchNormalization" {
 			return false
 		}

@@ -20,7 +20,7 @@ const (
 // form 1.1 ms, 3 to 24 channels 0.9 and 3.4.
 func faster(g *onnx.Graph) error {
 	flipped := map[string]string{}
-	return rewrite(g, func(b *onnx.Builder, n *onnx.Node) bool {
+	return g.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
 		attributes, ok := otherForm(g, n)
 		if !ok {
 			return false
@@ -41,19 +41,6 @@ func faster(g *onnx.Graph) error {
 		b.Append(other)
 		return true
 	})
-}
-
-// rewrite goes through a graph's nodes; one that instead appends others for, and says so, goes.
-func rewrite(g *onnx.Graph, instead func(b *onnx.Builder, n *onnx.Node) bool) error {
-	nodes := g.Nodes
-	g.Nodes = nil
-	b := &onnx.Builder{G: g}
-	for _, n := range nodes {
-		if !instead(b, n) {
-			g.Nodes = append(g.Nodes, n)
-		}
-	}
-	return b.Err()
 }
 
 // otherForm says with which attributes a Conv is faster as a ConvTranspose, or the reverse; false where it is not.
@@ -118,7 +105,7 @@ const doubledFrom = 8 * 8
 // forwards and in both gradients. The weight must be an input of e: the runtime's fast kernel is as good for constants.
 func doubled(e *onnx.Graph) error {
 	repeated := map[string]string{} // tensors by what they repeat
-	err := rewrite(e, func(b *onnx.Builder, n *onnx.Node) bool {
+	err := e.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
 		if repeats(e, n) {
 			repeated[n.Outputs[0]] = n.Inputs[0]
 		}

@@ -148,7 +148,7 @@ func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im a
 
 func leastWithin(ctx context.Context, n *bounds.Network, method bounds.Method, region bounds.Region,
 	im attacks.Image) (least, error) {
-	all, err := n.Margins(ctx, method, region, im.Label, nil)
+	all, err := n.Rows(ctx, method, region, n.MarginRows(im.Label))
 	if err != nil {
 		return least{}, fmt.Errorf("image %d: %w", im.ID, err)
 	}

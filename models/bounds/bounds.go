@@ -120,7 +120,10 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n := &Network{graph: g.Clone(), input: g.Inputs[0].Name, output: target{tensor: g.Outputs[0].Name}, unit: unit}
 	n.graph.Outputs = n.graph.Outputs[:1]
 	n.graph.Prune()
-	special := n.steps()
+	special, err := n.steps()
+	if err != nil {
+		return nil, err
+	}
 	fold(n.graph)
 	maps.Copy(special, n.multiplied())
 	n.relay(special)
@@ -364,12 +367,7 @@ func fold(g *onnx.Graph) {
 			!slices.Equal(n.Ints("perm", []int64{1, 0}), []int64{1, 0}) {
 			return false
 		}
-		rows, columns := c.Shape[0], c.Shape[1]
-		turned := make([]float32, len(c.Floats))
-		for i, v := range c.Floats {
-			turned[int64(i)%columns*rows+int64(i)/columns] = v
-		}
-		g.Consts[n.Outputs[0]] = onnx.FloatTensor(onnx.Shape{columns, rows}, turned)
+		g.Consts[n.Outputs[0]] = c.Transposed()
 		return true
 	})
 }

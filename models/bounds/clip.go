@@ -70,15 +70,7 @@ func (p *proof) form(ctx context.Context, s *stage, r *relaxation) error {
 	}
 	missing := slices.DeleteFunc(s.sides(r), func(o side) bool { return r.forms[o] != nil })
 	missing = missing[:min(len(missing), max(0, p.room)/(2*p.size(p.input)))]
-	find := func(ctx context.Context, sides []side, rows []float32) ([]Bound, error) {
-		one := *p
-		found, err := one.run(ctx, s.program, s.segment, r.wrong, rows, new(slopes))
-		if err == nil {
-			p.keep(r, sides, found, one.coefficients)
-		}
-		return found, err
-	}
-	return p.chunks(ctx, s.program, r, missing, find)
+	return p.bound(ctx, s, r, missing, true)
 }
 
 // bending is a value of a stage that bends in a domain, one of those that do in the region, with what relaxation costs

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"selfheal/internal/number"
 	"selfheal/internal/vector"
 	"selfheal/models/ort"
@@ -65,15 +63,13 @@ type relaxation struct {
 	forms        forms     // of a root that is refined
 }
 
-// Rows bounds rows of output values, [rows × classes], from below over a region. The optimisation of slopes ends early
-// where enough, unless it is nil, says so of the best bounds so far.
-func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float64,
-	enough func([]Bound) bool) ([]Bound, error) {
+// Rows bounds rows of output values, [rows × classes], from below over a region.
+func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float64) ([]Bound, error) {
 	p := &proof{Network: n, region: region}
 	if method == AlphaCROWN && len(n.free.free) > 0 {
 		p.steps = alphaSteps
 	}
-	return p.rows(ctx, method, rows, enough)
+	return p.rows(ctx, method, rows, nil)
 }
 
 // Part is what is proven of rows over a region.
@@ -87,7 +83,8 @@ type Part struct {
 type ends struct{ lower, upper []float32 }
 
 // Part is [Network.Rows] by α-CROWN of few steps, on a part of a region of which whole is known, unless it is nil:
-// what holds there holds here.
+// what holds there holds here. The optimisation of slopes ends early where enough, unless it is nil, says so of the
+// best bounds so far.
 func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole *Part,
 	enough func([]Bound) bool) (*Part, error) {
 	p := &proof{Network: n, region: region}
@@ -203,13 +200,7 @@ func nothing(rows int) []Bound { return slices.Repeat([]Bound{{Value: math.Inf(-
 // RowsAtOnce is how many rows one call of [Network.Rows] can take in a memory of some hundred megabytes.
 func (n *Network) RowsAtOnce() int { return max(1, 1<<24/max(n.free.perRow, n.output.program.perRow)) }
 
-// Margins bounds the label's logit less each other class's, in order. Enough is that of [Network.Rows].
-func (n *Network) Margins(ctx context.Context, method Method, region Region, label int,
-	enough func([]Bound) bool) ([]Bound, error) {
-	return n.Rows(ctx, method, region, n.MarginRows(label), enough)
-}
-
-// MarginRows are those of [Network.Margins].
+// MarginRows are the label's logit less each other class's, in order: rows of [Network.Rows].
 func (n *Network) MarginRows(label int) []float64 {
 	k := n.Classes()
 	rows := make([]float64, 0, (k-1)*k)
@@ -232,7 +223,7 @@ func (n *Network) Hold(ctx context.Context, x []float32, y []float64) error {
 	for i := range y {
 		rows[2*i*k+i], rows[(2*i+1)*k+i] = 1, -1
 	}
-	proven, err := n.Rows(ctx, IBP, Region{Lower: x, Upper: x}, rows, nil)
+	proven, err := n.Rows(ctx, IBP, Region{Lower: x, Upper: x}, rows)
 	for i := 0; i < k && err == nil; i++ {
 		if least, most := proven[2*i].Least(), -proven[2*i+1].Least(); !(y[i] >= least && y[i] <= most) {
 			err = fmt.Errorf("output %d is proven to be from %g to %g, and the file as it lies gives %g: one of "+
@@ -326,43 +317,41 @@ func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
 	if len(second)*s.program.perRow <= perRun { // one run takes no longer than two
 		first, second = append(first, second...), nil
 	}
-	if err := p.bound(ctx, s, r, first); err != nil {
+	if err := p.bound(ctx, s, r, first, false); err != nil {
 		return err
 	}
 	second = slices.DeleteFunc(second, func(o side) bool {
 		return s.f(float64(r.lower[o.value])) == s.f(float64(r.upper[o.value]))
 	})
-	return p.bound(ctx, s, r, second)
+	return p.bound(ctx, s, r, second, false)
 }
 
-// bound finds bounds of a stage's input.
-func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side) error {
-	return p.chunks(ctx, s.program, r, sides, func(ctx context.Context, _ []side, rows []float32) ([]Bound, error) {
-		return p.run(ctx, s.program, s.segment, r.wrong, rows, nil)
+// bound finds bounds of a stage's input, and keeps them as linear ones if so told.
+func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side, keep bool) error {
+	return p.chunks(ctx, s.program, r, sides, func(sides []side, rows []float32) ([]Bound, error) {
+		if !keep {
+			return p.run(ctx, s.program, s.segment, r.wrong, rows, nil)
+		}
+		one := *p
+		found, err := one.run(ctx, s.program, s.segment, r.wrong, rows, new(slopes))
+		if err == nil {
+			p.keep(r, sides, found, one.coefficients)
+		}
+		return found, err
 	})
 }
 
 // chunks finds bounds of sides by a program, some rows at once, on several cores, and takes them.
 func (p *proof) chunks(ctx context.Context, prog *program, r *relaxation, sides []side,
-	find func(ctx context.Context, sides []side, rows []float32) ([]Bound, error)) error {
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, p.Workers))
+	find func(sides []side, rows []float32) ([]Bound, error)) error {
 	chunks := slices.Collect(slices.Chunk(sides, max(1, perChunk/prog.perRow)))
-	all := make([][]Bound, len(chunks))
-	for c, chunk := range chunks {
-		group.Go(func() (err error) {
-			rows := make([]float32, len(chunk)*prog.row)
-			for k, o := range chunk {
-				rows[k*prog.row+o.value] = o.sign
-			}
-			all[c], err = find(inner, chunk, rows)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	for c, found := range all {
+	return ort.InOrder(ctx, max(1, p.Workers), len(chunks), func(c int) ([]Bound, error) {
+		rows := make([]float32, len(chunks[c])*prog.row)
+		for k, o := range chunks[c] {
+			rows[k*prog.row+o.value] = o.sign
+		}
+		return find(chunks[c], rows)
+	}, func(c int, found []Bound) {
 		for k, o := range chunks[c] {
 			l, u := &r.lower[o.value], &r.upper[o.value]
 			switch least := found[k].Least(); {
@@ -376,8 +365,7 @@ func (p *proof) chunks(ctx context.Context, prog *program, r *relaxation, sides 
 				*u = max(min(*u, up(-least)), *l)
 			}
 		}
-	}
-	return nil
+	})
 }
 
 // run bounds rows of a target by a program; wrong is its segment's error, own what is each row's own of a program with

@@ -86,7 +86,7 @@ func (p *proof) root(ctx context.Context) (*Root, error) {
 	return &Root{proof: p, out: out}, err
 }
 
-// Part is what α-CROWN proves of rows over the whole region; enough is that of [Network.Rows].
+// Part is what α-CROWN proves of rows over the whole region; enough is that of [Network.Part].
 func (r *Root) Part(ctx context.Context, rows []float64, enough func([]Bound) bool) (*Part, error) {
 	p := *r.proof
 	bounds, err := p.outer(ctx, AlphaCROWN, r.out, rows, enough)

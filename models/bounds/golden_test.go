@@ -98,7 +98,7 @@ func compareGoldens(t *testing.T, file string, golden goldens, region func(c int
 	n.alone = true
 	count := 0
 	for i, c := range golden.Cases {
-		found := must.Get(n.Margins(context.Background(), c.Method, region(i), c.Label, nil))(t)
+		found := must.Get(n.Rows(context.Background(), c.Method, region(i), n.MarginRows(c.Label)))(t)
 		least, most := math.Inf(1), math.Inf(-1)
 		for _, v := range c.Margins {
 			least, most = min(least, v), max(most, v)

@@ -42,7 +42,7 @@ func (p *proof) refine(ctx context.Context, s *stage, r *relaxation) error {
 	if err != nil || len(prog.free) == 0 {
 		return err
 	}
-	return p.chunks(ctx, prog, r, sides, func(ctx context.Context, sides []side, rows []float32) ([]Bound, error) {
+	return p.chunks(ctx, prog, r, sides, func(sides []side, rows []float32) ([]Bound, error) {
 		one := *p
 		one.wrong, one.seeds = r.wrong, rows
 		found, err := one.optimise(ctx, &s.target, prog, refineSteps, nil)

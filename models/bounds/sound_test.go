@@ -136,7 +136,7 @@ func TestNoPointBeatsABound(t *testing.T) {
 					region := Ball(x, norm, 0.1*float64(1+rng.IntN(8)), -2, 2)
 					drawn(region, rng, points)
 					for _, method := range []Method{IBP, CROWN, AlphaCROWN} {
-						proven := must.Get(n.Rows(context.Background(), method, region, rows, nil))(t)
+						proven := must.Get(n.Rows(context.Background(), method, region, rows))(t)
 						if err := beaten(run, n, points, rows, proven); err != nil {
 							t.Fatalf("l%g, %s: %v", norm, method, err)
 						}
@@ -246,7 +246,7 @@ func TestMillionPoints(t *testing.T) {
 				norm := []float64{1, 2, inf}[ball%3]
 				region := Ball(x, norm, math.Exp(6*rng.Float64()-6), 0, 1)
 				drawn(region, rng, points)
-				proven := must.Get(n.Rows(context.Background(), methods[ball%len(methods)], region, rows, nil))(t)
+				proven := must.Get(n.Rows(context.Background(), methods[ball%len(methods)], region, rows))(t)
 				if err := beaten(run, n, points, rows, proven); err != nil {
 					t.Fatalf("ball %d, l%g: %v", ball, norm, err)
 				}

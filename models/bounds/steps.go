@@ -9,14 +9,13 @@ import (
 
 // steps gives the stages of pairs of a QuantizeLinear and the DequantizeLinear behind it, as package simplify leaves
 // them with scales of 1.
-func (n *Network) steps() map[*onnx.Node]*stage {
+func (n *Network) steps() (map[*onnx.Node]*stage, error) {
 	g, stages := n.graph, map[*onnx.Node]*stage{}
 	made := g.Producers()
-	for i := 0; i < len(g.Nodes); i++ {
-		node := g.Nodes[i]
+	err := g.Rewrite(func(b *onnx.Builder, node *onnx.Node) bool {
 		q := made[node.Inputs[0]]
 		if node.Op != "DequantizeLinear" || q == nil || q.Op != "QuantizeLinear" {
-			continue
+			return false
 		}
 		zero, taken := g.Consts[q.Input(2)], g.Consts[node.Input(2)]
 		one := func(t *onnx.Tensor) bool { return t != nil && slices.Min(t.Ints) == slices.Max(t.Ints) }
@@ -24,35 +23,31 @@ func (n *Network) steps() map[*onnx.Node]*stage {
 			return t != nil && !slices.ContainsFunc(t.Floats, func(v float32) bool { return v != 1 })
 		}
 		if !one(zero) || !one(taken) || !unit(g.Consts[q.Input(1)]) || !unit(g.Consts[node.Input(1)]) {
-			continue // a QuantizeLinear that there are no bounds for
+			return false // a QuantizeLinear that there are no bounds for
 		}
 		lo, hi, ok := onnx.QuantizedRange(zero.DType)
 		if !ok {
-			continue
+			return false
 		}
 		z, x, y := zero.Ints[0], q.Inputs[0], node.Outputs[0]
+		b.Prefix = y + "/"
 		f := rounded(float64(lo-z), float64(hi-z))
 		if f.free != nil { // its kink is to lie at 0
-			x = g.Fresh(y + "/from kink")
-			g.Shapes[x] = g.Shapes[y]
-			kink := g.AddConst(y+"/kink", onnx.Scalar(float32(f.kink)))
-			g.Nodes = slices.Insert(g.Nodes, i,
-				&onnx.Node{Op: "Sub", Inputs: []string{q.Inputs[0], kink}, Outputs: []string{x}})
-			i++
+			x = b.Op("Sub", x, b.Float(float32(f.kink)))
 		}
-		node = &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: []string{y}} // the stage says what it does
-		stages[node] = &stage{target: target{tensor: x}, activation: f.activation}
-		if g.Nodes[i] = node; taken.Ints[0] != z { // the zero point is still on it
-			node.Outputs[0] = g.Fresh(y + "/rounded")
-			g.Shapes[node.Outputs[0]] = g.Shapes[y]
-			shift := g.AddConst(y+"/zero", onnx.Scalar(float32(z-taken.Ints[0])))
-			i++
-			g.Nodes = slices.Insert(g.Nodes, i, &onnx.Node{Op: "Add", Inputs: []string{node.Outputs[0], shift},
-				Outputs: []string{y}})
+		clip := &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: node.Outputs} // the stage says what it does
+		if off := z - taken.Ints[0]; off == 0 {
+			b.Append(clip)
+		} else { // the zero point is still on it
+			clip.Outputs = []string{g.Fresh(y + "/rounded")}
+			b.Append(clip)
+			b.Named(y, "Add", clip.Outputs[0], b.Float(float32(off)))
 		}
-	}
+		stages[clip] = &stage{target: target{tensor: x}, activation: f.activation}
+		return true
+	})
 	g.Prune()
-	return stages
+	return stages, err
 }
 
 // stairs are x + kink, rounded to an integer between two ends.

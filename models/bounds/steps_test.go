@@ -101,7 +101,7 @@ func TestNoPointOfAFileBeatsABound(t *testing.T) {
 					}
 					for _, method := range []Method{IBP, CROWN, AlphaCROWN} {
 						gap := 0.0
-						for r, b := range must.Get(n.Rows(t.Context(), method, region, rows, nil))(t) {
+						for r, b := range must.Get(n.Rows(t.Context(), method, region, rows))(t) {
 							least := math.Inf(1)
 							for p := range points {
 								least = min(least, rows[r*k+r/2]*values[p*k+r/2])

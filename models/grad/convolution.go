@@ -193,25 +193,20 @@ func convPhases(c *Context, w *onnx.Tensor, win onnx.Window, x onnx.Shape, g str
 func Phased(g *onnx.Graph) (phased *onnx.Graph, err error) {
 	defer onnx.Refused(&err)
 	out := *g
-	out.Nodes, out.Consts, out.Shapes = nil, maps.Clone(g.Consts), maps.Clone(g.Shapes)
-	b := &onnx.Builder{G: &out, Prefix: "phased/"}
-	c := &Context{Builder: b}
-	for _, n := range g.Nodes {
-		if n.Op == "ConvTranspose" && len(n.Inputs) == 2 && n.Int("group", 1) > 1 {
-			if w, ok := g.Consts[n.Inputs[1]]; ok {
-				y := n.Outputs[0]
-				win := onnx.Sure(onnx.NodeWindow(n, w.Shape[2:]))
-				if x := convPhases(c, w, win, g.Shapes[y], n.Inputs[0], n.Int("group", 1)); x != "" {
-					last := *out.Nodes[len(out.Nodes)-1]
-					last.Outputs = []string{y}
-					out.Nodes[len(out.Nodes)-1] = &last
-					continue
-				}
-			}
+	out.Consts, out.Shapes = maps.Clone(g.Consts), maps.Clone(g.Shapes)
+	return &out, out.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
+		w := g.Consts[n.Input(1)]
+		if n.Op != "ConvTranspose" || len(n.Inputs) != 2 || n.Int("group", 1) <= 1 || w == nil {
+			return false
 		}
-		out.Nodes = append(out.Nodes, n)
-	}
-	return &out, b.Err()
+		b.Prefix = "phased/"
+		y, win := n.Outputs[0], onnx.Sure(onnx.NodeWindow(n, w.Shape[2:]))
+		if convPhases(&Context{Builder: b}, w, win, g.Shapes[y], n.Inputs[0], n.Int("group", 1)) == "" {
+			return false
+		}
+		out.Nodes[len(out.Nodes)-1].Outputs[0] = y
+		return true
+	})
 }
 
 // reversed lists the taps of each axis from the last to the first.

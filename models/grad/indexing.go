@@ -146,12 +146,7 @@ func (c *Context) along(t string, axis int, m *onnx.Tensor) string {
 	case axis == rank-1 && rank > 1:
 		return c.Op("MatMul", t, c.Const(m))
 	case axis == rank-2:
-		transposed := onnx.FloatTensor(onnx.Shape{m.Shape[1], m.Shape[0]}, make([]float32, len(m.Floats)))
-		for i, v := range m.Floats {
-			row, column := int64(i)/m.Shape[1], int64(i)%m.Shape[1]
-			transposed.Floats[column*m.Shape[0]+row] = v
-		}
-		return c.Op("MatMul", c.Const(transposed), t)
+		return c.Op("MatMul", c.Const(m.Transposed()), t)
 	case rank == 1:
 		return c.Op("Squeeze", c.along(c.Op("Unsqueeze", t, c.Ints(0)), 1, m), c.Ints(0))
 	}

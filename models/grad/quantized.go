@@ -2,7 +2,6 @@ package grad
 
 import (
 	"math"
-	"slices"
 
 	"selfheal/models/onnx"
 )
@@ -20,7 +19,7 @@ func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	onnx.Require(ok && okZero, "its scale and zero point must be constant")
 	first, last, ok := onnx.QuantizedRange(zero.DType)
 	onnx.Require(ok, "gives other than integers of 8 or 16 bits")
-	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))
+	shape := onnx.PerAxis(n, c.Shape(n.Inputs[0]), scale.Shape.Items())
 	lo, hi := make([]float32, len(zero.Ints)), make([]float32, len(zero.Ints))
 	for i, z := range zero.Ints {
 		lo[i], hi[i] = roundsTo(first-z, -1), roundsTo(last-z, +1)
@@ -52,17 +51,6 @@ func dequantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	if allOnes(scale.Floats) {
 		return gy
 	}
-	shape := alongAxis(c.Shape(n.Inputs[0]), scale.Shape, n.Int("axis", 1))
+	shape := onnx.PerAxis(n, c.Shape(n.Inputs[0]), scale.Shape.Items())
 	return []string{c.Op("Mul", gy[0], c.Const(onnx.FloatTensor(shape, scale.Floats)))}
-}
-
-// alongAxis is the shape in which one value for each index of an axis broadcasts.
-func alongAxis(x, values onnx.Shape, axis int64) onnx.Shape {
-	if values.Items() == 1 {
-		return onnx.Shape{}
-	}
-	if axis < 0 {
-		axis += int64(len(x))
-	}
-	return append(onnx.Shape{values.Items()}, slices.Repeat(onnx.Shape{1}, len(x)-int(axis)-1)...)
 }

@@ -30,6 +30,23 @@ func (b *Builder) Fail(err error) {
 	}
 }
 
+// Rewrite goes through a graph's nodes, in place; one that instead appends others for, and says so, goes. It ends at
+// the builder's first error.
+func (g *Graph) Rewrite(instead func(b *Builder, n *Node) bool) error {
+	nodes := g.Nodes
+	g.Nodes = nil
+	b := &Builder{G: g}
+	for _, n := range nodes {
+		if !instead(b, n) {
+			g.Nodes = append(g.Nodes, n)
+		}
+		if b.err != nil {
+			return b.err
+		}
+	}
+	return nil
+}
+
 // Input adds a float graph input.
 func (b *Builder) Input(name string, shape Shape) string {
 	name = b.G.Fresh(name)

@@ -91,6 +91,18 @@ func FloatTensor(shape Shape, data []float32) *Tensor {
 	return &Tensor{DType: Float, Shape: shape, Floats: data}
 }
 
+// Transposed is the transpose of a float matrix.
+func (t *Tensor) Transposed() *Tensor {
+	rows, columns := t.Shape[0], t.Shape[1]
+	out := make([]float32, 0, len(t.Floats))
+	for c := range columns {
+		for r := range rows {
+			out = append(out, t.Floats[r*columns+c])
+		}
+	}
+	return FloatTensor(Shape{columns, rows}, out)
+}
+
 // FloatVector returns a float constant of rank 1.
 func FloatVector(v []float32) *Tensor { return FloatTensor(Shape{int64(len(v))}, v) }
 

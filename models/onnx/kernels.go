@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -84,24 +85,18 @@ func forRuntime(g *Graph) (*Graph, error) {
 		return g, nil
 	}
 	c := g.Clone()
-	nodes := c.Nodes
-	c.Nodes = nil
-	b := &Builder{G: c}
-	for _, n := range nodes {
+	err := c.Rewrite(func(b *Builder, n *Node) bool {
 		if !special(n) {
-			c.Nodes = append(c.Nodes, n)
-			continue
+			return false
 		}
 		b.Prefix = n.Outputs[0] + "/"
-		t := TraitsOf(n.Op).inKernels(b, n)
-		if b.err != nil {
-			return nil, b.err
+		if t := TraitsOf(n.Op).inKernels(b, n); b.err == nil {
+			c.Nodes[len(c.Nodes)-1].Outputs[0] = n.Outputs[0]
+			delete(c.Shapes, t)
 		}
-		last := c.Nodes[len(c.Nodes)-1]
-		last.Outputs[0] = n.Outputs[0]
-		delete(c.Shapes, t)
-	}
-	return c, c.Verify()
+		return true
+	})
+	return c, cmp.Or(err, c.Verify())
 }
 
 // Affine reads a BatchNormalization with constant statistics as

@@ -284,6 +284,16 @@ func Axis(n *Node, name string, def int64, rank int) (int, error) {
 	return a[0], nil
 }
 
+// PerAxis is the shape in which a quantising node's values, one in all or one for each index of its axis, broadcast
+// against x.
+func PerAxis(n *Node, x Shape, values int64) Shape {
+	if values == 1 {
+		return Shape{}
+	}
+	axis := Sure(Axis(n, "axis", 1, len(x)))
+	return append(Shape{values}, slices.Repeat(Shape{1}, len(x)-axis-1)...)
+}
+
 // Each lists what f makes of each value.
 func Each[T, U any](list []T, f func(T) U) []U {
 	out := make([]U, len(list))

@@ -99,8 +99,7 @@ func (w *rewriter) product(n *onnx.Node, weight *onnx.Tensor, win onnx.Window) s
 			x = w.Op("Slice", x, w.Ints(0), w.Ints(w.Shape(x)[axis]), w.Ints(int64(axis)), w.Ints(stride))
 		}
 	}
-	o, c := weight.Shape[0], weight.Shape[1]
-	return w.Op("MatMul", x, w.Const(onnx.FloatTensor(onnx.Shape{c, o}, transpose(weight.Floats, o, c))))
+	return w.Op("MatMul", x, w.Const(onnx.FloatTensor(weight.Shape[:2], weight.Floats).Transposed()))
 }
 
 // Costs of one image on ONNX Runtime's CPU kernels, in multiply-adds of its

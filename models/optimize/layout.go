@@ -73,20 +73,9 @@ func constInHWNC(k *onnx.Tensor) *onnx.Tensor {
 	out := *k
 	out.Shape = onnx.Shape{h, w, 1, c}
 	if out.Floats != nil {
-		out.Floats = transpose(k.Floats, c, h*w)
+		out.Floats = onnx.FloatTensor(onnx.Shape{c, h * w}, k.Floats).Transposed().Floats
 	}
 	return &out
-}
-
-// transpose returns the transposed matrix of v, which has rows × columns values.
-func transpose(v []float32, rows, columns int64) []float32 {
-	out := make([]float32, len(v))
-	for i := range rows {
-		for j := range columns {
-			out[j*rows+i] = v[i*columns+j]
-		}
-	}
-	return out
 }
 
 // perChannel makes a constant [C], which broadcasts against [H W N C].

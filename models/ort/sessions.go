@@ -97,12 +97,12 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		}
 		switch s.in[i].DType {
 		case onnx.Double:
-			bound[i], err = tensor(&pinner, shape, as(t.Data, func(v float32) float64 { return float64(v) }))
+			bound[i], err = tensor(&pinner, shape, onnx.Each(t.Data, func(v float32) float64 { return float64(v) }))
 		case onnx.Float16:
 			bound[i], err = halves(shape, t.Data)
 		case onnx.Uint8:
 			level := func(v float32) uint8 { return uint8(math.Round(float64(min(max(v, 0), 255)))) }
-			bound[i], err = tensor(&pinner, shape, as(t.Data, level))
+			bound[i], err = tensor(&pinner, shape, onnx.Each(t.Data, level))
 		default:
 			bound[i], err = tensor(&pinner, shape, t.Data)
 		}
@@ -131,14 +131,6 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		}
 	}
 	return nil
-}
-
-func as[T any](values []float32, convert func(float32) T) []T {
-	out := make([]T, len(values))
-	for i, v := range values {
-		out[i] = convert(v)
-	}
-	return out
 }
 
 // tensor is one over data that stays in its place until the pinner lets it go.
@@ -318,7 +310,7 @@ func InOrder[T any](ctx context.Context, workers, tasks int, compute func(task i
 				case <-ctx.Done():
 				case <-turns[i]:
 				}
-				if err := cmp.Or(ctx.Err(), err); err != nil {
+				if err := cmp.Or(context.Cause(ctx), err); err != nil {
 					return err
 				}
 				add(i, v)

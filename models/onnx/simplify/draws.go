@@ -1,6 +1,10 @@
 package simplify
 
-import "selfheal/models/onnx"
+import (
+	"cmp"
+
+	"selfheal/models/onnx"
+)
 
 // Draw is an input that stands for an operator's random numbers, behind the graph's others.
 type Draw struct {
@@ -11,10 +15,8 @@ type Draw struct {
 // Draws makes inputs of the random numbers that a simplified graph draws, so that whoever runs it says what they are.
 func Draws(g *onnx.Graph) (all []Draw, err error) {
 	defer onnx.Refused(&err)
-	nodes := g.Nodes
-	g.Nodes = nil
-	for _, n := range nodes {
-		b := &onnx.Builder{G: g, Prefix: "draws/"}
+	err = g.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
+		b.Prefix = "draws/"
 		draw := Draw{Normal: n.Op == "RandomNormalLike"}
 		var y string
 		switch n.Op {
@@ -26,16 +28,14 @@ func Draws(g *onnx.Graph) (all []Draw, err error) {
 		case "Bernoulli":
 			y = b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, b.Op("Less", drawn(b, n), n.Inputs[0]))
 		default:
-			g.Nodes = append(g.Nodes, n)
-			continue
+			return false
 		}
-		onnx.Must(b.Err())
 		draw.Size = int(g.Shapes[y].Items())
 		all = append(all, draw)
 		b.Append(&onnx.Node{Op: "Identity", Inputs: []string{y}, Outputs: n.Outputs})
-		onnx.Must(b.Err())
-	}
-	return all, g.Verify()
+		return true
+	})
+	return all, cmp.Or(err, g.Verify())
 }
 
 // drawn is the input of an operator's random numbers.

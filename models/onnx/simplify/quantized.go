@@ -237,12 +237,7 @@ func Unrounded(g *onnx.Graph) (_ *onnx.Graph, err error) {
 			g.Nodes[i] = &onnx.Node{Op: "Identity", Inputs: []string{x}, Outputs: n.Outputs}
 			continue
 		}
-		shape := onnx.Shape{}
-		if len(on) > 1 {
-			rank := len(g.Shapes[x])
-			axis := onnx.Sure(onnx.Axis(q, "axis", 1, rank))
-			shape = append(onnx.Shape{int64(len(on))}, slices.Repeat(onnx.Shape{1}, rank-axis-1)...)
-		}
+		shape := onnx.PerAxis(q, g.Shapes[x], int64(len(on)))
 		shift := g.AddConst(n.Outputs[0]+"/zero", onnx.FloatTensor(shape, onnx.Each(on, func(z int64) float32 {
 			return float32(z)
 		})))
