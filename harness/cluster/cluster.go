@@ -14,7 +14,6 @@ import (
 
 // Job is what an engine runs: a command for each of several shards.
 type Job struct {
-	Name    string   // of the job, for people
 	Command []string // the program and its arguments, but for the shard's
 	Shards  int      // all there are
 	Which   []int    // those to run, from 1, ascending

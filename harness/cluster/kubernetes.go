@@ -90,18 +90,12 @@ func (k Kubernetes) manifest(j Job) (name, text string, err error) {
 	if err := kubernetesJob.Execute(&b, values); err != nil {
 		return "", "", err
 	}
-	// Pods are named by the Job and their index, and a host's name has at most 63 letters.
-	readable := strings.Trim(notInName.ReplaceAllString(strings.ToLower(j.Name), "-"), "-")
-	readable = strings.TrimLeft(strings.TrimPrefix(readable, "selfheal"), "-")
-	name = fmt.Sprintf("selfheal-%.24s", readable)
-	name = fmt.Sprintf("%s-%.5x", strings.TrimRight(name, "-"), sha256.Sum256(b.Bytes()))
+	name = fmt.Sprintf("selfheal-%.5x", sha256.Sum256(b.Bytes()))
 	values["Name"] = name
 	b.Reset()
 	err = kubernetesJob.Execute(&b, values)
 	return name, b.String(), err
 }
-
-var notInName = regexp.MustCompile(`[^a-z0-9]+`)
 
 // scattered is the longest list of shards that a manifest takes: Linux ends a program with an argument above 128 KiB.
 const scattered = 100_000
@@ -146,10 +140,6 @@ func (k Kubernetes) check(j Job) error {
 		return fmt.Errorf("--namespace %q is no namespace: it has small letters, digits and hyphens", k.Namespace)
 	case len(validation.IsDNS1123Subdomain(k.Claim)) > 0:
 		return fmt.Errorf("--claim %q is no claim's name: it has small letters, digits, hyphens and dots", k.Claim)
-	case len(j.Command) == 0 || len(j.Which) == 0:
-		return errors.New("nothing to run: no command or no shards")
-	case !slices.IsSorted(j.Which) || j.Which[0] < 1 || j.Which[len(j.Which)-1] > j.Shards:
-		return fmt.Errorf("shards must ascend from 1 to %d", j.Shards)
 	case len(Spans(j.Which)) > scattered:
 		return fmt.Errorf("the %d shards to run are too scattered for one Job: run all %d", len(j.Which), j.Shards)
 	}

@@ -32,7 +32,7 @@ type Slurm struct {
 const warning = 60
 
 var slurmScript = template.Must(template.New("").Funcs(template.FuncMap{"quoted": quoted}).Parse(`#!/bin/sh
-#SBATCH --job-name={{.Name}}
+#SBATCH --job-name=selfheal
 #SBATCH --output={{.Dir}}/logs/slurm-%A_%a.log
 #SBATCH --open-mode=append
 #SBATCH --requeue

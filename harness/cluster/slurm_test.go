@@ -37,7 +37,7 @@ func TestSlurmArrays(t *testing.T) {
 *) printf '5 COMPLETING\n6 NODE_FAIL\n' ;;
 esac`})
 	s := Slurm{Options: "--time=5 --comment='a b'", block: 10, Parallelism: 4}
-	j := Job{Name: "selfheal", Command: []string{"/bin/selfheal", "run", "--set", "a='b c'"}, Shards: 40,
+	j := Job{Command: []string{"/bin/selfheal", "run", "--set", "a='b c'"}, Shards: 40,
 		Which: []int{1, 3, 10, 11, 36}, Dir: filepath.Join(dir, "out")}
 	id := must.Get(s.Submit(context.Background(), j))(t)
 	if id != "1+0,2+10,3+30" {
@@ -108,7 +108,7 @@ esac`})
 	program := filepath.Join(dir, "selfheal")
 	run := func(word string) (code int, did string) {
 		t.Helper()
-		j := Job{Name: "selfheal", Command: []string{program, "it's a $HOME\nword", word}, Shards: 40, Dir: dir}
+		j := Job{Command: []string{program, "it's a $HOME\nword", word}, Shards: 40, Dir: dir}
 		path := filepath.Join(dir, "task.sh")
 		must.Do(t, os.WriteFile(path, []byte(must.Get(Slurm{}.Render(j))(t)), 0o755))
 		code = task(t, path, filepath.Join(dir, "selfheal.up"), word == "waits", "SLURM_ARRAY_TASK_ID=5",

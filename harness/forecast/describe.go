@@ -99,8 +99,9 @@ type description struct {
 	set      imageSet
 	model    *config.Model
 	classes  int
-	listed   plan.Listing // the last trial
-	defenses string       // of its line
+	attack   string // of the last corruption
+	listed   string // its line
+	defenses string // of it
 }
 
 type imageSet struct {
@@ -206,7 +207,7 @@ func (d *description) Begin(j *plan.Job) error {
 	}
 	classes, note := d.classesOf(j.Model, set)
 	d.model = j.Model
-	d.set, d.classes, d.job, d.listed = set, classes, effort{}, plan.Listing{}
+	d.set, d.classes, d.job, d.attack, d.listed = set, classes, effort{}, "", ""
 	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, set.n,
 		j.Suite.Dataset, j.Suite.Attacker())
 	if notes := slices.DeleteFunc([]string{set.note, note}, func(s string) bool { return s == "" }); len(notes) > 0 {
@@ -309,22 +310,29 @@ func (d *description) passes(s plan.Step) error {
 }
 
 // Corrupt lists all severities of a corruption in one line. A published number is of the mean of all corruptions.
-func (d *description) Corrupt(s plan.Step, _ attacks.Corruption) error {
+func (d *description) Corrupt(s plan.Step, c attacks.Corruption) error {
 	d.answers(s.Group, votes(d.model), &d.job.judged)
 	if !s.First || s.Attacked != config.None {
 		return nil
 	}
-	l := s.Listing()
-	if l.Attack != d.listed.Attack {
-		d.defenses = d.known.defenses(s.Job, l.Attack, 0)
+	attack, _, _ := strings.Cut(s.Trial.Name(), ":")
+	if attack != d.attack {
+		d.defenses = d.known.defenses(s.Job, attack, 0)
 	} else if d.known != nil {
 		d.known.cells += len(s.Defenses())
 	}
-	if l.Name != d.listed.Name {
-		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, severities %s\n", l.Name, d.defenses, attacks.CorruptionRecipe,
-			strings.Join(l.Severities, ", "))
+	line := attack + ":" + c.Name
+	if line != d.listed {
+		var severities []string
+		for _, o := range d.plan.Config.Attack(attack).Corruptions {
+			if o.Name == c.Name {
+				severities = append(severities, strconv.Itoa(o.Severity))
+			}
+		}
+		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s, severities %s\n", line, d.defenses, attacks.CorruptionRecipe,
+			strings.Join(severities, ", "))
 	}
-	d.listed = l
+	d.attack, d.listed = attack, line
 	return nil
 }
 

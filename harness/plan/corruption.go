@@ -34,17 +34,6 @@ func (corrupted) Kept(saving bool) bool      { return saving }
 func (corrupted) Crafted() bool              { return false }
 func (c corrupted) Do(m Maker, s Step) error { return m.Corrupt(s, c.made) }
 
-// Listing is one line for all severities.
-func (c corrupted) Listing() Listing {
-	l := Listing{Attack: c.all.Name, Name: c.all.Name + ":" + c.made.Name}
-	for _, o := range c.all.Corruptions {
-		if o.Name == c.made.Name {
-			l.Severities = append(l.Severities, strconv.Itoa(o.Severity))
-		}
-	}
-	return l
-}
-
 func (c corrupted) Recipe(_ int, shape attacks.Shape) (attacks.Recipe, error) {
 	if err := c.made.Check(shape); err != nil {
 		return attacks.Recipe{}, fmt.Errorf("attack %s: %w", c.Name(), err)

@@ -27,8 +27,6 @@ func (f free) Key(j *Job, defense string, seed uint64) Key {
 	return k
 }
 
-func (f free) Listing() Listing { return Listing{Attack: f.all.Name, Name: f.Name()} }
-
 func (f free) Describe() (result.Attack, error) {
 	known, err := attack{f.all, f.epsilon}.Describe()
 	known.Norm, known.Epsilons = nil, []float64{}

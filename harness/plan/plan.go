@@ -167,8 +167,15 @@ func (p *Plan) Walk(v Visitor) error {
 			return err
 		}
 		for i, g := range j.Groups() {
-			if err := p.walk(j, g, i == 0 || j.Sources == nil, v); err != nil {
-				return err
+			if i == 0 || j.Sources == nil {
+				if err := v.Clean(j, g); err != nil {
+					return err
+				}
+			}
+			for _, s := range p.steps(j, g) {
+				if err := v.Try(s); err != nil {
+					return err
+				}
 			}
 		}
 		if err := v.End(j); err != nil {
@@ -178,27 +185,11 @@ func (p *Plan) Walk(v Visitor) error {
 	return nil
 }
 
-func (p *Plan) walk(j *Job, g Group, unasked bool, v Visitor) error {
-	if unasked {
-		if err := v.Clean(j, g); err != nil {
-			return err
-		}
-	}
-	for _, s := range p.steps(j, g) {
-		if err := v.Try(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Each calls a function with every step of the plan.
 func (p *Plan) Each(do func(s Step)) {
 	for _, j := range p.Jobs {
-		for _, g := range j.Groups() {
-			for _, s := range p.steps(j, g) {
-				do(s)
-			}
+		for _, s := range p.Steps(j) {
+			do(s)
 		}
 	}
 }

@@ -41,19 +41,10 @@ type Trial interface {
 	Crafted() bool
 	// Samples is how many answers its classifier takes for each image that an attack of the same job has changed.
 	Samples() int64
-	// Listing is how a list of trials names it.
-	Listing() Listing
 	// Cost says, for a listing, what the passes are that it takes at most on a set of images: forward and backward.
 	Cost(forward, backward int64, count func(int64) string) string
 	// Do has a maker do what the trial's kind asks for.
 	Do(m Maker, s Step) error
-}
-
-// Listing is how a list of trials names one, or several in one line.
-type Listing struct {
-	Attack     string   // of the config
-	Name       string   // of the line
-	Severities []string // of a corruption
 }
 
 // Maker makes what trials ask for.
@@ -160,8 +151,6 @@ func (a attack) Key(j *Job, defense string, seed uint64) Key {
 	}
 	return k
 }
-
-func (a attack) Listing() Listing { return Listing{Attack: a.Name(), Name: a.Name()} }
 
 func (attack) Cost(forward, backward int64, count func(int64) string) string {
 	return fmt.Sprintf("at most %s forward, %s backward", count(forward), count(backward))

@@ -188,8 +188,8 @@ const mostJobs = 64 << 20
 
 func (s *submission) submit(ctx context.Context, which []int) error {
 	// A job that the engine has taken is noted, even if this program is ended meanwhile.
-	id, err := s.o.Engine.Submit(context.WithoutCancel(ctx), cluster.Job{Name: "selfheal", Command: s.o.ProgramCommand,
-		Shards: s.Shards, Which: which, Dir: s.o.Out})
+	id, err := s.o.Engine.Submit(context.WithoutCancel(ctx), cluster.Job{Command: s.o.ProgramCommand, Shards: s.Shards,
+		Which: which, Dir: s.o.Out})
 	if id == "" {
 		return err
 	}

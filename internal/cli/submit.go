@@ -138,7 +138,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	if err != nil {
 		return err
 	}
-	all := cluster.Job{Name: "selfheal", Command: command, Shards: f.shards, Dir: f.out}
+	all := cluster.Job{Command: command, Shards: f.shards, Dir: f.out}
 	for i := range f.shards {
 		all.Which = append(all.Which, i+1)
 	}
