@@ -3,6 +3,8 @@ package attacks
 import (
 	"math"
 	"slices"
+
+	"selfheal/internal/lists"
 )
 
 // Loss is an objective on the logits of one image. Attacks maximise it.
@@ -58,7 +60,9 @@ func Losses() (all []Loss) {
 	return all
 }
 
-func lossNamed(name string) Loss { return Losses()[slices.Index(names(Losses(), Loss.String), name)] }
+func lossNamed(name string) Loss {
+	return Losses()[slices.Index(lists.Map(Losses(), Loss.String), name)]
+}
 
 // Targeted reports whether the loss reads a target class.
 func (l Loss) Targeted() bool { return losses[l].targeted }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/setting"
 )
 
@@ -64,7 +65,7 @@ const lossName = "loss"
 
 // climbed is the loss that an attack climbs, by default the first.
 func climbed(allowed ...Loss) Parameter {
-	return choice(lossName, "the loss that is climbed", names(allowed, Loss.String)...)
+	return choice(lossName, "the loss that is climbed", lists.Map(allowed, Loss.String)...)
 }
 
 // without leaves a parameter out.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -136,7 +137,7 @@ func (s Spec) part(n Norm, set, usual given) (part, error) {
 	if err := s.CheckNorm(n); err != nil {
 		return part{}, err
 	}
-	known := names(s.Parameters, func(p Parameter) string { return p.Name })
+	known := lists.Map(s.Parameters, func(p Parameter) string { return p.Name })
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		if !slices.Contains(known, name) {
 			return part{}, fmt.Errorf("%s: unknown parameter %q (allowed: %s)", s.Kind, name, strings.Join(known, ", "))

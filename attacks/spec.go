@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/setting"
 )
 
@@ -343,17 +344,8 @@ var fabParameters = []Parameter{
 	decimal("beta", .9, setting.Fraction, "step back from a misclassified point, towards the clean image"), // 2.4
 }
 
-// names are the names of a list's elements.
-func names[T any](list []T, name func(T) string) []string {
-	all := make([]string, len(list))
-	for i, v := range list {
-		all[i] = name(v)
-	}
-	return all
-}
-
 // Kinds are the attacks' names, in the table's order.
-func Kinds() []string { return names(Specs, func(s Spec) string { return s.Kind }) }
+func Kinds() []string { return lists.Map(Specs, func(s Spec) string { return s.Kind }) }
 
 // ByLabels are the kinds that see classes alone.
 func ByLabels() (all []string) {
@@ -431,7 +423,7 @@ func (s Spec) CheckNorm(n Norm) error {
 	if slices.Contains(in, n) {
 		return nil
 	}
-	known := strings.Join(names(in[:len(in)-1], Norm.String), ", ")
+	known := strings.Join(lists.Map(in[:len(in)-1], Norm.String), ", ")
 	if known != "" {
 		known += " and "
 	}
@@ -456,6 +448,6 @@ func (s Spec) version(name string) (Version, error) {
 			return v, nil
 		}
 	}
-	known := names(s.Versions, func(v Version) string { return v.Name })
+	known := lists.Map(s.Versions, func(v Version) string { return v.Name })
 	return Version{}, fmt.Errorf("unknown version %q of %s (want %s)", name, s.Kind, strings.Join(known, ", "))
 }

@@ -11,6 +11,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/lists"
 	"selfheal/reports/table"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -58,7 +59,7 @@ func csvFields(s table.Suite, one view.Compared) map[string]any {
 		c.Mode, c.Source, c.Attack, known(c.Norm), known(c.Epsilon), known(one.Published))
 	if one.Cell != nil {
 		forward, backward := table.Passes(c)
-		warnings := view.Distinct(c.Warnings, func(w result.Warning) string { return w.ID })
+		warnings := lists.Distinct(c.Warnings, func(w result.Warning) string { return w.ID })
 		set("n accuracy max_norm seconds forward backward recipe verdict_only warnings", c.N, c.Accuracy, c.MaxNorm,
 			c.Seconds, forward, backward, c.Recipe, c.VerdictOnly, strings.Join(warnings, " "))
 		set("area", known(c.Area))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/terminal"
 	"selfheal/reports/table"
 	"selfheal/reports/view"
@@ -89,7 +90,7 @@ func (f form) render(v page) string {
 
 func (f form) study(sb *strings.Builder, one view.Study) {
 	fmt.Fprintf(sb, "\n%s\n\n%s\n", f.heading(3, f.escape("Solver: "+one.Name())), f.escape(one.Facts()))
-	if said := view.Map(one.Sentences(), f.escape); said != nil {
+	if said := lists.Map(one.Sentences(), f.escape); said != nil {
 		sb.WriteString("\n- " + strings.Join(said, "\n- ") + "\n")
 	}
 	for _, t := range table.Study(one) {
@@ -102,11 +103,11 @@ func (f form) table(sb *strings.Builder, t table.Table) {
 		return
 	}
 	written := func(r []table.Box) []string {
-		return view.Map(r, func(b table.Box) string { return b.Written(f.span) })
+		return lists.Map(r, func(b table.Box) string { return b.Written(f.span) })
 	}
-	rows := append([][]string{view.Map(t.Head, f.escape)}, view.Map(t.Rows, written)...)
+	rows := append([][]string{lists.Map(t.Head, f.escape)}, lists.Map(t.Rows, written)...)
 	fmt.Fprintf(sb, "\n"+f.caption+"\n\n%s\n", f.escape(t.Caption), strings.Join(f.grid(rows, t.Words), "\n"))
-	notes := view.Map(t.Notes, func(n table.Footnote) string {
+	notes := lists.Map(t.Notes, func(n table.Footnote) string {
 		if n.Mark != "" {
 			n.Mark = fmt.Sprintf(f.mark, n.Mark) + " "
 		}
@@ -147,7 +148,7 @@ func renderSummary(v page) string {
 	t, more := brief(v.HeadlineTable()), ""
 	if n := len(t.Rows); n > summaryRows {
 		which := "the first of each suite"
-		if k := view.CountOf(v.Suites, func(s table.Suite) bool { return len(s.Rows()) > 0 }); k > summaryRows {
+		if k := lists.Count(v.Suites, func(s table.Suite) bool { return len(s.Rows()) > 0 }); k > summaryRows {
 			which = fmt.Sprintf("the first of each of the first %d of %d suites", summaryRows, k)
 		}
 		t.Rows = sample(v, t.Rows)

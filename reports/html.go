@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
@@ -123,8 +124,8 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 		v.Healed = v.Healed || c.Kind != result.Broken
 		v.Cases = append(v.Cases, galleryCase(s, c, s.Columns[i]))
 	}
-	notes := view.Only(g.Notes, func(n result.GalleryNote) bool { return n.Suite == s.Name })
-	v.Notes = view.Map(notes, func(n result.GalleryNote) string { return words.Clean(n.Message) })
+	notes := lists.Only(g.Notes, func(n result.GalleryNote) bool { return n.Suite == s.Name })
+	v.Notes = lists.Map(notes, func(n result.GalleryNote) string { return words.Clean(n.Message) })
 	if v.Cases == nil && v.Notes == nil {
 		return nil
 	}
@@ -191,7 +192,7 @@ func courseOf(t []result.GallerySweep) (course, layers string) {
 		return "", ""
 	}
 	var norms, names []string
-	objectives := view.Map(t, func(s result.GallerySweep) string { return words.FourDigits(s.Objective) })
+	objectives := lists.Map(t, func(s result.GallerySweep) string { return words.FourDigits(s.Objective) })
 	for _, l := range t[len(t)-1].Layers {
 		names = append(names, words.LayerName(l.At))
 		norms = append(norms, words.ThreeDigits(l.ControlNorm)+" at "+words.LayerName(l.At))

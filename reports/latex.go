@@ -7,9 +7,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/reports/table"
-	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
@@ -37,7 +37,7 @@ func texPages(t table.Table) (out []table.Table) {
 			part.Notes = nil
 			part.Head = slices.Concat(t.Head[:t.Lead], t.Head[first:last])
 			shown := func(r []table.Box) []table.Box { return slices.Concat(r[:t.Lead], r[first:last]) }
-			part.Rows = view.Map(chunk, shown)
+			part.Rows = lists.Map(chunk, shown)
 			for i := range t.Lead { // a page starts with its headings in full
 				part.Rows[0][i].Repeat = false
 			}

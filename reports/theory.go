@@ -8,10 +8,10 @@ import (
 
 	"selfheal/control/theory"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
-	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
@@ -51,7 +51,7 @@ func (t *Theory) files() []file {
 
 func (t *Theory) Verdict() string {
 	checks := words.Plural(len(t.Checks), "check")
-	if n := view.CountOf(t.Checks, func(c theory.Check) bool { return !c.Pass }); n > 0 {
+	if n := lists.Count(t.Checks, func(c theory.Check) bool { return !c.Pass }); n > 0 {
 		return fmt.Sprintf("%d of %s fail", n, checks)
 	}
 	return "all " + checks + " pass"

@@ -19,6 +19,8 @@ import (
 	"text/template"
 	"unicode/utf8"
 
+	"selfheal/internal/lists"
+
 	"github.com/distribution/reference"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -159,11 +161,7 @@ func own(asked int, here func() int) int {
 
 // dollars doubles each $, of which Kubernetes makes one again; $(NAME) would be a variable's value.
 func dollars(args []string) []string {
-	out := make([]string, len(args))
-	for i, arg := range args {
-		out[i] = strings.ReplaceAll(arg, "$", "$$")
-	}
-	return out
+	return lists.Map(args, func(arg string) string { return strings.ReplaceAll(arg, "$", "$$") })
 }
 
 // Submit creates the Job, and returns its namespace/name. One of the same content that still has work is the job
@@ -306,7 +304,7 @@ func (n node) takesPods() bool {
 }
 
 // Nodes counts the machines that take the job's pods.
-func (k Kubernetes) Nodes(ctx context.Context) (n int, err error) {
+func (k Kubernetes) Nodes(ctx context.Context) (int, error) {
 	out, err := k.call(ctx, "", "", "get", "nodes", "-o", "json")
 	if err != nil {
 		return 0, err
@@ -315,12 +313,7 @@ func (k Kubernetes) Nodes(ctx context.Context) (n int, err error) {
 	if err := json.Unmarshal([]byte(out), &nodes); err != nil {
 		return 0, fmt.Errorf("%s get nodes: its answer is no JSON: %w", k.client(), err)
 	}
-	for _, node := range nodes.Items {
-		if node.takesPods() {
-			n++
-		}
-	}
-	return n, nil
+	return lists.Count(nodes.Items, node.takesPods), nil
 }
 
 // Ready looks for the client.

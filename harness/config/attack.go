@@ -9,6 +9,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/attacks/corruption"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/internal/setting"
 )
@@ -25,7 +26,7 @@ type Attack struct {
 }
 
 // Norms are the values of an attack's norm.
-var Norms = column(attacks.Norms(), attacks.Norm.String)
+var Norms = lists.Map(attacks.Norms(), attacks.Norm.String)
 
 // settingRow is a row of a table of settings. The table's owner applies the default.
 func settingRow(s setting.Setting, to func(v any)) row {
@@ -86,7 +87,7 @@ func attackObject(name string, a *Attack) object {
 	}
 	var attacking, bounded, sized, versions, versioned, listed []string
 	for _, s := range attacks.Specs {
-		versions = append(versions, column(s.Versions, func(v attacks.Version) string { return v.Name })...)
+		versions = append(versions, lists.Map(s.Versions, func(v attacks.Version) string { return v.Name })...)
 	}
 	for _, f := range attackForms {
 		if attacks.Free(f.spec.Kind) {

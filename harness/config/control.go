@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"selfheal/control"
+	"selfheal/internal/lists"
 	"selfheal/internal/setting"
 )
 
@@ -116,7 +117,7 @@ func (a *At) value() value {
 
 // solverObject is a solver: a form for each method, with the settings that it has a use for.
 func solverObject(s *control.Solver) object {
-	methods := column(control.Solvers, func(s control.Spec) control.Method { return s.Method })
+	methods := lists.Map(control.Solvers, func(s control.Spec) string { return string(s.Method) })
 	o := object{rows: []row{
 		optional("method", choice((*string)(&s.Method), methods), string(control.MSA), "how they are found"),
 	}}

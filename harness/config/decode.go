@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 )
 
@@ -42,7 +43,7 @@ func (d *decoder) resolve(root *node) {
 		for section := range strings.SplitSeq(r.section, " or ") {
 			n := cmp.Or(root.get(section), &node{})
 			lacks = lacks || n.kind != mapNode
-			known = append(known, column(n.entries, func(e entry) string { return e.key })...)
+			known = append(known, lists.Map(n.entries, func(e entry) string { return e.key })...)
 		}
 		if r.section == "controls" || r.section == "attacks" {
 			known = append(known, None)

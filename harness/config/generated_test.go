@@ -18,6 +18,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/internal/number"
 	"selfheal/models/ort"
@@ -95,7 +96,7 @@ func tables() map[string]string {
 		}
 		doc := s.Doc
 		if s.Norms != nil && !attacks.Free(s.Kind) {
-			doc += ", only in " + strings.Join(column(s.Norms, attacks.Norm.String), ", ")
+			doc += ", only in " + strings.Join(lists.Map(s.Norms, attacks.Norm.String), ", ")
 		}
 		kinds = append(kinds, fmt.Sprintf("| `%s` | %s: %s | %s |", s.Kind, s.Title, doc, own))
 	}

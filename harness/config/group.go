@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
-	"slices"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 )
 
@@ -38,9 +38,7 @@ func (c *Config) members(names []string) (suites []*Suite, theory bool, err erro
 				known := append(namesOf(c.Suites, suiteName), namesOf(c.Groups, groupName)...)
 				return nil, false, fmt.Errorf("there is no suite %s%s", quote(name), suggest.Or(name, "suites", known))
 			}
-			if !slices.Contains(suites, s) {
-				suites = append(suites, s)
-			}
+			suites = lists.Once(suites, s)
 		}
 	}
 	return suites, theory, nil

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"reflect"
 	"strings"
+
+	"selfheal/internal/lists"
 )
 
 // Keys are a config, or a mapping in one, that a program makes instead of reading it from a file.
@@ -52,18 +54,12 @@ func made(v any) *node {
 func (keys Keys) String() string { return made(keys).flow() }
 
 func (n *node) flow() string {
-	var parts []string
 	switch {
 	case n.kind == mapNode:
-		for _, e := range n.entries {
-			parts = append(parts, e.key+": "+e.value.flow())
-		}
+		parts := lists.Map(n.entries, func(e entry) string { return e.key + ": " + e.value.flow() })
 		return "{" + strings.Join(parts, ", ") + "}"
 	case n.kind == listNode:
-		for _, item := range n.items {
-			parts = append(parts, item.flow())
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
+		return "[" + strings.Join(lists.Map(n.items, (*node).flow), ", ") + "]"
 	case n.quoted:
 		return fmt.Sprintf("%q", n.text)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 )
 
@@ -112,11 +113,7 @@ type form struct {
 
 // formsBy makes a form of each value of a key, of the value's name.
 func formsBy(key string, values []string) []form {
-	forms := make([]form, len(values))
-	for i, v := range values {
-		forms[i] = form{name: v, when: [][2]string{{key, v}}}
-	}
-	return forms
+	return lists.Map(values, func(v string) form { return form{name: v, when: [][2]string{{key, v}}} })
 }
 
 // form finds the object's form by the texts of its keys; ok is false where one of them is at fault.
@@ -156,13 +153,9 @@ func (o object) text(n *node, key string) string {
 
 // of are the rows of a form, or without one the rows of all forms and those that decide about the form.
 func (o object) of(f form) []row {
-	var rows []row
-	for _, r := range o.rows {
-		if r.only == nil || slices.Contains(r.only, f.name) || f.name == "" && o.decides(r.key) {
-			rows = append(rows, r)
-		}
-	}
-	return rows
+	return lists.Only(o.rows, func(r row) bool {
+		return r.only == nil || slices.Contains(r.only, f.name) || f.name == "" && o.decides(r.key)
+	})
 }
 
 func (o object) decides(key string) bool {
@@ -172,14 +165,7 @@ func (o object) decides(key string) bool {
 }
 
 // keys are those of rows, each once.
-func keys(rows []row) (list []string) {
-	for _, r := range rows {
-		if !slices.Contains(list, r.key) {
-			list = append(list, r.key)
-		}
-	}
-	return list
-}
+func keys(rows []row) []string { return lists.Distinct(rows, func(r row) string { return r.key }) }
 
 func join(where, key string) string {
 	if where == "" {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 )
 
@@ -58,7 +59,7 @@ func (d *decoder) put(n *node, where, path string, value *node) {
 		at := slices.IndexFunc(n.entries, func(e entry) bool { return e.key == key })
 		switch {
 		case at < 0 && slices.Contains(sections, where):
-			names := column(n.entries, func(e entry) string { return e.key })
+			names := lists.Map(n.entries, func(e entry) string { return e.key })
 			d.fail(value.pos, "%s is not in %s%s", quote(key), where, suggest.Or(key, "defined", names))
 		case at < 0 && rest != "":
 			below := &node{kind: mapNode, pos: value.pos}

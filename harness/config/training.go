@@ -7,27 +7,19 @@ import (
 
 	"selfheal/control"
 	"selfheal/control/train"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/internal/setting"
 )
 
-// column lists a table's names.
-func column[R any, N ~string](table []R, name func(R) N) []string {
-	var all []string
-	for _, r := range table {
-		all = append(all, string(name(r)))
-	}
-	return all
-}
-
 var (
-	optimizers      = column(train.Optimizers, func(o train.OptimizerSpec) train.Optimizer { return o.Name })
-	schedules       = column(train.Schedules, func(s train.ScheduleSpec) train.Schedule { return s.Name })
+	optimizers      = lists.Map(train.Optimizers, func(o train.OptimizerSpec) string { return string(o.Name) })
+	schedules       = lists.Map(train.Schedules, func(s train.ScheduleSpec) string { return string(s.Name) })
 	draws           = []string{string(train.EachStep), string(train.EachEpoch)}
 	reconstructions = []string{string(train.Sum), string(train.MeanValue)}
 	objectives      = []string{string(train.Clean), string(train.Denoising), string(train.Gaussian)}
 
-	embeddingKinds = column(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
+	embeddingKinds = lists.Map(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
 
 // Training says how an embedding of kind autoencoder is fitted. A run only reads the file at Path.

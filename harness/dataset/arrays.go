@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -131,11 +132,7 @@ func (a arrays) find(names ...string) *array {
 
 // names are the arrays' for a message.
 func (a arrays) names() string {
-	var list []string
-	for _, x := range a.list {
-		list = append(list, x.name)
-	}
-	return cmp.Or(some(list), "no arrays")
+	return cmp.Or(some(lists.Map(a.list, func(x array) string { return x.name })), "no arrays")
 }
 
 // arrayNames are how arrays of images and labels are commonly called, SPLIT in them standing for a split.

@@ -8,6 +8,7 @@ import (
 
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
+	"selfheal/internal/lists"
 )
 
 // file is an open file of known size that can be read anywhere.
@@ -33,11 +34,7 @@ func (c *closers) open(fsys fs.FS, path string) (file, error) {
 
 // Close closes all of them.
 func (c closers) Close() error {
-	var errs []error
-	for _, one := range c {
-		errs = append(errs, one.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(c, io.Closer.Close)...)
 }
 
 // openFile opens a regular file of fsys, whose files can be read anywhere, as os's and embed's can.

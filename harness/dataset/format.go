@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"selfheal/internal/lists"
 )
 
 // Format is a way to store labelled images: a row of the table of formats.
@@ -90,13 +92,8 @@ var Table = []Format{
 }
 
 // Keyed are the formats that take keys.
-func Keyed() (names []string) {
-	for _, f := range Table {
-		if f.Keys != "" {
-			names = append(names, f.Name)
-		}
-	}
-	return names
+func Keyed() []string {
+	return lists.Map(lists.Only(Table, func(f Format) bool { return f.Keys != "" }), nameOf)
 }
 
 // Find returns the row of a format; it is empty where there is none.
@@ -108,12 +105,9 @@ func Find(name string) (f Format) {
 }
 
 // Formats returns the names of the formats.
-func Formats() (names []string) {
-	for _, f := range Table {
-		names = append(names, f.Name)
-	}
-	return names
-}
+func Formats() []string { return lists.Map(Table, nameOf) }
+
+func nameOf(f Format) string { return f.Name }
 
 // Guess tells the format of the file or folder at name by its extension or its layout.
 func Guess(fsys fs.FS, name string) (string, error) {

@@ -17,6 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -158,10 +159,7 @@ func column(f *parquet.File, what string, names []string) (leaf parquet.LeafColu
 			return leaf, name, nil
 		}
 	}
-	var held []string
-	for _, c := range f.Schema().Columns() {
-		held = append(held, strings.Join(c, "."))
-	}
+	held := lists.Map(f.Schema().Columns(), func(c []string) string { return strings.Join(c, ".") })
 	return leaf, "", fmt.Errorf("it has no column of %s called %s but %s; name it by keys: {x: IMAGES, y: LABELS} or "+
 		"--keys IMAGES,LABELS", what, some(names), cmp.Or(some(held), "none"))
 }

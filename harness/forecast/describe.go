@@ -15,6 +15,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/models/onnx/simplify"
 )
@@ -33,9 +34,7 @@ func (e *effort) add(o effort) {
 	e.controlled += o.controlled
 	e.seconds += o.seconds
 	for _, m := range o.unrated {
-		if !slices.Contains(e.unrated, m) {
-			e.unrated = append(e.unrated, m)
-		}
+		e.unrated = lists.Once(e.unrated, m)
 	}
 }
 
@@ -475,9 +474,7 @@ func (c *comparison) String() string {
 		if slices.Contains(c.models, p.Model) {
 			name += " / " + p.Defense + " / " + p.Attack
 		}
-		if !slices.Contains(lacking, name) {
-			lacking = append(lacking, name)
-		}
+		lacking = lists.Once(lacking, name)
 	}
 	if len(lacking) > 0 {
 		text += "; not run: " + strings.Join(lacking, ", ")

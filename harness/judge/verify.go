@@ -12,6 +12,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/stats"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -23,11 +24,7 @@ func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error)
 		return nil, cfg.Unknown("attack", name)
 	}
 	all, err := plan.Trials(a)
-	var list []string
-	for _, e := range a.Epsilons {
-		list = append(list, number.Format(e))
-	}
-	i, known := 0, strings.Join(list, ", ")
+	i, known := 0, strings.Join(lists.Map(a.Epsilons, number.Format), ", ")
 	switch {
 	case err != nil:
 	case a.Several() && base != name:

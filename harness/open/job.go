@@ -10,6 +10,7 @@ import (
 	"selfheal/control"
 	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
+	"selfheal/internal/lists"
 )
 
 // Job is one with everything open that its cells share. In a merge only Set, Recipes and classifiers' Info are known.
@@ -237,13 +238,8 @@ func (s Images) Mine() int {
 }
 
 // OwnedBy is how many images a shard has.
-func (s Images) OwnedBy(shard int) (n int) {
-	for _, owner := range s.owner {
-		if owner == shard {
-			n++
-		}
-	}
-	return n
+func (s Images) OwnedBy(shard int) int {
+	return lists.Count(s.owner, func(owner int) bool { return owner == shard })
 }
 
 // Read reads the i-th image.

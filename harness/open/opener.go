@@ -21,6 +21,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/internal/fault"
+	"selfheal/internal/lists"
 	"selfheal/internal/memory"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -328,11 +329,7 @@ func Identified(m *config.Model, sha256 string) result.Model {
 }
 
 func float32s(v []float64) []float32 {
-	out := make([]float32, len(v))
-	for i, x := range v {
-		out[i] = float32(x)
-	}
-	return out
+	return lists.Map(v, func(x float64) float32 { return float32(x) })
 }
 
 // RecipeFor makes a trial's recipe for a network, and sees whether the network has the gradients that it takes.

@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/stats"
+	"selfheal/internal/lists"
 )
 
 // Preprocessing is a way in which networks are trained to take images in [0,1]: (x·Scale − Mean)/Std.
@@ -187,13 +188,8 @@ func pair(places []int, before, now []bool) (p stats.Paired) {
 	return p
 }
 
-func count(places []int, right []bool) (n int) {
-	for _, i := range places {
-		if right[i] {
-			n++
-		}
-	}
-	return n
+func count(places []int, right []bool) int {
+	return lists.Count(places, func(i int) bool { return right[i] })
 }
 
 // Better tries the usual preprocessings on the images at places, of which right says where the network of a model is

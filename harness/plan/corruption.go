@@ -11,6 +11,7 @@ import (
 	"selfheal/attacks/corruption"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // corrupted is one corruption of a setting, which cells call NAME:fog:3.
@@ -45,9 +46,7 @@ func (c corrupted) Describe() (result.Attack, error) {
 	var names, words []string
 	var severities []int
 	for _, c := range c.all.Corruptions {
-		if !slices.Contains(names, c.Name) {
-			names = append(names, c.Name)
-		}
+		names = lists.Once(names, c.Name)
 		if !slices.Contains(severities, c.Severity) {
 			severities, words = append(severities, c.Severity), append(words, strconv.Itoa(c.Severity))
 		}

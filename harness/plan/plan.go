@@ -7,6 +7,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // Plan is what a run will do, in order.
@@ -143,11 +144,8 @@ func (s Step) Source() string {
 }
 
 // Keys are those of what the trial makes for the group: images of the attacked classifier, or a certificate of each.
-func (s Step) Keys() (all []Key) {
-	for _, d := range s.Trial.Of(s.Group) {
-		all = append(all, s.Trial.Key(s.From, d, s.Seed))
-	}
-	return all
+func (s Step) Keys() []Key {
+	return lists.Map(s.Trial.Of(s.Group), func(defense string) Key { return s.Trial.Key(s.From, defense, s.Seed) })
 }
 
 // Visitor does something with every part of a plan.

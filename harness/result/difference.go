@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"selfheal/internal/lists"
 )
 
 // Difference is a value that is not the same in two JSON texts.
@@ -22,10 +24,7 @@ func (d Difference) Say(before, now string) string {
 // SayFirst tells the first few of some differences, and how many there are beside.
 func SayFirst(list []Difference, before, now string) string {
 	const most = 3
-	var texts []string
-	for _, d := range list[:min(len(list), most)] {
-		texts = append(texts, d.Say(before, now))
-	}
+	texts := lists.Map(list[:min(len(list), most)], func(d Difference) string { return d.Say(before, now) })
 	if more := len(list) - most; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
@@ -37,10 +36,7 @@ func shown(v any) string {
 	case nil:
 		return "none"
 	case []any:
-		words := make([]string, len(v))
-		for i, one := range v {
-			words[i] = shown(one)
-		}
+		words := lists.Map(v, shown)
 		if most := 12; len(words) > most {
 			words = append(words[:most], fmt.Sprintf("… (%d)", len(v)))
 		}

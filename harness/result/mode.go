@@ -1,5 +1,7 @@
 package result
 
+import "selfheal/internal/lists"
+
 // Mode is a row of the table of what a suite's attacker knows.
 type Mode struct {
 	Name  string // in the config and in results
@@ -60,12 +62,7 @@ func Controlled[C any](cells []C, of func(C) (suite, defense string)) map[string
 }
 
 // ModeNames lists the modes' names in the table's order: the first is no choice of a config's.
-func ModeNames() (names []string) {
-	for _, m := range Modes {
-		names = append(names, m.Name)
-	}
-	return names
-}
+func ModeNames() []string { return lists.Map(Modes, func(m Mode) string { return m.Name }) }
 
 // ModeOf finds a mode by its name; ok is false for a name that is not known.
 func ModeOf(name string) (m Mode, ok bool) {

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -229,10 +230,7 @@ func (c Cell) Spread() (s Spread, ok bool) {
 	if len(c.Seeds) < 2 {
 		return s, false
 	}
-	accuracies := make([]float64, len(c.Seeds))
-	for i, one := range c.Seeds {
-		accuracies[i] = one.Accuracy
-	}
+	accuracies := lists.Map(c.Seeds, func(one SeedScore) float64 { return one.Accuracy })
 	s = Spread{Seeds: len(c.Seeds), Min: slices.Min(accuracies), Max: slices.Max(accuracies)}
 	s.Mean, s.Deviation = stat.MeanStdDev(accuracies, nil)
 	for i := range c.Verdicts {

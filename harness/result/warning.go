@@ -1,6 +1,10 @@
 package result
 
-import "fmt"
+import (
+	"fmt"
+
+	"selfheal/internal/lists"
+)
 
 // Warning is something a reader of the cell must know.
 type Warning struct {
@@ -30,11 +34,8 @@ func (k WarningKind) New(format string, args ...any) Warning {
 }
 
 // WarningIDs lists the ids in the table's order.
-func WarningIDs() (ids []string) {
-	for _, k := range WarningKinds {
-		ids = append(ids, k.ID)
-	}
-	return ids
+func WarningIDs() []string {
+	return lists.Map(WarningKinds, func(k WarningKind) string { return k.ID })
 }
 
 // The rows. Means and Do are Markdown.

@@ -6,6 +6,7 @@ import (
 
 	"selfheal/harness/judge"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // fewestValues is how many numbers it takes to say what kind of numbers a network gives.
@@ -22,7 +23,7 @@ func answers(s scoring, v []judge.Verdict) (list []result.Warning) {
 		return nil
 	}
 	if s.Model.Output == "probabilities" {
-		if logits := howMany(v, func(v judge.Verdict) bool { return !v.Logs }); logits > 0 {
+		if logits := lists.Count(v, func(v judge.Verdict) bool { return !v.Logs }); logits > 0 {
 			list = append(list, result.WarnNoProbabilities.New(
 				"model %s has output: probabilities, but on %s its output does not add up to 1", model,
 				share(logits, len(v))))

@@ -20,6 +20,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/internal/vector"
 )
@@ -246,16 +247,6 @@ func (w *crafting) try(ctx context.Context, a attacks.Attack, on attacks.Oracle,
 // refuted reports whether an attack claimed a success that the judge did not see.
 func refuted(res attacks.Result, broken bool) bool { return res.Adversarial != nil && !broken }
 
-// howMany counts what holds of a list.
-func howMany[T any](list []T, holds func(T) bool) (n int) {
-	for _, v := range list {
-		if holds(v) {
-			n++
-		}
-	}
-	return n
-}
-
 // attempt is an image as attacks have left it. While it is attacked it belongs to one goroutine.
 type attempt struct {
 	Image   *journal.Vector `json:"image,omitempty"` // nil where the attack never succeeded: the clean image
@@ -313,7 +304,7 @@ func (c *crafted) limited(to plan.Ball) *crafted {
 		}
 	}
 	for k := range out.steps { // of the one component
-		standing := howMany(out.each, func(a attempt) bool { return a.Robust })
+		standing := lists.Count(out.each, func(a attempt) bool { return a.Robust })
 		out.steps[k].Robust = float64(standing) / float64(len(out.each))
 	}
 	return &out
@@ -405,7 +396,8 @@ func (w *crafting) again() error {
 				})
 		})
 	}
-	w.agreement = &result.Agreement{N: len(sample), Agree: howMany(sample, func(i int) bool { return work.Values[i] })}
+	agree := lists.Count(sample, func(i int) bool { return work.Values[i] })
+	w.agreement = &result.Agreement{N: len(sample), Agree: agree}
 	return err
 }
 
@@ -480,7 +472,7 @@ func (w *crafting) prove() error {
 	slices.SortStableFunc(todo, func(i, j int) int { return cmp.Compare(w.clean[j].Margin, w.clean[i].Margin) })
 	rest := w.rest()
 	saved := func() float64 { // seconds by a proof, all cores at work
-		hits := howMany(recent, func(is bool) bool { return is })
+		hits := lists.Count(recent, func(is bool) bool { return is })
 		return rest * float64(hits+1) / float64(len(recent)+2)
 	}
 	pays := func() bool { return saved() > work.Seconds()/float64(max(len(w.proven), 1)) }
@@ -511,7 +503,7 @@ func (w *crafting) prove() error {
 }
 
 func (w *crafting) certain() int {
-	return howMany(slices.Collect(maps.Values(w.proven)), func(is bool) bool { return is })
+	return lists.Count(slices.Collect(maps.Values(w.proven)), func(is bool) bool { return is })
 }
 
 // rest is about how long the components behind the first take for an image that stands, going by the first one's time.

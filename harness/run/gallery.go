@@ -17,6 +17,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -251,9 +252,7 @@ func (g *gallery) add(c result.GalleryCase) {
 }
 
 func (g *gallery) note(suite, message string) {
-	if n := (result.GalleryNote{Suite: suite, Message: message}); !slices.Contains(g.file.Notes, n) {
-		g.file.Notes = append(g.file.Notes, n)
-	}
+	g.file.Notes = lists.Once(g.file.Notes, result.GalleryNote{Suite: suite, Message: message})
 }
 
 // show asks about a candidate's images, as far as the verdicts do not tell, and draws them. The loop runs again on the

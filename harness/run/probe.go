@@ -15,6 +15,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // The limits of the probes. A closed loop costs many passes, so fewer of its images are probed.
@@ -184,7 +185,7 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 		return nil, err
 	}
 	var list []result.Warning
-	if n := howMany(other, func(is bool) bool { return is }); float64(n) > farCopy*float64(len(todo)) {
+	if n := lists.Count(other, func(is bool) bool { return is }); float64(n) > farCopy*float64(len(todo)) {
 		list = append(list, result.WarnFarCopy.New("on %d of %d images that the file is right on, the copy that "+
 			"gives gradients is wrong: they are those of another network", n, len(todo)))
 	}
@@ -232,7 +233,7 @@ func (w *crafting) unbounded() ([]result.Warning, error) {
 				return res.Adversarial == nil, err
 			})
 	}
-	left := howMany(asked, func(i int) bool { return work.Values[i] })
+	left := lists.Count(asked, func(i int) bool { return work.Values[i] })
 	if err != nil || left == 0 {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/models/onnx/simplify"
 )
@@ -240,7 +241,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		cell.Seconds += s.made.seconds
 		if s.recipe.Stored {
 			rounded := func(robust bool, as attacks.Rounding) int {
-				return howMany(s.made.each, func(a attempt) bool { return a.Robust == robust && a.Rounded == as })
+				return lists.Count(s.made.each, func(a attempt) bool { return a.Robust == robust && a.Rounded == as })
 			}
 			cell.Stored = &result.Stored{Regained: rounded(false, attacks.Regained), Lost: rounded(true, attacks.Lost)}
 		}
@@ -428,16 +429,16 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 	if who.Control == nil {
 		list = append(list, answers(s, v)...)
 	}
-	odd := howMany(v, func(v judge.Verdict) bool { return !number.Finite(float64(v.Margin)) })
+	odd := lists.Count(v, func(v judge.Verdict) bool { return !number.Finite(float64(v.Margin)) })
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), who)
-	rounds := howMany(v, func(v judge.Verdict) bool { return v.Rounds })
+	rounds := lists.Count(v, func(v judge.Verdict) bool { return v.Rounds })
 	warn(rounds > 0, result.WarnRounded, "%s takes uint8: on %s it is right instead of wrong, or wrong instead of "+
 		"right, once an attack's pixels are rounded to levels", who, share(rounds, len(v)))
 	if made := s.made; s.own {
-		asked := howMany(made.each, func(a attempt) bool { return a.Seen.Asked })
-		zero := howMany(made.each, func(a attempt) bool { return a.Seen.Zero })
-		wild := howMany(made.each, func(a attempt) bool { return a.Seen.NotFinite })
+		asked := lists.Count(made.each, func(a attempt) bool { return a.Seen.Asked })
+		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Zero })
+		wild := lists.Count(made.each, func(a attempt) bool { return a.Seen.NotFinite })
 		warn(made.refuted > 0, result.WarnClaimRefuted,
 			"an attack claimed %d successes that the judge did not see again", made.refuted)
 		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
@@ -494,7 +495,7 @@ const fewest = 20
 
 // nearChance reports whether an accuracy can't be told from that of guessing.
 func nearChance(v []judge.Verdict, classes int) bool {
-	right := howMany(v, func(v judge.Verdict) bool { return v.Right })
+	right := lists.Count(v, func(v judge.Verdict) bool { return v.Right })
 	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
 }
 

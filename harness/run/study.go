@@ -15,6 +15,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
 
@@ -333,7 +334,7 @@ func (s *solverStudy) trace(loop *control.Controller, state int64, of sample, d 
 func points(at []control.Point, readings [][]reading) []result.SolverPoint {
 	out := make([]result.SolverPoint, len(at))
 	for k, p := range at {
-		right := howMany(readings, func(image []reading) bool { return image[k].right })
+		right := lists.Count(readings, func(image []reading) bool { return image[k].right })
 		out[k] = result.SolverPoint{Sweep: p.Sweep, Layer: p.Layer, Step: p.Step, Done: p.Done, Passes: p.Passes,
 			Mean: meanObjective(readings, k), Correct: right, Accuracy: float64(right) / float64(len(readings))}
 	}
@@ -378,7 +379,7 @@ func outcome(kind string, at []control.Point, readings [][]reading) result.Solve
 	}
 	last := len(at) - 1
 	share := func(holds func(image []reading) bool) float64 {
-		return float64(howMany(readings, holds)) / float64(len(readings))
+		return float64(lists.Count(readings, holds)) / float64(len(readings))
 	}
 	o.BelowGreedy = share(func(image []reading) bool {
 		return image[last].finite && image[last].objective < image[0].objective
@@ -391,7 +392,7 @@ func outcome(kind string, at []control.Point, readings [][]reading) result.Solve
 		return falls
 	})
 	o.NotFinite = share(func(image []reading) bool { return !image[last].finite })
-	o.Score = score(kind, howMany(readings, func(image []reading) bool { return image[last].right }), len(readings))
+	o.Score = score(kind, lists.Count(readings, func(image []reading) bool { return image[last].right }), len(readings))
 	return o
 }
 

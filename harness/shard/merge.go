@@ -27,6 +27,7 @@ import (
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
 	"selfheal/internal/journal"
+	"selfheal/internal/lists"
 )
 
 // shardWork is a shard that a run has done. There may be thousands.
@@ -131,9 +132,7 @@ func (m *merge) mayWrite(out *folder.Folder, force bool) error {
 func (m *merge) machines() {
 	e := &m.Record.Environment
 	for _, w := range slices.Concat(m.parts...) {
-		if !slices.Contains(e.CPUs, w.cpu) {
-			e.CPUs = append(e.CPUs, w.cpu)
-		}
+		e.CPUs = lists.Once(e.CPUs, w.cpu)
 	}
 	if len(e.CPUs) == 1 {
 		e.CPUs = nil

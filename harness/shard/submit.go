@@ -22,6 +22,7 @@ import (
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
+	"selfheal/internal/lists"
 )
 
 // SubmitOptions say by which engine and how a plan's shards are run elsewhere.
@@ -71,12 +72,8 @@ func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, e
 	}
 	if err != nil {
 		if ctx.Err() != nil && len(s.Jobs) > 0 {
-			var cancel []string
-			for _, id := range s.Jobs {
-				cancel = append(cancel, o.Engine.Cancelling(id))
-			}
 			o.Progress.Report(progress.JobGoesOn{Engine: o.EngineName, Jobs: s.Jobs,
-				Cancel: strings.Join(cancel, "; ")})
+				Cancel: strings.Join(lists.Map(s.Jobs, o.Engine.Cancelling), "; ")})
 			return nil, folder.NewUnfinished(err)
 		}
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 
+	"selfheal/internal/lists"
 	"selfheal/models/bounds"
 )
 
@@ -102,11 +103,8 @@ func none(cases []conjunction, proven []bounds.Bound) bool {
 }
 
 // limits are what its constraints' rows are to be above where it does not hold.
-func (c conjunction) limits() (all []float64) {
-	for _, one := range c.constraints {
-		all = append(all, one.bound)
-	}
-	return all
+func (c conjunction) limits() []float64 {
+	return lists.Map(c.constraints, func(one constraint) float64 { return one.bound })
 }
 
 // short is what bounds of a case's constraints, or of the first ones, lack to rule it out: only a bound that is above

@@ -25,6 +25,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/internal/input"
+	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 	"selfheal/internal/terminal"
 	"selfheal/models/onnx"
@@ -166,10 +167,7 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 			if len(args) == 0 {
 				return nil
 			}
-			var verbs []string
-			for _, verb := range c.Commands() {
-				verbs = append(verbs, verb.Name())
-			}
+			verbs := lists.Map(c.Commands(), (*cobra.Command).Name)
 			return usage("unknown command %q%s", args[0],
 				cmp.Or(suggest.Word(args[0], verbs), "; see selfheal --help"))
 		},

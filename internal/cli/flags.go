@@ -20,6 +20,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
+	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -223,11 +224,8 @@ func (f *providerFlags) runtime() (keys config.Keys) {
 }
 
 // sets say the same as --set does.
-func (f *providerFlags) sets() (sets []string) {
-	for _, k := range f.runtime() {
-		sets = append(sets, fmt.Sprintf("runtime.%s=%v", k.Name, k.Value))
-	}
-	return sets
+func (f *providerFlags) sets() []string {
+	return lists.Map(f.runtime(), func(k config.Key) string { return fmt.Sprintf("runtime.%s=%v", k.Name, k.Value) })
 }
 
 // quiet is --quiet.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/internal/lists"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
@@ -129,11 +130,8 @@ func describeModel(path string, p *preprocessFlags) (info *modelInfo, err error)
 
 // describe notes the graph's ports and operators, as they are now.
 func (m *modelInfo) describe(g *onnx.Graph) {
-	ports := func(values []onnx.Value) (list []portInfo) {
-		for _, v := range values {
-			list = append(list, portInfo{v.Name, v.Shape.String()})
-		}
-		return list
+	ports := func(values []onnx.Value) []portInfo {
+		return lists.Map(values, func(v onnx.Value) portInfo { return portInfo{v.Name, v.Shape.String()} })
 	}
 	m.Notices, m.Parameters, m.Inputs, m.Outputs, m.Operators = g.Notices, g.Parameters(), ports(g.Inputs),
 		ports(g.Outputs), nil

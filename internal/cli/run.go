@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
+	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 )
 
@@ -249,10 +250,7 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 
 // parseRates reads [MODEL=]N. A rate without a model, under "", is for all others.
 func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
-	rates, known := map[string]float64{}, []string(nil)
-	for _, m := range cfg.Models {
-		known = append(known, m.Name)
-	}
+	rates, known := map[string]float64{}, lists.Map(cfg.Models, func(m config.Model) string { return m.Name })
 	for _, arg := range args {
 		model, text, named := strings.Cut(arg, "=")
 		if !named {

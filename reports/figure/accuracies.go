@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -217,8 +218,8 @@ const (
 // Overview are the figures of the first screen, which compare all models: up to six of one suite over each other in
 // radar plots, a plot a defense; more, or those of several suites, as bars in the order of their robustness.
 func Overview(v *view.Report) []chart.Sheet {
-	shown := view.Only(v.Suites, func(s *view.Suite) bool { return len(s.Models) > 0 })
-	models := len(slices.Concat(view.Map(shown, func(s *view.Suite) []string { return s.Models })...))
+	shown := lists.Only(v.Suites, func(s *view.Suite) bool { return len(s.Models) > 0 })
+	models := len(slices.Concat(lists.Map(shown, func(s *view.Suite) []string { return s.Models })...))
 	switch {
 	case v.Quoted || models == 0:
 		return nil
@@ -291,7 +292,7 @@ func (r rankedSide) score() float64 {
 	return -1
 }
 
-func (r ranked) best() float64 { return slices.Max(view.Distinct(r.sides, rankedSide.score)) }
+func (r ranked) best() float64 { return slices.Max(lists.Distinct(r.sides, rankedSide.score)) }
 
 // ranking is a figure of bars, the most robust model first: the lowest accuracy under attack before a paler clean one.
 func ranking(shown []*view.Suite, models int) chart.Sheet {
@@ -318,13 +319,13 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 	if models > len(all) {
 		f.Caption += fmt.Sprintf(", the first %d of %d", len(all), models)
 	}
-	if n := slices.Max(view.Distinct(shown, func(s *view.Suite) int { return s.Seeds })); n > 1 {
+	if n := slices.Max(lists.Distinct(shown, func(s *view.Suite) int { return s.Seeds })); n > 1 {
 		f.Caption += fmt.Sprintf(", mean over %d seeds", n)
 	}
-	attackers := view.Distinct(shown, func(s *view.Suite) string { return s.Attacker().Name })
+	attackers := lists.Distinct(shown, func(s *view.Suite) string { return s.Attacker().Name })
 	f.Caption += "; attacker: " + strings.Join(attackers, ", ")
 	f.Alt = "Bars of all models, the most robust first. " + f.Caption + "."
-	controls := view.Distinct(shown, func(s *view.Suite) string { return strings.Join(foremost(s)[1:], "\n") })
+	controls := lists.Distinct(shown, func(s *view.Suite) string { return strings.Join(foremost(s)[1:], "\n") })
 	for i := range sides {
 		label := "undefended"
 		switch {
@@ -365,7 +366,7 @@ func (r rankPanel) Height(vg.Length) (h vg.Length) {
 func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 	st := chart.Small
 	wide := func(one ranked) vg.Length { return st.Width(chart.Fit(one.name, st, 0.42*width)) }
-	names := 4 + slices.Max(view.Map(r, wide))
+	names := 4 + slices.Max(lists.Map(r, wide))
 	from, full := left+names, width-names-st.Width(" 100.00") // and room behind a bar for its value
 	bottom := top - height + chart.LineStep
 	for tick := range 6 {

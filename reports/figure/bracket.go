@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -19,7 +20,7 @@ func init() {
 }
 
 func bracketsOf(s *view.Suite) []*view.Apart {
-	return view.Only(s.Certified, func(by *view.Apart) bool { return by.Of.Brackets() })
+	return lists.Only(s.Certified, func(by *view.Apart) bool { return by.Of.Brackets() })
 }
 
 // fillBrackets adds a panel for each bracket and model: two step curves a defense with what is not known between them.

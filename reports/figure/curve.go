@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
@@ -63,8 +64,8 @@ func addCurves(s *view.Suite, f *chart.Sheet, p chart.Plot, c view.Curves, attac
 
 // curveLegend has the defenses that have a line somewhere, and a marker alone for those that have no steps.
 func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
-	lines := slices.Concat(view.Map(all, func(c view.Curves) []view.Curve { return c.Lines })...)
-	shown := append([]string{}, view.Map(lines, func(line view.Curve) string { return line.Defense })...)
+	lines := slices.Concat(lists.Map(all, func(c view.Curves) []view.Curve { return c.Lines })...)
+	shown := append([]string{}, lists.Map(lines, func(line view.Curve) string { return line.Defense })...)
 	entries := legend(s, chart.Look{Line: true, Marks: true}, shown...)
 	for i, e := range entries {
 		entries[i].Line = slices.ContainsFunc(lines, func(line view.Curve) bool {
@@ -141,14 +142,14 @@ func spokenCurve(c view.Curves, line view.Curve, n int) string {
 			}
 		}
 	}
-	return strings.Join(view.Map(at, func(p view.Point) string {
+	return strings.Join(lists.Map(at, func(p view.Point) string {
 		return words.Percent(p.Accuracy, n) + " at " + words.Strength(c.Attack.Norm, p.Epsilon)
 	}), ", ")
 }
 
 // greyTicks are at most so many steps of 1, 2, 4, … grey levels; nil where some cell's epsilon is no grey level.
 func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
-	points := slices.Concat(view.Map(c.Lines, func(line view.Curve) []view.Point { return line.Points })...)
+	points := slices.Concat(lists.Map(c.Lines, func(line view.Curve) []view.Point { return line.Points })...)
 	if slices.ContainsFunc(points, func(p view.Point) bool {
 		return p.Epsilon != 0 && !strings.HasSuffix(number.Format(p.Epsilon), "/255")
 	}) {
@@ -174,7 +175,7 @@ func init() {
 		title: "certified accuracy in %", caption: "Certified accuracy in % against the ℓ2 radius, with 95 % Wilson " +
 			"intervals", alt: "Certified accuracy in % against the radius",
 		names: func(s *view.Suite) string {
-			names := view.Map(s.Smoothed(), func(by *view.Apart) string { return words.Clean(by.Of.Title) })
+			names := lists.Map(s.Smoothed(), func(by *view.Apart) string { return words.Clean(by.Of.Title) })
 			return " · " + strings.Join(names, "; ")
 		},
 		parts:  models,

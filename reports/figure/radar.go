@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/plot/vg"
 
+	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -61,7 +62,7 @@ func (a *axes) fit(half, most vg.Length) {
 	for a.radius = most; ; a.radius-- {
 		a.boxes = nil
 		for i, label := range a.labels {
-			size := chart.Pt(slices.Max(view.Map(label, chart.Normal.Width)), labelStep*vg.Length(len(label)))
+			size := chart.Pt(slices.Max(lists.Map(label, chart.Normal.Width)), labelStep*vg.Length(len(label)))
 			u, at := chart.Polar(1, a.angles[i]), chart.Polar(a.radius+labelGap, a.angles[i])
 			lower := chart.Pt(at.X-size.X*(1-u.X)/2, at.Y-size.Y*(1-u.Y)/2)
 			a.boxes = append(a.boxes, vg.Rectangle{Min: lower, Max: lower.Add(size)})

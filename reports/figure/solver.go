@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -122,7 +123,7 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 
 // markedSweeps says which points have a marker: ends of sweeps, of so many as there is room for.
 func markedSweeps(points []result.SolverPoint) (out []bool) {
-	last := view.CountOf(points, func(p result.SolverPoint) bool { return p.Done }) - 1
+	last := lists.Count(points, func(p result.SolverPoint) bool { return p.Done }) - 1
 	shown := append([]int{0}, view.ShownSweeps(last)...)
 	sweep := -1
 	for _, p := range points {
@@ -169,12 +170,12 @@ func Traces(s *view.Suite) chart.Figure {
 	for _, t := range all {
 		if len(t.Layers) > 1 { // of one layer the table says it
 			f.Panels = append(f.Panels, normPanel(s, t, narrow))
-			said = view.Once(said,
+			said = lists.Once(said,
 				"norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images")
 		}
 		if t.Sweeps() > 0 {
 			f.Panels = append(f.Panels, objectivePanel(s, t))
-			said = view.Once(said, "how far the control objective, mean over the first images, lies from its greedy "+
+			said = lists.Once(said, "how far the control objective, mean over the first images, lies from its greedy "+
 				"start after each sweep")
 		}
 	}

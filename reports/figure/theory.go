@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"selfheal/control/theory"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
-	"selfheal/reports/view"
 )
 
 // Colours of the theory's figures, by what they stand for. They index a theme's lines.
@@ -112,7 +112,7 @@ func ratioFigure(p *theory.ProjectedRatio) chart.Figure {
 		Series: []chart.Series{bound}}
 	right := chart.Plot{Title: "How near the bound it is", X: "r", Y: "mean of d_e / d_M over √(r/d), 95 % intervals",
 		LogX: true, Series: []chart.Series{one}}
-	for i, d := range view.Distinct(p.Cells, func(c theory.RatioCell) int { return c.D }) {
+	for i, d := range lists.Distinct(p.Cells, func(c theory.RatioCell) int { return c.D }) {
 		ratio, exact := chart.Marked(fmt.Sprintf("d = %d", d), i, i), chart.Lined("", i, 1)
 		near := ratio
 		for _, c := range p.Cells {
@@ -160,11 +160,11 @@ func linearFigure(l *theory.LinearLoop) chart.Figure {
 	for i, kind := range []string{"orthogonal", "near-orthogonal", "gaussian"} {
 		panel := chart.Plot{Title: titles[i], X: "t", Y: "squared error", LogY: true}
 		dots := systemMarks(kind, i)
-		points := view.Only(l.Points, func(p theory.LoopPoint) bool { return p.Layers == kind })
+		points := lists.Only(l.Points, func(p theory.LoopPoint) bool { return p.Layers == kind })
 		for _, p := range points {
 			dots.Add(p.Bound, p.Error)
 		}
-		for j, c := range view.Distinct(points, func(p theory.LoopPoint) float64 { return p.C }) {
+		for j, c := range lists.Distinct(points, func(p theory.LoopPoint) float64 { return p.C }) {
 			label := fmt.Sprintf("c = %g", c)
 			bound, measured := chart.Lined(label, j, j), chart.Marked(label, j, j)
 			for _, p := range l.Runs {

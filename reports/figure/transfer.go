@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -28,7 +29,7 @@ func init() {
 			for _, p := range all {
 				f.Panels = append(f.Panels, p)
 				for _, m := range s.Models {
-					said := view.Map(p.row(m), value)
+					said := lists.Map(p.row(m), value)
 					for i := range said {
 						said[i] = words.Clean(s.Models[i]) + " " + said[i]
 					}
@@ -59,7 +60,7 @@ func transferPanels(s *view.Suite) (all []transferPanel) {
 
 // row are a network's cells, by source.
 func (t transferPanel) row(model string) []*result.Cell {
-	return view.Map(t.s.Models, func(source string) *result.Cell {
+	return lists.Map(t.s.Models, func(source string) *result.Cell {
 		col := t.attack
 		col.Source = source
 		return t.s.Cell(model, t.defense, col)
@@ -80,7 +81,7 @@ func (t transferPanel) Draw(p chart.Pen, left, top, width, _, titled vg.Length) 
 	}
 	p.Write(chart.Fit(title, chart.Strong, titled), chart.Pt(left, top), chart.Strong, p.Ink, 0, -1)
 	n := vg.Length(len(t.s.Models))
-	names := view.Map(t.s.Models, words.Clean)
+	names := lists.Map(t.s.Models, words.Clean)
 	room := vg.Length(0)
 	for i := range names {
 		names[i] = chart.Fit(fmt.Sprintf("%d  %s", i+1, names[i]), chart.Small, width*0.45)

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -111,7 +112,7 @@ func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 		f.Panels = append(f.Panels, w.panel(f.PanelWidth()))
 		for _, line := range w.lines {
 			shown = append(shown, line.defense)
-			said := view.Map(w.names, func(name string) string { return name + " " + line.text(name) })
+			said := lists.Map(w.names, func(name string) string { return name + " " + line.text(name) })
 			say(f, said, w.model, words.DefenseName(line.defense), w.attack.Title())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"selfheal/harness/compare"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
@@ -22,7 +23,7 @@ type Comparison struct {
 }
 
 func OfComparison(c *compare.Comparison) Comparison {
-	return Comparison{c, view.Map(view.Groups(c), func(g *view.Group) Group { return Group{g} })}
+	return Comparison{c, lists.Map(view.Groups(c), func(g *view.Group) Group { return Group{g} })}
 }
 
 func (c Comparison) Title() string {
@@ -80,15 +81,15 @@ func (h heading) under(e compare.Entry) Box {
 }
 
 func (t *Table) headUnder(all []heading) {
-	t.head(true, view.Map(all, func(h heading) string { return h.title })...)
+	t.head(true, lists.Map(all, func(h heading) string { return h.title })...)
 }
 
 func (t *Table) addUnder(all []heading, e compare.Entry, before, after []Box) {
-	t.add(before, view.Map(all, func(h heading) Box { return h.under(e) }), after)
+	t.add(before, lists.Map(all, func(h heading) Box { return h.under(e) }), after)
 }
 
 func (g Group) RankTable() Table {
-	differ := func(value func(compare.Entry) string) bool { return len(view.Distinct(g.Entries, value)) > 1 }
+	differ := func(value func(compare.Entry) string) bool { return len(lists.Distinct(g.Entries, value)) > 1 }
 	attacked := slices.ContainsFunc(g.Columns, func(c compare.Column) bool { return c.Norm != nil })
 	attackers := attacked && differ(func(e compare.Entry) string { return e.Attacker })
 	runs := differ(func(e compare.Entry) string { return e.Run })
@@ -107,7 +108,7 @@ func (g Group) RankTable() Table {
 		return words.If(strings.Contains(c.Variant, ":"), "Corruptions, mean")
 	})
 	if by := g.RankedBy; len(by) == 1 { // which the ranking shows
-		headings = view.Only(headings, func(h heading) bool { return !slices.Equal(h.columns, by) })
+		headings = lists.Only(headings, func(h heading) bool { return !slices.Equal(h.columns, by) })
 	}
 	t.headUnder(headings)
 	t.head(sizes, "Images")
@@ -150,7 +151,7 @@ func (g Group) rankBox(e compare.Entry) Box {
 		return text(words.Dash)
 	}
 	rank, open := fmt.Sprint(e.Rank), fmt.Sprintf("(%d–%d)", e.Open[0], e.Open[1])
-	if view.CountOf(g.Entries, func(o compare.Entry) bool { return o.Rank == e.Rank && g.Rivals(&o, &e) }) > 1 {
+	if lists.Count(g.Entries, func(o compare.Entry) bool { return o.Rank == e.Rank && g.Rivals(&o, &e) }) > 1 {
 		rank += "="
 	}
 	if e.Open[0] == e.Open[1] {
@@ -202,7 +203,7 @@ func (c Comparison) RunTable() Table {
 func (g Group) CorruptionTable() Table {
 	t := Table{Lead: 1, Caption: "Accuracy in % by corruption, mean over the severities",
 		Head: []string{"Model · control"}}
-	headings := view.Only(g.headings(func(c compare.Column) string {
+	headings := lists.Only(g.headings(func(c compare.Column) string {
 		corruption, _, _ := strings.Cut(c.Variant, ":")
 		return words.CorruptionTitle(corruption)
 	}), func(h heading) bool { return strings.Contains(g.Columns[h.columns[0]].Variant, ":") })
@@ -259,7 +260,7 @@ func (g Group) MatrixTable() Table {
 		t.head(true, view.EntryKey(i))
 		line := boxes(entryText(i, e))
 		for k := range g.Entries {
-			p := view.Find(g.Pairs, func(p compare.Pair) bool { return p.A == min(i, k) && p.B == max(i, k) })
+			p := lists.Find(g.Pairs, func(p compare.Pair) bool { return p.A == min(i, k) && p.B == max(i, k) })
 			switch {
 			case i == k:
 				line = append(line, text(""))
@@ -274,7 +275,7 @@ func (g Group) MatrixTable() Table {
 	}
 	t.note("", "%s", testNote(g.Tested, "pair"))
 	for _, w := range []string{"no image in common", "no attack in common"} {
-		if n := view.CountOf(g.Pairs, func(p compare.Pair) bool { return p.Why == w }); n > 0 {
+		if n := lists.Count(g.Pairs, func(p compare.Pair) bool { return p.Why == w }); n > 0 {
 			t.note("", "n/c: not comparable, %s (%s).", w, words.Plural(n, "pair"))
 		}
 	}
@@ -312,7 +313,7 @@ func (g Group) PairTables() []Table {
 		}
 	}
 	clean := func(p compare.Pair) *compare.Test { return p.Clean }
-	tested := view.CountOf(g.Pairs, func(p compare.Pair) bool { return p.Clean != nil })
+	tested := lists.Count(g.Pairs, func(p compare.Pair) bool { return p.Clean != nil })
 	if !g.Attacked() || tested == 0 {
 		return []Table{ranked}
 	}
@@ -321,7 +322,7 @@ func (g Group) PairTables() []Table {
 
 // shownPairs are all, or of more than a thousand those that are next to each other.
 func (g Group) shownPairs() []compare.Pair {
-	return view.Only(g.Pairs, func(p compare.Pair) bool { return len(g.Pairs) <= 1000 || p.B == p.A+1 })
+	return lists.Only(g.Pairs, func(p compare.Pair) bool { return len(g.Pairs) <= 1000 || p.B == p.A+1 })
 }
 
 // pairTable is of one test of each pair, of which so many are made.

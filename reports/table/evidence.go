@@ -8,8 +8,8 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
-	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
 
@@ -21,7 +21,7 @@ type contrast struct{ Control, Against string }
 
 // contrasts are each control with the network alone, and each whose solver does more with greedy control of its layers.
 func contrasts(s Suite) (out []contrast) {
-	out = view.Map(s.Controls, func(c string) contrast { return contrast{c, "none"} })
+	out = lists.Map(s.Controls, func(c string) contrast { return contrast{c, "none"} })
 	for _, c := range s.Controls {
 		for _, g := range s.Controls {
 			one, start := s.File.Controls[c], s.File.Controls[g]
@@ -193,7 +193,7 @@ func (s Suite) Evidence() (e Evidence) {
 	var family stats.Family
 	var later []func() string // when all p-values are known
 	for _, c := range contrasts(s) {
-		of := view.Only(all, func(t *pairedTest) bool { return t.contrast == c })
+		of := lists.Only(all, func(t *pairedTest) bool { return t.contrast == c })
 		var pools []*pooledTest
 		for _, kind := range []string{"attacked", "corrupted", "clean"} {
 			if one := pooled(s, c, kind, of); one != nil {
@@ -206,7 +206,7 @@ func (s Suite) Evidence() (e Evidence) {
 		}
 	}
 	family.Holm()
-	return Evidence{view.Map(later, func(say func() string) string { return say() }), testTable(s, all)}
+	return Evidence{lists.Map(later, func(say func() string) string { return say() }), testTable(s, all)}
 }
 
 func (c contrast) sentence(pools []*pooledTest, tests []*pairedTest) string {
@@ -215,7 +215,7 @@ func (c contrast) sentence(pools []*pooledTest, tests []*pairedTest) string {
 		against = words.Clean(c.Against)
 	}
 	out := fmt.Sprintf("%s against %s on the same %s", name, against, words.Plural(pools[0].N, "image"))
-	if n := len(view.Distinct(tests, func(t *pairedTest) string { return t.model })); n > 1 {
+	if n := len(lists.Distinct(tests, func(t *pairedTest) string { return t.model })); n > 1 {
 		out += fmt.Sprintf(", over %d models", n)
 	}
 	for i, p := range pools {
@@ -294,7 +294,7 @@ func testTable(s Suite, all []*pairedTest) Table {
 // EvidenceTable is the table below its sentences.
 func (s Suite) EvidenceTable() Table {
 	e := s.Evidence()
-	notes := view.Map(e.Sentences, func(said string) Footnote { return Footnote{"", said} })
+	notes := lists.Map(e.Sentences, func(said string) Footnote { return Footnote{"", said} })
 	e.Table.Notes = append(notes, e.Table.Notes...)
 	return e.Table
 }

@@ -10,6 +10,7 @@ import (
 
 	"selfheal/control/theory"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -22,10 +23,10 @@ func (v Report) HeadlineTable() Table {
 	if v.Quoted {
 		return t
 	}
-	modes := view.Distinct(v.Suites, func(s Suite) string { return s.Attacker().Name })
-	rows := slices.Concat(view.Map(v.Suites, Suite.Rows)...)
-	controls := view.Distinct(rows, func(r view.Row) string { return r.Control }) // "" where a suite has none
-	named := view.Only(controls, func(c string) bool { return c != "" })
+	modes := lists.Distinct(v.Suites, func(s Suite) string { return s.Attacker().Name })
+	rows := slices.Concat(lists.Map(v.Suites, Suite.Rows)...)
+	controls := lists.Distinct(rows, func(r view.Row) string { return r.Control }) // "" where a suite has none
+	named := lists.Only(controls, func(c string) bool { return c != "" })
 	suites, varied := len(v.Suites) > 1, len(controls) > 1
 	t.lead("Suite", suites)
 	t.lead("Model", !varied)
@@ -54,7 +55,7 @@ func (v Report) HeadlineTable() Table {
 			line := boxes(shown(suites, suite), who, s.headline(r, len(named) > 0),
 				shown(len(modes) > 1, s.Attacker().Title))
 			t.add(line)
-			spans := slices.Concat(view.Map(line, func(b Box) []Span { return b.Spans })...)
+			spans := slices.Concat(lists.Map(line, func(b Box) []Span { return b.Spans })...)
 			others = others ||
 				slices.ContainsFunc(spans, func(s Span) bool { return s.Mark != "" && s.Mark != view.LoopMark })
 		}
@@ -111,7 +112,7 @@ func (v Report) WarningTable(kinds, letters int) Table {
 	t := Table{Lead: 1, Caption: "Warnings", Head: []string{"Warning", "Accuracies"}}
 	count := map[string]int{}
 	for _, c := range v.File.Cells {
-		for _, id := range view.Distinct(c.Warnings, func(w result.Warning) string { return w.ID }) {
+		for _, id := range lists.Distinct(c.Warnings, func(w result.Warning) string { return w.ID }) {
 			count[id]++
 		}
 	}
@@ -177,14 +178,14 @@ func (v Report) KnowledgeTable() Table {
 		return t
 	}
 	order, at, columns := v.meetings()
-	order = view.Only(order, func(p place) bool { return p.defense != "none" && len(weakest(at[p], "")) > 1 })
+	order = lists.Only(order, func(p place) bool { return p.defense != "none" && len(weakest(at[p], "")) > 1 })
 	all := map[string]*result.Cell{}
 	for _, p := range order {
 		maps.Copy(all, weakest(at[p], ""))
 	}
-	names := view.Only(result.ModeNames(), func(name string) bool { return all[name] != nil })
+	names := lists.Only(result.ModeNames(), func(name string) bool { return all[name] != nil })
 	for _, name := range slices.Sorted(maps.Keys(all)) { // those that are not known
-		names = view.Once(names, name)
+		names = lists.Once(names, name)
 	}
 	var said []string
 	for _, name := range names {
@@ -200,7 +201,7 @@ func (v Report) KnowledgeTable() Table {
 	for _, p := range order {
 		strongest, whole, bare := weakest(at[p], ""), false, p
 		bare.defense = "none"
-		attacks := view.Distinct(at[p], func(c *result.Cell) string { return c.Attack })
+		attacks := lists.Distinct(at[p], func(c *result.Cell) string { return c.Attack })
 		for _, attack := range attacks {
 			cells := weakest(at[p], attack)
 			if len(cells) < 2 {
@@ -337,7 +338,7 @@ func (v Report) controlTable() Table {
 			e := l.Embedding
 			parts := []string{e.Kind, titled("fitted on", e.Fit), e.Path, titled("SHA-256", e.SHA256),
 				titled("variance", e.Variance), titled("rank", e.Rank)}
-			files := view.Map(slices.Sorted(maps.Keys(e.Files)), func(size string) string {
+			files := lists.Map(slices.Sorted(maps.Keys(e.Files)), func(size string) string {
 				return "SHA-256 of size " + size + " " + e.Files[size]
 			})
 			t.add(name, words.LayerName(l.At), described(append(parts, files...)...))
@@ -360,7 +361,7 @@ func setting(v any) string {
 	case float64:
 		return number.Format(v)
 	case []float64:
-		return strings.Join(view.Map(v, number.Format), ", ")
+		return strings.Join(lists.Map(v, number.Format), ", ")
 	}
 	return strings.Trim(fmt.Sprint(v), "[]")
 }
@@ -380,7 +381,7 @@ func (v Report) FitTable() Table {
 
 // Checks are the theory's checks, a table an experiment. They compare closer than other tables do.
 func Checks(checks []theory.Check) (out []Table) {
-	for _, name := range view.Distinct(checks, func(c theory.Check) string { return c.Part }) {
+	for _, name := range lists.Distinct(checks, func(c theory.Check) string { return c.Part }) {
 		part := Table{Lead: 1, Caption: words.Heading(name),
 			Head: []string{"Check", claimHead, "Measured", "Expected", "Tolerance", passHead}}
 		for _, c := range checks {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
@@ -73,7 +74,7 @@ func convergenceTable(s view.Study) Table {
 	t.head(true, outcomeHead...)
 	for _, r := range runs {
 		for _, o := range r.Outcomes {
-			means := view.Map(append([]int{0}, sweeps...), func(k int) string { return mean(o.Sweeps[k])[0] })
+			means := lists.Map(append([]int{0}, sweeps...), func(k int) string { return mean(o.Sweeps[k])[0] })
 			t.add(words.ThreeDigits(r.Settings.LearningRate), words.ThreeDigits(r.Settings.Momentum), o.Images, means,
 				percents(s.N, o.BelowGreedy, o.NonIncreasing, o.NotFinite, o.Accuracy))
 		}
@@ -141,8 +142,8 @@ func layerTable(s Suite, all []view.Traced, caption string, of func(result.Solve
 func sweepTable(s Suite, all []view.Traced) Table {
 	t := s.table("Objective at the greedy start, and its difference from that after each sweep, mean over "+
 		"the first images"+s.OfFirstSeed(), 3, "Model", "Control", "Images", "Traced", "Greedy start")
-	all = view.Only(all, func(one view.Traced) bool { return one.Sweeps() > 0 })
-	sweeps := t.headSweeps(slices.Max(append(view.Map(all, view.Traced.Sweeps), 0)))
+	all = lists.Only(all, func(one view.Traced) bool { return one.Sweeps() > 0 })
+	sweeps := t.headSweeps(slices.Max(append(lists.Map(all, view.Traced.Sweeps), 0)))
 	for _, one := range all {
 		for i, v := range one.Solvers {
 			var values []string

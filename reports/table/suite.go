@@ -12,6 +12,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -70,7 +71,7 @@ func (s Suite) IntervalTable() Table {
 	t := s.table("Accuracy in % with 95 % Wilson intervals"+s.OfFirstSeed(), 2, "Model", "Defense")
 	t.head(true, s.Heads()...)
 	for _, one := range s.Lines() {
-		values := view.Map(one.Cells, func(c *result.Cell) string {
+		values := lists.Map(one.Cells, func(c *result.Cell) string {
 			return strings.TrimSpace(words.Accuracy(c) + " " + words.Interval(c))
 		})
 		who := text(words.DefenseName(one.Defense)).mark(s.RowMarks(one.Model, one.Defense))
@@ -164,7 +165,7 @@ func (s Suite) DistanceTable() Table {
 		if !m.Distances(c) {
 			return
 		}
-		standing := view.CountOf(m.Reach, func(d float64) bool { return math.IsInf(d, 1) })
+		standing := lists.Count(m.Reach, func(d float64) bool { return math.IsInf(d, 1) })
 		for _, q := range []float64{0.1, 0.5, 0.9} {
 			if d := view.RankOf(m.Reach, q); math.IsInf(d, 1) {
 				ranks = append(ranks, "> "+number.Format(*c.Epsilon))
@@ -204,7 +205,7 @@ func (s Suite) marginTable() Table {
 }
 
 func percents(n int, shares ...float64) []string {
-	return view.Map(shares, func(share float64) string { return words.Percent(share, n) })
+	return lists.Map(shares, func(share float64) string { return words.Percent(share, n) })
 }
 
 func quantile(xs []float64, q float64) string {

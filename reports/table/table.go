@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
 )
@@ -21,7 +22,7 @@ type Report struct {
 }
 
 func Of(v *view.Report) Report {
-	return Report{v, view.Map(v.Suites, func(s *view.Suite) Suite { return Suite{s} })}
+	return Report{v, lists.Map(v.Suites, func(s *view.Suite) Suite { return Suite{s} })}
 }
 
 // Table is a table as data, in plain text; the formats only escape and lay out.
@@ -105,7 +106,7 @@ func boxes(cells ...any) (row []Box) {
 		case int64:
 			row = append(row, text(words.Thousands(c)))
 		case []string:
-			row = append(row, view.Map(c, func(s string) Box { return text(words.Clean(s)) })...)
+			row = append(row, lists.Map(c, func(s string) Box { return text(words.Clean(s)) })...)
 		case []Box:
 			row = append(row, c...)
 		default:
@@ -253,10 +254,10 @@ func agreement(s Suite) (out []Footnote) {
 
 // titles say how single attacks were made whose columns' heads don't.
 func titles(s Suite) []Footnote {
-	single := view.Only(s.Columns, func(c words.Column) bool {
+	single := lists.Only(s.Columns, func(c words.Column) bool {
 		return c.AttackTitle != "" && c.AttackTitle != c.Short() && s.File.Made(c.Attack).Components == nil
 	})
-	return view.Distinct(single, func(c words.Column) Footnote {
+	return lists.Distinct(single, func(c words.Column) Footnote {
 		return Footnote{"", c.Name() + ": " + words.Clean(c.AttackTitle)}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/reports/words"
 )
@@ -35,7 +36,7 @@ func (s *Suite) answer(line Series, named bool) string {
 	kind, c, col := "clean", line.Cells[0], s.Columns[0]
 	if low, at := s.Lowest(line.Cells); low != nil {
 		kind, c, col = s.Kind(at), low, at
-	} else if by := Find(s.Certified, func(by *Apart) bool { return by.last(line) != nil }); by != nil {
+	} else if by := lists.Find(s.Certified, func(by *Apart) bool { return by.last(line) != nil }); by != nil {
 		kind, c, col = "certified", (*by).last(line), (*by).Columns[0]
 		col.AttackTitle = (*by).Of.Title
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/words"
 )
 
@@ -31,7 +32,7 @@ func (s *Suite) setApart(c *result.Cell) bool {
 	list := &s.Certified
 	switch {
 	case ok && a.Corruptions():
-		list, s.Attacks = &s.Corrupted, Once(s.Attacks, name)
+		list, s.Attacks = &s.Corrupted, lists.Once(s.Attacks, name)
 	case !ok || !a.Proves():
 		return false
 	}
@@ -50,7 +51,7 @@ func newApart(name string, a result.Attack) *Apart {
 	for _, cell := range a.Cells(name) {
 		col := words.Column{Attack: cell, Recipe: a.Recipe}
 		if parts := strings.Split(cell, ":"); a.Corruptions() {
-			by.Names, by.Severities = Once(by.Names, parts[1]), Once(by.Severities, parts[2])
+			by.Names, by.Severities = lists.Once(by.Names, parts[1]), lists.Once(by.Severities, parts[2])
 			by.Columns = append(by.Columns, col)
 			continue
 		}
@@ -110,7 +111,7 @@ func (by *Apart) Mean(model, defense string, names, severities []string) *result
 		m.Seconds += c.Seconds
 		m.MaxNorm = max(m.MaxNorm, c.MaxNorm)
 		for _, w := range c.Warnings {
-			m.Warnings = Once(m.Warnings, w)
+			m.Warnings = lists.Once(m.Warnings, w)
 		}
 	}
 	return &m
@@ -158,7 +159,7 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 		for _, e := range slices.Sorted(slices.Values(by.Of.Epsilons)) {
 			of := result.Bracket{}
 			if c != nil {
-				of = *cmp.Or(Find(c.Brackets, func(b result.Bracket) bool { return b.Epsilon == e }), &of)
+				of = *cmp.Or(lists.Find(c.Brackets, func(b result.Bracket) bool { return b.Epsilon == e }), &of)
 			}
 			n := float64(max(s.N, 1))
 			add(words.Column{Epsilon: &e, Norm: col.Norm}, float64(of.Proven)/n, float64(of.Left)/n)
@@ -192,7 +193,7 @@ func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
 	if c == nil {
 		return nil
 	}
-	return Find(c.Smoothed, func(of result.Smoothed) bool { return of.Certificate == by.Attack })
+	return lists.Find(c.Smoothed, func(of result.Smoothed) bool { return of.Certificate == by.Attack })
 }
 
 // Curves are those of a model: a line a defense that has records.
@@ -223,12 +224,12 @@ func (by *Apart) Bracketed(s *Suite, model string) (lines []bracketLine) {
 		at := []float64{0}
 		for _, r := range slices.Concat(proven, broken) {
 			if !math.IsInf(r, 1) {
-				at = Once(at, r)
+				at = lists.Once(at, r)
 			}
 		}
 		slices.Sort(at)
 		share := func(of []float64, holds func(r float64) bool) float64 {
-			return float64(CountOf(of, holds)) / float64(len(of))
+			return float64(lists.Count(of, holds)) / float64(len(of))
 		}
 		for _, r := range at {
 			line.Proven = append(line.Proven, Point{r, share(proven, func(p float64) bool { return p > r })})
@@ -267,5 +268,5 @@ func (by *Apart) curve(model, defense string) Curve {
 
 // Smoothed are the suite's certificates of smoothed classifiers, which have a figure.
 func (s *Suite) Smoothed() []*Apart {
-	return Only(s.Certified, func(by *Apart) bool { return by.Of.Smooths() })
+	return lists.Only(s.Certified, func(by *Apart) bool { return by.Of.Smooths() })
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"selfheal/harness/compare"
+	"selfheal/internal/lists"
 	"selfheal/reports/words"
 )
 
@@ -20,7 +21,7 @@ type Group struct {
 // Groups arranges those of c.
 func Groups(c *compare.Comparison) []*Group {
 	slugs := map[string]bool{}
-	return Map(c.Groups, func(of compare.Group) *Group {
+	return lists.Map(c.Groups, func(of compare.Group) *Group {
 		return &Group{of, words.UniqueSlug(of.Name, slugs), entryLabels(of.Entries)}
 	})
 }
@@ -42,7 +43,7 @@ func (g *Group) Attack(i int) string {
 	return out
 }
 
-func (g *Group) Attacks(columns []int) []string { return Map(columns, g.Attack) }
+func (g *Group) Attacks(columns []int) []string { return lists.Map(columns, g.Attack) }
 
 // Ranking says what the ranking is by.
 func (g *Group) Ranking() string {
@@ -67,7 +68,7 @@ func (g *Group) Attacked() bool {
 
 // Ranked is how many entries have a rank: they come first.
 func (g *Group) Ranked() int {
-	return CountOf(g.Entries, func(e compare.Entry) bool { return e.Rank > 0 })
+	return lists.Count(g.Entries, func(e compare.Entry) bool { return e.Rank > 0 })
 }
 
 // EntryKey is a letter for the i-th entry: A to Z, then AA.
@@ -92,7 +93,7 @@ func entryLabels(entries []compare.Entry) []string {
 	}
 	for i, e := range entries {
 		named := EntryName(e)
-		several := func(like func(compare.Entry) bool) bool { return CountOf(same[named], like) > 1 }
+		several := func(like func(compare.Entry) bool) bool { return lists.Count(same[named], like) > 1 }
 		labels[i] = EntryKey(i) + "  " + named
 		if several(func(o compare.Entry) bool { return o.Attacker != e.Attacker || o.Run == e.Run }) {
 			labels[i] += ", " + e.Attacker

@@ -5,6 +5,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
+	"selfheal/internal/lists"
 	"selfheal/reports/words"
 )
 
@@ -44,7 +45,7 @@ func paperRadars() []*Suite {
 		{"EfficientNet-b0", "table4", "EfficientNet-b0 on Tiny-ImageNet (Table 4)"},
 	} {
 		t, _ := published.Lookup(r.table)
-		t.Cells = Only(t.Cells, func(c published.Cell) bool { return c.Model == r.model })
+		t.Cells = lists.Only(t.Cells, func(c published.Cell) bool { return c.Model == r.model })
 		addTable(f, t, r.model, r.title, func(c published.Cell) string { return c.Model + ", " + c.Training })
 	}
 	return quoted(f).Suites
@@ -122,8 +123,8 @@ func (s *Suite) Compared() (out []Compared) {
 		}
 	}
 	network := func(c Compared) [2]string { return [2]string{c.Model, c.Defense} }
-	for _, of := range Distinct(rest, network) { // the attacks on one after another
-		out = append(out, Only(rest, func(c Compared) bool { return network(c) == of })...)
+	for _, of := range lists.Distinct(rest, network) { // the attacks on one after another
+		out = append(out, lists.Only(rest, func(c Compared) bool { return network(c) == of })...)
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/words"
 )
 
@@ -162,7 +163,7 @@ func (s *Suite) Classes(r Row) []Class {
 			}
 		}
 	}
-	return Map(slices.Sorted(maps.Keys(found)), func(label int) Class { return found[label] })
+	return lists.Map(slices.Sorted(maps.Keys(found)), func(label int) Class { return found[label] })
 }
 
 // ClassName is a class by its name where the data set has names, else by its number.
@@ -238,12 +239,12 @@ func PatchCurves(s *Suite) (out []Curves) {
 		name, _, _ := strings.Cut(col.Attack, ":")
 		return name
 	}
-	patches := Only(s.Columns, func(col words.Column) bool {
+	patches := lists.Only(s.Columns, func(col words.Column) bool {
 		return s.File.Made(col.Attack).Kind == attacks.PatchKind && col.Source == ""
 	})
 	for _, m := range s.Models {
-		for _, name := range Distinct(patches, base) {
-			of := Only(patches, func(col words.Column) bool { return base(col) == name })
+		for _, name := range lists.Distinct(patches, base) {
+			of := lists.Only(patches, func(col words.Column) bool { return base(col) == name })
 			c := Curves{Model: m, Attack: words.Column{Attack: name, AttackTitle: of[0].AttackTitle}}
 			for i, d := range s.Defenses() {
 				line := Curve{Defense: d, Index: i}
@@ -325,9 +326,9 @@ func count(v any) (n float64, ok bool) {
 // attacked are the columns with an epsilon, those of an attack and a source together: epsilons ascend.
 func attacked(s *Suite) (all [][]words.Column) {
 	made := func(col words.Column) [2]string { return [2]string{col.Attack, col.Source} }
-	strong := Only(s.Columns, func(col words.Column) bool { return col.Epsilon != nil })
-	return Map(Distinct(strong, made), func(of [2]string) []words.Column {
-		return Only(strong, func(col words.Column) bool { return made(col) == of })
+	strong := lists.Only(s.Columns, func(col words.Column) bool { return col.Epsilon != nil })
+	return lists.Map(lists.Distinct(strong, made), func(of [2]string) []words.Column {
+		return lists.Only(strong, func(col words.Column) bool { return made(col) == of })
 	})
 }
 
@@ -356,7 +357,7 @@ func (s *Suite) curve(model, defense string, columns []words.Column) Curve {
 	switch {
 	case found != nil:
 		c.Steps = found.steps(upTo)
-		c.Steps = append(c.Steps, Only(c.Points, func(p Point) bool { return p.Epsilon > upTo })...)
+		c.Steps = append(c.Steps, lists.Only(c.Points, func(p Point) bool { return p.Epsilon > upTo })...)
 	case cells > 1:
 		c.Steps = c.Points
 	}
@@ -396,6 +397,6 @@ func (m *margins) steps(end float64) []Point {
 
 // At is the accuracy at an epsilon by the steps of a curve, of which there is one at least.
 func At(steps []Point, epsilon float64) float64 {
-	reached := CountOf(steps, func(p Point) bool { return p.Epsilon <= epsilon })
+	reached := lists.Count(steps, func(p Point) bool { return p.Epsilon <= epsilon })
 	return steps[max(reached-1, 0)].Accuracy
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/reports/words"
 )
 
@@ -27,7 +28,7 @@ func (s Study) Facts() string {
 }
 
 func (s Study) Kinds() []string {
-	return Distinct(s.Baseline, func(b result.Score) string { return b.Images })
+	return lists.Distinct(s.Baseline, func(b result.Score) string { return b.Images })
 }
 
 // AtDefaultRate stands, among the methods, for the control's own at the default rate and momentum.
@@ -51,15 +52,15 @@ func (s Study) Called(method string) string {
 }
 
 func (s Study) Curve(method, kind string) *result.SolverCurve {
-	return Find(s.Curves, func(c result.SolverCurve) bool {
+	return lists.Find(s.Curves, func(c result.SolverCurve) bool {
 		return methodOf(c) == method && c.Images == kind && len(c.Points) > 0
 	})
 }
 
-func (s Study) Methods() []string { return Distinct(s.Curves, methodOf) }
+func (s Study) Methods() []string { return lists.Distinct(s.Curves, methodOf) }
 
 func (s Study) Cost(method string) *result.SolverCost {
-	return Find(s.Costs, func(c result.SolverCost) bool { return c.Method == method })
+	return lists.Find(s.Costs, func(c result.SolverCost) bool { return c.Method == method })
 }
 
 // Sentences say what the control adds to an answer, and whether its own solver and the default one converge.
@@ -74,7 +75,7 @@ func (s Study) Sentences() (out []string) {
 			100*(1-bare.Milliseconds/own.Milliseconds)))
 	}
 	for _, r := range s.Rates() {
-		said := Map(r.Outcomes, func(o result.SolverOutcome) string {
+		said := lists.Map(r.Outcomes, func(o result.SolverOutcome) string {
 			one := fmt.Sprintf("on %s images the mean objective %s, below the greedy start on %s %% of them",
 				words.Clean(o.Images), course(o.Sweeps), words.Percent(o.BelowGreedy, s.N))
 			if o.NotFinite > 0 {
@@ -91,7 +92,7 @@ func (s Study) Sentences() (out []string) {
 
 // Rates are the runs that tell whether the control's own rate and momentum, and the default ones, converge.
 func (s Study) Rates() []result.SolverRun {
-	return Only(s.Runs,
+	return lists.Only(s.Runs,
 		func(r result.SolverRun) bool { return r.Why == result.OwnSolver || r.Why == result.DefaultRate })
 }
 
@@ -144,7 +145,7 @@ func ShownSweeps(n int) (out []int) {
 
 // Studies are those of all suites, each with a section of its own.
 func (v *Report) Studies() []Study {
-	return slices.Concat(Map(v.Suites, func(s *Suite) []Study { return s.Studies })...)
+	return slices.Concat(lists.Map(v.Suites, func(s *Suite) []Study { return s.Studies })...)
 }
 
 // Traced is a model under a control whose cells tell what it does layer by layer.
@@ -165,7 +166,8 @@ func (s *Suite) Traced() (out []Traced) {
 				continue
 			}
 			if t.Solvers == nil {
-				t.Layers = Map(c.Solver.Layers, func(l result.SolverLayer) string { return words.LayerName(l.At) })
+				name := func(l result.SolverLayer) string { return words.LayerName(l.At) }
+				t.Layers = lists.Map(c.Solver.Layers, name)
 			}
 			t.Columns, t.Solvers = append(t.Columns, s.Columns[i]), append(t.Solvers, c.Solver)
 		}
@@ -180,7 +182,7 @@ func (t Traced) Name() string { return words.Clean(t.Model) + " · " + words.Cle
 
 // Sweeps is how many sweeps the solver was followed through on every column; 0 where it was not.
 func (t Traced) Sweeps() int {
-	all := Distinct(t.Solvers, func(s *result.Solver) int { return len(s.Sweeps) })
+	all := lists.Distinct(t.Solvers, func(s *result.Solver) int { return len(s.Sweeps) })
 	if len(all) > 1 {
 		return 0
 	}

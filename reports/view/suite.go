@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/number"
 	"selfheal/reports/words"
 )
@@ -67,7 +68,7 @@ func (s about) OfFirstSeed() string { return words.If(s.Seeds > 1, ", of the fir
 // Defenses returns "none" and the suite's controls.
 func (s about) Defenses() []string { return append([]string{"none"}, s.Controls...) }
 
-func (s *Suite) Heads() []string { return Map(s.Columns, words.Column.Title) }
+func (s *Suite) Heads() []string { return lists.Map(s.Columns, words.Column.Title) }
 
 // Series is one model under one defense over the suite's columns, nil where a cell is missing.
 type Series struct {
@@ -92,7 +93,7 @@ func (s *Suite) Series(model string) (out []Series) {
 }
 
 func (s *Suite) line(model, defense string) []*result.Cell {
-	return Map(s.Columns, func(col words.Column) *result.Cell { return s.Cell(model, defense, col) })
+	return lists.Map(s.Columns, func(col words.Column) *result.Cell { return s.Cell(model, defense, col) })
 }
 
 // Each calls fn for every cell there is, by model, defense and column.
@@ -228,7 +229,7 @@ func notesOf(s *Suite) (all notes) {
 		if i < 0 {
 			i, all = len(all), append(all, note{Warning: w})
 		}
-		all[i].Where = Once(all[i].Where, strings.Join(where, ", "))
+		all[i].Where = lists.Once(all[i].Where, strings.Join(where, ", "))
 	}
 	s.Each(func(c *result.Cell, col words.Column) {
 		for _, w := range c.Warnings {
@@ -248,7 +249,7 @@ func notesOf(s *Suite) (all notes) {
 		raise(said, words.Clean(c.Model), words.DefenseName(c.Defense), attack)
 	}
 	isLoop := func(n note) bool { return n.ID == LoopID }
-	loops := Only(all, isLoop)
+	loops := lists.Only(all, isLoop)
 	all = append(slices.DeleteFunc(all, isLoop), loops...)
 	for i := range all {
 		switch k := i - len(all) + len(loops); {
@@ -265,11 +266,11 @@ func notesOf(s *Suite) (all notes) {
 
 // marks are those of the notes that are about loops, or of the others, and that concern a cell: "1,3" or "".
 func (all notes) marks(loops bool, of ...*result.Cell) string {
-	marked := Only(all, func(n note) bool {
+	marked := lists.Only(all, func(n note) bool {
 		concerned := func(c *result.Cell) bool { return c != nil && slices.Contains(c.Warnings, n.Warning) }
 		return loops == (n.ID == LoopID) && slices.ContainsFunc(of, concerned)
 	})
-	return strings.Join(Map(marked, func(n note) string { return n.Mark }), ",")
+	return strings.Join(lists.Map(marked, func(n note) string { return n.Mark }), ",")
 }
 
 // Marks returns the marks of the footnotes of a cell, "1,3" or "", but for those at the head of its row.

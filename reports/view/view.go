@@ -12,6 +12,7 @@ import (
 
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
+	"selfheal/internal/lists"
 	"selfheal/reports/words"
 )
 
@@ -122,12 +123,12 @@ func (s *Suite) include(c *result.Cell) {
 		s.cells[keyOf(c)] = c
 	}
 	s.N = max(s.N, c.N)
-	s.Models = Once(s.Models, c.Model)
+	s.Models = lists.Once(s.Models, c.Model)
 	if c.Defense != "none" {
-		s.Controls = Once(s.Controls, c.Defense)
+		s.Controls = lists.Once(s.Controls, c.Defense)
 	}
 	if c.Attack != "none" && !apart {
-		s.Attacks = Once(s.Attacks, c.Attack)
+		s.Attacks = lists.Once(s.Attacks, c.Attack)
 	}
 }
 
@@ -175,7 +176,7 @@ func (s *Suite) arrangeColumns() {
 	}
 	heads := s.Heads()
 	for i, head := range heads {
-		s.Columns[i].Ambiguous = CountOf(heads, func(other string) bool { return other == head }) > 1
+		s.Columns[i].Ambiguous = lists.Count(heads, func(other string) bool { return other == head }) > 1
 	}
 }
 
@@ -187,56 +188,16 @@ func sources(s *Suite, of result.Attack) []string {
 	return []string{""}
 }
 
-// Once appends v to a list that lacks it.
-func Once[T comparable](list []T, v T) []T {
-	if slices.Contains(list, v) {
-		return list
-	}
-	return append(list, v)
-}
-
-// Distinct are the values that of gives for a list, each once, in their order.
-func Distinct[T any, V comparable](list []T, of func(T) V) (out []V) {
-	for _, one := range list {
-		out = Once(out, of(one))
-	}
-	return out
-}
-
-// Map is what of gives for each of a list; nil for none.
-func Map[T, V any](list []T, of func(T) V) (out []V) {
-	for _, one := range list {
-		out = append(out, of(one))
-	}
-	return out
-}
-
-// CountOf counts what holds of a list.
-func CountOf[T any](list []T, holds func(T) bool) int { return len(Only(list, holds)) }
-
-// Find is the first of a list that something holds of, or nil.
-func Find[T any](list []T, holds func(T) bool) *T {
-	if i := slices.IndexFunc(list, holds); i >= 0 {
-		return &list[i]
-	}
-	return nil
-}
-
-// Only are those of a list that something holds of.
-func Only[T any](list []T, holds func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(list), func(v T) bool { return !holds(v) })
-}
-
 // Fact is a term and what it says.
 type Fact struct{ Term, Text string }
 
 // Sentences say the report in words, where they are few.
 func (v *Report) Sentences() []string {
-	lines := slices.Concat(Map(v.Suites, func(s *Suite) []string { return Map(s.Rows(), s.summary) })...)
+	lines := slices.Concat(lists.Map(v.Suites, func(s *Suite) []string { return lists.Map(s.Rows(), s.summary) })...)
 	if v.Quoted || len(lines) > 2 { // more are easier read in the table
 		return nil
 	}
-	return Only(lines, func(said string) bool { return said != "" })
+	return lists.Only(lines, func(said string) bool { return said != "" })
 }
 
 // Recorded reports whether there are records of the suite.
@@ -251,10 +212,10 @@ func (s *Suite) EndsEarly() bool {
 
 // Attackers explains the modes of the file's suites.
 func (v *Report) Attackers() []Fact {
-	modes := Only(result.Modes, func(m result.Mode) bool {
+	modes := lists.Only(result.Modes, func(m result.Mode) bool {
 		return slices.ContainsFunc(v.Suites, func(s *Suite) bool { return s.Attacker().Name == m.Name })
 	})
-	return Map(modes, func(m result.Mode) Fact { return Fact{m.Name, m.Knows} })
+	return lists.Map(modes, func(m result.Mode) Fact { return Fact{m.Name, m.Knows} })
 }
 
 // Headline counts what was tested.
@@ -265,7 +226,7 @@ func (v *Report) Headline() string {
 		models = append(models, s.Models...)
 		cells, missing = cells+len(s.cells), missing+s.Missing()
 	}
-	models = Distinct(models, func(m string) string { return m })
+	models = lists.Distinct(models, func(m string) string { return m })
 	accuracies := words.Plural(cells, "accuracy", "accuracies")
 	if v.Quoted {
 		return fmt.Sprintf("%s as printed in Tables 2 to 7 of “%s” (%s). Nothing was run for this report.", accuracies,
@@ -284,7 +245,7 @@ func (v *Report) Tested() []Fact {
 	add := func(term string, names ...string) {
 		for _, name := range names {
 			if name != "" {
-				said[term] = Once(said[term], words.Clean(name))
+				said[term] = lists.Once(said[term], words.Clean(name))
 			}
 		}
 	}
@@ -292,7 +253,7 @@ func (v *Report) Tested() []Fact {
 		add("Models", s.Models...)
 		add("Controllers", s.Controls...)
 		add("Attacks", s.Heads()[1:]...)
-		add("Certificates", Map(s.Certified, func(by *Apart) string { return by.Of.Title })...)
+		add("Certificates", lists.Map(s.Certified, func(by *Apart) string { return by.Of.Title })...)
 		sample := s.Dataset
 		if s.N > 0 {
 			sample += fmt.Sprintf(" (n = %d)", s.N)
@@ -301,7 +262,7 @@ func (v *Report) Tested() []Fact {
 		add("Attacker", s.Attacker().Name)
 	}
 	terms := []string{"Models", "Controllers", "Data", "Attacks", "Certificates", "Attacker"}
-	return Map(Only(terms, func(term string) bool { return said[term] != nil }),
+	return lists.Map(lists.Only(terms, func(term string) bool { return said[term] != nil }),
 		func(term string) Fact { return Fact{term, words.Some(said[term])} })
 }
 
@@ -340,7 +301,7 @@ func (v *Report) Provenance() []Fact {
 		return []Fact{{"Paper", published.Title}, {"Authors", published.Authors}}
 	}
 	f, e := v.File, v.File.Environment
-	return Only([]Fact{
+	return lists.Only([]Fact{
 		{"Created", words.If(!f.Created.IsZero(), f.Created.UTC().Format(time.RFC3339))},
 		{"Plan (SHA-256)", f.ConfigSHA256}, {"Seed", fmt.Sprint(f.Seed)},
 		{"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema}, {"selfheal", e.Selfheal}, {"Go", e.Go},
@@ -354,9 +315,9 @@ func (v *Report) Provenance() []Fact {
 // seeds names all seeds that some cell has an accuracy under, in their order; "" where cells have one.
 func (v *Report) seeds() string {
 	var names []string
-	for _, c := range Only(v.File.Cells, func(c result.Cell) bool { return len(c.Seeds) > 1 }) {
+	for _, c := range lists.Only(v.File.Cells, func(c result.Cell) bool { return len(c.Seeds) > 1 }) {
 		for _, one := range c.Seeds {
-			names = Once(names, fmt.Sprint(one.Seed))
+			names = lists.Once(names, fmt.Sprint(one.Seed))
 		}
 	}
 	return words.Some(names)
