@@ -11,7 +11,7 @@ alone, beside Foolbox's and the authors' of RayS (github.com/uclaml/RayS, on PYT
 about within as many queries the nearest misclassified one counts. The network is the ONNX file in both. Of each
 image the smallest norm that any of them found is the envelope. An attack's optimality is AttackBench's (Cinà et al. 2025):
 1 less the area between its curve of accuracy against epsilon and the envelope's, divided by that between no attack at all
-and the envelope, up to where the envelope is 0. The interpreter needs PyTorch, onnx, PyYAML, adv_lib and foolbox,
+and the envelope, up to where the envelope is 0; of several networks the mean comes behind. The interpreter needs PyTorch, onnx, PyYAML, adv_lib and foolbox,
 and with --queries onnxruntime.
 """
 
@@ -225,6 +225,15 @@ def measure(selfheal, config, base, model, images, kinds, passes, seeds):
     return rows
 
 
+def means(rows):
+    """Rows of the optimality's mean over networks, of the printed numbers."""
+    found = {}
+    for _, norm, kind, library, _, unbroken, value in rows:
+        found.setdefault((norm, kind, library), []).append((unbroken, float(value)))
+    return [["mean", *what, "", sum(n for n, _ in all_of), f"{statistics.mean(v for _, v in all_of):.3f}"]
+            for what, all_of in found.items()]
+
+
 def absolute(config, base):
     """The config with paths that hold anywhere."""
     tree = json.loads(json.dumps(config))
@@ -255,6 +264,8 @@ def main():
     rows = [row for model in arguments.model
             for row in measure(arguments.selfheal, config, arguments.config.parent, model, arguments.images, kinds, passes,
                                arguments.seeds)]
+    if len(arguments.model) > 1:
+        rows += means(rows)
     header = ["network", "norm", "attack", "by", "median", "unbroken", "optimality"]
     table = documents.table(header, rows)
     if arguments.out:
