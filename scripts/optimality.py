@@ -11,8 +11,8 @@ alone, beside Foolbox's and the authors' of RayS (github.com/uclaml/RayS, on PYT
 about within as many queries the nearest misclassified one counts. The network is the ONNX file in both. Of each
 image the smallest norm that any of them found is the envelope. An attack's optimality is AttackBench's (Cinà et al. 2025):
 1 less the area between its curve of accuracy against epsilon and the envelope's, divided by that between no attack at all
-and the envelope, up to where the envelope is 0; of several networks the mean comes behind. The interpreter needs PyTorch, onnx, PyYAML, adv_lib and foolbox,
-and with --queries onnxruntime.
+and the envelope, up to where the envelope is 0; of several networks the mean comes behind. The interpreter needs PyTorch,
+onnx, PyYAML, adv_lib and foolbox, and with --queries onnxruntime.
 """
 
 import argparse
