@@ -70,10 +70,19 @@ type Result struct {
 	// Distance is the smallest norm of a misclassified point found, whether or not it is ≤ epsilon, for attacks that
 	// minimise the norm. 0 for other attacks, and where no such point was found.
 	Distance float64
+	// Nearer are the misclassified points that were nearer than all before, in order, of such attacks.
+	Nearer []Nearer
 	// Pose is where Adversarial is moved to, of an attack that moves images.
 	Pose *Pose
 	// Rounded is what rounding to levels did to the image, of attacks on pixels of 8 bits.
 	Rounded Rounding
+}
+
+// Nearer says at which distance a point was found, and after how many iterations and forward passes.
+type Nearer struct {
+	Distance   float64 `json:"distance"`
+	Iterations int     `json:"iterations"`
+	Forward    int     `json:"forward"`
 }
 
 // Method is what is tried on an image, or proven of it.
@@ -83,8 +92,8 @@ type Method interface {
 	// Check reports why the method can't be used on a classifier with these
 	// classes and image shape (too few classes for a loss, too small an image), or nil.
 	Check(classes int, shape Shape) error
-	// Passes bounds the forward and backward passes for one image. For an image
-	// that is never broken they are exact, except for FAB, Bisection and Auto-PGD that may give up.
+	// Passes bounds the forward and backward passes for one image. For an image that is never broken they are exact,
+	// except for what may give up (FAB, Bisection, Auto-PGD), have no room (patch) or nothing to refine or to mend.
 	Passes(classes int) (forward, backward int)
 }
 

@@ -31,6 +31,7 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	}
 	if d := r.Norm.Distance(x, r.im.Pixels); d < r.distance {
 		r.distance, r.res.Distance = d, d
+		r.res.Nearer = append(r.res.Nearer, Nearer{d, r.res.Iterations, r.res.Forward})
 		r.adv = append(r.adv[:0], x...)
 		r.margin = Margin.Value(r.eval.Logits, r.im.Label, -1)
 	}
@@ -48,14 +49,14 @@ type descent struct {
 	Steps, Refine int
 }
 
-// Check reports what common does, and refining that leaves no step.
+// Check reports what common does, and too few steps: the first asks about the clean image alone.
 func (a descent) Check(classes int, s Shape) error {
 	if err := a.common.Check(classes, s); err != nil {
 		return err
 	}
-	if a.made() < 1 {
-		return fmt.Errorf("%s: refine %d takes the place of all %d steps: at most %d", a.name, a.Refine, a.Steps,
-			2*(a.Steps-1))
+	if a.made() < 2 {
+		return fmt.Errorf("%s: at least 2 steps are needed, the first of them at the clean image; refine %d leaves %d "+
+			"of %d", a.name, a.Refine, max(a.made(), 0), a.Steps)
 	}
 	return nil
 }

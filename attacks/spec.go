@@ -204,7 +204,7 @@ var Specs = []Spec{
 			whole("steps", 1000, "steps"),
 			refine,
 			decimal("rate", 1, setting.Positive, "of the first step of Adam"),
-			decimal("sigma", .001, setting.Positive, "smoothness of the count"),
+			decimal("sigma", .001, setting.Interval{Min: 1e-12, Max: 1e6}, "smoothness of the count"),
 			decimal("threshold", .3, setting.Fraction, "size below which values become 0 at the start"),
 			decimal("threshold_factor", .01, setting.Positive, "how far it moves, in steps"),
 		},
@@ -285,7 +285,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return Bounds{common: c} },
 	},
 	{
-		Kind: BracketKind, Title: "Bracket", Revision: 3, proves: true, heading: "Bracket, {budget} an image",
+		Kind: BracketKind, Title: "Bracket", Revision: 4, proves: true, heading: "Bracket, {budget} an image",
 		Doc: "a certificate and attacks at once: of each image the largest radius proven by bounds and the smallest " +
 			"broken by attacks that minimise the norm",
 		Parameters: []Parameter{{Setting: setting.Setting{Name: "budget", Type: setting.Time, Within: setting.Positive,

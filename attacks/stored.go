@@ -35,7 +35,7 @@ const mends = 20
 // Passes bounds the passes: those of both runs of the attack, and of the searches.
 func (a stored) Passes(classes int) (forward, backward int) {
 	forward, backward = a.Attack.Passes(classes)
-	return 2 * (forward + 1 + mends), 2 * (backward + mends)
+	return 2 * (forward + 2 + mends), 2 * (backward + mends)
 }
 
 func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
@@ -50,7 +50,7 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 		res.Forward += total.Forward
 		res.Backward += total.Backward
 		if res.Adversarial == nil {
-			res.Rounded = total.Rounded
+			res.Rounded, res.Distance = total.Rounded, 0 // a point beyond epsilon lies on no levels
 			return res, nil
 		}
 		res.FirstSuccess += total.Iterations
@@ -60,11 +60,13 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 		if err := m.search(ctx); err != nil {
 			return Result{}, err
 		}
-		total = m.res
+		if total = m.res; total.Distance > 0 {
+			total.Distance = a.norm.Distance(total.Adversarial, im.Pixels)
+		}
 		if total.Rounded != Lost {
 			return total, nil
 		}
-		total.Adversarial, total.FirstSuccess, total.FirstForward = nil, -1, -1
+		total.Adversarial, total.Distance, total.FirstSuccess, total.FirstForward = nil, 0, -1, -1
 	}
 	return total, nil
 }
@@ -74,7 +76,7 @@ type mending struct {
 	stored
 	attempt
 	clean  []float64 // in units of a level, whole ones where the clean image is a stored one
-	level  []float64 // whole
+	level  []float64 // whole, or the clean one
 	spent  float64   // of the ball, as cost counts
 	budget float64
 }
@@ -87,28 +89,31 @@ func (m *mending) search(ctx context.Context) error {
 	if wrong, err := m.wrong(ctx, x); err != nil || wrong && m.spent <= m.budget {
 		return err // most images survive, for no gradient
 	}
-	for range mends {
-		wrong, err := m.gradient(ctx, x, Margin, -1)
-		if err != nil {
-			return err
+	for k := 0; ; k++ {
+		ask := func() (bool, error) { return m.gradient(ctx, x, Margin, -1) }
+		if k == mends {
+			ask = func() (bool, error) { return m.wrong(ctx, x) }
 		}
-		if wrong && m.spent <= m.budget {
+		switch wrong, err := ask(); {
+		case err != nil:
+			return err
+		case wrong && m.spent <= m.budget:
 			m.res.Rounded = Regained
 			return nil
-		}
-		if !m.move(m.eval.Gradient) {
-			break
+		case k == mends || !m.move(m.eval.Gradient):
+			m.res.Rounded = Lost
+			return nil
 		}
 		m.write(x)
 	}
-	m.res.Rounded = Lost
-	return nil
 }
 
-// write puts the levels into x.
+// write puts the levels into x: where they are the clean image's, its values, which may lie beside their levels.
 func (m *mending) write(x []float32) {
 	for i, k := range m.level {
-		x[i] = float32(k) / 255
+		if x[i] = float32(k) / 255; k == m.clean[i] {
+			x[i] = m.im.Pixels[i]
+		}
 	}
 }
 
@@ -131,9 +136,11 @@ func (m *mending) begin(x []float32) {
 			m.clean[i] = whole
 		}
 		exact := 255 * float64(v)
-		m.level[i] = min(max(math.Round(exact), 0), 255)
+		if m.level[i] = min(max(math.Round(exact), 0), 255); v == m.im.Pixels[i] {
+			m.level[i] = m.clean[i]
+		}
 		if m.norm == Linf && math.Abs(m.level[i]-m.clean[i]) > m.budget {
-			m.level[i] -= math.Copysign(1, m.level[i]-m.clean[i])
+			m.level[i] = m.nearer(i)
 		}
 		out[i] = math.Abs(m.level[i]-m.clean[i]) - math.Abs(exact-m.clean[i])
 		order[i] = i
@@ -147,9 +154,19 @@ func (m *mending) begin(x []float32) {
 		if m.spent <= m.budget {
 			break
 		}
-		if away := m.level[i] - m.clean[i]; math.Abs(away) >= 0.5 {
-			m.set(i, m.level[i]-math.Copysign(1, away))
-		}
+		m.set(i, m.nearer(i))
+	}
+}
+
+// nearer is the next level on the way to the clean value, which it does not pass.
+func (m *mending) nearer(i int) float64 {
+	switch at, to := m.level[i], m.clean[i]; {
+	case at > to:
+		return max(math.Ceil(at)-1, to)
+	case at < to:
+		return min(math.Floor(at)+1, to)
+	default:
+		return to
 	}
 }
 
@@ -191,7 +208,10 @@ func (m *mending) move(gradient []float32) bool {
 	var out, back []step
 	moved := false
 	for i, g := range gradient {
-		to := m.level[i] + math.Copysign(1, float64(g))
+		to := math.Floor(m.level[i]) + 1
+		if g < 0 {
+			to = math.Ceil(m.level[i]) - 1
+		}
 		takes := m.cost(i, to) - m.cost(i, m.level[i])
 		switch {
 		case g == 0 || to < 0 || to > 255 || m.norm == Linf && math.Abs(to-m.clean[i]) > m.budget:
@@ -202,8 +222,8 @@ func (m *mending) move(gradient []float32) bool {
 		default:
 			out = append(out, step{i, to, math.Abs(float64(g)), takes})
 		}
-		if away := m.level[i] - m.clean[i]; math.Abs(away) >= 0.5 && m.norm != Linf {
-			to := m.level[i] - math.Copysign(1, away)
+		if m.norm != Linf {
+			to := m.nearer(i)
 			if frees := m.cost(i, m.level[i]) - m.cost(i, to); frees > 0 {
 				back = append(back, step{i, to, math.Abs(float64(g)), frees})
 			}

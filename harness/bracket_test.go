@@ -89,7 +89,7 @@ func TestBracketOfALinearNetwork(t *testing.T) {
 	}
 	must.Get(gate.NewBaseline(f, config.DefaultGate()))(t)
 	must.Have(t, must.Get(forecast.Describe(testplan.Plan(t, text, 1, 4), nil, nil))(t),
-		"bracket/3, linf: 5m0s for each image and defense\n")
+		"bracket/4, linf: 5m0s for each image and defense\n")
 }
 
 // A budget is spent on all images together, and what was found in it counts.

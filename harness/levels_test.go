@@ -1,6 +1,7 @@
 package harness_test
 
 import (
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -109,5 +110,76 @@ func TestRoundedPixels(t *testing.T) {
 				t.Errorf("%v towards %v: %v, want %v", image[k], towards, v*255, want[k])
 			}
 		}
+	}
+}
+
+// What counts of an attack on 8 bits is the image that its rounding leaves: of an attack that looks for the smallest
+// norm that is the distance, and images that rounding loses have none. Each component's losses count.
+func TestStoredImages(t *testing.T) {
+	testinput.Runtime(t)
+	f, records, _ := runFor(t, testplan.Plan(t, testplan.Bundled+`
+attacks:
+  fmn: {kind: fmn, norm: linf, epsilon: 2.6/255, steps: 20, pixels: 8bit}
+  apgd: {kind: apgd-ce, norm: linf, epsilon: 2.6/255, steps: 5, pixels: 8bit}
+  both: {kind: autoattack, version: custom, norm: linf, epsilon: 2.6/255, pixels: 8bit,
+         components: [{kind: apgd-ce, steps: 5}, {kind: square, queries: 2}]}
+suites:
+  stored: {dataset: test, models: [robust], attacks: [fmn, apgd, both]}
+`, 2, 8, "datasets.test.limit=40"))
+	by, found := map[string]result.Cell{}, 0
+	for _, c := range f.Cells {
+		by[c.Attack] = c
+	}
+	one, both := by["apgd"], by["both"]
+	if one.Verdicts != both.Verdicts || *one.Stored != *both.Stored || one.Stored.Lost == 0 {
+		t.Errorf("%s and %+v before Square, which breaks none, %s and %+v without", both.Verdicts, *both.Stored,
+			one.Verdicts, *one.Stored)
+	}
+	for _, r := range records {
+		d := math.Inf(1)
+		if r.Distance != nil {
+			d = float64(*r.Distance)
+		}
+		switch {
+		case r.Attack != "fmn" || d == 0:
+		case r.Verdict == 0 && d == r.Norm:
+			found++
+		case r.Verdict == 0 || !math.IsInf(d, 1):
+			t.Errorf("image %d: verdict %d, norm %v, distance %v", r.Image, r.Verdict, r.Norm, d)
+		}
+	}
+	if found == 0 {
+		t.Error("nothing was found")
+	}
+}
+
+// A claim that the judge refutes is no distance.
+func TestRefutedDistance(t *testing.T) {
+	testinput.Runtime(t)
+	noisy := planted(t, "noisy", func(b *onnx.Builder, x string) string {
+		return b.Op("Add", x, b.OpWith("RandomNormalLike", onnx.Attrs{"scale": float32(0.3)}, x))
+	}, unchanged)
+	text := strings.Replace(testplan.Bundled, "  other:", "  noisy: {path: "+noisy+", votes: 40}\n  other:", 1) + `
+attacks:
+  fmn: {kind: fmn, norm: linf, epsilon: 16/255, steps: 10, refine: 6}
+suites:
+  random: {dataset: test, models: [noisy], attacks: [fmn]}
+`
+	f, records, _ := runFor(t, testplan.Plan(t, text, 2, 8, "datasets.test.limit=20"))
+	refuted := 0
+	for _, c := range f.Cells {
+		for _, w := range c.Warnings {
+			if w.ID == result.WarnClaimRefuted.ID {
+				refuted++
+			}
+		}
+	}
+	for _, r := range records {
+		if d := r.Distance; r.Attack == "fmn" && r.Verdict == 1 && d != nil && float64(*d) <= *r.Epsilon {
+			t.Errorf("image %d stands, at a distance of %v", r.Image, *d)
+		}
+	}
+	if refuted == 0 {
+		t.Error("nothing was refuted")
 	}
 }

@@ -3,6 +3,7 @@ package harness_test
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
 	"selfheal/harness/result"
@@ -43,7 +44,7 @@ func TestOneSearchFillsAllColumns(t *testing.T) {
 			largest := c.epsilons[len(c.epsilons)-1]
 			var passes []int64
 			for _, e := range c.epsilons {
-				one, _ := run(fmt.Sprint(e))
+				one, alone := run(fmt.Sprint(e))
 				cell, single := cellAt(t, all, e), cellAt(t, one, e)
 				if cell.Verdicts != single.Verdicts || cell.Accuracy != single.Accuracy {
 					t.Errorf("%v: verdicts %s, alone %s", e, cell.Verdicts, single.Verdicts)
@@ -54,6 +55,10 @@ func TestOneSearchFillsAllColumns(t *testing.T) {
 				passes = append(passes, cell.Steps[0].Forward)
 				sum := 0.0
 				for i, r := range records[e] {
+					if want := alone[e][i]; !reflect.DeepEqual(r.FirstSuccess, want.FirstSuccess) ||
+						!reflect.DeepEqual(r.Queries, want.Queries) {
+						t.Errorf("%v, image %d: found after other iterations or queries than alone", e, r.Image)
+					}
 					switch d := r.Distance; {
 					case cellAt(t, all, 0).Verdicts[i] == '0':
 						if d == nil || *d != 0 {

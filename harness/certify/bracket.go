@@ -98,6 +98,10 @@ func (g *gaps) take(i int, v found) bool {
 	return true
 }
 
+// worthwhile is the share of what a search began with that is worth another bound: one that proves nothing at all
+// would go on halving for ever.
+const worthwhile = 0.001
+
 // skip passes over searches that have come to their end.
 func (g *gaps) skip(one *gap) {
 	for ; one.rung < len(g.rungs); one.rung++ {
@@ -109,7 +113,8 @@ func (g *gaps) skip(one *gap) {
 			one.method, one.failed, one.fails = rung.Method, math.Inf(1), 0
 		}
 		top := g.top(*one)
-		if _, asked := g.between(one.proven, top, 0); asked || top-one.proven > rung.Width*top {
+		if _, asked := g.between(one.proven, top, 0); asked ||
+			top-one.proven > max(rung.Width*top, worthwhile*min(one.broken, g.farthest)) {
 			return
 		}
 	}

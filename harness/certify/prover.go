@@ -64,7 +64,6 @@ type Proofs struct {
 // Attack is what an attack, or a corruption, has made of the images of a job.
 type Attack struct {
 	plan.Trial
-	Seed  uint64
 	First bool             // the seed is the cells' own
 	Key   folder.Key       // of the verdicts on its images
 	Wrong func(i int) bool // the classifier answers the i-th image wrong

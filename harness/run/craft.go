@@ -193,14 +193,16 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 //
 // The judge may refute a claim, at a boundary, with random answers or because it has another arithmetic than the
 // attack. Then the component is run once more, at full strength and in the judge's arithmetic, and the image that it
-// returns then is judged instead.
+// returns then is judged instead. Where both were so and the attack looks for the smallest norm, which ends at the
+// boundary, that is the first point that it finds within epsilon.
 func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter *open.Counted, im attacks.Image,
 	i int) (made componentResult, err error) {
 	made.attempt = w.each[i]
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly}
 	res, broken, err := w.try(ctx, component, &watch{Counted: counter, made: &made}, im, how)
-	if exact := counter.Exact; err == nil && refuted(res, broken) && (how.VerdictOnly || exact != nil) {
-		how.VerdictOnly = false
+	exact := counter.Exact
+	if retry := how.VerdictOnly || exact != nil || res.Distance > 0; err == nil && retry && refuted(res, broken) {
+		how.VerdictOnly = !how.VerdictOnly && exact == nil
 		again := &open.Counted{Oracle: cmp.Or(exact, counter.Oracle)}
 		res, broken, err = w.try(ctx, component, &watch{Counted: again, made: &made}, im, how)
 		counter.Add(again.Counts())
@@ -215,15 +217,31 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 		}
 		made.Robust, made.Image, made.Pose = false, &at, res.Pose
 		made.First, made.Queries = made.Spent+res.FirstSuccess, made.Asked+res.FirstForward
+		made.Nearer = w.nearer(res.Nearer)
 	}
-	made.Rounded = res.Rounded
+	if broken || res.Rounded != attacks.Survived {
+		made.Rounded = res.Rounded
+	}
 	made.Spent += res.Iterations
 	made.Asked += res.Forward
-	if d := res.Distance; d > 0 && (made.Nearest == 0 || d < made.Nearest) {
+	made.Refuted = refuted(res, broken)
+	if d := res.Distance; d > 0 && !made.Refuted && (made.Nearest == 0 || d < made.Nearest) {
 		made.Nearest = d
 	}
-	made.Refuted = refuted(res, broken)
 	return made, nil
+}
+
+// nearer are the first of ever nearer points within each smaller epsilon of the trial, the largest first.
+func (w *crafting) nearer(all []attacks.Nearer) (some []attacks.Nearer) {
+	if w.trial == nil || !w.trial.Setting().Spans() {
+		return nil
+	}
+	for _, e := range slices.Backward(slices.Sorted(slices.Values(w.trial.Setting().Epsilons))) {
+		if at := firstWithin(e, all); at != nil && e < w.within.Epsilon {
+			some = append(some, *at)
+		}
+	}
+	return some
 }
 
 // try runs an attack on one image; whether that is broken is the judge's word on the image that the attack returned.
@@ -253,10 +271,12 @@ type attempt struct {
 	First   int             `json:"first"`           // iteration of the first success over all components, −1 if never
 	Queries int             `json:"queries"`         // forward passes made until then, −1 if never
 	// Nearest is the smallest norm of a misclassified point that an attack which minimises it found, 0 if none did.
-	Nearest float64       `json:"nearest,omitempty"`
-	Pose    *attacks.Pose `json:"pose,omitempty"` // where the image is moved to, of attacks that move it
-	Robust  bool          `json:"robust"`         // still right after all components so far
-	// Rounded is what rounding to levels did to what the last component found.
+	Nearest float64 `json:"nearest,omitempty"`
+	// Nearer are the first points within each smaller epsilon, of an attack that spans several.
+	Nearer []attacks.Nearer `json:"nearer,omitempty"`
+	Pose   *attacks.Pose    `json:"pose,omitempty"` // where the image is moved to, of attacks that move it
+	Robust bool             `json:"robust"`         // still right after all components so far
+	// Rounded is what rounding to levels did to what broke the image, or to the last that might have.
 	Rounded attacks.Rounding `json:"rounded,omitempty"`
 
 	Spent int     `json:"spent"` // iterations of the components so far
@@ -299,8 +319,13 @@ func (c *crafted) limited(to plan.Ball) *crafted {
 	out := *c
 	out.within, out.each, out.steps = to, slices.Clone(c.each), slices.Clone(c.steps)
 	for i := range out.each {
-		if a := &out.each[i]; a.Image != nil && a.Nearest > to.Epsilon {
+		a := &out.each[i]
+		switch at := firstWithin(to.Epsilon, a.Nearer); {
+		case a.Image == nil:
+		case at == nil:
 			a.Image, a.First, a.Queries, a.Robust = nil, -1, -1, true
+		default:
+			a.First, a.Queries = at.Iterations, at.Forward
 		}
 	}
 	for k := range out.steps { // of the one component
@@ -308,6 +333,11 @@ func (c *crafted) limited(to plan.Ball) *crafted {
 		out.steps[k].Robust = float64(standing) / float64(len(out.each))
 	}
 	return &out
+}
+
+// firstWithin is the first of ever nearer points that lies within epsilon; nil for none.
+func firstWithin(epsilon float64, all []attacks.Nearer) *attacks.Nearer {
+	return lists.Find(all, func(n attacks.Nearer) bool { return n.Distance <= epsilon })
 }
 
 func (c *crafted) at(i int) attempt {

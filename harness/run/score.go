@@ -125,7 +125,7 @@ func (s scoring) confront(v []judge.Verdict) (all []certify.Finding, err error) 
 	if s.Trial == nil || s.recipe.Certificate != nil {
 		return nil, nil
 	}
-	a := certify.Attack{Trial: s.Trial, Seed: s.Seed, First: s.First, Key: s.block(), Images: s.made,
+	a := certify.Attack{Trial: s.Trial, First: s.First, Key: s.block(), Images: s.made,
 		Wrong: func(i int) bool { return !v[i].Right }}
 	for _, t := range s.Trials {
 		if s.Recipes[t].Certificate == nil {

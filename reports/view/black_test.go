@@ -24,8 +24,7 @@ func TestPatchCurves(t *testing.T) {
 	}
 }
 
-// An attack whose queries are counted leaves fewer images with each success, the rest at its last query. One that
-// looks for the smallest norm counts at its largest epsilon.
+// An attack whose queries are counted leaves fewer images with each success, the rest at its last query.
 func TestAskedOf(t *testing.T) {
 	small, large, norm := 0.1, 0.2, "linf"
 	f := &result.File{Attacks: map[string]result.Attack{
@@ -40,7 +39,7 @@ func TestAskedOf(t *testing.T) {
 		attack  string
 		epsilon *float64
 		queries []int
-	}{{"square", &small, []int{30, 1}}, {"rays", &small, []int{7}}, {"rays", &large, []int{7, 9, 20}},
+	}{{"square", &small, []int{30, 1}}, {"rays", &small, []int{12}}, {"rays", &large, []int{7, 9, 20}},
 		{"pgd", &small, []int{2}}} {
 		right := 4 - len(c.queries)
 		f.Cells = append(f.Cells, result.Cell{Suite: "s", Model: "m", Defense: "none", Attack: c.attack, Norm: &norm,
@@ -59,11 +58,11 @@ func TestAskedOf(t *testing.T) {
 	v := Of(f)
 	v.AddMargins(slices.Values(records))
 	all := AskedOf(v.Suites[0])
-	if len(all) != 1 || len(all[0].Lines) != 2 {
+	if len(all) != 1 || len(all[0].Lines) != 3 {
 		t.Fatalf("%+v", all)
 	}
 	for i, want := range [][]Point{{{0, 0.8}, {1, 0.6}, {30, 0.4}, {50, 0.4}},
-		{{0, 0.8}, {7, 0.6}, {9, 0.4}, {20, 0.2}, {40, 0.2}}} {
+		{{0, 0.8}, {12, 0.6}, {40, 0.6}}, {{0, 0.8}, {7, 0.6}, {9, 0.4}, {20, 0.2}, {40, 0.2}}} {
 		if got := all[0].Lines[i].Steps; !slices.Equal(got, want) {
 			t.Errorf("%s: %v, not %v", all[0].Lines[i].Attack.Attack, got, want)
 		}

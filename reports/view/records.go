@@ -281,17 +281,13 @@ type Queried struct {
 	Steps  []Point // by queries, from the clean images at 0 on to the most that there may be
 }
 
-// AskedOf are the panels of black-box attacks, of what was attacked itself. Without records there are none. An attack
-// that looks for the smallest norm counts queries for its largest epsilon.
+// AskedOf are the panels of black-box attacks, of what was attacked itself. Without records there are none.
 func AskedOf(s *Suite) (out []Asked) {
 	for _, of := range s.Lines() {
 		one := Asked{Model: of.Model, Defense: of.Defense}
 		for i, c := range of.Cells {
 			a, m := s.File.Made(s.Columns[i].Attack), (*margins)(nil)
 			most, counted := count(a.Parameters["queries"])
-			if e := s.Columns[i].Epsilon; e != nil && (attacks.Setup{Kind: a.Kind}).Spans() {
-				counted = counted && *e == slices.Max(a.Epsilons)
-			}
 			if c != nil {
 				m = s.MarginsOf(c)
 			}
