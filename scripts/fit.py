@@ -44,7 +44,7 @@ OPSET = 13
 PGD_STEPS, PGD_STEP = 40, 2.0 / 255.0  # of the judge's attack
 PASS = 250  # images of one of its passes
 # A fit goes on with the arguments that it began with.
-FIXED = ("architecture", "width", "sizes", "data", "models", "at", "before", "epochs", "batch", "weight", "reconstruction",
+FIXED = ("architecture", "width", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight", "reconstruction",
          "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
 
 
@@ -57,6 +57,8 @@ def parse(argv):
     parser.add_argument("--data", choices=sorted(datasets.DATASETS), required=True, help="the image set's layout")
     parser.add_argument("--folder", help="where it lies (shapes10: default the bundled images)")
     parser.add_argument("--models", nargs="+", required=True, metavar="FILE", help="ONNX classifiers, of which one is drawn")
+    parser.add_argument("--mean", type=float, nargs="+", help="of the networks' images, of all channels or of each")
+    parser.add_argument("--std", type=float, nargs="+", help="and their standard deviation")
     parser.add_argument("--draw", choices=("epoch", "step"), default="epoch", help="how often (default %(default)s)")
     parser.add_argument("--at", choices=("input", "last"), default="input", help="(default %(default)s)")
     parser.add_argument("--before", metavar="FILE", help="with --at last: the embedding of the input, as ONNX")
@@ -107,14 +109,15 @@ class Fit(train.Kept):
         super().__init__(arguments)
         self.embedding = new(arguments).to(self.device)
         self.networks = [self.frozen(path) for path in arguments.models]
-        self.before = self.frozen(arguments.before) if arguments.before else nn.Identity()
+        before = onnx_network.OnnxNetwork(arguments.before) if arguments.before else nn.Identity()
+        self.before = before.to(self.device)
         settings = {"lr": arguments.rate, "weight_decay": arguments.weight_decay}
         self.optimiser = (torch.optim.Adam(self.embedding.parameters(), **settings) if arguments.optimizer == "adam"
                           else torch.optim.SGD(self.embedding.parameters(), momentum=0.9, **settings))
         self.data = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train).to(self.device)
 
     def frozen(self, path):
-        return onnx_network.OnnxNetwork(path).to(self.device)
+        return onnx_network.OnnxNetwork(path, self.arguments.mean, self.arguments.std).to(self.device)
 
     def draw(self):
         return self.networks[int(torch.randint(len(self.networks), (1,), generator=self.generator))]
@@ -162,8 +165,10 @@ class Fit(train.Kept):
             (cross_entropy + self.arguments.weight * counted).backward()
             self.optimiser.step()
             total = total + torch.stack([cross_entropy.detach(), squares, right])
+        means = (total / steps).tolist()
+        self.finite(*means)
         self.epoch += 1
-        return dict(zip(("cross_entropy", "reconstruction", "accuracy"), (total / steps).tolist()))
+        return dict(zip(("cross_entropy", "reconstruction", "accuracy"), means))
 
     def state(self):
         return {"embedding": self.embedding.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
@@ -178,7 +183,7 @@ class Fit(train.Kept):
         twin.load_state_dict({key: value.cpu() for key, value in self.embedding.state_dict().items()})
         size = self.arguments.sizes[:1] if self.arguments.at == "last" else self.data.images.shape[1:]
         data = exporters.export(twin.eval(), torch.zeros(2, *size), "torchscript", OPSET, "state", "embedding")
-        (self.folder / name).write_bytes(data)
+        self.write(name, lambda path: path.write_bytes(data))
 
 
 class Judge:
@@ -227,10 +232,10 @@ def fit(arguments):
         entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(time.time() - began, 1)}
         if judge and run.epoch in (*arguments.keep, arguments.epochs):
             entry["test"] = judge.says(run.embedding.eval())
-        run.save()
-        run.log(**entry)
         if run.epoch in arguments.keep:
             run.export(f"embedding-{run.epoch}.onnx")
+        run.log(**entry)
+        run.save()
     run.export(EMBEDDING)
     print(f"{run.folder / EMBEDDING}: {arguments.architecture} through {len(arguments.models)} networks")
 

@@ -87,16 +87,17 @@ class OnnxNetwork(torch.nn.Module):
             seen.update(node.last)
 
     def forward(self, images):
-        if self.normalize:
-            mean, std = self.normalize
-            images = (images - mean) / std
-        return self._run(self.nodes, {self.input: images})[self.output]
+        return self._run(self.nodes, {self.input: self._taken(images)})[self.output]
+
+    def _taken(self, images):
+        if not self.normalize:
+            return images
+        mean, std = self.normalize
+        return (images - mean) / std
 
     def features(self, images):
         """The state that enters the last node: of a classifier that ends in a Gemm its pooled features."""
-        if self.normalize:
-            raise Unsupported("features of a network with mean and std")
-        return self._run(self.nodes[:-1], {self.input: images})[self.nodes[-1].inputs[0]]
+        return self._run(self.nodes[:-1], {self.input: self._taken(images)})[self.nodes[-1].inputs[0]]
 
     def head(self, state):
         """The last node alone, from what `features` gives to what `forward` gives."""

@@ -53,6 +53,8 @@ class Clock:
 def load_images(dataset, count):
     """ids, images float32 [N, C, H, W] in [0, 1] and labels int64 [N], as selfheal chooses them."""
     path, kind = pathlib.Path(dataset["path"]), dataset["format"]
+    if unread := dataset.keys() - {"path", "format", "indices", "limit", "classes"}:
+        raise SystemExit(f"data sets with {', '.join(sorted(unread))} are not read here")
     if kind in ("cifar10-bin", "cifar100-bin"):
         label_bytes, classes = (1, 10) if kind == "cifar10-bin" else (2, 100)
         records = cifar_records([path], label_bytes, classes)

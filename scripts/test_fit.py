@@ -85,6 +85,8 @@ class Fitting(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             first.log(**first.run_epoch(), epoch=1)
         first.save()
+        with open(folder / "parts" / "log.jsonl", "a", encoding="utf-8") as file:  # it ended while it wrote what it did not save
+            file.write('{"cross_entropy": 9, "epoch": 2}\n{"cross_ent')
         code, _, err = command(*settings, "--out", folder / "parts")
         self.assertEqual((code, err.count("exists: go on with --resume")), (1, 1))
         code, _, err = command(*settings, "--rate", 0.1, "--resume", "--out", folder / "parts")
@@ -94,6 +96,23 @@ class Fitting(unittest.TestCase):
         self.assertEqual((folder / "parts" / "embedding.onnx").read_bytes(), (folder / "whole" / "embedding.onnx").read_bytes())
         self.assertTrue((folder / "whole" / "embedding-2.onnx").exists())
         self.assertEqual(len(log(folder / "whole")), 3)
+
+    def test_what_diverges_is_not_kept(self):
+        folder = self.folder()
+        code, _, err = command("--architecture", "unet", *SMALL, "--models", NETWORKS[0], "--rate", 1e30, "--out", folder)
+        self.assertEqual((code, "is no number any more in epoch " in err), (1, True), err)
+        self.assertFalse((folder / "embedding.onnx").exists())
+
+    def test_networks_take_normalised_images(self):
+        x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+        mean, std = [0.4, 0.5, 0.6], [0.2]
+        network, plain = onnx_network.OnnxNetwork(NETWORKS[0], mean, std), onnx_network.OnnxNetwork(NETWORKS[0])
+        by_hand = (x - torch.tensor(mean)[:, None, None]) / 0.2
+        for ask in ("forward", "features"):
+            self.assertTrue(torch.equal(getattr(network, ask)(x), getattr(plain, ask)(by_hand)), ask)
+        run = fit.Fit(fit.parse([str(a) for a in ("--architecture", "unet", *SMALL, "--models", NETWORKS[0], "--mean", *mean,
+                                                  "--std", *std, "--out", self.folder())]))
+        self.assertTrue(torch.equal(run.networks[0](x), network(x)))
 
     def test_what_an_embedding_does_to_test_images(self):
         """Beside the same four numbers by another program: of the kept file, image by image, in NumPy."""

@@ -275,7 +275,13 @@ class Training(unittest.TestCase):
             code, _, err = command(*settings, "--resume", "--out", broken)
             self.assertEqual((code, err), (0, ""))
             self.assertEqual((whole / "model.onnx").read_bytes(), (broken / "model.onnx").read_bytes())
-            self.assertEqual(self.losses(whole)[1], self.losses(broken)[-1])
+            self.assertEqual(self.losses(whole), self.losses(broken))
+
+    def test_what_diverges_is_not_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            code, _, err = command(*self.SMALL, "--limit-train", 40, "--batch", 20, "--epochs", 1, "--rate", 1e30, "--out", folder)
+            self.assertEqual((code, "is no number any more in epoch 1: take a lower --rate" in err), (1, True), err)
+            self.assertEqual([path.name for path in pathlib.Path(folder).iterdir()], [])
 
     def test_a_run_ended_within_an_epoch_goes_on_there(self):
         settings = (*self.SMALL, "--limit-train", 60, "--batch", 20, "--epochs", 2, "--evaluation-steps", 0)

@@ -145,18 +145,28 @@ class Kept:
         return json.dumps({name: getattr(self.arguments, name) for name in self.fixed})
 
     def save(self):
-        """Write the checkpoint whole or not at all."""
-        path = self.folder / CHECKPOINT
-        unfinished = path.with_suffix(".part")
         # Tensors, whole numbers and text alone: what PyTorch 1.13 can load without running code.
-        torch.save({**self.state(), "epoch": self.epoch, "generator": self.generator.get_state(),
-                    "torch": torch.get_rng_state(), "settings": self.settings()}, unfinished)
+        state = {**self.state(), "epoch": self.epoch, "generator": self.generator.get_state(),
+                 "torch": torch.get_rng_state(), "settings": self.settings()}
+        self.write(CHECKPOINT, lambda path: torch.save(state, path))
+
+    def write(self, name, how):
+        """Write a file of the folder whole or not at all."""
+        path = self.folder / name
+        unfinished = path.with_suffix(".part")
+        how(unfinished)
         unfinished.replace(path)
 
+    def finite(self, *losses):
+        """End before what has diverged is kept."""
+        if not all(map(math.isfinite, losses)):
+            raise TrainingError(f"the loss is no number any more in epoch {self.epoch + 1}: take a lower --rate")
+
     def begin(self):
-        """Go on from the checkpoint, with --resume; without it there must be none."""
+        """Go on from the checkpoint, with --resume; without it there must be none. The log keeps the epochs before it."""
         path = self.folder / CHECKPOINT
         if not path.exists():
+            self.forget()
             return
         if not self.arguments.resume:
             raise TrainingError(f"{path} exists: go on with --resume or name another --out")
@@ -169,6 +179,15 @@ class Kept:
         self.epoch = state["epoch"]
         self.generator.set_state(state["generator"])
         torch.set_rng_state(state["torch"])
+        self.forget()
+
+    def forget(self):
+        """Take epochs from the log that are to be made, which stand there where a run ended before it saved them."""
+        path = self.folder / LOG
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        made = [line for line in lines if line.endswith("\n") and json.loads(line).get("epoch", 0) <= self.epoch]
+        if made != lines:
+            self.write(LOG, lambda path: path.write_text("".join(made), encoding="utf-8"))
 
     def log(self, **entry):
         """A line to the folder's log and to standard output."""
@@ -237,6 +256,7 @@ class Run(Kept):
             for group in self.optimiser.param_groups:
                 group["lr"] = self.arguments.rate * SCHEDULES[self.arguments.schedule](progress)
             loss = self.loss(*self.batch(self.order[self.step * size:(self.step + 1) * size]))
+            self.finite(loss.item())
             self.optimiser.zero_grad()
             loss.backward()
             self.optimiser.step()
@@ -247,7 +267,9 @@ class Run(Kept):
             if (now := time.time()) - began > SAVE_EVERY:
                 self.seconds, began = self.seconds + now - began, now
                 self.save()
-        self.epoch, self.order, self.seconds = self.epoch + 1, None, self.seconds + time.time() - began
+        self.seconds += time.time() - began
+        self.save()  # judging it takes a while
+        self.epoch, self.order = self.epoch + 1, None
         return self.total / steps
 
     def evaluate(self, attack_steps):
@@ -285,7 +307,7 @@ class Run(Kept):
         side = self.train_set.images.shape[-1]
         data = exporters.export(self.judged.cpu().eval(), torch.zeros(2, 3, side, side), "torchscript", self.arguments.opset,
                                 self.architecture.input_name, self.architecture.output_name)
-        (self.folder / MODEL).write_bytes(data)
+        self.write(MODEL, lambda path: path.write_bytes(data))
 
 
 def device_of(name):
@@ -324,8 +346,8 @@ def train(arguments):
     run.begin()
     while run.epoch < arguments.epochs:
         loss = run.train_epoch()
-        run.save()
         run.log(epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(run.seconds, 1))
+        run.save()
     final = {"clean": run.evaluate(0)}
     if arguments.evaluation_steps > 0:
         final[f"pgd_{arguments.norm}"] = run.evaluate(arguments.evaluation_steps)

@@ -31,6 +31,9 @@ var architectures = map[string]architecture{
 	"unet":     {[]string{"width", "stages"}, 16, 3, 0, uNet},
 }
 
+// mostStages halve the sides of the largest images that there are.
+const mostStages = 16
+
 // Architectures lists the built-in embedding functions.
 func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
@@ -87,6 +90,9 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 	}
 	d.Width, d.Stages = cmp.Or(d.Width, kind.width, int(max(state.Items()/4, 1))), cmp.Or(d.Stages, kind.stages)
 	m := kind.multiple
+	if d.Stages > mostStages {
+		return nil, fmt.Errorf("%s has at most %d stages, not %d", name, mostStages, d.Stages)
+	}
 	if d.Stages > 0 {
 		m = 1 << d.Stages
 	}

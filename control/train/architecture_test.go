@@ -42,6 +42,8 @@ func TestArchitectures(t *testing.T) {
 	must.Refuse(t, err, "conv-ae, conv2-ae, dncnn, fcn, mlp-ae, segnet, unet")
 	_, err = New("fcn", last.state(), false, Dimensions{Width: 4}, 0)
 	must.Refuse(t, err, "multiples of 32")
+	_, err = New("unet", input.state(), true, Dimensions{Stages: 64}, 0)
+	must.Refuse(t, err, "unet has at most 16 stages, not 64")
 	_, err = New("mlp-ae", last.state(), false, Dimensions{Sizes: []int{64}}, 0)
 	must.Refuse(t, err, "sizes lack the code's: 64 is the state's")
 	for _, c := range []struct{ sizes, layers []int }{{[]int{64, 24, 10}, []int{24, 10, 24, 64}},
@@ -91,7 +93,7 @@ func TestCalibrate(t *testing.T) {
 	data := shapes10(t, 50)
 	e := small(t, "segnet", n, 2)
 	must.Do(t, Calibrate(e, n, data))
-	states := must.Get(firstStates(n, data))(t)
+	states := must.Get(someStates(n, data, min(calibrationImages, len(data.Labels))))(t)
 	checked := 0
 	for _, node := range e.Nodes {
 		if node.Op != "BatchNormalization" {

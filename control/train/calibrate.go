@@ -14,7 +14,7 @@ const calibrationImages = 128
 const momentum = 0.1
 
 // Calibrate sets means and variances of a built-in embedding's BatchNormalizations to those of its own activations on
-// the first 128 images' states.
+// the states of 128 images, evenly spread: data may be sorted by class.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	count := min(calibrationImages, len(data.Labels))
 	norms := normalisations(e)
@@ -26,7 +26,7 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	if err := normalising(g, g.AddConst("share", onnx.Scalar(1/float32(count)))); err != nil {
 		return err
 	}
-	states, err := firstStates(n, data)
+	states, err := someStates(n, data, count)
 	if err != nil {
 		return err
 	}
@@ -95,12 +95,12 @@ func normalising(e *onnx.Graph, share string) error {
 	return err
 }
 
-func firstStates(n Network, data Data) (ort.Tensor, error) {
-	var first []int
-	for i := range min(calibrationImages, len(data.Labels)) {
-		first = append(first, i)
+func someStates(n Network, data Data, count int) (ort.Tensor, error) {
+	var some []int
+	for i := range count {
+		some = append(some, i*len(data.Labels)/count)
 	}
-	images, _, err := data.batch(first, n.classes(), data.Pixels)
+	images, _, err := data.batch(some, n.classes(), data.Pixels)
 	if err != nil || n.Before == nil {
 		return images, err
 	}

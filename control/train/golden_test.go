@@ -164,7 +164,7 @@ func TestRecipesAgreeWithPyTorch(t *testing.T) {
 		theirs := testEmbedding(t, run.Settings.Embedding+".onnx", networks[0])
 		ours := must.Get(New(kind.architecture, networks[0].state(), kind.segment == 0, kind.dimensions, 0))(t)
 		transplant(t, theirs, ours)
-		states := must.Get(firstStates(networks[0], shapes10(t, 8)))(t)
+		states := must.Get(someStates(networks[0], shapes10(t, 8), 8))(t)
 		want, got := must.Get(through(theirs, states, 8))(t)[0].Data, must.Get(through(ours, states, 8))(t)[0].Data
 		for i := range want {
 			if math.Abs(float64(got[i]-want[i])) > 1e-5*math.Max(1, math.Abs(float64(want[i]))) {

@@ -217,6 +217,12 @@ func (t *Trainer) Embedding() *onnx.Graph {
 	return e
 }
 
+// Failed is the error of a training that would fail again.
+type Failed struct{ error }
+
+// Fail is a [Failed].
+func Fail(format string, values ...any) error { return Failed{fmt.Errorf(format, values...)} }
+
 // Step makes the next step. An error leaves the trainer as it was before: cancelling ctx loses nothing.
 func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	l := Loss{Step: len(t.history)}
@@ -231,7 +237,7 @@ func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	n := float64(len(images))
 	l.CrossEntropy, l.Reconstruction, l.Accuracy = sums.CrossEntropy/n, sums.Reconstruction/n, sums.Accuracy/n
 	if total := l.total(t.settings.weight(t.networks[0].state().Items())); !number.Finite(total) {
-		return l, fmt.Errorf("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
+		return l, Fail("the loss of step %d is %v: lower the learning rate or the weight of the reconstruction",
 			l.Step+1, total)
 	}
 	for _, g := range t.sum {

@@ -29,7 +29,7 @@ func Estimate(ctx context.Context, cfg *config.Config, name string) ([]Estimated
 	f.timing = true
 	var all []Estimated
 	for i, l := range f.control.Layers {
-		if l.Embedding.Training == nil || !plan.Absent(cfg.Files, l.Embedding.Path) {
+		if !f.absent(l.Embedding) {
 			continue
 		}
 		groups, err := f.groups(i, l.Embedding.Training)
@@ -49,6 +49,12 @@ func Estimate(ctx context.Context, cfg *config.Config, name string) ([]Estimated
 	return all, nil
 }
 
+// absent reports whether an embedding is one to be trained and not there.
+func (f *fitter) absent(e config.Embedding) bool {
+	return e.Training != nil && plan.Absent(f.Config.Files, e.Path)
+}
+
+// estimate times a training without what stands before its embedding and is yet to be fitted.
 func (f *fitter) estimate(ctx context.Context, layer int, t *config.Training, e *Estimated) error {
 	j, err := f.job(ctx, layer, t, e.Models)
 	if err != nil {

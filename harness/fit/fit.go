@@ -283,15 +283,23 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 		return done, err
 	}
 	if err := j.run(ctx, w, f.Progress, done); err != nil {
-		return done, folder.NewUnfinished(err)
+		return done, unfinished(err)
 	}
 	history := j.trainer.History()
 	done.Steps, done.Loss = len(history), train.Mean(history[len(history)-j.trainer.PerEpoch():])
 	if err := j.write(ctx, done.Path, f.provenance(j, done, t)); err != nil {
-		return done, folder.NewUnfinished(err)
+		return done, unfinished(err)
 	}
 	done.Seconds = time.Since(start).Seconds()
 	return done, w.clean(true)
+}
+
+// unfinished is the error of a training that the same command continues, or begins anew where it would fail again.
+func unfinished(err error) error {
+	if errors.As(err, new(train.Failed)) {
+		return fmt.Errorf("%w; begin anew by --force", err)
+	}
+	return folder.NewUnfinished(err)
 }
 
 // claim opens the folder of a training, with the checkpoint to go on from, nil for none. Both are nil for a finished

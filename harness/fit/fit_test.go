@@ -17,6 +17,7 @@ import (
 
 	"selfheal/control"
 	"selfheal/control/train"
+	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
 	"selfheal/internal/must"
@@ -48,6 +49,29 @@ func fitted(t *testing.T, dir string, o Options, sets ...string) (said, embeddin
 	e, _ := os.ReadFile(o.Out)
 	l, _ := os.ReadFile(o.Out + ".csv")
 	return b.String(), string(e), string(l), err
+}
+
+// A training that diverges would do so again: nothing is said of continuing.
+func TestDivergedFit(t *testing.T) {
+	_, made, _, err := fitted(t, t.TempDir(), Options{},
+		"controls.healed.layers.1.embedding.optimizer={kind: sgd, lr: 1e30}")
+	must.Refuse(t, err, "lower the learning rate or the weight of the reconstruction; begin anew by --force")
+	if made != "" || errors.As(err, new(folder.Unfinished)) {
+		t.Errorf("%d bytes are made; %v", len(made), err)
+	}
+}
+
+// An estimate times trainings and fits nothing: a linear embedding in front may lack its images.
+func TestEstimateFitsNothing(t *testing.T) {
+	testinput.Runtime(t)
+	text := strings.Replace(trained, "datasets:\n", "datasets:\n  gone: {format: cifar10-bin, path: gone.bin}\n", 1)
+	cfg := testplan.Config(t, testplan.Repository(t), text, nil,
+		"controls.healed.layers.0.embedding={kind: linear, fit: gone, rank: 4}",
+		"controls.healed.layers.1.embedding.path=gone.onnx")
+	all := must.Get(Estimate(t.Context(), cfg, "healed"))(t)
+	if len(all) == 0 || all[0].Why != "" || all[0].Steps != 6 {
+		t.Errorf("%+v", all)
+	}
 }
 
 // fitStates are the folder of a fit after each step, as a kill would leave it then, if each step had its

@@ -21,7 +21,6 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
-	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
@@ -58,8 +57,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 		here := layers[layer]
 		earlier := map[int]*onnx.Graph{} // embeddings in front of the segment
 		for _, l := range layers {
-			absent := f.timing && l.Embedding.Training != nil && plan.Absent(f.Config.Files, l.Embedding.Path)
-			if l.T >= here.T || absent {
+			if l.T >= here.T || f.timing && (l.Embedding.Kind == control.Linear || f.absent(l.Embedding)) {
 				continue
 			}
 			if earlier[l.T], err = f.Embedding(ctx, l); err != nil {
@@ -187,7 +185,7 @@ func (j *training) write(ctx context.Context, path string, meta map[string]strin
 		return fmt.Errorf("embedding: %w", err)
 	}
 	if gives < saw-max(mostLost, 1/math.Sqrt(float64(images))) {
-		return fmt.Errorf("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and "+
+		return train.Fail("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and "+
 			"training saw %.1f %%: its normalisations' averages do not hold; train for more steps or in larger batches",
 			path, 100*gives, images, 100*saw)
 	}

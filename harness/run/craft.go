@@ -319,12 +319,9 @@ func (c *crafted) limited(to plan.Ball) *crafted {
 	out := *c
 	out.within, out.each, out.steps = to, slices.Clone(c.each), slices.Clone(c.steps)
 	for i := range out.each {
-		a := &out.each[i]
-		switch at := firstWithin(to.Epsilon, a.Nearer); {
-		case a.Image == nil:
-		case at == nil:
+		if a := &out.each[i]; a.Image != nil && a.Nearest > to.Epsilon {
 			a.Image, a.First, a.Queries, a.Robust = nil, -1, -1, true
-		default:
+		} else if at := firstWithin(to.Epsilon, a.Nearer); at != nil {
 			a.First, a.Queries = at.Iterations, at.Forward
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/harness/open"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx/simplify"
@@ -65,6 +66,7 @@ type introduced struct {
 	Embedding        string      // the file of the control's
 	Network, Images  string      // names
 	Model, Data, Fit config.Keys // of the network, the images and those that a control is fitted to; Fit nil for none
+	Training         string      // the name of those
 	open.Tried                   // the best
 	Others           []open.Tried
 	Usual            usual
@@ -92,7 +94,7 @@ datasets:
 {{- end}}
   {{printf "%q" .Images}}: {{.Data}}
 {{- if .Fit}}
-  train: {{.Fit}}
+  {{.Training}}: {{.Fit}}
 {{- end}}
 
 models:
@@ -112,12 +114,12 @@ controls:
 {{- if .Stages}}
       # Draws images to where clean training images lie. For few of them (the epochs here suit 10,000) take more epochs.
       - at: input
-        embedding: {kind: autoencoder, architecture: unet, stages: {{.Stages}}, fit: train, epochs: 8,
+        embedding: {kind: autoencoder, architecture: unet, stages: {{.Stages}}, fit: {{.Training}}, epochs: 8,
                     path: {{printf "%q" .Embedding}}, optimizer: {lr: 0.002}, augment: {flip: true}}
 {{- else}}
       # Draws states to the subspaces that clean training images lie near.
-      - {at: input, embedding: {kind: linear, fit: train, variance: 0.99}}
-      - {at: last, embedding: {kind: linear, fit: train, variance: 0.99}}
+      - {at: input, embedding: {kind: linear, fit: {{.Training}}, variance: 0.99}}
+      - {at: last, embedding: {kind: linear, fit: {{.Training}}, variance: 0.99}}
 {{- end}}
 {{end}}
 attacks:
@@ -195,7 +197,12 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 		about.Suites["full"] = "full-linf, full-l2"
 	}
 	if f.fit != "" {
-		about.Fit = append(config.Keys{images[0], key("path", filepath.ToSlash(f.fit), "--fit")}, transform...)
+		if about.Fit, err = f.fitted(network[:1], slices.Concat(images, transform)); err != nil {
+			return err
+		}
+		if about.Training = "train"; about.Images == about.Training {
+			about.Training = "training"
+		}
 	}
 	next := "selfheal run --config " + f.out
 	if f.fit != "" {
@@ -270,6 +277,38 @@ func asked(network, images config.Keys) (*config.Config, error) {
 		return nil, usage("%w", err)
 	}
 	return cfg, nil
+}
+
+// fitted are what the config says of --fit: what it says of the images, but of their split to train on, where there is
+// one.
+func (f *initFlags) fitted(network, images config.Keys) (config.Keys, error) {
+	var keys config.Keys
+	for _, k := range images {
+		if k.Name == "path" {
+			k = key("path", filepath.ToSlash(f.fit), "--fit")
+		}
+		if k.Name != "split" {
+			keys = append(keys, k)
+		}
+	}
+	opens := func(keys config.Keys) error {
+		cfg, err := asked(network, keys)
+		if err == nil {
+			_, err = dataset.Open(cfg.Datasets[0].Spec, cfg.Files, 1)
+		}
+		return err
+	}
+	split := append(slices.Clip(keys), key("split", "train", "--fit"))
+	if opens(split) == nil {
+		return split, nil
+	}
+	if err := opens(keys); err != nil {
+		return nil, usage("--fit: %w", err)
+	}
+	if filepath.Clean(f.fit) == filepath.Clean(f.data) {
+		return nil, usage("--fit %s are the images that are attacked; it takes others, to train on", f.fit)
+	}
+	return keys, nil
 }
 
 // side is that of the square images that a model takes, 0 where it takes none.

@@ -41,6 +41,40 @@ func TestInit(t *testing.T) {
 		"--data", "models/zoo/shapes10/test.bin", "--out", filepath.Join(dir, "no.yaml"))
 }
 
+// A control is fitted to the images to train on, read as those that are attacked.
+func TestInitFit(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	file, folder := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "cifar-10-batches-bin")
+	must.Do(t, os.Mkdir(folder, 0o755))
+	images := must.Get(os.ReadFile("models/zoo/shapes10/test.bin"))(t)
+	for _, name := range []string{"test_batch.bin", "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+		"data_batch_4.bin", "data_batch_5.bin", "train.bin"} {
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), images[:10*3073], 0o644))
+	}
+	classes := "a,b,c,d,e,f,g,h,i,j"
+	for _, c := range []struct{ data, fit, want string }{
+		{folder, folder, `split: "train"}`},
+		{folder + "/train.bin", folder + "/test_batch.bin", "training: {format: cifar10-bin, path: "},
+	} {
+		line := []string{"init", "models/zoo/preact_robust.onnx", "--data", c.data, "--fit", c.fit, "--out", file,
+			"--classes", classes, "--force"}
+		done(t, line...)
+		text := string(must.Get(os.ReadFile(file))(t))
+		_, fit, _ := strings.Cut(text, "\ndatasets:")
+		if data, _, _ := strings.Cut(fit, "models:"); !strings.Contains(data, c.want) ||
+			strings.Count(data, `classes: ["a", "b", "c"`) != 2 {
+			t.Errorf("it lacks %q:\n%s", c.want, data)
+		}
+		done(t, "run", "--config", file, "--dry-run")
+	}
+	refused(t, exitUsage, "train.bin are the images that are attacked; it takes others, to train on", "init",
+		"models/zoo/preact_robust.onnx", "--data", folder+"/train.bin", "--fit", folder+"/train.bin", "--out", file,
+		"--force")
+	refused(t, exitUsage, "--fit: ", "init", "models/zoo/preact_robust.onnx", "--data", folder, "--fit", dir+"/absent",
+		"--out", file, "--force")
+}
+
 func TestHalvings(t *testing.T) {
 	t.Parallel()
 	for shape, want := range map[[3]int]int{{3, 224, 224}: 3, {1, 28, 28}: 2, {3, 32, 20}: 2, {3, 33, 32}: 0} {
