@@ -275,7 +275,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		}
 		placed[a.Name()]++
 		if s.Stored() {
-			attack = stored{attack, s.Norm, epsilon}
+			attack = stored{attack, s.Norm, epsilon, p.spec.labels}
 		}
 		r.Components = append(r.Components, attack)
 	}

@@ -312,7 +312,8 @@ var versions = []Version{
 		return []Component{{"apgd-ce", given{"eot_iter": 20}}, {"apgd-dlr", given{"eot_iter": 20}}}
 	}},
 	{"custom", "AA-custom", "the components that the config lists", 2, nil},
-	{"quick", "AA-quick", "runs of Auto-PGD that give up early: near standard for a twentieth of its passes", 3, quick},
+	{"quick", "AA-quick", "runs of Auto-PGD that give up early: near standard for less than a twentieth of its passes", 3,
+		quick},
 }
 
 // targets is how many wrong classes an attack aims at.

@@ -23,10 +23,13 @@ const (
 // stored has the images that count lie on the levels k/255 of 8 bits, so that they survive being saved: what an attack
 // returns is rounded, and where that undoes the success, mended by a search among the levels within the ball. An image
 // that is lost all the same gets a second chance: what the attack returns at full strength, or for the verdict alone.
+// What an attack that sees labels alone returns is rounded away from the clean image instead, since the search takes
+// gradients.
 type stored struct {
 	Attack
 	norm    Norm
 	epsilon float64
+	labels  bool // are all that the attack sees
 }
 
 // mends is how many steps of the search an image gets.
@@ -35,6 +38,9 @@ const mends = 20
 // Passes bounds the passes: those of both runs of the attack, and of the searches.
 func (a stored) Passes(classes int) (forward, backward int) {
 	forward, backward = a.Attack.Passes(classes)
+	if a.labels {
+		return 2 * (forward + 2), 0
+	}
 	return 2 * (forward + 2 + mends), 2 * (backward + mends)
 }
 
@@ -84,14 +90,20 @@ type mending struct {
 // search rounds the adversarial image and mends it.
 func (m *mending) search(ctx context.Context) error {
 	x := m.res.Adversarial
-	m.begin(x)
+	from := slices.Clone(x)
+	m.begin(from, math.Round)
 	m.write(x)
 	if wrong, err := m.wrong(ctx, x); err != nil || wrong && m.spent <= m.budget {
 		return err // most images survive, for no gradient
 	}
+	if m.labels {
+		m.begin(from, func(v float64) float64 { return math.Ceil(v - 1e-3) })
+		m.write(x)
+	}
+	m.res.Rounded = Lost
 	for k := 0; ; k++ {
 		ask := func() (bool, error) { return m.gradient(ctx, x, Margin, -1) }
-		if k == mends {
+		if m.labels || k == mends {
 			ask = func() (bool, error) { return m.wrong(ctx, x) }
 		}
 		switch wrong, err := ask(); {
@@ -100,8 +112,7 @@ func (m *mending) search(ctx context.Context) error {
 		case wrong && m.spent <= m.budget:
 			m.res.Rounded = Regained
 			return nil
-		case k == mends || !m.move(m.eval.Gradient):
-			m.res.Rounded = Lost
+		case m.labels || k == mends || !m.move(m.eval.Gradient):
 			return nil
 		}
 		m.write(x)
@@ -117,8 +128,9 @@ func (m *mending) write(x []float32) {
 	}
 }
 
-// begin rounds x. Where that leaves the ball, the values that rounding took farthest out are rounded inwards instead.
-func (m *mending) begin(x []float32) {
+// begin rounds x, and how far it lies from the clean image. Where that leaves the ball, the values that rounding took
+// farthest out are rounded inwards instead.
+func (m *mending) begin(x []float32, round func(float64) float64) {
 	m.clean, m.level = make([]float64, len(x)), make([]float64, len(x))
 	switch e := 255 * m.epsilon * (1 + roundingSlack); m.norm {
 	case L0:
@@ -136,7 +148,12 @@ func (m *mending) begin(x []float32) {
 			m.clean[i] = whole
 		}
 		exact := 255 * float64(v)
-		if m.level[i] = min(max(math.Round(exact), 0), 255); v == m.im.Pixels[i] {
+		if exact > m.clean[i] {
+			m.level[i] = min(round(exact), 255)
+		} else {
+			m.level[i] = max(-round(-exact), 0)
+		}
+		if v == m.im.Pixels[i] {
 			m.level[i] = m.clean[i]
 		}
 		if m.norm == Linf && math.Abs(m.level[i]-m.clean[i]) > m.budget {

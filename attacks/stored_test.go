@@ -27,7 +27,7 @@ func TestStored(t *testing.T) {
 		epsilon float64
 	}{
 		{"pgd", Linf, 2.5 / 255}, {"pgd", L2, 0.05}, {"pgd", L1, 0.3}, {"apgd-ce", L1, 0.2}, {"fmn", L2, 0.05},
-		{"fmn", L0, 3}, {"fab-t", Linf, 1.5 / 255}, {"square", Linf, 3.0 / 255},
+		{"fmn", L0, 3}, {"fab-t", Linf, 1.5 / 255}, {"square", Linf, 3.0 / 255}, {"rays", Linf, 4.5 / 255},
 	} {
 		free := recipe(t, Setup{Kind: c.kind, Norm: c.norm}, c.epsilon, 5).Components[0]
 		attack := recipe(t, Setup{Kind: c.kind, Norm: c.norm, Pixels: "8bit"}, c.epsilon, 5).Components[0]

@@ -22,6 +22,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"selfheal/attacks"
 	"selfheal/harness/compare"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
@@ -59,7 +60,7 @@ var (
 
 // rules are what types do not say of the values of a key, wherever it stands, or of a type's key.
 var rules = map[string]schema{
-	"sha256": sha256, "config_sha256": sha256, "recipe": {"pattern": "^([a-z0-9-]+/[0-9]+)?$"},
+	"sha256": sha256, "config_sha256": sha256, "recipe": {"pattern": `^([a-z0-9-]+/[0-9]+(\+[a-z0-9]+)*)?$`},
 	"mode": {"enum": result.ModeNames()}, "Published.mode": {}, "verdict": {"enum": []int{0, 1}},
 	"epsilon": {"exclusiveMinimum": 0}, "accuracy": fraction, "robust": fraction, "below_greedy": fraction,
 	"non_increasing": fraction, "not_finite": fraction, "seconds": fromZero, "max_norm": fromZero,
@@ -72,12 +73,24 @@ var rules = map[string]schema{
 var words = map[string]string{
 	"schema": "name and version of this layout", "suite": "the suite's name", "dataset": "the data set's name",
 	"model": "the network's name", "defense": "none, or the control's name", "control": "the control's name",
-	"attack": "none, clean images, or the attack's name", "norm": "of the perturbation: linf, l2 or l1",
+	"attack": "none, clean images, or the attack's name", "norm": "of the perturbation: linf, l2, l1 or l0",
 	"epsilon": "its bound, in pixel units of [0,1]", "mode": "what the attacker knows",
 	"at": "place in the network, as the config says it", "n": "images",
 	"correct": "images that the model is right on", "accuracy": "correct/n", "seconds": "time that it took",
 	"seed": "keys every random number", "recipe": "which attack made the images", "image": "the image's id",
 	"label": "the image's class", "verdict": "1: the model is right", "name": "its name",
+}
+
+// The pattern of a recipe matches what an attack with everything behind its version is called.
+func TestRecipePattern(t *testing.T) {
+	t.Parallel()
+	pattern := regexp.MustCompile(rules["recipe"]["pattern"].(string))
+	for _, kind := range attacks.Kinds() {
+		s := attacks.Setup{Kind: kind, Precision: "bf16", Pixels: "8bit"}
+		if d, err := s.Describe(); err == nil && !pattern.MatchString(d.Recipe) {
+			t.Errorf("%s does not match %s", d.Recipe, pattern)
+		}
+	}
 }
 
 // comments are the comments on types and fields, by "Type" and "Type.Field".

@@ -266,7 +266,7 @@ func (m *measuring) Attack(s plan.Step) error {
 		f, b := r.Passes(classes)
 		first, gradients := r.Components[0].Passes(classes)
 		t := Span{right * v.passes(int64(first), int64(gradients)), right * v.passes(f, b)}
-		if !m.images[key] && !r.Minimises { // an image that falls costs a pass at least
+		if r.Stored || !m.images[key] && !r.Minimises { // an image that falls costs a pass at least
 			t.Low = right * v.passes(1, int64(min(gradients, 1)))
 		}
 		if v.exact != nil {

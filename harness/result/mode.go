@@ -20,7 +20,8 @@ const (
 )
 
 // Modes is the table, by what the attacker knows. Schema, documentation and reports take their words from it.
-// [Whitebox] is the mode of every suite without controls, whatever its config says; a config chooses among the others.
+// [Whitebox] is the mode of every suite without controls that is none of transfer, whatever its config says; a config
+// chooses among the others.
 var Modes = []Mode{
 	{Whitebox, "White-box", "made on the network itself",
 		"Knows the network, which has no control, and attacks it directly, as attacks on classifiers usually do."},

@@ -119,8 +119,8 @@ type Cell struct {
 	Mode     string     `json:"mode"`
 	Source   string     `json:"source,omitempty"` // in mode transfer: the model that its attack's images were made on
 	Attack   string     `json:"attack"`           // "none" (clean images) or the attack's name
-	Norm     *string    `json:"norm"`             // linf, l2, l1, l0; null for "none"
-	Epsilon  *float64   `json:"epsilon"`          // null for "none"
+	Norm     *string    `json:"norm"`             // linf, l2, l1, l0; null for "none" and what has none
+	Epsilon  *float64   `json:"epsilon"`          // null for "none" and what has none
 	Recipe   string     `json:"recipe"`           // which attack made the images, with its version; "" for "none"
 	N        int        `json:"n"`
 	Correct  int        `json:"correct"`

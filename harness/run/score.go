@@ -249,7 +249,7 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 			cell.Area = new(area(s.made.each, s.clean.verdicts, s.recipe.Epsilon))
 		}
 	}
-	if s.Model.Votes > 0 {
+	if s.Model.Votes > 0 && s.made.proof == nil {
 		cell.Votes = voted(v, s.Model.Votes)
 	}
 	if s.made.proof != nil {
