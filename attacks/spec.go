@@ -312,7 +312,7 @@ var versions = []Version{
 		return []Component{{"apgd-ce", given{"eot_iter": 20}}, {"apgd-dlr", given{"eot_iter": 20}}}
 	}},
 	{"custom", "AA-custom", "the components that the config lists", 2, nil},
-	{"quick", "AA-quick", "runs of Auto-PGD that give up early: near standard for less than a twentieth of its passes", 3,
+	{"quick", "AA-quick", "runs of Auto-PGD that give up early: near standard for under a twentieth of its passes", 3,
 		quick},
 }
 

@@ -130,7 +130,7 @@ attacks:
   full-linf: {kind: rays, norm: linf, epsilon: {{.Usual.Linf}}}
   full-l2: {kind: hop-skip-jump, norm: l2, epsilon: {{.Usual.L2}}}
 {{- else}}
-  # The version quick comes close to standard for less than a twentieth of its passes; standard is what is published.
+  # The version quick comes close to standard for under a twentieth of its passes; standard is what is published.
   quick-linf: {kind: autoattack, version: quick, norm: linf, epsilon: {{.Usual.Linf}}}
   quick-l2: {kind: autoattack, version: quick, norm: l2, epsilon: {{.Usual.L2}}}
   aa-linf: {kind: autoattack, version: standard, norm: linf, epsilon: {{.Usual.Linf}}}
