@@ -44,8 +44,8 @@ OPSET = 13
 PGD_STEPS, PGD_STEP = 40, 2.0 / 255.0  # of the judge's attack
 PASS = 250  # images of one of its passes
 # A fit goes on with the arguments that it began with.
-FIXED = ("architecture", "width", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight", "reconstruction",
-         "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
+FIXED = ("architecture", "width", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
+         "reconstruction", "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
 
 
 def parse(argv):

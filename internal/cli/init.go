@@ -298,15 +298,17 @@ func (f *initFlags) fitted(network, images config.Keys) (config.Keys, error) {
 		}
 		return err
 	}
-	split := append(slices.Clip(keys), key("split", "train", "--fit"))
-	if opens(split) == nil {
+	const train = "train"
+	same := filepath.Clean(f.fit) == filepath.Clean(f.data)
+	split := append(slices.Clip(keys), key("split", train, "--fit"))
+	if (!same || f.split != train) && opens(split) == nil {
 		return split, nil
+	}
+	if same {
+		return nil, usage("--fit %s are the images that are attacked; it takes others, to train on", f.fit)
 	}
 	if err := opens(keys); err != nil {
 		return nil, usage("--fit: %w", err)
-	}
-	if filepath.Clean(f.fit) == filepath.Clean(f.data) {
-		return nil, usage("--fit %s are the images that are attacked; it takes others, to train on", f.fit)
 	}
 	return keys, nil
 }

@@ -71,6 +71,8 @@ func TestInitFit(t *testing.T) {
 	refused(t, exitUsage, "train.bin are the images that are attacked; it takes others, to train on", "init",
 		"models/zoo/preact_robust.onnx", "--data", folder+"/train.bin", "--fit", folder+"/train.bin", "--out", file,
 		"--force")
+	refused(t, exitUsage, "are the images that are attacked", "init", "models/zoo/preact_robust.onnx", "--data", folder,
+		"--split", "train", "--fit", folder+"/", "--out", file, "--force")
 	refused(t, exitUsage, "--fit: ", "init", "models/zoo/preact_robust.onnx", "--data", folder, "--fit", dir+"/absent",
 		"--out", file, "--force")
 }
