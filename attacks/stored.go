@@ -23,8 +23,8 @@ const (
 // stored has the images that count lie on the levels k/255 of 8 bits, so that they survive being saved: what an attack
 // returns is rounded, and where that undoes the success, mended by a search among the levels within the ball. An image
 // that is lost all the same gets a second chance: what the attack returns at full strength, or for the verdict alone.
-// What an attack that sees labels alone returns is rounded away from the clean image instead, since the search takes
-// gradients.
+// The search takes gradients. After an attack that sees labels alone, the image is rounded away from the clean one
+// instead.
 type stored struct {
 	Attack
 	norm    Norm

@@ -113,8 +113,8 @@ func TestRoundedPixels(t *testing.T) {
 	}
 }
 
-// What counts of an attack on 8 bits is the image that its rounding leaves: of an attack that looks for the smallest
-// norm that is the distance, and images that rounding loses have none. Each component's losses count.
+// An attack on 8 bits is judged by its rounded image: that one's norm is the distance, where the attack looks for the
+// smallest, and an image that rounding loses has none. The losses of each component count.
 func TestStoredImages(t *testing.T) {
 	testinput.Runtime(t)
 	f, records, _ := runFor(t, testplan.Plan(t, testplan.Bundled+`
