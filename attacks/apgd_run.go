@@ -52,6 +52,7 @@ func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 
 // climb makes one restart from cur. Only its last stage, the one at the radius asked for, counts as success.
 func (r *ascent) climb(ctx context.Context) error {
+	r.begins = true
 	stages := r.stages()
 	for i, s := range stages {
 		if r.LargeRadii {

@@ -72,6 +72,9 @@ type Result struct {
 	Distance float64
 	// Nearer are the misclassified points that were nearer than all before, in order, of such attacks.
 	Nearer []Nearer
+	// Starts counts the runs that began with a gradient, over targets and restarts, and Blind those of them whose first
+	// gradient was 0 in every value, or below the smallest normal float32: such a run has no direction to go.
+	Starts, Blind int
 	// Pose is where Adversarial is moved to, of an attack that moves images.
 	Pose *Pose
 	// Rounded is what rounding to levels did to the image, of attacks on pixels of 8 bits.

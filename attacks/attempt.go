@@ -17,11 +17,21 @@ type attempt struct {
 	res  Result
 	eval Evaluation // at the last point asked about
 	adv  []float32  // the misclassified point that is kept: the last, or the nearest; nil before the first
+	// begins says that the next gradient is a run's first.
+	begins bool
 }
 
 func newAttempt(o Oracle, im Image, how Options) attempt {
 	return attempt{Options: how, o: o, im: im, res: Result{FirstSuccess: -1, FirstForward: -1},
-		eval: Evaluation{Logits: make([]float32, o.Classes())}}
+		eval: Evaluation{Logits: make([]float32, o.Classes())}, begins: true}
+}
+
+// smallest is the smallest normal float32; what lies below it has lost its digits.
+const smallest = 0x1p-126
+
+// blind reports whether a gradient says nothing: all its values are 0, or have underflowed.
+func blind(gradient []float32) bool {
+	return !slices.ContainsFunc(gradient, func(g float32) bool { return !(abs32(g) < smallest) })
 }
 
 // note keeps x if it is misclassified, and reports whether that ends the attack.
@@ -58,6 +68,13 @@ func (t *attempt) gradient(ctx context.Context, x []float32, loss Loss, target i
 	}
 	t.res.Forward++
 	t.res.Backward++
+	if t.begins {
+		t.begins = false
+		t.res.Starts++
+		if blind(e.Gradient) {
+			t.res.Blind++
+		}
+	}
 	if math.IsNaN(float64(e.Loss)) {
 		e.Loss = float32(math.Inf(-1))
 	}

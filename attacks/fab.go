@@ -97,6 +97,7 @@ func newBoundaryWalk(a fab, o Oracle, im Image, how Options) *boundaryWalk {
 // moves back. Until a run first crosses the boundary the gradient therefore serves as the check. After that most
 // steps cross, so that a forward pass alone is the cheaper check, as it is after the last step.
 func (r *boundaryWalk) run(ctx context.Context) error {
+	r.begins = true
 	known, crossed := false, false // gradient at x1 known; some step has crossed
 	for i := range r.of.Steps {
 		if !known {

@@ -12,12 +12,23 @@ import (
 // nearest is an attack that looks for the smallest norm, at work on one image: the nearest misclassified point that it
 // has met. Such attacks do not depend on Epsilon, which only says how near a point must be to count as a success: one
 // run at the largest epsilon tells the result at every smaller one.
+//
+// They end at the boundary, where another runtime may answer otherwise. An attack that is run alone therefore keeps the
+// nearest point whose margin is beyond rounding; one whose margin is not counts where Epsilon allows no other.
 type nearest struct {
 	common
 	attempt
 	distance float64 // of adv, +Inf before
-	// start and margin are the margin at the clean image and at adv, where refining begins.
+	// start and margin are those of [attempt.beyond] at the clean image and at adv, where refining begins.
 	start, margin float64
+	unsure        *unsure // the nearest point whose margin is within rounding; nil before
+}
+
+// unsure is a misclassified point that another runtime may find to be right.
+type unsure struct {
+	point    []float32
+	distance float64
+	found    mark
 }
 
 func newNearest(c common, o Oracle, im Image, how Options) nearest {
@@ -29,11 +40,18 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	if !wrong {
 		return false
 	}
-	if d := r.Norm.Distance(x, r.im.Pixels); d < r.distance {
+	d, beyond := r.Norm.Distance(x, r.im.Pixels), r.beyond()
+	if r.alone && !(beyond > 0) {
+		if r.unsure == nil || d < r.unsure.distance {
+			r.unsure = &unsure{slices.Clone(x), d, r.now()}
+		}
+		return false
+	}
+	if d < r.distance {
 		r.distance, r.res.Distance = d, d
 		r.res.Nearer = append(r.res.Nearer, Nearer{d, r.res.Iterations, r.res.Forward})
 		r.adv = append(r.adv[:0], x...)
-		r.margin = Margin.Value(r.eval.Logits, r.im.Label, -1)
+		r.margin = beyond
 	}
 	if r.distance > r.Epsilon {
 		return false
@@ -82,7 +100,7 @@ func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step 
 			return r.result(), nil
 		}
 		if i == 0 {
-			r.start = Margin.Value(r.eval.Logits, r.im.Label, -1)
+			r.start = r.beyond()
 		}
 		vector.Difference(x, x0, delta) // as far as it lies in [0,1]
 		step(i, wrong)
@@ -96,6 +114,11 @@ func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step 
 
 // result is the attack's.
 func (r *nearest) result() Result {
+	if u := r.unsure; u != nil && r.distance > r.Epsilon && u.distance <= r.Epsilon {
+		r.distance, r.res.Distance, r.adv = u.distance, u.distance, u.point
+		r.res.Nearer = append(r.res.Nearer, Nearer{u.distance, u.found.iterations, u.found.forward})
+		r.succeed(u.found)
+	}
 	if r.distance <= r.Epsilon {
 		r.res.Adversarial = slices.Clone(r.adv)
 	}

@@ -45,6 +45,13 @@ func (o *classifier) answer(x, out []float32) (pull func(cotangent, out []float3
 	return pull
 }
 
+// beyondRounding reports whether x is misclassified by more than rounding may turn.
+func (o *classifier) beyondRounding(x []float32, label int) bool {
+	z := make([]float32, o.classes)
+	o.answer(x, z)
+	return !Right(z, label) && !WithinRounding(z, label)
+}
+
 func (o *classifier) Logits(_ context.Context, x, out []float32) error {
 	o.forward.Add(1)
 	o.answer(x, out)

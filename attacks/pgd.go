@@ -80,6 +80,7 @@ func newClimb(a pgd, o Oracle, im Image, how Options) *climb {
 
 // run makes one restart from cur.
 func (c *climb) run(ctx context.Context) error {
+	c.begins = true
 	for i := range c.Steps {
 		wrong, err := c.gradient(ctx, c.cur, c.Loss, -1)
 		if err != nil {

@@ -17,9 +17,9 @@ var refine = Parameter{Setting: setting.Setting{Name: "refine", Type: setting.Wh
 		"line to the clean image, in ℓ0 by putting values back"}}
 
 // refine brings the nearest misclassified point nearer by at most so many forward passes, along the straight line to
-// the clean image, by the rule of false position: between a point that is classified right and one that is not, the
-// next is where the margin would be 0 if it were linear. The margin of an end that stays in place counts for half each
-// time (the Illinois rule).
+// the clean image, by the rule of false position: between a point that is classified right, or may be by rounding, and
+// one that is not, the next is where the margin would come out of rounding if it were linear. The margin of an end that
+// stays in place counts for half each time (the Illinois rule).
 func (r *nearest) refine(ctx context.Context, passes int) error {
 	if r.adv == nil || r.distance == 0 {
 		return nil
@@ -35,24 +35,30 @@ func (r *nearest) refine(ctx context.Context, passes int) error {
 		for k, v := range x0 {
 			x[k] = v + t*(from[k]-v)
 		}
-		found, err := r.wrong(ctx, x)
-		if err != nil {
+		found, ends, err := r.look(ctx, x)
+		if err != nil || ends {
 			return err
-		}
-		if found && r.meet(x, true) {
-			return nil
 		}
 		moved, stays := &right, &wrong
 		if found {
 			moved, stays = &wrong, &right
 		}
-		*moved = end{float64(t), Margin.Value(r.eval.Logits, r.im.Label, -1)}
+		*moved = end{float64(t), r.beyond()}
 		if i > 0 && found == before {
 			stays.margin /= 2
 		}
 		before = found
 	}
 	return nil
+}
+
+// look asks about a point and takes note of it. Found says that it counts: it is misclassified, beyond rounding.
+func (r *nearest) look(ctx context.Context, x []float32) (found, ends bool, err error) {
+	wrong, err := r.wrong(ctx, x)
+	if err != nil {
+		return false, false, err
+	}
+	return wrong && (!r.alone || r.beyond() > 0), r.meet(x, wrong), nil
 }
 
 // end is one of a line of points, of which at is the share of the way from the clean image.
@@ -88,12 +94,10 @@ func (r *nearest) putBack(ctx context.Context, passes int) error {
 	}
 	at, block := 0, 0 // values put back or found to be needed; how many to try next
 	for range passes {
-		found, err := r.wrong(ctx, try)
+		found, ends, err := r.look(ctx, try)
 		switch {
-		case err != nil:
+		case err != nil || ends:
 			return err
-		case found && r.meet(try, true):
-			return nil
 		case found:
 			copy(x, try)
 			at += block

@@ -51,7 +51,7 @@ func TestRefine(t *testing.T) {
 			}
 			before := math.Inf(1)
 			for _, x := range first {
-				if o.misclassified(x, im.Label) {
+				if o.beyondRounding(x, im.Label) {
 					before = min(before, c.norm.Distance(x, im.Pixels))
 				}
 			}
@@ -75,7 +75,7 @@ func TestRefine(t *testing.T) {
 				for i, v := range im.Pixels {
 					x[i] = v + float32(1-halving)*(fine.Adversarial[i]-v)
 				}
-				if o.misclassified(x, im.Label) {
+				if o.beyondRounding(x, im.Label) {
 					t.Errorf("%s %s, image %d: %v less is misclassified too", c.kind, c.norm, im.ID, halving)
 				}
 				continue
@@ -83,7 +83,7 @@ func TestRefine(t *testing.T) {
 			for i, v := range im.Pixels {
 				if copy(x, fine.Adversarial); x[i] != v {
 					changed++
-					if x[i] = v; o.misclassified(x, im.Label) {
+					if x[i] = v; o.beyondRounding(x, im.Label) {
 						spare++
 					}
 				}

@@ -79,13 +79,13 @@ var Specs = []Spec{
 		start:      newAPGD,
 	},
 	{
-		Kind: "fab", Title: "FAB", Revision: 1, Component: true, climbs: LogitDifference, minimises: true,
+		Kind: "fab", Title: "FAB", Revision: 2, Component: true, climbs: LogitDifference, minimises: true,
 		Doc:        "Fast Adaptive Boundary: the nearest misclassified point, by steps onto linearised boundaries",
 		Parameters: without("targets", fabParameters), custom: given{"restarts": 5},
 		start: func(c common) Method { return fab{common: c} },
 	},
 	{
-		Kind: "fab-t", Title: "FAB-T", Revision: 1, Component: true, climbs: LogitDifference, minimises: true,
+		Kind: "fab-t", Title: "FAB-T", Revision: 2, Component: true, climbs: LogitDifference, minimises: true,
 		Doc:        "FAB at the boundary to one target after another",
 		Parameters: fabParameters,
 		start:      func(c common) Method { return fab{common: c, Targeted: true} },
@@ -121,7 +121,7 @@ var Specs = []Spec{
 		start:      func(c common) Method { return fgsm{c} },
 	},
 	{
-		Kind: "deepfool", Title: "DeepFool", Revision: 1, climbs: LogitDifference, minimises: true,
+		Kind: "deepfool", Title: "DeepFool", Revision: 2, climbs: LogitDifference, minimises: true,
 		Doc: "steps onto the nearest linearised boundary until the image is broken", Norms: []Norm{Linf, L2},
 		Parameters: []Parameter{
 			whole("steps", 50, "most steps"),
@@ -153,7 +153,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return bisection{common: c} },
 	},
 	{
-		Kind: "ddn", Title: "DDN", Revision: 1, climbs: CrossEntropy, minimises: true, spans: true, Norms: []Norm{L2},
+		Kind: "ddn", Title: "DDN", Revision: 2, climbs: CrossEntropy, minimises: true, spans: true, Norms: []Norm{L2},
 		heading: "DDN-{steps}",
 		Doc:     "the smallest ℓ2 norm: steps along the gradient, and a norm that shrinks and grows (Rony et al. 2019)",
 		Parameters: []Parameter{ // algorithm 1
@@ -165,7 +165,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return ddn{descent: descent{common: c}} },
 	},
 	{
-		Kind: "fmn", Title: "FMN", Revision: 1, climbs: Margin, minimises: true, spans: true, heading: "FMN-{steps}",
+		Kind: "fmn", Title: "FMN", Revision: 2, climbs: Margin, minimises: true, spans: true, heading: "FMN-{steps}",
 		Norms: Norms(),
 		Doc: "the smallest norm: steps along the margin's gradient, projected onto a ball that shrinks and grows " +
 			"(Pintor et al. 2021)",
@@ -179,7 +179,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return fmn{descent: descent{common: c}} },
 	},
 	{
-		Kind: "pdpgd", Title: "PDPGD", Revision: 1, climbs: Margin, minimises: true, spans: true,
+		Kind: "pdpgd", Title: "PDPGD", Revision: 2, climbs: Margin, minimises: true, spans: true,
 		heading: "PDPGD-{steps}",
 		Doc: "the smallest norm: proximal descent on norm and margin, whose weights are learnt too " +
 			"(Matyasko & Chau 2021)",
@@ -197,7 +197,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return pdpgd{descent: descent{common: c}} },
 	},
 	{
-		Kind: "sigma-zero", Title: "σ-zero", Revision: 1, climbs: Margin, minimises: true, spans: true,
+		Kind: "sigma-zero", Title: "σ-zero", Revision: 2, climbs: Margin, minimises: true, spans: true,
 		heading: "σ-zero-{steps}", Norms: []Norm{L0},
 		Doc: "the fewest changed values: descent on a smooth count of them, cut at a threshold (Cinà et al. 2024)",
 		Parameters: []Parameter{ // algorithm 1
@@ -211,7 +211,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return sigmaZero{descent: descent{common: c}} },
 	},
 	{
-		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 1, climbs: Margin, minimises: true, spans: true,
+		Kind: "hop-skip-jump", Title: "HopSkipJump", Revision: 2, climbs: Margin, minimises: true, spans: true,
 		labels: true, Norms: []Norm{Linf, L2}, heading: "HopSkipJump, {queries} queries",
 		Doc: "the smallest norm, by classes alone: along the boundary, whose direction random points tell " +
 			"(Chen, Jordan & Wainwright 2020)",
@@ -222,7 +222,7 @@ var Specs = []Spec{
 		start: func(c common) Method { return hopSkipJump{common: c} },
 	},
 	{
-		Kind: "rays", Title: "RayS", Revision: 1, climbs: Margin, minimises: true, spans: true, Norms: []Norm{Linf},
+		Kind: "rays", Title: "RayS", Revision: 2, climbs: Margin, minimises: true, spans: true, Norms: []Norm{Linf},
 		labels: true, heading: "RayS, {queries} queries",
 		Doc: "the smallest ℓ∞ norm, by classes alone: a search for the direction of a near boundary " +
 			"(Chen & Gu 2020)",

@@ -55,6 +55,8 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 		res.Iterations += total.Iterations
 		res.Forward += total.Forward
 		res.Backward += total.Backward
+		res.Starts += total.Starts
+		res.Blind += total.Blind
 		if res.Adversarial == nil {
 			res.Rounded, res.Distance = total.Rounded, 0 // a point beyond epsilon lies on no levels
 			return res, nil

@@ -7,8 +7,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// File answers for a network as its file lies, where that computes otherwise than the opened network: in integers or
-// halves. Logits are as the opened network's are. It may be asked from many goroutines at once.
+// File answers for a network as its file lies, by the file's own operators. Logits are as the opened network's are. It
+// may be asked from many goroutines at once.
 type File interface {
 	Logits(ctx context.Context, x, out []float32) error
 	Close()
@@ -34,9 +34,7 @@ func (n *Network) AnsweredBy(f File) error {
 }
 
 // CopyLogits are the opened network's, whoever gives the answers.
-func (n *Network) CopyLogits(ctx context.Context, x, out []float32) error {
-	return n.pool.Run(ctx, n.forward, [][]float32{x}, [][]float32{out})
-}
+func (n *Network) CopyLogits(ctx context.Context, x, out []float32) error { return n.pass(ctx, out, x) }
 
 // fileGradient is [Network.Gradient] of a network whose file answers.
 func (n *Network) fileGradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
@@ -54,8 +52,8 @@ func (n *Network) fileGradient(ctx context.Context, x []float32, loss attacks.Lo
 	return answered(ctx, n, x, loss, label, target, e)
 }
 
-// ByFile reports whether the network's file gives its answers.
-func (n *Network) ByFile() bool { return n.file != nil }
+// File is what gives the network's answers, nil where the opened network does.
+func (n *Network) File() File { return n.file }
 
 // ByFile reports whether the network's file gives a loop's answers: where the image alone is controlled. Behind other
 // controls there is no file to ask.

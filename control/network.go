@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"sync"
 
 	"selfheal/attacks"
 	"selfheal/models/grad"
@@ -33,11 +34,14 @@ type Network struct {
 	attacked bool
 	shape    attacks.Shape
 	classes  int
-	forward  *ort.Program
 	*losses
-	file      File    // nil where the opened network computes as the file does
+	file      File    // nil where the opened network answers
+	lent      bool    // the file is another network's, which closes it
 	unrounded *losses // of the network without rounding, where a file that rounds answers
 	voting
+
+	compiling sync.Mutex
+	forward   *ort.Program // nil before it was asked for
 }
 
 // rewrite returns the form of a graph that runs.
@@ -57,14 +61,10 @@ type NetworkOptions struct {
 	Votes int
 	Seed  uint64
 	At    []string // boundaries as tensor names; nil for the default ones
-	// Direct runs convolutions as the model has them. Otherwise package optimize rewrites what runs, for the CPU; the
-	// results differ by float32 rounding.
-	Direct bool
-	// Attacked has the network run where attacks do: see [ort.On].
-	Attacked bool
 }
 
-// NewNetwork prepares a classifier from an ONNX model's bytes. Errors say what is wrong with the model and where.
+// NewNetwork prepares a classifier from an ONNX model's bytes, with operators as the model has them: it is the one
+// that judges. [Network.ForAttacks] is the one to attack. Errors say what is wrong with the model and where.
 func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*Network, error) {
 	g, err := onnx.Decode(model)
 	if err == nil {
@@ -73,8 +73,7 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: o.Direct,
-		attacked: o.Attacked, Labels: o.Label}
+	n := &Network{Name: name, Graph: g, Parameters: g.Parameters(), pool: pool, direct: true, Labels: o.Label}
 	if err := simplify.Preprocess(g, o.Options); err != nil {
 		return nil, err
 	}
@@ -99,23 +98,61 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err := ort.Fits(g); err != nil {
 		return nil, err
 	}
-	if n.fast, err = n.rewrite(g); err != nil {
-		return nil, err
-	}
-	n.losses = newLosses(n, g, n.fast)
-	data, err := g.Encode()
+	n.fast = g
+	n.losses = newLosses(n, g, g)
+	identity, err := g.Encode()
 	if err != nil {
 		return nil, err
 	}
-	identity := fmt.Appendf(data, "direct %v", o.Direct)
 	if g.IsCopy() { // answers may be the file's
 		identity = append(identity, model...)
 	}
 	n.ID = fmt.Sprintf("%x", sha256.Sum256(identity))
-	if n.forward, err = n.compile(n.fast); err != nil {
+	return n, nil
+}
+
+// ForAttacks is the network as attacks run it: where the pool's attacks run, see [ort.On], and unless direct is set
+// rewritten by package optimize for the CPU, which changes results by float32 rounding. Where the file computes
+// otherwise than the opened network, in integers or halves, attacks ask the file too. Close it before the network.
+func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
+	a := &Network{Name: n.Name, Graph: n.Graph, Parameters: n.Parameters, Labels: n.Labels, Boundaries: n.Boundaries,
+		ID: n.ID, pool: n.pool, direct: direct, attacked: true, shape: n.shape, classes: n.classes, voting: n.voting}
+	if a.fast, err = a.rewrite(n.Graph); err != nil {
 		return nil, err
 	}
-	return n, nil
+	a.losses = newLosses(a, n.Graph, a.fast)
+	if n.file != nil && n.Graph.IsCopy() {
+		err, a.lent = a.AnsweredBy(n.file), true
+	}
+	return a, err
+}
+
+// Ready compiles what answers, unless the file does.
+func (n *Network) Ready() error {
+	if n.file != nil {
+		return nil
+	}
+	_, err := n.program()
+	return err
+}
+
+// program is the forward pass.
+func (n *Network) program() (_ *ort.Program, err error) {
+	n.compiling.Lock()
+	defer n.compiling.Unlock()
+	if n.forward == nil {
+		n.forward, err = n.compile(n.fast)
+	}
+	return n.forward, err
+}
+
+// pass runs the opened network.
+func (n *Network) pass(ctx context.Context, out []float32, in ...[]float32) error {
+	p, err := n.program()
+	if err != nil {
+		return err
+	}
+	return n.pool.Run(ctx, p, in, [][]float32{out})
 }
 
 // FLOPs are those of one image's forward pass.
@@ -146,7 +183,11 @@ func (n *Network) LogitsOf(ctx context.Context, fill func(x []float32), out []fl
 		}
 		return n.mean(ctx, x, out, 1)
 	}
-	return n.pool.RunOf(ctx, n.forward, fill, [][]float32{out})
+	p, err := n.program()
+	if err != nil {
+		return err
+	}
+	return n.pool.RunOf(ctx, p, fill, [][]float32{out})
 }
 
 // Gradient implements [attacks.Oracle].
@@ -163,13 +204,15 @@ func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, 
 
 // Close frees the network's programs, and its file.
 func (n *Network) Close() {
-	if n.file != nil {
+	if n.file != nil && !n.lent {
 		n.file.Close()
 	}
 	if n.unrounded != nil {
 		n.unrounded.close()
 	}
-	n.forward.Close()
+	if n.forward != nil {
+		n.forward.Close()
+	}
 	n.losses.close()
 }
 

@@ -87,7 +87,7 @@ func (n *Network) Answer(ctx context.Context, x, out []float32) error {
 	clear(out)
 	z := make([]float32, n.classes)
 	return n.each(x, judged, n.votes, func(further [][]float32) error {
-		err := n.pool.Run(ctx, n.forward, append([][]float32{x}, further...), [][]float32{z})
+		err := n.pass(ctx, z, append([][]float32{x}, further...)...)
 		if class := attacks.Argmax(z); attacks.Right(z, class) { // NaN is no vote
 			out[class] += 1 / float32(n.votes)
 		}
@@ -100,7 +100,7 @@ func (n *Network) mean(ctx context.Context, x, out []float32, times int) error {
 	clear(out)
 	z := make([]float32, n.classes)
 	return n.each(x, attacked, times, func(further [][]float32) error {
-		err := n.pool.Run(ctx, n.forward, append([][]float32{x}, further...), [][]float32{z})
+		err := n.pass(ctx, z, append([][]float32{x}, further...)...)
 		for i, v := range z {
 			out[i] += v / float32(times)
 		}

@@ -39,15 +39,39 @@ func openerOf(t *testing.T, cfg *config.Config) *open.Opener {
 // winograd: false, and any provider but the CPU, run convolutions as they are.
 func TestWinogradReachesTheNetwork(t *testing.T) {
 	testinput.Runtime(t)
-	ids := map[bool]string{}
+	answers := map[bool][]float32{} // of attacks
 	for _, winograd := range []bool{true, false} {
 		r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 1, Threads: 1, Winograd: winograd})
-		net := must.Get(r.Network(r.Config.Model("robust"), false))(t)
-		ids[winograd] = net.ID
-		net.Close()
+		net := must.Get(r.Network(r.Config.Model("robust")))(t)
+		defer net.Close()
+		attacked := must.Get(r.ForAttacks(net))(t)
+		defer attacked.Close()
+		x := every(t, must.Get(r.Scored("test"))(t))[0].Pixels
+		answers[winograd] = make([]float32, net.Classes())
+		must.Do(t, attacked.Logits(t.Context(), x, answers[winograd]))
 	}
-	if ids[true] == ids[false] {
-		t.Error("the network runs in the same form with and without winograd")
+	if slices.Equal(answers[true], answers[false]) {
+		t.Error("attacks run the network in the same form with and without winograd")
+	}
+}
+
+// Verdicts are the file's own, whatever attacks run.
+func TestFileJudges(t *testing.T) {
+	testinput.Runtime(t)
+	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 8, Threads: 1, Winograd: true})
+	m := r.Config.Model("robust")
+	net := must.Get(r.Network(m))(t)
+	defer net.Close()
+	data := must.Get(open.ReadModel(r.Config.Files, m.Path))(t)
+	file := must.Get(ort.OpenOriginal("robust", data, ""))(t)
+	defer file.Close()
+	for _, im := range every(t, must.Get(r.Scored("test"))(t)) {
+		got := must.Get(open.Alone(net).Logits(t.Context(), im.Pixels))(t)
+		for i, z := range must.Get(file.Run(im.Pixels))(t) {
+			if got[i] != float32(z) {
+				t.Fatalf("image %d: logit %d is %v, the file's %v", im.ID, i, got[i], z)
+			}
+		}
 	}
 }
 
@@ -91,7 +115,9 @@ func compute(t *testing.T, c config.Runtime, losses ...attacks.Loss) (f outputs)
 	ctx := context.Background()
 	r := opened(t, c)
 	set := every(t, must.Get(r.Scored("test"))(t))
-	net := must.Get(r.Network(r.Config.Model("robust"), true))(t)
+	judge := must.Get(r.Network(r.Config.Model("robust")))(t)
+	defer judge.Close()
+	net := must.Get(r.ForAttacks(judge))(t)
 	defer net.Close()
 	for _, im := range set {
 		z := make([]float32, net.Classes())

@@ -17,6 +17,9 @@ type Gate struct {
 	FailOn   []string           `json:"fail_on"`   // of [result.WarningKinds]: a cell that has one fails
 	NewModel bool               `json:"new_model"` // models may be other files than the baseline's
 	Accept   []string           `json:"accept"`    // settings that may differ: attacks.pgd.parameters.steps
+	// GradientFailures are, by [CellPattern], cells that a baseline may have although gradients failed on images that
+	// stand.
+	GradientFailures []string `json:"gradient_failures,omitempty"`
 }
 
 var (
@@ -34,6 +37,13 @@ func DefaultGate() Gate {
 
 func (g *Gate) object() object {
 	warning := func(id *string) value { return choice(id, result.WarningIDs()) }
+	cell := func(to *string) value {
+		return text(to, "a cell, such as aa-linf or MODEL/none/aa-linf").then(func(d *decoder, n *node, where string) {
+			if _, err := ParseCellPattern(*to); err != nil {
+				d.fail(n.pos, "%s: %v", where, err)
+			}
+		})
+	}
 	path := func(to *string) value { return text(to, "a path in results.json") }
 	return object{rows: []row{
 		optional("max_drop", decimal(&g.MaxDrop, setting.BelowOne), "0.02",
@@ -48,6 +58,8 @@ func (g *Gate) object() object {
 		optional("new_model", boolean(&g.NewModel), "false", "models may be other files than the baseline's"),
 		optional("accept", list(&g.Accept, span{once: true}, path), "",
 			"settings that may be others than the baseline's: attacks.pgd.parameters.steps, or all of attacks.pgd"),
+		optional("gradient_failures", list(&g.GradientFailures, span{once: true}, cell), "",
+			"cells, named as in `min`, that a baseline takes although gradients failed on images that stand"),
 	}}
 }
 

@@ -116,9 +116,11 @@ func (s *examination) examine(ctx context.Context, name string, run func(context
 
 // open prepares the network and runs each image alone.
 func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) {
-	var err error
-	options := control.NetworkOptions{Options: s.o.Options}
-	if s.net, err = control.NewNetwork(pool, "model", s.model, options); err != nil {
+	opened, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options})
+	if err == nil {
+		s.net, err = opened.ForAttacks(false)
+	}
+	if err != nil {
 		return "", err
 	}
 	for i := range images {
@@ -359,8 +361,12 @@ func (s *examination) there(precision string, ask func(*control.Network) (string
 	on.Precision = precision
 	pool := ort.NewPool(1, images, ort.On(on))
 	defer pool.Close()
-	net, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options,
-		Direct: pool.Target(true).Row().Direct, Attacked: true})
+	opened, err := control.NewNetwork(pool, "model", s.model, control.NetworkOptions{Options: s.o.Options})
+	if err != nil {
+		return "", err
+	}
+	defer opened.Close()
+	net, err := opened.ForAttacks(pool.Target(true).Row().Direct)
 	if err != nil {
 		return "", err
 	}

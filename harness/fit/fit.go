@@ -194,7 +194,7 @@ func (f *fitter) cut(name string) ([]open.Layer, error) {
 	}
 	n := f.networks[name]
 	if n == nil {
-		if n, err = f.Network(m, false); err != nil {
+		if n, err = f.Network(m); err != nil {
 			return nil, open.Wrong(err)
 		}
 		f.networks[name] = n

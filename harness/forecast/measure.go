@@ -86,7 +86,7 @@ type measuring struct {
 type speed struct {
 	forward, gradient float64 // of an attack's questions
 	question          float64 // passes of one
-	exact             *speed  // in the judge's arithmetic, where that is another
+	exact             *speed  // in the judge's arithmetic; nil where nothing is attacked
 }
 
 func (s speed) passes(forward, backward int64) float64 {
@@ -148,10 +148,8 @@ func (m *measuring) open(j *plan.Job) (err error) {
 			}
 		}
 		s, err := m.speed(on, gradients && attacked)
-		if err == nil && on.Exact != nil {
-			var exact speed
-			exact, err = m.speed(on.Exact, gradients && attacked)
-			s.exact = &exact
+		if err == nil && attacked {
+			s.exact, err = m.exactly(on, gradients && m.again())
 		}
 		on.Close()
 		if err != nil {
@@ -160,6 +158,19 @@ func (m *measuring) open(j *plan.Job) (err error) {
 		m.speeds[who.Defense()] = s
 	}
 	return nil
+}
+
+// again reports whether images that stand are attacked again in the judge's arithmetic.
+func (m *measuring) again() bool { return m.Config.Runtime.Reduced() != "" }
+
+// exactly times an oracle's questions in the judge's arithmetic.
+func (m *measuring) exactly(on *open.Oracle, gradients bool) (*speed, error) {
+	exact, err := on.Exactly()
+	if err != nil {
+		return nil, err
+	}
+	s, err := m.speed(exact, gradients)
+	return &s, err
 }
 
 // speed times an oracle, and how many images the undefended network gets right.
@@ -269,7 +280,7 @@ func (m *measuring) Attack(s plan.Step) error {
 		if r.Stored || !m.images[key] && !r.Minimises { // an image that falls costs a pass at least
 			t.Low = right * v.passes(1, int64(min(gradients, 1)))
 		}
-		if v.exact != nil {
+		if m.again() {
 			t.High += float64(run.Sampled(int(right))) * v.exact.passes(f, b)
 		}
 		if r.Norm == attacks.Linf && gradients > 0 { // at epsilon 1

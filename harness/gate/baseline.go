@@ -81,9 +81,29 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 	if _, err := minimums(rules, cells); err != nil {
 		return nil, err
 	}
+	if err := refuseFailures(f, rules); err != nil {
+		return nil, err
+	}
 	b := &Baseline{Schema, Run{f.Created, f.Environment.Selfheal, f.Seed}, rules, selected(cells, f), cells}
 	slices.SortFunc(b.Cells, compareCells)
 	return b, b.check()
+}
+
+// refuseFailures is the error about cells whose gradients failed on images that stand, unless the rules name them.
+func refuseFailures(f *result.File, rules config.Gate) error {
+	for _, c := range f.Cells {
+		named := slices.ContainsFunc(rules.GradientFailures, func(text string) bool {
+			p, err := config.ParseCellPattern(text)
+			return err == nil && p.Matches(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon)
+		})
+		if c.GradientFailures > 0 && !named {
+			return fmt.Errorf("suite %s, model %s, defense %s, attack %s: gradients failed on %d of the %d images that "+
+				"stand, so the accuracy is at most %.4g; see its warnings, or take it all the same by "+
+				"--set gate.gradient_failures=[%s]", c.Suite, c.Model, c.Defense, c.Attack, c.GradientFailures, c.Correct,
+				c.Accuracy, c.Attack)
+		}
+	}
+	return nil
 }
 
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)

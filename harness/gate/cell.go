@@ -28,6 +28,28 @@ type Cell struct {
 	N        int      `json:"n"`
 	Correct  int      `json:"correct"`
 	Verdicts verdicts `json:"verdicts"`
+	// Near are the images, by their places in Verdicts, whose margin is within rounding of the other verdict.
+	Near []int `json:"near,omitempty"`
+}
+
+// agreed are the cell's verdicts where nothing counts that another processor may have turned: on images within
+// rounding, here or in an older cell, those of that cell.
+func (c Cell) agreed(old Cell) string {
+	verdicts := []byte(c.Verdicts)
+	for _, i := range slices.Concat(c.Near, old.Near) {
+		verdicts[i] = old.Verdicts[i]
+	}
+	return string(verdicts)
+}
+
+// most is how many images may be right, with those that are wrong within rounding.
+func (c Cell) most() (n int) {
+	for _, i := range c.Near {
+		if c.Verdicts[i] == '0' {
+			n++
+		}
+	}
+	return c.Correct + n
 }
 
 func (c Cell) key() result.Key {
@@ -96,6 +118,11 @@ func (c Cell) check(of made) error {
 	if err := result.CheckVerdicts(string(c.Verdicts), c.N, c.Correct); err != nil {
 		return fmt.Errorf("cell %s: %w", c, err)
 	}
+	for i, at := range c.Near {
+		if at < 0 || at >= c.N || i > 0 && at <= c.Near[i-1] {
+			return fmt.Errorf("cell %s: near is no list of places in its verdicts", c)
+		}
+	}
 	return nil
 }
 
@@ -134,7 +161,7 @@ func cellsOf(f *result.File) ([]Cell, error) {
 				c.Defense, c.Attack, c.Error)
 		}
 		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Source, c.Attack, c.Norm, c.Epsilon, c.Recipe,
-			c.N, c.Correct, verdicts(c.Verdicts)}
+			c.N, c.Correct, verdicts(c.Verdicts), c.Near}
 	}
 	return cells, checkCells(cells, selected(cells, f))
 }

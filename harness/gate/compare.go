@@ -49,10 +49,11 @@ type Change struct {
 	Won       int        `json:"won"`     // images that were wrong and are right
 	Above     float64    `json:"p_above"` // p-value of "the true drop is at most max_drop"
 	AboveHolm float64    `json:"p_above_holm"`
-	Below     float64    `json:"p_below"`   // p-value of "the true drop is at least max_drop"
-	McNemar   float64    `json:"p_mcnemar"` // two-sided p-value of "no change"
-	Better    bool       `json:"better"`    // more images are right, significantly
-	Unchanged bool       `json:"unchanged"` // the same verdicts of the same network: nothing to test
+	Below     float64    `json:"p_below"`          // p-value of "the true drop is at least max_drop"
+	McNemar   float64    `json:"p_mcnemar"`        // two-sided p-value of "no change"
+	Turned    int        `json:"turned,omitempty"` // images within rounding with another verdict, which count as unchanged
+	Better    bool       `json:"better"`           // more images are right, significantly
+	Unchanged bool       `json:"unchanged"`        // the same verdicts of the same network: nothing to test
 	// Detectable is the smallest true drop that would fail here with probability 0.8; null where no drop would.
 	Detectable *float64 `json:"detectable"`
 }
@@ -117,9 +118,12 @@ func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*R
 		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{},
 			Seconds: f.Cells[i].Seconds}
 		if old, ok := before[c.key()]; ok {
-			change := t.change(counts{stats.NewPaired(string(old.Verdicts), string(c.Verdicts)), len(compared)})
+			now := c.agreed(old)
+			change := t.change(counts{stats.NewPaired(string(old.Verdicts), now), len(compared)})
 			change.Before = float64(old.Correct) / float64(old.N)
-			change.Unchanged = old.Verdicts == c.Verdicts &&
+			turned := stats.NewPaired(string(c.Verdicts), now)
+			change.Turned = turned.Lost + turned.Won
+			change.Unchanged = string(old.Verdicts) == now &&
 				base.Models[c.Model].SHA256 == of.Models[c.Model].SHA256 && embeddings == nil
 			drops.Add(change.Above, func(p float64) { change.AboveHolm = p })
 			changes.Add(change.McNemar, func(p float64) { change.Better = change.Drop < 0 && p <= rules.Alpha })
@@ -224,7 +228,15 @@ func (r *Report) notes(base *Baseline, f *result.File, embeddings []string) {
 		note("the results are by selfheal %s, the baseline by %s", plain(f.Environment.Selfheal), plain(base.Selfheal))
 	}
 	var models, fresh []string
-	for _, c := range r.Cells {
+	for i, c := range r.Cells {
+		if c.Change != nil && c.Change.Turned > 0 {
+			note("%s: %s within rounding (margins of at most 1e-5 of the largest logit) turned, which counts as no change",
+				c, count(c.Change.Turned, "image"))
+		}
+		if n := f.Cells[i].GradientFailures; n > 0 {
+			note("%s: the accuracy is at most %s %%, as gradients failed on %d of %d images that stand", c,
+				percent(c.Accuracy), n, c.Correct)
+		}
 		model := plain(c.Model)
 		switch {
 		case c.Change == nil:

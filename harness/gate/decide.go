@@ -55,8 +55,9 @@ func newTests(rules config.Gate) *tests {
 // intervals, which hold all together (Bonferroni).
 func (r *Report) minimum(c Cell, least float64) *Minimum {
 	level := 1 - 2*r.minAlpha()
-	m := &Minimum{Min: least, Exact: stats.ClopperPearson(c.Correct, c.N, level),
-		Wilson: stats.WilsonAt(c.Correct, c.N, level), P: stats.BinomialTest(c.Correct, c.N, least)}
+	right := c.most()
+	m := &Minimum{Min: least, Exact: stats.ClopperPearson(right, c.N, level),
+		Wilson: stats.WilsonAt(right, c.N, level), P: stats.BinomialTest(right, c.N, least)}
 	m.Missed = m.Exact[1] < least
 	return m
 }
@@ -137,7 +138,7 @@ func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 	return found
 }
 
-func (c *Compared) below() bool { return c.Min != nil && c.Accuracy < c.Min.Min }
+func (c *Compared) below() bool { return c.Min != nil && float64(c.most())/float64(c.N) < c.Min.Min }
 
 // open reports whether a drop of max_drop is not excluded; a cell that has not changed has none.
 func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }

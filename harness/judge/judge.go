@@ -28,6 +28,7 @@ type Verdict struct {
 	Votes   int        `json:"votes,omitempty"`   // passes that answer the label, of a network that draws at random
 	Rival   int        `json:"rival,omitempty"`   // passes that answer the other class that most do
 	Rounds  bool       `json:"rounds,omitempty"`  // at levels of 8 bits the answer is right instead of wrong, or wrong
+	Near    bool       `json:"near,omitempty"`    // within rounding of the other verdict: see [attacks.WithinRounding]
 	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
 }
 
@@ -87,8 +88,10 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	}
 	v, finite := Decide(logits, im.Label)
 	v.Pixels = pixels
-	if c.Loop == nil && c.Net.Votes() > 0 {
+	if c.Net.Votes() > 0 {
 		v.Votes, v.Rival = votes(logits, im.Label, c.Net.Votes())
+	} else {
+		v.Near = attacks.WithinRounding(logits, im.Label)
 	}
 	if c.Net.Graph.Levels && within != (plan.Ball{}) {
 		if logits, err = c.Logits(ctx, open.Levels(x, nil)); err != nil {

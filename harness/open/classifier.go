@@ -63,7 +63,7 @@ func Alone(n *control.Network) Classifier {
 // Under is a network under a controller.
 func Under(loop *Controller, n *control.Network) Classifier {
 	c := Alone(n)
-	if n.ByFile() && !loop.ByFile() {
+	if n.File() != nil && !loop.ByFile() {
 		c.Notices = onnx.Each(c.Notices, func(s string) string {
 			return strings.Replace(s, NoticeByFile, NoticeByCopy, 1)
 		})
@@ -107,12 +107,21 @@ func (e NotFinite) Error() string {
 // Oracle answers an attack: a classifier, as far as the attacker knows it, and the cost of its answers.
 type Oracle struct {
 	attacks.Oracle
-	Of      Classifier // that judges
-	Exact   *Oracle    // the same in the judge's arithmetic; nil where this one is
+	Of Classifier // that judges
+	// Exact is the same in the judge's arithmetic, made when it is first asked for; nil where this one is.
+	Exact   func() (*Oracle, error)
 	Cost    control.Cost
 	State   int64 // that a gradient keeps for an image, in bytes, with the attack's own
 	Prepare func(attacks.Loss) error
 	Close   func()
+}
+
+// Exactly is the oracle in the judge's arithmetic.
+func (o *Oracle) Exactly() (*Oracle, error) {
+	if o.Exact == nil {
+		return o, nil
+	}
+	return o.Exact()
 }
 
 // knowledge says how much a white-box mode's attacker knows about the controls.

@@ -136,6 +136,13 @@ func (c *Controller) around(n *control.Network) (*Controller, error) {
 	return closeLoop(layers[0].Chain, c.config, c.embeddings, c.Places)
 }
 
+// free closes the loop, if there is one.
+func (c *Controller) free() {
+	if c != nil {
+		c.Close()
+	}
+}
+
 // recorded is what results say of a control. The hashes of files and data sets are filled in when these are opened.
 func recorded(c config.Control) result.Control {
 	known := result.Control{Solver: c.Solver.Settings()}

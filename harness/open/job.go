@@ -16,15 +16,15 @@ import (
 // Job is one with everything open that its cells share. In a merge only Set, Recipes and classifiers' Info are known.
 type Job struct {
 	*plan.Job
-	Net         *control.Network
-	Attacked    *control.Network // Net, or the same network where attacks run, if that is somewhere else
+	Net         *control.Network // that judges
+	Attacked    *control.Network // the same as attacks run it
 	Set         Images
 	Recipes     map[plan.Trial]attacks.Recipe
 	Classifiers []Classifier // the network alone, then under each control
 
-	opener  *Opener
-	file    *Original // once it was asked for
-	opening sync.Mutex
+	opener    *Opener
+	compared  bool // the file with the opened network
+	comparing sync.Mutex
 }
 
 // Job opens a job's images and network and makes its recipes. Close it.
@@ -39,16 +39,14 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 		return b, err
 	}
 	o.dataset = j.Suite.Dataset
-	if b.Net, err = o.Network(j.Model, false); err != nil {
+	if b.Net, err = o.Network(j.Model); err != nil {
 		return b, err
 	}
 	if err := fits(b.Set.Dataset, b.Net); err != nil {
 		return b, fmt.Errorf("suite %s: dataset %s and model %s: %w", j.Suite.Name, j.Suite.Dataset, b.Net.Name, err)
 	}
-	if b.Attacked = b.Net; o.Pool.Target(true) != o.Pool.Target(false) {
-		if b.Attacked, err = o.Network(j.Model, true); err != nil {
-			return b, err
-		}
+	if b.Attacked, err = o.ForAttacks(b.Net); err != nil {
+		return b, err
 	}
 	b.Recipes = map[plan.Trial]attacks.Recipe{}
 	for _, t := range j.Trials {
@@ -91,15 +89,12 @@ func (b *Job) TakesGradients() bool {
 
 // Close frees a job's networks.
 func (b *Job) Close() {
-	if b.file != nil {
-		b.file.Close()
-	}
 	for _, c := range b.Classifiers {
 		if c.Loop != nil {
 			c.Loop.Close()
 		}
 	}
-	if b.Attacked != nil && b.Attacked != b.Net {
+	if b.Attacked != nil {
 		b.Attacked.Close()
 	}
 	if b.Net != nil {
@@ -109,53 +104,49 @@ func (b *Job) Close() {
 
 // Oracle is the one that the job's attacker asks instead of a classifier. Close it before the classifier.
 func (b *Job) Oracle(c Classifier) (*Oracle, error) {
-	if b.Attacked == b.Net {
-		return OracleOf(c, b.Suite.Mode)
+	there, loop := Alone(b.Attacked), (*Controller)(nil)
+	if c.Loop != nil {
+		var err error
+		if loop, err = c.Loop.around(b.Attacked); err != nil {
+			return nil, err
+		}
+		there = Under(loop, b.Attacked)
 	}
-	exact, err := OracleOf(c, b.Suite.Mode)
+	on, err := OracleOf(there, b.Suite.Mode)
 	if err != nil {
+		loop.free()
 		return nil, err
 	}
-	there, closeBoth := Alone(b.Attacked), exact.Close
-	if c.Loop != nil {
-		var loop *Controller
-		if loop, err = c.Loop.around(b.Attacked); err == nil {
-			there, closeBoth = Under(loop, b.Attacked), func() { loop.Close(); exact.Close() }
+	var exact *Oracle
+	on.Exact = sync.OnceValues(func() (_ *Oracle, err error) {
+		exact, err = OracleOf(c, b.Suite.Mode)
+		return exact, err
+	})
+	inner := on.Close
+	on.Of, on.Close = c, func() {
+		inner()
+		loop.free()
+		if exact != nil {
+			exact.Close()
 		}
 	}
-	var on *Oracle
-	if err == nil {
-		on, err = OracleOf(there, b.Suite.Mode)
-	}
-	if err != nil {
-		closeBoth()
-		return nil, err
-	}
-	inner := on.Close
-	on.Of, on.Exact, on.Close = c, exact, func() { inner(); closeBoth() }
 	return on, nil
 }
 
-// Original opens the file of the job's model, once, and compares it with the opened network.
+// Original is the file of the job's model, once it was compared with the opened network.
 func (b *Job) Original(ctx context.Context) (*Original, error) {
-	b.opening.Lock()
-	defer b.opening.Unlock()
-	if b.file != nil {
-		return b.file, nil
+	b.comparing.Lock()
+	defer b.comparing.Unlock()
+	file, ok := b.Net.File().(*Original)
+	if !ok {
+		return nil, fmt.Errorf("model %s: its file gives no answers to hold proofs against", b.Model.Name)
 	}
-	data, err := ReadModel(b.opener.Config.Files, b.Model.Path)
-	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", b.Model.Name, err)
+	if !b.compared {
+		if err := file.compare(ctx, b.Net, b.Set); err != nil {
+			return nil, err
+		}
+		b.compared = true
 	}
-	file, err := b.opener.original(b.Model, b.Net, data)
-	if err != nil {
-		return nil, err
-	}
-	if err := file.compare(ctx, b.Net, b.Set); err != nil {
-		file.Close()
-		return nil, err
-	}
-	b.file = file
 	return file, nil
 }
 

@@ -231,13 +231,11 @@ func ReadModel(files fs.FS, path string) (*onnx.File, error) {
 	return f, nil
 }
 
-// Network opens a model, as it is judged or as it is attacked.
-func (o *Opener) Network(m *config.Model, attacked bool) (*control.Network, error) {
-	return o.NetworkOn(o.Pool, m, attacked)
-}
+// Network opens a model as it is judged: the file as it lies answers, unless it draws at random.
+func (o *Opener) Network(m *config.Model) (*control.Network, error) { return o.NetworkOn(o.Pool, m) }
 
 // NetworkOn is Network on a pool.
-func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*control.Network, error) {
+func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model) (*control.Network, error) {
 	file, err := ReadModel(o.Config.Files, m.Path)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -248,26 +246,39 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, attacked bool) (*con
 	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
 		Options:       o.taken(m),
 		Probabilities: m.Output == "probabilities", Label: m.Output == "label", At: m.SplitAt,
-		Votes: m.Votes, Seed: o.Config.Seed,
-		Direct:   !o.Config.Runtime.Winograd || exact(o.Config, m.Name) || o.Pool.Target(attacked).Row().Direct,
-		Attacked: attacked})
+		Votes: m.Votes, Seed: o.Config.Seed})
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
-	if n.Graph.IsCopy() && n.Votes() == 0 {
-		if file, err := o.original(m, n, file); err != nil {
+	if n.Votes() == 0 {
+		var answers *Original
+		if answers, err = o.original(m, n, file); err != nil {
 			n.Graph.Notice(fmt.Sprintf("its opened form gives all answers, as the file does not run: %v", err))
-		} else if err := n.AnsweredBy(file); err != nil {
-			n.Close()
-			return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
-		} else {
+			err = nil
+		} else if err = n.AnsweredBy(answers); err == nil && n.Graph.IsCopy() {
 			n.Graph.Notices = byFile(n.Graph.Notices)
 		}
+	}
+	if err == nil {
+		err = n.Ready()
+	}
+	if err != nil {
+		n.Close()
+		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
 	known := Identified(m, file.SHA256)
 	known.Parameters, known.Segments, known.FLOPs = n.Parameters, len(n.Boundaries)+1, n.FLOPs()
 	o.Record.Models[m.Name] = known
 	return n, nil
+}
+
+// ForAttacks is an opened network as the run's attacks ask it. Close it before the network.
+func (o *Opener) ForAttacks(n *control.Network) (*control.Network, error) {
+	a, err := n.ForAttacks(!o.Config.Runtime.Winograd || o.Pool.Target(true).Row().Direct)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", n.Name, err)
+	}
+	return a, nil
 }
 
 // taken is how a model's input and output are taken.
@@ -302,20 +313,6 @@ func FirstSize(spec dataset.Spec, files fs.FS) (shape [3]int, err error) {
 	}
 	defer d.Close()
 	return d.Shape(), nil
-}
-
-// exact reports whether a model runs as its file has it, not as package optimize rewrites it.
-func exact(cfg *config.Config, model string) bool {
-	return slices.ContainsFunc(cfg.Suites, func(s config.Suite) bool {
-		return slices.Contains(s.Models, model) && slices.ContainsFunc(s.Attacks, func(name string) bool {
-			a := cfg.Attack(name)
-			if a == nil { // of a config of which only a model is used
-				return false
-			}
-			trials, err := plan.Trials(a)
-			return err == nil && slices.ContainsFunc(trials, plan.Trial.Exact)
-		})
-	})
 }
 
 // Identified is what the config and a file's hash tell of a model.

@@ -14,9 +14,9 @@ import (
 	"selfheal/models/ort"
 )
 
-// Original is a model's file as it lies; proofs about the opened network are held against it, and where the file does
-// not compute in float32, it gives the network's answers: it is a [control.File]. Images come to it by the
-// preprocessing that the config says, computed here, not by nodes that opening puts in front.
+// Original is a model's file as it lies: it gives the network's answers, being a [control.File], and proofs about the
+// opened network are held against it. Images come to it by the preprocessing that the config says, computed here, not
+// by nodes that opening puts in front.
 type Original struct {
 	*ort.Original
 	model *config.Model
@@ -80,6 +80,14 @@ func (o *Original) Logits(ctx context.Context, x, out []float32) error {
 	if err != nil {
 		return err
 	}
+	if o.model.Output == "label" {
+		clear(out)
+		if class := int(y[0]); len(y) == 1 && class >= 0 && class < len(out) {
+			out[class] = 1
+			return nil
+		}
+		return fmt.Errorf("model %s as it lies gives %v, which is no label", o.model.Name, y)
+	}
 	if len(y) != len(out) {
 		return fmt.Errorf("model %s as it lies gives %d values, not %d", o.model.Name, len(y), len(out))
 	}
@@ -118,7 +126,10 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 		copy(x[k*len(image):], x[:len(image)])
 	}
 	y, err := o.Run(x)
-	return control.TwoClasses(y[:len(y)/batch], m.Output == "probabilities"), err
+	if y = y[:len(y)/batch]; m.Output == "label" || err != nil {
+		return y, err
+	}
+	return control.TwoClasses(y, m.Output == "probabilities"), nil
 }
 
 // Levels are an image's pixels at the nearest levels of 8 bits. Where towards, an image of levels, is not nil, they are
@@ -153,7 +164,7 @@ func (o *Original) compare(ctx context.Context, n *control.Network, set Images) 
 			return err
 		}
 		z := make([]float32, n.Classes())
-		if err := n.Logits(ctx, im.Pixels, z); err != nil {
+		if err := n.CopyLogits(ctx, im.Pixels, z); err != nil {
 			return err
 		}
 		if o.model.Output == "probabilities" {

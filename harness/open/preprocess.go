@@ -148,7 +148,7 @@ func (o *Opener) raw(m *config.Model) (*control.Network, error) {
 	bare, known := *m, o.Record.Models[m.Name]
 	bare.Scale, bare.Mean, bare.Std = 0, nil, nil
 	bare.Votes = min(m.Votes, fewVotes)
-	n, err := o.Network(&bare, false)
+	n, err := o.Network(&bare)
 	o.Record.Models[m.Name] = known
 	return n, err
 }

@@ -37,7 +37,7 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 		return nil, err
 	}
 	u := &Model{Opener: opener}
-	net, err := opener.Network(m, false)
+	net, err := opener.Network(m)
 	if err == nil {
 		u.Classifier = Alone(net)
 	}
@@ -157,7 +157,7 @@ func (u *Model) Export() (*Exported, error) {
 
 func (u *Model) exported() (*onnx.Graph, error) {
 	m := u.Config.Model(u.Net.Name)
-	if !u.Loop.ByFile() || m.Output == "probabilities" {
+	if !u.Net.Graph.IsCopy() || !u.Loop.ByFile() || m.Output == "probabilities" {
 		return u.Loop.Graph()
 	}
 	file, err := ReadModel(u.Config.Files, m.Path)

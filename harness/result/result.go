@@ -129,6 +129,16 @@ type Cell struct {
 	Verdicts string     `json:"verdicts"` // one character an image, in data set order: '1' = right
 	Steps    []Step     `json:"steps"`    // one a component; empty for "none" and oblivious controlled cells
 	MaxNorm  float64    `json:"max_norm"` // largest perturbation among the cell's images
+	// WithinRounding is how many images the attack broke by a margin of at most 1e-5 of the largest logit (or of 1):
+	// another runtime, or another processor, may find them right. Absent where there are none.
+	WithinRounding int `json:"within_rounding,omitempty"`
+	// Near are the places in Verdicts, from 0 on, of all images, right or wrong, whose margin is as small. Absent where
+	// there are none.
+	Near []int `json:"near,omitempty"`
+	// GradientFailures is how many of the images that stand did so while an attack's gradients on them were NaN or
+	// infinite, or 0 at the start of all its runs: they were hardly attacked, and the accuracy is at most what it
+	// says. Absent where there are none.
+	GradientFailures int `json:"gradient_failures,omitempty"`
 	// Area is that under the curve of accuracy against epsilon, up to the largest one that the attack was made at, of
 	// attacks that minimise the norm: the mean smallest norm, in units of epsilon.
 	Area     *float64  `json:"area,omitempty"`

@@ -101,11 +101,18 @@ var (
 			"speak of different networks.",
 		"Nothing for a few. For many see `randomized`; then `selfheal doctor MODEL` compares the gradient's program "+
 			"with the network.")
+	WarnJudgedApart = warning("judged-apart",
+		"Every image that an attack breaks is judged twice, by the same file in the same way: as the attack returns it, "+
+			"and as the run has kept it. On this share of the images the second answer was another one. The network "+
+			"draws at random, or memory or disk are damaged.",
+		"For a network that draws at random set `votes`. Otherwise run again, and distrust the machine if that comes to "+
+			"other numbers.")
 	WarnZeroGradient = warning("zero-gradient",
-		"On this share of the attacked images an attack began with a gradient of 0, or with one whose ℓ2 norm is "+
-			"below 1e-11. That is too small for attacks, which divide it by its norm plus 1e-12. All losses are "+
-			"watched, at the first point of each component's run on an image (the reference looks at the DLR losses "+
-			"alone). Without a gradient an attack stands still, and the image looks robust. Usual causes are "+
+		"On this share of the attacked images a run of an attack began where every value of the gradient was 0, or had "+
+			"underflowed (below 1.2e-38). All losses are watched, at the first point of every run over restarts and "+
+			"targets (the reference looks at the DLR losses alone). Without a gradient an attack stands still, and the "+
+			"image looks robust. An image counts in the cell's `gradient_failures`, and the accuracy is then told as "+
+			"\"at most\", if it stands and all runs of all components began so. Usual causes are "+
 			"saturation (logits so large that softmax is exactly 1 in float32), a quantised or thresholded input, and "+
 			"an operator such as Sign or Round in the path. RobustBench only takes classifiers whose gradients by the "+
 			"input are in general not zero.",

@@ -85,6 +85,11 @@ func (w *crafting) craft() (*crafted, error) {
 		}
 	}
 	w.tally.At(w.own, w.standing, true)
+	for i, proven := range w.proven {
+		if proven { // whatever the gradients
+			w.each[i].Seen = watched{}
+		}
+	}
 	if r.Config.Runtime.Reduced() != "" {
 		if err := w.again(); err != nil {
 			return nil, err
@@ -191,21 +196,25 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 
 // attack runs a component on one image and has its claim judged.
 //
-// The judge may refute a claim, at a boundary, with random answers or because it has another arithmetic than the
-// attack. Then the component is run once more, at full strength and in the judge's arithmetic, and the image that it
-// returns then is judged instead. Where both were so and the attack looks for the smallest norm, which ends at the
-// boundary, that is the first point that it finds within epsilon.
+// The judge, who asks the file itself, may refute a claim at a boundary, or with random answers. Then the component is
+// run once more, at full strength and asking the file too, and the image that it returns is judged instead. Where that
+// is refuted as well, of a network that draws at random, and the attack looks for the smallest norm, the first point
+// that it finds within epsilon is judged.
 func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter *open.Counted, im attacks.Image,
 	i int) (made componentResult, err error) {
 	made.attempt = w.each[i]
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly}
 	res, broken, err := w.try(ctx, component, &watch{Counted: counter, made: &made}, im, how)
-	exact := counter.Exact
-	if retry := how.VerdictOnly || exact != nil || res.Distance > 0; err == nil && retry && refuted(res, broken) {
-		how.VerdictOnly = !how.VerdictOnly && exact == nil
-		again := &open.Counted{Oracle: cmp.Or(exact, counter.Oracle)}
-		res, broken, err = w.try(ctx, component, &watch{Counted: again, made: &made}, im, how)
-		counter.Add(again.Counts())
+	for _, how.VerdictOnly = range []bool{false, true} {
+		if err != nil || !refuted(res, broken) || how.VerdictOnly && res.Distance == 0 {
+			break
+		}
+		var exact *open.Oracle
+		if exact, err = w.on.Exactly(); err == nil {
+			again := &open.Counted{Oracle: exact}
+			res, broken, err = w.try(ctx, component, &watch{Counted: again, made: &made}, im, how)
+			counter.Add(again.Counts())
+		}
 	}
 	if err != nil {
 		return made, err
@@ -224,6 +233,8 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 	}
 	made.Spent += res.Iterations
 	made.Asked += res.Forward
+	made.Seen.Starts += res.Starts
+	made.Seen.Blind += res.Blind
 	made.Refuted = refuted(res, broken)
 	if d := res.Distance; d > 0 && !made.Refuted && (made.Nearest == 0 || d < made.Nearest) {
 		made.Nearest = d
@@ -362,12 +373,17 @@ func (c *crafted) read(set open.Images, i int) (im attacks.Image, x []float32, e
 	return im, x, err
 }
 
-// watched is how an attack's gradients on one image looked.
+// watched is how the gradients of all attacks on one image looked.
 type watched struct {
 	Asked     bool `json:"asked,omitempty"`      // by a component that takes gradients
-	Zero      bool `json:"zero,omitempty"`       // a run began where the gradient was exactly 0
 	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
+	Wild      bool `json:"wild,omitempty"`       // a gradient was
+	Starts    int  `json:"starts,omitempty"`     // of runs
+	Blind     int  `json:"blind,omitempty"`      // those that began where the gradient was 0
 }
+
+// failed reports whether the image was hardly attacked, if it stands.
+func (w watched) failed() bool { return w.Wild || w.Starts > 0 && w.Blind == w.Starts }
 
 // watch passes a component's questions about one image on, counts them and looks at the gradients that come back.
 type watch struct {
@@ -386,16 +402,9 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 	if err != nil {
 		return err
 	}
-	seen := &w.made.Seen
-	seen.Asked = true
-	if !vector.Finite(e.Gradient) || !number.Finite(float64(e.Loss)) {
-		seen.NotFinite = true
-	}
-	// A vanishing gradient matters where the attack has yet to begin: later the label
-	// may rank third, where DLR is constant, and the image be broken anyway.
-	if w.made.Gradients == 0 && attacks.L2.Length(e.Gradient) < attacks.Vanished {
-		seen.Zero = true
-	}
+	seen, wild := &w.made.Seen, !vector.Finite(e.Gradient)
+	seen.Asked, seen.Wild = true, seen.Wild || wild
+	seen.NotFinite = seen.NotFinite || wild || !number.Finite(float64(e.Loss))
 	w.made.Gradients++
 	return nil
 }
@@ -412,7 +421,11 @@ func (w *crafting) again() error {
 	sample := w.sample()
 	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("again"), w.set, sample, nil)
 	if err == nil && len(todo) > 0 {
-		exact := &open.Counted{Oracle: w.on.Exact}
+		on, err := w.on.Exactly()
+		if err != nil {
+			return err
+		}
+		exact := &open.Counted{Oracle: on}
 		id := w.id("again in float32")
 		of := w.work(todo, exact, w.recipe.Components, nil)
 		err = w.run.Progress.Component(id, of, func(image func(standing, passes int)) error {

@@ -45,7 +45,9 @@ func TestWarningsFromNumbers(t *testing.T) {
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
 	saw := func(w ...watched) (c crafted) {
 		for _, one := range w {
-			c.each = append(c.each, attempt{Seen: one})
+			a := intact
+			a.Seen = one
+			c.each = append(c.each, a)
 		}
 		return c
 	}
@@ -57,7 +59,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 	}{
 		{"", saw(watched{Asked: true}), some, right(30)},
 		{result.WarnNotFiniteGradient.ID, saw(watched{Asked: true, NotFinite: true}), some, right(30)},
-		{result.WarnZeroGradient.ID, saw(watched{Asked: true}, watched{Asked: true, Zero: true}), some, right(30)},
+		{result.WarnZeroGradient.ID, saw(watched{Asked: true}, watched{Asked: true, Starts: 2, Blind: 1}), some, right(30)},
 		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
 		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
 			Fallback: "the model has only 2 classes"}, right(30)},

@@ -141,7 +141,7 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 	if failed != nil || len(todo) == 0 {
 		return nil, failed
 	}
-	byFile := who.Control == nil && who.Net.ByFile()
+	byFile := who.Control == nil && who.Net.File() != nil && who.Net.Graph.IsCopy()
 	changes, apart, other := make([]float64, len(todo)), make([]float64, len(todo)), make([]bool, len(todo))
 	err := o.ForEach(ctx, len(todo), who.State(), func(ctx context.Context, k int) error {
 		im, err := set.Read(todo[k])

@@ -435,14 +435,14 @@ const comparedImages = 8
 // CPU computes the same for a device.
 func (p preflight) comparable(b *open.Job) error {
 	onCPU := !p.Pool.Target(true).Row().All
-	if b.Attacked == b.Net && onCPU || p.near[b.Model.Name] {
+	if p.Pool.Target(true) == p.Pool.Target(false) && onCPU || p.near[b.Model.Name] {
 		return nil
 	}
 	reference := b.Net
 	if !onCPU {
 		pool := ort.NewPool(0, comparedImages)
 		defer pool.Close()
-		here, err := p.NetworkOn(pool, b.Model, false)
+		here, err := p.NetworkOn(pool, b.Model)
 		if err != nil {
 			return err
 		}

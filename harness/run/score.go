@@ -264,8 +264,17 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 	cell.Verdicts, cell.Correct = bits(v)
 	cell.Accuracy = float64(cell.Correct) / float64(cell.N)
 	cell.CI95 = stats.Wilson(cell.Correct, cell.N)
-	for _, v := range v {
+	for i, v := range v {
 		cell.MaxNorm = max(cell.MaxNorm, v.Norm)
+		if v.Near {
+			cell.Near = append(cell.Near, i)
+		}
+		switch made := s.made.at(i); {
+		case made.First >= 0 && !v.Right && v.Near:
+			cell.WithinRounding++
+		case made.Robust && v.Right && made.Seen.failed():
+			cell.GradientFailures++
+		}
 	}
 	c.record.Cells = append(c.record.Cells, cell)
 	told := s.own && s.who.Control == nil && s.recipe.Components != nil // by its last component
@@ -437,10 +446,18 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 		"right, once an attack's pixels are rounded to levels", who, share(rounds, len(v)))
 	if made := s.made; s.own {
 		asked := lists.Count(made.each, func(a attempt) bool { return a.Seen.Asked })
-		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Zero })
+		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Blind > 0 })
 		wild := lists.Count(made.each, func(a attempt) bool { return a.Seen.NotFinite })
 		warn(made.refuted > 0, result.WarnClaimRefuted,
 			"an attack claimed %d successes that the judge did not see again", made.refuted)
+		healed := 0
+		for i, a := range made.each {
+			if a.First >= 0 && v[i].Right {
+				healed++
+			}
+		}
+		warn(healed > 0, result.WarnJudgedApart, "the judge found %s wrong when an attack made them, and right when it "+
+			"read them again", share(healed, len(v)))
 		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
 		warn(wild > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
 			share(wild, asked))

@@ -193,9 +193,12 @@ func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, er
 		out = append(out, all[at])
 	}
 	for i, v := range slices.Concat(in, out) {
-		floats := []onnx.DType{onnx.Float, onnx.Float16, onnx.Double}
-		if !slices.Contains(floats, v.DType) && !(i < len(in) && v.DType == onnx.Uint8) {
-			return nil, fmt.Errorf("%q is not of float16, float32 or float64 (ONNX element type %d)", v.Name, v.DType)
+		known := []onnx.DType{onnx.Float, onnx.Float16, onnx.Double, onnx.Uint8}
+		if i >= len(in) {
+			known = append(known[:3], onnx.Int64, onnx.Int32) // labels
+		}
+		if !slices.Contains(known, v.DType) {
+			return nil, fmt.Errorf("%q is of ONNX's element type %d, which is not read", v.Name, v.DType)
 		}
 	}
 	o.shapes = make([]onnx.Shape, len(in))
@@ -245,12 +248,16 @@ func (o *Original) Run(x []float32) (y []float64, err error) {
 			}
 		case *rt.Tensor[float64]:
 			y = append(y, t.GetData()...)
+		case *rt.Tensor[int64]:
+			y = append(y, onnx.Each(t.GetData(), func(v int64) float64 { return float64(v) })...)
+		case *rt.Tensor[int32]:
+			y = append(y, onnx.Each(t.GetData(), func(v int32) float64 { return float64(v) })...)
 		case *rt.CustomDataTensor: // nothing but float16 is let through
 			for raw := t.GetData(); len(raw) > 1; raw = raw[2:] {
 				y = append(y, float64(float16.Frombits(binary.LittleEndian.Uint16(raw)).Float32()))
 			}
 		default:
-			return errors.New("its output is no tensor of floats")
+			return errors.New("its output is no tensor of numbers")
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"selfheal/harness/result"
@@ -44,7 +45,8 @@ func (s *Suite) answer(line Series, named bool) string {
 		return ""
 	}
 	said := map[string]string{"clean": "clean", "attacked": "robust", "certified": "certified",
-		"corrupted": "mean"}[kind] + " accuracy " + Scored(c) + " %"
+		"corrupted": "mean"}[kind] + " accuracy " + words.If(c.GradientFailures > 0, "at most ") +
+		strings.TrimPrefix(Scored(c), words.AtMost) + " %"
 	if interval := words.Interval(c); interval != "" && s.Seeds == 1 {
 		said += " " + interval
 	}
@@ -57,8 +59,13 @@ func (s *Suite) answer(line Series, named bool) string {
 	if c.Norm != nil && c.Epsilon != nil {
 		said += ", " + words.NormName(*c.Norm) + " " + number.Format(*c.Epsilon)
 	}
-	return said + ", " + words.Plural(c.N, "image") +
+	said += ", " + words.Plural(c.N, "image") +
 		words.If(line.Defense != "none" && kind == "attacked", ", "+s.Attacker().Name)
+	if c.GradientFailures > 0 {
+		said += fmt.Sprintf(": gradients failed on %d of %s", c.GradientFailures,
+			words.Plural(c.Correct, "standing image"))
+	}
+	return said
 }
 
 // attackNamed is a column's attack in full: "AutoAttack standard", "PGD-40, 2 restarts".

@@ -183,7 +183,8 @@ func (s *Suite) Lowest(line []*result.Cell) (low *result.Cell, column words.Colu
 func Scored(c *result.Cell) string {
 	if c != nil {
 		if s, ok := c.Spread(); ok {
-			return words.Percent(s.Mean, c.N) + words.Nbsp + "±" + words.Nbsp + words.Percent(s.Deviation, c.N)
+			return words.If(c.GradientFailures > 0, words.AtMost) + words.Percent(s.Mean, c.N) + words.Nbsp + "±" +
+				words.Nbsp + words.Percent(s.Deviation, c.N)
 		}
 	}
 	return words.Accuracy(c)

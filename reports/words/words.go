@@ -130,12 +130,15 @@ func Percent(share float64, n int) string {
 	return strconv.FormatFloat(100*share, 'f', decimals, 64)
 }
 
+// AtMost stands before an accuracy that gradients failed to lower: see [result.Cell].GradientFailures.
+const AtMost = "≤" + Nbsp
+
 // Accuracy is a cell's accuracy in per cent, or a dash.
 func Accuracy(c *result.Cell) string {
 	if c == nil {
 		return Dash
 	}
-	return Percent(c.Accuracy, c.N)
+	return If(c.GradientFailures > 0, AtMost) + Percent(c.Accuracy, c.N)
 }
 
 // Interval is a cell's 95 % interval in per cent, or "" where it carries none.

@@ -76,20 +76,25 @@ func run(model string, batch, threads int, direct bool, on ort.Target) error {
 	}
 	defer pool.Close()
 	direct = direct || pool.Target(true).Row().Direct
-	net, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{Direct: direct, Attacked: true})
+	judge, err := control.NewNetwork(pool, "bench", data, control.NetworkOptions{})
 	if err != nil {
 		return err
 	}
-	defer net.Close()
-	if net.Graph.IsCopy() {
+	defer judge.Close()
+	if judge.Graph.IsCopy() {
 		original, err := ort.OpenOriginal(model, &onnx.File{Data: data}, "")
 		if err != nil {
 			return err
 		}
-		if err := net.AnsweredBy(file{original}); err != nil {
+		if err := judge.AnsweredBy(file{original}); err != nil {
 			return err
 		}
 	}
+	net, err := judge.ForAttacks(direct)
+	if err != nil {
+		return err
+	}
+	defer net.Close()
 	b := newBatch(net, batch)
 	for _, pass := range []func(context.Context) (float64, error){b.forward, b.gradient} { // compile and warm up
 		if _, err := pass(ctx); err != nil {

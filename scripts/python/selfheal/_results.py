@@ -154,7 +154,18 @@ def shown(cell: dict[str, Any]) -> str:
     if cell.get("error"):
         return html.escape(str(cell["error"]))
     low, high = cell["ci95"]
-    return f"{100 * cell['accuracy']:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+    return f"{_at_most(cell)}{100 * cell['accuracy']:.1f} % ({100 * low:.1f} to {100 * high:.1f}){_failures(cell)}"
+
+
+def _at_most(cell: dict[str, Any]) -> str:
+    return "at most " if cell.get("gradient_failures") else ""
+
+
+def _failures(cell: dict[str, Any]) -> str:
+    """On how many images gradients failed, "" where they did not."""
+    if failed := cell.get("gradient_failures"):
+        return f" (gradients failed on {failed} of {cell['correct']} standing images)"
+    return ""
 
 
 class _OneAttack(Run):
@@ -172,6 +183,12 @@ class _OneAttack(Run):
     def robust_accuracy(self) -> float:
         """Share of the images that are right before and after the attack, from 0 to 1."""
         return float(self.attacked["accuracy"])
+
+    @property
+    def gradient_failures(self) -> int:
+        """How many of the images that stand were hardly attacked: their gradients were NaN, infinite, or 0 at the start
+        of every run. Where it is above 0 the robust accuracy is at most what it says."""
+        return int(self.attacked.get("gradient_failures", 0))
 
     @property
     def clean_accuracy(self) -> float:
@@ -205,8 +222,8 @@ class _OneAttack(Run):
         c = self.attacked
         radius = _words.radius(c["epsilon"])
         return (
-            f"{type(self).__name__}({c['recipe']}, {c['norm']} {radius}: {100 * self.robust_accuracy:.1f} % "
-            f"of {c['n']} stand, {100 * self.clean_accuracy:.1f} % are right on clean images)"
+            f"{type(self).__name__}({c['recipe']}, {c['norm']} {radius}: {_at_most(c)}{100 * self.robust_accuracy:.1f} % "
+            f"of {c['n']} stand{_failures(c)}, {100 * self.clean_accuracy:.1f} % are right on clean images)"
         )
 
 

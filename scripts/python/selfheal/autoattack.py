@@ -137,7 +137,7 @@ class AutoAttack:
             f"max {self.norm} perturbation: {result.attacked['max_norm']:.5f}, nan in tensor: 0, "
             f"max: {images.max():.5f}, min: {images.min():.5f}"
         )
-        self._log(f"robust accuracy: {result.robust_accuracy:.2%}")
+        self._log(f"robust accuracy: {'at most ' if result.gradient_failures else ''}{result.robust_accuracy:.2%}")
         if result.summary:
             self._log(result.summary)
         self.result = result

@@ -1,0 +1,30 @@
+package attacks
+
+import "math"
+
+// rounding is the largest margin, as a share of the largest logit or of 1 where all are smaller, that another runtime
+// may turn: float32 sums in another order are some 1e-6 apart.
+const rounding = 1e-5
+
+// WithinRounding reports whether the margin of a label is so near to 0, on either side, that another runtime may give
+// another verdict.
+func WithinRounding(logits []float32, label int) bool {
+	return math.Abs(LogitMargin(logits, label)) <= roundingOf(logits)
+}
+
+// roundingOf is the largest margin of logits that is within rounding.
+func roundingOf(logits []float32) float64 {
+	most := 1.0
+	for _, z := range logits {
+		if a := math.Abs(float64(z)); a > most && !math.IsInf(a, 0) {
+			most = a
+		}
+	}
+	return rounding * most
+}
+
+// beyond is by how much the last answer is another class's, beyond what rounding may turn: below 0 where it is the
+// label's, or may be.
+func (t *attempt) beyond() float64 {
+	return Margin.Value(t.eval.Logits, t.im.Label, -1) - roundingOf(t.eval.Logits)
+}
