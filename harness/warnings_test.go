@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/internal/must"
@@ -63,7 +64,8 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 		want    []string
 	}{
 		{"honest", same, same, nil}, {"sharp", same, scaled(1e6), []string{result.WarnZeroGradient.ID}},
-		{"faint", same, scaled(1e-30), []string{result.WarnZeroGradient.ID}},
+		{"faint", same, scaled(1e-30), nil}, // short gradients are gradients
+		{"underflowing", same, scaled(1e-42), []string{result.WarnZeroGradient.ID}},
 		{"quantised", quantised(16), same, []string{result.WarnZeroGradient.ID, result.WarnStandsAtEpsilonOne.ID}},
 		{"coarsely-quantised", quantised(6), same, []string{result.WarnZeroGradient.ID, result.WarnUnstableLoss.ID}},
 		{"noisy", noisy, same, []string{result.WarnRandomized.ID}},
@@ -84,6 +86,12 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 				"models.other={path: "+planted(t, c.name, c.in, c.out)+", output: "+output+"}"))
 			var got, messages []string
 			for _, cell := range f.Cells {
+				stands := cell.Attack != config.None && cell.Correct > 0
+				fails := stands && strings.HasSuffix(c.name, "quantised")
+				if (cell.GradientFailures > 0) != fails || cell.GradientFailures > cell.Correct {
+					t.Errorf("%s: gradients failed on %d of %d images that stand", cell.Attack, cell.GradientFailures,
+						cell.Correct)
+				}
 				for _, w := range cell.Warnings {
 					got, messages = append(got, w.ID), append(messages, w.ID+": "+w.Message)
 				}
