@@ -113,7 +113,8 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 
 // ForAttacks is the network as attacks run it: where the pool's attacks run, see [ort.On], and unless direct is set
 // rewritten by package optimize for the CPU, which changes results by float32 rounding. Where the file computes
-// otherwise than the opened network, in integers or halves, attacks ask the file too. Close it before the network.
+// otherwise than the opened network, in integers or halves, or takes levels alone, attacks ask the file too. Close it
+// before the network.
 func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
 	a := &Network{Name: n.Name, Graph: n.Graph, Parameters: n.Parameters, Labels: n.Labels, Boundaries: n.Boundaries,
 		ID: n.ID, pool: n.pool, direct: direct, attacked: true, shape: n.shape, classes: n.classes, voting: n.voting}
@@ -121,7 +122,7 @@ func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
 		return nil, err
 	}
 	a.losses = newLosses(a, n.Graph, a.fast)
-	if n.file != nil && n.Graph.IsCopy() {
+	if n.file != nil && (n.Graph.IsCopy() || n.Graph.Levels) {
 		err, a.lent = a.AnsweredBy(n.file), true
 	}
 	return a, err

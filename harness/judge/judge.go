@@ -27,7 +27,7 @@ type Verdict struct {
 	Sum     float64    `json:"sum,omitempty"`     // of an answer whose values all lie in (0,1)
 	Votes   int        `json:"votes,omitempty"`   // passes that answer the label, of a network that draws at random
 	Rival   int        `json:"rival,omitempty"`   // passes that answer the other class that most do
-	Rounds  bool       `json:"rounds,omitempty"`  // at levels of 8 bits the answer is right instead of wrong, or wrong
+	Rounds  bool       `json:"rounds,omitempty"`  // between levels of 8 bits the answer is right instead of wrong, or wrong
 	Near    bool       `json:"near,omitempty"`    // within rounding of the other verdict: see [attacks.WithinRounding]
 	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
 }
@@ -69,12 +69,19 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	if within.Norm == attacks.L0 {
 		pixels = attacks.Pixels(im.Pixels, x, c.Shape)
 	}
+	asked := x
+	levels := c.Net.Graph.Levels && c.Loop == nil && within != (plan.Ball{})
+	if levels { // the file takes no others
+		if asked = open.Levels(x, nil); outside(within, im.Pixels, asked, c.Shape) {
+			asked = open.Levels(x, im.Pixels)
+		}
+	}
 	im.Pixels = nil // hundreds of images wait for a solver at once
 	var logits []float32
 	var o *control.Outcome
 	switch {
 	case c.Loop == nil || want == AnswerOnly:
-		logits, err = c.Logits(ctx, x)
+		logits, err = c.Logits(ctx, asked)
 	case want == WithSweeps && c.Loop.Solver.Iterates(): // greedy control has no sweeps
 		o, err = c.Loop.RunTraced(ctx, x)
 	default:
@@ -93,8 +100,8 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	} else {
 		v.Near = attacks.WithinRounding(logits, im.Label)
 	}
-	if c.Net.Graph.Levels && within != (plan.Ball{}) {
-		if logits, err = c.Logits(ctx, open.Levels(x, nil)); err != nil {
+	if levels {
+		if err := c.Net.CopyLogits(ctx, x, logits); err != nil {
 			return v, err
 		}
 		v.Rounds = attacks.Right(logits, im.Label) != v.Right
@@ -113,6 +120,11 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		return v, open.NotFinite{Who: c.Info, Image: im.ID}
 	}
 	return v, nil
+}
+
+func outside(within plan.Ball, clean, x []float32, shape attacks.Shape) bool {
+	_, err := within.Measure(clean, x, shape)
+	return err != nil
 }
 
 // votes are how many of n passes answer the label, and how many the other class that most do, by their shares.

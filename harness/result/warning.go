@@ -56,12 +56,10 @@ var (
 		"Trust attacks that take no gradients more than the others (Square), and make images on the network before "+
 			"conversion, where there is one (`mode: transfer`).")
 	WarnRounded = warning("rounded",
-		"The model takes uint8, that is levels 0 to 255, but attacks and the judge give it pixels between the levels. "+
-			"On this share of the images the verdict turns when an attack's pixels are rounded to levels, as the file "+
-			"takes them. A verdict is about the network on images in [0,1], not about the file on levels.",
-		"Read the number as that of the network whose pixels may have any value, and take the share as how far the "+
-			"file itself may be from it. A certificate by bounds holds for the file too, because the levels within "+
-			"epsilon are among the images that it covers.")
+		"The model takes uint8, that is levels 0 to 255. Attacks leave pixels between them, and the judge asks the file "+
+			"about the nearest levels that lie within epsilon. On this share of the images the opened form of the "+
+			"network, which takes any pixels, has another verdict at those between.",
+		"Nothing: the verdicts are the file's. With `pixels: 8bit` attacks look among the levels themselves.")
 	WarnProbabilities = warning("probabilities",
 		"On every clean image the model's output lies in [0,1] and adds up to 1, to 1e-5: it ends in a softmax (the "+
 			"reference AutoAttack's test). Cross-entropy takes the logarithm of a softmax of the output. On "+
@@ -95,10 +93,10 @@ var (
 		"Name the model's classes in the order of its outputs, by `datasets.NAME.classes`: a folder's images then "+
 			"have the place of its name among them as label, and folders for the other classes need not be there.")
 	WarnClaimRefuted = warning("claim-refuted",
-		"An attack returned an image as adversarial, and the judge, which runs the network again, found it classified "+
-			"correctly. The image counts as not broken. One or two such images lie on the boundary, where another "+
-			"program rounds differently. Many mean that the model's answers are not repeatable: attack and judge "+
-			"speak of different networks.",
+		"An attack returned an image as adversarial, and the judge, which asks the file itself, found it classified "+
+			"correctly; so it did with the image that the attack found when it asked the file too. The image counts as "+
+			"not broken. Many mean that the model's answers are not repeatable: attack and judge speak of different "+
+			"networks.",
 		"Nothing for a few. For many see `randomized`; then `selfheal doctor MODEL` compares the gradient's program "+
 			"with the network.")
 	WarnJudgedApart = warning("judged-apart",

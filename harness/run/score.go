@@ -442,8 +442,9 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 	warn(odd > 0, result.WarnNotFiniteAnswer, "on %s %s gives NaN or infinite logits; NaN counts as a wrong answer",
 		share(odd, len(v)), who)
 	rounds := lists.Count(v, func(v judge.Verdict) bool { return v.Rounds })
-	warn(rounds > 0, result.WarnRounded, "%s takes uint8: on %s it is right instead of wrong, or wrong instead of "+
-		"right, once an attack's pixels are rounded to levels", who, share(rounds, len(v)))
+	warn(rounds > 0, result.WarnRounded, "%s takes uint8, and the verdicts are those at the nearest levels: on %s its "+
+		"opened form is right instead of wrong, or wrong instead of right, at an attack's pixels between them", who,
+		share(rounds, len(v)))
 	if made := s.made; s.own {
 		asked := lists.Count(made.each, func(a attempt) bool { return a.Seen.Asked })
 		zero := lists.Count(made.each, func(a attempt) bool { return a.Seen.Blind > 0 })
