@@ -106,7 +106,7 @@ type common struct {
 	Norm    Norm
 	Epsilon float64 // radius in the norm, in pixel units of [0,1]; the largest distance accepted
 	Loss    Loss    // what is climbed
-	alone   bool    // whether the attack is run by itself, not in a recipe of several
+	alone   bool    // whether the attack is run by itself, not in a recipe of several, and sees more than labels
 }
 
 func (c common) Name() string { return c.name }

@@ -13,8 +13,9 @@ import (
 // has met. Such attacks do not depend on Epsilon, which only says how near a point must be to count as a success: one
 // run at the largest epsilon tells the result at every smaller one.
 //
-// They end at the boundary, where another runtime may answer otherwise. An attack that is run alone therefore keeps the
-// nearest point whose margin is beyond rounding; one whose margin is not counts where Epsilon allows no other.
+// They end at the boundary, where another runtime may answer otherwise. An attack that is run alone, and sees margins,
+// therefore keeps the nearest point whose margin is beyond rounding; one whose margin is not counts where Epsilon
+// allows no other.
 type nearest struct {
 	common
 	attempt

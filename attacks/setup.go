@@ -244,7 +244,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		Free: p.spec.free, Labels: p.spec.labels}
 	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
-		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several}
+		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several && !c.spec.labels}
 		a := c.spec.attack(has, c.parameters)
 		if l := has.Loss; several && l.fitted(classes) != l {
 			has.Loss = l.fitted(classes)

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"selfheal/harness/forecast"
 	"selfheal/harness/plan"
@@ -17,11 +20,17 @@ import (
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
 	"selfheal/models/onnx"
+	pb "selfheal/models/onnx/onnxpb"
 )
 
 // labelled writes a bundled network that ends in an ArgMax, and what an exporter may put behind that.
-func labelled(t *testing.T, name string, out func(b *onnx.Builder, z string) string) string {
-	return "\n  " + name + ": {output: label, path: " + planted(t, name, unchanged, out) + "}"
+func labelled(t *testing.T, name string, of onnx.DType, out func(b *onnx.Builder, z string) string) string {
+	path := planted(t, name, unchanged, out)
+	m := &pb.ModelProto{}
+	must.Do(t, proto.Unmarshal(must.Get(os.ReadFile(path))(t), m))
+	m.Graph.Output[0].Type.GetTensorType().ElemType = proto.Int32(int32(of))
+	must.Do(t, os.WriteFile(path, must.Get(proto.Marshal(m))(t), 0o644))
+	return "\n  " + name + ": {output: label, path: " + path + "}"
 }
 
 // A network that gives a label alone comes to what its twin with logits comes to, passes included, under the attacks
@@ -33,8 +42,8 @@ func TestLabels(t *testing.T) {
 			return b.OpWith("ArgMax", onnx.Attrs{"axis": 1, "keepdims": keep}, z)
 		}
 	}
-	models := labelled(t, "column", argMax(1)) + labelled(t, "vector", argMax(0)) +
-		labelled(t, "number", func(b *onnx.Builder, z string) string {
+	models := labelled(t, "column", onnx.Int64, argMax(1)) + labelled(t, "vector", onnx.Int64, argMax(0)) +
+		labelled(t, "number", onnx.Float, func(b *onnx.Builder, z string) string {
 			return b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, argMax(0)(b, z))
 		})
 	text := strings.Replace(testplan.Bundled, "\n  other:", models+"\n  other:", 1) + `

@@ -154,8 +154,12 @@ func Levels(image, towards []float32) []float32 {
 // compared is how many images of the data a file and the network that was opened from it are compared on.
 const compared = 100
 
-// compare asks the file and the opened network about images of the data. They must answer alike but for rounding.
+// compare asks the file and the opened network about images of the data. They must answer alike but for rounding. What
+// is proven of a file that rounds covers all values that its rounding may lead to: its opened form may lead to others.
 func (o *Original) compare(ctx context.Context, n *control.Network, set Images) error {
+	if n.Graph.IsCopy() {
+		return nil
+	}
 	layout := o.Shape()
 	either := len(layout) == 4 && layout[1] == layout[2] && layout[2] == layout[3] // the answers tell
 	for i := range min(compared, set.Len()) {
