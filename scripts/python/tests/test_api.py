@@ -47,6 +47,26 @@ def test_the_judge_is_right(attacked, network, images):
     assert list(answers) == list(attacked.answers)
 
 
+def test_failed_gradients(network, images, attacked):
+    """A network that rounds its pixels has no gradients: its accuracy is told as an upper bound."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load(network)
+    name = model.graph.input[0].name
+    for node in model.graph.node:
+        node.input[:] = ["coarse" if read == name else read for read in node.input]
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(16, np.float32), "levels"))
+    for op, inputs, output in (
+        ("Div", ["whole", "levels"], "coarse"),
+        ("Floor", ["up"], "whole"),
+        ("Mul", [name, "levels"], "up"),
+    ):
+        model.graph.node.insert(0, onnx.helper.make_node(op, inputs, [output]))
+    found = selfheal.attack(model, *images, eps=1 / 255, version="apgd-ce", progress=False)
+    assert found.gradient_failures == found.verdicts.sum() > 0 == attacked.gradient_failures
+    assert f"at most {100 * found.robust_accuracy:.1f} %" in repr(found) and "gradients failed on" in repr(found)
+    assert "at most" not in repr(attacked)
+
+
 REAL = pathlib.Path(os.environ.get("SELFHEAL_REAL", ROOT.parent / "shared" / "real"))
 
 
