@@ -45,11 +45,11 @@ func (o *classifier) answer(x, out []float32) (pull func(cotangent, out []float3
 	return pull
 }
 
-// beyondRounding reports whether x is misclassified by more than rounding may turn.
+// beyondRounding reports whether x is misclassified by more than rounding may turn, twice over.
 func (o *classifier) beyondRounding(x []float32, label int) bool {
-	z := make([]float32, o.classes)
-	o.answer(x, z)
-	return !Right(z, label) && !WithinRounding(z, label)
+	t := attempt{im: Image{Label: label}, eval: Evaluation{Logits: make([]float32, o.classes)}}
+	o.answer(x, t.eval.Logits)
+	return t.beyond() > 0
 }
 
 func (o *classifier) Logits(_ context.Context, x, out []float32) error {

@@ -24,7 +24,7 @@ func roundingOf(logits []float32) float64 {
 }
 
 // beyond is by how much the last answer is another class's, beyond what rounding may turn: below 0 where it is the
-// label's, or may be.
+// label's, or may be. It leaves twice the room, since the answer itself may be rounded otherwise than the file's.
 func (t *attempt) beyond() float64 {
-	return Margin.Value(t.eval.Logits, t.im.Label, -1) - roundingOf(t.eval.Logits)
+	return Margin.Value(t.eval.Logits, t.im.Label, -1) - 2*roundingOf(t.eval.Logits)
 }
