@@ -70,10 +70,17 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 	},
 	"Softplus": always(convex(func(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) },
 		sigmoid, 8e-7)),
-	"Sigmoid": always(sShaped(sigmoid, func(x float64) float64 { return sigmoid(x) * sigmoid(-x) }, sigmoidError)),
-	"Exp":     always(convex(math.Exp, math.Exp, 0)),
-	"Erf":     always(sShaped(math.Erf, gaussian, 4e-7)),
-	"Tanh":    always(sShaped(math.Tanh, tanhSlope, 4e-7)),
+	"Sigmoid":   always(sShaped(sigmoid, func(x float64) float64 { return sigmoid(x) * sigmoid(-x) }, sigmoidError)),
+	"Exp":       always(convex(math.Exp, math.Exp, 0)),
+	"Erf":       always(sShaped(math.Erf, gaussian, 4e-7)),
+	"Tanh":      always(sShaped(math.Tanh, tanhSlope, 4e-7)),
+	"HardSwish": always(hardSwish(1./6, 0.5)),
+	"Gelu": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
+		if n.Str("approximate", "none") == "tanh" {
+			return tanhGelu(), true
+		}
+		return gelu(), true
+	},
 }
 
 // always is an activation without parameters.
@@ -220,19 +227,54 @@ var gates = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool){
 		-2.399357280520, 2.399357280520)),
 	"HardSigmoid": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
 		alpha, beta := float64(n.Float("alpha", 0.2)), float64(n.Float("beta", 0.5))
-		inner := func(x float64) float64 { return alpha*x + beta }
-		slope := func(x float64) float64 {
-			switch v := inner(x); {
-			case v <= 0:
-				return 0
-			case v >= 1:
-				return 1
-			}
-			return 2*alpha*x + beta
-		}
-		f := func(x float64) float64 { return x * min(max(inner(x), 0), 1) }
-		return wavy(f, slope, kinkError(beta), -beta/alpha, (1-beta)/alpha), alpha > 0 && alpha < onnx.Steep
+		return hardSwish(alpha, beta), alpha > 0 && alpha < onnx.Steep
 	},
+}
+
+// hardSwish is x·min(max(αx + β, 0), 1), α > 0.
+func hardSwish(alpha, beta float64) activation {
+	inner := func(x float64) float64 { return alpha*x + beta }
+	slope := func(x float64) float64 {
+		switch v := inner(x); {
+		case v <= 0:
+			return 0
+		case v >= 1:
+			return 1
+		}
+		return 2*alpha*x + beta
+	}
+	f := func(x float64) float64 { return x * min(max(inner(x), 0), 1) }
+	return wavy(f, slope, kinkError(beta), -beta/alpha, (1-beta)/alpha)
+}
+
+// geluError is that of Gelu for |x| = 1: package simplify makes one of a product whose constants are nearly Gelu's.
+const geluError = 4e-6
+
+// gelu is x·Φ(x), whose second derivative φ(x)·(2 − x²) is 0 at ±√2.
+func gelu() activation {
+	share := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+	slope := func(x float64) float64 { return share(x) + x*gaussian(x/math.Sqrt2)/(2*math.Sqrt2) }
+	return wavy(func(x float64) float64 { return x * share(x) }, slope, geluError, -math.Sqrt2, math.Sqrt2)
+}
+
+// tanhGelu is ½x·(1 + tanh u), u = a·(x + bx³). With t = tanh u its second derivative is 1 − t² times
+//
+//	a·(1 + 6bx²) − a²·x·t·(1 + 3bx²)²
+//
+// which is 0 at one x > 0 alone, as the second term grows faster than the first, and at −x.
+func tanhGelu() activation {
+	const b = 0.044715
+	a := math.Sqrt(2 / math.Pi)
+	u := func(x float64) float64 { return a * (x + b*x*x*x) }
+	share := func(x float64) float64 { return 1 / (1 + math.Exp(-2*u(x))) } // ½·(1 + tanh u)
+	slope := func(x float64) float64 {
+		return share(x) + 2*x*share(x)*share(-x)*a*(1+3*b*x*x)
+	}
+	turn := crossing(func(x float64) float64 {
+		c := 1 + 3*b*x*x
+		return a * x * math.Tanh(u(x)) * c * c / (1 + 6*b*x*x)
+	}, 1, 0, 4)
+	return wavy(func(x float64) float64 { return x * share(x) }, slope, geluError, -turn, turn)
 }
 
 // wavy is a function whose slope is monotonic between some turns, where it may jump.

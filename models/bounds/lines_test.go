@@ -18,6 +18,7 @@ var activationNodes = map[string]string{
 	"Tanh": "Tanh x → y",
 	"Clip": "lo=-1.0; hi=2.0; Clip x lo hi → y", "HardSigmoid": "HardSigmoid x → y alpha=0.3 beta=-0.7",
 	"Elu": "Elu x → y alpha=0.8", "Softplus": "Softplus x → y", "Exp": "Exp x → y", "Erf": "Erf x → y",
+	"HardSwish": "HardSwish x → y", "Gelu": "Gelu x → y",
 }
 
 // gateNodes are those of the functions x·gate(x).
@@ -30,7 +31,7 @@ func eachActivation(t *testing.T, f func(t *testing.T, a activation, run func(x 
 	testinput.Runtime(t)
 	try := func(name, nodes string, of func(g *onnx.Graph, n *onnx.Node) (activation, bool)) {
 		t.Run(name, func(t *testing.T) {
-			g := onnxtest.Open(t, onnxtest.New(17, -1, 1).Node(nodes).Bytes(-1, 1))
+			g := onnxtest.Open(t, onnxtest.New(20, -1, 1).Node(nodes).Bytes(-1, 1))
 			s := must.Get(ort.Open(name, must.Get(g.Encode())(t)))(t)
 			defer s.Close()
 			a, ok := of(g, g.Nodes[len(g.Nodes)-1])

@@ -50,6 +50,54 @@ func (n *Network) steps() (map[*onnx.Node]*stage, error) {
 	return stages, err
 }
 
+// wraps gives the stages of x − p·⌊x/p + ½⌋, which package simplify writes for sums that may leave int32.
+func (n *Network) wraps() (map[*onnx.Node]*stage, error) {
+	g, stages := n.graph, map[*onnx.Node]*stage{}
+	made := g.Producers()
+	err := g.Rewrite(func(b *onnx.Builder, node *onnx.Node) bool {
+		// by gives the inputs of a node that an operator writes from two.
+		by := func(tensor, op string) (first, second string) {
+			if n := made[tensor]; n != nil && n.Op == op {
+				return n.Input(0), n.Input(1)
+			}
+			return "", ""
+		}
+		x, whole := by(node.Outputs[0], "Sub")
+		floor, p := by(whole, "Mul")
+		sum, _ := by(floor, "Floor")
+		ratio, half := by(sum, "Add")
+		if of, over := by(ratio, "Div"); x == "" || of != x || over != p || g.Consts[p] == nil ||
+			g.Consts[half] == nil || !slices.Equal(g.Consts[half].Floats, []float32{0.5}) {
+			return false
+		}
+		b.Prefix = node.Outputs[0] + "/"
+		z := b.Op("Div", x, p)
+		clip := &onnx.Node{Op: "Clip", Inputs: []string{z}, Outputs: []string{g.Fresh(b.Prefix + "wrapped")}}
+		b.Append(clip) // the stage says what it does
+		b.Named(node.Outputs[0], "Mul", clip.Outputs[0], p)
+		stages[clip] = &stage{target: target{tensor: z}, activation: wrapped}
+		return true
+	})
+	g.Prune()
+	return stages, err
+}
+
+// wrapped is the identity where a sum surely stays in int32, less what rounding may add. Elsewhere it is anything
+// between the sum and what is left of it in int32: of a QDQ graph a runtime may compute either.
+var wrapped = activation{
+	f:     func(x float64) float64 { return x },
+	bends: func(l, u float64) bool { return l < -wrapEnd || u > wrapEnd },
+	span: func(l, u float64) (low, high float64) {
+		if l < -wrapEnd || u > wrapEnd {
+			l, u = min(l, -0.5), max(u, 0.5)
+		}
+		return l, u
+	},
+	lines: func(l, u float64) (lower, upper line) { return line{0, min(l, -0.5)}, line{0, max(u, 0.5)} },
+}
+
+const wrapEnd = 0.5 - 16*Unit
+
 // stairs are x + kink, rounded to an integer between two ends.
 type stairs struct {
 	activation

@@ -45,7 +45,7 @@ func (f fuser) with(n *onnx.Node, op string, want float64) string {
 	}
 	for i, in := range n.Inputs {
 		v, ok := f.number(in)
-		if ok && (i == 1 || op == "Mul" || op == "Add") && math.Abs(v-want) <= 1e-5*want {
+		if ok && (i == 1 || op == "Mul" || op == "Add") && math.Abs(v-want) <= 1e-6*want {
 			return n.Inputs[1-i]
 		}
 	}

@@ -64,15 +64,22 @@ func (s *simplifier) expanded(n *onnx.Node) bool {
 	onnx.Require(!slices.Contains(n.Outputs, ""), "has an output without a name")
 	e := &expansion{s: s, n: n}
 	expand(e)
+	s.kernels = true
+	e.visit()
+	s.kernels = false
+	return true
+}
+
+// visit opens what has been made.
+func (e *expansion) visit() {
 	for _, made := range e.made {
-		if made.Origin = n.Origin; n.Origin != nil { // its operator set is the graph's, not that of another domain
-			origin := *n.Origin
-			origin.Opset = s.from
+		if made.Origin = e.n.Origin; e.n.Origin != nil { // its operator set is the graph's, not that of another domain
+			origin := *e.n.Origin
+			origin.Opset = e.s.from
 			made.Origin = &origin
 		}
-		s.visit(made)
+		e.s.visit(made)
 	}
-	return true
 }
 
 // in is the node's i-th input; "" where it has none.
@@ -240,6 +247,7 @@ func dynamicQuantizeLinear(e *expansion) {
 	g := e.s.g
 	onnx.Require(len(e.n.Outputs) == 3, "has %d outputs", len(e.n.Outputs))
 	e.dynamic()
+	e.s.dynamic[e.in(0)] = true
 	scale, zero := onnx.Scalar(1), &onnx.Tensor{DType: onnx.Uint8, Shape: onnx.Shape{}, Ints: []int64{0}}
 	for i, t := range []*onnx.Tensor{1: scale, 2: zero} {
 		if t != nil && e.n.Outputs[i] != "" {

@@ -19,6 +19,25 @@ type quantization struct {
 	kind  onnx.DType // of the integers
 	shape onnx.Shape // in which the values broadcast against the data
 	axis  int64
+
+	guessed bool // the kind
+}
+
+// bytes reports whether the integers have 8 bits.
+func (q *quantization) bytes() bool { return q.kind == onnx.Int8 || q.kind == onnx.Uint8 }
+
+// span are the least and the largest integer less its zero point.
+func (q *quantization) span() (lo, hi float64) {
+	least, most, _ := onnx.QuantizedRange(q.kind)
+	if q.guessed {
+		least = math.MinInt8
+	}
+	return float64(least - slices.Max(q.zero)), float64(most - slices.Min(q.zero))
+}
+
+// movable reports whether ONNX Runtime takes roundings past an operator, which moves values.
+func movable(op string) bool {
+	return onnx.TraitsOf(op).Relabels || slices.Contains([]string{"MaxPool", "Transpose", "Slice", "Expand"}, op)
 }
 
 // regrouped reports whether ONNX Runtime computes a QDQ graph otherwise than its operators say, by more than the
@@ -27,8 +46,11 @@ type quantization struct {
 // what meets quantised weights in a matrix product (DQMatMulToMatMulNBits).
 func regrouped(g *onnx.Graph) bool {
 	made := g.Producers()
-	moved := func(op string) bool {
-		return onnx.TraitsOf(op).Relabels || slices.Contains([]string{"MaxPool", "Transpose", "Slice", "Expand"}, op)
+	behind := func(tensor string) string { // what moves values
+		for by := made[tensor]; by != nil && movable(by.Op); by = made[tensor] {
+			tensor = by.Input(0)
+		}
+		return tensor
 	}
 	dequantized := func(tensor string) *onnx.Node {
 		if n := made[tensor]; n != nil && n.Op == "DequantizeLinear" {
@@ -40,15 +62,11 @@ func regrouped(g *onnx.Graph) bool {
 		switch n.Op {
 		case "Conv", "ConvTranspose", "Gemm":
 			float := func(i int) bool { return n.Input(i) != "" && dequantized(n.Input(i)) == nil }
-			return dequantized(n.Input(0)) != nil && (float(1) || float(2))
+			return dequantized(behind(n.Input(0))) != nil && (float(1) || float(2))
 		case "MatMul":
 			return (dequantized(n.Input(0)) == nil) != (dequantized(n.Input(1)) == nil)
 		case "QuantizeLinear":
-			x := n.Input(0)
-			for by := made[x]; by != nil && moved(by.Op); by = made[x] { // roundings are brought together past these
-				x = by.Input(0)
-			}
-			before := dequantized(x)
+			before := dequantized(behind(n.Input(0))) // roundings are brought together past these
 			return before != nil && slices.ContainsFunc([]int{1, 2}, func(i int) bool {
 				a, b := g.Consts[before.Input(i)], g.Consts[n.Input(i)]
 				return before.Input(i) != n.Input(i) && (a == nil || b == nil || !slices.Equal(a.Ints, b.Ints) ||
@@ -77,6 +95,9 @@ func quantized(s *simplifier, n *onnx.Node) bool {
 	s.g.Notice(NoticeQuantized)
 	s.g.Rounds = true
 	q := quantizationOf(s, n)
+	if !s.dynamic[n.Inputs[0]] {
+		s.steps[n.Outputs[0]] = q
+	}
 	if c, ok := s.g.Consts[n.Inputs[0]]; ok {
 		return s.constant(n, q.folded(n.Op, c))
 	}
@@ -100,6 +121,23 @@ func (s *simplifier) integer(x string) string {
 // onIntegers are the operators that exporters leave between integers, beside expansions.
 var onIntegers = []string{"Flatten", "MaxPool", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
 
+// carry notes what is known of an operator's input that holds of its output too.
+func (s *simplifier) carry(n *onnx.Node) {
+	x, y := n.Input(0), n.Outputs[0]
+	if s.g.Integers[x] && slices.Contains(onIntegers, n.Op) {
+		s.integer(y)
+		if a := s.sums[x]; a != nil {
+			s.sums[y] = a
+		}
+	}
+	if movable(n.Op) {
+		if q := s.steps[x]; q != nil && len(q.scale) == 1 {
+			s.steps[y] = q
+		}
+		s.dynamic[y] = s.dynamic[x]
+	}
+}
+
 // quantizationOf reads a node's scale and zero point and checks them against its data.
 func quantizationOf(s *simplifier, n *onnx.Node) *quantization {
 	onnx.Require(n.Int("block_size", 0) == 0, "quantises in blocks, which is not supported")
@@ -121,6 +159,10 @@ func quantizationOf(s *simplifier, n *onnx.Node) *quantization {
 		q.kind = cmp.Or(onnx.DType(n.Int("output_dtype", 0)), q.kind)
 	case constant:
 		q.kind = data.DType
+	case s.steps[n.Inputs[0]] != nil:
+		q.kind = s.steps[n.Inputs[0]].kind
+	default:
+		q.guessed = true
 	}
 	count := len(scale)
 	onnx.Require(len(q.zero) == count && count > 0, "it has %d scales and %d zero points", count, len(q.zero))

@@ -39,6 +39,7 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
 		means: map[string]meanOf{}, source: map[string]string{}, rows: map[string]string{},
 		flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{},
+		steps: map[string]*quantization{}, sums: map[string]*sum{}, int32s: int32s(g), dynamic: map[string]bool{},
 	}
 	in := g.Inputs[0]
 	if in.Shape[0] != onnx.Batch {
@@ -107,11 +108,16 @@ func checkInterface(g *onnx.Graph) {
 type simplifier struct {
 	*onnx.Inference
 	g          *onnx.Graph
-	alias      map[string]string  // removed tensors and what stands for them
-	offsets    map[string][]int64 // zero points that a QuantizeLinear's output is without
-	from       int64              // the operator set that the file was written for
-	fixedBatch int64              // the batch the file was exported with, 0 when open
-	means      map[string]meanOf  // ReduceMeans, for fuse
+	alias      map[string]string        // removed tensors and what stands for them
+	offsets    map[string][]int64       // zero points that a QuantizeLinear's output is without
+	steps      map[string]*quantization // of tensors that are quantised, and dequantised
+	sums       map[string]*sum
+	int32s     map[*onnx.Node]bool
+	dynamic    map[string]bool   // floats that the file quantises by scales of their own
+	kernels    bool              // what is visited stands for one operator on quantised values
+	from       int64             // the operator set that the file was written for
+	fixedBatch int64             // the batch the file was exported with, 0 when open
+	means      map[string]meanOf // ReduceMeans, for fuse
 	reads      map[string][]*onnx.Node
 	folded     int                   // values that folding has made so far
 	source     map[string]string     // integers that hold the batch size, and the tensor whose it is
@@ -129,9 +135,7 @@ func (s *simplifier) visit(n *onnx.Node) {
 		}
 	}
 	n.CheckInputs()
-	if s.g.Integers[n.Input(0)] && slices.Contains(onIntegers, n.Op) {
-		s.integer(n.Outputs[0])
-	}
+	s.carry(n)
 	done, err := s.replaced(n)
 	if err != nil {
 		onnx.Refuse("node %s: %w", n, err)
@@ -156,7 +160,7 @@ var steps []step
 
 func init() {
 	steps = []step{
-		quantized, fold, relabel, shapeOf, passThrough, turnedBack, onRows, strided, openBatch,
+		quantized, summed, fold, relabel, shapeOf, passThrough, turnedBack, onRows, strided, openBatch,
 		func(s *simplifier, n *onnx.Node) bool { return s.write(n, rewrites[n.Op]) },
 	}
 }
