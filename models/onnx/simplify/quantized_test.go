@@ -93,21 +93,33 @@ func TestQuantized(t *testing.T) {
 // ONNX Runtime's answers are far from those of the file's operators where it quantises what the file keeps as floats,
 // or rounds once for twice: nothing can be proven of the file by them.
 func TestRegrouped(t *testing.T) {
-	base := func() File {
+	of := func(x string, weights ...int64) File {
 		return file(17, N, 1, 1, 1).Floats("s", nil, 1).Tensor(quantized("z", i8, nil, 0)).Floats("r", nil, 0.01).
-			Tensor(quantized("w", i8, []int64{1, 1, 1, 1}, 1)).Floats("ws", nil, 0.25).Floats("b", []int64{1}, 0.1).
-			Tensor(quantized("ib", i32, []int64{1}, 4)).
-			Node("QuantizeLinear x s z → q; DequantizeLinear q s z → d; DequantizeLinear w ws z → f")
+			Tensor(quantized("w", i8, weights, 1)).Floats("ws", nil, 0.25).Floats("b", []int64{1}, 0.1).
+			Tensor(quantized("ib", i32, []int64{1}, 4)).Node("flat=0,1; image=0,1,1,1; Reshape x flat → v; " +
+			"QuantizeLinear " + x + " s z → q; DequantizeLinear q s z → d; DequantizeLinear w ws z → f")
 	}
-	end := "QuantizeLinear c r z → e; DequantizeLinear e r z → y"
+	base, matrix := func() File { return of("x", 1, 1, 1, 1) }, func() File { return of("v", 1, 1) }
+	end := "QuantizeLinear c r z → e; DequantizeLinear e r z → g; Reshape g image → y"
 	for name, c := range map[string]struct {
 		f       File
 		far     bool // the file's answers
 		inexact bool
 	}{
-		"float bias":    {base().Node("Conv d f b → c").Node(end), true, true},
-		"integer bias":  {base().Node("DequantizeLinear ib ws → fb; Conv d f fb → c").Node(end), false, false},
-		"no bias":       {base().Node("Conv d f → c").Node(end), false, false},
+		"float bias":                     {base().Node("Conv d f b → c").Node(end), true, true},
+		"integer bias":                   {base().Node("DequantizeLinear ib ws → fb; Conv d f fb → c").Node(end), false, false},
+		"no bias":                        {base().Node("Conv d f → c").Node(end), false, false},
+		"a bias of another scale":        {base().Node("DequantizeLinear ib s → fb; Conv d f fb → c").Node(end), false, true},
+		"a float bias past a Reshape":    {base().Node("Reshape d image → t; Conv t f b → c").Node(end), true, true},
+		"Gemm by a half":                 {matrix().Node("DequantizeLinear ib ws → fb; Gemm d f fb → c alpha=0.5").Node(end), true, true},
+		"a Gemm's bias of another scale": {matrix().Node("DequantizeLinear ib s → fb; Gemm d f fb → c").Node(end), true, true},
+		"a Gemm's bias by a zero point": {matrix().Tensor(quantized("bz", i32, nil, 100)).
+			Node("DequantizeLinear ib ws bz → fb; Gemm d f fb → c").Node(end), true, true},
+		"a float bias behind a MatMul": {matrix().Node("MatMul d f → m; Add m b → c").Node(end), true, true},
+		"an integer bias behind a MatMul": {matrix().Node("DequantizeLinear ib ws → fb; MatMul d f → m; Add m fb → c").
+			Node(end), false, false},
+		"a bias of another scale behind a MatMul": {matrix().Node("DequantizeLinear ib s → fb; MatMul d f → m").
+			Node("Add m fb → c").Node(end), true, true},
 		"rounded twice": {base().Node("QuantizeLinear d r2 z → q2; DequantizeLinear q2 r2 z → y; r2=0.03"), true, true},
 		"rounded twice, past a Transpose": {base().Node("Transpose d → t perm=0,2,1,3; QuantizeLinear t r2 z → q2").
 			Node("DequantizeLinear q2 r2 z → y; r2=0.03"), false, true}, // it might be
