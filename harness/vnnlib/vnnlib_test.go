@@ -288,6 +288,29 @@ func TestQuantised(t *testing.T) {
 	}
 }
 
+// Nothing is proven where sums may leave int32, as they do at the upper corner. Within int32 there is a proof.
+func TestSumsLeaveInt32(t *testing.T) {
+	testinput.Runtime(t)
+	for _, c := range onnxtest.Overflowing() {
+		if !slices.Contains([]string{"QLinearConv", "QGemm", "ConvInteger and Add", "QDQ Conv"}, c.Name) {
+			continue // which package bounds tries
+		}
+		for lower, want := range map[float64]answer{0.3: unsat, 0.9: unknown} {
+			box := declared(192, 3)
+			for i := range 192 {
+				box += fmt.Sprintf("(assert (>= X_%d %g)) (assert (<= X_%d %g))\n", i, lower, i, lower+0.1)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), map[answer]time.Duration{unsat: 30, unknown: 1}[want]*time.Second)
+			got, _, err := ask(t, ctx, c.Data, box+"(assert (<= Y_0 Y_2))")
+			cancel()
+			if saturates := ort.Saturates() && want == unsat; err != nil && ctx.Err() == nil || !saturates &&
+				(got.answer == unsat) != (want == unsat) {
+				t.Errorf("%s, from %g: %v, %v", c.Name, lower, got.answer, err)
+			}
+		}
+	}
+}
+
 // Parts of a box are bounded where bounds over the whole leave room. A border that is met by no float32 is given up.
 func TestBranch(t *testing.T) {
 	testinput.Runtime(t)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"selfheal/internal/must"
+	"selfheal/models/bounds"
 	"selfheal/models/onnx"
 )
 
@@ -151,36 +152,40 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// docs/onnx.md lists the operators that are known; -update rewrites the list.
+// docs/onnx.md lists the operators that are known, docs/certificates.md those that have bounds; -update rewrites the lists.
 func TestOperatorsDocumented(t *testing.T) {
-	const begin, end = "<!-- operators -->\n", "<!-- /operators -->"
-	path := "docs/onnx.md"
-	before, rest, ok := strings.Cut(read(t, path), begin)
-	list, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatal("no list of operators")
-	}
-	var want strings.Builder
-	width := 0
-	for i, op := range onnx.Operators() {
-		switch {
-		case i == 0:
-		case width+len(op)+2 > 88:
-			want.WriteString(",\n")
-			width = 0
-		default:
-			want.WriteString(", ")
-			width += 2
+	for path, operators := range map[string][]string{
+		"docs/onnx.md": onnx.Operators(), "docs/certificates.md": bounds.Operators(),
+	} {
+		const begin, end = "<!-- operators -->\n", "<!-- /operators -->"
+		before, rest, ok := strings.Cut(read(t, path), begin)
+		list, after, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatal(path, ": no list of operators")
 		}
-		want.WriteString(op)
-		width += len(op)
-	}
-	want.WriteString(".\n")
-	switch {
-	case *update:
-		put(t, path, before+begin+want.String()+end+after)
-	case list != want.String():
-		t.Errorf("the list of operators differs (go test -update rewrites it):\n%swant\n%s", list, want.String())
+		var want strings.Builder
+		width := 0
+		for i, op := range operators {
+			switch {
+			case i == 0:
+			case width+len(op)+2 > 88:
+				want.WriteString(",\n")
+				width = 0
+			default:
+				want.WriteString(", ")
+				width += 2
+			}
+			want.WriteString(op)
+			width += len(op)
+		}
+		want.WriteString(".\n")
+		switch {
+		case *update:
+			put(t, path, before+begin+want.String()+end+after)
+		case list != want.String():
+			t.Errorf("%s: the list of operators differs (go test -update rewrites it):\n%swant\n%s", path, list,
+				want.String())
+		}
 	}
 }
 

@@ -195,7 +195,7 @@ func newStage(g *onnx.Graph, node *onnx.Node) (s *stage, ok bool) {
 	switch known := activations[node.Op]; {
 	case known != nil:
 		s.activation, ok = known(g, node)
-	case node.Op == "MaxPool" || node.Op == "GlobalMaxPool":
+	case slices.Contains(maxPools, node.Op):
 		s.pool, ok = newMaxPool(g, node)
 	}
 	return s, ok

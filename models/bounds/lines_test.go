@@ -46,6 +46,7 @@ func eachActivation(t *testing.T, f func(t *testing.T, a activation, run func(x 
 	for op, of := range activations {
 		try(op, activationNodes[op], of)
 	}
+	try("Gelu by tanh", "Gelu x → y approximate=tanh", activations["Gelu"])
 	for op := range gates {
 		try("gate "+op, gateNodes[op], func(g *onnx.Graph, n *onnx.Node) (activation, bool) {
 			_, a, ok := gated(g, n)

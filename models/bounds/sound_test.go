@@ -2,6 +2,7 @@ package bounds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -153,8 +154,7 @@ func TestNoPointBeatsABound(t *testing.T) {
 			})
 		}
 	})
-	known := slices.Concat(slices.Collect(maps.Keys(affineOperators)), slices.Collect(maps.Keys(activations)),
-		[]string{"MaxPool", "GlobalMaxPool"})
+	known := slices.Concat(slices.Collect(maps.Keys(affineOperators)), slices.Collect(maps.Keys(activations)), maxPools)
 	for _, op := range known {
 		if seen[op] == 0 {
 			t.Errorf("no network has the operator %s", op)
@@ -164,6 +164,39 @@ func TestNoPointBeatsABound(t *testing.T) {
 		if !slices.Contains(known, op) && !onnx.TraitsOf(op).Relabels {
 			t.Errorf("%s has no rule", op)
 		}
+	}
+}
+
+// Among the networks of package grad's goldens an operator is refused only if it is not listed, or listed with a limit,
+// but where images are not in front, or what it is computed with is no constant.
+func TestListedOperatorsHaveBounds(t *testing.T) {
+	listed, refused := Operators(), 0
+	for _, path := range must.Get(filepath.Glob("../grad/gradtest/testdata/*.onnx"))(t) {
+		g, _, err := simplify.Load(path, simplify.Options{})
+		if err != nil {
+			continue
+		}
+		var unsupported *onnx.UnsupportedError
+		if err := Check(g); errors.As(err, &unsupported) {
+			refused++
+			_, active := g.Reached(g.Inputs[0].Name)
+			for _, n := range unsupported.Nodes {
+				computed := slices.ContainsFunc(n.Inputs, func(in string) bool {
+					return !active[in] && g.Consts[in] == nil
+				})
+				if slices.Contains(listed, n.Op) && g.Shapes[n.Outputs[0]][0] == onnx.Batch && !computed {
+					t.Errorf("%s: %s is listed, and refused", filepath.Base(path), n.Op)
+				}
+			}
+		}
+	}
+	for _, op := range []string{"HardSwish", "Gelu", "Relu", "Conv (by constants)"} {
+		if !slices.Contains(listed, op) {
+			t.Errorf("%s is not listed", op)
+		}
+	}
+	if refused < 50 {
+		t.Errorf("only %d networks are refused", refused)
 	}
 }
 

@@ -99,9 +99,9 @@ func Overflowing() (all []Sums) {
 	add("QLinearMatMul", 0, long().Tensor(byteColumns), "QLinearMatMul q s z w ws z r rz → y8; "+
 		"DequantizeLinear y8 r rz → y")
 	add("MatMulInteger", 0, long().Tensor(byteColumns), "MatMulInteger q w z z → i; Cast i → f to=1; Mul f bs → y")
-	add("MatMulInteger, a sum behind it", 0, vector(upper).Tensor(all1),
+	add("MatMulInteger and Add", 0, vector(upper).Tensor(all1),
 		"MatMulInteger q w z wz → i; Add i b → j; Cast j → f to=1; Mul f bs → y")
-	add("ConvInteger, a sum behind it", 0, image(upper).Tensor(signed).Node("column=1,3,1,1; Reshape b column → bc"),
+	add("ConvInteger and Add", 0, image(upper).Tensor(signed).Node("column=1,3,1,1; Reshape b column → bc"),
 		"ConvInteger q w z wz → i; Add bc i → j; Cast j → f to=1; Mul f bs → m; Flatten m → y")
 	add("MatMulIntegerToFloat", 0, long().Tensor(byteColumns), "MatMulIntegerToFloat"+microsoft+" q w s ws z z → y")
 

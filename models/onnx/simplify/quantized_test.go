@@ -106,13 +106,17 @@ func TestRegrouped(t *testing.T) {
 		far     bool // the file's answers
 		inexact bool
 	}{
-		"float bias":                     {base().Node("Conv d f b → c").Node(end), true, true},
-		"integer bias":                   {base().Node("DequantizeLinear ib ws → fb; Conv d f fb → c").Node(end), false, false},
-		"no bias":                        {base().Node("Conv d f → c").Node(end), false, false},
-		"a bias of another scale":        {base().Node("DequantizeLinear ib s → fb; Conv d f fb → c").Node(end), false, true},
-		"a float bias past a Reshape":    {base().Node("Reshape d image → t; Conv t f b → c").Node(end), true, true},
-		"Gemm by a half":                 {matrix().Node("DequantizeLinear ib ws → fb; Gemm d f fb → c alpha=0.5").Node(end), true, true},
-		"a Gemm's bias of another scale": {matrix().Node("DequantizeLinear ib s → fb; Gemm d f fb → c").Node(end), true, true},
+		"float bias":   {base().Node("Conv d f b → c").Node(end), true, true},
+		"integer bias": {base().Node("DequantizeLinear ib ws → fb; Conv d f fb → c").Node(end), false, false},
+		"no bias":      {base().Node("Conv d f → c").Node(end), false, false},
+		"a bias of another scale": {base().
+			Node("DequantizeLinear ib s → fb; Conv d f fb → c").Node(end), false, true},
+		"a float bias past a Reshape": {base().
+			Node("Reshape d image → t; Conv t f b → c").Node(end), true, true},
+		"Gemm by a half": {matrix().
+			Node("DequantizeLinear ib ws → fb; Gemm d f fb → c alpha=0.5").Node(end), true, true},
+		"a Gemm's bias of another scale": {matrix().
+			Node("DequantizeLinear ib s → fb; Gemm d f fb → c").Node(end), true, true},
 		"a Gemm's bias by a zero point": {matrix().Tensor(quantized("bz", i32, nil, 100)).
 			Node("DequantizeLinear ib ws bz → fb; Gemm d f fb → c").Node(end), true, true},
 		"a float bias behind a MatMul": {matrix().Node("MatMul d f → m; Add m b → c").Node(end), true, true},

@@ -66,11 +66,12 @@ func TestSumsStayAsTheyAre(t *testing.T) {
 	}
 	const end = "; QuantizeLinear c r z → e; DequantizeLinear e r z → y"
 	for name, f := range map[string]File{
-		"within int32":        base(u8, i8).Node("Conv a f sf → c" + end),
-		"16 bits":             base(i16, i8).Node("Conv a f bf → c" + end),
-		"not quantised":       base(u8, i8).Node("Conv a f bf → y"),
-		"quantised later":     base(u8, i8).Node("Conv a f bf → t; LeakyRelu t → c" + end),
-		"read by others, too": base(u8, i8).Node("Conv a f bf → c; QuantizeLinear c r z → e; DequantizeLinear e r z → d").Node("Add c d → y"),
+		"within int32":    base(u8, i8).Node("Conv a f sf → c" + end),
+		"16 bits":         base(i16, i8).Node("Conv a f bf → c" + end),
+		"not quantised":   base(u8, i8).Node("Conv a f bf → y"),
+		"quantised later": base(u8, i8).Node("Conv a f bf → t; LeakyRelu t → c" + end),
+		"read by others, too": base(u8, i8).Node("Conv a f bf → c; QuantizeLinear c r z → e").
+			Node("DequantizeLinear e r z → d; Add c d → y"),
 		"ConvTranspose": file(21, N, 2, 1, 1).Floats("s", nil, 1./255).Tensor(quantized("z", u8, nil, 0)).
 			Tensor(quantized("w", i8, []int64{2, 2, 1, 1}, 127, 127, 127, 127)).
 			Tensor(quantized("b", i32, []int64{2}, math.MaxInt32-1000, 7)).Floats("r", nil, 400).
