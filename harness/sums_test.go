@@ -16,8 +16,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// No certificate reaches a white image, whose sums leave int32 and which the file takes for another class: by any method,
-// by brackets, or beside AutoAttack. Within int32 the class is proven. The images are of 0.45 to 0.49.
+// No certificate reaches a white image, whose sums leave int32 and which the file takes for another class: by any
+// method, by brackets, or beside AutoAttack. Within int32 the class is proven. The images are of 0.45 to 0.49.
 func TestCertificatesKeepWithinInt32(t *testing.T) {
 	testinput.NumbersAlone(t)
 	if ort.Saturates() {
@@ -27,7 +27,8 @@ func TestCertificatesKeepWithinInt32(t *testing.T) {
 	for _, name := range []string{"QLinearConv", "QGemm", "MatMulInteger and Add", "QDQ Conv", "QDQ Gemm"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, dir := all[slices.IndexFunc(all, func(s onnxtest.Sums) bool { return s.Name == name })], t.TempDir()
+			at := slices.IndexFunc(all, func(s onnxtest.Sums) bool { return s.Name == name })
+			c, dir := all[at], t.TempDir()
 			must.Do(t, os.WriteFile(filepath.Join(dir, "m.onnx"), c.Data, 0o644))
 			testplan.Archive(t, filepath.Join(dir, "images.npz"), 1, attacks.Shape{C: 3, H: 8, W: 8})
 			attacked := ""

@@ -152,7 +152,8 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// docs/onnx.md lists the operators that are known, docs/certificates.md those that have bounds; -update rewrites the lists.
+// docs/onnx.md lists the operators that are known, docs/certificates.md those that have bounds; -update rewrites the
+// lists.
 func TestOperatorsDocumented(t *testing.T) {
 	for path, operators := range map[string][]string{
 		"docs/onnx.md": onnx.Operators(), "docs/certificates.md": bounds.Operators(),

@@ -105,8 +105,8 @@ func Provable(g *onnx.Graph) error {
 	switch {
 	case g.Inexact:
 		return errors.New("no bounds for a file that is computed otherwise than it is opened, as those with weights " +
-			"in float64 or float16, dynamic quantisation or, between quantised tensors, float biases and those of another " +
-			"scale than their sum's are")
+			"in float64 or float16, dynamic quantisation or, between quantised tensors, float biases and those of " +
+			"another scale than their sum's are")
 	case g.Rounds && ort.Saturates():
 		return errors.New("no bounds for a quantised file on a processor without VNNI, whose sums of products of " +
 			"8-bit integers may saturate")

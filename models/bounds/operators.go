@@ -12,11 +12,21 @@ var maxPools = []string{"MaxPool", "GlobalMaxPool"}
 // limits say what some operators must be like.
 var limits = map[string]string{
 	"BatchNormalization": "in inference",
-	"Conv":               "by constants", "ConvTranspose": "by constants", "Gemm": "by constants", "MatMul": "by a constant",
-	"Mul": "by a constant, or of two tensors of one rank", "Div": "by a constant", "Pad": "with a constant",
-	"Resize": "but for cubic", "Clip": "between constants", "LeakyRelu": "of a slope from 0 to 1", "Elu": "of α up to 1", "HardSigmoid": "of a slope above 0", "MaxPool": "without indices",
-	"QuantizeLinear":   "in front of a DequantizeLinear, with one zero point",
-	"DequantizeLinear": "behind a QuantizeLinear, with one zero point",
+	"Clip":               "between constants",
+	"Conv":               "by constants",
+	"ConvTranspose":      "by constants",
+	"DequantizeLinear":   "behind a QuantizeLinear, with one zero point",
+	"Div":                "by a constant",
+	"Elu":                "of α up to 1",
+	"Gemm":               "by constants",
+	"HardSigmoid":        "of a slope above 0",
+	"LeakyRelu":          "of a slope from 0 to 1",
+	"MatMul":             "by a constant",
+	"MaxPool":            "without indices",
+	"Mul":                "by a constant, or of two tensors of one rank",
+	"Pad":                "with a constant",
+	"QuantizeLinear":     "in front of a DequantizeLinear, with one zero point",
+	"Resize":             "but for cubic",
 }
 
 // Operators lists the operators that have bounds in the order of [onnx.Operators], and what some of them must be like.
