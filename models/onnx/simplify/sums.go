@@ -10,8 +10,8 @@ import (
 // ONNX Runtime adds up products of 8-bit integers in int32: in the operators on quantised values, and in the Conv, Gemm
 // and MatMul of a QDQ graph, which it replaces by those. Such a sum is off by a multiple of 2³² where it leaves int32,
 // and only there: every step of a kernel is taken modulo 2³², the parts that zero points make included, so that what
-// leaves int32 on the way does no harm (but see [ort.Saturates]). The graph, which holds integers as floats, has the sum
-// brought back by a formula where its range leaves int32.
+// leaves int32 on the way does no harm (but see ort.Saturates). The graph, which holds integers as floats, has the
+// sum brought back by a formula where its range leaves int32.
 
 // sum is a tensor that ONNX Runtime computes as integers of int32.
 type sum struct {
@@ -198,8 +198,8 @@ func (s *simplifier) integers(n *onnx.Node) *sum {
 			n.Inputs[i] = s.g.AddConst(in+"/floats", onnx.FloatTensor(c.Shape, floats))
 			of[i] = &sum{lo: float64(slices.Min(c.Ints)), hi: float64(slices.Max(c.Ints))}
 		}
-		onnx.Require(of[i] != nil, "its input %q is no sum of int32 by known steps: cast what is quantised dynamically "+
-			"to float32 before anything is computed with it", in)
+		onnx.Require(of[i] != nil, "its input %q is no sum of int32 by known steps: cast what is quantised "+
+			"dynamically to float32 before anything is computed with it", in)
 	}
 	s.integer(n.Outputs[0])
 	all := of[0]
