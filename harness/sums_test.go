@@ -33,7 +33,8 @@ func TestCertificatesKeepWithinInt32(t *testing.T) {
 			testplan.Archive(t, filepath.Join(dir, "images.npz"), 1, attacks.Shape{C: 3, H: 8, W: 8})
 			attacked := ""
 			for _, method := range []string{"ibp", "crown", "alpha-crown", "beta-crown"} {
-				attacked += fmt.Sprintf("  %s: {kind: bounds, norm: linf, epsilon: [0.1, 0.56], method: %[1]s}\n", method)
+				attacked += fmt.Sprintf("  %s: {kind: bounds, norm: linf, epsilon: [0.1, 0.56], method: %[1]s}\n",
+					method)
 			}
 			f, records, _ := runFor(t, testplan.Plan(t, `
 version: 1
