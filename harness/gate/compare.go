@@ -51,7 +51,7 @@ type Change struct {
 	AboveHolm float64    `json:"p_above_holm"`
 	Below     float64    `json:"p_below"`          // p-value of "the true drop is at least max_drop"
 	McNemar   float64    `json:"p_mcnemar"`        // two-sided p-value of "no change"
-	Turned    int        `json:"turned,omitempty"` // images within rounding with another verdict, which count as unchanged
+	Turned    int        `json:"turned,omitempty"` // images within rounding whose verdict turned: unchanged
 	Better    bool       `json:"better"`           // more images are right, significantly
 	Unchanged bool       `json:"unchanged"`        // the same verdicts of the same network: nothing to test
 	// Detectable is the smallest true drop that would fail here with probability 0.8; null where no drop would.

@@ -44,7 +44,8 @@ func TestRoundingAloneFailsNothing(t *testing.T) {
 		t.Errorf("near in the baseline: %s", r.Summary)
 	}
 	is.Cells[4].Near = []int{7, 3}
-	if _, err := Compare(t.Context(), base, is, rules); err == nil || !strings.Contains(err.Error(), "no list of places") {
+	_, err := Compare(t.Context(), base, is, rules)
+	if err == nil || !strings.Contains(err.Error(), "no list of places") {
 		t.Errorf("places out of order: %v", err)
 	}
 }

@@ -27,7 +27,7 @@ type Verdict struct {
 	Sum     float64    `json:"sum,omitempty"`     // of an answer whose values all lie in (0,1)
 	Votes   int        `json:"votes,omitempty"`   // passes that answer the label, of a network that draws at random
 	Rival   int        `json:"rival,omitempty"`   // passes that answer the other class that most do
-	Rounds  bool       `json:"rounds,omitempty"`  // between levels of 8 bits the answer is right instead of wrong, or wrong
+	Rounds  bool       `json:"rounds,omitempty"`  // the opened form answers otherwise between levels of 8 bits
 	Near    bool       `json:"near,omitempty"`    // within rounding of the other verdict: see [attacks.WithinRounding]
 	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
 }
