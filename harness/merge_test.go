@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"selfheal/harness/cluster"
+	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
@@ -318,6 +319,28 @@ func TestDigestsOfAnotherPlan(t *testing.T) {
 	must.Do(t, os.WriteFile(path, bytes.Replace(data, []byte(`"labels":[`), []byte(`"labels":[7,`), 1), 0o644))
 	must.Refuse(t, again(p, false), "datasets.json is damaged", "add --force")
 	must.Do(t, again(other, true))
+
+	// Those of other images are not mixed with the plan's, as where the data have changed between two shards.
+	digests := func() (all struct {
+		Config   string                     `json:"config_sha256"`
+		Datasets map[string]*dataset.Digest `json:"datasets"`
+	}) {
+		must.Do(t, folder.ReadSummed(path, &all))
+		return all
+	}
+	changed := digests()
+	for _, d := range changed.Datasets {
+		d.SHA256, d.Labels[0] = "of others", 1-min(d.Labels[0], 1)
+	}
+	must.Do(t, folder.WriteSummed(dir, "datasets.json", changed))
+	must.Do(t, os.RemoveAll(filepath.Join(dir, plan.Shard{I: 1, N: 2}.Folder())))
+	must.Refuse(t, again(other, false), "datasets.json is of other images of data set test", "add --force")
+	must.Do(t, again(other, true))
+	for key, d := range digests().Datasets {
+		if d.SHA256 == "of others" {
+			t.Errorf("with --force the digest of %s stays", key)
+		}
+	}
 	if s, err := result.Read(filepath.Join(dir, "results.json")); err == nil {
 		t.Errorf("a shard has results %v", s)
 	}

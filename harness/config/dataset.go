@@ -33,7 +33,8 @@ func datasetObject(name string, s *Dataset) object {
 		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "", "ids to take, in this order"),
 		optional("sample", sampleObject(s).value(), "", "images at random, after `indices`"),
 		optional("limit", whole(&s.Limit, setting.Count), "",
-			"the first N after `indices` and `sample`. `run --limit` cuts scored sets further, but none of a `fit`"),
+			"so many after `indices` and `sample`: the first, or evenly by class where they are sorted by class. "+
+				"`run --limit` cuts scored sets further, but none of a `fit`"),
 		optional("classes", classes(s), "", "how many, or their names in the labels' order"),
 	}}
 }

@@ -31,7 +31,8 @@ type Spec struct {
 	Path   string // for the file system given to [Open]
 	// Indices are the ids to take, in this order; nil takes all.
 	Indices []int
-	// Limit takes the first so many after Indices; 0 takes all.
+	// Limit takes so many after Indices and Sample, the first, or evenly by class where the labels of those without a
+	// Sample never fall; 0 takes all.
 	Limit int
 	// Classes is the number of classes; 0 takes it from the format or the data.
 	Classes int
@@ -54,6 +55,7 @@ type Dataset struct {
 	source  source
 	files   closers
 	left    result.LeftOut
+	sample  *result.Sample // that was taken; nil for none
 	// elsewhere says that the set was opened from a digest.
 	elsewhere bool
 	buffers   sync.Pool // of *[]byte, for an image's bytes
@@ -98,10 +100,19 @@ type Digest struct {
 // Digest is the data set's.
 func (d *Dataset) Digest() Digest { return Digest{d.hash, d.shape, d.labels, d.sums} }
 
-// fits reports whether a digest may be that of n images of so many classes.
-func (g *Digest) fits(n, classes int) bool {
-	return g != nil && len(g.Labels) == n && len(g.Sums) == n && min(g.Shape[0], g.Shape[1], g.Shape[2]) > 0 &&
-		!slices.ContainsFunc(g.Labels, func(label int) bool { return label < 0 || label >= classes })
+// fits reports whether a digest may be that of some images of a source, of so many classes.
+func (g *Digest) fits(src source, ids []int, classes int) bool {
+	n := len(ids)
+	if g == nil || len(g.Labels) != n || len(g.Sums) != n || min(g.Shape[0], g.Shape[1], g.Shape[2]) <= 0 {
+		return false
+	}
+	for i, id := range ids {
+		label, err := src.label(id)
+		if err != nil || label != g.Labels[i] || label < 0 || label >= classes {
+			return false
+		}
+	}
+	return true
 }
 
 // Open opens the images that spec asks for through fsys, and at most limit of
@@ -145,7 +156,7 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 		return nil, err
 	}
 	var left result.LeftOut
-	ids, err := choose(src, spec, limit, &left)
+	ids, sample, err := choose(src, spec, limit, &left)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +171,7 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	if spec.Transform != nil {
 		src = &transformed{source: src, by: *spec.Transform}
 	}
-	d := &Dataset{left: left, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src,
+	d := &Dataset{left: left, sample: sample, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src,
 		files: files}
 	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
@@ -170,7 +181,7 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	if len(names) == d.classes {
 		d.names = names
 	}
-	if known.fits(len(ids), d.classes) {
+	if known.fits(src, ids, d.classes) {
 		d.hash, d.shape, d.labels, d.sums = known.SHA256, known.Shape, known.Labels, known.Sums
 		return d, nil
 	}
@@ -241,21 +252,52 @@ func checksum(bytes []byte) uint32 { return crc32.Checksum(bytes, castagnoli) }
 // value is the pixel that a byte stands for.
 func value(b byte) float32 { return float32(b) / 255 }
 
-// choose returns the ids that a sample and the tighter limit leave of the images that spec's indices name, and notes
-// the classes that the limit drops.
-func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, err error) {
-	count := src.count()
+// choose returns the ids that a sample and the tighter limit leave of the images that spec's indices name, and the
+// sample, which may be the limit's own. It notes the classes that the limit drops.
+func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, sample *result.Sample, err error) {
+	if ids, err = indexed(src.count(), spec.Indices); err != nil {
+		return nil, nil, err
+	}
+	if sample = spec.Sample; sample != nil {
+		if ids, err = sampled(src, ids, *sample); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, l := range []int{spec.Limit, limit} {
+		if l < 0 {
+			return nil, nil, fmt.Errorf("the limit %d is below 0", l)
+		}
+	}
+	if limit = min(cmp.Or(spec.Limit, len(ids)), cmp.Or(limit, len(ids)), len(ids)); limit == 0 {
+		return nil, nil, errors.New("indices is an empty list, so no image is left")
+	}
+	if sample == nil && limit < len(ids) {
+		sorted, err := byClass(src, ids)
+		if err == nil && sorted {
+			sample = &result.Sample{N: limit, PerClass: true}
+			ids, err = sampled(src, ids, *sample)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	left.Classes, err = dropped(src, ids, limit)
+	return ids[:limit:limit], sample, err
+}
+
+// indexed are the ids that indices name of so many images.
+func indexed(count int, indices []int) (ids []int, err error) {
 	if count == 0 {
 		return nil, errors.New("it holds no images")
 	}
-	if ids = slices.Clone(spec.Indices); spec.Indices == nil {
+	if ids = slices.Clone(indices); indices == nil {
 		ids = make([]int, count)
 		for i := range ids {
 			ids[i] = i
 		}
 	}
-	seen := make(map[int]bool, len(spec.Indices))
-	for _, id := range spec.Indices {
+	seen := make(map[int]bool, len(indices))
+	for _, id := range indices {
 		if id < 0 || id >= count {
 			return nil, fmt.Errorf("indices asks for image %d, but it holds %d images (0 to %d)", id, count, count-1)
 		}
@@ -264,21 +306,7 @@ func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, 
 		}
 		seen[id] = true
 	}
-	if spec.Sample != nil {
-		if ids, err = sampled(src, ids, *spec.Sample); err != nil {
-			return nil, err
-		}
-	}
-	for _, l := range []int{spec.Limit, limit} {
-		if l < 0 {
-			return nil, fmt.Errorf("the limit %d is below 0", l)
-		}
-	}
-	if limit = min(cmp.Or(spec.Limit, len(ids)), cmp.Or(limit, len(ids)), len(ids)); limit == 0 {
-		return nil, errors.New("indices is an empty list, so no image is left")
-	}
-	left.Classes, err = dropped(src, ids, limit)
-	return ids[:limit:limit], err
+	return ids, nil
 }
 
 func (d *Dataset) size() int { return d.shape[0] * d.shape[1] * d.shape[2] }
@@ -312,6 +340,9 @@ func Numbered(names []string) string {
 
 // LeftOut is what one might miss among the images.
 func (d *Dataset) LeftOut() result.LeftOut { return d.left }
+
+// Sample is the one that was taken, by the spec or since the limit spread its images over the classes; nil for none.
+func (d *Dataset) Sample() *result.Sample { return d.sample }
 
 // Image returns the i-th chosen image: its id, its pixels (C·H·W values in [0,1], row-major CHW; the caller's to
 // keep) and its label. An error is one of [Dataset.Pixels].

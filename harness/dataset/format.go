@@ -25,7 +25,7 @@ type Format struct {
 	Keys string
 	// Splits is what the config's split names in such a set, or its default, where they are not the usual; else "".
 	Splits string
-	// ByClass says that the images come class by class.
+	// ByClass says that each class has a folder, whose place among the others is its label.
 	ByClass bool
 	Trained string // what scripts/train.py calls it; "" if it does not train on it
 	// is reports whether what lies at a path has that layout.

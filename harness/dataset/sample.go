@@ -44,6 +44,21 @@ func sampled(src source, ids []int, s result.Sample) ([]int, error) {
 	return chosen, nil
 }
 
+// byClass reports whether images are sorted by class: there are several, and their labels never fall.
+func byClass(src source, ids []int) (bool, error) {
+	first, last := 0, 0
+	for i, id := range ids {
+		label, err := src.label(id)
+		if err != nil || i > 0 && label < last {
+			return false, err
+		}
+		if last = label; i == 0 {
+			first = label
+		}
+	}
+	return first < last, nil
+}
+
 // dropped is how many of the classes among images a limit takes away without need: so many images could have had them.
 func dropped(src source, ids []int, limit int) (int, error) {
 	if limit >= len(ids) {

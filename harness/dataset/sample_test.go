@@ -73,7 +73,6 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// A limit that drops classes which it had room for is noticed.
 // An image's identity is the same in every part of a set, and another for another label.
 func TestImages(t *testing.T) {
 	spec := sorted(t)
@@ -81,9 +80,11 @@ func TestImages(t *testing.T) {
 	if all.IDs != nil || len(all.Checksums) != 8*83 {
 		t.Fatalf("%+v", all)
 	}
-	if first := draw(t, spec, 5).Images(); first.IDs != nil || first.Checksums != all.Checksums[:40] {
-		t.Errorf("the first five are %+v", first)
+	spec.Indices = []int{0, 1, 2}
+	if first := draw(t, spec, 0).Images(); first.IDs != nil || first.Checksums != all.Checksums[:24] {
+		t.Errorf("the first three are %+v", first)
 	}
+	spec.Indices = nil
 	spec.Sample = &result.Sample{N: 6, PerClass: true}
 	some := draw(t, spec, 0).Images()
 	if len(some.IDs) != 6 {
@@ -99,16 +100,69 @@ func TestImages(t *testing.T) {
 	}
 }
 
-func TestDroppedClasses(t *testing.T) {
-	for _, c := range []struct{ limit, option, want int }{
-		{0, 0, 0}, {1, 0, 0}, {2, 0, 2}, {40, 0, 2}, {41, 0, 1}, {80, 0, 1}, {81, 0, 0}, {0, 3, 2}, {81, 5, 2},
-		{83, 0, 0},
+// A limit takes the first images where classes are mixed, and as many of each class where the labels never fall.
+func TestLimit(t *testing.T) {
+	of := func(labels ...int64) Spec {
+		n := len(labels)
+		return Spec{Format: "npz", Path: string(archive(t, npy("|u1", fmt.Sprintf("%d, 1, 1, 1", n), make([]byte, n)),
+			ints(labels...)))}
+	}
+	with := func(spec Spec, limit int, indices ...int) Spec {
+		spec.Limit, spec.Indices = limit, indices
+		return spec
+	}
+	whole, seeded := sorted(t), sorted(t)
+	whole.Sample = &result.Sample{N: 83, PerClass: true}
+	even, seed := draw(t, whole, 0).ids, result.Sample{N: 50, Seed: 4}
+	seeded.Sample = &seed
+	sample := draw(t, seeded, 0).ids
+	for _, c := range []struct {
+		name   string
+		spec   Spec
+		option int
+		want   []int
+		spread bool
+	}{
+		{"a sorted set", with(sorted(t), 20), 0, even[:20], true},
+		{"a sorted set and --limit", sorted(t), 20, even[:20], true},
+		{"the tighter of two limits", with(sorted(t), 20), 7, even[:7], true},
+		{"the config's is the tighter", with(sorted(t), 7), 20, even[:7], true},
+		{"fewer images than classes", sorted(t), 2, even[:2], true},
+		{"a limit that cuts nothing", with(of(0, 0, 1, 1), 4), 9, []int{0, 1, 2, 3}, false},
+		{"one class", with(of(1, 1, 1, 1), 2), 0, []int{0, 1}, false},
+		{"a label that falls once", with(of(0, 0, 0, 1, 1, 0), 2), 0, []int{0, 1}, false},
+		{"indices that keep the order", with(of(2, 0, 0, 0, 1, 1, 0), 2, 1, 3, 5), 0, []int{3, 5}, true},
+		{"indices that mix the classes", with(sorted(t), 2, 82, 1, 2, 50), 0, []int{82, 1}, false},
+		{"a sample", seeded, 9, sample[:9], false},
 	} {
-		spec := sorted(t)
+		d := draw(t, c.spec, c.option)
+		if spread := d.Sample() != nil && *d.Sample() != seed; !slices.Equal(d.ids, c.want) || spread != c.spread {
+			t.Errorf("%s: %v, want %v; sample %+v", c.name, d.ids, c.want, d.Sample())
+		}
+		if d.Sample() != nil && c.spread && *d.Sample() != (result.Sample{N: len(c.want), PerClass: true}) {
+			t.Errorf("%s: the results would say %+v", c.name, d.Sample())
+		}
+	}
+}
+
+// A limit that drops classes which it had room for is noticed: of mixed classes, or of a sample.
+func TestDroppedClasses(t *testing.T) {
+	sortedBut := sorted(t)
+	for i := range 83 {
+		sortedBut.Indices = append(sortedBut.Indices, i)
+	}
+	sortedBut.Indices[81], sortedBut.Indices[0] = 0, 81 // so that the first label falls
+	for _, c := range []struct{ limit, option, want int }{
+		{0, 0, 0}, {1, 0, 0}, {2, 0, 0}, {40, 0, 1}, {41, 0, 0}, {0, 3, 1}, {81, 5, 1}, {83, 0, 0},
+	} {
+		spec := sortedBut
 		spec.Limit = c.limit
 		if got := draw(t, spec, c.option).LeftOut().Classes; got != c.want {
 			t.Errorf("limit %d and --limit %d drop %d classes, want %d", c.limit, c.option, got, c.want)
 		}
+	}
+	if got := draw(t, sorted(t), 5).LeftOut().Classes; got != 0 {
+		t.Errorf("a limit on a sorted set drops %d classes", got)
 	}
 }
 

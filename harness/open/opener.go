@@ -189,6 +189,7 @@ func (o *Opener) Scored(name string) (Images, error) {
 	if o.Config.Limit > 0 && (limit == 0 || o.Config.Limit < limit) {
 		limit = o.Config.Limit
 	}
+	spec.Sample = d.Sample()
 	o.Record.Datasets[name] = result.Dataset{N: d.Len(), SHA256: d.SHA256(), Format: spec.Format, Limit: limit,
 		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames(),
 		Shaping: spec.Shaping}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -53,11 +54,22 @@ func Run(ctx context.Context, p *plan.Plan, s plan.Shard, attempt bool, o run.Op
 // partOf is a part of the plan that is done in a folder, with what is known of the data sets.
 func partOf(p *plan.Plan, s plan.Shard, dir string, o run.Options) (*run.Part, error) {
 	known, err := readDigests(o.Out, p, o.Force)
-	part := &run.Part{Shard: s, Dir: dir, Known: known}
-	if known == nil {
-		part.Read = func(sets map[string]*dataset.Dataset) error { return writeDigests(o.Out, p, sets) }
-	}
-	return part, err
+	return &run.Part{Shard: s, Dir: dir, Known: known, Read: func(sets map[string]*dataset.Dataset) error {
+		for key, set := range sets {
+			if d := known[key]; d == nil || d.SHA256 == set.SHA256() {
+				continue
+			}
+			if !o.Force {
+				return fmt.Errorf("%s is of other images of data set %s; %w", filepath.Join(o.Out, digestsFile),
+					path.Dir(key), folder.ErrOtherRun)
+			}
+			known = nil
+		}
+		if known != nil {
+			return nil
+		}
+		return writeDigests(o.Out, p, sets)
+	}}, err
 }
 
 // digestsFile has the digests of a plan's data sets, so that later shards read their own images only.
@@ -70,22 +82,22 @@ type digests struct {
 
 // readDigests reads what another shard has written; nil for nothing, and with force for that of another plan.
 func readDigests(dir string, p *plan.Plan, force bool) (map[string]*dataset.Digest, error) {
-	path := filepath.Join(dir, digestsFile)
+	file := filepath.Join(dir, digestsFile)
 	var d digests
-	err := folder.ReadSummed(path, &d)
+	err := folder.ReadSummed(file, &d)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil && !errors.Is(err, folder.ErrDamaged):
-		return nil, fmt.Errorf("%s: %w", path, fault.Reason(err))
+		return nil, fmt.Errorf("%s: %w", file, fault.Reason(err))
 	}
 	switch other := d.ConfigSHA256 != p.Config.Hash(); {
 	case force && (err != nil || other):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("%s is damaged; %w", path, folder.ErrOtherRun)
+		return nil, fmt.Errorf("%s is damaged; %w", file, folder.ErrOtherRun)
 	case other:
-		return nil, fmt.Errorf("%s is of another plan: another config, --suite, --limit or --set; %w", path,
+		return nil, fmt.Errorf("%s is of another plan: another config, --suite, --limit or --set; %w", file,
 			folder.ErrOtherRun)
 	}
 	return d.Datasets, nil

@@ -42,7 +42,6 @@ func attackCommand(g *globals) *cobra.Command {
 		Long: `Scores a model on labelled images, clean and under one attack, as run does with
 a config that says the same: verdicts, results and reports are the same.
 
---limit N takes N images of a folder evenly by class, which ones by seed 0.
 --attack names an attack, --param sets its parameters, which docs/config.md explains.
 Both are listed below.`,
 		Annotations: map[string]string{helpList: "Attacks:\n" + choicesHelp()},
@@ -280,7 +279,7 @@ func (f *preprocessFlags) taken(form outputForm) (config.Keys, error) {
 
 // config is the config that says the same.
 func (f *attackFlags) config(model string) (config.Keys, error) {
-	images, format, err := f.images()
+	images, err := f.images()
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +292,7 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 		return nil, err
 	}
 	if f.limit > 0 {
-		images = append(images, first(format, f.limit))
+		images = append(images, key("limit", f.limit, "--limit"))
 	}
 	data, name := named(f.data, "data"), named(model, "model")
 	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)

@@ -113,7 +113,7 @@ func (f *labelledFlags) config(model string, p *preprocessFlags) (*config.Config
 	if f.limit < 1 {
 		return nil, usage("--limit must be a whole number from 1 up, not %d", f.limit)
 	}
-	images, format, err := f.images()
+	images, err := f.images()
 	if err != nil {
 		return nil, usage("%w", err)
 	}
@@ -122,7 +122,7 @@ func (f *labelledFlags) config(model string, p *preprocessFlags) (*config.Config
 		return nil, usage("%w", err)
 	}
 	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
-	return asked(network, append(images, first(format, f.limit)))
+	return asked(network, append(images, key("limit", f.limit, "--limit")))
 }
 
 // labelled prints what a model makes of labelled images.

@@ -156,7 +156,7 @@ type scaleFlags struct{ limit, workers, batch int }
 
 // add takes the defaults as the help says them.
 func (f *scaleFlags) add(c flags, workers, batch string) {
-	c.whole(&f.limit, "limit", 0, "score the first N images only")
+	c.whole(&f.limit, "limit", 0, "score N images only: the first, or evenly by class where they are sorted by class")
 	c.whole(&f.workers, "workers", 0, "cores to use, one model pass on each (default: "+workers+")")
 	c.whole(&f.batch, "batch", 0, "images in one model pass (default: "+batch+")")
 }
@@ -343,13 +343,14 @@ func (f *dataFlags) shaping() (s result.Shaping, err error) {
 }
 
 // images are what a config says of --data.
-func (f *dataFlags) images() (keys config.Keys, format string, err error) {
-	if format, err = f.guess(); err != nil {
-		return nil, "", err
+func (f *dataFlags) images() (keys config.Keys, err error) {
+	format, err := f.guess()
+	if err != nil {
+		return nil, err
 	}
 	shape, err := f.shaping()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	keys = config.Keys{key("format", config.Word(format), "--format"), key("path", filepath.ToSlash(f.data), "--data")}
 	if shape.Split != "" {
@@ -365,7 +366,7 @@ func (f *dataFlags) images() (keys config.Keys, format string, err error) {
 	if len(names) > 0 {
 		keys = append(keys, key("classes", names, "--classes"))
 	}
-	return keys, format, err
+	return keys, err
 }
 
 // mostNames bounds a file of classes' names, in bytes.
@@ -401,14 +402,6 @@ func transformed(resize, crop int) config.Key {
 		sizes = append(sizes, key("crop", crop, ""))
 	}
 	return key("transform", sizes, "--resize and --crop")
-}
-
-// first is what a config says to take n images: the first, unless those would be of one class.
-func first(format string, n int) config.Key {
-	if dataset.Find(format).ByClass {
-		return key("sample", config.Keys{key("n", n, ""), key("per_class", true, ""), key("seed", 0, "")}, "--limit")
-	}
-	return key("limit", n, "--limit")
 }
 
 // preprocessFlags say how a model's input and output are taken.

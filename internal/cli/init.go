@@ -162,7 +162,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if _, err := os.Stat(f.out); err == nil && !f.force {
 		return usage("%s is there; choose another --out or add --force", f.out)
 	}
-	images, format, err := f.images()
+	images, err := f.images()
 	if err != nil {
 		return usage("%w", err)
 	}
@@ -175,11 +175,12 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	}
 	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
 	var transform config.Keys // that makes images of other sizes the model's
-	tried, err := ask(c, network, append(slices.Clip(images), first(format, f.limit)))
+	scored := append(slices.Clip(images), key("limit", f.limit, "--limit"))
+	tried, err := ask(c, network, scored)
 	if errors.As(err, new(open.ConfigError)) && f.resize+f.crop == 0 {
 		if size := f.side(model); size > 0 {
 			transform = config.Keys{transformed(open.Resized(size), size)}
-			again, terr := ask(c, network, slices.Concat(images, config.Keys{first(format, f.limit)}, transform))
+			again, terr := ask(c, network, slices.Concat(scored, transform))
 			if terr == nil {
 				tried, err = again, nil
 			}
@@ -190,7 +191,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	}
 	network[1].Value = config.Word(tried[0].String())
 	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
-		Model: network, Data: slices.Concat(images, config.Keys{first(format, f.limit)}, transform), Tried: tried[0],
+		Model: network, Data: slices.Concat(scored, transform), Tried: tried[0],
 		Others: tried[1:], Usual: usual{"8/255", "0.5"},
 		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}, Label: f.form.label}
 	if f.form.label {
