@@ -47,6 +47,11 @@ func (c *Config) fitDatasets() []string {
 	return names
 }
 
+// FittedOn reports whether an embedding of the control is fitted on a data set.
+func (c *Control) FittedOn(name string) bool {
+	return slices.ContainsFunc(c.Layers, func(l Layer) bool { return l.Embedding.Fit == name })
+}
+
 func keep[T any](list []T, used []string, nameOf func(*T) string) (kept []T) {
 	for i := range list {
 		if slices.Contains(used, nameOf(&list[i])) {

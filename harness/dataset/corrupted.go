@@ -144,7 +144,7 @@ func openCIFARC(fsys fs.FS, spec Spec, files *closers) (source, error) {
 // corruptedArray opens the images of a corruption, of all severities.
 func corruptedArray(set arrays, name string, labels array, file string, files *closers) (*npz, error) {
 	z := &npz{path: file}
-	if err := z.openImages(*set.find(name), files); err != nil {
+	if err := z.openImages(*set.find(name), 3, files); err != nil {
 		return nil, err
 	}
 	switch n := z.count(); {

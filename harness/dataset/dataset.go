@@ -39,8 +39,20 @@ type Spec struct {
 	// ClassNames names the classes in the order of their labels; nil when not given. For image-folder and
 	// tiny-imagenet, whose classes have names, it also decides that order.
 	ClassNames []string
+	// Channels says how many the network takes that is asked about the images, 0 where nothing does; nil: nothing does.
+	// Picture files are grey where it is one. It is no key of a config.
+	Channels func() int `json:"-"`
 	result.Shaping
 }
+
+func (s *Spec) channels() int {
+	if s.Channels == nil {
+		return 0
+	}
+	return s.Channels()
+}
+
+func (s *Spec) grey() bool { return s.channels() == 1 }
 
 // Dataset is the chosen images of an open source. Many goroutines may read it at once.
 type Dataset struct {
@@ -95,10 +107,12 @@ type Digest struct {
 	Shape  [3]int   `json:"shape"`
 	Labels []int    `json:"labels"` // of the images that were chosen
 	Sums   []uint32 `json:"sums"`   // CRC-32C of their bytes
+	// Clipped is how many of their values were.
+	Clipped int `json:"clipped,omitempty"`
 }
 
 // Digest is the data set's.
-func (d *Dataset) Digest() Digest { return Digest{d.hash, d.shape, d.labels, d.sums} }
+func (d *Dataset) Digest() Digest { return Digest{d.hash, d.shape, d.labels, d.sums, d.left.Clipped} }
 
 // fits reports whether a digest may be that of some images of a source, of so many classes.
 func (g *Digest) fits(src source, ids []int, classes int) bool {
@@ -183,23 +197,29 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	}
 	if known.fits(src, ids, d.classes) {
 		d.hash, d.shape, d.labels, d.sums = known.SHA256, known.Shape, known.Labels, known.Sums
+		d.left.Clipped = known.Clipped
 		return d, nil
 	}
 	return d, d.check()
 }
 
-// check reads every image once: it must have the shape of the first, a label among the
-// classes and pixels in [0,1]. It notes labels and checksums and hashes the set.
-func (d *Dataset) check() error {
+// check reads every image once: it must have the shape of the first, a label among the classes and pixels in [0,1]. It
+// notes labels and checksums and hashes the set. A file that is no image costs the set that image.
+func (d *Dataset) check() (err error) {
 	var buf, text []byte
 	var pixels []float32
-	hash := sha256.New()
-	for i, id := range d.ids {
-		bytes, shape, label, err := d.load(id, buf)
-		if err != nil {
-			return err
+	hash, kept := sha256.New(), 0
+	for _, id := range d.ids {
+		bytes, shape, label, rerr := d.load(id, buf)
+		if errors.As(rerr, new(unreadable)) {
+			d.lose(rerr)
+			err = cmp.Or(err, rerr)
+			continue
 		}
-		if i == 0 {
+		if rerr != nil {
+			return rerr
+		}
+		if kept == 0 {
 			d.shape = shape
 			pixels = make([]float32, d.size())
 			text = make([]byte, 0, 4*len(pixels)+8)
@@ -213,7 +233,7 @@ func (d *Dataset) check() error {
 			return fmt.Errorf("%s has the label %d, but there are %d classes (labels 0 to %d)", d.source.name(id),
 				label, d.classes, d.classes-1)
 		}
-		d.decode(bytes, pixels)
+		d.left.Clipped += d.decode(bytes, pixels)
 		if k := outside(pixels); k >= 0 {
 			return fmt.Errorf("%s holds %v at value %d; %s", d.source.name(id), pixels[k], k, d.explain(pixels[k]))
 		}
@@ -222,10 +242,23 @@ func (d *Dataset) check() error {
 			text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
 		}
 		hash.Write(binary.LittleEndian.AppendUint64(text, uint64(label)))
-		d.labels[i], d.sums[i], buf = label, checksum(bytes), bytes
+		d.ids[kept], d.labels[kept], d.sums[kept], buf = id, label, checksum(bytes), bytes
+		kept++
 	}
+	if kept == 0 {
+		return err
+	}
+	d.ids, d.labels, d.sums = d.ids[:kept], d.labels[:kept], d.sums[:kept]
 	d.hash = hex.EncodeToString(hash.Sum(nil))
 	return nil
+}
+
+// lose notes an image that can't be read.
+func (d *Dataset) lose(err error) {
+	const most = 10 // that are named
+	if d.left.Unreadable++; len(d.left.Reasons) < most {
+		d.left.Reasons = append(d.left.Reasons, oneLine(err.Error(), 200))
+	}
 }
 
 // load reads an image of the source and its label.
@@ -236,13 +269,14 @@ func (d *Dataset) load(id int, buf []byte) (bytes []byte, shape [3]int, label in
 	return bytes, shape, label, err
 }
 
-// decode writes the pixels for which the source's bytes stand into out.
-func (d *Dataset) decode(bytes []byte, out []float32) {
+// decode writes the pixels for which the source's bytes stand into out, and returns how many it has clipped.
+func (d *Dataset) decode(bytes []byte, out []float32) int {
 	if s, ok := d.source.(encoded); ok {
 		s.pixels(bytes, out)
-		return
+		return clip(out)
 	}
 	values(bytes, out)
+	return 0
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli) // the polynomial that processors compute

@@ -16,6 +16,7 @@ type folder struct {
 	entries []labelled
 	names   []string       // of the classes
 	labels  map[string]int // by these names
+	grey    bool           // images have one channel
 
 	left      int      // files and folders that are no images, but for hidden ones
 	leftNames []string // of the first of them
@@ -34,7 +35,7 @@ func newFolder(fsys fs.FS, spec Spec, classes []string) (*folder, error) {
 	if len(spec.ClassNames) > 0 {
 		classes = spec.ClassNames
 	}
-	f := &folder{fsys: fsys, names: classes, labels: map[string]int{}}
+	f := &folder{fsys: fsys, names: classes, labels: map[string]int{}, grey: spec.grey()}
 	for i, name := range classes {
 		if _, twice := f.labels[name]; twice {
 			return nil, fmt.Errorf("the class %q is named twice", shorten(name))
@@ -178,6 +179,9 @@ func foldersIn(fsys fs.FS, dir string) (names []string, err error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	for _, e := range entries {
 		info, err := fs.Stat(fsys, path.Join(dir, e.Name())) // follows links
+		if err != nil && e.Type()&fs.ModeSymlink != 0 {      // one that leads nowhere
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -216,5 +220,5 @@ func (f *folder) name(id int) string       { return f.entries[id].path() }
 func (f *folder) label(id int) (int, error) { return f.entries[id].label, nil }
 
 func (f *folder) read(id int, buf []byte) ([]byte, [3]int, error) {
-	return decodeFile(f.fsys, f.entries[id].path(), buf)
+	return decodeFile(f.fsys, f.entries[id].path(), f.grey, buf)
 }

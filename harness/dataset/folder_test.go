@@ -133,7 +133,7 @@ func TestDecodeBounds(t *testing.T) {
 	huge := pngFile(t, picture(0)) // with a header that claims 9000×9000
 	copy(huge[16:24], []byte{0, 0, 0x23, 0x28, 0, 0, 0x23, 0x28})
 	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
-	_, _, err := decodeFile(fstest.MapFS{"x.png": {Data: huge}}, "x.png", nil)
+	_, _, err := decodeFile(fstest.MapFS{"x.png": {Data: huge}}, "x.png", false, nil)
 	if err == nil || err.Error() != "x.png has 9000×9000 pixels, more than this program reads" {
 		t.Errorf("9000×9000: %v", err)
 	}

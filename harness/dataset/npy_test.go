@@ -251,14 +251,14 @@ func TestReadImage(t *testing.T) {
 		spec := Spec{Format: "image-folder", Path: "set", Shaping: result.Shaping{Transform: by}}
 		d := must.Get(Open(spec, fsys, 0))(t)
 		_, want, _ := must.Get3(d.Image(0))(t)
-		pixels, shape, err := ReadImage(fsys, "set/cat/a.png", by)
+		pixels, shape, err := ReadImage(fsys, "set/cat/a.png", 3, by)
 		if err != nil || shape != d.Shape() || !slices.Equal(pixels, want) || slices.Max(pixels) == 0 {
 			t.Errorf("%v, %v of shape %v, want %v of %v", err, pixels, shape, want, d.Shape())
 		}
 	}
 	for name, want := range map[string]string{"broken.png": "broken.png is no readable PNG, JPEG or WebP",
 		"absent.png": "not exist"} {
-		if _, _, err := ReadImage(fsys, name, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := ReadImage(fsys, name, 3, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}

@@ -35,7 +35,7 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 		return nil, err
 	}
 	z := &npz{path: spec.Path}
-	if err := z.openImages(*x, files); err != nil {
+	if err := z.openImages(*x, spec.channels(), files); err != nil {
 		return nil, fmt.Errorf("its array %s: %w", shorten(x.name), err)
 	}
 	if err := z.readLabels(*y); err != nil {
@@ -48,7 +48,8 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	return z, nil
 }
 
-func (z *npz) openImages(x array, files *closers) error {
+// openImages opens the images, of which a network takes so many channels, or 0 where none says it.
+func (z *npz) openImages(x array, channels int, files *closers) error {
 	opened, err := x.open()
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (z *npz) openImages(x array, files *closers) error {
 	case len(s) != 4:
 		return fmt.Errorf("images have the shape [N, C, H, W] or [N, H, W, C], not %v", s)
 	}
-	if z.last, err = channelsLast(s); err != nil {
+	if z.last, err = channelsLast(s, channels); err != nil {
 		return err
 	}
 	z.shape = [3]int(s[1:])
@@ -83,18 +84,21 @@ func (z *npz) openImages(x array, files *closers) error {
 	return nil
 }
 
-// channelsLast tells [N, H, W, C] from [N, C, H, W]: by the axis that is 1 or
-// 3, else by the one that is 2 or 4. Where both fit, channels come first.
-func channelsLast(s []int) (bool, error) {
-	for _, channels := range [][]int{{1, 3}, {2, 4}} {
-		if slices.Contains(channels, s[1]) {
-			return false, nil
-		}
-		if slices.Contains(channels, s[3]) {
-			return true, nil
+// channelsLast tells [N, H, W, C] from [N, C, H, W]: by the axis that has the network's channels, else by the one that
+// is 1 or 3, else by the one beside two equal ones, which are the sides, else by the one that is 2 or 4. Where both fit,
+// channels come first.
+func channelsLast(s []int, channels int) (bool, error) {
+	holds := func(some ...int) func(int) bool { return func(n int) bool { return slices.Contains(some, n) } }
+	for _, fits := range []struct{ first, last bool }{
+		{s[1] == channels, s[3] == channels}, {holds(1, 3)(s[1]), holds(1, 3)(s[3])}, {s[2] == s[3], s[1] == s[2]},
+		{holds(2, 4)(s[1]), holds(2, 4)(s[3])},
+	} {
+		if fits.first || fits.last {
+			return !fits.first, nil
 		}
 	}
-	return false, fmt.Errorf("which axis of %v holds the channels? images have 1 to 4", s)
+	return false, fmt.Errorf("which axis of %v holds the channels? save it as [N, C, H, W] of square images, or of as "+
+		"many channels as the model takes", s)
 }
 
 const (

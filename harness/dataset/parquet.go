@@ -29,6 +29,7 @@ type pictures struct {
 	labels []int
 	names  []string // of the classes; nil where the files don't say
 	n      int      // of classes where they have no names: the largest label and one
+	grey   bool     // images have one channel
 	copied io.ReaderAt
 	at     []int64 // of each image in it
 	size   []int32
@@ -59,7 +60,7 @@ func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pictures{}
+	p := &pictures{grey: spec.grey()}
 	for _, name := range names {
 		f, err := files.open(fsys, name)
 		if err != nil {
@@ -273,7 +274,7 @@ func (p *pictures) read(id int, buf []byte) ([]byte, [3]int, error) {
 	if err := readBytes(p, id, p.copied, data, p.at[id]); err != nil {
 		return nil, [3]int{}, err
 	}
-	return decode(file{ReaderAt: bytes.NewReader(data), size: int64(len(data))}, p.name(id), buf)
+	return decode(file{ReaderAt: bytes.NewReader(data), size: int64(len(data))}, p.name(id), p.grey, buf)
 }
 
 // parquetSplit lists the files of a split: a file itself, or of a folder those whose names say the split, as the hub

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	stdimage "image"
 	"image/color"
-	_ "image/png" // registers the decoder
+	"image/png"
 	"io"
 	"io/fs"
 	"slices"
 
-	_ "golang.org/x/image/webp" // registers the decoder
+	"golang.org/x/image/webp"
 
 	"selfheal/harness/result"
 	"selfheal/internal/jpeg"
@@ -23,10 +23,11 @@ func values(bytes []byte, out []float32) {
 	}
 }
 
-// ReadImage reads a PNG, JPEG or WebP file as an image folder's images are read, and resizes and crops it unless by is
-// nil: pixels in [0,1], row-major CHW, of three channels, and their shape.
-func ReadImage(fsys fs.FS, name string, by *result.Transform) (pixels []float32, shape [3]int, err error) {
-	levels, shape, err := decodeFile(fsys, name, nil)
+// ReadImage reads a PNG, JPEG or WebP file as an image folder's images are read for a network of so many channels, and
+// resizes and crops it unless by is nil: pixels in [0,1], row-major CHW, and their shape.
+func ReadImage(fsys fs.FS, name string, channels int, by *result.Transform) (pixels []float32, shape [3]int,
+	err error) {
+	levels, shape, err := decodeFile(fsys, name, channels == 1, nil)
 	if err == nil && by != nil {
 		if levels, shape, err = (&scratch{levels: levels}).resize(shape, *by, nil); err != nil {
 			err = fmt.Errorf("%s %w", name, err)
@@ -44,32 +45,50 @@ const maxPixels = 1 << 25
 // maxJPEG bounds a JPEG file, which is read as a whole, in bytes.
 const maxJPEG = 1 << 28
 
+// unreadable is the error of an image file that is not there, or is none: it costs a set this image alone.
+type unreadable struct{ error }
+
+func (e unreadable) Unwrap() error { return e.error }
+
 // decodeFile is decode of a file of fsys.
-func decodeFile(fsys fs.FS, name string, buf []byte) ([]byte, [3]int, error) {
+func decodeFile(fsys fs.FS, name string, grey bool, buf []byte) ([]byte, [3]int, error) {
 	f, err := openFile(fsys, name)
 	if err != nil {
-		return nil, [3]int{}, err
+		return nil, [3]int{}, unreadable{err}
 	}
 	defer f.Close()
-	return decode(f, name, buf)
+	return decode(f, name, grey, buf)
 }
 
-// decode reads a PNG, JPEG or WebP file as RGB, channels first, into buf if it is large enough. Gray images get three
-// equal channels and transparency is dropped, as torchvision's loader does; 16-bit channels keep their upper
-// half. The pixels of JPEG and WebP files, which leave decoders some freedom, are those of Pillow.
-func decode(f file, name string, buf []byte) ([]byte, [3]int, error) {
-	w, h, rows, err := decoder(f, name)
+// decode reads a PNG, JPEG or WebP file, channels first, into buf if it is large enough: its pixels as Pillow's
+// convert("RGB") gives them, by which torchvision loads images, or grey as convert("L"). So grey images get three equal
+// channels in the first and stay as they are in the second, transparency is dropped, 16-bit channels keep their upper
+// half, an animation is its first frame, and no image is turned as its EXIF data say. An error is [unreadable].
+func decode(f file, name string, grey bool, buf []byte) ([]byte, [3]int, error) {
+	w, h, rows, err := decoder(f)
 	if err != nil {
-		return nil, [3]int{}, fmt.Errorf("%s is no readable PNG, JPEG or WebP: %w", name, err)
+		return nil, [3]int{}, unreadable{fmt.Errorf("%s is no readable PNG, JPEG or WebP: %w", name, err)}
 	}
 	if h < 1 || w < 1 || h > maxPixels/w {
-		return nil, [3]int{}, fmt.Errorf("%s has %d×%d pixels, more than this program reads", name, w, h)
+		return nil, [3]int{}, unreadable{fmt.Errorf("%s has %d×%d pixels, more than this program reads", name, w, h)}
 	}
 	row, err := rows()
 	if err != nil {
-		return nil, [3]int{}, fmt.Errorf("%s can't be decoded: %w", name, err)
+		return nil, [3]int{}, unreadable{fmt.Errorf("%s can't be decoded: %w", name, err)}
 	}
 	plane := h * w
+	if grey {
+		buf = slices.Grow(buf[:0], plane)[:plane]
+		colours := make([]uint8, 2*w)
+		for y := range h {
+			luma := buf[y*w : (y+1)*w]
+			row(y, luma, colours[:w], colours[w:])
+			for x, r := range luma {
+				luma[x] = lumaOf(r, colours[x], colours[w+x])
+			}
+		}
+		return buf, [3]int{1, h, w}, nil
+	}
 	buf = slices.Grow(buf[:0], 3*plane)[:3*plane]
 	for y := range h {
 		i := y * w
@@ -78,11 +97,16 @@ func decode(f file, name string, buf []byte) ([]byte, [3]int, error) {
 	return buf, [3]int{3, h, w}, nil
 }
 
+// lumaOf is Pillow's: that of ITU-R 601-2, rounded. Of a grey pixel it is the level itself.
+func lumaOf(r, g, b uint8) uint8 {
+	return uint8((int(r)*19595 + int(g)*38470 + int(b)*7471 + 1<<15) >> 16)
+}
+
 // rowReader reads the pixels of a row, counted from the upper edge.
 type rowReader = func(y int, r, g, b []uint8)
 
 // decoder reads a file's header and returns what decodes the rest.
-func decoder(f file, name string) (w, h int, decode func() (rowReader, error), err error) {
+func decoder(f file) (w, h int, decode func() (rowReader, error), err error) {
 	var start [2]byte
 	if _, err := f.ReadAt(start[:], 0); err == nil && string(start[:]) == "\xff\xd8" {
 		if f.size > maxJPEG {
@@ -101,9 +125,21 @@ func decoder(f file, name string) (w, h int, decode func() (rowReader, error), e
 			return p.Row, nil
 		}, err
 	}
-	head, _, err := stdimage.DecodeConfig(io.NewSectionReader(f, 0, f.size))
+	if a, ok := animated(f); ok {
+		return a.canvas.X, a.canvas.Y, a.rows, nil
+	}
+	// The registered decoders are not asked: whatever package registers one, none reads other formats as Pillow does.
+	config, pixels := png.DecodeConfig, png.Decode
+	if string(start[:]) == "RI" {
+		config, pixels = webp.DecodeConfig, webp.Decode
+	}
+	head, err := config(io.NewSectionReader(f, 0, f.size))
+	if err == nil && head.ColorModel == color.Gray16Model {
+		err = errors.New("it is grey of 16 bits, of which Pillow makes white wherever a level is above 255 of 65535; " +
+			"save it in 8 bits")
+	}
 	return head.Width, head.Height, func() (rowReader, error) {
-		im, _, err := stdimage.Decode(io.NewSectionReader(f, 0, f.size))
+		im, err := pixels(io.NewSectionReader(f, 0, f.size))
 		if err != nil {
 			return nil, err
 		}
@@ -123,6 +159,13 @@ func rows(im stdimage.Image) rowReader {
 		return rows(&im.YCbCr)
 	case *stdimage.YCbCr:
 		return func(y int, r, g, b []uint8) { webpRow(im, y, r, g, b) }
+	case *stdimage.NRGBA64: // its upper bytes; the colour model would multiply them by the transparency
+		return func(y int, r, g, b []uint8) {
+			row := im.Pix[im.PixOffset(at.X, at.Y+y):]
+			for x := range r {
+				r[x], g[x], b[x] = row[8*x], row[8*x+2], row[8*x+4]
+			}
+		}
 	case *stdimage.RGBA: // an opaque PNG
 		return func(y int, r, g, b []uint8) {
 			row := im.Pix[im.PixOffset(at.X, at.Y+y):]

@@ -7,6 +7,21 @@ import (
 	"strings"
 )
 
+// rounding is how far a value may lie outside [0,1] and be taken for one that rounding has put there. Normalising in
+// float32 and undoing it leaves up to some 1e-6; this is a four-hundredth of a grey level, which no attack notices.
+const rounding = 1e-5
+
+// clip brings pixels back into [0,1] that rounding has put outside, and returns how many.
+func clip(pixels []float32) (n int) {
+	for i, v := range pixels {
+		if c := min(max(v, 0), 1); v != c && math.Abs(float64(v-c)) <= rounding {
+			pixels[i] = c
+			n++
+		}
+	}
+	return n
+}
+
 // outside is the place of the first pixel that is not in [0,1]; −1 where all are.
 func outside(pixels []float32) int {
 	return slices.IndexFunc(pixels, func(v float32) bool { return !(v >= 0 && v <= 1) })
@@ -53,6 +68,8 @@ func (d *Dataset) explain(pixel float32) string {
 	switch {
 	case from >= 0 && to <= 255:
 		return text + "like levels of 8 bits: save them as uint8, or divide by 255"
+	case from >= -0.1 && to <= 1.1: // images in [-1,1] have darker pixels
+		return text + "a little outside, as resizing and half precision leave them: save numpy.clip(x, 0, 1)"
 	case from >= -1.001 && to <= 1.001:
 		return text + "as if scaled to [-1,1]: save (x + 1)/2 and give the model preprocess: {mean: 0.5, std: 0.5}"
 	case from < -20 || to > 20:

@@ -111,15 +111,18 @@ func readText(fsys fs.FS, name string) (string, error) {
 }
 
 // shorten makes text from a file fit for a message: one line, not long, printable.
-func shorten(s string) string {
+func shorten(s string) string { return oneLine(s, 60) }
+
+// oneLine makes text of at most so many printable characters.
+func oneLine(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if hidden(r) {
 			return ' '
 		}
 		return r
 	}, strings.TrimSpace(s))
-	if r := []rune(s); len(r) > 60 {
-		s = string(r[:60]) + "…"
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most]) + "…"
 	}
 	return s
 }

@@ -22,7 +22,7 @@ type scratch struct {
 	bytes  []byte    // the source's
 	pixels []float32 // that they stand for
 	levels []byte
-	wide   []byte // resized along the rows
+	half   []byte // resized along one axis
 }
 
 func (s *transformed) read(id int, buf []byte) ([]byte, [3]int, error) {
@@ -91,19 +91,35 @@ func (w *scratch) resize(shape [3]int, by result.Transform, buf []byte) ([]byte,
 	if by.Interpolation == result.Bicubic {
 		filter = resample.Bicubic
 	}
-	rows, columns := resample.New(h, newH, top, crop[0], filter), resample.New(wide, newW, left, crop[1], filter)
-	first, end := rows.Span() // of the rows that are needed
-	rows = rows.From(first)
-	w.wide = slices.Grow(w.wide[:0], (end-first)*crop[1])[:(end-first)*crop[1]]
+	along := axis{1, 1, resample.New(wide, newW, left, crop[1], filter)}
+	across := axis{wide, crop[1], resample.New(h, newH, top, crop[0], filter)}
+	if resample.DownFirst(h, newH, wide, newW) {
+		along, across = across, along
+	}
 	buf = slices.Grow(buf[:0], channels*crop[0]*crop[1])[:channels*crop[0]*crop[1]]
 	for c := range channels {
-		plane, out := w.levels[c*h*wide:(c+1)*h*wide], buf[c*crop[0]*crop[1]:(c+1)*crop[0]*crop[1]]
-		for y := first; y < end; y++ {
-			columns.Apply(plane[y*wide:], 1, w.wide[(y-first)*crop[1]:], 1)
-		}
-		for x := range crop[1] {
-			rows.Apply(w.wide[x:], crop[1], out[x:], crop[1])
-		}
+		w.twoPasses(w.levels[c*h*wide:(c+1)*h*wide], buf[c*crop[0]*crop[1]:(c+1)*crop[0]*crop[1]], along, across)
 	}
 	return buf, [3]int{channels, crop[0], crop[1]}, nil
+}
+
+// axis is one of a plane's: how far apart its values lie before and after, and how they are resampled.
+type axis struct {
+	in, out int
+	resample.Kernel
+}
+
+// twoPasses resizes a plane along the lines of one axis and then across them. It computes those lines alone that the
+// second pass needs.
+func (w *scratch) twoPasses(in, out []byte, along, across axis) {
+	first, end := across.Span()
+	n := along.Len()
+	w.half = slices.Grow(w.half[:0], (end-first)*n)[:(end-first)*n]
+	for line := first; line < end; line++ {
+		along.Apply(in[line*across.in:], along.in, w.half[(line-first)*n:], 1)
+	}
+	second := across.From(first)
+	for k := range n {
+		second.Apply(w.half[k:], n, out[k*along.out:], across.out)
+	}
 }

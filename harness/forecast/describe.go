@@ -120,7 +120,7 @@ func (d *description) setOf(name string) (imageSet, error) {
 	if plan.Absent(cfg.Files, spec.Path) {
 		s = assumed(spec, cfg.Limit)
 	} else {
-		data, err := dataset.Open(spec, cfg.Files, cfg.Limit)
+		data, err := dataset.Open(open.Spec(cfg, name, ""), cfg.Files, cfg.Limit)
 		if err != nil {
 			return s, fmt.Errorf("dataset %s: %w", name, err)
 		}

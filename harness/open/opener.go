@@ -38,6 +38,7 @@ type Opener struct {
 	// Known are digests of data sets that were read before, by the keys of Sets; nil for none.
 	Known map[string]*dataset.Digest
 	Sets  map[string]*dataset.Dataset
+	model string // the one that is opened; "": those of the suites
 	// dataset has the images whose size a network takes that leaves it open; "": the first that its suites score.
 	dataset string
 }
@@ -194,7 +195,7 @@ func (o *Opener) Scored(name string) (Images, error) {
 		Indices: spec.Indices, Classes: spec.Classes, ClassNames: d.ClassNames(),
 		Shaping: spec.Shaping}
 	o.Record.Images[name] = d.Images()
-	if left := d.LeftOut(); left.Classes > 0 || left.Files > 0 {
+	if left := d.LeftOut(); left.Classes > 0 || left.Files > 0 || left.Changed() != "" {
 		known := o.Record.Datasets[name]
 		known.LeftOut = &left
 		o.Record.Datasets[name] = known
@@ -208,12 +209,63 @@ func (o *Opener) Dataset(name string, limit int) (*dataset.Dataset, error) {
 	if d, ok := o.Sets[key]; ok {
 		return d, nil
 	}
-	d, err := dataset.OpenKnown(o.Config.Dataset(name).Spec, o.Config.Files, limit, o.Known[key])
+	d, err := dataset.OpenKnown(Spec(o.Config, name, o.model), o.Config.Files, limit, o.Known[key])
 	if err != nil {
 		return nil, fmt.Errorf("dataset %s: %w", name, err)
 	}
+	o.Noted(name, d)
 	o.Sets[key] = d
 	return d, nil
+}
+
+// Noted reports what is not there of a data set's images as the files have it.
+func (o *Opener) Noted(name string, d *dataset.Dataset) {
+	left := d.LeftOut()
+	if changed := left.Changed(); changed != "" {
+		o.Progress.Report(progress.ImagesChanged{Dataset: name, Changed: changed})
+	}
+}
+
+// Spec is a config's data set with the channels that its models take: those that suites ask about it or draw to it, if
+// they agree, or the one model that is named. Models are read once the data set wants to know.
+func Spec(cfg *config.Config, name, model string) dataset.Spec {
+	spec := cfg.Dataset(name).Spec
+	spec.Channels = func() (channels int) {
+		known := map[string]bool{}
+		for _, s := range cfg.Suites {
+			fitted := slices.ContainsFunc(s.Controls, func(c string) bool { return cfg.Control(c).FittedOn(name) })
+			for _, m := range s.Models {
+				known[m] = known[m] || fitted || s.Dataset == name
+			}
+		}
+		for i := range cfg.Models {
+			m := &cfg.Models[i]
+			if m.Name != model && (model != "" || !known[m.Name]) {
+				continue
+			}
+			n := channelsOf(cfg, m)
+			if n == 0 || channels > 0 && n != channels {
+				return 0
+			}
+			channels = n
+		}
+		return channels
+	}
+	return spec
+}
+
+// channelsOf is how many channels the images of a model have; 0 where it does not tell, or can't be read, which is an
+// error elsewhere.
+func channelsOf(cfg *config.Config, m *config.Model) int {
+	file, err := ReadModel(cfg.Files, m.Path)
+	if err != nil {
+		return 0
+	}
+	g, err := onnx.DecodeSkeleton(file.Data)
+	if err != nil {
+		return 0
+	}
+	return simplify.Channels(g, m.Layout)
 }
 
 // ReadModel reads a model file that a config names, with the weights that lie beside it.
@@ -299,11 +351,10 @@ func (o *Opener) size(m *config.Model) (shape [3]int, err error) {
 			name = s.Dataset
 		}
 	}
-	d := o.Config.Dataset(name)
-	if d == nil {
+	if o.Config.Dataset(name) == nil {
 		return shape, errors.New("leaves the images' size open, and no suite says which images it takes")
 	}
-	return FirstSize(d.Spec, o.Config.Files)
+	return FirstSize(Spec(o.Config, name, o.model), o.Config.Files)
 }
 
 // FirstSize is the size of a data set's first image: channels, height, width.

@@ -36,6 +36,7 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 	if err != nil {
 		return nil, err
 	}
+	opener.model = model
 	u := &Model{Opener: opener}
 	net, err := opener.Network(m)
 	if err == nil {

@@ -65,6 +65,8 @@ var kinds = []kind{
 		func(e ResultsStay) string { return e.Out + ": what was there stays until this run has more" }),
 	row(info, "classes numbered", "a folder's classes have these labels, in the order of their names or of `classes`",
 		func(e ClassesNumbered) string { return fmt.Sprintf("data set %s: %s", e.Dataset, e.Labels) }),
+	row(warn, "images changed", "images are not all there as their files have them",
+		func(e ImagesChanged) string { return fmt.Sprintf("data set %s: %s", e.Dataset, e.Changed) }),
 	row(info, "component progress", "every 10 seconds (`--log-every`) while a component attacks",
 		ComponentProgress.line),
 	row(info, "component finished", "a component has attacked all its images", ComponentFinished.line),
@@ -361,6 +363,7 @@ type (
 	BatchLowered struct{ ort.Lowering }
 	// ClassesNumbered has the labels as cat → 0, dog → 1; of many classes the first and the last.
 	ClassesNumbered   struct{ Dataset, Labels string }
+	ImagesChanged     struct{ Dataset, Changed string }
 	experimentStarted struct{ Experiment string }
 	fetched           struct{ ort.Fetch }
 	stopped           struct {

@@ -48,9 +48,31 @@ type LeftOut struct {
 	Classes int      `json:"classes,omitempty"` // that the limit leaves without images, of which it could take some
 	Files   int      `json:"files,omitempty"`   // of a folder, that are not read: they are no images
 	Names   []string `json:"names,omitempty"`   // of the first of them
+	// Unreadable are image files that are absent, as where a link leads nowhere, or damaged; Reasons say it of the first.
+	Unreadable int      `json:"unreadable,omitempty"`
+	Reasons    []string `json:"reasons,omitempty"`
+	Clipped    int      `json:"clipped,omitempty"` // values a hair outside [0,1], which were clipped
 }
 
-// Transform resizes and crops images, as torchvision's Resize and CenterCrop do on Pillow's.
+// Changed says in a line that images are not all there as their files have them; "" where they are.
+func (l *LeftOut) Changed() string {
+	var notes []string
+	if l != nil && l.Unreadable > 0 {
+		more := ""
+		if l.Unreadable > len(l.Reasons) {
+			more = "; …"
+		}
+		notes = append(notes, fmt.Sprintf("images that can't be read were left out, %d in number: %s%s", l.Unreadable,
+			strings.Join(l.Reasons, "; "), more))
+	}
+	if l != nil && l.Clipped > 0 {
+		notes = append(notes, fmt.Sprintf("values that rounding had put outside [0,1] were clipped, %d in number",
+			l.Clipped))
+	}
+	return strings.Join(notes, "; ")
+}
+
+// Transform resizes and crops images, as torchvision's Resize and CenterCrop do on Pillow 13's.
 type Transform struct {
 	Resize        int    `json:"resize,omitempty"` // pixels of the shorter side; absent: as it is
 	Crop          int    `json:"crop,omitempty"`   // pixels of a side of the square in the middle; absent: all

@@ -165,17 +165,25 @@ var (
 			"undefined there.",
 		"Name the recipe as it stands in the cell when you compare.")
 	WarnClassesLeftOut = warning("classes-left-out",
-		"A limit took the first images of a data set, and with them so few classes that others, for which there was "+
-			"room, have no image. That is so of folders, which go class by class. The numbers are those of the "+
-			"classes that are left, and say little of the network.",
-		"Take images evenly: `sample: {n: 1000, per_class: true}` instead of `limit`. `attack --limit` does so on "+
-			"image folders by itself.")
+		"A limit took the first images of a data set whose classes are mixed, and with them so few classes that "+
+			"others, for which there was room, have no image. The numbers are those of the classes that are left, and "+
+			"say little of the network.",
+		"Take images evenly: `sample: {n: 1000, per_class: true}` instead of `limit`. A `limit` does so by itself "+
+			"where images are sorted by class.")
 	WarnFilesLeftOut = warning("files-left-out",
 		"A folder of images holds files that are no PNG, JPEG or WebP, folders in a class's folder, or files beside "+
 			"the classes' folders. They are not read. `datasets.NAME.left_out` in results.json counts them and names "+
 			"the first.",
 		"Nothing, if they are notes or lists. Convert images of other kinds, and bring those in deeper folders up to "+
 			"their class's.")
+	WarnImagesChanged = warning("images-changed",
+		"Some of a data set's images are not there as their files have them. Either files can't be read: a link "+
+			"leads nowhere, a file is damaged, empty, no image of its kind, or a grey one of 16 bits. They are left "+
+			"out; the ids of the others stay what they are, and `datasets.NAME.left_out` in results.json counts them "+
+			"and gives reasons for the first. Or values of float images lie outside [0,1] by at most 1e-5, as "+
+			"normalising in float32 and undoing it leaves them. They are clipped and counted.",
+		"Mend or remove the files that are named. Clipped values need nothing: the numbers are those of the same "+
+			"images clipped by hand.")
 	WarnPreprocessing = warning("preprocessing",
 		"The network is right on more clean images when it takes them in another usual way than the one given: "+
 			"in [0,1], [0,255] or [-1,1], or by the mean and deviation of ImageNet, CIFAR-10, CIFAR-100 or MNIST. The "+

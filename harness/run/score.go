@@ -420,6 +420,9 @@ func leftOut(name string, left *result.LeftOut) (list []result.Warning) {
 		list = append(list, result.WarnFilesLeftOut.New("data set %s: what is no image was left out, %d in number: %s",
 			name, n, names))
 	}
+	if changed := left.Changed(); changed != "" {
+		list = append(list, result.WarnImagesChanged.New("data set %s: %s", name, changed))
+	}
 	return list
 }
 

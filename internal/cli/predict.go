@@ -136,7 +136,8 @@ func (f *dataFlags) pictures(u *open.Model, paths []string) (list []prediction, 
 	}
 	var all [][]float32
 	for _, path := range paths {
-		x, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path), shaping.Transform)
+		x, shape, err := dataset.ReadImage(config.Folder("."), filepath.ToSlash(path), u.Net.Shape().C,
+			shaping.Transform)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -154,7 +155,8 @@ func (f *dataFlags) size(pictures []string) (shape [3]int, err error) {
 	switch {
 	case err != nil:
 	case len(pictures) > 0:
-		_, shape, err = dataset.ReadImage(config.Folder("."), filepath.ToSlash(pictures[0]), spec.Transform)
+		_, shape, err = dataset.ReadImage(config.Folder("."), filepath.ToSlash(pictures[0]), 0,
+			spec.Transform)
 	default:
 		shape, err = open.FirstSize(spec, config.Folder("."))
 	}
@@ -179,10 +181,12 @@ func (f *dataFlags) open(u *open.Model, limit int) (*dataset.Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	spec.Channels = func() int { return u.Net.Shape().C }
 	d, err := dataset.Open(spec, config.Folder("."), limit)
 	if err != nil {
 		return nil, err
 	}
+	u.Noted(f.data, d)
 	if err := u.Fits(d); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("--data %s: %w", f.data, err)

@@ -1,4 +1,4 @@
-// Package resample resizes images of levels of 8 bits, axis by axis, as Pillow does it (Resample.c).
+// Package resample resizes images of levels of 8 bits, axis by axis, as Pillow 13 does it (Resample.c).
 package resample
 
 import "math"
@@ -32,6 +32,11 @@ func cubic(x float64) float64 {
 	return 0
 }
 
+// DownFirst reports whether Pillow, from version 13 on (its pull request 9549), resizes an image of h×w pixels along
+// its columns first: where that takes more than twice as many rows away as the other pass takes columns. Values are
+// rounded to levels between the passes, so that the order matters.
+func DownFirst(h, newH, w, newW int) bool { return newH < h && h-newH > 2*(w-newW) }
+
 // Kernel has, for each value along an axis that is asked for, the weights of the values that it is made of.
 type Kernel struct {
 	starts  []int
@@ -64,6 +69,9 @@ func New(from, to, first, n int, filter Filter) Kernel {
 	}
 	return k
 }
+
+// Len is how many values it makes.
+func (k Kernel) Len() int { return len(k.starts) }
 
 // Span is from the first value that is needed to behind the last.
 func (k Kernel) Span() (first, end int) {

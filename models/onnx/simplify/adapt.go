@@ -122,6 +122,18 @@ func hasChannelsLast(g *onnx.Graph) bool {
 	return len(readers) > 0 && !slices.ContainsFunc(readers, other)
 }
 
+// Channels is how many channels a decoded model's images have; 0 where it takes none, or leaves it open.
+func Channels(g *onnx.Graph, layout string) int {
+	if !isImage(g) {
+		return 0
+	}
+	axis := 1
+	if layout == ChannelsLast || layout == "" && hasChannelsLast(g) {
+		axis = 3
+	}
+	return int(max(0, g.Inputs[0].Shape[axis]))
+}
+
 // channelsFirst puts a Transpose in front of a model whose input has channels last.
 func channelsFirst(g *onnx.Graph) {
 	onnx.Require(isImage(g), "layout %s needs an image input, one of rank 4", ChannelsLast)

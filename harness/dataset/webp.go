@@ -1,0 +1,127 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	stdimage "image"
+	"io"
+
+	"golang.org/x/image/webp"
+)
+
+// animation is an animated WebP file, of which the decoder reads none.
+type animation struct {
+	file
+	canvas stdimage.Point
+}
+
+// animated returns the file as an animation if it says that it is one (VP8X, with the bit of animations).
+func animated(f file) (a animation, ok bool) {
+	const bit = 1 << 1
+	var head [30]byte
+	_, err := f.ReadAt(head[:], 0)
+	ok = err == nil && string(head[:4]) == "RIFF" && string(head[8:16]) == "WEBPVP8X" && head[20]&bit != 0
+	return animation{f, stdimage.Pt(1+uint24(head[24:]), 1+uint24(head[27:]))}, ok
+}
+
+func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
+
+// chunk is one of a RIFF file, without its header.
+type chunk struct {
+	kind  string
+	start int64
+	size  int64
+}
+
+// nextChunk reads the header of a chunk at an offset of a file of so many bytes.
+func nextChunk(r io.ReaderAt, at, size int64) (c chunk, next int64, err error) {
+	var head [8]byte
+	if _, err := r.ReadAt(head[:], at); err != nil {
+		return c, 0, errors.New("it ends within its first frame")
+	}
+	c = chunk{string(head[:4]), at + 8, int64(binary.LittleEndian.Uint32(head[4:]))}
+	if c.size > size-c.start {
+		return c, 0, errors.New("a chunk is larger than the file")
+	}
+	return c, c.start + c.size + c.size%2, nil
+}
+
+// rows decodes the first frame. As libwebp's decoder of animations has it, through which Pillow reads the file, the
+// canvas around a frame that is smaller is black, whatever background the file names.
+func (a animation) rows() (rowReader, error) {
+	const first = 12 // bytes before the first chunk
+	c, next, err := nextChunk(a, first, a.size)
+	for err == nil && c.kind != "ANMF" {
+		c, next, err = nextChunk(a, next, a.size)
+	}
+	if err == nil && c.size > maxJPEG {
+		err = errors.New("its first frame is larger than this program reads")
+	}
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, c.size)
+	if err := readAt(a, data, c.start); err != nil {
+		return nil, err
+	}
+	const header = 16 // of a frame: place, size, duration, flags
+	if len(data) < header {
+		return nil, errors.New("its first frame is cut short")
+	}
+	at := stdimage.Pt(2*uint24(data), 2*uint24(data[3:]))
+	inside := stdimage.Rectangle{Min: at, Max: at.Add(stdimage.Pt(1+uint24(data[6:]), 1+uint24(data[9:])))}
+	if !inside.In(stdimage.Rectangle{Max: a.canvas}) {
+		return nil, errors.New("its first frame leaves the canvas")
+	}
+	still, err := stillOf(data[header:], data[6:12])
+	if err != nil {
+		return nil, err
+	}
+	im, err := webp.Decode(bytes.NewReader(still))
+	if err != nil {
+		return nil, err
+	}
+	if im.Bounds().Size() != inside.Size() {
+		return nil, errors.New("its first frame has another size than its header says")
+	}
+	frame := rows(im)
+	return func(y int, r, g, b []uint8) {
+		clear(r)
+		clear(g)
+		clear(b)
+		if y >= inside.Min.Y && y < inside.Max.Y {
+			from, to := inside.Min.X, inside.Max.X
+			frame(y-inside.Min.Y, r[from:to], g[from:to], b[from:to])
+		}
+	}, nil
+}
+
+// stillOf makes a file of one picture of a frame's chunks: of its size, each side less 1 in three bytes, and of its
+// transparency, if it has any.
+func stillOf(frame, size []byte) ([]byte, error) {
+	const alpha = 1 << 4
+	body := []byte("WEBP")
+	add := func(kind string, data []byte) {
+		body = append(body, kind...)
+		body = append(binary.LittleEndian.AppendUint32(body, uint32(len(data))), data...)
+		body = append(body, make([]byte, len(data)%2)...)
+	}
+	r := bytes.NewReader(frame)
+	for at := int64(0); ; {
+		c, next, err := nextChunk(r, at, r.Size())
+		if err != nil {
+			return nil, err
+		}
+		data := frame[c.start : c.start+c.size]
+		switch c.kind {
+		case "ALPH":
+			add("VP8X", append([]byte{alpha, 0, 0, 0}, size...))
+			add(c.kind, data)
+		case "VP8 ", "VP8L":
+			add(c.kind, data)
+			return append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(len(body))), body...), nil
+		}
+		at = next
+	}
+}
