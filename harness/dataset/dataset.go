@@ -185,8 +185,8 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	if spec.Transform != nil {
 		src = &transformed{source: src, by: *spec.Transform}
 	}
-	d := &Dataset{left: left, sample: sample, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)), source: src,
-		files: files}
+	d := &Dataset{left: left, sample: sample, ids: ids, labels: make([]int, len(ids)), sums: make([]uint32, len(ids)),
+		source: src, files: files}
 	n, names := src.classes()
 	if len(spec.ClassNames) > 0 {
 		names = spec.ClassNames

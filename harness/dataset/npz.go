@@ -85,8 +85,8 @@ func (z *npz) openImages(x array, channels int, files *closers) error {
 }
 
 // channelsLast tells [N, H, W, C] from [N, C, H, W]: by the axis that has the network's channels, else by the one that
-// is 1 or 3, else by the one beside two equal ones, which are the sides, else by the one that is 2 or 4. Where both fit,
-// channels come first.
+// is 1 or 3, else by the one beside two equal ones, which are the sides, else by the one that is 2 or 4. Channels come
+// first where both fit.
 func channelsLast(s []int, channels int) (bool, error) {
 	holds := func(some ...int) func(int) bool { return func(n int) bool { return slices.Contains(some, n) } }
 	for _, fits := range []struct{ first, last bool }{

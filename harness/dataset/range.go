@@ -66,10 +66,10 @@ func (d *Dataset) explain(pixel float32) string {
 	from, to := slices.Min(low), slices.Max(high)
 	text := fmt.Sprintf("pixels must lie in [0,1], but those of the first images run from %.4g to %.4g, ", from, to)
 	switch {
-	case from >= 0 && to <= 255:
-		return text + "like levels of 8 bits: save them as uint8, or divide by 255"
 	case from >= -0.1 && to <= 1.1: // images in [-1,1] have darker pixels
 		return text + "a little outside, as resizing and half precision leave them: save numpy.clip(x, 0, 1)"
+	case from >= 0 && to <= 255:
+		return text + "like levels of 8 bits: save them as uint8, or divide by 255"
 	case from >= -1.001 && to <= 1.001:
 		return text + "as if scaled to [-1,1]: save (x + 1)/2 and give the model preprocess: {mean: 0.5, std: 0.5}"
 	case from < -20 || to > 20:

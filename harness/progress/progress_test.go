@@ -31,6 +31,7 @@ var update = flag.Bool("update", false, "write the tables of docs/progress.md an
 var meanings = map[string]string{
 	"cancel": "the command that ends the job", "cpus": "the kinds of processor",
 	"dataset": "the data set's name",
+	"changed": "what is not there of the images as their files have it",
 	"labels":  "which label each class has; of many classes the first and the last",
 	"engine":  "`slurm` or `kubernetes`", "job": "what the engine calls it", "jobs": "what the engine calls them",
 	"share":  "of the passes that the component takes, those that are made; an estimate, from 0 to 1",
