@@ -9,6 +9,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
+	"selfheal/harness/dataset"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/stats"
@@ -118,19 +119,29 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	}
 	if c.Shape[0] != d.Len() {
 		return nil, open.Wrong(fmt.Errorf("there are %d adversarial images, but %d of dataset %s; "+
-			"--limit N takes its first N", c.Shape[0], d.Len(), c.Dataset))
+			"--limit N takes so many of it", c.Shape[0], d.Len(), c.Dataset))
 	}
+	v, err := Measure(ctx, u.Opener, u.Classifier, d, t, c.Images)
+	if err == nil {
+		v.Dataset, v.Attack = c.Dataset, c.Attack
+	}
+	return v, err
+}
+
+// Measure is the judge's answer to a trial's images x of a data set, in its order.
+func Measure(ctx context.Context, o *open.Opener, who open.Classifier, d *dataset.Dataset, t plan.Trial,
+	x []float32) (*Verification, error) {
 	n := d.Len()
 	judged, problems, unperturbed := make([]Verdict, n), make([]plan.Outside, n), make([]bool, n)
-	err = u.ForEach(ctx, n, u.State(), func(ctx context.Context, i int) error {
+	err := o.ForEach(ctx, n, who.State(), func(ctx context.Context, i int) error {
 		var im attacks.Image
 		var err error
 		if im.ID, im.Pixels, im.Label, err = d.Image(i); err != nil {
 			return err
 		}
-		x := c.Images[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
+		x := x[i*len(im.Pixels) : (i+1)*len(im.Pixels)]
 		unperturbed[i] = slices.Equal(im.Pixels, x)
-		judged[i], err = Judge(ctx, u.Classifier, im, x, t.Within(), WithCosts)
+		judged[i], err = Judge(ctx, who, im, x, t.Within(), WithCosts)
 		if errors.As(err, &problems[i]) {
 			return nil
 		}
@@ -139,8 +150,7 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	if err != nil {
 		return nil, err
 	}
-	v := &Verification{Dataset: c.Dataset, Model: u.Net.Name, Defense: u.Defense(), Attack: c.Attack,
-		N: n, Outside: []plan.Outside{}}
+	v := &Verification{Model: who.Model, Defense: who.Defense(), N: n, Outside: []plan.Outside{}}
 	v.Norm, v.Epsilon = t.Strength()
 	verdicts := make([]byte, n)
 	for i, of := range judged {

@@ -38,6 +38,8 @@ type Opener struct {
 	// Known are digests of data sets that were read before, by the keys of Sets; nil for none.
 	Known map[string]*dataset.Digest
 	Sets  map[string]*dataset.Dataset
+	// IDs are the images to score of data sets, in place of what the config chooses; nil leaves that.
+	IDs   map[string][]int
 	model string // the one that is opened; "": those of the suites
 	// dataset has the images whose size a network takes that leaves it open; "": the first that its suites score.
 	dataset string
@@ -178,7 +180,7 @@ func inFlight(pool *ort.Pool, state int64) int {
 
 // Scored opens the data set that a suite scores, cut to --limit.
 func (o *Opener) Scored(name string) (Images, error) {
-	d, err := o.Dataset(name, o.Config.Limit)
+	d, err := o.scored(name)
 	if err != nil {
 		return Images{}, err
 	}
@@ -205,11 +207,26 @@ func (o *Opener) Scored(name string) (Images, error) {
 
 // Dataset opens a data set once for each limit.
 func (o *Opener) Dataset(name string, limit int) (*dataset.Dataset, error) {
-	key := fmt.Sprintf("%s/%d", name, limit)
+	return o.once(fmt.Sprintf("%s/%d", name, limit), Spec(o.Config, name, o.model), name, limit)
+}
+
+// scored opens the images of a data set that are scored.
+func (o *Opener) scored(name string) (*dataset.Dataset, error) {
+	ids := o.IDs[name]
+	if ids == nil {
+		return o.Dataset(name, o.Config.Limit)
+	}
+	spec := Spec(o.Config, name, o.model)
+	spec.Indices, spec.Sample, spec.Limit = ids, nil, 0
+	return o.once(name, spec, name, 0)
+}
+
+// once opens a data set, unless that has been done under a key.
+func (o *Opener) once(key string, spec dataset.Spec, name string, limit int) (*dataset.Dataset, error) {
 	if d, ok := o.Sets[key]; ok {
 		return d, nil
 	}
-	d, err := dataset.OpenKnown(Spec(o.Config, name, o.model), o.Config.Files, limit, o.Known[key])
+	d, err := dataset.OpenKnown(spec, o.Config.Files, limit, o.Known[key])
 	if err != nil {
 		return nil, fmt.Errorf("dataset %s: %w", name, err)
 	}

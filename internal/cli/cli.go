@@ -21,6 +21,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
+	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
@@ -110,6 +111,7 @@ type globals struct {
 	log     string        // progress.TextLog or progress.JSONLog
 	every   time.Duration // --log-every; 0 of commands without it
 	quiet   bool
+	planned func(*plan.Plan) error // takes the plan of a run instead of carrying it out; nil: it is carried out
 }
 
 // progress reports as the flags of a command say.

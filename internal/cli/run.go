@@ -224,6 +224,9 @@ func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string)
 
 // execute carries out a plan, or a shard of it, and writes results and reports.
 func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part plan.Shard, attempt bool) error {
+	if g.planned != nil {
+		return g.planned(p)
+	}
 	if f.resume && f.force {
 		return usage("--resume continues a run, --force starts anew: give one of them")
 	}

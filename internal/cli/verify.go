@@ -2,15 +2,24 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/judge"
+	"selfheal/harness/plan"
+	"selfheal/harness/result"
+	"selfheal/harness/run"
 	"selfheal/internal/fault"
 	"selfheal/internal/number"
 )
@@ -25,21 +34,29 @@ type verifyFlags struct {
 func verifyCommand(g *globals) *cobra.Command {
 	f := &verifyFlags{}
 	c := &cobra.Command{
-		Use: "verify --adversarial FILE (MODEL --data FILE --norm NORM --epsilon EPSILON | " +
-			"--model NAME --dataset NAME --attack NAME)",
-		Short: "Check adversarial images, whoever made them, against a model",
+		Use: "verify (DIR | --adversarial FILE (MODEL --data FILE --norm NORM --epsilon EPSILON | " +
+			"--model NAME --dataset NAME --attack NAME))",
+		Short: "Check adversarial images, a run's or anybody's, against a model",
 		Long: `Measures adversarial images as the judge of a run does, in float64: each value in
 [0,1], each perturbation within the attack's epsilon (relative tolerance 1e-5); then
 asks the model about them, or with --control the controlled network. FILE holds the
 images of the data set in its order, float32 [N, C, H, W]: .npy, or .npz with an array
 x_adv or adversarial, or only one. The exit code is 1 when an image leaves ball or box.
-Model, data and attack are given by flags, as for attack, or are those of a config.`,
-		Example: `  selfheal verify model.onnx --adversarial x.npy --data test.npz --norm linf --epsilon 8/255
+Model, data and attack are given by flags, as for attack, or are those of a config.
+
+With DIR, the folder of a run, it checks the images that this has saved, by the ids in its
+results, on every network that was scored on them; the files are found as the run's own
+command names them. The exit code is 1, too, when a verdict is not that of the results.`,
+		Example: `  selfheal verify results
+  selfheal verify model.onnx --adversarial x.npy --data test.npz --norm linf --epsilon 8/255
     selfheal verify --adversarial x.npy --config my.yaml --model mine --dataset test --attack aa-linf
   selfheal verify --adversarial x.npz --model preact-robust --dataset shapes10 --attack aa-l2 --control msa --limit 50`,
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
 			model, rest := onnxFile(args)
+			if model == "" && len(rest) == 1 && f.adversarial == "" {
+				return f.verifyRun(c, g, rest[0])
+			}
 			if err := exactly(0, "a model's file (.onnx) at most")(c, rest); err != nil {
 				return err
 			}
@@ -109,6 +126,87 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 			v.N, first.Image, first.Problem)
 	}
 	return err
+}
+
+// verifyRun checks the images that a run has saved.
+func (f *verifyFlags) verifyRun(c *cobra.Command, g *globals, dir string) error {
+	var other string
+	c.Flags().Visit(func(flag *pflag.Flag) {
+		if !slices.Contains([]string{"json", "workers", "batch", "log-format", "offline", "onnxruntime"}, flag.Name) {
+			other = flag.Name
+		}
+	})
+	if other != "" {
+		return usage("--%s does not go with the folder of a run, %s, whose results say it", other, dir)
+	}
+	file, err := resultsOf(dir)
+	if err != nil {
+		return usage("%w", err)
+	}
+	p, err := g.planOf(c.Context(), file)
+	if err != nil {
+		return usage("%s: its command can't be read again, from the folder it was given in: %w", dir, err)
+	}
+	limit := p.Config.Limit
+	f.scaleFlags.apply(c, p.Config)
+	p.Config.Limit = limit
+	if err := cmp.Or(f.scaleFlags.check(c), g.runtime(c, p.Config.Runtime)); err != nil {
+		return err
+	}
+	all, err := run.Verify(c.Context(), p, file, dir, run.Options{Cache: pca.UserCache(), Progress: g.progress(c)})
+	if err != nil {
+		return err
+	}
+	if f.json {
+		err = printJSON(c, all)
+	} else {
+		err = printReviewed(c, all)
+	}
+	for _, r := range all {
+		switch {
+		case err != nil:
+		case len(r.Outside) > 0:
+			err = fmt.Errorf("%s/%s: %d of %d images leave the ball or the box; image %d: %s", dir, r.File,
+				len(r.Outside), r.N, r.Outside[0].Image, r.Outside[0].Problem)
+		case len(r.Differ) > 0:
+			err = fmt.Errorf("%s/%s: %d of %d verdicts of %s, %s, are others than in the results; the first is that of "+
+				"image %d", dir, r.File, len(r.Differ), r.N, r.Model, r.Defense, r.Differ[0])
+		}
+	}
+	return err
+}
+
+// planOf is the plan of the command that results say they are of.
+func (g *globals) planOf(ctx context.Context, file *result.File) (p *plan.Plan, err error) {
+	if len(file.Command) < 2 {
+		return nil, errors.New("the results do not have it")
+	}
+	again := &globals{files: g.files, planned: func(found *plan.Plan) error {
+		p = found
+		return nil
+	}}
+	root := again.rootCommand()
+	root.SetArgs(file.Command[1:])
+	root.SetOut(io.Discard)
+	root.SetErr(io.Discard)
+	if err = root.ExecuteContext(ctx); err == nil && p == nil {
+		err = errors.New("it makes no plan")
+	}
+	return p, err
+}
+
+func printReviewed(c *cobra.Command, all []run.Reviewed) error {
+	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "suite\tmodel\tdefense\tattack\tepsilon\timages\tlargest norm\toutside\trobust accuracy\tother verdicts")
+	for _, r := range all {
+		epsilon := "–"
+		if r.Epsilon != nil {
+			epsilon = number.Format(*r.Epsilon)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%.6g\t%d\t%.1f %%\t%d\n", r.Suite, r.Model, r.Defense, r.Attack,
+			epsilon, r.N, r.MaxNorm, len(r.Outside), 100*r.Accuracy, len(r.Differ))
+	}
+	return w.Flush()
 }
 
 // mostListed bounds the images outside that are printed; --json has them all.
