@@ -53,6 +53,26 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// A Parquet file's images have as many channels as a folder's.
+func TestGreyParquet(t *testing.T) {
+	open := func(channels int) *Dataset {
+		spec := Spec{Format: "parquet", Path: "zstd.parquet", Channels: func() int { return channels }}
+		return must.Get(Open(spec, samples, 0))(t)
+	}
+	grey, colour := open(1), open(3)
+	if grey.Shape()[0] != 1 || colour.Shape()[0] != 3 {
+		t.Fatalf("shapes %v and %v", grey.Shape(), colour.Shape())
+	}
+	_, luma, _ := must.Get3(grey.Image(0))(t)
+	_, rgb, _ := must.Get3(colour.Image(0))(t)
+	for i, v := range luma {
+		level := func(c int) uint8 { return uint8(math.Round(float64(rgb[c*len(luma)+i] * 255))) }
+		if v != value(lumaOf(level(0), level(1), level(2))) {
+			t.Fatalf("value %d is %v", i, v)
+		}
+	}
+}
+
 // Formats whose decoders some package registers are not read: their levels are not held against Pillow's.
 func TestOtherFormats(t *testing.T) {
 	for name, data := range map[string]string{"x.gif": "GIF89a", "x.tif": "II*\x00", "x.bmp": "BM", "x.png": "RIFF"} {

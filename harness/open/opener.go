@@ -278,7 +278,7 @@ func channelsOf(cfg *config.Config, m *config.Model) int {
 	if err != nil {
 		return 0
 	}
-	g, err := onnx.DecodeSkeleton(file.Data)
+	g, err := onnx.Decode(file.Data)
 	if err != nil {
 		return 0
 	}

@@ -2,11 +2,16 @@ package cli
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"image"
 	"image/png"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"selfheal/harness/config"
@@ -14,6 +19,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/models/onnx"
 )
 
 // imageFolder is a folder of bundled test images in the folder of the split val, and a file that is no image.
@@ -44,8 +50,7 @@ func photographs(t *testing.T, dir string, n int) {
 	}
 }
 
-// attack --limit takes images of a folder evenly by class, and says what it leaves out; so does a config whose limit
-// takes the first class only.
+// attack --limit takes images of a folder evenly by class, and says what it leaves out; so does a config's limit.
 func TestImageFolders(t *testing.T) {
 	testinput.Runtime(t)
 	dir, out := imageFolder(t, 40), t.TempDir()
@@ -64,6 +69,7 @@ func TestImageFolders(t *testing.T) {
 		t.Errorf("labels %v", labels)
 	}
 	d := file.Datasets[named(dir, "data")]
+	chosen := d.SHA256
 	if d.Split != "val" {
 		t.Errorf("split %q", d.Split)
 	}
@@ -87,15 +93,103 @@ func TestImageFolders(t *testing.T) {
 		t.Errorf("transform %v, want %v", d.Transform, want)
 	}
 
+	// A config's limit takes the images that attack --limit takes, and verify measures them as they were saved.
+	again := t.TempDir()
 	cfg := written(t, t.TempDir(), fmt.Sprintf(`version: 1
-datasets: {d: {format: image-folder, path: %q, split: val, limit: 5}}
+save_adversarial: true
+datasets: {d: {format: image-folder, path: %q, split: val, limit: 12}}
 models: {m: {path: ZOO/preact_robust.onnx}}
-attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 2/255}}
-suites: {s: {dataset: d, models: [m], attacks: [fgsm]}}
+attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 16/255}, fog: {kind: corruption, names: [fog], severities: [2]}}
+controls: {c: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: identity}}]}}
+suites: {s: {dataset: d, models: [m], controls: [c], attacks: [fgsm, fog], mode: oblivious}}
 `, filepath.ToSlash(dir)))
-	if code, _, stderr = call("run", "--config", cfg, "--out", out, "--force"); code != exitOK {
+	for to, limit := range map[string][]string{out: {"--limit", "10"}, again: nil} {
+		args := append([]string{"run", "--config", cfg, "--out", to, "--force"}, limit...)
+		if code, _, stderr = call(args...); code != exitOK {
+			t.Fatalf("exit %d\n%s", code, stderr)
+		}
+	}
+	file, records = results(t, out)
+	if got := file.Datasets["d"]; got.SHA256 != chosen || got.Limit != 10 || got.Sample.N != 10 {
+		t.Errorf("a config's limit takes other images: %+v", got)
+	}
+	for _, to := range []string{out, again} {
+		code, stdout, stderr := call("verify", to)
+		if code != exitOK {
+			t.Errorf("exit %d\n%s", code, stderr)
+		}
+		must.Have(t, stdout, "m      none     fgsm", "m      c        fgsm", "m      c        fog:fog:2")
+	}
+	saved := must.Get(filepath.Glob(filepath.Join(out, "adversarial", "*fgsm*.npy")))(t)[0]
+	data := must.Get(os.ReadFile(saved))(t)
+	binary.LittleEndian.PutUint32(data[len(data)-4:], math.Float32bits(0.5))
+	must.Do(t, os.WriteFile(saved, data, 0o644))
+	id := records[9].Image
+	refused(t, exitFailed, fmt.Sprintf("1 of 10 images leave the ball or the box; image %d:", id), "verify", out)
+	refused(t, exitUsage, "--limit does not go with the folder of a run", "verify", out, "--limit", "3")
+
+	// A baseline that meant the first images of the folder is refused.
+	must.Do(t, os.WriteFile(cfg, []byte(strings.Replace(read(t, cfg), "limit: 12", "sample: {n: 12}", 1)), 0o644))
+	other := t.TempDir()
+	if code, _, stderr = call("run", "--config", cfg, "--out", other); code != exitOK {
 		t.Fatalf("exit %d\n%s", code, stderr)
 	}
-	file, _ = results(t, out)
-	must.Have(t, fmt.Sprint(file.Cells[0].Warnings), "classes-left-out", "no image of 8 of the classes of data set d")
+	baseline := filepath.Join(t.TempDir(), "baseline.json")
+	call("check", "--update", "--baseline", baseline, other)
+	refused(t, exitRefused, "datasets.d.sample.per_class: baseline false, run true", "check", "--baseline", baseline,
+		again)
+}
+
+// Grey files, in a folder and in Parquet files, are read for a network of one channel as they are.
+func TestGreyImages(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	model := filepath.Join(dir, "grey.onnx")
+	put(t, model, greyNetwork(t))
+	for label := range 2 {
+		for i := range 3 {
+			im := image.NewGray(image.Rect(0, 0, 2, 2))
+			im.Pix = []byte{byte(200 * label), byte(10 * i), 7, 255}
+			var b bytes.Buffer
+			must.Do(t, png.Encode(&b, im))
+			put(t, filepath.Join(dir, "set", fmt.Sprint(label), fmt.Sprintf("%d.png", i)), b.Bytes())
+		}
+	}
+	code, stdout, stderr := call("predict", model, "--data", filepath.Join(dir, "set"), "--json")
+	if code != exitOK {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	var p struct{ Logits []float64 }
+	must.Do(t, json.Unmarshal([]byte(strings.Split(stdout, "\n")[4]), &p))
+	if want := []float64{200. / 255, 10. / 255, 7. / 255, 1}; !near(p.Logits, want) {
+		t.Errorf("the pixels are %v, want %v", p.Logits, want)
+	}
+	code, stdout, stderr = call("predict", model, filepath.Join(dir, "set", "1", "1.png"), "--json")
+	must.Do(t, json.Unmarshal([]byte(stdout), &p))
+	if want := []float64{200. / 255, 10. / 255, 7. / 255, 1}; code != exitOK || !near(p.Logits, want) {
+		t.Errorf("exit %d: the pixels are %v, want %v\n%s", code, p.Logits, want, stderr)
+	}
+	for _, args := range [][]string{
+		{"attack", model, "--attack", "fgsm", "--epsilon", "1/255", "--out", filepath.Join(dir, "out")},
+		{"init", model, "--out", filepath.Join(dir, "k.yaml")},
+		{"doctor", model},
+	} {
+		if code, _, stderr := call(append(args, "--data", filepath.Join(dir, "set"))...); code != exitOK {
+			t.Errorf("%s: exit %d\n%s", args[0], code, stderr)
+		}
+	}
+}
+
+func near(a, b []float64) bool {
+	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) < 1e-6 })
+}
+
+// greyNetwork has the pixels of grey images of 2×2 pixels as its logits.
+func greyNetwork(t *testing.T) []byte {
+	g := must.Get(onnx.Decode(must.Get(os.ReadFile(robustModel))(t)))(t)
+	g.Inputs[0].Shape = onnx.Shape{onnx.Batch, 1, 2, 2}
+	g.Nodes = []*onnx.Node{{Op: "Flatten", Inputs: []string{g.Inputs[0].Name}, Outputs: []string{"y"}}}
+	g.Consts = nil
+	g.Outputs = []onnx.Value{{Name: "y", DType: onnx.Float, Shape: onnx.Shape{onnx.Batch, 4}}}
+	return must.Get(g.Encode())(t)
 }

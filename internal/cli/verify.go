@@ -132,7 +132,7 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 func (f *verifyFlags) verifyRun(c *cobra.Command, g *globals, dir string) error {
 	var other string
 	c.Flags().Visit(func(flag *pflag.Flag) {
-		if !slices.Contains([]string{"json", "workers", "batch", "log-format", "offline", "onnxruntime"}, flag.Name) {
+		if !slices.Contains([]string{"json", "workers", "batch", "offline", "onnxruntime"}, flag.Name) {
 			other = flag.Name
 		}
 	})
@@ -153,7 +153,7 @@ func (f *verifyFlags) verifyRun(c *cobra.Command, g *globals, dir string) error 
 	if err := cmp.Or(f.scaleFlags.check(c), g.runtime(c, p.Config.Runtime)); err != nil {
 		return err
 	}
-	all, err := run.Verify(c.Context(), p, file, dir, run.Options{Cache: pca.UserCache(), Progress: g.progress(c)})
+	all, err := run.Verify(c.Context(), p, file, dir, run.Options{Cache: pca.UserCache()})
 	if err != nil {
 		return err
 	}

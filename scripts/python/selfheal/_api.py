@@ -315,7 +315,7 @@ def run(
 ) -> R:
     """Run a config as the program's verb run does, to its end: the same call continues, and leaves what is finished.
 
-    suites are the suites to run (default: the config's), limit scores the first images only, sets changes the config:
+    suites are the suites to run (default: the config's), limit scores so many images only, sets changes the config:
     {"attacks.NAME.steps": 40}. Raises SelfhealError also where some cells have no verdicts.
     """
     arguments = ["run", "--config", os.fspath(config), "--out", os.fspath(out), "--log-every", REDRAWN]
