@@ -9,7 +9,6 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/config"
-	"selfheal/harness/dataset"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/stats"
@@ -128,8 +127,15 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	return v, err
 }
 
+// Clean are the images that others are held against.
+type Clean interface {
+	Len() int
+	ID(i int) int
+	Image(i int) (id int, pixels []float32, label int, err error)
+}
+
 // Measure is the judge's answer to a trial's images x of a data set, in its order.
-func Measure(ctx context.Context, o *open.Opener, who open.Classifier, d *dataset.Dataset, t plan.Trial,
+func Measure(ctx context.Context, o *open.Opener, who open.Classifier, d Clean, t plan.Trial,
 	x []float32) (*Verification, error) {
 	n := d.Len()
 	judged, problems, unperturbed := make([]Verdict, n), make([]plan.Outside, n), make([]bool, n)

@@ -48,7 +48,7 @@ type LeftOut struct {
 	Classes int      `json:"classes,omitempty"` // that the limit leaves without images, of which it could take some
 	Files   int      `json:"files,omitempty"`   // of a folder, that are not read: they are no images
 	Names   []string `json:"names,omitempty"`   // of the first of them
-	// Unreadable are image files that are absent, as where a link leads nowhere, or damaged; Reasons say it of the first.
+	// Unreadable are image files that are absent, as where a link leads nowhere, or damaged; Reasons are of the first.
 	Unreadable int      `json:"unreadable,omitempty"`
 	Reasons    []string `json:"reasons,omitempty"`
 	Clipped    int      `json:"clipped,omitempty"` // values a hair outside [0,1], which were clipped

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -169,8 +170,8 @@ func (f *verifyFlags) verifyRun(c *cobra.Command, g *globals, dir string) error 
 			err = fmt.Errorf("%s/%s: %d of %d images leave the ball or the box; image %d: %s", dir, r.File,
 				len(r.Outside), r.N, r.Outside[0].Image, r.Outside[0].Problem)
 		case len(r.Differ) > 0:
-			err = fmt.Errorf("%s/%s: %d of %d verdicts of %s, %s, are others than in the results; the first is that of "+
-				"image %d", dir, r.File, len(r.Differ), r.N, r.Model, r.Defense, r.Differ[0])
+			err = fmt.Errorf("%s/%s: %d of %d verdicts of %s, %s, are others than in the results; the first is that "+
+				"of image %d", dir, r.File, len(r.Differ), r.N, r.Model, r.Defense, r.Differ[0])
 		}
 	}
 	return err
@@ -197,7 +198,8 @@ func (g *globals) planOf(ctx context.Context, file *result.File) (p *plan.Plan, 
 
 func printReviewed(c *cobra.Command, all []run.Reviewed) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "suite\tmodel\tdefense\tattack\tepsilon\timages\tlargest norm\toutside\trobust accuracy\tother verdicts")
+	fmt.Fprintln(w, strings.Join([]string{"suite", "model", "defense", "attack", "epsilon", "images", "largest norm",
+		"outside", "robust accuracy", "other verdicts"}, "\t"))
 	for _, r := range all {
 		epsilon := "–"
 		if r.Epsilon != nil {
