@@ -98,7 +98,7 @@ func (g *Gate) Set(sets ...string) error {
 	d.set(root, sets)
 	for _, e := range root.entries {
 		if e.key != "gate" {
-			d.fail(e.pos, "without --config only the gate can be set, as by gate.max_drop=0.01")
+			d.fail(e.pos, "check reads the gate alone, as by gate.max_drop=0.01")
 		}
 	}
 	rules.object().decode(&d, cmp.Or(root.get("gate"), defaultNode("{}", position{})), "gate")

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -107,7 +108,19 @@ func readText(fsys fs.FS, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s can't be read: %w", name, err)
 	}
-	return strings.TrimPrefix(string(text), "\ufeff"), nil
+	list, err := Text(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	return list, err
+}
+
+// Text is a list's, without the byte order mark that some editors put in front.
+func Text(data []byte) (string, error) {
+	if bytes.IndexByte(data, 0) >= 0 {
+		return "", errors.New("it is no text in UTF-8 but looks like UTF-16; save it as UTF-8")
+	}
+	return strings.TrimPrefix(string(data), "\ufeff"), nil
 }
 
 // shorten makes text from a file fit for a message: one line, not long, printable.

@@ -426,14 +426,11 @@ func takesGradients(r attacks.Recipe, classes int) bool {
 
 // fits checks that a data set is one that the network classifies.
 func fits(d *dataset.Dataset, n *control.Network) error {
-	if err := fitsShape(d.Shape(), n); err != nil {
-		return err
-	}
 	if d.Classes() > n.Classes() {
 		return fmt.Errorf("the images have %d classes, the model %d: labels from %d up can't be scored; leave such "+
 			"images out, or choose another output by output_name", d.Classes(), n.Classes(), n.Classes())
 	}
-	return nil
+	return fitsShape(d.Shape(), n)
 }
 
 // fitsShape checks that a network takes images of a shape: channels, height, width.

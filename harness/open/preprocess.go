@@ -3,8 +3,8 @@ package open
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -158,20 +158,73 @@ const significant = 0.05
 
 // Better is a usual preprocessing by which a network is right on more images than as it is given them.
 type Better struct {
-	Preprocessing
-	Right, Given, Of int
-	P                float64 // of McNemar's exact test, corrected by Holm
+	Tried         // P is that of the given one against it
+	Given int     // images that it is right on as it is given them
+	Also  []Tried // not told apart from it, and better than the given one too
 }
 
 // Message has the flags to paste.
 func (b *Better) Message(model string) string {
-	return fmt.Sprintf("model %s is right on %d of %d images as it is given them, and on %d when it takes them %s "+
-		"(McNemar's exact test, p %.1g): %s; in a config preprocess: %s", model, b.Given, b.Of, b.Right, b.Name, b.P,
-		b.Flags(), b.Preprocessing)
+	than := fmt.Sprintf("model %s is right on %d of %d images as it is given them, and on %d when it takes them %s",
+		model, b.Given, b.Of, b.Right, b.Name)
+	test := fmt.Sprintf("(McNemar's exact test, p %.1g)", b.P)
+	if b.Ties() {
+		return fmt.Sprintf("%s, which these images do not tell apart %s: %s%s; take more images, or say which it is",
+			than, test, b.Flags(), also(b.Also))
+	}
+	return fmt.Sprintf("%s %s: %s; in a config preprocess: %s%s", than, test, b.Flags(), b.Preprocessing, also(b.Also))
 }
 
-// asGood reports whether right of n images are but for chance as many as most: √n/2 is either's largest deviation.
-func asGood(right, most, n int) bool { return float64(most-right) <= math.Sqrt(float64(n))/2 }
+// also lists preprocessings that are not told apart from one.
+func also(ties []Tried) string {
+	if len(ties) == 0 {
+		return ""
+	}
+	return "; not told apart from it: " + strings.Join(lists.Map(ties, Tried.told), ", ")
+}
+
+// told is a preprocessing with what the network makes of it and the flags that choose it.
+func (t Tried) told() string {
+	flags := t.Flags()
+	if t.String() == (Preprocessing{}).String() {
+		flags = "--scale 1"
+	}
+	return fmt.Sprintf("%s (right on %d of %d: %s)", t.Name, t.Right, t.Of, flags)
+}
+
+// Undecided is an error where a preprocessing that was tried is not told apart from the best, the first of all. It
+// names them.
+func Undecided(model string, all []Tried) error {
+	ties := lists.Only(all, Tried.Ties)
+	if len(ties) == 0 {
+		return nil
+	}
+	return fmt.Errorf("model %s: %d images do not tell how it takes them, by McNemar's exact test at %v %%: %s%s; give "+
+		"the flags of one, or more images", model, all[0].Of, 100*significant, all[0].told(), also(ties))
+}
+
+// settle puts first the preprocessing by which a network is right on most images at places, of several the first of
+// all. Each other's P is then that of McNemar's exact test against it on the images that both were asked about,
+// corrected by Holm; the best's is 0.
+func settle(all []Tried, places []int) []Tried {
+	all = slices.Clone(all)
+	best := 0
+	for i, t := range all {
+		if t.Of == len(places) && (all[best].Of < t.Of || t.Right > all[best].Right) {
+			best = i
+		}
+	}
+	first := all[best]
+	all = slices.Insert(slices.Delete(all, best, best+1), 0, first)
+	var tests stats.Family
+	for i := range all[1:] {
+		t := &all[i+1]
+		tests.Add(pair(places[:t.Of], first.right, t.right).McNemar(), func(p float64) { t.P = p })
+	}
+	tests.Holm()
+	slices.SortStableFunc(all[1:], func(a, b Tried) int { return cmp.Compare(b.share(), a.share()) })
+	return all
+}
 
 // pair counts the images at places that are lost and won between two ways to take them.
 func pair(places []int, before, now []bool) (p stats.Paired) {
@@ -193,14 +246,16 @@ func count(places []int, right []bool) int {
 }
 
 // Better tries the usual preprocessings on the images at places, of which right says where the network of a model is
-// right now. It returns the one that is better by McNemar's exact test, corrected for all that are tried; of several as
-// good the first, and nil for none. A trial ends as soon as the images that are left can't make it significant.
+// right now. It returns the best of those that are better by McNemar's exact test, corrected for all that are tried.
+// Where none is, and the model has no preprocessing, it returns the best of those that are right on more images, if
+// any: the images do not tell. A trial ends as soon as the images that are left can't make it one of these.
 func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Network, set Images, places []int,
 	right []bool) (_ *Better, err error) {
 	now := given(m).String()
+	bare := now == (Preprocessing{}).String()
 	list := slices.DeleteFunc(usual(net), func(p Preprocessing) bool { return p.String() == now })
 	hopeless := func(p stats.Paired) bool {
-		return p.Won <= p.Lost || float64(len(list))*p.McNemar() > significant
+		return p.Won <= p.Lost || !bare && float64(len(list))*p.McNemar() > significant
 	}
 	is := count(places, right)
 	wrong := len(places) - is
@@ -210,15 +265,14 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 	order := slices.Clone(places) // those that may be lost tell most
 	slices.SortStableFunc(order, func(a, b int) int { return count([]int{b}, right) - count([]int{a}, right) })
 	raw := net
-	if now != (Preprocessing{}).String() {
+	if !bare {
 		if raw, err = o.raw(m); err != nil {
 			return nil, err
 		}
 		defer raw.Close()
 	}
 	var tests stats.Family
-	var all []*Better
-	most := 0
+	more := make([]Tried, 0, len(list)) // right on more images; tests hold on to them
 	for _, p := range list {
 		got, asked, so := make([]bool, set.Len()), 0, stats.Paired{}
 		for asked < len(order) && !hopeless(stats.Paired{N: so.N, Lost: so.Lost,
@@ -234,27 +288,48 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 			tests.Add(1, func(float64) {})
 			continue
 		}
-		b := &Better{Preprocessing: p, Right: is + so.Won - so.Lost, Given: is, Of: len(places)}
-		tests.Add(so.McNemar(), func(p float64) { b.P = p })
-		all, most = append(all, b), max(most, b.Right)
+		more = append(more, Tried{Preprocessing: p, Right: is + so.Won - so.Lost, Of: asked, right: got})
+		t := &more[len(more)-1]
+		tests.Add(so.McNemar(), func(p float64) { t.than = p })
 	}
 	tests.Holm()
-	if at := slices.IndexFunc(all, func(b *Better) bool { return asGood(b.Right, most, b.Of) }); at >= 0 {
-		return all[at], nil
+	better := lists.Only(more, func(t Tried) bool { return t.than <= significant })
+	if len(better) == 0 {
+		better = more
 	}
-	return nil, nil
+	if len(better) == 0 {
+		return nil, nil
+	}
+	all := settle(better, order)
+	best := all[0]
+	best.P = best.than
+	return &Better{Tried: best, Given: is, Also: lists.Only(all[1:], Tried.Ties)}, nil
 }
 
 // Tried is how many of the images that were looked at a network is right on, taken in one way.
 type Tried struct {
 	Preprocessing
 	Right, Of int
-	Ties      bool   // there is no evidence of a difference from the best
-	Shape     [3]int // of the images: channels, height, width
-	Classes   int    // of the network
-	Labels    string // a folder's, as cat → 0, dog → 1; "" of other formats
+	P         float64 // of no difference from the best, corrected by Holm
+	Shape     [3]int  // of the images: channels, height, width
+	Classes   int     // of the network
+	Labels    string  // a folder's, as cat → 0, dog → 1; "" of other formats
 
-	right []bool // of each image
+	right []bool  // of each image
+	than  float64 // the P of no difference from the given one
+}
+
+// Ties reports whether the images do not tell a preprocessing from another.
+func (t Tried) Ties() bool { return t.P > significant }
+
+// Unnamed says where a data set's own names decide how fewer classes are numbered than a model has; "" where they do not.
+func Unnamed(d *config.Dataset, set Images, classes int) string {
+	names := set.ClassNames()
+	if names == nil || d.ClassNames != nil || len(names) >= classes {
+		return ""
+	}
+	return fmt.Sprintf("data set %s has %d classes, the model %d outputs, and nothing says which of them are meant: %s; "+
+		"classes (--classes) names the model's in its order", d.Name, len(names), classes, dataset.Numbered(names))
 }
 
 // examine opens the one model and the one data set of a config.
@@ -264,31 +339,53 @@ func examine(ctx context.Context, cfg *config.Config, do func(u *Model, set Imag
 		return err
 	}
 	defer u.Close()
-	set, err := u.Scored(cfg.Datasets[0].Name)
+	name := cfg.Datasets[0].Name
+	set, err := u.Scored(name)
 	if err == nil {
 		err = u.Fits(set.Dataset)
 	}
 	if err != nil {
 		return ConfigError{err}
 	}
+	if unnamed := Unnamed(cfg.Dataset(name), set, u.Net.Classes()); unnamed != "" {
+		return ConfigError{errors.New(unnamed)}
+	}
 	return do(u, set, Sample(set.Len()))
 }
 
-// Examine asks the one model of cfg about the images of its one data set, taken as the config says, and tries whether a
-// usual preprocessing is better.
-func Examine(ctx context.Context, cfg *config.Config) (t Tried, better *Better, err error) {
+// Examine asks the one model of cfg about the images of its one data set, taken as the config says, and gives advice
+// where a usual preprocessing is better, or where nothing says which is right and the images don't tell; else "".
+func Examine(ctx context.Context, cfg *config.Config, model string) (t Tried, advice string, err error) {
+	m := &cfg.Models[0]
+	if now := given(m).String(); now == (Preprocessing{}).String() {
+		all, err := TryPreprocessing(ctx, cfg)
+		if err != nil {
+			return t, "", err
+		}
+		t = all[slices.IndexFunc(all, func(t Tried) bool { return t.String() == now })]
+		if err := Undecided(model, all); err != nil {
+			return t, err.Error(), nil
+		}
+		if best := all[0]; best.String() != now {
+			best.P = t.P
+			advice = (&Better{Tried: best, Given: t.Right}).Message(model)
+		}
+		return t, advice, nil
+	}
 	err = examine(ctx, cfg, func(u *Model, set Images, places []int) (err error) {
-		m := &cfg.Models[0]
 		if t = u.trying(given(m), set); t.Name == "" {
 			t.Name = "as the flags say"
 		}
 		if err = u.ask(ctx, u.Net, set, Preprocessing{}, places, t.right); err == nil {
 			t.Right, t.Of = count(places, t.right), len(places)
-			better, err = u.Better(ctx, m, u.Net, set, places, t.right)
+			var better *Better
+			if better, err = u.Better(ctx, m, u.Net, set, places, t.right); better != nil {
+				advice = better.Message(model)
+			}
 		}
 		return err
 	})
-	return t, better, err
+	return t, advice, err
 }
 
 func (u *Model) trying(p Preprocessing, set Images) Tried {
@@ -308,44 +405,30 @@ func (u *Model) trying(p Preprocessing, set Images) Tried {
 const far = 1e-4
 
 // TryPreprocessing asks the one model of cfg, which the config gives images as they are, about those of its one data
-// set, taken as networks are usually trained. The best comes first: but for chance it is the usual one of such images,
-// or the simpler one.
+// set, taken as networks are usually trained. The best comes first; which others the images do not tell from it, says
+// [Undecided]. Images as they are are asked about to the end.
 func TryPreprocessing(ctx context.Context, cfg *config.Config) (all []Tried, err error) {
 	err = examine(ctx, cfg, func(u *Model, set Images, places []int) error {
 		for _, p := range usual(u.Net) {
 			all = append(all, u.trying(p, set))
 		}
 		var top Tried
-		against := func(t, best Tried) stats.Paired {
-			return pair(places[:min(t.Of, best.Of)], best.right, t.right)
-		}
 		for asked := 0; asked < len(places); {
 			next := min(asked+atOnce, len(places))
 			for i := range all {
-				if t := &all[i]; t.Of == asked && (asked == 0 || against(*t, top).McNemar() > far) {
-					if err := u.ask(ctx, u.Net, set, t.Preprocessing, places[asked:next], t.right); err != nil {
-						return err
-					}
-					t.Right, t.Of = count(places, t.right), next
+				t := &all[i]
+				if i > 0 && (t.Of < asked || asked > 0 && pair(places[:asked], top.right, t.right).McNemar() <= far) {
+					continue
 				}
+				if err := u.ask(ctx, u.Net, set, t.Preprocessing, places[asked:next], t.right); err != nil {
+					return err
+				}
+				t.Right, t.Of = count(places, t.right), next
 			}
 			asked = next
 			top = slices.MaxFunc(all, func(a, b Tried) int { return cmp.Compare(a.Right, b.Right) })
 		}
-		best := slices.IndexFunc(all, func(t Tried) bool {
-			return t.Of == top.Of && asGood(t.Right, top.Right, t.Of) && against(t, top).McNemar() > significant
-		})
-		var tests stats.Family
-		for i := range all {
-			if i != best {
-				tests.Add(against(all[i], all[best]).McNemar(), func(p float64) { all[i].Ties = p > significant })
-			}
-		}
-		tests.Holm()
-		first := all[best]
-		all = slices.Delete(all, best, best+1)
-		slices.SortStableFunc(all, func(a, b Tried) int { return cmp.Compare(b.share(), a.share()) })
-		all = slices.Insert(all, 0, first)
+		all = settle(all, places)
 		return nil
 	})
 	return all, err

@@ -8,8 +8,6 @@ import (
 	"slices"
 
 	"selfheal/attacks"
-	"selfheal/harness/config"
-	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
@@ -47,7 +45,9 @@ func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
 			found, err = probe(r.ctx, r.Opener, s.who, s.Set, v)
 		}
 		if err == nil && s.who.Control == nil {
-			found = append(found, subset(s.Suite.Dataset, s.Set, s.who, r.Config)...)
+			if text := open.Unnamed(r.Config.Dataset(s.Suite.Dataset), s.Set, s.who.Classes); text != "" {
+				found = append(found, result.WarnClassSubset.New("%s", text))
+			}
 			var better []result.Warning
 			better, err = s.preprocessing(v)
 			found = append(found, better...)
@@ -58,17 +58,6 @@ func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
 		r.probes[key] = found
 	}
 	return found, err
-}
-
-// subset warns where a data set's own names decide how fewer classes are numbered than the model has.
-func subset(name string, set open.Images, who open.Classifier, cfg *config.Config) []result.Warning {
-	names := set.ClassNames()
-	if names == nil || cfg.Dataset(name).ClassNames != nil || len(names) >= who.Classes {
-		return nil
-	}
-	return []result.Warning{result.WarnClassSubset.New("data set %s has %d classes, the model %d outputs, and nothing "+
-		"says which of them are meant: %s; classes (--classes) names the model's in its order", name, len(names),
-		who.Classes, dataset.Numbered(names))}
 }
 
 // preprocessing warns where a usual preprocessing is better than the model's. Images that another shard keeps are asked

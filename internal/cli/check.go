@@ -124,8 +124,12 @@ func (f *checkFlags) usage() error {
 
 // rules are those of --config, if it has any, else others; --set changes them.
 func (f *checkFlags) rules(others config.Gate) (config.Gate, error) {
+	alone := config.DefaultGate()
 	if f.config == "" {
-		return others, others.Set(f.sets...)
+		alone = others
+	}
+	if err := alone.Set(f.sets...); err != nil || f.config == "" {
+		return alone, err
 	}
 	cfg, err := config.Load(f.config, f.sets...)
 	if err != nil || cfg.Gate == nil {

@@ -226,7 +226,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"flag needs an argument", []string{"--baseline"}},
 		{"invalid argument", []string{"--update=perhaps", "--baseline", baseline, good}},
 		{"--set gate.alpha=1: gate.alpha must be", []string{"--baseline", baseline, "--set", "gate.alpha=1", good}},
-		{"--set seed=1: without --config only the gate can be set", []string{"--baseline", baseline, "--set", "seed=1",
+		{"--set seed=1: check reads the gate alone", []string{"--baseline", baseline, "--set", "seed=1",
 			good}},
 		{"there is no baseline", []string{"--baseline", in("absent.json"), good}},
 		{"is a directory", []string{"--baseline", dir, good}},

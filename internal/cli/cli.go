@@ -188,10 +188,13 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 {{.}}{{end}}`)
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), reportCommand(g), compareCommand(g),
-		checkCommand(g), initCommand(g), verifyCommand(g), predictCommand(g), exportCommand(g), fitCommand(g),
-		inspectCommand(), splitCommand(), gradCommand(), theoryCommand(g), doctorCommand(g), schemaCommand(g),
-		vnnlibCommand(g), completionCommand(), manCommand(), versionCommand(g))
+	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), initCommand(g), verifyCommand(g),
+		predictCommand(g), exportCommand(g), fitCommand(g), doctorCommand(g), vnnlibCommand(g), versionCommand(g))
+	for _, c := range []*cobra.Command{reportCommand(g), compareCommand(g), checkCommand(g), inspectCommand(),
+		splitCommand(), gradCommand(), theoryCommand(g), schemaCommand(g), completionCommand(), manCommand()} {
+		flags{c}.only(never, "onnxruntime", "offline")
+		root.AddCommand(c)
+	}
 	return root
 }
 

@@ -74,6 +74,8 @@ and compare.json lie beside it. docs/compare.md says how it compares.`,
 	to.on(&asJSON, "json", "print JSON instead of the tables")
 	to.on(&force, "force", "replace files in --out that selfheal compare did not write")
 	to.quiet(g)
+	to.only(beside("out"), "force")
+	to.only(without("json"), "quiet")
 	return c
 }
 

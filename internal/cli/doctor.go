@@ -48,9 +48,6 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 			if err != nil {
 				return err
 			}
-			if on.data != "" && len(args) == 0 {
-				return usage("--data goes with a model: selfheal doctor MODEL --data %s", on.data)
-			}
 			cfg, err := g.bundled(where.sets())
 			if err != nil {
 				return usage("%w", err)
@@ -92,6 +89,8 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 	p.addSize(flags{c})
 	where.add(flags{c}, config.CPU)
 	on.add(flags{c})
+	flags{c}.only(beside("data"), "classes", "resize", "crop", "limit", "probabilities", "label")
+	flags{c}.only(ofModels, "data", "scale", "mean", "std", "layout", "output-name", "size")
 	return c
 }
 
@@ -131,7 +130,7 @@ func (d *examination) labelled(model string, p *preprocessFlags, f *labelledFlag
 	if err != nil {
 		return err
 	}
-	got, better, err := open.Examine(d.c.Context(), cfg)
+	got, advice, err := open.Examine(d.c.Context(), cfg, named(model, "model"))
 	if err != nil {
 		return err
 	}
@@ -140,11 +139,11 @@ func (d *examination) labelled(model string, p *preprocessFlags, f *labelledFlag
 	if got.Labels != "" {
 		fmt.Fprintf(d.w, "  classes\t\t%s\n", got.Labels)
 	}
-	if better == nil {
-		fmt.Fprintf(d.w, "  preprocessing\t%s\tno usual one is better\n", doctor.OK)
-	} else {
-		fmt.Fprintf(d.w, "  preprocessing\t%s\t%s\n", doctor.Warned, better.Message(named(model, "model")))
+	state := doctor.OK
+	if advice != "" {
+		state = doctor.Warned
 	}
+	fmt.Fprintf(d.w, "  preprocessing\t%s\t%s\n", state, cmp.Or(advice, "no usual one is better"))
 	return d.w.Flush()
 }
 

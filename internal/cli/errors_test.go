@@ -132,7 +132,7 @@ attack --data x.npz --norm linf --epsilon 1 → attack takes one model
 attack m.onnx --norm linf --epsilon 1 → --data
 attack NET --data DIR/old.pkl --format cifar10-python --norm linf --epsilon 1 → no Python pickle of protocols 2 to 5
 doctor --men 0.5 → unknown flag: --men; did you mean "--mean"?
-doctor --mean x → --mean: "x" is not a number
+doctor NET --mean x → --mean: "x" is not a number
 attack m.onnx --data x.npz --norm linf → attack needs --epsilon, for example --epsilon 8/255
 attack m.onnx --data x.npz --norm linf --epsilon 1 → --data x.npz: no such file
 attack absent.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → absent.onnx: no such file
@@ -144,7 +144,7 @@ attack NET --data DIR/lfs.npz --norm l2 --epsilon 1 --out DIR/out → DIR/lfs.np
 attack m.onnx --data DATA --norm l2 --epsilon 1 --classes cat → neither a file of names nor a list: cat,dog
 attack m.onnx --data DATA --norm l2 --epsilon 1 --classes cat,cat → --classes
 init m.onnx --data DATA --limit 0 --out DIR/new.yaml → --limit must be a whole number from 1 up, not 0
-doctor --data DATA → --data goes with a model: selfheal doctor MODEL --data
+doctor --data DATA → --data goes with a MODEL
 attack m.onnx --data go.mod --norm linf --epsilon 1 → its format does not follow from its name
 attack models/zoo/input_ae.onnx --data DATA --norm l2 --epsilon 1 --out DIR/out → looks like an image, as an auto-
 init models/zoo/input_ae.onnx --data DATA --out DIR/new.yaml → it looks like an image, as an auto-encoder gives

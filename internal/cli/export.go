@@ -31,7 +31,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 			if err != nil {
 				return err
 			}
-			cfg, err := f.load(c, g, "", nil, nil)
+			cfg, err := f.load(c, g, "")
 			if err != nil {
 				return err
 			}

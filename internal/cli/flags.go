@@ -22,6 +22,7 @@ import (
 	"selfheal/internal/input"
 	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
+	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
 )
@@ -82,7 +83,70 @@ func unknown(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s", err, more)
 }
 
-// configFlag is --config.
+// when is a condition on a command line.
+type when struct {
+	holds func(c *cobra.Command, args []string) bool
+	why   string // a flag that is set where it does not hold is wrong: "goes with --data"
+}
+
+// only says that some flags have a use only under a condition: set without, they are an error.
+func (c flags) only(w when, names ...string) {
+	before := c.PreRunE
+	c.PreRunE = func(of *cobra.Command, args []string) error {
+		if before != nil {
+			if err := before(of, args); err != nil {
+				return err
+			}
+		}
+		i := slices.IndexFunc(names, func(name string) bool { return given(of, name) })
+		if i >= 0 && !w.holds(of, args) {
+			return of.FlagErrorFunc()(of, fmt.Errorf("--%s %s", names[i], w.why))
+		}
+		return nil
+	}
+}
+
+// given reports whether a flag is set; --flag=false sets none.
+func given(c *cobra.Command, name string) bool {
+	f := c.Flag(name)
+	return f != nil && f.Changed && (f.Value.Type() != "bool" || f.Value.String() == "true")
+}
+
+// beside is that another flag is set, to one of some values where there are any.
+func beside(name string, values ...string) when {
+	return when{func(c *cobra.Command, _ []string) bool {
+		return given(c, name) && (values == nil || slices.Contains(values, c.Flag(name).Value.String()))
+	}, strings.TrimSpace("goes with --" + name + " " + strings.Join(values, " or "))}
+}
+
+// without is that another flag is not set.
+func without(name string) when {
+	return when{func(c *cobra.Command, _ []string) bool { return !given(c, name) }, "does not go with --" + name}
+}
+
+// The conditions on arguments.
+var (
+	ofFile = when{func(_ *cobra.Command, args []string) bool { path, _ := onnxFile(args); return path != "" },
+		"goes with a model's file; of a model of a config the config says it"}
+	ofConfig = when{func(_ *cobra.Command, args []string) bool { path, _ := onnxFile(args); return path == "" },
+		"goes with a config, not with a model's file"}
+	ofModels = when{func(_ *cobra.Command, args []string) bool { return len(args) > 0 }, "goes with a MODEL"}
+	// ofOpen is that all models leave the size of images open. One that can't be read is told of by the command.
+	ofOpen = when{func(_ *cobra.Command, args []string) bool {
+		return !slices.ContainsFunc(args, func(path string) bool {
+			file, err := onnx.Read(path)
+			if err != nil {
+				return false
+			}
+			inputs, _, err := onnx.Ports(file.Data)
+			return err == nil && len(inputs) > 0 &&
+				(len(inputs[0].Shape) != 4 || !slices.Contains(inputs[0].Shape[1:], onnx.Batch))
+		})
+	}, "goes with a model that leaves the size of its images open"}
+	never = when{func(*cobra.Command, []string) bool { return false }, "has no use here: no ONNX Runtime is needed"}
+)
+
+// config is --config.
 func (c flags) config(to *string) {
 	c.text(to, "config", "", "config file (default: ./config.yaml, else the bundled one)", filesWith("yaml", "yml"))
 }
@@ -106,6 +170,7 @@ func (f *useFlags) add(c flags, g *globals, control string) {
 	c.config(&f.config)
 	c.text(&f.model, "model", "", "a model of the config", g.ofConfig(modelNames, 0))
 	c.text(&f.control, "control", "", control, g.ofConfig(controlNames, 0))
+	c.only(ofConfig, "config", "model", "control")
 }
 
 // addBare are the flags of a model without a config: PGD, which is not made, stands for its attack.
@@ -113,21 +178,11 @@ func (f *useFlags) addBare(c flags) {
 	f.bare.preprocessFlags.add(c)
 	f.bare.form.add(c)
 	f.bare.attack, f.bare.seeds = "pgd", 1
+	c.only(ofFile, "scale", "mean", "std", "layout", "output-name", "probabilities", "label")
 }
 
-// load reads the config or, where the path of a model is given, makes one of the flags. Flags of the one are
-// errors beside the other.
-func (f *useFlags) load(c *cobra.Command, g *globals, path string, configs, bares []string) (*config.Config, error) {
-	wrong, why := append(bares, "scale", "mean", "std", "layout", "output-name", "probabilities", "label"),
-		"goes with a model's file; of a model of a config the config says it"
-	if path != "" {
-		wrong, why = append(configs, "config", "model", "control"), "goes with a config, not with a model's file"
-	}
-	for _, name := range wrong {
-		if c.Flags().Changed(name) {
-			return nil, usage("--%s %s", name, why)
-		}
-	}
+// load reads the config or, where the path of a model is given, makes one of the flags.
+func (f *useFlags) load(c *cobra.Command, g *globals, path string) (*config.Config, error) {
 	if path != "" {
 		f.model = named(path, "model")
 		return f.bare.parse(path)
@@ -321,6 +376,7 @@ func (f *dataFlags) add(c flags) {
 		"the names of the model's classes in its order: cat,dog, or a file of a name a line", anyFile)
 	c.whole(&f.resize, "resize", 0, "resize images, by their shorter side, to so many pixels, as torchvision does")
 	c.whole(&f.crop, "crop", 0, "take a square of so many pixels a side from their middle")
+	c.only(beside("data"), "format", "split", "keys")
 }
 
 // shaping is what the flags say of the images beside their format.
@@ -377,10 +433,14 @@ func (f *dataFlags) classNames() (names []string, err error) {
 	list := strings.Split(f.classes, ",")
 	if info, err := os.Stat(f.classes); err == nil && info.Mode().IsRegular() {
 		data, err := input.Read(f.classes, mostNames)
+		var text string
+		if err == nil {
+			text, err = dataset.Text(data)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("--classes %s: %w", f.classes, fault.Reason(err))
 		}
-		list = strings.Split(string(data), "\n")
+		list = strings.Split(text, "\n")
 	} else if f.classes != "" && len(list) < 2 {
 		return nil, fmt.Errorf("--classes %s: this is neither a file of names nor a list: cat,dog", f.classes)
 	}
@@ -420,6 +480,7 @@ func (f *preprocessFlags) add(c flags) {
 func (f *preprocessFlags) addSize(c flags) {
 	c.text(&f.size, "size", "", "height and width of images, 224x160 or 224, for a network that leaves them open; "+
 		"also 1x28x28, with channels", noFiles)
+	c.only(ofOpen, "size")
 }
 
 // sizes are the channels, height and width that --size says.

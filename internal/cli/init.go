@@ -102,7 +102,6 @@ models:
   # Right on {{.Right}} of {{.Of}} images when it takes them {{.Name}}.
 {{- range .Others}}
   #   {{.Name}}, preprocess: {{.Preprocessing}}: {{.Right}} of {{.Of}}
-  {{- if .Ties}}; not shown to be worse{{end}}
 {{- end}}
   {{printf "%q" .Network}}:
     {{.Model}}
@@ -189,6 +188,9 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return err
 	}
+	if err := open.Undecided(named(model, "model"), tried); err != nil {
+		return usage("%w", err)
+	}
 	network[1].Value = config.Word(tried[0].String())
 	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
 		Model: network, Data: slices.Concat(scored, transform), Tried: tried[0],
@@ -235,15 +237,6 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if about.Labels != "" {
 		fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", f.data, about.Labels)
 	}
-	var ties []string
-	for _, t := range about.Others {
-		if t.Ties {
-			ties = append(ties, fmt.Sprintf("%s (%d of %d)", t.Name, t.Right, t.Of))
-		}
-	}
-	if ties != nil {
-		doubt = "; not shown to be worse: " + strings.Join(ties, ", ") + doubt
-	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s: right on %d of %d images, taken %s%s; next: %s\n", f.out,
 		about.Right, about.Of, about.Name, doubt, next)
 	return err
@@ -261,9 +254,9 @@ func ask(c *cobra.Command, network, images config.Keys) (all []open.Tried, err e
 	if m := cfg.Models[0]; m.Scale == 0 && m.Mean == nil {
 		return open.TryPreprocessing(c.Context(), cfg)
 	}
-	given, better, err := open.Examine(c.Context(), cfg)
-	if better != nil {
-		fmt.Fprintf(c.ErrOrStderr(), "selfheal: %s\n", better.Message(named(cfg.Models[0].Path, "model")))
+	given, advice, err := open.Examine(c.Context(), cfg, named(cfg.Models[0].Path, "model"))
+	if advice != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "selfheal: %s\n", advice)
 	}
 	return []open.Tried{given}, err
 }

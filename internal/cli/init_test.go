@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +43,51 @@ func TestInit(t *testing.T) {
 		"--data", "models/zoo/shapes10/test.bin", "--out", filepath.Join(dir, "no.yaml"))
 }
 
+// Where the images do not tell how a network takes them, init writes nothing and names what they leave, doctor says the
+// same, and an attack warns where another way would be right on more of them.
+func TestUndecided(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	file, network := filepath.Join(dir, "c.yaml"), testinput.Real(t, "resnet20.onnx")
+	line := []string{"init", network, "--data", testinput.Real(t, "cifar10-test-1000.bin"), "--out", file, "--limit"}
+	names := []string{"--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225",
+		"--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616", "--mean 0.5071,0.4865,0.4409 --std 0.2673,0.2564,0.2762"}
+	for _, n := range []string{"8", "20"} {
+		code, _, stderr := call(append(line, n)...)
+		if _, err := os.Stat(file); code != exitUsage || strings.Count(stderr, "\n") != 1 || err == nil {
+			t.Errorf("%s images: exit %d, %v\n%s", n, code, err, stderr)
+		}
+		must.Have(t, stderr, append(names, n+" images do not tell how it takes them, by McNemar's exact test at 5 %: ")...)
+		said := done(t, append(append([]string{"doctor"}, slices.Delete(slices.Clone(line[1:]), 3, 5)...), n)...)
+		must.Have(t, said, "preprocessing", "warn", strings.TrimSpace(strings.TrimPrefix(stderr, "selfheal: ")))
+	}
+	done(t, append(line, "8", "--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225")...)
+	out := filepath.Join(dir, "out")
+	done(t, "attack", network, "--data", line[3], "--epsilon", "1/255", "--attack", "fgsm", "--limit", "8", "--out", out)
+	f, _ := results(t, out)
+	must.Have(t, fmt.Sprint(f.Cells[0].Warnings), append(names, "which these images do not tell apart")...)
+}
+
+// Classes that are not the network's are told before any advice on preprocessing, and before that on sizes.
+func TestForeignClasses(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	few, many := filepath.Join(dir, "few"), filepath.Join(dir, "many")
+	for i := range 12 {
+		class := fmt.Sprintf("class %02d", i)
+		writePNG(t, filepath.Join(many, class, "a.png"), 40, func(x, y int) (p [3]byte) { return p })
+		writePNG(t, filepath.Join(few, class[:7], fmt.Sprint(i, ".png")), 32, func(x, y int) (p [3]byte) { return p })
+	}
+	for _, line := range []string{"doctor " + robustModel, "init " + robustModel + " --out " + dir + "/c.yaml"} {
+		for data, want := range map[string]string{
+			few:  "has 2 classes, the model 10 outputs, and nothing says which of them are meant: class 0 → 0, class 1 → 1",
+			many: "the images have 12 classes, the model 10: labels from 10 up can't be scored",
+		} {
+			refused(t, exitUsage, want, append(strings.Fields(line), "--data", data)...)
+		}
+	}
+}
+
 // A control is fitted to the images to train on, read as those that are attacked.
 func TestInitFit(t *testing.T) {
 	testinput.Runtime(t)
@@ -50,7 +97,7 @@ func TestInitFit(t *testing.T) {
 	images := must.Get(os.ReadFile("models/zoo/shapes10/test.bin"))(t)
 	for _, name := range []string{"test_batch.bin", "data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
 		"data_batch_4.bin", "data_batch_5.bin", "train.bin"} {
-		must.Do(t, os.WriteFile(filepath.Join(folder, name), images[:10*3073], 0o644))
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), images[:128*3073], 0o644))
 	}
 	classes := "a,b,c,d,e,f,g,h,i,j"
 	for _, c := range []struct{ data, fit, want string }{
@@ -94,7 +141,7 @@ func TestDoctorData(t *testing.T) {
 	must.Have(t, said, "labelled images", " of 40 (", "taken as they are, in [0,1]", "no usual one is better")
 	must.Have(t, done(t, append(line, "--scale", "0.01", "--limit", "40")...), "preprocessing", "warn",
 		"model preact_standard is right on ", "taken as the flags say", "no --scale, --mean and --std; in a config")
-	refused(t, exitUsage, "--data goes with a model", "doctor", "--data", "x.npz")
+	refused(t, exitUsage, "--data goes with a MODEL", "doctor", "--data", "x.npz")
 }
 
 // A folder of classes says how they are numbered, and --classes numbers them as the model does.
@@ -106,7 +153,8 @@ func TestClassesFlag(t *testing.T) {
 		must.Do(t, os.MkdirAll(filepath.Join(data, class), 0o755))
 		writePNG(t, filepath.Join(data, class, "a.png"), 32, func(x, y int) (p [3]byte) { return p })
 	}
-	put(t, list, []byte("zero\ndog\ntwo\ncat\nfour\nfive\nsix\nseven\neight\nnine\n"))
+	names := strings.Fields("zero dog two cat four five six seven eight nine")
+	put(t, list, []byte("\ufeff"+strings.Join(names, "\n")+"\n"))
 	const numbered = "zero → 0, dog → 1, two → 2, cat → 3, four → 4, …, nine → 9"
 	attack := []string{"attack", robustModel, "--data", data, "--norm", "linf", "--epsilon", "2/255",
 		"--attack", "fgsm", "--out", filepath.Join(dir, "out")}
@@ -125,9 +173,27 @@ func TestClassesFlag(t *testing.T) {
 	}
 	must.Have(t, done(t, "doctor", robustModel, "--data", data, "--classes", list), "classes", numbered)
 	file := filepath.Join(dir, "new.yaml")
-	must.Have(t, done(t, "init", robustModel, "--data", data, "--classes", list, "--out", file), "photos: "+numbered)
+	must.Have(t, done(t, "init", robustModel, "--data", data, "--classes", list, "--scale", "1", "--out", file),
+		"photos: "+numbered)
 	must.Have(t, string(must.Get(os.ReadFile(file))(t)), "# "+numbered, `classes: ["zero", "dog", "two", "cat"`)
 	done(t, "run", "--config", file, "--dry-run")
+	// predict takes the same numbers, and shows the names.
+	var wide []byte
+	for _, c := range "\ufeffdog\ncat\n" {
+		wide = binary.LittleEndian.AppendUint16(wide, uint16(c))
+	}
+	put(t, filepath.Join(dir, "wide.txt"), wide)
+	predict := []string{"predict", robustModel, "--data", data, "--json", "--classes"}
+	first, _, _ := strings.Cut(done(t, append(predict, list)...), "\n")
+	if p := fromJSON[prediction](t, first); *p.Label != 3 || p.LabelName != "cat" ||
+		p.PredictedName != names[p.Predicted] {
+		t.Errorf("%s", first)
+	}
+	refused(t, exitUsage, "its folder cat is not in the list of classes", append(predict, "nonsense,words")...)
+	refused(t, exitUsage, "wide.txt: it is no text in UTF-8 but looks like UTF-16; save it as UTF-8",
+		append(predict, filepath.Join(dir, "wide.txt"))...)
+	refused(t, exitUsage, "--classes names 11 classes, the model has 10", "predict", robustModel,
+		filepath.Join(data, "cat", "a.png"), "--classes", strings.Join(names, ",")+",ten")
 	refused(t, exitUsage, "its folder cat is not in the list of classes", append(attack, "--force", "--classes",
 		"dog,fox")...)
 	refused(t, exitUsage, "--classes cat: this is neither a file of names nor a list: cat,dog",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -38,7 +39,10 @@ type prediction struct {
 	Margin              float64      `json:"margin"` // the largest logit less the second
 	Probabilities       []number.Any `json:"probabilities"`
 	Logits              []number.Any `json:"logits"`
+	LabelName           string       `json:"label_name,omitempty"` // by --classes, as the names below
+	PredictedName       string       `json:"predicted_name,omitempty"`
 	HealedPredicted     *int         `json:"healed_predicted,omitempty"`
+	HealedPredictedName string       `json:"healed_predicted_name,omitempty"`
 	HealedMargin        *float64     `json:"healed_margin,omitempty"`
 	HealedProbabilities []number.Any `json:"healed_probabilities,omitempty"`
 	HealedLogits        []number.Any `json:"healed_logits,omitempty"`
@@ -75,7 +79,7 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 			}
 			f.bare.dataFlags = dataFlags{data: ".", format: "image-folder"} // no data set of the config is opened
 			f.bare.norm, f.bare.epsilon = "linf", "1"
-			cfg, err := f.load(c, g, model, nil, nil)
+			cfg, err := f.load(c, g, model)
 			if err != nil {
 				return err
 			}
@@ -102,17 +106,24 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 			if err != nil {
 				return usage("%w", err)
 			}
+			name, err := d.namesOf(u)
+			if err != nil {
+				return usage("%w", err)
+			}
 			alone, healed, err := u.Answers(c.Context(), len(list), pixels)
 			if err != nil {
 				return err
 			}
 			for i, a := range alone {
 				p := &list[i]
-				p.Predicted, p.Margin = a.Class, a.Margin
+				p.Predicted, p.PredictedName, p.Margin = a.Class, name(a.Class), a.Margin
+				if p.Label != nil {
+					p.LabelName = name(*p.Label)
+				}
 				p.Probabilities, p.Logits = numbers(a.Probabilities()), numbers(a.Logits)
 				if healed != nil {
 					h := &healed[i]
-					p.HealedPredicted, p.HealedMargin = &h.Class, &h.Margin
+					p.HealedPredicted, p.HealedPredictedName, p.HealedMargin = &h.Class, name(h.Class), &h.Margin
 					p.HealedProbabilities, p.HealedLogits = numbers(h.Probabilities()), numbers(h.Logits)
 				}
 			}
@@ -125,6 +136,20 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 	s.addConfigs(flags{c})
 	flags{c}.on(&asJSON, "json", "print a line of JSON an image")
 	return c
+}
+
+// namesOf names a model's classes by --classes, "" without.
+func (f *dataFlags) namesOf(u *open.Model) (func(class int) string, error) {
+	names, err := f.classNames()
+	if n := u.Net.Classes(); err == nil && len(names) > n {
+		err = fmt.Errorf("--classes names %d classes, the model has %d", len(names), n)
+	}
+	return func(class int) string {
+		if class < len(names) {
+			return names[class]
+		}
+		return ""
+	}, err
 }
 
 // pictures reads PNG, JPEG and WebP files.
@@ -151,28 +176,31 @@ func (f *dataFlags) pictures(u *open.Model, paths []string) (list []prediction, 
 
 // size is that of the images, or of the first picture file.
 func (f *dataFlags) size(pictures []string) (shape [3]int, err error) {
+	if len(pictures) > 0 {
+		by, err := f.shaping()
+		if err == nil {
+			_, shape, err = dataset.ReadImage(config.Folder("."), filepath.ToSlash(pictures[0]), 0, by.Transform)
+		}
+		return shape, err
+	}
 	spec, err := f.spec()
-	switch {
-	case err != nil:
-	case len(pictures) > 0:
-		_, shape, err = dataset.ReadImage(config.Folder("."), filepath.ToSlash(pictures[0]), 0,
-			spec.Transform)
-	default:
+	if err == nil {
 		shape, err = open.FirstSize(spec, config.Folder("."))
 	}
 	return shape, err
 }
 
-// spec is the data set of --data.
+// spec is the data set of --data, as a config says it.
 func (f *dataFlags) spec() (spec dataset.Spec, err error) {
-	if f.data != "" {
-		spec.Path = filepath.ToSlash(filepath.Clean(f.data))
-		spec.Format, err = f.guess()
+	images, err := f.images()
+	if err != nil {
+		return spec, err
 	}
-	if err == nil {
-		spec.Shaping, err = f.shaping()
+	cfg, err := asked(config.Keys{key("path", "any.onnx", "")}, images)
+	if err != nil {
+		return spec, err
 	}
-	return spec, err
+	return cfg.Datasets[0].Spec, nil
 }
 
 // open opens a data set whose images the model takes.
@@ -229,11 +257,11 @@ func printPredictions(c *cobra.Command, list []prediction, asJSON bool) error {
 	for _, p := range list {
 		row := []string{fmt.Sprint(p.Image)}
 		if p.Label != nil {
-			row = append(row, fmt.Sprint(*p.Label))
+			row = append(row, cmp.Or(p.LabelName, fmt.Sprint(*p.Label)))
 		}
-		row = append(row, fmt.Sprint(p.Predicted), fmt.Sprintf("%.4g", p.Margin))
+		row = append(row, cmp.Or(p.PredictedName, fmt.Sprint(p.Predicted)), fmt.Sprintf("%.4g", p.Margin))
 		if p.HealedPredicted != nil {
-			row = append(row, fmt.Sprint(*p.HealedPredicted), fmt.Sprintf("%.4g", *p.HealedMargin))
+			row = append(row, cmp.Or(p.HealedPredictedName, fmt.Sprint(*p.HealedPredicted)), fmt.Sprintf("%.4g", *p.HealedMargin))
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}

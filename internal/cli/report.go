@@ -66,6 +66,7 @@ radar plots are rendered from the numbers that it prints.`,
 	flags{c}.text(&out, "out", "", "folder for the reports", folders)
 	flags{c}.on(&published, "published", "render the paper's own tables and radar plots; runs nothing")
 	flags{c}.on(&force, "force", "merge shards into a folder that holds another run, which is lost")
+	flags{c}.only(without("published"), "force")
 	return c
 }
 
@@ -87,6 +88,9 @@ func report(c *cobra.Command, g *globals, dirs []string, out string, force bool)
 		_, err := shard.Merge(c.Context(), shards, run.Options{Out: out, Force: force, Progress: g.progress(c),
 			Report: func(file *result.File) error { return render(c.Context(), out, file, out) }})
 		return err
+	}
+	if force {
+		return usage("--force is for merging, and %s holds no shards", dirs[0])
 	}
 	file, err := readResults(dirs[0])
 	if err != nil {

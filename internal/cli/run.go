@@ -66,6 +66,9 @@ command continues, and leaves a finished run as it is.`,
 	to.texts(&f.rates, "rate",
 		"with --dry-run, the time without measuring: [MODEL=]N, passes of one image a second; may be repeated",
 		noFiles)
+	to.only(without("dry-run"), "out", "resume", "force", "quiet", "log-every", "attempt")
+	to.only(beside("dry-run"), "rate")
+	to.only(beside("shard"), "attempt")
 	return c
 }
 
@@ -114,12 +117,8 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	switch {
 	case err != nil:
 		return usage("--shard: %w", err)
-	case f.attempt && part.N == 0:
-		return usage("--attempt goes with --shard")
 	case f.dryRun:
 		return f.describe(c, g, cfg, p, part)
-	case len(f.rates) > 0:
-		return usage("--rate goes with --dry-run")
 	}
 	if missing := p.Missing(f.fit()); len(missing) > 0 {
 		fmt.Fprint(c.OutOrStdout(), plan.DescribeMissing(missing))

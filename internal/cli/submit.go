@@ -92,6 +92,9 @@ the following, not the job: the same command goes on following it.`,
 	to.whole(&k.Group, "group", 0, "Kubernetes: group id, likewise")
 	to.quiet(g)
 	to.logFormat(g)
+	to.only(beside("engine", slurm), "sbatch")
+	to.only(beside("engine", kubernetes), "image", "claim", "mount", "namespace", "cpu", "memory", "gpus", "user", "group")
+	to.only(without("print"), "quiet")
 	return c
 }
 

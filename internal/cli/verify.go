@@ -75,6 +75,9 @@ command names them. The exit code is 1, too, when a verdict is not that of the r
 	to.text(&f.attack, "attack", "", "an attack of the config: norm and epsilon", g.ofConfig(attackNames, 0))
 	to.text(&f.epsilon, "epsilon", "", "bound of the perturbation; of a config's attack, which of several", noFiles)
 	to.on(&f.json, "json", "print JSON")
+	to.only(beside("data"), "classes", "resize", "crop")
+	to.only(ofFile, "data", "norm")
+	to.only(ofConfig, "dataset", "attack")
 	return c
 }
 
@@ -88,7 +91,7 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := f.load(c, g, model, []string{"dataset", "attack"}, []string{"data", "format", "norm"})
+	cfg, err := f.load(c, g, model)
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ recipes and file layouts. A recipe's version rises when its numbers may change.`
 		},
 	}
 	flags{c}.on(&asJSON, "json", "print JSON")
+	flags{c}.only(when{never.holds, "has no use here: version never downloads"}, "offline")
 	return c
 }
 

@@ -25,6 +25,11 @@ WORDS = (
     (r"model \S+ \((\S*/)?model\.onnx\):", "model:"),
     (r"--(batch|workers|limit)\b", r"\1"),
     (r"--mean and --std", "mean= and std="),
+    (r"^model \S+: (?=\d+ images do not tell)", "mean='auto': "),
+    (r"--mean (\S+) --std ([\d.,]*\d)", r"mean=[\1], std=[\2]"),
+    (r"--scale 255\b", "mean=0, std=1 / 255"),
+    (r"--scale 1\b", "no mean="),
+    (r"give the flags of one, or more images", "give one instead of mean='auto', or more images"),
     (r"; --resize .*makes them fit", "; resize x before the call"),
     (r", or choose another output by output_name", ""),
 )

@@ -207,8 +207,9 @@ def test_without_pandas(attacked, monkeypatch):
 
 
 @pytest.mark.parametrize("centred", [False, True])
-def test_auto(centred, network, images, tmp_path, capsys):
+def test_auto(centred, network, tmp_path, capsys):
     """mean='auto' takes the preprocessing that the verb init finds: here of a network for [0, 1] or [-1, 1]."""
+    images = read(ZOO / "shapes10" / "test.bin", 256)
     onnx = pytest.importorskip("onnx")
     model = onnx.load(network)
     if centred:  # in front: image = input / 2 + 1 / 2
