@@ -43,7 +43,7 @@ func halvings(losses []float64, start, best float64) (halved []bool) {
 // component is an attack as AutoAttack runs it, with its default parameters but for those that are given.
 func component(kind string, n Norm, epsilon float64, parameters given) Attack {
 	spec, _ := Lookup(kind)
-	return spec.attack(common{kind, n, epsilon, spec.loss(parameters), false}, parameters).(Attack)
+	return spec.attack(common{kind, n, epsilon, spec.loss(parameters), false, false}, parameters).(Attack)
 }
 
 // scripted answers with given logits, losses and gradients, whatever the point, and keeps the

@@ -107,6 +107,7 @@ type common struct {
 	Epsilon float64 // radius in the norm, in pixel units of [0,1]; the largest distance accepted
 	Loss    Loss    // what is climbed
 	alone   bool    // whether the attack is run by itself, not in a recipe of several, and sees more than labels
+	stored  bool    // whether the images that count lie on the levels of 8 bits
 }
 
 func (c common) Name() string { return c.name }
@@ -169,7 +170,7 @@ type Recipe struct {
 	Side int
 	// Most limits the poses of an attack that moves images; nil for other attacks.
 	Most *Pose
-	// Stored says that the images that count lie on the levels of 8 bits.
+	// Stored says that all values of the images that count lie on the levels of 8 bits.
 	Stored bool
 	// Corruption makes the images instead of components; norm and epsilon are then nothing. Nil for an attack.
 	Corruption *Corruption

@@ -29,10 +29,10 @@ func (a hopSkipJump) Passes(int) (forward, backward int) { return a.Queries, 0 }
 
 func (a hopSkipJump) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	n := len(im.Pixels)
-	h := &hopping{of: a, questions: questions{newNearest(a.common, o, im, how), a.Queries},
+	h := &hopping{of: a, questions: newQuestions(a.common, o, im, how, a.Queries),
 		rng: generator(how.Seed, a.name, 0, 0, im.ID), x: make([]float32, n), tried: make([]float32, n),
 		way: make([]float32, n)}
-	return h.finished(h.search(ctx))
+	return h.finished(ctx, h.search(ctx))
 }
 
 // hopping is the attack at work on one image.

@@ -1,14 +1,46 @@
 package attacks
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
 )
 
-// questions are those of an attack that sees no more than classes, up to a number of them.
+// questions are those of an attack that sees no more than classes, up to a number of them. Of pixels of 8 bits some of
+// them ask about rounded points: the first within epsilon and, at the end, the nearest.
 type questions struct {
 	nearest
-	left int
+	left  int
+	grid  *grid     // nil of pixels that may be any
+	kept  []float32 // the rounded point that is misclassified; nil before there is one
+	tried float64   // distance of the last point that was rounded
+}
+
+// roundings are how a point is rounded: to the nearest levels and, where that undoes its success, away from the clean
+// image.
+var roundings = [...]func(by float64) float64{
+	Survived: math.Round,
+	Regained: func(by float64) float64 { return math.Ceil(by - 1e-3) },
+}
+
+func newQuestions(c common, o Oracle, im Image, how Options, most int) questions {
+	q := questions{nearest: newNearest(c, o, im, how), left: most}
+	if c.stored {
+		q.grid, q.tried = newGrid(c.Norm, c.Epsilon, im.Pixels), math.Inf(1)
+		if !q.grid.fits() {
+			q.left, q.res.Rounded = 0, Lost
+		}
+	}
+	return q
+}
+
+// reserved are the questions that the end of the search needs.
+func (q *questions) reserved() int {
+	if q.grid == nil {
+		return 0
+	}
+	return len(roundings)
 }
 
 // errAnswered ends such an attack: all questions are asked, or the verdict is known.
@@ -16,18 +48,48 @@ var errAnswered = errors.New("no further question")
 
 // ask asks whether x is another class's.
 func (q *questions) ask(ctx context.Context, x []float32) (wrong bool, err error) {
-	if q.left == 0 {
-		return false, errAnswered
+	if q.left <= q.reserved() {
+		return false, cmp.Or(ctx.Err(), errAnswered)
 	}
 	q.left--
 	if wrong, err = q.wrong(ctx, x); err != nil {
 		return false, err
 	}
-	if q.meet(x, wrong) {
+	ends := q.meet(x, wrong)
+	if q.grid != nil && q.res.FirstSuccess >= 0 && math.IsInf(q.tried, 1) {
+		if err := q.store(ctx); err != nil {
+			return false, err
+		}
+	}
+	if ends && (q.grid == nil || q.kept != nil) {
 		return wrong, errAnswered
 	}
 	q.res.Iterations++
 	return wrong, nil
+}
+
+// store rounds the nearest point, and keeps the levels where they are misclassified.
+func (q *questions) store(ctx context.Context) error {
+	q.tried = q.distance
+	for how, by := range roundings {
+		if q.left == 0 {
+			break
+		}
+		x := make([]float32, len(q.adv))
+		q.grid.round(q.adv, by)
+		q.grid.write(x)
+		q.left--
+		if wrong, err := q.wrong(ctx, x); err != nil {
+			return err
+		} else if wrong {
+			q.kept, q.res.Rounded = x, Rounding(how)
+			return nil
+		}
+	}
+	if q.kept == nil {
+		q.res.Rounded = Lost
+	}
+	return nil
 }
 
 // halve looks between an answer that is right at low and one that is wrong at high for where it changes, until that is
@@ -53,9 +115,23 @@ func (q *questions) halve(ctx context.Context, low, high, within float64, point 
 }
 
 // finished is an attack's result once its search has ended with an error.
-func (q *questions) finished(err error) (Result, error) {
-	if errors.Is(err, errAnswered) {
+func (q *questions) finished(ctx context.Context, err error) (Result, error) {
+	if !errors.Is(err, errAnswered) {
+		return Result{}, err
+	}
+	if q.grid == nil {
 		return q.result(), nil
 	}
-	return Result{}, err
+	if q.distance < q.tried && q.distance <= q.Epsilon {
+		if err := q.store(ctx); err != nil {
+			return Result{}, err
+		}
+	}
+	q.res.Adversarial, q.res.Distance, q.res.Nearer = q.kept, 0, nil // points that lie on no levels do not count
+	if q.kept == nil {
+		q.res.FirstSuccess, q.res.FirstForward = -1, -1
+	} else {
+		q.res.Distance = q.Norm.Distance(q.kept, q.im.Pixels)
+	}
+	return q.res, nil
 }

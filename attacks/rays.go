@@ -24,8 +24,8 @@ const rayTolerance = 1e-3
 func (a rays) Passes(int) (forward, backward int) { return a.Queries, 0 }
 
 func (a rays) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	q := &questions{newNearest(a.common, o, im, how), a.Queries}
-	return q.finished(a.search(ctx, q))
+	q := newQuestions(a.common, o, im, how, a.Queries)
+	return q.finished(ctx, a.search(ctx, &q))
 }
 
 // search ends when q has no further question.

@@ -244,7 +244,8 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		Free: p.spec.free, Labels: p.spec.labels}
 	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
 	for _, c := range p.parts {
-		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several && !c.spec.labels}
+		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several && !c.spec.labels,
+			s.Stored()}
 		a := c.spec.attack(has, c.parameters)
 		if l := has.Loss; several && l.fitted(classes) != l {
 			has.Loss = l.fitted(classes)
@@ -274,8 +275,8 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 			attack = again{attack, place}
 		}
 		placed[a.Name()]++
-		if s.Stored() {
-			attack = stored{attack, s.Norm, epsilon, p.spec.labels}
+		if s.Stored() && !p.spec.labels {
+			attack = stored{attack, s.Norm, epsilon}
 		}
 		r.Components = append(r.Components, attack)
 	}

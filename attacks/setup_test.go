@@ -198,13 +198,13 @@ func TestSetup(t *testing.T) {
 	single := func(kind string, n Norm, p given) Setup {
 		return Setup{Kind: kind, Norm: n, Parameters: p}
 	}
-	alone := func(kind string, loss Loss) common { return common{kind, L2, 0.5, loss, true} }
+	alone := func(kind string, loss Loss) common { return common{kind, L2, 0.5, loss, true, false} }
 	usual := apgd{common: alone("apgd-ce-targeted", TargetedCrossEntropy), Steps: 100, Restarts: 1, Targets: 9,
 		EOTIter: 1, Rho: 0.75, Sparsity: 0.2}
 	differs, margin := usual, usual
-	differs.common = common{"apgd-logit-difference", L2, 0.5, LogitDifference, false}
+	differs.common = common{"apgd-logit-difference", L2, 0.5, LogitDifference, false, false}
 	differs.Steps, differs.Restarts, differs.Targets = 50, 2, 3
-	margin.common = common{"apgd-margin", L2, 0.5, Margin, false}
+	margin.common = common{"apgd-margin", L2, 0.5, Margin, false, false}
 	margin.Steps, margin.Targets = 50, 0
 	for _, c := range []struct {
 		setup Setup

@@ -16,20 +16,22 @@ type Rounding int
 // The outcomes; the zero value is of an image that was not rounded, or stayed adversarial.
 const (
 	Survived Rounding = iota
-	Regained          // rounding undid the success, or left the ball; a search among levels mended it
-	Lost              // and did not
+	Regained          // rounding undid the success; a search among levels mended it
+	Lost              // and did not, or the clean image has no levels within epsilon
 )
 
-// stored has the images that count lie on the levels k/255 of 8 bits, so that they survive being saved: what an attack
-// returns is rounded, and where that undoes the success, mended by a search among the levels within the ball. An image
-// that is lost all the same gets a second chance: what the attack returns at full strength, or for the verdict alone.
-// The search takes gradients. After an attack that sees labels alone, the image is rounded away from the clean one
-// instead.
+// stored has the images that count lie on the levels k/255 of 8 bits, unchanged values too: saved as bytes and read
+// again, they are the same. What an attack returns is rounded, and where that undoes the success, mended by a search
+// among the levels within the ball, which takes gradients. An image that is lost all the same gets a second chance:
+// what the attack returns at full strength, or for the verdict alone.
+//
+// The clean image stays as it is, also where its values lie beside the levels: rounding them counts as a
+// perturbation. An image that has no levels within epsilon at all can't be stored, and stands. Attacks that see labels
+// alone round within their own queries instead: see [questions].
 type stored struct {
 	Attack
 	norm    Norm
 	epsilon float64
-	labels  bool // are all that the attack sees
 }
 
 // mends is how many steps of the search an image gets.
@@ -38,14 +40,16 @@ const mends = 20
 // Passes bounds the passes: those of both runs of the attack, and of the searches.
 func (a stored) Passes(classes int) (forward, backward int) {
 	forward, backward = a.Attack.Passes(classes)
-	if a.labels {
-		return 2 * (forward + 2), 0
-	}
 	return 2 * (forward + 2 + mends), 2 * (backward + mends)
 }
 
 func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	total := Result{FirstSuccess: -1, FirstForward: -1}
+	m := &mending{grid: newGrid(a.norm, a.epsilon, im.Pixels)}
+	if !m.fits() {
+		total.Rounded = Lost
+		return total, ctx.Err()
+	}
 	for _, verdictOnly := range []bool{how.VerdictOnly, !how.VerdictOnly} {
 		how.VerdictOnly = verdictOnly
 		res, err := a.Attack.Perturb(ctx, o, im, how)
@@ -63,8 +67,8 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 		}
 		res.FirstSuccess += total.Iterations
 		res.FirstForward += total.Forward
-		m := &mending{stored: a, attempt: attempt{Options: how, o: o, im: im, res: res,
-			eval: Evaluation{Logits: make([]float32, o.Classes())}}}
+		m.attempt = attempt{Options: how, o: o, im: im, res: res,
+			eval: Evaluation{Logits: make([]float32, o.Classes())}}
 		if err := m.search(ctx); err != nil {
 			return Result{}, err
 		}
@@ -79,141 +83,156 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 	return total, nil
 }
 
-// mending is the search on one image.
+// mending is the search on one image that can be stored.
 type mending struct {
-	stored
 	attempt
-	clean  []float64 // in units of a level, whole ones where the clean image is a stored one
-	level  []float64 // whole, or the clean one
-	spent  float64   // of the ball, as cost counts
-	budget float64
+	*grid
 }
 
 // search rounds the adversarial image and mends it.
 func (m *mending) search(ctx context.Context) error {
 	x := m.res.Adversarial
-	from := slices.Clone(x)
-	m.begin(from, math.Round)
+	m.round(x, math.Round)
 	m.write(x)
-	if wrong, err := m.wrong(ctx, x); err != nil || wrong && m.spent <= m.budget {
+	if wrong, err := m.wrong(ctx, x); err != nil || wrong {
 		return err // most images survive, for no gradient
-	}
-	if m.labels {
-		m.begin(from, func(v float64) float64 { return math.Ceil(v - 1e-3) })
-		m.write(x)
 	}
 	m.res.Rounded = Lost
 	for k := 0; ; k++ {
 		ask := func() (bool, error) { return m.gradient(ctx, x, Margin, -1) }
-		if m.labels || k == mends {
+		if k == mends {
 			ask = func() (bool, error) { return m.wrong(ctx, x) }
 		}
 		switch wrong, err := ask(); {
 		case err != nil:
 			return err
-		case wrong && m.spent <= m.budget:
+		case wrong:
 			m.res.Rounded = Regained
 			return nil
-		case m.labels || k == mends || !m.move(m.eval.Gradient):
+		case k == mends || !m.move(m.eval.Gradient):
 			return nil
 		}
 		m.write(x)
 	}
 }
 
-// write puts the levels into x: where they are the clean image's, its values, which may lie beside their levels.
-func (m *mending) write(x []float32) {
-	for i, k := range m.level {
-		if x[i] = float32(k) / 255; k == m.clean[i] {
-			x[i] = m.im.Pixels[i]
-		}
+// grid is an image on the levels, and how much of the ball around the clean one it takes.
+type grid struct {
+	norm   Norm
+	clean  []float32
+	home   []int // levels nearest to the clean image
+	level  []int
+	spent  float64 // of the ball, as cost counts
+	budget float64
+}
+
+// byteLevels are those of 8 bits, as data sets make them of bytes.
+var byteLevels = func() (all [256]float32) {
+	for k := range all {
+		all[k] = float32(k) / 255
+	}
+	return all
+}()
+
+// newGrid begins at the levels that are nearest to the clean image, values of [0,1].
+func newGrid(n Norm, epsilon float64, clean []float32) *grid {
+	g := &grid{norm: n, clean: clean, budget: epsilon * (1 + roundingSlack)}
+	switch n {
+	case L0:
+		g.budget = epsilon
+	case L2:
+		g.budget *= g.budget
+	}
+	for _, v := range clean {
+		g.home = append(g.home, int(math.Round(255*float64(v))))
+	}
+	g.level = slices.Clone(g.home)
+	g.spent = g.total()
+	return g
+}
+
+// fits reports whether the levels lie in the ball. Where the nearest ones do not, none do.
+func (g *grid) fits() bool { return g.spent <= g.budget }
+
+// write puts the levels into x.
+func (g *grid) write(x []float32) {
+	for i, k := range g.level {
+		x[i] = byteLevels[k]
 	}
 }
 
-// begin rounds x, and how far it lies from the clean image. Where that leaves the ball, the values that rounding took
-// farthest out are rounded inwards instead.
-func (m *mending) begin(x []float32, round func(float64) float64) {
-	m.clean, m.level = make([]float64, len(x)), make([]float64, len(x))
-	switch e := 255 * m.epsilon * (1 + roundingSlack); m.norm {
-	case L0:
-		m.budget = m.epsilon
-	case L2:
-		m.budget = e * e
-	default:
-		m.budget = e
-	}
+// away is how far a level lies from the clean value.
+func (g *grid) away(i, level int) float64 {
+	return math.Abs(float64(byteLevels[level]) - float64(g.clean[i]))
+}
+
+// round rounds x, by how many levels it lies above 0 or below. Where that leaves the ball, values are rounded towards
+// the clean image instead, first those that rounding took farthest out, until it does not.
+func (g *grid) round(x []float32, by func(float64) float64) {
 	out := make([]float64, len(x)) // by how far rounding took a value away from the clean one
 	order := make([]int, len(x))
 	for i, v := range x {
-		m.clean[i] = 255 * float64(m.im.Pixels[i])
-		if whole := math.Round(m.clean[i]); math.Abs(m.clean[i]-whole) < 1e-3 {
-			m.clean[i] = whole
+		switch clean := g.clean[i]; {
+		case v == clean:
+			g.level[i] = g.home[i]
+		case v > clean:
+			g.level[i] = min(int(by(255*float64(v))), 255)
+		default:
+			g.level[i] = max(-int(by(-255*float64(v))), 0)
 		}
-		exact := 255 * float64(v)
-		if exact > m.clean[i] {
-			m.level[i] = min(round(exact), 255)
-		} else {
-			m.level[i] = max(-round(-exact), 0)
+		for g.norm == Linf && g.away(i, g.level[i]) > g.budget {
+			g.level[i] = g.nearer(i)
 		}
-		if v == m.im.Pixels[i] {
-			m.level[i] = m.clean[i]
-		}
-		if m.norm == Linf && math.Abs(m.level[i]-m.clean[i]) > m.budget {
-			m.level[i] = m.nearer(i)
-		}
-		out[i] = math.Abs(m.level[i]-m.clean[i]) - math.Abs(exact-m.clean[i])
+		out[i] = g.away(i, g.level[i]) - math.Abs(float64(v)-float64(g.clean[i]))
 		order[i] = i
 	}
-	m.spent = m.total()
-	if m.norm == Linf || m.spent <= m.budget {
-		return
-	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(out[b], out[a]) })
-	for _, i := range order {
-		if m.spent <= m.budget {
-			break
+	for g.spent = g.total(); !g.fits(); g.spent = g.total() { // at the nearest levels it is what it was at first
+		for _, i := range order {
+			if g.fits() {
+				break
+			}
+			g.set(i, g.nearer(i))
 		}
-		m.set(i, m.nearer(i))
 	}
 }
 
-// nearer is the next level on the way to the clean value, which it does not pass.
-func (m *mending) nearer(i int) float64 {
-	switch at, to := m.level[i], m.clean[i]; {
-	case at > to:
-		return max(math.Ceil(at)-1, to)
-	case at < to:
-		return min(math.Floor(at)+1, to)
-	default:
-		return to
+// nearer is the next level on the way to the one that is nearest to the clean value; in ℓ0, where the way does not
+// count, that one.
+func (g *grid) nearer(i int) int {
+	if g.norm == L0 {
+		return g.home[i]
 	}
+	return g.level[i] + cmp.Compare(g.home[i], g.level[i])
 }
 
 // cost is what a value at a level takes of the ball. In ℓ∞ values do not share it.
-func (m *mending) cost(i int, level float64) float64 {
-	switch away := math.Abs(level - m.clean[i]); m.norm {
-	case L0:
-		if away > 0 {
-			return 1
-		}
-	case L1:
+func (g *grid) cost(i, level int) float64 {
+	switch away := g.away(i, level); {
+	case g.norm == L0 && away > 0:
+		return 1
+	case g.norm == L0:
+		return 0
+	case g.norm == L1:
 		return away
-	case L2:
+	case g.norm == L2:
 		return away * away
+	case away > g.budget:
+		return math.Inf(1)
 	}
 	return 0
 }
 
-func (m *mending) total() (sum float64) {
-	for i, k := range m.level {
-		sum += m.cost(i, k)
+func (g *grid) total() (sum float64) {
+	for i, k := range g.level {
+		sum += g.cost(i, k)
 	}
 	return sum
 }
 
-func (m *mending) set(i int, level float64) {
-	m.spent += m.cost(i, level) - m.cost(i, m.level[i])
-	m.level[i] = level
+func (g *grid) set(i, level int) {
+	g.spent += g.cost(i, level) - g.cost(i, g.level[i])
+	g.level[i] = level
 }
 
 // move takes every value by at most a level along the gradient: first the moves that leave room in the ball, then those
@@ -221,25 +240,25 @@ func (m *mending) set(i int, level float64) {
 // gain. It reports whether any was made.
 func (m *mending) move(gradient []float32) bool {
 	type step struct {
-		at              int
-		to, gain, takes float64
+		at, to      int
+		gain, takes float64
 	}
 	var out, back []step
 	moved := false
 	for i, g := range gradient {
-		to := math.Floor(m.level[i]) + 1
+		to := m.level[i] + 1
 		if g < 0 {
-			to = math.Ceil(m.level[i]) - 1
+			to = m.level[i] - 1
 		}
-		takes := m.cost(i, to) - m.cost(i, m.level[i])
-		switch {
-		case g == 0 || to < 0 || to > 255 || m.norm == Linf && math.Abs(to-m.clean[i]) > m.budget:
-		case takes <= 0:
-			m.set(i, to)
-			moved = true
-			continue
-		default:
-			out = append(out, step{i, to, math.Abs(float64(g)), takes})
+		if g != 0 && to >= 0 && to <= 255 {
+			switch takes := m.cost(i, to) - m.cost(i, m.level[i]); {
+			case takes <= 0:
+				m.set(i, to)
+				moved = true
+				continue
+			case takes <= m.budget:
+				out = append(out, step{i, to, math.Abs(float64(g)), takes})
+			}
 		}
 		if m.norm != Linf {
 			to := m.nearer(i)

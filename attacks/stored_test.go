@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"selfheal/internal/must"
@@ -69,16 +71,7 @@ func TestStored(t *testing.T) {
 				continue
 			}
 			broken++
-			for i, v := range res.Adversarial {
-				if v != float32(math.Round(255*float64(v)))/255 {
-					t.Fatalf("%v, image %d: value %d is %v, on no level", c, im.ID, i, v)
-				}
-			}
-			if d := c.norm.Distance(res.Adversarial, im.Pixels); d > c.epsilon*(1+1e-5) ||
-				!o.misclassified(res.Adversarial, im.Label) {
-				t.Errorf("%v, image %d: at %v, misclassified %v", c, im.ID, d,
-					o.misclassified(res.Adversarial, im.Label))
-			}
+			kept(t, o, im, res, c.norm, c.epsilon)
 		}
 		t.Logf("%s %v %.3g: %d broken, %d rounded stay, %d in float; %d regained, %d lost", c.kind, c.norm, c.epsilon,
 			broken, rounded, loose, regained, lost)
@@ -88,56 +81,154 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// Images whose values lie beside the levels, by little or by much, keep those that an attack on 8 bits leaves: what it
-// changes lies on levels, and the rest is the clean image's to the bit.
+// kept holds an image that counts to what is true of stored ones: saved as bytes and read again it is the same, bit for
+// bit, is misclassified, and lies within epsilon of the clean image as a judge measures it.
+func kept(t *testing.T, o *classifier, im Image, res Result, n Norm, epsilon float64) {
+	t.Helper()
+	read := make([]float32, len(im.Pixels))
+	for i, v := range res.Adversarial {
+		read[i] = float32(uint8(math.Round(255*float64(v)))) / 255
+		if read[i] != v {
+			t.Fatalf("image %d: value %d is %v, the clean one %v; as a byte it is %v", im.ID, i, v, im.Pixels[i],
+				read[i])
+		}
+	}
+	d := n.Distance(read, im.Pixels)
+	if !(d <= epsilon*(1+1e-5)) || !o.misclassified(read, im.Label) {
+		t.Errorf("image %d: at %v, %.3g above epsilon; misclassified %v", im.ID, d, d-epsilon,
+			o.misclassified(read, im.Label))
+	}
+	if res.Distance != 0 && res.Distance != d {
+		t.Errorf("image %d: found at %v, it lies at %v", im.ID, res.Distance, d)
+	}
+}
+
+// Of float images, whose values lie beside the levels by little or by much, all values of what an attack on 8 bits
+// leaves are levels, those that it does not change too. Where no levels lie within epsilon, the image stands, for no
+// pass.
 func TestStoredBesideLevels(t *testing.T) {
 	t.Parallel()
 	o := randomMLP(shape, 20, 5, 9)
-	by := map[string]func(v float32) float32{
-		"a unit in the last place": func(v float32) float32 {
-			return float32(math.Round(255*float64(v))) * float32(1/255.)
+	by := map[string]func(rng *rand.Rand, k float64) float32{
+		"a unit in the last place": func(_ *rand.Rand, k float64) float32 { return float32(k) * float32(1/255.) },
+		"1e-3 of a level": func(rng *rand.Rand, k float64) float32 {
+			return float32((k + 1e-3*(2*rng.Float64()-1)) / 255)
 		},
-		"0.4 levels": func(v float32) float32 { return float32(math.Floor(254*float64(v))+0.4) / 255 },
+		"half a level": func(rng *rand.Rand, k float64) float32 { return float32((k + rng.Float64() - 0.5) / 255) },
 	}
+	all, broken := map[string]int{}, map[string]int{}
 	for name, beside := range by {
-		for _, c := range []struct {
-			kind    string
-			norm    Norm
-			epsilon float64
-		}{{"fmn", L0, 4}, {"pgd", Linf, 0.3 / 255}, {"pgd", Linf, 2.5 / 255}, {"pgd", L2, 0.1}, {"pgd", L1, 0.3}} {
-			t.Run(fmt.Sprintf("%s, %s %v", name, c.kind, c.norm), func(t *testing.T) {
-				attack := recipe(t, Setup{Kind: c.kind, Norm: c.norm, Pixels: "8bit"}, c.epsilon, 5).Components[0]
-				broken := 0
-				for _, im := range imagesNear(o, 30, 0.5, 10) {
+		for i, row := range conforming {
+			for _, norm := range Norms() {
+				if must.Get(Lookup(row.Kind))(t).CheckNorm(norm) != nil ||
+					row.Norms != nil && !slices.Contains(row.Norms, norm) {
+					continue
+				}
+				epsilon := [...]float64{8. / 255, 0.2, 1.2, 6}[norm]
+				attack := recipe(t, Setup{Kind: row.Kind, Norm: norm, Parameters: row.Parameters, Pixels: "8bit"}, epsilon,
+					5).Components[0]
+				most, back := attack.Passes(5)
+				rng := rand.New(rand.NewPCG(uint64(i), uint64(norm)))
+				for _, im := range imagesNear(o, 4, 0.5, 10) {
+					storable := true
 					for i, v := range im.Pixels {
-						im.Pixels[i] = beside(v)
+						k := min(max(math.Round(255*float64(v)), 1), 254)
+						if im.Pixels[i] = float32(k) / 255; norm != L0 || i < 3 || im.ID == 3 && i < 9 {
+							im.Pixels[i] = beside(rng, k)
+						}
+					}
+					if norm == L0 {
+						off := 0
+						for _, v := range im.Pixels {
+							if v != float32(math.Round(255*float64(v)))/255 {
+								off++
+							}
+						}
+						storable = off <= int(epsilon)
 					}
 					logits := make([]float32, 5)
 					o.answer(im.Pixels, logits)
 					im.Label = Argmax(logits)
+					f0, b0 := o.passes()
 					res := must.Get(attack.Perturb(context.Background(), o, im, Options{Seed: 1}))(t)
-					if res.Adversarial == nil {
-						continue
+					f, b := o.passes()
+					if f -= f0; f != res.Forward || b-b0 != res.Backward || f > most || b-b0 > back {
+						t.Errorf("%s, %s %v, image %d: %d and %d passes, made %d and %d of %d and %d", name, row.Kind, norm,
+							im.ID, res.Forward, res.Backward, f, b-b0, most, back)
 					}
-					broken++
-					for i, v := range res.Adversarial {
-						if v != im.Pixels[i] && v != float32(math.Round(255*float64(v)))/255 {
-							t.Fatalf("image %d: value %d is changed to %v, on no level", im.ID, i, v)
+					if !storable && (res.Adversarial != nil || f > 0 || res.Rounded != Lost) {
+						t.Errorf("%s, %s %v: an image without levels within epsilon: %+v", name, row.Kind, norm, res)
+					}
+					key := fmt.Sprint(row.Kind, norm)
+					if all[key]++; res.Adversarial != nil {
+						broken[key]++
+						kept(t, o, im, res, norm, epsilon)
+					}
+				}
+			}
+		}
+	}
+	for key, n := range all {
+		if t.Logf("%s: %d of %d broken", key, broken[key], n); broken[key] == 0 {
+			t.Errorf("%s breaks none of %d", key, n)
+		}
+	}
+}
+
+// In an ℓ∞ ball of less than half a level some values have no level: the image stands. On a level they have one.
+func TestUnstorable(t *testing.T) {
+	t.Parallel()
+	for clean, want := range map[float32]bool{100.25 / 255: true, 100.35 / 255: false, 100. / 255: true} {
+		if got := newGrid(Linf, 0.3/255, []float32{0, clean, 1}).fits(); got != want {
+			t.Errorf("%v levels, epsilon 0.3 levels: storable %v", 255*clean, got)
+		}
+	}
+}
+
+// Attacks that see classes alone ask no more than their queries, those about rounded points included, and break the
+// same images for the verdict alone.
+func TestStoredQueries(t *testing.T) {
+	t.Parallel()
+	o := randomMLP(shape, 20, 5, 9)
+	for _, pixels := range PixelForms {
+		for kind, norms := range map[string][]Norm{"rays": {Linf}, "hop-skip-jump": {Linf, L2}} {
+			for _, norm := range norms {
+				for _, queries := range []int{1, 2, 3, 7, 150, 900} {
+					epsilon := [...]float64{4.5 / 255, 0.15}[norm]
+					attack := recipe(t, Setup{Kind: kind, Norm: norm, Pixels: pixels, Parameters: given{"queries": queries}},
+						epsilon, 5).Components[0]
+					if f, b := attack.Passes(5); f != queries || b != 0 {
+						t.Errorf("%s, %s, %d queries: promises %d and %d passes", pixels, kind, queries, f, b)
+					}
+					found := 0
+					for _, im := range imagesNear(o, 12, 0.5, 10) {
+						before, _ := o.passes()
+						res := must.Get(attack.Perturb(context.Background(), o, im, Options{Seed: 1}))(t)
+						after, _ := o.passes()
+						if after-before > queries || res.Forward != after-before {
+							t.Errorf("%s, %s: %d passes for %d queries, %d counted", pixels, kind, after-before, queries,
+								res.Forward)
+						}
+						how := Options{Seed: 1, VerdictOnly: true}
+						verdict := must.Get(attack.Perturb(context.Background(), o, im, how))(t)
+						if res.FirstSuccess != verdict.FirstSuccess || res.FirstForward != verdict.FirstForward ||
+							(res.Adversarial == nil) != (verdict.Adversarial == nil) {
+							t.Errorf("%s, %s, image %d: %v at %d, for the verdict alone %v at %d", pixels, kind, im.ID,
+								res.Adversarial != nil, res.FirstSuccess, verdict.Adversarial != nil, verdict.FirstSuccess)
+						}
+						for _, r := range []Result{res, verdict} {
+							if found++; r.Adversarial == nil {
+								found--
+							} else if pixels == PixelForms[1] {
+								kept(t, o, im, r, norm, epsilon)
+							}
 						}
 					}
-					d := c.norm.Distance(res.Adversarial, im.Pixels)
-					if d > c.epsilon*(1+1e-5) || !o.misclassified(res.Adversarial, im.Label) {
-						t.Errorf("image %d: at %v, misclassified %v", im.ID, d,
-							o.misclassified(res.Adversarial, im.Label))
-					}
-					if res.Distance != 0 && res.Distance != d {
-						t.Errorf("image %d: found at %v, it lies at %v", im.ID, res.Distance, d)
+					if queries == 900 && found == 0 {
+						t.Errorf("%s, %s breaks no image", pixels, kind)
 					}
 				}
-				if t.Logf("%d broken", broken); broken == 0 && c.epsilon > 0.5/255 {
-					t.Error("no image is broken")
-				}
-			})
+			}
 		}
 	}
 }

@@ -189,7 +189,7 @@ const NormTolerance = 1e-5
 type Ball struct {
 	Norm    attacks.Norm
 	Epsilon float64
-	Stored  bool // values that differ from the clean image's lie on the levels k/255
+	Stored  bool // all values lie on the levels k/255, unless the image is the clean one
 	Side    int  // of the square that all changes lie in; 0 for no limit
 }
 
@@ -216,8 +216,8 @@ func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float6
 		return 0, Outside{Problem: fmt.Sprintf("it has %d values, the clean image %d", len(adversarial), len(clean))}
 	}
 	broken, beyond, between, most := 0, 0, 0, 0.0
-	for i, v := range adversarial {
-		if b.Stored && v != clean[i] && v != float32(math.Round(255*float64(v)))/255 {
+	for _, v := range adversarial {
+		if b.Stored && v != float32(math.Round(255*float64(v)))/255 {
 			between++
 		}
 		switch {
@@ -237,9 +237,9 @@ func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float6
 	case beyond > 0:
 		return d, Outside{Norm: d, Excess: most, Problem: fmt.Sprintf(
 			"%d of its %d values lie outside [0,1], by up to %.3g", beyond, len(adversarial), most)}
-	case between > 0:
-		return d, Outside{Norm: d, Problem: fmt.Sprintf("%d of its values are changed and on no level k/255 of 8 bits",
-			between)}
+	case between > 0 && d > 0:
+		return d, Outside{Norm: d, Problem: fmt.Sprintf("%d of its %d values are on no level k/255 of 8 bits", between,
+			len(adversarial))}
 	case b.Side > 0 && attacks.Extent(clean, adversarial, shape) > b.Side:
 		return d, Outside{Norm: d, Problem: fmt.Sprintf("its changed pixels lie in no square of %dx%d, only of side %d",
 			b.Side, b.Side, attacks.Extent(clean, adversarial, shape))}

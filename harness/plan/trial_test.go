@@ -32,3 +32,22 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 }
+
+// All values of a stored image are levels, those of the clean image too unless it is left as it is.
+func TestMeasureStored(t *testing.T) {
+	clean := []float32{100.2 / 255, 7. / 255}
+	for _, c := range []struct {
+		adversarial []float32
+		ok          bool
+	}{
+		{clean, true}, {[]float32{100. / 255, 7. / 255}, true}, {[]float32{101. / 255, 6. / 255}, true},
+		{[]float32{100.2 / 255, 6. / 255}, false}, {[]float32{100. / 255, 6.001 / 255}, false},
+		{[]float32{102. / 255, 7. / 255}, false},
+	} {
+		_, err := (Ball{Norm: attacks.Linf, Epsilon: 1. / 255, Stored: true}).Measure(clean, c.adversarial,
+			attacks.Shape{C: 1, H: 1, W: len(clean)})
+		if (err == nil) != c.ok {
+			t.Errorf("%v: %v", c.adversarial, err)
+		}
+	}
+}

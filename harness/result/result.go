@@ -206,7 +206,7 @@ type Bracket struct {
 // Stored is what rounding to the levels k/255 did to adversarial images.
 type Stored struct {
 	Regained int `json:"regained"` // images that it undid, broken again by a search among the levels
-	Lost     int `json:"lost"`     // images that stand since it undid them
+	Lost     int `json:"lost"`     // images that stand since it undid them, or have no levels within epsilon
 }
 
 // Agreement is of attacks in less than float32 with the same in float32: of the images that stood, a sample was
