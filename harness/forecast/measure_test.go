@@ -2,7 +2,9 @@ package forecast
 
 import (
 	"testing"
+	"time"
 
+	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -45,6 +47,21 @@ func TestMeasure(t *testing.T) {
 		"suite through", "  time: ", "suite broken", "  time: not known: ", "takes states of shape", "suite absent",
 		"  time: not known: made-by-the-test.onnx is absent\n",
 		"time: ", " on this machine, from timed passes; not known: robust, other\n")
+}
+
+// Opening a job counts in both bounds, before any pass does: twice, for the run opens it anew.
+func TestOpeningCounts(t *testing.T) {
+	testinput.Runtime(t)
+	p := must.Get(plan.New(testplan.Config(t, testplan.Repository(t), measured, []string{"plain"})))(t)
+	m := &measuring{Opener: must.Get(open.New(p.Config, open.Options{}))(t), ctx: t.Context(), plan: p}
+	defer m.Opener.Close()
+	began := time.Now()
+	must.Do(t, m.open(p.Jobs[0]))
+	took := time.Since(began).Seconds() // the passes that are timed included
+	defer m.leave()
+	if s := m.time.Span; !(s.Low > 0) || s.High != s.Low || s.Low > 2*took {
+		t.Errorf("opening in %v s counts %+v", took, s)
+	}
 }
 
 // Seconds are not written as hours.

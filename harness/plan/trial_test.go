@@ -51,3 +51,18 @@ func TestMeasureStored(t *testing.T) {
 		}
 	}
 }
+
+// Measuring forgives a hundred-thousandth of epsilon, in each norm, and no more.
+func TestMeasureTolerance(t *testing.T) {
+	clean := []float32{0.5, 0.5, 0.5}
+	for _, n := range []attacks.Norm{attacks.Linf, attacks.L2, attacks.L1} {
+		x := []float32{0.625, 0.4375, 0.5}
+		d := n.Distance(clean, x)
+		for beyond, want := range map[float64]bool{1: true, 1 + 0.9e-5: true, 1 + 1.1e-5: false, 1 + 1e-4: false} {
+			got, err := (Ball{Norm: n, Epsilon: d / beyond}).Measure(clean, x, attacks.Shape{C: 1, H: 1, W: 3})
+			if (err == nil) != want || got != d {
+				t.Errorf("%v norm %v, %v of epsilon: %v, %v", n, d, beyond, got, err)
+			}
+		}
+	}
+}

@@ -86,3 +86,24 @@ func TestNormalizationFolds(t *testing.T) {
 	})
 	folded(t, g, fold, "BatchNormalization", 1)
 }
+
+// A single channel's scale below 0, or 0, keeps a normalisation in front of ReLU as it is, though nothing else does.
+func TestNegativeScalesStay(t *testing.T) {
+	for scale, moves := range map[float32]bool{0.7: true, -0.7: false, 0: false} {
+		g := grow(t, 1, onnx.Shape{onnx.Batch, 3, 6, 6}, func(n network, x string) string {
+			c := n.conv(x, 4, 3, 1)
+			y := n.Op("BatchNormalization", c, n.Const(onnx.FloatVector([]float32{1.2, scale, 0.8, 1.1})),
+				n.vector(4, -0.3, 0.3), n.vector(4, -0.3, 0.3), n.vector(4, 0.5, 1.5))
+			return n.conv(n.Op("Relu", y), 4, 3, 1)
+		})
+		after := g.Clone()
+		rescale(after)
+		for i, n := range after.Nodes {
+			if n.Op == "BatchNormalization" && slices.Equal(n.Inputs, g.Nodes[i].Inputs) == moves {
+				t.Errorf("scale %v: moved %v, want %v", scale, !moves, moves)
+			}
+		}
+		images := random(1, 2, g.Inputs[0].Shape)
+		near(t, batch(t, after, images), batch(t, g, images), 1e-6)
+	}
+}

@@ -202,20 +202,20 @@ func list(out, pkg string) (all []mutant, err error) {
 // tests are a package's.
 type tests struct {
 	pkg, out string
-	limit    time.Duration // of a mutant's; 0 before the code as it is was tested
+	limit    time.Duration // processor time of a mutant's; 0 before the code as it is was tested
 }
 
 // memory bounds what a mutant that never ends may take, in KiB.
 const memory = 12 << 20
 
-// try runs the tests on a mutant.
+// try runs the tests on a mutant. They may take twice the processor time that they take of the code as it is.
 func (t *tests) try(m mutant) (verdict string, err error) {
 	if t.limit == 0 {
-		start := time.Now()
-		if verdict, err = t.run("", time.Hour); err != nil || verdict != survived {
+		verdict, took, err := t.run("", time.Hour)
+		if err != nil || verdict != survived {
 			return "", errors.Join(err, fmt.Errorf("the tests of %s fail as they are: %s", t.pkg, verdict))
 		}
-		t.limit = 4*time.Since(start) + 20*time.Second
+		t.limit = 2*took + 10*time.Second
 	}
 	path := filepath.Join(t.pkg, m.file)
 	text, err := os.ReadFile(path)
@@ -240,28 +240,31 @@ func (t *tests) try(m mutant) (verdict string, err error) {
 	if err := os.WriteFile(overlay, data, 0o644); err != nil {
 		return "", err
 	}
-	return t.run(overlay, t.limit)
+	verdict, _, err = t.run(overlay, t.limit)
+	return verdict, err
 }
 
-// run runs the tests under an overlay.
-func (t *tests) run(overlay string, limit time.Duration) (verdict string, err error) {
+// run runs the tests under an overlay, and tells how much processor time they took.
+func (t *tests) run(overlay string, limit time.Duration) (verdict string, took time.Duration, err error) {
 	binary := filepath.Join(t.out, "mutant.test")
 	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary,
 		"./"+t.pkg).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s", out)
-		return unbuilt, nil
+		return unbuilt, 0, nil
 	}
-	c := exec.Command("sh", "-c", fmt.Sprintf("ulimit -v %d; exec %s -test.short -test.failfast -test.timeout %s", memory,
-		binary, limit))
+	c := exec.Command("sh", "-c", fmt.Sprintf("ulimit -v %d; ulimit -t %d; exec %s -test.short -test.failfast -test.timeout 30m",
+		memory, int(limit.Seconds()), binary))
 	c.Dir = t.pkg
 	out, err := c.CombinedOutput()
+	if c.ProcessState == nil {
+		return "", 0, err
+	}
+	took = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 	switch {
 	case err == nil:
-		return survived, nil
-	case !errors.As(err, new(*exec.ExitError)):
-		return "", err
-	case bytes.Contains(out, []byte("test timed out")):
-		return timedOut, nil
+		return survived, took, nil
+	case took >= limit || bytes.Contains(out, []byte("test timed out")):
+		return timedOut, took, nil
 	}
-	return killed, nil
+	return killed, took, nil
 }

@@ -1,0 +1,109 @@
+package attacks
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"selfheal/internal/must"
+)
+
+// A claim lies in the ball, in each norm, though rounding left its point outside by a little; a point inside stays as it
+// is, bit for bit.
+func TestClaimsLieInTheBall(t *testing.T) {
+	t.Parallel()
+	clean := imagesNear(newLinear(shape, 3, 1, unlimited), 1, 0.3, 2)[0]
+	for _, n := range classic {
+		for _, beyond := range []float64{0.5, 1 - 1e-4, 1 + 1e-6, 1 + 2e-5, 1 + 1e-3} {
+			point := slices.Clone(clean.Pixels)
+			for i := range point {
+				point[i] += 0.01 * float32(i%3-1)
+			}
+			epsilon := n.Distance(point, clean.Pixels) / beyond
+			a := newAttempt(answering{}, clean, Options{})
+			got := a.claim(slices.Clone(point), n, epsilon).Adversarial
+			if d := n.Distance(got, clean.Pixels); !(d <= epsilon*(1+roundingSlack)) || d < epsilon*min(beyond, 1)*(1-1e-5) {
+				t.Errorf("%v, a point at %v of epsilon: claimed at %v of it", n, beyond, d/epsilon)
+			}
+			if beyond < 1+roundingSlack && !slices.Equal(got, point) {
+				t.Errorf("%v: a point at %v of epsilon is moved", n, beyond)
+			}
+		}
+	}
+	a := newAttempt(answering{}, clean, Options{})
+	if got := a.claim(nil, Linf, 0.1); got.Adversarial != nil || got.FirstSuccess != -1 || got.FirstForward != -1 {
+		t.Errorf("a claim without a point: %+v", got)
+	}
+}
+
+// The first success is kept, the point is the last; nothing ends an attack but a success for the verdict alone.
+func TestNote(t *testing.T) {
+	t.Parallel()
+	for _, verdictOnly := range []bool{false, true} {
+		a := newAttempt(answering{}, Image{}, Options{VerdictOnly: verdictOnly})
+		a.res.Iterations, a.res.Forward = 3, 4
+		if a.note(false, []float32{1}) || a.adv != nil || a.res.FirstSuccess != -1 {
+			t.Errorf("a point that is right: %+v", a.res)
+		}
+		if ends := a.note(true, []float32{2}); ends != verdictOnly {
+			t.Errorf("for the verdict alone %v: a success ends it %v", verdictOnly, ends)
+		}
+		a.res.Iterations, a.res.Forward = 5, 6
+		a.note(true, []float32{3})
+		if a.res.FirstSuccess != 3 || a.res.FirstForward != 4 || a.adv[0] != 3 {
+			t.Errorf("%+v, point %v", a.res, a.adv)
+		}
+	}
+}
+
+// answering gives one evaluation to whatever is asked.
+type answering struct {
+	Evaluation
+	shape Shape
+}
+
+func (a answering) Shape() Shape { return a.shape }
+func (a answering) Classes() int { return len(a.Evaluation.Logits) }
+
+func (a answering) Logits(_ context.Context, _, out []float32) error {
+	copy(out, a.Evaluation.Logits)
+	return nil
+}
+
+func (a answering) Gradient(_ context.Context, _ []float32, _ Loss, _, _ int, e *Evaluation) error {
+	*e = Evaluation{slices.Clone(a.Evaluation.Logits), a.Loss, slices.Clone(a.Evaluation.Gradient)}
+	return nil
+}
+
+// What is no finite number in a gradient or a loss does not reach the steps.
+func TestGradientsAreFinite(t *testing.T) {
+	t.Parallel()
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	o := answering{Evaluation{[]float32{1, 2}, nan, []float32{nan, inf, -inf, 5}}, Shape{1, 2, 2}}
+	a := newAttempt(o, Image{Pixels: make([]float32, 4), Label: 1}, Options{})
+	wrong := must.Get(a.gradient(t.Context(), a.im.Pixels, CrossEntropy, -1))(t)
+	if want := []float32{0, 1e30, -1e30, 5}; wrong || !slices.Equal(a.eval.Gradient, want) ||
+		!math.IsInf(float64(a.eval.Loss), -1) || a.res.Forward != 1 || a.res.Backward != 1 {
+		t.Errorf("%v, %+v, %+v", wrong, a.eval, a.res)
+	}
+	a.im.Label = 0
+	if !must.Get(a.wrong(t.Context(), a.im.Pixels))(t) || a.res.Forward != 2 || a.res.Backward != 1 {
+		t.Errorf("another class: %+v", a.res)
+	}
+}
+
+// Targets are the highest wrong classes, the higher class first among equals, as many as there are at most.
+func TestHighestTargets(t *testing.T) {
+	t.Parallel()
+	o := answering{Evaluation{Logits: []float32{3, 5, 1, 3, 2}}, Shape{1, 1, 1}}
+	for n, want := range map[int][]int{1: {3}, 3: {3, 0, 4}, 9: {3, 0, 4, 2}} {
+		a := newAttempt(o, Image{Pixels: []float32{0}, Label: 1}, Options{})
+		if got := must.Get(a.targets(t.Context(), true, n))(t); !slices.Equal(got, want) || a.res.Forward != 1 {
+			t.Errorf("%d targets are %v, want %v; %d passes", n, got, want, a.res.Forward)
+		}
+		if got := must.Get(a.targets(t.Context(), false, n))(t); !slices.Equal(got, []int{-1}) || a.res.Forward != 1 {
+			t.Errorf("without targets: %v", got)
+		}
+	}
+}
