@@ -19,10 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"selfheal/attacks"
-	"selfheal/harness/dataset"
-	"selfheal/harness/judge"
 	"selfheal/harness/open"
-	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/internal/must"
@@ -253,107 +250,5 @@ func TestOpenErrors(t *testing.T) {
 		if got := open.Resized(side); got != want {
 			t.Errorf("images are resized to %d before the middle of %d, not %d", got, side, want)
 		}
-	}
-}
-
-// claim is the clean images of the small run as if an attack had returned them.
-func claim(t *testing.T, u *open.Model) (judge.Claim, *dataset.Dataset) {
-	t.Helper()
-	d := must.Get(u.Set("test", 0))(t)
-	c := judge.Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
-	for i := range d.Len() {
-		_, x, _ := must.Get3(d.Image(i))(t)
-		c.Images = append(c.Images, x...)
-	}
-	return c, d
-}
-
-// An image that leaves the ball by more than float32 can't avoid, or the box at all, is
-// outside and not judged; the rest is judged as in a run.
-func TestVerifyMeasures(t *testing.T) {
-	u := openUse(t, "")
-	c, d := claim(t, u)
-	v := must.Get(judge.Verify(context.Background(), u, c))(t)
-	if v.Unperturbed != 7 || v.MaxNorm != 0 || len(v.Outside) != 0 || v.Judged != 7 || len(v.Verdicts) != 7 ||
-		strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
-		t.Fatalf("clean images: %+v", v)
-	}
-	// Uniform steps of a length in ℓ2, towards the middle of the box.
-	move := func(i int, length float64) {
-		image := c.Images[i*3072 : (i+1)*3072]
-		for k, p := range image {
-			step := float32(length / math.Sqrt(3072))
-			if p > 0.5 {
-				step = -step
-			}
-			image[k] += step
-		}
-	}
-	move(0, 0.4*(1+2e-6))
-	move(1, 0.4*(1+1e-4))
-	move(2, 0.2)
-	c.Images[3*3072+9] = float32(math.Inf(1))
-	c.Images[4*3072+9] = 1 + 0x1p-23
-	c.Images[5*3072+9] = -1e-30
-	v = must.Get(judge.Verify(context.Background(), u, c))(t)
-	if v.Unperturbed != 1 || v.Judged != 3 || v.MaxNorm < 0.4 || v.MaxNorm > 1.001 || len(v.Outside) != 4 {
-		t.Fatalf("%+v", v)
-	}
-	for k, want := range []struct {
-		image   int
-		problem string
-		excess  float64
-	}{{1, "l2 norm 0.40003", 3.93e-5}, {3, "1 of its 3072 values are NaN or infinite", 0}, {4, "by up to 1.19e-07",
-		0x1p-23}, {5, "by up to 1e-30", 1e-30}} {
-		o := v.Outside[k]
-		if o.Image != want.image || !strings.Contains(o.Problem, want.problem) ||
-			math.Abs(o.Excess-want.excess) > 0.05*want.excess {
-			t.Errorf("outside: %+v, want image %d, %s, %g", o, want.image, want.problem, want.excess)
-		}
-	}
-	for i, b := range []byte(v.Verdicts) {
-		outside := slices.ContainsFunc(v.Outside, func(o plan.Outside) bool { return o.Image == i })
-		if outside != (b == '-') {
-			t.Errorf("image %d: outside %v, verdict %c", i, outside, b)
-		}
-		if outside {
-			continue
-		}
-		label := d.Label(i)
-		z := make([]float32, 10)
-		must.Do(t, u.Net.Logits(context.Background(), c.Images[i*3072:(i+1)*3072], z))
-		if right := attacks.Argmax(z) == label; right != (b == '1') {
-			t.Errorf("image %d: right %v, verdict %c", i, right, b)
-		}
-	}
-}
-
-func TestVerifyErrors(t *testing.T) {
-	u := openUse(t, "")
-	whole, _ := claim(t, u)
-	for _, c := range []struct {
-		change func(c *judge.Claim)
-		want   string
-	}{
-		{func(c *judge.Claim) { c.Shape = []int{7, 32, 30, 3} },
-			"have shape [7 32 30 3], those of dataset test have [N 3 32 32]"},
-		{func(c *judge.Claim) { c.Shape = []int{7 * 3072} }, "have shape [21504]"},
-		{func(c *judge.Claim) { c.Limit = 3 }, "7 adversarial images, but 3 of dataset test; --limit N"},
-		{func(c *judge.Claim) { c.Attack = "none" }, `no attack "none"; it has: apgd-linf`},
-		{func(c *judge.Claim) { c.Dataset = "tset" }, `no data set "tset"; did you mean "test"?`},
-		{func(c *judge.Claim) { c.Epsilon = 0 }, "several epsilons; say which: 0.2, 0.4"},
-		{func(c *judge.Claim) { c.Epsilon = 0.3 }, "no epsilon 0.3; it has: 0.2, 0.4"},
-		{func(c *judge.Claim) { c.Attack = "apgd-linf" }, "no epsilon 0.4; it has: 2/255"},
-		{func(c *judge.Claim) { c.Attack, c.Epsilon = "square-l1", 0 }, "attack square-l1 moves images"},
-	} {
-		changed := whole
-		c.change(&changed)
-		_, err := judge.Verify(context.Background(), u, changed)
-		misconfigured(t, err, c.want)
-	}
-	whole.Epsilon, whole.Attack = 0, "apgd-l1"
-	if v, err := judge.Verify(context.Background(), u, whole); err != nil || *v.Epsilon != 4 ||
-		*v.Norm != attacks.L1.String() {
-		t.Errorf("an attack of one epsilon: %+v, %v", v, err)
 	}
 }

@@ -144,13 +144,14 @@ func run(out string, packages []string, each int, seed uint64, least float64) er
 	return nil
 }
 
-// list is all mutants of a package, in order. Gremlins, which runs the tests for their coverage, is asked once.
+// list is all mutants of a package, in order. Gremlins is asked once, without the tests that it runs for their coverage.
 func list(out, pkg string) (all []mutant, err error) {
 	path := filepath.Join(out, strings.ReplaceAll(pkg, "/", "-")+".json")
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		c := exec.Command("go", "run", gremlins, "unleash", "--dry-run", "--silent", "--invert-logical",
 			"--invert-assignments", "--invert-loopctrl", "--output", path, "./"+pkg)
+		c.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -run=^$"))
 		if text, err := c.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("gremlins on %s: %w\n%s", pkg, err, text)
 		}
