@@ -4,7 +4,7 @@ PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
 PYTHON ?= python3
 
-.PHONY: build test race fuzz kill slurm soak check wheel test-python cross test-torch module release generate bench-pytorch bench-autoattack bench-peers models-table
+.PHONY: build test race fuzz kill slurm soak mutants check wheel test-python cross test-torch module release generate bench-pytorch bench-autoattack bench-peers models-table
 
 build:
 	go build -o selfheal .
@@ -35,6 +35,12 @@ slurm:
 SOAK ?= 30m
 soak:
 	SELFHEAL_TEST_SOAK=$(SOAK) go test ./harness -run 'TestSoak|TestManyImages' -count=1 -v -timeout 0
+
+# Whether tests fail where the code does: mutants drawn from eight packages, each under its package's own tests; hours.
+MUTANTS ?= mutants
+EACH ?= 25
+mutants:
+	nice go run ./scripts/mutants -out $(MUTANTS) -each $(EACH)
 
 check:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }

@@ -9,8 +9,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// A claim lies in the ball, in each norm, though rounding left its point outside by a little; a point inside stays as it
-// is, bit for bit.
+// A claim lies in the ball, in each norm, though rounding left its point outside by a little; a point inside stays as
+// it is, bit for bit.
 func TestClaimsLieInTheBall(t *testing.T) {
 	t.Parallel()
 	clean := imagesNear(newLinear(shape, 3, 1, unlimited), 1, 0.3, 2)[0]
@@ -23,7 +23,8 @@ func TestClaimsLieInTheBall(t *testing.T) {
 			epsilon := n.Distance(point, clean.Pixels) / beyond
 			a := newAttempt(answering{}, clean, Options{})
 			got := a.claim(slices.Clone(point), n, epsilon).Adversarial
-			if d := n.Distance(got, clean.Pixels); !(d <= epsilon*(1+roundingSlack)) || d < epsilon*min(beyond, 1)*(1-1e-5) {
+			if d := n.Distance(got, clean.Pixels); !(d <= epsilon*(1+roundingSlack)) ||
+				d < epsilon*min(beyond, 1)*(1-1e-5) {
 				t.Errorf("%v, a point at %v of epsilon: claimed at %v of it", n, beyond, d/epsilon)
 			}
 			if beyond < 1+roundingSlack && !slices.Equal(got, point) {

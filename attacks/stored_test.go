@@ -125,8 +125,8 @@ func TestStoredBesideLevels(t *testing.T) {
 					continue
 				}
 				epsilon := [...]float64{8. / 255, 0.2, 1.2, 6}[norm]
-				attack := recipe(t, Setup{Kind: row.Kind, Norm: norm, Parameters: row.Parameters, Pixels: "8bit"}, epsilon,
-					5).Components[0]
+				setup := Setup{Kind: row.Kind, Norm: norm, Parameters: row.Parameters, Pixels: "8bit"}
+				attack := recipe(t, setup, epsilon, 5).Components[0]
 				most, back := attack.Passes(5)
 				rng := rand.New(rand.NewPCG(uint64(i), uint64(norm)))
 				for _, im := range imagesNear(o, 4, 0.5, 10) {
@@ -153,8 +153,8 @@ func TestStoredBesideLevels(t *testing.T) {
 					res := must.Get(attack.Perturb(context.Background(), o, im, Options{Seed: 1}))(t)
 					f, b := o.passes()
 					if f -= f0; f != res.Forward || b-b0 != res.Backward || f > most || b-b0 > back {
-						t.Errorf("%s, %s %v, image %d: %d and %d passes, made %d and %d of %d and %d", name, row.Kind, norm,
-							im.ID, res.Forward, res.Backward, f, b-b0, most, back)
+						t.Errorf("%s, %s %v, image %d: %d and %d passes, made %d and %d of %d and %d", name, row.Kind,
+							norm, im.ID, res.Forward, res.Backward, f, b-b0, most, back)
 					}
 					if !storable && (res.Adversarial != nil || f > 0 || res.Rounded != Lost) {
 						t.Errorf("%s, %s %v: an image without levels within epsilon: %+v", name, row.Kind, norm, res)
@@ -195,8 +195,8 @@ func TestStoredQueries(t *testing.T) {
 			for _, norm := range norms {
 				for _, queries := range []int{1, 2, 3, 7, 150, 900} {
 					epsilon := [...]float64{4.5 / 255, 0.15}[norm]
-					attack := recipe(t, Setup{Kind: kind, Norm: norm, Pixels: pixels, Parameters: given{"queries": queries}},
-						epsilon, 5).Components[0]
+					setup := Setup{Kind: kind, Norm: norm, Pixels: pixels, Parameters: given{"queries": queries}}
+					attack := recipe(t, setup, epsilon, 5).Components[0]
 					if f, b := attack.Passes(5); f != queries || b != 0 {
 						t.Errorf("%s, %s, %d queries: promises %d and %d passes", pixels, kind, queries, f, b)
 					}
@@ -206,15 +206,16 @@ func TestStoredQueries(t *testing.T) {
 						res := must.Get(attack.Perturb(context.Background(), o, im, Options{Seed: 1}))(t)
 						after, _ := o.passes()
 						if after-before > queries || res.Forward != after-before {
-							t.Errorf("%s, %s: %d passes for %d queries, %d counted", pixels, kind, after-before, queries,
-								res.Forward)
+							t.Errorf("%s, %s: %d passes for %d queries, %d counted", pixels, kind, after-before,
+								queries, res.Forward)
 						}
 						how := Options{Seed: 1, VerdictOnly: true}
 						verdict := must.Get(attack.Perturb(context.Background(), o, im, how))(t)
 						if res.FirstSuccess != verdict.FirstSuccess || res.FirstForward != verdict.FirstForward ||
 							(res.Adversarial == nil) != (verdict.Adversarial == nil) {
 							t.Errorf("%s, %s, image %d: %v at %d, for the verdict alone %v at %d", pixels, kind, im.ID,
-								res.Adversarial != nil, res.FirstSuccess, verdict.Adversarial != nil, verdict.FirstSuccess)
+								res.Adversarial != nil, res.FirstSuccess, verdict.Adversarial != nil,
+								verdict.FirstSuccess)
 						}
 						for _, r := range []Result{res, verdict} {
 							if found++; r.Adversarial == nil {

@@ -2,10 +2,13 @@ package gate
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"selfheal/harness/config"
 	"selfheal/harness/stats"
+	"selfheal/internal/must"
 )
 
 // A drop's interval, which reports print, is two-sided at 1 − 2α: each end has the one-sided level that decides. At its
@@ -72,5 +75,48 @@ func TestBorderOfAlpha(t *testing.T) {
 	cell := Cell{N: 100, Correct: 80}
 	if one := (Compared{Cell: cell, Accuracy: 0.8, Min: (&Report{Gate: rules}).minimum(cell, 0.8)}); one.below() {
 		t.Error("an accuracy that is the minimum is below it")
+	}
+}
+
+// A cell is better where more images are right, significantly after Holm's correction: neither a rise that chance
+// explains nor a significant drop is.
+func TestBetter(t *testing.T) {
+	for right, want := range map[int]bool{300: false, 319: false, 320: false, 321: false, 324: false, 345: true} {
+		now := same(320, 400)
+		now[4] = verdictsOf(right, 400)
+		r := must.Get(against(t, same(320, 400), file(0, now...), config.DefaultGate()))(t)
+		if x := r.Cells[4].Change; x.Better != want || x.Drop != float64(320-right)/400 || x.Before != 0.8 ||
+			x.Lost != max(320-right, 0) || x.Won != max(right-320, 0) || x.Unchanged != (right == 320) {
+			t.Errorf("%d of 400 right, before 320: %+v", right, *x)
+		}
+	}
+}
+
+// A row says accuracies in per cent and changes in points, a drop below 0.
+func TestRow(t *testing.T) {
+	detects := 0.0416
+	c := Compared{Cell: Cell{Model: "net", Defense: "none", Attack: "none", N: 1000}, Accuracy: 0.7421, Outcome: Fail,
+		Change: &Change{Before: 0.7994, Drop: 0.0573, Interval: [2]float64{0.0402, 0.0755}, Lost: 60, Won: 3,
+			AboveHolm: 0.03, Below: 0.7, Detectable: &detects}}
+	want := []string{c.name(), "1000", "79.9", "74.2", "-5.7 (-7.5 to -4.0)", "60/3", "0.0300", "0.700", "4.2", "fail"}
+	if got := c.row(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	c.Change.Unchanged, c.Change.Drop = true, 0.0004
+	if got := c.row(); got[7] != "–" || !strings.HasPrefix(got[4], "0.0 (") {
+		t.Errorf("%q", got)
+	}
+	if c.Change = nil; !slices.Equal(c.row()[4:9], []string{"-", "-", "-", "-", "-"}) {
+		t.Errorf("%q", c.row())
+	}
+	for n, want := range map[int]string{7: "7", 999: "999", 1000: "1,000", 12045: "12,045", 1234567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+	for share, want := range map[float64]string{0.02: "2", 0.025: "2.5", 0.00254: "0.25", 0: "0", 0.1: "10"} {
+		if got := points(share); got != want {
+			t.Errorf("%v: %s points, want %s", share, got, want)
+		}
 	}
 }

@@ -100,8 +100,8 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// The judge measures a perturbation, and asks the network about the image, not about the clean one; what leaves the ball
-// is not asked about. A closed loop is asked for what is wanted of it, and its answer stays the same.
+// The judge measures a perturbation, and asks the network about the image, not about the clean one; what leaves the
+// ball is not asked about. A closed loop is asked for what is wanted of it, and its answer stays the same.
 func TestJudge(t *testing.T) {
 	for _, defense := range []string{"", "pca", "auto-encoder"} {
 		u := opened(t, defense)
@@ -136,12 +136,14 @@ func TestJudge(t *testing.T) {
 				t.Errorf("%s: the answer depends on what is asked beside it: %+v", defense, answers)
 			}
 			v, err := Judge(t.Context(), u.Classifier, im, x, plan.Ball{Epsilon: distance * 0.999}, AnswerOnly)
-			if out := (plan.Outside{}); !errors.As(err, &out) || v != (Verdict{Norm: distance}) || out.Norm != distance {
+			if out := (plan.Outside{}); !errors.As(err, &out) || v != (Verdict{Norm: distance}) ||
+				out.Norm != distance {
 				t.Errorf("beyond epsilon: %+v, %v", v, err)
 			}
 			x = slices.Clone(pixels) // two values of one pixel, and one of another
 			x[5], x[1024+5], x[7] = 1-x[5]/2, 1-x[1024+5]/2, 1-x[7]/2
-			v = must.Get(Judge(t.Context(), u.Classifier, im, x, plan.Ball{Norm: attacks.L0, Epsilon: 3}, AnswerOnly))(t)
+			three := plan.Ball{Norm: attacks.L0, Epsilon: 3}
+			v = must.Get(Judge(t.Context(), u.Classifier, im, x, three, AnswerOnly))(t)
 			if v.Norm != 3 || v.Pixels != 2 {
 				t.Errorf("three values of two pixels: norm %v, %d pixels", v.Norm, v.Pixels)
 			}
@@ -196,7 +198,8 @@ suites: {s: {dataset: test, models: [robust], attacks: [one, two, patch, square,
 		want    string // the trial's name, or of the error's words
 		found   float64
 	}{
-		{"one", 0, "one", 2. / 255}, {"one", 2. / 255, "one", 2. / 255}, {"one", 2. / 255 * (1 + 0.9e-9), "one", 2. / 255},
+		{"one", 0, "one", 2. / 255}, {"one", 2. / 255, "one", 2. / 255},
+		{"one", 2. / 255 * (1 + 0.9e-9), "one", 2. / 255}, {"one", 2. / 255 * (1 - 0.9e-9), "one", 2. / 255},
 		{"one", 2. / 255 * (1 + 1.1e-9), "no epsilon", 0}, {"one", 2. / 255 * (1 - 1.1e-9), "no epsilon", 0},
 		{"two", 0.4, "two", 0.4}, {"two", 0.2, "two", 0.2}, {"two", 0, "several epsilons", 0},
 		{"two:3", 0.2, `no attack "two:3"`, 0}, {"patch:5", 0, "patch:5", 0}, {"patch:3", 0, "patch:3", 0},

@@ -258,8 +258,8 @@ func TestSums(t *testing.T) {
 	}
 	v := voted([]judge.Verdict{{Votes: 40}, {Votes: 10, Rival: 30}, {Votes: 21, Rival: 19}, {Votes: 22, Rival: 18}}, 40)
 	variance := (0.25*0.75 + 0.525*0.475 + 0.55*0.45) / 39 / 16
-	if apart := 1.96 * math.Sqrt(variance); math.Abs(v.Expected-93./160) > 1e-12 || v.Passes != 40 || v.Undecided != 2 ||
-		math.Abs(v.CI95[0]-(93./160-apart)) > 1e-12 || math.Abs(v.CI95[1]-(93./160+apart)) > 1e-12 {
+	if apart := 1.96 * math.Sqrt(variance); math.Abs(v.Expected-93./160) > 1e-12 || v.Passes != 40 ||
+		v.Undecided != 2 || math.Abs(v.CI95[0]-(93./160-apart)) > 1e-12 || math.Abs(v.CI95[1]-(93./160+apart)) > 1e-12 {
 		t.Errorf("%+v, want ± %v", v, apart)
 	}
 	if got := share(1, 8); got != "1 of 8 images (12.5 %)" {
@@ -308,8 +308,8 @@ func TestNearChance(t *testing.T) {
 	}
 }
 
-// A control is said to mask where it keeps a tenth more than under an attack that knows it, significantly, and more than
-// the bare network.
+// A control is said to mask where it keeps a tenth more than under an attack that knows it, significantly, and more
+// than the bare network.
 func TestMasked(t *testing.T) {
 	cell := func(mode, defense string, accuracy, low, high float64) result.Cell {
 		return result.Cell{Suite: mode + defense, Dataset: "d", Model: "m", Defense: defense, Mode: mode, Attack: "pgd",
@@ -320,10 +320,12 @@ func TestMasked(t *testing.T) {
 		high                  float64 // end of the last one's interval
 		want                  bool
 	}{
-		{0.1, 0.6, 0.2, 0.3, true}, {0.1, 0.6, 0.2, 0.5, false}, {0.1, 0.6, 0.2, 0.51, false}, {0.1, 0.6, 0.5, 0.4, false},
+		{0.1, 0.6, 0.2, 0.3, true}, {0.1, 0.6, 0.2, 0.5, false}, {0.1, 0.6, 0.2, 0.51, false},
+		{0.1, 0.6, 0.5, 0.4, false},
 		{0.1, 0.6, 0.45, 0.4, true}, {0.6, 0.6, 0.2, 0.3, false}, {0.59, 0.6, 0.2, 0.3, true},
 	} {
-		cells := []result.Cell{cell(result.Oblivious, "none", c.bare, 0, 1), cell(result.Oblivious, "loop", c.healed, 0.5, 0.7),
+		cells := []result.Cell{cell(result.Oblivious, "none", c.bare, 0, 1),
+			cell(result.Oblivious, "loop", c.healed, 0.5, 0.7),
 			cell(result.WhiteboxThrough, "loop", c.through, 0.1, c.high)}
 		cells[0].Suite = cells[1].Suite
 		maskedByControl(cells, &progress.Progress{})

@@ -211,6 +211,30 @@ func TestPower(t *testing.T) {
 	}
 }
 
+// Where many images flip, their number is the normal approximation's: the exact power with so many is 0.8, at the
+// border of the score test.
+func TestImagesOfManyFlips(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ drop, flips, alpha, z float64 }{
+		{0.02, 0.2, 0.05, 1.6448536269514722}, {0.01, 0.1, 0.01, 2.3263478740408408},
+		{0.03, 0.5, 0.05, 1.6448536269514722},
+	} {
+		n := ImagesToPass(c.drop, c.flips, c.alpha, 0.8)
+		if power := scores(n, c.drop, -c.z, false).probability(c.flips/2, c.flips/2); math.Abs(power-0.8) > 0.02 {
+			t.Errorf("%+v: %d images pass with probability %v", c, n, power)
+		}
+	}
+}
+
+// Without lost and won images the likeliest fraction of won ones is 0, and that of a negative drop its size.
+func TestNothingDiscordant(t *testing.T) {
+	for drop, want := range map[float64]float64{0: 0, 0.1: 0, -0.1: 0.1, 1: 0} {
+		if got := (Paired{N: 10}).wonAt(drop); math.Abs(got-want) > 1e-15 {
+			t.Errorf("at a drop of %v: %v, want %v", drop, got, want)
+		}
+	}
+}
+
 // Without flips the images are the fewest that pass, to the step of the search. Extreme
 // rules have answers too: tiny drops, the least level over many cells.
 func TestPowerBounded(t *testing.T) {

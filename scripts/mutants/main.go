@@ -144,7 +144,8 @@ func run(out string, packages []string, each int, seed uint64, least float64) er
 	return nil
 }
 
-// list is all mutants of a package, in order. Gremlins is asked once, without the tests that it runs for their coverage.
+// list is all mutants of a package, in order. Gremlins is asked once, without the tests that it runs for their
+// coverage.
 func list(out, pkg string) (all []mutant, err error) {
 	path := filepath.Join(out, strings.ReplaceAll(pkg, "/", "-")+".json")
 	data, err := os.ReadFile(path)
@@ -253,8 +254,8 @@ func (t *tests) run(overlay string, limit time.Duration) (verdict string, took t
 		fmt.Fprintf(os.Stderr, "%s", out)
 		return unbuilt, 0, nil
 	}
-	c := exec.Command("sh", "-c", fmt.Sprintf("ulimit -v %d; ulimit -t %d; exec %s -test.short -test.failfast -test.timeout 30m",
-		memory, int(limit.Seconds()), binary))
+	c := exec.Command("sh", "-c", fmt.Sprintf("ulimit -v %d; ulimit -t %d; exec %s -test.short -test.failfast "+
+		"-test.timeout 30m", memory, int(limit.Seconds()), binary))
 	c.Dir = t.pkg
 	out, err := c.CombinedOutput()
 	if c.ProcessState == nil {
