@@ -120,3 +120,51 @@ func TestRow(t *testing.T) {
 		}
 	}
 }
+
+// The images that would tell are those of the inconclusive cell whose verdicts flip most, whatever flips in cells that
+// are decided.
+func TestImagesOfTheWidest(t *testing.T) {
+	summary := func(right map[int]int) string {
+		now, rules := same(320, 400), config.DefaultGate()
+		rules.MaxDrop = 0.05
+		for i, n := range right {
+			now[i] = verdictsOf(n, 400)
+		}
+		return must.Get(against(t, same(320, 400), file(0, now...), rules))(t).Summary
+	}
+	one := summary(map[int]int{2: 306})
+	if !strings.HasPrefix(one, "INCONCLUSIVE: 1 of 6 cells may have dropped by 5 points or more; ") {
+		t.Fatal(one)
+	}
+	if got := summary(map[int]int{2: 306, 4: 380}); got != one {
+		t.Errorf("beside a cell that is better: %s, alone %s", got, one)
+	}
+	most := strings.TrimPrefix(summary(map[int]int{2: 304}), "INCONCLUSIVE: 1")
+	for _, right := range []map[int]int{{1: 306, 2: 304}, {2: 304, 3: 306}} {
+		if got := strings.TrimPrefix(summary(right), "INCONCLUSIVE: 2"); got != most || most == one {
+			t.Errorf("%v right: %s, want%s", right, got, most)
+		}
+	}
+}
+
+// The rules are said as far as they are set.
+func TestRules(t *testing.T) {
+	r := &Report{Gate: config.Gate{MaxDrop: 0.02, Alpha: 0.05}}
+	bare := r.rules()
+	r.Gate.Min, r.Gate.FailOn = map[string]float64{"*": 0.5}, []string{"quick", "zero-gradient"}
+	r.Gate.NewModel = true
+	full := r.rules()
+	for _, want := range []string{", 1 min", "quick", "zero-gradient", ", new_model"} {
+		if strings.Contains(bare, want) || !strings.Contains(full, want) {
+			t.Errorf("%q: %q and %q", want, bare, full)
+		}
+	}
+	for change, want := range map[float64]string{0.0005: "+0.1", 0.00049: "0.0", -0.0005: "-0.1", -0.02: "-2.0"} {
+		if got := signed(change); got != want {
+			t.Errorf("a change of %v: %s, want %s", change, got, want)
+		}
+	}
+	if one, three := andMore([]string{"a"}), andMore([]string{"a", "b", "c"}); one != "a" || three != "a and 2 more" {
+		t.Errorf("%q, %q", one, three)
+	}
+}

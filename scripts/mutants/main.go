@@ -249,7 +249,7 @@ func (t *tests) try(m mutant) (verdict string, err error) {
 // run runs the tests under an overlay, and tells how much processor time they took.
 func (t *tests) run(overlay string, limit time.Duration) (verdict string, took time.Duration, err error) {
 	binary := filepath.Join(t.out, "mutant.test")
-	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary,
+	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary,
 		"./"+t.pkg).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s", out)
 		return unbuilt, 0, nil
