@@ -154,7 +154,7 @@ func TestRules(t *testing.T) {
 	r.Gate.Min, r.Gate.FailOn = map[string]float64{"*": 0.5}, []string{"quick", "zero-gradient"}
 	r.Gate.NewModel = true
 	full := r.rules()
-	for _, want := range []string{", 1 min", "quick", "zero-gradient", ", new_model"} {
+	for _, want := range []string{", 1 min", ", fail_on quick zero-gradient", ", fail_on", ", new_model"} {
 		if strings.Contains(bare, want) || !strings.Contains(full, want) {
 			t.Errorf("%q: %q and %q", want, bare, full)
 		}
