@@ -4,7 +4,7 @@ PROTOC_GEN_GO = google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 
 PYTHON ?= python3
 
-.PHONY: build test race fuzz kill slurm soak mutants check wheel test-python cross test-torch module release generate bench-pytorch bench-autoattack bench-peers models-table
+.PHONY: build test race fuzz kill slurm soak mutants check wheel test-python cross test-torch module release generate bench-pytorch bench-autoattack bench-peers models-table compare-results
 
 build:
 	go build -o selfheal .
@@ -41,6 +41,15 @@ MUTANTS ?= mutants
 EACH ?= 25
 mutants:
 	nice go run ./scripts/mutants -out $(MUTANTS) -each $(EACH)
+
+# The configs of harness/testdata/configs by another version's program, BEFORE, and by this checkout: each image that differs.
+COMPARED ?= out/compared
+compare-results:
+	@test -n "$(BEFORE)" || { echo "make compare-results: BEFORE must name the program to compare with"; exit 2; }
+	rm -rf $(COMPARED) && mkdir -p $(COMPARED) && go build -o $(COMPARED)/selfheal .
+	$(PYTHON) scripts/compare_results.py --run $(BEFORE) --out $(COMPARED)/before
+	$(PYTHON) scripts/compare_results.py --run $(COMPARED)/selfheal --out $(COMPARED)/after
+	$(PYTHON) scripts/compare_results.py $(COMPARED)/before $(COMPARED)/after
 
 check:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }
