@@ -3,9 +3,9 @@ package control
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"selfheal/attacks"
+	"selfheal/internal/lists"
 	"selfheal/models/ort"
 )
 
@@ -62,8 +62,7 @@ func Apart(ctx context.Context, here, attacked *Network, n int, image func(i int
 		if err != nil {
 			return worst, err
 		}
-		slices.Sort(apart)
-		if median := apart[n/2]; !(median <= worst.median) {
+		if median := lists.Median(apart); !(median <= worst.median) {
 			worst.median, worst.loss = median, loss
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
@@ -240,10 +241,7 @@ func (g golden) compare(t *testing.T, records []result.Record) {
 	}
 	t.Logf("%s: %d of %d images as in %s", what, equal, g.N, g.Library)
 	if setup := (attacks.Setup{Kind: g.kind}); setup.Spans() {
-		for _, m := range medians {
-			slices.Sort(m)
-		}
-		mine, other, most := medians[0][g.N/2], medians[1][g.N/2], 1.25
+		mine, other, most := lists.Median(medians[0]), lists.Median(medians[1]), 1.25
 		if testinput.Large() {
 			most = 1.02
 		}

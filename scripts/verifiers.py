@@ -20,6 +20,7 @@ import csv
 import os
 import pathlib
 import shlex
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -111,9 +112,9 @@ def table(a):
         line = [family, len(mine)]
         for column in (4, 6):
             decided = [row for row in mine if row[column] in DECIDED]
-            took = sorted(float(row[column + 1]) for row in decided)
+            took = [float(row[column + 1]) for row in decided]
             sat = sum(row[column] == "sat" for row in decided)
-            median = f"{took[len(took) // 2]:.1f} s" if took else "—"
+            median = f"{statistics.median(took):.1f} s" if took else "—"
             line += [f"{len(decided)} ({len(decided) - sat} unsat, {sat} sat)", median]
             totals[column] += len(decided)
         lines.append(line)

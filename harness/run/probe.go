@@ -184,8 +184,7 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 			"the answers of %s to one image differ from pass to pass: attack it with AutoAttack's version rand, "+
 				"which averages gradients", who))
 	}
-	slices.Sort(changes)
-	if median := changes[len(changes)/2]; median > unstable && !random {
+	if median := lists.Median(changes); median > unstable && !random {
 		list = append(list, result.WarnUnstableLoss.New(
 			"noise of half a grey level changes the margin of the median image by %.0f %%: "+
 				"gradients lead attacks astray", 100*median))

@@ -258,9 +258,7 @@ func medianTime(ctx context.Context, images [][]float32, classes int, of answer)
 		}
 		times[i] = float64(time.Since(start)) / float64(time.Millisecond)
 	}
-	times = slices.Sorted(slices.Values(times[1:]))
-	n := len(times)
-	return (times[n/2] + times[(n-1)/2]) / 2, nil
+	return lists.Median(times[1:]), nil
 }
 
 type reading struct {

@@ -1,7 +1,10 @@
 // Package lists makes lists of others.
 package lists
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Map is what of gives for each of a list; nil for none.
 func Map[T, V any](list []T, of func(T) V) (out []V) {
@@ -49,3 +52,19 @@ func Distinct[T any, V comparable](list []T, of func(T) V) (out []V) {
 	}
 	return out
 }
+
+// Quantile is the q-quantile of xs, which has at least one value, in any order: between the two nearest ranks it is
+// on the line through them, as NumPy has it, and between a finite and an infinite value the infinite one. NaN counts as
+// the smallest.
+func Quantile(xs []float64, q float64) float64 {
+	xs = slices.Sorted(slices.Values(xs))
+	below, between := math.Modf(q * float64(len(xs)-1))
+	low := xs[int(below)]
+	if between == 0 || xs[int(below)+1] == low {
+		return low
+	}
+	return low*(1-between) + xs[int(below)+1]*between
+}
+
+// Median is the middle value, of an even count the mean of the middle two.
+func Median(xs []float64) float64 { return Quantile(xs, 0.5) }

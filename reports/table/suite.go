@@ -167,7 +167,7 @@ func (s Suite) DistanceTable() Table {
 		}
 		standing := lists.Count(m.Reach, func(d float64) bool { return math.IsInf(d, 1) })
 		for _, q := range []float64{0.1, 0.5, 0.9} {
-			if d := view.RankOf(m.Reach, q); math.IsInf(d, 1) {
+			if d := lists.Quantile(m.Reach, q); math.IsInf(d, 1) {
 				ranks = append(ranks, "> "+number.Format(*c.Epsilon))
 			} else {
 				ranks = append(ranks, words.Strength(*c.Norm, d))
@@ -180,7 +180,7 @@ func (s Suite) DistanceTable() Table {
 		if ranks = append(ranks, area); pixels {
 			of := words.Dash
 			if len(m.Pixels) > 0 {
-				of = number.Format(view.RankOf(m.Pixels, 0.5))
+				of = number.Format(lists.Median(m.Pixels))
 			}
 			ranks = append(ranks, of)
 		}
@@ -196,7 +196,7 @@ func (s Suite) marginTable() Table {
 		if m := s.MarginsOf(c); m != nil {
 			moved := words.Dash
 			if len(m.Norm) > 0 && c.Norm != nil {
-				moved = words.Strength(*c.Norm, view.RankOf(m.Norm, 0.5))
+				moved = words.Strength(*c.Norm, lists.Median(m.Norm))
 			}
 			add(quantile(m.Margin, 0.1), quantile(m.Margin, 0.5), quantile(m.Margin, 0.9), quantile(m.Clean, 0.5),
 				len(m.Norm), moved, quantile(m.First, 0.5), quantile(m.Queries, 0.5))
@@ -212,7 +212,7 @@ func quantile(xs []float64, q float64) string {
 	if len(xs) == 0 {
 		return words.Dash
 	}
-	return words.ThreeDigits(view.RankOf(xs, q))
+	return words.ThreeDigits(lists.Quantile(xs, q))
 }
 
 // SpreadTable says how far accuracies depend on the attacks' seeds.

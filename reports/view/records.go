@@ -105,12 +105,6 @@ func known[N int | float64](list []float64, v *N) []float64 {
 	return append(list, float64(*v))
 }
 
-// RankOf is the nearest-rank q-quantile of xs, which has at least one value.
-func RankOf(xs []float64, q float64) float64 {
-	xs = slices.Sorted(slices.Values(xs))
-	return xs[int(q*float64(len(xs)-1)+0.5)]
-}
-
 type tally struct{ right, n int }
 
 // Share is the accuracy; −1 where there is no image.
