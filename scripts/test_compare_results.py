@@ -34,7 +34,7 @@ class Compare(unittest.TestCase):
 
     def test_what_may_not(self):
         for before, after, words in (({}, {"verdict": 1}, "verdict 0 → 1"), ({}, {"margin": -1.0002}, "margin -1.0 → -1.0002"),
-                                     ({}, {"margin": None}, "margin -1.0 → null"), ({}, {"norm": 0.2500001}, "norm 0.25 → 0.2500001"),
+                                     ({}, {"margin": None}, "margin -1.0 → null"), ({}, {"norm": 0.25001}, "norm 0.25 → 0.25001"),
                                      ({}, {"first_success": None}, "first_success 7 → null"),
                                      ({"proven": 0.1, "broken": 0.3}, {"proven": 0.4, "broken": 0.5}, "proven 0.1 → 0.4")):
             found = self.differences([{}, before], [{}, after])
