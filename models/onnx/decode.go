@@ -9,7 +9,8 @@ import (
 )
 
 // Decode reads an ONNX model as written, without changing its operators: see Simplify for that. Calls of model-local
-// functions are replaced by the functions' nodes, and floating-point types of other widths by float32, with a notice.
+// functions are replaced by the functions' nodes, nodes that depend on no input by their results, and floating-point
+// types of other widths by float32, with a notice.
 // Element types beyond those of [Tensor] are errors, and so are weights that lie in other files: Load and ReadFS bring
 // those in.
 func Decode(data []byte) (*Graph, error) { return decode(data, false) }
@@ -17,7 +18,6 @@ func Decode(data []byte) (*Graph, error) { return decode(data, false) }
 // DecodeSkeleton is Decode for a skeleton. The graph's constants that have no data in it are without values.
 func DecodeSkeleton(data []byte) (*Graph, error) { return decode(data, true) }
 
-// decode drops the model's tensors one by one, so that no third copy of the weights is held.
 func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 	defer Refused(&err)
 	m := Sure(parse(data))
@@ -31,13 +31,12 @@ func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 	Require(!skeleton || g.Meta[skeletonKey] == "1", "is not a skeleton: its metadata has no %s", skeletonKey)
 	d := &decoder{g, skeleton}
 	half := map[string]bool{} // initializers, of which a Cast makes float32
-	for i, t := range m.Graph.Initializer {
+	for _, t := range m.Graph.Initializer {
 		name := t.GetName()
 		c := at(func() *Tensor { return d.tensor(t) }, "initializer %.80q", name)
 		_, dup := g.Consts[name]
 		Require(!dup, "initializer %.80q is defined twice", name)
 		g.Consts[name], half[name] = c, isHalf(DType(t.GetDataType()))
-		m.Graph.Initializer[i] = nil
 	}
 	Require(len(m.Graph.SparseInitializer) == 0, "holds sparse initializers, which are not supported")
 	ports(g, m)
@@ -49,10 +48,11 @@ func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 	nodes := inlineFunctions(m)
 	g.Opset = operatorSet(m.OpsetImport, "")
 	Require(g.Opset != 0, "names no version of the standard operator set")
+	protos := map[*Node]*pb.NodeProto{}
 	for _, n := range nodes {
 		node := at(func() *Node { return d.node(n.NodeProto) }, "node %d (%.80q %.80q)", n.origin.Index, n.GetOpType(),
 			n.GetName())
-		node.Origin = n.origin
+		node.Origin, protos[node] = n.origin, n.NodeProto
 		computes := slices.ContainsFunc(node.Inputs, func(in string) bool { return half[in] })
 		g.Inexact = g.Inexact || computes && node.Op != "Cast"
 		g.Nodes = append(g.Nodes, node)
@@ -63,6 +63,7 @@ func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 		delete(g.Meta, skeletonKey)
 		return g, nil
 	}
+	d.constants(m, protos)
 	return g, g.Verify()
 }
 
@@ -121,10 +122,13 @@ func (d *decoder) node(n *pb.NodeProto) *Node {
 	domain := standardDomain(n.GetDomain())
 	Require(operatorName.MatchString(n.GetOpType()) && operatorName.MatchString("x"+domain),
 		"%.60q of domain %.60q is not an operator's name", n.GetOpType(), domain)
-	node := &Node{Name: n.GetName(), Op: n.GetOpType(), Domain: domain, Inputs: n.Input, Outputs: n.Output,
-		Attrs: Attrs{}}
+	node := &Node{Name: n.GetName(), Op: n.GetOpType(), Domain: domain, Inputs: slices.Clone(n.Input),
+		Outputs: slices.Clone(n.Output), Attrs: Attrs{}}
 	for _, a := range n.Attribute {
 		node.Attrs[a.GetName()] = at(func() any { return d.attribute(a) }, "attribute %.80q", a.GetName())
+	}
+	for _, s := range node.subgraphs() {
+		node.Inputs = append(node.Inputs, s.captured...)
 	}
 	if to := DType(node.Int("to", 0)); node.Op == "Cast" && domain == "" && wideNames[to] != "" {
 		node.Set("to", int64(d.asFloat(to, true)))
@@ -149,8 +153,9 @@ func (d *decoder) attribute(a *pb.AttributeProto) any {
 	case pb.AttributeProto_TENSOR:
 		d.g.Inexact = d.g.Inexact || isHalf(DType(a.GetT().GetDataType()))
 		return d.tensor(a.GetT())
-	case pb.AttributeProto_GRAPH, pb.AttributeProto_GRAPHS:
-		return subgraph
+	case pb.AttributeProto_GRAPH:
+		Require(a.G != nil, "has no value")
+		return newSubgraph(a.G)
 	case pb.AttributeProto_UNDEFINED:
 		Refuse("type %s is not supported", a.GetType())
 	}

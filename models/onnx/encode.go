@@ -75,6 +75,9 @@ func encodeNode(n *Node) *pb.NodeProto {
 			p.RawData = appendRaw([]byte{}, t)
 			v = p
 		}
+		if s, ok := v.(*Subgraph); ok {
+			v = s.graph
+		}
 		a := pb.Attribute(name, v)
 		Require(a != nil, "node %s: attribute %q can't be written", n, name)
 		out.Attribute = append(out.Attribute, a)

@@ -106,7 +106,14 @@ func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at O
 			name := n.GetName() + "/" + inner.GetName()
 			c.Name = proto.String(x.spend(name[max(0, len(name)-200):]))
 		}
-		c.Input, c.Output = Each(inner.Input, rename), Each(inner.Output, rename)
+		c.Input = Each(inner.Input, rename)
+		for i, a := range c.Attribute {
+			if a.G != nil {
+				c.Attribute[i] = proto.Clone(a).(*pb.AttributeProto)
+				captures(c.Attribute[i].G, nil, rename)
+			}
+		}
+		c.Output = Each(inner.Output, rename)
 		x.node(c, f.OpsetImport, at, append(calling, key))
 	}
 }

@@ -127,15 +127,14 @@ func (t *Tensor) Len() int {
 	return len(t.Ints)
 }
 
-// Attrs are a node's attributes: int or int64, float32, string, []int64, []float32, *Tensor, or [opaque].
+// Attrs are a node's attributes: int or int64, float32, string, []int64, []float32, *Tensor, *Subgraph, or [opaque].
 type Attrs map[string]any
 
 // opaque stands for a value that is not kept: it lets messages name all nodes that have one.
 type opaque string
 
 const (
-	subgraph opaque = "subgraph" // such as the body of an If or a Loop
-	unread   opaque = "unread"
+	unread opaque = "unread"
 )
 
 // Node is one operator.

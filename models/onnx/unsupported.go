@@ -38,7 +38,7 @@ var unsupportedHints = []struct {
 	fits func(n *Node) bool
 	text string
 }{
-	{func(n *Node) bool { return n.holds(subgraph) }, "export the network without branches and loops that depend on " +
+	{func(n *Node) bool { return len(n.subgraphs()) > 0 }, "export the network without branches and loops that depend on " +
 		"the input, because a subgraph makes it more than feed-forward"},
 	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "export the quantised network in QDQ " +
 		"form, with QuantizeLinear and DequantizeLinear around float operators"},
@@ -147,17 +147,17 @@ var attributesOf = func() map[string][]string {
 	return of
 }()
 
-// Supported asks whether there is a rule for every node. Others are nodes that simplification expands before any rule
-// is asked for.
-func (g *Graph) Supported(others func(n *Node) bool) error {
-	missing := slices.DeleteFunc(slices.Clone(g.Nodes), func(n *Node) bool {
+// Supported asks whether there is a rule for every one of some nodes. Others are nodes that simplification expands
+// before any rule is asked for.
+func Supported(nodes []*Node, others func(n *Node) bool) error {
+	missing := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool {
 		_, known := operators[n.Op]
-		return (known && n.Domain == "" || others(n)) && !n.holds(subgraph) && !n.holds(unread)
+		return (known && n.Domain == "" || others(n)) && len(n.subgraphs()) == 0 && !n.holds(unread)
 	})
 	if len(missing) > 0 {
 		return Unsupported("operators that are not supported", missing)
 	}
-	for _, n := range g.Nodes { // the runtime refuses it too
+	for _, n := range nodes { // the runtime refuses it too
 		if others(n) {
 			continue
 		}

@@ -36,7 +36,7 @@ def random_weights(network, input_shape, seed, calibration_batch=CALIBRATION_BAT
         for module in network.modules():
             draw(module, generator, scale)
         hooks = [module.register_forward_pre_hook(lambda norm, inputs: set_statistics(norm, inputs[0], generator))
-                 for module in network.modules() if isinstance(module, NORMALISATIONS)]
+                 for module in network.modules() if isinstance(module, NORMALISATIONS) and module.track_running_stats]
         network(torch.rand(calibration_batch, *input_shape, generator=generator))
         for hook in hooks:
             hook.remove()
@@ -54,9 +54,10 @@ def uniform(tensor, bounds, generator):
 
 def draw(module, generator, scale):
     """Draw the parameters that `module` itself holds."""
-    if isinstance(module, NORMALISATIONS + (nn.LayerNorm, nn.GroupNorm)):
+    if isinstance(module, NORMALISATIONS + (nn.LayerNorm, nn.GroupNorm)) and module.weight is not None:
         uniform(module.weight, scale, generator)
-        normal(module.bias, SHIFT, generator)
+        if module.bias is not None:
+            normal(module.bias, SHIFT, generator)
         return
     for parameter in module.parameters(recurse=False):
         if parameter.dim() > 1:

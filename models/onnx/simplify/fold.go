@@ -2,7 +2,7 @@ package simplify
 
 import (
 	"cmp"
-	"math"
+	"errors"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -10,7 +10,7 @@ import (
 
 // maxFold bounds how many values constant folding may create in all, so that a hostile ConstantOfShape, or a vector
 // that is joined with itself again and again, can't take the memory.
-const maxFold = 1 << 24
+const maxFold = onnx.MaxFold
 
 // setInts records the value of a node's output: integers of rank 1, or 0 if scalar. It reports true.
 func (s *simplifier) setInts(n *onnx.Node, v []int64, scalar bool) bool {
@@ -32,32 +32,67 @@ func (s *simplifier) setInts(n *onnx.Node, v []int64, scalar bool) bool {
 	return true
 }
 
-// fold evaluates a node whose inputs are all constants or known integers. It reports false when it
-// has no rule; the node then stays and the runtime evaluates it.
+// fold evaluates a node whose inputs are all constants or known integers, where these may hold the batch size, which the
+// runtime does not know, and where a run would cost more than the rule. It reports false when it has no rule.
 func fold(s *simplifier, n *onnx.Node) bool {
 	unknown := func(in string) bool { return in != "" && s.g.Consts[in] == nil && s.Ints[in] == nil }
-	if n.Op != "Constant" && (len(n.Inputs) == 0 || slices.ContainsFunc(n.Inputs, unknown)) {
+	switch {
+	case n.Op == "Constant":
+		return s.constant(n, constantValue(n))
+	case len(n.Inputs) == 0 || slices.ContainsFunc(n.Inputs, unknown):
 		return false
 	}
-	switch n.Op {
-	case "Constant":
-		return s.constant(n, constantValue(n))
-	case "ConstantOfShape":
-		dims, t := onnx.Sure(s.IntsOf(n, 0)), filler(n)
-		if onnx.BatchIndex(dims) >= 0 {
-			return false // fillBatch does it
-		}
-		count := int64(1)
-		for _, d := range dims {
-			onnx.Require(d == 0 || d > 0 && count <= int64(maxFold-s.folded)/d, "fills a tensor of shape %v", dims)
-			count *= d
-		}
-		s.folded += int(count)
-		onnx.Require(t.Len() == 1, "its value is not one number")
-		return s.constant(n, &onnx.Tensor{DType: t.DType, Shape: slices.Clone(dims),
-			Floats: slices.Repeat(t.Floats, int(count)), Ints: slices.Repeat(t.Ints, int(count))})
+	return foldTable(s, n) || foldInts(s, n)
+}
+
+// computed has the runtime compute a node whose inputs are all constants. It reports false where one is not, and where
+// the runtime cannot: a node that has other rules then stays.
+func (s *simplifier) computed(n *onnx.Node) bool {
+	unknown := func(in string) bool { return in != "" && s.g.Consts[in] == nil }
+	if n.Op == "Identity" || !n.Computable() || slices.ContainsFunc(n.Inputs, unknown) {
+		return false
 	}
-	return foldTable(s, n) || foldInts(s, n) || foldFloats(s, n)
+	err := s.g.Compute(n)
+	if err != nil {
+		stays := !errors.Is(err, onnx.ErrBound) && onnx.TraitsOf(n.Op).HasShape() && n.Domain == ""
+		onnx.Require(stays, "its inputs are constants, and the runtime does not compute it: %w", err)
+		return false
+	}
+	for _, o := range n.Outputs {
+		s.folded += int(s.g.Shapes[o].Items())
+	}
+	for _, in := range n.Inputs {
+		s.folded -= int(s.g.Shapes[in].Items())
+	}
+	onnx.Require(s.folded <= maxFold, "gives with those before it more than %d values of constants", maxFold)
+	return true
+}
+
+// branched visits, in the place of an If, the nodes of the branch that its constant condition takes.
+func (s *simplifier) branched(n *onnx.Node) bool {
+	condition := s.g.Consts[n.Input(0)]
+	if n.Op != "If" || n.Domain != "" || condition == nil || len(condition.Ints) != 1 {
+		return false
+	}
+	branch := "else_branch"
+	if condition.Ints[0] != 0 {
+		branch = "then_branch"
+	}
+	nodes, results, err := s.g.Branch(n, branch)
+	onnx.Must(err)
+	onnx.Require(len(results) == len(n.Outputs), "its %s gives %d results, not %d", branch, len(results), len(n.Outputs))
+	for i, out := range n.Outputs {
+		nodes = append(nodes, &onnx.Node{Op: "Identity", Inputs: results[i : i+1], Outputs: []string{out}, Origin: n.Origin})
+	}
+	for _, inner := range nodes {
+		for _, in := range inner.Inputs {
+			s.reads[in] = append(s.reads[in], inner)
+		}
+	}
+	for _, inner := range nodes {
+		s.visit(inner)
+	}
+	return true
 }
 
 func filler(n *onnx.Node) *onnx.Tensor {
@@ -90,18 +125,6 @@ func tensorOf(value any) *onnx.Tensor {
 		return onnx.IntTensor(v...)
 	}
 	return nil
-}
-
-// relabel folds an operator that gives a constant another shape, and reports
-// whether n was one: exporters leave such chains before axes and weights.
-func relabel(s *simplifier, n *onnx.Node) bool {
-	c := s.g.Consts[n.Input(0)]
-	computed := func(in string) bool { return in != "" && s.g.Consts[in] == nil }
-	if c == nil || s.g.IsOutput(n.Outputs[0]) || !onnx.TraitsOf(n.Op).Relabels ||
-		slices.ContainsFunc(n.Inputs, computed) || s.Node(n) != nil { // what is wrong with it is said there
-		return false
-	}
-	return s.constant(n, &onnx.Tensor{DType: c.DType, Shape: s.g.Shapes[n.Outputs[0]], Floats: c.Floats, Ints: c.Ints})
 }
 
 // foldTable evaluates a Transpose or Slice of known integers: sizes are cut out of shapes, and
@@ -181,14 +204,14 @@ func foldInts(s *simplifier, n *onnx.Node) bool {
 		return s.setInts(n, slices.Concat(vals...), false)
 	case "Cast":
 		return isInt(n.Int("to", 0)) && s.setInts(n, vals[0], scalar)
-	case "Add", "Sub", "Mul", "Div", "Mod", "Min", "Max":
+	case "Add", "Sub", "Mul", "Div":
 		if len(vals) != 2 {
 			return false
 		}
 		out, ok := pairwise(vals[0], vals[1], intArithmetic(n))
 		return ok && s.setInts(n, out, scalar)
-	case "Equal", "Greater", "Less":
-		out, ok := pairwise(vals[0], vals[1], intComparison(n.Op))
+	case "Equal":
+		out, ok := pairwise(vals[0], vals[1], equal)
 		if ok {
 			s.setInts(n, out, scalar)
 			s.g.Consts[n.Outputs[0]].DType = onnx.Bool
@@ -205,13 +228,6 @@ func foldInts(s *simplifier, n *onnx.Node) bool {
 			}
 		}
 		return s.setInts(n, []int64{product}, n.Int("keepdims", 1) == 0)
-	case "Range":
-		if onnx.BatchIndex(slices.Concat(vals...)) >= 0 {
-			return false // strided may know what it is for
-		}
-		onnx.Require(len(vals[0]) == 1 && len(vals[1]) == 1 && len(vals[2]) == 1,
-			"counts between other than single numbers")
-		return s.setInts(n, countUp(vals[0][0], vals[1][0], vals[2][0], int64(maxFold-s.folded)), false)
 	}
 	return false
 }
@@ -236,33 +252,13 @@ func choose(which, a, b []int64) (out []int64, ok bool) {
 	return out, true
 }
 
-// countUp lists start, start + step, … before limit: at most most numbers, all of
-// them and the step between ±MaxDimension, so that none wraps round.
-func countUp(start, limit, step, most int64) []int64 {
-	count, far := int64(0), max(start, limit, step) > onnx.MaxDimension || min(start, limit, step) < -onnx.MaxDimension
-	switch {
-	case step == 0 || far:
-		count = most + 1
-	case step > 0 && limit > start:
-		count = (limit - start + step - 1) / step
-	case step < 0 && limit < start:
-		count = (start - limit - step - 1) / -step
-	}
-	onnx.Require(count <= most, "counts from %d to %d in steps of %d", start, limit, step)
-	out := make([]int64, count)
-	for i := range out {
-		out[i] = start + int64(i)*step
-	}
-	return out
-}
-
 // pairwise applies f to two vectors, one of which may be a single number. It reports false
 // where they do not fit each other or f does.
-func pairwise[T int64 | float32](a, b []T, f func(x, y T) (T, bool)) (out []T, ok bool) {
+func pairwise(a, b []int64, f func(x, y int64) (int64, bool)) (out []int64, ok bool) {
 	if len(a) == 0 || len(b) == 0 || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
 		return nil, false
 	}
-	out = make([]T, max(len(a), len(b)))
+	out = make([]int64, max(len(a), len(b)))
 	for i := range out {
 		if out[i], ok = f(a[i%len(a)], b[i%len(b)]); !ok {
 			return nil, false
@@ -287,90 +283,26 @@ func intArithmetic(n *onnx.Node) func(x, y int64) (int64, bool) {
 			}
 			return 0, false
 		}
-		if y == 0 && (n.Op == "Div" || n.Op == "Mod") {
+		if n.Op == "Div" && y == 0 {
 			return 0, false
 		}
 		v = ofInts[n.Op](x, y)
-		if n.Op == "Mod" && v != 0 && (v < 0) != (y < 0) && n.Int("fmod", 0) == 0 {
-			v += y // the sign of the divisor; with fmod that of the dividend
-		}
 		return v, onnx.BatchFactor(v) == 0 // a number must not pass for the batch size
 	}
 }
 
-func arithmetic[T int64 | float32](more map[string]func(a, b T) T) map[string]func(a, b T) T {
-	more["Add"] = func(a, b T) T { return a + b }
-	more["Sub"] = func(a, b T) T { return a - b }
-	more["Mul"] = func(a, b T) T { return a * b }
-	more["Div"] = func(a, b T) T { return a / b }
-	return more
+var ofInts = map[string]func(a, b int64) int64{
+	"Add": func(a, b int64) int64 { return a + b },
+	"Sub": func(a, b int64) int64 { return a - b },
+	"Mul": func(a, b int64) int64 { return a * b },
+	"Div": func(a, b int64) int64 { return a / b },
 }
 
-var ofInts = arithmetic(map[string]func(a, b int64) int64{
-	"Mod": func(a, b int64) int64 { return a % b },
-	"Min": func(a, b int64) int64 { return min(a, b) },
-	"Max": func(a, b int64) int64 { return max(a, b) },
-})
-
-var ofFloats = arithmetic(map[string]func(a, _ float32) float32{
-	"Floor": func(a, _ float32) float32 { return float32(math.Floor(float64(a))) },
-	"Ceil":  func(a, _ float32) float32 { return float32(math.Ceil(float64(a))) },
-})
-
-// intComparison compares two integers, 1 for true. The batch size differs from every number that a graph compares it
-// with for equality (-1 and 0, to find what an Expand leaves alone); which of two is larger is not known.
-func intComparison(op string) func(x, y int64) (int64, bool) {
-	return func(x, y int64) (v int64, ok bool) {
-		if op == "Equal" && x == y || op == "Greater" && x > y || op == "Less" && x < y {
-			v = 1
-		}
-		return v, onnx.BatchFactor(x) == 0 && onnx.BatchFactor(y) == 0 || op == "Equal" && x <= 0 && y <= 0
+// equal compares two integers, 1 for true. The batch size differs from every number that a graph compares it with (-1
+// and 0, to find what an Expand leaves alone).
+func equal(x, y int64) (v int64, ok bool) {
+	if x == y {
+		v = 1
 	}
-}
-
-// maxFoldedFloats bounds the float vectors that are folded: the scales and sizes
-// of shape arithmetic. Larger constants are left to the runtime.
-const maxFoldedFloats = 64
-
-// foldFloats evaluates shape arithmetic that goes through floats: sizes times a scale, rounded.
-func foldFloats(s *simplifier, n *onnx.Node) bool {
-	vals, scalar := make([][]float32, len(n.Inputs)), true
-	for i, in := range n.Inputs {
-		t, ok := s.g.Consts[in]
-		if !ok || len(t.Shape) > 1 || t.Len() == 0 || t.Len() > maxFoldedFloats ||
-			t.DType != onnx.Float && n.Op != "Cast" {
-			return false
-		}
-		vals[i] = t.Floats
-		for _, v := range t.Ints {
-			vals[i] = append(vals[i], float32(v))
-		}
-		scalar = scalar && len(t.Shape) == 0
-	}
-	out, ok := vals[0], true
-	switch to, f := n.Int("to", 0), ofFloats[n.Op]; {
-	case n.Op == "Cast" && isInt(to):
-		ints := onnx.Each(out, func(v float32) int64 { return int64(v) })
-		return onnx.BatchIndex(ints) < 0 && s.setInts(n, ints, scalar)
-	case n.Op == "Cast":
-		ok = to == int64(onnx.Float)
-	case n.Op == "Concat":
-		out, scalar = slices.Concat(vals...), false
-	case f == nil || len(vals) > 2:
-		return false
-	default:
-		other := []float32{1} // which rounding leaves alone
-		if len(vals) == 2 {
-			other = vals[1]
-		}
-		out, ok = pairwise(out, other, func(x, y float32) (float32, bool) {
-			v := f(x, y)
-			return v, v-v == 0 // infinite or not a number: none of ours
-		})
-	}
-	t := onnx.FloatVector(out)
-	if scalar {
-		t.Shape = onnx.Shape{}
-	}
-	return ok && s.constant(n, t)
+	return v, onnx.BatchFactor(x) == 0 && onnx.BatchFactor(y) == 0 || x <= 0 && y <= 0
 }

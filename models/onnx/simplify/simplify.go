@@ -1,6 +1,7 @@
 package simplify
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,7 +28,7 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 	onnx.Require(set <= newestOpset, "operator set %d is newer than %d, the newest that is known; export the model "+
 		"for set %d", set, newestOpset, onnx.Opset)
 	g.Prune() // a node that no output needs stands in nobody's way
-	onnx.Must(g.Supported(func(n *onnx.Node) bool { return expansionOf(n) != nil }))
+	onnx.Must(supported(onData(g)))
 	onnx.Require(len(g.Nodes) > 0, "has no operators: its output is its input or a constant")
 	if len(g.Inputs) == 1 && (whole || len(g.Inputs[0].Shape) == 1) {
 		whole = true
@@ -74,6 +75,42 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 		g.Notice(fmt.Sprintf("has %d operators%s", n, NoticeLong))
 	}
 	return g.Verify()
+}
+
+// onData are the nodes that a constant's value cannot stand for: those that the input's values reach, and those that
+// draw. An If that a constant decides becomes the nodes of its branch, which are not among them yet.
+func onData(g *onnx.Graph) (nodes []*onnx.Node) {
+	fed := map[string]bool{}
+	for _, in := range g.Inputs {
+		fed[in.Name] = true
+	}
+	for _, n := range g.Nodes {
+		isFed := func(in string) bool { return fed[in] }
+		if n.Computable() && (n.Op == "Shape" || n.Op == "Size" || !slices.ContainsFunc(n.Inputs, isFed)) {
+			continue
+		}
+		for _, o := range n.Outputs {
+			fed[o] = o != ""
+		}
+		if n.Op != "If" || isFed(n.Input(0)) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// supported asks whether every node has a rule.
+func supported(nodes []*onnx.Node) error {
+	training := func(n *onnx.Node) bool { return n.Op == "BatchNormalization" && n.Int("training_mode", 0) == 1 }
+	if i := slices.IndexFunc(nodes, training); i >= 0 {
+		advice := "; export the model with eval()"
+		if slices.ContainsFunc(nodes, func(n *onnx.Node) bool { return n.Op == "BatchNormalization" && !training(n) }) {
+			advice = "" // it was: this layer has no other form
+		}
+		return fmt.Errorf("node %s: is in training mode: it computes an image's values from all images of the batch%s",
+			nodes[i], advice)
+	}
+	return onnx.Supported(nodes, func(n *onnx.Node) bool { return expansionOf(n) != nil })
 }
 
 // openExport says how a network is exported whose fixed batch could not be made open.
@@ -137,9 +174,10 @@ func (s *simplifier) visit(n *onnx.Node) {
 	n.CheckInputs()
 	s.carry(n)
 	done, err := s.replaced(n)
-	if err != nil {
-		onnx.Refuse("node %s: %w", n, err)
+	if unsupported := (*onnx.UnsupportedError)(nil); err != nil && !errors.As(err, &unsupported) {
+		err = fmt.Errorf("node %s: %w", n, err)
 	}
+	onnx.Must(err)
 	if done {
 		return
 	}
@@ -155,12 +193,12 @@ func (s *simplifier) visit(n *onnx.Node) {
 // node in place.
 type step func(s *simplifier, n *onnx.Node) (done bool)
 
-// steps are tried in order; init breaks the cycle steps → strided → lowerings → steps.
+// steps are tried in order, behind those on constants; init breaks the cycle steps → strided → lowerings → steps.
 var steps []step
 
 func init() {
 	steps = []step{
-		quantized, summed, fold, relabel, shapeOf, passThrough, turnedBack, onRows, strided, openBatch,
+		shapeOf, passThrough, turnedBack, onRows, strided, openBatch,
 		func(s *simplifier, n *onnx.Node) bool { return s.write(n, rewrites[n.Op]) },
 	}
 }
@@ -171,15 +209,19 @@ func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
 	defer onnx.Refused(&err)
 	masked := n.Op == "Dropout" && len(n.Outputs) > 1 && len(s.reads[n.Outputs[1]]) > 0
 	onnx.Require(!masked, "its mask is used")
-	if s.expanded(n) {
+	if s.branched(n) || s.expanded(n) {
 		return true, nil
 	}
-	from := s.from
+	own, from := n.Clone(), s.from
 	if n.Origin != nil { // a function may be written for another version
 		from = n.Origin.Opset
 	}
 	upgrade(s.g, n, from)
-	if s.lifted(n) || slices.ContainsFunc(steps, func(do step) bool { return do(s, n) }) {
+	if s.lifted(n) || quantized(s, n) || summed(s, n) || fold(s, n) || s.computed(own) {
+		return true, nil
+	}
+	onnx.Must(supported([]*onnx.Node{own}))
+	if slices.ContainsFunc(steps, func(do step) bool { return do(s, n) }) {
 		return true, nil
 	}
 	for _, in := range n.Inputs {

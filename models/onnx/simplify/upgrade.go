@@ -54,7 +54,9 @@ func upgrade(g *onnx.Graph, n *onnx.Node, from int64) {
 	}
 	switch n.Op {
 	case "BatchNormalization":
-		onnx.Require(n.Int("training_mode", 0) != 1, "is in training mode; export the model with eval()")
+		if n.Int("training_mode", 0) == 1 {
+			return
+		}
 		n.Outputs = n.Outputs[:1] // the rest exists in training only
 		for _, name := range []string{"momentum", "training_mode", "spatial"} {
 			delete(n.Attrs, name)
