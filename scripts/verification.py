@@ -50,9 +50,10 @@ def write_results(network, shape, folder, seed, batch):
     generator = torch.Generator().manual_seed(seed)
     x = torch.rand(batch, *shape, generator=generator)
     keep_off_kinks(network, x)
+    exact = copy.deepcopy(network).double()  # now: some networks keep tensors of a pass, which cannot be copied
     w = torch.randn(network(x).shape, generator=generator)
     y32, g32 = logits_and_gradient(network.eval(), x, w)
-    y, g = logits_and_gradient(copy.deepcopy(network).double(), x.double(), w.double())
+    y, g = logits_and_gradient(exact, x.double(), w.double())
     np.savez(pathlib.Path(folder) / CASE, x=x.numpy(), w=w.numpy(), y=y.numpy(), g=g.numpy(), y32=y32.numpy(),
              g32=g32.numpy())
     return x
@@ -103,8 +104,8 @@ def within_bounds(errors):
 
 
 def as_exact_as_torch(errors):
-    """Whether the gradient keeps its bound and the logits theirs or are about as exact as PyTorch's in float32."""
-    return (errors["gradient"] <= GRADIENT_BOUND
+    """Whether the logits and the gradient keep their bounds or are about as exact as PyTorch's in float32."""
+    return (errors["gradient"] <= max(GRADIENT_BOUND, ALLOWANCE * errors["torch_gradient"])
             and errors["logits"] <= max(LOGITS_BOUND, ALLOWANCE * errors["torch_logits"]))
 
 

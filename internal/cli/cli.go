@@ -174,6 +174,10 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 				cmp.Or(suggest.Word(args[0], verbs), "; see selfheal --help"))
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRun: func(c *cobra.Command, _ []string) { // verbs that run nothing may open such a network
+			ort.Later = ort.Options{Library: g.library, Offline: g.offline,
+				Log: func(f ort.Fetch) { g.progress(c).Fetched(f) }}
+		},
 	}
 	root.PersistentFlags().StringVar(&g.library, "onnxruntime", "",
 		"ONNX Runtime's shared library (default: $ONNXRUNTIME_SHARED_LIBRARY, the cache, "+

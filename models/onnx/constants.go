@@ -3,7 +3,6 @@ package onnx
 import (
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 
@@ -17,8 +16,8 @@ import (
 // which only a graph with shapes knows (see [Graph.Compute]).
 
 // Evaluate runs a model on the runtime and returns the named outputs. Package ort sets it. The model has one float32
-// input of shape [1], which nothing reads. memory bounds what the run may take, in bytes; an error about a bound, of
-// memory or of time, is an [ErrBound].
+// input of shape [1], which nothing reads. memory bounds what the run may take, in bytes; the error is an [ErrBound] where
+// it, or the time, did not suffice and where the runtime did not survive.
 var Evaluate func(model []byte, outputs []string, memory int64) ([]Raw, error)
 
 // Raw is a tensor as the runtime gives it: its values in order, little-endian.
@@ -28,8 +27,8 @@ type Raw struct {
 	Data  []byte
 }
 
-// ErrBound says that constants take more memory or time to compute than a network's may.
-var ErrBound = errors.New("takes more memory or time than a network's constants may")
+// ErrBound says that constants cannot be computed.
+var ErrBound = errors.New("takes more memory or time than a network's constants may, or ends the runtime")
 
 // MaxFold bounds how many values are computed of constants, beside as many as the constants hold.
 const MaxFold = 1 << 24
@@ -39,9 +38,7 @@ var (
 	// run.
 	drawing = regexp.MustCompile(`^(Random.*|Bernoulli|Multinomial|Dropout)$`)
 	// onLevels matches the operators on quantised values, which package simplify reads.
-	onLevels = regexp.MustCompile(`Quantize|^Q(Linear|Gemm)|Integer|NBits`)
-	// dividing matches the operators that end the process where they divide an integer by 0, or the least one by -1.
-	dividing = regexp.MustCompile(`^(Div|Mod)$`)
+	onLevels = regexp.MustCompile(`(?i)quantize|^Q(Linear|Gemm)|Integer|NBits`)
 )
 
 // Computable reports whether a node's values can be known before the network runs, if those of its inputs are.
@@ -72,8 +69,7 @@ func (d *decoder) constants(m *pb.ModelProto, protos map[*Node]*pb.NodeProto) {
 	var fixed []*Node // those, and what only hands constants on
 	for _, n := range d.g.Nodes {
 		handsOn := n.Domain == "" && (n.Op == "Constant" || n.Op == "Identity")
-		zero := n.Op == "Div" || n.Op == "Mod" // its divisor must be seen first
-		if !n.Computable() || zero || n.runs(dividing) || n.Origin.Opset != operatorSet(m.OpsetImport, n.Domain) ||
+		if !n.Computable() || n.Origin.Opset != operatorSet(m.OpsetImport, n.Domain) ||
 			slices.ContainsFunc(n.Inputs, func(in string) bool { return !known[in] }) {
 			continue
 		}
@@ -124,10 +120,7 @@ func (d *decoder) constants(m *pb.ModelProto, protos map[*Node]*pb.NodeProto) {
 		}
 	}
 	values, err := p.run(d, wanted)
-	if errors.Is(err, ErrBound) {
-		Refuse("what it computes of constants alone %w", err)
-	}
-	if err != nil {
+	if err != nil { // whoever simplifies the graph asks node by node, and learns which one it was
 		return
 	}
 	for i, name := range wanted {
@@ -161,13 +154,10 @@ func (g *Graph) Compute(n *Node) (err error) {
 		}
 		given[name] = true
 		Require(int64(t.Len()) == t.Shape.Items(), "its input %q has no values", name)
-		Require(i != 1 || n.Domain != "" || !dividing.MatchString(n.Op) || g.divisible(n.Inputs[0], t.Ints),
-			"divides integers by 0")
 		head := tensorHead(t)
 		head.Name, head.RawData = &name, appendRaw([]byte{}, t)
 		p.Graph.Initializer = append(p.Graph.Initializer, head)
 	}
-	Require(len(n.subgraphs()) == 0 || !n.runs(dividing), "divides in a subgraph")
 	own := n.Clone()
 	own.Inputs = formal
 	p.Graph.Node = []*pb.NodeProto{encodeNode(own)}
@@ -177,12 +167,6 @@ func (g *Graph) Compute(n *Node) (err error) {
 		g.Consts[name], g.Shapes[name] = values[i], values[i].Shape
 	}
 	return nil
-}
-
-// divisible reports whether the runtime survives dividing a constant's integers.
-func (g *Graph) divisible(x string, by []int64) bool {
-	least := func(v int64) bool { return v == math.MinInt64 || v == math.MinInt32 }
-	return !slices.Contains(by, 0) && !(slices.Contains(by, -1) && slices.ContainsFunc(g.Consts[x].Ints, least))
 }
 
 // program is a model of constants alone.
@@ -198,6 +182,7 @@ func (p *program) run(d *decoder, wanted []string) (values []*Tensor, err error)
 	for _, t := range p.Graph.Initializer {
 		room += Shape(t.Dims).Items()
 	}
+	p.apart()
 	p.Graph.Name = proto.String("constants")
 	p.Graph.Input = []*pb.ValueInfoProto{encodeValue(Value{Name: "selfheal/run", DType: Float, Shape: Shape{1}})}
 	// The bindings give no tensor of rank 0.
@@ -227,6 +212,25 @@ func (p *program) run(d *decoder, wanted []string) (values []*Tensor, err error)
 		Require(!slices.ContainsFunc(values[i].Floats, func(v float32) bool { return v != v }), "gives NaN")
 	}
 	return values, nil
+}
+
+// apart gives every BatchNormalization in training form a mean and a variance of its own: the runtime writes the new ones
+// into the memory of the old, which others may read.
+func (p *program) apart() {
+	var nodes []*pb.NodeProto
+	for _, n := range p.Graph.Node {
+		if n.GetOpType() == "BatchNormalization" && len(n.Input) == 5 {
+			n = proto.Clone(n).(*pb.NodeProto)
+			for i := 3; i < 5; i++ {
+				own := fmt.Sprintf("selfheal/apart/%d", len(nodes))
+				nodes = append(nodes, encodeNode(&Node{Op: "Concat", Attrs: Attrs{"axis": 0}, Inputs: []string{n.Input[i]},
+					Outputs: []string{own}}))
+				n.Input[i] = own
+			}
+		}
+		nodes = append(nodes, n)
+	}
+	p.Graph.Node = nodes
 }
 
 // Subgraph is a graph that a node runs, such as a branch of an If, as the file has it. The tensors that it reads from

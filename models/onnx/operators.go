@@ -43,9 +43,6 @@ type Traits struct {
 // Discrete reports whether an operator gives integers, truth values or random numbers: no gradient passes through it.
 func (t Traits) Discrete() bool { return t.discrete || t.result == Bool || t.result == Int64 }
 
-// HasShape reports whether the operator can stay in a graph.
-func (t Traits) HasShape() bool { return t.shape != nil }
-
 // TraitsOf returns an operator's traits, those of the zero value where it is not known.
 func TraitsOf(op string) Traits { return operators[op] }
 

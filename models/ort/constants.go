@@ -1,10 +1,16 @@
 package ort
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"encoding/gob"
 	"errors"
-	"sync/atomic"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
 	"time"
 
 	rt "github.com/yalue/onnxruntime_go"
@@ -13,51 +19,163 @@ import (
 	"selfheal/models/onnx"
 )
 
-func init() { onnx.Evaluate = evaluate }
+// The constants of a user's network are computed in a process of their own, a second one of this program: there a
+// division of integers by 0, which the runtime does not survive, a Loop without an end and a giant tensor cost an error.
 
-// Later is how the runtime is loaded where a network's constants need it and nothing has loaded it before.
+// envConstants names the runtime's library in such a process.
+const envConstants = "SELFHEAL_CONSTANTS_BY"
+
+func init() {
+	onnx.Evaluate = evaluate
+	if library := os.Getenv(envConstants); library != "" { // before the program, or a test, does anything
+		serve(library)
+		os.Exit(0)
+	}
+}
+
+// Later is how the runtime is found where a network's constants need it and nothing has loaded it before.
 var Later Options
 
-// longest bounds how long a network's constants take to compute: a Loop of theirs may have no end.
-const longest = 20 * time.Second
+const (
+	longest = 15 * time.Second // a network's constants may take: a Loop of theirs may have no end
+	idle    = 10 * time.Second // after which the process ends
+)
 
-// evaluate is [onnx.Evaluate]. The runtime does not optimise the model: it would compute constants, with no end in
-// sight, as it makes the session.
-func evaluate(model []byte, outputs []string, memory int64) (raw []onnx.Raw, err error) {
-	if err := Init(context.Background(), Later); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil && exhausted.MatchString(err.Error()) {
-			err = onnx.ErrBound
+type question struct {
+	Model   []byte
+	Outputs []string
+	Memory  int64
+}
+
+type answer struct {
+	Raw   []onnx.Raw
+	Error string
+}
+
+// computer is the process, where there is one.
+var computer struct {
+	sync.Mutex
+	ask    *gob.Encoder
+	answer *gob.Decoder
+	stdin  io.Closer
+	kill   func() error
+	rest   *time.Timer
+}
+
+// evaluate is [onnx.Evaluate].
+func evaluate(model []byte, outputs []string, memory int64) ([]onnx.Raw, error) {
+	c := &computer
+	c.Lock()
+	defer c.Unlock()
+	if c.stdin == nil {
+		if err := startComputer(); err != nil {
+			return nil, err
 		}
-	}()
-	in := []onnx.Value{{Name: "selfheal/run"}}
-	out := lists.Map(outputs, func(name string) onnx.Value { return onnx.Value{Name: name} })
-	session, err := within(memory, func() (*rt.DynamicAdvancedSession, error) {
-		return sessionInArena(model, in, out, compileConfig{unoptimized: true})
+	}
+	c.rest.Stop()
+	watch := time.AfterFunc(longest, func() { c.kill() })
+	defer watch.Stop()
+	var a answer
+	err := c.ask.Encode(question{model, outputs, memory})
+	if err == nil {
+		err = c.answer.Decode(&a)
+	}
+	switch {
+	case err != nil: // it has ended
+		endComputer()
+		return nil, onnx.ErrBound
+	case exhausted.MatchString(a.Error):
+		err = onnx.ErrBound
+	case a.Error != "":
+		_, reason, _ := strings.Cut(a.Error, "Status Message: ") // behind the name of the operator
+		err = errors.New(cmp.Or(reason, a.Error))
+	}
+	c.rest.Reset(idle)
+	return a.Raw, err
+}
+
+func startComputer() error {
+	if err := Init(context.Background(), Later); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), envConstants+"="+LibraryPath())
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	c := &computer
+	c.ask, c.answer, c.stdin, c.kill = gob.NewEncoder(stdin), gob.NewDecoder(stdout), stdin, cmd.Process.Kill
+	c.rest = time.AfterFunc(idle, func() {
+		c.Lock()
+		defer c.Unlock()
+		if c.stdin == stdin {
+			endComputer()
+		}
 	})
+	go cmd.Wait()
+	return nil
+}
+
+// endComputer has the process end: it reads nothing more.
+func endComputer() {
+	computer.rest.Stop()
+	computer.stdin.Close()
+	computer.kill()
+	computer.stdin = nil
+}
+
+// serve answers questions until there are no more.
+func serve(library string) {
+	err := Init(context.Background(), Options{Library: library, Offline: true})
+	ask, answers := gob.NewDecoder(os.Stdin), gob.NewEncoder(os.Stdout)
+	for {
+		var q question
+		if ask.Decode(&q) != nil {
+			return
+		}
+		a := answer{}
+		if err == nil {
+			renewArena(q.Memory)
+			var fault error
+			if a.Raw, fault = compute(q); fault != nil {
+				a.Error = oneLine(fault)
+			}
+		} else {
+			a.Error = oneLine(err)
+		}
+		if answers.Encode(a) != nil {
+			return
+		}
+	}
+}
+
+// compute runs a model of constants. The runtime does not optimise it, which would compute them twice.
+func compute(q question) (raw []onnx.Raw, err error) {
+	in := []onnx.Value{{Name: "selfheal/run"}}
+	out := lists.Map(q.Outputs, func(name string) onnx.Value { return onnx.Value{Name: name} })
+	session, err := newSession(q.Model, in, out, compileConfig{unoptimized: true})
 	if err != nil {
 		return nil, err
 	}
 	defer session.Destroy()
-	options, err := rt.NewRunOptions()
-	if err != nil {
-		return nil, err
-	}
-	defer options.Destroy()
-	var late atomic.Bool
-	watch := time.AfterFunc(longest, func() {
-		late.Store(true)
-		options.Terminate()
-	})
-	defer watch.Stop()
 	one, err := rt.NewTensor(rt.NewShape(1), []float32{0})
 	if err != nil {
 		return nil, err
 	}
 	defer one.Destroy()
-	values := make([]rt.Value, len(outputs))
+	values := make([]rt.Value, len(out))
 	defer func() {
 		for _, v := range values {
 			if v != nil {
@@ -65,12 +183,8 @@ func evaluate(model []byte, outputs []string, memory int64) (raw []onnx.Raw, err
 			}
 		}
 	}()
-	run := func() error { return session.RunWithOptions([]rt.Value{one}, values, options) }
-	if err = run(); err == nil && cutHalves(values) {
-		err = run()
-	}
-	if late.Load() {
-		return nil, onnx.ErrBound
+	if err = session.Run([]rt.Value{one}, values); err == nil && cutHalves(values) {
+		err = session.Run([]rt.Value{one}, values)
 	}
 	for i := 0; i < len(values) && err == nil; i++ {
 		var r onnx.Raw
@@ -83,21 +197,21 @@ func evaluate(model []byte, outputs []string, memory int64) (raw []onnx.Raw, err
 // cutHalves puts tensors of their sizes in the place of those of 16-bit floats, half of which the bindings have cut
 // away, and clears the others; it reports whether there are any.
 func cutHalves(values []rt.Value) (found bool) {
-	half := func(v rt.Value) (*rt.CustomDataTensor, bool) { t, ok := v.(*rt.CustomDataTensor); return t, ok }
 	for _, v := range values {
-		_, is := half(v)
-		found = found || is
+		_, half := v.(*rt.CustomDataTensor)
+		found = found || half
 	}
 	for i := 0; i < len(values) && found; i++ {
-		t, is := half(values[i])
-		values[i].Destroy()
+		v := values[i]
 		values[i] = nil
-		if is {
-			whole := make([]byte, 2*t.GetShape().FlattenedSize())
-			if w, err := rt.NewCustomDataTensor(t.GetShape(), whole, rt.TensorElementDataType(t.DataType())); err == nil {
-				values[i] = w
+		if _, half := v.(*rt.CustomDataTensor); half {
+			whole := make([]byte, 2*v.GetShape().FlattenedSize())
+			t, err := rt.NewCustomDataTensor(v.GetShape(), whole, rt.TensorElementDataType(v.DataType()))
+			if err == nil {
+				values[i] = t
 			}
 		}
+		v.Destroy()
 	}
 	return found
 }

@@ -155,9 +155,6 @@ func (p *Pool) lower(batch int, why string) {
 // arena is held for reading while a session is made, which takes hold of the shared arena.
 var arena sync.RWMutex
 
-// arenaLimit is the shared arena's, in bytes; 0 for none.
-var arenaLimit int64
-
 // shareArena makes one memory arena that all sessions from now on allocate from, weights included, of at most limit
 // bytes; 0: of any size. Where many programs take turns, an arena for each would keep a multiple of the memory.
 func shareArena(limit int64) error {
@@ -170,7 +167,6 @@ func shareArena(limit int64) error {
 		return err
 	}
 	defer cfg.Destroy()
-	arenaLimit = limit
 	return rt.CreateAndRegisterAllocator(info, cfg)
 }
 
@@ -183,21 +179,6 @@ const arenaNextPowerOfTwo = 0
 func renewArena(limit int64) {
 	arena.Lock()
 	defer arena.Unlock()
-	replaceArena(limit)
-	trimHeap()
-}
-
-// within makes a session in an arena of its own, of at most limit bytes.
-func within(limit int64, open func() (*rt.DynamicAdvancedSession, error)) (*rt.DynamicAdvancedSession, error) {
-	arena.Lock()
-	defer arena.Unlock()
-	before := arenaLimit
-	replaceArena(limit)
-	defer replaceArena(before)
-	return open()
-}
-
-func replaceArena(limit int64) {
 	info, err := rt.GetMemoryInfo()
 	if err == nil {
 		err = rt.UnregisterAllocator(info)
@@ -206,4 +187,5 @@ func replaceArena(limit int64) {
 		// Without a shared arena, sessions have one each: more memory, the same results.
 		_ = shareArena(limit)
 	}
+	trimHeap()
 }

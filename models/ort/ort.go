@@ -148,18 +148,13 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	if LibraryPath() == "" {
 		return nil, errors.New("ONNX Runtime is not loaded: ort.Init comes first")
 	}
-	arena.RLock()
-	defer arena.RUnlock()
-	return sessionInArena(model, in, out, cfg)
-}
-
-// sessionInArena is newSession for a caller that holds the arena.
-func sessionInArena(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.DynamicAdvancedSession, error) {
 	o, err := sessionOptions(cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer o.Destroy()
+	arena.RLock()
+	defer arena.RUnlock()
 	if cfg.path != "" {
 		return rt.NewDynamicAdvancedSession(cfg.path, names(in), names(out), o)
 	}

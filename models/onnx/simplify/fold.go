@@ -3,6 +3,7 @@ package simplify
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"selfheal/models/onnx"
@@ -46,17 +47,16 @@ func fold(s *simplifier, n *onnx.Node) bool {
 }
 
 // computed has the runtime compute a node whose inputs are all constants. It reports false where one is not, and where
-// the runtime cannot: a node that has other rules then stays.
-func (s *simplifier) computed(n *onnx.Node) bool {
+// the runtime cannot, which why tells: a node that has other rules then stays.
+func (s *simplifier) computed(n *onnx.Node) (done bool, why error) {
 	unknown := func(in string) bool { return in != "" && s.g.Consts[in] == nil }
 	if n.Op == "Identity" || !n.Computable() || slices.ContainsFunc(n.Inputs, unknown) {
-		return false
+		return false, nil
 	}
-	err := s.g.Compute(n)
-	if err != nil {
-		stays := !errors.Is(err, onnx.ErrBound) && onnx.TraitsOf(n.Op).HasShape() && n.Domain == ""
-		onnx.Require(stays, "its inputs are constants, and the runtime does not compute it: %w", err)
-		return false
+	if err := s.g.Compute(n); err != nil {
+		why = fmt.Errorf("its inputs are constants, and the runtime does not compute it: %w", err)
+		onnx.Require(!errors.Is(err, onnx.ErrBound), "%w", why)
+		return false, why
 	}
 	for _, o := range n.Outputs {
 		s.folded += int(s.g.Shapes[o].Items())
@@ -65,7 +65,7 @@ func (s *simplifier) computed(n *onnx.Node) bool {
 		s.folded -= int(s.g.Shapes[in].Items())
 	}
 	onnx.Require(s.folded <= maxFold, "gives with those before it more than %d values of constants", maxFold)
-	return true
+	return true, nil
 }
 
 // branched visits, in the place of an If, the nodes of the branch that its constant condition takes.

@@ -217,10 +217,18 @@ func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
 		from = n.Origin.Opset
 	}
 	upgrade(s.g, n, from)
-	if s.lifted(n) || quantized(s, n) || summed(s, n) || fold(s, n) || s.computed(own) {
+	if s.lifted(n) || quantized(s, n) || summed(s, n) || fold(s, n) {
 		return true, nil
 	}
-	onnx.Must(supported([]*onnx.Node{own}))
+	done, why := s.computed(own)
+	if done {
+		return true, nil
+	}
+	if err = supported([]*onnx.Node{own}); err != nil && why != nil {
+		err = fmt.Errorf("%w; %w", err, why)
+	}
+	onnx.Must(err)
+	onnx.Require(why == nil || !onnx.TraitsOf(own.Op).Folded, "%w", why)
 	if slices.ContainsFunc(steps, func(do step) bool { return do(s, n) }) {
 		return true, nil
 	}
