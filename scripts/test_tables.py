@@ -49,7 +49,8 @@ except ImportError as problem:
 
 
 try:
-    import sweep_torchvision
+    import sweep
+    torchvision = sweep.Torchvision()
     missing_torchvision = None
 except ImportError as problem:
     missing_torchvision = f"no torchvision here: {problem}"
@@ -253,7 +254,7 @@ class Comparison(unittest.TestCase):
 @unittest.skipIf(missing_torchvision, missing_torchvision)
 class Sweep(unittest.TestCase):
     def test_a_stopped_sweep_is_continued_and_what_failed_is_tried_again(self):
-        good = {"nodes": 3, "parameters": 2e6, "logits": 1e-6, "torch_logits": 1e-6, "gradient": 1e-6, "torch_gradient": 1e-6}
+        good = {"side": 64, "nodes": 3, "parameters": 2e6, "logits": 1e-6, "torch_logits": 1e-6, "gradient": 1e-6, "torch_gradient": 1e-6}
         answers, tried = {("torchscript", "1"): good, ("torchscript", "open"): {"failed": "no"}}, []
 
         def attempt(name, forms, *_):
@@ -261,15 +262,16 @@ class Sweep(unittest.TestCase):
                 tried.append((name, *form))
                 yield form, answers[form]
 
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(sweep_torchvision, "attempt", attempt), \
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(sweep, "attempt", attempt), \
                 contextlib.redirect_stdout(io.StringIO()):
-            arguments = argparse.Namespace(results=pathlib.Path(folder, "results"), document=None, selfheal="", timeout=1)
-            for answers[("torchscript", "open")] in ({"failed": "no"}, {**good, "gradient": 1e-2}, good, {"failed": "late"}):
-                records, asked = sweep_torchvision.sweep(["resnet18"], ["torchscript"], arguments)
+            arguments = argparse.Namespace(library="torchvision", batch=None, results=pathlib.Path(folder, "results"), document=None, selfheal="", timeout=1)
+            for answers[("torchscript", "open")] in ({"side": 64, "failed": "no"}, {**good, "gradient": 1e-2}, good,
+                                                      {"side": 64, "failed": "late"}):
+                records, asked = sweep.sweep(torchvision, ["resnet18"], ["torchscript"], arguments)
             self.assertEqual(tried, [("resnet18", "torchscript", "1")] + 3 * [("resnet18", "torchscript", "open")])
-            self.assertEqual(records, sweep_torchvision.read(arguments.results))
-            self.assertEqual([sweep_torchvision.failure(records[one]) for one in asked], [None, None])
-        self.assertEqual(sweep_torchvision.text(records).count("| resnet18 | 64 | torchscript | 17 |"), 2)
+            self.assertEqual(records, sweep.read(arguments.results))
+            self.assertEqual([sweep.failure(records[one]) for one in asked], [None, None])
+        self.assertEqual(sweep.text(records, torchvision).count("| resnet18 | 64 | torchscript | 17 |"), 2)
 
 
 @unittest.skipIf(missing_torch, missing_torch)

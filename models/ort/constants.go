@@ -37,7 +37,8 @@ func init() {
 var Later Options
 
 const (
-	longest = 15 * time.Second // a network's constants may take: a Loop of theirs may have no end
+	// Constants may take so long to compute, and a second more for every 4 MiB of them: a Loop may have no end.
+	longest = 2 * time.Second
 	idle    = 10 * time.Second // after which the process ends
 )
 
@@ -73,13 +74,9 @@ func evaluate(model []byte, outputs []string, memory int64) ([]onnx.Raw, error) 
 		}
 	}
 	c.rest.Stop()
-	watch := time.AfterFunc(longest, func() { c.kill() })
+	watch := time.AfterFunc(longest+time.Duration(len(model)>>22)*time.Second, func() { c.kill() })
 	defer watch.Stop()
-	var a answer
-	err := c.ask.Encode(question{model, outputs, memory})
-	if err == nil {
-		err = c.answer.Decode(&a)
-	}
+	a, err := put(question{model, outputs, memory})
 	switch {
 	case err != nil: // it has ended
 		endComputer()
@@ -125,7 +122,19 @@ func startComputer() error {
 		}
 	})
 	go cmd.Wait()
+	if _, err := put(question{}); err != nil { // which waits for the runtime to be loaded
+		endComputer()
+		return errors.New("the process that computes constants does not start")
+	}
 	return nil
+}
+
+// put asks the process.
+func put(q question) (a answer, err error) {
+	if err = computer.ask.Encode(q); err == nil {
+		err = computer.answer.Decode(&a)
+	}
+	return a, err
 }
 
 // endComputer has the process end: it reads nothing more.
@@ -146,13 +155,13 @@ func serve(library string) {
 			return
 		}
 		a := answer{}
-		if err == nil {
+		if err == nil && len(q.Outputs) > 0 {
 			renewArena(q.Memory)
 			var fault error
 			if a.Raw, fault = compute(q); fault != nil {
 				a.Error = oneLine(fault)
 			}
-		} else {
+		} else if err != nil {
 			a.Error = oneLine(err)
 		}
 		if answers.Encode(a) != nil {

@@ -101,8 +101,17 @@ def keep_off_kinks(network, images):
             written[id(total)] = layer, total
         return total
 
+    running = []  # layers with a bias, the innermost last
+
     def remember(layer, inputs, output):
+        running.pop()
         written[id(output)] = layer, output
+
+    def normalised(*arguments, **named):  # timm's layers hold a normalisation and the activation behind it
+        output = batch_norm(*arguments, **named)
+        if running:
+            written[id(output)] = running[-1], output
+        return output
 
     def nudged(activation, kinks):
         def activate(state, *arguments, inplace=False, **named):
@@ -115,10 +124,13 @@ def keep_off_kinks(network, images):
             return activation(state, *arguments, **named)
         return activate
 
-    hooks = [module.register_forward_hook(remember) for module in network.eval().modules()
-             if isinstance(getattr(module, "bias", None), nn.Parameter)]
+    biased = [module for module in network.eval().modules() if isinstance(getattr(module, "bias", None), nn.Parameter)]
+    hooks = [hook for module in biased
+             for hook in (module.register_forward_pre_hook(lambda layer, inputs: running.append(layer)),
+                          module.register_forward_hook(remember))]
     # The modules nn.ReLU, nn.ReLU6, ... call these functions too.
     functions = {name: nudged(getattr(functional, name), kinks) for name, kinks in KINKS.items()}
+    batch_norm, functions["batch_norm"] = functional.batch_norm, normalised
     with torch.no_grad(), mock.patch.multiple(functional, **functions), mock.patch.object(torch.Tensor, "__add__", added):
         network(images)
     for hook in hooks:

@@ -165,9 +165,6 @@ func TestHostileConstants(t *testing.T) {
 			`ConvTranspose "a"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name == "no end" && testing.Short() {
-				t.Skip("short mode leaves out what takes minutes")
-			}
 			_, err := simplify.Open(c.file.Node("Add x k → y").Bytes(N, 3), simplify.Options{})
 			if c.want != "" || err != nil {
 				must.Refuse(t, err, c.want)
