@@ -38,7 +38,7 @@ var Later Options
 
 const (
 	// Constants may take so long to compute, and a second more for every 4 MiB of them: a Loop may have no end.
-	longest = 2 * time.Second
+	longest = 4 * time.Second
 	idle    = 10 * time.Second // after which the process ends
 )
 

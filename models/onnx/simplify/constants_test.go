@@ -35,7 +35,7 @@ func TestConstantsAreComputed(t *testing.T) {
 	three := func(op string) string { return op + " w → k" }
 	float := func(nodes, of string) string { return nodes + "; Cast " + of + " → k to=1" }
 	then, otherwise := branch(file(18).Node("Exp w → a"), "a"), branch(file(18).Node("Neg w → b"), "b")
-	body := File{&pb.ModelProto{Graph: &pb.GraphProto{Name: proto.String("body")}}}.
+	body := File{ModelProto: &pb.ModelProto{Graph: &pb.GraphProto{Name: proto.String("body")}}}.
 		Node("Add v w → v2; Identity c → c2")
 	body.Graph.Input = []*pb.ValueInfoProto{onnxtest.Value("n", 7), onnxtest.Value("c", 9), onnxtest.Value("v", 1, 3)}
 	body.Graph.Output = []*pb.ValueInfoProto{onnxtest.Value("c2", 9), onnxtest.Value("v2", 1, 3)}
@@ -44,23 +44,26 @@ func TestConstantsAreComputed(t *testing.T) {
 		"Neg": onConstants(18).Node(three("Neg")), "Exp": onConstants(18).Node(three("Exp")),
 		"Sinh": onConstants(18).Node(three("Sinh")), "Round": onConstants(18).Node(three("Round")),
 		"Hardmax": onConstants(18).Node("Hardmax w → k"), "Softmax": onConstants(18).Node(three("Softmax")),
-		"Pow":       onConstants(18).Node("two=2.0; Pow w two → k"),
-		"Max":       onConstants(18).Node("one=1.0; Max w one → k"),
-		"Clip":      onConstants(18).Node("one=1; zero=0; Clip i zero one → a").Node(float("Identity a → b", "b")),
-		"integers":  onConstants(18).Node(float("three=3; Mod i three → a; Mul a a → b; Neg b → c; Abs c → d", "d")),
-		"CumSum":    onConstants(18).Node("zero=0; CumSum w zero → k"),
-		"Expand":    onConstants(18).Node("v[1]=2.5; s=3,; Expand v s → k"),
-		"Tile":      onConstants(18).Node("v[1]=2.5; s=3,; Tile v s → k"),
-		"Size":      onConstants(18).Node(float("Size m → a", "a")),
-		"Shape":     onConstants(18).Node(float("Shape w → a", "a")),
-		"NonZero":   onConstants(18).Node("NonZero w → a; r=1,; ReduceSum a r → b keepdims=0").Node(float("Identity b → c", "c")),
-		"Unique":    onConstants(18).Node("Unique w → k sorted=1"),
-		"Where":     onConstants(18).Node("m0=7.0; Less w m0 → a; Where a w m0 → k"),
-		"IsNaN":     onConstants(18).Node(float("IsNaN w → a", "a")),
-		"ArgMax":    onConstants(18).Node(float("ArgMax w → a axis=0", "a")),
-		"TopK":      onConstants(18).Node("n=3,; TopK w n → k a"),
-		"OneHot":    onConstants(18).Node("one=1,; n=3; v=0,1; OneHot one n v → a").Node(float("Identity a → b", "b")),
-		"EyeLike":   onConstants(18).Node("EyeLike m → a; Flatten a → b axis=0; z=0,; n=3,; Slice b z n z1 → c; z1=1,; r=3,; Reshape c r → k"),
+		"Pow":      onConstants(18).Node("two=2.0; Pow w two → k"),
+		"Max":      onConstants(18).Node("one=1.0; Max w one → k"),
+		"Clip":     onConstants(18).Node("one=1; zero=0; Clip i zero one → a").Node(float("Identity a → b", "b")),
+		"integers": onConstants(18).Node(float("three=3; Mod i three → a; Mul a a → b; Neg b → c; Abs c → d", "d")),
+		"CumSum":   onConstants(18).Node("zero=0; CumSum w zero → k"),
+		"Expand":   onConstants(18).Node("v[1]=2.5; s=3,; Expand v s → k"),
+		"Tile":     onConstants(18).Node("v[1]=2.5; s=3,; Tile v s → k"),
+		"Size":     onConstants(18).Node(float("Size m → a", "a")),
+		"Shape":    onConstants(18).Node(float("Shape w → a", "a")),
+		"NonZero": onConstants(18).Node("NonZero w → a; r=1,").
+			Node("ReduceSum a r → b keepdims=0").Node(float("Identity b → c", "c")),
+		"Unique": onConstants(18).Node("Unique w → k sorted=1"),
+		"Where":  onConstants(18).Node("m0=7.0; Less w m0 → a; Where a w m0 → k"),
+		"IsNaN":  onConstants(18).Node(float("IsNaN w → a", "a")),
+		"ArgMax": onConstants(18).Node(float("ArgMax w → a axis=0", "a")),
+		"TopK":   onConstants(18).Node("n=3,; TopK w n → k a"),
+		"OneHot": onConstants(18).Node("one=1,; n=3; v=0,1").
+			Node("OneHot one n v → a").Node(float("Identity a → b", "b")),
+		"EyeLike": onConstants(18).Node("EyeLike m → a; Flatten a → b axis=0; z=0,; n=3,").
+			Node("Slice b z n z1 → c; z1=1,; r=3,; Reshape c r → k"),
 		"Trilu":     onConstants(18).Node("Trilu m → a upper=0; r=4,; Reshape a r → b; z=0,; n=3,; Slice b z n → k"),
 		"MatMul":    onConstants(18).Node("MatMul m m → a; ReduceMax a → k keepdims=0"),
 		"Gemm":      onConstants(18).Node("Gemm m m → a; ReduceMin a → k keepdims=0"),
@@ -74,15 +77,19 @@ func TestConstantsAreComputed(t *testing.T) {
 		"Erf in 9":  onConstants(9).Node("Erf w → k"),
 		"LSTM": onConstants(18).Node("X[2,1,1]=0.5; W[1,12,1]=0.25; R[1,12,3]=0.1; LSTM X W R → _ h → hidden_size=3").
 			Node("r=3,; Reshape h r → k"),
-		"double":                onConstants(18).Node("Cast w → a to=11; Exp a → b; Log b → c; Cast c → k to=1"),
-		"float16":               onConstants(18).Node("Cast w → a to=10; t=0.1; CastLike t a → b; Mul a b → c; Cast c → k to=1"),
-		"int32":                 onConstants(18).Node("Cast i → a to=6; Abs a → b; Cast b → k to=1"),
-		"uint8":                 onConstants(18).Node("Abs i → z; Cast z → a to=2; Add a a → b; Cast b → k to=1"),
-		"bool":                  onConstants(18).Node("Cast i → a to=9; Not a → b; Cast b → k to=1"),
-		"BatchNormalization":    onConstants(18).Node("v=1.0; q=1,3,1; Reshape w q → a; s[3]=1.0; BatchNormalization a s s s s → b bm bv training_mode=1; r=3,; Reshape b r → k"),
-		"If":                    onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).Node("If c → k", "then_branch", then, "else_branch", otherwise),
-		"Loop":                  onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).Node("n=4; Loop n c w → k", "body", body.Graph),
-		"division by a product": onConstants(18).Node("two=2; three=3; Mul two three → six; Div i six → a; Cast a → k to=1"),
+		"double": onConstants(18).Node("Cast w → a to=11; Exp a → b; Log b → c; Cast c → k to=1"),
+		"float16": onConstants(18).Node("Cast w → a to=10; t=0.1; CastLike t a → b").
+			Node("Mul a b → c; Cast c → k to=1"),
+		"int32": onConstants(18).Node("Cast i → a to=6; Abs a → b; Cast b → k to=1"),
+		"uint8": onConstants(18).Node("Abs i → z; Cast z → a to=2; Add a a → b; Cast b → k to=1"),
+		"bool":  onConstants(18).Node("Cast i → a to=9; Not a → b; Cast b → k to=1"),
+		"BatchNormalization": onConstants(18).Node("v=1.0; q=1,3,1; Reshape w q → a; s[3]=1.0").
+			Node("BatchNormalization a s s s s → b bm bv training_mode=1; r=3,; Reshape b r → k"),
+		"If": onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).Node("If c → k", "then_branch", then, "else_branch", otherwise),
+		"Loop": onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).Node("n=4").
+			Node("Loop n c w → k", "body", body.Graph),
+		"division by a product": onConstants(18).Node("two=2; three=3; Mul two three → six; Div i six → a").
+			Node("Cast a → k to=1"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := f.Node("Add x k → y").Bytes(N, 3)
@@ -175,7 +182,7 @@ func TestHostileConstants(t *testing.T) {
 }
 
 func endless() *pb.GraphProto {
-	body := File{&pb.ModelProto{Graph: &pb.GraphProto{Name: proto.String("body")}}}.Node("Identity v → v2; Identity c → c2")
+	body := File{ModelProto: &pb.ModelProto{Graph: &pb.GraphProto{Name: proto.String("body")}}}.Node("Identity v → v2; Identity c → c2")
 	body.Graph.Input = []*pb.ValueInfoProto{onnxtest.Value("n", 7), onnxtest.Value("c", 9), onnxtest.Value("v", 1, 3)}
 	body.Graph.Output = []*pb.ValueInfoProto{onnxtest.Value("c2", 9), onnxtest.Value("v2", 1, 3)}
 	return body.Graph

@@ -192,7 +192,7 @@ func TestFoldingIsBounded(t *testing.T) {
 		f.Graph.Output = append(f.Graph.Output, onnxtest.Value(fmt.Sprint("c", i), 1, 1<<23))
 	}
 	_, err = simplify.Open(f.Node("Neg x → y").Bytes(N, 2), simplify.Options{})
-	must.Refuse(t, err, `more than 16777216 values`)
+	must.Refuse(t, err, "ConstantOfShape")
 }
 
 // A chain of 100 000 operators, in the worst order, is read in little time.
