@@ -221,7 +221,8 @@ def row(record):
 
 def text(records, library):
     """The table of all records, the smallest network first."""
-    ordered = sorted(records.values(), key=lambda record: (library.parameters(record["network"]), key(record)))
+    sizes = {record["network"]: record["parameters"] for record in records.values() if "parameters" in record}
+    ordered = sorted(records.values(), key=lambda record: (sizes.get(record["network"], LARGEST), key(record)))
     name = library.library.__name__
     versions = dict.fromkeys(f"PyTorch {record['torch']}, {name} {record[name]}" for record in ordered)
     return f"{'; '.join(versions)}.\n\n{documents.table(HEADER, map(row, ordered))}"
