@@ -80,6 +80,9 @@ func ParseEinsum(n *Node, shapes []Shape) *Einsum {
 
 func einsumShape(_ *Inference, n *Node, in []Shape) []Shape {
 	e := ParseEinsum(n, in)
+	for l, d := range e.Size {
+		Require(d >= 0 || slices.Contains(e.Out, l), "sums over the batch")
+	}
 	return []Shape{e.Sizes(e.Out)}
 }
 

@@ -186,6 +186,9 @@ type Graph struct {
 	Rounds bool
 	// Integers are the tensors that the file holds as integers, by steps, and the graph as floats.
 	Integers map[string]bool
+	// Opened says that the file holds another batch, or another meaning of it, than the graph: before its numbers are
+	// used it is to be held against the file, image by image.
+	Opened bool
 	// Levels says that the file's input is uint8: it takes the levels 0 to 255 of images in [0,1].
 	Levels bool
 }

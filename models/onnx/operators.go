@@ -29,6 +29,8 @@ type Traits struct {
 	Parameters []int
 	// Folded operators are understood only where they can be folded away: they have no rule for shapes.
 	Folded bool
+	// Batch is what the operator does with the batch: nil where it works on constants alone.
+	Batch *Batching
 
 	shape     shapeRule
 	result    DType // element type of the first output; 0: that of input typedBy
@@ -55,19 +57,20 @@ var operators map[string]Traits
 
 func init() { // init breaks the cycle operators → shape rules → operators
 	activation := func(gain float64, slope func(b *Builder, n *Node) string) Traits {
-		return Traits{shape: sameShape, Pointwise: true, Slope: slope, Gain: gain}
+		return Traits{shape: sameShape, Pointwise: true, Slope: slope, Gain: gain, Batch: first}
 	}
 	function := func(slope func(b *Builder, n *Node) string) Traits { return activation(0, slope) }
 	inKernels := func(t Traits, write func(b *Builder, n *Node) string) Traits { t.inKernels = write; return t }
-	binary := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true}
-	weighted := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Parameters: []int{1}}
+	binary := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Batch: byPlace}
+	weighted := binary
+	weighted.Parameters = []int{1}
 	gained := func(t Traits, gain float64) Traits { t.Gain = gain; return t }
-	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true}
-	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool}
-	reduction := Traits{shape: reduceShape, Simplified: true}
-	relabelling := Traits{Relabels: true, Steady: true, moves: true}
+	variadic := Traits{shape: broadcastShape, alike: true, Simplified: true, Batch: byPlace}
+	truth := Traits{shape: broadcastShape, Inputs: 2, alike: true, result: Bool, Batch: byPlace}
+	reduction := Traits{shape: reduceShape, Simplified: true, Batch: first}
+	relabelling := Traits{Relabels: true, Steady: true, moves: true, Batch: first}
 	shaped := func(t Traits, shape shapeRule) Traits { t.shape = shape; return t }
-	random := Traits{shape: sameShape, discrete: true}
+	random := Traits{shape: sameShape, discrete: true, Batch: first}
 	folded := Traits{Folded: true}
 	operators = map[string]Traits{
 		// y = f(x): slopes are in slope.go. Gains are those of the default attributes.
@@ -85,7 +88,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Softplus":        inKernels(activation(0.9, softplusSlope), softplusKernel),
 		"Softsign":        activation(5.5, softsignSlope),
 		"Tanh":            activation(2.5, tanhSlope),
-		"Swish":           {shape: sameShape, Gain: 2.8, Simplified: true},
+		"Swish":           {shape: sameShape, Gain: 2.8, Simplified: true, Batch: first},
 		"PRelu":           gained(weighted, 2),
 		"Clip":            activation(2, nil),
 		"Erf":             function(erfSlope),
@@ -97,70 +100,78 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Sqrt":            function(nil), "Neg": function(nil),
 		"Reciprocal": function(reciprocalSlope),
 		"Sign":       function(flat), "Floor": function(flat), "Ceil": function(flat), "Round": function(flat),
-		"Identity": {shape: sameShape, Pointwise: true, Steady: true, moves: true},
+		"Identity": {shape: sameShape, Pointwise: true, Steady: true, moves: true, Batch: first},
 		// Values at the same place.
 		"Add": weighted, "Mul": weighted, "Sub": binary, "Div": binary,
-		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true},
-		"Min": {shape: broadcastShape, Pointwise: true, alike: true},
-		"Max": {shape: broadcastShape, Pointwise: true, alike: true},
-		"Mod": {shape: broadcastShape, Inputs: 2, alike: true, discrete: true},
+		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true, Batch: byPlace},
+		"Min": {shape: broadcastShape, Pointwise: true, alike: true, Batch: byPlace},
+		"Max": {shape: broadcastShape, Pointwise: true, alike: true, Batch: byPlace},
+		"Mod": {shape: broadcastShape, Inputs: 2, alike: true, discrete: true, Batch: byPlace},
 		"Sum": variadic, "Mean": variadic,
-		"Where": {shape: broadcastShape, Inputs: 3, typedBy: 1},
+		"Where": {shape: broadcastShape, Inputs: 3, typedBy: 1, Batch: byPlace},
 		"Equal": truth, "Greater": truth, "GreaterOrEqual": truth, "Less": truth, "LessOrEqual": truth,
-		"And": truth, "Or": truth, "Not": {shape: sameShape, result: Bool},
-		"Cast":     {shape: sameShape, Slope: flat, Steady: true},
-		"CastLike": {shape: sameShape, Inputs: 2, typedBy: 1, Simplified: true},
+		"And": truth, "Or": truth, "Not": {shape: sameShape, result: Bool, Batch: first},
+		"Cast":     {shape: sameShape, Slope: flat, Steady: true, Batch: first},
+		"CastLike": {shape: sameShape, Inputs: 2, typedBy: 1, Simplified: true, Batch: first},
 		// Products.
-		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}},
-		"ConvTranspose": {shape: convTransposeShape, Inputs: 2, Parameters: []int{1, 2}},
-		"Gemm":          {shape: gemmShape, Inputs: 2, Parameters: []int{1, 2}},
-		"MatMul":        {shape: matMulShape, Inputs: 2, Parameters: []int{1}},
-		"Einsum":        {shape: einsumShape, Simplified: true},
+		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}, Batch: first},
+		"ConvTranspose": {shape: convTransposeShape, Inputs: 2, Parameters: []int{1, 2}, Batch: first},
+		"Gemm":          {shape: gemmShape, Inputs: 2, Parameters: []int{1, 2}, Batch: anyInput},
+		"MatMul":        {shape: matMulShape, Inputs: 2, Parameters: []int{1}, Batch: anyInput},
+		"Einsum":        {shape: einsumShape, Simplified: true, Batch: anyInput},
 		// Pooling.
-		"MaxPool": {shape: poolShape, Steady: true}, "AveragePool": {shape: poolShape},
-		"LpPool":            {shape: poolShape, Simplified: true},
-		"GlobalAveragePool": {shape: globalPoolShape, Steady: true},
-		"GlobalMaxPool":     {shape: globalPoolShape},
-		"GlobalLpPool":      {shape: globalPoolShape, Simplified: true},
-		"MaxUnpool":         {shape: maxUnpoolShape, Inputs: 2},
-		"Resize":            {shape: resizeShape}, "Upsample": folded,
+		"MaxPool": {shape: poolShape, Steady: true, Batch: first}, "AveragePool": {shape: poolShape, Batch: first},
+		"LpPool":            {shape: poolShape, Simplified: true, Batch: first},
+		"GlobalAveragePool": {shape: globalPoolShape, Steady: true, Batch: first},
+		"GlobalMaxPool":     {shape: globalPoolShape, Batch: first},
+		"GlobalLpPool":      {shape: globalPoolShape, Simplified: true, Batch: first},
+		"MaxUnpool":         {shape: maxUnpoolShape, Inputs: 2, Batch: inAll},
+		"Resize":            {shape: resizeShape, Batch: first}, "Upsample": folded,
 		// Normalisation and Softmax.
-		"BatchNormalization":    {shape: batchNormShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true},
-		"LayerNormalization":    {shape: byAxis(-1, layerNormalizationShape), Inputs: 2, Parameters: []int{1, 2}},
-		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true},
-		"GroupNormalization":    {shape: sameShape, Inputs: 3, Simplified: true},
-		"RMSNormalization":      {shape: alongAxis(-1), Inputs: 2, Simplified: true},
-		"LpNormalization":       {shape: alongAxis(-1), Simplified: true},
-		"LRN":                   {shape: sameShape, Simplified: true},
-		"Softmax":               {shape: alongAxis(-1)}, "LogSoftmax": {shape: alongAxis(-1)},
+		"BatchNormalization": {shape: batchNormShape, Inputs: 5, Parameters: []int{1, 2, 3, 4}, Steady: true,
+			Batch: first},
+		"LayerNormalization": {shape: byAxis(-1, layerNormalizationShape), Inputs: 2, Parameters: []int{1, 2},
+			Batch: first},
+		"InstanceNormalization": {shape: sameShape, Inputs: 3, Simplified: true, Batch: first},
+		"GroupNormalization":    {shape: sameShape, Inputs: 3, Simplified: true, Batch: first},
+		"RMSNormalization":      {shape: alongAxis(-1), Inputs: 2, Simplified: true, Batch: first},
+		"LpNormalization":       {shape: alongAxis(-1), Simplified: true, Batch: first},
+		"LRN":                   {shape: sameShape, Simplified: true, Batch: first},
+		"Softmax":               {shape: alongAxis(-1), Batch: first},
+		"LogSoftmax":            {shape: alongAxis(-1), Batch: first},
 		// Reductions.
-		"ReduceSum": {shape: reduceShape}, "ReduceMax": {shape: reduceShape}, "ReduceMin": {shape: reduceShape},
-		"ReduceLogSumExp": {shape: reduceShape},
+		"ReduceSum": {shape: reduceShape, Batch: first}, "ReduceMax": {shape: reduceShape, Batch: first},
+		"ReduceMin":       {shape: reduceShape, Batch: first},
+		"ReduceLogSumExp": {shape: reduceShape, Batch: first},
 		"ReduceMean":      reduction, "ReduceL1": reduction, "ReduceL2": reduction, "ReduceProd": reduction,
 		"ReduceSumSquare": reduction, "ReduceLogSum": reduction,
-		"ArgMax": {shape: argShape, result: Int64}, "ArgMin": {shape: argShape, result: Int64},
-		"TopK":   {shape: byInts(topKShape)},
-		"CumSum": {shape: byInts(cumSumShape), Inputs: 2},
+		"ArgMax": {shape: argShape, result: Int64, Batch: first},
+		"ArgMin": {shape: argShape, result: Int64, Batch: first},
+		"TopK":   {shape: byInts(topKShape), Batch: first},
+		"CumSum": {shape: byInts(cumSumShape), Inputs: 2, Batch: first},
 		// Layout.
 		"Reshape": shaped(relabelling, byInts(reshapeShape)), "Flatten": shaped(relabelling, flattenShape),
 		"Squeeze": shaped(relabelling, squeezeShape), "Unsqueeze": shaped(relabelling, byInts(unsqueezeShape)),
-		"Transpose": {shape: transposeShape, Steady: true, moves: true},
-		"Concat":    {shape: byAxis(1, concatShape), moves: true},
-		"Slice":     {shape: sliceShape}, "Split": {shape: byAxis(0, splitShape)}, "Pad": {shape: byInts(padShape)},
-		"Expand": {shape: byInts(expandShape), Inputs: 2}, "Tile": {shape: byInts(tileShape), Inputs: 2},
-		"Trilu":        {shape: triluShape},
-		"DepthToSpace": {shape: blockShape}, "SpaceToDepth": {shape: blockShape},
+		"Transpose": {shape: transposeShape, Steady: true, moves: true, Batch: first},
+		"Concat":    {shape: byAxis(1, concatShape), moves: true, Batch: inAll},
+		"Slice":     {shape: sliceShape, Batch: first}, "Split": {shape: byAxis(0, splitShape), Batch: first},
+		"Pad":          {shape: byInts(padShape), Batch: first},
+		"Expand":       {shape: byInts(expandShape), Inputs: 2, Batch: first},
+		"Tile":         {shape: byInts(tileShape), Inputs: 2, Batch: first},
+		"Trilu":        {shape: triluShape, Batch: first},
+		"DepthToSpace": {shape: blockShape, Batch: first}, "SpaceToDepth": {shape: blockShape, Batch: first},
 		// Reading and writing at indices.
-		"Gather":          {shape: byAxis(0, gatherShape), Inputs: 2},
-		"GatherElements":  {shape: gatherElementsShape, Inputs: 2},
+		"Gather":          {shape: byAxis(0, gatherShape), Inputs: 2, Batch: inOne},
+		"GatherElements":  {shape: elementsShape, Inputs: 2, Batch: inAll},
 		"GatherND":        {shape: gatherNDShape, Inputs: 2, Simplified: true},
-		"ScatterElements": {shape: alongAxis(0), Inputs: 3},
+		"ScatterElements": {shape: elementsShape, Inputs: 3, Batch: inAll},
 		"ScatterND":       {shape: scatterNDShape, Inputs: 3, Simplified: true}, // on constants alone
-		"OneHot":          {shape: byInts(oneHotShape), Inputs: 3, typedBy: 2, discrete: true},
+		"OneHot":          {shape: byInts(oneHotShape), Inputs: 3, typedBy: 2, discrete: true, Batch: first},
 		// Quantisation, random numbers.
-		"QuantizeLinear": {shape: sameShape}, "DequantizeLinear": {shape: sameShape, result: Float},
+		"QuantizeLinear":   {shape: sameShape, Batch: first},
+		"DequantizeLinear": {shape: sameShape, result: Float, Batch: first},
 		"RandomNormalLike": random, "RandomUniformLike": random, "Bernoulli": random,
-		"Dropout": {shape: sameShape, Steady: true, Simplified: true},
+		"Dropout": {shape: sameShape, Steady: true, Simplified: true, Batch: first},
 		// Shapes and constants.
 		"Constant": {Inputs: -1, Folded: true}, "ConstantOfShape": folded, "Range": {Inputs: 3, Folded: true},
 		"Shape": {Folded: true, result: Int64}, "Size": {Folded: true, result: Int64},
@@ -205,13 +216,19 @@ func (c *Inference) SetTypes(n *Node) {
 		case t == 0:
 			t = c.TypeOf(n.Input(traits.typedBy))
 		}
-		if t != Float {
-			if c.types == nil {
-				c.types = map[string]DType{}
-			}
-			c.types[o] = t
-		}
+		c.SetType(o, t)
 	}
+}
+
+// SetType records a tensor's element type.
+func (c *Inference) SetType(tensor string, t DType) {
+	if t == Float {
+		return
+	}
+	if c.types == nil {
+		c.types = map[string]DType{}
+	}
+	c.types[tensor] = t
 }
 
 // quantizedRange holds the smallest and the largest value of the types that QuantizeLinear gives.

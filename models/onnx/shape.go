@@ -72,7 +72,11 @@ func (c *Inference) Node(n *Node) (err error) {
 // ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The operator must have a rule.
 func (c *Inference) ShapesOf(n *Node, in ...Shape) (out []Shape, err error) {
 	defer Refused(&err)
-	return TraitsOf(n.Op).shape(c, n, in), nil
+	out = TraitsOf(n.Op).shape(c, n, in)
+	if !c.mixes {
+		n.batched(in, out)
+	}
+	return out, nil
 }
 
 // A shapeRule gives the shapes of a node's outputs for those of its inputs, or refuses the node.

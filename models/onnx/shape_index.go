@@ -97,9 +97,19 @@ func gatherNDShape(_ *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{slices.Concat(at[:last], x[at[last]:])}
 }
 
-func gatherElementsShape(c *Inference, n *Node, in []Shape) []Shape {
-	alongAxis(0)(c, n, in)
-	return in[1:2]
+// elementsShape is for GatherElements and ScatterElements, whose indices reach no further than the data.
+func elementsShape(c *Inference, n *Node, in []Shape) []Shape {
+	x, at := alongAxis(0)(c, n, in)[0], in[1]
+	along := Sure(Axis(n, "axis", 0, len(x)))
+	Require(len(at) == len(x), "indices of shape %v don't fit %v", at, x)
+	for i, d := range at {
+		Require(i == along || d <= x[i] && (d < 0) == (x[i] < 0), "indices of shape %v don't fit %v", at, x)
+	}
+	if n.Op == "GatherElements" {
+		return in[1:2]
+	}
+	Require(slices.Equal(in[2], at), "updates of shape %v don't fit indices of %v", in[2], at)
+	return in[:1]
 }
 
 func reduceShape(c *Inference, n *Node, in []Shape) []Shape {
@@ -144,7 +154,13 @@ func gemmShape(c *Inference, n *Node, in []Shape) []Shape {
 		k2, p = p, k2
 	}
 	Require(k == k2 && (k >= 0 || c.mixes), "inner dimensions of %v and %v differ or are the batch", in[0], in[1])
-	return []Shape{{m, p}}
+	out := Shape{m, p}
+	if n.Input(2) != "" {
+		full, err := Broadcast(in[2], out)
+		Require(err == nil && slices.Equal(full, out), "its input %q has shape %v, which does not fit %v", n.Inputs[2],
+			in[2], out)
+	}
+	return []Shape{out}
 }
 
 func matMulShape(c *Inference, _ *Node, in []Shape) []Shape {

@@ -33,6 +33,9 @@ type Options struct {
 	Literal bool
 	// Joined makes the first outputs one, flat and in order: those of so many values each. Nil leaves the outputs.
 	Joined []int
+	// Alone takes a file of a batch of 1 for a network of one image: what it computes along the batch stays within the
+	// image. Where the batch can't be made open otherwise, that is tried by itself.
+	Alone bool
 	// Whole takes the whole input for one item, also its first dimension, as that of a network without a batch.
 	Whole bool
 }
@@ -54,11 +57,21 @@ func Prepare(g *onnx.Graph, o Options) (err error) {
 	if o.Layout == ChannelsLast || o.Layout == "" && !o.Literal && hasChannelsLast(g) {
 		channelsFirst(g)
 	}
-	if err = graph(g, o.Whole); err != nil && image != [3]int{} {
+	file := g.Clone()
+	alone := !o.Literal && isBatchOfOne(file)
+	if err = graph(g, o.Whole, o.Alone && alone); err != nil && alone && !o.Alone && graph(file, false, true) == nil {
+		*g, err = *file, nil
+	}
+	if err != nil && image != [3]int{} {
 		err = fmt.Errorf("%w; the file leaves the images' size open, and %d×%d pixels were taken", err, image[2],
 			image[1])
 	}
 	return err
+}
+
+// isBatchOfOne reports whether the file was exported with a batch of 1.
+func isBatchOfOne(g *onnx.Graph) bool {
+	return len(g.Inputs) == 1 && len(g.Inputs[0].Shape) > 1 && g.Inputs[0].Shape[0] == 1
 }
 
 // fill gives an image input's open dimensions the images' sizes; 0 where none is open.
@@ -134,6 +147,9 @@ func Channels(g *onnx.Graph, layout string) int {
 	return int(max(0, g.Inputs[0].Shape[axis]))
 }
 
+// NoticeLast tells the user that the file takes images in another order than the opened network.
+const NoticeLast = "takes images with channels last; a Transpose in front of it has them first"
+
 // channelsFirst puts a Transpose in front of a model whose input has channels last.
 func channelsFirst(g *onnx.Graph) {
 	onnx.Require(isImage(g), "layout %s needs an image input, one of rank 4", ChannelsLast)
@@ -142,7 +158,7 @@ func channelsFirst(g *onnx.Graph) {
 	in.Name, in.Shape = g.Fresh(old+"/channels-first"), onnx.Shape{s[0], s[3], s[1], s[2]}
 	g.Nodes = append([]*onnx.Node{{Op: "Transpose", Attrs: onnx.Attrs{"perm": []int64{0, 2, 3, 1}},
 		Inputs: []string{in.Name}, Outputs: []string{old}}}, g.Nodes...)
-	g.Notices = append(g.Notices, "takes images with channels last; a Transpose in front of it has them first")
+	g.Notices = append(g.Notices, NoticeLast)
 }
 
 // Preprocess prepends what o has of scale, mean and std, as nodes of their own, so that the network takes images in

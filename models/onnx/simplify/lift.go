@@ -17,6 +17,16 @@ func liftInput(g *onnx.Graph) {
 	in.Shape = append(onnx.Shape{onnx.Batch}, in.Shape.Single()...)
 }
 
+// item1 gives the nodes of a file the batch of 1 that it was exported with, as a dimension of each item.
+func (s *simplifier) item1(in *onnx.Value) {
+	file, items := in.Name, s.g.Fresh(in.Name+"/items")
+	in.Name, s.g.Shapes[items] = items, in.Shape
+	shape := onnx.IntTensor(slices.Insert(onnx.Each(in.Shape, func(d int64) int64 { return max(d, -1) }), 1, 1)...)
+	b := &onnx.Builder{G: s.g, Prefix: items + "/"}
+	b.Named(file, "Reshape", items, b.Const(shape))
+	onnx.Must(b.Err())
+}
+
 // lifted brings a node of such a network to the items of a batch. It reports true where it has been written by others.
 func (s *simplifier) lifted(n *onnx.Node) bool {
 	if !s.whole || !slices.ContainsFunc(n.Inputs, s.hasBatch) {
@@ -46,7 +56,13 @@ var lifts = map[string]lowering{
 	"Squeeze": liftAxes, "Unsqueeze": liftAxes, "Slice": liftSlice, "Pad": liftPad, "Softmax": liftAxis,
 	"LogSoftmax": liftAxis, "LayerNormalization": liftAxis, "Concat": liftConcat, "Split": liftAxis, "Gather": liftAxis,
 	"Conv": liftImage, "MaxPool": liftImage, "AveragePool": liftImage, "GlobalAveragePool": liftImage,
-	"GlobalMaxPool": liftImage, "BatchNormalization": liftImage,
+	"GlobalMaxPool": liftImage, "BatchNormalization": liftImage, "ConvTranspose": liftImage, "LpPool": liftImage,
+	"GlobalLpPool": liftImage, "Resize": liftImage, "InstanceNormalization": liftImage, "GroupNormalization": liftImage,
+	"LRN": liftImage, "DepthToSpace": liftImage, "SpaceToDepth": liftImage, "ArgMax": liftAxis, "ArgMin": liftAxis,
+	"TopK": liftAxis, "LpNormalization": liftAxis, "RMSNormalization": liftAxis, "Trilu": liftTrilu,
+	"CumSum": liftSum, "Tile": liftTile, "Expand": liftExpand, "GatherElements": liftElements,
+	"ScatterElements": liftElements, "GatherND": liftGatherND, "ScatterND": liftScatterND, "Einsum": liftEinsum,
+	"OneHot": liftAxis, "RandomNormalLike": liftNothing, "RandomUniformLike": liftNothing, "Bernoulli": liftNothing,
 }
 
 // broadcast are operators that broadcast their inputs, beside the pointwise ones.
@@ -122,12 +138,135 @@ func liftPad(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 }
 
 func liftAxis(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
-	def := map[string]int64{"Softmax": -1, "LogSoftmax": -1, "LayerNormalization": -1}[n.Op]
+	def := map[string]int64{"Softmax": -1, "LogSoftmax": -1, "LayerNormalization": -1, "TopK": -1, "OneHot": -1,
+		"LpNormalization": -1, "RMSNormalization": -1}[n.Op]
 	if s.from < 13 && strings.HasSuffix(n.Op, "Softmax") {
 		def = 1
 	}
 	n.Set("axis", behind([]int64{n.Int("axis", def)})[0])
 	onnx.Require(n.Op != "Gather" || !s.hasBatch(n.Inputs[1]), "picks by computed indices")
+	return ""
+}
+
+func liftNothing(*simplifier, *onnx.Builder, *onnx.Node) string { return "" }
+
+func liftTrilu(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
+	onnx.Require(len(s.item(n.Inputs[0])) > 1, "needs matrices")
+	return ""
+}
+
+func liftSum(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	at := s.g.Consts[n.Inputs[1]]
+	onnx.Require(at != nil && len(at.Ints) == 1, "adds up along no axis that is known")
+	n.Inputs[1] = b.Const(onnx.IntScalar(behind(at.Ints)[0]))
+	return ""
+}
+
+func liftTile(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	n.Inputs[1] = b.Ints(slices.Concat([]int64{1}, onnx.Sure(s.IntsOf(n, 1)))...)
+	return ""
+}
+
+// liftExpand: ONNX Runtime's operator takes 1 for "as it is".
+func liftExpand(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	target := onnx.Sure(s.IntsOf(n, 1))
+	if x := s.g.Shapes[n.Inputs[0]]; len(x)-1 < len(target) {
+		n.Inputs[0] = b.Reshape(n.Inputs[0], append(onnx.Shape{onnx.Batch}, x[1:].Padded(len(target))...))
+	}
+	target = onnx.Shape(target).Padded(len(s.item(n.Inputs[0])))
+	n.Inputs[1] = b.Ints(slices.Concat([]int64{1}, target)...)
+	return ""
+}
+
+// liftElements gives indices, and what they are for, the batch's 1 in front where all items share them: [openIndices]
+// repeats them then.
+func liftElements(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	n.Set("axis", behind([]int64{n.Int("axis", 0)})[0])
+	for i, in := range n.Inputs {
+		if !s.hasBatch(in) {
+			n.Inputs[i] = s.row(b, in)
+		}
+	}
+	return ""
+}
+
+// flatPlaces are the places that constant indices pick among the first dimensions of an item, made one; depth is how
+// many these are.
+func (s *simplifier) flatPlaces(n *onnx.Node, item onnx.Shape) (at *onnx.Tensor, depth int) {
+	c, ok := s.g.Consts[n.Inputs[1]]
+	onnx.Require(ok && c.DType == onnx.Int64 && len(c.Shape) > 0 && n.Int("batch_dims", 0) == 0,
+		"is supported with constant indices and batch_dims of 0 only")
+	last := len(c.Shape) - 1
+	depth = int(c.Shape[last])
+	onnx.Require(depth >= 1 && depth <= len(item), "indices of shape %v don't fit %v", c.Shape, item)
+	at = &onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(c.Shape[:last])}
+	for index := range slices.Chunk(c.Ints, depth) {
+		place := int64(0)
+		for a, v := range index {
+			if v < -item[a] || v >= item[a] {
+				onnx.Refuse("index %d is outside %v", v, item)
+			}
+			place = place*item[a] + (v+item[a])%item[a]
+		}
+		at.Ints = append(at.Ints, place)
+	}
+	return at, depth
+}
+
+func liftGatherND(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	onnx.Require(s.hasBatch(n.Inputs[0]), "picks by computed indices")
+	item := s.item(n.Inputs[0])
+	at, depth := s.flatPlaces(n, item)
+	t := b.Reshape(n.Inputs[0], slices.Concat(onnx.Shape{onnx.Batch, item[:depth].Items()}, item[depth:]))
+	return b.OpWith("Gather", onnx.Attrs{"axis": 1}, t, b.Const(at))
+}
+
+// liftScatterND picks, at each place, what was last put there, or else what was there.
+func liftScatterND(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	onnx.Require(n.Str("reduction", "none") == "none", "reduces what it puts in")
+	item := s.item(n.Inputs[0])
+	at, depth := s.flatPlaces(n, item)
+	places := item[:depth].Items()
+	onnx.Require(places <= maxFold, "has %d places", places)
+	from := onnx.Range(0, int(places))
+	for i, place := range at.Ints {
+		from[place] = places + int64(i)
+	}
+	updates := int64(len(at.Ints))
+	onnx.Require(s.item(n.Inputs[2]).Items() == updates*item[depth:].Items(), "its updates don't fit")
+	part := func(in string, rows int64) string {
+		if !s.hasBatch(in) {
+			in = s.row(b, in)
+		}
+		shape := slices.Concat(onnx.Shape{onnx.Batch, rows}, item[depth:])
+		if !s.hasBatch(in) {
+			shape[0] = 1
+			return s.repeated(b, b.Reshape(in, shape), n.Inputs[slices.IndexFunc(n.Inputs, s.hasBatch)], 0)
+		}
+		return b.Reshape(in, shape)
+	}
+	all := b.OpWith("Concat", onnx.Attrs{"axis": 1}, part(n.Inputs[0], places), part(n.Inputs[2], updates))
+	t := b.OpWith("Gather", onnx.Attrs{"axis": 1}, all, b.Ints(from...))
+	return b.Reshape(t, slices.Concat(onnx.Shape{onnx.Batch}, item))
+}
+
+// liftEinsum gives the items' operands and the result one more index, which stands for the batch.
+func liftEinsum(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
+	left, right, explicit := strings.Cut(strings.ReplaceAll(n.Str("equation", ""), " ", ""), "->")
+	letter := ""
+	for l := 'A'; l <= 'Z' && letter == ""; l++ {
+		if !strings.ContainsRune(left+right, l) {
+			letter = string(l)
+		}
+	}
+	terms := strings.Split(left, ",")
+	onnx.Require(explicit && letter != "" && len(terms) == len(n.Inputs), "its equation %.60q is not supported", left)
+	for i, in := range n.Inputs {
+		if s.hasBatch(in) {
+			terms[i] = letter + terms[i]
+		}
+	}
+	n.Set("equation", strings.Join(terms, ",")+"->"+letter+right)
 	return ""
 }
 
@@ -137,12 +276,17 @@ func liftConcat(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	data := n.Inputs[slices.IndexFunc(n.Inputs, s.hasBatch)]
 	for i, in := range n.Inputs {
 		if x := s.g.Shapes[in]; !x.HasBatch() {
-			onnx.Require(s.isFloat(in), "joins integers to the data")
-			row := b.Reshape(in, append(onnx.Shape{1}, x...))
-			n.Inputs[i] = b.Op("Add", row, s.batchZeros(b, data, len(x)+1, 0))
+			n.Inputs[i] = s.repeated(b, s.row(b, in), data, 0)
 		}
 	}
 	return ""
+}
+
+// row is a tensor that all items share with the batch's 1 in front.
+func (s *simplifier) row(b *onnx.Builder, shared string) string {
+	row := b.Reshape(shared, append(onnx.Shape{1}, s.g.Shapes[shared]...))
+	s.SetType(row, s.TypeOf(shared))
+	return row
 }
 
 // align gives the operands of a broadcast as many dimensions behind the batch as the largest has.

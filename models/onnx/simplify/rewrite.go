@@ -12,7 +12,7 @@ import (
 var rewrites = map[string]lowering{
 	"Resize": resize, "MaxUnpool": unpool, "GatherND": gatherND, "LpPool": lpPool, "GlobalLpPool": lpPool,
 	"Expand": expand, "ConstantOfShape": fillBatch, "Concat": openConcat, "Squeeze": squeezeAxes,
-	"Dropout": dropout,
+	"Dropout": dropout, "GatherElements": openIndices, "ScatterElements": openIndices,
 }
 
 // openBatch rewrites a Reshape's target so that it holds for every batch: the dimension that is a multiple of the batch
@@ -98,7 +98,7 @@ func (s *simplifier) isBatch(d int64) bool {
 // batchZeros gives zeros of the given rank whose axis at is the batch of tensor,
 // the others 1: added to a constant they repeat it for every item.
 func (s *simplifier) batchZeros(b *onnx.Builder, tensor string, rank, at int) string {
-	x := s.g.Shapes[tensor]
+	x, kind := s.g.Shapes[tensor], s.TypeOf(tensor)
 	var starts, ends, axes []int64
 	for i, d := range x {
 		if d > 1 {
@@ -108,15 +108,25 @@ func (s *simplifier) batchZeros(b *onnx.Builder, tensor string, rank, at int) st
 	if len(axes) > 0 {
 		tensor = b.Op("Slice", tensor, b.Ints(starts...), b.Ints(ends...), b.Ints(axes...))
 	}
+	if kind != onnx.Float {
+		tensor = b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, tensor)
+	}
 	shape := slices.Repeat([]int64{1}, rank)
 	shape[at] = -1
 	return b.Op("Reshape", b.Op("Clip", tensor, b.Float(0), b.Float(0)), b.Ints(shape...))
 }
 
-// isFloat reports whether a tensor holds floats, as far as one can tell without types: every constant is known.
-func (s *simplifier) isFloat(tensor string) bool {
-	t, ok := s.g.Consts[tensor]
-	return !ok || t.DType == onnx.Float
+// repeated gives a tensor of numbers whose axis at is 1 for every item of the batch that data holds.
+func (s *simplifier) repeated(b *onnx.Builder, tensor, data string, at int) string {
+	onnx.Must(b.Err())
+	s.g.Opened = true
+	rank, kind := len(s.g.Shapes[tensor]), s.TypeOf(tensor)
+	onnx.Require(kind != onnx.Bool, "repeats truth values for every item of the batch")
+	zeros := s.batchZeros(b, data, rank, at)
+	if kind != onnx.Float {
+		zeros = b.OpWith("Cast", onnx.Attrs{"to": int64(kind)}, zeros)
+	}
+	return b.Op("Add", tensor, zeros)
 }
 
 // expand repeats a tensor for every item where an Expand's target names the batch. A target with the number that the
@@ -141,11 +151,12 @@ func expand(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 		n.Inputs[1] = sizes
 		return ""
 	}
-	onnx.Require(s.isFloat(t), "repeats integers for every item of the batch")
 	if full := onnx.Sure(onnx.Broadcast(x, rest)); !slices.Equal(full, x) {
+		kind := s.TypeOf(t)
 		t = b.Op("Expand", t, sizes)
+		s.SetType(t, kind)
 	}
-	return b.Op("Add", t, s.batchZeros(b, s.source[n.Inputs[1]], len(rest), at))
+	return s.repeated(b, t, s.source[n.Inputs[1]], at+max(0, len(x)-len(rest)))
 }
 
 // fillBatch is ConstantOfShape for every item of the batch.
@@ -160,24 +171,106 @@ func fillBatch(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return b.Op("Expand", t, b.Ints(rest...))
 }
 
-// openConcat repeats what a model that was exported with a batch of 1 joins to
-// its data: a class token, which has the batch's 1 in front.
+// openConcat repeats what a model that was exported with a batch of 1 joins to its data: a class token, which has the
+// batch's 1.
 func openConcat(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	data := ""
-	for _, in := range n.Inputs {
-		if x := s.g.Shapes[in]; len(x) > 0 && x[0] == onnx.Batch {
-			data = in
-		}
-	}
-	if s.fixedBatch != 1 || data == "" || n.Int("axis", 1) == 0 {
-		return ""
-	}
-	for i, in := range n.Inputs {
-		if x := s.g.Shapes[in]; len(x) == len(s.g.Shapes[data]) && x[0] == 1 && !x.HasBatch() && s.isFloat(in) {
-			n.Inputs[i] = b.Op("Add", in, s.batchZeros(b, data, len(x), 0))
-		}
+	data := slices.IndexFunc(n.Inputs, s.hasBatch)
+	if data >= 0 && onnx.Sure(onnx.Axis(n, "axis", 1, len(s.g.Shapes[n.Inputs[data]]))) !=
+		s.g.Shapes[n.Inputs[data]].BatchAxis() {
+		s.repeat(b, n, n.Inputs[data])
 	}
 	return ""
+}
+
+// repeat has a node's inputs that all items share, and that have the 1 of an exported batch, for every item of data. In
+// a larger batch a 1 is no batch, unless all items were found to list the same.
+func (s *simplifier) repeat(b *onnx.Builder, n *onnx.Node, data string) {
+	d := s.g.Shapes[data]
+	at := d.BatchAxis()
+	for i, in := range n.Inputs {
+		x := s.g.Shapes[in]
+		if one := s.fixedBatch < 2 || s.shared[in]; one && len(x) == len(d) && d[at] == onnx.Batch && x[at] == 1 &&
+			!x.HasBatch() {
+			n.Inputs[i] = s.repeated(b, in, data, at)
+		}
+	}
+}
+
+// openIndices has data, indices and updates for every item where one of them was exported with a batch of 1: an index
+// counts within its own item, and ONNX Runtime writes to no other.
+func openIndices(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	if data := slices.IndexFunc(n.Inputs, s.hasBatch); data >= 0 {
+		s.repeat(b, n, n.Inputs[data])
+	}
+	return ""
+}
+
+// shared has a constant that lists the same for each item of an exported batch above 1 list it once.
+func shared(s *simplifier, n *onnx.Node) bool {
+	data := slices.IndexFunc(n.Inputs, s.hasBatch)
+	if row := onnx.TraitsOf(n.Op).Batch; s.fixedBatch < 2 || data < 0 || row == nil || !row.Aligned {
+		return false
+	}
+	x := s.g.Shapes[n.Inputs[data]]
+	for i, in := range n.Inputs {
+		c := s.g.Consts[in]
+		if c == nil || len(c.Shape) < len(x)-x.BatchAxis() {
+			continue
+		}
+		at := len(c.Shape) - len(x) + x.BatchAxis()
+		if c.Shape[at] != s.fixedBatch {
+			continue
+		}
+		step := int(c.Shape[at+1:].Items())
+		one := &onnx.Tensor{DType: c.DType, Shape: slices.Clone(c.Shape), Floats: ofOne(c.Floats, step, int(s.fixedBatch)),
+			Ints: ofOne(c.Ints, step, int(s.fixedBatch))}
+		if one.Shape[at] = 1; one.Len() > 0 {
+			n.Inputs[i] = s.g.AddConst(in+"/one", one)
+			s.shared[n.Inputs[i]] = true
+		}
+	}
+	return false
+}
+
+// ofOne are the values of the first of so many items, of step values each time; nil where another item has others.
+func ofOne[T comparable](values []T, step, items int) (one []T) {
+	for i, v := range values {
+		first := i - i/step%items*step
+		if values[first] != v {
+			return nil
+		}
+		if first == i {
+			one = append(one, v)
+		}
+	}
+	return one
+}
+
+// poolIndices has a MaxPool's indices, which count in the whole batch, count within the item where another operator
+// than a MaxUnpool of the same size reads them.
+func poolIndices(s *simplifier, n *onnx.Node) bool {
+	x := s.g.Shapes[n.Inputs[0]]
+	if n.Op != "MaxPool" || len(n.Outputs) < 2 || n.Outputs[1] == "" || !x.HasBatch() {
+		return false
+	}
+	at := n.Outputs[1]
+	readers := s.reads[at]
+	unpooled := func(r *onnx.Node) bool { return r.Op == "MaxUnpool" && r.Input(1) == at && r.Input(0) != at }
+	if !s.g.IsOutput(at) && !slices.ContainsFunc(readers, func(r *onnx.Node) bool { return !unpooled(r) }) {
+		s.pooled[at] = x
+		return false
+	}
+	onnx.Require(x.BatchAxis() == 0, "counts its indices across the batch")
+	s.g.Opened = true
+	b := &onnx.Builder{G: s.g, Prefix: n.Outputs[0] + "/"}
+	n.Outputs[1] = s.g.Fresh(at + "/batch")
+	onnx.Must(s.Node(n))
+	s.SetTypes(n)
+	s.SetType(at, onnx.Int64)
+	s.g.Nodes = append(s.g.Nodes, n)
+	b.Named(at, "Mod", n.Outputs[1], b.Const(onnx.IntScalar(x.Items())))
+	onnx.Must(b.Err())
+	return true
 }
 
 // squeezeAxes names the axes that a Squeeze without any drops: in a batch of one item the batch would be among them.
@@ -202,25 +295,9 @@ func gatherND(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	if !x.HasBatch() {
 		return ""
 	}
-	at, ok := s.g.Consts[n.Inputs[1]]
-	onnx.Require(ok && len(at.Shape) > 0 && n.Int("batch_dims", 0) == 0,
-		"is supported with constant indices and batch_dims of 0 only")
-	last := len(at.Shape) - 1
-	depth := int(at.Shape[last])
-	onnx.Require(depth >= 1 && depth <= x.BatchAxis(), "picks from the batch")
-	flat := &onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(at.Shape[:last])}
-	for index := range slices.Chunk(at.Ints, depth) {
-		place := int64(0)
-		for a, v := range index {
-			if v < -x[a] || v >= x[a] {
-				onnx.Refuse("index %d is outside %v", v, x)
-			}
-			place = place*x[a] + (v+x[a])%x[a]
-		}
-		flat.Ints = append(flat.Ints, place)
-	}
+	at, depth := s.flatPlaces(n, x[:x.BatchAxis()])
 	t := b.Reshape(n.Inputs[0], slices.Concat(onnx.Shape{x[:depth].Items()}, x[depth:]))
-	return b.OpWith("Gather", onnx.Attrs{"axis": 0}, t, b.Const(flat))
+	return b.OpWith("Gather", onnx.Attrs{"axis": 0}, t, b.Const(at))
 }
 
 // lpPool writes the p-norm of each window as the root of an average pool of |x|^p
@@ -322,27 +399,32 @@ func resize(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return b.Op("Reshape", b.OpWith("Resize", attrs, inputs...), b.Ints(0, x[1], out[2]))
 }
 
-// unpool resolves a MaxUnpool's output_shape, which names the batch: it is dropped where it says what follows from the
-// window. Elsewhere the indices count in a tensor of that shape, and the node becomes a scatter within each item.
+// unpool drops a MaxUnpool's output_shape, which names the batch, where it says what follows from the window. Where the
+// tensor differs from the one that a MaxPool counts the indices in, over the whole batch, or where they are not a
+// MaxPool's, the node becomes a scatter within each item.
 func unpool(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
-	if n.Input(2) == "" {
-		return ""
-	}
 	x := s.g.Shapes[n.Inputs[0]]
 	inferred := onnx.Unpooled(n, x)
-	size := onnx.Sure(s.IntsOf(n, 2))
-	onnx.Require(len(size) == len(x) && size[1] == x[1] && s.isBatch(size[0]),
-		"output_shape %v doesn't fit %v", size, x)
-	out := append(onnx.Shape{onnx.Batch, x[1]}, size[2:]...)
-	onnx.Sure(out, out.Check())
-	if slices.Equal(out, inferred) {
+	out := inferred
+	if n.Input(2) != "" {
+		size := onnx.Sure(s.IntsOf(n, 2))
+		onnx.Require(len(size) == len(x) && size[1] == x[1] && s.isBatch(size[0]),
+			"output_shape %v doesn't fit %v", size, x)
+		out = append(onnx.Shape{onnx.Batch, x[1]}, size[2:]...)
+		onnx.Sure(out, out.Check())
+	}
+	from := s.pooled[n.Inputs[1]]
+	if slices.Equal(out, inferred) && from.Items() == out.Items() && from != nil {
 		n.Inputs = n.Inputs[:2]
 		return ""
 	}
+	s.repeat(b, n, n.Inputs[0])
 	onnx.Require(slices.Equal(s.g.Shapes[n.Inputs[1]], x), "its indices have another shape than its input")
 	items, planes := out.Items(), b.Ints(0, x.Items())
-	flat := b.Op("Reshape", n.Inputs[0], planes)
-	at := b.Op("Mod", b.Op("Reshape", n.Inputs[1], planes), b.Const(onnx.IntScalar(items)))
+	flat, at := b.Op("Reshape", n.Inputs[0], planes), b.Op("Reshape", n.Inputs[1], planes)
+	if from != nil {
+		at = b.Op("Mod", at, b.Const(onnx.IntScalar(from.Items())))
+	}
 	zero := b.Op("Slice", flat, b.Ints(0), b.Ints(1), b.Ints(1))
 	zeros := b.Op("Expand", b.Op("Clip", zero, b.Float(0), b.Float(0)), b.Ints(1, items))
 	y := b.OpWith("ScatterElements", onnx.Attrs{"axis": 1}, zeros, at, flat)

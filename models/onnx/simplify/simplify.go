@@ -12,10 +12,11 @@ import (
 // float input with an open batch, constants folded (Identity, Constant, zero Pad, shape arithmetic), every shape known,
 // nothing dead. A fixed batch is made symbolic; where the graph depends on it, the error says at which node. All
 // unsupported operators are listed in one error.
-func Graph(g *onnx.Graph) error { return graph(g, false) }
+func Graph(g *onnx.Graph) error { return graph(g, false, false) }
 
-// graph is Graph; with whole the whole input is one item, as a vector always is.
-func graph(g *onnx.Graph, whole bool) (err error) {
+// graph is Graph; with whole the whole input is one item, as a vector always is, and with alone it is too, but the
+// graph has neither in its input nor in its outputs the file's own batch of 1.
+func graph(g *onnx.Graph, whole, alone bool) (err error) {
 	var fixedBatch int64
 	defer func() {
 		if err != nil && fixedBatch > 0 {
@@ -36,17 +37,21 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 	}
 	checkInterface(g)
 	s := &simplifier{
-		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g, whole: whole,
+		Inference: &onnx.Inference{Graph: g, Ints: map[string][]int64{}}, g: g, whole: whole || alone,
 		alias: map[string]string{}, offsets: map[string][]int64{}, from: g.Opset, reads: g.Consumers(),
 		means: map[string]meanOf{}, source: map[string]string{}, rows: map[string]string{},
 		flat: map[string]string{}, places: map[string]places{}, turned: map[string]*onnx.Node{},
 		steps: map[string]*quantization{}, sums: map[string]*sum{}, int32s: int32s(g), dynamic: map[string]bool{},
+		pooled: map[string]onnx.Shape{}, shared: map[string]bool{},
 	}
-	in := g.Inputs[0]
+	in := &g.Inputs[0]
 	if in.Shape[0] != onnx.Batch {
 		fixedBatch, in.Shape[0] = in.Shape[0], onnx.Batch
-		s.fixedBatch = fixedBatch
+		if s.fixedBatch = fixedBatch; alone {
+			s.fixedBatch = 0
+		}
 	}
+	g.Opened = g.Opened || s.whole || fixedBatch > 0
 	g.Inexact = g.Inexact || regrouped(g)
 	g.Opset = max(g.Opset, onnx.Opset)
 	g.Shapes = map[string]onnx.Shape{in.Name: in.Shape}
@@ -60,11 +65,20 @@ func graph(g *onnx.Graph, whole bool) (err error) {
 			g.Shapes[o] = nil
 		}
 	}
+	if alone {
+		s.item1(in)
+	}
 	for _, n := range nodes {
 		s.visit(n)
 	}
 	for i, o := range g.Outputs {
 		x := g.Shapes[o.Name]
+		if alone && len(x) > 2 && x[0] == onnx.Batch && x[1] == 1 {
+			b := &onnx.Builder{G: g}
+			o.Name = b.Reshape(o.Name, slices.Delete(slices.Clone(x), 1, 2))
+			x, g.Outputs[i].Name = g.Shapes[o.Name], o.Name
+			onnx.Must(b.Err())
+		}
 		onnx.Require(x != nil, "output %q is not computed from the input", o.Name)
 		onnx.Require(len(x) > 0 && x[0] == onnx.Batch, "output %q has shape %v, without the batch in front", o.Name, x)
 		g.Outputs[i].Shape = x
@@ -162,6 +176,8 @@ type simplifier struct {
 	flat       map[string]string     // tensors made flat over the batch, and what they were
 	places     map[string]places     // indices into those
 	turned     map[string]*onnx.Node // Transposes, by what they write
+	shared     map[string]bool       // constants that list once what they listed for each item of the exported batch
+	pooled     map[string]onnx.Shape // indices that count in a whole batch of such tensors, see poolIndices
 	whole      bool                  // the file's network has no batch: see lifted
 }
 
@@ -198,8 +214,14 @@ var steps []step
 
 func init() {
 	steps = []step{
-		shapeOf, passThrough, turnedBack, onRows, strided, openBatch,
-		func(s *simplifier, n *onnx.Node) bool { return s.write(n, rewrites[n.Op]) },
+		shapeOf, passThrough, turnedBack, onRows, strided, openBatch, poolIndices, shared,
+		func(s *simplifier, n *onnx.Node) bool {
+			written := s.write(n, rewrites[n.Op])
+			if written && !onnx.TraitsOf(n.Op).Folded {
+				s.SetTypes(n)
+			}
+			return written
+		},
 	}
 }
 
