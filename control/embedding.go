@@ -7,6 +7,7 @@ import (
 	"selfheal/control/pca"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
 )
 
 // The kinds of embedding functions.
@@ -56,7 +57,7 @@ func ONNXEmbedding(model []byte, state onnx.Shape) (*onnx.Graph, error) {
 	if len(state) == 4 {
 		o.Size = func() ([3]int, error) { return [3]int{int(state[1]), int(state[2]), int(state[3])}, nil }
 	}
-	g, err := simplify.Open(model, o)
+	g, err := opened.Graph(&onnx.File{Data: model}, o, nil)
 	if err != nil {
 		return nil, err
 	}

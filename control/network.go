@@ -13,6 +13,7 @@ import (
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
 	"selfheal/models/optimize"
 	"selfheal/models/ort"
 	"selfheal/models/split"
@@ -66,10 +67,7 @@ type NetworkOptions struct {
 // NewNetwork prepares a classifier from an ONNX model's bytes, with operators as the model has them: it is the one
 // that judges. [Network.ForAttacks] is the one to attack. Errors say what is wrong with the model and where.
 func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*Network, error) {
-	g, err := onnx.Decode(model)
-	if err == nil {
-		err = simplify.Prepare(g, o.Options)
-	}
+	g, err := opened.Graph(&onnx.File{Data: model}, o.Options, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
 	"selfheal/models/ort"
 )
 
@@ -140,7 +141,8 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 		return r, inProperty(ctx, err)
 	}
 	defer spec.file.Close()
-	net, err := open(file, in, nil)
+	runtime := func() error { return q.Runtime(ctx) }
+	net, err := open(file, in, nil, runtime)
 	if err == nil {
 		err = ort.Fits(net)
 	}
@@ -156,7 +158,7 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 		return r, inProperty(ctx, err)
 	}
 	if len(of.each[1]) > 1 {
-		if net, err = open(file, in, of.each[1]); err != nil {
+		if net, err = open(file, in, of.each[1], runtime); err != nil {
 			return r, fmt.Errorf("model %s: %w", q.Model, err)
 		}
 	}
@@ -194,13 +196,9 @@ func inProperty(ctx context.Context, err error) error {
 
 // open simplifies a network whose input is taken as it lies, several one after the other, and as many outputs as are
 // joined, of so many values. A first dimension that is open or 1 is the batch.
-func open(file *onnx.File, in []onnx.Value, joined []int) (net *onnx.Graph, err error) {
+func open(file *onnx.File, in []onnx.Value, joined []int, runtime func() error) (net *onnx.Graph, err error) {
 	try := func(whole bool) (*onnx.Graph, error) {
-		g, err := onnx.Decode(file.Data)
-		if err == nil {
-			err = simplify.Prepare(g, simplify.Options{Literal: true, Whole: whole, Joined: joined})
-		}
-		return g, err
+		return opened.Graph(file, simplify.Options{Literal: true, Whole: whole, Joined: joined}, runtime)
 	}
 	whole := slices.ContainsFunc(in, func(v onnx.Value) bool { return len(v.Shape) < 2 || v.Shape[0] > 1 })
 	net, err = try(whole)

@@ -342,7 +342,7 @@ func TestUnboundedPartsAreKept(t *testing.T) {
 	file := &onnx.File{Data: model}
 	in, out := must.Get2(onnx.Ports(model))(t)
 	p := must.Get(parse(declared(2, 2)+unitBox+"(assert (<= Y_0 -1e30))", 2, 2))(t)
-	q := must.Get(newQuestion(file, must.Get(open(file, in, nil))(t), p, out, func(string) {}))(t)
+	q := must.Get(newQuestion(file, must.Get(open(file, in, nil, nil))(t), p, out, func(string) {}))(t)
 	defer q.close()
 	b := p.boxes[0]
 	tree := &boxTree{q: q, box: b}
@@ -375,7 +375,7 @@ func TestTimeout(t *testing.T) {
 func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 	testinput.Runtime(t)
 	in, out := must.Get2(onnx.Ports(bent()))(t)
-	net := must.Get(open(&onnx.File{Data: bent()}, in, nil))(t)
+	net := must.Get(open(&onnx.File{Data: bent()}, in, nil, nil))(t)
 	// y1 is twice as large in the file.
 	file := &onnx.File{Data: bytes.Replace(bent(), []byte{0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 128, 63},
 		[]byte{0, 0, 128, 63, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64}, 1)}

@@ -193,9 +193,10 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	root.AddCommand(runCommand(g), submitCommand(g), attackCommand(g), initCommand(g), verifyCommand(g),
-		predictCommand(g), exportCommand(g), fitCommand(g), doctorCommand(g), vnnlibCommand(g), versionCommand(g))
-	for _, c := range []*cobra.Command{reportCommand(g), compareCommand(g), checkCommand(g), inspectCommand(),
-		splitCommand(), gradCommand(), theoryCommand(g), schemaCommand(g), completionCommand(), manCommand()} {
+		predictCommand(g), exportCommand(g), fitCommand(g), inspectCommand(g), splitCommand(g), gradCommand(g),
+		doctorCommand(g), vnnlibCommand(g), versionCommand(g))
+	for _, c := range []*cobra.Command{reportCommand(g), compareCommand(g), checkCommand(g), theoryCommand(g),
+		schemaCommand(g), completionCommand(), manCommand()} {
 		flags{c}.only(never, "onnxruntime", "offline")
 		root.AddCommand(c)
 	}
@@ -210,6 +211,11 @@ func (g *globals) runtime(c *cobra.Command, asked config.Runtime) error {
 	}
 	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: g.offline, Log: g.progress(c).Fetched,
 		Provider: asked.Provider})
+}
+
+// ownRuntime loads an ONNX Runtime that this machine has: for what is only better with one.
+func (g *globals) ownRuntime(c *cobra.Command) error {
+	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: true})
 }
 
 // exactly asks for n arguments, called as in usage.

@@ -21,6 +21,7 @@ import (
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
 	"selfheal/models/ort"
 )
 
@@ -62,8 +63,8 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 				return err
 			}
 			for _, path := range args {
-				graph, data, err := simplify.Load(path,
-					simplify.Options{Layout: o.Layout, Output: o.Output, Size: o.Size})
+				graph, data, err := opened.Load(path,
+					simplify.Options{Layout: o.Layout, Output: o.Output, Size: o.Size}, nil)
 				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)), o}
 				if err == nil {
 					for _, notice := range graph.Notices {

@@ -8,7 +8,7 @@ import (
 	"selfheal/models/grad"
 )
 
-func gradCommand() *cobra.Command {
+func gradCommand(g *globals) *cobra.Command {
 	p := &preprocessFlags{}
 	var out string
 	c := &cobra.Command{
@@ -18,11 +18,11 @@ func gradCommand() *cobra.Command {
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
-			g, err := p.load(c, args[0], out)
+			net, err := p.load(c, g, args[0], out)
 			if err != nil {
 				return err
 			}
-			v, err := grad.VJP(g)
+			v, err := grad.VJP(net)
 			if err != nil {
 				return fmt.Errorf("model %s: %w", args[0], err)
 			}

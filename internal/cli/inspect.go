@@ -15,6 +15,7 @@ import (
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
 	"selfheal/models/ort"
 	"selfheal/models/split"
 )
@@ -75,7 +76,7 @@ func obstacles(err error) []onnx.OperatorGroup {
 
 // describeModel opens a model as every command does. With an error about
 // unsupported operators it still returns what is known of the model.
-func describeModel(path string, p *preprocessFlags) (info *modelInfo, err error) {
+func describeModel(path string, p *preprocessFlags, runtime func() error) (info *modelInfo, err error) {
 	o, err := p.options()
 	if err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func describeModel(path string, p *preprocessFlags) (info *modelInfo, err error)
 	}
 	info = &modelInfo{Model: path, Opset: g.Opset}
 	info.describe(g)
-	if err := simplify.Prepare(g, o); err != nil {
+	if g, err = opened.Graph(file, o, runtime); err != nil {
 		if info.Unsupported = obstacles(err); info.Unsupported == nil {
 			return nil, err
 		}
@@ -219,7 +220,7 @@ func printObstacles(w *tabwriter.Writer, what string, list []onnx.OperatorGroup)
 	}
 }
 
-func inspectCommand() *cobra.Command {
+func inspectCommand(g *globals) *cobra.Command {
 	p, asJSON := &preprocessFlags{}, false
 	c := &cobra.Command{
 		Use:   "inspect MODEL...",
@@ -240,7 +241,7 @@ differentiated are named node by node; the exit code is then 2.`,
 			all := []*modelInfo{}
 			var broken error // the first model's
 			for _, path := range args {
-				m, err := describeModel(path, p)
+				m, err := describeModel(path, p, func() error { return g.ownRuntime(c) })
 				if m == nil {
 					return err
 				}

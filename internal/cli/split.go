@@ -7,14 +7,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"selfheal/harness/config"
 	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
+	"selfheal/models/opened"
 	"selfheal/models/ort"
 	"selfheal/models/split"
 )
 
-func splitCommand() *cobra.Command {
+func splitCommand(g *globals) *cobra.Command {
 	p := &preprocessFlags{}
 	var out string
 	var at []string
@@ -26,14 +28,14 @@ func splitCommand() *cobra.Command {
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
-			g, err := p.load(c, args[0], out)
+			net, err := p.load(c, g, args[0], out)
 			if err != nil {
 				return err
 			}
 			if len(at) == 0 {
-				at = split.Boundaries(g)
+				at = split.Boundaries(net)
 			}
-			segments, err := split.At(g, at)
+			segments, err := split.At(net, at)
 			if err != nil {
 				return fmt.Errorf("model %s: %w", args[0], err)
 			}
@@ -64,27 +66,27 @@ func splitCommand() *cobra.Command {
 }
 
 // load opens a model to make files of it at --out, telling on stderr what was done to it.
-func (p *preprocessFlags) load(c *cobra.Command, path, out string) (*onnx.Graph, error) {
+func (p *preprocessFlags) load(c *cobra.Command, g *globals, path, out string) (*onnx.Graph, error) {
 	o, err := p.options()
 	if err = cmp.Or(needed(c, "out", out, ""), err); err != nil {
 		return nil, err
 	}
-	return loadNetwork(c, path, o)
+	return loadNetwork(c, g, path, o)
 }
 
 // loadNetwork reads a model and tells what was done to it.
-func loadNetwork(c *cobra.Command, path string, o simplify.Options) (*onnx.Graph, error) {
-	g, _, err := simplify.Load(path, o)
+func loadNetwork(c *cobra.Command, g *globals, path string, o simplify.Options) (*onnx.Graph, error) {
+	net, _, err := opened.Load(path, o, func() error { return g.runtime(c, config.Runtime{}) })
 	if err != nil {
 		return nil, err
 	}
-	if err := ort.Fits(g); err != nil {
-		g.Notice(err.Error())
+	if err := ort.Fits(net); err != nil {
+		net.Notice(err.Error())
 	}
-	for _, notice := range g.Notices {
+	for _, notice := range net.Notices {
 		fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %s\n", path, notice)
 	}
-	return g, nil
+	return net, nil
 }
 
 func writeModel(path string, g *onnx.Graph) error {

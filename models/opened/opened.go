@@ -1,0 +1,304 @@
+// Package opened opens model files for batches of images and holds what was opened against the file itself: where
+// opening has changed what the batch means, the file, in a session of its own, and the opened network must answer some
+// images alike, one by one there and together here. Only then are the network's numbers used.
+package opened
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"selfheal/models/onnx"
+	"selfheal/models/onnx/simplify"
+	"selfheal/models/ort"
+)
+
+// images is how many differing images the file and the network are asked about.
+const images = 3
+
+// Load is [Graph] of a file at a path, preprocessed as o says. It also returns the model in one piece. Errors name the
+// file.
+func Load(path string, o simplify.Options, runtime func() error) (*onnx.Graph, []byte, error) {
+	f, err := onnx.Read(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err := Graph(f, o, runtime)
+	if err == nil {
+		err = simplify.Preprocess(g, o)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("model %s: %w", path, err)
+	}
+	return g, f.Data, nil
+}
+
+// Graph decodes a file and prepares it as [simplify.Prepare] does. A network that does not answer as the file is opened
+// as one of a batch of 1 that stays within each image; where that does not either, it is refused. runtime loads ONNX
+// Runtime where it is needed; nil: it is loaded already. Where there is none a notice says that nothing was compared.
+func Graph(f *onnx.File, o simplify.Options, runtime func() error) (*onnx.Graph, error) {
+	g, err := prepare(f, o)
+	if err != nil || !g.Opened {
+		return g, err
+	}
+	if ort.LibraryPath() == "" {
+		err := errors.New("it is not loaded")
+		if runtime != nil {
+			err = runtime()
+		}
+		if err != nil {
+			g.Notice(fmt.Sprintf("was opened for batches and could not be held against the file without ONNX Runtime: %v",
+				err))
+			return g, nil
+		}
+	}
+	key := sha256.Sum256(fmt.Append(nil, sha256.Sum256(f.Data), o.Scale, o.Mean, o.Std, o.Layout, o.Output, o.Literal,
+		o.Joined, o.Whole, o.Alone, g.Inputs[0].Shape))
+	known, _ := held.LoadOrStore(key, &answer{})
+	a := known.(*answer)
+	a.once.Do(func() {
+		if a.err = hold(f, g, o); a.err == nil || o.Alone {
+			return
+		}
+		alone := o
+		alone.Alone = true
+		if other, err := prepare(f, alone); err == nil && hold(f, other, o) == nil {
+			a.alone, a.err = true, nil
+		}
+	})
+	if a.alone {
+		o.Alone = true
+		return prepare(f, o)
+	}
+	return g, a.err
+}
+
+// answer is what was found about a file that was opened in some way.
+type answer struct {
+	once  sync.Once
+	alone bool // opened as one of a batch of 1
+	err   error
+}
+
+// held are the answers so far, by the file and how it is taken: a network may be opened for the judge, for attacks and
+// by each suite.
+var held sync.Map
+
+func prepare(f *onnx.File, o simplify.Options) (*onnx.Graph, error) {
+	g, err := onnx.Decode(f.Data)
+	if err == nil {
+		err = simplify.Prepare(g, o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// hold asks the file about each image alone, and the opened network about all of them together. A file that does not
+// run, as one of bfloat16, has nothing to say, nor has one that draws at random.
+func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
+	opened := g.Clone()
+	if draws, err := simplify.Draws(opened); err != nil || len(draws) > 0 {
+		return nil
+	}
+	taken := max(1, len(o.Joined))
+	in, out, err := onnx.Ports(f.Data)
+	if err != nil {
+		return err
+	}
+	names := []string{o.Output}
+	if taken > 1 || o.Output == "" {
+		names = onnx.Each(out[:min(taken, len(out))], func(v onnx.Value) string { return v.Name })
+	}
+	file, err := ort.OpenOriginal("the file", f, names...)
+	if err != nil {
+		g.Notice(fmt.Sprintf("was opened for batches and could not be held against the file: %v", err))
+		return nil
+	}
+	defer file.Close()
+	network, err := open(opened)
+	if err != nil {
+		return err
+	}
+	defer network.Close()
+	x := draw(g, o)
+	item := int(g.Inputs[0].Shape.Items())
+	if last := slices.Contains(g.Notices, simplify.NoticeLast); last || len(in[0].Shape) == 4 && !o.Literal {
+		s := g.Inputs[0].Shape
+		shape := onnx.Shape{max(1, in[0].Shape[0]), s[1], s[2], s[3]}
+		if last {
+			shape = onnx.Shape{shape[0], s[2], s[3], s[1]}
+		}
+		file.Take(shape)
+	}
+	batch := max(1, file.Inputs()/item)
+	y, err := network.Run([]ort.Tensor{{Shape: append(onnx.Shape{images}, g.Inputs[0].Shape[1:]...), Data: x}})
+	if err != nil {
+		return err
+	}
+	together := y[0].Data
+	alone := make([][]float64, images)
+	for k := range alone {
+		one := x[k*item : (k+1)*item]
+		if alone[k], err = ask(file, g, slices.Repeat(one, batch)); err != nil {
+			return err
+		}
+		alone[k] = alone[k][:len(alone[k])/batch]
+		own := together[k*len(together)/images : (k+1)*len(together)/images]
+		err := alike(file, g, alone[k], own, slices.Repeat(one, batch))
+		if err == nil && g.IsCopy() { // whose rounding hides much of what the others in the batch may do
+			err = stays(network, g, one, own)
+		}
+		if err != nil {
+			return fmt.Errorf("image %d of %d: %w: opened for batches it would not compute what the file does; export "+
+				`it with an open batch, torch.onnx.export(…, dynamic_shapes=({0: torch.export.Dim("batch")},))`, k+1,
+				images, err)
+		}
+	}
+	if batch == 1 {
+		return nil
+	}
+	mixed := []float32{}
+	for k := range batch {
+		mixed = append(mixed, x[k%images*item:(k%images+1)*item]...)
+	}
+	rows, err := ask(file, g, mixed)
+	if err != nil {
+		return err
+	}
+	for k := range batch {
+		own := onnx.Each(alone[k%images], func(v float64) float32 { return float32(v) })
+		if alike(file, g, rows[k*len(rows)/batch:(k+1)*len(rows)/batch], own, mixed) != nil {
+			return fmt.Errorf("its answer to an image depends on the place in the batch of %d that the file was exported "+
+				"with, or on the other images there; export the network for one image", batch)
+		}
+	}
+	return nil
+}
+
+// open makes a session of the graph's first output, as floats.
+func open(g *onnx.Graph) (*ort.Session, error) {
+	g.Outputs = g.Outputs[:1]
+	b := &onnx.Builder{G: g, Prefix: "held/"}
+	g.Outputs[0].Name = b.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Float)}, g.Outputs[0].Name)
+	g.Outputs[0].DType = onnx.Float
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	g.Prune()
+	return ort.OpenGraph(g)
+}
+
+// draw makes the images, always the same, in the range of the model's own input: what the preprocessing makes of values
+// in [0,1], or levels.
+func draw(g *onnx.Graph, o simplify.Options) []float32 {
+	s := g.Inputs[0].Shape
+	item := int(s.Items())
+	plane := max(1, item/int(max(1, append(s, 1, 1)[1])))
+	of := func(values []float32, c int, none float32) float32 {
+		if len(values) == 0 {
+			return none
+		}
+		return values[c%len(values)]
+	}
+	rng, scale := rand.New(rand.NewPCG(1, uint64(item))), cmp.Or(o.Scale, 1)
+	x := make([]float32, images*item)
+	for i := range x {
+		v, c := rng.Float32(), i%item/plane
+		switch {
+		case g.Levels:
+			v = float32(math.Round(float64(v) * 255))
+		case !o.Literal:
+			v = (v*scale - of(o.Mean, c, 0)) / of(o.Std, c, 1)
+		}
+		x[i] = v
+	}
+	return x
+}
+
+// ask gives the file images in its own order.
+func ask(file *ort.Original, g *onnx.Graph, x []float32) ([]float64, error) {
+	if slices.Contains(g.Notices, simplify.NoticeLast) {
+		s := g.Inputs[0].Shape
+		turned, plane := make([]float32, len(x)), int(s[2]*s[3])
+		for i, v := range x {
+			image, c, at := i/int(s.Items()), i/plane%int(s[1]), i%plane
+			turned[image*int(s.Items())+at*int(s[1])+c] = v
+		}
+		x = turned
+	}
+	return file.Run(x)
+}
+
+// stays is an error where the opened network answers an image alone otherwise than among others.
+func stays(network *ort.Session, g *onnx.Graph, one, among []float32) error {
+	y, err := network.Run([]ort.Tensor{{Shape: append(onnx.Shape{1}, g.Inputs[0].Shape[1:]...), Data: one}})
+	if err != nil {
+		return err
+	}
+	for i, v := range y[0].Data {
+		if d := math.Abs(float64(v - among[i])); d > rounding*max(1, math.Abs(float64(v))) {
+			return fmt.Errorf("value %d of the opened network's answer is %.9g alone, %.9g among others", i, v, among[i])
+		}
+	}
+	return nil
+}
+
+// Tolerances, of the largest output.
+const (
+	rounding = 1e-4 // of float32, in another order of sums
+	steps    = 0.25 // of a file that computes in integers or halves, or rounds to steps: what differs may be some steps
+	jump     = 8    // by how much more than the file's own answer to a change of the last bit
+)
+
+// alike is an error where two answers to the file's input x differ by more than rounding: than it usually makes, or than
+// it makes in this very file, which is asked about the input with its last bits turned.
+func alike(file *ort.Original, g *onnx.Graph, want []float64, got []float32, x []float32) error {
+	if len(want) != len(got) {
+		return fmt.Errorf("the file gives %d values, the opened network %d", len(want), len(got))
+	}
+	largest, at, worst := 1.0, -1, 0.0
+	for i, v := range want {
+		if finite := !math.IsInf(v, 0) && v == v; finite {
+			largest = max(largest, math.Abs(v))
+		}
+		apart := math.Abs(v - float64(got[i]))
+		if same := v == float64(got[i]) || v != v && got[i] != got[i]; same {
+			apart = 0
+		}
+		if !(apart <= worst) {
+			at, worst = i, apart
+		}
+	}
+	tolerance := rounding * largest
+	if g.IsCopy() {
+		tolerance = steps * largest
+	}
+	if worst <= tolerance {
+		return nil
+	}
+	turned := slices.Clone(x)
+	for i, v := range turned {
+		turned[i] = math.Float32frombits(math.Float32bits(v) ^ 1)
+	}
+	other, err := ask(file, g, turned)
+	if err != nil {
+		return err
+	}
+	own := 0.0
+	for i := range want {
+		if d := math.Abs(other[i] - want[i]); d > own {
+			own = d
+		}
+	}
+	if worst <= jump*own {
+		return nil
+	}
+	return fmt.Errorf("value %d of the file's answer is %.9g, that of the opened network %.9g", at, want[at], got[at])
+}
