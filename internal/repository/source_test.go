@@ -2,6 +2,7 @@ package repository
 
 import (
 	"io/fs"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -152,41 +153,59 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// docs/onnx.md lists the operators that are known, docs/certificates.md those that have bounds; -update rewrites the
-// lists.
+// docs/onnx.md lists the operators that are known, and what each does with the batch, docs/certificates.md those that
+// have bounds; -update rewrites the lists.
 func TestOperatorsDocumented(t *testing.T) {
-	for path, operators := range map[string][]string{
-		"docs/onnx.md": onnx.Operators(), "docs/certificates.md": bounds.Operators(),
-	} {
-		const begin, end = "<!-- operators -->\n", "<!-- /operators -->"
-		before, rest, ok := strings.Cut(read(t, path), begin)
-		list, after, ok2 := strings.Cut(rest, end)
-		if !ok || !ok2 {
-			t.Fatal(path, ": no list of operators")
+	byRow := map[string][]string{}
+	for _, op := range onnx.Operators() {
+		row := "it works on constants alone"
+		if batch := onnx.TraitsOf(op).Batch; batch != nil {
+			row = batch.Doc
 		}
-		var want strings.Builder
-		width := 0
-		for i, op := range operators {
-			switch {
-			case i == 0:
-			case width+len(op)+2 > 88:
-				want.WriteString(",\n")
-				width = 0
-			default:
-				want.WriteString(", ")
-				width += 2
-			}
-			want.WriteString(op)
-			width += len(op)
-		}
-		want.WriteString(".\n")
+		byRow[row] = append(byRow[row], op)
+	}
+	table := "| the batch | operators |\n|---|---|\n"
+	for _, row := range slices.Sorted(maps.Keys(byRow)) {
+		table += "| " + row + " | " + strings.Join(byRow[row], ", ") + " |\n"
+	}
+	generated(t, "docs/onnx.md", "operators", listed(onnx.Operators()))
+	generated(t, "docs/onnx.md", "batch", table)
+	generated(t, "docs/certificates.md", "operators", listed(bounds.Operators()))
+}
+
+// listed are operators in lines of one paragraph.
+func listed(operators []string) string {
+	var list strings.Builder
+	width := 0
+	for i, op := range operators {
 		switch {
-		case *update:
-			put(t, path, before+begin+want.String()+end+after)
-		case list != want.String():
-			t.Errorf("%s: the list of operators differs (go test -update rewrites it):\n%swant\n%s", path, list,
-				want.String())
+		case i == 0:
+		case width+len(op)+2 > 88:
+			list.WriteString(",\n")
+			width = 0
+		default:
+			list.WriteString(", ")
+			width += 2
 		}
+		list.WriteString(op)
+		width += len(op)
+	}
+	return list.String() + ".\n"
+}
+
+// generated holds what stands between a name's marks on a page; -update rewrites it.
+func generated(t *testing.T, path, name, want string) {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
+	before, rest, ok := strings.Cut(read(t, path), begin)
+	list, after, ok2 := strings.Cut(rest, end)
+	switch {
+	case !ok || !ok2:
+		t.Fatalf("%s has no part called %s", path, name)
+	case *update:
+		put(t, path, before+begin+want+end+after)
+	case list != want:
+		t.Errorf("%s: what is called %s differs (go test -update rewrites it):\n%swant\n%s", path, name, list, want)
 	}
 }
 

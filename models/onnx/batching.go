@@ -18,7 +18,10 @@ var (
 	}}
 	byPlace = &Batching{"any input has it, at the axis where broadcasting puts it", true, func(in, out []Shape) bool {
 		y := out[0]
-		return !slices.ContainsFunc(in, func(x Shape) bool { a := x.BatchAxis(); return a >= 0 && x[a] != y[len(y)-len(x)+a] })
+		return !slices.ContainsFunc(in, func(x Shape) bool {
+			a := x.BatchAxis()
+			return a >= 0 && x[a] != y[len(y)-len(x)+a]
+		})
 	}}
 	inAll = &Batching{"every input has it, at the same axis", true, func(in, _ []Shape) bool {
 		a := in[0].BatchAxis()

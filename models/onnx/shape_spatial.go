@@ -213,8 +213,8 @@ func resizeShape(c *Inference, n *Node, in []Shape) []Shape {
 	x := in[0]
 	axes := n.Ints("axes", nil)
 	Require(n.Str("keep_aspect_ratio_policy", "stretch") == "stretch", "keep_aspect_ratio_policy is not supported")
-	Require(n.Str("coordinate_transformation_mode", "") != "tf_crop_and_resize", "crops (tf_crop_and_resize), which is "+
-		"not supported")
+	Require(n.Str("coordinate_transformation_mode", "") != "tf_crop_and_resize",
+		"crops (tf_crop_and_resize), which is not supported")
 	Require(len(x) >= 2 && x[0] == Batch, "needs a batch of images, not %v", x)
 	if n.Input(3) != "" {
 		sizes := Sure(c.IntsOf(n, 3))

@@ -52,8 +52,7 @@ func Graph(f *onnx.File, o simplify.Options, runtime func() error) (*onnx.Graph,
 			err = runtime()
 		}
 		if err != nil {
-			g.Notice(fmt.Sprintf("was opened for batches and could not be held against the file without ONNX Runtime: %v",
-				err))
+			g.Notice(fmt.Sprintf(notHeld+" without ONNX Runtime: %v", err))
 			return g, nil
 		}
 	}
@@ -77,6 +76,8 @@ func Graph(f *onnx.File, o simplify.Options, runtime func() error) (*onnx.Graph,
 	}
 	return g, a.err
 }
+
+const notHeld = "was opened for batches and could not be held against the file"
 
 // answer is what was found about a file that was opened in some way.
 type answer struct {
@@ -118,7 +119,7 @@ func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 	}
 	file, err := ort.OpenOriginal("the file", f, names...)
 	if err != nil {
-		g.Notice(fmt.Sprintf("was opened for batches and could not be held against the file: %v", err))
+		g.Notice(fmt.Sprintf(notHeld+": %v", err))
 		return nil
 	}
 	defer file.Close()
@@ -156,8 +157,8 @@ func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 			err = stays(network, g, one, own)
 		}
 		if err != nil {
-			return fmt.Errorf("image %d of %d: %w: opened for batches it would not compute what the file does; export "+
-				`it with an open batch, torch.onnx.export(…, dynamic_shapes=({0: torch.export.Dim("batch")},))`, k+1,
+			return fmt.Errorf("image %d of %d: %w: opened for batches it would not compute what the file does; "+
+				`export it with an open batch, torch.onnx.export(…, dynamic_shapes=({0: torch.export.Dim("batch")},))`, k+1,
 				images, err)
 		}
 	}
@@ -175,8 +176,8 @@ func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 	for k := range batch {
 		own := onnx.Each(alone[k%images], func(v float64) float32 { return float32(v) })
 		if alike(file, g, rows[k*len(rows)/batch:(k+1)*len(rows)/batch], own, mixed) != nil {
-			return fmt.Errorf("its answer to an image depends on the place in the batch of %d that the file was exported "+
-				"with, or on the other images there; export the network for one image", batch)
+			return fmt.Errorf("its answer to an image depends on the place in the batch of %d that the file was "+
+				"exported with, or on the other images there; export the network for one image", batch)
 		}
 	}
 	return nil
@@ -244,7 +245,8 @@ func stays(network *ort.Session, g *onnx.Graph, one, among []float32) error {
 	}
 	for i, v := range y[0].Data {
 		if d := math.Abs(float64(v - among[i])); d > rounding*max(1, math.Abs(float64(v))) {
-			return fmt.Errorf("value %d of the opened network's answer is %.9g alone, %.9g among others", i, v, among[i])
+			return fmt.Errorf("value %d of the opened network's answer is %.9g alone, %.9g among others", i, v,
+				among[i])
 		}
 	}
 	return nil
@@ -253,7 +255,7 @@ func stays(network *ort.Session, g *onnx.Graph, one, among []float32) error {
 // Tolerances, of the largest output.
 const (
 	rounding = 1e-4 // of float32, in another order of sums
-	steps    = 0.25 // of a file that computes in integers or halves, or rounds to steps: what differs may be some steps
+	steps    = 0.25 // of a file that computes in integers or halves, or rounds: it may differ by some steps
 	jump     = 8    // by how much more than the file's own answer to a change of the last bit
 )
 

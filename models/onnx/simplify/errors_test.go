@@ -78,7 +78,8 @@ func TestOpenErrors(t *testing.T) {
 			`output "y" … [3N 4] … batch in front`},
 		{"a reshape that moves the batch", file(13, N, 3).Node("Transpose x → a; t=-1,3; Reshape a t → y"),
 			`Reshape "y" … mixes the batch`},
-		{"an Expand of a fixed batch", file(13, 1, 3).Node("t=2,3; Expand x t → y"), `Expand "y" … exported as 1`},
+		{"an Expand of a fixed batch", file(13, 2, 3).Node("t=3,2,3; u=6,3; Expand x t → z; Reshape z u → y"),
+			`Reshape "y" … exported as 2`},
 		{"a constant that differs among the items", file(13, 2, 3).Floats("c", []int64{2, 3}, 1, 2, 3, 4, 5, 6).
 			Node("Add x c → y"), `Add "y" … exported as 2`},
 		{"sizes that fix the batch", file(13, N, 1, 2, 2).Node("s=2,1,4,4; Resize x _ _ s → y"),

@@ -199,6 +199,7 @@ func (s *simplifier) flatPlaces(n *onnx.Node, item onnx.Shape) (at *onnx.Tensor,
 	last := len(c.Shape) - 1
 	depth = int(c.Shape[last])
 	onnx.Require(depth >= 1 && depth <= len(item), "indices of shape %v don't fit %v", c.Shape, item)
+	onnx.Require(!item[:depth].HasBatch(), "picks from the batch")
 	at = &onnx.Tensor{DType: onnx.Int64, Shape: slices.Clone(c.Shape[:last])}
 	for index := range slices.Chunk(c.Ints, depth) {
 		place := int64(0)

@@ -221,9 +221,9 @@ func shared(s *simplifier, n *onnx.Node) bool {
 		if c.Shape[at] != s.fixedBatch {
 			continue
 		}
-		step := int(c.Shape[at+1:].Items())
-		one := &onnx.Tensor{DType: c.DType, Shape: slices.Clone(c.Shape), Floats: ofOne(c.Floats, step, int(s.fixedBatch)),
-			Ints: ofOne(c.Ints, step, int(s.fixedBatch))}
+		step, items := int(c.Shape[at+1:].Items()), int(s.fixedBatch)
+		one := &onnx.Tensor{DType: c.DType, Shape: slices.Clone(c.Shape), Floats: ofOne(c.Floats, step, items),
+			Ints: ofOne(c.Ints, step, items)}
 		if one.Shape[at] = 1; one.Len() > 0 {
 			n.Inputs[i] = s.g.AddConst(in+"/one", one)
 			s.shared[n.Inputs[i]] = true
@@ -254,9 +254,8 @@ func poolIndices(s *simplifier, n *onnx.Node) bool {
 		return false
 	}
 	at := n.Outputs[1]
-	readers := s.reads[at]
-	unpooled := func(r *onnx.Node) bool { return r.Op == "MaxUnpool" && r.Input(1) == at && r.Input(0) != at }
-	if !s.g.IsOutput(at) && !slices.ContainsFunc(readers, func(r *onnx.Node) bool { return !unpooled(r) }) {
+	other := func(r *onnx.Node) bool { return r.Op != "MaxUnpool" || r.Input(1) != at || r.Input(0) == at }
+	if !s.g.IsOutput(at) && !slices.ContainsFunc(s.reads[at], other) {
 		s.pooled[at] = x
 		return false
 	}
@@ -295,7 +294,7 @@ func gatherND(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	if !x.HasBatch() {
 		return ""
 	}
-	at, depth := s.flatPlaces(n, x[:x.BatchAxis()])
+	at, depth := s.flatPlaces(n, x)
 	t := b.Reshape(n.Inputs[0], slices.Concat(onnx.Shape{x[:depth].Items()}, x[depth:]))
 	return b.OpWith("Gather", onnx.Attrs{"axis": 0}, t, b.Const(at))
 }
