@@ -57,7 +57,8 @@ func TestHold(t *testing.T) {
 	}
 	mixed := file(2, "a=0,; ReduceSum x a → s; c=0.01; Mul s c → v; Add x v → y")
 	same := network(func(b *onnx.Builder, x string) string { return b.Op("Mul", x, b.Float(1.02)) })
-	if err := hold(mixed, same, simplify.Options{}); err == nil || !strings.Contains(err.Error(), "on the other images") {
+	err := hold(mixed, same, simplify.Options{})
+	if err == nil || !strings.Contains(err.Error(), "on the other images") {
 		t.Error(err)
 	}
 }

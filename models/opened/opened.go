@@ -158,8 +158,8 @@ func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 		}
 		if err != nil {
 			return fmt.Errorf("image %d of %d: %w: opened for batches it would not compute what the file does; "+
-				`export it with an open batch, torch.onnx.export(…, dynamic_shapes=({0: torch.export.Dim("batch")},))`, k+1,
-				images, err)
+				"export it with an open batch, torch.onnx.export(…, dynamic_shapes=({0: "+
+				`torch.export.Dim("batch")},))`, k+1, images, err)
 		}
 	}
 	if batch == 1 {
@@ -259,8 +259,8 @@ const (
 	jump     = 8    // by how much more than the file's own answer to a change of the last bit
 )
 
-// alike is an error where two answers to the file's input x differ by more than rounding: than it usually makes, or than
-// it makes in this very file, which is asked about the input with its last bits turned.
+// alike is an error where two answers to the file's input x differ by more than rounding: than it usually makes, or
+// than it makes in this very file, which is asked about the input with its last bits turned.
 func alike(file *ort.Original, g *onnx.Graph, want []float64, got []float32, x []float32) error {
 	if len(want) != len(got) {
 		return fmt.Errorf("the file gives %d values, the opened network %d", len(want), len(got))

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // image are the dimensions of an image here, behind the batch.
 var image = []int64{3, 4, 4}
 
-// Files that were exported with a fixed batch, and use it in every way that their operators have, answer each image of a
-// batch as they do alone.
+// Files that were exported with a fixed batch, and use it in every way that their operators have, answer each image of
+// a batch as they do alone.
 func TestBatch(t *testing.T) {
 	testinput.Runtime(t)
 	const flat = "Flatten x → f; "
@@ -33,11 +33,14 @@ func TestBatch(t *testing.T) {
 		{"scattered constants", 1, flat + "ScatterElements f at low → y axis=1", []int64{48}},
 		{"scattered constants of a batch of 2", 2, flat + "ScatterElements f at2 low2 → y axis=1", []int64{48}},
 		{"added constants", 1, flat + "ScatterElements f at low → y axis=1 reduction=add", []int64{48}},
-		{"scattered values", 1, flat + "a=0,; b=2,; c=1,; Slice f a b c → u; ScatterElements f at u → y axis=1", []int64{48}},
-		{"scattered at computed places", 1, flat + "k=2,; TopK f k → v i; ScatterElements f i low → y axis=1", []int64{48}},
+		{"scattered values", 1, flat + "a=0,; b=2,; c=1,; Slice f a b c → u; ScatterElements f at u → y axis=1",
+			[]int64{48}},
+		{"scattered at computed places", 1, flat + "k=2,; TopK f k → v i; ScatterElements f i low → y axis=1",
+			[]int64{48}},
 		{"scattered into a constant", 1, flat + "k=2,; TopK f k → v i; z[1,48]=0.5; ScatterElements z i v → y axis=1",
 			[]int64{48}},
-		{"scattered into a constant of 2", 2, flat + "k=2,; TopK f k → v i; z[2,48]=0.5; ScatterElements z i v → y axis=1",
+		{"scattered into a constant of 2", 2, flat + "k=2,; TopK f k → v i; z[2,48]=0.5; " +
+			"ScatterElements z i v → y axis=1",
 			[]int64{48}},
 		{"rows of one image scattered", 1, "r=3,16; s=1,48; Reshape x r → t; ScatterElements t rows ones → q axis=1; " +
 			"Reshape q s → y", []int64{48}},
@@ -57,7 +60,8 @@ func TestBatch(t *testing.T) {
 		{"unpooled at constants", 1, "MaxPool x → p kernel_shape=2,2 strides=2,2; " +
 			"MaxUnpool p places → y kernel_shape=2,2 strides=2,2", []int64{3, 4, 4}},
 		{"integers joined", 1, flat + "k=2,; TopK f k → v i; Concat i at → j axis=1; Cast j → y to=1", []int64{4}},
-		{"a token joined to tokens in front", 1, "r=1,3,16; Reshape x r → t; Transpose t → u perm=2,0,1; c[1,1,3]=0.5; " +
+		{"a token joined to tokens in front", 1, "r=1,3,16; Reshape x r → t; Transpose t → u perm=2,0,1; " +
+			"c[1,1,3]=0.5; " +
 			"Concat c u → v axis=0; Transpose v → y perm=1,0,2", []int64{17, 3}},
 		{"joined along the batch", 1, flat + "s=1,96; Concat f f → q axis=0; Reshape q s → y", []int64{96}},
 		{"tiled along the batch", 1, flat + "r=2,1; s=1,96; Tile f r → q; Reshape q s → y", []int64{96}},
@@ -66,7 +70,8 @@ func TestBatch(t *testing.T) {
 		{"sums along the batch", 1, flat + "a=0; CumSum f a → y", []int64{48}},
 		{"a Softmax along the batch", 1, "Softmax x → y axis=0", image},
 		{"flat from the start", 1, "Flatten x → y axis=0", []int64{48}},
-		{"no batch any more", 1, "z=0,; GlobalAveragePool x → g; Squeeze g → v; Softmax v → w axis=0; Unsqueeze w z → y",
+		{"no batch any more", 1, "z=0,; GlobalAveragePool x → g; Squeeze g → v; Softmax v → w axis=0; " +
+			"Unsqueeze w z → y",
 			[]int64{3}},
 		{"rows compared with each other", 1, "r=3,16; s=1,9; Reshape x r → q; Transpose q → t; MatMul q t → m; " +
 			"Reshape m s → y", []int64{9}},
@@ -84,7 +89,8 @@ func TestBatch(t *testing.T) {
 		{"an outer product", 1, flat + "Transpose f → t; s=1,2304; Mul f t → q; Reshape q s → y", []int64{2304}},
 		{"constants of a batch of 2", 2, flat + "c[2,48]=0.5; d[2,1]=0.25; Add f c → g; Mul g d → y", []int64{48}},
 		{"an equation", 1, flat + "s=1,48; o[1]=0.5; Einsum f o → m equation=bi,b->i; Reshape m s → y", []int64{48}},
-		{"resized rows", 1, "r=3,4,4; s=1,3,8,4; Reshape x r → t; u=1,3,4,4; Reshape t u → v; Resize v _ _ s → y", []int64{3, 8, 4}},
+		{"resized rows", 1, "r=3,4,4; s=1,3,8,4; Reshape x r → t; u=1,3,4,4; Reshape t u → v; Resize v _ _ s → y",
+			[]int64{3, 8, 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &onnx.File{Data: file(c.batch, c.nodes).Bytes(append([]int64{c.batch}, c.out...)...)}
