@@ -96,7 +96,8 @@ type Method interface {
 	// classes and image shape (too few classes for a loss, too small an image), or nil.
 	Check(classes int, shape Shape) error
 	// Passes bounds the forward and backward passes for one image. For an image that is never broken they are exact,
-	// except for what may give up (FAB, Bisection, Auto-PGD), have no room (patch) or nothing to refine or to mend.
+	// except for what may give up (FAB, Bisection, Auto-PGD), have no room (patch) or nothing to refine or to mend, and
+	// where classes can't win.
 	Passes(classes int) (forward, backward int)
 }
 

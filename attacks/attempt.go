@@ -91,8 +91,8 @@ func (t *attempt) gradient(ctx context.Context, x []float32, loss Loss, target i
 }
 
 // targets returns the n highest wrong classes at the clean image, highest first and, among
-// equals, the higher class first, for one forward pass. n is cut to classes − 1, where the
-// reference would fail on an index. An untargeted attack has the one target −1, for no pass.
+// equals, the higher class first, for one forward pass: fewer, down to none, where fewer can
+// win. An untargeted attack has the one target −1, for no pass.
 func (t *attempt) targets(ctx context.Context, targeted bool, n int) ([]int, error) {
 	if !targeted {
 		return []int{-1}, nil
@@ -101,8 +101,8 @@ func (t *attempt) targets(ctx context.Context, targeted bool, n int) ([]int, err
 		return nil, err
 	}
 	var order []int
-	for j := range t.eval.Logits {
-		if j != t.im.Label {
+	for j, z := range t.eval.Logits {
+		if j != t.im.Label && !never(z) {
 			order = append(order, j)
 		}
 	}

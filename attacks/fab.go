@@ -133,6 +133,9 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, err error) {
 	nearest := math.Inf(1)
 	for k, rival := range r.rivals {
+		if k > 0 && never(r.eval.Logits[rival]) { // it has no boundary
+			continue
+		}
 		r.eval.Gradient = r.spare
 		if wrong, err = r.gradient(ctx, r.x1, LogitDifference, rival); err != nil {
 			return false, err
@@ -140,9 +143,12 @@ func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, e
 		if wrong && check && k == 0 {
 			return true, nil
 		}
-		f := float64(r.eval.Loss)
-		away := 0.0
-		if len(r.rivals) > 1 {
+		f, away := float64(r.eval.Loss), 0.0
+		switch {
+		case math.IsInf(f, -1): // of a first one: without others nothing moves
+			clear(r.eval.Gradient)
+			f, away = 0, math.Inf(1)
+		case len(r.rivals) > 1:
 			away = math.Abs(f) / (1e-12 + r.Norm.Dual().Length(r.eval.Gradient))
 		}
 		if k == 0 || away < nearest {

@@ -18,6 +18,9 @@ import (
 //	LogitDifference       z_t − z_y
 //	Margin                max_{j≠y} zⱼ − z_y
 //
+// A class whose logit is −∞ never wins, and is no target. Where a denominator would need the logit of one, so that fewer
+// classes are left than the loss is defined for, it is 1, as [Setup.Make] does for networks of so few.
+//
 // In DLR z_o is z₍₂₎ if y ranks first, else z₍₁₎. A targeted loss only steers: an image is broken by any wrong class.
 // (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner 2017 for Margin.)
 //
@@ -100,7 +103,8 @@ func (l Loss) Value(logits []float32, label, target int) float64 {
 		return float64(logits[runnerUp(logits, label)]) - zy
 	}
 	r := topFour(logits)
-	return gap(logits, label, r.rival(l, label, target)) / r.spread(l, logits)
+	d, _ := r.spread(l, logits)
+	return gap(logits, label, r.rival(l, label, target)) / d
 }
 
 // Cotangent writes ∂loss/∂logits into out, which has the length of logits. The
@@ -177,14 +181,18 @@ func (r ranks) rival(l Loss, label, target int) int {
 	return r[0]
 }
 
-// spread is the denominator of the DLR losses, in float32 as in torch: the guard
-// is lost in it unless the logits (nearly) tie.
-func (r ranks) spread(l Loss, logits []float32) float64 {
+// spread is the denominator of the DLR losses, in float32 as in torch: the guard is lost in it unless the logits
+// (nearly) tie. An infinite one is the constant 1 instead.
+func (r ranks) spread(l Loss, logits []float32) (d float64, constant bool) {
 	from := logits[r[2]]
 	if l == TargetedDLR {
 		from = float32(0.5 * float32(from+logits[r[3]]))
 	}
-	return float64(float32(logits[r[0]]-from) + dlrGuard)
+	apart := float32(logits[r[0]] - from)
+	if apart > math.MaxFloat32 {
+		return 1, true
+	}
+	return float64(apart + dlrGuard), false
 }
 
 // gap is the numerator z_rival − z_label, in float32 too.
@@ -196,9 +204,12 @@ func gap(logits []float32, label, rival int) float64 {
 // third, n = d and DLR is constant; with both in float32 its terms then cancel to exactly 0, as they do in torch,
 // instead of leaving noise whose sign an attack would follow.
 func (r ranks) quotient(l Loss, logits []float32, label, rival int, out []float32) {
-	d := r.spread(l, logits)
+	d, constant := r.spread(l, logits)
 	n := gap(logits, label, rival)
 	q := n / d / d
+	if constant {
+		q = 0
+	}
 	terms := [5]struct {
 		class int
 		g     float64

@@ -80,6 +80,50 @@ func TestDLRPlateau(t *testing.T) {
 	}
 }
 
+// A class of −∞, which a network masks, never wins: losses and gradients are finite, a margin takes it as the lowest
+// float32, and where a DLR loss would need it the numerator is left.
+func TestMaskedClasses(t *testing.T) {
+	inf := float32(math.Inf(1))
+	z := []float32{3, 1, -inf, 2, -inf}
+	want := map[Loss]struct {
+		value    float64
+		gradient []float32
+	}{
+		CrossEntropy:         {math.Log(1 + math.Exp(-1) + math.Exp(-2)), nil},
+		TargetedCrossEntropy: {-2 - math.Log(1+math.Exp(-1)+math.Exp(-2)), nil},
+		LogitDifference:      {-2, []float32{-1, 1, 0, 0, 0}},
+		Margin:               {-1, []float32{-1, 0, 0, 1, 0}},
+		DLR:                  {-0.5, nil},
+		TargetedDLR:          {-2, []float32{-1, 1, 0, 0, 0}}, // the fourth logit is −∞
+	}
+	for _, l := range Losses() {
+		if got := l.Value(z, 0, 1); !(math.Abs(got-want[l].value) < 1e-6) {
+			t.Errorf("%v is %v, want %v", l, got, want[l].value)
+		}
+		g := make([]float32, len(z))
+		l.Cotangent(z, 0, 1, g)
+		for j, v := range g {
+			if !(v >= -1e3 && v <= 1e3) || z[j] == -inf && v != 0 || want[l].gradient != nil && v != want[l].gradient[j] {
+				t.Errorf("%v has the gradient %v, want %v", l, g, want[l].gradient)
+				break
+			}
+		}
+	}
+	two := []float32{-inf, 1, 3, -inf}
+	if got := DLR.Value(two, 2, -1); got != -2 {
+		t.Errorf("DLR of two classes is %v, want their difference", got)
+	}
+	for _, c := range []struct {
+		z    []float32
+		want float64
+	}{{z, 1}, {[]float32{2, -inf}, 2 + math.MaxFloat32}, {[]float32{-inf, 2}, -2 - math.MaxFloat32},
+		{[]float32{-inf, -inf}, math.NaN()}, {[]float32{inf, 1}, math.NaN()}, {[]float32{1, inf}, math.NaN()}} {
+		if got := LogitMargin(c.z, 0); got != c.want && !(got != got && c.want != c.want) {
+			t.Errorf("the margin of %v is %v, want %v", c.z, got, c.want)
+		}
+	}
+}
+
 func TestRight(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, c := range []struct {

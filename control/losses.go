@@ -85,21 +85,20 @@ func (l *losses) head(loss attacks.Loss) (h head, err error) {
 		return h, nil
 	}
 	all := []attacks.Loss{loss}
-	var g *onnx.Graph
-	if l.net.Parameters < manyWeights || grad.Fits(loss.String(), l.given) != nil {
-		g, err = grad.Loss(l.fast, loss.String(), l.detours...)
-	} else {
+	derive := func() (*onnx.Graph, error) { return grad.Loss(l.fast, loss.String(), l.detours...) }
+	if l.net.Parameters >= manyWeights && grad.Fits(loss.String(), l.given) == nil {
 		all = slices.DeleteFunc(attacks.Losses(), func(o attacks.Loss) bool {
 			return grad.Fits(o.String(), l.given) != nil
 		})
-		if g, err = grad.Losses(l.fast, onnx.Each(all, attacks.Loss.String), l.detours...); err == nil {
-			g.Name = l.fast.Name + "/losses"
+		derive = func() (*onnx.Graph, error) {
+			g, err := grad.Losses(l.fast, onnx.Each(all, attacks.Loss.String), l.detours...)
+			if err == nil {
+				g.Name = l.fast.Name + "/losses"
+			}
+			return g, err
 		}
 	}
-	if err != nil {
-		return h, err
-	}
-	p, err := l.net.compile(g)
+	p, err := l.net.derived(derive)
 	if err != nil {
 		return h, err
 	}

@@ -215,8 +215,28 @@ func (n *Network) Close() {
 	n.losses.close()
 }
 
+// derived makes a program of a gradient that it derives: for images of which that gives NaN, by masks that multiply, one
+// by masks that select is derived once more.
+func (n *Network) derived(derive func() (*onnx.Graph, error)) (*ort.Program, error) {
+	g, err := derive()
+	if err != nil {
+		return nil, err
+	}
+	fast, options := g.Unguarded(), []ort.CompileOption(nil)
+	if fast != g {
+		options = append(options, ort.Exactly(func() (*ort.Program, error) {
+			g, err := derive()
+			if err != nil {
+				return nil, err
+			}
+			return n.compile(g)
+		}))
+	}
+	return n.compile(fast, options...)
+}
+
 // compile makes a program of a graph as it is to run. The pool subtracts the mean that it begins with.
-func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
+func (n *Network) compile(g *onnx.Graph, options ...ort.CompileOption) (*ort.Program, error) {
 	g, mean := optimize.Centre(g)
 	var err error
 	if n.pool.Target(n.attacked).Row().Phased {
@@ -229,7 +249,7 @@ func (n *Network) compile(g *onnx.Graph) (*ort.Program, error) {
 		return nil, err
 	}
 	weights, item := g.Memory()
-	options := []ort.CompileOption{ort.Centred(mean), ort.Footprint(weights, item)}
+	options = append(options, ort.Centred(mean), ort.Footprint(weights, item))
 	if n.attacked {
 		options = append(options, ort.ForAttacks())
 	}

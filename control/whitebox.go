@@ -198,5 +198,5 @@ func (l *losses) flops() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return g.FLOPs(), nil
+	return g.Unguarded().FLOPs(), nil
 }

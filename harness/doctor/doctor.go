@@ -13,7 +13,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
-	"selfheal/internal/vector"
+	"selfheal/internal/number"
 	"selfheal/models/crosscheck"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -133,7 +133,7 @@ func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) 
 		if err := s.net.Logits(ctx, x, z); err != nil {
 			return "", err
 		}
-		if !vector.Finite(z) {
+		if !number.Finite(attacks.LogitMargin(z, 0)) {
 			return "", fmt.Errorf("the logits of an image of noise are %v", z)
 		}
 		s.images, s.logits = append(s.images, x), append(s.logits, z)

@@ -25,9 +25,9 @@ func mul(c *Context, n *onnx.Node, gy []string) []string {
 		return []string{c.Op("Add", half, half), ""}
 	}
 	for i, x := range n.Inputs {
-		if slope := c.gate(x, n.Inputs[1-i], n.Outputs[0]); slope != "" {
+		if slope, on := c.gate(x, n.Inputs[1-i], n.Outputs[0]); slope != "" {
 			gx := make([]string, 2)
-			gx[i] = c.Op("Mul", gy[0], slope)
+			gx[i] = c.times(gy[0], slope, on)
 			return gx
 		}
 	}
@@ -42,10 +42,15 @@ func div(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.Op("Neg", c.Op("Mul", over, n.Outputs[0])) })
 }
 
-// y = cond ? a : b: ā = cond ? g : 0, b̄ = cond ? 0 : g
+// y = cond ? a : b: ā = cond ? g : 0, b̄ = cond ? 0 : g. A guard's derivative has one where it needs one.
 func where(c *Context, n *onnx.Node, gy []string) []string {
 	return c.by(n, func() string { return "" },
-		func() string { return c.Op("Where", n.Inputs[0], gy[0], c.Float(0)) },
+		func() string {
+			if n.Guard {
+				return c.Guarded(n.Inputs[0], gy[0])
+			}
+			return c.Op("Where", n.Inputs[0], gy[0], c.Float(0))
+		},
 		func() string { return c.Op("Where", n.Inputs[0], c.Float(0), gy[0]) })
 }
 
@@ -65,15 +70,26 @@ func clip(c *Context, n *onnx.Node, gy []string) []string {
 	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
 	if below && above && ordered { // x − lo and hi − x are of one sign between the ends alone
 		between := c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))
-		return []string{c.Op("Mul", g, c.Positive(between))}
+		return []string{c.masked(g, c.Positive(between))}
 	}
 	if below {
-		g = c.Op("Mul", g, c.Positive(c.Less(x, n.Inputs[1])))
+		g = c.masked(g, c.Positive(c.Less(x, n.Inputs[1])))
 	}
 	if above {
-		g = c.Op("Mul", g, c.Step(c.Less(x, n.Inputs[2]), -onnx.Steep, 0))
+		g = c.masked(g, c.Step(c.Less(x, n.Inputs[2]), -onnx.Steep, 0))
 	}
 	return []string{g}
+}
+
+// masked is g where mask is 1, and 0 where it is 0.
+func (c *Context) masked(g, mask string) string { return c.Masked(g, mask, mask) }
+
+// times is g·slope, and 0 where on is 0; "" stands for one that never is.
+func (c *Context) times(g, slope, on string) string {
+	if on == "" {
+		return c.Op("Mul", g, slope)
+	}
+	return c.Masked(g, slope, on)
 }
 
 // bounds reports whether a Clip has a bound that values can cross: not the largest float32 of the given sign.
@@ -86,7 +102,7 @@ func pow(c *Context, n *onnx.Node, gy []string) []string {
 	x, e := n.Inputs[0], n.Inputs[1]
 	gx := make([]string, 2)
 	if c.needs(n, 0) {
-		slope := ""
+		slope, flat := "", ""
 		if t, ok := c.G.Consts[e]; ok {
 			// Exponents of 0 become x⁰·0, not x⁻¹·0, which is infinite or NaN at 0.
 			less := onnx.FloatTensor(t.Shape, slices.Clone(t.Floats))
@@ -96,17 +112,22 @@ func pow(c *Context, n *onnx.Node, gy []string) []string {
 				}
 			}
 			slope = c.Op("Mul", c.power(x, less), e)
+			if slices.Contains(t.Floats, 0) {
+				flat = c.Op("Equal", e, c.Float(0))
+			}
 		} else {
 			slope = c.Op("Mul", c.Op("Pow", x, c.Op("Sub", e, c.Float(1))), e)
-			slope = c.Op("Where", c.Op("Equal", e, c.Float(0)), c.Float(0), slope)
+			flat = c.Op("Equal", e, c.Float(0))
 		}
-		gx[0] = c.Op("Mul", gy[0], slope)
+		if gx[0] = c.Op("Mul", gy[0], slope); flat != "" {
+			gx[0] = c.Op("Where", flat, c.Float(0), gx[0])
+		}
 	}
 	if c.needs(n, 1) {
 		// The logarithm of 1 where x is 0 and e ≥ 0: 0, also when this is differentiated again.
 		flat := c.Op("And", c.Op("Equal", x, c.Float(0)), c.Op("GreaterOrEqual", e, c.Float(0)))
 		log := c.Op("Log", c.Op("Where", flat, c.Float(1), x))
-		gx[1] = c.Op("Mul", gy[0], c.Op("Mul", n.Outputs[0], log))
+		gx[1] = c.Op("Where", flat, c.Float(0), c.Op("Mul", gy[0], c.Op("Mul", n.Outputs[0], log)))
 	}
 	return gx
 }
@@ -140,14 +161,23 @@ func extremum(c *Context, n *onnx.Node, gy []string) []string {
 }
 
 // sloped is the rule of y = f(x), value by value: x̄ = g·f′(x).
-func sloped(slope func(b *onnx.Builder, n *onnx.Node) string) Rule {
-	return func(c *Context, n *onnx.Node, gy []string) []string {
-		t := slope(c.Builder, n)
-		if t != "" {
-			t = c.Op("Mul", gy[0], t)
-		}
-		return []string{t}
+func sloped(c *Context, n *onnx.Node, gy []string) []string {
+	slope, on := onnx.TraitsOf(n.Op).Slope(c.Builder, n)
+	if slope == "" {
+		return []string{""}
 	}
+	return []string{c.times(gy[0], slope, on)}
+}
+
+// y = a − b·⌊a/b⌋ towards zero, of floats: ā = g, b̄ = −g·(a − y)/b, a whole number. Integers have no derivative.
+func mod(c *Context, n *onnx.Node, gy []string) []string {
+	if n.Int("fmod", 0) == 0 {
+		return []string{"", ""}
+	}
+	return c.by(n, func() string { return gy[0] }, func() string {
+		whole := c.Op("Round", c.Op("Div", c.Op("Sub", n.Inputs[0], n.Outputs[0]), n.Inputs[1]))
+		return c.Op("Neg", c.Op("Mul", gy[0], whole))
+	})
 }
 
 // y = x for x > 0, s·x else: x̄ = g or s·g, s̄ = 0 or g·x; the second ones at 0 as in PyTorch
@@ -159,21 +189,21 @@ func pRelu(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x)) })
 }
 
-// gate gives dy/dx of y = x·s where s is computed from x alone in a way that is known here, or "": x·Sigmoid(x) is
-// SiLU, x·HardSigmoid(x) is HardSwish. The general rule would take twice as many passes over the data. It alone gives s
-// a cotangent, and so is the one where the gradient by s is asked for.
-func (c *Context) gate(x, s, y string) string {
+// gate gives dy/dx of y = x·s where s is computed from x alone in a way that is known here, or "", and a tensor that is
+// 0 where y is flat, or "": x·Sigmoid(x) is SiLU, x·HardSigmoid(x) is HardSwish. The general rule would take twice as
+// many passes over the data. It alone gives s a cotangent, and so is the one where the gradient by s is asked for.
+func (c *Context) gate(x, s, y string) (slope, on string) {
 	n := c.producer(s)
 	if n == nil || len(n.Inputs) != 1 || n.Inputs[0] != x || slices.Contains(c.wrt, s) {
-		return ""
+		return "", ""
 	}
 	switch n.Op {
 	case "Sigmoid": // s + y·(1−s); the step is 1−s in a pass that keeps the blocked layout
-		return c.Op("Add", s, c.Op("Mul", y, c.Step(s, -1, 1)))
+		return c.Op("Add", s, c.Op("Mul", y, c.Step(s, -1, 1))), ""
 	case "HardSigmoid":
 		if a := n.Float("alpha", 0.2); a < onnx.Steep && a > -onnx.Steep {
-			return c.GatedSlope(s, n.Float("beta", 0.5))
+			return c.GatedSlope(s, n.Float("beta", 0.5)), s
 		}
 	}
-	return ""
+	return "", ""
 }

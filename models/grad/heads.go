@@ -3,6 +3,7 @@ package grad
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -31,19 +32,17 @@ var Heads = map[string]Head{
 	// −(z_y − max_{j≠y} z_j) / (z₍₁₎ − z₍₃₎ + 1e-12)
 	"dlr": {false, 3, func(b *onnx.Builder, z, y, _ string) string {
 		top := sorted(b, z, 3)
-		spread := b.Op("Add", b.Op("Sub", nth(b, top, 0), nth(b, top, 2)), b.Float(1e-12))
-		return b.Op("Div", b.Op("Sub", other(b, z, y), pick(b, z, y)), spread)
+		return b.Op("Div", b.Op("Sub", other(b, z, y), pick(b, z, y)), spread(b, nth(b, top, 0), nth(b, top, 2)))
 	}},
 	// −(z_y − z_t) / (z₍₁₎ − (z₍₃₎ + z₍₄₎)/2 + 1e-12)
 	"dlr-targeted": {true, 4, func(b *onnx.Builder, z, y, t string) string {
 		top := b.Multi("Split", onnx.Attrs{"axis": -1, "num_outputs": 4}, 4, sorted(b, z, 4))
 		half := b.Op("Mul", b.Op("Add", top[2], top[3]), b.Float(0.5))
-		spread := b.Op("Add", b.Op("Sub", top[0], half), b.Float(1e-12))
-		return b.Op("Div", pick(b, z, b.Op("Sub", t, y)), spread)
+		return b.Op("Div", b.Op("Sub", pick(b, z, t), pick(b, z, y)), spread(b, top[0], half))
 	}},
 	// z_t − z_y
 	"logit-difference": {true, 2, func(b *onnx.Builder, z, y, t string) string {
-		return pick(b, z, b.Op("Sub", t, y))
+		return b.Op("Sub", pick(b, z, t), pick(b, z, y))
 	}},
 	// max_{j≠y} z_j − z_y
 	"margin": {false, 2, func(b *onnx.Builder, z, y, _ string) string {
@@ -51,10 +50,18 @@ var Heads = map[string]Head{
 	}},
 }
 
-// pick gives Σ_j z_j·w_j, [N, 1]: the logit that a one-hot w names, or the difference of two. ReduceSum's rounding
-// depends on the batch, but zeros and one or two values leave nothing to it.
+// pick gives the logit that a one-hot w names, [N, 1]: selected, as a logit may be −∞. ReduceSum's rounding depends on
+// the batch, but zeros and one value leave nothing to it.
 func pick(b *onnx.Builder, z, w string) string {
-	return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, b.Op("Mul", z, w), b.Ints(1))
+	named := b.Op("Where", b.Op("Greater", w, b.Float(0.5)), z, b.Float(0))
+	return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, named, b.Ints(1))
+}
+
+// spread gives the denominator first − last + 1e-12 of DLR, and 1 where that is infinite: a class of −∞ never wins, and
+// what is left of the loss is that of too few classes.
+func spread(b *onnx.Builder, first, last string) string {
+	d := b.Op("Add", b.Op("Sub", first, last), b.Float(1e-12))
+	return b.Op("Where", b.Op("Greater", d, b.Float(math.MaxFloat32)), b.Float(1), d)
 }
 
 // sorted gives the k largest logits in descending order, [N, k].
@@ -69,7 +76,7 @@ func nth(b *onnx.Builder, t string, i int64) string {
 
 // other gives max_{j≠y} z_j, [N, 1].
 func other(b *onnx.Builder, z, y string) string {
-	wrong := b.Op("Where", b.Op("Greater", y, b.Float(0.5)), b.Float(-3.4028235e38), z)
+	wrong := b.Op("Where", b.Op("Greater", y, b.Float(0.5)), b.Float(float32(math.Inf(-1))), z)
 	return sorted(b, wrong, 1)
 }
 

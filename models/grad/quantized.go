@@ -32,7 +32,7 @@ func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	// (v − lo)·(hi − v) ≥ 0 inside.
 	above := c.Op("Sub", x, c.Const(onnx.FloatTensor(shape, lo)))
 	below := c.Op("Sub", c.Const(onnx.FloatTensor(shape, hi)), x)
-	return []string{c.Op("Mul", g, c.Step(c.Op("Mul", above, below), onnx.Steep, 1))}
+	return []string{c.masked(g, c.Step(c.Op("Mul", above, below), onnx.Steep, 1))}
 }
 
 // roundsTo returns the number farthest from v on a side that still rounds, half to even, to v.

@@ -39,7 +39,7 @@ func init() { // init breaks the cycle rules → Backward → rules
 			return c.scatterAdd(n.Int("axis", 0), c.zerosLike(n.Inputs[0]), n.Inputs[1], g)
 		}),
 		"Identity": identity, "Add": add, "Sub": sub, "Mul": mul, "Div": div,
-		"Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
+		"Mod": mod, "Where": where, "Clip": clip, "Pow": pow, "Max": extremum, "Min": extremum,
 		"PRelu":              pRelu,
 		"LayerNormalization": layerNormalization, "Softmax": softmax, "LogSoftmax": logSoftmax,
 		"Conv": conv, "ConvTranspose": convTranspose, "BatchNormalization": batchNormalization,
@@ -61,7 +61,7 @@ func ruleOf(op string) Rule {
 	traits := onnx.TraitsOf(op)
 	switch {
 	case traits.Slope != nil:
-		return sloped(traits.Slope)
+		return sloped
 	case traits.Relabels:
 		return reshape
 	}

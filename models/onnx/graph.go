@@ -146,6 +146,9 @@ type Node struct {
 	Outputs []string
 	Attrs   Attrs
 	Origin  *Origin // nil for a node that the user's file does not have
+	// Guard marks a Where that selects 0 where a factor of its second input, a product, is 0 too: it changes the value
+	// where the other factor is infinite or NaN alone. See [Builder.Masked] and [Graph.Unguarded].
+	Guard bool
 }
 
 // Origin is a node's place in the file that it was read from, for messages.

@@ -12,8 +12,9 @@ type Traits struct {
 	// Inputs is how many inputs a node needs at least: 0 stands for one, -1 for none.
 	Inputs int
 	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns the tensor that holds it: ""
-	// where it is 0 everywhere. Package grad has the gradient rules of all other operators.
-	Slope func(b *Builder, n *Node) string
+	// where it is 0 everywhere; and one that is 0 where f is flat, see [Builder.Masked]: "" where it is so nowhere.
+	// Package grad has the gradient rules of all other operators.
+	Slope slopeRule
 	// Gain is 1/E[f(x)²] for x of variance 1. Activations alone have one.
 	Gain float64
 	// Pointwise operators work value by value, or on values at the same place: they are
@@ -36,13 +37,16 @@ type Traits struct {
 	result    DType // element type of the first output; 0: that of input typedBy
 	typedBy   int
 	alike     bool // the inputs are of one element type
-	discrete  bool // no gradient passes, though the output's element type may be Float
+	discrete  bool // the derivative is 0, though the output's element type may be Float
 	Steady    bool // the variance of the first input about stays
 	moves     bool // it computes nothing
 	inKernels func(b *Builder, n *Node) string
 }
 
-// Discrete reports whether an operator gives integers, truth values or random numbers: no gradient passes through it.
+type slopeRule func(b *Builder, n *Node) (slope, on string)
+
+// Discrete reports whether an operator gives whole numbers, truth values or random numbers, be it as floats: its
+// derivative is 0, at the steps too, and no gradient passes. A Cast of floats to floats does not outlive simplification.
 func (t Traits) Discrete() bool { return t.discrete || t.result == Bool || t.result == Int64 }
 
 // TraitsOf returns an operator's traits, those of the zero value where it is not known.
@@ -56,10 +60,15 @@ func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
 var operators map[string]Traits
 
 func init() { // init breaks the cycle operators → shape rules → operators
-	activation := func(gain float64, slope func(b *Builder, n *Node) string) Traits {
+	kinked := func(gain float64, slope slopeRule) Traits {
 		return Traits{shape: sameShape, Pointwise: true, Slope: slope, Gain: gain, Batch: first}
 	}
+	activation := func(gain float64, slope func(b *Builder, n *Node) string) Traits {
+		return kinked(gain, func(b *Builder, n *Node) (string, string) { return slope(b, n), "" })
+	}
 	function := func(slope func(b *Builder, n *Node) string) Traits { return activation(0, slope) }
+	pointwise := Traits{shape: sameShape, Pointwise: true, Batch: first}
+	steps := Traits{shape: sameShape, Pointwise: true, discrete: true, Batch: first}
 	inKernels := func(t Traits, write func(b *Builder, n *Node) string) Traits { t.inKernels = write; return t }
 	binary := Traits{shape: broadcastShape, Inputs: 2, Pointwise: true, alike: true, Batch: byPlace}
 	weighted := binary
@@ -74,15 +83,15 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	folded := Traits{Folded: true}
 	operators = map[string]Traits{
 		// y = f(x): slopes are in slope.go. Gains are those of the default attributes.
-		"Relu":            activation(2, reluSlope),
-		"LeakyRelu":       activation(2, leakyReluSlope),
-		"ThresholdedRelu": activation(2.5, thresholdedReluSlope),
+		"Relu":            kinked(2, reluSlope),
+		"LeakyRelu":       kinked(2, leakyReluSlope),
+		"ThresholdedRelu": kinked(2.5, thresholdedReluSlope),
 		"Elu":             inKernels(activation(1.55, exponentialSlope), exponentialKernel),
 		"Selu":            inKernels(activation(1, exponentialSlope), exponentialKernel),
 		"Celu":            inKernels(activation(1.55, celuSlope), exponentialKernel),
 		"Sigmoid":         activation(3.4, sigmoidSlope),
-		"HardSigmoid":     activation(3.6, hardSigmoidSlope),
-		"HardSwish":       activation(2.8, hardSwishSlope),
+		"HardSigmoid":     kinked(3.6, hardSigmoidSlope),
+		"HardSwish":       kinked(2.8, hardSwishSlope),
 		"Mish":            inKernels(activation(2.1, mishSlope), mishKernel),
 		"Gelu":            activation(2.35, geluSlope),
 		"Softplus":        inKernels(activation(0.9, softplusSlope), softplusKernel),
@@ -90,28 +99,28 @@ func init() { // init breaks the cycle operators → shape rules → operators
 		"Tanh":            activation(2.5, tanhSlope),
 		"Swish":           {shape: sameShape, Gain: 2.8, Simplified: true, Batch: first},
 		"PRelu":           gained(weighted, 2),
-		"Clip":            activation(2, nil),
+		"Clip":            gained(pointwise, 2),
 		"Erf":             function(erfSlope),
 		"Exp":             function(expSlope),
-		"Abs":             function(absSlope),
+		"Abs":             kinked(0, absSlope),
 		"Sin":             inKernels(function(sinSlope), filledKernel),
 		"Cos":             inKernels(function(cosSlope), filledKernel),
-		"Log":             inKernels(function(nil), filledKernel),
-		"Sqrt":            function(nil), "Neg": function(nil),
+		"Log":             inKernels(pointwise, filledKernel),
+		"Sqrt":            pointwise, "Neg": pointwise,
 		"Reciprocal": function(reciprocalSlope),
-		"Sign":       function(flat), "Floor": function(flat), "Ceil": function(flat), "Round": function(flat),
+		"Sign":       steps, "Floor": steps, "Ceil": steps, "Round": steps,
 		"Identity": {shape: sameShape, Pointwise: true, Steady: true, moves: true, Batch: first},
 		// Values at the same place.
 		"Add": weighted, "Mul": weighted, "Sub": binary, "Div": binary,
 		"Pow": {shape: broadcastShape, Inputs: 2, Pointwise: true, Batch: byPlace},
 		"Min": {shape: broadcastShape, Pointwise: true, alike: true, Batch: byPlace},
 		"Max": {shape: broadcastShape, Pointwise: true, alike: true, Batch: byPlace},
-		"Mod": {shape: broadcastShape, Inputs: 2, alike: true, discrete: true, Batch: byPlace},
+		"Mod": {shape: broadcastShape, Inputs: 2, alike: true, Batch: byPlace},
 		"Sum": variadic, "Mean": variadic,
 		"Where": {shape: broadcastShape, Inputs: 3, typedBy: 1, Batch: byPlace},
 		"Equal": truth, "Greater": truth, "GreaterOrEqual": truth, "Less": truth, "LessOrEqual": truth,
 		"And": truth, "Or": truth, "Not": {shape: sameShape, result: Bool, Batch: first},
-		"Cast":     {shape: sameShape, Slope: flat, Steady: true, Batch: first},
+		"Cast":     {shape: sameShape, discrete: true, Steady: true, Batch: first},
 		"CastLike": {shape: sameShape, Inputs: 2, typedBy: 1, Simplified: true, Batch: first},
 		// Products.
 		"Conv":          {shape: convShape, Inputs: 2, Parameters: []int{1, 2}, Batch: first},

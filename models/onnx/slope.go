@@ -1,9 +1,14 @@
 package onnx
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // Slopes of the operators that compute y = f(x), value by value: formulas for dy/dx,
-// and what it is at a kink, there as PyTorch has it.
+// and what it is at a kink, there as PyTorch has it. Those of functions that are flat somewhere also return on, which is
+// 0 there and not elsewhere: a gradient that comes from above ends there, be it infinite or NaN.
 
 // Steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0 and 1 for every normal x > 0.
 const Steep = 3e38
@@ -22,6 +27,42 @@ func (b *Builder) inside(y string) string {
 	return b.Positive(b.Op("Sub", y, b.Op("Mul", y, y)))
 }
 
+// Masked appends g·slope, and 0 where on is 0, as the slope then is, whatever g is: 0·∞ is NaN.
+func (b *Builder) Masked(g, slope, on string) string {
+	product := b.Op("Mul", g, slope)
+	return b.Guarded(b.OpWith("Cast", Attrs{"to": int64(Bool)}, on), product)
+}
+
+// Guarded appends on ? product : 0, where the product is 0 or NaN if on is false.
+func (b *Builder) Guarded(on, product string) string {
+	out := b.Op("Where", on, product, b.Float(0))
+	if b.err == nil {
+		b.G.Nodes[len(b.G.Nodes)-1].Guard = true
+	}
+	return out
+}
+
+// Unguarded returns the graph with masks that multiply alone, or g itself where it has no others. It gives the same
+// values as g, but for the sign of zeros, wherever it gives no NaN. ONNX Runtime runs it a quarter faster: its Where
+// takes several passes over the values, and leaves the blocked layout of the convolutions.
+func (g *Graph) Unguarded() *Graph {
+	if !slices.ContainsFunc(g.Nodes, func(n *Node) bool { return n.Guard }) {
+		return g
+	}
+	out, products := g.Clone(), map[string]string{}
+	out.Nodes = slices.DeleteFunc(out.Nodes, func(n *Node) bool {
+		for i, in := range n.Inputs {
+			n.Inputs[i] = cmp.Or(products[in], in)
+		}
+		if n.Guard {
+			products[n.Outputs[0]] = n.Inputs[1]
+		}
+		return n.Guard
+	})
+	out.Prune()
+	return out
+}
+
 // negativePart appends min(x, 0).
 func (b *Builder) negativePart(x string) string { return b.Op("Clip", x, "", b.Float(0)) }
 
@@ -34,13 +75,14 @@ func (b *Builder) Less(x, v string) string {
 }
 
 var (
-	// sign x, ⌊x⌋, ⌈x⌉, x rounded, truth values and integers as floats: 0, at the steps too. A Cast of floats to floats
-	// does not outlive simplification.
-	flat = func(*Builder, *Node) string { return "" }
 	// max(x, 0): [y > 0], 0 at the kink
-	reluSlope = func(b *Builder, n *Node) string { return b.Positive(n.Outputs[0]) }
+	reluSlope = mask(func(b *Builder, n *Node) string { return b.Positive(n.Outputs[0]) })
 	// |x|: sign x, 0 at 0
-	absSlope = func(b *Builder, n *Node) string { return b.Op("Sign", n.Inputs[0]) }
+	absSlope = mask(func(b *Builder, n *Node) string { return b.Op("Sign", n.Inputs[0]) })
+	// x for x > α, else 0: [x > α], 0 at α
+	thresholdedReluSlope = mask(func(b *Builder, n *Node) string {
+		return b.Positive(b.Less(n.Inputs[0], b.Float(n.Float("alpha", 1))))
+	})
 
 	expSlope = func(_ *Builder, n *Node) string { return n.Outputs[0] }                          // eˣ: y
 	sinSlope = func(b *Builder, n *Node) string { return b.Op("Cos", n.Inputs[0]) }              // sin x: cos x
@@ -49,18 +91,24 @@ var (
 	softplusSlope = func(b *Builder, n *Node) string { return b.Op("Sigmoid", n.Inputs[0]) }
 )
 
-// x for x > 0, αx else: 1 or α; α at 0
-func leakyReluSlope(b *Builder, n *Node) string {
-	x, alpha := n.Inputs[0], n.Float("alpha", 0.01)
-	if alpha >= 0 && alpha <= 1 {
-		return b.Op("Max", b.Positive(x), b.Float(alpha))
+// mask is a slope that is 0 nowhere but where the function is flat.
+func mask(slope func(b *Builder, n *Node) string) slopeRule {
+	return func(b *Builder, n *Node) (string, string) {
+		s := slope(b, n)
+		return s, s
 	}
-	return b.Op("Where", b.Op("Greater", x, b.Float(0)), b.Float(1), b.Float(alpha))
 }
 
-// x for x > α, else 0: [x > α], 0 at α
-func thresholdedReluSlope(b *Builder, n *Node) string {
-	return b.Positive(b.Less(n.Inputs[0], b.Float(n.Float("alpha", 1))))
+// x for x > 0, αx else: 1 or α; α at 0
+func leakyReluSlope(b *Builder, n *Node) (slope, on string) {
+	x, alpha := n.Inputs[0], n.Float("alpha", 0.01)
+	switch {
+	case alpha == 0:
+		return reluSlope(b, n)
+	case alpha > 0 && alpha <= 1:
+		return b.Op("Max", b.Positive(x), b.Float(alpha)), ""
+	}
+	return b.Op("Where", b.Op("Greater", x, b.Float(0)), b.Float(1), b.Float(alpha)), ""
 }
 
 // Elu and Selu, γx for x > 0, γα(eˣ−1) else: γ or y + γα; the latter at 0
@@ -90,17 +138,19 @@ func sigmoidSlope(b *Builder, n *Node) string {
 
 // max(0, min(1, αx+β)): α where 0 < y < 1, else 0, at both ends too. One as steep as
 // the masks here is a step: no gradient.
-func hardSigmoidSlope(b *Builder, n *Node) string {
+func hardSigmoidSlope(b *Builder, n *Node) (slope, on string) {
 	alpha := n.Float("alpha", 0.2)
 	if alpha >= Steep || alpha <= -Steep {
-		return ""
+		return "", ""
 	}
-	return b.Op("Mul", b.inside(n.Outputs[0]), b.Float(alpha))
+	on = b.inside(n.Outputs[0])
+	return b.Op("Mul", on, b.Float(alpha)), on
 }
 
 // x·h, h = max(0, min(1, x/6 + ½)): h + (h−½)·[0 < h < 1]; 0 at −3 and 1 at 3, as in PyTorch since 2.3
-func hardSwishSlope(b *Builder, n *Node) string {
-	return b.GatedSlope(b.Step(n.Inputs[0], 1./6, 0.5), 0.5)
+func hardSwishSlope(b *Builder, n *Node) (slope, on string) {
+	on = b.Step(n.Inputs[0], 1./6, 0.5)
+	return b.GatedSlope(on, 0.5), on
 }
 
 // GatedSlope gives the derivative of x·h for h = max(0, min(1, αx+β)): h + αx where

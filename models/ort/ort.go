@@ -141,6 +141,7 @@ type compileConfig struct {
 	attacks     bool      // on is to be the pool's for attacks
 	mean        []float32 // subtracted from the first input, or nil
 	footprint   footprint
+	exactly     func() (*Program, error)
 }
 
 // newSession makes a session of a model with the declared inputs and outputs.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -99,8 +100,18 @@ func (p *Pool) Close() {
 // Run evaluates one item: in[i] and out[i] are its flat values for port i; out[i] nil is not wanted. It blocks until
 // the item's batch has run, or ctx ends while it waits. When Run returns, in and out are the caller's again.
 func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) error {
-	return p.run(ctx, prog, in, nil, out)
+	err := p.run(ctx, prog, in, nil, out)
+	if err != nil || prog.exactly == nil || !slices.ContainsFunc(out, anyNaN) {
+		return err
+	}
+	exact, err := prog.exactly()
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, exact, in, nil, out)
 }
+
+func anyNaN(values []float32) bool { return slices.ContainsFunc(values, func(v float32) bool { return v != v }) }
 
 // RunOf is Run of a program of one input, which fill writes into the batch: nobody else has to hold it. Another
 // goroutine calls fill, and more than once where a run needs more items than there are.

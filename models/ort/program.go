@@ -24,6 +24,8 @@ type Program struct {
 	mean            []float32 // subtracted from the first input, or nil
 	items           atomic.Int64
 	footprint       footprint
+	exactly         func() (*Program, error) // nil: it is exact itself, see [Exactly]
+	exact           atomic.Pointer[Program]  // what that gave
 	opening         sync.Mutex
 	open            func(items int) (*rt.DynamicAdvancedSession, error)
 	sessions        map[int]*rt.DynamicAdvancedSession // by the items of their runs; 0: any number
@@ -63,6 +65,12 @@ func Footprint(weights, item int64) CompileOption {
 	return func(c *compileConfig) { c.footprint = footprint{weights, item} }
 }
 
+// Exactly has items of which the program gives NaN run by another, which is made for the first of them: by masks that
+// select where this one's, which are faster, multiply. See [onnx.Graph.Unguarded].
+func Exactly(program func() (*Program, error)) CompileOption {
+	return func(c *compileConfig) { c.exactly = program }
+}
+
 // Compile makes a program of a model, in whose inputs and outputs the batch is the first and only open dimension.
 func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Program, err error) {
 	defer func() {
@@ -95,6 +103,13 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Pro
 	}
 	prog.fed = slices.Clone(prog.inputs)
 	prog.open = func(int) (*rt.DynamicAdvancedSession, error) { return newSession(model, in, out, cfg) }
+	if cfg.exactly != nil {
+		prog.exactly = sync.OnceValues(func() (*Program, error) {
+			exact, err := cfg.exactly()
+			prog.exact.Store(exact)
+			return exact, err
+		})
+	}
 	row := cfg.on.Row()
 	if row.adapt != nil {
 		if err := row.adapt(prog, model, cfg); err != nil {
@@ -160,6 +175,9 @@ func (p *Program) destroy() {
 // Close frees the program once its running batches are done; waiting requests get an error. A second Close does
 // nothing. With the pool's last program the memory goes that passes have used.
 func (p *Program) Close() {
+	if exact := p.exact.Load(); exact != nil {
+		exact.Close()
+	}
 	pool := p.pool
 	pool.mu.Lock()
 	again := p.freed

@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/x448/float16"
@@ -31,6 +32,28 @@ type Session struct {
 	name    string
 	in, out []onnx.Value
 	session *rt.DynamicAdvancedSession
+	exact   *exactSession // nil: this is exact itself
+}
+
+// exactSession is one by masks that select, of a graph whose session's, which are faster, multiply; see
+// [onnx.Graph.Unguarded]. It is opened for the first run of that one that gives NaN.
+type exactSession struct {
+	opening sync.Mutex
+	open    func() (*Session, error)
+	session *Session
+}
+
+func (e *exactSession) run(in []Tensor) ([]Tensor, error) {
+	e.opening.Lock()
+	err := error(nil)
+	if e.session == nil {
+		e.session, err = e.open()
+	}
+	e.opening.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return e.session.Run(in)
 }
 
 // Open makes a session of a model's bytes.
@@ -68,6 +91,9 @@ func (s *Session) Run(in []Tensor) (results []Tensor, err error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %s", s.name, oneLine(err))
+	}
+	if s.exact != nil && slices.ContainsFunc(results, func(t Tensor) bool { return anyNaN(t.Data) }) {
+		return s.exact.run(in)
 	}
 	return results, nil
 }
@@ -161,6 +187,9 @@ func (s *Session) Close() {
 	if s != nil && s.session != nil {
 		s.session.Destroy()
 		s.session = nil
+		if s.exact != nil {
+			s.exact.session.Close()
+		}
 	}
 }
 
@@ -291,11 +320,19 @@ func OpenGraph(graph *onnx.Graph) (*Session, error) { return OpenGraphOn(graph, 
 
 // OpenGraphOn opens it on a provider that takes batches of any size: the CPU's or CUDA's.
 func OpenGraphOn(graph *onnx.Graph, on Target) (*Session, error) {
-	model, err := graph.Encode()
-	if err != nil {
-		return nil, err
+	of := func(g *onnx.Graph) (*Session, error) {
+		model, err := g.Encode()
+		if err != nil {
+			return nil, err
+		}
+		return open(g.Name, model, compileConfig{on: on})
 	}
-	return open(graph.Name, model, compileConfig{on: on})
+	fast := graph.Unguarded()
+	s, err := of(fast)
+	if err == nil && fast != graph {
+		s.exact = &exactSession{open: func() (*Session, error) { return of(graph) }}
+	}
+	return s, err
 }
 
 // InOrder runs the tasks 0 … tasks−1: workers compute side by side, and what they compute is added one at a time in

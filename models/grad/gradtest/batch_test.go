@@ -34,7 +34,7 @@ func kernels() map[string]func(b *onnx.Builder, x string) string {
 	}
 	plain := []string{"Softmax", "LogSoftmax", "GlobalAveragePool"}
 	for _, op := range onnx.Operators() {
-		if t := onnx.TraitsOf(op); t.Pointwise && t.Slope != nil {
+		if t := onnx.TraitsOf(op); t.Pointwise && (t.Slope != nil || t.Discrete()) {
 			plain = append(plain, op)
 		}
 	}
