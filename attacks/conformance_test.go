@@ -43,8 +43,19 @@ func conform(t *testing.T, row row) {
 				t.Fatalf("epsilon %v reaches the box", epsilon)
 			}
 			clearly := [...]float64{0.9, 0.9, 0.75, 1}[norm] * epsilon
-			checkVerdicts(t, made(epsilon), linear, images, distances, clearly, row.Breaks)
+			checkVerdicts(t, made(epsilon), &linear.classifier, images, distances, clearly, row.Breaks)
 			checkReach(t, made, norm, classes, cmp.Or(row.Reach[norm], 1.01), row.Exact)
+
+			two := newLinear(shape, 2, 13, limit)
+			pair := imagesNear(two, 20, spread, 14)
+			distances = nil
+			for k, im := range pair {
+				distances = append(distances, two.distance(norm, im.Pixels, im.Label))
+				pair[k].Label++
+			}
+			epsilon = slices.Sorted(slices.Values(distances))[len(distances)*3/4]
+			clearly = [...]float64{0.9, 0.9, 0.75, 1}[norm] * epsilon
+			checkVerdicts(t, made(epsilon), two.masked(), pair, distances, clearly, row.Breaks)
 
 			mlp := randomMLP(shape, 20, classes, 9)
 			images = imagesNear(mlp, 8, 0.5, 10) // up to 0 and 1
@@ -98,11 +109,11 @@ type trial struct {
 func (a trial) options(seed uint64) Options { return Options{Seed: seed, VerdictOnly: a.verdictOnly} }
 
 // checkVerdicts compares an attack with the analytic robustness of a linear model.
-func checkVerdicts(t *testing.T, a trial, o *linear, images []Image, distances []float64, clearly, share float64) {
+func checkVerdicts(t *testing.T, a trial, o *classifier, images []Image, distances []float64, clearly, share float64) {
 	t.Helper()
 	breakable, broke := 0, 0
 	for k, im := range images {
-		res := a.perturb(t, &o.classifier, im, 1)
+		res := a.perturb(t, o, im, 1)
 		if res.Adversarial != nil && distances[k] > a.epsilon*(1+1e-4) {
 			t.Errorf("image %d: broken within %v, but the boundary is %v away", k, a.epsilon, distances[k])
 		}

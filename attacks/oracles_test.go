@@ -110,6 +110,18 @@ func newLinear(shape Shape, classes int, seed uint64, limit float64) *linear {
 	return l
 }
 
+// masked is the classifier with a class of logit −∞ before its own and two behind.
+func (l *linear) masked() *classifier {
+	never := math.Inf(-1)
+	return &classifier{shape: l.shape, classes: l.classes + 3,
+		logits: func(x []float32) ([]float64, func(cotangent, out []float32)) {
+			z, pull := l.logits(x)
+			return slices.Concat([]float64{never}, z, []float64{never, never}), func(cotangent, out []float32) {
+				pull(cotangent[1:1+len(z)], out)
+			}
+		}}
+}
+
 // distance is the exact distance from x, classified as label, to the nearest other class: min over j of (z_y − z_j) /
 // ‖w_y − w_j‖ in the dual norm. It holds where [0,1] does not get in the way: for points at least that far from 0 and
 // 1 in every value. In ℓ0, where values may go that far, it is the fewest values whose moves to 0 or 1 add up to the

@@ -52,10 +52,10 @@ func TestGradientsTakeFewPasses(t *testing.T) {
 		forward := len(b.G.Nodes)
 		g := must.Get(grad.Backward(b, map[string]string{y: w}, []string{x}))(t)
 		ops := []string{}
-		b.Output("dx", g[x])
-		nodes := b.G.Unguarded().Nodes[forward:]
-		for _, n := range nodes[:len(nodes)-1] { // the last one names the output
-			ops = append(ops, n.Op)
+		for _, n := range b.G.Nodes[forward:] {
+			if !n.Guard && n.Op != "Cast" { // which do not run where there is no NaN
+				ops = append(ops, n.Op)
+			}
 		}
 		if got := strings.Join(ops, " "); got != c.want || g[x] == "" {
 			t.Errorf("%s: its gradient takes %s, want %s", c.name, got, c.want)
