@@ -294,3 +294,33 @@ case("sub_self_broadcast", (3, 4), lambda m, x: (m.op("Sub", x, m.op("ReduceMean
                                                 lambda t: t - t.mean(2, keepdim=True)))
 case("add_vector", (3, 4), lambda m, x: (m.op("Add", x, m.const([1.0, -2.0, 3.0, 0.5])),
                                         lambda t: t + torch.tensor([1.0, -2.0, 3.0, 0.5]).double()))
+
+# fmod has the derivatives 1 and -trunc(a/b).
+case("mod_constant", ODD, lambda m, x: (m.op("Mod", x, m.const(0.7), fmod=1), lambda t: torch.fmod(t, float(np.float32(0.7)))),
+     x=around(-1.05, -0.35, 0.35, 1.05))
+case("mod_data", (4, 3), lambda m, x: (m.op("Mod", m.op("Mul", x, m.const(5)), m.op("Exp", m.op("ReduceMean", x, axes=[1], keepdims=1)), fmod=1),
+                                     lambda t: torch.fmod(5 * t, torch.exp(t.mean(1, keepdim=True)))))
+
+
+# Operators whose derivative is 0: each is a factor of x, beside 0.25.
+
+
+def factor(name, build, fn, **more):
+    case(name, ODD, lambda m, x: (m.op("Mul", x, m.op("Add", build(m, x), m.const(0.25))), lambda t: t * (fn(t) + 0.25)), **more)
+
+
+def as_float(m, t):
+    return m.op("Cast", t, to=1)
+
+
+for _op, _fn in (("Greater", torch.gt), ("GreaterOrEqual", torch.ge), ("Less", torch.lt), ("LessOrEqual", torch.le),
+                 ("Equal", torch.eq)):
+    factor(f"{_op.lower()}_factor", lambda m, x, op=_op: as_float(m, m.op(op, x, m.op("Neg", x))),
+           lambda t, fn=_fn: fn(t, -t).double())
+factor("or_not_factor", lambda m, x: as_float(m, m.op("Or", m.op("Not", m.op("Less", x, m.const(0.4))), m.op("Less", x, m.const(-0.7)))),
+       lambda t: ((t >= 0.4) | (t < -0.7)).double())
+for _op, _fn in (("ArgMax", torch.argmax), ("ArgMin", torch.argmin)):
+    factor(f"{_op.lower()}_factor", lambda m, x, op=_op: as_float(m, m.op(op, x, axis=2, keepdims=1)),
+           lambda t, fn=_fn: fn(t, 2, keepdim=True).double())
+factor("onehot_factor", lambda m, x: m.op("OneHot", m.op("ArgMax", x, axis=2, keepdims=0), m.ints(5), m.const([0.0, 1.0]), axis=-1),
+       lambda t: F.one_hot(t.argmax(2), 5).double())

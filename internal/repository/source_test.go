@@ -153,8 +153,8 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// docs/onnx.md lists the operators that are known, and what each does with the batch, docs/certificates.md those that
-// have bounds; -update rewrites the lists.
+// docs/onnx.md lists the operators that are known, what each does with the batch, and those whose derivative is 0,
+// docs/certificates.md those that have bounds; -update rewrites the lists.
 func TestOperatorsDocumented(t *testing.T) {
 	byRow := map[string][]string{}
 	for _, op := range onnx.Operators() {
@@ -170,6 +170,10 @@ func TestOperatorsDocumented(t *testing.T) {
 	}
 	generated(t, "docs/onnx.md", "operators", listed(onnx.Operators()))
 	generated(t, "docs/onnx.md", "batch", table)
+	generated(t, "docs/onnx.md", "derivative 0", listed(slices.DeleteFunc(onnx.Operators(), func(op string) bool {
+		row := onnx.TraitsOf(op)
+		return !row.Discrete() || row.Folded
+	})))
 	generated(t, "docs/certificates.md", "operators", listed(bounds.Operators()))
 }
 

@@ -42,16 +42,20 @@ func div(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.Op("Neg", c.Op("Mul", over, n.Outputs[0])) })
 }
 
-// y = cond ? a : b: ā = cond ? g : 0, b̄ = cond ? 0 : g. A guard's derivative has one where it needs one.
+// y = cond ? a : b: ā = cond ? g : 0, b̄ = cond ? 0 : g. A guard's derivatives are guarded: without it a gets all of g.
 func where(c *Context, n *onnx.Node, gy []string) []string {
-	return c.by(n, func() string { return "" },
-		func() string {
-			if n.Guard {
-				return c.Guarded(n.Inputs[0], gy[0])
-			}
-			return c.Op("Where", n.Inputs[0], gy[0], c.Float(0))
-		},
-		func() string { return c.Op("Where", n.Inputs[0], c.Float(0), gy[0]) })
+	cond, g := n.Inputs[0], gy[0]
+	return c.by(n, func() string { return "" }, func() string {
+		if n.Guard {
+			return c.Guarded(cond, g, c.Float(0))
+		}
+		return c.Op("Where", cond, g, c.Float(0))
+	}, func() string {
+		if n.Guard {
+			return c.Guarded(cond, c.zerosLike(g), g)
+		}
+		return c.Op("Where", cond, c.Float(0), g)
+	})
 }
 
 // y = min(max(x, lo), hi): x̄ = g between the bounds, else 0; 0 at the ends, as in
@@ -184,9 +188,10 @@ func mod(c *Context, n *onnx.Node, gy []string) []string {
 func pRelu(c *Context, n *onnx.Node, gy []string) []string {
 	x, s := n.Inputs[0], n.Inputs[1]
 	above := c.Op("Greater", x, c.Float(0))
+	below := c.Guarded(c.Op("Not", above), gy[0], c.Float(0))
 	return c.by(n,
-		func() string { return c.Op("Where", above, gy[0], c.Op("Mul", gy[0], s)) },
-		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", gy[0], x)) })
+		func() string { return c.Op("Where", above, gy[0], c.Op("Mul", below, s)) },
+		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", below, x)) })
 }
 
 // gate gives dy/dx of y = x·s where s is computed from x alone in a way that is known here, or "", and a tensor that is

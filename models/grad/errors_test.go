@@ -29,7 +29,12 @@ func TestBackwardErrors(t *testing.T) {
 		}, "no gradient rule for: LpNormalization"},
 		{"a discrete result", func(b *onnx.Builder, x string) string {
 			return b.Op("Where", b.Op("Greater", x, b.Float(0)), b.Float(1), b.Float(0))
-		}, "does not depend on"},
+		}, `depends on "x" only through operators whose derivative is 0: Where at "Where"`},
+		{"steps", func(b *onnx.Builder, x string) string {
+			return b.Op("Add", b.Op("Floor", b.Op("Mul", x, x)), b.Op("Sign", x))
+		}, `depends on "x" only through operators whose derivative is 0: Floor at "Floor"; Sign at "Sign"`},
+		{"other values alone", func(b *onnx.Builder, _ string) string { return b.Op("Neg", b.Const(ones(1, 2))) },
+			`does not depend on "x"`},
 		{"a weight computed from constants", func(b *onnx.Builder, x string) string {
 			w := b.Op("Reshape", b.Op("Mul", b.Const(ones(1, 2, 1, 1)), b.Float(2)), b.Ints(1, 2, 1, 1))
 			return b.Op("Conv", x, w)
@@ -65,7 +70,7 @@ func TestBackwardErrors(t *testing.T) {
 		}, `the reduction "mul"`},
 		{"no dependence at all", func(b *onnx.Builder, x string) string {
 			return b.Op("Clip", x, b.Float(1), b.Float(1))
-		}, "does not depend on"},
+		}, `depends on "x" only through operators whose derivative is 0: Clip`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := &onnx.Builder{G: onnx.NewGraph("test")}

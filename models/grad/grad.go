@@ -83,32 +83,41 @@ func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []str
 	if err := c.unsupported(path, parts); err != nil {
 		return nil, err
 	}
+	var cut []*onnx.Node // they get a cotangent and pass none
 	for _, n := range slices.Backward(path) {
 		gy := make([]string, len(n.Outputs))
 		for i, o := range n.Outputs {
 			gy[i] = c.sum(parts, o)
 		}
 		rule, ends := rules(n)
-		if strings.Join(gy, "") == "" || ends {
+		if strings.Join(gy, "") == "" {
 			continue
 		}
-		if err := c.pass(rule, n, gy, parts); err != nil {
-			return nil, fmt.Errorf("gradient of node %s: %w", n, err)
+		passed := false
+		if !ends {
+			var err error
+			if passed, err = c.pass(rule, n, gy, parts); err != nil {
+				return nil, fmt.Errorf("gradient of node %s: %w", n, err)
+			}
+		}
+		if !passed {
+			cut = append(cut, n)
 		}
 	}
+	slices.Reverse(cut)
 	out := map[string]string{}
 	for _, w := range wrt {
 		g := c.sum(parts, w)
 		if g == "" {
-			return nil, IndependentError{w}
+			return nil, IndependentError{w, onnx.Unsupported("operators whose derivative is 0", cut)}
 		}
 		out[w] = g
 	}
 	return out, c.Err()
 }
 
-// pass adds what a node's rule gives to the cotangents of its inputs.
-func (c *Context) pass(rule Rule, n *onnx.Node, gy []string, parts map[string][]string) (err error) {
+// pass adds what a node's rule gives to the cotangents of its inputs, and reports whether there is any.
+func (c *Context) pass(rule Rule, n *onnx.Node, gy []string, parts map[string][]string) (passed bool, err error) {
 	defer func() { err = cmp.Or(c.Err(), err) }()
 	defer onnx.Refused(&err)
 	for i, g := range rule(c, n, gy) {
@@ -118,18 +127,24 @@ func (c *Context) pass(rule Rule, n *onnx.Node, gy []string, parts map[string][]
 		x := n.Inputs[i]
 		g = c.repeat(c.unbroadcast(g, c.Shape(x)), x)
 		onnx.Require(slices.Equal(c.Shape(g), c.Shape(x)), "has shape %v for an input of %v", c.Shape(g), c.Shape(x))
-		parts[x] = append(parts[x], g)
+		parts[x], passed = append(parts[x], g), true
 	}
-	return nil
+	return passed, nil
 }
 
-// IndependentError says that a gradient is 0 whatever the values: the result is not
-// computed from Tensor, or only through operators that give integers or truth values.
-type IndependentError struct{ Tensor string }
+// IndependentError says that a gradient is 0 whatever the values: the result is not computed from Tensor, or only
+// through operators whose derivative is 0, which the error names.
+type IndependentError struct {
+	Tensor string
+	cut    error // names the operators; nil where there are none
+}
 
 // Error names the tensor.
 func (e IndependentError) Error() string {
-	return fmt.Sprintf("the result does not depend on %q", e.Tensor)
+	if e.cut == nil {
+		return fmt.Sprintf("the result does not depend on %q", e.Tensor)
+	}
+	return fmt.Sprintf("the result depends on %q only through %v", e.Tensor, e.cut)
 }
 
 // sum adds up a tensor's cotangents, leaving one; "" where there is none.

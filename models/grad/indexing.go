@@ -74,7 +74,7 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) string 
 				m.Floats[int64(i)*size+j] = 1
 			}
 		}
-		return c.along(g, axis, m)
+		return c.weighted(g, axis, m)
 	}
 	terms := make([][]int64, most) // terms[k][j] is the k-th last i with from[i] = j, or -1
 	for k := range terms {
@@ -137,6 +137,29 @@ const maxMatrix = 1 << 24
 func matrix(rows, columns int64) *onnx.Tensor {
 	onnx.Require(rows <= maxMatrix/columns, "needs a matrix of %d × %d values", rows, columns)
 	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns))
+}
+
+// weighted is [Context.along] of a matrix of few values that are not 0: those alone weigh what is infinite or NaN in t.
+func (c *Context) weighted(t string, axis int, m *onnx.Tensor) string {
+	var from, to []int64
+	var weights []float32
+	for i, w := range m.Floats {
+		if w != 0 {
+			from, to = append(from, int64(i)/m.Shape[1]), append(to, int64(i)%m.Shape[1])
+			weights = append(weights, w)
+		}
+	}
+	column := slices.Repeat(onnx.Shape{1}, len(c.Shape(t))-axis) // a value a position, to broadcast
+	column[0] = int64(len(from))
+	no := c.Const(&onnx.Tensor{DType: onnx.Bool, Shape: onnx.Shape{}, Ints: []int64{0}})
+	zeros := func(t string) string { return c.Op("Where", no, t, c.Float(0)) } // of NaN too
+	values := c.Op("Mul", c.OpWith("Gather", onnx.Attrs{"axis": axis}, t, c.Ints(from...)),
+		c.Const(onnx.FloatTensor(column, weights)))
+	at := c.Op("Add", c.OpWith("Cast", onnx.Attrs{"to": int64(onnx.Int64)}, zeros(values)),
+		c.Const(&onnx.Tensor{DType: onnx.Int64, Shape: column, Ints: to}))
+	first := c.Op("Slice", zeros(t), c.Ints(0), c.Ints(1), c.Ints(int64(axis)))
+	exact := c.scatterAdd(int64(axis), c.padAxis(first, axis, 0, m.Shape[1]-1), at, values)
+	return c.Guarded(no, c.along(t, axis, m), exact)
 }
 
 // along multiplies t with a constant matrix m along one axis, which is not the batch: y[…j…] = Σ_i t[…i…]·m[i, j].

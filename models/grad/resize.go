@@ -43,7 +43,7 @@ func resize(c *Context, n *onnx.Node, gy []string) []string {
 		}
 		m := matrix(s.out, s.in)
 		s.weigh(m, mode, n.Float("cubic_coeff_a", -0.75), n.Int("exclude_outside", 0) == 1)
-		g = c.along(g, i, m)
+		g = c.weighted(g, i, m)
 	}
 	if pools {
 		g = c.OpWith("AveragePool", onnx.Attrs{"kernel_shape": factors, "strides": slices.Clone(factors)}, g)

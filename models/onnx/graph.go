@@ -146,8 +146,8 @@ type Node struct {
 	Outputs []string
 	Attrs   Attrs
 	Origin  *Origin // nil for a node that the user's file does not have
-	// Guard marks a Where that selects 0 where a factor of its second input, a product, is 0 too: it changes the value
-	// where the other factor is infinite or NaN alone. See [Builder.Masked] and [Graph.Unguarded].
+	// Guard marks a Where whose second input would serve as well in all places, but for NaN that comes of it: see
+	// [Builder.Guarded] and [Graph.Unguarded].
 	Guard bool
 }
 

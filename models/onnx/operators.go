@@ -32,6 +32,8 @@ type Traits struct {
 	Folded bool
 	// Batch is what the operator does with the batch: nil where it works on constants alone.
 	Batch *Batching
+	// Random operators draw numbers that depend on nothing but the input's shape, or as Bernoulli on probabilities.
+	Random bool
 
 	shape     shapeRule
 	result    DType // element type of the first output; 0: that of input typedBy
@@ -79,7 +81,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	reduction := Traits{shape: reduceShape, Simplified: true, Batch: first}
 	relabelling := Traits{Relabels: true, Steady: true, moves: true, Batch: first}
 	shaped := func(t Traits, shape shapeRule) Traits { t.shape = shape; return t }
-	random := Traits{shape: sameShape, discrete: true, Batch: first}
+	random := Traits{shape: sameShape, discrete: true, Random: true, Batch: first}
 	folded := Traits{Folded: true}
 	operators = map[string]Traits{
 		// y = f(x): slopes are in slope.go. Gains are those of the default attributes.

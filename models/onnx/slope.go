@@ -30,32 +30,33 @@ func (b *Builder) inside(y string) string {
 // Masked appends g·slope, and 0 where on is 0, as the slope then is, whatever g is: 0·∞ is NaN.
 func (b *Builder) Masked(g, slope, on string) string {
 	product := b.Op("Mul", g, slope)
-	return b.Guarded(b.OpWith("Cast", Attrs{"to": int64(Bool)}, on), product)
+	return b.Guarded(b.OpWith("Cast", Attrs{"to": int64(Bool)}, on), product, b.Float(0))
 }
 
-// Guarded appends on ? product : 0, where the product is 0 or NaN if on is false.
-func (b *Builder) Guarded(on, product string) string {
-	out := b.Op("Where", on, product, b.Float(0))
+// Guarded appends on ? fast : otherwise, of which fast alone gives the same, but for NaN that infinite values and NaN
+// make of it where on is false.
+func (b *Builder) Guarded(on, fast, otherwise string) string {
+	out := b.Op("Where", on, fast, otherwise)
 	if b.err == nil {
 		b.G.Nodes[len(b.G.Nodes)-1].Guard = true
 	}
 	return out
 }
 
-// Unguarded returns the graph with masks that multiply alone, or g itself where it has no others. It gives the same
+// Unguarded returns the graph without guards, in which masks multiply; g itself where it has none. It gives the same
 // values as g, but for the sign of zeros, wherever it gives no NaN. ONNX Runtime runs it a quarter faster: its Where
 // takes several passes over the values, and leaves the blocked layout of the convolutions.
 func (g *Graph) Unguarded() *Graph {
 	if !slices.ContainsFunc(g.Nodes, func(n *Node) bool { return n.Guard }) {
 		return g
 	}
-	out, products := g.Clone(), map[string]string{}
+	out, fast := g.Clone(), map[string]string{}
 	out.Nodes = slices.DeleteFunc(out.Nodes, func(n *Node) bool {
 		for i, in := range n.Inputs {
-			n.Inputs[i] = cmp.Or(products[in], in)
+			n.Inputs[i] = cmp.Or(fast[in], in)
 		}
 		if n.Guard {
-			products[n.Outputs[0]] = n.Inputs[1]
+			fast[n.Outputs[0]] = n.Inputs[1]
 		}
 		return n.Guard
 	})

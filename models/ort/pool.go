@@ -111,7 +111,9 @@ func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) erro
 	return p.run(ctx, exact, in, nil, out)
 }
 
-func anyNaN(values []float32) bool { return slices.ContainsFunc(values, func(v float32) bool { return v != v }) }
+func anyNaN(values []float32) bool {
+	return slices.ContainsFunc(values, func(v float32) bool { return v != v })
+}
 
 // RunOf is Run of a program of one input, which fill writes into the batch: nobody else has to hold it. Another
 // goroutine calls fill, and more than once where a run needs more items than there are.

@@ -61,11 +61,15 @@ func settled(op string) bool {
 }
 
 // Every operator has a gradient rule or needs none; every rule and every head has a golden, a rule
-// one away from kinks, which is checked by differences and a second time.
+// one away from kinks, which is checked by differences and a second time; and so has every operator whose derivative
+// the table has as 0, but those that draw at random.
 func TestComplete(t *testing.T) {
-	ops, heads := map[string]bool{}, map[string]bool{}
+	ops, heads, steps := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, g := range goldens {
 		heads[g.Head] = true
+		for _, n := range g.Net.Nodes {
+			steps[n.Op] = steps[n.Op] || onnx.TraitsOf(n.Op).Discrete()
+		}
 		if !g.Kink {
 			maps.Copy(ops, differentiated(g))
 		}
@@ -76,6 +80,9 @@ func TestComplete(t *testing.T) {
 		}
 		if grad.HasRule(op) && !ops[op] {
 			t.Errorf("no golden for %s: add a case to scripts/goldens_*.py", op)
+		}
+		if row := onnx.TraitsOf(op); row.Discrete() && !row.Folded && !row.Random && !steps[op] {
+			t.Errorf("no golden with %s, whose derivative is 0: add a case to scripts/goldens_elementwise.py", op)
 		}
 	}
 	if settled("NoSuchOperator") {

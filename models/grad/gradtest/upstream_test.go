@@ -1,0 +1,102 @@
+package gradtest_test
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"selfheal/internal/must"
+)
+
+// wild are numbers of which JSON has some as text: "inf", "-inf", "nan".
+type wild []float32
+
+func (w *wild) UnmarshalJSON(text []byte) error {
+	var values []any
+	if err := json.Unmarshal(text, &values); err != nil {
+		return err
+	}
+	for _, v := range values {
+		f, ok := v.(float64)
+		if !ok {
+			var err error
+			if f, err = strconv.ParseFloat(v.(string), 64); err != nil {
+				return err
+			}
+		}
+		*w = append(*w, float32(f))
+	}
+	return nil
+}
+
+func finite(v float32) bool { return v-v == 0 }
+
+// firmly is the error of finite values like [worst], and +Inf where one that PyTorch has finite is not.
+func firmly(got, want []float32) float64 {
+	scale, e := 1.0, 0.0
+	for _, v := range want {
+		if finite(v) {
+			scale = max(scale, math.Abs(float64(v)))
+		}
+	}
+	for i, v := range want {
+		if d := math.Abs(float64(got[i])-float64(v)) / scale; finite(v) && !(d <= e) {
+			if e = d; !finite(got[i]) {
+				return math.Inf(1)
+			}
+		}
+	}
+	return e
+}
+
+// A cotangent that is infinite or NaN where a network is flat ends there, in gradients and Hessian-vector products:
+// they are PyTorch's wherever that has a finite value. Where PyTorch's is infinite, so is a gradient; where it is NaN, by
+// masks that multiply, it may be finite.
+func TestUpstream(t *testing.T) {
+	var all map[string]struct{ W, DX, H wild }
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/upstream/upstream.json"))(t), &all))
+	pool, flat := newPool(t, 1), 0
+	each(t, func(t *testing.T, g *Golden) {
+		if g.Head != "" {
+			return
+		}
+		of, ok := all[g.Name]
+		if !ok {
+			t.Fatal("no golden: run scripts/goldens.py")
+		}
+		p := compile(t, pool, derived(t, g))
+		for i := range g.Items() {
+			x, w, want := g.Item(g.X, i), g.Item(of.W, i), g.Item(of.DX, i)
+			got := p.mustRun(t, x, w)[1]
+			if e := firmly(got, want); !(e <= 3e-6) {
+				t.Errorf("item %d: off by %.2g\n  w  %v\n got %v\nwant %v", i, e, w, got, want)
+			}
+			for j, v := range want {
+				if !finite(v) && v == v && got[j] != v {
+					t.Errorf("item %d: the gradient is %v where PyTorch has %v", i, got, want)
+					break
+				}
+			}
+			if !slices.ContainsFunc(want, func(v float32) bool { return !finite(v) }) {
+				flat++
+			}
+		}
+		if g.Kink || strings.HasPrefix(g.Name, "reduceprod") { // PyTorch differentiates a product in a form of its own
+			return
+		}
+		p = compile(t, pool, second(t, g))
+		for i := range g.Items() {
+			out := p.mustRun(t, g.Item(g.X, i), g.Item(of.W, i), make([]float32, p.out[0]), g.Item(g.V, i))
+			if e := firmly(out[2], g.Item(of.H, i)); !(e <= 1e-5) {
+				t.Errorf("item %d: the Hessian-vector product is off by %.2g\n got %v\nwant %v", i, e, out[2], g.Item(of.H, i))
+			}
+		}
+	})
+	if flat < 60 {
+		t.Errorf("only %d items have a finite gradient", flat)
+	}
+}
