@@ -21,7 +21,6 @@ import (
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
 	"selfheal/internal/lists"
-	"selfheal/internal/number"
 	"selfheal/internal/vector"
 )
 
@@ -404,7 +403,7 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 	}
 	seen, wild := &w.made.Seen, !vector.Finite(e.Gradient)
 	seen.Asked, seen.Wild = true, seen.Wild || wild
-	seen.NotFinite = seen.NotFinite || wild || !number.Finite(float64(e.Loss))
+	seen.NotFinite = seen.NotFinite || wild || !(e.Loss <= math.MaxFloat32) // −∞ is the loss at a class that never wins
 	w.made.Gradients++
 	return nil
 }
