@@ -18,8 +18,8 @@ import (
 //	LogitDifference       z_t − z_y
 //	Margin                max_{j≠y} zⱼ − z_y
 //
-// A class whose logit is −∞ never wins, and is no target. Where a denominator would need the logit of one, so that fewer
-// classes are left than the loss is defined for, it is 1, as [Setup.Make] does for networks of so few.
+// A class whose logit is −∞ never wins, and is no target. Where a denominator would need the logit of one, so that
+// fewer classes are left than the loss is defined for, it is 1, as [Setup.Make] does for networks of so few.
 //
 // In DLR z_o is z₍₂₎ if y ranks first, else z₍₁₎. A targeted loss only steers: an image is broken by any wrong class.
 // (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner 2017 for Margin.)

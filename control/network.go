@@ -215,8 +215,8 @@ func (n *Network) Close() {
 	n.losses.close()
 }
 
-// derived makes a program of a gradient that it derives: for images of which that gives NaN, by masks that multiply, one
-// by masks that select is derived once more.
+// derived makes a program of a gradient that it derives: for images of which that gives NaN, by masks that multiply,
+// one by masks that select is derived once more.
 func (n *Network) derived(derive func() (*onnx.Graph, error)) (*ort.Program, error) {
 	g, err := derive()
 	if err != nil {

@@ -15,7 +15,8 @@ func TestGradientsSelect(t *testing.T) {
 	b := &onnx.Builder{G: onnx.NewGraph("silent")}
 	x := b.Input("x", onnx.Shape{onnx.Batch, 1, 1, 3})
 	z := b.Op("Sqrt", b.Op("Relu", b.Op("Sub", b.Op("Flatten", x), b.Float(0.5))))
-	z = b.Op("MatMul", z, b.Const(onnx.FloatTensor(onnx.Shape{3, 5}, []float32{2, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0})))
+	weight := []float32{2, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0}
+	z = b.Op("MatMul", z, b.Const(onnx.FloatTensor(onnx.Shape{3, 5}, weight)))
 	b.Output("z", b.Op("Add", z, b.Const(onnx.FloatVector([]float32{0, 0.5, 0.25, 0.125, float32(math.Inf(-1))}))))
 	net := open(t, testPool(t, 2), encoded(t, b), NetworkOptions{})
 	for _, loss := range attacks.Losses() {

@@ -48,7 +48,8 @@ type Traits struct {
 type slopeRule func(b *Builder, n *Node) (slope, on string)
 
 // Discrete reports whether an operator gives whole numbers, truth values or random numbers, be it as floats: its
-// derivative is 0, at the steps too, and no gradient passes. A Cast of floats to floats does not outlive simplification.
+// derivative is 0, at the steps too, and no gradient passes. A Cast of floats to floats does not outlive
+// simplification.
 func (t Traits) Discrete() bool { return t.discrete || t.result == Bool || t.result == Int64 }
 
 // TraitsOf returns an operator's traits, those of the zero value where it is not known.

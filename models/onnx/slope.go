@@ -7,8 +7,8 @@ import (
 )
 
 // Slopes of the operators that compute y = f(x), value by value: formulas for dy/dx,
-// and what it is at a kink, there as PyTorch has it. Those of functions that are flat somewhere also return on, which is
-// 0 there and not elsewhere: a gradient that comes from above ends there, be it infinite or NaN.
+// and what it is at a kink, there as PyTorch has it. Those of functions that are flat somewhere also return on, which
+// is 0 there and not elsewhere: a gradient that comes from above ends there, be it infinite or NaN.
 
 // Steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0 and 1 for every normal x > 0.
 const Steep = 3e38

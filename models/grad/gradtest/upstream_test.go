@@ -54,8 +54,8 @@ func firmly(got, want []float32) float64 {
 }
 
 // A cotangent that is infinite or NaN where a network is flat ends there, in gradients and Hessian-vector products:
-// they are PyTorch's wherever that has a finite value. Where PyTorch's is infinite, so is a gradient; where it is NaN, by
-// masks that multiply, it may be finite.
+// they are PyTorch's wherever that has a finite value. Where PyTorch's is infinite, so is a gradient; where it is NaN,
+// by masks that multiply, it may be finite.
 func TestUpstream(t *testing.T) {
 	var all map[string]struct{ W, DX, H wild }
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/upstream/upstream.json"))(t), &all))
@@ -91,8 +91,9 @@ func TestUpstream(t *testing.T) {
 		p = compile(t, pool, second(t, g))
 		for i := range g.Items() {
 			out := p.mustRun(t, g.Item(g.X, i), g.Item(of.W, i), make([]float32, p.out[0]), g.Item(g.V, i))
-			if e := firmly(out[2], g.Item(of.H, i)); !(e <= 1e-5) {
-				t.Errorf("item %d: the Hessian-vector product is off by %.2g\n got %v\nwant %v", i, e, out[2], g.Item(of.H, i))
+			want := g.Item(of.H, i)
+			if e := firmly(out[2], want); !(e <= 1e-5) {
+				t.Errorf("item %d: the Hessian-vector product is off by %.2g\n got %v\nwant %v", i, e, out[2], want)
 			}
 		}
 	})
