@@ -420,12 +420,11 @@ func (w *crafting) again() error {
 	sample := w.sample()
 	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("again"), w.set, sample, nil)
 	if err == nil && len(todo) > 0 {
-		on, err := w.on.Exactly()
-		if err != nil {
+		var on *open.Oracle
+		if on, err = w.on.Exactly(); err != nil {
 			return err
 		}
-		exact := &open.Counted{Oracle: on}
-		id := w.id("again in float32")
+		exact, id := &open.Counted{Oracle: on}, w.id("again in float32")
 		of := w.work(todo, exact, w.recipe.Components, nil)
 		err = w.run.Progress.Component(id, of, func(image func(standing, passes int)) error {
 			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
