@@ -166,7 +166,9 @@ suites:
 		expected := float64(sum) / float64(passes*c.N)
 		if v := c.Votes; v == nil || v.Passes != passes || math.Abs(v.Expected-expected) > 1e-9 ||
 			!(v.CI95[0] <= expected && expected <= v.CI95[1]) || v.Undecided > c.N ||
-			slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID != "claim-refuted" }) {
+			slices.ContainsFunc(c.Warnings, func(w result.Warning) bool {
+				return w.ID != result.WarnClaimRefuted.ID && w.ID != result.WarnPreprocessing.ID // on 7 images
+			}) {
 			t.Errorf("%s, %s: %+v, expected %g, warnings %v", c.Model, c.Attack, c.Votes, expected, c.Warnings)
 		}
 		for _, s := range c.Steps { // each question of an attack is so many passes

@@ -43,7 +43,8 @@ func TestDecide(t *testing.T) {
 		{[]float32{3, 3, 2}, 0, Verdict{Class: 0, Right: true}, true}, // of equals the first
 		{[]float32{3, 3, 2}, 1, Verdict{Class: 0}, true},
 		{[]float32{1, nan, 2}, 2, Verdict{Class: 2, Margin: number.Any(math.NaN())}, false},
-		{[]float32{1, 2, inf}, 1, Verdict{Class: 2, Margin: number.Any(math.Inf(-1))}, false},
+		{[]float32{1, 2, inf}, 1, Verdict{Class: 2, Margin: number.Any(math.NaN())}, false},
+		{[]float32{1, 2, -inf}, 1, Verdict{Class: 1, Right: true, Margin: 1}, true}, // a class that never wins
 		{[]float32{0.25, 0.5, 0.25}, 1, Verdict{Class: 1, Right: true, Margin: 0.25, Simplex: true, Sum: 1}, true},
 		{[]float32{0.25, 0.25, 0.5625}, 2, Verdict{Class: 2, Right: true, Margin: 0.3125, Sum: 1.0625}, true},
 		{[]float32{0, 1, 0}, 1, Verdict{Class: 1, Right: true, Margin: 1, Simplex: true, Unit: true}, true},
