@@ -171,8 +171,8 @@ func TestGreyImages(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"attack", model, "--attack", "fgsm", "--epsilon", "1/255", "--out", filepath.Join(dir, "out")},
-		{"init", model, "--out", filepath.Join(dir, "k.yaml")},
-		{"doctor", model},
+		{"init", model, "--out", filepath.Join(dir, "k.yaml"), "--classes", "0,1,2,3", "--scale", "1"},
+		{"doctor", model, "--classes", "0,1,2,3"},
 	} {
 		if code, _, stderr := call(append(args, "--data", filepath.Join(dir, "set"))...); code != exitOK {
 			t.Errorf("%s: exit %d\n%s", args[0], code, stderr)

@@ -90,6 +90,9 @@ var flagValues = map[string]string{
 // unseen are flags of which no short call shows what they do.
 var unseen = map[string]string{
 	"vnnlib progress": "it tells every second how far a question is",
+	"inspect offline": "it takes a runtime that is there, and needs none",
+	"split offline":   "a network of an open batch needs no runtime",
+	"grad offline":    "a network of an open batch needs no runtime",
 	"vnnlib seed":     "these questions are answered by bounds",
 	"theory quick":    "without it the theory takes a minute",
 }
@@ -175,7 +178,7 @@ func (w *world) Open(name string) (fs.File, error) {
 }
 
 // volatile is what two calls that do the same differ in: times, and how they were called.
-var volatile = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ][\d:.]+Z?|[\d.]+ ?(ms|µs|s)\b|` +
+var volatile = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ][\d:.]+Z?|[\d.]+[ \x{a0}\x{202f}]?(ms|µs|s)\b|` +
 	`"(seconds|created|finished|time|duration|pid)": ?[^,\n}]*|` +
 	`"command": ?\[[^\]]*\]|\(pid \d+\)|\d{8}T\d{6}-[0-9a-f]{8}|/tmp/\S*`)
 

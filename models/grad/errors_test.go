@@ -49,10 +49,6 @@ func TestBackwardErrors(t *testing.T) {
 			place := b.OpWith("ArgMax", onnx.Attrs{"axis": 1}, b.Const(ones(2, 3)))
 			return b.OpWith("Gather", onnx.Attrs{"axis": 1}, b.Op("Neg", x), place)
 		}, `Gather "Gather": its indices must be constants`},
-		{"a Resize of a region", func(b *onnx.Builder, x string) string {
-			how := onnx.Attrs{"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
-			return b.OpWith("Resize", how, x, "", b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 2, 2})))
-		}, `coordinates "tf_crop_and_resize"`},
 		{"a Resize with antialias", func(b *onnx.Builder, x string) string {
 			return b.OpWith("Resize", onnx.Attrs{"mode": "linear", "antialias": 1}, x, "",
 				b.Const(onnx.FloatTensor(onnx.Shape{4}, []float32{1, 1, 0.5, 0.5})))
