@@ -20,8 +20,8 @@ import (
 )
 
 // Real networks that are given no normalisation or a wrong one are warned about, those that are given theirs are not.
-// ResNet-20 was trained with ImageNet's, from which CIFAR-10's differs by nothing that these images show: all that may be
-// right are named.
+// ResNet-20 was trained with ImageNet's, from which CIFAR-10's differs by nothing that these images show: all that may
+// be right are named.
 func TestPreprocessingOfRealNetworks(t *testing.T) {
 	testinput.Runtime(t)
 	images, imagenet := testinput.Real(t, "cifar10-test-1000.bin"), []float64{0.485, 0.456, 0.406}

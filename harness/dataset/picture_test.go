@@ -145,7 +145,8 @@ func TestDanglingLinks(t *testing.T) {
 	d := must.Get(Open(Spec{Format: "image-folder", Path: "."}, os.DirFS(dir), 0))(t)
 	left := d.LeftOut()
 	if !slices.Equal(d.ids, []int{0, 2, 3, 4}) || left.Unreadable != 1 ||
-		!strings.Contains(left.Reasons[0], "00.png") || left.Files != 2 || !slices.Equal(d.ClassNames(), []string{"a", "b"}) {
+		!strings.Contains(left.Reasons[0], "00.png") || left.Files != 2 ||
+		!slices.Equal(d.ClassNames(), []string{"a", "b"}) {
 		t.Errorf("images %v of %v, %+v", d.ids, d.ClassNames(), left)
 	}
 }

@@ -97,10 +97,10 @@ func refuseFailures(f *result.File, rules config.Gate) error {
 			return err == nil && p.Matches(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon)
 		})
 		if c.GradientFailures > 0 && !named {
-			return fmt.Errorf("suite %s, model %s, defense %s, attack %s: gradients failed on %d of the %d images that "+
-				"stand, so the accuracy is at most %.4g; see its warnings, or take it all the same by "+
-				"--set gate.gradient_failures=[%s]", c.Suite, c.Model, c.Defense, c.Attack, c.GradientFailures, c.Correct,
-				c.Accuracy, c.Attack)
+			return fmt.Errorf("suite %s, model %s, defense %s, attack %s: gradients failed on %d of the %d images "+
+				"that stand, so the accuracy is at most %.4g; see its warnings, or take it all the same by "+
+				"--set gate.gradient_failures=[%s]", c.Suite, c.Model, c.Defense, c.Attack, c.GradientFailures,
+				c.Correct, c.Accuracy, c.Attack)
 		}
 	}
 	return nil

@@ -230,8 +230,8 @@ func (r *Report) notes(base *Baseline, f *result.File, embeddings []string) {
 	var models, fresh []string
 	for i, c := range r.Cells {
 		if c.Change != nil && c.Change.Turned > 0 {
-			note("%s: %s within rounding (margins of at most 1e-5 of the largest logit) turned, which counts as no change",
-				c, count(c.Change.Turned, "image"))
+			note("%s: %s within rounding (margins of at most 1e-5 of the largest logit) turned, which counts as no "+
+				"change", c, count(c.Change.Turned, "image"))
 		}
 		if n := f.Cells[i].GradientFailures; n > 0 {
 			note("%s: the accuracy is at most %s %%, as gradients failed on %d of %d images that stand", c,

@@ -199,8 +199,8 @@ func Undecided(model string, all []Tried) error {
 	if len(ties) == 0 {
 		return nil
 	}
-	return fmt.Errorf("model %s: %d images do not tell how it takes them, by McNemar's exact test at %v %%: %s%s; give "+
-		"the flags of one, or more images", model, all[0].Of, 100*significant, all[0].told(), also(ties))
+	return fmt.Errorf("model %s: %d images do not tell how it takes them, by McNemar's exact test at %v %%: %s%s; "+
+		"give the flags of one, or more images", model, all[0].Of, 100*significant, all[0].told(), also(ties))
 }
 
 // settle puts first the preprocessing by which a network is right on most images at places, of several the first of
@@ -322,14 +322,15 @@ type Tried struct {
 // Ties reports whether the images do not tell a preprocessing from another.
 func (t Tried) Ties() bool { return t.P > significant }
 
-// Unnamed says where a data set's own names decide how fewer classes are numbered than a model has; "" where they do not.
+// Unnamed says where a data set's own names decide how fewer classes are numbered than a model has; "" where they do
+// not.
 func Unnamed(d *config.Dataset, set Images, classes int) string {
 	names := set.ClassNames()
 	if names == nil || d.ClassNames != nil || len(names) >= classes {
 		return ""
 	}
-	return fmt.Sprintf("data set %s has %d classes, the model %d outputs, and nothing says which of them are meant: %s; "+
-		"classes (--classes) names the model's in its order", d.Name, len(names), classes, dataset.Numbered(names))
+	return fmt.Sprintf("data set %s has %d classes, the model %d outputs, and nothing says which of them are meant: "+
+		"%s; classes (--classes) names the model's in its order", d.Name, len(names), classes, dataset.Numbered(names))
 }
 
 // examine opens the one model and the one data set of a config.

@@ -56,8 +56,8 @@ var (
 		"Trust attacks that take no gradients more than the others (Square), and make images on the network before "+
 			"conversion, where there is one (`mode: transfer`).")
 	WarnRounded = warning("rounded",
-		"The model takes uint8, that is levels 0 to 255. Attacks leave pixels between them, and the judge asks the file "+
-			"about the nearest levels that lie within epsilon. On this share of the images the opened form of the "+
+		"The model takes uint8, that is levels 0 to 255. Attacks leave pixels between them, and the judge asks the "+
+			"file about the nearest levels that lie within epsilon. On this share of the images the opened form of the "+
 			"network, which takes any pixels, has another verdict at those between.",
 		"Nothing: the verdicts are the file's. With `pixels: 8bit` attacks look among the levels themselves.")
 	WarnProbabilities = warning("probabilities",
@@ -94,23 +94,23 @@ var (
 			"have the place of its name among them as label, and folders for the other classes need not be there.")
 	WarnClaimRefuted = warning("claim-refuted",
 		"An attack returned an image as adversarial, and the judge, which asks the file itself, found it classified "+
-			"correctly; so it did with the image that the attack found when it asked the file too. The image counts as "+
-			"not broken. Many mean that the model's answers are not repeatable: attack and judge speak of different "+
+			"correctly; so it did with the image that the attack found when it asked the file too. The image counts "+
+			"as not broken. Many mean that the model's answers are not repeatable: attack and judge speak of different "+
 			"networks.",
 		"Nothing for a few. For many see `randomized`; then `selfheal doctor MODEL` compares the gradient's program "+
 			"with the network.")
 	WarnJudgedApart = warning("judged-apart",
-		"Every image that an attack breaks is judged twice, by the same file in the same way: as the attack returns it, "+
-			"and as the run has kept it. On this share of the images the second answer was another one. The network "+
-			"draws at random, or memory or disk are damaged.",
-		"For a network that draws at random set `votes`. Otherwise run again, and distrust the machine if that comes to "+
-			"other numbers.")
+		"Every image that an attack breaks is judged twice, by the same file in the same way: as the attack returns "+
+			"it, and as the run has kept it. On this share of the images the second answer was another one. The "+
+			"network draws at random, or memory or disk are damaged.",
+		"For a network that draws at random set `votes`. Otherwise run again, and distrust the machine if that comes "+
+			"to other numbers.")
 	WarnZeroGradient = warning("zero-gradient",
-		"On this share of the attacked images a run of an attack began where every value of the gradient was 0, or had "+
-			"underflowed (below 1.2e-38). All losses are watched, at the first point of every run over restarts and "+
-			"targets (the reference looks at the DLR losses alone). Without a gradient an attack stands still, and the "+
-			"image looks robust. An image counts in the cell's `gradient_failures`, and the accuracy is then told as "+
-			"\"at most\", if it stands and all runs of all components began so. Usual causes are "+
+		"On this share of the attacked images a run of an attack began where every value of the gradient was 0, or "+
+			"had underflowed (below 1.2e-38). All losses are watched, at the first point of every run over restarts "+
+			"and targets (the reference looks at the DLR losses alone). Without a gradient an attack stands still, "+
+			"and the image looks robust. An image counts in the cell's `gradient_failures`, and the accuracy is then "+
+			"told as \"at most\", if it stands and all runs of all components began so. Usual causes are "+
 			"saturation (logits so large that softmax is exactly 1 in float32), a quantised or thresholded input, and "+
 			"an operator such as Sign or Round in the path. RobustBench only takes classifiers whose gradients by the "+
 			"input are in general not zero.",

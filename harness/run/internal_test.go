@@ -59,7 +59,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 	}{
 		{"", saw(watched{Asked: true}), some, right(30)},
 		{result.WarnNotFiniteGradient.ID, saw(watched{Asked: true, NotFinite: true}), some, right(30)},
-		{result.WarnZeroGradient.ID, saw(watched{Asked: true}, watched{Asked: true, Starts: 2, Blind: 1}), some, right(30)},
+		{result.WarnZeroGradient.ID, saw(watched{Asked: true}, watched{Asked: true, Starts: 2, Blind: 1}), some,
+			right(30)},
 		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
 		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
 			Fallback: "the model has only 2 classes"}, right(30)},

@@ -460,8 +460,8 @@ func warnings(s scoring, v []judge.Verdict) []result.Warning {
 				healed++
 			}
 		}
-		warn(healed > 0, result.WarnJudgedApart, "the judge found %s wrong when an attack made them, and right when it "+
-			"read them again", share(healed, len(v)))
+		warn(healed > 0, result.WarnJudgedApart, "the judge found %s wrong when an attack made them, and right when "+
+			"it read them again", share(healed, len(v)))
 		warn(zero > 0, result.WarnZeroGradient, "on %s an attack began with a gradient of 0", share(zero, asked))
 		warn(wild > 0, result.WarnNotFiniteGradient, "on %s a loss or a gradient was infinite or NaN",
 			share(wild, asked))

@@ -33,9 +33,10 @@ var earlier = []struct {
 		"together/records.jsonl": "merged/records.jsonl", "together/gallery.json": "merged/gallery.json"}},
 	{"report attacked --out again-attacked", map[string]string{"again-attacked/tables.csv": "attacked/tables.csv"}},
 	{"check --baseline baseline.json finished", nil},
-	{"compare finished merged attacked --out beside", map[string]string{"beside/compare.json": "compared/compare.json"}},
-	{"verify --adversarial finished/adversarial/unknown_tiny_one_0.00784314_*.npy --model tiny --dataset test --attack one",
-		nil},
+	{"compare finished merged attacked --out beside",
+		map[string]string{"beside/compare.json": "compared/compare.json"}},
+	{"verify --adversarial finished/adversarial/unknown_tiny_one_0.00784314_*.npy --model tiny --dataset test " +
+		"--attack one", nil},
 	{"verify --adversarial finished/adversarial/unknown_tiny_levels_*.npy --model tiny --dataset test --attack levels",
 		nil},
 	{"verify --adversarial finished/adversarial/unknown_tiny_fmn_*.npy --model tiny --dataset test --attack fmn", nil},
@@ -86,7 +87,8 @@ func TestEarlierResults(t *testing.T) {
 				code, _, stderr := call(args...)
 				words, refused := refusing[version+": "+c.line]
 				switch {
-				case refused && (code == exitOK || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, words)):
+				case refused && (code == exitOK || strings.Count(stderr, "\n") != 1 ||
+					!strings.Contains(stderr, words)):
 					t.Errorf("%s: exit %d, want one line with %q\n%s", c.line, code, words, stderr)
 				case !refused && code != exitOK:
 					t.Errorf("%s: exit %d\n%s", c.line, code, stderr)

@@ -60,16 +60,16 @@ var callings = map[string][]string{
 // flagValues is a value of each flag, "" of one that takes none, and of some, before a bar, what it needs beside it. A
 // semicolon stands between values of which one shows what the flag does. A verb has its own behind the verb's name.
 var flagValues = map[string]string{
-	"adversarial": "absent.npy", "at": "nowhere", "attack": "fgsm", "attempt": "--shard 1/2 |", "baseline": "other.json",
-	"batch": "0", "category": "asked", "claim": "another", "classes": "dog,cat", "config": "other.yaml", "control": "k",
+	"adversarial": "absent.npy", "at": "nowhere", "attack": "fgsm", "attempt": "--shard 1/2 |",
+	"baseline": "other.json", "batch": "0", "category": "asked", "claim": "another", "classes": "dog,cat", "config": "other.yaml", "control": "k",
 	"cpu": "2", "crop": "2", "data": "few", "dataset": "few", "dry-run": "", "engine": "pbs", "epsilon": "1/255",
 	"fit": "few", "force": "--out held |", "format": "parquet", "gpus": "1", "group": "7", "image": "j", "json": "",
 	"junit": "j.xml", "keys": "--data arrays.npz | u,v", "label": "", "layout": "nhwc", "limit": "1", "log-every": "0s",
 	"log-format": "json", "markdown": "m.md", "mean": "0.1", "memory": "1Gi", "model": "n", "mount": "/absent",
 	"namespace": "n", "new-model": "--baseline other.json |", "no-descriptions": "", "norm": "l2", "offline": "",
 	"onnxruntime": "/absent.so", "out": "elsewhere", "output-name": "z", "parallelism": "1", "param": "restarts=2",
-	"pixels": "8bit", "precision": "bf16", "print": "", "probabilities": "", "provider": "openvino; absent", "published": "",
-	"quiet": "", "rate": "6", "resize": "3", "resume": "", "save-adversarial": "", "sbatch": "--time=1", "scale": "2",
+	"pixels": "8bit", "precision": "bf16", "print": "", "probabilities": "", "provider": "openvino; absent",
+	"published": "", "quiet": "", "rate": "6", "resize": "3", "resume": "", "save-adversarial": "", "sbatch": "--time=1", "scale": "2",
 	"seed": "5", "seeds": "2", "set": "seed=5; attacks.a.steps=3", "shard": "1/2", "shards": "3", "size": "6",
 	"split": "--data parts | train",
 	"std":   "0.3", "suite": "t", "timeout": "1ns", "update": "", "user": "7", "workers": "-1",

@@ -51,19 +51,22 @@ func TestUndecided(t *testing.T) {
 	file, network := filepath.Join(dir, "c.yaml"), testinput.Real(t, "resnet20.onnx")
 	line := []string{"init", network, "--data", testinput.Real(t, "cifar10-test-1000.bin"), "--out", file, "--limit"}
 	names := []string{"--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225",
-		"--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616", "--mean 0.5071,0.4865,0.4409 --std 0.2673,0.2564,0.2762"}
+		"--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616",
+		"--mean 0.5071,0.4865,0.4409 --std 0.2673,0.2564,0.2762"}
 	for _, n := range []string{"8", "20"} {
 		code, _, stderr := call(append(line, n)...)
 		if _, err := os.Stat(file); code != exitUsage || strings.Count(stderr, "\n") != 1 || err == nil {
 			t.Errorf("%s images: exit %d, %v\n%s", n, code, err, stderr)
 		}
-		must.Have(t, stderr, append(names, n+" images do not tell how it takes them, by McNemar's exact test at 5 %: ")...)
+		must.Have(t, stderr,
+			append(names, n+" images do not tell how it takes them, by McNemar's exact test at 5 %: ")...)
 		said := done(t, append(append([]string{"doctor"}, slices.Delete(slices.Clone(line[1:]), 3, 5)...), n)...)
 		must.Have(t, said, "preprocessing", "warn", strings.TrimSpace(strings.TrimPrefix(stderr, "selfheal: ")))
 	}
 	done(t, append(line, "8", "--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225")...)
 	out := filepath.Join(dir, "out")
-	done(t, "attack", network, "--data", line[3], "--epsilon", "1/255", "--attack", "fgsm", "--limit", "8", "--out", out)
+	done(t, "attack", network, "--data", line[3], "--epsilon", "1/255", "--attack", "fgsm", "--limit", "8",
+		"--out", out)
 	f, _ := results(t, out)
 	must.Have(t, fmt.Sprint(f.Cells[0].Warnings), append(names, "which these images do not tell apart")...)
 }
@@ -80,7 +83,8 @@ func TestForeignClasses(t *testing.T) {
 	}
 	for _, line := range []string{"doctor " + robustModel, "init " + robustModel + " --out " + dir + "/c.yaml"} {
 		for data, want := range map[string]string{
-			few:  "has 2 classes, the model 10 outputs, and nothing says which of them are meant: class 0 → 0, class 1 → 1",
+			few: "has 2 classes, the model 10 outputs, and nothing says which of them are meant: " +
+				"class 0 → 0, class 1 → 1",
 			many: "the images have 12 classes, the model 10: labels from 10 up can't be scored",
 		} {
 			refused(t, exitUsage, want, append(strings.Fields(line), "--data", data)...)

@@ -261,7 +261,8 @@ func printPredictions(c *cobra.Command, list []prediction, asJSON bool) error {
 		}
 		row = append(row, cmp.Or(p.PredictedName, fmt.Sprint(p.Predicted)), fmt.Sprintf("%.4g", p.Margin))
 		if p.HealedPredicted != nil {
-			row = append(row, cmp.Or(p.HealedPredictedName, fmt.Sprint(*p.HealedPredicted)), fmt.Sprintf("%.4g", *p.HealedMargin))
+			row = append(row, cmp.Or(p.HealedPredictedName, fmt.Sprint(*p.HealedPredicted)),
+				fmt.Sprintf("%.4g", *p.HealedMargin))
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}

@@ -93,7 +93,8 @@ the following, not the job: the same command goes on following it.`,
 	to.quiet(g)
 	to.logFormat(g)
 	to.only(beside("engine", slurm), "sbatch")
-	to.only(beside("engine", kubernetes), "image", "claim", "mount", "namespace", "cpu", "memory", "gpus", "user", "group")
+	to.only(beside("engine", kubernetes), "image", "claim", "mount", "namespace", "cpu", "memory", "gpus", "user",
+		"group")
 	to.only(without("print"), "quiet")
 	return c
 }

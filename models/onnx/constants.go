@@ -16,8 +16,8 @@ import (
 // which only a graph with shapes knows (see [Graph.Compute]).
 
 // Evaluate runs a model on the runtime and returns the named outputs. Package ort sets it. The model has one float32
-// input of shape [1], which nothing reads. memory bounds what the run may take, in bytes; the error is an [ErrBound] where
-// it, or the time, did not suffice and where the runtime did not survive.
+// input of shape [1], which nothing reads. memory bounds what the run may take, in bytes; the error is an [ErrBound]
+// where it, or the time, did not suffice and where the runtime did not survive.
 var Evaluate func(model []byte, outputs []string, memory int64) ([]Raw, error)
 
 // Raw is a tensor as the runtime gives it: its values in order, little-endian.
@@ -46,7 +46,8 @@ func (n *Node) Computable() bool { return !n.runs(drawing) && !onLevels.MatchStr
 
 // runs reports whether the node or one of its subgraphs has an operator that the pattern matches.
 func (n *Node) runs(op *regexp.Regexp) bool {
-	return op.MatchString(n.Op) || slices.ContainsFunc(n.subgraphs(), func(s *Subgraph) bool { return has(s.graph, op) })
+	return op.MatchString(n.Op) ||
+		slices.ContainsFunc(n.subgraphs(), func(s *Subgraph) bool { return has(s.graph, op) })
 }
 
 func has(g *pb.GraphProto, op *regexp.Regexp) bool {
@@ -140,7 +141,8 @@ func (g *Graph) Compute(n *Node) (err error) {
 	p := &program{ModelProto: &pb.ModelProto{IrVersion: proto.Int64(irVersion), Graph: &pb.GraphProto{},
 		OpsetImport: []*pb.OperatorSetIdProto{{Domain: proto.String(n.Domain), Version: proto.Int64(version)}}}}
 	if n.Domain != "" { // for what is put behind it
-		p.OpsetImport = append(p.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String(""), Version: proto.Int64(Opset)})
+		p.OpsetImport = append(p.OpsetImport,
+			&pb.OperatorSetIdProto{Domain: proto.String(""), Version: proto.Int64(Opset)})
 	}
 	formal, as := n.bindings()
 	given := map[string]bool{"": true}
@@ -214,8 +216,8 @@ func (p *program) run(d *decoder, wanted []string) (values []*Tensor, err error)
 	return values, nil
 }
 
-// apart gives every BatchNormalization in training form a mean and a variance of its own: the runtime writes the new ones
-// into the memory of the old, which others may read.
+// apart gives every BatchNormalization in training form a mean and a variance of its own: the runtime writes the new
+// ones into the memory of the old, which others may read.
 func (p *program) apart() {
 	var nodes []*pb.NodeProto
 	for _, n := range p.Graph.Node {
@@ -223,8 +225,8 @@ func (p *program) apart() {
 			n = proto.Clone(n).(*pb.NodeProto)
 			for i := 3; i < 5; i++ {
 				own := fmt.Sprintf("selfheal/apart/%d", len(nodes))
-				nodes = append(nodes, encodeNode(&Node{Op: "Concat", Attrs: Attrs{"axis": 0}, Inputs: []string{n.Input[i]},
-					Outputs: []string{own}}))
+				nodes = append(nodes, encodeNode(&Node{Op: "Concat", Attrs: Attrs{"axis": 0},
+					Inputs: []string{n.Input[i]}, Outputs: []string{own}}))
 				n.Input[i] = own
 			}
 		}

@@ -20,7 +20,8 @@ import (
 )
 
 // The constants of a user's network are computed in a process of their own, a second one of this program: there a
-// division of integers by 0, which the runtime does not survive, a Loop without an end and a giant tensor cost an error.
+// division of integers by 0, which the runtime does not survive, a Loop without an end and a giant tensor cost an
+// error.
 
 // envConstants names the runtime's library in such a process.
 const envConstants = "SELFHEAL_CONSTANTS_BY"

@@ -10,8 +10,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// silent is the gradient of √relu(x) by x, which is g/(2√x) for x > 0 and 0 else: its masks multiply 0 by ∞ once they do
-// not select.
+// silent is the gradient of √relu(x) by x, which is g/(2√x) for x > 0 and 0 else: its masks multiply 0 by ∞ once they
+// do not select.
 func silent(t *testing.T) *onnx.Graph {
 	b := &onnx.Builder{G: onnx.NewGraph("silent")}
 	b.Output("y", b.Op("Sqrt", b.Op("Relu", b.Input("x", onnx.Shape{onnx.Batch, 3}))))
@@ -55,7 +55,8 @@ func TestExactSession(t *testing.T) {
 	defer s.Close()
 	shape := []int64{1, 3}
 	for range 2 {
-		out := must.Get(s.Run([]ort.Tensor{{Shape: shape, Data: []float32{4, -1, 0}}, {Shape: shape, Data: []float32{1, 1, 1}}}))(t)
+		out := must.Get(s.Run([]ort.Tensor{{Shape: shape, Data: []float32{4, -1, 0}},
+			{Shape: shape, Data: []float32{1, 1, 1}}}))(t)
 		if !slices.Equal(out[1].Data, silentGradient) {
 			t.Errorf("the gradient is %v", out[1].Data)
 		}

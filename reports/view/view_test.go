@@ -191,7 +191,8 @@ func TestLastLineSaysAtMost(t *testing.T) {
 	failed.GradientFailures = 2
 	lines := Of(of(under("none", "none", 0, 4), under("c", "none", 0, 4), failed, under("c", "pgd", 8, 2))).Answers()
 	want := []string{"robust accuracy at most 75.0 % under pgd, ℓ∞ 8/255, 4 " +
-		"images: gradients failed on 2 of 3 standing images", "robust accuracy 50.0 % with c under pgd, ℓ∞ 8/255, 4 images, oblivious"}
+		"images: gradients failed on 2 of 3 standing images",
+		"robust accuracy 50.0 % with c under pgd, ℓ∞ 8/255, 4 images, oblivious"}
 	if !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
 	}

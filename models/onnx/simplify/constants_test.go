@@ -85,7 +85,8 @@ func TestConstantsAreComputed(t *testing.T) {
 		"bool":  onConstants(18).Node("Cast i → a to=9; Not a → b; Cast b → k to=1"),
 		"BatchNormalization": onConstants(18).Node("v=1.0; q=1,3,1; Reshape w q → a; s[3]=1.0").
 			Node("BatchNormalization a s s s s → b bm bv training_mode=1; r=3,; Reshape b r → k"),
-		"If": onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).Node("If c → k", "then_branch", then, "else_branch", otherwise),
+		"If": onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).
+			Node("If c → k", "then_branch", then, "else_branch", otherwise),
 		"Loop": onConstants(18).Tensor(onnxtest.BoolTensor("c", true)).Node("n=4").
 			Node("Loop n c w → k", "body", body.Graph),
 		"division by a product": onConstants(18).Node("two=2; three=3; Mul two three → six; Div i six → a").
@@ -119,7 +120,8 @@ func asItLies(t *testing.T, data []byte, x vec) (y vec) {
 // Sizes of the input that do not involve the batch are computed likewise; those that do stay open.
 func TestSizesAreComputed(t *testing.T) {
 	same := file(17, N, 1, 5, 5).Node("two=2; three=3; zero=0; one=1,; z=0,0").
-		Node("Shape x → s; Gather s two → h; Mod h two → r; Sub three r → need; Clip need zero → pad; Reshape pad one → p").
+		Node("Shape x → s; Gather s two → h; Mod h two → r; Sub three r → need; Clip need zero → pad").
+		Node("Reshape pad one → p").
 		Node("Concat z p p z p p → pads axis=0; Pad x pads → b").
 		Node("Shape b → t; Gather t three → g; Cast g → f to=1; Sqrt f → v").
 		Node("Mul b v → y")
@@ -182,7 +184,8 @@ func TestHostileConstants(t *testing.T) {
 }
 
 func endless() *pb.GraphProto {
-	body := File{ModelProto: &pb.ModelProto{Graph: &pb.GraphProto{Name: proto.String("body")}}}.Node("Identity v → v2; Identity c → c2")
+	body := File{ModelProto: &pb.ModelProto{Graph: &pb.GraphProto{Name: proto.String("body")}}}.
+		Node("Identity v → v2; Identity c → c2")
 	body.Graph.Input = []*pb.ValueInfoProto{onnxtest.Value("n", 7), onnxtest.Value("c", 9), onnxtest.Value("v", 1, 3)}
 	body.Graph.Output = []*pb.ValueInfoProto{onnxtest.Value("c2", 9), onnxtest.Value("v2", 1, 3)}
 	return body.Graph
@@ -193,7 +196,8 @@ func TestAdviceOnTraining(t *testing.T) {
 	training := "s[1]=1.0; BatchNormalization x s s s s → a m v training_mode=1"
 	_, err := simplify.Open(file(14, 1, 1).Node(training+"; Neg a → y").Bytes(1, 1), simplify.Options{})
 	must.Refuse(t, err, "eval()")
-	_, err = simplify.Open(file(14, N, 1).Node(training+"; BatchNormalization a s s s s → y").Bytes(N, 1), simplify.Options{})
+	_, err = simplify.Open(file(14, N, 1).Node(training+"; BatchNormalization a s s s s → y").Bytes(N, 1),
+		simplify.Options{})
 	must.Refuse(t, err, "all images of the batch")
 	if strings.Contains(err.Error(), "eval()") {
 		t.Error(err)

@@ -33,8 +33,8 @@ func (s *simplifier) setInts(n *onnx.Node, v []int64, scalar bool) bool {
 	return true
 }
 
-// fold evaluates a node whose inputs are all constants or known integers, where these may hold the batch size, which the
-// runtime does not know, and where a run would cost more than the rule. It reports false when it has no rule.
+// fold evaluates a node whose inputs are all constants or known integers, where these may hold the batch size, which
+// the runtime does not know, and where a run would cost more than the rule. It reports false when it has no rule.
 func fold(s *simplifier, n *onnx.Node) bool {
 	unknown := func(in string) bool { return in != "" && s.g.Consts[in] == nil && s.Ints[in] == nil }
 	switch {
@@ -80,9 +80,11 @@ func (s *simplifier) branched(n *onnx.Node) bool {
 	}
 	nodes, results, err := s.g.Branch(n, branch)
 	onnx.Must(err)
-	onnx.Require(len(results) == len(n.Outputs), "its %s gives %d results, not %d", branch, len(results), len(n.Outputs))
+	onnx.Require(len(results) == len(n.Outputs), "its %s gives %d results, not %d", branch, len(results),
+		len(n.Outputs))
 	for i, out := range n.Outputs {
-		nodes = append(nodes, &onnx.Node{Op: "Identity", Inputs: results[i : i+1], Outputs: []string{out}, Origin: n.Origin})
+		nodes = append(nodes,
+			&onnx.Node{Op: "Identity", Inputs: results[i : i+1], Outputs: []string{out}, Origin: n.Origin})
 	}
 	for _, inner := range nodes {
 		for _, in := range inner.Inputs {
