@@ -169,7 +169,7 @@ func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	items := s.g.Shapes[x].Items()
 	p, ok := s.places[n.Inputs[1]]
 	if !ok {
-		p, ok = s.countedPlaces(s.g.Consts[n.Inputs[1]], items)
+		p, ok = countedPlaces(s.g.Consts[n.Inputs[1]], items, s.fixedBatch)
 	}
 	onnx.Require(ok && p.items == items && n.Int("axis", 0) == 0 &&
 		!slices.ContainsFunc(p.offsets.Ints, func(v int64) bool { return v < 0 || v >= items }),
@@ -184,11 +184,11 @@ func readPlaces(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 
 // countedPlaces finds the places that a constant lists for the batch of the export, in front, if every item reads
 // the same places of its own values.
-func (s *simplifier) countedPlaces(c *onnx.Tensor, items int64) (p places, ok bool) {
-	if c == nil || len(c.Shape) == 0 || c.Shape[0] != s.fixedBatch || len(c.Ints) == 0 {
+func countedPlaces(c *onnx.Tensor, items, batch int64) (p places, ok bool) {
+	if c == nil || len(c.Shape) == 0 || c.Shape[0] != batch || len(c.Ints) == 0 {
 		return p, false
 	}
-	each := len(c.Ints) / int(s.fixedBatch)
+	each := len(c.Ints) / int(batch)
 	for i, v := range c.Ints {
 		if v-c.Ints[i%each] != int64(i/each)*items {
 			return p, false
