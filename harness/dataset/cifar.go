@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"selfheal/internal/pickle"
 )
 
 // cifarVersion is CIFAR-10 or -100 (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html) in one of its
@@ -217,16 +220,16 @@ func (v cifarVersion) binary(p *cifarPart) error {
 
 // pickled reads a file's dictionary: its labels, and where its pixels lie.
 func (v cifarVersion) pickled(p *cifarPart, keep *closers) error {
-	all, err := unpickle(p.file)
+	all, err := pickle.Read(p.file, p.size)
 	if err != nil {
 		return err
 	}
-	data, ok := all["data"].(*pyArray)
-	bytes, plain := all["data"].(pyBytes)
-	if !ok && (!plain || bytes.kind == utf8Text) {
+	data, ok := all["data"].(*pickle.Array)
+	bytes, plain := all["data"].(pickle.Bytes)
+	if !ok && !plain {
 		return errors.New("its dictionary has no array called data; CIFAR's batches have")
 	}
-	labels, ok := wholes(all[v.key])
+	labels, ok := pickle.Wholes(all[v.key])
 	if !ok {
 		for _, other := range cifarVersions {
 			if _, ok := all[other.key]; ok {
@@ -234,24 +237,37 @@ func (v cifarVersion) pickled(p *cifarPart, keep *closers) error {
 					v.key, other.key, other.format)
 			}
 		}
-		if _, ok := all[v.key].(*pyArray); ok {
+		if _, ok := all[v.key].(*pickle.Array); ok {
 			return fmt.Errorf("its %s are an array, not a list: write them by .tolist()", v.key)
 		}
 		return fmt.Errorf("its dictionary has no list of numbers called %s", v.key)
 	}
 	p.labels, p.n = labels, len(labels)
 	if plain {
-		data = &pyArray{[]int{p.n, cifarPixels}, "u1", false, bytes}
+		data = &pickle.Array{Shape: []int{p.n, cifarPixels}, Of: "u1", Data: bytes}
 	}
-	if p.file, err = data.data.laid(p.file, keep); err != nil {
+	if p.file, err = laid(data.Data, p.file, keep); err != nil {
 		return err
 	}
-	p.columns = data.columns
-	if data.of != "u1" || !slices.Equal(data.shape, []int{p.n, cifarPixels}) || p.size != int64(p.n)*cifarPixels {
+	p.columns = data.Columns
+	if data.Of != "u1" || !slices.Equal(data.Shape, []int{p.n, cifarPixels}) || p.size != int64(p.n)*cifarPixels {
 		return fmt.Errorf("its array data has the shape %v, the type %q and %d bytes; %d labels need [%d %d] of u1",
-			data.shape, shorten(string(data.of)), p.size, p.n, p.n, cifarPixels)
+			data.Shape, shorten(string(data.Of)), p.size, p.n, p.n, cifarPixels)
 	}
 	return nil
+}
+
+// laid are a pickle's bytes as a file of their own, in which they lie as they are.
+func laid(b pickle.Bytes, in file, keep *closers) (file, error) {
+	if !b.Latin1 {
+		return file{io.NewSectionReader(in, b.At, b.N), nil, b.N}, nil
+	}
+	var n int64
+	copied, err := keep.temporary(func(w io.Writer) (err error) {
+		n, err = b.Decode(in, w)
+		return err
+	})
+	return file{copied, nil, n}, err
 }
 
 func (c *cifar) record() int              { return c.before + cifarPixels }

@@ -190,19 +190,12 @@ func TestCIFARErrors(t *testing.T) {
 	good := fsys["cifar-10-batches-py/test_batch"].Data
 	edited := func(from, to string) []byte { return bytes.Replace(good, []byte(from), []byte(to), 1) }
 	for name, data := range map[string][]byte{
-		"cut":      good[:3000],
 		"calls":    edited("cnumpy.core.multiarray\n_reconstruct\n", "cos\nsystem\n"),
-		"opcode":   edited("U\x04data", "\x8a\x04data"),
 		"nolabels": edited("labels", "lebals"),
 		"nodata":   edited("U\x04data", "U\x04date"),
 		"shape":    edited("K\x02M\x00\x0c", "K\x03M\x00\x0c"),
 		"type":     edited("u1", "f4"),
 		"label":    edited("K\x00K\x03e", "K\x00K\x63e"),
-		"list":     []byte("\x80\x02]q\x00."),
-		"memo":     []byte("\x80\x02h\x07."),
-		"mark":     []byte("\x80\x02u."),
-		"six":      []byte("\x80\x06}."),
-		"deep":     append([]byte("\x80\x02"), bytes.Repeat([]byte("("), maxPickled+2)...),
 	} {
 		fsys[name] = &fstest.MapFile{Data: data}
 	}
@@ -224,22 +217,15 @@ func TestCIFARErrors(t *testing.T) {
 		{"cifar10-python", "bad.tar.gz", "", "it is compressed and is unpacked for reading: it is no .tar.gz: "},
 		{"cifar10-python", "cut-cifar-10-python.tar.gz", "train", "it is compressed and is unpacked for reading: "},
 		{"cifar10-python", "cifar-10-batches-bin/test_batch.bin", "", "it is no Python pickle of protocols 2 to 5"},
-		{"cifar10-python", "six", "", "it is no Python pickle of protocols 2 to 5"},
 		{"cifar100-python", "cifar-10-batches-py/test_batch", "", "its dictionary has no list of numbers called " +
 			"fine_labels but one called labels: its format is cifar10-python"},
 		{"cifar10-python", "nolabels", "", "its dictionary has no list of numbers called labels"},
 		{"cifar10-python", "nodata", "", "its dictionary has no array called data"},
-		{"cifar10-python", "cut", "", "its pickle can't be read at byte 203: it is cut short"},
 		{"cifar10-python", "calls", "", `its pickle can't be read at byte 105: it calls "os system", which CIFAR's`},
-		{"cifar10-python", "opcode", "", "its pickle can't be read at byte 54: it has the opcode 0x8a, which"},
 		{"cifar10-python", "shape", "",
 			`its array data has the shape [3 3072], the type "u1" and 6144 bytes; 2 labels need [2 3072] of u1`},
 		{"cifar10-python", "type", "", `its array data has the shape [2 3072], the type "f4"`},
 		{"cifar10-python", "label", "", "record 1 of label has the label 99, but there are 10 classes"},
-		{"cifar10-python", "list", "", "its pickle is no dictionary"},
-		{"cifar10-python", "memo", "", "its pickle can't be read at byte 2: it refers to a value that is not there"},
-		{"cifar10-python", "mark", "", "its pickle can't be read at byte 2: a mark is missing"},
-		{"cifar10-python", "deep", "", "its pickle can't be read at byte 2097154: it holds more than 2097152 values"},
 	} {
 		_, err := Open(Spec{Format: c.format, Path: c.path, Shaping: result.Shaping{Split: c.split}}, fsys, 0)
 		want := fmt.Sprintf("data set %s (%s): %s", c.path, c.format, c.want)
