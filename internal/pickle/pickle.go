@@ -1,7 +1,7 @@
 // Package pickle reads what Python 2's cPickle wrote by protocol 2 into CIFAR's files, and what Python 3 writes of the
-// same by protocols 2 to 5: dictionaries, lists, numbers, texts, bytes and NumPy arrays. It knows the opcodes that stand
-// there and no others. It runs nothing: the few functions that may be called by name stand for values here. Large bytes
-// stay in the file, and a value says where they lie.
+// same by protocols 2 to 5: dictionaries, lists, numbers, texts, bytes and NumPy arrays. It knows the opcodes that
+// stand there and no others. It runs nothing: the few functions that may be called by name stand for values here. Large
+// bytes stay in the file, and a value says where they lie.
 // https://docs.python.org/3/library/pickletools.html
 package pickle
 
@@ -58,10 +58,10 @@ type (
 const (
 	maxValues    = 1 << 21 // values: the largest of CIFAR's files has under 400,000
 	maxText      = 255     // bytes of a text that is read; others stay in the file
-	numpyArray     = "numpy.core.multiarray _reconstruct"
+	numpyArray   = "numpy.core.multiarray _reconstruct"
 	numpyBuffer  = "numpy.core.numeric _frombuffer"
 	numpyNDArray = "numpy ndarray"
-	numpyType      = "numpy dtype"
+	numpyType    = "numpy dtype"
 	codecsEncode = "_codecs encode" // by which protocol 2 of Python 3 writes bytes as a text
 )
 

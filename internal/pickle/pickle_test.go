@@ -67,10 +67,11 @@ func TestErrors(t *testing.T) {
 		"\x80\x02}":             "its pickle can't be read at byte 3: it is cut short",
 		"\x80\x02}T\xff\x00":    "its pickle can't be read at byte 3: it is cut short",
 		"\x80\x02cos\nsystem\n": "its pickle can't be read at byte 13: it is cut short",
-		"\x80\x02cos\nsystem\n)R.": `its pickle can't be read at byte 14: it calls "os system", which CIFAR's files do ` +
-			"not; nothing is run",
+		"\x80\x02cos\nsystem\n)R.": `its pickle can't be read at byte 14: it calls "os system", which ` +
+			"CIFAR's files do not; nothing is run",
+		"\x80\x02c" + strings.Repeat("\x1b", 900) + "\n\n)R.":  `it calls "` + strings.Repeat(`\x1b`, 60) + `", which`,
 		"\x80\x02c" + strings.Repeat("\x1b", 5000) + "\n\n)R.": "a name does not end",
-		"\x80\x02\x8a.":         "its pickle can't be read at byte 2: it has the opcode 0x8a, which CIFAR's files have not",
+		"\x80\x02\x8a.":         "its pickle can't be read at byte 2: it has the opcode 0x8a, which CIFAR's",
 		"\x80\x02]q\x00.":       "its pickle is no dictionary",
 		"\x80\x02h\x07.":        "its pickle can't be read at byte 2: it refers to a value that is not there",
 		"\x80\x02u.":            "its pickle can't be read at byte 2: a mark is missing",
