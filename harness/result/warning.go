@@ -57,8 +57,8 @@ var (
 			"conversion, where there is one (`mode: transfer`).")
 	WarnRounded = warning("rounded",
 		"The model takes uint8, that is levels 0 to 255. Attacks leave pixels between them, and the judge asks the "+
-			"file about the nearest levels that lie within epsilon. On this share of the images the opened form of the "+
-			"network, which takes any pixels, has another verdict at those between.",
+			"file about the nearest levels that lie within epsilon. On this share of the images the opened form of "+
+			"the network, which takes any pixels, has another verdict at those between.",
 		"Nothing: the verdicts are the file's. With `pixels: 8bit` attacks look among the levels themselves.")
 	WarnProbabilities = warning("probabilities",
 		"On every clean image the model's output lies in [0,1] and adds up to 1, to 1e-5: it ends in a softmax (the "+
@@ -95,8 +95,8 @@ var (
 	WarnClaimRefuted = warning("claim-refuted",
 		"An attack returned an image as adversarial, and the judge, which asks the file itself, found it classified "+
 			"correctly; so it did with the image that the attack found when it asked the file too. The image counts "+
-			"as not broken. Many mean that the model's answers are not repeatable: attack and judge speak of different "+
-			"networks.",
+			"as not broken. Many mean that the model's answers are not repeatable: attack and judge speak of "+
+			"different networks.",
 		"Nothing for a few. For many see `randomized`; then `selfheal doctor MODEL` compares the gradient's program "+
 			"with the network.")
 	WarnJudgedApart = warning("judged-apart",

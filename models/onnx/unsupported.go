@@ -38,8 +38,8 @@ var unsupportedHints = []struct {
 	fits func(n *Node) bool
 	text string
 }{
-	{func(n *Node) bool { return len(n.subgraphs()) > 0 }, "export the network without branches and loops that depend " +
-		"on the input, because a subgraph makes it more than feed-forward"},
+	{func(n *Node) bool { return len(n.subgraphs()) > 0 }, "export the network without branches and loops that " +
+		"depend on the input, because a subgraph makes it more than feed-forward"},
 	{func(n *Node) bool { return integerOperator.MatchString(opName(n)) }, "export the quantised network in QDQ " +
 		"form, with QuantizeLinear and DequantizeLinear around float operators"},
 }
