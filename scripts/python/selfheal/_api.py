@@ -73,8 +73,8 @@ def attack(
     does; "full" makes the strongest images that it can, for many times the passes and the same verdicts.
 
     mean and std normalise inside the network, one value or one a channel, where it does not do so itself; mean="auto"
-    tries the usual ones on the images, as the verb init does, and is an error where they do not tell. probabilities says
-    that the network ends in a softmax.
+    tries the usual ones on the images, as the verb init does, and is an error where they do not tell. probabilities
+    says that the network ends in a softmax.
     classes are the names of its classes in order, which y may then hold instead of numbers. Verdicts depend on the
     images, the network, the attack and the seed alone; batch is the number of images in a pass and workers that of
     cores to use (0: all). Progress goes to stderr, or to a function that takes the records of docs/progress.md.

@@ -220,9 +220,9 @@ class _OneAttack(Run):
 
     def __repr__(self) -> str:
         c = self.attacked
-        radius = _words.radius(c["epsilon"])
+        radius, stand = _words.radius(c["epsilon"]), f"{_at_most(c)}{100 * self.robust_accuracy:.1f} %"
         return (
-            f"{type(self).__name__}({c['recipe']}, {c['norm']} {radius}: {_at_most(c)}{100 * self.robust_accuracy:.1f} % "
+            f"{type(self).__name__}({c['recipe']}, {c['norm']} {radius}: {stand} "
             f"of {c['n']} stand{_failures(c)}, {100 * self.clean_accuracy:.1f} % are right on clean images)"
         )
 
