@@ -77,7 +77,7 @@ func (a answering) Gradient(_ context.Context, _ []float32, _ Loss, _, _ int, e 
 	return nil
 }
 
-// What is no finite number in a gradient or a loss does not reach the steps.
+// Values that are not finite, in a gradient or a loss, do not reach the steps.
 func TestGradientsAreFinite(t *testing.T) {
 	t.Parallel()
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))

@@ -20,7 +20,7 @@ type nearest struct {
 	common
 	attempt
 	distance float64 // of adv, +Inf before
-	// start and margin are those of [attempt.beyond] at the clean image and at adv, where refining begins.
+	// start and margin are [attempt.beyond] at the clean image and at adv: refining begins with them.
 	start, margin float64
 	unsure        *unsure // the nearest point whose margin is within rounding; nil before
 }

@@ -126,7 +126,7 @@ type grid struct {
 	budget float64
 }
 
-// byteLevels are those of 8 bits, as data sets make them of bytes.
+// byteLevels are the levels of 8 bits, as data sets make them of bytes.
 var byteLevels = func() (all [256]float32) {
 	for k := range all {
 		all[k] = float32(k) / 255

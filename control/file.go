@@ -52,7 +52,7 @@ func (n *Network) fileGradient(ctx context.Context, x []float32, loss attacks.Lo
 	return answered(ctx, n, x, loss, label, target, e)
 }
 
-// File is what gives the network's answers, nil where the opened network does.
+// File returns the file that gives the network's answers; nil where the opened network gives them.
 func (n *Network) File() File { return n.file }
 
 // ByFile reports whether the network's file gives a loop's answers: where the image alone is controlled. Behind other

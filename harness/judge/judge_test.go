@@ -29,7 +29,7 @@ func opened(t *testing.T, control string) *open.Model {
 	return u
 }
 
-// What is said of an answer, at the borders of what is taken for probabilities, their logarithms or a unit vector.
+// Answers at the borders of probabilities, of their logarithms and of unit vectors are told apart.
 func TestDecide(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {

@@ -236,7 +236,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// Of images that stand a twentieth is attacked again, 50 at least.
+// A twentieth of the images that stand is attacked again, at least 50.
 func TestSampled(t *testing.T) {
 	for standing, want := range map[int]int{0: 0, 1: 1, 50: 50, 51: 50, 1000: 50, 1001: 51, 1020: 51, 1021: 52} {
 		if got := Sampled(standing); got != want {
@@ -335,7 +335,7 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-// What is said of answers that look like no logits.
+// Answers that do not look like logits have a warning.
 func TestAnswers(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Small, 1, 4)

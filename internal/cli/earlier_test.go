@@ -57,7 +57,7 @@ var refusing = map[string]string{
 	"589d1262: report alone --out again-alone": "other shards have something else: run the shard again with --force",
 }
 
-// What an earlier version has left behind is read as it was meant, or refused in one line.
+// Results of an earlier version are read as they were meant, or refused in one line.
 func TestEarlierResults(t *testing.T) {
 	testinput.Runtime(t)
 	archives := must.Get(filepath.Glob("internal/cli/testdata/earlier/*.tar.gz"))(t)

@@ -30,7 +30,7 @@ func branch(f File, output string) *pb.GraphProto {
 	return f.Graph
 }
 
-// What does not depend on the input is computed as the runtime computes it in the file, whatever the operator.
+// The runtime computes nodes that do not depend on the input as it does in the file, whatever the operator.
 func TestConstantsAreComputed(t *testing.T) {
 	three := func(op string) string { return op + " w → k" }
 	float := func(nodes, of string) string { return nodes + "; Cast " + of + " → k to=1" }
@@ -158,7 +158,7 @@ func TestBranches(t *testing.T) {
 	must.Refuse(t, err, "RandomNormal (operator set 18)")
 }
 
-// What has no end, no room or no result costs an error of a line, and the next file is read as ever.
+// A node without end, room or result is an error of one line, and the next file is read as before.
 func TestHostileConstants(t *testing.T) {
 	for name, c := range map[string]struct {
 		file File

@@ -93,7 +93,7 @@ func TestSumsStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// What a file computes of int32 behind a MatMulInteger is what the opened form does, past int32's ends too.
+// The opened form computes int32 behind a MatMulInteger as the file does, past int32's ends too.
 func TestIntegersBehindProducts(t *testing.T) {
 	base := func() File {
 		f := integers(u8, 6)
