@@ -12,15 +12,27 @@ func WithinRounding(logits []float32, label int) bool {
 	return math.Abs(LogitMargin(logits, label)) <= roundingOf(logits)
 }
 
+// opening is the smallest lead of a class, as a share of the same, that no opening of a file turns: logits move by at
+// most 1e-4 of the largest by that (package opened).
+const opening = 1e-3
+
+// Clear reports whether a class leads by so much that the opened form of a file answers it as the file does.
+func Clear(logits []float32) bool {
+	return LogitMargin(logits, Argmax(logits)) > opening*scale(logits)
+}
+
 // roundingOf is the largest margin of logits that is within rounding.
-func roundingOf(logits []float32) float64 {
+func roundingOf(logits []float32) float64 { return rounding * scale(logits) }
+
+// scale is the largest finite logit, or 1 where all are smaller.
+func scale(logits []float32) float64 {
 	most := 1.0
 	for _, z := range logits {
 		if a := math.Abs(float64(z)); a > most && !math.IsInf(a, 0) {
 			most = a
 		}
 	}
-	return rounding * most
+	return most
 }
 
 // beyond is by how much the last answer is another class's, beyond what rounding may turn: below 0 where it is the

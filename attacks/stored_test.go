@@ -103,9 +103,8 @@ func kept(t *testing.T, o *classifier, im Image, res Result, n Norm, epsilon flo
 	}
 }
 
-// Of float images, whose values lie beside the levels by little or by much, all values of what an attack on 8 bits
-// leaves are levels, those that it does not change too. Where no levels lie within epsilon, the image stands, for no
-// pass.
+// An attack on 8 bits leaves levels only, in the values that it does not change too, however far from levels the
+// values of a float image lie. An image that has no levels within epsilon stands, for no pass.
 func TestStoredBesideLevels(t *testing.T) {
 	t.Parallel()
 	o := randomMLP(shape, 20, 5, 9)

@@ -171,22 +171,31 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 	return n.CopyLogits(ctx, x, out)
 }
 
-// LogitsOf are those of the image that fill writes, see [ort.Pool.RunOf]: of a network that draws at random, those of
-// one pass.
-func (n *Network) LogitsOf(ctx context.Context, fill func(x []float32), out []float32) error {
-	if n.votes > 0 || n.file != nil {
-		x := make([]float32, n.shape.Size())
-		fill(x)
-		if n.file != nil {
-			return n.file.Logits(ctx, x, out)
+// Sample gives logits of the image that fill writes, see [ort.Pool.RunOf], for who asks for its class alone, of many
+// images. Whatever the opened network, which answers many at once, does not answer clearly ([attacks.Clear]), the file
+// answers. A network that draws at random makes one pass.
+func (n *Network) Sample(ctx context.Context, fill func(x []float32), out []float32) error {
+	if n.votes == 0 && !n.fileAlone() {
+		p, err := n.program()
+		if err == nil {
+			err = n.pool.RunOf(ctx, p, fill, [][]float32{out})
 		}
+		if err != nil || n.file == nil || attacks.Clear(out) {
+			return err
+		}
+	}
+	x := make([]float32, n.shape.Size())
+	fill(x)
+	if n.votes > 0 {
 		return n.mean(ctx, x, out, 1)
 	}
-	p, err := n.program()
-	if err != nil {
-		return err
-	}
-	return n.pool.RunOf(ctx, p, fill, [][]float32{out})
+	return n.file.Logits(ctx, x, out)
+}
+
+// fileAlone reports whether the file computes otherwise than the opened network, or answers a class alone, so that the
+// opened network's logits don't tell when they are the file's.
+func (n *Network) fileAlone() bool {
+	return n.file != nil && (n.Labels || n.Graph.IsCopy() || n.Graph.Levels)
 }
 
 // Gradient implements [attacks.Oracle].

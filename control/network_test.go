@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -156,5 +157,58 @@ func TestOneProgramForAllLosses(t *testing.T) {
 	}
 	if len(programs) != 1 {
 		t.Errorf("%d programs, want one", len(programs))
+	}
+}
+
+// otherwise is a file that answers the opposite of what the opened network does.
+type otherwise struct {
+	on    *Network
+	asked int
+}
+
+func (f *otherwise) Logits(ctx context.Context, x, out []float32) error {
+	f.asked++
+	err := f.on.CopyLogits(ctx, x, out)
+	for i := range out {
+		out[i] = -out[i]
+	}
+	return err
+}
+
+func (f *otherwise) Close() {}
+
+// A sample is answered by the opened network where that is clear, and by the file elsewhere; of classes alone and of a
+// file that rounds it is always the file's.
+func TestSamples(t *testing.T) {
+	pool := testPool(t, 4)
+	logits := func(labels, levels bool, x0, x1 float32) (class, asked int) {
+		b := &onnx.Builder{G: onnx.NewGraph("file")}
+		b.Output("logits", b.OpWith("Flatten", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 1, 1, 2})))
+		n := open(t, pool, encoded(t, b), NetworkOptions{})
+		f := &otherwise{on: n}
+		must.Do(t, n.AnsweredBy(f))
+		n.Labels = labels
+		if levels {
+			n.Graph.Levels = true
+		}
+		out := make([]float32, 2)
+		must.Do(t, n.Sample(t.Context(), func(x []float32) { x[0], x[1] = x0, x1 }, out))
+		return attacks.Argmax(out), f.asked
+	}
+	for _, c := range []struct {
+		labels, levels bool
+		x0, x1         float32
+		class, asked   int
+	}{
+		{false, false, 0.2, 0.3, 1, 0},
+		{false, false, 0.2999, 0.3, 0, 1},
+		{false, false, 299.8, 300, 0, 1}, // as a share of the largest
+		{false, false, 0.2, float32(math.NaN()), 0, 1},
+		{true, false, 0.2, 0.3, 0, 1},
+		{false, true, 0.2, 0.3, 0, 1},
+	} {
+		if class, asked := logits(c.labels, c.levels, c.x0, c.x1); class != c.class || asked != c.asked {
+			t.Errorf("%+v: class %d, the file asked %d times", c, class, asked)
+		}
 	}
 }

@@ -218,17 +218,6 @@ func TestWrongLayout(t *testing.T) {
 	}
 }
 
-// openUse opens a model of the small run, with a control unless that is "".
-func openUse(t *testing.T, control string) *open.Model {
-	t.Helper()
-	testinput.Runtime(t)
-	cfg := testplan.Plan(t, testplan.Small, 2, 64, "attacks.pgd-l2.epsilon=[0.2, 0.4]",
-		"attacks.square-l1={kind: spatial}").Config
-	u := must.Get(open.Use(context.Background(), cfg, "robust", control, open.Options{}))(t)
-	t.Cleanup(u.Close)
-	return u
-}
-
 func TestOpenErrors(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct{ model, control, set, want string }{
@@ -244,7 +233,10 @@ func TestOpenErrors(t *testing.T) {
 		_, err := open.Use(context.Background(), cfg, c.model, c.control, open.Options{})
 		misconfigured(t, err, c.want)
 	}
-	must.Refuse(t, openUse(t, "").FitsImage([3]int{3, 32, 64}), "the images have 3 channels of 64×32 pixels, "+
+	cfg := testplan.Config(t, testplan.Repository(t), testplan.Small, nil)
+	u := must.Get(open.Use(t.Context(), cfg, "robust", "", open.Options{}))(t)
+	t.Cleanup(u.Close)
+	must.Refuse(t, u.FitsImage([3]int{3, 32, 64}), "the images have 3 channels of 64×32 pixels, "+
 		"the model takes 3 of 32×32; --resize 32 --crop 32, or in a config transform: {resize: 32, crop: 32}, makes")
 	for side, want := range map[int]int{32: 32, 224: 256, 384: 439} {
 		if got := open.Resized(side); got != want {

@@ -9,8 +9,8 @@ import (
 	"selfheal/harness/result"
 )
 
-// What is proven at a column's epsilon itself counts there, what is broken at it is not left; images that are wrong
-// without attack count nowhere.
+// An image that is proven at a column's epsilon itself counts there, one that is broken at it is not left; images that
+// are wrong without attack count nowhere.
 func TestBracketColumns(t *testing.T) {
 	g := &gaps{each: []gap{{proven: 0.1, broken: 0.2}, {proven: 0.2, broken: 0.3}, {proven: 0, broken: 0.1}, {}},
 		farthest: 1, columns: []float64{0.1, 0.2, 0.3}, right: func(i int) bool { return i != 3 }}

@@ -202,7 +202,7 @@ func (p *Prover) draw(ctx context.Context, on *open.Counted, sigma float64, c Ca
 		one := free.Get().(*sample)
 		defer free.Put(one)
 		fill := func(x []float32) { vector.Noisy(im.Pixels, float32(sigma), noise.At(uint64(from+k)), x) }
-		if err := on.LogitsOf(ctx, fill, one.x, one.logits); err != nil {
+		if err := on.Sample(ctx, fill, one.x, one.logits); err != nil {
 			return err
 		}
 		if class := attacks.Argmax(one.logits); attacks.Right(one.logits, class) { // not so of NaN

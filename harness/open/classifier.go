@@ -194,15 +194,15 @@ func (o *Counted) Add(logits, gradients int64) {
 // Counts are the answers and gradients so far.
 func (o *Counted) Counts() (logits, gradients int64) { return o.logits.Load(), o.gradients.Load() }
 
-// LogitsOf are those of the image that fill writes, for a classifier that is not attacked itself: to where a bare
-// network takes it, or to x, which a closed loop reads.
-func (o *Counted) LogitsOf(ctx context.Context, fill func(x []float32), x, out []float32) error {
+// Sample gives logits of the image that fill writes, for a classifier that is not attacked itself: to where a bare
+// network takes it ([control.Network.Sample]), or to x, which a closed loop reads.
+func (o *Counted) Sample(ctx context.Context, fill func(x []float32), x, out []float32) error {
 	if o.Of.Loop != nil {
 		fill(x)
 		return o.Logits(ctx, x, out)
 	}
 	o.logits.Add(1)
-	return o.Of.Net.LogitsOf(ctx, fill, out)
+	return o.Of.Net.Sample(ctx, fill, out)
 }
 
 func (o *Counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,

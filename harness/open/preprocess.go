@@ -247,8 +247,8 @@ func count(places []int, right []bool) int {
 
 // Better tries the usual preprocessings on the images at places, of which right says where the network of a model is
 // right now. It returns the best of those that are better by McNemar's exact test, corrected for all that are tried.
-// Where none is, and the model has no preprocessing, it returns the best of those that are right on more images, if
-// any: the images do not tell. A trial ends as soon as the images that are left can't make it one of these.
+// If none is, and the model has no preprocessing, it returns the best of those that are right on more images, if any:
+// the images do not tell. A trial ends as soon as the images that are left can't make it one of these.
 func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Network, set Images, places []int,
 	right []bool) (_ *Better, err error) {
 	now := given(m).String()

@@ -211,7 +211,7 @@ suites:
 	}
 }
 
-// What an attack that spans epsilons made at the largest is, at a smaller one, what it made within that.
+// An attack that spans epsilons counts, at a smaller one, by the nearest image that it made within that.
 func TestLimited(t *testing.T) {
 	near := []attacks.Nearer{{Distance: 0.9, Iterations: 2, Forward: 3}, {Distance: 0.5, Iterations: 4, Forward: 6},
 		{Distance: 0.4, Iterations: 7, Forward: 9}}

@@ -211,8 +211,8 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// Where many images flip, their number is the normal approximation's: the exact power with so many is 0.8, at the
-// border of the score test.
+// ImagesToPass follows the normal approximation if many images flip: the exact power with so many is 0.8, at the border
+// of the score test.
 func TestImagesOfManyFlips(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ drop, flips, alpha, z float64 }{

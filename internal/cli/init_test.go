@@ -43,8 +43,8 @@ func TestInit(t *testing.T) {
 		"--data", "models/zoo/shapes10/test.bin", "--out", filepath.Join(dir, "no.yaml"))
 }
 
-// Where the images do not tell how a network takes them, init writes nothing and names what they leave, doctor says the
-// same, and an attack warns where another way would be right on more of them.
+// Images may not tell how a network takes them: then init writes nothing and names the ways that are left, doctor says
+// the same, and an attack warns if another way would be right on more of them.
 func TestUndecided(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// What does not depend on a network's input is computed once, by the runtime: as the file is decoded all nodes of
+// The runtime computes once whatever does not depend on a network's input: as the file is decoded all nodes of
 // constants in one run, in the file's own types and operator set, and later, one by one, those that work on sizes,
 // which only a graph with shapes knows (see [Graph.Compute]).
 

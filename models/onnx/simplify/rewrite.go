@@ -11,7 +11,7 @@ import (
 // for every batch, and write spatial and layout operators by simpler ones.
 var rewrites = map[string]lowering{
 	"Resize": resize, "MaxUnpool": unpool, "GatherND": gatherND, "LpPool": lpPool, "GlobalLpPool": lpPool,
-	"Expand": expand, "ConstantOfShape": fillBatch, "Concat": openConcat, "Squeeze": squeezeAxes,
+	"Expand": expand, "Tile": tile, "ConstantOfShape": fillBatch, "Concat": openConcat, "Squeeze": squeezeAxes,
 	"Dropout": dropout, "GatherElements": openIndices, "ScatterElements": openIndices,
 }
 
@@ -157,6 +157,24 @@ func expand(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 		s.SetType(t, kind)
 	}
 	return s.repeated(b, t, s.source[n.Inputs[1]], at+max(0, len(x)-len(rest)))
+}
+
+// tile repeats a constant for every item where a Tile's repeats name the batch.
+func tile(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
+	rest := slices.Clone(onnx.Sure(s.IntsOf(n, 1)))
+	at, x := slices.Index(rest, onnx.BatchSize), s.g.Shapes[n.Inputs[0]]
+	if at < 0 {
+		return ""
+	}
+	onnx.Require(!x.HasBatch() && len(x) == len(rest) && x[at] == 1,
+		"repeats more than one value for every item of the batch")
+	t := n.Inputs[0]
+	if rest[at] = 1; slices.Max(rest) > 1 {
+		kind := s.TypeOf(t)
+		t = b.Op("Tile", t, b.Ints(rest...))
+		s.SetType(t, kind)
+	}
+	return s.repeated(b, t, s.source[n.Inputs[1]], at)
 }
 
 // fillBatch is ConstantOfShape for every item of the batch.

@@ -32,6 +32,9 @@ func TestBatchIsOpened(t *testing.T) {
 		{"a token expanded to the batch", batch(file(13, N, 2, 2)).
 			Node("c[1,1,2]=7.0; r=1,2; Concat n r → t axis=0; Expand c t → e; Concat e x → y axis=1").Bytes(N, 3, 2),
 			onnx.Shape{N, 3, 2}, func(x vec) vec { return append([]float32{7, 7}, x...) }},
+		{"a token tiled for the batch and within the item", batch(file(13, N, 2, 2)).
+			Node("c[1,1,1]=7.0; r=1,2; Concat n r → t axis=0; Tile c t → e; Concat e x → y axis=1").Bytes(N, 3, 2),
+			onnx.Shape{N, 3, 2}, func(x vec) vec { return append([]float32{7, 7}, x...) }},
 		{"an expanded part of the item",
 			batch(file(13, N, 1, 2)).Node("r=2,2; Concat n r → t axis=0; Expand x t → y").Bytes(N, 2, 2),
 			onnx.Shape{N, 2, 2}, func(x vec) vec { return append(slices.Clone(x), x...) }},
