@@ -2,15 +2,13 @@ package pca
 
 import (
 	"crypto/sha256"
-	"encoding/gob"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
-	"selfheal/internal/atomicfile"
-	"selfheal/internal/input"
+	"selfheal/internal/sealed"
 	"selfheal/models/onnx"
 )
 
@@ -40,22 +38,19 @@ func UserCache() *Cache {
 	return &Cache{Dir: filepath.Join(dir, "selfheal", "fits")}
 }
 
-// Load returns the subspace stored under key. A file that does not hold what its sizes promise counts as absent.
-func (c *Cache) Load(key string, dim int) (*Subspace, bool) {
+// Load returns the subspace stored under key, nil where there is none. Damaged says that a file is there which does not
+// hold what was stored, or was written by an earlier version, without a checksum.
+func (c *Cache) Load(key string, dim int) (s *Subspace, damaged bool) {
 	if c == nil {
 		return nil, false
 	}
-	f, err := input.Open(c.path(key))
-	if err != nil {
-		return nil, false
+	s = &Subspace{}
+	err := sealed.Read(c.Path(key), s)
+	if err == nil && s.Dim == dim && len(s.Mean) == dim && s.Rank >= 1 && s.Rank <= dim &&
+		len(s.Components) == dim*s.Rank {
+		return s, false
 	}
-	defer f.Close()
-	var s Subspace
-	if gob.NewDecoder(f).Decode(&s) != nil || s.Dim != dim || len(s.Mean) != dim || s.Rank < 1 ||
-		s.Rank > dim || len(s.Components) != dim*s.Rank {
-		return nil, false
-	}
-	return &s, true
+	return nil, err == nil || errors.Is(err, sealed.ErrDamaged)
 }
 
 // Store keeps a subspace: written beside its place, brought to the disk and renamed.
@@ -66,8 +61,8 @@ func (c *Cache) Store(key string, s *Subspace) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	dir, name := atomicfile.At(c.path(key))
-	return dir.FillSynced(name, func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
+	return sealed.Write(c.Path(key), s)
 }
 
-func (c *Cache) path(key string) string { return filepath.Join(c.Dir, key+".gob") }
+// Path is where the subspace of a key is kept.
+func (c *Cache) Path(key string) string { return filepath.Join(c.Dir, key+".gob") }

@@ -347,18 +347,23 @@ func TestFitFewDirections(t *testing.T) {
 func TestCache(t *testing.T) {
 	c := &Cache{Dir: filepath.Join(t.TempDir(), "fits")}
 	s := &Subspace{Dim: 2, Rank: 1, Mean: []float32{1, 2}, Components: []float32{0.6, 0.8}, Variance: 0.9, Samples: 7}
-	if _, ok := c.Load("k", 2); ok {
+	if s, damaged := c.Load("k", 2); s != nil || damaged {
 		t.Error("an empty cache holds a fit")
 	}
 	must.Do(t, c.Store("k", s))
-	if got, ok := c.Load("k", 2); !ok || got.Components[1] != 0.8 || got.Samples != 7 {
-		t.Errorf("loaded %+v, %v", got, ok)
+	if got, damaged := c.Load("k", 2); damaged || got == nil || got.Components[1] != 0.8 || got.Samples != 7 {
+		t.Errorf("loaded %+v, %v", got, damaged)
 	}
-	if _, ok := c.Load("k", 3); ok {
+	if s, damaged := c.Load("k", 3); s != nil || !damaged {
 		t.Error("a fit of another dimension was taken")
 	}
-	must.Do(t, os.WriteFile(c.path("k"), []byte("broken"), 0o644))
-	if _, ok := c.Load("k", 2); ok {
-		t.Error("a broken file was taken")
+	whole := must.Get(os.ReadFile(c.Path("k")))(t)
+	for bit := range 8 * len(whole) {
+		data := slices.Clone(whole)
+		data[bit/8] ^= 1 << (bit % 8)
+		must.Do(t, os.WriteFile(c.Path("k"), data, 0o644))
+		if s, damaged := c.Load("k", 2); s != nil || !damaged {
+			t.Fatalf("a file with bit %d flipped was taken", bit)
+		}
 	}
 }

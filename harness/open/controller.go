@@ -221,7 +221,8 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 			Variance: s.Variance, Samples: s.Samples, Cached: cached, Seconds: time.Since(start).Seconds()}
 	}
 	key := o.FitKey(l, d)
-	if s, ok := o.Cache.Load(key, dim); ok && !anew {
+	s, damaged := o.Cache.Load(key, dim)
+	if s != nil && !anew {
 		return s, fit(s, true), nil
 	}
 	if o.Together {
@@ -234,9 +235,13 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 		if ctx.Err() != nil {
 			return nil, result.Fit{}, context.Cause(ctx)
 		}
-		if s, ok := o.Cache.Load(key, dim); ok && err == nil { // else nothing can be locked there: each fits for itself
+		// Where nothing can be locked each process fits for itself.
+		if s, damaged = o.Cache.Load(key, dim); s != nil && err == nil {
 			return s, fit(s, true), nil
 		}
+	}
+	if damaged {
+		o.Progress.Report(progress.FitDamaged{Path: o.Cache.Path(key)})
 	}
 	o.Progress.Report(progress.FitStarted{Model: l.Net.Name, Dim: dim, Images: d.Len()})
 	states := l.Chain.CleanStates(l.T, d.Len(), d.Pixels)

@@ -90,6 +90,10 @@ var kinds = []kind{
 		func(e SeedFailed) string { return e.Error }),
 	row(info, "solver studied", "a solver study has followed one solver", SolverStudied.line),
 	row(info, "run finished", "results and reports are written", untold[RunFinished]), // the tables are printed
+	row(warn, "fit damaged", "a cached linear embedding fails its checksum, or has none; it is fitted again",
+		func(e FitDamaged) string {
+			return fmt.Sprintf("the cached fit %s is damaged: it is made again", e.Path)
+		}),
 	row(info, "fit started", "a linear embedding is not in the cache", func(e FitStarted) string {
 		return fmt.Sprintf("fitting a linear embedding of %d-dimensional states of %s on %d images", e.Dim, e.Model,
 			e.Images)
@@ -305,6 +309,7 @@ type (
 		Outcomes []StudyOutcome
 	}
 
+	FitDamaged struct{ Path string }
 	FitStarted struct {
 		Model       string
 		Dim, Images int

@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -82,6 +83,7 @@ type Fetch struct {
 	Package   string        `json:"package,omitzero"` // what it fetches
 	Megabytes int           `json:"megabytes,omitzero"`
 	Left      int           `json:"megabytes_left,omitzero"` // of all packages, this one included
+	Damaged   bool          `json:"damaged,omitzero"`        // what is kept fails its checksum
 	Folder    string        `json:"folder,omitzero"`         // where it is kept
 	Took      time.Duration `json:"seconds,omitzero"`        // once it is ready
 	Error     string        `json:"error,omitzero"`          // why it failed; the next client is tried
@@ -102,8 +104,12 @@ func (f Fetch) String() string {
 		if f.Left > f.Megabytes {
 			size += fmt.Sprintf(" of %d MB in several packages", f.Left)
 		}
-		return fmt.Sprintf("ONNX Runtime is not installed: fetching %s with %s (once, about %s, kept in %s)",
-			f.Package, f.Client, size, f.Folder)
+		why := "is not installed"
+		if f.Damaged {
+			why = "is damaged in the cache"
+		}
+		return fmt.Sprintf("ONNX Runtime %s: fetching %s with %s (once, about %s, kept in %s)",
+			why, f.Package, f.Client, size, f.Folder)
 	case fetchReady:
 		return fmt.Sprintf("ONNX Runtime %s is ready after %s, checksum verified", f.Version,
 			f.Took.Round(100*time.Millisecond))
@@ -136,8 +142,12 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	if p.offline {
-		return "", fmt.Errorf("ONNX Runtime %s is not in %s and --offline forbids fetching it; "+
-			"run once without --offline, or %s", p.Version, p.dir, giveLibrary)
+		what := "is not in"
+		if p.damaged() {
+			what = "is damaged in"
+		}
+		return "", fmt.Errorf("ONNX Runtime %s %s %s and --offline forbids fetching it; "+
+			"run once without --offline, or %s", p.Version, what, p.dir, giveLibrary)
 	}
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return "", fmt.Errorf("cannot keep ONNX Runtime: %w; "+
@@ -165,14 +175,29 @@ func (p *provisioner) good() bool {
 	})
 }
 
-// missing are the packages of which some file is not there, whole.
+// damaged reports whether the library is there, but none of the pinned builds.
+func (p *provisioner) damaged() bool {
+	_, err := os.Stat(filepath.Join(p.dir, p.Library))
+	return err == nil && !p.good()
+}
+
+// missing are the packages of which some file is not there, whole. Files are read side by side: CUDA's have gigabytes.
 func (p *provisioner) missing(all []archive) (missing []archive) {
-	for _, a := range all {
+	lacking := make([]atomic.Bool, len(all))
+	var reading sync.WaitGroup
+	for k, a := range all {
 		for i, f := range a.Files {
-			if !f.is(p.place(a, i)) {
-				missing = append(missing, a)
-				break
-			}
+			reading.Go(func() {
+				if !f.is(p.place(a, i)) {
+					lacking[k].Store(true)
+				}
+			})
+		}
+	}
+	reading.Wait()
+	for k, a := range all {
+		if lacking[k].Load() {
+			missing = append(missing, a)
 		}
 	}
 	return missing
@@ -186,18 +211,11 @@ func (p *provisioner) place(a archive, i int) string {
 	return filepath.Join(p.dir, a.Files[i].Name)
 }
 
-// large is the size, in bytes, from which a file that is there is known by its size alone: CUDA's libraries are
-// gigabytes, which would be read at every start. All files were verified before they came there.
-const large = 64 << 20
-
 // is reports whether the file is at a path, whole.
 func (f file) is(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() != f.Size {
 		return false
-	}
-	if f.Size >= large {
-		return true
 	}
 	got, err := sum(path)
 	return err == nil && got == f.SHA256
@@ -252,7 +270,7 @@ func space(missing []archive) int {
 // is. Fetched packages stay when a later one fails.
 func (p *provisioner) through(ctx context.Context, c client, argv []string, all []archive) error {
 	start := time.Now()
-	f := Fetch{Version: p.Version, Client: c.name, Folder: p.dir}
+	f := Fetch{Version: p.Version, Client: c.name, Folder: p.dir, Damaged: p.damaged()}
 	missing := p.missing(all)
 	for _, a := range missing {
 		f.Left += a.Megabytes

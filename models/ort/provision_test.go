@@ -157,11 +157,14 @@ func TestCache(t *testing.T) {
 			t.Errorf("%v, %d calls, cached %q", err, calls(), broken)
 		}
 	}
-	os.Remove(path)
+	must.Have(t, log.String(), "ONNX Runtime is damaged in the cache: fetching")
 	p.offline = true
-	if _, err := p.library(ctx); err == nil {
-		t.Error("offline, an empty cache was no error")
-	}
+	must.Do(t, os.WriteFile(path, []byte(strings.ToUpper(fakeLibrary)), 0o644))
+	_, err := p.library(ctx)
+	must.Refuse(t, err, "is damaged in", "--offline forbids fetching it")
+	os.Remove(path)
+	_, err = p.library(ctx)
+	must.Refuse(t, err, "is not in", "--offline forbids fetching it")
 }
 
 // Many at once fetch once and all find a whole library.
