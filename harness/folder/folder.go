@@ -218,7 +218,10 @@ func (f *Folder) Begin(p Planned) (*Journal, error) {
 // Continue opens the journal that is there, and says how many of its lines are damaged.
 func (f *Folder) Continue() (j *Journal, damaged int, err error) {
 	lines, damaged, err := journal.Open(f.Work(""))
-	return &Journal{Journal: lines}, damaged, err
+	if err != nil {
+		return nil, 0, err
+	}
+	return &Journal{Journal: lines}, damaged, nil
 }
 
 // Write writes the plan.
@@ -386,8 +389,10 @@ func (f *Folder) Unfinish(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, gone := os.Lstat(f.Work(journal.File)); errors.Is(gone, fs.ErrNotExist) {
-		return fmt.Errorf("output folder %s was removed while the run was at work; nothing of it is kept", f.Dir)
+	for _, path := range []string{f.Dir, f.Work(journal.File)} {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s was removed while the run was at work; nothing of it is kept", path)
+		}
 	}
 	return Unfinished{err}
 }

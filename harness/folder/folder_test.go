@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
 	"selfheal/internal/must"
 )
 
@@ -110,4 +112,41 @@ func TestLockByName(t *testing.T) {
 			l.Free()
 		}
 	}
+}
+
+// A journal that cannot be opened is an error that names it, and no journal.
+func TestNoJournal(t *testing.T) {
+	for what, spoil := range map[string]func(path string) error{
+		"is a folder, not a file": func(path string) error { return os.Mkdir(path, 0o755) },
+		"has a line of more than 64 MiB, which no run writes": func(path string) error {
+			f, err := os.Create(path)
+			if err == nil {
+				err = errors.Join(f.Truncate(65<<20), f.Close())
+			}
+			return err
+		},
+	} {
+		o := must.Get(Open(t.TempDir(), false))(t)
+		must.Do(t, os.MkdirAll(o.Work(""), 0o755))
+		must.Do(t, spoil(o.Work(journal.File)))
+		j, _, err := o.Continue()
+		must.Refuse(t, err, "journal "+o.Work(""), what)
+		if j != nil {
+			t.Errorf("%s: a journal of nothing", what)
+		}
+	}
+}
+
+// An error tells whether what was done is kept: not where the folder, or the journal in it, is gone.
+func TestUnfinish(t *testing.T) {
+	o := must.Get(Open(filepath.Join(t.TempDir(), "out"), false))(t)
+	j := must.Get(o.Begin(Planned{Run: &result.File{Schema: result.Schema}}))(t)
+	defer j.Close()
+	if err := o.Unfinish(fs.ErrPermission); !errors.As(err, new(Unfinished)) || !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("with its journal: %v", err)
+	}
+	must.Do(t, os.Remove(o.Work(journal.File)))
+	must.Refuse(t, o.Unfinish(fs.ErrPermission), "journal.jsonl was removed while the run was at work")
+	must.Do(t, os.RemoveAll(o.Dir))
+	must.Refuse(t, o.Unfinish(fs.ErrPermission), "out was removed while the run was at work")
 }

@@ -152,7 +152,8 @@ func readLine(from *bufio.Reader) (line []byte, err error) {
 			return line, err
 		}
 		if len(line) > mostLine {
-			return nil, fmt.Errorf("has a line of more than %s", number.Bytes(mostLine))
+			return nil, fmt.Errorf("has a line of more than %s, which no run writes; remove the folder to begin anew",
+				number.Bytes(mostLine))
 		}
 	}
 }
