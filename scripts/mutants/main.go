@@ -1,5 +1,5 @@
 // Command mutants asks whether tests fail where the code does. From each package it draws mutants of gremlins, such as
-// < for <=, by a fixed seed, and runs the package's own tests on each:
+// < for <=, by a fixed seed, and runs the package's own tests that reach it on each:
 //
 //	go run ./scripts/mutants -out mutants                          # 200 of eight packages
 //	go run ./scripts/mutants -out mutants -each 40 harness/stats   # 40 of one
@@ -11,6 +11,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -201,24 +202,125 @@ func list(out, pkg string) (all []mutant, err error) {
 	return slices.Compact(all), nil // a minus is both arithmetic and a sign
 }
 
-// tests are a package's.
+// tests are a package's own, the quickest first.
 type tests struct {
 	pkg, out string
-	limit    time.Duration // processor time of a mutant's; 0 before the code as it is was tested
+	each     []test
+}
+
+// test is one of a package's: the processor time that it takes, and what it reaches.
+type test struct {
+	name string
+	took time.Duration
+	runs []block
+}
+
+// block is a piece of a file that runs as one, as coverage profiles have it.
+type block struct {
+	file                string
+	line, col, end, eol int
+	runs                bool
+}
+
+func (b block) holds(m mutant) bool {
+	return b.file == m.file && (m.line > b.line || m.line == b.line && m.col >= b.col) &&
+		(m.line < b.end || m.line == b.end && m.col < b.eol)
+}
+
+// learn runs each test alone on the code as it is.
+func (t *tests) learn() error {
+	binary := filepath.Join(t.out, "covered.test")
+	text, err := exec.Command("go", "test", "-c", "-cover", "-covermode=set", "-vet=off", "-o", binary, "./"+t.pkg).
+		CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", t.pkg, err, text)
+	}
+	names := exec.Command(binary, "-test.list", "^(Test|Fuzz|Example)")
+	names.Dir = t.pkg
+	if text, err = names.Output(); err != nil {
+		return fmt.Errorf("the tests of %s: %w", t.pkg, err)
+	}
+	profile := filepath.Join(t.out, "profile")
+	for name := range strings.FieldsSeq(string(text)) {
+		verdict, took, err := t.run(binary, []string{name}, time.Hour, "-test.coverprofile="+profile)
+		if err != nil || verdict != survived {
+			return errors.Join(err, fmt.Errorf("%s of %s fails as it is: %s", name, t.pkg, verdict))
+		}
+		data, err := os.ReadFile(profile)
+		if err != nil {
+			return err
+		}
+		one := test{name: name, took: took}
+		for line := range strings.Lines(string(data)) {
+			var b block
+			var statements, count int
+			path, rest, ok := strings.Cut(line, ":")
+			if n, _ := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.line, &b.col, &b.end, &b.eol, &statements, &count); ok && n == 6 {
+				b.file, b.runs = filepath.Base(path), count > 0
+				one.runs = append(one.runs, b)
+			}
+		}
+		t.each = append(t.each, one)
+	}
+	slices.SortStableFunc(t.each, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	return nil
+}
+
+// of are the tests that reach a mutant: all of them where it is in no function.
+func (t *tests) of(m mutant) (reach []test) {
+	apart := true
+	for _, one := range t.each {
+		in := func(b block) bool { return b.holds(m) }
+		apart = apart && !slices.ContainsFunc(one.runs, in)
+		if slices.ContainsFunc(one.runs, func(b block) bool { return b.runs && b.holds(m) }) {
+			reach = append(reach, one)
+		}
+	}
+	if apart {
+		return t.each
+	}
+	return reach
 }
 
 // memory bounds what a mutant that never ends may take, in KiB.
 const memory = 12 << 20
 
-// try runs the tests on a mutant. They may take twice the processor time that they take of the code as it is.
+// quick is the processor time of the tests that run before the others: most mutants die of them.
+const quick = 5 * time.Second
+
+// try runs the tests that reach a mutant on it. They may take twice the processor time that they take of the code as it
+// is, and 10 s.
 func (t *tests) try(m mutant) (verdict string, err error) {
-	if t.limit == 0 {
-		verdict, took, err := t.run("", time.Hour)
-		if err != nil || verdict != survived {
-			return "", errors.Join(err, fmt.Errorf("the tests of %s fail as they are: %s", t.pkg, verdict))
+	if t.each == nil {
+		if err := t.learn(); err != nil {
+			return "", err
 		}
-		t.limit = 2*took + 10*time.Second
 	}
+	binary, err := t.build(m)
+	if binary == "" || err != nil {
+		return unbuilt, err
+	}
+	var batches [2][]string
+	var limits [2]time.Duration
+	for _, one := range t.of(m) {
+		k := 1
+		if limits[0]+one.took <= quick {
+			k = 0
+		}
+		batches[k], limits[k] = append(batches[k], one.name), limits[k]+one.took
+	}
+	for k, names := range batches {
+		if len(names) > 0 {
+			if verdict, _, err = t.run(binary, names, 2*limits[k]+10*time.Second); verdict != survived || err != nil {
+				return verdict, err
+			}
+		}
+	}
+	return survived, nil
+}
+
+// build makes the test binary of a mutant; "" where it does not build.
+func (t *tests) build(m mutant) (binary string, err error) {
 	path := filepath.Join(t.pkg, m.file)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -242,20 +344,21 @@ func (t *tests) try(m mutant) (verdict string, err error) {
 	if err := os.WriteFile(overlay, data, 0o644); err != nil {
 		return "", err
 	}
-	verdict, _, err = t.run(overlay, t.limit)
-	return verdict, err
-}
-
-// run runs the tests under an overlay, and tells how much processor time they took.
-func (t *tests) run(overlay string, limit time.Duration) (verdict string, took time.Duration, err error) {
-	binary := filepath.Join(t.out, "mutant.test")
+	binary = filepath.Join(t.out, "mutant.test")
 	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary,
 		"./"+t.pkg).CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s", out)
-		return unbuilt, 0, nil
+		return "", nil
 	}
-	c := exec.Command("sh", "-c", fmt.Sprintf("ulimit -v %d; ulimit -t %d; exec %s -test.short -test.failfast "+
-		"-test.timeout 30m", memory, int(limit.Seconds()), binary))
+	return binary, nil
+}
+
+// run runs tests of a binary, and tells how much processor time they took.
+func (t *tests) run(binary string, names []string, limit time.Duration, flags ...string) (verdict string,
+	took time.Duration, err error) {
+	c := exec.Command("sh", "-c", fmt.Sprintf("ulimit -v %d; ulimit -t %d; exec \"$@\"", memory, int(limit.Seconds())),
+		"sh", binary, "-test.short", "-test.failfast", "-test.timeout=30m", "-test.run=^("+strings.Join(names, "|")+")$")
+	c.Args = append(c.Args, flags...)
 	c.Dir = t.pkg
 	out, err := c.CombinedOutput()
 	if c.ProcessState == nil {
