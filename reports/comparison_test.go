@@ -1,6 +1,10 @@
 package reports
 
 import (
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -128,4 +132,50 @@ func TestComparedClean(t *testing.T) {
 	between := words.Range(words.Points(interval[0], 1), words.Points(interval[1], 1))
 	must.Have(t, strings.Join(strings.Fields(after), " "), "corrected for 1 pair (Holm)",
 		"20 8 0 *+40.0* "+strings.ReplaceAll(between, words.Nbsp, " ")+" 0.00781 0.00781")
+}
+
+// No word of a file of results brings a control character into a document, nor breaks a drawing.
+func TestComparedControlCharacters(t *testing.T) {
+	evil := "through\x1b[31m\x00\u202e"
+	first, second := fixture(), fixture()
+	second.Created, second.ConfigSHA256 = first.Created.AddDate(0, 0, 1), "other"
+	for _, f := range []*result.File{first, second} {
+		for i := range f.Suites {
+			f.Suites[i].Mode = evil
+		}
+		for i := range f.Cells {
+			f.Cells[i].Mode = evil
+		}
+	}
+	of := must.Get(compare.Of([]compare.Run{{Folder: "one", Path: "/one", File: first},
+		{Folder: "two", Path: "/two", File: second}}))(t)
+	dir := t.TempDir()
+	must.Do(t, WriteCompare(dir, of))
+	var said strings.Builder
+	must.Do(t, WriteCompareTables(&said, of, true))
+	documents := map[string]string{"tables": said.String()}
+	for _, e := range must.Get(os.ReadDir(dir))(t) {
+		if filepath.Ext(e.Name()) != ".png" {
+			documents[e.Name()] = string(must.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t))
+		}
+	}
+	drawings := 0
+	for name, text := range documents {
+		if text != words.Printable(text) {
+			t.Errorf("%s holds control characters", name)
+		}
+		if filepath.Ext(name) == ".svg" {
+			drawings++
+			for d := xml.NewDecoder(strings.NewReader(text)); ; {
+				if _, err := d.Token(); err == io.EOF {
+					break
+				} else if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+			}
+		}
+	}
+	if drawings < 3 || !strings.Contains(documents["compare.html"], "through�[31m") {
+		t.Errorf("%d drawings; the mode is not there", drawings)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
@@ -112,7 +113,7 @@ func csvField(v any) string {
 
 // inert is a name that no spreadsheet takes for a formula: spreadsheets mark text with an apostrophe.
 func inert(field string) string {
-	if field != "" && strings.ContainsRune("=+-@'", rune(field[0])) {
+	if strings.IndexAny(strings.TrimLeftFunc(field, unicode.IsSpace), "=+-@＝＋－＠'") == 0 {
 		return "'" + field
 	}
 	return field

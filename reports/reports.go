@@ -19,6 +19,7 @@ import (
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
 	"selfheal/reports/view"
+	"selfheal/reports/words"
 )
 
 // WritePublished renders the paper's own tables into dir, as [Write] renders a run's, with three radar plots. Nothing
@@ -108,6 +109,11 @@ func writeFiles(dir string, files []file) error {
 	for i, f := range files {
 		if err := f.render(&contents[i]); err != nil {
 			return fmt.Errorf("reports: rendering %s: %w", f.name, err)
+		}
+		if filepath.Ext(f.name) != ".png" { // whatever a file of results has in its words
+			text := words.Printable(contents[i].String())
+			contents[i].Reset()
+			contents[i].WriteString(text)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {

@@ -50,8 +50,8 @@ func TestImportRules(t *testing.T) {
 	}
 	helpers := []string{"internal/atomicfile", "internal/fault", "internal/input", "internal/jpeg", "internal/journal",
 		"internal/lists", "internal/memory", "internal/must", "internal/number", "internal/pickle",
-		"internal/resample", "internal/setting", "internal/suggest", "internal/terminal", "internal/tree",
-		"internal/vector"}
+		"internal/resample", "internal/sealed", "internal/setting", "internal/suggest", "internal/terminal",
+		"internal/tree", "internal/vector"}
 	seen := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
 		path, imports, _ := strings.Cut(line, ":")

@@ -208,12 +208,17 @@ func DefenseName(d string) string {
 	return Clean(d)
 }
 
-// Clean keeps a name on one line: control characters, which no format can show and XML forbids, become U+FFFD.
+// Clean keeps a name on one line, [Printable].
 func Clean(s string) string {
+	return Printable(strings.NewReplacer("\n", " ", "\t", " ", "\r", " ").Replace(s))
+}
+
+// Printable is a text whose control characters, which no format can show and XML forbids, are U+FFFD, but for tabs and
+// ends of lines.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n', r == '\t', r == '\r':
-			return ' '
 		case unicode.IsControl(r), r == 0xFFFE, r == 0xFFFF, unicode.Is(unicode.Bidi_Control, r):
 			return unicode.ReplacementChar
 		}

@@ -30,6 +30,9 @@ const gremlins = "github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0"
 var usual = []string{"harness/stats", "harness/gate", "harness/judge", "attacks", "harness/run", "models/grad",
 	"models/bounds", "control"}
 
+// besides are folders of tests of a package's that can't lie in it, since what they use imports it.
+var besides = map[string][]string{"models/grad": {"models/grad/gradtest"}}
+
 // becomes is what each kind of mutant makes of a token, as gremlins does.
 var becomes = map[string]map[string]string{
 	"ARITHMETIC_BASE":       {"+": "-", "-": "+", "*": "/", "/": "*", "%": "*"},
@@ -72,13 +75,14 @@ func main() {
 	if len(packages) == 0 {
 		packages = usual
 	}
-	if err := run(*out, packages, *each, *seed, *least); err != nil {
+	if err := draw(*out, packages, *each, *seed, *least); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, packages []string, each int, seed uint64, least float64) error {
+// draw tries mutants of packages.
+func draw(out string, packages []string, each int, seed uint64, least float64) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
@@ -104,7 +108,7 @@ func run(out string, packages []string, each int, seed uint64, least float64) er
 	defer f.Close()
 	dead, all := 0, 0
 	for _, pkg := range packages {
-		of := tests{pkg: pkg, out: out}
+		of := tests{pkg: pkg, out: out, folders: append([]string{pkg}, besides[pkg]...)}
 		drawn, err := list(out, pkg)
 		if err != nil {
 			return err
@@ -205,14 +209,15 @@ func list(out, pkg string) (all []mutant, err error) {
 // tests are a package's own, the quickest first.
 type tests struct {
 	pkg, out string
+	folders  []string
 	each     []test
 }
 
 // test is one of a package's: the processor time that it takes, and what it reaches.
 type test struct {
-	name string
-	took time.Duration
-	runs []block
+	in, name string
+	took     time.Duration
+	runs     []block
 }
 
 // block is a piece of a file that runs as one, as coverage profiles have it.
@@ -229,40 +234,52 @@ func (b block) holds(m mutant) bool {
 
 // learn runs each test alone on the code as it is.
 func (t *tests) learn() error {
-	binary := filepath.Join(t.out, "covered.test")
-	text, err := exec.Command("go", "test", "-c", "-cover", "-covermode=set", "-vet=off", "-o", binary, "./"+t.pkg).
-		CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", t.pkg, err, text)
-	}
-	names := exec.Command(binary, "-test.list", "^(Test|Fuzz|Example)")
-	names.Dir = t.pkg
-	if text, err = names.Output(); err != nil {
-		return fmt.Errorf("the tests of %s: %w", t.pkg, err)
-	}
-	profile := filepath.Join(t.out, "profile")
-	for name := range strings.FieldsSeq(string(text)) {
-		verdict, took, err := t.run(binary, []string{name}, time.Hour, "-test.coverprofile="+profile)
-		if err != nil || verdict != survived {
-			return errors.Join(err, fmt.Errorf("%s of %s fails as it is: %s", name, t.pkg, verdict))
-		}
-		data, err := os.ReadFile(profile)
+	for _, folder := range t.folders {
+		binary := filepath.Join(t.out, "covered.test")
+		text, err := exec.Command("go", "test", "-c", "-cover", "-covermode=set", "-coverpkg=./"+t.pkg, "-vet=off",
+			"-o", binary, "./"+folder).CombinedOutput()
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w\n%s", folder, err, text)
 		}
-		one := test{name: name, took: took}
-		for line := range strings.Lines(string(data)) {
-			var b block
-			var statements, count int
-			path, rest, ok := strings.Cut(line, ":")
-			if n, _ := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.line, &b.col, &b.end, &b.eol, &statements, &count); ok && n == 6 {
-				b.file, b.runs = filepath.Base(path), count > 0
-				one.runs = append(one.runs, b)
+		list := exec.Command(binary, "-test.list", "^(Test|Fuzz|Example)")
+		list.Dir = folder
+		if text, err = list.Output(); err != nil {
+			return fmt.Errorf("the tests of %s: %w", folder, err)
+		}
+		for name := range strings.FieldsSeq(string(text)) {
+			one := test{in: folder, name: name}
+			if err := t.measure(binary, &one); err != nil {
+				return fmt.Errorf("%s of %s: %w", name, folder, err)
 			}
+			t.each = append(t.each, one)
 		}
-		t.each = append(t.each, one)
 	}
 	slices.SortStableFunc(t.each, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	return nil
+}
+
+// measure runs one test for its time and for what it reaches.
+func (t *tests) measure(binary string, one *test) error {
+	profile := filepath.Join(t.out, "profile")
+	verdict, took, err := run(binary, one.in, []string{one.name}, time.Hour, "-test.coverprofile="+profile)
+	if err != nil || verdict != survived {
+		return cmp.Or(err, errors.New("it fails as it is"))
+	}
+	one.took = took
+	data, err := os.ReadFile(profile)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(data)) {
+		var b block
+		var statements, count int
+		path, rest, _ := strings.Cut(line, ":")
+		n, _ := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &b.line, &b.col, &b.end, &b.eol, &statements, &count)
+		if n == 6 {
+			b.file, b.runs = filepath.Base(path), count > 0
+			one.runs = append(one.runs, b)
+		}
+	}
 	return nil
 }
 
@@ -296,13 +313,31 @@ func (t *tests) try(m mutant) (verdict string, err error) {
 			return "", err
 		}
 	}
-	binary, err := t.build(m)
-	if binary == "" || err != nil {
-		return unbuilt, err
+	overlay, err := t.mutate(m)
+	if err != nil {
+		return "", err
 	}
+	reach := t.of(m)
+	for _, folder := range t.folders {
+		in := slices.DeleteFunc(slices.Clone(reach), func(one test) bool { return one.in != folder })
+		binary := filepath.Join(t.out, "mutant.test")
+		if out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary,
+			"./"+folder).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s", out)
+			return unbuilt, nil
+		}
+		if verdict, err = try(binary, folder, in); verdict != survived || err != nil {
+			return verdict, err
+		}
+	}
+	return survived, nil
+}
+
+// try runs a folder's tests, the quick ones first.
+func try(binary, folder string, all []test) (verdict string, err error) {
 	var batches [2][]string
 	var limits [2]time.Duration
-	for _, one := range t.of(m) {
+	for _, one := range all {
 		k := 1
 		if limits[0]+one.took <= quick {
 			k = 0
@@ -311,7 +346,8 @@ func (t *tests) try(m mutant) (verdict string, err error) {
 	}
 	for k, names := range batches {
 		if len(names) > 0 {
-			if verdict, _, err = t.run(binary, names, 2*limits[k]+10*time.Second); verdict != survived || err != nil {
+			verdict, _, err = run(binary, folder, names, 2*limits[k]+10*time.Second)
+			if verdict != survived || err != nil {
 				return verdict, err
 			}
 		}
@@ -319,8 +355,8 @@ func (t *tests) try(m mutant) (verdict string, err error) {
 	return survived, nil
 }
 
-// build makes the test binary of a mutant; "" where it does not build.
-func (t *tests) build(m mutant) (binary string, err error) {
+// mutate writes an overlay with the mutant.
+func (t *tests) mutate(m mutant) (overlay string, err error) {
 	path := filepath.Join(t.pkg, m.file)
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -340,26 +376,18 @@ func (t *tests) build(m mutant) (binary string, err error) {
 	if err != nil {
 		return "", err
 	}
-	overlay := filepath.Join(t.out, "overlay.json")
-	if err := os.WriteFile(overlay, data, 0o644); err != nil {
-		return "", err
-	}
-	binary = filepath.Join(t.out, "mutant.test")
-	if out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary,
-		"./"+t.pkg).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s", out)
-		return "", nil
-	}
-	return binary, nil
+	overlay = filepath.Join(t.out, "overlay.json")
+	return overlay, os.WriteFile(overlay, data, 0o644)
 }
 
-// run runs tests of a binary, and tells how much processor time they took.
-func (t *tests) run(binary string, names []string, limit time.Duration, flags ...string) (verdict string,
+// run runs tests of a binary in a folder, and tells how much processor time they took.
+func run(binary, folder string, names []string, limit time.Duration, flags ...string) (verdict string,
 	took time.Duration, err error) {
-	c := exec.Command("sh", "-c", fmt.Sprintf("ulimit -v %d; ulimit -t %d; exec \"$@\"", memory, int(limit.Seconds())),
-		"sh", binary, "-test.short", "-test.failfast", "-test.timeout=30m", "-test.run=^("+strings.Join(names, "|")+")$")
+	bounded := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec "$@"`, memory, int(limit.Seconds()))
+	c := exec.Command("sh", "-c", bounded, "sh", binary, "-test.short", "-test.failfast", "-test.timeout=30m",
+		"-test.run=^("+strings.Join(names, "|")+")$")
 	c.Args = append(c.Args, flags...)
-	c.Dir = t.pkg
+	c.Dir = folder
 	out, err := c.CombinedOutput()
 	if c.ProcessState == nil {
 		return "", 0, err
