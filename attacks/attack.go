@@ -116,13 +116,15 @@ func (c common) Name() string { return c.name }
 // Check reports too few classes for the loss and an epsilon that no image is large enough for.
 func (c common) Check(classes int, s Shape) error {
 	switch widest := c.Norm.widest(s); {
-	case !(c.Epsilon > 0 && c.Epsilon < 1e9):
+	case !(c.Epsilon > 0) || math.IsInf(c.Epsilon, 1):
 		return fmt.Errorf("%s: epsilon must be positive and finite, not %v", c.name, c.Epsilon)
 	case s.C < 1 || s.H < 1 || s.W < 1:
 		return fmt.Errorf("%s: images of %dx%dx%d have no pixels", c.name, s.C, s.H, s.W)
 	case s != AnyShape && c.Epsilon > widest:
 		return fmt.Errorf("%s: epsilon %.6g is too large: images of %dx%dx%d are at most %.6g apart in %s",
 			c.name, c.Epsilon, s.C, s.H, s.W, widest, c.Norm)
+	case c.Epsilon >= 1e9:
+		return fmt.Errorf("%s: epsilon %.6g is larger than any image", c.name, c.Epsilon)
 	case c.Norm == L0 && c.Epsilon != math.Trunc(c.Epsilon):
 		return fmt.Errorf("%s: epsilon in l0 is a number of changed values, a whole one, not %v", c.name, c.Epsilon)
 	case classes < c.Loss.MinClasses():

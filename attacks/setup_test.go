@@ -291,6 +291,8 @@ func TestSetupErrors(t *testing.T) {
 		{Setup{Kind: "fab-t", Parameters: given{"eta": 0.5}}, 1,
 			[]string{"fab-t: eta must be a number from 1 to 1000000, not 0.5"}},
 		{Setup{Kind: "apgd-ce"}, 0, []string{"apgd-ce: epsilon must be positive and finite, not 0"}},
+		{Setup{Kind: "apgd-ce"}, math.Inf(1), []string{"epsilon must be positive and finite, not +Inf"}},
+		{Setup{Kind: "apgd-ce"}, 1e9, []string{"apgd-ce: epsilon 1e+09 is larger than any image"}},
 		{autoattack("standard", L2), math.NaN(), []string{"epsilon"}},
 		{Setup{Kind: "apgd-ce", Parameters: given{"large_radii": true}}, 1,
 			[]string{"large_radii exists only in l1, not linf"}},

@@ -29,9 +29,12 @@ func (n *Network) head(o NetworkOptions) error {
 		return fmt.Errorf("output %.80q is the label of no ArgMax, which would say how many classes there are; give "+
 			"output: label (--label) for a network that ends in one", out.Name)
 	case arg != nil && !o.Label:
+		remedy := "export the network without it"
+		if others := otherOutputs(g); others != "" {
+			remedy = "take another output by output_name (--output-name), " + others + ","
+		}
 		return fmt.Errorf("output %.80q is a label, of %s: output: label (--label) has it attacked by %s, which see "+
-			"nothing else; export the network without it for attacks that see logits", out.Name, arg,
-			strings.Join(attacks.ByLabels(), ", "))
+			"nothing else; %s for attacks that see logits", out.Name, arg, strings.Join(attacks.ByLabels(), ", "), remedy)
 	case arg != nil:
 		classes = int(g.Shapes[arg.Inputs[0]][1])
 	}
@@ -121,18 +124,22 @@ func classesOf(s onnx.Shape) int {
 func noClassifier(g *onnx.Graph) error {
 	out := g.Outputs[0]
 	looks, remedy := looksLike(out.Shape, g.Inputs[0].Shape), "export the network with the layers that give these"
+	if others := otherOutputs(g); others != "" {
+		remedy = "where another of its outputs does, output_name (--output-name) takes it: " + others
+	}
+	return fmt.Errorf("output %.80q has shape %v: %s; a classifier gives [N classes] or, of two classes, [N]; %s",
+		out.Name, out.Shape, looks, remedy)
+}
+
+// otherOutputs are those besides the first that could be of classes, with their shapes; "" where there is none.
+func otherOutputs(g *onnx.Graph) string {
 	var others []string
 	for _, o := range g.Outputs[1:] {
 		if classesOf(o.Shape) > 1 {
 			others = append(others, fmt.Sprintf("%.80s %v", o.Name, o.Shape))
 		}
 	}
-	if len(others) > 0 {
-		remedy = "where another of its outputs does, output_name (--output-name) takes it: " +
-			strings.Join(others[:min(len(others), 5)], ", ")
-	}
-	return fmt.Errorf("output %.80q has shape %v: %s; a classifier gives [N classes] or, of two classes, [N]; %s",
-		out.Name, out.Shape, looks, remedy)
+	return strings.Join(others[:min(len(others), 5)], ", ")
 }
 
 // looksLike says which kind of network gives an output of this shape.

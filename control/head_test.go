@@ -62,6 +62,17 @@ func TestNoClassifier(t *testing.T) {
 	}
 }
 
+// A label that another output's scores come with is refused by the name of that output.
+func TestLabelBesideScores(t *testing.T) {
+	b := &onnx.Builder{G: onnx.NewGraph("headed")}
+	scores := b.Op("Slice", b.Op("Flatten", b.Input("x", onnx.Shape{onnx.Batch, 3, 8, 8})), b.Ints(0), b.Ints(10), b.Ints(1))
+	b.Output("label", b.OpWith("ArgMax", onnx.Attrs{"axis": int64(1), "keepdims": int64(0)}, scores))
+	b.Output("scores", scores)
+	_, err := NewNetwork(testPool(t, 2), "headed", encoded(t, b), NetworkOptions{})
+	must.Refuse(t, err, `output "label" is a label, of ArgMax`,
+		"take another output by output_name (--output-name), scores [N 10], for attacks that see logits")
+}
+
 // A single logit z is two classes with the logits 0 and z, as PyTorch's binary cross-entropy has it, and a sigmoid's
 // output the probability of the second; scripts/single_samples.py wrote both.
 func TestSingleLogit(t *testing.T) {

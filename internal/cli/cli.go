@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -73,6 +74,7 @@ func whole(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Wr
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	c, err := root.ExecuteContextC(context.WithValue(ctx, argsKey{}, args))
+	err = cmp.Or(err, terminal.Lost(stdout))
 	switch {
 	case err == nil:
 		return exitOK
@@ -187,6 +189,14 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		g.findLogFormat(commandLine(c))
 		return usage("%w", unknown(c, err))
+	})
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // who calls it sees whether stdout took it
+		stdout, text := c.OutOrStdout(), &bytes.Buffer{}
+		c.SetOut(text)
+		help(c, args)
+		c.SetOut(stdout)
+		stdout.Write(text.Bytes())
 	})
 	root.SetHelpTemplate(root.HelpTemplate() + `{{with index .Annotations "` + helpList + `"}}
 {{.}}{{end}}`)

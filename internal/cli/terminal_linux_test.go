@@ -59,3 +59,21 @@ func pty(t *testing.T) (screen, terminal *os.File) {
 	}
 	return screen, must.Get(os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 }
+
+// What stdout does not take costs the exit code and one line, in the help of every verb too.
+func TestFullStdout(t *testing.T) {
+	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
+	defer full.Close()
+	calls := [][]string{{"--help"}, {"--version"}, {"version"}, {"schema", "config"}, {"completion", "bash"},
+		{"inspect", robustModel}}
+	for _, verb := range (&globals{files: repository}).rootCommand().Commands() {
+		calls = append(calls, []string{verb.Name(), "--help"}, []string{"help", verb.Name()})
+	}
+	for _, args := range calls {
+		var stderr strings.Builder
+		if code := whole(t.Context(), repository, args, full, &stderr); code != exitFailed ||
+			stderr.String() != "selfheal: write /dev/full: no space left on device\n" {
+			t.Errorf("%s: exit %d, %q", args, code, stderr.String())
+		}
+	}
+}

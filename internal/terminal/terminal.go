@@ -2,6 +2,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -30,9 +31,18 @@ func Is(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Lost is the first error of writing to an escaping writer, nil if everything was written.
+func Lost(w io.Writer) error {
+	if e, ok := w.(*escaper); ok {
+		return e.lost
+	}
+	return nil
+}
+
 type escaper struct {
 	w    io.Writer
 	rest []byte // the beginning of a character whose end is still to come
+	lost error
 }
 
 // Write reports all of p as written unless w fails.
@@ -50,6 +60,7 @@ func (e *escaper) Write(p []byte) (int, error) {
 	}
 	e.rest = append(e.rest[:0:0], text...)
 	if _, err := e.w.Write(out); err != nil {
+		e.lost = cmp.Or(e.lost, err)
 		return 0, err
 	}
 	return len(p), nil

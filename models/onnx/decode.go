@@ -190,6 +190,9 @@ func port(v *pb.ValueInfoProto) Value {
 	Require(tt != nil, "is not a tensor")
 	out := Value{Name: v.GetName(), DType: DType(tt.GetElemType())}
 	dims := tt.GetShape().GetDim()
+	if tt.Shape != nil {
+		out.Shape = Shape{} // none is a number, no shape is one that the file does not tell
+	}
 	Require(len(dims) <= maxRank, "has %d dimensions, more than %d", len(dims), maxRank)
 	for i, d := range dims {
 		n := Batch

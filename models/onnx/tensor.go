@@ -27,8 +27,8 @@ func dataSize(t *pb.TensorProto) (values, bytes int64) {
 		values *= d
 	}
 	width := elementSize[DType(t.GetDataType())]
-	Require(width > 0, "element type %s is not supported (floats, integers of 8 to 64 bits and booleans are)",
-		pb.TensorProto_DataType(t.GetDataType()))
+	Require(width > 0, "element type %s is not supported (floats, integers of 8 to 64 bits and booleans are); export "+
+		"the network in floats, or quantised to 8 bits", pb.TensorProto_DataType(t.GetDataType()))
 	return values, values * width
 }
 

@@ -215,7 +215,7 @@ func perChannel(name string, values []float32, channels int64) *onnx.Tensor {
 	t := onnx.Filled(0, 1, channels, 1, 1)
 	for i := range t.Floats {
 		t.Floats[i] = values[i%n]
-		onnx.Require(name == "mean" || t.Floats[i] > 0, "%s %v is not above 0", name, t.Floats[i])
+		onnx.Require(name == "mean" || t.Floats[i] > 0, "%s %v, in float32, is not above 0", name, t.Floats[i])
 	}
 	return t
 }

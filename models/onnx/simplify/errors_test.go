@@ -23,6 +23,8 @@ func TestOpenErrors(t *testing.T) {
 		return file(13, N, 1, 4, 4).Node("AveragePool x → y", attrs...)
 	}
 	two, integer := file(13, N, 2).Node("Add x z → y"), file(13, N, 2).Node("Neg x → y")
+	shapeless := file(13, N, 2).Node("Neg x → y")
+	shapeless.Graph.Input[0].GetType().GetTensorType().Shape = nil
 	two.Graph.Input = append(two.Graph.Input, onnxtest.Value("z", 1, N, 2))
 	integer.Graph.Input[0] = onnxtest.Value("x", 7, N, 2)
 	for _, c := range []struct {
@@ -43,6 +45,7 @@ func TestOpenErrors(t *testing.T) {
 		{"two inputs", two, `2 inputs, but a classifier has one: "x", "z"`},
 		{"an integer input", integer, `input "x" … float32`},
 		{"an open image size", file(13, N, 3, -1, -1).Node("Neg x → y"), `"x" leaves dimension 2 of [N 3 N N] open`},
+		{"no shape", shapeless, `input "x" has no shape, not even how many dimensions … export`},
 		{"a single number", file(13).Node("Neg x → y"), `input "x" … a single number`},
 		{"a giant input", file(13, N, big, big).Node("Neg x → y"), `input "x" … shape`},
 		{"a subgraph", file(13, N, 2).Node("If x → y", "then_branch", file(13, N).Graph),

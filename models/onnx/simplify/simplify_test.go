@@ -234,8 +234,8 @@ func TestPreprocessErrors(t *testing.T) {
 	}{
 		{image, []float32{1, 2}, nil, "mean has 2 values, the image 3 channels"},
 		{image, nil, []float32{1, 2, 3, 4}, "std has 4 values, the image 3 channels"},
-		{image, nil, []float32{0}, "std 0 is not above 0"},
-		{image, nil, []float32{float32(math.NaN())}, "std NaN is not above 0"},
+		{image, nil, []float32{0}, "std 0, in float32, is not above 0"},
+		{image, nil, []float32{float32(math.NaN())}, "std NaN, in float32, is not above 0"},
 		{image, []float32{float32(math.NaN())}, nil, "NaN"},
 		{state, []float32{1}, nil, "[N 3]"},
 	} {
