@@ -1,6 +1,9 @@
 package bounds
 
 import (
+	"fmt"
+	"math"
+	"slices"
 	"testing"
 
 	"selfheal/internal/must"
@@ -77,5 +80,40 @@ func TestTerms(t *testing.T) {
 				t.Errorf("%s: %d terms %s, of which %d are not 0", c.name, terms[k], []string{"forward", "backward"}[k], most)
 			}
 		}
+	}
+}
+
+// Outputs of the file that lie outside of what is proven of an image alone are an error that names the first.
+func TestHold(t *testing.T) {
+	testinput.Runtime(t)
+	f := onnxtest.New(17, -1, 4).Floats("w", []int64{4, 3}, 1, -2, 3, 0.5, 1, -1, 2, 0, 1, -3, 1, 0.25)
+	n := ready(t, onnxtest.Open(t, f.Node("MatMul x w → z; Relu z → y").Bytes(-1, 3)), Unit)
+	x, y := []float32{0.5, 0.25, 1, 0.125}, []float64{2.25, 0, 2.28125}
+	must.Do(t, n.Hold(t.Context(), x, y))
+	for i := range y {
+		for _, v := range []float64{y[i] + 1e-4, y[i] - 1e-4, math.NaN()} {
+			other := slices.Clone(y)
+			other[i] = v
+			must.Refuse(t, n.Hold(t.Context(), x, other), fmt.Sprintf("output %d is proven to be from", i))
+		}
+	}
+}
+
+// A box is rounded inwards, and the first value that holds no float32 is told.
+func TestWithin(t *testing.T) {
+	tiny := 1e-12
+	low, high, apart := Within([]float64{0, 0.1, math.Inf(-1), 1 + tiny, 2}, []float64{1, 0.1, math.Inf(1), 1 + 2*tiny, 3})
+	if apart != 1 && apart != 3 {
+		t.Errorf("value %d is said to hold none", apart)
+	}
+	if float64(low[1]) < 0.1 || float64(high[1]) > 0.1 || low[0] != 0 || high[0] != 1 || low[2] != -math.MaxFloat32 ||
+		high[2] != math.MaxFloat32 {
+		t.Errorf("the ends are %v, %v", low, high)
+	}
+	if _, _, apart := Within([]float64{0, 1 + tiny, 2}, []float64{1, 1 + 2*tiny, 3}); apart != 1 {
+		t.Errorf("of three the value %d holds none, not 1", apart)
+	}
+	if _, _, apart := Within([]float64{0, 2}, []float64{1, 3}); apart != -1 {
+		t.Errorf("value %d of whole intervals holds none", apart)
 	}
 }

@@ -64,6 +64,10 @@ func TestBackwardErrors(t *testing.T) {
 			top := b.Multi("TopK", onnx.Attrs{"axis": -1}, 2, x, b.Ints(2))
 			return b.OpWith("ScatterElements", onnx.Attrs{"axis": 3, "reduction": "mul"}, x, top[1], top[0])
 		}, `the reduction "mul"`},
+		{"a zero point that is computed", func(b *onnx.Builder, x string) string {
+			scale, zero := b.Float(0.1), b.Const(&onnx.Tensor{DType: onnx.Uint8, Shape: onnx.Shape{}, Ints: []int64{3}})
+			return b.Op("DequantizeLinear", b.Op("QuantizeLinear", x, scale, b.Op("Identity", zero)), scale, zero)
+		}, `QuantizeLinear "QuantizeLinear": its scale and zero point must be constant`},
 		{"no dependence at all", func(b *onnx.Builder, x string) string {
 			return b.Op("Clip", x, b.Float(1), b.Float(1))
 		}, `depends on "x" only through operators whose derivative is 0: Clip`},

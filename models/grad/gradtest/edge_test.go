@@ -31,6 +31,10 @@ var edges = map[string]func(b *onnx.Builder, x string) string{
 	"Clip with crossed bounds": func(b *onnx.Builder, x string) string {
 		return b.Op("Add", x, b.Op("Clip", x, b.Float(0.6), b.Float(-0.6)))
 	},
+	"LayerNormalization whose mean is used": func(b *onnx.Builder, x string) string {
+		out := b.Multi("LayerNormalization", onnx.Attrs{"axis": -1}, 2, x, b.Const(onnx.Filled(1.5, 10)))
+		return b.Op("Add", out[0], b.Op("Mul", out[1], out[1]))
+	},
 	"Pow of integers": func(b *onnx.Builder, x string) string {
 		return b.Op("Pow", x, b.Ints(1, 2, 3, 0, 2, 3, 1, 2, 3, 2))
 	},
@@ -53,6 +57,7 @@ func TestResizeGradients(t *testing.T) {
 		for _, how := range []onnx.Attrs{
 			{"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"},
 			{"mode": "cubic", "coordinate_transformation_mode": "half_pixel"},
+			{"mode": "cubic", "exclude_outside": 1},
 			{"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
 			{"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
 		} {
