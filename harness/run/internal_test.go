@@ -277,3 +277,105 @@ func TestStudyOutcome(t *testing.T) {
 		t.Errorf("one image: %+v", one)
 	}
 }
+
+// An image that stands was hardly attacked where a gradient was infinite or NaN, or 0 at the start of every run.
+func TestHardlyAttacked(t *testing.T) {
+	for w, want := range map[watched]bool{
+		{}: false, {Asked: true}: false, {Wild: true}: true, {Starts: 5, Blind: 5}: true, {Starts: 5, Blind: 4}: false,
+		{Starts: 5}: false, {Wild: true, Starts: 5}: true, {NotFinite: true, Starts: 2, Blind: 1}: false,
+	} {
+		if w.failed() != want {
+			t.Errorf("%+v: %v", w, !want)
+		}
+	}
+}
+
+// The rest of an attack takes as many passes as its components behind the first say, at the first one's speed.
+func TestRestOfAnAttack(t *testing.T) {
+	s := attacks.Setup{Kind: "autoattack", Version: "standard"}
+	r := must.Get(s.Make(0.1, 10))(t)
+	w := &crafting{recipe: r, on: &open.Oracle{Oracle: &classes{}, Cost: control.Cost{Forward: 3, Backward: 7}},
+		crafted: &crafted{steps: []result.Step{{Forward: 30, Backward: 20, Seconds: 5}}}}
+	want := 0.0
+	for _, c := range r.Components[1:] {
+		f, b := c.Passes(10)
+		want += (3*float64(f) + 7*float64(b)) / 10
+	}
+	if got := w.rest(); want == 0 || !near(got, want) {
+		t.Errorf("it takes %v s, want %v", got, want)
+	}
+	w.steps[0] = result.Step{Seconds: 5}
+	if got := w.rest(); !near(got, 50*want) {
+		t.Errorf("of one pass at least: %v s, want %v", got, 50*want)
+	}
+}
+
+// classes is an oracle that says how many there are.
+type classes struct{ attacks.Oracle }
+
+func (classes) Classes() int { return 10 }
+
+// A seed without a cell, or of a part of a run, adds nothing.
+func TestSeedOfNoCell(t *testing.T) {
+	must.Do(t, (*cells)(nil).addSeed(scoring{}, &result.Cell{}, nil, "", nil))
+	must.Do(t, (&cells{}).addSeed(scoring{}, nil, nil, "", nil))
+	must.Do(t, scoring{run: &run{}}.rescore()) // of a part: nothing was made
+}
+
+// A data set's left-out classes, files and changed images are a warning each, and files beyond those named an ellipsis.
+func TestLeftOut(t *testing.T) {
+	for _, c := range []struct {
+		left *result.LeftOut
+		want string
+	}{
+		{nil, ""}, {&result.LeftOut{}, ""},
+		{&result.LeftOut{Classes: 1}, "classes-left-out"},
+		{&result.LeftOut{Files: 1, Names: []string{"a"}}, "files-left-out"},
+		{&result.LeftOut{Clipped: 1}, "images-changed"},
+		{&result.LeftOut{Classes: 3, Files: 2, Names: []string{"a"}, Clipped: 2},
+			"classes-left-out files-left-out images-changed"},
+	} {
+		var ids []string
+		for _, w := range leftOut("set", c.left) {
+			ids = append(ids, w.ID)
+			if w.ID == "files-left-out" && strings.HasSuffix(w.Message, ", …") != (c.left.Files > 1) {
+				t.Errorf("%+v: %s", c.left, w.Message)
+			}
+		}
+		if got := strings.Join(ids, " "); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.left, got, c.want)
+		}
+	}
+}
+
+// A picture of the gallery shows what its kind says: an image that was right, is wrong, and is healed where it says so.
+func TestBelievable(t *testing.T) {
+	answers := func(clean, adversarial int) result.GalleryAnswers {
+		return result.GalleryAnswers{Clean: result.GalleryAnswer{Class: clean}, Adversarial: result.GalleryAnswer{
+			Class: adversarial}}
+	}
+	of := func(kind string, alone, controlled result.GalleryAnswers) result.GalleryCase {
+		return result.GalleryCase{Kind: kind, Label: 1, Perturbation: 0.5, Undefended: alone, Controlled: &controlled}
+	}
+	right, wrong, broken := answers(1, 1), answers(2, 2), answers(1, 2)
+	for i, c := range []struct {
+		of   result.GalleryCase
+		want bool
+	}{
+		{of(result.Healed, broken, right), true},
+		{of(result.Healed, broken, broken), false},
+		{of(result.Healed, right, right), false},
+		{of(result.Healed, wrong, right), false},
+		{of(result.Broken, right, broken), true},
+		{of(result.Broken, broken, right), false},
+		{of(result.Broken, broken, wrong), false},
+		{result.GalleryCase{Kind: result.Broken, Label: 1, Perturbation: 0.5, Undefended: broken}, true},
+		{result.GalleryCase{Kind: result.Broken, Label: 1, Undefended: broken}, false},
+		{result.GalleryCase{Kind: result.Broken, Label: 1, Perturbation: 0.5, Undefended: broken,
+			Trace: []result.GallerySweep{{Objective: math.NaN()}}}, false},
+	} {
+		if got := believable(&c.of); got != c.want {
+			t.Errorf("case %d: %v", i, got)
+		}
+	}
+}
