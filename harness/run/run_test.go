@@ -417,3 +417,23 @@ func TestSolverSummary(t *testing.T) {
 		t.Errorf("sweeps that are not finite: %v of %d", means, n)
 	}
 }
+
+// A certificate is asked about an attack's images wherever it stands among the attacks.
+func TestCertificatesAreConfronted(t *testing.T) {
+	_, cells, _ := done(t, `
+attacks:
+  pgd: {kind: pgd, norm: l2, epsilon: 0.5, steps: 2}
+  smooth: {kind: smoothing, norm: l2, epsilon: 0.1, sigma: 0.12, n0: 20, n: 100}
+  late: {kind: fgsm, norm: l2, epsilon: 0.5}
+suites: {s: {dataset: test, models: [robust], attacks: [pgd, late, smooth]}}
+`)
+	for _, attack := range []string{"pgd 0.5", "late 0.5"} {
+		s := cells["robust none "+attack].Smoothed
+		if len(s) != 1 || s[0].Certificate != "smooth" || len(s[0].Verdicts) != 24 {
+			t.Errorf("%s: %+v", attack, s)
+		}
+	}
+	if s := cells["robust none smooth 0.1"].Smoothed; s != nil {
+		t.Errorf("a certificate is asked about itself: %+v", s)
+	}
+}
