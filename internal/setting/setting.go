@@ -64,6 +64,9 @@ var (
 	Count       = Interval{Min: 1, Max: math.MaxInt32}
 )
 
+// large is an upper bound that there is nothing to tell of.
+const large = 1e9
+
 // Holds reports whether a finite number lies in the interval.
 func (r Interval) Holds(v float64) bool {
 	low, high := v >= r.Min && !(r.Above && v == r.Min), v <= r.Max && !(r.Below && v == r.Max)
@@ -80,7 +83,7 @@ func (r Interval) String() string {
 	if r.Below {
 		most = " below " + text(r.Max)
 	}
-	low, high := !math.IsInf(r.Min, 0), r.Max < 1e9 // a larger bound is nothing to tell
+	low, high := !math.IsInf(r.Min, 0), r.Max < large
 	switch {
 	case low && high && !r.Above && !r.Below:
 		return " from " + text(r.Min) + " to " + text(r.Max)
@@ -112,16 +115,26 @@ func (s Setting) Want() string {
 	return "one of " + strings.Join(s.Choices, ", ")
 }
 
+// Wanted is what Want says, and of a large upper bound, which Want leaves out, what it is if a text is a number beyond it.
+func (s Setting) Wanted(text string) string {
+	f, ok := number.Parse(text)
+	if most := s.Within.Max; ok && f > most && most >= large && (s.Type == Whole || s.Type == Number) {
+		return strings.TrimSuffix(s.Want(), " up") + " up to " + strconv.FormatFloat(most, 'f', -1, 64)
+	}
+	return s.Want()
+}
+
 // Read takes any Go number, a bool or text, and returns an int, float64, bool, string or
 // [Seconds], as Type says. The error says what the value must be, without the setting's name.
 func (s Setting) Read(v any) (any, error) {
 	if value, ok := s.read(v); ok {
 		return value, nil
 	}
+	want := s.Wanted(fmt.Sprint(v))
 	if text, ok := v.(string); ok {
 		v = strconv.Quote(text)
 	}
-	return nil, fmt.Errorf("must be %s, not %v", s.Want(), v)
+	return nil, fmt.Errorf("must be %s, not %v", want, v)
 }
 
 func (s Setting) read(v any) (any, bool) {
