@@ -27,13 +27,19 @@ var outputs = []string{"logits", "probabilities", "label"}
 
 var sha256Text = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
-func modelObject(name string, m *Model) object {
-	m.Name = name
-	digest := schema{"type": "string", "pattern": sha256Text.String()}
-	hash := custom("64 hexadecimal digits", digest, func(n *node) bool {
-		m.SHA256 = strings.ToLower(n.text)
+// digest is a SHA-256 in hex.
+func digest(v *string) value {
+	form := schema{"type": "string", "pattern": sha256Text.String()}
+	hex := custom("64 hexadecimal digits", form, func(n *node) bool {
+		*v = strings.ToLower(n.text)
 		return sha256Text.MatchString(n.text)
 	})
+	hex.to = v
+	return hex
+}
+
+func modelObject(name string, m *Model) object {
+	m.Name = name
 	tensor := func(v *string) value { return text(v, "the name of a tensor") }
 	split := object{rows: []row{
 		required("at", list(&m.SplitAt, span{least: 1, once: true}, tensor),
@@ -41,7 +47,7 @@ func modelObject(name string, m *Model) object {
 	}}
 	return object{rows: []row{
 		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C]"),
-		optional("sha256", hash, "", "of the file"),
+		optional("sha256", digest(&m.SHA256), "", "of the file"),
 		optional("preprocess", m.preprocess(), "",
 			"(x·scale − mean)/std is prepended as nodes: attacks and embeddings live in [0,1]"),
 		optional("layout", choice(&m.Layout, simplify.Layouts()), "", "of the input, where its shape can't tell"),

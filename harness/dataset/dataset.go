@@ -29,6 +29,7 @@ import (
 type Spec struct {
 	Format string // one of [Formats]
 	Path   string // for the file system given to [Open]
+	SHA256 string // lower-case hex that [Dataset.SHA256] must be; "" when not given
 	// Indices are the ids to take, in this order; nil takes all.
 	Indices []int
 	// Limit takes so many after Indices and Sample, the first, or evenly by class where the labels of those without a

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"iter"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"time"
@@ -34,6 +36,10 @@ const (
 	WorkFolder = "selfheal-journal"
 	goneFolder = ".selfheal-journal-gone"
 )
+
+// InputFolder, in the output folder, holds the config, images and network of a run whose caller had them in memory: the
+// program puts them there beside its results.
+const InputFolder = "selfheal-input"
 
 // PlanFile, in the work folder, says of what run it is.
 const PlanFile = "plan.json"
@@ -64,7 +70,7 @@ func SoFar(dir string) string { return filepath.Join(dir, WorkFolder) }
 // runFiles are the files that a run, its reports and its check leave.
 var runFiles = append(result.FigureFiles(), "results.json", "gallery.json", "records.jsonl", "report.html",
 	"summary.md", "junit.xml", "tables.md", "tables.txt", "tables.tex", "tables.csv", "theory.html", "theory.md",
-	"theory.json", "adversarial/*.npy")
+	"theory.json", "adversarial/*.npy", InputFolder+"/*")
 
 // Folder is a run's output folder. The run writes into [WorkFolder]; its files come to their places when the run ends,
 // in order or not, unless something better is there.
@@ -75,6 +81,7 @@ type Folder struct {
 	Plan    *Planned        // of the run that the journal is of; nil for none
 	Before  string          // who wrote there before and gave no sign of its end; "" for none
 	Kept    map[string]bool // files of an earlier run that are this run's too
+	Inputs  string          // a folder whose files come to [InputFolder] with the results; "" for none
 	lock    *Lock
 	records *os.File // nil before the first cell
 }
@@ -288,6 +295,9 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 	if err != nil {
 		return false, err
 	}
+	if err := f.keepInputs(); err != nil {
+		return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, InputFolder), err)
+	}
 	if len(names) > 0 {
 		if err := atomicfile.In(f.Dir).Make("adversarial"); err != nil {
 			return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, "adversarial"), err)
@@ -305,6 +315,28 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 		}
 	}
 	return true, f.clear(before)
+}
+
+// keepInputs copies the files of Inputs. Hidden ones are no inputs.
+func (f *Folder) keepInputs() error {
+	if f.Inputs == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(f.Inputs)
+	for _, e := range entries {
+		if err == nil && e.Type().IsRegular() && e.Name()[0] != '.' {
+			err = atomicfile.In(f.Dir).Fill(path.Join(InputFolder, e.Name()), func(w io.Writer) error {
+				from, err := os.Open(filepath.Join(f.Inputs, e.Name()))
+				if err != nil {
+					return err
+				}
+				defer from.Close()
+				_, err = io.Copy(w, from)
+				return err
+			})
+		}
+	}
+	return fault.Reason(err)
 }
 
 // Close ends the records.
@@ -342,7 +374,8 @@ func (f *Folder) clear(before map[string]fs.FileInfo) error {
 	}
 	now, err := f.files()
 	for name, info := range before {
-		if err == nil && !f.Kept[name] && now[name] != nil && os.SameFile(info, now[name]) {
+		kept := f.Kept[name] || f.Inputs == "" && path.Dir(name) == InputFolder // the run itself may read them there
+		if err == nil && !kept && now[name] != nil && os.SameFile(info, now[name]) {
 			err = os.Remove(filepath.Join(f.Dir, filepath.FromSlash(name)))
 		}
 	}

@@ -185,6 +185,10 @@ func (o *Opener) Scored(name string) (Images, error) {
 		return Images{}, err
 	}
 	spec := o.Config.Dataset(name).Spec
+	if spec.SHA256 != "" && spec.SHA256 != d.SHA256() {
+		return Images{}, fmt.Errorf("dataset %s: its images in %s have SHA-256 %s, the config says %s", name, spec.Path,
+			d.SHA256(), spec.SHA256)
+	}
 	if _, told := o.Record.Datasets[name]; !told && dataset.Find(spec.Format).ByClass {
 		o.Progress.Report(progress.ClassesNumbered{Dataset: name, Labels: dataset.Numbered(d.ClassNames())})
 	}

@@ -16,6 +16,7 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
+	"selfheal/harness/run"
 	"selfheal/internal/fault"
 )
 
@@ -58,7 +59,8 @@ Both are listed below.`,
 			if err != nil {
 				return err
 			}
-			return execute(c, g, p, f.outputFlags, plan.Shard{}, false)
+			return execute(c, g, p, f.outputFlags, plan.Shard{}, false,
+				run.Options{Command: commandLine(c)})
 		},
 	}
 	to := flags{c}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"selfheal/control/pca"
 	"selfheal/harness/config"
 	"selfheal/harness/fit"
+	"selfheal/harness/folder"
 	"selfheal/harness/forecast"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
@@ -30,7 +32,7 @@ type runFlags struct {
 	suites, sets, rates []string
 	dryRun              bool
 	shard               string
-	attempt             bool
+	attempt, keepInputs bool
 }
 
 func runCommand(g *globals) *cobra.Command {
@@ -66,10 +68,34 @@ command continues, and leaves a finished run as it is.`,
 	to.texts(&f.rates, "rate",
 		"with --dry-run, the time without measuring: [MODEL=]N, passes of one image a second; may be repeated",
 		noFiles)
-	to.only(without("dry-run"), "out", "resume", "force", "quiet", "log-every", "attempt")
+	to.on(&f.keepInputs, keepInputs, "put the files of the config's folder into "+folder.InputFolder+" in --out")
+	if err := c.Flags().MarkHidden(keepInputs); err != nil {
+		panic(err) // the flag is there
+	}
+	to.only(without("dry-run"), "out", "resume", "force", "quiet", "log-every", "attempt", keepInputs)
+	to.only(without("shard"), keepInputs)
+	to.only(beside("config"), keepInputs)
 	to.only(beside("dry-run"), "rate")
 	to.only(beside("shard"), "attempt")
 	return c
+}
+
+// keepInputs is a flag for the Python package, which writes a call's arrays, network and config to a folder of that call
+// alone: what has locked the output folder keeps them there, and says so in the results' command.
+const keepInputs = "keep-inputs"
+
+// kept are the inputs that a run keeps, and the command that its results name.
+func (f *runFlags) kept(c *cobra.Command) (inputs string, command []string) {
+	command = commandLine(c)
+	if !f.keepInputs {
+		return "", command
+	}
+	for i, arg := range command {
+		if flag, ok := strings.CutSuffix(arg, f.config); ok && (flag == "" || flag == "--config=") {
+			command[i] = flag + filepath.Join(f.out, folder.InputFolder, filepath.Base(f.config))
+		}
+	}
+	return filepath.Dir(f.config), slices.DeleteFunc(command, func(arg string) bool { return arg == "--"+keepInputs })
 }
 
 // loadConfig reads the config asked for, the working folder's, or the bundled one.
@@ -124,7 +150,9 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 		fmt.Fprint(c.OutOrStdout(), plan.DescribeMissing(missing))
 		return missingFiles(p.Config, missing)
 	}
-	return execute(c, g, p, f.outputFlags, part, f.attempt)
+	o := run.Options{}
+	o.Inputs, o.Command = f.kept(c)
+	return execute(c, g, p, f.outputFlags, part, f.attempt, o)
 }
 
 // describe prints what a plan would do and, as far as that can be measured or is told by --rate, how long
@@ -221,8 +249,9 @@ func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string)
 	return p, nil
 }
 
-// execute carries out a plan, or a shard of it, and writes results and reports.
-func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part plan.Shard, attempt bool) error {
+// execute carries out a plan, or a shard of it, and writes results and reports. The options have what the flags lack.
+func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part plan.Shard, attempt bool,
+	o run.Options) error {
 	if g.planned != nil {
 		return g.planned(p)
 	}
@@ -232,9 +261,8 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 	if err := g.runtime(c, p.Config.Runtime); err != nil {
 		return err
 	}
-	o := run.Options{Out: f.out, Resume: f.resume, Force: f.force, Progress: g.progress(c), Cache: pca.UserCache(),
-		Command: commandLine(c),
-		Report:  func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }}
+	o.Out, o.Resume, o.Force, o.Progress, o.Cache = f.out, f.resume, f.force, g.progress(c), pca.UserCache()
+	o.Report = func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }
 	if part.N > 0 {
 		err := shard.Run(c.Context(), p, part, attempt, o)
 		if err == nil {

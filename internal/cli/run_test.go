@@ -45,6 +45,73 @@ func TestTwoRunsInOneFolder(t *testing.T) {
 	}
 }
 
+// A call's inputs come into its output folder with the results, which name them, when it has a right to that folder: a
+// call that is refused changes nothing.
+func TestKeptInputs(t *testing.T) {
+	t.Parallel()
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out")
+	inputs := func(name, seed string) (config string) {
+		text := strings.Replace(useConfig, "seed: 3", "seed: "+seed, 1)
+		put(t, filepath.Join(dir, name, ".lock"), nil)
+		put(t, filepath.Join(dir, name, "data.npz"), []byte(seed))
+		return written(t, filepath.Join(dir, name), text)
+	}
+	one, other := inputs("one", "3"), inputs("other", "4")
+	args := func(config string) []string {
+		return []string{"run", "--config", config, "--keep-inputs", "--limit", "3", "--suite", "healed", "--quiet",
+			"--out", out}
+	}
+	kept := filepath.Join(out, "selfheal-input")
+	put(t, filepath.Join(kept, "data.npz"), []byte("mine"))
+	refused(t, exitUsage, "holds selfheal-input/data.npz, which is no run's", args(one)...)
+	must.Do(t, os.RemoveAll(kept))
+	done(t, args(one)...)
+	for name, want := range map[string]string{"config.yaml": read(t, one), "data.npz": "3"} {
+		if got := read(t, filepath.Join(kept, name)); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if n := len(must.Get(os.ReadDir(kept))(t)); n != 2 {
+		t.Errorf("%d files are kept, want 2", n)
+	}
+	before := read(t, filepath.Join(kept, "config.yaml"))
+	refused(t, exitUsage, "seed: there 3, here 4", args(other)...)
+	if read(t, filepath.Join(kept, "config.yaml")) != before {
+		t.Error("a call that was refused has replaced the inputs")
+	}
+	must.Do(t, os.RemoveAll(filepath.Dir(one)))
+	file, _ := results(t, out)
+	done(t, file.Command[1:]...)
+	if said := done(t, "verify", out); !strings.Contains(said, "healed") {
+		t.Error(said)
+	}
+	done(t, append(file.Command[1:], "--force")...) // it reads what it would have to remove
+	if got := read(t, filepath.Join(kept, "config.yaml")); got != before {
+		t.Errorf("the config is %q", got)
+	}
+	done(t, append(args(other), "--force")...)
+	if got := read(t, filepath.Join(kept, "data.npz")); got != "4" {
+		t.Errorf("--force has kept the inputs %q", got)
+	}
+}
+
+// A data set must have the images that its config says.
+func TestPinnedImages(t *testing.T) {
+	t.Parallel()
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	file := written(t, dir, useConfig)
+	args := []string{"run", "--config", file, "--suite", "plain", "--limit", "3", "--quiet", "--out",
+		filepath.Join(dir, "out"), "--set"}
+	refused(t, exitUsage, "shapes10/test.bin have SHA-256 ", append(args,
+		"datasets.test.sha256="+strings.Repeat("0", 64))...)
+	done(t, append(args, "seed=3")...)
+	was, _ := results(t, filepath.Join(dir, "out"))
+	done(t, append(args, "datasets.test.sha256="+strings.ToUpper(was.Datasets["test"].SHA256))...) // it is the same run
+}
+
 // A group of suites is run under its name, a study of solvers and the theory's checks
 // with it; both are in the report, and in the one that is rendered again.
 func TestGroupRun(t *testing.T) {

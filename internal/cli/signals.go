@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +50,32 @@ func stoppable(ctx context.Context) context.Context {
 		<-signals
 		os.Exit(by.code())
 	}()
+	if os.Getenv(lifeline) != "" {
+		go endWithParent(ctx, cancel)
+	}
 	return ctx
+}
+
+// lifeline is the variable that is set by a program which starts this one for itself alone. It holds this one's
+// standard input open for as long as it lives, and writes nothing to it.
+const lifeline = "SELFHEAL_LIFELINE"
+
+// farewell is how long a program whose parent is gone may take to save what is finished.
+const farewell = 3 * time.Second
+
+// endWithParent ends the program as SIGTERM does once its parent has ended, however that was: the standard input ends.
+// Where another process has that pipe too, the parent's end is told by the system.
+func endWithParent(ctx context.Context, cancel context.CancelCauseFunc) {
+	gone := make(chan os.Signal, 2)
+	notifyOfParent(gone)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // an error is an end, too
+		gone <- syscall.SIGTERM
+	}()
+	<-gone
+	cancel(stopped{syscall.SIGTERM})
+	time.Sleep(farewell)
+	os.Exit(stoppedBy(ctx).code())
 }
 
 // stoppedBy is the signal that ended a context; Ctrl-C where it ended otherwise.

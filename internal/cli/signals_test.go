@@ -73,13 +73,10 @@ attacks: {}
 suites: {slow: {dataset: test, models: [slow], controls: [linear], attacks: []}}
 `
 
-// The second signal ends the program at once, with the exit code of the first, in the middle of a pass of ONNX
-// Runtime, and without the last line: that comes when the pass is over.
-func TestSecondSignal(t *testing.T) {
-	t.Parallel()
-	hearsHangup(t)
+// slowFit is a call of the program with such a network, whose weights it writes to a folder.
+func slowFit(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
 	testinput.Runtime(t)
-	dir := t.TempDir()
 	f := onnxtest.New(13, -1, 3, 32, 32).Floats("v", []int64{256, 3, 3, 3}, 0.01).
 		Floats("w", []int64{256, 256, 3, 3}, 0.0004).Floats("m", []int64{256, 10}, 0.01).
 		Node("Conv x v → c0 pads=1,1,1,1")
@@ -89,6 +86,17 @@ func TestSecondSignal(t *testing.T) {
 	}
 	f.Node(fmt.Sprintf("GlobalAveragePool c%d → p; Flatten p → q; MatMul q m → y", layers))
 	put(t, filepath.Join(dir, "slow.onnx"), f.Bytes(-1, 10))
+	c := program(t, "fit", "--config", written(t, dir, slowText), "--control", "linear")
+	c.Env = append(c.Env, "XDG_CACHE_HOME="+dir, "ONNXRUNTIME_SHARED_LIBRARY="+ort.LibraryPath())
+	return c
+}
+
+// The second signal ends the program at once, with the exit code of the first, in the middle of a pass of ONNX
+// Runtime, and without the last line: that comes when the pass is over.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	hearsHangup(t)
+	dir := t.TempDir()
 	for _, two := range []struct {
 		first, second syscall.Signal
 		between       time.Duration
@@ -96,8 +104,7 @@ func TestSecondSignal(t *testing.T) {
 		{syscall.SIGTERM, syscall.SIGINT, 200 * time.Millisecond},
 		{syscall.SIGHUP, syscall.SIGINT, 0}, // either may be delivered first
 	} {
-		c := program(t, "fit", "--config", written(t, dir, slowText), "--control", "linear")
-		c.Env = append(c.Env, "XDG_CACHE_HOME="+dir, "ONNXRUNTIME_SHARED_LIBRARY="+ort.LibraryPath())
+		c := slowFit(t, dir)
 		stderr := begun(t, c, "fitting a linear embedding")
 		time.Sleep(300 * time.Millisecond) // it makes a session; then the pass begins
 		must.Do(t, c.Process.Signal(two.first))
@@ -110,6 +117,35 @@ func TestSecondSignal(t *testing.T) {
 		if !right || said != "" || took > time.Second {
 			t.Errorf("%v: exit %d after %v, want the code of the first in a second\n%s", two, code, took, said)
 		}
+	}
+}
+
+// A program whose parent is to hold its standard input open ends with that, in order where it can: in the middle of a
+// pass of ONNX Runtime it waits no longer than for its farewell. Another one does not mind.
+func TestLifeline(t *testing.T) {
+	t.Parallel()
+	c := program(t, endless(t)...)
+	c.Env = append(c.Env, lifeline+"=1")
+	pipe := must.Get(c.StdinPipe())(t)
+	stderr := begun(t, c, "none")
+	must.Do(t, pipe.Close())
+	if said, code := ended(c, stderr); code != 143 || !strings.HasSuffix(said, stoppedKeeping) {
+		t.Errorf("exit %d\n%s", code, said)
+	}
+	c = slowFit(t, t.TempDir())
+	c.Env = append(c.Env, lifeline+"=1")
+	pipe = must.Get(c.StdinPipe())(t)
+	stderr = begun(t, c, "fitting a linear embedding")
+	time.Sleep(300 * time.Millisecond) // then the pass begins
+	must.Do(t, pipe.Close())
+	start := time.Now()
+	if said, code := ended(c, stderr); code != 143 || said != "" || time.Since(start) > farewell+time.Second {
+		t.Errorf("exit %d after %v\n%s", code, time.Since(start), said)
+	}
+	c = program(t, shortFit(t, t.TempDir())...)
+	must.Do(t, must.Get(c.StdinPipe())(t).Close())
+	if said, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, said)
 	}
 }
 
@@ -152,24 +188,33 @@ func TestBrokenPipe(t *testing.T) {
 	}
 }
 
+// endless are the arguments of a run that takes hours, the last of which is its folder.
+func endless(t *testing.T) []string {
+	t.Helper()
+	testinput.Runtime(t)
+	return []string{"attack", robustModel, "--data", testImages, "--limit", "8", "--norm", "linf", "--epsilon", "1/1000",
+		"--attack", "pgd", "--param", "steps=1000000", "--out", t.TempDir()}
+}
+
+const stoppedKeeping = "selfheal: stopped; what was finished is kept: the same command continues\n"
+
 // A run that is stopped amid an attack keeps its finished cells and says how to continue.
 func TestStoppedRun(t *testing.T) {
 	t.Parallel()
-	testinput.Runtime(t)
 	for _, c := range []struct {
 		signal syscall.Signal
 		code   int
 		last   string
 		args   []string
 	}{
-		{syscall.SIGTERM, 143, "selfheal: stopped; what was finished is kept: the same command continues\n", nil},
+		{syscall.SIGTERM, 143, stoppedKeeping, nil},
 		{syscall.SIGINT, 130, `"stopped","signal":"interrupt","exit_code":130,` +
 			`"continue":"the same command, without --force, continues"}` + "\n",
 			[]string{"--force", "--log-format", "json"}},
 	} {
-		out := t.TempDir()
-		p := program(t, append([]string{"attack", robustModel, "--data", testImages, "--limit", "8", "--norm", "linf",
-			"--epsilon", "1/1000", "--attack", "pgd", "--param", "steps=1000000", "--out", out}, c.args...)...)
+		args := endless(t)
+		out := args[len(args)-1]
+		p := program(t, append(args, c.args...)...)
 		stderr := begun(t, p, "none")
 		must.Do(t, p.Process.Signal(c.signal))
 		said, code := ended(p, stderr)

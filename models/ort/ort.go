@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -76,10 +77,14 @@ func Origin() string {
 	return runtimeState.origin
 }
 
-// load opens the library at an absolute path and makes the environment. The environment logs errors only.
+// load opens the library at an absolute path and makes the environment. The environment logs errors only, and builds of
+// 1.32 and later that would send telemetry, and leave a file in the temporary folder for it, are told not to.
 func load(lib string) error {
-	rt.SetSharedLibraryPath(lib)
-	err := rt.InitializeEnvironment(rt.WithLogLevelFatal())
+	err := os.Setenv("ORT_DISABLE_TELEMETRY", "1")
+	if err == nil {
+		rt.SetSharedLibraryPath(lib)
+		err = rt.InitializeEnvironment(rt.WithLogLevelFatal())
+	}
 	if err == nil {
 		err = shareArena(0)
 	}

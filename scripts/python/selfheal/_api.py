@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import fractions
 import functools
+import hashlib
 import json
 import math
 import os
@@ -13,13 +14,12 @@ import pathlib
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from . import _arrays, _network, _program, _words
+from . import _arrays, _folders, _network, _program, _words
 from ._errors import SelfhealError, UsageError, brief
 from ._results import Certificates, Result, Run
 
@@ -80,7 +80,8 @@ def attack(
     cores to use (0: all). Progress goes to stderr, or to a function that takes the records of docs/progress.md.
 
     Results go to the folder out, where the same call continues a run that was stopped; without it only the report
-    stays, in a temporary folder. Raises UsageError, SelfhealError, and KeyboardInterrupt after an orderly stop.
+    stays, in a temporary folder, until Python ends. Raises UsageError, SelfhealError, and KeyboardInterrupt after an
+    orderly stop.
     """
     config = attack_of(
         norm=norm,
@@ -218,47 +219,56 @@ def one(
     name is the network's in the results, by default its file's or class's.
     """
     images, labels = _arrays.pair(x, y, classes)
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="selfheal-") if out is None else out)
-    inputs = folder / "input"
-    paths = {f"{inputs}{os.sep}": ""}  # as the caller does not know them
+    digest = _arrays.digest(images, labels)
+    paths: dict[str, str] = {}  # as the caller does not know them
     try:
-        inputs.mkdir(parents=True, exist_ok=True)
-        np.savez(inputs / "data.npz", x=images, y=labels)
-        path = _network.write(model, images, inputs)
-        name = name or _network.name(model)
-        settings = {**config.pop("model", {}), "path": os.path.relpath(path, inputs)}
-        if isinstance(model, (str, os.PathLike)):
-            paths[settings["path"]] = os.fspath(model)
-        if settings.get("preprocess") == AUTO:
-            settings["preprocess"] = chosen(path, inputs, settings, progress)
-        data = {"format": "npz", "path": "data.npz", **({} if classes is None else {"classes": list(classes)})}
-        suite = {"dataset": DATA, "models": [name], "attacks": list(config["attacks"])}
-        suite["verdict_only"] = config.pop("verdict_only", False)
-        config = {
-            "version": 1,
-            **config,
-            "datasets": {DATA: data},
-            "models": {name: settings},
-            "suites": {"attack": suite},
-        }
-        (inputs / "config.json").write_text(json.dumps(config, indent=1), encoding="utf-8")
-        found = run(inputs / "config.json", out=folder, batch=batch, workers=workers, progress=progress, kind=kind)
-        if out is None and isinstance(found, Result):
-            _ = found.adversarial  # into memory, as its file goes
-    except BaseException as problem:
+        with _folders.of_call(out) as (inputs, folder):
+            paths[f"{inputs}{os.sep}"] = ""
+            np.savez(inputs / "data.npz", x=images, y=labels)
+            path = _network.write(model, images, inputs)
+            name = name or _network.name(model)
+            settings = {**config.pop("model", {}), "path": os.path.relpath(path, inputs)}
+            if isinstance(model, (str, os.PathLike)):
+                paths[settings["path"]] = os.fspath(model)
+            else:
+                settings["sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+            if settings.get("preprocess") == AUTO:
+                settings["preprocess"] = chosen(path, inputs, settings, progress)
+            data: dict[str, Any] = {"format": "npz", "path": "data.npz", "sha256": digest}
+            if classes is not None:
+                data["classes"] = list(classes)
+            suite = {"dataset": DATA, "models": [name], "attacks": list(config["attacks"])}
+            suite["verdict_only"] = config.pop("verdict_only", False)
+            config = {
+                "version": 1,
+                **config,
+                "datasets": {DATA: data},
+                "models": {name: settings},
+                "suites": {"attack": suite},
+            }
+            written = inputs / "config.json"
+            written.write_text(json.dumps(config, indent=1), encoding="utf-8")
+            found = carry_out(
+                ["--config", str(written), "--batch", str(batch), "--workers", str(workers)]
+                + ["--keep-inputs"] * (out is not None),
+                folder,
+                progress,
+                kind,
+            )
+            if found.results["datasets"][DATA]["sha256"] != digest:
+                raise SelfhealError(f"{folder} has the results of other images: another call has replaced this one's")
+            if out is None and isinstance(found, Result):
+                _ = found.adversarial  # into memory, as its file goes
+                shutil.rmtree(folder / "adversarial", ignore_errors=True)
+            return found
+    except KeyboardInterrupt:
+        raise _program.interrupted(KEPT if out is not None else LOST) from None
+    except OSError as problem:
         if out is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(problem, KeyboardInterrupt):
-            raise _program.interrupted(KEPT if out is not None else LOST) from None
-        if isinstance(problem, OSError) and out is not None:
-            raise UsageError(f"out={os.fspath(out)}: {problem.strerror or problem}") from None
-        if isinstance(problem, SelfhealError):
-            raise _words.of_the_call(problem, paths) from problem.__cause__
-        raise
-    if out is None:
-        for part in (inputs, folder / "adversarial"):
-            shutil.rmtree(part, ignore_errors=True)
-    return found
+            raise
+        raise UsageError(f"out={os.fspath(out)}: {problem.strerror or problem}") from None
+    except SelfhealError as problem:
+        raise _words.of_the_call(problem, paths) from problem.__cause__
 
 
 def chosen(path: pathlib.Path, inputs: pathlib.Path, settings: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -268,6 +278,7 @@ def chosen(path: pathlib.Path, inputs: pathlib.Path, settings: dict[str, Any], p
     arguments += ["--probabilities"] * (settings.get("output") == "probabilities")
     _program.output(arguments)
     text = written.read_text(encoding="utf-8")
+    written.unlink()
     found = re.search(r"^ *\{path: .*\bpreprocess: \{(.*?)\}", text, re.MULTILINE)
     if found is None:
         raise SelfhealError("mean='auto': init has written no preprocessing: pass mean= and std=")
@@ -312,14 +323,13 @@ def run(
     workers: int | None = None,
     sets: Mapping[str, Any] | None = None,
     progress: Progress = True,
-    kind: Callable[[pathlib.Path], R] = Run,  # type: ignore[assignment]
-) -> R:
+) -> Run:
     """Run a config as the program's verb run does, to its end: the same call continues, and leaves what is finished.
 
     suites are the suites to run (default: the config's), limit scores so many images only, sets changes the config:
     {"attacks.NAME.steps": 40}. Raises SelfhealError also where some cells have no verdicts.
     """
-    arguments = ["run", "--config", os.fspath(config), "--out", os.fspath(out), "--log-every", REDRAWN]
+    arguments = ["--config", os.fspath(config)]
     for flag, value in (("limit", limit), ("batch", batch), ("workers", workers)):
         if value is not None:
             arguments += [f"--{flag}", str(value)]
@@ -327,7 +337,17 @@ def run(
         arguments += ["--suite", suite]
     for key, value in (sets or {}).items():
         arguments += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
-    summary = _program.call(arguments, progress, KEPT)
+    return carry_out(arguments, out, progress, Run)
+
+
+def carry_out(
+    arguments: Sequence[str],
+    out: str | os.PathLike[str],
+    progress: Progress,
+    kind: Callable[[pathlib.Path], R],
+) -> R:
+    """The verb run with further arguments, and what it has left in its folder."""
+    summary = _program.call(["run", "--out", os.fspath(out), "--log-every", REDRAWN, *arguments], progress, KEPT)
     found = kind(pathlib.Path(out))
     found.summary = summary
     return found
@@ -412,5 +432,8 @@ def destination(out: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
     if out is not None:
         yield pathlib.Path(out)
         return
-    with tempfile.TemporaryDirectory(prefix="selfheal-") as folder:
-        yield pathlib.Path(folder) / "healed.onnx"
+    folder = _folders.temporary()
+    try:
+        yield folder / "healed.onnx"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -3,6 +3,7 @@ Python's own functions do."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ._errors import SelfhealError, UsageError
@@ -24,6 +25,8 @@ LIBRARY_VARIABLE = "SELFHEAL_ONNXRUNTIME"
 REPORT = "report: "  # begins the line of stdout that the run's closing lines follow
 LIBRARIES = ("libonnxruntime.so.*", "libonnxruntime.*.dylib", "onnxruntime.dll")
 USAGE = 2  # the program's exit code for wrong usage
+# With the variable the program ends when its standard input does: when this process has ended, however that was.
+LIFELINE_VARIABLE = "SELFHEAL_LIFELINE"
 
 
 def library() -> pathlib.Path | None:
@@ -52,15 +55,14 @@ def call(arguments: Sequence[str], progress: bool | Callable[[dict[str, Any]], N
     says so, and KeyboardInterrupt once the program has stopped in order; kept says what then becomes of the work.
     """
     records = Progress(sys.stderr if progress is True else None, progress if callable(progress) else None)
-    process = start([*arguments, "--log-format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     closing: list[str] = []
 
-    def read() -> None:
+    def read(process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None
         for line in process.stderr:
             records.line(line)
 
-    def close() -> None:
+    def close(process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         after = False
         for line in process.stdout:
@@ -70,13 +72,14 @@ def call(arguments: Sequence[str], progress: bool | Callable[[dict[str, Any]], N
             elif after and line.strip():
                 closing.append(line.strip())
 
-    readers = [threading.Thread(target=task, daemon=True) for task in (read, close)]
-    for reader in readers:
-        reader.start()
     try:
-        wait(process)
-        for reader in readers:
-            reader.join()
+        with started([*arguments, "--log-format", "json"]) as process:
+            readers = [threading.Thread(target=task, args=(process,), daemon=True) for task in (read, close)]
+            for reader in readers:
+                reader.start()
+            wait(process)
+            for reader in readers:
+                reader.join()
     except KeyboardInterrupt:
         records.close()
         raise interrupted(kept) from None
@@ -115,19 +118,23 @@ def interrupted(kept: str) -> KeyboardInterrupt:
 
 def output(arguments: Sequence[str], accepted: Sequence[int] = (0,)) -> str:
     """What a verb prints; raises as call does where its exit code is not accepted."""
-    process = start(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        out, err = process.communicate()
-    except KeyboardInterrupt:
-        stop(process)
-        raise
+    with started(arguments) as process:
+        try:
+            out, err = process.communicate()
+        except KeyboardInterrupt:
+            stop(process)
+            raise
     if process.returncode not in accepted:
         fail(process.returncode, err.strip().removeprefix("selfheal: "))
     return out
 
 
-def start(arguments: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-    """The program as a process of a session of its own, so that Ctrl-C reaches it once and through us."""
+@contextlib.contextmanager
+def started(arguments: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """The program as a process of a session of its own, so that Ctrl-C reaches it once and through us.
+
+    Nothing is written to its standard input, which ends with this process.
+    """
     if not PROGRAM.exists():
         raise SelfhealError(f"the selfheal program is not in {PROGRAM.parent}: install the wheel for this platform")
     own: Mapping[str, Any] = (
@@ -135,16 +142,25 @@ def start(arguments: Sequence[str], **options: Any) -> subprocess.Popen[str]:
         if os.name == "nt"
         else {"start_new_session": True}
     )
-    return subprocess.Popen(
-        [str(PROGRAM), *arguments],
-        env=environment(),
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        stdin=subprocess.DEVNULL,
-        **own,
-        **options,
-    )
+    its, ours = os.pipe()
+    try:
+        try:
+            process = subprocess.Popen(
+                [str(PROGRAM), *arguments],
+                env={**environment(), LIFELINE_VARIABLE: "1"},
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                stdin=its,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                **own,
+            )
+        finally:
+            os.close(its)
+        yield process
+    finally:
+        os.close(ours)
 
 
 def wait(process: subprocess.Popen[str]) -> None:

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cli
+
+import "os"
+
+// notifyOfParent does nothing: the standard input tells of the parent's end.
+func notifyOfParent(chan<- os.Signal) {}
