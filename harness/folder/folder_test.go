@@ -64,6 +64,50 @@ func TestWhatARunRemoves(t *testing.T) {
 	}
 }
 
+// Inputs come to the folder with the results, but not where somebody else's are. A run without any leaves those that
+// are there, which it may read.
+func TestInputs(t *testing.T) {
+	dir, from := t.TempDir(), t.TempDir()
+	publish := func(inputs string, force bool) {
+		f := must.Get(Open(dir, force))(t)
+		defer f.Unlock()
+		f.Inputs = inputs
+		file := &result.File{Schema: result.Schema, Finished: new(time.Now())}
+		must.Do(t, must.Get(f.Begin(Planned{Run: file}))(t).Close())
+		must.Do(t, f.Cell(file, nil))
+		must.Get(f.Publish(file, nil))(t)
+		must.Do(t, f.Finish())
+	}
+	held := func() (names []string) {
+		for _, e := range must.Get(os.ReadDir(filepath.Join(dir, InputFolder)))(t) {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, InputFolder), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(dir, InputFolder, "mine"), nil, 0o644))
+	_, err := Open(dir, false)
+	must.Refuse(t, err, "holds selfheal-input/mine, which is no run's", "--force")
+	must.Do(t, os.RemoveAll(filepath.Join(dir, InputFolder)))
+	for _, name := range []string{".lock", "config.json", "data.npz"} {
+		must.Do(t, os.WriteFile(filepath.Join(from, name), []byte(name), 0o644))
+	}
+	must.Do(t, os.Mkdir(filepath.Join(from, "folder"), 0o755))
+	publish(from, false)
+	if names := held(); !slices.Equal(names, []string{"config.json", "data.npz"}) {
+		t.Errorf("%q are there", names)
+	}
+	publish("", true)
+	if names := held(); !slices.Equal(names, []string{"config.json", "data.npz"}) {
+		t.Errorf("a run without inputs leaves %q", names)
+	}
+	must.Do(t, os.Remove(filepath.Join(from, "data.npz")))
+	publish(from, true)
+	if names := held(); !slices.Equal(names, []string{"config.json"}) {
+		t.Errorf("another run's inputs are %q", names)
+	}
+}
+
 // The figures of an earlier run go with its results.
 func TestOldFiguresGo(t *testing.T) {
 	dir, old := t.TempDir(), &result.File{Schema: result.Schema, Finished: new(time.Now())}

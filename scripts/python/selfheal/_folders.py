@@ -27,11 +27,11 @@ class Owned:
             self.path = pathlib.Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             try:
                 self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-            except FileNotFoundError:  # another call took the folder for a dead process's
+            except FileNotFoundError:  # another call has taken the folder for a dead process's
                 continue
-            if lock(self._lock) is not False and (self.path / LOCK).exists():
+            if lock(self._lock) is not False and not os.fstat(self._lock).st_size:
                 return
-            os.close(self._lock)
+            os.close(self._lock)  # likewise
 
     def remove(self) -> None:
         """Remove the folder, unless it belongs to the process that this one was forked from."""
@@ -78,6 +78,8 @@ def remove_dead(folder: os.DirEntry[str]) -> None:
         return
     try:
         dead = lock(file)
+        if dead:
+            os.write(file, b"dead")  # for who waits for the lock: only a closed file can be removed everywhere
     finally:
         os.close(file)
     if dead:

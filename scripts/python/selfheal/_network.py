@@ -112,6 +112,7 @@ class Session:
     """An ONNX file on ONNX Runtime: images [N, C, H, W] to its first output, on the CPU."""
 
     def __init__(self, path: os.PathLike[str] | str) -> None:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # which 1.32 sends otherwise
         import onnxruntime
 
         options = onnxruntime.SessionOptions()

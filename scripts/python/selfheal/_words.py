@@ -11,12 +11,14 @@ from ._errors import SelfhealError
 # Words of the config that _api.one writes, and of the flags that it gives.
 WORDS = (
     (r"\S*config\.json:\d+:\d+: ", ""),
+    (r"dataset data: its images in data\.npz have SHA-256 .*", "x and y have changed on the disk under the call"),
+    (r"model \S+: model\.onnx has SHA-256 .*", "the model has changed on the disk under the call"),
     (r"suite attack: dataset data and model \S+: the images have (\d+ classes)", r"y has \1"),
     (r"suite attack: dataset data and model \S+: the images have", "x has"),
     (r"suite attack(: dataset data and model \S+: |, )", ""),
     (r"dataset data: data set data\.npz \(npz\): its array (\w): label (\d+)", r"\1: the label of image \2"),
     (r"dataset data: (data set data\.npz \(npz\): )?(its array )?", ""),
-    (r"data\.npz", "x and y"),
+    (r"(?<!selfheal-input/)data\.npz", "x and y"),
     (r"unknown key (\S+) in attacks\.[^\s;]+", r"parameters: unknown key \1"),
     (r"attacks\.\S+\.epsilon\b", "eps"),
     (r"attacks\.\S+\.(\w+)", r"\1"),
