@@ -83,6 +83,7 @@ type Folder struct {
 	Kept    map[string]bool // files of an earlier run that are this run's too
 	Inputs  string          // a folder whose files come to [InputFolder] with the results; "" for none
 	lock    *Lock
+	begun   bool     // something was written
 	records *os.File // nil before the first cell
 }
 
@@ -182,8 +183,14 @@ func ReadSummed(path string, v any) error {
 	return nil
 }
 
-// Unlock lets other runs in. An error would come too late to matter.
-func (f *Folder) Unlock() { f.lock.Free() }
+// Unlock lets other runs in. An error would come too late to matter. Where the run was refused, nothing is left of it.
+func (f *Folder) Unlock() {
+	if f.begun {
+		f.lock.Free()
+	} else {
+		f.lock.Undo()
+	}
+}
 
 // Work is a path in the work folder.
 func (f *Folder) Work(name string) string { return filepath.Join(f.Dir, WorkFolder, name) }
@@ -208,6 +215,7 @@ func (f *Folder) files() (map[string]fs.FileInfo, error) {
 
 // Begin makes the journal of a run anew.
 func (f *Folder) Begin(p Planned) (*Journal, error) {
+	f.begun = true
 	err := os.RemoveAll(f.Work(""))
 	if err == nil {
 		err = atomicfile.In(f.Dir).Make(WorkFolder)

@@ -64,6 +64,38 @@ func TestWhatARunRemoves(t *testing.T) {
 	}
 }
 
+// A run that is refused leaves nothing, not even its lock, and keeps what was there.
+func TestRefusedRunLeavesNothing(t *testing.T) {
+	for _, held := range [][]string{nil, {}, {"mine.txt"}, {"mine.txt", "report.html"}, {".selfheal.lock", "mine.txt"}} {
+		parent := t.TempDir()
+		dir := filepath.Join(parent, "out")
+		if held != nil {
+			must.Do(t, os.Mkdir(dir, 0o755))
+		}
+		for _, name := range held {
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+		}
+		f, err := Open(dir, false)
+		if slices.Contains(held, "report.html") {
+			must.Refuse(t, err, "which is no run's")
+		} else {
+			must.Do(t, err)
+			_, err = Open(dir, false)
+			must.Refuse(t, err, "another run")
+			f.Unlock()
+		}
+		var left []string
+		for _, e := range must.Get(os.ReadDir(parent))(t) {
+			for _, e := range must.Get(os.ReadDir(filepath.Join(parent, e.Name())))(t) {
+				left = append(left, e.Name())
+			}
+		}
+		if _, err := os.Stat(dir); !slices.Equal(left, held) || (err == nil) != (held != nil) {
+			t.Errorf("of %q in a folder, %q is left: %v", held, left, err)
+		}
+	}
+}
+
 // Inputs come to the folder with the results, but not where somebody else's are. A run without any leaves those that
 // are there, which it may read.
 func TestInputs(t *testing.T) {

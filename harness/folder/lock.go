@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,7 @@ import (
 	"selfheal/internal/fault"
 )
 
-// lockFile keeps a second run out of a folder. It stays there: whoever removed it could remove another run's. The
+// lockFile keeps a second run out of a folder. It stays there after a run: another one may wait for it. The
 // system frees the lock of a process that ends, however it ends. The file holds who has the lock, and nothing where
 // nobody has it. Some network file systems lock nothing: there the file's text is the lock.
 const lockFile = ".selfheal.lock"
@@ -24,6 +25,7 @@ type Lock struct {
 	Path   string // of the lock's file
 	Before string // who had it and did not give it back
 	file   *os.File
+	made   []string // what was absent before: the lock's file and the folder
 }
 
 // LockFolder locks a folder, which it makes where it is absent, for what writes to it: a run or a fit.
@@ -31,6 +33,12 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 	path := filepath.Join(dir, lockFile)
 	wrong := func(err error) (*Lock, error) { return nil, fmt.Errorf("output folder %s: %w", dir, fault.Reason(err)) }
 	in := atomicfile.In(dir)
+	var made []string
+	for _, path := range []string{path, dir} {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			made = append(made, path)
+		}
+	}
 	if err := in.Make("."); err != nil {
 		return wrong(err)
 	}
@@ -57,6 +65,8 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 	own.Before = strings.TrimSpace(string(owner))
 	if byName {
 		free = !alive(own.Before)
+	} else {
+		own.made = made
 	}
 	if !free {
 		by := ""
@@ -101,6 +111,16 @@ func (l *Lock) isThere() bool {
 	held, err := l.file.Stat()
 	there, terr := os.Lstat(l.Path)
 	return err == nil && terr == nil && os.SameFile(held, there)
+}
+
+// Undo gives the lock back where nothing was done under it: what it made goes too. Whoever waits for it makes it anew.
+func (l *Lock) Undo() {
+	if l.isThere() {
+		for _, path := range l.made {
+			_ = os.Remove(path) // a folder that has something else by now stays
+		}
+	}
+	l.Free()
 }
 
 // Free gives the lock back. An error would come too late to matter.

@@ -161,9 +161,11 @@ def test_users_files(tiny, tmp_path, monkeypatch):
     with pytest.raises(selfheal.UsageError, match=r"holds selfheal-input/data.npz, which is no run's: .*another out="):
         selfheal.attack(tiny, x, y, **{**options, "out": other.parent})
     assert tree(other) == before
-    with pytest.raises(selfheal.UsageError, match="there is no file"):
-        selfheal.attack("none.onnx", x, y, **{**options, "out": tmp_path / "new"})
-    assert not (tmp_path / "new").exists()
+    assert tree(other.parent) == {"selfheal-input": None, "selfheal-input/data.npz": b"mine"}
+    for network, labels, said in (("none.onnx", y, "there is no file"), (tiny, y + 20, "y has")):
+        with pytest.raises(selfheal.UsageError, match=said):
+            selfheal.attack(network, x, labels, **{**options, "out": tmp_path / "new"})
+        assert not (tmp_path / "new").exists()
 
 
 def test_other_results(tiny, tmp_path, monkeypatch):
