@@ -31,6 +31,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--name", help="of the run there, of the model on a card (default: DIR's name)")
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="the card's file (default: it is printed)")
+    parser.add_argument("--force", action="store_true", help="replace FILE")
     arguments = parser.parse_args(argv)
     run = Run(arguments.folder)
     name = arguments.name or arguments.folder.resolve().name
@@ -44,7 +45,10 @@ def main(argv: list[str]) -> int:
         print(text, end="")
     else:
         try:
-            arguments.out.write_text(text, encoding="utf-8")
+            with open(arguments.out, "w" if arguments.force else "x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError as problem:
+            raise UsageError(f"{arguments.out} is there: choose another --out or add --force") from problem
         except OSError as problem:
             raise SelfhealError(f"{arguments.out}: {problem.strerror or problem}") from problem
     return 0

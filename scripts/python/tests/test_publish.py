@@ -44,6 +44,8 @@ def test_model_card(attacked, tmp_path):
     hub = pytest.importorskip("huggingface_hub")
     card = tmp_path / "README.md"
     assert publish.main([str(attacked.folder), "--to", "model-card", "--name", "mine", "--out", str(card)]) == 0
+    with pytest.raises(selfheal.UsageError, match="is there: choose another --out or add --force"):
+        publish.main([str(attacked.folder), "--to", "model-card", "--name", "other", "--out", str(card)])
     read = hub.ModelCard(card.read_text())
     values = {e.metric_name: e.metric_value for e in read.data.eval_results}
     assert values["accuracy on clean images"] == attacked.clean_accuracy
