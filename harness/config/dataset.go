@@ -36,8 +36,7 @@ func datasetObject(name string, s *Dataset) object {
 			"so many after `indices` and `sample`: the first, or evenly by class where they are sorted by class. "+
 				"`run --limit` cuts scored sets further, but none of a `fit`"),
 		optional("classes", classes(s), "", "how many, or their names in the labels' order"),
-		optional("sha256", digest(&s.SHA256), "", "of the images that are scored and their labels, as results.json has "+
-			"it").notHashed(),
+		optional("sha256", digest(&s.SHA256), "", "of the scored images and labels, as in results.json").notHashed(),
 	}}
 }
 

@@ -66,7 +66,7 @@ func TestWhatARunRemoves(t *testing.T) {
 
 // A run that is refused leaves nothing, not even its lock, and keeps what was there.
 func TestRefusedRunLeavesNothing(t *testing.T) {
-	for _, held := range [][]string{nil, {}, {"mine.txt"}, {"mine.txt", "report.html"}, {".selfheal.lock", "mine.txt"}} {
+	for _, held := range [][]string{nil, {}, {"mine.txt"}, {"mine.txt", "report.html"}, {lockFile, "mine.txt"}} {
 		parent := t.TempDir()
 		dir := filepath.Join(parent, "out")
 		if held != nil {

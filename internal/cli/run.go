@@ -80,8 +80,8 @@ command continues, and leaves a finished run as it is.`,
 	return c
 }
 
-// keepInputs is a flag for the Python package, which writes a call's arrays, network and config to a folder of that call
-// alone: what has locked the output folder keeps them there, and says so in the results' command.
+// keepInputs is a flag for the Python package, which writes a call's arrays, network and config to a folder of that
+// call alone: the run that has locked the output folder keeps them there, and says so in the results' command.
 const keepInputs = "keep-inputs"
 
 // kept are the inputs that a run keeps, and the command that its results name.

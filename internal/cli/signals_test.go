@@ -192,8 +192,8 @@ func TestBrokenPipe(t *testing.T) {
 func endless(t *testing.T) []string {
 	t.Helper()
 	testinput.Runtime(t)
-	return []string{"attack", robustModel, "--data", testImages, "--limit", "8", "--norm", "linf", "--epsilon", "1/1000",
-		"--attack", "pgd", "--param", "steps=1000000", "--out", t.TempDir()}
+	return []string{"attack", robustModel, "--data", testImages, "--limit", "8", "--norm", "linf", "--epsilon",
+		"1/1000", "--attack", "pgd", "--param", "steps=1000000", "--out", t.TempDir()}
 }
 
 const stoppedKeeping = "selfheal: stopped; what was finished is kept: the same command continues\n"
