@@ -347,7 +347,7 @@ def test_interrupt(network, tmp_path):
     said = child.communicate(timeout=60)[1]
     assert child.returncode == -signal.SIGINT
     assert (
-        said.endswith("\nselfheal: stopped; what was finished is kept, and the same call continues\n")
+        f"\n{said}".endswith("\nselfheal: stopped; what was finished is kept, and the same call continues\n")
         and "Traceback" not in said
     )
     assert journal.is_dir() or (tmp_path / "out" / "results.json").exists()
