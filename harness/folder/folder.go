@@ -83,7 +83,7 @@ type Folder struct {
 	Kept    map[string]bool // files of an earlier run that are this run's too
 	Inputs  string          // a folder whose files come to [InputFolder] with the results; "" for none
 	lock    *Lock
-	begun   bool     // something was written
+	begun   bool     // a journal was opened
 	records *os.File // nil before the first cell
 }
 
@@ -215,7 +215,6 @@ func (f *Folder) files() (map[string]fs.FileInfo, error) {
 
 // Begin makes the journal of a run anew.
 func (f *Folder) Begin(p Planned) (*Journal, error) {
-	f.begun = true
 	err := os.RemoveAll(f.Work(""))
 	if err == nil {
 		err = atomicfile.In(f.Dir).Make(WorkFolder)
@@ -232,6 +231,7 @@ func (f *Folder) Begin(p Planned) (*Journal, error) {
 
 // Continue opens the journal that is there, and says how many of its lines are damaged.
 func (f *Folder) Continue() (j *Journal, damaged int, err error) {
+	f.begun = true
 	lines, damaged, err := journal.Open(f.Work(""))
 	if err != nil {
 		return nil, 0, err

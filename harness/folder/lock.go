@@ -15,7 +15,7 @@ import (
 	"selfheal/internal/fault"
 )
 
-// lockFile keeps a second run out of a folder. It stays there after a run: another one may wait for it. The
+// lockFile keeps a second run out of a folder. It stays there after a run; its holder alone may remove it. The
 // system frees the lock of a process that ends, however it ends. The file holds who has the lock, and nothing where
 // nobody has it. Some network file systems lock nothing: there the file's text is the lock.
 const lockFile = ".selfheal.lock"
