@@ -34,7 +34,8 @@ func (n *Network) head(o NetworkOptions) error {
 			remedy = "take another output by output_name (--output-name), " + others + ","
 		}
 		return fmt.Errorf("output %.80q is a label, of %s: output: label (--label) has it attacked by %s, which see "+
-			"nothing else; %s for attacks that see logits", out.Name, arg, strings.Join(attacks.ByLabels(), ", "), remedy)
+			"nothing else; %s for attacks that see logits", out.Name, arg, strings.Join(attacks.ByLabels(), ", "),
+			remedy)
 	case arg != nil:
 		classes = int(g.Shapes[arg.Inputs[0]][1])
 	}

@@ -65,7 +65,8 @@ func TestNoClassifier(t *testing.T) {
 // A label that another output's scores come with is refused by the name of that output.
 func TestLabelBesideScores(t *testing.T) {
 	b := &onnx.Builder{G: onnx.NewGraph("headed")}
-	scores := b.Op("Slice", b.Op("Flatten", b.Input("x", onnx.Shape{onnx.Batch, 3, 8, 8})), b.Ints(0), b.Ints(10), b.Ints(1))
+	flat := b.Op("Flatten", b.Input("x", onnx.Shape{onnx.Batch, 3, 8, 8}))
+	scores := b.Op("Slice", flat, b.Ints(0), b.Ints(10), b.Ints(1))
 	b.Output("label", b.OpWith("ArgMax", onnx.Attrs{"axis": int64(1), "keepdims": int64(0)}, scores))
 	b.Output("scores", scores)
 	_, err := NewNetwork(testPool(t, 2), "headed", encoded(t, b), NetworkOptions{})

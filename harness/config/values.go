@@ -25,7 +25,8 @@ func of(s setting.Setting, to func(v any)) value {
 		text := n.quoted && s.Type != setting.Choice && !(s.Type == setting.Number && strings.Contains(n.text, "/"))
 		v, err := s.Read(n.text)
 		if n.kind != scalarNode || text || err != nil {
-			d.fail(n.pos, "%s must be %s, not %s%s", where, s.Wanted(n.text), n.describe(), suggest.Word(n.text, s.Choices))
+			d.fail(n.pos, "%s must be %s, not %s%s", where, s.Wanted(n.text), n.describe(),
+				suggest.Word(n.text, s.Choices))
 			return
 		}
 		to(v)

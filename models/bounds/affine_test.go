@@ -30,7 +30,8 @@ func TestTerms(t *testing.T) {
 		shape    []int64 // of an item
 		slack    int64
 	}{
-		{"convolution", "Conv", ones(onnxtest.New(17, -1, 2, 5, 5), 3, 2, 3, 2).Node("Conv x w → y"), []int64{3, 3, 4}, 0},
+		{"convolution", "Conv", ones(onnxtest.New(17, -1, 2, 5, 5), 3, 2, 3, 2).Node("Conv x w → y"),
+			[]int64{3, 3, 4}, 0},
 		{"of groups", "Conv", ones(onnxtest.New(17, -1, 4, 5, 5), 6, 2, 2, 2).Node("Conv x w → y group=2"),
 			[]int64{6, 4, 4}, 0},
 		{"transposed", "ConvTranspose", ones(onnxtest.New(17, -1, 2, 4, 4), 2, 3, 2, 3).Node("ConvTranspose x w → y"),
@@ -42,7 +43,8 @@ func TestTerms(t *testing.T) {
 		{"MatMul", "MatMul", ones(onnxtest.New(17, -1, 2, 4), 4, 3).Node("MatMul x w → y"), []int64{2, 3}, 0},
 		{"MatMul from the left", "MatMul", ones(onnxtest.New(17, -1, 4, 2), 3, 4).Node("MatMul w x → y"),
 			[]int64{3, 2}, 0},
-		{"mean", "GlobalAveragePool", onnxtest.New(17, -1, 2, 3, 3).Node("GlobalAveragePool x → y"), []int64{2, 1, 1}, 16},
+		{"mean", "GlobalAveragePool", onnxtest.New(17, -1, 2, 3, 3).Node("GlobalAveragePool x → y"),
+			[]int64{2, 1, 1}, 16},
 		{"means", "AveragePool", onnxtest.New(17, -1, 1, 5, 5).Node("AveragePool x → y kernel_shape=3,2"),
 			[]int64{1, 3, 4}, 0},
 		{"running sum", "CumSum", onnxtest.New(17, -1, 5).Node("a=1,; CumSum x a → y"), []int64{5}, 0},
@@ -77,7 +79,7 @@ func TestTerms(t *testing.T) {
 				most = max(most, n)
 			}
 			if terms[k] < most || terms[k] > most+c.slack {
-				t.Errorf("%s: %d terms %s, of which %d are not 0", c.name, terms[k], []string{"forward", "backward"}[k], most)
+				t.Errorf("%s: %d terms, forward and backward %v, of which %d are not 0", c.name, terms[k], terms, most)
 			}
 		}
 	}
@@ -102,7 +104,8 @@ func TestHold(t *testing.T) {
 // A box is rounded inwards, and the first value that holds no float32 is told.
 func TestWithin(t *testing.T) {
 	tiny := 1e-12
-	low, high, apart := Within([]float64{0, 0.1, math.Inf(-1), 1 + tiny, 2}, []float64{1, 0.1, math.Inf(1), 1 + 2*tiny, 3})
+	low, high, apart := Within([]float64{0, 0.1, math.Inf(-1), 1 + tiny, 2},
+		[]float64{1, 0.1, math.Inf(1), 1 + 2*tiny, 3})
 	if apart != 1 && apart != 3 {
 		t.Errorf("value %d is said to hold none", apart)
 	}

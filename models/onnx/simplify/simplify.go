@@ -146,8 +146,8 @@ func checkInterface(g *onnx.Graph) {
 	}
 	in := g.Inputs[0]
 	onnx.Require(in.DType == onnx.Float, "input %q is not float32", in.Name)
-	onnx.Require(in.Shape != nil, "input %q has no shape, not even how many dimensions it has; export the network with it",
-		in.Name)
+	onnx.Require(in.Shape != nil, "input %q has no shape, not even how many dimensions it has; export the network "+
+		"with it", in.Name)
 	onnx.Require(len(in.Shape) >= 2, "input %q has shape %v: a single number, not a batch", in.Name, in.Shape)
 	for i, d := range in.Shape[1:] {
 		onnx.Require(d >= 1, "input %q leaves dimension %d of %v open; export the model for one size, or give --size, "+
