@@ -51,6 +51,12 @@ func (a Answered) row() []string {
 // failed is the answer to a question that cannot be asked.
 const failed answer = "error"
 
+// patience is how long a question is waited for that has been answered.
+const patience = 3 * time.Second
+
+// errRuntime is an error of the runtime: no question can be asked.
+type errRuntime struct{ error }
+
 // most is how large instances.csv and the answers may be.
 const most = 64 << 20
 
@@ -173,20 +179,27 @@ func (c *Category) ask(ctx context.Context, i int, a Answered) (Answered, error)
 	limited, stop := context.WithTimeout(ctx, time.Duration(seconds*float64(time.Second)))
 	defer stop()
 	q.Model, q.Spec = c.unpacked(a.Model), c.unpacked(a.Spec)
-	var broken error // the runtime: no question can be asked
+	var broken errRuntime
 	q.Runtime = func(ctx context.Context) error {
-		broken = c.Query.Runtime(ctx)
-		return broken
+		if err := c.Query.Runtime(ctx); err != nil {
+			return errRuntime{err}
+		}
+		return nil
 	}
 	r, ended, err := begin(limited, q)
 	a.Seconds = time.Since(begun).Seconds()
 	stop()
-	<-ended // the next question has the cores to itself
+	select {
+	case <-ended: // the next question has the cores to itself
+	case <-ctx.Done():
+	case <-time.After(patience):
+		c.Note(a.Model + " " + a.Spec + ": something is still computed, beside the next question")
+	}
 	switch {
 	case ctx.Err() != nil:
 		return a, context.Cause(ctx)
-	case broken != nil:
-		return a, broken
+	case errors.As(err, &broken):
+		return a, broken.error
 	case err != nil:
 		c.Note(err.Error())
 		r = Result{answer: failed}

@@ -5,10 +5,12 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
@@ -90,5 +92,32 @@ func TestCategory(t *testing.T) {
 		if !errors.As(err, new(ErrProperty)) || !strings.Contains(err.Error(), wrong) {
 			t.Errorf("%q: %v, want %s", out, err, wrong)
 		}
+	}
+}
+
+// TestPatience: what goes on beyond its question's time holds up neither the next question nor a stop.
+func TestPatience(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"net.onnx": string(bent()), "a.vnnlib": declared(2, 2) + unitBox + "(assert (>= Y_1 1))",
+		"instances.csv": "net.onnx,a.vnnlib,0.1\nnet.onnx,a.vnnlib,1000\n",
+	} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stuck := make(chan struct{})
+	defer close(stuck)
+	var notes, answers []string
+	c := &Category{Folder: dir, Out: filepath.Join(dir, "out.csv"), Told: func(_, _ int, a Answered) {
+		answers = append(answers, a.Answer)
+		time.AfterFunc(100*time.Millisecond, stop)
+	}, Query: Query{Note: func(line string) { notes = append(notes, line) },
+		Runtime: func(context.Context) error { <-stuck; return nil }}}
+	begun := time.Now()
+	if err := c.Ask(ctx); !errors.Is(err, context.Canceled) || fmt.Sprint(answers) != "[timeout]" || len(notes) != 1 {
+		t.Errorf("%v; %v; %v", err, answers, notes)
+	}
+	if took := time.Since(begun); took > 2*patience {
+		t.Errorf("took %s", took)
 	}
 }

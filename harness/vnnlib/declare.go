@@ -36,7 +36,7 @@ func (p *parser) network() {
 	if p.tensors != nil {
 		p.fail("declares a second network, %.40s; one can be asked about", name)
 	}
-	p.tensors = []tensor{}
+	p.tensors, p.names, p.values = []tensor{}, map[string]int{}, map[byte]int{}
 	for p.more() {
 		if word := p.word(); word != "(" {
 			p.fail("declares %.40q in a network", word)
@@ -114,18 +114,21 @@ func (p *parser) tensor(what string) {
 	}
 	t.values = 1
 	for _, d := range t.shape {
-		t.values = min(t.values*d, mostAtoms)
+		t.values = min(t.values*min(d, mostAtoms), mostAtoms)
 	}
-	for _, before := range p.of(t.kind) {
-		t.first += before.values
+	if len(p.tensors) == mostTensors {
+		p.fail("declares more than %d tensors", mostTensors)
 	}
+	t.first = p.values[t.kind]
+	p.values[t.kind] += t.values
+	p.names[t.name] = len(p.tensors)
 	p.tensors = append(p.tensors, t)
 	p.close("a tensor's declaration")
 }
 
 // named is the tensor of a name, nil where there is none.
 func (p *parser) named(name string) *tensor {
-	if i := slices.IndexFunc(p.tensors, func(t tensor) bool { return t.name == name }); i >= 0 {
+	if i, ok := p.names[name]; ok {
 		return &p.tensors[i]
 	}
 	return nil

@@ -36,6 +36,8 @@ const (
 	mostCases = 100_000
 	mostAtoms = 10_000_000 // of all cases together
 	mostTerms = 2_000_000  // of the file
+
+	mostTensors = 100_000
 )
 
 // term is a variable's coefficient.
@@ -55,9 +57,11 @@ type atom struct {
 type parser struct {
 	*tokens
 	size            size
-	command         string   // that the head has left
-	inputs, outputs []bool   // declared
-	tensors         []tensor // of version 2
+	command         string         // that the head has left
+	inputs, outputs []bool         // declared
+	tensors         []tensor       // of version 2
+	names           map[string]int // of them: which one
+	values          map[byte]int   // of each kind of them
 	cases           [][]*atom
 	atoms, terms    int
 	failed          error // the first mistake
@@ -286,6 +290,8 @@ func (s sum) add(o sum, by float64) sum {
 	return sum{scaled(s.x, o.x), scaled(s.y, o.y), s.constant + by*o.constant}
 }
 
+func (s sum) varies() bool { return len(s.x)+len(s.y) > 0 }
+
 // finite takes a number that float64 must hold.
 func (p *parser) finite(v float64) {
 	if !number.Finite(v) {
@@ -334,7 +340,7 @@ func (p *parser) linear(depth int) (s sum) {
 	default:
 		p.fail("unknown operator %.40q", name)
 	}
-	count := 0
+	count, by := 0, 1.0 // a product's constants: its variables are multiplied once
 	for ; p.more(); count++ {
 		switch part := p.linear(depth + 1); {
 		case count == 0:
@@ -343,29 +349,27 @@ func (p *parser) linear(depth int) (s sum) {
 			s = s.add(part, 1)
 		case name == "-":
 			s = s.add(part, -1)
+		case part.varies() && s.varies():
+			p.fail("multiplies variables; constraints are linear")
+		case part.varies():
+			s, by = part, by*s.constant
 		default:
-			s = p.times(s, part)
+			by *= part.constant
 		}
 		p.finite(s.constant)
+		p.finite(by)
 	}
-	if count == 0 {
+	switch {
+	case count == 0:
 		p.fail("wants a value behind %s", name)
+	case name == "-" && count == 1:
+		by = -1
 	}
-	if name == "-" && count == 1 {
-		s = sum{}.add(s, -1)
+	if by == 1 {
+		return s
 	}
-	return s
-}
-
-// times is a product, of which one factor must be a constant.
-func (p *parser) times(s, o sum) sum {
-	if len(s.x)+len(s.y) == 0 {
-		s, o = o, s
-	}
-	if len(o.x)+len(o.y) > 0 {
-		p.fail("multiplies variables; constraints are linear")
-	}
-	s = sum{}.add(s, o.constant)
+	s = sum{}.add(s, by)
+	p.finite(s.constant)
 	for _, t := range slices.Concat(s.x, s.y) {
 		p.finite(t.factor)
 	}

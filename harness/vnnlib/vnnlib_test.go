@@ -394,3 +394,70 @@ func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 		q.close()
 	}
 }
+
+// TestParseIsLinear: a file's length decides how long it takes to read, whatever stands in it. Were it the square of
+// that, each of these would take minutes.
+func TestParseIsLinear(t *testing.T) {
+	const n = 300_000
+	repeat := strings.Repeat
+	hidden := func(n int) string {
+		var all strings.Builder
+		for i := range n {
+			fmt.Fprintf(&all, "(declare-hidden h%d float32 [1] n)", i)
+		}
+		return all.String()
+	}
+	network := "(declare-network f %s (declare-input X float32 [1]) (declare-output Y float32 [1]))" +
+		"(assert (and (>= X[0] 0) (<= X[0] 1)))"
+	for _, c := range []struct{ name, text, wrong string }{
+		{"a product", declared(1, 1) + "(assert (and (>= X_0 0) (<= X_0 1) (<= (* (+ " + repeat("Y_0 ", n) + ") " +
+			repeat("1 ", n) + ") 0)))", ""},
+		{"a product within products", declared(1, 1) + "(assert (and (>= X_0 0) (<= X_0 1) (<= " + repeat("(* ", 90) +
+			"(+ " + repeat("Y_0 ", n/10) + ")" + repeat(" 1)", 90) + " 0)))", ""},
+		{"declarations", fmt.Sprintf(network, hidden(mostTensors-2)), ""},
+		{"too many declarations", fmt.Sprintf(network, hidden(mostTensors)), "more than 100000 tensors"},
+	} {
+		begun := time.Now()
+		_, err := parse(c.text, 1, 1)
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s: %s", c.name, took)
+		}
+		if c.wrong == "" {
+			must.Do(t, err)
+		} else {
+			must.Refuse(t, err, c.wrong)
+		}
+	}
+}
+
+// TestProducts: a product's constants may stand anywhere.
+func TestProducts(t *testing.T) {
+	for product, want := range map[string]string{
+		"(* 2 3 Y_0)": "[{0 6}]", "(* 2 Y_0 3)": "[{0 6}]", "(* (+ Y_0 1) 2 0.5)": "[{0 1}]",
+		"(- (* 2 (+ 1 Y_0)))": "[{0 -2}]", "(* (- 2) (- Y_0 3))": "[{0 -2}]",
+	} {
+		p := must.Get(parse(declared(1, 1)+"(assert (and (>= X_0 0) (<= X_0 1) (<= "+product+" 1)))", 1, 1))(t)
+		if got := fmt.Sprint(p.cases[0].constraints[0].row); got != want {
+			t.Errorf("%s: %s, want %s", product, got, want)
+		}
+	}
+	p := must.Get(parse(declared(1, 1)+"(assert (and (>= X_0 0) (<= X_0 1) (<= (* 3 (+ 1 Y_0) 2) 0)))", 1, 1))(t)
+	if bound := p.cases[0].constraints[0].bound; bound != -6 {
+		t.Error(bound)
+	}
+	for product, wrong := range map[string]string{"(* 2 Y_0 3 Y_0)": "multiplies variables",
+		"(* 1e200 1e200 Y_0)": "not finite", "(* (+ Y_0 1) 1e200 1e200)": "not finite"} {
+		_, err := parse(declared(1, 1)+"(assert (<= "+product+" 1))", 1, 1)
+		must.Refuse(t, err, wrong)
+	}
+}
+
+// A tensor's size does not overflow: it would come to a network's.
+func TestDeclaredSize(t *testing.T) {
+	_, err := parse("(declare-network n (declare-input x Real [4294967296,4294967296,4])(declare-output y Real [1]))"+
+		"(assert (<= x[0,0,0] 0))", 0, 1)
+	must.Refuse(t, err, "x has 10000000 values")
+	_, err = parse("(declare-network n (declare-input x Real [6148914691236517206,3])(declare-output y Real [1]))"+
+		"(assert (<= x[0,0] 0))", 2, 1)
+	must.Refuse(t, err, "x has 10000000 values")
+}
