@@ -2,7 +2,11 @@
 package input
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +14,7 @@ import (
 	"os"
 	"syscall"
 
+	"selfheal/internal/memory"
 	"selfheal/internal/number"
 )
 
@@ -58,6 +63,54 @@ func Read(path string, most int64) ([]byte, error) {
 		}
 	}
 	return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+}
+
+// Packed reports whether a file that begins so is one that gzip has packed.
+func Packed(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) }
+
+// mostPacked is how many bytes gzip makes one of, at most.
+const mostPacked = 1032
+
+// Unpack is what gzip has packed into data, of at most so many bytes, which begins as it should; other data is as it is.
+// The size is held against the memory that is free before any is taken.
+func Unpack(data []byte, most int64, begins func(head []byte) error) ([]byte, error) {
+	if !Packed(data) {
+		return data, nil
+	}
+	// The last bytes are the size, where the file is one that no other was appended to.
+	end := make([]byte, 4)
+	copy(end, data[max(0, len(data)-4):])
+	size := int64(binary.LittleEndian.Uint32(end))
+	for size = min(size, mostPacked*int64(len(data))); ; {
+		out, whole, err := unpacked(data, size, most, begins)
+		if err != nil || whole <= int64(len(out)) {
+			return out[:whole], err
+		}
+		size = whole
+	}
+}
+
+// unpacked unpacks so many bytes, and counts how many there are.
+func unpacked(data []byte, size, most int64, begins func(head []byte) error) (out []byte, whole int64, err error) {
+	packed, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, 0, err
+	}
+	from := bufio.NewReader(io.LimitReader(packed, most+1))
+	head, _ := from.Peek(64)
+	if err = cmp.Or(begins(head), memory.Room(min(size, most))); err != nil {
+		return nil, 0, err
+	}
+	out = make([]byte, min(size, most))
+	n, _ := io.ReadFull(from, out)
+	rest, err := io.Copy(io.Discard, from) // what ended the file ends it again
+	if whole = int64(n) + rest; err == nil && whole > most {
+		err = fmt.Errorf("holds more than %s, unpacked", number.Bytes(most))
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return out, whole, nil
 }
 
 // pointer begins the text that Git has in place of a file whose bytes lie with Git LFS.

@@ -3,12 +3,17 @@
 package memory
 
 import (
+	"fmt"
 	"io/fs"
 	"math"
+	"math/bits"
 	"os"
 	"path"
+	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"selfheal/internal/number"
 )
 
 // root is the system's files; a variable for tests.
@@ -34,6 +39,44 @@ func Free() (bytes int64, known bool) {
 		least = min(least, limit-1024*field("proc/self/status", "VmSize:"))
 	}
 	return max(least, 0), true
+}
+
+// Room is an error where fewer bytes are free. It is asked before sizes that come from a user are taken.
+func Room(bytes int64) error {
+	free, known := Free()
+	if known && bytes > free {
+		debug.FreeOSMemory() // what Go keeps for later is free too
+		free, _ = Free()
+	}
+	if known && bytes > free {
+		return fmt.Errorf("takes %s of memory, and %s are free", number.Bytes(bytes), number.Bytes(free))
+	}
+	return nil
+}
+
+// Product multiplies numbers that are 0 or more; what is larger than any memory stays at the largest number.
+func Product[N int | int64](factors ...N) int64 {
+	product := uint64(1)
+	for _, f := range factors {
+		over, low := bits.Mul64(product, uint64(f))
+		if product = low; over > 0 || low > math.MaxInt64 {
+			product = math.MaxInt64
+		}
+		if f == 0 {
+			return 0
+		}
+	}
+	return int64(product)
+}
+
+// Sum adds up numbers as [Product] multiplies them.
+func Sum(terms ...int64) (sum int64) {
+	for _, t := range terms {
+		if sum += t; sum < 0 {
+			return math.MaxInt64
+		}
+	}
+	return sum
 }
 
 // Resident is how many bytes of its own the process has, mapped files aside; 0 where the system does not tell.
@@ -66,8 +109,8 @@ func (v version) free() int64 {
 	least := int64(math.MaxInt64)
 	for at := v.group(); ; at = path.Dir(at) {
 		dir := path.Join(v.mount, at)
-		if limit, ok := number(path.Join(dir, v.limit)); ok && limit < unlimited {
-			used, _ := number(path.Join(dir, v.used))
+		if limit, ok := whole(path.Join(dir, v.limit)); ok && limit < unlimited {
+			used, _ := whole(path.Join(dir, v.used))
 			stat := path.Join(dir, "memory.stat")
 			least = min(least, limit-used+field(stat, v.inactive)+field(stat, v.active))
 		}
@@ -94,8 +137,8 @@ func (v version) group() string {
 	return "/"
 }
 
-// number reads a file that holds one number; "max" and what is not there are none.
-func number(name string) (int64, bool) {
+// whole reads a file that holds one number; "max" and what is not there are none.
+func whole(name string) (int64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
 		return 0, false

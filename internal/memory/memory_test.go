@@ -2,10 +2,31 @@ package memory
 
 import (
 	"io/fs"
+	"math"
 	"runtime"
 	"testing"
 	"testing/fstest"
+
+	"selfheal/internal/must"
 )
+
+func TestProduct(t *testing.T) {
+	for _, c := range []struct {
+		factors []int64
+		want    int64
+	}{
+		{nil, 1}, {[]int64{3, 4}, 12}, {[]int64{1 << 31, 1 << 31}, 1 << 62}, {[]int64{1 << 32, 1 << 31}, math.MaxInt64},
+		{[]int64{1 << 40, 1 << 40, 1 << 40}, math.MaxInt64}, {[]int64{1 << 40, 1 << 40, 0}, 0},
+		{[]int64{math.MaxInt64, math.MaxInt64, 2}, math.MaxInt64},
+	} {
+		if got := Product(c.factors...); got != c.want {
+			t.Errorf("%v: %d", c.factors, got)
+		}
+	}
+	if got := Sum(math.MaxInt64, 1, math.MaxInt64, 5); got != math.MaxInt64 || Sum(1, 2) != 3 {
+		t.Error(got)
+	}
+}
 
 func TestFree(t *testing.T) {
 	defer func(system fs.FS) { root = system }(root)
@@ -60,7 +81,12 @@ func TestFree(t *testing.T) {
 			t.Errorf("%s: %d, %v; wanted %d", name, got, known, c.want)
 		}
 	}
+	root = fstest.MapFS{"proc/meminfo": {Data: []byte("MemAvailable:    3145728 kB\n")}}
+	must.Do(t, Room(3<<30))
+	must.Refuse(t, Room(3<<30+1), "takes 3 GiB of memory, and 3 GiB are free")
+	must.Refuse(t, Room(math.MaxInt64), "takes 8 EiB of memory")
 	root = fstest.MapFS{}
+	must.Do(t, Room(math.MaxInt64))
 	if _, known := Free(); known {
 		t.Error("a system that says nothing is known")
 	}

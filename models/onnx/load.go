@@ -3,7 +3,6 @@ package onnx
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,8 +18,11 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
+	"selfheal/internal/memory"
 	pb "selfheal/models/onnx/onnxpb"
 )
 
@@ -93,6 +95,7 @@ func embed(data []byte, folder fs.FS, sum hash.Hash) (_ []byte, err error) {
 	if len(e.checksums) == 0 {
 		return data, nil
 	}
+	Must(memory.Room(e.total))
 	e.digest(sum)
 	write := func(i int, out []byte) []byte { return e.read(weights[i], out) }
 	return assemble(m, m.Graph.Initializer, sizes, write), nil
@@ -188,12 +191,16 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	info := Sure(f.Stat())
 	Require(!info.IsDir(), "is a folder, not an ONNX file")
 	Require(info.Size() <= maxFileSize, "holds %d bytes, more than an ONNX file can (2 GiB)", info.Size())
+	head := make([]byte, min(info.Size(), 64))
+	Sure(io.ReadFull(f, head))
+	Must(input.Present(bytes.NewReader(head)))
+	Must(begins(head))
+	Must(memory.Room(info.Size()))
 	data := make([]byte, info.Size())
-	Sure(io.ReadFull(f, data))
-	Must(input.Present(bytes.NewReader(data)))
+	Sure(io.ReadFull(f, data[copy(data, head):]))
 	sum := sha256.New()
 	sum.Write(data)
-	data = unpack(data)
+	data = Sure(input.Unpack(data, maxFileSize, begins))
 	whole := Sure(embed(data, Sure(fs.Sub(fsys, path.Dir(name))), sum))
 	apart := len(data) > 0 && &whole[0] != &data[0]
 	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
@@ -202,15 +209,12 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 // maxFileSize bounds the model files that are read, and a model's weights: protobuf's own limit.
 const maxFileSize = 2 << 30
 
-// unpack is what a file holds that gzip has packed; others are as they are.
-func unpack(data []byte) []byte {
-	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		return data
+// begins is an error unless a file that begins so may be a model, or one that gzip has packed.
+func begins(head []byte) error {
+	if _, _, n := protowire.ConsumeTag(head); n < 0 && len(head) > 0 && !input.Packed(head) {
+		return errNotProtobuf
 	}
-	packed := Sure(gzip.NewReader(bytes.NewReader(data)))
-	data = Sure(io.ReadAll(io.LimitReader(packed, maxFileSize+1)))
-	Require(len(data) <= maxFileSize, "holds more bytes than an ONNX file can (2 GiB), unpacked")
-	return data
+	return nil
 }
 
 // File is a model as it was read.
@@ -239,7 +243,8 @@ func Read(path string) (f *File, err error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		data := Sure(input.Read(path, maxFileSize)) // a pipe: it has no folder
 		sum := sha256.Sum256(data)
-		return &File{Data: unpack(data), SHA256: hex.EncodeToString(sum[:])}, nil
+		data = Sure(input.Unpack(data, maxFileSize, begins))
+		return &File{Data: data, SHA256: hex.EncodeToString(sum[:])}, nil
 	}
 	at := path
 	if link, err := os.Lstat(path); err == nil && link.Mode()&fs.ModeSymlink != 0 {

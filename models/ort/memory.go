@@ -122,13 +122,12 @@ func (p *Pool) shrink(name string, free, room int64, n footprint) {
 
 // Fits is an error for a network of which not even a pass of one image fits into the memory that is free.
 func Fits(g *onnx.Graph) error {
-	free, known := memory.Free()
 	weights, item := g.Memory()
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
 		item += 4 * v.Shape.Items()
 	}
-	if takes := weights + item; known && takes > free {
-		return fmt.Errorf("takes %s of memory for one image, and %s are free", number.Bytes(takes), number.Bytes(free))
+	if err := memory.Room(weights + item); err != nil {
+		return fmt.Errorf("a pass of one image %w", err)
 	}
 	return nil
 }
