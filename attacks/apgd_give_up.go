@@ -48,7 +48,7 @@ func (r *ascent) givesUp(s stage, i int) bool {
 	}
 	f := &r.reach
 	f.highest = max(f.highest, r.gap())
-	f.after[i] = f.highest
+	f.after = append(f.after[:i], f.highest)
 	window := max(r.Steps/5, 1)
 	if r.Norm == L1 {
 		window = max(r.Steps/10, 1)

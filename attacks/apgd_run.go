@@ -24,15 +24,11 @@ type ascent struct {
 	sparsest        bool // whether ℓ1 steps may come down to one value; in AutoAttack they stop at two
 
 	first  mark      // this stage's first misclassified point
-	losses []float64 // loss after each iteration of this stage
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
 }
 
 func newAscent(a apgd, o Oracle, im Image, how Options) *ascent {
-	r := &ascent{apgd: a, attempt: newAttempt(o, im, how), losses: make([]float64, a.Steps)}
-	if a.GiveUp {
-		r.reach.after = make([]float64, a.Steps)
-	}
+	r := &ascent{apgd: a, attempt: newAttempt(o, im, how)}
 	for _, v := range []*[]float32{&r.cur, &r.prev, &r.next, &r.grad, &r.best, &r.bestGrad} {
 		*v = make([]float32, len(im.Pixels))
 	}
@@ -157,8 +153,6 @@ func (r *ascent) stage(ctx context.Context, s stage) error {
 	}
 
 	step := float32(2 * s.eps)
-	losses := r.losses[:s.steps]
-	clear(losses)
 	check := newHalving(s.steps, r.Rho, r.bestLoss)
 	for i := range s.steps {
 		weight := float32(0.75)
@@ -175,12 +169,12 @@ func (r *ascent) stage(ctx context.Context, s stage) error {
 		if err := r.evaluate(ctx); err != nil || stop && r.adv != nil {
 			return err
 		}
-		losses[i] = r.loss
+		check.after(r.loss)
 		r.improve()
 		if r.givesUp(s, i) {
 			return nil
 		}
-		if check.due(i) && check.stalled(losses, i, r.bestLoss) {
+		if check.due(i) && check.stalled(i, r.bestLoss) {
 			step /= 2
 			r.restartFromBest()
 		}

@@ -1,5 +1,7 @@
 package attacks
 
+import "math"
+
 // halving decides when APGD halves its step in ℓ∞ and ℓ2: at checkpoints that
 // lie closer and closer together (Croce & Hein 2020, section 3.2).
 type halving struct {
@@ -9,6 +11,8 @@ type halving struct {
 	next           int // iteration (0-based) after which the next checkpoint lies
 	reduced        bool
 	bestThen       float64 // best loss at the last checkpoint
+	before         float64 // loss after the last iteration
+	rises          int     // iterations since the last checkpoint in which the loss rose
 }
 
 // newHalving makes the schedule of n iterations: the first period is ⌊.22n⌋ and
@@ -19,7 +23,20 @@ func newHalving(n int, rho, startLoss float64) *halving {
 	h.next = h.period - 1
 	// The first checkpoint counts as following a reduction, so that only oscillation can reduce the step there.
 	h.reduced = true
+	// Quirk kept: the loss of the start point is not in the history. The first iteration is compared with the end of
+	// the reference's buffer, which is 0, or, where it is the only one, with itself.
+	if n == 1 {
+		h.before = math.Inf(1)
+	}
 	return h
+}
+
+// after notes the loss after an iteration.
+func (h *halving) after(loss float64) {
+	if loss > h.before {
+		h.rises++
+	}
+	h.before = loss
 }
 
 // due reports whether a checkpoint follows iteration i.
@@ -27,21 +44,9 @@ func (h *halving) due(i int) bool { return i == h.next }
 
 // stalled decides at the checkpoint after iteration i whether the step is to be halved: the loss rose in too few of
 // the period's iterations, or the best loss has not moved since a checkpoint that did not halve it.
-func (h *halving) stalled(losses []float64, i int, best float64) bool {
-	rises := 0
-	for j := i; j > i-h.period; j-- {
-		// Quirk kept: the loss of the start point is not in the history. The first iteration is compared with the end
-		// of the buffer, which is 0 (or, after a single period of all iterations, the last loss).
-		before := losses[len(losses)-1]
-		if j > 0 {
-			before = losses[j-1]
-		}
-		if losses[j] > before {
-			rises++
-		}
-	}
-	halve := float64(rises) <= float64(h.period)*h.rho || (!h.reduced && h.bestThen >= best)
-	h.reduced, h.bestThen = halve, best
+func (h *halving) stalled(i int, best float64) bool {
+	halve := float64(h.rises) <= float64(h.period)*h.rho || (!h.reduced && h.bestThen >= best)
+	h.reduced, h.bestThen, h.rises = halve, best, 0
 	h.period = max(h.period-h.shorter, h.least)
 	h.next = i + h.period
 	return halve

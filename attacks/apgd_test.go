@@ -33,11 +33,40 @@ func TestCheckpointConditions(t *testing.T) {
 func halvings(losses []float64, start, best float64) (halved []bool) {
 	h := newHalving(len(losses), .75, start)
 	for i := range losses {
+		h.after(losses[i])
 		if h.due(i) {
-			halved = append(halved, h.stalled(losses, i, best))
+			halved = append(halved, h.stalled(i, best))
 		}
 	}
 	return halved
+}
+
+// A checkpoint counts the rises since the one before, as the reference does in the buffer of all losses.
+func TestRisesSinceTheLastCheckpoint(t *testing.T) {
+	rng := generator(0, "losses", 0, 0, 0)
+	for n := 1; n < 200; n++ {
+		losses := make([]float64, n)
+		for i := range losses {
+			losses[i] = math.Round(3*rng.Float64()) - 1
+		}
+		h, buffer := newHalving(n, .75, 0), make([]float64, n)
+		for i, l := range losses {
+			buffer[i] = l
+			if h.after(l); !h.due(i) {
+				continue
+			}
+			rises := 0
+			for j := i; j > i-h.period; j-- {
+				if buffer[j] > buffer[(j+n-1)%n] {
+					rises++
+				}
+			}
+			if h.rises != rises {
+				t.Errorf("%d iterations, the checkpoint after %d: %d rises, not %d", n, i, h.rises, rises)
+			}
+			h.stalled(i, 0)
+		}
+	}
 }
 
 // component is an attack as AutoAttack runs it, with its default parameters but for those that are given.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -113,24 +114,25 @@ func (a spatial) poses() (all []Pose) {
 }
 
 // drawn are poses at random.
-func (a spatial) drawn(rng *rand.Rand) (all []Pose) {
+func (a spatial) drawn(rng *rand.Rand) iter.Seq[Pose] {
 	uniform := func(most float64) float64 { return most * (2*rng.Float64() - 1) }
-	for range a.Queries {
-		all = append(all, Pose{uniform(a.Rotation), uniform(a.Translation), uniform(a.Translation)})
+	return func(yield func(Pose) bool) {
+		for range a.Queries {
+			if !yield(Pose{uniform(a.Rotation), uniform(a.Translation), uniform(a.Translation)}) {
+				return
+			}
+		}
 	}
-	return all
 }
 
 func (a spatial) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	t := newAttempt(o, im, how)
-	var poses []Pose
+	poses := slices.Values(a.poses())
 	if a.Queries > 0 {
 		poses = a.drawn(generator(how.Seed, a.name, 0, 0, im.ID))
-	} else {
-		poses = a.poses()
 	}
 	most := math.Inf(-1)
-	for _, p := range poses {
+	for p := range poses {
 		x := p.Move(im.Pixels, o.Shape())
 		wrong, err := t.wrong(ctx, x)
 		if err != nil {
