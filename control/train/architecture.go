@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/memory"
 	"selfheal/models/onnx"
 )
 
@@ -105,19 +106,43 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 			return nil, fmt.Errorf("sizes lack the code's: %d is the state's", state.Items())
 		}
 	}
-	a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph(name)}, Dimensions: d, image: image,
-		r: generator(seed, "weights/"+name, 0, 0), counts: map[string]int{}}
-	x := a.Input("state", state)
-	a.Output("embedding", kind.build(a, x))
-	return a.Done()
+	assembled := func(plan bool) *assembly {
+		a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph(name)}, Dimensions: d, image: image, plan: plan,
+			r: generator(seed, "weights/"+name, 0, 0), counts: map[string]int{}}
+		a.Output("embedding", kind.build(a, a.Input("state", state)))
+		return a
+	}
+	plan := assembled(true)
+	if err := memory.Room(memory.Product(copies, plan.bytes)); err != nil {
+		return nil, fmt.Errorf("training %s with %.4g weights %w: make it smaller (%s)", name, float64(plan.bytes)/4, err,
+			strings.Join(kind.keys, ", "))
+	}
+	if err := plan.Err(); err != nil {
+		return nil, err
+	}
+	return assembled(false).Done()
 }
+
+// copies is how many numbers of 4 bytes a training holds for each weight at least: the graph's and its own, a sum of
+// gradients in float64, the gradient of a step and the optimiser's average.
+const copies = 6
 
 type assembly struct {
 	*onnx.Builder
 	Dimensions
 	image  bool
+	plan   bool  // weights are only counted
+	bytes  int64 // that they take
 	r      *rand.Rand
 	counts map[string]int
+}
+
+// depth is how many channels or features a tensor has, 1 after an error.
+func (a *assembly) depth(x string) int64 {
+	if a.Err() != nil {
+		return 1
+	}
+	return a.Shape(x)[1]
 }
 
 func (a *assembly) name(kind string) string {
@@ -132,16 +157,26 @@ func (a *assembly) parameter(name string, fanIn int64, shape ...int64) string {
 }
 
 func (a *assembly) drawn(name string, shape onnx.Shape, draw func() float64) string {
-	values := make([]float32, shape.Items())
+	bytes := memory.Product(4, memory.Product(shape...))
+	a.bytes = memory.Sum(a.bytes, bytes)
+	if a.plan {
+		return a.G.AddConst(name, &onnx.Tensor{DType: onnx.Float, Shape: shape})
+	}
+	values := make([]float32, bytes/4)
 	for i := range values {
 		values[i] = float32(draw())
 	}
 	return a.G.AddConst(name, onnx.FloatTensor(shape, values))
 }
 
+// filled is a vector of one number.
+func (a *assembly) filled(name string, n int64, v float64) string {
+	return a.drawn(name, onnx.Shape{n}, func() float64 { return v })
+}
+
 // conv is a convolution that keeps the plane's size or, with stride 2, halves it.
 func (a *assembly) conv(x string, channels, kernel, stride int64) string {
-	name, in := a.name("conv"), a.Shape(x)[1]
+	name, in := a.name("conv"), a.depth(x)
 	w := a.parameter(name+".weight", in*kernel*kernel, channels, in, kernel, kernel)
 	return a.convolved(x, kernel, stride, w, a.parameter(name+".bias", in*kernel*kernel, channels))
 }
@@ -156,21 +191,21 @@ func (a *assembly) convolved(x string, kernel, stride int64, parameters ...strin
 // outputs): through thirteen such layers the default's would leave next to nothing of the state.
 func (a *assembly) rectified(x string, channels int64) string {
 	name, deviation := a.name("conv"), math.Sqrt(2/float64(9*channels))
-	w := a.drawn(name+".weight", onnx.Shape{channels, a.Shape(x)[1], 3, 3}, func() float64 {
+	w := a.drawn(name+".weight", onnx.Shape{channels, a.depth(x), 3, 3}, func() float64 {
 		return deviation * a.r.NormFloat64()
 	})
-	return a.relu(a.convolved(x, 3, 1, w, a.G.AddConst(name+".bias", onnx.Filled(0, channels))))
+	return a.relu(a.convolved(x, 3, 1, w, a.filled(name+".bias", channels, 0)))
 }
 
 // normal is a 3×3 convolution with a normalisation, which would undo a bias, and ReLU.
 func (a *assembly) normal(x string, channels int64) string {
-	w := a.parameter(a.name("conv")+".weight", a.Shape(x)[1]*9, channels, a.Shape(x)[1], 3, 3)
+	w := a.parameter(a.name("conv")+".weight", a.depth(x)*9, channels, a.depth(x), 3, 3)
 	return a.relu(a.norm(a.convolved(x, 3, 1, w)))
 }
 
 // up is a transposed 3×3 convolution that doubles the plane.
 func (a *assembly) up(x string, channels int64) string {
-	name, in := a.name("up"), a.Shape(x)[1]
+	name, in := a.name("up"), a.depth(x)
 	w := a.parameter(name+".weight", channels*9, in, channels, 3, 3)
 	bias := a.parameter(name+".bias", channels*9, channels)
 	return a.OpWith("ConvTranspose", onnx.Attrs{"kernel_shape": []int64{3, 3}, "strides": []int64{2, 2},
@@ -178,15 +213,15 @@ func (a *assembly) up(x string, channels int64) string {
 }
 
 func (a *assembly) linear(x string, features int64) string {
-	name, in := a.name("linear"), a.Shape(x)[1]
+	name, in := a.name("linear"), a.depth(x)
 	w := a.parameter(name+".weight", in, features, in)
 	return a.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, w, a.parameter(name+".bias", in, features))
 }
 
 // norm is a BatchNormalization, whose statistics Calibrate measures for a training to begin with.
 func (a *assembly) norm(x string) string {
-	name, c := a.name("norm"), a.Shape(x)[1]
-	constant := func(part string, v float32) string { return a.G.AddConst(name+"."+part, onnx.Filled(v, c)) }
+	name, c := a.name("norm"), a.depth(x)
+	constant := func(part string, v float64) string { return a.filled(name+"."+part, c, v) }
 	return a.OpWith("BatchNormalization", onnx.Attrs{"epsilon": float32(1e-5)}, x,
 		constant("weight", 1), constant("bias", 0), constant("mean", 0), constant("variance", 1))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"selfheal/control"
@@ -143,4 +144,43 @@ func statistics(t *testing.T, e *onnx.Graph, tensor string, states ort.Tensor) (
 		variance[i/plane%channels] += d * d / count
 	}
 	return mean, variance
+}
+
+// The weights of every architecture are counted before one is drawn, as many as there are; those that do not fit into
+// any memory are refused.
+func TestSizesAreCounted(t *testing.T) {
+	flat, image := onnx.Shape{onnx.Batch, 64}, onnx.Shape{onnx.Batch, 3, 32, 32}
+	const most = math.MaxInt32
+	for _, c := range []struct {
+		name  string
+		state onnx.Shape
+		Dimensions
+	}{
+		{"conv-ae", image, Dimensions{Width: 1_000_000}}, {"conv-ae", image, Dimensions{Width: most}},
+		{"conv2-ae", image, Dimensions{Width: most}}, {"mlp-ae", flat, Dimensions{Width: most}},
+		{"mlp-ae", image, Dimensions{Width: most}}, {"mlp-ae", flat, Dimensions{Sizes: []int{1e9}}},
+		{"mlp-ae", flat, Dimensions{Sizes: []int{most, most, most}}}, {"fcn", image, Dimensions{Width: most}},
+		{"segnet", image, Dimensions{Width: most}}, {"dncnn", image, Dimensions{Width: most}},
+		{"unet", image, Dimensions{Width: most}}, {"unet", onnx.Shape{onnx.Batch, 3, 65536, 65536},
+			Dimensions{Stages: 16, Width: most}},
+	} {
+		_, err := New(c.name, c.state, true, c.Dimensions, 0)
+		must.Refuse(t, err, "training "+c.name+" with ", " weights takes ", " of memory, and ", " are free: make it smaller")
+	}
+	for _, name := range Architectures() {
+		e := must.Get(New(name, image, true, Dimensions{Width: 2}, 0))(t)
+		bytes := int64(0)
+		for constant, c := range e.Consts {
+			if c.DType == onnx.Float && !strings.HasPrefix(constant, "const") { // but Resize's scales
+				bytes += 4 * c.Shape.Items()
+			}
+		}
+		kind := architectures[name]
+		a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph(name)}, Dimensions: Dimensions{Width: 2,
+			Stages: kind.stages}, plan: true, counts: map[string]int{}}
+		kind.build(a, a.Input("state", image))
+		if must.Do(t, a.Err()); a.bytes != bytes {
+			t.Errorf("%s: %d bytes, not %d", name, a.bytes, bytes)
+		}
+	}
 }

@@ -113,6 +113,9 @@ func someStates(n Network, data Data, count int) (ort.Tensor, error) {
 
 // through runs a graph of one input, so many rows at a time, and returns its outputs.
 func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
+	if err := room(g, min(rows, int(x.Shape[0]))); err != nil {
+		return nil, err
+	}
 	session, err := ort.OpenGraph(g)
 	if err != nil {
 		return nil, err

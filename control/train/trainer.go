@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 
+	"selfheal/internal/memory"
 	"selfheal/internal/number"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -182,7 +183,22 @@ func (t *Trainer) open(n Network, byImage bool) (*ort.Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !t.settings.On.Row().Device() {
+		batch := min(t.settings.Batch, len(t.data.Labels))
+		if err := room(g, min(batch, shard*t.settings.Workers)); err != nil {
+			return nil, err
+		}
+	}
 	return ort.OpenGraphOn(g, t.settings.On)
+}
+
+// room is an error where passes of so many images at once do not fit into memory.
+func room(g *onnx.Graph, images int) error {
+	weights, item := g.Memory()
+	if err := memory.Room(memory.Sum(weights, memory.Product(int64(images), item))); err != nil {
+		return fmt.Errorf("%d images at once %w: make the embedding, the batch or runtime.workers smaller", images, err)
+	}
+	return nil
 }
 
 // Close frees the sessions.
