@@ -1,5 +1,7 @@
 package control
 
+import "selfheal/internal/number"
+
 // counting is the [algebra] that computes nothing: it counts what each stage is asked.
 type counting []calls
 
@@ -16,11 +18,28 @@ func (counting) sum(...term[nothing]) (_ nothing) { return }
 
 func (counting) free(nothing) {}
 
-// count is what [solve] asks, seen by nobody.
+// count is what [solve] asks, seen by nobody. It runs one sweep and two, of one step a layer and two: what the second
+// adds, every further one does.
 func (c *Controller) count(whole bool) counting {
-	n := make(counting, len(c.stages))
-	if _, err := solve(c, n, nothing{}, whole, nil, nil); err != nil {
-		panic(err) // counting never fails
+	counted := func(sweeps, steps int) counting {
+		few, n := *c, make(counting, len(c.stages))
+		few.Solver.Outer, few.Solver.Inner = sweeps, steps
+		if _, err := solve(&few, n, nothing{}, whole, nil, nil); err != nil {
+			panic(err) // counting never fails
+		}
+		return n
+	}
+	n := counted(1, 1)
+	if !c.Solver.Iterates() {
+		return n
+	}
+	sweeps, steps := int64(c.Solver.sweeps()), int64(c.Solver.steps())
+	two, longer := counted(2, 1), counted(1, 2)
+	for t, one := range n {
+		for q, asked := range one {
+			sweep, step := two[t][q]-asked, longer[t][q]-asked
+			n[t][q] = number.Sum(asked-sweep, number.Product(sweeps, number.Sum(sweep, number.Product(steps-1, step))))
+		}
 	}
 	return n
 }
@@ -29,7 +48,7 @@ func (c *Controller) count(whole bool) counting {
 func (n counting) flops(c *Controller) int64 {
 	var sum int64
 	for t, s := range c.stages {
-		sum += s.passes.flops(n[t])
+		sum = number.Sum(sum, s.passes.flops(n[t]))
 	}
 	return sum
 }
@@ -45,7 +64,9 @@ func (c *Controller) TapeValues() int64 {
 	var sum int64
 	for t, n := range c.count(false) {
 		// E_t(x), u and z; ∇H, momentum, u and z; F_t(z) and its cotangent.
-		sum += int64(c.stages[t].size)*(3*n[embed]+4*n[ascent]) + 2*int64(c.stages[t].next)*n[segment]
+		size, next := int64(c.stages[t].size), int64(c.stages[t].next)
+		sum = number.Sum(sum, number.Product(3*size, n[embed]), number.Product(4*size, n[ascent]),
+			number.Product(2*next, n[segment]))
 	}
 	return sum
 }

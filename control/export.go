@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 
+	"selfheal/internal/number"
 	"selfheal/models/onnx"
 )
 
@@ -94,9 +95,9 @@ func (s *symbols) nodes() (sum int64, err error) {
 			if err != nil {
 				return 0, err
 			}
-			sum += times * int64(len(g.Nodes))
+			sum = number.Sum(sum, number.Product(times, int64(len(g.Nodes))))
 		}
-		sum += asked[ascent] * sumNodes
+		sum = number.Sum(sum, number.Product(asked[ascent], sumNodes))
 	}
 	return sum, nil
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"selfheal/internal/number"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
@@ -85,7 +86,7 @@ func (p *passes) compile(net *Network, s *stage, build [questions]builder) error
 
 func (p *passes) flops(n calls) (sum int64) {
 	for q := range p {
-		sum += n[q] * p[q].flops
+		sum = number.Sum(sum, number.Product(n[q], p[q].flops))
 	}
 	return sum
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"selfheal/attacks"
+	"selfheal/internal/number"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 )
@@ -183,9 +184,9 @@ func (d *Defended) Cost() (Cost, error) {
 	backward := own - forward
 	if c.Solver.Iterates() {
 		solving := c.count(false)
-		forward += solving.flops(c)
+		forward = number.Sum(forward, solving.flops(c))
 		for t, b := range d.backwards {
-			backward += b.passes.flops(solving[t])
+			backward = number.Sum(backward, b.passes.flops(solving[t]))
 		}
 	}
 	unit := c.net.FLOPs()

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"selfheal/internal/memory"
+	"selfheal/internal/number"
 	"selfheal/models/onnx"
 )
 
@@ -113,7 +114,7 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 		return a
 	}
 	plan := assembled(true)
-	if err := memory.Room(memory.Product(copies, plan.bytes)); err != nil {
+	if err := memory.Room(number.Product(copies, plan.bytes)); err != nil {
 		return nil, fmt.Errorf("training %s with %.4g weights %w: make it smaller (%s)", name, float64(plan.bytes)/4, err,
 			strings.Join(kind.keys, ", "))
 	}
@@ -157,8 +158,8 @@ func (a *assembly) parameter(name string, fanIn int64, shape ...int64) string {
 }
 
 func (a *assembly) drawn(name string, shape onnx.Shape, draw func() float64) string {
-	bytes := memory.Product(4, memory.Product(shape...))
-	a.bytes = memory.Sum(a.bytes, bytes)
+	bytes := number.Product(4, number.Product(shape...))
+	a.bytes = number.Sum(a.bytes, bytes)
 	if a.plan {
 		return a.G.AddConst(name, &onnx.Tensor{DType: onnx.Float, Shape: shape})
 	}

@@ -70,7 +70,7 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	if err := check(networks, data, s); err != nil {
 		return nil, err
 	}
-	if s.Workers <= 0 {
+	if s.Workers = ort.AtMost(s.Workers); s.Workers <= 0 {
 		s.Workers = runtime.NumCPU()
 	}
 	embedding = embedding.Clone()
@@ -195,7 +195,7 @@ func (t *Trainer) open(n Network, byImage bool) (*ort.Session, error) {
 // room is an error where passes of so many images at once do not fit into memory.
 func room(g *onnx.Graph, images int) error {
 	weights, item := g.Memory()
-	if err := memory.Room(memory.Sum(weights, memory.Product(int64(images), item))); err != nil {
+	if err := memory.Room(number.Sum(weights, number.Product(int64(images), item))); err != nil {
 		return fmt.Errorf("%d images at once %w: make the embedding, the batch or runtime.workers smaller", images, err)
 	}
 	return nil

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"selfheal/internal/lists"
@@ -37,21 +36,37 @@ func (d *decoder) refer(n *node, where, section string) {
 // resolve checks references. After other errors it leaves out sections that the file lacks: they may be misspelt.
 func (d *decoder) resolve(root *node) {
 	wrong := len(d.errs) > 0
+	type defined struct {
+		names []string
+		known map[string]bool
+		lacks bool
+	}
+	sections := map[string]defined{}
 	for _, r := range d.refs {
-		var known []string
-		lacks := false
-		for section := range strings.SplitSeq(r.section, " or ") {
-			n := cmp.Or(root.get(section), &node{})
-			lacks = lacks || n.kind != mapNode
-			known = append(known, lists.Map(n.entries, func(e entry) string { return e.key })...)
+		of, seen := sections[r.section]
+		if !seen {
+			for section := range strings.SplitSeq(r.section, " or ") {
+				n := cmp.Or(root.get(section), &node{})
+				of.lacks = of.lacks || n.kind != mapNode
+				of.names = append(of.names, lists.Map(n.entries, func(e entry) string { return e.key })...)
+			}
+			if r.section == "controls" || r.section == "attacks" {
+				of.names = append(of.names, None)
+			}
+			of.known = map[string]bool{}
+			for _, name := range of.names {
+				of.known[name] = true
+			}
+			sections[r.section] = of
 		}
-		if r.section == "controls" || r.section == "attacks" {
-			known = append(known, None)
+		if of.known[r.n.text] || wrong && of.lacks {
+			continue
 		}
-		if !slices.Contains(known, r.n.text) && !(wrong && lacks) {
-			d.fail(r.n.pos, "%s names %s, which is not in %s%s", r.where, quote(r.n.text), r.section,
-				suggest.Or(r.n.text, "defined", known))
+		hint := ""
+		if len(d.errs) < mostErrors {
+			hint = suggest.Or(r.n.text, "defined", of.names)
 		}
+		d.fail(r.n.pos, "%s names %s, which is not in %s%s", r.where, quote(r.n.text), r.section, hint)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -125,20 +124,24 @@ type span struct {
 // list takes a list of what item takes.
 func list[T any](to *[]T, in span, item func(*T) value) value {
 	each := item(new(T))
+	var listed map[any]bool
 	add := func(d *decoder, n *node, where string) {
 		var v T
 		before := len(d.errs)
 		item(&v).decode(d, n, where)
 		switch {
 		case len(d.errs) > before:
-		case in.once && slices.ContainsFunc(*to, func(w T) bool { return any(w) == any(v) }):
+			return
+		case in.once && listed[v]:
 			d.fail(n.pos, "%s: %s is listed twice", where, n.describe())
-		default:
-			*to = append(*to, v)
+			return
+		case in.once:
+			listed[v] = true
 		}
+		*to = append(*to, v)
 	}
 	v := value{want: "a list, each item " + each.want, to: to, decode: func(d *decoder, n *node, where string) {
-		*to = (*to)[:0]
+		*to, listed = (*to)[:0], map[any]bool{}
 		switch {
 		case in.single && n.kind == scalarNode:
 			add(d, n, where)
@@ -188,12 +191,21 @@ func list[T any](to *[]T, in span, item func(*T) value) value {
 	return v
 }
 
+// mostNames is how many names of the user's a mapping may have.
+const mostNames = 4096
+
 // mapping takes a mapping whose keys pass a check, each to what item makes of it.
 func mapping(want string, key func(d *decoder, e entry, where string), item func(key string) value) value {
-	shape := func() schema { return schema{"type": "object", "additionalProperties": item("").schema()} }
+	shape := func() schema {
+		return schema{"type": "object", "additionalProperties": item("").schema(), "maxProperties": mostNames}
+	}
 	return value{schema: shape, want: want, decode: func(d *decoder, n *node, where string) {
 		if n.kind != mapNode {
 			d.fail(n.pos, "%s must be %s, not %s", where, want, n.describe())
+			return
+		}
+		if len(n.entries) > mostNames {
+			d.fail(n.pos, "%s has %d entries; %d are the most", where, len(n.entries), mostNames)
 			return
 		}
 		for _, e := range n.entries {

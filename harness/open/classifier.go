@@ -11,6 +11,8 @@ import (
 	"selfheal/control"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/memory"
+	"selfheal/internal/number"
 	"selfheal/models/onnx"
 )
 
@@ -144,7 +146,12 @@ func OracleOf(c Classifier, mode string) (*Oracle, error) {
 	}
 	o := &Oracle{Oracle: d, Of: c, State: state + c.Loop.State, Prepare: d.Prepare, Close: d.Close}
 	if knows == control.Through && c.Loop.Solver.Iterates() {
-		o.State += 4 * c.Loop.TapeValues()
+		o.State = number.Sum(o.State, number.Product(4, c.Loop.TapeValues()))
+		if err := memory.Room(o.State); err != nil {
+			d.Close()
+			return nil, Wrong(fmt.Errorf("a gradient through the controls of one image %w: give the %s solver fewer sweeps "+
+				"(outer) or ascent steps (inner)", err, c.Loop.Solver.Method))
+		}
 	}
 	if o.Cost, err = d.Cost(); err != nil {
 		d.Close()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"math/bits"
 	"os"
 	"path"
 	"runtime/debug"
@@ -52,31 +51,6 @@ func Room(bytes int64) error {
 		return fmt.Errorf("takes %s of memory, and %s are free", number.Bytes(bytes), number.Bytes(free))
 	}
 	return nil
-}
-
-// Product multiplies numbers that are 0 or more; what is larger than any memory stays at the largest number.
-func Product[N int | int64](factors ...N) int64 {
-	product := uint64(1)
-	for _, f := range factors {
-		over, low := bits.Mul64(product, uint64(f))
-		if product = low; over > 0 || low > math.MaxInt64 {
-			product = math.MaxInt64
-		}
-		if f == 0 {
-			return 0
-		}
-	}
-	return int64(product)
-}
-
-// Sum adds up numbers as [Product] multiplies them.
-func Sum(terms ...int64) (sum int64) {
-	for _, t := range terms {
-		if sum += t; sum < 0 {
-			return math.MaxInt64
-		}
-	}
-	return sum
 }
 
 // Resident is how many bytes of its own the process has, mapped files aside; 0 where the system does not tell.

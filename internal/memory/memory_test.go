@@ -10,24 +10,6 @@ import (
 	"selfheal/internal/must"
 )
 
-func TestProduct(t *testing.T) {
-	for _, c := range []struct {
-		factors []int64
-		want    int64
-	}{
-		{nil, 1}, {[]int64{3, 4}, 12}, {[]int64{1 << 31, 1 << 31}, 1 << 62}, {[]int64{1 << 32, 1 << 31}, math.MaxInt64},
-		{[]int64{1 << 40, 1 << 40, 1 << 40}, math.MaxInt64}, {[]int64{1 << 40, 1 << 40, 0}, 0},
-		{[]int64{math.MaxInt64, math.MaxInt64, 2}, math.MaxInt64},
-	} {
-		if got := Product(c.factors...); got != c.want {
-			t.Errorf("%v: %d", c.factors, got)
-		}
-	}
-	if got := Sum(math.MaxInt64, 1, math.MaxInt64, 5); got != math.MaxInt64 || Sum(1, 2) != 3 {
-		t.Error(got)
-	}
-}
-
 func TestFree(t *testing.T) {
 	defer func(system fs.FS) { root = system }(root)
 	for name, c := range map[string]struct {

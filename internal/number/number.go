@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -70,6 +71,31 @@ func Probability(p float64) string {
 		return "<0.0001"
 	}
 	return fmt.Sprintf("%#.3g", p)
+}
+
+// Product multiplies numbers that are 0 or more; what is larger than the largest int64 stays there.
+func Product[N int | int64](factors ...N) int64 {
+	product := uint64(1)
+	for _, f := range factors {
+		over, low := bits.Mul64(product, uint64(f))
+		if product = low; over > 0 || low > math.MaxInt64 {
+			product = math.MaxInt64
+		}
+		if f == 0 {
+			return 0
+		}
+	}
+	return int64(product)
+}
+
+// Sum adds up numbers as [Product] multiplies them.
+func Sum(terms ...int64) (sum int64) {
+	for _, t := range terms {
+		if sum += t; sum < 0 {
+			return math.MaxInt64
+		}
+	}
+	return sum
 }
 
 // Finite reports whether a number is neither NaN nor infinite.

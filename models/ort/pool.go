@@ -35,7 +35,7 @@ type Pool struct {
 }
 
 // NewPool makes a pool. Workers are the runs side by side; 0 means as many as keep all cores busy at the pool's threads
-// a run, and two on a device: see [On]. Batch is the largest number of items in a run; 0 means 64, and on a device 256
+// a run, and two on a device: see [On]; four a core are the most. Batch is the largest number of items in a run; 0 means 64, and on a device 256
 // or fewer, as its memory allows.
 func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	p := &Pool{threads: 1, schedule: schedule{on: Target{ProviderCPU, 0, Float32}, programs: map[*Program]struct{}{}}}
@@ -45,12 +45,13 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	if p.attack.Provider == "" {
 		p.attack = p.on
 	}
+	p.threads = AtMost(p.threads)
 	cores := runtime.GOMAXPROCS(0)
 	allWorkers, allBatch := max(1, cores/p.threads), defaultBatch
 	if p.OnDevice() {
 		allWorkers, allBatch, p.estimated = 2, deviceBatch, batch <= 0
 	}
-	if p.workers = workers; workers <= 0 {
+	if p.workers = AtMost(workers); workers <= 0 {
 		p.workers = allWorkers
 	}
 	if batch <= 0 {
@@ -68,6 +69,9 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	}
 	return p
 }
+
+// AtMost bounds a number of threads or of workers: more than four a core gain nothing, and each takes memory.
+func AtMost(n int) int { return min(n, 4*runtime.GOMAXPROCS(0)) }
 
 // Threads is the number of threads that work on one run.
 func (p *Pool) Threads() int { return p.threads }

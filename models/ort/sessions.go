@@ -346,7 +346,7 @@ func InOrder[T any](ctx context.Context, workers, tasks int, compute func(task i
 	close(turns[0])
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
-	for range min(workers, tasks) {
+	for range min(AtMost(workers), tasks) {
 		group.Go(func() error {
 			for i := int(next.Add(1)) - 1; i < tasks; i = int(next.Add(1)) - 1 {
 				v, err := compute(i)
