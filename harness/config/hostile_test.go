@@ -71,6 +71,37 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// A config of many names, defined or not, is read in time by its length. Were it the square of that, these would take
+// minutes.
+func TestManyNames(t *testing.T) {
+	names := func(n int, format string) string {
+		var all strings.Builder
+		for i := range n {
+			fmt.Fprintf(&all, format, i)
+		}
+		return all.String()
+	}
+	const text = `{version: 1, datasets: {d: {format: npz, path: d.npz, indices: [%s0]}}, models: {m: {path: m.onnx}, %s},
+suites: {s: {dataset: d, models: [%sm], attacks: [], %s}}}`
+	for name, c := range map[string]struct{ indices, models, used, more, wrong string }{
+		"as many as may be": {"", names(4095, "m%d: {path: m.onnx}, "), names(4095, "m%d, "), "", ""},
+		"too many models": {"", names(20_000, "m%d: {path: m.onnx}, "), "", "",
+			"models has 20001 entries; 4096 are the most"},
+		"many images":      {names(120_000, "9%d, "), "", "", "", ""},
+		"undefined models": {"", names(4000, "m%d: {path: m.onnx}, "), names(100_000, "n%d, "), "", "99980 more errors"},
+		"unknown keys":     {"", "", "", names(80_000, "k%d: 1, "), "79980 more errors"},
+	} {
+		start := time.Now()
+		_, err := parse(fmt.Sprintf(text, c.indices, c.models, c.used, c.more))
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+		if c.wrong == "" && err != nil || c.wrong != "" && (err == nil || !strings.HasSuffix(err.Error(), c.wrong)) {
+			t.Errorf("%s: %.500v", name, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{full, small, "", "a: [b", "? a", "a: &a *a", "{a: {b: [c, - d]}}", "- - - a",
 		"a:\n\t- b", "a: |\n  b\n", "\ufeffa: 'b\n", "version: 1\n---\nversion: 1"} {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"selfheal/attacks"
@@ -52,14 +53,15 @@ func Measurable(p *plan.Plan) bool {
 
 // Measure opens the networks of a plan's jobs whose files are there and times their passes, about a second for each
 // alone and under each control. It does not count fits that are not in the cache, nor solver studies. A job whose files
-// can't be opened has no time. The error is that of a device that does not compute, or ctx's.
-func Measure(ctx context.Context, p *plan.Plan, fits *pca.Cache) (*Times, error) {
+// can't be opened has no time. begun counts the jobs that it comes to. The error is that of a device that does not
+// compute, or ctx's.
+func Measure(ctx context.Context, p *plan.Plan, fits *pca.Cache, begun *atomic.Int64) (*Times, error) {
 	opener, err := open.New(p.Config, open.Options{Cache: fits})
 	if err != nil {
 		return nil, err
 	}
 	defer opener.Close()
-	m := &measuring{Opener: opener, ctx: ctx, plan: p, times: &Times{map[*plan.Job]jobTime{}},
+	m := &measuring{Opener: opener, ctx: ctx, plan: p, begun: begun, times: &Times{map[*plan.Job]jobTime{}},
 		made:   map[plan.Key]bool{},
 		images: run.Images(p)}
 	err = p.Walk(m)
@@ -72,6 +74,7 @@ type measuring struct {
 	*open.Opener
 	ctx    context.Context
 	plan   *plan.Plan
+	begun  *atomic.Int64
 	times  *Times
 	made   map[plan.Key]bool
 	images map[plan.Key]bool // made at full strength
@@ -104,6 +107,7 @@ func (s speed) judging() float64 {
 // Begin opens a job and times its oracles.
 func (m *measuring) Begin(j *plan.Job) error {
 	m.time = jobTime{}
+	m.begun.Add(1)
 	if missing := m.plan.Lacks(j); missing != "" {
 		m.time.why = missing + " is absent"
 		return nil

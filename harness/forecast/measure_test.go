@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestMeasure(t *testing.T) {
 	if !Measurable(p) {
 		t.Fatal("no job has its files")
 	}
-	times := must.Get(Measure(t.Context(), p, nil))(t)
+	times := must.Get(Measure(t.Context(), p, nil, new(atomic.Int64)))(t)
 	for i, j := range p.Jobs[:2] {
 		s := times.jobs[j]
 		if s.why != "" || s.looked != 7 || s.right < 4 || !(s.Low > 0 && s.High > s.Low) {

@@ -3,11 +3,13 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
+	"selfheal/internal/number"
 )
 
 // Plan is what a run will do, in order.
@@ -27,9 +29,12 @@ type Job struct {
 	Sources []*Job
 }
 
+// mostWork is how many cells a plan may have, each as often as there are seeds.
+const mostWork = 1_000_000
+
 // New lists the jobs of a config's selected part. Settings that this version can't carry out are an error.
 func New(cfg *config.Config) (*Plan, error) {
-	p := &Plan{Config: cfg}
+	p, work := &Plan{Config: cfg}, int64(0)
 	for i := range cfg.Suites {
 		s := &cfg.Suites[i]
 		var trials []Trial
@@ -47,6 +52,18 @@ func New(cfg *config.Config) (*Plan, error) {
 				return nil, err
 			}
 			studied = some[0]
+		}
+		crafted := int64(lists.Count(trials, Trial.Crafted))
+		sources := int64(1)
+		if s.Mode == result.Transfer {
+			sources = int64(len(s.Models))
+		}
+		asked := number.Sum(int64(len(trials))-crafted, number.Product(crafted, sources))
+		work = number.Sum(work, number.Product(int64(len(s.Models)), int64(1+len(s.Controls)), number.Sum(1,
+			number.Product(int64(len(p.Seeds())), asked))))
+		if work > mostWork {
+			return nil, fmt.Errorf("the suites up to %s have %d cells, each seed's counted; %d are the most: split the config",
+				s.Name, work, mostWork)
 		}
 		first := len(p.Jobs)
 		for _, m := range s.Models {

@@ -57,8 +57,14 @@ type Maker interface {
 	Certify(s Step) error
 }
 
+// mostTrials is how many epsilons an attack may have, each with every side.
+const mostTrials = 10_000
+
 // Trials lists a setting's, at each epsilon or of each corruption, and checks its parameters.
 func Trials(a *config.Attack) (all []Trial, err error) {
+	if n := number.Product(len(a.Epsilons), max(1, len(a.Sides))); n > mostTrials {
+		return nil, fmt.Errorf("attack %s has %d epsilons and sides; %d are the most", a.Name, n, mostTrials)
+	}
 	for _, c := range a.Corruptions {
 		all = append(all, newCorruption(a, c))
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -169,7 +171,7 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, cfg *config.Config, p 
 		if rerr := g.runtime(c, p.Config.Runtime); rerr != nil {
 			why = fmt.Sprintf("passes could not be timed: %s\n", strings.Join(strings.Fields(rerr.Error()), " "))
 		} else {
-			times, err = forecast.Measure(c.Context(), p, pca.UserCache())
+			times, err = measure(c, p)
 		}
 	}
 	if err != nil {
@@ -188,6 +190,24 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, cfg *config.Config, p 
 	}
 	_, err = fmt.Fprint(c.OutOrStdout(), text, fits, why)
 	return err
+}
+
+// patience is how long passes are timed before a line says of what; a variable for tests.
+var patience = 5 * time.Second
+
+// measure times a plan's passes.
+func measure(c *cobra.Command, p *plan.Plan) (*forecast.Times, error) {
+	var begun atomic.Int64 // jobs
+	defer tell(c.ErrOrStderr(), patience, func(time.Time) string {
+		n := begun.Load()
+		if n == 0 {
+			return ""
+		}
+		j := p.Jobs[n-1]
+		return fmt.Sprintf("passes of suite %s, model %s (%d of %d) are timed; --rate N gives the time without",
+			j.Suite.Name, j.Model.Name, n, len(p.Jobs))
+	})()
+	return forecast.Measure(c.Context(), p, pca.UserCache(), &begun)
 }
 
 // fit is the command that fits a control whose name is put behind it.

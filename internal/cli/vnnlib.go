@@ -77,7 +77,7 @@ func (v *vnnlibFlags) run(c *cobra.Command, args []string) error {
 		Runtime: func(context.Context) error { return v.runtime(c, config.Runtime{}) },
 		Note:    func(line string) { fmt.Fprintf(log, "selfheal: %s\n", line) }}
 	if v.progress {
-		defer tell(log, q.Count)()
+		defer tell(log, time.Second, grown(q.Count))()
 	}
 	if v.category != "" {
 		return v.answerCategory(c, q)
@@ -117,20 +117,30 @@ func (v *vnnlibFlags) answerCategory(c *cobra.Command, q vnnlib.Query) error {
 	return nil
 }
 
-// tell writes every second how far trees have grown, until stop is called.
-func tell(log io.Writer, count *tree.Count) (stop func()) {
+// grown says how far trees have grown.
+func grown(count *tree.Count) func(begun time.Time) string {
+	return func(begun time.Time) string {
+		n := count.Examined.Load()
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprintf("%.0f s: %d parts cut, %d wait", time.Since(begun).Seconds(), n, count.Waiting.Load())
+	}
+}
+
+// tell writes a line each time that so long has passed, unless it is "", until stop is called.
+func tell(log io.Writer, every time.Duration, line func(begun time.Time) string) (stop func()) {
 	begun, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for tick := time.Tick(time.Second); ; {
+		for tick := time.Tick(every); ; {
 			select {
 			case <-done:
 				return
 			case <-tick:
 			}
-			if n := count.Examined.Load(); n > 0 {
-				fmt.Fprintf(log, "selfheal: %.0f s: %d parts cut, %d wait\n", time.Since(begun).Seconds(), n,
-					count.Waiting.Load())
+			if text := line(begun); text != "" {
+				fmt.Fprintf(log, "selfheal: %s\n", text)
 			}
 		}
 	}()
