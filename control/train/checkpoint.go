@@ -35,7 +35,8 @@ func (t *Trainer) Save(path string, about []byte) error {
 	return nil
 }
 
-// ReadCheckpoint reads what Save has written. An absent file is an [io/fs.ErrNotExist], any other one an [ErrDamaged].
+// ReadCheckpoint reads what Save has written. An absent file is an [io/fs.ErrNotExist], one that is larger than the
+// memory that is free an error, any other one an [ErrDamaged].
 func ReadCheckpoint(path string) (*Checkpoint, error) {
 	c := &Checkpoint{}
 	switch err := sealed.Read(path, c); {

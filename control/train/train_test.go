@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"selfheal/control"
+	"selfheal/internal/memory"
 	"selfheal/internal/must"
 	"selfheal/models/grad/gradtest"
 	"selfheal/models/onnx"
@@ -221,6 +222,11 @@ func TestDamagedCheckpoint(t *testing.T) {
 		if _, err := ReadCheckpoint(path); !errors.Is(err, ErrDamaged) {
 			t.Errorf("a bit of byte %d of %d: %v", at, len(whole), err)
 		}
+	}
+	if _, known := memory.Free(); known {
+		must.Do(t, os.Truncate(path, 8<<40)) // of which nothing is on the disk
+		_, err := ReadCheckpoint(path)
+		must.Refuse(t, err, path+": takes 8 TiB of memory, and ")
 	}
 	if _, err := ReadCheckpoint(path + "x"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no checkpoint: %v", err)

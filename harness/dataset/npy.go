@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"selfheal/internal/memory"
 	"selfheal/internal/number"
 )
 
@@ -175,6 +176,9 @@ func readNPY(r io.Reader) (shape []int, values []float32, err error) {
 		return nil, nil, fmt.Errorf("it holds %s values, float32 is needed", h.name)
 	case h.n > maxArray/4:
 		return nil, nil, fmt.Errorf("its %d values need more than %s of memory", h.n, number.Bytes(maxArray))
+	}
+	if err := memory.Room(4 * int64(h.n)); err != nil {
+		return nil, nil, err
 	}
 	buf := make([]byte, min(h.n, 1<<16)*h.width)
 	for len(values) < h.n { // grows with what is read, not with what the header claims

@@ -48,6 +48,9 @@ func Read(path string, most int64) ([]byte, error) {
 	var data []byte
 	large := info.Mode().IsRegular() && info.Size() > most
 	if !large {
+		if err := memory.Room(info.Size()); err != nil {
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		}
 		data, err = io.ReadAll(io.LimitReader(f, most+1))
 	}
 	switch {

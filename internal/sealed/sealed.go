@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/gob"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/input"
+	"selfheal/internal/memory"
 )
 
 // ErrDamaged is returned for a file that is not as [Write] has left it.
@@ -32,7 +34,7 @@ func Write(path string, value any) error {
 }
 
 // Read reads a value that Write has written, into a pointer. An absent file is an [io/fs.ErrNotExist], one that cannot
-// be opened another error, and one that holds something else an ErrDamaged.
+// be opened or is larger than the memory that is free another error, and one that holds something else an ErrDamaged.
 func Read(path string, value any) error {
 	f, err := input.Open(path)
 	if err != nil {
@@ -42,6 +44,9 @@ func Read(path string, value any) error {
 	end, err := f.Seek(-crc32.Size, io.SeekEnd)
 	if err != nil {
 		return ErrDamaged
+	}
+	if err := memory.Room(end); err != nil {
+		return fmt.Errorf("%w; if it is damaged, remove it", err)
 	}
 	var want uint32
 	sum := crc32.New(castagnoli)
