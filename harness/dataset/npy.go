@@ -181,7 +181,8 @@ func readNPY(r io.Reader) (shape []int, values []float32, err error) {
 		return nil, nil, err
 	}
 	buf := make([]byte, min(h.n, 1<<16)*h.width)
-	for len(values) < h.n { // grows with what is read, not with what the header claims
+	values = make([]float32, 0, h.n) // pages that nothing is read into are not taken
+	for len(values) < h.n {
 		part := buf[:min(len(buf), (h.n-len(values))*h.width)]
 		if _, err := io.ReadFull(r, part); err != nil {
 			return nil, nil, fmt.Errorf("it is cut short: %d values are promised, about %d are there", h.n, len(values))

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"selfheal/internal/memory"
 	pb "selfheal/models/onnx/onnxpb"
 )
 
@@ -30,6 +31,7 @@ func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 		"export the network itself to get a model")
 	Require(!skeleton || g.Meta[skeletonKey] == "1", "is not a skeleton: its metadata has no %s", skeletonKey)
 	d := &decoder{g, skeleton}
+	Must(memory.Room(heldBytes(m.Graph.Initializer)))
 	half := map[string]bool{} // initializers, of which a Cast makes float32
 	for _, t := range m.Graph.Initializer {
 		name := t.GetName()

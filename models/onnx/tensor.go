@@ -32,6 +32,18 @@ func dataSize(t *pb.TensorProto) (values, bytes int64) {
 	return values, values * width
 }
 
+// heldBytes is how many bytes tensors take as floats of 4 bytes and integers of 8, as far as the file has their data.
+func heldBytes(tensors []*pb.TensorProto) (sum int64) {
+	for _, t := range tensors {
+		kind, width := DType(t.GetDataType()), int64(8)
+		if kind == Float || kind == Double || isHalf(kind) {
+			width = 4
+		}
+		sum += width * int64(len(t.RawData)) / max(1, elementSize[kind])
+	}
+	return sum
+}
+
 // tensor copies a TensorProto, checking that its data is as long as its shape says. Floats of another width become
 // float32, with a notice.
 func (d *decoder) tensor(t *pb.TensorProto) *Tensor {

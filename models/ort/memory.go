@@ -126,7 +126,7 @@ func Fits(g *onnx.Graph) error {
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
 		item += 4 * v.Shape.Items()
 	}
-	if err := memory.Room(weights + item); err != nil {
+	if err := memory.Room(2*weights + item); err != nil { // weights are written for the runtime, which keeps a copy
 		return fmt.Errorf("a pass of one image %w", err)
 	}
 	return nil
