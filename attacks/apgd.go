@@ -33,11 +33,11 @@ func newAPGD(c common) Method {
 // Passes counts a run as Steps + 1 gradients (one more for each of the two
 // larger radii), and one forward pass to rank the targets. With GiveUp there are fewer.
 func (a apgd) Passes(classes int) (forward, backward int) {
-	backward = a.EOTIter * a.Restarts * (a.Steps + len(a.stages()))
+	backward = times(a.EOTIter, a.Restarts, a.Steps+len(a.stages()))
 	if !a.Loss.Targeted() {
 		return backward, backward
 	}
-	backward *= min(a.Targets, classes-1)
+	backward = times(backward, min(a.Targets, classes-1))
 	return backward + 1, backward
 }
 

@@ -11,6 +11,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"selfheal/internal/number"
 )
 
 // Shape is the shape of one image: channels, height, width.
@@ -191,6 +193,9 @@ func (r Recipe) Methods() (all []Method) {
 	}
 	return all
 }
+
+// times multiplies counts of passes. More than any machine makes are all the same: sums of them do not overflow.
+func times(counts ...int) int { return int(min(number.Product(counts...), 1<<50)) }
 
 // Passes bounds the forward and backward passes for one image. A certificate's are exact, unless it may end early.
 func (r Recipe) Passes(classes int) (forward, backward int64) {

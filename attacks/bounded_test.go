@@ -69,3 +69,25 @@ func TestParametersTakeNoMemory(t *testing.T) {
 		t.Errorf("%d parameters were tried", tried)
 	}
 }
+
+// Passes are counted without overflow: as many as there are, or more than any machine makes.
+func TestPassesDoNotOverflow(t *testing.T) {
+	for _, spec := range Specs {
+		set := given{}
+		for _, p := range spec.Parameters {
+			if p.Type == setting.Whole && p.Name != SideName {
+				set[p.Name] = math.MaxInt32
+			}
+		}
+		for _, n := range spec.In() {
+			if spec.Versions != nil {
+				continue
+			}
+			method := spec.attack(common{spec.Kind, n, .1, spec.loss(set), false, false}, set)
+			forward, backward := method.Passes(math.MaxInt16)
+			if len(set) > 0 && forward < math.MaxInt32 || forward > 1<<51 || backward < 0 || backward > 1<<51 {
+				t.Errorf("%s of %v: %d forward, %d backward", spec.Kind, n, forward, backward)
+			}
+		}
+	}
+}

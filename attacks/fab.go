@@ -31,10 +31,10 @@ type fab struct {
 func (a fab) Passes(classes int) (forward, backward int) {
 	runs, rivals := a.Restarts, classes-1
 	if a.Targeted {
-		runs, rivals = a.Restarts*min(a.Targets, classes-1), 1
+		runs, rivals = times(a.Restarts, min(a.Targets, classes-1)), 1
 		forward = 1
 	}
-	return forward + runs*a.Steps*(rivals+1), runs * (a.Steps*rivals + 1)
+	return forward + times(runs, a.Steps, rivals+1), times(runs, a.Steps*rivals+1)
 }
 
 // Perturb runs every restart on every target: alone all of them, for the nearest point, and in AutoAttack until one

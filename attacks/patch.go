@@ -35,7 +35,7 @@ func (a patch) Check(classes int, s Shape) error {
 // Passes returns a gradient on the clean image, and in each run a gradient and a try nearby an iteration, and a forward
 // pass after the last.
 func (a patch) Passes(int) (forward, backward int) {
-	return 1 + a.Restarts*(2*a.Steps+1), 1 + a.Restarts*a.Steps
+	return 1 + times(a.Restarts, 2*a.Steps+1), 1 + times(a.Restarts, a.Steps)
 }
 
 func (a patch) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {

@@ -44,7 +44,7 @@ func (a pgd) usualStep() float64 {
 
 // Passes returns a gradient per step and a forward pass after the last one of each restart.
 func (a pgd) Passes(int) (forward, backward int) {
-	return a.Restarts * (a.Steps + 1), a.Restarts * a.Steps
+	return times(a.Restarts, a.Steps+1), times(a.Restarts, a.Steps)
 }
 
 func (a pgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {

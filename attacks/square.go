@@ -32,7 +32,7 @@ func (a square) Check(classes int, shape Shape) error {
 
 // Passes bounds the passes: a forward pass a query and one for each start.
 func (a square) Passes(int) (forward, backward int) {
-	return a.Restarts * (a.Queries + 1), 0
+	return times(a.Restarts, a.Queries+1), 0
 }
 
 // share is the share of the pixels that the window of query i (from 0) covers.

@@ -29,9 +29,9 @@ type effort struct {
 }
 
 func (e *effort) add(o effort) {
-	e.forward += o.forward
-	e.backward += o.backward
-	e.controlled += o.controlled
+	e.forward = number.Sum(e.forward, o.forward)
+	e.backward = number.Sum(e.backward, o.backward)
+	e.controlled = number.Sum(e.controlled, o.controlled)
 	e.seconds += o.seconds
 	for _, m := range o.unrated {
 		e.unrated = lists.Once(e.unrated, m)
@@ -273,7 +273,7 @@ func (d *description) passes(s plan.Step) error {
 	if s.Crafted() {
 		each *= int64(control.QuestionPasses(d.model.Votes))
 	}
-	f, b = f*each, b*each
+	f, b = number.Product(f, each), number.Product(b, each)
 	shared := ""
 	for _, k := range s.Keys() {
 		if suite := d.made[k]; suite != "" || err != nil {
@@ -284,9 +284,9 @@ func (d *description) passes(s plan.Step) error {
 		}
 		d.made[k] = s.Suite.Name
 		if k.Defense == config.None {
-			d.job.forward, d.job.backward = d.job.forward+f, d.job.backward+b
+			d.job.forward, d.job.backward = number.Sum(d.job.forward, f), number.Sum(d.job.backward, b)
 		} else {
-			d.job.controlled += f + b
+			d.job.controlled = number.Sum(d.job.controlled, f, b)
 		}
 	}
 	switch {

@@ -80,6 +80,8 @@ func TestWorkersByThreads(t *testing.T) {
 
 // Threads are the runtime's own: one less than asked for, as the caller is one.
 func TestThreadsAreStarted(t *testing.T) {
+	cores := runtime.GOMAXPROCS(10)
+	defer runtime.GOMAXPROCS(cores)
 	count := func() int {
 		tasks, err := os.ReadDir("/proc/self/task")
 		if err != nil {
