@@ -16,6 +16,7 @@ import (
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
@@ -247,7 +248,7 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 	out := t.TempDir()
 	run := func(words string, more ...string) {
 		cancelled(t, testplan.Plan(t, testplan.Small, 1, 8, append(more, sets...)...), run.Options{Out: out,
-			Force: true}, words,
+			Rule: atomicfile.Rule{Force: true}}, words,
 			nil)
 	}
 	run("standard, none, controlled by pca")

@@ -19,6 +19,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/journal"
 	"selfheal/internal/must"
 	"selfheal/internal/sameend"
@@ -257,7 +258,7 @@ func TestFinishedRunStays(t *testing.T) {
 		}
 	}
 	other := testplan.Plan(t, testplan.Small, 1, 8, append(sets, "seed=9")...)
-	anew := run.Options{Out: out, Force: true}
+	anew := run.Options{Out: out, Rule: atomicfile.Rule{Force: true}}
 	cancelled(t, other, anew, "none, controlled by auto-encoder", nil)
 	must.Have(t, continued(t, other, run.Options{Out: out, Resume: true}), "it continues")
 	if again := ended(t, out); again.Seed != 9 {
@@ -280,7 +281,7 @@ func TestStoppedAgainEarlier(t *testing.T) {
 	out := t.TempDir()
 	p := testplan.Plan(t, testplan.Small, 1, 8, "attacks.apgd-l1.steps=100000", "models.robust.path="+tiny(t, 100))
 	cells := func() int { return len(must.Get(result.Read(filepath.Join(out, "results.json")))(t).Cells) }
-	f := cancelled(t, p, run.Options{Out: out, Force: true}, "apgd-linf, controlled by pca", nil)
+	f := cancelled(t, p, run.Options{Out: out, Rule: atomicfile.Rule{Force: true}}, "apgd-linf, controlled by pca", nil)
 	first := cells()
 	cancelled(t, p, run.Options{Out: out}, "[2/", nil)
 	if again := cells(); len(f.Cells) != 6 || first != 6 || again != 6 {

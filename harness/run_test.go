@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
@@ -166,7 +167,7 @@ func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	must.Get(run.Run(context.Background(), testplan.Plan(t, testplan.Small, 1, 8, quick...), run.Options{Out: out}))(t)
 	before := must.Get(os.ReadFile(filepath.Join(out, "results.json")))(t)
 	p := testplan.Plan(t, testplan.Small, 1, 8, append(quick, "models.robust.path=absent.onnx")...)
-	_, err := run.Run(t.Context(), p, run.Options{Out: out, Force: true})
+	_, err := run.Run(t.Context(), p, run.Options{Out: out, Rule: atomicfile.Rule{Force: true}})
 	misconfigured(t, err, "absent.onnx")
 	after, err := os.ReadFile(filepath.Join(out, "results.json"))
 	if err != nil || !bytes.Equal(before, after) {

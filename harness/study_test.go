@@ -12,6 +12,7 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
@@ -230,7 +231,7 @@ func TestCancelledStudy(t *testing.T) {
 	out, written := t.TempDir(), 0
 	read := func(name string) *result.File { return must.Get(result.Read(filepath.Join(out, name)))(t) }
 	cancelled(t, testplan.Plan(t, studied, 2, 16, "suites.small.solver={images: 1, controls: [msa, pmp]}"),
-		run.Options{Out: out, Force: true}, "solver study, robust, pmp [1/",
+		run.Options{Out: out, Rule: atomicfile.Rule{Force: true}}, "solver study, robust, pmp [1/",
 		func() { written = len(read(folder.WorkFolder + "/results.json").Solver) })
 	f := read("results.json")
 	if written != 1 || len(f.Solver) != 1 || f.Solver[0].Control != "msa" || len(f.Cells) != 4 {

@@ -1,7 +1,6 @@
 package reports
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,26 +10,27 @@ import (
 	"strings"
 
 	"selfheal/harness/compare"
-	"selfheal/internal/input"
+	"selfheal/internal/atomicfile"
 	"selfheal/reports/figure"
 	"selfheal/reports/table"
 	"selfheal/reports/words"
 )
 
-// WriteCompare renders a comparison into dir, as [Write] does a report: compare.json, compare.md, compare.html (one
+// WriteCompare renders a comparison into a folder, as [Write] does a report: compare.json, compare.md, compare.html (one
 // file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
-func WriteCompare(dir string, of *compare.Comparison) error {
+func WriteCompare(to atomicfile.Output, of *compare.Comparison) error {
 	files := comparisonFiles(table.OfComparison(of))
-	old, err := compareFiles(dir)
+	old, err := compareFiles(to.Dir)
+	old = slices.DeleteFunc(old, func(name string) bool { return !to.Wrote(name) })
 	if err == nil {
-		err = writeFiles(dir, files)
+		err = writeFiles(to, files)
 	}
 	if err != nil {
 		return err
 	}
 	for _, name := range old { // figures of an earlier comparison
 		if !slices.ContainsFunc(files, func(f file) bool { return f.name == name }) {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			if err := os.Remove(filepath.Join(to.Dir, name)); err != nil {
 				return fmt.Errorf("reports: %w", err)
 			}
 		}
@@ -66,22 +66,6 @@ func compareFiles(dir string) (found []string, err error) {
 		found = append(found, names...)
 	}
 	return found, nil
-}
-
-// CompareMay is an error for a folder that holds files with a comparison's names and no compare.json of this program.
-func CompareMay(dir string) error {
-	found, err := compareFiles(dir)
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	var known struct {
-		Schema string `json:"schema"`
-	}
-	data, err := input.Read(filepath.Join(dir, "compare.json"), 1<<30)
-	if err == nil && json.Unmarshal(data, &known) == nil && known.Schema == compare.Schema {
-		return nil
-	}
-	return fmt.Errorf("%s holds %s, which selfheal compare did not write", dir, found[0])
 }
 
 // WriteCompareTables writes what a comparison comes to: aligned for a terminal, else as Markdown.

@@ -15,9 +15,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 	"selfheal/reports/view"
 )
+
+// outputs are for a report in a folder.
+func outputs(dir string) atomicfile.Output { return atomicfile.Rule{}.In(dir, "report") }
 
 // Names that every format must take as text.
 const (

@@ -61,7 +61,7 @@ func TestLaTeXCompiles(t *testing.T) {
 		t.Skip("pdflatex is not on the PATH (Debian: texlive-latex-base); LaTeX tables stay uncompiled")
 	}
 	published := t.TempDir()
-	must.Do(t, WritePublished(published))
+	must.Do(t, WritePublished(outputs(published)))
 	const paper = "\\documentclass[11pt]{article}\n\\oddsidemargin=0pt " +
 		"\\textwidth=6in\n\\begin{document}\nBefore.\n\\input{tables.tex}\nAfter, see " +
 		"Table~\\ref{tab:%s}.\n\\end{document}\n"

@@ -10,11 +10,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"path/filepath"
 
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/lists"
 	"selfheal/reports/figure"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/table"
@@ -22,9 +21,11 @@ import (
 	"selfheal/reports/words"
 )
 
-// WritePublished renders the paper's own tables into dir, as [Write] renders a run's, with three radar plots. Nothing
+// WritePublished renders the paper's own tables, as [Write] renders a run's, with three radar plots. Nothing
 // is run; in tables.csv the numbers stand in the column published.
-func WritePublished(dir string) error { return writeFiles(dir, newPage(view.Paper(), nil).files()) }
+func WritePublished(to atomicfile.Output) error {
+	return writeFiles(to, newPage(view.Paper(), nil).files())
+}
 
 type format struct {
 	File   string
@@ -41,20 +42,20 @@ var formats = []format{
 	{"report.html", renderHTML},
 }
 
-// Write renders f into dir, which is made when it does not exist: the files of the table of formats and, for each
+// Write renders f into a folder, which is made when it does not exist: the files of the table of formats and, for each
 // suite, those of the table of figures as NAME-SUITE.png and .svg. f may be partial: cells that it lacks are shown as a
 // dash. records are the lines of records.jsonl in any order; with nil the report leaves out margins and what follows
 // from distances. A theory that is not nil has a section of the page and files of its own (see [WriteTheory]).
 //
-// The same input gives the same bytes. Nothing is written before everything is rendered, each file appears whole or not
-// at all, and an error names its file.
-func Write(dir string, f *result.File, records iter.Seq[result.Record], theory *Theory) error {
+// The same input gives the same bytes. Nothing is written before everything is rendered and may be written, each file
+// appears whole or not at all, and an error names its file.
+func Write(to atomicfile.Output, f *result.File, records iter.Seq[result.Record], theory *Theory) error {
 	if f == nil {
 		return errors.New("reports: no result to report")
 	}
 	v := view.Of(f)
 	v.AddMargins(records)
-	return writeFiles(dir, newPage(v, theory).files())
+	return writeFiles(to, newPage(v, theory).files())
 }
 
 func (v page) files() (files []file) {
@@ -103,8 +104,8 @@ func pictures(name string, s chart.Sheet) []file {
 	return []file{{name + ".png", s.WritePNG}, {name + ".svg", s.WriteSVG}}
 }
 
-// writeFiles renders all files, and only then writes them into dir.
-func writeFiles(dir string, files []file) error {
+// writeFiles renders all files, and writes them only then and if it may write all.
+func writeFiles(to atomicfile.Output, files []file) error {
 	contents := make([]bytes.Buffer, len(files))
 	for i, f := range files {
 		if err := f.render(&contents[i]); err != nil {
@@ -116,12 +117,15 @@ func writeFiles(dir string, files []file) error {
 			contents[i].WriteString(text)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fmt.Errorf("reports: making the output directory: %w", err)
+	if err := to.May(lists.Map(files, func(f file) string { return f.name })...); err != nil {
+		return err
+	}
+	if err := atomicfile.In(to.Dir).Make("."); err != nil {
+		return fmt.Errorf("%s: %w", to.Dir, err)
 	}
 	for i, f := range files {
-		if err := atomicfile.In(dir).Write(f.name, contents[i].Bytes()); err != nil {
-			return fmt.Errorf("reports: writing %s: %w", filepath.Join(dir, f.name), err)
+		if err := to.Write(f.name, contents[i].Bytes()); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 	"selfheal/reports/view"
 )
@@ -52,12 +53,15 @@ func written(t *testing.T, how func(w io.Writer, v page) error, v page) string {
 	return sb.String()
 }
 
-// folder returns the files of a folder.
+// folder returns the files of a folder, but the list of them.
 func folder(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries := must.Get(os.ReadDir(dir))(t)
 	files := map[string]string{}
 	for _, e := range entries {
+		if e.Name() == atomicfile.ListFile {
+			continue
+		}
 		b := must.Get(os.ReadFile(filepath.Join(dir, e.Name())))(t)
 		files[e.Name()] = string(b)
 	}
@@ -68,7 +72,7 @@ func folder(t *testing.T, dir string) map[string]string {
 func wholeReport(t *testing.T, recs []result.Record) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
-	must.Do(t, Write(dir, fixture(), slices.Values(recs), nil))
+	must.Do(t, Write(outputs(dir), fixture(), slices.Values(recs), nil))
 	return folder(t, dir)
 }
 
@@ -199,7 +203,7 @@ func TestSameInputSameBytes(t *testing.T) {
 }
 
 func TestLittleToShow(t *testing.T) {
-	if err := Write(t.TempDir(), nil, nil, nil); err == nil {
+	if err := Write(outputs(t.TempDir()), nil, nil, nil); err == nil {
 		t.Error("no error without a result")
 	}
 	for _, f := range []*result.File{
@@ -211,7 +215,7 @@ func TestLittleToShow(t *testing.T) {
 		{Suites: []result.Suite{{Name: "a/b"}, {Name: "a b"}, {Name: "A-B"}, {Name: ""}}},
 	} {
 		dir := t.TempDir()
-		if err := Write(dir, f, nil, nil); err != nil {
+		if err := Write(outputs(dir), f, nil, nil); err != nil {
 			t.Error(err)
 		}
 		figures, _ := filepath.Glob(filepath.Join(dir, "radar-*.png"))
@@ -225,13 +229,13 @@ func TestLittleToShow(t *testing.T) {
 func TestWriteError(t *testing.T) {
 	blocked := t.TempDir()
 	must.Do(t, os.Mkdir(filepath.Join(blocked, "tables.csv"), 0o777))
-	must.Refuse(t, Write(blocked, &result.File{}, nil, nil), "tables.csv")
+	must.Refuse(t, Write(outputs(blocked), &result.File{}, nil, nil), "tables.csv")
 }
 
 // The paper's numbers are a report like a run's, with a radar plot of a network of each data set.
 func TestPublishedPaper(t *testing.T) {
 	dir := t.TempDir()
-	must.Do(t, WritePublished(dir))
+	must.Do(t, WritePublished(outputs(dir)))
 	files := folder(t, dir)
 	for _, network := range []string{"RN-18", "WRN-76-10", "EfficientNet-b0"} {
 		if files["radar-"+network+".png"] == "" || files["radar-"+network+".svg"] == "" {

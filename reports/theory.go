@@ -8,6 +8,7 @@ import (
 
 	"selfheal/control/theory"
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/lists"
 	"selfheal/reports/figure"
 	"selfheal/reports/figure/chart"
@@ -27,13 +28,13 @@ func NewTheory(version string, r *theory.Result) *Theory {
 	return &Theory{r, version, figure.Theory(r)}
 }
 
-// WriteTheory writes into dir, as [Write] does a report: theory.html (one file, figures inside, nothing fetched),
+// WriteTheory writes into a folder, as [Write] does a report: theory.html (one file, figures inside, nothing fetched),
 // theory.md, theory.json and for each figure theory-SLUG.png and .svg.
-func WriteTheory(dir string, t *Theory) error {
+func WriteTheory(to atomicfile.Output, t *Theory) error {
 	if t == nil {
 		return errors.New("reports: no theory to report")
 	}
-	return writeFiles(dir, t.files())
+	return writeFiles(to, t.files())
 }
 
 func (t *Theory) files() []file {

@@ -12,7 +12,7 @@ import (
 func writeTheory(t *testing.T) map[string]string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "made")
-	must.Do(t, WriteTheory(dir, theoryFixture()))
+	must.Do(t, WriteTheory(outputs(dir), theoryFixture()))
 	return folder(t, dir)
 }
 
@@ -31,7 +31,7 @@ func TestTheoryGolden(t *testing.T) {
 		golden(t, name, files[name])
 	}
 	fetchesNothing(t, files["theory.html"])
-	if err := WriteTheory(t.TempDir(), nil); err == nil {
+	if err := WriteTheory(outputs(t.TempDir()), nil); err == nil {
 		t.Error("no error without a theory")
 	}
 }

@@ -98,6 +98,37 @@ func (f Folder) Path(name string) string {
 	return filepath.Join(string(f), name)
 }
 
+// Inputs are the machine's paths of the files and folders that the config names: with trained, of embeddings too that
+// `selfheal fit` makes. What is built into the program has none.
+func (c *Config) Inputs(trained bool) (paths []string) {
+	folder, ok := c.Files.(Folder)
+	if !ok {
+		return nil
+	}
+	add := func(path string) {
+		if path != "" {
+			paths = append(paths, folder.Path(path))
+		}
+	}
+	for _, d := range c.Datasets {
+		add(d.Path)
+	}
+	for _, m := range c.Models {
+		add(m.Path)
+	}
+	for _, k := range c.Controls {
+		for _, l := range k.Layers {
+			if t := l.Embedding.Training; t != nil {
+				add(t.Start)
+			}
+			if l.Embedding.Training == nil || trained {
+				add(l.Embedding.Path)
+			}
+		}
+	}
+	return paths
+}
+
 func (c *Config) object() object {
 	return object{rows: []row{
 		required("version", version(), "of the config's layout"),

@@ -21,6 +21,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 )
 
 // Options say which embeddings are fitted, and where they go.
@@ -28,10 +29,11 @@ type Options struct {
 	Control string
 	// Models are those that one embedding is fitted for; empty: those that the training
 	// names, else those of the suites that use the control.
-	Models   []string
-	Out      string // where the embedding goes, where there is one
-	Resume   bool   // the first training must be there, begun or finished
-	Force    bool   // fit anew what was fitted or begun, and replace what others have made
+	Models []string
+	Out    string // where the embedding goes, where there is one
+	Resume bool   // the first training must be there, begun or finished
+	// Rule says what may be replaced; with Force what was fitted or begun is fitted anew.
+	atomicfile.Rule
 	Progress *progress.Progress
 	Cache    *pca.Cache // of linear embeddings
 }
@@ -287,7 +289,7 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 	}
 	history := j.trainer.History()
 	done.Steps, done.Loss = len(history), train.Mean(history[len(history)-j.trainer.PerEpoch():])
-	if err := j.write(ctx, done.Path, f.provenance(j, done, t)); err != nil {
+	if err := j.write(ctx, f.outputs(done.Path), f.provenance(j, done, t)); err != nil {
 		return done, unfinished(err)
 	}
 	done.Seconds = time.Since(start).Seconds()
@@ -302,6 +304,20 @@ func unfinished(err error) error {
 	return folder.NewUnfinished(err)
 }
 
+// output is a file that a fit writes.
+type output struct {
+	atomicfile.Output
+	name string
+}
+
+// outputs are the log and the embedding of a training. Of what training the embedding is that is there, it says itself.
+func (f *fitter) outputs(path string) []output {
+	embedding, name := f.o.At(path, "embedding")
+	log, logName := f.o.At(path+".csv", "training log")
+	embedding.Known = true
+	return []output{{log, logName}, {embedding, name}}
+}
+
 // claim opens the folder of a training, with the checkpoint to go on from, nil for none. Both are nil for a finished
 // training. Files of another training are an error.
 func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.Checkpoint, err error) {
@@ -314,6 +330,14 @@ func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.
 	if _, idle := os.Stat(path + trainingSuffix); errors.Is(idle, fs.ErrNotExist) && finished() {
 		f.resumed = true
 		return nil, nil, nil
+	}
+	for _, to := range f.outputs(path) {
+		if err = to.May(to.name); err == nil && f.o.Force {
+			err = to.Take(to.name)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 	}
 	if w, err = openTraining(path); err != nil {
 		return nil, nil, err

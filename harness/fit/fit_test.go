@@ -20,6 +20,7 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
@@ -228,7 +229,7 @@ func TestForcedFit(t *testing.T) {
 	said, embedding, _, err := fitted(t, dir, Options{})
 	must.Do(t, err)
 	must.Have(t, said, "it continues after step 5")
-	said, again, _, err := fitted(t, dir, Options{Force: true})
+	said, again, _, err := fitted(t, dir, Options{Rule: atomicfile.Rule{Force: true}})
 	if err != nil || again != embedding || strings.Contains(said, "continues") {
 		t.Errorf("%v, it says %s", err, said)
 	}
@@ -236,7 +237,7 @@ func TestForcedFit(t *testing.T) {
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err = Fit(stopped, testplan.Config(t, testplan.Repository(t), trained, nil),
-		Options{Control: "healed", Out: filepath.Join(dir, "made.onnx"), Force: true})
+		Options{Control: "healed", Out: filepath.Join(dir, "made.onnx"), Rule: atomicfile.Rule{Force: true}})
 	if left := must.Get(os.ReadDir(dir))(t); !errors.Is(err, context.Canceled) || len(left) > 0 {
 		t.Errorf("%v; of what was begun before %v is left", err, left)
 	}
@@ -246,7 +247,7 @@ func TestForcedFit(t *testing.T) {
 func TestTwoFitsOfOneFile(t *testing.T) {
 	dir := t.TempDir()
 	w := must.Get(openTraining(filepath.Join(dir, "made.onnx")))(t)
-	_, _, _, err := fitted(t, dir, Options{Force: true})
+	_, _, _, err := fitted(t, dir, Options{Rule: atomicfile.Rule{Force: true}})
 	must.Refuse(t, err, fmt.Sprintf("another fit (process %d on ", os.Getpid()), "choose another --out")
 	w.close()
 	if left := must.Get(os.ReadDir(dir))(t); len(left) > 0 {

@@ -18,7 +18,6 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
-	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -72,6 +71,10 @@ func (f *fitter) linearFile(done Fitted, out string) (path string, old map[strin
 		}
 		name := f.control.Name + "-" + done.At + "-" + done.Models[0] + ".onnx"
 		path = folder.Path(filepath.Join("embeddings", unsafePath.ReplaceAllString(name, "_")))
+	}
+	to := f.outputs(path)[1]
+	if err := to.May(to.name); err != nil {
+		return "", nil, err
 	}
 	if _, err := os.Stat(path); err == nil && !f.o.Force {
 		g, _, err := simplify.Load(path, simplify.Options{})
@@ -138,8 +141,9 @@ func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, path string, met
 	if err != nil {
 		return err
 	}
-	if err := atomicfile.WriteSynced(path, data); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	to := f.outputs(path)[1]
+	if err := to.WriteSynced(to.name, data); err != nil {
+		return err
 	}
 	f.Progress.Report(progress.EmbeddingWritten{Path: path})
 	return nil

@@ -27,6 +27,9 @@ import (
 	"selfheal/internal/journal"
 )
 
+// Kind is what the files of a run and its reports are for [atomicfile.Output].
+const Kind = "report"
+
 // ErrOtherRun is returned for a folder that holds another run's results, or files that no run wrote.
 var ErrOtherRun = errors.New("choose another --out or add --force")
 
@@ -70,7 +73,10 @@ func SoFar(dir string) string { return filepath.Join(dir, WorkFolder) }
 // runFiles are the files that a run, its reports and its check leave.
 var runFiles = append(result.FigureFiles(), "results.json", "gallery.json", "records.jsonl", "report.html",
 	"summary.md", "junit.xml", "tables.md", "tables.txt", "tables.tex", "tables.csv", "theory.html", "theory.md",
-	"theory.json", "adversarial/*.npy", InputFolder+"/*")
+	"theory.json", savedFolder+"/*.npy", InputFolder+"/*")
+
+// savedFolder holds images that a run saves.
+const savedFolder = "adversarial"
 
 // Folder is a run's output folder. The run writes into [WorkFolder]; its files come to their places when the run ends,
 // in order or not, unless something better is there.
@@ -83,56 +89,89 @@ type Folder struct {
 	Kept    map[string]bool // files of an earlier run that are this run's too
 	Inputs  string          // a folder whose files come to [InputFolder] with the results; "" for none
 	lock    *Lock
+	rule    atomicfile.Rule
 	begun   bool     // a journal was opened
 	records *os.File // nil before the first cell
 }
 
 // Open opens the output folder and keeps other runs out. A file in it that is no run's is an error, unless forced.
-func Open(dir string, force bool) (*Folder, error) {
+func Open(dir string, rule atomicfile.Rule) (*Folder, error) {
 	lock, err := LockFolder(dir, "run")
 	if err != nil {
 		return nil, err
 	}
-	f := &Folder{Dir: dir, lock: lock, Before: lock.Before, Kept: map[string]bool{}}
-	if err := f.look(force); err != nil {
+	f := &Folder{Dir: dir, lock: lock, rule: rule, Before: lock.Before, Kept: map[string]bool{}}
+	if err := f.look(); err != nil {
 		f.Unlock()
 		return nil, err
 	}
 	return f, nil
 }
 
-func (f *Folder) look(force bool) (err error) {
+func (f *Folder) look() (err error) {
 	if err := os.RemoveAll(filepath.Join(f.Dir, goneFolder)); err != nil {
 		return err
 	}
-	if info, err := os.Lstat(f.Work("")); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		if err := os.Remove(f.Work("")); err != nil { // it would lead out
-			return err
-		}
-	}
 	path := filepath.Join(f.Dir, "results.json")
-	if f.Old, err = result.Read(path); force {
+	if f.Old, err = result.Read(path); f.rule.Force {
 		return nil
 	}
-	held, _ := os.ReadDir(f.Work(""))
-	if slices.ContainsFunc(held, func(e fs.DirEntry) bool { return e.Name()[0] != '.' }) { // which was written whole
+	begun, wrong := f.hasPlan()
+	switch {
+	case wrong != nil:
+		return wrong
+	case begun:
 		if f.Plan, err = ReadPlan(f.Work(PlanFile)); err != nil {
 			return fmt.Errorf("%s can't be continued: %w; %w", f.Work(""), err, ErrOtherRun)
 		}
 		return nil
-	}
-	switch {
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: is not a results file of this program (%w); %w", path, err, ErrOtherRun)
 	}
+	return f.Claim()
+}
+
+// hasPlan reports whether the work folder has a plan, which was written whole.
+func (f *Folder) hasPlan() (bool, error) {
+	info, err := os.Lstat(f.Work(""))
+	if err != nil {
+		return false, nil
+	}
+	if !info.IsDir() {
+		return false, fmt.Errorf("%s is no folder; %w", f.Work(""), ErrOtherRun)
+	}
+	held, _ := os.ReadDir(f.Work(""))
+	if slices.ContainsFunc(held, func(e fs.DirEntry) bool { return e.Name()[0] != '.' }) {
+		return true, nil
+	}
+	for _, e := range held {
+		if !atomicfile.IsTemporary(e.Name(), "") {
+			return false, fmt.Errorf("%s is no run's; %w", f.Work(e.Name()), ErrOtherRun)
+		}
+	}
+	return false, nil
+}
+
+// Claim is an error where a file is no run's that the results would replace. Forced, it makes such files the run's.
+func (f *Folder) Claim() error {
 	found, err := f.files()
-	for name := range found {
-		return fmt.Errorf("%s holds %s, which is no run's: there are no results beside it; %w", f.Dir, name,
-			ErrOtherRun)
+	if err != nil {
+		return err
+	}
+	names, out := slices.Sorted(maps.Keys(found)), f.any()
+	if err = out.May(names...); err == nil && f.rule.Force {
+		err = out.Take(names...)
 	}
 	return err
+}
+
+// any is where files of any kind go.
+func (f *Folder) any() atomicfile.Output {
+	out := f.rule.In(f.Dir, "")
+	out.Beside = "results.json"
+	return out
 }
 
 const mostPlan = 256 << 20
@@ -209,6 +248,9 @@ func (f *Folder) files() (map[string]fs.FileInfo, error) {
 				return nil, err
 			}
 		}
+	}
+	if info, err := os.Lstat(filepath.Join(f.Dir, savedFolder)); err == nil && !info.IsDir() {
+		found[savedFolder] = info // in its place
 	}
 	return found, nil
 }
@@ -299,22 +341,25 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 	if err != nil {
 		return false, err
 	}
-	names, err := fs.Glob(os.DirFS(f.Work("")), "adversarial/*.npy")
+	maps.DeleteFunc(before, func(name string, _ fs.FileInfo) bool { return !f.any().Wrote(name) })
+	names, err := fs.Glob(os.DirFS(f.Work("")), savedFolder+"/*.npy")
 	if err != nil {
 		return false, err
 	}
 	if err := f.keepInputs(); err != nil {
-		return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, InputFolder), err)
+		return false, err
 	}
 	if len(names) > 0 {
-		if err := atomicfile.In(f.Dir).Make("adversarial"); err != nil {
-			return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, "adversarial"), err)
+		if err := atomicfile.In(f.Dir).Make(savedFolder); err != nil {
+			return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, savedFolder), err)
 		}
 	}
+	out := f.any()
+	out.Kind = Kind
 	for _, name := range append(names, "records.jsonl", "gallery.json", "results.json") {
-		err := move(f.Work(name), filepath.Join(f.Dir, name))
+		err := out.Move(WorkFolder+"/"+name, name)
 		if err != nil && !(name == "gallery.json" && errors.Is(err, fs.ErrNotExist)) {
-			return false, fmt.Errorf("%s: %w", filepath.Join(f.Dir, name), fault.Reason(err))
+			return false, err
 		}
 	}
 	if report != nil {
@@ -333,7 +378,9 @@ func (f *Folder) keepInputs() error {
 	entries, err := os.ReadDir(f.Inputs)
 	for _, e := range entries {
 		if err == nil && e.Type().IsRegular() && e.Name()[0] != '.' {
-			err = atomicfile.In(f.Dir).Fill(path.Join(InputFolder, e.Name()), func(w io.Writer) error {
+			out := f.any()
+			out.Kind = Kind
+			err = out.Fill(path.Join(InputFolder, e.Name()), func(w io.Writer) error {
 				from, err := os.Open(filepath.Join(f.Inputs, e.Name()))
 				if err != nil {
 					return err
@@ -357,14 +404,6 @@ func (f *Folder) Close() error {
 		return fmt.Errorf("records: %w", err)
 	}
 	return nil
-}
-
-// move puts a file in its place once it is on the disk.
-func move(from, to string) error {
-	if err := atomicfile.Sync(from); err != nil {
-		return err
-	}
-	return os.Rename(from, to)
 }
 
 func extent(r *result.File) int {

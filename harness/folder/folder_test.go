@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
+	"selfheal/internal/filelock"
 	"selfheal/internal/journal"
 	"selfheal/internal/must"
 )
@@ -24,9 +26,9 @@ func TestWhatARunRemoves(t *testing.T) {
 		results bool
 		left    []string
 	}{
-		{"plain", true, []string{".selfheal.lock", "mine.txt", "records.jsonl", "results.json"}},
-		{"gl[1", true, []string{".selfheal.lock", "mine.txt", "records.jsonl", "results.json"}},
-		{"other", false, []string{".selfheal.lock", "adversarial/a.npy", "control-panel.png", "junit.xml", "mine.txt",
+		{"plain", true, []string{".selfheal.files", ".selfheal.lock", "mine.txt", "records.jsonl", "results.json"}},
+		{"gl[1", true, []string{".selfheal.files", ".selfheal.lock", "mine.txt", "records.jsonl", "results.json"}},
+		{"other", false, []string{".selfheal.files", ".selfheal.lock", "adversarial/a.npy", "control-panel.png", "junit.xml", "mine.txt",
 			"records.jsonl", "results.json"}},
 	} {
 		dir := filepath.Join(t.TempDir(), c.name)
@@ -38,10 +40,10 @@ func TestWhatARunRemoves(t *testing.T) {
 		if c.results {
 			must.Do(t, result.Write(filepath.Join(dir, "results.json"), f))
 		} else {
-			_, err := Open(dir, false)
-			must.Refuse(t, err, "which is no run's", "--force")
+			_, err := Open(dir, atomicfile.Rule{})
+			must.Refuse(t, err, "no file as selfheal wrote it", "--force")
 		}
-		o := must.Get(Open(dir, true))(t)
+		o := must.Get(Open(dir, atomicfile.Rule{Force: true}))(t)
 		j := must.Get(o.Begin(Planned{Run: f}))(t)
 		must.Do(t, o.Cell(f, nil))
 		if _, err := os.Stat(filepath.Join(dir, "junit.xml")); err != nil {
@@ -149,7 +151,7 @@ func TestOldFiguresGo(t *testing.T) {
 	for _, name := range append(drawn, "mine-s.png") {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
-	f := must.Get(Open(dir, true))(t)
+	f := must.Get(Open(dir, atomicfile.Rule{Force: true}))(t)
 	defer f.Unlock()
 	must.Do(t, must.Get(f.Begin(Planned{Run: old}))(t).Close())
 	must.Do(t, f.Cell(old, nil))
@@ -166,7 +168,7 @@ func TestOldFiguresGo(t *testing.T) {
 
 // On a file system that locks nothing, the text of the lock's file keeps others out while its process lives.
 func TestLockByName(t *testing.T) {
-	defer func() { tryLock = lock }()
+	defer func() { tryLock = filelock.Lock }()
 	tryLock = func(*os.File) error { return syscall.ENOLCK }
 	dir := t.TempDir()
 	l := must.Get(LockFolder(dir, "run"))(t)

@@ -13,6 +13,7 @@ import (
 
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
+	"selfheal/internal/filelock"
 )
 
 // lockFile keeps a second run out of a folder. It stays there after a run; its holder alone may remove it. The
@@ -54,7 +55,7 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 	own := &Lock{Path: path, file: file}
 	err = tryLock(file)
 	free, byName := err == nil, errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK)
-	if !free && !byName && !errors.Is(err, errTaken) {
+	if !free && !byName && !errors.Is(err, filelock.ErrTaken) {
 		return wrong(err)
 	}
 	if free && !own.isThere() { // a fit that has ended has removed its folder
@@ -90,7 +91,7 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 const mostOwner = 1000 // bytes of a lock file that are read
 
 // tryLock is replaced in a test of file systems that lock nothing.
-var tryLock = lock
+var tryLock = filelock.Lock
 
 // alive reports whether an owner of a lock may still work: a process that is there, or any of another machine.
 func alive(owner string) bool {

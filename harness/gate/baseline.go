@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -206,16 +205,19 @@ func (b *Baseline) Same(other *Baseline) bool {
 }
 
 // Write writes a baseline file, whole or not at all, and makes its folder. One that is the [Baseline.Same] should stay.
-func (b *Baseline) Write(path string) error {
+// Known says that a baseline is there.
+func (b *Baseline) Write(path string, rule atomicfile.Rule, known bool) error {
+	to, name := rule.At(path, "baseline")
+	to.Known = known
 	data, err := json.MarshalIndent(b, "", " ")
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
+		err = os.MkdirAll(to.Dir, 0o755)
 	}
 	if err == nil {
-		err = atomicfile.Write(path, append(data, '\n'))
+		err = to.Write(name, append(data, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("baseline %s: %w", path, err)
+		return fmt.Errorf("baseline %w", err)
 	}
 	return nil
 }

@@ -9,13 +9,14 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 )
 
 func written(t *testing.T, b *Baseline) (path, text string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "baseline.json")
-	must.Do(t, b.Write(path))
+	must.Do(t, b.Write(path, atomicfile.Rule{}, false))
 	data := must.Get(os.ReadFile(path))(t)
 	return path, string(data)
 }

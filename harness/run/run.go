@@ -24,6 +24,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/journal"
 	"selfheal/models/bounds"
@@ -36,13 +37,13 @@ const GCPercent = 50
 
 // Options say where a run writes and how it computes. They never change a number.
 type Options struct {
-	Out      string
-	Resume   bool // Out must hold this plan's run, finished or not
-	Force    bool // start anew, whatever Out holds
-	Progress *progress.Progress
-	Cache    *pca.Cache // of fitted embeddings; nil for none
-	Command  []string   // for the results to say how to repeat the run
-	Inputs   string     // see [folder.Folder]
+	Out             string
+	Resume          bool // Out must hold this plan's run, finished or not
+	atomicfile.Rule      // what may be replaced; with Force the run starts anew, whatever Out holds
+	Progress        *progress.Progress
+	Cache           *pca.Cache // of fitted embeddings; nil for none
+	Command         []string   // for the results to say how to repeat the run
+	Inputs          string     // see [folder.Folder]; those of the Rule are files that are read
 	// Report, unless nil, is called when the results are in Out, while no other run may write there.
 	Report func(*result.File) error
 	// Part is the part of the plan to do; nil is all of it.
@@ -128,12 +129,15 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if o.Part != nil {
 		dir, r.Together, r.Known = o.Part.Dir, true, o.Part.Known
 	}
-	if r.out, err = folder.Open(dir, o.Force); err != nil {
+	if r.out, err = folder.Open(dir, o.Rule); err != nil {
 		return r, nil, err
 	}
 	r.out.Inputs = o.Inputs
 	if finished, err := r.compare(o); finished != nil || err != nil {
 		return r, finished, err
+	}
+	if err := r.out.Claim(); err != nil {
+		return r, nil, err
 	}
 	if err := ready(ctx, opener, p); err != nil {
 		return r, nil, err

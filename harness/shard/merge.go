@@ -81,12 +81,15 @@ func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, err
 	}
 	m.Record.Finished, m.Record.Cells, m.Record.Command = nil, []result.Cell{}, wholly(m.Record.Command)
 	m.machines()
-	out, err := folder.Open(o.Out, o.Force)
+	out, err := folder.Open(o.Out, o.Rule)
 	if err != nil {
 		return nil, err
 	}
 	defer out.Unlock()
-	if err := m.mayWrite(out, o.Force); err != nil {
+	if err = m.mayWrite(out, o.Force); err == nil {
+		err = out.Claim()
+	}
+	if err != nil {
 		return nil, err
 	}
 	if m.journal, err = out.Begin(folder.Planned{Run: m.Record}); err != nil {

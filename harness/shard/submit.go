@@ -168,9 +168,9 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 		err = run.Prepare(ctx, p, of)
 	}
 	if err != nil {
-		if errors.Is(err, folder.ErrOtherRun) { // and submit has no --force
-			err = open.Wrong(errors.New(strings.ReplaceAll(err.Error(), folder.ErrOtherRun.Error(),
-				"choose another --out")))
+		if errors.Is(err, folder.ErrOtherRun) || errors.As(err, new(atomicfile.Refused)) { // and submit has no --force
+			what, _, _ := strings.Cut(err.Error(), "; choose another ")
+			err = open.Wrong(errors.New(what + "; choose another --out"))
 		}
 		return err
 	}

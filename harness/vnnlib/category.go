@@ -6,6 +6,9 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,12 +28,16 @@ import (
 type Category struct {
 	Folder string
 	// Out is a CSV file: a question a line with its answer and how many seconds that took. Counterexamples are files in
-	// the folder Out.sat. Questions that Out answers are not asked again.
-	Out     string
-	Timeout time.Duration // instead of the questions' own times; 0: these
-	Query                 // but for Model and Spec
+	// the folder Out.sat. Questions that Out answers are not asked again, where an answer's checksum is right, or its
+	// counterexample is one.
+	Out             string
+	atomicfile.Rule               // what may be replaced
+	Timeout         time.Duration // instead of the questions' own times; 0: these
+	Query                         // but for Model, Spec and Point
 	// Told is called after each answer, also of those that are there.
 	Told func(done, of int, a Answered)
+
+	sums map[string]uint32 // of files, by their paths, sizes and times
 }
 
 // Answered is a line of a category's answers.
@@ -40,12 +47,13 @@ type Answered struct {
 	Answer      string // "error" where the question cannot be asked
 	Seconds     float64
 	Point       string // the counterexample's file in Out.sat
+	Sum         string // CRC-32C of the other columns and of the two files; "" in files of earlier versions
 }
 
-var columns = []string{"network", "property", "timeout", "answer", "seconds", "counterexample"}
+var columns = []string{"network", "property", "timeout", "answer", "seconds", "counterexample", "crc32c"}
 
 func (a Answered) row() []string {
-	return []string{a.Model, a.Spec, a.Timeout, a.Answer, strconv.FormatFloat(a.Seconds, 'f', 2, 64), a.Point}
+	return []string{a.Model, a.Spec, a.Timeout, a.Answer, strconv.FormatFloat(a.Seconds, 'f', 2, 64), a.Point, a.Sum}
 }
 
 // failed is the answer to a question that cannot be asked.
@@ -66,31 +74,126 @@ func (c *Category) Ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.mayWrite(questions); err != nil {
+		return err
+	}
 	lock, err := folder.LockFolder(c.points(), "run")
 	if err != nil {
 		return err
 	}
 	defer lock.Free()
-	done, err := c.answered(questions)
+	rows, err := c.answered(questions)
+	if err == nil {
+		err = c.mayPoint(questions, rows)
+	}
 	if err != nil {
 		return err
 	}
-	for i, a := range done {
-		c.Told(i+1, len(questions), a)
-	}
-	for i := len(done); i < len(questions); i++ {
-		a, err := c.ask(ctx, i, questions[i])
-		if err == nil {
-			done = append(done, a)
-			err = c.write(done)
+	for i, q := range questions {
+		var before Answered
+		if i < len(rows) {
+			before = rows[i]
 		}
-		if err != nil {
-			return err
+		a := before
+		if !c.stands(before) {
+			if a, err = c.ask(ctx, i, q, before); err != nil {
+				return err
+			}
+		}
+		if i == len(rows) {
+			rows = append(rows, a)
+		}
+		if rows[i] = a; a != before {
+			if err := c.write(rows); err != nil {
+				return err
+			}
 		}
 		c.Told(i+1, len(questions), a)
 	}
 	return nil
 }
+
+// stands reports whether an answer of before needs no look at the network: it is one, and no counterexample, and has
+// the checksum of what it is about.
+func (c *Category) stands(a Answered) bool {
+	return slices.Contains([]answer{unsat, unknown, timeout, failed}, answer(a.Answer)) && a.Seconds >= 0 &&
+		!math.IsInf(a.Seconds, 1) && a.Point == "" && a.Sum == c.sum(a)
+}
+
+// sum is the checksum of an answer.
+func (c *Category) sum(a Answered) string {
+	a.Sum = ""
+	sum := crc32.New(castagnoli)
+	fmt.Fprintf(sum, "%q %08x %08x", a.row(), c.sumFile(a.Model), c.sumFile(a.Spec))
+	return fmt.Sprintf("%08x", sum.Sum32())
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sumFile is a file's checksum, 0 where it can't be read.
+func (c *Category) sumFile(name string) uint32 {
+	path := c.unpacked(name)
+	f, err := input.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return 0
+	}
+	key := fmt.Sprint(path, info.Size(), info.ModTime())
+	if _, known := c.sums[key]; !known {
+		sum := crc32.New(castagnoli)
+		if _, err := io.Copy(sum, f); err != nil {
+			return 0
+		}
+		if c.sums == nil {
+			c.sums = map[string]uint32{}
+		}
+		c.sums[key] = sum.Sum32()
+	}
+	return c.sums[key]
+}
+
+// mayWrite holds that the answers, which are looked at later, and the folder of counterexamples are no inputs or links.
+func (c *Category) mayWrite(questions []Answered) error {
+	for _, q := range questions {
+		c.Inputs = append(c.Inputs, c.unpacked(q.Model), c.unpacked(q.Spec))
+	}
+	out, name := c.answers()
+	if err := out.May(name); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(c.points()); err == nil && !info.IsDir() {
+		return ErrProperty{fmt.Errorf("%s, for counterexamples, is no folder; choose another --out", c.points())}
+	}
+	return nil
+}
+
+// answers is the file of the answers, of which [Category.answered] tells whether it is the program's.
+func (c *Category) answers() (atomicfile.Output, string) {
+	out, name := c.At(c.Out, "answers")
+	out.Known = true
+	return out, name
+}
+
+// mayPoint holds that there is room for the counterexamples to come.
+func (c *Category) mayPoint(questions, rows []Answered) error {
+	for i := range questions {
+		to, name := c.In(c.points(), counterexample), pointOf(i)
+		to.Known = i < len(rows) && rows[i].Point == name
+		if err := to.May(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const counterexample = "counterexample" // to [atomicfile.Output]
+
+// pointOf is the file of the counterexample to question i.
+func pointOf(i int) string { return fmt.Sprintf("%d.txt", i+1) }
 
 // points is the folder of the counterexamples.
 func (c *Category) points() string { return c.Out + ".sat" }
@@ -105,6 +208,7 @@ func (c *Category) questions() (all []Answered, err error) {
 		}
 		name = others[0]
 	}
+	c.Inputs = append(c.Inputs, name)
 	data, err := input.Read(name, most)
 	if err != nil {
 		return nil, err
@@ -135,8 +239,8 @@ func (c *Category) questions() (all []Answered, err error) {
 	return all, nil
 }
 
-// answered reads the answers that are there: the first ones, in order.
-func (c *Category) answered(questions []Answered) (done []Answered, err error) {
+// answered reads the answers that are there: those to the first questions, in order. Whether they are right is not said.
+func (c *Category) answered(questions []Answered) (rows []Answered, err error) {
 	data, err := input.Read(c.Out, most)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -144,20 +248,27 @@ func (c *Category) answered(questions []Answered) (done []Answered, err error) {
 		return nil, err
 	}
 	lines, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
-	other := err != nil || len(lines) == 0 || !slices.Equal(lines[0], columns) || len(lines)-1 > len(questions)
+	other := err != nil || len(lines) == 0 || len(lines)-1 > len(questions) ||
+		!slices.Equal(lines[0], columns) && !slices.Equal(lines[0], columns[:len(columns)-1]) // of earlier versions
 	for i := 1; i < len(lines) && !other; i++ {
-		l := lines[i]
+		l := append(lines[i], "")
 		seconds, bad := strconv.ParseFloat(l[4], 64)
-		a := Answered{Model: l[0], Spec: l[1], Timeout: l[2], Answer: l[3], Seconds: seconds, Point: l[5]}
+		if bad != nil {
+			seconds = math.NaN()
+		}
+		a := Answered{Model: l[0], Spec: l[1], Timeout: l[2], Answer: l[3], Seconds: seconds, Point: l[5], Sum: l[6]}
 		q := questions[i-1]
-		other = bad != nil || a.Model != q.Model || a.Spec != q.Spec || a.Timeout != c.time(q)
-		done = append(done, a)
+		other = a.Model != q.Model || a.Spec != q.Spec || a.Timeout != c.time(q)
+		rows = append(rows, a)
 	}
-	if other {
+	switch {
+	case other && c.Force:
+		return nil, nil
+	case other:
 		return nil, ErrProperty{fmt.Errorf("%s: holds other than answers to these questions with these times; "+
-			"choose another --out", c.Out)}
+			"choose another --out or add --force", c.Out)}
 	}
-	return done, nil
+	return rows, nil
 }
 
 // time is a question's, in seconds.
@@ -168,8 +279,8 @@ func (c *Category) time(q Answered) string {
 	return q.Timeout
 }
 
-// ask answers question i.
-func (c *Category) ask(ctx context.Context, i int, a Answered) (Answered, error) {
+// ask answers question i. A counterexample of before comes first.
+func (c *Category) ask(ctx context.Context, i int, a, before Answered) (Answered, error) {
 	q, begun := c.Query, time.Now()
 	a.Timeout = c.time(a)
 	seconds, err := strconv.ParseFloat(a.Timeout, 64)
@@ -179,6 +290,13 @@ func (c *Category) ask(ctx context.Context, i int, a Answered) (Answered, error)
 	limited, stop := context.WithTimeout(ctx, time.Duration(seconds*float64(time.Second)))
 	defer stop()
 	q.Model, q.Spec = c.unpacked(a.Model), c.unpacked(a.Spec)
+	points := c.In(c.points(), counterexample)
+	if answer(before.Answer) == sat && before.Point == pointOf(i) {
+		points.Known = true // whatever somebody has made of it
+		if info, err := os.Lstat(points.Path(before.Point)); err == nil && info.Mode().IsRegular() {
+			q.Point, _ = input.Read(points.Path(before.Point), most)
+		}
+	}
 	var broken errRuntime
 	q.Runtime = func(ctx context.Context) error {
 		if err := c.Query.Runtime(ctx); err != nil {
@@ -204,12 +322,18 @@ func (c *Category) ask(ctx context.Context, i int, a Answered) (Answered, error)
 		c.Note(err.Error())
 		r = Result{answer: failed}
 	case r.answer == sat:
-		a.Point = fmt.Sprintf("%d.txt", i+1)
-		if err := atomicfile.In(c.points()).WriteSynced(a.Point, []byte(r.String())); err != nil {
-			return a, fmt.Errorf("%s: %w", filepath.Join(c.points(), a.Point), err)
+		a.Point = pointOf(i)
+		if text := []byte(r.String()); !bytes.Equal(text, q.Point) {
+			if err := points.WriteSynced(a.Point, text); err != nil {
+				return a, err
+			}
+		} else if before.Seconds >= 0 && !math.IsInf(before.Seconds, 1) {
+			a.Seconds = before.Seconds
 		}
 	}
 	a.Answer = string(r.answer)
+	a.Seconds = math.Round(100*a.Seconds) / 100 // as it is written
+	a.Sum = c.sum(a)
 	return a, nil
 }
 
@@ -233,8 +357,6 @@ func (c *Category) write(done []Answered) error {
 		_ = w.Write(a.row())
 	}
 	w.Flush()
-	if err := atomicfile.WriteSynced(c.Out, out.Bytes()); err != nil {
-		return fmt.Errorf("%s: %w", c.Out, err)
-	}
-	return nil
+	to, name := c.answers()
+	return to.WriteSynced(name, out.Bytes())
 }

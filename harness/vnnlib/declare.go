@@ -185,6 +185,45 @@ func (p *parser) element(t *tensor) (s sum) {
 	return s
 }
 
+// point reads the inputs of a counterexample that [Result.String] has written.
+func (p *property) point(text string) (x []float32, ok bool) {
+	read := func(word string) bool {
+		v, err := strconv.ParseFloat(word, 32)
+		x = append(x, float32(v))
+		return err == nil
+	}
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("() \t\r\n", r) })
+	if len(words) == 0 || words[0] != string(sat) {
+		return nil, false
+	}
+	words = words[1:]
+	if p.tensors == nil {
+		for i := range p.inputs {
+			if len(words) < 2 || words[0] != fmt.Sprintf("X_%d", i) || !read(words[1]) {
+				return nil, false
+			}
+			words = words[2:]
+		}
+		return x, true
+	}
+	for _, t := range p.tensors {
+		if t.kind == 'H' {
+			continue
+		}
+		end := 3 + t.values
+		if len(words) < end || words[0] != t.name {
+			return nil, false
+		}
+		for _, word := range words[3:end] {
+			if t.kind == 'X' && !read(word) {
+				return nil, false
+			}
+		}
+		words = words[end:]
+	}
+	return x, len(x) == p.inputs
+}
+
 // assigned writes a counterexample as version 2 has it: each tensor and below it its values.
 func (r Result) assigned(out *strings.Builder) {
 	for _, t := range r.tensors {

@@ -110,6 +110,16 @@ func (b *box) hash() uint64 {
 	return h.Sum64()
 }
 
+// holds reports whether an input lies in the box.
+func (b *box) holds(x []float32) bool {
+	for i, v := range x {
+		if !(v >= b.low[i] && v <= b.high[i]) {
+			return false
+		}
+	}
+	return b.apart < 0
+}
+
 func (b *box) equal(o *box) bool {
 	return slices.Equal(b.lower, o.lower) && slices.Equal(b.upper, o.upper) && slices.Equal(b.low, o.low) &&
 		slices.Equal(b.high, o.high)

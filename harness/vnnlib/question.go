@@ -71,6 +71,7 @@ func digits(v float64) int {
 // Query is what is asked.
 type Query struct {
 	Model, Spec string // paths of an ONNX file and of a property
+	Point       []byte // a counterexample of before, as [Result.String] writes it, which is tried first; nil for none
 	Seed        uint64 // of the attack's starts
 	// Runtime loads ONNX Runtime; Note is told what the answer does not say. Both may be called after Ask has given up.
 	Runtime func(ctx context.Context) error
@@ -178,7 +179,12 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	}
 	defer asked.close()
 	asked.count = q.Count
-	r, err = asked.decide(ctx, q.Seed)
+	known, err := asked.again(string(q.Point))
+	if known != nil {
+		r = *known
+	} else if err == nil {
+		r, err = asked.decide(ctx, q.Seed)
+	}
 	r.tensors = asks.tensors
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("model %s: %w", q.Model, err)
@@ -259,6 +265,23 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *property, out []onnx.Valu
 			"counterexample", empty[0].apart, len(empty), len(of.boxes)))
 	}
 	return q, nil
+}
+
+// again asks the file about a counterexample of before; nil where it is none.
+func (q *question) again(text string) (*Result, error) {
+	x, ok := q.of.point(text)
+	if !ok {
+		return nil, nil
+	}
+	for _, c := range q.of.cases {
+		if !c.box.holds(x) {
+			continue
+		}
+		if found, err := q.confirm(c, x); found != nil || err != nil {
+			return found, err
+		}
+	}
+	return nil, nil
 }
 
 func (q *question) close() {

@@ -1,5 +1,6 @@
-// Package atomicfile replaces files at once: a reader finds the old or the new
-// content, never a part, whatever ends the program.
+// Package atomicfile replaces files at once: a reader finds the old or the new content, never a part, whatever ends the
+// program. [Folder] is for the program's own folders; [Output] is for what a user has named, and says what the program
+// may replace there.
 package atomicfile
 
 import (
@@ -13,24 +14,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"selfheal/internal/fault"
+	"selfheal/internal/filelock"
 )
-
-// Write replaces path by data, with permissions 0644; see [Fill].
-func Write(path string, data []byte) error { return Fill(path, writing(data)) }
-
-// WriteSynced is [Write] for what a power cut must not take either: when it returns, the new content is on the disk,
-// and before that the old one. It takes the disk's time.
-func WriteSynced(path string, data []byte) error { return named(path, writing(data), true) }
-
-// Fill replaces path by what fill writes, with permissions 0644. It writes to a new file beside path and renames that.
-// An error leaves path as it was and nothing beside it. The error gives the reason alone ("no space left on device"):
-// the caller names the file. A link keeps pointing to its file. A device or a pipe can't be replaced and is written to:
-// path is one that a user has named. [Folder] replaces files in a folder that may be somebody else's.
-func Fill(path string, fill func(io.Writer) error) error { return named(path, fill, false) }
 
 func writing(data []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
@@ -57,22 +47,6 @@ func Sync(paths ...string) error {
 	return nil
 }
 
-func named(path string, fill func(io.Writer) error, synced bool) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return into(path, fill)
-	}
-	dir, name := At(path)
-	root, err := os.OpenRoot(string(dir))
-	if err != nil {
-		return fault.Reason(err)
-	}
-	defer root.Close()
-	return replace(root, name, fill, synced)
-}
-
 // into writes to what lies at path. It waits for nobody to read from a pipe.
 func into(path string, fill func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
@@ -87,7 +61,7 @@ func into(path string, fill func(io.Writer) error) error {
 	return fault.Reason(cmp.Or(err, w.Flush(), f.Close()))
 }
 
-// Folder is a folder that others may have prepared. The folder itself may be a link, but nothing that is written in it
+// Folder is a folder of the program's own, which others may have prepared. The folder itself may be a link, but nothing that is written in it
 // leaves it: what lies in a file's or a folder's place and is none, such as a link or a pipe, is replaced, never
 // followed. Names use slashes; folders on the way are made, but it itself by Make alone: one that somebody has removed
 // is not made again.
@@ -102,26 +76,31 @@ func At(path string) (Folder, string) { return Folder(filepath.Dir(path)), filep
 // Path is that of a name.
 func (f Folder) Path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
 
-// Write replaces a file by data, with permissions 0644; see [Fill].
+// Write replaces a file by data; see [Folder.Fill].
 func (f Folder) Write(name string, data []byte) error { return f.replace(name, writing(data), false) }
 
-// WriteSynced is [Folder.Write] as [WriteSynced] is [Write].
+// WriteSynced is [Folder.Write] for what a power cut must not take either: when it returns, the new content is on the
+// disk, and before that the old one. It takes the disk's time.
 func (f Folder) WriteSynced(name string, data []byte) error {
 	return f.replace(name, writing(data), true)
 }
 
-// Fill replaces a file by what fill writes; see [Fill].
+// Fill replaces a file by what fill writes, with permissions 0644. It writes to a new file beside it and renames that.
+// An error leaves the file as it was and nothing beside it. The error gives the reason alone ("no space left on
+// device"): the caller names the file.
 func (f Folder) Fill(name string, fill func(io.Writer) error) error {
 	return f.replace(name, fill, false)
 }
 
-// FillSynced is [Folder.Fill] as [WriteSynced] is [Write].
+// FillSynced is [Folder.Fill] as [Folder.WriteSynced] is [Folder.Write].
 func (f Folder) FillSynced(name string, fill func(io.Writer) error) error {
 	return f.replace(name, fill, true)
 }
 
 func (f Folder) replace(name string, fill func(io.Writer) error, synced bool) error {
-	return f.within(path.Dir(name), func(root *os.Root) error { return replace(root, path.Base(name), fill, synced) })
+	return f.within(path.Dir(name), func(root *os.Root) error {
+		return replace(root, path.Base(name), fill, synced, func(*os.File) error { return nil })
+	})
 }
 
 // Open opens a file to read and write, which it makes where there is none. Flag may add os.O_TRUNC.
@@ -187,15 +166,16 @@ func clear(root *os.Root, name string, is func(fs.FileMode) bool) error {
 
 // createTemp makes a new file; replaced in tests to make writing fail.
 var createTemp = func(root *os.Root, name string) (*os.File, error) {
-	return root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, unfinished)
 }
 
-func replace(root *os.Root, name string, fill func(io.Writer) error, synced bool) (err error) {
+// replace calls ready with the whole new file before that takes the old one's place.
+func replace(root *os.Root, name string, fill func(io.Writer) error, synced bool,
+	ready func(*os.File) error) (err error) {
 	if info, err := root.Lstat(name); err == nil && info.IsDir() {
 		return errors.New("is a folder, not a file")
 	}
-	made := fmt.Sprintf(".%s-%d", name, rand.Uint32())
-	f, err := createTemp(root, made)
+	f, made, err := temporary(root, name)
 	if err != nil {
 		return fault.Reason(err)
 	}
@@ -206,12 +186,14 @@ func replace(root *os.Root, name string, fill func(io.Writer) error, synced bool
 			err = fault.Reason(err)
 		}
 	}()
+	sweep(root, name)
 	w := bufio.NewWriter(f)
-	steps := []func() error{func() error { return fill(w) }, w.Flush, func() error { return f.Chmod(0o644) }}
+	steps := []func() error{func() error { return fill(w) }, w.Flush, func() error { return ready(f) }}
 	if synced {
 		steps = append(steps, f.Sync)
 	}
-	steps = append(steps, f.Close, func() error { return root.Rename(made, name) })
+	steps = append(steps, func() error { return f.Chmod(0o644) }, f.Close,
+		func() error { return root.Rename(made, name) })
 	for _, step := range steps {
 		if err = step(); err != nil {
 			return err
@@ -221,4 +203,68 @@ func replace(root *os.Root, name string, fill func(io.Writer) error, synced bool
 		err = Sync(root.Name())
 	}
 	return err
+}
+
+// unfinished are the permissions of a file that is still being written. Its writer holds a lock on it.
+const unfinished = 0o600
+
+// temporary makes a new, locked file in which the next content of another is written.
+func temporary(root *os.Root, name string) (f *os.File, made string, err error) {
+	for {
+		made = fmt.Sprintf(".%s-%d", name, rand.Uint32())
+		if f, err = createTemp(root, made); err != nil {
+			return nil, "", err
+		}
+		if filelock.Lock(f) != filelock.ErrTaken { // some file systems lock nothing
+			return f, made, nil
+		}
+		f.Close() // another writer has just taken it for a dead one's, and removes it
+	}
+}
+
+// sweep removes what writers of a file have left that no longer run: their locks are free. It removes nothing where
+// locks are unknown, and an error leaves it to the next writer.
+func sweep(root *os.Root, name string) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, left := range names {
+		if info, err := root.Lstat(left); IsTemporary(left, name) && err == nil && isUnfinished(info) {
+			sweepOne(root, left)
+		}
+	}
+}
+
+func isUnfinished(info fs.FileInfo) bool { return info.Mode() == unfinished }
+
+func sweepOne(root *os.Root, left string) {
+	f, err := root.Open(left)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if filelock.Lock(f) != nil {
+		return
+	}
+	if info, err := f.Stat(); err == nil && isUnfinished(info) { // its writer may have come to its end meanwhile
+		_ = root.Remove(left)
+	}
+}
+
+// IsTemporary reports whether a file's name is one under which the next content of another, or with "" of any, is
+// written.
+func IsTemporary(file, of string) bool {
+	before, number, ok := cutLast(file, "-")
+	_, err := strconv.ParseUint(number, 10, 32)
+	return ok && err == nil && strings.HasPrefix(before, ".") && (of == "" || before[1:] == of)
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
 }

@@ -15,7 +15,7 @@ func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
 	for i, text := range []string{"old and longer", "new", "newer", ""} {
-		must.Do(t, []func(string, []byte) error{Write, WriteSynced}[i%2](path, []byte(text)))
+		must.Do(t, []func(string, []byte) error{In(dir).Write, In(dir).WriteSynced}[i%2]("a", []byte(text)))
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
 			t.Errorf("%q, %v", got, err)
 		}
@@ -30,9 +30,9 @@ func TestWrite(t *testing.T) {
 func TestFailure(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
-	must.Do(t, Write(path, []byte("old")))
+	must.Do(t, In(dir).Write("a", []byte("old")))
 	own := errors.New("the caller's")
-	err := Fill(path, func(w io.Writer) error {
+	err := In(dir).Fill("a", func(w io.Writer) error {
 		w.Write(make([]byte, 1<<16))
 		return own
 	})
@@ -49,7 +49,7 @@ func TestFailure(t *testing.T) {
 		f.Close()
 		return root.Open(name)
 	}
-	if err := Write(path, []byte("new")); err == nil || err.Error() != "bad file descriptor" {
+	if err := In(dir).Write("a", []byte("new")); err == nil || err.Error() != "bad file descriptor" {
 		t.Errorf("error %v does not tell the reason alone", err)
 	}
 	createTemp = create
@@ -57,12 +57,11 @@ func TestFailure(t *testing.T) {
 		t.Errorf("a failed write left %q", got)
 	}
 	alone(t, dir)
-	if err := Write(filepath.Join(dir, "absent", "a"), nil); !errors.Is(err, fs.ErrNotExist) {
+	if err := In(filepath.Join(dir, "absent")).Write("a", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
-	taken := filepath.Join(dir, "taken")
-	must.Do(t, os.Mkdir(taken, 0o755))
-	if err := Write(taken, nil); err == nil {
+	must.Do(t, os.Mkdir(filepath.Join(dir, "taken"), 0o755))
+	if err := In(dir).Write("taken", nil); err == nil {
 		t.Error("a folder was replaced")
 	}
 }
@@ -74,24 +73,6 @@ func TestSync(t *testing.T) {
 	must.Do(t, os.WriteFile(path, []byte("a"), 0o644))
 	must.Do(t, Sync(path, dir))
 	must.Refuse(t, Sync(path, path+"x"), path+"x: no such file")
-}
-
-// A link keeps pointing to its file, and a device stays what it is.
-func TestLinksAndDevices(t *testing.T) {
-	dir := t.TempDir()
-	link, device := filepath.Join(dir, "link"), filepath.Join(dir, "device")
-	must.Do(t, os.WriteFile(filepath.Join(dir, "target"), []byte("old"), 0o600))
-	must.Do(t, os.Symlink("target", link))
-	must.Do(t, os.Symlink(os.DevNull, device))
-	for _, path := range []string{link, device} {
-		must.Do(t, Write(path, []byte("new")))
-		if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			t.Errorf("%s is no link any more: %v", path, err)
-		}
-	}
-	if got, err := os.ReadFile(filepath.Join(dir, "target")); err != nil || string(got) != "new" {
-		t.Errorf("%q, %v", got, err)
-	}
 }
 
 // alone checks that nothing is left beside a.

@@ -32,6 +32,9 @@ func refuse(err error) error {
 	return exitError{err, exitRefused}
 }
 
+// junitFile is what check writes in a run's folder.
+const junitFile = "junit.xml"
+
 type checkFlags struct {
 	baseline, config, junit, markdown string
 	sets                              []string
@@ -58,47 +61,53 @@ max_drop 0.02 and alpha 0.05. With --update the baseline is written from DIR.`,
 			return refuse(exactly(1, "the folder of one run")(c, args))
 		},
 		ValidArgsFunction: once(folders),
-		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, args[0]) },
+		RunE:              func(c *cobra.Command, args []string) error { return f.run(c, g, args[0]) },
 	}
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return refuse(unknown(c, err))
 	})
 	to := flags{c}
-	to.text(&f.baseline, "baseline", "", "the baseline file", filesWith("json"))
+	to.output(&f.baseline, "baseline", "", "the baseline file", filesWith("json"))
 	to.on(&f.update, "update", "write the baseline file from DIR; one that says the same stays as it is, byte for byte")
 	to.text(&f.config, "config", "", "config file whose gate section has the rules (default: the baseline's rules)",
 		filesWith("yaml", "yml"))
 	to.sets(&f.sets, g, "gate.max_drop=0.01")
 	to.on(&f.newModel, "new-model", "compare although the models are other files, as new_model: true in gate does")
-	to.text(&f.junit, "junit", "", "JUnit XML file (default: junit.xml in DIR)", filesWith("xml"))
-	to.text(&f.markdown, "markdown", "", "append the table as Markdown to this file, such as a CI job's page",
+	to.output(&f.junit, "junit", "", "JUnit XML file (default: junit.xml in DIR)", filesWith("xml"))
+	to.output(&f.markdown, "markdown", "", "append the table as Markdown to this file, such as a CI job's page",
 		filesWith("md"))
 	to.on(&f.json, "json", "print JSON instead of the table")
+	to.force()
 	return c
 }
 
-func (f *checkFlags) run(c *cobra.Command, dir string) error {
+func (f *checkFlags) run(c *cobra.Command, g *globals, dir string) error {
 	if err := cmp.Or(needed(c, "baseline", f.baseline, ", for example --baseline baseline.json"),
 		f.usage()); err != nil {
 		return refuse(err)
 	}
 	if f.update {
-		return refuse(f.write(c.OutOrStdout(), dir))
+		return refuse(f.write(c.OutOrStdout(), g.rule, dir))
 	}
+	g.reads(f.baseline)
 	asked := f.junit != ""
-	if !asked {
-		f.junit = filepath.Join(dir, "junit.xml")
+	to, name := g.rule.At(cmp.Or(f.junit, filepath.Join(dir, junitFile)), "JUnit file")
+	if name == junitFile {
+		to.Beside = "results.json"
+	}
+	if err := to.May(name); err != nil {
+		return refuse(fmt.Errorf("--junit: %w", err))
 	}
 	report, err := f.compare(c.Context(), dir)
 	if err != nil {
 		// Instead of an earlier comparison's. If it can't be written, err matters more. A
 		// folder that is not a run's stays as it is.
-		if asked || exists(f.junit) || exists(filepath.Join(dir, "results.json")) {
-			_ = f.toJUnit(asked, func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
+		if asked || exists(to.Path(name)) || exists(filepath.Join(dir, "results.json")) {
+			_ = to.Fill(name, func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
 		}
 		return refuse(err)
 	}
-	if err := f.say(c, report, asked); err != nil {
+	if err := f.say(c, g, report, outputFile{to, name}); err != nil {
 		return refuse(err)
 	}
 	switch report.Outcome {
@@ -156,7 +165,7 @@ func (f *checkFlags) compare(ctx context.Context, dir string) (*gate.Report, err
 }
 
 // say prints the report and writes its files.
-func (f *checkFlags) say(c *cobra.Command, r *gate.Report, asked bool) error {
+func (f *checkFlags) say(c *cobra.Command, g *globals, r *gate.Report, junit outputFile) error {
 	var err error
 	if f.json {
 		err = printJSON(c, r)
@@ -166,50 +175,24 @@ func (f *checkFlags) say(c *cobra.Command, r *gate.Report, asked bool) error {
 	if err != nil {
 		return err
 	}
-	if err := f.toJUnit(asked, r.WriteJUnit); err != nil {
+	if err := junit.Fill(junit.name, r.WriteJUnit); err != nil {
 		return fmt.Errorf("--junit: %w", err)
 	}
 	if f.markdown != "" {
-		if err := toFile(f.markdown, true, r.WriteMarkdown); err != nil {
+		to, name := g.rule.At(f.markdown, "")
+		if err := to.Append(name, r.WriteMarkdown); err != nil {
 			return fmt.Errorf("--markdown: %w", err)
 		}
 	}
 	return nil
 }
 
-// toJUnit writes the XML where it was asked for, or in the run's folder, from which no link leads.
-func (f *checkFlags) toJUnit(asked bool, write func(io.Writer) error) error {
-	if asked {
-		return toFile(f.junit, false, write)
-	}
-	dir, name := atomicfile.At(f.junit)
-	if err := dir.Fill(name, write); err != nil {
-		return fmt.Errorf("%s: %w", f.junit, err)
-	}
-	return nil
-}
-
-// toFile writes a file anew, or behind what it holds.
-func toFile(path string, behind bool, write func(io.Writer) error) error {
-	if info, err := os.Stat(path); !behind || err == nil && !info.Mode().IsRegular() {
-		if err = atomicfile.Fill(path, write); err != nil {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-		return err
-	}
-	w, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(write(w), w.Close())
-}
-
 // write makes the baseline of a run. Its rules are the config's, else those of the file
 // that it replaces, else the default ones.
-func (f *checkFlags) write(w io.Writer, dir string) error {
+func (f *checkFlags) write(w io.Writer, rule atomicfile.Rule, dir string) error {
 	old, err := gate.Read(f.baseline)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, gate.ErrOlder) {
-		return fmt.Errorf("%w; remove the file to begin anew", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, gate.ErrOlder) && !rule.Force {
+		return fmt.Errorf("%w; remove the file to begin anew, or add --force", err)
 	}
 	rules := config.DefaultGate()
 	if old != nil {
@@ -235,7 +218,7 @@ func (f *checkFlags) write(w io.Writer, dir string) error {
 		added, removed, changed := base.Changes(old)
 		what += fmt.Sprintf("; cells new %d, gone %d, changed %d", added, removed, changed)
 	}
-	if err := base.Write(f.baseline); err != nil {
+	if err := base.Write(f.baseline, rule, old != nil); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w, "%s: %s\n%s\n", f.baseline, what, base.Images())

@@ -26,6 +26,7 @@ import (
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/input"
 	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
@@ -87,7 +88,7 @@ func whole(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Wr
 	}
 	exit := exitError{err, exitFailed}
 	if errors.As(err, new(open.ConfigError)) || errors.As(err, new(*onnx.UnsupportedError)) ||
-		errors.Is(err, folder.ErrOtherRun) {
+		errors.As(err, new(atomicfile.Refused)) || errors.Is(err, folder.ErrOtherRun) {
 		exit.code = exitUsage
 	}
 	if errors.As(err, &exit); exit.error != nil {
@@ -113,6 +114,7 @@ type globals struct {
 	log     string        // progress.TextLog or progress.JSONLog
 	every   time.Duration // --log-every; 0 of commands without it
 	quiet   bool
+	rule    atomicfile.Rule        // of what the command writes
 	planned func(*plan.Plan) error // takes the plan of a run instead of carrying it out; nil: it is carried out
 }
 
@@ -176,9 +178,11 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 				cmp.Or(suggest.Word(args[0], verbs), "; see selfheal --help"))
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRun: func(c *cobra.Command, _ []string) { // verbs that run nothing may open such a network
+		PersistentPreRunE: func(c *cobra.Command, args []string) error {
+			// Verbs that run nothing may open such a network.
 			ort.Later = ort.Options{Library: g.library, Offline: g.offline,
 				Log: func(f ort.Fetch) { g.progress(c).Fetched(f) }}
+			return g.outputs(c, args)
 		},
 	}
 	root.PersistentFlags().StringVar(&g.library, "onnxruntime", "",
@@ -206,7 +210,7 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		predictCommand(g), exportCommand(g), fitCommand(g), inspectCommand(g), splitCommand(g), gradCommand(g),
 		doctorCommand(g), vnnlibCommand(g), versionCommand(g))
 	for _, c := range []*cobra.Command{reportCommand(g), compareCommand(g), checkCommand(g), theoryCommand(g),
-		schemaCommand(g), completionCommand(), manCommand()} {
+		schemaCommand(g), completionCommand(), manCommand(g)} {
 		flags{c}.only(never, "onnxruntime", "offline")
 		root.AddCommand(c)
 	}

@@ -22,7 +22,7 @@ import (
 
 func compareCommand(g *globals) *cobra.Command {
 	var out string
-	var asJSON, force bool
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "compare DIR…",
 		Short: "Put many runs beside each other: ranked, tested on shared images, over time",
@@ -53,7 +53,9 @@ and compare.json lie beside it. docs/compare.md says how it compares.`,
 				return usage("%w", err)
 			}
 			if out != "" {
-				if err := compareInto(out, of, force); err != nil {
+				to := g.rule.In(out, "comparison")
+				to.Beside = "compare.json"
+				if err := reports.WriteCompare(to, of); err != nil {
 					return err
 				}
 			}
@@ -69,10 +71,10 @@ and compare.json lie beside it. docs/compare.md says how it compares.`,
 		},
 	}
 	to := flags{c}
-	to.text(&out, "out", "",
+	to.output(&out, "out", "",
 		"folder for compare.html, compare.md, compare.json and figures (default: none are written)", folders)
 	to.on(&asJSON, "json", "print JSON instead of the tables")
-	to.on(&force, "force", "replace files in --out that selfheal compare did not write")
+	to.force()
 	to.quiet(g)
 	to.only(beside("out"), "force")
 	to.only(without("json"), "quiet")
@@ -149,12 +151,4 @@ func openRun(dir string) (run compare.Run, err error) {
 	}
 	run.Unfinished = err == nil && run.File.Finished == nil
 	return run, err
-}
-
-// compareInto writes a comparison into a folder, where it replaces an earlier one.
-func compareInto(dir string, of *compare.Comparison, force bool) error {
-	if err := reports.CompareMay(dir); err != nil && !force {
-		return usage("%w; %w", err, folder.ErrOtherRun)
-	}
-	return reports.WriteCompare(dir, of)
 }

@@ -35,6 +35,11 @@ metadata name the control, the solver and the model's SHA-256.`,
 			if err != nil {
 				return err
 			}
+			g.reads(cfg.Inputs(true)...)
+			to, err := g.file(out, "healed network")
+			if err != nil {
+				return err
+			}
 			u, err := f.open(c, g, cfg, &scaleFlags{})
 			if err != nil {
 				return err
@@ -44,7 +49,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 			if err != nil {
 				return err
 			}
-			if err := writeFile(out, e.Data); err != nil {
+			if err := to.write(e.Data); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: image %s → logits %s, %v, %sB\n",
@@ -53,6 +58,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 		},
 	}
 	f.add(flags{c}, g, "a control of the config")
-	flags{c}.text(&out, "out", "", "file for the network", filesWith("onnx"))
+	flags{c}.output(&out, "out", "", "file for the network", filesWith("onnx"))
+	flags{c}.force()
 	return c
 }

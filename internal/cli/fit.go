@@ -36,7 +36,7 @@ or to --out.`,
 				return err
 			case workers < 0:
 				return usage("--workers must be a whole number from 0 up, not %d", workers)
-			case o.Resume && o.Force:
+			case o.Resume && g.rule.Force:
 				return usage("--resume continues a training, --force starts anew: give one of them")
 			}
 			cfg, err := g.loadConfig(file, sets)
@@ -51,6 +51,8 @@ or to --out.`,
 			if c.Flags().Changed("workers") {
 				cfg.Runtime.Workers = workers
 			}
+			g.reads(cfg.Inputs(false)...)
+			o.Rule = g.rule
 			fitted, err := fit.Fit(c.Context(), cfg, o)
 			return cmp.Or(err, printFitted(g.results(c), fitted))
 		},
@@ -61,9 +63,9 @@ or to --out.`,
 	to.texts(&o.Models, "model",
 		"model to fit for; may be repeated (default: those that the embedding or the control's suites name)",
 		g.ofConfig(modelNames, 0))
-	to.text(&o.Out, "out", "", "file for the embedding (default: the config's path)", filesWith("onnx"))
+	to.output(&o.Out, "out", "", "file for the embedding (default: the config's path)", filesWith("onnx"))
 	to.on(&o.Resume, "resume", "continue: it is an error if this training is not there, begun or finished")
-	to.on(&o.Force, "force", "fit anew, and replace what other fits or others have left")
+	to.on(new(bool), "force", "fit anew, and replace what other fits or others have left")
 	to.whole(&workers, "workers", 0, "cores to use (default: the config's, 0: all)")
 	to.sets(&sets, g, "controls.NAME.layers.0.embedding.epochs=5")
 	to.quiet(g)

@@ -343,14 +343,14 @@ func (g *globals) findLogFormat(args []string) {
 
 // outputFlags are --out, --resume and --force.
 type outputFlags struct {
-	out           string
-	resume, force bool
+	out    string
+	resume bool
 }
 
 func (f *outputFlags) add(c flags, g *globals) {
-	c.text(&f.out, "out", "results", "output folder", folders)
+	c.output(&f.out, "out", "results", "output folder", folders)
 	c.on(&f.resume, "resume", "continue: it is an error if --out does not hold this run, finished or not")
-	c.on(&f.force, "force", "start anew, and replace what another run has left in --out")
+	c.on(new(bool), "force", "start anew, and replace what another run has left in --out")
 	c.quiet(g)
 	c.logFormat(g)
 	c.logEvery(g)

@@ -18,7 +18,14 @@ func gradCommand(g *globals) *cobra.Command {
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
-			net, err := p.load(c, g, args[0], out)
+			if err := needed(c, "out", out, ""); err != nil {
+				return err
+			}
+			to, err := g.file(out, "gradient graph")
+			if err != nil {
+				return err
+			}
+			net, err := p.load(c, g, args[0])
 			if err != nil {
 				return err
 			}
@@ -26,7 +33,11 @@ func gradCommand(g *globals) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("model %s: %w", args[0], err)
 			}
-			if err := writeModel(out, v); err != nil {
+			data, err := v.Encode()
+			if err == nil {
+				err = to.write(data)
+			}
+			if err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s: x %s, cotangent %s → y, dx\n", out, v.Inputs[0].Shape, v.Inputs[1].Shape)
@@ -35,6 +46,7 @@ func gradCommand(g *globals) *cobra.Command {
 	}
 	p.add(flags{c})
 	p.addSize(flags{c})
-	flags{c}.text(&out, "out", "", "file for the gradient graph", filesWith("onnx"))
+	flags{c}.output(&out, "out", "", "file for the gradient graph", filesWith("onnx"))
+	flags{c}.force()
 	return c
 }

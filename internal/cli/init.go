@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/open"
-	"selfheal/internal/atomicfile"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -26,7 +24,6 @@ type initFlags struct {
 	form     outputForm
 	fit, out string
 	limit    int
-	force    bool
 }
 
 func initCommand(g *globals) *cobra.Command {
@@ -52,8 +49,8 @@ With --fit there is a control as well, which heals the network while it runs, on
 	f.form.add(to)
 	to.whole(&f.limit, "limit", 1000, "images that the model is asked about, and that the config scores")
 	to.text(&f.fit, "fit", "", "clean training images, in the format of --data, to fit a control to", anyFile)
-	to.text(&f.out, "out", "config.yaml", "the config's file", filesWith("yaml", "yml"))
-	to.on(&f.force, "force", "replace --out")
+	to.output(&f.out, "out", "config.yaml", "the config's file", filesWith("yaml", "yml"))
+	to.force()
 	return c
 }
 
@@ -158,8 +155,9 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if f.limit < 1 {
 		return usage("--limit must be a whole number from 1 up, not %d", f.limit)
 	}
-	if _, err := os.Stat(f.out); err == nil && !f.force {
-		return usage("%s is there; choose another --out or add --force", f.out)
+	to, err := g.file(f.out, "config")
+	if err != nil {
+		return err
 	}
 	images, err := f.images()
 	if err != nil {
@@ -227,8 +225,8 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err = newConfig.Execute(&b, about); err != nil {
 		return err
 	}
-	if err := atomicfile.Write(f.out, b.Bytes()); err != nil {
-		return fmt.Errorf("%s: %w", f.out, err)
+	if err := to.write(b.Bytes()); err != nil {
+		return err
 	}
 	doubt := ""
 	if 2*about.Right < about.Of {

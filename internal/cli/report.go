@@ -7,20 +7,21 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"selfheal/harness/folder"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/harness/shard"
+	"selfheal/internal/atomicfile"
 	"selfheal/reports"
 )
 
 func reportCommand(g *globals) *cobra.Command {
 	var out string
-	var published, force bool
+	var published bool
 	c := &cobra.Command{
 		Use:   "report DIR… --out OUT",
 		Short: "Render the reports of a run again, merge shards, or render the paper's numbers",
@@ -50,11 +51,9 @@ radar plots are rendered from the numbers that it prints.`,
 			}
 			var err error
 			if published {
-				if err = os.MkdirAll(out, 0o755); err == nil {
-					err = reports.WritePublished(out)
-				}
+				err = reports.WritePublished(g.reportTo(out))
 			} else {
-				err = report(c, g, args, out, force)
+				err = report(c, g, args, out)
 			}
 			if err != nil {
 				return err
@@ -63,15 +62,22 @@ radar plots are rendered from the numbers that it prints.`,
 			return err
 		},
 	}
-	flags{c}.text(&out, "out", "", "folder for the reports", folders)
+	flags{c}.output(&out, "out", "", "folder for the reports", folders)
 	flags{c}.on(&published, "published", "render the paper's own tables and radar plots; runs nothing")
-	flags{c}.on(&force, "force", "merge shards into a folder that holds another run, which is lost")
-	flags{c}.only(without("published"), "force")
+	flags{c}.on(new(bool), "force", "replace files that selfheal did not write, or that somebody changed since, and, "+
+		"when shards are merged, another run")
 	return c
 }
 
+// reportTo is where the reports of a run go.
+func (g *globals) reportTo(dir string) atomicfile.Output {
+	to := g.rule.In(dir, folder.Kind)
+	to.Beside = "results.json"
+	return to
+}
+
 // report renders the reports of a run, or of what its shards come to.
-func report(c *cobra.Command, g *globals, dirs []string, out string, force bool) error {
+func report(c *cobra.Command, g *globals, dirs []string, out string) error {
 	var shards []string
 	for _, dir := range dirs {
 		found, err := shard.Find(dir)
@@ -85,28 +91,22 @@ func report(c *cobra.Command, g *globals, dirs []string, out string, force bool)
 		shards = append(shards, found...)
 	}
 	if len(shards) > 0 {
-		_, err := shard.Merge(c.Context(), shards, run.Options{Out: out, Force: force, Progress: g.progress(c),
-			Report: func(file *result.File) error { return render(c.Context(), out, file, out) }})
+		_, err := shard.Merge(c.Context(), shards, run.Options{Out: out, Rule: g.rule, Progress: g.progress(c),
+			Report: func(file *result.File) error { return render(c.Context(), g.reportTo(out), file, out) }})
 		return err
-	}
-	if force {
-		return usage("--force is for merging, and %s holds no shards", dirs[0])
 	}
 	file, err := readResults(dirs[0])
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return err
-	}
-	return render(c.Context(), out, file, dirs[0])
+	return render(c.Context(), g.reportTo(out), file, dirs[0])
 }
 
-// render writes the reports of a run to dir, with the records of a folder.
-func render(ctx context.Context, dir string, file *result.File, from string) error {
+// render writes the reports of a run, with the records of a folder.
+func render(ctx context.Context, to atomicfile.Output, file *result.File, from string) error {
 	theory, err := theoryOf(ctx, file)
 	records, unreadable := recordsOf(from)
-	werr := reports.Write(dir, file, records, theory)
+	werr := reports.Write(to, file, records, theory)
 	if rerr := unreadable(); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
 		return rerr
 	}

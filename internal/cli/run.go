@@ -107,6 +107,7 @@ func (g *globals) loadConfig(path string, sets []string) (*config.Config, error)
 	}
 	cfg, err := config.Load("config.yaml", sets...)
 	if !errors.Is(err, fs.ErrNotExist) {
+		g.reads("config.yaml")
 		return cfg, err
 	}
 	return g.bundled(sets)
@@ -275,14 +276,17 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 	if g.planned != nil {
 		return g.planned(p)
 	}
-	if f.resume && f.force {
+	if f.resume && g.rule.Force {
 		return usage("--resume continues a run, --force starts anew: give one of them")
+	}
+	if err := g.readsData(p.Config, f.out); err != nil {
+		return err
 	}
 	if err := g.runtime(c, p.Config.Runtime); err != nil {
 		return err
 	}
-	o.Out, o.Resume, o.Force, o.Progress, o.Cache = f.out, f.resume, f.force, g.progress(c), pca.UserCache()
-	o.Report = func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }
+	o.Out, o.Resume, o.Rule, o.Progress, o.Cache = f.out, f.resume, g.rule, g.progress(c), pca.UserCache()
+	o.Report = func(file *result.File) error { return render(c.Context(), g.reportTo(f.out), file, f.out) }
 	if part.N > 0 {
 		err := shard.Run(c.Context(), p, part, attempt, o)
 		if err == nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -28,7 +27,10 @@ func splitCommand(g *globals) *cobra.Command {
 		Args:              exactly(1, "one model"),
 		ValidArgsFunction: once(filesWith("onnx")),
 		RunE: func(c *cobra.Command, args []string) error {
-			net, err := p.load(c, g, args[0], out)
+			if err := needed(c, "out", out, ""); err != nil {
+				return err
+			}
+			net, err := p.load(c, g, args[0])
 			if err != nil {
 				return err
 			}
@@ -39,18 +41,24 @@ func splitCommand(g *globals) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("model %s: %w", args[0], err)
 			}
+			to, names := g.rule.In(out, "segment"), make([]string, len(segments))
+			for i := range names {
+				names[i] = fmt.Sprintf("F%02d.onnx", i)
+			}
+			if err := to.May(names...); err != nil {
+				return err
+			}
 			if err := atomicfile.In(out).Make("."); err != nil {
 				return fmt.Errorf("%s: %w", out, err)
 			}
 			for i, s := range segments {
-				name := fmt.Sprintf("F%02d.onnx", i)
-				path := filepath.Join(out, name)
+				path := filepath.Join(out, names[i])
 				data, err := s.Encode()
-				if err == nil {
-					err = atomicfile.In(out).Write(name, data)
-				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", path, err)
+				}
+				if err := to.Write(names[i], data); err != nil {
+					return err
 				}
 				in, out := s.Inputs[0], s.Outputs[0]
 				fmt.Fprintf(c.OutOrStdout(), "%s: %s %s → %s %s\n", path, in.Name, in.Shape, out.Name, out.Shape)
@@ -60,15 +68,16 @@ func splitCommand(g *globals) *cobra.Command {
 	}
 	p.add(flags{c})
 	p.addSize(flags{c})
-	flags{c}.text(&out, "out", "", "folder for the segments", folders)
+	flags{c}.output(&out, "out", "", "folder for the segments", folders)
+	flags{c}.force()
 	flags{c}.texts(&at, "at", "cut tensor to cut at; may be repeated (default: the block boundaries)", noFiles)
 	return c
 }
 
-// load opens a model to make files of it at --out, telling on stderr what was done to it.
-func (p *preprocessFlags) load(c *cobra.Command, g *globals, path, out string) (*onnx.Graph, error) {
+// load opens a model to make files of it, telling on stderr what was done to it.
+func (p *preprocessFlags) load(c *cobra.Command, g *globals, path string) (*onnx.Graph, error) {
 	o, err := p.options()
-	if err = cmp.Or(needed(c, "out", out, ""), err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return loadNetwork(c, g, path, o)
@@ -87,20 +96,4 @@ func loadNetwork(c *cobra.Command, g *globals, path string, o simplify.Options) 
 		fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %s\n", path, notice)
 	}
 	return net, nil
-}
-
-func writeModel(path string, g *onnx.Graph) error {
-	data, err := g.Encode()
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return writeFile(path, data)
-}
-
-// writeFile replaces a file, whole or not at all.
-func writeFile(path string, data []byte) error {
-	if err := atomicfile.Write(path, data); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }

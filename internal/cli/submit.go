@@ -70,7 +70,7 @@ the following, not the job: the same command goes on following it.`,
 	to.whole(&f.shards, "shards", 0, "how many parts to make of the work (default: four for each node that the "+
 		"engine can use)")
 	to.config(&f.config)
-	to.text(&f.out, "out", "", "output folder, which all machines have", folders)
+	to.output(&f.out, "out", "", "output folder, which all machines have", folders)
 	f.scaleFlags.addConfigs(to)
 	f.providerFlags.add(to, "the config's")
 	to.texts(&f.suites, "suite", "suite to run; may be repeated (default: the config's default_suites)",
@@ -154,13 +154,16 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 		_, err = fmt.Fprint(c.OutOrStdout(), text)
 		return err
 	}
+	if err := g.readsData(p.Config, f.out); err != nil {
+		return err
+	}
 	if err := g.runtime(c, cfg.Runtime); err != nil {
 		return err
 	}
 	_, err = shard.Submit(c.Context(), p, shard.SubmitOptions{Engine: engine, EngineName: f.engine,
-		Shards: f.shards, ProgramCommand: command, Options: run.Options{Out: f.out, Progress: g.progress(c),
+		Shards: f.shards, ProgramCommand: command, Options: run.Options{Out: f.out, Rule: g.rule, Progress: g.progress(c),
 			Cache: pca.UserCache(), Command: commandLine(c),
-			Report: func(file *result.File) error { return render(c.Context(), f.out, file, f.out) }}})
+			Report: func(file *result.File) error { return render(c.Context(), g.reportTo(f.out), file, f.out) }}})
 	if err == nil {
 		g.printTables(c, f.out)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -13,6 +12,7 @@ import (
 	"selfheal/control/theory"
 	"selfheal/harness"
 	"selfheal/harness/result"
+	"selfheal/internal/atomicfile"
 	"selfheal/reports"
 )
 
@@ -35,10 +35,13 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 			if err != nil {
 				return err
 			}
-			return concludeTheory(g.results(c), r, out)
+			to := g.rule.In(out, "theory")
+			to.Beside = "theory.json"
+			return concludeTheory(g.results(c), r, to)
 		},
 	}
-	flags{c}.text(&out, "out", "theory", "output folder", folders)
+	flags{c}.output(&out, "out", "theory", "output folder", folders)
+	flags{c}.force()
 	flags{c}.seed(&o.Seed, "seed of every draw")
 	flags{c}.on(&o.Quick, "quick", "fewer draws and coarser grids: seconds")
 	flags{c}.quiet(g)
@@ -47,15 +50,15 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 }
 
 // concludeTheory writes the reports and prints the table; checks that fail are an error.
-func concludeTheory(w io.Writer, r *theory.Result, out string) error {
+func concludeTheory(w io.Writer, r *theory.Result, to atomicfile.Output) error {
 	report := reports.NewTheory(harness.Version, r)
-	if err := reports.WriteTheory(out, report); err != nil {
+	if err := reports.WriteTheory(to, report); err != nil {
 		return err
 	}
 	if err := printChecks(w, r.Checks); err != nil {
 		return err
 	}
-	page := filepath.Join(out, "theory.html")
+	page := to.Path("theory.html")
 	if !r.Passed() {
 		return fmt.Errorf("theory: %s; see %s", report.Verdict(), page)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/control/theory"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 )
 
@@ -67,7 +68,7 @@ func TestTheoryFails(t *testing.T) {
 	r.Checks[4].Pass = false
 	out := t.TempDir()
 	var stdout bytes.Buffer
-	err := concludeTheory(&stdout, r, out)
+	err := concludeTheory(&stdout, r, atomicfile.Rule{}.In(out, "theory"))
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("1 of %d checks fail; see ", len(r.Checks))) {
 		t.Errorf("%v", err)
 	}

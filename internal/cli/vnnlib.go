@@ -57,9 +57,10 @@ earlier one was stopped.`,
 		"end with the answer timeout after so long, such as 60s or 5m (0: never, or the category's times)")
 	flags{c}.completed("timeout", noFiles)
 	flags{c}.text(&v.category, "category", "", "folder with an instances.csv: answer all its questions", anyFile)
-	flags{c}.text(&v.out, "out", "", "file for the answer (default: print it)", anyFile)
+	flags{c}.output(&v.out, "out", "", "file for the answer (default: print it)", anyFile)
 	c.Flags().BoolVar(&v.progress, "progress", false, "tell every second how many parts were bounded and wait")
 	flags{c}.seed(&v.seed, "seed of the attack's starts")
+	flags{c}.force()
 	return c
 }
 
@@ -73,6 +74,13 @@ type vnnlibFlags struct {
 
 func (v *vnnlibFlags) run(c *cobra.Command, args []string) error {
 	ctx, log := c.Context(), c.ErrOrStderr()
+	var to outputFile
+	if v.category == "" && v.out != "" {
+		var err error
+		if to, err = v.file(v.out, "answer"); err != nil {
+			return err
+		}
+	}
 	q := vnnlib.Query{Seed: v.seed, Count: new(tree.Count),
 		Runtime: func(context.Context) error { return v.runtime(c, config.Runtime{}) },
 		Note:    func(line string) { fmt.Fprintf(log, "selfheal: %s\n", line) }}
@@ -93,7 +101,7 @@ func (v *vnnlibFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if v.out != "" {
-		return writeFile(v.out, []byte(answer.String()))
+		return to.write([]byte(answer.String()))
 	}
 	_, err = fmt.Fprint(c.OutOrStdout(), answer)
 	return err
@@ -104,7 +112,7 @@ func (v *vnnlibFlags) answerCategory(c *cobra.Command, q vnnlib.Query) error {
 		return usage("--category needs --out, a file for the answers")
 	}
 	counts := map[string]int{}
-	category := &vnnlib.Category{Folder: v.category, Out: v.out, Timeout: v.timeout, Query: q,
+	category := &vnnlib.Category{Folder: v.category, Out: v.out, Rule: v.rule, Timeout: v.timeout, Query: q,
 		Told: func(done, of int, a vnnlib.Answered) {
 			counts[a.Answer]++
 			fmt.Fprintf(c.OutOrStdout(), "[%d/%d] %s %s: %s, %.1f s\n", done, of, a.Model, a.Spec, a.Answer, a.Seconds)

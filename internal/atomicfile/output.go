@@ -1,0 +1,401 @@
+package atomicfile
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"selfheal/internal/fault"
+	"selfheal/internal/input"
+)
+
+// Rule is what a command may replace: a file that the program wrote there and nobody has changed since; with Force any.
+// It never replaces its inputs, and writes through no link.
+type Rule struct {
+	Force  bool
+	Inputs []string // files that the command reads
+}
+
+// Refused is an error about a file that is there and may not be replaced.
+type Refused struct{ error }
+
+// Unwrap returns the error itself.
+func (r Refused) Unwrap() error { return r.error }
+
+func refused(format string, args ...any) error { return Refused{fmt.Errorf(format, args...)} }
+
+// errForeign ends what is said of somebody else's files.
+var errForeign = errors.New("choose another name or add --force")
+
+// Output is where files of a kind go, in a folder that a user has named and that may be a link. Names are as for
+// [Folder].
+type Output struct {
+	Rule
+	Dir  string
+	Kind string // what the files are, such as "segment"; files of another kind are not replaced
+	// Beside is a file of JSON, if any, by which results of earlier versions are told, as these kept no list of what they
+	// wrote: where it is the program's and not in the list, all that lies beside it counts as the program's.
+	Beside string
+	Known  bool // the file that is there says itself that it is the program's
+	named  bool // a device or a pipe with the name of a file is written to
+}
+
+// In is where files of a kind go in a folder.
+func (r Rule) In(dir, kind string) Output { return Output{Rule: r, Dir: dir, Kind: kind} }
+
+// At is where a file goes that a user has named, and its name there.
+func (r Rule) At(path, kind string) (Output, string) {
+	return Output{Rule: r, Dir: filepath.Dir(path), Kind: kind, named: true}, filepath.Base(path)
+}
+
+// Path is that of a name.
+func (o Output) Path(name string) string { return Folder(o.Dir).Path(name) }
+
+// ListFile, in a folder, has a line for each file that the program wrote there.
+const ListFile = ".selfheal.files"
+
+// Written is a line of [ListFile].
+type Written struct {
+	Name  string `json:"name"` // in the folder, with slashes
+	Kind  string `json:"kind"`
+	Bytes int64  `json:"bytes"`
+	Sum   uint32 `json:"crc32c"` // CRC-32C of the content; of a link that was given up, of where it led
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// May is an error for the first of some names under which lies what may not be replaced. What is wrong otherwise is
+// found when it is written.
+func (o Output) May(names ...string) error {
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	list := readList(root)
+	for _, name := range names {
+		if err := o.may(root, list, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o Output) may(root *os.Root, list []Written, name string) error {
+	at := o.Path(name)
+	there, err := os.Stat(at)
+	if err == nil {
+		if o.named && isDevice(there) {
+			return nil
+		}
+		for _, path := range o.Inputs {
+			if info, err := os.Stat(path); err == nil && os.SameFile(info, there) {
+				return refused("%s is an input of this command; choose another name", at)
+			}
+		}
+	}
+	for i, c := range name {
+		if c == '/' && !o.Force && isLink(root, name[:i]) {
+			return refused("%s is a link, and %w; %w", o.Path(name[:i]), errLink, errForeign)
+		}
+	}
+	info, err := root.Lstat(name)
+	switch {
+	case err != nil || o.Force && !info.IsDir():
+		return nil
+	case info.IsDir():
+		return refused("%s is a folder, not a file", at)
+	case o.wrote(root, list, name):
+		return nil
+	case isLink(root, name):
+		return refused("%s is a link, and %w; %w", at, errLink, errForeign)
+	}
+	return refused("%s is there, and is no %s as selfheal wrote it; %w", at, cmp.Or(o.Kind, "file"), errForeign)
+}
+
+var errLink = errors.New("nothing is written through links")
+
+func isLink(root *os.Root, name string) bool {
+	info, err := root.Lstat(name)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// Wrote reports whether the program wrote what lies under a name.
+func (o Output) Wrote(name string) bool {
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	return o.wrote(root, readList(root), name)
+}
+
+func (o Output) wrote(root *os.Root, list []Written, name string) bool {
+	return o.Known && !isLink(root, name) || listed(root, list, name, o.Kind) ||
+		o.Beside != "" && !listed(root, list, o.Beside, "") && isOurs(root, o.Beside)
+}
+
+// listed reports whether what lies under a name is in the list, as of a kind or, for "", of any.
+func listed(root *os.Root, list []Written, name, kind string) bool {
+	var now Written
+	return slices.ContainsFunc(list, func(w Written) bool {
+		if w.Name != name || kind != "" && w.Kind != kind {
+			return false
+		}
+		if now.Name == "" {
+			var err error
+			if now, err = sumOf(root, name); err != nil {
+				return false
+			}
+		}
+		return w.Bytes == now.Bytes && w.Sum == now.Sum
+	})
+}
+
+// sumOf is a file as a line of the list, without its kind.
+func sumOf(root *os.Root, name string) (w Written, err error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return w, err
+	}
+	if !info.Mode().IsRegular() {
+		to, err := root.Readlink(name)
+		return Written{name, "", int64(len(to)), crc32.Checksum([]byte(to), castagnoli)}, err
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return w, err
+	}
+	defer f.Close()
+	return sumFile(f, name)
+}
+
+func sumFile(f *os.File, name string) (w Written, err error) {
+	sum := crc32.New(castagnoli)
+	n, err := io.Copy(sum, io.NewSectionReader(f, 0, 1<<62))
+	return Written{name, "", n, sum.Sum32()}, err
+}
+
+// isOurs reports whether a file of JSON has a schema of the program's.
+func isOurs(root *os.Root, name string) bool {
+	info, err := root.Lstat(name)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, 200))
+	return err == nil && strings.Contains(string(head), `"schema": "selfheal.`)
+}
+
+const mostList = 64 << 20
+
+// readList is empty where there is no list or it can't be read: nothing is known to be the program's then.
+func readList(root *os.Root) (list []Written) {
+	if info, err := root.Lstat(ListFile); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	data, err := input.Read(filepath.Join(root.Name(), ListFile), mostList)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(data)) {
+		var w Written
+		if json.Unmarshal([]byte(line), &w) == nil {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// note adds lines to the list before their files are there: a kill in between leaves no file that nobody knows. Several
+// processes may add lines at once.
+func (o Output) note(synced bool, lines ...Written) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	list, err := Folder(o.Dir).Open(ListFile, os.O_APPEND)
+	if err == nil {
+		_, err = list.Write(append([]byte{'\n'}, encode(lines)...)) // which ends a line that is torn
+		var info fs.FileInfo
+		if err == nil && synced {
+			err = list.Sync()
+		}
+		if err == nil {
+			info, err = list.Stat()
+		}
+		if err = cmp.Or(err, list.Close()); err == nil && info.Size() > fullList {
+			err = o.shorten()
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", ListFile, fault.Reason(err))
+	}
+	return err
+}
+
+func encode(lines []Written) (text []byte) {
+	for _, w := range lines {
+		line, _ := json.Marshal(w) // of names and numbers
+		text = append(append(text, line...), '\n')
+	}
+	return text
+}
+
+// fullList is the size of a list, in bytes, from which on what is superseded is left out; a variable for tests.
+var fullList int64 = 1 << 20
+
+// shorten leaves the last two lines of each file: the last one's may not be there yet. A line that another process
+// adds meanwhile may be lost: its file then counts as somebody else's.
+func (o Output) shorten() error {
+	root, err := os.OpenRoot(o.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	list, seen, kept := readList(root), map[string]int{}, []Written(nil)
+	for _, w := range slices.Backward(list) {
+		if seen[w.Name]++; seen[w.Name] <= 2 {
+			kept = append(kept, w)
+		}
+	}
+	slices.Reverse(kept)
+	if 2*len(kept) > len(list) {
+		return nil
+	}
+	return Folder(o.Dir).Write(ListFile, encode(kept))
+}
+
+// Take makes files that others have left the program's own, to be replaced or removed.
+func (o Output) Take(names ...string) error {
+	root, err := os.OpenRoot(o.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", o.Dir, fault.Reason(err))
+	}
+	defer root.Close()
+	list, lines := readList(root), []Written(nil)
+	for _, name := range names {
+		if o.wrote(root, list, name) {
+			continue
+		}
+		w, err := sumOf(root, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", o.Path(name), fault.Reason(err))
+		}
+		w.Kind = o.Kind
+		lines = append(lines, w)
+	}
+	return o.note(false, lines...)
+}
+
+// Write replaces a file by data; see [Output.Fill].
+func (o Output) Write(name string, data []byte) error { return o.Fill(name, writing(data)) }
+
+// WriteSynced is [Output.Write] as [Folder.WriteSynced] is [Folder.Write].
+func (o Output) WriteSynced(name string, data []byte) error {
+	return o.fill(name, writing(data), true)
+}
+
+// Fill replaces a file by what fill writes, as [Folder.Fill] does, if it may. Errors name the file.
+func (o Output) Fill(name string, fill func(io.Writer) error) error { return o.fill(name, fill, false) }
+
+func (o Output) fill(name string, fill func(io.Writer) error, synced bool) error {
+	at := o.Path(name)
+	err := o.May(name)
+	if err != nil {
+		return err
+	}
+	if info, serr := os.Stat(at); o.named && serr == nil && isDevice(info) {
+		err = into(at, fill)
+	} else {
+		err = Folder(o.Dir).within(path.Dir(name), func(root *os.Root) error {
+			return replace(root, path.Base(name), fill, synced, func(f *os.File) error {
+				w, err := sumFile(f, name)
+				w.Kind = o.Kind
+				return cmp.Or(err, o.note(synced, w))
+			})
+		})
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", at, err)
+	}
+	return err
+}
+
+// Move brings a file of the folder's to the disk and then into its place, if it may.
+func (o Output) Move(from, name string) error {
+	in := Folder(o.Dir)
+	err := o.May(name)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(in.Path(from))
+	if err == nil {
+		var w Written
+		w, err = sumFile(f, name)
+		w.Kind = o.Kind
+		err = cmp.Or(err, f.Sync(), f.Close())
+		if err == nil {
+			err = o.note(true, w)
+		}
+	}
+	if err == nil {
+		err = os.Rename(in.Path(from), in.Path(name))
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", in.Path(name), fault.Reason(err))
+	}
+	return err
+}
+
+// Append writes behind what a user's file holds, or makes it. It is not the program's then.
+func (o Output) Append(name string, fill func(io.Writer) error) error {
+	at := o.Path(name)
+	o.Force = true
+	if err := o.May(name); err != nil {
+		return err
+	}
+	info, err := os.Stat(at)
+	link, lerr := os.Lstat(at)
+	switch {
+	case err == nil && isDevice(info):
+		err = into(at, fill)
+	case lerr == nil && link.Mode()&fs.ModeSymlink != 0:
+		return refused("%s is a link, and %w; name the file itself", at, errLink)
+	default:
+		err = behind(at, fill)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", at, fault.Reason(err))
+	}
+	return err
+}
+
+func behind(path string, fill func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(f)
+	return cmp.Or(fill(w), w.Flush(), f.Close())
+}
+
+// isDevice reports whether what lies there is neither file nor folder.
+func isDevice(info fs.FileInfo) bool { return !info.Mode().IsRegular() && !info.IsDir() }
