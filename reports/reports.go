@@ -117,7 +117,7 @@ func writeFiles(to atomicfile.Output, files []file) error {
 			contents[i].WriteString(text)
 		}
 	}
-	if err := to.May(lists.Map(files, func(f file) string { return f.name })...); err != nil {
+	if err := to.Claim(lists.Map(files, func(f file) string { return f.name })...); err != nil {
 		return err
 	}
 	if err := atomicfile.In(to.Dir).Make("."); err != nil {

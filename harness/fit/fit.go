@@ -332,10 +332,11 @@ func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.
 		return nil, nil, nil
 	}
 	for _, to := range f.outputs(path) {
-		if err = to.May(to.name); err == nil && f.o.Force {
-			err = to.Take(to.name)
+		may := to.May
+		if f.o.Force { // and is continued without
+			may = to.Claim
 		}
-		if err != nil {
+		if err = may(to.name); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -151,7 +151,10 @@ func TestKilledFitsContinue(t *testing.T) {
 			must.Do(t, os.WriteFile(filepath.Join(dir, "made.onnx.training", ".checkpoint-1-77"), []byte("x"), 0o644))
 		}, "it continues after step 5 of 6"},
 		{6, func(dir string) { // before the embedding is in its place
-			must.Do(t, os.WriteFile(filepath.Join(dir, "made.onnx.csv"), []byte(losses), 0o644))
+			for _, name := range []string{"made.onnx.csv", atomicfile.ListFile} {
+				data := must.Get(os.ReadFile(filepath.Join(whole, name)))(t)
+				must.Do(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
+			}
 		}, "it continues after step 6 of 6"},
 		{6, func(dir string) { // after that
 			must.Do(t, os.CopyFS(dir, os.DirFS(whole)))
@@ -166,7 +169,7 @@ func TestKilledFitsContinue(t *testing.T) {
 		if e != embedding || l != losses {
 			t.Errorf("case %d comes to another embedding or other losses\n%s", i, l)
 		}
-		if left := must.Get(os.ReadDir(dir))(t); len(left) != 2 {
+		if left := must.Get(os.ReadDir(dir))(t); len(left) != 3 { // embedding, losses and list
 			t.Errorf("case %d leaves %v", i, left)
 		}
 	}

@@ -154,15 +154,17 @@ func (f *Folder) hasPlan() (bool, error) {
 	return false, nil
 }
 
-// Claim is an error where a file is no run's that the results would replace. Forced, it makes such files the run's.
+// Claim is an error where a file is no run's that the results would replace; see [atomicfile.Output.Claim].
 func (f *Folder) Claim() error {
 	found, err := f.files()
 	if err != nil {
 		return err
 	}
 	names, out := slices.Sorted(maps.Keys(found)), f.any()
-	if err = out.May(names...); err == nil && f.rule.Force {
-		err = out.Take(names...)
+	if err = out.May(names...); err == nil {
+		out.Force = true // which is settled
+		out.Kind = Kind
+		err = out.Claim(names...)
 	}
 	return err
 }

@@ -279,8 +279,12 @@ func (o Output) shorten() error {
 	return Folder(o.Dir).Write(ListFile, encode(kept))
 }
 
-// Take makes files that others have left the program's own, to be replaced or removed.
-func (o Output) Take(names ...string) error {
+// Claim is [Output.May], and makes what may be replaced the program's own: it may still be replaced when a file of an
+// earlier version that told so is gone, or when the same command continues without --force.
+func (o Output) Claim(names ...string) error {
+	if err := o.May(names...); err != nil {
+		return err
+	}
 	root, err := os.OpenRoot(o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -290,7 +294,7 @@ func (o Output) Take(names ...string) error {
 	defer root.Close()
 	list, lines := readList(root), []Written(nil)
 	for _, name := range names {
-		if o.wrote(root, list, name) {
+		if listed(root, list, name, o.Kind) {
 			continue
 		}
 		w, err := sumOf(root, name)

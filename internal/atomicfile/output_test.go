@@ -115,18 +115,22 @@ func TestEarlierVersions(t *testing.T) {
 	must.Refuse(t, to.Write("report.html", nil), "is no report")
 	put(t, filepath.Join(dir, "results.json"), "{\n \"schema\": \"selfheal.results/1\"}")
 	must.Do(t, to.May("report.html", "results.json"))
+	put(t, filepath.Join(dir, "tables.md"), "table")
+	must.Do(t, to.Claim("tables.md"))
 	must.Do(t, to.Write("results.json", []byte(`{"schema": "selfheal.results/1"}`)))
 	must.Refuse(t, to.Write("report.html", nil), "is no report")
+	must.Do(t, to.Write("tables.md", nil))
 }
 
 // What a user has given up is replaced later without --force, unless it has changed since; files are moved by the same
 // rule.
-func TestTakeAndMove(t *testing.T) {
+func TestClaimAndMove(t *testing.T) {
 	dir := t.TempDir()
 	to := Rule{}.In(dir, "report")
 	put(t, filepath.Join(dir, "a"), "mine")
 	must.Do(t, os.Symlink("a", filepath.Join(dir, "b")))
-	must.Do(t, to.Take("a", "b", "absent"))
+	must.Refuse(t, to.Claim("a"), "is no report")
+	must.Do(t, Rule{Force: true}.In(dir, "report").Claim("a", "b", "absent"))
 	put(t, filepath.Join(dir, "from"), "new")
 	must.Do(t, to.Move("from", "a"))
 	must.Do(t, to.Write("b", []byte("file")))
@@ -137,7 +141,7 @@ func TestTakeAndMove(t *testing.T) {
 	put(t, filepath.Join(dir, "from"), "new")
 	must.Refuse(t, to.Move("from", "a"), "is no report")
 	holds(t, filepath.Join(dir, "from"), "new")
-	must.Do(t, Rule{}.In(filepath.Join(dir, "absent"), "").Take("a"))
+	must.Do(t, Rule{}.In(filepath.Join(dir, "absent"), "").Claim("a"))
 }
 
 // Text is put behind what a user's file holds.

@@ -86,6 +86,7 @@ func (f *checkFlags) run(c *cobra.Command, g *globals, dir string) error {
 		f.usage()); err != nil {
 		return refuse(err)
 	}
+	g.reads(filepath.Join(dir, "results.json"))
 	if f.update {
 		return refuse(f.write(c.OutOrStdout(), g.rule, dir))
 	}

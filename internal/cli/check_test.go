@@ -15,6 +15,7 @@ import (
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
 )
 
@@ -261,7 +262,12 @@ func TestCheckRefuses(t *testing.T) {
 		t.Error("junit.xml is written into any folder")
 	}
 	refuses("--junit", asked, empty)
-	put(t, file, []byte("<earlier/>"))
+	put(t, file, []byte("<mine/>"))
+	refuses(empty)
+	if read(t, file) != "<mine/>" {
+		t.Error("somebody's junit.xml is replaced")
+	}
+	must.Do(t, atomicfile.Rule{Force: true}.In(empty, "JUnit file").Write(junitFile, []byte("<earlier/>")))
 	refuses(empty)
 	for _, path := range []string{asked, file, filepath.Join(dir, "run", "junit.xml")} {
 		if all := junitOf(t, path); all.Errors != 1 || all.Tests != 1 {

@@ -69,7 +69,7 @@ func TestCompare(t *testing.T) {
 		t.Error("an earlier comparison is not replaced")
 	}
 	put(t, filepath.Join(out, "compare.json"), []byte("{}"))
-	refused(t, exitUsage, "which selfheal compare did not write; choose another --out or add --force", "compare", dir,
+	refused(t, exitUsage, "is no comparison as selfheal wrote it; choose another name or add --force", "compare", dir,
 		"--out", out)
 	done(t, "compare", dir, "--out", out, "--force")
 }

@@ -1,7 +1,9 @@
 package cli
 
 import (
-	"io"
+	"bytes"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,13 +24,9 @@ func manCommand(g *globals) *cobra.Command {
 		Args:              exactly(1, "a folder"),
 		ValidArgsFunction: once(folders),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := atomicfile.In(args[0]).Make("."); err != nil {
-				return usage("%s: %w", args[0], err)
-			}
-			to := g.rule.In(args[0], "manual page")
 			c.Root().DisableAutoGenTag = true
 			header := &doc.GenManHeader{Section: "1", Source: "selfheal " + harness.Version, Manual: "selfheal"}
-			return manual(c.Root(), header, to)
+			return manual(c.Root(), header, g.rule.In(args[0], "manual page"))
 		},
 		Annotations: map[string]string{outputPath: ""},
 	}
@@ -36,11 +34,32 @@ func manCommand(g *globals) *cobra.Command {
 	return c
 }
 
-// manual writes the pages of a command and of those below it.
-func manual(c *cobra.Command, header *doc.GenManHeader, dir atomicfile.Output) error {
+// manual writes the pages of a command and of those below it, all or none.
+func manual(c *cobra.Command, header *doc.GenManHeader, to atomicfile.Output) error {
+	pages := map[string][]byte{}
+	if err := addPages(c, header, pages); err != nil {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(pages))
+	if err := to.May(names...); err != nil {
+		return err
+	}
+	if err := atomicfile.In(to.Dir).Make("."); err != nil {
+		return usage("%s: %w", to.Dir, err)
+	}
+	for _, name := range names {
+		if err := to.Write(name, pages[name]); err != nil {
+			return usage("%w", err)
+		}
+	}
+	return nil
+}
+
+// addPages adds the pages of a command and of those below it, by the names of their files.
+func addPages(c *cobra.Command, header *doc.GenManHeader, pages map[string][]byte) error {
 	for _, below := range c.Commands() {
 		if below.IsAvailableCommand() && !below.IsAdditionalHelpTopicCommand() {
-			if err := manual(below, header, dir); err != nil {
+			if err := addPages(below, header, pages); err != nil {
 				return err
 			}
 		}
@@ -49,10 +68,8 @@ func manual(c *cobra.Command, header *doc.GenManHeader, dir atomicfile.Output) e
 		c.Long += "\n\n" + list
 	}
 	own := *header
-	name := strings.ReplaceAll(c.CommandPath(), " ", "-") + "." + own.Section
-	err := dir.Fill(name, func(w io.Writer) error { return doc.GenMan(c, &own, w) })
-	if err != nil {
-		return usage("%w", err)
-	}
-	return nil
+	var page bytes.Buffer
+	err := doc.GenMan(c, &own, &page)
+	pages[strings.ReplaceAll(c.CommandPath(), " ", "-")+"."+own.Section] = page.Bytes()
+	return err
 }

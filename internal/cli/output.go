@@ -59,15 +59,8 @@ func (g *globals) outputs(c *cobra.Command, args []string) error {
 	return wrong
 }
 
-// reads notes inputs, and what is read of a run's folder. A word that is no path is none.
-func (g *globals) reads(paths ...string) {
-	for _, path := range paths {
-		g.rule.Inputs = append(g.rule.Inputs, path)
-		for _, name := range []string{"results.json", "records.jsonl", "gallery.json"} {
-			g.rule.Inputs = append(g.rule.Inputs, filepath.Join(path, name))
-		}
-	}
-}
+// reads notes inputs. A word that is no path is none.
+func (g *globals) reads(paths ...string) { g.rule.Inputs = append(g.rule.Inputs, paths...) }
 
 // readsData notes what a config names. It is an error that the output folder is among them.
 func (g *globals) readsData(cfg *config.Config, out string) error {

@@ -30,13 +30,16 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
   selfheal theory --out out --seed 7 --quick`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
+			to := g.rule.In(out, "theory")
+			to.Beside = "theory.json"
+			if err := to.May("theory.html", "theory.json", "theory.md"); err != nil { // it takes a minute
+				return err
+			}
 			o.Progress = g.progress(c).Experiment
 			r, err := theory.Run(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			to := g.rule.In(out, "theory")
-			to.Beside = "theory.json"
 			return concludeTheory(g.results(c), r, to)
 		},
 	}
