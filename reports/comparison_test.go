@@ -150,7 +150,7 @@ func TestComparedControlCharacters(t *testing.T) {
 	of := must.Get(compare.Of([]compare.Run{{Folder: "one", Path: "/one", File: first},
 		{Folder: "two", Path: "/two", File: second}}))(t)
 	dir := t.TempDir()
-	must.Do(t, WriteCompare(dir, of))
+	must.Do(t, WriteCompare(outputs(dir), of))
 	var said strings.Builder
 	must.Do(t, WriteCompareTables(&said, of, true))
 	documents := map[string]string{"tables": said.String()}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"path/filepath"
 
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +120,157 @@ func TestPatience(t *testing.T) {
 	}
 	if took := time.Since(begun); took > 2*patience {
 		t.Errorf("took %s", took)
+	}
+}
+
+// Answers of before count where they can be trusted: a counterexample is run on the file again, another answer has its
+// checksum. Whatever else stands there is asked anew, and comes to what an undisturbed category says.
+func TestAnswersOfBefore(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	file := func(name, text string) { must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644)) }
+	file("net.onnx", string(bent()))
+	no := declared(2, 2) + unitBox + "(assert (and (<= Y_0 -0.5) (>= Y_1 7)))"
+	file("no.vnnlib", no)
+	file("yes.vnnlib", declared(2, 2)+unitBox+"(assert (>= Y_1 1))")
+	file("broken.onnx", "no network")
+	file("instances.csv", "net.onnx,no.vnnlib,20\nnet.onnx,yes.vnnlib,20\nbroken.onnx,no.vnnlib,20\n")
+	out := filepath.Join(dir, "answers.csv")
+	point := filepath.Join(out+".sat", "2.txt")
+	asked := 0
+	run := func() error {
+		asked = 0
+		c := &Category{Folder: dir, Out: out, Told: func(int, int, Answered) {}, Query: Query{Note: func(string) {}}}
+		c.Runtime = func(context.Context) error {
+			asked++
+			return nil
+		}
+		return c.Ask(t.Context())
+	}
+	must.Do(t, run())
+	whole, text := string(must.Get(os.ReadFile(out))(t)), string(must.Get(os.ReadFile(point))(t))
+	lines := strings.Split(strings.TrimSpace(whole), "\n")
+	if len(lines) != 4 || !strings.HasSuffix(lines[0], ",counterexample,crc32c") {
+		t.Fatal(whole)
+	}
+	seconds := func(line string) string { return strings.Split(line, ",")[4] }
+	edit := func(from, to string) func() {
+		return func() {
+			if !strings.Contains(whole, from) {
+				t.Fatalf("%q is not in %s", from, whole)
+			}
+			file("answers.csv", strings.Replace(whole, from, to, 1))
+		}
+	}
+	old := func() { // of a version without checksums
+		var kept []string
+		for _, l := range lines {
+			kept = append(kept, l[:strings.LastIndex(l, ",")])
+		}
+		file("answers.csv", strings.Join(kept, "\n")+"\n")
+	}
+	for _, c := range []struct {
+		name  string
+		edit  func()
+		anew  int  // questions for which the runtime is asked
+		still bool // nothing changes
+	}{
+		{"nothing", func() {}, 1, true}, // the counterexample
+		{"unsat as unknown", edit(",unsat,", ",unknown,"), 2, false},
+		{"sat as unsat", edit(",sat,"+seconds(lines[2])+",2.txt", ",unsat,"+seconds(lines[2])+","), 1, false},
+		{"error as unsat", edit(",error,", ",unsat,"), 1, false},
+		{"no answer", edit(",unsat,", ",maybe,"), 2, false},
+		{"no number", edit(","+seconds(lines[1])+",", ",NaN,"), 2, false},
+		{"no time", edit(","+seconds(lines[1])+",", ",soon,"), 2, false},
+		{"less time than none", edit(","+seconds(lines[1])+",", ",-1,"), 2, false},
+		{"without end", edit(","+seconds(lines[1])+",", ",+Inf,"), 2, false},
+		{"a checksum", edit(lines[1][strings.LastIndex(lines[1], ","):], ",00000000"), 2, false},
+		{"another's counterexample", edit(",2.txt,", ",1.txt,"), 1, false},
+		{"a path", edit(",2.txt,", ",../answers.csv.sat/2.txt,"), 1, false},
+		{"an earlier version", old, 2, false},
+		{"no point", func() { must.Do(t, os.Remove(point)) }, 1, false},
+		{"a point outside", func() { must.Do(t, os.WriteFile(point, []byte("sat\n((X_0 7)\n (X_1 0))\n"), 0o644)) }, 1,
+			false},
+		{"a point that is none", func() { must.Do(t, os.WriteFile(point, []byte("sat\n((X_0 NaN)\n (X_1 0))\n"), 0o644)) },
+			1, false},
+		{"half a point", func() { must.Do(t, os.WriteFile(point, []byte(text[:12]), 0o644)) }, 1, false},
+		{"other outputs", func() {
+			must.Do(t, os.WriteFile(point, []byte(strings.Replace(text, "Y_0 ", "Y_0 9", 1)), 0o644))
+		}, 1, false},
+		{"another property", func() { file("no.vnnlib", no+"; which is read anew") }, 2, false},
+	} {
+		file("answers.csv", whole)
+		must.Do(t, os.WriteFile(point, []byte(text), 0o644))
+		c.edit()
+		if err := run(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		now, written := string(must.Get(os.ReadFile(out))(t)), string(must.Get(os.ReadFile(point))(t))
+		if asked != c.anew {
+			t.Errorf("%s: %d questions are asked, want %d", c.name, asked, c.anew)
+		}
+		answers := func(text string) (all []string) {
+			for line := range strings.Lines(text) {
+				words := strings.Split(line, ",")
+				all = append(all, strings.Join(append(words[:4:4], words[5]), ","))
+			}
+			return all
+		}
+		if !slices.Equal(answers(now), answers(whole)) || c.still && now != whole {
+			t.Errorf("%s: there is\n%swas\n%s", c.name, now, whole)
+		}
+		if !strings.HasPrefix(written, "sat\n((X_0 ") || strings.Contains(written, "X_0 7") ||
+			strings.Contains(written, "NaN") {
+			t.Errorf("%s: the counterexample is %s", c.name, written)
+		}
+	}
+}
+
+// Nothing that lies in the place of the answers or of a counterexample leads out or is replaced.
+func TestCategoryReplacesNothing(t *testing.T) {
+	testinput.Runtime(t)
+	for _, what := range []string{"folder", "file", "point", "point's link", "answers", "answers' link", "input"} {
+		dir, outside := t.TempDir(), t.TempDir()
+		file := func(path, text string) { must.Do(t, os.WriteFile(path, []byte(text), 0o644)) }
+		file(filepath.Join(dir, "net.onnx"), string(bent()))
+		file(filepath.Join(dir, "yes.vnnlib"), declared(2, 2)+unitBox+"(assert (>= Y_1 1))")
+		instances := filepath.Join(dir, "instances.csv")
+		file(instances, "net.onnx,yes.vnnlib,20\n")
+		kept, out := filepath.Join(outside, "1.txt"), filepath.Join(dir, "answers.csv")
+		file(kept, "kept")
+		link := func(at string) { must.Do(t, os.Symlink(kept, at)) }
+		switch what {
+		case "folder":
+			must.Do(t, os.Symlink(outside, out+".sat"))
+		case "file":
+			file(out+".sat", "kept")
+		case "point":
+			must.Do(t, os.Mkdir(out+".sat", 0o755))
+			file(filepath.Join(out+".sat", "1.txt"), "kept")
+		case "point's link":
+			must.Do(t, os.Mkdir(out+".sat", 0o755))
+			link(filepath.Join(out+".sat", "1.txt"))
+		case "answers":
+			file(out, "kept")
+		case "answers' link":
+			link(out)
+		case "input":
+			out = instances
+		}
+		c := &Category{Folder: dir, Out: out, Told: func(int, int, Answered) { t.Errorf("%s: it is answered", what) },
+			Query: Query{Note: func(string) {}, Runtime: func(context.Context) error { return nil }}}
+		if err := c.Ask(t.Context()); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		if got, err := os.ReadFile(kept); err != nil || string(got) != "kept" {
+			t.Errorf("%s: outside is %q", what, got)
+		}
+		if left := must.Get(os.ReadDir(outside))(t); len(left) != 1 {
+			t.Errorf("%s: outside are %v", what, left)
+		}
+		if got, _ := os.ReadFile(instances); string(got) != "net.onnx,yes.vnnlib,20\n" {
+			t.Errorf("%s: instances.csv is %q", what, got)
+		}
 	}
 }

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"selfheal/internal/must"
+	"selfheal/internal/testinput"
+)
+
+// unwritten are outputs that no short call writes.
+var unwritten = map[string]string{
+	"submit out": "it needs a scheduler; what it merges goes where a run's results do",
+}
+
+// appended are outputs that are no file's new content: a user's file keeps what it holds.
+var appended = map[string]bool{"check markdown": true}
+
+// Whatever of a user's lies where an output goes, no verb replaces it without --force, nor an input with it; what the
+// verb itself wrote is replaced.
+func TestOutputsReplaceNothing(t *testing.T) {
+	testinput.Runtime(t)
+	w := newWorld(t)
+	root := (&globals{files: w}).rootCommand()
+	for _, c := range root.Commands() {
+		var names []string // of flags; "" for an argument
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if isOutput(f) {
+				names = append(names, f.Name)
+			}
+		})
+		if _, is := c.Annotations[outputPath]; is {
+			names = append(names, "")
+		}
+		for _, name := range names {
+			own := strings.TrimSpace(c.Name() + " " + name)
+			if unwritten[own] != "" {
+				continue
+			}
+			t.Run(own, func(t *testing.T) {
+				wrote := false
+				for _, line := range callings[c.Name()] {
+					o := outputCall{w, c, name, line}
+					wrote = o.try(t) || wrote
+				}
+				if !wrote {
+					t.Error("no call writes it")
+				}
+			})
+		}
+	}
+}
+
+// outputCall is a verb called in one way, with a path for one of its outputs.
+type outputCall struct {
+	*world
+	verb       *cobra.Command
+	flag, line string
+}
+
+// args are the command line for a path.
+func (o outputCall) args(path string, more ...string) []string {
+	words := strings.Fields(o.line)
+	if o.flag == "" {
+		words[0] = path
+	} else if i := slices.Index(words, "--"+o.flag); i >= 0 {
+		words[i+1] = path
+	} else {
+		words = append(words, "--"+o.flag, path)
+	}
+	return slices.Concat([]string{o.verb.Name()}, words, more)
+}
+
+// contents are a folder's files and links, but for what the program keeps for itself.
+func contents(t *testing.T, dir string) map[string]string {
+	all := map[string]string{}
+	for _, name := range walked(t, dir) {
+		path := filepath.Join(dir, name)
+		info := must.Get(os.Lstat(path))(t)
+		switch {
+		case strings.HasPrefix(name, "cache") || strings.Contains(name, ".selfheal") || info.IsDir():
+		case info.Mode().IsRegular():
+			all[name] = read(t, path)
+		default:
+			all[name] = "→ " + must.Get(os.Readlink(path))(t)
+		}
+	}
+	return all
+}
+
+// in calls the program in a folder that was prepared.
+func (o outputCall) in(t *testing.T, dir string, args ...string) (code int, stderr string) {
+	t.Chdir(dir)
+	defer t.Chdir(o.dir)
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(o.calls, "cache"))
+	var out, err bytes.Buffer
+	code = whole(context.Background(), o.world, args, &out, &err)
+	return code, err.String()
+}
+
+// try reports whether the call writes to the output.
+func (o outputCall) try(t *testing.T) bool {
+	const path = "made"
+	dir := o.folder(t, o.args(path))
+	before := contents(t, dir)
+	code, stderr := o.in(t, dir, o.args(path)...)
+	made := contents(t, dir)
+	maps.DeleteFunc(made, func(name, _ string) bool {
+		_, there := before[name]
+		return there || name != path && !strings.HasPrefix(name, path+"/")
+	})
+	if len(made) == 0 {
+		return false
+	}
+	if again, stderr := o.in(t, dir, o.args(path)...); again != code {
+		t.Errorf("%s: exit %d, and %d where it has written before\n%s", o.line, code, again, stderr)
+	}
+	if code > exitInconclusive {
+		t.Errorf("%s: exit %d\n%s", o.line, code, stderr)
+	}
+	var some []string // one of each kind
+	for _, name := range slices.Sorted(maps.Keys(made)) {
+		if !slices.ContainsFunc(some, func(s string) bool { return filepath.Ext(s) == filepath.Ext(name) }) {
+			some = append(some, name)
+		}
+	}
+	for _, name := range some {
+		o.refuses(t, path, "a user's "+name, func(dir string) { put(t, filepath.Join(dir, name), []byte("mine")) })
+		if appended[o.verb.Name()+" "+o.flag] {
+			continue
+		}
+		dir := o.folder(t, o.args(path))
+		put(t, filepath.Join(dir, name), []byte("mine"))
+		if forced, stderr := o.in(t, dir, o.args(path, "--force")...); forced != code ||
+			read(t, filepath.Join(dir, name)) == "mine" {
+			t.Errorf("%s: a user's %s, forced: exit %d, not %d\n%s", o.line, name, forced, code, stderr)
+		}
+	}
+	links := func(dir string) {
+		for name := range made {
+			put(t, filepath.Join(dir, "kept", name), []byte("kept"))
+			at := filepath.Join(dir, name)
+			must.Do(t, os.MkdirAll(filepath.Dir(at), 0o755))
+			must.Do(t, os.Symlink(filepath.Join(dir, "kept", name), at))
+		}
+	}
+	o.refuses(t, path, "links", links)
+	if made[path] != "" {
+		dangling := func(dir string) { must.Do(t, os.Symlink(filepath.Join(dir, "absent"), filepath.Join(dir, path))) }
+		o.refuses(t, path, "a link to nothing", dangling)
+		for _, input := range o.inputs(t) {
+			o.refuses(t, input, "the input "+input, func(string) {})
+			o.refuses(t, input, "the input "+input+", forced", func(string) {}, "--force")
+			linked := func(dir string) { must.Do(t, os.Link(filepath.Join(dir, input), filepath.Join(dir, path))) }
+			o.refuses(t, path, "another name of the input "+input, linked)
+		}
+	}
+	return true
+}
+
+// inputs are files that the call reads.
+func (o outputCall) inputs(t *testing.T) (all []string) {
+	dir := o.folder(t, o.args("made"))
+	for name := range contents(t, dir) {
+		top, _, inside := strings.Cut(name, "/")
+		named := slices.Contains(strings.Fields(o.line), top)
+		byConfig := strings.Contains(o.line, "c.yaml") && name == "net.onnx"
+		if named && !inside || byConfig || named && (top == "asked" || name == "run/results.json") {
+			all = append(all, name)
+		}
+	}
+	if len(all) == 0 && o.line != "" {
+		t.Errorf("%s has no inputs", o.line)
+	}
+	return all
+}
+
+// refuses holds that a call leaves all that was there, and is refused.
+func (o outputCall) refuses(t *testing.T, path, what string, prepare func(dir string), more ...string) {
+	t.Helper()
+	dir := o.folder(t, o.args(path))
+	prepare(dir)
+	before := contents(t, dir)
+	code, stderr := o.in(t, dir, o.args(path, more...)...)
+	now := contents(t, dir)
+	for name, text := range before {
+		isAppended := appended[o.verb.Name()+" "+o.flag] && text == "mine" && strings.HasPrefix(now[name], text)
+		if now[name] != text && !isAppended {
+			t.Errorf("%s: %s: %s is replaced or gone (exit %d)\n%s", o.line, what, name, code, stderr)
+		}
+		if isAppended {
+			return
+		}
+	}
+	if code == exitOK || stderr == "" {
+		t.Errorf("%s: %s: exit %d\n%s", o.line, what, code, stderr)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "absent")); err == nil {
+		t.Errorf("%s: %s: written through a link", o.line, what)
+	}
+}
