@@ -204,7 +204,7 @@ func TestNoJournal(t *testing.T) {
 			return err
 		},
 	} {
-		o := must.Get(Open(t.TempDir(), false))(t)
+		o := must.Get(Open(t.TempDir(), atomicfile.Rule{}))(t)
 		must.Do(t, os.MkdirAll(o.Work(""), 0o755))
 		must.Do(t, spoil(o.Work(journal.File)))
 		j, _, err := o.Continue()

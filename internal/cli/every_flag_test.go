@@ -53,7 +53,7 @@ var callings = map[string][]string{
 	"schema":     {"config"},
 	"vnnlib":     {"three.onnx no.vnnlib", "--category asked --out a.csv"},
 	"completion": {"bash"},
-	"man":        {"pages"},
+	"man":        {"mine"},
 	"version":    {""},
 }
 
@@ -79,7 +79,10 @@ var flagValues = map[string]string{
 	"check config": "gate.yaml", "check set": "gate.max_drop=0.5", "compare force": "--out mine |",
 	"export control": "none", "fit control": "absent", "fit force": "--out net.onnx |", "fit model": "n",
 	"fit resume": "", "fit set": "controls.k.layers.0.embedding.rank=2", "init force": "--out c.yaml |",
-	"report force": "--out held |", "vnnlib out": "a.txt",
+	"report force": "--out mine |", "vnnlib out": "a.txt", "man force": "",
+	"check force":  "--junit mine/any |; --baseline mine/any |",
+	"export force": "--out mine/any |", "grad force": "--out mine/any |", "split force": "--out mine |",
+	"theory force": "--out mine |", "vnnlib force": "--out mine/any |",
 	// An error is told in the format.
 	"export log-format": "--model absent | json", "predict log-format": "--limit 0 | json",
 	"submit log-format": "--shards 0 | json", "verify log-format": "--adversarial absent.npy | json",
@@ -320,7 +323,9 @@ gate: {max_drop: 0.04}
 	file("c.yaml", []byte(strings.ReplaceAll(text, "SEED", "1")))
 	file("other.yaml", []byte(strings.ReplaceAll(text, "SEED", "2")))
 	file("gate.yaml", []byte(strings.ReplaceAll(text, "0.04", "0.5")))
-	file("mine/compare.md", []byte("mine"))
+	for _, name := range []string{"compare.md", "report.html", "theory.md", "F00.onnx", "selfheal.1", "any"} {
+		file("mine/"+name, []byte("mine"))
+	}
 	t.Chdir(w.dir)
 	do := func(line string) { done(t, strings.Fields(line)...) }
 	do("run --config c.yaml --out run --quiet")

@@ -135,14 +135,17 @@ func (o outputCall) try(t *testing.T) bool {
 	}
 	for _, name := range some {
 		o.refuses(t, path, "a user's "+name, func(dir string) { put(t, filepath.Join(dir, name), []byte("mine")) })
-		if appended[o.verb.Name()+" "+o.flag] {
-			continue
-		}
-		dir := o.folder(t, o.args(path))
+	}
+	dir = o.folder(t, o.args(path))
+	for _, name := range some {
 		put(t, filepath.Join(dir, name), []byte("mine"))
-		if forced, stderr := o.in(t, dir, o.args(path, "--force")...); forced != code ||
-			read(t, filepath.Join(dir, name)) == "mine" {
-			t.Errorf("%s: a user's %s, forced: exit %d, not %d\n%s", o.line, name, forced, code, stderr)
+	}
+	if forced, stderr := o.in(t, dir, o.args(path, "--force")...); forced != code {
+		t.Errorf("%s: forced: exit %d, not %d\n%s", o.line, forced, code, stderr)
+	}
+	for _, name := range some {
+		if read(t, filepath.Join(dir, name)) == "mine" {
+			t.Errorf("%s: a user's %s is not replaced by --force", o.line, name)
 		}
 	}
 	links := func(dir string) {

@@ -48,8 +48,8 @@ func TestImportRules(t *testing.T) {
 		"reports/figure/chart": "words", "reports/figure": "words view figure/chart",
 		"reports": "words view table figure figure/chart",
 	}
-	helpers := []string{"internal/atomicfile", "internal/fault", "internal/input", "internal/jpeg", "internal/journal",
-		"internal/lists", "internal/memory", "internal/must", "internal/number", "internal/pickle",
+	helpers := []string{"internal/atomicfile", "internal/fault", "internal/filelock", "internal/input", "internal/jpeg",
+		"internal/journal", "internal/lists", "internal/memory", "internal/must", "internal/number", "internal/pickle",
 		"internal/resample", "internal/sealed", "internal/setting", "internal/suggest", "internal/terminal",
 		"internal/tree", "internal/vector"}
 	seen := 0
