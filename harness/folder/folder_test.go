@@ -217,7 +217,7 @@ func TestNoJournal(t *testing.T) {
 
 // An error tells whether what was done is kept: not where the folder, or the journal in it, is gone.
 func TestUnfinish(t *testing.T) {
-	o := must.Get(Open(filepath.Join(t.TempDir(), "out"), false))(t)
+	o := must.Get(Open(filepath.Join(t.TempDir(), "out"), atomicfile.Rule{}))(t)
 	j := must.Get(o.Begin(Planned{Run: &result.File{Schema: result.Schema}}))(t)
 	defer j.Close()
 	if err := o.Unfinish(fs.ErrPermission); !errors.As(err, new(Unfinished)) || !errors.Is(err, fs.ErrPermission) {
