@@ -369,24 +369,32 @@ func (o Output) Move(from, name string) error {
 	return err
 }
 
-// Append writes behind what a user's file holds, or makes it. It is not the program's then.
-func (o Output) Append(name string, fill func(io.Writer) error) error {
-	at := o.Path(name)
+// MayAppend is [Output.May] for what [Output.Append] writes.
+func (o Output) MayAppend(name string) error {
 	o.Force = true
 	if err := o.May(name); err != nil {
 		return err
 	}
-	info, err := os.Stat(at)
+	at := o.Path(name)
+	there, err := os.Stat(at)
 	link, lerr := os.Lstat(at)
-	switch {
-	case err == nil && isDevice(info):
-		err = into(at, fill)
-	case lerr == nil && link.Mode()&fs.ModeSymlink != 0:
+	if lerr == nil && link.Mode()&fs.ModeSymlink != 0 && (err != nil || !isDevice(there)) {
 		return refused("%s is a link, and %w; name the file itself", at, errLink)
-	default:
-		err = behind(at, fill)
 	}
+	return nil
+}
+
+// Append writes behind what a user's file holds, or makes it. It is not the program's then.
+func (o Output) Append(name string, fill func(io.Writer) error) error {
+	err := o.MayAppend(name)
 	if err != nil {
+		return err
+	}
+	at, write := o.Path(name), behind
+	if info, serr := os.Stat(at); serr == nil && isDevice(info) {
+		write = into
+	}
+	if err = write(at, fill); err != nil {
 		err = fmt.Errorf("%s: %w", at, fault.Reason(err))
 	}
 	return err

@@ -99,6 +99,11 @@ func (f *checkFlags) run(c *cobra.Command, g *globals, dir string) error {
 	if err := to.May(name); err != nil {
 		return refuse(fmt.Errorf("--junit: %w", err))
 	}
+	if f.markdown != "" {
+		if page, name := g.rule.At(f.markdown, ""); page.MayAppend(name) != nil {
+			return refuse(fmt.Errorf("--markdown: %w", page.MayAppend(name)))
+		}
+	}
 	report, err := f.compare(c.Context(), dir)
 	if err != nil {
 		// Instead of an earlier comparison's. If it can't be written, err matters more. A
