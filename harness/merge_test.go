@@ -294,7 +294,8 @@ func TestDamagedShards(t *testing.T) {
 		_, err := shard.Merge(context.Background(), shards, run.Options{Out: dir})
 		must.Refuse(t, err, saved, "damaged", "--force")
 	}
-	must.Do(t, shard.Run(context.Background(), p, plan.Shard{I: 2, N: 2}, false, run.Options{Out: dir, Rule: atomicfile.Rule{Force: true}}))
+	must.Do(t, shard.Run(context.Background(), p, plan.Shard{I: 2, N: 2}, false,
+		run.Options{Out: dir, Rule: atomicfile.Rule{Force: true}}))
 
 	// An attempt beside the run by hand that has only just begun, another number of shards.
 	attempt := filepath.Join(shards[1], "attempt-1", folder.WorkFolder)
@@ -314,7 +315,8 @@ func TestDigestsOfAnotherPlan(t *testing.T) {
 	data := must.Get(os.ReadFile(path))(t)
 	other := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=5")
 	again := func(p *plan.Plan, force bool) error {
-		return shard.Run(context.Background(), p, plan.Shard{I: 1, N: 2}, false, run.Options{Out: dir, Rule: atomicfile.Rule{Force: force}})
+		return shard.Run(context.Background(), p, plan.Shard{I: 1, N: 2}, false,
+			run.Options{Out: dir, Rule: atomicfile.Rule{Force: force}})
 	}
 	must.Refuse(t, again(other, false), "datasets.json is of another plan", "--limit", "add --force")
 	must.Do(t, os.WriteFile(path, bytes.Replace(data, []byte(`"labels":[`), []byte(`"labels":[7,`), 1), 0o644))

@@ -16,8 +16,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// WriteCompare renders a comparison into a folder, as [Write] does a report: compare.json, compare.md, compare.html (one
-// file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
+// WriteCompare renders a comparison into a folder, as [Write] does a report: compare.json, compare.md, compare.html
+// (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
 func WriteCompare(to atomicfile.Output, of *compare.Comparison) error {
 	files := comparisonFiles(table.OfComparison(of))
 	old, err := compareFiles(to.Dir)

@@ -28,8 +28,8 @@ func TestWhatARunRemoves(t *testing.T) {
 	}{
 		{"plain", true, []string{".selfheal.files", ".selfheal.lock", "mine.txt", "records.jsonl", "results.json"}},
 		{"gl[1", true, []string{".selfheal.files", ".selfheal.lock", "mine.txt", "records.jsonl", "results.json"}},
-		{"other", false, []string{".selfheal.files", ".selfheal.lock", "adversarial/a.npy", "control-panel.png", "junit.xml", "mine.txt",
-			"records.jsonl", "results.json"}},
+		{"other", false, []string{".selfheal.files", ".selfheal.lock", "adversarial/a.npy", "control-panel.png",
+			"junit.xml", "mine.txt", "records.jsonl", "results.json"}},
 	} {
 		dir := filepath.Join(t.TempDir(), c.name)
 		must.Do(t, os.MkdirAll(filepath.Join(dir, "adversarial"), 0o755))

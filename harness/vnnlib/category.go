@@ -239,7 +239,8 @@ func (c *Category) questions() (all []Answered, err error) {
 	return all, nil
 }
 
-// answered reads the answers that are there: those to the first questions, in order. Whether they are right is not said.
+// answered reads the answers that are there, those to the first questions, in order. It does not say whether they are
+// right.
 func (c *Category) answered(questions []Answered) (rows []Answered, err error) {
 	data, err := input.Read(c.Out, most)
 	if errors.Is(err, os.ErrNotExist) {

@@ -162,6 +162,9 @@ func TestAnswersOfBefore(t *testing.T) {
 			file("answers.csv", strings.Replace(whole, from, to, 1))
 		}
 	}
+	moved := func(to string) func() {
+		return func() { must.Do(t, os.WriteFile(point, []byte(to), 0o644)) }
+	}
 	old := func() { // of a version without checksums
 		var kept []string
 		for _, l := range lines {
@@ -189,14 +192,10 @@ func TestAnswersOfBefore(t *testing.T) {
 		{"a path", edit(",2.txt,", ",../answers.csv.sat/2.txt,"), 1, false},
 		{"an earlier version", old, 2, false},
 		{"no point", func() { must.Do(t, os.Remove(point)) }, 1, false},
-		{"a point outside", func() { must.Do(t, os.WriteFile(point, []byte("sat\n((X_0 7)\n (X_1 0))\n"), 0o644)) }, 1,
-			false},
-		{"a point that is none", func() { must.Do(t, os.WriteFile(point, []byte("sat\n((X_0 NaN)\n (X_1 0))\n"), 0o644)) },
-			1, false},
-		{"half a point", func() { must.Do(t, os.WriteFile(point, []byte(text[:12]), 0o644)) }, 1, false},
-		{"other outputs", func() {
-			must.Do(t, os.WriteFile(point, []byte(strings.Replace(text, "Y_0 ", "Y_0 9", 1)), 0o644))
-		}, 1, false},
+		{"a point outside", moved("sat\n((X_0 7)\n (X_1 0))\n"), 1, false},
+		{"a point that is none", moved("sat\n((X_0 NaN)\n (X_1 0))\n"), 1, false},
+		{"half a point", moved(text[:12]), 1, false},
+		{"other outputs", moved(strings.Replace(text, "Y_0 ", "Y_0 9", 1)), 1, false},
 		{"another property", func() { file("no.vnnlib", no+"; which is read anew") }, 2, false},
 	} {
 		file("answers.csv", whole)

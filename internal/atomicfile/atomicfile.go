@@ -61,10 +61,10 @@ func into(path string, fill func(io.Writer) error) error {
 	return fault.Reason(cmp.Or(err, w.Flush(), f.Close()))
 }
 
-// Folder is a folder of the program's own, which others may have prepared. The folder itself may be a link, but nothing that is written in it
-// leaves it: what lies in a file's or a folder's place and is none, such as a link or a pipe, is replaced, never
-// followed. Names use slashes; folders on the way are made, but it itself by Make alone: one that somebody has removed
-// is not made again.
+// Folder is a folder of the program's own, which others may have prepared. The folder itself may be a link, but nothing
+// that is written in it leaves it: what lies in a file's or a folder's place and is none, such as a link or a pipe, is
+// replaced, never followed. Names use slashes; folders on the way are made, but it itself by Make alone: one that
+// somebody has removed is not made again.
 type Folder string
 
 // In is the folder of a path.

@@ -43,8 +43,8 @@ type Output struct {
 	Rule
 	Dir  string
 	Kind string // what the files are, such as "segment"; files of another kind are not replaced
-	// Beside is a file of JSON, if any, by which results of earlier versions are told, as these kept no list of what they
-	// wrote: where it is the program's and not in the list, all that lies beside it counts as the program's.
+	// Beside is a file of JSON, if any, by which results of earlier versions are told, as these kept no list of what
+	// they wrote: where it is the program's and not in the list, all that lies beside it counts as the program's.
 	Beside string
 	Known  bool // the file that is there says itself that it is the program's
 	named  bool // a device or a pipe with the name of a file is written to

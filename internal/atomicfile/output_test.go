@@ -81,7 +81,7 @@ func TestOutputLinks(t *testing.T) {
 	for _, target := range []string{"kept", "absent"} {
 		must.Do(t, os.Symlink(filepath.Join(outside, target), link))
 		to, name := Rule{}.At(link, "answer")
-		must.Refuse(t, to.Write(name, nil), "is a link, and nothing is written through links; choose another name or add")
+		must.Refuse(t, to.Write(name, nil), "is a link, and nothing is written through links; choose another")
 		must.Refuse(t, to.Append(name, nil), "name the file itself")
 		to.Known = true
 		must.Refuse(t, to.Write(name, nil), "is a link")

@@ -116,7 +116,7 @@ compare go.mod → go.mod/results.json: not a directory
 compare DIR/other → has schema "selfheal.results/9", this version reads "selfheal.results/1"
 compare DIR/bare → DIR/bare: no cell is finished, there is nothing to compare yet
 compare DIR/one DIR/one/../one → DIR/one and DIR/one/../one are one folder: give it once
-compare DIR/one --out DIR/page → DIR/page/compare.md is there, and is no comparison as selfheal wrote it; choose another name or add --force
+compare DIR/one --out DIR/page → DIR/page/compare.md is there, and is no comparison as selfheal wrote it
 report --published → report needs --out
 report --published results --out DIR → takes no folder
 report --out DIR → report takes the folder of a run, or those of its shards

@@ -33,8 +33,8 @@ func TestInit(t *testing.T) {
 		t.Errorf("%d cells, the first %+v", len(f.Cells), f.Cells[0])
 	}
 	put(t, file, []byte(text+"# edited\n"))
-	refused(t, exitUsage, "mine.yaml is there, and is no config as selfheal wrote it; choose another name or add --force",
-		line...)
+	refused(t, exitUsage, "mine.yaml is there, and is no config as selfheal wrote it; choose another name or add "+
+		"--force", line...)
 	// A preprocessing that is given is not searched for, and a wrong one is doubted.
 	said := done(t, append(line, "--force", "--scale", "0.01")...)
 	must.Have(t, said, "that is little", "--mean")

@@ -45,17 +45,17 @@ var writings = []writing{
 			doneIn(t, d, strings.Replace(tinyRun, "--force", "--shard "+i+"/2", 1))
 		}
 	}, work: []string{"selfheal-journal"}},
-	{name: "check", line: "check --baseline DIR/base.json DIR/out --force", refuses: true, within: func(t *testing.T, d place) {
+	{name: "check", refuses: true, within: func(t *testing.T, d place) {
 		doneIn(t, d, tinyRun)
 		doneIn(t, d, "check --update --baseline DIR/base.json DIR/out")
-	}, work: []string{"junit.xml"}},
+	}, line: "check --baseline DIR/base.json DIR/out --force", work: []string{"junit.xml"}},
 	{name: "attack", line: "attack " + robustModel + " --attack fgsm --norm linf --epsilon 8/255 --limit 2 --quiet " +
 		"--data " + testImages + " --out DIR/out --force", work: []string{"selfheal-journal"}},
 	{name: "published", line: "report --published --out DIR/out --force", refuses: true},
-	{name: "compare", refuses: true, line: "compare DIR/done DIR/other --out DIR/out --force", before: func(t *testing.T, d place) {
+	{name: "compare", refuses: true, before: func(t *testing.T, d place) {
 		doneIn(t, d, strings.Replace(tinyRun, "DIR/out", "DIR/done", 1))
 		doneIn(t, d, strings.Replace(tinyRun, "DIR/out", "DIR/other", 1)+" --set seed=4")
-	}},
+	}, line: "compare DIR/done DIR/other --out DIR/out --force"},
 	{name: "split", line: "split " + robustModel + " --out DIR/out --force", refuses: true},
 	{name: "theory", line: "theory --quick --out DIR/out --force", refuses: true},
 	{name: "man", line: "man DIR/out --force", refuses: true},

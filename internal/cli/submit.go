@@ -161,8 +161,8 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 		return err
 	}
 	_, err = shard.Submit(c.Context(), p, shard.SubmitOptions{Engine: engine, EngineName: f.engine,
-		Shards: f.shards, ProgramCommand: command, Options: run.Options{Out: f.out, Rule: g.rule, Progress: g.progress(c),
-			Cache: pca.UserCache(), Command: commandLine(c),
+		Shards: f.shards, ProgramCommand: command, Options: run.Options{Out: f.out, Rule: g.rule,
+			Progress: g.progress(c), Cache: pca.UserCache(), Command: commandLine(c),
 			Report: func(file *result.File) error { return render(c.Context(), g.reportTo(f.out), file, f.out) }}})
 	if err == nil {
 		g.printTables(c, f.out)
