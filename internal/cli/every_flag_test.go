@@ -77,7 +77,7 @@ var flagValues = map[string]string{
 	"workers": "-1",
 
 	"check config": "gate.yaml", "check set": "gate.max_drop=0.5", "compare force": "--out mine |",
-	"export control": "none", "fit control": "absent", "fit force": "--out net.onnx |", "fit model": "n",
+	"export control": "none", "fit control": "absent", "fit force": "--out mine/any |", "fit model": "n",
 	"fit resume": "", "fit set": "controls.k.layers.0.embedding.rank=2", "init force": "--out c.yaml |",
 	"report force": "--out mine |", "vnnlib out": "a.txt", "man force": "",
 	"check force":  "--junit mine/any |; --baseline mine/any |",
