@@ -77,12 +77,12 @@ func TestRefusedRunLeavesNothing(t *testing.T) {
 		for _, name := range held {
 			must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 		}
-		f, err := Open(dir, false)
+		f, err := Open(dir, atomicfile.Rule{})
 		if slices.Contains(held, "report.html") {
 			must.Refuse(t, err, "which is no run's")
 		} else {
 			must.Do(t, err)
-			_, err = Open(dir, false)
+			_, err = Open(dir, atomicfile.Rule{})
 			must.Refuse(t, err, "another run")
 			f.Unlock()
 		}
@@ -103,7 +103,7 @@ func TestRefusedRunLeavesNothing(t *testing.T) {
 func TestInputs(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	publish := func(inputs string, force bool) {
-		f := must.Get(Open(dir, force))(t)
+		f := must.Get(Open(dir, atomicfile.Rule{Force: force}))(t)
 		defer f.Unlock()
 		f.Inputs = inputs
 		file := &result.File{Schema: result.Schema, Finished: new(time.Now())}
@@ -120,7 +120,7 @@ func TestInputs(t *testing.T) {
 	}
 	must.Do(t, os.Mkdir(filepath.Join(dir, InputFolder), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, InputFolder, "mine"), nil, 0o644))
-	_, err := Open(dir, false)
+	_, err := Open(dir, atomicfile.Rule{})
 	must.Refuse(t, err, "holds selfheal-input/mine, which is no run's", "--force")
 	must.Do(t, os.RemoveAll(filepath.Join(dir, InputFolder)))
 	for _, name := range []string{".lock", "config.json", "data.npz"} {
