@@ -79,7 +79,7 @@ func TestRefusedRunLeavesNothing(t *testing.T) {
 		}
 		f, err := Open(dir, atomicfile.Rule{})
 		if slices.Contains(held, "report.html") {
-			must.Refuse(t, err, "which is no run's")
+			must.Refuse(t, err, "is no file as selfheal wrote it")
 		} else {
 			must.Do(t, err)
 			_, err = Open(dir, atomicfile.Rule{})
@@ -121,7 +121,7 @@ func TestInputs(t *testing.T) {
 	must.Do(t, os.Mkdir(filepath.Join(dir, InputFolder), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, InputFolder, "mine"), nil, 0o644))
 	_, err := Open(dir, atomicfile.Rule{})
-	must.Refuse(t, err, "holds selfheal-input/mine, which is no run's", "--force")
+	must.Refuse(t, err, "selfheal-input/mine is there, and is no file as selfheal wrote it", "--force")
 	must.Do(t, os.RemoveAll(filepath.Join(dir, InputFolder)))
 	for _, name := range []string{".lock", "config.json", "data.npz"} {
 		must.Do(t, os.WriteFile(filepath.Join(from, name), []byte(name), 0o644))
