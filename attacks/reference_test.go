@@ -11,16 +11,21 @@ import (
 	"selfheal/internal/vector"
 )
 
-// reference is what AutoAttack (fra31/auto-attack at a39220048, torch 1.13, on a
-// CPU) answers on a small tanh network: testdata/reference.py wrote it.
-type reference struct {
+// network is a small tanh network, and images on which other programs attack it.
+type network struct {
 	Shape   [3]int
 	Hidden  int
 	Classes int
 	W, B, V []float64
 	Images  [][]float32
 	Labels  []int
-	APGD    []struct {
+}
+
+// reference is what AutoAttack (fra31/auto-attack at a39220048, torch 1.13, on a
+// CPU) answers on a small tanh network: testdata/reference.py wrote it.
+type reference struct {
+	network
+	APGD []struct {
 		Norm, Loss           string
 		Steps, Image, Target int
 		Large                bool
@@ -64,9 +69,15 @@ type reference struct {
 func load(t *testing.T) (*reference, *classifier) {
 	t.Helper()
 	ref := new(reference)
-	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/reference.json"))(t), ref))
-	shape := Shape{C: ref.Shape[0], H: ref.Shape[1], W: ref.Shape[2]}
-	return ref, newMLP(shape, rows(ref.W, shape.Size()), ref.B, rows(ref.V, ref.Hidden))
+	return ref, loadFrom(t, "reference", ref, &ref.network)
+}
+
+// loadFrom reads a file of testdata, of which n is a part.
+func loadFrom(t *testing.T, name string, file any, n *network) *classifier {
+	t.Helper()
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/"+name+".json"))(t), file))
+	shape := Shape{C: n.Shape[0], H: n.Shape[1], W: n.Shape[2]}
+	return newMLP(shape, rows(n.W, shape.Size()), n.B, rows(n.V, n.Hidden))
 }
 
 func rows(flat []float64, width int) (m [][]float64) {
@@ -84,8 +95,8 @@ func furthest(a, b []float32) float64 {
 	return Linf.Distance(a, b)
 }
 
-func (r *reference) image(k int) Image {
-	return Image{ID: k, Pixels: r.Images[k], Label: r.Labels[k]}
+func (n *network) image(k int) Image {
+	return Image{ID: k, Pixels: n.Images[k], Label: n.Labels[k]}
 }
 
 func norm(t *testing.T, name string) Norm {

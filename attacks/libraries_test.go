@@ -1,0 +1,64 @@
+package attacks
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"selfheal/internal/must"
+)
+
+// libraries is what Foolbox, adv-lib, torchattacks and SciPy answer on a small tanh network: testdata/libraries.py wrote
+// it.
+type libraries struct {
+	network
+	Cases []struct {
+		Attack, Norm string
+		Image        int
+		Epsilon      float64
+		Parameters   given
+		Norms        []float64 // of the points at which a gradient was asked for
+		Last, Point  []float32 // the last of them, and what the attack gives
+	}
+}
+
+func TestAttacksAgreeWithLibraries(t *testing.T) {
+	var ref libraries
+	o := loadFrom(t, "libraries", &ref, &ref.network)
+	for _, c := range ref.Cases {
+		n, im := norm(t, c.Norm), ref.image(c.Image)
+		spec := must.Get(Lookup(c.Attack))(t)
+		attack := component(c.Attack, n, c.Epsilon, must.Get(spec.part(n, c.Parameters, nil))(t).parameters)
+		var points [][]float32 // at which a gradient was asked for
+		var point []float32    // the last of all
+		watched := &spy{o, func(p pass) {
+			if point = slices.Clone(p.x); p.gradient {
+				points = append(points, point)
+			}
+		}}
+		if a, ok := attack.(pgd); ok { // from the clean image
+			a.StepSize = a.usualStep()
+			must.Do(t, newClimb(a, watched, im, Options{}).run(t.Context()))
+		} else if res := perturb(t, attack, watched, im, 0); spec.minimises {
+			point = res.Adversarial
+		}
+		if c.Attack == "deepfool" { // a gradient for each class
+			points = slices.CompactFunc(points, slices.Equal)
+		}
+		if len(points) != len(c.Norms) {
+			t.Errorf("%s, %s, image %d: %d points, want %d", c.Attack, n, c.Image, len(points), len(c.Norms))
+			continue
+		}
+		for k, want := range c.Norms {
+			if got := n.Distance(points[k], im.Pixels); math.Abs(got-want) > 1e-4*max(want, 1e-3) {
+				t.Errorf("%s, %s, image %d: point %d lies %v away, want %v", c.Attack, n, c.Image, k, got, want)
+				break
+			}
+		}
+		last := points[len(points)-1]
+		if offLast, off := furthest(last, c.Last), furthest(point, c.Point); offLast > 1e-4 || off > 1e-4 {
+			t.Errorf("%s, %s, image %d: the last point is off by %.2g, the one found by %.2g", c.Attack, n, c.Image,
+				offLast, off)
+		}
+	}
+}
