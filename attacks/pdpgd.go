@@ -38,10 +38,7 @@ func (a pdpgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Re
 		largest := float64(primal.step(delta, r.eval.Gradient, -logistic(margin), rate))
 		a.proximal(x0, delta, primal.scale, largest, (1-weight)/weight*rate/largest)
 
-		left := 1.0
-		if a.Steps > 1 {
-			left = float64(a.Steps-1-i) / float64(a.Steps-1)
-		}
+		left := float64(a.Steps-1-i) / float64(a.Steps-1)
 		step := a.DualRate * (left*(1-a.DualDecrease) + a.DualDecrease)
 		switch {
 		case margin > 0:

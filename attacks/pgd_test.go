@@ -27,7 +27,7 @@ func TestPGDSchedules(t *testing.T) {
 			points := append(o.points, o.asked[0])
 			for i, share := range shares {
 				moved := float64((points[i+1][0] - points[i][0]) * away)
-				if math.Abs(moved-0.05*share) > 1e-6 {
+				if !(math.Abs(moved-0.05*share) <= 1e-6) {
 					t.Errorf("%v, %v: step %d moves by %v, want %v", schedule, n, i, moved, 0.05*share)
 				}
 			}

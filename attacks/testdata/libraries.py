@@ -62,6 +62,9 @@ def farther(x):
 images = torch.rand(3, C, H, W, generator=gen)
 images[2] = (images[2] > .5).float()  # near the box's faces half of a perturbation is cut off
 images = torch.cat([farther(x[None]) for x in images])
+many = torch.rand(100, C, H, W, generator=gen)
+first = network(many).topk(2).values
+images = torch.cat([images, many[(first[:, 0] - first[:, 1]).argmin()][None]])  # for which one value is enough in l0
 labels = network(images).argmax(1)
 bounded = PyTorchModel(network, bounds=(0, 1), device='cpu')
 
@@ -77,9 +80,13 @@ def patched(module, name, changes):
     return scope[name]
 
 
-# The projection onto the ball scales no point up (Pintor et al. 2021, section 2).
+# The projections onto a ball scale no point up, and leave none of the values for a radius of 0 (Pintor et al. 2021,
+# section 2).
 fast_minimum_norm.l2_projection_ = patched(fast_minimum_norm, 'l2_projection_', [
     ('δ.mul_(ε.unsqueeze(1) / l2_norms).clamp_(max=1)', 'δ.mul_((ε.unsqueeze(1) / l2_norms).clamp_(max=1))')])
+fast_minimum_norm.l0_projection_ = patched(fast_minimum_norm, 'l0_projection_', [
+    ('ε.long().max()', 'ε.long().max().clamp(min=1)'),
+    ('< thresholds] = 0', '< thresholds] = 0; δ[ε.long() < 1] = 0')])
 # Before the first misclassified point fmn.go goes a share of γ_final beyond the linearised boundary.
 fmn = patched(fast_minimum_norm, 'fmn', [
     ('δ_norm + distance_to_boundary)', '(δ_norm + distance_to_boundary) * (1 + γ_final))')])
@@ -166,7 +173,10 @@ def minimal():
                    lambda x, y: ddn(network, x, y, steps=steps, γ=gamma, init_norm=first, levels=None),
                    steps=steps, gamma=gamma, init_norm=first)
     for norm, order in ORDER.items():
-        for image, steps, step, gamma, last in [(0, 60, 1., .05, .001), (1, 40, .5, .2, .02), (2, 40, 1., .05, .01)]:
+        cases = [(0, 60, 1., .05, .001), (1, 40, .5, .2, .02), (2, 40, 1., .05, .01)]
+        if norm == 'l0':  # where a radius shrinks and grows by several values, or to none
+            cases += [(1, 40, .5, .7, .3), (3, 20, .5, .1, .01)]
+        for image, steps, step, gamma, last in cases:
             yield case('fmn', norm, image,
                        lambda x, y: fmn(network, x, y, order, steps=steps, α_init=step, γ_init=gamma, γ_final=last),
                        steps=steps, step_size=step, gamma=gamma, gamma_final=last)
@@ -180,7 +190,8 @@ def minimal():
             yield case('pdpgd', norm, image, lambda x, y: pdpgd(network, x, y, ORDER[norm], **settings),
                        **dict(zip(names, values)))
     for image, steps, rate, sigma, threshold, factor in [  # at a sharp σ the library's float32 and float64 part
-            (0, 60, .5, .02, .2, .01), (1, 40, .3, .01, .1, .05), (2, 40, .3, .01, .2, .02)]:
+            (0, 60, .5, .02, .2, .01), (1, 40, .3, .01, .1, .05), (2, 40, .3, .01, .2, .02),
+            (3, 40, .2, .02, .9, .2)]:
         yield case('sigma-zero', 'l0', image, lambda x, y: sigma_zero(
             network, x, y, num_steps=steps, η_0=rate, σ=sigma, τ_0=threshold, τ_factor=factor),
             steps=steps, rate=rate, sigma=sigma, threshold=threshold, threshold_factor=factor)

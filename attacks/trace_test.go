@@ -1,0 +1,315 @@
+package attacks
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"selfheal/internal/must"
+)
+
+// trace is what an attack asked a classifier about one image, in order. A test takes the questions off its front and
+// computes what each should be.
+type trace struct {
+	t      *testing.T
+	o      *classifier
+	im     Image
+	points [][]float32
+	asked  int
+}
+
+// traced runs an attack, alone, on an image.
+func traced(t *testing.T, s Setup, epsilon float64, o *classifier, im Image) *trace {
+	t.Helper()
+	r := &trace{t: t, o: o, im: im}
+	watched := &spy{o, func(p pass) { r.points = append(r.points, slices.Clone(p.x)) }}
+	perturb(t, recipe(t, s, epsilon, o.classes).Components[0], watched, im, 3)
+	return r
+}
+
+// more reports whether there are questions left.
+func (r *trace) more() bool { return r.asked < len(r.points) }
+
+// next takes a question; wrong is its answer.
+func (r *trace) next() (x []float32, wrong bool) {
+	x = r.points[r.asked]
+	r.asked++
+	return x, r.o.misclassified(x, r.im.Label)
+}
+
+// expect takes a question that should be about x.
+func (r *trace) expect(what string, x []float32) (wrong bool) {
+	r.t.Helper()
+	got, wrong := r.next()
+	if off := furthest(got, x); !(off <= 2e-6) {
+		r.t.Fatalf("image %d, question %d of %d, %s: off by %.2g", r.im.ID, r.asked, len(r.points), what, off)
+	}
+	return wrong
+}
+
+// last is the point that was asked about last.
+func (r *trace) last() []float32 { return r.points[r.asked-1] }
+
+// halve expects the questions of a bisection between 0, where the label is right, and high, and returns its upper end
+// and the point there.
+func (r *trace) halve(what string, high, within float64, point func(at float64) []float32) (float64, []float32) {
+	r.t.Helper()
+	low, x := 0.0, point(high)
+	for high-low > within && r.more() {
+		middle := (low + high) / 2
+		if float32(middle) == float32(low) || float32(middle) == float32(high) {
+			break
+		}
+		if r.expect(what, point(middle)) {
+			high, x = middle, r.last()
+		} else {
+			low = middle
+		}
+	}
+	return high, x
+}
+
+func clamped(v float64) float32 { return float32(min(max(v, 0), 1)) }
+
+// mapped is a vector of the length of an image's.
+func mapped(im Image, value func(i int, clean float64) float64) []float32 {
+	x := make([]float32, len(im.Pixels))
+	for i, v := range im.Pixels {
+		x[i] = clamped(value(i, float64(v)))
+	}
+	return x
+}
+
+// HopSkipJump asks what Chen, Jordan & Wainwright 2020 say: a random start, the boundary on the way to the clean image
+// (algorithm 1), B₀·√t points at the distance of section III-B around it, the direction of Eq. 16, steps of ‖x − x*‖/√t
+// that are halved until they succeed, and the boundary again.
+func TestHopSkipJumpAsks(t *testing.T) {
+	t.Parallel()
+	o := randomMLP(shape, 20, 5, 9)
+	d := float64(shape.Size())
+	for _, n := range []Norm{Linf, L2} {
+		for _, im := range imagesNear(o, 3, 0.5, 10) {
+			set := Setup{Kind: "hop-skip-jump", Norm: n, Parameters: given{"queries": 1200, "initial_points": 30}}
+			r := traced(t, set, 1e-9, o, im)
+			if len(r.points) != 1200 {
+				t.Fatalf("%d questions, want 1200", len(r.points))
+			}
+			x, wrong := r.next()
+			for !wrong {
+				x, wrong = r.next()
+			}
+			blend := func(share float64) []float32 {
+				return mapped(im, func(i int, v float64) float64 { return (1-share)*v + share*float64(x[i]) })
+			}
+			cut := func(radius float64) []float32 {
+				return mapped(im, func(i int, v float64) float64 { return min(max(float64(x[i]), v-radius), v+radius) })
+			}
+			boundary := func() {
+				if n == L2 {
+					_, x = r.halve("boundary", 1, math.Pow(d, -1.5), blend)
+					return
+				}
+				far := Linf.Distance(x, im.Pixels)
+				_, x = r.halve("boundary", far, far/(d*d), cut)
+			}
+			if _, x = r.halve("start", 1, 1e-3, blend); n == Linf {
+				boundary()
+			}
+			steps := 0
+			for step := 1; r.more(); step++ {
+				away := n.Distance(x, im.Pixels)
+				reach := map[bool]float64{true: 0.1, false: away / d}[step == 1]
+				way, answers, longest := make([]float64, len(x)), 0.0, 0.0
+				count := int(30 * math.Sqrt(float64(step)))
+				if len(r.points)-r.asked <= count {
+					break
+				}
+				var moves [][]float64
+				var signs []float64
+				for range count {
+					p, wrong := r.next()
+					sign := map[bool]float64{true: 1, false: -1}[wrong]
+					move := make([]float64, len(x))
+					for i := range p {
+						move[i] = float64(p[i]) - float64(x[i])
+					}
+					moves, signs, answers = append(moves, move), append(signs, sign), answers+sign
+					longest = max(longest, L2.Distance(p, x))
+				}
+				if longest > reach*(1+1e-3) || longest < 0.8*reach {
+					t.Fatalf("%v, image %d, step %d: points at %v, want %v", n, im.ID, step, longest, reach)
+				}
+				mean := answers / float64(count)
+				if math.Abs(mean) == 1 { // all alike
+					mean = 0
+				}
+				length := 0.0
+				for i := range way {
+					for k, move := range moves {
+						way[i] += (signs[k] - mean) * move[i]
+					}
+					length += way[i] * way[i]
+				}
+				for i, v := range way {
+					if way[i] = v / math.Sqrt(length); n == Linf {
+						way[i] = math.Copysign(1, v)
+					}
+				}
+				at := x
+				for long := away / math.Sqrt(float64(step)); r.more(); long /= 2 {
+					next := mapped(im, func(i int, _ float64) float64 { return float64(at[i]) + long*way[i] })
+					if r.expect("step", next) {
+						x = r.last()
+						steps++
+						break
+					}
+				}
+				if r.more() {
+					boundary()
+				}
+			}
+			if steps < 4 {
+				t.Errorf("%v, image %d: %d steps", n, im.ID, steps)
+			}
+		}
+	}
+}
+
+// RayS asks what Chen & Gu 2020, algorithm 3, say: block after block is turned round, from the whole image to single
+// values, and a ray is followed to the boundary where it is misclassified at the least radius so far.
+func TestRaySAsks(t *testing.T) {
+	t.Parallel()
+	o := randomMLP(shape, 20, 5, 9)
+	for _, im := range imagesNear(o, 3, 0.5, 10) {
+		r := traced(t, Setup{Kind: "rays", Norm: Linf, Parameters: given{"queries": 700}}, 1e-9, o, im)
+		if len(r.points) != 700 {
+			t.Fatalf("%d questions, want 700", len(r.points))
+		}
+		n, best, better := len(im.Pixels), 1.0, 0
+		signs := slices.Repeat([]float64{1}, n)
+		ray := func(radius float64) []float32 {
+			return mapped(im, func(i int, v float64) float64 { return v + radius*signs[i] })
+		}
+		turned := func(from, to int) {
+			for i := from; i < to; i++ {
+				signs[i] = -signs[i]
+			}
+		}
+		found := false
+		for size := n; r.more(); size = int(math.Ceil(float64(size) / 2)) {
+			for from := 0; from < n && r.more(); from += size {
+				to := min(from+size, n)
+				turned(from, to)
+				wrong := r.expect("the least radius", ray(best))
+				at := best
+				if wrong {
+					at, _ = r.halve("ray", best, 1e-3/math.Sqrt(float64(n)), ray)
+				}
+				if wrong && (at < best || !found) {
+					best, found, better = at, true, better+1
+				} else {
+					turned(from, to)
+				}
+			}
+		}
+		if better < 5 {
+			t.Errorf("image %d: %d better rays", im.ID, better)
+		}
+	}
+}
+
+// A patch begins where the gradient is largest in sum, as trying all places finds, and goes on as Rao, Stutz & Schiele
+// 2020, section 3, say: to a place nearby where the loss is higher, or by a step along the gradient's sign.
+func TestPatchAsks(t *testing.T) {
+	t.Parallel()
+	s := Shape{C: 2, H: 9, W: 7}
+	o := randomMLP(s, 20, 5, 9)
+	moved, stepped, still := 0, 0, 0
+	for _, im := range imagesNear(o, 6, 0.5, 10) {
+		const side, stride, step = 2, 3, 0.07
+		r := &trace{t: t, o: o, im: im}
+		var gradients [][]float32
+		var isGradient []bool
+		set := Setup{Kind: PatchKind, Parameters: given{SideName: side, "steps": 40, "stride": stride, "step_size": step}}
+		a := recipe(t, set, 1, o.classes).Components[0].(patch)
+		gradient := func(x []float32) (loss float64, g []float32) {
+			var e Evaluation
+			must.Do(t, o.Gradient(t.Context(), x, CrossEntropy, im.Label, -1, &e))
+			return float64(e.Loss), e.Gradient
+		}
+		perturb(t, a, &spy{o, func(p pass) {
+			r.points, isGradient = append(r.points, slices.Clone(p.x)), append(isGradient, p.gradient)
+			_, g := gradient(p.x)
+			gradients = append(gradients, g)
+		}}, im, 3)
+		r.expect("clean image", im.Pixels)
+		inside := func(row, col, at int) bool {
+			i, j := at/s.W%s.H, at%s.W
+			return i >= row && i < row+side && j >= col && j < col+side
+		}
+		row, col, most := 0, 0, 0.0
+		for i := 0; i+side <= s.H; i++ {
+			for j := 0; j+side <= s.W; j++ {
+				sum := 0.0
+				for at, g := range gradients[0] {
+					if inside(i, j, at) {
+						sum += math.Abs(float64(g))
+					}
+				}
+				if sum > most {
+					row, col, most = i, j, sum
+				}
+			}
+		}
+		cur, _ := r.next()
+		for at, v := range cur {
+			if same := v == im.Pixels[at]; same == inside(row, col, at) || v < 0 || v > 1 {
+				t.Fatalf("image %d: value %d is %v, the clean one %v; the square begins at %d, %d", im.ID, at, v,
+					im.Pixels[at], row, col)
+			}
+		}
+		for r.more() {
+			loss, g := gradient(cur)
+			want := slices.Clone(cur)
+			for at := range cur {
+				if inside(row, col, at) {
+					want[at] = clamped(float64(cur[at]) + step*math.Copysign(1, float64(g[at])))
+				}
+			}
+			if isGradient[r.asked] || r.asked == len(r.points)-1 && furthest(r.points[r.asked], want) < 1e-5 {
+				r.expect("a step without a try", want)
+				cur, still = r.last(), still+1
+				continue
+			}
+			tried, _ := r.next()
+			at := [2]int{-1, -1}
+			for _, by := range [][2]int{{stride, 0}, {-stride, 0}, {0, stride}, {0, -stride}} {
+				i, j := min(max(row+by[0], 0), s.H-side), min(max(col+by[1], 0), s.W-side)
+				place := slices.Clone(im.Pixels)
+				for k, v := range cur {
+					if inside(row, col, k) {
+						place[k+(i-row)*s.W+j-col] = v
+					}
+				}
+				if slices.Equal(place, tried) {
+					at = [2]int{i, j}
+				}
+			}
+			if at[0] < 0 {
+				t.Fatalf("image %d, question %d: no place %d pixels away", im.ID, r.asked, stride)
+			}
+			if higher, _ := gradient(tried); higher > loss {
+				row, col, want, moved = at[0], at[1], tried, moved+1
+			} else {
+				stepped++
+			}
+			if r.more() {
+				r.expect("the next point", want)
+			}
+			cur = r.last()
+		}
+	}
+	if moved < 3 || stepped < 50 || still < 10 {
+		t.Errorf("%d squares moved, %d stepped after a try, %d without one", moved, stepped, still)
+	}
+}
