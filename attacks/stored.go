@@ -271,26 +271,30 @@ func (m *mending) move(gradient []float32) bool {
 	slices.SortStableFunc(out, worth)
 	slices.SortStableFunc(back, func(a, b step) int { return worth(b, a) })
 	taken := map[int]bool{}
+	do := func(s step) {
+		m.set(s.at, s.to)
+		taken[s.at], moved = true, true
+	}
 	for _, s := range out {
 		if taken[s.at] {
 			continue
 		}
-		lost := 0.0
-		for k := 0; m.spent+s.takes > m.budget && k < len(back); k++ {
-			b := back[k]
-			if taken[b.at] || b.at == s.at || lost+b.gain >= s.gain {
-				continue
+		lost, freed := 0.0, 0.0
+		var swapped []step
+		for k := 0; m.spent+s.takes-freed > m.budget && k < len(back); k++ {
+			if b := back[k]; !taken[b.at] && b.at != s.at && lost+b.gain < s.gain {
+				swapped = append(swapped, b)
+				lost += b.gain
+				freed += b.takes
 			}
-			m.set(b.at, b.to)
-			taken[b.at], moved = true, true
-			lost += b.gain
 		}
-		if m.spent+s.takes <= m.budget {
-			m.set(s.at, s.to)
-			taken[s.at], moved = true, true
-		} else {
+		if m.spent+s.takes-freed > m.budget {
 			break
 		}
+		for _, b := range swapped {
+			do(b)
+		}
+		do(s)
 	}
 	return moved
 }
