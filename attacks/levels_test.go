@@ -36,7 +36,7 @@ func TestMovesAgainstAllCombinations(t *testing.T) {
 	for _, norm := range Norms() {
 		var gained, possible float64
 		full := 0
-		for try := range 400 {
+		for try := range 150 {
 			clean, gradient, level := make([]float32, n), make([]float32, n), make([]int, n)
 			beside := norm == L1 && try%2 == 1 // of the levels: then steps cost more or less
 			exact := norm == Linf || norm == L1 && !beside

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -129,5 +130,63 @@ func TestGenerator(t *testing.T) {
 	}
 	if first, again := draw(5, "square", 1, 2, 3), draw(5, "square", 1, 2, 3); first != again {
 		t.Error("a key gives two streams")
+	}
+}
+
+// TestConfineRoundsInwards: every value comes to the exact point's or, by a unit in the last place, nearer.
+func TestConfineRoundsInwards(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 2))
+	x, adv := make([]float32, 500), make([]float32, 500)
+	for i := range x {
+		x[i], adv[i] = rng.Float32(), rng.Float32()
+	}
+	d := L2.Distance(x, adv)
+	got := slices.Clone(adv)
+	confine(L2, x, got, 0.7*d)
+	for i, v := range x {
+		exact := float64(v) + 0.7*(float64(adv[i])-float64(v))
+		if off := (float64(got[i]) - exact) * math.Copysign(1, exact-float64(v)); off > 1e-15 || off < -1.2e-7 {
+			t.Errorf("value %d: %v, exactly %v, of %v", i, got[i], exact, v)
+		}
+	}
+}
+
+func TestPixels(t *testing.T) {
+	s := Shape{C: 2, H: 2, W: 3}
+	a, b := make([]float32, 12), make([]float32, 12)
+	for _, c := range []struct{ at, pixels int }{{1, 1}, {7, 1}, {11, 2}, {0, 3}, {5, 3}, {9, 4}} {
+		if b[c.at] = 1; Pixels(a, b, s) != c.pixels {
+			t.Errorf("value %d changed too: %d pixels, want %d", c.at, Pixels(a, b, s), c.pixels)
+		}
+	}
+}
+
+func TestEnclosing(t *testing.T) {
+	for n, want := range map[Norm]float64{Linf: 0.25 * 12, L2: 0.25, L1: 0.25, L0: 0.5} {
+		if got := n.Enclosing(0.25, 144); got != want {
+			t.Errorf("%v: %v, want %v", n, got, want)
+		}
+	}
+}
+
+// TestReach: the farther end of [0,1] from every value.
+func TestReach(t *testing.T) {
+	x := []float32{0.25, 1, 0, 0.5}
+	for n, want := range map[Norm]float64{Linf: 1, L2: math.Sqrt(0.5625 + 2 + 0.25), L1: 3.25, L0: 4} {
+		if got := reachOf(n, x); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%v: %v, want %v", n, got, want)
+		}
+	}
+}
+
+// TestKeepLargest: as many values as asked for stay, of equal ones the first.
+func TestKeepLargest(t *testing.T) {
+	v := []float32{3, -1, 2, -2, 0.5, 2}
+	for k, want := range [][]float32{{0, 0, 0, 0, 0, 0}, {3, 0, 0, 0, 0, 0}, {3, 0, 2, 0, 0, 0}, {3, 0, 2, -2, 0, 0},
+		{3, 0, 2, -2, 0, 2}, {3, -1, 2, -2, 0, 2}, v, v} {
+		got := slices.Clone(v)
+		if keepLargest(got, k); !slices.Equal(got, want) {
+			t.Errorf("%d of %v: %v, want %v", k, v, got, want)
+		}
 	}
 }

@@ -313,3 +313,133 @@ func TestPatchAsks(t *testing.T) {
 		t.Errorf("%d squares moved, %d stepped after a try, %d without one", moved, stepped, still)
 	}
 }
+
+// beyond is by how much x is another class's, beyond rounding twice over.
+func (r *trace) beyond(x []float32) float64 {
+	a := attempt{im: r.im, eval: Evaluation{Logits: make([]float32, r.o.classes)}}
+	r.o.answer(x, a.eval.Logits)
+	return a.beyond()
+}
+
+// Refining asks for the points of false position by the Illinois rule, between the clean image and the nearest point
+// beyond rounding that the steps found.
+func TestRefineAsks(t *testing.T) {
+	t.Parallel()
+	o := randomMLP(shape, 20, 5, 9)
+	type end struct{ at, margin float64 }
+	halved, refined := 0, 0
+	for _, n := range classic {
+		for _, im := range imagesNear(o, 8, 0.5, 10) {
+			set := Setup{Kind: "fmn", Norm: n, Parameters: given{"steps": 18, "refine": 12}}
+			r := traced(t, set, 1e-9, o, im)
+			var from []float32
+			for _, x := range r.points[:12] {
+				if r.asked++; r.beyond(x) > 0 && (from == nil || n.Distance(x, im.Pixels) < n.Distance(from, im.Pixels)) {
+					from = x
+				}
+			}
+			if from == nil || r.beyond(im.Pixels) >= 0 {
+				continue
+			}
+			right, wrong, before := end{0, r.beyond(im.Pixels)}, end{1, r.beyond(from)}, 0
+			for r.more() {
+				share := right.margin / (right.margin - wrong.margin)
+				if share < 0.02 || share > 0.98 {
+					share = math.Min(math.Max(share, 0.02), 0.98)
+				}
+				at := right.at + share*(wrong.at-right.at)
+				r.expect("refining", mapped(im, func(i int, v float64) float64 { return v + at*(float64(from[i])-v) }))
+				refined++
+				margin, side := r.beyond(r.last()), -1
+				if margin > 0 {
+					wrong, side = end{at, margin}, 1
+				} else {
+					right = end{at, margin}
+				}
+				if side == before {
+					halved++
+					if side > 0 {
+						right.margin *= 0.5
+					} else {
+						wrong.margin *= 0.5
+					}
+				}
+				before = side
+			}
+		}
+	}
+	if refined < 150 || halved < 20 {
+		t.Errorf("%d points of refining, %d margins halved", refined, halved)
+	}
+}
+
+// Where margins say nothing, refining halves; next to an end it stays a fiftieth away.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ right, wrong, want float64 }{
+		{-1, 3, 0.25}, {-3, 1, 0.75}, {-1, 1e9, 0.02}, {-1e9, 1, 0.98}, {0, 1, 0.02}, {-1, 0, 0.98}, {1, 3, 0.5},
+		{-3, -1, 0.5}, {-1, -3, 0.5}, {math.NaN(), 1, 0.5}, {0, 0, 0.5},
+	} {
+		if got := (end{0, c.right}).share(end{1, c.wrong}); got != c.want {
+			t.Errorf("margins %v and %v: %v, want %v", c.right, c.wrong, got, c.want)
+		}
+	}
+}
+
+// Attacks promise the passes that they make on an image that is never broken, and no others.
+func TestPassesOfAnUnbrokenImage(t *testing.T) {
+	t.Parallel()
+	o := randomMLP(shape, 20, 6, 9)
+	im := imagesNear(o, 1, 0.3, 10)[0]
+	z := o.logits
+	o.logits = func(x []float32) ([]float64, func(cotangent, out []float32)) {
+		answer, pull := z(x)
+		answer[im.Label] += 1e3
+		return answer, pull
+	}
+	for _, c := range []struct {
+		kind              string
+		norm              Norm
+		parameters        given
+		forward, backward int
+	}{
+		{"apgd-ce", L2, given{"steps": 7, "restarts": 3, "eot_iter": 2}, 48, 48},
+		{"apgd-ce", L1, given{"steps": 20, "restarts": 2, "large_radii": true}, 46, 46},
+		{"apgd-t", Linf, given{"steps": 7, "targets": 3, "restarts": 2}, 49, 48},
+		{"apgd-t", Linf, given{"steps": 3, "targets": 9}, 21, 20}, // of 5 rivals
+		{"square", L2, given{"queries": 9, "restarts": 2}, 20, 0},
+		{"pgd", L2, given{"steps": 5, "restarts": 3}, 18, 15},
+		{"fgsm", Linf, nil, 2, 1},
+		{"mi-fgsm", Linf, given{"steps": 6}, 7, 6},
+		{"deepfool", L2, given{"steps": 4}, 21, 20},
+		{"ddn", L2, given{"steps": 9}, 9, 9},
+		{"fmn", L1, given{"steps": 9}, 9, 9},
+		{"pdpgd", Linf, given{"steps": 9}, 9, 9},
+		{"sigma-zero", L0, given{"steps": 9}, 9, 9},
+		{"rays", Linf, given{"queries": 30}, 30, 0},
+		{"hop-skip-jump", L2, given{"queries": 30}, 30, 0},
+		{SpatialKind, Linf, given{"translation": 0.}, 31, 0},
+		{SpatialKind, Linf, given{"rotation": 0.}, 49, 0},
+		{SpatialKind, Linf, given{"queries": 11}, 11, 0},
+	} {
+		epsilon := 0.1
+		if c.norm == L0 || Free(c.kind) {
+			epsilon = 1
+		}
+		a := recipe(t, Setup{Kind: c.kind, Norm: c.norm, Parameters: c.parameters}, epsilon, o.classes).Components[0]
+		f, b := a.Passes(o.classes)
+		res := trial{a, c.norm, epsilon, false}.perturb(t, o, im, 1)
+		if f != c.forward || b != c.backward || res.Forward != f || res.Backward != b || res.Adversarial != nil {
+			t.Errorf("%s %v %v: made %d and %d passes, promised %d and %d, want %d and %d", c.kind, c.norm, c.parameters,
+				res.Forward, res.Backward, f, b, c.forward, c.backward)
+		}
+	}
+	square := component("square", Linf, 0.1, given{"queries": 9, "restarts": 2}) // known windows are not asked about
+	if f, b := square.Passes(6); f != 20 || b != 0 {
+		t.Errorf("square promises %d and %d passes", f, b)
+	}
+	stored := recipe(t, Setup{Kind: "pgd", Norm: L2, Parameters: given{"steps": 5}, Pixels: "8bit"}, 0.1, 6).Components[0]
+	if f, b := stored.Passes(6); f != 2*(6+22) || b != 2*(5+20) {
+		t.Errorf("on 8 bits PGD promises %d and %d passes", f, b)
+	}
+}
