@@ -97,7 +97,7 @@ func (h *hopping) boundary(ctx context.Context) error {
 	d := float64(len(h.x))
 	if h.Norm == Linf {
 		far := Linf.Distance(h.x, h.im.Pixels)
-		return h.back(ctx, far, min(far, 1)/(d*d), h.cut)
+		return h.back(ctx, far, far/(d*d), h.cut)
 	}
 	return h.back(ctx, 1, 1/(d*math.Sqrt(d)), h.blend)
 }

@@ -44,7 +44,10 @@ func TestAttacksAgreeWithLibraries(t *testing.T) {
 			a.StepSize = a.usualStep()
 			must.Do(t, newClimb(a, watched, im, Options{}).run(t.Context()))
 		} else if res := perturb(t, attack, watched, im, 0); spec.minimises {
-			point = res.Adversarial
+			if point = res.Adversarial; res.Forward != len(points) || res.Backward != len(points) {
+				t.Errorf("%s, %s, image %d: %d and %d passes, made %d", c.Attack, n, c.Image, res.Forward, res.Backward,
+					len(points))
+			}
 		}
 		if c.Attack == "deepfool" { // a gradient for each other class, and one that finds another class
 			gradients := len(points)
@@ -67,6 +70,21 @@ func TestAttacksAgreeWithLibraries(t *testing.T) {
 		if offLast, off := furthest(last, c.Last), furthest(point, c.Point); !(offLast <= near && off <= near) {
 			t.Errorf("%s, %s, image %d: the last point is off by %.2g, the one found by %.2g", c.Attack, n, c.Image,
 				offLast, off)
+		}
+	}
+}
+
+// DeepFool's last step is checked by a forward pass.
+func TestDeepFoolEndsWithItsSteps(t *testing.T) {
+	t.Parallel()
+	o := randomMLP(shape, 20, 5, 9)
+	for _, im := range imagesNear(o, 4, 0.3, 10) {
+		long := perturb(t, component("deepfool", L2, 10, nil), o, im, 0)
+		short := perturb(t, component("deepfool", L2, 10, given{"steps": long.Iterations}), o, im, 0)
+		if furthest(long.Adversarial, short.Adversarial) != 0 || long.Forward != long.Backward ||
+			short.Backward != 4*long.Iterations || short.Forward != short.Backward+1 {
+			t.Errorf("image %d: %d and %d passes, with no step more than needed %d and %d for %d steps", im.ID,
+				long.Forward, long.Backward, short.Forward, short.Backward, long.Iterations)
 		}
 	}
 }

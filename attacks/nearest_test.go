@@ -98,3 +98,44 @@ func TestBlindStarts(t *testing.T) {
 		}
 	}
 }
+
+// The nearest point counts, at epsilon itself too; one within rounding counts where no other is within epsilon.
+func TestMeet(t *testing.T) {
+	t.Parallel()
+	const sure, unsure = -1, -1e-6 // lead of the label
+	type met struct {
+		at   float32
+		lead float32
+	}
+	for _, c := range []struct {
+		alone   bool
+		points  []met
+		want    float64 // distance found; 0 for none
+		success int     // the point of the first success, from 1 on; −1 for none
+	}{
+		{true, []met{{0.75, sure}, {0.25, sure}, {0.5, sure}}, 0.25, 2},
+		{true, []met{{0.75, sure}, {0.5, sure}}, 0.5, 2},
+		{true, []met{{0.75, sure}, {0.625, sure}}, 0.625, -1},
+		{true, []met{{0.375, unsure}, {0.125, unsure}, {0.25, unsure}, {0.75, sure}}, 0.125, 2},
+		{true, []met{{0.125, unsure}, {0.5, sure}}, 0.5, 2},
+		{true, []met{{0.5, unsure}}, 0.5, 1},
+		{true, []met{{0.625, unsure}}, 0, -1},
+		{false, []met{{0.375, unsure}, {0.5, sure}}, 0.375, 1},
+		{true, []met{{0.25, 1}}, 0, -1},
+	} {
+		r := newNearest(common{Norm: Linf, Epsilon: 0.5, alone: c.alone}, answering{Evaluation: Evaluation{
+			Logits: make([]float32, 2)}}, Image{Pixels: []float32{0}}, Options{})
+		for _, p := range c.points {
+			r.res.Forward++
+			r.eval.Logits = []float32{p.lead, 0}
+			if r.meet([]float32{p.at}, p.lead < 0) {
+				t.Errorf("%+v: ends without being asked for the verdict alone", c)
+			}
+		}
+		res := r.result()
+		if res.Distance != c.want || res.FirstForward != c.success || (res.Adversarial != nil) != (c.success > 0) ||
+			c.success > 0 && float64(res.Adversarial[0]) != c.want {
+			t.Errorf("%+v: %+v", c, res)
+		}
+	}
+}

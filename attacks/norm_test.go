@@ -153,9 +153,10 @@ func TestConfineRoundsInwards(t *testing.T) {
 
 func TestPixels(t *testing.T) {
 	s := Shape{C: 2, H: 2, W: 3}
-	a, b := make([]float32, 12), make([]float32, 12)
+	a := []float32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+	b := slices.Clone(a)
 	for _, c := range []struct{ at, pixels int }{{1, 1}, {7, 1}, {11, 2}, {0, 3}, {5, 3}, {9, 4}} {
-		if b[c.at] = 1; Pixels(a, b, s) != c.pixels {
+		if b[c.at] = 99; Pixels(a, b, s) != c.pixels {
 			t.Errorf("value %d changed too: %d pixels, want %d", c.at, Pixels(a, b, s), c.pixels)
 		}
 	}

@@ -86,10 +86,11 @@ func mapped(im Image, value func(i int, clean float64) float64) []float32 {
 func TestHopSkipJumpAsks(t *testing.T) {
 	t.Parallel()
 	o := randomMLP(shape, 20, 5, 9)
-	d := float64(shape.Size())
+	d, tries, all := float64(shape.Size()), 0, 0
 	for _, n := range []Norm{Linf, L2} {
 		for _, im := range imagesNear(o, 3, 0.5, 10) {
-			set := Setup{Kind: "hop-skip-jump", Norm: n, Parameters: given{"queries": 1200, "initial_points": 30}}
+			first := []int{30, 2, 1}[im.ID] // few points tell a direction badly
+			set := Setup{Kind: "hop-skip-jump", Norm: n, Parameters: given{"queries": 1200, "initial_points": first}}
 			r := traced(t, set, 1e-9, o, im)
 			if len(r.points) != 1200 {
 				t.Fatalf("%d questions, want 1200", len(r.points))
@@ -120,7 +121,7 @@ func TestHopSkipJumpAsks(t *testing.T) {
 				away := n.Distance(x, im.Pixels)
 				reach := map[bool]float64{true: 0.1, false: away / d}[step == 1]
 				way, answers, longest := make([]float64, len(x)), 0.0, 0.0
-				count := int(30 * math.Sqrt(float64(step)))
+				count := int(float64(first) * math.Sqrt(float64(step)))
 				if len(r.points)-r.asked <= count {
 					break
 				}
@@ -136,7 +137,7 @@ func TestHopSkipJumpAsks(t *testing.T) {
 					moves, signs, answers = append(moves, move), append(signs, sign), answers+sign
 					longest = max(longest, L2.Distance(p, x))
 				}
-				if longest > reach*(1+1e-3) || longest < 0.8*reach {
+				if longest > reach*(1+1e-3) || longest < 0.5*reach {
 					t.Fatalf("%v, image %d, step %d: points at %v, want %v", n, im.ID, step, longest, reach)
 				}
 				mean := answers / float64(count)
@@ -151,12 +152,13 @@ func TestHopSkipJumpAsks(t *testing.T) {
 					length += way[i] * way[i]
 				}
 				for i, v := range way {
-					if way[i] = v / math.Sqrt(length); n == Linf {
+					if way[i] = v / math.Sqrt(length); n == Linf && v != 0 {
 						way[i] = math.Copysign(1, v)
 					}
 				}
 				at := x
 				for long := away / math.Sqrt(float64(step)); r.more(); long /= 2 {
+					tries++
 					next := mapped(im, func(i int, _ float64) float64 { return float64(at[i]) + long*way[i] })
 					if r.expect("step", next) {
 						x = r.last()
@@ -168,10 +170,13 @@ func TestHopSkipJumpAsks(t *testing.T) {
 					boundary()
 				}
 			}
-			if steps < 4 {
+			if all += steps; steps < 4 {
 				t.Errorf("%v, image %d: %d steps", n, im.ID, steps)
 			}
 		}
+	}
+	if t.Logf("%d steps by %d tries", all, tries); tries < all+10 {
+		t.Errorf("%d steps by %d tries: few were halved", all, tries)
 	}
 }
 
@@ -438,8 +443,31 @@ func TestPassesOfAnUnbrokenImage(t *testing.T) {
 	if f, b := square.Passes(6); f != 20 || b != 0 {
 		t.Errorf("square promises %d and %d passes", f, b)
 	}
+	square1 := recipe(t, Setup{Kind: PatchKind, Parameters: given{"steps": 7, "restarts": 2}}, 1, 6).Components[0]
+	if f, b := square1.Passes(6); f != 31 || b != 15 {
+		t.Errorf("patch promises %d and %d passes", f, b)
+	}
 	stored := recipe(t, Setup{Kind: "pgd", Norm: L2, Parameters: given{"steps": 5}, Pixels: "8bit"}, 0.1, 6).Components[0]
 	if f, b := stored.Passes(6); f != 2*(6+22) || b != 2*(5+20) {
 		t.Errorf("on 8 bits PGD promises %d and %d passes", f, b)
+	}
+}
+
+// The busiest place may be in any corner.
+func TestBusiest(t *testing.T) {
+	t.Parallel()
+	s := Shape{C: 2, H: 5, W: 4}
+	for _, want := range [][2]int{{0, 0}, {0, 2}, {3, 0}, {3, 2}, {1, 1}} {
+		g := make([]float32, s.Size())
+		for c := range s.C {
+			for i := range 2 {
+				for j := range 2 {
+					g[(c*s.H+want[0]+i)*s.W+want[1]+j] = float32(1 - 2*((i+j)%2))
+				}
+			}
+		}
+		if row, col := busiest(g, s, 2); row != want[0] || col != want[1] {
+			t.Errorf("%d, %d is busiest, want %v", row, col, want)
+		}
 	}
 }
