@@ -68,7 +68,7 @@ func (q *questions) ask(ctx context.Context, x []float32) (wrong bool, err error
 	return wrong, nil
 }
 
-// store rounds the nearest point, and keeps the levels where they are misclassified.
+// store rounds the nearest point, and keeps the levels where they are misclassified and nearer than those before.
 func (q *questions) store(ctx context.Context) error {
 	q.tried = q.distance
 	for how, by := range roundings {
@@ -82,7 +82,9 @@ func (q *questions) store(ctx context.Context) error {
 		if wrong, err := q.wrong(ctx, x); err != nil {
 			return err
 		} else if wrong {
-			q.kept, q.res.Rounded = x, Rounding(how)
+			if away := q.Norm.Distance; q.kept == nil || away(x, q.im.Pixels) < away(q.kept, q.im.Pixels) {
+				q.kept, q.res.Rounded = x, Rounding(how)
+			}
 			return nil
 		}
 	}

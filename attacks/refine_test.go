@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"selfheal/internal/must"
 )
 
 // Refining takes the place of the last steps: those before are the same as without it. It never takes a point farther
@@ -103,6 +105,46 @@ func TestRefineLeavesAStep(t *testing.T) {
 		_, err := Setup{Kind: "ddn", Norm: L2, Parameters: given{"steps": 15, "refine": refine}}.Make(1, 10)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("refine %d: %v, want %q", refine, err, want)
+		}
+	}
+}
+
+// In ℓ0 values go to the end of [0,1] on their side, then back to the clean image's, those that changed least first,
+// by halves: of two values that would do, the one that changed more stays.
+func TestPutBack(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	clean := slices.Repeat([]float32{0.5}, n)
+	point := []float32{0.9, 0.55, 0.2, 0.52, 0.4, 0.75, 0.5, 0.51} // the seventh did not change
+	for _, c := range []struct {
+		wrong func(changed []bool) bool
+		left  []float32
+		asked int
+	}{
+		{func(c []bool) bool { return c[2] || c[4] }, []float32{.5, .5, 0, .5, .5, .5, .5, .5}, 7},
+		{func(c []bool) bool { return c[0] && c[3] }, []float32{1, .5, .5, 1, .5, .5, .5, .5}, 10},
+		{func(c []bool) bool { return c[0] }, []float32{1, .5, .5, .5, .5, .5, .5, .5}, 5},
+	} {
+		asked := 0
+		o := &classifier{shape: Shape{1, 1, n}, classes: 2,
+			logits: func(x []float32) ([]float64, func(cotangent, out []float32)) {
+				asked++
+				changed := make([]bool, n)
+				for i, v := range x {
+					changed[i] = v != clean[i]
+				}
+				if c.wrong(changed) {
+					return []float64{0, 1}, nil
+				}
+				return []float64{1, 0}, nil
+			}}
+		r := newNearest(common{Norm: L0, Epsilon: 1e-9}, o, Image{Pixels: clean}, Options{})
+		must.Get(r.wrong(t.Context(), point))(t)
+		r.meet(point, true)
+		asked = 0
+		must.Do(t, r.refine(t.Context(), 100))
+		if !slices.Equal(r.adv, c.left) || asked != c.asked {
+			t.Errorf("%v is left by %d questions, want %v by %d", r.adv, asked, c.left, c.asked)
 		}
 	}
 }

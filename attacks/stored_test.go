@@ -199,7 +199,7 @@ func TestStoredQueries(t *testing.T) {
 					if f, b := attack.Passes(5); f != queries || b != 0 {
 						t.Errorf("%s, %s, %d queries: promises %d and %d passes", pixels, kind, queries, f, b)
 					}
-					found := 0
+					found, nearer := 0, 0
 					for _, im := range imagesNear(o, 12, 0.5, 10) {
 						before, _ := o.passes()
 						res := must.Get(attack.Perturb(context.Background(), o, im, Options{Seed: 1}))(t)
@@ -216,7 +216,17 @@ func TestStoredQueries(t *testing.T) {
 								res.Adversarial != nil, res.FirstSuccess, verdict.Adversarial != nil,
 								verdict.FirstSuccess)
 						}
+						if b := res.Adversarial != nil; b && verdict.Distance > res.Distance {
+							nearer++
+						} else if b && verdict.Distance < res.Distance {
+							t.Errorf("%s, %s, image %d: %v away, for the verdict alone %v", pixels, kind, im.ID, res.Distance,
+								verdict.Distance)
+						}
 						for _, r := range []Result{res, verdict} {
+							if b := r.Adversarial != nil; b != (r.FirstSuccess >= 0) || b != (r.FirstForward > 0) ||
+								b && r.Rounded == Lost || b && r.Distance != norm.Distance(r.Adversarial, im.Pixels) {
+								t.Errorf("%s, %s, image %d: %+v", pixels, kind, im.ID, r)
+							}
 							if found++; r.Adversarial == nil {
 								found--
 							} else if pixels == PixelForms[1] {
@@ -224,8 +234,8 @@ func TestStoredQueries(t *testing.T) {
 							}
 						}
 					}
-					if queries == 900 && found == 0 {
-						t.Errorf("%s, %s breaks no image", pixels, kind)
+					if queries == 900 && (found == 0 || nearer == 0) {
+						t.Errorf("%s, %s breaks %d images, %d nearer than at first", pixels, kind, found, nearer)
 					}
 				}
 			}
