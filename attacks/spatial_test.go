@@ -124,3 +124,39 @@ func TestRandomPoses(t *testing.T) {
 		t.Error("limits of 0 are taken")
 	}
 }
+
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	most := Pose{30, 3, 2}
+	for _, p := range []Pose{{}, {30, 3, 2}, {-30, -3, -2}} {
+		if !most.Holds(p) {
+			t.Errorf("%+v lies beyond %+v", p, most)
+		}
+	}
+	for _, p := range []Pose{{30.1, 0, 0}, {-30.1, 0, 0}, {0, 3.1, 0}, {0, -3.1, 0}, {0, 0, 2.1}, {0, 0, -2.1}} {
+		if most.Holds(p) {
+			t.Errorf("%+v lies within %+v", p, most)
+		}
+	}
+}
+
+// The grid's places are at equal distances; poses come by their turn and shifts as shares of the largest, the farthest
+// first.
+func TestGrid(t *testing.T) {
+	t.Parallel()
+	some, none := places(3, 7), places(0, 7)
+	if !slices.Equal(some, []float64{-3, -2, -1, 0, 1, 2, 3}) || !slices.Equal(none, []float64{0}) {
+		t.Errorf("places %v and %v", some, none)
+	}
+	all := spatial{Rotation: 30, Translation: 2}.poses()
+	far := func(p Pose) float64 { return math.Abs(p.Rotation)/30 + math.Abs(p.X)/2 + math.Abs(p.Y)/2 }
+	seen := map[Pose]bool{}
+	for i, p := range all {
+		if seen[p] = true; i > 0 && far(p) > far(all[i-1])+1e-12 {
+			t.Errorf("pose %d, %+v, is farther than the one before", i, p)
+		}
+	}
+	if len(seen) != 31*7*7 || far(all[0]) != 3 || far(all[len(all)-1]) != 0 {
+		t.Errorf("%d poses, from %+v to %+v", len(seen), all[0], all[len(all)-1])
+	}
+}
