@@ -137,7 +137,8 @@ func TestRoundsIntoTheBall(t *testing.T) {
 				level[i] = int(at)
 				out[i] = math.Abs(at/255-float64(clean[i])) - math.Abs(float64(v)-float64(clean[i]))
 			}
-			g := newGrid(norm, [...]float64{3.5 / 255, norm.Distance(x, clean), norm.Distance(x, clean), 4}[norm], clean)
+			far := norm.Distance(x, clean)
+			g := newGrid(norm, [...]float64{3.5 / 255, far, far, 4}[norm], clean)
 			if !g.fits() {
 				continue
 			}

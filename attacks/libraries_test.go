@@ -8,8 +8,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// libraries is what Foolbox, adv-lib, torchattacks and SciPy answer on a small tanh network: testdata/libraries.py wrote
-// it.
+// libraries is what Foolbox, adv-lib, torchattacks and SciPy answer on a small tanh network: testdata/libraries.py
+// wrote it.
 type libraries struct {
 	network
 	Cases []struct {

@@ -219,8 +219,8 @@ func TestStoredQueries(t *testing.T) {
 						if b := res.Adversarial != nil; b && verdict.Distance > res.Distance {
 							nearer++
 						} else if b && verdict.Distance < res.Distance {
-							t.Errorf("%s, %s, image %d: %v away, for the verdict alone %v", pixels, kind, im.ID, res.Distance,
-								verdict.Distance)
+							t.Errorf("%s, %s, image %d: %v away, for the verdict alone %v", pixels, kind, im.ID,
+								res.Distance, verdict.Distance)
 						}
 						for _, r := range []Result{res, verdict} {
 							if b := r.Adversarial != nil; b != (r.FirstSuccess >= 0) || b != (r.FirstForward > 0) ||

@@ -235,7 +235,8 @@ func TestPatchAsks(t *testing.T) {
 		r := &trace{t: t, o: o, im: im}
 		var gradients [][]float32
 		var isGradient []bool
-		set := Setup{Kind: PatchKind, Parameters: given{SideName: side, "steps": 40, "stride": stride, "step_size": step}}
+		set := Setup{Kind: PatchKind,
+			Parameters: given{SideName: side, "steps": 40, "stride": stride, "step_size": step}}
 		a := recipe(t, set, 1, o.classes).Components[0].(patch)
 		gradient := func(x []float32) (loss float64, g []float32) {
 			var e Evaluation
@@ -339,7 +340,8 @@ func TestRefineAsks(t *testing.T) {
 			r := traced(t, set, 1e-9, o, im)
 			var from []float32
 			for _, x := range r.points[:12] {
-				if r.asked++; r.beyond(x) > 0 && (from == nil || n.Distance(x, im.Pixels) < n.Distance(from, im.Pixels)) {
+				r.asked++
+				if r.beyond(x) > 0 && (from == nil || n.Distance(x, im.Pixels) < n.Distance(from, im.Pixels)) {
 					from = x
 				}
 			}
@@ -435,8 +437,8 @@ func TestPassesOfAnUnbrokenImage(t *testing.T) {
 		f, b := a.Passes(o.classes)
 		res := trial{a, c.norm, epsilon, false}.perturb(t, o, im, 1)
 		if f != c.forward || b != c.backward || res.Forward != f || res.Backward != b || res.Adversarial != nil {
-			t.Errorf("%s %v %v: made %d and %d passes, promised %d and %d, want %d and %d", c.kind, c.norm, c.parameters,
-				res.Forward, res.Backward, f, b, c.forward, c.backward)
+			t.Errorf("%s %v %v: made %d and %d passes, promised %d and %d, want %d and %d", c.kind, c.norm,
+				c.parameters, res.Forward, res.Backward, f, b, c.forward, c.backward)
 		}
 	}
 	square := component("square", Linf, 0.1, given{"queries": 9, "restarts": 2}) // known windows are not asked about
@@ -447,7 +449,8 @@ func TestPassesOfAnUnbrokenImage(t *testing.T) {
 	if f, b := square1.Passes(6); f != 31 || b != 15 {
 		t.Errorf("patch promises %d and %d passes", f, b)
 	}
-	stored := recipe(t, Setup{Kind: "pgd", Norm: L2, Parameters: given{"steps": 5}, Pixels: "8bit"}, 0.1, 6).Components[0]
+	bytes := Setup{Kind: "pgd", Norm: L2, Parameters: given{"steps": 5}, Pixels: "8bit"}
+	stored := recipe(t, bytes, 0.1, 6).Components[0]
 	if f, b := stored.Passes(6); f != 2*(6+22) || b != 2*(5+20) {
 		t.Errorf("on 8 bits PGD promises %d and %d passes", f, b)
 	}
