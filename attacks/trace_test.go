@@ -441,6 +441,13 @@ func TestPassesOfAnUnbrokenImage(t *testing.T) {
 				c.parameters, res.Forward, res.Backward, f, b, c.forward, c.backward)
 		}
 	}
+	for kind, want := range map[string][2]int{"fab": {2 * 5 * 6, 2 * 26}, "fab-t": {1 + 6*5*2, 6 * 6}} { // may give up
+		a := component(kind, L2, 0.1, given{"steps": 5, "restarts": 2}).(fab)
+		a.Targets = 3
+		if f, b := a.Passes(6); f != want[0] || b != want[1] {
+			t.Errorf("%s promises %d and %d passes, want %v", kind, f, b, want)
+		}
+	}
 	square := component("square", Linf, 0.1, given{"queries": 9, "restarts": 2}) // known windows are not asked about
 	if f, b := square.Passes(6); f != 20 || b != 0 {
 		t.Errorf("square promises %d and %d passes", f, b)

@@ -21,7 +21,7 @@ import scipy.optimize
 import torch
 import torch.nn.functional as F
 import torchattacks
-from adv_lib.attacks import ddn, pdpgd, sigma_zero
+from adv_lib.attacks import ddn, fab, pdpgd, sigma_zero
 from foolbox import PyTorchModel
 from foolbox.attacks.gradient_descent_base import normalize_lp_norms
 from foolbox.attacks.mi_fgsm import GDMOptimizer
@@ -161,6 +161,8 @@ def case(attack, norm, image, run, epsilon=1000., **parameters):
     points = list(asked)
     if attack == 'deepfool':  # Foolbox asks about a point for each class
         points = [p for k, p in enumerate(points) if k == 0 or not torch.equal(p, points[k - 1])]
+    if attack == 'fab':  # adv-lib asks for a gradient and checks its step at one point, or at two
+        points = [point]
     x = images[image:image + 1]
     return dict(attack=attack, norm=norm, image=image, epsilon=epsilon, parameters=parameters,
                 norms=[length(norm, p, x) for p in points], last=flat(points[-1]), point=flat(point))
@@ -195,6 +197,11 @@ def minimal():
         yield case('sigma-zero', 'l0', image, lambda x, y: sigma_zero(
             network, x, y, num_steps=steps, η_0=rate, σ=sigma, τ_0=threshold, τ_factor=factor),
             steps=steps, rate=rate, sigma=sigma, threshold=threshold, threshold_factor=factor)
+    for norm in ['linf', 'l2', 'l1']:  # where the weight of the clean image's projection is often below its bound
+        for image, bound, beta, eta in [(0, .9, .9, 1.05), (1, .5, .7, 1.2)]:
+            yield case('fab', norm, image,
+                       lambda x, y: fab(network, x, y, ORDER[norm], n_iter=20, α_max=bound, β=beta, η=eta),
+                       steps=20, alpha_max=bound, beta=beta, eta=eta)
     for norm, attack in [('linf', foolbox.LinfDeepFoolAttack), ('l2', foolbox.L2DeepFoolAttack)]:
         for image, overshoot in [(0, .02), (1, .1), (2, .02)]:
             yield case('deepfool', norm, image, lambda x, y: attack(overshoot=overshoot).run(bounded, x, y),
