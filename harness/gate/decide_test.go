@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -166,5 +167,40 @@ func TestRules(t *testing.T) {
 	}
 	if one, three := andMore([]string{"a"}), andMore([]string{"a", "b", "c"}); one != "a" || three != "a and 2 more" {
 		t.Errorf("%q, %q", one, three)
+	}
+}
+
+// Failing cells have a line each, inconclusive ones only if they lost accuracy or lie below their min; failing ones first.
+func TestReasonLines(t *testing.T) {
+	of := func(name string, o Outcome, drop float64, min *Minimum) Compared {
+		c := Compared{Cell: Cell{Model: name, Defense: "none", Attack: "none", N: 100, Correct: 60}, Accuracy: 0.6,
+			Outcome: o, Reasons: []string{"why"}, Change: &Change{Drop: drop}, Min: min}
+		return c
+	}
+	least := &Minimum{Min: 0.7}
+	r := &Report{Cells: []Compared{of("rose", Inconclusive, -0.1, nil), of("fell", Inconclusive, 0.1, nil),
+		of("below", Inconclusive, -0.1, least), of("passed", Pass, 0.1, least), of("failed", Fail, -0.1, nil),
+		{Cell: Cell{Model: "new", N: 100, Correct: 60}, Outcome: Inconclusive, Reasons: []string{"why"}}}}
+	var models []string
+	for _, line := range r.reasons() {
+		for _, c := range r.Cells {
+			if strings.HasPrefix(line, fmt.Sprintf("%s: %s: why", c.Outcome, c)) {
+				models = append(models, c.Model)
+			}
+		}
+	}
+	if want := []string{"failed", "fell", "below"}; !slices.Equal(models, want) {
+		t.Errorf("reasons of %v, want %v: %q", models, want, r.reasons())
+	}
+	var text strings.Builder
+	must.Do(t, r.WriteText(&text))
+	head := "" // numbers are to the right
+	for _, line := range strings.Split(text.String(), "\n") {
+		if strings.HasPrefix(line, "  cell ") {
+			head = line
+		}
+		if n := strings.Index(head, "baseline") + len("baseline"); strings.HasPrefix(line, "  rose") && line[n-3:n] != "0.0" {
+			t.Errorf("the baseline's accuracy does not end under its head:\n%s\n%s", head, line)
+		}
 	}
 }
