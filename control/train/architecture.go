@@ -115,8 +115,8 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 	}
 	plan := assembled(true)
 	if err := memory.Room(number.Product(copies, plan.bytes)); err != nil {
-		return nil, fmt.Errorf("training %s with %.4g weights %w: make it smaller (%s)", name, float64(plan.bytes)/4, err,
-			strings.Join(kind.keys, ", "))
+		return nil, fmt.Errorf("training %s with %.4g weights %w: make it smaller (%s)", name,
+			float64(plan.bytes)/4, err, strings.Join(kind.keys, ", "))
 	}
 	if err := plan.Err(); err != nil {
 		return nil, err

@@ -165,7 +165,8 @@ func TestSizesAreCounted(t *testing.T) {
 			Dimensions{Stages: 16, Width: most}},
 	} {
 		_, err := New(c.name, c.state, true, c.Dimensions, 0)
-		must.Refuse(t, err, "training "+c.name+" with ", " weights takes ", " of memory, and ", " are free: make it smaller")
+		must.Refuse(t, err, "training "+c.name+" with ", " weights takes ", " of memory, and ",
+			" are free: make it smaller")
 	}
 	for _, name := range Architectures() {
 		e := must.Get(New(name, image, true, Dimensions{Width: 2}, 0))(t)

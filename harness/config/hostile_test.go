@@ -81,15 +81,17 @@ func TestManyNames(t *testing.T) {
 		}
 		return all.String()
 	}
-	const text = `{version: 1, datasets: {d: {format: npz, path: d.npz, indices: [%s0]}}, models: {m: {path: m.onnx}, %s},
+	const text = `{version: 1, datasets: {d: {format: npz, path: d.npz, indices: [%s0]}},
+models: {m: {path: m.onnx}, %s},
 suites: {s: {dataset: d, models: [%sm], attacks: [], %s}}}`
 	for name, c := range map[string]struct{ indices, models, used, more, wrong string }{
 		"as many as may be": {"", names(4095, "m%d: {path: m.onnx}, "), names(4095, "m%d, "), "", ""},
 		"too many models": {"", names(20_000, "m%d: {path: m.onnx}, "), "", "",
 			"models has 20001 entries; 4096 are the most"},
-		"many images":      {names(120_000, "9%d, "), "", "", "", ""},
-		"undefined models": {"", names(4000, "m%d: {path: m.onnx}, "), names(100_000, "n%d, "), "", "99980 more errors"},
-		"unknown keys":     {"", "", "", names(80_000, "k%d: 1, "), "79980 more errors"},
+		"many images": {names(120_000, "9%d, "), "", "", "", ""},
+		"undefined models": {"", names(4000, "m%d: {path: m.onnx}, "), names(100_000, "n%d, "), "",
+			"99980 more errors"},
+		"unknown keys": {"", "", "", names(80_000, "k%d: 1, "), "79980 more errors"},
 	} {
 		start := time.Now()
 		_, err := parse(fmt.Sprintf(text, c.indices, c.models, c.used, c.more))

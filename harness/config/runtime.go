@@ -53,8 +53,8 @@ func (r *Runtime) object() object {
 	off.want, off.schema = "false", func() schema { return schema{"const": false} }
 	rows := []row{
 		optional("provider", choice(&r.Provider, Providers), CPU, "ONNX Runtime's execution provider"),
-		optional("workers", whole(&r.Workers, orNone), "0", "passes side by side, four a core at most; 0: cores ÷ `threads`, two "+
-			"on `"+strings.Join(devices, "` and `")+"`").notHashed(),
+		optional("workers", whole(&r.Workers, orNone), "0", "passes side by side, four a core at most; 0: cores ÷ "+
+			"`threads`, two on `"+strings.Join(devices, "` and `")+"`").notHashed(),
 		optional("batch", whole(&r.Batch, setting.Count), "64", "most images in a pass").in(processors...).notHashed(),
 		optional("batch", whole(&r.Batch, orNone), "0", "images in every pass; 0: 256, or as many as fit into the "+
 			"device's memory").in(devices...),

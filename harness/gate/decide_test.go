@@ -170,7 +170,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Failing cells have a line each, inconclusive ones only if they lost accuracy or lie below their min; failing ones first.
+// Failing cells have a line each, inconclusive ones only if they lost accuracy or lie below their min; failing ones come
+// first.
 func TestReasonLines(t *testing.T) {
 	of := func(name string, o Outcome, drop float64, min *Minimum) Compared {
 		c := Compared{Cell: Cell{Model: name, Defense: "none", Attack: "none", N: 100, Correct: 60}, Accuracy: 0.6,
@@ -199,7 +200,8 @@ func TestReasonLines(t *testing.T) {
 		if strings.HasPrefix(line, "  cell ") {
 			head = line
 		}
-		if n := strings.Index(head, "baseline") + len("baseline"); strings.HasPrefix(line, "  rose") && line[n-3:n] != "0.0" {
+		n := strings.Index(head, "baseline") + len("baseline")
+		if strings.HasPrefix(line, "  rose") && line[n-3:n] != "0.0" {
 			t.Errorf("the baseline's accuracy does not end under its head:\n%s\n%s", head, line)
 		}
 	}

@@ -149,8 +149,8 @@ func OracleOf(c Classifier, mode string) (*Oracle, error) {
 		o.State = number.Sum(o.State, number.Product(4, c.Loop.TapeValues()))
 		if err := memory.Room(o.State); err != nil {
 			d.Close()
-			return nil, Wrong(fmt.Errorf("a gradient through the controls of one image %w: give the %s solver fewer sweeps "+
-				"(outer) or ascent steps (inner)", err, c.Loop.Solver.Method))
+			return nil, Wrong(fmt.Errorf("a gradient through the controls of one image %w: give the %s solver fewer "+
+				"sweeps (outer) or ascent steps (inner)", err, c.Loop.Solver.Method))
 		}
 	}
 	if o.Cost, err = d.Cost(); err != nil {

@@ -62,8 +62,8 @@ func New(cfg *config.Config) (*Plan, error) {
 		work = number.Sum(work, number.Product(int64(len(s.Models)), int64(1+len(s.Controls)), number.Sum(1,
 			number.Product(int64(len(p.Seeds())), asked))))
 		if work > mostWork {
-			return nil, fmt.Errorf("the suites up to %s have %d cells, each seed's counted; %d are the most: split the config",
-				s.Name, work, mostWork)
+			return nil, fmt.Errorf("the suites up to %s have %d cells, each seed's counted; %d are the most: split "+
+				"the config", s.Name, work, mostWork)
 		}
 		first := len(p.Jobs)
 		for _, m := range s.Models {

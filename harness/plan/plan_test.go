@@ -39,7 +39,8 @@ suites: {s: {dataset: d, models: [%s], attacks: [%s], mode: %s}}
 		{1, 1, 10001, "p", "oblivious", "seed=1", "attack p has 10001 epsilons and sides"},
 	} {
 		cfg := testplan.Config(t, testplan.Repository(t), fmt.Sprintf(text, listed(c.models, "m#: {path: m.onnx}"),
-			listed(c.epsilons, "#/99999"), listed(c.sides, "#"), listed(c.models, "m#"), c.attacks, c.mode), nil, c.sets)
+			listed(c.epsilons, "#/99999"), listed(c.sides, "#"), listed(c.models, "m#"), c.attacks, c.mode), nil,
+			c.sets)
 		p, err := plan.New(cfg)
 		if c.wrong != "" {
 			must.Refuse(t, err, c.wrong)

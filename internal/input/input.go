@@ -74,8 +74,8 @@ func Packed(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b})
 // mostPacked is how many bytes gzip makes one of, at most.
 const mostPacked = 1032
 
-// Unpack is what gzip has packed into data, of at most so many bytes, which begins as it should; other data is as it is.
-// The size is held against the memory that is free before any is taken.
+// Unpack is what gzip has packed into data, of at most so many bytes, which begins as it should; other data is as it
+// is. The size is held against the memory that is free before any is taken.
 func Unpack(data []byte, most int64, begins func(head []byte) error) ([]byte, error) {
 	if !Packed(data) {
 		return data, nil

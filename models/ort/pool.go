@@ -35,8 +35,8 @@ type Pool struct {
 }
 
 // NewPool makes a pool. Workers are the runs side by side; 0 means as many as keep all cores busy at the pool's threads
-// a run, and two on a device: see [On]; four a core are the most. Batch is the largest number of items in a run; 0 means 64, and on a device 256
-// or fewer, as its memory allows.
+// a run, and two on a device: see [On]; four a core are the most. Batch is the largest number of items in a run; 0
+// means 64, and on a device 256 or fewer, as its memory allows.
 func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	p := &Pool{threads: 1, schedule: schedule{on: Target{ProviderCPU, 0, Float32}, programs: map[*Program]struct{}{}}}
 	for _, o := range opts {
