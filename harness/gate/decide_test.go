@@ -170,8 +170,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Failing cells have a line each, inconclusive ones only if they lost accuracy or lie below their min; failing ones come
-// first.
+// Failing cells have a line each, inconclusive ones only if they lost accuracy or lie below their min; failing ones
+// come first.
 func TestReasonLines(t *testing.T) {
 	of := func(name string, o Outcome, drop float64, min *Minimum) Compared {
 		c := Compared{Cell: Cell{Model: name, Defense: "none", Attack: "none", N: 100, Correct: 60}, Accuracy: 0.6,

@@ -132,8 +132,8 @@ func On(t Target) PoolOption {
 }
 
 // Threads lets n threads work on each run (default, and least: 1; at most: four a core). On the CPU they change no bit
-// of a result. Runs side by side use the cores better; more threads are for fewer images than cores, and for networks of
-// which one batch a core does not fit into memory. A program's n − 1 additional threads are shared by all its runs.
+// of a result. Runs side by side use the cores better; more threads are for fewer images than cores, and for networks
+// of which one batch a core does not fit into memory. A program's n − 1 additional threads are shared by all its runs.
 func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
 
 // compileConfig is what sessions differ in. Its zero value is a session on one thread of the CPU.
