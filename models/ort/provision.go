@@ -83,7 +83,7 @@ type Fetch struct {
 	Package   string        `json:"package,omitzero"` // what it fetches
 	Megabytes int           `json:"megabytes,omitzero"`
 	Left      int           `json:"megabytes_left,omitzero"` // of all packages, this one included
-	Damaged   bool          `json:"damaged,omitzero"`        // what is kept fails its checksum
+	Broken    bool          `json:"broken,omitzero"`         // what is kept fails its checksum
 	Folder    string        `json:"folder,omitzero"`         // where it is kept
 	Took      time.Duration `json:"seconds,omitzero"`        // once it is ready
 	Error     string        `json:"error,omitzero"`          // why it failed; the next client is tried
@@ -105,7 +105,7 @@ func (f Fetch) String() string {
 			size += fmt.Sprintf(" of %d MB in several packages", f.Left)
 		}
 		why := "is not installed"
-		if f.Damaged {
+		if f.Broken {
 			why = "is damaged in the cache"
 		}
 		return fmt.Sprintf("ONNX Runtime %s: fetching %s with %s (once, about %s, kept in %s)",
@@ -270,7 +270,7 @@ func space(missing []archive) int {
 // is. Fetched packages stay when a later one fails.
 func (p *provisioner) through(ctx context.Context, c client, argv []string, all []archive) error {
 	start := time.Now()
-	f := Fetch{Version: p.Version, Client: c.name, Folder: p.dir, Damaged: p.damaged()}
+	f := Fetch{Version: p.Version, Client: c.name, Folder: p.dir, Broken: p.damaged()}
 	missing := p.missing(all)
 	for _, a := range missing {
 		f.Left += a.Megabytes
