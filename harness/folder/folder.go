@@ -160,6 +160,7 @@ func (f *Folder) Claim() error {
 	if err != nil {
 		return err
 	}
+	maps.DeleteFunc(found, func(name string, _ fs.FileInfo) bool { return f.leaves(name) })
 	names, out := slices.Sorted(maps.Keys(found)), f.any()
 	if err = out.May(names...); err == nil {
 		out.Force = true // which is settled
@@ -168,6 +169,9 @@ func (f *Folder) Claim() error {
 	}
 	return err
 }
+
+// leaves reports whether a file stays where it is, whatever the run comes to: the run itself may read it there.
+func (f *Folder) leaves(name string) bool { return f.Inputs == "" && path.Dir(name) == InputFolder }
 
 // any is where files of any kind go.
 func (f *Folder) any() atomicfile.Output {
@@ -423,8 +427,7 @@ func (f *Folder) clear(before map[string]fs.FileInfo) error {
 	}
 	now, err := f.files()
 	for name, info := range before {
-		kept := f.Kept[name] || f.Inputs == "" && path.Dir(name) == InputFolder // the run itself may read them there
-		if err == nil && !kept && now[name] != nil && os.SameFile(info, now[name]) {
+		if err == nil && !f.Kept[name] && !f.leaves(name) && now[name] != nil && os.SameFile(info, now[name]) {
 			err = os.Remove(filepath.Join(f.Dir, filepath.FromSlash(name)))
 		}
 	}

@@ -120,8 +120,10 @@ func TestInputs(t *testing.T) {
 	}
 	must.Do(t, os.Mkdir(filepath.Join(dir, InputFolder), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, InputFolder, "mine"), nil, 0o644))
-	_, err := Open(dir, atomicfile.Rule{})
-	must.Refuse(t, err, "selfheal-input/mine is there, and is no file as selfheal wrote it", "--force")
+	f := must.Get(Open(dir, atomicfile.Rule{}))(t) // which would leave it
+	f.Inputs = from
+	must.Refuse(t, f.Claim(), "selfheal-input/mine is there, and is no file as selfheal wrote it", "--force")
+	f.Unlock()
 	must.Do(t, os.RemoveAll(filepath.Join(dir, InputFolder)))
 	for _, name := range []string{".lock", "config.json", "data.npz"} {
 		must.Do(t, os.WriteFile(filepath.Join(from, name), []byte(name), 0o644))

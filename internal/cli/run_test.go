@@ -65,7 +65,7 @@ func TestKeptInputs(t *testing.T) {
 	}
 	kept := filepath.Join(out, "selfheal-input")
 	put(t, filepath.Join(kept, "data.npz"), []byte("mine"))
-	refused(t, exitUsage, "holds selfheal-input/data.npz, which is no run's", args(one)...)
+	refused(t, exitUsage, "selfheal-input/data.npz is there, and is no file as selfheal wrote it", args(one)...)
 	must.Do(t, os.RemoveAll(kept))
 	done(t, args(one)...)
 	for name, want := range map[string]string{"config.yaml": read(t, one), "data.npz": "3"} {

@@ -55,7 +55,7 @@ func TestCompetition(t *testing.T) {
 		"vnnlib --category DIR":                                "--category needs --out",
 		"vnnlib --category DIR --out x m.onnx p":               "takes no model and no property",
 		"vnnlib --category DIR/none --out DIR/y":               "DIR/none/instances.csv: no such file",
-		"vnnlib --category DIR --out DIR/three.onnx":           "three.onnx: holds other",
+		"vnnlib --category DIR --out DIR/three.onnx":           "three.onnx is an input of this command",
 		"vnnlib --category DIR --out DIR/out.csv --timeout 3s": "holds other than answers",
 	} {
 		code, _, stderr := call(strings.Fields(strings.ReplaceAll(line, "DIR", d.dir))...)
