@@ -26,7 +26,7 @@ WORDS = (
     (r"model bytes: model\.onnx:", "model:"),
     (r"model \S+ \((\S*/)?model\.onnx\):", "model:"),
     (r"--(batch|workers|limit)\b", r"\1"),
-    (r"choose another --out( or add --force)?", "choose another out="),
+    (r"choose another (--out|name)( or add --force)?", "choose another out="),
     (r"--mean and --std", "mean= and std="),
     (r"^model \S+: (?=\d+ images do not tell)", "mean='auto': "),
     (r"--mean (\S+) --std ([\d.,]*\d)", r"mean=[\1], std=[\2]"),
