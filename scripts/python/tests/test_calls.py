@@ -158,7 +158,7 @@ def test_users_files(tiny, tmp_path, monkeypatch):
     other.mkdir(parents=True)
     (other / "data.npz").write_bytes(b"mine")
     before = tree(other)
-    with pytest.raises(selfheal.UsageError, match="data.npz is there, and is no file .*; choose another out="):
+    with pytest.raises(selfheal.UsageError, match=r"data.npz is there, and is no file .*; choose another out="):
         selfheal.attack(tiny, x, y, **{**options, "out": other.parent})
     assert tree(other) == before
     assert tree(other.parent) == {"selfheal-input": None, "selfheal-input/data.npz": b"mine"}
