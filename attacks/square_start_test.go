@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Square's start in ℓ2 fills the middle of the image by tiles of η, upright or turned, with a sign for each channel, and
+// Square's start in ℓ2 fills the middle of the image by tiles of η, upright or turned, with a sign for each channel. It
 // is epsilon long.
 func TestSquareStart(t *testing.T) {
 	s := Shape{C: 2, H: 17, W: 16}
