@@ -289,7 +289,7 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 	}
 	history := j.trainer.History()
 	done.Steps, done.Loss = len(history), train.Mean(history[len(history)-j.trainer.PerEpoch():])
-	if err := j.write(ctx, f.outputs(done.Path), f.provenance(j, done, t)); err != nil {
+	if err := j.write(ctx, f.log(done.Path), f.embedding(done.Path), f.provenance(j, done, t)); err != nil {
 		return done, unfinished(err)
 	}
 	done.Seconds = time.Since(start).Seconds()
@@ -304,19 +304,15 @@ func unfinished(err error) error {
 	return folder.NewUnfinished(err)
 }
 
-// output is a file that a fit writes.
-type output struct {
-	atomicfile.Output
-	name string
+// embedding is the file of an embedding. One that is there says itself of what fit it is.
+func (f *fitter) embedding(path string) atomicfile.File {
+	to := f.o.At(path, "embedding")
+	to.Known = true
+	return to
 }
 
-// outputs are the log and the embedding of a training. Of what training the embedding is that is there, it says itself.
-func (f *fitter) outputs(path string) []output {
-	embedding, name := f.o.At(path, "embedding")
-	log, logName := f.o.At(path+".csv", "training log")
-	embedding.Known = true
-	return []output{{log, logName}, {embedding, name}}
-}
+// log is the file of a training's losses, beside its embedding.
+func (f *fitter) log(path string) atomicfile.File { return f.o.At(path+".csv", "training log") }
 
 // claim opens the folder of a training, with the checkpoint to go on from, nil for none. Both are nil for a finished
 // training. Files of another training are an error.
@@ -331,12 +327,12 @@ func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.
 		f.resumed = true
 		return nil, nil, nil
 	}
-	for _, to := range f.outputs(path) {
+	for _, to := range []atomicfile.File{f.log(path), f.embedding(path)} {
 		may := to.May
 		if f.o.Force { // and is continued without
 			may = to.Claim
 		}
-		if err = may(to.name); err != nil {
+		if err = may(); err != nil {
 			return nil, nil, err
 		}
 	}

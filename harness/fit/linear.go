@@ -72,8 +72,7 @@ func (f *fitter) linearFile(done Fitted, out string) (path string, old map[strin
 		name := f.control.Name + "-" + done.At + "-" + done.Models[0] + ".onnx"
 		path = folder.Path(filepath.Join("embeddings", unsafePath.ReplaceAllString(name, "_")))
 	}
-	to := f.outputs(path)[1]
-	if err := to.May(to.name); err != nil {
+	if err := f.embedding(path).May(); err != nil {
 		return "", nil, err
 	}
 	if _, err := os.Stat(path); err == nil && !f.o.Force {
@@ -141,8 +140,7 @@ func (f *fitter) writeLinear(state onnx.Shape, s *pca.Subspace, path string, met
 	if err != nil {
 		return err
 	}
-	to := f.outputs(path)[1]
-	if err := to.WriteSynced(to.name, data); err != nil {
+	if err := f.embedding(path).WriteSynced(data); err != nil {
 		return err
 	}
 	f.Progress.Report(progress.EmbeddingWritten{Path: path})

@@ -169,7 +169,7 @@ const mostLost = 0.05
 
 // write writes the losses and then the embedding, known to open as one, beside them: where that is, the training is
 // finished.
-func (j *training) write(ctx context.Context, to []output, meta map[string]string) error {
+func (j *training) write(ctx context.Context, log, embedding atomicfile.File, meta map[string]string) error {
 	e := j.trainer.Embedding()
 	e.Meta = meta
 	data, err := e.Encode()
@@ -187,7 +187,7 @@ func (j *training) write(ctx context.Context, to []output, meta map[string]strin
 	if gives < saw-max(mostLost, 1/math.Sqrt(float64(images))) {
 		return train.Fail("%s is not written: as a file the embedding gives %.1f %% of the last %d images right, and "+
 			"training saw %.1f %%: its normalisations' averages do not hold; train for more steps or in larger batches",
-			to[1].Path(to[1].name), 100*gives, images, 100*saw)
+			embedding.Path(), 100*gives, images, 100*saw)
 	}
 	var b bytes.Buffer
 	b.WriteString("step,epoch,network,learning_rate,cross_entropy,reconstruction,accuracy\n")
@@ -195,12 +195,10 @@ func (j *training) write(ctx context.Context, to []output, meta map[string]strin
 		fmt.Fprintf(&b, "%d,%d,%d,%.6g,%.6g,%.6g,%.6g\n", l.Step, l.Step/j.trainer.PerEpoch(), l.Network, l.Rate,
 			l.CrossEntropy, l.Reconstruction, l.Accuracy)
 	}
-	for i, content := range [][]byte{b.Bytes(), data} {
-		if err := to[i].WriteSynced(to[i].name, content); err != nil {
-			return err
-		}
+	if err := log.WriteSynced(b.Bytes()); err != nil {
+		return err
 	}
-	return nil
+	return embedding.WriteSynced(data)
 }
 
 // trainingSuffix names the folder of a training, beside the embedding that it makes.

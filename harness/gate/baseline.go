@@ -207,14 +207,14 @@ func (b *Baseline) Same(other *Baseline) bool {
 // Write writes a baseline file, whole or not at all, and makes its folder. One that is the [Baseline.Same] should stay.
 // Known says that a baseline is there.
 func (b *Baseline) Write(path string, rule atomicfile.Rule, known bool) error {
-	to, name := rule.At(path, "baseline")
+	to := rule.At(path, "baseline")
 	to.Known = known
 	data, err := json.MarshalIndent(b, "", " ")
 	if err == nil {
 		err = os.MkdirAll(to.Dir, 0o755)
 	}
 	if err == nil {
-		err = to.Write(name, append(data, '\n'))
+		err = to.Write(append(data, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("baseline %w", err)

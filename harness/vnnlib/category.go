@@ -161,8 +161,7 @@ func (c *Category) mayWrite(questions []Answered) error {
 	for _, q := range questions {
 		c.Inputs = append(c.Inputs, c.unpacked(q.Model), c.unpacked(q.Spec))
 	}
-	out, name := c.answers()
-	if err := out.May(name); err != nil {
+	if err := c.answers().May(); err != nil {
 		return err
 	}
 	if info, err := os.Lstat(c.points()); err == nil && !info.IsDir() {
@@ -172,10 +171,10 @@ func (c *Category) mayWrite(questions []Answered) error {
 }
 
 // answers is the file of the answers, of which [Category.answered] tells whether it is the program's.
-func (c *Category) answers() (atomicfile.Output, string) {
-	out, name := c.At(c.Out, "answers")
+func (c *Category) answers() atomicfile.File {
+	out := c.At(c.Out, "answers")
 	out.Known = true
-	return out, name
+	return out
 }
 
 // mayPoint holds that there is room for the counterexamples to come.
@@ -358,6 +357,5 @@ func (c *Category) write(done []Answered) error {
 		_ = w.Write(a.row())
 	}
 	w.Flush()
-	to, name := c.answers()
-	return to.WriteSynced(name, out.Bytes())
+	return c.answers().WriteSynced(out.Bytes())
 }

@@ -19,12 +19,12 @@ import (
 func TestPipe(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "pipe")
-	to, name := Rule{}.At(path, "answer")
+	to := Rule{}.At(path, "answer")
 	must.Do(t, syscall.Mkfifo(path, 0o600))
-	must.Refuse(t, to.Write(name, []byte("lost")), "is a pipe from which nothing reads")
+	must.Refuse(t, to.Write([]byte("lost")), "is a pipe from which nothing reads")
 	reader := must.Get(os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0))(t)
 	defer reader.Close()
-	must.Do(t, to.Write(name, []byte("read")))
+	must.Do(t, to.Write([]byte("read")))
 	got := make([]byte, 4)
 	if must.Get(io.ReadFull(reader, got))(t); string(got) != "read" {
 		t.Errorf("%q", got)
@@ -32,8 +32,8 @@ func TestPipe(t *testing.T) {
 	// Through a link of the system's, such as /dev/stdout, too.
 	device := filepath.Join(dir, "device")
 	must.Do(t, os.Symlink(os.DevNull, device))
-	to, name = Rule{}.At(device, "answer")
-	must.Do(t, to.Write(name, []byte("gone")))
+	to = Rule{}.At(device, "answer")
+	must.Do(t, to.Write([]byte("gone")))
 	if info, err := os.Lstat(device); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

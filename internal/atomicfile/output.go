@@ -53,10 +53,34 @@ type Output struct {
 // In is where files of a kind go in a folder.
 func (r Rule) In(dir, kind string) Output { return Output{Rule: r, Dir: dir, Kind: kind} }
 
-// At is where a file goes that a user has named, and its name there.
-func (r Rule) At(path, kind string) (Output, string) {
-	return Output{Rule: r, Dir: filepath.Dir(path), Kind: kind, named: true}, filepath.Base(path)
+// File is an output that a user has named. Its methods do what those of [Output] do with its name.
+type File struct {
+	Output
+	Name string // in the output's folder
 }
+
+// At is the file that a user has named.
+func (r Rule) At(path, kind string) File {
+	return File{Output{Rule: r, Dir: filepath.Dir(path), Kind: kind, named: true}, filepath.Base(path)}
+}
+
+// Path is the file's.
+func (f File) Path() string { return f.Output.Path(f.Name) }
+
+// May is an error if the file may not be replaced.
+func (f File) May() error { return f.Output.May(f.Name) }
+
+// Claim is May, and makes the file that is there the program's own.
+func (f File) Claim() error { return f.Output.Claim(f.Name) }
+
+// Write replaces the file by data.
+func (f File) Write(data []byte) error { return f.Output.Write(f.Name, data) }
+
+// WriteSynced replaces the file by data, which outlives a power cut.
+func (f File) WriteSynced(data []byte) error { return f.Output.WriteSynced(f.Name, data) }
+
+// Fill replaces the file by what fill writes.
+func (f File) Fill(fill func(io.Writer) error) error { return f.Output.Fill(f.Name, fill) }
 
 // Path is that of a name.
 func (o Output) Path(name string) string { return Folder(o.Dir).Path(name) }
@@ -369,13 +393,13 @@ func (o Output) Move(from, name string) error {
 	return err
 }
 
-// MayAppend is [Output.May] for what [Output.Append] writes.
-func (o Output) MayAppend(name string) error {
-	o.Force = true
-	if err := o.May(name); err != nil {
+// MayAppend is an error if nothing may be put behind what the file holds.
+func (f File) MayAppend() error {
+	f.Force = true
+	if err := f.May(); err != nil {
 		return err
 	}
-	at := o.Path(name)
+	at := f.Path()
 	there, err := os.Stat(at)
 	link, lerr := os.Lstat(at)
 	if lerr == nil && link.Mode()&fs.ModeSymlink != 0 && (err != nil || !isDevice(there)) {
@@ -385,12 +409,12 @@ func (o Output) MayAppend(name string) error {
 }
 
 // Append writes behind what a user's file holds, or makes it. It is not the program's then.
-func (o Output) Append(name string, fill func(io.Writer) error) error {
-	err := o.MayAppend(name)
+func (f File) Append(fill func(io.Writer) error) error {
+	err := f.MayAppend()
 	if err != nil {
 		return err
 	}
-	at, write := o.Path(name), behind
+	at, write := f.Path(), behind
 	if info, serr := os.Stat(at); serr == nil && isDevice(info) {
 		write = into
 	}

@@ -66,9 +66,9 @@ func TestInputsStay(t *testing.T) {
 	for _, input := range []string{path, other, dir + "/../" + filepath.Base(dir) + "/a"} {
 		rule := Rule{Force: true, Inputs: []string{"absent", input}}
 		must.Refuse(t, rule.In(dir, "answer").Write("a", nil), "a is an input of this command")
-		to, name := rule.At(path, "answer")
-		must.Refuse(t, to.Write(name, nil), "is an input of this command")
-		must.Refuse(t, to.Append(name, nil), "is an input of this command")
+		to := rule.At(path, "answer")
+		must.Refuse(t, to.Write(nil), "is an input of this command")
+		must.Refuse(t, to.Append(nil), "is an input of this command")
 	}
 	holds(t, path, "own")
 }
@@ -80,13 +80,13 @@ func TestOutputLinks(t *testing.T) {
 	link := filepath.Join(dir, "a")
 	for _, target := range []string{"kept", "absent"} {
 		must.Do(t, os.Symlink(filepath.Join(outside, target), link))
-		to, name := Rule{}.At(link, "answer")
-		must.Refuse(t, to.Write(name, nil), "is a link, and nothing is written through links; choose another")
-		must.Refuse(t, to.Append(name, nil), "name the file itself")
+		to := Rule{}.At(link, "answer")
+		must.Refuse(t, to.Write(nil), "is a link, and nothing is written through links; choose another")
+		must.Refuse(t, to.Append(nil), "name the file itself")
 		to.Known = true
-		must.Refuse(t, to.Write(name, nil), "is a link")
+		must.Refuse(t, to.Write(nil), "is a link")
 		to.Force = true
-		must.Do(t, to.Write(name, []byte("new")))
+		must.Do(t, to.Write([]byte("new")))
 		holds(t, link, "new")
 		must.Do(t, os.Remove(link))
 	}
@@ -147,15 +147,15 @@ func TestClaimAndMove(t *testing.T) {
 // Text is put behind what a user's file holds.
 func TestAppend(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "summary.md")
-	to, name := Rule{}.At(path, "")
+	to := Rule{}.At(path, "")
 	for range 2 {
-		must.Do(t, to.Append(name, func(w io.Writer) error {
+		must.Do(t, to.Append(func(w io.Writer) error {
 			_, err := io.WriteString(w, "line\n")
 			return err
 		}))
 	}
 	holds(t, path, "line\nline\n")
-	must.Refuse(t, to.Append(name, func(io.Writer) error { return io.ErrShortWrite }), path+": short write")
+	must.Refuse(t, to.Append(func(io.Writer) error { return io.ErrShortWrite }), path+": short write")
 }
 
 // The list does not grow without end, and then still knows each file.

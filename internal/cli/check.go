@@ -92,28 +92,28 @@ func (f *checkFlags) run(c *cobra.Command, g *globals, dir string) error {
 	}
 	g.reads(f.baseline)
 	asked := f.junit != ""
-	to, name := g.rule.At(cmp.Or(f.junit, filepath.Join(dir, junitFile)), "JUnit file")
-	if name == junitFile {
-		to.Beside = "results.json"
+	junit := g.rule.At(cmp.Or(f.junit, filepath.Join(dir, junitFile)), "JUnit file")
+	if junit.Name == junitFile {
+		junit.Beside = "results.json"
 	}
-	if err := to.May(name); err != nil {
+	if err := junit.May(); err != nil {
 		return refuse(fmt.Errorf("--junit: %w", err))
 	}
 	if f.markdown != "" {
-		if page, name := g.rule.At(f.markdown, ""); page.MayAppend(name) != nil {
-			return refuse(fmt.Errorf("--markdown: %w", page.MayAppend(name)))
+		if err := g.rule.At(f.markdown, "").MayAppend(); err != nil {
+			return refuse(fmt.Errorf("--markdown: %w", err))
 		}
 	}
 	report, err := f.compare(c.Context(), dir)
 	if err != nil {
 		// Instead of an earlier comparison's. If it can't be written, err matters more. A
 		// folder that is not a run's stays as it is.
-		if asked || exists(to.Path(name)) || exists(filepath.Join(dir, "results.json")) {
-			_ = to.Fill(name, func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
+		if asked || exists(junit.Path()) || exists(filepath.Join(dir, "results.json")) {
+			_ = junit.Fill(func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
 		}
 		return refuse(err)
 	}
-	if err := f.say(c, g, report, outputFile{to, name}); err != nil {
+	if err := f.say(c, g, report, junit); err != nil {
 		return refuse(err)
 	}
 	switch report.Outcome {
@@ -171,7 +171,7 @@ func (f *checkFlags) compare(ctx context.Context, dir string) (*gate.Report, err
 }
 
 // say prints the report and writes its files.
-func (f *checkFlags) say(c *cobra.Command, g *globals, r *gate.Report, junit outputFile) error {
+func (f *checkFlags) say(c *cobra.Command, g *globals, r *gate.Report, junit atomicfile.File) error {
 	var err error
 	if f.json {
 		err = printJSON(c, r)
@@ -181,12 +181,11 @@ func (f *checkFlags) say(c *cobra.Command, g *globals, r *gate.Report, junit out
 	if err != nil {
 		return err
 	}
-	if err := junit.Fill(junit.name, r.WriteJUnit); err != nil {
+	if err := junit.Fill(r.WriteJUnit); err != nil {
 		return fmt.Errorf("--junit: %w", err)
 	}
 	if f.markdown != "" {
-		to, name := g.rule.At(f.markdown, "")
-		if err := to.Append(name, r.WriteMarkdown); err != nil {
+		if err := g.rule.At(f.markdown, "").Append(r.WriteMarkdown); err != nil {
 			return fmt.Errorf("--markdown: %w", err)
 		}
 	}

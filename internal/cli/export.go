@@ -49,7 +49,7 @@ metadata name the control, the solver and the model's SHA-256.`,
 			if err != nil {
 				return err
 			}
-			if err := to.write(e.Data); err != nil {
+			if err := to.Write(e.Data); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: image %s → logits %s, %v, %sB\n",

@@ -35,7 +35,7 @@ func gradCommand(g *globals) *cobra.Command {
 			}
 			data, err := v.Encode()
 			if err == nil {
-				err = to.write(data)
+				err = to.Write(data)
 			}
 			if err != nil {
 				return err

@@ -225,7 +225,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	if err = newConfig.Execute(&b, about); err != nil {
 		return err
 	}
-	if err := to.write(b.Bytes()); err != nil {
+	if err := to.Write(b.Bytes()); err != nil {
 		return err
 	}
 	doubt := ""

@@ -85,16 +85,7 @@ func samePath(a, b string) bool {
 }
 
 // file is where a command writes a file, if it may.
-func (g *globals) file(path, kind string) (outputFile, error) {
-	to, name := g.rule.At(path, kind)
-	return outputFile{to, name}, to.May(name)
+func (g *globals) file(path, kind string) (atomicfile.File, error) {
+	to := g.rule.At(path, kind)
+	return to, to.May()
 }
-
-// outputFile is a file that a command writes.
-type outputFile struct {
-	atomicfile.Output
-	name string
-}
-
-// write replaces the file, whole or not at all.
-func (f outputFile) write(data []byte) error { return f.Write(f.name, data) }

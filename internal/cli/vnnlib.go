@@ -11,6 +11,7 @@ import (
 
 	"selfheal/harness/config"
 	"selfheal/harness/vnnlib"
+	"selfheal/internal/atomicfile"
 	"selfheal/internal/tree"
 )
 
@@ -74,7 +75,7 @@ type vnnlibFlags struct {
 
 func (v *vnnlibFlags) run(c *cobra.Command, args []string) error {
 	ctx, log := c.Context(), c.ErrOrStderr()
-	var to outputFile
+	var to atomicfile.File
 	if v.category == "" && v.out != "" {
 		var err error
 		if to, err = v.file(v.out, "answer"); err != nil {
@@ -101,7 +102,7 @@ func (v *vnnlibFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if v.out != "" {
-		return to.write([]byte(answer.String()))
+		return to.Write([]byte(answer.String()))
 	}
 	_, err = fmt.Fprint(c.OutOrStdout(), answer)
 	return err
