@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// spends is what levels take of a ball around the clean image, as [Norm.Distance] has it.
+// spends computes the distance of levels from the clean image, in the unit of the grid's budget, by [Norm.Distance].
 func spends(g *grid, level []int) float64 {
 	x := make([]float32, len(level))
 	for i, k := range level {
@@ -26,9 +26,9 @@ func (g *grid) stand(level []int) {
 	g.spent = g.total()
 }
 
-// A move is held against every combination of steps of a level or none that the ball has room for. Where all steps cost
-// the same it gains the most of all, elsewhere never less than nothing, and nearly the most on average; in ℓ0 values
-// that have changed go on for nothing, where going home would make room for others.
+// A move is held against every combination of steps of a level or none that the ball has room for. It gains the most of
+// all if all steps cost the same, else never less than nothing, and nearly the most on average; in ℓ0 values that have
+// changed go on for nothing, though going home would make room for others.
 func TestMovesAgainstAllCombinations(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -99,7 +99,7 @@ func TestMovesAgainstAllCombinations(t *testing.T) {
 	}
 }
 
-// Rounding takes each value to the nearest level on its side of the clean image, or the one beyond. Where these leave
+// Rounding takes each value to the nearest level on its side of the clean image, or the one beyond. If these leave
 // the ball, as many as needed go a level back, or home in ℓ0, those first that rounding took farthest out.
 func TestRoundsIntoTheBall(t *testing.T) {
 	t.Parallel()

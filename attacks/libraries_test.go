@@ -8,8 +8,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// libraries is what Foolbox, adv-lib, torchattacks and SciPy answer on a small tanh network: testdata/libraries.py
-// wrote it.
+// libraries holds the answers of Foolbox, adv-lib, torchattacks and SciPy on a small tanh network, as
+// testdata/libraries.py writes them.
 type libraries struct {
 	network
 	Cases []struct {

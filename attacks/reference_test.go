@@ -21,8 +21,8 @@ type network struct {
 	Labels  []int
 }
 
-// reference is what AutoAttack (fra31/auto-attack at a39220048, torch 1.13, on a
-// CPU) answers on a small tanh network: testdata/reference.py wrote it.
+// reference holds the answers of AutoAttack (fra31/auto-attack at a39220048, torch 1.13, on a CPU) on a small tanh
+// network, as testdata/reference.py writes them.
 type reference struct {
 	network
 	APGD []struct {

@@ -8,8 +8,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// trace is what an attack asked a classifier about one image, in order. A test takes the questions off its front and
-// computes what each should be.
+// trace records the questions that an attack asks a classifier about one image, in order. A test takes them off its
+// front and computes what each should be.
 type trace struct {
 	t      *testing.T
 	o      *classifier
@@ -380,7 +380,7 @@ func TestRefineAsks(t *testing.T) {
 	}
 }
 
-// Where margins say nothing, refining halves; next to an end it stays a fiftieth away.
+// Refining halves if margins say nothing; next to an end it stays a fiftieth away.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ right, wrong, want float64 }{

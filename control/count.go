@@ -18,8 +18,8 @@ func (counting) sum(...term[nothing]) (_ nothing) { return }
 
 func (counting) free(nothing) {}
 
-// count is what [solve] asks, seen by nobody. It runs one sweep and two, of one step a layer and two: what the second
-// adds, every further one does.
+// count counts the questions of [solve] without answering them. It runs one sweep and two, with one step a layer and
+// two, and extrapolates: each further sweep or step adds as much as the second.
 func (c *Controller) count(whole bool) counting {
 	counted := func(sweeps, steps int) counting {
 		few, n := *c, make(counting, len(c.stages))

@@ -132,7 +132,7 @@ func noClassifier(g *onnx.Graph) error {
 		out.Name, out.Shape, looks, remedy)
 }
 
-// otherOutputs are those besides the first that could be of classes, with their shapes; "" where there is none.
+// otherOutputs lists the outputs besides the first that may give classes, with their shapes; "" if there is none.
 func otherOutputs(g *onnx.Graph) string {
 	var others []string
 	for _, o := range g.Outputs[1:] {

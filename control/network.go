@@ -120,7 +120,7 @@ func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
 		return nil, err
 	}
 	a.losses = newLosses(a, n.Graph, a.fast)
-	if n.file != nil && (n.Graph.IsCopy() || n.Graph.Levels) {
+	if n.otherwise() {
 		err, a.lent = a.AnsweredBy(n.file), true
 	}
 	return a, err
@@ -175,7 +175,7 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 // images. Whatever the opened network, which answers many at once, does not answer clearly ([attacks.Clear]), the file
 // answers. A network that draws at random makes one pass.
 func (n *Network) Sample(ctx context.Context, fill func(x []float32), out []float32) error {
-	if n.votes == 0 && !n.fileAlone() {
+	if n.votes == 0 && !n.otherwise() && !(n.file != nil && n.Labels) { // a class alone is never near another
 		p, err := n.program()
 		if err == nil {
 			err = n.pool.RunOf(ctx, p, fill, [][]float32{out})
@@ -192,10 +192,9 @@ func (n *Network) Sample(ctx context.Context, fill func(x []float32), out []floa
 	return n.file.Logits(ctx, x, out)
 }
 
-// fileAlone reports whether the file computes otherwise than the opened network, or answers a class alone, so that the
-// opened network's logits don't tell when they are the file's.
-func (n *Network) fileAlone() bool {
-	return n.file != nil && (n.Labels || n.Graph.IsCopy() || n.Graph.Levels)
+// otherwise reports whether the file computes otherwise than the opened network: in integers or halves, or on levels.
+func (n *Network) otherwise() bool {
+	return n.file != nil && (n.Graph.IsCopy() || n.Graph.Levels)
 }
 
 // Gradient implements [attacks.Oracle].

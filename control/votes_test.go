@@ -84,7 +84,7 @@ type constant []float32
 func (c constant) Logits(_ context.Context, _, out []float32) error { copy(out, c); return nil }
 func (constant) Close()                                             {}
 
-// Where the image alone is controlled the file answers, in a loop as without one.
+// The file answers a loop that controls the image alone, as it answers the network without one.
 func TestLoopByFile(t *testing.T) {
 	c := newChain(t, testPool(t, 2), 6, 5, 4)
 	_, layers := linears(t, c, 0)

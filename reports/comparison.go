@@ -101,6 +101,6 @@ func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
 	if all {
 		f.table(&sb, c.RunTable())
 	}
-	_, err := io.WriteString(w, words.Printable(sb.String()))
+	_, err := io.WriteString(w, sb.String())
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 	"selfheal/internal/must"
+	"selfheal/internal/terminal"
 	"selfheal/reports/figure"
 	"selfheal/reports/table"
 	"selfheal/reports/view"
@@ -152,7 +153,7 @@ func TestComparedControlCharacters(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, WriteCompare(outputs(dir), of))
 	var said strings.Builder
-	must.Do(t, WriteCompareTables(&said, of, true))
+	must.Do(t, WriteCompareTables(terminal.Escape(&said), of, true))
 	documents := map[string]string{"tables": said.String()}
 	for _, e := range must.Get(os.ReadDir(dir))(t) {
 		if filepath.Ext(e.Name()) != ".png" {

@@ -98,8 +98,8 @@ func (f Folder) Path(name string) string {
 	return filepath.Join(string(f), name)
 }
 
-// Inputs are the machine's paths of the files and folders that the config names: with trained, of embeddings too that
-// `selfheal fit` makes. What is built into the program has none.
+// Inputs lists the machine's paths of the files and folders that the config names; with trained, also those of
+// embeddings that `selfheal fit` makes. Files that are built into the program have no path.
 func (c *Config) Inputs(trained bool) (paths []string) {
 	folder, ok := c.Files.(Folder)
 	if !ok {

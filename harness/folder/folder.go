@@ -27,7 +27,7 @@ import (
 	"selfheal/internal/journal"
 )
 
-// Kind is what the files of a run and its reports are for [atomicfile.Output].
+// Kind names the files of a run and its reports to [atomicfile.Output].
 const Kind = "report"
 
 // ErrOtherRun is returned for a folder that holds another run's results, or files that no run wrote.
@@ -81,17 +81,18 @@ const savedFolder = "adversarial"
 // Folder is a run's output folder. The run writes into [WorkFolder]; its files come to their places when the run ends,
 // in order or not, unless something better is there.
 type Folder struct {
-	Dir     string
-	Old     *result.File    // the results of an earlier run; nil for none
-	Same    bool            // they are of this plan
-	Plan    *Planned        // of the run that the journal is of; nil for none
-	Before  string          // who wrote there before and gave no sign of its end; "" for none
-	Kept    map[string]bool // files of an earlier run that are this run's too
-	Inputs  string          // a folder whose files come to [InputFolder] with the results; "" for none
-	lock    *Lock
-	rule    atomicfile.Rule
-	begun   bool     // a journal was opened
-	records *os.File // nil before the first cell
+	Dir    string
+	Old    *result.File    // the results of an earlier run; nil for none
+	Same   bool            // they are of this plan
+	Plan   *Planned        // of the run that the journal is of; nil for none
+	Before string          // who wrote there before and gave no sign of its end; "" for none
+	Kept   map[string]bool // files of an earlier run that are this run's too
+	// KeepInputs is a folder whose files come to [InputFolder] with the results; "" for none.
+	KeepInputs string
+	lock       *Lock
+	rule       atomicfile.Rule
+	begun      bool     // a journal was opened
+	records    *os.File // nil before the first cell
 }
 
 // Open opens the output folder and keeps other runs out. A file in it that is no run's is an error, unless forced.
@@ -171,7 +172,7 @@ func (f *Folder) Claim() error {
 }
 
 // leaves reports whether a file stays where it is, whatever the run comes to: the run itself may read it there.
-func (f *Folder) leaves(name string) bool { return f.Inputs == "" && path.Dir(name) == InputFolder }
+func (f *Folder) leaves(name string) bool { return f.KeepInputs == "" && path.Dir(name) == InputFolder }
 
 // any is where files of any kind go.
 func (f *Folder) any() atomicfile.Output {
@@ -228,7 +229,7 @@ func ReadSummed(path string, v any) error {
 	return nil
 }
 
-// Unlock lets other runs in. An error would come too late to matter. Where the run was refused, nothing is left of it.
+// Unlock lets other runs in. An error would come too late to matter. A refused run leaves nothing.
 func (f *Folder) Unlock() {
 	if f.begun {
 		f.lock.Free()
@@ -376,18 +377,18 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 	return true, f.clear(before)
 }
 
-// keepInputs copies the files of Inputs. Hidden ones are no inputs.
+// keepInputs copies the files of KeepInputs. Hidden ones are no inputs.
 func (f *Folder) keepInputs() error {
-	if f.Inputs == "" {
+	if f.KeepInputs == "" {
 		return nil
 	}
-	entries, err := os.ReadDir(f.Inputs)
+	entries, err := os.ReadDir(f.KeepInputs)
 	for _, e := range entries {
 		if err == nil && e.Type().IsRegular() && e.Name()[0] != '.' {
 			out := f.any()
 			out.Kind = Kind
 			err = out.Fill(path.Join(InputFolder, e.Name()), func(w io.Writer) error {
-				from, err := os.Open(filepath.Join(f.Inputs, e.Name()))
+				from, err := os.Open(filepath.Join(f.KeepInputs, e.Name()))
 				if err != nil {
 					return err
 				}

@@ -105,7 +105,7 @@ func TestInputs(t *testing.T) {
 	publish := func(inputs string, force bool) {
 		f := must.Get(Open(dir, atomicfile.Rule{Force: force}))(t)
 		defer f.Unlock()
-		f.Inputs = inputs
+		f.KeepInputs = inputs
 		file := &result.File{Schema: result.Schema, Finished: new(time.Now())}
 		must.Do(t, must.Get(f.Begin(Planned{Run: file}))(t).Close())
 		must.Do(t, f.Cell(file, nil))
@@ -121,7 +121,7 @@ func TestInputs(t *testing.T) {
 	must.Do(t, os.Mkdir(filepath.Join(dir, InputFolder), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, InputFolder, "mine"), nil, 0o644))
 	f := must.Get(Open(dir, atomicfile.Rule{}))(t) // which would leave it
-	f.Inputs = from
+	f.KeepInputs = from
 	must.Refuse(t, f.Claim(), "selfheal-input/mine is there, and is no file as selfheal wrote it", "--force")
 	f.Unlock()
 	must.Do(t, os.RemoveAll(filepath.Join(dir, InputFolder)))

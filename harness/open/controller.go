@@ -235,7 +235,7 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 		if ctx.Err() != nil {
 			return nil, result.Fit{}, context.Cause(ctx)
 		}
-		// Where nothing can be locked each process fits for itself.
+		// Each process fits for itself if nothing can be locked there.
 		if s, damaged = o.Cache.Load(key, dim); s != nil && err == nil {
 			return s, fit(s, true), nil
 		}

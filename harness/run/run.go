@@ -43,7 +43,7 @@ type Options struct {
 	Progress        *progress.Progress
 	Cache           *pca.Cache // of fitted embeddings; nil for none
 	Command         []string   // for the results to say how to repeat the run
-	Inputs          string     // see [folder.Folder]; those of the Rule are files that are read
+	KeepInputs      string     // see [folder.Folder.KeepInputs]
 	// Report, unless nil, is called when the results are in Out, while no other run may write there.
 	Report func(*result.File) error
 	// Part is the part of the plan to do; nil is all of it.
@@ -132,7 +132,7 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if r.out, err = folder.Open(dir, o.Rule); err != nil {
 		return r, nil, err
 	}
-	r.out.Inputs = o.Inputs
+	r.out.KeepInputs = o.KeepInputs
 	if finished, err := r.compare(o); finished != nil || err != nil {
 		return r, finished, err
 	}

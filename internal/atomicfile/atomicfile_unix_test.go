@@ -40,7 +40,7 @@ func TestPipe(t *testing.T) {
 	must.Refuse(t, Rule{}.In(dir, "answer").Write("device", nil), "is a link")
 }
 
-// What writers left that were killed is removed by the next; what is still being written, or is no such file, stays.
+// A writer removes the temporary files that killed writers left; files that are still written, and others, stay.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name string, mode fs.FileMode) {

@@ -19,8 +19,8 @@ import (
 	"selfheal/internal/input"
 )
 
-// Rule is what a command may replace: a file that the program wrote there and nobody has changed since; with Force any.
-// It never replaces its inputs, and writes through no link.
+// Rule says what a command may replace: a file that the program wrote there and nobody has changed since; with Force
+// any. A command never replaces its inputs, and writes through no link.
 type Rule struct {
 	Force  bool
 	Inputs []string // files that the command reads
@@ -82,7 +82,7 @@ func (f File) WriteSynced(data []byte) error { return f.Output.WriteSynced(f.Nam
 // Fill replaces the file by what fill writes.
 func (f File) Fill(fill func(io.Writer) error) error { return f.Output.Fill(f.Name, fill) }
 
-// Path is that of a name.
+// Path joins the folder and a name.
 func (o Output) Path(name string) string { return Folder(o.Dir).Path(name) }
 
 // ListFile, in a folder, has a line for each file that the program wrote there.
@@ -98,8 +98,7 @@ type Written struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// May is an error for the first of some names under which lies what may not be replaced. What is wrong otherwise is
-// found when it is written.
+// May is an error for the first name whose file may not be replaced. Writing finds other faults.
 func (o Output) May(names ...string) error {
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
@@ -186,7 +185,7 @@ func listed(root *os.Root, list []Written, name, kind string) bool {
 	})
 }
 
-// sumOf is a file as a line of the list, without its kind.
+// sumOf makes a file's line of the list, without its kind.
 func sumOf(root *os.Root, name string) (w Written, err error) {
 	info, err := root.Lstat(name)
 	if err != nil {

@@ -122,8 +122,7 @@ func TestEarlierVersions(t *testing.T) {
 	must.Do(t, to.Write("tables.md", nil))
 }
 
-// What a user has given up is replaced later without --force, unless it has changed since; files are moved by the same
-// rule.
+// A claimed file is replaced later without --force, unless it has changed since; files are moved by the same rule.
 func TestClaimAndMove(t *testing.T) {
 	dir := t.TempDir()
 	to := Rule{}.In(dir, "report")

@@ -154,7 +154,7 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 		return missingFiles(p.Config, missing)
 	}
 	o := run.Options{}
-	o.Inputs, o.Command = f.kept(c)
+	o.KeepInputs, o.Command = f.kept(c)
 	return execute(c, g, p, f.outputFlags, part, f.attempt, o)
 }
 

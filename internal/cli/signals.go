@@ -64,7 +64,7 @@ const lifeline = "SELFHEAL_LIFELINE"
 const farewell = 3 * time.Second
 
 // endWithParent ends the program as SIGTERM does once its parent has ended, however that was: the standard input ends.
-// Where another process has that pipe too, the parent's end is told by the system.
+// The system tells of the parent's end too, since another process may hold that pipe open.
 func endWithParent(ctx context.Context, cancel context.CancelCauseFunc) {
 	gone := make(chan os.Signal, 2)
 	notifyOfParent(gone)

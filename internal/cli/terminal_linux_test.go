@@ -60,7 +60,7 @@ func pty(t *testing.T) (screen, terminal *os.File) {
 	return screen, must.Get(os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 }
 
-// What stdout does not take costs the exit code and one line, in the help of every verb too.
+// A full stdout costs the exit code and one line, in the help of every verb too.
 func TestFullStdout(t *testing.T) {
 	full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 	defer full.Close()

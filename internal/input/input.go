@@ -74,8 +74,8 @@ func Packed(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b})
 // mostPacked is how many bytes gzip makes one of, at most.
 const mostPacked = 1032
 
-// Unpack is what gzip has packed into data, of at most so many bytes, which begins as it should; other data is as it
-// is. The size is held against the memory that is free before any is taken.
+// Unpack unpacks data that gzip has packed, and returns other data as it is. It is an error if the unpacked bytes are
+// more than most or than the memory that is free, which is known before any is taken, or if begins refuses their head.
 func Unpack(data []byte, most int64, begins func(head []byte) error) ([]byte, error) {
 	if !Packed(data) {
 		return data, nil

@@ -20,7 +20,7 @@ func packed(t *testing.T, data []byte) []byte {
 	return b.Bytes()
 }
 
-// What gzip has packed is unpacked whatever size its end gives, within a limit, which is known before memory is taken.
+// Unpack unpacks whatever size the end of the file gives, within a limit, and knows the size before it takes memory.
 func TestUnpack(t *testing.T) {
 	any := func([]byte) error { return nil }
 	text := bytes.Repeat([]byte("selfheal"), 1000)

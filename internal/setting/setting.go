@@ -115,7 +115,7 @@ func (s Setting) Want() string {
 	return "one of " + strings.Join(s.Choices, ", ")
 }
 
-// Wanted is what Want says, and names a large upper bound, which Want leaves out, if a text is a number beyond it.
+// Wanted says what Want does, and names a large upper bound, which Want leaves out, if a text is a number beyond it.
 func (s Setting) Wanted(text string) string {
 	f, ok := number.Parse(text)
 	if most := s.Within.Max; ok && f > most && most >= large && (s.Type == Whole || s.Type == Number) {

@@ -91,7 +91,7 @@ def labels_of(labels: npt.NDArray[Any], n: int, classes: Sequence[str] | None) -
 
 
 def digest(images: Images, labels: Labels) -> str:
-    """What results.json has as the sha256 of a data set: of each image its values and its label, little-endian."""
+    """The sha256 of a data set in results.json: over each image's values and label, little-endian."""
     made = hashlib.sha256()
     for image, label in zip(images, labels, strict=True):
         made.update(image.astype("<f4").tobytes())
