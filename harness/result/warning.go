@@ -57,7 +57,7 @@ var (
 			"conversion, where there is one (`mode: transfer`).")
 	WarnRounded = warning("rounded",
 		"The model takes uint8, that is levels 0 to 255. Attacks leave pixels between them, and the judge asks the "+
-			"file about the nearest levels that lie within epsilon. On this share of the images the opened form of "+
+			"file about the nearest levels that lie within epsilon. On this fraction of the images the opened form of "+
 			"the network, which takes any pixels, has another verdict at those between.",
 		"Nothing: the verdicts are the file's. With `pixels: 8bit` attacks look among the levels themselves.")
 	WarnProbabilities = warning("probabilities",
@@ -68,9 +68,9 @@ var (
 		"Set `output: probabilities` for the model: the logarithm of its output then serves as logits. Or export the "+
 			"network without its last softmax.")
 	WarnNoProbabilities = warning("no-probabilities",
-		"The config says `output: probabilities`, but on this share of the images the model's output does not add up "+
-			"to 1, to 1e-3. The logarithm of the output then serves as logits. Of an output that is logits already it "+
-			"cuts off all negative values and bends the rest: losses and gradients are not the model's, and "+
+		"The config says `output: probabilities`, but on this fraction of the images the model's output does not add "+
+			"up to 1, to 1e-3. The logarithm of the output then serves as logits. If the output is logits already, "+
+			"this cuts off all negative values and bends the rest: losses and gradients are not the model's, and "+
 			"attacks are weaker.",
 		"Remove `output: probabilities`, unless the network gives probabilities of each class on its own (a sigmoid "+
 			"for each class).")
@@ -88,8 +88,8 @@ var (
 			"times the scale. If another output has the classes, `output_name` (`--output-name`) takes it.")
 	WarnClassSubset = warning("class-subset",
 		"The data set has fewer classes than the model has outputs, and nothing says which: a folder's classes "+
-			"are numbered in the order of their names. Of ten folders for a model of a thousand classes, the images "+
-			"of the fifth count as right where the model answers its own fifth class, whatever that is.",
+			"are numbered in the order of their names. With ten folders for a model of a thousand classes, the images "+
+			"of the fifth count as right if the model answers its own fifth class, whatever that is.",
 		"Name the model's classes in the order of its outputs, by `datasets.NAME.classes`: a folder's images then "+
 			"have the place of its name among them as label, and folders for the other classes need not be there.")
 	WarnClaimRefuted = warning("claim-refuted",
@@ -101,12 +101,12 @@ var (
 			"with the network.")
 	WarnJudgedApart = warning("judged-apart",
 		"Every image that an attack breaks is judged twice, by the same file in the same way: as the attack returns "+
-			"it, and as the run has kept it. On this share of the images the second answer was another one. The "+
+			"it, and as the run has kept it. On this fraction of the images the second answer was another one. The "+
 			"network draws at random, or memory or disk are damaged.",
 		"For a network that draws at random set `votes`. Otherwise run again, and distrust the machine if that comes "+
 			"to other numbers.")
 	WarnZeroGradient = warning("zero-gradient",
-		"On this share of the attacked images a run of an attack began where every value of the gradient was 0, or "+
+		"On this fraction of the attacked images a run of an attack began where every value of the gradient was 0, or "+
 			"had underflowed (below 1.2e-38). All losses are watched, at the first point of every run over restarts "+
 			"and targets (the reference looks at the DLR losses alone). Without a gradient an attack stands still, "+
 			"and the image looks robust. An image counts in the cell's `gradient_failures`, and the accuracy is then "+
@@ -119,13 +119,13 @@ var (
 			"layer, or by `bisection` and Square. Do not report the number as robustness before an attack that sees "+
 			"through it.")
 	WarnNotFiniteGradient = warning("not-finite-gradient",
-		"On this share of the attacked images a loss or a gradient was infinite or NaN. A step along such a gradient "+
-			"goes nowhere or to a corner, and the rest of that run is lost. The image may then count as robust "+
-			"although it was hardly attacked.",
+		"On this fraction of the attacked images a loss or a gradient was infinite or NaN. A step along such a "+
+			"gradient goes nowhere or to a corner, and the rest of that run is lost. The image may then count as "+
+			"robust although it was hardly attacked.",
 		"Look for what overflows: very large logits, a division or a logarithm near 0, a solver whose `learning_rate` "+
 			"lets the closed loop diverge. `selfheal doctor MODEL` compares the gradient with differences.")
 	WarnNotFiniteAnswer = warning("not-finite-answer",
-		"On this share of the images that an attack made, the logits were NaN or infinite. NaN is no right answer: "+
+		"On this fraction of the images that an attack made, the logits were NaN or infinite. NaN is no right answer: "+
 			"the image counts as broken, as in the reference AutoAttack. Its margin is `null` in the records.",
 		"Look for what overflows inside the ball: a root or a logarithm of a number below 0, a division by 0. The "+
 			"accuracy holds for the network as it is; a network without that fault may be more robust.")
@@ -144,8 +144,8 @@ var (
 			"were.",
 		"Run the attack with `precision: f32` where the difference matters.")
 	WarnCertifiedBroken = warning("certified-broken",
-		"An image is certified, and broken all the same within what is certified. Of bounds no such image may be: the "+
-			"run ends with an error. By smoothing: the smoothed classifier answers another class on an attack's image "+
+		"An image is certified, and broken all the same within what is certified. Bounds allow no such image: the run "+
+			"ends with an error. With smoothing, the smoothed classifier answers another class on an attack's image "+
 			"that lies within the certified radius of the clean one, and the answers of its samples leave no doubt (a "+
 			"two-sided binomial test at the certificate's alpha). Each certificate may be wrong with probability "+
 			"alpha, so that among hundreds of images one such is chance. Where chance does not explain them, the run "+
@@ -217,7 +217,7 @@ var (
 			"control hides.",
 		"Report both numbers; the lower one bounds robustness.")
 	WarnRandomized = warning("randomized",
-		"Of 5 passes of one clean image, two gave answers whose normalised logits lie more than 1e-4 apart (the "+
+		"Among 5 passes of one clean image, two gave answers whose normalised logits lie more than 1e-4 apart (the "+
 			"reference's test). A random classifier has no single verdict on an image: attack and judge see different "+
 			"networks, one gradient is only a sample, and another seed gives other numbers. RobustBench only takes "+
 			"classifiers whose forward pass is deterministic.",
@@ -242,7 +242,8 @@ var (
 	WarnQuick = warning("quick",
 		"The number is of AutoAttack's version `quick`, runs of APGD that give up early: a fortieth of `standard`'s "+
 			"passes, in ℓ1 a twenty-third. On three networks that it was not chosen by (1,000 images each) it left at "+
-			"most 0.1 points more than `standard` in each norm ([performance.md](performance.md)). It has neither FAB "+
-			"nor Square: where gradients vanish or mislead it may leave much more.",
+			"most 0.1 points more than `standard` in each norm "+
+			"([measured/attacks.md](measured/attacks.md#quick-beside-standard)). It has neither FAB nor Square: where "+
+			"gradients vanish or mislead it may leave much more.",
 		"Use it to see regressions, and `standard` for a number that is published.")
 )
