@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 )
 
@@ -117,11 +118,9 @@ func TestDocumentedCommandLines(t *testing.T) {
 	_, runs, _ := strings.Cut(read(t, "action.yml"), "\nruns:")
 	texts := strings.Split(comment.ReplaceAllString(runs, ""), "- name: ")
 	texts = append(texts, comment.ReplaceAllString(read(t, "docs/ci/gitlab-ci.yml"), ""))
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil || len(pages) < 5 {
-		t.Fatal(pages, err)
-	}
-	for _, path := range append(pages, "README.md") {
+	pages := must.Get(filepath.Glob("docs/*.md"))(t)
+	measured := must.Get(filepath.Glob("docs/measured/*.md"))(t)
+	for _, path := range slices.Concat(pages, measured, []string{"README.md"}) {
 		for i, block := range strings.Split(read(t, path), "```") {
 			if i%2 == 0 {
 				block = strings.Join(inline.FindAllString(block, -1), "\n")
