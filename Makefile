@@ -111,22 +111,22 @@ generate:
 # What follows needs PyTorch: PYTHON is an interpreter that has it, ALSO names more
 # of them, for other versions, and RUNNER one with onnxruntime where those lack it.
 
-# Passes side by side with PyTorch, on a quiet machine: docs/performance.md.
+# Passes side by side with PyTorch, on a quiet machine: docs/measured/performance.md.
 bench-pytorch:
-	$(PYTHON) scripts/bench_pytorch.py --out docs/performance.md $(foreach p,$(ALSO),--also $(p))
+	$(PYTHON) scripts/bench_pytorch.py --out docs/measured/performance.md $(foreach p,$(ALSO),--also $(p))
 
 # The reference AutoAttack, a checkout of it in AUTOATTACK, against selfheal on suites of
-# a config, on an idle machine: docs/performance.md.
+# a config, on an idle machine: docs/measured/performance.md.
 CONFIG ?= config.yaml
 SUITES ?= bundled
 bench-autoattack:
 	@test -n "$(AUTOATTACK)" || { echo "make bench-autoattack: AUTOATTACK must name a checkout of fra31/auto-attack"; exit 2; }
-	$(PYTHON) scripts/bench_autoattack.py --reference $(AUTOATTACK) --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/performance.md
+	$(PYTHON) scripts/bench_autoattack.py --reference $(AUTOATTACK) --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/measured/performance.md
 
-# PGD beside Foolbox's, ART's and torchattacks' on the same suites: docs/performance.md.
+# PGD beside Foolbox's, ART's and torchattacks' on the same suites: docs/measured/performance.md.
 bench-peers:
-	$(PYTHON) scripts/bench_peers.py --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/performance.md
+	$(PYTHON) scripts/bench_peers.py --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/measured/performance.md
 
-# Every architecture against PyTorch: docs/models.md.
+# Every architecture against PyTorch: docs/measured/models.md.
 models-table:
-	$(PYTHON) scripts/models_table.py --out docs/models.md $(foreach p,$(ALSO),--also $(p)) $(if $(RUNNER),--runner $(RUNNER))
+	$(PYTHON) scripts/models_table.py --out docs/measured/models.md $(foreach p,$(ALSO),--also $(p)) $(if $(RUNNER),--runner $(RUNNER))

@@ -3,7 +3,7 @@ package attacks
 import "math"
 
 // reach is how far a run of Auto-PGD has come that may give up. It scales with the loss and depends on one image alone.
-// The constants were chosen by runs that did not give up (docs/performance.md).
+// The constants were chosen by runs that did not give up (docs/measured/attacks.md).
 type reach struct {
 	start, highest float64   // gap at the run's first point, and the highest of this stage
 	after          []float64 // the highest after each iteration of this stage

@@ -1,8 +1,8 @@
 package attacks
 
 // quick is version quick, which is none of AutoAttack's own: its verdicts come close to standard's for a small part of
-// the passes (docs/performance.md), as long as only verdicts are asked for ([Options]); otherwise every run goes on
-// after its success, which costs most of the saving on models that are easily broken.
+// the passes (docs/measured/attacks.md), as long as only verdicts are asked for ([Options]); otherwise every run goes
+// on after its success, which costs most of the saving on models that are easily broken.
 //
 //	        ℓ∞, ℓ2                         ℓ1
 //	first   APGD-CE, 12 steps              APGD-CE, 12 steps, from the clean image

@@ -2,7 +2,7 @@
 """Runs the reference AutoAttack under PyTorch and selfheal on the same cases and compares times and verdicts.
 
     python3 scripts/bench_autoattack.py --reference /path/to/auto-attack --config config.yaml --suite bundled \\
-        [--images 200] [--cores 2] [--rounds 1] [--out docs/performance.md]
+        [--images 200] [--cores 2] [--rounds 1] [--out docs/measured/performance.md]
 
 A case is a model and an attack (AutoAttack, version standard) of a suite of a selfheal config, so that network,
 images, normalisation, norm, epsilon and seed are the same by construction; the suite's controls are left out. Before
@@ -219,7 +219,7 @@ def speed_table(rows, mode):
 
 
 def report(rows, modes, about):
-    """The generated part of docs/performance.md; `about` says what was run on what."""
+    """The generated part of docs/measured/performance.md; `about` says what was run on what."""
     titles = {"full": "Full strength:", "verdict": "Verdict-only, against the same runs of AutoAttack, which has no such mode:",
               "bf16": "Full strength in bf16, verdicts in float32 (*process* includes the sample that is attacked again in "
                       "float32), against the same runs of AutoAttack in float32:"}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Times PGD of selfheal beside Foolbox's, ART's and torchattacks': the table "peers" of docs/performance.md.
+"""Times PGD of selfheal beside Foolbox's, ART's and torchattacks': the table "peers" of docs/measured/performance.md.
 
     python3 scripts/bench_peers.py --config ../shared/real/config.yaml --suite real --suite standard \\
-        [--rounds 5] [--out docs/performance.md]
+        [--rounds 5] [--out docs/measured/performance.md]
 
 A case is a network and its l-inf AutoAttack of a suite, of which the epsilon is taken: PGD has 100 steps of a tenth of
 it from one random start, on every image that is classified right to the last step, 64 at a time. All are held to the

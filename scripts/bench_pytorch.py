@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Times passes of selfheal side by side with PyTorch's and writes the table of docs/performance.md.
+"""Times passes of selfheal side by side with PyTorch's and writes the table of docs/measured/performance.md.
 
-    python3 scripts/bench_pytorch.py --out docs/performance.md [--also PYTHON] [--rounds 15]
+    python3 scripts/bench_pytorch.py --out docs/measured/performance.md [--also PYTHON] [--rounds 15]
 
 Every cell is a network, a batch, a number of threads and a pass: forward, or forward and the gradient of the
 cross-entropy by the images. Each side runs in a process of its own, held to the same cores, and they take turns:

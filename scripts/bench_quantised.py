@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Times a network beside its quantised forms and writes the table "quantised" of docs/performance.md.
+"""Times a network beside its quantised forms and writes the table "quantised" of docs/measured/performance.md.
 
-    python3 scripts/bench_quantised.py quantised/model.onnx:quantised/model-*.onnx ... --out docs/performance.md
+    python3 scripts/bench_quantised.py quantised/model.onnx:quantised/model-*.onnx ... --out docs/measured/performance.md
 
 Each argument is a network and, behind a colon, its forms. Judging is the file's answer to one image; a gradient is that
 of the opened network with the file's answer, as attacks take it. Each file has a process of its own on the same cores,

@@ -8,7 +8,7 @@
 Classes are numbered as CIFAR-10 numbers them, which is by name. The five files data_batch_1.bin to data_batch_5.bin take
 one image of each class in turn, so the first N images have nearly as many of each; so does test_batch.bin where --test
 is such a folder too, and where it is a file of records that is copied. Images that were stored as JPEG are not
-CIFAR-10's bit for bit, and networks that are trained on them are others (docs/fit.md).
+CIFAR-10's bit for bit, and networks that are trained on them are others (docs/measured/fit.md).
 """
 
 import argparse

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks every architecture against PyTorch and writes the table of docs/models.md.
+"""Checks every architecture against PyTorch and writes the table of docs/measured/models.md.
 
-    python3 scripts/models_table.py --out docs/models.md
+    python3 scripts/models_table.py --out docs/measured/models.md
     python3 scripts/models_table.py --also /path/to/other/python --runner /path/to/python/with/onnxruntime
 
 Each network gets random weights, is exported by every exporter of every interpreter, opened and
@@ -92,7 +92,7 @@ def line(name, title, opset, found):
 
 
 def report(versions, lines, failures):
-    """The generated part of docs/models.md."""
+    """The generated part of docs/measured/models.md."""
     parts = [f"{versions}.", documents.table(
         ["network", "exporter", "opset", "nodes", "segments", "parameters", "FLOPs", "logits", "gradient",
          "PyTorch float32"], lines)]
@@ -103,7 +103,7 @@ def report(versions, lines, failures):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=str(ROOT / "docs" / "models.md"), help="document to bring up to date")
+    parser.add_argument("--out", default=str(ROOT / "docs" / "measured" / "models.md"), help="document to bring up to date")
     parser.add_argument("--also", action="append", default=[], metavar="PYTHON",
                         help="a further interpreter with PyTorch; may be repeated")
     parser.add_argument("--runner", metavar="PYTHON",

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""How near attacks come to the smallest perturbations, ours beside other libraries': a table of docs/performance.md.
+"""How near attacks come to the smallest perturbations, ours beside other libraries': a table of docs/measured/attacks.md.
 
     python3 scripts/optimality.py --config ../shared/real/config.yaml --model NAME [--model NAME] \\
-        [--images 100] [--steps 200 | --queries 1000 --seeds 3] [--out docs/performance.md]
+        [--images 100] [--steps 200 | --queries 1000 --seeds 3] [--out docs/measured/attacks.md]
 
 Each attack that looks for the smallest norm is run with as many passes on the same networks and images by selfheal and by
 a library: adv_lib (github.com/jeromerony/adversarial-library), Foolbox. "refined" is selfheal's with `refine: 4`, in

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares attacks in bf16 with the same in float32: the table "precision" of docs/performance.md.
+"""Compares attacks in bf16 with the same in float32: the table "precision" of docs/measured/attacks.md.
 
     selfheal run --config C --out f32                                            # no controls
     selfheal run --config C --out bf16 --provider openvino --precision bf16
-    python3 scripts/precision_table.py f32 bf16 --out docs/performance.md        # or several pairs of folders
+    python3 scripts/precision_table.py f32 bf16 --out docs/measured/attacks.md        # or several pairs of folders
 
 Verdicts are compared image by image. Exit code 1 where fewer than 99 % agree or an accuracy is further off than half
 a point.

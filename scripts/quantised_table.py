@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Tables of runs of a network beside its quantised forms: the table "quantised" of docs/quantised.md.
+"""Tables of runs of a network beside its quantised forms: the table "quantised" of docs/measured/quantised.md.
 
     python3 scripts/quantised.py model.onnx ... --out quantised --test data/cifar-10-batches-bin/test_batch.bin
     selfheal run --config quantised/model.yaml --out results/model
-    python3 scripts/quantised_table.py results/model ... --out docs/quantised.md
+    python3 scripts/quantised_table.py results/model ... --out docs/measured/quantised.md
 
 A cell is the accuracy under a network's own attack, and behind the arrow that on images made on the float network. p is
 of an exact test of the same images under the float network and the form, each attacked itself: the smallest of the four

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compares AutoAttack's version quick with standard: the table "quick" of docs/performance.md.
+"""Compares AutoAttack's version quick with standard: the table "quick" of docs/measured/attacks.md.
 
     selfheal run --config C --out standard --set save_adversarial=true          # every component at full strength
     selfheal run --config C --out quick --set attacks.NAME.version=quick ...    # the same attacks, verdicts alone
-    python3 scripts/quick_table.py --chosen standard quick --measured others others-quick --out docs/performance.md
+    python3 scripts/quick_table.py --chosen standard quick --measured others others-quick --out docs/measured/attacks.md
 
 The recipe was chosen on the networks of --chosen and is measured on those of --measured; either may be repeated. Both
 runs of a pair must be of the same models, images and attacks without controls. Accuracies are compared cell by cell and

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tries the Go program on a library's classifiers at random weights and writes the library's table of docs/models.md.
+"""Tries the Go program on a library's classifiers at random weights and writes the library's table of docs/measured/models.md.
 
     go build -o /tmp/selfheal . && python3 scripts/sweep.py torchvision --selfheal /tmp/selfheal
     python3 scripts/sweep.py torchvision --selfheal /tmp/selfheal --only swin_t vit_b_16 --exporter dynamo

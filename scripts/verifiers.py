@@ -3,7 +3,7 @@
 
     python3 scripts/verifiers.py run --selfheal selfheal --other 'abcrown.sh {family} {network} {property} {seconds}'
         --name alpha-beta-CROWN --seconds 30 --out verifiers.csv acasxu=benchmarks/acasxu:30 oval21=benchmarks/oval21:12 …
-    python3 scripts/verifiers.py table verifiers.csv --out docs/certificates.md
+    python3 scripts/verifiers.py table verifiers.csv --out docs/measured/verifiers.md
     python3 scripts/verifiers.py published verifiers.csv results_csv/*.csv
 
 `run` takes folders with an instances.csv and how many of its first lines to ask. The CSV file grows by a line a question;

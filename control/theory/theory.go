@@ -3,7 +3,7 @@
 // error of a network under closed-loop control ("Theoretical Error Analysis", Theorems 1 and 2).
 //
 // Each experiment has a file and a result of its own, draws everything from a seed, and states its claims as rows of
-// one table. docs/theory.md says precisely what bounds what.
+// one table. docs/measured/theory.md says precisely what bounds what.
 package theory
 
 import (

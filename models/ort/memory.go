@@ -48,7 +48,8 @@ type footprint struct {
 const (
 	share = 3 // quarters of the memory that there is are the pool's; attacks and others have the rest
 	// slack is by how much passes take more than their values, in halves: blocks of an arena that nothing fits into,
-	// and kernels' own buffers. On eight networks passes took 0.89 to 1.57 times their values (docs/performance.md).
+	// and kernels' own buffers. On eight networks passes took 0.89 to 1.57 times their values
+	// (docs/measured/performance.md).
 	slack = 3
 	fresh = 32 << 20 // is what the process comes to hold besides, before its first pass
 )
