@@ -114,19 +114,19 @@ func attackObject(name string, a *Attack) object {
 		required("kind", choice(&a.Kind, append(attacks.Kinds(), attacks.CorruptionKind)), "which attack"),
 		optional("version", choice(&a.Version, versions), versions[0], "AutoAttack's").inMany(auto, versioned),
 		required("norm", of(setting.Setting{Type: setting.Choice, Choices: Norms}, norm),
-			"of the perturbation").inMany(all, bounded),
+			"norm of the perturbation").inMany(all, bounded),
 		required("epsilon", epsilons, "bound of the perturbation, in pixel units of [0,1], in l0 a number of changed "+
 			"values; a list makes a cell each").inMany("all of these but bracket", sized),
 		optional("epsilon", epsilons, "", "where tables say how many images are proven and how many are left").in(
 			attacks.BracketKind),
 		row{key: "pixels", value: choice(&a.Pixels, attacks.PixelForms), def: attacks.PixelForms[0], applied: true,
-			doc: "of the images that count: on the levels k/255 of stored images, or any"}.inMany(
+			doc: "pixels of adversarial images: on the levels k/255 of stored images, or any"}.inMany(
 			"all attacks in a norm", attacking),
 		optional("prove", boolean(&a.Prove), "false", "have bounds (α- and β-CROWN) decide images that the first "+
 			"component leaves, where that is faster; verdicts stay the same").inMany(auto, versioned),
 		required("sides", list(&a.Sides, span{least: 1, once: true, single: true},
-			func(v *int) value { return whole(v, setting.Count) }), "of the square, in pixels; a list makes a cell "+
-			"each").in(attacks.PatchKind),
+			func(v *int) value { return whole(v, setting.Count) }), "sides of the square, in pixels; a list makes a "+
+			"cell each").in(attacks.PatchKind),
 		required("components", list(&a.Components, span{least: 1}, componentValue),
 			"in order, each a name or a mapping of kind and parameters").in(listed...),
 	}}

@@ -131,12 +131,12 @@ func (c *Config) Inputs(trained bool) (paths []string) {
 
 func (c *Config) object() object {
 	return object{rows: []row{
-		required("version", version(), "of the config's layout"),
+		required("version", version(), "version of the config's layout"),
 		optional("seed", seed(&c.Seed), "0", "keys every random number"),
 		optional("seeds", c.seeds(), "1",
-			"how many seeds attacks are made under, from `seed` up, or a list instead; each costs the attacks again"),
+			"how many seeds attacks run under, from `seed` up, or a list of seeds; each costs the attacks again"),
 		optional("default_suites", names(&c.DefaultSuites, "a suite", "suites or groups", 1), "",
-			"what `run` runs without `--suite`; default: all").notHashed(),
+			"suites that `run` runs without `--suite`; default: all").notHashed(),
 		optional("save_adversarial", boolean(&c.SaveAdversarial), "false",
 			"write adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]").notHashed(), // its suites are
 		optional("runtime", c.Runtime.object().value(), "{}", "how to compute"),
@@ -144,11 +144,11 @@ func (c *Config) object() object {
 			"labelled images, by names of your choice"),
 		required("models", named(&c.Models, modelName, false, modelObject), "ONNX classifiers, by name"),
 		optional("controls", named(&c.Controls, controlName, true, controlObject), "",
-			"closed-loop controllers, by name; none, no control, is always defined"),
+			"closed-loop controls, by name; none, the undefended network, is always defined"),
 		optional("attacks", named(&c.Attacks, attackName, true, attackObject), "",
 			"attacks, by name; none, clean accuracy, is always defined"),
 		required("suites", named(&c.Suites, suiteName, false, c.suiteObject),
-			"what is scored, by name: every model without and with each control, under none and each attack"),
+			"cells to score, by name: every model, undefended and under each control, under none and each attack"),
 		optional("groups", named(&c.Groups, groupName, false, groupObject), "",
 			"names for several suites together").notHashed(),
 		optional("gate", c.gate(), "", "when `selfheal check` passes").notHashed(),

@@ -88,7 +88,7 @@ func layerObject(l *Layer) object {
 	return object{rows: []row{
 		required("at", l.At.value(), "`input`; `last`, which enters the final Gemm or MatMul; t, the input of "+
 			"segment F_t; or a tensor's name (a number in quotes)"),
-		required("embedding", l.Embedding.object().value(), "what the state is drawn towards"),
+		required("embedding", l.Embedding.object().value(), "the embedding that the state is drawn towards"),
 	}}
 }
 
@@ -149,13 +149,13 @@ func (e *Embedding) object() object {
 	fit := name(&e.Fit, "a data set", "datasets")
 	rows := []row{
 		required("kind", choice(&e.Kind, embeddingKinds), "which embedding"),
-		required("fit", fit, "what it is fitted on").in(control.Linear, control.Autoencoder),
+		required("fit", fit, "data set that it is fitted on").in(control.Linear, control.Autoencoder),
 		optional("variance", decimal(&e.Variance, setting.Fraction), "",
 			"fraction to keep, such as 0.99").in(control.Linear),
 		optional("rank", whole(&e.Rank, setting.Count), "",
 			"number of components, instead of `variance`").in(control.Linear),
 		required("path", file(&e.Path), "the file; {size} stands for the state's number of values").in(control.ONNX),
-		required("path", file(&e.Path), "what `selfheal fit` writes and runs read; {size} as in "+
+		required("path", file(&e.Path), "file that `selfheal fit` writes and runs read; {size} as in "+
 			"onnx").in(control.Autoencoder),
 	}
 	for _, r := range t.rows() {

@@ -29,14 +29,15 @@ func datasetObject(name string, s *Dataset) object {
 			"train, val or test, if there are several; default: test, "+unusualSplits()),
 		optional("keys", keyNames(s), "", "names of arrays or columns; default: found").in(dataset.Keyed()...),
 		optional("transform", transformObject(s).value(), "",
-			"of each image, as by torchvision's Resize and CenterCrop"),
+			"change of each image, as by torchvision's Resize and CenterCrop"),
 		optional("indices", list(&s.Indices, span{least: 1, once: true}, id), "", "ids to take, in this order"),
 		optional("sample", sampleObject(s).value(), "", "images at random, after `indices`"),
 		optional("limit", whole(&s.Limit, setting.Count), "",
-			"so many after `indices` and `sample`: the first, or evenly by class where they are sorted by class. "+
-				"`run --limit` cuts scored sets further, but none of a `fit`"),
+			"number of images after `indices` and `sample`: the first, or evenly by class if they are sorted by "+
+				"class. `run --limit` cuts scored sets further, but none of a `fit`"),
 		optional("classes", classes(s), "", "how many, or their names in the labels' order"),
-		optional("sha256", digest(&s.SHA256), "", "of the scored images and labels, as in results.json").notHashed(),
+		optional("sha256", digest(&s.SHA256), "",
+			"hash of the scored images and labels, as in results.json").notHashed(),
 	}}
 }
 
@@ -59,8 +60,8 @@ func unusualSplits() string {
 func keyNames(s *Dataset) value {
 	k := cmp.Or(s.Keys, &result.Keys{})
 	return object{rows: []row{
-		required("x", text(&k.X, "a name"), "of the images"),
-		required("y", text(&k.Y, "a name"), "of the labels"),
+		required("x", text(&k.X, "a name"), "name of the images"),
+		required("y", text(&k.Y, "a name"), "name of the labels"),
 	}}.value().then(func(*decoder, *node, string) { s.Keys = k })
 }
 
@@ -70,7 +71,7 @@ func transformObject(s *Dataset) object {
 		optional("resize", whole(&t.Resize, setting.Count), "", "length of the shorter side"),
 		optional("crop", whole(&t.Crop, setting.Count), "", "side of the square in the middle"),
 		optional("interpolation", choice(&t.Interpolation, []string{result.Bilinear, result.Bicubic}), result.Bilinear,
-			"of resizing, with antialiasing"),
+			"how to resize, with antialiasing"),
 	}, check: func(d *decoder, n *node, where string) {
 		switch {
 		case t.Resize == 0 && t.Crop == 0:

@@ -47,7 +47,7 @@ func (g *Gate) object() object {
 	path := func(to *string) value { return text(to, "a path in results.json") }
 	return object{rows: []row{
 		optional("max_drop", decimal(&g.MaxDrop, setting.BelowOne), "0.02",
-			"drop of a cell's true accuracy that may be, as a fraction"),
+			"allowed drop of a cell's true accuracy, as a fraction"),
 		optional("alpha", decimal(&g.Alpha, gateAlpha), "0.05",
 			"largest probability that any cell fails for a drop though none is beyond `max_drop`, that any fails for "+
 				"a `min` that it reaches, or that a drop of `max_drop` passes"),

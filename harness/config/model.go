@@ -47,16 +47,16 @@ func modelObject(name string, m *Model) object {
 	}}
 	return object{rows: []row{
 		required("path", file(&m.Path), "an ONNX classifier with one input, [N, C, H, W] or [N, H, W, C]"),
-		optional("sha256", digest(&m.SHA256), "", "of the file"),
+		optional("sha256", digest(&m.SHA256), "", "hash of the file"),
 		optional("preprocess", m.preprocess(), "",
 			"(x·scale − mean)/std is prepended as nodes: attacks and embeddings live in [0,1]"),
-		optional("layout", choice(&m.Layout, simplify.Layouts()), "", "of the input, where its shape can't tell"),
+		optional("layout", choice(&m.Layout, simplify.Layouts()), "", "layout of the input, if its shape cannot tell"),
 		optional("output", choice(&m.Output, outputs), "logits",
-			"what the model puts out; logarithms of probabilities serve as logits, and a label of an ArgMax suits "+
+			"the model's outputs; logarithms of probabilities serve as logits, and a label of an ArgMax suits "+
 				"attacks that see nothing else"),
 		optional("votes", whole(&m.Votes, setting.Interval{Min: 2, Max: 10_000}), "",
 			"passes whose most frequent class is the answer, of a network that draws at random"),
-		optional("output_name", tensor(&m.OutputName), "", "which one of several"),
+		optional("output_name", tensor(&m.OutputName), "", "which output, if there are several"),
 		optional("split", split.value(), "", "where the network is cut, instead of at its blocks"),
 	}}
 }

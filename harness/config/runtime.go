@@ -58,7 +58,8 @@ func (r *Runtime) object() object {
 		optional("batch", whole(&r.Batch, setting.Count), "64", "most images in a pass").in(processors...).notHashed(),
 		optional("batch", whole(&r.Batch, orNone), "0", "images in every pass; 0: 256, or as many as fit into the "+
 			"device's memory").in(devices...),
-		optional("threads", whole(&r.Threads, setting.Count), "1", "of one pass, four a core at most").notHashed(),
+		optional("threads", whole(&r.Threads, setting.Count), "1",
+			"threads of one pass, four a core at most").notHashed(),
 		optional("winograd", boolean(&r.Winograd), "true",
 			"rewrite convolutions where that is faster, 3×3 ones by Winograd's method").in(rewritten...),
 		optional("winograd", off, "", "only on the CPU").in(direct...),
@@ -66,7 +67,7 @@ func (r *Runtime) object() object {
 	for _, p := range ort.Providers {
 		if p.Precisions != nil {
 			rows = append(rows, optional("precision", choice(&r.Precision, p.Precisions), Float32,
-				"of attacks' passes"+kept(p.Precisions[1:])).in(p.Name))
+				"precision of attacks' passes"+kept(p.Precisions[1:])).in(p.Name))
 		}
 		if p.Device() {
 			rows = append(rows, optional("device", whole(&r.Device, orNone), "0",

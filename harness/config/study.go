@@ -39,10 +39,11 @@ func (suite *Suite) study() value {
 
 func (s *SolverStudy) object() object {
 	return object{rows: []row{
-		optional("images", whole(&s.Images, setting.Count), defaultStudyImages, "the data set's first"),
-		optional("models", names(&s.Models, "a model", "models", 1), "", "of the suite; default: all of them"),
+		optional("images", whole(&s.Images, setting.Count), defaultStudyImages,
+			"number of images, the data set's first"),
+		optional("models", names(&s.Models, "a model", "models", 1), "", "models of the suite; default: all of them"),
 		optional("controls", names(&s.Controls, "a control", "controls", 1), "",
-			"whose method makes sweeps; default: the suite's such"),
+			"controls whose method makes sweeps; default: all of the suite"),
 		optional("attack", name(&s.Attack, "an attack", "attacks"), "",
 			"with one epsilon: its images of the undefended network are studied too, whatever the mode"),
 		tried(&s.Regularization, "regularization"), tried(&s.Outer, "outer"), tried(&s.Inner, "inner"),

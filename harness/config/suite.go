@@ -33,11 +33,11 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		})
 	}
 	return object{rows: []row{
-		required("dataset", name(&s.Dataset, "a data set", "datasets"), "what is scored"),
+		required("dataset", name(&s.Dataset, "a data set", "datasets"), "images to score"),
 		required("models", names(&s.Models, "a model", "models", 1), "its networks"),
 		optional("controls", without(&s.Controls, "a control", "controls"), "",
-			"each network is scored without and with each"),
-		required("attacks", without(&s.Attacks, "an attack", "attacks"), "besides none"),
+			"each network is scored undefended and under each control"),
+		required("attacks", without(&s.Attacks, "an attack", "attacks"), "attacks, in addition to none"),
 		optional("mode", choice(&s.Mode, result.ModeNames()[1:]), result.Oblivious, "what the attacker knows"),
 		optional("title", text(&s.Title, "text"), "", "for the reports").notHashed(),
 		optional("save_adversarial", boolean(&s.SaveAdversarial), "", "as above; default: the config's"),

@@ -45,11 +45,12 @@ func (t *Training) rows() []row {
 			"values of the layers of `mlp-ae` down to the code; the state's may stand first"),
 		optional("start", file(&t.Start), "", "an ONNX embedding to begin with instead"),
 		optional("batch", whole(&t.Batch, setting.Count), "128", "images a step"),
-		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1", "of ‖E(x) − x‖² beside the cross-entropy"),
+		optional("weight", decimal(&t.Weight, setting.NotNegative), "0.1",
+			"weight of ‖E(x) − x‖² beside the cross-entropy"),
 		optional("reconstruction", choice((*string)(&t.Reconstruction), reconstructions), string(train.Sum),
 			"‖E(x) − x‖² as the sum over the state's values (Eq. 4) or their mean (the authors' program)"),
 		optional("optimizer", t.optimizer().value(), "{}", "how the loss is minimised"),
-		optional("schedule", t.schedule(), "cosine", "of the learning rate"),
+		optional("schedule", t.schedule(), "cosine", "schedule of the learning rate"),
 		optional("augment", t.augment().value(), "", "random changes of the images"),
 		optional("objective", t.objective(), string(train.Clean),
 			"clean: Eq. 4. denoising: the largest loss in an ℓ∞ ball. gaussian: images under noise, for smoothing"),
@@ -92,7 +93,7 @@ func (t *Training) schedule() value {
 		share := func(v *float64) value { return decimal(v, setting.Fraction) }
 		usual := strings.ReplaceAll(fmt.Sprint(spec.Drops), " ", ", ")
 		at := optional("at", list(&t.Drops, span{least: 1}, share), usual,
-			"shares of the steps after each of which the rate falls to a tenth").in(string(spec.Name))
+			"fractions of the steps after each of which the rate falls to a tenth").in(string(spec.Name))
 		at.applied = true
 		o.rows = append(o.rows, at)
 	}
@@ -110,7 +111,7 @@ func (t *Training) optimizer() object {
 		of := optional("lr", rate, number.Format(spec.LearningRate), "learning rate at the start").in(optimizers[i])
 		o.rows = append(o.rows, of)
 		if spec.NoMomentum == "" {
-			of = optional("momentum", momentum, number.Format(spec.Momentum), "of the steps").in(optimizers[i])
+			of = optional("momentum", momentum, number.Format(spec.Momentum), "momentum of the steps").in(optimizers[i])
 			momenta = append(momenta, of)
 		}
 	}
@@ -125,9 +126,9 @@ func (t *Training) objectiveObject() object {
 		required("kind", choice((*string)(&t.Objective), objectives), "which objective"),
 		required("epsilon", decimal(&t.Epsilon, setting.Positive),
 			"radius of the ℓ∞ ball, in pixel units of [0,1]").in(denoising),
-		optional("steps", whole(&t.Steps, setting.Count), "7", "of the inner maximisation").in(denoising),
+		optional("steps", whole(&t.Steps, setting.Count), "7", "steps of the inner maximisation").in(denoising),
 		optional("step_size", decimal(&t.StepSize, setting.Positive), "",
-			"of the inner maximisation; default: epsilon/4").in(denoising),
+			"step size of the inner maximisation; default: epsilon/4").in(denoising),
 		required("sigma", decimal(&t.Sigma, setting.Positive),
 			"deviation of the noise, in pixel units of [0,1]").in(gaussian),
 		optional("loss", choice((*string)(&t.Loss), []string{string(train.MSE), string(train.Stability)}),

@@ -71,7 +71,7 @@ Both are listed below.`,
 	f.preprocessFlags.add(to)
 	f.normFlag(to, " (default linf)")
 	to.text(&f.epsilon, "epsilon", "", "its bound, a number or a fraction, or a list of them: 2/255,4/255", noFiles)
-	to.text(&f.pixels, "pixels", "", "of the images that count: "+strings.Join(attacks.PixelForms, ", ")+" (on the "+
+	to.text(&f.pixels, "pixels", "", "of adversarial images: "+strings.Join(attacks.PixelForms, ", ")+" (on the "+
 		"levels of stored images)", words(attacks.PixelForms...))
 	to.text(&f.attack, "attack", "aa", "the attack",
 		words(described(choices(), func(c choice) (string, string) { return c.name, c.doc })...))
