@@ -13,17 +13,24 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is generated")
 
-// Tests run in the repository's folder.
+var root string // the repository's folder, in which tests run
+
 func TestMain(m *testing.M) {
-	if err := os.Chdir(filepath.Join("..", "..")); err != nil {
+	var err error
+	if root, err = filepath.Abs(filepath.Join("..", "..")); err == nil {
+		err = os.Chdir(root)
+	}
+	if err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
+// read reads a file by its whole path: by a relative one, go test would not see that the file changed, and answer from
+// its cache, because the folder was changed before the tests began.
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data := must.Get(os.ReadFile(path))(t)
+	data := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 	return string(data)
 }
 
