@@ -43,7 +43,7 @@ var (
 	WarnConverted = warning("converted",
 		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
 			"float32, or its input is uint8 and gets numbers that are not rounded to levels, or it is quantised and "+
-			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). Where the message says that the "+
+			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). If the message says that the "+
 			"file gives all answers, the verdicts are the file's own, and the gradients alone are those of the "+
 			"float32 copy; otherwise all numbers are. The true gradient of a rounding is 0 nearly everywhere. "+
 			"Passing straight through it is a convention, against which attacks may be weaker than their names say.",
@@ -132,7 +132,7 @@ var (
 	WarnSquareWins = warning("square-wins",
 		"Square, which sees no gradients, broke more than one image, and more than 0.2 % of all, that the gradient "+
 			"attacks before it in the same recipe had left. This holds for every version of AutoAttack; in the "+
-			"reference the test cannot fire in `plus`. A gradient tells more than queries do. Where queries win, "+
+			"reference the test cannot fire in `plus`. A gradient tells more than queries do. If queries win, "+
 			"gradients mislead: the usual sign of gradient masking (Athalye, Carlini and Wagner 2018; Croce and Hein "+
 			"2020).",
 		"Read the number as an upper bound that is not tight. Give Square more `queries` and `restarts`, try `plus`, "+
@@ -148,7 +148,7 @@ var (
 			"ends with an error. With smoothing, the smoothed classifier answers another class on an attack's image "+
 			"that lies within the certified radius of the clean one, and the answers of its samples leave no doubt (a "+
 			"two-sided binomial test at the certificate's alpha). Each certificate may be wrong with probability "+
-			"alpha, so that among hundreds of images one such is chance. Where chance does not explain them, the run "+
+			"alpha, so that among hundreds of images one such is chance. If chance does not explain them, the run "+
 			"ends with an error: the certificate or the program is wrong.",
 		"Nothing for a single image. For more look at `randomized`: a certificate is of a base classifier that "+
 			"always answers the same image the same way.")
@@ -191,7 +191,7 @@ var (
 			"McNemar's exact test on them, corrected by Holm for the ways that were tried, at 5 %. Most often the "+
 			"mean and deviation were forgotten. Clean and robust accuracy are then those of a network that sees "+
 			"other images than it was trained on.",
-		"Paste the flags, or the config's line, that the message has. Where the training code says otherwise, it is "+
+		"Paste the flags, or the config's line, that the message has. If the training code says otherwise, it is "+
 			"right: the message tells what fits these images.")
 	WarnNearChance = warning("near-chance",
 		"The accuracy on clean images cannot be told from that of guessing: its 95 % interval reaches down to 1 in "+
@@ -235,7 +235,7 @@ var (
 	WarnStandsAtEpsilonOne = warning("stands-at-epsilon-1",
 		"Images that stood an ℓ∞ attack still stand when epsilon is 1, where any image may become any other (APGD on "+
 			"the margin, 20 steps; up to 32 images, 8 of a controlled network). With an unbounded perturbation an "+
-			"attack must break everything (Athalye et al. 2018; Carlini et al. 2019). Where it does not, the attack "+
+			"attack must break everything (Athalye et al. 2018; Carlini et al. 2019). If it does not, the attack "+
 			"fails for another reason than robustness: vanished gradients, a loop that hides them, a fault.",
 		"Look at the other warnings of the cell first, above all `zero-gradient` and `unstable-loss`. Until the cause "+
 			"is known the cell's accuracy is no robustness.")
