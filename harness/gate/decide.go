@@ -143,7 +143,7 @@ func (c *Compared) below() bool { return c.Min != nil && float64(c.most())/float
 // open reports whether a drop of max_drop is not excluded; a cell that has not changed has none.
 func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }
 
-// summary says in a line what came out and, where it is open, how many images would tell.
+// summary is the outcome in a line and, if that is inconclusive, the number of images that are needed to tell.
 func (r *Report) summary(found [reasons]int, t *tests) string {
 	of, all, most := count(r.compared, "cell"), count(len(r.Cells), "cell"), points(r.Gate.MaxDrop)
 	var parts []string
@@ -165,9 +165,9 @@ func (r *Report) summary(found [reasons]int, t *tests) string {
 
 func (c *Compared) flips() float64 { return float64(c.Change.Lost+c.Change.Won) / float64(c.N) }
 
-// images says how many images would tell, in the inconclusive cell whose verdicts flip most and for minimums.
+// images says how many images are needed to tell, in the inconclusive cell whose verdicts flip most and for minimums.
 func (r *Report) images(t *tests) string {
-	const none = "no number of images that can be had would tell"
+	const none = "no possible number of images is enough to tell"
 	var widest *Compared
 	n := 0
 	for i := range r.Cells {
@@ -185,13 +185,14 @@ func (r *Report) images(t *tests) string {
 			return none
 		}
 		if enough <= widest.N && n <= widest.N { // bad luck, or a real drop near the border
-			return fmt.Sprintf("where nothing has changed %s images tell with probability %v: "+
-				"look at what has, or take more", thousands(enough), power)
+			return fmt.Sprintf("if nothing has changed, %s images are enough with probability %v: "+
+				"look at the changes, or take more images", thousands(enough), power)
 		}
 		n = max(n, enough)
 	}
 	if n == 0 {
 		return none
 	}
-	return fmt.Sprintf("about %s images would tell with probability %v where nothing has changed", thousands(n), power)
+	return fmt.Sprintf("about %s images are needed to tell with probability %v if nothing has changed", thousands(n),
+		power)
 }

@@ -33,9 +33,9 @@ func TestOutcomes(t *testing.T) {
 	}{
 		"a drop that is tolerated": {map[int]int{2: 280}, func(g *config.Gate) { g.MaxDrop = 0.2 }, Pass, "PASS"},
 		"no drop is tolerated": {map[int]int{0: 319}, func(g *config.Gate) { g.MaxDrop = 0 }, Inconclusive,
-			"no number of images"},
+			"no possible number of images"},
 		"at the border": {map[int]int{2: 306}, func(g *config.Gate) { g.MaxDrop = 0.05 }, Inconclusive,
-			"look at what has, or take more"},
+			"look at the changes, or take more images"},
 		"better":      {map[int]int{4: 350}, func(g *config.Gate) {}, Pass, "PASS"},
 		"min reached": {nil, func(g *config.Gate) { g.Min["aa"] = 0.8 }, Pass, "PASS"},
 		"the highest min counts": {nil, func(g *config.Gate) { g.Min["heal/aa"], g.Min["*"] = 0.85, 0.1 }, Fail,

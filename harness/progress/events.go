@@ -61,8 +61,10 @@ var kinds = []kind{
 	row(info, "job goes on", "a signal has ended the following, not the job", func(e JobGoesOn) string {
 		return fmt.Sprintf("job %s of %s goes on; %s ends it", strings.Join(e.Jobs, ", "), e.Engine, e.Cancel)
 	}),
-	row(warn, "results stay", "a run has ended early, and what was there is worth more",
-		func(e ResultsStay) string { return e.Out + ": what was there stays until this run has more" }),
+	row(warn, "results stay", "a run has ended early; the old results, which have more, are kept",
+		func(e ResultsStay) string {
+			return e.Out + ": the old result is kept until this run has finished more cells"
+		}),
 	row(info, "classes numbered", "a folder's classes have these labels, in the order of their names or of `classes`",
 		func(e ClassesNumbered) string { return fmt.Sprintf("data set %s: %s", e.Dataset, e.Labels) }),
 	row(warn, "images changed", "images are not all there as their files have them",
