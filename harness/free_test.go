@@ -38,7 +38,7 @@ func TestAttacksWithoutNorm(t *testing.T) {
 		t.Errorf("%d cells, %+v", len(f.Cells), f.Attacks["square"])
 	}
 	for _, c := range f.Cells {
-		if c.Error != "" || c.Norm != nil || c.Epsilon != nil ||
+		if c.Error != "" || c.Norm != nil || c.Epsilon != 0 ||
 			(c.Attack != "none") != slices.Contains(names, c.Attack) {
 			t.Errorf("%+v", c)
 		}

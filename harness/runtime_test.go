@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/open"
 	"selfheal/harness/run"
@@ -211,7 +212,7 @@ func TestCUDAAgrees(t *testing.T) {
 		t.Fatalf("%+v, %d cells", f.Environment, len(f.Cells))
 	}
 	for i, c := range f.Cells {
-		if c.Attack == config.None && c.Verdicts != here.Cells[i].Verdicts {
+		if c.Attack == cell.None && c.Verdicts != here.Cells[i].Verdicts {
 			t.Errorf("clean images, defense %s: %s on the device, %s on the CPU", c.Defense, c.Verdicts,
 				here.Cells[i].Verdicts)
 		}
@@ -284,7 +285,7 @@ func TestBFloat16(t *testing.T) {
 				c.Agreement.Agree < c.Agreement.N*9/10) || !attacked && c.Agreement != nil {
 				t.Errorf("%s, %s, %s: %d stand, %+v", c.Suite, c.Defense, c.Attack, c.Correct, c.Agreement)
 			}
-			if named := strings.HasSuffix(c.Recipe, "+bf16"); named != (c.Attack != config.None) {
+			if named := strings.HasSuffix(c.Recipe, "+bf16"); named != (c.Attack != cell.None) {
 				t.Errorf("%s under %s: recipe %q", c.Defense, c.Attack, c.Recipe)
 			}
 		}

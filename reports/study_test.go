@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/reports/figure"
@@ -26,7 +27,7 @@ func fixtureStudy(model string, attacked bool) result.SolverStudy {
 	kinds := []string{result.CleanImages}
 	if attacked {
 		e := 8. / 255
-		s.Attack, s.Norm, s.Epsilon, s.Recipe = "pgd", "linf", &e, "pgd/1"
+		s.Attack, s.Norm, s.Epsilon, s.Recipe = "pgd", "linf", cell.Epsilon(e), "pgd/1"
 		kinds = append(kinds, result.AdversarialImages)
 	}
 	number := func(v float64) *float64 { return &v }

@@ -8,6 +8,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
@@ -29,7 +30,7 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 	switch {
 	case m == nil:
 		return nil, ConfigError{cfg.Unknown("model", model)}
-	case c == nil && controlName != "" && controlName != config.None:
+	case c == nil && controlName != "" && controlName != cell.None:
 		return nil, ConfigError{cfg.Unknown("control", controlName)}
 	}
 	opener, err := New(cfg, o)

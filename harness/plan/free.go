@@ -2,6 +2,7 @@ package plan
 
 import (
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 )
@@ -12,8 +13,8 @@ type free struct {
 	all *config.Attack // the setting with all its sides
 }
 
-func (free) Epsilon() float64                           { return 0 }
-func (free) Strength() (norm *string, epsilon *float64) { return nil, nil }
+func (free) Epsilon() cell.Epsilon { return 0 }
+func (free) Norm() *string         { return nil }
 
 // Within is the square of a patch, and anywhere among images for moved ones, which craft holds to their poses.
 func (f free) Within() Ball {
@@ -21,7 +22,7 @@ func (f free) Within() Ball {
 	return Ball{Norm: attacks.Linf, Epsilon: f.epsilon, Side: side}
 }
 
-func (f free) Key(j *Job, defense string, seed uint64) Key {
+func (f free) Key(j *Job, defense string, seed uint64) cell.Made {
 	k := f.attack.Key(j, defense, seed)
 	k.Epsilon = 0
 	return k

@@ -35,11 +35,11 @@ const (
 
 // probed are the warnings of the probes, made once a run: they concern every cell of a classifier.
 func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
-	r, key := s.run, plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
+	r, key := s.run, s.Row(s.who.Defense()).Made()
 	if found, done := r.probes[key]; done || s.Trial != nil || !s.Set.First() {
 		return found, nil
 	}
-	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Key: key}, func() (_ []result.Warning, err error) {
+	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Made: key}, func() (_ []result.Warning, err error) {
 		var found []result.Warning
 		if s.Model.Votes == 0 { // else answers are keyed by the image, and differ from neighbours'
 			found, err = probe(r.ctx, r.Opener, s.who, s.Set, v)

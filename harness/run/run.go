@@ -17,6 +17,7 @@ import (
 	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness"
+	"selfheal/harness/cell"
 	"selfheal/harness/certify"
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
@@ -72,7 +73,7 @@ type run struct {
 	tally   *folder.Tally // nil but in a part
 	gallery *gallery
 	images  *images
-	probes  map[plan.Key][]result.Warning
+	probes  map[cell.Made][]result.Warning
 
 	// The state of the job and the group that the walk is in.
 	job    *open.Job
@@ -178,7 +179,7 @@ func (r *run) walk(ctx context.Context) error {
 		r.cells = &cells{r.Record, r.out, r.Progress, r.plan.Cells()}
 	}
 	r.images = &images{plan: r.plan, whole: r.part == nil, journal: r.journal, again: map[folder.Key]bool{}}
-	r.probes = map[plan.Key][]result.Warning{}
+	r.probes = map[cell.Made][]result.Warning{}
 	defer r.leave()
 	for {
 		r.images.reserve()
@@ -334,14 +335,14 @@ func (r *run) expect() {
 			}
 		}
 	}
-	r.plan.EachMade(func(s plan.Step, k plan.Key) {
+	r.plan.EachMade(func(s plan.Step, k cell.Made) {
 		recipe, err := s.Recipe(plan.AssumedClasses, attacks.AnyShape)
 		if err != nil || recipe.Corruption != nil { // nothing is made
 			return
 		}
 		f, b := recipe.Passes(plan.AssumedClasses)
 		n := r.Record.Datasets[k.Dataset].N
-		all = append(all, progress.Expected{Key: k, Passes: float64(f+b) * float64(n)})
+		all = append(all, progress.Expected{Made: k, Passes: float64(f+b) * float64(n)})
 		if recipe.Certificate == nil {
 			images += own[k.Dataset]
 		}

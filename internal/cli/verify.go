@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"selfheal/control/pca"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/judge"
@@ -95,13 +96,13 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return err
 	}
-	claim := judge.Claim{Dataset: f.dataset, Limit: f.limit, Attack: f.attack}
+	claim := judge.Claim{Dataset: f.dataset, Limit: f.limit, Column: cell.Column{Attack: f.attack}}
 	if model != "" {
 		cfg.Attacks[0].Name = named(f.adversarial, "adversarial")
 		claim.Dataset, claim.Attack = cfg.Datasets[0].Name, cfg.Attacks[0].Name
 	} else if f.epsilon != "" {
-		var ok bool
-		if claim.Epsilon, ok = number.Parse(f.epsilon); !ok || claim.Epsilon <= 0 {
+		epsilon, ok := number.Parse(f.epsilon)
+		if claim.Epsilon = cell.Epsilon(epsilon); !ok || epsilon <= 0 {
 			return usage("--epsilon must be a number above 0, such as 0.5 or 8/255, not %q", f.epsilon)
 		}
 	}
@@ -205,8 +206,8 @@ func printReviewed(c *cobra.Command, all []run.Reviewed) error {
 		"outside", "robust accuracy", "other verdicts"}, "\t"))
 	for _, r := range all {
 		epsilon := "–"
-		if r.Epsilon != nil {
-			epsilon = number.Format(*r.Epsilon)
+		if r.Epsilon != 0 {
+			epsilon = r.Epsilon.String()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%.6g\t%d\t%.1f %%\t%d\n", r.Suite, r.Model, r.Defense, r.Attack,
 			epsilon, r.N, r.MaxNorm, len(r.Outside), 100*r.Accuracy, len(r.Differ))
@@ -220,12 +221,12 @@ const mostListed = 10
 func printVerification(c *cobra.Command, v *judge.Verification) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "dataset\t%s\nmodel\t%s\n", v.Dataset, v.Model)
-	if v.Defense != config.None {
+	if v.Defense != cell.None {
 		fmt.Fprintf(w, "control\t%s\n", v.Defense)
 	}
 	bound := "any image"
 	if v.Norm != nil {
-		bound = *v.Norm + ", epsilon " + number.Format(*v.Epsilon)
+		bound = *v.Norm + ", epsilon " + v.Epsilon.String()
 	}
 	fmt.Fprintf(w, "attack\t%s, %s\n", v.Attack, bound)
 	fmt.Fprintf(w, "images\t%d, %d of them unperturbed\n", v.N, v.Unperturbed)
