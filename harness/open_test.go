@@ -101,7 +101,8 @@ suites:
 	file, _, out := runFor(t, testplan.Plan(t, text, 1, 4))
 	want := &result.Published{Source: "config", Cells: []result.PublishedCell{
 		{Row: cell.Row{Model: "robust", Defense: "none"}, Column: cell.Column{Attack: "none"}, Accuracy: 0.9471},
-		{Row: cell.Row{Model: "robust", Defense: "none"}, Column: cell.Column{Attack: "fgsm", Epsilon: 2. / 255}, Norm: new("linf"), Accuracy: 0.125},
+		{Row: cell.Row{Model: "robust", Defense: "none"}, Column: cell.Column{Attack: "fgsm", Epsilon: 2. / 255},
+			Norm: new("linf"), Accuracy: 0.125},
 	}}
 	if !reflect.DeepEqual(file.Suites[0].Published, want) {
 		t.Errorf("published %+v", file.Suites[0].Published)

@@ -87,7 +87,8 @@ func TestTransfer(t *testing.T) {
 		files := must.Get(filepath.Glob(filepath.Join(out, "adversarial", "carried_"+source+"_pgd_*")))(t)
 		shape, saved := must.Get2(dataset.ReadArray(config.Folder("/"), files[0]))(t)
 		u := must.Get(open.Use(context.Background(), p.Config, model, "", open.Options{}))(t)
-		v := must.Get(judge.Verify(context.Background(), u, judge.Claim{Column: cell.Column{Attack: "pgd"}, Shape: shape, Images: saved, Dataset: "test"}))(t)
+		v := must.Get(judge.Verify(context.Background(), u, judge.Claim{Column: cell.Column{Attack: "pgd"},
+			Shape: shape, Images: saved, Dataset: "test"}))(t)
 		u.Close()
 		key := cell.ID{Row: cell.Row{Model: model, Defense: cell.None},
 			Column: cell.Column{Source: source, Attack: "pgd", Epsilon: 1.5}}

@@ -17,7 +17,9 @@ func transferFile() *result.File {
 		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Transfer, Models: models,
 			Controls: []string{"heal"}, Attacks: []string{"pgd"}}}}
 	add := func(model, defense, source string, epsilon float64, right int) {
-		c := result.Cell{ID: cell.ID{Suite: "s", Mode: result.Transfer, Row: cell.Row{Dataset: "d", Model: model, Defense: defense}, Column: cell.Column{Attack: "none"}}, N: 4, Correct: right, Accuracy: float64(right) / 4, CI95: [2]float64{0, 1}, Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right)}
+		c := result.Cell{ID: cell.Of("s", model, defense, "none", 0).In("d", result.Transfer), N: 4, Correct: right,
+			Accuracy: float64(right) / 4, CI95: [2]float64{0, 1}, Verdicts: strings.Repeat("1",
+				right) + strings.Repeat("0", 4-right)}
 		if source != "" {
 			c.Attack, c.Source, c.Norm, c.Epsilon, c.Recipe = "pgd", source, &linf, cell.Epsilon(epsilon), "pgd/1"
 			if source == model && defense == "none" {
@@ -53,7 +55,8 @@ func bracketFile() (*result.File, []result.Record) {
 		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Whitebox, Models: []string{"m"},
 			Attacks: []string{"between"}}}}
 	for _, attack := range []string{"none", "between"} {
-		c := result.Cell{ID: cell.ID{Suite: "s", Mode: result.Whitebox, Row: cell.Row{Dataset: "d", Model: "m", Defense: "none"}, Column: cell.Column{Attack: attack}}, N: 4, Correct: 3, Accuracy: 0.75, CI95: [2]float64{0, 1}, Verdicts: "1101"}
+		c := result.Cell{ID: cell.Of("s", "m", "none", attack, 0).In("d", result.Whitebox), N: 4, Correct: 3,
+			Accuracy: 0.75, CI95: [2]float64{0, 1}, Verdicts: "1101"}
 		if attack != "none" {
 			c.Norm, c.Area, c.Recipe = &linf, new(0.25), "bracket/1"
 			c.Brackets = []result.Bracket{{Epsilon: 2. / 255, Proven: 2, Left: 3}, {Epsilon: 4. / 255, Left: 2}}
@@ -63,7 +66,8 @@ func bracketFile() (*result.File, []result.Record) {
 	var all []result.Record
 	for i, proven := range []float64{2. / 255, 3. / 255, 0, 1. / 255} {
 		broken := result.Distance([]float64{6. / 255, 3.5 / 255, 0, math.Inf(1)}[i])
-		all = append(all, result.Record{ID: cell.ID{Suite: "s", Row: cell.Row{Model: "m", Defense: "none"}, Column: cell.Column{Attack: "between"}}, Image: i, Verdict: int(f.Cells[1].Verdicts[i] - '0'), Proven: new(proven), Broken: &broken})
+		all = append(all, result.Record{ID: cell.Of("s", "m", "none", "between", 0), Image: i,
+			Verdict: int(f.Cells[1].Verdicts[i] - '0'), Proven: new(proven), Broken: &broken})
 	}
 	return f, all
 }

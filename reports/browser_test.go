@@ -190,7 +190,8 @@ func big() (*result.File, []result.Record) {
 	var recs []result.Record
 	for _, c := range f.Cells {
 		for i := range n {
-			r := result.Record{ID: cell.ID{Suite: c.Suite, Mode: c.Mode, Row: cell.Row{Model: c.Model, Defense: c.Defense}, Column: cell.Column{Attack: c.Attack, Epsilon: c.Epsilon}}, Image: i, Label: i % 10, Margin: result.Margin(rng.NormFloat64())}
+			r := result.Record{ID: cell.Of(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon).In("", c.Mode), Image: i,
+				Label: i % 10, Margin: result.Margin(rng.NormFloat64())}
 			if i < c.Correct {
 				r.Verdict = 1
 			} else if c.Epsilon != 0 {

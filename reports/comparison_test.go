@@ -89,7 +89,7 @@ func TestComparedMany(t *testing.T) {
 	for i := range 50 {
 		f := &result.File{Datasets: map[string]result.Dataset{"d": {N: 8, SHA256: "same"}}}
 		f.Cells = []result.Cell{
-			{ID: cell.ID{Row: cell.Row{Model: "m", Dataset: "d", Defense: "none"}, Column: cell.Column{Attack: "none"}}, N: 8, Verdicts: verdicts(8, i%8, i)},
+			{ID: cell.Of("", "m", "none", "none", 0).In("d", ""), N: 8, Verdicts: verdicts(8, i%8, i)},
 		}
 		runs = append(runs, compare.Run{Folder: view.EntryKey(i), Path: "/" + view.EntryKey(i), File: f})
 	}
@@ -116,8 +116,9 @@ func TestComparedClean(t *testing.T) {
 	run := func(folder, clean string) compare.Run {
 		f := &result.File{Datasets: map[string]result.Dataset{"d": {N: 20, SHA256: "same"}},
 			Attacks: map[string]result.Attack{"pgd": {Kind: "pgd", Norm: &norm, Epsilons: []float64{eight}}},
-			Cells: []result.Cell{{ID: cell.ID{Row: cell.Row{Model: "m", Dataset: "d", Defense: "none"}, Column: cell.Column{Attack: "none"}}, N: 20, Verdicts: clean},
-				{ID: cell.ID{Row: cell.Row{Model: "m", Dataset: "d", Defense: "none"}, Column: cell.Column{Attack: "pgd", Epsilon: cell.Epsilon(eight)}}, Norm: &norm, N: 20, Verdicts: verdicts(20, 4, 0)}}}
+			Cells: []result.Cell{{ID: cell.Of("", "m", "none", "none", 0).In("d", ""), N: 20, Verdicts: clean},
+				{ID: cell.Of("", "m", "none", "pgd", cell.Epsilon(eight)).In("d", ""), Norm: &norm, N: 20,
+					Verdicts: verdicts(20, 4, 0)}}}
 		return compare.Run{Folder: folder, Path: "/" + folder, File: f}
 	}
 	c := must.Get(compare.Of([]compare.Run{run("a", verdicts(20, 20, 0)),

@@ -270,7 +270,9 @@ func TestCSVReadBack(t *testing.T) {
 				}
 				return x
 			}
-			read := &result.Cell{ID: cell.ID{Suite: uninert(row[at["suite"]]), Mode: uninert(row[at["mode"]]), Row: cell.Row{Dataset: uninert(row[at["dataset"]]), Model: uninert(row[at["model"]]), Defense: uninert(row[at["defense"]])}, Column: cell.Column{Attack: uninert(row[at["attack"]])}}}
+			read := &result.Cell{ID: cell.Of(uninert(row[at["suite"]]), uninert(row[at["model"]]),
+				uninert(row[at["defense"]]), uninert(row[at["attack"]]), 0).In(uninert(row[at["dataset"]]),
+				uninert(row[at["mode"]]))}
 			if row[at["epsilon"]] != "" {
 				e := number("epsilon")
 				read.Epsilon = cell.Epsilon(e)

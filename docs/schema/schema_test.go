@@ -23,6 +23,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/compare"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
@@ -97,7 +98,7 @@ func TestRecipePattern(t *testing.T) {
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, name := range []string{"result", "gate", "config", "compare"} {
+	for _, name := range []string{"cell", "result", "gate", "config", "compare"} {
 		files := must.Get(filepath.Glob("../../harness/" + name + "/*.go"))(t)
 		for _, path := range files {
 			p := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments))(t)
@@ -155,7 +156,8 @@ func (m *maker) of(typ reflect.Type) schema {
 		return schema{"type": "string", "format": "date-time"}
 	case typ == reflect.TypeFor[[]byte]():
 		return schema{"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"}
-	case typ == reflect.TypeFor[result.Margin](), typ == reflect.TypeFor[result.Distance]():
+	case typ == reflect.TypeFor[result.Margin](), typ == reflect.TypeFor[result.Distance](),
+		typ == reflect.TypeFor[cell.Epsilon]():
 		return schema{"type": []string{"number", "null"}}
 	case typ.Kind() == reflect.String && typ.Implements(reflect.TypeFor[json.Marshaler]()): // a baseline's verdicts
 		return schema{"type": "array", "items": schema{"type": "string", "pattern": "^[01]{1,100}$"}}

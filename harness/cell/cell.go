@@ -14,8 +14,8 @@ import (
 // None names the attack of clean images, and the defense of a network without control.
 const None = "none"
 
-// Epsilon is the radius of the ball that a cell's images lie in, in pixel units of [0,1]. 0 is none, null in JSON: clean
-// images, corruptions, patches, moved images and brackets have none.
+// Epsilon is the radius of the ball that a cell's images lie in, in pixel units of [0,1]. 0 is none, null in JSON:
+// clean images, corruptions, patches, moved images and brackets have none.
 type Epsilon float64
 
 // MarshalJSON writes a number, or null for none.
@@ -42,6 +42,13 @@ type Row struct {
 	Defense string `json:"defense"` // [None], or the control's name
 }
 
+// Job is one model of one suite, on its data set.
+type Job struct {
+	Suite   string `json:"suite"`
+	Dataset string `json:"dataset"`
+	Model   string `json:"model"`
+}
+
 // Made is what is made of a row whatever attacks it, or of it alone.
 func (r Row) Made() Made { return Made{ID: ID{Row: r}} }
 
@@ -59,6 +66,17 @@ type ID struct {
 	Row
 	Mode string `json:"mode"` // what the attacker knows, as result.Modes has it
 	Column
+}
+
+// Of is a cell's identity, but for the data set and the mode that its suite has.
+func Of(suite, model, defense, attack string, epsilon Epsilon) ID {
+	return ID{Suite: suite, Row: Row{Model: model, Defense: defense}, Column: Column{Attack: attack, Epsilon: epsilon}}
+}
+
+// In is the same cell of a suite with a data set and a mode.
+func (id ID) In(dataset, mode string) ID {
+	id.Dataset, id.Mode = dataset, mode
+	return id
 }
 
 // Key is the identity within a run, without what follows from it.
@@ -92,8 +110,8 @@ func (id ID) Name() string {
 	return name
 }
 
-// Made identifies what is made once in a run, whatever suites ask for it: the images of an attack on a classifier under a
-// seed, or a certificate of one. Its suite is empty; its mode is too where the attacked network has no control.
+// Made identifies what is made once in a run, whatever suites ask for it: the images of an attack on a classifier under
+// a seed, or a certificate of one. Its suite is empty; its mode is too where the attacked network has no control.
 type Made struct {
 	ID
 	Seed uint64 `json:"seed,omitzero"`

@@ -204,7 +204,8 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 func (p *Prover) breaker(c Case) (breaks func(im attacks.Image) breaking, closing func()) {
 	var on *open.Oracle
 	recipe := sync.OnceValues(func() (recipe attacks.Recipe, err error) {
-		recipe, err = attacks.Setup{Kind: "autoattack", Version: "quick", Norm: c.Setting().Norm}.Make(float64(c.Epsilon()),
+		recipe, err = attacks.Setup{Kind: "autoattack", Version: "quick",
+			Norm: c.Setting().Norm}.Make(float64(c.Epsilon()),
 			c.Who.Classes)
 		if err == nil {
 			on, err = open.OracleOf(c.Who, result.WhiteboxThrough)

@@ -34,7 +34,8 @@ func (k Key) JSON() string {
 	if k.By != (cell.Made{}) {
 		by = object(made(k.By))
 	}
-	return string(object(slices.Concat([]field{{"of", k.Of}}, made(k.Made), []field{{"suite", k.Suite}, {"part", k.Part},
+	return string(object(slices.Concat([]field{{"of", k.Of}}, made(k.Made), []field{{"suite", k.Suite}, {"part",
+		k.Part},
 		{"number", k.Number}, {"by", by}, {"solver", k.Solver}})))
 }
 

@@ -143,8 +143,8 @@ func absent(s result.Suite, have map[cell.ID]Cell, sources []string, attack stri
 	for _, m := range s.Models {
 		for _, defense := range append([]string{cell.None}, s.Controls...) {
 			for _, source := range sources {
-				id := cell.ID{Suite: s.Name, Row: cell.Row{Model: m, Defense: defense},
-					Column: cell.Column{Source: source, Attack: attack, Epsilon: cell.Epsilon(epsilon)}}
+				id := cell.Of(s.Name, m, defense, attack, cell.Epsilon(epsilon))
+				id.Source = source
 				if _, ok := have[id]; !ok {
 					list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
 				}

@@ -37,7 +37,9 @@ func file(seed uint64, verdicts ...string) *result.File {
 		Suites: []result.Suite{{Name: "main", Dataset: "shapes", Mode: result.Oblivious, Models: []string{"net"},
 			Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
 	for i, v := range verdicts {
-		c := result.Cell{ID: cell.ID{Suite: "main", Mode: result.Oblivious, Row: cell.Row{Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2]}, Column: cell.Column{Attack: []string{"none", "aa", "pgd"}[i/2%3]}}, N: n, Correct: strings.Count(v, "1"), Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
+		c := result.Cell{ID: cell.Of("main", "net", []string{"none", "heal"}[i%2], []string{"none", "aa", "pgd"}[i/2%3],
+			0).In("shapes", result.Oblivious), N: n, Correct: strings.Count(v, "1"), Verdicts: v, Seconds: 1.5,
+			Warnings: []result.Warning{}}
 		if c.Attack != "none" {
 			norm, epsilon := "linf", 8.0/255
 			c.Norm, c.Epsilon, c.Recipe = &norm, cell.Epsilon(epsilon), c.Attack+"/1"

@@ -92,7 +92,8 @@ func (j *Job) Row(defense string) cell.Row {
 
 // Cell identifies the cell of clean images under a defense.
 func (j *Job) Cell(defense string) cell.ID {
-	return cell.ID{Suite: j.Suite.Name, Row: j.Row(defense), Mode: j.Suite.Attacker(), Column: cell.Column{Attack: cell.None}}
+	return cell.ID{Suite: j.Suite.Name, Row: j.Row(defense), Mode: j.Suite.Attacker(),
+		Column: cell.Column{Attack: cell.None}}
 }
 
 // made identifies what an attack makes of the job's classifier.
@@ -186,7 +187,10 @@ func (s Step) Cell(defense string) cell.ID {
 
 // Keys are those of what the trial makes for the group: images of the attacked classifier, or a certificate of each.
 func (s Step) Keys() []cell.Made {
-	return lists.Map(s.Trial.Of(s.Group), func(defense string) cell.Made { return s.Trial.Key(s.From, defense, s.Seed) })
+	return lists.Map(s.Trial.Of(s.Group), func(defense string) cell.Made {
+		return s.Trial.Key(s.From, defense,
+			s.Seed)
+	})
 }
 
 // Visitor does something with every part of a plan.

@@ -181,7 +181,8 @@ func TestEventsAreListed(t *testing.T) {
 // what ends a command.
 func TestProgressFormats(t *testing.T) {
 	t.Parallel()
-	id := ComponentID{cell.ID{Suite: "s", Row: cell.Row{Model: "m\x1b[2J\u202e", Defense: "none"}, Mode: result.Oblivious,
+	id := ComponentID{cell.ID{Suite: "s", Row: cell.Row{Model: "m\x1b[2J\u202e", Defense: "none"},
+		Mode:   result.Oblivious,
 		Column: cell.Column{Attack: "aa", Epsilon: 0.5}}, "apgd-ce", 3,
 		"[1/2] m, aa", Words{}}
 	for _, c := range []struct {
@@ -370,9 +371,9 @@ func TestCost(t *testing.T) {
 func TestRest(t *testing.T) {
 	var p Progress
 	p.Expect([]Expected{
-		{cell.Made{ID: cell.ID{Row: cell.Row{Model: "rn-18", Defense: "none"}, Column: cell.Column{Attack: "pgd", Epsilon: 8. / 255}}}, 10},
-		{cell.Made{ID: cell.ID{Row: cell.Row{Model: "rn-34", Defense: "none"}, Column: cell.Column{Attack: "pgd", Epsilon: 8. / 255}}}, 20},
-		{cell.Made{ID: cell.ID{Mode: "whitebox-through", Row: cell.Row{Model: "rn-18", Defense: "loop"}, Column: cell.Column{Attack: "pgd", Epsilon: 8. / 255}}}, 30},
+		{cell.Made{ID: cell.Of("", "rn-18", "none", "pgd", 8./255)}, 10},
+		{cell.Made{ID: cell.Of("", "rn-34", "none", "pgd", 8./255)}, 20},
+		{cell.Made{ID: cell.Of("", "rn-18", "loop", "pgd", 8./255).In("", "whitebox-through")}, 30},
 	}, nil)
 	r, now := p.rest, time.Unix(0, 0)
 	r.began, r.clock = now, func() time.Time { return now }

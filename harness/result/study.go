@@ -17,9 +17,7 @@ const (
 // control problem, Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖², a sum per image; passes are in units of one
 // forward pass of the model, by FLOPs.
 type SolverStudy struct {
-	Suite   string       `json:"suite"`
-	Dataset string       `json:"dataset"`
-	Model   string       `json:"model"`
+	cell.Job
 	Control string       `json:"control"`
 	N       int          `json:"n"`                // images of each kind
 	Attack  string       `json:"attack,omitempty"` // that made the adversarial images; "" for clean ones alone

@@ -167,7 +167,8 @@ func (g *gallery) consider(s scoring, v []judge.Verdict) {
 		if c := g.found[k]; c == nil || away < c.away {
 			id := s.id()
 			id.Column = k.Column // the network's own images, in mode transfer too
-			known := result.GalleryCase{ID: id, Norm: s.Setting().Norm.String(), Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.Set.ID(i),
+			known := result.GalleryCase{ID: id, Norm: s.Setting().Norm.String(), Kind: kind,
+				VerdictOnly: s.made.verdictOnly, Image: s.Set.ID(i),
 				Label: s.Set.Label(i), Perturbation: v[i].Norm}
 			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.Set, at: i, away: away,
 				made: s.made, clean: s.clean.verdicts[i]}

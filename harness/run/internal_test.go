@@ -169,7 +169,8 @@ func TestGalleryMovesOn(t *testing.T) {
 // A gallery ends before its pictures are too many, and says so once a suite.
 func TestGalleryEnds(t *testing.T) {
 	g := newGallery(&config.Config{}, &result.File{})
-	c := result.GalleryCase{ID: cell.ID{Suite: "s"}, Pictures: result.GalleryPictures{Clean: make([]byte, result.GalleryBytes/3),
+	c := result.GalleryCase{ID: cell.ID{Suite: "s"}, Pictures: result.GalleryPictures{Clean: make([]byte,
+		result.GalleryBytes/3),
 		Healed: make([]byte, 100)}}
 	small := result.GalleryCase{ID: cell.ID{Suite: "t"}}
 	for _, one := range []result.GalleryCase{c, c, c, small, c} {

@@ -307,7 +307,8 @@ func TestNearChance(t *testing.T) {
 // than the bare network.
 func TestMasked(t *testing.T) {
 	cell := func(mode, defense string, accuracy, low, high float64) result.Cell {
-		return result.Cell{ID: cell.ID{Suite: mode + defense, Mode: mode, Row: cell.Row{Dataset: "d", Model: "m", Defense: defense}, Column: cell.Column{Attack: "pgd", Epsilon: 0.1}}, Norm: new("linf"), Accuracy: accuracy, CI95: [2]float64{low, high}}
+		return result.Cell{ID: cell.Of(mode+defense, "m", defense, "pgd", 0.1).In("d", mode), Norm: new("linf"),
+			Accuracy: accuracy, CI95: [2]float64{low, high}}
 	}
 	for _, c := range []struct {
 		bare, healed, through float64

@@ -45,7 +45,8 @@ func (r *run) study() error {
 		return nil
 	}
 	s := &study{run: r, set: b.Set.Head(b.Suite.Solver.Images)}
-	s.base = result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name, N: s.set.Len(),
+	s.base = result.SolverStudy{N: s.set.Len(),
+		Job:      cell.Job{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name},
 		Defaults: settings(config.DefaultSolver())}
 	clean, err := s.add(result.CleanImages, untouched())
 	if err != nil {

@@ -40,7 +40,8 @@ func gateRun(n, right int, others map[int]int) *result.File {
 	for _, model := range f.Suites[0].Models {
 		for _, epsilon := range []float64{0, 2.0 / 255, 8.0 / 255} {
 			for _, defense := range []string{"none", "heal"} {
-				c := result.Cell{ID: cell.ID{Suite: "main", Mode: "oblivious", Row: cell.Row{Dataset: "test", Model: model, Defense: defense}, Column: cell.Column{Attack: "none"}}, Steps: []result.Step{}, Seconds: 0.25 * float64(len(f.Cells)), Warnings: []result.Warning{}}
+				c := result.Cell{ID: cell.Of("main", model, defense, "none", 0).In("test", "oblivious"),
+					Steps: []result.Step{}, Seconds: 0.25 * float64(len(f.Cells)), Warnings: []result.Warning{}}
 				if epsilon > 0 {
 					norm := "linf"
 					c.Attack, c.Norm, c.Epsilon, c.Recipe = "aa", &norm, cell.Epsilon(epsilon), "autoattack-standard/1"

@@ -168,13 +168,16 @@ func TestReportGallery(t *testing.T) {
 	must.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 2, 2))))
 	p, norm, epsilon := picture.Bytes(), "l2", 0.5
 	file := &result.File{Schema: result.Schema, ConfigSHA256: "ab", Cells: []result.Cell{
-		{ID: cell.ID{Suite: "s", Mode: "oblivious", Row: cell.Row{Model: "m", Defense: "none"}, Column: cell.Column{Attack: "none"}}, N: 1, Correct: 1, Accuracy: 1, CI95: stats.Wilson(1, 1), Verdicts: "1"},
-		{ID: cell.ID{Suite: "s", Mode: "oblivious", Row: cell.Row{Model: "m", Defense: "none"}, Column: cell.Column{Attack: "pgd", Epsilon: cell.Epsilon(epsilon)}}, Norm: &norm, N: 1, CI95: stats.Wilson(0, 1), Verdicts: "0"},
+		{ID: cell.Of("s", "m", "none", "none", 0).In("", "oblivious"), N: 1, Correct: 1, Accuracy: 1,
+			CI95: stats.Wilson(1, 1), Verdicts: "1"},
+		{ID: cell.Of("s", "m", "none", "pgd", cell.Epsilon(epsilon)).In("", "oblivious"), Norm: &norm, N: 1,
+			CI95: stats.Wilson(0, 1), Verdicts: "0"},
 	}}
 	pictures := result.GalleryPictures{Width: 2, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
 		Magnification: 15}
 	gallery := &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: "ab", Cases: []result.GalleryCase{
-		{ID: cell.ID{Suite: "s", Row: cell.Row{Model: "m", Defense: "none"}, Column: cell.Column{Attack: "pgd", Epsilon: cell.Epsilon(epsilon)}}, Norm: norm, Kind: result.Broken, LabelName: "<script>", Pictures: pictures},
+		{ID: cell.Of("s", "m", "none", "pgd", cell.Epsilon(epsilon)), Norm: norm, Kind: result.Broken,
+			LabelName: "<script>", Pictures: pictures},
 	}}
 	dir := t.TempDir()
 	must.Do(t, result.Write(filepath.Join(dir, "results.json"), file))

@@ -29,8 +29,8 @@ import (
 type verifyFlags struct {
 	useFlags
 	scaleFlags
-	adversarial, dataset, attack, epsilon string
-	json                                  bool
+	adversarial, dataset, attack string
+	json                         bool
 }
 
 func verifyCommand(g *globals) *cobra.Command {
@@ -74,7 +74,7 @@ command names them. The exit code is 1, too, when a verdict is not that of the r
 	to.text(&f.adversarial, "adversarial", "", "the adversarial images, .npy or .npz", filesWith("npy", "npz"))
 	to.text(&f.dataset, "dataset", "", "a data set of the config: the clean images", g.ofConfig(datasetNames, 0))
 	to.text(&f.attack, "attack", "", "an attack of the config: norm and epsilon", g.ofConfig(attackNames, 0))
-	to.text(&f.epsilon, "epsilon", "", "bound of the perturbation; of a config's attack, which of several", noFiles)
+	to.text(&f.bare.epsilon, "epsilon", "", "bound of the perturbation; of a config's attack, which of several", noFiles)
 	to.on(&f.json, "json", "print JSON")
 	to.only(beside("data"), "classes", "resize", "crop")
 	to.only(ofFile, "data", "norm")
@@ -84,7 +84,7 @@ command names them. The exit code is 1, too, when a verdict is not that of the r
 
 func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	err := needed(c, "adversarial", f.adversarial, "")
-	if f.bare.epsilon = f.epsilon; model != "" {
+	if model != "" {
 		err = cmp.Or(err, f.bare.needed(c), needed(c, "norm", f.bare.norm, ", for example --norm linf"))
 	} else {
 		err = cmp.Or(err, needed(c, "dataset", f.dataset, ""), needed(c, "attack", f.attack, ""))
@@ -100,10 +100,10 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	if model != "" {
 		cfg.Attacks[0].Name = named(f.adversarial, "adversarial")
 		claim.Dataset, claim.Attack = cfg.Datasets[0].Name, cfg.Attacks[0].Name
-	} else if f.epsilon != "" {
-		epsilon, ok := number.Parse(f.epsilon)
+	} else if f.bare.epsilon != "" {
+		epsilon, ok := number.Parse(f.bare.epsilon)
 		if claim.Epsilon = cell.Epsilon(epsilon); !ok || epsilon <= 0 {
-			return usage("--epsilon must be a number above 0, such as 0.5 or 8/255, not %q", f.epsilon)
+			return usage("--epsilon must be a number above 0, such as 0.5 or 8/255, not %q", f.bare.epsilon)
 		}
 	}
 	claim.Shape, claim.Images, err = dataset.ReadArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv",

@@ -45,13 +45,13 @@ func classed(t *testing.T, names []string, controls []string, right [][4]int) Su
 	var recs []result.Record
 	for side, defense := range append([]string{"none"}, controls...) {
 		for a, attack := range []string{"none", "aa-l2"} {
-			c := result.Cell{ID: cell.ID{Suite: "s", Mode: "oblivious", Row: cell.Row{Dataset: "d", Model: "m", Defense: defense}, Column: cell.Column{Attack: attack}}, N: 10 * len(right)}
+			c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", "oblivious"), N: 10 * len(right)}
 			if attack != "none" {
 				c.Epsilon = cell.Epsilon(e)
 			}
 			for label, row := range right {
 				for i := range 10 {
-					r := result.Record{ID: cell.ID{Suite: "s", Row: cell.Row{Model: "m", Defense: defense}, Column: cell.Column{Attack: attack, Epsilon: c.Epsilon}}, Image: i, Label: label}
+					r := result.Record{ID: cell.Of("s", "m", defense, attack, c.Epsilon), Image: i, Label: label}
 					if i < row[2*side+a] {
 						r.Verdict = 1
 					}

@@ -164,7 +164,8 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 				of = *cmp.Or(lists.Find(c.Brackets, func(b result.Bracket) bool { return b.Epsilon == e }), &of)
 			}
 			n := float64(max(s.N, 1))
-			add(words.Column{Column: cell.Column{Epsilon: cell.Epsilon(e)}, Norm: col.Norm}, float64(of.Proven)/n, float64(of.Left)/n)
+			add(words.Column{Column: cell.Column{Epsilon: cell.Epsilon(e)}, Norm: col.Norm}, float64(of.Proven)/n,
+				float64(of.Left)/n)
 		}
 	}
 	for _, col := range s.Columns {

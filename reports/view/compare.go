@@ -33,7 +33,8 @@ func (g *Group) Heading() string { return words.Clean(g.Name) + ", " + words.Plu
 // Attack is the heading of a column.
 func (g *Group) Attack(i int) string {
 	c := g.Columns[i]
-	out := words.Column{Column: cell.Column{Attack: c.Attack, Epsilon: c.Epsilon}, Norm: *cmp.Or(c.Norm, new("")), Recipe: c.Recipe,
+	out := words.Column{Column: cell.Column{Attack: c.Attack, Epsilon: c.Epsilon}, Norm: *cmp.Or(c.Norm, new("")),
+		Recipe:      c.Recipe,
 		AttackTitle: c.Title}.Title()
 	if corruption, severity, ok := strings.Cut(c.Variant, ":"); ok {
 		out = words.CorruptionTitle(corruption) + " " + words.Clean(severity)

@@ -26,7 +26,7 @@ func curved(change func(f *result.File, recs []result.Record) []result.Record) *
 	var recs []result.Record
 	for _, c := range f.Cells {
 		for i, d := range []float64{1, 3, 5, 0} {
-			r := result.Record{ID: cell.ID{Suite: "s", Row: cell.Row{Model: "m", Defense: c.Defense}, Column: cell.Column{Attack: c.Attack, Epsilon: c.Epsilon}}, Image: i}
+			r := result.Record{ID: cell.Of("s", "m", c.Defense, c.Attack, c.Epsilon), Image: i}
 			switch {
 			case c.Steps == nil || d == 0:
 			case d/255 > float64(c.Epsilon):

@@ -11,15 +11,20 @@ import (
 func TestTitles(t *testing.T) {
 	e := 8. / 255
 	for want, c := range map[string]Column{
-		"Clean":                     {Column: cell.Column{Attack: "none"}},
-		"AA ℓ∞ (8/255)":             {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "linf", Recipe: "autoattack-standard/1"},
-		"AA+ ℓ2":                    {Column: cell.Column{Attack: "x"}, Norm: "l2", Recipe: "autoattack-plus/2"},
-		"FAB-T ℓ1 (8/255) x":        {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "l1", Recipe: "fab-t/1", Ambiguous: true},
-		"my-own ℓ∞":                 {Column: cell.Column{Attack: "my-own"}, Norm: "linf", Recipe: "unheard-of/1"},
-		"planned":                   {Column: cell.Column{Attack: "planned"}},
-		"AA-few ℓ2":                 {Column: cell.Column{Attack: "x"}, Norm: "l2", Recipe: "autoattack-standard-few/1"},
-		"Bisection ℓ1 (8/255)":      {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "l1", Recipe: "bisection/1"},
-		"odd\uFFFD name l∞ (8/255)": {Column: cell.Column{Attack: "odd\x00\nname", Epsilon: cell.Epsilon(e)}, Norm: "l∞"},
+		"Clean": {Column: cell.Column{Attack: "none"}},
+		"AA ℓ∞ (8/255)": {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "linf",
+			Recipe: "autoattack-standard/1"},
+		"AA+ ℓ2": {Column: cell.Column{Attack: "x"}, Norm: "l2", Recipe: "autoattack-plus/2"},
+		"FAB-T ℓ1 (8/255) x": {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "l1",
+			Recipe: "fab-t/1", Ambiguous: true},
+		"my-own ℓ∞": {Column: cell.Column{Attack: "my-own"}, Norm: "linf", Recipe: "unheard-of/1"},
+		"planned":   {Column: cell.Column{Attack: "planned"}},
+		"AA-few ℓ2": {Column: cell.Column{Attack: "x"}, Norm: "l2",
+			Recipe: "autoattack-standard-few/1"},
+		"Bisection ℓ1 (8/255)": {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "l1",
+			Recipe: "bisection/1"},
+		"odd\uFFFD name l∞ (8/255)": {Column: cell.Column{Attack: "odd\x00\nname", Epsilon: cell.Epsilon(e)},
+			Norm: "l∞"},
 	} {
 		if got := c.Title(); got != want {
 			t.Errorf("title %q, want %q", got, want)
