@@ -21,7 +21,8 @@ import (
 func fixtureStudy(model string, attacked bool) result.SolverStudy {
 	own := result.SolverSettings{Method: "msa", Outer: 3, Inner: 2, Regularization: 0.001, LearningRate: 0.003,
 		Momentum: 0.5}
-	s := result.SolverStudy{Job: cell.Job{Suite: "real", Dataset: "cifar10-test", Model: model}, Control: "pca", N: 20, Solver: own,
+	s := result.SolverStudy{Job: cell.Job{Suite: "real", Dataset: "cifar10-test", Model: model},
+		Control: "pca", N: 20, Solver: own,
 		Defaults: result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05,
 			Momentum: 0.5}, Seconds: 12.5}
 	kinds := []string{result.CleanImages}

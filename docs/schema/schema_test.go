@@ -53,6 +53,10 @@ var files = []struct {
 		"docs/gate.md explains it.", gate.Baseline{}, gate.Schema, true},
 }
 
+// hasDataset are the types whose values always have a data set: records leave it to their cell.
+var hasDataset = []reflect.Type{reflect.TypeFor[result.Cell](), reflect.TypeFor[gate.Cell](),
+	reflect.TypeFor[result.GalleryCase](), reflect.TypeFor[compare.Entry](), reflect.TypeFor[compare.Series]()}
+
 var (
 	sha256   = schema{"pattern": "^[0-9a-f]{64}$"}
 	fraction = schema{"minimum": 0, "maximum": 1}
@@ -191,13 +195,13 @@ func (m *maker) of(typ reflect.Type) schema {
 // object has a property for each field that Go writes. A field without omitempty is required; it is
 // null where Go has no value.
 func (m *maker) object(typ reflect.Type) schema {
-	properties, required := schema{}, []string{}
+	properties, required, root := schema{}, []string{}, typ
 	var add func(typ reflect.Type)
 	add = func(typ reflect.Type) {
 		for i := range typ.NumField() {
 			f := typ.Field(i)
 			key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			optional := strings.Contains(options, "omit")
+			optional := strings.Contains(options, "omit") && (key != "dataset" || !slices.Contains(hasDataset, root))
 			switch {
 			case f.Anonymous && key == "":
 				add(f.Type)

@@ -68,7 +68,7 @@ func (c Cell) check(of made) error {
 		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe (as spatial and "+
 			"patch), clean images have none of them", c)
 	}
-	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || c.Epsilon < 0) {
+	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(c.Epsilon >= 0)) {
 		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, float64(c.Epsilon))
 	}
 	_, model := of.Models[c.Model]

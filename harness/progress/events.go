@@ -278,7 +278,8 @@ type (
 	}
 	CellWarned struct {
 		cell.ID
-		result.Warning
+		Which   string `json:"id"` // of [result.Warning]
+		Message string
 	}
 	SeedFinished struct {
 		cell.ID

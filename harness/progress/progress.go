@@ -127,7 +127,7 @@ func (p *Progress) Scored(c result.Cell, cell, cells int, known bool) {
 	id := c.ID
 	p.Report(CellFinished{id, Score{c.Accuracy, c.Correct, c.N, c.Seconds}, cell, cells, known})
 	for _, w := range c.Warnings {
-		p.Report(CellWarned{id, w})
+		p.Report(CellWarned{id, w.ID, w.Message})
 	}
 }
 

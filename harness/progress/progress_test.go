@@ -219,7 +219,7 @@ func TestProgressFormats(t *testing.T) {
 			"step 2 of 9, epoch 1: cross-entropy NaN, reconstruction +Inf, accuracy 25.0 %, 1m30s left\n",
 			map[string]any{"msg": "training progress", "level": "INFO", "step": 2., "of": 9., "epoch": 1.,
 				"cross_entropy": nil, "reconstruction": nil, "accuracy": 0.25, "seconds_left": 90.}},
-		{CellWarned{cell.ID{Column: cell.Column{Attack: "none"}}, result.Warning{ID: "w", Message: "it\nbreaks"}}, "",
+		{CellWarned{cell.ID{Column: cell.Column{Attack: "none"}}, "w", "it\nbreaks"}, "",
 			map[string]any{"msg": "cell warning", "level": "WARN", "suite": "", "model": "", "defense": "", "mode": "",
 				"attack": "none", "id": "w", "message": "it\nbreaks"}},
 		{SolverStudied{Outcomes: []StudyOutcome{{"clean", nil, new(1.5), 1}}},

@@ -548,7 +548,8 @@ func maskedByControl(cells []result.Cell, p *progress.Progress) {
 				c.Warnings = append(c.Warnings, result.WarnMaskedByControl.New(
 					"oblivious accuracy %.1f %%, but an attack that knows the control leaves %.1f %% (suite %s, %s)",
 					100*c.Accuracy, 100*w.Accuracy, w.Suite, w.Attack))
-				p.Report(progress.CellWarned{ID: c.ID, Warning: c.Warnings[len(c.Warnings)-1]})
+				w := c.Warnings[len(c.Warnings)-1]
+				p.Report(progress.CellWarned{ID: c.ID, Which: w.ID, Message: w.Message})
 			}
 		}
 	}

@@ -250,7 +250,7 @@ func TestAttackVersions(t *testing.T) {
 		"square": "",
 	} {
 		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true,
-			form: outputForm{probabilities: true}, seeds: 1}
+			form: outputForm{probabilities: true}, randomFlags: randomFlags{seeds: 1}}
 		f.data = testImages
 		plan := must.Get(f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx"))(t)
 		if a := plan.Jobs[0].Trials[0].Setting(); a.Version != want || a.Epsilons[0] != 0.5 ||

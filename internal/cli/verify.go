@@ -74,7 +74,8 @@ command names them. The exit code is 1, too, when a verdict is not that of the r
 	to.text(&f.adversarial, "adversarial", "", "the adversarial images, .npy or .npz", filesWith("npy", "npz"))
 	to.text(&f.dataset, "dataset", "", "a data set of the config: the clean images", g.ofConfig(datasetNames, 0))
 	to.text(&f.attack, "attack", "", "an attack of the config: norm and epsilon", g.ofConfig(attackNames, 0))
-	to.text(&f.bare.epsilon, "epsilon", "", "bound of the perturbation; of a config's attack, which of several", noFiles)
+	to.text(&f.bare.epsilon, "epsilon", "", "bound of the perturbation; of a config's attack, which of several",
+		noFiles)
 	to.on(&f.json, "json", "print JSON")
 	to.only(beside("data"), "classes", "resize", "crop")
 	to.only(ofFile, "data", "norm")
