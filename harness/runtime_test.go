@@ -61,7 +61,7 @@ func TestFileJudges(t *testing.T) {
 	testinput.Runtime(t)
 	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 8, Threads: 1, Winograd: true})
 	m := r.Config.Model("robust")
-	net := must.Get(r.Network(m))(t)
+	net := must.Get(r.Network(m, ""))(t)
 	defer net.Close()
 	data := must.Get(open.ReadModel(r.Config.Files, m.Path))(t)
 	file := must.Get(ort.OpenOriginal("robust", data, ""))(t)

@@ -140,8 +140,8 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	if err := m.job.Defend(m.ctx, false); err != nil {
 		return err
 	}
-	opening := 2 * time.Since(start).Seconds() // before the run, and for the job
-	m.time.add(Span{opening, opening})
+	opening := time.Since(start).Seconds() // once more for the job, unless it stays open
+	m.time.add(Span{opening, 2 * opening})
 	m.speeds = map[string]speed{}
 	for _, who := range m.job.Classifiers {
 		attacked := who.Control == nil || !j.Oblivious()
@@ -287,8 +287,13 @@ func (m *measuring) Attack(s plan.Step) error {
 		if m.again() {
 			t.High += float64(run.Sampled(int(right))) * v.exact.passes(f, b)
 		}
-		if r.Norm == attacks.Linf && gradients > 0 { // at epsilon 1
-			t.High += min(right, float64(run.Probed(m.job.Classifier(s.Attacked)))) * v.passes(21, 21)
+		if r.Norm == attacks.Linf && gradients > 0 {
+			probe, err := run.Unbounded(classes)
+			if err != nil {
+				return m.unknown(err)
+			}
+			probed := min(right, float64(run.Probed(m.job.Classifier(s.Attacked))))
+			t.High += probed * v.passes(probe.Passes(classes))
 		}
 		m.time.add(t)
 	}

@@ -39,7 +39,7 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 	}
 	opener.model = model
 	u := &Model{Opener: opener}
-	net, err := opener.Network(m)
+	net, err := opener.Network(m, "")
 	if err == nil {
 		u.Classifier = Alone(net)
 	}
@@ -166,7 +166,7 @@ func (u *Model) exported() (*onnx.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := simplify.AsItLies(file.Data, u.taken(m))
+	body, err := simplify.AsItLies(file.Data, u.taken(m, ""))
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}

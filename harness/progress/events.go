@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,13 +142,12 @@ var kinds = []kind{
 		}),
 }
 
-func kindOf(event any) (of kind) {
-	for _, of = range kinds {
-		if of.of == reflect.TypeOf(event) {
-			break
-		}
+func kindOf(event any) kind {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.of == reflect.TypeOf(event) })
+	if i < 0 {
+		panic(fmt.Sprintf("progress: %T is no row of the table of events", event))
 	}
-	return of
+	return kinds[i]
 }
 
 var hump = regexp.MustCompile("([a-z])([A-Z])")

@@ -241,10 +241,12 @@ type Source interface {
 
 type live struct{ *run }
 
-func (l live) Open(ctx context.Context, j *plan.Job) (*open.Job, error) {
-	b, err := l.Job(j)
-	if err != nil {
-		return nil, err
+func (l live) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err error) {
+	b, kept := l.kept[j]
+	if delete(l.kept, j); !kept {
+		if b, err = l.Job(j); err != nil {
+			return nil, err
+		}
 	}
 	if err = b.Defend(ctx, true); err == nil && l.part != nil {
 		b.Set = b.Set.Share(l.part.Shard)
