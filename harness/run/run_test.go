@@ -30,7 +30,9 @@ func done(t *testing.T, text string, sets ...string) (*plan.Plan, map[string]res
 	out := t.TempDir()
 	f := must.Get(Run(t.Context(), p, Options{Out: out}))(t)
 	cells, records := map[string]result.Cell{}, map[string][]result.Record{}
-	name := func(id cell.ID) string { return strings.NewReplacer("/", " ", "@", " ").Replace(id.Name()) }
+	name := func(id cell.ID) string {
+		return strings.Replace(strings.Replace(id.Name(), "/", " ", 2), "@", " ", 1)
+	}
 	for _, c := range f.Cells {
 		cells[name(c.ID)] = c
 	}
