@@ -43,7 +43,7 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 	answers := map[bool][]float32{} // of attacks
 	for _, winograd := range []bool{true, false} {
 		r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 1, Threads: 1, Winograd: winograd})
-		net := must.Get(r.Network(r.Config.Model("robust")))(t)
+		net := must.Get(r.Network(r.Config.Model("robust"), ""))(t)
 		defer net.Close()
 		attacked := must.Get(r.ForAttacks(net))(t)
 		defer attacked.Close()
@@ -116,7 +116,7 @@ func compute(t *testing.T, c config.Runtime, losses ...attacks.Loss) (f outputs)
 	ctx := context.Background()
 	r := opened(t, c)
 	set := every(t, must.Get(r.Scored("test"))(t))
-	judge := must.Get(r.Network(r.Config.Model("robust")))(t)
+	judge := must.Get(r.Network(r.Config.Model("robust"), ""))(t)
 	defer judge.Close()
 	net := must.Get(r.ForAttacks(judge))(t)
 	defer net.Close()
