@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -92,7 +93,7 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	if err != nil {
 		return nil, open.Wrong(err)
 	}
-	if t.Setting().Kind == attacks.SpatialKind { // a claim has no poses
+	if r, err := t.Recipe(math.MaxInt16, attacks.AnyShape); err == nil && r.Limit != nil && !r.Limit.Visible() {
 		return nil, open.Wrong(fmt.Errorf("attack %s moves images, and whether others are clean ones moved can't be "+
 			"told of them; verify takes attacks that change values", c.Attack))
 	}

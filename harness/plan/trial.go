@@ -69,14 +69,15 @@ func Trials(a *config.Attack) (all []Trial, err error) {
 		all = append(all, newCorruption(a, c))
 	}
 	for _, one := range attacksOf(a) {
-		if _, err := one.Recipe(math.MaxInt16, attacks.AnyShape); err != nil {
+		recipe, err := one.Recipe(math.MaxInt16, attacks.AnyShape)
+		if err != nil {
 			return nil, err
 		}
 		switch make := kinds[a.Kind]; {
 		case make != nil:
 			all = append(all, make(one))
 		case attacks.Free(a.Kind):
-			all = append(all, free{one, a})
+			all = append(all, free{one, a, BallOf(recipe)})
 		default:
 			all = append(all, one)
 		}
@@ -179,8 +180,8 @@ const NormTolerance = 1e-5
 type Ball struct {
 	Norm    attacks.Norm
 	Epsilon float64
-	Stored  bool // all values lie on the levels k/255, unless the image is the clean one
-	Side    int  // of the square that all changes lie in; 0 for no limit
+	Stored  bool          // all values lie on the levels k/255, unless the image is the clean one
+	Limit   attacks.Limit // of attacks without norm, where images show it; nil for none
 }
 
 // Outside is an image that no attack may return, and the error about it.
@@ -196,7 +197,11 @@ func (e Outside) Error() string { return e.Problem }
 
 // BallOf is where a recipe's images must lie.
 func BallOf(r attacks.Recipe) Ball {
-	return Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored, Side: r.Side}
+	b := Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored}
+	if r.Limit != nil && r.Limit.Visible() {
+		b.Limit = r.Limit
+	}
+	return b
 }
 
 // Measure is the one place where a perturbation of an image of a shape is measured: its norm, in float64. The error is
@@ -222,7 +227,10 @@ func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float6
 	if broken > 0 {
 		return 0, Outside{Problem: fmt.Sprintf("%d of its %d values are NaN or infinite", broken, len(adversarial))}
 	}
-	d := b.Norm.Distance(clean, adversarial)
+	d, exceeds := b.Norm.Distance(clean, adversarial), ""
+	if b.Limit != nil {
+		exceeds = b.Limit.Outside(clean, attacks.Result{Adversarial: adversarial}, shape)
+	}
 	switch {
 	case beyond > 0:
 		return d, Outside{Norm: d, Excess: most, Problem: fmt.Sprintf(
@@ -230,9 +238,8 @@ func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float6
 	case between > 0 && d > 0:
 		return d, Outside{Norm: d, Problem: fmt.Sprintf("%d of its %d values are on no level k/255 of 8 bits", between,
 			len(adversarial))}
-	case b.Side > 0 && attacks.Extent(clean, adversarial, shape) > b.Side:
-		return d, Outside{Norm: d, Problem: fmt.Sprintf("its changed pixels lie in no square of %dx%d, only of side %d",
-			b.Side, b.Side, attacks.Extent(clean, adversarial, shape))}
+	case exceeds != "":
+		return d, Outside{Norm: d, Problem: exceeds}
 	case !(d <= b.Epsilon*(1+NormTolerance)):
 		return d, Outside{Norm: d, Excess: d - b.Epsilon, Problem: fmt.Sprintf("its perturbation has %s norm %.6g, "+
 			"%.3g above epsilon %s", b.Norm, d, d-b.Epsilon, number.Format(b.Epsilon))}

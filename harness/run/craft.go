@@ -261,10 +261,10 @@ func (w *crafting) try(ctx context.Context, a attacks.Attack, on attacks.Oracle,
 	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
 		return res, false, err
 	}
-	if most := w.recipe.Most; most != nil && (res.Pose == nil || !most.Holds(*res.Pose) ||
-		!slices.Equal(res.Adversarial, res.Pose.Move(im.Pixels, w.on.Shape()))) {
-		return res, false, fmt.Errorf("%s, image %d: it is not the clean image moved within %+v", a.Name(), im.ID,
-			*most)
+	if limit := w.recipe.Limit; limit != nil {
+		if exceeds := limit.Outside(im.Pixels, res, w.on.Shape()); exceeds != "" {
+			return res, false, fmt.Errorf("%s, image %d: %s", a.Name(), im.ID, exceeds)
+		}
 	}
 	v, err := judge.Judge(ctx, w.on.Of, im, res.Adversarial, w.within, judge.AnswerOnly)
 	if err != nil && !errors.As(err, new(open.NotFinite)) {
