@@ -154,6 +154,14 @@ type Options struct {
 	VerdictOnly bool
 }
 
+// Limit is what an attack without norm may make of an image. Limits that allow the same are equal.
+type Limit interface {
+	// Outside says in a sentence what of a result on a clean image exceeds the limit; "" where nothing does.
+	Outside(clean []float32, made Result, s Shape) string
+	// Visible reports whether that shows in the image alone, without what else the result says.
+	Visible() bool
+}
+
 // Recipe is a named, versioned sequence of attacks; each is run on the images
 // that all before it left unbroken, from the clean image, as AutoAttack does.
 type Recipe struct {
@@ -171,10 +179,8 @@ type Recipe struct {
 	Free bool
 	// Labels says that nothing but classes is asked for.
 	Labels bool
-	// Side limits what may change to a square of so many pixels; 0 for no limit.
-	Side int
-	// Most limits the poses of an attack that moves images; nil for other attacks.
-	Most *Pose
+	// Limit holds what an attack without norm makes of an image; nil for attacks in a norm.
+	Limit Limit
 	// Stored says that all values of the images that count lie on the levels of 8 bits.
 	Stored bool
 	// Corruption makes the images instead of components; norm and epsilon are then nothing. Nil for an attack.

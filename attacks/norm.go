@@ -54,18 +54,6 @@ func Pixels(a, b []float32, s Shape) (n int) {
 	return n
 }
 
-// Extent is the side of the smallest square that holds every pixel in which two images differ.
-func Extent(a, b []float32, s Shape) int {
-	top, bottom, left, right := s.H, -1, s.W, -1
-	for i, v := range a {
-		if v != b[i] {
-			row, col := i/s.W%s.H, i%s.W
-			top, bottom, left, right = min(top, row), max(bottom, row), min(left, col), max(right, col)
-		}
-	}
-	return max(bottom-top, right-left, -1) + 1
-}
-
 // ParseNorm reads what [Norm.String] writes.
 func ParseNorm(s string) (Norm, error) {
 	for _, n := range Norms() {

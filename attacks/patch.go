@@ -24,6 +24,35 @@ type patch struct {
 	StepSize                       float64
 }
 
+func (a patch) limit() Limit { return within(a.Sides) }
+
+// within is the limit of changes to a square of so many pixels.
+type within int
+
+// Visible is true.
+func (within) Visible() bool { return true }
+
+// Outside measures the square that the changed pixels lie in.
+func (w within) Outside(clean []float32, made Result, s Shape) string {
+	side := extent(clean, made.Adversarial, s)
+	if side <= int(w) {
+		return ""
+	}
+	return fmt.Sprintf("its changed pixels lie in no square of %dx%d, only of side %d", w, w, side)
+}
+
+// extent is the side of the smallest square that holds every pixel in which two images differ.
+func extent(a, b []float32, s Shape) int {
+	top, bottom, left, right := s.H, -1, s.W, -1
+	for i, v := range a {
+		if v != b[i] {
+			row, col := i/s.W%s.H, i%s.W
+			top, bottom, left, right = min(top, row), max(bottom, row), min(left, col), max(right, col)
+		}
+	}
+	return max(bottom-top, right-left, -1) + 1
+}
+
 // Check reports a square that the image has no place for.
 func (a patch) Check(classes int, s Shape) error {
 	if most := min(s.H, s.W); a.Sides > most {

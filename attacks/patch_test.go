@@ -39,16 +39,16 @@ func TestPatchOnLinearModels(t *testing.T) {
 	breakable, broke := 0, 0
 	for _, side := range []int{1, 2} {
 		r := recipe(t, Setup{Kind: PatchKind, Parameters: given{SideName: side, "restarts": 5, "stride": 1}}, 1, 3)
-		if r.Side != side || !r.Free {
+		if r.Limit != within(side) || !r.Free {
 			t.Errorf("%+v", r)
 		}
 		a := trial{r.Components[0], Linf, 1, false}
 		for _, im := range imagesNear(o, 40, 0.3, 8) {
 			res, best := a.perturb(t, &o.classifier, im, 1), o.best(im, side)
 			if res.Adversarial != nil {
-				if broke++; best < 0 || Extent(im.Pixels, res.Adversarial, shape) > side {
+				if broke++; best < 0 || extent(im.Pixels, res.Adversarial, shape) > side {
 					t.Errorf("side %d, image %d: broken within %d, the best square leaves %v", side, im.ID,
-						Extent(im.Pixels, res.Adversarial, shape), best)
+						extent(im.Pixels, res.Adversarial, shape), best)
 				}
 			}
 			if best > 0.05 {
@@ -91,7 +91,7 @@ func TestExtent(t *testing.T) {
 		for _, i := range c.at {
 			b[i] = 1
 		}
-		if got := Extent(a, b, s); got != c.want {
+		if got := extent(a, b, s); got != c.want {
 			t.Errorf("%v: %d, not %d", c.at, got, c.want)
 		}
 	}

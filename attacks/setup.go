@@ -260,11 +260,8 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		if err != nil {
 			return Recipe{}, err
 		}
-		switch a := a.(type) {
-		case patch:
-			r.Side = a.Sides
-		case spatial:
-			r.Most = new(a.most())
+		if of, ok := a.(interface{ limit() Limit }); ok {
+			r.Limit = of.limit()
 		}
 		attack, ok := a.(Attack)
 		if !ok {

@@ -68,6 +68,22 @@ const gridRotations, gridShifts = 31, 7
 // most is the largest pose.
 func (a spatial) most() Pose { return Pose{a.Rotation, a.Translation, a.Translation} }
 
+func (a spatial) limit() Limit { return moved{a.most()} }
+
+// moved is the limit of poses.
+type moved struct{ most Pose }
+
+// Visible is false: many images look like a clean one that was moved.
+func (moved) Visible() bool { return false }
+
+// Outside sees whether the image is the clean one at the pose that the attack says.
+func (m moved) Outside(clean []float32, made Result, s Shape) string {
+	if made.Pose == nil || !m.most.Holds(*made.Pose) || !slices.Equal(made.Adversarial, made.Pose.Move(clean, s)) {
+		return fmt.Sprintf("it is not the clean image moved within %+v", m.most)
+	}
+	return ""
+}
+
 // Check reports limits that leave the image where it is.
 func (a spatial) Check(classes int, s Shape) error {
 	if a.most() == (Pose{}) {

@@ -69,7 +69,7 @@ func TestSpatial(t *testing.T) {
 	o := newLinear(shape, 5, 7, unlimited)
 	grid := recipe(t, Setup{Kind: SpatialKind, Parameters: given{"rotation": 2, "translation": 0.02}}, 1, 5)
 	a := grid.Components[0].(spatial)
-	if got := *grid.Most; got != (Pose{2, 0.02, 0.02}) || !grid.Free {
+	if got := grid.Limit; got != (moved{Pose{2, 0.02, 0.02}}) || !grid.Free {
 		t.Errorf("limits %+v", got)
 	}
 	broken := 0
@@ -93,7 +93,7 @@ func TestSpatial(t *testing.T) {
 		broken++
 		logits := make([]float32, 5)
 		o.answer(res.Adversarial, logits)
-		if by := Margin.Value(logits, im.Label, -1); by != most || !grid.Most.Holds(*res.Pose) ||
+		if by := Margin.Value(logits, im.Label, -1); by != most || grid.Limit.Outside(im.Pixels, res, shape) != "" ||
 			!slices.Equal(res.Pose.Move(im.Pixels, shape), res.Adversarial) {
 			t.Errorf("image %d: %+v, broken by %v, not %v", im.ID, *res.Pose, by, most)
 		}

@@ -80,7 +80,7 @@ func TestBracketOfALinearNetwork(t *testing.T) {
 			}
 		}
 		noBounds := slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID == "not-bounded" })
-		if c.Epsilon != nil || c.Area == nil || math.Abs(*c.Area-sum/float64(c.N)) > 1e-9 ||
+		if c.Epsilon != 0 || c.Area == nil || math.Abs(*c.Area-sum/float64(c.N)) > 1e-9 ||
 			noBounds != (c.Defense == "rooted") || len(c.Brackets) != len(f.Attacks[c.Attack].Epsilons) {
 			t.Errorf("%+v", c)
 		} else if b := c.Brackets; c.Attack == "linf" && (b[0].Proven != proven || b[0].Left != left) {

@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/forecast"
 	"selfheal/harness/open"
@@ -55,7 +56,7 @@ func certificatesOf(records []result.Record) map[certificateKey]result.Record {
 	all := map[certificateKey]result.Record{}
 	for _, r := range records {
 		if r.Radius != nil {
-			all[certificateKey{r.Suite, r.Defense, r.Attack, *r.Epsilon, r.Image}] = r
+			all[certificateKey{r.Suite, r.Defense, r.Attack, float64(r.Epsilon), r.Image}] = r
 		}
 	}
 	return all
@@ -98,7 +99,7 @@ func TestSmoothing(t *testing.T) {
 			polled++
 			reach := 0
 			for k, r := range all {
-				at := *c.Epsilon * math.Sqrt(3*32*32)
+				at := float64(c.Epsilon) * math.Sqrt(3*32*32)
 				if k.suite == c.Suite && k.defense == c.Defense && k.name == of.Certificate && k.epsilon == 0.05 &&
 					*r.Radius >= at {
 					reach++
@@ -143,7 +144,7 @@ func TestSmoothing(t *testing.T) {
 				want = 0.12 * distuv.UnitNormal.Quantile(p)
 			}
 		}
-		if got := *all[certificateKey{"known", config.None, "smooth", 0.05, im.ID}].Radius; got != want {
+		if got := *all[certificateKey{"known", cell.None, "smooth", 0.05, im.ID}].Radius; got != want {
 			t.Errorf("image %d: radius %v, its answers give %v", im.ID, got, want)
 		}
 	}
@@ -321,7 +322,7 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 			continue
 		}
 		loose := r.Attack == "intervals" && r.Defense != "none" // x + (E(x) − x)
-		want := *r.CleanMargin - 2*dual[*a.Norm]**r.Epsilon
+		want := *r.CleanMargin - 2*dual[*a.Norm]*float64(r.Epsilon)
 		most := 1e-4 // that the bound is off by
 		if r.Defense != "none" {
 			most = 1e-3 // as the ReLU of a loop bends, by slack, where pixels may be 0
@@ -351,8 +352,8 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 		for _, o := range f.Cells { // what is proven, and what the attack leaves
 			if proves && c.Defense != "rooted" && (c.Attack != "intervals" || c.Defense == "none") &&
 				f.Attacks[o.Attack].Kind == "pgd" && o.Defense == c.Defense &&
-				*o.Norm == *c.Norm && *o.Epsilon == *c.Epsilon && o.Verdicts != c.Verdicts {
-				t.Errorf("%s leaves %s, %s proves %s at %g", o.Attack, o.Verdicts, c.Attack, c.Verdicts, *c.Epsilon)
+				*o.Norm == *c.Norm && o.Epsilon == c.Epsilon && o.Verdicts != c.Verdicts {
+				t.Errorf("%s leaves %s, %s proves %s at %g", o.Attack, o.Verdicts, c.Attack, c.Verdicts, c.Epsilon)
 			}
 		}
 	}

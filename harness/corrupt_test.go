@@ -48,7 +48,7 @@ func TestCorruptions(t *testing.T) {
 		if !strings.Contains(c.Attack, ":") {
 			continue
 		}
-		if c.Norm != nil || c.Epsilon != nil || c.Recipe != "corruption/1" || len(c.Steps) > 0 || c.Error != "" {
+		if c.Norm != nil || c.Epsilon != 0 || c.Recipe != "corruption/1" || len(c.Steps) > 0 || c.Error != "" {
 			t.Errorf("%+v", c)
 		}
 		key := c.Defense + c.Attack
@@ -79,7 +79,7 @@ func TestCorruptions(t *testing.T) {
 			if !slices.Equal(saved[k*size:(k+1)*size], want) {
 				t.Errorf("%s: image %d is another one than the corruption makes", c, id)
 			}
-			if r := of[k]; r.Norm != attacks.Linf.Distance(pixels, want) || r.FirstSuccess != nil || r.Epsilon != nil ||
+			if r := of[k]; r.Norm != attacks.Linf.Distance(pixels, want) || r.FirstSuccess != nil || r.Epsilon != 0 ||
 				r.Label != label {
 				t.Errorf("%+v", r)
 			}

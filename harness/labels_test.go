@@ -75,8 +75,8 @@ suites:
 	for _, r := range records {
 		r.Margin, r.CleanMargin = 0, nil
 		key := fmt.Sprint(r.Defense, r.Attack, r.Image)
-		if r.Epsilon != nil {
-			key += fmt.Sprint(*r.Epsilon)
+		if r.Epsilon != 0 {
+			key += fmt.Sprint(r.Epsilon)
 		}
 		got := fmt.Sprint(r.Verdict, r.Norm, value(r.FirstSuccess), value(r.Queries), value(r.Distance), r.Predicted,
 			value(r.Rotation), value(r.Radius))

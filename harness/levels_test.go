@@ -175,7 +175,7 @@ suites:
 		}
 	}
 	for _, r := range records {
-		if d := r.Distance; r.Attack == "fmn" && r.Verdict == 1 && d != nil && float64(*d) <= *r.Epsilon {
+		if d := r.Distance; r.Attack == "fmn" && r.Verdict == 1 && d != nil && float64(*d) <= float64(r.Epsilon) {
 			t.Errorf("image %d stands, at a distance of %v", r.Image, *d)
 		}
 	}

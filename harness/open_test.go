@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/open"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
@@ -99,8 +100,9 @@ suites:
 `
 	file, _, out := runFor(t, testplan.Plan(t, text, 1, 4))
 	want := &result.Published{Source: "config", Cells: []result.PublishedCell{
-		{Model: "robust", Defense: "none", Attack: "none", Accuracy: 0.9471},
-		{Model: "robust", Defense: "none", Attack: "fgsm", Norm: new("linf"), Epsilon: new(2. / 255), Accuracy: 0.125},
+		{Row: cell.Row{Model: "robust", Defense: "none"}, Column: cell.Column{Attack: "none"}, Accuracy: 0.9471},
+		{Row: cell.Row{Model: "robust", Defense: "none"}, Column: cell.Column{Attack: "fgsm", Epsilon: 2. / 255},
+			Norm: new("linf"), Accuracy: 0.125},
 	}}
 	if !reflect.DeepEqual(file.Suites[0].Published, want) {
 		t.Errorf("published %+v", file.Suites[0].Published)
@@ -110,9 +112,9 @@ suites:
 		t.Errorf("results.json has %+v", read.Suites)
 	}
 	cell, number := read.Cells[1], read.Suites[0].Published.Cells[1]
-	if cell.Attack != number.Attack || *cell.Epsilon != *number.Epsilon { // bit for bit: reports look it up
-		t.Errorf("the cell is %s at %v, its number %s at %v", cell.Attack, *cell.Epsilon, number.Attack,
-			*number.Epsilon)
+	if cell.Attack != number.Attack || cell.Epsilon != number.Epsilon { // bit for bit: reports look it up
+		t.Errorf("the cell is %s at %v, its number %s at %v", cell.Attack, cell.Epsilon, number.Attack,
+			number.Epsilon)
 	}
 }
 

@@ -6,10 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"selfheal/harness/config"
+	"selfheal/harness/cell"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
-	"selfheal/harness/plan"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/internal/journal"
@@ -70,8 +69,8 @@ func TestPreprocessingIsTriedOnce(t *testing.T) {
 	p := testplan.Plan(t, faulty, 2, 16, "suites.s.attacks=[pgd]", "datasets.test.limit=40",
 		"models.other.path="+planted(t, "levels", wants, unchanged))
 	all, end := states(t, p)
-	cell := ended(t, end).Cells[0]
-	must.Have(t, fmt.Sprint(cell.Warnings), fmt.Sprintf("right on %d of 40 images as it is given them", cell.Correct),
+	made := ended(t, end).Cells[0]
+	must.Have(t, fmt.Sprint(made.Warnings), fmt.Sprintf("right on %d of 40 images as it is given them", made.Correct),
 		"when it takes them in [0,255] ", ": --scale 255; in a config preprocess: {scale: 255}")
 	dir, path := all[len(all)-1].copied(t)
 	lines, damaged, err := journal.Open(filepath.Dir(path))
@@ -79,7 +78,7 @@ func TestPreprocessingIsTriedOnce(t *testing.T) {
 		t.Fatal(damaged, err)
 	}
 	block := lines.Block(folder.Key{Of: "probe",
-		Key: plan.Key{Dataset: "test", Model: "other", Defense: config.None}}.JSON())
+		Made: cell.Row{Dataset: "test", Model: "other", Defense: cell.None}.Made()}.JSON())
 	if !block.Written() {
 		t.Fatal("the journal does not hold the probe")
 	}

@@ -106,7 +106,7 @@ suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	defer o.Close()
 	for i, name := range names[1:] {
-		net := must.Get(o.Network(p.Config.Model(name)))(t)
+		net := must.Get(o.Network(p.Config.Model(name), ""))(t)
 		data, same := must.Get(os.ReadFile(files[i]))(t), 0
 		file := must.Get(ort.OpenOriginal(name, &onnx.File{Data: data}, ""))(t)
 		images := every(t, must.Get(o.Scored("test"))(t))

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/config"
+	"selfheal/harness/cell"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/progress"
@@ -122,8 +122,8 @@ func consistent(t *testing.T, f *result.File, records []result.Record, out strin
 	clean := f.Cells[0]
 	broken := 0
 	for _, c := range f.Cells {
-		if c.Epsilon != nil && c.MaxNorm > *c.Epsilon*(1+1e-5) {
-			t.Errorf("cell %s: norm %g above epsilon %g", c.Attack, c.MaxNorm, *c.Epsilon)
+		if c.Epsilon != 0 && c.MaxNorm > float64(c.Epsilon)*(1+1e-5) {
+			t.Errorf("cell %s: norm %g above epsilon %g", c.Attack, c.MaxNorm, c.Epsilon)
 		}
 		if c.Defense != "none" || c.Attack == "none" {
 			if len(c.Steps) != 0 {
@@ -252,7 +252,7 @@ func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
 	}
 	differ := false
 	for i, c := range all.Cells {
-		if c.Attack == config.None {
+		if c.Attack == cell.None {
 			if c.Seeds != nil {
 				t.Errorf("%s, %s: clean images have seeds", c.Suite, c.Defense)
 			}

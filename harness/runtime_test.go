@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/open"
 	"selfheal/harness/run"
@@ -42,7 +43,7 @@ func TestWinogradReachesTheNetwork(t *testing.T) {
 	answers := map[bool][]float32{} // of attacks
 	for _, winograd := range []bool{true, false} {
 		r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 1, Threads: 1, Winograd: winograd})
-		net := must.Get(r.Network(r.Config.Model("robust")))(t)
+		net := must.Get(r.Network(r.Config.Model("robust"), ""))(t)
 		defer net.Close()
 		attacked := must.Get(r.ForAttacks(net))(t)
 		defer attacked.Close()
@@ -60,7 +61,7 @@ func TestFileJudges(t *testing.T) {
 	testinput.Runtime(t)
 	r := opened(t, config.Runtime{Provider: config.CPU, Workers: 1, Batch: 8, Threads: 1, Winograd: true})
 	m := r.Config.Model("robust")
-	net := must.Get(r.Network(m))(t)
+	net := must.Get(r.Network(m, ""))(t)
 	defer net.Close()
 	data := must.Get(open.ReadModel(r.Config.Files, m.Path))(t)
 	file := must.Get(ort.OpenOriginal("robust", data, ""))(t)
@@ -115,7 +116,7 @@ func compute(t *testing.T, c config.Runtime, losses ...attacks.Loss) (f outputs)
 	ctx := context.Background()
 	r := opened(t, c)
 	set := every(t, must.Get(r.Scored("test"))(t))
-	judge := must.Get(r.Network(r.Config.Model("robust")))(t)
+	judge := must.Get(r.Network(r.Config.Model("robust"), ""))(t)
 	defer judge.Close()
 	net := must.Get(r.ForAttacks(judge))(t)
 	defer net.Close()
@@ -211,7 +212,7 @@ func TestCUDAAgrees(t *testing.T) {
 		t.Fatalf("%+v, %d cells", f.Environment, len(f.Cells))
 	}
 	for i, c := range f.Cells {
-		if c.Attack == config.None && c.Verdicts != here.Cells[i].Verdicts {
+		if c.Attack == cell.None && c.Verdicts != here.Cells[i].Verdicts {
 			t.Errorf("clean images, defense %s: %s on the device, %s on the CPU", c.Defense, c.Verdicts,
 				here.Cells[i].Verdicts)
 		}
@@ -284,7 +285,7 @@ func TestBFloat16(t *testing.T) {
 				c.Agreement.Agree < c.Agreement.N*9/10) || !attacked && c.Agreement != nil {
 				t.Errorf("%s, %s, %s: %d stand, %+v", c.Suite, c.Defense, c.Attack, c.Correct, c.Agreement)
 			}
-			if named := strings.HasSuffix(c.Recipe, "+bf16"); named != (c.Attack != config.None) {
+			if named := strings.HasSuffix(c.Recipe, "+bf16"); named != (c.Attack != cell.None) {
 				t.Errorf("%s under %s: recipe %q", c.Defense, c.Attack, c.Recipe)
 			}
 		}

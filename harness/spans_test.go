@@ -31,7 +31,7 @@ func TestOneSearchFillsAllColumns(t *testing.T) {
 				by := map[float64][]result.Record{}
 				for _, r := range records {
 					if r.Attack != "none" && r.Defense == "none" {
-						by[*r.Epsilon] = append(by[*r.Epsilon], r)
+						by[float64(r.Epsilon)] = append(by[float64(r.Epsilon)], r)
 					}
 				}
 				return file, by
@@ -94,7 +94,7 @@ func TestOneSearchFillsAllColumns(t *testing.T) {
 func cellAt(t *testing.T, f *result.File, epsilon float64) result.Cell {
 	t.Helper()
 	for _, c := range f.Cells {
-		if c.Defense == "none" && (c.Epsilon == nil && epsilon == 0 || c.Epsilon != nil && *c.Epsilon == epsilon) {
+		if c.Defense == "none" && float64(c.Epsilon) == epsilon {
 			return c
 		}
 	}

@@ -65,7 +65,7 @@ func TestSolverStudy(t *testing.T) {
 	}
 	kinds := []string{result.CleanImages, result.AdversarialImages}
 	for _, s := range f.Solver {
-		if s.N != 3 || s.Attack != "pgd" || s.Norm != "linf" || *s.Epsilon != 8./255 || s.Recipe != "pgd/1" ||
+		if s.N != 3 || s.Attack != "pgd" || s.Norm != "linf" || s.Epsilon != 8./255 || s.Recipe != "pgd/1" ||
 			len(s.Baseline) != 2 {
 			t.Errorf("%s: %+v", s.Control, s)
 		}

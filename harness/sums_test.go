@@ -51,14 +51,14 @@ suites: {s: {dataset: test, models: [m], attacks: [ibp, crown, alpha-crown, beta
 				}
 			}
 			for _, cell := range f.Cells {
-				within := cell.Epsilon != nil && *cell.Epsilon == 0.1
+				within := cell.Epsilon == 0.1
 				if f.Attacks[cell.Attack].Proves() && !f.Attacks[cell.Attack].Brackets() &&
 					cell.Verdicts != map[bool]string{true: "1", false: "0"}[within] {
-					t.Errorf("%s at %g: %s", cell.Attack, *cell.Epsilon, cell.Verdicts)
+					t.Errorf("%s at %g: %s", cell.Attack, cell.Epsilon, cell.Verdicts)
 				}
 				proven := slices.ContainsFunc(cell.Steps, func(s result.Step) bool { return s.Proven > 0 })
 				if proven && !within || within && cell.Verdicts != "1" {
-					t.Errorf("%s at %g: %s, %+v", cell.Attack, *cell.Epsilon, cell.Verdicts, cell.Steps)
+					t.Errorf("%s at %g: %s, %+v", cell.Attack, cell.Epsilon, cell.Verdicts, cell.Steps)
 				}
 			}
 		})

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/gate"
@@ -36,9 +37,10 @@ func TestTransfer(t *testing.T) {
 	p := testplan.Plan(t, carried, 2, 8)
 	f, records, out := runFor(t, p)
 	var order []string
-	verdicts := map[result.Key]string{}
+	verdicts := map[cell.ID]string{}
 	for _, c := range f.Cells {
-		key := result.KeyOf("", c.Model, c.Defense, c.Source, c.Attack, c.Epsilon)
+		key := c.Key()
+		key.Suite = ""
 		if c.Suite == "alone" {
 			if key.Source = ""; c.Source != "" {
 				t.Errorf("a cell of mode %s has a source", c.Mode)
@@ -85,11 +87,12 @@ func TestTransfer(t *testing.T) {
 		files := must.Get(filepath.Glob(filepath.Join(out, "adversarial", "carried_"+source+"_pgd_*")))(t)
 		shape, saved := must.Get2(dataset.ReadArray(config.Folder("/"), files[0]))(t)
 		u := must.Get(open.Use(context.Background(), p.Config, model, "", open.Options{}))(t)
-		v := must.Get(judge.Verify(context.Background(), u, judge.Claim{Shape: shape, Images: saved, Dataset: "test",
-			Attack: "pgd"}))(t)
+		v := must.Get(judge.Verify(context.Background(), u, judge.Claim{Column: cell.Column{Attack: "pgd"},
+			Shape: shape, Images: saved, Dataset: "test"}))(t)
 		u.Close()
-		eps := 1.5
-		if got := verdicts[result.KeyOf("", model, "none", source, "pgd", &eps)]; got != v.Verdicts || v.MaxNorm == 0 {
+		key := cell.ID{Row: cell.Row{Model: model, Defense: cell.None},
+			Column: cell.Column{Source: source, Attack: "pgd", Epsilon: 1.5}}
+		if got := verdicts[key]; got != v.Verdicts || v.MaxNorm == 0 {
 			t.Errorf("%s on the images of %s: %s, by verify %s", model, source, got, v.Verdicts)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/harness/run"
 	"selfheal/internal/must"
@@ -86,7 +85,7 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 				"models.other={path: "+planted(t, c.name, c.in, c.out)+", output: "+output+"}"))
 			var got, messages []string
 			for _, cell := range f.Cells {
-				stands := cell.Attack != config.None && cell.Correct > 0
+				stands := cell.Attack != "none" && cell.Correct > 0
 				fails := stands && strings.HasSuffix(c.name, "quantised")
 				if (cell.GradientFailures > 0) != fails || cell.GradientFailures > cell.Correct {
 					t.Errorf("%s: gradients failed on %d of %d images that stand", cell.Attack, cell.GradientFailures,

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"selfheal/attacks"
-	"selfheal/harness/config"
+	"selfheal/harness/cell"
 	"selfheal/harness/open"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
@@ -81,8 +81,8 @@ func TestModes(t *testing.T) {
 		t.Errorf("the undefended network: %s and %s", a.Verdicts, b.Verdicts)
 	}
 	for _, r := range records {
-		if (r.Attack == config.None) != (r.CleanMargin == nil) || (r.FirstSuccess == nil) != (r.Queries == nil) &&
-			(r.Mode != result.Oblivious || r.Defense == config.None) {
+		if (r.Attack == "none") != (r.CleanMargin == nil) || (r.FirstSuccess == nil) != (r.Queries == nil) &&
+			(r.Mode != result.Oblivious || r.Defense == "none") {
 			t.Errorf("%+v", r)
 		}
 		if r.Queries != nil && *r.Queries < 1 {
@@ -113,7 +113,7 @@ func TestVerdictsAloneAreCheaper(t *testing.T) {
 		if c.Verdicts != full.Cells[i].Verdicts {
 			t.Errorf("%s: verdicts alone %s, at full strength %s", c.Attack, c.Verdicts, full.Cells[i].Verdicts)
 		}
-		if c.VerdictOnly != (c.Attack != config.None) || full.Cells[i].VerdictOnly {
+		if c.VerdictOnly != (c.Attack != cell.None) || full.Cells[i].VerdictOnly {
 			t.Errorf("%s: verdict only %v, at full strength %v", c.Attack, c.VerdictOnly, full.Cells[i].VerdictOnly)
 		}
 	}

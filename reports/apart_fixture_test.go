@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
@@ -16,11 +17,11 @@ func transferFile() *result.File {
 		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Transfer, Models: models,
 			Controls: []string{"heal"}, Attacks: []string{"pgd"}}}}
 	add := func(model, defense, source string, epsilon float64, right int) {
-		c := result.Cell{Suite: "s", Dataset: "d", Model: model, Defense: defense, Mode: result.Transfer,
-			Attack: "none", N: 4, Correct: right, Accuracy: float64(right) / 4, CI95: [2]float64{0, 1},
-			Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right)}
+		c := result.Cell{ID: cell.Of("s", model, defense, "none", 0).In("d", result.Transfer), N: 4, Correct: right,
+			Accuracy: float64(right) / 4, CI95: [2]float64{0, 1}, Verdicts: strings.Repeat("1",
+				right) + strings.Repeat("0", 4-right)}
 		if source != "" {
-			c.Attack, c.Source, c.Norm, c.Epsilon, c.Recipe = "pgd", source, &linf, &epsilon, "pgd/1"
+			c.Attack, c.Source, c.Norm, c.Epsilon, c.Recipe = "pgd", source, &linf, cell.Epsilon(epsilon), "pgd/1"
 			if source == model && defense == "none" {
 				c.Steps = []result.Step{{Attack: "pgd", Attacked: 4, Robust: c.Accuracy, Forward: 80, Backward: 80}}
 			}
@@ -54,8 +55,8 @@ func bracketFile() (*result.File, []result.Record) {
 		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Whitebox, Models: []string{"m"},
 			Attacks: []string{"between"}}}}
 	for _, attack := range []string{"none", "between"} {
-		c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: "none", Mode: result.Whitebox, Attack: attack,
-			N: 4, Correct: 3, Accuracy: 0.75, CI95: [2]float64{0, 1}, Verdicts: "1101"}
+		c := result.Cell{ID: cell.Of("s", "m", "none", attack, 0).In("d", result.Whitebox), N: 4, Correct: 3,
+			Accuracy: 0.75, CI95: [2]float64{0, 1}, Verdicts: "1101"}
 		if attack != "none" {
 			c.Norm, c.Area, c.Recipe = &linf, new(0.25), "bracket/1"
 			c.Brackets = []result.Bracket{{Epsilon: 2. / 255, Proven: 2, Left: 3}, {Epsilon: 4. / 255, Left: 2}}
@@ -65,7 +66,7 @@ func bracketFile() (*result.File, []result.Record) {
 	var all []result.Record
 	for i, proven := range []float64{2. / 255, 3. / 255, 0, 1. / 255} {
 		broken := result.Distance([]float64{6. / 255, 3.5 / 255, 0, math.Inf(1)}[i])
-		all = append(all, result.Record{Suite: "s", Model: "m", Defense: "none", Attack: "between", Image: i,
+		all = append(all, result.Record{ID: cell.Of("s", "m", "none", "between", 0), Image: i,
 			Verdict: int(f.Cells[1].Verdicts[i] - '0'), Proven: new(proven), Broken: &broken})
 	}
 	return f, all

@@ -20,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/internal/testbrowser"
@@ -189,13 +190,13 @@ func big() (*result.File, []result.Record) {
 	var recs []result.Record
 	for _, c := range f.Cells {
 		for i := range n {
-			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
-				Epsilon: c.Epsilon, Image: i, Label: i % 10, Margin: result.Margin(rng.NormFloat64())}
+			r := result.Record{ID: cell.Of(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon).In("", c.Mode), Image: i,
+				Label: i % 10, Margin: result.Margin(rng.NormFloat64())}
 			if i < c.Correct {
 				r.Verdict = 1
-			} else if c.Epsilon != nil {
+			} else if c.Epsilon != 0 {
 				first, queries, margin := i%100, i, rng.Float64()
-				r.Norm, r.FirstSuccess, r.Queries, r.CleanMargin = *c.Epsilon, &first, &queries, &margin
+				r.Norm, r.FirstSuccess, r.Queries, r.CleanMargin = float64(c.Epsilon), &first, &queries, &margin
 			}
 			recs = append(recs, r)
 		}

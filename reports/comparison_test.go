@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/compare"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
@@ -88,7 +89,7 @@ func TestComparedMany(t *testing.T) {
 	for i := range 50 {
 		f := &result.File{Datasets: map[string]result.Dataset{"d": {N: 8, SHA256: "same"}}}
 		f.Cells = []result.Cell{
-			{Model: "m", Dataset: "d", Defense: "none", Attack: "none", N: 8, Verdicts: verdicts(8, i%8, i)},
+			{ID: cell.Of("", "m", "none", "none", 0).In("d", ""), N: 8, Verdicts: verdicts(8, i%8, i)},
 		}
 		runs = append(runs, compare.Run{Folder: view.EntryKey(i), Path: "/" + view.EntryKey(i), File: f})
 	}
@@ -115,8 +116,8 @@ func TestComparedClean(t *testing.T) {
 	run := func(folder, clean string) compare.Run {
 		f := &result.File{Datasets: map[string]result.Dataset{"d": {N: 20, SHA256: "same"}},
 			Attacks: map[string]result.Attack{"pgd": {Kind: "pgd", Norm: &norm, Epsilons: []float64{eight}}},
-			Cells: []result.Cell{{Model: "m", Dataset: "d", Defense: "none", Attack: "none", N: 20, Verdicts: clean},
-				{Model: "m", Dataset: "d", Defense: "none", Attack: "pgd", Norm: &norm, Epsilon: &eight, N: 20,
+			Cells: []result.Cell{{ID: cell.Of("", "m", "none", "none", 0).In("d", ""), N: 20, Verdicts: clean},
+				{ID: cell.Of("", "m", "none", "pgd", cell.Epsilon(eight)).In("d", ""), Norm: &norm, N: 20,
 					Verdicts: verdicts(20, 4, 0)}}}
 		return compare.Run{Folder: folder, Path: "/" + folder, File: f}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 	"selfheal/internal/lists"
@@ -53,11 +54,12 @@ func csvFields(s table.Suite, one view.Compared) map[string]any {
 	}
 	c := one.Cell
 	if c == nil { // published, and not run
-		c = &result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: one.Model, Defense: one.Defense, Mode: s.Mode,
-			Source: one.Column.Source, Attack: one.Column.Attack, Epsilon: one.Column.Epsilon, Norm: &one.Column.Norm}
+		row := cell.Row{Dataset: s.Dataset, Model: one.Model, Defense: one.Defense}
+		c = &result.Cell{ID: cell.ID{Suite: s.Name, Row: row, Mode: s.Mode, Column: one.Column.Column},
+			Norm: &one.Column.Norm}
 	}
 	set("suite dataset model defense mode source attack norm epsilon published", c.Suite, c.Dataset, c.Model, c.Defense,
-		c.Mode, c.Source, c.Attack, known(c.Norm), known(c.Epsilon), known(one.Published))
+		c.Mode, c.Source, c.Attack, known(c.Norm), c.Epsilon, known(one.Published))
 	if one.Cell != nil {
 		forward, backward := table.Passes(c)
 		warnings := lists.Distinct(c.Warnings, func(w result.Warning) string { return w.ID })
@@ -84,8 +86,8 @@ func csvFields(s table.Suite, one view.Compared) map[string]any {
 		set("seeds accuracy_mean accuracy_std accuracy_min accuracy_max accuracy_every_seed", v.Seeds, v.Mean,
 			v.Deviation, v.Min, v.Max, v.Every)
 	}
-	alone := cmp.Or(one.Alone, s.Cell(one.Model, "none", one.Column))
-	if c.Defense != "none" && table.Matched(alone, one.Cell) {
+	alone := cmp.Or(one.Alone, s.Cell(one.Model, cell.None, one.Column))
+	if c.Defense != cell.None && table.Matched(alone, one.Cell) {
 		change := stats.NewPaired(alone.Verdicts, c.Verdicts)
 		set("healed harmed p_value", change.Won, change.Lost, change.McNemar())
 	}
@@ -103,6 +105,11 @@ func csvField(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
+	case cell.Epsilon:
+		if v == 0 {
+			return ""
+		}
+		return csvField(float64(v))
 	case float64:
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	case string:

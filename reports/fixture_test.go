@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
@@ -55,14 +56,13 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 				if k < 0 {
 					continue
 				}
-				c := result.Cell{Suite: s.Name, Dataset: s.Dataset, Model: model, Defense: defense, Mode: s.Mode,
-					Attack: "none",
-					N:      n, Correct: k, Accuracy: float64(k) / float64(n), CI95: wilson(k, n),
-					Verdicts: verdicts(n, k, 3*d), Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
+				c := result.Cell{ID: cell.Of(s.Name, model, defense, "none", 0).In(s.Dataset, s.Mode), N: n, Correct: k,
+					Accuracy: float64(k) / float64(n), CI95: wilson(k, n), Verdicts: verdicts(n, k, 3*d),
+					Steps: []result.Step{}, Seconds: 0.25 + float64(m)}
 				c.VerdictOnly = d > 0 && a > 0 && s.Mode != "oblivious"
 				if a > 0 {
 					at := attacks[a-1]
-					c.Attack, c.Norm, c.Epsilon, c.MaxNorm = at.name, &at.norm, &at.epsilon, at.epsilon
+					c.Attack, c.Norm, c.Epsilon, c.MaxNorm = at.name, &at.norm, cell.Epsilon(at.epsilon), at.epsilon
 					if d == 0 || s.Mode != "oblivious" {
 						c.Recipe, c.Seconds = at.recipe, 754.2+float64(100*a)
 						c.Steps = steps(correct[m][d][0], k, n)
@@ -197,23 +197,23 @@ func records(f *result.File) []result.Record {
 			continue
 		}
 		for i := range c.N {
-			r := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Attack: c.Attack,
-				Epsilon: c.Epsilon, Image: i, Margin: result.Margin(c.Correct-i) / 20}
+			r := result.Record{ID: cell.Of(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon).In("", c.Mode), Image: i,
+				Margin: result.Margin(c.Correct-i) / 20}
 			start := 164 // images that the model is right on
 			if c.Defense != "none" {
 				start = 161
 			}
-			if c.Epsilon != nil {
+			if c.Epsilon != 0 {
 				clean := float64(start-i) / 20
 				r.CleanMargin = &clean
 			}
 			switch {
-			case c.Suite == "curve" && c.Epsilon != nil && c.Defense == "none": // the last images break first
+			case c.Suite == "curve" && c.Epsilon != 0 && c.Defense == "none": // the last images break first
 				d := nearest(c, i)
 				r.Distance = new(result.Distance(d))
 				if i >= start {
 					r.Distance = nil
-				} else if d > *c.Epsilon {
+				} else if d > float64(c.Epsilon) {
 					r.Verdict = 1
 				} else {
 					first, queries := i, 2*i+1
@@ -221,9 +221,9 @@ func records(f *result.File) []result.Record {
 				}
 			case i < c.Correct:
 				r.Verdict = 1
-			case c.Epsilon != nil && i < start:
+			case c.Epsilon != 0 && i < start:
 				first, queries := i%50, i%50+1
-				r.Norm, r.FirstSuccess, r.Queries = *c.Epsilon, &first, &queries
+				r.Norm, r.FirstSuccess, r.Queries = float64(c.Epsilon), &first, &queries
 			}
 			out = append(out, r)
 		}
@@ -375,9 +375,10 @@ func compareFixture() *result.File {
 		{"rn-18-robust", "denoising", "aa-linf", .4877},
 		{"RN-34", "none", "none", .8445}, {"RN-34", "denoising", "none", .8412}, {"RN-34", "none", "pgd-linf", .5135},
 	} {
-		one := result.PublishedCell{Model: c.model, Defense: c.defense, Attack: c.attack, Accuracy: c.accuracy}
+		one := result.PublishedCell{Row: cell.Row{Model: c.model, Defense: c.defense},
+			Column: cell.Column{Attack: c.attack}, Accuracy: c.accuracy}
 		if c.attack != "none" {
-			one.Norm, one.Epsilon = &norm, &epsilon
+			one.Norm, one.Epsilon = &norm, cell.Epsilon(epsilon)
 		}
 		p.Cells = append(p.Cells, one)
 	}
@@ -394,10 +395,9 @@ func corruptedFile() *result.File {
 		Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Oblivious, Models: []string{"m"},
 			Controls: []string{"heal"}, Attacks: []string{"c"}}}}
 	add := func(defense, attack, recipe string, right int, alexnet float64) {
-		f.Cells = append(f.Cells, result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: defense,
-			Mode: result.Oblivious, Attack: attack, Recipe: recipe, N: 4, Correct: right, Accuracy: float64(right) / 4,
-			Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right), CI95: [2]float64{0, 1},
-			AlexNetError: alexnet})
+		f.Cells = append(f.Cells, result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", result.Oblivious),
+			Recipe: recipe, N: 4, Correct: right, Accuracy: float64(right) / 4, Verdicts: strings.Repeat("1",
+				right) + strings.Repeat("0", 4-right), CI95: [2]float64{0, 1}, AlexNetError: alexnet})
 	}
 	for i, defense := range []string{"none", "heal"} {
 		add(defense, "none", "", 4, 0)
@@ -427,15 +427,15 @@ func certifiedFile(attacked bool) (*result.File, iter.Seq[result.Record]) {
 	radii := map[string][]float64{"none": {0, 0.1, 0.3, 0.6}, "heal": {0.1, 0.5, 0.5, 0.6}}
 	var records []result.Record
 	add := func(defense, attack string, norm *string, epsilon float64, right int, smoothed ...result.Smoothed) {
-		c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: defense, Mode: result.Oblivious, Attack: attack,
-			Norm: norm, N: 4, Correct: right, Accuracy: float64(right) / 4, CI95: [2]float64{0, 1},
-			Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right), Smoothed: smoothed}
+		c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", result.Oblivious), Norm: norm, N: 4,
+			Correct: right, Accuracy: float64(right) / 4, CI95: [2]float64{0, 1}, Verdicts: strings.Repeat("1",
+				right) + strings.Repeat("0", 4-right), Smoothed: smoothed}
 		if norm != nil {
-			c.Epsilon, c.Recipe = &epsilon, f.Attacks[attack].Recipe
+			c.Epsilon, c.Recipe = cell.Epsilon(epsilon), f.Attacks[attack].Recipe
 		}
 		f.Cells = append(f.Cells, c)
 		for i, r := range radii[defense] {
-			one := result.Record{Suite: "s", Model: "m", Defense: defense, Attack: attack, Epsilon: c.Epsilon, Image: i}
+			one := result.Record{ID: cell.Of("s", "m", defense, attack, c.Epsilon), Image: i}
 			if attack == "smooth" {
 				one.Radius = &r
 			}
@@ -478,10 +478,10 @@ func boundedFile() *result.File {
 	for name, right := range map[string][2]int{"proof": {2, 0}, "weak": {4, 3}, "strong": {3, 2}, "other": {1, 1}} {
 		for i, e := range f.Attacks[name].Epsilons {
 			n := right[i]
-			f.Cells = append(f.Cells, result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: "none",
-				Mode: result.Whitebox, Attack: name, Norm: f.Attacks[name].Norm, Epsilon: &e, N: 4, Correct: n,
-				Accuracy: float64(n) / 4, CI95: [2]float64{0, 1}, Recipe: f.Attacks[name].Recipe,
-				Verdicts: strings.Repeat("1", n) + strings.Repeat("0", 4-n)})
+			f.Cells = append(f.Cells, result.Cell{ID: cell.Of("s", "m", "none", name, cell.Epsilon(e)).In("d",
+				result.Whitebox), Norm: f.Attacks[name].Norm, N: 4, Correct: n, Accuracy: float64(n) / 4,
+				CI95: [2]float64{0, 1}, Recipe: f.Attacks[name].Recipe, Verdicts: strings.Repeat("1",
+					n) + strings.Repeat("0", 4-n)})
 		}
 	}
 	return f
@@ -492,13 +492,12 @@ func boundedFile() *result.File {
 func seeded() *result.File {
 	linf, eps := "linf", 8.0/255
 	cell := func(defense, attack string, verdicts ...string) result.Cell {
-		c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: defense, Mode: "oblivious", Attack: attack,
-			N: 10, Verdicts: verdicts[0]}
+		c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", "oblivious"), N: 10, Verdicts: verdicts[0]}
 		c.Correct = strings.Count(verdicts[0], "1")
 		c.Accuracy = float64(c.Correct) / 10
 		c.CI95, c.Seconds = [2]float64{0.1, 0.9}, 2
 		if attack != "none" {
-			c.Norm, c.Epsilon, c.Recipe = &linf, &eps, "square/1"
+			c.Norm, c.Epsilon, c.Recipe = &linf, cell.Epsilon(eps), "square/1"
 			for i, v := range verdicts {
 				n := strings.Count(v, "1")
 				c.Seeds = append(c.Seeds, result.SeedScore{Seed: uint64(i), Correct: n, Accuracy: float64(n) / 10,

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/reports/words"
@@ -252,7 +253,7 @@ func TestCSVReadBack(t *testing.T) {
 		}
 		key := func(c *result.Cell) string {
 			names := []string{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Attack}
-			return words.Clean(fmt.Sprintf("%s", names)) + fmt.Sprint(words.OrMinusOne(c.Epsilon))
+			return words.Clean(fmt.Sprintf("%s", names)) + fmt.Sprint(c.Epsilon)
 		}
 		cells := map[string]*result.Cell{}
 		for i := range f.Cells {
@@ -269,13 +270,12 @@ func TestCSVReadBack(t *testing.T) {
 				}
 				return x
 			}
-			read := &result.Cell{Suite: uninert(row[at["suite"]]), Dataset: uninert(row[at["dataset"]]),
-				Model:   uninert(row[at["model"]]),
-				Defense: uninert(row[at["defense"]]), Mode: uninert(row[at["mode"]]),
-				Attack: uninert(row[at["attack"]])}
+			read := &result.Cell{ID: cell.Of(uninert(row[at["suite"]]), uninert(row[at["model"]]),
+				uninert(row[at["defense"]]), uninert(row[at["attack"]]), 0).In(uninert(row[at["dataset"]]),
+				uninert(row[at["mode"]]))}
 			if row[at["epsilon"]] != "" {
 				e := number("epsilon")
-				read.Epsilon = &e
+				read.Epsilon = cell.Epsilon(e)
 			}
 			c := cells[key(read)]
 			if c == nil {

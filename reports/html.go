@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/figure"
@@ -113,7 +114,7 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	}
 	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds > 1}
 	for _, c := range g.Cases {
-		of := words.Column{Attack: c.Attack, Epsilon: &c.Epsilon}
+		of := words.Column{Column: c.Column}
 		if s.Mode == result.Transfer { // the gallery has each network's own images
 			of.Source = c.Model
 		}
@@ -136,7 +137,7 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 	p, name := c.Pictures, classOf(c.Label, c.LabelName)
 	course, layers := courseOf(c.Trace)
 	who := words.Clean(c.Model)
-	if c.Defense != "none" {
+	if c.Defense != cell.None {
 		who += " · " + words.DefenseName(c.Defense)
 	}
 	source := func(data []byte) template.URL {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lucasb-eyer/go-colorful"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/reports/figure/chart"
@@ -295,11 +296,11 @@ func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, ki
 	h int) result.GalleryCase {
 	right, wrong := result.GalleryAnswer{Class: 3, Name: "cat", Margin: 2.125}, result.GalleryAnswer{Class: 5,
 		Name: "<i>dog</i>", Margin: -1.5}
-	c := result.GalleryCase{Suite: suite, Model: model, Defense: defense, Attack: attack, Norm: norm, Epsilon: epsilon,
-		Kind:  kind,
+	c := result.GalleryCase{ID: cell.Of(suite, model, defense, attack, cell.Epsilon(epsilon)), Norm: norm, Kind: kind,
 		Image: 17, Label: 3, LabelName: "cat", Perturbation: epsilon, Undefended: result.GalleryAnswers{Clean: right,
-			Adversarial: wrong},
-		Pictures: result.GalleryPictures{Width: w, Height: h, Clean: pngOf(w, h, color.NRGBA{200, 0, 0, 255}),
+			Adversarial: wrong}, Pictures: result.GalleryPictures{Width: w, Height: h, Clean: pngOf(w, h,
+				color.NRGBA{200,
+			0, 0, 255}),
 			Perturbation: pngOf(w, h, color.Gray{128}), Magnification: 15,
 			Adversarial: pngOf(w, h, color.NRGBA{0, 200, 0, 255})}}
 	if defense == "none" {

@@ -7,8 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/lists"
-	"selfheal/internal/number"
 	"selfheal/reports/table"
 	"selfheal/reports/words"
 )
@@ -103,11 +103,11 @@ func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	var said, short []string
 	for _, c := range s.Columns {
 		head := c.Short()
-		if c.Attack != "none" {
-			if c.Norm == "" || c.Epsilon == nil {
+		if c.Attack != cell.None {
+			if c.Norm == "" || c.Epsilon == 0 {
 				return t, form
 			}
-			norm, e := words.NormName(c.Norm), number.Format(*c.Epsilon)
+			norm, e := words.NormName(c.Norm), c.Epsilon.String()
 			head += " (" + norm + ")"
 			if strength[norm] == "" {
 				said = append(said, norm+": ε = "+e)

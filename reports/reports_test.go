@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/must"
@@ -210,8 +211,7 @@ func TestLittleToShow(t *testing.T) {
 		{},
 		{Suites: []result.Suite{{Name: "planned", Models: []string{"m"}, Controls: []string{"c"},
 			Attacks: []string{"a", "b", "c"}}}},
-		{Cells: []result.Cell{{Suite: "s", Model: "m", Defense: "none", Attack: "none", N: 3, Correct: 2,
-			Accuracy: 2. / 3}}},
+		{Cells: []result.Cell{{ID: cell.Of("s", "m", "none", "none", 0), N: 3, Correct: 2, Accuracy: 2. / 3}}},
 		{Suites: []result.Suite{{Name: "a/b"}, {Name: "a b"}, {Name: "A-B"}, {Name: ""}}},
 	} {
 		dir := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/reports/figure"
@@ -20,13 +21,14 @@ import (
 func fixtureStudy(model string, attacked bool) result.SolverStudy {
 	own := result.SolverSettings{Method: "msa", Outer: 3, Inner: 2, Regularization: 0.001, LearningRate: 0.003,
 		Momentum: 0.5}
-	s := result.SolverStudy{Suite: "real", Dataset: "cifar10-test", Model: model, Control: "pca", N: 20, Solver: own,
+	s := result.SolverStudy{Job: cell.Job{Suite: "real", Dataset: "cifar10-test", Model: model},
+		Control: "pca", N: 20, Solver: own,
 		Defaults: result.SolverSettings{Method: "msa", Outer: 3, Inner: 10, Regularization: 0.001, LearningRate: 0.05,
 			Momentum: 0.5}, Seconds: 12.5}
 	kinds := []string{result.CleanImages}
 	if attacked {
 		e := 8. / 255
-		s.Attack, s.Norm, s.Epsilon, s.Recipe = "pgd", "linf", &e, "pgd/1"
+		s.Attack, s.Norm, s.Epsilon, s.Recipe = "pgd", "linf", cell.Epsilon(e), "pgd/1"
 		kinds = append(kinds, result.AdversarialImages)
 	}
 	number := func(v float64) *float64 { return &v }

@@ -23,6 +23,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/compare"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
@@ -51,6 +52,10 @@ var files = []struct {
 	{"baseline", "selfheal baseline", "What selfheal check compares a run with; selfheal check --update writes it. " +
 		"docs/gate.md explains it.", gate.Baseline{}, gate.Schema, true},
 }
+
+// hasDataset are the types whose values always have a data set: records leave it to their cell.
+var hasDataset = []reflect.Type{reflect.TypeFor[result.Cell](), reflect.TypeFor[gate.Cell](),
+	reflect.TypeFor[result.GalleryCase](), reflect.TypeFor[compare.Entry](), reflect.TypeFor[compare.Series]()}
 
 var (
 	sha256   = schema{"pattern": "^[0-9a-f]{64}$"}
@@ -97,7 +102,7 @@ func TestRecipePattern(t *testing.T) {
 func comments(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, name := range []string{"result", "gate", "config", "compare"} {
+	for _, name := range []string{"cell", "result", "gate", "config", "compare"} {
 		files := must.Get(filepath.Glob("../../harness/" + name + "/*.go"))(t)
 		for _, path := range files {
 			p := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments))(t)
@@ -155,7 +160,8 @@ func (m *maker) of(typ reflect.Type) schema {
 		return schema{"type": "string", "format": "date-time"}
 	case typ == reflect.TypeFor[[]byte]():
 		return schema{"type": "string", "contentEncoding": "base64", "contentMediaType": "image/png"}
-	case typ == reflect.TypeFor[result.Margin](), typ == reflect.TypeFor[result.Distance]():
+	case typ == reflect.TypeFor[result.Margin](), typ == reflect.TypeFor[result.Distance](),
+		typ == reflect.TypeFor[cell.Epsilon]():
 		return schema{"type": []string{"number", "null"}}
 	case typ.Kind() == reflect.String && typ.Implements(reflect.TypeFor[json.Marshaler]()): // a baseline's verdicts
 		return schema{"type": "array", "items": schema{"type": "string", "pattern": "^[01]{1,100}$"}}
@@ -189,13 +195,13 @@ func (m *maker) of(typ reflect.Type) schema {
 // object has a property for each field that Go writes. A field without omitempty is required; it is
 // null where Go has no value.
 func (m *maker) object(typ reflect.Type) schema {
-	properties, required := schema{}, []string{}
+	properties, required, root := schema{}, []string{}, typ
 	var add func(typ reflect.Type)
 	add = func(typ reflect.Type) {
 		for i := range typ.NumField() {
 			f := typ.Field(i)
 			key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-			optional := strings.Contains(options, "omit")
+			optional := strings.Contains(options, "omit") && (key != "dataset" || !slices.Contains(hasDataset, root))
 			switch {
 			case f.Anonymous && key == "":
 				add(f.Type)

@@ -46,7 +46,7 @@ func (margins) Complete(*result.Cell) {}
 var exponents = map[attacks.Norm]float64{attacks.L1: 1, attacks.L2: 2, attacks.Linf: math.Inf(1)}
 
 // region is where a certificate must hold: wherever the judge takes an attack's image to lie within epsilon.
-func region(t plan.Trial, image []float32) bounds.Region { return ball(t, image, t.Epsilon()) }
+func region(t plan.Trial, image []float32) bounds.Region { return ball(t, image, float64(t.Epsilon())) }
 
 func ball(t plan.Trial, image []float32, epsilon float64) bounds.Region {
 	return bounds.Ball(image, exponents[t.Setting().Norm], epsilon*(1+plan.NormTolerance), 0, 1)
@@ -204,7 +204,8 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 func (p *Prover) breaker(c Case) (breaks func(im attacks.Image) breaking, closing func()) {
 	var on *open.Oracle
 	recipe := sync.OnceValues(func() (recipe attacks.Recipe, err error) {
-		recipe, err = attacks.Setup{Kind: "autoattack", Version: "quick", Norm: c.Setting().Norm}.Make(c.Epsilon(),
+		recipe, err = attacks.Setup{Kind: "autoattack", Version: "quick",
+			Norm: c.Setting().Norm}.Make(float64(c.Epsilon()),
 			c.Who.Classes)
 		if err == nil {
 			on, err = open.OracleOf(c.Who, result.WhiteboxThrough)
@@ -246,8 +247,8 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 	if err != nil {
 		return f, err
 	}
-	return refute(ctx, p, c, a, proofs, func(int) float64 { return c.Epsilon() },
-		fmt.Sprintf("at %s %s", c.Setting().Norm, number.Format(c.Epsilon())))
+	return refute(ctx, p, c, a, proofs, func(int) float64 { return float64(c.Epsilon()) },
+		fmt.Sprintf("at %s %s", c.Setting().Norm, c.Epsilon()))
 }
 
 // refute counts the images that are proven within a radius, and that the classifier answers wrong all the same there.

@@ -253,7 +253,7 @@ func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 		break
 	}
 	mine := w.Set.Places(w.right)
-	id := progress.ComponentID{CellID: w.c.ID, Component: w.c.Recipe.Certificate.Name(), Seed: w.c.Seed,
+	id := progress.ComponentID{ID: w.c.ID, Component: w.c.Recipe.Certificate.Name(), Seed: w.c.Seed,
 		Label: w.c.Label, Words: progress.Words{Done: "bracketed", Stand: "unbroken", SoFar: "unbroken so far"}}
 	made := &open.Counted{Oracle: open.Answering(w.c.Who)}
 	err := w.Opener.Progress.Component(id, progress.Work{Images: len(mine), Standing: len(mine), N: w.Set.Mine(),

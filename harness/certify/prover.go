@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
@@ -36,12 +37,12 @@ type Case struct {
 	Who    open.Classifier
 	Seed   uint64
 	Right  func(i int) bool // the classifier is right on the i-th clean image
-	ID     progress.CellID
+	ID     cell.ID
 	Label  string // of its cell in lines of progress
 }
 
 func (p *Prover) key(c Case, kind string) folder.Key {
-	return folder.Key{Of: kind, Key: c.Key(p.Job.Job, c.Who.Defense(), c.Seed)}
+	return folder.Key{Of: kind, Made: c.Key(p.Job.Job, c.Who.Defense(), c.Seed)}
 }
 
 // Proof is what a certificate says about every image of a set, for one classifier.
@@ -175,7 +176,7 @@ func prove[T any](ctx context.Context, p *Prover, c Case, how proving[T]) (*Proo
 		return done, nil
 	}
 	on := &open.Counted{Oracle: open.Answering(c.Who)}
-	id := progress.ComponentID{CellID: c.ID, Component: c.Recipe.Certificate.Name(), Seed: c.Seed, Label: c.Label,
+	id := progress.ComponentID{ID: c.ID, Component: c.Recipe.Certificate.Name(), Seed: c.Seed, Label: c.Label,
 		Words: how.words}
 	err = p.Opener.Progress.Component(id, progress.Work{Images: len(todo), Standing: left, N: set.Mine(),
 		Passes: int64(len(todo)) * how.passes, Width: how.width(), Made: on.Made},

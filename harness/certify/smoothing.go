@@ -142,7 +142,7 @@ func smoothingOf(c Case) Smoothing {
 
 // vote takes the votes of every image. The journal has them for all epsilons at once: only the first costs anything.
 func (p *Prover) vote(ctx context.Context, c Case) (*votes, *Proofs, error) {
-	v := &votes{smoothingOf(c), make([]Vote, p.Set.Len()), c.Epsilon()}
+	v := &votes{smoothingOf(c), make([]Vote, p.Set.Len()), float64(c.Epsilon())}
 	samples := v.N
 	if v.Radii != nil {
 		samples = Chunk
@@ -231,7 +231,7 @@ const impossible = 1e-6
 // image as broken if it lies within its certified radius and a binomial test of its n0 samples, at the certificate's
 // alpha, is sure of another class. Certificate and answer are each wrong with a probability of at most alpha.
 func (majority) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Finding, err error) {
-	norm, epsilon := a.Strength()
+	norm, epsilon := a.Norm(), float64(a.Epsilon())
 	if c.Samples() == 0 || !a.First || norm == nil {
 		return f, nil
 	}
@@ -244,7 +244,7 @@ func (majority) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Fi
 		return f, err
 	}
 	s := &result.Smoothed{Certificate: c.Name()}
-	within := a.Setting().Norm.Enclosing(*epsilon, c.Who.Shape.Size())
+	within := a.Setting().Norm.Enclosing(epsilon, c.Who.Shape.Size())
 	verdicts := make([]byte, len(replies))
 	for i, r := range replies {
 		label := p.Set.Label(i)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
@@ -19,10 +20,10 @@ type Column struct {
 	Kind   string `json:"kind"`   // empty for clean images
 	Title  string `json:"title"`  // for readers, such as "PGD-40, 2 restarts"; may be empty
 	// Variant is which of several things the attack stands for, such as fog:3 of a corruption or 4 of a patch.
-	Variant string   `json:"variant,omitempty"`
-	Norm    *string  `json:"norm"`
-	Epsilon *float64 `json:"epsilon"`
-	Recipe  string   `json:"recipe"`
+	Variant string       `json:"variant,omitempty"`
+	Norm    *string      `json:"norm"`
+	Epsilon cell.Epsilon `json:"epsilon"`
+	Recipe  string       `json:"recipe"`
 	// Settings are version, parameters and components, where the results have them.
 	Settings map[string]any `json:"settings,omitempty"`
 	// Apart is what sets it apart from other columns of its kind, norm and epsilon; empty where there are none.
@@ -126,7 +127,7 @@ func compareColumns(a, b Column) int {
 		}
 	}
 	return cmp.Or(rank(a)-rank(b), cmp.Compare(value(a.Norm), value(b.Norm)), cmp.Compare(a.Kind, b.Kind),
-		cmp.Compare(value(a.Epsilon), value(b.Epsilon)), cmp.Compare(a.Variant, b.Variant), cmp.Compare(a.key, b.key))
+		cmp.Compare(a.Epsilon, b.Epsilon), cmp.Compare(a.Variant, b.Variant), cmp.Compare(a.key, b.key))
 }
 
 // tellApart says of columns of one kind, norm and epsilon what differs between them.
@@ -139,7 +140,7 @@ func tellApart(columns []Column) {
 		mine, differ, words := c.said(), map[string]bool{}, []string(nil)
 		for _, o := range columns {
 			if o.Kind == c.Kind && o.Variant == c.Variant && value(o.Norm) == value(c.Norm) &&
-				value(o.Epsilon) == value(c.Epsilon) {
+				o.Epsilon == c.Epsilon {
 				theirs := o.said()
 				for _, key := range slices.AppendSeq(slices.Collect(maps.Keys(theirs)), maps.Keys(mine)) {
 					if theirs[key] != mine[key] {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
@@ -65,10 +66,8 @@ type Group struct {
 
 // Entry is a model, without or with a control, before one attacker in one run.
 type Entry struct {
-	Run      string `json:"run"`
-	Dataset  string `json:"dataset"`
-	Model    string `json:"model"`
-	Defense  string `json:"defense"`          // none, or the control's name
+	Run string `json:"run"`
+	cell.Row
 	Attacker string `json:"attacker"`         // the suite's mode, of a network without control whitebox
 	SHA256   string `json:"sha256,omitempty"` // of the model's file
 	N        int    `json:"n"`

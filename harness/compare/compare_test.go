@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 )
@@ -114,7 +115,7 @@ func TestColumns(t *testing.T) {
 	}
 	corrupted := func(name string, of result.Parameters) func(*result.File, *result.Attack, *result.Cell) {
 		return func(f *result.File, _ *result.Attack, c *result.Cell) {
-			c.Attack, c.Norm, c.Epsilon, c.Recipe = name+":fog:3", nil, nil, "corruption/1"
+			c.Attack, c.Norm, c.Epsilon, c.Recipe = name+":fog:3", nil, 0, "corruption/1"
 			f.Attacks[name] = result.Attack{Kind: "corruption", Recipe: "corruption/1", Parameters: of}
 		}
 	}
@@ -131,7 +132,7 @@ func TestColumns(t *testing.T) {
 		}),
 		like("recipe", func(_ *result.File, _ *result.Attack, c *result.Cell) { c.Recipe = "pgd/2" }),
 		like("norm", func(_ *result.File, _ *result.Attack, c *result.Cell) { c.Norm = &l2 }),
-		like("epsilon", func(_ *result.File, _ *result.Attack, c *result.Cell) { c.Epsilon = &quarter }),
+		like("epsilon", func(_ *result.File, _ *result.Attack, c *result.Cell) { c.Epsilon = cell.Epsilon(quarter) }),
 		like("unsaid", unknown), like("unsaid2", unknown),
 		like("fog", corrupted("weather", result.Parameters{"names": []any{"fog"}})),
 		like("weather", corrupted("all", result.Parameters{"names": []any{"fog", "snow"}, "severities": []any{3.0}})),
@@ -259,9 +260,9 @@ func TestCorrupted(t *testing.T) {
 	r := runOf("one", from(0, 8), net("good", "11111111", "11111111", "11110011"),
 		net("poor", "11111111", "11000011", "11000011", "11111111"))
 	for i := range r.File.Cells {
-		if c := &r.File.Cells[i]; c.Epsilon != nil {
-			c.Attack, c.Recipe = fmt.Sprint("weather:fog:", 10**c.Epsilon), "corruption/1"
-			c.Norm, c.Epsilon = nil, nil
+		if c := &r.File.Cells[i]; c.Epsilon != 0 {
+			c.Attack, c.Recipe = fmt.Sprint("weather:fog:", 10*c.Epsilon), "corruption/1"
+			c.Norm, c.Epsilon = nil, 0
 		}
 	}
 	r.File.Attacks["weather"] = result.Attack{Kind: "corruption", Recipe: "corruption/1"}

@@ -24,8 +24,8 @@ func (g *Group) find() map[string]*Column {
 			k := key{c.Model, c.Defense, result.AttackerOf(c.Mode, c.Defense != none)}
 			e := at[k]
 			if e == nil {
-				e = &Entry{Run: run.Name, Dataset: s.name, Model: k.model, Defense: k.defense, Attacker: k.attacker,
-					N: s.n, SHA256: run.File.Models[c.Model].SHA256, set: s, found: map[string]*result.Cell{}}
+				e = &Entry{Run: run.Name, Row: c.Row, Attacker: k.attacker, N: s.n,
+					SHA256: run.File.Models[c.Model].SHA256, set: s, found: map[string]*result.Cell{}}
 				at[k], order = e, append(order, e)
 			}
 			col := columnOf(run, c)

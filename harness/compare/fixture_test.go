@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
@@ -17,10 +18,10 @@ func day(n int) time.Time { return time.Date(2026, 11, n, 3, 0, 0, 0, time.UTC) 
 func under(model, defense, mode string, verdicts ...string) (cells []result.Cell) {
 	for i, v := range verdicts {
 		right := strings.Count(v, "1")
-		c := result.Cell{Suite: "s", Dataset: "test", Model: model, Defense: defense, Mode: mode, Attack: "none",
-			N: len(v), Correct: right, Accuracy: float64(right) / float64(len(v)), Verdicts: v}
+		c := result.Cell{ID: cell.Of("s", model, defense, "none", 0).In("test", mode), N: len(v), Correct: right,
+			Accuracy: float64(right) / float64(len(v)), Verdicts: v}
 		if norm, epsilon := "linf", float64(i)/10; i > 0 {
-			c.Attack, c.Norm, c.Epsilon, c.Recipe = "pgd", &norm, &epsilon, "pgd/1"
+			c.Attack, c.Norm, c.Epsilon, c.Recipe = "pgd", &norm, cell.Epsilon(epsilon), "pgd/1"
 		}
 		cells = append(cells, c)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/stats"
 )
 
@@ -45,10 +46,8 @@ type Chance struct {
 
 // Series is what became of one model, under one control and before one attacker, from run to run.
 type Series struct {
-	Model    string  `json:"model"`
-	Defense  string  `json:"defense"`
+	cell.Row
 	Attacker string  `json:"attacker"`
-	Dataset  string  `json:"dataset"`
 	Points   []Point `json:"points"` // by time
 	Lines    []Line  `json:"lines"`  // clean images and attacks; corruptions where there are no attacks
 }
@@ -173,14 +172,20 @@ func (g *Group) common(a, b int, kind func(Column) bool) []int {
 // follow finds what several runs have tested: the same names before the same attacker.
 func (g *Group) follow() {
 	g.History = []Series{}
-	of := map[[4]string][]Point{}
+	type key struct {
+		cell.Row
+		attacker string
+	}
+	of := map[key][]Point{}
 	for i, e := range g.Entries {
-		k := [4]string{e.Model, e.Defense, e.Attacker, e.Dataset}
+		k := key{e.Row, e.Attacker}
 		of[k] = append(of[k], Point{i, e.Run, e.set.run.Created, e.SHA256})
 	}
 	var steps stats.Family
-	for _, k := range slices.SortedFunc(maps.Keys(of), func(a, b [4]string) int { return slices.Compare(a[:], b[:]) }) {
-		s := Series{Model: k[0], Defense: k[1], Attacker: k[2], Dataset: k[3], Points: of[k]}
+	for _, k := range slices.SortedFunc(maps.Keys(of), func(a, b key) int {
+		return cmp.Or(cell.CompareRows(a.Row, b.Row), strings.Compare(a.attacker, b.attacker))
+	}) {
+		s := Series{Row: k.Row, Attacker: k.attacker, Points: of[k]}
 		slices.SortStableFunc(s.Points, func(a, b Point) int {
 			return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Run, b.Run))
 		})

@@ -19,9 +19,6 @@ import (
 // Version is the config version that this program reads.
 const Version = 1
 
-// None is the reserved name of "no attack" (clean accuracy) and of "no control".
-const None = "none"
-
 // Config is a whole config, or the part of it that [Config.Selected] returns. Every slice is in the file's order.
 type Config struct {
 	Seed            uint64

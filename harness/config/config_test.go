@@ -11,6 +11,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/cell"
 	"selfheal/harness/dataset"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
@@ -130,8 +131,10 @@ func TestParseFull(t *testing.T) {
 			{Name: "a", Title: "Table 1", Dataset: "test", Models: []string{"net"}, Controls: []string{"fast", "pca"},
 				Attacks: []string{"pgd", "aa"}, Mode: result.WhiteboxThrough,
 				Published: &Published{Own: []result.PublishedCell{
-					{Model: "net", Defense: "none", Attack: "none", Accuracy: 0.6925},
-					{Model: "net", Defense: "fast", Attack: "pgd", Norm: &norm, Epsilon: &epsilon, Accuracy: 0.05}}}},
+					{Row: cell.Row{Model: "net", Defense: "none"}, Column: cell.Column{Attack: "none"},
+						Accuracy: 0.6925},
+					{Row: cell.Row{Model: "net", Defense: "fast"}, Column: cell.Column{Attack: "pgd",
+						Epsilon: cell.Epsilon(epsilon)}, Norm: &norm, Accuracy: 0.05}}}},
 			{Name: "b", Dataset: "train", Models: []string{"net"}, Mode: result.Oblivious, SaveAdversarial: true},
 		},
 		Files: fstest.MapFS{},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/lists"
 	"selfheal/internal/suggest"
 )
@@ -51,7 +52,7 @@ func (d *decoder) resolve(root *node) {
 				of.names = append(of.names, lists.Map(n.entries, func(e entry) string { return e.key })...)
 			}
 			if r.section == "controls" || r.section == "attacks" {
-				of.names = append(of.names, None)
+				of.names = append(of.names, cell.None)
 			}
 			of.known = map[string]bool{}
 			for _, name := range of.names {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/must"
 )
 
@@ -58,31 +59,32 @@ func TestGateCheck(t *testing.T) {
 }
 
 func TestCellPattern(t *testing.T) {
-	small, large := 2.0/255, 8.0/255
+	const small, large = 2.0 / 255, 8.0 / 255
 	for _, c := range []struct {
 		pattern, suite, model, defense, attack string
-		epsilon                                *float64
+		epsilon                                cell.Epsilon
 		want                                   bool
 	}{
-		{"aa", "s", "m", "none", "aa", &small, true}, {"aa", "s", "m", "msa", "aa", &large, true},
-		{"aa", "s", "m", "none", "ab", &small, false},
-		{"none", "s", "m", "msa", "none", nil, true}, {"*", "s", "m", "msa", "none", nil, true},
-		{"msa/aa", "s", "m", "msa", "aa", &small, true}, {"msa/aa", "s", "m", "none", "aa", &small, false},
-		{"*/aa", "s", "m", "none", "aa", &small, true},
-		{"m/none/*", "s", "m", "none", "aa", &small, true}, {"m/none/*", "s", "n", "none", "aa", &small, false},
-		{"s/*/*/aa", "s", "n", "msa", "aa", &small, true}, {"s/*/*/aa", "t", "n", "msa", "aa", &small, false},
-		{"aa@2/255", "s", "m", "none", "aa", &small, true}, {"aa@2/255", "s", "m", "none", "aa", &large, false},
-		{"aa@2/255", "s", "m", "none", "aa", nil, false},
-		{"s/m/none/aa@0.0314", "s", "m", "none", "aa", &large, true},
-		{"*@0.0314", "s", "m", "none", "aa", &large, true}, {"*@0.0314", "s", "m", "none", "none", nil, false},
-		{"pgd@10", "s", "m", "none", "pgd@10", &small, true}, {"pgd@x", "s", "m", "none", "pgd@x", &small, true},
-		{"c", "s", "m", "none", "c:fog:3", nil, true}, {"c:fog", "s", "m", "none", "c:fog:3", nil, true},
-		{"m/none/c:fog:3", "s", "m", "none", "c:fog:3", nil, true}, {"c:fo", "s", "m", "none", "c:fog:3", nil, false},
-		{"c:snow", "s", "m", "none", "c:fog:3", nil, false}, {"d", "s", "m", "none", "c:fog:3", nil, false},
-		{"pgd@10@8/255", "s", "m", "none", "pgd@10", &large, true},
+		{"aa", "s", "m", "none", "aa", small, true}, {"aa", "s", "m", "msa", "aa", large, true},
+		{"aa", "s", "m", "none", "ab", small, false},
+		{"none", "s", "m", "msa", "none", 0, true}, {"*", "s", "m", "msa", "none", 0, true},
+		{"msa/aa", "s", "m", "msa", "aa", small, true}, {"msa/aa", "s", "m", "none", "aa", small, false},
+		{"*/aa", "s", "m", "none", "aa", small, true},
+		{"m/none/*", "s", "m", "none", "aa", small, true}, {"m/none/*", "s", "n", "none", "aa", small, false},
+		{"s/*/*/aa", "s", "n", "msa", "aa", small, true}, {"s/*/*/aa", "t", "n", "msa", "aa", small, false},
+		{"aa@2/255", "s", "m", "none", "aa", small, true}, {"aa@2/255", "s", "m", "none", "aa", large, false},
+		{"aa@2/255", "s", "m", "none", "aa", 0, false},
+		{"s/m/none/aa@0.0314", "s", "m", "none", "aa", large, true},
+		{"*@0.0314", "s", "m", "none", "aa", large, true}, {"*@0.0314", "s", "m", "none", "none", 0, false},
+		{"pgd@10", "s", "m", "none", "pgd@10", small, true}, {"pgd@x", "s", "m", "none", "pgd@x", small, true},
+		{"c", "s", "m", "none", "c:fog:3", 0, true}, {"c:fog", "s", "m", "none", "c:fog:3", 0, true},
+		{"m/none/c:fog:3", "s", "m", "none", "c:fog:3", 0, true}, {"c:fo", "s", "m", "none", "c:fog:3", 0, false},
+		{"c:snow", "s", "m", "none", "c:fog:3", 0, false}, {"d", "s", "m", "none", "c:fog:3", 0, false},
+		{"pgd@10@8/255", "s", "m", "none", "pgd@10", large, true},
 	} {
 		p := must.Get(ParseCellPattern(c.pattern))(t)
-		if got := p.Matches(c.suite, c.model, c.defense, c.attack, c.epsilon); got != c.want {
+		if got := p.Matches(cell.ID{Suite: c.suite, Row: cell.Row{Model: c.model, Defense: c.defense},
+			Column: cell.Column{Attack: c.attack, Epsilon: c.epsilon}}); got != c.want {
 			t.Errorf("%s and %s/%s/%s/%s: %v", c.pattern, c.suite, c.model, c.defense, c.attack, got)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/number"
 )
 
@@ -52,17 +53,17 @@ func ParseCellPattern(s string) (CellPattern, error) {
 	return p, nil
 }
 
-// Matches reports whether the pattern names a cell. epsilon is nil for clean images; 1 % off the pattern's is the same.
-func (p CellPattern) Matches(suite, model, defense, attack string, epsilon *float64) bool {
-	for i, name := range []string{suite, model, defense} {
+// Matches reports whether the pattern names a cell. An epsilon 1 % off the pattern's is the same.
+func (p CellPattern) Matches(id cell.ID) bool {
+	for i, name := range []string{id.Suite, id.Model, id.Defense} {
 		if p.parts[i] != "*" && p.parts[i] != name {
 			return false
 		}
 	}
-	variant := strings.HasPrefix(attack, p.parts[3]+":")
-	if p.parts[3] == "*" || p.parts[3] == attack || variant {
+	variant := strings.HasPrefix(id.Attack, p.parts[3]+":")
+	if p.parts[3] == "*" || p.parts[3] == id.Attack || variant {
 		return true
 	}
-	return p.epsilon > 0 && (p.base == "*" || p.base == attack) && epsilon != nil &&
-		math.Abs(*epsilon-p.epsilon) < 0.01*p.epsilon
+	return p.epsilon > 0 && (p.base == "*" || p.base == id.Attack) &&
+		math.Abs(float64(id.Epsilon)-p.epsilon) < 0.01*p.epsilon
 }

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
 )
@@ -50,21 +51,21 @@ func (s *Suite) own(p *Published, model, attack string) value {
 	}
 	var sides []float64
 	return list(&sides, span{least: 1, most: 2}, number).then(func(d *decoder, n *node, where string) {
-		defenses := [2]string{None, "controlled"}
+		defenses := [2]string{cell.None, "controlled"}
 		copy(defenses[1:], s.Controls)
 		d.later = append(d.later, func(c *Config) {
-			cell := result.PublishedCell{Model: model, Attack: attack}
+			one := result.PublishedCell{Row: cell.Row{Model: model}, Column: cell.Column{Attack: attack}}
 			if a := c.Attack(attack); a != nil && !attacks.Free(a.Kind) {
 				norm := a.Norm.String()
-				cell.Norm, cell.Epsilon = &norm, &a.Epsilons[0]
+				one.Norm, one.Epsilon = &norm, cell.Epsilon(a.Epsilons[0])
 				if len(a.Epsilons) != 1 {
 					d.fail(n.pos, "%s: attack %s has %d epsilons; give each an attack of its own", where, attack,
 						len(a.Epsilons))
 				}
 			}
 			for i, accuracy := range sides {
-				if cell.Defense, cell.Accuracy = defenses[i], accuracy; !math.IsNaN(accuracy) {
-					p.Own = append(p.Own, cell)
+				if one.Defense, one.Accuracy = defenses[i], accuracy; !math.IsNaN(accuracy) {
+					p.Own = append(p.Own, one)
 				}
 			}
 		})
@@ -86,20 +87,19 @@ func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 	p := &result.Published{Source: table.Name, Mode: table.Mode, Cells: []result.PublishedCell{}}
 	defenses, controls := table.Sides, s.Controls
 	for i, side := range defenses {
-		if side != None && len(controls) > 0 {
+		if side != cell.None && len(controls) > 0 {
 			defenses[i], controls = controls[0], controls[1:]
 		}
 	}
-	for _, cell := range table.Cells {
-		one := result.PublishedCell{Model: publishedModel(table, cell, s.Models), Attack: cell.Attack.Name}
-		if a := cell.Attack; a.Name != None {
-			one.Norm, one.Epsilon = &a.Norm, &a.Epsilon
-			if name, epsilon := c.publishedAttack(s, a); name != "" {
-				one.Attack, one.Epsilon = name, &epsilon
-			}
+	for _, known := range table.Cells {
+		a := known.Attack
+		one := result.PublishedCell{Column: c.publishedColumn(s, a)}
+		one.Model = publishedModel(table, known, s.Models)
+		if a.Name != cell.None {
+			one.Norm = &a.Norm
 		}
 		for side, defense := range defenses {
-			one.Defense, one.Accuracy = defense, cell.Accuracy[side]
+			one.Defense, one.Accuracy = defense, known.Accuracy[side]
 			p.Cells = append(p.Cells, one)
 		}
 	}
@@ -138,8 +138,10 @@ func modelWords(name string) (model, training string) {
 	return strings.NewReplacer("wideresnet", "wrn", "resnet", "rn").Replace(model), training
 }
 
-// publishedAttack finds the suite's attack of a published one's kind, norm and epsilon, the standard version first.
-func (c *Config) publishedAttack(s *Suite, a published.Attack) (name string, epsilon float64) {
+// publishedColumn is a published attack as the suite has it, where one is of its kind, norm and epsilon: the standard
+// version first.
+func (c *Config) publishedColumn(s *Suite, a published.Attack) cell.Column {
+	found := cell.Column{Attack: a.Name, Epsilon: cell.Epsilon(a.Epsilon)}
 	for _, candidate := range s.Attacks {
 		of := c.Attack(candidate)
 		if of == nil || of.Kind != a.Kind || of.Norm.String() != a.Norm || of.Version == "custom" {
@@ -148,11 +150,11 @@ func (c *Config) publishedAttack(s *Suite, a published.Attack) (name string, eps
 		near := func(e float64) bool { return math.Abs(e-a.Epsilon) <= 1e-4*a.Epsilon } // 0.03137 is also 8/255
 		i := slices.IndexFunc(of.Epsilons, near)
 		if i >= 0 && cmp.Or(of.Version, "standard") == "standard" {
-			return candidate, of.Epsilons[i]
+			return cell.Column{Attack: candidate, Epsilon: cell.Epsilon(of.Epsilons[i])}
 		}
-		if i >= 0 && name == "" {
-			name, epsilon = candidate, of.Epsilons[i]
+		if i >= 0 && found.Attack == a.Name {
+			found = cell.Column{Attack: candidate, Epsilon: cell.Epsilon(of.Epsilons[i])}
 		}
 	}
-	return name, epsilon
+	return found
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
@@ -14,10 +15,10 @@ func numbers(p *result.Published) []string {
 	var out []string
 	for _, c := range p.Cells {
 		epsilon := 0.0
-		if c.Epsilon != nil {
-			epsilon = *c.Epsilon
+		if c.Epsilon != 0 {
+			epsilon = float64(c.Epsilon)
 		}
-		if (c.Norm == nil) != (c.Epsilon == nil) || (c.Norm == nil) != (c.Attack == None) {
+		if (c.Norm == nil) != (c.Epsilon == 0) || (c.Norm == nil) != (c.Attack == cell.None) {
 			out = append(out, fmt.Sprintf("norm %v, epsilon %v under %s", c.Norm, c.Epsilon, c.Attack))
 		}
 		out = append(out, fmt.Sprintf("%s %s %s %.4g %v", c.Model, c.Defense, c.Attack, epsilon, c.Accuracy))

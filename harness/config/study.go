@@ -7,6 +7,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/cell"
 	"selfheal/internal/setting"
 )
 
@@ -73,7 +74,7 @@ func (s *SolverStudy) complete(d *decoder, n *node, where string, c *Config, nam
 		}
 	}
 	switch {
-	case s.Attack == None:
+	case s.Attack == cell.None:
 		d.fail(n.get("attack").pos, "%s.attack: clean images are always studied; name an attack or leave it out", where)
 	case s.Attack != "" && attacks.Free(c.Attack(s.Attack).Kind):
 		d.fail(n.get("attack").pos, "%s.attack: %s is of kind %s, a study takes an attack with one epsilon", where,

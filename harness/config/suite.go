@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
@@ -29,7 +30,7 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 	s.Name = suite
 	without := func(to *[]string, what, section string) value {
 		return names(to, what, section, 0).then(func(*decoder, *node, string) {
-			*to = slices.DeleteFunc(*to, func(name string) bool { return name == None })
+			*to = slices.DeleteFunc(*to, func(name string) bool { return name == cell.None })
 		})
 	}
 	return object{rows: []row{

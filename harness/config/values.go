@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/number"
 	"selfheal/internal/setting"
 	"selfheal/internal/suggest"
@@ -221,7 +222,7 @@ func named[T any](to *[]T, nameOf func(*T) string, reserved bool, item func(name
 		if problem := nameProblem(e.key); problem != "" {
 			d.fail(e.pos, "%s can't be a name in %s: %s", quote(e.key), where, problem)
 		}
-		if reserved && e.key == None {
+		if reserved && e.key == cell.None {
 			d.fail(e.pos, "%s: the name none is always defined; choose another", join(where, e.key))
 		}
 	}
@@ -241,7 +242,7 @@ func named[T any](to *[]T, nameOf func(*T) string, reserved bool, item func(name
 	v.schema = func() schema {
 		s, names := shape(), schema{"type": "string", "maxLength": 100, "pattern": namePattern}
 		if reserved {
-			names["not"] = schema{"const": None}
+			names["not"] = schema{"const": cell.None}
 		}
 		s["propertyNames"] = names
 		return s

@@ -196,7 +196,7 @@ func (f *fitter) cut(name string) ([]open.Layer, error) {
 	}
 	n := f.networks[name]
 	if n == nil {
-		if n, err = f.Network(m); err != nil {
+		if n, err = f.Network(m, ""); err != nil {
 			return nil, open.Wrong(err)
 		}
 		f.networks[name] = n

@@ -1,37 +1,65 @@
 package folder
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"selfheal/attacks"
-	"selfheal/harness/plan"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/journal"
-	"selfheal/internal/number"
 )
 
 // Key says what a block of the journal is about. Fields that mean nothing for a kind of block are empty.
 type Key struct {
-	Of       string `json:"of"` // the kind of block
-	plan.Key        // what was made, or the classifier
-	Suite    string `json:"suite,omitempty"`
-	Part     string `json:"part,omitempty"` // a component, a control, a file
-	Number   int    `json:"number,omitempty"`
+	Of        string `json:"of"` // the kind of block
+	cell.Made        // what was made, or the classifier
+	Part      string `json:"part,omitempty"` // a component, a control, a file
+	Number    int    `json:"number,omitempty"`
 	// By is the certificate that images are held against.
-	By     plan.Key               `json:"by,omitzero"`
+	By     cell.Made              `json:"by,omitzero"`
 	Solver *result.SolverSettings `json:"solver,omitempty"`
 }
 
-// JSON is the key in the journal.
+// JSON is the key in the journal. Blocks are found by this text, so the order of its fields is fixed.
 func (k Key) JSON() string {
-	text, _ := json.Marshal(k) // strings and finite numbers
-	return string(text)
+	var by json.RawMessage
+	if k.By != (cell.Made{}) {
+		by = object(made(k.By))
+	}
+	return string(object(slices.Concat([]field{{"of", k.Of}}, made(k.Made), []field{{"suite", k.Suite}, {"part",
+		k.Part},
+		{"number", k.Number}, {"by", by}, {"solver", k.Solver}})))
+}
+
+// field is one of a JSON object.
+type field struct {
+	name  string
+	value any
+}
+
+func made(m cell.Made) []field {
+	return []field{{"dataset", m.Dataset}, {"model", m.Model}, {"attack", m.Attack}, {"epsilon", m.Epsilon},
+		{"defense", m.Defense}, {"mode", m.Mode}, {"seed", m.Seed}, {"source", m.Source}}
+}
+
+// object is the JSON of those fields that are not zero, in their order.
+func object(fields []field) []byte {
+	text := []byte("{")
+	for _, f := range fields {
+		if !reflect.ValueOf(f.value).IsZero() {
+			data, _ := json.Marshal(f.value) // strings and finite numbers
+			text = fmt.Appendf(text, "%q:%s,", f.name, data)
+		}
+	}
+	return append(bytes.TrimSuffix(text, []byte(",")), '}')
 }
 
 // String tells people what the block is about.
@@ -44,7 +72,7 @@ func (k Key) String() string {
 		}
 	}
 	if k.Epsilon != 0 {
-		text += ", epsilon " + number.Format(k.Epsilon)
+		text += ", epsilon " + k.Epsilon.String()
 	}
 	if k.Seed != 0 {
 		text += fmt.Sprintf(", seed %d", k.Seed)

@@ -10,6 +10,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/open"
@@ -48,7 +49,7 @@ func (e effort) String() string {
 // are speeds by model, in passes of one image a second; that of "" serves the others. Times, unless nil, give the time
 // of jobs whose models have no rate.
 func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, error) {
-	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{}, made: map[plan.Key]string{}}
+	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{}, made: map[cell.Made]string{}}
 	if err := p.Walk(d); err != nil {
 		return "", err
 	}
@@ -86,17 +87,16 @@ type description struct {
 	times *Times
 	text  strings.Builder
 	sets  map[string]imageSet
-	made  map[plan.Key]string // in which suite images are made first
+	made  map[cell.Made]string // in which suite images are made first
 	total effort
 	span  *Span // of the jobs that are timed; nil where none is
 
 	// The state of the suite and of the job that the walk is in.
-	suite    *config.Suite
 	known    *comparison
 	sum      effort
 	job      effort
 	set      imageSet
-	model    *config.Model
+	under    *plan.Job
 	classes  int
 	attack   string // of the last corruption
 	listed   string // its line
@@ -180,10 +180,10 @@ func (d *description) classesOf(m *config.Model, s imageSet) (classes int, note 
 }
 
 func (d *description) endSuite() {
-	s := d.suite
-	if s == nil {
+	if d.under == nil {
 		return
 	}
+	s := d.under.Suite
 	if d.known != nil {
 		fmt.Fprintf(&d.text, "suite %s: %s; %s\n", s.Name, d.known, d.sum)
 	}
@@ -196,23 +196,23 @@ func (d *description) endSuite() {
 
 // Begin heads a job.
 func (d *description) Begin(j *plan.Job) error {
-	if j.Suite != d.suite {
+	if d.under == nil || j.Suite != d.under.Suite {
 		d.endSuite()
-		d.suite, d.known, d.sum = j.Suite, newComparison(d.plan.Config, j.Suite), effort{}
+		d.known, d.sum = newComparison(d.plan.Config, j.Suite), effort{}
 	}
 	set, err := d.setOf(j.Suite.Dataset)
 	if err != nil {
 		return err
 	}
 	classes, note := d.classesOf(j.Model, set)
-	d.model = j.Model
+	d.under = j
 	d.set, d.classes, d.job, d.attack, d.listed = set, classes, effort{}, "", ""
 	fmt.Fprintf(&d.text, "suite %s, model %s, %d images of %s, %s\n", j.Suite.Name, j.Model.Name, set.n,
 		j.Suite.Dataset, j.Suite.Attacker())
 	if notes := slices.DeleteFunc([]string{set.note, note}, func(s string) bool { return s == "" }); len(notes) > 0 {
 		fmt.Fprintf(&d.text, "  an estimate, as %s\n", strings.Join(notes, " and "))
 	}
-	fmt.Fprintf(&d.text, "  %-24s defenses: %s\n", "none (clean)", d.known.defenses(j, config.None, 0))
+	fmt.Fprintf(&d.text, "  %-24s defenses: %s\n", "none (clean)", d.known.defenses(j, cell.None, 0))
 	if seeds := len(d.plan.Seeds()); seeds > 1 {
 		fmt.Fprintf(&d.text, "  %d seeds of every attack\n", seeds)
 	}
@@ -221,7 +221,7 @@ func (d *description) Begin(j *plan.Job) error {
 
 // Clean counts the answers to clean images.
 func (d *description) Clean(_ *plan.Job, g plan.Group) error {
-	d.answers(g, votes(d.model), &d.job.judged)
+	d.answers(g, votes(d.under.Model), &d.job.judged)
 	return nil
 }
 
@@ -231,7 +231,7 @@ func votes(m *config.Model) int64 { return int64(max(1, m.Votes)) }
 // answers counts so many answers to every image, of each classifier of a group: those of the undefended network apart.
 func (d *description) answers(g plan.Group, each int64, undefended *int64) {
 	for _, defense := range g.Scored {
-		if defense == config.None {
+		if defense == cell.None {
 			*undefended += each * int64(d.set.n)
 		} else {
 			d.job.controlled += each * int64(d.set.n)
@@ -244,7 +244,7 @@ func (d *description) Try(s plan.Step) error { return s.Do(d, s) }
 
 // Attack counts those of an attack, and the answers to its images.
 func (d *description) Attack(s plan.Step) error {
-	d.answers(s.Group, votes(d.model), &d.job.judged)
+	d.answers(s.Group, votes(d.under.Model), &d.job.judged)
 	if s.First { // the smoothed classifiers' answers
 		for _, t := range s.Trials {
 			d.answers(s.Group, t.Samples(), &d.job.forward)
@@ -267,40 +267,39 @@ func (d *description) passes(s plan.Step) error {
 			strings.Join(s.Scored, ", "), s.From.Model.Name)
 		return nil
 	}
-	r, err := s.Setting().Make(cmp.Or(s.Epsilon(), 1), d.classes) // an attack without epsilon has 1
+	r, err := s.Setting().Make(float64(cmp.Or(s.Epsilon(), 1)), d.classes) // an attack without epsilon has 1
 	f, b := r.Passes(d.classes)
 	each := int64(d.set.n * len(d.plan.Seeds()))
 	if s.Crafted() {
-		each *= int64(control.QuestionPasses(d.model.Votes))
+		each *= int64(control.QuestionPasses(d.under.Model.Votes))
 	}
 	f, b = number.Product(f, each), number.Product(b, each)
 	shared := ""
 	for _, k := range s.Keys() {
 		if suite := d.made[k]; suite != "" || err != nil {
-			if k.Defense == config.None && err == nil {
+			if k.Defense == cell.None && err == nil {
 				shared = ", made once with suite " + suite
 			}
 			continue
 		}
 		d.made[k] = s.Suite.Name
-		if k.Defense == config.None {
+		if k.Defense == cell.None {
 			d.job.forward, d.job.backward = number.Sum(d.job.forward, f), number.Sum(d.job.backward, b)
 		} else {
 			d.job.controlled = number.Sum(d.job.controlled, f, b)
 		}
 	}
 	switch {
-	case s.Attacked != config.None: // it is listed already
+	case s.Attacked != cell.None: // it is listed already
 	case err != nil:
 		fmt.Fprintf(&d.text, "  %-24s %v\n", s.Trial.Name(), err)
 	default:
 		strength := ""
-		norm, epsilon := s.Strength()
-		if norm != nil {
+		if norm := s.Norm(); norm != nil {
 			strength = ", " + *norm
 		}
-		if epsilon != nil {
-			strength += ", epsilon " + number.Format(*epsilon)
+		if s.Epsilon() != 0 {
+			strength += ", epsilon " + s.Epsilon().String()
 		}
 		fmt.Fprintf(&d.text, "  %-24s defenses: %s; %s%s: %s%s\n", s.Trial.Name(),
 			d.known.defenses(s.Job, s.Trial.Name(), s.Epsilon()), r.Name, strength, s.Cost(f, b, count), shared)
@@ -310,8 +309,8 @@ func (d *description) passes(s plan.Step) error {
 
 // Corrupt lists all severities of a corruption in one line. A published number is of the mean of all corruptions.
 func (d *description) Corrupt(s plan.Step, c attacks.Corruption) error {
-	d.answers(s.Group, votes(d.model), &d.job.judged)
-	if !s.First || s.Attacked != config.None {
+	d.answers(s.Group, votes(d.under.Model), &d.job.judged)
+	if !s.First || s.Attacked != cell.None {
 		return nil
 	}
 	attack, _, _ := strings.Cut(s.Trial.Name(), ":")
@@ -370,7 +369,7 @@ func (d *description) timed(j *plan.Job) bool {
 // disk prints how much room the images of attacks take if they are kept.
 func (d *description) disk() {
 	bytes, known := int64(0), true
-	d.plan.EachMade(func(s plan.Step, _ plan.Key) {
+	d.plan.EachMade(func(s plan.Step, _ cell.Made) {
 		if s.Kept(s.Suite.SaveAdversarial) {
 			set := d.sets[s.Suite.Dataset]
 			known = known && set.shape[0] > 0
@@ -444,13 +443,13 @@ func newComparison(cfg *config.Config, s *config.Suite) *comparison {
 
 // defenses lists those that a job scores under an attack, none first, and marks as
 // extra those whose cells have no published number. It strikes off the numbers of the others.
-func (c *comparison) defenses(j *plan.Job, attack string, epsilon float64) string {
+func (c *comparison) defenses(j *plan.Job, attack string, epsilon cell.Epsilon) string {
 	names := j.Defenses()
 	for k := 0; c != nil && k < len(names); k++ {
 		c.cells++
 		i := slices.IndexFunc(c.left, func(p result.PublishedCell) bool {
 			return p.Model == j.Model.Name && p.Defense == names[k] && p.Attack == attack &&
-				(p.Epsilon == nil || *p.Epsilon == epsilon)
+				(p.Epsilon == 0 || p.Epsilon == epsilon)
 		})
 		if i < 0 {
 			names[k] += " (extra)"

@@ -12,8 +12,8 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/control/pca"
+	"selfheal/harness/cell"
 	"selfheal/harness/certify"
-	"selfheal/harness/config"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/run"
@@ -62,7 +62,7 @@ func Measure(ctx context.Context, p *plan.Plan, fits *pca.Cache, begun *atomic.I
 	}
 	defer opener.Close()
 	m := &measuring{Opener: opener, ctx: ctx, plan: p, begun: begun, times: &Times{map[*plan.Job]jobTime{}},
-		made:   map[plan.Key]bool{},
+		made:   map[cell.Made]bool{},
 		images: run.Images(p)}
 	err = p.Walk(m)
 	m.leave()
@@ -76,8 +76,8 @@ type measuring struct {
 	plan   *plan.Plan
 	begun  *atomic.Int64
 	times  *Times
-	made   map[plan.Key]bool
-	images map[plan.Key]bool // made at full strength
+	made   map[cell.Made]bool
+	images map[cell.Made]bool // made at full strength
 
 	// The state of the job that the walk is in; nil where it can't be timed.
 	job    *open.Job
@@ -140,8 +140,8 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	if err := m.job.Defend(m.ctx, false); err != nil {
 		return err
 	}
-	opening := 2 * time.Since(start).Seconds() // before the run, and for the job
-	m.time.add(Span{opening, opening})
+	opening := time.Since(start).Seconds() // once more for the job, unless it stays open
+	m.time.add(Span{opening, 2 * opening})
 	m.speeds = map[string]speed{}
 	for _, who := range m.job.Classifiers {
 		attacked := who.Control == nil || !j.Oblivious()
@@ -256,7 +256,7 @@ func (m *measuring) Clean(_ *plan.Job, g plan.Group) error {
 		if m.job.Model.Votes == 0 {
 			passes = min(m.right(), float64(run.Probed(m.job.Classifier(defense)))) * run.ProbePasses
 		}
-		if defense == config.None {
+		if defense == cell.None {
 			passes += open.TrialPasses(m.job.Net, m.job.Set.Len())
 		}
 		m.time.add(Span{0, passes * m.speeds[defense].judging()})
@@ -287,8 +287,13 @@ func (m *measuring) Attack(s plan.Step) error {
 		if m.again() {
 			t.High += float64(run.Sampled(int(right))) * v.exact.passes(f, b)
 		}
-		if r.Norm == attacks.Linf && gradients > 0 { // at epsilon 1
-			t.High += min(right, float64(run.Probed(m.job.Classifier(s.Attacked)))) * v.passes(21, 21)
+		if r.Norm == attacks.Linf && gradients > 0 {
+			probe, err := run.Unbounded(classes)
+			if err != nil {
+				return m.unknown(err)
+			}
+			probed := min(right, float64(run.Probed(m.job.Classifier(s.Attacked))))
+			t.High += probed * v.passes(probe.Passes(classes))
 		}
 		m.time.add(t)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
@@ -84,7 +85,7 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 		return nil, err
 	}
 	b := &Baseline{Schema, Run{f.Created, f.Environment.Selfheal, f.Seed}, rules, selected(cells, f), cells}
-	slices.SortFunc(b.Cells, compareCells)
+	slices.SortFunc(b.Cells, func(x, y Cell) int { return cell.Compare(x.ID, y.ID) })
 	return b, b.check()
 }
 
@@ -93,7 +94,7 @@ func refuseFailures(f *result.File, rules config.Gate) error {
 	for _, c := range f.Cells {
 		named := slices.ContainsFunc(rules.GradientFailures, func(text string) bool {
 			p, err := config.ParseCellPattern(text)
-			return err == nil && p.Matches(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon)
+			return err == nil && p.Matches(c.ID)
 		})
 		if c.GradientFailures > 0 && !named {
 			return fmt.Errorf("suite %s, model %s, defense %s, attack %s: gradients failed on %d of the %d images "+
@@ -175,7 +176,7 @@ func parse(data []byte) (*Baseline, error) {
 
 // settle gives cells of suites without controls their mode, as reading results does.
 func (b *Baseline) settle() {
-	controlled := result.Controlled(b.Cells, func(c Cell) (string, string) { return c.Suite, c.Defense })
+	controlled := result.Controlled(b.Cells, func(c Cell) cell.ID { return c.ID })
 	for i, c := range b.Cells {
 		b.Cells[i].Mode = result.AttackerOf(c.Mode, controlled[c.Suite])
 	}
@@ -226,8 +227,8 @@ func (b *Baseline) Write(path string, rule atomicfile.Rule, known bool) error {
 func (b *Baseline) Changes(old *Baseline) (added, removed, changed int) {
 	before := byKey(old.Cells)
 	for _, c := range b.Cells {
-		o, ok := before[c.key()]
-		delete(before, c.key())
+		o, ok := before[c.Key()]
+		delete(before, c.Key())
 		switch {
 		case !ok:
 			added++

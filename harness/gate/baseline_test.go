@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/atomicfile"
@@ -33,7 +34,7 @@ func TestBaselineFile(t *testing.T) {
 	if err != nil || !again.Same(b) || !again.Created.Equal(b.Created) {
 		t.Errorf("read %+v, %v", again, err)
 	}
-	if !slices.IsSortedFunc(b.Cells, compareCells) || len(b.Datasets) != 1 {
+	if !slices.IsSortedFunc(b.Cells, func(x, y Cell) int { return cell.Compare(x.ID, y.ID) }) || len(b.Datasets) != 1 {
 		t.Errorf("%+v", b)
 	}
 	for _, line := range strings.Split(text, "\n") {
@@ -89,7 +90,7 @@ func TestPartialRun(t *testing.T) {
 		{func(f *result.File) { f.Cells = f.Cells[:5] }, "it lacks main/net/heal/pgd;"},
 		{func(f *result.File) { f.Cells = f.Cells[:4] }, "it lacks main/net/none/pgd and 1 more;"},
 		{func(f *result.File) { f.Cells = f.Cells[1:] }, "it lacks main/net/none/none;"},
-		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = &e }, "it lacks main/net/heal/pgd;"},
+		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = cell.Epsilon(e) }, "it lacks main/net/heal/pgd;"},
 		{func(f *result.File) { f.Suites[0].Models = []string{"net", "other"} },
 			"it lacks main/other/none/none and 5 more;"},
 		{func(f *result.File) { f.Models["net"] = result.Model{SHA256: "?"} }, `model "net": sha256 "?" is none`},

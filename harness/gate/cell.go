@@ -3,28 +3,20 @@
 package gate
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
-	"selfheal/internal/number"
 )
 
 // Cell is what a comparison needs of a cell of a run, as it stands in a baseline file.
 type Cell struct {
-	Suite    string   `json:"suite"`
-	Dataset  string   `json:"dataset"`
-	Model    string   `json:"model"`
-	Defense  string   `json:"defense"` // "none" or the control's name
-	Mode     string   `json:"mode"`
-	Source   string   `json:"source,omitempty"` // in mode transfer: the model that the images were made on
-	Attack   string   `json:"attack"`           // "none" (clean images) or the attack's name
-	Norm     *string  `json:"norm"`             // null for "none"
-	Epsilon  *float64 `json:"epsilon"`          // null for "none"
-	Recipe   string   `json:"recipe"`           // "" for "none"
+	cell.ID
+	Norm     *string  `json:"norm"`   // null for "none"
+	Recipe   string   `json:"recipe"` // "" for "none"
 	N        int      `json:"n"`
 	Correct  int      `json:"correct"`
 	Verdicts verdicts `json:"verdicts"`
@@ -52,31 +44,11 @@ func (c Cell) most() (n int) {
 	return c.Correct + n
 }
 
-func (c Cell) key() result.Key {
-	return result.KeyOf(c.Suite, c.Model, c.Defense, c.Source, c.Attack, c.Epsilon)
-}
-
-func compareCells(x, y Cell) int {
-	a, b := x.key(), y.key()
-	return cmp.Or(strings.Compare(a.Suite, b.Suite), strings.Compare(a.Model, b.Model),
-		strings.Compare(a.Defense, b.Defense), strings.Compare(a.Source, b.Source), strings.Compare(a.Attack, b.Attack),
-		cmp.Compare(a.Epsilon, b.Epsilon))
-}
-
 // String names the cell in messages.
 func (c Cell) String() string { return plain(c.Suite) + "/" + c.name() }
 
 // name is the cell's name within its suite, as [config.CellPattern] has it.
-func (c Cell) name() string {
-	name := plain(c.Model) + "/" + plain(c.Defense) + "/" + plain(c.Attack)
-	if c.Epsilon != nil {
-		name += "@" + number.Format(*c.Epsilon)
-	}
-	if c.Source != "" {
-		name += " from " + plain(c.Source)
-	}
-	return name
-}
+func (c Cell) name() string { return plain(c.Name()) }
 
 // check says what makes the cell one that no run writes.
 func (c Cell) check(of made) error {
@@ -90,14 +62,14 @@ func (c Cell) check(of made) error {
 		return fmt.Errorf("cell %s: its mode is %q, not one of %s", c, c.Mode, strings.Join(result.ModeNames(), ", "))
 	}
 	_, made, attack := result.AttackOf(of.Attacks, c.Attack)
-	clean := c.Attack == config.None
+	clean := c.Attack == cell.None
 	free := clean || made.Free() // of a bound
-	if free != (c.Norm == nil) || (free || made.Brackets()) != (c.Epsilon == nil) || clean != (c.Recipe == "") {
+	if free != (c.Norm == nil) || (free || made.Brackets()) != (c.Epsilon == 0) || clean != (c.Recipe == "") {
 		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe (as spatial and "+
 			"patch), clean images have none of them", c)
 	}
-	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || c.Epsilon != nil && !(*c.Epsilon > 0)) {
-		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, *c.Epsilon)
+	if c.Norm != nil && (!slices.Contains(config.Norms, *c.Norm) || !(c.Epsilon >= 0)) {
+		return fmt.Errorf("cell %s: norm %q or epsilon %v is none", c, *c.Norm, float64(c.Epsilon))
 	}
 	_, model := of.Models[c.Model]
 	_, control := of.Controls[c.Defense]
@@ -112,7 +84,7 @@ func (c Cell) check(of made) error {
 		return fmt.Errorf("cell %s: n is %d, its dataset %q has %d images", c, c.N, c.Dataset, images.N)
 	case !attack && !clean:
 		return fmt.Errorf(unsaid, c, "attack", c.Attack)
-	case !control && c.Defense != config.None:
+	case !control && c.Defense != cell.None:
 		return fmt.Errorf(unsaid, c, "control", c.Defense)
 	}
 	if err := result.CheckVerdicts(string(c.Verdicts), c.N, c.Correct); err != nil {
@@ -131,23 +103,23 @@ func checkCells(cells []Cell, of made) error {
 	if len(cells) == 0 {
 		return fmt.Errorf("there are no cells")
 	}
-	seen := map[result.Key]bool{}
+	seen := map[cell.ID]bool{}
 	for _, c := range cells {
 		if err := c.check(of); err != nil {
 			return err
 		}
-		if seen[c.key()] {
+		if seen[c.Key()] {
 			return fmt.Errorf("cell %s is there twice", c)
 		}
-		seen[c.key()] = true
+		seen[c.Key()] = true
 	}
 	return nil
 }
 
-func byKey(cells []Cell) map[result.Key]Cell {
-	of := map[result.Key]Cell{}
+func byKey(cells []Cell) map[cell.ID]Cell {
+	of := map[cell.ID]Cell{}
 	for _, c := range cells {
-		of[c.key()] = c
+		of[c.Key()] = c
 	}
 	return of
 }
@@ -160,19 +132,20 @@ func cellsOf(f *result.File) ([]Cell, error) {
 			return nil, fmt.Errorf("suite %s, model %s, defense %s, attack %s has no verdicts: %s", c.Suite, c.Model,
 				c.Defense, c.Attack, c.Error)
 		}
-		cells[i] = Cell{c.Suite, c.Dataset, c.Model, c.Defense, c.Mode, c.Source, c.Attack, c.Norm, c.Epsilon, c.Recipe,
+		cells[i] = Cell{c.ID, c.Norm, c.Recipe,
 			c.N, c.Correct, verdicts(c.Verdicts), c.Near}
 	}
 	return cells, checkCells(cells, selected(cells, f))
 }
 
 // absent lists a suite's cells under an attack at an epsilon that are not there.
-func absent(s result.Suite, have map[result.Key]Cell, sources []string, attack string, epsilon float64) (
-	list []string) {
+func absent(s result.Suite, have map[cell.ID]Cell, sources []string, attack string, epsilon float64) (list []string) {
 	for _, m := range s.Models {
-		for _, defense := range append([]string{config.None}, s.Controls...) {
+		for _, defense := range append([]string{cell.None}, s.Controls...) {
 			for _, source := range sources {
-				if _, ok := have[result.KeyOf(s.Name, m, defense, source, attack, &epsilon)]; !ok {
+				id := cell.Of(s.Name, m, defense, attack, cell.Epsilon(epsilon))
+				id.Source = source
+				if _, ok := have[id]; !ok {
 					list = append(list, plain(strings.Join([]string{s.Name, m, defense, attack}, "/")))
 				}
 			}
@@ -185,13 +158,13 @@ func absent(s result.Suite, have map[result.Key]Cell, sources []string, attack s
 func missing(f *result.File, cells []Cell) (list []string) {
 	have := byKey(cells)
 	for _, s := range f.Suites {
-		for _, attack := range append([]string{config.None}, s.Attacks...) {
+		for _, attack := range append([]string{cell.None}, s.Attacks...) {
 			epsilons := f.Attacks[attack].Strengths()
 			if len(epsilons) == 0 { // clean images, corruptions, moved images and patches have none
 				epsilons = []float64{0}
 			}
 			sources := []string{""}
-			if s.Mode == result.Transfer && attack != config.None && f.Attacks[attack].Crafted() {
+			if s.Mode == result.Transfer && attack != cell.None && f.Attacks[attack].Crafted() {
 				sources = s.Models
 			}
 			for _, under := range f.Attacks[attack].Cells(attack) {

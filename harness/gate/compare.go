@@ -88,7 +88,7 @@ func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*R
 		Baseline: base.Run, Results: Run{f.Created, f.Environment.Selfheal, f.Seed}}
 	before := byKey(base.Cells)
 	compared := slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool {
-		_, known := before[c.key()]
+		_, known := before[c.Key()]
 		return !known
 	})
 	of := selected(compared, f)
@@ -97,7 +97,7 @@ func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*R
 		return nil, err
 	}
 	for _, c := range compared {
-		if err := agree(base, of, before[c.key()], c, rules); err != nil {
+		if err := agree(base, of, before[c.Key()], c, rules); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +117,7 @@ func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*R
 		}
 		x := Compared{Cell: c, Accuracy: float64(c.Correct) / float64(c.N), FailOn: []string{}, Reasons: []string{},
 			Seconds: f.Cells[i].Seconds}
-		if old, ok := before[c.key()]; ok {
+		if old, ok := before[c.Key()]; ok {
 			now := c.agreed(old)
 			change := t.change(counts{stats.NewPaired(string(old.Verdicts), now), len(compared)})
 			change.Before = float64(old.Correct) / float64(old.N)
@@ -206,7 +206,7 @@ func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
 		}
 		found := false
 		for i, c := range cells {
-			if p.Matches(c.Suite, c.Model, c.Defense, c.Attack, c.Epsilon) {
+			if p.Matches(c.ID) {
 				found = true
 				mins[i] = max(mins[i], least)
 			}

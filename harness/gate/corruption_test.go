@@ -17,7 +17,7 @@ func corrupted(ones int) *result.File {
 	for i := range f.Cells {
 		if c := &f.Cells[i]; c.Attack != "none" {
 			c.Attack = map[string]string{"aa": "c:fog:1", "pgd": "c:fog:3"}[c.Attack]
-			c.Norm, c.Epsilon, c.Recipe = nil, nil, "corruption/1"
+			c.Norm, c.Epsilon, c.Recipe = nil, 0, "corruption/1"
 		}
 	}
 	return f

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/stats"
 	"selfheal/internal/must"
@@ -96,7 +97,7 @@ func TestBetter(t *testing.T) {
 // A row says accuracies in per cent and changes in points, a drop below 0.
 func TestRow(t *testing.T) {
 	detects := 0.0416
-	c := Compared{Cell: Cell{Model: "net", Defense: "none", Attack: "none", N: 1000}, Accuracy: 0.7421, Outcome: Fail,
+	c := Compared{Cell: Cell{ID: cell.Of("", "net", "none", "none", 0), N: 1000}, Accuracy: 0.7421, Outcome: Fail,
 		Change: &Change{Before: 0.7994, Drop: 0.0573, Interval: [2]float64{0.0402, 0.0755}, Lost: 60, Won: 3,
 			AboveHolm: 0.03, Below: 0.7, Detectable: &detects}}
 	want := []string{c.name(), "1000", "79.9", "74.2", "-5.7 (-7.5 to -4.0)", "60/3", "0.0300", "0.700", "4.2", "fail"}
@@ -174,14 +175,15 @@ func TestRules(t *testing.T) {
 // come first.
 func TestReasonLines(t *testing.T) {
 	of := func(name string, o Outcome, drop float64, min *Minimum) Compared {
-		c := Compared{Cell: Cell{Model: name, Defense: "none", Attack: "none", N: 100, Correct: 60}, Accuracy: 0.6,
+		c := Compared{Cell: Cell{ID: cell.Of("", name, "none", "none", 0), N: 100, Correct: 60}, Accuracy: 0.6,
 			Outcome: o, Reasons: []string{"why"}, Change: &Change{Drop: drop}, Min: min}
 		return c
 	}
 	least := &Minimum{Min: 0.7}
 	r := &Report{Cells: []Compared{of("rose", Inconclusive, -0.1, nil), of("fell", Inconclusive, 0.1, nil),
 		of("below", Inconclusive, -0.1, least), of("passed", Pass, 0.1, least), of("failed", Fail, -0.1, nil),
-		{Cell: Cell{Model: "new", N: 100, Correct: 60}, Outcome: Inconclusive, Reasons: []string{"why"}}}}
+		{Cell: Cell{ID: cell.ID{Row: cell.Row{Model: "new"}}, N: 100, Correct: 60}, Outcome: Inconclusive,
+			Reasons: []string{"why"}}}}
 	var models []string
 	for _, line := range r.reasons() {
 		for _, c := range r.Cells {

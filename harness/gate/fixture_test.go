@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
@@ -36,13 +37,12 @@ func file(seed uint64, verdicts ...string) *result.File {
 		Suites: []result.Suite{{Name: "main", Dataset: "shapes", Mode: result.Oblivious, Models: []string{"net"},
 			Controls: []string{"heal"}, Attacks: []string{"aa", "pgd"}}}}
 	for i, v := range verdicts {
-		c := result.Cell{Suite: "main", Dataset: "shapes", Model: "net", Defense: []string{"none", "heal"}[i%2],
-			Mode:   result.Oblivious,
-			Attack: []string{"none", "aa", "pgd"}[i/2%3], N: n, Correct: strings.Count(v, "1"),
-			Verdicts: v, Seconds: 1.5, Warnings: []result.Warning{}}
+		c := result.Cell{ID: cell.Of("main", "net", []string{"none", "heal"}[i%2], []string{"none", "aa", "pgd"}[i/2%3],
+			0).In("shapes", result.Oblivious), N: n, Correct: strings.Count(v, "1"), Verdicts: v, Seconds: 1.5,
+			Warnings: []result.Warning{}}
 		if c.Attack != "none" {
 			norm, epsilon := "linf", 8.0/255
-			c.Norm, c.Epsilon, c.Recipe = &norm, &epsilon, c.Attack+"/1"
+			c.Norm, c.Epsilon, c.Recipe = &norm, cell.Epsilon(epsilon), c.Attack+"/1"
 		}
 		f.Cells = append(f.Cells, c)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
@@ -155,7 +156,7 @@ func TestRefusals(t *testing.T) {
 			"has no verdicts: the loop diverges", false},
 		{func(f *result.File) { f.Cells = f.Cells[:4] },
 			"the results lack main/net/heal/pgd@8/255 and 1 more, which the baseline has", false},
-		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = &e },
+		{func(f *result.File) { e := 0.5; f.Cells[5].Epsilon = cell.Epsilon(e) },
 			"the results lack main/net/heal/pgd@8/255, which", false},
 		{func(f *result.File) { rename(f, "model", "net", "resnet") },
 			"renamed? model resnet is new and has the sha256 of net: give back the old name, or accept", false},
@@ -173,9 +174,9 @@ func TestRefusals(t *testing.T) {
 		{func(f *result.File) { f.Cells = nil }, "results: there are no cells", false},
 		{func(f *result.File) { f.Cells[0].Dataset = "sets" },
 			`its dataset "sets" is not among the datasets`, false},
-		{func(f *result.File) { f.Cells[2].Epsilon = nil }, "an attack has norm, epsilon and recipe", false},
+		{func(f *result.File) { f.Cells[2].Epsilon = 0 }, "an attack has norm, epsilon and recipe", false},
 		{func(f *result.File) { f.Cells[2].Mode = "blind" }, `its mode is "blind"`, false},
-		{func(f *result.File) { e := math.NaN(); f.Cells[2].Epsilon = &e }, "epsilon NaN is none", false},
+		{func(f *result.File) { e := math.NaN(); f.Cells[2].Epsilon = cell.Epsilon(e) }, "epsilon NaN is none", false},
 		{func(f *result.File) { f.Cells[2].Defense = "" }, "a cell lacks its defense", false},
 	} {
 		f := file(0, same(20, 40)...)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"selfheal/harness/cell"
 )
 
 // checkKeys refuses what encoding/json lets pass in a JSON text of type t: a key that an object has twice, of which it
@@ -16,6 +18,7 @@ func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
 	case err != nil:
 		return err
 	case t == nil:
+	case t == reflect.TypeFor[cell.Epsilon](): // null is none
 	case t.Kind() == reflect.Pointer:
 		t = t.Elem()
 	case token == nil:

@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
 // lacking is the error for cells of the baseline that the results lack. It asks whether they were renamed.
-func lacking(base *Baseline, of made, now map[result.Key]Cell) error {
+func lacking(base *Baseline, of made, now map[cell.ID]Cell) error {
 	var names []string
 	for _, c := range base.Cells {
-		if _, ok := now[c.key()]; !ok {
+		if _, ok := now[c.Key()]; !ok {
 			names = append(names, c.String())
 		}
 	}

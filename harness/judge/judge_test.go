@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/dataset"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
@@ -208,10 +209,10 @@ suites: {s: {dataset: test, models: [robust], attacks: [one, two, patch, square,
 		{"square", 0, "square:4", 0}, {"common", 0, "common:fog:1", 0}, {"common:fog:2", 0, "common:fog:2", 0},
 		{"three", 0, `no attack "three"`, 0},
 	} {
-		found, err := trial(cfg, c.name, c.epsilon)
+		found, err := trial(cfg, c.name, cell.Epsilon(c.epsilon))
 		if err != nil {
 			must.Refuse(t, err, c.want)
-		} else if found.Name() != c.want || found.Epsilon() != c.found {
+		} else if found.Name() != c.want || float64(found.Epsilon()) != c.found {
 			t.Errorf("%s at %v: %s at %v", c.name, c.epsilon, found.Name(), found.Epsilon())
 		}
 	}
@@ -235,7 +236,7 @@ func TestChannelsFirst(t *testing.T) {
 	c.Images, c.Shape = last, []int{7, 32, 32, 3}
 	if v := must.Get(Verify(t.Context(), u, c))(t); v.Unperturbed != 7 || v.Judged != 7 ||
 		v.Accuracy != float64(v.Correct)/7 || v.Dataset != "test" || v.Model != "robust" || v.Defense != "none" ||
-		v.Attack != "pgd-l2" || *v.Norm != "l2" || *v.Epsilon != 0.4 || v.N != 7 {
+		v.Attack != "pgd-l2" || *v.Norm != "l2" || v.Epsilon != 0.4 || v.N != 7 {
 		t.Errorf("%+v", v)
 	}
 }
@@ -244,7 +245,7 @@ func TestChannelsFirst(t *testing.T) {
 func claim(t *testing.T, u *open.Model) (Claim, *dataset.Dataset) {
 	t.Helper()
 	d := must.Get(u.Set("test", 0))(t)
-	c := Claim{Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test", Attack: "pgd-l2", Epsilon: 0.4}
+	c := Claim{Column: cell.Column{Attack: "pgd-l2", Epsilon: 0.4}, Shape: []int{d.Len(), 3, 32, 32}, Dataset: "test"}
 	for i := range d.Len() {
 		_, x, _ := must.Get3(d.Image(i))(t)
 		c.Images = append(c.Images, x...)
@@ -339,7 +340,7 @@ func TestVerifyErrors(t *testing.T) {
 		}
 	}
 	whole.Epsilon, whole.Attack = 0, "apgd-l1"
-	if v, err := Verify(context.Background(), u, whole); err != nil || *v.Epsilon != 4 ||
+	if v, err := Verify(context.Background(), u, whole); err != nil || v.Epsilon != 4 ||
 		*v.Norm != attacks.L1.String() {
 		t.Errorf("an attack of one epsilon: %+v, %v", v, err)
 	}

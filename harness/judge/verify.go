@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
@@ -17,7 +19,7 @@ import (
 )
 
 // trial finds the trial of a config's attack at one of its epsilons; epsilon 0 stands for its only one.
-func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error) {
+func trial(cfg *config.Config, name string, epsilon cell.Epsilon) (plan.Trial, error) {
 	base, _, _ := strings.Cut(name, ":")
 	a := cfg.Attack(base)
 	if a == nil || !a.Several() && base != name {
@@ -41,7 +43,7 @@ func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error)
 			return epsilon > t.Epsilon()*(1-1e-9) && epsilon < t.Epsilon()*(1+1e-9)
 		})
 		if i < 0 {
-			err = fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, number.Format(epsilon), known)
+			err = fmt.Errorf("attack %s has no epsilon %s; it has: %s", name, epsilon, known)
 		}
 	}
 	if err != nil {
@@ -52,22 +54,18 @@ func trial(cfg *config.Config, name string, epsilon float64) (plan.Trial, error)
 
 // Claim is somebody's adversarial images, and the attack that they are said to be of.
 type Claim struct {
-	Shape   []int // [N, C, H, W]
-	Images  []float32
-	Dataset string  // of the config: the clean images, in order
-	Limit   int     // only the first so many of those; 0 for all
-	Attack  string  // of the config: the norm and epsilon
-	Epsilon float64 // which of the attack's; 0 for its only one
+	Shape       []int // [N, C, H, W]
+	Images      []float32
+	Dataset     string // of the config: the clean images, in order
+	Limit       int    // only the first so many of those; 0 for all
+	cell.Column        // the config's attack, and which of its epsilons; 0 for its only one
 }
 
 // Verification is the judge's answer to a [Claim].
 type Verification struct {
-	Dataset     string         `json:"dataset"`
-	Model       string         `json:"model"`
-	Defense     string         `json:"defense"` // "none" or the control's name
-	Attack      string         `json:"attack"`
-	Norm        *string        `json:"norm"`    // null of a corruption
-	Epsilon     *float64       `json:"epsilon"` // null of a corruption
+	cell.Row
+	cell.Column
+	Norm        *string        `json:"norm"` // null of a corruption
 	N           int            `json:"n"`
 	Unperturbed int            `json:"unperturbed"` // images that are the clean ones
 	MaxNorm     float64        `json:"max_norm"`    // of the images whose values are numbers
@@ -95,11 +93,11 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	if err != nil {
 		return nil, open.Wrong(err)
 	}
-	if t.Setting().Kind == attacks.SpatialKind { // a claim has no poses
+	if r, err := t.Recipe(math.MaxInt16, attacks.AnyShape); err == nil && r.Limit != nil && !r.Limit.Visible() {
 		return nil, open.Wrong(fmt.Errorf("attack %s moves images, and whether others are clean ones moved can't be "+
 			"told of them; verify takes attacks that change values", c.Attack))
 	}
-	if norm, epsilon := t.Strength(); norm != nil && epsilon == nil {
+	if t.Norm() != nil && t.Epsilon() == 0 {
 		return nil, open.Wrong(fmt.Errorf("attack %s is a bracket, which has no epsilon to hold images to", c.Attack))
 	}
 	d, err := u.Set(c.Dataset, c.Limit)
@@ -122,7 +120,7 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	}
 	v, err := Measure(ctx, u.Opener, u.Classifier, d, t, c.Images)
 	if err == nil {
-		v.Dataset, v.Attack = c.Dataset, c.Attack
+		v.Dataset = c.Dataset
 	}
 	return v, err
 }
@@ -156,8 +154,8 @@ func Measure(ctx context.Context, o *open.Opener, who open.Classifier, d Clean, 
 	if err != nil {
 		return nil, err
 	}
-	v := &Verification{Model: who.Model, Defense: who.Defense(), N: n, Outside: []plan.Outside{}}
-	v.Norm, v.Epsilon = t.Strength()
+	v := &Verification{Row: cell.Row{Model: who.Model, Defense: who.Defense()}, Norm: t.Norm(), N: n,
+		Column: cell.Column{Attack: t.Name(), Epsilon: t.Epsilon()}, Outside: []plan.Outside{}}
 	verdicts := make([]byte, n)
 	for i, of := range judged {
 		v.MaxNorm = max(v.MaxNorm, of.Norm)

@@ -9,7 +9,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
-	"selfheal/harness/config"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/memory"
 	"selfheal/internal/number"
@@ -44,7 +44,7 @@ func (s Info) String() string {
 // Defense is "none" or the control's name.
 func (s Info) Defense() string {
 	if s.Control == nil {
-		return config.None
+		return cell.None
 	}
 	return s.Control.Name
 }

@@ -41,7 +41,7 @@ func openedNetwork(t *testing.T, workers int) (*Opener, *control.Network) {
 	cfg.Runtime = config.Runtime{Provider: config.CPU, Workers: workers, Batch: 8, Threads: 1, Winograd: true}
 	r := must.Get(New(cfg, Options{}))(t)
 	t.Cleanup(r.Close)
-	net := must.Get(r.Network(r.Config.Model("robust")))(t)
+	net := must.Get(r.Network(r.Config.Model("robust"), ""))(t)
 	t.Cleanup(net.Close)
 	return r, net
 }

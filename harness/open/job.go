@@ -38,8 +38,7 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 	if b.Set, err = o.Scored(j.Suite.Dataset); err != nil {
 		return b, err
 	}
-	o.dataset = j.Suite.Dataset
-	if b.Net, err = o.Network(j.Model); err != nil {
+	if b.Net, err = o.Network(j.Model, j.Suite.Dataset); err != nil {
 		return b, err
 	}
 	if err := fits(b.Set.Dataset, b.Net); err != nil {
@@ -70,14 +69,23 @@ func (b *Job) Defend(ctx context.Context, fit bool) error {
 	return nil
 }
 
-// Classifier is that of a defense.
-func (b *Job) Classifier(defense string) (c Classifier) {
-	for _, c = range b.Classifiers {
-		if c.Defense() == defense {
-			break
+// Undefend closes the classifiers that [Job.Defend] has opened.
+func (b *Job) Undefend() {
+	for _, c := range b.Classifiers {
+		if c.Loop != nil {
+			c.Loop.Close()
 		}
 	}
-	return c
+	b.Classifiers = nil
+}
+
+// Classifier returns the network under one of the defenses that [Job.Defend] has opened.
+func (b *Job) Classifier(defense string) Classifier {
+	i := slices.IndexFunc(b.Classifiers, func(c Classifier) bool { return c.Defense() == defense })
+	if i < 0 {
+		panic(fmt.Sprintf("open: model %s was not opened under defense %s", b.Model.Name, defense))
+	}
+	return b.Classifiers[i]
 }
 
 // TakesGradients reports whether any trial does.
@@ -89,11 +97,7 @@ func (b *Job) TakesGradients() bool {
 
 // Close frees a job's networks.
 func (b *Job) Close() {
-	for _, c := range b.Classifiers {
-		if c.Loop != nil {
-			c.Loop.Close()
-		}
-	}
+	b.Undefend()
 	if b.Attacked != nil {
 		b.Attacked.Close()
 	}
@@ -152,7 +156,8 @@ func (b *Job) Original(ctx context.Context) (*Original, error) {
 
 // Images are the first images of a data set, which are read when they are asked for: the memory may not hold all.
 type Images struct {
-	*dataset.Dataset // nil where the names are all that is known
+	*dataset.Dataset        // nil where the names are all that is known
+	name             string // the config's of the data set; "" where none of a suite is opened
 	n                int
 	owner            []int       // the shard of each image; nil where the run has no shards
 	shard            int         // this run's; 0 in one that has all images
@@ -243,5 +248,5 @@ func (s Images) Read(i int) (im attacks.Image, err error) {
 
 // Head is the set of its first n images, or of all where there are fewer. They are no shard's in particular.
 func (s Images) Head(n int) Images {
-	return Images{Dataset: s.Dataset, names: s.names, owner: s.owner, n: min(s.n, n)}
+	return Images{Dataset: s.Dataset, name: s.name, names: s.names, owner: s.owner, n: min(s.n, n)}
 }

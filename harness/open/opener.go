@@ -41,8 +41,6 @@ type Opener struct {
 	// IDs are the images to score of data sets, in place of what the config chooses; nil leaves that.
 	IDs   map[string][]int
 	model string // the one that is opened; "": those of the suites
-	// dataset has the images whose size a network takes that leaves it open; "": the first that its suites score.
-	dataset string
 }
 
 // Options are what an opener needs beside a config. The zero value will do.
@@ -206,7 +204,7 @@ func (o *Opener) Scored(name string) (Images, error) {
 		known.LeftOut = &left
 		o.Record.Datasets[name] = known
 	}
-	return Images{Dataset: d, n: d.Len()}, nil
+	return Images{Dataset: d, name: name, n: d.Len()}, nil
 }
 
 // Dataset opens a data set once for each limit.
@@ -305,11 +303,14 @@ func ReadModel(files fs.FS, path string) (*onnx.File, error) {
 	return f, nil
 }
 
-// Network opens a model as it is judged: the file as it lies answers, unless it draws at random.
-func (o *Opener) Network(m *config.Model) (*control.Network, error) { return o.NetworkOn(o.Pool, m) }
+// Network opens a model as it is judged: the file as it lies answers, unless it draws at random. A network that leaves
+// the images' size open takes that of a data set; "" is the first that its suites score.
+func (o *Opener) Network(m *config.Model, images string) (*control.Network, error) {
+	return o.NetworkOn(o.Pool, m, images)
+}
 
 // NetworkOn is Network on a pool.
-func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model) (*control.Network, error) {
+func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*control.Network, error) {
 	file, err := ReadModel(o.Config.Files, m.Path)
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -318,7 +319,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model) (*control.Network, e
 		return nil, fmt.Errorf("model %s: %s has SHA-256 %s, the config says %s", m.Name, m.Path, file.SHA256, m.SHA256)
 	}
 	n, err := control.NewNetwork(pool, m.Name, file.Data, control.NetworkOptions{
-		Options:       o.taken(m),
+		Options:       o.taken(m, images),
 		Probabilities: m.Output == "probabilities", Label: m.Output == "label", At: m.SplitAt,
 		Votes: m.Votes, Seed: o.Config.Seed})
 	if err != nil {
@@ -356,17 +357,16 @@ func (o *Opener) ForAttacks(n *control.Network) (*control.Network, error) {
 }
 
 // taken is how a model's input and output are taken.
-func (o *Opener) taken(m *config.Model) simplify.Options {
+func (o *Opener) taken(m *config.Model, images string) simplify.Options {
 	return simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std), Layout: m.Layout,
-		Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m) }}
+		Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m, images) }}
 }
 
 // size is that of the images that a model is asked about.
-func (o *Opener) size(m *config.Model) (shape [3]int, err error) {
+func (o *Opener) size(m *config.Model, name string) (shape [3]int, err error) {
 	if o.Size != nil {
 		return o.Size()
 	}
-	name := o.dataset
 	for _, s := range o.Config.Suites {
 		if name == "" && slices.Contains(s.Models, m.Name) {
 			name = s.Dataset

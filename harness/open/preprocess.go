@@ -144,11 +144,11 @@ func (o *Opener) ask(ctx context.Context, raw *control.Network, set Images, p Pr
 const fewVotes = 5
 
 // raw is the network of a model without its preprocessing. Close it.
-func (o *Opener) raw(m *config.Model) (*control.Network, error) {
+func (o *Opener) raw(m *config.Model, images string) (*control.Network, error) {
 	bare, known := *m, o.Record.Models[m.Name]
 	bare.Scale, bare.Mean, bare.Std = 0, nil, nil
 	bare.Votes = min(m.Votes, fewVotes)
-	n, err := o.Network(&bare)
+	n, err := o.Network(&bare, images)
 	o.Record.Models[m.Name] = known
 	return n, err
 }
@@ -266,7 +266,7 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 	slices.SortStableFunc(order, func(a, b int) int { return count([]int{b}, right) - count([]int{a}, right) })
 	raw := net
 	if !bare {
-		if raw, err = o.raw(m); err != nil {
+		if raw, err = o.raw(m, set.name); err != nil {
 			return nil, err
 		}
 		defer raw.Close()

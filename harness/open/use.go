@@ -8,6 +8,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
@@ -29,7 +30,7 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 	switch {
 	case m == nil:
 		return nil, ConfigError{cfg.Unknown("model", model)}
-	case c == nil && controlName != "" && controlName != config.None:
+	case c == nil && controlName != "" && controlName != cell.None:
 		return nil, ConfigError{cfg.Unknown("control", controlName)}
 	}
 	opener, err := New(cfg, o)
@@ -38,7 +39,7 @@ func Use(ctx context.Context, cfg *config.Config, model, controlName string, o O
 	}
 	opener.model = model
 	u := &Model{Opener: opener}
-	net, err := opener.Network(m)
+	net, err := opener.Network(m, "")
 	if err == nil {
 		u.Classifier = Alone(net)
 	}
@@ -165,7 +166,7 @@ func (u *Model) exported() (*onnx.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := simplify.AsItLies(file.Data, u.taken(m))
+	body, err := simplify.AsItLies(file.Data, u.taken(m, ""))
 	if err != nil {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}

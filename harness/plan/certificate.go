@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
@@ -23,9 +24,8 @@ func (certificate) Kept(bool) bool           { return false }
 func (certificate) Crafted() bool            { return false }
 func (certificate) Do(m Maker, s Step) error { return m.Certify(s) }
 
-func (c certificate) Key(j *Job, defense string, seed uint64) Key {
-	return Key{Dataset: j.Suite.Dataset, Model: j.Model.Name, Attack: c.Name(), Epsilon: c.epsilon, Defense: defense,
-		Seed: seed}
+func (c certificate) Key(j *Job, defense string, seed uint64) cell.Made {
+	return j.made(defense, c.Name(), c.epsilon, seed)
 }
 
 // bounds prove, in one computation in which nothing is random, that no image of a ball is answered otherwise.
@@ -41,13 +41,9 @@ func (bounds) Cost(int64, int64, func(int64) string) string {
 // bracket tells of each image what it withstands. Its cells have a norm and no epsilon.
 type bracket struct{ bounds }
 
-func (bracket) Epsilon() float64 { return 0 }
+func (bracket) Epsilon() cell.Epsilon { return 0 }
 
-func (b bracket) Strength() (norm *string, epsilon *float64) {
-	return new(b.setting.Norm.String()), nil
-}
-
-func (b bracket) Key(j *Job, defense string, seed uint64) Key {
+func (b bracket) Key(j *Job, defense string, seed uint64) cell.Made {
 	k := b.bounds.Key(j, defense, seed)
 	k.Epsilon = 0
 	return k
@@ -68,9 +64,9 @@ func (b bracket) Cost(int64, int64, func(int64) string) string {
 // smoothing proves something of the classifier's majority under noise, for all its epsilons from the same answers.
 type smoothing struct{ certificate }
 
-func (s smoothing) Key(j *Job, defense string, seed uint64) Key {
+func (s smoothing) Key(j *Job, defense string, seed uint64) cell.Made {
 	k := s.certificate.Key(j, defense, seed)
-	k.Epsilon = s.setting.Epsilons[0]
+	k.Epsilon = cell.Epsilon(s.setting.Epsilons[0])
 	return k
 }
 

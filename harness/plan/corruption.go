@@ -27,7 +27,7 @@ func newCorruption(a *config.Attack, c attacks.Corruption) corrupted {
 	return corrupted{attack{&one, 0}, a, c}
 }
 
-func (corrupted) Strength() (norm *string, epsilon *float64) { return nil, nil }
+func (corrupted) Norm() *string { return nil }
 
 // Within is anywhere among images.
 func (corrupted) Within() Ball               { return Ball{Norm: attacks.Linf, Epsilon: math.Inf(1)} }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 )
@@ -9,19 +10,16 @@ import (
 // free is an attack without norm and epsilon. Cells of several sides are called NAME:4.
 type free struct {
 	attack
-	all *config.Attack // the setting with all its sides
+	all    *config.Attack // the setting with all its sides
+	within Ball           // moved images lie anywhere among images: craft holds them to their poses
 }
 
-func (free) Epsilon() float64                           { return 0 }
-func (free) Strength() (norm *string, epsilon *float64) { return nil, nil }
+func (free) Epsilon() cell.Epsilon { return 0 }
+func (free) Norm() *string         { return nil }
 
-// Within is the square of a patch, and anywhere among images for moved ones, which craft holds to their poses.
-func (f free) Within() Ball {
-	side, _ := f.setting.Parameters[attacks.SideName].(int)
-	return Ball{Norm: attacks.Linf, Epsilon: f.epsilon, Side: side}
-}
+func (f free) Within() Ball { return f.within }
 
-func (f free) Key(j *Job, defense string, seed uint64) Key {
+func (f free) Key(j *Job, defense string, seed uint64) cell.Made {
 	k := f.attack.Key(j, defense, seed)
 	k.Epsilon = 0
 	return k

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
@@ -82,7 +83,24 @@ func New(cfg *config.Config) (*Plan, error) {
 func (p *Plan) Seeds() []uint64 { return append([]uint64{p.Config.Seed}, p.Config.OtherSeeds...) }
 
 // Defenses are those that a job scores: the undefended network first, then every control.
-func (j *Job) Defenses() []string { return append([]string{config.None}, j.Suite.Controls...) }
+func (j *Job) Defenses() []string { return append([]string{cell.None}, j.Suite.Controls...) }
+
+// Row is the job's under a defense.
+func (j *Job) Row(defense string) cell.Row {
+	return cell.Row{Dataset: j.Suite.Dataset, Model: j.Model.Name, Defense: defense}
+}
+
+// Cell identifies the cell of clean images under a defense.
+func (j *Job) Cell(defense string) cell.ID {
+	return cell.ID{Suite: j.Suite.Name, Row: j.Row(defense), Mode: j.Suite.Attacker(),
+		Column: cell.Column{Attack: cell.None}}
+}
+
+// made identifies what an attack makes of the job's classifier.
+func (j *Job) made(defense, attack string, epsilon float64, seed uint64) cell.Made {
+	return cell.Made{Seed: seed, ID: cell.ID{Row: j.Row(defense),
+		Column: cell.Column{Attack: attack, Epsilon: cell.Epsilon(epsilon)}}}
+}
 
 // Oblivious reports whether the attacker knows of no control: all get images made on an undefended network.
 func (j *Job) Oblivious() bool { return j.Suite.Mode == result.Oblivious || j.Sources != nil }
@@ -111,10 +129,10 @@ func (j *Job) Groups() (all []Group) {
 	switch {
 	case j.Sources != nil:
 		for _, from := range j.Sources {
-			all = append(all, Group{from, config.None, j.Defenses()})
+			all = append(all, Group{from, cell.None, j.Defenses()})
 		}
 	case j.Oblivious():
-		all = append(all, Group{j, config.None, j.Defenses()})
+		all = append(all, Group{j, cell.None, j.Defenses()})
 	default:
 		for _, d := range j.Defenses() {
 			all = append(all, Group{j, d, []string{d}})
@@ -160,9 +178,19 @@ func (s Step) Source() string {
 	return s.From.Model.Name
 }
 
+// Cell identifies the cell that the step makes of a classifier.
+func (s Step) Cell(defense string) cell.ID {
+	id := s.Job.Cell(defense)
+	id.Column = cell.Column{Source: s.Source(), Attack: s.Trial.Name(), Epsilon: s.Trial.Epsilon()}
+	return id
+}
+
 // Keys are those of what the trial makes for the group: images of the attacked classifier, or a certificate of each.
-func (s Step) Keys() []Key {
-	return lists.Map(s.Trial.Of(s.Group), func(defense string) Key { return s.Trial.Key(s.From, defense, s.Seed) })
+func (s Step) Keys() []cell.Made {
+	return lists.Map(s.Trial.Of(s.Group), func(defense string) cell.Made {
+		return s.Trial.Key(s.From, defense,
+			s.Seed)
+	})
 }
 
 // Visitor does something with every part of a plan.
@@ -210,8 +238,8 @@ func (p *Plan) Each(do func(s Step)) {
 }
 
 // EachMade calls a function with everything that the plan makes, once, in the order in which it is made.
-func (p *Plan) EachMade(do func(s Step, k Key)) {
-	seen := map[Key]bool{}
+func (p *Plan) EachMade(do func(s Step, k cell.Made)) {
+	seen := map[cell.Made]bool{}
 	p.Each(func(s Step) {
 		for _, k := range s.Keys() {
 			if !seen[k] {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
@@ -16,9 +17,8 @@ import (
 type Trial interface {
 	Name() string            // as cells have it
 	Setting() *config.Attack // of the config, that it is of
-	Epsilon() float64        // in pixel units of [0,1]; 0 where cells have none
-	// Strength is the norm and the epsilon as cells have them: nil of corruptions and attacks without.
-	Strength() (norm *string, epsilon *float64)
+	Epsilon() cell.Epsilon   // as cells have it
+	Norm() *string           // as cells have it; nil of corruptions and attacks without
 	// Within is where its images must lie.
 	Within() Ball
 	// Recipe makes it for a classifier of so many classes and images of a shape. The recipe's epsilon may be larger
@@ -32,7 +32,7 @@ type Trial interface {
 	// Of lists the classifiers of a group, by their defenses, that the trial is made of.
 	Of(g Group) []string
 	// Key identifies what is made of a job's classifier, whatever suites ask for it.
-	Key(j *Job, defense string, seed uint64) Key
+	Key(j *Job, defense string, seed uint64) cell.Made
 	// Exact reports whether networks run as their files have them, not rewritten to be faster.
 	Exact() bool
 	// Kept reports whether its images are kept until they are used, in a run that saves adversarial ones or not.
@@ -69,14 +69,15 @@ func Trials(a *config.Attack) (all []Trial, err error) {
 		all = append(all, newCorruption(a, c))
 	}
 	for _, one := range attacksOf(a) {
-		if _, err := one.Recipe(math.MaxInt16, attacks.AnyShape); err != nil {
+		recipe, err := one.Recipe(math.MaxInt16, attacks.AnyShape)
+		if err != nil {
 			return nil, err
 		}
 		switch make := kinds[a.Kind]; {
 		case make != nil:
 			all = append(all, make(one))
 		case attacks.Free(a.Kind):
-			all = append(all, free{one, a})
+			all = append(all, free{one, a, BallOf(recipe)})
 		default:
 			all = append(all, one)
 		}
@@ -105,18 +106,6 @@ func attacksOf(a *config.Attack) (all []attack) {
 	return all
 }
 
-// Key identifies what is made once in a run, whatever suites ask for it.
-type Key struct {
-	Dataset string  `json:"dataset,omitempty"`
-	Model   string  `json:"model,omitempty"`
-	Attack  string  `json:"attack,omitempty"`
-	Epsilon float64 `json:"epsilon,omitempty"`
-	Defense string  `json:"defense,omitempty"` // "none" where the undefended network is attacked
-	Mode    string  `json:"mode,omitempty"`    // "" there, and of certificates
-	Seed    uint64  `json:"seed,omitempty"`
-	Source  string  `json:"source,omitempty"` // whose images a classifier is asked about, in mode transfer
-}
-
 // attack is an attack at one epsilon, and what other kinds have in common with it.
 type attack struct {
 	setting *config.Attack
@@ -125,7 +114,8 @@ type attack struct {
 
 func (a attack) Name() string            { return a.setting.Name }
 func (a attack) Setting() *config.Attack { return a.setting }
-func (a attack) Epsilon() float64        { return a.epsilon }
+func (a attack) Epsilon() cell.Epsilon   { return cell.Epsilon(a.epsilon) }
+func (a attack) Norm() *string           { return new(a.setting.Norm.String()) }
 func (a attack) Within() Ball {
 	return Ball{Norm: a.setting.Norm, Epsilon: a.epsilon, Stored: a.setting.Stored()}
 }
@@ -137,10 +127,6 @@ func (attack) Crafted() bool            { return true }
 func (attack) Samples() int64           { return 0 }
 func (attack) Do(m Maker, s Step) error { return m.Attack(s) }
 
-func (a attack) Strength() (norm *string, epsilon *float64) {
-	return new(a.setting.Norm.String()), new(a.epsilon)
-}
-
 // made is the epsilon that images are made at.
 func (a attack) made() float64 {
 	if a.setting.Spans() {
@@ -149,10 +135,9 @@ func (a attack) made() float64 {
 	return a.epsilon
 }
 
-func (a attack) Key(j *Job, defense string, seed uint64) Key {
-	k := Key{Dataset: j.Suite.Dataset, Model: j.Model.Name, Attack: a.Name(), Epsilon: a.made(), Defense: defense,
-		Seed: seed}
-	if defense != config.None {
+func (a attack) Key(j *Job, defense string, seed uint64) cell.Made {
+	k := j.made(defense, a.Name(), a.made(), seed)
+	if defense != cell.None {
 		k.Mode = j.Suite.Mode
 	}
 	return k
@@ -195,8 +180,8 @@ const NormTolerance = 1e-5
 type Ball struct {
 	Norm    attacks.Norm
 	Epsilon float64
-	Stored  bool // all values lie on the levels k/255, unless the image is the clean one
-	Side    int  // of the square that all changes lie in; 0 for no limit
+	Stored  bool          // all values lie on the levels k/255, unless the image is the clean one
+	Limit   attacks.Limit // of attacks without norm, where images show it; nil for none
 }
 
 // Outside is an image that no attack may return, and the error about it.
@@ -212,7 +197,11 @@ func (e Outside) Error() string { return e.Problem }
 
 // BallOf is where a recipe's images must lie.
 func BallOf(r attacks.Recipe) Ball {
-	return Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored, Side: r.Side}
+	b := Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored}
+	if r.Limit != nil && r.Limit.Visible() {
+		b.Limit = r.Limit
+	}
+	return b
 }
 
 // Measure is the one place where a perturbation of an image of a shape is measured: its norm, in float64. The error is
@@ -238,7 +227,10 @@ func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float6
 	if broken > 0 {
 		return 0, Outside{Problem: fmt.Sprintf("%d of its %d values are NaN or infinite", broken, len(adversarial))}
 	}
-	d := b.Norm.Distance(clean, adversarial)
+	d, exceeds := b.Norm.Distance(clean, adversarial), ""
+	if b.Limit != nil {
+		exceeds = b.Limit.Outside(clean, attacks.Result{Adversarial: adversarial}, shape)
+	}
 	switch {
 	case beyond > 0:
 		return d, Outside{Norm: d, Excess: most, Problem: fmt.Sprintf(
@@ -246,9 +238,8 @@ func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float6
 	case between > 0 && d > 0:
 		return d, Outside{Norm: d, Problem: fmt.Sprintf("%d of its %d values are on no level k/255 of 8 bits", between,
 			len(adversarial))}
-	case b.Side > 0 && attacks.Extent(clean, adversarial, shape) > b.Side:
-		return d, Outside{Norm: d, Problem: fmt.Sprintf("its changed pixels lie in no square of %dx%d, only of side %d",
-			b.Side, b.Side, attacks.Extent(clean, adversarial, shape))}
+	case exceeds != "":
+		return d, Outside{Norm: d, Problem: exceeds}
 	case !(d <= b.Epsilon*(1+NormTolerance)):
 		return d, Outside{Norm: d, Excess: d - b.Epsilon, Problem: fmt.Sprintf("its perturbation has %s norm %.6g, "+
 			"%.3g above epsilon %s", b.Norm, d, d-b.Epsilon, number.Format(b.Epsilon))}

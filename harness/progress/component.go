@@ -1,13 +1,12 @@
 package progress
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
-	"selfheal/harness/plan"
+	"selfheal/harness/cell"
 )
 
 // Work is what a component of an attack, or a certificate, has to do.
@@ -170,13 +169,13 @@ func (c *cost) left(made int64) (passes, standing float64) {
 
 // Expected is what a run makes under one key: an attack on one classifier under one seed, or a certificate of it.
 type Expected struct {
-	plan.Key
+	cell.Made
 	Passes float64 // at most
 }
 
 func (e Expected) is(id ComponentID) bool {
-	return e.Model == id.Model && e.Defense == id.Defense && e.Attack == id.Attack &&
-		e.Epsilon == *cmp.Or(id.Epsilon, new(0.0)) && e.Seed == id.Seed && (e.Mode == "" || e.Mode == id.Mode)
+	return e.Model == id.Model && e.Defense == id.Defense && e.Attack == id.Attack && e.Epsilon == id.Epsilon &&
+		e.Seed == id.Seed && (e.Mode == "" || e.Mode == id.Mode)
 }
 
 // rest is how much of a run is still to come. A nil one knows nothing.

@@ -6,11 +6,12 @@ import (
 	"log/slog"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"selfheal/control"
-	"selfheal/harness/config"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/models/ort"
 )
@@ -80,13 +81,13 @@ var kinds = []kind{
 		if e.Known {
 			return ""
 		}
-		return fmt.Sprintf("[%d/%d] %s: %s", e.Cell, e.Cells, e.CellID.inWords(), e.Score.inWords())
+		return fmt.Sprintf("[%d/%d] %s: %s", e.Cell, e.Cells, inWords(e.ID), e.Score.inWords())
 	}),
 	row(warn, "cell failed", "a cell has no verdicts; the run goes on, and ends with exit code 1",
-		func(e CellFailed) string { return fmt.Sprintf("no verdicts: %s: %s", e.inWords(), e.Error) }),
+		func(e CellFailed) string { return fmt.Sprintf("no verdicts: %s: %s", inWords(e.ID), e.Error) }),
 	row(warn, "cell warning", "a cell has a warning of [warnings.md](warnings.md)", untold[CellWarned]), // a footnote
 	row(info, "seed finished", "a cell has the verdicts of a further seed", func(e SeedFinished) string {
-		return fmt.Sprintf("seed %d: %s: %s", e.Seed, e.CellID.inWords(), e.Score.inWords())
+		return fmt.Sprintf("seed %d: %s: %s", e.Seed, inWords(e.ID), e.Score.inWords())
 	}),
 	row(warn, "seed failed", "a further seed has no verdicts; the run ends with exit code 1",
 		func(e SeedFailed) string { return e.Error }),
@@ -143,13 +144,12 @@ var kinds = []kind{
 		}),
 }
 
-func kindOf(event any) (of kind) {
-	for _, of = range kinds {
-		if of.of == reflect.TypeOf(event) {
-			break
-		}
+func kindOf(event any) kind {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.of == reflect.TypeOf(event) })
+	if i < 0 {
+		panic(fmt.Sprintf("progress: %T is no row of the table of events", event))
 	}
-	return of
+	return kinds[i]
 }
 
 var hump = regexp.MustCompile("([a-z])([A-Z])")
@@ -160,25 +160,14 @@ func attribute(f reflect.StructField) (name string, optional bool) {
 	if f.Anonymous || name == "-" {
 		return "", false
 	}
-	return cmp.Or(name, strings.ToLower(hump.ReplaceAllString(f.Name, "${1}_$2"))), options == "omitzero"
+	return cmp.Or(name, strings.ToLower(hump.ReplaceAllString(f.Name, "${1}_$2"))),
+		options == "omitzero" || f.Type == reflect.TypeFor[cell.Epsilon]()
 }
 
-// CellID says which cell an event is about.
-type CellID struct {
-	Suite, Model, Defense, Mode string
-	Source                      string `json:",omitzero"`
-	Attack                      string
-	Epsilon                     *float64 `json:",omitzero"`
-}
-
-// IdentityOf is a cell's.
-func IdentityOf(c result.Cell) CellID {
-	return CellID{c.Suite, c.Model, c.Defense, c.Mode, c.Source, c.Attack, c.Epsilon}
-}
-
-func (c CellID) inWords() string {
+// inWords names a cell in lines.
+func inWords(c cell.ID) string {
 	defense := "controlled by " + c.Defense
-	if c.Defense == config.None {
+	if c.Defense == cell.None {
 		defense = "undefended"
 	}
 	attack := c.Attack
@@ -190,7 +179,7 @@ func (c CellID) inWords() string {
 
 // ComponentID says which component of an attack an event is about.
 type ComponentID struct {
-	CellID
+	cell.ID
 	Component string
 	Seed      uint64
 	Label     string `json:"-"` // of its cell in lines
@@ -274,32 +263,33 @@ type (
 		Took              time.Duration `json:"seconds"`
 	}
 	ImagesProven struct {
-		CellID
+		cell.ID
 		Proven, Tried, Robust int
 		Took                  time.Duration `json:"seconds"`
 		Label                 string        `json:"-"`
 	}
 	CellFinished struct {
-		CellID
+		cell.ID
 		Score
 		Cell, Cells int
 		Known       bool `json:"-"` // the line of its last component has said as much
 	}
 	CellFailed struct {
-		CellID
+		cell.ID
 		Error string
 	}
 	CellWarned struct {
-		CellID
-		result.Warning
+		cell.ID
+		Which   string `json:"id"` // of [result.Warning]
+		Message string
 	}
 	SeedFinished struct {
-		CellID
+		cell.ID
 		Score
 		Seed uint64
 	}
 	SeedFailed struct {
-		CellID
+		cell.ID
 		Seed  uint64
 		Error string
 	}

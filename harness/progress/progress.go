@@ -124,10 +124,10 @@ func (p *Progress) Stopped(signal string, code int, continues string) {
 
 // Scored tells of a cell that has verdicts. Known says that people have read as much in the line of its last component.
 func (p *Progress) Scored(c result.Cell, cell, cells int, known bool) {
-	id := IdentityOf(c)
+	id := c.ID
 	p.Report(CellFinished{id, Score{c.Accuracy, c.Correct, c.N, c.Seconds}, cell, cells, known})
 	for _, w := range c.Warnings {
-		p.Report(CellWarned{id, w})
+		p.Report(CellWarned{id, w.ID, w.Message})
 	}
 }
 

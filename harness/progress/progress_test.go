@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"selfheal/harness/plan"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/models/ort"
@@ -181,7 +181,9 @@ func TestEventsAreListed(t *testing.T) {
 // what ends a command.
 func TestProgressFormats(t *testing.T) {
 	t.Parallel()
-	id := ComponentID{CellID{"s", "m\x1b[2J\u202e", "none", result.Oblivious, "", "aa", new(0.5)}, "apgd-ce", 3,
+	id := ComponentID{cell.ID{Suite: "s", Row: cell.Row{Model: "m\x1b[2J\u202e", Defense: "none"},
+		Mode:   result.Oblivious,
+		Column: cell.Column{Attack: "aa", Epsilon: 0.5}}, "apgd-ce", 3,
 		"[1/2] m, aa", Words{}}
 	for _, c := range []struct {
 		event  any
@@ -207,7 +209,7 @@ func TestProgressFormats(t *testing.T) {
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "", "model": "", "defense": "",
 				"mode": "", "attack": "", "component": "fab-t", "seed": 0., "images_done": 0., "images": 8.,
 				"robust": 10., "n": 10., "share": 0., "seconds_left": 60., "at_most": true}},
-		{ComponentProgress{ComponentID{CellID{Attack: "s"}, "smoothing", 0, "[1/2] m, s",
+		{ComponentProgress{ComponentID{cell.ID{Column: cell.Column{Attack: "s"}}, "smoothing", 0, "[1/2] m, s",
 			Words{"sampled", "certified", "certified at most"}}, 5, 8, 6, 10, 0, nil, nil, false},
 			"[1/2] m, s smoothing: 5 of 8 images, certified at most 6 of 10, ? left\n",
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "", "model": "", "defense": "",
@@ -217,7 +219,7 @@ func TestProgressFormats(t *testing.T) {
 			"step 2 of 9, epoch 1: cross-entropy NaN, reconstruction +Inf, accuracy 25.0 %, 1m30s left\n",
 			map[string]any{"msg": "training progress", "level": "INFO", "step": 2., "of": 9., "epoch": 1.,
 				"cross_entropy": nil, "reconstruction": nil, "accuracy": 0.25, "seconds_left": 90.}},
-		{CellWarned{CellID{Attack: "none"}, result.Warning{ID: "w", Message: "it\nbreaks"}}, "",
+		{CellWarned{cell.ID{Column: cell.Column{Attack: "none"}}, "w", "it\nbreaks"}, "",
 			map[string]any{"msg": "cell warning", "level": "WARN", "suite": "", "model": "", "defense": "", "mode": "",
 				"attack": "none", "id": "w", "message": "it\nbreaks"}},
 		{SolverStudied{Outcomes: []StudyOutcome{{"clean", nil, new(1.5), 1}}},
@@ -369,9 +371,9 @@ func TestCost(t *testing.T) {
 func TestRest(t *testing.T) {
 	var p Progress
 	p.Expect([]Expected{
-		{plan.Key{Model: "rn-18", Defense: "none", Attack: "pgd", Epsilon: 8. / 255}, 10},
-		{plan.Key{Model: "rn-34", Defense: "none", Attack: "pgd", Epsilon: 8. / 255}, 20},
-		{plan.Key{Model: "rn-18", Defense: "loop", Attack: "pgd", Mode: "whitebox-through", Epsilon: 8. / 255}, 30},
+		{cell.Made{ID: cell.Of("", "rn-18", "none", "pgd", 8./255)}, 10},
+		{cell.Made{ID: cell.Of("", "rn-34", "none", "pgd", 8./255)}, 20},
+		{cell.Made{ID: cell.Of("", "rn-18", "loop", "pgd", 8./255).In("", "whitebox-through")}, 30},
 	}, nil)
 	r, now := p.rest, time.Unix(0, 0)
 	r.began, r.clock = now, func() time.Time { return now }
@@ -383,8 +385,8 @@ func TestRest(t *testing.T) {
 	}
 	left := func(cell, want time.Duration) { t.Helper(); said(0, cell, false, want) }
 	id := func(model, defense, mode string) ComponentID {
-		return ComponentID{CellID: CellID{Model: model, Defense: defense, Mode: mode, Attack: "pgd",
-			Epsilon: new(8. / 255)}}
+		return ComponentID{ID: cell.ID{Row: cell.Row{Model: model, Defense: defense}, Mode: mode,
+			Column: cell.Column{Attack: "pgd", Epsilon: 8. / 255}}}
 	}
 	left(time.Second, 0) // before the first attack
 	r.begin(id("rn-18", "none", "oblivious"))

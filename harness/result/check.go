@@ -8,13 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/stats"
 )
 
 // check is an error for a file that no run writes: what reads it relies on verdicts that agree with their counts, on
 // shares in [0,1] and on numbers that can be drawn.
 func (f *File) check() error {
-	seen, known := map[Key]bool{}, map[string]bool{}
+	seen, known := map[cell.ID]bool{}, map[string]bool{}
 	for _, s := range f.Suites {
 		known[s.Name] = true
 		for _, pair := range s.Pairs {
@@ -27,11 +28,11 @@ func (f *File) check() error {
 		if len(known) > 0 && !known[c.Suite] {
 			return fmt.Errorf("a cell of suite %q, which the file does not list", c.Suite)
 		}
-		if seen[c.key()] {
+		if seen[c.Key()] {
 			return fmt.Errorf("two cells of suite %q, model %q, defense %q, attack %q", c.Suite, c.Model, c.Defense,
 				c.Attack)
 		}
-		seen[c.key()] = true
+		seen[c.Key()] = true
 		if c.Error != "" && c.Verdicts == "" {
 			continue
 		}
@@ -86,8 +87,8 @@ func (c Cell) check() error {
 		return fmt.Errorf("an interval of %v, which is not that of %d of %d", c.CI95, c.Correct, c.N)
 	case c.Source != "" && c.Mode != Transfer:
 		return fmt.Errorf("a source %q, which cells of mode %s have, not %s", c.Source, Transfer, c.Mode)
-	case c.Epsilon != nil && !(*c.Epsilon > 0 && *c.Epsilon < mostOf):
-		return fmt.Errorf("an epsilon of %g", *c.Epsilon)
+	case !plausible(float64(c.Epsilon)):
+		return fmt.Errorf("an epsilon of %g", c.Epsilon)
 	case !plausible(c.MaxNorm) || !plausible(c.Seconds):
 		return fmt.Errorf("a perturbation of %g or %g seconds", c.MaxNorm, c.Seconds)
 	}
@@ -149,8 +150,8 @@ func (r Record) check() error {
 		return fmt.Errorf("image %d with label %d", r.Image, r.Label)
 	case !plausible(r.Norm):
 		return fmt.Errorf("a perturbation of %g", r.Norm)
-	case r.Epsilon != nil && !(*r.Epsilon > 0):
-		return fmt.Errorf("an epsilon of %g", *r.Epsilon)
+	case !plausible(float64(r.Epsilon)):
+		return fmt.Errorf("an epsilon of %g", r.Epsilon)
 	case !r.Distance.plausible():
 		return fmt.Errorf("a distance of %g", *r.Distance)
 	case !r.Broken.plausible():
@@ -159,40 +160,23 @@ func (r Record) check() error {
 		return fmt.Errorf("a proven radius of %g", *r.Proven)
 	case r.Pixels != nil && *r.Pixels < 0:
 		return fmt.Errorf("%d pixels", *r.Pixels)
-	case !(math.Abs(float64(r.Margin)) < mostOf) && !(math.IsNaN(float64(r.Margin)) && r.Attack != "none"):
+	case !(math.Abs(float64(r.Margin)) < mostOf) && !(math.IsNaN(float64(r.Margin)) && r.Attack != cell.None):
 		return fmt.Errorf("a margin of %g", r.Margin)
 	}
 	return nil
 }
 
-// Key identifies a cell, as docs/results.md has it.
-type Key struct {
-	Suite, Model, Defense, Source, Attack string
-	Epsilon                               float64 // 0 for clean images and corruptions
-}
-
-// KeyOf is a cell's key; epsilon is nil for clean images and corruptions.
-func KeyOf(suite, model, defense, source, attack string, epsilon *float64) Key {
-	k := Key{suite, model, defense, source, attack, 0}
-	if epsilon != nil {
-		k.Epsilon = *epsilon
-	}
-	return k
-}
-
-func (c Cell) key() Key { return KeyOf(c.Suite, c.Model, c.Defense, c.Source, c.Attack, c.Epsilon) }
-
 // CheckRecords is an error for records that disagree with their cells: every cell has one an image, in the order of its
 // verdicts, with the same verdicts. Records without a cell are those of a run that was killed before it wrote its
 // results.
 func (f *File) CheckRecords(records iter.Seq[Record]) error {
-	verdicts := map[Key][]byte{}
+	verdicts := map[cell.ID][]byte{}
 	for r := range records {
-		k := KeyOf(r.Suite, r.Model, r.Defense, r.Source, r.Attack, r.Epsilon)
+		k := r.Key()
 		verdicts[k] = append(verdicts[k], '0'+byte(r.Verdict))
 	}
 	for _, c := range f.Cells {
-		if got := string(verdicts[c.key()]); got != c.Verdicts {
+		if got := string(verdicts[c.Key()]); got != c.Verdicts {
 			return c.wrong(fmt.Errorf("the records have %d images with other verdicts than the cell's %d", len(got),
 				c.N))
 		}

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/must"
 )
 
-// cell is one that a run might write.
-func cell() map[string]any {
+// written is one that a run might write.
+func written() map[string]any {
 	return map[string]any{"suite": "s", "dataset": "d", "model": "m", "defense": "none", "mode": "oblivious",
 		"attack": "a", "norm": "linf", "epsilon": 0.03,
 		"recipe": "pgd/1", "n": 4, "correct": 3, "accuracy": 0.75, "ci95": []float64{0.3006, 0.9544},
@@ -39,14 +40,14 @@ func TestHostileCells(t *testing.T) {
 	read := func(c any) error {
 		return readText(t, string(must.Get(json.Marshal(map[string]any{"schema": Schema, "cells": []any{c}}))(t)))
 	}
-	must.Do(t, read(cell()))
+	must.Do(t, read(written()))
 	with := func(of any, key string, v any) map[string]any {
 		s := of.(map[string]any)
 		s[key] = v
 		return s
 	}
-	step := func(key string, v any) []any { return []any{with(cell()["steps"].([]any)[0], key, v)} }
-	solver := func(key string, v any) map[string]any { return with(cell()["solver"], key, v) }
+	step := func(key string, v any) []any { return []any{with(written()["steps"].([]any)[0], key, v)} }
+	solver := func(key string, v any) map[string]any { return with(written()["solver"], key, v) }
 	for _, c := range []struct {
 		key   string
 		value any
@@ -57,7 +58,7 @@ func TestHostileCells(t *testing.T) {
 		{"correct", 24, "3 verdicts are 1, but correct is 24"}, {"accuracy", 1e6, "an accuracy of 1e+06"},
 		{"accuracy", -0.75, "an accuracy of -0.75"}, {"ci95", []float64{0.9, 0.1}, "an interval of [0.9 0.1]"},
 		{"ci95", []float64{-1, 2}, "an interval of [-1 2]"}, {"epsilon", -1, "an epsilon of -1"},
-		{"epsilon", 0, "an epsilon of 0"}, {"max_norm", 1e300, "a perturbation of 1e+300"},
+		{"max_norm", 1e300, "a perturbation of 1e+300"},
 		{"seconds", -1, "-1 seconds"},
 		{"brackets", []any{map[string]any{"epsilon": 0.1, "proven": 3, "left": 2}}, "3 images proven and 2 left of 4"},
 		{"source", "other", "a source \"other\", which cells of mode transfer have, not oblivious"},
@@ -69,7 +70,7 @@ func TestHostileCells(t *testing.T) {
 		{"solver", solver("sweeps", []float64{1, 1e200}), "its solver has a number of 1e+200"},
 		{"suite", "\x1b[31mevil", `4 verdicts of -7 images`},
 	} {
-		bad := cell()
+		bad := written()
 		bad[c.key] = c.value
 		if c.key == "suite" {
 			bad["n"] = -7
@@ -116,21 +117,22 @@ func TestHostileRecords(t *testing.T) {
 
 func TestCheckRecords(t *testing.T) {
 	t.Parallel()
-	epsilon := 0.5
-	f := &File{Cells: []Cell{{Suite: "s", Model: "m", Defense: "none", Attack: "none", N: 2, Verdicts: "11"},
-		{Suite: "s", Model: "m", Defense: "none", Attack: "pgd", Epsilon: &epsilon, N: 2, Verdicts: "10"}}}
-	record := func(attack string, epsilon *float64, verdict int) Record {
-		return Record{Suite: "s", Model: "m", Defense: "none", Attack: attack, Epsilon: epsilon, Verdict: verdict}
+	id := func(attack string, epsilon cell.Epsilon) cell.ID {
+		return cell.ID{Suite: "s", Row: cell.Row{Model: "m", Defense: "none"},
+			Column: cell.Column{Attack: attack, Epsilon: epsilon}}
 	}
-	good := []Record{record("none", nil, 1), record("none", nil, 1), record("pgd", &epsilon, 1), record("pgd", &epsilon,
-		0)}
+	f := &File{Cells: []Cell{{ID: id("none", 0), N: 2, Verdicts: "11"}, {ID: id("pgd", 0.5), N: 2, Verdicts: "10"}}}
+	record := func(attack string, epsilon cell.Epsilon, verdict int) Record {
+		return Record{ID: id(attack, epsilon), Verdict: verdict}
+	}
+	good := []Record{record("none", 0, 1), record("none", 0, 1), record("pgd", 0.5, 1), record("pgd", 0.5, 0)}
 	for _, c := range []struct {
 		records []Record
 		want    string // "" for none
 	}{
 		{good, ""}, {good[:3], "the records have 1 images"},
 		{append(good[:3:3], good[2]), "other verdicts than the cell's 2"},
-		{append(good[:4:4], record("fgsm", &epsilon, 1)), ""},
+		{append(good[:4:4], record("fgsm", 0.5, 1)), ""},
 		{nil, `attack "none": the records have 0 images`},
 	} {
 		if err := f.CheckRecords(slices.Values(c.records)); c.want == "" {

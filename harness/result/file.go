@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
@@ -25,7 +26,7 @@ func Read(path string) (*File, error) {
 
 // settle gives suites without controls [Whitebox]: files of older versions have the config's mode there.
 func (f *File) settle() {
-	controlled := Controlled(f.Cells, func(c Cell) (string, string) { return c.Suite, c.Defense })
+	controlled := Controlled(f.Cells, func(c Cell) cell.ID { return c.ID })
 	for _, s := range f.Suites {
 		controlled[s.Name] = controlled[s.Name] || len(s.Controls) > 0
 	}

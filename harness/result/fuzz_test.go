@@ -14,7 +14,7 @@ import (
 // Any bytes as each file of a run. Accepted files are written and read again.
 func FuzzRead(f *testing.F) {
 	marshal := func(v any) []byte { return must.Get(json.Marshal(v))(f) }
-	f.Add(marshal(map[string]any{"schema": Schema, "cells": []any{cell()}}))
+	f.Add(marshal(map[string]any{"schema": Schema, "cells": []any{written()}}))
 	f.Add(marshal(galleryOf(picture(f, 3, 2))))
 	f.Add([]byte(goodRecord + "\n" + goodRecord + "\n{"))
 	f.Add([]byte(`{"suite":"s","attack":"a","margin":null,"first_success":3}` + "\n"))

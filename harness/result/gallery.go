@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"image/png"
+
+	"selfheal/harness/cell"
 )
 
 // GallerySchema names the version of gallery.json's layout.
@@ -34,15 +36,9 @@ const (
 
 // GalleryCase is one image in one cell.
 type GalleryCase struct {
-	Suite   string  `json:"suite"`
-	Dataset string  `json:"dataset"`
-	Model   string  `json:"model"`
-	Defense string  `json:"defense"` // "none" where the suite has no control
-	Mode    string  `json:"mode"`
-	Attack  string  `json:"attack"`
-	Norm    string  `json:"norm"`
-	Epsilon float64 `json:"epsilon"`
-	Kind    string  `json:"kind"`
+	cell.ID
+	Norm string `json:"norm"`
+	Kind string `json:"kind"`
 	// VerdictOnly: the attack ended at its first success, as the cell's did.
 	VerdictOnly bool   `json:"verdict_only,omitempty"`
 	Image       int    `json:"image"`
@@ -148,7 +144,7 @@ func (c GalleryCase) check() error {
 	switch {
 	case c.Kind != Healed && c.Kind != NotHealed && c.Kind != Broken:
 		return fmt.Errorf("unknown kind %q", c.Kind)
-	case (c.Controlled == nil) != (c.Defense == "none"):
+	case (c.Controlled == nil) != (c.Defense == cell.None):
 		return fmt.Errorf("defense %q, but answers under it: %v", c.Defense, c.Controlled != nil)
 	}
 	p := c.Pictures

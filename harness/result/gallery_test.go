@@ -13,6 +13,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/must"
 )
 
@@ -26,15 +27,12 @@ func picture(t testing.TB, w, h int) []byte {
 // galleryOf is a gallery that a run might write, of one picture of 3×2 pixels.
 func galleryOf(p []byte) *Gallery {
 	return &Gallery{Schema: GallerySchema, ConfigSHA256: "ab", Notes: []GalleryNote{{"s", "note"}},
-		Cases: []GalleryCase{{
-			Suite: "s", Model: "<m>", Defense: "c", Attack: "a", Norm: "l2", Epsilon: 0.5, Kind: Healed,
-			Image: 3, Label: 1, LabelName: "cat", Perturbation: 0.4,
-			Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0, "dog", -1}},
-			Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
+		Cases: []GalleryCase{{ID: cell.Of("s", "<m>", "c", "a", 0.5), Norm: "l2", Kind: Healed, Image: 3, Label: 1,
+			LabelName: "cat", Perturbation: 0.4, Undefended: GalleryAnswers{GalleryAnswer{1, "cat", 2}, GalleryAnswer{0,
+				"dog", -1}}, Controlled: &GalleryAnswers{GalleryAnswer{1, "cat", 1.5}, GalleryAnswer{1, "cat", 0.25}},
 			Pictures: GalleryPictures{Width: 3, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
-				Magnification: 15, Healed: p},
-			Trace: []GallerySweep{{4, []SolverLayer{{"input", 1, 4}}}, {3, []SolverLayer{{"input", 1.5, 3}}}},
-		}}}
+				Magnification: 15, Healed: p}, Trace: []GallerySweep{{4, []SolverLayer{{"input", 1, 4}}}, {3,
+				[]SolverLayer{{"input", 1.5, 3}}}}}}}
 }
 
 // A gallery is read as it was written, in one piece; what no run writes is refused.

@@ -1,6 +1,9 @@
 package result
 
-import "selfheal/internal/lists"
+import (
+	"selfheal/harness/cell"
+	"selfheal/internal/lists"
+)
 
 // Mode is a row of the table of what a suite's attacker knows.
 type Mode struct {
@@ -53,11 +56,11 @@ func AttackerOf(mode string, controlled bool) string {
 }
 
 // Controlled tells which suites have a control, by the defenses of their cells.
-func Controlled[C any](cells []C, of func(C) (suite, defense string)) map[string]bool {
+func Controlled[C any](cells []C, of func(C) cell.ID) map[string]bool {
 	controlled := map[string]bool{}
 	for _, c := range cells {
-		suite, defense := of(c)
-		controlled[suite] = controlled[suite] || defense != "none"
+		id := of(c)
+		controlled[id.Suite] = controlled[id.Suite] || id.Defense != cell.None
 	}
 	return controlled
 }

@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"selfheal/harness/cell"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
 )
@@ -88,12 +89,10 @@ type Published struct {
 // PublishedCell is one published accuracy. Where the suite has its model, defense and
 // attack it names them as the suite does, else as its source does.
 type PublishedCell struct {
-	Model    string   `json:"model"`
-	Defense  string   `json:"defense"` // "none" or a control
-	Attack   string   `json:"attack"`  // "none" (clean images) or an attack
-	Norm     *string  `json:"norm"`    // null for "none"
-	Epsilon  *float64 `json:"epsilon"` // null for "none"
-	Accuracy float64  `json:"accuracy"`
+	cell.Row
+	cell.Column
+	Norm     *string `json:"norm"` // null for "none"
+	Accuracy float64 `json:"accuracy"`
 }
 
 // Fit describes an embedding that was fitted for a run.
@@ -110,18 +109,10 @@ type Fit struct {
 }
 
 // Cell is one accuracy: a model, with or without a controller, under an attack.
-// It is identified by (suite, model, defense, attack, epsilon), and in mode transfer by its source too.
 type Cell struct {
-	Suite    string     `json:"suite"`
-	Dataset  string     `json:"dataset"`
-	Model    string     `json:"model"`
-	Defense  string     `json:"defense"` // "none" or the control's name
-	Mode     string     `json:"mode"`
-	Source   string     `json:"source,omitempty"` // in mode transfer: the model that its attack's images were made on
-	Attack   string     `json:"attack"`           // "none" (clean images) or the attack's name
-	Norm     *string    `json:"norm"`             // linf, l2, l1, l0; null for "none" and what has none
-	Epsilon  *float64   `json:"epsilon"`          // null for "none" and what has none
-	Recipe   string     `json:"recipe"`           // which attack made the images, with its version; "" for "none"
+	cell.ID
+	Norm     *string    `json:"norm"`   // linf, l2, l1, l0; null for "none" and what has none
+	Recipe   string     `json:"recipe"` // which attack made the images, with its version; "" for "none"
 	N        int        `json:"n"`
 	Correct  int        `json:"correct"`
 	Accuracy float64    `json:"accuracy"`
@@ -281,13 +272,7 @@ type Solver struct {
 
 // Record is one line of records.jsonl: one image in one cell.
 type Record struct {
-	Suite        string   `json:"suite"`
-	Model        string   `json:"model"`
-	Defense      string   `json:"defense"`
-	Mode         string   `json:"mode"`
-	Source       string   `json:"source,omitempty"` // as the cell's
-	Attack       string   `json:"attack"`
-	Epsilon      *float64 `json:"epsilon"`
+	cell.ID               // without the data set
 	Image        int      `json:"image"`
 	Label        int      `json:"label"`
 	Verdict      int      `json:"verdict"`

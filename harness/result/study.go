@@ -3,6 +3,8 @@ package result
 import (
 	"fmt"
 	"math"
+
+	"selfheal/harness/cell"
 )
 
 // CleanImages and AdversarialImages are what a solver study is made on.
@@ -15,15 +17,13 @@ const (
 // control problem, Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖², a sum per image; passes are in units of one
 // forward pass of the model, by FLOPs.
 type SolverStudy struct {
-	Suite   string   `json:"suite"`
-	Dataset string   `json:"dataset"`
-	Model   string   `json:"model"`
-	Control string   `json:"control"`
-	N       int      `json:"n"`                // images of each kind
-	Attack  string   `json:"attack,omitempty"` // that made the adversarial images; "" for clean ones alone
-	Norm    string   `json:"norm,omitempty"`
-	Epsilon *float64 `json:"epsilon,omitempty"`
-	Recipe  string   `json:"recipe,omitempty"`
+	cell.Job
+	Control string       `json:"control"`
+	N       int          `json:"n"`                // images of each kind
+	Attack  string       `json:"attack,omitempty"` // that made the adversarial images; "" for clean ones alone
+	Norm    string       `json:"norm,omitempty"`
+	Epsilon cell.Epsilon `json:"epsilon,omitzero"`
+	Recipe  string       `json:"recipe,omitempty"`
 	// Baseline is the undefended network on the same images.
 	Baseline []Score `json:"baseline"`
 	// Solver is the control's own, Defaults the one of a control that says nothing.

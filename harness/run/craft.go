@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/certify"
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
@@ -30,7 +31,7 @@ type crafting struct {
 	trial       plan.Trial // whose images bounds may decide behind the first component; nil for none
 	seed        uint64
 	verdictOnly bool // nobody needs the images: an attack ends at an image's first success
-	cell        progress.CellID
+	cell        cell.ID
 	label       string // of the cell in lines of progress
 	key         folder.Key
 	set         open.Images
@@ -123,7 +124,7 @@ func (w *crafting) take(i int, to componentResult) {
 }
 
 func (w *crafting) id(component string) progress.ComponentID {
-	return progress.ComponentID{CellID: w.cell, Component: component, Seed: w.seed, Label: w.label}
+	return progress.ComponentID{ID: w.cell, Component: component, Seed: w.seed, Label: w.label}
 }
 
 // work is what components have to do on images, before others.
@@ -260,10 +261,10 @@ func (w *crafting) try(ctx context.Context, a attacks.Attack, on attacks.Oracle,
 	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
 		return res, false, err
 	}
-	if most := w.recipe.Most; most != nil && (res.Pose == nil || !most.Holds(*res.Pose) ||
-		!slices.Equal(res.Adversarial, res.Pose.Move(im.Pixels, w.on.Shape()))) {
-		return res, false, fmt.Errorf("%s, image %d: it is not the clean image moved within %+v", a.Name(), im.ID,
-			*most)
+	if limit := w.recipe.Limit; limit != nil {
+		if exceeds := limit.Outside(im.Pixels, res, w.on.Shape()); exceeds != "" {
+			return res, false, fmt.Errorf("%s, image %d: %s", a.Name(), im.ID, exceeds)
+		}
 	}
 	v, err := judge.Judge(ctx, w.on.Of, im, res.Adversarial, w.within, judge.AnswerOnly)
 	if err != nil && !errors.As(err, new(open.NotFinite)) {
@@ -526,7 +527,7 @@ func (w *crafting) prove() error {
 		}
 		recent = recent[max(0, len(recent)-lately):]
 		if len(todo) == 0 || !pays() {
-			w.run.Progress.Report(progress.ImagesProven{CellID: w.cell, Proven: w.certain(), Tried: len(w.proven),
+			w.run.Progress.Report(progress.ImagesProven{ID: w.cell, Proven: w.certain(), Tried: len(w.proven),
 				Robust: w.standing, Took: time.Since(began), Label: w.label})
 		}
 	}

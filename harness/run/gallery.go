@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
@@ -38,10 +39,8 @@ type gallery struct {
 
 // slot is a place that a job's model has in the gallery.
 type slot struct {
-	attack  string
-	epsilon float64
-	defense string
-	kind    string
+	cell.Column
+	defense, kind string
 }
 
 // candidate is the first image of a slot, as a case that lacks answers and pictures.
@@ -124,7 +123,7 @@ func kindsOf(j *plan.Job) []string {
 func slotsOf(j *plan.Job, before int) []slot {
 	defenses := j.Suite.Controls
 	if len(defenses) == 0 {
-		defenses = []string{config.None}
+		defenses = []string{cell.None}
 	}
 	var all []slot
 	for _, t := range j.Trials {
@@ -133,7 +132,7 @@ func slotsOf(j *plan.Job, before int) []slot {
 		}
 		for _, d := range defenses {
 			for _, kind := range kindsOf(j) {
-				all = append(all, slot{t.Name(), t.Epsilon(), d, kind})
+				all = append(all, slot{cell.Column{Attack: t.Name(), Epsilon: t.Epsilon()}, d, kind})
 			}
 		}
 	}
@@ -163,12 +162,13 @@ func (g *gallery) consider(s scoring, v []judge.Verdict) {
 		case v[i].Right: // the judge does not confirm it
 			continue
 		}
-		k, n := slot{s.Name(), s.Epsilon(), s.who.Defense(), kind}, len(s.made.each)
+		k, n := slot{cell.Column{Attack: s.Name(), Epsilon: s.Epsilon()}, s.who.Defense(), kind}, len(s.made.each)
 		away := (i - int(g.from[k]*float64(n)) + n) % n
 		if c := g.found[k]; c == nil || away < c.away {
-			known := result.GalleryCase{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name,
-				Defense: k.defense, Mode: s.Suite.Attacker(), Attack: k.attack, Norm: s.Setting().Norm.String(),
-				Epsilon: k.epsilon, Kind: kind, VerdictOnly: s.made.verdictOnly, Image: s.Set.ID(i),
+			id := s.id()
+			id.Column = k.Column // the network's own images, in mode transfer too
+			known := result.GalleryCase{ID: id, Norm: s.Setting().Norm.String(), Kind: kind,
+				VerdictOnly: s.made.verdictOnly, Image: s.Set.ID(i),
 				Label: s.Set.Label(i), Perturbation: v[i].Norm}
 			g.found[k] = &candidate{GalleryCase: known, who: s.who, set: s.Set, at: i, away: away,
 				made: s.made, clean: s.clean.verdicts[i]}
@@ -204,8 +204,7 @@ func (g *gallery) make(r *run, j *plan.Job) error {
 			continue
 		}
 		// Which image a slot has is known when all shards are: each keeps its own.
-		key := folder.Key{Of: "gallery", Suite: c.Suite, Part: k.kind,
-			Key: plan.Key{Model: c.Model, Attack: k.attack, Epsilon: k.epsilon, Defense: k.defense}}
+		key := folder.Key{Of: "gallery", Part: k.kind, Made: cell.Made{ID: c.Key()}}
 		work, left, err := folder.Recall(r.journal, key, c.set, []int{c.at},
 			func(at int, known *result.GalleryCase) bool {
 				if at == c.at {

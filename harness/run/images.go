@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"selfheal/harness/config"
+	"selfheal/harness/cell"
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
 	"selfheal/harness/plan"
@@ -23,8 +23,8 @@ import (
 )
 
 // Images says of the keys of a plan whether their images are needed, at an attack's full strength, or verdicts alone.
-func Images(p *plan.Plan) map[plan.Key]bool {
-	needed := map[plan.Key]bool{}
+func Images(p *plan.Plan) map[cell.Made]bool {
+	needed := map[cell.Made]bool{}
 	p.Each(func(s plan.Step) {
 		given := s.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0 // to others than the attacked network
 		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
@@ -41,7 +41,7 @@ type images struct {
 	plan    *plan.Plan
 	whole   bool // no part, which has made only some of them
 	journal *folder.Journal
-	uses    map[plan.Key]*use
+	uses    map[cell.Made]*use
 	again   map[folder.Key]bool // whose images were freed too early
 }
 
@@ -53,7 +53,7 @@ type use struct {
 
 // reserve notes what the steps of a walk will ask for.
 func (m *images) reserve() {
-	m.uses = map[plan.Key]*use{}
+	m.uses = map[cell.Made]*use{}
 	images := Images(m.plan)
 	m.plan.Each(func(s plan.Step) {
 		for _, k := range s.Keys() {
@@ -75,14 +75,14 @@ func (m *images) studied(j *plan.Job) *use {
 	if !j.Studies() || j.Studied == nil || !m.whole {
 		return nil
 	}
-	if u := m.uses[j.Studied.Key(j, config.None, m.plan.Config.Seed)]; u != nil && u.images {
+	if u := m.uses[j.Studied.Key(j, cell.None, m.plan.Config.Seed)]; u != nil && u.images {
 		return u
 	}
 	return nil
 }
 
 // used says that one need of a key's images is met. After the last one they are freed.
-func (m *images) used(k plan.Key) error {
+func (m *images) used(k cell.Made) error {
 	u := m.uses[k]
 	if u.left--; u.left > 0 || u.made == nil {
 		return nil
@@ -121,11 +121,11 @@ func (m *images) lost(j *plan.Job) bool {
 }
 
 // craftKey is the journal's, of images that an attack makes.
-func craftKey(k plan.Key) folder.Key { return folder.Key{Of: "attack", Key: k} }
+func craftKey(k cell.Made) folder.Key { return folder.Key{Of: "attack", Made: k} }
 
 // studyKey is that of images which are made for a study alone.
 func studyKey(j *plan.Job) folder.Key {
-	return folder.Key{Of: "study", Suite: j.Suite.Name, Key: plan.Key{Model: j.Model.Name}}
+	return suiteKey(j, "study", "")
 }
 
 var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
@@ -134,7 +134,7 @@ var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 func adversarialName(s plan.Step) string {
 	parts := []string{s.Suite.Name, s.From.Model.Name, s.Trial.Name()}
 	key := fmt.Appendf(nil, "%q %q %q %v", parts[0], parts[1], parts[2], s.Epsilon())
-	if s.Attacked != config.None { // made against it
+	if s.Attacked != cell.None { // made against it
 		parts, key = append(parts, s.Attacked), fmt.Appendf(key, " %q", s.Attacked)
 	}
 	sum := sha256.Sum256(key)

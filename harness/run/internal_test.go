@@ -12,6 +12,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
@@ -129,7 +130,7 @@ func TestGalleryQuotas(t *testing.T) {
 		Trials: trialsOf(t, "a", 1, 2)}
 	var order []string
 	for _, s := range slotsOf(j, 11) { // of 8 slots: from the fourth on
-		order = append(order, fmt.Sprint(s.epsilon, s.defense, s.kind[:1]))
+		order = append(order, fmt.Sprint(s.Epsilon, s.defense, s.kind[:1]))
 	}
 	if want := []string{"1dn", "2ch", "2cn", "2dh", "2dn", "1ch", "1cn", "1dh"}; !slices.Equal(order, want) {
 		t.Errorf("slots %v, want %v", order, want)
@@ -168,9 +169,10 @@ func TestGalleryMovesOn(t *testing.T) {
 // A gallery ends before its pictures are too many, and says so once a suite.
 func TestGalleryEnds(t *testing.T) {
 	g := newGallery(&config.Config{}, &result.File{})
-	c := result.GalleryCase{Suite: "s", Pictures: result.GalleryPictures{Clean: make([]byte, result.GalleryBytes/3),
+	c := result.GalleryCase{ID: cell.ID{Suite: "s"}, Pictures: result.GalleryPictures{Clean: make([]byte,
+		result.GalleryBytes/3),
 		Healed: make([]byte, 100)}}
-	small := result.GalleryCase{Suite: "t"}
+	small := result.GalleryCase{ID: cell.ID{Suite: "t"}}
 	for _, one := range []result.GalleryCase{c, c, c, small, c} {
 		g.add(one)
 	}

@@ -35,11 +35,11 @@ const (
 
 // probed are the warnings of the probes, made once a run: they concern every cell of a classifier.
 func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
-	r, key := s.run, plan.Key{Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense()}
+	r, key := s.run, s.Row(s.who.Defense()).Made()
 	if found, done := r.probes[key]; done || s.Trial != nil || !s.Set.First() {
 		return found, nil
 	}
-	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Key: key}, func() (_ []result.Warning, err error) {
+	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Made: key}, func() (_ []result.Warning, err error) {
 		var found []result.Warning
 		if s.Model.Votes == 0 { // else answers are keyed by the image, and differ from neighbours'
 			found, err = probe(r.ctx, r.Opener, s.who, s.Set, v)
@@ -203,12 +203,17 @@ func normalisedDistance(a, b []float32) float64 {
 	return math.Sqrt(sum)
 }
 
+// Unbounded is the attack at epsilon 1 that images of ℓ∞ attacks are probed by.
+func Unbounded(classes int) (attacks.Recipe, error) {
+	return attacks.Setup{Kind: "apgd-dlr", Norm: attacks.Linf,
+		Parameters: map[string]any{"loss": "margin", "steps": 20}}.Make(1, classes)
+}
+
 // unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every image is within reach of every other.
 // An image that still stands shows that something else than robustness stops the attack.
 func (w *crafting) unbounded() ([]result.Warning, error) {
 	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
-	recipe, err := attacks.Setup{Kind: "apgd-dlr", Norm: attacks.Linf,
-		Parameters: map[string]any{"loss": "margin", "steps": 20}}.Make(1, w.on.Classes())
+	recipe, err := Unbounded(w.on.Classes())
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"selfheal/control"
 	"selfheal/control/pca"
 	"selfheal/harness"
+	"selfheal/harness/cell"
 	"selfheal/harness/certify"
 	"selfheal/harness/dataset"
 	"selfheal/harness/folder"
@@ -27,6 +28,7 @@ import (
 	"selfheal/internal/atomicfile"
 	"selfheal/internal/fault"
 	"selfheal/internal/journal"
+	"selfheal/internal/memory"
 	"selfheal/models/bounds"
 	"selfheal/models/ort"
 )
@@ -72,7 +74,8 @@ type run struct {
 	tally   *folder.Tally // nil but in a part
 	gallery *gallery
 	images  *images
-	probes  map[plan.Key][]result.Warning
+	probes  map[cell.Made][]result.Warning
+	kept    map[*plan.Job]*open.Job // those that stay open from preflight on
 
 	// The state of the job and the group that the walk is in.
 	job    *open.Job
@@ -139,7 +142,7 @@ func prepare(ctx context.Context, p *plan.Plan, o Options) (r *run, finished *re
 	if err := r.out.Claim(); err != nil {
 		return r, nil, err
 	}
-	if err := ready(ctx, opener, p); err != nil {
+	if err := r.ready(ctx); err != nil {
 		return r, nil, err
 	}
 	if o.Part != nil && o.Part.Read != nil {
@@ -157,6 +160,9 @@ func (r *run) close() {
 	}
 	if r.out != nil {
 		r.out.Unlock()
+	}
+	for _, b := range r.kept {
+		b.Close()
 	}
 	r.Opener.Close()
 }
@@ -178,7 +184,7 @@ func (r *run) walk(ctx context.Context) error {
 		r.cells = &cells{r.Record, r.out, r.Progress, r.plan.Cells()}
 	}
 	r.images = &images{plan: r.plan, whole: r.part == nil, journal: r.journal, again: map[folder.Key]bool{}}
-	r.probes = map[plan.Key][]result.Warning{}
+	r.probes = map[cell.Made][]result.Warning{}
 	defer r.leave()
 	for {
 		r.images.reserve()
@@ -334,14 +340,14 @@ func (r *run) expect() {
 			}
 		}
 	}
-	r.plan.EachMade(func(s plan.Step, k plan.Key) {
+	r.plan.EachMade(func(s plan.Step, k cell.Made) {
 		recipe, err := s.Recipe(plan.AssumedClasses, attacks.AnyShape)
 		if err != nil || recipe.Corruption != nil { // nothing is made
 			return
 		}
 		f, b := recipe.Passes(plan.AssumedClasses)
 		n := r.Record.Datasets[k.Dataset].N
-		all = append(all, progress.Expected{Key: k, Passes: float64(f+b) * float64(n)})
+		all = append(all, progress.Expected{Made: k, Passes: float64(f+b) * float64(n)})
 		if recipe.Certificate == nil {
 			images += own[k.Dataset]
 		}
@@ -361,11 +367,23 @@ type preflight struct {
 	near map[string]bool // models whose gradients are those of the judge where attacks run
 }
 
-// ready sees whether a plan's files are there and fit each other.
-func ready(ctx context.Context, o *open.Opener, p *plan.Plan) error {
-	f := preflight{Opener: o, ctx: ctx, near: map[string]bool{}}
-	for _, j := range p.Jobs {
-		err := f.job(j)
+// ready sees whether a plan's files are there and fit each other. Networks stay open for their jobs as long as the
+// process takes less than a fifth of what was free.
+func (r *run) ready(ctx context.Context) error {
+	f := preflight{Opener: r.Opener, ctx: ctx, near: map[string]bool{}}
+	r.kept = map[*plan.Job]*open.Job{}
+	for _, j := range r.plan.Jobs {
+		b, err := f.Job(j)
+		if err == nil {
+			if err = f.job(b); err == nil {
+				b.Undefend()
+			}
+			if free, known := memory.Free(); err == nil && known && memory.Resident() < free/4 {
+				r.kept[j] = b
+			} else {
+				b.Close()
+			}
+		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -376,13 +394,9 @@ func ready(ctx context.Context, o *open.Opener, p *plan.Plan) error {
 	return nil
 }
 
-// job opens a job, closes its loops, and differentiates them where attacks will.
-func (p preflight) job(j *plan.Job) error {
-	b, err := p.Job(j)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
+// job closes a job's loops, and differentiates them where attacks will.
+func (p preflight) job(b *open.Job) error {
+	j := b.Job
 	if err := p.comparable(b); err != nil {
 		return err
 	}
@@ -448,7 +462,7 @@ func (p preflight) comparable(b *open.Job) error {
 	if !onCPU {
 		pool := ort.NewPool(0, comparedImages)
 		defer pool.Close()
-		here, err := p.NetworkOn(pool, b.Model)
+		here, err := p.NetworkOn(pool, b.Model, b.Suite.Dataset)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
@@ -29,18 +30,14 @@ func done(t *testing.T, text string, sets ...string) (*plan.Plan, map[string]res
 	out := t.TempDir()
 	f := must.Get(Run(t.Context(), p, Options{Out: out}))(t)
 	cells, records := map[string]result.Cell{}, map[string][]result.Record{}
-	name := func(model, defense, attack string, epsilon *float64) string {
-		name := strings.Join([]string{model, defense, attack}, " ")
-		if epsilon != nil {
-			name += " " + number.Format(*epsilon)
-		}
-		return name
+	name := func(id cell.ID) string {
+		return strings.Replace(strings.Replace(id.Name(), "/", " ", 2), "@", " ", 1)
 	}
 	for _, c := range f.Cells {
-		cells[name(c.Model, c.Defense, c.Attack, c.Epsilon)] = c
+		cells[name(c.ID)] = c
 	}
 	for _, r := range must.All(result.Records(filepath.Join(out, "records.jsonl")))(t) {
-		n := name(r.Model, r.Defense, r.Attack, r.Epsilon)
+		n := name(r.ID)
 		records[n] = append(records[n], r)
 	}
 	return p, cells, records
@@ -167,7 +164,7 @@ suites:
 				t.Errorf("%s, image %d: %+v", name, r.Image, r)
 			}
 			if c.Defense == "none" && broken {
-				if fell[c.Attack]++; r.Verdict == 1 || c.Epsilon != nil && r.Norm > *c.Epsilon*(1+1e-5) {
+				if fell[c.Attack]++; r.Verdict == 1 || c.Epsilon != 0 && r.Norm > float64(c.Epsilon)*(1+1e-5) {
 					t.Errorf("%s, image %d is broken: %+v", name, r.Image, r)
 				}
 			}
@@ -179,7 +176,7 @@ suites:
 			} else if least {
 				switch d := float64(*r.Distance); {
 				case clean[i].Verdict == 0 && d != 0, clean[i].Verdict == 1 && d == 0, r.Verdict == 0 && d != r.Norm,
-					r.Verdict == 1 && d <= *c.Epsilon:
+					r.Verdict == 1 && d <= float64(c.Epsilon):
 					t.Errorf("%s, image %d: distance %v, norm %v", name, r.Image, d, r.Norm)
 				default:
 					area += min(d, 4./255) / 24
@@ -312,8 +309,8 @@ func TestNearChance(t *testing.T) {
 // than the bare network.
 func TestMasked(t *testing.T) {
 	cell := func(mode, defense string, accuracy, low, high float64) result.Cell {
-		return result.Cell{Suite: mode + defense, Dataset: "d", Model: "m", Defense: defense, Mode: mode, Attack: "pgd",
-			Norm: new("linf"), Epsilon: new(0.1), Accuracy: accuracy, CI95: [2]float64{low, high}}
+		return result.Cell{ID: cell.Of(mode+defense, "m", defense, "pgd", 0.1).In("d", mode), Norm: new("linf"),
+			Accuracy: accuracy, CI95: [2]float64{low, high}}
 	}
 	for _, c := range []struct {
 		bare, healed, through float64

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/certify"
-	"selfheal/harness/config"
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
@@ -40,9 +40,9 @@ type scoring struct {
 }
 
 func (s scoring) block() folder.Key {
-	k := folder.Key{Of: "verdicts", Suite: s.Suite.Name, Key: plan.Key{Model: s.Model.Name, Defense: s.who.Defense()}}
-	if s.Trial != nil {
-		k.Attack, k.Epsilon, k.Seed, k.Source = s.Name(), s.Epsilon(), s.Seed, s.source
+	k := folder.Key{Of: "verdicts", Made: cell.Made{ID: s.id().Key()}}
+	if k.Seed = s.Seed; s.Trial == nil {
+		k.Attack = ""
 	}
 	return k
 }
@@ -58,15 +58,21 @@ func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string
 	return v, "", err
 }
 
-func (s scoring) cell() result.Cell {
-	cell := result.Cell{Suite: s.Suite.Name, Dataset: s.Suite.Dataset, Model: s.Model.Name, Defense: s.who.Defense(),
-		Mode: s.Suite.Attacker(), Source: s.source, Attack: config.None, Recipe: s.recipe.Name, N: s.Set.Len(),
-		Steps: []result.Step{}, Warnings: []result.Warning{}}
+func (s scoring) id() cell.ID {
+	id := s.Job.Cell(s.who.Defense())
 	if s.Trial != nil {
-		cell.Attack = s.Name()
-		cell.Norm, cell.Epsilon = s.Strength()
+		id.Column = cell.Column{Source: s.source, Attack: s.Name(), Epsilon: s.Epsilon()}
 	}
-	return cell
+	return id
+}
+
+func (s scoring) cell() result.Cell {
+	one := result.Cell{ID: s.id(), Recipe: s.recipe.Name, N: s.Set.Len(), Steps: []result.Step{},
+		Warnings: []result.Warning{}}
+	if s.Trial != nil {
+		one.Norm = s.Norm()
+	}
+	return one
 }
 
 // step scores a classifier: under the first seed that makes a cell, under others a row of its seeds.
@@ -143,7 +149,7 @@ func (s scoring) confront(v []judge.Verdict) (all []certify.Finding, err error) 
 // certificate is that of the classifier by a trial.
 func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
 	s.Trial, s.Seed, s.recipe = t, seed, s.Recipes[t]
-	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: progress.IdentityOf(s.cell()),
+	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: s.id(),
 		Label: s.label(), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
 }
 
@@ -151,8 +157,8 @@ func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
 func (s scoring) label() string {
 	own := s.Seed == s.run.Config.Seed
 	label := s.run.cells.next(own) + cmp.Or(s.source, s.Model.Name) + ", " + s.Trial.Name()
-	if _, epsilon := s.Strength(); epsilon != nil && len(s.Setting().Epsilons) > 1 {
-		label += " " + number.Format(s.Epsilon())
+	if s.Epsilon() != 0 && len(s.Setting().Epsilons) > 1 {
+		label += " " + s.Epsilon().String()
 	}
 	if s.who.Control != nil {
 		label += ", " + s.Suite.Mode + " " + s.who.Defense()
@@ -180,15 +186,13 @@ func (c *cells) next(follows bool) string {
 }
 
 // of is the cell that the first seed of a scoring has made.
-func (c *cells) of(s scoring) (cell *result.Cell) {
+func (c *cells) of(s scoring) *result.Cell {
 	for i := 0; c != nil && i < len(c.record.Cells); i++ {
-		k := &c.record.Cells[i]
-		if k.Suite == s.Suite.Name && k.Model == s.Model.Name && k.Defense == s.who.Defense() && k.Attack == s.Name() &&
-			k.Source == s.source && (k.Epsilon == nil || *k.Epsilon == s.Epsilon()) {
-			cell = k
+		if one := &c.record.Cells[i]; one.ID == s.id() {
+			return one
 		}
 	}
-	return cell
+	return nil
 }
 
 // fail makes a cell that says why it has no verdicts.
@@ -199,7 +203,7 @@ func (c *cells) fail(s scoring, why string) error {
 	cell := s.cell()
 	cell.Error = why
 	c.record.Cells = append(c.record.Cells, cell)
-	c.progress.Report(progress.CellFailed{CellID: progress.IdentityOf(cell), Error: why})
+	c.progress.Report(progress.CellFailed{ID: cell.ID, Error: why})
 	return c.out.Cell(c.record, nil)
 }
 
@@ -293,10 +297,10 @@ func (c *cells) addSeed(s scoring, cell *result.Cell, got *judgement, failure st
 			c.unproven(*cell, s.who, fmt.Sprintf("seed %d: %s", s.Seed, f.Broken))
 		}
 	}
-	id := progress.IdentityOf(*cell)
+	id := cell.ID
 	if failure != "" {
 		c.record.Failed = append(c.record.Failed, failure)
-		c.progress.Report(progress.SeedFailed{CellID: id, Seed: s.Seed, Error: failure})
+		c.progress.Report(progress.SeedFailed{ID: id, Seed: s.Seed, Error: failure})
 		return nil
 	}
 	score := result.SeedScore{Seed: s.Seed, Seconds: got.seconds}
@@ -310,7 +314,7 @@ func (c *cells) addSeed(s scoring, cell *result.Cell, got *judgement, failure st
 			Verdicts: cell.Verdicts, Seconds: cell.Seconds}}
 	}
 	cell.Seeds = append(cell.Seeds, score)
-	c.progress.Report(progress.SeedFinished{CellID: id, Seed: s.Seed,
+	c.progress.Report(progress.SeedFinished{ID: id, Seed: s.Seed,
 		Score: progress.Score{Accuracy: score.Accuracy, Correct: score.Correct, N: cell.N, Seconds: score.Seconds}})
 	return c.out.Cell(c.record, nil)
 }
@@ -320,9 +324,9 @@ func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result
 	return func(yield func(result.Record) bool) {
 		for i, v := range verdicts {
 			made := s.made.at(i)
-			record := result.Record{Suite: c.Suite, Model: c.Model, Defense: c.Defense, Mode: c.Mode, Source: c.Source,
-				Attack: c.Attack, Epsilon: c.Epsilon, Image: s.Set.ID(i), Label: s.Set.Label(i),
+			record := result.Record{ID: c.ID, Image: s.Set.ID(i), Label: s.Set.Label(i),
 				Verdict: int(c.Verdicts[i] - '0'), Predicted: v.Class, Margin: result.Margin(v.Margin), Norm: v.Norm}
+			record.Dataset = ""
 			if made.First >= 0 {
 				record.FirstSuccess = &made.First
 				if s.own {
@@ -528,24 +532,24 @@ const maskingDrop = 0.1
 func maskedByControl(cells []result.Cell, p *progress.Progress) {
 	for i := range cells {
 		c := &cells[i]
-		if c.Mode != result.Oblivious || c.Defense == config.None || c.Epsilon == nil {
+		if c.Mode != result.Oblivious || c.Defense == cell.None || c.Epsilon == 0 {
 			continue
 		}
 		healed := c.Error == "" && slices.ContainsFunc(cells, func(b result.Cell) bool {
-			return b.Error == "" && b.Suite == c.Suite && b.Model == c.Model && b.Defense == config.None &&
-				b.Attack == c.Attack && b.Epsilon != nil && *b.Epsilon == *c.Epsilon && b.Accuracy < c.Accuracy
+			return b.Error == "" && b.Suite == c.Suite && b.Model == c.Model && b.Defense == cell.None &&
+				b.Column == c.Column && b.Accuracy < c.Accuracy
 		})
 		for _, w := range cells {
-			if !healed || w.Error != "" || w.Mode != result.WhiteboxThrough || w.Attack != c.Attack ||
-				w.Dataset != c.Dataset || w.Model != c.Model || w.Defense != c.Defense || *w.Norm != *c.Norm ||
-				*w.Epsilon != *c.Epsilon {
+			if !healed || w.Error != "" || w.Mode != result.WhiteboxThrough || w.Row != c.Row ||
+				w.Column != c.Column || *w.Norm != *c.Norm {
 				continue
 			}
 			if c.Accuracy-w.Accuracy > maskingDrop && c.CI95[0] > w.CI95[1] {
 				c.Warnings = append(c.Warnings, result.WarnMaskedByControl.New(
 					"oblivious accuracy %.1f %%, but an attack that knows the control leaves %.1f %% (suite %s, %s)",
 					100*c.Accuracy, 100*w.Accuracy, w.Suite, w.Attack))
-				p.Report(progress.CellWarned{CellID: progress.IdentityOf(*c), Warning: c.Warnings[len(c.Warnings)-1]})
+				w := c.Warnings[len(c.Warnings)-1]
+				p.Report(progress.CellWarned{ID: c.ID, Which: w.ID, Message: w.Message})
 			}
 		}
 	}

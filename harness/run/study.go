@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"selfheal/control"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/folder"
 	"selfheal/harness/judge"
@@ -44,7 +45,8 @@ func (r *run) study() error {
 		return nil
 	}
 	s := &study{run: r, set: b.Set.Head(b.Suite.Solver.Images)}
-	s.base = result.SolverStudy{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name, N: s.set.Len(),
+	s.base = result.SolverStudy{N: s.set.Len(),
+		Job:      cell.Job{Suite: b.Suite.Name, Dataset: b.Suite.Dataset, Model: b.Model.Name},
 		Defaults: settings(config.DefaultSolver())}
 	clean, err := s.add(result.CleanImages, untouched())
 	if err != nil {
@@ -100,7 +102,7 @@ func (s *study) attack(clean []judge.Verdict) error {
 		}
 		defer on.Close()
 		w := &crafting{run: s.run, on: on, recipe: recipe, seed: s.Config.Seed, set: s.set, clean: clean,
-			cell: progress.IdentityOf(scoring{Job: b, who: who, Trial: t}.cell()), key: studyKey(b.Job),
+			cell: scoring{Job: b, who: who, Trial: t}.id(), key: studyKey(b.Job),
 			label: fmt.Sprintf("solver study, %s, %s", b.Model.Name, t.Name())}
 		if made, err = w.craft(); err != nil {
 			return err
@@ -108,7 +110,7 @@ func (s *study) attack(clean []judge.Verdict) error {
 		s.own = made.images
 	}
 	s.base.Attack, s.base.Recipe, s.base.Norm = t.Name(), recipe.Name, t.Setting().Norm.String()
-	s.base.Epsilon = new(t.Epsilon())
+	s.base.Epsilon = t.Epsilon()
 	_, err = s.add(result.AdversarialImages, made)
 	return err
 }
@@ -232,7 +234,7 @@ func (s *solverStudy) costs(methods []control.Solver) ([]result.SolverCost, erro
 		all = append(all, result.SolverCost{Method: method, Passes: passes, Milliseconds: ms, Images: len(clean)})
 		return err
 	}
-	if err := add(config.None, 1, s.job.Net.Logits); err != nil {
+	if err := add(cell.None, 1, s.job.Net.Logits); err != nil {
 		return nil, err
 	}
 	for _, m := range methods {

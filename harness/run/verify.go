@@ -19,9 +19,8 @@ import (
 // Reviewed is what the judge says anew of a cell's saved images.
 type Reviewed struct {
 	judge.Verification
-	Suite  string `json:"suite"`
-	Source string `json:"source,omitempty"`
-	File   string `json:"file"`
+	Suite string `json:"suite"`
+	File  string `json:"file"`
 	// Differ are the ids of the images on which it says otherwise than the run's results.
 	Differ []int `json:"differ"`
 }
@@ -123,8 +122,8 @@ func (r *review) Try(s plan.Step) (err error) {
 		if err != nil {
 			return err
 		}
-		v.Dataset, v.Attack = s.Suite.Dataset, s.Trial.Name()
-		one := Reviewed{Verification: *v, Suite: s.Suite.Name, Source: s.Source(), File: name, Differ: []int{}}
+		v.Dataset, v.Source = s.Suite.Dataset, s.Source()
+		one := Reviewed{Verification: *v, Suite: s.Suite.Name, File: name, Differ: []int{}}
 		for i := range v.Verdicts {
 			if v.Verdicts[i] != cell.Verdicts[i] {
 				one.Differ = append(one.Differ, d.ID(i))
@@ -137,12 +136,8 @@ func (r *review) Try(s plan.Step) (err error) {
 
 // cellOf is a step's cell in the results; nil where they have none.
 func (r *review) cellOf(s plan.Step, defense string) *result.Cell {
-	_, epsilon := s.Strength()
-	same := func(a, b *float64) bool { return a == nil && b == nil || a != nil && b != nil && *a == *b }
 	i := slices.IndexFunc(r.file.Cells, func(c result.Cell) bool {
-		return c.Suite == s.Suite.Name && c.Model == s.Model.Name && c.Defense == defense &&
-			c.Mode == s.Suite.Attacker() && c.Attack == s.Trial.Name() && c.Source == s.Source() &&
-			same(c.Epsilon, epsilon)
+		return c.Key() == s.Cell(defense).Key() && c.Mode == s.Suite.Attacker()
 	})
 	if i < 0 {
 		return nil

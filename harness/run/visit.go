@@ -7,12 +7,11 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/cell"
 	"selfheal/harness/certify"
-	"selfheal/harness/config"
 	"selfheal/harness/folder"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
-	"selfheal/harness/progress"
 )
 
 // Begin opens a job.
@@ -49,14 +48,14 @@ func (r *run) End(j *plan.Job) error {
 	if err := r.study(); err != nil {
 		return err
 	}
-	var needed []plan.Key
+	var needed []cell.Made
 	for _, s := range r.plan.Steps(j) {
 		if s.First {
 			needed = append(needed, s.Keys()...)
 		}
 	}
 	if r.images.studied(j) != nil {
-		needed = append(needed, j.Studied.Key(j, config.None, r.Config.Seed))
+		needed = append(needed, j.Studied.Key(j, cell.None, r.Config.Seed))
 	}
 	for _, k := range needed {
 		if err := r.images.used(k); err != nil {
@@ -162,7 +161,7 @@ func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 		}
 		one, at := r.scoring(s, s.Attacked, nil), r.target
 		w := &crafting{run: r, on: at.oracle, prover: at.prover, recipe: at.job.Recipes[s.Trial], seed: s.Seed,
-			cell: progress.IdentityOf(one.cell()), label: one.label(), key: craftKey(key), set: at.job.Set,
+			cell: one.id(), label: one.label(), key: craftKey(key), set: at.job.Set,
 			clean: at.clean.verdicts, trial: s.Trial}
 		w.verdictOnly = !use.images && !w.recipe.Minimises
 		if use.made, err = w.craft(); err != nil {
@@ -242,10 +241,12 @@ type Source interface {
 
 type live struct{ *run }
 
-func (l live) Open(ctx context.Context, j *plan.Job) (*open.Job, error) {
-	b, err := l.Job(j)
-	if err != nil {
-		return nil, err
+func (l live) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err error) {
+	b, kept := l.kept[j]
+	if delete(l.kept, j); !kept {
+		if b, err = l.Job(j); err != nil {
+			return nil, err
+		}
 	}
 	if err = b.Defend(ctx, true); err == nil && l.part != nil {
 		b.Set = b.Set.Share(l.part.Shard)
@@ -277,12 +278,18 @@ func (l live) keep(b *open.Job) error {
 
 // InfoKey is the journal's, of what a merge needs to know about a classifier: its [open.Info], or the cost of a pass.
 func InfoKey(j *plan.Job, defense, what string) folder.Key {
-	return folder.Key{Of: what, Suite: j.Suite.Name, Key: plan.Key{Model: j.Model.Name, Defense: defense}}
+	return suiteKey(j, what, defense)
+}
+
+// suiteKey is the key of what a suite has for a job's model, under a defense or "" for all.
+func suiteKey(j *plan.Job, what, defense string) folder.Key {
+	return folder.Key{Of: what, Made: cell.Made{ID: cell.ID{Suite: j.Suite.Name,
+		Row: cell.Row{Model: j.Model.Name, Defense: defense}}}}
 }
 
 // ImagesKey is the journal's, of the ids and labels of the images of a network that are a shard's.
 func ImagesKey(j *plan.Job) folder.Key {
-	return folder.Key{Of: folder.Images, Key: plan.Key{Dataset: j.Suite.Dataset, Model: j.Model.Name}}
+	return folder.Key{Of: folder.Images, Made: j.Row("").Made()}
 }
 
 func (l live) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {

@@ -29,10 +29,15 @@ type attackFlags struct {
 	attack, norm, epsilon string
 	pixels                string
 	params                []string
-	seed                  uint64
-	seeds                 int
-	save                  bool
-	form                  outputForm
+	randomFlags
+	save bool
+	form outputForm
+}
+
+// randomFlags say what random numbers are keyed by: the first seed, and how many attacks are made from.
+type randomFlags struct {
+	seed  uint64
+	seeds int
 }
 
 func attackCommand(g *globals) *cobra.Command {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/gate"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
@@ -39,12 +40,11 @@ func gateRun(n, right int, others map[int]int) *result.File {
 	for _, model := range f.Suites[0].Models {
 		for _, epsilon := range []float64{0, 2.0 / 255, 8.0 / 255} {
 			for _, defense := range []string{"none", "heal"} {
-				c := result.Cell{Suite: "main", Dataset: "test", Model: model, Defense: defense, Mode: "oblivious",
-					Attack: "none",
-					Steps:  []result.Step{}, Seconds: 0.25 * float64(len(f.Cells)), Warnings: []result.Warning{}}
+				c := result.Cell{ID: cell.Of("main", model, defense, "none", 0).In("test", "oblivious"),
+					Steps: []result.Step{}, Seconds: 0.25 * float64(len(f.Cells)), Warnings: []result.Warning{}}
 				if epsilon > 0 {
 					norm := "linf"
-					c.Attack, c.Norm, c.Epsilon, c.Recipe = "aa", &norm, &epsilon, "autoattack-standard/1"
+					c.Attack, c.Norm, c.Epsilon, c.Recipe = "aa", &norm, cell.Epsilon(epsilon), "autoattack-standard/1"
 				}
 				if other, ok := others[len(f.Cells)]; ok {
 					judged(&c, other, n)

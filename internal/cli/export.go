@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/spf13/cobra"
+	"selfheal/harness/cell"
 
-	"selfheal/harness/config"
+	"github.com/spf13/cobra"
 )
 
 func exportCommand(g *globals) *cobra.Command {
@@ -23,7 +23,7 @@ metadata name the control, the solver and the model's SHA-256.`,
   selfheal export --config my.yaml --model mine --control pca --out healed.onnx`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.control == config.None {
+			if f.control == cell.None {
 				f.control = ""
 			}
 			err := cmp.Or(needed(c, "out", out, ""),

@@ -50,8 +50,8 @@ func checkLog(t *testing.T, out, stderr string) {
 			t.Fatalf("%d records of %d cells", len(cells), len(file.Cells))
 		}
 		epsilon := any(nil)
-		if c.Epsilon != nil {
-			epsilon = *c.Epsilon
+		if c.Epsilon != 0 {
+			epsilon = c.Epsilon
 		}
 		r := cells[i]
 		if r["suite"] != c.Suite || r["model"] != c.Model || r["defense"] != c.Defense || r["mode"] != c.Mode ||

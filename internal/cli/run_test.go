@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 	"selfheal/internal/must"
@@ -167,15 +168,15 @@ func TestReportGallery(t *testing.T) {
 	must.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 2, 2))))
 	p, norm, epsilon := picture.Bytes(), "l2", 0.5
 	file := &result.File{Schema: result.Schema, ConfigSHA256: "ab", Cells: []result.Cell{
-		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "none", N: 1, Correct: 1, Accuracy: 1,
+		{ID: cell.Of("s", "m", "none", "none", 0).In("", "oblivious"), N: 1, Correct: 1, Accuracy: 1,
 			CI95: stats.Wilson(1, 1), Verdicts: "1"},
-		{Suite: "s", Model: "m", Defense: "none", Mode: "oblivious", Attack: "pgd", Norm: &norm, Epsilon: &epsilon,
-			N: 1, CI95: stats.Wilson(0, 1), Verdicts: "0"},
+		{ID: cell.Of("s", "m", "none", "pgd", cell.Epsilon(epsilon)).In("", "oblivious"), Norm: &norm, N: 1,
+			CI95: stats.Wilson(0, 1), Verdicts: "0"},
 	}}
 	pictures := result.GalleryPictures{Width: 2, Height: 2, Clean: p, Adversarial: p, Perturbation: p,
 		Magnification: 15}
 	gallery := &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: "ab", Cases: []result.GalleryCase{
-		{Suite: "s", Model: "m", Defense: "none", Attack: "pgd", Norm: norm, Epsilon: epsilon, Kind: result.Broken,
+		{ID: cell.Of("s", "m", "none", "pgd", cell.Epsilon(epsilon)), Norm: norm, Kind: result.Broken,
 			LabelName: "<script>", Pictures: pictures},
 	}}
 	dir := t.TempDir()
@@ -249,7 +250,7 @@ func TestAttackVersions(t *testing.T) {
 		"square": "",
 	} {
 		f := &attackFlags{attack: attack, norm: "l2", epsilon: "0.5", save: true,
-			form: outputForm{probabilities: true}, seeds: 1}
+			form: outputForm{probabilities: true}, randomFlags: randomFlags{seeds: 1}}
 		f.data = testImages
 		plan := must.Get(f.plan(attackCommand(&globals{}), "models/zoo/preact_standard.onnx"))(t)
 		if a := plan.Jobs[0].Trials[0].Setting(); a.Version != want || a.Epsilons[0] != 0.5 ||

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"selfheal/harness"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/judge"
@@ -78,12 +79,12 @@ func usePredict(t *testing.T, dir, cfg string, records []result.Record) {
 	list := predicted(t, append(use, "--data", testImages, "--limit", "12")...)
 	compared := 0
 	for _, r := range records {
-		if r.Attack != config.None {
+		if r.Attack != cell.None {
 			continue
 		}
 		p := list[r.Image]
 		class, margin := p.Predicted, p.Margin
-		if r.Defense != config.None {
+		if r.Defense != cell.None {
 			class, margin = *p.HealedPredicted, *p.HealedMargin
 		}
 		if p.Image != float64(r.Image) || *p.Label != r.Label || (class == r.Label) != (r.Verdict == 1) ||
@@ -161,24 +162,24 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 	base := []string{"verify", "--config", cfg, "--model", "robust", "--dataset", "test", "--attack", "steps"}
 	checked, saved := 0, ""
 	for _, c := range cells {
-		if c.Attack == config.None {
+		if c.Attack == cell.None {
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join(out, "adversarial", fmt.Sprintf("*_%.6g_*.npy", *c.Epsilon)))
+		files, err := filepath.Glob(filepath.Join(out, "adversarial", fmt.Sprintf("*_%.6g_*.npy", c.Epsilon)))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("%v: %v", files, err)
 		}
 		saved = files[0]
 		v := fromJSON[judge.Verification](t, done(t, append(slices.Clone(base),
-			"--json", "--control", c.Defense, "--adversarial", saved, "--epsilon", fmt.Sprint(*c.Epsilon))...))
+			"--json", "--control", c.Defense, "--adversarial", saved, "--epsilon", fmt.Sprint(c.Epsilon))...))
 		if v.Verdicts != c.Verdicts || v.MaxNorm != c.MaxNorm || v.CI95 != c.CI95 || v.Defense != c.Defense ||
 			len(v.Outside) != 0 {
-			t.Errorf("%s at %v: %+v, the run's cell is %+v", c.Defense, *c.Epsilon, v, c)
+			t.Errorf("%s at %v: %+v, the run's cell is %+v", c.Defense, c.Epsilon, v, c)
 		}
-		if c.Defense == config.None { // the same without a config
+		if c.Defense == cell.None { // the same without a config
 			bare := fromJSON[judge.Verification](t, done(t, "verify", robustModel, "--json", "--adversarial", saved,
 				"--mean", "0.02,0.01,0.03", "--std", "0.95", "--data", testImages, "--limit", "12", "--norm", "linf",
-				"--epsilon", fmt.Sprint(*c.Epsilon)))
+				"--epsilon", fmt.Sprint(c.Epsilon)))
 			shape, x := must.Get2(dataset.ReadArray(config.Folder("."), saved))(t)
 			last := filepath.Join(dir, "last.npy") // the same with channels last
 			var b bytes.Buffer
@@ -195,7 +196,7 @@ func useVerify(t *testing.T, dir, cfg, out string, cells []result.Cell) {
 			}))
 			put(t, last, b.Bytes())
 			turned := fromJSON[judge.Verification](t, done(t, append(slices.Clone(base), "--json", "--adversarial",
-				last, "--epsilon", fmt.Sprint(*c.Epsilon))...))
+				last, "--epsilon", fmt.Sprint(c.Epsilon))...))
 			if turned.Verdicts != c.Verdicts || turned.MaxNorm != c.MaxNorm {
 				t.Errorf("channels last: %+v, the run's cell is %+v", turned, c)
 			}

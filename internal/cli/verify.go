@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"selfheal/control/pca"
+	"selfheal/harness/cell"
 	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/judge"
@@ -28,8 +29,8 @@ import (
 type verifyFlags struct {
 	useFlags
 	scaleFlags
-	adversarial, dataset, attack, epsilon string
-	json                                  bool
+	adversarial, dataset, attack string
+	json                         bool
 }
 
 func verifyCommand(g *globals) *cobra.Command {
@@ -73,7 +74,8 @@ command names them. The exit code is 1, too, when a verdict is not that of the r
 	to.text(&f.adversarial, "adversarial", "", "the adversarial images, .npy or .npz", filesWith("npy", "npz"))
 	to.text(&f.dataset, "dataset", "", "a data set of the config: the clean images", g.ofConfig(datasetNames, 0))
 	to.text(&f.attack, "attack", "", "an attack of the config: norm and epsilon", g.ofConfig(attackNames, 0))
-	to.text(&f.epsilon, "epsilon", "", "bound of the perturbation; of a config's attack, which of several", noFiles)
+	to.text(&f.bare.epsilon, "epsilon", "", "bound of the perturbation; of a config's attack, which of several",
+		noFiles)
 	to.on(&f.json, "json", "print JSON")
 	to.only(beside("data"), "classes", "resize", "crop")
 	to.only(ofFile, "data", "norm")
@@ -83,7 +85,7 @@ command names them. The exit code is 1, too, when a verdict is not that of the r
 
 func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	err := needed(c, "adversarial", f.adversarial, "")
-	if f.bare.epsilon = f.epsilon; model != "" {
+	if model != "" {
 		err = cmp.Or(err, f.bare.needed(c), needed(c, "norm", f.bare.norm, ", for example --norm linf"))
 	} else {
 		err = cmp.Or(err, needed(c, "dataset", f.dataset, ""), needed(c, "attack", f.attack, ""))
@@ -95,14 +97,14 @@ func (f *verifyFlags) verify(c *cobra.Command, g *globals, model string) error {
 	if err != nil {
 		return err
 	}
-	claim := judge.Claim{Dataset: f.dataset, Limit: f.limit, Attack: f.attack}
+	claim := judge.Claim{Dataset: f.dataset, Limit: f.limit, Column: cell.Column{Attack: f.attack}}
 	if model != "" {
 		cfg.Attacks[0].Name = named(f.adversarial, "adversarial")
 		claim.Dataset, claim.Attack = cfg.Datasets[0].Name, cfg.Attacks[0].Name
-	} else if f.epsilon != "" {
-		var ok bool
-		if claim.Epsilon, ok = number.Parse(f.epsilon); !ok || claim.Epsilon <= 0 {
-			return usage("--epsilon must be a number above 0, such as 0.5 or 8/255, not %q", f.epsilon)
+	} else if f.bare.epsilon != "" {
+		epsilon, ok := number.Parse(f.bare.epsilon)
+		if claim.Epsilon = cell.Epsilon(epsilon); !ok || epsilon <= 0 {
+			return usage("--epsilon must be a number above 0, such as 0.5 or 8/255, not %q", f.bare.epsilon)
 		}
 	}
 	claim.Shape, claim.Images, err = dataset.ReadArray(config.Folder("."), filepath.ToSlash(f.adversarial), "x_adv",
@@ -205,8 +207,8 @@ func printReviewed(c *cobra.Command, all []run.Reviewed) error {
 		"outside", "robust accuracy", "other verdicts"}, "\t"))
 	for _, r := range all {
 		epsilon := "–"
-		if r.Epsilon != nil {
-			epsilon = number.Format(*r.Epsilon)
+		if r.Epsilon != 0 {
+			epsilon = r.Epsilon.String()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%.6g\t%d\t%.1f %%\t%d\n", r.Suite, r.Model, r.Defense, r.Attack,
 			epsilon, r.N, r.MaxNorm, len(r.Outside), 100*r.Accuracy, len(r.Differ))
@@ -220,12 +222,12 @@ const mostListed = 10
 func printVerification(c *cobra.Command, v *judge.Verification) error {
 	w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "dataset\t%s\nmodel\t%s\n", v.Dataset, v.Model)
-	if v.Defense != config.None {
+	if v.Defense != cell.None {
 		fmt.Fprintf(w, "control\t%s\n", v.Defense)
 	}
 	bound := "any image"
 	if v.Norm != nil {
-		bound = *v.Norm + ", epsilon " + number.Format(*v.Epsilon)
+		bound = *v.Norm + ", epsilon " + v.Epsilon.String()
 	}
 	fmt.Fprintf(w, "attack\t%s, %s\n", v.Attack, bound)
 	fmt.Fprintf(w, "images\t%d, %d of them unperturbed\n", v.N, v.Unperturbed)

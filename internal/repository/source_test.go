@@ -1,6 +1,9 @@
 package repository
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"maps"
 	"os/exec"
@@ -28,22 +31,23 @@ func TestImportRules(t *testing.T) {
 		"attacks":  {"attacks"},
 		"control":  {"control", "models", "attacks"},
 		"harness":  {"harness", "control", "models", "attacks"},
-		"reports":  {"attacks", "harness/result", "harness/stats", "harness/compare", "control/theory"},
+		"reports":  {"attacks", "harness/cell", "harness/result", "harness/stats", "harness/compare", "control/theory"},
 		"internal": {},
 	}
 	rooms := map[string]string{ // which rooms of its folder a room may import; "harness" itself has the version
-		"harness/cluster": "", "harness/doctor": "", "harness/stats": "", "harness/vnnlib": "folder",
-		"harness/result/published": "", "harness/result": "stats", "harness/compare": "result stats",
-		"harness/dataset": "result", "harness/config": "dataset result result/published",
-		"harness/gate": "config result stats", "harness/plan": "config dataset result",
-		"harness/progress": "config plan result", "harness/folder": "config plan result",
-		"harness/open":     "harness config dataset folder plan progress result stats",
-		"harness/certify":  "folder judge open plan progress result stats",
-		"harness/judge":    "config open plan stats",
-		"harness/run":      "harness certify config dataset folder judge open plan progress result stats",
-		"harness/forecast": "certify config dataset open plan result run",
-		"harness/shard":    "cluster dataset folder open plan progress result run",
-		"harness/fit":      "harness config dataset folder open plan progress result",
+		"harness/cell": "", "harness/cluster": "", "harness/doctor": "", "harness/stats": "",
+		"harness/vnnlib":           "folder",
+		"harness/result/published": "", "harness/result": "cell stats", "harness/compare": "cell result stats",
+		"harness/dataset": "result", "harness/config": "cell dataset result result/published",
+		"harness/gate": "cell config result stats", "harness/plan": "cell config dataset result",
+		"harness/progress": "cell config plan result", "harness/folder": "cell config plan result",
+		"harness/open":     "cell harness config dataset folder plan progress result stats",
+		"harness/certify":  "cell folder judge open plan progress result stats",
+		"harness/judge":    "cell config open plan stats",
+		"harness/run":      "cell harness certify config dataset folder judge open plan progress result stats",
+		"harness/forecast": "cell certify config dataset open plan result run",
+		"harness/shard":    "cell cluster dataset folder open plan progress result run",
+		"harness/fit":      "cell harness config dataset folder open plan progress result",
 		"reports/words":    "", "reports/view": "words", "reports/table": "words view",
 		"reports/figure/chart": "words", "reports/figure": "words view figure/chart",
 		"reports": "words view table figure figure/chart",
@@ -230,5 +234,35 @@ func TestGoDocumented(t *testing.T) {
 				t.Errorf("no example has %s", line)
 			}
 		}
+	}
+}
+
+// What identifies a cell is declared in package cell: no other struct has three or more of its fields, so that what
+// "none" is, equality and order stand once.
+func TestOneIdentity(t *testing.T) {
+	identity := []string{"suite", "dataset", "model", "defense", "mode", "attack", "epsilon", "source", "seed"}
+	for path, text := range sources(t) {
+		if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "harness/cell/") {
+			continue
+		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), path, text, 0))(t)
+		ast.Inspect(file, func(n ast.Node) bool {
+			of, ok := n.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			var has []string
+			for _, f := range of.Fields.List {
+				for _, name := range f.Names {
+					if slices.Contains(identity, strings.ToLower(name.Name)) {
+						has = append(has, name.Name)
+					}
+				}
+			}
+			if len(has) > 2 {
+				t.Errorf("%s: a struct has %s of a cell: embed what package cell has", path, strings.Join(has, ", "))
+			}
+			return true
+		})
 	}
 }

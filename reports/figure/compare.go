@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/compare"
 	"selfheal/reports/figure/chart"
 	"selfheal/reports/view"
@@ -30,7 +31,7 @@ func Scatter(g *view.Group, page bool) chart.Sheet {
 	if page {
 		f.Width, f.Margin = 4.4*vg.Inch, 6
 	}
-	if len(by) == 0 || !g.Attacked() || g.Columns[0].Attack != "none" {
+	if len(by) == 0 || !g.Attacked() || g.Columns[0].Attack != cell.None {
 		return f
 	}
 	what := strings.Join(g.Attacks(by), "")
@@ -86,7 +87,7 @@ func tens(of [2]float64) (ticks []plot.Tick, from, to float64) {
 // Histories draw accuracy from run to run, a figure a history.
 func Histories(g *view.Group) (out []chart.Sheet) {
 	for _, s := range g.History[:min(len(g.History), mostHistories)] {
-		f, name, times := chart.InPage(), view.EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}), timesOf(s)
+		f, name, times := chart.InPage(), view.EntryName(compare.Entry{Row: s.Row}), timesOf(s)
 		p := chart.Plot{Title: name, Y: "accuracy, " + s.Attacker + " attacker", High: curveHeight}
 		p.XTicks, p.X = dates(s, times, f.PanelWidth())
 		f.Alt = g.HistoryName(s) + "."

@@ -117,7 +117,7 @@ func provenUnder(s *view.Suite, c view.Curves, line view.Curve) chart.Series {
 							most = max(most, float64(b.Proven)/float64(cell.N))
 						}
 					}
-				case *col.Epsilon == p.Epsilon:
+				case float64(col.Epsilon) == p.Epsilon:
 					most = max(most, cell.Accuracy)
 				}
 			}

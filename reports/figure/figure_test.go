@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/reports/view"
 )
@@ -44,7 +45,7 @@ func TestMethodLooks(t *testing.T) {
 // A chart says the accuracy on clean images and after each component, for each defense that was attacked on its own.
 func TestWaterfalls(t *testing.T) {
 	cell := func(defense, attack string, right float64, left ...float64) result.Cell {
-		c := result.Cell{Suite: "s", Model: "m", Defense: defense, Attack: attack, N: 4, Accuracy: right}
+		c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0), N: 4, Accuracy: right}
 		for i, robust := range left {
 			name := []string{"apgd-ce", "fab-t", "my\nown", "apgd-ce"}[i]
 			c.Steps = append(c.Steps, result.Step{Attack: name, Robust: robust})

@@ -31,7 +31,7 @@ func fillQueries(s *view.Suite, f *chart.Sheet, all []view.Asked) {
 		end := 0.0
 		for _, line := range a.Lines {
 			col := line.Attack
-			col.Epsilon, col.Norm, col.Recipe = nil, col.Title(), ""
+			col.Epsilon, col.Norm, col.Recipe = 0, col.Title(), ""
 			i, known := looks[col]
 			if !known {
 				i = len(looks)

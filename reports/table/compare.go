@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/compare"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
@@ -177,7 +178,7 @@ func (g Group) AttackTable() Table {
 	t := Table{Lead: 2, Caption: "How the attacks were made",
 		Head: []string{"Attack", "Made as", "Recipe", "Seeds", "Lines", settingsHead}}
 	for i, c := range g.Columns {
-		if c.Attack == "none" {
+		if c.Attack == cell.None {
 			continue
 		}
 		said := described(settings(c.Settings))

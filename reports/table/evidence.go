@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 	"selfheal/internal/lists"
@@ -21,7 +22,7 @@ type contrast struct{ Control, Against string }
 
 // contrasts are each control with the network alone, and each whose solver does more with greedy control of its layers.
 func contrasts(s Suite) (out []contrast) {
-	out = lists.Map(s.Controls, func(c string) contrast { return contrast{c, "none"} })
+	out = lists.Map(s.Controls, func(c string) contrast { return contrast{c, cell.None} })
 	for _, c := range s.Controls {
 		for _, g := range s.Controls {
 			one, start := s.File.Controls[c], s.File.Controls[g]
@@ -94,7 +95,7 @@ func judged(s Suite, model, defense string, col words.Column) []*result.Cell {
 // passesOf is what an answer costs, in plain passes; 0 where that is not known.
 func passesOf(cells []*result.Cell) float64 {
 	switch c := cells[0]; {
-	case c.Defense == "none":
+	case c.Defense == cell.None:
 		return 1
 	case c.Solver != nil:
 		return c.Solver.PassesPerRun
@@ -211,7 +212,7 @@ func (s Suite) Evidence() (e Evidence) {
 
 func (c contrast) sentence(pools []*pooledTest, tests []*pairedTest) string {
 	name, against := words.Clean(c.Control), "the network alone"
-	if c.Against != "none" {
+	if c.Against != cell.None {
 		against = words.Clean(c.Against)
 	}
 	out := fmt.Sprintf("%s against %s on the same %s", name, against, words.Plural(pools[0].N, "image"))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/reports/view"
@@ -20,9 +21,9 @@ func evidenced(controls map[string]result.Control, of map[string]map[string][]st
 	for _, model := range []string{"a", "b"} {
 		for _, defense := range order {
 			for i, v := range of[model][defense] {
-				c := result.Cell{Suite: "s", Model: model, Defense: defense, Attack: attacks[i], N: len(v), Verdicts: v}
+				c := result.Cell{ID: cell.Of("s", model, defense, attacks[i], 0), N: len(v), Verdicts: v}
 				if i > 0 {
-					c.Norm, c.Epsilon = &linf, &e
+					c.Norm, c.Epsilon = &linf, cell.Epsilon(e)
 				}
 				if defense != "none" {
 					c.Solver = &result.Solver{PassesPerRun: 3}
@@ -130,8 +131,7 @@ func TestEvidenceOnCorruptions(t *testing.T) {
 	for defense, verdicts := range map[string][]string{"none": {"1111", "0000", "0011", "0001"},
 		"greedy": {"1111", "0001", "1011", "1110"}} {
 		for i, v := range verdicts {
-			f.Cells = append(f.Cells, result.Cell{Suite: "s", Model: "a", Defense: defense, Attack: attacks[i], N: 4,
-				Verdicts: v})
+			f.Cells = append(f.Cells, result.Cell{ID: cell.Of("s", "a", defense, attacks[i], 0), N: 4, Verdicts: v})
 		}
 	}
 	e := Of(view.Of(f)).Suites[0].Evidence()

@@ -3,6 +3,7 @@ package table
 import (
 	"slices"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/stats"
 	"selfheal/reports/words"
@@ -25,7 +26,7 @@ func (s Suite) PairTable() Table {
 	var rows []*pairRow
 	var family stats.Family
 	for _, pair := range s.Pairs {
-		for _, defense := range append([]string{"none"}, s.Controls...) {
+		for _, defense := range append([]string{cell.None}, s.Controls...) {
 			for _, col := range s.Columns {
 				a, b := s.Cell(pair[0], defense, col), s.Cell(pair[1], defense, col)
 				if a == nil || b == nil || !Matched(a, b) || len(a.Verdicts) == 0 ||

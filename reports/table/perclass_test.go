@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/reports/view"
 	"selfheal/reports/words"
@@ -44,15 +45,13 @@ func classed(t *testing.T, names []string, controls []string, right [][4]int) Su
 	var recs []result.Record
 	for side, defense := range append([]string{"none"}, controls...) {
 		for a, attack := range []string{"none", "aa-l2"} {
-			c := result.Cell{Suite: "s", Dataset: "d", Model: "m", Defense: defense, Mode: "oblivious", Attack: attack,
-				N: 10 * len(right)}
+			c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0).In("d", "oblivious"), N: 10 * len(right)}
 			if attack != "none" {
-				c.Epsilon = &e
+				c.Epsilon = cell.Epsilon(e)
 			}
 			for label, row := range right {
 				for i := range 10 {
-					r := result.Record{Suite: "s", Model: "m", Defense: defense, Attack: attack, Epsilon: c.Epsilon,
-						Image: i, Label: label}
+					r := result.Record{ID: cell.Of("s", "m", defense, attack, c.Epsilon), Image: i, Label: label}
 					if i < row[2*side+a] {
 						r.Verdict = 1
 					}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"selfheal/control/theory"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/internal/number"
@@ -130,9 +131,10 @@ func (v Report) WarningTable(kinds, letters int) Table {
 
 // place is where attackers of several modes meet: their numbers may be compared.
 type place struct {
-	dataset, model, defense, norm string
-	epsilon                       float64
-	n                             int
+	cell.Row
+	norm    string
+	epsilon cell.Epsilon
+	n       int
 }
 
 // weakest are the cells of lowest accuracy by mode, of those under one attack, or under any if it is "".
@@ -151,14 +153,14 @@ func (v Report) meetings() (order []place, at map[place][]*result.Cell, columns 
 	at, columns = map[place][]*result.Cell{}, map[string]words.Column{}
 	for _, s := range v.Suites {
 		s.Each(func(c *result.Cell, _ words.Column) {
-			if c.Attack == "none" || c.Norm == nil || c.Epsilon == nil {
+			if c.Attack == cell.None || c.Norm == nil || c.Epsilon == 0 {
 				return
 			}
 			known := columns[c.Attack]
 			known.Attack = c.Attack
 			known.Learn(c)
 			columns[c.Attack] = known
-			p := place{s.Dataset, c.Model, c.Defense, *c.Norm, *c.Epsilon, c.N}
+			p := place{c.Row, *c.Norm, c.Epsilon, c.N}
 			if at[p] == nil {
 				order = append(order, p)
 			}
@@ -178,7 +180,7 @@ func (v Report) KnowledgeTable() Table {
 		return t
 	}
 	order, at, columns := v.meetings()
-	order = lists.Only(order, func(p place) bool { return p.defense != "none" && len(weakest(at[p], "")) > 1 })
+	order = lists.Only(order, func(p place) bool { return p.Defense != cell.None && len(weakest(at[p], "")) > 1 })
 	all := map[string]*result.Cell{}
 	for _, p := range order {
 		maps.Copy(all, weakest(at[p], ""))
@@ -200,7 +202,7 @@ func (v Report) KnowledgeTable() Table {
 	}
 	for _, p := range order {
 		strongest, whole, bare := weakest(at[p], ""), false, p
-		bare.defense = "none"
+		bare.Defense = cell.None
 		attacks := lists.Distinct(at[p], func(c *result.Cell) string { return c.Attack })
 		for _, attack := range attacks {
 			cells := weakest(at[p], attack)
@@ -209,7 +211,7 @@ func (v Report) KnowledgeTable() Table {
 			}
 			whole = whole || len(cells) == len(strongest)
 			col := columns[attack]
-			col.Epsilon = &p.epsilon
+			col.Epsilon = p.epsilon
 			col.Ambiguous = slices.ContainsFunc(attacks, func(other string) bool {
 				return other != attack && columns[other].Name() == col.Name()
 			})
@@ -220,7 +222,7 @@ func (v Report) KnowledgeTable() Table {
 			t.add(p.line(col.Title(), baseline, names, cells, nil))
 		}
 		if !whole {
-			name := "strongest " + words.NormName(p.norm) + " (" + number.Format(p.epsilon) + ")"
+			name := "strongest " + words.NormName(p.norm) + " (" + p.epsilon.String() + ")"
 			t.add(p.line(name, nil, names, strongest, columns))
 		}
 	}
@@ -234,7 +236,7 @@ func (v Report) KnowledgeTable() Table {
 // line is a row of the table of what the attacker knows. With names, the attack stands behind each number.
 func (p place) line(attack string, baseline *result.Cell, modes []string, cells map[string]*result.Cell,
 	names map[string]words.Column) []Box {
-	defense := text(words.DefenseName(p.defense))
+	defense := text(words.DefenseName(p.Defense))
 	low, high := 2.0, -1.0
 	for _, c := range cells {
 		low, high = min(low, view.Score(c)), max(high, view.Score(c))
@@ -242,7 +244,7 @@ func (p place) line(attack string, baseline *result.Cell, modes []string, cells 
 			defense.Spans[0].Mark = view.LoopMark
 		}
 	}
-	line := boxes(p.dataset, p.model, defense, attack, p.n, view.Scored(baseline))
+	line := boxes(p.Dataset, p.Model, defense, attack, p.n, view.Scored(baseline))
 	for _, name := range modes {
 		c := cells[name]
 		b := text(view.Scored(c))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/view"
@@ -38,7 +39,7 @@ func methodTable(s view.Study) Table {
 		t.add(s.Called(method), kind, sweeps, passes, ms, ends, words.Percent(accuracy, s.N))
 	}
 	for _, b := range s.Baseline {
-		row("none", b.Images, words.Dash, "1", []string{words.Dash, words.Dash}, b.Accuracy)
+		row(cell.None, b.Images, words.Dash, "1", []string{words.Dash, words.Dash}, b.Accuracy)
 	}
 	for _, m := range s.Methods() {
 		for _, kind := range s.Kinds() {

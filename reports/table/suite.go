@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
 	"selfheal/internal/lists"
@@ -125,7 +126,7 @@ func (s Suite) costTable() Table {
 		if len(c.Steps) > 0 {
 			ahead, back = f, b
 		}
-		if c.Epsilon != nil && c.Norm != nil {
+		if c.Epsilon != 0 && c.Norm != nil {
 			norm = words.Strength(*c.Norm, c.MaxNorm)
 		}
 		add(ahead, back, norm, timed(time))
@@ -168,7 +169,7 @@ func (s Suite) DistanceTable() Table {
 		standing := lists.Count(m.Reach, func(d float64) bool { return math.IsInf(d, 1) })
 		for _, q := range []float64{0.1, 0.5, 0.9} {
 			if d := lists.Quantile(m.Reach, q); math.IsInf(d, 1) {
-				ranks = append(ranks, "> "+number.Format(*c.Epsilon))
+				ranks = append(ranks, "> "+c.Epsilon.String())
 			} else {
 				ranks = append(ranks, words.Strength(*c.Norm, d))
 			}
@@ -371,8 +372,8 @@ func (s Suite) CertifiedTables() (list []Table) {
 		t := s.table("Certified accuracy in % ("+words.Clean(by.Attack)+"): [proven, left by attacks]"+s.OfFirstSeed(),
 			2, "Model", "Defense")
 		attacked, included := false, false
-		for _, b := range by.Brackets(s.Suite, s.Models[0], "none") {
-			head := words.NormName(b.Norm) + " (" + number.Format(b.Epsilon) + ")"
+		for _, b := range by.Brackets(s.Suite, s.Models[0], cell.None) {
+			head := words.NormName(b.Norm) + " (" + b.Epsilon.String() + ")"
 			if smooths && b.Norm != "l2" {
 				head, included = head+words.Nbsp+inclusionMark, true
 			}
@@ -516,8 +517,8 @@ func corruptionTable(s Suite, by *view.Apart) Table {
 		add := func(title string, names []string) {
 			line := boxes(r.Model, shown(several, r.Control), title)
 			for _, severities := range append(slices.Collect(slices.Chunk(by.Severities, 1)), by.Severities) {
-				e := view.Entry{by.Mean(r.Model, "none", names, severities),
-					by.Mean(r.Model, cmp.Or(r.Control, "none"), names, severities)}
+				e := view.Entry{by.Mean(r.Model, cell.None, names, severities),
+					by.Mean(r.Model, cmp.Or(r.Control, cell.None), names, severities)}
 				line = append(line, s.pair(e, words.Accuracy, true, r.Control != ""))
 			}
 			t.add(line)

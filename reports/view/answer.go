@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
-	"selfheal/internal/number"
 	"selfheal/reports/words"
 )
 
@@ -51,16 +51,16 @@ func (s *Suite) answer(line Series, named bool) string {
 		said += " " + interval
 	}
 	said += words.If(named, " of "+words.Clean(line.Model))
-	said += words.If(line.Defense != "none", " with "+words.DefenseName(line.Defense))
+	said += words.If(line.Defense != cell.None, " with "+words.DefenseName(line.Defense))
 	if kind != "clean" {
 		said += words.If(kind == "certified", " by ") + words.If(kind != "certified", " under ") + s.attackNamed(col)
 	}
 	said += words.If(col.Source != "", " made on "+words.Clean(col.Source))
-	if c.Norm != nil && c.Epsilon != nil {
-		said += ", " + words.NormName(*c.Norm) + " " + number.Format(*c.Epsilon)
+	if c.Norm != nil && c.Epsilon != 0 {
+		said += ", " + words.NormName(*c.Norm) + " " + c.Epsilon.String()
 	}
 	said += ", " + words.Plural(c.N, "image") +
-		words.If(line.Defense != "none" && kind == "attacked", ", "+s.Attacker().Name)
+		words.If(line.Defense != cell.None && kind == "attacked", ", "+s.Attacker().Name)
 	if c.GradientFailures > 0 {
 		said += fmt.Sprintf(": gradients failed on %d of %s", c.GradientFailures,
 			words.Plural(c.Correct, "standing image"))

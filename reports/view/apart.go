@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/words"
@@ -48,15 +49,16 @@ func (s *Suite) setApart(c *result.Cell) bool {
 
 func newApart(name string, a result.Attack) *Apart {
 	by := &Apart{Attack: name, Of: a, cells: cells{}, radii: map[cellKey][]float64{}, broken: map[cellKey][]float64{}}
-	for _, cell := range a.Cells(name) {
-		col := words.Column{Attack: cell, Recipe: a.Recipe}
-		if parts := strings.Split(cell, ":"); a.Corruptions() {
+	for _, attack := range a.Cells(name) {
+		col := words.ColumnOf(attack)
+		col.Recipe = a.Recipe
+		if parts := strings.Split(attack, ":"); a.Corruptions() {
 			by.Names, by.Severities = lists.Once(by.Names, parts[1]), lists.Once(by.Severities, parts[2])
 			by.Columns = append(by.Columns, col)
 			continue
 		}
 		for _, e := range slices.Sorted(slices.Values(a.Strengths())) {
-			col.Epsilon, col.Norm = new(e), *a.Norm
+			col.Epsilon, col.Norm = cell.Epsilon(e), *a.Norm
 			by.Columns = append(by.Columns, col)
 		}
 		if a.Brackets() {
@@ -74,7 +76,7 @@ func (s *Suite) Apart() (out []Compared) {
 			for _, col := range by.Columns {
 				if c := by.Cell(of.Model, of.Defense, col); c != nil {
 					out = append(out, Compared{Model: of.Model, Defense: of.Defense, Column: col, Cell: c,
-						Alone: by.Cell(of.Model, "none", col)})
+						Alone: by.Cell(of.Model, cell.None, col)})
 				}
 			}
 		}
@@ -86,7 +88,7 @@ func (s *Suite) Apart() (out []Compared) {
 func (by *Apart) Over(model, defense string, names, severities []string) (list []*result.Cell) {
 	for _, name := range names {
 		for _, severity := range severities {
-			c := by.Cell(model, defense, words.Column{Attack: by.Attack + ":" + name + ":" + severity})
+			c := by.Cell(model, defense, words.ColumnOf(by.Attack+":"+name+":"+severity))
 			if c == nil {
 				return nil
 			}
@@ -125,7 +127,7 @@ func (by *Apart) RadiiOf(model, defense string) []float64 {
 // bracket is what is known of a classifier in a ball: what is proven, and what attacks have left.
 type bracket struct {
 	Norm             string
-	Epsilon          float64
+	Epsilon          cell.Epsilon
 	Proven, Attacked float64 // shares of the images; −1 where that is not known
 }
 
@@ -133,12 +135,12 @@ type bracket struct {
 // attack's: of several attacks in one ball what is left by the one that leaves least.
 func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 	find := func(col words.Column) int {
-		return slices.IndexFunc(all, func(b bracket) bool { return b.Norm == col.Norm && b.Epsilon == *col.Epsilon })
+		return slices.IndexFunc(all, func(b bracket) bool { return b.Norm == col.Norm && b.Epsilon == col.Epsilon })
 	}
 	add := func(col words.Column, proven, attacked float64) {
 		i := find(col)
 		if i < 0 {
-			all = append(all, bracket{col.Norm, *col.Epsilon, proven, attacked})
+			all = append(all, bracket{col.Norm, col.Epsilon, proven, attacked})
 			return
 		}
 		b := &all[i]
@@ -162,13 +164,14 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 				of = *cmp.Or(lists.Find(c.Brackets, func(b result.Bracket) bool { return b.Epsilon == e }), &of)
 			}
 			n := float64(max(s.N, 1))
-			add(words.Column{Epsilon: &e, Norm: col.Norm}, float64(of.Proven)/n, float64(of.Left)/n)
+			add(words.Column{Column: cell.Column{Epsilon: cell.Epsilon(e)}, Norm: col.Norm}, float64(of.Proven)/n,
+				float64(of.Left)/n)
 		}
 	}
 	for _, col := range s.Columns {
 		c := s.Cell(model, defense, col)
 		switch {
-		case col.Epsilon == nil:
+		case col.Epsilon == 0:
 		case by.Of.Smooths():
 			if of := by.smoothed(c); of != nil {
 				add(col, float64(of.Proven)/float64(max(c.N, 1)), of.Accuracy)
@@ -198,7 +201,8 @@ func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
 
 // Curves are those of a model: a line a defense that has records.
 func (by *Apart) Curves(s *Suite, model string) Curves {
-	c := Curves{Model: model, Attack: words.Column{Attack: by.Attack, Norm: "l2", Recipe: by.Of.Recipe}}
+	c := Curves{Model: model, Attack: words.ColumnOf(by.Attack)}
+	c.Attack.Norm, c.Attack.Recipe = "l2", by.Of.Recipe
 	for i, d := range s.Defenses() {
 		if line := by.curve(model, d); line.Steps != nil {
 			line.Index = i
@@ -252,8 +256,8 @@ func (by *Apart) curve(model, defense string) Curve {
 	n, end := len(radii), 0.0
 	for _, col := range by.Columns {
 		if cell := by.Cell(model, defense, col); cell != nil {
-			c.Points = append(c.Points, Point{*col.Epsilon, cell.Accuracy})
-			end = *col.Epsilon
+			c.Points = append(c.Points, Point{float64(col.Epsilon), cell.Accuracy})
+			end = float64(col.Epsilon)
 		}
 	}
 	for _, r := range slices.Compact(slices.Insert(slices.Clone(radii), 0, 0)) {

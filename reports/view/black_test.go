@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
@@ -14,8 +15,7 @@ func TestPatchCurves(t *testing.T) {
 		Parameters: result.Parameters{"side": []any{3.}}}},
 		Suites: []result.Suite{{Name: "s", Models: []string{"m"}, Attacks: []string{"p", "one"}}}}
 	for attack, accuracy := range map[string]float64{"none": 0.9, "p:6": 0.1, "p:2": 0.5, "one:3": 0.3} {
-		f.Cells = append(f.Cells, result.Cell{Suite: "s", Model: "m", Defense: "none", Attack: attack, N: 10,
-			Accuracy: accuracy})
+		f.Cells = append(f.Cells, result.Cell{ID: cell.Of("s", "m", "none", attack, 0), N: 10, Accuracy: accuracy})
 	}
 	all := PatchCurves(Of(f).Suites[0])
 	if len(all) != 1 || len(all[0].Lines) != 1 ||
@@ -37,16 +37,15 @@ func TestAskedOf(t *testing.T) {
 	var records []result.Record
 	for _, c := range []struct {
 		attack  string
-		epsilon *float64
+		epsilon float64
 		queries []int
-	}{{"square", &small, []int{30, 1}}, {"rays", &small, []int{12}}, {"rays", &large, []int{7, 9, 20}},
-		{"pgd", &small, []int{2}}} {
+	}{{"square", small, []int{30, 1}}, {"rays", small, []int{12}}, {"rays", large, []int{7, 9, 20}},
+		{"pgd", small, []int{2}}} {
 		right := 4 - len(c.queries)
-		f.Cells = append(f.Cells, result.Cell{Suite: "s", Model: "m", Defense: "none", Attack: c.attack, Norm: &norm,
-			Epsilon: c.epsilon, N: 5, Correct: right, Accuracy: float64(right) / 5,
-			Steps: []result.Step{{Attack: c.attack}}})
+		f.Cells = append(f.Cells, result.Cell{ID: cell.Of("s", "m", "none", c.attack, cell.Epsilon(c.epsilon)),
+			Norm: &norm, N: 5, Correct: right, Accuracy: float64(right) / 5, Steps: []result.Step{{Attack: c.attack}}})
 		for i := range 5 {
-			r := result.Record{Suite: "s", Model: "m", Defense: "none", Attack: c.attack, Epsilon: c.epsilon, Image: i}
+			r := result.Record{ID: cell.Of("s", "m", "none", c.attack, cell.Epsilon(c.epsilon)), Image: i}
 			if i < len(c.queries) {
 				r.Queries, r.FirstSuccess = &c.queries[i], new(1)
 			} else if i < 4 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/compare"
 	"selfheal/internal/lists"
 	"selfheal/reports/words"
@@ -32,7 +33,8 @@ func (g *Group) Heading() string { return words.Clean(g.Name) + ", " + words.Plu
 // Attack is the heading of a column.
 func (g *Group) Attack(i int) string {
 	c := g.Columns[i]
-	out := words.Column{Attack: c.Attack, Epsilon: c.Epsilon, Norm: *cmp.Or(c.Norm, new("")), Recipe: c.Recipe,
+	out := words.Column{Column: cell.Column{Attack: c.Attack, Epsilon: c.Epsilon}, Norm: *cmp.Or(c.Norm, new("")),
+		Recipe:      c.Recipe,
 		AttackTitle: c.Title}.Title()
 	if corruption, severity, ok := strings.Cut(c.Variant, ":"); ok {
 		out = words.CorruptionTitle(corruption) + " " + words.Clean(severity)
@@ -63,7 +65,7 @@ func (g *Group) Ranking() string {
 
 // Attacked reports whether the ranking is by an attack.
 func (g *Group) Attacked() bool {
-	return len(g.RankedBy) != 1 || g.Columns[g.RankedBy[0]].Attack != "none"
+	return len(g.RankedBy) != 1 || g.Columns[g.RankedBy[0]].Attack != cell.None
 }
 
 // Ranked is how many entries have a rank: they come first.
@@ -80,7 +82,7 @@ func EntryKey(i int) string {
 }
 
 func EntryName(e compare.Entry) string {
-	if e.Defense == "none" {
+	if e.Defense == cell.None {
 		return words.Clean(e.Model)
 	}
 	return words.Clean(e.Model) + " · " + words.Clean(e.Defense)
@@ -115,5 +117,5 @@ func ScoreText(s *compare.Score) string {
 
 // HistoryName is what a history is of.
 func (g *Group) HistoryName(s compare.Series) string {
-	return "From run to run: " + EntryName(compare.Entry{Model: s.Model, Defense: s.Defense}) + ", " + s.Attacker
+	return "From run to run: " + EntryName(compare.Entry{Row: s.Row}) + ", " + s.Attacker
 }

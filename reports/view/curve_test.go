@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
-	"selfheal/reports/words"
 )
 
 // curved is a suite of one attack at 2/255 and 4/255, whose records change changes. Alone, one of four images is wrong
@@ -26,11 +26,10 @@ func curved(change func(f *result.File, recs []result.Record) []result.Record) *
 	var recs []result.Record
 	for _, c := range f.Cells {
 		for i, d := range []float64{1, 3, 5, 0} {
-			r := result.Record{Suite: "s", Model: "m", Defense: c.Defense, Attack: c.Attack, Epsilon: c.Epsilon,
-				Image: i}
+			r := result.Record{ID: cell.Of("s", "m", c.Defense, c.Attack, c.Epsilon), Image: i}
 			switch {
 			case c.Steps == nil || d == 0:
-			case d/255 > *c.Epsilon:
+			case d/255 > float64(c.Epsilon):
 				r.Verdict = 1
 			default:
 				r.Norm, r.FirstSuccess, r.Distance = d/255, new(i), new(result.Distance(d/255))
@@ -105,7 +104,7 @@ func TestCurves(t *testing.T) {
 		}
 	}
 	alone := curved(func(f *result.File, _ recs) recs {
-		f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return words.OrMinusOne(c.Epsilon) > 3./255 })
+		f.Cells = slices.DeleteFunc(f.Cells, func(c result.Cell) bool { return c.Epsilon > 3./255 })
 		return nil
 	})
 	if got := alone.Curves(); got != nil {
@@ -116,7 +115,7 @@ func TestCurves(t *testing.T) {
 // A certificate's curve holds a value up to a radius: a cell counts all images that reach its own.
 func TestCertifiedCurve(t *testing.T) {
 	by := Apart{Attack: "smooth", Columns: Of(of(under("none", "smooth", 2, 1))).Suites[0].Columns[1:],
-		cells: cells{{"m", "none", "", "smooth", 2. / 255}: {Accuracy: 0.5}},
+		cells: cells{{"m", "none", cell.Column{Attack: "smooth", Epsilon: 2. / 255}}: {Accuracy: 0.5}},
 		radii: map[cellKey][]float64{{model: "m", defense: "none"}: {0, 0.3, 2. / 255, 0.3}}}
 	c := by.curve("m", "none")
 	if want := []Point{{0, 0.75}, {2. / 255, 0.5}, {0.3, 0}}; !slices.Equal(c.Steps, want) || c.End() != 0.3 {

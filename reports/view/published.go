@@ -3,6 +3,7 @@ package view
 import (
 	"slices"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
 	"selfheal/internal/lists"
@@ -18,7 +19,7 @@ func Paper() *Report {
 	v := quoted(f)
 	v.radars = paperRadars()
 	for i, t := range published.Tables() {
-		if t.Sides[0] != "none" {
+		if t.Sides[0] != cell.None {
 			v.Suites[i].Sides = t.Sides
 		}
 	}
@@ -56,12 +57,13 @@ func addTable(f *result.File, t published.Table, name, title string, call func(p
 	f.Suites = append(f.Suites, result.Suite{Name: name, Title: title, Dataset: t.Dataset, Mode: t.Mode})
 	for _, c := range t.Cells {
 		for i, side := range t.Sides {
-			cell := result.Cell{Suite: name, Dataset: t.Dataset, Model: call(c), Defense: side, Mode: t.Mode,
-				Attack: c.Attack.Name, Recipe: c.Attack.Kind, Accuracy: c.Accuracy[i]}
+			one := result.Cell{Recipe: c.Attack.Kind, Accuracy: c.Accuracy[i], ID: cell.ID{Suite: name, Mode: t.Mode,
+				Row:    cell.Row{Dataset: t.Dataset, Model: call(c), Defense: side},
+				Column: cell.Column{Attack: c.Attack.Name, Epsilon: cell.Epsilon(c.Attack.Epsilon)}}}
 			if c.Attack.Norm != "" {
-				cell.Norm, cell.Epsilon = &c.Attack.Norm, &c.Attack.Epsilon
+				one.Norm = &c.Attack.Norm
 			}
-			f.Cells = append(f.Cells, cell)
+			f.Cells = append(f.Cells, one)
 		}
 	}
 }
@@ -90,8 +92,8 @@ func (s *Suite) Compared() (out []Compared) {
 		numbers = s.Published.Cells
 	}
 	left := map[cellKey]float64{}
-	take := func(model, defense, attack string, epsilon *float64) *float64 {
-		key := cellKey{model, defense, "", attack, words.OrMinusOne(epsilon)}
+	take := func(key cellKey) *float64 {
+		key.Source = ""
 		accuracy, open := left[key]
 		if !open {
 			return nil
@@ -100,13 +102,13 @@ func (s *Suite) Compared() (out []Compared) {
 		return &accuracy
 	}
 	for _, p := range numbers {
-		left[cellKey{p.Model, p.Defense, "", p.Attack, words.OrMinusOne(p.Epsilon)}] = p.Accuracy
+		left[cellKey{p.Model, p.Defense, p.Column}] = p.Accuracy
 	}
 	for _, one := range s.Lines() {
 		for i, c := range one.Cells {
 			col := s.Columns[i]
 			line := Compared{Model: one.Model, Defense: one.Defense, Column: col, Cell: c,
-				Published: take(one.Model, one.Defense, col.Attack, col.Epsilon)}
+				Published: take(cellKey{one.Model, one.Defense, col.Column})}
 			if c != nil && s.Quoted {
 				line.Cell, line.Published = nil, &c.Accuracy
 			}
@@ -117,7 +119,7 @@ func (s *Suite) Compared() (out []Compared) {
 	}
 	var rest []Compared // numbers without a place
 	for _, p := range numbers {
-		if accuracy := take(p.Model, p.Defense, p.Attack, p.Epsilon); accuracy != nil {
+		if accuracy := take(cellKey{p.Model, p.Defense, p.Column}); accuracy != nil {
 			rest = append(rest, Compared{Model: p.Model, Defense: p.Defense, Column: publishedColumn(s, p),
 				Published: accuracy})
 		}
@@ -131,7 +133,7 @@ func (s *Suite) Compared() (out []Compared) {
 
 // publishedColumn is the suite's column of a published number, or one that calls the attack as the paper's tables do.
 func publishedColumn(s *Suite, p result.PublishedCell) words.Column {
-	col := words.Column{Attack: p.Attack, Epsilon: p.Epsilon}
+	col := words.Column{Column: p.Column}
 	if i := slices.IndexFunc(s.Columns, col.Same); i >= 0 {
 		return s.Columns[i]
 	}

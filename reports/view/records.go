@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/words"
@@ -50,7 +51,7 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 			key := cellKey{model: r.Model, defense: r.Defense}
 			switch {
 			case by.Attack != r.Attack:
-			case r.Radius != nil && *r.Epsilon == *by.Columns[0].Epsilon:
+			case r.Radius != nil && r.Epsilon == by.Columns[0].Epsilon:
 				by.radii[key] = append(by.radii[key], *r.Radius)
 			case r.Proven != nil:
 				broken := result.Distance(math.Inf(1)) // which is null in a file
@@ -58,7 +59,7 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 				by.broken[key] = append(by.broken[key], float64(*cmp.Or(r.Broken, &broken)))
 			}
 		}
-		key := cellKey{r.Model, r.Defense, r.Source, r.Attack, words.OrMinusOne(r.Epsilon)}
+		key := cellKey{r.Model, r.Defense, r.Column}
 		if s.cells[key] == nil {
 			continue
 		}
@@ -211,7 +212,7 @@ func (s *Suite) Curves() (out []Curves) {
 			if of := c.Attack.Source; of != "" && of != m { // which a figure of its own is about
 				continue
 			}
-			c.Attack.Epsilon, c.Attack.Source = nil, ""
+			c.Attack.Epsilon, c.Attack.Source = 0, ""
 			for i, d := range s.Defenses() {
 				if line := s.curve(m, d, by); len(line.Points) > 0 {
 					line.Index = i
@@ -239,10 +240,11 @@ func PatchCurves(s *Suite) (out []Curves) {
 	for _, m := range s.Models {
 		for _, name := range lists.Distinct(patches, base) {
 			of := lists.Only(patches, func(col words.Column) bool { return base(col) == name })
-			c := Curves{Model: m, Attack: words.Column{Attack: name, AttackTitle: of[0].AttackTitle}}
+			c := Curves{Model: m, Attack: words.ColumnOf(name)}
+			c.Attack.AttackTitle = of[0].AttackTitle
 			for i, d := range s.Defenses() {
 				line := Curve{Defense: d, Index: i}
-				for _, col := range append([]words.Column{{Attack: "none"}}, of...) {
+				for _, col := range append([]words.Column{words.ColumnOf(cell.None)}, of...) {
 					_, text, _ := strings.Cut(col.Attack, ":")
 					side, _ := strconv.Atoi(text) // 0 of clean images
 					if cell := s.Cell(m, d, col); cell != nil {
@@ -316,7 +318,7 @@ func count(v any) (n float64, ok bool) {
 // attacked are the columns with an epsilon, those of an attack and a source together: epsilons ascend.
 func attacked(s *Suite) (all [][]words.Column) {
 	made := func(col words.Column) [2]string { return [2]string{col.Attack, col.Source} }
-	strong := lists.Only(s.Columns, func(col words.Column) bool { return col.Epsilon != nil })
+	strong := lists.Only(s.Columns, func(col words.Column) bool { return col.Epsilon != 0 })
 	return lists.Map(lists.Distinct(strong, made), func(of [2]string) []words.Column {
 		return lists.Only(strong, func(col words.Column) bool { return made(col) == of })
 	})
@@ -332,16 +334,16 @@ func (s *Suite) curve(model, defense string, columns []words.Column) Curve {
 		if cell == nil {
 			continue
 		}
-		c.Points = append(c.Points, Point{*col.Epsilon, cell.Accuracy})
+		c.Points = append(c.Points, Point{float64(col.Epsilon), cell.Accuracy})
 		if m := s.MarginsOf(cell); m.Distances(cell) {
-			found, upTo = m, *col.Epsilon
+			found, upTo = m, float64(col.Epsilon)
 		}
 	}
 	if len(c.Points) == 0 {
 		return c
 	}
 	cells := len(c.Points)
-	if start := s.Cell(model, defense, words.Column{Attack: "none"}); start != nil {
+	if start := s.Cell(model, defense, words.ColumnOf(cell.None)); start != nil {
 		c.Points = slices.Insert(c.Points, 0, Point{0, start.Accuracy})
 	}
 	switch {

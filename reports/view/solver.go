@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
 	"selfheal/reports/words"
@@ -21,7 +22,7 @@ func (s Study) Name() string { return words.Clean(s.Model) + " · " + words.Clea
 func (s Study) Facts() string {
 	out := fmt.Sprintf("%s · %s", words.Clean(s.Dataset), words.Plural(s.N, "clean image"))
 	if s.Attack != "" {
-		c := words.Column{Attack: s.Attack, Epsilon: s.Epsilon, Norm: s.Norm, Recipe: s.Recipe}
+		c := words.Column{Column: cell.Column{Attack: s.Attack, Epsilon: s.Epsilon}, Norm: s.Norm, Recipe: s.Recipe}
 		out += ", and as many made by " + c.Title() + " on the undefended network"
 	}
 	return out

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/lists"
-	"selfheal/internal/number"
 	"selfheal/reports/words"
 )
 
@@ -65,8 +65,8 @@ func (s about) OverSeeds() string {
 // OfFirstSeed says in a caption that its numbers are the first seed's; "" where there is one.
 func (s about) OfFirstSeed() string { return words.If(s.Seeds > 1, ", of the first seed") }
 
-// Defenses returns "none" and the suite's controls.
-func (s about) Defenses() []string { return append([]string{"none"}, s.Controls...) }
+// Defenses returns cell.None and the suite's controls.
+func (s about) Defenses() []string { return append([]string{cell.None}, s.Controls...) }
 
 func (s *Suite) Heads() []string { return lists.Map(s.Columns, words.Column.Title) }
 
@@ -128,7 +128,7 @@ func (e Entry) Better() int {
 
 // Rows returns the accuracy table: a row a model, or one per control where there are several.
 func (s *Suite) Rows() (rows []Row) {
-	left, controls := "none", s.Controls
+	left, controls := cell.None, s.Controls
 	switch {
 	case s.Sides[0] != "":
 		left, controls = s.Sides[0], s.Sides[1:]
@@ -156,7 +156,7 @@ func (s *Suite) Missing() int {
 // Kind is what is done to the images of a column.
 func (s *Suite) Kind(col words.Column) string {
 	switch {
-	case col.Attack == "none":
+	case col.Attack == cell.None:
 		return "clean"
 	case slices.ContainsFunc(s.Corrupted, func(by *Apart) bool { return by.Attack == col.Attack }):
 		return "corrupted"
@@ -243,8 +243,8 @@ func notesOf(s *Suite) (all notes) {
 	})
 	for _, c := range s.failed {
 		attack := words.Clean(c.Attack)
-		if c.Epsilon != nil {
-			attack += " (" + number.Format(*c.Epsilon) + ")"
+		if c.Epsilon != 0 {
+			attack += " (" + c.Epsilon.String() + ")"
 		}
 		said := result.Warning{ID: "error", Message: words.Clean(c.Error)}
 		raise(said, words.Clean(c.Model), words.DefenseName(c.Defense), attack)

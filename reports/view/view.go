@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/harness/result/published"
 	"selfheal/internal/lists"
@@ -50,19 +51,19 @@ type Suite struct {
 }
 
 type cellKey struct {
-	model, defense, source, attack string
-	epsilon                        float64 // −1 for null
+	model, defense string
+	cell.Column
 }
 
 func keyOf(c *result.Cell) cellKey {
-	return cellKey{c.Model, c.Defense, c.Source, c.Attack, words.OrMinusOne(c.Epsilon)}
+	return cellKey{c.Model, c.Defense, c.Column}
 }
 
 type cells map[cellKey]*result.Cell
 
-// Cell returns the cell of a model, a defense ("none" or a control) and a column, or nil.
+// Cell returns the cell of a model, a defense (cell.None or a control) and a column, or nil.
 func (of cells) Cell(model, defense string, col words.Column) *result.Cell {
-	return of[cellKey{model, defense, col.Source, col.Attack, words.OrMinusOne(col.Epsilon)}]
+	return of[cellKey{model, defense, col.Column}]
 }
 
 // Of arranges f in the order of f.Suites. Names that only cells mention follow in the cells' order.
@@ -124,10 +125,10 @@ func (s *Suite) include(c *result.Cell) {
 	}
 	s.N = max(s.N, c.N)
 	s.Models = lists.Once(s.Models, c.Model)
-	if c.Defense != "none" {
+	if c.Defense != cell.None {
 		s.Controls = lists.Once(s.Controls, c.Defense)
 	}
-	if c.Attack != "none" && !apart {
+	if c.Attack != cell.None && !apart {
 		s.Attacks = lists.Once(s.Attacks, c.Attack)
 	}
 }
@@ -143,28 +144,28 @@ func (s *Suite) arrangeColumns() {
 			}
 		}
 	}
-	s.Columns = []words.Column{{Attack: "none"}}
+	s.Columns = []words.Column{words.ColumnOf(cell.None)}
 	for _, attack := range s.Attacks {
 		as := s.File.Made(attack)
-		if attack == "none" || as.Proves() {
+		if attack == cell.None || as.Proves() {
 			continue
 		}
-		of := map[float64]words.Column{}
+		of := map[cell.Epsilon]words.Column{}
 		for key, c := range s.cells {
 			if c.Attack == attack {
-				col := of[key.epsilon]
+				col := of[key.Epsilon]
 				col.Epsilon = c.Epsilon
 				col.Learn(c)
-				of[key.epsilon] = col
+				of[key.Epsilon] = col
 			}
 		}
 		if len(of) == 0 {
 			for _, e := range as.Epsilons {
-				of[e] = words.Column{Epsilon: new(e), Norm: *as.Norm}
+				of[cell.Epsilon(e)] = words.Column{Column: cell.Column{Epsilon: cell.Epsilon(e)}, Norm: *as.Norm}
 			}
 		}
 		if len(of) == 0 { // corruptions, and files of older versions, have no epsilons
-			of[-1] = words.Column{}
+			of[0] = words.Column{}
 		}
 		for _, e := range slices.Sorted(maps.Keys(of)) {
 			col := of[e]

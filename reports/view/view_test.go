@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/must"
 	"selfheal/reports/words"
@@ -26,10 +27,10 @@ func of(cells ...result.Cell) *result.File {
 
 // under is a cell of four images, so many of which are right, under an attack of the strength epsilon in 1/255.
 func under(defense, attack string, epsilon float64, right int) result.Cell {
-	c := result.Cell{Defense: defense, Attack: attack, N: 4, Correct: right, Accuracy: float64(right) / 4,
+	c := result.Cell{ID: cell.Of("", "", defense, attack, 0), N: 4, Correct: right, Accuracy: float64(right) / 4,
 		Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right)}
 	if epsilon > 0 {
-		c.Norm, c.Epsilon = new("linf"), new(epsilon/255)
+		c.Norm, c.Epsilon = new("linf"), cell.Epsilon(epsilon/255)
 	}
 	return c
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"selfheal/attacks"
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 	"selfheal/internal/number"
 )
@@ -25,14 +26,15 @@ const (
 
 // Column is one attack at one strength, or the clean images.
 type Column struct {
-	Attack      string
-	Epsilon     *float64
+	cell.Column
 	Norm        string
 	Recipe      string
 	AttackTitle string // of the attack, with its settings; "" in files of older versions
-	Source      string // the model that the images were made on, in mode transfer
 	Ambiguous   bool   // another column has the same title
 }
+
+// ColumnOf is the column of an attack without epsilon, or of clean images.
+func ColumnOf(attack string) Column { return Column{Column: cell.Column{Attack: attack}} }
 
 // Learn takes norm and recipe from one of the column's cells. A cell that no attack was crafted for has no recipe.
 func (c *Column) Learn(from *result.Cell) {
@@ -52,7 +54,7 @@ var AttackNames = attacks.ShortNames()
 // A recipe that falls back for lack of classes says so, "AA-few", and one that ran in another precision too, "AA bf16".
 func (c Column) Short() string {
 	switch {
-	case c.Attack == "none":
+	case c.Attack == cell.None:
 		return "Clean"
 	case c.Corrupted():
 		return "Corruptions, mean"
@@ -77,7 +79,7 @@ func (c Column) Short() string {
 
 // Name is the attack without its strength: "Clean", "AA ℓ∞".
 func (c Column) Name() string {
-	if c.Attack == "none" || c.Norm == "" {
+	if c.Attack == cell.None || c.Norm == "" {
 		return c.Short()
 	}
 	return c.Short() + " " + NormName(c.Norm)
@@ -94,8 +96,8 @@ func NormName(norm string) string {
 // Title is the column's heading, "AA ℓ∞ (8/255)", with the attack's own name behind it where two would read the same.
 func (c Column) Title() string {
 	t := c.Name()
-	if c.Epsilon != nil {
-		t += " (" + number.Format(*c.Epsilon) + ")"
+	if c.Epsilon != 0 {
+		t += " (" + c.Epsilon.String() + ")"
 	}
 	if c.Ambiguous {
 		t += " " + Clean(c.Attack)
@@ -109,8 +111,8 @@ func (c Column) from() string { return If(c.Source != "", " from "+Clean(c.Sourc
 // Lines is the title broken for the end of an axis.
 func (c Column) Lines() []string {
 	lines := []string{c.Name()}
-	if c.Epsilon != nil {
-		lines = append(lines, "ε = "+number.Format(*c.Epsilon))
+	if c.Epsilon != 0 {
+		lines = append(lines, "ε = "+c.Epsilon.String())
 	}
 	if c.Ambiguous {
 		lines = append(lines, Clean(c.Attack))
@@ -202,7 +204,7 @@ func Thousands[N int | int64](n N) string {
 }
 
 func DefenseName(d string) string {
-	if d == "none" || d == "" {
+	if d == cell.None || d == "" {
 		return "baseline"
 	}
 	return Clean(d)
@@ -265,12 +267,9 @@ func CorruptionTitle(name string) string {
 	return Heading(strings.ReplaceAll(name, "_", " "))
 }
 
-// OrMinusOne is an epsilon as a key: −1 for none.
-func OrMinusOne(e *float64) float64 { return *cmp.Or(e, new(-1.0)) }
-
 // Same reports whether two columns are one attack at one strength.
 func (c Column) Same(as Column) bool {
-	return c.Attack == as.Attack && c.Source == as.Source && OrMinusOne(c.Epsilon) == OrMinusOne(as.Epsilon)
+	return c.Column == as.Column
 }
 
 // If is a text where something holds, else "".

@@ -4,21 +4,27 @@ import (
 	"strings"
 	"testing"
 
+	"selfheal/harness/cell"
 	"selfheal/harness/result"
 )
 
 func TestTitles(t *testing.T) {
 	e := 8. / 255
 	for want, c := range map[string]Column{
-		"Clean":                     {Attack: "none"},
-		"AA ℓ∞ (8/255)":             {Attack: "x", Norm: "linf", Recipe: "autoattack-standard/1", Epsilon: &e},
-		"AA+ ℓ2":                    {Attack: "x", Norm: "l2", Recipe: "autoattack-plus/2"},
-		"FAB-T ℓ1 (8/255) x":        {Attack: "x", Norm: "l1", Recipe: "fab-t/1", Epsilon: &e, Ambiguous: true},
-		"my-own ℓ∞":                 {Attack: "my-own", Norm: "linf", Recipe: "unheard-of/1"},
-		"planned":                   {Attack: "planned"},
-		"AA-few ℓ2":                 {Attack: "x", Norm: "l2", Recipe: "autoattack-standard-few/1"},
-		"Bisection ℓ1 (8/255)":      {Attack: "x", Norm: "l1", Recipe: "bisection/1", Epsilon: &e},
-		"odd\uFFFD name l∞ (8/255)": {Attack: "odd\x00\nname", Norm: "l∞", Epsilon: &e},
+		"Clean": {Column: cell.Column{Attack: "none"}},
+		"AA ℓ∞ (8/255)": {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "linf",
+			Recipe: "autoattack-standard/1"},
+		"AA+ ℓ2": {Column: cell.Column{Attack: "x"}, Norm: "l2", Recipe: "autoattack-plus/2"},
+		"FAB-T ℓ1 (8/255) x": {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "l1",
+			Recipe: "fab-t/1", Ambiguous: true},
+		"my-own ℓ∞": {Column: cell.Column{Attack: "my-own"}, Norm: "linf", Recipe: "unheard-of/1"},
+		"planned":   {Column: cell.Column{Attack: "planned"}},
+		"AA-few ℓ2": {Column: cell.Column{Attack: "x"}, Norm: "l2",
+			Recipe: "autoattack-standard-few/1"},
+		"Bisection ℓ1 (8/255)": {Column: cell.Column{Attack: "x", Epsilon: cell.Epsilon(e)}, Norm: "l1",
+			Recipe: "bisection/1"},
+		"odd\uFFFD name l∞ (8/255)": {Column: cell.Column{Attack: "odd\x00\nname", Epsilon: cell.Epsilon(e)},
+			Norm: "l∞"},
 	} {
 		if got := c.Title(); got != want {
 			t.Errorf("title %q, want %q", got, want)
