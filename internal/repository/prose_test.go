@@ -17,7 +17,8 @@ import (
 )
 
 // turned are phrases that define by a relative clause what has a verb: "Classifier is that of a defense".
-var turned = regexp.MustCompile(`\b(is|are) (that|those) (of|that|which|in|to)\b|\b(is|are) what\b|\bis the one (of|that)\b`)
+var turned = regexp.MustCompile(`\b(is|are) (that|those) (of|that|which|in|to)\b|` +
+	`\b(is|are) what\b|\bis the one (of|that)\b`)
 
 // headless begins a sentence whose subject comes last: "Of more than 12 charts none is drawn".
 var headless = regexp.MustCompile(`(^|[.:;!?] |\n- |\n)(What|Where|Of|Those|Whatever|Who|Which) [a-zA-Z0-9ℓσε]`)
