@@ -33,7 +33,7 @@ var meanings = map[string]string{
 	"dataset": "the data set's name",
 	"changed": "what is not there of the images as their files have it",
 	"labels":  "which label each class has; of many classes the first and the last",
-	"engine":  "`slurm` or `kubernetes`", "job": "what the engine calls it", "jobs": "what the engine calls them",
+	"engine":  "`slurm`", "job": "what the engine calls it", "jobs": "what the engine calls them",
 	"share":  "of the passes that the component takes, those that are made; an estimate, from 0 to 1",
 	"shards": "of the run, or that are submitted", "shards_finished": "that are whole",
 	"shards_running": "on the engine",
