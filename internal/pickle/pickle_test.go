@@ -50,17 +50,18 @@ func TestErrors(t *testing.T) {
 			"CIFAR's files do not; nothing is run",
 		"\x80\x02c" + strings.Repeat("\x1b", 900) + "\n\n)R.":  `it calls "` + strings.Repeat(`\x1b`, 60) + `", which`,
 		"\x80\x02c" + strings.Repeat("\x1b", 5000) + "\n\n)R.": "a name does not end",
-		"\x80\x02c_codecs\nencode\n)R.":                        "at byte 19: Python 3 wrote it by protocol 2; write it by pickle.dump's own",
-		"\x80\x02\x8a.":                                        "its pickle can't be read at byte 2: it has the opcode 0x8a, which CIFAR's",
-		"\x80\x02]q\x00.":                                      "its pickle is no dictionary",
-		"\x80\x02h\x07.":                                       "its pickle can't be read at byte 2: it refers to a value that is not there",
-		"\x80\x02u.":                                           "its pickle can't be read at byte 2: a mark is missing",
-		"\x80\x02a.":                                           "its pickle can't be read at byte 2: a value is missing",
-		"\x80\x02}K\x01K\x02s.":                                "its pickle can't be read at byte 7: a dictionary with texts as keys is missing",
-		"\x80\x02}K\x01a.":                                     "its pickle can't be read at byte 5: a list is missing",
-		"\x80\x02}Nb.":                                         "its pickle can't be read at byte 4: an array's description is missing",
+		"\x80\x02\x8a.":         "its pickle can't be read at byte 2: it has the opcode 0x8a, which CIFAR's",
+		"\x80\x02]q\x00.":       "its pickle is no dictionary",
+		"\x80\x02h\x07.":        "its pickle can't be read at byte 2: it refers to a value that is not there",
+		"\x80\x02u.":            "its pickle can't be read at byte 2: a mark is missing",
+		"\x80\x02a.":            "its pickle can't be read at byte 2: a value is missing",
+		"\x80\x02}K\x01K\x02s.": "its pickle can't be read at byte 7: a dictionary with texts as keys is missing",
+		"\x80\x02}K\x01a.":      "its pickle can't be read at byte 5: a list is missing",
+		"\x80\x02}Nb.":          "its pickle can't be read at byte 4: an array's description is missing",
 		"\x80\x02" + strings.Repeat("(", maxValues+2): "its pickle can't be read at byte 2097154: it holds more than " +
 			"2097152 values",
+
+		"\x80\x02c_codecs\nencode\n)R.": "at byte 19: Python 3 wrote it by protocol 2; write it by pickle.dump's own",
 	} {
 		_, err := read(data)
 		must.Refuse(t, err, want)
