@@ -16,10 +16,6 @@ import (
 	"unicode/utf8"
 
 	"selfheal/internal/lists"
-
-	"github.com/distribution/reference"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Kubernetes writes the manifest of an indexed Job, a pod for each shard. Brackets hold the meaning of a field's zero
@@ -79,20 +75,12 @@ func (k Kubernetes) Render(j Job) (string, error) {
 	return b.String(), err
 }
 
+// check refuses what no cluster could run; kubectl create says what else is wrong with a name or a quantity.
 func (k Kubernetes) check(j Job) error {
 	for _, text := range slices.Concat([]string{j.Dir, k.Image, k.Claim, k.Mount, k.Folder, k.Namespace, k.CPU,
 		k.Memory}, j.Command) {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 			return fmt.Errorf("%q can't be written to a manifest: it is not UTF-8, or has a zero byte", text)
-		}
-	}
-	if _, err := reference.ParseAnyReference(k.Image); k.Image != "" && err != nil {
-		return fmt.Errorf("--image %q is no image: %w", k.Image, err)
-	}
-	for _, asked := range []struct{ flag, text string }{{"cpu", k.CPU}, {"memory", k.Memory}} {
-		if q, err := resource.ParseQuantity(asked.text); asked.text != "" && (err != nil || q.Sign() <= 0) {
-			return fmt.Errorf("--%s %q is no quantity of Kubernetes above 0, such as 4, 500m or 8Gi", asked.flag,
-				asked.text)
 		}
 	}
 	within := func(dir string) bool {
@@ -115,10 +103,6 @@ func (k Kubernetes) check(j Job) error {
 			k.Mount)
 	case k.GPUs < 0 || k.Parallelism < 0 || k.User < 0 || k.Group < 0:
 		return errors.New("GPUs, parallelism and ids of user and group can't be negative")
-	case k.Namespace != "" && len(validation.IsDNS1123Label(k.Namespace)) > 0:
-		return fmt.Errorf("--namespace %q is no namespace: it has small letters, digits and hyphens", k.Namespace)
-	case len(validation.IsDNS1123Subdomain(k.Claim)) > 0:
-		return fmt.Errorf("--claim %q is no claim's name: it has small letters, digits, hyphens and dots", k.Claim)
 	}
 	return nil
 }
