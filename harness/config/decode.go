@@ -72,5 +72,9 @@ func (d *decoder) resolve(root *node) {
 }
 
 func namesOf[T any](list []T, nameOf func(*T) string) []string {
-	return lists.Map(list, func(one T) string { return nameOf(&one) })
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = nameOf(&list[i])
+	}
+	return names
 }

@@ -129,8 +129,8 @@ func Compare(a, b []float32) float64 {
 // operators are those that the engine runs as ONNX defines them; the tests compare each with ONNX Runtime. Constant is
 // absent: the engine takes constants that print alike for equal.
 var operators = []string{"Abs", "Add", "BatchNormalization", "Conv", "Div", "Exp", "Flatten", "Gemm",
-	"GlobalAveragePool", "Identity", "LeakyRelu", "Log", "MatMul", "MaxPool", "Mul", "Neg", "Relu", "Reshape", "Sigmoid",
-	"Softmax", "Sqrt", "Sub", "Tanh", "Transpose"}
+	"GlobalAveragePool", "Identity", "LeakyRelu", "Log", "MatMul", "MaxPool", "Mul", "Neg", "Relu", "Reshape",
+	"Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh", "Transpose"}
 
 // readers knows who writes and who reads a graph's tensors.
 type readers struct {
@@ -165,8 +165,8 @@ func (r *readers) overwrites() bool {
 	})
 }
 
-// lacking is the form of its operator that a node is and that the engine would compute wrong without a word, "any" where
-// it has none, "" where the node is right. Forms that the engine refuses are left to it.
+// lacking is the form of its operator that a node is and that the engine would compute wrong without a word, "any" for
+// each form of it, "" where the engine is right. Forms that the engine refuses are left to it.
 func (r *readers) lacking(n *onnx.Node) string {
 	window := n.Op == "Conv" || n.Op == "MaxPool"
 	constant, pads, auto := r.g.Consts[n.Input(1)], n.Ints("pads", nil), n.Str("auto_pad", "NOTSET")

@@ -22,8 +22,8 @@ func fold(s *simplifier, n *onnx.Node) bool {
 var arithmetic = map[string]int{"Add": 2, "Cast": 1, "Concat": maxFold, "Div": 2, "Equal": 2, "Gather": 1, "Mul": 2,
 	"ReduceProd": 1, "Reshape": 1, "Slice": 1, "Squeeze": 1, "Sub": 2, "Transpose": 1, "Unsqueeze": 1, "Where": 3}
 
-// foldSizes has the runtime do shape arithmetic for batches of two sizes. A value that is the same for both is a number,
-// and one that grows with them so many times the batch size.
+// foldSizes has the runtime do shape arithmetic for batches of two sizes. A value that is the same for both is a
+// number, and one that grows with them so many times the batch size.
 func foldSizes(s *simplifier, n *onnx.Node) bool {
 	total := 0
 	for i, in := range n.Inputs {
@@ -74,14 +74,15 @@ func foldSizes(s *simplifier, n *onnx.Node) bool {
 func (s *simplifier) ofBatch(n *onnx.Node, batch int64) *onnx.Tensor {
 	g := onnx.NewGraph("")
 	g.Opset = s.from
+	size := func(d int64) int64 {
+		if k := onnx.BatchFactor(d); k > 0 {
+			return k * batch
+		}
+		return d
+	}
 	for _, in := range n.Inputs {
 		if v, open := s.Ints[in]; open {
-			g.Consts[in] = &onnx.Tensor{DType: s.TypeOf(in), Shape: s.g.Shapes[in], Ints: onnx.Each(v, func(d int64) int64 {
-				if k := onnx.BatchFactor(d); k > 0 {
-					return k * batch
-				}
-				return d
-			})}
+			g.Consts[in] = &onnx.Tensor{DType: s.TypeOf(in), Shape: s.g.Shapes[in], Ints: onnx.Each(v, size)}
 		} else if in != "" {
 			g.Consts[in] = s.g.Consts[in]
 		}
