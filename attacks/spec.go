@@ -350,12 +350,8 @@ func Kinds() []string { return lists.Map(Specs, func(s Spec) string { return s.K
 
 // ByLabels are the kinds that see classes alone.
 func ByLabels() (all []string) {
-	for _, s := range Specs {
-		if s.labels {
-			all = append(all, s.Kind)
-		}
-	}
-	return all
+	labels := lists.Only(Specs, func(s Spec) bool { return s.labels })
+	return lists.Map(labels, func(s Spec) string { return s.Kind })
 }
 
 // ShortNames are what recipes are called at the head of a column, by their names without the revision:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"selfheal/internal/lists"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 )
@@ -83,10 +84,7 @@ func (t *tape) ask(q question, i int, z *tracked, p **tracked) (*tracked, error)
 		if program == nil { // nothing depends on anything
 			return nil
 		}
-		out := make([][]float32, len(to))
-		for k, v := range to {
-			out[k] = t.vector(len(v.value))
-		}
+		out := lists.Map(to, func(v *tracked) []float32 { return t.vector(len(v.value)) })
 		if err := t.c.net.pool.Run(t.ctx, program, append(in, g), out); err != nil {
 			return err
 		}
@@ -173,10 +171,7 @@ func (of graphs) hessian() (*onnx.Graph, []string, error) {
 	by := onnx.Each(h.Inputs, func(in onnx.Value) string { return in.Name })
 	for len(by) > 0 {
 		b := &onnx.Builder{G: onnx.NewGraph(h.Name + "/second")}
-		var inputs []string
-		for _, in := range h.Inputs {
-			inputs = append(inputs, b.Input(in.Name, in.Shape))
-		}
+		inputs := lists.Map(h.Inputs, func(in onnx.Value) string { return b.Input(in.Name, in.Shape) })
 		g := b.Input("g", h.Outputs[0].Shape)
 		dz := b.Call(h, inputs...)
 		b.Prefix = "second/"

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 
 	"selfheal/attacks"
+	"selfheal/internal/lists"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -56,10 +57,7 @@ func (v voting) each(x []float32, stream uint64, times int, ask func(further [][
 		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(p))
 	}
 	h.Write(b)
-	further := make([][]float32, len(v.draws))
-	for i, d := range v.draws {
-		further[i] = make([]float32, d.Size)
-	}
+	further := lists.Map(v.draws, func(d simplify.Draw) []float32 { return make([]float32, d.Size) })
 	for k := range times {
 		rng := rand.New(rand.NewPCG(v.seed^h.Sum64(), stream<<32|uint64(k)))
 		for i, d := range v.draws {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"selfheal/internal/lists"
 )
 
 // Source gives the random numbers of one image; a [math/rand/v2.Rand] is one.
@@ -51,11 +53,7 @@ var kinds = []kind{
 
 // Names lists the corruptions as their files are called, in the paper's order.
 func Names() []string {
-	names := make([]string, len(kinds))
-	for i, k := range kinds {
-		names[i] = k.name
-	}
-	return names
+	return lists.Map(kinds, func(k kind) string { return k.name })
 }
 
 func lookup(name string) (kind, error) {
@@ -98,11 +96,7 @@ type picture struct {
 
 // unit are the levels as numbers in [0,1].
 func (p picture) unit() []float64 {
-	out := make([]float64, len(p.levels))
-	for i, v := range p.levels {
-		out[i] = float64(v) / 255
-	}
-	return out
+	return lists.Map(p.levels, func(v uint8) float64 { return float64(v) / 255 })
 }
 
 // by is the value of the severity for the picture's size: CIFAR-10-C's, or ImageNet-C's.

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"golang.org/x/image/webp"
@@ -20,10 +21,8 @@ func fog(p picture, severity int, draw Source) []float64 {
 	for size < p.side {
 		size *= 2
 	}
-	cloud, x, brightest := plasma(size, c[1], draw), p.unit(), 0.0
-	for _, v := range x {
-		brightest = max(brightest, v)
-	}
+	cloud, x := plasma(size, c[1], draw), p.unit()
+	brightest := slices.Max(x)
 	for i, v := range x {
 		pixel := i / 3
 		x[i] = (v + c[0]*cloud[pixel/p.side*size+pixel%p.side]) * brightest / (brightest + c[0])

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"selfheal/internal/lists"
+
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
@@ -47,11 +49,7 @@ func randomForms(rng *rand.Rand, r, n int, bend float64) []*mat.Dense {
 
 // bent is (sᵀQ_i s)_i.
 func (f *submersion) bent(s []float64) []float64 {
-	out := make([]float64, len(f.forms))
-	for i, q := range f.forms {
-		out[i] = floats.Dot(s, times(q, s))
-	}
-	return out
+	return lists.Map(f.forms, func(q *mat.Dense) float64 { return floats.Dot(s, times(q, s)) })
 }
 
 // steepest is σ = sup ‖(sᵀQ_i s)_i‖ over unit s, and the s that has it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"selfheal/internal/lists"
 	"selfheal/models/onnx"
 	"selfheal/models/ort"
 )
@@ -43,13 +44,8 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	return nil
 }
 
-func normalisations(e *onnx.Graph) (nodes []*onnx.Node) {
-	for _, n := range e.Nodes {
-		if n.Op == "BatchNormalization" {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
+func normalisations(e *onnx.Graph) []*onnx.Node {
+	return lists.Only(e.Nodes, func(n *onnx.Node) bool { return n.Op == "BatchNormalization" })
 }
 
 // normalising rewrites an embedding, in place: every BatchNormalization takes the statistics of its batch. More outputs

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"selfheal/control"
+	"selfheal/internal/lists"
 	"selfheal/models/grad"
 	"selfheal/models/onnx"
 	"selfheal/models/optimize"
@@ -127,10 +128,7 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 		clean = b.Input("clean", n.image())
 	}
 	label := b.Input("label", n.After.Outputs[0].Shape)
-	var wrt []string
-	for _, p := range parameters {
-		wrt = append(wrt, b.Input("parameter/"+p, embedding.Consts[p].Shape))
-	}
+	wrt := lists.Map(parameters, func(p string) string { return b.Input("parameter/"+p, embedding.Consts[p].Shape) })
 	x := part{"before/", n.Before}.in(b, image)[0]
 	target := x
 	if s.Objective.perturbed() {

@@ -257,7 +257,7 @@ func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 		Label: w.c.Label, Words: progress.Words{Done: "bracketed", Stand: "unbroken", SoFar: "unbroken so far"}}
 	made := &open.Counted{Oracle: open.Answering(w.c.Who)}
 	err := w.Opener.Progress.Component(id, progress.Work{Images: len(mine), Standing: len(mine), N: w.Set.Mine(),
-		Passes: int64(len(mine)), Width: w.Opener.Cores(), Made: made.Made},
+		Passes: int64(len(mine)), Made: made.Made},
 		func(image func(standing, passes int)) error {
 			shown := 0
 			for w.done.Seconds < w.budget {

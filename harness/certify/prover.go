@@ -179,7 +179,7 @@ func prove[T any](ctx context.Context, p *Prover, c Case, how proving[T]) (*Proo
 	id := progress.ComponentID{ID: c.ID, Component: c.Recipe.Certificate.Name(), Seed: c.Seed, Label: c.Label,
 		Words: how.words}
 	err = p.Opener.Progress.Component(id, progress.Work{Images: len(todo), Standing: left, N: set.Mine(),
-		Passes: int64(len(todo)) * how.passes, Width: how.width(), Made: on.Made},
+		Passes: int64(len(todo)) * how.passes, Made: on.Made},
 		func(image func(standing, passes int)) error {
 			shown = image
 			return work.Do(ctx, todo, open.SideBySide(how.width()),

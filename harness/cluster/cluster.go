@@ -1,5 +1,5 @@
-// Package cluster runs the shards of a plan on an engine that a lab has: it writes what the engine takes, submits it,
-// follows it by the shards' own files, and submits again what has failed.
+// Package cluster runs the shards of a plan on an engine that a lab has: it writes what the engine takes, submits it to
+// Slurm and asks Slurm how it goes.
 package cluster
 
 import (
@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -36,8 +36,6 @@ type Engine interface {
 	Ready() error
 	// Nodes is how many machines may run a job's shards, busy ones included; an error where the engine can't tell.
 	Nodes(ctx context.Context) (int, error)
-	// Render writes what the engine takes for a job.
-	Render(Job) (string, error)
 	// Submit gives a job to the engine, and returns by what it is found again.
 	Submit(ctx context.Context, j Job) (id string, err error)
 	// States are those of the shards that a job was submitted for; what is absent is gone.
@@ -46,17 +44,6 @@ type Engine interface {
 	Logs(id, dir string) string
 	// Cancelling is the command that ends a job, for people.
 	Cancelling(id string) string
-}
-
-// clientLog is what kubectl logs of each try, before it says the same as its error.
-var clientLog = regexp.MustCompile(`(?m)^[EWI][0-9]{4} .*$`)
-
-// found holds that a program that takes jobs is on this machine.
-func found(name string) error {
-	if _, err := exec.LookPath(name); err != nil {
-		return fmt.Errorf("%s is not on this machine; --print writes what it takes", name)
-	}
-	return nil
 }
 
 // output runs an engine's program and returns what it prints. Its error is in one line, with what the program says.
@@ -73,8 +60,26 @@ func output(ctx context.Context, input, name string, args ...string) (string, er
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("%s is not on this machine", name)
 	case err != nil:
-		text := clientLog.ReplaceAllString(said.String(), "")
-		return out.String(), fmt.Errorf("%s: %s (%w)", name, strings.Join(strings.Fields(text), " "), err)
+		return out.String(), fmt.Errorf("%s: %s (%w)", name, strings.Join(strings.Fields(said.String()), " "), err)
 	}
 	return out.String(), nil
+}
+
+// Spans writes ascending numbers as Slurm does: "1,3-5,7".
+func Spans(all []int) string {
+	var b strings.Builder
+	for i := 0; i < len(all); i++ {
+		first := all[i]
+		for i+1 < len(all) && all[i+1] == all[i]+1 {
+			i++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(first))
+		if all[i] > first {
+			fmt.Fprintf(&b, "-%d", all[i])
+		}
+	}
+	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -89,7 +90,12 @@ func (s Slurm) atOnce() string {
 }
 
 // Ready looks for sbatch.
-func (s Slurm) Ready() error { return found("sbatch") }
+func (s Slurm) Ready() error {
+	if _, err := exec.LookPath("sbatch"); err != nil {
+		return errors.New("sbatch is not on this machine; --print writes what it takes")
+	}
+	return nil
+}
 
 // Submit gives sbatch an array for each block of shards. The id is that of all of them, with commas between.
 func (s Slurm) Submit(ctx context.Context, j Job) (string, error) {

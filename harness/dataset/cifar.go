@@ -89,7 +89,7 @@ func (v cifarVersion) open(fsys fs.FS, spec Spec, files *closers) (source, error
 		if v.key == "" {
 			err = v.binary(p)
 		} else {
-			err = v.pickled(p, files)
+			err = v.pickled(p)
 		}
 		if err != nil && len(c.parts) > 1 {
 			err = fmt.Errorf("%s: %w", p.path, err)
@@ -219,7 +219,7 @@ func (v cifarVersion) binary(p *cifarPart) error {
 }
 
 // pickled reads a file's dictionary: its labels, and where its pixels lie.
-func (v cifarVersion) pickled(p *cifarPart, keep *closers) error {
+func (v cifarVersion) pickled(p *cifarPart) error {
 	all, err := pickle.Read(p.file, p.size)
 	if err != nil {
 		return err
@@ -246,28 +246,13 @@ func (v cifarVersion) pickled(p *cifarPart, keep *closers) error {
 	if plain {
 		data = &pickle.Array{Shape: []int{p.n, cifarPixels}, Of: "u1", Data: bytes}
 	}
-	if p.file, err = laid(data.Data, p.file, keep); err != nil {
-		return err
-	}
+	p.file = file{io.NewSectionReader(p.file, data.Data.At, data.Data.N), nil, data.Data.N}
 	p.columns = data.Columns
 	if data.Of != "u1" || !slices.Equal(data.Shape, []int{p.n, cifarPixels}) || p.size != int64(p.n)*cifarPixels {
 		return fmt.Errorf("its array data has the shape %v, the type %q and %d bytes; %d labels need [%d %d] of u1",
 			data.Shape, shorten(string(data.Of)), p.size, p.n, p.n, cifarPixels)
 	}
 	return nil
-}
-
-// laid are a pickle's bytes as a file of their own, in which they lie as they are.
-func laid(b pickle.Bytes, in file, keep *closers) (file, error) {
-	if !b.Latin1 {
-		return file{io.NewSectionReader(in, b.At, b.N), nil, b.N}, nil
-	}
-	var n int64
-	copied, err := keep.temporary(func(w io.Writer) (err error) {
-		n, err = b.Decode(in, w)
-		return err
-	})
-	return file{copied, nil, n}, err
 }
 
 func (c *cifar) record() int              { return c.before + cifarPixels }

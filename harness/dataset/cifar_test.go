@@ -139,7 +139,7 @@ func TestFortranPickle(t *testing.T) {
 	}
 }
 
-// What Python 3 writes of CIFAR's form by protocols 2 to 5 is read, with NumPy's names before and after its second
+// What Python 3 writes of CIFAR's form by protocols 3 to 5 is read, with NumPy's names before and after its second
 // version; earlier protocols, and data outside of the pickle, are refused.
 func TestPython3Pickles(t *testing.T) {
 	older := strings.NewReplacer("\x16numpy._core.multiarray", "\x15numpy.core.multiarray",
@@ -151,6 +151,9 @@ func TestPython3Pickles(t *testing.T) {
 			switch form, protocol, _ := strings.Cut(path.Base(name), "-"); {
 			case protocol < "2":
 				must.Refuse(t, err, "it is no Python pickle of protocols 2 to 5")
+				continue
+			case protocol == "2":
+				must.Refuse(t, err, "Python 3 wrote it by protocol 2; write it by pickle.dump's own protocol")
 				continue
 			case form == "buffers":
 				must.Refuse(t, err, "its data lies outside of it; write it by pickle.dump without buffer_callback")
@@ -172,7 +175,7 @@ func TestPython3Pickles(t *testing.T) {
 			read++
 		}
 	}
-	if read != 2*21 {
+	if read != 2*16 {
 		t.Errorf("%d files are read", read)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"math"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"sync"
 
 	"selfheal/harness/result"
+	"selfheal/internal/checksum"
 )
 
 // Spec says which images to read.
@@ -243,7 +243,7 @@ func (d *Dataset) check() (err error) {
 			text = binary.LittleEndian.AppendUint32(text, math.Float32bits(v))
 		}
 		hash.Write(binary.LittleEndian.AppendUint64(text, uint64(label)))
-		d.ids[kept], d.labels[kept], d.sums[kept], buf = id, label, checksum(bytes), bytes
+		d.ids[kept], d.labels[kept], d.sums[kept], buf = id, label, checksum.Of(bytes), bytes
 		kept++
 	}
 	if kept == 0 {
@@ -279,10 +279,6 @@ func (d *Dataset) decode(bytes []byte, out []float32) int {
 	values(bytes, out)
 	return 0
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli) // the polynomial that processors compute
-
-func checksum(bytes []byte) uint32 { return crc32.Checksum(bytes, castagnoli) }
 
 // value is the pixel that a byte stands for.
 func value(b byte) float32 { return float32(b) / 255 }
@@ -406,7 +402,7 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 		return fmt.Errorf("data set %s: %w", d.place, err)
 	}
 	*buf = bytes
-	if shape != d.shape || label != d.labels[i] || checksum(bytes) != d.sums[i] {
+	if shape != d.shape || label != d.labels[i] || checksum.Of(bytes) != d.sums[i] {
 		advice := "start the command anew"
 		if d.elsewhere {
 			advice = "choose another --out"
@@ -427,7 +423,7 @@ func (d *Dataset) Images() (known result.Images) {
 	sums := make([]byte, 0, 4*len(d.ids))
 	for i, id := range d.ids {
 		label := binary.LittleEndian.AppendUint64(nil, uint64(d.labels[i]))
-		sums = binary.BigEndian.AppendUint32(sums, crc32.Update(d.sums[i], castagnoli, label))
+		sums = binary.BigEndian.AppendUint32(sums, checksum.Add(d.sums[i], label))
 		if id != i {
 			known.IDs = d.ids
 		}

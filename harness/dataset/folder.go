@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"selfheal/internal/lists"
 )
 
 // folder is a list of labelled image files: image-folder and tiny-imagenet.
@@ -97,12 +99,7 @@ func commonSplit(asked string, has func(split string) bool, what, none string) (
 	if has(split) {
 		return split, nil
 	}
-	var splits []string
-	for _, name := range splitNames {
-		if has(name) {
-			splits = append(splits, name)
-		}
-	}
+	splits := lists.Only(splitNames, has)
 	switch {
 	case len(splits) > 0:
 		return "", fmt.Errorf("it has no %s %s; choose one by split: %s", what, shorten(split), some(splits))

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 )
 
 // sampled takes images of ids at random, in an order in which the first so many are a sample themselves. Where it goes
@@ -37,11 +38,7 @@ func sampled(src source, ids []int, s result.Sample) ([]int, error) {
 		}
 		slices.SortFunc(all, func(a, b drawn) int { return cmp.Or(cmp.Compare(a.round, b.round), byKey(a, b)) })
 	}
-	chosen := make([]int, min(s.N, len(all)))
-	for i := range chosen {
-		chosen[i] = all[i].id
-	}
-	return chosen, nil
+	return lists.Map(all[:min(s.N, len(all))], func(one drawn) int { return one.id }), nil
 }
 
 // byClass reports whether images are sorted by class: there are several, and their labels never fall.

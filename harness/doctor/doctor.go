@@ -329,9 +329,6 @@ func (s *examination) agrees(ctx context.Context) (string, error) {
 			return nil, skipped{ctx.Err()}
 		case err = <-done:
 		}
-		if lacks, ok := errors.AsType[crosscheck.ErrUnsupported](err); ok {
-			err = fmt.Errorf("onnx-go lacks %s", lacks.List())
-		}
 		if err != nil {
 			return nil, skipped{err}
 		}

@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/progress"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/models/onnx"
 	"selfheal/models/onnx/simplify"
 	"selfheal/models/ort"
@@ -108,10 +109,7 @@ var unsafePath = regexp.MustCompile(`[/\\:*?"<>| ]`)
 
 // origin is what any embedding's file says of its making.
 func (f *fitter) origin(done Fitted, fit string, d *dataset.Dataset, seed uint64) map[string]string {
-	var models []string
-	for _, name := range done.Models {
-		models = append(models, name+" "+f.Record.Models[name].SHA256)
-	}
+	models := lists.Map(done.Models, func(name string) string { return name + " " + f.Record.Models[name].SHA256 })
 	return map[string]string{"selfheal": harness.Version, "onnxruntime": ort.Version(),
 		"config_sha256": f.Config.Hash(), "control": f.control.Name, "at": done.At,
 		"models": strings.Join(models, ", "), "dataset": fit, "dataset_sha256": d.SHA256(),

@@ -15,7 +15,6 @@ type Status struct {
 	Images   int       `json:"images"`
 	Done     int       `json:"done"`   // of them; while an attack goes on, those that fell
 	Robust   int       `json:"robust"` // of those that are done
-	Left     *float64  `json:"seconds_left,omitempty"`
 	Updated  time.Time `json:"updated"`
 	Finished bool      `json:"-"` // which the plan beside it says
 }
@@ -64,7 +63,7 @@ func (t *Tally) At(own, standing int, over bool) {
 }
 
 // Write writes the status. That it can't be written ends nothing.
-func (t *Tally) Write(left *time.Duration) {
+func (t *Tally) Write() {
 	if t == nil {
 		return
 	}
@@ -72,9 +71,6 @@ func (t *Tally) Write(left *time.Duration) {
 	defer t.mu.Unlock()
 	now := t.status
 	now.Done, now.Updated = now.Done+t.own-t.standing, time.Now().UTC()
-	if left != nil {
-		now.Left = new(left.Seconds())
-	}
 	if data, err := json.Marshal(now); err == nil {
 		_ = t.dir.Write(statusFile, data)
 	}

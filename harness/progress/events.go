@@ -254,8 +254,6 @@ type (
 		ImagesDone, Images, Robust, N int
 		Share                         float64
 		Left                          *time.Duration `json:"seconds_left,omitzero"`
-		All                           *time.Duration `json:"seconds_left_in_all,omitzero"`
-		AtMost                        bool           `json:"at_most,omitzero"`
 	}
 	ComponentFinished struct {
 		ComponentID
@@ -347,7 +345,6 @@ type (
 	JobFollowed struct {
 		Shards, ShardsFinished, ShardsRunning, ShardsWaiting int
 		ImagesDone, Images, Robust                           int
-		Left                                                 *time.Duration `json:"seconds_left,omitzero"`
 	}
 	EngineSilent struct{ Error string }
 	ShardsFailed struct{ Which []int }
@@ -409,24 +406,17 @@ func (e ComponentProgress) short() string {
 		strings.TrimSuffix(e.words().SoFar, " so far"), e.Robust, e.N, e.left())
 }
 
-// left is the component's time and the run's.
+// left bounds the component's time.
 func (e ComponentProgress) left() string {
-	text := roughly(e.Left) + " left"
-	if e.AtMost && e.Left != nil {
-		text = "at most " + text
+	if e.Left == nil {
+		return "? left"
 	}
-	if e.Left == nil || e.All == nil {
-		return text
-	}
-	return text + ", " + roughly(e.All) + " in all"
+	return "at most " + roughly(*e.Left) + " left"
 }
 
 // roughly writes a time by its two largest units: 40s, 2m5s, 3h20m.
-func roughly(d *time.Duration) string {
-	switch {
-	case d == nil:
-		return "?"
-	case *d < time.Hour:
+func roughly(d time.Duration) string {
+	if d < time.Hour {
 		return d.Round(time.Second).String()
 	}
 	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
@@ -438,9 +428,8 @@ func (e ComponentFinished) line() string {
 }
 
 func (e JobFollowed) line() string {
-	return fmt.Sprintf("shards: %d of %d done, %d run, %d wait; images: %d of %d done, %d robust so far; %s left",
-		e.ShardsFinished, e.Shards, e.ShardsRunning, e.ShardsWaiting, e.ImagesDone, e.Images, e.Robust,
-		roughly(e.Left))
+	return fmt.Sprintf("shards: %d of %d done, %d run, %d wait; images: %d of %d done, %d robust so far",
+		e.ShardsFinished, e.Shards, e.ShardsRunning, e.ShardsWaiting, e.ImagesDone, e.Images, e.Robust)
 }
 
 func (e FitFinished) line() string {

@@ -39,8 +39,7 @@ type Progress struct {
 	records  *slog.Logger // nil for people
 	terminal bool
 	every    time.Duration // between two reports of one component
-	rest     *rest         // of the run; nil where none is known
-	follow   func(left *time.Duration)
+	follow   func()        // nil for none
 }
 
 // New reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and downloads.

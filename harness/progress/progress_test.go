@@ -11,16 +11,17 @@ import (
 	"go/token"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"selfheal/harness/cell"
 	"selfheal/harness/result"
+	"selfheal/internal/lists"
 	"selfheal/internal/must"
 	"selfheal/models/ort"
 )
@@ -33,8 +34,8 @@ var meanings = map[string]string{
 	"dataset": "the data set's name",
 	"changed": "what is not there of the images as their files have it",
 	"labels":  "which label each class has; of many classes the first and the last",
-	"engine":  "`slurm` or `kubernetes`", "job": "what the engine calls it", "jobs": "what the engine calls them",
-	"share":  "of the passes that the component takes, those that are made; an estimate, from 0 to 1",
+	"engine":  "`slurm`", "job": "what the engine calls it", "jobs": "what the engine calls them",
+	"share":  "of the passes that the component takes at most, those that are made, from 0 to 1",
 	"shards": "of the run, or that are submitted", "shards_finished": "that are whole",
 	"shards_running": "on the engine",
 	"shards_waiting": "for the engine", "which": "shards, from 1",
@@ -44,8 +45,7 @@ var meanings = map[string]string{
 	"finished": "when the run did, RFC 3339", "killed": "who ran before and gave no sign of its end; absent otherwise",
 	"lost": "images of the component", "spared": "whether there is another checkpoint",
 	"accuracy": "share of right answers, from 0 to 1", "at": "place in the network, as the config says it",
-	"at_most": "true while no image is finished: `seconds_left` is an upper bound",
-	"attack":  "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
+	"attack": "`none`, clean images, or the attack's name", "batch": "images in a pass, at most, from now on",
 	"batch_before": "images in a pass, at most, until then", "cell": "how many cells are done", "cells": "of the run",
 	"client": "the package client, npm or pip", "component": "of the attack: apgd-ce, fab-t, …",
 	"config_sha256": "of the resolved plan, as in results.json",
@@ -73,9 +73,8 @@ var meanings = map[string]string{
 	"reason":         "what was found, in words",
 	"regularization": "of the solver",
 	"robust":         "images of the cell that still stand; of a certificate those that are proven, or not tried yet",
-	"seconds":        "time that it took", "seconds_left": "estimate; absent while nothing is known",
-	"seconds_left_in_all": "of the whole run, likewise",
-	"seed":                "keys every random number", "signal": "`interrupt`, `terminated` or `hangup`",
+	"seconds":        "time that it took", "seconds_left": "at most, if all goes as fast as until now; absent at first",
+	"seed": "keys every random number", "signal": "`interrupt`, `terminated` or `hangup`",
 	"stage": "`waiting` for another process, `started`, `ready` or `failed`", "step": "steps that are made",
 	"steps": "that the training has still to make", "studies": "solvers that the study follows",
 	"source": "in mode transfer, the network that images were made on",
@@ -190,27 +189,26 @@ func TestProgressFormats(t *testing.T) {
 		text   string
 		record map[string]any
 	}{
-		{ComponentProgress{id, 5, 8, 6, 10, 0.5, nil, nil, false},
+		{ComponentProgress{id, 5, 8, 6, 10, 0.5, nil},
 			"[1/2] m, aa apgd-ce: 5 of 8 images, robust so far 6 of 10, ? left\n",
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "s", "model": "m\x1b[2J\u202e",
 				"defense": "none", "mode": "oblivious", "attack": "aa", "epsilon": 0.5, "component": "apgd-ce",
 				"seed":        3.,
 				"images_done": 5., "images": 8., "robust": 6., "n": 10., "share": 0.5}},
-		{ComponentProgress{id, 5, 8, 6, 10, 0.75, new(65*time.Second + 1), new(130*time.Minute + 20*time.Second),
-			false},
-			"[1/2] m, aa apgd-ce: 5 of 8 images, robust so far 6 of 10, 1m5s left, 2h10m in all\n",
+		{ComponentProgress{id, 5, 8, 6, 10, 0.75, new(65*time.Second + 1)},
+			"[1/2] m, aa apgd-ce: 5 of 8 images, robust so far 6 of 10, at most 1m5s left\n",
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "s", "model": "m\x1b[2J\u202e",
 				"defense": "none", "mode": "oblivious", "attack": "aa", "epsilon": 0.5, "component": "apgd-ce",
 				"seed": 3., "images_done": 5., "images": 8., "robust": 6., "n": 10., "share": 0.75,
-				"seconds_left": 65.000000001, "seconds_left_in_all": 7820.}},
+				"seconds_left": 65.000000001}},
 		{ComponentProgress{ComponentID: ComponentID{Component: "fab-t", Label: "[1/1] m, aa"}, Images: 8, Robust: 10,
-			N: 10, Left: new(time.Minute), AtMost: true},
-			"[1/1] m, aa fab-t: 0 of 8 images, robust so far 10 of 10, at most 1m0s left\n",
+			N: 10, Left: new(130*time.Minute + 20*time.Second)},
+			"[1/1] m, aa fab-t: 0 of 8 images, robust so far 10 of 10, at most 2h10m left\n",
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "", "model": "", "defense": "",
 				"mode": "", "attack": "", "component": "fab-t", "seed": 0., "images_done": 0., "images": 8.,
-				"robust": 10., "n": 10., "share": 0., "seconds_left": 60., "at_most": true}},
+				"robust": 10., "n": 10., "share": 0., "seconds_left": 7820.}},
 		{ComponentProgress{ComponentID{cell.ID{Column: cell.Column{Attack: "s"}}, "smoothing", 0, "[1/2] m, s",
-			Words{"sampled", "certified", "certified at most"}}, 5, 8, 6, 10, 0, nil, nil, false},
+			Words{"sampled", "certified", "certified at most"}}, 5, 8, 6, 10, 0, nil},
 			"[1/2] m, s smoothing: 5 of 8 images, certified at most 6 of 10, ? left\n",
 			map[string]any{"msg": "component progress", "level": "INFO", "suite": "", "model": "", "defense": "",
 				"mode": "", "attack": "s", "component": "smoothing", "seed": 0., "images_done": 5., "images": 8.,
@@ -263,153 +261,46 @@ func TestProgressFormats(t *testing.T) {
 	}
 }
 
-func near(t *testing.T, what string, got, want float64) {
-	t.Helper()
-	if math.Abs(got-want) > 1e-9*math.Abs(want) {
-		t.Errorf("%s: %g, not %g", what, got, want)
-	}
-}
-
-// fallsAt simulates a component: image i falls when it has made at[i] passes (0: it stands), and stops then if it may.
-// Images under way take turns. After each turn look is told how many passes are to come, really and by estimate.
-func fallsAt(w Work, at []int, stops bool, look func(c *cost, real, left, stand float64)) {
-	each := int(w.Passes) / w.Images
-	c, made, real, standing := newCost(w), make([]int, len(at)), 0, w.Standing
-	end := func(i int) int {
-		if at[i] > 0 && stops {
-			return at[i]
-		}
-		return each
-	}
-	for i := range at {
-		real += end(i)
-	}
-	total := int64(0)
-	for done := make([]bool, len(at)); c.finished < len(at); {
-		under := 0
-		for i := 0; i < len(at) && under < c.width; i++ {
-			if done[i] {
-				continue
+// An image that is finished early takes the passes that it leaves from all; what the journal holds does not count.
+func TestComponent(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	p := New(&said, JSONLog, false)
+	p.SetEvery(10 * time.Millisecond)
+	var made atomic.Int64
+	made.Store(7)
+	shown := make(chan bool)
+	p.Follow(func() { shown <- true })
+	must.Do(t, p.Component(ComponentID{}, Work{Images: 4, Standing: 5, N: 6, Passes: 40, Made: made.Load},
+		func(image func(standing, passes int)) error {
+			for range 2 {
+				<-shown // one may have been under way
 			}
-			under++
-			total, made[i] = total+1, made[i]+1
-			if made[i] == end(i) {
-				done[i] = true
-				if at[i] > 0 {
-					standing--
+			made.Add(12)
+			image(4, 2)
+			image(4, 0)
+			for range 2 {
+				<-shown
+			}
+			go func() {
+				for range shown {
 				}
-				c.image(made[i], standing)
-			}
-		}
-		left, stand := c.left(total)
-		look(&c, float64(real)-float64(total), left, stand)
-	}
-}
-
-// The time left follows the images that fall. An image that stands costs all its passes, one that falls the passes
-// until then. Where nothing falls, or where images that fall make all their passes, the estimate is exact.
-func TestCost(t *testing.T) {
-	const n, each = 200, 100
-	r := rand.New(rand.NewPCG(1, 2))
-	drawn := func(share float64, at func() float64) []int {
-		of := make([]int, n)
-		for i := range of {
-			if r.Float64() < share {
-				of[i] = min(max(int(at()), 1), each)
+			}()
+			return nil
+		}))
+	var shares, done []any
+	for line := range strings.Lines(said.String()) {
+		var r map[string]any
+		must.Do(t, json.Unmarshal([]byte(line), &r))
+		if left, told := r["seconds_left"]; r["msg"] == "component progress" {
+			shares, done = lists.Once(shares, r["share"]), lists.Once(done, r["images_done"])
+			if told != (r["share"] != 0.) || told && left.(float64) <= 0 {
+				t.Error(line)
 			}
 		}
-		return of
 	}
-	for _, width := range []int{n, 16} {
-		work := Work{Images: n, Standing: n + 3, Passes: n * each, Width: width}
-		fallsAt(work, make([]int, n), true, func(_ *cost, real, left, stand float64) {
-			near(t, "none falls", left, real)
-			near(t, "stand", stand, n+3)
-		})
-		fallsAt(work, drawn(1, func() float64 { return 50 }), false, func(_ *cost, real, left, _ float64) {
-			near(t, "all passes are made", left, real)
-		})
-		for _, p := range []struct {
-			name   string
-			at     []int
-			seldom bool
-		}{
-			{"all, soon", drawn(1, func() float64 { return 8 * r.ExpFloat64() }), false},
-			{"all, late", drawn(1, func() float64 { return 30 * r.ExpFloat64() }), false},
-			{"half, soon", drawn(0.5, func() float64 { return 8 * r.ExpFloat64() }), false},
-			{"one in twenty", drawn(0.05, func() float64 { return 20 * r.ExpFloat64() }), false},
-			{"half, any time", drawn(0.5, func() float64 { return each * r.Float64() }), false},
-			{"most, ever more seldom", drawn(0.9, func() float64 { return 3 / max(r.Float64(), 0.04) }), true},
-		} {
-			falls := n
-			for _, passes := range p.at {
-				if passes == 0 {
-					falls--
-				}
-			}
-			fallsAt(work, p.at, true, func(c *cost, real, left, stand float64) {
-				if c.known() != (c.finished > 0) {
-					t.Errorf("%s: known when %d are finished", p.name, c.finished)
-				}
-				// Once a tenth of those that fall has fallen, the estimate is off by two fifths of all passes at most.
-				// The estimate is close once half have fallen, if they fall ever more seldom, as those of networks do.
-				off, truth, most := math.Abs(left-real), float64(n+3-falls), float64(n*each)
-				tight := p.seldom && 2*c.fallen > falls
-				if 10*c.fallen >= falls && off > 0.4*most || tight && (off > most/10 || math.Abs(stand-truth) > n/20) {
-					t.Errorf("%s, %d side by side, %d of %d have fallen: %.0f passes left, not %.0f; %.0f will stand, "+
-						"not %.0f", p.name, width, c.fallen, falls, left, real, stand, truth)
-				}
-				if c.finished == n {
-					near(t, "stand", stand, truth)
-				}
-			})
-		}
+	if !slices.Equal(shares, []any{0., 0.375}) || !slices.Equal(done, []any{0., 2.}) {
+		t.Errorf("shares %v of images %v", shares, done)
 	}
-}
-
-// The run's time left goes by what is done: what is to come takes as long by its passes at most.
-func TestRest(t *testing.T) {
-	var p Progress
-	p.Expect([]Expected{
-		{cell.Made{ID: cell.Of("", "rn-18", "none", "pgd", 8./255)}, 10},
-		{cell.Made{ID: cell.Of("", "rn-34", "none", "pgd", 8./255)}, 20},
-		{cell.Made{ID: cell.Of("", "rn-18", "loop", "pgd", 8./255).In("", "whitebox-through")}, 30},
-	}, nil)
-	r, now := p.rest, time.Unix(0, 0)
-	r.began, r.clock = now, func() time.Time { return now }
-	said := func(component, cell time.Duration, atMost bool, want time.Duration) {
-		t.Helper()
-		if got, known := r.left(component, cell, atMost); known != (want > 0) || (got-want).Abs() > time.Millisecond {
-			t.Errorf("%v left (%v), not %v", got, known, want)
-		}
-	}
-	left := func(cell, want time.Duration) { t.Helper(); said(0, cell, false, want) }
-	id := func(model, defense, mode string) ComponentID {
-		return ComponentID{ID: cell.ID{Row: cell.Row{Model: model, Defense: defense}, Mode: mode,
-			Column: cell.Column{Attack: "pgd", Epsilon: 8. / 255}}}
-	}
-	left(time.Second, 0) // before the first attack
-	r.begin(id("rn-18", "none", "oblivious"))
-	now = now.Add(5 * time.Second)
-	said(5*time.Second, 15*time.Second, true, 0) // nothing has fallen yet
-	left(15*time.Second, (15+40+60)*time.Second) // 20 s for 10 passes
-	now = now.Add(20 * time.Second)
-	r.begin(id("rn-34", "none", "oblivious"))                        // after 25 s
-	said(time.Second, 100*time.Second, true, (50+75)*time.Second)    // as what was before
-	said(time.Second, 20*time.Second, true, (20+75)*time.Second)     // at most
-	said(60*time.Second, 100*time.Second, true, (60+75)*time.Second) // the component's own
-	said(60*time.Second, 70*time.Second, false, (70+75)*time.Second) // of what falls
-	now = now.Add(10 * time.Second)
-	r.begin(id("rn-34", "none", "oblivious")) // its next component
-	said(time.Second, 100*time.Second, true, (40+75)*time.Second)
-	r.begin(id("rn-18", "loop", "whitebox-through"))
-	now = now.Add(time.Minute)
-	left(7*time.Second, 7*time.Second)
-	r.begin(ComponentID{}) // of a study
-	left(7*time.Second, 7*time.Second)
-	var none *rest
-	none.begin(ComponentID{})
-	if _, known := none.left(time.Second, time.Second, false); known {
-		t.Error("nothing knows something")
-	}
+	must.Have(t, said.String(), `"msg":"component finished"`, `"images":4,"robust":4,"n":6`)
 }

@@ -127,17 +127,15 @@ func (w *crafting) id(component string) progress.ComponentID {
 	return progress.ComponentID{ID: w.cell, Component: component, Seed: w.seed, Label: w.label}
 }
 
-// work is what components have to do on images, before others.
-func (w *crafting) work(todo []int, on *open.Counted, now, later []attacks.Attack) progress.Work {
-	passes := func(of []attacks.Attack) (n int64) {
-		for _, c := range of {
-			f, b := c.Passes(w.on.Classes())
-			n += int64(f + b)
-		}
-		return n
+// work is what components have to do on images.
+func (w *crafting) work(todo []int, on *open.Counted, components []attacks.Attack) progress.Work {
+	each := 0
+	for _, c := range components {
+		f, b := c.Passes(w.on.Classes())
+		each += f + b
 	}
-	return progress.Work{Images: len(todo), Standing: w.standing, N: w.own, Passes: int64(len(todo)) * passes(now),
-		Later: passes(later), Width: w.run.Width(on.State), Made: on.Made}
+	return progress.Work{Images: len(todo), Standing: w.standing, N: w.own, Passes: int64(len(todo) * each),
+		Made: on.Made}
 }
 
 // apply runs the k-th component on the images that still stand.
@@ -172,7 +170,7 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 		w.run.Progress.Report(progress.ImagesLost{ComponentID: id, Lost: lost})
 	}
 	if err == nil && len(todo) > 0 {
-		of := w.work(todo, counter, w.recipe.Components[k:k+1], w.recipe.Components[k+1:])
+		of := w.work(todo, counter, []attacks.Attack{component})
 		err = w.run.Progress.Component(id, of, func(image func(standing, passes int)) error {
 			shown = image
 			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
@@ -426,7 +424,7 @@ func (w *crafting) again() error {
 			return err
 		}
 		exact, id := &open.Counted{Oracle: on}, w.id("again in float32")
-		of := w.work(todo, exact, w.recipe.Components, nil)
+		of := w.work(todo, exact, w.recipe.Components)
 		err = w.run.Progress.Component(id, of, func(image func(standing, passes int)) error {
 			return work.Do(w.run.ctx, todo, w.run.Over(w.on.State),
 				func(ctx context.Context, im attacks.Image, _ int) (bool, error) {

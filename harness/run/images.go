@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 	"selfheal/harness/folder"
 	"selfheal/harness/plan"
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/checksum"
 	"selfheal/internal/input"
 	"selfheal/internal/journal"
 )
@@ -190,15 +190,12 @@ func (c Checksum) Is(path string) bool {
 		return false
 	}
 	defer f.Close()
-	sum := crc32.New(castagnoli)
-	n, err := io.Copy(sum, io.LimitReader(f, c.Bytes+1))
-	return err == nil && n == c.Bytes && sum.Sum32() == c.Sum
+	n, sum, err := checksum.Read(io.LimitReader(f, c.Bytes+1))
+	return err == nil && n == c.Bytes && sum == c.Sum
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 func save(dir, name string, shape []int, rows func(row func([]float32) bool) error) (c Checksum, err error) {
-	sum := crc32.New(castagnoli)
+	sum := checksum.New()
 	err = atomicfile.In(dir).FillSynced(name, func(w io.Writer) error {
 		var failed error
 		err := dataset.WriteNPY(io.MultiWriter(w, sum), shape, func(row func([]float32) bool) { failed = rows(row) })

@@ -99,7 +99,7 @@ func Run(ctx context.Context, p *plan.Plan, o Options) (*result.File, error) {
 		}
 	}
 	r.Record.Environment.Batch = r.Pool.Batch() // with room for every network
-	r.expect()
+	r.count()
 	began := time.Now()
 	r.Progress.Report(progress.RunStarted{Out: o.Out, ConfigSHA256: r.Record.ConfigSHA256, Cells: p.Cells()})
 	err = r.walk(ctx)
@@ -207,7 +207,7 @@ func (r *run) end(o Options, err error) error {
 		r.Record.Finished = new(time.Now().UTC().Truncate(time.Second))
 	}
 	if r.part != nil {
-		r.tally.Write(nil)
+		r.tally.Write()
 		p := r.planned()
 		if err = cmp.Or(r.journal.Close(), err); err == nil {
 			p.Journal, err = r.out.JournalState()
@@ -329,35 +329,25 @@ func cpuName() string {
 	return runtime.GOOS + "/" + runtime.GOARCH
 }
 
-// expect has the progress tell the whole run's time left, and a part its status.
-func (r *run) expect() {
-	var all []progress.Expected
+// count begins the status of a part: how many images it attacks, by each attack on each network.
+func (r *run) count() {
+	if r.part == nil {
+		return
+	}
 	images, own := 0, map[string]int{}
-	if r.part != nil {
-		for name := range r.Record.Datasets {
-			if set, err := r.Scored(name); err == nil { // it is open
-				own[name] = set.Share(r.part.Shard).Mine()
-			}
+	for name := range r.Record.Datasets {
+		if set, err := r.Scored(name); err == nil { // it is open
+			own[name] = set.Share(r.part.Shard).Mine()
 		}
 	}
 	r.plan.EachMade(func(s plan.Step, k cell.Made) {
 		recipe, err := s.Recipe(plan.AssumedClasses, attacks.AnyShape)
-		if err != nil || recipe.Corruption != nil { // nothing is made
-			return
-		}
-		f, b := recipe.Passes(plan.AssumedClasses)
-		n := r.Record.Datasets[k.Dataset].N
-		all = append(all, progress.Expected{Made: k, Passes: float64(f+b) * float64(n)})
-		if recipe.Certificate == nil {
+		if err == nil && recipe.Corruption == nil && recipe.Certificate == nil {
 			images += own[k.Dataset]
 		}
 	})
-	var follow func(left *time.Duration)
-	if r.part != nil {
-		r.tally = r.out.Tally(images)
-		follow = r.tally.Write
-	}
-	r.Progress.Expect(all, follow)
+	r.tally = r.out.Tally(images)
+	r.Progress.Follow(r.tally.Write)
 }
 
 // preflight opens all that a run will need, before hours are spent and the last model turns out to be missing.

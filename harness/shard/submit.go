@@ -265,7 +265,6 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 		}
 	}
 	now := progress.JobFollowed{Shards: s.Shards}
-	var left []float64
 	for i := range s.finished {
 		status := statusOf(s.o.Out, plan.Shard{I: i + 1, N: s.Shards})
 		if status != nil {
@@ -280,9 +279,6 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 			continue
 		case states[i+1] == cluster.Running:
 			now.ShardsRunning++
-			if status != nil && status.Left != nil {
-				left = append(left, *status.Left)
-			}
 		case states[i+1] == cluster.Waiting:
 			now.ShardsWaiting++
 		}
@@ -293,22 +289,8 @@ func (s *submission) look(ctx context.Context) (failed []int, all bool, err erro
 			failed = append(failed, i+1)
 		}
 	}
-	now.Left = timeLeft(left, now)
 	if !silent {
 		s.o.Progress.Report(now)
 	}
 	return failed, now.ShardsFinished == now.Shards, nil
-}
-
-// timeLeft is what the shards that run say, where all of them do, and as long again for those that wait.
-func timeLeft(left []float64, now progress.JobFollowed) *time.Duration {
-	if len(left) == 0 || len(left) < now.ShardsRunning {
-		return nil
-	}
-	sum, most := 0.0, 0.0
-	for _, l := range left {
-		sum, most = sum+l, max(most, l)
-	}
-	rounds := float64(now.Shards-now.ShardsFinished) / float64(now.ShardsRunning)
-	return new(time.Duration(max(most, sum/float64(len(left))*rounds) * float64(time.Second)))
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,6 +16,7 @@ import (
 
 	"selfheal/harness/folder"
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/checksum"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
 )
@@ -123,12 +122,9 @@ func (c *Category) stands(a Answered) bool {
 // sum is the checksum of an answer.
 func (c *Category) sum(a Answered) string {
 	a.Sum = ""
-	sum := crc32.New(castagnoli)
-	fmt.Fprintf(sum, "%q %08x %08x", a.row(), c.sumFile(a.Model), c.sumFile(a.Spec))
-	return fmt.Sprintf("%08x", sum.Sum32())
+	return fmt.Sprintf("%08x", checksum.Of(fmt.Appendf(nil, "%q %08x %08x", a.row(), c.sumFile(a.Model),
+		c.sumFile(a.Spec))))
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sumFile is a file's checksum, 0 where it can't be read.
 func (c *Category) sumFile(name string) uint32 {
@@ -144,14 +140,14 @@ func (c *Category) sumFile(name string) uint32 {
 	}
 	key := fmt.Sprint(path, info.Size(), info.ModTime())
 	if _, known := c.sums[key]; !known {
-		sum := crc32.New(castagnoli)
-		if _, err := io.Copy(sum, f); err != nil {
+		_, sum, err := checksum.Read(f)
+		if err != nil {
 			return 0
 		}
 		if c.sums == nil {
 			c.sums = map[string]uint32{}
 		}
-		c.sums[key] = sum.Sum32()
+		c.sums[key] = sum
 	}
 	return c.sums[key]
 }

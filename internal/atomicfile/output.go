@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"selfheal/internal/checksum"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
 )
@@ -95,8 +95,6 @@ type Written struct {
 	Bytes int64  `json:"bytes"`
 	Sum   uint32 `json:"crc32c"` // CRC-32C of the content; of a link that was given up, of where it led
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // May is an error for the first name whose file may not be replaced. Writing finds other faults.
 func (o Output) May(names ...string) error {
@@ -193,7 +191,7 @@ func sumOf(root *os.Root, name string) (w Written, err error) {
 	}
 	if !info.Mode().IsRegular() {
 		to, err := root.Readlink(name)
-		return Written{name, "", int64(len(to)), crc32.Checksum([]byte(to), castagnoli)}, err
+		return Written{name, "", int64(len(to)), checksum.Of([]byte(to))}, err
 	}
 	f, err := root.Open(name)
 	if err != nil {
@@ -204,9 +202,8 @@ func sumOf(root *os.Root, name string) (w Written, err error) {
 }
 
 func sumFile(f *os.File, name string) (w Written, err error) {
-	sum := crc32.New(castagnoli)
-	n, err := io.Copy(sum, io.NewSectionReader(f, 0, 1<<62))
-	return Written{name, "", n, sum.Sum32()}, err
+	n, sum, err := checksum.Read(io.NewSectionReader(f, 0, 1<<62))
+	return Written{name, "", n, sum}, err
 }
 
 // isOurs reports whether a file of JSON has a schema of the program's.

@@ -18,6 +18,7 @@ import (
 	"selfheal/harness/plan"
 	"selfheal/harness/run"
 	"selfheal/internal/fault"
+	"selfheal/internal/lists"
 )
 
 type attackFlags struct {
@@ -186,10 +187,7 @@ func choicesHelp() string {
 	var b strings.Builder
 	for _, c := range choices() {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.doc)
-		var defaults []string
-		for _, p := range c.takes {
-			defaults = append(defaults, p.Name+"="+p.DefaultText())
-		}
+		defaults := lists.Map(c.takes, func(p attacks.Parameter) string { return p.Name + "=" + p.DefaultText() })
 		if defaults != nil {
 			fmt.Fprintf(&b, "  %-10s   %s\n", "", strings.Join(defaults, ", "))
 		}
@@ -251,10 +249,7 @@ func key(name string, value any, flag string) config.Key {
 
 // values are the parts of a flag's list as a config has them.
 func values(list string) any {
-	var words []config.Word
-	for _, part := range listed(list) {
-		words = append(words, config.Word(part))
-	}
+	words := lists.Map(listed(list), func(part string) config.Word { return config.Word(part) })
 	if len(words) == 1 {
 		return words[0]
 	}

@@ -96,8 +96,10 @@ submit --shards 2 --out DIR/s --config config.yaml → submit needs --engine, sl
 submit --engine pbs --shards 2 --out DIR/s --config config.yaml → --engine must be one of slurm, kubernetes, not "pbs"
 submit --engine slrum --shards 2 --out DIR/s --config config.yaml → did you mean "slurm"?
 submit --engine slurm --shards 0 --out DIR/s --config config.yaml → --shards N: N must be from 1 to 1000000, got 0
+submit --engine kubernetes --shards 2 --out DIR/s --config config.yaml → needs --print, which writes the Job
+submit --engine kubernetes --print --out DIR/s --config config.yaml → submit --engine kubernetes needs --shards N
 submit --engine kubernetes --user 0 --shards 2 --out DIR/s --config config.yaml → --user 0: the pods do not run as root
-submit --engine kubernetes --shards 2 --out DIR/s --config config.yaml → no image: --image names
+submit --engine kubernetes --print --shards 2 --out DIR/s --config config.yaml → no image: --image names
 submit --engine slurm --shards 2 --config config.yaml → submit needs --out
 report DIR DIR --out DIR → those of the shards of one run; selfheal compare puts several runs beside each other
 inspect → inspect takes one model or more

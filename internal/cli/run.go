@@ -329,10 +329,9 @@ func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
 // missingFiles is the error about files that a run needs and that are not there. Each of them was described before.
 func missingFiles(cfg *config.Config, missing []plan.Missing) error {
 	const most = 3
-	var names []string
-	for _, m := range missing[:min(most, len(missing))] {
-		names = append(names, fmt.Sprintf("%s (%s %s)", m.Path, m.Kind, m.For[0]))
-	}
+	names := lists.Map(missing[:min(most, len(missing))], func(m plan.Missing) string {
+		return fmt.Sprintf("%s (%s %s)", m.Path, m.Kind, m.For[0])
+	})
 	if more := len(missing) - most; more > 0 {
 		names[most-1] += fmt.Sprintf(" and %d more", more)
 	}

@@ -35,33 +35,23 @@ const (
 	kubernetes = "kubernetes"
 )
 
-// scheduler is the engine, and the program that it starts.
-func (f *submitFlags) scheduler() (e cluster.Engine, program string, err error) {
-	switch f.engine {
-	case slurm:
-		program, err = os.Executable()
-		return cluster.Slurm{Options: f.sbatch, Parallelism: f.kubernetes.Parallelism}, program, err
-	case kubernetes:
-		f.kubernetes.Folder, err = os.Getwd()
-		return f.kubernetes, "selfheal", err
-	}
-	return nil, "", notOneOf("engine", f.engine, []string{slurm, kubernetes})
-}
-
 func submitCommand(g *globals) *cobra.Command {
 	f := &submitFlags{}
 	c := &cobra.Command{
 		Use:   "submit --engine ENGINE --config FILE --out DIR",
-		Short: "Run a config as a job of Slurm or Kubernetes, follow it, merge its shards",
-		Long: `Runs the suites of a config in shards, as a job array of Slurm or an indexed Job of
-Kubernetes, follows them, submits again what has failed, and merges what they come to
-in --out, which must be a folder that all machines have under the same name. Ctrl-C ends
-the following, not the job: the same command goes on following it.`,
+		Short: "Run a config as a job of Slurm, or write it as a Job for Kubernetes",
+		Long: `Runs the suites of a config in shards, as a job array of Slurm, follows them, submits
+again what has failed, and merges what they come to in --out, which must be a folder that
+all machines have under the same name. Ctrl-C ends the following, not the job: the same
+command goes on following it.
+
+For Kubernetes it prints the manifest of an indexed Job (--print). kubectl create -f
+submits it, and selfheal report DIR --out DIR merges its shards.`,
 		Example: `  selfheal submit --engine slurm --config my.yaml --out /shared/out \
     --sbatch "--partition=gpu --time=4:00:00"
   selfheal submit --engine slurm --shards 32 --config my.yaml --out /shared/out --print
   selfheal submit --engine kubernetes --shards 32 --config /shared/my.yaml --out /shared/out \
-    --image registry.example/selfheal:1 --claim shared --mount /shared`,
+    --image registry.example/selfheal:1 --claim shared --mount /shared --print > job.yaml`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c, g) },
 	}
@@ -129,7 +119,24 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 			return usage("--%s 0: the pods do not run as root; leave it out for 1000, or name another", id)
 		}
 	}
-	engine, program, err := f.scheduler()
+	engine := cluster.Slurm{Options: f.sbatch, Parallelism: f.kubernetes.Parallelism}
+	program, write := "selfheal", engine.Render
+	switch f.engine {
+	case slurm:
+		program, err = os.Executable()
+	case kubernetes:
+		switch {
+		case !f.print:
+			return usage("submit --engine kubernetes needs --print, which writes the Job: kubectl create -f submits "+
+				"it, and selfheal report %s --out %s merges its shards", f.out, f.out)
+		case f.shards == 0:
+			return usage("submit --engine kubernetes needs --shards N")
+		}
+		f.kubernetes.Folder, err = os.Getwd()
+		write = f.kubernetes.Render
+	default:
+		return notOneOf("engine", f.engine, []string{slurm, kubernetes})
+	}
 	if err != nil {
 		return err
 	}
@@ -146,7 +153,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	for i := range f.shards {
 		all.Which = append(all.Which, i+1)
 	}
-	text, err := engine.Render(all)
+	text, err := write(all)
 	if err != nil {
 		return usage("%w", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
 	"math"
@@ -22,6 +21,7 @@ import (
 	"time"
 
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/checksum"
 	"selfheal/internal/fault"
 	"selfheal/internal/input"
 	"selfheal/internal/number"
@@ -33,8 +33,6 @@ const File = "journal.jsonl"
 
 // syncEvery is how much work a power cut may cost. The end of the program alone costs nothing.
 const syncEvery = time.Second
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Journal is open for writing. Any number of goroutines may use it at once.
 type Journal struct {
@@ -160,7 +158,7 @@ func readLine(from *bufio.Reader) (line []byte, err error) {
 
 func parse(line []byte) (number int, value []byte, ok bool) {
 	sum, content, ok := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
-	if !ok || string(sum) != fmt.Sprintf("%08x", crc32.Checksum(content, castagnoli)) {
+	if !ok || string(sum) != fmt.Sprintf("%08x", checksum.Of(content)) {
 		return 0, nil, false
 	}
 	block, value, _ := bytes.Cut(content, []byte(" "))
@@ -247,7 +245,7 @@ func (b *Block) Append(v any) error {
 // line writes one in one piece, and says where.
 func (j *Journal) line(block int, value []byte) (span, error) {
 	content := fmt.Appendf(nil, "%08x %d %s\n", 0, block, value)
-	sum := crc32.Checksum(content[9:len(content)-1], castagnoli)
+	sum := checksum.Of(content[9 : len(content)-1])
 	copy(content, fmt.Sprintf("%08x", sum))
 	_, err := interrupted(j.lines).Write(content)
 	at := span{j.end, j.end + int64(len(content))}
@@ -362,7 +360,7 @@ func (v *Vectors) Put(values []float32) (at Vector, err error) {
 		if len(values) != v.length {
 			return fmt.Errorf("a vector of %d values, not of %d", len(values), v.length)
 		}
-		at = Vector{v.end, crc32.Checksum(data, castagnoli)}
+		at = Vector{v.end, checksum.Of(data)}
 		_, err := interrupted(v.file).Write(data)
 		v.end += int64(len(data))
 		v.journal.dirty[v.file] = true
@@ -374,7 +372,7 @@ func (v *Vectors) Put(values []float32) (at Vector, err error) {
 // Get reads a vector. The error is an [ErrNoVector] where it can't be had.
 func (v *Vectors) Get(at Vector) ([]float32, error) {
 	data := make([]byte, 4*v.length)
-	if _, err := v.file.ReadAt(data, at.At); err != nil || crc32.Checksum(data, castagnoli) != at.Sum {
+	if _, err := v.file.ReadAt(data, at.At); err != nil || checksum.Of(data) != at.Sum {
 		return nil, ErrNoVector
 	}
 	values := make([]float32, v.length)

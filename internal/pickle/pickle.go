@@ -1,5 +1,5 @@
 // Package pickle reads what Python 2's cPickle wrote by protocol 2 into CIFAR's files, and what Python 3 writes of the
-// same by protocols 2 to 5: dictionaries, lists, numbers, texts, bytes and NumPy arrays. It knows the opcodes that
+// same by protocols 3 to 5: dictionaries, lists, numbers, texts, bytes and NumPy arrays. It knows the opcodes that
 // stand there and no others. It runs nothing: the few functions that may be called by name stand for values here. Large
 // bytes stay in the file, and a value says where they lie.
 // https://docs.python.org/3/library/pickletools.html
@@ -14,8 +14,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"selfheal/internal/fault"
 )
 
 // reader is Python's machine of a stack and a memo.
@@ -47,12 +45,8 @@ type (
 	// Type is a NumPy type, such as u1.
 	Type string
 	// Bytes are N bytes of the file from At on, which are not read.
-	Bytes struct {
-		At, N  int64
-		Latin1 bool // it is a text in UTF-8 of which each letter stands for a byte: see Decode
-	}
-	text   struct{ Bytes } // in UTF-8
-	global string          // a function or class by name
+	Bytes  struct{ At, N int64 }
+	global string // a function or class by name
 )
 
 const (
@@ -62,7 +56,7 @@ const (
 	numpyBuffer  = "numpy.core.numeric _frombuffer"
 	numpyNDArray = "numpy ndarray"
 	numpyType    = "numpy dtype"
-	codecsEncode = "_codecs encode" // by which protocol 2 of Python 3 writes bytes as a text
+	codecsEncode = "_codecs encode" // by which Python 3 writes bytes as a text in protocol 2
 )
 
 // Read reads the dictionary that a file of so many bytes holds.
@@ -130,18 +124,9 @@ func (p *reader) bytes(n int) any {
 	case n <= maxText:
 		return string(p.take(n))
 	}
-	b := Bytes{At: p.at, N: int64(n)}
+	b := Bytes{p.at, int64(n)}
 	p.seek(p.at + b.N)
 	return b
-}
-
-// text is the next n bytes in UTF-8.
-func (p *reader) text(n int) any {
-	v := p.bytes(n)
-	if b, ok := v.(Bytes); ok {
-		return text{b}
-	}
-	return v
 }
 
 // line is the text before the next line break.
@@ -207,18 +192,12 @@ func (p *reader) step(op byte) {
 		p.push(p.number(2))
 	case 'J':
 		p.push(p.number(4))
-	case 'U', 'C':
+	case 'U', 'C', 0x8c:
 		p.push(p.bytes(int(p.take(1)[0])))
-	case 'T', 'B':
+	case 'T', 'B', 'X':
 		p.push(p.bytes(p.number(4)))
-	case 0x8e, 0x96:
+	case 0x96:
 		p.push(p.bytes(p.number(8)))
-	case 0x8c:
-		p.push(p.text(int(p.take(1)[0])))
-	case 'X':
-		p.push(p.text(p.number(4)))
-	case 0x8d:
-		p.push(p.text(p.number(8)))
 	case 0x95: // how many bytes come in one piece
 		p.take(8)
 	case 'c':
@@ -316,48 +295,10 @@ func (p *reader) call(what []any) {
 	case name == numpyType && n == 3:
 		text, _ := args[0].(string)
 		p.push(Type(text))
-	case name == codecsEncode && n == 2 && args[1] == "latin1":
-		p.push(p.encoded(args[0]))
+	case name == codecsEncode:
+		p.fail("Python 3 wrote it by protocol 2; write it by pickle.dump's own protocol")
 	default:
 		p.fail("it calls %.60q, which CIFAR's files do not; nothing is run", string(name))
-	}
-}
-
-// encoded are the bytes that a text's letters stand for.
-func (p *reader) encoded(v any) any {
-	switch t := v.(type) {
-	case string:
-		var b []byte
-		for _, letter := range t {
-			if letter > 0xff {
-				p.fail(notLatin1)
-			}
-			b = append(b, byte(letter))
-		}
-		return string(b)
-	case text:
-		return Bytes{t.At, t.N, true}
-	}
-	p.fail("a text to encode is missing")
-	return nil
-}
-
-const notLatin1 = "it has a letter where bytes are that stands for none"
-
-// Decode writes the bytes for which the letters of a Latin1 text in the file stand, and returns their number.
-func (b Bytes) Decode(file io.ReaderAt, w io.Writer) (n int64, err error) {
-	out := bufio.NewWriter(w)
-	for r := bufio.NewReaderSize(io.NewSectionReader(file, b.At, b.N), 1<<16); ; n++ {
-		letter, _, err := r.ReadRune()
-		switch {
-		case err == io.EOF:
-			return n, out.Flush()
-		case err != nil:
-			return n, fault.Reason(err)
-		case letter > 0xff:
-			return n, errors.New(notLatin1)
-		}
-		out.WriteByte(byte(letter)) // Flush has its error
 	}
 }
 

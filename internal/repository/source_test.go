@@ -40,7 +40,7 @@ func TestImportRules(t *testing.T) {
 		"harness/result/published": "", "harness/result": "cell stats", "harness/compare": "cell result stats",
 		"harness/dataset": "result", "harness/config": "cell dataset result result/published",
 		"harness/gate": "cell config result stats", "harness/plan": "cell config dataset result",
-		"harness/progress": "cell config plan result", "harness/folder": "cell config plan result",
+		"harness/progress": "cell config result", "harness/folder": "cell config plan result",
 		"harness/open":     "cell harness config dataset folder plan progress result stats",
 		"harness/certify":  "cell folder judge open plan progress result stats",
 		"harness/judge":    "cell config open plan stats",
@@ -52,9 +52,10 @@ func TestImportRules(t *testing.T) {
 		"reports/figure/chart": "words", "reports/figure": "words view figure/chart",
 		"reports": "words view table figure figure/chart",
 	}
-	helpers := []string{"internal/atomicfile", "internal/fault", "internal/filelock", "internal/input", "internal/jpeg",
-		"internal/journal", "internal/lists", "internal/memory", "internal/must", "internal/number", "internal/pickle",
-		"internal/resample", "internal/sealed", "internal/setting", "internal/suggest", "internal/terminal",
+	helpers := []string{"internal/atomicfile", "internal/checksum", "internal/fault", "internal/filelock",
+		"internal/input", "internal/jpeg", "internal/journal", "internal/lists", "internal/memory",
+		"internal/must", "internal/number", "internal/pickle", "internal/resample",
+		"internal/sealed", "internal/setting", "internal/suggest", "internal/terminal",
 		"internal/tree", "internal/vector"}
 	seen := 0
 	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {

@@ -7,10 +7,10 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 
 	"selfheal/internal/atomicfile"
+	"selfheal/internal/checksum"
 	"selfheal/internal/input"
 	"selfheal/internal/memory"
 )
@@ -18,14 +18,12 @@ import (
 // ErrDamaged is returned for a file that is not as [Write] has left it.
 var ErrDamaged = errors.New("is damaged")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Write puts a value into a file, whole or not at all. When it returns, the value outlives a power cut. The last four
 // bytes are a checksum of the others (CRC-32C).
 func Write(path string, value any) error {
 	dir, name := atomicfile.At(path)
 	return dir.FillSynced(name, func(w io.Writer) error {
-		sum := crc32.New(castagnoli)
+		sum := checksum.New()
 		if err := gob.NewEncoder(io.MultiWriter(w, sum)).Encode(value); err != nil {
 			return err
 		}
@@ -41,7 +39,7 @@ func Read(path string, value any) error {
 		return err
 	}
 	defer f.Close()
-	end, err := f.Seek(-crc32.Size, io.SeekEnd)
+	end, err := f.Seek(-checksum.Size, io.SeekEnd)
 	if err != nil {
 		return ErrDamaged
 	}
@@ -49,11 +47,10 @@ func Read(path string, value any) error {
 		return fmt.Errorf("%w; if it is damaged, remove it", err)
 	}
 	var want uint32
-	sum := crc32.New(castagnoli)
 	if binary.Read(f, binary.BigEndian, &want) != nil {
 		return ErrDamaged
 	}
-	if _, err := io.Copy(sum, io.NewSectionReader(f, 0, end)); err != nil || sum.Sum32() != want {
+	if _, sum, err := checksum.Read(io.NewSectionReader(f, 0, end)); err != nil || sum != want {
 		return ErrDamaged
 	}
 	if gob.NewDecoder(bufio.NewReader(io.NewSectionReader(f, 0, end))).Decode(value) != nil {

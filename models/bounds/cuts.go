@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"selfheal/internal/lists"
 	"selfheal/internal/tree"
 )
 
@@ -274,12 +275,7 @@ func (b *branching) examine(ctx context.Context, parts []*domain) (open []*domai
 		left = undecided(left)
 	}
 	left = append(left, again...)
-	var long []*domain
-	for _, d := range left {
-		if len(d.worst) == 0 || len(d.cuts)%deep == 0 {
-			long = append(long, d)
-		}
-	}
+	long := lists.Only(left, func(d *domain) bool { return len(d.worst) == 0 || len(d.cuts)%deep == 0 })
 	if err == nil {
 		err = b.bound(ctx, climb{longSteps, alphaRate}, long...)
 	}

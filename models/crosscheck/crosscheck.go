@@ -4,7 +4,6 @@
 package crosscheck
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,22 +19,11 @@ import (
 	"selfheal/models/onnx"
 )
 
-// ErrUnsupported lists the operators that a model needs and the second engine lacks, as "Pad" or "Conv with group 4".
-type ErrUnsupported []string
-
-func (e ErrUnsupported) Error() string { return "the second engine does not run " + e.List() }
-
-// List is the operators on one line.
-func (e ErrUnsupported) List() string {
-	return strings.Join(strings.Fields(strings.Join(e, ", ")), " ")
-}
-
 // one lets one model run at a time: onnx-go numbers its nodes with a global counter.
 var one sync.Mutex
 
 // Logits runs a model file's own bytes on one item and returns the first output, flat. x is row-major with the given
-// shape, the batch dimension of 1 included: [1 C H W]. The error is an [ErrUnsupported] where the engine is known to
-// lack something, and names the engine where it fails otherwise.
+// shape, the batch dimension of 1 included: [1 C H W]. An error names the engine, and all that it is known to lack.
 func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	g, err := onnx.Decode(model)
 	if err != nil {
@@ -43,7 +31,7 @@ func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	}
 	r := &readers{g, g.Producers(), g.Consumers()}
 	if lacks := r.unsupported(); len(lacks) > 0 {
-		return nil, ErrUnsupported(lacks)
+		return nil, fmt.Errorf("onnx-go lacks %s", strings.Join(strings.Fields(strings.Join(lacks, ", ")), " "))
 	}
 	if len(g.Inputs) != 1 {
 		return nil, fmt.Errorf("the model has %d inputs, an image classifier has one", len(g.Inputs))
@@ -60,12 +48,8 @@ func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	one.Lock()
 	defer one.Unlock()
 	out, err := run(model, x, dims)
-	var lacks *engine.ErrNotImplemented
-	if errors.As(err, &lacks) {
-		return nil, ErrUnsupported{reason(lacks)}
-	}
 	if err != nil {
-		return nil, fmt.Errorf("the second engine (onnx-go) fails: %w", err)
+		return nil, fmt.Errorf("onnx-go fails: %s", strings.Join(strings.Fields(err.Error()), " "))
 	}
 	return out[:len(out)/dims[0]], nil
 }
@@ -121,17 +105,6 @@ func run(model []byte, x []float32, shape []int) (out []float32, err error) {
 	return nil, fmt.Errorf("it gives %T, not float32 values", outputs[0].Data())
 }
 
-// reason shortens the engine's message to one entry of a list.
-func reason(e *engine.ErrNotImplemented) string {
-	switch {
-	case e.AttributeName != "":
-		return fmt.Sprintf("%s with %s %v", e.Operator, e.AttributeName, e.AttributeValue)
-	case e.Message != "":
-		return fmt.Sprintf("%s (%s)", e.Operator, e.Message)
-	}
-	return e.Operator
-}
-
 // Compare returns the largest difference between a and b as a share of the largest absolute value in them: 0 when they
 // are equal, +Inf when their lengths differ or one is not finite.
 func Compare(a, b []float32) float64 {
@@ -153,18 +126,11 @@ func Compare(a, b []float32) float64 {
 	return diff / scale
 }
 
-// limit says which form of its operator a node is that the engine lacks, or "".
-type limit func(r *readers, n *onnx.Node) string
-
-// operators are those that the engine runs as ONNX defines them; the tests compare each with ONNX Runtime. A limit
-// names the forms that the engine would compute wrong without a word; those that it refuses are left to it. Constant is
+// operators are those that the engine runs as ONNX defines them; the tests compare each with ONNX Runtime. Constant is
 // absent: the engine takes constants that print alike for equal.
-var operators = map[string]limit{
-	"Abs": nil, "Add": distinct, "BatchNormalization": nil, "Conv": conv, "Div": distinct, "Exp": nil,
-	"Flatten": flatten, "Gemm": gemm, "GlobalAveragePool": nil, "Identity": identity, "LeakyRelu": nil,
-	"Log": nil, "MatMul": distinct, "MaxPool": window, "Mul": distinct, "Neg": nil, "Relu": nil,
-	"Reshape": reshape, "Sigmoid": nil, "Softmax": softmax, "Sqrt": nil, "Sub": distinct, "Tanh": nil, "Transpose": nil,
-}
+var operators = []string{"Abs", "Add", "BatchNormalization", "Conv", "Div", "Exp", "Flatten", "Gemm",
+	"GlobalAveragePool", "Identity", "LeakyRelu", "Log", "MatMul", "MaxPool", "Mul", "Neg", "Relu", "Reshape",
+	"Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh", "Transpose"}
 
 // readers knows who writes and who reads a graph's tensors.
 type readers struct {
@@ -177,16 +143,8 @@ type readers struct {
 func (r *readers) unsupported() []string {
 	lacks := map[string]bool{}
 	for _, n := range r.g.Nodes {
-		check, known := operators[n.Op]
-		switch {
-		case n.Domain != "":
-			lacks[n.Domain+"."+n.Op] = true
-		case !known:
-			lacks[n.Op] = true
-		case check != nil:
-			if form := check(r, n); form != "" {
-				lacks[n.Op+" "+form] = true
-			}
+		if form := r.lacking(n); form != "" {
+			lacks[strings.TrimPrefix(n.Domain+".", ".")+n.Op+strings.TrimPrefix(" "+form, " any")] = true
 		}
 	}
 	if out := r.g.Outputs[0].Name; len(r.consumers[out]) > 0 {
@@ -207,56 +165,38 @@ func (r *readers) overwrites() bool {
 	})
 }
 
-// when is a form where something holds.
-func when(holds bool, form string, args ...any) string {
-	if holds {
-		return fmt.Sprintf(form, args...)
+// lacking is the form of its operator that a node is and that the engine would compute wrong without a word, "any" for
+// each form of it, "" where the engine is right. Forms that the engine refuses are left to it.
+func (r *readers) lacking(n *onnx.Node) string {
+	window := n.Op == "Conv" || n.Op == "MaxPool"
+	constant, pads, auto := r.g.Consts[n.Input(1)], n.Ints("pads", nil), n.Str("auto_pad", "NOTSET")
+	switch from := r.producers[n.Input(0)]; {
+	case n.Domain != "" || !slices.Contains(operators, n.Op):
+		return "any"
+	case slices.Contains([]string{"Add", "Sub", "Mul", "Div", "MatMul"}, n.Op) && n.Input(0) == n.Input(1):
+		return "of a tensor with itself"
+	case n.Op == "Conv" && n.Int("group", 1) != 1:
+		return fmt.Sprintf("with group %d", n.Int("group", 1))
+	case window && len(n.Ints("kernel_shape", nil)) != 2:
+		return "without a kernel_shape of two dimensions"
+	case window && auto != "NOTSET":
+		return "with auto_pad " + auto
+	case window && len(slices.Compact(slices.Clone(pads))) > 1: // it takes them in another order than ONNX's
+		return fmt.Sprintf("with pads %v", pads)
+	case n.Op == "Flatten" && n.Int("axis", 1) < 0:
+		return fmt.Sprintf("with axis %d", n.Int("axis", 1))
+	case n.Op == "Gemm" && n.Input(2) == "": // which it needs
+		return "without a bias"
+	case n.Op == "Gemm" && len(r.consumers[n.Input(2)]) > 1: // its register takes the result
+		return "with a shared bias"
+	case n.Op == "Identity" && r.g.Consts[n.Input(0)] != nil:
+		return "of a constant"
+	case n.Op == "Reshape" && constant == nil:
+		return "to a computed shape"
+	case n.Op == "Reshape" && slices.Contains(constant.Ints, -1):
+		return fmt.Sprintf("to %v", constant.Ints)
+	case n.Op == "Softmax" && (max(n.Int("axis", 1), -n.Int("axis", 1)) != 1 || from == nil || from.Op != "Gemm"):
+		return "other than over the classes after Gemm" // it normalises the last dimension of a matrix
 	}
 	return ""
-}
-
-func distinct(_ *readers, n *onnx.Node) string {
-	return when(n.Input(0) == n.Input(1), "of a tensor with itself")
-}
-
-func conv(r *readers, n *onnx.Node) string {
-	group := n.Int("group", 1)
-	return cmp.Or(when(group != 1, "with group %d", group), window(r, n))
-}
-
-// window is for operators with a kernel: pads are taken in another order than ONNX's, so they must be equal.
-func window(_ *readers, n *onnx.Node) string {
-	pads, auto := n.Ints("pads", nil), n.Str("auto_pad", "NOTSET")
-	return cmp.Or(
-		when(len(n.Ints("kernel_shape", nil)) != 2, "without a kernel_shape of two dimensions"),
-		when(auto != "NOTSET", "with auto_pad %s", auto),
-		when(len(slices.Compact(slices.Clone(pads))) > 1, "with pads %v", pads))
-}
-
-func flatten(_ *readers, n *onnx.Node) string {
-	return when(n.Int("axis", 1) < 0, "with axis %d", n.Int("axis", 1))
-}
-
-// gemm: the engine needs the bias, and its register takes the result.
-func gemm(r *readers, n *onnx.Node) string {
-	c := n.Input(2)
-	return cmp.Or(when(c == "", "without a bias"), when(len(r.consumers[c]) > 1, "with a shared bias"))
-}
-
-func identity(r *readers, n *onnx.Node) string {
-	return when(r.g.Consts[n.Input(0)] != nil, "of a constant")
-}
-
-func reshape(r *readers, n *onnx.Node) string {
-	c := r.g.Consts[n.Input(1)]
-	if c == nil {
-		return "to a computed shape"
-	}
-	return when(slices.Contains(c.Ints, -1), "to %v", c.Ints)
-}
-
-// softmax: the engine normalises the last dimension of a matrix.
-func softmax(r *readers, n *onnx.Node) string {
-	from, a := r.producers[n.Input(0)], n.Int("axis", 1)
-	return when((a != 1 && a != -1) || from == nil || from.Op != "Gemm", "other than over the classes after Gemm")
 }

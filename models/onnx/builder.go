@@ -236,10 +236,7 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	if lead == 0 {
 		return b.Op("Reshape", t, b.Ints(result...))
 	}
-	transposed := make([]int64, len(x))
-	for i, p := range perm {
-		transposed[i] = result[p]
-	}
+	transposed := Each(perm, func(p int64) int64 { return result[p] })
 	return b.Transpose(b.Op("Reshape", t, b.Ints(transposed...)), Inverse(perm)...)
 }
 

@@ -197,7 +197,7 @@ func (c *Inference) TypeOf(tensor string) DType {
 		return t.DType
 	}
 	if _, ok := c.Ints[tensor]; ok {
-		return Int64
+		return cmp.Or(c.types[tensor], Int64)
 	}
 	return cmp.Or(c.types[tensor], Float)
 }

@@ -13,17 +13,54 @@ import (
 // that is joined with itself again and again, can't take the memory.
 const maxFold = onnx.MaxFold
 
-// setInts records the value of a node's output: integers of rank 1, or 0 if scalar. It reports true.
-func (s *simplifier) setInts(n *onnx.Node, v []int64, scalar bool) bool {
-	t := &onnx.Tensor{DType: onnx.Int64, Shape: onnx.Shape{int64(len(v))}, Ints: v}
-	if scalar {
-		t.Shape = onnx.Shape{}
+// fold evaluates a Constant, and shape arithmetic in which the batch size takes part. It reports false for other nodes.
+func fold(s *simplifier, n *onnx.Node) bool {
+	return n.Op == "Constant" && s.constant(n, constantValue(n)) || foldSizes(s, n)
+}
+
+// arithmetic are the operators of shape arithmetic, and how many of their inputs may hold the batch size.
+var arithmetic = map[string]int{"Add": 2, "Cast": 1, "Concat": maxFold, "Div": 2, "Equal": 2, "Gather": 1, "Mul": 2,
+	"ReduceProd": 1, "Reshape": 1, "Slice": 1, "Squeeze": 1, "Sub": 2, "Transpose": 1, "Unsqueeze": 1, "Where": 3}
+
+// foldSizes has the runtime do shape arithmetic for batches of two sizes. A value that is the same for both is a
+// number, and one that grows with them so many times the batch size.
+func foldSizes(s *simplifier, n *onnx.Node) bool {
+	total := 0
+	for i, in := range n.Inputs {
+		v, open := s.Ints[in]
+		if total += len(v); in != "" && !open && s.g.Consts[in] == nil || open && i >= arithmetic[n.Op] {
+			return false
+		}
+		// A graph asks whether the size is -1 or 0, to find what an Expand leaves alone; a batch may have any other.
+		if c := s.g.Consts[in]; n.Op == "Equal" && c != nil && len(c.Ints) > 0 && slices.Max(c.Ints) > 0 {
+			return false
+		}
 	}
-	s.folded += len(v)
-	if onnx.BatchIndex(v) < 0 {
+	if total == 0 || n.Domain != "" {
+		return false
+	}
+	onnx.Require(s.folded+total <= maxFold, "its shape arithmetic needs more than %d values", maxFold)
+	s.folded += total
+	const many = 100_003 // a prime, so that it leaves a rest wherever a size can
+	t, other := s.ofBatch(n, 1), s.ofBatch(n, many)
+	if t == nil || other == nil || len(t.Ints) != len(other.Ints) {
+		return false
+	}
+	v := slices.Clone(t.Ints)
+	for i, one := range t.Ints {
+		switch {
+		case other.Ints[i] == one:
+		case one >= 1 && one <= onnx.MaxDimension && other.Ints[i] == many*one:
+			v[i] = onnx.BatchSizes(one)
+		default:
+			return false
+		}
+	}
+	if t.Ints = v; onnx.BatchIndex(v) < 0 {
 		return s.constant(n, t)
 	}
 	s.Ints[n.Outputs[0]], s.g.Shapes[n.Outputs[0]] = v, t.Shape
+	s.SetType(n.Outputs[0], t.DType)
 	for _, in := range n.Inputs {
 		if from, ok := s.source[in]; ok {
 			s.source[n.Outputs[0]] = from
@@ -33,17 +70,31 @@ func (s *simplifier) setInts(n *onnx.Node, v []int64, scalar bool) bool {
 	return true
 }
 
-// fold evaluates a node whose inputs are all constants or known integers, where these may hold the batch size, which
-// the runtime does not know, and where a run would cost more than the rule. It reports false when it has no rule.
-func fold(s *simplifier, n *onnx.Node) bool {
-	unknown := func(in string) bool { return in != "" && s.g.Consts[in] == nil && s.Ints[in] == nil }
-	switch {
-	case n.Op == "Constant":
-		return s.constant(n, constantValue(n))
-	case len(n.Inputs) == 0 || slices.ContainsFunc(n.Inputs, unknown):
-		return false
+// ofBatch is what a node of shape arithmetic gives for a batch of a size; nil where that is no list of integers.
+func (s *simplifier) ofBatch(n *onnx.Node, batch int64) *onnx.Tensor {
+	g := onnx.NewGraph("")
+	g.Opset = s.from
+	size := func(d int64) int64 {
+		if k := onnx.BatchFactor(d); k > 0 {
+			return k * batch
+		}
+		return d
 	}
-	return foldTable(s, n) || foldInts(s, n)
+	for _, in := range n.Inputs {
+		if v, open := s.Ints[in]; open {
+			g.Consts[in] = &onnx.Tensor{DType: s.TypeOf(in), Shape: s.g.Shapes[in], Ints: onnx.Each(v, size)}
+		} else if in != "" {
+			g.Consts[in] = s.g.Consts[in]
+		}
+	}
+	if err := g.Compute(n); err != nil {
+		return nil
+	}
+	t := g.Consts[n.Outputs[0]]
+	if t.DType == onnx.Float || len(t.Shape) > 1 {
+		return nil
+	}
+	return t
 }
 
 // computed has the runtime compute a node whose inputs are all constants. It reports false where one is not, and where
@@ -127,184 +178,4 @@ func tensorOf(value any) *onnx.Tensor {
 		return onnx.IntTensor(v...)
 	}
 	return nil
-}
-
-// foldTable evaluates a Transpose or Slice of known integers: sizes are cut out of shapes, and
-// the pads that PyTorch lists by axis from the last are put in order by these.
-func foldTable(s *simplifier, n *onnx.Node) bool {
-	shape := s.g.Shapes[n.Input(0)]
-	x, err := s.IntsOf(n, 0)
-	if err != nil || len(shape) == 0 || len(x) > maxFold-s.folded || n.Op != "Transpose" && n.Op != "Slice" {
-		return false
-	}
-	first, stride := make([]int64, len(shape)), shape.Strides()
-	step := slices.Clone(stride) // of each output axis, in x's values
-	if n.Op == "Transpose" {
-		for i, a := range onnx.Sure(onnx.Perm(n, len(shape))) {
-			step[i] = stride[a]
-		}
-	} else {
-		for i := range n.Inputs[1:] {
-			v, _ := s.IntsOf(n, i+1)
-			onnx.Require(onnx.BatchIndex(v) < 0, "cuts by the batch size")
-		}
-	}
-	out := onnx.Sure(s.ShapesOf(n, shape))[0]
-	if n.Op == "Slice" { // the shape rule has checked the inputs
-		starts, _ := s.IntsOf(n, 1)
-		axes, _ := s.IntsOr(n, 3, onnx.Range(0, len(starts)))
-		by, _ := s.IntsOr(n, 4, slices.Repeat([]int64{1}, len(starts)))
-		for i, a := range onnx.Sure(onnx.Axes(axes, len(shape))) {
-			begin, _, _ := onnx.SliceRange(starts[i], 0, by[i], shape[a])
-			first[a], step[a] = begin*stride[a], by[i]*stride[a]
-		}
-	}
-	v := out.Places(step)
-	for i, at := range v {
-		for _, from := range first {
-			at += from
-		}
-		v[i] = x[at]
-	}
-	if len(out) == 1 {
-		return s.setInts(n, v, false)
-	}
-	s.folded += len(v)
-	return s.constant(n, &onnx.Tensor{DType: s.TypeOf(n.Inputs[0]), Shape: out, Ints: v})
-}
-
-// foldInts evaluates shape arithmetic: integer scalars and vectors.
-func foldInts(s *simplifier, n *onnx.Node) bool {
-	vals, total, scalar := make([][]int64, len(n.Inputs)), 0, true
-	single := func(i int) bool { return len(s.g.Shapes[n.Inputs[i]]) == 0 }
-	for i, in := range n.Inputs {
-		v, err := s.IntsOf(n, i)
-		if in == "" || err != nil || len(s.g.Shapes[in]) > 1 {
-			return false
-		}
-		vals[i], total, scalar = v, total+len(v), scalar && single(i)
-	}
-	onnx.Require(s.folded+total <= maxFold, "its shape arithmetic needs more than %d values", maxFold)
-	switch n.Op {
-	case "Gather":
-		out := []int64{}
-		for _, i := range vals[1] {
-			if i < 0 {
-				i += int64(len(vals[0]))
-			}
-			onnx.Require(i >= 0 && i < int64(len(vals[0])), "index %d is out of range", i)
-			out = append(out, vals[0][i])
-		}
-		return s.setInts(n, out, single(1))
-	case "Unsqueeze":
-		return single(0) && s.setInts(n, vals[0], false)
-	case "Squeeze":
-		return s.setInts(n, vals[0], len(vals[0]) == 1)
-	case "Reshape": // a vector stays one
-		return len(vals) == 2 && len(vals[1]) <= 1 && s.setInts(n, vals[0], len(vals[1]) == 0 && len(vals[0]) == 1)
-	case "Concat":
-		return s.setInts(n, slices.Concat(vals...), false)
-	case "Cast":
-		return isInt(n.Int("to", 0)) && s.setInts(n, vals[0], scalar)
-	case "Add", "Sub", "Mul", "Div":
-		if len(vals) != 2 {
-			return false
-		}
-		out, ok := pairwise(vals[0], vals[1], intArithmetic(n))
-		return ok && s.setInts(n, out, scalar)
-	case "Equal":
-		out, ok := pairwise(vals[0], vals[1], equal)
-		if ok {
-			s.setInts(n, out, scalar)
-			s.g.Consts[n.Outputs[0]].DType = onnx.Bool
-		}
-		return ok
-	case "Where":
-		out, ok := choose(vals[0], vals[1], vals[2])
-		return ok && s.setInts(n, out, scalar)
-	case "ReduceProd":
-		product, ok := int64(1), true
-		for _, v := range vals[0] {
-			if product, ok = intArithmetic(&onnx.Node{Op: "Mul"})(product, v); !ok {
-				return false
-			}
-		}
-		return s.setInts(n, []int64{product}, n.Int("keepdims", 1) == 0)
-	}
-	return false
-}
-
-func isInt(t int64) bool { return t == int64(onnx.Int64) || t == int64(onnx.Int32) }
-
-// choose takes each value from a where which is not 0 and from b elsewhere. Any of them may be a single number.
-func choose(which, a, b []int64) (out []int64, ok bool) {
-	length := max(len(which), len(a), len(b))
-	for _, v := range [][]int64{which, a, b} {
-		if len(v) == 0 || len(v) != 1 && len(v) != length {
-			return nil, false
-		}
-	}
-	for i := range length {
-		from := b
-		if which[i%len(which)] != 0 {
-			from = a
-		}
-		out = append(out, from[i%len(from)])
-	}
-	return out, true
-}
-
-// pairwise applies f to two vectors, one of which may be a single number. It reports false
-// where they do not fit each other or f does.
-func pairwise(a, b []int64, f func(x, y int64) (int64, bool)) (out []int64, ok bool) {
-	if len(a) == 0 || len(b) == 0 || len(a) != len(b) && len(a) != 1 && len(b) != 1 {
-		return nil, false
-	}
-	out = make([]int64, max(len(a), len(b)))
-	for i := range out {
-		if out[i], ok = f(a[i%len(a)], b[i%len(b)]); !ok {
-			return nil, false
-		}
-	}
-	return out, true
-}
-
-// intArithmetic is what an operator does to two integers. It multiplies and divides multiples of the batch size.
-func intArithmetic(n *onnx.Node) func(x, y int64) (int64, bool) {
-	return func(x, y int64) (v int64, ok bool) {
-		if k, m := onnx.BatchFactor(x), onnx.BatchFactor(y); k > 0 || m > 0 {
-			switch {
-			case n.Op == "Mul" && m == 0 && y > 0 && k <= onnx.MaxDimension/y:
-				return onnx.BatchSizes(k * y), true
-			case n.Op == "Mul" && k == 0 && x > 0 && m <= onnx.MaxDimension/x:
-				return onnx.BatchSizes(m * x), true
-			case n.Op == "Div" && m == 0 && y > 0 && k%y == 0:
-				return onnx.BatchSizes(k / y), true
-			case n.Op == "Div" && m > 0 && k > 0 && k%m == 0:
-				return k / m, true
-			}
-			return 0, false
-		}
-		if n.Op == "Div" && y == 0 {
-			return 0, false
-		}
-		v = ofInts[n.Op](x, y)
-		return v, onnx.BatchFactor(v) == 0 // a number must not pass for the batch size
-	}
-}
-
-var ofInts = map[string]func(a, b int64) int64{
-	"Add": func(a, b int64) int64 { return a + b },
-	"Sub": func(a, b int64) int64 { return a - b },
-	"Mul": func(a, b int64) int64 { return a * b },
-	"Div": func(a, b int64) int64 { return a / b },
-}
-
-// equal compares two integers, 1 for true. The batch size differs from every number that a graph compares it with (-1
-// and 0, to find what an Expand leaves alone).
-func equal(x, y int64) (v int64, ok bool) {
-	if x == y {
-		v = 1
-	}
-	return v, onnx.BatchFactor(x) == 0 && onnx.BatchFactor(y) == 0 || x <= 0 && y <= 0
 }

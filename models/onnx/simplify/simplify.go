@@ -241,7 +241,7 @@ func (s *simplifier) replaced(n *onnx.Node) (done bool, err error) {
 		from = n.Origin.Opset
 	}
 	upgrade(s.g, n, from)
-	if s.lifted(n) || quantized(s, n) || summed(s, n) || fold(s, n) {
+	if s.lifted(n) || quantized(s, n) || summed(s, n) || fold(s, own) {
 		return true, nil
 	}
 	done, why := s.computed(own)
@@ -328,8 +328,13 @@ func shapeOf(s *simplifier, n *onnx.Node) bool {
 			v[i] = onnx.BatchSizes(-d)
 		}
 	}
-	s.source[n.Outputs[0]] = n.Inputs[0]
-	return s.setInts(n, v, false)
+	if s.folded += len(v); onnx.BatchIndex(v) < 0 {
+		return s.constant(n, onnx.IntTensor(v...))
+	}
+	y := n.Outputs[0]
+	s.source[y], s.Ints[y], s.g.Shapes[y] = n.Inputs[0], v, onnx.Shape{int64(len(v))}
+	s.SetType(y, onnx.Int64)
+	return true
 }
 
 func sizesOf(n *onnx.Node, x onnx.Shape) []int64 {

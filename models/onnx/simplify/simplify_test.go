@@ -178,20 +178,14 @@ func TestDropoutInTrainingMode(t *testing.T) {
 	}
 }
 
-// A vector joined with itself again and again would hold 2^64 values.
+// Constants that a thousand operators make would hold 2^33 values.
 func TestFoldingIsBounded(t *testing.T) {
-	f := file(13, N, 2).Ints("v0", 1, 2, 3, 4)
-	for i := range 62 {
-		f.Node(fmt.Sprintf("Concat v%d v%d → v%d", i, i, i+1), "axis", 0)
-	}
-	_, err := simplify.Open(f.Node("Reshape x v62 → y").Bytes(N, 2), simplify.Options{})
-	must.Refuse(t, err, "shape arithmetic")
-	f = file(13, N, 2).Ints("s", 1<<23)
+	f := file(13, N, 2).Ints("s", 1<<23)
 	for i := range 1000 {
 		f.Node(fmt.Sprintf("ConstantOfShape s → c%d", i))
 		f.Graph.Output = append(f.Graph.Output, onnxtest.Value(fmt.Sprint("c", i), 1, 1<<23))
 	}
-	_, err = simplify.Open(f.Node("Neg x → y").Bytes(N, 2), simplify.Options{})
+	_, err := simplify.Open(f.Node("Neg x → y").Bytes(N, 2), simplify.Options{})
 	must.Refuse(t, err, "ConstantOfShape")
 }
 

@@ -88,8 +88,7 @@ def bar(r: dict[str, Any], done: int, share: float) -> str:
 def left(r: dict[str, Any]) -> str:
     """How long it takes still, or has taken."""
     if r.get("seconds_left") is not None:
-        most = "at most " if r.get("at_most") else ""
-        return f" [{most}{clock(r['seconds_left'])} left]"
+        return f" [at most {clock(r['seconds_left'])} left]"
     return f" [{clock(r['seconds'])}]" if r.get("seconds") is not None else ""
 
 

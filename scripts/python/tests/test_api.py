@@ -381,7 +381,7 @@ def test_progress():
     assert first == "m clean: 90.0 % of 10 right"
     moved, later, _ = second.split("\r")
     assert moved == "m aa 0.03 apgd-ce:  25%|#####               | 0/10, 7 of 10 stand"
-    assert later == "m aa 0.03 apgd-ce:  50%|##########          | 5/10, 7 of 10 stand [01:05 left]"
+    assert later == "m aa 0.03 apgd-ce:  50%|##########          | 5/10, 7 of 10 stand [at most 01:05 left]"
     assert "100%|####################| 10/10, 6 of 10 stand [00:03]" in second and end == ""
     assert third == "m aa 0.03 apgd-ce:  50%|##########          | 5/10, 7 of 10 stand"
     assert closing == "the answer" and progress.error == ""
