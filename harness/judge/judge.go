@@ -110,7 +110,7 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 		finite = true
 	}
 	if o != nil {
-		finite = finite && number.Finite(o.Objective) && number.Finite(o.Greedy) && number.Finite(o.Norm)
+		finite = finite && number.Finite(o.Objective, o.Greedy, o.Norm)
 		v.Loop = &Solved{Objective: o.Objective, Greedy: o.Greedy, Norm: o.Norm, Layers: o.Layers}
 		for _, s := range o.Sweeps {
 			v.Loop.Sweeps = append(v.Loop.Sweeps, number.Any(s.Objective))

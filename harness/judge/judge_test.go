@@ -153,6 +153,31 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// An attack's image for a file of 8-bit levels is judged at the nearest ones, unless it is the clean one or a loop answers.
+func TestLevels(t *testing.T) {
+	for _, defense := range []string{"", "pca"} {
+		u := opened(t, defense)
+		u.Net.Graph.Levels = true
+		_, pixels, label := must.Get3(must.Get(u.Set("test", 0))(t).Image(0))(t)
+		x := slices.Clone(pixels)
+		for k, v := range x {
+			x[k] = min(max(v+float32(k%2*2-1)*0.3/255, 0), 1)
+		}
+		at, between := must.Get(u.Logits(t.Context(), pixels))(t), must.Get(u.Logits(t.Context(), x))(t)
+		if defense != "" {
+			at = between
+		}
+		im := attacks.Image{Pixels: pixels, Label: label}
+		attacked := must.Get(Judge(t.Context(), u.Classifier, im, x, plan.Ball{Epsilon: 1}, AnswerOnly))(t)
+		im.Pixels = x
+		clean := must.Get(Judge(t.Context(), u.Classifier, im, x, plan.Ball{}, AnswerOnly))(t)
+		if float64(attacked.Margin) != attacks.LogitMargin(at, label) ||
+			float64(clean.Margin) != attacks.LogitMargin(between, label) || (defense == "") == slices.Equal(at, between) {
+			t.Errorf("%s: %+v, clean %+v of %v, at the levels %v", defense, attacked, clean, between, at)
+		}
+	}
+}
+
 // Answers that are no numbers are an error about a clean image, and broken ones about an attack's. A loop's own numbers
 // must be finite either way.
 func TestNotFinite(t *testing.T) {
@@ -295,6 +320,11 @@ func TestVerifyMeasures(t *testing.T) {
 			math.Abs(o.Excess-want.excess) > 0.05*want.excess {
 			t.Errorf("outside: %+v, want image %d, %s, %g", o, want.image, want.problem, want.excess)
 		}
+	}
+	beyond := c
+	beyond.Images = slices.Repeat([]float32{2}, len(c.Images))
+	if v := must.Get(Verify(t.Context(), u, beyond))(t); v.Judged != 0 || v.Accuracy != 0 || len(v.Outside) != 7 {
+		t.Errorf("none is judged: %+v", v)
 	}
 	for i, b := range []byte(v.Verdicts) {
 		outside := slices.ContainsFunc(v.Outside, func(o plan.Outside) bool { return o.Image == i })

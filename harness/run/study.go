@@ -358,7 +358,7 @@ func meanObjective(readings [][]reading, k int) result.Mean {
 	if n > 1 {
 		e = math.Sqrt(squares / (n - 1) / n)
 	}
-	if !number.Finite(m) || !number.Finite(e) { // the sums overflow
+	if !number.Finite(m, e) { // the sums overflow
 		return result.Mean{}
 	}
 	return result.Mean{Objective: &m, StandardError: e}

@@ -229,7 +229,7 @@ func TestImagesOfManyFlips(t *testing.T) {
 // Without lost and won images the likeliest fraction of won ones is 0, and that of a negative drop its size.
 func TestNothingDiscordant(t *testing.T) {
 	for drop, want := range map[float64]float64{0: 0, 0.1: 0, -0.1: 0.1, 1: 0} {
-		if got := (Paired{N: 10}).wonAt(drop); math.Abs(got-want) > 1e-15 {
+		if got := (Paired{N: 10}).wonAt(drop); !(math.Abs(got-want) <= 1e-15) {
 			t.Errorf("at a drop of %v: %v, want %v", drop, got, want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -98,8 +99,10 @@ func Sum(terms ...int64) (sum int64) {
 	return sum
 }
 
-// Finite reports whether a number is neither NaN nor infinite.
-func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+// Finite reports whether no number is NaN or infinite.
+func Finite(all ...float64) bool {
+	return !slices.ContainsFunc(all, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+}
 
 // Any is a number that may be NaN or infinite: JSON, which has no such numbers, gets a text for them.
 type Any float64

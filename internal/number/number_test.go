@@ -72,3 +72,11 @@ func TestProduct(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestFinite(t *testing.T) {
+	for _, other := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if !Finite(0, math.MaxFloat64) || Finite(other) || Finite(1, other) || Finite(other, 1) {
+			t.Errorf("%v beside finite numbers", other)
+		}
+	}
+}
