@@ -100,14 +100,14 @@ func gemmTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	return w[0], w[1]
 }
 
-// matMulTerms are the common dimension and the constant's other one; with a vector, or a batch of its own, the largest.
+// matMulTerms are the common dimension and the constant's other one; with a batch of its own, the largest.
 func matMulTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	x, y := g.Shapes[n.Inputs[0]], g.Shapes[n.Inputs[1]]
 	_, right := g.Consts[n.Inputs[1]]
 	switch {
-	case right && len(y) == 2 && len(x) > 1:
+	case right && len(y) == 2:
 		return y[0], y[1]
-	case !right && len(x) == 2 && len(y) > 1:
+	case !right && len(x) == 2:
 		return x[1], x[0]
 	}
 	most := max(1, slices.Max(slices.Concat(x, y, g.Shapes[n.Outputs[0]])))

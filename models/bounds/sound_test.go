@@ -167,6 +167,32 @@ func TestNoPointBeatsABound(t *testing.T) {
 	}
 }
 
+// A product's interval ends four unit roundoffs beyond its corners: what float32 makes of them lies well inside.
+func TestIntervalOfAProduct(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	p := &product{first: []int32{0}, second: []int32{1}, repeats: 1}
+	s := &stage{target: target{segment: &segment{atZero: make([]float32, 2)}}}
+	for range 1000 {
+		var lower, upper [2]float32
+		for i := range 2 {
+			a, b := float32(rng.NormFloat64()), float32(rng.NormFloat64())
+			lower[i], upper[i] = min(a, b), max(a, b)
+		}
+		r := &relaxation{lower: lower[:], upper: upper[:], wrong: make([]float32, 2), out: Box([]float64{0}, []float64{0})}
+		p.relax(s, r, newSums(1, Unit), Unit)
+		var corners []float64
+		for _, a := range []float32{lower[0], upper[0]} {
+			corners = append(corners, float64(a)*float64(lower[1]), float64(a)*float64(upper[1]))
+		}
+		least, most := slices.Min(corners), slices.Max(corners)
+		reach := Unit * max(-least, most)
+		below, above := least-float64(r.out.Lower[0]), float64(r.out.Upper[0])-most
+		if min(below, above) < 4*reach || max(below, above) > 8*reach {
+			t.Fatalf("%v to %v: %g below and %g above the corners, of unit roundoffs %g", lower, upper, below, above, reach)
+		}
+	}
+}
+
 // Among the networks of package grad's goldens an operator is refused only if it is not listed, or listed with a limit,
 // but where images are not in front, or what it is computed with is no constant.
 func TestListedOperatorsHaveBounds(t *testing.T) {

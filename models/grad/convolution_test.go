@@ -13,6 +13,52 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
+// An axis' phases are together the transposed convolution, and each has the values of its residue in x. There are none
+// where one would leave out values at an end of g, or all of them.
+func TestAxisPhases(t *testing.T) {
+	g, w := func(j int64) int64 { return (7*j + 3) % 11 }, func(k int64) int64 { return (5*k + 2) % 7 }
+	for at := range int64(6 * 3 * 4 * 4 * 20) {
+		kernel, stride, pad, end, x := at%6+1, at/6%3+1, at/18%4, at/72%4, at/288+1
+		if x+pad+end < kernel {
+			continue
+		}
+		name := fmt.Sprintf("kernel %d, stride %d, pads %d and %d, %d places", kernel, stride, pad, end, x)
+		y, each := (x+pad+end-kernel)/stride+1, (x+stride-1)/stride
+		want, got, takes := make([]int64, each*stride), make([]int64, each*stride), map[[2]int64]bool{}
+		for j := range y {
+			for k := range kernel {
+				if i := stride*j + k - pad; i >= 0 && i < each*stride {
+					want[i] += g(j) * w(k)
+					takes[[2]int64{i % stride, j}] = true
+				}
+			}
+		}
+		whole := true
+		for r := range stride {
+			whole = whole && takes[[2]int64{r, 0}] && takes[[2]int64{r, y - 1}]
+		}
+		phases := axisPhases(kernel, stride, pad, x, y)
+		if (phases != nil) != whole {
+			t.Fatalf("%s: phases %v", name, phases)
+		}
+		for r, p := range phases {
+			if n := p.before + y + p.after - int64(len(p.taps)) + 1; n != each {
+				t.Fatalf("%s: phase %d has %d values", name, r, n)
+			}
+			for i := range each {
+				for k, tap := range p.taps {
+					if j := i + int64(k) - p.before; j >= 0 && j < y {
+						got[stride*i+int64(r)] += g(j) * w(tap)
+					}
+				}
+			}
+		}
+		if whole && !slices.Equal(got, want) {
+			t.Fatalf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
 // A transposed convolution of groups by phases gives what it gives as it is; one of a single group stays.
 func TestPhased(t *testing.T) {
 	testinput.Runtime(t)
