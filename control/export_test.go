@@ -2,7 +2,10 @@ package control
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"selfheal/control/pca"
@@ -121,7 +124,7 @@ func TestGraphIsSmall(t *testing.T) {
 
 	c = defended(t, solvers[1], 0, 3)
 	g = must.Get(c.Graph())(t)
-	seen, copies := map[*onnx.Tensor]bool{}, 0
+	seen, copies, stages := map[*onnx.Tensor]bool{}, 0, map[string]bool{}
 	for name, tensor := range g.Consts {
 		if seen[tensor] {
 			t.Errorf("%q is stored twice", name)
@@ -134,6 +137,13 @@ func TestGraphIsSmall(t *testing.T) {
 		}
 		if n.Op == "Conv" {
 			copies++
+		}
+		stage, _, _ := strings.Cut(n.Outputs[0], "/")
+		stages[stage] = true
+	}
+	for _, of := range []string{"F0", "H0", "F1", "H3"} { // F0/…, F0.2/…, F0.3/…
+		if !stages[of] || stages[of+".0"] || stages[of+".1"] || !stages[of+".2"] || !stages[of+".3"] {
+			t.Errorf("copies of %s are called otherwise: %v", of, slices.Sorted(maps.Keys(stages)))
 		}
 	}
 	// Gradients of convolutions have the weights once more, turned round.
