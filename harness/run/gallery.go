@@ -145,8 +145,7 @@ func slotsOf(j *plan.Job, before int) []slot {
 
 // consider takes the candidates of a cell, whose verdicts are v.
 func (g *gallery) consider(s scoring, v []judge.Verdict) {
-	if s.Trial == nil || s.clean == nil || s.source != "" && s.source != s.Model.Name ||
-		(s.who.Control == nil && len(s.Suite.Controls) > 0) {
+	if s.Trial == nil || s.clean == nil || s.source != "" && s.source != s.Model.Name {
 		return
 	}
 	for i, made := range s.made.each {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"image"
 	"image/png"
@@ -13,11 +14,13 @@ import (
 	"selfheal/attacks"
 	"selfheal/control"
 	"selfheal/harness/cell"
+	"selfheal/harness/certify"
 	"selfheal/harness/config"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/internal/journal"
 	"selfheal/internal/must"
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
@@ -25,6 +28,18 @@ import (
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), 1) }
+
+// bench is the small run's job, opened.
+func bench(t *testing.T) (*open.Opener, *open.Job) {
+	t.Helper()
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Small, 1, 8)
+	o := must.Get(open.New(p.Config, open.Options{}))(t)
+	t.Cleanup(o.Close)
+	b := must.Get(o.Job(p.Jobs[0]))(t)
+	t.Cleanup(b.Close)
+	return o, b
+}
 
 // trialsOf are attacks of a name at some epsilons.
 func trialsOf(t *testing.T, name string, epsilons ...float64) []plan.Trial {
@@ -36,11 +51,8 @@ func trialsOf(t *testing.T, name string, epsilons ...float64) []plan.Trial {
 
 // A cell's own numbers raise their warnings, and no others.
 func TestWarningsFromNumbers(t *testing.T) {
-	testinput.Runtime(t)
-	p := testplan.Plan(t, testplan.Small, 1, 4)
-	bench := must.Get(must.Get(open.New(p.Config, open.Options{}))(t).Job(p.Jobs[0]))(t)
-	defer bench.Close()
-	net, some := bench.Net, attacks.Recipe{Name: "some/1"}
+	_, b := bench(t)
+	some := attacks.Recipe{Name: "some/1"}
 	right := func(n int) []judge.Verdict { return slices.Repeat([]judge.Verdict{{Right: true}}, n) }
 	wrong := func(n int) []judge.Verdict { return slices.Repeat([]judge.Verdict{{}}, n) }
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
@@ -77,9 +89,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 			slices.Repeat([]judge.Verdict{{Right: true, Simplex: true}}, 30)},
 	} {
 		var got []string
-		for _, w := range warnings(scoring{Job: bench, own: true, who: open.Alone(net), recipe: c.recipe,
-			made: &c.made},
-			c.v) {
+		for _, w := range warnings(scoring{Job: b, own: true, who: open.Alone(b.Net), recipe: c.recipe, made: &c.made}, c.v) {
 			got = append(got, w.ID)
 			if w.Message == "" {
 				t.Errorf("%s says nothing", w.ID)
@@ -378,6 +388,96 @@ func TestBelievable(t *testing.T) {
 	} {
 		if got := believable(&c.of); got != c.want {
 			t.Errorf("case %d: %v", i, got)
+		}
+	}
+}
+
+// claims is an attack that claims these images, one a call.
+type claims struct {
+	attacks.Attack
+	of       [][]float32
+	distance float64
+	calls    string // each at full strength or not
+}
+
+func (c *claims) Perturb(_ context.Context, _ attacks.Oracle, _ attacks.Image, how attacks.Options) (attacks.Result,
+	error) {
+	k := len(c.calls)
+	c.calls += map[bool]string{false: "f", true: "v"}[how.VerdictOnly]
+	return attacks.Result{Adversarial: c.of[k], Distance: c.distance}, nil
+}
+
+// An attack whose claim the judge refutes is run again at full strength, and, where it has a distance, for any image.
+func TestRefutedClaims(t *testing.T) {
+	_, b := bench(t)
+	im := must.Get(b.Set.Read(0))(t)
+	clean, wrong := im.Pixels, []float32(nil)
+	for i := range b.Set.Len() {
+		x := must.Get(b.Set.Read(i))(t).Pixels
+		v := must.Get(judge.Judge(t.Context(), open.Alone(b.Net), im, x, plan.Ball{Epsilon: 1}, judge.AnswerOnly))(t)
+		if !v.Right {
+			wrong = x
+		}
+	}
+	on := must.Get(b.Oracle(open.Alone(b.Net)))(t)
+	defer on.Close()
+	j, _, err := journal.Open(t.TempDir())
+	must.Do(t, err)
+	for _, c := range []struct {
+		of       [][]float32
+		distance float64
+		calls    string
+		broken   bool
+	}{
+		{[][]float32{wrong}, 0, "v", true}, {[][]float32{clean, wrong}, 0, "vf", true},
+		{[][]float32{clean, clean}, 0, "vf", false}, {[][]float32{clean, clean, wrong}, 1, "vfv", true},
+		{[][]float32{clean, clean, clean}, 1, "vfv", false}, {[][]float32{clean, wrong}, 1, "vf", true},
+	} {
+		w := &crafting{on: on, verdictOnly: true, crafted: &crafted{each: []attempt{{First: -1, Robust: true}},
+			images: must.Get(j.Vectors("v", len(clean)))(t), within: plan.Ball{Epsilon: 1}}}
+		a := &claims{of: c.of, distance: c.distance}
+		made := must.Get(w.attack(t.Context(), a, &open.Counted{Oracle: on}, im, 0))(t)
+		if a.calls != c.calls || made.Robust == c.broken || made.Refuted == c.broken {
+			t.Errorf("%d claims: runs %s, want %s; %+v", len(c.of), a.calls, c.calls, made)
+		}
+	}
+}
+
+// Gradients that are the reference's are taken, and others refused; the CPU provider's are not compared.
+func TestCompare(t *testing.T) {
+	o, b := bench(t)
+	must.Do(t, compare(t.Context(), b.Net, b))
+	standard := *b.Model
+	standard.Path = strings.Replace(standard.Path, "robust", "standard", 1)
+	other := must.Get(o.Network(&standard))(t)
+	defer other.Close()
+	must.Refuse(t, compare(t.Context(), other, b), "of their length away", "attacks would be weak")
+	p := preflight{Opener: o, ctx: t.Context(), compared: map[string]bool{}}
+	if must.Do(t, p.comparable(b)); len(p.compared) > 0 {
+		t.Error("the CPU provider is held against itself")
+	}
+}
+
+// certain is a certificate that tells nothing.
+type certain struct{ certify.Proof }
+
+func (certain) Tell(int, *result.Record) {}
+
+// Records have votes of a network that draws at random, unless an image is certified.
+func TestVotesOfRecords(t *testing.T) {
+	_, b := bench(t)
+	for _, c := range []struct {
+		votes int
+		proof certify.Proof
+		want  bool
+	}{{0, nil, false}, {20, nil, true}, {20, certain{}, false}} {
+		model, one := *b.Model, *b.Job
+		model.Votes, one.Model = c.votes, &model
+		s := scoring{Job: &open.Job{Job: &one, Set: b.Set}, made: &crafted{proof: c.proof}}
+		for r := range records(result.Cell{Verdicts: "1"}, s, []judge.Verdict{{Right: true, Votes: 15}}) {
+			if (r.Votes != nil) != c.want || c.want && *r.Votes != 15 {
+				t.Errorf("%+v: votes %v", c, r.Votes)
+			}
 		}
 	}
 }

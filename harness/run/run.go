@@ -353,14 +353,14 @@ func (r *run) count() {
 // preflight opens all that a run will need, before hours are spent and the last model turns out to be missing.
 type preflight struct {
 	*open.Opener
-	ctx  context.Context
-	near map[string]bool // models whose gradients are those of the judge where attacks run
+	ctx      context.Context
+	compared map[string]bool // models whose gradients were held against the CPU provider's
 }
 
 // ready sees whether a plan's files are there and fit each other. Networks stay open for their jobs as long as the
 // process takes less than a fifth of what was free.
 func (r *run) ready(ctx context.Context) error {
-	f := preflight{Opener: r.Opener, ctx: ctx, near: map[string]bool{}}
+	f := preflight{Opener: r.Opener, ctx: ctx, compared: map[string]bool{}}
 	r.kept = map[*plan.Job]*open.Job{}
 	for _, j := range r.plan.Jobs {
 		b, err := f.Job(j)
@@ -445,7 +445,7 @@ const comparedImages = 8
 // CPU computes the same for a device.
 func (p preflight) comparable(b *open.Job) error {
 	onCPU := !p.Pool.Target(true).Row().All
-	if p.Pool.Target(true) == p.Pool.Target(false) && onCPU || p.near[b.Model.Name] {
+	if p.Pool.Target(true) == p.Pool.Target(false) && onCPU || p.compared[b.Model.Name] {
 		return nil
 	}
 	reference := b.Net
@@ -459,13 +459,18 @@ func (p preflight) comparable(b *open.Job) error {
 		defer here.Close()
 		reference = here
 	}
-	apart, err := control.Apart(p.ctx, reference, b.Attacked, min(comparedImages, b.Set.Len()), b.Set.Read)
+	p.compared[b.Model.Name] = true
+	return compare(p.ctx, reference, b)
+}
+
+// compare holds a job's gradients for attacks against those of a reference.
+func compare(ctx context.Context, reference *control.Network, b *open.Job) error {
+	apart, err := control.Apart(ctx, reference, b.Attacked, min(comparedImages, b.Set.Len()), b.Set.Read)
 	if err == nil {
 		err = apart.Check()
 	}
 	if err != nil {
 		return fmt.Errorf("model %s: %w; take provider cpu", b.Model.Name, err)
 	}
-	p.near[b.Model.Name] = true
 	return nil
 }

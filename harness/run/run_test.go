@@ -334,10 +334,7 @@ func TestMasked(t *testing.T) {
 
 // Answers that do not look like logits have a warning.
 func TestAnswers(t *testing.T) {
-	testinput.Runtime(t)
-	p := testplan.Plan(t, testplan.Small, 1, 4)
-	job := must.Get(must.Get(open.New(p.Config, open.Options{}))(t).Job(p.Jobs[0]))(t)
-	defer job.Close()
+	_, b := bench(t)
 	sums := func(all ...float64) (v []judge.Verdict) {
 		for _, s := range all {
 			v = append(v, judge.Verdict{Sum: s})
@@ -359,6 +356,7 @@ func TestAnswers(t *testing.T) {
 		{10, "", many(1, judge.Verdict{Unit: true}), ""}, // ten numbers are too few
 		{10, "", many(2, judge.Verdict{Unit: true}), "embeddings"},
 		{10, "", sums(2, 3, 4), "sigmoids"}, {10, "", sums(2, 0, 4), ""}, {10, "", sums(2, 2.0005, 2), ""},
+		{10, "", sums(0.001, 0.002), ""}, // apart by 1e-3 and no more
 		{2, "", sums(slices.Repeat([]float64{0.5, 0.25}, 6)...), "sigmoids"},
 		{2, "", sums(slices.Repeat([]float64{0.5, 0.5}, 6)...), "sigmoids"},
 		{2, "", sums(slices.Repeat([]float64{1, 1}, 6)...), ""},
@@ -366,10 +364,8 @@ func TestAnswers(t *testing.T) {
 		{10, "probabilities", append(many(5, judge.Verdict{Logs: true}), judge.Verdict{}), "no-probabilities"},
 		{10, "label", many(5, judge.Verdict{Simplex: true}), ""},
 	} {
-		model := *p.Jobs[0].Model
-		model.Output = c.output
-		one := *job.Job
-		one.Model = &model
+		model, one := *b.Model, *b.Job
+		model.Output, one.Model = c.output, &model
 		var got []string
 		for _, w := range answers(scoring{Job: &open.Job{Job: &one}, who: open.Classifier{Info: open.Info{Model: "m",
 			Classes: c.classes}}}, c.v) {
@@ -432,5 +428,45 @@ suites: {s: {dataset: test, models: [robust], attacks: [pgd, late, smooth]}}
 	}
 	if s := cells["robust none smooth 0.1"].Smoothed; s != nil {
 		t.Errorf("a certificate is asked about itself: %+v", s)
+	}
+}
+
+// A study follows the control's own solver to the answers that the control gives, and follows it step by step at the
+// default rate too, in a curve that says so.
+func TestStudy(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Bundled+`
+controls:
+  msa:
+    solver: {method: msa, outer: 2, inner: 2, learning_rate: 0.5}
+    layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]
+attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 4/255}}
+suites:
+  s: {dataset: test, models: [robust], controls: [msa], attacks: [fgsm], solver: {images: 24, attack: fgsm, outer: [1]}}
+`, 2, 8, "datasets.test.limit=24")
+	f := must.Get(Run(t.Context(), p, Options{Out: t.TempDir()}))(t)
+	study := f.Solver[0]
+	var runs []string
+	for _, r := range study.Runs {
+		runs = append(runs, fmt.Sprint(r.Why, " ", r.Settings.Outer, " ", r.Settings.LearningRate, " ", r.Own))
+	}
+	usual := study.Defaults.LearningRate
+	if want := []string{"own 2 0.5 true", fmt.Sprint("default 2 ", usual, " false"), "outer 1 0.5 false",
+		"outer 2 0.5 true"}; !slices.Equal(runs, want) {
+		t.Errorf("runs %q, want %q", runs, want)
+	}
+	for k, c := range study.Curves { // greedy control, msa, pmp and msa by default, of two kinds of images each
+		if c.Default != (k >= 6) || c.Default != (c.Settings.LearningRate == usual) || k > 1 && len(c.Points) != 5 {
+			t.Errorf("curve %d of %d: %+v", k, len(study.Curves), c)
+		}
+	}
+	for k, attack := range []string{"none", "fgsm"} {
+		i := slices.IndexFunc(f.Cells, func(c result.Cell) bool { return c.Defense == "msa" && c.Attack == attack })
+		if got, want := study.Runs[0].Outcomes[k].Correct, f.Cells[i].Correct; got != want || want == 24 {
+			t.Errorf("%s: %d images are right under the control, in its study %d", attack, want, got)
+		}
+	}
+	if len(study.Curves) != 8 || len(f.Gallery.Cases) == 0 {
+		t.Errorf("%d curves, %d cases of the gallery", len(study.Curves), len(f.Gallery.Cases))
 	}
 }

@@ -253,11 +253,10 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 			cell.Area = new(area(s.made.each, s.clean.verdicts, s.recipe.Epsilon))
 		}
 	}
-	if s.Model.Votes > 0 && s.made.proof == nil {
+	if p := s.made.proof; p != nil {
+		p.Complete(&cell)
+	} else if s.Model.Votes > 0 {
 		cell.Votes = voted(v, s.Model.Votes)
-	}
-	if s.made.proof != nil {
-		s.made.proof.Complete(&cell)
 	}
 	if s.who.Control != nil {
 		cell.Solver = got.summary(s.who.Control)
@@ -344,14 +343,13 @@ func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result
 			if s.Trial != nil && s.Within().Norm == attacks.L0 {
 				record.Pixels = &v.Pixels
 			}
-			if s.Model.Votes > 0 && s.made.proof == nil {
-				record.Votes = &v.Votes
-			}
 			if made.Pose != nil {
 				record.Rotation, record.Translation = &made.Pose.Rotation, &[2]float64{made.Pose.X, made.Pose.Y}
 			}
 			if p := s.made.proof; p != nil {
 				p.Tell(i, &record)
+			} else if s.Model.Votes > 0 {
+				record.Votes = &v.Votes
 			}
 			if s.clean != nil {
 				record.CleanMargin = new(float64(s.clean.verdicts[i].Margin))
