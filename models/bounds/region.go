@@ -106,7 +106,7 @@ func (r Region) leastOfL1(a, at []float32) float64 {
 	}
 	const few = 8
 	var largest []int // so far
-	for len(largest) < min(few, len(a)) {
+	for range min(few, len(a)) {
 		next := -1
 		for i := range a {
 			if (next < 0 || size(i) > size(next)) && !slices.Contains(largest, i) {
