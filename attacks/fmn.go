@@ -33,8 +33,8 @@ func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 		g := r.eval.Gradient
 		gamma := cosine(a.Gamma, a.GammaFinal, i, a.Steps)
 		switch {
-		case a.Norm == L0 && wrong:
-			radius = max(min(radius-1, math.Floor(radius*(1-gamma)), nearest), 0)
+		case a.Norm == L0 && wrong: // a whole number, so one less at least
+			radius = min(math.Floor(radius*(1-gamma)), nearest)
 		case a.Norm == L0:
 			radius = max(radius+1, math.Floor(radius*(1+gamma)))
 		case wrong:

@@ -179,6 +179,45 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// Halfway to where another class wins, as near as float32 tells, an answer is within rounding of the other verdict.
+func TestNear(t *testing.T) {
+	u := opened(t, "")
+	d := must.Get(u.Set("test", 0))(t)
+	_, right, label := must.Get3(d.Image(0))(t)
+	ask := func(x []float32) Verdict {
+		im := attacks.Image{Pixels: x, Label: label}
+		return must.Get(Judge(t.Context(), u.Classifier, im, x, plan.Ball{}, AnswerOnly))(t)
+	}
+	wrong := right
+	for i := range d.Len() {
+		if _, x, _ := must.Get3(d.Image(i))(t); !ask(x).Right {
+			wrong = x
+		}
+	}
+	low, high, near := 0.0, 1.0, 0
+	for range 30 {
+		x := slices.Clone(right)
+		for k := range x {
+			x[k] += float32((low + high) / 2 * float64(wrong[k]-right[k]))
+		}
+		v := ask(x)
+		if v.Right {
+			low = (low + high) / 2
+		} else {
+			high = (low + high) / 2
+		}
+		if v.Near {
+			near++
+		}
+		if v.Near != attacks.WithinRounding(must.Get(u.Logits(t.Context(), x))(t), label) {
+			t.Errorf("margin %v: near %v", v.Margin, v.Near)
+		}
+	}
+	if !ask(right).Right || ask(right).Near || near == 0 || near > 20 {
+		t.Errorf("%d points of 30 are near", near)
+	}
+}
+
 // Answers that are no numbers are an error about a clean image, and broken ones about an attack's. A loop's own numbers
 // must be finite either way.
 func TestNotFinite(t *testing.T) {
