@@ -97,6 +97,11 @@ func TestMovesAgainstAllCombinations(t *testing.T) {
 			t.Errorf("%v: %v of %v gained", norm, gained, possible)
 		}
 	}
+	m := &mending{grid: newGrid(L0, 1, []float32{51. / 255, 102. / 255})}
+	m.stand([]int{52, 102})
+	if moved := m.move([]float32{1, 5}); !moved || !slices.Equal(m.level, []int{53, 102}) {
+		t.Errorf("l0, one value has changed: %v", m.level)
+	}
 }
 
 // Rounding takes each value to the nearest level on its side of the clean image, or the one beyond. If these leave
