@@ -204,14 +204,13 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly}
 	res, broken, err := w.try(ctx, component, &watch{Counted: counter, made: &made}, im, how)
 	for _, how.VerdictOnly = range []bool{false, true} {
-		if err != nil || !refuted(res, broken) || how.VerdictOnly && res.Distance == 0 {
-			break
-		}
-		var exact *open.Oracle
-		if exact, err = w.on.Exactly(); err == nil {
-			again := &open.Counted{Oracle: exact}
-			res, broken, err = w.try(ctx, component, &watch{Counted: again, made: &made}, im, how)
-			counter.Add(again.Counts())
+		if err == nil && refuted(res, broken) && !(how.VerdictOnly && res.Distance == 0) {
+			var exact *open.Oracle
+			if exact, err = w.on.Exactly(); err == nil {
+				again := &open.Counted{Oracle: exact}
+				res, broken, err = w.try(ctx, component, &watch{Counted: again, made: &made}, im, how)
+				counter.Add(again.Counts())
+			}
 		}
 	}
 	if err != nil {
@@ -508,16 +507,12 @@ func (w *crafting) prove() error {
 	}
 	slices.SortStableFunc(todo, func(i, j int) int { return cmp.Compare(w.clean[j].Margin, w.clean[i].Margin) })
 	rest := w.rest()
-	saved := func() float64 { // seconds by a proof, all cores at work
-		hits := lists.Count(recent, func(is bool) bool { return is })
-		return rest * float64(hits+1) / float64(len(recent)+2)
-	}
-	pays := func() bool { return saved() > work.Seconds()/float64(max(len(w.proven), 1)) }
+	pays := func() bool { return saved(rest, recent) > work.Seconds()/float64(max(len(w.proven), 1)) }
 	began := time.Now()
 	for len(todo) > 0 && prove != nil && pays() {
 		some := todo[:min(w.run.Cores(), len(todo))]
 		todo = todo[len(some):]
-		branching := time.Duration(saved() / 2 * float64(len(some)*int(time.Second))) // so that proofs stay worth it
+		branching := time.Duration(saved(rest, recent) / 2 * float64(len(some)*int(time.Second))) // so that proofs stay worth it
 		err := work.Do(w.run.ctx, some, open.SideBySide(len(some)),
 			func(ctx context.Context, im attacks.Image, _ int) (bool, error) { return prove(ctx, im, branching) })
 		if err != nil {
@@ -537,6 +532,13 @@ func (w *crafting) prove() error {
 	w.steps = append(w.steps, result.Step{Attack: attacks.BoundsKind, Attacked: len(w.proven), Proven: w.certain(),
 		Robust: w.steps[0].Robust, Seconds: seconds})
 	return nil
+}
+
+// saved is how many seconds a proof saves, all cores at work, where an image that stands takes rest: that times the
+// chance that it is proven, by what came of the last ones.
+func saved(rest float64, recent []bool) float64 {
+	hits := lists.Count(recent, func(is bool) bool { return is })
+	return rest * float64(hits+1) / float64(len(recent)+2)
 }
 
 func (w *crafting) certain() int {

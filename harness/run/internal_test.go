@@ -200,6 +200,13 @@ func TestReadableMagnification(t *testing.T) {
 			t.Errorf("a perturbation of %g is magnified %v times, want %v", c.largest, got, c.want)
 		}
 	}
+	c := &candidate{who: open.Classifier{Info: open.Info{Shape: attacks.Shape{C: 1, H: 1, W: 3}}},
+		image: attacks.Image{Pixels: []float32{0.5, 0.5, 0.5}}, adversarial: []float32{0.55, 0.45, 0.5}}
+	must.Do(t, c.draw(nil))
+	img := must.Get(png.Decode(bytes.NewReader(c.Pictures.Perturbation)))(t).(*image.Gray)
+	if c.Pictures.Magnification != 10 || !slices.Equal(img.Pix[:3], []uint8{255, 0, 128}) || c.Pictures.Healed != nil {
+		t.Errorf("magnified %v times: %v", c.Pictures.Magnification, img.Pix)
+	}
 }
 
 // Pictures hold pixels to 8 bits, whatever their shape; what lies outside [0,1] is clipped.
@@ -320,6 +327,10 @@ func TestRestOfAnAttack(t *testing.T) {
 	if got := w.rest(); !near(got, 50*want) {
 		t.Errorf("of one pass at least: %v s, want %v", got, 50*want)
 	}
+	if none, one, two := saved(12, nil), saved(12, []bool{false}), saved(12, []bool{true, true}); none != 6 || one != 4 ||
+		two != 9 {
+		t.Errorf("proofs save %v, %v and %v s of 12", none, one, two)
+	}
 }
 
 // classes is an oracle that says how many there are.
@@ -327,8 +338,15 @@ type classes struct{ attacks.Oracle }
 
 func (classes) Classes() int { return 10 }
 
-// A seed without a cell, or of a part of a run, adds nothing.
+// A seed without a cell, or of a part of a run, adds nothing; without clean verdicts or images there is nothing to score.
 func TestSeedOfNoCell(t *testing.T) {
+	trial := trialsOf(t, "a", 1)[0]
+	for _, s := range []scoring{{Trial: trial, made: &crafted{}}, {Trial: trial, clean: &judgement{}}} {
+		s.run = &run{}
+		if got := must.Get(s.score())(t); got != nil {
+			t.Errorf("%+v is scored: %+v", s, got)
+		}
+	}
 	must.Do(t, (*cells)(nil).addSeed(scoring{}, &result.Cell{}, nil, "", nil))
 	must.Do(t, (&cells{}).addSeed(scoring{}, nil, nil, "", nil))
 	must.Do(t, scoring{run: &run{}}.rescore()) // of a part: nothing was made

@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/harness/cell"
+	"selfheal/harness/folder"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
@@ -196,6 +198,9 @@ suites:
 			c.Defense == "none") {
 			t.Errorf("%s: solver %v, steps %v, stored %v", name, c.Solver, c.Steps, c.Stored)
 		}
+		if s, asked := c.Stored, cells["robust none none"].Correct; s != nil && s.Regained+s.Lost > asked {
+			t.Errorf("%s: rounding changed more than the %d images attacked: %+v", name, asked, *s)
+		}
 		if s := c.Solver; s != nil && (!(s.Objective <= s.Greedy+1e-6) || len(s.Layers) != 1 ||
 			(s.Sweeps != nil) != (c.Defense == "auto-encoder") || s.Sweeps != nil && s.Traced != 8) {
 			t.Errorf("%s: %+v", name, s)
@@ -312,6 +317,17 @@ func TestMasked(t *testing.T) {
 		return result.Cell{ID: cell.Of(mode+defense, "m", defense, "pgd", 0.1).In("d", mode), Norm: new("linf"),
 			Accuracy: accuracy, CI95: [2]float64{low, high}}
 	}
+	masked := func(change func(cells []result.Cell)) bool {
+		cells := []result.Cell{cell(result.Oblivious, "none", 0.1, 0, 1), cell(result.Oblivious, "loop", 0.6, 0.5, 0.7),
+			cell(result.WhiteboxThrough, "loop", 0.2, 0.1, 0.3)}
+		cells[0].Suite = cells[1].Suite
+		change(cells)
+		maskedByControl(cells, &progress.Progress{})
+		if len(cells[0].Warnings)+len(cells[2].Warnings) > 0 {
+			t.Errorf("another cell is warned about: %+v", cells)
+		}
+		return len(cells[1].Warnings) == 1
+	}
 	for _, c := range []struct {
 		bare, healed, through float64
 		high                  float64 // end of the last one's interval
@@ -321,13 +337,33 @@ func TestMasked(t *testing.T) {
 		{0.1, 0.6, 0.5, 0.4, false},
 		{0.1, 0.6, 0.45, 0.4, true}, {0.6, 0.6, 0.2, 0.3, false}, {0.59, 0.6, 0.2, 0.3, true},
 	} {
-		cells := []result.Cell{cell(result.Oblivious, "none", c.bare, 0, 1),
-			cell(result.Oblivious, "loop", c.healed, 0.5, 0.7),
-			cell(result.WhiteboxThrough, "loop", c.through, 0.1, c.high)}
-		cells[0].Suite = cells[1].Suite
-		maskedByControl(cells, &progress.Progress{})
-		if got := len(cells[1].Warnings) == 1; got != c.want || len(cells[0].Warnings)+len(cells[2].Warnings) > 0 {
-			t.Errorf("%+v: %v", c, cells[1].Warnings)
+		got := masked(func(cells []result.Cell) {
+			cells[0].Accuracy, cells[1].Accuracy, cells[2].Accuracy, cells[2].CI95[1] = c.bare, c.healed, c.through, c.high
+		})
+		if got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	for _, c := range []struct {
+		change func(c *result.Cell)
+		asked  [3]bool // of which cells it matters
+	}{
+		{func(c *result.Cell) { c.Error = "e" }, [3]bool{true, true, true}},
+		{func(c *result.Cell) { c.Model = "n" }, [3]bool{true, true, true}},
+		{func(c *result.Cell) { c.Attack = "fab" }, [3]bool{true, true, true}},
+		{func(c *result.Cell) { c.Defense = "other" }, [3]bool{true, true, true}},
+		{func(c *result.Cell) { c.Epsilon = new(0.2) }, [3]bool{true, true, true}},
+		{func(c *result.Cell) { c.Epsilon = nil; c.Attack = "none" }, [3]bool{true, true, true}},
+		{func(c *result.Cell) { c.Dataset = "e" }, [3]bool{false, true, true}},
+		{func(c *result.Cell) { c.Norm = new("l2") }, [3]bool{false, true, true}},
+		{func(c *result.Cell) { c.Mode = result.WhiteboxDetached }, [3]bool{false, true, true}},
+		{func(c *result.Cell) { c.Suite = "s" }, [3]bool{true, true, false}},
+	} {
+		for i, asked := range c.asked {
+			var changed result.Cell
+			if masked(func(cells []result.Cell) { c.change(&cells[i]); changed = cells[i] }) == asked {
+				t.Errorf("cell %d is %+v", i, changed)
+			}
 		}
 	}
 }
@@ -408,6 +444,27 @@ func TestSolverSummary(t *testing.T) {
 	j.sweeps[1][1] = number.Any(math.Inf(1))
 	if means, n := j.meanSweeps(); means != nil || n != 0 {
 		t.Errorf("sweeps that are not finite: %v of %d", means, n)
+	}
+}
+
+// A part that is finished is not done again, unless its journal is not as it was left.
+func TestPartIsThere(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Bundled+`
+attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 4/255}}
+suites: {s: {dataset: test, models: [robust], attacks: [fgsm]}}
+`, 2, 8)
+	out := t.TempDir()
+	part := &Part{Shard: plan.Shard{I: 1, N: 2}, Dir: filepath.Join(out, "part")}
+	for k, want := range []string{"3 images attacked", "it is left as it is", "it continues"} {
+		var log strings.Builder
+		if k == 2 {
+			must.Do(t, os.Truncate(filepath.Join(part.Dir, folder.WorkFolder, "journal.jsonl"), 500))
+		}
+		must.Get(Run(t.Context(), p, Options{Out: out, Part: part, Progress: progress.New(&log, progress.TextLog, false)}))(t)
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("time %d: %q, want %s", k, log.String(), want)
+		}
 	}
 }
 
