@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/png"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -350,6 +353,7 @@ func TestSeedOfNoCell(t *testing.T) {
 	must.Do(t, (*cells)(nil).addSeed(scoring{}, &result.Cell{}, nil, "", nil))
 	must.Do(t, (&cells{}).addSeed(scoring{}, nil, nil, "", nil))
 	must.Do(t, scoring{run: &run{}}.rescore()) // of a part: nothing was made
+	(&run{}).leave()                           // before the first job
 }
 
 // A data set's left-out classes, files and changed images are a warning each, and files beyond those named an ellipsis.
@@ -497,5 +501,37 @@ func TestVotesOfRecords(t *testing.T) {
 				t.Errorf("%+v: votes %v", c, r.Votes)
 			}
 		}
+	}
+}
+
+// A file is as it was written where it has the same bytes, and as many.
+func TestChecksum(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	c := Checksum{3, crc32.Checksum([]byte("abc"), castagnoli)}
+	for text, want := range map[string]bool{"abc": true, "abd": false, "ab": false, "abcd": false} {
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+		if c.Is(path) != want {
+			t.Errorf("%s: %v", text, !want)
+		}
+	}
+	if c.Is(path + "s") {
+		t.Error("no file is as it was written")
+	}
+}
+
+// A component's work is the passes that its images take at most, and those of the components after it.
+func TestWork(t *testing.T) {
+	o, _ := bench(t)
+	s := attacks.Setup{Kind: "autoattack", Version: "standard"}
+	all := must.Get(s.Make(0.1, 10))(t).Components
+	w := &crafting{run: &run{Opener: o}, on: &open.Oracle{Oracle: &classes{}}, own: 9, crafted: &crafted{}, standing: 7}
+	of := w.work(make([]int, 5), &open.Counted{Oracle: w.on}, all[:1], all[1:])
+	want := [2]int64{}
+	for k, c := range all {
+		f, b := c.Passes(10)
+		want[min(k, 1)] += int64(f + b)
+	}
+	if of.Passes != 5*want[0] || of.Later != want[1] || of.Images != 5 || of.N != 9 || of.Standing != 7 {
+		t.Errorf("%+v, want %v passes", of, want)
 	}
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -447,28 +449,61 @@ func TestSolverSummary(t *testing.T) {
 	}
 }
 
-// A part that is finished is not done again, unless its journal is not as it was left.
+// stopper stops a run at a line of its progress.
+type stopper struct {
+	strings.Builder
+	at   string
+	stop func()
+}
+
+func (s *stopper) Write(line []byte) (int, error) {
+	if s.at != "" && bytes.Contains(line, []byte(s.at)) {
+		s.stop()
+	}
+	return s.Builder.Write(line)
+}
+
+// A part that was stopped continues, and makes images again that are damaged; one that is finished is left, unless its
+// journal is not as it was.
 func TestPartIsThere(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Bundled+`
-attacks: {fgsm: {kind: fgsm, norm: linf, epsilon: 4/255}}
-suites: {s: {dataset: test, models: [robust], attacks: [fgsm]}}
-`, 2, 8)
+attacks:
+  both: {kind: autoattack, version: custom, norm: linf, epsilon: 8/255,
+         components: [{kind: apgd-ce, steps: 3}, {kind: square, queries: 5}]}
+suites: {s: {dataset: test, models: [robust], attacks: [both]}}
+`, 2, 8, "seeds=2")
 	out := t.TempDir()
 	part := &Part{Shard: plan.Shard{I: 1, N: 2}, Dir: filepath.Join(out, "part")}
-	for k, want := range []string{"3 images attacked", "it is left as it is", "it continues"} {
-		var log strings.Builder
-		if k == 2 {
-			must.Do(t, os.Truncate(filepath.Join(part.Dir, folder.WorkFolder, "journal.jsonl"), 500))
+	work := filepath.Join(part.Dir, folder.WorkFolder)
+	for k, want := range []string{"robust, both apgd-ce: 3 images attacked", "1 images in the journal are damaged",
+		"it is left as it is", "it continues"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		log := &stopper{stop: cancel}
+		switch k {
+		case 0:
+			log.at = want
+		case 1:
+			vectors := must.Get(filepath.Glob(work + "/*.f32"))(t)
+			must.Do(t, os.Truncate(vectors[0], must.Get(os.Stat(vectors[0]))(t).Size()-1))
+		case 3:
+			f := must.Get(os.OpenFile(filepath.Join(work, "journal.jsonl"), os.O_APPEND|os.O_WRONLY, 0))(t)
+			must.Get(f.WriteString("torn"))(t)
+			must.Do(t, f.Close())
 		}
-		must.Get(Run(t.Context(), p, Options{Out: out, Part: part, Progress: progress.New(&log, progress.TextLog, false)}))(t)
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("time %d: %q, want %s", k, log.String(), want)
+		_, err := Run(ctx, p, Options{Out: out, Part: part, Progress: progress.New(log, progress.TextLog, false)})
+		cancel()
+		if (err != nil) != (k == 0) || !strings.Contains(log.String(), want) {
+			t.Errorf("time %d: %v, %q, want %s", k, err, log.String(), want)
+		}
+		if k == 1 && !strings.Contains(log.String(), "robust, both, seed 4 square: ") {
+			t.Errorf("the second seed: %s", log.String())
 		}
 	}
 }
 
-// A certificate is asked about an attack's images wherever it stands among the attacks.
+// A certificate is asked about an attack's images wherever it stands among the attacks. Each seed of an attack takes its
+// own time.
 func TestCertificatesAreConfronted(t *testing.T) {
 	_, cells, _ := done(t, `
 attacks:
@@ -476,11 +511,16 @@ attacks:
   smooth: {kind: smoothing, norm: l2, epsilon: 0.1, sigma: 0.12, n0: 20, n: 100}
   late: {kind: fgsm, norm: l2, epsilon: 0.5}
 suites: {s: {dataset: test, models: [robust], attacks: [pgd, late, smooth]}}
-`)
+`, "seeds=2")
 	for _, attack := range []string{"pgd 0.5", "late 0.5"} {
 		s := cells["robust none "+attack].Smoothed
 		if len(s) != 1 || s[0].Certificate != "smooth" || len(s[0].Verdicts) != 24 {
 			t.Errorf("%s: %+v", attack, s)
+		}
+		for _, s := range cells["robust none "+attack].Seeds {
+			if !(s.Seconds > 0) {
+				t.Errorf("%s: %+v", attack, s)
+			}
 		}
 	}
 	if s := cells["robust none smooth 0.1"].Smoothed; s != nil {
