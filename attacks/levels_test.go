@@ -97,10 +97,18 @@ func TestMovesAgainstAllCombinations(t *testing.T) {
 			t.Errorf("%v: %v of %v gained", norm, gained, possible)
 		}
 	}
-	m := &mending{grid: newGrid(L0, 1, []float32{51. / 255, 102. / 255})}
-	m.stand([]int{52, 102})
-	if moved := m.move([]float32{1, 5}); !moved || !slices.Equal(m.level, []int{53, 102}) {
-		t.Errorf("l0, one value has changed: %v", m.level)
+	for _, c := range []struct { // the second value has changed, and no exchange gains anything
+		norm    Norm
+		epsilon float64
+		by      float32
+		want    []int
+	}{{L0, 1, 5, []int{51, 104}}, {L1, 1.4 / 255, 1, []int{51, 103}}} {
+		m := &mending{grid: newGrid(c.norm, c.epsilon, []float32{51. / 255, 102. / 255})}
+		m.stand([]int{51, 103})
+		m.move([]float32{c.by, 1})
+		if !slices.Equal(m.level, c.want) {
+			t.Errorf("%v: %v, want %v", c.norm, m.level, c.want)
+		}
 	}
 }
 

@@ -21,6 +21,14 @@ func TestCountIsThatOfTheLoop(t *testing.T) {
 				if got := c.count(whole); !slices.Equal(got, n) {
 					t.Errorf("%v at %v, whole %v: %v, the loop asks %v", s, places, whole, got, n)
 				}
+				tape := int64(0)
+				for t, n := range n {
+					z, next := int64(c.stages[t].size), int64(c.stages[t].next)
+					tape += 3*z*n[embed] + 4*z*n[ascent] + 2*next*n[segment]
+				}
+				if got := c.TapeValues(); !whole && got != tape {
+					t.Errorf("%v at %v: %d values on the tape, want %d", s, places, got, tape)
+				}
 			}
 		}
 	}

@@ -39,6 +39,7 @@ func TestNoClassifier(t *testing.T) {
 			`output "y" has shape [N 21 8 8]: it looks like a segmentation, 21 values for each pixel; a classifier ` +
 				`gives [N classes] or, of two classes, [N]; export the network with the layers that give these`},
 		{map[string][]int64{"y": {64, 2, 2}}, []string{"y"}, "", "maps of features, 64 of 2×2"},
+		{map[string][]int64{"y": {64, 2, 1}}, []string{"y"}, "", "maps of features, 64 of 2×1"},
 		{map[string][]int64{"y": {1, 8, 8}}, []string{"y"}, "", "a segmentation, a value for each pixel"},
 		{map[string][]int64{"y": {3, 8, 8}}, []string{"y"}, "", "looks like an image, as an auto-encoder gives"},
 		{map[string][]int64{"y": {84, 300}}, []string{"y"}, "", "a detection, 84 values for each of 300 boxes"},

@@ -63,18 +63,12 @@ type builder func(graphs) (*onnx.Graph, error)
 // compile makes programs of a stage's graphs as they run, and counts costs on the given ones.
 func (p *passes) compile(net *Network, s *stage, build [questions]builder) error {
 	for q, b := range build {
-		fast, err := b(s.fast)
+		given, err := b(s.plain)
 		if err != nil {
 			return err
 		}
-		if fast == nil {
+		if given == nil {
 			continue
-		}
-		given := fast
-		if s.plain != s.fast {
-			if given, err = b(s.plain); err != nil {
-				return err
-			}
 		}
 		p[q].flops = given.Unguarded().FLOPs()
 		if p[q].program, err = net.derived(func() (*onnx.Graph, error) { return b(s.fast) }); err != nil {

@@ -110,3 +110,19 @@ func TestFlopsOfGradients(t *testing.T) {
 		t.Errorf("%d operations forward, %d with the gradient", forward, all)
 	}
 }
+
+// Gradients are apart by their difference's share of the first network's, in the loss where that is most.
+func TestApart(t *testing.T) {
+	pool := testPool(t, 4)
+	scaled := func(by float32) *Network {
+		b := &onnx.Builder{G: onnx.NewGraph("scaled")}
+		x := b.OpWith("Flatten", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 1, 1, 2}))
+		b.Output("logits", b.Op("Mul", x, b.Float(by)))
+		return open(t, pool, encoded(t, b), NetworkOptions{})
+	}
+	image := func(int) (attacks.Image, error) { return attacks.Image{Pixels: []float32{0.2, 0.7}}, nil }
+	one, other := scaled(1), scaled(1.5)
+	same, more := must.Get(Apart(t.Context(), one, one, 3, image))(t), must.Get(Apart(t.Context(), one, other, 3, image))(t)
+	must.Do(t, same.Check())
+	must.Refuse(t, more.Check(), "are up to 0.64 of their length away", "(ce)") // 1.5·σ(0.75)/σ(0.5) − 1
+}
