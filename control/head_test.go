@@ -109,3 +109,19 @@ func TestSingleLogit(t *testing.T) {
 		}
 	}
 }
+
+// A network may have as many classes as attacks keep numbers for.
+func TestMostClasses(t *testing.T) {
+	pool := testPool(t, 1)
+	for classes, refused := range map[int]bool{mostClasses: false, mostClasses + 1: true} {
+		b := &onnx.Builder{G: onnx.NewGraph("wide")}
+		flat := b.Op("Flatten", b.Input("x", onnx.Shape{onnx.Batch, 1, 1, 1}))
+		b.Output("y", b.Op("Expand", flat, b.Ints(1, int64(classes))))
+		n, err := NewNetwork(pool, "wide", encoded(t, b), NetworkOptions{})
+		if refused {
+			must.Refuse(t, err, "a classifier has at most 1048576 classes")
+		} else if must.Do(t, err); n.Classes() != classes {
+			t.Errorf("%d classes", n.Classes())
+		}
+	}
+}
