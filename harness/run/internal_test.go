@@ -198,7 +198,8 @@ func TestGalleryEnds(t *testing.T) {
 // The factor of a perturbation is the largest readable one that keeps it within the picture.
 func TestReadableMagnification(t *testing.T) {
 	for _, c := range []struct{ largest, want float64 }{{8. / 255, 15}, {float64(float32(8. / 255)), 15}, {0.5, 1}, {1,
-		0.5}, {0.25, 2}, {0.05, 10}, {0.0501, 9}, {0.3, 1.5}, {1. / 255, 100}, {0.002, 200}, {1e-7, 5e6}} {
+		0.5}, {0.25, 2}, {0.05, 10}, {0.0501, 9}, {0.3, 1.5}, {1. / 255, 100}, {0.002, 200}, {1e-7, 5e6},
+		{float64(float32(0.05)), 10}, {float64(float32(1. / 3)), 1.5}} {
 		if got := readable(0.5 / c.largest); math.Abs(got-c.want) > 1e-9*c.want {
 			t.Errorf("a perturbation of %g is magnified %v times, want %v", c.largest, got, c.want)
 		}

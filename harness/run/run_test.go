@@ -338,6 +338,7 @@ func TestMasked(t *testing.T) {
 		{0.1, 0.6, 0.2, 0.3, true}, {0.1, 0.6, 0.2, 0.5, false}, {0.1, 0.6, 0.2, 0.51, false},
 		{0.1, 0.6, 0.5, 0.4, false},
 		{0.1, 0.6, 0.45, 0.4, true}, {0.6, 0.6, 0.2, 0.3, false}, {0.59, 0.6, 0.2, 0.3, true},
+		{0.05, 0.2, 0.1, 0.3, false}, // a tenth and no more
 	} {
 		got := masked(func(cells []result.Cell) {
 			cells[0].Accuracy, cells[1].Accuracy, cells[2].Accuracy, cells[2].CI95[1] = c.bare, c.healed, c.through, c.high
@@ -565,5 +566,31 @@ suites:
 	}
 	if len(study.Curves) != 8 || len(f.Gallery.Cases) == 0 {
 		t.Errorf("%d curves, %d cases of the gallery", len(study.Curves), len(f.Gallery.Cases))
+	}
+}
+
+// Images that are transferred are made on their source: what it takes to break them is the same for every network.
+func TestTransfer(t *testing.T) {
+	testinput.Runtime(t)
+	p := testplan.Plan(t, testplan.Bundled+`
+attacks: {pgd: {kind: pgd, norm: linf, epsilon: 3/255, steps: 4}}
+suites: {s: {dataset: test, models: [robust, standard], mode: transfer, attacks: [pgd]}}
+`, 2, 8, "datasets.test.limit=16")
+	out := t.TempDir()
+	must.Get(Run(t.Context(), p, Options{Out: out}))(t)
+	took := map[string]string{}
+	for _, r := range must.All(result.Records(filepath.Join(out, "records.jsonl")))(t) {
+		if r.Attack != "none" {
+			first := -1
+			if r.FirstSuccess != nil {
+				first = *r.FirstSuccess
+			}
+			took[r.Model+" by "+r.Source] += fmt.Sprint(first, " ")
+		}
+	}
+	if len(took) != 4 || took["standard by robust"] != took["robust by robust"] ||
+		took["robust by standard"] != took["standard by standard"] ||
+		took["robust by robust"] == took["standard by standard"] {
+		t.Errorf("%q", took)
 	}
 }
