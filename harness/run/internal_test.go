@@ -536,3 +536,20 @@ func TestWork(t *testing.T) {
 		t.Errorf("%+v, want %v passes", of, want)
 	}
 }
+
+// A further seed adds to the cell of the same suite, networks, attack and epsilon.
+func TestCellOf(t *testing.T) {
+	s := scoring{Job: &open.Job{Job: &plan.Job{Suite: &config.Suite{Name: "s"}, Model: &config.Model{Name: "m"}}},
+		Trial: trialsOf(t, "a", 0.1)[0], source: "n"}
+	for i, change := range []func(c *result.Cell){func(*result.Cell) {}, func(c *result.Cell) { c.Epsilon = nil },
+		func(c *result.Cell) { c.Suite = "x" }, func(c *result.Cell) { c.Model = "x" },
+		func(c *result.Cell) { c.Defense = "x" }, func(c *result.Cell) { c.Attack = "x" },
+		func(c *result.Cell) { c.Source = "x" }, func(c *result.Cell) { c.Epsilon = new(0.2) }} {
+		cell := result.Cell{Suite: "s", Model: "m", Defense: "none", Attack: "a", Source: "n", Epsilon: new(0.1)}
+		change(&cell)
+		c := &cells{record: &result.File{Cells: []result.Cell{{}, cell, {}}}}
+		if got := c.of(s); (got == &c.record.Cells[1]) != (i < 2) || got != nil && i >= 2 {
+			t.Errorf("%+v: %+v", cell, got)
+		}
+	}
+}
