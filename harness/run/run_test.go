@@ -554,7 +554,8 @@ suites:
 		t.Errorf("runs %q, want %q", runs, want)
 	}
 	for k, c := range study.Curves { // greedy control, msa, pmp and msa by default, of two kinds of images each
-		if c.Default != (k >= 6) || c.Default != (c.Settings.LearningRate == usual) || k > 1 && len(c.Points) != 5 {
+		inner := map[string]int{"greedy": 0, "pmp": 1, "msa": 2}[c.Settings.Method]
+		if c.Settings.Inner != inner || c.Default != (k >= 6) || c.Default != (c.Settings.LearningRate == usual) || k > 1 && len(c.Points) != 5 {
 			t.Errorf("curve %d of %d: %+v", k, len(study.Curves), c)
 		}
 	}
