@@ -512,7 +512,8 @@ func (w *crafting) prove() error {
 	for len(todo) > 0 && prove != nil && pays() {
 		some := todo[:min(w.run.Cores(), len(todo))]
 		todo = todo[len(some):]
-		branching := time.Duration(saved(rest, recent) / 2 * float64(len(some)*int(time.Second))) // so that proofs stay worth it
+		// Half of what they save, so that proofs stay worth it.
+		branching := time.Duration(saved(rest, recent) / 2 * float64(len(some)*int(time.Second)))
 		err := work.Do(w.run.ctx, some, open.SideBySide(len(some)),
 			func(ctx context.Context, im attacks.Image, _ int) (bool, error) { return prove(ctx, im, branching) })
 		if err != nil {

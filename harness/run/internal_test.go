@@ -472,7 +472,7 @@ func TestCompare(t *testing.T) {
 	must.Do(t, compare(t.Context(), b.Net, b))
 	standard := *b.Model
 	standard.Path = strings.Replace(standard.Path, "robust", "standard", 1)
-	other := must.Get(o.Network(&standard))(t)
+	other := must.Get(o.Network(&standard, ""))(t)
 	defer other.Close()
 	must.Refuse(t, compare(t.Context(), other, b), "of their length away", "attacks would be weak")
 	p := preflight{Opener: o, ctx: t.Context(), compared: map[string]bool{}}
@@ -537,19 +537,12 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// A further seed adds to the cell of the same suite, networks, attack and epsilon.
+// A further seed adds to the cell that has its identity.
 func TestCellOf(t *testing.T) {
 	s := scoring{Job: &open.Job{Job: &plan.Job{Suite: &config.Suite{Name: "s"}, Model: &config.Model{Name: "m"}}},
-		Trial: trialsOf(t, "a", 0.1)[0], source: "n"}
-	for i, change := range []func(c *result.Cell){func(*result.Cell) {}, func(c *result.Cell) { c.Epsilon = nil },
-		func(c *result.Cell) { c.Suite = "x" }, func(c *result.Cell) { c.Model = "x" },
-		func(c *result.Cell) { c.Defense = "x" }, func(c *result.Cell) { c.Attack = "x" },
-		func(c *result.Cell) { c.Source = "x" }, func(c *result.Cell) { c.Epsilon = new(0.2) }} {
-		cell := result.Cell{Suite: "s", Model: "m", Defense: "none", Attack: "a", Source: "n", Epsilon: new(0.1)}
-		change(&cell)
-		c := &cells{record: &result.File{Cells: []result.Cell{{}, cell, {}}}}
-		if got := c.of(s); (got == &c.record.Cells[1]) != (i < 2) || got != nil && i >= 2 {
-			t.Errorf("%+v: %+v", cell, got)
-		}
+		Trial: trialsOf(t, "a", 0.1)[0]}
+	c := &cells{record: &result.File{Cells: []result.Cell{{}, {ID: s.id()}, {}}}}
+	if c.of(s) != &c.record.Cells[1] || (*cells)(nil).of(s) != nil {
+		t.Errorf("the cell is %+v", c.of(s))
 	}
 }
