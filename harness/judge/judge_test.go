@@ -153,7 +153,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// An attack's image for a file of 8-bit levels is judged at the nearest ones, unless it is the clean one or a loop answers.
+// An attack's image for a file of 8-bit levels is judged at the nearest ones, unless a loop answers. Clean ones are as
+// they are.
 func TestLevels(t *testing.T) {
 	for _, defense := range []string{"", "pca"} {
 		u := opened(t, defense)

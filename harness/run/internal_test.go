@@ -342,7 +342,7 @@ type classes struct{ attacks.Oracle }
 
 func (classes) Classes() int { return 10 }
 
-// A seed without a cell, or of a part of a run, adds nothing; without clean verdicts or images there is nothing to score.
+// A seed without a cell, or of a part of a run, adds nothing; without clean verdicts or images nothing is scored.
 func TestSeedOfNoCell(t *testing.T) {
 	trial := trialsOf(t, "a", 1)[0]
 	for _, s := range []scoring{{Trial: trial, made: &crafted{}}, {Trial: trial, clean: &judgement{}}} {

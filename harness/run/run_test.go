@@ -503,8 +503,8 @@ suites: {s: {dataset: test, models: [robust], attacks: [both]}}
 	}
 }
 
-// A certificate is asked about an attack's images wherever it stands among the attacks. Each seed of an attack takes its
-// own time.
+// A certificate is asked about an attack's images wherever it stands among the attacks. Each seed of an attack takes
+// its own time.
 func TestCertificatesAreConfronted(t *testing.T) {
 	_, cells, _ := done(t, `
 attacks:
@@ -555,7 +555,8 @@ suites:
 	}
 	for k, c := range study.Curves { // greedy control, msa, pmp and msa by default, of two kinds of images each
 		inner := map[string]int{"greedy": 0, "pmp": 1, "msa": 2}[c.Settings.Method]
-		if c.Settings.Inner != inner || c.Default != (k >= 6) || c.Default != (c.Settings.LearningRate == usual) || k > 1 && len(c.Points) != 5 {
+		if c.Settings.Inner != inner || c.Default != (k >= 6) ||
+			c.Default != (c.Settings.LearningRate == usual) || k > 1 && len(c.Points) != 5 {
 			t.Errorf("curve %d of %d: %+v", k, len(study.Curves), c)
 		}
 	}
