@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"hash/crc32"
 	"image"
 	"image/png"
 	"math"
@@ -23,6 +22,7 @@ import (
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
 	"selfheal/harness/result"
+	"selfheal/internal/checksum"
 	"selfheal/internal/journal"
 	"selfheal/internal/must"
 	"selfheal/internal/number"
@@ -508,7 +508,7 @@ func TestVotesOfRecords(t *testing.T) {
 // A file is as it was written where it has the same bytes, and as many.
 func TestChecksum(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	c := Checksum{3, crc32.Checksum([]byte("abc"), castagnoli)}
+	c := Checksum{3, checksum.Of([]byte("abc"))}
 	for text, want := range map[string]bool{"abc": true, "abd": false, "ab": false, "abcd": false} {
 		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if c.Is(path) != want {
@@ -520,19 +520,18 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// A component's work is the passes that its images take at most, and those of the components after it.
+// A component's work is the passes that its images take at most.
 func TestWork(t *testing.T) {
 	o, _ := bench(t)
 	s := attacks.Setup{Kind: "autoattack", Version: "standard"}
-	all := must.Get(s.Make(0.1, 10))(t).Components
+	all, want := must.Get(s.Make(0.1, 10))(t).Components, int64(0)
 	w := &crafting{run: &run{Opener: o}, on: &open.Oracle{Oracle: &classes{}}, own: 9, crafted: &crafted{}, standing: 7}
-	of := w.work(make([]int, 5), &open.Counted{Oracle: w.on}, all[:1], all[1:])
-	want := [2]int64{}
-	for k, c := range all {
+	for _, c := range all {
 		f, b := c.Passes(10)
-		want[min(k, 1)] += int64(f + b)
+		want += 5 * int64(f+b)
 	}
-	if of.Passes != 5*want[0] || of.Later != want[1] || of.Images != 5 || of.N != 9 || of.Standing != 7 {
+	of := w.work(make([]int, 5), &open.Counted{Oracle: w.on}, all)
+	if of.Passes != want || of.Images != 5 || of.N != 9 || of.Standing != 7 {
 		t.Errorf("%+v, want %v passes", of, want)
 	}
 }
