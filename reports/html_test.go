@@ -299,8 +299,8 @@ func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, ki
 	c := result.GalleryCase{ID: cell.Of(suite, model, defense, attack, cell.Epsilon(epsilon)), Norm: norm, Kind: kind,
 		Image: 17, Label: 3, LabelName: "cat", Perturbation: epsilon, Undefended: result.GalleryAnswers{Clean: right,
 			Adversarial: wrong}, Pictures: result.GalleryPictures{Width: w, Height: h, Clean: pngOf(w, h,
-				color.NRGBA{200,
-			0, 0, 255}),
+			color.NRGBA{200,
+				0, 0, 255}),
 			Perturbation: pngOf(w, h, color.Gray{128}), Magnification: 15,
 			Adversarial: pngOf(w, h, color.NRGBA{0, 200, 0, 255})}}
 	if defense == "none" {
