@@ -27,11 +27,11 @@ fuzz:
 
 # Runs that are killed; REAL is a folder of networks with a config.yaml.
 kill:
-	go run ./scripts/kill $(if $(REAL),-real $(REAL))
+	go run ./scripts/verify/kill $(if $(REAL),-real $(REAL))
 
 # Shards on a Slurm of two nodes on this machine, disturbed; needs root and Debian's packages of Slurm.
 slurm:
-	go run ./scripts/slurm
+	go run ./scripts/verify/slurm
 
 # Runs at full load, so long; and many images beside few.
 SOAK ?= 30m
@@ -42,16 +42,16 @@ soak:
 MUTANTS ?= mutants
 EACH ?= 25
 mutants:
-	nice go run ./scripts/mutants -out $(MUTANTS) -each $(EACH)
+	nice go run ./scripts/verify/mutants -out $(MUTANTS) -each $(EACH)
 
 # The configs of harness/testdata/configs by another version's program, BEFORE, and by this checkout: each image that differs.
 COMPARED ?= out/compared
 compare-results:
 	@test -n "$(BEFORE)" || { echo "make compare-results: BEFORE must name the program to compare with"; exit 2; }
 	rm -rf $(COMPARED) && mkdir -p $(COMPARED) && go build -o $(COMPARED)/selfheal .
-	$(PYTHON) scripts/compare_results.py --run $(BEFORE) --out $(COMPARED)/before
-	$(PYTHON) scripts/compare_results.py --run $(COMPARED)/selfheal --out $(COMPARED)/after
-	$(PYTHON) scripts/compare_results.py $(COMPARED)/before $(COMPARED)/after
+	$(PYTHON) scripts/verify/compare_results.py --run $(BEFORE) --out $(COMPARED)/before
+	$(PYTHON) scripts/verify/compare_results.py --run $(COMPARED)/selfheal --out $(COMPARED)/after
+	$(PYTHON) scripts/verify/compare_results.py $(COMPARED)/before $(COMPARED)/after
 
 check:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt:"; gofmt -l .; exit 1; }
@@ -79,7 +79,7 @@ test-python:
 
 # Builds the program for Windows: of a release's platforms the one that is least like this one.
 cross: .venv
-	.venv/bin/python scripts/program.py --target windows/amd64 --out .venv/selfheal.exe
+	.venv/bin/python scripts/release/program.py --target windows/amd64 --out .venv/selfheal.exe
 
 # Modules and tensors of PyTorch, by an interpreter that has PyTorch and the wheel; AUTOATTACK is a checkout of
 # fra31/auto-attack, which the same script is run with.
@@ -93,7 +93,7 @@ test-torch:
 
 # A release's archives, bill of materials and checksums, for every platform that this machine can build.
 release: .venv
-	.venv/bin/python scripts/release.py --out dist
+	.venv/bin/python scripts/release/release.py --out dist
 
 # Renames the module, so that `go install MODULE@latest` works once it lies there: make module MODULE=github.com/OWNER/selfheal
 module:
@@ -113,7 +113,7 @@ generate:
 
 # Passes side by side with PyTorch, on a quiet machine: docs/measured/performance.md.
 bench-pytorch:
-	$(PYTHON) scripts/bench_pytorch.py --out docs/measured/performance.md $(foreach p,$(ALSO),--also $(p))
+	$(PYTHON) scripts/bench/pytorch.py --out docs/measured/performance.md $(foreach p,$(ALSO),--also $(p))
 
 # The reference AutoAttack, a checkout of it in AUTOATTACK, against selfheal on suites of
 # a config, on an idle machine: docs/measured/performance.md.
@@ -121,12 +121,12 @@ CONFIG ?= config.yaml
 SUITES ?= bundled
 bench-autoattack:
 	@test -n "$(AUTOATTACK)" || { echo "make bench-autoattack: AUTOATTACK must name a checkout of fra31/auto-attack"; exit 2; }
-	$(PYTHON) scripts/bench_autoattack.py --reference $(AUTOATTACK) --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/measured/performance.md
+	$(PYTHON) scripts/bench/autoattack.py --reference $(AUTOATTACK) --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/measured/performance.md
 
 # PGD beside Foolbox's, ART's and torchattacks' on the same suites: docs/measured/performance.md.
 bench-peers:
-	$(PYTHON) scripts/bench_peers.py --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/measured/performance.md
+	$(PYTHON) scripts/bench/peers.py --config $(CONFIG) $(foreach s,$(SUITES),--suite $(s)) --out docs/measured/performance.md
 
 # Every architecture against PyTorch: docs/measured/models.md.
 models-table:
-	$(PYTHON) scripts/models_table.py --out docs/measured/models.md $(foreach p,$(ALSO),--also $(p)) $(if $(RUNNER),--runner $(RUNNER))
+	$(PYTHON) scripts/verify/models_table.py --out docs/measured/models.md $(foreach p,$(ALSO),--also $(p)) $(if $(RUNNER),--runner $(RUNNER))

@@ -10,7 +10,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Moved images are torchvision's: testdata/poses.json is of scripts/goldens_attacks.py.
+// Moved images are torchvision's: testdata/poses.json is of scripts/goldens/attacks.py.
 func TestPosesAgreeWithTorchvision(t *testing.T) {
 	t.Parallel()
 	var golden struct {

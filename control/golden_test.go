@@ -13,7 +13,7 @@ import (
 )
 
 // through is testdata/through.json: PyTorch's float64 gradients through the unrolled
-// solver on a bundled network; scripts/goldens_control.py wrote it.
+// solver on a bundled network; scripts/goldens/control.py wrote it.
 type through struct {
 	Cases []struct {
 		Solver struct {

@@ -76,7 +76,7 @@ func TestLabelBesideScores(t *testing.T) {
 }
 
 // A single logit z is two classes with the logits 0 and z, as PyTorch's binary cross-entropy has it, and a sigmoid's
-// output the probability of the second; scripts/single_samples.py wrote both.
+// output the probability of the second; scripts/goldens/single_samples.py wrote both.
 func TestSingleLogit(t *testing.T) {
 	var want struct {
 		Logits    []float64

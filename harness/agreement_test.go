@@ -132,7 +132,7 @@ func agrees(t *testing.T, path string, suites []string, dataset string, some []i
 	}
 }
 
-// golden is what another library makes of an attack: scripts/goldens_attacks.py writes it.
+// golden is what another library makes of an attack: scripts/goldens/attacks.py writes it.
 type golden struct {
 	kind       string // of attack
 	Model      string

@@ -66,7 +66,7 @@ suites: {s: {dataset: test, models: [standard, other], attacks: [ce, fab]}}
 	}
 }
 
-// The quantiser's forms of a bundled network, which scripts/quantised.py made of models/zoo/preact_standard.onnx,
+// The quantiser's forms of a bundled network, which scripts/zoo/quantise.py made of models/zoo/preact_standard.onnx,
 // answer as ONNX Runtime does, image by image, and the copies that give the gradients nearly so. Attacks on a form
 // leave no more of it than images do that were made on the float network.
 func TestQuantisedForms(t *testing.T) {

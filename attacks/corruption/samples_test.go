@@ -17,7 +17,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// counter draws what Counter of scripts/corruption_samples.py draws.
+// counter draws what Counter of scripts/goldens/corruption_samples.py draws.
 type counter struct{ seed, count uint64 }
 
 func (c *counter) Float64() float64 {

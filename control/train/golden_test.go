@@ -13,7 +13,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// golden is testdata/training.json, which scripts/goldens_fit.py wrote with PyTorch.
+// golden is testdata/training.json, which scripts/goldens/fit.py wrote with PyTorch.
 type golden struct {
 	Images, Batch int
 	Weight        float64

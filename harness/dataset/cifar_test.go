@@ -18,7 +18,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// samples are what scripts/dataset_samples.py wrote; torchvision reads the Python versions.
+// samples are what scripts/goldens/dataset_samples.py wrote; torchvision reads the Python versions.
 var samples = os.DirFS("testdata/samples")
 
 // unpacked are the files of an archive.

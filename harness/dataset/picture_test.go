@@ -14,7 +14,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// levels is what scripts/picture_samples.py wrote: files, and what Pillow 13 reads of them.
+// levels is what scripts/goldens/picture_samples.py wrote: files, and what Pillow 13 reads of them.
 const levelsFolder = "testdata/levels"
 
 // Pictures of every kind have the levels that Pillow's convert("RGB") and convert("L") give, also resized, alone and in

@@ -123,10 +123,10 @@ func missingSet(s dataset.Spec) Missing {
 	return Missing{Kind: "data set", Path: s.Path, What: dataset.Find(s.Format).Needs}
 }
 
-// missingNetwork says how a network is made: scripts/train.py leaves ARCHITECTURE-standard/model.onnx, or -robust.
+// missingNetwork says how a network is made: scripts/zoo/train.py leaves ARCHITECTURE-standard/model.onnx, or -robust.
 func missingNetwork(file string, images dataset.Spec) Missing {
 	m := Missing{Kind: "network", Path: file,
-		What: "an ONNX classifier of these images; scripts/export.py writes one from PyTorch's weights"}
+		What: "an ONNX classifier of these images; scripts/zoo/export.py writes one from PyTorch's weights"}
 	folder := path.Dir(file)
 	data, name := dataset.Find(images.Format).Trained, path.Base(folder)
 	i := max(strings.LastIndex(name, "-"), 0)
@@ -140,8 +140,8 @@ func missingNetwork(file string, images dataset.Spec) Missing {
 	if images.Format != "tiny-imagenet" || path.Base(from) == "val" || path.Base(from) == "train" {
 		from = path.Dir(from)
 	}
-	m.Make = fmt.Sprintf("python3 scripts/train.py --architecture %s --data %s --folder %s%s --out %s", name[:i], data,
-		from, how[1], folder)
+	m.Make = fmt.Sprintf("python3 scripts/zoo/train.py --architecture %s --data %s --folder %s%s --out %s",
+		name[:i], data, from, how[1], folder)
 	return m
 }
 

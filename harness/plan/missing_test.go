@@ -71,8 +71,9 @@ func TestMissing(t *testing.T) {
 	for i, want := range []string{
 		"",
 		"",
-		"python3 scripts/train.py --architecture rn-18 --data cifar10 --folder data/cifar --out nets/rn-18-standard",
-		"python3 scripts/train.py --architecture wrn-28-8 --data cifar10 --folder data/cifar --loss trades " +
+		"python3 scripts/zoo/train.py --architecture rn-18 --data cifar10 --folder data/cifar " +
+			"--out nets/rn-18-standard",
+		"python3 scripts/zoo/train.py --architecture wrn-28-8 --data cifar10 --folder data/cifar --loss trades " +
 			"--out nets/wrn-28-8-robust",
 		"", "", "",
 	} {
@@ -93,7 +94,7 @@ func TestMissing(t *testing.T) {
 		t.Errorf("missing are %q, want %q", got, want)
 	}
 	tiny := missingOf(t, files, "tiny")
-	command := "python3 scripts/train.py --architecture efficientnet-b0 --data tiny-imagenet --folder data/tiny " +
+	command := "python3 scripts/zoo/train.py --architecture efficientnet-b0 --data tiny-imagenet --folder data/tiny " +
 		"--loss trades --out nets/efficientnet-b0-robust"
 	if len(tiny) != 2 || tiny[1].Make != command {
 		t.Errorf("%+v, want %q", tiny, command)

@@ -19,8 +19,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// earlier are commands on what a version of the program has left behind (scripts/earlier_results.py), with the files
-// that they make, each beside the one whose values it must hold.
+// earlier are commands on what a version of the program has left behind (scripts/goldens/earlier_results.py), with the
+// files that they make, each beside the one whose values it must hold.
 var earlier = []struct {
 	line string
 	same map[string]string

@@ -132,9 +132,9 @@ func TestPaperSuitesMissing(t *testing.T) {
 	}
 
 	// The commands are those of the scripts.
-	scripts := read(t, filepath.Join(root, "scripts/train.py")) +
-		read(t, filepath.Join(root, "scripts/export.py")) // shared arguments
-	commands := regexp.MustCompile(`python3 scripts/train.py .+`).FindAllString(list, -1)
+	scripts := read(t, filepath.Join(root, "scripts/zoo/train.py")) +
+		read(t, filepath.Join(root, "scripts/zoo/export.py")) // shared arguments
+	commands := regexp.MustCompile(`python3 scripts/zoo/train.py .+`).FindAllString(list, -1)
 	if len(commands) != 16 {
 		t.Errorf("%d networks are trained, want 16", len(commands))
 	}

@@ -23,7 +23,7 @@ func TestCompetition(t *testing.T) {
 	d.put("no.vnnlib.gz", repeated(declaredXY+bounded+"(assert (<= Y_0 -1))\n", 1))
 	d.put("yes.vnnlib", []byte(declaredXY+bounded+"(assert (>= Y_0 0.1))\n"))
 	d.put("instances.csv", []byte("three.onnx,no.vnnlib,20\nthree.onnx,yes.vnnlib,20\nbroken.onnx,yes.vnnlib,20\n"))
-	scripts := filepath.Join(root, "scripts/vnncomp")
+	scripts := filepath.Join(root, "scripts/verify/vnncomp")
 	answer := filepath.Join(d.dir, "answer.txt")
 	script := func(name string, args ...string) error {
 		c := exec.Command(filepath.Join(scripts, name), append([]string{"v1", "tests"}, args...)...)

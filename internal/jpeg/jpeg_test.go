@@ -28,7 +28,7 @@ func rows(p *Picture) []byte {
 	return out
 }
 
-// The pixels are Pillow's, to the bit (scripts/jpeg_samples.py wrote both).
+// The pixels are Pillow's, to the bit (scripts/goldens/jpeg_samples.py wrote both).
 func TestDecode(t *testing.T) {
 	names := must.Get(filepath.Glob("testdata/*.jpg"))(t)
 	if len(names) < 15 {

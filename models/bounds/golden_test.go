@@ -14,7 +14,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// goldens are what auto_LiRPA proves (scripts/goldens_bounds.py).
+// goldens are what auto_LiRPA proves (scripts/goldens/bounds.py).
 type goldens struct {
 	Inputs [][]float32
 	Cases  []struct {

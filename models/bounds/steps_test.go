@@ -60,8 +60,8 @@ func TestLinesOfStairs(t *testing.T) {
 }
 
 // No point beats a bound of a statically quantised network, asked of the file in its integer kernels, in any form of
-// ONNX Runtime's quantiser (scripts/quantised.py, of the networks in testdata). Of a single image little is left open,
-// and with activations of 16 bits next to nothing.
+// ONNX Runtime's quantiser (scripts/zoo/quantise.py, of the networks in testdata). Of a single image little is left
+// open, and with activations of 16 bits next to nothing.
 func TestNoPointOfAFileBeatsABound(t *testing.T) {
 	testinput.Runtime(t)
 	files := must.Get(filepath.Glob("testdata/quantised/*.onnx"))(t)

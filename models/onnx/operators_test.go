@@ -91,7 +91,7 @@ func TestOperatorsAreComplete(t *testing.T) {
 func TestAttributesAreKnown(t *testing.T) {
 	for name := range operators {
 		if _, known := attributesOf[name]; !known {
-			t.Errorf("%s: run scripts/operator_attributes.py", name)
+			t.Errorf("%s: run scripts/goldens/operator_attributes.py", name)
 		}
 	}
 }

@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import program  # noqa: E402
+from release import program  # noqa: E402
 
 
 class ProgramHook(BuildHookInterface):

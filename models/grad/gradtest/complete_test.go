@@ -79,10 +79,10 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%s needs a gradient rule and has none, or has one and needs none", op)
 		}
 		if grad.HasRule(op) && !ops[op] {
-			t.Errorf("no golden for %s: add a case to scripts/goldens_*.py", op)
+			t.Errorf("no golden for %s: add a case to scripts/goldens", op)
 		}
 		if row := onnx.TraitsOf(op); row.Discrete() && !row.Folded && !row.Random && !steps[op] {
-			t.Errorf("no golden with %s, whose derivative is 0: add a case to scripts/goldens_elementwise.py", op)
+			t.Errorf("no golden with %s, whose derivative is 0: add a case to scripts/goldens/elementwise.py", op)
 		}
 	}
 	if settled("NoSuchOperator") {
@@ -90,7 +90,7 @@ func TestComplete(t *testing.T) {
 	}
 	for h := range grad.Heads {
 		if !heads[h] {
-			t.Errorf("no golden for the loss %s: add a case to scripts/goldens_*.py", h)
+			t.Errorf("no golden for the loss %s: add a case to scripts/goldens", h)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package gradtest holds what the gradient rules are tested against: goldens that scripts/goldens.py writes with
-// PyTorch, and the directional finite-difference check.
+// Package gradtest holds what the gradient rules are tested against: goldens that scripts/goldens/gradients.py writes
+// with PyTorch, and the directional finite-difference check.
 package gradtest
 
 import (

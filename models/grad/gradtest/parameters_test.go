@@ -257,7 +257,7 @@ func TestParametersComplete(t *testing.T) {
 	for _, op := range onnx.Operators() {
 		for _, i := range onnx.TraitsOf(op).Parameters {
 			if !seen[fmt.Sprint(op, " ", i)] {
-				t.Errorf("no golden for %s by parameter %d: add a case to scripts/goldens_parameters.py", op, i)
+				t.Errorf("no golden for %s by parameter %d: add a case to scripts/goldens/parameters.py", op, i)
 			}
 		}
 	}

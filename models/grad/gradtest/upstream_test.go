@@ -66,7 +66,7 @@ func TestUpstream(t *testing.T) {
 		}
 		of, ok := all[g.Name]
 		if !ok {
-			t.Fatal("no golden: run scripts/goldens.py")
+			t.Fatal("no golden: run scripts/goldens/gradients.py")
 		}
 		p := compile(t, pool, derived(t, g))
 		for i := range g.Items() {

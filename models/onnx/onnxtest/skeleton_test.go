@@ -16,7 +16,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// skeletonOf takes a model's weights out, as scripts/export.py --skeleton does.
+// skeletonOf takes a model's weights out, as scripts/zoo/export.py --skeleton does.
 func skeletonOf(t *testing.T, data []byte) []byte {
 	t.Helper()
 	var m pb.ModelProto

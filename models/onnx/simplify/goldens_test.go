@@ -27,7 +27,7 @@ func TestLoweringsHaveGoldens(t *testing.T) {
 	seen["ScatterND"] = true // works on constants, which the runtime computes
 	for _, op := range onnx.Operators() {
 		if (lowerings[op] != nil || onnx.TraitsOf(op).Simplified) && !seen[op] {
-			t.Errorf("no golden has a %s: add a case to scripts/goldens_*.py", op)
+			t.Errorf("no golden has a %s: add a case to scripts/goldens", op)
 		}
 	}
 	if seen["NoSuchOperator"] {

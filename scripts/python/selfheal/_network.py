@@ -66,7 +66,7 @@ def export(module: torch.nn.Module, images: npt.NDArray[np.float32], path: pathl
     """Write a module in evaluation mode, with its normalisation, and check its logits; its mode is as before."""
     import torch
 
-    from . import exporters  # of scripts/, put beside this file by the build
+    from . import exporters  # of scripts/zoo, put beside this file by the build
 
     training = [(part, part.training) for part in module.modules()]
     device = next((p.device for p in (*module.parameters(), *module.buffers())), torch.device("cpu"))

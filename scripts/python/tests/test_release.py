@@ -10,7 +10,7 @@ from .conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import release
+from release import release
 
 FILES = {"selfheal": b"program", "README.md": b"text"}
 SECONDS = 1_700_000_000

@@ -164,7 +164,7 @@ SCRIPT = """
 import sys
 import numpy as np, torch
 sys.path += [{scripts!r}, {checkout!r}]
-from onnx_network import OnnxNetwork
+from zoo.onnx_network import OnnxNetwork
 from {package} import AutoAttack
 
 torch.set_num_threads(2)

@@ -1,0 +1,347 @@
+#!/usr/bin/env python3
+"""Writes the goldens of `selfheal fit`: PyTorch trains the same embedding on the same images in the same order.
+
+    python3 scripts/goldens/fit.py
+
+control/train/testdata gets conv_ae.onnx, a convolutional auto-encoder with PyTorch's initial weights, and training.json:
+the order of the images, the losses of every step by Adam and by SGD (cross-entropy through the bundled
+preact_standard + WEIGHT * ||E(x) - x||^2, means over the batch, measured before the step), and what both optimisers do
+to a few numbers in 20 steps of given gradients.
+
+    python3 scripts/goldens/fit.py recipes
+
+writes recipes.json and the embeddings that it begins with, unet.onnx, fcn.onnx and mlp_ae.onnx: the losses of a hundred
+steps with the keys that the recipe of the paper's authors and `unet` need, through two networks where `draw` is epoch.
+
+    python3 scripts/goldens/fit.py gaussian
+
+writes gaussian.json: the losses of every step under noise, for both losses of objective gaussian, from the weights of
+conv_ae.onnx and in the order of training.json.
+
+    python3 scripts/goldens/fit.py normalised
+
+writes normalised.onnx, three convolutions with BatchNormalizations between them, and normalised.json: the losses of
+every step in training mode, and the running statistics after the last one.
+
+    python3 scripts/goldens/fit.py shared
+
+writes shared.onnx, an encoder-decoder with ten BatchNormalizations as the exporter leaves it, which stores equal constants
+once: all scales and variances of a width are one initializer. And shared.json: the losses of a hundred steps in training
+mode, and the running statistics after the last one.
+
+Used: Python 3.11, PyTorch 1.13 (gaussian, normalised, recipes: 2.15), onnx 1.12, numpy 1.24.
+"""
+
+import copy
+import json
+import pathlib
+import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
+
+import numpy as np
+import onnx
+import torch
+from torch import nn
+from torch.nn import functional
+
+from paper.architectures import embeddings
+from zoo import export, onnx_network
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "control" / "train" / "testdata"
+IMAGES, BATCH, EPOCHS, WEIGHT, WIDTH = 160, 16, 10, 0.1, 8
+# Rates at which a hundred steps can be compared: at 0.001 Adam itself ends 4 % away when its start is moved by 1e-7.
+RUNS = (
+    {"optimizer": "adam", "lr": 0.0003, "momentum": 0.0, "weight_decay": 0.0},
+    {"optimizer": "sgd", "lr": 0.0005, "momentum": 0.9, "weight_decay": 0.01},
+)
+
+
+class ConvolutionalAutoEncoder(nn.Module):
+    """Six convolutions, width to 2 width channels, two of stride 2, up again by doubling."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, width, 3, 1, 1), nn.ReLU(),
+            nn.Conv2d(width, 2 * width, 3, 2, 1), nn.ReLU(),
+            nn.Conv2d(2 * width, 2 * width, 3, 2, 1), nn.ReLU(),
+            nn.Upsample(scale_factor=2, mode="nearest"), nn.Conv2d(2 * width, 2 * width, 3, 1, 1), nn.ReLU(),
+            nn.Upsample(scale_factor=2, mode="nearest"), nn.Conv2d(2 * width, width, 3, 1, 1), nn.ReLU(),
+            nn.Conv2d(width, 3, 3, 1, 1), nn.Sigmoid(),
+        )
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+class Normalised(nn.Module):
+    """Three convolutions, two normalisations, one behind the other."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, 2 * width, 3, 1, 1, bias=False), nn.BatchNorm2d(2 * width), nn.ReLU(),
+            nn.Upsample(scale_factor=2, mode="nearest"), nn.Conv2d(2 * width, 3, 3, 1, 1), nn.Sigmoid(),
+        )
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+class EncoderDecoder(nn.Module):
+    """Two stages down and two up, each of two convolutions that are normalised, and one more at the widest place."""
+
+    def __init__(self, width):
+        super().__init__()
+
+        def block(inputs, outputs, stride=1):
+            return nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU())
+
+        def up(inputs, outputs):
+            return nn.Sequential(nn.Upsample(scale_factor=2, mode="nearest"), block(inputs, outputs), block(outputs, outputs))
+
+        self.layers = nn.Sequential(
+            block(3, width), block(width, width, 2), block(width, width), block(width, width, 2), block(width, width),
+            block(width, width), up(width, width), up(width, width), nn.Conv2d(width, 3, 1), nn.Sigmoid())
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+def optimizer(run, parameters):
+    if run["optimizer"] == "adam":
+        return torch.optim.Adam(parameters, lr=run["lr"], weight_decay=run.get("weight_decay", 0))
+    return torch.optim.SGD(parameters, lr=run["lr"], momentum=run["momentum"], weight_decay=run["weight_decay"])
+
+
+def images():
+    records = np.fromfile(ROOT / "models/zoo/shapes10/train.bin", np.uint8).reshape(-1, 3073)[:IMAGES]
+    pixels = torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()).float() / 255.0
+    return pixels, torch.from_numpy(records[:, 0].astype(np.int64))
+
+
+def train(embedding, classifier, order, run):
+    """The losses of every step."""
+    pixels, labels = images()
+    follow = optimizer(run, embedding.parameters())
+    cross_entropies, reconstructions = [], []
+    for epoch in order:
+        for chosen in np.split(np.array(epoch), IMAGES // BATCH):
+            x = pixels[chosen]
+            e = embedding(x)
+            cross_entropy = functional.cross_entropy(classifier(e), labels[chosen])
+            reconstruction = (e - x).flatten(1).pow(2).sum(dim=1).mean()
+            follow.zero_grad()
+            (cross_entropy + WEIGHT * reconstruction).backward()
+            follow.step()
+            cross_entropies.append(round(cross_entropy.item(), 6))
+            reconstructions.append(round(reconstruction.item(), 5))
+    return {"cross_entropy": cross_entropies, "reconstruction": reconstructions}
+
+
+def noise(epoch, image, sigma):
+    """Numbers of mean 0 and variance sigma^2 that the test makes too."""
+    places = np.arange(3072, dtype=np.float64)
+    wave = np.cos(12.9898 * places + 78.233 * image + 37.719 * epoch)
+    return torch.from_numpy((sigma * np.sqrt(2) * wave).astype(np.float32).reshape(3, 32, 32))
+
+
+def gaussian(loss, sigma=0.25):
+    """The losses of every step of objective gaussian, by Adam."""
+    golden = json.loads((OUT / "training.json").read_text())
+    embedding = ConvolutionalAutoEncoder(WIDTH).eval()
+    weights = {i.name: onnx.numpy_helper.to_array(i) for i in onnx.load(OUT / "conv_ae.onnx").graph.initializer}
+    embedding.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in embedding.state_dict()})
+    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    pixels, labels = images()
+    follow = optimizer(RUNS[0], embedding.parameters())
+    cross_entropies, reconstructions = [], []
+    for number, epoch in enumerate(golden["order"]):
+        for chosen in np.split(np.array(epoch), IMAGES // BATCH):
+            x = pixels[chosen]
+            e = embedding(x + torch.stack([noise(number, int(i), sigma) for i in chosen]))
+            with torch.no_grad():
+                own = classifier(x).argmax(dim=1)
+            cross_entropy = functional.cross_entropy(classifier(e), own if loss == "stability" else labels[chosen])
+            reconstruction = (e - x).flatten(1).pow(2).sum(dim=1).mean()
+            follow.zero_grad()
+            (WEIGHT * reconstruction + (cross_entropy if loss == "stability" else 0)).backward()
+            follow.step()
+            cross_entropies.append(round(cross_entropy.item(), 6))
+            reconstructions.append(round(reconstruction.item(), 5))
+    return {**RUNS[0], "loss": loss, "sigma": sigma, "cross_entropy": cross_entropies, "reconstruction": reconstructions}
+
+
+def statistics(embedding, result, steps):
+    """Running statistics; PyTorch divides by one less than the number of values for the running variance, and keeps
+    0.9^steps of its start, 1."""
+    sizes, hooks = {}, []
+    norms = [layer for layer in embedding.modules() if isinstance(layer, nn.BatchNorm2d)]
+    for norm in norms:
+        hooks.append(norm.register_forward_hook(lambda n, x, _: sizes.update({n: x[0].numel() // x[0].shape[1]})))
+    with torch.no_grad():
+        embedding.eval()(torch.zeros(BATCH, 3, 32, 32))
+    for hook in hooks:
+        hook.remove()
+    kept = 0.9 ** steps
+    result["mean"] = [norm.running_mean.tolist() for norm in norms]
+    result["variance"] = [((norm.running_var - kept) * (sizes[norm] - 1) / sizes[norm] + kept).tolist() for norm in norms]
+
+
+def shared():
+    """The losses of a hundred steps of an embedding whose normalisations share constants in the exported file."""
+    golden = json.loads((OUT / "training.json").read_text())
+    embedding = EncoderDecoder(WIDTH).eval()
+    torch.onnx.export(
+        embedding, torch.zeros(2, 3, 32, 32), OUT / "shared.onnx", opset_version=13, dynamo=False,
+        training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=["state"],
+        output_names=["embedding"], dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
+    graph = onnx.load(OUT / "shared.onnx").graph
+    norms = [n for n in graph.node if n.op_type == "BatchNormalization"]
+    assert len(norms) == 10 and len(graph.initializer) < 20, "nothing is shared"
+    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    embedding.train()
+    # A rate at which a hundred steps can be compared: at 0.0003 PyTorch itself ends 10 % away when its start is moved by 1e-7.
+    run = {**RUNS[0], "lr": 0.00001}
+    result = {**run, **train(embedding, classifier, golden["order"], run)}
+    result["scale"] = [layer.weight.tolist() for layer in embedding.modules() if isinstance(layer, nn.BatchNorm2d)]
+    statistics(embedding, result, EPOCHS * IMAGES // BATCH)
+    return result
+
+
+def normalised():
+    """The losses of every step of three epochs in training mode, and the statistics after the last one. PyTorch itself
+    ends 0.1 % away when its start is moved by 1e-7."""
+    golden = json.loads((OUT / "training.json").read_text())
+    embedding = Normalised(WIDTH)
+    torch.onnx.export(
+        embedding, torch.zeros(2, 3, 32, 32), OUT / "normalised.onnx", opset_version=13, dynamo=False,
+        training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, input_names=["state"],
+        output_names=["embedding"], dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
+    model = onnx.load(OUT / "normalised.onnx")
+    for node in model.graph.node:
+        if node.op_type == "BatchNormalization":  # as for inference: one output
+            del node.output[1:]
+            for attribute in [a for a in node.attribute if a.name == "training_mode"]:
+                attribute.i = 0
+    onnx.save(model, OUT / "normalised.onnx")
+    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    result = {**RUNS[0], **train(embedding, classifier, golden["order"][:3], RUNS[0])}
+    norms = [layer for layer in embedding.layers if isinstance(layer, nn.BatchNorm2d)]
+    result["mean"] = [norm.running_mean.tolist() for norm in norms]
+    # PyTorch divides by one less than the number of values for the running variance, and keeps 0.9^steps of its start, 1.
+    kept = 0.9 ** (3 * IMAGES // BATCH)
+    values = BATCH * 16 * 16
+    result["variance"] = [((norm.running_var - kept) * (values - 1) / values + kept).tolist() for norm in norms]
+    return result
+
+
+# Settings of trainings as train.Settings has them. Draws are the networks of the epochs.
+RECIPES = (
+    {"embedding": "unet", "optimizer": "adam", "lr": 0.00001, "weight": 0.1, "reconstruction": "sum", "schedule": "cosine"},
+    {"embedding": "fcn", "optimizer": "sgd", "lr": 0.0005, "momentum": 0.9, "weight_decay": 0.0002, "weight": 30,
+     "reconstruction": "mean", "schedule": "step", "drops": [0.75, 0.95], "draws": [0, 1, 1, 0, 1, 0, 0, 0, 1, 1]},
+    {"embedding": "mlp_ae", "optimizer": "sgd", "lr": 0.002, "momentum": 0.9, "weight_decay": 0.0002, "weight": 10,
+     "reconstruction": "mean", "schedule": "step", "drops": [0.75, 0.95]},
+)
+# Shares of the rate after a share of all steps.
+RATES = {"cosine": lambda recipe, progress: (1 + np.cos(np.pi * progress)) / 2,
+         "step": lambda recipe, progress: 0.1 ** sum(progress >= at for at in recipe["drops"])}
+
+
+def recipe_losses(recipe, embedding, classifiers, order):
+    """The losses of every step of a recipe, whose embedding sees the images or, of mlp_ae, the classifier's features."""
+    pixels, labels = images()
+    follow = optimizer(recipe, embedding.train().parameters())
+    cross_entropies, reconstructions, step = [], [], 0
+    for number, epoch in enumerate(order):
+        body, head = torch.nn.Identity(), classifiers[recipe.get("draws", [0] * len(order))[number]]
+        if recipe["embedding"] == "mlp_ae":
+            body, head = head.features, head.head
+        for chosen in np.split(np.array(epoch), IMAGES // BATCH):
+            for group in follow.param_groups:
+                group["lr"] = recipe["lr"] * RATES[recipe["schedule"]](recipe, step / (EPOCHS * IMAGES // BATCH))
+            x = body(pixels[chosen]).detach()
+            e = embedding(x)
+            cross_entropy = functional.cross_entropy(head(e), labels[chosen])
+            squares = (e - x).flatten(1).pow(2)
+            counted = squares.sum(dim=1) if recipe["reconstruction"] == "sum" else squares.mean(dim=1)
+            follow.zero_grad()
+            (cross_entropy + recipe["weight"] * counted.mean()).backward()
+            follow.step()
+            cross_entropies.append(round(cross_entropy.item(), 6))
+            reconstructions.append(round(squares.sum(dim=1).mean().item(), 5))
+            step += 1
+    return {"settings": recipe, "cross_entropy": cross_entropies, "reconstruction": reconstructions}
+
+
+def recipes():
+    order = json.loads((OUT / "training.json").read_text())["order"]
+    classifiers = [onnx_network.OnnxNetwork(ROOT / f"models/zoo/preact_{name}.onnx") for name in ("standard", "robust")]
+    runs = []
+    for recipe in RECIPES:
+        name = recipe["embedding"]
+        features = 64
+        embedding = {"unet": lambda: embeddings.UNet(4), "fcn": lambda: embeddings.FCN(2),
+                     "mlp_ae": lambda: embeddings.AutoEncoder(sizes=(features, 24, 10))}[name]().eval()
+        example = torch.zeros(2, features) if name == "mlp_ae" else torch.zeros(2, 3, 32, 32)
+        torch.onnx.export(
+            embedding, example, OUT / f"{name}.onnx", opset_version=13, dynamo=False,
+            training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=["state"],
+            output_names=["embedding"], dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
+        runs.append(recipe_losses(recipe, embedding, classifiers, order))
+        print(name, *(f"{key} {runs[-1][key][0]:.4f} -> {runs[-1][key][-1]:.4f}" for key in ("cross_entropy", "reconstruction")))
+    return {"runs": runs}
+
+
+def update(run, rng):
+    """Twenty updates of five numbers by given gradients."""
+    values = torch.tensor(np.round(rng.normal(size=5), 3).astype(np.float32))
+    start = values.tolist()
+    parameter = nn.Parameter(values.clone())
+    follow = optimizer(run, [parameter])
+    gradients, after = [], []
+    for _ in range(20):
+        gradient = np.round(rng.normal(size=5) * rng.choice([0.01, 1, 30], size=5), 3).astype(np.float32)
+        parameter.grad = torch.from_numpy(gradient)
+        follow.step()
+        gradients.append(gradient.tolist())
+        after.append(parameter.detach().tolist())
+    return {**run, "start": start, "gradients": gradients, "after": after}
+
+
+def main():
+    torch.manual_seed(11)
+    torch.set_num_threads(1)
+    if sys.argv[1:] == ["gaussian"]:
+        runs = [gaussian(loss) for loss in ("mse", "stability")]
+        (OUT / "gaussian.json").write_text(json.dumps({"runs": runs}) + "\n")
+        return
+    if sys.argv[1:] == ["recipes"]:
+        (OUT / "recipes.json").write_text(json.dumps(recipes()) + "\n")
+        return
+    if sys.argv[1:] == ["shared"]:
+        (OUT / "shared.json").write_text(json.dumps(shared()) + "\n")
+        return
+    if sys.argv[1:] == ["normalised"]:
+        (OUT / "normalised.json").write_text(json.dumps(normalised()) + "\n")
+        return
+    OUT.mkdir(parents=True, exist_ok=True)
+    embedding = ConvolutionalAutoEncoder(WIDTH).eval()
+    export.export_embedding(embedding, (3, 32, 32), OUT / "conv_ae.onnx")
+    classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
+    rng = np.random.default_rng(12)
+    order = [rng.permutation(IMAGES).tolist() for _ in range(EPOCHS)]
+    runs = [{**run, **train(copy.deepcopy(embedding), classifier, order, run)} for run in RUNS]
+    updates = [update({**run, "lr": 0.05, "weight_decay": decay}, rng) for run in RUNS for decay in (0.0, 0.1)]
+    golden = {"images": IMAGES, "batch": BATCH, "weight": WEIGHT, "order": order, "runs": runs, "updates": updates}
+    (OUT / "training.json").write_text(json.dumps(golden) + "\n")
+    for run in runs:
+        print(run["optimizer"], *(f"{key} {run[key][0]:.4f} -> {run[key][-1]:.4f}" for key in ("cross_entropy", "reconstruction")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Fits an embedding by PyTorch, where a GPU is at hand: what `selfheal fit` does, by the same objective.
+
+    python3 scripts/zoo/fit.py --architecture fcn --data cifar10 --folder cifar-10-batches-bin --models rn-18.onnx \\
+        --weight 1 --reconstruction mean --epochs 60 --device cuda --precision bf16 --out runs/fcn
+
+The embedding E of the input, or with --at last of the features that enter a network's last layer, minimises the paper's
+Eq. 4, CE(rest of the network applied to E(x), label) + weight * ||E(x) - x||^2, through frozen ONNX classifiers. For
+--at last, --before names the embedding of the input that stands in front of them. What differs from `selfheal fit`: the
+draws of weights, order and augmentation, normalisations see the whole batch, and an epoch leaves out what makes no batch.
+
+The folder --out gets checkpoint.pt after every epoch (--resume goes on from there), log.jsonl with one line an epoch and
+at the end embedding.onnx; with --keep also embedding-EPOCH.onnx after these epochs. With --test N the line of each of
+them has what the embedding does to N test images in front of the first network, at linf 8/255: accuracy on clean images
+and on images that PGD-40 made on the network alone, the mean of ||E(x) - x||^2, and the mean share of a perturbation that
+passes, ||E(x + d) - E(x)|| / ||d|| in l2.
+"""
+
+import argparse
+import pathlib
+import sys
+import time
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    from paper.architectures import embeddings
+    from zoo import attacks, datasets, export, exporters, onnx_network, train
+    from zoo.exporters import ExportError
+except ImportError as missing:
+    if __name__ != "__main__":
+        raise
+    sys.exit(f"fit.py: error: {missing}; see scripts/requirements.txt")
+
+EMBEDDING = "embedding.onnx"
+IMAGES = {"fcn": embeddings.FCN, "unet": embeddings.UNet, "segnet": embeddings.SegNet}  # architectures of the input
+OPSET = 13
+PGD_STEPS, PGD_STEP = 40, 2.0 / 255.0  # of the judge's attack
+PASS = 250  # images of one of its passes
+# A fit goes on with the arguments that it began with.
+FIXED = ("architecture", "width", "sizes", "data", "models", "mean", "std", "at", "before", "epochs", "batch", "weight",
+         "reconstruction", "optimizer", "rate", "weight_decay", "schedule", "drops", "draw", "flip", "crop", "limit_train", "precision", "seed")
+
+
+def parse(argv):
+    parser = export.Parser(prog="fit.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--architecture", choices=(*IMAGES, "mlp-ae"), required=True)
+    parser.add_argument("--width", type=export.positive, help="channels of the first layer (default: the architecture's)")
+    parser.add_argument("--sizes", type=export.positive, nargs="+", default=[512, 384, 256],
+                        help="mlp-ae: of the state and its layers down to the code (default 512 384 256)")
+    parser.add_argument("--data", choices=sorted(datasets.DATASETS), required=True, help="the image set's layout")
+    parser.add_argument("--folder", help="where it lies (shapes10: default the bundled images)")
+    parser.add_argument("--models", nargs="+", required=True, metavar="FILE", help="ONNX classifiers, of which one is drawn")
+    parser.add_argument("--mean", type=float, nargs="+", help="of the networks' images, of all channels or of each")
+    parser.add_argument("--std", type=float, nargs="+", help="and their standard deviation")
+    parser.add_argument("--draw", choices=("epoch", "step"), default="epoch", help="how often (default %(default)s)")
+    parser.add_argument("--at", choices=("input", "last"), default="input", help="(default %(default)s)")
+    parser.add_argument("--before", metavar="FILE", help="with --at last: the embedding of the input, as ONNX")
+    parser.add_argument("--out", required=True, help="folder for checkpoint, log and embedding")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out, where there is one")
+    parser.add_argument("--keep", type=export.positive, nargs="*", default=[], metavar="EPOCH",
+                        help="write the embedding after these epochs too")
+    parser.add_argument("--test", type=export.positive, metavar="N", help="judge what is kept on the first N test images")
+    parser.add_argument("--epochs", type=export.positive, default=60, help="(default %(default)s)")
+    parser.add_argument("--batch", type=export.positive, default=256, help="images a step (default %(default)s)")
+    parser.add_argument("--weight", type=float, default=1.0, help="of the reconstruction (default %(default)s)")
+    parser.add_argument("--reconstruction", choices=("sum", "mean"), default="mean",
+                        help="whether it is the sum over the state's values or their mean (default %(default)s)")
+    parser.add_argument("--optimizer", choices=("sgd", "adam"), default="sgd", help="(default %(default)s, momentum 0.9)")
+    parser.add_argument("--rate", type=float, default=0.01, help="first learning rate (default %(default)s)")
+    parser.add_argument("--weight-decay", type=float, default=0.0, help="(default %(default)s)")
+    parser.add_argument("--schedule", choices=("cosine", "step", "constant"), default="step", help="(default %(default)s)")
+    parser.add_argument("--drops", type=float, nargs="*", default=[0.75, 0.95],
+                        help="step: to a tenth after each of these shares of the steps (default 0.75 0.95)")
+    parser.add_argument("--flip", action="store_true", help="mirror images at random")
+    parser.add_argument("--crop", type=int, default=0, metavar="PIXELS", help="shift them at random (default %(default)s)")
+    parser.add_argument("--limit-train", type=export.positive, metavar="N", help="use the first N training images")
+    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32", help="of the passes (default %(default)s)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="(default %(default)s)")
+    return parser.parse_args(argv)
+
+
+def new(arguments):
+    """The embedding with weights drawn as `selfheal fit` draws them."""
+    if arguments.architecture == "mlp-ae":
+        return embeddings.AutoEncoder(sizes=tuple(arguments.sizes))
+    embedding = IMAGES[arguments.architecture](**({"width": arguments.width} if arguments.width else {}))
+    if arguments.architecture == "fcn":  # without normalisation, PyTorch's own draws fade on the way down
+        for layer in embedding.encoder.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.zeros_(layer.bias)
+    return embedding
+
+
+class Fit(train.Kept):
+    """One fit: embedding, optimiser and random state, which checkpoints hold whole."""
+
+    fixed = FIXED
+
+    def __init__(self, arguments):
+        super().__init__(arguments)
+        self.embedding = new(arguments).to(self.device)
+        self.networks = [self.frozen(path) for path in arguments.models]
+        before = onnx_network.OnnxNetwork(arguments.before) if arguments.before else nn.Identity()
+        self.before = before.to(self.device)
+        settings = {"lr": arguments.rate, "weight_decay": arguments.weight_decay}
+        self.optimiser = (torch.optim.Adam(self.embedding.parameters(), **settings) if arguments.optimizer == "adam"
+                          else torch.optim.SGD(self.embedding.parameters(), momentum=0.9, **settings))
+        self.data = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train).to(self.device)
+
+    def frozen(self, path):
+        return onnx_network.OnnxNetwork(path, self.arguments.mean, self.arguments.std).to(self.device)
+
+    def draw(self):
+        return self.networks[int(torch.randint(len(self.networks), (1,), generator=self.generator))]
+
+    def factor(self, progress):
+        """Share of the rate after `progress` in [0, 1) of all steps."""
+        if self.arguments.schedule == "step":
+            return 0.1 ** sum(progress >= at for at in self.arguments.drops)
+        return train.SCHEDULES[self.arguments.schedule](progress)
+
+    def images(self, chosen):
+        images = self.data.images[chosen]
+        if self.arguments.flip or self.arguments.crop:
+            images = datasets.augment(images, self.arguments.crop, images.shape[-1], self.generator, self.arguments.flip)
+        return (images.float() / 255.0).contiguous(memory_format=torch.channels_last)
+
+    def losses(self, network, x, labels):
+        """Cross-entropy, ||E(x) - x||^2 and what is right of a batch, with the reconstruction as it is weighed."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.arguments.precision == "bf16"):
+            if self.arguments.at == "last":
+                with torch.no_grad():
+                    x = network.features(self.before(x).float()).float()
+            e = self.embedding(x).float()
+            logits = (network.head(e) if self.arguments.at == "last" else network(e)).float()
+        squares = (e - x).flatten(1).pow(2)
+        counted = squares.sum(dim=1) if self.arguments.reconstruction == "sum" else squares.mean(dim=1)
+        return (functional.cross_entropy(logits, labels), counted.mean(), squares.sum(dim=1).mean().detach(),
+                (logits.argmax(dim=1) == labels).float().mean())
+
+    def run_epoch(self):
+        """One pass over the images; the means of what losses gives."""
+        size, count = self.arguments.batch, len(self.data)
+        order = torch.randperm(count, generator=self.generator)
+        steps = max(1, count // size)
+        network, total = self.draw(), 0
+        self.embedding.train()
+        for step in range(steps):
+            if step and self.arguments.draw == "step":
+                network = self.draw()
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.arguments.rate * self.factor((self.epoch + step / steps) / self.arguments.epochs)
+            chosen = order[step * size:(step + 1) * size].to(self.device)
+            cross_entropy, counted, squares, right = self.losses(network, self.images(chosen), self.data.labels[chosen])
+            self.optimiser.zero_grad()
+            (cross_entropy + self.arguments.weight * counted).backward()
+            self.optimiser.step()
+            total = total + torch.stack([cross_entropy.detach(), squares, right])
+        means = (total / steps).tolist()
+        self.finite(*means)
+        self.epoch += 1
+        return dict(zip(("cross_entropy", "reconstruction", "accuracy"), means))
+
+    def state(self):
+        return {"embedding": self.embedding.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
+
+    def restore(self, state):
+        self.embedding.load_state_dict(state["embedding"])
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
+
+    def export(self, name):
+        """The embedding as it stands, as an ONNX file in the folder."""
+        twin = new(self.arguments)
+        twin.load_state_dict({key: value.cpu() for key, value in self.embedding.state_dict().items()})
+        size = self.arguments.sizes[:1] if self.arguments.at == "last" else self.data.images.shape[1:]
+        data = exporters.export(twin.eval(), torch.zeros(2, *size), "torchscript", OPSET, "state", "embedding")
+        self.write(name, lambda path: path.write_bytes(data))
+
+
+class Judge:
+    """Test images, clean and attacked, in front of one network."""
+
+    def __init__(self, network, data, device):
+        self.network = network
+        self.clean, self.labels = data.images.to(device).float() / 255.0, data.labels.to(device)
+        generator = torch.Generator().manual_seed(0)
+        self.attacked = torch.cat([
+            attacks.pgd(network, x, y, "linf", attacks.EPSILONS["linf"], PGD_STEPS, PGD_STEP, attacks.cross_entropy_loss,
+                        generator) for x, y in zip(self.clean.split(PASS), self.labels.split(PASS))])
+
+    @torch.no_grad()
+    def says(self, embedding):
+        """Of the embedding in evaluation mode, in float32."""
+        clean, attacked = (torch.cat([embedding(x) for x in images.split(PASS)]) for images in (self.clean, self.attacked))
+
+        def right(images):
+            answers = torch.cat([self.network(x).argmax(dim=1) for x in images.split(PASS)])
+            return (answers == self.labels).float().mean().item()
+
+        def lengths(difference):
+            return difference.flatten(1).norm(dim=1)
+
+        return {"clean": right(clean), "attacked": right(attacked), "moved": lengths(clean - self.clean).pow(2).mean().item(),
+                "passed": (lengths(attacked - clean) / lengths(self.attacked - self.clean)).mean().item()}
+
+
+def fit(arguments):
+    """Fit to the last epoch and export."""
+    if (arguments.at == "last") != (arguments.architecture == "mlp-ae"):
+        raise train.TrainingError("--at last takes mlp-ae, and --at input another architecture")
+    if arguments.before and arguments.at == "input":
+        raise train.TrainingError("--before is for --at last")
+    if arguments.test and arguments.at == "last":
+        raise train.TrainingError("--test is for --at input")
+    run = Fit(arguments)
+    run.begin()
+    judge = None
+    if arguments.test:
+        test = datasets.load(arguments.data, arguments.folder, train=False).head(arguments.test)
+        judge = Judge(run.networks[0], test, run.device)
+    while run.epoch < arguments.epochs:
+        began = time.time()
+        entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(time.time() - began, 1)}
+        if judge and run.epoch in (*arguments.keep, arguments.epochs):
+            entry["test"] = judge.says(run.embedding.eval())
+        if run.epoch in arguments.keep:
+            run.export(f"embedding-{run.epoch}.onnx")
+        run.log(**entry)
+        run.save()
+    run.export(EMBEDDING)
+    print(f"{run.folder / EMBEDDING}: {arguments.architecture} through {len(arguments.models)} networks")
+
+
+def main(argv=None):
+    arguments = parse(argv)
+    try:
+        fit(arguments)
+    except (train.TrainingError, ExportError, onnx_network.Unsupported, datasets.DatasetError, OSError) as problem:
+        print(f"fit.py: error: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
