@@ -32,9 +32,9 @@ import numpy
 import torch
 import yaml
 
-from bench.reference_attack import load_images
 from goldens.attacks import NORMS, in_parts, lengths, right
 from verify import documents
+from zoo import datasets
 from zoo.onnx_network import OnnxNetwork
 
 LARGEST = {"linf": 1.0, "l2": 55.0, "l1": 3072.0, "l0": 3072}  # epsilons beyond every image of 3x32x32
@@ -190,7 +190,7 @@ def optimality(distances, envelope):
 
 def measure(selfheal, config, base, model, images, kinds, passes, seeds):
     dataset = dict(config["datasets"][config["default"]])
-    _, x, y = load_images({**dataset, "path": base / dataset["path"]}, images)
+    _, x, y = map(torch.from_numpy, datasets.of_config({**dataset, "path": base / dataset["path"]}, images))
     settings = config["models"][model]
     prepare, path = settings.get("preprocess") or {}, base / settings["path"]
     network = Runtime(path, prepare) if "queries" in passes else OnnxNetwork(path, prepare.get("mean"), prepare.get("std"))

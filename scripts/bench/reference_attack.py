@@ -20,10 +20,9 @@ import time
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
-import numpy as np
 import torch
 
-from zoo.datasets import cifar_records
+from zoo import datasets
 from zoo.onnx_network import OnnxNetwork
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1"}
@@ -50,27 +49,6 @@ class Clock:
     def count(self, line):
         """Images still right, from a percentage with two decimals: exact for up to 5,000."""
         return round(float(re.search(r": ([\d.]+)%", line).group(1)) / 100 * self.images)
-
-
-def load_images(dataset, count):
-    """ids, images float32 [N, C, H, W] in [0, 1] and labels int64 [N], as selfheal chooses them."""
-    path, kind = pathlib.Path(dataset["path"]), dataset["format"]
-    if unread := dataset.keys() - {"path", "format", "indices", "limit", "classes"}:
-        raise SystemExit(f"data sets with {', '.join(sorted(unread))} are not read here")
-    if kind in ("cifar10-bin", "cifar100-bin"):
-        label_bytes, classes = (1, 10) if kind == "cifar10-bin" else (2, 100)
-        records = cifar_records([path], label_bytes, classes)
-        images, labels = records.images, records.labels
-    elif kind == "npz":
-        with np.load(path) as arrays:
-            images, labels = torch.from_numpy(arrays["x"]), torch.from_numpy(arrays["y"].astype(np.int64).reshape(-1))
-        if images.shape[1] not in (1, 3) and images.shape[3] in (1, 3):
-            images = images.permute(0, 3, 1, 2)
-    else:
-        raise SystemExit(f"data sets of format {kind} are not read here; convert it to npz")
-    ids = torch.tensor(list(dataset.get("indices") or range(len(labels)))[:count])
-    images = images[ids].contiguous()
-    return ids, images.float() / 255 if images.dtype == torch.uint8 else images.float(), labels[ids]
 
 
 def margins(network, ids, images, labels):
@@ -147,7 +125,7 @@ def main():
     job = json.load(sys.stdin)
     torch.set_num_threads(job["threads"])
     network = OnnxNetwork(job["model"], job["mean"], job["std"]).eval()
-    ids, images, labels = load_images(job["dataset"], job["images"])
+    ids, images, labels = map(torch.from_numpy, datasets.of_config(job["dataset"], job["images"]))
     device = job.get("device", "cpu")
     if device != "cpu":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = job.get("tf32", False)

@@ -29,7 +29,7 @@ try:
     from torch.nn import functional
 
     from paper.architectures import ARCHITECTURES, keep_off_kinks, random_weights
-    from zoo import exporters
+    from zoo import datasets, exporters
     from onnx import TensorProto, helper, numpy_helper
     import onnx
     from bench import reference_attack
@@ -243,7 +243,7 @@ class Command(unittest.TestCase):
     def test_a_log_that_belies_the_images_is_refused(self):
         package = types.ModuleType("autoattack")
         network = OnnxNetwork(self.folder / "net.onnx", 0.5, [0.25, 0.25, 0.5])
-        _, images, labels = reference_attack.load_images({"format": "npz", "path": self.folder / "test.npz"}, 5)
+        _, images, labels = map(torch.from_numpy, datasets.of_config({"format": "npz", "path": self.folder / "test.npz"}, 5))
         with mock.patch.dict(sys.modules, autoattack=package), contextlib.redirect_stderr(io.StringIO()):
             exec("SHORTFALL = 1\n" + AUTOATTACK, package.__dict__)
             self.assertEqual(reference_attack.attack(network, images, labels, "linf", 8 / 255, 3)["robust"], 0.6)

@@ -19,7 +19,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name t
 import torch
 import yaml
 
-from bench.reference_attack import load_images
+from zoo import datasets
 from zoo.onnx_network import OnnxNetwork
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -222,7 +222,7 @@ def main():
     for suite in suites:
         dataset = dict(config["datasets"][suite["dataset"]])
         dataset["path"] = arguments.config.parent / dataset["path"]
-        _, images, labels = load_images(dataset, arguments.images)
+        _, images, labels = map(torch.from_numpy, datasets.of_config(dataset, arguments.images))
         for name in suite["models"]:
             model = config["models"][name]
             prepare = model.get("preprocess") or {}

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from zoo import exporters
+from zoo import datasets, exporters
 from zoo.onnx_network import OnnxNetwork
 
 NORMS = {"linf": np.inf, "l2": 2, "l1": 1}
@@ -193,11 +193,11 @@ def main():
 def real(folder, out):
     """Bounds of ResNet-2B: in l-inf cut to [0, 1]; in l2 and l1 of normalised images."""
     network = OnnxNetwork(str(folder / "resnet_2b.onnx"), None, None).eval()
-    records = np.fromfile(folder / "cifar10-test-1000.bin", dtype=np.uint8).reshape(-1, 3073)
+    images, labels = datasets.read_records(folder / "cifar10-test-1000.bin", count=3)
     cases = []
     for i in range(3):
-        pixels = torch.from_numpy(records[i:i + 1, 1:].reshape(-1, 3, 32, 32)).float() / 255
-        label, x = int(records[i, 0]), (pixels - MEAN) / STD
+        pixels = torch.from_numpy(images[i:i + 1]).float() / 255
+        label, x = int(labels[i]), (pixels - MEAN) / STD
         for norm in NORMS:
             for epsilon in (1 / 255, 2 / 255):
                 radius, box = epsilon * LARGER[norm] / 0.25, None

@@ -24,7 +24,6 @@ from zoo import datasets, shapes10
 
 SIDE, CLASSES, NOISE = 16, 10, 0.3
 SEED, IMAGES = 69, 20_000  # drawn for training
-SHAPES = datasets.ZOO / "shapes10"
 
 
 def network():
@@ -90,8 +89,7 @@ def main():
     out = parser.parse_args().out
     warnings.simplefilter("ignore")
     net = train()
-    test = datasets.cifar_records([SHAPES / "test.bin"], 1, CLASSES)
-    x, y = test.images, test.labels
+    x, y = map(torch.from_numpy, datasets.read_records(datasets.SHAPES10 / "test.bin"))
     right = net(smaller(x)).argmax(1) == y
     print(f"tiny: {100 * right.float().mean():.1f} % of {len(y)} test images")
     model = export(net, out / "tiny.onnx")
@@ -103,7 +101,7 @@ def main():
     few = torch.cat([torch.where(right)[0][-12:], torch.where(~right)[0][-2:]])
     between = smaller(x[few]).numpy() * 0.5 + 0.5  # float32, most values between two levels
     np.savez_compressed(out / "floats.npz", x=np.float32(between), y=y[few].numpy())
-    names = (SHAPES / "batches.meta.txt").read_text().split()
+    names = (datasets.SHAPES10 / "batches.meta.txt").read_text().split()
     for k in range(236, 256):
         folder = out / "folder" / f"{int(y[k])}-{names[int(y[k])]}"
         folder.mkdir(parents=True, exist_ok=True)

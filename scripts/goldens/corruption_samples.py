@@ -13,13 +13,18 @@ libmagickwand-6.q16-6). What newer libraries have renamed is replaced in the aut
 """
 import json
 import os
+import pathlib
 import re
 import sys
+
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
 import numpy as np
 from PIL import Image
 from scipy.special import ndtri
 from scipy.stats import poisson
+
+from zoo import datasets
 
 NAMES = ("gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur zoom_blur snow frost fog "
          "brightness contrast elastic_transform pixelate jpeg_compression").split()
@@ -119,8 +124,7 @@ def samples(checkout):
 def statistics(checkout):
     made, out = load(checkout, 32), {}
     np.random.seed(0)
-    batch = np.fromfile(os.path.join(HERE, "..", "..", "models", "zoo", "shapes10", "test.bin"), np.uint8).reshape(-1, 3073)
-    images = batch[:200, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    images = datasets.read_records(datasets.SHAPES10 / "test.bin", count=200)[0].transpose(0, 2, 3, 1)
     for name in NAMES:
         out[name] = []
         for severity in range(1, 6):

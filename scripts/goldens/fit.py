@@ -46,7 +46,7 @@ from torch import nn
 from torch.nn import functional
 
 from paper.architectures import embeddings
-from zoo import export, onnx_network
+from zoo import datasets, export, onnx_network
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "control" / "train" / "testdata"
@@ -118,9 +118,8 @@ def optimizer(run, parameters):
 
 
 def images():
-    records = np.fromfile(ROOT / "models/zoo/shapes10/train.bin", np.uint8).reshape(-1, 3073)[:IMAGES]
-    pixels = torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()).float() / 255.0
-    return pixels, torch.from_numpy(records[:, 0].astype(np.int64))
+    pixels, labels = map(torch.from_numpy, datasets.read_records(datasets.SHAPES10 / "train.bin", count=IMAGES))
+    return pixels.float() / 255.0, labels
 
 
 def train(embedding, classifier, order, run):

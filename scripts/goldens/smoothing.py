@@ -19,7 +19,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name t
 import scipy.stats
 import torch
 
-from zoo.datasets import cifar_records
+from zoo import datasets
 from zoo.onnx_network import OnnxNetwork
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "harness" / "testdata" / "smoothing.json"
@@ -48,13 +48,13 @@ def main():
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     smooth, clone = smooth_class()
-    records = cifar_records([args.real / "cifar10-test-1000.bin"], 1, 10)
+    images, _ = datasets.read_records(args.real / "cifar10-test-1000.bin", count=args.images)
     cases = []
     for name, mean, std, n in CASES:
         g = smooth(OnnxNetwork(args.real / f"{name}.onnx", mean, std), 10, SIGMA)
         certificates = []
         for i in range(args.images):
-            x = records.images[i].float() / 255
+            x = torch.from_numpy(images[i]).float() / 255
             label, radius = g.certify(x, N0, n, ALPHA, BATCH)
             certificates.append({"class": int(label), "radius": float(radius)})
             print(name, i, certificates[-1], flush=True)

@@ -19,7 +19,7 @@ import sys
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
 try:
-    from zoo.datasets import CIFAR_SIDE, DatasetError, cifar_records, read_image
+    from zoo.datasets import CIFAR_SIDE, DatasetError, read_image, read_records
 except ImportError as missing:
     if __name__ != "__main__":
         raise
@@ -32,7 +32,7 @@ SUFFIXES = {".jpg", ".jpeg", ".png"}
 
 def record(path, label):
     """An image file as CIFAR-10's record: the label, then the channels one by one, 3073 bytes."""
-    return bytes([label]) + read_image(path, CIFAR_SIDE).numpy().tobytes()
+    return bytes([label]) + read_image(path, CIFAR_SIDE).tobytes()
 
 
 def in_turn(folder):
@@ -57,7 +57,7 @@ def main(argv=None):
     try:
         entries = in_turn(arguments.folder)
         tests = in_turn(arguments.test) if arguments.test and arguments.test.is_dir() else []
-        tested = len(cifar_records([arguments.test], 1, len(CLASSES))) if arguments.test and not tests else len(tests)
+        tested = len(read_records(arguments.test)[1]) if arguments.test and not tests else len(tests)
         arguments.out.mkdir(parents=True, exist_ok=True)
         size = -(-len(entries) // BATCHES)
         files = {f"data_batch_{i + 1}.bin": entries[i * size:(i + 1) * size] for i in range(BATCHES)}

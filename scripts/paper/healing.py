@@ -21,8 +21,8 @@ import numpy
 import onnxruntime
 import yaml
 
-from bench.reference_attack import load_images
 from verify import documents
+from zoo import datasets
 
 
 def embed(session, images, batch=100):
@@ -59,11 +59,11 @@ def main():
     results = json.loads((arguments.run / "results.json").read_text(encoding="utf-8"))
     config = yaml.safe_load(arguments.config.read_text(encoding="utf-8"))
     dataset = dict(config["datasets"][results["cells"][0]["dataset"]])
-    _, images, _ = load_images({**dataset, "path": arguments.config.parent / dataset["path"]}, results["cells"][0]["n"])
+    _, images, _ = datasets.of_config({**dataset, "path": arguments.config.parent / dataset["path"]}, results["cells"][0]["n"])
     embeddings = dict(e.split("=", 1) for e in arguments.embedding)
     embeddings = {control: onnxruntime.InferenceSession(file) for control, file in embeddings.items()}
     header = ["network", "control", "attack", "clean", "attacked", "‖E(x) − x‖²", "share that passes"]
-    print(documents.table(header, list(rows(results, arguments.run, images.numpy(), embeddings))))
+    print(documents.table(header, list(rows(results, arguments.run, images, embeddings))))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
+
 import numpy
 import onnxruntime
+
+from zoo import datasets
 
 SAMPLES = 1000
 
@@ -160,9 +164,7 @@ def instances(arguments):
 def around(arguments, folder):
     """Balls around real images that ask for the centre's own class."""
     network = Network(arguments.questions)
-    records = numpy.fromfile(arguments.around, numpy.uint8).reshape(-1, 3073)[:arguments.limit]
-    for number, record in enumerate(records):
-        x = record[1:].reshape(3, 32, 32)
+    for number, x in enumerate(datasets.read_records(pathlib.Path(arguments.around), count=arguments.limit)[0]):
         if network.shape[-1] == 3:
             x = x.transpose(1, 2, 0)
         x = x.ravel() * (numpy.float32(arguments.scale) / 255)

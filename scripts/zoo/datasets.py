@@ -1,16 +1,15 @@
-"""Image sets in their usual layouts, as bytes: CIFAR-10, CIFAR-100, Tiny-ImageNet and the bundled shapes10.
+"""Reads images: CIFAR's records, CIFAR-10, CIFAR-100, Tiny-ImageNet and shapes10 for training, the data sets of configs.
 
 Labels are numbered as the Go program numbers them: CIFAR's own numbers (the fine ones of CIFAR-100), the
-order of wnids.txt in Tiny-ImageNet.
+order of wnids.txt in Tiny-ImageNet. NumPy is enough for records and for the data sets of configs; the rest needs PyTorch.
 """
 
 import dataclasses
 import pathlib
 
 import numpy as np
-import torch
 
-ZOO = pathlib.Path(__file__).resolve().parents[2] / "models" / "zoo"
+SHAPES10 = pathlib.Path(__file__).resolve().parents[2] / "models" / "zoo" / "shapes10"  # the bundled images
 CIFAR_SIDE, TINY_SIDE = 32, 64
 
 
@@ -20,10 +19,10 @@ class DatasetError(Exception):
 
 @dataclasses.dataclass
 class ImageSet:
-    """Images uint8 [N, 3, H, W] and labels int64 [N] in [0, classes)."""
+    """PyTorch's tensors: images uint8 [N, 3, H, W] and labels int64 [N] in [0, classes)."""
 
-    images: torch.Tensor
-    labels: torch.Tensor
+    images: object
+    labels: object
     classes: int
 
     def __len__(self):
@@ -37,23 +36,51 @@ class ImageSet:
         return ImageSet(self.images.to(device), self.labels.to(device), self.classes)
 
 
-def cifar_records(paths, label_bytes, classes):
-    """CIFAR's binary records: `label_bytes` labels, of which the last counts, then 3072 bytes channel by channel."""
-    record = label_bytes + 3 * CIFAR_SIDE**2
+def read_records(*paths, label_bytes=1, count=None):
+    """Images uint8 [N, 3, 32, 32] and labels int64 [N] of CIFAR's binary records, of each file the first `count`.
+
+    A record is `label_bytes` labels, of which the last counts, then 3072 bytes channel by channel.
+    """
+    size = label_bytes + 3 * CIFAR_SIDE**2
     parts = []
     for path in paths:
         if not path.is_file():
             raise DatasetError(f"{path} is missing")
-        data = np.fromfile(path, np.uint8)
-        if len(data) == 0 or len(data) % record:
-            raise DatasetError(f"{path} has {len(data)} bytes, no whole number of records of {record}")
-        parts.append(data.reshape(-1, record))
+        data = np.fromfile(path, np.uint8, -1 if count is None else count * size)
+        if len(data) == 0 or len(data) % size:
+            raise DatasetError(f"{path} has {len(data)} bytes, no whole number of records of {size}")
+        parts.append(data.reshape(-1, size))
     records = np.concatenate(parts)
-    labels = records[:, label_bytes - 1].astype(np.int64)
+    images = records[:, label_bytes:].reshape(-1, 3, CIFAR_SIDE, CIFAR_SIDE)
+    return images.copy(), records[:, label_bytes - 1].astype(np.int64)
+
+
+def cifar_records(paths, label_bytes, classes):
+    """CIFAR's records as an ImageSet."""
+    import torch
+    images, labels = read_records(*paths, label_bytes=label_bytes)
     if labels.max() >= classes:
         raise DatasetError(f"{paths[0].parent} has the label {labels.max()} in a set of {classes} classes")
-    images = records[:, label_bytes:].reshape(-1, 3, CIFAR_SIDE, CIFAR_SIDE)
-    return ImageSet(torch.from_numpy(images.copy()), torch.from_numpy(labels), classes)
+    return ImageSet(torch.from_numpy(images), torch.from_numpy(labels), classes)
+
+
+def of_config(dataset, count):
+    """ids, images float32 [N, C, H, W] in [0, 1] and labels int64 [N] of a config's data set, as selfheal chooses them."""
+    path, kind = pathlib.Path(dataset["path"]), dataset["format"]
+    if unread := dataset.keys() - {"path", "format", "indices", "limit", "classes"}:
+        raise SystemExit(f"data sets with {', '.join(sorted(unread))} are not read here")
+    if kind in ("cifar10-bin", "cifar100-bin"):
+        images, labels = read_records(path, label_bytes=1 if kind == "cifar10-bin" else 2)
+    elif kind == "npz":
+        with np.load(path) as arrays:
+            images, labels = arrays["x"], arrays["y"].astype(np.int64).reshape(-1)
+        if images.shape[1] not in (1, 3) and images.shape[3] in (1, 3):
+            images = images.transpose(0, 3, 1, 2)
+    else:
+        raise SystemExit(f"data sets of format {kind} are not read here; convert it to npz")
+    ids = np.array(list(dataset.get("indices") or range(len(labels)))[:count])
+    chosen = np.ascontiguousarray(images[ids], np.float32)
+    return ids, chosen / np.float32(255) if images.dtype == np.uint8 else chosen, labels[ids]
 
 
 def inner_folder(folder, name):
@@ -95,9 +122,10 @@ def tiny_imagenet(folder, train):
             if name not in label_of:
                 raise DatasetError(f"val_annotations.txt: {file} has the class {name}, which is not in wnids.txt")
             entries.append((folder / "val" / "images" / file, label_of[name]))
+    import torch
     images = torch.empty(len(entries), 3, TINY_SIDE, TINY_SIDE, dtype=torch.uint8)
     for index, (path, _) in enumerate(entries):
-        images[index] = read_image(path, TINY_SIDE)
+        images[index] = torch.from_numpy(read_image(path, TINY_SIDE))
     return ImageSet(images, torch.tensor([label for _, label in entries]), len(label_of))
 
 
@@ -122,7 +150,7 @@ def read_image(path, side):
         raise DatasetError(f"{path} is no image that can be read") from problem
     if pixels.shape != (side, side, 3):
         raise DatasetError(f"{path} is {pixels.shape[1]}x{pixels.shape[0]}, not {side}x{side}")
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1)
+    return pixels.transpose(2, 0, 1).copy()
 
 
 DATASETS = {"cifar10": cifar10, "cifar100": cifar100, "tiny-imagenet": tiny_imagenet, "shapes10": shapes10}
@@ -133,13 +161,14 @@ def load(name, folder, train):
     if folder is None:
         if name != "shapes10":
             raise DatasetError(f"--folder is missing: where {name} lies")
-        folder = ZOO / "shapes10"
+        folder = SHAPES10
     return DATASETS[name](pathlib.Path(folder), train)
 
 
 def augment(images, padding, side, generator, flip=True):
     """Random windows of `side` pixels of the zero-padded square images and, with `flip`, horizontal flips, one draw an
     image; bytes in, bytes out."""
+    import torch
     (count, channels), device = images.shape[:2], images.device
     padded = torch.nn.functional.pad(images, [padding] * 4)
     top, left = torch.randint(0, padded.shape[-1] - side + 1, (2, count, 1), generator=generator).to(device)

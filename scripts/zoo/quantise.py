@@ -11,7 +11,7 @@ Square ask the forms about the first 100.
 With --selfheal that program answers for 20 images by each file, and so does ONNX Runtime here: the logits must be the same
 to the last bit, in the networks' own precision.
 
-The ranges of activations are those on the first 100 images, of CIFAR-10's binary format or an .npz with `x`. docs/quantised.md
+The ranges of activations are those on the first 100 images, of CIFAR-10's binary format or an .npz with `x` and `y`. docs/quantised.md
 tells the forms apart.
 """
 
@@ -24,12 +24,16 @@ import subprocess
 import sys
 import tempfile
 
+sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
+
 import numpy as np
 import onnx
 import onnx.version_converter
 import onnxruntime
 from onnxruntime import quantization
 from onnxruntime.quantization import QuantFormat, QuantType, shape_inference
+
+from zoo import datasets
 
 
 def static(kind, activations, weights, per_channel):
@@ -68,14 +72,8 @@ class Batches(quantization.CalibrationDataReader):
         return next(self.left, None)
 
 
-def read_images(path, count):
-    """float32 [N, C, H, W] in [0, 1]."""
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            x = arrays["x"][:count]
-        return x.astype(np.float32) / (255 if x.dtype == np.uint8 else 1)
-    records = np.fromfile(path, np.uint8, count=count * 3073).reshape(-1, 3073)
-    return records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32) / 255
+def format_of(path):
+    return "npz" if path.suffix == ".npz" else "cifar10-bin"
 
 
 CONFIG = """\
@@ -123,7 +121,7 @@ def config(a, names):
     paths = {stem: os.path.relpath(a.model, a.out), **{name: f"{name}.onnx" for name in names}}
     linf, l2, l1 = a.epsilon
     return CONFIG.format(
-        stem=stem, format="npz" if a.test.suffix == ".npz" else "cifar10-bin", test=os.path.relpath(a.test, a.out),
+        stem=stem, format=format_of(a.test), test=os.path.relpath(a.test, a.out),
         linf=linf, l2=l2, l1=l1, names=", ".join(paths), forms=", ".join(names), pairs=", ".join(f"[{stem}, {name}]" for name in names),
         models="\n".join(f"  {name}: {{path: {path}{taken}}}" for name, path in paths.items()))
 
@@ -159,7 +157,7 @@ def main(argv=None):
     a = parser.parse_args(argv)
     logging.disable(logging.WARNING)
     mean, std = (np.array(v, np.float32)[:, None, None] for v in (a.mean, a.std))
-    raw = read_images(a.images, 100)
+    _, raw, _ = datasets.of_config({"path": a.images, "format": format_of(a.images)}, 100)
     images = (raw - mean) / std
     flags = [flag for name in ("mean", "std") for flag in ("--" + name, ",".join(map(str, getattr(a, name))))]
     wrong = 0

@@ -202,12 +202,6 @@ def write_records(path, images, labels):
     path.write_bytes(records.astype(np.uint8).tobytes())
 
 
-def read_records(path):
-    """Read CIFAR-10 binary records: images uint8 [count, 3, 32, 32], labels uint8 [count]."""
-    records = np.frombuffer(pathlib.Path(path).read_bytes(), np.uint8).reshape(-1, 1 + 3 * SIZE * SIZE)
-    return records[:, 1:].reshape(-1, 3, SIZE, SIZE).copy(), records[:, 0].copy()
-
-
 def main():
     parser = argparse.ArgumentParser(description="Draw shapes10 images and write CIFAR-10 binary records.")
     parser.add_argument("--seed", type=int, required=True, help="seed of the generator")

@@ -16,7 +16,7 @@ try:
 
     from paper import cifar10_images
     from paper.architectures import ARCHITECTURES, random_weights
-    from zoo import attacks, datasets, shapes10, trades, train
+    from zoo import attacks, datasets, trades, train
     missing_torch = None
 except ImportError as problem:
     missing_torch = f"no PyTorch here: {problem}"
@@ -69,7 +69,7 @@ class ImageSets(unittest.TestCase):
 
     def test_bundled_images(self):
         found = datasets.load("shapes10", None, train=False)
-        images, labels = shapes10.read_records(datasets.ZOO / "shapes10" / "test.bin")
+        images, labels = datasets.read_records(datasets.SHAPES10 / "test.bin")
         self.assertTrue(np.array_equal(found.images.numpy(), images) and np.array_equal(found.labels.numpy(), labels))
 
     @unittest.skipIf(missing_pillow, missing_pillow)

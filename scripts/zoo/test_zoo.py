@@ -13,7 +13,7 @@ ZOO = ROOT / "models" / "zoo"
 
 try:
     import numpy as np
-    from zoo import shapes10
+    from zoo import datasets, shapes10
 except ImportError as missing:
     np, numpy_missing = None, str(missing)
 
@@ -67,7 +67,7 @@ class Shapes10(unittest.TestCase):
 
     def test_committed_images_come_from_the_generator(self):
         for name, seed, count in (("test", 2, 256), ("train", 3, 400)):
-            images, labels = shapes10.read_records(ZOO / "shapes10" / f"{name}.bin")
+            images, labels = datasets.read_records(datasets.SHAPES10 / f"{name}.bin")
             drawn, drawn_labels = shapes10.generate(seed, count)
             self.assertTrue(np.array_equal(labels, drawn_labels))
             difference = np.abs(images.astype(int) - drawn.astype(int))

@@ -21,7 +21,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name t
 
 import torch
 
-from zoo import attacks, evaluation, export, networks, onnx_network, shapes10, training
+from zoo import attacks, datasets, evaluation, export, networks, onnx_network, shapes10, training
 
 SEEDS = {"classifier pool": 1, "test": 2, "train": 3, "embedding pool": 4, "pair pool": 5,
          "segnet pool": 6,
@@ -144,8 +144,8 @@ class Zoo:
 
         hidden_64.onnx is made by `selfheal fit`, see fit.yaml there.
         """
-        images, labels = shapes10.read_records(self.out / "shapes10" / "test.bin")
-        images, labels = torch.from_numpy(images).float() / 255.0, torch.from_numpy(labels).long()
+        images, labels = map(torch.from_numpy, datasets.read_records(self.out / "shapes10" / "test.bin"))
+        images = images.float() / 255.0
         linear = training.train_linear(self.pool("classifier pool", CLASSIFIER_POOL))
         report = {"images": len(images), "epsilon": attacks.EPSILONS,
                   "linear_classifier_clean": round(training.accuracy(linear, images, labels), 4)}
