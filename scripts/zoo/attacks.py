@@ -1,4 +1,4 @@
-"""Projected gradient attacks for adversarial training and for judging the zoo's networks.
+"""Projected gradient attacks for adversarial training and for judging the zoo's networks, and the loss of TRADES.
 
 Strong enough to tell a broken network from a robust one; the zoo's users attack with AutoAttack.
 """
@@ -9,6 +9,7 @@ from torch.nn import functional
 EPSILONS = {"linf": 8.0 / 255.0, "l2": 0.5, "l1": 12.0}
 FIRST_STEP = {"linf": 0.25, "l2": 0.25, "l1": 0.5}  # of oblivious_attack, as a share of epsilon
 SPARSE_SHARE = 0.02  # of the coordinates that one l1 step moves
+START_DEVIATION = 1e-3  # of the normal noise that TRADES' attack starts from; at the image its gradient is nought
 
 
 def norm_of(delta):
@@ -63,12 +64,23 @@ def margin_loss(logits, labels):
 LOSSES = {"ce": cross_entropy_loss, "margin": margin_loss}
 
 
+def divergence(logits, probabilities):
+    """KL(probabilities || softmax(logits)) of each image, [N]."""
+    return functional.kl_div(logits.log_softmax(dim=1), probabilities, reduction="none").sum(dim=1)
+
+
 def random_start(images, norm, epsilon, generator):
     """A random perturbation inside the ball: uniform for linf, projected Gaussian otherwise."""
     noise = torch.randn(images.shape, generator=generator).to(images.device)
     if norm == "linf":
         return epsilon * (2.0 * torch.rand(images.shape, generator=generator).to(images.device) - 1.0)
     return project(noise * epsilon, norm, epsilon)
+
+
+def near_start(images, norm, epsilon, generator):
+    """A little normal noise, inside the ball."""
+    noise = torch.randn(images.shape, generator=generator).to(images.device)
+    return project(START_DEVIATION * noise, norm, epsilon)
 
 
 def input_gradient(network, loss, images, labels):
@@ -78,12 +90,12 @@ def input_gradient(network, loss, images, labels):
     return gradient
 
 
-def pgd(network, images, labels, norm, epsilon, steps, step_size, loss, generator, decay=0.0):
-    """Projected gradient ascent from a random start; returns the last iterate.
+def pgd(network, images, labels, norm, epsilon, steps, step_size, loss, generator, decay=0.0, start=random_start):
+    """Projected gradient ascent on loss(network(x), labels) from a random start; returns the last iterate.
 
-    The step size falls linearly to the share 1 - decay of its first value.
+    The network is judged as it is set. The step size falls linearly to the share 1 - decay of its first value.
     """
-    delta = random_start(images, norm, epsilon, generator)
+    delta = start(images, norm, epsilon, generator)
     for step in range(steps):
         gradient = input_gradient(network, loss, (images + delta).clamp(0.0, 1.0), labels)
         size = step_size * (1.0 - decay * step / steps)
@@ -113,3 +125,25 @@ def oblivious_attack(network, images, labels, norm, steps, seed, restarts=1):
         adversarial[chosen] = found
         standing[chosen[fooled]] = False
     return adversarial
+
+
+def trades_attack(network, images, norm, epsilon, steps, step_size, generator):
+    """Images within epsilon of `images` whose outputs diverge from theirs."""
+    with torch.no_grad():
+        natural = network(images).softmax(dim=1)
+    return pgd(network, images, natural, norm, epsilon, steps, step_size, divergence, generator, start=near_start)
+
+
+def trades_loss(network, images, labels, norm, epsilon, steps, step_size, beta, generator):
+    """The batch's CE(f(x), y) + beta * KL(f(x) || f(x')), where x' maximises the divergence inside the ball around x
+    (Zhang et al. 2019, "Theoretically Principled Trade-off between Robustness and Accuracy").
+
+    The attack sees the network in evaluation mode, so that running statistics do not see its images; it is left in
+    training mode.
+    """
+    network.eval()
+    adversarial = trades_attack(network, images, norm, epsilon, steps, step_size, generator)
+    network.train()
+    natural = network(images)
+    robust = divergence(network(adversarial), natural.softmax(dim=1)).mean()
+    return functional.cross_entropy(natural, labels) + beta * robust

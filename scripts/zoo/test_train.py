@@ -16,7 +16,7 @@ try:
 
     from paper import cifar10_images
     from paper.architectures import ARCHITECTURES, random_weights
-    from zoo import attacks, datasets, trades, train
+    from zoo import attacks, datasets, train
     missing_torch = None
 except ImportError as problem:
     missing_torch = f"no PyTorch here: {problem}"
@@ -189,12 +189,12 @@ class Trades(unittest.TestCase):
         logits, other = torch.tensor([[0.3, -1.0, 2.0]]), torch.tensor([[1.0, 0.0, 0.5]])
         p, q = other.softmax(1)[0], logits.softmax(1)[0]
         wanted = sum(float(a) * math.log(float(a) / float(b)) for a, b in zip(p, q))
-        self.assertAlmostEqual(float(trades.divergence(logits, other.softmax(1))), wanted, places=6)
+        self.assertAlmostEqual(float(attacks.divergence(logits, other.softmax(1))), wanted, places=6)
 
     def test_perturbed_images_stay_inside_and_diverge(self):
         norms = {"linf": lambda d: d.abs().amax(1), "l2": lambda d: d.norm(dim=1)}
         for norm, epsilon in train.EPSILON.items():
-            found = trades.perturbed(self.network, self.images, norm, epsilon, 5, epsilon / 4, torch.Generator().manual_seed(1))
+            found = attacks.trades_attack(self.network, self.images, norm, epsilon, 5, epsilon / 4, torch.Generator().manual_seed(1))
             sizes = norms[norm]((found - self.images).flatten(1))
             self.assertLessEqual(float(sizes.max()), epsilon * 1.0001)
             self.assertGreater(float(sizes.min()), 0.5 * epsilon, "the attack does not use its ball")
@@ -203,13 +203,13 @@ class Trades(unittest.TestCase):
             noise = attacks.random_start(self.images, norm, epsilon, torch.Generator().manual_seed(3))
             with torch.no_grad():
                 natural = self.network(self.images).softmax(1)
-                attacked, random = (trades.divergence(self.network(x), natural).mean() for x in (found, self.images + noise))
+                attacked, random = (attacks.divergence(self.network(x), natural).mean() for x in (found, self.images + noise))
             self.assertGreater(float(attacked), 2 * float(random))
 
     def test_loss_weighs_the_divergence(self):
         def at(beta):
             network = random_weights(ARCHITECTURES["rn-18"].build(width=4), (3, 16, 16), 1, calibration_batch=16).train()
-            value = trades.loss(network, self.images, self.labels, "linf", 8 / 255, 2, 2 / 255, beta, torch.Generator().manual_seed(1))
+            value = attacks.trades_loss(network, self.images, self.labels, "linf", 8 / 255, 2, 2 / 255, beta, torch.Generator().manual_seed(1))
             self.assertTrue(network.training)
             # The clean and the attacked batch, but none of the attack's own passes.
             self.assertEqual(int(network.norm.num_batches_tracked), 2)

@@ -28,7 +28,7 @@ try:
     from torch.nn import functional
     from torch.optim import swa_utils
 
-    from zoo import attacks, datasets, export, exporters, trades
+    from zoo import attacks, datasets, export, exporters
     from zoo.exporters import ExportError
 except ImportError as missing:
     if __name__ != "__main__":
@@ -238,8 +238,8 @@ class Run(Kept):
                                  attacks.cross_entropy_loss, self.generator)
         if self.arguments.loss != "trades":
             return functional.cross_entropy(self.trained(images), labels)
-        return trades.loss(self.trained, images, labels, self.arguments.norm, self.epsilon, self.arguments.attack_steps,
-                           self.step_size, self.arguments.beta, self.generator)
+        return attacks.trades_loss(self.trained, images, labels, self.arguments.norm, self.epsilon, self.arguments.attack_steps,
+                                   self.step_size, self.arguments.beta, self.generator)
 
     def train_epoch(self):
         """One pass over the training images; returns the mean loss."""
