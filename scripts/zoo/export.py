@@ -5,22 +5,30 @@
     python3 scripts/zoo/export.py --architecture wrn-28-8 --checkpoint wrn.pt --out wrn-28-8.onnx
     python3 scripts/zoo/export.py --architecture efficientnet-b0 --random --seed 1 --exporter dynamo --opset 18 --out b0.onnx
     python3 scripts/zoo/export.py --architecture segnet --skeleton --out segnet.onnx
+    python3 scripts/zoo/export.py --skeletons models/zoo/skeletons
+    python3 scripts/zoo/export.py --skeletons models/zoo/skeletons --exporter dynamo
 
 The network is written in evaluation mode with float32 weights; classifiers have the input "input" [N, 3, H, W]
 and the output "logits" [N, classes], embeddings "state" and "embedding" of equal shapes. No network
 normalises its input. --random draws weights and running statistics of BatchNormalization from --seed;
---skeleton writes the graph without weights (and draws them first: PyTorch 1.13 merges equal tensors).
+--skeleton writes the graph without weights (and draws them first: PyTorch 1.13 merges equal tensors): an ordinary ONNX
+file in which every float32 initializer of more than SMALL elements keeps its name, type and dims but holds no data, and
+whose metadata_props say `selfheal.skeleton` = `1`; selfheal draws weights for it from a seed. --skeletons writes those of
+all architectures, by the dynamo exporter of four different kinds, as NAME-dynamo.onnx.
 """
 
 import argparse
+import math
 import pathlib
 import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
 try:
+    import onnx
     import torch
 
+    from paper.architectures import ARCHITECTURES, random_weights
     from zoo import exporters
     from zoo.exporters import ExportError
 except ImportError as missing:
@@ -29,6 +37,10 @@ except ImportError as missing:
     sys.exit(f"export.py: error: {missing}; see scripts/requirements.txt")
 
 OPSET = 13
+DYNAMO = ("rn-18", "wrn-28-8", "efficientnet-b0", "segnet")  # skeletons that its exporter writes too
+SMALL = 16  # initializers of up to this many elements keep their data in a skeleton: shapes, scalars, epsilons
+SKELETON_KEY = "selfheal.skeleton"
+EXTERNAL_THRESHOLD = 1024  # bytes from which on a tensor goes to the external file
 
 
 def export_network(network, shape, path, input_name, output_name):
@@ -43,6 +55,50 @@ def export_classifier(network, path):
 
 def export_embedding(network, shape, path):
     export_network(network, shape, path, "state", "embedding")
+
+
+def anonymous(data):
+    """The model in `data` without doc strings and metadata: the exporters write stack traces with paths there."""
+    model = onnx.load_model_from_string(data)
+    scrub(model)
+    return model
+
+
+def scrub(message):
+    """Clear doc_string and metadata_props in `message` and everything inside it."""
+    for field, value in message.ListFields():
+        if field.name in ("doc_string", "metadata_props"):
+            message.ClearField(field.name)
+        elif field.type == field.TYPE_MESSAGE:
+            for part in [value] if hasattr(value, "ListFields") else value:
+                scrub(part)
+
+
+def make_skeleton(model):
+    """Take the weights out of `model`, in place."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT and math.prod(tensor.dims) > SMALL:
+            for field in ("raw_data", "float_data"):
+                tensor.ClearField(field)
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.TENSOR and math.prod(attribute.t.dims) > SMALL:
+                raise ValueError(f"node {node.name}: a constant of {math.prod(attribute.t.dims)} elements "
+                                 "inside a node would leave weights in the skeleton")
+    entry = model.metadata_props.add()
+    entry.key, entry.value = SKELETON_KEY, "1"
+
+
+def save(model, path, external_data=False):
+    """Write `model` to `path`; with `external_data` its weights to `path` + ".data" beside it."""
+    path = pathlib.Path(path)
+    if not external_data:
+        path.write_bytes(model.SerializeToString())
+        return
+    location = path.name + ".data"
+    path.with_name(location).unlink(missing_ok=True)  # onnx would append to an older file
+    onnx.save_model(model, str(path), save_as_external_data=True, all_tensors_to_one_file=True, location=location,
+                    size_threshold=EXTERNAL_THRESHOLD)
 
 
 def load_checkpoint(network, path):
@@ -107,7 +163,6 @@ def add_network_arguments(parser):
 
 def chosen_network(arguments):
     """The Architecture asked for and the options given; ExportError where they do not go together."""
-    from paper.architectures import ARCHITECTURES
     if arguments.architecture is None:
         raise ExportError("--architecture is missing; --list prints them")
     if arguments.architecture not in ARCHITECTURES:
@@ -122,7 +177,6 @@ def chosen_network(arguments):
 
 
 def print_list():
-    from paper.architectures import ARCHITECTURES
     for name, architecture in ARCHITECTURES.items():
         options = "  ".join(f"--{key} {value}" for key, value in architecture.options.items())
         size = f"  --image-size {architecture.image_size}" if architecture.image_size else ""
@@ -143,6 +197,7 @@ def parse(argv):
     parser.add_argument("--batch", type=batch, default="symbolic", help="a number or symbolic (default %(default)s)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--skeleton", action="store_true", help="write the graph without weights")
+    form.add_argument("--skeletons", metavar="FOLDER", help="write those of all architectures there")
     form.add_argument("--external-data", action="store_true", help="write the weights to OUT.data beside OUT")
     parser.add_argument("--out", metavar="FILE", help="ONNX file to write")
     parser.add_argument("--list", action="store_true", help="print the architectures with their options and leave")
@@ -151,7 +206,6 @@ def parse(argv):
 
 def build(arguments):
     """The network with the weights asked for, and the shape of one input."""
-    from paper.architectures import random_weights
     architecture, options = chosen_network(arguments)
     if arguments.image_size and architecture.image_size is None:
         raise ExportError(f"{arguments.architecture} has no --image-size: its state is a vector of --features numbers")
@@ -175,7 +229,6 @@ def with_size_checked(run, shape):
 
 
 def write(arguments):
-    from zoo import onnx_files
     chosen_network(arguments)  # the cheapest questions first
     if not arguments.out:
         raise ExportError("--out is missing")
@@ -188,11 +241,20 @@ def write(arguments):
     version = arguments.opset or (exporters.DYNAMO_OPSET if arguments.exporter == "dynamo" else OPSET)
     data = exporters.export(network, example, arguments.exporter, version, architecture.input_name,
                             architecture.output_name, symbolic)
-    model = onnx_files.anonymous(data)
+    model = anonymous(data)
     if arguments.skeleton:
-        onnx_files.make_skeleton(model)
-    onnx_files.save(model, out, arguments.external_data)
+        make_skeleton(model)
+    save(model, out, arguments.external_data)
     print(f"{out}: {arguments.architecture}, opset {version}, {len(model.graph.node)} nodes, {out.stat().st_size} bytes")
+
+
+def write_skeletons(arguments):
+    folder = pathlib.Path(arguments.skeletons)
+    folder.mkdir(parents=True, exist_ok=True)
+    names, suffix = (DYNAMO, "-dynamo") if arguments.exporter == "dynamo" else (ARCHITECTURES, "")
+    for name in names:
+        write(parse(["--architecture", name, "--skeleton", "--exporter", arguments.exporter,
+                     "--out", str(folder / f"{name}{suffix}.onnx")]))
 
 
 def main(argv=None):
@@ -200,6 +262,8 @@ def main(argv=None):
     try:
         if arguments.list:
             print_list()
+        elif arguments.skeletons:
+            write_skeletons(arguments)
         else:
             write(arguments)
     except (ExportError, OSError, ImportError) as problem:

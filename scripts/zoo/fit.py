@@ -9,7 +9,7 @@ Eq. 4, CE(rest of the network applied to E(x), label) + weight * ||E(x) - x||^2,
 --at last, --before names the embedding of the input that stands in front of them. What differs from `selfheal fit`: the
 draws of weights, order and augmentation, normalisations see the whole batch, and an epoch leaves out what makes no batch.
 
-The folder --out gets checkpoint.pt after every epoch (--resume goes on from there), log.jsonl with one line an epoch and
+The folder --out gets checkpoint.pt every ten minutes and after every epoch (--resume goes on from there), log.jsonl with one line an epoch and
 at the end embedding.onnx; with --keep also embedding-EPOCH.onnx after these epochs. With --test N the line of each of
 them has what the embedding does to N test images in front of the first network, at linf 8/255: accuracy on clean images
 and on images that PGD-40 made on the network alone, the mean of ||E(x) - x||^2, and the mean share of a perturbation that
@@ -19,7 +19,6 @@ passes, ||E(x + d) - E(x)|| / ||d|| in l2.
 import argparse
 import pathlib
 import sys
-import time
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
@@ -101,30 +100,28 @@ def new(arguments):
 class Fit(train.Kept):
     """One fit: embedding, optimiser and random state, which checkpoints hold whole."""
 
-    fixed = FIXED
+    fixed, measured = FIXED, ("cross_entropy", "reconstruction", "accuracy")
+    under_way = (*train.Kept.under_way, "drawn")
 
     def __init__(self, arguments):
         super().__init__(arguments)
-        self.embedding = new(arguments).to(self.device)
+        self.learner = new(arguments).to(self.device)
+        self.drawn = 0  # of the networks, the one that is fitted through
         self.networks = [self.frozen(path) for path in arguments.models]
         before = onnx_network.OnnxNetwork(arguments.before) if arguments.before else nn.Identity()
         self.before = before.to(self.device)
         settings = {"lr": arguments.rate, "weight_decay": arguments.weight_decay}
-        self.optimiser = (torch.optim.Adam(self.embedding.parameters(), **settings) if arguments.optimizer == "adam"
-                          else torch.optim.SGD(self.embedding.parameters(), momentum=0.9, **settings))
+        self.optimiser = (torch.optim.Adam(self.learner.parameters(), **settings) if arguments.optimizer == "adam"
+                          else torch.optim.SGD(self.learner.parameters(), momentum=0.9, **settings))
         self.data = datasets.load(arguments.data, arguments.folder, train=True).head(arguments.limit_train).to(self.device)
 
     def frozen(self, path):
         return onnx_network.OnnxNetwork(path, self.arguments.mean, self.arguments.std).to(self.device)
 
-    def draw(self):
-        return self.networks[int(torch.randint(len(self.networks), (1,), generator=self.generator))]
-
     def factor(self, progress):
-        """Share of the rate after `progress` in [0, 1) of all steps."""
         if self.arguments.schedule == "step":
             return 0.1 ** sum(progress >= at for at in self.arguments.drops)
-        return train.SCHEDULES[self.arguments.schedule](progress)
+        return super().factor(progress)
 
     def images(self, chosen):
         images = self.data.images[chosen]
@@ -132,53 +129,32 @@ class Fit(train.Kept):
             images = datasets.augment(images, self.arguments.crop, images.shape[-1], self.generator, self.arguments.flip)
         return (images.float() / 255.0).contiguous(memory_format=torch.channels_last)
 
-    def losses(self, network, x, labels):
-        """Cross-entropy, ||E(x) - x||^2 and what is right of a batch, with the reconstruction as it is weighed."""
+    def losses(self, chosen):
+        if self.step == 0 or self.arguments.draw == "step":
+            self.drawn = int(torch.randint(len(self.networks), (1,), generator=self.generator))
+        network, x, labels = self.networks[self.drawn], self.images(chosen), self.data.labels[chosen]
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.arguments.precision == "bf16"):
             if self.arguments.at == "last":
                 with torch.no_grad():
                     x = network.features(self.before(x).float()).float()
-            e = self.embedding(x).float()
+            e = self.learner(x).float()
             logits = (network.head(e) if self.arguments.at == "last" else network(e)).float()
         squares = (e - x).flatten(1).pow(2)
         counted = squares.sum(dim=1) if self.arguments.reconstruction == "sum" else squares.mean(dim=1)
-        return (functional.cross_entropy(logits, labels), counted.mean(), squares.sum(dim=1).mean().detach(),
-                (logits.argmax(dim=1) == labels).float().mean())
-
-    def run_epoch(self):
-        """One pass over the images; the means of what losses gives."""
-        size, count = self.arguments.batch, len(self.data)
-        order = torch.randperm(count, generator=self.generator)
-        steps = max(1, count // size)
-        network, total = self.draw(), 0
-        self.embedding.train()
-        for step in range(steps):
-            if step and self.arguments.draw == "step":
-                network = self.draw()
-            for group in self.optimiser.param_groups:
-                group["lr"] = self.arguments.rate * self.factor((self.epoch + step / steps) / self.arguments.epochs)
-            chosen = order[step * size:(step + 1) * size].to(self.device)
-            cross_entropy, counted, squares, right = self.losses(network, self.images(chosen), self.data.labels[chosen])
-            self.optimiser.zero_grad()
-            (cross_entropy + self.arguments.weight * counted).backward()
-            self.optimiser.step()
-            total = total + torch.stack([cross_entropy.detach(), squares, right])
-        means = (total / steps).tolist()
-        self.finite(*means)
-        self.epoch += 1
-        return dict(zip(("cross_entropy", "reconstruction", "accuracy"), means))
+        cross_entropy = functional.cross_entropy(logits, labels)
+        return (cross_entropy + self.arguments.weight * counted.mean(), cross_entropy.detach(),
+                squares.sum(dim=1).mean().detach(), (logits.argmax(dim=1) == labels).float().mean())
 
     def state(self):
-        return {"embedding": self.embedding.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
+        return {"embedding": self.learner.state_dict()}
 
     def restore(self, state):
-        self.embedding.load_state_dict(state["embedding"])
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
+        self.learner.load_state_dict(state["embedding"])
 
     def export(self, name):
         """The embedding as it stands, as an ONNX file in the folder."""
         twin = new(self.arguments)
-        twin.load_state_dict({key: value.cpu() for key, value in self.embedding.state_dict().items()})
+        twin.load_state_dict({key: value.cpu() for key, value in self.learner.state_dict().items()})
         size = self.arguments.sizes[:1] if self.arguments.at == "last" else self.data.images.shape[1:]
         data = exporters.export(twin.eval(), torch.zeros(2, *size), "torchscript", OPSET, "state", "embedding")
         self.write(name, lambda path: path.write_bytes(data))
@@ -226,10 +202,9 @@ def fit(arguments):
         test = datasets.load(arguments.data, arguments.folder, train=False).head(arguments.test)
         judge = Judge(run.networks[0], test, run.device)
     while run.epoch < arguments.epochs:
-        began = time.time()
-        entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(time.time() - began, 1)}
+        entry = {**run.run_epoch(), "epoch": run.epoch, "seconds": round(run.seconds, 1)}
         if judge and run.epoch in (*arguments.keep, arguments.epochs):
-            entry["test"] = judge.says(run.embedding.eval())
+            entry["test"] = judge.says(run.learner.eval())
         if run.epoch in arguments.keep:
             run.export(f"embedding-{run.epoch}.onnx")
         run.log(**entry)

@@ -24,8 +24,6 @@ except ImportError as problem:
 try:
     import onnx
     from onnx import numpy_helper
-
-    from zoo import onnx_files
     missing_onnx = None
 except ImportError as problem:
     missing_onnx = f"no onnx here: {problem}"
@@ -177,7 +175,7 @@ class Files(unittest.TestCase):
         for exporter in exporters.available():
             network, shape = narrow("segnet")
             data = exporters.export(network, torch.rand(2, *shape), exporter, OPSET[exporter])
-            model = onnx_files.anonymous(data)
+            model = export.anonymous(data)
             kinds = [node.op_type for node in model.graph.node]
             self.assertEqual((kinds.count("MaxPool"), kinds.count("MaxUnpool")), (5, 5))
             self.assertEqual(set(kinds), {"Conv", "Relu", "MaxPool", "MaxUnpool"})

@@ -109,9 +109,6 @@ FIXED = ("architecture", "classes", "width", "data", "epochs", "batch", "rate", 
          "no_augment", "loss", "start", "norm", "epsilon", "attack_steps", "step_size", "beta", "limit_train", "precision",
          "seed", "average", "crop")
 
-# A checkpoint within an epoch has these attributes of the run too.
-UNDER_WAY = ("order", "step", "total", "seconds")
-
 
 class Trained(torch.nn.Module):
     """A network as it is trained: channels last, which is faster, and in bf16 where asked; its logits are float32."""
@@ -126,12 +123,17 @@ class Trained(torch.nn.Module):
 
 
 class Kept:
-    """What goes on from a checkpoint in --out. A subclass names its `fixed` arguments, has an `epoch` and a `generator`, and
-    gives and takes the rest as `state()` and `restore(state)`."""
+    """The training loop, which goes on from a checkpoint in --out.
 
-    fixed = ()
+    A subclass names its `fixed` arguments and what it has `measured`, has the images' set as `data`, the module that
+    learns as `learner` and an `optimiser`, gives the `losses` of a batch, and the weights as `state()` and
+    `restore(state)`. What a checkpoint within an epoch has too are the attributes `under_way`.
+    """
+
+    fixed, measured, under_way = (), (), ("order", "step", "total", "seconds")
 
     def __init__(self, arguments):
+        self.order, self.step, self.total, self.seconds = None, 0, 0.0, 0.0  # of the epoch that is under way, if one is
         self.arguments, self.device = arguments, device_of(arguments.device)
         torch.manual_seed(arguments.seed)
         self.generator = torch.Generator().manual_seed(arguments.seed)
@@ -145,7 +147,10 @@ class Kept:
     def save(self):
         # Tensors, whole numbers and text alone: what PyTorch 1.13 can load without running code.
         state = {**self.state(), "epoch": self.epoch, "generator": self.generator.get_state(),
-                 "torch": torch.get_rng_state(), "settings": self.settings()}
+                 "torch": torch.get_rng_state(), "settings": self.settings(),
+                 "optimiser": self.optimiser.state_dict()["state"]}  # the rest of its state is in the arguments
+        if self.order is not None:
+            state |= {name: getattr(self, name) for name in self.under_way}
         self.write(CHECKPOINT, lambda path: torch.save(state, path))
 
     def write(self, name, how):
@@ -155,10 +160,42 @@ class Kept:
         how(unfinished)
         unfinished.replace(path)
 
-    def finite(self, *losses):
-        """End before what has diverged is kept."""
-        if not all(map(math.isfinite, losses)):
-            raise TrainingError(f"the loss is no number any more in epoch {self.epoch + 1}: take a lower --rate")
+    def factor(self, progress):
+        """Share of the rate after `progress` in [0, 1) of all steps."""
+        return SCHEDULES[self.arguments.schedule](progress)
+
+    def losses(self, chosen):
+        """The loss of the images of these numbers, and the values whose means over an epoch are `measured`."""
+        raise NotImplementedError
+
+    def stepped(self):
+        """Called after each step of the optimiser."""
+
+    def run_epoch(self):
+        """One pass over the images, or the rest of one; the means of what is `measured`."""
+        size, began = self.arguments.batch, time.time()
+        if self.order is None:
+            self.order = torch.randperm(len(self.data), generator=self.generator)
+            self.step, self.total, self.seconds = 0, 0.0, 0.0
+        steps = max(1, len(self.order) // size)
+        self.learner.train()
+        while self.step < steps:
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.arguments.rate * self.factor((self.epoch + self.step / steps) / self.arguments.epochs)
+            loss, *values = self.losses(self.order[self.step * size:(self.step + 1) * size].to(self.device))
+            self.optimiser.zero_grad()
+            loss.backward()
+            self.optimiser.step()
+            self.stepped()
+            self.total = self.total + torch.stack(values).double()
+            self.step += 1
+            if self.step == steps or time.time() - began > SAVE_EVERY:  # judging the epoch takes a while
+                if not torch.isfinite(self.total).all():
+                    raise TrainingError(f"the loss is no number any more in epoch {self.epoch + 1}: take a lower --rate")
+                self.seconds, began = self.seconds + time.time() - began, time.time()
+                self.save()
+        self.epoch, self.order = self.epoch + 1, None
+        return dict(zip(self.measured, (self.total / steps).tolist()))
 
     def begin(self):
         """Go on from the checkpoint, with --resume; without it there must be none. The log keeps the epochs before it."""
@@ -174,6 +211,10 @@ class Kept:
                 raise TrainingError(f"--resume: the checkpoint was made with --{name.replace('_', '-')} {value}, "
                                     f"not {getattr(self.arguments, name)}")
         self.restore(state)
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
+        for name in set(self.under_way) & set(state):
+            setattr(self, name, state[name])
+        self.total = torch.as_tensor(self.total, device=self.device)
         self.epoch = state["epoch"]
         self.generator.set_state(state["generator"])
         torch.set_rng_state(state["torch"])
@@ -198,16 +239,16 @@ class Kept:
 class Run(Kept):
     """One training: network, optimiser and random state, which checkpoints hold whole."""
 
-    fixed = FIXED
+    fixed, measured = FIXED, ("loss",)
 
     def __init__(self, arguments, train_set, test_set):
         super().__init__(arguments)
-        self.train_set, self.test_set = train_set.to(self.device), test_set.to(self.device)
+        self.data, self.test_set = train_set.to(self.device), test_set.to(self.device)
         self.architecture, self.network = classifier(arguments, train_set.classes)
         if arguments.start:
             export.load_checkpoint(self.network, arguments.start)
         self.network.to(self.device)
-        self.trained = Trained(self.network, arguments.precision)
+        self.learner = Trained(self.network, arguments.precision)
         self.epsilon = EPSILON[arguments.norm] if arguments.epsilon is None else arguments.epsilon
         share = 1.25 if arguments.loss == "fast" else 0.25
         self.step_size = share * self.epsilon if arguments.step_size is None else arguments.step_size
@@ -219,56 +260,33 @@ class Run(Kept):
             self.average = swa_utils.AveragedModel(
                 self.network, multi_avg_fn=swa_utils.get_ema_multi_avg_fn(arguments.average), use_buffers=True)
         self.judged = self.average.module if self.average else self.network
-        self.order, self.step, self.total, self.seconds = None, 0, 0.0, 0.0  # of the epoch that is under way, if one is
+
+    def losses(self, chosen):
+        loss = self.loss(*self.batch(chosen))
+        return loss, loss.detach()
+
+    def stepped(self):
+        if self.average:
+            self.average.update_parameters(self.network)
 
     def batch(self, chosen):
         """Augmented training images in [0, 1] and their labels, on the device."""
-        chosen = chosen.to(self.device)
-        images = self.train_set.images[chosen]
+        images = self.data.images[chosen]
         if not self.arguments.no_augment:
             side = images.shape[-1]
             crop = self.arguments.crop
             images = datasets.augment(images, 0 if crop else side // CROP_PADDING, crop or side, self.generator)
-        return images.float() / 255.0, self.train_set.labels[chosen]
+        return images.float() / 255.0, self.data.labels[chosen]
 
     def loss(self, images, labels):
         """The batch's loss; leaves the network in training mode."""
         if self.arguments.loss == "fast":  # a gradient step from a random start, with the network as it is trained
-            images = attacks.pgd(self.trained, images, labels, self.arguments.norm, self.epsilon, 1, self.step_size,
+            images = attacks.pgd(self.learner, images, labels, self.arguments.norm, self.epsilon, 1, self.step_size,
                                  attacks.cross_entropy_loss, self.generator)
         if self.arguments.loss != "trades":
-            return functional.cross_entropy(self.trained(images), labels)
-        return attacks.trades_loss(self.trained, images, labels, self.arguments.norm, self.epsilon, self.arguments.attack_steps,
+            return functional.cross_entropy(self.learner(images), labels)
+        return attacks.trades_loss(self.learner, images, labels, self.arguments.norm, self.epsilon, self.arguments.attack_steps,
                                    self.step_size, self.arguments.beta, self.generator)
-
-    def train_epoch(self):
-        """One pass over the training images; returns the mean loss."""
-        size, began = self.arguments.batch, time.time()
-        if self.order is None:
-            self.order = torch.randperm(len(self.train_set), generator=self.generator)
-            self.step, self.total, self.seconds = 0, 0.0, 0.0
-        steps = max(1, len(self.order) // size)
-        self.trained.train()
-        while self.step < steps:
-            progress = (self.epoch + self.step / steps) / self.arguments.epochs
-            for group in self.optimiser.param_groups:
-                group["lr"] = self.arguments.rate * SCHEDULES[self.arguments.schedule](progress)
-            loss = self.loss(*self.batch(self.order[self.step * size:(self.step + 1) * size]))
-            self.finite(loss.item())
-            self.optimiser.zero_grad()
-            loss.backward()
-            self.optimiser.step()
-            if self.average:
-                self.average.update_parameters(self.network)
-            self.total += loss.item()
-            self.step += 1
-            if (now := time.time()) - began > SAVE_EVERY:
-                self.seconds, began = self.seconds + now - began, now
-                self.save()
-        self.seconds += time.time() - began
-        self.save()  # judging it takes a while
-        self.epoch, self.order = self.epoch + 1, None
-        return self.total / steps
 
     def evaluate(self, attack_steps):
         """Share of the test images labelled correctly, in float32; under PGD on the cross-entropy where attack_steps > 0."""
@@ -286,23 +304,16 @@ class Run(Kept):
         return right / len(self.test_set)
 
     def state(self):
-        # The rest of the optimiser's state is in the arguments.
         more = {"average": self.average.state_dict()} if self.average else {}
-        if self.order is not None:
-            more |= {name: getattr(self, name) for name in UNDER_WAY}
-        return {**more, "model": self.network.state_dict(), "optimiser": self.optimiser.state_dict()["state"]}
+        return {**more, "model": self.network.state_dict()}
 
     def restore(self, state):
         self.network.load_state_dict(state["model"])
         if self.average:
             self.average.load_state_dict(state["average"])
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state["optimiser"]})
-        for name in UNDER_WAY:
-            if name in state:
-                setattr(self, name, state[name])
 
     def export(self):
-        side = self.train_set.images.shape[-1]
+        side = self.data.images.shape[-1]
         data = exporters.export(self.judged.cpu().eval(), torch.zeros(2, 3, side, side), "torchscript", self.arguments.opset,
                                 self.architecture.input_name, self.architecture.output_name)
         self.write(MODEL, lambda path: path.write_bytes(data))
@@ -343,8 +354,8 @@ def train(arguments):
     run = Run(arguments, train_set, test_set)
     run.begin()
     while run.epoch < arguments.epochs:
-        loss = run.train_epoch()
-        run.log(epoch=run.epoch, loss=loss, clean=run.evaluate(0), seconds=round(run.seconds, 1))
+        means = run.run_epoch()
+        run.log(epoch=run.epoch, **means, clean=run.evaluate(0), seconds=round(run.seconds, 1))
         run.save()
     final = {"clean": run.evaluate(0)}
     if arguments.evaluation_steps > 0:
