@@ -21,7 +21,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name t
 
 import torch
 
-from zoo import attacks, datasets, evaluation, export, networks, onnx_network, shapes10, training
+from zoo import attacks, datasets, export, networks, onnx_network, shapes10, training
 
 SEEDS = {"classifier pool": 1, "test": 2, "train": 3, "embedding pool": 4, "pair pool": 5,
          "segnet pool": 6,
@@ -155,7 +155,7 @@ class Zoo:
             for kind in ("standard", "robust"):
                 classifier = onnx_network.OnnxNetwork(self.out / f"{name}_{kind}.onnx")
                 start = time.time()
-                report[f"{name}_{kind}"] = evaluation.evaluate(classifier, *embeddings, images, labels, SEEDS["attacks"])
+                report[f"{name}_{kind}"] = training.evaluate(classifier, *embeddings, images, labels, SEEDS["attacks"])
                 print(f"{name}_{kind}: measured in {(time.time() - start) / 60:.1f} minutes", flush=True)
         text = json.dumps(report, indent=2)
         (self.out / "measured.json").write_text(text + "\n")

@@ -1,4 +1,4 @@
-"""Training of the zoo: two classifiers, and the two embedding functions that serve them both."""
+"""Training of the zoo: its classifiers, the embedding functions that serve them all, and what they achieve."""
 
 import copy
 import time
@@ -71,18 +71,34 @@ def thawed(network):
     return copy.deepcopy(network).requires_grad_(True)
 
 
+def descend(network, optimiser, schedule, batches, objective, name):
+    """Train `network`, and freeze it. Batches are (progress, states, labels), of which objective(progress, states, labels)
+    gives the loss and what is reported of it by name."""
+    report = Reporter(name)
+    network.train()
+    for progress, states, labels in batches:
+        loss, parts = objective(progress, states, labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        if schedule:
+            schedule.step()
+        report.add(progress, **parts)
+    return freeze(network)
+
+
 def train_linear(pool, epochs=6):
     """A linear classifier on the pixels: the evidence that the classes are not linearly separable."""
     torch.manual_seed(11)
     generator = torch.Generator().manual_seed(11)
     linear = nn.Sequential(nn.Flatten(), nn.Linear(3 * shapes10.SIZE**2, len(shapes10.CLASSES)))
     optimiser = torch.optim.Adam(linear.parameters(), lr=3e-4, weight_decay=1e-4)
-    for _, images, labels in pool.batches(128, epochs, generator):
+
+    def objective(_, images, labels):
         loss = functional.cross_entropy(linear(images - 0.5), labels)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    return freeze(linear)
+        return loss, {"ce": loss}
+
+    return descend(linear, optimiser, None, pool.batches(128, epochs, generator), objective, "linear classifier")
 
 
 def adversarial_batch(network, images, labels, progress, ramp, steps, generator):
@@ -101,18 +117,14 @@ def train_classifier(build, name, pool, seed, epochs, peak_rate, batch=128, atta
     optimiser = torch.optim.SGD(network.parameters(), lr=peak_rate, momentum=0.9, weight_decay=5e-4, nesterov=True)
     steps = epochs * (len(pool.images) // batch)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, peak_rate, steps, cycle_momentum=False)
-    report = Reporter(name)
-    network.train()
-    for progress, images, labels in pool.batches(batch, epochs, generator):
+
+    def objective(progress, images, labels):
         if attack_steps:
             images = adversarial_batch(network, images, labels, progress, ramp, attack_steps, generator)
         loss = functional.cross_entropy(network(images), labels)
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
-        report.add(progress, ce=loss)
-    return freeze(network)
+        return loss, {"ce": loss}
+
+    return descend(network, optimiser, schedule, pool.batches(batch, epochs, generator), objective, name)
 
 
 def squared_distance(embedding, state):
@@ -124,16 +136,12 @@ def fit_embedding(embedding, objective, batches, steps, peak_rate, weight, name)
     """Adam with a one-cycle rate on cross-entropy + weight * reconstruction, the pair objective(states, labels)."""
     optimiser = torch.optim.Adam(embedding.parameters(), lr=peak_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, peak_rate, steps)
-    report = Reporter(name)
-    embedding.train()
-    for progress, states, labels in batches:
+
+    def weighed(_, states, labels):
         cross_entropy, reconstruction = objective(states, labels)
-        optimiser.zero_grad()
-        (cross_entropy + weight * reconstruction).backward()
-        optimiser.step()
-        schedule.step()
-        report.add(progress, ce=cross_entropy, reconstruction=reconstruction)
-    return freeze(embedding)
+        return cross_entropy + weight * reconstruction, {"ce": cross_entropy, "reconstruction": reconstruction}
+
+    return descend(embedding, optimiser, schedule, batches, weighed, name)
 
 
 def train_input_embedding(build, pool, classifiers, seed, epochs, weight, peak_rate=6e-3, batch=100):
@@ -185,3 +193,30 @@ def train_hidden_embedding(pool, classifiers, input_embedding, seed, epochs, wei
 
     steps = epochs * -(-len(states) // batch)
     return fit_embedding(embedding, objective, batches(), steps, peak_rate, weight, "hidden embedding")
+
+
+def greedy_control(classifier, input_embedding, hidden_embedding=None):
+    """The classifier under greedy control u_t = E_t(x_t) - x_t at the input and at the pooled features."""
+    def controlled(images):
+        features = classifier.features(input_embedding(images))
+        if hidden_embedding is not None:
+            features = hidden_embedding(features)
+        return classifier.head(features)
+    return controlled
+
+
+def evaluate(classifier, input_embedding, hidden_embedding, images, labels, seed, steps=100, restarts=1):
+    """Accuracy per attack: undefended, with input control, with input and hidden control.
+
+    The adversarial images are crafted against the undefended classifier (the paper's oblivious setting).
+    """
+    variants = {
+        "undefended": classifier,
+        "input_control": greedy_control(classifier, input_embedding),
+        "input_and_hidden_control": greedy_control(classifier, input_embedding, hidden_embedding),
+    }
+    attacked = {"none": images}
+    for norm in attacks.EPSILONS:
+        attacked[norm] = attacks.oblivious_attack(classifier, images, labels, norm, steps, seed, restarts)
+    return {name: {attack: round(accuracy(variant, found, labels), 4) for attack, found in attacked.items()}
+            for name, variant in variants.items()}
