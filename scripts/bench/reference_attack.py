@@ -11,6 +11,7 @@ random start, `steps` and `step`, `batch` images at a time, of those that are cl
 the library's calls.
 """
 
+import argparse
 import contextlib
 import json
 import pathlib
@@ -122,6 +123,7 @@ def pgd(network, images, labels, library, epsilon, steps, step, batch):
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     job = json.load(sys.stdin)
     torch.set_num_threads(job["threads"])
     network = OnnxNetwork(job["model"], job["mean"], job["std"]).eval()

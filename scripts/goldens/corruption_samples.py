@@ -11,6 +11,7 @@ over the first 200 images of shapes10, each with its standard error.
 Needs numpy below 2, scipy, scikit-image, opencv-python-headless 4.5, Pillow and Wand with ImageMagick 6 (Debian:
 libmagickwand-6.q16-6). What newer libraries have renamed is replaced in the authors' text, nothing else is.
 """
+import argparse
 import json
 import os
 import pathlib
@@ -150,4 +151,9 @@ def textures(checkout):
 
 
 if __name__ == "__main__":
-    {"samples": samples, "statistics": statistics, "textures": textures}[sys.argv[2]](sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkout", metavar="CHECKOUT")
+    written = {"samples": samples, "statistics": statistics, "textures": textures}
+    parser.add_argument("what", choices=written)
+    arguments = parser.parse_args()
+    written[arguments.what](arguments.checkout)

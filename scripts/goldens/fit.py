@@ -32,6 +32,7 @@ mode, and the running statistics after the last one.
 Used: Python 3.11, PyTorch 1.13 (gaussian, normalised, recipes: 2.15), onnx 1.12, numpy 1.24.
 """
 
+import argparse
 import copy
 import json
 import pathlib
@@ -122,23 +123,52 @@ def images():
     return pixels.float() / 255.0, labels
 
 
-def train(embedding, classifier, order, run):
-    """The losses of every step."""
-    pixels, labels = images()
-    follow = optimizer(run, embedding.parameters())
-    cross_entropies, reconstructions = [], []
-    for epoch in order:
+def descend(embedding, order, run, objective, share=lambda progress: 1):
+    """Train by `run`'s optimiser; the losses of every step.
+
+    objective(number of the epoch, chosen images) gives what is minimised, the cross-entropy and ||E(x) - x||^2;
+    share(progress) is that of the rate after a share of all steps.
+    """
+    follow, step = optimizer(run, embedding.parameters()), 0
+    found = {"cross_entropy": [], "reconstruction": []}
+    for number, epoch in enumerate(order):
         for chosen in np.split(np.array(epoch), IMAGES // BATCH):
-            x = pixels[chosen]
-            e = embedding(x)
-            cross_entropy = functional.cross_entropy(classifier(e), labels[chosen])
-            reconstruction = (e - x).flatten(1).pow(2).sum(dim=1).mean()
+            for group in follow.param_groups:
+                group["lr"] = run["lr"] * share(step / (EPOCHS * IMAGES // BATCH))
+            loss, cross_entropy, reconstruction = objective(number, chosen)
             follow.zero_grad()
-            (cross_entropy + WEIGHT * reconstruction).backward()
+            loss.backward()
             follow.step()
-            cross_entropies.append(round(cross_entropy.item(), 6))
-            reconstructions.append(round(reconstruction.item(), 5))
-    return {"cross_entropy": cross_entropies, "reconstruction": reconstructions}
+            found["cross_entropy"].append(round(cross_entropy.item(), 6))
+            found["reconstruction"].append(round(reconstruction.item(), 5))
+            step += 1
+    return found
+
+
+def squares(e, x):
+    return (e - x).flatten(1).pow(2)
+
+
+def train(embedding, classifier, order, run):
+    """The losses of every step of Eq. 4."""
+    pixels, labels = images()
+
+    def objective(_, chosen):
+        x = pixels[chosen]
+        e = embedding(x)
+        cross_entropy = functional.cross_entropy(classifier(e), labels[chosen])
+        reconstruction = squares(e, x).sum(dim=1).mean()
+        return cross_entropy + WEIGHT * reconstruction, cross_entropy, reconstruction
+
+    return descend(embedding, order, run, objective)
+
+
+def export_trained(embedding, name, example=None, mode=torch.onnx.TrainingMode.PRESERVE):
+    """Write an embedding as it is trained: its normalisations are not folded."""
+    torch.onnx.export(
+        embedding, torch.zeros(2, 3, 32, 32) if example is None else example, OUT / f"{name}.onnx", opset_version=13,
+        dynamo=False, training=mode, do_constant_folding=False, input_names=["state"], output_names=["embedding"],
+        dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
 
 
 def noise(epoch, image, sigma):
@@ -156,22 +186,17 @@ def gaussian(loss, sigma=0.25):
     embedding.load_state_dict({name: torch.from_numpy(weights[name].copy()) for name in embedding.state_dict()})
     classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
     pixels, labels = images()
-    follow = optimizer(RUNS[0], embedding.parameters())
-    cross_entropies, reconstructions = [], []
-    for number, epoch in enumerate(golden["order"]):
-        for chosen in np.split(np.array(epoch), IMAGES // BATCH):
-            x = pixels[chosen]
-            e = embedding(x + torch.stack([noise(number, int(i), sigma) for i in chosen]))
-            with torch.no_grad():
-                own = classifier(x).argmax(dim=1)
-            cross_entropy = functional.cross_entropy(classifier(e), own if loss == "stability" else labels[chosen])
-            reconstruction = (e - x).flatten(1).pow(2).sum(dim=1).mean()
-            follow.zero_grad()
-            (WEIGHT * reconstruction + (cross_entropy if loss == "stability" else 0)).backward()
-            follow.step()
-            cross_entropies.append(round(cross_entropy.item(), 6))
-            reconstructions.append(round(reconstruction.item(), 5))
-    return {**RUNS[0], "loss": loss, "sigma": sigma, "cross_entropy": cross_entropies, "reconstruction": reconstructions}
+
+    def objective(number, chosen):
+        x = pixels[chosen]
+        e = embedding(x + torch.stack([noise(number, int(i), sigma) for i in chosen]))
+        with torch.no_grad():
+            own = classifier(x).argmax(dim=1)
+        cross_entropy = functional.cross_entropy(classifier(e), own if loss == "stability" else labels[chosen])
+        reconstruction = squares(e, x).sum(dim=1).mean()
+        return WEIGHT * reconstruction + (cross_entropy if loss == "stability" else 0), cross_entropy, reconstruction
+
+    return {**RUNS[0], "loss": loss, "sigma": sigma, **descend(embedding, golden["order"], RUNS[0], objective)}
 
 
 def statistics(embedding, result, steps):
@@ -194,10 +219,7 @@ def shared():
     """The losses of a hundred steps of an embedding whose normalisations share constants in the exported file."""
     golden = json.loads((OUT / "training.json").read_text())
     embedding = EncoderDecoder(WIDTH).eval()
-    torch.onnx.export(
-        embedding, torch.zeros(2, 3, 32, 32), OUT / "shared.onnx", opset_version=13, dynamo=False,
-        training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=["state"],
-        output_names=["embedding"], dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
+    export_trained(embedding, "shared")
     graph = onnx.load(OUT / "shared.onnx").graph
     norms = [n for n in graph.node if n.op_type == "BatchNormalization"]
     assert len(norms) == 10 and len(graph.initializer) < 20, "nothing is shared"
@@ -216,10 +238,7 @@ def normalised():
     ends 0.1 % away when its start is moved by 1e-7."""
     golden = json.loads((OUT / "training.json").read_text())
     embedding = Normalised(WIDTH)
-    torch.onnx.export(
-        embedding, torch.zeros(2, 3, 32, 32), OUT / "normalised.onnx", opset_version=13, dynamo=False,
-        training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False, input_names=["state"],
-        output_names=["embedding"], dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
+    export_trained(embedding, "normalised", mode=torch.onnx.TrainingMode.TRAINING)
     model = onnx.load(OUT / "normalised.onnx")
     for node in model.graph.node:
         if node.op_type == "BatchNormalization":  # as for inference: one output
@@ -229,12 +248,7 @@ def normalised():
     onnx.save(model, OUT / "normalised.onnx")
     classifier = onnx_network.OnnxNetwork(ROOT / "models/zoo/preact_standard.onnx")
     result = {**RUNS[0], **train(embedding, classifier, golden["order"][:3], RUNS[0])}
-    norms = [layer for layer in embedding.layers if isinstance(layer, nn.BatchNorm2d)]
-    result["mean"] = [norm.running_mean.tolist() for norm in norms]
-    # PyTorch divides by one less than the number of values for the running variance, and keeps 0.9^steps of its start, 1.
-    kept = 0.9 ** (3 * IMAGES // BATCH)
-    values = BATCH * 16 * 16
-    result["variance"] = [((norm.running_var - kept) * (values - 1) / values + kept).tolist() for norm in norms]
+    statistics(embedding, result, 3 * IMAGES // BATCH)
     return result
 
 
@@ -254,27 +268,20 @@ RATES = {"cosine": lambda recipe, progress: (1 + np.cos(np.pi * progress)) / 2,
 def recipe_losses(recipe, embedding, classifiers, order):
     """The losses of every step of a recipe, whose embedding sees the images or, of mlp_ae, the classifier's features."""
     pixels, labels = images()
-    follow = optimizer(recipe, embedding.train().parameters())
-    cross_entropies, reconstructions, step = [], [], 0
-    for number, epoch in enumerate(order):
+
+    def objective(number, chosen):
         body, head = torch.nn.Identity(), classifiers[recipe.get("draws", [0] * len(order))[number]]
         if recipe["embedding"] == "mlp_ae":
             body, head = head.features, head.head
-        for chosen in np.split(np.array(epoch), IMAGES // BATCH):
-            for group in follow.param_groups:
-                group["lr"] = recipe["lr"] * RATES[recipe["schedule"]](recipe, step / (EPOCHS * IMAGES // BATCH))
-            x = body(pixels[chosen]).detach()
-            e = embedding(x)
-            cross_entropy = functional.cross_entropy(head(e), labels[chosen])
-            squares = (e - x).flatten(1).pow(2)
-            counted = squares.sum(dim=1) if recipe["reconstruction"] == "sum" else squares.mean(dim=1)
-            follow.zero_grad()
-            (cross_entropy + recipe["weight"] * counted.mean()).backward()
-            follow.step()
-            cross_entropies.append(round(cross_entropy.item(), 6))
-            reconstructions.append(round(squares.sum(dim=1).mean().item(), 5))
-            step += 1
-    return {"settings": recipe, "cross_entropy": cross_entropies, "reconstruction": reconstructions}
+        x = body(pixels[chosen]).detach()
+        e = embedding(x)
+        cross_entropy = functional.cross_entropy(head(e), labels[chosen])
+        found = squares(e, x)
+        counted = found.sum(dim=1) if recipe["reconstruction"] == "sum" else found.mean(dim=1)
+        return cross_entropy + recipe["weight"] * counted.mean(), cross_entropy, found.sum(dim=1).mean()
+
+    return {"settings": recipe, **descend(embedding.train(), order, recipe, objective,
+                                          lambda progress: RATES[recipe["schedule"]](recipe, progress))}
 
 
 def recipes():
@@ -287,10 +294,7 @@ def recipes():
         embedding = {"unet": lambda: embeddings.UNet(4), "fcn": lambda: embeddings.FCN(2),
                      "mlp_ae": lambda: embeddings.AutoEncoder(sizes=(features, 24, 10))}[name]().eval()
         example = torch.zeros(2, features) if name == "mlp_ae" else torch.zeros(2, 3, 32, 32)
-        torch.onnx.export(
-            embedding, example, OUT / f"{name}.onnx", opset_version=13, dynamo=False,
-            training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False, input_names=["state"],
-            output_names=["embedding"], dynamic_axes={"state": {0: "N"}, "embedding": {0: "N"}})
+        export_trained(embedding, name, example)
         runs.append(recipe_losses(recipe, embedding, classifiers, order))
         print(name, *(f"{key} {runs[-1][key][0]:.4f} -> {runs[-1][key][-1]:.4f}" for key in ("cross_entropy", "reconstruction")))
     return {"runs": runs}
@@ -313,20 +317,15 @@ def update(run, rng):
 
 
 def main():
+    others = {"gaussian": lambda: {"runs": [gaussian(loss) for loss in ("mse", "stability")]}, "recipes": recipes,
+              "shared": shared, "normalised": normalised}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("golden", nargs="?", choices=("training", *others), default="training")
+    chosen = parser.parse_args().golden
     torch.manual_seed(11)
     torch.set_num_threads(1)
-    if sys.argv[1:] == ["gaussian"]:
-        runs = [gaussian(loss) for loss in ("mse", "stability")]
-        (OUT / "gaussian.json").write_text(json.dumps({"runs": runs}) + "\n")
-        return
-    if sys.argv[1:] == ["recipes"]:
-        (OUT / "recipes.json").write_text(json.dumps(recipes()) + "\n")
-        return
-    if sys.argv[1:] == ["shared"]:
-        (OUT / "shared.json").write_text(json.dumps(shared()) + "\n")
-        return
-    if sys.argv[1:] == ["normalised"]:
-        (OUT / "normalised.json").write_text(json.dumps(normalised()) + "\n")
+    if chosen in others:
+        (OUT / f"{chosen}.json").write_text(json.dumps(others[chosen]()) + "\n")
         return
     OUT.mkdir(parents=True, exist_ok=True)
     embedding = ConvolutionalAutoEncoder(WIDTH).eval()

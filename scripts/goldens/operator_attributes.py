@@ -6,6 +6,7 @@
 The operators are those of the table in models/onnx/operators.go; the attributes are read from the onnx package's schemas.
 """
 
+import argparse
 import collections
 import pathlib
 import re
@@ -16,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def main():
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     table = (ROOT / "models/onnx/operators.go").read_text()
     known = set(re.findall(r'"([A-Z]\w+)":\s', table))
     found = collections.defaultdict(set)

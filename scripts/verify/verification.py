@@ -10,6 +10,7 @@ The network's biases are moved off the kinks of its ReLUs first (architectures.k
 double precision differentiate two linear pieces, and the comparison would judge rounding instead of rules.
 """
 
+import argparse
 import copy
 import json
 import pathlib
@@ -161,8 +162,11 @@ def relative_error(found, exact):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
+    folder = parser.parse_args().folder
     try:
-        print(json.dumps(compare(pathlib.Path(sys.argv[1]))))
+        print(json.dumps(compare(folder)))
     except Exception as problem:  # onnxruntime raises many kinds; the caller prints the last line
         sys.exit(f"{type(problem).__name__}: {' '.join(str(problem).split())}")
 
