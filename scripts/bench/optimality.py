@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How near attacks come to the smallest perturbations, ours beside other libraries': a table of docs/measured/attacks.md.
+"""Measures how near attacks come to the smallest perturbations, ours beside other libraries': a table of docs/measured/attacks.md.
 
     python3 scripts/bench/optimality.py --config ../shared/real/config.yaml --model NAME [--model NAME] \\
         [--images 100] [--steps 200 | --queries 1000 --seeds 3] [--out docs/measured/attacks.md]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables of runs of a network beside its quantised forms: the table "quantised" of docs/measured/quantised.md.
+"""Compares a network's runs with those of its quantised forms: the table "quantised" of docs/measured/quantised.md.
 
     python3 scripts/zoo/quantise.py model.onnx ... --out quantised --test data/cifar-10-batches-bin/test_batch.bin
     selfheal run --config quantised/model.yaml --out results/model

@@ -1,4 +1,4 @@
-"""What the cases of gradients.py are made of; the cases themselves stand beside this file, one file per family of
+"""Declares what the cases of gradients.py are made of; the cases themselves stand beside this file, one file per family of
 operators.
 
 A case builds its ONNX nodes on a Model and returns the output's name and the

@@ -1,4 +1,4 @@
-"""Cases of goldens.py: elementwise operators and activations.
+"""Cases of gradients.py: elementwise operators and activations.
 
 Clip has no gradient at its ends, as ReLU6, hardtanh and, in PyTorch 2.15, torch.clamp;
 before, clamp's passed there. HardSwish has

@@ -1,4 +1,4 @@
-"""Cases of goldens.py: operators that move values without changing them."""
+"""Cases of gradients.py: operators that move values without changing them."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""Cases of goldens.py: products of matrices."""
+"""Cases of gradients.py: products of matrices."""
 
 import numpy as np
 import torch

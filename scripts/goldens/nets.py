@@ -1,4 +1,4 @@
-"""The cases of goldens.py that are whole networks: three composed ones, and a
+"""The cases of gradients.py that are whole networks: three composed ones, and a
 linear classifier under every loss head."""
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Cases of goldens.py: normalisations, by their operators and as exporters write
+"""Cases of gradients.py: normalisations, by their operators and as exporters write
 them for operator sets that lack those."""
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Cases of goldens.py whose gradients are taken by the weights as well, summed
+"""Cases of gradients.py whose gradients are taken by the weights as well, summed
 over the batch: chosen ones of the other families and some of their own.
 
 Beside what every golden holds, each has for every weight p the gradient d_p of

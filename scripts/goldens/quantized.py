@@ -1,4 +1,4 @@
-"""Cases of goldens.py: quantised graphs in QDQ form.
+"""Cases of gradients.py: quantised graphs in QDQ form.
 
 Their functions are stairs, whose derivative is 0 almost everywhere. The gradient is a
 convention, that of PyTorch's fake_quantize: it passes straight through the rounding and

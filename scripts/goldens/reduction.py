@@ -1,4 +1,4 @@
-"""Cases of goldens.py: reductions."""
+"""Cases of gradients.py: reductions."""
 
 import torch
 

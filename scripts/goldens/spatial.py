@@ -1,4 +1,4 @@
-"""Cases of goldens.py: convolution, pooling, resizing. What is left out on purpose,
+"""Cases of gradients.py: convolution, pooling, resizing. What is left out on purpose,
 because ONNX Runtime or ONNX itself differs from PyTorch there:
 
 - AveragePool with ceil_mode and count_include_pad, where windows reach beyond the end

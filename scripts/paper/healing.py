@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What an embedding in front of a network does to images: a table.
+"""Measures what an embedding in front of a network does to images.
 
     python3 scripts/paper/healing.py --run FOLDER --config FILE --embedding CONTROL=FILE [--embedding CONTROL=FILE]
 

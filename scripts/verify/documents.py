@@ -1,4 +1,4 @@
-"""Generated tables inside hand-written Markdown: the lines between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
+"""Writes tables into hand-written Markdown: the lines between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
 
 import pathlib
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""selfheal's verifier on random small networks, against exact answers by another method.
+"""Asks selfheal's verifier about random small networks and compares with exact answers by another method.
 
     python3 scripts/verify/random_verification.py --selfheal selfheal --count 500
 

@@ -11,7 +11,7 @@ exporter with a batch of 1 and with an open one, opened by `selfheal inspect`, d
 with PyTorch in double precision over five images (see verification.py): so an export of batch 1 shows that its images
 stay apart. In brackets behind the errors: PyTorch's own in float32; logits may be three times as inexact.
 
-Each result is a line of scripts/LIBRARY.jsonl, and what stands there is not tried again unless it failed: a run that was stopped
+Each result is a line of LIBRARY.jsonl beside this script, and what stands there is not tried again unless it failed: a run that was stopped
 is continued. One network at a time lies in a temporary folder. Exit code 1 where one does not work.
 """
 
@@ -172,7 +172,7 @@ def parse():
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these networks, of any size")
     parser.add_argument("--exporter", choices=tuple(OPSETS), help="one exporter (default: all there are)")
     parser.add_argument("--batch", choices=BATCHES, help="one batch (default: both)")
-    parser.add_argument("--results", metavar="FILE", type=pathlib.Path, help="(default scripts/LIBRARY.jsonl)")
+    parser.add_argument("--results", metavar="FILE", type=pathlib.Path, help="(default LIBRARY.jsonl beside this script)")
     parser.add_argument("--document", metavar="FILE", help="also bring the table in this file up to date")
     parser.add_argument("--timeout", type=int, default=1800, help="seconds for each step (default %(default)s)")
     for hidden in ("--worker", "--folder"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""selfheal's verifier beside another one on the competition's questions: one after the other, each question by both.
+"""Asks selfheal's verifier and another one the competition's questions, one after the other.
 
     python3 scripts/verify/verifiers.py run --selfheal selfheal --other 'abcrown.sh {family} {network} {property} {seconds}'
         --name alpha-beta-CROWN --seconds 30 --out verifiers.csv acasxu=benchmarks/acasxu:30 oval21=benchmarks/oval21:12 …

@@ -249,7 +249,7 @@ def slice_(node, x, starts=None, ends=None, axes=None, steps=None):
         axis, step = (i if axes is None else axes[i].item()) % x.dim(), 1 if steps is None else steps[i].item()
         if step < 0:  # PyTorch has no views backwards
             places = range(*slice(start, end, step).indices(x.shape[axis]))
-            x = x.index_select(axis, torch.tensor(places, device=x.device))
+            x = x.index_select(axis, torch.tensor(places, dtype=torch.int64, device=x.device))
         else:
             x = x[(slice(None),) * axis + (slice(start, end, step),)]
     return x

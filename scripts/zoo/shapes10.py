@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""shapes10: a procedural set of small colour images in ten classes.
+"""Draws shapes10, a procedural set of small colour images in ten classes.
 
 Every image is 32x32 RGB and shows one geometric shape, its class, at a random place, size, angle
 and colour, on a cluttered background: smooth coloured noise, thin strokes, small blobs, gratings

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a classifier by momentum SGD, by TRADES (Zhang et al. 2019) or by fast adversarial training (Wong et al. 2020),
-and exports it.
+"""Trains a classifier by momentum SGD, by TRADES or by fast adversarial training, and exports it.
 
     python3 scripts/zoo/train.py --architecture rn-18 --data cifar10 --folder cifar-10-batches-bin --out runs/rn-18
     python3 scripts/zoo/train.py --architecture rn-18 --data cifar10 --folder cifar-10-batches-bin --out runs/rn-18-fast \
@@ -11,7 +10,7 @@ and exports it.
 
 The folder --out gets checkpoint.pt every ten minutes and after every epoch (--resume goes on from there, with the same
 result as without the interruption), log.jsonl with one line an epoch, and at the end model.onnx. Images lie in [0, 1];
-no network normalises its input.
+no network normalises its input. TRADES is that of Zhang et al. 2019, fast training that of Wong et al. 2020.
 """
 
 import argparse

@@ -45,7 +45,7 @@ class Reporter:
     def add(self, progress, **losses):
         self.steps += 1
         for key, value in losses.items():
-            self.sums[key] = self.sums.get(key, 0.0) + float(value)
+            self.sums[key] = self.sums.get(key, 0.0) + value.item()
         if time.time() - self.last > self.seconds:
             means = " ".join(f"{key} {value / self.steps:.3f}" for key, value in self.sums.items())
             print(f"{self.name} {100 * progress:3.0f}% {time.time() - self.start:5.0f}s {means}", flush=True)
