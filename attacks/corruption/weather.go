@@ -61,8 +61,8 @@ func plasma(size int, decay float64, draw Source) []float64 {
 	return m
 }
 
-// textures are the authors' (frost/LICENSE), without loss; scripts/goldens/corruption_samples.py writes them. The authors
-// have six files, draw from the first five, and the third has the pixels of the second.
+// textures are the authors' (frost/LICENSE), without loss; scripts/goldens/corruption_samples.py writes them. The
+// authors have six files, draw from the first five, and the third has the pixels of the second.
 //
 //go:embed frost/*.webp
 var textures embed.FS

@@ -11,7 +11,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// A script's description: its docstring, a command's package comment, or the comment below the line that names the shell.
+// A script's description is its docstring, a command's package comment, or the comment below the line that names the
+// shell.
 var (
 	docstring = regexp.MustCompile(`(?s)^(?:#![^\n]*\n)?"""(.+?)"""`)
 	comment   = regexp.MustCompile(`^(?:#!.*\n)?((?:(?://|#) .*\n)+)`)
@@ -45,7 +46,8 @@ func TestScriptsListed(t *testing.T) {
 		}
 		said := strings.Join(strings.Fields(sentence.FindStringSubmatch(strings.TrimSpace(found[1]))[1]), " ")
 		table += "| `" + strings.TrimPrefix(path, "scripts/") + "` | " + said + " |\n"
-		if strings.Contains(text, `__name__ == "__main__"`) && fromRoom.MatchString(text) != strings.Contains(text, ownLine) {
+		started := strings.Contains(text, `__name__ == "__main__"`)
+		if started && fromRoom.MatchString(text) != strings.Contains(text, ownLine) {
 			t.Errorf("%s imports from a room without the line %q, or has the line for nothing", path, ownLine[1:])
 		}
 		return nil
