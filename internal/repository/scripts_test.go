@@ -58,7 +58,7 @@ func TestScriptsListed(t *testing.T) {
 	generated(t, "scripts/README.md", "scripts", table)
 }
 
-// What pages, comments and commands call a script or its files is there.
+// Scripts and their files that pages, comments and commands name are there.
 func TestScriptsNamed(t *testing.T) {
 	text := regexp.MustCompile(`(\.(md|go|py|ya?ml|toml|txt|sh)|^(Makefile|run))$`)
 	named := regexp.MustCompile(`scripts/[\w/]+\.(py|jsonl|sh|go|txt)\b`)

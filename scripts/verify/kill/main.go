@@ -1,6 +1,6 @@
 // Command kill kills runs of selfheal at random moments, some of them inside a write, gives each command again
-// and holds that its end is that of an undisturbed run: the same records.jsonl and gallery.json byte by byte, and
-// the same results.json but for times.
+// and compares the end with an undisturbed run's: records.jsonl and gallery.json are the same byte by byte, and
+// results.json is but for times.
 //
 //	go run ./scripts/verify/kill                          # 50 kills over the bundled suites
 //	go run ./scripts/verify/kill -real ../shared/real     # and over real networks' config.yaml there
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// trial is what is killed and compared.
+// trial is a run that is killed and compared.
 type trial struct {
 	args      []string // of the run, without --out
 	reference string   // folder of the undisturbed run

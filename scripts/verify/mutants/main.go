@@ -33,7 +33,7 @@ var usual = []string{"harness/stats", "harness/gate", "harness/judge", "attacks"
 // besides are folders of tests of a package's that can't lie in it, since what they use imports it.
 var besides = map[string][]string{"models/grad": {"models/grad/gradtest"}}
 
-// becomes is what each kind of mutant makes of a token, as gremlins does.
+// becomes gives the token that each kind of mutant puts in a token's place, as gremlins does.
 var becomes = map[string]map[string]string{
 	"ARITHMETIC_BASE":       {"+": "-", "-": "+", "*": "/", "/": "*", "%": "*"},
 	"CONDITIONALS_BOUNDARY": {">=": ">", ">": ">=", "<=": "<", "<": "<="},

@@ -1,5 +1,5 @@
-// Command slurm runs shards on a real Slurm of two nodes on this machine, disturbs them, and holds that what they come
-// to is what one run comes to. It needs root and Debian's slurmctld, slurmd, slurm-client and munge.
+// Command slurm runs shards on a real Slurm of two nodes on this machine, disturbs them, and compares
+// their results with one run's. It needs root and Debian's slurmctld, slurmd, slurm-client and munge.
 //
 //	go run ./scripts/verify/slurm
 package main
@@ -161,7 +161,7 @@ func (b *bench) outlast(out string) error {
 	return errors.Join(waited, syscall.Kill(pid, syscall.SIGCONT))
 }
 
-// pendingTERM is what Linux tells of a process that SIGTERM, signal 15, waits for.
+// pendingTERM matches Linux's status of a process for which SIGTERM, signal 15, waits.
 var pendingTERM = regexp.MustCompile(`(?m)^ShdPnd:\s*[0-9a-f]*[4-7c-f][0-9a-f]{3}$`)
 
 // runTwice does by hand a shard that a node does at the same time.
