@@ -25,8 +25,8 @@ import sys
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])  # imports name their room: from zoo import train
 
 try:
-    import onnx
     import torch
+    import onnx
 
     from paper.architectures import ARCHITECTURES, random_weights
     from zoo import exporters
