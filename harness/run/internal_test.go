@@ -92,7 +92,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 			slices.Repeat([]judge.Verdict{{Right: true, Simplex: true}}, 30)},
 	} {
 		var got []string
-		for _, w := range warnings(scoring{Job: b, own: true, who: open.Alone(b.Net), recipe: c.recipe, made: &c.made}, c.v) {
+		for _, w := range warnings(scoring{Job: b, own: true, who: open.Alone(b.Net), recipe: c.recipe, made: &c.made},
+			c.v) {
 			got = append(got, w.ID)
 			if w.Message == "" {
 				t.Errorf("%s says nothing", w.ID)
@@ -331,7 +332,8 @@ func TestRestOfAnAttack(t *testing.T) {
 	if got := w.rest(); !near(got, 50*want) {
 		t.Errorf("of one pass at least: %v s, want %v", got, 50*want)
 	}
-	if none, one, two := saved(12, nil), saved(12, []bool{false}), saved(12, []bool{true, true}); none != 6 || one != 4 ||
+	if none, one, two := saved(12, nil), saved(12, []bool{false}), saved(12, []bool{true,
+		true}); none != 6 || one != 4 ||
 		two != 9 {
 		t.Errorf("proofs save %v, %v and %v s of 12", none, one, two)
 	}

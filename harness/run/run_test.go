@@ -341,7 +341,8 @@ func TestMasked(t *testing.T) {
 		{0.05, 0.2, 0.1, 0.3, false}, // a tenth and no more
 	} {
 		got := masked(func(cells []result.Cell) {
-			cells[0].Accuracy, cells[1].Accuracy, cells[2].Accuracy, cells[2].CI95[1] = c.bare, c.healed, c.through, c.high
+			cells[0].Accuracy, cells[1].Accuracy, cells[2].Accuracy, cells[2].CI95[1] = c.bare, c.healed, c.through,
+				c.high
 		})
 		if got != c.want {
 			t.Errorf("%+v: %v", c, got)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The check value of CRC-32C is that of the digits; files are read by other programs, so that it may not change.
+// CRC-32C gives the digits its published check value; files are read by other programs, so that it may not change.
 func TestCheckValue(t *testing.T) {
 	const text, want = "123456789", 0xe3069283
 	n, read, err := Read(strings.NewReader(text))

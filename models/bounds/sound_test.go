@@ -178,7 +178,8 @@ func TestIntervalOfAProduct(t *testing.T) {
 			a, b := float32(rng.NormFloat64()), float32(rng.NormFloat64())
 			lower[i], upper[i] = min(a, b), max(a, b)
 		}
-		r := &relaxation{lower: lower[:], upper: upper[:], wrong: make([]float32, 2), out: Box([]float64{0}, []float64{0})}
+		r := &relaxation{lower: lower[:], upper: upper[:], wrong: make([]float32, 2), out: Box([]float64{0},
+			[]float64{0})}
 		p.relax(s, r, newSums(1, Unit), Unit)
 		var corners []float64
 		for _, a := range []float32{lower[0], upper[0]} {
@@ -188,7 +189,8 @@ func TestIntervalOfAProduct(t *testing.T) {
 		reach := Unit * max(-least, most)
 		below, above := least-float64(r.out.Lower[0]), float64(r.out.Upper[0])-most
 		if min(below, above) < 4*reach || max(below, above) > 8*reach {
-			t.Fatalf("%v to %v: %g below and %g above the corners, of unit roundoffs %g", lower, upper, below, above, reach)
+			t.Fatalf("%v to %v: %g below and %g above the corners, of unit roundoffs %g", lower, upper, below, above,
+				reach)
 		}
 	}
 }
