@@ -174,7 +174,7 @@ func TestLevels(t *testing.T) {
 		clean := must.Get(Judge(t.Context(), u.Classifier, im, x, plan.Ball{}, AnswerOnly))(t)
 		if float64(attacked.Margin) != attacks.LogitMargin(at, label) ||
 			float64(clean.Margin) != attacks.LogitMargin(between, label) || (defense == "") == slices.Equal(at,
-				between) ||
+			between) ||
 			attacked.Rounds || clean.Rounds || !attacked.Right || !clean.Right {
 			t.Errorf("%s: %+v, clean %+v of %v, at the levels %v", defense, attacked, clean, between, at)
 		}
