@@ -162,6 +162,23 @@ type Limit interface {
 	Visible() bool
 }
 
+// Certificate is proven of a clean image. Whoever runs it proves it.
+type Certificate interface {
+	Method
+	// Proof says how it is proven, and how cells hold what is proven.
+	Proof() Proof
+}
+
+// Proof says how a certificate is proven, and how cells hold what is proven.
+type Proof struct {
+	Exact    bool   // of the network as its file has it, not of one that is rewritten to be faster
+	Random   bool   // anew under each seed
+	Spans    bool   // one computation decides every epsilon
+	Brackets bool   // no epsilon is given: it tells what each image withstands
+	Samples  int    // answers that its classifier gives to each image that an attack has changed
+	Cost     string // for a listing; %s stands for a number of forward passes
+}
+
 // Recipe is a named, versioned sequence of attacks; each is run on the images
 // that all before it left unbroken, from the clean image, as AutoAttack does.
 type Recipe struct {
@@ -186,7 +203,7 @@ type Recipe struct {
 	// Corruption makes the images instead of components; norm and epsilon are then nothing. Nil for an attack.
 	Corruption *Corruption
 	// Certificate is proven of the clean images instead of attacking them. Nil for an attack.
-	Certificate Method
+	Certificate Certificate
 }
 
 // Methods are the components, or the certificate.

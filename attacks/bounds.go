@@ -18,5 +18,8 @@ const BranchBudget = setting.Seconds(30)
 // BoundsKind is the kind of [Bounds] in a config.
 const BoundsKind = "bounds"
 
+// Proof holds of the network that is judged; nothing in it is random.
+func (Bounds) Proof() Proof { return Proof{Exact: true, Cost: "no passes, bounds for each defense"} }
+
 // Passes are none: bounds are no passes of the network.
 func (Bounds) Passes(int) (forward, backward int) { return 0, 0 }

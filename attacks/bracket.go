@@ -1,6 +1,10 @@
 package attacks
 
-import "selfheal/internal/setting"
+import (
+	"fmt"
+
+	"selfheal/internal/setting"
+)
 
 // Bracket tells of each image the largest radius at which bounds prove that it is classified right, and the smallest at
 // which an attack breaks it. It is made by whoever runs it, until the budget is spent.
@@ -11,6 +15,11 @@ type Bracket struct {
 
 // BracketKind is the kind of [Bracket] in a config.
 const BracketKind = "bracket"
+
+// Proof holds of the network that is judged; nothing in it is random.
+func (b Bracket) Proof() Proof {
+	return Proof{Exact: true, Brackets: true, Cost: fmt.Sprintf("%v for each image and defense", b.Budget)}
+}
 
 // Passes are none that anybody counts: time bounds them.
 func (Bracket) Passes(int) (forward, backward int) { return 0, 0 }

@@ -265,7 +265,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 		}
 		attack, ok := a.(Attack)
 		if !ok {
-			r.Certificate = a
+			r.Certificate = a.(Certificate)
 			continue
 		}
 		if place := placed[a.Name()]; place > 0 {

@@ -21,6 +21,15 @@ type Smoothing struct {
 // SmoothingKind is the kind of [Smoothing] in a config.
 const SmoothingKind = "smoothing"
 
+// Proof is by samples, whose noise a seed keys.
+func (s Smoothing) Proof() Proof {
+	cost := "%s forward for each defense"
+	if s.Stopping {
+		cost = "at most " + cost
+	}
+	return Proof{Random: true, Spans: true, Samples: s.N0, Cost: cost}
+}
+
 // Check also reports an epsilon that can't be certified.
 func (s Smoothing) Check(classes int, shape Shape) error {
 	if err := s.common.Check(classes, shape); err != nil {

@@ -23,6 +23,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
+func init() { kinds[attacks.BoundsKind] = bounded{} }
+
 // bounded is a certificate by bounds of the logits.
 type bounded struct{}
 

@@ -15,6 +15,8 @@ import (
 	"selfheal/models/bounds"
 )
 
+func init() { kinds[attacks.BracketKind] = bracketed{} }
+
 // bracketed tells of each image the largest radius that bounds prove and the smallest that an attack breaks it at. Both
 // are worked on for a time: cheaply on every image, then on the image with the widest gap next, by the next of the
 // attacks and searches that it has not been through.

@@ -17,10 +17,10 @@ import (
 	"selfheal/models/bounds"
 )
 
-var kinds = map[string]kind{attacks.SmoothingKind: majority{}, attacks.BoundsKind: bounded{},
-	attacks.BracketKind: bracketed{}}
+// kinds has each certificate by its kind in configs; the file of a certificate adds it.
+var kinds = map[string]kind{}
 
-// kind is a certificate's.
+// kind is what the prover does for one kind of certificate.
 type kind interface {
 	// prove proves the certificate on every image of the job, as far as the journal does not hold it.
 	prove(ctx context.Context, p *Prover, c Case) (*Proofs, error)

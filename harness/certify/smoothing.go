@@ -111,6 +111,8 @@ func (s Smoothing) Radius(v Vote, label int) float64 {
 	return s.Sigma * distuv.UnitNormal.Quantile(v.Lower)
 }
 
+func init() { kinds[attacks.SmoothingKind] = majority{} }
+
 // majority is a certificate of the smoothed classifier: the class that most noisy copies of an image get.
 type majority struct{}
 

@@ -106,7 +106,9 @@ func attackObject(name string, a *Attack) object {
 			listed = append(listed, f.name)
 		}
 	}
-	const all, auto = "all kinds but spatial, patch and corruption", "only autoattack"
+	const auto = "only autoattack"
+	free := lists.Only(append(attacks.Kinds(), attacks.CorruptionKind), attacks.Free)
+	all := "all kinds but " + strings.Join(free[:len(free)-1], ", ") + " and " + free[len(free)-1]
 	epsilons := list(&a.Epsilons, span{least: 1, once: true, single: true},
 		func(v *float64) value { return decimal(v, setting.Positive) })
 	norm := func(v any) { a.Norm, _ = attacks.ParseNorm(v.(string)) }

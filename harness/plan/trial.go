@@ -73,9 +73,9 @@ func Trials(a *config.Attack) (all []Trial, err error) {
 		if err != nil {
 			return nil, err
 		}
-		switch make := kinds[a.Kind]; {
-		case make != nil:
-			all = append(all, make(one))
+		switch {
+		case recipe.Certificate != nil:
+			all = append(all, certificate{one, recipe.Certificate.Proof()})
 		case attacks.Free(a.Kind):
 			all = append(all, free{one, a, BallOf(recipe)})
 		default:
