@@ -20,7 +20,7 @@ import (
 // kinds has each certificate by its kind in configs; the file of a certificate adds it.
 var kinds = map[string]kind{}
 
-// kind is what the prover does for one kind of certificate.
+// kind proves, confronts and times one kind of certificate.
 type kind interface {
 	// prove proves the certificate on every image of the job, as far as the journal does not hold it.
 	prove(ctx context.Context, p *Prover, c Case) (*Proofs, error)
