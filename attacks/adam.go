@@ -2,10 +2,10 @@ package attacks
 
 import "math"
 
-// adam is the optimiser of Kingma & Ba 2015 with their β₁ = 0.9 and β₂ = 0.999, on one perturbation.
+// adam is the optimiser of Kingma & Ba 2015 with their β₁ = 0.9 and β₂ = 0.999, applied to one perturbation.
 type adam struct {
-	mean, square []float32 // of the gradients so far, exponential averages
-	scale        []float32 // √ of the unbiased second, plus 1e-8, at the last step
+	mean, square []float32 // exponential averages of the gradients and of their squares
+	scale        []float32 // √ of the unbiased mean square, plus 1e-8, at the last step
 	steps        int
 }
 
@@ -15,7 +15,7 @@ func newAdam(n int) *adam {
 	return &adam{mean: make([]float32, n), square: make([]float32, n), scale: make([]float32, n)}
 }
 
-// step moves delta against k times a gradient, and returns the largest scale.
+// step moves delta by k times a step of Adam against the gradient and returns the largest scale.
 func (a *adam) step(delta, gradient []float32, k, rate float64) (largest float32) {
 	a.steps++
 	by := float32(rate / (1 - math.Pow(beta1, float64(a.steps))))

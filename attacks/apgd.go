@@ -2,24 +2,23 @@ package attacks
 
 import "context"
 
-// apgd is Auto-PGD: projected gradient ascent with momentum whose step size halves when progress stalls (Croce & Hein
-// 2020, section 3), or, in ℓ1, whose steps adapt their sparsity (Croce & Hein 2021, section 3). A run makes every
-// iteration even after a success (but see [Options]) and returns its last misclassified iterate; further restarts and
+// apgd is Auto-PGD: projected gradient ascent with momentum (Croce & Hein 2020, section 3). The step size halves when
+// progress stalls. In ℓ1 the steps adapt their sparsity instead (Croce & Hein 2021, section 3). A run makes every
+// iteration even after a success (but see [Options]) and returns its last misclassified iterate. Further restarts and
 // targets are tried only while the image is unbroken.
 //
-// With a targeted loss it attacks the highest ranked wrong classes of the clean image, one after another; targeted
-// DLR makes it APGD-T (2020, section 4).
+// With a targeted loss it attacks the highest ranked wrong classes of the clean image, one after another; with targeted
+// DLR it is APGD-T (2020, section 4).
 type apgd struct {
 	common
 	Steps, Restarts, Targets int
 	EOTIter                  int     // passes averaged per gradient
 	Rho                      float64 // fraction of rises below which the step halves
-	// LargeRadii spends the iterations of an ℓ1 run on radii 3ε, 2ε and ε: 30, 30 and
-	// 40 % of them (2021, section 3.4).
+	// LargeRadii spends 30, 30 and 40 % of the iterations of an ℓ1 run on radii 3ε, 2ε and ε (2021, section 3.4).
 	LargeRadii bool
 	FromClean  bool    // start at the clean image, not at random
 	Sparsity   float64 // fraction of the values that an ℓ1 run moves at first, without LargeRadii
-	GiveUp     bool    // end a run that is unlikely to succeed, and restart only after one that came near it
+	GiveUp     bool    // end a run that is unlikely to succeed; restart only after a run that came close
 }
 
 // newAPGD names the attack by its loss: apgd-t for targeted DLR, apgd-ce, apgd-dlr and so on for others.
@@ -30,8 +29,8 @@ func newAPGD(c common) Method {
 	return apgd{common: c}
 }
 
-// Passes counts a run as Steps + 1 gradients (one more for each of the two
-// larger radii), and one forward pass to rank the targets. With GiveUp there are fewer.
+// Passes counts Steps + 1 gradients for each run (one more for each of the two larger radii), and one forward pass that
+// ranks the targets. With GiveUp there are fewer.
 func (a apgd) Passes(classes int) (forward, backward int) {
 	backward = times(a.EOTIter, a.Restarts, a.Steps+len(a.stages()))
 	if !a.Loss.Targeted() {
@@ -47,8 +46,8 @@ type stage struct {
 	steps int
 }
 
-// stages splits a run: one stage, or 3ε, 2ε, ε for ⌈.3n⌉, ⌈.3n⌉ and the other iterations; ⌈.2n⌉ of a run that may give
-// up, which most do at 3ε.
+// stages splits a run into one stage, or into 3ε, 2ε, ε for ⌈.3n⌉, ⌈.3n⌉ and the other iterations. A run with GiveUp
+// spends ⌈.2n⌉ on each of the larger radii, because most such runs end at 3ε.
 func (a apgd) stages() []stage {
 	if !a.LargeRadii {
 		return []stage{{a.Epsilon, a.Steps}}

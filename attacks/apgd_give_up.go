@@ -2,24 +2,28 @@ package attacks
 
 import "math"
 
-// reach is how far a run of Auto-PGD has come that may give up. It scales with the loss and depends on one image alone.
-// The constants were chosen by runs that did not give up (docs/measured/attacks.md).
+// reach measures how far a run of Auto-PGD with GiveUp has come. It scales with the loss and depends on one image
+// alone. The constants were chosen on runs without GiveUp (docs/measured/attacks.md).
 type reach struct {
-	start, highest float64   // gap at the run's first point, and the highest of this stage
+	start, highest float64   // gap at the run's first point, and the highest gap of this stage
 	after          []float64 // the highest after each iteration of this stage
-	radius         float64   // of this stage
+	radius         float64   // radius of this stage
 	over           bool      // whether the run was given up
 }
 
 const (
-	hopedPace = 2 // pace of the gap until the end of a stage, times that of late: it rises when the step is halved
-	// The power of the radius with which the gap rises at least; it is 1 where the model is linear in the ball. The
-	// less, the more of what is gained in a large ball is expected of a small one.
+	// hopedPace is the expected pace of the gap until the stage ends, in units of its recent pace: it rises when the step
+	// is halved.
+	hopedPace = 2
+	// leastPower is the lowest power of the radius with which the gap grows. It is 1 where the model is linear in the
+	// ball. A lower power expects more of the gain in a large ball to remain in a small one.
 	leastPower = .4
-	nearby     = .2 // share of a run's first gap within which it came near success
+	// nearby is the fraction of its first gap to which the gap of a run must shrink for the run to count as close.
+	nearby = .2
 )
 
-// gap is 0 where the class changes and positive beyond: the loss, or the margin where the loss is no such difference.
+// gap returns a value that is negative before the class changes, 0 where it does and positive beyond: the loss, or the
+// margin if the loss is not of this kind.
 func (r *ascent) gap() float64 {
 	if r.Loss.Signed() {
 		return r.loss
@@ -27,7 +31,7 @@ func (r *ascent) gap() float64 {
 	return Margin.Value(r.eval.Logits, r.im.Label, r.target)
 }
 
-// begin notes the gap at the first point of a stage, which may be that of a run.
+// begin records the gap at the first point of a stage.
 func (r *ascent) begin(s stage) {
 	if !r.GiveUp {
 		return
@@ -39,9 +43,9 @@ func (r *ascent) begin(s stage) {
 	}
 }
 
-// givesUp reports, after iteration i (0-based) of a stage, whether with the pace of late its gap would not come to 0 at
-// Epsilon. Of late means the last fifth of a run's iterations, about as many as pass before the step is first halved;
-// in ℓ1, whose steps adapt more often, the last tenth.
+// givesUp reports, after iteration i (0-based) of a stage, whether the gap at its recent pace would stay below 0 at
+// Epsilon. The recent pace is taken over the last fifth of a run's iterations, about as many as pass before the step is
+// first halved. In ℓ1, whose steps adapt more often, it is the last tenth.
 func (r *ascent) givesUp(s stage, i int) bool {
 	if !r.GiveUp || r.adv != nil && s.eps == r.Epsilon {
 		return false
@@ -64,8 +68,8 @@ func (r *ascent) givesUp(s stage, i int) bool {
 	return f.over
 }
 
-// again reports whether another restart is worth its passes after a run that failed: always, unless it may give up and
-// was not near success at Epsilon when it ended.
+// again reports whether another restart is worth its passes after a run that failed. It is false only with GiveUp,
+// after a run that did not come close to success at Epsilon.
 func (r *ascent) again() bool {
 	return !r.GiveUp || r.reach.radius == r.Epsilon && r.reach.highest >= nearby*r.reach.start
 }

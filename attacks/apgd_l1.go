@@ -6,9 +6,9 @@ import (
 	"selfheal/internal/vector"
 )
 
-// sparseStep moves from by length along the signs of the gradient's largest entries, length shared equally among
-// them, and writes the projection to out. topShare is the share of entries to keep; entries equal to the smallest
-// kept one are kept too, and zeros never move.
+// sparseStep moves from along the signs of the gradient's largest entries and writes the projection to out. The entries
+// share length equally. topShare is the fraction of entries to keep; ties with the smallest kept entry are kept too,
+// and zeros never move.
 func sparseStep(x, from, grad, out []float32, length, topShare float32, eps float64) {
 	d := len(x)
 	at := int(min(max((1-topShare)*float32(d), 0), float32(d-1)))
@@ -18,8 +18,8 @@ func sparseStep(x, from, grad, out []float32, length, topShare float32, eps floa
 	projectL1(x, out, out, eps)
 }
 
-// sparseStage is the ℓ1 part of stage: no momentum, and at each checkpoint the number of moved values follows the
-// sparsity of the best perturbation (Croce & Hein 2021, section 3.3). Where that has become sparser the step is reset
+// sparseStage is the ℓ1 form of stage. It has no momentum, and at each checkpoint the number of moved values follows
+// the sparsity of the best perturbation (Croce & Hein 2021, section 3.3). If that has become sparser, the step is reset
 // to epsilon and the search goes back to the best point; otherwise the step shrinks by 1.5, down to ε/10.
 func (r *ascent) sparseStage(ctx context.Context, s stage, stop bool) error {
 	x, d := r.im.Pixels, float32(len(r.im.Pixels))

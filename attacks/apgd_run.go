@@ -14,14 +14,14 @@ type ascent struct {
 	attempt
 	target int
 
-	cur, prev, next []float32 // this iterate, the one before, room for the one after
+	cur, prev, next []float32 // this iterate, the one before, a buffer for the one after
 	grad            []float32 // gradient at cur
 	loss            float64   // loss at cur
 	best, bestGrad  []float32 // iterate of the highest loss and its gradient
 	bestLoss        float64
 	reach           reach
-	warm            bool // whether the start is a point found before: ℓ1 takes its sparsity over
-	sparsest        bool // whether ℓ1 steps may come down to one value; in AutoAttack they stop at two
+	warm            bool // whether the start is a point found before: ℓ1 starts with its sparsity
+	sparsest        bool // whether ℓ1 steps may shrink to one value; in AutoAttack they stop at two
 
 	first  mark      // this stage's first misclassified point
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
@@ -36,7 +36,7 @@ func newAscent(a apgd, o Oracle, im Image, how Options) *ascent {
 	return r
 }
 
-// run makes one restart on the current target, from a random point or, if the attack says so, from the clean image.
+// run makes one restart on the current target, from a random point or, with FromClean, from the clean image.
 func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 	if r.FromClean {
 		copy(r.cur, r.im.Pixels)
@@ -46,7 +46,7 @@ func (r *ascent) run(ctx context.Context, rng *rand.Rand) error {
 	return r.climb(ctx)
 }
 
-// climb makes one restart from cur. Only its last stage, the one at the radius asked for, counts as success.
+// climb makes one restart from cur. Only its last stage, the one at Epsilon, counts as success.
 func (r *ascent) climb(ctx context.Context) error {
 	r.begins = true
 	stages := r.stages()
@@ -61,7 +61,7 @@ func (r *ascent) climb(ctx context.Context) error {
 			return err
 		}
 		if r.reach.over {
-			r.adv = nil // that of a larger radius
+			r.adv = nil // it was found at a larger radius
 			return nil
 		}
 	}
@@ -71,8 +71,8 @@ func (r *ascent) climb(ctx context.Context) error {
 	return nil
 }
 
-// randomStart writes a random point of the ball around x, clamped to [0,1]: ℓ∞ uniform noise scaled so that one value
-// at least lies at ±eps, ℓ2 Gaussian noise scaled to norm eps, ℓ1 Gaussian noise projected.
+// randomStart writes a random point of the ball around x, clamped to [0,1]. ℓ∞: uniform noise scaled so that at least
+// one value lies at ±eps; ℓ2: Gaussian noise scaled to norm eps; ℓ1: Gaussian noise projected.
 func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32) {
 	direction(n, rng, out)
 	if n == L1 {
@@ -82,10 +82,9 @@ func randomStart(n Norm, x []float32, eps float64, rng *rand.Rand, out []float32
 	vector.AddScaledClamped(x, out, float32(eps/(n.Length(out)+1e-12)), out)
 }
 
-// evaluate takes loss and gradient at cur and notes a misclassification.
+// evaluate computes loss and gradient at cur and records a misclassification.
 //
-// Quirk kept: with several passes (EOT) the gradient is their mean, but success
-// and loss are those of the last pass alone.
+// Quirk kept: with several passes (EOT) the gradient is their mean, but success and loss come from the last pass alone.
 func (r *ascent) evaluate(ctx context.Context) (err error) {
 	wrong := false
 	for pass := range r.EOTIter {
@@ -106,8 +105,8 @@ func (r *ascent) evaluate(ctx context.Context) (err error) {
 		}
 	}
 	r.loss = float64(r.eval.Loss)
-	// Quirk kept: every misclassified iterate replaces the one before, so the
-	// last one is returned, neither the first nor the worst.
+	// Quirk kept: every misclassified iterate replaces the one before, so the last one is returned, neither the first
+	// nor the worst.
 	if wrong {
 		if r.adv == nil {
 			r.first = r.now()
@@ -130,15 +129,15 @@ func (r *ascent) keepBest() {
 	copy(r.bestGrad, r.grad)
 }
 
-// restartFromBest goes back to the best iterate. The momentum is not reset: the
-// next step's difference is between it and the iterate before the last step.
+// restartFromBest goes back to the best iterate. The momentum is not reset: the next step takes its difference from the
+// iterate before the last step.
 func (r *ascent) restartFromBest() {
 	copy(r.cur, r.best)
 	copy(r.grad, r.bestGrad)
 }
 
-// stage makes s.steps iterations at radius s.eps from cur, fewer where the run gives up, or at Epsilon where only a
-// verdict is asked for.
+// stage makes s.steps iterations at radius s.eps from cur. It makes fewer if the run gives up, or, at Epsilon, if only
+// a verdict is asked for.
 func (r *ascent) stage(ctx context.Context, s stage) error {
 	stop := r.VerdictOnly && s.eps == r.Epsilon
 	r.adv = nil
@@ -182,7 +181,8 @@ func (r *ascent) stage(ctx context.Context, s stage) error {
 	return nil
 }
 
-// along is step·sign(g), 0 where g is 0 or NaN. The sign is copied as a bit, since a processor can't foresee it.
+// along returns step·sign(g), and 0 if g is 0 or NaN. It copies the sign bit, because a branch on it would be
+// unpredictable.
 func along(g, step float32) float32 {
 	if g == 0 || g != g {
 		return 0

@@ -75,8 +75,7 @@ func component(kind string, n Norm, epsilon float64, parameters given) Attack {
 	return spec.attack(common{kind, n, epsilon, spec.loss(parameters), false, false}, parameters).(Attack)
 }
 
-// scripted answers with given logits, losses and gradients, whatever the point, and keeps the
-// points that it is asked about.
+// scripted answers with given logits, losses and gradients at every point, and keeps the points that it is asked about.
 type scripted struct {
 	shape         Shape
 	answer        func(call int, e *Evaluation)
@@ -152,7 +151,7 @@ func TestAPGDSteps(t *testing.T) {
 	}
 }
 
-// TestAPGDExpectation: with EOT the gradient is the mean, loss and success are those of the last pass.
+// TestAPGDExpectation: with EOT the gradient is the mean; loss and success come from the last pass.
 func TestAPGDExpectation(t *testing.T) {
 	o := &scripted{shape: Shape{C: 1, H: 1, W: 2}}
 	o.answer = func(call int, e *Evaluation) {
@@ -198,7 +197,7 @@ func TestAPGDLargeRadii(t *testing.T) {
 	}
 }
 
-// passes are those that an attack makes on an image.
+// passes returns the passes that an attack makes on an image.
 func passes(t *testing.T, a Attack, o Oracle, im Image) (all []pass) {
 	t.Helper()
 	perturb(t, a, &spy{o, func(p pass) {

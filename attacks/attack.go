@@ -1,10 +1,10 @@
-// Package attacks holds the adversarial attacks: PGD and the components of AutoAttack (APGD, FAB, Square) in ℓ∞, ℓ2
-// and ℓ1, and those that look for the smallest norm, in ℓ0 too.
+// Package attacks owns the adversarial attacks: PGD, the components of AutoAttack (APGD, FAB, Square) in ℓ∞, ℓ2 and ℓ1,
+// the attacks that minimise the norm, in ℓ0 too, and those that see labels alone. A caller describes an attack by a
+// [Setup], turns it into a [Recipe] by [Setup.Make], asks each method's Check, and calls Perturb for each image.
 //
-// An attack works on one image at a time and asks an [Oracle] for logits and gradients; batching is the oracle's
-// business. An image's outcome therefore depends on its pixels and id, the classifier, the attack and the seed, and
-// on nothing else. An attack proposes; it never judges itself: whoever runs it measures the perturbation and asks the
-// classifier again.
+// An attack works on one image at a time and asks an [Oracle] for logits and gradients; the oracle does the batching.
+// The outcome for an image depends only on its pixels and id, the classifier, the attack and the seed. An attack
+// proposes and never judges itself: its caller measures the perturbation and asks the classifier again.
 package attacks
 
 import (
@@ -21,7 +21,7 @@ type Shape struct{ C, H, W int }
 // Size returns the number of values in one image, C·H·W.
 func (s Shape) Size() int { return s.C * s.H * s.W }
 
-// AnyShape stands for images that are not known yet, which suit any attack and any epsilon.
+// AnyShape stands in for the shape of images that are not known yet. It passes every attack's Check at any epsilon.
 var AnyShape = Shape{C: 3, H: 1 << 14, W: 1 << 14}
 
 // Image is one clean image and its label.
@@ -31,15 +31,15 @@ type Image struct {
 	Label  int       // in [0, classes)
 }
 
-// Evaluation is what one forward and one backward pass give at a point.
+// Evaluation holds the results of one forward and one backward pass at a point.
 type Evaluation struct {
 	Logits   []float32 // one value a class
 	Loss     float32   // the loss asked for; attacks maximise it
 	Gradient []float32 // ∂Loss/∂x, C·H·W
 }
 
-// Oracle answers an attack's questions about one classifier on [0,1] images. Its methods may be called from many
-// goroutines at once, one call an image; the answer for an image does not depend on which other calls are under way.
+// Oracle answers an attack's questions about one classifier on [0,1] images. Many goroutines may call its methods at
+// once, one call per image; the answer for an image does not depend on which other calls are under way.
 type Oracle interface {
 	Shape() Shape
 	Classes() int
@@ -50,72 +50,71 @@ type Oracle interface {
 	Gradient(ctx context.Context, x []float32, loss Loss, label, target int, e *Evaluation) error
 }
 
-// Vanished is the ℓ2 norm below which a gradient counts as 0: attacks divide by it plus 1e-12, for shorter steps.
+// Vanished is the ℓ2 norm below which a gradient counts as 0. Attacks divide by the norm plus 1e-12, so a smaller one
+// would shorten their steps.
 const Vanished = 1e-11
 
-// Result is what an attack returns for one image.
+// Result holds what an attack found for one image.
 type Result struct {
-	// Adversarial is the perturbed image, or nil when the attack never
-	// succeeded (the caller then keeps the clean image).
+	// Adversarial is the perturbed image, or nil if the attack never succeeded (the caller then keeps the clean image).
 	Adversarial []float32
-	// FirstSuccess is how many iterations (queries for Square) had been made,
-	// over targets and restarts, when the image was first misclassified: 0 for
-	// the very first start point; -1 if never. Points outside the ball don't count.
+	// FirstSuccess is the number of iterations (queries for Square), over targets and restarts, made before the image
+	// was first misclassified: 0 for the very first start point; -1 if never. Points outside the ball don't count.
 	FirstSuccess int
-	// FirstForward is how many forward passes had been made, that of the point itself and those that ranked the
-	// targets included, when FirstSuccess was set; -1 if it never was.
+	// FirstForward is the number of forward passes made when FirstSuccess was set, including the pass at that point and
+	// those that ranked the targets; -1 if it never was.
 	FirstForward int
-	// Iterations is how many iterations (over targets and restarts) were made.
+	// Iterations is the number of iterations made, over targets and restarts.
 	Iterations int
 	// Forward and Backward count model passes spent on this image.
 	Forward, Backward int
-	// Distance is the smallest norm of a misclassified point found, whether or not it is ≤ epsilon, for attacks that
-	// minimise the norm. 0 for other attacks, and where no such point was found.
+	// Distance is the smallest norm of a misclassified point found by an attack that minimises the norm, whether or not
+	// it is ≤ epsilon. It is 0 for other attacks and if no such point was found.
 	Distance float64
-	// Nearer are the misclassified points that were nearer than all before, in order, of such attacks.
+	// Nearer lists, for such attacks, each misclassified point that was nearer than all before it, in order.
 	Nearer []Nearer
-	// Starts counts the runs that began with a gradient, over targets and restarts, and Blind those of them whose first
-	// gradient was 0 in every value, or below the smallest normal float32: such a run has no direction to go.
+	// Starts counts the runs that began with a gradient, over targets and restarts. Blind counts those whose first
+	// gradient had no direction: every value was 0 or below the smallest normal float32.
 	Starts, Blind int
-	// Pose is where Adversarial is moved to, of an attack that moves images.
+	// Pose is the pose of Adversarial, for an attack that moves images.
 	Pose *Pose
-	// Rounded is what rounding to levels did to the image, of attacks on pixels of 8 bits.
+	// Rounded tells how rounding to 8-bit levels changed the outcome, for attacks on 8-bit pixels.
 	Rounded Rounding
 }
 
-// Nearer says at which distance a point was found, and after how many iterations and forward passes.
+// Nearer gives the distance of a point and the iterations and forward passes made until it was found.
 type Nearer struct {
 	Distance   float64 `json:"distance"`
 	Iterations int     `json:"iterations"`
 	Forward    int     `json:"forward"`
 }
 
-// Method is what is tried on an image, or proven of it.
+// Method is an attack on an image or a certificate for it.
 type Method interface {
 	// Name is the component's name in results: "apgd-ce", "square", …
 	Name() string
-	// Check reports why the method can't be used on a classifier with these
-	// classes and image shape (too few classes for a loss, too small an image), or nil.
+	// Check returns an error if the method can't be used on a classifier with these classes and image shape, such as
+	// too few classes for a loss or too small an image.
 	Check(classes int, shape Shape) error
-	// Passes bounds the forward and backward passes for one image. For an image that is never broken they are exact,
-	// except for what may give up (FAB, Bisection, Auto-PGD), have no room (patch) or nothing to refine or to mend, and
-	// where classes can't win.
+	// Passes bounds the forward and backward passes for one image. The bound is exact for an image that is never
+	// broken, except for methods that may give up (FAB, Bisection, Auto-PGD), have no room (patch), have nothing to
+	// refine or repair, or face classes that can't win.
 	Passes(classes int) (forward, backward int)
 }
 
-// common is what all methods have.
+// common holds the fields that all methods share.
 type common struct {
 	name    string
 	Norm    Norm
 	Epsilon float64 // radius in the norm, in pixel units of [0,1]; the largest distance accepted
-	Loss    Loss    // what is climbed
-	alone   bool    // whether the attack is run by itself, not in a recipe of several, and sees more than labels
-	stored  bool    // whether the images that count lie on the levels of 8 bits
+	Loss    Loss    // the loss to maximise
+	alone   bool    // whether the attack is run by itself, not within a recipe of several, and sees more than labels
+	stored  bool    // whether only images on 8-bit levels count
 }
 
 func (c common) Name() string { return c.name }
 
-// Check reports too few classes for the loss and an epsilon that no image is large enough for.
+// Check returns an error for too few classes for the loss, and for an epsilon that is too large for every image.
 func (c common) Check(classes int, s Shape) error {
 	switch widest := c.Norm.widest(s); {
 	case !(c.Epsilon > 0) || math.IsInf(c.Epsilon, 1):
@@ -140,73 +139,72 @@ func (c common) Check(classes int, s Shape) error {
 // without mutable state: Perturb may be called from many goroutines at once.
 type Attack interface {
 	Method
-	// Perturb attacks im. The caller guarantees that the classifier is right on
-	// the clean image. It returns ctx's error when cancelled.
+	// Perturb attacks im. The caller guarantees that the classifier is right on the clean image. Perturb returns ctx's
+	// error when cancelled.
 	Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error)
 }
 
-// Options are what the caller of an attack decides.
+// Options are the caller's choices for one image.
 type Options struct {
 	Seed uint64 // with the image's ID it keys the random numbers
-	// VerdictOnly says that nobody needs the adversarial image: the attack ends at the first
-	// point that counts as a success. Which images it breaks, and when, stays the same; the
-	// point returned is the first found instead of the last or nearest one.
+	// VerdictOnly says that nobody needs the adversarial image, so that the attack ends at the first point that counts
+	// as a success. It breaks the same images at the same iterations; the point returned is the first one found instead
+	// of the last or nearest.
 	VerdictOnly bool
 }
 
-// Limit is what an attack without norm may make of an image. Limits that allow the same are equal.
+// Limit bounds how an attack without norm may change an image. Limits that allow the same changes are equal.
 type Limit interface {
-	// Outside says in a sentence what of a result on a clean image exceeds the limit; "" where nothing does.
+	// Outside returns a sentence that says how a result on a clean image exceeds the limit; "" if it does not.
 	Outside(clean []float32, made Result, s Shape) string
-	// Visible reports whether that shows in the image alone, without what else the result says.
+	// Visible reports whether the image alone shows that the limit is exceeded, without the result's other fields.
 	Visible() bool
 }
 
-// Certificate is proven of a clean image. Whoever runs it proves it.
+// Certificate is proved for a clean image. Its caller computes the proof.
 type Certificate interface {
 	Method
-	// Proof says how it is proven, and how cells hold what is proven.
+	// Proof says how the certificate is proved and how cells store the result.
 	Proof() Proof
 }
 
-// Proof says how a certificate is proven, and how cells hold what is proven.
+// Proof says how a certificate is proved and how cells store the result.
 type Proof struct {
-	Exact    bool   // of the network as its file has it, not of one that is rewritten to be faster
-	Random   bool   // anew under each seed
+	Exact    bool   // for the network in its file's form, not one rewritten to be faster
+	Random   bool   // each seed has its own proof
 	Spans    bool   // one computation decides every epsilon
-	Brackets bool   // no epsilon is given: it tells what each image withstands
-	Samples  int    // answers that its classifier gives to each image that an attack has changed
+	Brackets bool   // without epsilon: it finds the radii that each image withstands
+	Samples  int    // answers of its classifier to each image that an attack has changed
 	Cost     string // for a listing; %s stands for a number of forward passes
 }
 
-// Recipe is a named, versioned sequence of attacks; each is run on the images
-// that all before it left unbroken, from the clean image, as AutoAttack does.
+// Recipe is a named, versioned sequence of attacks. As in AutoAttack, each attack is run on the images that all before
+// it left unbroken, from the clean image.
 type Recipe struct {
 	Name       string // "autoattack-standard/1"; the number rises when its results may change
 	Norm       Norm
 	Epsilon    float64
 	Components []Attack
-	// Fallback says, as a sentence, which losses were replaced because the model
-	// has too few classes for them; "" if none was. The name then says "-few".
+	// Fallback is a sentence that says which losses were replaced because the model has too few classes for them; "" if
+	// none was. The name then ends in "-few".
 	Fallback string
-	// Minimises says that it is one attack that looks for the smallest norm: the distances
-	// that it finds are what it is run for.
+	// Minimises is set if the recipe is a single attack that minimises the norm: it is run to learn the distances.
 	Minimises bool
-	// Free says that the attack has neither norm nor epsilon, which are ℓ∞ and 1 here: any image.
+	// Free is set if the attack has neither norm nor epsilon: any image is allowed. They are then ℓ∞ and 1 here.
 	Free bool
-	// Labels says that nothing but classes is asked for.
+	// Labels is set if the attack sees only predicted classes.
 	Labels bool
-	// Limit holds what an attack without norm makes of an image; nil for attacks in a norm.
+	// Limit bounds the changes of an attack without norm; nil for attacks in a norm.
 	Limit Limit
-	// Stored says that all values of the images that count lie on the levels of 8 bits.
+	// Stored is set if only images on 8-bit levels count.
 	Stored bool
-	// Corruption makes the images instead of components; norm and epsilon are then nothing. Nil for an attack.
+	// Corruption makes the images instead of components; norm and epsilon then have no meaning. Nil for an attack.
 	Corruption *Corruption
-	// Certificate is proven of the clean images instead of attacking them. Nil for an attack.
+	// Certificate is proved for the clean images instead of attacking them. Nil for an attack.
 	Certificate Certificate
 }
 
-// Methods are the components, or the certificate.
+// Methods returns the components, or the certificate.
 func (r Recipe) Methods() (all []Method) {
 	for _, c := range r.Components {
 		all = append(all, c)
@@ -217,10 +215,12 @@ func (r Recipe) Methods() (all []Method) {
 	return all
 }
 
-// times multiplies counts of passes. More than any machine makes are all the same: sums of them do not overflow.
+// times multiplies counts of passes. It caps the product at 2⁵⁰, more than any machine can make, so that sums do not
+// overflow.
 func times(counts ...int) int { return int(min(number.Product(counts...), 1<<50)) }
 
-// Passes bounds the forward and backward passes for one image. A certificate's are exact, unless it may end early.
+// Passes bounds the forward and backward passes for one image. A certificate's counts are exact, unless it may end
+// early.
 func (r Recipe) Passes(classes int) (forward, backward int64) {
 	for _, m := range r.Methods() {
 		f, b := m.Passes(classes)

@@ -9,15 +9,15 @@ import (
 	"selfheal/internal/vector"
 )
 
-// attempt is an attack's work on one image: its questions to the oracle, counted, and its result.
+// attempt is an attack's work on one image: it asks the oracle, counts the passes and keeps the result.
 type attempt struct {
 	Options
 	o    Oracle
 	im   Image
 	res  Result
 	eval Evaluation // at the last point asked about
-	adv  []float32  // the misclassified point that is kept: the last, or the nearest; nil before the first
-	// begins says that the next gradient is a run's first.
+	adv  []float32  // the misclassified point kept: the last, or the nearest; nil before the first
+	// begins is set if the next gradient is the first of a run.
 	begins bool
 }
 
@@ -26,10 +26,10 @@ func newAttempt(o Oracle, im Image, how Options) attempt {
 		eval: Evaluation{Logits: make([]float32, o.Classes())}, begins: true}
 }
 
-// smallest is the smallest normal float32; what lies below it has lost its digits.
+// smallest is the smallest normal float32; smaller values have lost digits.
 const smallest = 0x1p-126
 
-// blind reports whether a gradient says nothing: all its values are 0, or have underflowed.
+// blind reports whether a gradient has no direction: all its values are 0 or have underflowed.
 func blind(gradient []float32) bool {
 	return !slices.ContainsFunc(gradient, func(g float32) bool { return !(abs32(g) < smallest) })
 }
@@ -43,7 +43,7 @@ func (t *attempt) note(wrong bool, x []float32) (ends bool) {
 	return wrong && t.VerdictOnly
 }
 
-// wrong asks for the logits at x and reports whether they are another class's.
+// wrong asks for the logits at x and reports whether x is misclassified.
 func (t *attempt) wrong(ctx context.Context, x []float32) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -55,9 +55,8 @@ func (t *attempt) wrong(ctx context.Context, x []float32) (bool, error) {
 	return !Right(t.eval.Logits, t.im.Label), nil
 }
 
-// gradient asks for a loss and its gradient at x, and reports whether the logits are another
-// class's. Values of the gradient that are NaN become 0 and infinite ones ±1e30, so that steps
-// stay finite; a loss that is NaN becomes −Inf, so that no attack climbs it.
+// gradient asks for a loss and its gradient at x and reports whether x is misclassified. NaN in the gradient becomes 0
+// and ±infinity becomes ±1e30, so that steps stay finite; a NaN loss becomes −Inf, so that no attack climbs it.
 func (t *attempt) gradient(ctx context.Context, x []float32, loss Loss, target int) (wrong bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -90,9 +89,9 @@ func (t *attempt) gradient(ctx context.Context, x []float32, loss Loss, target i
 	return !Right(e.Logits, t.im.Label), nil
 }
 
-// targets returns the n highest wrong classes at the clean image, highest first and, among
-// equals, the higher class first, for one forward pass: fewer, down to none, where fewer can
-// win. An untargeted attack has the one target −1, for no pass.
+// targets returns the n wrong classes with the highest logits at the clean image, highest first; among equals the
+// higher class comes first. It returns fewer, possibly none, if fewer can win. It costs one forward pass. An untargeted
+// attack has the single target −1, at no cost.
 func (t *attempt) targets(ctx context.Context, targeted bool, n int) ([]int, error) {
 	if !targeted {
 		return []int{-1}, nil
@@ -110,21 +109,21 @@ func (t *attempt) targets(ctx context.Context, targeted bool, n int) ([]int, err
 	return order[:min(n, len(order))], nil
 }
 
-// mark says when something happened: after how many iterations and forward passes.
+// mark counts the iterations and forward passes made until an event.
 type mark struct{ iterations, forward int }
 
-// now is the mark of this moment.
+// now returns the mark of this moment.
 func (t *attempt) now() mark { return mark{t.res.Iterations, t.res.Forward} }
 
-// succeed notes the first success, at m, unless one was noted before.
+// succeed records the first success, at m, unless one was recorded before.
 func (t *attempt) succeed(m mark) {
 	if t.res.FirstSuccess < 0 {
 		t.res.FirstSuccess, t.res.FirstForward = m.iterations, m.forward
 	}
 }
 
-// claim is the result with a misclassified point, moved into the ball where rounding left it
-// outside; or, where there is none, nil, without.
+// claim returns the result with a misclassified point, moved into the ball if rounding left it outside. If point is
+// nil, the result has none.
 func (t *attempt) claim(point []float32, n Norm, epsilon float64) Result {
 	if point != nil {
 		confine(n, t.im.Pixels, point, epsilon)

@@ -58,7 +58,7 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// answering gives one evaluation to whatever is asked.
+// answering gives the same evaluation for every question.
 type answering struct {
 	Evaluation
 	shape Shape

@@ -5,44 +5,42 @@ import (
 	"math"
 )
 
-// bisection looks for the smallest perturbation that breaks an image: it asks Auto-PGD at one radius after another,
+// bisection looks for the smallest perturbation that breaks an image: it runs Auto-PGD at one radius after another,
 // between 0 and Epsilon.
 //
-// The first run is made at Epsilon. A misclassified point at distance d breaks the image for every radius from d on,
-// so d, not the radius it was looked for at, becomes the upper end of the bracket; a radius at which no run finds a
-// point becomes the lower end. Halving goes on until the ends differ by at most Tolerance of the upper one, or of a
-// thousandth of Epsilon where that is more. Every further target is first tried a tolerance inside the nearest point
-// known, which most targets fail at, so that they cost one run each.
+// The first run is made at Epsilon. A misclassified point at distance d breaks the image for every radius from d on, so
+// d, not the radius of the run, becomes the upper end of the bracket. A radius at which no run finds a point becomes
+// the lower end. Halving goes on until the ends differ by at most Tolerance of the upper end, or of a thousandth of
+// Epsilon if that is more. Every further target is first tried at a radius one tolerance below the nearest point known.
+// Most targets fail there, so they cost one run each.
 //
-// The distance found is that of a real misclassified point, thus never too small; it is too large where Auto-PGD
-// misses a nearer one. Runs end at their first success. The first run at each radius starts from the nearest point
-// known, moved into the ball along the straight line to the clean image; the others start at random and in ℓ1 go
-// through the radii 3r, 2r and r, as AutoAttack's do. Steps in ℓ1 may become as sparse as a single value, where
-// AutoAttack's stop at two.
+// The distance belongs to a real misclassified point, so it is never too small; it is too large if Auto-PGD misses a
+// nearer point. Runs end at their first success. The first run at each radius starts from the nearest point known,
+// moved into the ball along the straight line to the clean image. The others start at random, and in ℓ1 go through the
+// radii 3r, 2r and r, as in AutoAttack. Steps in ℓ1 may become as sparse as a single value; AutoAttack stops at two.
 //
-// The loss is the logit difference, to each of the highest ranked wrong classes of the clean image, or the margin, to
-// whichever class is ahead: one target's cost, but the class that is ahead need not be the nearest.
+// The loss is either the logit difference to each of the highest ranked wrong classes of the clean image, or the margin
+// to the leading wrong class. The margin costs as much as one target, but the leading class need not be the nearest.
 type bisection struct {
-	common                       // the norm is minimised, up to the largest radius Epsilon
-	Steps, Restarts, Targets int // of Auto-PGD, the restarts for each radius and target
+	common                       // the norm is minimised, up to the largest radius, Epsilon
+	Steps, Restarts, Targets int // Auto-PGD's; Restarts is for each radius and target
 	Tolerance                float64
 }
 
-// finest is the fraction of Epsilon below which a smaller distance is not told apart
-// any more finely: a bound on the halvings of a hopelessly fragile image.
+// finest is a fraction of Epsilon: below it the tolerance shrinks no further, which bounds the halvings of a very
+// fragile image.
 const finest = 1e-3
 
-// inner is the attack made at each radius.
+// inner returns the attack made at each radius.
 func (a bisection) inner() apgd {
 	spec, _ := Lookup("apgd-t")
 	return spec.attack(a.common, given{"steps": a.Steps, "targets": a.Targets, "large_radii": a.Norm == L1}).(apgd)
 }
 
-// halvings bounds how often the bracket of one target can be halved: from
-// Epsilon, or less, to Tolerance·finest·Epsilon.
+// halvings bounds the halvings of one target's bracket, from at most Epsilon to Tolerance·finest·Epsilon.
 func (a bisection) halvings() int { return int(math.Ceil(math.Log2(1 / (a.Tolerance * finest)))) }
 
-// Passes counts every halving and every target as a run of all its steps, which few images come near.
+// Passes counts every halving and every target as a run with all its steps; few images need nearly as many.
 func (a bisection) Passes(classes int) (forward, backward int) {
 	p := a.inner()
 	p.Restarts = a.Restarts * (1 + a.halvings())
@@ -83,7 +81,7 @@ type bracket struct {
 	Options
 	ascent *ascent
 
-	rank, tries int       // of the target; runs made on it
+	rank, tries int       // rank of the target; runs made on it
 	nearest     float64   // distance of adv, the upper end; +Inf if there is none
 	adv         []float32 // nearest misclassified point
 }
@@ -109,10 +107,10 @@ func (b *bracket) halve(ctx context.Context, radius float64) error {
 	return nil
 }
 
-// try makes every restart at a radius until one finds a misclassified point within it, which becomes the nearest.
+// try makes restarts at a radius until one finds a misclassified point within it, which becomes the nearest.
 func (b *bracket) try(ctx context.Context, radius float64) (bool, error) {
 	r, x := b.ascent, b.ascent.im.Pixels
-	// A little inside, so that rounding does not put points outside the radius.
+	// The radius is slightly smaller, so that rounding does not put points outside it.
 	r.Epsilon = radius * (1 - roundingSlack)
 	r.lo, r.hi = box(b.Norm, x, r.Epsilon)
 	for restart := range b.Restarts {
@@ -138,7 +136,7 @@ func (b *bracket) try(ctx context.Context, radius float64) (bool, error) {
 		}
 		confine(b.Norm, x, r.adv, r.Epsilon)
 		b.adv = r.adv
-		b.nearest = b.Norm.Distance(b.adv, x) // at most radius, as confine allows that much slack
+		b.nearest = b.Norm.Distance(b.adv, x) // at most radius: confine allows that much slack
 		return true, nil
 	}
 	return false, nil

@@ -30,8 +30,8 @@ func TestBisectionTolerance(t *testing.T) {
 	}
 }
 
-// TestBisectionBudget: an image that is out of reach costs one run per target and
-// restart, one next to the boundary no more than what Passes says.
+// TestBisectionBudget: an image that is out of reach costs one run per target and restart; one next to the boundary
+// costs at most the passes of Passes.
 func TestBisectionBudget(t *testing.T) {
 	o := newLinear(Shape{C: 1, H: 5, W: 5}, 4, 1, unlimited)
 	for _, im := range imagesNear(o, 10, 0.08, 2) {

@@ -6,8 +6,8 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Bracket tells of each image the largest radius at which bounds prove that it is classified right, and the smallest at
-// which an attack breaks it. It is made by whoever runs it, until the budget is spent.
+// Bracket finds for each image the largest radius at which bounds prove that it is classified right, and the smallest
+// at which an attack breaks it. Its caller does the work, until the budget is spent.
 type Bracket struct {
 	common
 	Budget setting.Seconds // of work, times the number of images
@@ -16,25 +16,25 @@ type Bracket struct {
 // BracketKind is the kind of [Bracket] in a config.
 const BracketKind = "bracket"
 
-// Proof holds of the network that is judged; nothing in it is random.
+// Proof returns an exact proof without random numbers.
 func (b Bracket) Proof() Proof {
 	return Proof{Exact: true, Brackets: true, Cost: fmt.Sprintf("%v for each image and defense", b.Budget)}
 }
 
-// Passes are none that anybody counts: time bounds them.
+// Passes returns 0: a bracket is limited by time, not by passes.
 func (Bracket) Passes(int) (forward, backward int) { return 0, 0 }
 
-// Rung is a step of a bracket: an attack that looks for the smallest norm, or bounds at one radius after another.
+// Rung is a step of a bracket: an attack that minimises the norm, or bounds at one radius after another.
 type Rung struct {
 	Attack Setup   // of kind "" for bounds
-	Method string  // of bounds
-	Width  float64 // of what the search leaves between two radii, as a share of the larger one
-	Cheap  bool    // every image goes through it before any goes on
-	// Rise is how far above what is proven the search asks next, as a share of that, at most; 0: in the middle.
+	Method string  // how bounds are computed
+	Width  float64 // largest gap that the search leaves between two radii, as a fraction of the larger one
+	Cheap  bool    // every image is tried with it before any goes on
+	// Rise limits the next radius to this fraction above the largest proved one; 0: the middle.
 	Rise float64
 }
 
-// Rungs are those of a norm, in the order in which an image goes through them.
+// Rungs returns the steps for the bracket's norm, in the order in which an image goes through them.
 func (b Bracket) Rungs() []Rung {
 	attack := func(kind string, parameters given) Rung {
 		return Rung{Attack: Setup{Kind: kind, Norm: b.Norm, Parameters: parameters}}
@@ -59,5 +59,5 @@ func (b Bracket) Rungs() []Rung {
 	return append(all, Rung{Method: "beta-crown", Width: 0.02, Rise: 0.1})
 }
 
-// Widest is the distance of the black image and the white one.
+// Widest returns the distance between the black image and the white one.
 func (n Norm) Widest(s Shape) float64 { return n.widest(s) }

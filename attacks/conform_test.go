@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// row is an attack and what it can be held to beyond the rules of conform.
+// row is an attack with the results it must reach beyond the rules of conform.
 type row struct {
 	Kind       string
 	Parameters map[string]any
@@ -13,17 +13,17 @@ type row struct {
 	Component bool
 	Norms     []Norm // the norms to try; nil: all
 	Classes   int    // of the test models; 0: 5
-	// Breaks is the fraction of the breakable images that the attack must break on
-	// a linear model: of those whose distance to a boundary is at most 90 % of
-	// epsilon, in ℓ1, where gradient steps spread over several values, 75 %.
+	// Breaks is the fraction of the breakable images that the attack must break on a linear model. An image is
+	// breakable if its distance to a boundary is at most 90 % of epsilon; 75 % in ℓ1, where gradient steps spread over
+	// several values.
 	Breaks float64
 	// Reach says by which factor epsilon must exceed an image's distance to the
 	// boundary of a linear model for the attack to break it, in ℓ∞, ℓ2, ℓ1 and ℓ0; 0 is 1.01.
 	Reach [4]float64
-	// Exact says that the attack finds the nearest point over all classes: on a
-	// linear model Distance must be at most 1 % too large.
+	// Exact is set if the attack finds the nearest point over all classes: on a linear model Distance must be at most 1
+	// % too large.
 	Exact bool
-	// Seedless says that the seed does not change the result.
+	// Seedless is set if the seed does not change the result.
 	Seedless bool
 }
 

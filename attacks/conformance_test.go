@@ -13,10 +13,10 @@ import (
 	"selfheal/internal/must"
 )
 
-// shape is that of the test images: not square, so that rows and columns differ.
+// shape is the test images' shape: not square, so that rows and columns differ.
 var shape = Shape{C: 3, H: 6, W: 5}
 
-// conform holds a row's attack, in each norm, to the rules that all attacks obey: those of the checks below.
+// conform checks in each norm that a row's attack obeys the rules of all attacks, by the checks below.
 func conform(t *testing.T, row row) {
 	classes, norms := cmp.Or(row.Classes, 5), row.Norms
 	if norms == nil {
@@ -87,7 +87,7 @@ func (r row) trial(t *testing.T, norm Norm, epsilon float64) trial {
 	return trial{recipe(t, s, epsilon, cmp.Or(r.Classes, 5)).Components[0], norm, epsilon, false}
 }
 
-// checkLoss compares the losses that an attack asks for with what is known of it.
+// checkLoss checks that the attack asks for the losses of its row.
 func (r row) checkLoss(t *testing.T, a trial, o *classifier, im Image) {
 	t.Helper()
 	want := must.Get(Lookup(r.Kind))(t).loss(r.Parameters)
@@ -98,7 +98,7 @@ func (r row) checkLoss(t *testing.T, a trial, o *classifier, im Image) {
 	}}, im, 1)
 }
 
-// trial is an attack and what it was made for.
+// trial is an attack with the arguments that made it.
 type trial struct {
 	Attack
 	norm        Norm
@@ -202,7 +202,7 @@ func (a trial) perturb(t *testing.T, o *classifier, im Image, seed uint64) Resul
 	return res
 }
 
-// checkRuns runs every image alone, again, and all at once, and returns what they gave.
+// checkRuns runs every image alone, again, and all at once, and returns the results.
 func (a trial) checkRuns(t *testing.T, o *classifier, images []Image) []Result {
 	t.Helper()
 	alone := []Result{}
@@ -234,7 +234,7 @@ func (a trial) checkRuns(t *testing.T, o *classifier, images []Image) []Result {
 	return alone
 }
 
-// checkInside holds an adversarial image to the ball, to [0,1] and to another class.
+// checkInside checks that an adversarial image lies in the ball and in [0,1] and has another class.
 func (a trial) checkInside(t *testing.T, o *classifier, im Image, adversarial []float32) {
 	t.Helper()
 	if !o.misclassified(adversarial, im.Label) {

@@ -6,12 +6,12 @@ import (
 	"selfheal/internal/vector"
 )
 
-// ddn is the Decoupled Direction and Norm attack (Rony et al. 2019, algorithm 1): steps along the cross-entropy's
-// normalised gradient, after each of which the perturbation is brought to a norm that shrinks by Gamma where the point
-// was misclassified and grows by Gamma where it was not. The first norm is InitNorm, and steps shrink from 1 to 0.01.
+// ddn is the Decoupled Direction and Norm attack (Rony et al. 2019, algorithm 1). It steps along the normalised
+// gradient of the cross-entropy. After each step the perturbation is scaled to a norm that shrinks by Gamma if the
+// point was misclassified and grows by Gamma if not. The first norm is InitNorm, and steps shrink from 1 to 0.01.
 //
-// The paper rounds every point to the 256 levels of stored images; here an attack's pixels decide that. Where the
-// gradient vanishes the step is one at random.
+// The paper rounds every point to the 256 levels of stored images; here Setup.Pixels decides that. If the gradient
+// vanishes, the step is random.
 type ddn struct {
 	descent
 	Gamma    float64
@@ -39,7 +39,7 @@ func (a ddn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 	})
 }
 
-// reachOf is the norm of the perturbation that takes every value to the end of [0,1] that lies farther away.
+// reachOf returns the norm of the perturbation that takes every value to the farther end of [0,1].
 func reachOf(n Norm, x []float32) float64 {
 	far := make([]float32, len(x))
 	for i, v := range x {

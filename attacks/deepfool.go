@@ -7,18 +7,18 @@ import (
 	"selfheal/internal/vector"
 )
 
-// deepFool looks for the nearest misclassified point (Moosavi-Dezfooli, Fawzi & Frossard 2016, algorithm 2): each
-// step goes onto the nearest of all linearised decision boundaries, of |f|/‖w‖_dual, by |f|/‖w‖₂²·w in ℓ2 and
-// |f|/‖w‖₁·sign(w) in ℓ∞. The steps' sum, stretched by 1 + Overshoot and clamped to [0,1], is the next point; the
-// first one misclassified is the result, a success when it is within Epsilon. As in the authors' code a step is 1e-4
-// longer than the formula's, or points near a boundary would not come over it.
+// deepFool looks for the nearest misclassified point (Moosavi-Dezfooli, Fawzi & Frossard 2016, algorithm 2). Each step
+// goes onto the nearest linearised decision boundary, at distance |f|/‖w‖_dual, by |f|/‖w‖₂²·w in ℓ2 and
+// |f|/‖w‖₁·sign(w) in ℓ∞. The next point is the sum of the steps, stretched by 1 + Overshoot and clamped to [0,1]. The
+// first misclassified point is the result; it is a success if it lies within Epsilon. As in the authors' code a step is
+// 1e-4 longer than the formula's, or points near a boundary would not cross it.
 type deepFool struct {
 	common
 	Steps     int
 	Overshoot float64 // η of section 3.2
 }
 
-// Passes returns a gradient for each rival class and step, and a forward pass after the last step.
+// Passes returns a gradient for each step and rival class, and a forward pass after the last step.
 func (a deepFool) Passes(classes int) (forward, backward int) {
 	backward = a.Steps * (classes - 1)
 	return backward + 1, backward

@@ -9,25 +9,24 @@ import (
 )
 
 // fab is the Fast Adaptive Boundary attack (Croce & Hein 2020, "Minimally distorted Adversarial Examples with a Fast
-// Adaptive Boundary Attack"): it looks for the nearest misclassified point by projecting onto linearised decision
-// boundaries. It makes every iteration (but see [Options]); the point found counts as success when its distance,
-// measured in float64, is at most Epsilon.
+// Adaptive Boundary Attack"). It looks for the nearest misclassified point by projecting onto linearised decision
+// boundaries. It makes every iteration (but see [Options]). The point found is a success if its distance, measured in
+// float64, is at most Epsilon.
 type fab struct {
 	common
-	// Targeted aims at the boundaries of the highest ranked wrong classes one
-	// after another (FAB-T, Croce & Hein 2020, "Reliable evaluation…", section 5).
-	// Otherwise each step takes the nearest boundary, for classes − 1 gradients.
+	// Targeted aims at the boundaries of the highest ranked wrong classes one after another (FAB-T, Croce & Hein 2020,
+	// "Reliable evaluation…", section 5). Otherwise each step goes to the nearest boundary and costs classes − 1
+	// gradients.
 	Targeted bool
 
 	Steps, Restarts, Targets int
-	AlphaMax                 float64 // most weight of the projection of the clean image
+	AlphaMax                 float64 // largest weight of the clean image's projection
 	Eta                      float64 // extrapolation beyond the boundary
 	Beta                     float64 // step back from a misclassified point
 }
 
-// Passes bounds the passes: a gradient per boundary and iteration, at most one
-// forward pass more per iteration to check its step, one backward pass thrown
-// away when a run first crosses the boundary, and a forward pass to rank targets.
+// Passes bounds the passes: a gradient per boundary and iteration, at most one more forward pass per iteration to check
+// its step, one unused backward pass when a run first crosses the boundary, and a forward pass to rank the targets.
 func (a fab) Passes(classes int) (forward, backward int) {
 	runs, rivals := a.Restarts, classes-1
 	if a.Targeted {
@@ -37,8 +36,8 @@ func (a fab) Passes(classes int) (forward, backward int) {
 	return forward + times(runs, a.Steps, rivals+1), times(runs, a.Steps*rivals+1)
 }
 
-// Perturb runs every restart on every target: alone all of them, for the nearest point, and in AutoAttack until one
-// finds a point within Epsilon.
+// Perturb runs every restart on every target. An attack run alone makes all of them, for the nearest point; in
+// AutoAttack it stops when one finds a point within Epsilon.
 func (a fab) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newBoundaryWalk(a, o, im, how)
 	targets, err := r.targets(ctx, a.Targeted, a.Targets)
@@ -53,7 +52,7 @@ func (a fab) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 			copy(r.x1, im.Pixels)
 			if restart > 0 {
 				direction(a.Norm, generator(how.Seed, a.Name(), restart, rank, im.ID), r.x1)
-				half := float32(0.5 * a.Epsilon / a.Norm.Length(r.x1)) // of epsilon
+				half := float32(0.5 * a.Epsilon / a.Norm.Length(r.x1)) // half of epsilon
 				vector.AddScaledClamped(im.Pixels, r.x1, half, r.x1)
 			}
 			if err := r.run(ctx); err != nil {
@@ -71,12 +70,12 @@ func (a fab) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 type boundaryWalk struct {
 	nearest
 	of     fab
-	rivals []int // classes whose boundaries are looked at
+	rivals []int // classes whose boundaries are considered
 
 	x1               []float32
-	w, spare         []float32 // normal of the nearest boundary at x1, room for another
-	f                float64   // logit difference at x1 that goes with w
-	lambda1, lambda0 float64   // multipliers of the moves of x1 and of the clean image onto it
+	w, spare         []float32 // normal of the nearest boundary at x1, and a buffer for another
+	f                float64   // logit difference at x1 that belongs to w
+	lambda1, lambda0 float64   // multipliers of the moves of x1 and of the clean image onto the boundary
 }
 
 // newBoundaryWalk starts at the clean image.
@@ -93,9 +92,9 @@ func newBoundaryWalk(a fab, o Oracle, im Image, how Options) *boundaryWalk {
 
 // run makes one restart from x1.
 //
-// A step must be checked, and the next one needs a gradient: at the same point, unless the check fails and the point
-// moves back. Until a run first crosses the boundary the gradient therefore serves as the check. After that most
-// steps cross, so that a forward pass alone is the cheaper check, as it is after the last step.
+// Each step must be checked, and the next one needs a gradient at the same point, unless the check fails and the point
+// moves back. Until a run first crosses the boundary the gradient therefore serves as the check. After that most steps
+// cross, so a forward pass alone is the cheaper check, as it is after the last step.
 func (r *boundaryWalk) run(ctx context.Context) error {
 	r.begins = true
 	known, crossed := false, false // gradient at x1 known; some step has crossed
@@ -128,8 +127,8 @@ func (r *boundaryWalk) run(ctx context.Context) error {
 	return nil
 }
 
-// linearize finds the boundary nearest to x1 in the linear approximation, by |f| / ‖∇f‖_dual, f the logit difference
-// to a rival class. It reports whether x1 is misclassified, and with check set stops after one pass in that case.
+// linearize finds the boundary nearest to x1 in the linear approximation, by |f| / ‖∇f‖_dual, where f is the logit
+// difference to a rival class. It reports whether x1 is misclassified; with check set it then stops after one pass.
 func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, err error) {
 	nearest := math.Inf(1)
 	for k, rival := range r.rivals {
@@ -145,7 +144,7 @@ func (r *boundaryWalk) linearize(ctx context.Context, check bool) (wrong bool, e
 		}
 		f, away := float64(r.eval.Loss), 0.0
 		switch {
-		case math.IsInf(f, -1): // of a first one: without others nothing moves
+		case math.IsInf(f, -1): // for the first rival; without others nothing moves
 			clear(r.eval.Gradient)
 			f, away = 0, math.Inf(1)
 		case len(r.rivals) > 1:

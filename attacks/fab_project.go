@@ -6,30 +6,30 @@ import (
 	"selfheal/internal/vector"
 )
 
-// planeProjector moves points onto a hyperplane within [0,1] by the least norm. It serves one goroutine.
+// planeProjector moves points onto a hyperplane within [0,1] by the smallest move in the norm. It serves one goroutine.
 type planeProjector struct {
 	norm Norm
 	filler
 }
 
-// newPlaneProjector works in the first two vectors and the order of a workspace.
+// newPlaneProjector uses the first two vectors and the order of a workspace.
 func newPlaneProjector(n Norm, w *workspace) planeProjector {
 	return planeProjector{n, newFiller(w)}
 }
 
-// tiny is the |wᵢ| up to which a coordinate is not moved in ℓ2 and ℓ1. In ℓ∞ only wᵢ = 0 stays.
+// tiny is the largest |wᵢ| whose coordinate is not moved in ℓ2 and ℓ1. In ℓ∞ only wᵢ = 0 is left out.
 const tiny = 1e-8
 
-// project writes into d the smallest move (in the norm) with t + d in [0,1] and w·(t + d) = b, where excess = w·t −
-// b. When no point of the box lies on the plane, t goes to the corner nearest to it. (Croce & Hein 2020, "Minimally
+// project writes into d the smallest move (in the norm) with t + d in [0,1] and w·(t + d) = b, where excess = w·t − b.
+// If no point of the box lies on the plane, t goes to the corner nearest to it. (Croce & Hein 2020, "Minimally
 // distorted…", section 2.1 and appendix A.)
 //
-// The sign of w is turned so that the excess is positive. Then every useful move lowers w·t: towards 0 where wᵢ > 0
-// and towards 1 where wᵢ < 0, by at most the room rᵢ to that face. In ℓ∞ each coordinate moves by min(λ, rᵢ), in ℓ2
-// by min(λ|wᵢ|, rᵢ), λ solving the equality; in ℓ1 coordinates go all the way to their face in order of decreasing
-// |wᵢ| and the last one part of the way.
+// The sign of w is flipped if needed so that the excess is positive. Then every useful move lowers w·t: towards 0 where
+// wᵢ > 0 and towards 1 where wᵢ < 0, by at most the room rᵢ to that face. In ℓ∞ each coordinate moves by min(λ, rᵢ), in
+// ℓ2 by min(λ|wᵢ|, rᵢ), where λ solves the equality. In ℓ1 coordinates go all the way to their face in order of
+// decreasing |wᵢ|, and the last one goes part of the way.
 //
-// In ℓ∞ and ℓ2 the search for λ begins at guess, at best that of a nearby problem, and leaves λ there.
+// In ℓ∞ and ℓ2 the search for λ begins at guess, ideally the λ of a nearby problem, and leaves λ there.
 func (p *planeProjector) project(t, w []float32, excess float64, guess *float64, d []float32) {
 	flip := float32(1)
 	if excess < 0 {
@@ -52,9 +52,9 @@ func (p *planeProjector) project(t, w []float32, excess float64, guess *float64,
 	vector.Moves(w, p.rooms, p.sizes, flip, *guess, pace, d)
 }
 
-// multiplier returns λ ≥ 0 with Σ |wᵢ|·min(λ·paceᵢ, roomᵢ) = excess, and +Inf when all rooms together don't reach it.
-// The sum is concave and piecewise linear in λ: a Newton step from anywhere ends at the root or before it, and the
-// steps after it never overshoot and end exactly, after as many rounds as there are bends in the way.
+// multiplier returns λ ≥ 0 with Σ |wᵢ|·min(λ·paceᵢ, roomᵢ) = excess, and +Inf if all rooms together don't reach it. The
+// sum is concave and piecewise linear in λ: a Newton step from anywhere ends at the root or before it, and later steps
+// never overshoot and end exactly, after at most one round for each bend on the way.
 func multiplier(rooms, sizes []float32, pace vector.Pace, excess, guess float64) float64 {
 	if !(guess > 0) { // or NaN
 		guess = 0
@@ -67,7 +67,7 @@ func multiplier(rooms, sizes []float32, pace vector.Pace, excess, guess float64)
 		}
 		next := (excess - fixed) / slope
 		if round == 0 && guess > 0 && !(next > lambda) {
-			next = max(next, 0) // from a guess beyond the root; from one beyond all bends −Inf
+			next = max(next, 0) // a guess beyond the root leads below it; a guess beyond all bends leads to −Inf
 		} else if !(next > lambda) { // or NaN
 			return lambda
 		}
@@ -78,8 +78,8 @@ func multiplier(rooms, sizes []float32, pace vector.Pace, excess, guess float64)
 // filler spends a budget on coordinates in order of decreasing size.
 type filler struct {
 	w            []float32
-	flip         float32   // sign that w is taken with: moves go against it
-	rooms, sizes []float32 // how far each coordinate can move; |w|, 0 for those that stay
+	flip         float32   // factor of w: moves go against flip·w
+	rooms, sizes []float32 // how far each coordinate can move; |w|, or 0 for coordinates that stay
 	order        []int32
 }
 
@@ -91,7 +91,7 @@ func (f *filler) measure(t, w []float32, flip, least float32) {
 	vector.Rooms(t, w, flip, least, f.rooms, f.sizes)
 }
 
-// cost is what moving a coordinate by its whole room takes of the budget.
+// cost returns how much of the budget a move of a coordinate by its whole room takes.
 func (f *filler) cost(i int32, p vector.Pace) float64 {
 	if p == vector.BySize {
 		return float64(f.rooms[i]) * float64(f.sizes[i])
@@ -99,7 +99,7 @@ func (f *filler) cost(i int32, p vector.Pace) float64 {
 	return float64(f.rooms[i])
 }
 
-// take moves a coordinate by a share of its room.
+// take moves a coordinate by a fraction of its room.
 func (f *filler) take(i int32, share float64, d []float32) {
 	move := float32(share * float64(f.rooms[i]))
 	if f.w[i]*f.flip > 0 {
@@ -108,11 +108,11 @@ func (f *filler) take(i int32, share float64, d []float32) {
 	d[i] = move
 }
 
-// fill writes into d moves by the whole room for coordinates in order of decreasing size while their costs,
-// room·pace, fit into the budget, and for the next one by the share that is left; the others stay.
+// fill writes moves into d. Coordinates move by their whole room in order of decreasing size while their costs,
+// room·pace, fit into the budget; the next one moves by the fraction that is left; the others stay.
 //
-// A budget mostly ends among the few largest: falling ranges of sizes are summed up, each down to a part of the one
-// above, and only the range in which the budget ends is put in order, by selection.
+// The budget mostly ends among the few largest coordinates. fill therefore sums up ranges of falling sizes, and orders,
+// by selection, only the range in which the budget ends.
 func (f *filler) fill(p vector.Pace, budget float64, d []float32) {
 	largest := vector.Max(f.sizes)
 	if !(largest > 0) { // or NaN
@@ -138,12 +138,12 @@ func (f *filler) fill(p vector.Pace, budget float64, d []float32) {
 	}
 }
 
-// A range of sizes reaches down to this share of its upper end; below the last share of
-// the largest all the rest is one range.
+// fillRange is the ratio of the lower end of a range of sizes to its upper end. Below fillLeast of the largest size,
+// the rest is one range.
 const fillRange, fillLeast = 0.5, 1e-2
 
-// fillFrom spends a budget on the coordinates in order, which it rearranges: expected
-// linear time, as the order is found by selection and not by sorting.
+// fillFrom spends a budget on the coordinates in order, which it rearranges. It takes expected linear time, because it
+// selects instead of sorting.
 func (f *filler) fillFrom(order []int32, p vector.Pace, budget float64, d []float32) {
 	size := func(i int32) float32 { return f.sizes[i] }
 	for len(order) > 0 {
@@ -168,7 +168,7 @@ func (f *filler) fillFrom(order []int32, p vector.Pace, budget float64, d []floa
 		for _, i := range order[:a] {
 			sum += f.cost(i, p)
 		}
-		if sum > budget { // the last one to be moved is among the larger
+		if sum > budget { // the last coordinate to move is among the larger
 			order = order[:a]
 			continue
 		}

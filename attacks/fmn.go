@@ -7,14 +7,14 @@ import (
 	"selfheal/internal/vector"
 )
 
-// fmn is the Fast Minimum-Norm attack (Pintor et al. 2021, algorithm 1): steps of length StepSize along the gradient of
-// the margin, each followed by the projection onto a ball around the clean image whose radius shrinks by Gamma where
-// the point was misclassified and grows where it was not. Before the first misclassified point the radius is the
-// distance at which the linearised margin is 0, and GammaFinal more, which the authors' program lacks: where a network
-// is nearly linear, points would end on the boundary and never come over it. Step and Gamma fall by a cosine, to
+// fmn is the Fast Minimum-Norm attack (Pintor et al. 2021, algorithm 1). It makes steps of length StepSize along the
+// gradient of the margin. After each it projects onto a ball around the clean image, whose radius shrinks by Gamma if
+// the point was misclassified and grows if not. Before the first misclassified point the radius is the distance at
+// which the linearised margin is 0, times 1 + GammaFinal. The authors' program lacks that factor: where a network is
+// nearly linear, points would end on the boundary and never cross it. StepSize and Gamma fall by a cosine, to
 // StepSize/100 and GammaFinal.
 //
-// In ℓ0 the radius counts values, begins at 1 and changes by one at least.
+// In ℓ0 the radius counts values, begins at 1 and changes by at least one.
 type fmn struct {
 	descent
 	StepSize          float64 // α₀, in ℓ2
@@ -24,7 +24,7 @@ type fmn struct {
 func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	r := newNearest(a.common, o, im, how)
 	delta, most := make([]float32, len(im.Pixels)), reachOf(a.Norm, im.Pixels)
-	radius, nearest := math.Inf(1), most // of the ball; of the misclassified points
+	radius, nearest := math.Inf(1), most // radius of the ball; distance of the nearest misclassified point
 	if a.Norm == L0 {
 		radius = 1
 	}
@@ -52,7 +52,7 @@ func (a fmn) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 	})
 }
 
-// shrinkInto projects a perturbation onto the ball of a radius: in ℓ0 the largest values stay, the first of equal ones.
+// shrinkInto projects a perturbation onto the ball of a radius. In ℓ0 the largest values stay; among equals, the first.
 func shrinkInto(n Norm, delta []float32, radius float64) {
 	switch n {
 	case Linf:
@@ -73,8 +73,8 @@ func shrinkInto(n Norm, delta []float32, radius float64) {
 	}
 }
 
-// softThreshold is the least t ≥ 0 for which Σ max(|vᵢ| − t, 0) is at most radius: the shrinkage of the projection onto
-// the ℓ1 ball. Its root is found by Newton's steps, of which each leaves out values that t has overtaken.
+// softThreshold returns the least t ≥ 0 for which Σ max(|vᵢ| − t, 0) is at most radius: the shrinkage of the projection
+// onto the ℓ1 ball. Newton's method finds it; each step leaves out the values that t has passed.
 func softThreshold(v []float32, radius float64) float64 {
 	t := 0.0
 	for {
@@ -93,14 +93,14 @@ func softThreshold(v []float32, radius float64) float64 {
 	}
 }
 
-// soften moves every value by towards 0, at most to it.
+// soften moves every value by at most by towards 0.
 func soften(v []float32, by float64) {
 	for i, x := range v {
 		v[i] = float32(math.Copysign(max(math.Abs(float64(x))-by, 0), float64(x)))
 	}
 }
 
-// keepLargest sets all but the k values of largest size to 0; of equal ones the first stay.
+// keepLargest sets all but the k values of largest size to 0; among equals the first stay.
 func keepLargest(v []float32, k int) {
 	if k >= len(v) {
 		return

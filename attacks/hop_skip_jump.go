@@ -9,10 +9,10 @@ import (
 	"selfheal/internal/vector"
 )
 
-// hopSkipJump is HopSkipJumpAttack (Chen, Jordan & Wainwright 2020, algorithm 2), which sees classes alone. From a
-// random image of another class it goes to the boundary, and from there on in steps: answers at random points around
-// the boundary point estimate the direction away from the label (Eq. 9 and 16), a step that way, halved until its end
-// is misclassified (section III-C), and halving back to the boundary on the way to the clean image.
+// hopSkipJump is HopSkipJumpAttack (Chen, Jordan & Wainwright 2020, algorithm 2), which sees classes alone. It goes
+// from a random image of another class to the boundary and then makes steps. Answers at random points around the
+// boundary point estimate the direction away from the label (Eq. 9 and 16). A step goes that way and is halved until
+// its end is misclassified (section III-C). Bisection then leads back to the boundary on the way to the clean image.
 type hopSkipJump struct {
 	common
 	Queries       int
@@ -21,10 +21,10 @@ type hopSkipJump struct {
 
 const (
 	mostPoints    = 10_000 // for an estimate
-	blendInterval = 1e-3   // to which the first boundary point is found, as a share of the way
+	blendInterval = 1e-3   // tolerance of the first boundary point, as a fraction of the way
 )
 
-// Passes returns a forward pass a query.
+// Passes returns one forward pass per query.
 func (a hopSkipJump) Passes(int) (forward, backward int) { return a.Queries, 0 }
 
 func (a hopSkipJump) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
@@ -40,10 +40,10 @@ type hopping struct {
 	questions
 	of            hopSkipJump
 	rng           *rand.Rand
-	x, tried, way []float32 // misclassified point; room for another; direction of a step
+	x, tried, way []float32 // misclassified point; a buffer for another; direction of a step
 }
 
-// search ends when there is no further question.
+// search ends with an error when no question is left.
 func (h *hopping) search(ctx context.Context) error {
 	if err := h.begin(ctx); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (h *hopping) search(ctx context.Context) error {
 	}
 }
 
-// begin finds a random image of another class and goes to the boundary on the straight line to the clean one.
+// begin finds a random image of another class and goes to the boundary on the straight line to the clean image.
 func (h *hopping) begin(ctx context.Context) error {
 	for wrong := false; !wrong; {
 		for i := range h.x {
@@ -92,7 +92,7 @@ func (h *hopping) begin(ctx context.Context) error {
 	return h.boundary(ctx)
 }
 
-// boundary moves x back to it, to the paper's threshold.
+// boundary moves x back to the boundary, to the paper's tolerance.
 func (h *hopping) boundary(ctx context.Context) error {
 	d := float64(len(h.x))
 	if h.Norm == Linf {
@@ -102,7 +102,7 @@ func (h *hopping) boundary(ctx context.Context) error {
 	return h.back(ctx, 1, 1/(d*math.Sqrt(d)), h.blend)
 }
 
-// back moves x to the boundary on the way to the clean image, by halving.
+// back moves x by bisection to the boundary on the way to the clean image.
 func (h *hopping) back(ctx context.Context, from, within float64, point func(at float64) []float32) error {
 	at, err := h.halve(ctx, 0, from, within, point)
 	if err == nil {
@@ -111,7 +111,7 @@ func (h *hopping) back(ctx context.Context, from, within float64, point func(at 
 	return err
 }
 
-// blend is the point at a share of the way from the clean image to x.
+// blend returns the point at a fraction of the way from the clean image to x.
 func (h *hopping) blend(share float64) []float32 {
 	for i, v := range h.im.Pixels {
 		h.tried[i] = min(max(float32((1-share)*float64(v)+share*float64(h.x[i])), 0), 1)
@@ -119,7 +119,7 @@ func (h *hopping) blend(share float64) []float32 {
 	return h.tried
 }
 
-// cut is the point of the ℓ∞ ball of a radius that is nearest to x.
+// cut returns the point of the ℓ∞ ball of a radius that is nearest to x.
 func (h *hopping) cut(radius float64) []float32 {
 	r := float32(radius)
 	for i, v := range h.im.Pixels {
@@ -128,8 +128,8 @@ func (h *hopping) cut(radius float64) []float32 {
 	return h.tried
 }
 
-// estimate leaves in way the direction in which the label recedes, of ℓ2 length 1: the mean of random directions with
-// the sign of the answer at their ends, less the answers' mean.
+// estimate writes into way the direction, of ℓ2 length 1, in which the label recedes. It averages random directions,
+// each weighted by the sign of the answer at its end minus the mean of all answers.
 func (h *hopping) estimate(ctx context.Context, t int, away float64) error {
 	reach := away / float64(len(h.x)) // in ℓ2 √d·θ with θ = d^(−3/2), in ℓ∞ d·θ with θ = d⁻²
 	if t == 1 {

@@ -2,7 +2,7 @@ package attacks
 
 import "math"
 
-// Argmax is the class of the largest logit, the lowest among equals.
+// Argmax returns the class of the largest logit, the lowest among equals.
 func Argmax(logits []float32) int {
 	best := 0
 	for j, z := range logits {
@@ -13,9 +13,9 @@ func Argmax(logits []float32) int {
 	return best
 }
 
-// LogitMargin is z_label − max of the other logits: above 0 when the classifier is right, NaN where the logits are no
-// answer: one is NaN or +∞, or all are −∞. A class of −∞ never wins; the margin, which is to be finite, takes it as the
-// lowest float32.
+// LogitMargin returns z_label − max of the other logits. It is above 0 if the classifier is right, and NaN if the
+// logits are no answer: one is NaN or +∞, or all are −∞. A class of −∞ never wins; the lowest float32 replaces it, so
+// that the margin is finite.
 func LogitMargin(logits []float32, label int) float64 {
 	finite := false
 	for _, z := range logits {
@@ -31,10 +31,10 @@ func LogitMargin(logits []float32, label int) float64 {
 	return least(label) - least(runnerUp(logits, label))
 }
 
-// never reports whether a class of this logit never wins, as one that a network masks.
+// never reports whether a class with this logit never wins, such as a class that the network masks.
 func never(logit float32) bool { return logit < -math.MaxFloat32 }
 
-// runnerUp is the class of the largest logit other than label's, the lowest among equals.
+// runnerUp returns the class of the largest logit other than label's, the lowest among equals.
 func runnerUp(logits []float32, label int) int {
 	best := -1
 	for j, z := range logits {
@@ -45,8 +45,8 @@ func runnerUp(logits []float32, label int) int {
 	return best
 }
 
-// Right reports whether logits are label's: no class is larger, and none that is equal is lower
-// (the argmax of torch.max). Logits that hold NaN are no right answer.
+// Right reports whether label is the argmax of the logits: no class is larger, and no lower class is equal (as in
+// torch.max). Logits with NaN are not right.
 func Right(logits []float32, label int) bool {
 	zy := logits[label]
 	for j, z := range logits {

@@ -18,15 +18,15 @@ import (
 //	LogitDifference       z_t − z_y
 //	Margin                max_{j≠y} zⱼ − z_y
 //
-// A class whose logit is −∞ never wins, and is no target. Where a denominator would need the logit of one, so that
-// fewer classes are left than the loss is defined for, it is 1, as [Setup.Make] does for networks of so few.
+// A class whose logit is −∞ never wins, and is no target. If a denominator needs the logit of such a class, fewer classes
+// are left than the loss is defined for, and the denominator is 1, as in [Setup.Make] for networks with few classes.
 //
 // In DLR z_o is z₍₂₎ if y ranks first, else z₍₁₎. A targeted loss only steers: an image is broken by any wrong class.
 // (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner 2017 for Margin.)
 //
-// Ties: sorted positions are those of a stable ascending sort read from its end, so that among equal logits the
-// higher class ranks first (torch.sort on a CPU); the maximum of Margin is the lowest class among equals (torch.max).
-// A tie moves the gradient from one class to another, never the value.
+// Ties: a stable ascending sort, read from its end, gives the ranks, so that among equal logits the higher class ranks
+// first (torch.sort on a CPU); the maximum of Margin is the lowest class among equals (torch.max). A tie moves the
+// gradient from one class to another, never the value.
 type Loss int
 
 // The losses; the zero value is CrossEntropy.
@@ -45,7 +45,7 @@ const dlrGuard = 1e-12
 var losses = [...]struct {
 	name     string
 	targeted bool
-	classes  int // the fewest that it is defined for
+	classes  int // the fewest classes that it is defined for
 }{
 	CrossEntropy: {"ce", false, 2}, DLR: {"dlr", false, 3}, TargetedDLR: {"dlr-targeted", true, 4},
 	TargetedCrossEntropy: {"ce-targeted", true, 2}, LogitDifference: {"logit-difference", true, 2},
@@ -73,13 +73,13 @@ func (l Loss) Targeted() bool { return losses[l].targeted }
 // Signed reports whether the loss is 0 where the class changes from the label (to the target), and positive beyond.
 func (l Loss) Signed() bool { return l != CrossEntropy && l != TargetedCrossEntropy }
 
-// MinClasses is the fewest classes the loss is defined for.
+// MinClasses returns the fewest classes that the loss is defined for.
 func (l Loss) MinClasses() int { return losses[l].classes }
 
-// fitted is l, or where there are too few classes for it its numerator.
+// fitted returns l, or its numerator if there are too few classes for l.
 func (l Loss) fitted(classes int) Loss {
 	switch {
-	case classes >= l.MinClasses() || classes < 2: // with one class nothing is defined
+	case classes >= l.MinClasses() || classes < 2: // with one class no loss is defined
 		return l
 	case l == DLR:
 		return Margin
@@ -88,8 +88,8 @@ func (l Loss) fitted(classes int) Loss {
 	}
 }
 
-// Value is the loss at logits. label and, for a targeted loss, target lie in
-// [0, len(logits)); len(logits) is at least [Loss.MinClasses].
+// Value returns the loss at logits. label and, for a targeted loss, target lie in [0, len(logits)); len(logits) is at
+// least [Loss.MinClasses].
 func (l Loss) Value(logits []float32, label, target int) float64 {
 	zy := float64(logits[label])
 	switch l {
@@ -107,8 +107,8 @@ func (l Loss) Value(logits []float32, label, target int) float64 {
 	return gap(logits, label, r.rival(l, label, target)) / d
 }
 
-// Cotangent writes ∂loss/∂logits into out, which has the length of logits. The
-// DLR losses are differentiated through their denominator too.
+// Cotangent writes ∂loss/∂logits into out, which has the length of logits. It differentiates the denominators of the
+// DLR losses too.
 func (l Loss) Cotangent(logits []float32, label, target int, out []float32) {
 	clear(out)
 	switch l {
@@ -138,7 +138,7 @@ func (l Loss) Cotangent(logits []float32, label, target int, out []float32) {
 	}
 }
 
-// logSumExp is log Σ exp(zⱼ), shifted by the maximum.
+// logSumExp returns log Σ exp(zⱼ), shifted by the maximum.
 func logSumExp(logits []float32) float64 {
 	m := float64(slices.Max(logits))
 	if math.IsInf(m, 0) {
@@ -170,7 +170,7 @@ func topFour(logits []float32) ranks {
 	return r
 }
 
-// rival is the class that a DLR loss compares with the label.
+// rival returns the class that a DLR loss compares with the label.
 func (r ranks) rival(l Loss, label, target int) int {
 	switch {
 	case l == TargetedDLR:
@@ -181,8 +181,8 @@ func (r ranks) rival(l Loss, label, target int) int {
 	return r[0]
 }
 
-// spread is the denominator of the DLR losses, in float32 as in torch: the guard is lost in it unless the logits
-// (nearly) tie. An infinite one is the constant 1 instead.
+// spread returns the denominator of the DLR losses, in float32 as in torch: rounding loses the guard unless the logits
+// (nearly) tie. An infinite denominator is replaced by the constant 1.
 func (r ranks) spread(l Loss, logits []float32) (d float64, constant bool) {
 	from := logits[r[2]]
 	if l == TargetedDLR {
@@ -195,14 +195,14 @@ func (r ranks) spread(l Loss, logits []float32) (d float64, constant bool) {
 	return float64(apart + dlrGuard), false
 }
 
-// gap is the numerator z_rival − z_label, in float32 too.
+// gap returns the numerator z_rival − z_label, in float32 too.
 func gap(logits []float32, label, rival int) float64 {
 	return float64(logits[rival] - logits[label])
 }
 
-// quotient writes the gradient of n/d, n = z_rival − z_label and d the spread: ∂n/d − n/d²·∂d. Where the label ranks
-// third, n = d and DLR is constant; with both in float32 its terms then cancel to exactly 0, as they do in torch,
-// instead of leaving noise whose sign an attack would follow.
+// quotient writes the gradient of n/d, where n = z_rival − z_label and d is the spread: ∂n/d − n/d²·∂d. If the label
+// ranks third, n = d and DLR is constant. With both in float32 its terms then cancel to exactly 0, as in torch, instead
+// of leaving noise whose sign an attack would follow.
 func (r ranks) quotient(l Loss, logits []float32, label, rival int, out []float32) {
 	d, constant := r.spread(l, logits)
 	n := gap(logits, label, rival)

@@ -7,14 +7,14 @@ import (
 	"selfheal/internal/vector"
 )
 
-// miFGSM is the momentum iterative fast gradient sign method (Dong et al. 2018, algorithm 1): from the clean image it
-// steps along a momentum g ← Decay·g + ∇/‖∇‖₁ (Eq. 6), by its sign in ℓ∞, g/‖g‖₂ in ℓ2 (Eq. 7), and in ℓ1, which the
-// paper does not have, as PGD does along a gradient. It makes every step (but see [Options]) and returns its last
+// miFGSM is the momentum iterative fast gradient sign method (Dong et al. 2018, algorithm 1). From the clean image it
+// steps along a momentum g ← Decay·g + ∇/‖∇‖₁ (Eq. 6): by its sign in ℓ∞, by g/‖g‖₂ in ℓ2 (Eq. 7), and in ℓ1, which the
+// paper lacks, as PGD steps along a gradient. It makes every step (but see [Options]) and returns its last
 // misclassified iterate.
 type miFGSM struct {
 	common
 	Steps    int
-	Decay    float64 // μ: what is kept of the momentum from step to step
+	Decay    float64 // μ: the factor of the old momentum at each step
 	StepSize float64 // length of a step in the norm
 }
 

@@ -9,23 +9,23 @@ import (
 	"selfheal/internal/vector"
 )
 
-// nearest is an attack that looks for the smallest norm, at work on one image: the nearest misclassified point that it
-// has met. Such attacks do not depend on Epsilon, which only says how near a point must be to count as a success: one
-// run at the largest epsilon tells the result at every smaller one.
+// nearest is an attack that minimises the norm, at work on one image; it keeps the nearest misclassified point found.
+// Such attacks do not depend on Epsilon, which only decides whether the point is near enough to be a success: one run
+// at the largest epsilon gives the result at every smaller one.
 //
-// They end at the boundary, where another runtime may answer otherwise. An attack that is run alone, and sees margins,
-// therefore keeps the nearest point whose margin is beyond rounding; one whose margin is not counts where Epsilon
-// allows no other.
+// The attacks end at the boundary, where another runtime may answer differently. An attack that is run alone and sees
+// margins therefore keeps the nearest point whose margin exceeds rounding. A point whose margin does not counts only if
+// Epsilon allows no other.
 type nearest struct {
 	common
 	attempt
-	distance float64 // of adv, +Inf before
-	// start and margin are [attempt.beyond] at the clean image and at adv: refining begins with them.
+	distance float64 // distance of adv, +Inf before the first
+	// start and margin are the results of [attempt.beyond] at the clean image and at adv; refining begins with them.
 	start, margin float64
-	unsure        *unsure // the nearest point whose margin is within rounding; nil before
+	unsure        *unsure // nearest point whose margin is within rounding; nil before the first
 }
 
-// unsure is a misclassified point that another runtime may find to be right.
+// unsure is a misclassified point that another runtime may classify right.
 type unsure struct {
 	point    []float32
 	distance float64
@@ -36,7 +36,7 @@ func newNearest(c common, o Oracle, im Image, how Options) nearest {
 	return nearest{common: c, attempt: newAttempt(o, im, how), distance: math.Inf(1)}
 }
 
-// meet takes note of x, which was just asked about. Ends says that nothing more is needed: the verdict is known.
+// meet records x, the point asked about last. ends is true if the verdict is known and nothing more is needed.
 func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	if !wrong {
 		return false
@@ -61,14 +61,14 @@ func (r *nearest) meet(x []float32, wrong bool) (ends bool) {
 	return r.VerdictOnly
 }
 
-// descent is an attack that follows a gradient from the clean image. Refining takes the place of its last steps: those
-// before are the same with and without it.
+// descent is an attack that follows a gradient from the clean image. Refining replaces its last steps: the steps before
+// are the same with and without it.
 type descent struct {
 	common
 	Steps, Refine int
 }
 
-// Check reports what common does, and too few steps: the first asks about the clean image alone.
+// Check adds to common's checks an error for too few steps: the first step only asks about the clean image.
 func (a descent) Check(classes int, s Shape) error {
 	if err := a.common.Check(classes, s); err != nil {
 		return err
@@ -80,14 +80,14 @@ func (a descent) Check(classes int, s Shape) error {
 	return nil
 }
 
-// made is how many steps are: a step is two passes, forward and backward, one of refining a forward pass.
+// made returns the number of descent steps. One costs two passes, forward and backward; a step of refining costs one.
 func (a descent) made() int { return a.Steps - (a.Refine+1)/2 }
 
-// Passes returns a gradient a step, and refining.
+// Passes returns one gradient per step, plus the forward passes of refining.
 func (a descent) Passes(int) (forward, backward int) { return a.made() + a.Refine, a.made() }
 
-// descend makes steps from the clean image: each is told whether the perturbation so far, delta, which it moves, is
-// misclassified, and finds the loss's gradient there in the evaluation. Afterwards what they found is refined.
+// descend makes steps from the clean image and then refines the nearest point. Each call of step learns whether the
+// perturbation delta is misclassified, finds the loss's gradient there in the evaluation, and moves delta.
 func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step func(i int, wrong bool)) (Result,
 	error) {
 	x0, x := r.im.Pixels, make([]float32, len(delta))
@@ -103,7 +103,7 @@ func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step 
 		if i == 0 {
 			r.start = r.beyond()
 		}
-		vector.Difference(x, x0, delta) // as far as it lies in [0,1]
+		vector.Difference(x, x0, delta) // the part of delta within [0,1]
 		step(i, wrong)
 		r.res.Iterations++
 	}
@@ -113,7 +113,7 @@ func (r *nearest) descend(ctx context.Context, a descent, delta []float32, step 
 	return r.result(), nil
 }
 
-// result is the attack's.
+// result returns the attack's result.
 func (r *nearest) result() Result {
 	if u := r.unsure; u != nil && r.distance > r.Epsilon && u.distance <= r.Epsilon {
 		r.distance, r.res.Distance, r.adv = u.distance, u.distance, u.point
@@ -126,7 +126,7 @@ func (r *nearest) result() Result {
 	return r.res
 }
 
-// cosine falls from first to last over n steps, half a wave of a cosine, of which this is step i from 0 on.
+// cosine returns the value at step i (from 0) of n steps that fall from first to last, by half a wave of a cosine.
 func cosine(first, last float64, i, n int) float64 {
 	return last + (first-last)*(1+math.Cos(math.Pi*float64(i)/float64(n)))/2
 }

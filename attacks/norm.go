@@ -7,8 +7,8 @@ import (
 	"selfheal/internal/vector"
 )
 
-// Norm measures a perturbation over all C·H·W values: ℓ∞, ℓ2, ℓ1, or ℓ0, the number of values that differ, which is
-// no norm but called one.
+// Norm measures a perturbation over all C·H·W values: ℓ∞, ℓ2, ℓ1 or ℓ0. ℓ0 is the number of values that differ; it is
+// called a norm but is none.
 type Norm int
 
 // The norms; the zero value is Linf.
@@ -19,7 +19,7 @@ const (
 	L0
 )
 
-// norms has what there is to know of each; widest is the norm of so many ones.
+// norms is the table of norms. widest returns the norm of a vector of so many ones.
 var norms = [...]struct {
 	name, title string
 	dual        Norm
@@ -40,7 +40,7 @@ var norms = [...]struct {
 // Norms lists the norms.
 func Norms() []Norm { return []Norm{Linf, L2, L1, L0} }
 
-// Pixels counts the pixels in which two images differ, in one channel or several.
+// Pixels returns the number of pixels in which two images differ, in one channel or several.
 func Pixels(a, b []float32, s Shape) (n int) {
 	plane := s.H * s.W
 	for i := range plane {
@@ -67,7 +67,7 @@ func ParseNorm(s string) (Norm, error) {
 // String returns the norm's name, "linf".
 func (n Norm) String() string { return norms[n].name }
 
-// Title is for readers, "ℓ∞".
+// Title returns the norm's name for readers, "ℓ∞".
 func (n Norm) Title() string { return norms[n].title }
 
 // MarshalText writes the norm's name.
@@ -79,8 +79,8 @@ func (n *Norm) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Enclosing is the radius of the smallest ℓ2 ball that holds the norm's ball of radius epsilon, in so many
-// dimensions; ℓ0's, as far as it lies in [0,1].
+// Enclosing returns the radius of the smallest ℓ2 ball around the norm's ball of radius epsilon, in so many dimensions.
+// For ℓ0 the ball is cut to [0,1].
 func (n Norm) Enclosing(epsilon float64, dimensions int) float64 {
 	switch n {
 	case Linf:
@@ -91,23 +91,23 @@ func (n Norm) Enclosing(epsilon float64, dimensions int) float64 {
 	return epsilon
 }
 
-// Dual is the norm that bounds a linear function on the unit ball of n: the
-// boundary f + w·δ = 0 lies at distance |f| / ‖w‖_dual. ℓ0 has none.
+// Dual returns the norm that bounds a linear function on the unit ball of n: the boundary f + w·δ = 0 lies at distance
+// |f| / ‖w‖_dual. ℓ0 has none.
 func (n Norm) Dual() Norm { return norms[n].dual }
 
-// Length is the norm of v, summed in float64; NaN if a value is.
+// Length returns the norm of v, summed in float64; NaN if a value is NaN.
 func (n Norm) Length(v []float32) float64 { return norms[n].length(v) }
 
-// Distance is the norm of a − b. The differences and their sum are taken in
-// float64, and NaN gives NaN; a and b have the same length.
+// Distance returns the norm of a − b. It subtracts and sums in float64, and returns NaN if a value is NaN; a and b have
+// the same length.
 func (n Norm) Distance(a, b []float32) float64 { return norms[n].distance(a, b) }
 
-// widest is the distance of the black image and the white one: a larger ball holds every image.
+// widest returns the distance between the black image and the white one: a larger ball holds every image.
 func (n Norm) widest(s Shape) float64 { return norms[n].widest(float64(s.Size())) }
 
-// box returns the ends of the set {ℓ∞ ball of radius eps around x} ∩ [0,1], nil for another norm. An end that is no
-// float32 is rounded towards x, so that no point between the ends is further than eps from x in exact arithmetic.
-// (torch rounds x ± eps to the nearest float32, which may be half a unit in the last place outside.)
+// box returns the ends of the set {ℓ∞ ball of radius eps around x} ∩ [0,1], nil for another norm. An end that is not a
+// float32 is rounded towards x, so that no point between the ends is farther than eps from x in exact arithmetic.
+// (torch rounds x ± eps to the nearest float32, which may lie half a unit in the last place outside.)
 func box(n Norm, x []float32, eps float64) (lo, hi []float32) {
 	if n != Linf {
 		return nil, nil
@@ -126,22 +126,22 @@ func box(n Norm, x []float32, eps float64) (lo, hi []float32) {
 	return lo, hi
 }
 
-// projectL2 moves p to x + v·min(eps,‖v‖)/(‖v‖+1e-12), v = p − x, and clamps it to [0,1]: AutoAttack's projection,
-// which is not the nearest point of the intersection of ball and box.
+// projectL2 moves p to x + v·min(eps,‖v‖)/(‖v‖+1e-12), v = p − x, and clamps it to [0,1]. AutoAttack does the same; the
+// result is not the nearest point of the intersection of ball and box.
 func projectL2(x, p []float32, eps float64) {
 	n := L2.Distance(p, x)
 	vector.TowardClamped(x, p, float32(min(eps, n)/(n+1e-12)))
 }
 
-// roundingSlack is the relative excess over epsilon that float32 rounding may leave; a judge allows 1e-5.
+// roundingSlack is the relative excess over epsilon that float32 rounding may leave; the judge allows 1e-5.
 const roundingSlack = 5e-6
 
-// confine pulls adv into the ball of radius eps around x when rounding of many float32 values has left it outside by
-// more than roundingSlack: each value moves towards x in proportion and is rounded towards x. It leaves every other
-// point as it is, bit for bit.
+// confine pulls adv into the ball of radius eps around x if float32 rounding has left it outside by more than
+// roundingSlack: each value moves towards x in proportion and is rounded towards x. It leaves every other point
+// unchanged, bit for bit.
 func confine(n Norm, x, adv []float32, eps float64) {
 	d := n.Distance(adv, x)
-	if n == L0 || !(d > eps*(1+roundingSlack)) { // a number of values is not rounded
+	if n == L0 || !(d > eps*(1+roundingSlack)) { // a count of values has no rounding error
 		return
 	}
 	shrink := eps / d

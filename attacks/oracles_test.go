@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 )
 
-// classifier is one in float64 with a gradient of its own. It counts the passes made on it; forward ones include those
-// of gradients. It does not look at contexts, so that a test of cancellation tests the attack.
+// classifier is a float64 classifier with its own gradient. It counts the passes made on it; forward passes include
+// those of gradients. It ignores contexts, so that a test of cancellation tests the attack.
 type classifier struct {
 	shape   Shape
 	classes int
-	// logits gives those at x, and what pulls a cotangent of them back to x.
+	// logits returns the logits at x and a function that pulls a cotangent of them back to x.
 	logits            func(x []float32) (z []float64, pull func(cotangent, out []float32))
 	forward, backward atomic.Int64
-	// blind, when set, says for which points the classes from blindFrom on have NaN for a logit;
-	// the gradient there is NaN too.
+	// blind, if set, reports for which points the classes from blindFrom on have a NaN logit; the gradient there is NaN
+	// too.
 	blind     func(x []float32) bool
 	blindFrom int
 }
@@ -26,7 +26,7 @@ type classifier struct {
 func (o *classifier) Shape() Shape { return o.shape }
 func (o *classifier) Classes() int { return o.classes }
 
-// passes are the forward and backward ones made so far.
+// passes returns the forward and backward passes made so far.
 func (o *classifier) passes() (forward, backward int) {
 	return int(o.forward.Load()), int(o.backward.Load())
 }
@@ -45,7 +45,7 @@ func (o *classifier) answer(x, out []float32) (pull func(cotangent, out []float3
 	return pull
 }
 
-// beyondRounding reports whether x is misclassified by more than rounding may turn, twice over.
+// beyondRounding reports whether x is misclassified by more than twice what rounding may change.
 func (o *classifier) beyondRounding(x []float32, label int) bool {
 	t := attempt{im: Image{Label: label}, eval: Evaluation{Logits: make([]float32, o.classes)}}
 	o.answer(x, t.eval.Logits)
@@ -83,7 +83,7 @@ func (o *classifier) misclassified(x []float32, label int) bool {
 	return !Right(logits, label)
 }
 
-// unlimited is a limit of a linear classifier's weights that cuts none.
+// unlimited is a limit on a linear classifier's weights that cuts none.
 const unlimited = math.MaxFloat64
 
 // linear is the classifier z = W·x + b.
@@ -110,7 +110,7 @@ func newLinear(shape Shape, classes int, seed uint64, limit float64) *linear {
 	return l
 }
 
-// masked is the classifier with a class of logit −∞ before its own and two behind.
+// masked returns the classifier with one class of logit −∞ before its own and two after.
 func (l *linear) masked() *classifier {
 	never := math.Inf(-1)
 	return &classifier{shape: l.shape, classes: l.classes + 3,
@@ -122,10 +122,9 @@ func (l *linear) masked() *classifier {
 		}}
 }
 
-// distance is the exact distance from x, classified as label, to the nearest other class: min over j of (z_y − z_j) /
-// ‖w_y − w_j‖ in the dual norm. It holds where [0,1] does not get in the way: for points at least that far from 0 and
-// 1 in every value. In ℓ0, where values may go that far, it is the fewest values whose moves to 0 or 1 add up to the
-// gap.
+// distance returns the exact distance from x, classified as label, to the nearest other class: min over j of (z_y −
+// z_j) / ‖w_y − w_j‖ in the dual norm. It holds if [0,1] is not in the way: for points at least that far from 0 and 1
+// in every value. In ℓ0, whose values may go that far, it is the fewest values whose moves to 0 or 1 add up to the gap.
 func (l *linear) distance(norm Norm, x []float32, label int) float64 {
 	z := affine(l.weights, l.bias, x)
 	nearest := math.Inf(1)
@@ -146,7 +145,7 @@ func (l *linear) distance(norm Norm, x []float32, label int) float64 {
 	return nearest
 }
 
-// fewest is how many values of x must change for w·x to fall by gap.
+// fewest returns how many values of x must change for w·x to fall by gap.
 func fewest(x, w []float32, gap float64) float64 {
 	var falls []float64
 	for i, v := range x {
@@ -196,7 +195,7 @@ func gaussian(rng *rand.Rand, rows, cols int) [][]float64 {
 	return m
 }
 
-// centred are the biases by which m·x + b is 0 where every value of x is ½.
+// centred returns the biases with which m·x + b is 0 if every value of x is ½.
 func centred(m [][]float64) []float64 {
 	b := make([]float64, len(m))
 	for r, row := range m {
@@ -207,7 +206,7 @@ func centred(m [][]float64) []float64 {
 	return b
 }
 
-// affine is m·x + b.
+// affine returns m·x + b.
 func affine[T float32 | float64](m [][]float64, b []float64, x []T) []float64 {
 	out := slices.Clone(b)
 	for r, row := range m {
@@ -247,10 +246,10 @@ func imagesNear(o Oracle, n int, spread float64, seed uint64) []Image {
 	return images
 }
 
-// pass is what an attack asks an oracle.
+// pass is a question of an attack to an oracle.
 type pass struct {
 	x        []float32
-	gradient bool // of loss, at target if it is targeted; else logits are asked for
+	gradient bool // for the loss, at target if it is targeted; otherwise for the logits
 	loss     Loss
 	target   int
 }
@@ -271,5 +270,5 @@ func (s *spy) Gradient(ctx context.Context, x []float32, loss Loss, label, targe
 	return s.Oracle.Gradient(ctx, x, loss, label, target, e)
 }
 
-// classic are the norms that attacks have which name none.
+// classic lists the norms of attacks whose row names none.
 var classic = Spec{}.In()

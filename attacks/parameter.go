@@ -9,27 +9,27 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Parameter is a parameter of an attack, which keeps it in the field of the same name: p_init in PInit. Only the loss
-// is kept elsewhere, in common.
+// Parameter is a parameter of an attack. Its value lies in the struct's field of the same name: p_init in PInit. Only
+// the loss lies elsewhere, in common.
 type Parameter struct {
 	setting.Setting
-	Norms []Norm // the norms in which it means something; nil: all
+	Norms []Norm // the norms in which it has a meaning; nil: all
 }
 
-// shared reports whether a custom AutoAttack may set the parameter for all its components
-// at once. A choice can't be: each kind has words of its own.
+// shared reports whether a custom AutoAttack may set the parameter for all its components at once. It may not set a
+// choice, because each kind has its own words.
 func (p Parameter) shared() bool { return p.Type != setting.Choice }
 
-// only limits a parameter to norms.
+// only limits a parameter to some norms.
 func (p Parameter) only(norms ...Norm) Parameter {
 	p.Norms = norms
 	return p
 }
 
-// hasUse reports whether the parameter means something in a norm.
+// hasUse reports whether the parameter has a meaning in a norm.
 func (p Parameter) hasUse(n Norm) bool { return p.Norms == nil || slices.Contains(p.Norms, n) }
 
-// field is the one that holds the parameter in an attack's struct.
+// field returns the field of an attack's struct that holds the parameter.
 func (p Parameter) field(attack reflect.Value) reflect.Value {
 	words := strings.ReplaceAll(p.Name, "_", "")
 	return attack.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, words) })
@@ -45,7 +45,7 @@ func decimal(name string, byDefault float64, within setting.Interval, doc string
 		Doc: doc}}
 }
 
-// stepSize is a length whose default follows from epsilon by a rule. A field that is 0 stands for it.
+// stepSize declares a length whose default follows from epsilon by a rule; the field is then 0.
 func stepSize(rule, doc string) Parameter {
 	return Parameter{Setting: setting.Setting{Name: "step_size", Type: setting.Number, Within: setting.Positive,
 		Rule: rule, Doc: doc}}
@@ -55,7 +55,7 @@ func flag(name, doc string) Parameter {
 	return Parameter{Setting: setting.Setting{Name: name, Type: setting.Flag, Default: false, Doc: doc}}
 }
 
-// choice is one of the words, by default the first.
+// choice declares a parameter that is one of the words, by default the first.
 func choice(name, doc string, words ...string) Parameter {
 	return Parameter{Setting: setting.Setting{Name: name, Type: setting.Choice, Choices: words, Default: words[0],
 		Doc: doc}}
@@ -63,12 +63,12 @@ func choice(name, doc string, words ...string) Parameter {
 
 const lossName = "loss"
 
-// climbed is the loss that an attack climbs, by default the first.
+// climbed declares the loss that an attack maximises, by default the first.
 func climbed(allowed ...Loss) Parameter {
 	return choice(lossName, "the loss that is climbed", lists.Map(allowed, Loss.String)...)
 }
 
-// without leaves a parameter out.
+// without returns the table without one parameter.
 func without(name string, table []Parameter) []Parameter {
 	return slices.DeleteFunc(slices.Clone(table), func(p Parameter) bool { return p.Name == name })
 }

@@ -11,13 +11,14 @@ import (
 // PatchKind is the kind of patches in a config.
 const PatchKind = "patch"
 
-// SideName is the parameter that a config has a list of, a cell each.
+// SideName is the parameter that a config gives as a list; each value makes its own cell.
 const SideName = "sides"
 
-// patch changes the pixels of one square, wherever that lies and as far as pixels go (Rao, Stutz & Schiele 2020,
-// "Adversarial Training against Location-Optimized Adversarial Patches", section 3): the square begins with random
-// pixels, and each iteration tries it at a place nearby, where it goes if that raises the loss; else its pixels make a
-// step along the gradient's sign. The first run begins where the clean image's gradient is largest, others anywhere.
+// patch changes the pixels of one square, anywhere in the image, to any values in [0,1] (Rao, Stutz & Schiele 2020,
+// "Adversarial Training against Location-Optimized Adversarial Patches", section 3). The square begins with random
+// pixels. Each iteration tries it at a place nearby and leaves it there if that raises the loss; otherwise its pixels
+// make a step along the gradient's sign. The first run begins where the clean image's gradient is largest, the others
+// at random places.
 type patch struct {
 	common
 	Sides, Steps, Restarts, Stride int // Sides is the one side of the square
@@ -26,13 +27,13 @@ type patch struct {
 
 func (a patch) limit() Limit { return within(a.Sides) }
 
-// within is the limit of changes to a square of so many pixels.
+// within limits the changes to a square with this side.
 type within int
 
-// Visible is true.
+// Visible returns true.
 func (within) Visible() bool { return true }
 
-// Outside measures the square that the changed pixels lie in.
+// Outside measures the smallest square around the changed pixels.
 func (w within) Outside(clean []float32, made Result, s Shape) string {
 	side := extent(clean, made.Adversarial, s)
 	if side <= int(w) {
@@ -41,7 +42,7 @@ func (w within) Outside(clean []float32, made Result, s Shape) string {
 	return fmt.Sprintf("its changed pixels lie in no square of %dx%d, only of side %d", w, w, side)
 }
 
-// extent is the side of the smallest square that holds every pixel in which two images differ.
+// extent returns the side of the smallest square that holds every pixel in which two images differ.
 func extent(a, b []float32, s Shape) int {
 	top, bottom, left, right := s.H, -1, s.W, -1
 	for i, v := range a {
@@ -53,7 +54,7 @@ func extent(a, b []float32, s Shape) int {
 	return max(bottom-top, right-left, -1) + 1
 }
 
-// Check reports a square that the image has no place for.
+// Check also returns an error for a square that does not fit into the image.
 func (a patch) Check(classes int, s Shape) error {
 	if most := min(s.H, s.W); a.Sides > most {
 		return fmt.Errorf("%s: a side of %d is too large, images are %dx%d", a.name, a.Sides, s.H, s.W)
@@ -61,7 +62,7 @@ func (a patch) Check(classes int, s Shape) error {
 	return a.common.Check(classes, s)
 }
 
-// Passes returns a gradient on the clean image, and in each run a gradient and a try nearby an iteration, and a forward
+// Passes counts a gradient on the clean image; each run has a gradient and one try nearby per iteration, and a forward
 // pass after the last.
 func (a patch) Passes(int) (forward, backward int) {
 	return 1 + times(a.Restarts, 2*a.Steps+1), 1 + times(a.Restarts, a.Steps)
@@ -86,9 +87,9 @@ func (a patch) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Re
 	return p.claim(p.adv, Linf, 1), nil
 }
 
-// busiest is the place of the square in which a gradient's values are largest in sum.
+// busiest returns the place of the square at which the gradient's values have the largest sum.
 func busiest(gradient []float32, s Shape, side int) (row, col int) {
-	// above[i][j] is the sum of the first i rows and j columns.
+	// above[i][j] sums the first i rows and j columns.
 	above := make([][]float64, s.H+1)
 	above[0] = make([]float64, s.W+1)
 	for i := range s.H {
@@ -118,8 +119,8 @@ type patching struct {
 	attempt
 	shape      Shape
 	rng        *rand.Rand
-	row, col   int       // of the square's upper left corner
-	cur, tried []float32 // the image with the square there; room for another
+	row, col   int       // upper left corner of the square
+	cur, tried []float32 // the image with the square there; a buffer for another
 }
 
 // run makes one restart.
@@ -147,7 +148,7 @@ func (p *patching) run(ctx context.Context, row, col int) error {
 	return err
 }
 
-// each calls a function with the index of every value of the square at a place.
+// each calls do with the index of every value of the square at a place.
 func (p *patching) each(row, col int, do func(at int)) {
 	for c := range p.shape.C {
 		for i := row; i < row+p.Sides; i++ {
@@ -158,7 +159,7 @@ func (p *patching) each(row, col int, do func(at int)) {
 	}
 }
 
-// shift tries the square in a random direction, and has it there if that raises the loss.
+// shift tries the square in a random direction and moves it there if that raises the loss.
 func (p *patching) shift(ctx context.Context, loss float64) (moved, ends bool, err error) {
 	row, col, by := p.row, p.col, p.Stride*(2*p.rng.IntN(2)-1)
 	if p.rng.IntN(2) == 0 {

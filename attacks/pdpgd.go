@@ -8,19 +8,19 @@ import (
 )
 
 // pdpgd is the primal-dual proximal gradient descent attack (Matyasko & Chau 2021, algorithm 1). It looks for a saddle
-// point of λ₀·‖δ‖ + λ₁·softplus(z_y − max_{j≠y} z_j): proximal Adam (Melchior et al. 2019) lowers it in δ, and the
+// point of λ₀·‖δ‖ + λ₁·softplus(z_y − max_{j≠y} z_j). Proximal Adam (Melchior et al. 2019) lowers it in δ. The
 // logarithm of λ₁/λ₀ rises while the image is classified right and falls while it is not.
 type pdpgd struct {
 	descent
-	PrimalRate, PrimalDecrease float64 // of Adam, falling exponentially by the second
+	PrimalRate, PrimalDecrease float64 // rate of Adam, and its exponential decrease
 	DualRatio                  float64 // λ₀/λ₁ at the start
-	DualRate, DualDecrease     float64 // of the dual variable, falling linearly
-	DualAverage                float64 // share of the old weights in their exponential average
+	DualRate, DualDecrease     float64 // rate of the dual variable, and its linear decrease
+	DualAverage                float64 // weight of the old values in the exponential average of the multipliers
 	ProximalSteps              int
 }
 
 const (
-	leastDualRatio = 1e-6 // of λ₀/λ₁ and of λ₁/λ₀
+	leastDualRatio = 1e-6 // lower bound of λ₀/λ₁ and of λ₁/λ₀
 	proximalEnd    = 1e-2 // relative change of δ at which proximal steps end
 )
 
@@ -51,7 +51,7 @@ func (a pdpgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Re
 	})
 }
 
-// proximal moves delta to where mu·‖δ‖ plus half its squared distance, in Adam's metric, is least, within [0,1].
+// proximal moves delta within [0,1] to the minimum of mu·‖δ‖ plus half its squared distance in Adam's metric.
 func (a pdpgd) proximal(x0, delta, scale []float32, largest, mu float64) {
 	w := borrow(len(delta))
 	defer w.giveBack()
@@ -87,7 +87,7 @@ func shrinkBy(n Norm, v []float32, mu float64) {
 	}
 }
 
-// insideBox cuts a perturbation so that x0 + delta lies in [0,1].
+// insideBox clips a perturbation so that x0 + delta lies in [0,1].
 func insideBox(x0, delta []float32) {
 	for i, v := range x0 {
 		delta[i] = min(max(v+delta[i], 0), 1) - v

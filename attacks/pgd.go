@@ -10,17 +10,17 @@ import (
 )
 
 // pgd is projected gradient ascent with steps of a given length (Madry et al. 2018, section 2.1). A run starts at
-// random as APGD's do, steps along sign(g) in ℓ∞, g/‖g‖₂ in ℓ2, and in ℓ1 along the signs of the largest 1 % of |g|,
-// shared equally (SLIDE: Tramèr & Boneh 2019, section 5); it makes every step (but see [Options]) and returns its
-// last misclassified iterate. Restarts are made while the image is unbroken.
+// random, as APGD's runs do. It steps along sign(g) in ℓ∞, g/‖g‖₂ in ℓ2, and in ℓ1 along the signs of the largest 1 %
+// of |g|, shared equally (SLIDE: Tramèr & Boneh 2019, section 5). It makes every step (but see [Options]) and returns
+// its last misclassified iterate. Restarts are made while the image is unbroken.
 type pgd struct {
 	common
 	Steps, Restarts int
 	StepSize        float64 // length of the first step in the norm
-	Schedule        string  // of the steps' lengths: constant, linear or cosine
+	Schedule        string  // how the steps' lengths fall: constant, linear or cosine
 }
 
-// share is the share of the first step's length that step i, counted from 0, has.
+// share returns the length of step i, counted from 0, as a fraction of the first step's.
 func (a pgd) share(i int) float64 {
 	switch at := float64(i) / float64(a.Steps); a.Schedule {
 	case "linear":
@@ -31,10 +31,10 @@ func (a pgd) share(i int) float64 {
 	return 1
 }
 
-// slideShare is the share of the gradient's entries that an ℓ1 step follows.
+// slideShare is the fraction of the gradient's entries that an ℓ1 step follows.
 const slideShare = 0.01
 
-// usualStep is the default of StepSize.
+// usualStep returns the default of StepSize.
 func (a pgd) usualStep() float64 {
 	if a.Norm == Linf {
 		return a.Epsilon / 4
@@ -64,7 +64,7 @@ func (a pgd) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Resu
 type climb struct {
 	pgd
 	attempt
-	cur, next []float32 // at first the clean image; room for another
+	cur, next []float32 // at first the clean image; a buffer for another
 	lo, hi    []float32 // ℓ∞ ball ∩ [0,1]
 	// step moves cur by a length along the gradient there.
 	step func(gradient []float32, length float64)
@@ -97,7 +97,7 @@ func (c *climb) run(ctx context.Context) error {
 	return err
 }
 
-// follow is PGD's step, back into the ball.
+// follow makes PGD's step and projects it back into the ball.
 func (c *climb) follow(gradient []float32, size float64) {
 	x, n := c.im.Pixels, len(c.cur)
 	g, cur, length := gradient[:n], c.cur, float32(size)

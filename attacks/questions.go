@@ -7,17 +7,17 @@ import (
 	"math"
 )
 
-// questions are those of an attack that sees no more than classes, up to a number of them. Of pixels of 8 bits some of
-// them ask about rounded points: the first within epsilon and, at the end, the nearest.
+// questions asks about points for an attack that sees classes alone, up to a limit. With 8-bit pixels some questions
+// are about rounded points: the first point within epsilon and, at the end, the nearest.
 type questions struct {
 	nearest
 	left  int
-	grid  *grid     // nil of pixels that may be any
-	kept  []float32 // the rounded point that is misclassified; nil before there is one
+	grid  *grid     // nil if pixels may have any value
+	kept  []float32 // the rounded point that is misclassified; nil before the first
 	tried float64   // distance of the last point that was rounded
 }
 
-// roundings are how a point is rounded: to the nearest levels and, where that undoes its success, away from the clean
+// roundings are the ways to round a point: to the nearest levels and, if that undoes its success, away from the clean
 // image.
 var roundings = [...]func(by float64) float64{
 	Survived: math.Round,
@@ -35,7 +35,7 @@ func newQuestions(c common, o Oracle, im Image, how Options, most int) questions
 	return q
 }
 
-// reserved are the questions that the end of the search needs.
+// reserved returns the number of questions that the end of the search needs.
 func (q *questions) reserved() int {
 	if q.grid == nil {
 		return 0
@@ -43,10 +43,10 @@ func (q *questions) reserved() int {
 	return len(roundings)
 }
 
-// errAnswered ends such an attack: all questions are asked, or the verdict is known.
+// errAnswered ends the attack: all questions are asked, or the verdict is known.
 var errAnswered = errors.New("no further question")
 
-// ask asks whether x is another class's.
+// ask reports whether x is misclassified.
 func (q *questions) ask(ctx context.Context, x []float32) (wrong bool, err error) {
 	if q.left <= q.reserved() {
 		return false, cmp.Or(ctx.Err(), errAnswered)
@@ -68,7 +68,7 @@ func (q *questions) ask(ctx context.Context, x []float32) (wrong bool, err error
 	return wrong, nil
 }
 
-// store rounds the nearest point, and keeps the levels where they are misclassified and nearer than those before.
+// store rounds the nearest point and keeps it if it is misclassified and nearer than the one kept before.
 func (q *questions) store(ctx context.Context) error {
 	q.tried = q.distance
 	for how, by := range roundings {
@@ -94,8 +94,8 @@ func (q *questions) store(ctx context.Context) error {
 	return nil
 }
 
-// halve looks between an answer that is right at low and one that is wrong at high for where it changes, until that is
-// known to within. Points that float32 does not tell apart end it too.
+// halve bisects between low, where the answer is right, and high, where it is wrong, until the place of the change is
+// known to within. It also ends at points that float32 can't tell apart.
 func (q *questions) halve(ctx context.Context, low, high, within float64, point func(at float64) []float32) (
 	float64, error) {
 	for high-low > within {
@@ -116,7 +116,7 @@ func (q *questions) halve(ctx context.Context, low, high, within float64, point 
 	return high, nil
 }
 
-// finished is an attack's result once its search has ended with an error.
+// finished returns the attack's result after its search has ended with an error.
 func (q *questions) finished(ctx context.Context, err error) (Result, error) {
 	if !errors.Is(err, errAnswered) {
 		return Result{}, err
@@ -129,7 +129,7 @@ func (q *questions) finished(ctx context.Context, err error) (Result, error) {
 			return Result{}, err
 		}
 	}
-	q.res.Adversarial, q.res.Distance, q.res.Nearer = q.kept, 0, nil // points that lie on no levels do not count
+	q.res.Adversarial, q.res.Distance, q.res.Nearer = q.kept, 0, nil // points off the levels do not count
 	if q.kept == nil {
 		q.res.FirstSuccess, q.res.FirstForward = -1, -1
 	} else {

@@ -1,8 +1,9 @@
 package attacks
 
-// quick is version quick, which is none of AutoAttack's own: its verdicts come close to standard's for a small part of
-// the passes (docs/measured/attacks.md), as long as only verdicts are asked for ([Options]); otherwise every run goes
-// on after its success, which costs most of the saving on models that are easily broken.
+// quick returns the components of version quick, which is not one of AutoAttack's own. Its verdicts come close to
+// standard's for a small part of the passes (docs/measured/attacks.md), as long as only verdicts are asked for
+// ([Options]). Otherwise every run goes on after its success, which costs most of the saving on models that are easily
+// broken.
 //
 //	        ℓ∞, ℓ2                         ℓ1
 //	first   APGD-CE, 12 steps              APGD-CE, 12 steps, from the clean image
@@ -11,22 +12,22 @@ package attacks
 //	last    APGD on the logit difference,  APGD on the logit difference, 100 steps,
 //	        60 steps, 5 targets            5 targets, radii 3ε, 2ε, ε, up to 2 restarts
 //
-// All but the first may give up a run (see reach): most images fall in a few steps or are so far from falling that a
+// All runs but the first may give up (see reach): most images fall in a few steps, or are so far from falling that a
 // dozen steps show it.
 //
-// FAB and Square are left out, which find next to nothing after APGD has been at a model whose gradients are sound,
-// and cost most passes. Where gradients vanish or mislead, Square does find something and quick's verdicts are too
-// good: Standard has the last word.
+// FAB and Square are left out. They cost most passes and find almost nothing after APGD on a model whose gradients are
+// sound. If gradients vanish or mislead, Square does find something and quick's verdicts are too good: standard is then
+// the one to trust.
 //
-// It takes from others that passes go to the images that are still unbroken after a short ascent, and near (Adaptive
-// Auto Attack, Liu et al. 2022), and that ascents of the difference to a few highest ranked classes replace a long
-// untargeted one (minimum-margin attack, Gao et al. 2022). At the same passes DLR breaks fewer. In ℓ1 a run at large
-// radii can't succeed before its last stage, though most images of a model that was not trained against attacks fall
-// to a few steps at ε. These come first, from the clean image, whose gradient is as good as any for them, and sparser
-// than AutoAttack's: a twentieth of the values at once instead of a fifth. There cross-entropy and margin break
-// different images, and so do restarts.
+// Two ideas come from others: spend passes on images that are unbroken after a short ascent but close to breaking
+// (Adaptive Auto Attack, Liu et al. 2022), and replace a long untargeted ascent by ascents of the difference to a few
+// highest ranked classes (minimum-margin attack, Gao et al. 2022). At the same number of passes DLR breaks fewer
+// images. In ℓ1 a run at large radii can't succeed before its last stage, though most images of a model that was not
+// trained against attacks fall to a few steps at ε. A short run at ε therefore comes first. It starts at the clean
+// image, whose gradient suffices for such images, and is sparser than AutoAttack's: it moves a twentieth of the values
+// at once instead of a fifth. In ℓ1 cross-entropy and margin break different images, and so do restarts.
 //
-// None of it needs more than two classes, so that it never falls back.
+// No component needs more than two classes, so quick never falls back.
 func quick(norm Norm) []Component {
 	if norm == L1 {
 		return []Component{

@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 )
 
-// generator returns the random numbers of one run of a component: they depend on the seed, the component's name, the
-// restart, the target's rank and the image's id, and on nothing else. AutoAttack seeds once per batch instead, so its
-// noise depends on the batch size.
+// generator returns the random numbers for one run of a component. They depend only on the seed, the component's name,
+// the restart, the target's rank and the image's id. AutoAttack seeds once per batch instead, so its noise depends on
+// the batch size.
 func generator(seed uint64, component string, restart, target, image int) *rand.Rand {
 	key := make([]byte, 0, 64)
 	for _, v := range [...]uint64{seed, uint64(restart), uint64(target), uint64(image)} {
@@ -19,8 +19,8 @@ func generator(seed uint64, component string, restart, target, image int) *rand.
 	return rand.New(rand.NewChaCha8(sha256.Sum256(key)))
 }
 
-// again is an attack that stands in a recipe behind others of its name; place counts those. It
-// draws other random numbers than they do.
+// again is an attack that follows others of the same name in a recipe; place counts those. It draws different random
+// numbers.
 type again struct {
 	Attack
 	place int
@@ -31,7 +31,7 @@ func (a again) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Re
 	return a.Attack.Perturb(ctx, o, im, how)
 }
 
-// randomSign is −1 or 1.
+// randomSign returns −1 or 1.
 func randomSign(rng *rand.Rand) float32 {
 	if rng.Float64() < 0.5 {
 		return -1

@@ -8,19 +8,19 @@ import (
 	"selfheal/internal/vector"
 )
 
-// rays is the Ray Searching attack (Chen & Gu 2020, algorithm 3), which sees classes alone: of the directions with
-// values of ±1 it looks for one in which the boundary is near. A block of the signs is turned round; where the image is
-// still misclassified at the least radius so far, halving finds the boundary in the new direction. Blocks are the whole
-// image, its halves, quarters and so on.
+// rays is the Ray Searching attack (Chen & Gu 2020, algorithm 3), which sees classes alone. Among the directions with
+// values of ±1 it looks for one with a near boundary. It flips the signs of a block; if the image is still
+// misclassified at the least radius so far, bisection finds the boundary in the new direction. The blocks are the whole
+// image, its halves, its quarters and so on.
 type rays struct {
 	common
 	Queries int
 }
 
-// rayTolerance is to which length in ℓ2 a ray's boundary is found.
+// rayTolerance is the length in ℓ2 to which a ray's boundary is found.
 const rayTolerance = 1e-3
 
-// Passes returns a forward pass a query.
+// Passes returns one forward pass per query.
 func (a rays) Passes(int) (forward, backward int) { return a.Queries, 0 }
 
 func (a rays) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {

@@ -9,17 +9,17 @@ import (
 	"selfheal/internal/setting"
 )
 
-// refine is what attacks that follow a gradient to the smallest norm may do at their end, which none of their
-// papers has: DDN's norms are 5 % apart, and the attacks in ℓ0 cut all values at one threshold.
+// refine lets an attack that follows a gradient to the smallest norm improve its result at the end. None of the papers
+// has it: DDN's norms are 5 % apart, and the attacks in ℓ0 cut all values at one threshold.
 var refine = Parameter{Setting: setting.Setting{Name: "refine", Type: setting.Whole,
 	Within: setting.Interval{Max: math.MaxInt32}, Default: 0,
 	Doc: "forward passes in place of the last steps, two for each, that bring the nearest point nearer: along the " +
 		"line to the clean image, in ℓ0 by putting values back"}}
 
-// refine brings the nearest misclassified point nearer by at most so many forward passes, along the straight line to
-// the clean image, by the rule of false position: between a point that is classified right, or may be by rounding, and
-// one that is not, the next is where the margin would come out of rounding if it were linear. The margin of an end that
-// stays in place counts for half each time (the Illinois rule).
+// refine moves the nearest misclassified point nearer, along the straight line to the clean image, with at most this
+// many forward passes. It uses the rule of false position between a point that is classified right, or may be by
+// rounding, and one that is not: the next point is where a linear margin would exceed rounding. The margin of an end
+// that stays in place is halved each time (the Illinois rule).
 func (r *nearest) refine(ctx context.Context, passes int) error {
 	if r.adv == nil || r.distance == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (r *nearest) refine(ctx context.Context, passes int) error {
 	return nil
 }
 
-// look asks about a point and takes note of it. Found says that it counts: it is misclassified, beyond rounding.
+// look asks about a point and records it. found is true if the point is misclassified by more than rounding.
 func (r *nearest) look(ctx context.Context, x []float32) (found, ends bool, err error) {
 	wrong, err := r.wrong(ctx, x)
 	if err != nil {
@@ -61,11 +61,11 @@ func (r *nearest) look(ctx context.Context, x []float32) (found, ends bool, err 
 	return wrong && (!r.alone || r.beyond() > 0), r.meet(x, wrong), nil
 }
 
-// end is one of a line of points, of which at is the share of the way from the clean image.
+// end is a point on a line; at is the fraction of the way from the clean image.
 type end struct{ at, margin float64 }
 
-// share is where between the two ends a linear margin is 0, but not within a fiftieth of either, so that the last step
-// comes down on the other side of where it is; a half where the margins say nothing.
+// share returns the fraction of the way between the two ends at which a linear margin is 0. It stays a fiftieth away
+// from both ends, so that the last step crosses to the other side; it is a half if the margins are not usable.
 func (right end) share(wrong end) float64 {
 	if s := right.margin / (right.margin - wrong.margin); s >= 0 && s <= 1 {
 		return min(max(s, 0.02), 0.98)
@@ -73,9 +73,9 @@ func (right end) share(wrong end) float64 {
 	return 0.5
 }
 
-// putBack takes changed values of the nearest misclassified point back to the clean image's, those that changed least
-// first: half of them at once and, where that is too many, fewer. How far a value changes does not count in ℓ0, so
-// before that all go to the end of [0,1] on their side, if the point stays misclassified there.
+// putBack sets changed values of the nearest misclassified point back to the clean image's, those that changed least
+// first: half of them at once and, if that is too many, fewer. In ℓ0 the size of a change does not count. Before that,
+// all changed values therefore go to the end of [0,1] on their side, if the point stays misclassified there.
 func (r *nearest) putBack(ctx context.Context, passes int) error {
 	x0, x := r.im.Pixels, slices.Clone(r.adv)
 	var changed []int
@@ -92,7 +92,7 @@ func (r *nearest) putBack(ctx context.Context, passes int) error {
 			try[i] = 1
 		}
 	}
-	at, block := 0, 0 // values put back or found to be needed; how many to try next
+	at, block := 0, 0 // values set back or found to be needed; how many to try next
 	for range passes {
 		found, ends, err := r.look(ctx, try)
 		switch {

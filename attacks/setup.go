@@ -13,50 +13,50 @@ import (
 	"selfheal/internal/number"
 )
 
-// Setup is an attack as a config asks for it, for any epsilon and classifier.
+// Setup is an attack as a config describes it, for any epsilon and classifier.
 type Setup struct {
 	Kind    string // see [Kinds]
 	Version string // AutoAttack's; "" is standard
 	Norm    Norm
-	// Parameters are those that are given, by name: any Go number, a bool, or text such as
-	// "10", "8/255", "true", "dlr". A custom AutoAttack gives them to every component that has them.
+	// Parameters are the given values by name: any Go number, a bool, or text such as "10", "8/255", "true", "dlr". A
+	// custom AutoAttack passes them to every component that has them.
 	Parameters given
 	Components []Component // a custom AutoAttack's, in order
 	Pixels     string      // one of [PixelForms]; "" is float
-	// Precision is that of the classifier's passes while it is attacked, where it is not float32's: "bf16". The
-	// recipe's name says so ("pgd/1+bf16").
+	// Precision is the precision of the classifier's passes during the attack, if it is not float32: "bf16". The
+	// recipe's name includes it ("pgd/1+bf16").
 	Precision string
 }
 
-// Component is an attack that AutoAttack is made of. Its own parameters come before shared ones.
+// Component is one of the attacks of an AutoAttack. Its own parameters take precedence over shared ones.
 type Component struct {
 	Kind       string
 	Parameters given
 }
 
-// Description says how an attack is made, defaults included.
+// Description says how an attack is made, including defaults.
 type Description struct {
 	Kind, Version string
 	Title         string // "PGD-40, 2 restarts"
-	Recipe        string // "pgd/1"; a recipe that falls back for lack of classes says "-few" as well
-	// Parameters are ints, float64s, bools and strings; a default that follows from epsilon
-	// is a text. Nil for AutoAttack, whose components have them.
+	Recipe        string // "pgd/1"; a recipe that falls back for lack of classes ends in "-few" as well
+	// Parameters are ints, float64s, bools and strings; a default that follows from epsilon is text. Nil for
+	// AutoAttack, whose components hold them.
 	Parameters given
 	Components []Component
 }
 
-// plan is a setup whose parameters are read.
+// plan is a setup with its parameters read.
 type plan struct {
 	spec    Spec
 	version Version
-	parts   []part // of a single attack it alone
+	parts   []part // for a single attack only itself
 }
 
-// part is an attack with its parameters, but for those whose default follows from epsilon.
+// part is an attack with its parameters, except those whose default follows from epsilon.
 type part struct {
 	spec       Spec
 	parameters given
-	usual      given // defaults that are not the table's
+	usual      given // defaults that differ from the table's
 }
 
 func (s Setup) plan() (plan, error) {
@@ -127,12 +127,12 @@ func (s Setup) component(c Component, custom bool) (part, error) {
 	return spec.part(s.Norm, own, usual)
 }
 
-// shares reports whether a custom AutoAttack may set a parameter of that name for it along with others.
+// shares reports whether a custom AutoAttack may set this parameter for all its components at once.
 func (s Spec) shares(name string) bool {
 	return slices.ContainsFunc(s.Parameters, func(p Parameter) bool { return p.Name == name && p.shared() })
 }
 
-// part reads the parameters given and adds defaults: the usual ones, else the table's.
+// part reads the given parameters and adds defaults: the usual ones first, then the table's.
 func (s Spec) part(n Norm, set, usual given) (part, error) {
 	if err := s.CheckNorm(n); err != nil {
 		return part{}, err
@@ -159,7 +159,7 @@ func (s Spec) part(n Norm, set, usual given) (part, error) {
 	return part{s, all, usual}, nil
 }
 
-// attack makes the attack of parameters that have been read; those not given have the table's defaults.
+// attack makes the attack from parameters that have been read. Missing ones get the table's defaults.
 func (s Spec) attack(c common, parameters given) Method {
 	start := s.start(c)
 	made := reflect.New(reflect.TypeOf(start)).Elem()
@@ -172,7 +172,7 @@ func (s Spec) attack(c common, parameters given) Method {
 	return made.Interface().(Method)
 }
 
-// loss is the one that the parameters name.
+// loss returns the loss that the parameters name.
 func (s Spec) loss(parameters given) Loss {
 	if name, ok := parameters[lossName].(string); ok {
 		return lossNamed(name)
@@ -180,7 +180,7 @@ func (s Spec) loss(parameters given) Loss {
 	return s.climbs
 }
 
-// checkUse is an error for a parameter that is set though it means nothing in the norm.
+// checkUse returns an error for a parameter that is set but has no meaning in the norm.
 func (c part) checkUse(name string, n Norm) error {
 	for _, p := range c.spec.Parameters {
 		if !p.hasUse(n) && c.parameters[p.Name] != p.Default {
@@ -190,17 +190,17 @@ func (c part) checkUse(name string, n Norm) error {
 	return nil
 }
 
-// Stored reports whether the images that count lie on the levels of 8 bits.
+// Stored reports whether only images on 8-bit levels count.
 func (s Setup) Stored() bool { return s.Pixels == PixelForms[1] }
 
-// Spans reports whether one run of the attack at the largest epsilon tells the result at every smaller one: what was
-// found within that.
+// Spans reports whether one run at the largest epsilon gives the result at every smaller one: a point is a success at
+// each epsilon that it lies within.
 func (s Setup) Spans() bool {
 	spec, err := Lookup(s.Kind)
 	return err == nil && spec.spans && !s.Stored()
 }
 
-// name is that of the recipe without its version: "autoattack-standard".
+// name returns the recipe's name without its version: "autoattack-standard".
 func (p plan) name() string {
 	if p.version.Name == "" {
 		return p.spec.Kind
@@ -208,13 +208,13 @@ func (p plan) name() string {
 	return p.spec.Kind + "-" + p.version.Name
 }
 
-// revision is the recipe's.
+// revision returns the recipe's version.
 func (p plan) revision() int { return max(p.spec.Revision, p.version.Revision) }
 
-// recipe is a name with its version.
+// recipe returns a name with its version.
 func (s Setup) recipe(name string, p plan) string {
 	made := fmt.Sprintf("%s/%d", name, p.revision())
-	if s.Precision != "" && !p.spec.proves { // which is in the judge's
+	if s.Precision != "" && !p.spec.proves { // a certificate's judge has it
 		made += "+" + s.Precision
 	}
 	if s.Stored() {
@@ -223,14 +223,14 @@ func (s Setup) recipe(name string, p plan) string {
 	return made
 }
 
-// Make makes the attack's recipe at an epsilon, in pixel units of [0,1], for a classifier of so many classes. A
-// parameter that is unknown, of another type or outside its range is an error of one line that says what is allowed.
+// Make returns the attack's recipe at an epsilon, in pixel units of [0,1], for a classifier with this many classes. For
+// a parameter that is unknown, of another type or outside its range it returns an error of one line that says what is
+// allowed.
 //
-// Whether a single attack, and the images' shape, suit the classifier is left to [Attack.Check]. AutoAttack's
-// components are fitted to the classes: targets are cut to classes − 1, and a loss that needs more classes than there
-// are gives way to its numerator, which [Recipe.Fallback] tells and the name too ("autoattack-standard-few/1"): the
-// logit difference for targeted DLR below 4 classes, the margin for DLR below 3. Auto-PGD's steps do not depend on a
-// loss's scale.
+// [Attack.Check] says whether a single attack, and the images' shape, suit the classifier. AutoAttack's components are
+// fitted to the classes: targets are cut to classes − 1, and a loss that needs more classes gives way to its numerator,
+// which [Recipe.Fallback] and the name ("autoattack-standard-few/1") tell. The logit difference replaces targeted DLR
+// below 4 classes, the margin replaces DLR below 3. Auto-PGD's steps do not depend on a loss's scale.
 func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	p, err := s.plan()
 	if err != nil {
@@ -242,7 +242,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	}
 	r := Recipe{Norm: s.Norm, Epsilon: epsilon, Minimises: p.spec.minimises, Stored: s.Stored(),
 		Free: p.spec.free, Labels: p.spec.labels}
-	fallback, placed := []string(nil), map[string]int{} // how many components of a name there are so far
+	fallback, placed := []string(nil), map[string]int{} // number of components so far by name
 	for _, c := range p.parts {
 		has := common{c.spec.Kind, s.Norm, epsilon, c.spec.loss(c.parameters), !several && !c.spec.labels,
 			s.Stored()}
@@ -285,7 +285,7 @@ func (s Setup) Make(epsilon float64, classes int) (Recipe, error) {
 	return r, nil
 }
 
-// Describe says how the attack is made, before anything is fitted to classes.
+// Describe says how the attack is made, before it is fitted to a number of classes.
 func (s Setup) Describe() (Description, error) {
 	p, err := s.plan()
 	if err != nil {
@@ -310,7 +310,7 @@ func (s Setup) Describe() (Description, error) {
 	return d, nil
 }
 
-// described are all parameters that mean something in a norm.
+// described returns all parameters that have a meaning in a norm.
 func (c part) described(n Norm) given {
 	all := given{}
 	for _, p := range c.spec.Parameters {
@@ -325,8 +325,8 @@ func (c part) described(n Norm) given {
 	return all
 }
 
-// title is the attack's with the settings that readers expect and those that differ from the
-// default: "PGD-40, 2 restarts".
+// title returns the attack's title with the settings that readers expect and those that differ from the default:
+// "PGD-40, 2 restarts".
 func (c part) title(n Norm) string {
 	title := cmp.Or(c.spec.heading, c.spec.Title)
 	for _, p := range c.spec.Parameters {
@@ -341,7 +341,7 @@ func (c part) title(n Norm) string {
 	return title
 }
 
-// worded is a value with its parameter's name: "2 restarts", "large radii", "loss margin".
+// worded writes a value with its parameter's name: "2 restarts", "large radii", "loss margin".
 func worded(name string, v any) string {
 	words := strings.ReplaceAll(name, "_", " ")
 	switch v := v.(type) {

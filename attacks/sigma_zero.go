@@ -2,16 +2,16 @@ package attacks
 
 import "context"
 
-// sigmaZero is σ-zero (Cinà et al. 2024, algorithm 1), for the fewest changed values: Adam lowers
-// max(z_y − max_{j≠y} z_j, 0) + 1/d·Σ δᵢ²/(δᵢ² + σ), whose second term is a smooth count of the d values that differ,
-// by gradients of largest value 1; after each step values below a threshold τ become 0. It rises by ThresholdFactor's
-// share of the step where the point was misclassified and falls by that where it was not.
+// sigmaZero is σ-zero (Cinà et al. 2024, algorithm 1), which minimises the number of changed values. Adam lowers
+// max(z_y − max_{j≠y} z_j, 0) + 1/d·Σ δᵢ²/(δᵢ² + σ) by gradients scaled to a largest value of 1. The second term is a
+// smooth count of the changed values, of d in all. After each step values below a threshold τ become 0. τ rises by
+// ThresholdFactor times the step if the point was misclassified and falls by as much if not.
 type sigmaZero struct {
 	descent
 	Rate            float64 // η₀ of Adam, falling by a cosine to a tenth
-	Sigma           float64 // σ: the smaller, the sharper is the count
+	Sigma           float64 // σ: a smaller one makes the count sharper
 	Threshold       float64 // τ₀
-	ThresholdFactor float64 // by which share of the step it moves
+	ThresholdFactor float64 // how far τ moves, as a fraction of the step
 }
 
 func (a sigmaZero) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {

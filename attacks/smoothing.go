@@ -7,12 +7,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Smoothing is a certificate by randomised smoothing (Cohen, Rosenfeld & Kolter 2019): whatever stays within Epsilon in
-// ℓ2 does not change the answer that the classifier gives most often under Gaussian noise. It is proven by whoever
-// runs it.
+// Smoothing is a certificate by randomised smoothing (Cohen, Rosenfeld & Kolter 2019): no change within Epsilon in ℓ2
+// alters the answer that the classifier gives most often under Gaussian noise. Its caller computes the proof.
 type Smoothing struct {
 	common
-	Sigma    float64 // deviation of the noise, in pixel units of [0,1]; noisy images are not moved into [0,1]
+	Sigma    float64 // deviation of the noise, in pixel units of [0,1]; noisy images are not clipped to [0,1]
 	N0, N    int     // samples that choose the class, and samples that bound its probability
 	Alpha    float64 // probability that an image's certificate is wrong
 	Stopping bool    // an image's samples end as soon as every epsilon is decided
@@ -21,7 +20,7 @@ type Smoothing struct {
 // SmoothingKind is the kind of [Smoothing] in a config.
 const SmoothingKind = "smoothing"
 
-// Proof is by samples, whose noise a seed keys.
+// Proof returns a proof by samples; the seed keys their noise.
 func (s Smoothing) Proof() Proof {
 	cost := "%s forward for each defense"
 	if s.Stopping {
@@ -30,7 +29,7 @@ func (s Smoothing) Proof() Proof {
 	return Proof{Random: true, Spans: true, Samples: s.N0, Cost: cost}
 }
 
-// Check also reports an epsilon that can't be certified.
+// Check also returns an error for an epsilon that can't be certified.
 func (s Smoothing) Check(classes int, shape Shape) error {
 	if err := s.common.Check(classes, shape); err != nil {
 		return err
@@ -42,8 +41,8 @@ func (s Smoothing) Check(classes int, shape Shape) error {
 	return nil
 }
 
-// largest is the radius that is certified where all n samples agree: σ·Φ⁻¹(α^(1/n)), with half of alpha where sampling
-// ends early.
+// largest returns the radius that is certified if all n samples agree: σ·Φ⁻¹(α^(1/n)), with half of alpha if sampling
+// may end early.
 func (s Smoothing) largest() float64 {
 	if s.Stopping {
 		s.Alpha /= 2
@@ -51,7 +50,7 @@ func (s Smoothing) largest() float64 {
 	return max(0, s.Sigma*distuv.UnitNormal.Quantile(math.Pow(s.Alpha, 1/float64(s.N)))) // few samples certify nothing
 }
 
-// Passes are n0 + n forward passes, of a certificate that ends early the most.
+// Passes returns n0 + n forward passes, the most that a certificate takes if it may end early.
 func (s Smoothing) Passes(int) (forward, backward int) {
 	return s.N0 + s.N, 0
 }

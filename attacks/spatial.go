@@ -13,20 +13,20 @@ import (
 // SpatialKind is the kind of rotations and translations in a config.
 const SpatialKind = "spatial"
 
-// Pose is where an image is moved to: it is turned about its centre, then shifted.
+// Pose is how an image is moved: it is turned about its centre, then shifted.
 type Pose struct {
 	Rotation float64 `json:"rotation"` // in degrees, clockwise
 	X        float64 `json:"x"`        // in pixels, to the right
-	Y        float64 `json:"y"`        // and down
+	Y        float64 `json:"y"`        // in pixels, downwards
 }
 
-// Holds reports whether a pose turns and shifts by no more than p does.
+// Holds reports whether o turns and shifts by no more than p.
 func (p Pose) Holds(o Pose) bool {
 	return math.Abs(o.Rotation) <= p.Rotation && math.Abs(o.X) <= p.X && math.Abs(o.Y) <= p.Y
 }
 
-// Move moves an image: a value is the bilinear interpolation of the four at the place that it comes from, black beyond
-// the image's edge, as torchvision.transforms.functional.affine has it.
+// Move returns the image moved. Each value is the bilinear interpolation of the four values around the place that it
+// comes from, black beyond the image's edge, as in torchvision.transforms.functional.affine.
 func (p Pose) Move(image []float32, s Shape) []float32 {
 	sin, cos := math.Sincos(p.Rotation * math.Pi / 180)
 	out, plane := make([]float32, len(image)), s.H*s.W
@@ -49,34 +49,34 @@ func (p Pose) Move(image []float32, s Shape) []float32 {
 		}
 	}
 	for i, v := range out {
-		out[i] = min(v, 1) // the weights' sum is rounded
+		out[i] = min(v, 1) // rounding may lift the weights' sum above 1
 	}
 	return out
 }
 
 // spatial turns and shifts the image (Engstrom et al. 2019, "Exploring the Landscape of Spatial Robustness", section
-// 3): it tries all poses of a grid, or some at random, and returns the one that is misclassified by most.
+// 3). It tries all poses of a grid, or some at random, and returns the misclassified pose with the lowest margin.
 type spatial struct {
 	common
 	Rotation, Translation float64
 	Queries               int // 0: the grid
 }
 
-// The grid's places on each axis, ends included.
+// Places of the grid on each axis, including the ends.
 const gridRotations, gridShifts = 31, 7
 
-// most is the largest pose.
+// most returns the largest pose.
 func (a spatial) most() Pose { return Pose{a.Rotation, a.Translation, a.Translation} }
 
 func (a spatial) limit() Limit { return moved{a.most()} }
 
-// moved is the limit of poses.
+// moved limits the pose.
 type moved struct{ most Pose }
 
-// Visible is false: many images look like a clean one that was moved.
+// Visible returns false: many images look like a clean one that was moved.
 func (moved) Visible() bool { return false }
 
-// Outside sees whether the image is the clean one at the pose that the attack says.
+// Outside checks that the image is the clean one at the result's pose.
 func (m moved) Outside(clean []float32, made Result, s Shape) string {
 	if made.Pose == nil || !m.most.Holds(*made.Pose) || !slices.Equal(made.Adversarial, made.Pose.Move(clean, s)) {
 		return fmt.Sprintf("it is not the clean image moved within %+v", m.most)
@@ -84,7 +84,7 @@ func (m moved) Outside(clean []float32, made Result, s Shape) string {
 	return ""
 }
 
-// Check reports limits that leave the image where it is.
+// Check also returns an error for limits that leave the image where it is.
 func (a spatial) Check(classes int, s Shape) error {
 	if a.most() == (Pose{}) {
 		return fmt.Errorf("%s: rotation and translation are 0", a.name)
@@ -92,7 +92,7 @@ func (a spatial) Check(classes int, s Shape) error {
 	return a.common.Check(classes, s)
 }
 
-// Passes returns a forward pass a pose.
+// Passes returns one forward pass per pose.
 func (a spatial) Passes(int) (forward, backward int) {
 	if a.Queries > 0 {
 		return a.Queries, 0
@@ -101,7 +101,7 @@ func (a spatial) Passes(int) (forward, backward int) {
 	return len(places(a.Rotation, gridRotations)) * shifts * shifts, 0
 }
 
-// places are n numbers from −most to most, at equal distances.
+// places returns n numbers from −most to most, at equal distances.
 func places(most float64, n int) (all []float64) {
 	if most == 0 {
 		return []float64{0}
@@ -112,7 +112,7 @@ func places(most float64, n int) (all []float64) {
 	return all
 }
 
-// poses are those of the grid, the farthest first, which break most images.
+// poses returns the poses of the grid, the farthest first: those break most images.
 func (a spatial) poses() (all []Pose) {
 	shifts := places(a.Translation, gridShifts)
 	for _, turn := range places(a.Rotation, gridRotations) {
@@ -129,7 +129,7 @@ func (a spatial) poses() (all []Pose) {
 	return all
 }
 
-// drawn are poses at random.
+// drawn returns random poses.
 func (a spatial) drawn(rng *rand.Rand) iter.Seq[Pose] {
 	uniform := func(most float64) float64 { return most * (2*rng.Float64() - 1) }
 	return func(yield func(Pose) bool) {

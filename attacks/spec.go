@@ -10,37 +10,37 @@ import (
 	"selfheal/internal/setting"
 )
 
-// given are values of parameters by name.
+// given maps the names of parameters to values.
 type given = map[string]any
 
-// Spec is what there is to know of a kind of attack. Configs, the command line, results,
-// reports and the documentation say of it what stands here.
+// Spec is a row of the table of attacks. Configs, the command line, results, reports and the documentation take what
+// they say about a kind of attack from it.
 type Spec struct {
 	Kind  string
 	Title string // for readers: "PGD"
 	short string // for the head of a column; "" is the title
 	Doc   string // one line
-	// Revision stands behind the slash of the recipe's name, "pgd/1". It rises when results may change.
+	// Revision is the number in the recipe's name, "pgd/1". It rises when results may change.
 	Revision   int
 	Parameters []Parameter // its own; see [Spec.Accepts]
-	climbs     Loss        // the loss, by default
-	Norms      []Norm      // those that it exists in; nil: ℓ∞, ℓ2 and ℓ1
-	minimises  bool        // it looks for the smallest norm, which is what it is run for
-	spans      bool        // and one run at the largest epsilon tells the result at every smaller one
+	climbs     Loss        // the loss that it maximises by default
+	Norms      []Norm      // the norms that it exists in; nil: ℓ∞, ℓ2 and ℓ1
+	minimises  bool        // it minimises the norm
+	spans      bool        // one run at the largest epsilon gives the result at every smaller one
 	free       bool        // it has neither norm nor epsilon
 	labels     bool        // it sees classes alone
-	proves     bool        // it is no attack: it proves that none within epsilon can succeed
-	Reason     string      // why its proofs hold, of a classifier as it is: "its outputs …"
-	Component  bool        // it may be one of a custom AutoAttack's
-	// custom has the defaults that differ in a custom AutoAttack.
+	proves     bool        // it is a certificate: it proves that no attack within epsilon can succeed
+	Reason     string      // why its proofs hold for a classifier as it is: "its outputs …"
+	Component  bool        // it may be a component of a custom AutoAttack
+	// custom holds the defaults that differ in a custom AutoAttack.
 	custom   given
 	Versions []Version // AutoAttack's, the default first
 
-	heading string              // the title with what readers expect beside it: "PGD-{steps}"; "" is the title
+	heading string              // the title with the settings that readers expect: "PGD-{steps}"; "" is the title
 	start   func(common) Method // the attack, without its parameters
 }
 
-// Version is one of AutoAttack's: attacks in order, each made on what those before it left unbroken.
+// Version is a version of AutoAttack: attacks in order, each run on the images that those before it left unbroken.
 type Version struct {
 	Name       string
 	short      string // for the head of a column: "AA+"
@@ -52,8 +52,8 @@ type Version struct {
 // Listed reports whether the config lists the components: version custom.
 func (v Version) Listed() bool { return v.components == nil }
 
-// Specs is the table of attacks: a new attack is its file and a row here. Defaults are those
-// of the paper, else of the reference code.
+// Specs is the table of attacks: a new attack is its file and a row here. Defaults come from the paper, otherwise from
+// the reference code.
 var Specs = []Spec{
 	{
 		Kind: "autoattack", Title: "AutoAttack", climbs: CrossEntropy, Versions: versions,
@@ -294,7 +294,7 @@ var Specs = []Spec{
 	},
 }
 
-// versions are AutoAttack's. Parameters that a component does not list have its kind's default.
+// versions are AutoAttack's. A parameter that a component does not list has its kind's default.
 var versions = []Version{
 	{"standard", "AA", "apgd-ce, apgd-t, fab-t and square: the reference", 1, func(n Norm) []Component {
 		ce, t := given{}, given{}
@@ -319,8 +319,8 @@ var versions = []Version{
 // targets is how many wrong classes an attack aims at.
 var targets = whole("targets", 9, "wrong classes aimed at, highest logit first; at most as many as there are")
 
-// apgdParameters are those of all forms of Auto-PGD; sections are Croce & Hein 2020's, "Reliable
-// evaluation…", or where it says so 2021's, "Mind the box…".
+// apgdParameters are the parameters of all forms of Auto-PGD. The sections belong to Croce & Hein 2020, "Reliable
+// evaluation…", or with the year to 2021, "Mind the box…".
 var apgdParameters = []Parameter{
 	whole("steps", 100, "iterations of a run"), // 3.2
 	whole("restarts", 1, "runs, for each target, from random starts"),
@@ -335,7 +335,7 @@ var apgdParameters = []Parameter{
 	flag("give_up", "end a run that rises too slowly to break the image; restart only after one that came near"),
 }
 
-// fabParameters have the sections of Croce & Hein 2020, "Minimally distorted Adversarial Examples…".
+// fabParameters cite sections of Croce & Hein 2020, "Minimally distorted Adversarial Examples…".
 var fabParameters = []Parameter{
 	whole("steps", 100, "iterations of a run"),
 	whole("restarts", 1, "runs, for each target, the first from the clean image"),
@@ -345,17 +345,17 @@ var fabParameters = []Parameter{
 	decimal("beta", .9, setting.Fraction, "step back from a misclassified point, towards the clean image"), // 2.4
 }
 
-// Kinds are the attacks' names, in the table's order.
+// Kinds returns the attacks' names, in the table's order.
 func Kinds() []string { return lists.Map(Specs, func(s Spec) string { return s.Kind }) }
 
-// ByLabels are the kinds that see classes alone.
+// ByLabels returns the kinds that see classes alone.
 func ByLabels() (all []string) {
 	labels := lists.Only(Specs, func(s Spec) bool { return s.labels })
 	return lists.Map(labels, func(s Spec) string { return s.Kind })
 }
 
-// ShortNames are what recipes are called at the head of a column, by their names without the revision:
-// "autoattack-plus" is "AA+". A recipe of an old file that says no version of AutoAttack has the default one.
+// ShortNames maps recipes' names without the revision to their headings in columns: "autoattack-plus" to "AA+". A
+// recipe from an old file that names no version of AutoAttack has the default one.
 func ShortNames() map[string]string {
 	all := map[string]string{}
 	for _, s := range Specs {
@@ -370,7 +370,7 @@ func ShortNames() map[string]string {
 	return all
 }
 
-// Lookup is the row of a kind. The error names all kinds.
+// Lookup returns the row of a kind. The error names all kinds.
 func Lookup(kind string) (Spec, error) {
 	for _, s := range Specs {
 		if s.Kind == kind {
@@ -380,8 +380,8 @@ func Lookup(kind string) (Spec, error) {
 	return Spec{}, fmt.Errorf("unknown attack %q (want %s)", kind, strings.Join(Kinds(), ", "))
 }
 
-// Accepts lists the parameters that a config may give the kind: its own, and for AutoAttack,
-// whose version custom alone takes them, those that may be set for all components at once.
+// Accepts lists the parameters that a config may give the kind: its own and, for AutoAttack, those that its version
+// custom may set for all components at once.
 func (s Spec) Accepts() []Parameter {
 	if s.Versions == nil {
 		return s.Parameters
@@ -405,7 +405,7 @@ func Proves(kind string) bool {
 	return err == nil && s.proves
 }
 
-// Brackets reports whether a kind tells of each image what it withstands, at no epsilon.
+// Brackets reports whether a kind finds for each image the radii that it withstands, without an epsilon.
 func Brackets(kind string) bool { return kind == BracketKind }
 
 // Free reports whether a kind has neither norm nor epsilon.
@@ -414,7 +414,7 @@ func Free(kind string) bool {
 	return kind == CorruptionKind || err == nil && s.free
 }
 
-// CheckNorm is an error where the attack does not exist in a norm.
+// CheckNorm returns an error if the attack does not exist in a norm.
 func (s Spec) CheckNorm(n Norm) error {
 	in := s.In()
 	if slices.Contains(in, n) {
@@ -435,7 +435,7 @@ func (s Spec) In() []Norm {
 	return []Norm{Linf, L2, L1}
 }
 
-// version is AutoAttack's version of that name, by default the first.
+// version returns AutoAttack's version of that name, by default the first.
 func (s Spec) version(name string) (Version, error) {
 	if name == "" {
 		return s.Versions[0], nil

@@ -11,18 +11,19 @@ import (
 // square is the Square Attack (Andriushchenko et al. 2020): a random search that changes square windows and sees only
 // logits. It minimises the margin z_y − max_{j≠y} z_j and stops at the first misclassified query.
 //
-// Every image draws its own windows and signs, where the reference shares them within a batch. In ℓ∞ a window often
-// holds what is proposed for it already: such a query counts as an iteration, but the model is not asked again.
+// Every image draws its own windows and signs; the reference shares them within a batch. In ℓ∞ a window often holds the
+// proposed values already. Such a query counts as an iteration, but the model is not asked again.
 type square struct {
 	common
 	Queries, Restarts int
 	PInit             float64 // fraction of the pixels in the first windows (section 5)
-	// RescaleSchedule stretches the schedule of window sizes, made for 10000 queries,
-	// to Queries. AutoAttack does not.
+	// RescaleSchedule stretches the schedule of window sizes, made for 10000 queries, to Queries. AutoAttack does not
+	// use it.
 	RescaleSchedule bool
 }
 
-// Check also reports, in ℓ2 and ℓ1, images with a side below 5 pixels, the start being a grid of 5 tiles a side.
+// Check also returns an error in ℓ2 and ℓ1 for images with a side below 5 pixels: the start is a grid with 5 tiles a
+// side.
 func (a square) Check(classes int, shape Shape) error {
 	if a.Norm != Linf && min(shape.H, shape.W) < 5 {
 		return fmt.Errorf("square: in %s images must be at least 5 pixels a side, not %dx%d", a.Norm, shape.H, shape.W)
@@ -30,12 +31,12 @@ func (a square) Check(classes int, shape Shape) error {
 	return a.common.Check(classes, shape)
 }
 
-// Passes bounds the passes: a forward pass a query and one for each start.
+// Passes returns one forward pass for each query and for each start.
 func (a square) Passes(int) (forward, backward int) {
 	return times(a.Restarts, a.Queries+1), 0
 }
 
-// share is the share of the pixels that the window of query i (from 0) covers.
+// share returns the fraction of the pixels that the window of query i (from 0) covers.
 func (a square) share(i int) float64 {
 	if a.RescaleSchedule {
 		i = int(float64(i) / float64(a.Queries) * 10000)
@@ -50,8 +51,8 @@ func (a square) share(i int) float64 {
 	return a.PInit / float64(int(1)<<halved)
 }
 
-// side is the side of the window of query i: √(share·h·w), rounded half to even, at least 1 in ℓ∞ and an odd number
-// from 3 on otherwise, at most the image's shorter side.
+// side returns the side of the window of query i: √(share·h·w), rounded half to even. It is at least 1 in ℓ∞, an odd
+// number from 3 on otherwise, and at most the image's shorter side.
 func (a square) side(i int, shape Shape) int {
 	s := int(math.RoundToEven(math.Sqrt(a.share(i) * float64(shape.H*shape.W))))
 	if a.Norm == Linf {
@@ -85,11 +86,11 @@ type search struct {
 	shape Shape
 	rng   *rand.Rand
 
-	tried  []float32 // point to be tried; in ℓ∞ the best one so far, but for a window while it is tried
-	held   []float32 // ℓ∞: what the best point has in that window
-	margin float64   // at the best point
+	tried  []float32 // point to try; in ℓ∞ the best one so far, except for the window that is being tried
+	held   []float32 // ℓ∞: values of the best point in that window
+	margin float64   // margin at the best point
 	lo, hi []float32 // ℓ∞ ball ∩ [0,1]
-	bumps  *bumps    // ℓ2 and ℓ1; it knows the best point
+	bumps  *bumps    // ℓ2 and ℓ1; it holds the best point
 }
 
 func newSearch(a square, o Oracle, im Image, how Options) *search {
@@ -104,8 +105,8 @@ func newSearch(a square, o Oracle, im Image, how Options) *search {
 // window is a square of the image, the same in every channel.
 type window struct{ top, left, side int }
 
-// randomWindow draws a window. Rows run over [0, h−side) and columns likewise: as
-// in the reference the last position is drawn only when there is no other.
+// randomWindow draws a window. Rows run over [0, h−side), and columns likewise: as in the reference, the last position
+// is drawn only when there is no other.
 func (s *search) randomWindow(side int) window {
 	top := int(s.rng.Float64() * float64(s.shape.H-side))
 	left := int(s.rng.Float64() * float64(s.shape.W-side))
@@ -123,8 +124,8 @@ func (s *search) rows(w window, c int, f func(from, to int)) {
 
 // run makes one restart and reports whether tried is misclassified at its end.
 //
-// A tie between the label and another class is a success only if argmax, which takes the lowest class, picks the
-// other one; where the label wins it the margin is 0, not a success, and the search goes on.
+// A tie between the label and another class is a success only if argmax, which takes the lowest class, picks the other
+// one. If argmax picks the label, the margin is 0, which is no success, and the search goes on.
 func (s *search) run(ctx context.Context) (bool, error) {
 	if s.Norm == Linf {
 		s.stripes()
@@ -143,7 +144,7 @@ func (s *search) run(ctx context.Context) (bool, error) {
 		if s.Norm != Linf {
 			s.bumps.step(s, side)
 		} else if changed = s.randomWindow(side); !s.write(changed) {
-			continue // the window was like this already: the answer is known
+			continue // the window has not changed: the answer is known
 		}
 		if won, err := s.wrong(ctx, s.tried); won || err != nil {
 			return won, err
@@ -174,7 +175,7 @@ func (s *search) settle(w window, improved bool) {
 	}
 }
 
-// stripes writes the ℓ∞ start: every column of every channel at one end of the box.
+// stripes writes the ℓ∞ start: every column of every channel lies at one end of the box.
 func (s *search) stripes() {
 	h, w := s.shape.H, s.shape.W
 	for c := range s.shape.C {
@@ -190,8 +191,8 @@ func (s *search) stripes() {
 	}
 }
 
-// write makes the ℓ∞ step: ±2ε on each channel of a window, clipped. From any point of the ball that reaches its end,
-// so the end is written. It reports whether that changed anything.
+// write makes the ℓ∞ step: ±2ε on each channel of a window, clipped. From any point of the ball that reaches the box's
+// end, so write stores the end. It reports whether that changed anything.
 func (s *search) write(w window) bool {
 	changed := false
 	s.held = s.held[:0]

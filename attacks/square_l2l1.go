@@ -6,7 +6,7 @@ import (
 	"selfheal/internal/vector"
 )
 
-// bumps makes Square's proposals in ℓ2 and ℓ1: windows are filled with a pair of bumps of opposite sign, and the norm
+// bumps makes Square's proposals in ℓ2 and ℓ1. Windows are filled with a pair of bumps of opposite sign, and the norm
 // that one window loses goes to another (Andriushchenko et al. 2020, section 3.3 and algorithm 3; Croce & Hein 2021,
 // section 4, for ℓ1).
 type bumps struct {
@@ -14,21 +14,21 @@ type bumps struct {
 	eps   float64
 	shape Shape
 
-	delta   []float32      // best − clean image, but what is tried between a step and its end
-	length  float64        // the norm of best − clean image
+	delta   []float32      // best − clean image; between a step and its end, with the change that is tried
+	length  float64        // norm of best − clean image
 	moved   vector.Blocks  // ℓ1: where best differs from the clean image
-	strayed vector.Blocks  // ℓ1: where what was tried last may differ from it
-	touched vector.Blocks  // ℓ1: room for what is to be tried
-	windows vector.Windows // in which delta may differ from that
-	held    []float32      // what it has there
+	strayed vector.Blocks  // ℓ1: where the point tried last may differ from it
+	touched vector.Blocks  // ℓ1: a buffer for the point to try
+	windows vector.Windows // where delta may differ from best − clean image
+	held    []float32      // values of best − clean image there
 	shapes  [][]float32    // η by its side
 
-	// A step's, for each channel:
-	first, rest []float64 // powers that the windows hold, see vector.WindowSums
-	signs, k    []float32 // of η, and the factor that makes a direction of what window one holds
+	// Buffers of a step, for each channel:
+	first, rest []float64 // powers in the windows, see vector.WindowSums
+	signs, k    []float32 // signs of η, and the factor that makes a direction of the values in window one
 	sums        []float64 // powers of the new values
-	scales      []float64 // which make them as large as they are to be
-	blocks      []float32 // new values of window one, before that
+	scales      []float64 // factors that scale the new values to their norm
+	blocks      []float32 // new values of window one, before scaling
 }
 
 func newBumps(a square, shape Shape) *bumps {
@@ -44,7 +44,7 @@ func newBumps(a square, shape Shape) *bumps {
 	return b
 }
 
-// power is |v|² in ℓ2 and |v| in ℓ1; root undoes it for a sum of powers.
+// power returns |v|² in ℓ2 and |v| in ℓ1; root inverts it for a sum of powers.
 func (b *bumps) power(v float64) float64 {
 	if b.norm == L2 {
 		return v * v
@@ -59,11 +59,11 @@ func (b *bumps) root(sum float64) float64 {
 	return sum
 }
 
-// rectangle writes R(h, w) with norm sign into the h×w rows of out: nested rectangles around the centre, the k-th
-// (from 0) of half-width k adding 1/(k+1)² in ℓ2 and 1/(k+1)⁴ in ℓ1.
+// rectangle writes R(h, w), scaled to norm sign, into the h×w rows of out: nested rectangles around the centre.
+// Rectangle k (from 0) has half-width k and adds 1/(k+1)² in ℓ2 and 1/(k+1)⁴ in ℓ1.
 func (b *bumps) rectangle(h, w int, sign float64, out []float32) {
 	rings := max(h/2, w/2) + 1
-	inside := make([]float64, rings+1) // inside[k]: what rectangles k and beyond add
+	inside := make([]float64, rings+1) // inside[k]: sum of rectangles k and beyond
 	for k := rings - 1; k >= 0; k-- {
 		g := 1 / float64((k+1)*(k+1))
 		if b.norm == L1 {
@@ -103,8 +103,8 @@ func (b *bumps) eta(s int) []float32 {
 	return b.shapes[s]
 }
 
-// strides returns how an index into η moves per row and column of the window:
-// with probability ½ the bumps lie side by side.
+// strides returns how an index into η moves per row and column of the window: with probability ½ the bumps lie side by
+// side.
 func (b *bumps) strides(s *search, side int) (row, col int) {
 	if s.rng.Float64() > 0.5 {
 		return 1, side
@@ -112,8 +112,8 @@ func (b *bumps) strides(s *search, side int) (row, col int) {
 	return side, 1
 }
 
-// start writes the start point: a grid of tiles, a fifth of the image's shorter side each, that fills the image
-// around its centre; each tile holds η with a random sign per channel. The whole is scaled to epsilon.
+// start writes the start point: a grid of tiles around the image's centre, each a fifth of the image's shorter side.
+// Each tile holds η with a random sign per channel. The whole is scaled to epsilon.
 func (b *bumps) start(s *search) {
 	clear(b.delta)
 	h, w := b.shape.H, b.shape.W
@@ -143,18 +143,18 @@ func (b *bumps) start(s *search) {
 	copy(b.strayed, b.moved)
 }
 
-// radius is that of the ℓ1 projection, a little less than epsilon.
+// radius returns the radius of the ℓ1 projection, slightly less than epsilon.
 func (b *bumps) radius() float64 { return b.eps * (1 - 1e-6) }
 
-// measure takes the perturbation of a point that becomes the best one.
+// measure stores the perturbation of a point that becomes the best one.
 func (b *bumps) measure(x, point []float32) {
 	vector.Difference(point, x, b.delta)
 	b.length = b.norm.Length(b.delta)
 	b.moved.NotZero(b.delta)
 }
 
-// step writes into s.tried a proposal: window one gets the direction of what is there plus η, and the norm of what
-// both windows hold plus its share of what the perturbation lacks of epsilon; window two is cleared.
+// step writes a proposal into s.tried. Window one gets the direction of its values plus η; its norm is that of both
+// windows plus its share of the norm that the perturbation lacks to epsilon. Window two is cleared.
 func (b *bumps) step(s *search, side int) {
 	one, two := s.randomWindow(side), s.randomWindow(side)
 	eta := b.eta(side)
@@ -187,8 +187,8 @@ func (b *bumps) step(s *search, side int) {
 	}
 }
 
-// project is projectL1 of delta, which few values of an image have a part in: what it holds in a window, and what
-// best has moved. Where neither is, s.tried is brought back to the clean image.
+// project applies projectL1 to delta, in which few values are not 0: those in a window and those that best has moved.
+// All other values of s.tried are set to the clean image's.
 func (b *bumps) project(s *search, changed window) {
 	copy(b.touched, b.moved)
 	for c := range b.shape.C {
@@ -201,5 +201,5 @@ func (b *bumps) project(s *search, changed window) {
 	b.strayed, b.touched = b.touched, b.strayed
 }
 
-// undo makes delta what it was before step.
+// undo restores delta to its values before step.
 func (b *bumps) undo() { vector.WindowRestore(b.delta, b.windows, b.held) }

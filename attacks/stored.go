@@ -10,34 +10,34 @@ import (
 // PixelForms are the values of [Setup].Pixels: floating point, and the levels k/255 of stored images.
 var PixelForms = []string{"float", "8bit"}
 
-// Rounding is what became of an adversarial image when its pixels were rounded to levels.
+// Rounding tells how an adversarial image fared when its pixels were rounded to levels.
 type Rounding int
 
-// The outcomes; the zero value is of an image that was not rounded, or stayed adversarial.
+// The outcomes; the zero value means that the image was not rounded, or stayed adversarial.
 const (
 	Survived Rounding = iota
-	Regained          // rounding undid the success; a search among levels mended it
-	Lost              // and did not, or the clean image has no levels within epsilon
+	Regained          // rounding undid the success; a search among levels regained it
+	Lost              // no search regained it, or the clean image has no levels within epsilon
 )
 
-// stored has the images that count lie on the levels k/255 of 8 bits, unchanged values too: saved as bytes and read
-// again, they are the same. What an attack returns is rounded, and where that undoes the success, mended by a search
-// among the levels within the ball, which takes gradients. An image that is lost all the same gets a second chance:
-// what the attack returns at full strength, or for the verdict alone.
+// stored wraps an attack so that only images on the levels k/255 of 8 bits count: saved as bytes and read again, they
+// are the same. It rounds what the attack returns. If that undoes the success, a search among the levels within the
+// ball, which takes gradients, tries to regain it. An image that is still lost gets a second chance: the attack runs
+// again with the other value of [Options].VerdictOnly.
 //
-// The clean image stays as it is, also where its values lie beside the levels: rounding them counts as a
-// perturbation. An image that has no levels within epsilon at all can't be stored, and stands. Attacks that see labels
-// alone round within their own queries instead: see [questions].
+// The clean image stays as it is, even if its values lie between the levels: rounding them counts as a perturbation. An
+// image that has no levels within epsilon can't be stored and counts as robust. Attacks that see labels alone round
+// within their own queries instead: see [questions].
 type stored struct {
 	Attack
 	norm    Norm
 	epsilon float64
 }
 
-// mends is how many steps of the search an image gets.
+// mends is the number of search steps for an image.
 const mends = 20
 
-// Passes bounds the passes: those of both runs of the attack, and of the searches.
+// Passes bounds the passes of both runs of the attack and of the searches.
 func (a stored) Passes(classes int) (forward, backward int) {
 	forward, backward = a.Attack.Passes(classes)
 	return 2 * (forward + 2 + mends), 2 * (backward + mends)
@@ -62,7 +62,7 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 		res.Starts += total.Starts
 		res.Blind += total.Blind
 		if res.Adversarial == nil {
-			res.Rounded, res.Distance = total.Rounded, 0 // a point beyond epsilon lies on no levels
+			res.Rounded, res.Distance = total.Rounded, 0 // a point beyond epsilon is not on levels
 			return res, nil
 		}
 		res.FirstSuccess += total.Iterations
@@ -83,19 +83,19 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 	return total, nil
 }
 
-// mending is the search on one image that can be stored.
+// mending is the search for one image that can be stored.
 type mending struct {
 	attempt
 	*grid
 }
 
-// search rounds the adversarial image and mends it.
+// search rounds the adversarial image and searches if rounding undid the success.
 func (m *mending) search(ctx context.Context) error {
 	x := m.res.Adversarial
 	m.round(x, math.Round)
 	m.write(x)
 	if wrong, err := m.wrong(ctx, x); err != nil || wrong {
-		return err // most images survive, for no gradient
+		return err // most images survive rounding and cost no gradient
 	}
 	m.res.Rounded = Lost
 	for k := 0; ; k++ {
@@ -116,17 +116,17 @@ func (m *mending) search(ctx context.Context) error {
 	}
 }
 
-// grid is an image on the levels, and how much of the ball around the clean one it takes.
+// grid is an image on the levels, and how much of the ball around the clean one it uses.
 type grid struct {
 	norm   Norm
 	clean  []float32
 	home   []int // levels nearest to the clean image
 	level  []int
-	spent  float64 // of the ball, as cost counts
+	spent  float64 // used part of the ball, in units of cost
 	budget float64
 }
 
-// byteLevels are the levels of 8 bits, as data sets make them of bytes.
+// byteLevels are the 8-bit levels in float32, computed as data sets compute them from bytes.
 var byteLevels = func() (all [256]float32) {
 	for k := range all {
 		all[k] = float32(k) / 255
@@ -134,7 +134,7 @@ var byteLevels = func() (all [256]float32) {
 	return all
 }()
 
-// newGrid begins at the levels that are nearest to the clean image, values of [0,1].
+// newGrid begins at the levels nearest to the clean image, whose values lie in [0,1].
 func newGrid(n Norm, epsilon float64, clean []float32) *grid {
 	g := &grid{norm: n, clean: clean, budget: epsilon * (1 + roundingSlack)}
 	switch n {
@@ -151,7 +151,7 @@ func newGrid(n Norm, epsilon float64, clean []float32) *grid {
 	return g
 }
 
-// fits reports whether the levels lie in the ball. Where the nearest ones do not, none do.
+// fits reports whether the levels lie in the ball. If the nearest ones do not, none do.
 func (g *grid) fits() bool { return g.spent <= g.budget }
 
 // write puts the levels into x.
@@ -161,15 +161,16 @@ func (g *grid) write(x []float32) {
 	}
 }
 
-// away is how far a level lies from the clean value.
+// away returns the distance of a level from the clean value.
 func (g *grid) away(i, level int) float64 {
 	return math.Abs(float64(byteLevels[level]) - float64(g.clean[i]))
 }
 
-// round rounds x, by how many levels it lies above 0 or below. Where that leaves the ball, values are rounded towards
-// the clean image instead, first those that rounding took farthest out, until it does not.
+// round rounds x. by rounds 255·v for a value above the clean one and −255·v for one below it, so that math.Ceil rounds
+// away from the clean image. If the result leaves the ball, values are rounded towards the clean image instead until it
+// fits, beginning with those that rounding moved farthest out.
 func (g *grid) round(x []float32, by func(float64) float64) {
-	out := make([]float64, len(x)) // by how far rounding took a value away from the clean one
+	out := make([]float64, len(x)) // how far rounding moved each value away from the clean one
 	order := make([]int, len(x))
 	for i, v := range x {
 		switch clean := g.clean[i]; {
@@ -187,7 +188,7 @@ func (g *grid) round(x []float32, by func(float64) float64) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(out[b], out[a]) })
-	for g.spent = g.total(); !g.fits(); g.spent = g.total() { // at the nearest levels it is what it was at first
+	for g.spent = g.total(); !g.fits(); g.spent = g.total() { // in the end it is back at the nearest levels
 		for _, i := range order {
 			if g.fits() {
 				break
@@ -197,8 +198,8 @@ func (g *grid) round(x []float32, by func(float64) float64) {
 	}
 }
 
-// nearer is the next level on the way to the one that is nearest to the clean value; in ℓ0, where the way does not
-// count, that one.
+// nearer returns the next level on the way to the one nearest to the clean value. In ℓ0, where distance does not count,
+// it returns that one.
 func (g *grid) nearer(i int) int {
 	if g.norm == L0 {
 		return g.home[i]
@@ -206,7 +207,7 @@ func (g *grid) nearer(i int) int {
 	return g.level[i] + cmp.Compare(g.home[i], g.level[i])
 }
 
-// cost is what a value at a level takes of the ball. In ℓ∞ values do not share it.
+// cost returns how much of the ball a value at a level uses. In ℓ∞ values do not share the ball.
 func (g *grid) cost(i, level int) float64 {
 	switch away := g.away(i, level); {
 	case g.norm == L0 && away > 0:
@@ -235,9 +236,9 @@ func (g *grid) set(i, level int) {
 	g.level[i] = level
 }
 
-// move takes every value by at most a level along the gradient: first the moves that leave room in the ball, then those
-// that gain most for what they take of it, and, where it is full, in exchange for moves back that cost less than they
-// gain. It reports whether any was made.
+// move takes every value by at most one level along the gradient. It first makes the moves that leave room in the ball,
+// then those that gain most for their cost. When the ball is full, it exchanges them for moves back that cost less than
+// they gain. It reports whether it made any.
 func (m *mending) move(gradient []float32) bool {
 	type step struct {
 		at, to      int

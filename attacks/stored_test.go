@@ -11,8 +11,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// Images of 8 bits lie on levels, in the ball, and are misclassified; for the verdict alone the same are broken. Where
-// rounding undoes the success some are mended, and more stay broken than by rounding alone.
+// 8-bit images lie on levels and in the ball, and are misclassified; an attack for the verdict alone breaks the same
+// ones. The search regains some images that rounding lost, so that more stay broken than by rounding alone.
 func TestStored(t *testing.T) {
 	t.Parallel()
 	o := randomMLP(shape, 20, 5, 9)
@@ -81,8 +81,8 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// kept holds an image that counts to what is true of stored ones: saved as bytes and read again it is the same, bit for
-// bit, is misclassified, and lies within epsilon of the clean image as a judge measures it.
+// kept checks a stored image that counts: saved as bytes and read again it is the same, bit for bit; it is
+// misclassified and lies within epsilon of the clean image by the judge's measure.
 func kept(t *testing.T, o *classifier, im Image, res Result, n Norm, epsilon float64) {
 	t.Helper()
 	read := make([]float32, len(im.Pixels))
@@ -103,8 +103,8 @@ func kept(t *testing.T, o *classifier, im Image, res Result, n Norm, epsilon flo
 	}
 }
 
-// An attack on 8 bits leaves levels only, in the values that it does not change too, however far from levels the
-// values of a float image lie. An image that has no levels within epsilon stands, for no pass.
+// An attack on 8-bit pixels leaves only levels, even in values that it does not change, and even if the clean image's
+// values are not levels. An image that has no levels within epsilon counts as robust and costs no pass.
 func TestStoredBesideLevels(t *testing.T) {
 	t.Parallel()
 	o := randomMLP(shape, 20, 5, 9)
@@ -174,7 +174,8 @@ func TestStoredBesideLevels(t *testing.T) {
 	}
 }
 
-// In an ℓ∞ ball of less than half a level some values have no level: the image stands. On a level they have one.
+// In an ℓ∞ ball of less than half a level, values between the levels have none: the image counts as robust. Values on a
+// level have it.
 func TestUnstorable(t *testing.T) {
 	t.Parallel()
 	for clean, want := range map[float32]bool{100.25 / 255: true, 100.35 / 255: false, 100. / 255: true} {

@@ -320,7 +320,7 @@ func TestPatchAsks(t *testing.T) {
 	}
 }
 
-// beyond is by how much x is another class's, beyond rounding twice over.
+// beyond returns by how much x favours another class beyond twice the rounding.
 func (r *trace) beyond(x []float32) float64 {
 	a := attempt{im: r.im, eval: Evaluation{Logits: make([]float32, r.o.classes)}}
 	r.o.answer(x, a.eval.Logits)

@@ -2,8 +2,8 @@ package attacks
 
 import "sync"
 
-// workspace has vectors that an attack needs only until it asks the model again. All images share a few of them,
-// which therefore stay in the cores' caches, where one for each of the hundred images under way at once would not.
+// workspace holds vectors that an attack needs only until it asks the model again. All images share a few workspaces,
+// which therefore stay in the cores' caches; one for each of the hundred images under way would not.
 type workspace struct {
 	v     [4][]float32
 	order []int32
@@ -11,7 +11,7 @@ type workspace struct {
 
 var workspaces sync.Pool
 
-// borrow returns a workspace for images of n values, which hold anything; giveBack returns it.
+// borrow returns a workspace for images of n values, with arbitrary contents; giveBack returns it.
 func borrow(n int) *workspace {
 	w, _ := workspaces.Get().(*workspace)
 	if w == nil || len(w.order) != n {

@@ -1,7 +1,8 @@
-// Package corruption has the 15 common corruptions of Hendrycks & Dietterich (2019), "Benchmarking Neural Network
-// Robustness to Common Corruptions and Perturbations": what their make_cifar_c.py makes of images of 32×32 pixels and
-// their make_imagenet_c.py of larger ones, with the same constants, the same order of random draws and the same
-// quantisation to levels of 8 bits. (They store ImageNet-C as JPEG files of quality 85; that step is left out.)
+// Package corruption applies the 15 common corruptions of Hendrycks & Dietterich (2019), "Benchmarking Neural Network
+// Robustness to Common Corruptions and Perturbations". [Check] says whether an image can be corrupted; [Apply] corrupts
+// it. Images of 32×32 pixels get the results of the authors' make_cifar_c.py and larger ones those of
+// make_imagenet_c.py, with the same constants, the same order of random draws and the same quantisation to 8-bit
+// levels. (The authors store ImageNet-C as JPEG files of quality 85; that step is left out.)
 package corruption
 
 import (
@@ -12,7 +13,7 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Source gives the random numbers of one image; a [math/rand/v2.Rand] is one.
+// Source gives the random numbers for one image; [math/rand/v2.Rand] implements it.
 type Source interface {
 	Float64() float64 // in [0,1)
 	NormFloat64() float64
@@ -22,17 +23,17 @@ type Source interface {
 // Severities is the highest severity; the lowest is 1.
 const Severities = 5
 
-// smallest is the side of CIFAR's images, which have constants of their own.
+// smallest is the side of CIFAR's images, which have their own constants.
 const smallest = 32
 
 // kind is a row of the table of corruptions.
 type kind struct {
 	name    string
-	alexnet float64 // the error of AlexNet on ImageNet-C, a mean over severities
+	alexnet float64 // error of AlexNet on ImageNet-C, averaged over the severities
 	apply   func(p picture, severity int, draw Source) []float64
 }
 
-// kinds is the table, in the paper's order, with the errors of AlexNet that its mean corruption error divides by.
+// kinds is the table, in the paper's order. The mean corruption error divides by AlexNet's errors.
 var kinds = []kind{
 	{"gaussian_noise", .886428, gaussianNoise},
 	{"shot_noise", .894468, shotNoise},
@@ -64,13 +65,13 @@ func lookup(name string) (kind, error) {
 	return kinds[i], nil
 }
 
-// AlexNetError is the error of AlexNet on ImageNet under a corruption, a mean over the severities.
+// AlexNetError returns the error of AlexNet on ImageNet under a corruption, averaged over the severities.
 func AlexNetError(name string) float64 {
 	k, _ := lookup(name)
 	return k.alexnet
 }
 
-// Check is an error for a corruption that is not known and for images that the corruptions are not defined on.
+// Check returns an error for an unknown corruption and for images that the corruptions are not defined on.
 func Check(name string, severity, channels, height, width int) error {
 	_, err := lookup(name)
 	switch {
@@ -88,18 +89,18 @@ func Check(name string, severity, channels, height, width int) error {
 	return nil
 }
 
-// picture is a square RGB image: levels of 8 bits, row by row, the channels of a pixel together.
+// picture is a square RGB image on 8-bit levels, row by row, the channels of a pixel together.
 type picture struct {
 	side   int
 	levels []uint8
 }
 
-// unit are the levels as numbers in [0,1].
+// unit returns the levels as numbers in [0,1].
 func (p picture) unit() []float64 {
 	return lists.Map(p.levels, func(v uint8) float64 { return float64(v) / 255 })
 }
 
-// by is the value of the severity for the picture's size: CIFAR-10-C's, or ImageNet-C's.
+// by returns the constant of the severity for the picture's size: CIFAR-10-C's or ImageNet-C's.
 func by[T any](p picture, severity int, cifar, imagenet [Severities]T) T {
 	if p.side == smallest {
 		return cifar[severity-1]
@@ -107,7 +108,7 @@ func by[T any](p picture, severity int, cifar, imagenet [Severities]T) T {
 	return imagenet[severity-1]
 }
 
-// full clips numbers in [0,1] and takes them to levels that are not rounded yet.
+// full clips numbers to [0,1] and scales them to levels without rounding.
 func full(values []float64) []float64 {
 	for i, v := range values {
 		values[i] = min(max(v, 0), 1) * 255
@@ -115,8 +116,8 @@ func full(values []float64) []float64 {
 	return values
 }
 
-// Apply corrupts an image that [Check] allows: values in [0,1], channel by channel, which it rounds to levels of 8
-// bits first. It returns such levels too, cut off as the authors do it.
+// Apply corrupts an image that [Check] allows: values in [0,1], channel by channel, which it first rounds to 8-bit
+// levels. The result is on 8-bit levels too, truncated as in the authors' code.
 func Apply(name string, severity int, pixels []float32, draw Source) ([]float32, error) {
 	k, err := lookup(name)
 	if err != nil {

@@ -47,7 +47,7 @@ func elasticTransform(p picture, severity int, draw Source) []float64 {
 	return full(out)
 }
 
-// affine is the map that takes three points to others: x' = m[0]x + m[1]y + m[2], y' = m[3]x + m[4]y + m[5].
+// affine returns the map that takes three points to three others: x' = m[0]x + m[1]y + m[2], y' = m[3]x + m[4]y + m[5].
 func affine(from, to [3][2]float32) (m [6]float64) {
 	d := func(i, k int) float64 { return float64(from[i][k]) - float64(from[0][k]) }
 	det := d(1, 0)*d(2, 1) - d(2, 0)*d(1, 1)
@@ -60,8 +60,8 @@ func affine(from, to [3][2]float32) (m [6]float64) {
 	return m
 }
 
-// warped is OpenCV's warpAffine of the image, linear: m leads from a pixel to where its value comes from, which is
-// rounded to 1/32 of a pixel.
+// warped is OpenCV's linear warpAffine. m maps a pixel to the place that its value comes from, which is rounded to 1/32
+// of a pixel.
 func warped(p picture, m [6]float64) []float32 {
 	const scale, round, shift = 1024, 16, 5
 	n := p.side

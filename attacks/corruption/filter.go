@@ -2,7 +2,7 @@ package corruption
 
 import "math"
 
-// edge is where a filter finds the value beyond an image's edge: in a row of n values, in whose place i there is none.
+// edge returns the index in a row of n values that replaces an index i beyond the row's ends.
 type edge func(i, n int) int
 
 // nearest repeats the last value: a a a | a b c d | d d d.
@@ -24,7 +24,7 @@ func mirror(i, n int) int {
 	return min(i, 2*n-2-i)
 }
 
-// gaussian is scikit-image's filter on each of an image's channels, which cuts the kernel off after so many sigmas.
+// gaussian is scikit-image's filter on each channel of an image. It cuts off the kernel at truncate sigmas.
 func gaussian(x []float64, side, channels int, sigma, truncate float64, beyond edge) []float64 {
 	if sigma == 0 {
 		return x
@@ -43,7 +43,7 @@ func gaussian(x []float64, side, channels int, sigma, truncate float64, beyond e
 	return along(columns, side, channels, channels, side*channels, weights, beyond)
 }
 
-// along filters the lines of an image, whose values lie step apart and which begin across apart.
+// along filters the lines of an image. The values of a line lie step apart; the lines begin across apart.
 func along(x []float64, side, channels, step, across int, weights []float64, beyond edge) []float64 {
 	out, line, radius := make([]float64, len(x)), make([]float64, side+len(weights)-1), len(weights)/2
 	for first := range side {
@@ -64,7 +64,7 @@ func along(x []float64, side, channels, step, across int, weights []float64, bey
 	return out
 }
 
-// disk is the authors' kernel: a disk of a radius, made softer at its edge. Its side is odd.
+// disk returns the authors' kernel: a disk with a softened edge. Its side is odd.
 func disk(radius, alias float64) (kernel []float64, side int) {
 	reach, soft := 8, 1
 	if radius > 8 {
@@ -82,7 +82,7 @@ func disk(radius, alias float64) (kernel []float64, side int) {
 	for i := range kernel {
 		kernel[i] = float64(float32(kernel[i] / sum))
 	}
-	// This is OpenCV's GaussianBlur with 3 or 5 taps: as many on each side as are soft.
+	// This is OpenCV's GaussianBlur with 3 or 5 taps: alias and the number of taps agree.
 	return gaussian(kernel, side, 1, alias, (float64(soft))/alias, mirror), side
 }
 
@@ -91,7 +91,7 @@ func defocusBlur(p picture, severity int, _ Source) []float64 {
 		[...][2]float64{{3, .1}, {4, .5}, {6, .5}, {8, .5}, {10, .5}})
 	kernel, wide := disk(c[0], c[1])
 	x, n, reach := p.unit(), p.side, wide/2
-	out, row := make([]float64, len(x)), make([]float64, 3*(n+2*reach)) // a row and what lies beyond its ends
+	out, row := make([]float64, len(x)), make([]float64, 3*(n+2*reach)) // a row, extended beyond its ends
 	for i := -reach; i < n+reach; i++ {
 		for j := range row {
 			row[j] = x[3*(mirror(i, n)*n+mirror(j/3-reach, n))+j%3]
@@ -111,7 +111,7 @@ func defocusBlur(p picture, severity int, _ Source) []float64 {
 }
 
 // glassBlur moves pixels among their neighbours. The authors mean to swap two, but their assignment of NumPy views
-// copies one over the other, which is what the published images have.
+// copies one over the other; the published images were made so.
 func glassBlur(p picture, severity int, draw Source) []float64 {
 	type setting struct {
 		sigma        float64
@@ -137,7 +137,7 @@ func glassBlur(p picture, severity int, draw Source) []float64 {
 	return full(gaussian(picture{n, levels}.unit(), n, 3, c.sigma, 4, nearest))
 }
 
-// zoomed is the authors' clipped_zoom: the middle of an image, enlarged linearly as SciPy does it and cut to the
+// zoomed is the authors' clipped_zoom: it enlarges the middle of an image linearly, as SciPy does, and cuts it to the
 // image's size.
 func zoomed(x []float64, n, channels int, factor float64) []float64 {
 	small := int(math.Ceil(float64(n) / factor))

@@ -2,7 +2,7 @@ package corruption
 
 import "selfheal/internal/jpeg"
 
-// jpegCompression is what libjpeg makes of an image between Pillow's save and open.
+// jpegCompression returns the image after Pillow has saved it as JPEG and opened it again.
 func jpegCompression(p picture, severity int, _ Source) []float64 {
 	quality := by(p, severity, [...]int{80, 65, 58, 50, 40}, [...]int{25, 18, 15, 10, 7})
 	n := p.side

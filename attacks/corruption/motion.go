@@ -2,8 +2,7 @@ package corruption
 
 import "math"
 
-// moved is ImageMagick 6's MotionBlurImage of an image's levels, in a build of 16 bits a value (Q16), as PNG files of
-// 8 bits take it there and back.
+// moved is ImageMagick 6's MotionBlurImage in a build with 16 bits per value (Q16), with 8-bit levels in and out.
 func moved(levels []uint8, n, channels int, radius, sigma, angle float64) []uint8 {
 	width := 2*int(math.Ceil(radius)) + 1
 	kernel, sum := make([]float64, width), 0.0
@@ -29,7 +28,7 @@ func moved(levels []uint8, n, channels int, radius, sigma, angle float64) []uint
 		}
 	}
 	for i, v := range total {
-		out[i] = uint8(uint32(min(v+.5, 65535)) / 257) // cut off, not rounded
+		out[i] = uint8(uint32(min(v+.5, 65535)) / 257) // truncated, not rounded
 	}
 	return out
 }
@@ -73,7 +72,7 @@ func snow(p picture, severity int, draw Source) []float64 {
 			rgb[k] = float32(p.levels[3*i+k]) / 255
 		}
 		grey := rgb[0]*.299 + rgb[1]*.587 + rgb[2]*.114
-		fallen := float64(v)/255 + float64(flakes[n*n-1-i])/255 // the same turned by half a turn
+		fallen := float64(v)/255 + float64(flakes[n*n-1-i])/255 // the second term is turned by half a turn
 		for k, x := range rgb {
 			whiter := max(x, grey*1.5+.5)
 			out[3*i+k] = float64(float32(c.keep)*x+float32(1-c.keep)*whiter) + fallen

@@ -20,7 +20,7 @@ func shotNoise(p picture, severity int, draw Source) []float64 {
 	return full(x)
 }
 
-// poisson is the quantile of Poisson's distribution of a mean, at most 500, at u.
+// poisson returns the quantile at u of the Poisson distribution with this mean, at most 500.
 func poisson(mean, u float64) int {
 	k, p := 0, math.Exp(-mean)
 	for sum := p; sum < u && p > 0; sum += p {
@@ -30,7 +30,7 @@ func poisson(mean, u float64) int {
 	return k
 }
 
-// impulseNoise is scikit-image's salt and pepper: it draws what flips of the whole image, then which way.
+// impulseNoise is scikit-image's salt and pepper: it first draws which values flip, then to which end.
 func impulseNoise(p picture, severity int, draw Source) []float64 {
 	amount := by(p, severity, [...]float64{.01, .02, .03, .05, .07}, [...]float64{.03, .06, .09, .17, .27})
 	x := p.unit()

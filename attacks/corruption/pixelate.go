@@ -2,7 +2,7 @@ package corruption
 
 import "selfheal/internal/resample"
 
-// pixelate makes the image smaller and as large again, both by Pillow's box filter.
+// pixelate shrinks the image and enlarges it again, both by Pillow's box filter.
 func pixelate(p picture, severity int, _ Source) []float64 {
 	c := by(p, severity, [...]float64{.95, .9, .85, .75, .65}, [...]float64{.6, .5, .4, .3, .25})
 	small := int(float64(p.side) * c)

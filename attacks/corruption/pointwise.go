@@ -18,7 +18,7 @@ func contrast(p picture, severity int, _ Source) []float64 {
 	return full(x)
 }
 
-// brightness raises the value of hue, saturation and value.
+// brightness raises the value channel of HSV.
 func brightness(p picture, severity int, _ Source) []float64 {
 	c := by(p, severity, [...]float64{.05, .1, .15, .2, .3}, [...]float64{.1, .2, .3, .4, .5})
 	x := p.unit()

@@ -65,7 +65,7 @@ func samples(t *testing.T) map[string][]byte {
 	return out
 }
 
-// Every corruption comes to what the authors' code does with the same random numbers, to one level.
+// Every corruption agrees with the authors' code for the same random numbers, to one level.
 func TestAuthorsCode(t *testing.T) {
 	all := samples(t)
 	for _, size := range []struct {

@@ -16,7 +16,7 @@ func fog(p picture, severity int, draw Source) []float64 {
 		[...][2]float64{{1.5, 2}, {2, 2}, {2.5, 1.7}, {2.5, 1.5}, {3, 1.4}})
 	size := smallest
 	if p.side > size {
-		size = 256 // the authors' for 224
+		size = 256 // the authors' size for images of 224 pixels
 	}
 	for size < p.side {
 		size *= 2
@@ -97,7 +97,7 @@ var frosts = sync.OnceValues(func() ([]texture, error) {
 	return list, nil
 })
 
-// leastTexture is the height of the lowest texture, which images must stay below.
+// leastTexture is the height of the lowest texture; images must be smaller.
 const leastTexture = 315
 
 func frost(p picture, severity int, draw Source) []float64 {
@@ -109,7 +109,7 @@ func frost(p picture, severity int, draw Source) []float64 {
 	}
 	t, n := all[draw.IntN(len(all))], p.side
 	height, width, stride, first := t.height, t.width, 1, 0
-	if n == smallest { // OpenCV's linear resize to a fifth takes every fifth pixel, from the third on
+	if n == smallest { // OpenCV's linear resize to a fifth takes every fifth pixel, beginning with the third
 		height, width = int(math.RoundToEven(float64(height)*.2)), int(math.RoundToEven(float64(width)*.2))
 		stride, first = 5, 2
 	}
