@@ -7,24 +7,27 @@ import (
 	"selfheal/models/onnx"
 )
 
-// affine is an operator that is affine in its input, or in its inputs.
+// affine describes an operator that is affine in one of its inputs, or in all of them together.
 type affine struct {
-	// inputs are those that may come from the network's input; the others must be constants, except that an operator
-	// with joint inputs is affine in all of them together. nil: the first alone.
+	// inputs are the inputs that may depend on the network's input; the others must be constants. An operator with
+	// joint inputs is affine in all of them together. nil: the first alone.
 	inputs []int
 	joint  bool
-	// terms counts the products that are added up for a value of the output, and of the input's cotangent; nil: one.
+	// terms counts the products that are added up for one value of the output, and for one of the input's cotangent;
+	// nil: one.
 	terms func(g *onnx.Graph, n *onnx.Node) (forward, backward int64)
 	exact bool // it moves values and computes none
-	// weighs says that the terms are those of a constant's values: what multiplies a 0 is none, as sums are exact then.
+	// weighs is set if the terms are products with a constant's values: a factor of 0 gives no term, since adding 0 is
+	// exact.
 	weighs bool
-	only   func(n *onnx.Node) bool // reports what the operator must be like; nil: anything
-	added  []int                   // constant inputs that are added, not multiplied with
-	// sized writes the operator with its coefficients' absolute values, see [sizes]; nil: those of its constants.
+	only   func(n *onnx.Node) bool // reports whether the node's form is allowed; nil: any
+	added  []int                   // constant inputs that are added, not multiplied
+	// sized writes the operator with the absolute values of its coefficients, see [sizes]; nil: with those of its
+	// constants.
 	sized func(s *sizes, n *onnx.Node, in []string) string
 }
 
-// affineOperators is the table of affine operators. Their rule backwards is the gradient's.
+// affineOperators is the table of affine operators. Backwards they use the gradient's rules.
 var affineOperators map[string]affine
 
 func init() {
@@ -52,12 +55,13 @@ func init() {
 		"GlobalAveragePool": {terms: itemTerms},
 		"CumSum":            {terms: itemTerms},
 		"Resize": {terms: itemTerms, only: func(n *onnx.Node) bool {
-			return n.Str("mode", "nearest") != "cubic" // of which some coefficients are negative
+			return n.Str("mode", "nearest") != "cubic" // cubic has negative coefficients
 		}},
 	}
 }
 
-// affineOf is the row of a node that is affine in what depends on the network's input, or false.
+// affineOf returns the row of a node that is affine in the tensors that depend on the network's input; ok is false for
+// other nodes.
 func affineOf(g *onnx.Graph, n *onnx.Node, active map[string]bool) (affine, bool) {
 	row, ok := affineOperators[n.Op]
 	if onnx.TraitsOf(n.Op).Relabels {
@@ -82,7 +86,7 @@ func affineOf(g *onnx.Graph, n *onnx.Node, active map[string]bool) (affine, bool
 	return row, count == 1 || row.joint
 }
 
-// convTerms are the taps of a kernel times the channels of a group, of the input and of the output.
+// convTerms counts the taps of a kernel times the channels of a group, of the input and of the output.
 func convTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	w, group := g.Shapes[n.Inputs[1]], n.Int("group", 1)
 	forward, backward = w[1:].Items(), w[0]/group*w[2:].Items()
@@ -100,7 +104,8 @@ func gemmTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	return w[0], w[1]
 }
 
-// matMulTerms are the common dimension and the constant's other one; with a batch of its own, the largest.
+// matMulTerms returns the common dimension and the constant's other one; for a batch of its own, the
+// larger.
 func matMulTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	x, y := g.Shapes[n.Inputs[0]], g.Shapes[n.Inputs[1]]
 	_, right := g.Consts[n.Inputs[1]]
@@ -123,15 +128,15 @@ func itemTerms(g *onnx.Graph, n *onnx.Node) (forward, backward int64) {
 	return 16 + x/y, 16 + y/x
 }
 
-// sizes writes affine operators with the absolute values of their coefficients, |f|: for an input of values up to X
-// their outputs are up to |f|(X), with what they add up to |f|(X) + |f(0)|.
+// sizes writes affine operators with the absolute values of their coefficients, |f|. For an input with values up to X
+// the outputs are at most |f|(X), and at most |f|(X) + |f(0)| with the constants that are added.
 type sizes struct {
 	*onnx.Builder
-	added bool // with what the operators add
-	count bool // with 1 for each coefficient but 0
+	added bool // include the constants that are added
+	count bool // replace each coefficient other than 0 by 1
 }
 
-// write appends a node so, for given inputs.
+// write appends the node in this form, for the given inputs.
 func (s *sizes) write(row affine, n *onnx.Node, in []string, active map[string]bool) []string {
 	for i, name := range n.Inputs {
 		if active[name] || name == "" {
@@ -173,7 +178,7 @@ func sizedGemm(s *sizes, n *onnx.Node, in []string) string {
 	return s.OpWith("Gemm", attrs, in...)
 }
 
-// sizedBatchNormalization is |s·r|·X + |s·r·μ| + |b|.
+// sizedBatchNormalization writes |s·r|·X + |s·r·μ| + |b|.
 func sizedBatchNormalization(s *sizes, n *onnx.Node, in []string) string {
 	parameter := func(i, c int) float64 { return float64(s.G.Consts[n.Inputs[i]].Floats[c]) }
 	scale := make([]float32, s.G.Consts[n.Inputs[1]].Len())

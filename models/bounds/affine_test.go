@@ -90,7 +90,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// Outputs of the file that lie outside of what is proven of an image alone are an error that names the first.
+// Outputs of the file outside the bounds proved for an image alone are an error that names the first.
 func TestHold(t *testing.T) {
 	testinput.Runtime(t)
 	f := onnxtest.New(17, -1, 4).Floats("w", []int64{4, 3}, 1, -2, 3, 0.5, 1, -1, 2, 0, 1, -3, 1, 0.25)

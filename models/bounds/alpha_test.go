@@ -12,8 +12,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// The gradients by free slopes, and by multipliers of cuts, are those of central differences, with the input's points
-// held.
+// The gradients by optimised slopes, and by multipliers of cuts, agree with central differences, with the input's
+// points held.
 func TestGradientOfFreeSlopes(t *testing.T) {
 	for _, name := range []string{"residual", "joined", "pooled"} {
 		n := prepared(t, "testdata/"+name+".onnx", simplify.Options{}, 0)
@@ -98,8 +98,8 @@ func TestGradientOfFreeSlopes(t *testing.T) {
 	}
 }
 
-// Of 200 images of ResNet-2B, of which PGD leaves 119 at 1/255 and 110 at 2/255, so many are proven to stand, and with
-// free slopes no fewer.
+// PGD leaves 119 of 200 images of ResNet-2B unbroken at 1/255 and 110 at 2/255. The counts proved robust stay as given,
+// and optimised slopes prove no fewer.
 func TestCertifiedImages(t *testing.T) {
 	n, image := resNet2B(t), realImages(t)
 	images := 5

@@ -9,19 +9,19 @@ import (
 	"selfheal/models/ort"
 )
 
-// program carries rows of lower bounds from a tensor backwards: with what its segment adds, Σ rows·tensor is at least
-// Σ coefficients·ends + Σ constants − Σ slack.
+// program carries rows of lower bounds backwards from a tensor. With what its segment adds, Σ rows·tensor is at least Σ
+// coefficients·ends + Σ constants − Σ slack.
 type program struct {
 	tensor  string
-	ends    []string // tensors whose coefficients are given, by the first outputs
+	ends    []string // tensors whose coefficients are the first outputs
 	session *ort.Session
 	ports   []port   // the inputs after the rows
-	stages  []*stage // of the outputs after the coefficients
-	row     int      // values of a row
-	perRow  int      // of a row's largest tensor
-	free    []*stage // whose steps are each row's own
-	cut     []*stage // whose lines are, with multipliers of cuts
-	climbs  bool     // it takes points, and gives gradients there
+	stages  []*stage // stages whose sums are the outputs after the coefficients
+	row     int      // number of values in a row
+	perRow  int      // number of values in a row's largest tensor
+	free    []*stage // stages whose steps each row has for itself
+	cut     []*stage // stages whose lines each row has for itself, with multipliers of cuts
+	climbs  bool     // it takes points and returns gradients there
 }
 
 // port is an input of a program that is the same for all rows of a region.
@@ -31,20 +31,21 @@ type port struct {
 	shape onnx.Shape
 }
 
-// A stage with the coefficients A of its output, P = max(A, 0), has the linear bound
+// portKind is the role of an input of a program. A stage with the coefficients A of its output, P = max(A, 0), has the
+// linear bound
 //
 //	(A·slope + P·step)·input + Σ A·sums + Σ P·stepSums
 //
-// where slope is that of the upper line, step what the lower one's is larger by, and sums are matrices of as many
-// columns as [blocks] tells for the constants, and so many for the slack. A MaxPool's slope and step are masks of its
-// windows. Where step differs from row to row, so do its parts of the sums: for the input's coefficients B, it is
-// Σ B·zeros + Σ |B|·wrong instead.
+// Here slope belongs to the upper line, and slope + step to the lower one. sums are matrices with as many columns as
+// [blocks] returns for the constants, and as many again for the slack. A MaxPool's slope and step are masks of its
+// windows. If step differs from row to row, so do its parts of the sums. With the input's coefficients B these parts
+// are Σ B·zeros + Σ |B|·wrong instead.
 type portKind int
 
 const (
 	slopePort portKind = iota
 	stepPort
-	otherSlopePort // of a product's second factor
+	otherSlopePort // slope of a product's second factor
 	sumsPort
 	stepSumsPort
 	rowStepPort // [N, …]
@@ -53,14 +54,14 @@ const (
 	zerosPort
 	wrongPort
 
-	// All lines of a stage that is cut are each row's own. The coefficients of its input are
+	// Each row has its own lines for a stage that is cut. The coefficients of its input are
 	//
 	//	B = A·slope + P·step + β
 	//
-	// The program gives A, and the sums are computed from it.
+	// The program returns A, and the sums are computed from it outside.
 	rowSlopePort
 	betaPort
-	upperPort // what the lines are at 0
+	upperPort // the lines' values at 0
 	lowerPort
 	zeroPort // the segment's value at 0, […]
 	portKinds
@@ -72,10 +73,10 @@ func (p *program) close() {
 	}
 }
 
-// perBlock is how many values are added up in a row, at least: of more, in as many blocks as mostBlocks.
+// perBlock is the least number of values that are added up in one block; there are at most mostBlocks blocks.
 const perBlock, mostBlocks = 128, 16
 
-// blocks is in how many parts a stage's sums are added up.
+// blocks returns the number of parts in which a stage's sums are added up.
 func blocks(size int) int { return min(mostBlocks, (size+perBlock-1)/perBlock) }
 
 // walk is a walk backwards under construction.
@@ -84,27 +85,27 @@ type walk struct {
 	n     *Network
 	p     *program
 	free  freedom
-	betas []string // of the stages that are cut
+	betas []string // multipliers of the stages that are cut
 	gy    []string // coefficients of their outputs
 	seeds map[string]string
 }
 
-// freedom is what a program leaves open for each row.
+// freedom says which inputs of a program each row has for itself.
 type freedom int
 
 const (
 	nothingFree freedom = iota
 	slopesFree          // the stages' steps
-	cutsFree            // and the multipliers of cuts at their kinks
+	cutsFree            // also the multipliers of cuts at their kinks
 	cutsGiven           // as cutsFree, without gradients
 )
 
 func (f freedom) climbs() bool { return f == slopesFree || f == cutsFree }
 
-// backward makes the program from a tensor to what it ends at. With free slopes it also takes, after the rows, a point
-// of each end for each row, and gives, after all else, the gradients of the bounds there by the stages' steps, with
-// cuts also by the multipliers and the rows, unless these are given. Last come the coefficients of the outputs of
-// stages that are cut.
+// backward makes the program from a tensor to ends. If slopes are free, the program also takes, after the rows, a point
+// of each end for each row. It then returns, after all else, the gradients of the bounds there by the stages' steps;
+// with cuts also those by the multipliers and the rows, unless left is cutsGiven. The coefficients of the outputs of
+// stages that are cut come last.
 func (n *Network) backward(tensor string, ends []string, left freedom) (*program, error) {
 	w := &walk{Builder: n.within("bound/"), n: n, free: left, seeds: map[string]string{},
 		p: &program{tensor: tensor, ends: ends, row: n.size(tensor), climbs: left.climbs()}}
@@ -186,14 +187,14 @@ func (n *Network) backward(tensor string, ends []string, left freedom) (*program
 	return w.p, err
 }
 
-// port is an input of the program.
+// port adds an input to the program.
 func (w *walk) port(kind portKind, s *stage, shape onnx.Shape) string {
 	w.p.ports = append(w.p.ports, port{kind, s, shape})
 	return w.Input(fmt.Sprintf("stage %d, %d", s.index, kind), shape)
 }
 
-// relaxed replaces a stage with the coefficients g by its linear bounds: it returns its node's inputs' coefficients,
-// its sums and, where the step is each row's own, the step.
+// relaxed replaces a stage with the output coefficients g by its linear bounds. It returns the coefficients of its
+// node's inputs, its sums and, if each row has its own step, the step.
 func (w *walk) relaxed(s *stage, g string) (inputs []string, sums, step string) {
 	gx := ""
 	inputs = make([]string, len(s.node.Inputs))
@@ -224,12 +225,12 @@ func (w *walk) relaxed(s *stage, g string) (inputs []string, sums, step string) 
 	return inputs, w.Op("Add", times(g, sumsPort), times(positive, stepSumsPort)), ""
 }
 
-// both are the coefficients of a stage's input.
+// both returns the coefficients of a stage's input.
 func (w *walk) both(slope, step, g, positive string) string {
 	return w.Op("Add", w.Op("Mul", g, slope), w.Op("Mul", positive, step))
 }
 
-// cut is [walk.relaxed] of a stage that is cut. The sums' gradients are those of Σ A·upper + P·(lower − upper) +
+// cut is [walk.relaxed] for a stage that is cut. The gradients of the sums come from Σ A·upper + P·(lower − upper) +
 // B·zero.
 func (w *walk) cut(s *stage, g string) []string {
 	shape := w.n.graph.Shapes[s.output()]
@@ -245,7 +246,7 @@ func (w *walk) cut(s *stage, g string) []string {
 	w.betas = append(w.betas, beta)
 	upper, lower := w.port(upperPort, s, shape), w.port(lowerPort, s, shape)
 	seed := w.Op("Add", upper, w.Op("Mul", w.Op("Sign", positive), w.Op("Sub", lower, upper)))
-	if other := w.seeds[g]; other != "" { // of a stage that is added to this one
+	if other := w.seeds[g]; other != "" { // the output of another stage is added to this one's
 		seed = w.Op("Add", other, seed)
 	}
 	w.seeds[g] = seed

@@ -6,22 +6,23 @@ import (
 	"slices"
 )
 
-// Weights move so far at first and at most: half as far where they have to turn, a little farther where they go on.
+// weightStride is how far weights move at first and at most. They move half as far after a turn and a little farther
+// while they keep their direction.
 const weightStride, weightTurns, weightGoesOn = 0.3, 0.5, 1.1
 
-// cutPorts are what each row has of a stage that is cut.
+// cutPorts are the inputs that each row has for a stage that is cut.
 var cutPorts = []portKind{rowStepPort, rowSlopePort, betaPort, upperPort, lowerPort}
 
-// batch is of domains that are bounded together, some rows each.
+// batch holds domains that are bounded together, some rows each.
 type batch struct {
 	*branching
 	live           []*domain
 	own            *slopes
 	alphas         []adam
 	multipliers    [][]float32 // of each domain's cuts, row by row
-	betas          []adam      // their ascents
-	changed        [][]changed // values of each domain whose lines are not the region's
-	found          []Bound     // of the last run, with the linear bounds' coefficients
+	betas          []adam      // states of the ascents of the multipliers
+	changed        [][]changed // values of each domain whose lines differ from the region's
+	found          []Bound     // bounds of the last run, with the linear bounds' coefficients
 	coefficients   []float32
 	rate           float64
 	decay1, decay2 float64
@@ -31,11 +32,11 @@ type batch struct {
 type changed struct {
 	stage, value int
 	step         float32
-	fixed        bool // the step is not free
+	fixed        bool // the step is fixed
 }
 
-// bound finds the best bounds of some domains by slopes and multipliers, from those that they begin with on. Domains
-// that are decided leave the batch.
+// bound improves the bounds of some domains by moving slopes and multipliers from their present values. Domains that
+// are decided leave the batch.
 func (b *branching) bound(ctx context.Context, by climb, domains ...*domain) error {
 	if len(domains) == 0 {
 		return nil
@@ -43,9 +44,9 @@ func (b *branching) bound(ctx context.Context, by climb, domains ...*domain) err
 	t := b.batch(domains)
 	defer b.spare.Put(t.own)
 	t.rate = by.rate
-	first := 0 // run that gives gradients
+	first := 0 // first run that gives gradients
 	if domains[0].last == nil {
-		first = 1 // the one before says where bounds are taken
+		first = 1 // the run before finds the points where bounds are taken
 	}
 	last := first + by.steps
 	for step := range last + 1 {
@@ -96,7 +97,7 @@ func (b *branching) bound(ctx context.Context, by climb, domains ...*domain) err
 	return nil
 }
 
-// batch begins with what the domains' wholes ended with.
+// batch begins with the slopes and multipliers that the domains' parents ended with.
 func (b *branching) batch(domains []*domain) *batch {
 	t := &batch{branching: b, live: slices.Clone(domains), alphas: make([]adam, len(b.stages)),
 		decay1: 1, decay2: 1}
@@ -151,7 +152,7 @@ func (b *branching) batch(domains []*domain) *batch {
 	return t
 }
 
-// change gives a domain the lines of those of a stage's values whose ranges are narrower than the region's.
+// change computes a domain's lines for those of a stage's values whose ranges are narrower than the region's.
 func (t *batch) change(s *stage, d int, of *domain) {
 	i, size, ports := s.index, t.size(s.output()), &t.own.ports
 	own, now := t.known[i].own, of.ranges[i]
@@ -177,14 +178,14 @@ func (t *batch) change(s *stage, d int, of *domain) {
 	}
 }
 
-// zeros are some, in memory that is given for them.
+// zeros returns a slice of zeros, in the given memory.
 func zeros(into []float32, some int) []float32 {
 	into = slices.Grow(into[:0], some)[:some]
 	clear(into)
 	return into
 }
 
-// repeat is values some times over, in memory that is given for them.
+// repeat returns values repeated, in the given memory.
 func repeat(into, values []float32, times int) []float32 {
 	into = slices.Grow(into[:0], times*len(values))
 	for range times {
@@ -239,8 +240,8 @@ func (t *batch) ascend() {
 	t.rate *= alphaDecay
 }
 
-// weigh moves the weights of a domain's rows towards those that are farthest above their limits where their sum is
-// least: y, less the segment's value at 0, are the outputs there.
+// weigh moves the weights of a domain's rows towards the rows that are farthest above their limits where their sum is
+// least. y holds the outputs there, less the segment's value at 0.
 func (t *batch) weigh(d *domain, y []float32) {
 	if d.weights == nil {
 		return
@@ -272,7 +273,7 @@ func (t *batch) weigh(d *domain, y []float32) {
 	default:
 		d.stride = min(d.stride*weightGoesOn, weightStride)
 	}
-	weights := slices.Clone(d.weights) // that it has from its whole, as its other half has
+	weights := slices.Clone(d.weights) // the other half shares its parent's weights
 	for i := range weights {
 		weights[i] *= math.Exp(d.stride * above[i] / most)
 		total += weights[i]
@@ -301,8 +302,8 @@ func (t *batch) multiply() {
 	each(func(sum, beta *float32) { *sum += *beta })
 }
 
-// shift is what a row's cuts add to its bound: −β·at of each, and what its own lines and multipliers change. Slack is
-// for the sum of several multipliers of a value, too, which the program has in float32.
+// shift returns the change of a row's bound by its cuts: −β·at for each, and the effect of its own lines and
+// multipliers. The slack also covers the sum of several multipliers of one value, which the program holds in float32.
 func (t *batch) shift(b *Bound, d, row int) {
 	cuts := t.live[d].cuts
 	for k, c := range cuts {
@@ -319,7 +320,7 @@ func (t *batch) shift(b *Bound, d, row int) {
 	}
 }
 
-// keep drops the domains that are not left.
+// keep drops the domains that are not in left.
 func (t *batch) keep(left []int) {
 	all := len(t.live)
 	t.live, t.betas = pick(t.live, left, all), pick(t.betas, left, all)
@@ -340,7 +341,7 @@ func (t *batch) keep(left []int) {
 	}
 }
 
-// pick moves the parts of a list of equal parts that are left to its front.
+// pick moves to the front of a list the parts with the indices in left; all parts have the same length.
 func pick[T any](list []T, left []int, parts int) []T {
 	size := len(list) / parts
 	for to, from := range left {
@@ -349,9 +350,10 @@ func pick[T any](list []T, left []int, parts int) []T {
 	return list[:len(left)*size]
 }
 
-// end keeps what the bounds of the domains that are left ended with, and finds where each one may be cut: a
-// coefficient that takes the upper line loses what that lies above the function at the point, one that takes the lower
-// line what that lies below it, at a kink at the nearer end (Bunel et al. 2020, section 5.2).
+// end stores the slopes, multipliers and points of the domains that are left, and finds where each one may be cut. A
+// cut gains most where relaxation costs most: a coefficient that takes the upper line loses the distance from that to
+// the function at the point, and one that takes the lower line loses the distance below it; at a kink, at the nearer
+// end (Bunel et al. 2020, section 5.2).
 func (t *batch) end() {
 	for d, of := range t.live {
 		input := len(t.own.at) / len(t.live)
@@ -374,7 +376,7 @@ func (t *batch) end() {
 			upper, lower := t.own.ports[upperPort][i][first:], t.own.ports[lowerPort][i][first:]
 			for k, j := range t.known[i].own.bending {
 				l, u := float64(of.ranges[i].lower[k]), float64(of.ranges[i].upper[k])
-				at := 0.0 // of a kink, or where a sigmoid turns
+				at := 0.0 // of a kink, or of a sigmoid's turning point
 				if !(l < 0 && u > 0) {
 					at = float64(float32(l/2 + u/2))
 				}

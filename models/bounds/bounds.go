@@ -1,12 +1,16 @@
-// Package bounds proves what a network's outputs can be over a region of inputs: interval bounds (IBP; Gowal et al.
-// 2018) and backward linear relaxation (CROWN; Zhang et al. 2018), with the lower slopes optimised (α-CROWN; Xu et al.
-// 2021) and, where the inputs are cut by the signs of ReLUs' values, multipliers of these (β-CROWN; Wang et al. 2021).
+// Package bounds proves bounds on a network's outputs over a region of inputs: interval bounds (IBP; Gowal et al. 2018)
+// and backward linear relaxation (CROWN; Zhang et al. 2018), with optimised lower slopes (α-CROWN; Xu et al. 2021) and,
+// if the inputs are cut by the signs of ReLUs' values, with multipliers for the cuts (β-CROWN; Wang et al. 2021). [New]
+// prepares a simplified network once. [Network.Rows] then bounds rows of its outputs over a [Region], [Network.Root]
+// and [Root.Branch] do so by branch and bound, and [Network.Close] frees the memory. A bound that is returned holds for
+// the network in float32; NaN and infinite values prove nothing.
 //
 // Bounds are computed as package grad computes gradients: one walk over the network appends standard ONNX operators, by
-// one table of rules. A linear lower bound A·z + c of some values is carried from a tensor z to the network's input.
-// Through an affine operator A goes as a cotangent does, by the gradient's rule; at a stage, an operator that is not
-// affine, it takes a lower linear bound where A is positive and an upper one where A is negative. A stage's segment,
-// between its input and the stages before it, is one affine map: the stage is charged with what it adds.
+// one table of rules. The walk carries a linear lower bound A·z + c of some values from a tensor z to the network's
+// input. Through an affine operator A passes as a cotangent does, by the gradient's rule. An operator that is not
+// affine is a stage: there the bound takes a lower linear bound where A is positive and an upper one where A is
+// negative. A stage's segment, between its input and the stages before it, is one affine map; its errors are charged to
+// the stage.
 //
 // # Rounding
 //
@@ -15,14 +19,16 @@
 //
 //	E = γ(m + k)·(|f|(X) + |f(0)|),  γ(n) = n·u/(1 − n·u),  u = 2⁻²⁴
 //
-// for |x| ≤ X: the network's y differs from f(x) by at most γ(m) of that, where m are the terms that are added up for
-// a value (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1) but for those that are 0
-// throughout the region, as behind a ReLU, which round nothing; and A·f computed backwards, with k terms, differs from
-// the exact product by at most γ(k)·|A|·|f|, which changes the bound by at most that times X. Errors enter the bound
-// where they are made and are carried through a segment alone, by |f|: with Ê the sum of a segment's, a bound is
-// lowered by Σ |A|·Ê over the stages, its slack; also by what computing the segment's value at 0 rounds, which is its Ê
-// for X = 0, by what the sums that the bound is made of round, and by the stages' own rounding. Operators that the
-// runtime fuses round less often, not more.
+// for |x| ≤ X. It has two parts. The network's y differs from f(x) by at most γ(m)·(|f|(X) + |f(0)|), where m counts
+// the terms that are added up for a value (Higham 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1).
+// Terms that are 0 throughout the region, as behind a ReLU, round nothing and do not count. A·f computed backwards,
+// with k terms, differs from the exact product by at most γ(k)·|A|·|f|, which changes the bound by at most that times
+// X.
+//
+// Errors enter the bound where they arise and are carried only through their segment, by |f|. With Ê the sum of a
+// segment's errors, a bound is lowered by its slack, Σ |A|·Ê over the stages. The slack also covers the rounding of the
+// segment's value at 0, which is its Ê for X = 0, of the sums that make the bound, and of the stages themselves.
+// Operators that the runtime fuses round less often, not more.
 package bounds
 
 import (
@@ -39,41 +45,41 @@ import (
 // Unit is float32's unit roundoff.
 const Unit = 1.0 / (1 << 24)
 
-// Network is a network prepared for bounds: its programs are made once.
+// Network is a network prepared for bounds; it makes its programs once.
 type Network struct {
 	graph  *onnx.Graph
 	input  string
 	unit   float64
 	active map[string]bool // tensors that depend on the input
-	path   []step          // what depends on the input, in the graph's order
+	path   []step          // steps that depend on the input, in the graph's order
 	stages []*stage        // in the graph's order
 	output target
 	last   *program // from the output to its segment's ends
-	free   *program // from the output to the input, with free slopes
-	cut    *program // and with multipliers of cuts, once it is needed
+	free   *program // from the output to the input, with optimised slopes
+	cut    *program // the same with multipliers of cuts; made when first needed
 	ended  *program // as cut, without gradients
 	cutter sync.Mutex
-	// Workers is how many runs compute the stages' bounds at once; 0 is one.
+	// Workers is the number of runs that compute the stages' bounds at once; 0 means one.
 	Workers int
-	alone   bool // CROWN's intermediate bounds are for every value and not cut to their intervals, as elsewhere
+	alone   bool // CROWN's intermediate bounds are computed for every value and not cut to the intervals
 }
 
 // step is a node of the path: affine, or a stage.
 type step struct {
 	*onnx.Node
 	affine
-	gamma float64 // of an affine node's error, per unit of |f|(X) + |f(0)|
-	adds  float64 // of so many terms
-	other float64 // of them, those that are not of the operator
+	gamma float64 // error of an affine node, per unit of |f|(X) + |f(0)|
+	adds  float64 // number of terms that it adds up
+	other float64 // those of the terms that come from other operators
 	stage *stage
 }
 
-// target is a tensor that is bounded: a stage's input, or the output.
+// target is a tensor to bound: a stage's input, or the output.
 type target struct {
 	tensor  string
 	segment *segment
 	program *program // backwards to the network's input
-	refined *program // with free slopes, once it is needed
+	refined *program // with optimised slopes; made when first needed
 }
 
 // stage is an operator that is not affine.
@@ -81,26 +87,26 @@ type stage struct {
 	target
 	node       *onnx.Node
 	index      int
-	readers    int64    // of its input
-	place      int      // of its input among the node's
-	activation          // of an operator that works value by value
-	pool       *maxPool // of a MaxPool
-	product    *product // of a Mul of two tensors, which are its input
+	readers    int64    // readers of its input
+	place      int      // index of its input among the node's inputs
+	activation          // for an operator that works value by value
+	pool       *maxPool // for a MaxPool
+	product    *product // for a Mul of two tensors, which together are its input
 }
 
 func (s *stage) output() string { return s.node.Outputs[0] }
 
-// joins reports whether values of the stage's input are taken together.
+// joins reports whether the stage combines several values of its input.
 func (s *stage) joins() bool { return s.pool != nil || s.product != nil }
 
-// Check returns an [onnx.UnsupportedError] that names every node between the input and the first output of a simplified
-// network that there are no bounds for, nil where there is none.
+// Check returns an [onnx.UnsupportedError] that names every node without bounds between the input and the first output
+// of a simplified network, and nil if there is none.
 func Check(g *onnx.Graph) error {
 	_, err := prepare(g, Unit)
 	return err
 }
 
-// Provable reports why nothing can be proven about the file that a network was opened from; nil where bounds hold.
+// Provable returns an error if nothing can be proved about the file that a network was opened from.
 func Provable(g *onnx.Graph) error {
 	switch {
 	case g.Inexact:
@@ -116,7 +122,7 @@ func Provable(g *onnx.Graph) error {
 	return Check(g)
 }
 
-// prepare sorts the network's nodes.
+// prepare sorts the network's nodes into affine ones and stages.
 func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n := &Network{graph: g.Clone(), input: g.Inputs[0].Name, output: target{tensor: g.Outputs[0].Name}, unit: unit}
 	n.graph.Outputs = n.graph.Outputs[:1]
@@ -135,13 +141,13 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	n.relay(special)
 	var nodes, missing []*onnx.Node
 	nodes, n.active = n.graph.Reached(n.input)
-	readers := map[string]int64{} // of tensors: what they give to a cotangent is added up
+	readers := map[string]int64{} // by tensor; the cotangents from all readers are added up
 	for _, node := range nodes {
 		for _, in := range node.Inputs {
 			readers[in]++
 		}
 	}
-	absorbed := map[string]bool{} // gates that are part of a function
+	absorbed := map[string]bool{} // gates that belong to a function of their product
 	for node, s := range special {
 		for _, in := range node.Inputs {
 			absorbed[in] = absorbed[in] || s.product == nil && in != s.tensor && readers[in] == 1
@@ -163,7 +169,7 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 			}
 			s, ok = newStage(n.graph, node)
 		}
-		// Several windows of an image may stand for images.
+		// A dimension may be a multiple of the batch: several windows of an image.
 		if y := n.graph.Shapes[node.Outputs[0]]; !ok || len(y) == 0 || y[0] != onnx.Batch {
 			missing = append(missing, node)
 		}
@@ -173,7 +179,7 @@ func prepare(g *onnx.Graph, unit float64) (*Network, error) {
 	return n, onnx.Unsupported("no bounds for", missing)
 }
 
-// affine is the step of an affine node, of whose inputs one has so many readers.
+// affine returns the step of an affine node; readers is the number of readers of its input.
 func (n *Network) affine(row affine, node *onnx.Node, readers int64) step {
 	forward, backward, repeats := int64(1), int64(1), int64(1)
 	if row.terms != nil {
@@ -189,7 +195,7 @@ func (n *Network) affine(row affine, node *onnx.Node, readers int64) step {
 	return s
 }
 
-// newStage is the stage of a node by itself, or false where there are no bounds for it.
+// newStage returns the stage of a node by itself; ok is false if the node has no bounds.
 func newStage(g *onnx.Graph, node *onnx.Node) (s *stage, ok bool) {
 	s = &stage{target: target{tensor: node.Inputs[0]}}
 	switch known := activations[node.Op]; {
@@ -201,10 +207,11 @@ func newStage(g *onnx.Graph, node *onnx.Node) (s *stage, ok bool) {
 	return s, ok
 }
 
-// gamma is γ(n).
+// gamma returns γ(n).
 func gamma(unit float64, n int64) float64 { return float64(n) * unit / (1 - float64(n)*unit) }
 
-// New prepares a simplified network. Unit is the unit roundoff that slack is for: [Unit], or 0 for exact arithmetic.
+// New prepares a simplified network. unit is the unit roundoff that the slack covers: [Unit], or 0 for exact
+// arithmetic.
 func New(g *onnx.Graph, unit float64) (n *Network, err error) {
 	if n, err = prepare(g, unit); err != nil {
 		return nil, err
@@ -232,7 +239,7 @@ func (n *Network) open() (err error) {
 	return err
 }
 
-// targets are the stages' inputs and the output.
+// targets returns the stages' inputs and the output.
 func (n *Network) targets() (all []*target) {
 	for _, s := range n.stages {
 		all = append(all, &s.target)
@@ -253,25 +260,25 @@ func (n *Network) Close() {
 	n.ended.close()
 }
 
-// Classes is the number of the output's values.
+// Classes returns the number of values of the output.
 func (n *Network) Classes() int { return n.size(n.output.tensor) }
 
-// size is the number of values of a tensor's item.
+// size returns the number of values in an item of a tensor.
 func (n *Network) size(tensor string) int { return int(n.graph.Shapes[tensor].Items()) }
 
-// one is a tensor's shape for a single item.
+// one returns a tensor's shape for a single item.
 func (n *Network) one(tensor string) onnx.Shape {
 	return onnx.Each(n.graph.Shapes[tensor], func(d int64) int64 { return max(d, -d) })
 }
 
-// within is a builder on a copy of the network's graph, whose inputs and outputs are still to be named.
+// within returns a builder on a copy of the network's graph that has no inputs and outputs yet.
 func (n *Network) within(prefix string) *onnx.Builder {
 	g := n.graph.Clone()
 	g.Inputs, g.Outputs = nil, nil
 	return &onnx.Builder{G: g, Prefix: prefix}
 }
 
-// open makes a session of what has been built.
+// open makes a session from a builder's graph.
 func open(name string, b *onnx.Builder) (*ort.Session, error) {
 	g, err := b.Done()
 	if err != nil {
@@ -281,7 +288,7 @@ func open(name string, b *onnx.Builder) (*ort.Session, error) {
 	return ort.OpenGraph(g)
 }
 
-// insert has a builder append to a graph in front of the node at a place.
+// insert lets a builder append nodes in front of the node at index at.
 func insert(g *onnx.Graph, at int, prefix string, build func(b *onnx.Builder) string) string {
 	rest := slices.Clone(g.Nodes[at:])
 	g.Nodes = g.Nodes[:at:at]
@@ -290,7 +297,7 @@ func insert(g *onnx.Graph, at int, prefix string, build func(b *onnx.Builder) st
 	return tensor
 }
 
-// multiplied gives the stages of nodes that multiply two tensors which depend on the network's input.
+// multiplied returns the stages of the nodes that multiply two tensors which both depend on the network's input.
 func (n *Network) multiplied() map[*onnx.Node]*stage {
 	stages := map[*onnx.Node]*stage{}
 	_, active := n.graph.Reached(n.input)
@@ -308,8 +315,8 @@ func (n *Network) multiplied() map[*onnx.Node]*stage {
 }
 
 // relay puts an Identity, which becomes a stage, behind each matrix product that affine operators read. The error of a
-// product of thousands of terms is then charged there with the coefficients that it has, instead of being carried on by
-// their absolute values, which in a projection's second product are much larger.
+// product of thousands of terms is then charged there, with the coefficients at that place. Carried further by their
+// absolute values, it would grow much larger in a projection's second product.
 func (n *Network) relay(stages map[*onnx.Node]*stage) {
 	_, active := n.graph.Reached(n.input)
 	for _, node := range slices.Clone(n.graph.Nodes) {
@@ -335,7 +342,7 @@ func (n *Network) relay(stages map[*onnx.Node]*stage) {
 	}
 }
 
-// manyTerms is from how many terms on a product's error is charged where it is made.
+// manyTerms is the number of terms from which a product's error is charged where it arises.
 const manyTerms = 256
 
 // relayed is the identity as a stage.
@@ -345,7 +352,7 @@ var relayed = activation{
 	lines: func(l, u float64) (lower, upper line) { return line{a: 1}, line{a: 1} },
 }
 
-// repeated bounds how many values of a node's output are one value of an input.
+// repeated bounds how many values of a node's output copy one value of an input.
 func repeated(g *onnx.Graph, n *onnx.Node, active map[string]bool) int64 {
 	y, most := int64(0), int64(1)
 	for _, o := range n.Outputs {
@@ -365,7 +372,7 @@ func repeated(g *onnx.Graph, n *onnx.Node, active map[string]bool) int64 {
 	return most
 }
 
-// fold transposes constant matrices now: gradients, which unrolled solvers are made of, have them.
+// fold transposes constant matrices once. The gradients in unrolled solvers contain such transposes.
 func fold(g *onnx.Graph) {
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
 		c := g.Consts[n.Input(0)]

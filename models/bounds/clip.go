@@ -9,30 +9,30 @@ import (
 	"selfheal/internal/vector"
 )
 
-// A domain is decided but for inputs where its rows do not suffice. A linear lower bound of the rows is at most their
-// limits there, and on that part of the domain alone its stages' inputs are bounded, by a linear bound of each over the
-// whole region and one multiplier (Zhou et al. 2025, "Clip-and-Verify", complete clipping). The nearer a domain is to
-// being decided, the smaller is that part: ResNet-2B's trees have a tenth to a seventieth of the domains that they have
-// without.
+// Clipping leaves a domain open only for inputs at which its rows do not suffice. There a linear lower bound of the
+// rows is at most their limits. The stages' inputs are bounded again on that part of the domain, from a linear bound of
+// each over the whole region and one multiplier (Zhou et al. 2025, "Clip-and-Verify", complete clipping). The closer a
+// domain is to a decision, the smaller that part is: on ResNet-2B the trees have a tenth to a seventieth of the
+// domains.
 const (
-	mostClipped = 100     // values of a domain, the costliest
-	mostForms   = 1 << 26 // numbers that linear bounds take
-	headroom    = 1e-3    // share of what the region lacks that such rows are above their limits, at most
+	mostClipped = 100     // values of a domain, the costliest first
+	mostForms   = 1 << 26 // numbers that the linear bounds may take
+	headroom    = 1e-3    // how far such rows may lie above their limits, as a fraction of what the region lacks
 	gammaSteps  = 4       // runs for a multiplier
-	gammaGain   = 0.05    // they end where less than this share of what they have brought is left
+	gammaGain   = 0.05    // they end when less than this fraction of their gain is left
 )
 
-// forms are linear lower bounds of a stage's values, and of their negatives, over a region.
+// forms holds linear lower bounds of a stage's values, and of their negatives, over a region.
 type forms map[side]*form
 
-// form is a linear bound over a region, with where it is least.
+// form is a linear bound over a region, with the point where it is least.
 type form struct {
 	Linear
 	at     []float32
 	least  float64
 	middle float64 // its value in the middle of the region's box
-	spread float64 // by how much it changes from there, at most
-	size   float64 // of its terms
+	spread float64 // the most by which it differs from that in the box
+	size   float64 // sum of the absolute terms
 }
 
 func newForm(region Region, l Linear) *form {
@@ -47,7 +47,7 @@ func newForm(region Region, l Linear) *form {
 	return f
 }
 
-// keep keeps the linear bounds that have just been found of sides, as far as there is room.
+// keep stores the linear bounds just found for sides, while there is room.
 func (p *proof) keep(r *relaxation, sides []side, found []Bound, coefficients []float32) {
 	p.Network.cutter.Lock()
 	defer p.Network.cutter.Unlock()
@@ -63,7 +63,7 @@ func (p *proof) keep(r *relaxation, sides []side, found []Bound, coefficients []
 	}
 }
 
-// form finds linear bounds of the values of a stage that bend, where there are none yet.
+// form finds the missing linear bounds of the values of a stage that bend.
 func (p *proof) form(ctx context.Context, s *stage, r *relaxation) error {
 	if p.boxed(s) {
 		return nil
@@ -73,19 +73,18 @@ func (p *proof) form(ctx context.Context, s *stage, r *relaxation) error {
 	return p.bound(ctx, s, r, missing, true)
 }
 
-// bending is a value of a stage that bends in a domain, one of those that do in the region, with what relaxation costs
-// there.
+// bending is a value of a stage that bends in a domain and in the region, with the cost of its relaxation there.
 type bending struct {
 	stage, k int
 	loss     float64
 }
 
-// clip narrows the ranges of the costliest values of a domain that is left open, and tells what that promises to bring.
-// A range that is empty decides the domain.
+// clip narrows the ranges of the costliest values of an open domain and sets what that promises to gain. An empty range
+// decides the domain.
 func (t *batch) clip(d int, of *domain, all []bending) {
 	of.hope = 0
 	if !(t.assumed > 0) {
-		return // what is assumed of rows is not known yet
+		return // the assumption about the rows is not known yet
 	}
 	last, inputs := (d+1)*t.rows-1, t.size(t.input)
 	part := &Part{Bounds: t.found[last : last+1], Coefficients: t.coefficients[last*inputs : (last+1)*inputs]}
@@ -120,7 +119,7 @@ func (t *batch) clip(d int, of *domain, all []bending) {
 	}
 }
 
-// gap is what the upper line on [l, u] lies above a kink, of other functions the width.
+// gap returns the distance of the upper line on [l, u] above a kink; for other functions, the width.
 func (s *stage) gap(l, u float64) float64 {
 	if s.kinked() {
 		return -l * u / (u - l)
@@ -134,8 +133,8 @@ type given struct {
 	region Region
 	radius []float32 // half the widths of a box
 	sum    []float32 // f + γ·g over a ball
-	at     []float32 // where that is least
-	off    float64   // what that is off by, for each unit of its terms
+	at     []float32 // point where that is least
+	off    float64   // error of that, for each unit of its terms
 }
 
 func newGiven(region Region, l Linear) *given {
@@ -151,14 +150,14 @@ func newGiven(region Region, l Linear) *given {
 	return g
 }
 
-// clip is a lower bound of f where g is at most 0, max over γ ≥ 0 of the least value of f + γ·g over the region, or
-// what is known where that is more. That least value is a concave function of γ: between two points, of which one has a
-// slope above 0 and the other one below, the next is where their tangents meet. The search begins at gamma, if that is
-// not 0, and leaves the best one there.
+// clip returns a lower bound of f where g is at most 0: max over γ ≥ 0 of the least value of f + γ·g over the region,
+// or known if that is larger. The least value is a concave function of γ. Between two points, one with a slope above 0
+// and one with a slope below, the next is where their tangents meet. The search begins at gamma, unless that is 0, and
+// stores the best γ there.
 func (g *given) clip(f *form, known float64, gamma *float64) float64 {
 	low, lowValue, lowSlope := 0.0, f.least, g.At0+vector.Dot(g.A, f.at)
 	if !(lowSlope > 0) {
-		return known // where f is least, g is not above 0
+		return known // g is at most 0 where f is least
 	}
 	var high, highValue, highSlope float64
 	at, best, found := *gamma, f.least, 0.0
@@ -194,7 +193,7 @@ func (g *given) clip(f *form, known float64, gamma *float64) float64 {
 	return known
 }
 
-// least is the least value of f + γ·g over the region, and its slope by γ.
+// least returns the least value of f + γ·g over the region, and its slope by γ.
 func (g *given) least(f *form, gamma float64) (value, slope float64) {
 	if g.radius != nil {
 		spread, turned := vector.Spread(f.A, g.A, gamma, g.radius)

@@ -82,8 +82,8 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// knapsack is the least value of f in a box where g is at most 0: from where f is least, values move to their other
-// ends where that lowers g at the least cost, the last of them in part.
+// knapsack returns the least value of f in a box where g is at most 0: from the point where f is least, values move to
+// their other ends if that lowers g at the least cost, the last of them in part.
 func knapsack(f, g Linear, box Region) float64 {
 	value, above := f.At0, g.At0
 	type move struct{ lowers, costs float64 }

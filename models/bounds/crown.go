@@ -11,24 +11,24 @@ import (
 	"selfheal/models/ort"
 )
 
-// Method is a way to bound.
+// Method names a way to compute bounds.
 type Method string
 
-// The methods, each tighter than the one before and slower.
+// The methods, each tighter and slower than the one before.
 const (
 	IBP        Method = "ibp"
 	CROWN      Method = "crown"
 	AlphaCROWN Method = "alpha-crown"
-	BetaCROWN  Method = "beta-crown" // by [Root.Branch]
+	BetaCROWN  Method = "beta-crown" // see [Root.Branch]
 )
 
-// Bound is what is proven of Σ row·output over a region: it is at least Value − Slack.
+// Bound is a proved lower bound of Σ row·output over a region: Value − Slack.
 type Bound struct {
-	Value float64 // before the slack for float32's rounding
+	Value float64 // before subtracting the slack for float32's rounding
 	Slack float64
 }
 
-// Least is the proven lower bound: −∞ where what was computed is not finite, which proves nothing.
+// Least returns the proved lower bound, and −∞, which proves nothing, if the computed numbers are not finite.
 func (b Bound) Least() float64 {
 	if least := b.Value - b.Slack; number.Finite(least) {
 		return least
@@ -40,30 +40,30 @@ func (b Bound) Least() float64 {
 type proof struct {
 	*Network
 	region Region
-	steps  int           // of the optimisation of free slopes; 0: slopes are not free
-	known  []*relaxation // by the stages' indices, as far as they are known
-	whole  []ends        // bounds of the stages' inputs over a larger region, as far as they are known
-	// coefficients are those of the last bounds of the output that were carried to the input.
+	steps  int           // steps that optimise the slopes; 0: slopes are not optimised
+	known  []*relaxation // by the stages' indices, as far as computed
+	whole  []ends        // bounds of the stages' inputs over a larger region, as far as known
+	// coefficients belong to the last bounds of the output that were carried to the input.
 	coefficients []float32
 
-	room         int       // for linear bounds of the stages' values
-	refining     bool      // the stages' bounds: see [Root.refine]
-	cutting      bool      // at kinks: see [Root.Branch]
-	wrong, seeds []float32 // of the output; the rows
-	apart        []float64 // by what rounding each row may change its bound
+	room         int       // numbers left for linear bounds of the stages' values
+	refining     bool      // the stages' bounds are being refined: see [Root.refine]
+	cutting      bool      // the region is being cut at kinks: see [Root.Branch]
+	wrong, seeds []float32 // error of the output; the rows
+	apart        []float64 // the most by which rounding each row may change its bound
 }
 
-// relaxation is what is known of a stage.
+// relaxation holds the bounds and lines of a stage.
 type relaxation struct {
-	lower, upper []float32 // of its input
-	wrong        []float32 // of its input, Ê
-	out          Region    // of its output
+	lower, upper []float32 // bounds of its input
+	wrong        []float32 // error of its input, Ê
+	out          Region    // interval of its output
 	ports        [portKinds][]float32
-	own          *ownLines // of a stage that is cut
-	forms        forms     // of a root that is refined
+	own          *ownLines // for a stage that is cut
+	forms        forms     // for a root that is refined
 }
 
-// Rows bounds rows of output values, [rows × classes], from below over a region.
+// Rows returns lower bounds of rows·output, for rows [rows × classes], over a region.
 func (n *Network) Rows(ctx context.Context, method Method, region Region, rows []float64) ([]Bound, error) {
 	p := &proof{Network: n, region: region}
 	if method == AlphaCROWN && len(n.free.free) > 0 {
@@ -72,19 +72,19 @@ func (n *Network) Rows(ctx context.Context, method Method, region Region, rows [
 	return p.rows(ctx, method, rows, nil)
 }
 
-// Part is what is proven of rows over a region.
+// Part is the proof of rows over a region.
 type Part struct {
 	Bounds       []Bound
-	Coefficients []float32 // of each row's bound, a linear one of the input, [rows × inputs]; nil: nothing is proven
-	inner        []ends    // of the stages' inputs
+	Coefficients []float32 // of each row's bound, linear in the input, [rows × inputs]; nil: nothing is proved
+	inner        []ends    // bounds of the stages' inputs
 }
 
 // ends are bounds of a stage's input.
 type ends struct{ lower, upper []float32 }
 
-// Part is [Network.Rows] by α-CROWN of few steps, on a part of a region of which whole is known, unless it is nil:
-// what holds there holds here. The optimisation of slopes ends early where enough, unless it is nil, says so of the
-// best bounds so far.
+// Part is [Network.Rows] by α-CROWN with few steps, on a part of a region. whole, unless nil, is the proof for the
+// region: its bounds hold on the part too. The optimisation of slopes ends early if enough, unless nil, returns true
+// for the best bounds so far.
 func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole *Part,
 	enough func([]Bound) bool) (*Part, error) {
 	p := &proof{Network: n, region: region}
@@ -98,7 +98,7 @@ func (n *Network) Part(ctx context.Context, region Region, rows []float64, whole
 	return p.part(bounds), err
 }
 
-// part is what has been found.
+// part returns the proof found so far.
 func (p *proof) part(found []Bound) *Part {
 	part := &Part{Bounds: found, Coefficients: p.coefficients}
 	for _, r := range p.known {
@@ -117,7 +117,7 @@ func (p *proof) rows(ctx context.Context, method Method, rows []float64, enough 
 	return p.outer(ctx, method, out, rows, enough)
 }
 
-// inner bounds the stages' inputs, and gives the output's intervals: nil where something is not finite.
+// inner bounds the stages' inputs and returns the output's intervals; nil if a number is not finite.
 func (p *proof) inner(ctx context.Context, method Method) (*relaxation, error) {
 	n := p.Network
 	if err := p.region.Check(n.size(n.input)); err != nil {
@@ -151,7 +151,7 @@ func (p *proof) inner(ctx context.Context, method Method) (*relaxation, error) {
 	return out, nil
 }
 
-// outer bounds rows of the output by what inner has found.
+// outer bounds rows of the output, using the result of inner.
 func (p *proof) outer(ctx context.Context, method Method, out *relaxation, rows []float64,
 	enough func([]Bound) bool) ([]Bound, error) {
 	n, k := p.Network, p.Classes()
@@ -168,7 +168,7 @@ func (p *proof) outer(ctx context.Context, method Method, out *relaxation, rows 
 	return p.run(ctx, n.output.program, n.output.segment, p.wrong, p.seeds, nil)
 }
 
-// seed takes rows of the output.
+// seed sets the rows of the output to bound.
 func (p *proof) seed(out *relaxation, rows []float64) {
 	k := p.Classes()
 	p.wrong, p.seeds, p.apart = out.wrong, make([]float32, len(rows)), make([]float64, len(rows)/k)
@@ -183,24 +183,24 @@ func (p *proof) seed(out *relaxation, rows []float64) {
 // meet takes the tighter of two bounds of each value.
 func (r *relaxation) meet(o ends) {
 	for j := range r.lower {
-		if l, u := max(r.lower[j], o.lower[j]), min(r.upper[j], o.upper[j]); l <= u { // else beyond by rounding alone
+		if l, u := max(r.lower[j], o.lower[j]), min(r.upper[j], o.upper[j]); l <= u { // otherwise they cross only by rounding
 			r.lower[j], r.upper[j] = l, u
 		}
 	}
 }
 
-// finite reports whether all that is known of a stage is finite: what goes beyond float32 may hide behind a kink.
+// finite reports whether all numbers of a stage are finite. A value beyond float32 may be hidden behind a kink.
 func (r *relaxation) finite() bool {
 	return vector.Finite(r.lower) && vector.Finite(r.upper) && vector.Finite(r.wrong)
 }
 
-// nothing are bounds that prove nothing.
+// nothing returns bounds that prove nothing.
 func nothing(rows int) []Bound { return slices.Repeat([]Bound{{Value: math.Inf(-1)}}, rows) }
 
-// RowsAtOnce is how many rows one call of [Network.Rows] can take in a memory of some hundred megabytes.
+// RowsAtOnce returns how many rows one call of [Network.Rows] can take in some hundred megabytes of memory.
 func (n *Network) RowsAtOnce() int { return max(1, 1<<24/max(n.free.perRow, n.output.program.perRow)) }
 
-// MarginRows are the label's logit less each other class's, in order: rows of [Network.Rows].
+// MarginRows returns rows for [Network.Rows]: the label's logit minus each other class's, in order.
 func (n *Network) MarginRows(label int) []float64 {
 	k := n.Classes()
 	rows := make([]float64, 0, (k-1)*k)
@@ -215,8 +215,7 @@ func (n *Network) MarginRows(label int) []float64 {
 	return rows
 }
 
-// Hold holds the outputs that a network's file gives for an input against what is proven of it: they must lie within
-// their intervals.
+// Hold checks the outputs y of a network's file for an input x against the proof: they must lie within their intervals.
 func (n *Network) Hold(ctx context.Context, x []float32, y []float64) error {
 	k := len(y)
 	rows := make([]float64, 2*k*k)
@@ -233,15 +232,15 @@ func (n *Network) Hold(ctx context.Context, x []float32, y []float64) error {
 	return err
 }
 
-// Positive reports whether all bounds are above 0: no other class can have the largest logit.
+// Positive reports whether all bounds are above 0: then no other class can have the largest logit.
 func Positive(all []Bound) bool {
 	return !slices.ContainsFunc(all, func(b Bound) bool { return !(b.Least() > 0) })
 }
 
-// slackFactor covers what is rounded where slack is computed, and in the float64 sums over coefficients.
+// slackFactor covers the rounding of the slack itself and of the float64 sums over coefficients.
 const slackFactor = 1.01
 
-// interval bounds a target by intervals, from what its segment ends at.
+// interval bounds a target by intervals, from the ends of its segment.
 func (p *proof) interval(t *target) (*relaxation, error) {
 	if t.segment.session == nil {
 		end := p.over(t.segment.ends[0])
@@ -263,7 +262,7 @@ func (p *proof) interval(t *target) (*relaxation, error) {
 	return &relaxation{lower: out[0].Data, upper: out[1].Data, wrong: wrong}, nil
 }
 
-// over is the region of an end: the input's, or the interval of a stage's output.
+// over returns the region of an end: the input's, or the interval of a stage's output.
 func (p *proof) over(end string) Region {
 	for i, s := range p.stages {
 		if s.output() == end {
@@ -273,12 +272,12 @@ func (p *proof) over(end string) Region {
 	return p.region
 }
 
-// perChunk is how many values the largest tensor of a run holds, about.
+// perChunk is the approximate number of values in the largest tensor of a run.
 const perChunk = 1 << 19
 
-// walks reports whether a target is bounded by a walk backwards. An affine map of a box is not where its intervals are
-// exact, and one of a ball always is, as its intervals are those of a box around it. An activation's output has
-// the interval that its input's bounds are mapped to, which its lines cannot improve on.
+// walks reports whether a target is bounded by a walk backwards. It is not if the intervals are exact: for an affine
+// map of a box. They are never exact for a ball, because they are the intervals of a box around it. It is not for an
+// activation's output either: its interval is the image of its input's bounds, and lines cannot improve that.
 func (p *proof) walks(t *target, method Method) bool {
 	switch walked := t.program.stages; {
 	case len(walked) == 0:
@@ -291,16 +290,16 @@ func (p *proof) walks(t *target, method Method) bool {
 	return method != IBP
 }
 
-// perRun is how many values the largest tensor of a run holds whose time is that of starting it.
+// perRun is the number of values in the largest tensor of a run that takes as long as starting it.
 const perRun = 1 << 14
 
-// side is a bound that is to be found of a value: its lower one with the sign 1, its upper one with −1.
+// side is a bound to find for a value: the lower one for sign 1, the upper one for −1.
 type side struct {
 	value int
 	sign  float32
 }
 
-// tighten bounds a stage's input by a walk backwards, where its bounds leave something to gain.
+// tighten bounds a stage's input by a walk backwards, for the values whose bounds can still gain.
 func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
 	all := p.alone || s.joins() || len(s.program.stages) == 0
 	var first, second []side
@@ -308,7 +307,7 @@ func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
 		u := r.upper[j]
 		switch {
 		case !all && !s.bends(float64(l), float64(u)):
-		case !all && l+u < 0: // most such values are below a kink, where f may be flat: then l does not matter
+		case !all && l+u < 0: // most such values lie below a kink, where f may be flat: then l does not matter
 			first, second = append(first, side{j, -1}), append(second, side{j, 1})
 		default:
 			first = append(first, side{j, 1}, side{j, -1})
@@ -326,7 +325,7 @@ func (p *proof) tighten(ctx context.Context, s *stage, r *relaxation) error {
 	return p.bound(ctx, s, r, second, false)
 }
 
-// bound finds bounds of a stage's input, and keeps them as linear ones if so told.
+// bound finds bounds of a stage's input; with keep it also stores them as linear bounds.
 func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side, keep bool) error {
 	return p.chunks(ctx, s.program, r, sides, func(sides []side, rows []float32) ([]Bound, error) {
 		if !keep {
@@ -341,7 +340,7 @@ func (p *proof) bound(ctx context.Context, s *stage, r *relaxation, sides []side
 	})
 }
 
-// chunks finds bounds of sides by a program, some rows at once, on several cores, and takes them.
+// chunks finds bounds of sides by a program, some rows at a time, on several cores, and stores them.
 func (p *proof) chunks(ctx context.Context, prog *program, r *relaxation, sides []side,
 	find func(sides []side, rows []float32) ([]Bound, error)) error {
 	chunks := slices.Collect(slices.Chunk(sides, max(1, perChunk/prog.perRow)))
@@ -358,7 +357,7 @@ func (p *proof) chunks(ctx context.Context, prog *program, r *relaxation, sides 
 			case o.sign > 0 && p.alone:
 				*l = down(least)
 			case o.sign > 0:
-				*l = min(max(*l, down(least)), *u) // beyond the other by rounding alone
+				*l = min(max(*l, down(least)), *u) // beyond the other bound only by rounding
 			case p.alone:
 				*u = up(-least)
 			default:
@@ -368,8 +367,8 @@ func (p *proof) chunks(ctx context.Context, prog *program, r *relaxation, sides 
 	})
 }
 
-// run bounds rows of a target by a program; wrong is its segment's error, own what is each row's own of a program with
-// free slopes, which gets its gradients and the points where the bounds are taken.
+// run bounds rows of a target by a program. wrong is the error of its segment. own holds the inputs that each row has
+// for itself in a program with optimised slopes; it receives the gradients and the points where the bounds are taken.
 func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, rows []float32,
 	own *slopes) ([]Bound, error) {
 	if err := ctx.Err(); err != nil {
@@ -452,15 +451,16 @@ func (p *proof) run(ctx context.Context, prog *program, seg *segment, wrong, row
 	return bounds, nil
 }
 
-// slopes are what of the stages' lines is each row's own, above all the lower slopes, as steps from the upper ones.
+// slopes holds the parts of the stages' lines that each row has for itself: above all the lower slopes, as steps from
+// the upper ones.
 type slopes struct {
-	at    []float32              // for each row a point of the input, where its bound was taken
+	at    []float32              // for each row the point of the input where its bound was taken
 	ports [portKinds][][]float32 // by the stages' indices
-	// gradients are by the steps, of a stage that is cut by its input's coefficients; outputs are its output's
-	// coefficients.
+	// gradients are taken by the steps; for a stage that is cut, by its input's coefficients. outputs are the
+	// coefficients of the stage's output.
 	gradients, outputs [][]float32
-	gammas             [][]float64 // of the bounds of values that bend, see [given.clip]
-	rows               []float32   // the gradients by the rows of a program with cuts
+	gammas             [][]float64 // for the bounds of values that bend, see [given.clip]
+	rows               []float32   // gradients by the rows of a program with cuts
 }
 
 func (p *proof) newSlopes(rows int, kinds ...portKind) *slopes {
@@ -472,8 +472,8 @@ func (p *proof) newSlopes(rows int, kinds ...portKind) *slopes {
 	return own
 }
 
-// Steps of Adam (Kingma and Ba 2015), and its step size, which falls by a factor at each: auto_LiRPA's defaults. A
-// part's are fewer: more cost more than the parts that they save, on ACAS Xu.
+// The steps of Adam (Kingma and Ba 2015) and its step size, which falls by a factor at each step: auto_LiRPA's
+// defaults. A part takes fewer: on ACAS Xu more steps cost more than the parts that they save.
 const (
 	partSteps    = 4
 	alphaSteps   = 20
@@ -482,7 +482,7 @@ const (
 	alphaDecay   = 0.98
 	beta1, beta2 = 0.9, 0.999
 	alphaEpsilon = 1e-8
-	alphaMargin  = 1e-6 // of slopes from their range's ends, which rounding must not leave
+	alphaMargin  = 1e-6 // distance of slopes from the ends of their range, which rounding must not leave
 )
 
 // adam is the state of an ascent.
@@ -490,16 +490,16 @@ type adam struct{ mean, square []float64 }
 
 func newAdam(size int) adam { return adam{make([]float64, size), make([]float64, size)} }
 
-// step is the direction for a gradient of value i, after decays of the moments.
+// step returns the direction for a gradient of value i; decay1 and decay2 are the decays of the moments so far.
 func (a adam) step(i int, g float32, decay1, decay2 float64) float64 {
 	a.mean[i] = beta1*a.mean[i] + (1-beta1)*float64(g)
 	a.square[i] = beta2*a.square[i] + (1-beta2)*float64(g)*float64(g)
 	return a.mean[i] / (1 - decay1) / (math.Sqrt(a.square[i]/(1-decay2)) + alphaEpsilon)
 }
 
-// optimise gives the best bounds of rows of a target that it finds by free slopes, from CROWN's on. The gradient is
-// that at the point of the input where the bound before was taken: the bound is the least value there is, so that its
-// gradient is that of the value at the point where it is taken.
+// optimise returns the best bounds of rows of a target that it finds by moving the slopes, beginning with CROWN's. The
+// gradient is taken at the point of the input where the previous bound was taken: the bound is the least value over the
+// region, so its gradient is the gradient of the value at the point of the minimum.
 func (p *proof) optimise(ctx context.Context, t *target, prog *program, steps int, enough func([]Bound) bool) (
 	[]Bound, error) {
 	count := len(p.seeds) / prog.row
@@ -512,8 +512,8 @@ func (p *proof) optimise(ctx context.Context, t *target, prog *program, steps in
 	}
 	rate, decay1, decay2 := alphaRate, 1.0, 1.0
 	var best []Bound
-	var coefficients []float32    // of the best
-	for step := range steps + 2 { // the first says where bounds are taken, the last what the steps have brought
+	var coefficients []float32    // of the best bounds
+	for step := range steps + 2 { // the first run finds the points where bounds are taken, the last evaluates the final step
 		bounds, err := p.run(ctx, prog, t.segment, p.wrong, p.seeds, own)
 		if err != nil {
 			return nil, err
@@ -550,18 +550,18 @@ func (p *proof) optimise(ctx context.Context, t *target, prog *program, steps in
 	return best, nil
 }
 
-// within is the step from an upper slope to a lower one that is moved, within its range.
+// within returns the step from an upper slope to a lower one that is moved, kept within its range.
 func (s *stage) within(slope, step float32, move float64) float32 {
 	alpha := float64(slope) + float64(step) + move
 	return float32(min(max(alpha, s.free[0]+alphaMargin), s.free[1]-alphaMargin) - float64(slope))
 }
 
-// turns reports whether the lower line of a stage's value is free.
+// turns reports whether the lower line of a stage's value can be optimised.
 func (p *proof) turns(s *stage, j int) bool {
 	return !p.boxed(s) && s.loose(float64(p.known[s.index].lower[j]), float64(p.known[s.index].upper[j]))
 }
 
-// loose reports whether the lower line on [l, u] is free, unless the stage is boxed.
+// loose reports whether the lower line on [l, u] can be optimised, unless the stage is boxed.
 func (s *stage) loose(l, u float64) bool {
 	switch {
 	case s.free == nil:

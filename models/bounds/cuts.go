@@ -11,20 +11,20 @@ import (
 	"selfheal/internal/tree"
 )
 
-// cut is the half of a stage's values on one side of a point: what is bounded are the inputs whose value lies there,
-// which a Lagrange multiplier β says too (Wang et al. 2021, "Beta-CROWN", equation 5).
+// cut restricts a domain to the inputs for which a stage's value lies on one side of a point. A Lagrange multiplier β
+// expresses it too (Wang et al. 2021, "Beta-CROWN", equation 5).
 type cut struct {
 	place
 	above bool
 }
 
-// place is a point of a value of a stage's input: of a ReLU or LeakyReLU its kink.
+// place is a point of one value of a stage's input; for a ReLU or LeakyReLU, its kink.
 type place struct {
 	stage, value int
 	at           float64 // a float32
 }
 
-// withCuts makes the programs of cuts once.
+// withCuts makes the programs with cuts once.
 func (n *Network) withCuts() (err error) {
 	n.cutter.Lock()
 	defer n.cutter.Unlock()
@@ -37,16 +37,16 @@ func (n *Network) withCuts() (err error) {
 	return err
 }
 
-// Cuttable reports whether the network has values that its bounds are cut at.
+// Cuttable reports whether the network has values at which its region can be cut.
 func (n *Network) Cuttable() bool { return slices.ContainsFunc(n.stages, (*stage).cuttable) }
 
-// cuttable reports whether a stage works value by value, and not as affine operators do.
+// cuttable reports whether a stage works value by value and is not affine.
 func (s *stage) cuttable() bool { return !s.joins() && s.node.Op != "Identity" }
 
 // kinked reports whether a stage is affine on both sides of 0.
 func (s *stage) kinked() bool { return s.node.Op == "Relu" || s.node.Op == "LeakyRelu" }
 
-// Root is a region whose rows α-CROWN and β-CROWN bound: the stages' inputs are bounded once, and once more where
+// Root is a region whose rows α-CROWN and β-CROWN bound. The stages' inputs are bounded once, and once more if
 // branching takes long.
 type Root struct {
 	proof   *proof
@@ -87,7 +87,7 @@ func (p *proof) root(ctx context.Context) (*Root, error) {
 	return &Root{proof: p, out: out}, err
 }
 
-// Part is what α-CROWN proves of rows over the whole region; enough is that of [Network.Part].
+// Part bounds rows over the whole region by α-CROWN; for enough see [Network.Part].
 func (r *Root) Part(ctx context.Context, rows []float64, enough func([]Bound) bool) (*Part, error) {
 	p := *r.proof
 	bounds, err := p.outer(ctx, AlphaCROWN, r.out, rows, enough)
@@ -97,44 +97,44 @@ func (r *Root) Part(ctx context.Context, rows []float64, enough func([]Bound) bo
 // domain is a part of a region: the inputs whose values lie on given sides of some points.
 type domain struct {
 	cuts    []cut
-	weights []float64 // of the rows' sum; nil of a single row
-	towards []float64 // how they were moved last
-	stride  float64   // and how far
-	bounds  []Bound   // of the rows
-	lacks   float64   // below 0: it is decided
-	again   int       // times that it was bounded where there was nothing left to cut
-	ranges  []ends    // what is known of the values that bend in the region, by the stages' indices
+	weights []float64 // of the rows in the sum; nil for a single row
+	towards []float64 // direction of their last move
+	stride  float64   // length of that move
+	bounds  []Bound   // bounds of the rows
+	lacks   float64   // how far the bounds are from deciding it; decided below 0
+	again   int       // times that it was bounded with nothing left to cut
+	ranges  []ends    // known ranges of the values that bend in the region, by the stages' indices
 	clipped bool      // its ranges hold only where the rows do not suffice
-	last    *ended    // what its bounds ended with, before them what its whole's did; nil: CROWN's slopes
-	hope    float64   // what narrower ranges may bring
-	worst   []costly  // where relaxation costs the bounds most, the costliest first
-	cost    float64   // what it cost where the domain was cut from its whole
-	lacked  float64   // and what that lacked
+	last    *ended    // where its bounds ended, at first those of its parent; nil: CROWN's slopes
+	hope    float64   // gain that narrower ranges may bring
+	worst   []costly  // where relaxation costs the bounds most, in falling order
+	cost    float64   // cost of relaxation where the domain was cut from its parent
+	lacked  float64   // lacks of the parent
 }
 
-// ended are lower slopes, multipliers and points that bounds ended with, of each row.
+// ended holds the lower slopes, multipliers and points that bounds ended with, for each row.
 type ended struct {
-	alphas [][]float32 // by the stages' indices; nil of one whose slopes are not free
+	alphas [][]float32 // by the stages' indices; nil for one whose slopes are not optimised
 	betas  []float32   // by the cuts
 	at     []float32
 }
 
-// branching is a tree of cuts of a region under construction. A domain has a bound of each row and, where there are
-// several, one of a weighted sum of them.
+// branching is a tree of cuts of a region under construction. A domain has a bound of each row and, for several rows,
+// one of a weighted sum of them.
 type branching struct {
 	*proof
 	out     *relaxation
 	numbers []float64 // of the rows
-	limits  []float64 // of the rows
+	limits  []float64 // what the rows must exceed
 	rows    int       // of a domain
 	gains   *gains
-	assumed float64   // of rows that do not suffice: they are at most so much above their limits
-	spare   sync.Pool // of batches' *slopes
+	assumed float64   // the rows that do not suffice lie at most so much above their limits
+	spare   sync.Pool // pool of batches' *slopes
 
 	mu      sync.Mutex
-	closest float64 // what the decided domains lack, at most
+	closest float64 // the largest lacks of a decided domain
 	nearest []Bound // that domain's bounds
-	clipped bool    // they hold where the rows do not suffice
+	clipped bool    // they hold only where the rows do not suffice
 }
 
 // branch prepares a tree of cuts for rows.
@@ -150,7 +150,7 @@ func (r *Root) branch(rows, limits []float64) (*branching, error) {
 	return b, err
 }
 
-// seedsOf are a domain's rows, and by what rounding them may change their bounds.
+// seedsOf returns a domain's rows, and the most by which rounding them may change their bounds.
 func (b *branching) seedsOf(d *domain) (seeds []float32, apart []float64) {
 	rows, off := b.numbers, 0.0
 	if b.rows > len(b.limits) {
@@ -171,7 +171,7 @@ func (b *branching) seedsOf(d *domain) (seeds []float32, apart []float64) {
 	return p.seeds, p.apart
 }
 
-// short is what bounds of a domain lack: below 0, they suffice.
+// short returns by how much the bounds of a domain fall short; below 0, they suffice.
 func (b *branching) short(d *domain, found []Bound) float64 {
 	least := b.limit(d) - found[len(found)-1].Least()
 	for i, limit := range b.limits {
@@ -180,7 +180,7 @@ func (b *branching) short(d *domain, found []Bound) float64 {
 	return least
 }
 
-// limit is that of a domain's last row.
+// limit returns the limit of a domain's last row.
 func (b *branching) limit(d *domain) float64 {
 	if d.weights == nil {
 		return b.limits[0]
@@ -192,13 +192,14 @@ func (b *branching) limit(d *domain) float64 {
 	return sum + Far*size
 }
 
-// Branch is [Network.Rows] by β-CROWN: α-CROWN on the region, whose inputs are then cut in two by the sign of a
-// ReLU's value, or at a point of another activation's, and the halves again, until in each a row is above its limit,
-// or a weighted sum of rows above that of their limits: never are all rows at most their limits. The bounds returned
-// are the rows' in the part where they are nearest to lacking that; proven is false where a part could not be cut
-// (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural Network Verification"). Where that takes long, it
-// begins again with the stages' inputs bounded more tightly, as the root's next rows do; the parts are then narrowed to
-// where the rows do not suffice, so that hardly more than the limits is proven. Count, unless it is nil, counts parts.
+// Branch is [Network.Rows] by β-CROWN. It applies α-CROWN to the region and then cuts its inputs in two by the sign of
+// a ReLU's value, or at a point of another activation's, and so on with the halves. A part is decided when a row
+// exceeds its limit there, or a weighted sum of rows the same sum of limits: then the rows are never all at most their
+// limits. Branch returns the rows' bounds in the part that comes nearest to failing; proven is false if a part could
+// not be cut (Bunel et al. 2020, "Branch and Bound for Piecewise Linear Neural Network Verification"). If that takes
+// long, it begins again with tighter bounds of the stages' inputs, which the root's next rows use too. The parts are
+// then narrowed to where the rows do not suffice, so that the bounds prove little more than the limits. count, unless
+// nil, counts parts.
 func (r *Root) Branch(ctx context.Context, rows, limits []float64, workers int, count *tree.Count) (nearest []Bound,
 	proven bool, err error) {
 	if r.out == nil || !r.proof.cutting {
@@ -238,7 +239,7 @@ func (r *Root) grow(ctx context.Context, rows, limits []float64, grown *tree.Tre
 	}
 	b.assumed, b.nearest = headroom*whole.lacks, slices.Clone(whole.bounds)
 	for i, limit := range limits {
-		b.nearest[i].Value = limit + b.assumed + b.nearest[i].Slack // where all parts are found to be empty
+		b.nearest[i].Value = limit + b.assumed + b.nearest[i].Slack // all parts are empty
 	}
 	grown.Most, grown.Examine = b.most(), b.examine
 	if proven, err = grown.Grow(ctx, whole); !proven {
@@ -252,7 +253,7 @@ func (r *Root) grow(ctx context.Context, rows, limits []float64, grown *tree.Tre
 	return b.nearest, true, nil
 }
 
-// examine cuts some domains in two and bounds the halves, again where narrower ranges promise to decide them. It gives
+// examine cuts some domains in two and bounds the halves, again if narrower ranges promise to decide them. It returns
 // those that are left.
 func (b *branching) examine(ctx context.Context, parts []*domain) (open []*domain, err error) {
 	var halves, again []*domain
@@ -262,7 +263,7 @@ func (b *branching) examine(ctx context.Context, parts []*domain) (open []*domai
 			halves = append(halves, b.cutAt(d, at, true), b.cutAt(d, at, false))
 		} else if d.again++; d.again > mostAgain {
 			return nil, tree.ErrOpen
-		} else { // a linear program, whose dual is left to be climbed
+		} else { // a linear program: only its dual is left to optimise
 			again = append(again, d)
 		}
 	}
@@ -293,12 +294,12 @@ func (b *branching) examine(ctx context.Context, parts []*domain) (open []*domai
 	return undecided(left), nil
 }
 
-// undecided are the domains whose bounds do not suffice.
+// undecided returns the domains whose bounds do not suffice.
 func undecided(all []*domain) []*domain {
 	return slices.DeleteFunc(slices.Clone(all), func(d *domain) bool { return d.lacks < 0 })
 }
 
-// whole is the region.
+// whole returns the region as a domain.
 func (b *branching) whole() *domain {
 	d := &domain{ranges: make([]ends, len(b.stages))}
 	for i, known := range b.known {
@@ -312,28 +313,28 @@ func (b *branching) whole() *domain {
 	return d
 }
 
-// climb is how slopes and multipliers are moved.
+// climb says how slopes and multipliers are moved.
 type climb struct {
 	steps int
 	rate  float64 // of the slopes
 }
 
-// How a half is bounded, whose slopes are near their best as it begins where its whole ended: two steps take a third
-// less time on ResNet-2B than six. Many cuts have many multipliers, which two steps do not bring to their best: a
-// domain is climbed for long after each so many cuts, as it is where nothing is left to be cut.
+// The steps for a half. Its slopes are near their best, because they begin where its parent's ended: on ResNet-2B two
+// steps take a third less time than six. Many cuts have many multipliers, which two steps do not optimise. A domain is
+// therefore optimised for long after every 20 cuts (deep), and when nothing is left to cut.
 const (
 	cutSteps   = 2
 	cutRate    = 0.02
-	mostRounds = 3 // in narrower ranges
+	mostRounds = 3 // with ever narrower ranges
 	deep       = 20
 	longSteps  = 100
-	mostAgain  = 5 // where nothing is left to be cut
+	mostAgain  = 5 // when nothing is left to cut
 )
 
-// perBatch is how many values of stages the rows of a run have together, about.
+// perBatch is the approximate number of stages' values in all rows of a run.
 const perBatch = 1 << 16
 
-// most is how many domains are cut at once.
+// most returns how many domains are cut at once.
 func (b *branching) most() int {
 	values := 0
 	for _, s := range b.stages {
@@ -342,7 +343,7 @@ func (b *branching) most() int {
 	return max(1, perBatch/(2*values*b.rows))
 }
 
-// cutAt is the half of a domain on one side of a point.
+// cutAt returns the half of a domain on one side of a point.
 func (b *branching) cutAt(d *domain, at costly, above bool) *domain {
 	half := &domain{cuts: append(slices.Clip(d.cuts), cut{at.place, above}), weights: d.weights, towards: d.towards,
 		stride: d.stride, ranges: slices.Clone(d.ranges), clipped: d.clipped, last: d.last, cost: at.loss,

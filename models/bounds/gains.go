@@ -8,16 +8,16 @@ import (
 	"selfheal/internal/number"
 )
 
-// mostWorst is how many places a domain may be cut at.
+// mostWorst is the number of places where a domain may be cut.
 const mostWorst = 12
 
-// costly is a place with what relaxation costs the bounds there.
+// costly is a place with the cost of its relaxation to the bounds.
 type costly struct {
 	place
 	loss float64
 }
 
-// consider takes a place among the domain's worst if it is one of them.
+// consider adds a place to the domain's worst if it is one of them.
 func (d *domain) consider(at costly) {
 	if len(d.worst) == mostWorst && !(at.loss > d.worst[mostWorst-1].loss) {
 		return
@@ -30,21 +30,21 @@ func (d *domain) consider(at costly) {
 	d.worst = d.worst[:min(len(d.worst), mostWorst)]
 }
 
-// gain is what the halves of cuts at a place have brought.
+// gain adds up what cuts at one place have gained, over their halves.
 type gain struct{ sum, halves float64 }
 
-// gains are what the cuts of a tree have brought so far at each place, as mixed-integer programming's pseudocosts are
-// (Achterberg et al. 2005, "Branching Rules Revisited"). Several goroutines use them.
+// gains holds what the cuts of a tree have gained at each place, like pseudocosts in mixed-integer programming
+// (Achterberg et al. 2005, "Branching Rules Revisited"). Several goroutines use it.
 type gains struct {
 	mu         sync.Mutex
 	of         map[place]*gain
-	sum, costs float64 // of all
+	sum, costs float64 // over all places
 }
 
-// best is the place of some where a cut is expected to bring most, both halves together: what it has brought there,
-// and, as if a half more had been cut, that share of what relaxation costs there that cuts have brought elsewhere. On
-// ResNet-2B that takes a third to a half of the cuts that the costliest places do, and the sum of both halves fewer
-// than the worse one or their product.
+// best returns the place where a cut is expected to gain most, over both halves together. The expectation averages the
+// gains at the place with, as if from half a cut more, the place's relaxation cost times the gain per cost elsewhere.
+// On ResNet-2B that takes a third to a half of the cuts that the costliest places take; the sum over both halves takes
+// fewer cuts than their minimum or product.
 func (g *gains) best(of []costly) (best costly) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,7 +65,7 @@ func (g *gains) best(of []costly) (best costly) {
 	return best
 }
 
-// learn takes what cuts have brought.
+// learn records what cuts have gained.
 func (g *gains) learn(halves []*domain) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// goldens are what auto_LiRPA proves (scripts/goldens/bounds.py).
+// goldens holds auto_LiRPA's bounds (scripts/goldens/bounds.py).
 type goldens struct {
 	Inputs [][]float32
 	Cases  []struct {
@@ -90,8 +90,7 @@ func TestGoldensOfResNet2B(t *testing.T) {
 	}
 }
 
-// compareGoldens checks a network's bounds against the goldens, and gives by how much larger those with free slopes
-// are.
+// compareGoldens checks a network's bounds against the goldens and returns by how much optimised slopes raise them.
 func compareGoldens(t *testing.T, file string, golden goldens, region func(c int) Region) (gain float64) {
 	t.Helper()
 	n := prepared(t, file, simplify.Options{}, 0)

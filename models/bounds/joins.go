@@ -8,10 +8,10 @@ import (
 	"selfheal/models/onnx"
 )
 
-// maxPool is the window of a MaxPool: for each value of the output, the places in the input's item, -1 outside.
+// maxPool is the window of a MaxPool: for each value of the output, its places in the input's item, -1 outside.
 type maxPool struct {
-	kernel int // values of a window
-	plane  int // outputs of a channel
+	kernel int // values in a window
+	plane  int // outputs in a channel
 	at     []int32
 	window onnx.Window
 }
@@ -24,7 +24,7 @@ func newMaxPool(g *onnx.Graph, n *onnx.Node) (*maxPool, bool) {
 	if len(n.Outputs) > 1 && n.Outputs[1] != "" {
 		return nil, false
 	}
-	w, err := onnx.NodeWindow(n, x[2:]) // that of a GlobalMaxPool is all
+	w, err := onnx.NodeWindow(n, x[2:]) // for a GlobalMaxPool the whole plane
 	kernel := onnx.Shape(w.Kernel).Items()
 	if err != nil || y.Items() > mostTaken/kernel {
 		return nil, false
@@ -45,7 +45,7 @@ func newMaxPool(g *onnx.Graph, n *onnx.Node) (*maxPool, bool) {
 	return p, true
 }
 
-// place is where value k of window o lies in a plane, or -1.
+// place returns the index in a plane of value k of window o, or -1.
 func (p *maxPool) place(in, out onnx.Shape, o, k int) int {
 	at, step := 0, 1
 	for a := len(in) - 1; a >= 0; a-- {
@@ -59,8 +59,8 @@ func (p *maxPool) place(in, out onnx.Shape, o, k int) int {
 	return at
 }
 
-// places are, for each window, which of its values has the largest lower bound, whether no other can be larger, and the
-// largest of all upper bounds: the maximum lies between them (auto_LiRPA's bounds).
+// places returns for each window the value with the largest lower bound, whether no other can be larger, and the
+// largest upper bound: the maximum lies between them (auto_LiRPA's bounds).
 func (p *maxPool) places(lower, upper []float32) (best []int, sure []bool, most []float32) {
 	out := len(p.at) / p.kernel
 	best, sure, most = make([]int, out), make([]bool, out), make([]float32, out)
@@ -83,10 +83,10 @@ func (p *maxPool) places(lower, upper []float32) (best []int, sure []bool, most 
 	return best, sure, most
 }
 
-// mask is where the mask [C, values of a window, outputs of a channel…] has value k of window o.
+// mask returns the index of value k of window o in the mask [C, values of a window, outputs of a channel…].
 func (p *maxPool) mask(o, k int) int { return (o/p.plane*p.kernel+k)*p.plane + o%p.plane }
 
-// pool replaces a MaxPool by the values that its bounds take: coefficients go to the places that its masks name.
+// pool replaces a MaxPool by the values that its bounds take: the coefficients go to the places named by its masks.
 func (w *walk) pool(s *stage, g, positive string, both func(slope, step, g, positive string) string) string {
 	p, x, y := s.pool, w.n.graph.Shapes[s.tensor], w.n.one(s.output())
 	apart := func(t string) string { return w.Op("Unsqueeze", t, w.Ints(2)) }
@@ -102,7 +102,7 @@ func (w *walk) pool(s *stage, g, positive string, both func(slope, step, g, posi
 	return w.OpWith("ConvTranspose", grad.Transposed(p.window, x, y), each, w.Const(weight))
 }
 
-// relax is that of a MaxPool.
+// relax computes the bounds of a MaxPool.
 func (p *maxPool) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 	r.ports[slopePort], r.ports[stepPort] = make([]float32, len(p.at)), make([]float32, len(p.at))
 	best, sure, most := p.places(r.lower, r.upper)
@@ -116,7 +116,7 @@ func (p *maxPool) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 				reach = max(reach, -float64(r.lower[i]), float64(r.upper[i]))
 			}
 		}
-		// Windows that overlap, and other readers of the input, give to one place.
+		// Overlapping windows and other readers of the input add up at one place.
 		inner += gamma(unit, int64(p.kernel)+4+s.readers) * reach
 		zero, at := float64(s.segment.atZero[window[k]]), p.mask(o, k)
 		above, below := float64(most[o]), zero
@@ -131,10 +131,10 @@ func (p *maxPool) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 	r.ports[sumsPort], r.ports[stepSumsPort] = sums.all, sums.positive
 }
 
-// product is a Mul of two tensors: the places of each value's factors in both, joined as the stage's input.
+// product is a Mul of two tensors: the places of each value's factors in both, which are joined as the stage's input.
 type product struct {
 	first, second []int32
-	repeats       int64 // of a factor's value, at most
+	repeats       int64 // the most values that one value of a factor takes part in
 }
 
 // newProduct appends the stage's input in front of the node. Both factors have the batch first.
@@ -155,7 +155,7 @@ func newProduct(g *onnx.Graph, at int) (p *product, joined string) {
 	})
 }
 
-// relax has McCormick's planes (McCormick 1976) as auto_LiRPA chooses them: for a from la to ua and b from lb to ub
+// relax uses McCormick's planes (McCormick 1976), chosen as in auto_LiRPA, for a from la to ua and b from lb to ub:
 //
 //	lb·a + la·b − la·lb ≤ a·b ≤ ub·a + la·b − la·ub.
 func (p *product) relax(s *stage, r *relaxation, sums *sums, unit float64) {
@@ -175,7 +175,7 @@ func (p *product) relax(s *stage, r *relaxation, sums *sums, unit float64) {
 		}
 		wrong := 4 * unit * max(-low, high)
 		r.out.Lower[o], r.out.Upper[o] = down(low-wrong), up(high+wrong)
-		// Coefficients, with what other values and other readers give to one place.
+		// Coefficients are added up with those of other values and readers at one place.
 		size := math.Abs(ub) + math.Abs(step)
 		wrong += gamma(unit, 4+s.readers+p.repeats) * (reachA*size + reachB*math.Abs(la))
 		zeroA, zeroB := float64(s.segment.atZero[i]), float64(s.segment.atZero[j])

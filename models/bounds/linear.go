@@ -2,20 +2,20 @@ package bounds
 
 import "math"
 
-// Linear is a lower bound of by how much a row of the output is above a limit: Σ A·x + At0 over the inputs x of a
-// region. Where it is above 0, so is the row above its limit.
+// Linear is a lower bound of a row of the output minus its limit: Σ A·x + At0 over the inputs x of a region. If it is
+// above 0, the row is above its limit.
 type Linear struct {
 	A   []float32
 	At0 float64
 }
 
-// Far is what float64 sums of a few terms are off by, at most, for each unit of their size.
+// Far bounds the error of a float64 sum of a few terms, per unit of their size.
 const Far = 1e-12
 
-// far is [Far] of so many terms.
+// far is [Far] for this many terms.
 func far(terms int) float64 { return max(Far, float64(terms)*0x1p-52) }
 
-// Linears are those of rows of a part, which is of a region of the form of a box or a ball, with their limits.
+// Linears returns the linear bounds of the rows of a part, with their limits. The region is a box or a ball.
 func (p *Part) Linears(region Region, limits []float64) []Linear {
 	all, n := make([]Linear, len(limits)), len(p.Coefficients)/len(p.Bounds)
 	for i, b := range p.Bounds[:len(limits)] {
@@ -31,7 +31,7 @@ func (p *Part) Linears(region Region, limits []float64) []Linear {
 	return all
 }
 
-// Least is its least value on a box.
+// Least returns the least value on a box.
 func (l Linear) Least(lower, upper []float64) float64 {
 	sum := l.At0
 	for j, v := range l.A {
@@ -41,7 +41,7 @@ func (l Linear) Least(lower, upper []float64) float64 {
 	return sum
 }
 
-// end is where a·x is least.
+// end returns the end of [lower, upper] at which a·x is least.
 func end(lower, upper, a float64) float64 {
 	if a < 0 {
 		return upper
@@ -49,16 +49,16 @@ func end(lower, upper, a float64) float64 {
 	return lower
 }
 
-// The search for weights: of two bounds by halving, of more of them by rounds.
+// The search for weights: by bisection for two bounds, by rounds for more.
 const (
 	halvings     = 40
 	weightRounds = 30
 	mostPairs    = 10
 )
 
-// Apart reports whether some weighted sum of linear bounds is above 0 on all of a box, so that never all of them are at
-// most 0. The least value of the sum is a concave function of the weights; the bounds' values where it is taken are its
-// gradient.
+// Apart reports whether some weighted sum of linear bounds is above 0 on all of a box, so that they are never all at
+// most 0. The least value of the sum is a concave function of the weights; the values of the bounds at its minimum are
+// its gradient.
 func Apart(all []Linear, lower, upper []float64) bool {
 	w := &weighing{all: all, lower: lower, upper: upper, weights: make([]float64, len(all)),
 		values: make([]float64, len(all)), x: make([]float64, len(lower))}
@@ -105,15 +105,15 @@ func Apart(all []Linear, lower, upper []float64) bool {
 	return false
 }
 
-// weighing is of a weighted sum of bounds.
+// weighing is the search for the weights of a sum of bounds.
 type weighing struct {
 	all             []Linear
 	lower, upper    []float64
-	weights, values []float64 // the bounds' values where the sum is least
+	weights, values []float64 // the bounds' values at the sum's minimum
 	x               []float64
 }
 
-// positive reports whether the sum is above 0 throughout. What is not a number is not.
+// positive reports whether the sum is above 0 throughout. It is false for NaN.
 func (w *weighing) positive() bool {
 	for j := range w.x {
 		a := 0.0

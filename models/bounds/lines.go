@@ -11,27 +11,28 @@ type line struct{ a, b float64 }
 
 func (l line) at(x float64) float64 { return l.a*x + l.b }
 
-// through is the line with a slope through a point of f.
+// through returns the line with a slope through a point of f.
 func through(f func(float64) float64, x, slope float64) line { return line{slope, f(x) - slope*x} }
 
 // activation is an operator y = f(x) that works value by value.
 type activation struct {
 	f func(x float64) float64
-	// error bounds what ONNX Runtime's value differs from f's, beside its own rounding; perInput that for |x| = 1.
+	// error bounds how far ONNX Runtime's value is from f's, beside its own rounding; perInput is the same per unit of
+	// |x|.
 	error, perInput float64
-	// span are the least and the largest value on [l, u]; nil: f(l) and f(u), as f increases monotonically.
+	// span returns the least and the largest value on [l, u]; nil: f(l) and f(u), as f is monotonic.
 	span  func(l, u float64) (low, high float64)
 	bends func(l, u float64) bool // reports whether f is not affine on [l, u]; elsewhere its two lines are one
-	// lines give f's bounds on [l, u] where it bends: lower ≤ f ≤ upper.
+	// lines returns f's bounds on [l, u] if it bends there: lower ≤ f ≤ upper.
 	lines func(l, u float64) (lower, upper line)
-	// free are the slopes of f's pieces around its kink at 0, where f is convex: any line between the two through the
-	// kink bounds it from below (Xu et al. 2021). nil: f is not so.
+	// free holds the slopes of f's pieces on both sides of its kink at 0, where f is convex: any line through the kink
+	// with a slope between the two bounds f from below (Xu et al. 2021). nil: f has no such kink.
 	free *[2]float64
-	// turns reports whether that holds on [l, u]; nil: where f bends.
+	// turns reports whether that holds on [l, u]; nil: wherever f bends.
 	turns func(l, u float64) bool
 }
 
-// activations gives a node's activation.
+// activations maps operators to functions that make a node's activation.
 var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool){
 	"Relu": always(leaky(0)),
 	"LeakyRelu": func(_ *onnx.Graph, n *onnx.Node) (activation, bool) {
@@ -83,7 +84,7 @@ var activations = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool
 	},
 }
 
-// always is an activation without parameters.
+// always returns a function that makes an activation without parameters.
 func always(a activation) func(*onnx.Graph, *onnx.Node) (activation, bool) {
 	return func(*onnx.Graph, *onnx.Node) (activation, bool) { return a, true }
 }
@@ -96,14 +97,14 @@ func tanhSlope(x float64) float64 { return (1 - math.Tanh(x)) * (1 + math.Tanh(x
 
 func gaussian(x float64) float64 { return 2 / math.Sqrt(math.Pi) * math.Exp(-x*x) }
 
-// sigmoidError bounds what ONNX Runtime's Sigmoid is off by.
+// sigmoidError bounds the error of ONNX Runtime's Sigmoid.
 const sigmoidError = 2e-7
 
-// kinkError is that of αx + β where HardSigmoid is not flat.
+// kinkError bounds the error of αx + β between the kinks of HardSigmoid.
 func kinkError(beta float64) float64 { return 4 * Unit * (1 + 2*math.Abs(beta)) }
 
 // leaky is max(x, αx). Its upper line is the chord; its lower one goes through the kink with the slope of one side: 1
-// where the chord is steeper than 1/2, which for α = 0 leaves the smallest area (Zhang et al. 2018).
+// if the chord is steeper than 1/2, which for α = 0 leaves the smallest area (Zhang et al. 2018).
 func leaky(alpha float64) activation {
 	f := func(x float64) float64 { return max(x, alpha*x) }
 	return activation{
@@ -121,7 +122,7 @@ func leaky(alpha float64) activation {
 	}
 }
 
-// clip is min(max(x, lo), hi), convex around lo and concave around hi.
+// clip is min(max(x, lo), hi): convex around lo, concave around hi.
 func clip(lo, hi float64) activation {
 	f := func(x float64) float64 { return min(max(x, lo), hi) }
 	return activation{
@@ -149,7 +150,7 @@ func clip(lo, hi float64) activation {
 	}
 }
 
-// scaled is f(αx + β), α > 0, of an f with values in [0, 1] that is flat outside [0, 1].
+// scaled is f(αx + β), α > 0, for an f that has values in [0, 1] and is flat outside [0, 1].
 func scaled(f activation, alpha, beta float64) activation {
 	in := func(x float64) float64 { return alpha*x + beta }
 	out := func(l line) line { return line{l.a * alpha, l.a*beta + l.b} }
@@ -164,7 +165,7 @@ func scaled(f activation, alpha, beta float64) activation {
 	}
 }
 
-// convex lies below its chord and above its tangents, of which that in the middle is taken.
+// convex bounds a convex f by its chord from above and its tangent in the middle from below.
 func convex(f, slope func(x float64) float64, error float64) activation {
 	return activation{
 		f: f, error: error,
@@ -175,7 +176,7 @@ func convex(f, slope func(x float64) float64, error float64) activation {
 	}
 }
 
-// sShaped is an f that is convex below 0 and concave above, with f(x) − f(0) odd.
+// sShaped bounds an f that is convex below 0 and concave above, with f(x) − f(0) odd.
 func sShaped(f, slope func(x float64) float64, error float64) activation {
 	return activation{
 		f: f, error: error,
@@ -190,7 +191,7 @@ func sShaped(f, slope func(x float64) float64, error float64) activation {
 				return middle, chord
 			}
 			lower, upper = chord, chord
-			if slope(u) < chord.a { // else f lies below its chord
+			if slope(u) < chord.a { // otherwise f lies below its chord
 				upper = tangent(f, slope, l, u)
 			}
 			if slope(l) < chord.a {
@@ -202,8 +203,8 @@ func sShaped(f, slope func(x float64) float64, error float64) activation {
 	}
 }
 
-// tangent is f's tangent at the middle of l < 0 and u > 0 where that lies above f in l, and else at the first point
-// that it does at, up to u. Its slope falls as the point moves up.
+// tangent returns f's tangent at the middle of l < 0 and u > 0 if that lies above f at l; otherwise at the first point,
+// up to u, for which it does. Its slope falls as the point moves up.
 func tangent(f, slope func(x float64) float64, l, u float64) line {
 	low, high := max(0, (l+u)/2), u
 	if through(f, low, slope(low)).at(l) >= f(l) {
@@ -220,7 +221,7 @@ func tangent(f, slope func(x float64) float64, l, u float64) line {
 	return through(f, high, slope(high))
 }
 
-// gates are the functions of which x·gate(x) is bounded as one function of x: SiLU, and HardSwish.
+// gates maps a gate to the function x·gate(x), which is bounded as one function of x: SiLU and HardSwish.
 var gates = map[string]func(g *onnx.Graph, n *onnx.Node) (activation, bool){
 	// The slope rises between the two zeros of the second derivative, and falls outside.
 	"Sigmoid": always(wavy(silu, func(x float64) float64 { return sigmoid(x) + silu(x)*sigmoid(-x) }, sigmoidError,
@@ -247,7 +248,8 @@ func hardSwish(alpha, beta float64) activation {
 	return wavy(f, slope, kinkError(beta), -beta/alpha, (1-beta)/alpha)
 }
 
-// geluError is that of Gelu for |x| = 1: package simplify makes one of a product whose constants are nearly Gelu's.
+// geluError bounds the error of Gelu for |x| = 1: package simplify recognises a product whose constants are nearly
+// Gelu's.
 const geluError = 4e-6
 
 // gelu is x·Φ(x), whose second derivative φ(x)·(2 − x²) is 0 at ±√2.
@@ -261,7 +263,7 @@ func gelu() activation {
 //
 //	a·(1 + 6bx²) − a²·x·t·(1 + 3bx²)²
 //
-// which is 0 at one x > 0 alone, as the second term grows faster than the first, and at −x.
+// The second term grows faster than the first, so this is 0 at one x > 0 only, and at −x.
 func tanhGelu() activation {
 	const b = 0.044715
 	a := math.Sqrt(2 / math.Pi)
@@ -277,9 +279,9 @@ func tanhGelu() activation {
 	return wavy(func(x float64) float64 { return x * share(x) }, slope, geluError, -turn, turn)
 }
 
-// wavy is a function whose slope is monotonic between some turns, where it may jump.
+// wavy is a function whose slope is monotonic between its turns; the slope may jump there.
 func wavy(f, slope func(x float64) float64, perInput float64, turns ...float64) activation {
-	// extremes of f(x) − a·x on [l, u] are at its ends, at turns, and where the slope is a.
+	// f(x) − a·x on [l, u] has its extremes at the ends, at turns, and where the slope is a.
 	extremes := func(l, u, a float64) (low, high float64) {
 		low, high = math.Inf(1), math.Inf(-1)
 		look := func(x float64) {
@@ -304,14 +306,14 @@ func wavy(f, slope func(x float64) float64, perInput float64, turns ...float64) 
 		f: f, perInput: perInput,
 		span:  func(l, u float64) (low, high float64) { return extremes(l, u, 0) },
 		bends: func(l, u float64) bool { return l < u },
-		// The candidates are the slopes of the chord and of f at the ends and in the middle; the nearest in the
-		// middle are taken.
+		// The candidates are the slopes of the chord and of f at the ends and in the middle; the line nearest to f in
+		// the middle is taken.
 		lines: func(l, u float64) (lower, upper line) {
 			middle := (l + u) / 2
 			lower.b, upper.b = math.Inf(-1), math.Inf(1)
 			for _, a := range []float64{(f(u) - f(l)) / (u - l), slope(middle), slope(l), slope(u)} {
 				low, high := extremes(l, u, a)
-				// The extremes' rounding is far below float32's digits.
+				// The rounding of the extremes is far below float32's digits.
 				apart := 1e-12 * (1 + math.Abs(a)*max(-l, u) + max(math.Abs(f(l)), math.Abs(f(u))))
 				if one := (line{a, low - apart}); one.at(middle) > lower.at(middle) {
 					lower = one
@@ -325,7 +327,7 @@ func wavy(f, slope func(x float64) float64, perInput float64, turns ...float64) 
 	}
 }
 
-// crossing is where a slope that is monotonic between l and u is a, or an end where it is not.
+// crossing returns the point at which a slope that is monotonic between l and u equals a, or an end if none does.
 func crossing(slope func(x float64) float64, a, l, u float64) float64 {
 	inside := (u - l) * 1e-9 // beside a jump
 	low, high := l+inside, u-inside
@@ -340,7 +342,7 @@ func crossing(slope func(x float64) float64, a, l, u float64) float64 {
 	return (low + high) / 2
 }
 
-// gated finds the input x and the function of a node x·gate(x).
+// gated returns the input x and the function of a node x·gate(x).
 func gated(g *onnx.Graph, n *onnx.Node) (x string, f activation, ok bool) {
 	producers := g.Producers()
 	for i, in := range n.Inputs {

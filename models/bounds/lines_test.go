@@ -21,7 +21,7 @@ var activationNodes = map[string]string{
 	"HardSwish": "HardSwish x → y", "Gelu": "Gelu x → y",
 }
 
-// gateNodes are those of the functions x·gate(x).
+// gateNodes are the networks of the functions x·gate(x).
 var gateNodes = map[string]string{
 	"Sigmoid": "Sigmoid x → s; Mul x s → y", "HardSigmoid": "HardSigmoid x → s alpha=0.3 beta=0.6; Mul s x → y",
 }
@@ -55,7 +55,7 @@ func eachActivation(t *testing.T, f func(t *testing.T, a activation, run func(x 
 	}
 }
 
-// ONNX Runtime's values differ from the functions' by what is reckoned with.
+// ONNX Runtime's values differ from the functions' by at most the stated error.
 func TestActivationsAreRounded(t *testing.T) {
 	eachActivation(t, func(t *testing.T, a activation, run func(x []float32) []float32) {
 		rng := rand.New(rand.NewPCG(7, 8))

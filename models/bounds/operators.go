@@ -9,7 +9,7 @@ import (
 // maxPools are the operators that [maxPool] bounds.
 var maxPools = []string{"MaxPool", "GlobalMaxPool"}
 
-// limits say what some operators must be like.
+// limits describes the restrictions on some operators.
 var limits = map[string]string{
 	"BatchNormalization": "in inference",
 	"Clip":               "between constants",
@@ -29,7 +29,7 @@ var limits = map[string]string{
 	"Resize":             "but for cubic",
 }
 
-// Operators lists the operators that have bounds in the order of [onnx.Operators], and what some of them must be like.
+// Operators lists the operators that have bounds in the order of [onnx.Operators], with their restrictions.
 func Operators() (all []string) {
 	for _, op := range onnx.Operators() {
 		_, affine := affineOperators[op]

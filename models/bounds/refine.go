@@ -2,11 +2,11 @@ package bounds
 
 import "context"
 
-// refineSteps are those of the optimisation of the stages' bounds.
+// refineSteps is the number of steps that optimise the stages' bounds.
 const refineSteps = 8
 
-// patience is how many parts are examined before the stages' inputs are bounded more tightly, which takes longer than
-// that on ResNet-2B and saves most of those that are to come.
+// patience returns the number of parts examined before the stages' inputs are bounded more tightly. On ResNet-2B
+// tightening takes longer than these parts and saves most of the parts to come.
 func (r *Root) patience() int {
 	bending := 0
 	for _, known := range r.proof.known {
@@ -17,8 +17,8 @@ func (r *Root) patience() int {
 	return bending / 2
 }
 
-// refine bounds the stages' inputs again, by slopes that are optimised for each value that bends, as those of the
-// output are (Xu et al. 2021, "Fast and Complete"), and keeps the linear bounds of these values.
+// refine bounds the stages' inputs again, with slopes optimised for each value that bends, as for the output (Xu et al.
+// 2021, "Fast and Complete"), and stores the linear bounds of these values.
 func (r *Root) refine(ctx context.Context) (*Root, error) {
 	p := *r.proof
 	p.whole, p.refining, p.room = p.part(nil).inner, true, mostForms
@@ -29,7 +29,7 @@ func (r *Root) refine(ctx context.Context) (*Root, error) {
 	return refined, nil
 }
 
-// refine tightens the bounds of a stage's values that bend by free slopes.
+// refine tightens the bounds of a stage's values that bend, by optimised slopes.
 func (p *proof) refine(ctx context.Context, s *stage, r *relaxation) error {
 	if s.joins() {
 		return nil
@@ -53,7 +53,7 @@ func (p *proof) refine(ctx context.Context, s *stage, r *relaxation) error {
 	})
 }
 
-// refiner makes the program of a stage's input with free slopes once.
+// refiner makes the program of a stage's input with optimised slopes once.
 func (n *Network) refiner(s *stage) (_ *program, err error) {
 	n.cutter.Lock()
 	defer n.cutter.Unlock()
@@ -63,7 +63,7 @@ func (n *Network) refiner(s *stage) (_ *program, err error) {
 	return s.refined, err
 }
 
-// sides are those of a stage's values that bend.
+// sides returns the sides of a stage's values that bend.
 func (s *stage) sides(r *relaxation) (sides []side) {
 	for j, l := range r.lower {
 		if s.bends(float64(l), float64(r.upper[j])) {

@@ -10,16 +10,16 @@ import (
 // Region is a set of inputs: the box of Lower and Upper, or a part of it.
 type Region struct {
 	Lower, Upper []float32
-	// A Centre cuts the box to what is within Epsilon of it in the norm ℓ_P, with P = 1 or 2; nil: it is the box alone.
+	// Centre, unless nil, cuts the box to the inputs within Epsilon of it in the norm ℓ_P, P = 1 or 2.
 	Centre  []float32
 	P       float64
 	Epsilon float64
 }
 
-// Ball is what lies within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞ (a box), with values from lo to hi.
+// Ball returns the inputs within epsilon of an image in the norm ℓ_p, p = 1, 2 or ∞ (a box), with values from lo to hi.
 func Ball(x []float32, p, epsilon float64, lo, hi float32) Region {
 	r := Region{Lower: make([]float32, len(x)), Upper: make([]float32, len(x))}
-	for i, v := range x { // rounded outwards: the region holds every float32 image that the ball does
+	for i, v := range x { // rounded outwards: the region holds every float32 image of the ball
 		r.Lower[i] = max(lo, down(float64(v)-epsilon))
 		r.Upper[i] = min(hi, up(float64(v)+epsilon))
 	}
@@ -29,7 +29,7 @@ func Ball(x []float32, p, epsilon float64, lo, hi float32) Region {
 	return r
 }
 
-// Check reports what is no region.
+// Check returns an error if the region is not valid for this many values.
 func (r Region) Check(values int) error {
 	if r.Centre != nil && (r.P != 1 && r.P != 2 || !(r.Epsilon >= 0)) {
 		return fmt.Errorf("a ball of radius %g in the norm l%g", r.Epsilon, r.P)
@@ -45,7 +45,7 @@ func (r Region) Check(values int) error {
 	return nil
 }
 
-// down and up round to float32 towards one side.
+// down and up round to float32, downwards and upwards.
 func down(v float64) float32 {
 	f := float32(v)
 	if float64(f) > v {
@@ -56,7 +56,7 @@ func down(v float64) float32 {
 
 func up(v float64) float32 { return -down(-v) }
 
-// least is the smallest value of a·x over the region, and where it is taken if at is given.
+// least returns the smallest value of a·x over the region and, if at is given, writes its point there.
 func (r Region) least(a []float32, at []float32) float64 {
 	switch {
 	case r.Centre == nil:
@@ -82,8 +82,8 @@ func (r Region) leastOfBox(a, at []float32) float64 {
 	return sum
 }
 
-// leastOfL1 spends epsilon where a is largest, as far as the box goes: a fractional knapsack. Mostly a few values take
-// all of it; the others are sorted only where they do not.
+// leastOfL1 spends epsilon where |a| is largest, as far as the box goes: a fractional knapsack. Usually a few values
+// take all of it; the others are sorted only if they do not.
 func (r Region) leastOfL1(a, at []float32) float64 {
 	sum := 0.0
 	size := func(i int) float64 { return math.Abs(float64(a[i])) }
@@ -105,7 +105,7 @@ func (r Region) leastOfL1(a, at []float32) float64 {
 		}
 	}
 	const few = 8
-	var largest []int // so far
+	var largest []int // the largest so far
 	for range min(few, len(a)) {
 		next := -1
 		for i := range a {
@@ -137,9 +137,9 @@ func (r Region) leastOfL1(a, at []float32) float64 {
 // l2Rounds bounds the rounds of leastOfL2, which mostly ends in a few.
 const l2Rounds = 30
 
-// leastOfL2 is the dual's value: for every λ > 0, Σ min over the box of a·d + λ/2·d², less λ/2·ε², is a lower
-// bound, and for the best λ it is the smallest value. The minimum over the box is at −a/λ, moved into it; what the
-// values at the box's ends leave of ε², the others share, which gives the next λ.
+// leastOfL2 computes the dual's value. For every λ > 0, Σ min over the box of a·d + λ/2·d², less λ/2·ε², is a lower
+// bound, and the best λ gives the smallest value. The minimum over the box is at −a/λ, clipped to it. The values at the
+// box's ends use a part of ε²; the others share the rest, which gives the next λ.
 func (r Region) leastOfL2(a, at []float32) float64 {
 	norm, sum := 0.0, 0.0
 	for i, c := range a {
@@ -165,7 +165,7 @@ func (r Region) leastOfL2(a, at []float32) float64 {
 				free += float64(c) * float64(c)
 			}
 		}
-		if free == 0 { // the box ends within the ball
+		if free == 0 { // the box lies within the ball
 			return r.leastOfBox(a, at)
 		}
 		next := math.Sqrt(free / left)
@@ -185,7 +185,7 @@ func (r Region) leastOfL2(a, at []float32) float64 {
 	return sum
 }
 
-// Box is that of float64 ends, rounded outwards: it holds all float32 inputs between them.
+// Box returns a region with float64 ends rounded outwards: it holds all float32 inputs between them.
 func Box(lower, upper []float64) Region {
 	r := Region{Lower: make([]float32, len(lower)), Upper: make([]float32, len(upper))}
 	for i := range lower {
@@ -194,7 +194,8 @@ func Box(lower, upper []float64) Region {
 	return r
 }
 
-// Within are the ends of a box rounded inwards to finite values; apart is the first value that holds no float32, or −1.
+// Within returns the ends of a box rounded inwards to finite values; apart is the index of the first value whose range
+// holds no float32, or −1.
 func Within(lower, upper []float64) (low, high []float32, apart int) {
 	low, high, apart = make([]float32, len(lower)), make([]float32, len(upper)), -1
 	for i := range lower {

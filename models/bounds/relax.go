@@ -37,17 +37,17 @@ func (p *proof) relax(s *stage, r *relaxation) {
 		reach := max(-l, u)
 		slopes[j], steps[j] = inFloat32(&below, &above, reach)
 		slope, step := float64(slopes[j]), float64(steps[j])
-		wrong := 0.0 // of the runtime's value
+		wrong := 0.0 // error of the runtime's value
 		if p.unit > 0 {
 			wrong = s.error + s.perInput*reach + 4*p.unit*max(math.Abs(low), math.Abs(high))
 		}
 		r.out.Lower[j], r.out.Upper[j] = down(low-wrong), up(high+wrong)
-		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, with what other readers of the input give
+		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, added to the cotangents of other readers of the input
 		zero, inner := float64(s.segment.atZero[j]), float64(r.wrong[j])
 		if own != nil {
 			own.set(j, slope, step, up(above.b), down(below.b), wrong, reach, s.bends(l, u) && !p.boxed(s))
 		}
-		if rows != nil { // whose steps may have any size up to that of the slopes' range
+		if rows != nil { // the steps may have any size up to the slopes' range
 			most := max(math.Abs(step), math.Abs(s.free[0]-slope), math.Abs(s.free[1]-slope))
 			rows.set(j, above.b, below.b-above.b, wrong+rounds*(math.Abs(slope)+most), zero, inner)
 		}
@@ -64,8 +64,8 @@ func (p *proof) relax(s *stage, r *relaxation) {
 	}
 }
 
-// inFloat32 gives the upper line's slope, and what the lower one's is larger by, as the program has them, in float32.
-// It moves the lines so that they still bound.
+// inFloat32 returns the upper line's slope, and how much larger the lower one's is, as float32 numbers of the program.
+// It moves the lines so that they still bound f.
 func inFloat32(below, above *line, reach float64) (slope, step float32) {
 	slope = float32(above.a)
 	step = float32(below.a - float64(slope))
@@ -74,26 +74,29 @@ func inFloat32(below, above *line, reach float64) (slope, step float32) {
 	return slope, step
 }
 
-// boxed reports whether each of a stage's values is made of one value of a box: their intervals are a box too, on which
-// no lines improve.
+// boxed reports whether each of a stage's values comes from one value of a box: their intervals are a box too, which no
+// lines can improve on.
 func (p *proof) boxed(s *stage) bool { return s.segment.own && p.region.Centre == nil }
 
-// ownLines are what the lines of a stage that is cut are for each row before its cuts, and what is added up of them.
+// ownLines holds the lines, before its cuts, that each row has for a stage that is cut, and their sums.
 type ownLines struct {
-	slopes       []float32 // of the upper one
-	upper, lower []float32 // at 0
-	zero, inner  []float32 // the segment's value at 0, and what its values differ by
-	reach        []float64 // the input's largest size
+	slopes       []float32 // of the upper line
+	upper, lower []float32 // the lines at 0
+	zero, inner  []float32 // the segment's value at 0, and the error of its values
+	reach        []float64 // largest |input|
 	bending      []int     // values that can be cut
-	ends         ends      // and their bounds
-	turning      []int     // and those whose lower line is free
-	rounds       float64   // of making the input's coefficients
-	fixed, bent  []term    // of the values whose lines are not 0: those of the others are the same for all rows
+	ends         ends      // the bounds of the values
+	turning      []int     // values whose lower line can be optimised
+	rounds       float64   // rounding of the input's coefficients
+	fixed, bent  []term    // terms of the values whose lines are not 0: the fixed ones are the same for all rows
 }
 
-// term is what a value adds to a bound for the coefficient A of the stage's output, P = max(A, 0):
+// term holds a value's part of a bound for the coefficient A of the stage's output, P = max(A, 0):
 //
-//	A·all + P·positive, with the slack |A|·slack, and where the step is each row's own,
+//	A·all + P·positive, with the slack |A|·slack,
+//
+// and if each row has its own step,
+//
 //	P·step·zero, with the slack |A·slope + P·step|·inner + (|A·slope| + |A·step|)·rounds
 type term struct {
 	value                int
@@ -108,7 +111,7 @@ func newOwnLines(s *stage, r *relaxation, slopes []float32, unit float64) *ownLi
 		reach: make([]float64, size), zero: s.segment.atZero, inner: r.wrong, rounds: gamma(unit, 8+s.readers)}
 }
 
-// set takes a value's lines and what they are at 0, by what the runtime's value is wrong, and the input's largest size.
+// set stores a value's lines and their values at 0, the error of the runtime's value, and the input's largest size.
 func (o *ownLines) set(j int, slope, step float64, upper, lower float32, wrong, reach float64, bends bool) {
 	o.upper[j], o.lower[j], o.reach[j] = upper, lower, reach
 	zero, inner := float64(o.zero[j]), float64(o.inner[j])
@@ -125,15 +128,15 @@ func (o *ownLines) set(j int, slope, step float64, upper, lower float32, wrong, 
 	}
 }
 
-// far is what an input's value differs by for a coefficient of 1: in itself, and as coefficients are rounded.
+// far returns the error of an input's value per unit of its coefficient: its own, and that of rounding coefficients.
 func (o *ownLines) far(j int) float64 {
 	return float64(o.inner[j]) + o.rounds*(o.reach[j]+math.Abs(float64(o.zero[j])))
 }
 
-// sums gives what a row's constants add to a bound, and their slack, for coefficients of the stage's output, as if
-// nothing were cut.
+// sums returns what a row's constants add to a bound, and their slack, for coefficients of the stage's output, before
+// any cuts.
 func (o *ownLines) sums(a, step []float32) (value, slack float64) {
-	for _, t := range o.fixed { // without branches, which nobody foresees
+	for _, t := range o.fixed { // without branches, which would be unpredictable
 		g := float64(a[t.value])
 		value += g*t.all + max(g, 0)*t.positive
 		slack += math.Abs(g) * t.slack
@@ -147,14 +150,14 @@ func (o *ownLines) sums(a, step []float32) (value, slack float64) {
 	return value, slack
 }
 
-// off is the slack of an input's coefficient A·slope + P·step + β.
+// off returns the slack of an input's coefficient A·slope + P·step + β.
 func (t *term) off(g, positive, step, beta float64) float64 {
 	return math.Abs(g*t.slope+positive*step+beta)*t.inner +
 		(math.Abs(g)*(math.Abs(t.slope)+math.Abs(step))+math.Abs(beta))*t.rounds
 }
 
-// cut is what the lines and the multiplier that a value has of its own change in [ownLines.sums], for the output's
-// coefficient g.
+// cut returns how the line and the multiplier that a value has for itself change the result of [ownLines.sums], for the
+// output's coefficient g.
 func (o *ownLines) cut(j int, g float64, of func(portKind) float64) (value, slack float64) {
 	was, slope, step, upper, lower, beta := float64(o.slopes[j]), of(rowSlopePort), of(rowStepPort), of(upperPort),
 		of(lowerPort), of(betaPort)
@@ -167,7 +170,8 @@ func (o *ownLines) cut(j int, g float64, of func(portKind) float64) (value, slac
 		now.off(g, positive, step, beta) - old.off(g, positive, step, 0)
 }
 
-// rowSums are the sums of a stage whose steps are each row's own: with its output's coefficients, and its input's.
+// rowSums are the sums of a stage whose steps each row has for itself: with the coefficients of its output and of its
+// input.
 type rowSums struct{ output, input *sums }
 
 func (s *rowSums) set(j int, constant, constantStep, wrong, zero, inner float64) {
@@ -177,7 +181,7 @@ func (s *rowSums) set(j int, constant, constantStep, wrong, zero, inner float64)
 	s.input.positive[at+s.input.blocks] = float32(inner + s.input.gamma*math.Abs(zero))
 }
 
-// between are an activation's lines on [l, u].
+// between returns an activation's lines on [l, u].
 func (s *stage) between(l, u float64) (lower, upper line) {
 	if s.bends(l, u) {
 		return s.lines(l, u)
@@ -203,8 +207,8 @@ func newSums(size int, unit float64) *sums {
 	return &sums{make([]float32, 2*b*size), make([]float32, 2*b*size), b, per, gamma(unit, int64(per+8))}
 }
 
-// set gives value j's terms: of the constant, with the coefficient A and with its positive part P; and of the slack.
-// The slack also gets the rounding of making and adding them up.
+// set stores value j's terms: the constants for the coefficient A and for its positive part P, and the slacks for both.
+// The slack also covers the rounding of making and adding them up.
 func (s *sums) set(j int, constant, constantStep, slack, slackStep float64) {
 	at := s.at(j)
 	rounded := s.gamma * (math.Abs(constant) + math.Abs(constantStep))
@@ -212,5 +216,5 @@ func (s *sums) set(j int, constant, constantStep, slack, slackStep float64) {
 	s.all[at+s.blocks], s.positive[at+s.blocks] = float32(slack-rounded), float32(slackStep+2*rounded)
 }
 
-// at is where the matrices have value j.
+// at returns the index of value j in the matrices.
 func (s *sums) at(j int) int { return 2*s.blocks*j + j/s.values }

@@ -9,15 +9,15 @@ import (
 
 // segment is the affine map between a target and the stages before it.
 type segment struct {
-	ends   []string  // what it is computed from: the input, or stages' outputs
-	atZero []float32 // its value where they are 0, and what computing that rounds
+	ends   []string  // tensors it is computed from: the input, or stages' outputs
+	atZero []float32 // its value where they are 0, and the rounding of that
 	wrong  []float32
-	// session gives, from the ends' lower and upper bounds, the target's, its Ê and its middle; nil for an end.
+	// session computes from the ends' lower and upper bounds those of the target, its Ê and its middle; nil for an end.
 	session *ort.Session
-	// sharp says that intervals of a box are exact: at most one operator adds values up, and none joins two tensors.
+	// sharp is set if intervals of a box are exact: at most one operator adds values up, and none joins two tensors.
 	sharp bool
-	own   bool // each value is made of one of the input's alone
-	moved bool // the target's values are those of stages' outputs
+	own   bool // each value comes from one value of the input
+	moved bool // the target's values are copies of stages' outputs
 }
 
 func (s *segment) close() {
@@ -78,7 +78,7 @@ func (n *Network) newSegment(tensor string) (*segment, error) {
 	return s, err
 }
 
-// with is a node's inputs, those that depend on the network's input given by a function.
+// with returns a node's inputs, replacing by of those that depend on the network's input.
 func (n *Network) with(step step, of func(tensor string) string) []string {
 	in := slices.Clone(step.Inputs)
 	for i, name := range in {
@@ -89,8 +89,8 @@ func (n *Network) with(step step, of func(tensor string) string) []string {
 	return in
 }
 
-// interval is what is known of a tensor: its values lie within radius of centre, and what is computed from the ends
-// differs from the exact value by at most wrong, Ê, which is "" for 0.
+// interval describes a tensor: its values lie within radius of centre, and the value computed from the ends differs
+// from the exact one by at most wrong, Ê; "" stands for 0.
 type interval struct{ centre, radius, wrong string }
 
 // intervals makes the program of a segment.
@@ -103,7 +103,7 @@ func (n *Network) intervals(s *segment, steps []step, tensor string) (*ort.Sessi
 		lower, upper := b.Input(fmt.Sprint("lower ", i), shape), b.Input(fmt.Sprint("upper ", i), shape)
 		known[end] = interval{
 			times(b.Op("Add", lower, upper), 0.5),
-			b.Op("Add", times(b.Op("Sub", upper, lower), 0.5), // and what is rounded here
+			b.Op("Add", times(b.Op("Sub", upper, lower), 0.5), // 0.5 times, with the rounding here
 				times(b.Op("Max", b.Op("Abs", lower), b.Op("Abs", upper)), 4*n.unit)),
 			"",
 		}

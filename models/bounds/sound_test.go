@@ -52,7 +52,7 @@ func drawn(r Region, rng *rand.Rand, points []float32) {
 	}
 }
 
-// beaten runs a network on points of a region and reports the first whose output is below what is proven of it.
+// beaten runs a network on points of a region and reports the first whose output is below its proved bound.
 func beaten(run *ort.Session, n *Network, points []float32, rows []float64, proven []Bound) error {
 	size, k := n.size(n.input), n.Classes()
 	count := len(points) / size

@@ -7,7 +7,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// steps gives the stages of pairs of a QuantizeLinear and the DequantizeLinear behind it, as package simplify leaves
+// steps returns the stages of pairs of a QuantizeLinear and the following DequantizeLinear, as package simplify leaves
 // them with scales of 1.
 func (n *Network) steps() (map[*onnx.Node]*stage, error) {
 	g, stages := n.graph, map[*onnx.Node]*stage{}
@@ -23,7 +23,7 @@ func (n *Network) steps() (map[*onnx.Node]*stage, error) {
 			return t != nil && !slices.ContainsFunc(t.Floats, func(v float32) bool { return v != 1 })
 		}
 		if !one(zero) || !one(taken) || !unit(g.Consts[q.Input(1)]) || !unit(g.Consts[node.Input(1)]) {
-			return false // a QuantizeLinear that there are no bounds for
+			return false // this QuantizeLinear has no bounds
 		}
 		lo, hi, ok := onnx.QuantizedRange(zero.DType)
 		if !ok {
@@ -32,13 +32,13 @@ func (n *Network) steps() (map[*onnx.Node]*stage, error) {
 		z, x, y := zero.Ints[0], q.Inputs[0], node.Outputs[0]
 		b.Prefix = y + "/"
 		f := rounded(float64(lo-z), float64(hi-z))
-		if f.free != nil { // its kink is to lie at 0
+		if f.free != nil { // its kink must lie at 0
 			x = b.Op("Sub", x, b.Float(float32(f.kink)))
 		}
-		clip := &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: node.Outputs} // the stage says what it does
+		clip := &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: node.Outputs} // only a placeholder; the stage computes the bounds
 		if off := z - taken.Ints[0]; off == 0 {
 			b.Append(clip)
-		} else { // the zero point is still on it
+		} else { // the zero point is still included
 			clip.Outputs = []string{g.Fresh(y + "/rounded")}
 			b.Append(clip)
 			b.Named(y, "Add", clip.Outputs[0], b.Float(float32(off)))
@@ -50,12 +50,12 @@ func (n *Network) steps() (map[*onnx.Node]*stage, error) {
 	return stages, err
 }
 
-// wraps gives the stages of x − p·⌊x/p + ½⌋, which package simplify writes for sums that may leave int32.
+// wraps returns the stages of x − p·⌊x/p + ½⌋, which package simplify writes for sums that may leave int32.
 func (n *Network) wraps() (map[*onnx.Node]*stage, error) {
 	g, stages := n.graph, map[*onnx.Node]*stage{}
 	made := g.Producers()
 	err := g.Rewrite(func(b *onnx.Builder, node *onnx.Node) bool {
-		// by gives the inputs of a node that an operator writes from two.
+		// by returns the two inputs of the node op that writes a tensor.
 		by := func(tensor, op string) (first, second string) {
 			if n := made[tensor]; n != nil && n.Op == op {
 				return n.Input(0), n.Input(1)
@@ -73,7 +73,7 @@ func (n *Network) wraps() (map[*onnx.Node]*stage, error) {
 		b.Prefix = node.Outputs[0] + "/"
 		z := b.Op("Div", x, p)
 		clip := &onnx.Node{Op: "Clip", Inputs: []string{z}, Outputs: []string{g.Fresh(b.Prefix + "wrapped")}}
-		b.Append(clip) // the stage says what it does
+		b.Append(clip) // only a placeholder; the stage computes the bounds
 		b.Named(node.Outputs[0], "Mul", clip.Outputs[0], p)
 		stages[clip] = &stage{target: target{tensor: z}, activation: wrapped}
 		return true
@@ -82,8 +82,8 @@ func (n *Network) wraps() (map[*onnx.Node]*stage, error) {
 	return stages, err
 }
 
-// wrapped is the identity where a sum surely stays in int32, less what rounding may add. Elsewhere it is anything
-// between the sum and what is left of it in int32: of a QDQ graph a runtime may compute either.
+// wrapped is the identity if a sum surely stays in int32, with room for rounding. Otherwise it is anything between the
+// sum and its value wrapped to int32: a runtime may compute either for a QDQ graph.
 var wrapped = activation{
 	f:     func(x float64) float64 { return x },
 	bends: func(l, u float64) bool { return l < -wrapEnd || u > wrapEnd },
@@ -98,17 +98,17 @@ var wrapped = activation{
 
 const wrapEnd = 0.5 - 16*Unit
 
-// stairs are x + kink, rounded to an integer between two ends.
+// stairs describes x + kink, rounded to an integer and clipped to two ends.
 type stairs struct {
 	activation
 	kink float64
 }
 
-// rounded makes the stairs from lo to hi. Nothing is assumed of which integer a value within apart of a tie becomes:
-// the kernels of the file multiply by scales that are rounded otherwise.
+// rounded makes the stairs from lo to hi. A value within apart of a tie may become either integer: the file's kernels
+// multiply by scales that are rounded differently.
 func rounded(lo, hi float64) (s stairs) {
 	apart := 16 * Unit * (hi - lo + 1)
-	if lo == 0 { // as of a ReLU: no stair lies below the line through the lower corner (½, 0)
+	if lo == 0 { // as for a ReLU: no stair lies below the line through the lower corner (½, 0)
 		s.kink, s.free = 0.5+apart, &[2]float64{0, 1}
 	}
 	low := func(x float64) float64 { return min(max(math.Ceil(x+s.kink-0.5-apart), lo), hi) }
@@ -126,8 +126,9 @@ func rounded(lo, hi float64) (s stairs) {
 	return s
 }
 
-// over is a line over stairs that rise from first to last on [l, u]. Their hull goes from (l, first) along the upper
-// corners (k − ½ − apart, k) to (u, last): the line is its edge over the middle, but none steeper than 1.
+// over returns a line above stairs that rise from first to last on [l, u]. Their hull goes from (l, first) along the
+// upper corners (k − ½ − apart, k) to (u, last). The line is the hull's edge over the middle, with a slope of at most
+// 1.
 func over(l, u, first, last, apart float64) line {
 	corner := last - 0.5 - apart
 	if first == last || (l+u)/2 >= corner {

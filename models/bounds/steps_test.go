@@ -59,9 +59,9 @@ func TestLinesOfStairs(t *testing.T) {
 	}
 }
 
-// No point beats a bound of a statically quantised network, asked of the file in its integer kernels, in any form of
-// ONNX Runtime's quantiser (scripts/zoo/quantise.py, of the networks in testdata). Of a single image little is left
-// open, and with activations of 16 bits next to nothing.
+// No point beats a bound of a statically quantised network. The file itself is run, in its integer kernels, in every
+// form of ONNX Runtime's quantiser (scripts/zoo/quantise.py on the networks in testdata). For a single image the bounds
+// leave little open, and with activations of 16 bits almost nothing.
 func TestNoPointOfAFileBeatsABound(t *testing.T) {
 	testinput.Runtime(t)
 	files := must.Get(filepath.Glob("testdata/quantised/*.onnx"))(t)

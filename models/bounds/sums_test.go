@@ -15,8 +15,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// Nothing is proven of sums that may leave int32, by any method and by cuts, over a box, a ball and a part of them; and
-// no point of the file beats a bound. Where the sums stay within int32, the class is proven.
+// Nothing is proved about sums that may leave int32, by any method and by cuts, over a box, a ball and a part of them;
+// and no point of the file beats a bound. If the sums stay within int32, the class is proved.
 func TestSumsLeaveInt32(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range onnxtest.Overflowing() {

@@ -1,6 +1,7 @@
-// Package crosscheck runs a model on a second engine that shares no code with ONNX Runtime: onnx-go, in pure Go. It
-// knows few operators and old forms of them, and it is slow; where it runs a model, it says whether ONNX Runtime
-// computes the same.
+// Package crosscheck runs a model on a second engine that shares no code with ONNX Runtime: onnx-go, in pure Go.
+// [Logits] runs a model on one item, and [Compare] measures the difference to ONNX Runtime's answer. The engine is slow
+// and knows few operators, in old forms. Logits refuses a model that the engine would compute wrong; for all others the
+// two engines should agree up to rounding.
 package crosscheck
 
 import (
@@ -23,7 +24,7 @@ import (
 var one sync.Mutex
 
 // Logits runs a model file's own bytes on one item and returns the first output, flat. x is row-major with the given
-// shape, the batch dimension of 1 included: [1 C H W]. An error names the engine, and all that it is known to lack.
+// shape, including the batch dimension of 1: [1 C H W]. An error names the engine, and all that it is known to lack.
 func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	g, err := onnx.Decode(model)
 	if err != nil {
@@ -42,7 +43,7 @@ func Logits(model []byte, x []float32, shape []int64) ([]float32, error) {
 	}
 	x = slices.Clone(x) // the engine may write over it
 	if r.overwrites() {
-		// Only with a batch of one: let the item run twice, side by side.
+		// It does so only for a batch of one: run the item twice, side by side.
 		x, dims[0] = append(x, x...), 2
 	}
 	one.Lock()
@@ -81,7 +82,7 @@ func run(model []byte, x []float32, shape []int) (out []float32, err error) {
 	if len(m.Input) != 1 || len(m.Output) == 0 {
 		return nil, fmt.Errorf("it sees %d inputs and %d outputs", len(m.Input), len(m.Output))
 	}
-	// Model.SetInput takes its argument for a node's number.
+	// Model.SetInput takes its argument as a node's number.
 	in, ok := backend.Node(m.Input[0]).(engine.DataCarrier)
 	if !ok {
 		return nil, errors.New("its input takes no tensor")
@@ -105,8 +106,8 @@ func run(model []byte, x []float32, shape []int) (out []float32, err error) {
 	return nil, fmt.Errorf("it gives %T, not float32 values", outputs[0].Data())
 }
 
-// Compare returns the largest difference between a and b as a share of the largest absolute value in them: 0 when they
-// are equal, +Inf when their lengths differ or one is not finite.
+// Compare returns the largest difference between a and b as a fraction of the largest absolute value in them: 0 if they
+// are equal, +Inf if their lengths differ or one is not finite.
 func Compare(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)
@@ -126,13 +127,13 @@ func Compare(a, b []float32) float64 {
 	return diff / scale
 }
 
-// operators are those that the engine runs as ONNX defines them; the tests compare each with ONNX Runtime. Constant is
+// operators are computed by the engine as ONNX defines them; the tests compare each with ONNX Runtime. Constant is
 // absent: the engine takes constants that print alike for equal.
 var operators = []string{"Abs", "Add", "BatchNormalization", "Conv", "Div", "Exp", "Flatten", "Gemm",
 	"GlobalAveragePool", "Identity", "LeakyRelu", "Log", "MatMul", "MaxPool", "Mul", "Neg", "Relu", "Reshape",
 	"Sigmoid", "Softmax", "Sqrt", "Sub", "Tanh", "Transpose"}
 
-// readers knows who writes and who reads a graph's tensors.
+// readers knows the writers and readers of a graph's tensors.
 type readers struct {
 	g         *onnx.Graph
 	producers map[string]*onnx.Node
@@ -148,7 +149,7 @@ func (r *readers) unsupported() []string {
 		}
 	}
 	if out := r.g.Outputs[0].Name; len(r.consumers[out]) > 0 {
-		lacks["an output that other nodes read"] = true // it is left unset
+		lacks["an output that other nodes read"] = true // the engine leaves it unset
 	}
 	return slices.Sorted(maps.Keys(lacks))
 }
@@ -165,8 +166,8 @@ func (r *readers) overwrites() bool {
 	})
 }
 
-// lacking is the form of its operator that a node is and that the engine would compute wrong without a word, "any" for
-// each form of it, "" where the engine is right. Forms that the engine refuses are left to it.
+// lacking names the form of a node's operator if the engine would silently compute it wrong: "any" for all forms, "" if
+// the engine is right. Forms that the engine itself refuses are not listed.
 func (r *readers) lacking(n *onnx.Node) string {
 	window := n.Op == "Conv" || n.Op == "MaxPool"
 	constant, pads, auto := r.g.Consts[n.Input(1)], n.Ints("pads", nil), n.Str("auto_pad", "NOTSET")

@@ -16,8 +16,8 @@ func conv(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.channelSum(gy[0]) })
 }
 
-// y = Wᵀ∗x + b, the transpose of a Conv from y's shape to x's: x̄ = W∗g, that
-// Conv; W̄ is that Conv's with g as its input and x as its cotangent; b̄ = Σ g
+// y = Wᵀ∗x + b, the transpose of a Conv from y's shape to x's: x̄ = W∗g, that Conv; W̄ is the weight gradient of that
+// Conv for the input g and the cotangent x; b̄ = Σ g
 func convTranspose(c *Context, n *onnx.Node, gy []string) []string {
 	weight, group := c.Shape(n.Inputs[1]), n.Int("group", 1)
 	win := onnx.Sure(onnx.NodeWindow(n, weight[2:]))
@@ -27,8 +27,8 @@ func convTranspose(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.channelSum(gy[0]) })
 }
 
-// scaleChannels multiplies each channel of a batch by a constant. On feature maps it is a BatchNormalization, which
-// stays in the blocked layout of the convolutions around it; Mul by a vector leaves it.
+// scaleChannels multiplies each channel of a batch by a constant. For feature maps it uses a BatchNormalization, which
+// stays in the blocked layout of the convolutions around it; Mul by a vector leaves that layout.
 func (c *Context) scaleChannels(t string, f []float32) string {
 	if allOnes(f) {
 		return t
@@ -76,9 +76,10 @@ func batchNormalization(c *Context, n *onnx.Node, gy []string) []string {
 	return gx
 }
 
-// convInput gives the cotangent of a Conv's input: the transposed convolution of g with W. ONNX Runtime runs Conv
-// faster than ConvTranspose, so with constant W it is written as one: with stride 1, the kernel flipped and its
-// channels exchanged; with stride s, on small maps, such a Conv for each of the input's s² phases, interleaved.
+// convInput returns the cotangent of a Conv's input: the transposed convolution of g with W. ONNX Runtime runs Conv
+// faster than ConvTranspose, so with constant W the result is a Conv. With stride 1, its kernel is flipped and its
+// channels exchanged; with stride s, on small maps, one such Conv computes each of the input's s² phases, which are
+// interleaved.
 func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	x, k, group := c.Shape(n.Inputs[0]), len(win.Kernel), n.Int("group", 1)
 	outPad := make([]int64, k)
@@ -102,7 +103,7 @@ func convInput(c *Context, n *onnx.Node, win onnx.Window, g string) string {
 	return c.OpWith("ConvTranspose", attrs, g, n.Inputs[1])
 }
 
-// turned are the pads with which a convolution runs the other way; nil where that has strides, or would have to crop.
+// turned returns the pads of the reversed convolution; nil if it has strides or would have to crop.
 func turned(win onnx.Window) []int64 {
 	k := len(win.Kernel)
 	pads := make([]int64, 2*k)
@@ -116,9 +117,9 @@ func turned(win onnx.Window) []int64 {
 	return pads
 }
 
-// phasesUpTo is the number of places of a map up to which phases are faster than
-// ConvTranspose, as measured on 64 to 672 channels: interleaving them costs some
-// three nanoseconds a value, and ConvTranspose a matrix product for every group.
+// phasesUpTo returns the number of places in a map up to which phases are faster than ConvTranspose, as measured on 64
+// to 672 channels: interleaving phases costs some three nanoseconds a value, and ConvTranspose a matrix product for
+// every group.
 func phasesUpTo(group int64) int64 {
 	if group > 1 {
 		return 16 * 16
@@ -137,9 +138,9 @@ type phase struct {
 	before, after int64
 }
 
-// axisPhases lists the phases of an axis of size x, g of size y; nil where one would have to crop g, or has no taps.
+// axisPhases lists the phases of an axis of size x with g of size y; nil if one would have to crop g or has no taps.
 func axisPhases(kernel, stride, pad, x, y int64) []phase {
-	each := (x + stride - 1) / stride // values of a phase, the last of which may lie beyond x
+	each := (x + stride - 1) / stride // values in a phase; the last may lie beyond x
 	var out []phase
 	for r := range stride {
 		p := phase{}
@@ -159,7 +160,7 @@ func axisPhases(kernel, stride, pad, x, y int64) []phase {
 	return out
 }
 
-// convPhases writes the cotangent by phases, for two axes with one stride and no dilation; "" where it can't.
+// convPhases writes the cotangent by phases, for two axes with one stride and no dilation; "" if that is impossible.
 func convPhases(c *Context, w *onnx.Tensor, win onnx.Window, x onnx.Shape, g string, group int64) string {
 	s := win.Strides[0]
 	if len(win.Kernel) != 2 || s == 1 || s != win.Strides[1] || win.Dilations[0] != 1 || win.Dilations[1] != 1 {
@@ -188,8 +189,9 @@ func convPhases(c *Context, w *onnx.Tensor, win onnx.Window, x onnx.Shape, g str
 	return full
 }
 
-// Phased returns a graph with each transposed convolution of several groups and a stride, which OpenVINO runs group by
-// group, as convolutions by phases where that form exists: ONNX Runtime runs large ones faster as they are.
+// Phased returns a graph in which each transposed convolution with several groups and a stride is written as
+// convolutions by phases, if it has that form. OpenVINO runs such operators group by group; ONNX Runtime runs large
+// ones faster unchanged.
 func Phased(g *onnx.Graph) (phased *onnx.Graph, err error) {
 	defer onnx.Refused(&err)
 	out := *g
@@ -224,7 +226,7 @@ func reversed(kernel []int64) [][]int64 {
 func exchange(t *onnx.Tensor, group int, taps [][]int64) *onnx.Tensor {
 	o, ig := int(t.Shape[0]), int(t.Shape[1])
 	og, k := o/group, int(t.Shape[2:].Items())
-	at := []int{0} // places of the taps within a kernel, in order
+	at := []int{0} // places of the taps in a kernel, in order
 	shape := onnx.Shape{int64(ig * group), int64(og)}
 	for axis, list := range taps {
 		next := make([]int, 0, len(at)*len(list))

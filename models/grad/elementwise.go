@@ -17,8 +17,8 @@ func sub(c *Context, n *onnx.Node, gy []string) []string {
 	return c.by(n, func() string { return gy[0] }, func() string { return c.Op("Neg", gy[0]) })
 }
 
-// y = a·b: ā = g·b, b̄ = g·a. A square and a gate, x·σ(x), are worth forms of their
-// own, see gate; networks spend a good part of their elementwise time there.
+// y = a·b: ā = g·b, b̄ = g·a. A square and a gate, x·σ(x), have forms of their own, see gate: networks spend much of
+// their elementwise time on them.
 func mul(c *Context, n *onnx.Node, gy []string) []string {
 	if n.Inputs[0] == n.Inputs[1] {
 		half := c.Op("Mul", gy[0], n.Inputs[0])
@@ -58,10 +58,10 @@ func where(c *Context, n *onnx.Node, gy []string) []string {
 	})
 }
 
-// y = min(max(x, lo), hi): x̄ = g between the bounds, else 0; 0 at the ends, as in
-// PyTorch's ReLU6, hardtanh and, in version 2.15, clamp, whose gradient passed at the
-// ends before. Where lo ≥ hi the output is hi: no gradient, and with constants lo = hi it is how
-// this package writes a constant of x's shape. The bounds are scalars, the same for all items.
+// y = min(max(x, lo), hi): x̄ = g between the bounds, otherwise 0. It is 0 at the ends, as in PyTorch's ReLU6 and
+// hardtanh, and in clamp since version 2.15; before, clamp passed the gradient there. For lo ≥ hi the output is hi and
+// has no gradient; with constants lo = hi this package writes a constant of x's shape so. The bounds are scalars, the
+// same for all items.
 func clip(c *Context, n *onnx.Node, gy []string) []string {
 	x, g := n.Inputs[0], gy[0]
 	lo, ok1 := c.G.Consts[n.Input(1)]
@@ -72,7 +72,7 @@ func clip(c *Context, n *onnx.Node, gy []string) []string {
 	}
 	onnx.Require(!c.needs(n, 1) && !c.needs(n, 2), "no gradient with respect to its bounds")
 	below, above := c.bounds(n.Input(1), lo, -1), c.bounds(n.Input(2), hi, 1)
-	if below && above && ordered { // x − lo and hi − x are of one sign between the ends alone
+	if below && above && ordered { // x − lo and hi − x have the same sign only between the ends
 		between := c.Op("Mul", c.Less(x, n.Inputs[1]), c.Op("Sub", n.Inputs[2], x))
 		return []string{c.masked(g, c.Positive(between))}
 	}
@@ -85,10 +85,10 @@ func clip(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{g}
 }
 
-// masked is g where mask is 1, and 0 where it is 0.
+// masked returns g where mask is 1 and 0 where it is 0.
 func (c *Context) masked(g, mask string) string { return c.Masked(g, mask, mask) }
 
-// times is g·slope, and 0 where on is 0; "" stands for one that never is.
+// times returns g·slope, and 0 where on is 0; an on of "" is never 0.
 func (c *Context) times(g, slope, on string) string {
 	if on == "" {
 		return c.Op("Mul", g, slope)
@@ -96,12 +96,12 @@ func (c *Context) times(g, slope, on string) string {
 	return c.Masked(g, slope, on)
 }
 
-// bounds reports whether a Clip has a bound that values can cross: not the largest float32 of the given sign.
+// bounds reports whether a Clip's bound can be crossed: it is not the largest float32 of the given sign.
 func (c *Context) bounds(name string, t *onnx.Tensor, side float32) bool {
 	return name != "" && (t == nil || len(t.Floats) != 1 || side*t.Floats[0] < math.MaxFloat32)
 }
 
-// y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 where e = 0, and ē = 0 where x = 0 and e ≥ 0.
+// y = xᵉ: x̄ = g·e·xᵉ⁻¹, ē = g·y·ln x. As in PyTorch x̄ = 0 at e = 0, and ē = 0 at x = 0 with e ≥ 0.
 func pow(c *Context, n *onnx.Node, gy []string) []string {
 	x, e := n.Inputs[0], n.Inputs[1]
 	gx := make([]string, 2)
@@ -128,7 +128,7 @@ func pow(c *Context, n *onnx.Node, gy []string) []string {
 		}
 	}
 	if c.needs(n, 1) {
-		// The logarithm of 1 where x is 0 and e ≥ 0: 0, also when this is differentiated again.
+		// At x = 0 with e ≥ 0 the logarithm is that of 1: 0, also when it is differentiated again.
 		flat := c.Op("And", c.Op("Equal", x, c.Float(0)), c.Op("GreaterOrEqual", e, c.Float(0)))
 		log := c.Op("Log", c.Op("Where", flat, c.Float(1), x))
 		gx[1] = c.Op("Where", flat, c.Float(0), c.Op("Mul", gy[0], c.Op("Mul", n.Outputs[0], log)))
@@ -136,7 +136,7 @@ func pow(c *Context, n *onnx.Node, gy []string) []string {
 	return gx
 }
 
-// power appends xᵉ for a constant e; the common ones by operators that cost less.
+// power appends xᵉ for a constant e, with cheaper operators for the common exponents.
 func (c *Context) power(x string, e *onnx.Tensor) string {
 	if len(e.Floats) == 1 {
 		switch e.Floats[0] {
@@ -151,8 +151,8 @@ func (c *Context) power(x string, e *onnx.Tensor) string {
 	return c.Op("Pow", x, c.Const(e))
 }
 
-// y = max(a, b): ā = g where a > b, g/2 where they are equal, else 0, as in PyTorch; b̄ likewise. More inputs are a
-// chain of these after Simplify. min has the order reversed.
+// y = max(a, b): ā = g for a > b, g/2 for a = b, otherwise 0, as in PyTorch; b̄ likewise. Simplify makes a chain of
+// these of more inputs. min reverses the order.
 func extremum(c *Context, n *onnx.Node, gy []string) []string {
 	onnx.Require(len(n.Inputs) == 2, "%s of %d inputs", n.Op, len(n.Inputs))
 	a, b, g, first, second := n.Inputs[0], n.Inputs[1], gy[0], "Greater", "Less"
@@ -184,7 +184,7 @@ func mod(c *Context, n *onnx.Node, gy []string) []string {
 	})
 }
 
-// y = x for x > 0, s·x else: x̄ = g or s·g, s̄ = 0 or g·x; the second ones at 0 as in PyTorch
+// y = x for x > 0, otherwise s·x: x̄ = g or s·g, s̄ = 0 or g·x; at 0 the second ones, as in PyTorch
 func pRelu(c *Context, n *onnx.Node, gy []string) []string {
 	x, s := n.Inputs[0], n.Inputs[1]
 	above := c.Op("Greater", x, c.Float(0))
@@ -194,16 +194,16 @@ func pRelu(c *Context, n *onnx.Node, gy []string) []string {
 		func() string { return c.Op("Where", above, c.Float(0), c.Op("Mul", below, x)) })
 }
 
-// gate gives dy/dx of y = x·s where s is computed from x alone in a way that is known here, or "", and a tensor that is
-// 0 where y is flat, or "": x·Sigmoid(x) is SiLU, x·HardSigmoid(x) is HardSwish. The general rule would take twice as
-// many passes over the data. It alone gives s a cotangent, and so is the one where the gradient by s is asked for.
+// gate returns dy/dx of y = x·s if s is computed from x alone in a known way, and a tensor that is 0 where y is flat;
+// "" stands for neither. x·Sigmoid(x) is SiLU, x·HardSigmoid(x) is HardSwish. The general rule would take twice as many
+// passes over the data. Only that rule returns a cotangent of s, so it is used if the gradient by s is needed.
 func (c *Context) gate(x, s, y string) (slope, on string) {
 	n := c.producer(s)
 	if n == nil || len(n.Inputs) != 1 || n.Inputs[0] != x || slices.Contains(c.wrt, s) {
 		return "", ""
 	}
 	switch n.Op {
-	case "Sigmoid": // s + y·(1−s); the step is 1−s in a pass that keeps the blocked layout
+	case "Sigmoid": // s + y·(1−s); Step computes 1−s in a pass that keeps the blocked layout
 		return c.Op("Add", s, c.Op("Mul", y, c.Step(s, -1, 1))), ""
 	case "HardSigmoid":
 		if a := n.Float("alpha", 0.2); a < onnx.Steep && a > -onnx.Steep {

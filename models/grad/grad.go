@@ -1,6 +1,8 @@
 // Package grad derives gradients of ONNX graphs as more ONNX operators: reverse-mode differentiation with one walk over
-// the graph and one table of rules. It emits standard operators only, and a rule emits only operators that have rules
-// themselves, so that a gradient can be differentiated again.
+// the graph and one table of rules. [Check] says whether a simplified network has a gradient; [Loss], [Losses] and
+// [VJP] make the graphs that attacks and the controller run; [Backward] appends a sweep to any graph. The package emits
+// standard operators only, and a rule emits only operators that have rules themselves, so that a gradient can be
+// differentiated again.
 package grad
 
 import (
@@ -12,21 +14,22 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Context is what a rule works with: the builder that it emits nodes to, and which tensors need a gradient.
+// Context is the state of a walk that rules work with: the builder that they emit nodes to, and the tensors that need a
+// gradient.
 type Context struct {
 	*onnx.Builder
 	active map[string]bool
-	wrt    []string // what the gradient is taken of
+	wrt    []string // tensors to differentiate by
 	rules  Rules
 
 	writers map[string]*onnx.Node // of the graph's first indexed nodes, see producer
 	indexed int
 }
 
-// needs reports whether node n's i-th input depends on what the gradient is taken of.
+// needs reports whether node n's i-th input depends on the tensors to differentiate by.
 func (c *Context) needs(n *onnx.Node, i int) bool { return c.active[n.Input(i)] }
 
-// by gives the gradients by a node's first inputs, each where it is needed.
+// by returns the gradients by a node's first inputs, computing those that are needed.
 func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
 	gx := make([]string, len(n.Inputs))
 	for i, gradient := range gradients {
@@ -37,30 +40,30 @@ func (c *Context) by(n *onnx.Node, gradients ...func() string) []string {
 	return gx
 }
 
-// A Rule emits the vector-Jacobian product of one node: from the cotangent gy of its outputs ("" where an output has
-// none) the cotangents of its inputs, "" where none is needed. A cotangent may still have the shape that its input was
-// broadcast to, which the walk sums down, or hold 1 instead of dimensions along which it is the same, which the walk
-// repeats. It refuses a node that it can't pass: see [onnx.Refuse].
+// A Rule emits the vector-Jacobian product of one node: from the cotangents gy of its outputs ("" for an output without
+// one) it returns the cotangents of its inputs, "" if not needed. A cotangent may have the shape that its input was
+// broadcast to; the walk then sums it down. Or it may have size 1 in dimensions along which it is constant; the walk
+// then repeats it. A rule refuses a node that it can't pass: see [onnx.Refuse].
 type Rule func(c *Context, n *onnx.Node, gy []string) []string
 
-// Rules gives a node's rule, nil where it has none; ends says that no cotangent passes to the node's inputs.
+// Rules returns a node's rule, nil if it has none; ends says that no cotangent passes to the node's inputs.
 type Rules func(n *onnx.Node) (rule Rule, ends bool)
 
-// Differentiation are the gradient's rules.
+// Differentiation returns the gradient's rule of a node.
 func Differentiation(n *onnx.Node) (rule Rule, ends bool) {
 	return ruleOf(n.Op), onnx.TraitsOf(n.Op).Discrete()
 }
 
 // Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps tensors to their cotangents, of the same
-// shape; the result maps each tensor in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor that the seeded
-// ones do not depend on is an error, as is any operator on the way without a rule; all such operators are named at
-// once. So is a constant in wrt: rules derive others from it, which a second sweep would not see to depend on it.
+// shape; the result maps each tensor in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. It returns an error if no
+// seeded tensor depends on one of wrt, and one that names all operators on the way without a rule. A constant in wrt is
+// an error too: rules derive other constants from it, and a second sweep would not see that they depend on it.
 func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
 	return BackwardBy(b, Differentiation, seeds, wrt)
 }
 
-// BackwardBy is [Backward] by other rules than the gradient's. Their result need not be the gradient: for a network
-// of affine operators it is, whatever the rules of the others do.
+// BackwardBy is [Backward] with other rules than the gradient's. For a network of affine operators the result is the
+// gradient if the affine operators have the gradient's rules.
 func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []string) (map[string]string, error) {
 	if err := b.Err(); err != nil {
 		return nil, err
@@ -73,7 +76,7 @@ func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []str
 	}
 	path, active := b.G.Reached(wrt...) // nodes that carry a dependence on wrt
 	c.active = active
-	parts := map[string][]string{} // cotangents of a tensor, still to be added up
+	parts := map[string][]string{} // cotangents of each tensor, not added up yet
 	for t, s := range seeds {
 		if !slices.Equal(b.Shape(t), b.Shape(s)) {
 			return nil, fmt.Errorf("cotangent of %q has shape %v, not %v", t, b.Shape(s), b.Shape(t))
@@ -83,7 +86,7 @@ func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []str
 	if err := c.unsupported(path, parts); err != nil {
 		return nil, err
 	}
-	var cut []*onnx.Node // they get a cotangent and pass none
+	var cut []*onnx.Node // nodes that get a cotangent and pass none
 	for _, n := range slices.Backward(path) {
 		gy := make([]string, len(n.Outputs))
 		for i, o := range n.Outputs {
@@ -116,7 +119,7 @@ func BackwardBy(b *onnx.Builder, rules Rules, seeds map[string]string, wrt []str
 	return out, c.Err()
 }
 
-// pass adds what a node's rule gives to the cotangents of its inputs, and reports whether there is any.
+// pass adds the cotangents from a node's rule to those of its inputs, and reports whether there are any.
 func (c *Context) pass(rule Rule, n *onnx.Node, gy []string, parts map[string][]string) (passed bool, err error) {
 	defer func() { err = cmp.Or(c.Err(), err) }()
 	defer onnx.Refused(&err)
@@ -132,11 +135,11 @@ func (c *Context) pass(rule Rule, n *onnx.Node, gy []string, parts map[string][]
 	return passed, nil
 }
 
-// IndependentError says that a gradient is 0 whatever the values: the result is not computed from Tensor, or only
-// through operators whose derivative is 0, which the error names.
+// IndependentError says that a gradient is 0 for all values: the result does not depend on Tensor, or only through
+// operators whose derivative is 0, which the error names.
 type IndependentError struct {
 	Tensor string
-	cut    error // names the operators; nil where there are none
+	cut    error // names the operators; nil if there are none
 }
 
 // Error names the tensor.
@@ -147,7 +150,7 @@ func (e IndependentError) Error() string {
 	return fmt.Sprintf("the result depends on %q only through %v", e.Tensor, e.cut)
 }
 
-// sum adds up a tensor's cotangents, leaving one; "" where there is none.
+// sum adds up a tensor's cotangents and leaves one; "" if there is none.
 func (c *Context) sum(parts map[string][]string, tensor string) string {
 	total := c.total(parts[tensor]...)
 	if total != "" {
@@ -156,7 +159,7 @@ func (c *Context) sum(parts map[string][]string, tensor string) string {
 	return total
 }
 
-// total adds up tensors, of which any may be absent.
+// total adds up tensors; any of them may be "".
 func (c *Context) total(terms ...string) (sum string) {
 	for _, t := range terms {
 		switch {
@@ -192,7 +195,7 @@ func (c *Context) unbroadcast(g string, to onnx.Shape) string {
 	return g
 }
 
-// repeat gives a cotangent, which is the same along dimensions where it has 1, the shape of its tensor.
+// repeat gives a cotangent with size 1 in some dimensions the shape of its tensor.
 func (c *Context) repeat(g, of string) string {
 	to := c.Shape(of)
 	if full, err := onnx.Broadcast(c.Shape(g), to); err != nil || !slices.Equal(full, to) ||
@@ -203,7 +206,7 @@ func (c *Context) repeat(g, of string) string {
 		sizes := slices.Clone(to)
 		for i, d := range sizes {
 			if d < 0 {
-				sizes[i] = 1 // as it is
+				sizes[i] = 1 // unchanged
 			}
 		}
 		return c.Op("Expand", g, c.Ints(sizes...))
@@ -222,14 +225,14 @@ func (c *Context) producer(tensor string) *onnx.Node {
 	return c.writers[tensor]
 }
 
-// output returns a node's i-th output, which it makes where the network did not ask for it.
+// output returns a node's i-th output, adding it if the network does not ask for it.
 func (c *Context) output(n *onnx.Node, i int) string {
 	for len(n.Outputs) <= i {
 		n.Outputs = append(n.Outputs, "")
 	}
 	if n.Outputs[i] == "" {
 		n.Outputs[i] = c.G.Fresh(c.Prefix + n.Op)
-		c.G.Shapes[n.Outputs[i]] = nil // taken
+		c.G.Shapes[n.Outputs[i]] = nil // marks the name as taken
 		c.Fail(c.G.InferNode(n))
 	}
 	return n.Outputs[i]
@@ -238,7 +241,7 @@ func (c *Context) output(n *onnx.Node, i int) string {
 // HasRule reports whether an operator has a gradient rule.
 func HasRule(op string) bool { return ruleOf(op) != nil }
 
-// unsupported returns an [onnx.UnsupportedError] about the nodes of the path that the seeds depend on without a rule.
+// unsupported returns an [onnx.UnsupportedError] about the nodes of the path without a rule that the seeds depend on.
 func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) error {
 	reached := map[string]bool{}
 	for t := range seeds {
@@ -264,8 +267,8 @@ func (c *Context) unsupported(path []*onnx.Node, seeds map[string][]string) erro
 	return onnx.Unsupported("no gradient rule for", missing)
 }
 
-// Check returns an [onnx.UnsupportedError] that names every node of a simplified network between its input and its
-// first output without a gradient rule, nil where there is none. It is quick: it derives nothing.
+// Check returns an [onnx.UnsupportedError] that names every node without a gradient rule between the input and the
+// first output of a simplified network, and nil if there is none. It is quick: it derives nothing.
 func Check(net *onnx.Graph) error {
 	path, active := net.Reached(net.Inputs[0].Name)
 	c := &Context{active: active, rules: Differentiation}

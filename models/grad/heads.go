@@ -10,16 +10,16 @@ import (
 	"selfheal/models/onnx"
 )
 
-// A Head builds a loss on top of the logits: from logits, label and target, all
-// [N, classes] (label and target one-hot), the loss of every image, [N, 1].
+// A Head appends a loss to the logits: from logits, label and target, all [N, classes] (label and target one-hot), it
+// makes the loss of every image, [N, 1].
 type Head struct {
 	Targeted   bool // reads target
 	MinClasses int
 	Build      func(b *onnx.Builder, logits, label, target string) string
 }
 
-// Heads are the losses that attacks maximise, by the names that package attacks gives them. With z₍₁₎ ≥ z₍₂₎ ≥ … the
-// sorted logits, y the label, t the target (Croce & Hein 2020, sections 4 and 5):
+// Heads are the losses that attacks maximise, by their names in package attacks. Here z₍₁₎ ≥ z₍₂₎ ≥ … are the sorted
+// logits, y is the label, t the target (Croce & Hein 2020, sections 4 and 5):
 var Heads = map[string]Head{
 	// log Σ exp z − z_y
 	"ce": {false, 2, func(b *onnx.Builder, z, y, _ string) string {
@@ -50,31 +50,31 @@ var Heads = map[string]Head{
 	}},
 }
 
-// pick gives the logit that a one-hot w names, [N, 1]: selected, as a logit may be −∞. ReduceSum's rounding depends on
-// the batch, but zeros and one value leave nothing to it.
+// pick returns the logit that a one-hot w names, [N, 1]. It selects instead of multiplying, because a logit may be −∞.
+// ReduceSum's rounding depends on the batch, but adding zeros to one value does not round.
 func pick(b *onnx.Builder, z, w string) string {
 	named := b.Op("Where", b.Op("Greater", w, b.Float(0.5)), z, b.Float(0))
 	return b.OpWith("ReduceSum", onnx.Attrs{"keepdims": 1}, named, b.Ints(1))
 }
 
-// spread gives the denominator first − last + 1e-12 of DLR, and 1 where that is infinite: a class of −∞ never wins, and
-// what is left of the loss is that of too few classes.
+// spread returns the denominator first − last + 1e-12 of DLR, and 1 where that is infinite: a class of −∞ never wins,
+// so the loss is the one for too few classes.
 func spread(b *onnx.Builder, first, last string) string {
 	d := b.Op("Add", b.Op("Sub", first, last), b.Float(1e-12))
 	return b.Op("Where", b.Op("Greater", d, b.Float(math.MaxFloat32)), b.Float(1), d)
 }
 
-// sorted gives the k largest logits in descending order, [N, k].
+// sorted returns the k largest logits in descending order, [N, k].
 func sorted(b *onnx.Builder, z string, k int64) string {
 	return b.Multi("TopK", onnx.Attrs{"axis": -1}, 2, z, b.Ints(k))[0]
 }
 
-// nth gives column i of a matrix, [N, 1].
+// nth returns column i of a matrix, [N, 1].
 func nth(b *onnx.Builder, t string, i int64) string {
 	return b.Op("Slice", t, b.Ints(i), b.Ints(i+1), b.Ints(1))
 }
 
-// other gives max_{j≠y} z_j, [N, 1].
+// other returns max_{j≠y} z_j, [N, 1].
 func other(b *onnx.Builder, z, y string) string {
 	wrong := b.Op("Where", b.Op("Greater", y, b.Float(0.5)), b.Float(float32(math.Inf(-1))), z)
 	return sorted(b, wrong, 1)
@@ -85,7 +85,7 @@ const (
 	Image     = "image"
 	Label     = "label"     // one-hot
 	Target    = "target"    // one-hot
-	Cotangent = "cotangent" // of the output
+	Cotangent = "cotangent" // cotangent of the output
 	Logits    = "logits"
 	LossValue = "loss"
 	Gradient  = "gradient" // with respect to the image or state
@@ -94,7 +94,7 @@ const (
 // ParameterGradient is the name of the output that holds a parameter's gradient.
 func ParameterGradient(parameter string) string { return "gradient/" + parameter }
 
-// Fits is an error where there is no loss of this name, or the network has no logits of enough classes for it.
+// Fits returns an error if there is no loss of this name, or the network has too few classes for it.
 func Fits(head string, net *onnx.Graph) error {
 	h, ok := Heads[head]
 	if !ok {
@@ -106,22 +106,21 @@ func Fits(head string, net *onnx.Graph) error {
 	return nil
 }
 
-// A Detour is a part of a network whose derivative gradients replace by the identity: they
-// take the tensor To as From plus something constant. Both are the network's first input
-// or outputs of it, and all of To's influence on the logits is what they are to see.
+// A Detour is a part of a network whose derivative is replaced by the identity: gradients take the tensor To for From
+// plus a constant. Both are the network's first input or outputs. Gradients include To's whole influence on the logits.
 type Detour struct{ From, To string }
 
-// Loss returns the graph that an attack step runs: inputs Image, Label and, for a targeted head, Target; outputs
-// Logits, LossValue [N, 1] and Gradient = ∂loss/∂image: one forward and one backward pass in one run. net is a
-// simplified classifier with output [N, classes]. Inputs that it has besides the image come after all others, under
-// their names, and count as constants. Detours are in the network's order, and leave no way around them.
+// Loss returns the graph of an attack step, one forward and one backward pass in one run. Its inputs are Image, Label
+// and, for a targeted head, Target; its outputs are Logits, LossValue [N, 1] and Gradient = ∂loss/∂image. net is a
+// simplified classifier with output [N, classes]. Its inputs other than the image come last, under their names, and
+// count as constants. Detours are in the network's order and leave no way around them.
 func Loss(net *onnx.Graph, head string, detours ...Detour) (*onnx.Graph, error) {
 	return lossGraph(net, []string{head}, false, detours)
 }
 
-// ascent is the gradient of a loss, [N, 1], by the image x: 0 where every way there ends, as at a Floor.
+// ascent returns the gradient of a loss, [N, 1], by the image x: 0 if no cotangent reaches x, as behind a Floor.
 func ascent(b *onnx.Builder, loss, x string, detours []Detour) (string, error) {
-	at, cotangent := loss, b.Op("Clip", loss, b.Float(1), b.Float(1)) // that of a sum over images
+	at, cotangent := loss, b.Op("Clip", loss, b.Float(1), b.Float(1)) // cotangent of a sum over images
 	for _, d := range slices.Backward(append([]Detour{{To: x}}, detours...)) {
 		g, err := Backward(b, map[string]string{at: cotangent}, []string{d.To})
 		if errors.As(err, new(IndependentError)) {
@@ -135,8 +134,8 @@ func ascent(b *onnx.Builder, loss, x string, detours []Detour) (string, error) {
 	return cotangent, nil
 }
 
-// classify inlines a classifier at the image x, its further inputs as inputs of the
-// graph, and returns the logits and the detours as tensors of the graph.
+// classify inlines a classifier at the image x, with its further inputs as inputs of the graph, and returns the logits
+// and the detours' tensors in the graph.
 func classify(b *onnx.Builder, net *onnx.Graph, x string, detours []Detour) (logits string, taken []Detour) {
 	bind := map[string]string{net.Inputs[0].Name: x}
 	for _, in := range net.Inputs[1:] {
@@ -170,7 +169,7 @@ func VJP(net *onnx.Graph) (*onnx.Graph, error) {
 	return finish(b, []string{"y", "dx"}, []string{y, g[x]})
 }
 
-// reserve keeps the names of outputs from being given to inlined tensors.
+// reserve keeps inlined tensors from getting the names of outputs.
 func reserve(b *onnx.Builder, names ...string) {
 	for _, n := range names {
 		b.G.Shapes[n] = nil
@@ -189,10 +188,10 @@ func finish(b *onnx.Builder, names, tensors []string) (*onnx.Graph, error) {
 // Select is the input of a graph by [Losses] that chooses an image's loss.
 const Select = "select" // one-hot
 
-// Losses returns [Loss] for any of several losses: a network with many weights then needs one graph for all of them.
-// Besides Image, Label and Target there is an input Select, [N, len(heads)], whose one says which loss an image's
-// LossValue and Gradient are of; the others leave no trace in either, be they infinite. Target is read by targeted
-// heads only. Values and gradients are those of [Loss].
+// Losses returns [Loss] for any of several losses, so that a network with many weights needs one graph for all of them.
+// It takes another input, Select, [N, len(heads)], whose one names the loss that each image's LossValue and Gradient
+// belong to. The other losses do not affect either, even if they are infinite. Only targeted heads read Target. Values
+// and gradients equal [Loss]'s.
 func Losses(net *onnx.Graph, heads []string, detours ...Detour) (*onnx.Graph, error) {
 	if len(heads) == 0 {
 		return nil, fmt.Errorf("no losses are given")
@@ -200,7 +199,7 @@ func Losses(net *onnx.Graph, heads []string, detours ...Detour) (*onnx.Graph, er
 	return lossGraph(net, heads, true, detours)
 }
 
-// lossGraph is [Losses], or [Loss] of the first head where there is no choice.
+// lossGraph is [Losses], or [Loss] of the first head if choose is false.
 func lossGraph(net *onnx.Graph, heads []string, choose bool, detours []Detour) (*onnx.Graph, error) {
 	for _, name := range heads {
 		if err := Fits(name, net); err != nil {

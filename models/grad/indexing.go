@@ -24,7 +24,8 @@ func gather(c *Context, n *onnx.Node, gy []string, indices *onnx.Tensor) []strin
 	return []string{c.pickBack(g, axis, from, x[axis])}
 }
 
-// y = data with updates added, or put, at indices: updates get g by index, data gets g, without what was overwritten
+// y = data with updates added, or set, at indices: updates get g by index; data gets g, without the values that were
+// overwritten
 func scatterElements(c *Context, n *onnx.Node, gy []string) []string {
 	gx, axis := make([]string, 3), onnx.Attrs{"axis": n.Int("axis", 0)}
 	reduction := n.Str("reduction", "none")
@@ -51,16 +52,16 @@ func (c *Context) scatterAdd(axis int64, to, at, values string) string {
 	return c.OpWith("ScatterElements", onnx.Attrs{"axis": axis, "reduction": "add"}, to, at, values)
 }
 
-// Linear maps along one axis: picking positions, and multiplying with a constant matrix. Both and their transposes are
-// what slicing, padding, gathering and interpolating come down to.
+// Linear maps along one axis: picking positions, and multiplying with a constant matrix. Slicing, padding, gathering
+// and interpolating, and their transposes, reduce to these two.
 
-// maxTerms is up to how many cotangents of one position are picked and added; from there a 0/1 matrix is cheaper.
+// maxTerms is the number of cotangents of one position that are picked and added; for more, a 0/1 matrix is cheaper.
 const maxTerms = 4
 
-// pickBack is the transpose of picking positions along an axis of the given size: for y[i] = x[from[i]], 0 where
-// from[i] is -1, it gives x̄[j] = Σ g[i] over all i with from[i] = j.
+// pickBack is the transpose of picking positions along an axis of the given size. For y[i] = x[from[i]], and 0 for
+// from[i] = -1, it returns x̄[j] = Σ g[i] over all i with from[i] = j.
 func (c *Context) pickBack(g string, axis int, from []int64, size int64) string {
-	count, most := make([]int, size), 1 // one of zeros where nothing was picked
+	count, most := make([]int, size), 1 // one term of zeros if nothing was picked
 	for _, j := range from {
 		if j >= 0 {
 			count[j]++
@@ -93,7 +94,7 @@ func (c *Context) pickBack(g string, axis int, from []int64, size int64) string 
 	return total
 }
 
-// pick gives t's positions at along an axis, each once at most, and 0 where at is -1: its gradient is a pick too.
+// pick returns t's positions at along an axis, each at most once, and 0 for at = -1: its gradient is a pick too.
 func (c *Context) pick(t string, axis int, at []int64) string {
 	shape := c.Shape(t)
 	first := slices.IndexFunc(at, func(i int64) bool { return i >= 0 })
@@ -112,7 +113,7 @@ func (c *Context) pick(t string, axis int, at []int64) string {
 	}
 	at, zeros := slices.Clone(at), int64(0)
 	for i, j := range at {
-		if j < 0 { // a zero of its own for each
+		if j < 0 { // a separate zero for each
 			at[i] = shape[axis] + zeros
 			zeros++
 		}
@@ -130,16 +131,17 @@ func (c *Context) padAxis(t string, axis int, before, behind int64) string {
 	return c.Op("Pad", t, c.Ints(pads...))
 }
 
-// maxMatrix bounds the values of a constant that a rule makes.
+// maxMatrix bounds the number of values in a constant that a rule makes.
 const maxMatrix = 1 << 24
 
-// matrix is a constant of zeros, [rows, columns].
+// matrix returns a constant of zeros, [rows, columns].
 func matrix(rows, columns int64) *onnx.Tensor {
 	onnx.Require(rows <= maxMatrix/columns, "needs a matrix of %d × %d values", rows, columns)
 	return onnx.FloatTensor(onnx.Shape{rows, columns}, make([]float32, rows*columns))
 }
 
-// weighted is [Context.along] of a matrix of few values that are not 0: those alone weigh what is infinite or NaN in t.
+// weighted is [Context.along] for a matrix with few values other than 0: only those multiply infinite or NaN values of
+// t.
 func (c *Context) weighted(t string, axis int, m *onnx.Tensor) string {
 	var from, to []int64
 	var weights []float32
@@ -149,7 +151,7 @@ func (c *Context) weighted(t string, axis int, m *onnx.Tensor) string {
 			weights = append(weights, w)
 		}
 	}
-	column := slices.Repeat(onnx.Shape{1}, len(c.Shape(t))-axis) // a value a position, to broadcast
+	column := slices.Repeat(onnx.Shape{1}, len(c.Shape(t))-axis) // one value for each position, to broadcast
 	column[0] = int64(len(from))
 	no := c.Const(&onnx.Tensor{DType: onnx.Bool, Shape: onnx.Shape{}, Ints: []int64{0}})
 	zeros := func(t string) string { return c.Op("Where", no, t, c.Float(0)) } // of NaN too
@@ -162,7 +164,7 @@ func (c *Context) weighted(t string, axis int, m *onnx.Tensor) string {
 	return c.Guarded(no, c.along(t, axis, m), exact)
 }
 
-// along multiplies t with a constant matrix m along one axis, which is not the batch: y[…j…] = Σ_i t[…i…]·m[i, j].
+// along multiplies t with a constant matrix m along one axis other than the batch: y[…j…] = Σ_i t[…i…]·m[i, j].
 func (c *Context) along(t string, axis int, m *onnx.Tensor) string {
 	rank := len(c.Shape(t))
 	switch {

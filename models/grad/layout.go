@@ -39,11 +39,11 @@ func concat(c *Context, n *onnx.Node, gy []string) []string {
 	return gx
 }
 
-// y = the parts of x side by side: x̄ = their cotangents side by side, zeros where a part has none
+// y = the parts of x side by side: x̄ = their cotangents side by side, with zeros for a part that has none
 func split(c *Context, n *onnx.Node, gy []string) []string {
 	axis := onnx.Sure(onnx.Axis(n, "axis", 0, len(c.Shape(n.Inputs[0]))))
 	var parts []string
-	before, gap := int64(0), int64(0) // gap: what lies behind the last part that has a cotangent
+	before, gap := int64(0), int64(0) // gap: size of the parts behind the last one with a cotangent
 	for i, size := range onnx.Sure(c.G.SplitSizes(n)) {
 		if gy[i] == "" {
 			gap += size
@@ -63,7 +63,7 @@ func split(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{c.padAxis(g, axis, before, gap)}
 }
 
-// y = x[from:to:step] along some axes: x̄ = g with zeros around it, and between where the step is not 1
+// y = x[from:to:step] along some axes: x̄ = g with zeros around it, and between its values if the step is not 1
 func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	axes := onnx.Range(0, len(starts.Ints))
@@ -97,8 +97,8 @@ func slice(c *Context, n *onnx.Node, gy []string, starts *onnx.Tensor) []string 
 	return []string{g}
 }
 
-// y = x with a border, negative widths cut: x̄ = g without the border, zeros where it was cut. A reflected, repeated or
-// wrapped border adds its cotangent to the positions that it copies.
+// y = x with a border; negative widths cut. x̄ = g without the border, and zeros where x was cut. A reflected, repeated
+// or wrapped border adds its cotangent to the positions that it copies.
 func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) []string {
 	x, mode := c.Shape(n.Inputs[0]), n.Str("mode", "constant")
 	g, r := gy[0], len(x)
@@ -120,7 +120,8 @@ func pad(c *Context, n *onnx.Node, gy []string, p *onnx.Tensor) []string {
 	return []string{g}
 }
 
-// padSource is the position, of d, that a padded axis copies at position i, outside for the border; -1 for none.
+// padSource returns the position, of d, that a padded axis copies at position i; i lies outside for the border; -1
+// means none.
 func padSource(mode string, i, d int64) int64 {
 	switch {
 	case i >= 0 && i < d:
@@ -137,8 +138,8 @@ func padSource(mode string, i, d int64) int64 {
 	return -1
 }
 
-// y = x's blocks of channels laid out as squares: x̄ = g's squares taken back
-// into channels. In the mode CRD the square's place is the channel's inner part.
+// y = x's blocks of channels laid out as squares: x̄ = g's squares turned back into channels. In the mode CRD the
+// position in the square is the inner part of the channel.
 func depthToSpace(c *Context, n *onnx.Node, gy []string) []string {
 	x, b := c.Shape(n.Inputs[0]), n.Int("blocksize", 1)
 	g := c.OpWith("SpaceToDepth", onnx.Attrs{"blocksize": b}, gy[0])
@@ -153,7 +154,7 @@ func depthToSpace(c *Context, n *onnx.Node, gy []string) []string {
 // y = x repeated as a whole along some axes: x̄ = the sum over the repetitions
 func tile(c *Context, n *onnx.Node, gy []string, repeats *onnx.Tensor) []string {
 	x := c.Shape(n.Inputs[0])
-	var apart onnx.Shape // x's shape with an axis of repeats before each repeated one
+	var apart onnx.Shape // x's shape with an axis of repeats in front of each repeated axis
 	var axes []int64
 	for i, d := range x {
 		if r := repeats.Ints[i]; r != 1 {

@@ -6,8 +6,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// y = the largest value of each window, or of all positions: its cotangent goes to the place the value came from (the
-// first one in row-major order at ties, as in PyTorch), added up where windows overlap.
+// y = the largest value of each window, or of all positions: its cotangent goes to the place of that value (at ties the
+// first in row-major order, as in PyTorch), added up over overlapping windows.
 func maxPool(c *Context, n *onnx.Node, gy []string) []string {
 	onnx.Require(n.Int("storage_order", 0) == 0, "storage_order 1 is not supported")
 	if gy[0] == "" {
@@ -21,7 +21,7 @@ func maxPool(c *Context, n *onnx.Node, gy []string) []string {
 	if len(n.Outputs) > 1 {
 		indices = n.Outputs[1]
 	}
-	if indices == "" { // a pool of its own for them: the one in the forward pass keeps its fast layout
+	if indices == "" { // from a second pool: the one in the forward pass keeps its fast layout
 		indices = c.Multi("MaxPool", attrs, 2, n.Inputs[0])[1]
 	}
 	at := c.withinItem(indices, y, x)
@@ -30,15 +30,15 @@ func maxPool(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{c.Op("Reshape", sum, c.Ints(append([]int64{0}, x[1:]...)...))}
 }
 
-// withinItem turns indices of the given shape, which are flat over a whole batch of tensors of shape of as MaxPool
-// counts them, into places within the item, [N, …]: modulo the item's size, so that they hold for any batch.
+// withinItem turns MaxPool's indices, which are flat over the whole batch of a tensor of shape of, into places within
+// the item, [N, …]. It takes them modulo the item's size, so they hold for any batch.
 func (c *Context) withinItem(indices string, shape, of onnx.Shape) string {
 	size := c.Const(onnx.IntScalar(of[1:].Items()))
 	return c.Op("Mod", c.Op("Reshape", indices, c.Ints(0, shape[1:].Items())), size)
 }
 
-// y = zeros with each value of x at its index: x̄ = g at the indices. Where two
-// values have the same index one of them stays; both get its cotangent, as in PyTorch.
+// y = zeros with each value of x at its index: x̄ = g at the indices. If two values have the same index, y holds one of
+// them; both get its cotangent, as in PyTorch.
 func maxUnpool(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	at := c.withinItem(n.Inputs[1], x, y)
@@ -46,10 +46,10 @@ func maxUnpool(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{c.Op("Reshape", g, c.Ints(append([]int64{0}, x[1:]...)...))}
 }
 
-// zerosLike gives a tensor of zeros, whatever the batch.
+// zerosLike returns zeros of t's shape, for any batch.
 func (c *Context) zerosLike(t string) string { return c.Op("Clip", t, c.Float(0), c.Float(0)) }
 
-// maxKernel bounds the values of the kernel that averagePool makes.
+// maxKernel bounds the number of values in averagePool's kernel.
 const maxKernel = 1 << 28
 
 // y = the mean of each window: x̄ = the transposed convolution of g/count with
@@ -67,14 +67,14 @@ func averagePool(c *Context, n *onnx.Node, gy []string) []string {
 	padded := slices.ContainsFunc(win.Pads, func(p int64) bool { return p != 0 })
 	if y[2:].Items() == 1 && slices.Equal(win.Kernel, []int64(x[2:])) && !padded {
 		ones := c.Const(onnx.Filled(1, append(onnx.Shape{1, 1}, x[2:]...)...))
-		return []string{c.Op("Mul", g, ones)} // one window: every value gets the same
+		return []string{c.Op("Mul", g, ones)} // one window: every value gets the same cotangent
 	}
 	ones := onnx.Filled(1, append(onnx.Shape{x[1], 1}, win.Kernel...)...)
 	return []string{c.OpWith("ConvTranspose", Transposed(win, x, y), g, c.Const(ones))}
 }
 
-// Transposed are the attributes of the ConvTranspose, a channel at a time, that takes the values of a pool's windows
-// from the shape y back to x. With ceil_mode windows may reach past the end padding: it crops what they cover there.
+// Transposed returns the attributes of the ConvTranspose that maps, for each channel, a pool's windows from the shape y
+// back to x. With ceil_mode windows may reach past the end padding; it crops that part.
 func Transposed(win onnx.Window, x, y onnx.Shape) onnx.Attrs {
 	k := len(win.Kernel)
 	pads, outPad := slices.Clone(win.Pads), make([]int64, k)

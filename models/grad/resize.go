@@ -7,15 +7,15 @@ import (
 	"selfheal/models/onnx"
 )
 
-// y = x sampled anew, every axis by itself: y = M·x along it with a constant M that holds the interpolation's weights,
-// so x̄ = Mᵀ·g along each. Nearest sampling, where a row of M is a single 1, picks; by whole factors, where each value
-// is repeated alike, x̄ is an average pool of g times its window.
+// y = x resampled along each axis separately: y = M·x with a constant M that holds the interpolation's weights, so x̄ =
+// Mᵀ·g. In nearest sampling a row of M is a single 1, so that M picks. For whole factors, which repeat each value
+// equally often, x̄ is an average pool of g times the window's size.
 func resize(c *Context, n *onnx.Node, gy []string) []string {
 	x, y := c.Shape(n.Inputs[0]), c.Shape(n.Outputs[0])
 	onnx.Require(n.Int("antialias", 0) == 0, "antialias is not supported")
 	mode := n.Str("mode", "nearest")
 	onnx.Require(slices.Contains([]string{"nearest", "linear", "cubic"}, mode), "mode %q is not supported", mode)
-	if slices.Equal(x, y) { // ONNX Runtime copies, whatever the scales
+	if slices.Equal(x, y) { // ONNX Runtime copies x, regardless of the scales
 		return gy[:1]
 	}
 	scales := c.G.Consts[n.Input(2)]
@@ -27,7 +27,7 @@ func resize(c *Context, n *onnx.Node, gy []string) []string {
 		coord := n.Str("coordinate_transformation_mode", "half_pixel")
 		s := sampling{in: x[i], out: y[i], scale: float32(y[i]) / float32(x[i]), at: coordinates[coord]}
 		onnx.Require(s.at != nil, "coordinates %q are not supported", coord)
-		if scales != nil { // what is sampled by, whatever the sizes
+		if scales != nil { // the scales apply, regardless of the sizes
 			s.scale = scales.Floats[i]
 		}
 		if mode == "nearest" {
@@ -52,7 +52,7 @@ func resize(c *Context, n *onnx.Node, gy []string) []string {
 	return []string{g}
 }
 
-// repeats reports whether position i is i/factor everywhere.
+// repeats reports whether from[i] is i/factor for all i.
 func repeats(from []int64, factor int64) bool {
 	for i, j := range from {
 		if factor < 1 || j != int64(i)/factor {
@@ -62,15 +62,16 @@ func repeats(from []int64, factor int64) bool {
 	return true
 }
 
-// sampling is how a Resize reads one axis. It computes in float32, as ONNX
-// Runtime does, because where positions round to depends on it.
+// sampling describes how a Resize reads one axis. It computes in float32, like ONNX Runtime, because rounding decides
+// which position is read.
 type sampling struct {
 	in, out int64
 	scale   float32
 	at      func(s sampling, v float32) float32 // one of coordinates
 }
 
-// coordinates are where output position v is read in the input, by the attribute coordinate_transformation_mode.
+// coordinates maps the attribute coordinate_transformation_mode to a function from an output position v to its place in
+// the input.
 var coordinates = map[string]func(s sampling, v float32) float32{
 	"half_pixel": halfPixel,
 	"pytorch_half_pixel": func(s sampling, v float32) float32 {
@@ -95,7 +96,7 @@ var coordinates = map[string]func(s sampling, v float32) float32{
 
 func halfPixel(s sampling, v float32) float32 { return (v+0.5)/s.scale - 0.5 }
 
-// rounding turns a place into a position, by the attribute nearest_mode.
+// rounding maps the attribute nearest_mode to a function from a place to a position.
 var rounding = map[string]func(v float64) float64{
 	"round_prefer_floor": func(v float64) float64 { return math.Ceil(v - 0.5) },
 	"round_prefer_ceil":  func(v float64) float64 { return math.Floor(v + 0.5) },
@@ -103,7 +104,7 @@ var rounding = map[string]func(v float64) float64{
 	"ceil":               math.Ceil,
 }
 
-// nearest lists the input position of every output position.
+// nearest lists the input position for every output position.
 func (s sampling) nearest(round func(v float64) float64) []int64 {
 	from := make([]int64, s.out)
 	for i := range from {
@@ -113,7 +114,8 @@ func (s sampling) nearest(round func(v float64) float64) []int64 {
 }
 
 // weigh fills the interpolation's matrix, [out, in]: linear between two neighbours, or cubic between four (Keys' kernel
-// with coefficient a), which the border value stands in for outside, unless the rest is made to add up to 1.
+// with coefficient a). The border value replaces those outside, unless exclude is set: then the remaining weights are
+// scaled to sum to 1.
 func (s sampling) weigh(m *onnx.Tensor, mode string, a float32, exclude bool) {
 	for i := range s.out {
 		p := s.at(s, float32(i))
@@ -145,7 +147,7 @@ func (s sampling) weigh(m *onnx.Tensor, mode string, a float32, exclude bool) {
 	}
 }
 
-// cubic is Keys' convolution kernel at distance t.
+// cubic returns Keys' convolution kernel at distance t.
 func cubic(t, a float64) float32 {
 	t = math.Abs(t)
 	switch {

@@ -2,16 +2,16 @@ package grad
 
 import "selfheal/models/onnx"
 
-// rules are the gradient rules of the operators whose row in [onnx.Operators]'s table has no slope. Each needs a golden
-// in gradtest; a test fails for one that has none, and for an operator that has neither.
+// rules are the gradient rules of the operators without a slope in [onnx.Operators]'s table. Each needs a golden in
+// gradtest; a test fails for a rule without one, and for an operator with neither rule nor slope.
 var rules map[string]Rule
 
 func init() { // init breaks the cycle rules → Backward → rules
-	// one is a rule of one gradient, that by the first input.
+	// one makes a rule with one gradient, the one by the first input.
 	one := func(rule func(c *Context, n *onnx.Node, g string) string) Rule {
 		return func(c *Context, n *onnx.Node, gy []string) []string { return []string{rule(c, n, gy[0])} }
 	}
-	// by is a rule that reads its second input, which must be a constant.
+	// by makes a rule that reads its second input, which must be a constant.
 	by := func(what string, rule func(c *Context, n *onnx.Node, gy []string, t *onnx.Tensor) []string) Rule {
 		return func(c *Context, n *onnx.Node, gy []string) []string {
 			t, ok := c.G.Consts[n.Input(1)]

@@ -6,8 +6,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// correlation is a Conv seen from its weight: W̄ = Σ over the batch and the
-// output's positions of g times x at the place that the kernel's tap reads.
+// correlation computes the gradient of a Conv's weight: W̄ = Σ over the batch and the output's positions of g times x
+// at the place that the kernel's tap reads.
 type correlation struct {
 	*Context
 	x, g    string // the Conv's input and the cotangent of its output
@@ -15,22 +15,22 @@ type correlation struct {
 	weight  onnx.Shape // [O, I/groups, kernel…]
 	groups  int64
 	spatial []int64 // the axes behind the channels
-	out     []int64 // g's sizes along them
-	swapped bool    // x and g have changed places, see swap
+	out     []int64 // g's sizes along the spatial axes
+	swapped bool    // x and g are exchanged, see swap
 }
 
-// Limits of convWeight's choice, measured on ONNX Runtime with one thread. On 64 channels, 3×3, 32×32, batch 64
-// products a tap take 70 ms, the Conv with batch and channels exchanged 180 ms, a product of all taps 90 ms, and the
-// layer's forward pass 40 ms. With 3 input channels one product of all taps takes half of a product each; with 512
-// channels on 4×4 the Conv takes 105 of 177 ms. With more input than output channels the places are read from g: 24 to
-// 3 channels, 3×3, 32×32, batch 32 then take 2.1 instead of 8.4 ms.
+// Limits of convWeight's choice, measured on ONNX Runtime with one thread. For 64 channels, 3×3, 32×32, batch 64, one
+// product per tap takes 70 ms, the Conv with batch and channels exchanged 180 ms, one product of all taps 90 ms, and
+// the layer's forward pass 40 ms. For 3 input channels one product of all taps takes half as long as one per tap; for
+// 512 channels on 4×4 the Conv takes 105 instead of 177 ms. If there are more input than output channels, the places
+// are read from g: 24 to 3 channels, 3×3, 32×32, batch 32 then take 2.1 instead of 8.4 ms.
 const (
 	fewChannels  = 8
 	fewPositions = 32
 )
 
-// convWeight gives the cotangent of a Conv's weight: W̄[o, i, t] = Σ_n Σ_p g[n, o, p]·x[n, i, p·stride + t·dilation −
-// pad]. Products a tap are the common form; a depthwise Conv multiplies elementwise.
+// convWeight returns the cotangent of a Conv's weight: W̄[o, i, t] = Σ_n Σ_p g[n, o, p]·x[n, i, p·stride + t·dilation −
+// pad]. The usual form is one product per tap; a depthwise Conv multiplies elementwise.
 func (c *Context) convWeight(x, g string, win onnx.Window, weight onnx.Shape, groups int64) string {
 	v := &correlation{Context: c, x: x, g: g, win: win, weight: weight, groups: groups}
 	for i := range win.Kernel {
@@ -61,27 +61,28 @@ func (v *correlation) swap(x onnx.Shape) {
 	v.x, v.g, v.out, v.swapped, v.win.Pads = v.g, v.x, x[2:], true, pads
 }
 
-// weightByConv is a Conv of x with g as its kernel, batch and channels exchanged and strides and dilations too.
+// weightByConv returns a Conv of x with g as its kernel; batch and channels are exchanged, and so are strides and
+// dilations.
 func (v *correlation) weightByConv() string {
 	perm := append([]int64{1, 0}, v.spatial...)
 	transposed := func(t string) string { return v.OpWith("Transpose", onnx.Attrs{"perm": perm}, t) }
 	win := onnx.Window{Strides: v.win.Dilations, Dilations: v.win.Strides, Pads: v.win.Pads}
 	w := v.OpWith("Conv", win.Attrs(onnx.Attrs{}), transposed(v.x), transposed(v.g))
 	zeros := make([]int64, len(v.spatial))
-	if !slices.Equal([]int64(v.Shape(w)[2:]), v.win.Kernel) { // rows of x that no window reaches
+	if !slices.Equal([]int64(v.Shape(w)[2:]), v.win.Kernel) { // some rows of x lie in no window
 		w = v.Op("Slice", w, v.Ints(zeros...), v.Ints(v.win.Kernel...), v.Ints(v.spatial...))
 	}
 	return transposed(w)
 }
 
-// taps lists what each place of the kernel reads of x, [N, I, out…].
+// taps lists the part of x that each place of the kernel reads, [N, I, out…].
 func (v *correlation) taps() []string {
 	x, k := v.x, len(v.spatial)
 	if slices.ContainsFunc(v.win.Pads, func(p int64) bool { return p != 0 }) {
 		pads := slices.Concat([]int64{0, 0}, v.win.Pads[:k], []int64{0, 0}, v.win.Pads[k:])
 		x = v.Op("Pad", x, v.Ints(pads...))
 	}
-	// Strided reads of single values are slow: the columns that a stride leads to are picked once, not for every tap.
+	// Strided reads of single values are slow: the columns of a stride are picked once, not for every tap.
 	last, columns := k-1, []string(nil)
 	if s := v.win.Strides[last]; s > 1 && v.win.Kernel[last] > s {
 		for r := range s {
@@ -115,8 +116,8 @@ func (v *correlation) taps() []string {
 	return all
 }
 
-// weightByProducts multiplies the positions of each tap or, where x has few channels,
-// of all of them at once, with g's, an item and group at a time: [X, positions]·[positions, G].
+// weightByProducts multiplies the positions of each tap, or of all taps at once if x has few channels, with g's, for
+// each item and group: [X, positions]·[positions, G].
 func (v *correlation) weightByProducts() string {
 	positions, taps := onnx.Shape(v.out).Items(), v.taps()
 	inner, outer, count := v.weight[1], v.weight[0]/v.groups, int64(len(taps))
@@ -149,7 +150,7 @@ func (v *correlation) weightByProducts() string {
 	return v.Reshape(sum, v.weight)
 }
 
-// weightByElements is for one input channel a group, each with one output channel.
+// weightByElements handles groups with one input and one output channel.
 func (v *correlation) weightByElements() string {
 	taps := v.taps()
 	for i, t := range taps {

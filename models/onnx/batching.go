@@ -2,12 +2,11 @@ package onnx
 
 import "slices"
 
-// A Batching says what an operator does with the batch, which tensors that depend on the input hold at one axis. A
-// network is right for every item of a batch only where each of its operators has a row that fits: an operator without
-// one works on constants alone.
+// A Batching says how an operator treats the batch if some inputs hold it at one axis. A network is right for every
+// item of a batch only if each of its operators has a row that fits; an operator without one works on constants alone.
 type Batching struct {
 	Doc     string
-	Aligned bool // what the inputs hold for one item stands at the same place in all of them
+	Aligned bool // the values of an item stand at the same place in all inputs
 	fits    func(in, out []Shape) bool
 }
 
@@ -36,7 +35,7 @@ var (
 
 // batched refuses a node that does not treat the items of a batch one by one.
 func (n *Node) batched(in, out []Shape) {
-	if n.Op == "CastLike" { // of which the second input says a type
+	if n.Op == "CastLike" { // its second input only gives a type
 		in = in[:1]
 	}
 	if !slices.ContainsFunc(in, Shape.HasBatch) {
@@ -44,7 +43,7 @@ func (n *Node) batched(in, out []Shape) {
 	}
 	row := TraitsOf(n.Op).Batch
 	Require(row != nil, "has no rule for a batch: it works on constants alone")
-	given := []Shape{} // of absent inputs there is nothing to say
+	given := []Shape{} // without absent inputs
 	for i, x := range in {
 		if n.Inputs[i] != "" {
 			given = append(given, x)

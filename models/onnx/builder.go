@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Builder appends nodes to a graph and keeps their shapes known. The first error sticks: later calls do nothing, and
-// Err returns it, so that code which builds expressions reads like them.
+// Builder appends nodes to a graph and tracks their shapes. The first error sticks: later calls do nothing, and Err
+// returns it, so that code can build nested expressions.
 type Builder struct {
 	G      *Graph
 	Prefix string // of the names of new tensors
@@ -30,8 +30,8 @@ func (b *Builder) Fail(err error) {
 	}
 }
 
-// Rewrite goes through a graph's nodes, in place; one that instead appends others for, and says so, goes. It ends at
-// the builder's first error.
+// Rewrite goes through a graph's nodes and changes it in place. If instead returns true, it has appended a replacement
+// for the node, which is dropped. Rewrite ends at the builder's first error.
 func (g *Graph) Rewrite(instead func(b *Builder, n *Node) bool) error {
 	nodes := g.Nodes
 	g.Nodes = nil
@@ -113,8 +113,8 @@ func (b *Builder) Append(n *Node) {
 }
 
 // Inline copies g's nodes into the graph under construction, with g's inputs bound to tensors that exist there, and
-// returns the tensors that hold g's outputs. Names are kept where they are free and numbered otherwise. Both graphs
-// must have been written for the same operator set or one that Simplify accepts.
+// returns the tensors that hold g's outputs. It keeps names that are free and numbers the others. Both graphs must have
+// been written for the same operator set or one that Simplify accepts.
 func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
 	rename := map[string]string{"": ""}
 	b.G.Opset = max(b.G.Opset, g.Opset)
@@ -153,7 +153,7 @@ func (b *Builder) Inline(g *Graph, bind map[string]string) map[string]string {
 	return out
 }
 
-// Call is [Builder.CallAll] for a graph of one output.
+// Call is [Builder.CallAll] for a graph with one output.
 func (b *Builder) Call(g *Graph, inputs ...string) string { return b.CallAll(g, inputs...)[0] }
 
 // CallAll is [Builder.Inline] with inputs and outputs in their order.
@@ -166,7 +166,7 @@ func (b *Builder) CallAll(g *Graph, inputs ...string) []string {
 	return Each(g.Outputs, func(o Value) string { return of[o.Name] })
 }
 
-// Done returns the graph, verified and without what its outputs do not need, or the first error.
+// Done returns the graph, verified and without the nodes that its outputs do not need, or the first error.
 func (b *Builder) Done() (*Graph, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -175,7 +175,7 @@ func (b *Builder) Done() (*Graph, error) {
 	return b.G, b.G.Verify()
 }
 
-// Reshape appends a Reshape of t to shape, whose batch is inferred, unless it has it.
+// Reshape appends a Reshape of t to shape, unless t has that shape; the batch is inferred.
 func (b *Builder) Reshape(t string, shape Shape) string {
 	if slices.Equal(b.Shape(t), shape) {
 		return t
@@ -192,8 +192,8 @@ func (b *Builder) Transpose(t string, perm ...int64) string {
 }
 
 // Mean appends the mean of t along axes, which stay as dimensions of 1. It is a GlobalAveragePool over the axes,
-// transposed to the end, because ONNX Runtime's ReduceSum and ReduceMean round differently with an item's place in the
-// batch (their vectorised loops start at aligned addresses), and this pool does not.
+// transposed to the end. ONNX Runtime's ReduceSum and ReduceMean round differently depending on an item's place in the
+// batch (their vectorised loops start at aligned addresses); this pool does not.
 func (b *Builder) Mean(t string, axes []int64) string {
 	x := b.Shape(t)
 	at, err := Axes(axes, len(x))
@@ -206,7 +206,7 @@ func (b *Builder) Mean(t string, axes []int64) string {
 		b.Fail(fmt.Errorf("can't take the mean of %v along axes %v: it must keep the batch", x, axes))
 		return t
 	}
-	if lead < 0 { // no places in a batch to depend on
+	if lead < 0 { // without a batch, rounding can't depend on places in it
 		count := x.Items()
 		for i, d := range x {
 			if !slices.Contains(at, i) {
@@ -240,8 +240,8 @@ func (b *Builder) Mean(t string, axes []int64) string {
 	return b.Transpose(b.Op("Reshape", t, b.Ints(transposed...)), Inverse(perm)...)
 }
 
-// Sum appends the sum of t along axes, which stay as dimensions of 1; see [Builder.Mean]. A sum over the batch, which
-// gradients with respect to parameters are, is a ReduceSum, as is one of a tensor without a batch.
+// Sum appends the sum of t along axes, which stay as dimensions of 1; see [Builder.Mean]. A sum over the batch, as in
+// gradients with respect to parameters, is a ReduceSum; so is the sum of a tensor without a batch.
 func (b *Builder) Sum(t string, axes []int64) string {
 	x := b.Shape(t)
 	if at, err := Axes(axes, len(x)); err == nil {

@@ -11,16 +11,16 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// The runtime computes once whatever does not depend on a network's input: as the file is decoded all nodes of
-// constants in one run, in the file's own types and operator set, and later, one by one, those that work on sizes,
-// which only a graph with shapes knows (see [Graph.Compute]).
+// The runtime computes once everything that does not depend on a network's input. When the file is decoded, one run
+// computes all nodes on constants, in the file's own types and operator set. Nodes that work on sizes come later, one
+// by one, because only a graph with shapes knows sizes (see [Graph.Compute]).
 
 // Evaluate runs a model on the runtime and returns the named outputs. Package ort sets it. The model has one float32
-// input of shape [1], which nothing reads. memory bounds what the run may take, in bytes; the error is an [ErrBound]
-// where it, or the time, did not suffice and where the runtime did not survive.
+// input of shape [1], which nothing reads. memory bounds the bytes that the run may take. The error is an [ErrBound] if
+// memory or time did not suffice, or if the runtime crashed.
 var Evaluate func(model []byte, outputs []string, memory int64) ([]Raw, error)
 
-// Raw is a tensor as the runtime gives it: its values in order, little-endian.
+// Raw is a tensor as the runtime returns it: its values in order, little-endian.
 type Raw struct {
 	DType DType
 	Shape Shape
@@ -30,18 +30,17 @@ type Raw struct {
 // ErrBound says that constants cannot be computed.
 var ErrBound = errors.New("takes more memory or time than a network's constants may, or ends the runtime")
 
-// MaxFold bounds how many values are computed of constants, beside as many as the constants hold.
+// MaxFold bounds how many values are computed from constants, in addition to as many as the constants hold.
 const MaxFold = 1 << 24
 
 var (
-	// drawing matches the operators that give other numbers from run to run: with a seed, too, they go on from run to
-	// run.
+	// drawing matches the operators that give other numbers from run to run, even with a seed.
 	drawing = regexp.MustCompile(`^(Random.*|Bernoulli|Multinomial|Dropout)$`)
 	// onLevels matches the operators on quantised values, which package simplify reads.
 	onLevels = regexp.MustCompile(`(?i)quantize|^Q(Linear|Gemm)|Integer|NBits`)
 )
 
-// Computable reports whether a node's values can be known before the network runs, if those of its inputs are.
+// Computable reports whether a node's values can be known before the network runs, if its inputs' are.
 func (n *Node) Computable() bool { return !n.runs(drawing) && !onLevels.MatchString(n.Op) }
 
 // runs reports whether the node or one of its subgraphs has an operator that the pattern matches.
@@ -60,14 +59,14 @@ func has(g *pb.GraphProto, op *regexp.Regexp) bool {
 	})
 }
 
-// constants computes the nodes that depend on no input, in one run, and puts what the others read of them among the
-// graph's constants. A graph whose constants the runtime cannot compute stays as it is.
+// constants computes the nodes that depend on no input, in one run, and adds the results that other nodes read to the
+// graph's constants. If the runtime cannot compute them, the graph stays as it is.
 func (d *decoder) constants(m *pb.ModelProto, protos map[*Node]*pb.NodeProto) {
 	known, work := map[string]bool{"": true}, map[*Node]bool{}
 	for name := range d.g.Consts {
 		known[name] = true
 	}
-	var fixed []*Node // those, and what only hands constants on
+	var fixed []*Node // these nodes, and those that only pass constants on
 	for _, n := range d.g.Nodes {
 		handsOn := n.Domain == "" && (n.Op == "Constant" || n.Op == "Identity")
 		if !n.Computable() || n.Origin.Opset != operatorSet(m.OpsetImport, n.Domain) ||
@@ -121,7 +120,7 @@ func (d *decoder) constants(m *pb.ModelProto, protos map[*Node]*pb.NodeProto) {
 		}
 	}
 	values, err := p.run(d, wanted)
-	if err != nil { // whoever simplifies the graph asks node by node, and learns which one it was
+	if err != nil { // simplification asks node by node, and learns which one failed
 		return
 	}
 	for i, name := range wanted {
@@ -130,8 +129,8 @@ func (d *decoder) constants(m *pb.ModelProto, protos map[*Node]*pb.NodeProto) {
 	d.g.Nodes = kept
 }
 
-// Compute has the runtime compute a node whose inputs are all constants of the graph, and puts its outputs among these.
-// The node has the form of its own version of the operator set.
+// Compute runs a node whose inputs are all constants of the graph, and adds its outputs to the constants. The node has
+// the form of its own version of the operator set.
 func (g *Graph) Compute(n *Node) (err error) {
 	defer Refused(&err)
 	version := g.Opset
@@ -140,7 +139,7 @@ func (g *Graph) Compute(n *Node) (err error) {
 	}
 	p := &program{ModelProto: &pb.ModelProto{IrVersion: proto.Int64(irVersion), Graph: &pb.GraphProto{},
 		OpsetImport: []*pb.OperatorSetIdProto{{Domain: proto.String(n.Domain), Version: proto.Int64(version)}}}}
-	if n.Domain != "" { // for what is put behind it
+	if n.Domain != "" { // for the nodes that are appended
 		p.OpsetImport = append(p.OpsetImport,
 			&pb.OperatorSetIdProto{Domain: proto.String(""), Version: proto.Int64(Opset)})
 	}
@@ -148,7 +147,7 @@ func (g *Graph) Compute(n *Node) (err error) {
 	given := map[string]bool{"": true}
 	for i, name := range n.Inputs {
 		t := g.Consts[name]
-		if i >= len(formal) { // a subgraph's, by the name that it has there
+		if i >= len(formal) { // an input of a subgraph, under its name there
 			name = as[i-len(formal)]
 		}
 		if given[name] {
@@ -174,7 +173,7 @@ func (g *Graph) Compute(n *Node) (err error) {
 // program is a model of constants alone.
 type program struct{ *pb.ModelProto }
 
-// run returns the named tensors, which nodes of the program write, as they are read from a file.
+// run returns the named tensors, which nodes of the program write, converted as if read from a file.
 func (p *program) run(d *decoder, wanted []string) (values []*Tensor, err error) {
 	defer Refused(&err)
 	if Evaluate == nil {
@@ -187,7 +186,7 @@ func (p *program) run(d *decoder, wanted []string) (values []*Tensor, err error)
 	p.apart()
 	p.Graph.Name = proto.String("constants")
 	p.Graph.Input = []*pb.ValueInfoProto{encodeValue(Value{Name: "selfheal/run", DType: Float, Shape: Shape{1}})}
-	// The bindings give no tensor of rank 0.
+	// The bindings return no tensor of rank 0.
 	axis := Value{Name: "selfheal/axis", DType: Int64, Shape: Shape{1}}
 	head := tensorHead(IntTensor(0))
 	head.Name, head.RawData = &axis.Name, appendRaw(nil, IntTensor(0))
@@ -216,8 +215,8 @@ func (p *program) run(d *decoder, wanted []string) (values []*Tensor, err error)
 	return values, nil
 }
 
-// apart gives every BatchNormalization in training form a mean and a variance of its own: the runtime writes the new
-// ones into the memory of the old, which others may read.
+// apart gives every BatchNormalization in training form its own mean and variance: the runtime writes the new ones into
+// the memory of the old, which other nodes may read.
 func (p *program) apart() {
 	var nodes []*pb.NodeProto
 	for _, n := range p.Graph.Node {
@@ -235,11 +234,11 @@ func (p *program) apart() {
 	p.Graph.Node = nodes
 }
 
-// Subgraph is a graph that a node runs, such as a branch of an If, as the file has it. The tensors that it reads from
-// outside stand among the node's inputs, behind its own.
+// Subgraph is a graph that a node runs, such as a branch of an If, as in the file. The tensors that it reads from
+// outside are inputs of the node, after the node's own.
 type Subgraph struct {
 	graph    *pb.GraphProto
-	captured []string // those tensors, as it calls them
+	captured []string // those tensors, by their names inside
 }
 
 func newSubgraph(g *pb.GraphProto) *Subgraph {
@@ -253,7 +252,7 @@ func newSubgraph(g *pb.GraphProto) *Subgraph {
 	return s
 }
 
-// captures calls what a graph and those inside it read from outside by the names that a function gives.
+// captures renames, by rename, the tensors that a graph and those inside it read from outside.
 func captures(g *pb.GraphProto, outer []map[string]bool, rename func(string) string) {
 	own := map[string]bool{"": true}
 	scopes := append(slices.Clone(outer), own)
@@ -290,7 +289,7 @@ func captures(g *pb.GraphProto, outer []map[string]bool, rename func(string) str
 	}
 }
 
-// subgraphs are the node's, by the names of its attributes.
+// subgraphs returns the node's subgraphs, ordered by the names of their attributes.
 func (n *Node) subgraphs() (all []*Subgraph) {
 	for _, name := range sortedKeys(n.Attrs) {
 		if s, ok := n.Attrs[name].(*Subgraph); ok {
@@ -300,7 +299,7 @@ func (n *Node) subgraphs() (all []*Subgraph) {
 	return all
 }
 
-// bindings splits the node's inputs: its own, and how its subgraphs call the others.
+// bindings splits the node's inputs into its own and those of its subgraphs, the latter by their names inside.
 func (n *Node) bindings() (formal, captured []string) {
 	for _, s := range n.subgraphs() {
 		captured = append(captured, s.captured...)
@@ -308,8 +307,8 @@ func (n *Node) bindings() (formal, captured []string) {
 	return n.Inputs[:len(n.Inputs)-len(captured)], captured
 }
 
-// Branch returns the nodes of the subgraph that the node has in an attribute, and its results, with its constants among
-// the graph's. It may have no inputs. Its tensors get names of their own.
+// Branch returns the nodes and results of the subgraph in an attribute of the node, and adds its constants to the
+// graph's. The subgraph may have no inputs. Its tensors get fresh names.
 func (g *Graph) Branch(n *Node, attribute string) (nodes []*Node, results []string, err error) {
 	defer Refused(&err)
 	s, ok := n.Attrs[attribute].(*Subgraph)
@@ -322,7 +321,7 @@ func (g *Graph) Branch(n *Node, attribute string) (nodes []*Node, results []stri
 	made := func(name string) {
 		if name != "" {
 			names[name] = g.Fresh(n.Outputs[0] + "/" + name)
-			g.Shapes[names[name]] = nil // taken
+			g.Shapes[names[name]] = nil // marks the name as taken
 		}
 	}
 	call := func(name string) string {

@@ -9,14 +9,13 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// Decode reads an ONNX model as written, without changing its operators: see Simplify for that. Calls of model-local
-// functions are replaced by the functions' nodes, nodes that depend on no input by their results, and floating-point
-// types of other widths by float32, with a notice.
-// Element types beyond those of [Tensor] are errors, and so are weights that lie in other files: Load and ReadFS bring
-// those in.
+// Decode reads an ONNX model as written, without changing its operators: see Simplify for that. It replaces calls of
+// model-local functions by the functions' nodes, nodes that depend on no input by their results, and floating-point
+// types of other widths by float32, with a notice. It returns errors for element types beyond those of [Tensor] and for
+// weights in other files: Load and ReadFS read those.
 func Decode(data []byte) (*Graph, error) { return decode(data, false) }
 
-// DecodeSkeleton is Decode for a skeleton. The graph's constants that have no data in it are without values.
+// DecodeSkeleton is Decode for a skeleton. Constants without data in it have no values.
 func DecodeSkeleton(data []byte) (*Graph, error) { return decode(data, true) }
 
 func decode(data []byte, skeleton bool) (_ *Graph, err error) {
@@ -32,7 +31,7 @@ func decode(data []byte, skeleton bool) (_ *Graph, err error) {
 	Require(!skeleton || g.Meta[skeletonKey] == "1", "is not a skeleton: its metadata has no %s", skeletonKey)
 	d := &decoder{g, skeleton}
 	Must(memory.Room(heldBytes(m.Graph.Initializer)))
-	half := map[string]bool{} // initializers, of which a Cast makes float32
+	half := map[string]bool{} // initializers that a Cast turns into float32
 	for _, t := range m.Graph.Initializer {
 		name := t.GetName()
 		c := at(func() *Tensor { return d.tensor(t) }, "initializer %.80q", name)
@@ -77,7 +76,7 @@ const (
 	skeletonLeast = 17
 )
 
-// decoder turns parts of a file into parts of a graph. It refuses what is wrong.
+// decoder turns parts of a file into parts of a graph. It refuses invalid ones.
 type decoder struct {
 	g        *Graph
 	skeleton bool
@@ -117,7 +116,7 @@ func operatorSet(imports []*pb.OperatorSetIdProto, domain string) int64 {
 	return version
 }
 
-// operatorName is what the messages that name operators rely on.
+// operatorName matches the names of operators that messages may quote.
 var operatorName = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,100}$`)
 
 func (d *decoder) node(n *pb.NodeProto) *Node {
@@ -193,7 +192,7 @@ func port(v *pb.ValueInfoProto) Value {
 	out := Value{Name: v.GetName(), DType: DType(tt.GetElemType())}
 	dims := tt.GetShape().GetDim()
 	if tt.Shape != nil {
-		out.Shape = Shape{} // none is a number, no shape is one that the file does not tell
+		out.Shape = Shape{} // a missing shape is unknown, not that of a scalar
 	}
 	Require(len(dims) <= maxRank, "has %d dimensions, more than %d", len(dims), maxRank)
 	for i, d := range dims {
@@ -219,7 +218,7 @@ func sortNodes(g *Graph) {
 		ready[name] = true
 	}
 	waits, readers := make([]int, len(g.Nodes)), map[string][]int{}
-	var queue []int // of nodes whose inputs are ready, in the file's order
+	var queue []int // nodes whose inputs are ready, in the file's order
 	for i, n := range g.Nodes {
 		for _, in := range n.Inputs {
 			if !ready[in] {

@@ -17,8 +17,8 @@ func (g *Graph) AddConst(hint string, t *Tensor) string {
 	return name
 }
 
-// Fresh returns hint, or hint with a number, such that no tensor is called so.
-// Tensors that graph passes make are recorded in Shapes, so it is enough to look there.
+// Fresh returns hint, or hint with a number, such that no tensor has that name. Graph passes record the tensors that
+// they make in Shapes, so it looks only there.
 func (g *Graph) Fresh(hint string) string {
 	taken := func(s string) bool {
 		_, c := g.Consts[s]
@@ -29,11 +29,11 @@ func (g *Graph) Fresh(hint string) string {
 		return hint
 	}
 	name := func(i int) string { return fmt.Sprintf("%s.%d", hint, i) }
-	free := 1 // doubled until its name is free; then the first free one, where they are taken in order
+	free := 1 // it doubles until its name is free; this finds the first free one if numbers were taken in order
 	for free <= len(g.Consts)+len(g.Shapes) && taken(name(free)) {
 		free *= 2
 	}
-	for taken(name(free)) { // a file may use up the powers of two
+	for taken(name(free)) { // a file may use the powers of two
 		free++
 	}
 	return name(free/2 + sort.Search(free-free/2, func(i int) bool { return !taken(name(free/2 + i)) }))
@@ -55,7 +55,8 @@ func (g *Graph) Replace(old, with string) {
 	}
 }
 
-// Reached returns the nodes that depend on some tensors, in order, and these tensors with what the nodes write.
+// Reached returns the nodes that depend on the given tensors, in order, and the tensors themselves together with all
+// that these nodes write.
 func (g *Graph) Reached(from ...string) (nodes []*Node, tensors map[string]bool) {
 	tensors = map[string]bool{}
 	for _, t := range from {
@@ -102,8 +103,8 @@ func (g *Graph) Prune() {
 	maps.DeleteFunc(g.Shapes, func(name string, _ Shape) bool { return !need[name] })
 }
 
-// Chain puts a graph behind this one, whose output becomes its input. Its tensors get a prefix, and its output becomes
-// out. Its operators need not be known.
+// Chain appends a graph to this one, whose output becomes its input. Its tensors get a prefix, and its output becomes
+// out. Its operators may be unknown.
 func (g *Graph) Chain(behind *Graph, prefix string, out Value) error {
 	names := map[string]string{"": "", behind.Inputs[0].Name: g.Outputs[0].Name, behind.Outputs[0].Name: out.Name}
 	renamed := func(tensors []string) []string {
@@ -123,7 +124,7 @@ func (g *Graph) Chain(behind *Graph, prefix string, out Value) error {
 		n.Inputs, n.Outputs = renamed(n.Inputs), renamed(n.Outputs)
 		g.Nodes = append(g.Nodes, n)
 	}
-	if batch := behind.Inputs[0].Shape[0]; batch != Batch { // which the file fixes
+	if batch := behind.Inputs[0].Shape[0]; batch != Batch { // the file fixes the batch
 		g.Inputs[0].Shape[0], out.Shape[0] = batch, batch
 	}
 	g.Outputs, g.Opset = []Value{out}, max(g.Opset, behind.Opset)
@@ -131,7 +132,7 @@ func (g *Graph) Chain(behind *Graph, prefix string, out Value) error {
 }
 
 // Verify checks the graph's invariants: every tensor is written once and before it is read, constants are as long as
-// their shape and hold no NaN, and the outputs exist. Every pass ends with it.
+// their shape and hold no NaN, and the outputs exist. Every pass calls it last.
 func (g *Graph) Verify() (err error) {
 	defer Refused(&err)
 	Require(len(g.Inputs) > 0, "the graph has no input")

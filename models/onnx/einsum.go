@@ -6,21 +6,21 @@ import (
 	"unicode"
 )
 
-// Einsum is an equation with one letter for every dimension of the operands
-// and the result; the dimensions of "..." have got letters of their own.
+// Einsum is an equation with one letter for every dimension of the operands and the result; it names the dimensions of
+// "..." by letters too.
 type Einsum struct {
 	In   [][]rune
 	Out  []rune
 	Size map[rune]int64
 }
 
-// ellipsis is the first letter of the dimensions that "..." stands for, of a
-// private range: it meets none of the equation's.
+// ellipsis is the first letter for the dimensions of "...", from a private range, so that it differs from the
+// equation's letters.
 const ellipsis = rune(0xE000)
 
 func noIndex(l rune) bool { return l > unicode.MaxASCII || !unicode.IsLetter(l) }
 
-// ParseEinsum reads a node's equation for operands of the given shapes. It refuses what it can't read.
+// ParseEinsum reads a node's equation for operands of the given shapes, or refuses the node.
 func ParseEinsum(n *Node, shapes []Shape) *Einsum {
 	equation := strings.ReplaceAll(n.Str("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
@@ -86,7 +86,7 @@ func einsumShape(_ *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{e.Sizes(e.Out)}
 }
 
-// Sizes is the shape of a tensor with these indices.
+// Sizes returns the shape of a tensor with these indices.
 func (e *Einsum) Sizes(labels []rune) Shape {
 	return Each(labels, func(l rune) int64 { return e.Size[l] })
 }

@@ -12,11 +12,12 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// irVersion is what we write: the oldest that covers every opset we emit, so that old and new runtimes read it.
+// irVersion is the IR version of written files: the oldest that covers every opset we emit, so that old and new
+// runtimes read them.
 const irVersion = 8
 
-// Encode serialises the graph as an ONNX file, the same bytes for the same graph. The weights are copied once, into the
-// result. A few operators that ONNX Runtime computes badly are written by others, see kernels.
+// Encode serialises the graph as an ONNX file, the same bytes for the same graph. It copies the weights once, into the
+// result. It writes a few operators that ONNX Runtime computes badly in other forms, see kernels.
 func (g *Graph) Encode() (data []byte, err error) {
 	defer Refused(&err)
 	Must(g.Verify())
@@ -36,7 +37,7 @@ func (g *Graph) Encode() (data []byte, err error) {
 		}
 		p := encodeNode(n)
 		if named[n.Name] {
-			p.Name = nil // ONNX Runtime refuses two nodes of one name
+			p.Name = nil // ONNX Runtime refuses two nodes with one name
 		}
 		named[n.Name] = true
 		m.Graph.Node = append(m.Graph.Node, p)
@@ -110,7 +111,7 @@ func encodeValue(v Value) *pb.ValueInfoProto {
 }
 
 // reshaped declares the tensors that Reshape makes: the runtime can't tell that a dimension which it infers is the
-// batch, and takes its slower elementwise kernels for tensors whose batches may differ.
+// batch, and uses slower elementwise kernels for tensors whose batches may differ.
 func reshaped(g *Graph) []*pb.ValueInfoProto {
 	var infos []*pb.ValueInfoProto
 	c := &Inference{Graph: g}

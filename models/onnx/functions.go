@@ -11,7 +11,7 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// Bounds of what a file's functions may expand to: calls that each call twice would double it again and again.
+// Bounds on the expansion of a file's functions: calls that each call twice would double it again and again.
 const (
 	maxFunctionDepth = 64
 	maxFunctionNodes = 1 << 18
@@ -23,8 +23,8 @@ type placedNode struct {
 	origin *Origin
 }
 
-// inlineFunctions returns the model's nodes with each call of a model-local function replaced by the function's nodes:
-// attributes that refer to the call's take their values, inner tensors get names of their own. PyTorch's newer exporter
+// inlineFunctions returns the model's nodes with each call of a model-local function replaced by the function's nodes.
+// Attributes that refer to the call's get their values, and inner tensors get fresh names. PyTorch's newer exporter
 // writes such functions. A function that calls itself is refused.
 func inlineFunctions(m *pb.ModelProto) []placedNode {
 	x := expansion{functions: map[string]*pb.FunctionProto{}, taken: map[string]bool{}}
@@ -60,8 +60,8 @@ type expansion struct {
 	functions map[string]*pb.FunctionProto
 	taken     map[string]bool // names of tensors
 	nodes     []placedNode
-	inlined   int // nodes that came out of functions
-	bytes     int // and the names made for them
+	inlined   int // nodes from functions so far
+	bytes     int // bytes in the names made for them
 	calls     int
 }
 
@@ -79,7 +79,7 @@ func (x *expansion) take(g *pb.GraphProto) {
 	}
 }
 
-// node appends n, or what it expands to. calling lists the functions being expanded.
+// node appends n or its expansion. calling lists the functions being expanded.
 func (x *expansion) node(n *pb.NodeProto, imports []*pb.OperatorSetIdProto, at Origin, calling []string) {
 	key := functionKey(n.GetDomain(), n.GetOpType(), n.GetOverload())
 	f := x.functions[key]
@@ -123,8 +123,8 @@ func (x *expansion) spend(name string) string {
 	return name
 }
 
-// bind maps the names inside a function to those outside of one call: inputs to the call's, outputs
-// to the call's, everything else to new names.
+// bind returns a map from names inside a function to names at one call: inputs and outputs to the call's, all others to
+// fresh names.
 func (x *expansion) bind(n *pb.NodeProto, f *pb.FunctionProto, at Origin) func(string) string {
 	names := map[string]string{"": ""}
 	inputs := map[string]bool{}
@@ -140,7 +140,7 @@ func (x *expansion) bind(n *pb.NodeProto, f *pb.FunctionProto, at Origin) func(s
 			continue
 		}
 		if outer, bound := names[out]; bound {
-			// An input, or an output that was named before: copied.
+			// An input, or an output that was named before, is copied.
 			at.Opset = operatorSet(f.OpsetImport, "")
 			x.nodes = append(x.nodes, placedNode{&pb.NodeProto{OpType: proto.String("Identity"), Input: []string{outer},
 				Output: []string{n.Output[i]}}, &at})
@@ -173,7 +173,7 @@ func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) (out []*pb.A
 		}
 		values := slices.Concat(call.Attribute, f.AttributeProto)
 		i := slices.IndexFunc(values, func(b *pb.AttributeProto) bool { return b.GetName() == ref })
-		if i < 0 { // optional, and not given
+		if i < 0 { // optional, and absent
 			Require(slices.Contains(f.Attribute, ref), "function %.80q has no attribute %.80q", f.GetName(), ref)
 			continue
 		}
@@ -187,7 +187,7 @@ func bindAttributes(inner, call *pb.NodeProto, f *pb.FunctionProto) (out []*pb.A
 	return out
 }
 
-// String tells the place in words: node 12, or node 12 (in function F).
+// String returns the place in words: node 12, or node 12 (in function F).
 func (o *Origin) String() string {
 	s := fmt.Sprintf("node %d", o.Index)
 	if o.Function != "" {

@@ -1,5 +1,7 @@
-// Package onnx reads, checks, simplifies and writes ONNX models, as a small
-// graph type that the other model packages work on. It uses no cgo.
+// Package onnx reads, checks and writes ONNX models as a small graph type that the other model packages work on. [Read]
+// or [ReadFS] loads a file, [Decode] turns its bytes into a [Graph], package simplify brings that into the form that
+// rules know, a [Builder] extends it, and [Graph.Encode] writes it. The package owns the table of operators with their
+// shapes and slopes. Faults of a user's file are errors that name the place, never panics. It uses no cgo.
 package onnx
 
 import (
@@ -34,11 +36,11 @@ const (
 // Batch is the symbolic batch dimension in a [Shape].
 const Batch int64 = -1
 
-// Shape lists dimensions; [Batch] stands for the batch, and −k, in graphs that this
-// program builds, for k times the batch; every other value is ≥ 0.
+// Shape lists dimensions. [Batch] stands for the batch and, in graphs that this program builds, −k for k times the
+// batch; every other value is ≥ 0.
 type Shape []int64
 
-// Items returns the number of values in one item of the batch: the product of all dimensions but the batch.
+// Items returns the number of values in one item of the batch: the product of all dimensions except the batch.
 func (s Shape) Items() int64 {
 	n := int64(1)
 	for _, d := range s {
@@ -47,16 +49,16 @@ func (s Shape) Items() int64 {
 	return n
 }
 
-// Single is the shape with 1 for each open dimension.
+// Single returns the shape with 1 for each open dimension.
 func (s Shape) Single() Shape { return Each(s, func(d int64) int64 { return max(d, 1) }) }
 
 // HasBatch reports whether one of the dimensions is the batch or a multiple of it.
 func (s Shape) HasBatch() bool { return s.BatchAxis() >= 0 }
 
-// BatchAxis is the axis that holds the batch or a multiple of it, or -1.
+// BatchAxis returns the axis that holds the batch or a multiple of it, or -1.
 func (s Shape) BatchAxis() int { return slices.IndexFunc(s, func(d int64) bool { return d < 0 }) }
 
-// BeforeBatch is the number of values that a step of the batch lies after.
+// BeforeBatch returns the product of the dimensions in front of the batch.
 func (s Shape) BeforeBatch() int64 { return s[:s.BatchAxis()].Items() }
 
 // String prints the shape as [N 3 32 32].
@@ -91,7 +93,7 @@ func FloatTensor(shape Shape, data []float32) *Tensor {
 	return &Tensor{DType: Float, Shape: shape, Floats: data}
 }
 
-// Transposed is the transpose of a float matrix.
+// Transposed returns the transpose of a float matrix.
 func (t *Tensor) Transposed() *Tensor {
 	rows, columns := t.Shape[0], t.Shape[1]
 	out := make([]float32, 0, len(t.Floats))
@@ -119,7 +121,7 @@ func IntTensor(v ...int64) *Tensor {
 // IntScalar returns an int64 constant of rank 0.
 func IntScalar(v int64) *Tensor { return &Tensor{DType: Int64, Shape: Shape{}, Ints: []int64{v}} }
 
-// Len is the number of elements that the tensor holds.
+// Len returns the number of elements that the tensor holds.
 func (t *Tensor) Len() int {
 	if t.DType == Float {
 		return len(t.Floats)
@@ -130,7 +132,7 @@ func (t *Tensor) Len() int {
 // Attrs are a node's attributes: int or int64, float32, string, []int64, []float32, *Tensor, *Subgraph, or [opaque].
 type Attrs map[string]any
 
-// opaque stands for a value that is not kept: it lets messages name all nodes that have one.
+// opaque stands for a value that is not kept: messages can name all nodes that have one.
 type opaque string
 
 const (
@@ -145,8 +147,8 @@ type Node struct {
 	Inputs  []string
 	Outputs []string
 	Attrs   Attrs
-	Origin  *Origin // nil for a node that the user's file does not have
-	// Guard marks a Where whose second input would serve as well in all places, but for NaN that comes of it: see
+	Origin  *Origin // nil for a node that is not in the user's file
+	// Guard marks a Where that only keeps NaN out: its second input would give the same values everywhere else. See
 	// [Builder.Guarded] and [Graph.Unguarded].
 	Guard bool
 }
@@ -175,31 +177,31 @@ type Graph struct {
 	Outputs []Value
 	Nodes   []*Node
 	Consts  map[string]*Tensor
-	Shapes  map[string]Shape // of every tensor, after Infer
+	Shapes  map[string]Shape // of every tensor, set by inference
 	Meta    map[string]string
 
-	// Notices tell the user what was done to the file to make it run, one
-	// sentence each: conversions that its results stand on.
+	// Notices tell the user, in one sentence each, about conversions that were needed to run the file.
 	Notices []string
-	// Inexact says that the graph is not the file's function even in exact arithmetic: weights were rounded, or
-	// what rounds in the file is left out. A proof about the graph is none about the file.
+	// Inexact is set if the graph differs from the file's function even in exact arithmetic: weights were rounded, or a
+	// rounding in the file is left out. A proof about the graph then says nothing about the file.
 	Inexact bool
-	// Rounds says that activations are rounded to steps, as the file rounds them, but for values next to a tie. Bounds
-	// leave room for either side.
+	// Rounds is set if activations are rounded to steps as in the file, except that values next to a tie may round
+	// differently. Bounds allow either side.
 	Rounds bool
-	// Integers are the tensors that the file holds as integers, by steps, and the graph as floats.
+	// Integers are the tensors that are integers (steps) in the file and floats in the graph.
 	Integers map[string]bool
-	// Opened says that the file holds another batch, or another meaning of it, than the graph: before its numbers are
-	// used it is to be held against the file, image by image.
+	// Opened is set if the graph's batch, or the meaning of its batch, differs from the file's: the graph must be
+	// compared with the file, image by image, before its numbers are used.
 	Opened bool
-	// Levels says that the file's input is uint8: it takes the levels 0 to 255 of images in [0,1].
+	// Levels is set if the file's input is uint8: it takes the levels 0 to 255 of images in [0,1].
 	Levels bool
 }
 
-// IsCopy reports whether the file computes otherwise than the graph, and is to be asked itself.
+// IsCopy reports whether the file may compute other values than the graph, so that verdicts must come from the file
+// itself.
 func (g *Graph) IsCopy() bool { return g.Inexact || g.Rounds }
 
-// Clone copies the graph's structure; constants' data is shared, as no pass writes to it.
+// Clone copies the graph's structure. It shares the constants' data, which no pass changes.
 func (g *Graph) Clone() *Graph {
 	c := *g
 	c.Inputs, c.Outputs = Each(g.Inputs, Value.clone), Each(g.Outputs, Value.clone)
@@ -247,7 +249,7 @@ func (g *Graph) Consumers() map[string][]*Node {
 	return m
 }
 
-// Input returns the name of n's i-th input, or "" when it is absent.
+// Input returns the name of n's i-th input, or "" if it is absent.
 func (n *Node) Input(i int) string {
 	if i < len(n.Inputs) {
 		return n.Inputs[i]
@@ -304,7 +306,7 @@ func (g *Graph) Notice(text string) {
 	}
 }
 
-// SetInput names the i-th input, after absent ones where there are fewer.
+// SetInput names the i-th input, inserting absent ones before it if needed.
 func (n *Node) SetInput(i int, name string) {
 	for len(n.Inputs) <= i {
 		n.Inputs = append(n.Inputs, "")
@@ -313,6 +315,6 @@ func (n *Node) SetInput(i int, name string) {
 }
 
 // Opset is the operator-set version that Simplify brings older graphs to, so that rules and emitted operators know one
-// form only. Newer graphs keep theirs: what later versions changed of the operators used here is only which element
-// types they take.
+// form only. Newer graphs keep their version: for the operators used here later versions change only the element types
+// they take.
 const Opset = 18

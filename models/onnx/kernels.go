@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// Kernels are other forms of operators, in which Encode writes them, because ONNX Runtime's kernels for them are slow,
-// or because the last values of a tensor, which do not fill a vector register, are computed by other code than the
-// rest: an item's result would depend on its place in the batch. (On 1.2 million values ONNX Runtime 1.31 needs 2.4 ms
-// for Elu, 15 ms for Softplus and 0.4 ms for each pass that stands for them here.) Graphs keep the operators, whose
-// gradients take few passes.
+// Kernels are other forms of operators, which Encode writes. Some operators have slow kernels in ONNX Runtime. Others
+// compute the last values of a tensor, which do not fill a vector register, by other code than the rest, so that an
+// item's result would depend on its place in the batch. (On 1.2 million values ONNX Runtime 1.31 takes 2.4 ms for Elu,
+// 15 ms for Softplus and 0.4 ms for each pass of a replacement.) Graphs keep the original operators, whose gradients
+// take few passes.
 
-// exponential reads above·x for x > 0 and below·(e^(x·rate) − 1) else, which Elu, Selu and Celu are.
+// exponential returns the parameters of Elu, Selu and Celu: above·x for x > 0, otherwise below·(e^(x·rate) − 1).
 func exponential(n *Node) (above, below, rate float32) {
 	alpha := n.Float("alpha", 1)
 	switch n.Op {
@@ -53,11 +53,11 @@ func softplusKernel(b *Builder, n *Node) string {
 
 func filledKernel(b *Builder, n *Node) string { return b.filled(n.Op, n.Inputs[0]) }
 
-// register is the largest number of floats that a vector register holds.
+// register is the largest number of floats in a vector register.
 const register = 16
 
-// filled appends an elementwise operator such that every item fills whole
-// registers: with ones behind its values, which are cut off again.
+// filled appends an elementwise operator so that every item fills whole registers: it appends ones to the item's values
+// and cuts them off again.
 func (b *Builder) filled(op, x string) string {
 	shape := b.Shape(x)
 	at, items := shape.BatchAxis(), shape.Items()
@@ -76,7 +76,7 @@ func (b *Builder) filled(op, x string) string {
 	return b.Transpose(b.Reshape(x, front), Inverse(perm)...)
 }
 
-// forRuntime returns a graph with operators that need it written in another form; the graph itself where it has none.
+// forRuntime returns a graph with such operators written in their other forms, or g itself if it has none.
 func forRuntime(g *Graph) (*Graph, error) {
 	special := func(n *Node) bool {
 		return n.Domain == "" && TraitsOf(n.Op).inKernels != nil && g.Shapes[n.Input(0)].HasBatch()
@@ -99,8 +99,8 @@ func forRuntime(g *Graph) (*Graph, error) {
 	return c, cmp.Or(err, c.Verify())
 }
 
-// Affine reads a BatchNormalization with constant statistics as
-// y = scale·x + offset, a channel at a time; ok tells whether they all are constants.
+// Affine reads a BatchNormalization with constant statistics as y = scale·x + offset for each channel; ok reports
+// whether they are all constants.
 func (g *Graph) Affine(n *Node) (scale, offset []float32, ok bool) {
 	var p [4]*Tensor
 	for i := range p {

@@ -26,13 +26,13 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// maxExternalFiles bounds how many files a model's weights may lie in: exporters write one, or one a tensor.
+// maxExternalFiles bounds the number of files with a model's weights: exporters write one, or one per tensor.
 const maxExternalFiles = 4096
 
-// external is where a tensor's data lies, as the file says.
+// external is the place of a tensor's data, as the file gives it.
 type external struct {
 	location     string
-	offset, size int64 // in bytes; size is what the tensor's shape needs
+	offset, size int64 // in bytes; size follows from the tensor's shape
 	checksum     string
 }
 
@@ -64,9 +64,8 @@ func externalData(t *pb.TensorProto) *external {
 	return x
 }
 
-// embed returns the model's bytes with the data of its external tensors, which
-// is read from folder, inside; data itself where it has none. The hash gets
-// what SHA256 of a [File] says of the external files. folder must not lead outside itself.
+// embed returns the model's bytes with the data of its external tensors, read from folder, or data itself if it has
+// none. It adds the external files to the hash as SHA256 of a [File] describes. folder must not lead outside itself.
 func embed(data []byte, folder fs.FS, sum hash.Hash) (_ []byte, err error) {
 	defer Refused(&err)
 	m := Sure(parse(data))
@@ -104,12 +103,12 @@ func embed(data []byte, folder fs.FS, sum hash.Hash) (_ []byte, err error) {
 // embedder reads external files. It holds none open: a model may have thousands.
 type embedder struct {
 	folder    fs.FS
-	total     int64             // bytes of the model so far
-	checksums map[string]string // of the files, where they are given
+	total     int64             // size of the model so far, in bytes
+	checksums map[string]string // checksums of the files that have one
 }
 
-// place finds a tensor's data and lets the tensor forget it. It asks
-// whether the file can be read and is as long as the tensor needs.
+// place finds a tensor's data and removes the reference from the tensor. It checks that the file can be read and is
+// long enough.
 func (e *embedder) place(t *pb.TensorProto) *external {
 	x := externalData(t)
 	_, seen := e.checksums[x.location]
@@ -130,9 +129,9 @@ func (e *embedder) place(t *pb.TensorProto) *external {
 	return x
 }
 
-// use opens a file for a function, which also gets its size; errors name the file once.
+// use opens a file and calls do with its size; errors name the file once.
 func (e *embedder) use(location string, do func(f fs.File, size int64) error) {
-	info, err := fs.Stat(e.folder, location) // before opening, which waits at a pipe
+	info, err := fs.Stat(e.folder, location) // before opening, which would wait at a pipe
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
@@ -151,8 +150,8 @@ func (e *embedder) use(location string, do func(f fs.File, size int64) error) {
 	}
 }
 
-// digest reads each file from its start to its end: for the model's hash, and
-// where the format's own checksum, a SHA-1, is given, to check that.
+// digest reads each file from start to end. It adds the file to the model's hash and checks the format's own checksum,
+// a SHA-1, if there is one.
 func (e *embedder) digest(sum hash.Hash) {
 	for _, location := range sortedKeys(e.checksums) {
 		e.use(location, func(f fs.File, _ int64) error {
@@ -166,14 +165,14 @@ func (e *embedder) digest(sum hash.Hash) {
 	}
 }
 
-// read appends x's bytes to out, which has room for them.
+// read appends x's bytes to out, which has enough capacity.
 func (e *embedder) read(x *external, out []byte) []byte {
 	at := len(out)
 	out = out[:at+int(x.size)]
 	e.use(x.location, func(f fs.File, _ int64) (err error) {
 		if r, ok := f.(io.ReaderAt); ok {
 			_, err = io.ReadFull(io.NewSectionReader(r, x.offset, x.size), out[at:])
-		} else if _, err = io.CopyN(io.Discard, f, x.offset); err == nil { // a file system that can't seek
+		} else if _, err = io.CopyN(io.Discard, f, x.offset); err == nil { // the file system can't seek
 			_, err = io.ReadFull(f, out[at:])
 		}
 		return err
@@ -181,9 +180,9 @@ func (e *embedder) read(x *external, out []byte) []byte {
 	return out
 }
 
-// ReadFS reads a model file with the weights that lie in other files of its folder. Names follow [fs.ValidPath].
-// External files are opened through fsys: give the FS of an [os.Root] where symbolic links must not lead out of it.
-// Errors name the external file, not path.
+// ReadFS reads a model file together with weights in other files of its folder. Names follow [fs.ValidPath]. External
+// files are opened through fsys: pass the FS of an [os.Root] if symbolic links must not lead out of it. Errors name the
+// external file, not path.
 func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	defer Refused(&err)
 	f := Sure(fsys.Open(name))
@@ -206,10 +205,10 @@ func ReadFS(fsys fs.FS, name string) (_ *File, err error) {
 	return &File{Data: whole, SHA256: hex.EncodeToString(sum.Sum(nil)), apart: apart}, nil
 }
 
-// maxFileSize bounds the model files that are read, and a model's weights: protobuf's own limit.
+// maxFileSize bounds the size of a model file, and of a model's weights: protobuf's own limit.
 const maxFileSize = 2 << 30
 
-// begins is an error unless a file that begins so may be a model, or one that gzip has packed.
+// begins returns an error unless a file with this head may be a model, or a model packed by gzip.
 func begins(head []byte) error {
 	if _, _, n := protowire.ConsumeTag(head); n < 0 && len(head) > 0 && !input.Packed(head) {
 		return errNotProtobuf
@@ -217,21 +216,21 @@ func begins(head []byte) error {
 	return nil
 }
 
-// File is a model as it was read.
+// File is a model in memory.
 type File struct {
-	// Data is the model in one piece: the file's own bytes, unpacked if gzip has packed them, or, where weights
-	// lie in other files, an equal model with them inside.
+	// Data is the model in one piece: the file's own bytes, unpacked if gzip has packed them, or an equal model with
+	// the weights from other files embedded.
 	Data []byte
-	// SHA256, in hexadecimal, is that of the file as given. Where weights lie in other files, these follow it, each
-	// once and whole, in the order of their names: what "cat model.onnx model.onnx.data | sha256sum" prints.
+	// SHA256 is the hash of the file as given, in hexadecimal. Files with weights are hashed after it, each once and
+	// whole, in the order of their names, as "cat model.onnx model.onnx.data | sha256sum" prints.
 	SHA256 string
-	// Path is the file's own, where weights lie in other files beside it and it was read by its path; "" elsewhere.
+	// Path is the file's path if weights lie in other files beside it and it was read by its path; otherwise "".
 	Path  string
 	apart bool // weights lie in other files
 }
 
-// Read reads a model file, with the weights that lie in other files of its
-// folder: no path and no symbolic link may lead out of that. Errors name the file.
+// Read reads a model file together with weights in other files of its folder; no path and no symbolic link may lead out
+// of that folder. Errors name the file.
 func Read(path string) (f *File, err error) {
 	defer func() {
 		if err != nil {
@@ -241,7 +240,7 @@ func Read(path string) (f *File, err error) {
 	defer Refused(&err)
 	info := Sure(os.Stat(path))
 	if !info.Mode().IsRegular() && !info.IsDir() {
-		data := Sure(input.Read(path, maxFileSize)) // a pipe: it has no folder
+		data := Sure(input.Read(path, maxFileSize)) // a pipe has no folder
 		sum := sha256.Sum256(data)
 		data = Sure(input.Unpack(data, maxFileSize, begins))
 		return &File{Data: data, SHA256: hex.EncodeToString(sum[:])}, nil

@@ -1,9 +1,9 @@
 package onnx
 
-// Memory estimates what a program of the graph holds, in bytes of float32: the weights of its session,
-// which are the constants, or what is computed of constants alone, that nodes of the batch read, and, for
-// each item of a batch, the most that values between inputs and outputs come to at once. Nodes run in the
-// graph's order and a value goes after its last reader. Shapes must be there.
+// Memory estimates the bytes, in float32, that a program of the graph holds. weights is the session's: the constants,
+// and results computed from constants alone, that nodes on the batch read. item is, for each item of a batch, the
+// largest sum of the values alive at once between inputs and outputs: nodes run in the graph's order, and a value is
+// freed after its last reader. Shapes must be set.
 func (g *Graph) Memory() (weights, item int64) {
 	size, readers, counted := map[string]int64{}, map[string]int{}, map[string]bool{}
 	for _, n := range g.Nodes {
@@ -22,7 +22,7 @@ func (g *Graph) Memory() (weights, item int64) {
 		}
 	}
 	for _, out := range g.Outputs {
-		delete(size, out.Name) // the caller's
+		delete(size, out.Name) // the caller holds it
 	}
 	var held int64
 	for _, n := range g.Nodes {

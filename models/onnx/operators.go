@@ -6,57 +6,55 @@ import (
 	"slices"
 )
 
-// Traits are what this program knows about an operator: its row in the table of operators. An activation is one row and
-// the function that gives its slope; what lists of operators need follows from the row.
+// Traits is a row of the table of operators. An activation is one row and the function that gives its slope; lists of
+// operators are made from the rows.
 type Traits struct {
-	// Inputs is how many inputs a node needs at least: 0 stands for one, -1 for none.
+	// Inputs is the least number of inputs of a node: 0 stands for one, -1 for none.
 	Inputs int
-	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns the tensor that holds it: ""
-	// where it is 0 everywhere; and one that is 0 where f is flat, see [Builder.Masked]: "" where it is so nowhere.
-	// Package grad has the gradient rules of all other operators.
+	// Slope appends dy/dx of a node that computes y = f(x) value by value, and returns two tensors: slope, or "" if it
+	// is 0 everywhere; and on, which is 0 where f is flat, see [Builder.Masked], or "" if f is flat nowhere. Package
+	// grad has the gradient rules of all other operators.
 	Slope slopeRule
-	// Gain is 1/E[f(x)²] for x of variance 1. Activations alone have one.
+	// Gain is 1/E[f(x)²] for x of variance 1. Only activations have one.
 	Gain float64
-	// Pointwise operators work value by value, or on values at the same place: they are
-	// the same in every layout, and on the rows of a matrix.
+	// Pointwise operators work value by value, or on values at the same place: they work in every layout, and on the
+	// rows of a matrix.
 	Pointwise bool
-	// Relabels says that the output holds the first input's values in the same order.
+	// Relabels is set if the output holds the first input's values in the same order.
 	Relabels bool
-	// Simplified operators are written by others in package simplify: no data passes
-	// through them afterwards, and they need no gradient rule.
+	// Simplified operators are replaced by others in package simplify: they carry no data afterwards and need no
+	// gradient rule.
 	Simplified bool
-	// Parameters are the inputs that can be parameters: weights, biases, scales. The
-	// rule gives gradients by them too, summed over the batch.
+	// Parameters are the inputs that can be parameters: weights, biases, scales. The gradient rule also computes
+	// gradients by them, summed over the batch.
 	Parameters []int
-	// Folded operators are understood only where they can be folded away: they have no rule for shapes.
+	// Folded operators are accepted only if they can be folded away: they have no shape rule.
 	Folded bool
-	// Batch is what the operator does with the batch: nil where it works on constants alone.
+	// Batch says how the operator treats the batch; nil if it works on constants alone.
 	Batch *Batching
-	// Random operators draw numbers that depend on nothing but the input's shape, or as Bernoulli on probabilities.
+	// Random operators draw numbers that depend only on the input's shape or, for Bernoulli, on probabilities.
 	Random bool
 
 	shape     shapeRule
-	result    DType // element type of the first output; 0: that of input typedBy
+	result    DType // element type of the first output; 0: the type of input typedBy
 	typedBy   int
-	alike     bool // the inputs are of one element type
-	discrete  bool // the derivative is 0, though the output's element type may be Float
-	Steady    bool // the variance of the first input about stays
-	moves     bool // it computes nothing
+	alike     bool // the inputs have one element type
+	discrete  bool // the derivative is 0 even if the output's element type is Float
+	Steady    bool // the variance of the first input is about kept
+	moves     bool // it moves values and computes nothing
 	inKernels func(b *Builder, n *Node) string
 }
 
 type slopeRule func(b *Builder, n *Node) (slope, on string)
 
-// Discrete reports whether an operator gives whole numbers, truth values or random numbers, be it as floats: its
-// derivative is 0, at the steps too, and no gradient passes. A Cast of floats to floats does not outlive
-// simplification.
+// Discrete reports whether an operator returns whole numbers, truth values or random numbers, even as floats: its
+// derivative is 0, also at the steps, and no gradient passes. Simplification removes a Cast of floats to floats.
 func (t Traits) Discrete() bool { return t.discrete || t.result == Bool || t.result == Int64 }
 
-// TraitsOf returns an operator's traits, those of the zero value where it is not known.
+// TraitsOf returns an operator's traits, the zero value if it is unknown.
 func TraitsOf(op string) Traits { return operators[op] }
 
-// Operators lists the standard operators that models may have, sorted. Some of
-// them only where their inputs are constants or shapes.
+// Operators lists the standard operators that models may have, sorted. Some are accepted only on constants or shapes.
 func Operators() []string { return slices.Sorted(maps.Keys(operators)) }
 
 // operators is the table of operators.
@@ -85,7 +83,7 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	random := Traits{shape: sameShape, discrete: true, Random: true, Batch: first}
 	folded := Traits{Folded: true}
 	operators = map[string]Traits{
-		// y = f(x): slopes are in slope.go. Gains are those of the default attributes.
+		// y = f(x): slopes are in slope.go. Gains hold for the default attributes.
 		"Relu":            kinked(2, reluSlope),
 		"LeakyRelu":       kinked(2, leakyReluSlope),
 		"ThresholdedRelu": kinked(2.5, thresholdedReluSlope),
@@ -190,8 +188,8 @@ func init() { // init breaks the cycle operators → shape rules → operators
 	}
 }
 
-// TypeOf returns the element type of a tensor that is a constant, the
-// input, or the output of a node visited before; Float where it isn't known.
+// TypeOf returns the element type of a tensor that is a constant, the input, or the output of a node visited before;
+// Float if it is unknown.
 func (c *Inference) TypeOf(tensor string) DType {
 	if t, ok := c.Graph.Consts[tensor]; ok {
 		return t.DType
@@ -202,8 +200,8 @@ func (c *Inference) TypeOf(tensor string) DType {
 	return cmp.Or(c.types[tensor], Float)
 }
 
-// SameTypes refuses arithmetic of floats with integers or truth values: ONNX Runtime
-// does, and its message can't name a node that a lowering has written.
+// SameTypes refuses arithmetic of floats with integers or truth values. ONNX Runtime refuses it too, but its message
+// can't name a node that a lowering has written.
 func (c *Inference) SameTypes(n *Node) {
 	if !TraitsOf(n.Op).alike {
 		return
@@ -215,7 +213,7 @@ func (c *Inference) SameTypes(n *Node) {
 	}
 }
 
-// SetTypes records the element types of a node's outputs. Float is left out.
+// SetTypes records the element types of a node's outputs, except Float.
 func (c *Inference) SetTypes(n *Node) {
 	traits := TraitsOf(n.Op)
 	for i, o := range n.Outputs {
@@ -243,19 +241,19 @@ func (c *Inference) SetType(tensor string, t DType) {
 	c.types[tensor] = t
 }
 
-// quantizedRange holds the smallest and the largest value of the types that QuantizeLinear gives.
+// quantizedRange holds the smallest and the largest value of QuantizeLinear's output types.
 var quantizedRange = map[DType][2]int64{
 	Int8: {-128, 127}, Uint8: {0, 255}, int16Type: {-32768, 32767}, uint16Type: {0, 65535},
 }
 
-// QuantizedRange returns the smallest and the largest value of a type that
-// QuantizeLinear gives; ok is false for any other.
+// QuantizedRange returns the smallest and the largest value of an output type of QuantizeLinear; ok is false for any
+// other.
 func QuantizedRange(t DType) (lo, hi int64, ok bool) {
 	r, ok := quantizedRange[t]
 	return r[0], r[1], ok
 }
 
-// Parameters counts the float values of the graph's constants.
+// Parameters returns the number of float values in the graph's constants.
 func (g *Graph) Parameters() int64 {
 	n := int64(0)
 	for _, t := range g.Consts {
@@ -264,8 +262,8 @@ func (g *Graph) Parameters() int64 {
 	return n
 }
 
-// FLOPs counts the floating-point operations of one item's pass: 2 for each multiply-accumulate of Conv, ConvTranspose,
-// Gemm and MatMul, 1 a value for everything else. Shapes must be there.
+// FLOPs returns the number of floating-point operations for one item: 2 for each multiply-accumulate of Conv,
+// ConvTranspose, Gemm and MatMul, 1 per value for everything else. Shapes must be set.
 func (g *Graph) FLOPs() int64 {
 	total := int64(0)
 	for _, n := range g.Nodes {

@@ -13,15 +13,15 @@ import (
 
 var errNotProtobuf = errors.New("not an ONNX model, or one that is cut short (its protobuf can't be read)")
 
-// Field numbers of onnx.proto that parse and assemble treat by hand.
+// Numbers of the onnx.proto fields that parse and assemble handle themselves.
 const (
 	modelGraph       = 7 // ModelProto.graph
 	graphInitializer = 5 // GraphProto.initializer
 	tensorRawData    = 9 // TensorProto.raw_data
 )
 
-// parse reads the protobuf of a model. The initializers' raw data stays where it is in data, which must not change: a
-// WRN-76-10 has 440 MB of it, and proto.Unmarshal would copy them.
+// parse reads the protobuf of a model. The initializers' raw data stays in data, which must not change: a WRN-76-10 has
+// 440 MB of it, and proto.Unmarshal would copy them.
 func parse(data []byte) (*pb.ModelProto, error) {
 	m, graph := &pb.ModelProto{}, &pb.GraphProto{}
 	graphs, err := unmarshal(data, m, modelGraph)
@@ -32,7 +32,7 @@ func parse(data []byte) (*pb.ModelProto, error) {
 		return nil, errors.New("not an ONNX model (it holds no graph)")
 	}
 	data = graphs[0]
-	if len(graphs) > 1 { // parts of one message
+	if len(graphs) > 1 { // they are parts of one message
 		data = slices.Concat(graphs...)
 	}
 	tensors, err := unmarshal(data, graph, graphInitializer)
@@ -54,7 +54,7 @@ func parse(data []byte) (*pb.ModelProto, error) {
 	return m, nil
 }
 
-// unmarshal reads a message but for a length-delimited field, whose values it returns as they lie in data.
+// unmarshal reads a message without one length-delimited field; it returns that field's values as slices of data.
 func unmarshal(data []byte, m proto.Message, without protowire.Number) (values [][]byte, err error) {
 	var rest []byte
 	err = eachField(data, func(num protowire.Number, field, value []byte) {
@@ -75,7 +75,7 @@ func marshal(m proto.Message) []byte {
 	return data
 }
 
-// halves writes a message in two parts: the fields of numbers lower than that, which come first, and the rest.
+// halves writes a message in two parts: first the fields with lower numbers, then the rest.
 func halves(m proto.Message, number protowire.Number) (before, after []byte) {
 	data, at, cut := marshal(m), 0, 0
 	Must(eachField(data, func(num protowire.Number, field, _ []byte) {
@@ -87,8 +87,8 @@ func halves(m proto.Message, number protowire.Number) (before, after []byte) {
 	return data[:cut], data[cut:]
 }
 
-// eachField visits the fields of a message: field is the whole of it, and value its
-// content where it is length-delimited, nil otherwise.
+// eachField visits the fields of a message: field is the whole field, and value is its content if it is
+// length-delimited, otherwise nil.
 func eachField(data []byte, visit func(num protowire.Number, field, value []byte)) error {
 	for len(data) > 0 {
 		num, kind, tag := protowire.ConsumeTag(data)
@@ -110,9 +110,9 @@ func eachField(data []byte, visit func(num protowire.Number, field, value []byte
 }
 
 // assemble is the inverse of parse: it marshals m, which it takes apart, with the given initializers in place of its
-// own. Their data has the sizes given, or -1 where it is in the initializer, and write appends it. Nothing is held
-// twice: the result is allocated once, at its size. Fields come in the order of their numbers, as proto.Marshal
-// writes them.
+// own. sizes are the lengths of their data, or -1 for data within the initializer; write appends the data. Nothing is
+// held twice: the result is allocated once, at its final size. Fields come in the order of their numbers, as
+// proto.Marshal writes them.
 func assemble(m *pb.ModelProto, initializers []*pb.TensorProto, sizes []int64,
 	write func(i int, out []byte) []byte) []byte {
 	graph := m.Graph

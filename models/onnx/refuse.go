@@ -2,14 +2,14 @@ package onnx
 
 import "fmt"
 
-// A refusal is a panic that carries an error about a user's model out of a rule, to a function
-// that defers [Refused]. Exported functions that let one out say so.
+// A refusal is a panic that carries an error about a user's model from a rule to a function that defers [Refused].
+// Exported functions that may panic with one say so.
 type refusal struct{ error }
 
 // Refuse ends a rule with an error.
 func Refuse(format string, args ...any) { panic(refusal{fmt.Errorf(format, args...)}) }
 
-// Require refuses what is not ok.
+// Require refuses the model unless ok.
 func Require(ok bool, format string, args ...any) {
 	if !ok {
 		Refuse(format, args...)
@@ -23,13 +23,13 @@ func Must(err error) {
 	}
 }
 
-// Sure returns a call's result and refuses where the call has failed.
+// Sure returns a call's result, or refuses the model if the call has failed.
 func Sure[T any](v T, err error) T {
 	Must(err)
 	return v
 }
 
-// Refused makes a refusal the error of the function that defers it.
+// Refused turns a refusal into the error of the function that defers it.
 func Refused(err *error) {
 	switch r := recover().(type) {
 	case nil:
@@ -40,7 +40,7 @@ func Refused(err *error) {
 	}
 }
 
-// at returns a part's result. It puts the part's place before the error of a refusal.
+// at returns a part's result. It prefixes the error of a refusal with the part's place.
 func at[T any](part func() T, place string, args ...any) T {
 	v, err := func() (v T, err error) {
 		defer Refused(&err)

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// BatchSize stands for the batch size inside a folded integer vector (the
-// output of Shape), where -1 already means "infer" to Reshape.
+// BatchSize stands for the batch size in a folded integer vector (the output of Shape), because Reshape already reads
+// -1 as "infer".
 const BatchSize = int64(-1) << 62
 
-// BatchSizes is k times the batch size, for k up to MaxDimension.
+// BatchSizes returns the number that stands for k times the batch size, for k up to MaxDimension.
 func BatchSizes(k int64) int64 { return BatchSize + k - 1 }
 
-// BatchFactor is the k of BatchSizes; 0 for an ordinary number.
+// BatchFactor returns the k of BatchSizes; 0 for an ordinary number.
 func BatchFactor(v int64) int64 {
 	if k := v - BatchSize + 1; v < BatchSize+MaxDimension && k >= 1 {
 		return k
@@ -21,25 +21,25 @@ func BatchFactor(v int64) int64 {
 	return 0
 }
 
-// BatchIndex is the first place in v that holds a multiple of the batch size, or -1.
+// BatchIndex returns the first index in v of a multiple of the batch size, or -1.
 func BatchIndex(v []int64) int {
 	return slices.IndexFunc(v, func(d int64) bool { return BatchFactor(d) > 0 })
 }
 
-// Inference is what the rules for shapes and element types see of a graph, node by
-// node in its order. Its zero value but for Graph serves.
+// Inference holds the state of the rules for shapes and element types, which visit a graph's nodes in order. The zero
+// value with Graph set is ready to use.
 type Inference struct {
 	Graph *Graph
-	Ints  map[string][]int64 // integer vectors that are known and hold multiples of the batch size
+	Ints  map[string][]int64 // known integer vectors that hold multiples of the batch size
 
 	types map[string]DType // element types of nodes' outputs, other than Float
-	// mixes allows sums over the batch: gradients by parameters are that. The items
-	// of a user's network must not touch each other.
+	// mixes allows sums over the batch, as in gradients by parameters. In a user's network items must not affect each
+	// other.
 	mixes bool
 }
 
-// InferNode computes the shapes of n's outputs from those of its inputs and
-// stores them in g.Shapes. Operators without a rule are errors that name them.
+// InferNode computes the shapes of n's outputs from its inputs' and stores them in g.Shapes. Operators without a rule
+// are errors that name them.
 func (g *Graph) InferNode(n *Node) error {
 	return (&Inference{Graph: g, mixes: true}).Node(n)
 }
@@ -61,7 +61,7 @@ func (c *Inference) Node(n *Node) (err error) {
 		}
 		Require(i < len(out), "node %s: its output %q is not supported", n, name)
 		err = out[i].Check()
-		c.Graph.Shapes[name] = append(Shape{}, out[i]...) // not nil, which is not known
+		c.Graph.Shapes[name] = append(Shape{}, out[i]...) // not nil, which means unknown
 	}
 	if err != nil {
 		Refuse("node %s on %v: %w", n, in[0], err)
@@ -69,7 +69,7 @@ func (c *Inference) Node(n *Node) (err error) {
 	return nil
 }
 
-// ShapesOf gives the shapes of n's outputs for inputs of the given shapes. The operator must have a rule.
+// ShapesOf returns the shapes of n's outputs for inputs of the given shapes. The operator must have a rule.
 func (c *Inference) ShapesOf(n *Node, in ...Shape) (out []Shape, err error) {
 	defer Refused(&err)
 	out = TraitsOf(n.Op).shape(c, n, in)
@@ -79,17 +79,17 @@ func (c *Inference) ShapesOf(n *Node, in ...Shape) (out []Shape, err error) {
 	return out, nil
 }
 
-// A shapeRule gives the shapes of a node's outputs for those of its inputs, or refuses the node.
+// A shapeRule returns the shapes of a node's outputs for its inputs' shapes, or refuses the node.
 type shapeRule func(c *Inference, n *Node, in []Shape) []Shape
 
-// Bounds of one dimension and of the values in an item's tensor: far above what an
-// image classifier has, and small enough that no arithmetic on shapes overflows.
+// Bounds on one dimension and on the values in an item's tensor: far above an image classifier's, and small enough that
+// arithmetic on shapes cannot overflow.
 const (
 	MaxDimension = 1 << 31
 	maxItems     = 1 << 31
 )
 
-// Check refuses shapes that no tensor of a batch can have.
+// Check refuses shapes that a tensor of a batch cannot have.
 func (s Shape) Check() (err error) {
 	defer Refused(&err)
 	items, batches := int64(1), 0
@@ -124,19 +124,19 @@ func (c *Inference) IntsOf(n *Node, i int) ([]int64, error) {
 	return nil, fmt.Errorf("its input %q must be constant", name)
 }
 
-// byInts is a rule that reads its second input's integers.
+// byInts makes a rule that reads its second input's integers.
 func byInts(rule func(c *Inference, n *Node, in []Shape, v []int64) []Shape) shapeRule {
 	return func(c *Inference, n *Node, in []Shape) []Shape { return rule(c, n, in, Sure(c.IntsOf(n, 1))) }
 }
 
-// byAxis is a rule that reads the axis of its first input that the attribute names.
+// byAxis makes a rule that reads the attribute axis of its first input.
 func byAxis(def int64, rule func(c *Inference, n *Node, in []Shape, axis int) []Shape) shapeRule {
 	return func(c *Inference, n *Node, in []Shape) []Shape {
 		return rule(c, n, in, Sure(Axis(n, "axis", def, len(in[0]))))
 	}
 }
 
-// IntsOr is IntsOf, or def where the input is absent.
+// IntsOr is IntsOf, or returns def if the input is absent.
 func (c *Inference) IntsOr(n *Node, i int, def []int64) ([]int64, error) {
 	if n.Input(i) == "" {
 		return def, nil
@@ -152,7 +152,7 @@ func (c *Inference) FloatsOf(n *Node, i int) ([]float32, error) {
 	return nil, fmt.Errorf("its input %q must be constant", n.Input(i))
 }
 
-// CheckInputs refuses a node without the inputs that its operator must have.
+// CheckInputs refuses a node that lacks required inputs.
 func (n *Node) CheckInputs() {
 	traits, known := operators[n.Op]
 	if !known {
@@ -163,7 +163,7 @@ func (n *Node) CheckInputs() {
 	}
 }
 
-// alongAxis is the rule of operators that keep the shape and work along an axis, which must not be the batch.
+// alongAxis makes the rule of operators that keep the shape and work along an axis other than the batch.
 func alongAxis(def int64) shapeRule {
 	return byAxis(def, func(_ *Inference, n *Node, in []Shape, a int) []Shape {
 		behind := n.Op == "RMSNormalization" && in[0][a:].HasBatch()
@@ -172,8 +172,8 @@ func alongAxis(def int64) shapeRule {
 	})
 }
 
-// layerNormalizationShape gives the shapes of the result, the mean and the inverse
-// standard deviation; the latter two have 1 for each axis that is normalised.
+// layerNormalizationShape returns the shapes of the result, the mean and the inverse standard deviation; the latter two
+// have size 1 in each normalised axis.
 func layerNormalizationShape(_ *Inference, n *Node, in []Shape, first int) []Shape {
 	over := in[0][first:]
 	Require(!over.HasBatch(), "works along the batch")
@@ -206,12 +206,12 @@ func (s Shape) Ones() (axes []int64) {
 	return axes
 }
 
-// Padded is the shape with sizes of 1 in front, up to a rank: what broadcasting makes of it.
+// Padded returns the shape with sizes of 1 in front, up to a rank, as broadcasting does.
 func (s Shape) Padded(rank int) Shape {
 	return slices.Concat(slices.Repeat(Shape{1}, max(0, rank-len(s))), s)
 }
 
-// Strides are a tensor's steps along its axes, with the last axis fastest; 0 along axes of size 1, which broadcast.
+// Strides returns a tensor's strides, with the last axis fastest; 0 along axes of size 1, which broadcast.
 func (s Shape) Strides() []int64 {
 	strides, size := make([]int64, len(s)), int64(1)
 	for i, d := range slices.Backward(s) {
@@ -292,8 +292,8 @@ func Axis(n *Node, name string, def int64, rank int) (int, error) {
 	return a[0], nil
 }
 
-// PerAxis is the shape in which a quantising node's values, one in all or one for each index of its axis, broadcast
-// against x.
+// PerAxis returns the shape in which a quantising node's values broadcast against x: one in all, or one for each index
+// of its axis.
 func PerAxis(n *Node, x Shape, values int64) Shape {
 	if values == 1 {
 		return Shape{}
@@ -302,7 +302,7 @@ func PerAxis(n *Node, x Shape, values int64) Shape {
 	return append(Shape{values}, slices.Repeat(Shape{1}, len(x)-axis-1)...)
 }
 
-// Each lists what f makes of each value.
+// Each returns f of each value.
 func Each[T, U any](list []T, f func(T) U) []U {
 	out := make([]U, len(list))
 	for i, v := range list {
@@ -311,7 +311,7 @@ func Each[T, U any](list []T, f func(T) U) []U {
 	return out
 }
 
-// Range lists from, from + 1, … before to: axes, mostly.
+// Range lists from, from + 1, … up to but not including to.
 func Range(from, to int) []int64 {
 	list := make([]int64, 0, max(0, to-from))
 	for i := from; i < to; i++ {

@@ -82,13 +82,13 @@ func triluShape(_ *Inference, _ *Node, in []Shape) []Shape {
 	return in[:1]
 }
 
-// scatterNDShape is for tensors without a batch: masks, which are filled by slices.
+// scatterNDShape handles tensors without a batch, such as masks filled by slices.
 func scatterNDShape(_ *Inference, _ *Node, in []Shape) []Shape {
 	Require(!slices.ContainsFunc(in[:3], Shape.HasBatch), "puts values into a batch")
 	return in[:1]
 }
 
-// gatherNDShape is for tensors without a batch: tables that are read once.
+// gatherNDShape handles tensors without a batch, such as tables that are read once.
 func gatherNDShape(_ *Inference, n *Node, in []Shape) []Shape {
 	x, at := in[0], in[1]
 	Require(len(at) > 0 && !x.HasBatch() && !at.HasBatch() && n.Int("batch_dims", 0) == 0, "picks from the batch")
@@ -97,7 +97,7 @@ func gatherNDShape(_ *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{slices.Concat(at[:last], x[at[last]:])}
 }
 
-// elementsShape is for GatherElements and ScatterElements, whose indices reach no further than the data.
+// elementsShape handles GatherElements and ScatterElements, whose indices must not exceed the data's shape.
 func elementsShape(c *Inference, n *Node, in []Shape) []Shape {
 	x, at := alongAxis(0)(c, n, in)[0], in[1]
 	along := Sure(Axis(n, "axis", 0, len(x)))

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// reshapeShape resolves 0 (copy) and -1 (infer). Inferred from a batch is the batch itself
-// where the rest holds exactly one item, and else a multiple of it: that joins the batch with the dimensions behind it,
-// as attention does with its heads.
+// reshapeShape resolves 0 (copy) and -1 (infer). A size inferred from a batch is the batch itself if the other sizes
+// hold exactly one item. Otherwise it is a multiple of the batch, which joins it with the following dimensions, as
+// attention does with its heads.
 func reshapeShape(c *Inference, n *Node, in []Shape, target []int64) []Shape {
 	x := in[0]
 	out := make(Shape, len(target))
@@ -65,7 +65,7 @@ func flattenShape(_ *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{{rows, columns}}
 }
 
-// Perm returns a Transpose node's permutation, reversed axes where none is given.
+// Perm returns a Transpose node's permutation; by default the axes are reversed.
 func Perm(n *Node, rank int) (p []int64, err error) {
 	defer Refused(&err)
 	axes := Range(0, rank)
@@ -78,7 +78,7 @@ func Perm(n *Node, rank int) (p []int64, err error) {
 	return p, nil
 }
 
-// Inverse is the permutation that undoes p.
+// Inverse returns the permutation that undoes p.
 func Inverse(p []int64) []int64 {
 	inverse := make([]int64, len(p))
 	for i, d := range p {
@@ -122,7 +122,7 @@ func sliceShape(c *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{out}
 }
 
-// SliceRange resolves one axis of a Slice: the first index and how many are taken.
+// SliceRange resolves one axis of a Slice to the first index and the number of indices.
 func SliceRange(start, end, step, d int64) (first, count int64, err error) {
 	if step == 0 || step > MaxDimension || step < -MaxDimension {
 		return 0, 0, fmt.Errorf("its step is %d", step)

@@ -2,8 +2,8 @@ package onnx
 
 import "slices"
 
-// maxWindow bounds a window's sizes, strides, dilations and pads, so that no sum or
-// product of two of them and a dimension overflows.
+// maxWindow bounds a window's sizes, strides, dilations and pads, so that no sum or product of two of them and a
+// dimension overflows.
 const maxWindow = 1 << 20
 
 // Window describes how a Conv or pooling operator slides, with every default filled in.
@@ -12,8 +12,8 @@ type Window struct {
 	Pads                       []int64 // begin of every axis, then end of every axis
 }
 
-// NodeWindow reads the sliding window of a Conv, ConvTranspose or pooling node;
-// kernel is used where the node doesn't state one. auto_pad must have been resolved.
+// NodeWindow reads the sliding window of a Conv, ConvTranspose or pooling node; kernel is used if the node gives none.
+// auto_pad must have been resolved.
 func NodeWindow(n *Node, kernel []int64) (w Window, err error) {
 	defer Refused(&err)
 	k := n.Ints("kernel_shape", kernel)
@@ -35,7 +35,7 @@ func NodeWindow(n *Node, kernel []int64) (w Window, err error) {
 	return w, nil
 }
 
-// Attrs adds the window's attributes, those that are not nil, to more.
+// Attrs adds the window's attributes that are not nil to more.
 func (w Window) Attrs(more Attrs) Attrs {
 	for name, list := range map[string][]int64{
 		"kernel_shape": w.Kernel, "strides": w.Strides, "dilations": w.Dilations, "pads": w.Pads,
@@ -113,7 +113,7 @@ func convTransposeShape(c *Inference, n *Node, in []Shape) []Shape {
 	out := Shape{x[0], wt[1] * group}
 	for i := range k {
 		Require(w.Kernel[i] == wt[i+2] && x[i+2] >= 0, "kernel_shape %v is not the weight's %v", w.Kernel, wt)
-		// With dilation PyTorch allows more; ONNX Runtime computes something else then.
+		// With dilation PyTorch allows more, but ONNX Runtime then computes something else.
 		Require(outPad[i] >= 0 && outPad[i] < w.Strides[i], "output_padding %v is not smaller than strides %v", outPad,
 			w.Strides)
 		full := (x[i+2]-1)*w.Strides[i] + outPad[i] + (w.Kernel[i]-1)*w.Dilations[i] + 1
@@ -140,7 +140,7 @@ func poolShape(_ *Inference, n *Node, in []Shape) []Shape {
 	Require(Shape(w.Kernel).Check() == nil, "kernel %v is out of range", w.Kernel)
 	out := Shape{x[0], x[1]}
 	ceil, fits := n.Int("ceil_mode", 0) == 1, true
-	pads := slices.Clone(w.Pads) // that give the same windows without ceil_mode
+	pads := slices.Clone(w.Pads) // they give the same windows without ceil_mode
 	for i, size := range w.Kernel {
 		begin, end, stride := w.Pads[i], w.Pads[i+k], w.Strides[i]
 		Require(begin < size && end < size, "pads %v are not smaller than the kernel %v", w.Pads, w.Kernel)
@@ -194,7 +194,7 @@ func padShape(_ *Inference, n *Node, in []Shape, pads []int64) []Shape {
 	return []Shape{out}
 }
 
-// blockShape is for DepthToSpace and SpaceToDepth.
+// blockShape handles DepthToSpace and SpaceToDepth.
 func blockShape(_ *Inference, n *Node, in []Shape) []Shape {
 	b, x, mode := n.Int("blocksize", 1), in[0], n.Str("mode", "DCR")
 	Require(mode == "DCR" || mode == "CRD" || n.Op == "SpaceToDepth", "mode %q is not known", mode)
@@ -207,8 +207,8 @@ func blockShape(_ *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{{x[0], x[1] / (b * b), x[2] * b, x[3] * b}}
 }
 
-// resizeShape takes whole scales or, with axes 1 and up, the sizes of all
-// dimensions but the batch: openSizes brings other nodes to that.
+// resizeShape takes whole scales or, with axes 1 and up, the sizes of all dimensions except the batch; openSizes brings
+// other nodes into that form.
 func resizeShape(c *Inference, n *Node, in []Shape) []Shape {
 	x := in[0]
 	axes := n.Ints("axes", nil)
@@ -232,15 +232,15 @@ func resizeShape(c *Inference, n *Node, in []Shape) []Shape {
 	return []Shape{out}
 }
 
-// maxUnpoolShape takes nodes without output_shape, which unpool brings others to.
+// maxUnpoolShape takes nodes without output_shape; unpool brings others into that form.
 func maxUnpoolShape(_ *Inference, n *Node, in []Shape) []Shape {
 	out := Unpooled(n, in[0])
 	Require(slices.Equal(in[0], in[1]) && n.Input(2) == "", "indices of shape %v or an output shape don't fit", in[1])
 	return []Shape{out}
 }
 
-// Unpooled is the shape that a MaxUnpool gives where it states none: that of the MaxPool's input whose windows fill it.
-// It refuses a window that does not fit.
+// Unpooled returns the shape of a MaxUnpool that gives none: the input shape of the MaxPool whose windows fill it. It
+// refuses a window that does not fit.
 func Unpooled(n *Node, x Shape) Shape {
 	k := len(n.Ints("kernel_shape", nil))
 	Require(k > 0 && len(x) == k+2 && x[0] == Batch, "kernel_shape doesn't fit a batch of images")

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Slopes of the operators that compute y = f(x), value by value: formulas for dy/dx,
-// and what it is at a kink, there as PyTorch has it. Those of functions that are flat somewhere also return on, which
-// is 0 there and not elsewhere: a gradient that comes from above ends there, be it infinite or NaN.
+// Slopes of the operators that compute y = f(x), value by value: formulas for dy/dx, with its value at a kink as in
+// PyTorch. The slopes of functions with flat parts also return on, which is 0 exactly there: any gradient from above
+// ends there, even if it is infinite or NaN.
 
 // Steep turns HardSigmoid into a jump: max(0, min(1, 3e38·x)) is 0 for x ≤ 0 and 1 for every normal x > 0.
 const Steep = 3e38
@@ -27,14 +27,14 @@ func (b *Builder) inside(y string) string {
 	return b.Positive(b.Op("Sub", y, b.Op("Mul", y, y)))
 }
 
-// Masked appends g·slope, and 0 where on is 0, as the slope then is, whatever g is: 0·∞ is NaN.
+// Masked appends g·slope, but 0 where on is 0 (the slope is 0 there too), for any g: 0·∞ would be NaN.
 func (b *Builder) Masked(g, slope, on string) string {
 	product := b.Op("Mul", g, slope)
 	return b.Guarded(b.OpWith("Cast", Attrs{"to": int64(Bool)}, on), product, b.Float(0))
 }
 
-// Guarded appends on ? fast : otherwise, of which fast alone gives the same, but for NaN that infinite values and NaN
-// make of it where on is false.
+// Guarded appends on ? fast : otherwise. fast alone gives the same values, except for NaN that it makes of infinite
+// values and NaN where on is false.
 func (b *Builder) Guarded(on, fast, otherwise string) string {
 	out := b.Op("Where", on, fast, otherwise)
 	if b.err == nil {
@@ -43,9 +43,9 @@ func (b *Builder) Guarded(on, fast, otherwise string) string {
 	return out
 }
 
-// Unguarded returns the graph without guards, in which masks multiply; g itself where it has none. It gives the same
-// values as g, but for the sign of zeros, wherever it gives no NaN. ONNX Runtime runs it a quarter faster: its Where
-// takes several passes over the values, and leaves the blocked layout of the convolutions.
+// Unguarded returns the graph without guards, so that masks multiply; g itself if it has none. Unless it gives NaN, it
+// gives the same values as g, except for the sign of zeros. ONNX Runtime runs it a quarter faster: its Where takes
+// several passes over the values, and leaves the blocked layout of the convolutions.
 func (g *Graph) Unguarded() *Graph {
 	if !slices.ContainsFunc(g.Nodes, func(n *Node) bool { return n.Guard }) {
 		return g
@@ -67,7 +67,7 @@ func (g *Graph) Unguarded() *Graph {
 // negativePart appends min(x, 0).
 func (b *Builder) negativePart(x string) string { return b.Op("Clip", x, "", b.Float(0)) }
 
-// Less appends x − v, or nothing where v is the constant 0.
+// Less appends x − v, or returns x if v is the constant 0.
 func (b *Builder) Less(x, v string) string {
 	if t, ok := b.G.Consts[v]; ok && len(t.Floats) == 1 && t.Floats[0] == 0 {
 		return x
@@ -92,7 +92,7 @@ var (
 	softplusSlope = func(b *Builder, n *Node) string { return b.Op("Sigmoid", n.Inputs[0]) }
 )
 
-// mask is a slope that is 0 nowhere but where the function is flat.
+// mask makes the rule of a slope that is 0 only where the function is flat.
 func mask(slope func(b *Builder, n *Node) string) slopeRule {
 	return func(b *Builder, n *Node) (string, string) {
 		s := slope(b, n)
@@ -137,8 +137,8 @@ func sigmoidSlope(b *Builder, n *Node) string {
 	return b.Op("Mul", y, b.Op("Sub", b.Float(1), y))
 }
 
-// max(0, min(1, αx+β)): α where 0 < y < 1, else 0, at both ends too. One as steep as
-// the masks here is a step: no gradient.
+// max(0, min(1, αx+β)): α for 0 < y < 1, otherwise 0, at both ends too. One that is as steep as the masks here is a
+// step without gradient.
 func hardSigmoidSlope(b *Builder, n *Node) (slope, on string) {
 	alpha := n.Float("alpha", 0.2)
 	if alpha >= Steep || alpha <= -Steep {
@@ -154,8 +154,8 @@ func hardSwishSlope(b *Builder, n *Node) (slope, on string) {
 	return b.GatedSlope(on, 0.5), on
 }
 
-// GatedSlope gives the derivative of x·h for h = max(0, min(1, αx+β)): h + αx where
-// 0 < h < 1 and αx = h − β there, else h.
+// GatedSlope returns the derivative of x·h for h = max(0, min(1, αx+β)): h + αx for 0 < h < 1, where αx = h − β,
+// otherwise h.
 func (b *Builder) GatedSlope(h string, beta float32) string {
 	return b.Op("Add", h, b.Op("Mul", b.Op("Sub", h, b.Float(beta)), b.inside(h)))
 }

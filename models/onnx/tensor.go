@@ -9,16 +9,16 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// elementSize is the width of the element types that are read, in bytes.
+// elementSize maps the element types that can be read to their widths in bytes.
 var elementSize = map[DType]int64{
 	Float: 4, Int64: 8, Int32: 4, int16Type: 2, uint16Type: 2, Int8: 1, Uint8: 1, Bool: 1,
 	Float16: 2, bfloat16Type: 2, Double: 8,
 }
 
-// maxRank bounds the dimensions of tensors that a file holds.
+// maxRank bounds the number of dimensions of a file's tensors.
 const maxRank = 32
 
-// dataSize returns the number of values of a tensor and of bytes that they take.
+// dataSize returns the number of values in a tensor and the number of bytes that they take.
 func dataSize(t *pb.TensorProto) (values, bytes int64) {
 	Require(len(t.Dims) <= maxRank, "it has %d dimensions, more than %d", len(t.Dims), maxRank)
 	values = 1
@@ -32,7 +32,7 @@ func dataSize(t *pb.TensorProto) (values, bytes int64) {
 	return values, values * width
 }
 
-// heldBytes is how many bytes tensors take as floats of 4 bytes and integers of 8, as far as the file has their data.
+// heldBytes returns the bytes that tensors take as 4-byte floats and 8-byte integers, if the file has their data.
 func heldBytes(tensors []*pb.TensorProto) (sum int64) {
 	for _, t := range tensors {
 		kind, width := DType(t.GetDataType()), int64(8)
@@ -44,7 +44,7 @@ func heldBytes(tensors []*pb.TensorProto) (sum int64) {
 	return sum
 }
 
-// tensor copies a TensorProto, checking that its data is as long as its shape says. Floats of another width become
+// tensor copies a TensorProto and checks that its data has the length of its shape. Floats of another width become
 // float32, with a notice.
 func (d *decoder) tensor(t *pb.TensorProto) *Tensor {
 	Require(t != nil, "has no value")
@@ -80,7 +80,7 @@ func (d *decoder) tensor(t *pb.TensorProto) *Tensor {
 	return out
 }
 
-// floats is values, and faster.
+// floats is a faster values for float32.
 func floats(raw []byte, field []float32) []float32 {
 	if raw == nil {
 		return append([]float32{}, field...)
@@ -92,7 +92,7 @@ func floats(raw []byte, field []float32) []float32 {
 	return out
 }
 
-// values copies a tensor's data: the raw bytes where there are some, else the field of its own.
+// values copies a tensor's data: the raw bytes if there are any, otherwise the typed field.
 func values[T float64 | integer](raw []byte, field []T) []T {
 	if raw == nil {
 		return append([]T{}, field...)
@@ -112,7 +112,7 @@ var integers = map[DType]func(t *pb.TensorProto) []int64{
 	Bool: short[uint8],
 }
 
-// short reads integers that have int32 for a field.
+// short reads integers of types that use the int32 field.
 func short[T integer](t *pb.TensorProto) []int64 {
 	if t.RawData == nil {
 		return converted[int64](t.Int32Data)
@@ -124,8 +124,8 @@ func converted[To, From integer](v []From) []To {
 	return Each(v, func(x From) To { return To(x) })
 }
 
-// notReserved refuses the few integers that stand for multiples of the batch size
-// in shape arithmetic: a number of the file must not pass for one.
+// notReserved refuses the few integers that stand for multiples of the batch size in shape arithmetic: a number from
+// the file must not be mistaken for one.
 func notReserved(v ...int64) {
 	if i := BatchIndex(v); i >= 0 {
 		Refuse("holds the integer %d, which is not supported", v[i])
@@ -135,12 +135,12 @@ func notReserved(v ...int64) {
 // wideNames are the floating-point types that are converted to float32.
 var wideNames = map[DType]string{Float16: "float16", bfloat16Type: "bfloat16", Double: "float64"}
 
-// isHalf reports whether computing in a type rounds more than float32 does.
+// isHalf reports whether arithmetic in a type rounds more than float32's.
 func isHalf(t DType) bool { return t == Float16 || t == bfloat16Type }
 
-// asFloat is Float for a floating-point type of another width, with a notice, and any other type itself. Gradients of
-// rounded half-precision values would be zero almost everywhere, and ONNX Runtime's CPU kernels compute in float32
-// anyway where they take the type.
+// asFloat returns Float for a floating-point type of another width, with a notice, and any other type unchanged.
+// Gradients of rounded half-precision values would be zero almost everywhere, and ONNX Runtime's CPU kernels that take
+// such types compute in float32 anyway.
 func (d *decoder) asFloat(kind DType, computes bool) DType {
 	if wideNames[kind] == "" {
 		return kind
@@ -153,7 +153,7 @@ func (d *decoder) asFloat(kind DType, computes bool) DType {
 // widened reads a tensor of float16 or bfloat16, exactly.
 func widened(kind DType, t *pb.TensorProto) []float32 {
 	var bits []uint16
-	for i, v := range t.Int32Data { // the bits of each value, as the format has it
+	for i, v := range t.Int32Data { // the bits of each value, as in the format
 		if t.RawData == nil && (v < 0 || v > math.MaxUint16) {
 			Refuse("value %d is %d, not the bits of a %s", i, v, wideNames[kind])
 		}
@@ -167,7 +167,7 @@ func widened(kind DType, t *pb.TensorProto) []float32 {
 	})
 }
 
-// rounded turns each float64 into the nearest float32. One that lies beyond float32 is an error.
+// rounded returns the nearest float32 of each float64. A value beyond float32 is an error.
 func (d *decoder) rounded(v []float64) []float32 {
 	out := make([]float32, len(v))
 	for i, x := range v {

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// UnsupportedError says that operators of a model stand in the way of what was asked for. It names every such node.
+// UnsupportedError says that operators of a model prevent what was asked for. It names every such node.
 type UnsupportedError struct {
 	Nodes []*Node // in the graph's order
 	what  string
 	hints []string
 }
 
-// Unsupported returns an [UnsupportedError] about nodes, or nil where there are
-// none. what begins its message: "no gradient rule for".
+// Unsupported returns an [UnsupportedError] about nodes, or nil if there are none. what begins its message: "no
+// gradient rule for".
 func Unsupported(what string, nodes []*Node) error {
 	if len(nodes) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func Unsupported(what string, nodes []*Node) error {
 	return e
 }
 
-// unsupportedHints say what the user can do about some operators.
+// unsupportedHints tells the user what to do about some operators.
 var unsupportedHints = []struct {
 	fits func(n *Node) bool
 	text string
@@ -44,7 +44,7 @@ var unsupportedHints = []struct {
 		"form, with QuantizeLinear and DequantizeLinear around float operators"},
 }
 
-// integerOperator matches those that compute on quantised values.
+// integerOperator matches operators that compute on quantised values.
 var integerOperator = regexp.MustCompile(`^com\.microsoft\.(Q[A-Z]|.*NBits|.*Quantize)`)
 
 // holds reports whether the node has an attribute of that kind.
@@ -52,7 +52,7 @@ func (n *Node) holds(kind opaque) bool {
 	return slices.Contains(slices.Collect(maps.Values(n.Attrs)), any(kind))
 }
 
-// mostPlaces bounds how many nodes, or other names, a message has.
+// mostPlaces bounds the number of nodes, or other names, in a message.
 const mostPlaces = 5
 
 // Few lists the first names and counts the others.
@@ -64,8 +64,8 @@ func Few(names []string) string {
 	return strings.Join(listed, ", ")
 }
 
-// Error says what the user can do and names nodes of each operator: X (operator set 16) at node 12 "/a/X",
-// node 40 "/b/X"; Y … Nodes are numbered from 0, as the file has them.
+// Error says what the user can do and names the nodes of each operator: X (operator set 16) at node 12 "/a/X", node 40
+// "/b/X"; Y … Nodes are numbered from 0, as in the file.
 func (e *UnsupportedError) Error() string {
 	groups := e.Groups()
 	listed, left := make([]int, len(groups)), min(mostPlaces, len(e.Nodes))
@@ -89,7 +89,7 @@ func (e *UnsupportedError) Error() string {
 	return strings.Join(append(slices.Clone(e.hints), e.what+": "+strings.Join(parts, "; ")), "; ")
 }
 
-// OperatorGroup are the nodes of one operator, in words.
+// OperatorGroup lists the nodes of one operator, in words.
 type OperatorGroup struct {
 	Operator string   `json:"operator"` // "GridSample (operator set 16)"
 	Places   []string `json:"nodes"`    // `node 12 "/a/GridSample"`
@@ -137,7 +137,7 @@ func (n *Node) place() string {
 //go:embed attributes.txt
 var attributeList string
 
-// attributesOf are the attributes that an operator has in some version of the standard operator set.
+// attributesOf maps each operator to its attributes in any version of the standard operator set.
 var attributesOf = func() map[string][]string {
 	of := map[string][]string{}
 	for line := range strings.Lines(attributeList) {
@@ -147,8 +147,8 @@ var attributesOf = func() map[string][]string {
 	return of
 }()
 
-// Supported asks whether there is a rule for every one of some nodes. Others are nodes that simplification expands
-// before any rule is asked for.
+// Supported returns an error unless every node has a rule. others reports nodes that simplification expands before any
+// rule is needed.
 func Supported(nodes []*Node, others func(n *Node) bool) error {
 	missing := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool {
 		_, known := operators[n.Op]

@@ -2,7 +2,7 @@ package onnxpb
 
 import "google.golang.org/protobuf/proto"
 
-// Attribute is an attribute of a node; nil where no attribute holds such a value.
+// Attribute returns an attribute of a node; nil if no attribute can hold such a value.
 func Attribute(name string, value any) *AttributeProto {
 	a := &AttributeProto{Name: &name}
 	kind := AttributeProto_UNDEFINED
@@ -34,8 +34,8 @@ func Attribute(name string, value any) *AttributeProto {
 	return a
 }
 
-// Value is an input, an output or another tensor of a graph, of an element type by its number. A dimension of -1 is
-// symbolic and has that name.
+// Value returns an input, output or other tensor of a graph, with an element type by its number. A dimension of -1 is
+// symbolic, with the name symbol.
 func Value(name string, elem int32, symbol string, shape ...int64) *ValueInfoProto {
 	s := &TensorShapeProto{}
 	for _, d := range shape {
