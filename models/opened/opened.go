@@ -1,6 +1,7 @@
-// Package opened opens model files for batches of images and holds what was opened against the file itself: where
-// opening has changed what the batch means, the file, in a session of its own, and the opened network must answer some
-// images alike, one by one there and together here. Only then are the network's numbers used.
+// Package opened opens model files for batches of images and compares what it opened with the file itself. [Load] and
+// [Graph] decode a file and simplify it. If that has changed the meaning of the batch, they run the file in a session
+// of its own on some images, one by one, and the opened network on all of them together. They return the network only
+// if the answers agree.
 package opened
 
 import (
@@ -18,11 +19,11 @@ import (
 	"selfheal/models/ort"
 )
 
-// images is how many differing images the file and the network are asked about.
+// images is the number of different images that the comparison uses.
 const images = 3
 
-// Load is [Graph] of a file at a path, preprocessed as o says. It also returns the model in one piece. Errors name the
-// file.
+// Load is [Graph] for the file at a path, preprocessed as o says. It also returns the model in one piece. Errors name
+// the file.
 func Load(path string, o simplify.Options, runtime func() error) (*onnx.Graph, []byte, error) {
 	f, err := onnx.Read(path)
 	if err != nil {
@@ -38,9 +39,10 @@ func Load(path string, o simplify.Options, runtime func() error) (*onnx.Graph, [
 	return g, f.Data, nil
 }
 
-// Graph decodes a file and prepares it as [simplify.Prepare] does. A network that does not answer as the file is opened
-// as one of a batch of 1 that stays within each image; where that does not either, it is refused. runtime loads ONNX
-// Runtime where it is needed; nil: it is loaded already. Where there is none a notice says that nothing was compared.
+// Graph decodes a file and prepares it by [simplify.Prepare]. If the network does not answer like the file, Graph opens
+// the file as a network for a batch of 1 that keeps images apart; if that does not either, it returns an error. runtime
+// loads ONNX Runtime when it is needed; nil: it is loaded already. If it can't be loaded, a notice says that nothing
+// was compared.
 func Graph(f *onnx.File, o simplify.Options, runtime func() error) (*onnx.Graph, error) {
 	g, err := prepare(f, o)
 	if err != nil || !g.Opened {
@@ -79,15 +81,14 @@ func Graph(f *onnx.File, o simplify.Options, runtime func() error) (*onnx.Graph,
 
 const notHeld = "was opened for batches and could not be held against the file"
 
-// answer is what was found about a file that was opened in some way.
+// answer is the outcome of comparing a file with the network opened from it in some way.
 type answer struct {
 	once  sync.Once
-	alone bool // opened as one of a batch of 1
+	alone bool // opened for a batch of 1
 	err   error
 }
 
-// held are the answers so far, by the file and how it is taken: a network may be opened for the judge, for attacks and
-// by each suite.
+// held caches the answers by file and options: the judge, attacks and each suite may open the same network.
 var held sync.Map
 
 func prepare(f *onnx.File, o simplify.Options) (*onnx.Graph, error) {
@@ -102,7 +103,7 @@ func prepare(f *onnx.File, o simplify.Options) (*onnx.Graph, error) {
 }
 
 // hold asks the file about each image alone, and the opened network about all of them together. A file that does not
-// run, as one of bfloat16, has nothing to say, nor has one that draws at random.
+// run, such as one in bfloat16, or that draws at random can't be compared.
 func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 	opened := g.Clone()
 	if draws, err := simplify.Draws(opened); err != nil || len(draws) > 0 {
@@ -153,7 +154,7 @@ func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 		alone[k] = alone[k][:len(alone[k])/batch]
 		own := together[k*len(together)/images : (k+1)*len(together)/images]
 		err := alike(file, g, alone[k], own, slices.Repeat(one, batch))
-		if err == nil && g.IsCopy() { // whose rounding hides much of what the others in the batch may do
+		if err == nil && g.IsCopy() { // its rounding hides much of the influence of other images in the batch
 			err = stays(network, g, one, own)
 		}
 		if err != nil {
@@ -183,7 +184,7 @@ func hold(f *onnx.File, g *onnx.Graph, o simplify.Options) error {
 	return nil
 }
 
-// open makes a session of the graph's first output, as floats.
+// open makes a session for the graph's first output, as floats.
 func open(g *onnx.Graph) (*ort.Session, error) {
 	g.Outputs = g.Outputs[:1]
 	b := &onnx.Builder{G: g, Prefix: "held/"}
@@ -196,8 +197,8 @@ func open(g *onnx.Graph) (*ort.Session, error) {
 	return ort.OpenGraph(g)
 }
 
-// draw makes the images, always the same, in the range of the model's own input: what the preprocessing makes of values
-// in [0,1], or levels.
+// draw makes the images, always the same ones, in the range of the model's own input: values in [0,1] after
+// preprocessing, or levels.
 func draw(g *onnx.Graph, o simplify.Options) []float32 {
 	s := g.Inputs[0].Shape
 	item := int(s.Items())
@@ -223,7 +224,7 @@ func draw(g *onnx.Graph, o simplify.Options) []float32 {
 	return x
 }
 
-// ask gives the file images in its own order.
+// ask runs the file on the images, in the file's own order of values.
 func ask(file *ort.Original, g *onnx.Graph, x []float32) ([]float64, error) {
 	if slices.Contains(g.Notices, simplify.NoticeLast) {
 		s := g.Inputs[0].Shape
@@ -237,7 +238,7 @@ func ask(file *ort.Original, g *onnx.Graph, x []float32) ([]float64, error) {
 	return file.Run(x)
 }
 
-// stays is an error where the opened network answers an image alone otherwise than among others.
+// stays returns an error if the opened network answers an image differently alone than among others.
 func stays(network *ort.Session, g *onnx.Graph, one, among []float32) error {
 	y, err := network.Run([]ort.Tensor{{Shape: append(onnx.Shape{1}, g.Inputs[0].Shape[1:]...), Data: one}})
 	if err != nil {
@@ -252,15 +253,15 @@ func stays(network *ort.Session, g *onnx.Graph, one, among []float32) error {
 	return nil
 }
 
-// Tolerances, of the largest output.
+// Tolerances, as fractions of the largest output.
 const (
-	rounding = 1e-4 // of float32, in another order of sums
-	steps    = 0.25 // of a file that computes in integers or halves, or rounds: it may differ by some steps
-	jump     = 8    // by how much more than the file's own answer to a change of the last bit
+	rounding = 1e-4 // for float32 with sums in another order
+	steps    = 0.25 // for a file that computes in integers or halves, or rounds: it may differ by some steps
+	jump     = 8    // multiple of the change of the file's own answer when the last bits of its input change
 )
 
-// alike is an error where two answers to the file's input x differ by more than rounding: than it usually makes, or
-// than it makes in this very file, which is asked about the input with its last bits turned.
+// alike returns an error if two answers to the file's input x differ by more than rounding. The bound is the usual
+// rounding or, if larger, the change of this file's answer when the last bits of its input change.
 func alike(file *ort.Original, g *onnx.Graph, want []float64, got []float32, x []float32) error {
 	if len(want) != len(got) {
 		return fmt.Errorf("the file gives %d values, the opened network %d", len(want), len(got))

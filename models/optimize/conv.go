@@ -6,8 +6,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// conv writes a convolution between [H W N C] states where that is cheaper, counting
-// what the input's change of layout costs. It reports false where the node is to stay.
+// conv writes a convolution between [H W N C] states if that is cheaper, including the change of the input's layout. It
+// returns false if the node should stay.
 func (w *rewriter) conv(n *onnx.Node) bool {
 	weight, bias, win, ok := constantConv(w.src, n)
 	if !ok || !w.isImage(n.Inputs[0]) || n.Int("group", 1) != 1 {
@@ -39,8 +39,8 @@ func (w *rewriter) conv(n *onnx.Node) bool {
 	return true
 }
 
-// constantConv returns the weight, [O C H W], the bias, nil where there is none, and the window of a Conv; ok is false
-// for another node and where they are computed.
+// constantConv returns the weight, [O C H W], the bias, nil if there is none, and the window of a Conv; ok is false for
+// another node and for computed weights.
 func constantConv(g *onnx.Graph, n *onnx.Node) (w, bias *onnx.Tensor, win onnx.Window, ok bool) {
 	w, bias = g.Consts[n.Input(1)], g.Consts[n.Input(2)]
 	if n.Op != "Conv" || n.Domain != "" || w == nil || len(w.Shape) != 4 || bias == nil && n.Input(2) != "" {
@@ -50,7 +50,7 @@ func constantConv(g *onnx.Graph, n *onnx.Node) (w, bias *onnx.Tensor, win onnx.W
 	return w, bias, win, err == nil
 }
 
-// choose returns the algorithm that a 3×3 convolution is written by, nil if it is to stay.
+// choose returns the algorithm for a 3×3 convolution, nil if it should stay.
 func (w *rewriter) choose(n *onnx.Node, weight onnx.Shape, win onnx.Window) *algorithm {
 	in, out := w.src.Shapes[n.Inputs[0]], w.src.Shapes[n.Outputs[0]]
 	stay, move := directCost(weight, out), 0.0
@@ -61,14 +61,14 @@ func (w *rewriter) choose(n *onnx.Node, weight onnx.Shape, win onnx.Window) *alg
 		stay += layoutCost(in)
 	}
 	s, cost := cheapest(w.sizes, weight, in, out, win)
-	// The layer behind is mostly of the same kind and finds its input laid out.
+	// The next layer is usually of the same kind and finds its input laid out.
 	if s == nil || cost > worthwhile*stay || cost+move > stay {
 		return nil
 	}
 	return s
 }
 
-// cheapest chooses among the algorithms F(m) of the given m for a 3×3 kernel; nil where there is none.
+// cheapest chooses among the algorithms F(m) of the given m for a 3×3 kernel; nil if there is none.
 func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algorithm, cost float64) {
 	if win.Strides[0] != win.Strides[1] || in[1] < minChannels || out[1] < minChannels {
 		return nil, 0
@@ -78,8 +78,8 @@ func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algori
 		if s == nil {
 			return nil, 0
 		}
-		// ONNX Runtime's product of a single row rounds in an order of its own, unless its weights are constants (see
-		// entries): otherwise two tiles at least. With stride 2 a single tile has more weights to read than it saves.
+		// ONNX Runtime's product of a single row rounds in its own order, unless its weights are constants (see
+		// entries), so there must be two tiles at least. With stride 2 a single tile reads more weights than it saves.
 		least := int(min(out[2], out[3]))
 		if least <= m && (w[0]*w[1] < manyAlone || s.stride > 1 || least < m) {
 			continue
@@ -91,7 +91,7 @@ func cheapest(sizes []int, w, in, out onnx.Shape, win onnx.Window) (best *algori
 	return best, cost
 }
 
-// product is a 1×1 convolution: a matrix product over the channels, at every stride-th place.
+// product writes a 1×1 convolution: a matrix product over the channels, at every stride-th place.
 func (w *rewriter) product(n *onnx.Node, weight *onnx.Tensor, win onnx.Window) string {
 	x := w.inHWNC(n.Inputs[0])
 	for axis, stride := range win.Strides {
@@ -106,23 +106,23 @@ func (w *rewriter) product(n *onnx.Node, weight *onnx.Tensor, win onnx.Window) s
 // blocked convolution (about 120 GFLOP/s on an AVX-512 core). They were fitted to
 // single layers of 64 to 512 channels at 4×4 to 32×32, batch 32; only their ratios matter.
 const (
-	perProduct  = 1.1 // multiply-add of a matrix product
-	perWritten  = 24  // float32 written by a matrix product, from memory and back
-	perMoved    = 60  // float32 moved by a Transpose
-	worthwhile  = 0.8 // another form is taken below this fraction of the direct form's cost
+	perProduct  = 1.1 // one multiply-add of a matrix product
+	perWritten  = 24  // one float32 written by a matrix product, from memory and back
+	perMoved    = 60  // one float32 moved by a Transpose
+	worthwhile  = 0.8 // another form must cost less than this fraction of the direct form
 	narrowMap   = 1.3 // cost of a Conv on maps less than 6 wide, relative to wider ones
-	minChannels = 16  // fewer leave the matrix products idle
-	// From this many weights a tap, the product of each entry is one of its own.
+	minChannels = 16  // with fewer, matrix products are inefficient
+	// From this many weights per tap, each entry has its own product.
 	manyWeights = 256 * 256
-	// From this many weights a tap, a layer of a single tile is worth it: there the
-	// product of each entry is always one of its own.
+	// From this many weights per tap, even a layer of a single tile is worth it: each of its entries always has its own
+	// product.
 	manyAlone = 128 * 128
-	// Bound of the transformed weights of a network: 1 GiB for its passes, and as much again for their gradients.
+	// Bound on the transformed weights of a network: 1 GiB for its passes, and as much again for their gradients.
 	maxWeights = 1 << 28
 )
 
-// directCost is the cost of a Conv as it is. Its kernel computes several outputs of a
-// row at a time, and narrow maps have too few.
+// directCost returns the cost of a Conv unchanged. Its kernel computes several outputs of a row at a time; narrow maps
+// have too few.
 func directCost(w, out onnx.Shape) float64 {
 	cost := float64(out.Items()) * float64(w[1:].Items())
 	if out[3] < 6 {
@@ -131,7 +131,7 @@ func directCost(w, out onnx.Shape) float64 {
 	return cost
 }
 
-// winogradCost is the cost of a 3×3 Conv by algorithm s along both axes.
+// winogradCost returns the cost of a 3×3 Conv by algorithm s along both axes.
 func winogradCost(s *algorithm, in, out onnx.Shape) float64 {
 	c, o := float64(in[1]), float64(out[1])
 	h, wd, oh, ow := float64(in[2]), float64(in[3]), float64(out[2]), float64(out[3])

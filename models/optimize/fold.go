@@ -7,7 +7,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// fold puts a BatchNormalization behind a Conv that nothing else reads into the Conv's weight and bias.
+// fold merges a BatchNormalization into the Conv before it, whose output nothing else reads.
 func fold(g *onnx.Graph) {
 	producers, consumers := g.Producers(), g.Consumers()
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
@@ -43,13 +43,13 @@ func fold(g *onnx.Graph) {
 	})
 }
 
-// shiftLimit bounds how far, in standard deviations of its statistics, rescale may
-// shift a state: beyond that the sum's rounding would be felt.
+// shiftLimit bounds how far rescale may shift a state, in standard deviations of its statistics: beyond that, rounding
+// of the sum would matter.
 const shiftLimit = 64
 
-// rescale moves a channel's factor into the weights of the convolutions behind it, if
-// nothing else reads the product. Neither the network nor its gradient then multiplies
-// by it: relu(s·x + o), with s > 0, becomes relu(x + o/s), and x/s and x·s become x.
+// rescale moves a channel's factor into the weights of the following convolutions, if nothing else reads the product.
+// Then neither the network nor its gradient multiplies by it: relu(s·x + o), with s > 0, becomes relu(x + o/s), and x/s
+// and x·s become x.
 func rescale(g *onnx.Graph) {
 	r := rescaler{g, g.Consumers()}
 	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *onnx.Node) bool {
@@ -71,7 +71,7 @@ type rescaler struct {
 	consumers map[string][]*onnx.Node
 }
 
-// convs returns the convolutions that read a tensor as their input; nil if it is read in any other way.
+// convs returns the convolutions that read a tensor as their input; nil if anything else reads it.
 func (r *rescaler) convs(tensor string) []*onnx.Node {
 	other := func(n *onnx.Node) bool {
 		w, constant := r.Consts[n.Input(1)]
@@ -97,8 +97,8 @@ func (r *rescaler) into(convs []*onnx.Node, factor []float32) {
 	}
 }
 
-// factor removes x/s and x·s, where s is a number for each channel or one for all, such
-// as a standard deviation. It reports whether it could.
+// factor removes x/s and x·s if s is one number for each channel or one for all, such as a standard deviation. It
+// reports whether it did.
 func (r *rescaler) factor(n *onnx.Node) bool {
 	x, by := n.Inputs[0], n.Inputs[1]
 	if _, constant := r.Consts[x]; constant && n.Op == "Mul" {
@@ -128,7 +128,7 @@ func (r *rescaler) factor(n *onnx.Node) bool {
 	return true
 }
 
-// relu moves the scale of a BatchNormalization in front of ReLU.
+// relu moves the scale of a BatchNormalization before a ReLU.
 func (r *rescaler) relu(n *onnx.Node) {
 	next := r.consumers[n.Outputs[0]]
 	if len(next) != 1 || next[0].Op != "Relu" || r.IsOutput(n.Outputs[0]) {

@@ -8,13 +8,13 @@ import (
 
 func (w *rewriter) isHWNC(name string) bool { return w.hwnc[name] != "" }
 
-// isImage reports whether a tensor is a batch of feature maps, which can be laid out as [H W N C].
+// isImage reports whether a tensor is a batch of feature maps, which may be laid out as [H W N C].
 func (w *rewriter) isImage(name string) bool {
 	s := w.src.Shapes[name]
 	return w.src.Consts[name] == nil && len(s) == 4 && s[0] == onnx.Batch
 }
 
-// inNCHW makes a tensor exist in the source's layout.
+// inNCHW creates a tensor in the source's layout if needed.
 func (w *rewriter) inNCHW(name string) {
 	if !w.isHWNC(name) || w.nchw[name] {
 		return
@@ -34,14 +34,14 @@ func (w *rewriter) inHWNC(name string) string {
 	return w.hwnc[name]
 }
 
-// transposed transposes a tensor seen as a matrix: [N·C, H·W] is what both layouts
-// come to, and ONNX Runtime transposes a matrix faster than it permutes four axes.
+// transposed transposes a tensor as a matrix: both layouts reduce to [N·C, H·W], and ONNX Runtime transposes a matrix
+// faster than it permutes four axes.
 func (w *rewriter) transposed(name string, rows, columns int64) string {
 	return w.Transpose(w.Reshape(name, onnx.Shape{rows, columns}), 1, 0)
 }
 
-// pointwise copies a pointwise node between [H W N C] tensors, its constants laid out alike.
-// It reports false where an input has no such layout.
+// pointwise copies a pointwise node between [H W N C] tensors, with its constants in the same layout. It returns false
+// if an input has no such layout.
 func (w *rewriter) pointwise(n *onnx.Node) bool {
 	for _, in := range n.Inputs {
 		k := w.src.Consts[in]
@@ -55,7 +55,7 @@ func (w *rewriter) pointwise(n *onnx.Node) bool {
 		case in == "":
 		case w.isImage(in):
 			c.Inputs[i] = w.inHWNC(in)
-		case len(k.Shape) > 0 && n.Op != "Clip": // whose limits are single numbers
+		case len(k.Shape) > 0 && n.Op != "Clip": // Clip's limits are single numbers
 			c.Inputs[i] = w.Const(constInHWNC(k))
 		}
 	}

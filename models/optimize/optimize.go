@@ -1,8 +1,9 @@
-// Package optimize rewrites a network into an equivalent one that ONNX Runtime's CPU kernels run faster. Convolutions
-// of many channels become Winograd's algorithm, written as matrix products. Their states are laid out as [H W N C];
-// operators that work value by value follow them into that layout, and everything else stays [N C H W]. All operators
-// are standard ones with gradient rules, so a gradient derived from the result is faster too: the transposed algorithm
-// is one of Winograd's.
+// Package optimize rewrites a network into an equivalent one that ONNX Runtime's CPU kernels run faster. [Graph] does
+// so after simplification and before gradients are derived; [Centre] then takes the subtraction of a mean off the
+// front. Convolutions with many channels become Winograd's algorithm, written as matrix products. Their states are laid
+// out as [H W N C]; operators that work value by value follow them into that layout, and everything else stays [N C H
+// W]. All operators are standard ones with gradient rules, so a gradient derived from the result is faster too: the
+// transposed algorithm is also one of Winograd's.
 //
 // The results differ from the network's by float32 rounding. They do not depend on the batch: the form of a layer
 // follows from its shape alone.
@@ -15,15 +16,15 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Graph returns the faster network. g is simplified, with the batch open; it is not changed, and inputs, outputs and
-// the names of those tensors that stay [N C H W] are kept. Constants that stay as they are are shared.
+// Graph returns the faster network. g is simplified, with an open batch, and is not changed. Inputs, outputs and the
+// tensors that stay [N C H W] keep their names; unchanged constants are shared.
 func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 	src := g.Clone()
 	fold(src)
 	rescale(src)
 	spaceToDepth(src, blockChannels)
-	// With stride 1, F(4) makes four times as many numbers of a layer's weights, F(2)
-	// less than twice; with stride 2, nine and three times.
+	// With stride 1, F(4) has four times as many numbers as a layer's weights, F(2) less than twice as many; with
+	// stride 2, nine and three times.
 	for _, sizes := range [][]int{{2, 4}, {2}} {
 		w, err := rewrite(src.Clone(), sizes)
 		if err != nil {
@@ -41,10 +42,10 @@ func Graph(g *onnx.Graph) (*onnx.Graph, error) {
 type rewriter struct {
 	*onnx.Builder
 	src     *onnx.Graph
-	sizes   []int // the outputs m of the forms F(m) to choose from
+	sizes   []int // the m of the forms F(m) to choose from
 	hwnc    map[string]string
 	nchw    map[string]bool
-	weights int64 // numbers that the transformed weights hold
+	weights int64 // number of values in the transformed weights
 }
 
 // rewrite copies src with convolutions as F(m) for some of the given m.
@@ -53,7 +54,7 @@ func rewrite(src *onnx.Graph, sizes []int) (*rewriter, error) {
 	w.Builder = &onnx.Builder{G: onnx.NewGraph(src.Name)}
 	w.G.Opset, w.G.IR, w.G.Meta, w.G.Inputs, w.G.Outputs = src.Opset, src.IR, src.Meta, src.Inputs, src.Outputs
 	for name := range src.Shapes {
-		w.G.Shapes[name] = nil // taken
+		w.G.Shapes[name] = nil // marks the name as taken
 	}
 	for name, c := range src.Consts {
 		w.G.Consts[name], w.G.Shapes[name] = c, c.Shape
@@ -104,9 +105,9 @@ func (w *rewriter) keep(n *onnx.Node) {
 	}
 }
 
-// Centre takes the subtraction of a mean off the front of a graph: a caller that copies an image to where the graph
-// reads it can subtract on the way, at no cost. It returns the graph without that node, and the mean for each value of
-// an item of the first input. Where g does not begin so, it returns g itself and nil. The float32 results are the same.
+// Centre removes the subtraction of a mean from the front of a graph: a caller that copies an image to the graph's
+// input can subtract on the way, at no cost. It returns the graph without that node, and the mean for each value of an
+// item of the first input. If g does not begin so, it returns g itself and nil. The float32 results are the same.
 func Centre(g *onnx.Graph) (*onnx.Graph, []float32) {
 	in := g.Inputs[0]
 	readers := g.Consumers()[in.Name]
@@ -129,8 +130,8 @@ func Centre(g *onnx.Graph) (*onnx.Graph, []float32) {
 	return out, mean
 }
 
-// perValue returns a constant for each value of an item, [N …], that it broadcasts
-// against; nil where it does not, or k is nil.
+// perValue expands a constant to one number for each value of an item, [N …]; nil if it does not broadcast against
+// that, or if k is nil.
 func perValue(k *onnx.Tensor, item onnx.Shape) []float32 {
 	if k == nil || k.DType != onnx.Float || len(k.Shape) > len(item) || len(item) == 0 || item[0] != onnx.Batch {
 		return nil

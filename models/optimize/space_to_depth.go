@@ -6,16 +6,16 @@ import (
 	"selfheal/models/onnx"
 )
 
-// blockChannels is how many channels a block of ONNX Runtime's convolutions holds on the processors where
-// space-to-depth was measured, those with AVX-512. It is taken everywhere: parts of a run may be on machines of
-// several kinds, and all must compute the same graph.
+// blockChannels is the number of channels in a block of ONNX Runtime's convolutions on the processors where
+// space-to-depth was measured, those with AVX-512. It is used everywhere: parts of a run may be on different machines,
+// and all must compute the same graph.
 const blockChannels = 16
 
-// spaceToDepth turns states of few channels, [N C H W], between convolutions into [N 4C H/2 W/2]: channel (2r + q)·C +
-// c holds channel c's places in rows 2i + r and columns 2j + q. ONNX Runtime computes blocks of channels whole, and
-// such a block has none that are idle. The convolutions behind, which have a stride of 2, get one of 1, so that their
-// gradient is a Conv and no ConvTranspose. The states have at most half a block of channels, and only value-by-value
-// operators and such convolutions read them.
+// spaceToDepth turns states with few channels, [N C H W], between convolutions into [N 4C H/2 W/2]: channel (2r + q)·C
+// + c holds channel c's places in rows 2i + r and columns 2j + q. ONNX Runtime computes whole blocks of channels; in
+// this form no channel of a block is idle. The next convolutions, which have a stride of 2, get a stride of 1, so that
+// their gradient is a Conv and not a ConvTranspose. The states have at most half a block of channels, and only
+// value-by-value operators and such convolutions read them.
 func spaceToDepth(g *onnx.Graph, block int64) {
 	consumers := g.Consumers()
 	for _, n := range g.Nodes {
@@ -51,7 +51,7 @@ func spaceToDepth(g *onnx.Graph, block int64) {
 	}
 }
 
-// unary reports whether a node works on each value of its first input alone.
+// unary reports whether a node works value by value on its first input alone.
 func unary(g *onnx.Graph, n *onnx.Node) bool {
 	if n.Domain != "" || !onnx.TraitsOf(n.Op).Pointwise || g.Consts[n.Inputs[0]] != nil {
 		return false
@@ -71,8 +71,8 @@ func squareConv(g *onnx.Graph, n *onnx.Node) (w, bias *onnx.Tensor, win onnx.Win
 
 // writeAsDepth returns a change that makes the Conv n write its output as depth. With stride s and padding p, n
 // computes y[2i + r] = Σ_k w[k]·x[s(2i + r) + k − p]. That is a Conv of stride 2s whose weight for residue r is w moved
-// by s·r. Its kernel is larger by s. It is not worth it where that takes over 1.5 times as many multiplications, idle
-// channels included.
+// by s·r, so its kernel is larger by s. The change is refused if it takes over 1.5 times as many multiplications,
+// including idle channels.
 func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok bool) {
 	w, bias, win, ok := squareConv(g, n)
 	if !ok {
@@ -111,8 +111,8 @@ func writeAsDepth(g *onnx.Graph, n *onnx.Node, block int64) (change func(), ok b
 
 func wholeBlocks(n, block int64) int64 { return (n + block - 1) / block * block }
 
-// readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as depth: z[i] = Σ_t w[t]·x[2i +
-// t − p], where place 2i + t − p is residue (t − p) mod 2 at i + ⌊(t − p)/2⌋, is a Conv of stride 1.
+// readAsDepth returns a change that makes the Conv n, of stride 2, read its input, x, as depth. z[i] = Σ_t w[t]·x[2i +
+// t − p] is then a Conv of stride 1, as place 2i + t − p is residue (t − p) mod 2 at i + ⌊(t − p)/2⌋.
 func readAsDepth(g *onnx.Graph, n *onnx.Node, x string) (change func(), ok bool) {
 	w, _, win, ok := squareConv(g, n)
 	if !ok || win.Strides[0] != 2 || n.Inputs[0] != x || slices.Contains(n.Inputs[1:], x) {

@@ -8,14 +8,14 @@ import (
 
 // An algorithm is Winograd's F(m) for 3 taps along one axis: it computes m outputs of the correlation y[i] = Σ_k
 // g[k]·x[stride·i + k] from span inputs as y = A·((G·g) ⊙ (B·x)), with n < 3m products (Lavin & Gray 2016, section 4).
-// The products are over channels too, so they become matrix products, one for each of the n entries.
+// The products are also over channels, so they become matrix products, one for each of the n entries.
 type algorithm struct {
 	m, n, span, stride int
 	a, g, b            mat.Matrix // m×n, n×taps, n×span
 }
 
-// Interpolation points besides infinity, by their number. Four come in fractions because the transforms are
-// matrix products, for which all numbers cost the same, and these lose half as many bits as {0, ±1, ±2}.
+// points maps a number to as many interpolation points besides infinity. The four points include fractions: the
+// transforms are matrix products, for which all numbers cost the same, and these lose half as many bits as {0, ±1, ±2}.
 var points = map[int][]float64{
 	2: {0, 1},
 	3: {0, 1, -1},
@@ -23,7 +23,7 @@ var points = map[int][]float64{
 	5: {0, 2.0 / 3, -2.0 / 3, 4.0 / 3, -4.0 / 3},
 }
 
-// algorithmOf is F(m), m 2 or 4, for a stride; nil where there is none.
+// algorithmOf returns F(m), m 2 or 4, for a stride; nil if there is none.
 func algorithmOf(m int, stride int64) *algorithm {
 	switch stride {
 	case 1:
@@ -34,7 +34,7 @@ func algorithmOf(m int, stride int64) *algorithm {
 	return nil
 }
 
-// toomCook is F(m) for r taps with stride 1: m + r − 1 products instead of m·r.
+// toomCook returns F(m) for r taps with stride 1: m + r − 1 products instead of m·r.
 func toomCook(m, r int) *algorithm {
 	n := m + r - 1
 	// Rows of powers evaluate a polynomial at the points, the last one at infinity.
@@ -59,8 +59,8 @@ func toomCook(m, r int) *algorithm {
 	return &algorithm{m: m, n: n, span: n, stride: 1, a: powers(m).T(), g: powers(r), b: inverse.T()}
 }
 
-// strided is F(m) with a stride of 2: the outer taps see the even inputs only, a
-// correlation with 2 taps, and the middle tap the odd ones: 2m + 1 products instead of 3m.
+// strided returns F(m) with a stride of 2: 2m + 1 products instead of 3m. The outer taps see only the even inputs, a
+// correlation with 2 taps, and the middle tap the odd ones.
 func strided(m int) *algorithm {
 	even := toomCook(m, 2)
 	n, span := even.n+m, 2*m+1
@@ -81,8 +81,8 @@ func strided(m int) *algorithm {
 	return &algorithm{m: m, n: n, span: span, stride: 2, a: a, g: g, b: b}
 }
 
-// tiled applies the algorithm along an axis of the given size, padded by pad in front, to give out outputs: matrices
-// [n·tiles, size] and [out, n·tiles] of float32 values. Products of one entry lie together.
+// tiled returns the matrices that apply the algorithm along an axis of the given size, padded by pad in front, with out
+// outputs: [n·tiles, size] and [out, n·tiles], of float32 values. Products of one entry lie together.
 func (s *algorithm) tiled(size, pad, out int) (into, back *mat.Dense) {
 	tiles := s.tiles(out)
 	into, back = mat.NewDense(s.n*tiles, size, nil), mat.NewDense(out, s.n*tiles, nil)
@@ -122,7 +122,7 @@ func (w *rewriter) winograd(n *onnx.Node, weight *onnx.Tensor, win onnx.Window, 
 
 	g := w.matrix(kronecker(s.g, s.g))
 	u := w.Op("MatMul", g, w.Const(onnx.FloatTensor(onnx.Shape{9, c * o}, taps(weight))))
-	if t0 == 1 && t1 == 1 { // both axes in one product, as matrices of few rows are slow
+	if t0 == 1 && t1 == 1 { // both axes in one product, because matrices with few rows are slow
 		v := w.Op("MatMul", w.matrix(kronecker(b0, b1)), w.Reshape(x, onnx.Shape{in[2] * in[3], -1}))
 		m := w.each(w.Reshape(v, onnx.Shape{e * e, -1, c}), w.Reshape(u, onnx.Shape{e * e * c, o}))
 		y := w.Op("MatMul", w.matrix(kronecker(a0, a1)), w.Reshape(m, onnx.Shape{e * e, -1}))
@@ -146,8 +146,8 @@ func (w *rewriter) winograd(n *onnx.Node, weight *onnx.Tensor, win onnx.Window, 
 }
 
 // entries multiplies the tiles v, [e, t0, e, t1·N, C], with the weights u, [e²·C, O], by a matrix product for each
-// entry. One batched product would read the weights anew, and rearrange them, for every row of tiles, which costs more
-// than these copies of the tiles where there are many weights and few tiles.
+// entry. One batched product would read and rearrange the weights again for every row of tiles. With many weights and
+// few tiles that costs more than these copies of the tiles.
 func (w *rewriter) entries(v, u string) string {
 	s := w.Shape(v)
 	e, t0, o := s[0], s[1], w.Shape(u)[1]
@@ -177,7 +177,7 @@ func (w *rewriter) matrix(m mat.Matrix) string {
 	return w.Const(t)
 }
 
-// kronecker is the matrix that does to a plane, as a vector, what a and b do to its axes.
+// kronecker returns the matrix that applies a and b to the axes of a plane, seen as a vector.
 func kronecker(a, b mat.Matrix) *mat.Dense {
 	var k mat.Dense
 	k.Kronecker(a, b)

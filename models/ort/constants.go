@@ -19,9 +19,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// The constants of a user's network are computed in a process of their own, a second one of this program: there a
-// division of integers by 0, which the runtime does not survive, a Loop without an end and a giant tensor cost an
-// error.
+// A second process of this program computes the constants of a user's network. A division of integers by 0, which
+// crashes the runtime, an endless Loop or a giant tensor then costs only an error.
 
 // envConstants names the runtime's library in such a process.
 const envConstants = "SELFHEAL_CONSTANTS_BY"
@@ -34,13 +33,13 @@ func init() {
 	}
 }
 
-// Later is how the runtime is found where a network's constants need it and nothing has loaded it before.
+// Later says how to find the runtime if a network's constants need it before it is loaded.
 var Later Options
 
 const (
-	// Constants may take so long to compute, and a second more for every 4 MiB of them: a Loop may have no end.
+	// Constants may take this long to compute, and a second more for every 4 MiB of them: a Loop may be endless.
 	longest = 4 * time.Second
-	idle    = 10 * time.Second // after which the process ends
+	idle    = 10 * time.Second // the process ends after this time without a question
 )
 
 type question struct {
@@ -54,7 +53,7 @@ type answer struct {
 	Error string
 }
 
-// computer is the process, where there is one.
+// computer is the process, if it runs.
 var computer struct {
 	sync.Mutex
 	ask    *gob.Encoder
@@ -64,7 +63,7 @@ var computer struct {
 	rest   *time.Timer
 }
 
-// evaluate is [onnx.Evaluate].
+// evaluate implements [onnx.Evaluate].
 func evaluate(model []byte, outputs []string, memory int64) ([]onnx.Raw, error) {
 	c := &computer
 	c.Lock()
@@ -85,7 +84,7 @@ func evaluate(model []byte, outputs []string, memory int64) ([]onnx.Raw, error) 
 	case exhausted.MatchString(a.Error):
 		err = onnx.ErrBound
 	case a.Error != "":
-		_, reason, _ := strings.Cut(a.Error, "Status Message: ") // behind the name of the operator
+		_, reason, _ := strings.Cut(a.Error, "Status Message: ") // after the name of the operator
 		err = errors.New(cmp.Or(reason, a.Error))
 	}
 	c.rest.Reset(idle)
@@ -123,14 +122,14 @@ func startComputer() error {
 		}
 	})
 	go cmd.Wait()
-	if _, err := put(question{}); err != nil { // which waits for the runtime to be loaded
+	if _, err := put(question{}); err != nil { // the answer comes when the runtime is loaded
 		endComputer()
 		return errors.New("the process that computes constants does not start")
 	}
 	return nil
 }
 
-// put asks the process.
+// put sends the process a question and reads its answer.
 func put(q question) (a answer, err error) {
 	if err = computer.ask.Encode(q); err == nil {
 		err = computer.answer.Decode(&a)
@@ -138,7 +137,7 @@ func put(q question) (a answer, err error) {
 	return a, err
 }
 
-// endComputer has the process end: it reads nothing more.
+// endComputer ends the process: it closes its input.
 func endComputer() {
 	computer.rest.Stop()
 	computer.stdin.Close()
@@ -171,7 +170,7 @@ func serve(library string) {
 	}
 }
 
-// compute runs a model of constants. The runtime does not optimise it, which would compute them twice.
+// compute runs a model of constants, without the runtime's optimisation, which would compute them a second time.
 func compute(q question) (raw []onnx.Raw, err error) {
 	in := []onnx.Value{{Name: "selfheal/run"}}
 	out := lists.Map(q.Outputs, func(name string) onnx.Value { return onnx.Value{Name: name} })
@@ -204,8 +203,8 @@ func compute(q question) (raw []onnx.Raw, err error) {
 	return raw, err
 }
 
-// cutHalves puts tensors of their sizes in the place of those of 16-bit floats, half of which the bindings have cut
-// away, and clears the others; it reports whether there are any.
+// cutHalves replaces tensors of 16-bit floats, half of which the bindings have cut away, by tensors of their full
+// sizes, and removes the others. It reports whether there are any.
 func cutHalves(values []rt.Value) (found bool) {
 	for _, v := range values {
 		_, half := v.(*rt.CustomDataTensor)

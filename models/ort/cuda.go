@@ -14,7 +14,7 @@ import (
 // ProviderCUDA is the name of the provider for NVIDIA's devices.
 const ProviderCUDA = "cuda"
 
-// useCUDA uses a device, after the driver and the libraries that the provider needs.
+// useCUDA uses a device. It first checks the driver and loads the libraries that the provider needs.
 func useCUDA(o *rt.SessionOptions, cfg compileConfig) error {
 	err := checkDriver()
 	if err == nil {
@@ -26,7 +26,7 @@ func useCUDA(o *rt.SessionOptions, cfg compileConfig) error {
 	return err
 }
 
-// appendCUDA is the runtime's part of useCUDA. It loads the provider's library and looks for the device.
+// appendCUDA loads the provider's library and looks for the device.
 func appendCUDA(o *rt.SessionOptions, on Target) error {
 	c, err := rt.NewCUDAProviderOptions()
 	if err != nil {
@@ -40,7 +40,8 @@ func appendCUDA(o *rt.SessionOptions, on Target) error {
 	if err := c.Update(map[string]string{
 		"device_id": strconv.Itoa(on.Device),
 		"use_tf32":  tf32,
-		// The default measures all kernels at each new shape: it is slow, and its rounding depends on the clock.
+		// The default measures all kernels at each new shape: that is slow, and which kernel wins, and so the rounding,
+		// depends on the clock.
 		"cudnn_conv_algo_search": "HEURISTIC",
 		// A program's runs all have one shape, so that its arena never grows again.
 		"arena_extend_strategy": "kSameAsRequested",
@@ -50,11 +51,11 @@ func appendCUDA(o *rt.SessionOptions, on Target) error {
 	return o.AppendExecutionProviderCUDA(c)
 }
 
-// bringCUDA says how to come by a library with the CUDA provider and what it needs.
+// bringCUDA says how to get a library with the CUDA provider and the libraries that it needs.
 const bringCUDA = "give none with --onnxruntime or " + envLibrary + ", and --provider cuda fetches one with all that " +
 	"it needs (Linux, x86-64), or give the path of pip's onnxruntime-gpu, onnxruntime/capi/libonnxruntime.so.VERSION"
 
-// errNoDriver is what CUDA says first on most machines.
+// errNoDriver is CUDA's first error on most machines.
 var errNoDriver = errors.New("NVIDIA's driver is not installed: libcuda.so.1 is not found; CUDA needs it and a device")
 
 var (
@@ -62,7 +63,7 @@ var (
 	badDevice = regexp.MustCompile(`Invalid device ID: .*must be between 0 \(inclusive\) and (\d+)`)
 )
 
-// cudaError says what is behind a message of the runtime that has to do with CUDA.
+// cudaError explains a message of the runtime that concerns CUDA.
 func cudaError(on Target, msg string) error {
 	if m := notFound.FindStringSubmatch(msg); m != nil {
 		switch missing := filepath.Base(m[1]); {

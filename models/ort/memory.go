@@ -14,48 +14,48 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Memory is what a pool is told of the memory that there is.
+// Memory tells a pool how much memory there is.
 type Memory struct {
-	// Free is how many bytes can still be taken; known is false where nobody can tell.
+	// Free returns the bytes that can still be taken; known is false if that can't be told.
 	Free     func() (bytes int64, known bool)
-	Resident func() int64   // how many bytes of its own the process holds already
-	Lowered  func(Lowering) // is told whenever the batch gets smaller
+	Resident func() int64   // bytes of its own that the process holds already
+	Lowered  func(Lowering) // called whenever the batch gets smaller
 }
 
-// Lowering is a batch that got smaller.
+// Lowering reports that the batch got smaller.
 type Lowering struct {
 	To   int    `json:"batch"`
 	From int    `json:"batch_before"`
 	Why  string `json:"reason"`
 }
 
-// String says it in a line for people.
+// String returns a line for people.
 func (l Lowering) String() string {
 	return fmt.Sprintf("batch %d instead of %d: %s", l.To, l.From, l.Why)
 }
 
-// Within keeps a pool on the CPU within the memory that there is. Before a program is compiled, the batch gets smaller,
-// by powers of two and down to 1, if passes of it on all workers would take more than the pool's share. A pass that
-// runs out of memory all the same is repeated in smaller batches, with this option or without.
+// Within keeps a pool on the CPU within the memory that there is. If passes of a full batch on all workers would take
+// more than the pool's share, the batch is lowered before a program is compiled, by powers of two and down to 1. A pass
+// that still runs out of memory is repeated in smaller batches, with or without this option.
 func Within(m Memory) PoolOption { return func(p *Pool) { p.memory = m } }
 
-// footprint is what a program holds, in bytes.
+// footprint counts the bytes that a program holds.
 type footprint struct {
 	weights int64
-	item    int64 // in values of the graph, for each item of a batch
+	item    int64 // values of the graph, for each item of a batch
 }
 
 const (
-	share = 3 // quarters of the memory that there is are the pool's; attacks and others have the rest
-	// slack is by how much passes take more than their values, in halves: blocks of an arena that nothing fits into,
-	// and kernels' own buffers. On eight networks passes took 0.89 to 1.57 times their values
+	share = 3 // quarters of the memory for the pool; attacks and others have the rest
+	// slack is the ratio of the memory of passes to their values, in halves: an arena has blocks that nothing fits
+	// into, and kernels have their own buffers. On eight networks the ratio was 0.89 to 1.57
 	// (docs/measured/performance.md).
 	slack = 3
-	fresh = 32 << 20 // is what the process comes to hold besides, before its first pass
+	fresh = 32 << 20 // what the process additionally takes before its first pass
 )
 
-// arenaLimit is all the memory that there is, in bytes, so that the runtime says that it is short before the system
-// ends the process; 0 where there is no telling.
+// arenaLimit returns all the memory that there is, in bytes, so that the runtime reports a shortage before the system
+// ends the process; 0 if it is unknown.
 func (p *Pool) arenaLimit() int64 {
 	if free, known := p.unused(); known {
 		return max(free+p.memory.Resident(), leastArena)
@@ -63,10 +63,10 @@ func (p *Pool) arenaLimit() int64 {
 	return 0
 }
 
-// leastArena is a limit that lets small networks run however little seems to be left.
+// leastArena is a limit with which small networks run even if little memory seems to be left.
 const leastArena = 64 << 20
 
-// unused is what can still be taken, where the pool is to know and runs in that memory.
+// unused returns the bytes that can still be taken; known is false if the pool does not know or runs on a device.
 func (p *Pool) unused() (bytes int64, known bool) {
 	if p.OnDevice() || p.memory.Free == nil {
 		return 0, false
@@ -74,8 +74,9 @@ func (p *Pool) unused() (bytes int64, known bool) {
 	return p.memory.Free()
 }
 
-// fit makes the batch smaller, if need be, so that passes of a program that is about to be compiled fit in. On the
-// processor programs take turns in one arena. On a device each has its own, which keeps what passes have taken.
+// fit lowers the batch, if need be, so that passes of a program that is about to be compiled fit into memory. On the
+// processor programs take turns in one arena. On a device each has its own, which keeps the memory that passes have
+// taken.
 func (p *Pool) fit(prog *Program, own footprint) {
 	own.item = own.item * slack / 2
 	for _, port := range slices.Concat(prog.inputs, prog.outputs) {
@@ -109,7 +110,7 @@ func (p *Pool) fit(prog *Program, own footprint) {
 	}
 }
 
-// shrink makes the batch so small that passes on all workers, which need so much, fit into the room.
+// shrink lowers the batch until passes on all workers fit into room.
 func (p *Pool) shrink(name string, free, room int64, n footprint) {
 	was := p.Batch()
 	take := func(batch int) int64 { return n.weights + int64(p.workers)*int64(batch)*n.item }
@@ -121,29 +122,29 @@ func (p *Pool) shrink(name string, free, room int64, n footprint) {
 		number.Bytes(free), number.Bytes(max(room, 0)), name, number.Bytes(take(was)), p.workers, was))
 }
 
-// Fits is an error for a network of which not even a pass of one image fits into the memory that is free.
+// Fits returns an error if not even a pass of one image fits into the free memory.
 func Fits(g *onnx.Graph) error {
 	weights, item := g.Memory()
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
 		item += 4 * v.Shape.Items()
 	}
-	if err := memory.Room(2*weights + item); err != nil { // weights are written for the runtime, which keeps a copy
+	if err := memory.Room(2*weights + item); err != nil { // the runtime keeps a copy of the weights written for it
 		return fmt.Errorf("a pass of one image %w", err)
 	}
 	return nil
 }
 
-// goMemory is what Go holds of the process's memory, in bytes.
+// goMemory returns the bytes of the process's memory that Go holds.
 func goMemory() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.Sys - m.HeapReleased)
 }
 
-// below is the largest power of two below n, which is 2 or more.
+// below returns the largest power of two below n, which is at least 2.
 func below(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
 
-// lower makes the batch smaller and says why; a batch that is no smaller changes nothing.
+// lower lowers the batch and reports why, unless the batch is not smaller.
 func (p *Pool) lower(batch int, why string) {
 	for was := p.Batch(); batch < was; was = p.Batch() {
 		if p.batch.CompareAndSwap(int64(was), int64(batch)) && p.memory.Lowered != nil {
@@ -152,11 +153,11 @@ func (p *Pool) lower(batch int, why string) {
 	}
 }
 
-// arena is held for reading while a session is made, which takes hold of the shared arena.
+// arena is held for reading while a session is made, because the session takes the shared arena.
 var arena sync.RWMutex
 
-// shareArena makes one memory arena that all sessions from now on allocate from, weights included, of at most limit
-// bytes; 0: of any size. Where many programs take turns, an arena for each would keep a multiple of the memory.
+// shareArena makes one memory arena of at most limit bytes (0: any size), from which all new sessions allocate, weights
+// included. If many programs take turns, an arena for each would hold several times the memory.
 func shareArena(limit int64) error {
 	info, err := rt.GetMemoryInfo()
 	if err != nil {
@@ -170,12 +171,12 @@ func shareArena(limit int64) error {
 	return rt.CreateAndRegisterAllocator(info, cfg)
 }
 
-// arenaNextPowerOfTwo doubles what the arena asks the system for. The other strategy, as much as requested, keeps a
-// block for every larger batch: 460 MB instead of 64 MB after the sizes 1 to 64 of a small ResNet-18.
+// arenaNextPowerOfTwo doubles each of the arena's requests to the system. The other strategy, exactly the needed size,
+// keeps a block for every larger batch: 460 MB instead of 64 MB after the sizes 1 to 64 of a small ResNet-18.
 const arenaNextPowerOfTwo = 0
 
-// renewArena puts an empty arena in the place of the shared one, which keeps all that it ever had, and would grow with
-// each network of a run. Its memory goes back to the system with its last session.
+// renewArena replaces the shared arena by an empty one: the old one keeps all memory that it ever had and would grow
+// with each network of a run. Its memory returns to the system with its last session.
 func renewArena(limit int64) {
 	arena.Lock()
 	defer arena.Unlock()
@@ -184,7 +185,7 @@ func renewArena(limit int64) {
 		err = rt.UnregisterAllocator(info)
 	}
 	if err == nil {
-		// Without a shared arena, sessions have one each: more memory, the same results.
+		// Without a shared arena, each session has its own: more memory, the same results.
 		_ = shareArena(limit)
 	}
 	trimHeap()

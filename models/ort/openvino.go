@@ -15,8 +15,8 @@ import (
 // ProviderOpenVINO is the name of Intel's provider for processors.
 const ProviderOpenVINO = "openvino"
 
-// adaptToOpenVINO has a program opened for each number of items by itself: OpenVINO prepares a graph anew where the
-// number changes, takes up to twice as long even where it does not, and is no faster with more than 16.
+// adaptToOpenVINO makes a program open a session for each number of items. OpenVINO prepares a graph again when the
+// number changes, takes up to twice as long even if it does not, and is no faster with more than 16.
 func adaptToOpenVINO(prog *Program, model []byte, cfg compileConfig) error {
 	g, err := forOpenVINO(model)
 	if err != nil {
@@ -38,7 +38,7 @@ func adaptToOpenVINO(prog *Program, model []byte, cfg compileConfig) error {
 	return nil
 }
 
-// openFixed makes a session for runs of so many items.
+// openFixed makes a session for runs of exactly this many items.
 func openFixed(g *onnx.Graph, items int, cfg compileConfig) (*rt.DynamicAdvancedSession, error) {
 	g = g.Clone()
 	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
@@ -51,16 +51,17 @@ func openFixed(g *onnx.Graph, items int, cfg compileConfig) (*rt.DynamicAdvanced
 	return newSession(model, g.Inputs, g.Outputs, cfg)
 }
 
-// useOpenVINO computes on the processor.
+// useOpenVINO lets OpenVINO compute on the processor.
 func useOpenVINO(o *rt.SessionOptions, cfg compileConfig) error {
 	settings, err := json.Marshal(map[string]map[string]string{"CPU": {
 		"INFERENCE_PRECISION_HINT": cfg.on.Precision,
-		// A run side by side with others, which come from the pool's workers, is a stream.
+		// Each of the runs that the pool's workers make side by side is a stream.
 		"NUM_STREAMS":           strconv.Itoa(max(1, cfg.runs)),
 		"INFERENCE_NUM_THREADS": strconv.Itoa(max(1, cfg.runs) * max(1, cfg.threads)),
 		"ENABLE_CPU_PINNING":    "NO",
-		// Fusing by generated kernels ends the process for some graphs of several matrix products: a linear embedding
-		// between layers, with four images. The fusing of convolutions with what follows them is another part.
+		// Fusing by generated kernels crashes the program on some graphs with several matrix products, such as a linear
+		// embedding between layers with four images. The fusing of convolutions with the operators behind them is a
+		// separate part.
 		"SNIPPETS_MODE": "DISABLE",
 	}})
 	if err != nil {
@@ -69,10 +70,11 @@ func useOpenVINO(o *rt.SessionOptions, cfg compileConfig) error {
 	return o.AppendExecutionProviderOpenVINO(map[string]string{"device_type": "CPU", "load_config": string(settings)})
 }
 
-// forOpenVINO writes a graph so that OpenVINO computes it, without the inputs that nothing reads: the provider would
-// take such a one for the next. OpenVINO has a HardSigmoid by reference alone, in float32 between changes of layout,
-// and one as steep as masks are wrong: numbers between 0 and 1, and of gradients something else altogether. Clip, Mul
-// and Add it fuses with what is around them: the gradient of ResNet-18 in bf16 takes two thirds of the time.
+// forOpenVINO writes a graph in a form that OpenVINO computes well. It removes inputs that nothing reads: the provider
+// would take such an input for the next one. OpenVINO runs HardSigmoid only by its reference code, in float32 between
+// changes of layout, and computes one as steep as masks wrong: numbers between 0 and 1, and wrong gradients. It fuses
+// Clip, Mul and Add, which replace HardSigmoid, with the operators around them: the gradient of ResNet-18 in bf16 takes
+// two thirds of the time.
 func forOpenVINO(model []byte) (*onnx.Graph, error) {
 	g, err := onnx.Decode(model)
 	if err != nil {
@@ -99,9 +101,9 @@ func forOpenVINO(model []byte) (*onnx.Graph, error) {
 	return g, b.Err()
 }
 
-// inHalves has the first convolution take an image in two halves, [N 2C H W]: what bf16 keeps of the pixels, and the
-// rest. Where something else reads the image it leaves the graph as it is and reports false. Pixels from ½ on are 1/256
-// apart in bf16, which loses much of a small perturbation: attacks on a ResNet-18 left 1 % more of the images.
+// inHalves makes the first convolution take an image in two halves, [N 2C H W]: the pixels rounded to bf16, and the
+// rest. If anything else reads the image, it leaves the graph unchanged and returns false. From ½ on, bf16 pixels are
+// 1/256 apart, which loses much of a small perturbation: attacks on a ResNet-18 left 1 % more of the images unbroken.
 func inHalves(g *onnx.Graph) bool {
 	image := &g.Inputs[0]
 	readers := g.Consumers()[image.Name]
@@ -128,7 +130,7 @@ func inHalves(g *onnx.Graph) bool {
 	return len(readers) > 0
 }
 
-// openVINOSupports asks the processor for a precision.
+// openVINOSupports asks whether the processor has a precision.
 func openVINOSupports(on Target) error {
 	if on.Precision == BFloat16 && !cpu.X86.HasAVX512BF16 {
 		return errors.New("this processor has no instructions for bf16 (AVX512_BF16); take precision f32")

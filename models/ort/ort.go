@@ -1,5 +1,7 @@
-// Package ort runs ONNX graphs on ONNX Runtime: it finds or provisions the runtime's shared library, compiles models
-// into programs and evaluates single items in batches, in runs side by side, on the provider that is asked for.
+// Package ort runs ONNX graphs on ONNX Runtime. [Init] finds the runtime's shared library, or fetches it, and loads it.
+// [NewPool] makes a pool, [Pool.Compile] compiles models into programs, and [Pool.Run] evaluates single items, which
+// the pool puts together into batches and runs side by side on the chosen provider. A [Session] runs whole tensors
+// without a pool. On the CPU an item's result does not depend on its batch, the workers or the threads.
 //
 // It is the only importer of onnxruntime_go.
 package ort
@@ -24,9 +26,9 @@ import (
 // Options says where the runtime's library is and whether it may be fetched.
 type Options struct {
 	Library  string      // the path given with --onnxruntime; empty: search
-	Provider string      // whose library is searched; "": the CPU's
-	Offline  bool        // forbids downloading
-	Log      func(Fetch) // is told of each step of a download; nil: nobody is
+	Provider string      // the provider whose library is searched; "": the CPU's
+	Offline  bool        // no downloads
+	Log      func(Fetch) // called at each step of a download; nil: no log
 }
 
 var runtimeState struct {
@@ -34,9 +36,9 @@ var runtimeState struct {
 	library, origin, version string // empty before Init
 }
 
-// Init finds ONNX Runtime's library and loads it, once. The order is o.Library, the environment variable
-// ONNXRUNTIME_SHARED_LIBRARY, for the CPU provider SELFHEAL_ONNXRUNTIME, which selfheal's Python package sets,
-// selfheal's own cache, and otherwise a pinned copy is provisioned. After an error it may be tried again.
+// Init finds ONNX Runtime's library and loads it, once. It takes the first of: o.Library; the environment variable
+// ONNXRUNTIME_SHARED_LIBRARY; for the CPU provider SELFHEAL_ONNXRUNTIME, which selfheal's Python package sets;
+// selfheal's own cache; a pinned copy, which it fetches. After an error it may be called again.
 func Init(ctx context.Context, o Options) error {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
@@ -56,14 +58,14 @@ func Init(ctx context.Context, o Options) error {
 	return err
 }
 
-// Version is the loaded runtime's version, empty before Init.
+// Version returns the loaded runtime's version, "" before Init.
 func Version() string {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
 	return runtimeState.version
 }
 
-// LibraryPath is the loaded library's path, empty before Init.
+// LibraryPath returns the loaded library's path, "" before Init.
 func LibraryPath() string {
 	runtimeState.Lock()
 	defer runtimeState.Unlock()
@@ -77,8 +79,8 @@ func Origin() string {
 	return runtimeState.origin
 }
 
-// load opens the library at an absolute path and makes the environment. The environment logs errors only, and builds of
-// 1.32 and later that would send telemetry, and leave a file in the temporary folder for it, are told not to.
+// load opens the library at an absolute path and makes the environment. The environment logs only errors. Builds from
+// 1.32 on can send telemetry, and leave a file for it in the temporary folder; load turns that off.
 func load(lib string) error {
 	err := os.Setenv("ORT_DISABLE_TELEMETRY", "1")
 	if err == nil {
@@ -103,22 +105,22 @@ func load(lib string) error {
 		filepath.Clean(lib), msg, envLibrary)
 }
 
-// leastSpace is about what the program takes of its address space before any network.
+// leastSpace is roughly the address space that the program takes before any network.
 const leastSpace = 5 << 29
 
-// oneLine puts a runtime error, which may span lines, on one.
+// oneLine puts a runtime error, which may have several lines, on one line.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // PoolOption changes how a pool runs its programs.
 type PoolOption func(*Pool)
 
-// On runs programs on a target. [Target.Check] tells beforehand whether that is possible; if it is not, Compile fails
-// with the same words, or the first run where a provider has runs of certain sizes only.
+// On runs programs on a target. [Target.Check] says beforehand whether that is possible. Otherwise Compile fails with
+// the same message, or, for a provider whose runs have fixed sizes, the first run fails.
 //
-// On a device each run copies its inputs and outputs from and to ordinary memory, as onnxruntime_go makes no other
-// tensors. It has the pool's full batch, filled up with repetitions: cuDNN chooses and prepares its kernels by shape,
-// so one shape is prepared once, and an item's result does not depend on its neighbours. By default one run has its
-// items copied while another one computes, each in a stream of its own.
+// On a device each run copies its inputs and outputs from and to ordinary memory, because onnxruntime_go makes no other
+// tensors. A run always has the pool's full batch, padded with repetitions: cuDNN chooses and prepares its kernels by
+// shape, so only one shape is prepared, and an item's result does not depend on its neighbours. By default one run
+// copies its items while another one computes, each in its own stream.
 func On(t Target) PoolOption {
 	return func(p *Pool) {
 		row := t.Row()
@@ -131,19 +133,20 @@ func On(t Target) PoolOption {
 	}
 }
 
-// Threads lets n threads work on each run (default, and least: 1; at most: four a core). On the CPU they change no bit
-// of a result. Runs side by side use the cores better; more threads are for fewer images than cores, and for networks
-// of which one batch a core does not fit into memory. A program's n − 1 additional threads are shared by all its runs.
+// Threads makes n threads work on each run (default and minimum: 1; maximum: four per core). On the CPU they change no
+// bit of a result. Runs side by side use the cores better; more threads help with fewer images than cores, and with
+// networks of which one batch per core does not fit into memory. All runs of a program share its n − 1 additional
+// threads.
 func Threads(n int) PoolOption { return func(p *Pool) { p.threads = max(1, n) } }
 
-// compileConfig is what sessions differ in. Its zero value is a session on one thread of the CPU.
+// compileConfig holds the differences between sessions. Its zero value is a session on one thread of the CPU.
 type compileConfig struct {
-	path        string // of the model, whose weights the runtime finds beside it; "": it has them itself
+	path        string // of the model, if its weights lie beside it; "": the model contains them
 	unoptimized bool
-	threads     int // of a run; 0: 1
-	runs        int // side by side
+	threads     int // for a run; 0: 1
+	runs        int // number of runs side by side
 	on          Target
-	attacks     bool      // on is to be the pool's for attacks
+	attacks     bool      // run on the pool's target for attacks
 	mean        []float32 // subtracted from the first input, or nil
 	footprint   footprint
 	exactly     func() (*Program, error)
@@ -167,7 +170,8 @@ func newSession(model []byte, in, out []onnx.Value, cfg compileConfig) (*rt.Dyna
 	return rt.NewDynamicAdvancedSessionWithONNXData(model, names(in), names(out), o)
 }
 
-// sessionOptions have one thread a run by default, as two one-thread runs side by side beat one two-thread run.
+// sessionOptions sets one thread per run by default: two one-thread runs side by side are faster than one two-thread
+// run.
 func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 	o, err := rt.NewSessionOptions()
 	if err != nil {
@@ -186,7 +190,7 @@ func sessionOptions(cfg compileConfig) (*rt.SessionOptions, error) {
 		// A memory pattern takes one block for a whole run, which fits badly into a shared arena and is no faster.
 		o.SetMemPattern(false),
 		o.AddSessionConfigEntry("session.use_env_allocators", "1"),
-		// Weights outside the shared arena go back to the system on Close.
+		// Weights outside the shared arena return to the system on Close.
 		o.AddSessionConfigEntry("session.use_device_allocator_for_initializers", "1"))
 	if cfg.threads > 1 && err == nil {
 		// By default a session's threads wait for its next operator by spinning, on cores that others could use: with

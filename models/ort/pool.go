@@ -12,7 +12,7 @@ import (
 
 const (
 	defaultBatch = 64
-	deviceBatch  = 256 // on a device, where the memory does
+	deviceBatch  = 256 // on a device, if its memory allows
 )
 
 var errClosed = errors.New("the pool is closed")
@@ -21,22 +21,22 @@ var errClosed = errors.New("the pool is closed")
 // CPU an item's result does not depend on the batch it was put in, on the workers or on the threads, to the last bit.
 type Pool struct {
 	schedule
-	threads int    // of one run
-	attack  Target // of programs for attacks: on, unless a provider runs those alone
+	threads int    // threads of one run
+	attack  Target // target of programs for attacks: on, unless a provider runs only those
 	done    sync.WaitGroup
-	// cores is taken by goroutines of [Pool.Work] that run Go code, as many as the threads of all runs; nil: any
-	// number, on a device and where the machine has no more cores than that.
+	// cores limits the goroutines of [Pool.Work] that run Go code to the threads of all runs; nil: any number, on a
+	// device and if the machine has no more cores than that.
 	cores  chan struct{}
 	memory Memory
 
-	estimated  bool         // the batch is as large as a device's memory allows
-	deviceFree int64        // of that memory before the first program, in bytes
-	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats what ran out of memory
+	estimated  bool         // the batch is chosen by a device's free memory
+	deviceFree int64        // that memory before the first program, in bytes
+	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats a pass that ran out of memory
 }
 
-// NewPool makes a pool. Workers are the runs side by side; 0 means as many as keep all cores busy at the pool's threads
-// a run, and two on a device: see [On]; four a core are the most. Batch is the largest number of items in a run; 0
-// means 64, and on a device 256 or fewer, as its memory allows.
+// NewPool makes a pool. workers is the number of runs side by side: 0 means as many as keep all cores busy with the
+// pool's threads per run, and two on a device (see [On]); the maximum is four per core. batch is the largest number of
+// items in a run: 0 means 64, and on a device 256 or fewer, depending on its memory.
 func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	p := &Pool{threads: 1, schedule: schedule{on: Target{ProviderCPU, 0, Float32}, programs: map[*Program]struct{}{}}}
 	for _, o := range opts {
@@ -70,13 +70,13 @@ func NewPool(workers, batch int, opts ...PoolOption) *Pool {
 	return p
 }
 
-// AtMost bounds a number of threads or of workers: more than four a core gain nothing, and each takes memory.
+// AtMost bounds a number of threads or workers by four per core: more gain nothing, and each takes memory.
 func AtMost(n int) int { return min(n, 4*runtime.GOMAXPROCS(0)) }
 
-// Threads is the number of threads that work on one run.
+// Threads returns the number of threads that work on one run.
 func (p *Pool) Threads() int { return p.threads }
 
-// Target is what programs [ForAttacks] run on, or the others.
+// Target returns the target of programs [ForAttacks], or of the others.
 func (p *Pool) Target(attacks bool) Target {
 	if attacks {
 		return p.attack
@@ -84,7 +84,7 @@ func (p *Pool) Target(attacks bool) Target {
 	return p.on
 }
 
-// Close ends the pool: waiting requests get an error, running batches end, all programs and memory are freed.
+// Close ends the pool: waiting requests get an error, running batches finish, and all programs and memory are freed.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	used := len(p.programs) > 0
@@ -101,8 +101,8 @@ func (p *Pool) Close() {
 	}
 }
 
-// Run evaluates one item: in[i] and out[i] are its flat values for port i; out[i] nil is not wanted. It blocks until
-// the item's batch has run, or ctx ends while it waits. When Run returns, in and out are the caller's again.
+// Run evaluates one item. in[i] and out[i] are its flat values for port i; a nil out[i] is skipped. Run blocks until
+// the item's batch has run, or until ctx ends while it waits. When Run returns, in and out belong to the caller again.
 func (p *Pool) Run(ctx context.Context, prog *Program, in, out [][]float32) error {
 	err := p.run(ctx, prog, in, nil, out)
 	if err != nil || prog.exactly == nil || !slices.ContainsFunc(out, anyNaN) {
@@ -119,8 +119,8 @@ func anyNaN(values []float32) bool {
 	return slices.ContainsFunc(values, func(v float32) bool { return v != v })
 }
 
-// RunOf is Run of a program of one input, which fill writes into the batch: nobody else has to hold it. Another
-// goroutine calls fill, and more than once where a run needs more items than there are.
+// RunOf is Run for a program with one input, which fill writes straight into the batch. Another goroutine calls fill,
+// more than once if a run needs more items than there are.
 func (p *Pool) RunOf(ctx context.Context, prog *Program, fill func(x []float32), out [][]float32) error {
 	return p.run(ctx, prog, nil, fill, out)
 }
@@ -139,7 +139,7 @@ func (p *Pool) run(ctx context.Context, prog *Program, in [][]float32, fill func
 		r.release()
 		return fmt.Errorf("run %s: %w", prog.name, err)
 	}
-	if p.cores != nil && ctx.Value(p) != nil { // this waits in Work
+	if p.cores != nil && ctx.Value(p) != nil { // the caller holds a core in Work
 		<-p.cores
 		defer func() { p.cores <- struct{}{} }()
 	}
@@ -182,8 +182,8 @@ func (p *Program) check(pool *Pool, r *request) error {
 	return nil
 }
 
-// Work runs fn in the calling goroutine once a core is free for it. The core is given up while fn waits in [Pool.Run]
-// under the context that fn gets. fn must not wait for another goroutine's Work in any other way.
+// Work runs fn in the calling goroutine once a core is free for it. It gives up the core while fn waits in [Pool.Run]
+// under the context passed to fn. fn must not wait for another goroutine's Work in any other way.
 func (p *Pool) Work(ctx context.Context, fn func(ctx context.Context) error) error {
 	if p.cores == nil {
 		return fn(ctx)

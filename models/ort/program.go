@@ -18,60 +18,60 @@ type Program struct {
 	pool            *Pool
 	name            string
 	inputs, outputs []Port
-	fed             []Port // the inputs as the sessions have them
-	halves          bool   // the first one is fed in two, see [inHalves]
+	fed             []Port // the inputs of the sessions
+	halves          bool   // the first input is fed in two halves, see [inHalves]
 	on              Target
 	mean            []float32 // subtracted from the first input, or nil
 	items           atomic.Int64
 	footprint       footprint
-	exactly         func() (*Program, error) // nil: it is exact itself, see [Exactly]
-	exact           atomic.Pointer[Program]  // what that gave
+	exactly         func() (*Program, error) // nil: the program is exact itself, see [Exactly]
+	exact           atomic.Pointer[Program]  // its result
 	opening         sync.Mutex
 	open            func(items int) (*rt.DynamicAdvancedSession, error)
-	sessions        map[int]*rt.DynamicAdvancedSession // by the items of their runs; 0: any number
+	sessions        map[int]*rt.DynamicAdvancedSession // by the number of items in their runs; 0: any number
 
 	// Under pool.mu:
-	queue    []*request // that wait, the first one longest
-	inflight int        // batches being run
-	closed   bool       // no more requests
+	queue    []*request // waiting requests, the oldest first
+	inflight int        // batches that run
+	closed   bool       // it takes no more requests
 	freed    bool       // the sessions are gone
 	// buffers[w] belong to worker w while it runs a batch of this program, and to the holder of pool.mu otherwise.
 	buffers []map[int]*buffers
 }
 
-// Inputs are in the order that Run takes them.
+// Inputs returns the inputs in the order in which Run takes them.
 func (p *Program) Inputs() []Port { return p.inputs }
 
-// Outputs are in the order that Run takes them.
+// Outputs returns the outputs in the order in which Run takes them.
 func (p *Program) Outputs() []Port { return p.outputs }
 
-// Items is the number of items run without an error so far.
+// Items returns the number of items run without an error so far.
 func (p *Program) Items() int64 { return p.items.Load() }
 
 // CompileOption changes how a program is compiled.
 type CompileOption func(*compileConfig)
 
-// Unoptimized has operators run one by one as the file has them: a network cut into segments gives the same bits.
+// Unoptimized runs operators one by one as in the file: a network cut into segments then gives the same bits.
 func Unoptimized() CompileOption { return func(c *compileConfig) { c.unoptimized = true } }
 
-// Centred subtracts a mean, of the first input's size, from that input of every item while it is copied to the batch.
+// Centred subtracts a mean, of the first input's size, from that input of every item when it is copied to the batch.
 func Centred(mean []float32) CompileOption { return func(c *compileConfig) { c.mean = mean } }
 
-// ForAttacks has the program run where the pool's attacks do: see [On].
+// ForAttacks runs the program on the pool's target for attacks: see [On].
 func ForAttacks() CompileOption { return func(c *compileConfig) { c.attacks = true } }
 
-// Footprint is what the program holds, in bytes: its weights, and the values of one item of a batch; see [Within].
+// Footprint gives the program's memory in bytes: its weights, and the values of one item of a batch; see [Within].
 func Footprint(weights, item int64) CompileOption {
 	return func(c *compileConfig) { c.footprint = footprint{weights, item} }
 }
 
-// Exactly has items of which the program gives NaN run by another, which is made for the first of them: by masks that
-// select where this one's, which are faster, multiply. See [onnx.Graph.Unguarded].
+// Exactly gives the program a second one for items for which it returns NaN; that is made for the first such item. This
+// program's masks multiply, which is faster; the second one's select. See [onnx.Graph.Unguarded].
 func Exactly(program func() (*Program, error)) CompileOption {
 	return func(c *compileConfig) { c.exactly = program }
 }
 
-// Compile makes a program of a model, in whose inputs and outputs the batch is the first and only open dimension.
+// Compile makes a program from a model whose inputs and outputs have the batch as their first and only open dimension.
 func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Program, err error) {
 	defer func() {
 		if err != nil {
@@ -118,7 +118,7 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Pro
 	}
 	cfg.footprint.weights *= int64(max(1, len(row.sizes)))
 	p.fit(prog, cfg.footprint)
-	if row.sizes == nil { // otherwise a session is opened when runs of its size come
+	if row.sizes == nil { // otherwise sessions are opened for the sizes of runs as they come
 		if _, err = prog.session(0); err != nil {
 			return nil, err
 		}
@@ -133,20 +133,20 @@ func (p *Pool) Compile(name string, model []byte, opts ...CompileOption) (_ *Pro
 	return prog, nil
 }
 
-// size is how many items the next run has where so many wait: if fewer wait, the last one is repeated.
+// size returns the number of items in the next run if this many wait; if fewer wait, the last one is repeated.
 func (p *Program) size(waiting int) int {
 	switch row := p.on.Row(); {
 	case row.Device():
 		return p.pool.Batch()
 	case row.sizes != nil:
 		return row.size(waiting)
-	case runtime.GOARCH == "arm64": // where ONNX Runtime sums a matrix of one row in another order than of several
+	case runtime.GOARCH == "arm64": // ONNX Runtime sums a matrix of one row in another order there than several rows
 		return max(2, waiting)
 	}
 	return waiting
 }
 
-// session is that for runs of so many items.
+// session returns the session for runs of this many items.
 func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
 	if p.on.Row().sizes == nil {
 		items = 0
@@ -160,7 +160,7 @@ func (p *Program) session(items int) (s *rt.DynamicAdvancedSession, err error) {
 		return nil, p.on.explain(err)
 	}
 	if p.sessions[items] = s; items == 0 {
-		p.open = nil // and the model with it
+		p.open = nil // frees the model too
 	}
 	return s, nil
 }
@@ -173,7 +173,7 @@ func (p *Program) destroy() {
 }
 
 // Close frees the program once its running batches are done; waiting requests get an error. A second Close does
-// nothing. With the pool's last program the memory goes that passes have used.
+// nothing. When the pool's last program closes, the memory used by passes is freed too.
 func (p *Program) Close() {
 	if exact := p.exact.Load(); exact != nil {
 		exact.Close()
@@ -219,7 +219,7 @@ func (p *Program) freeIfDone() {
 	p.pool.idle.Broadcast()
 }
 
-// dropBuffers forgets worker w's tensors.
+// dropBuffers frees worker w's tensors.
 func (p *Program) dropBuffers(w int) {
 	for _, k := range p.buffers[w] {
 		k.destroy()
@@ -227,15 +227,15 @@ func (p *Program) dropBuffers(w int) {
 	p.buffers[w] = nil
 }
 
-// Port is one input or output of a program, seen for a single item.
+// Port is an input or output of a program, for a single item.
 type Port struct {
 	Name   string
-	Shape  []int64 // of one item, without the batch dimension; empty for one number an item
+	Shape  []int64 // without the batch dimension; empty for one number per item
 	Size   int     // number of values of one item, the product of Shape
-	unread bool    // it is no input of the session any more
+	unread bool    // the session does not have this input any more
 }
 
-// declared reads the graph's inputs and outputs, which are float32; the runtime would need a second session for it.
+// declared reads the graph's inputs and outputs, which are float32; asking the runtime would take a second session.
 func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	inputs, outputs, err = onnx.Ports(model)
 	if err == nil && len(outputs) == 0 {
@@ -249,7 +249,7 @@ func declared(model []byte) (inputs, outputs []onnx.Value, err error) {
 	return inputs, outputs, err
 }
 
-// ports are the declared values as a single item has them.
+// ports returns the declared values as ports for a single item.
 func ports(values []onnx.Value) (all []Port, err error) {
 	for _, v := range values {
 		if len(v.Shape) == 0 || v.Shape[0] != onnx.Batch {
@@ -264,7 +264,7 @@ func ports(values []onnx.Value) (all []Port, err error) {
 	return all, nil
 }
 
-// names are the declared names.
+// names returns the declared names.
 func names(values []onnx.Value) []string {
 	return onnx.Each(values, func(v onnx.Value) string { return v.Name })
 }

@@ -22,23 +22,24 @@ const (
 	TensorFloat32 = "tf32" // for the same
 )
 
-// Precision is a precision of attacks' passes.
+// Precision is an arithmetic precision of the passes of attacks.
 type Precision struct {
 	Name         string
-	Bits         int     // of a number's mantissa that it keeps
-	Instructions bool    // it is for processors that have instructions for it
-	Apart        float64 // how far gradients may be from the CPU provider's, relative to their length
+	Bits         int     // bits that it keeps of a number's mantissa
+	Instructions bool    // only for processors that have instructions for it
+	Apart        float64 // allowed distance of gradients from the CPU provider's, relative to their length
 }
 
-// Precisions are those that some provider has. Gradients in bf16 come to 0.1, those of a faulty provider to 1 and more.
+// Precisions lists the precisions of all providers. Gradients in bf16 differ by up to 0.1; a faulty provider's by 1 and
+// more.
 var Precisions = []Precision{{Float32, 24, false, 0.01}, {BFloat16, 8, true, 0.5}, {TensorFloat32, 10, false, 0.1}}
 
-// PrecisionNames are the names of all, float32's first.
+// PrecisionNames returns all names, float32's first.
 func PrecisionNames() []string {
 	return onnx.Each(Precisions, func(p Precision) string { return p.Name })
 }
 
-// FindPrecision is the precision of that name, or the zero value.
+// FindPrecision returns the precision of that name, or the zero value.
 func FindPrecision(name string) Precision {
 	for _, p := range Precisions {
 		if p.Name == name {
@@ -48,26 +49,27 @@ func FindPrecision(name string) Precision {
 	return Precision{}
 }
 
-// Provider is an execution provider of ONNX Runtime. [Providers] has all that differs between them.
+// Provider is an execution provider of ONNX Runtime. All differences between providers are in the rows of [Providers].
 type Provider struct {
 	Name       string
-	Title      string   // in lines for people; "" for the CPU provider
-	Precisions []string // of programs [ForAttacks], the default first; nil: [Float32] without a choice
-	All        bool     // it runs all programs; false: those [ForAttacks], and the CPU provider the others
-	Direct     bool     // its convolutions run fastest as the model has them, and not by Winograd's method
-	Phased     bool     // it runs transposed convolutions of several groups slowly
+	Title      string   // for lines to people; "" for the CPU provider
+	Precisions []string // for programs [ForAttacks], the default first; nil: only [Float32]
+	All        bool     // it runs all programs; false: only those [ForAttacks]
+	Direct     bool     // its convolutions run fastest in the model's form, not by Winograd's method
+	Phased     bool     // transposed convolutions with several groups are written by phases
 
-	ready    func() error       // says what is missing that no download brings; nil: nothing is
-	supports func(Target) error // says why a processor does not do for a target; nil: every one does
-	// use puts the provider before the CPU's, which gets the operators that it does not know; nil: there is only that.
+	ready    func() error       // returns what is missing and can't be downloaded; nil: nothing can be missing
+	supports func(Target) error // returns why a processor can't run a target; nil: every one can
+	// use puts the provider before the CPU's, which gets the operators that it does not know; nil: the CPU's alone.
 	use func(*rt.SessionOptions, compileConfig) error
-	// explain says what is behind a message of the runtime and what to do; nil, or nil from it: what all providers say.
+	// explain returns the cause of a runtime's message and what to do; if it is nil or returns nil, the general
+	// explanation holds.
 	explain func(on Target, msg string) error
-	bring   string // says how to come by a library with the provider
-	// adapt changes a program, and its model, before its sessions are opened; nil: it runs as it is.
+	bring   string // says how to get a library with the provider
+	// adapt changes a program, and its model, before its sessions are opened; nil: no change.
 	adapt func(prog *Program, model []byte, cfg compileConfig) error
-	sizes []int // items that runs have, ascending, each in a session of its own; nil: any number in one
-	// free is how many bytes of a device's memory are; nil: the provider has no device, it computes on the processor.
+	sizes []int // sizes of runs, ascending, each with its own session; nil: any size in one session
+	// free returns the free bytes of a device's memory; nil: the provider has no device, it computes on the processor.
 	free func(device int) (bytes int64, known bool)
 }
 
@@ -89,13 +91,14 @@ func init() { // init breaks the cycle Providers → sessions → Providers
 // ProviderCPU is the name of the provider that is always there.
 const ProviderCPU = "cpu"
 
-// Names are the providers' names, in the order of their rows.
+// Names returns the providers' names, in the order of their rows.
 func Names() []string { return onnx.Each(Providers, func(p *Provider) string { return p.Name }) }
 
-// Device reports whether the provider computes on a device with a memory of its own: each run there has a whole batch.
+// Device reports whether the provider computes on a device with its own memory: each run there has a full batch.
 func (p *Provider) Device() bool { return p.free != nil }
 
-// size is how many items the next run has where so many wait: with more than are there where three of four are.
+// size returns the number of items in the next run if this many wait: a size that is at least three quarters full, even
+// above the number that wait.
 func (p *Provider) size(waiting int) (size int) {
 	for _, s := range p.sizes {
 		if 4*waiting >= 3*s {
@@ -105,14 +108,14 @@ func (p *Provider) size(waiting int) (size int) {
 	return size
 }
 
-// Target is what a pool computes on.
+// Target is where a pool computes.
 type Target struct {
 	Provider  string // "": the CPU's
-	Device    int    // of a provider that has devices
-	Precision string // of programs [ForAttacks]; "" on the CPU
+	Device    int    // index, for a provider with devices
+	Precision string // for programs [ForAttacks]; "" on the CPU
 }
 
-// Row is the provider's row; one without a name for a provider that does not exist.
+// Row returns the provider's row, or a row without a name for an unknown provider.
 func (t Target) Row() *Provider {
 	name := cmp.Or(t.Provider, ProviderCPU)
 	for _, p := range Providers {
@@ -126,7 +129,7 @@ func (t Target) Row() *Provider {
 // OnCPU reports whether the target is the CPU provider.
 func (t Target) OnCPU() bool { return t.Row().Name == ProviderCPU }
 
-// Ready says on one line what is missing that no download brings, before [Init] fetches anything.
+// Ready returns an error of one line if something is missing that can't be downloaded, before [Init] fetches anything.
 func (t Target) Ready() error {
 	if ready := t.Row().ready; ready != nil {
 		return ready()
@@ -134,7 +137,7 @@ func (t Target) Ready() error {
 	return nil
 }
 
-// Computes says what the target does once [Target.Check] has passed.
+// Computes describes what the target does once [Target.Check] has passed.
 func (t Target) Computes() string {
 	if t.Row().Device() {
 		return fmt.Sprintf("device %d computes", t.Device)
@@ -176,7 +179,7 @@ var (
 	sourceInfo = regexp.MustCompile(`^.* : FAIL : `) // the runtime's source file and function
 )
 
-// explain says what is behind an error of the runtime and what to do; one that another thing is behind stays as it is.
+// explain replaces a runtime's error by its cause and what to do; an error with another cause stays unchanged.
 func (t Target) explain(err error) error {
 	row, msg := t.Row(), oneLine(err)
 	if row.use == nil {
@@ -202,11 +205,11 @@ func (t Target) explain(err error) error {
 //go:embed probe.onnx
 var probe []byte
 
-// probeSum is what the probe's values add up to. Along each axis of 8×8 pixels, with zeros around them, 6 pixels see 3
-// ones and 2 see 2.
+// probeSum is the sum of the probe's values. Along each axis of 8×8 pixels, with zeros around them, 6 pixels see 3 ones
+// and 2 see 2.
 const probeSum = 22 * 22
 
-// sumOfProbe adds up what the probe makes of an image of ones.
+// sumOfProbe returns the sum of the probe's output for an image of ones.
 func sumOfProbe(pool *Pool, attacks bool) (sum float64, err error) {
 	prog, err := pool.Compile("probe", probe, func(c *compileConfig) { c.attacks = attacks })
 	if err != nil {

@@ -32,16 +32,16 @@ import (
 )
 
 const (
-	// minVersion is the oldest that serves: onnxruntime_go asks for API 24.
+	// minVersion is the oldest version that works: onnxruntime_go needs API 24.
 	minVersion = "1.24"
-	// pipPython is the Python whose wheel is asked for: each wheel's library is another build.
+	// pipPython is the Python version whose wheel is downloaded: each wheel contains another build of the library.
 	pipPython = "311"
 )
 
 //go:embed releases.yaml
 var pinned []byte
 
-// releases are the pinned ones, by provider.
+// releases are the pinned releases by provider.
 var releases = sync.OnceValue(func() (all map[string]release) {
 	if err := yaml.UnmarshalWithOptions(pinned, &all, yaml.Strict()); err != nil {
 		panic(err)
@@ -57,15 +57,15 @@ type release struct {
 // build is a release for one platform.
 type build struct {
 	Library  string               // its name in the cache
-	Tags     []string             // of the platform, in names of wheels
-	Packages map[string][]archive // by client, that with the library first; absent: the client has none that serves
+	Tags     []string             // of the platform, as in wheels' names
+	Packages map[string][]archive // by client, the package with the library first; absent: the client has none
 }
 
-// archive is a package with the files that are taken from it.
+// archive is a package and the files taken from it.
 type archive struct {
 	Name, Version string // Version "": the release's. The first file is then the library
-	Megabytes     int    // of the download
-	Folder        string // of the files, inside
+	Megabytes     int    // size of the download
+	Folder        string // folder of the files in the archive
 	Files         []file
 }
 
@@ -82,21 +82,21 @@ type Fetch struct {
 	Client    string        `json:"client,omitzero"`  // the package client: npm or pip
 	Package   string        `json:"package,omitzero"` // what it fetches
 	Megabytes int           `json:"megabytes,omitzero"`
-	Left      int           `json:"megabytes_left,omitzero"` // of all packages, this one included
-	Broken    bool          `json:"broken,omitzero"`         // what is kept fails its checksum
-	Folder    string        `json:"folder,omitzero"`         // where it is kept
-	Took      time.Duration `json:"seconds,omitzero"`        // once it is ready
-	Error     string        `json:"error,omitzero"`          // why it failed; the next client is tried
+	Left      int           `json:"megabytes_left,omitzero"` // over all packages, including this one
+	Broken    bool          `json:"broken,omitzero"`         // the cached copy fails its checksum
+	Folder    string        `json:"folder,omitzero"`         // where the library is cached
+	Took      time.Duration `json:"seconds,omitzero"`        // when ready
+	Error     string        `json:"error,omitzero"`          // why it failed; the next client follows
 }
 
 const (
-	fetchWaiting = "waiting" // for another process that fetches it
+	fetchWaiting = "waiting" // for another process that fetches the library
 	fetchStarted = "started"
 	fetchReady   = "ready"
 	fetchFailed  = "failed"
 )
 
-// String is a line that tells people of the step.
+// String returns a line for people.
 func (f Fetch) String() string {
 	switch f.Stage {
 	case fetchStarted:
@@ -119,7 +119,7 @@ func (f Fetch) String() string {
 	return "waiting for another selfheal that fetches ONNX Runtime"
 }
 
-// provisioner keeps one pinned library in a directory of its own.
+// provisioner keeps one pinned library in its own directory.
 type provisioner struct {
 	release
 	build
@@ -129,13 +129,13 @@ type provisioner struct {
 	log      func(Fetch)
 }
 
-// downloadTime bounds one package client's run, with megabyteTime for each megabyte.
+// A package client may run for downloadTime, and megabyteTime more for each megabyte.
 const (
 	downloadTime = 15 * time.Minute
 	megabyteTime = 5 * time.Second
 )
 
-// library returns the cached library's path, after fetching it if it is not there or broken.
+// library returns the cached library's path. It fetches the library if it is missing or broken.
 func (p *provisioner) library(ctx context.Context) (string, error) {
 	path := filepath.Join(p.dir, p.Library)
 	if p.good() {
@@ -153,7 +153,7 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("cannot keep ONNX Runtime: %w; "+
 			"set XDG_CACHE_HOME to a directory that can be written, or %s", err, giveLibrary)
 	}
-	// Where the file system has no locks two may fetch: the moves into place are atomic.
+	// Without file locks two processes may fetch at once: that is safe, because the moves into place are atomic.
 	lock := flock.New(filepath.Join(p.dir, "lock"))
 	defer lock.Close()
 	if free, err := lock.TryLock(); err == nil && !free {
@@ -162,26 +162,27 @@ func (p *provisioner) library(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("cannot lock %s: %w", p.dir, err)
 		}
 	}
-	if p.good() { // somebody else was first
+	if p.good() { // another process was first
 		return path, nil
 	}
 	return path, p.fetch(ctx)
 }
 
-// good reports whether one of the pinned builds is there, whole, with all that belongs beside it.
+// good reports whether one of the pinned builds is there, undamaged and with all files that belong to it.
 func (p *provisioner) good() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(p.Packages)), func(all []archive) bool {
 		return len(p.missing(all)) == 0
 	})
 }
 
-// damaged reports whether the library is there, but none of the pinned builds.
+// damaged reports whether a library is there that is none of the pinned builds.
 func (p *provisioner) damaged() bool {
 	_, err := os.Stat(filepath.Join(p.dir, p.Library))
 	return err == nil && !p.good()
 }
 
-// missing are the packages of which some file is not there, whole. Files are read side by side: CUDA's have gigabytes.
+// missing returns the packages with a file that is missing or damaged. It reads files in parallel: CUDA's have
+// gigabytes.
 func (p *provisioner) missing(all []archive) (missing []archive) {
 	lacking := make([]atomic.Bool, len(all))
 	var reading sync.WaitGroup
@@ -203,7 +204,7 @@ func (p *provisioner) missing(all []archive) (missing []archive) {
 	return missing
 }
 
-// place is where file i of a package is kept.
+// place returns the path of file i of a package.
 func (p *provisioner) place(a archive, i int) string {
 	if a.Version == "" && i == 0 {
 		return filepath.Join(p.dir, p.Library)
@@ -211,7 +212,7 @@ func (p *provisioner) place(a archive, i int) string {
 	return filepath.Join(p.dir, a.Files[i].Name)
 }
 
-// is reports whether the file is at a path, whole.
+// is reports whether the file is at a path, undamaged.
 func (f file) is(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() != f.Size {
@@ -251,10 +252,10 @@ func (p *provisioner) fetch(ctx context.Context) error {
 		p.Version, p.platform, strings.Join(tried, "; "), giveLibrary)
 }
 
-// diskFull is how Go and the clients say it.
+// diskFull matches how Go and the clients report a full disk.
 var diskFull = regexp.MustCompile(`(?i)no space left on device|ENOSPC|disk quota exceeded`)
 
-// space is what fetching takes, in megabytes: the files, and twice the largest download, which a client copies.
+// space returns the megabytes that fetching takes: the files, and twice the largest download, which a client copies.
 func space(missing []archive) int {
 	var files, largest int
 	for _, a := range missing {
@@ -266,8 +267,8 @@ func space(missing []archive) int {
 	return files + 2*largest
 }
 
-// through fetches with one client the packages that are not there. That with the library comes last: where it is, all
-// is. Fetched packages stay when a later one fails.
+// through fetches the missing packages with one client. The package with the library comes last: if it is there, all
+// are. Fetched packages stay if a later one fails.
 func (p *provisioner) through(ctx context.Context, c client, argv []string, all []archive) error {
 	start := time.Now()
 	f := Fetch{Version: p.Version, Client: c.name, Folder: p.dir, Broken: p.damaged()}
@@ -292,7 +293,7 @@ func (p *provisioner) through(ctx context.Context, c client, argv []string, all 
 	return nil
 }
 
-// download fetches one package beside the cache, verifies its files and moves them into place, each at once.
+// download fetches one package beside the cache, verifies its files and moves each into place atomically.
 func (p *provisioner) download(ctx context.Context, c client, argv []string, a archive, what string) error {
 	tmp, err := os.MkdirTemp(p.dir, "fetch-*")
 	if err != nil {
@@ -326,10 +327,10 @@ func (p *provisioner) download(ctx context.Context, c client, argv []string, a a
 	return nil
 }
 
-// abandoned is the age from which a fetch's folder is what a killed one has left.
+// abandoned is the age from which the folder of a fetch belongs to a process that was killed.
 const abandoned = 24 * time.Hour
 
-// sweep removes what fetches that were killed have left.
+// sweep removes the folders of fetches that were killed.
 func (p *provisioner) sweep() {
 	left, _ := filepath.Glob(filepath.Join(p.dir, "fetch-*"))
 	for _, dir := range left {
@@ -339,7 +340,7 @@ func (p *provisioner) sweep() {
 	}
 }
 
-// save writes at most a file's pinned size and a byte, so that a wrong archive cannot fill the disk.
+// save writes at most a byte more than a file's pinned size, so that a wrong archive cannot fill the disk.
 func save(r io.Reader, size int64, to string) (err error) {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -352,12 +353,12 @@ func save(r io.Reader, size int64, to string) (err error) {
 // envLibrary names the environment variable with the library's path.
 const envLibrary = "ONNXRUNTIME_SHARED_LIBRARY"
 
-// envPackage names the variable in which selfheal's Python package says where the CPU provider's library is.
+// envPackage names the variable in which selfheal's Python package gives the path of the CPU provider's library.
 const envPackage = "SELFHEAL_ONNXRUNTIME"
 
 const giveLibrary = "give the library with --onnxruntime PATH or " + envLibrary
 
-// findLibrary returns an absolute path, after looking in the order that Init describes, and says where it was found.
+// findLibrary returns an absolute path, searched in the order given at Init, and how it was found.
 func findLibrary(ctx context.Context, o Options) (path, origin string, err error) {
 	if o.Library != "" {
 		path, err = given("--onnxruntime", o.Library)
@@ -404,7 +405,8 @@ func given(origin, path string) (string, error) {
 		return "", fmt.Errorf("%s: %s is not a file; name ONNX Runtime's shared library itself", origin, path)
 	}
 	if runtime.GOOS == "linux" {
-		// Loading a truncated library would end the process; reading its section table, at the end, finds most cuts.
+		// Loading a truncated library would crash the program; reading its section table, at the end, detects most
+		// truncations.
 		f, err := elf.Open(abs)
 		if err != nil {
 			return "", fmt.Errorf("%s: %s is not a shared library: %v", origin, path, err)
@@ -417,7 +419,7 @@ func given(origin, path string) (string, error) {
 	return abs, nil
 }
 
-// sum is the SHA-256 of a file, in hexadecimal.
+// sum returns a file's SHA-256 in hexadecimal.
 func sum(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -434,14 +436,15 @@ func sum(path string) (string, error) {
 // client is a package client that can download an archive with the library.
 type client struct {
 	name     string
-	at       string     // between a package and its version
-	commands [][]string // ways to call it; the first one installed is taken
+	at       string     // separator of a package and its version
+	commands [][]string // alternatives; the first one installed is used
 	args     func(what string, tags []string) []string
-	left     string // pattern of the file it leaves
+	left     string // pattern of the downloaded file
 	extract  func(archive, name string, size int64, to string) error
 }
 
-// clients in the order they are tried. They run no code of the package, and use the registry that they have.
+// clients lists the clients in the order they are tried. They run no code of the package, and use their configured
+// registry.
 var clients = []client{
 	{
 		name: "npm", at: "@",
@@ -464,8 +467,8 @@ var clients = []client{
 	},
 }
 
-// Clients are the names of the package clients that could fetch ONNX Runtime, and the commands by which they are called
-// here; "" for one that is not installed.
+// Clients returns the names of the package clients that can fetch ONNX Runtime, and their commands on this machine; ""
+// for one that is not installed.
 func Clients() (names, commands []string) {
 	for _, c := range clients {
 		argv, _ := c.find()
@@ -490,8 +493,9 @@ func (c client) find() ([]string, bool) {
 	return nil, false
 }
 
-// run runs a client in a directory, where its temporary files are too: elsewhere there may be no room for gigabytes,
-// and there they go when it is stopped. An error carries the end of what it wrote.
+// run runs a client in a directory that also holds its temporary files: they may have gigabytes, for which there may be
+// no room elsewhere, and are removed with the directory if the client is stopped. An error contains the end of the
+// client's output.
 func run(ctx context.Context, dir string, argv []string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir

@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// overtaken is how many other batches may overtake a request before its program goes first, full or not.
+	// overtaken is how often other batches may overtake a request before its program goes first, full or not.
 	overtaken = 16
-	// stall is how long a partial batch waits for goroutines that run Go code, while a worker is idle. It keeps the
-	// pool going when an entered goroutine works long or waits for another one.
+	// stall is how long a partial batch waits for goroutines that run Go code while a worker is idle. It keeps the pool
+	// going if an entered goroutine works long or waits for another one.
 	stall = 10 * time.Millisecond
 )
 
-// schedule says which program's items are run next, and how many of them.
+// schedule decides which program's items run next, and how many of them.
 type schedule struct {
 	workers int
-	batch   atomic.Int64 // items in a run at most: less than that where memory is short
-	on      Target       // on a device each run has batch items, repeated where fewer wait
+	batch   atomic.Int64 // largest number of items in a run; lowered if memory is short
+	on      Target       // on a device each run has batch items, padded by repetition
 
 	mu       sync.Mutex
-	work     sync.Cond // a batch may be ready
-	idle     sync.Cond // a program was freed
+	work     sync.Cond // signals that a batch may be ready
+	idle     sync.Cond // signals that a program was freed
 	programs map[*Program]struct{}
-	active   []*Program // those with waiting requests, in the order they began to wait
+	active   []*Program // programs with waiting requests, in the order they began to wait
 	entered  int        // goroutines between Enter and Leave
 	waiting  int        // requests in queues
 	served   int        // requests in running batches
-	free     int        // workers that wait
-	tick     int64      // batches taken so far
+	free     int        // idle workers
+	tick     int64      // number of batches taken so far
 	overdue  bool       // the stall timer has fired
 	timer    *time.Timer
 	armed    bool
@@ -42,16 +42,16 @@ type schedule struct {
 // Workers is the number of runs side by side.
 func (s *schedule) Workers() int { return s.workers }
 
-// Batch is the largest number of items in a run. With [Within] it may get less while programs are compiled and run.
+// Batch returns the largest number of items in a run. With [Within] it may fall while programs are compiled and run.
 func (s *schedule) Batch() int { return int(s.batch.Load()) }
 
 // OnDevice reports whether all programs run on a device.
 func (s *schedule) OnDevice() bool { return s.on.Row().Device() }
 
-// request is one item that waits for its batch.
+// request is one item waiting for its batch.
 type request struct {
 	in, out [][]float32
-	fill    func(x []float32) // writes the only input; nil: in has all of them
+	fill    func(x []float32) // writes the only input; nil: in holds all inputs
 	tick    int64             // schedule.tick when it began to wait
 	done    chan error
 }
@@ -64,14 +64,15 @@ func (r *request) release() {
 }
 
 // Enter announces a goroutine that makes Run calls one after the other. Call it before the goroutine starts. While
-// entered goroutines run Go code, the pool holds partial batches back, for 10 ms at most; so leave before long waits.
+// entered goroutines run Go code, the pool holds partial batches back, for 10 ms at most, so call Leave before long
+// waits.
 func (s *schedule) Enter() {
 	s.mu.Lock()
 	s.entered++
 	s.mu.Unlock()
 }
 
-// Leave ends what Enter began.
+// Leave ends the effect of Enter.
 func (s *schedule) Leave() {
 	s.mu.Lock()
 	s.entered--
@@ -106,7 +107,7 @@ func (s *schedule) enqueue(prog *Program, r *request) error {
 	return nil
 }
 
-// withdraw takes a waiting request back; false: its batch is being run.
+// withdraw takes a waiting request back; it returns false if its batch is running.
 func (s *schedule) withdraw(prog *Program, r *request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +126,7 @@ func (s *schedule) arm() {
 	}
 }
 
-// stalled lets one partial batch go although somebody runs Go code.
+// stalled lets one partial batch go although entered goroutines run Go code.
 func (s *schedule) stalled() {
 	s.mu.Lock()
 	s.armed = false
@@ -136,11 +137,12 @@ func (s *schedule) stalled() {
 	s.mu.Unlock()
 }
 
-// quiet reports that no entered goroutine runs Go code, so no batch gets fuller by waiting.
+// quiet reports whether no entered goroutine runs Go code, so that waiting would fill no batch.
 func (s *schedule) quiet() bool { return s.waiting+s.served >= s.entered }
 
-// target is the number of requests worth a run of their own while others may still come: a full batch, or each worker's
-// share of the entered goroutines if they are too few to fill a batch for each. On a device they share one.
+// target returns the number of requests that are worth a run while others may still come: a full batch, or each
+// worker's share of the entered goroutines if they are too few to fill a batch for each. On a device all share one
+// batch.
 func (s *schedule) target() int {
 	if s.entered == 0 {
 		return s.Batch()
@@ -153,8 +155,8 @@ func (s *schedule) target() int {
 }
 
 // pick chooses the program to run next and how many of its requests. A program that was overtaken too often comes
-// first, then one with a full batch. The longest queue goes when all queues together hold a batch, or when there is
-// nothing to gain by waiting; then each idle worker gets its share. pick returns nil if it is better to wait.
+// first, then one with a full batch. The longest queue goes if all queues together hold a batch, or if waiting gains
+// nothing; then each idle worker gets its share. pick returns nil if it is better to wait.
 func (s *schedule) pick() (*Program, int) {
 	if s.waiting == 0 {
 		return nil, 0
@@ -163,7 +165,7 @@ func (s *schedule) pick() (*Program, int) {
 	share := max(target, ceilDiv(s.waiting, s.workers))
 	oldest := slices.MinFunc(s.active, func(a, b *Program) int { return cmp.Compare(a.since(), b.since()) })
 	longest := slices.MaxFunc(s.active, func(a, b *Program) int { return cmp.Compare(len(a.queue), len(b.queue)) })
-	var best *Program // the oldest of those with a full batch
+	var best *Program // the oldest program with a full batch
 	for _, a := range s.active {
 		if len(a.queue) >= target && (best == nil || a.since() < best.since()) {
 			best = a
@@ -174,8 +176,8 @@ func (s *schedule) pick() (*Program, int) {
 		best = oldest
 	case best != nil:
 	case s.waiting >= target:
-		// Enough for a batch, but of several programs (attacks that take forward passes and gradients in turn): a core
-		// that idles until one queue is full costs more than a smaller batch.
+		// All queues together hold a batch, as with attacks that alternate forward passes and gradients: an idle core
+		// until one queue is full costs more than a smaller batch.
 		best = longest
 	case s.quiet() || s.overdue:
 		best = longest
@@ -189,10 +191,10 @@ func (s *schedule) pick() (*Program, int) {
 	return best, min(len(best.queue), share, s.Batch())
 }
 
-// since is when the program's first request began to wait.
+// since returns the tick at which the program's first request began to wait.
 func (p *Program) since() int64 { return p.queue[0].tick }
 
-// dequeue takes the requests from first to last, which is not among them, out of a queue.
+// dequeue takes the requests from first up to but not including last out of a queue.
 func (s *schedule) dequeue(prog *Program, first, last int) {
 	prog.queue = slices.Delete(prog.queue, first, last)
 	s.waiting -= last - first
@@ -201,7 +203,7 @@ func (s *schedule) dequeue(prog *Program, first, last int) {
 	}
 }
 
-// next blocks until there is a batch for a worker and moves its requests to buf; nil: the pool is closed.
+// next blocks until there is a batch for a worker and moves its requests to buf; it returns nil if the pool is closed.
 func (s *schedule) next(buf []*request) (*Program, []*request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,7 +228,7 @@ func (s *schedule) next(buf []*request) (*Program, []*request) {
 		s.tick++
 		s.overdue = false
 		if s.waiting > 0 {
-			s.work.Signal() // the rest may be another idle worker's
+			s.work.Signal() // another idle worker may run the rest
 		}
 		return prog, buf
 	}

@@ -26,17 +26,17 @@ type Tensor struct {
 	Data  []float32
 }
 
-// Session runs a graph on whole float32 tensors, each call on one thread: for what is no item of a batch that a [Pool]
-// could put together, as gradients with respect to parameters, which sum over the batch.
+// Session runs a graph on whole float32 tensors, each call on one thread. It is for graphs that do not work item by
+// item, such as gradients with respect to parameters, which sum over the batch; those can't run in a [Pool].
 type Session struct {
 	name    string
 	in, out []onnx.Value
 	session *rt.DynamicAdvancedSession
-	exact   *exactSession // nil: this is exact itself
+	exact   *exactSession // nil: this session is exact itself
 }
 
-// exactSession is one by masks that select, of a graph whose session's, which are faster, multiply; see
-// [onnx.Graph.Unguarded]. It is opened for the first run of that one that gives NaN.
+// exactSession is a session of the same graph whose masks select; the faster session's masks multiply, see
+// [onnx.Graph.Unguarded]. It is opened at the first run in which the faster one returns NaN.
 type exactSession struct {
 	opening sync.Mutex
 	open    func() (*Session, error)
@@ -73,20 +73,20 @@ func open(name string, model []byte, cfg compileConfig) (*Session, error) {
 	return s, nil
 }
 
-// Inputs names the inputs in the order that Run takes them.
+// Inputs returns the names of the inputs in the order in which Run takes them.
 func (s *Session) Inputs() []string { return names(s.in) }
 
-// Outputs names the outputs in the order that Run gives them.
+// Outputs returns the names of the outputs in the order in which Run returns them.
 func (s *Session) Outputs() []string { return names(s.out) }
 
-// Run evaluates the graph; the inputs are only read, the results the caller's own.
+// Run evaluates the graph. It only reads the inputs; the results belong to the caller.
 func (s *Session) Run(in []Tensor) (results []Tensor, err error) {
 	err = s.run(in, func(out rt.Value) error {
 		t, ok := out.(*rt.Tensor[float32])
 		if !ok {
 			return errors.New("an output is not a float32 tensor")
 		}
-		results = append(results, Tensor{Shape: t.GetShape(), Data: t.GetData()}) // which is a copy in Go's memory
+		results = append(results, Tensor{Shape: t.GetShape(), Data: t.GetData()}) // GetData returns a copy in Go's memory
 		return nil
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Session) Run(in []Tensor) (results []Tensor, err error) {
 	return results, nil
 }
 
-// run evaluates the graph and has each output read before it is destroyed.
+// run evaluates the graph and calls read for each output before destroying it.
 func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 	if s.session == nil {
 		return errors.New("the session is closed")
@@ -137,7 +137,7 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 		}
 	}
 	for i, o := range s.out {
-		if o.DType != onnx.Float16 { // the bindings make no output of them
+		if o.DType != onnx.Float16 { // the bindings can't make a float16 output
 			continue
 		}
 		shape := o.Shape.Single()
@@ -159,7 +159,7 @@ func (s *Session) run(in []Tensor, read func(out rt.Value) error) (err error) {
 	return nil
 }
 
-// tensor is one over data that stays in its place until the pinner lets it go.
+// tensor wraps data, which the pinner keeps in place.
 func tensor[T rt.TensorData](pinner *runtime.Pinner, shape rt.Shape, data []T) (rt.Value, error) {
 	pinner.Pin(&data[0])
 	t, err := rt.NewTensor(shape, data)
@@ -169,7 +169,7 @@ func tensor[T rt.TensorData](pinner *runtime.Pinner, shape rt.Shape, data []T) (
 	return t, nil
 }
 
-// halves is a tensor of the nearest float16 values.
+// halves makes a tensor of the nearest float16 values.
 func halves(shape rt.Shape, data []float32) (rt.Value, error) {
 	raw := make([]byte, 0, 2*len(data))
 	for _, v := range data {
@@ -182,7 +182,7 @@ func halves(shape rt.Shape, data []float32) (rt.Value, error) {
 	return t, nil
 }
 
-// Close frees the runtime's memory. Closing it again, or nil, does nothing.
+// Close frees the runtime's memory. Closing it again, or a nil session, does nothing.
 func (s *Session) Close() {
 	if s != nil && s.session != nil {
 		s.session.Destroy()
@@ -193,14 +193,14 @@ func (s *Session) Close() {
 	}
 }
 
-// Original runs a model file as it lies, one item at a time, in a session of its own: nothing that opening a model
-// rewrites has a part in it. It is what an answer about the file is checked by.
+// Original runs a model file unchanged, one item at a time, in a session of its own, without any of the rewriting done
+// when a model is opened. Answers about the file are checked by it.
 type Original struct {
 	session *Session
-	shapes  []onnx.Shape // of the inputs, an open dimension being 1
+	shapes  []onnx.Shape // of the inputs, with 1 for open dimensions
 }
 
-// OpenOriginal makes the session. Outputs are those that are read, one after the other; "" is the first. Close it when
+// OpenOriginal makes the session. outputs are the outputs to read, in order; "" is the first. Close the session when
 // done.
 func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, err error) {
 	o := &Original{session: &Session{name: name}}
@@ -239,12 +239,12 @@ func OpenOriginal(name string, f *onnx.File, outputs ...string) (_ *Original, er
 	return o, err
 }
 
-// error says which file has a fault.
+// error adds the file's name to an error.
 func (o *Original) error(err error) error {
 	return fmt.Errorf("%s as it lies: %s", o.session.name, oneLine(err))
 }
 
-// Inputs is the number of all inputs' values.
+// Inputs returns the number of values of all inputs.
 func (o *Original) Inputs() (n int) {
 	for _, shape := range o.shapes {
 		n += int(shape.Items())
@@ -252,14 +252,14 @@ func (o *Original) Inputs() (n int) {
 	return n
 }
 
-// Shape is the first input's, an open dimension being 1.
+// Shape returns the first input's shape, with 1 for open dimensions.
 func (o *Original) Shape() onnx.Shape { return o.shapes[0] }
 
-// Take gives the first input another shape, where the file leaves it open.
+// Take gives the first input another shape, if the file leaves it open.
 func (o *Original) Take(shape onnx.Shape) { o.shapes[0] = shape.Single() }
 
 // Run evaluates the file on its inputs' values, one input after the other, each in the file's own order, and returns
-// those of its outputs. An input of uint8 gets the values rounded. Any number of goroutines may call it at once.
+// its outputs' values. An input of uint8 gets the values rounded. Any number of goroutines may call it at once.
 func (o *Original) Run(x []float32) (y []float64, err error) {
 	if len(x) != o.Inputs() {
 		return nil, o.error(fmt.Errorf("it takes %d values, not %d", o.Inputs(), len(x)))
@@ -281,7 +281,7 @@ func (o *Original) Run(x []float32) (y []float64, err error) {
 			y = append(y, onnx.Each(t.GetData(), func(v int64) float64 { return float64(v) })...)
 		case *rt.Tensor[int32]:
 			y = append(y, onnx.Each(t.GetData(), func(v int32) float64 { return float64(v) })...)
-		case *rt.CustomDataTensor: // nothing but float16 is let through
+		case *rt.CustomDataTensor: // other custom types were refused before
 			for raw := t.GetData(); len(raw) > 1; raw = raw[2:] {
 				y = append(y, float64(float16.Frombits(binary.LittleEndian.Uint16(raw)).Float32()))
 			}
@@ -299,10 +299,10 @@ func (o *Original) Run(x []float32) (y []float64, err error) {
 // Close frees the runtime's memory.
 func (o *Original) Close() { o.session.Close() }
 
-// agreement is by how much outputs up to 1 may differ; beyond it is in proportion.
+// agreement is the allowed difference of outputs up to 1; for larger ones it grows in proportion.
 const agreement = 1e-4
 
-// Agree is an error where the outputs of a file and of the network opened from it differ by more than rounding.
+// Agree returns an error if the outputs of a file and of the network opened from it differ by more than rounding.
 func Agree(file []float64, opened []float32) error {
 	if len(file) != len(opened) {
 		return fmt.Errorf("the file gives %d outputs, the opened network %d", len(file), len(opened))
@@ -315,10 +315,10 @@ func Agree(file []float64, opened []float32) error {
 	return nil
 }
 
-// OpenGraph opens a graph, which may be run several times side by side.
+// OpenGraph opens a graph for any number of concurrent runs.
 func OpenGraph(graph *onnx.Graph) (*Session, error) { return OpenGraphOn(graph, Target{}) }
 
-// OpenGraphOn opens it on a provider that takes batches of any size: the CPU's or CUDA's.
+// OpenGraphOn opens a graph on a provider that takes batches of any size: the CPU's or CUDA's.
 func OpenGraphOn(graph *onnx.Graph, on Target) (*Session, error) {
 	of := func(g *onnx.Graph) (*Session, error) {
 		model, err := g.Encode()
@@ -335,8 +335,8 @@ func OpenGraphOn(graph *onnx.Graph, on Target) (*Session, error) {
 	return s, err
 }
 
-// InOrder runs the tasks 0 … tasks−1: workers compute side by side, and what they compute is added one at a time in
-// the order of the tasks, so that sums do not depend on the workers. The first error, or ctx's, ends the rest.
+// InOrder runs the tasks 0 … tasks−1. Workers compute in parallel; their results are added one at a time in the order
+// of the tasks, so that sums do not depend on the workers. The first error, or ctx's, ends the rest.
 func InOrder[T any](ctx context.Context, workers, tasks int, compute func(task int) (T, error),
 	add func(task int, v T)) error {
 	turns := make([]chan struct{}, tasks+1) // closed when all tasks before have been added
@@ -366,8 +366,8 @@ func InOrder[T any](ctx context.Context, workers, tasks int, compute func(task i
 	return group.Wait()
 }
 
-// Saturates reports whether sums of products of 8-bit integers may saturate on this processor: ONNX Runtime adds them
-// up in 16 bits where an x86 processor has no VNNI instructions.
+// Saturates reports whether sums of products of 8-bit integers may saturate on this processor: on x86 without VNNI
+// instructions ONNX Runtime adds them up in 16 bits.
 func Saturates() bool {
 	return runtime.GOARCH == "amd64" && !cpu.X86.HasAVX512VNNI && !cpu.X86.HasAVXVNNI
 }

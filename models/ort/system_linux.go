@@ -86,14 +86,14 @@ import (
 	"unsafe"
 )
 
-// leastCUDA is the CUDA version that a driver must support: all builds of ONNX Runtime that serve are for CUDA 12 or
-// newer, and one for 12.8 runs on every driver for 12.
+// leastCUDA is the CUDA version that a driver must support: all usable builds of ONNX Runtime are for CUDA 12 or newer,
+// and one for 12.8 runs on every driver for 12.
 const leastCUDA = 12000
 
-// driver is NVIDIA's driver, nil where there is none. It stays loaded.
+// driver is NVIDIA's driver, nil if there is none. It stays loaded.
 var driver = sync.OnceValue(func() unsafe.Pointer { return C.open_driver() })
 
-// checkDriver says on one line what is wrong where NVIDIA's driver is not installed, is too old, or finds no device.
+// checkDriver returns an error of one line if NVIDIA's driver is not installed, is too old, or finds no device.
 func checkDriver() error {
 	if driver() == nil {
 		return errNoDriver
@@ -113,7 +113,7 @@ func checkDriver() error {
 	return nil
 }
 
-// deviceMemory is how many bytes of a device's memory are free; known is false where the driver does not tell.
+// deviceMemory returns the free bytes of a device's memory; known is false if the driver does not say.
 func deviceMemory(device int) (bytes int64, known bool) {
 	if driver() == nil {
 		return 0, false
@@ -123,8 +123,9 @@ func deviceMemory(device int) (bytes int64, known bool) {
 	return int64(left), rc == 0
 }
 
-// preload loads the libraries that a library needs and that lie in some folders, each after those that it needs itself.
-// The system's linker, which does not look there, then finds them loaded; it is left what is in none of the folders.
+// preload loads those libraries needed by a library that lie in some folders, each after the ones that it needs itself.
+// The system's linker, which does not search these folders, then finds them loaded; libraries in none of the folders
+// are left to it.
 func preload(library string, folders []string, seen map[string]bool) error {
 	f, err := elf.Open(library)
 	if err != nil {
@@ -144,7 +145,7 @@ func preload(library string, folders []string, seen map[string]bool) error {
 	return err
 }
 
-// loadLibrary loads a library for good, after those that it needs.
+// loadLibrary loads a library permanently, after those that it needs.
 func loadLibrary(path string, folders []string, seen map[string]bool) error {
 	if err := preload(path, folders, seen); err != nil {
 		return err
@@ -158,11 +159,11 @@ func loadLibrary(path string, folders []string, seen map[string]bool) error {
 	return nil
 }
 
-// lateLibraries are that CUDA's load by name when they are first used.
+// lateLibraries are libraries that CUDA's load by name when they are first used.
 var lateLibraries = []string{"libnvrtc.so.*", "libnvJitLink.so.*"}
 
-// loadCUDA loads the libraries of CUDA and cuDNN that lie beside ONNX Runtime's, or in the folders where pip puts
-// NVIDIA's packages beside those of a Python environment. The error is the linker's.
+// loadCUDA loads the libraries of CUDA and cuDNN that lie beside ONNX Runtime's, or in the folders of NVIDIA's pip
+// packages beside those of a Python environment. The error is the linker's.
 var loadCUDA = sync.OnceValue(func() error {
 	beside := filepath.Dir(LibraryPath())
 	provider := filepath.Join(beside, "libonnxruntime_providers_cuda.so")
@@ -190,11 +191,11 @@ var loadCUDA = sync.OnceValue(func() error {
 
 func init() { C.give_back_large_blocks() }
 
-// trimHeap gives free memory of the C library's heap back to the system: sessions leave holes of hundreds of megabytes.
+// trimHeap returns free memory of the C library's heap to the system: sessions leave holes of hundreds of megabytes.
 func trimHeap() { C.trim_heap() }
 
-// keepingSignalStack runs what may give its thread another stack for signals. OpenVINO does, for AMX, and frees it from
-// whatever thread ends its last session: a signal to the first one would then end the program.
+// keepingSignalStack restores the thread's signal stack after do. OpenVINO, for AMX, installs its own and frees it from
+// whichever thread ends its last session: a signal to the first thread would then crash the program.
 func keepingSignalStack(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

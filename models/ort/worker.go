@@ -18,21 +18,21 @@ type worker struct {
 	index   int
 	scratch []float32
 	pinner  runtime.Pinner
-	made    int // buffers made and not destroyed
+	made    int // number of buffers in use
 }
 
-// maxBuffers bounds a worker's tensors, a few kilobytes of the runtime's each.
+// maxBuffers bounds the number of a worker's tensors; each takes a few kilobytes of the runtime.
 const maxBuffers = 2048
 
 // align is the alignment of each tensor in the scratch, in values: 64 bytes.
 const align = 16
 
-// buffers are what a worker needs to run n items of a program: the ports' views into its scratch, wrapped as tensors.
+// buffers hold the tensors for n items of a program: views into a worker's scratch, one per port.
 type buffers struct {
 	session         *rt.DynamicAdvancedSession
 	in, out         [][]float32
 	inputs, outputs []rt.Value
-	// binding saves looking the tensors up at each run; nil on a device, where it would copy the inputs once for all.
+	// binding saves a look-up of the tensors at each run; nil on a device, which would then copy the inputs only once.
 	binding *rt.IoBinding
 }
 
@@ -59,11 +59,11 @@ func (w *worker) loop() {
 	}
 }
 
-// exhausted is how the runtime and its devices say that there is no more memory.
+// exhausted matches how the runtime and its devices report that memory ran out.
 var exhausted = regexp.MustCompile(`(?i)BFCArena|smaller than requested bytes|failed to allocate|` +
 	`bad.?alloc(ation)?\b|out of memory|ALLOC_FAILED`)
 
-// run evaluates a batch. Where memory is short the batch gets smaller, and it is repeated while nobody else runs.
+// run evaluates a batch. If memory is short, it lowers the batch and repeats the pass while no other one runs.
 func (w *worker) run(prog *Program, batch []*request) error {
 	p := w.pool
 	p.exclusive.RLock()
@@ -98,7 +98,7 @@ func (w *worker) run(prog *Program, batch []*request) error {
 	}
 }
 
-// once evaluates a batch, in several runs where the program has none for so many.
+// once evaluates a batch, in several runs if the program has no run for that many.
 func (w *worker) once(prog *Program, batch []*request) error {
 	for len(batch) > 0 {
 		size := prog.size(len(batch))
@@ -123,7 +123,7 @@ func (w *worker) one(prog *Program, batch []*request, n int) (err error) {
 		return fmt.Errorf("run %s: %s", prog.name, oneLine(err))
 	}
 	for i, port := range prog.fed {
-		for j := range n { // beyond the batch its last item again: values that the graph can take
+		for j := range n { // padding repeats the last item, whose values the graph can take
 			r, to := batch[min(j, len(batch)-1)], b.in[i][j*port.Size:(j+1)*port.Size]
 			high, low := to, to[len(to)-prog.inputs[i].Size:]
 			if r.fill != nil {
@@ -176,7 +176,8 @@ func (w *worker) buffers(prog *Program, n int) (*buffers, error) {
 	return b, nil
 }
 
-// reserve makes the scratch large enough for n items. A new one, or too many buffers, makes all of this worker void.
+// reserve makes the scratch large enough for n items. A new scratch, or too many buffers, invalidates all of this
+// worker's buffers.
 func (w *worker) reserve(prog *Program, n int) {
 	need := align
 	for _, p := range slices.Concat(prog.fed, prog.outputs) {
@@ -194,7 +195,7 @@ func (w *worker) reserve(prog *Program, n int) {
 	}
 }
 
-// dropBuffers forgets this worker's tensors.
+// dropBuffers frees this worker's tensors.
 func (w *worker) dropBuffers() {
 	w.pool.mu.Lock()
 	for p := range w.pool.programs {

@@ -1,6 +1,6 @@
 // Package split cuts a feed-forward network into a chain of segments F_0 … F_{T−1} that compose to it: the dynamical
-// system x_{t+1} = F_t(x_t) that the closed-loop controller works on. Boundaries are found by structure, never by
-// names.
+// system x_{t+1} = F_t(x_t) that the closed-loop controller works on. [Cuts] lists the possible cuts, [Boundaries]
+// chooses the default ones, and [At] makes the segments. It finds boundaries by structure, never by names.
 package split
 
 import (
@@ -14,12 +14,12 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Cuts returns the tensors through which every path from the input to the output passes, in that order, without the
-// input and the output: the dominators of the output in the graph of tensors, where the batch is their first dimension.
-// The network can be cut at each of them. g is a simplified graph.
+// Cuts returns the tensors that every path from the input to the output passes through, in that order, without the
+// input and the output: the dominators of the output in the graph of tensors whose first dimension is the batch. The
+// network can be cut at each of them. g is a simplified graph.
 func Cuts(g *onnx.Graph) []string {
 	x, d := g.Inputs[0].Name, simple.NewDirectedGraph()
-	tensors, id := []string{x}, map[string]int64{x: 0} // those that depend on the input
+	tensors, id := []string{x}, map[string]int64{x: 0} // tensors that depend on the input
 	d.AddNode(simple.Node(0))
 	nodes, _ := g.Reached(x)
 	for _, n := range nodes {
@@ -37,7 +37,7 @@ func Cuts(g *onnx.Graph) []string {
 	var cuts []string
 	at := tree.DominatorOf(id[g.Outputs[0].Name])
 	for ; at != nil && at.ID() != 0; at = tree.DominatorOf(at.ID()) {
-		// A state has the batch in front: elsewhere (some transformers) it can't be controlled.
+		// A state must have the batch in front: otherwise (in some transformers) it can't be controlled.
 		if s := g.Shapes[tensors[at.ID()]]; len(s) > 0 && s[0] == onnx.Batch {
 			cuts = append(cuts, tensors[at.ID()])
 		}
@@ -80,8 +80,8 @@ func Boundaries(g *onnx.Graph) []string {
 	return slices.DeleteFunc(Cuts(g), func(t string) bool { return !chosen[t] })
 }
 
-// linear reports whether a node gives a convolution's result without an
-// activation: what a convolution then reads is a bottleneck between two blocks.
+// linear reports whether a node returns a convolution's result without an activation: if a convolution reads it, it is
+// a bottleneck between two blocks.
 func linear(n *onnx.Node, producers map[string]*onnx.Node) bool {
 	if n.Op == "BatchNormalization" {
 		n = producers[n.Inputs[0]]
@@ -101,7 +101,7 @@ func Last(g *onnx.Graph) (string, error) {
 }
 
 // At cuts the network at the given tensors and returns len(boundaries)+1 segments. The boundaries must be different cut
-// tensors, in order. Segment t's input has the name of the boundary before it, its output that of the boundary after
+// tensors, in order. The input of segment t is named after the boundary before it, its output after the boundary behind
 // it. Constants are shared with g.
 func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	cuts := Cuts(g)
@@ -144,8 +144,8 @@ func At(g *onnx.Graph, boundaries []string) ([]*onnx.Graph, error) {
 	return segments, nil
 }
 
-// segment copies the part of g that computes to from from. It touches no other part: a network may have
-// thousands. writers are the places of the nodes that write tensors.
+// segment copies the part of g between from and to. It visits no other part: a network may have thousands of nodes.
+// writers maps tensors to the indices of the nodes that write them.
 func segment(g *onnx.Graph, writers map[string]int, from, to onnx.Value) *onnx.Graph {
 	var part []int
 	seen := map[int]bool{}
