@@ -16,7 +16,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// WriteCompare renders a comparison into a folder, as [Write] does a report: compare.json, compare.md, compare.html
+// WriteCompare renders a comparison into a folder, as [Write] renders a report: compare.json, compare.md, compare.html
 // (one file, figures inside, nothing fetched) and the figures as compare-FIGURE-GROUP.png and .svg.
 func WriteCompare(to atomicfile.Output, of *compare.Comparison) error {
 	files := comparisonFiles(table.OfComparison(of))
@@ -68,7 +68,7 @@ func compareFiles(dir string) (found []string, err error) {
 	return found, nil
 }
 
-// WriteCompareTables writes what a comparison comes to: aligned for a terminal, else as Markdown.
+// WriteCompareTables writes the tables of a comparison, aligned for a terminal or as Markdown.
 func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) error {
 	f := markdownForm
 	if terminal {
@@ -77,7 +77,7 @@ func WriteCompareTables(w io.Writer, of *compare.Comparison, terminal bool) erro
 	return f.compared(w, table.OfComparison(of), false)
 }
 
-// compared writes a comparison: all tables, or those that a terminal has room for.
+// compared writes a comparison: all tables, or those that fit a terminal.
 func (f form) compared(w io.Writer, c table.Comparison, all bool) error {
 	var sb strings.Builder
 	sb.WriteString(f.heading(1, f.escape(c.Title())) + "\n")

@@ -19,8 +19,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// csvHead are the columns of tables.csv. Published numbers are shares like accuracy; healed, harmed and p_value say
-// what a control changes of the network's verdicts, by McNemar's exact test.
+// csvHead lists the columns of tables.csv. Published numbers are fractions like accuracy; healed, harmed and p_value
+// compare the network's verdicts with and without a control, by McNemar's exact test.
 var csvHead = strings.Fields(`suite dataset model defense mode source attack norm epsilon
 	n correct accuracy ci_low ci_high max_norm seconds forward backward recipe verdict_only warnings
 	published difference published_in_ci
@@ -44,7 +44,7 @@ func renderCSV(w io.Writer, v page) error {
 	return out.Error()
 }
 
-// csvFields are those of one cell that there is something to say of, by column, numbers in full.
+// csvFields returns a cell's values by column, numbers in full; columns without a value are left out.
 func csvFields(s table.Suite, one view.Compared) map[string]any {
 	fields := map[string]any{}
 	set := func(columns string, values ...any) {
@@ -53,7 +53,7 @@ func csvFields(s table.Suite, one view.Compared) map[string]any {
 		}
 	}
 	c := one.Cell
-	if c == nil { // published, and not run
+	if c == nil { // published, but not run
 		row := cell.Row{Dataset: s.Dataset, Model: one.Model, Defense: one.Defense}
 		c = &result.Cell{ID: cell.ID{Suite: s.Name, Row: row, Mode: s.Mode, Column: one.Column.Column},
 			Norm: &one.Column.Norm}
@@ -72,7 +72,7 @@ func csvFields(s table.Suite, one view.Compared) map[string]any {
 		if c.Votes != nil {
 			set("single_pass undecided", c.Votes.Expected, c.Votes.Undecided)
 		}
-		if c.Verdicts != "" || !one.Column.Corrupted() { // no mean
+		if c.Verdicts != "" || !one.Column.Corrupted() { // a mean has no verdicts
 			set("correct ci_low ci_high", c.Correct, c.CI95[0], c.CI95[1])
 		}
 		if one.Published != nil {
@@ -118,7 +118,7 @@ func csvField(v any) string {
 	return fmt.Sprint(v)
 }
 
-// inert is a name that no spreadsheet takes for a formula: spreadsheets mark text with an apostrophe.
+// inert returns a name that no spreadsheet reads as a formula: an apostrophe marks it as text.
 func inert(field string) string {
 	if strings.IndexAny(strings.TrimLeftFunc(field, unicode.IsSpace), "=+-@＝＋－＠'") == 0 {
 		return "'" + field

@@ -12,12 +12,12 @@ import (
 	"selfheal/reports/words"
 )
 
-// form is how a text of headings, paragraphs and tables is written.
+// form says how to write a text of headings, paragraphs and tables.
 type form struct {
 	escape  func(string) string
 	heading func(level int, escaped string) string
 	caption string // of a table
-	bold    string // on both sides of what a page has in bold
+	bold    string // written on both sides of bold text
 	mark    string // of a footnote
 	breaks  string // between two footnotes
 	grid    func(rows [][]string, words func(column int) bool) []string
@@ -27,7 +27,7 @@ var markdownForm = form{mdEscaper.Replace, func(level int, s string) string {
 	return strings.Repeat("#", level) + " " + s
 }, "**%s**", "**", "<sup>%s</sup>", "  \n", mdGrid}
 
-// mdGrid writes rows as GitHub's tables, the first as their head.
+// mdGrid writes rows as GitHub's tables, with the first as their head.
 func mdGrid(rows [][]string, words func(column int) bool) (lines []string) {
 	for i, row := range rows {
 		if lines = append(lines, "| "+strings.Join(row, " | ")+" |"); i > 0 {
@@ -46,13 +46,13 @@ func mdGrid(rows [][]string, words func(column int) bool) (lines []string) {
 	return lines
 }
 
-// mdEscaper writes what Markdown, GitHub's tables and its mathematics read as markup. Bars, backslashes and dollars
-// become entities: inside a table their backslash escapes are not dependable.
+// mdEscaper escapes the markup of Markdown, GitHub's tables and its mathematics. Bars, backslashes and dollars become
+// entities, because a backslash does not reliably escape them in a table.
 var mdEscaper = strings.NewReplacer(
 	`\`, "&#92;", "|", "&#124;", "$", "&#36;", "&", "&amp;", "<", "&lt;", ">", "&gt;",
 	"`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`)
 
-// plainForm is for a terminal: aligned, with bold between asterisks and the marks of footnotes in brackets.
+// plainForm is for a terminal: aligned, with bold between asterisks and footnote marks in brackets.
 var plainForm = form{words.Clean, func(level int, s string) string {
 	return s + "\n" + strings.Repeat([]string{"=", "-", "~"}[level-1], len([]rune(s)))
 }, "%s", "*", "[%s]", "\n", terminal.Columns}
@@ -129,7 +129,7 @@ func (f form) span(s table.Span) string {
 	return out
 }
 
-// The summary says so much at most: a CI job's page is read quickly, and has room for 1 MiB.
+// Limits of the summary: a CI job's page is read quickly and has room for 1 MiB.
 const (
 	summaryRows     = 20
 	summaryWarnings = 8
@@ -137,7 +137,7 @@ const (
 	summaryName     = 80  // letters of a table's cell
 )
 
-// renderSummary writes what was tested in GitHub's Markdown for the page of a CI job, in less than 60 lines.
+// renderSummary writes the result in GitHub's Markdown for the page of a CI job, in less than 60 lines.
 func renderSummary(v page) string {
 	var sb strings.Builder
 	fmt.Fprintf(&sb, "## %s\n\n%s. The whole report: [report.html](report.html).\n\n", mdEscaper.Replace(v.Title()),
@@ -167,7 +167,7 @@ func renderSummary(v page) string {
 	return sb.String()
 }
 
-// sample takes the headline table's first rows of each suite, as many of every suite as there is room for, but one.
+// sample returns the headline table's first rows of each suite: as many of every suite as fit, except one.
 func sample(v page, rows [][]table.Box) [][]table.Box {
 	first := func(each int) (out [][]table.Box) {
 		from := 0
@@ -185,7 +185,7 @@ func sample(v page, rows [][]table.Box) [][]table.Box {
 	return out[:min(len(out), summaryRows)]
 }
 
-// brief leaves a table the marks of footnotes that stand below it, and cuts long names.
+// brief keeps in a table only the marks of footnotes that stand below it, and shortens long names.
 func brief(t table.Table) table.Table {
 	for _, r := range t.Rows {
 		for _, b := range r {

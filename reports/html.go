@@ -30,7 +30,7 @@ var styleSheet string
 //go:embed assets/report.js
 var script string
 
-// pages are the templates of the HTML pages: of a report, which sees a view, and of the theory.
+// pages holds the templates of the HTML pages: of a report, which reads a view, and of the theory.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"words":        strings.Fields,
 	"marks":        func(s string) []string { return strings.Split(s, ",") },
@@ -68,7 +68,8 @@ func writePage(w io.Writer, name string, of any) error {
 
 func renderHTML(w io.Writer, v page) error { return writePage(w, "report.html.tmpl", v) }
 
-// policy allows a page its own style, its own pictures and this one script, and no request.
+// policy returns a content security policy that allows the page its own style, pictures and this one script, and no
+// request.
 func policy() string {
 	sum := sha256.Sum256([]byte(script))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
@@ -77,29 +78,29 @@ func policy() string {
 
 type galleryView struct {
 	Slug   string // of the suite
-	Healed bool   // some images were chosen by what the control did
+	Healed bool   // some images were selected by the control's effect
 	Seeds  bool   // the suite has several
 	Notes  []string
 	Cases  []galleryCard
 }
 
-// galleryCard is one image: what was made of it, and what was answered.
+// galleryCard shows one image: how it was attacked and controlled, and the answers.
 type galleryCard struct {
 	Heading, Facts string
-	Trace          string // of its control; "" without one
+	Trace          string // the control's course; "" without one
 	Width, Height  int
-	Small          bool // at most 64 pixels a side, each of which is to be seen
+	Small          bool // at most 64 pixels a side; every pixel should be visible
 	Pictures       []galleryPicture
 }
 
-// galleryPicture is one of a card's pictures; Source is empty where there is none to show, and Note says why.
+// galleryPicture is one of a card's pictures; if there is none to show, Source is empty and Note says why.
 type galleryPicture struct {
 	Name, Alt, Note string
 	Source          template.URL
 	Answers         []galleryAnswer
 }
 
-// galleryAnswer is what one network says of the picture above it.
+// galleryAnswer is one network's answer on the picture above it.
 type galleryAnswer struct {
 	Who, Class, Margin string
 	Right              bool
@@ -107,7 +108,7 @@ type galleryAnswer struct {
 
 var kindNames = map[string]string{result.Healed: "Healed", result.NotHealed: "Not healed", result.Broken: "Broken"}
 
-// gallery is nil where the suite has no cases and nothing is to be said about that.
+// gallery returns the suite's gallery, nil if there are no cases and nothing to say about that.
 func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	if g == nil {
 		return nil
@@ -115,7 +116,7 @@ func gallery(s table.Suite, g *result.Gallery) *galleryView {
 	v := &galleryView{Slug: s.Slug, Seeds: s.Seeds > 1}
 	for _, c := range g.Cases {
 		of := words.Column{Column: c.Column}
-		if s.Mode == result.Transfer { // the gallery has each network's own images
+		if s.Mode == result.Transfer { // each network's own images are in the gallery
 			of.Source = c.Model
 		}
 		i := slices.IndexFunc(s.Columns, of.Same)
@@ -174,7 +175,7 @@ func galleryCase(s table.Suite, c result.GalleryCase, col words.Column) galleryC
 	healed := galleryPicture{"Healed", after + " and the control of the input", "", source(p.Healed),
 		[]galleryAnswer{answer("controlled", c.Controlled.Adversarial)}}
 	if c.Kind != result.Healed {
-		healed.Name = "Controlled" // which did not heal it
+		healed.Name = "Controlled" // the control did not heal it
 	}
 	if p.Healed == nil {
 		healed.Note = "acts on hidden states" + layers + ": no picture"
@@ -187,7 +188,7 @@ func classOf(class int, name string) string {
 	return words.Clean(cmp.Or(name, fmt.Sprint("class ", class)))
 }
 
-// courseOf says a trace in words, and names its layers.
+// courseOf describes a trace in words, and names its layers.
 func courseOf(t []result.GallerySweep) (course, layers string) {
 	if len(t) == 0 {
 		return "", ""

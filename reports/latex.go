@@ -13,8 +13,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// texHead lets tables.tex be compiled by itself and also be read with \input
-// by a document: \@nodocument is \relax only after \begin{document}.
+// texHead lets tables.tex be compiled by itself and also be read with \input by a document: \@nodocument is \relax only
+// after \begin{document}.
 const texHead = `% \input this file in a document, or compile it by itself. It needs no package; with a LaTeX older
 % than 2018, letters beyond ASCII in names need \usepackage[utf8]{inputenc}.
 \expandafter\ifx\csname @nodocument\endcsname\relax
@@ -27,7 +27,7 @@ const texHead = `% \input this file in a document, or compile it by itself. It n
 \fi
 `
 
-// texPages cuts a table into parts that fit a page. The footnotes go with the last one.
+// texPages cuts a table into parts that fit a page. The last part has the footnotes.
 func texPages(t table.Table) (out []table.Table) {
 	const rows, columns = 40, 6
 	for first := t.Lead; first < len(t.Head); first += columns {
@@ -38,7 +38,7 @@ func texPages(t table.Table) (out []table.Table) {
 			part.Head = slices.Concat(t.Head[:t.Lead], t.Head[first:last])
 			shown := func(r []table.Box) []table.Box { return slices.Concat(r[:t.Lead], r[first:last]) }
 			part.Rows = lists.Map(chunk, shown)
-			for i := range t.Lead { // a page starts with its headings in full
+			for i := range t.Lead { // a page repeats its headings in full
 				part.Rows[0][i].Repeat = false
 			}
 			if len(out) > 0 {
@@ -62,7 +62,7 @@ func renderLaTeX(v page) string {
 		}
 	}
 	add("knowledge", texForm{}, v.KnowledgeTable(), "", "")
-	for _, s := range v.Suites { // a table on a page by itself says its suite, and in words what its attacker knows
+	for _, s := range v.Suites { // a table on a page of its own names its suite, and says what its attacker knows
 		before, after := fmt.Sprintf("%s (%s). ", s.Heading(), s.Sample()), ""
 		if made := s.Made(); made != "" {
 			after = " (" + made + ")"
@@ -89,14 +89,14 @@ func renderLaTeX(v page) string {
 	return sb.String() + "\\selfhealend\n"
 }
 
-// texForm is how a table is set: the plain one is for the reports' own tables.
+// texForm says how to set a table: the zero value is for the reports' own tables.
 type texForm struct {
-	strengths string // a line above the heads that says every attack's strength; "" for none
+	strengths string // a line above the heads with every attack's strength; "" for none
 	ruled     bool   // a line below every row, and entries that begin below their heads
 }
 
-// paperForm gives a table of accuracies the form of the paper's, with the attacks' strengths said once above short
-// heads. If a norm has several strengths, or two attacks would read the same, each head says its own instead.
+// paperForm sets a table of accuracies like the paper's: the attacks' strengths stand once above short heads. If a norm
+// has several strengths, or two attacks would have the same head, each head gives its own strength instead.
 func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	form := texForm{ruled: true}
 	strength := map[string]string{}
@@ -130,10 +130,11 @@ func paperForm(s table.Suite, t table.Table) (table.Table, texForm) {
 	return t, form
 }
 
-// longName is how many letters a name or a heading may have that is not broken.
+// longName is the largest number of letters in a name or a heading that is not broken.
 const longName = 26
 
-// texSize is how a table of so many columns is set, and its longest name that is not broken.
+// texSize returns the type size for a table with so many columns, and the length of the longest name that is not
+// broken.
 func texSize(columns int) (size string, name int) {
 	switch {
 	case columns > 8:
@@ -209,7 +210,7 @@ func texHeading(h string, words bool) string {
 	return `\shortstack[r]{\strut ` + texEscape(h[:cut]) + `\\` + texEscape(h[cut+1:]) + "}"
 }
 
-// texBreaks lets a line end behind what joins the parts of a name.
+// texBreaks allows a line break after the characters that join the parts of a name.
 var texBreaks = strings.NewReplacer("--", "--", "-", `-\allowbreak `, `\_`, `\_\allowbreak `, "/", `/\allowbreak `, ".",
 	`.\allowbreak `, `\textgreater{}`, `\textgreater{}\allowbreak `)
 
@@ -227,8 +228,8 @@ func texSpan(s table.Span, breaks bool) string {
 	return out
 }
 
-// texEscaper writes TeX's special characters and the signs our own texts use.
-// An empty group keeps a name's dashes, quotes and angles from joining into ligatures.
+// texEscaper escapes TeX's special characters and the signs in our own texts. An empty group keeps a name's dashes,
+// quotes and angles from joining into ligatures.
 var texEscaper = strings.NewReplacer(
 	`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "_", `\_`, "%", `\%`, "&", `\&`, "#", `\#`, "$", `\$`,
 	"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`,
@@ -239,7 +240,8 @@ var texEscaper = strings.NewReplacer(
 	"‖", `$\|$`, "…", `\ldots{}`,
 	"→", `$\to$`, "·", `$\cdot$`, "×", `$\times$`, "–", "--", words.Thin, `\,`, words.Nbsp, "~")
 
-// texEscape writes s for LaTeX. Letters that its default fonts lack are named by their code point: the file compiles.
+// texEscape writes s for LaTeX. Letters that its default fonts lack are written as code points, so that the file
+// compiles.
 func texEscape(s string) string {
 	var sb strings.Builder
 	for _, r := range texEscaper.Replace(s) {

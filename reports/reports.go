@@ -1,6 +1,8 @@
 // Package reports turns a result file into things to read: Markdown, LaTeX and CSV tables, figures and one
-// self-contained HTML page. The formats are here; words says how a number or an attack is written, view arranges the
-// cells once, table makes rows of them and figure pictures. A new format is a render function and a row of formats.
+// self-contained HTML page. Call [Write] for a run, [WriteCompare] for a comparison and [WriteTheory] for the theory
+// experiments. Package view arranges the cells once, table makes rows from them, figure draws pictures, and words
+// writes numbers and attacks; the formats are here. The same input gives the same bytes, and nothing is written unless
+// everything can be. A new format is a render function and a row of formats.
 package reports
 
 import (
@@ -22,8 +24,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// WritePublished renders the paper's own tables, as [Write] renders a run's, with three radar plots. Nothing
-// is run; in tables.csv the numbers stand in the column published.
+// WritePublished renders the paper's own tables, as [Write] renders a run's, with three radar plots. Nothing is run;
+// tables.csv has the numbers in its column published.
 func WritePublished(to atomicfile.Output) error {
 	return writeFiles(to, newPage(view.Paper(), nil).files())
 }
@@ -33,7 +35,7 @@ type format struct {
 	Render func(w io.Writer, v page) error
 }
 
-// formats are the files that Write makes beside the suites' figures.
+// formats lists the files that Write makes in addition to the suites' figures.
 var formats = []format{
 	{"tables.md", textOf(markdownForm.render)},
 	{"tables.txt", textOf(plainForm.render)},
@@ -43,10 +45,10 @@ var formats = []format{
 	{"report.html", renderHTML},
 }
 
-// Write renders f into a folder, which is made when it does not exist: the files of the table of formats and, for each
-// suite, those of the table of figures as NAME-SUITE.png and .svg. f may be partial: cells that it lacks are shown as a
-// dash. records are the lines of records.jsonl in any order; with nil the report leaves out margins and what follows
-// from distances. A theory that is not nil has a section of the page and files of its own (see [WriteTheory]).
+// Write renders f into a folder, which is made if it does not exist: the files of the table of formats and, for each
+// suite, those of the table of figures as NAME-SUITE.png and .svg. f may be partial: missing cells are shown as a dash.
+// records are the lines of records.jsonl in any order; with nil the report leaves out margins and everything that needs
+// distances. A theory that is not nil has a section of the page and files of its own (see [WriteTheory]).
 //
 // The same input gives the same bytes. Nothing is written before everything is rendered and may be written, each file
 // appears whole or not at all, and an error names its file.
@@ -74,7 +76,7 @@ func (v page) files() (files []file) {
 	return files
 }
 
-// writeJSON writes what people may read too.
+// writeJSON writes indented JSON, for people too.
 func writeJSON(w io.Writer, of any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
@@ -88,10 +90,10 @@ func textOf(render func(v page) string) func(w io.Writer, v page) error {
 	}
 }
 
-// page is what the formats lay out: a report, its tables and the theory.
+// page holds what the formats lay out: a report, its tables and the theory.
 type page struct {
 	table.Report
-	Theory *Theory // nil: the run has none
+	Theory *Theory // nil if the run has none
 }
 
 func newPage(v *view.Report, theory *Theory) page { return page{table.Of(v), theory} }
@@ -105,14 +107,14 @@ func pictures(name string, s chart.Sheet) []file {
 	return []file{{name + ".png", s.WritePNG}, {name + ".svg", s.WriteSVG}}
 }
 
-// writeFiles renders all files, and writes them only then and if it may write all.
+// writeFiles renders all files. It writes them only if all are rendered and may all be written.
 func writeFiles(to atomicfile.Output, files []file) error {
 	contents := make([]bytes.Buffer, len(files))
 	for i, f := range files {
 		if err := f.render(&contents[i]); err != nil {
 			return fmt.Errorf("reports: rendering %s: %w", f.name, err)
 		}
-		if filepath.Ext(f.name) != ".png" { // whatever a file of results has in its words
+		if filepath.Ext(f.name) != ".png" { // a file of results may contain any text
 			text := words.Printable(contents[i].String())
 			contents[i].Reset()
 			contents[i].WriteString(text)
@@ -132,5 +134,5 @@ func writeFiles(to atomicfile.Output, files []file) error {
 	return nil
 }
 
-// Answers are the lines that a run ends with, one for the first model of each suite alone and under each control.
+// Answers returns the lines that a run ends with, for the first model of each suite alone and under each control.
 func Answers(f *result.File) []string { return view.Of(f).Answers() }

@@ -16,10 +16,10 @@ import (
 	"selfheal/reports/words"
 )
 
-// Theory is what the theory experiments leave to be read: a table of checks, figures, and the numbers themselves.
+// Theory holds the readable results of the theory experiments: a table of checks, figures, and the numbers themselves.
 type Theory struct {
 	*theory.Result
-	version string // of the program
+	version string // the program's version
 	Figures []chart.Figure
 }
 
@@ -28,8 +28,8 @@ func NewTheory(version string, r *theory.Result) *Theory {
 	return &Theory{r, version, figure.Theory(r)}
 }
 
-// WriteTheory writes into a folder, as [Write] does a report: theory.html (one file, figures inside, nothing fetched),
-// theory.md, theory.json and for each figure theory-SLUG.png and .svg.
+// WriteTheory writes into a folder, as [Write] writes a report: theory.html (one file, figures inside, nothing
+// fetched), theory.md, theory.json and for each figure theory-SLUG.png and .svg.
 func WriteTheory(to atomicfile.Output, t *Theory) error {
 	if t == nil {
 		return errors.New("reports: no theory to report")

@@ -16,19 +16,20 @@ import (
 	"selfheal/reports/words"
 )
 
-// accuracyPanel is a model's accuracies: a radar plot, or bars for less than three axes, over a table of the values.
+// accuracyPanel shows a model's accuracies: a radar plot, or bars for fewer than three axes, over a table of the
+// values.
 type accuracyPanel struct {
 	s      *view.Suite
 	model  string
 	lines  []view.Series
 	axes   axes // of a radar plot
 	values bool // the table
-	bare   bool // of many models, whose polygons have no fill
+	bare   bool // polygons have no fill, as in a panel of many models
 }
 
 func init() { figures[result.RadarFigure] = figure{accuracyFile, accuracyCharts(false, false).page} }
 
-// accuracyFile has a panel for each model, with the values below the plots where the page has room for them.
+// accuracyFile has a panel for each model, with the values below the plots if the page has room for them.
 func accuracyFile(s *view.Suite) chart.Sheet {
 	f := accuracyCharts(true, len(s.Defenses()) > 3).file(s)
 	plots := f
@@ -65,7 +66,7 @@ func fillAccuracies(s *view.Suite, f *chart.Sheet, models []string, values bool)
 			p.axes = newAxes(s.Columns, f.PanelWidth(), most)
 		}
 		_, _, column := p.valueColumns(f.PanelWidth())
-		p.values = values && fits(column) || p.axes.numbered // the table is the numbers' key
+		p.values = values && fits(column) || p.axes.numbered // the table explains the numbers at the axes
 		f.Panels = append(f.Panels, p)
 		for _, one := range p.lines {
 			say(f, spoken(s, one), m, words.DefenseName(one.Defense))
@@ -82,7 +83,7 @@ func spoken(s *view.Suite, one view.Series) (said []string) {
 
 func radar(s *view.Suite) bool { return len(s.Columns) >= 3 }
 
-// drawn says in a caption that the figure draws the mean over several seeds; bars have whiskers for the deviation.
+// drawn says in a caption that the figure shows the mean over several seeds; bars have whiskers for the deviation.
 func drawn(s *view.Suite) string {
 	if s.Seeds > 1 && radar(s) {
 		return fmt.Sprintf(", mean over %d seeds", s.Seeds)
@@ -120,7 +121,7 @@ func (a accuracyPanel) Draw(p chart.Pen, left, top, width, _, _ vg.Length) {
 	}
 }
 
-// bars are grouped: a group a column, a bar a defense with its whiskers.
+// bars draws a group for each column, with one bar and its whiskers for each defense.
 func (a accuracyPanel) bars(width vg.Length) chart.Plot {
 	p := grouped(len(a.s.Columns), len(a.lines), width, 34, func(i int, room vg.Length) (label []string) {
 		for _, l := range a.s.Columns[i].Lines() {
@@ -141,8 +142,8 @@ func (a accuracyPanel) bars(width vg.Length) chart.Plot {
 	return p
 }
 
-// grouped is a panel with groups of n bars each, one after another, on a scale from 0 to 100 %. No bar is wider than
-// most; label is a group's, in lines.
+// grouped lays out groups of n bars each, one after another, on a scale from 0 to 100 %. most is the largest width of a
+// bar; label returns the lines of a group's label.
 func grouped(groups, n int, width, most vg.Length, label func(i int, room vg.Length) []string) chart.Plot {
 	p := chart.Plot{Box: [4]float64{-0.5, 0, float64(groups) - 0.5, 1.08}, YTicks: chart.PerCent()}
 	group := (width - 26) / vg.Length(groups) // without the labels on the left
@@ -176,8 +177,8 @@ func (a accuracyPanel) valueColumns(width vg.Length) (titles []string, label, co
 
 func fits(column vg.Length) bool { return column >= chart.Small.Width("100.00")+3 }
 
-// drawValues writes the table under a panel: a line a column of the suite, a column a defense, headed by the defense's
-// marker. With too many defenses, or in a panel of many models, it is the key of the axes' numbers only.
+// drawValues writes the table under a panel: a line for each column of the suite, a column for each defense, headed by
+// the defense's marker. With too many defenses, or in a panel of many models, it only explains the numbers at the axes.
 func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 	st, bold, lines := chart.Small, chart.SmallBold, a.lines
 	titles, label, col := a.valueColumns(width)
@@ -193,7 +194,7 @@ func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 			name = chart.Fit(name, bold, room)
 			p.Write(name, chart.Pt(end, top-chart.LineStep/2), bold, p.Ink, -1, -0.5)
 			end -= bold.Width(name) + 3
-		} // else the marker says it, as the legend does
+		} // otherwise the marker names it, as in the legend
 		l := chart.LookOf(one.Index)
 		l.Bars = !radar(a.s)
 		p.Sample(l, end-sampleWidth, top-chart.LineStep/2, sampleWidth)
@@ -211,19 +212,20 @@ func (a accuracyPanel) drawValues(p chart.Pen, left, top, width vg.Length) {
 
 const (
 	mostOverlaid = 6  // models that one radar plot shows
-	mostRanked   = 24 // that the ranked bars show
+	mostRanked   = 24 // models that the ranked bars show
 	mostSides    = 4  // the network alone, and three controls
 )
 
-// Overview are the figures of the first screen, which compare all models: up to six of one suite over each other in
-// radar plots, a plot a defense; more, or those of several suites, as bars in the order of their robustness.
+// Overview returns the figures of the first screen, which compare all models. Up to six models of one suite overlap in
+// radar plots, one plot for each defense. More models, or those of several suites, are bars in the order of their
+// robustness.
 func Overview(v *view.Report) []chart.Sheet {
 	shown := lists.Only(v.Suites, func(s *view.Suite) bool { return len(s.Models) > 0 })
 	models := len(slices.Concat(lists.Map(shown, func(s *view.Suite) []string { return s.Models })...))
 	switch {
 	case v.Quoted || models == 0:
 		return nil
-	case len(shown) == 1 && shown[0].Mode == result.Transfer: // a section has the others
+	case len(shown) == 1 && shown[0].Mode == result.Transfer: // a section shows the others
 		all := figures[result.TransferFigure].page(shown[0])
 		return all[:min(len(all), len(foremost(shown[0])))]
 	case models == 1:
@@ -280,9 +282,9 @@ type ranked struct {
 	sides []rankedSide
 }
 
-// rankedSide is a model under one defense: at its worst, and on clean images.
+// rankedSide is a model under one defense: its lowest accuracy under attack, and its clean one.
 type rankedSide struct {
-	lowest, clean *result.Cell // nil where not measured
+	lowest, clean *result.Cell // nil if not measured
 }
 
 func (r rankedSide) score() float64 {
@@ -294,7 +296,7 @@ func (r rankedSide) score() float64 {
 
 func (r ranked) best() float64 { return slices.Max(lists.Distinct(r.sides, rankedSide.score)) }
 
-// ranking is a figure of bars, the most robust model first: the lowest accuracy under attack before a paler clean one.
+// ranking draws bars, the most robust model first: the lowest accuracy under attack before a paler clean one.
 func ranking(shown []*view.Suite, models int) chart.Sheet {
 	var all []ranked
 	sides := 1
@@ -348,7 +350,7 @@ func ranking(shown []*view.Suite, models int) chart.Sheet {
 	return f
 }
 
-// rankPanel draws models below each other: a name, and a bar a side.
+// rankPanel draws models below each other: a name, and one bar per side.
 type rankPanel []ranked
 
 const (
@@ -367,7 +369,7 @@ func (r rankPanel) Draw(p chart.Pen, left, top, width, height, _ vg.Length) {
 	st := chart.Small
 	wide := func(one ranked) vg.Length { return st.Width(chart.Fit(one.name, st, 0.42*width)) }
 	names := 4 + slices.Max(lists.Map(r, wide))
-	from, full := left+names, width-names-st.Width(" 100.00") // and room behind a bar for its value
+	from, full := left+names, width-names-st.Width(" 100.00") // with room behind a bar for its value
 	bottom := top - height + chart.LineStep
 	for tick := range 6 {
 		x := from + full*vg.Length(tick)/5

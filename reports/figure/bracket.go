@@ -23,7 +23,8 @@ func bracketsOf(s *view.Suite) []*view.Apart {
 	return lists.Only(s.Certified, func(by *view.Apart) bool { return by.Of.Brackets() })
 }
 
-// fillBrackets adds a panel for each bracket and model: two step curves a defense with what is not known between them.
+// fillBrackets adds a panel for each bracket and model: two step curves per defense, with the open region between them
+// shaded.
 func fillBrackets(s *view.Suite, f *chart.Sheet, models []string) {
 	var shown []string
 	for _, by := range bracketsOf(s) {

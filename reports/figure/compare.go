@@ -17,15 +17,15 @@ import (
 	"selfheal/reports/words"
 )
 
-// Figures have room for so much.
+// Limits of the figures' sizes.
 const (
 	figureEntries = 30
-	mostHistories = 24 // figures
-	historyLines  = 6  // of one of these
-	markedRuns    = 40 // runs with markers
+	mostHistories = 24 // number of figures
+	historyLines  = 6  // lines in one of them
+	markedRuns    = 40 // largest number of runs with markers
 )
 
-// Scatter draws clean accuracy against that which the ranking is by; it has no panels where there is no attack.
+// Scatter draws clean accuracy against the accuracy that the ranking uses; it has no panels if there is no attack.
 func Scatter(g *view.Group, page bool) chart.Sheet {
 	f, by := chart.InFile(1, false), g.RankedBy
 	if page {
@@ -67,7 +67,7 @@ func Scatter(g *view.Group, page bool) chart.Sheet {
 	return f
 }
 
-// tens are ticks of a scale of shares that holds a range, and the range with room at its ends.
+// tens returns the ticks of a scale of fractions for a range, and the range padded at its ends.
 func tens(of [2]float64) (ticks []plot.Tick, from, to float64) {
 	step, least, most := 0.1, min(of[0], 1), max(of[1], 0)
 	if most-least > 0.55 {
@@ -84,7 +84,7 @@ func tens(of [2]float64) (ticks []plot.Tick, from, to float64) {
 	return ticks, from, to
 }
 
-// Histories draw accuracy from run to run, a figure a history.
+// Histories draws accuracy from run to run, one figure per history.
 func Histories(g *view.Group) (out []chart.Sheet) {
 	for _, s := range g.History[:min(len(g.History), mostHistories)] {
 		f, name, times := chart.InPage(), view.EntryName(compare.Entry{Row: s.Row}), timesOf(s)
@@ -127,7 +127,7 @@ func Histories(g *view.Group) (out []chart.Sheet) {
 	return out
 }
 
-// timesOf are a history's times in days since its first run; where all are one moment, the runs are counted.
+// timesOf returns a history's times in days since its first run, or the runs' numbers if all times are equal.
 func timesOf(s compare.Series) (out []float64) {
 	first, last := s.Points[0].Created, s.Points[len(s.Points)-1].Created
 	for i, p := range s.Points {
@@ -140,7 +140,7 @@ func timesOf(s compare.Series) (out []float64) {
 	return out
 }
 
-// dates are the ticks of a history's runs, as many as have room, and what the axis shows.
+// dates returns ticks for a history's runs, as many as fit, and the axis's label.
 func dates(s compare.Series, times []float64, width vg.Length) (ticks []plot.Tick, axis string) {
 	layout, axis := "2006-01-02", "date of the run (UTC)"
 	first, last := s.Points[0].Created.UTC(), s.Points[len(s.Points)-1].Created.UTC()

@@ -24,9 +24,10 @@ func init() {
 
 const corruptionCaption = "Accuracy in % by corruption, mean over its severities"
 
-// fillCorruptions adds a panel for each model: a line a corruption, below them their mean, with a marker a defense.
+// fillCorruptions adds a panel for each model: a line for each corruption, below them their mean, with one marker per
+// defense.
 func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
-	least := 1.0 // of all panels, which share a scale
+	least := 1.0 // over all panels, which share a scale
 	for _, by := range s.Corrupted {
 		lines := append(slices.Collect(slices.Chunk(by.Names, 1)), by.Names)
 		for _, m := range models {
@@ -35,9 +36,9 @@ func fillCorruptions(s *view.Suite, f *chart.Sheet, models []string) {
 			if len(s.Corrupted) > 1 {
 				p.Y = words.Clean(by.Attack)
 			}
-			labels := make([]string, len(lines)) // from below
+			labels := make([]string, len(lines)) // from the bottom
 			for i, d := range s.Defenses() {
-				below := 0.75 * (float64(i+1)/float64(len(s.Defenses())+1) - 0.5) // so that equal ones are all seen
+				below := 0.75 * (float64(i+1)/float64(len(s.Defenses())+1) - 0.5) // so that equal values can all be seen
 				marks := chart.Series{Look: chart.LookOf(i)}
 				marks.Line = false
 				var said []string

@@ -40,8 +40,8 @@ func init() {
 	}.row()
 }
 
-// addCurves adds a panel of curves: a step curve a defense, with a marker at every cell. If proven is set, brackets
-// reach down to what bounds prove.
+// addCurves adds a panel of curves: a step curve for each defense, with a marker at every cell. If proven is set,
+// brackets reach down to the proved bounds.
 func addCurves(s *view.Suite, f *chart.Sheet, p chart.Plot, c view.Curves, attack string, proven bool) {
 	p.Title, p.High, p.Box, p.YTicks = words.Clean(c.Model), curveHeight, [4]float64{0, 0, c.End(), 1}, chart.PerCent()
 	var marks []chart.Series
@@ -62,7 +62,7 @@ func addCurves(s *view.Suite, f *chart.Sheet, p chart.Plot, c view.Curves, attac
 	f.Panels = append(f.Panels, p)
 }
 
-// curveLegend has the defenses that have a line somewhere, and a marker alone for those that have no steps.
+// curveLegend returns entries for the defenses: with a line if it has one somewhere, otherwise with the marker alone.
 func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
 	lines := slices.Concat(lists.Map(all, func(c view.Curves) []view.Curve { return c.Lines })...)
 	shown := append([]string{}, lists.Map(lines, func(line view.Curve) string { return line.Defense })...)
@@ -75,7 +75,7 @@ func curveLegend(s *view.Suite, all []view.Curves) []chart.Series {
 	return entries
 }
 
-// stepsOf is a polyline that holds each point's value until the next.
+// stepsOf returns a polyline that keeps each point's value until the next.
 func stepsOf(points []view.Point) (s chart.Series) {
 	for i, at := range points {
 		if i > 0 {
@@ -86,7 +86,8 @@ func stepsOf(points []view.Point) (s chart.Series) {
 	return s
 }
 
-// stepped are a line's steps with the band of their intervals, and its cells, which have intervals without steps.
+// stepped returns a line's steps with the band of their intervals, and its cells, which have intervals if there are no
+// steps.
 func stepped(c view.Curve, n int) (steps, cells chart.Series) {
 	steps = stepsOf(c.Steps)
 	steps.Look, cells.Look = chart.LookOf(c.Index), chart.LookOf(c.Index)
@@ -100,8 +101,8 @@ func stepped(c view.Curve, n int) (steps, cells chart.Series) {
 	return steps.Banded(n, 1), cells
 }
 
-// provenUnder are brackets of a line: from what an attack leaves at an epsilon down to what the suite's bounds prove
-// there, of several certificates the most.
+// provenUnder returns brackets of a line: from the accuracy that an attack leaves at an epsilon down to the accuracy
+// that the suite's bounds prove there, the largest of several certificates.
 func provenUnder(s *view.Suite, c view.Curves, line view.Curve) chart.Series {
 	out := chart.Series{Look: chart.Look{Colour: line.Index}}
 	for _, p := range line.Points {
@@ -123,7 +124,7 @@ func provenUnder(s *view.Suite, c view.Curves, line view.Curve) chart.Series {
 			}
 		}
 		if most >= 0 {
-			apart := (float64(line.Index) - float64(len(c.Lines)-1)/2) * c.End() / 100 // from other defenses' lines
+			apart := (float64(line.Index) - float64(len(c.Lines)-1)/2) * c.End() / 100 // keeps it apart from other defenses' lines
 			out.Add(p.Epsilon+apart, p.Accuracy)
 			out.Low, out.High = append(out.Low, most), append(out.High, p.Accuracy)
 		}
@@ -131,7 +132,7 @@ func provenUnder(s *view.Suite, c view.Curves, line view.Curve) chart.Series {
 	return out
 }
 
-// spokenCurve says the value of a line at five epsilons.
+// spokenCurve writes the value of a line at five epsilons.
 func spokenCurve(c view.Curves, line view.Curve, n int) string {
 	at := line.Points
 	if line.Steps != nil {
@@ -147,7 +148,8 @@ func spokenCurve(c view.Curves, line view.Curve, n int) string {
 	}), ", ")
 }
 
-// greyTicks are at most so many steps of 1, 2, 4, … grey levels; nil where some cell's epsilon is no grey level.
+// greyTicks returns at most so many ticks at multiples of 1, 2, 4, … grey levels; nil if some cell's epsilon is not a
+// grey level.
 func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
 	points := slices.Concat(lists.Map(c.Lines, func(line view.Curve) []view.Point { return line.Points })...)
 	if slices.ContainsFunc(points, func(p view.Point) bool {
@@ -158,7 +160,7 @@ func greyTicks(c view.Curves, most int) (ticks []plot.Tick) {
 	return levelTicks(c.End(), most)
 }
 
-// levelTicks are at most so many steps of 1, 2, 4, … grey levels up to an end.
+// levelTicks returns at most so many ticks at multiples of 1, 2, 4, … grey levels up to an end.
 func levelTicks(upTo float64, most int) (ticks []plot.Tick) {
 	end, step := math.Round(255*upTo), 1.0
 	for end/step > float64(max(most, 1)) {
@@ -184,7 +186,8 @@ func init() {
 	}.row()
 }
 
-// fillCertified adds a panel for each certificate and model: the share of images that are proven against the radius.
+// fillCertified adds a panel for each certificate and model: the fraction of images that are proved robust against the
+// radius.
 func fillCertified(s *view.Suite, f *chart.Sheet, models []string) {
 	var all []view.Curves
 	smoothed := s.Smoothed()

@@ -1,4 +1,6 @@
-// Package figure draws the reports' figures: suites, studies, comparisons and the theory in, sheets of charts out.
+// Package figure draws the reports' figures: it takes suites, studies, comparisons and the theory as package view
+// arranges them and returns sheets for package chart. [Files] and [Page] return a suite's figures, which each file of
+// the package adds to one table.
 package figure
 
 import (
@@ -15,9 +17,9 @@ import (
 
 // figure is a row of the table of figures.
 type figure struct {
-	// file is a suite's figure as a file of its own. It has no panels where there is nothing to draw.
+	// file returns a suite's figure as a file of its own. It has no panels if there is nothing to draw.
 	file func(s *view.Suite) chart.Sheet
-	// page are its parts among a page's figures of the suite, a sheet each; nil for a figure with a section of its own.
+	// page returns the figure's parts for a page of the suite, one sheet each; nil for a figure with its own section.
 	page func(s *view.Suite) []chart.Sheet
 }
 
@@ -30,7 +32,7 @@ var figures = map[string]figure{}
 func Files(s *view.Suite) iter.Seq2[string, chart.Sheet] {
 	return func(yield func(string, chart.Sheet) bool) {
 		for _, f := range result.Figures {
-			if draw := figures[f.Name].file; draw != nil { // the theory's are of no suite
+			if draw := figures[f.Name].file; draw != nil { // the theory's figures belong to no suite
 				if sheet := draw(s); sheet.Panels != nil && !yield(f.Name+"-"+s.Slug, sheet) {
 					return
 				}
@@ -39,8 +41,8 @@ func Files(s *view.Suite) iter.Seq2[string, chart.Sheet] {
 	}
 }
 
-// Page are a suite's figures on a page in groups, a figure each; accuracies says whether its models' accuracies are
-// among them. A single model's figures are one group, so that they stand beside each other.
+// Page returns a suite's figures on a page, one group per figure. accuracies says whether its models' accuracies are
+// included. A single model's figures form one group, so that they stand side by side.
 func Page(s *view.Suite, accuracies bool) (groups [][]chart.Sheet) {
 	for _, f := range result.Figures {
 		draw := figures[f.Name].page
@@ -57,19 +59,19 @@ func Page(s *view.Suite, accuracies bool) (groups [][]chart.Sheet) {
 	return groups
 }
 
-// charts is a figure of parts: a file has all of them in one sheet, a page a sheet for each.
+// charts describes a figure with several parts: a file shows all of them in one sheet, a page one sheet each.
 type charts[T any] struct {
-	title    string                                         // what the numbers are, above a file
+	title    string                                         // names the numbers, above a file
 	caption  string                                         // the same, below a part in a page
 	alt      string                                         // the same, for readers who do not see it
-	seeds    func(s *view.Suite) string                     // of which seeds they are; nil: of the first
-	names    func(s *view.Suite) string                     // what else a title says; nil: nothing
-	note     func(s *view.Suite) string                     // what else is to be said of the figure; nil: nothing
-	attacked bool                                           // they are of the suite's attacker
-	parts    func(s *view.Suite) []T                        // nothing is drawn where there are none
-	panels   func(s *view.Suite) int                        // of a part; nil: one
-	wide     bool                                           // they need room
-	fill     func(s *view.Suite, f *chart.Sheet, parts []T) // adds panels and legend, and says the values
+	seeds    func(s *view.Suite) string                     // names the seeds; nil: the first seed
+	names    func(s *view.Suite) string                     // other parts of the title; nil: none
+	note     func(s *view.Suite) string                     // a remark on the figure; nil: none
+	attacked bool                                           // the numbers depend on the suite's attacker
+	parts    func(s *view.Suite) []T                        // if there are none, nothing is drawn
+	panels   func(s *view.Suite) int                        // number of panels of a part; nil: one
+	wide     bool                                           // the panels are wide
+	fill     func(s *view.Suite, f *chart.Sheet, parts []T) // adds panels and legend, and describes the values
 }
 
 func (c charts[T]) row() figure { return figure{c.file, c.page} }
@@ -107,7 +109,7 @@ func (c charts[T]) of(s *view.Suite) string {
 	return s.Sample()
 }
 
-// file is the figure with its title, what it says, of which seeds that is, and what the attacker knows.
+// file returns the figure with its title, description and seeds, and the attacker's knowledge.
 func (c charts[T]) file(s *view.Suite) chart.Sheet {
 	parts, made := c.parts(s), ""
 	n := len(parts)
@@ -123,7 +125,7 @@ func (c charts[T]) file(s *view.Suite) chart.Sheet {
 	return f
 }
 
-// page has a sheet for each part of which there is something to draw.
+// page returns a sheet for each part that has something to draw.
 func (c charts[T]) page(s *view.Suite) (out []chart.Sheet) {
 	parts := c.parts(s)
 	for i := range parts {
@@ -138,7 +140,7 @@ func headlines(lines ...string) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
-// legend has an entry a defense, drawn as like says; of those that only names, if any.
+// legend returns an entry for each defense, drawn like like; if only is not empty, for those defenses alone.
 func legend(s *view.Suite, like chart.Look, only ...string) (out []chart.Series) {
 	for i, d := range s.Defenses() {
 		if only != nil && !slices.Contains(only, d) {
@@ -158,7 +160,7 @@ func legend(s *view.Suite, like chart.Look, only ...string) (out []chart.Series)
 	return out
 }
 
-// say adds values to what a sheet says, and whose they are.
+// say adds values to a sheet's description, after the name of what they belong to.
 func say(f *chart.Sheet, values []string, of ...string) {
 	for i := range of {
 		of[i] = words.Clean(of[i])
@@ -166,7 +168,7 @@ func say(f *chart.Sheet, values []string, of ...string) {
 	f.Alt += " " + strings.Join(of, ", ") + ": " + strings.Join(values, ", ") + "."
 }
 
-// value is a cell's accuracy as a figure says it: in per cent, of several seeds their mean.
+// value returns a cell's accuracy as a figure writes it: in per cent, for several seeds the mean.
 func value(c *result.Cell) string {
 	if c == nil {
 		return words.Dash

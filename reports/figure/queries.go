@@ -20,9 +20,9 @@ func init() {
 	}.row()
 }
 
-// fillQueries adds a panel for each model and defense: a line an attack.
+// fillQueries adds a panel for each model and defense: one line per attack.
 func fillQueries(s *view.Suite, f *chart.Sheet, all []view.Asked) {
-	looks := map[words.Column]int{} // an attack looks alike in all panels
+	looks := map[words.Column]int{} // an attack has the same look in all panels
 	for _, a := range all {
 		p := chart.Plot{Title: words.Clean(a.Model), X: "queries", High: curveHeight, YTicks: chart.PerCent()}
 		if len(s.Controls) > 0 {
@@ -58,7 +58,7 @@ func fillQueries(s *view.Suite, f *chart.Sheet, all []view.Asked) {
 	}
 }
 
-// fillSides adds a panel for each model and patch: a line a defense.
+// fillSides adds a panel for each model and patch: one line per defense.
 func fillSides(s *view.Suite, f *chart.Sheet, all []view.Curves) {
 	var shown []string
 	for _, c := range all {

@@ -16,23 +16,23 @@ import (
 	"selfheal/reports/words"
 )
 
-// axes is the layout of a radar plot's axes: one a column, clockwise from the top.
+// axes is the layout of a radar plot's axes: one per column, clockwise from the top.
 type axes struct {
 	angles   []float64
 	labels   [][]string
-	boxes    []vg.Rectangle // of the labels, with the plot's centre at (0, 0)
+	boxes    []vg.Rectangle // of the labels, relative to the plot's centre
 	radius   vg.Length
-	numbered bool // labels would meet: numbers stand at the axes, and in the table
+	numbered bool // labels would overlap: numbers replace them, and the table explains those
 }
 
 const (
 	labelStep = vg.Length(9) // between the lines of an axis label
 	labelGap  = vg.Length(5) // between the outer ring and a label
 
-	narrowHalf = vg.Length(90) // half the width of a panel of three abreast, at most
+	narrowHalf = vg.Length(90) // largest half width of a panel of three abreast
 )
 
-// newAxes takes the largest radius up to most that leaves room for the labels in a panel.
+// newAxes chooses the largest radius up to most that leaves room for the labels in a panel.
 func newAxes(columns []words.Column, width, most vg.Length) axes {
 	k := len(columns)
 	a := axes{labels: make([][]string, k)}
@@ -40,7 +40,7 @@ func newAxes(columns []words.Column, width, most vg.Length) axes {
 	for i, c := range columns {
 		a.angles = append(a.angles, math.Pi/2-2*math.Pi*float64(i)/float64(k))
 		for _, l := range c.Lines() {
-			if half < narrowHalf { // the letter would take room from the plot, and the suite's columns name it
+			if half < narrowHalf { // the letter would take room from the plot, and the suite's columns give it
 				l = strings.TrimPrefix(l, "ε = ")
 			}
 			a.labels[i] = append(a.labels[i], chart.Fit(l, chart.Normal, half*0.55))
@@ -56,7 +56,7 @@ func newAxes(columns []words.Column, width, most vg.Length) axes {
 	return a
 }
 
-// fit takes the largest radius up to most with which the labels stay within half the panel's width to each side.
+// fit chooses the largest radius up to most with which the labels stay within half the panel's width on each side.
 func (a *axes) fit(half, most vg.Length) {
 	outside := func(b vg.Rectangle) bool { return b.Min.X < -half || b.Max.X > half }
 	for a.radius = most; ; a.radius-- {
@@ -93,7 +93,8 @@ func (a axes) extent() (above, below vg.Length) {
 	return above, below
 }
 
-// drawRadar draws rings at every 20 %, an axis a column and a polygon a defense. A missing cell opens its polygon.
+// drawRadar draws rings at every 20 %, an axis for each column and a polygon for each defense. A missing cell opens its
+// polygon.
 func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 	above, _ := a.axes.extent()
 	centre := chart.Pt((area.Min.X+area.Max.X)/2, area.Max.Y-above)
@@ -144,7 +145,7 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 		p.Stroke(path)
 	}
 	for _, one := range a.lines {
-		var marked []vg.Point // of corners that meet, as all of 0 % do, one has a marker
+		var marked []vg.Point // corners that coincide, such as all at 0 %, get one marker
 		for _, at := range corners(one) {
 			if !slices.ContainsFunc(marked, func(q vg.Point) bool { return near(q, at, 5) }) {
 				p.Mark(chart.LookOf(one.Index), at)
@@ -165,13 +166,13 @@ func (a accuracyPanel) drawRadar(p chart.Pen, area vg.Rectangle) {
 
 type edge [2]vg.Point
 
-// ringLabels writes the rings' values in the emptiest sector, or in the next where nothing is near, or nowhere.
+// ringLabels writes the rings' values in the emptiest sector, or in the next one without a line nearby, or not at all.
 func (a accuracyPanel) ringLabels(p chart.Pen, centre vg.Point, drawn []edge) {
-	const clear = 7 // of edges, in points
+	const clear = 7 // distance from edges, in points
 	first := emptiest(a.s)
 	sector := 2 * math.Pi / float64(len(a.axes.angles))
 	var taken []vg.Point
-	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for some only
+	for _, ring := range []int{5, 3, 1, 4, 2} { // small plots have room for only some
 		s := fmt.Sprint(20 * ring)
 		if ring == 5 && a.axes.radius > 65 {
 			s += "%"
@@ -200,7 +201,7 @@ func (e edge) distance(at vg.Point) float64 {
 	return math.Hypot(float64(off.X), float64(off.Y))
 }
 
-// emptiest is the axis after which the sector with the lowest accuracies lies, where values hide the least.
+// emptiest returns the index of the axis before the sector with the lowest accuracies, where values hide least.
 func emptiest(s *view.Suite) int {
 	k := len(s.Columns)
 	sum := make([]float64, k)
@@ -215,7 +216,8 @@ func emptiest(s *view.Suite) int {
 	return floats.MinIdx(sum)
 }
 
-// edges join a series' neighbouring corners. One that runs back over another is left out: two dashes make a solid line.
+// edges joins a series' neighbouring corners. It leaves out an edge that runs back over another: two dashed lines would
+// make a solid one.
 func edges(one view.Series, corner func(view.Series, int) vg.Point) (out []edge) {
 	for i, c := range one.Cells {
 		j := (i + 1) % len(one.Cells)

@@ -15,7 +15,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// methodLooks are the methods' colours and markers; the undefended network has the baseline's, as in every figure.
+// methodLooks holds the methods' colours and markers; the undefended network has the baseline's, as in every figure.
 var methodLooks = map[string]struct{ colour, marker, dash int }{
 	"none": {0, 0, 1}, "msa": {1, 1, 1}, "greedy": {2, 2, 1}, "pmp": {3, 3, 1}, view.AtDefaultRate: {5, 4, 0},
 }
@@ -23,15 +23,15 @@ var methodLooks = map[string]struct{ colour, marker, dash int }{
 func init() {
 	figures[result.SolverFigure] = figure{file: func(s *view.Suite) chart.Sheet {
 		title := "Solver: " + s.Heading()
-		if len(s.Studies) == 1 { // whose panels don't name it
+		if len(s.Studies) == 1 { // its panels don't name it
 			title += ", " + s.Studies[0].Name()
 		}
 		return Study(title, s.Studies...).Sheet(title)
 	}}
 }
 
-// Study draws studies: for each kind of images two panels, objective and accuracy
-// against the passes spent. One study has a row for each kind; of several, each has one row.
+// Study draws studies: for each kind of images two panels, objective and accuracy against the passes spent. A single
+// study has a row for each kind; of several studies each has one row.
 func Study(title string, all ...view.Study) chart.Figure {
 	f := chart.Figure{Title: title, Columns: 2, Caption: "Objective of the control problem (mean over the images, " +
 		"with its standard error after a sweep) and accuracy, of a solver that stops after so many plain passes, by " +
@@ -48,7 +48,7 @@ func Study(title string, all ...view.Study) chart.Figure {
 		if len(all) == 1 {
 			break
 		}
-		for i := range f.Panels[first:] { // the name stands above the whole row
+		for i := range f.Panels[first:] { // the name heads the whole row
 			f.Panels[first+i].Title = ""
 		}
 		for len(f.Panels)%f.Columns != 0 { // a study without adversarial images
@@ -61,7 +61,7 @@ func Study(title string, all ...view.Study) chart.Figure {
 	return f
 }
 
-// studyPanels are a study's on images of one kind, both over the same passes, called after what they show.
+// studyPanels returns a study's panels on images of one kind, titled by their contents.
 func studyPanels(s view.Study, kind string) []chart.Plot {
 	images, end, lines := words.Clean(kind)+" images", 1.0, chart.Plot{}
 	objective := chart.Plot{Title: "objective, " + images, X: "plain passes",
@@ -87,7 +87,7 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 		var x, means, errors, shares []float64
 		for _, p := range c.Points {
 			x, shares = append(x, p.Passes), append(shares, 100*p.Accuracy)
-			if p.Objective != nil && len(means) == len(x)-1 { // the line ends where the solver has diverged
+			if p.Objective != nil && len(means) == len(x)-1 { // the line ends where the solver diverges
 				means, errors = append(means, *p.Objective), append(errors, p.StandardError)
 			}
 		}
@@ -121,7 +121,7 @@ func studyPanels(s view.Study, kind string) []chart.Plot {
 	return []chart.Plot{objective, accuracy}
 }
 
-// markedSweeps says which points have a marker: ends of sweeps, of so many as there is room for.
+// markedSweeps says which points have a marker: ends of sweeps, as many as fit.
 func markedSweeps(points []result.SolverPoint) (out []bool) {
 	last := lists.Count(points, func(p result.SolverPoint) bool { return p.Done }) - 1
 	shown := append([]int{0}, view.ShownSweeps(last)...)
@@ -135,7 +135,8 @@ func markedSweeps(points []result.SolverPoint) (out []bool) {
 	return out
 }
 
-// studySeries are the line of a method and its markers where shown says so. A single value is carried on to the end.
+// studySeries returns the line of a method and its markers at the points in shown. A single value becomes a line to the
+// end.
 func studySeries(s view.Study, method string, x, y []float64, shown []bool, end float64) (line, marks chart.Series) {
 	how, name := methodLooks[method], s.Called(method)
 	line, marks = chart.Lined(name, how.colour, how.dash), chart.Marked(name, how.colour, how.marker)
@@ -168,7 +169,7 @@ func Traces(s *view.Suite) chart.Figure {
 	narrow := f.Sheet().PanelWidth()
 	var said []string
 	for _, t := range all {
-		if len(t.Layers) > 1 { // of one layer the table says it
+		if len(t.Layers) > 1 { // for a single layer the table suffices
 			f.Panels = append(f.Panels, normPanel(s, t, narrow))
 			said = lists.Once(said,
 				"norm ‖u_t‖ of the control at each layer, mean over the images, for each kind of images")
@@ -183,7 +184,7 @@ func Traces(s *view.Suite) chart.Figure {
 	return f
 }
 
-// columnLook is how all panels draw a column: clean images in ink and dashed, the attacks in the series' colours.
+// columnLook returns a column's look in all panels: clean images in ink and dashed, the attacks in the series' colours.
 func columnLook(s *view.Suite, col words.Column) chart.Series {
 	i := max(slices.IndexFunc(s.Columns, col.Same), 0)
 	one := chart.LookOf(i).Labelled(col.Title(), 200)
@@ -193,12 +194,12 @@ func columnLook(s *view.Suite, col words.Column) chart.Series {
 	return one
 }
 
-// normPanel has the layers side by side, the columns dodged so that equal norms stay apart.
+// normPanel shows the layers side by side; the columns are shifted so that equal norms stay apart.
 func normPanel(s *view.Suite, t view.Traced, width vg.Length) chart.Plot {
 	p := chart.Plot{Title: t.Name(), X: "layer", Y: "‖u_t‖, mean over the images", XTicks: chart.Named(t.Layers),
 		Note: s.Caption("Norm of the control at each layer" + s.OfFirstSeed())}
-	const axis, apart = 0.85, 6                            // of the width; between two names
-	if slices.ContainsFunc(t.Layers, func(l string) bool { // numbers stand for long names
+	const axis, apart = 0.85, 6                            // fraction of the width; space between two names
+	if slices.ContainsFunc(t.Layers, func(l string) bool { // numbers replace long names
 		return chart.Small.Width(l)+apart > axis*width/vg.Length(len(t.Layers))
 	}) {
 		p.X = "layer, counted from the input"
@@ -209,7 +210,7 @@ func normPanel(s *view.Suite, t view.Traced, width vg.Length) chart.Plot {
 	step := min(0.12, 0.6/float64(len(t.Columns)))
 	for k, v := range t.Solvers {
 		one := columnLook(s, t.Columns[k])
-		one.Line = len(t.Layers) > 2 // between two there is no course to follow
+		one.Line = len(t.Layers) > 2 // two points show no course
 		for i, l := range v.Layers {
 			one.Add(float64(i)+step*(float64(k)-float64(len(t.Columns)-1)/2), l.ControlNorm)
 		}
@@ -219,18 +220,18 @@ func normPanel(s *view.Suite, t view.Traced, width vg.Length) chart.Plot {
 	if p.LogY = of[0] > 0 && of[1] > 10*of[0]; !p.LogY {
 		of[0] = 0
 	}
-	p.Box = [4]float64{-0.5, of[0], float64(len(t.Layers)) - 0.5, 1.06 * cmp.Or(of[1], 1)} // room for the markers
+	p.Box = [4]float64{-0.5, of[0], float64(len(t.Layers)) - 0.5, 1.06 * cmp.Or(of[1], 1)} // with room for the markers
 	return p
 }
 
-// objectivePanel follows the objective's difference from the greedy start, which is small beside the objective itself.
+// objectivePanel shows the objective's difference from the greedy start, which is small beside the objective itself.
 func objectivePanel(s *view.Suite, t view.Traced) chart.Plot {
 	n := t.Sweeps()
 	p := chart.Plot{Title: t.Name(), X: "sweep", Y: fmt.Sprintf("objective − that of the greedy start, "+
 		"mean over the first %s", words.Plural(t.Solvers[0].Traced, "image")),
 		Note: s.Caption("Objective less that of the greedy start" + s.OfFirstSeed())}
 	labels, shown := make([]string, n+1), view.ShownSweeps(n)
-	if labels[0] = "greedy start"; len(shown) < n { // there is no room for that, and for sweep 1
+	if labels[0] = "greedy start"; len(shown) < n { // no room for both that label and sweep 1's
 		labels[0], p.X, shown = "0", "sweep; 0: the greedy start", shown[1:]
 	}
 	for _, k := range shown {

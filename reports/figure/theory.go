@@ -10,7 +10,7 @@ import (
 	"selfheal/reports/figure/chart"
 )
 
-// Colours of the theory's figures, by what they stand for. They index a theme's lines.
+// Colours of the theory's figures by meaning. They index a theme's lines.
 const (
 	class2    = 0 // class −1, a bound
 	class1    = 1 // class 1, a measurement
@@ -20,7 +20,7 @@ const (
 	fainter   = 5
 )
 
-// plane is a panel over a field's box; colours are those of the field's values, nil for shades.
+// plane returns a panel over a field's box; colours maps the field's values to colours, nil for shades.
 func plane(title string, f *theory.Field, colours map[float64]int, series ...chart.Series) chart.Plot {
 	return chart.Plot{Title: title, Square: true, Series: series, Field: f, Classes: colours,
 		Box: [4]float64{f.Box[0][0], f.Box[0][1], f.Box[1][0], f.Box[1][1]}}
@@ -30,7 +30,7 @@ func sides(title string, f *theory.Field, series ...chart.Series) chart.Plot {
 	return plane(title, f, map[float64]int{-1: class2, 1: class1}, series...)
 }
 
-// byLabel is two series of points, one a class.
+// byLabel returns two series of points, one for each class.
 func byLabel(what string, at []theory.Point, labels []int, markers [2]int) []chart.Series {
 	out := []chart.Series{chart.Marked(what+", class 1", class1, markers[0]),
 		chart.Marked(what+", class 2", class2, markers[1])}
@@ -41,7 +41,7 @@ func byLabel(what string, at []theory.Point, labels []int, markers [2]int) []cha
 	return out
 }
 
-// Theory draw the experiments.
+// Theory draws the experiments.
 func Theory(r *theory.Result) []chart.Figure {
 	return []chart.Figure{
 		defenceFigure(r.LinearDefence), marginFigure(r.Margins), ratioFigure(r.ProjectedRatio),
@@ -135,7 +135,7 @@ func ratioFigure(p *theory.ProjectedRatio) chart.Figure {
 	}
 }
 
-// against is a panel of measured errors against their bounds, with the line on which both are equal.
+// against returns a panel of measured errors against their bounds, with the line on which both are equal.
 func against(title, y string, scatters []chart.Series) chart.Plot {
 	of, _ := chart.Plot{Series: scatters}.Reach()
 	equal := chart.Lined("equal", highlight, 0).Along(theory.Point{of[0], of[0]}, theory.Point{of[1], of[1]})
@@ -143,7 +143,7 @@ func against(title, y string, scatters []chart.Series) chart.Plot {
 		Series: append([]chart.Series{equal}, scatters...)}
 }
 
-// systemMarks are the marks of the i-th kind of system in such a panel.
+// systemMarks returns the marks of the i-th kind of system in such a panel.
 func systemMarks(label string, i int) chart.Series {
 	return chart.Marked(label, []int{chart.Ink, faint, fainter}[i], i+2)
 }
@@ -183,7 +183,7 @@ func linearFigure(l *theory.LinearLoop) chart.Figure {
 
 func nonlinearFigure(l *theory.NonlinearLoop) chart.Figure {
 	const c, direction = 0.1, "random"
-	var most theory.NonlinearPoint // of the first of the most curved networks
+	var most theory.NonlinearPoint // the first of the most curved networks
 	for _, p := range l.Points {
 		if p.Gain > most.Gain {
 			most = p
@@ -220,7 +220,7 @@ func nonlinearFigure(l *theory.NonlinearLoop) chart.Figure {
 	var all []chart.Series
 	for i, g := range []float64{0, 0.05, 0.2} {
 		dots := systemMarks(fmt.Sprintf("gain %g", g), i)
-		for _, p := range l.Points { // a flat network's normal z is all but gone
+		for _, p := range l.Points { // for a flat network the normal component of z is almost 0
 			if p.Gain == g && p.T == l.Depth && (g > 0 || p.Direction != "normal") {
 				dots.Add(p.Bound, p.Error)
 			}

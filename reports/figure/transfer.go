@@ -12,7 +12,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// transferPanel is a square of accuracies under one attack: a row a network, a column a source of images.
+// transferPanel is a grid of accuracies under one attack: a row for each network, a column for each source of images.
 type transferPanel struct {
 	s       *view.Suite
 	defense string
@@ -40,7 +40,7 @@ func init() {
 	}.row()
 }
 
-// mostSources is how many networks a chart has at most: beyond it the tables stand for it.
+// mostSources is the largest number of networks in a chart; beyond it only the tables show them.
 const mostSources = 16
 
 func transferPanels(s *view.Suite) (all []transferPanel) {
@@ -58,7 +58,7 @@ func transferPanels(s *view.Suite) (all []transferPanel) {
 	return all
 }
 
-// row are a network's cells, by source.
+// row returns a network's cells, by source.
 func (t transferPanel) row(model string) []*result.Cell {
 	return lists.Map(t.s.Models, func(source string) *result.Cell {
 		col := t.attack
@@ -67,13 +67,13 @@ func (t transferPanel) row(model string) []*result.Cell {
 	})
 }
 
-const transferStep = vg.Length(16) // of a row
+const transferStep = vg.Length(16) // height of a row
 
 func (t transferPanel) Height(vg.Length) vg.Length {
 	return chart.PanelTitle + chart.LineStep + transferStep*vg.Length(len(t.s.Models)) + 6
 }
 
-// Draw shades a square by its accuracy. A network's own images, which an attack knew it for, stand in bold.
+// Draw shades each square by its accuracy. The network's own images, which the attack made knowing it, are in bold.
 func (t transferPanel) Draw(p chart.Pen, left, top, width, _, titled vg.Length) {
 	title := t.attack.Title()
 	if len(t.s.Controls) > 0 {

@@ -13,8 +13,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// mostWaterfalls is how many charts the figure has at most, as many as a printed page has
-// room for. The table of the components stands for those of a larger suite.
+// mostWaterfalls is the largest number of charts in the figure, as many as fit on a printed page. A larger suite has
+// only the table of components.
 const mostWaterfalls = 12
 
 func init() {
@@ -25,7 +25,8 @@ func init() {
 	}.row()
 }
 
-// waterfall is what the components of one attack took, one after another, of each defense that was attacked on its own.
+// waterfall shows, for one attack, how the accuracy of each separately attacked defense falls from component to
+// component.
 type waterfall struct {
 	model  string
 	attack words.Column
@@ -35,12 +36,13 @@ type waterfall struct {
 
 type waterfallLine struct {
 	defense string
-	index   int                // as in series
-	left    map[string]float64 // accuracy by name; a component that had no image left to attack has none
-	n       int                // images
+	index   int                // index of the line in series
+	left    map[string]float64 // accuracy by component; a component that had no image left to attack has none
+	n       int                // number of images
 }
 
-// waterfalls are the suite's charts, one a model and attack of several components, or none where they are too many.
+// waterfalls returns the suite's charts, one for each model and attack of several components, or none if there are too
+// many.
 func waterfalls(s *view.Suite) (out []waterfall) {
 	for _, m := range s.Models {
 		for i, col := range s.Columns {
@@ -70,7 +72,8 @@ func waterfalls(s *view.Suite) (out []waterfall) {
 	return out
 }
 
-// components are "Clean" and those of the longest run of an attack: one that found no image left has no step.
+// components returns "Clean" and the components of the longest run of an attack: a run that breaks every image early
+// has fewer.
 func components(s *view.Suite, col words.Column) []string {
 	var longest []string
 	s.Each(func(c *result.Cell, of words.Column) {
@@ -81,7 +84,8 @@ func components(s *view.Suite, col words.Column) []string {
 	return append([]string{"Clean"}, longest...)
 }
 
-// componentNames are a cell's components as figures call them: "APGD-CE", "FAB-T". One that runs again is numbered.
+// componentNames returns a cell's components as figures name them: "APGD-CE", "FAB-T". A repeated component is
+// numbered.
 func componentNames(steps []result.Step) (out []string) {
 	seen := map[string]int{}
 	for _, st := range steps {
@@ -97,7 +101,7 @@ func componentNames(steps []result.Step) (out []string) {
 	return out
 }
 
-// text is what stands at a bar.
+// text returns the label of a bar.
 func (l waterfallLine) text(name string) string {
 	if left, known := l.left[name]; known {
 		return words.Percent(left, l.n)
@@ -105,7 +109,7 @@ func (l waterfallLine) text(name string) string {
 	return words.Dash
 }
 
-// fillWaterfalls adds a panel for each chart: groups of bars for clean images and each component, a bar a defense.
+// fillWaterfalls adds a panel for each chart: groups of bars for clean images and each component, one bar per defense.
 func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 	var shown []string
 	for _, w := range charts {
@@ -119,7 +123,7 @@ func fillWaterfalls(s *view.Suite, f *chart.Sheet, charts []waterfall) {
 	f.Legend = legend(s, chart.Look{Bars: true}, shown...)
 }
 
-// panel draws one chart: each bar is the accuracy left after a component, with what it took in a tint above.
+// panel draws one chart: each bar is the accuracy left after a component, with its decrease in a tint above.
 func (w waterfall) panel(width vg.Length) chart.Plot {
 	p := grouped(len(w.names), len(w.lines), width, 26, func(i int, room vg.Length) []string {
 		return broken(w.names[i], room)
@@ -127,7 +131,7 @@ func (w waterfall) panel(width vg.Length) chart.Plot {
 	p.Title, p.Y, p.High = words.Clean(w.model), w.attack.Title(), 118
 	for k := range p.Bars {
 		i, line, b := k/len(w.lines), w.lines[k%len(w.lines)], &p.Bars[k]
-		if len(w.lines) == 1 { // no neighbour on either side
+		if len(w.lines) == 1 { // it has no neighbours
 			b.Room = 1
 		}
 		after, known := line.left[w.names[i]]
@@ -138,7 +142,7 @@ func (w waterfall) panel(width vg.Length) chart.Plot {
 	return p
 }
 
-// broken is a name for a group of this width: a wide one is broken at its dash. Others may reach a little beyond.
+// broken breaks a wide name at its dash to fit a group. Others may reach slightly beyond.
 func broken(name string, w vg.Length) []string {
 	st := chart.Small
 	parts := []string{name}

@@ -17,7 +17,7 @@ import (
 
 type Group struct{ *view.Group }
 
-// Comparison is a comparison of runs as it is read.
+// Comparison is a comparison of runs, arranged for reading.
 type Comparison struct {
 	*compare.Comparison
 	Groups []Group
@@ -44,14 +44,14 @@ func (c Comparison) Headline() string {
 		"model with or without a control", "models, each with or without a control"), words.Plural(pairs, "pair"))
 }
 
-// heading is what stands under one: a column, or all corruptions together.
+// heading is a heading of the tables: for one column, or for all corruptions together.
 type heading struct {
 	title   string
 	columns []int
 }
 
-// headings are those of all columns. Columns of one title stand under one heading; without a title, each under its
-// attack.
+// headings returns the headings of all columns. Columns with one title share a heading; without a title, each has its
+// attack's.
 func (g Group) headings(title func(c compare.Column) string) (all []heading) {
 	for i, c := range g.Columns {
 		name := title(c)
@@ -68,7 +68,7 @@ func (g Group) headings(title func(c compare.Column) string) (all []heading) {
 	return all
 }
 
-// under is what an entry has under a heading: of several columns the mean, where it has all.
+// under returns an entry's box under a heading: for several columns their mean, if it has all of them.
 func (h heading) under(e compare.Entry) Box {
 	mean, n := 0.0, 0
 	for _, c := range h.columns {
@@ -108,7 +108,7 @@ func (g Group) RankTable() Table {
 	headings := g.headings(func(c compare.Column) string {
 		return words.If(strings.Contains(c.Variant, ":"), "Corruptions, mean")
 	})
-	if by := g.RankedBy; len(by) == 1 { // which the ranking shows
+	if by := g.RankedBy; len(by) == 1 { // the ranking shows it
 		headings = lists.Only(headings, func(h heading) bool { return !slices.Equal(h.columns, by) })
 	}
 	t.headUnder(headings)
@@ -146,7 +146,7 @@ func seeds(c compare.Column) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Seeds), " ", ", "), "[]")
 }
 
-// rankBox is an entry's rank, 2= where another has the same, and those that the tests leave open.
+// rankBox returns an entry's rank, 2= if it is shared, and the range of ranks that the tests leave open.
 func (g Group) rankBox(e compare.Entry) Box {
 	if e.Rank == 0 {
 		return text(words.Dash)
@@ -161,7 +161,7 @@ func (g Group) rankBox(e compare.Entry) Box {
 	return Box{Bar: -1, Spans: []Span{{Text: rank}, {Text: " "}, {Text: open, Small: true}}}
 }
 
-// worst is what an entry is ranked by.
+// worst returns the score that ranks an entry.
 func (g Group) worst(e compare.Entry) Box {
 	switch by := g.RankedBy; {
 	case e.Worst == nil && len(by) == 1:
@@ -200,7 +200,7 @@ func (c Comparison) RunTable() Table {
 	return t
 }
 
-// CorruptionTable has the mean accuracy over the severities of each corruption.
+// CorruptionTable gives the mean accuracy over the severities of each corruption.
 func (g Group) CorruptionTable() Table {
 	t := Table{Lead: 1, Caption: "Accuracy in % by corruption, mean over the severities",
 		Head: []string{"Model · control"}}
@@ -218,7 +218,7 @@ func (g Group) CorruptionTable() Table {
 	return t
 }
 
-// HistoryTables have a line a run, a table a history.
+// HistoryTables returns a table for each history, with one line per run.
 func (g Group) HistoryTables() (out []Table) {
 	for i, s := range g.History {
 		t := Table{Lead: 1, Caption: g.HistoryName(s), Head: []string{"Run", "Created", "Model file"}}
@@ -250,7 +250,7 @@ func (g Group) HistoryTables() (out []Table) {
 
 func created(at time.Time) string { return at.UTC().Format("2006-01-02 15:04") }
 
-// MatrixTable has the difference of any two entries under attack; none where there are more than 24.
+// MatrixTable gives the difference of any two entries under attack; it has no rows if there are more than 24 entries.
 func (g Group) MatrixTable() Table {
 	t := Table{Lead: 1, Caption: "Line less column, in points, " + g.under() +
 		", on shared images; bold where significant", Head: []string{"Model · control"}}
@@ -288,7 +288,7 @@ func testNote(n int, what string) string {
 		"significant at %v.", words.Plural(n, what), compare.Alpha)
 }
 
-// under says on what pairs are tested.
+// under names the columns on which pairs are tested.
 func (g Group) under() string {
 	if g.Attacked() {
 		return "under attack"
@@ -296,7 +296,7 @@ func (g Group) under() string {
 	return "without an attack"
 }
 
-// PairTables have a line a pair: what is ranked, then clean images where these are not ranked.
+// PairTables gives a line to each pair: first for the ranked score, then for clean images if they are not the score.
 func (g Group) PairTables() []Table {
 	ranked := g.pairTable(g.under(), g.Tested, func(p compare.Pair) *compare.Test { return p.Robust })
 	ranked.note("", "Only A: images that A alone is right on. Bold differences are significant. Pairs of which one "+
@@ -321,12 +321,12 @@ func (g Group) PairTables() []Table {
 	return []Table{ranked, g.pairTable("on clean images", tested, clean)}
 }
 
-// shownPairs are all, or of more than a thousand those that are next to each other.
+// shownPairs returns all pairs or, if there are more than a thousand, those that are next to each other.
 func (g Group) shownPairs() []compare.Pair {
 	return lists.Only(g.Pairs, func(p compare.Pair) bool { return len(g.Pairs) <= 1000 || p.B == p.A+1 })
 }
 
-// pairTable is of one test of each pair, of which so many are made.
+// pairTable shows one test of each pair; tested is the number of tests.
 func (g Group) pairTable(where string, tested int, of func(compare.Pair) *compare.Test) Table {
 	t := Table{Lead: 2, Caption: "Every pair, " + where, Head: []string{"A", "B", "Shared images", "Only A", "Only B",
 		"A − B (points)", "95 % interval", "p", "p (Holm)"}}

@@ -14,13 +14,14 @@ import (
 	"selfheal/reports/words"
 )
 
-// level is that of a test from which on a report speaks of evidence.
+// level is the significance level below which a report speaks of evidence.
 const level = 0.05
 
-// contrast is a control and what it has to beat: the network alone, or greedy control by the same embeddings.
+// contrast is a control and what it must beat: the network alone, or greedy control by the same embeddings.
 type contrast struct{ Control, Against string }
 
-// contrasts are each control with the network alone, and each whose solver does more with greedy control of its layers.
+// contrasts pairs each control with the network alone, and each with a better solver also with greedy control of its
+// layers.
 func contrasts(s Suite) (out []contrast) {
 	out = lists.Map(s.Controls, func(c string) contrast { return contrast{c, cell.None} })
 	for _, c := range s.Controls {
@@ -35,7 +36,7 @@ func contrasts(s Suite) (out []contrast) {
 	return out
 }
 
-// sameLayer reports whether two layers are drawn towards the same: a file counts by what it holds.
+// sameLayer reports whether two layers have the same target: files are compared by content.
 func sameLayer(a, b result.Layer) bool {
 	held := func(l result.Layer) result.Layer {
 		if e := l.Embedding; e.SHA256 != "" || e.Files != nil {
@@ -46,17 +47,18 @@ func sameLayer(a, b result.Layer) bool {
 	return reflect.DeepEqual(held(a), held(b))
 }
 
-// pairedTest is of a contrast on one model's images under one attack.
+// pairedTest tests a contrast on one model's images under one attack.
 type pairedTest struct {
 	contrast
 	model  string
 	column words.Column
 	stats.Paired
-	p, adjusted float64    // of "as many are healed as harmed"
-	passes      [2]float64 // of an answer, of both sides; 0 where that is not known
+	p, adjusted float64    // for "as many are healed as harmed"
+	passes      [2]float64 // per answer, on both sides; 0 if unknown
 }
 
-// pairedTests are the suite's that have the verdicts of both sides; their p-values are adjusted for their number.
+// pairedTests returns the suite's tests that have the verdicts of both sides; their p-values are adjusted for their
+// number.
 func pairedTests(s Suite) (out []*pairedTest) {
 	var family stats.Family
 	for _, m := range s.Models {
@@ -79,7 +81,7 @@ func pairedTests(s Suite) (out []*pairedTest) {
 	return out
 }
 
-// judged are the cells of a column with verdicts: one, or those of all corruptions that it stands for.
+// judged returns the cells of a column with verdicts: one, or one for each corruption that it averages.
 func judged(s Suite, model, defense string, col words.Column) []*result.Cell {
 	for _, by := range s.Corrupted {
 		if by.Attack == col.Attack {
@@ -92,7 +94,7 @@ func judged(s Suite, model, defense string, col words.Column) []*result.Cell {
 	return nil
 }
 
-// passesOf is what an answer costs, in plain passes; 0 where that is not known.
+// passesOf returns the cost of an answer, in plain passes; 0 if unknown.
 func passesOf(cells []*result.Cell) float64 {
 	switch c := cells[0]; {
 	case c.Defense == cell.None:
@@ -103,13 +105,13 @@ func passesOf(cells []*result.Cell) float64 {
 	return 0
 }
 
-// gains are, of each image, how many more of its answers are right under the control; nil before there are any.
+// gains counts for each image how many more of its answers are right under the control; nil before any are added.
 type gains struct {
 	by     []int
-	differ bool // some answer on some image
+	differ bool // some answer differs on some image
 }
 
-// add adds the cells of both sides, where all have verdicts on the same images, and returns them.
+// add adds the cells of both sides, if all have verdicts on the same images, and returns them.
 func (g *gains) add(s Suite, model string, of contrast, col words.Column) (before, now []*result.Cell) {
 	before, now = judged(s, model, of.Against, col), judged(s, model, of.Control, col)
 	for i, c := range now {
@@ -132,7 +134,8 @@ func Matched(a, b *result.Cell) bool {
 	return a != nil && b != nil && len(a.Verdicts) > 0 && len(a.Verdicts) == len(b.Verdicts)
 }
 
-// counted are the images with more right answers and those with fewer. An image counts once: its answers are dependent.
+// counted counts the images with more right answers and those with fewer. An image counts once, because its answers are
+// dependent.
 func (g *gains) counted() (p stats.Paired) {
 	for _, more := range g.by {
 		p.Add(more)
@@ -140,17 +143,17 @@ func (g *gains) counted() (p stats.Paired) {
 	return p
 }
 
-// pooledTest is of a contrast over all models and the columns of one kind.
+// pooledTest tests a contrast over all models and the columns of one kind.
 type pooledTest struct {
 	stats.Paired
 	kind    string // "clean", "attacked", "corrupted"
 	columns int
 	differ  bool
-	p       float64 // of "as many are won as lost", adjusted for the suite's number of such tests
-	single  [2]int  // paired tests of it that are better and worse beyond chance
+	p       float64 // for "as many are won as lost", adjusted for the number of such tests in the suite
+	single  [2]int  // its paired tests that are significantly better, and worse
 }
 
-// pooled counts the images of a contrast over the columns of a kind; nil where there are none.
+// pooled counts the images of a contrast over the columns of a kind; nil if there are none.
 func pooled(s Suite, of contrast, kind string, tests []*pairedTest) *pooledTest {
 	all, out := gains{}, &pooledTest{kind: kind}
 	for _, col := range s.Columns {
@@ -178,8 +181,8 @@ func pooled(s Suite, of contrast, kind string, tests []*pairedTest) *pooledTest 
 	return out
 }
 
-// Evidence is a sentence for each contrast, and a table of the tests. It is empty where the suite has no controls, or
-// their verdicts are not known.
+// Evidence holds a sentence for each contrast, and a table of the tests. It is empty if the suite has no controls or
+// their verdicts are unknown.
 type Evidence struct {
 	Sentences []string
 	Table     Table
@@ -192,7 +195,7 @@ func (s Suite) Evidence() (e Evidence) {
 		return e
 	}
 	var family stats.Family
-	var later []func() string // when all p-values are known
+	var later []func() string // run when all p-values are known
 	for _, c := range contrasts(s) {
 		of := lists.Only(all, func(t *pairedTest) bool { return t.contrast == c })
 		var pools []*pooledTest
@@ -238,13 +241,13 @@ func (c contrast) sentence(pools []*pooledTest, tests []*pairedTest) string {
 	return out + "."
 }
 
-// words say how the images divide, and what that is evidence for.
+// words says how the images divide, and what that is evidence for.
 func (p pooledTest) words(name string) string {
 	if !p.differ {
 		return "no answer differs"
 	}
 	out := fmt.Sprintf("%s and %d lose (%s), ", words.Plural(p.Won, "image gains", "images gain"), p.Lost, chance(p.p))
-	against := p.single[1] // lines of the table that say another thing
+	against := p.single[1] // lines of the table that contradict the pooled test
 	switch {
 	case p.p > level:
 		out += "no evidence of a difference"
@@ -292,7 +295,7 @@ func testTable(s Suite, all []*pairedTest) Table {
 	return t.marked()
 }
 
-// EvidenceTable is the table below its sentences.
+// EvidenceTable returns the table below the suite's sentences.
 func (s Suite) EvidenceTable() Table {
 	e := s.Evidence()
 	notes := lists.Map(e.Sentences, func(said string) Footnote { return Footnote{"", said} })

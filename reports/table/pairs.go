@@ -17,8 +17,8 @@ type pairRow struct {
 	p, adjusted float64
 }
 
-// PairTable compares the networks of the suite's pairs on the same images, under the same attack: what quantisation
-// did, or pruning, or another training. In mode transfer there is a row for each network of the pair that made the
+// PairTable compares the networks of the suite's pairs on the same images under the same attack: the effect of
+// quantising, pruning or another training. In mode transfer there is a row for each network of the pair that made the
 // images.
 func (s Suite) PairTable() Table {
 	t := s.table("Pairs of networks: verdicts on the same images"+s.OfFirstSeed(), 3, "Pair", "Control", "Attack",

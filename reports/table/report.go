@@ -17,8 +17,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// HeadlineTable is the whole report in a line a suite, model and control. The caption has what is the same in
-// every line. Quoted numbers have none: nothing was run.
+// HeadlineTable shows the whole report, one line for each suite, model and control. Values that are equal in all lines
+// stand in the caption. A quoted report has no table, because nothing was run.
 func (v Report) HeadlineTable() Table {
 	t := Table{Anchor: ".headline", Caption: "Accuracy in %, on clean images and the lowest under attack"}
 	if v.Quoted {
@@ -26,7 +26,7 @@ func (v Report) HeadlineTable() Table {
 	}
 	modes := lists.Distinct(v.Suites, func(s Suite) string { return s.Attacker().Name })
 	rows := slices.Concat(lists.Map(v.Suites, Suite.Rows)...)
-	controls := lists.Distinct(rows, func(r view.Row) string { return r.Control }) // "" where a suite has none
+	controls := lists.Distinct(rows, func(r view.Row) string { return r.Control }) // "" for a suite without controls
 	named := lists.Only(controls, func(c string) bool { return c != "" })
 	suites, varied := len(v.Suites) > 1, len(controls) > 1
 	t.lead("Suite", suites)
@@ -73,7 +73,7 @@ func (v Report) HeadlineTable() Table {
 	return t.marked()
 }
 
-// headline are a row's accuracies: clean, the lowest, its interval and the attack that it is under.
+// headline returns a row's accuracies: clean, the lowest, its interval and its attack.
 func (s Suite) headline(r view.Row, controlled bool) []Box {
 	under := func(side int) (low *result.Cell, attack string) {
 		low, column := s.Lowest(r.Sides[side])
@@ -93,7 +93,7 @@ func (s Suite) headline(r view.Row, controlled bool) []Box {
 		s.pair(lowest, limits, false, controlled), text(attack))
 }
 
-// pair writes both sides of an entry; accuracies have the better one bold and the marks of the suite's footnotes.
+// pair writes both sides of an entry; for accuracies the better one is bold, with the marks of the suite's footnotes.
 func (s Suite) pair(e view.Entry, say func(*result.Cell) string, accuracies, controlled bool) Box {
 	one := func(side int) Span {
 		if !accuracies {
@@ -108,7 +108,8 @@ func (s Suite) pair(e view.Entry, say func(*result.Cell) string, accuracies, con
 	return b
 }
 
-// WarningTable counts warnings by id, the most frequent first: so many kinds, with names of so many letters.
+// WarningTable counts warnings by id, the most frequent first. It shows at most so many kinds, with names of at most so
+// many letters.
 func (v Report) WarningTable(kinds, letters int) Table {
 	t := Table{Lead: 1, Caption: "Warnings", Head: []string{"Warning", "Accuracies"}}
 	count := map[string]int{}
@@ -129,7 +130,7 @@ func (v Report) WarningTable(kinds, letters int) Table {
 	return t
 }
 
-// place is where attackers of several modes meet: their numbers may be compared.
+// place identifies cells of several modes whose numbers may be compared.
 type place struct {
 	cell.Row
 	norm    string
@@ -137,7 +138,7 @@ type place struct {
 	n       int
 }
 
-// weakest are the cells of lowest accuracy by mode, of those under one attack, or under any if it is "".
+// weakest returns by mode the cells of lowest accuracy under one attack, or under any if attack is "".
 func weakest(cells []*result.Cell, attack string) map[string]*result.Cell {
 	low := map[string]*result.Cell{}
 	for _, c := range cells {
@@ -148,7 +149,7 @@ func weakest(cells []*result.Cell, attack string) map[string]*result.Cell {
 	return low
 }
 
-// meetings sorts the attacked cells of all suites by place, in the order of the suites.
+// meetings groups the attacked cells of all suites by place, in the order of the suites.
 func (v Report) meetings() (order []place, at map[place][]*result.Cell, columns map[string]words.Column) {
 	at, columns = map[place][]*result.Cell{}, map[string]words.Column{}
 	for _, s := range v.Suites {
@@ -170,13 +171,13 @@ func (v Report) meetings() (order []place, at map[place][]*result.Cell, columns 
 	return order, at, columns
 }
 
-// KnowledgeTable puts what was scored in several modes side by side. Each attack that several modes share has a line;
-// where none is of all the modes that there are, one more line has the strongest attack of each mode, by name.
+// KnowledgeTable puts the scores of several modes side by side. It has a line for each attack that several modes share.
+// If no attack is in all modes, one more line has the strongest attack of each mode, by name.
 func (v Report) KnowledgeTable() Table {
 	t := Table{Anchor: ".knowledge", Lead: 4, Caption: "Accuracy in % of controlled networks, by what the attacker " +
 		"knows; the lowest in bold",
 		Head: []string{"Data set", "Model", "Control", "Attack", "Images", "No control"}}
-	if v.Quoted { // equal names there are not equal controls
+	if v.Quoted { // equal names do not mean equal controls there
 		return t
 	}
 	order, at, columns := v.meetings()
@@ -186,7 +187,7 @@ func (v Report) KnowledgeTable() Table {
 		maps.Copy(all, weakest(at[p], ""))
 	}
 	names := lists.Only(result.ModeNames(), func(name string) bool { return all[name] != nil })
-	for _, name := range slices.Sorted(maps.Keys(all)) { // those that are not known
+	for _, name := range slices.Sorted(maps.Keys(all)) { // the unknown ones
 		names = lists.Once(names, name)
 	}
 	var said []string
@@ -216,7 +217,7 @@ func (v Report) KnowledgeTable() Table {
 				return other != attack && columns[other].Name() == col.Name()
 			})
 			var baseline *result.Cell
-			for _, name := range append([]string{result.Whitebox}, names...) { // the same attack, whatever the mode
+			for _, name := range append([]string{result.Whitebox}, names...) { // the same attack, in every mode
 				baseline = cmp.Or(baseline, weakest(at[bare], attack)[name])
 			}
 			t.add(p.line(col.Title(), baseline, names, cells, nil))
@@ -233,7 +234,7 @@ func (v Report) KnowledgeTable() Table {
 	return t.marked()
 }
 
-// line is a row of the table of what the attacker knows. With names, the attack stands behind each number.
+// line returns a row of the table of what the attacker knows. With names, each number is followed by its attack.
 func (p place) line(attack string, baseline *result.Cell, modes []string, cells map[string]*result.Cell,
 	names map[string]words.Column) []Box {
 	defense := text(words.DefenseName(p.Defense))
@@ -257,18 +258,18 @@ func (p place) line(attack string, baseline *result.Cell, modes []string, cells 
 	return line
 }
 
-// Made are the tables of what the numbers depend on, those that have lines.
+// Made returns the tables of settings that the numbers depend on, except empty ones.
 func (v Report) Made() []Table {
 	return filled(v.datasetTable(), v.modelTable(), v.attackTable(), v.controlTable())
 }
 
-// described is a piece of provenance: its parts joined, those that are not empty.
+// described joins the parts of a piece of provenance that are not empty.
 func described(parts ...string) Box {
 	parts = slices.DeleteFunc(parts, func(w string) bool { return w == "" })
 	return text(cmp.Or(words.Clean(strings.Join(parts, "; ")), words.Dash))
 }
 
-// titled puts a word before a value; "" for none.
+// titled puts a word before a value; "" for an empty value.
 func titled(word string, v any) string {
 	said, is := v.(string)
 	if !is {
@@ -292,7 +293,7 @@ func (v Report) datasetTable() Table {
 	return t
 }
 
-// indices writes a list of images: a run of neighbours by its ends, of a long list the first dozen.
+// indices writes a list of images: a contiguous range by its ends, a long list by its first dozen.
 func indices(ids []int) string {
 	n := len(ids)
 	if n > 2 && ids[n-1]-ids[0] == n-1 && slices.IsSorted(ids) {
@@ -357,7 +358,7 @@ func settings(p result.Parameters) string {
 	return strings.Join(names, ", ")
 }
 
-// setting writes a parameter's value; numbers as in a config, lists without brackets.
+// setting writes a parameter's value: numbers as in a config, lists without brackets.
 func setting(v any) string {
 	switch v := v.(type) {
 	case float64:
@@ -381,7 +382,7 @@ func (v Report) FitTable() Table {
 	return t.marked()
 }
 
-// Checks are the theory's checks, a table an experiment. They compare closer than other tables do.
+// Checks returns the theory's checks, one table per experiment. They compare with a finer tolerance than other tables.
 func Checks(checks []theory.Check) (out []Table) {
 	for _, name := range lists.Distinct(checks, func(c theory.Check) string { return c.Part }) {
 		part := Table{Lead: 1, Caption: words.Heading(name),

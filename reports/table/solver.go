@@ -19,7 +19,7 @@ func mean(m result.Mean) []string {
 	return []string{words.FourDigits(*m.Objective), words.ThreeDigits(m.StandardError)}
 }
 
-// sweepsOf writes how many sweeps of how many ascent steps a solver makes.
+// sweepsOf writes a solver's numbers of sweeps and of ascent steps.
 func sweepsOf(s result.SolverSettings) string {
 	if s.Outer == 0 {
 		return words.Dash
@@ -53,7 +53,7 @@ func methodTable(s view.Study) Table {
 	return t.marked()
 }
 
-// headSweeps heads those of n sweeps that there is room for.
+// headSweeps adds headings for those of n sweeps that fit.
 func (t *Table) headSweeps(n int) []int {
 	sweeps := view.ShownSweeps(n)
 	for _, k := range sweeps {
@@ -62,8 +62,8 @@ func (t *Table) headSweeps(n int) []int {
 	return sweeps
 }
 
-// convergenceTable follows the objective from sweep to sweep at the control's own rate and
-// momentum and at the default ones.
+// convergenceTable shows the objective from sweep to sweep, at the control's own rate and momentum and at the default
+// ones.
 func convergenceTable(s view.Study) Table {
 	t := Table{Lead: 3, Caption: "Mean objective after each sweep",
 		Head: []string{"Learning rate", "Momentum", "Images", "Greedy start"}}
@@ -90,7 +90,7 @@ var settingNames = map[string]string{
 	result.SetLearningRate: "learning rate", result.SetMomentum: "momentum",
 }
 
-// settingTable lists what the control's solver comes to with one setting changed.
+// settingTable lists the solver's results with one setting changed.
 func settingTable(s view.Study) Table {
 	t := Table{Lead: 3, Caption: "One setting changed, the others the control's own",
 		Head: append([]string{"Setting", "Value", "Images", "Plain passes", "Objective", "Standard error"},
@@ -112,7 +112,7 @@ func settingTable(s view.Study) Table {
 	return t.marked()
 }
 
-// Study are all of a study.
+// Study returns all tables of a study.
 func Study(s view.Study) []Table {
 	return filled(methodTable(s), convergenceTable(s), settingTable(s))
 }
@@ -122,7 +122,7 @@ func layerTable(s Suite, all []view.Traced, caption string, of func(result.Solve
 	t.head(true, s.Heads()...)
 	for _, one := range all {
 		for i, layer := range one.Layers {
-			if len(one.Layers) > 1 { // as a figure counts them
+			if len(one.Layers) > 1 { // numbered as in a figure
 				layer = fmt.Sprintf("%d: %s", i+1, layer)
 			}
 			var values []string
@@ -139,7 +139,7 @@ func layerTable(s Suite, all []view.Traced, caption string, of func(result.Solve
 	return t.marked()
 }
 
-// sweepTable follows the objective from the greedy start through the sweeps, by its difference from that.
+// sweepTable shows the objective's difference from the greedy start after each sweep.
 func sweepTable(s Suite, all []view.Traced) Table {
 	t := s.table("Objective at the greedy start, and its difference from that after each sweep, mean over "+
 		"the first images"+s.OfFirstSeed(), 3, "Model", "Control", "Images", "Traced", "Greedy start")
@@ -162,7 +162,7 @@ func sweepTable(s Suite, all []view.Traced) Table {
 	return t.marked()
 }
 
-// TraceTables are norms and losses by layer, and the objective from sweep to sweep.
+// TraceTables shows norms and losses by layer, and the objective from sweep to sweep.
 func (s Suite) TraceTables() []Table {
 	all := s.Traced()
 	norm := func(l result.SolverLayer) float64 { return l.ControlNorm }

@@ -19,7 +19,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// Details are the suite's tables that a page folds away where they are long.
+// Details returns the suite's tables that a page folds if they are long.
 func (s Suite) Details() []Table {
 	return filled(append(s.CorruptionTables(), s.SpreadTable(), s.VotesTable(), s.DistanceTable(), s.WaterfallTable(),
 		s.solverTable(), s.marginTable(), s.costTable())...)
@@ -29,12 +29,13 @@ func filled(all ...Table) []Table {
 	return slices.DeleteFunc(all, func(t Table) bool { return len(t.Rows) == 0 })
 }
 
-// table begins one of the suite, whose numbers depend on its attacker.
+// table starts a table whose numbers depend on the suite's attacker.
 func (s Suite) table(caption string, lead int, head ...string) Table {
 	return Table{Anchor: s.Slug, Caption: s.Caption(caption), Lead: lead, Head: head}
 }
 
-// byCell is a table with a row or more for every cell, which of adds. The first columns name the cell, head the others.
+// byCell makes a table with the rows that of adds for every cell. The first columns name the cell; head names the
+// others.
 func (s Suite) byCell(caption string, head []string, of func(c *result.Cell, add func(cells ...any))) Table {
 	t := s.table(caption, 3, "Model", "Defense", "Attack")
 	t.head(true, head...)
@@ -67,7 +68,7 @@ func (s Suite) AccuracyTable() Table {
 	return t.marked()
 }
 
-// IntervalTable gives every accuracy with its 95 % interval, a line a model and defense.
+// IntervalTable gives every accuracy with its 95 % interval, one line per model and defense.
 func (s Suite) IntervalTable() Table {
 	t := s.table("Accuracy in % with 95 % Wilson intervals"+s.OfFirstSeed(), 2, "Model", "Defense")
 	t.head(true, s.Heads()...)
@@ -81,7 +82,8 @@ func (s Suite) IntervalTable() Table {
 	return t.marked()
 }
 
-// WaterfallTable says of each component of an attack on how many images it ran, what it left, and its cost.
+// WaterfallTable gives for each component of an attack the number of images it ran on, the accuracy it left, and its
+// cost.
 func (s Suite) WaterfallTable() Table {
 	head := []string{"Component", "Attacked", "Accuracy after (%)", "Forward passes", "Backward passes", "Time"}
 	what := "Accuracy after each attack component" + s.OfFirstSeed()
@@ -149,11 +151,11 @@ func Passes(c *result.Cell) (forward, backward int64) {
 	return forward, backward
 }
 
-// DistanceTable says how large the perturbations are that break the images: the curves in numbers.
+// DistanceTable gives the sizes of the perturbations that break the images: the curves in numbers.
 func (s Suite) DistanceTable() Table {
 	what := "Smallest perturbation found that breaks an image that is right" + s.OfFirstSeed()
 	head := []string{"Right images", "Unbroken", "10 % below", "Median", "90 % below", "Area"}
-	pixels := false // in ℓ0
+	pixels := false // for ℓ0
 	s.Each(func(c *result.Cell, _ words.Column) {
 		m := s.MarginsOf(c)
 		pixels = pixels || m.Distances(c) && len(m.Pixels) > 0
@@ -216,7 +218,7 @@ func quantile(xs []float64, q float64) string {
 	return words.ThreeDigits(lists.Quantile(xs, q))
 }
 
-// SpreadTable says how far accuracies depend on the attacks' seeds.
+// SpreadTable gives the spread of accuracies over the attacks' seeds.
 func (s Suite) SpreadTable() Table {
 	head := []string{"Seeds", "Mean", "Standard deviation", "Lowest", "Highest", "Right under every seed"}
 	return s.byCell("Spread over the seeds: accuracy in %", head, func(c *result.Cell, add func(...any)) {
@@ -226,7 +228,7 @@ func (s Suite) SpreadTable() Table {
 	})
 }
 
-// VotesTable says of networks that draw at random what a single pass gets right, and how sure the votes are.
+// VotesTable gives, for networks that draw at random, the accuracy of a single pass and how certain the votes are.
 func (s Suite) VotesTable() Table {
 	head := []string{"Passes", "By votes (%)", "A single pass (%)", "Undecided images"}
 	t := s.byCell("Networks that draw at random"+s.OfFirstSeed(), head, func(c *result.Cell, add func(...any)) {
@@ -243,20 +245,20 @@ func (s Suite) VotesTable() Table {
 }
 
 const (
-	manyClasses = 20   // above it a table has the ends only
-	endClasses  = 10   // of each end
-	mostClasses = 1000 // rows of a page's tables of all classes
+	manyClasses = 20   // with more, a table shows only the ends
+	endClasses  = 10   // at each end
+	mostClasses = 1000 // rows of a page's table of all classes
 )
 
-// ends are the classes of lowest and of highest weight; of equal ones the lower label comes first.
+// ends returns the classes of lowest and of highest weight; among equals the lower label comes first.
 func ends(classes []view.Class, side int) []view.Class {
 	by := slices.SortedStableFunc(slices.Values(classes),
 		func(a, b view.Class) int { return cmp.Compare(a.Weight(side), b.Weight(side)) })
 	return append(by[:endClasses:endClasses], by[len(by)-endClasses:]...)
 }
 
-// ClassTables give the accuracy of each class, a line a class, model and control; from the records, so that without
-// them there is none. If there are many classes, the first table has the ends, and a second one all of them.
+// ClassTables gives the accuracy of each class, one line per class, model and control. They need records. If there are
+// many classes, the first table has the ends, and a second one all of them.
 func (s Suite) ClassTables() []Table {
 	what, whose, side := "Accuracy in % by class"+s.OfFirstSeed()+versus(s.Controls), "of the network", 0
 	if len(s.Controls) > 0 {
@@ -312,8 +314,8 @@ func classBoxes(c view.Class, controlled bool) (line []Box) {
 	return line
 }
 
-// ComparisonTable puts ours beside the published numbers, a line a cell; without rows
-// where the suite has none. Numbers of networks that the suite lacks are counted beneath it.
+// ComparisonTable puts our numbers beside the published ones, one line per cell; it has no rows if the suite has none.
+// Published numbers of networks that the suite lacks are counted below it.
 func (s Suite) ComparisonTable() Table {
 	if s.Published == nil {
 		return Table{}
@@ -362,10 +364,11 @@ func publishedSource(source string) string {
 	return "the numbers of " + words.Clean(source)
 }
 
-// inclusionMark marks balls that are certified since a certified ℓ2 ball holds them.
+// inclusionMark marks balls that are certified because they lie in a certified ℓ2 ball.
 const inclusionMark = "⊂"
 
-// CertifiedTables have a certificate each: what is proven of the classifiers, beside what attacks leave of them.
+// CertifiedTables returns a table for each certificate: the accuracy proved for the classifiers, beside the accuracy
+// that attacks leave.
 func (s Suite) CertifiedTables() (list []Table) {
 	for _, by := range s.Certified {
 		smooths := by.Of.Smooths()
@@ -434,7 +437,7 @@ func noteSmoothing(by *view.Apart, t *Table, attacked, included bool) {
 	}
 }
 
-// gapOf is the mean of a line's gaps.
+// gapOf returns the mean of a line's gaps.
 func gapOf(by *view.Apart, of view.Series) string {
 	if c := by.Cell(of.Model, of.Defense, by.Columns[0]); c != nil && c.Area != nil {
 		return words.Strength(*c.Norm, *c.Area)
@@ -461,7 +464,7 @@ func noteProof(by *view.Apart, t *Table, attacked bool) {
 	}
 }
 
-// CorruptionTables are the scores of the suite's corruptions, and the accuracy under each of them.
+// CorruptionTables gives the scores of the suite's corruptions, and the accuracy under each of them.
 func (s Suite) CorruptionTables() (list []Table) {
 	for _, by := range s.Corrupted {
 		list = append(list, corruptionScores(s, by), corruptionTable(s, by))
@@ -491,7 +494,7 @@ func wrong(c *result.Cell) string {
 	return words.Percent(1-c.Accuracy, c.N)
 }
 
-// relative is the mean corruption error over AlexNet's; a dash where AlexNet's is not known or of other severities.
+// relative returns the mean corruption error over AlexNet's; a dash if AlexNet's is unknown or has other severities.
 func relative(by *view.Apart, model, defense string) string {
 	sum := 0.0
 	for _, name := range by.Names {

@@ -1,4 +1,6 @@
-// Package table makes the reports' tables: suites, studies, comparisons and checks in, rows out. It knows no format.
+// Package table makes the reports' tables: it takes suites, studies, comparisons and checks as package view arranges
+// them and returns each as a [Table], rows of plain text with footnotes. It knows no format; package reports writes
+// them.
 package table
 
 import (
@@ -25,21 +27,21 @@ func Of(v *view.Report) Report {
 	return Report{v, lists.Map(v.Suites, func(s *view.Suite) Suite { return Suite{s} })}
 }
 
-// Table is a table as data, in plain text; the formats only escape and lay out.
+// Table is a table as data, in plain text; the formats only escape it and lay it out.
 type Table struct {
-	Anchor  string // for the links of footnote marks: the suite's; of several suites one that begins with a dot
+	Anchor  string // for the links of footnote marks: the suite's; over several suites one that begins with a dot
 	Caption string
-	Lead    int // how many first columns are row headings
+	Lead    int // number of first columns that are row headings
 	Head    []string
 	Rows    [][]Box
-	Sums    int // how many last rows sum up those above
+	Sums    int // number of last rows that sum up those above
 	Notes   []Footnote
 }
 
-// Long reports whether a reader doesn't take in all rows at once: a page folds the table and lets it be filtered.
+// Long reports whether a page should fold the table and let readers filter it.
 func (t Table) Long() bool { return len(t.Rows) > 12 }
 
-// Room is the width of the first column in digits, so that usual names stay on one line.
+// Room returns the width of the first column in digits, so that usual names stay on one line.
 func (t Table) Room() int {
 	most := 0
 	for _, r := range t.Rows {
@@ -52,10 +54,10 @@ func (t Table) Body() [][]Box { return t.Rows[:len(t.Rows)-t.Sums] }
 
 func (t Table) Foot() [][]Box { return t.Rows[len(t.Rows)-t.Sums:] }
 
-// Heads of columns of words behind the row headings.
+// Heads of columns of words after the row headings.
 const (
 	inIntervalHead      = "Published in our interval"
-	lowestHead          = "Lowest under" // the attacks that the lowest accuracies are of
+	lowestHead          = "Lowest under" // the attacks of the lowest accuracies
 	attackerHead        = "Attacker"
 	formatHead          = "Format"
 	chosenHead          = "Chosen images"
@@ -76,25 +78,25 @@ func (t Table) Words(i int) bool {
 // Box is the content of one table cell.
 type Box struct {
 	Spans  []Span
-	Repeat bool        // says what the box above says
-	Bar    float64     // a share to draw behind the text, −1 for none
-	Pair   *[2]float64 // two shares to draw, the baseline's over the controlled one's
-	Link   string      // the id of what the text leads to on a page
-	Value  string      // what a page sorts by, where the text does not begin with that number
-	Anchor string      // of the suite that the marks are of, where the table is of several
+	Repeat bool        // repeats the box above
+	Bar    float64     // a fraction to draw behind the text, −1 for none
+	Pair   *[2]float64 // two fractions to draw, the baseline's over the controlled one's
+	Link   string      // id of the text's target on a page
+	Value  string      // sort key on a page, if the text does not begin with it
+	Anchor string      // of the marks' suite, in a table over several
 }
 
-// Span is a piece of text; Mark holds marks of footnotes, with commas between them.
+// Span is a piece of text; Mark holds footnote marks, separated by commas.
 type Span struct {
 	Text  string
 	Bold  bool
-	Small bool // less than what it follows
+	Small bool // in smaller type than the text before it
 	Mark  string
 }
 
 func text(s string) Box { return Box{Spans: []Span{{Text: s}}, Bar: -1} }
 
-// boxes are a row's: of texts, which are cleaned, of counts, of boxes and of lists of these; nil has none.
+// boxes makes a row from texts, which are cleaned, counts, boxes and lists of these; nil adds none.
 func boxes(cells ...any) (row []Box) {
 	for _, c := range cells {
 		switch c := c.(type) {
@@ -151,7 +153,7 @@ func (t *Table) note(mark, format string, args ...any) {
 	t.Notes = append(t.Notes, Footnote{mark, fmt.Sprintf(format, args...)})
 }
 
-// timed is a duration, which sorts by its seconds.
+// timed writes a duration that sorts by its seconds.
 func timed(seconds float64) Box {
 	b := text(words.Duration(seconds))
 	b.Value = strconv.FormatFloat(seconds, 'g', 6, 64)
@@ -165,7 +167,7 @@ func (b Box) Plain() (out string) {
 	return out
 }
 
-// Written is the box in a format that writes a span so; "" where it repeats the one above.
+// Written returns the box with each span written by how; "" if it repeats the one above.
 func (b Box) Written(how func(Span) string) (out string) {
 	for _, s := range b.Spans {
 		if !b.Repeat {
@@ -175,7 +177,7 @@ func (b Box) Written(how func(Span) string) (out string) {
 	return out
 }
 
-// versus says in a caption what the two sides of an entry are.
+// versus explains in a caption the two sides of an entry.
 func versus(controls []string) string {
 	switch len(controls) {
 	case 0:
@@ -196,15 +198,15 @@ func (t Table) marked() Table {
 	return t
 }
 
-// Footnote is a note as it is written; without a mark it is about the whole table.
+// Footnote is the text of a note; without a mark it is about the whole table.
 type Footnote struct{ Mark, Text string }
 
 func (n Footnote) Anchor() string { return MarkAnchor(n.Mark) }
 
-// MarkAnchor is the end of the id of what a mark leads to.
+// MarkAnchor returns the end of the id of a mark's target.
 func MarkAnchor(mark string) string { return strings.ReplaceAll(mark, view.LoopMark, "loop") }
 
-// footnotes writes the notes: id, message and what they concern.
+// footnotes writes the notes: id, message and the cells that they concern.
 func footnotes(s Suite) (out []Footnote) {
 	const most = 4
 	for _, n := range s.Notes {
@@ -218,7 +220,7 @@ func footnotes(s Suite) (out []Footnote) {
 	return slices.Concat(out, titles(s), stored(s), agreement(s))
 }
 
-// stored says what rounding to levels did.
+// stored reports how rounding to levels changed the results.
 func stored(s Suite) (out []Footnote) {
 	var all *result.Stored
 	s.Each(func(c *result.Cell, _ words.Column) {
@@ -237,7 +239,7 @@ func stored(s Suite) (out []Footnote) {
 	return out
 }
 
-// agreement says of attacks in another precision than the judge's how they agree with the same in float32.
+// agreement reports how attacks in another precision than the judge's agree with the same attacks in float32.
 func agreement(s Suite) (out []Footnote) {
 	var all result.Agreement
 	s.Each(func(c *result.Cell, _ words.Column) {
@@ -252,7 +254,7 @@ func agreement(s Suite) (out []Footnote) {
 	return out
 }
 
-// titles say how single attacks were made whose columns' heads don't.
+// titles describes single attacks whose columns' heads don't.
 func titles(s Suite) []Footnote {
 	single := lists.Only(s.Columns, func(c words.Column) bool {
 		return c.AttackTitle != "" && c.AttackTitle != c.Short() && s.File.Made(c.Attack).Components == nil

@@ -11,8 +11,9 @@ import (
 	"selfheal/reports/words"
 )
 
-// Answers are the lines that a run ends with: of each suite the lowest accuracy of its first model, alone and under
-// each control, such as "robust accuracy 41.0 % [34.4, 47.9] under AutoAttack standard, ℓ∞ 8/255, 200 images".
+// Answers returns the lines that a run ends with. For each suite they give the lowest accuracy of its first model,
+// alone and under each control, such as "robust accuracy 41.0 % [34.4, 47.9] under AutoAttack standard, ℓ∞ 8/255, 200
+// images".
 func (v *Report) Answers() (lines []string) {
 	models := 0
 	for _, s := range v.Suites {
@@ -32,7 +33,7 @@ func (v *Report) Answers() (lines []string) {
 	return lines
 }
 
-// answer is a line's lowest accuracy in words, "" where nothing is measured.
+// answer returns a line's lowest accuracy in words, "" if nothing is measured.
 func (s *Suite) answer(line Series, named bool) string {
 	kind, c, col := "clean", line.Cells[0], s.Columns[0]
 	if low, at := s.Lowest(line.Cells); low != nil {
@@ -68,19 +69,19 @@ func (s *Suite) answer(line Series, named bool) string {
 	return said
 }
 
-// attackNamed is a column's attack in full: "AutoAttack standard", "PGD-40, 2 restarts".
+// attackNamed returns a column's attack in full: "AutoAttack standard", "PGD-40, 2 restarts".
 func (s *Suite) attackNamed(col words.Column) string {
 	title := cmp.Or(col.AttackTitle, col.Attack)
-	if a := s.File.Made(col.Attack); a.Version != "" { // the components are named in brackets
+	if a := s.File.Made(col.Attack); a.Version != "" { // the components stand in brackets
 		title, _, _ = strings.Cut(title, " (")
 		title += " " + a.Version
 	}
 	return words.Clean(title)
 }
 
-// last is the cell of a certificate's largest epsilon, nil where there is none.
+// last returns the cell of a certificate's largest epsilon, nil if there is none.
 func (by *Apart) last(line Series) (c *result.Cell) {
-	if by.Of.Brackets() { // whose verdicts are those of the clean images
+	if by.Of.Brackets() { // its cells hold the verdicts on clean images
 		return nil
 	}
 	for _, col := range by.Columns {

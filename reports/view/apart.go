@@ -13,21 +13,21 @@ import (
 	"selfheal/reports/words"
 )
 
-// Apart is an attack whose cells are no columns of the suite's tables. Corruptions have a cell for each corruption and
-// severity, and elsewhere their mean stands for them. A certificate has one for each epsilon; those of smoothing are of
-// the smoothed classifiers.
+// Apart is an attack whose cells are not columns of the suite's tables. Corruptions have a cell for each corruption and
+// severity; other tables show their mean. A certificate has a cell for each epsilon; smoothing's cells are for the
+// smoothed classifiers.
 type Apart struct {
 	Attack            string
 	Of                result.Attack
-	Columns           []words.Column // of its cells; of a certificate by epsilon, ascending
+	Columns           []words.Column // of its cells; a certificate's in ascending order of epsilon
 	Names, Severities []string       // of corruptions
 	Normalised        bool           // AlexNet's errors are known
 	cells
-	radii  map[cellKey][]float64 // of smoothing's records, and proven ones of a bracket's, one an image: no epsilon
-	broken map[cellKey][]float64 // of a bracket's records, +Inf where nothing breaks the image
+	radii  map[cellKey][]float64 // from records of smoothing, and proved radii of a bracket, one per image, without epsilon
+	broken map[cellKey][]float64 // from a bracket's records, +Inf if nothing breaks the image
 }
 
-// setApart takes a cell of a corruption or a certificate out of the suite's others.
+// setApart removes a cell of a corruption or a certificate from the suite's other cells.
 func (s *Suite) setApart(c *result.Cell) bool {
 	name, a, ok := result.AttackOf(s.File.Attacks, c.Attack)
 	list := &s.Certified
@@ -69,7 +69,7 @@ func newApart(name string, a result.Attack) *Apart {
 	return by
 }
 
-// Apart lists the cells that are no columns: those of corruptions, then those of certificates.
+// Apart lists the cells that are not columns: of corruptions, then of certificates.
 func (s *Suite) Apart() (out []Compared) {
 	for _, by := range slices.Concat(s.Corrupted, s.Certified) {
 		for _, of := range s.Lines() {
@@ -84,7 +84,7 @@ func (s *Suite) Apart() (out []Compared) {
 	return out
 }
 
-// Over lists the cells of some corruptions and severities; nil where one is missing.
+// Over lists the cells of some corruptions and severities; nil if one is missing.
 func (by *Apart) Over(model, defense string, names, severities []string) (list []*result.Cell) {
 	for _, name := range names {
 		for _, severity := range severities {
@@ -98,8 +98,8 @@ func (by *Apart) Over(model, defense string, names, severities []string) (list [
 	return list
 }
 
-// Mean is a cell that says of some corruptions and severities the mean accuracy; nil where one is missing. It has no
-// interval: the images of its cells are the same ones.
+// Mean returns a cell with the mean accuracy over some corruptions and severities; nil if one is missing. It has no
+// interval: its cells use the same images.
 func (by *Apart) Mean(model, defense string, names, severities []string) *result.Cell {
 	of := by.Over(model, defense, names, severities)
 	if len(of) == 0 {
@@ -119,20 +119,20 @@ func (by *Apart) Mean(model, defense string, names, severities []string) *result
 	return &m
 }
 
-// RadiiOf are those of a model and defense, one an image; nil without records.
+// RadiiOf returns the radii for a model and defense, one per image; nil without records.
 func (by *Apart) RadiiOf(model, defense string) []float64 {
 	return by.radii[cellKey{model: model, defense: defense}]
 }
 
-// bracket is what is known of a classifier in a ball: what is proven, and what attacks have left.
+// bracket bounds the robust accuracy of a classifier in a ball from both sides: by proofs and by attacks.
 type bracket struct {
 	Norm             string
 	Epsilon          cell.Epsilon
-	Proven, Attacked float64 // shares of the images; −1 where that is not known
+	Proven, Attacked float64 // fractions of the images; −1 if unknown
 }
 
-// Brackets are those of a model and defense, at the certificate's epsilons and, of a smoothed classifier, at every
-// attack's: of several attacks in one ball what is left by the one that leaves least.
+// Brackets returns the brackets of a model and defense, at the certificate's epsilons and, for a smoothed classifier,
+// at every attack's. Of several attacks in one ball it takes the one that leaves least.
 func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 	find := func(col words.Column) int {
 		return slices.IndexFunc(all, func(b bracket) bool { return b.Norm == col.Norm && b.Epsilon == col.Epsilon })
@@ -175,12 +175,12 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 		case by.Of.Smooths():
 			if of := by.smoothed(c); of != nil {
 				add(col, float64(of.Proven)/float64(max(c.N, 1)), of.Accuracy)
-			} else if slices.ContainsFunc(s.Lines(), func(of Series) bool { // others were asked
+			} else if slices.ContainsFunc(s.Lines(), func(of Series) bool { // other networks were attacked
 				return by.smoothed(s.Cell(of.Model, of.Defense, col)) != nil
 			}) {
 				add(col, -1, -1)
 			}
-		case c != nil && find(col) >= 0: // the very classifier that was attacked
+		case c != nil && find(col) >= 0: // this very classifier was attacked
 			add(col, -1, c.Accuracy)
 		}
 	}
@@ -191,7 +191,7 @@ func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 	return all
 }
 
-// smoothed is what the certificate's classifier answers on a cell's images; nil where it was not asked.
+// smoothed returns the answers of the certificate's classifier on a cell's images; nil if it was not asked.
 func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
 	if c == nil {
 		return nil
@@ -199,7 +199,7 @@ func (by *Apart) smoothed(c *result.Cell) *result.Smoothed {
 	return lists.Find(c.Smoothed, func(of result.Smoothed) bool { return of.Certificate == by.Attack })
 }
 
-// Curves are those of a model: a line a defense that has records.
+// Curves returns a model's curves: a line for each defense that has records.
 func (by *Apart) Curves(s *Suite, model string) Curves {
 	c := Curves{Model: model, Attack: words.ColumnOf(by.Attack)}
 	c.Attack.Norm, c.Attack.Recipe = "l2", by.Of.Recipe
@@ -212,14 +212,15 @@ func (by *Apart) Curves(s *Suite, model string) Curves {
 	return c
 }
 
-// bracketLine is what a bracket knows of a defense, a step at each radius that an image is proven to or broken at.
+// bracketLine is a bracket's result for a defense, with a step at each radius to which an image is proved or at which
+// it is broken.
 type bracketLine struct {
 	Defense      string
-	Index        int     // as in series
-	Proven, Left []Point // shares of the images, at the same radii
+	Index        int     // index in series
+	Proven, Left []Point // fractions of the images, at the same radii
 }
 
-// Bracketed are a bracket's lines of a model, by defense: of those that have records.
+// Bracketed returns a bracket's lines for a model, one for each defense that has records.
 func (by *Apart) Bracketed(s *Suite, model string) (lines []bracketLine) {
 	for i, d := range s.Defenses() {
 		key := cellKey{model: model, defense: d}
@@ -246,7 +247,7 @@ func (by *Apart) Bracketed(s *Suite, model string) (lines []bracketLine) {
 	return lines
 }
 
-// curve is the share of images that are proven at each radius. Without records there is none.
+// curve returns the fraction of images that are proved at each radius; it is empty without records.
 func (by *Apart) curve(model, defense string) Curve {
 	c := Curve{Defense: defense}
 	radii := slices.Sorted(slices.Values(by.RadiiOf(model, defense)))
@@ -270,7 +271,7 @@ func (by *Apart) curve(model, defense string) Curve {
 	return c
 }
 
-// Smoothed are the suite's certificates of smoothed classifiers, which have a figure.
+// Smoothed returns the suite's certificates of smoothed classifiers, which have a figure.
 func (s *Suite) Smoothed() []*Apart {
 	return lists.Only(s.Certified, func(by *Apart) bool { return by.Of.Smooths() })
 }

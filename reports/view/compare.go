@@ -11,15 +11,15 @@ import (
 	"selfheal/reports/words"
 )
 
-// Group is a group of a comparison as it is read.
+// Group is a group of a comparison, arranged for reading.
 type Group struct {
 	compare.Group
 	Slug string // for anchors and file names
-	// labels are the entries' keys and names, and what else tells them from those of the same name.
+	// Labels are the entries' keys and names, and what distinguishes entries of the same name.
 	Labels []string
 }
 
-// Groups arranges those of c.
+// Groups arranges the groups of c.
 func Groups(c *compare.Comparison) []*Group {
 	slugs := map[string]bool{}
 	return lists.Map(c.Groups, func(of compare.Group) *Group {
@@ -27,10 +27,10 @@ func Groups(c *compare.Comparison) []*Group {
 	})
 }
 
-// Heading is the data sets' name and how many images there are.
+// Heading returns the data sets' name and the number of images.
 func (g *Group) Heading() string { return words.Clean(g.Name) + ", " + words.Plural(g.Images, "image") }
 
-// Attack is the heading of a column.
+// Attack returns the heading of a column.
 func (g *Group) Attack(i int) string {
 	c := g.Columns[i]
 	out := words.Column{Column: cell.Column{Attack: c.Attack, Epsilon: c.Epsilon}, Norm: *cmp.Or(c.Norm, new("")),
@@ -47,7 +47,7 @@ func (g *Group) Attack(i int) string {
 
 func (g *Group) Attacks(columns []int) []string { return lists.Map(columns, g.Attack) }
 
-// Ranking says what the ranking is by.
+// Ranking names the score that ranks the entries.
 func (g *Group) Ranking() string {
 	attacks := g.Attacks(g.RankedBy)
 	out := "Ranked by accuracy under " + strings.Join(attacks, "")
@@ -63,17 +63,17 @@ func (g *Group) Ranking() string {
 	return out + "."
 }
 
-// Attacked reports whether the ranking is by an attack.
+// Attacked reports whether an attack ranks the entries.
 func (g *Group) Attacked() bool {
 	return len(g.RankedBy) != 1 || g.Columns[g.RankedBy[0]].Attack != cell.None
 }
 
-// Ranked is how many entries have a rank: they come first.
+// Ranked returns the number of entries with a rank: they come first.
 func (g *Group) Ranked() int {
 	return lists.Count(g.Entries, func(e compare.Entry) bool { return e.Rank > 0 })
 }
 
-// EntryKey is a letter for the i-th entry: A to Z, then AA.
+// EntryKey returns letters for the i-th entry: A to Z, then AA.
 func EntryKey(i int) string {
 	if i < 26 {
 		return string(rune('A' + i))
@@ -107,7 +107,7 @@ func entryLabels(entries []compare.Entry) []string {
 	return labels
 }
 
-// ScoreText is an accuracy in per cent.
+// ScoreText writes an accuracy in per cent.
 func ScoreText(s *compare.Score) string {
 	if s == nil {
 		return words.Dash
@@ -115,7 +115,7 @@ func ScoreText(s *compare.Score) string {
 	return words.Percent(s.Accuracy, s.N)
 }
 
-// HistoryName is what a history is of.
+// HistoryName names the cell whose history s is.
 func (g *Group) HistoryName(s compare.Series) string {
 	return "From run to run: " + EntryName(compare.Entry{Row: s.Row}) + ", " + s.Attacker
 }

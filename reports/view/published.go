@@ -10,7 +10,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// Paper is the paper's tables as a view, a suite a table.
+// Paper returns the paper's tables as a view, one suite per table.
 func Paper() *Report {
 	f := &result.File{}
 	for _, t := range published.Tables() {
@@ -26,7 +26,7 @@ func Paper() *Report {
 	return v
 }
 
-// quoted arranges numbers that were published.
+// quoted arranges published numbers.
 func quoted(f *result.File) *Report {
 	v := Of(f)
 	v.Quoted = true
@@ -36,8 +36,8 @@ func quoted(f *result.File) *Report {
 	return v
 }
 
-// paperRadars are the paper's figure of radar plots: of a network of each data set. It
-// does not say which half of Table 2 its RN-18 is of, so that both are drawn.
+// paperRadars returns the suites of the paper's figure of radar plots, one network per data set. The paper does not say
+// which half of Table 2 its RN-18 comes from, so both are drawn.
 func paperRadars() []*Suite {
 	f := &result.File{}
 	for _, r := range []struct{ model, table, title string }{
@@ -52,7 +52,7 @@ func paperRadars() []*Suite {
 	return quoted(f).Suites
 }
 
-// addTable adds a table as a suite called name; call gives a cell's model its name.
+// addTable adds a table as a suite called name; call names a cell's model.
 func addTable(f *result.File, t published.Table, name, title string, call func(published.Cell) string) {
 	f.Suites = append(f.Suites, result.Suite{Name: name, Title: title, Dataset: t.Dataset, Mode: t.Mode})
 	for _, c := range t.Cells {
@@ -75,17 +75,17 @@ func (v *Report) Title() string {
 	return "Robustness report"
 }
 
-// Compared is a cell of ours beside the published number of the same cell.
+// Compared is one of our cells beside the published number of the same cell.
 type Compared struct {
 	Model, Defense string
 	Column         words.Column
 	Cell           *result.Cell // nil for a number whose cell was not run
-	Published      *float64     // a share; nil for a cell that the source lacks
-	Alone          *result.Cell // of a corruption: the network's alone
+	Published      *float64     // a fraction; nil if the source lacks the cell
+	Alone          *result.Cell // for a corruption: the network's alone
 }
 
-// Compared lists the suite's cells and the published numbers: by model, defense and column, then the numbers of cells
-// that the suite has no place for. In a view that is quoted every cell is a published number.
+// Compared lists the suite's cells and the published numbers by model, defense and column, then the published numbers
+// without a place in the suite. In a quoted view every cell is a published number.
 func (s *Suite) Compared() (out []Compared) {
 	var numbers []result.PublishedCell
 	if s.Published != nil {
@@ -125,13 +125,14 @@ func (s *Suite) Compared() (out []Compared) {
 		}
 	}
 	network := func(c Compared) [2]string { return [2]string{c.Model, c.Defense} }
-	for _, of := range lists.Distinct(rest, network) { // the attacks on one after another
+	for _, of := range lists.Distinct(rest, network) { // one network's attacks together
 		out = append(out, lists.Only(rest, func(c Compared) bool { return network(c) == of })...)
 	}
 	return out
 }
 
-// publishedColumn is the suite's column of a published number, or one that calls the attack as the paper's tables do.
+// publishedColumn returns the suite's column of a published number, or a new one with the attack's name from the
+// paper's tables.
 func publishedColumn(s *Suite, p result.PublishedCell) words.Column {
 	col := words.Column{Column: p.Column}
 	if i := slices.IndexFunc(s.Columns, col.Same); i >= 0 {
@@ -147,16 +148,16 @@ func publishedColumn(s *Suite, p result.PublishedCell) words.Column {
 	return col
 }
 
-// Difference is ours minus the published number; both are there.
+// Difference returns our accuracy minus the published one; both must be there.
 func (c Compared) Difference() float64 { return c.Cell.Accuracy - *c.Published }
 
-// Judged reports whether there is a number, and an interval of ours to look for it in.
+// Judged reports whether there is a published number and an interval of ours to compare it with.
 func (c Compared) Judged() bool {
 	return c.Cell != nil && c.Published != nil && words.Interval(c.Cell) != ""
 }
 
-// Side says where the published number lies: −1 below our interval, 0 in it, +1 above. A number printed to a hundredth
-// of a point is in it when it may have been so before it was rounded.
+// Side returns where the published number lies: −1 below our interval, 0 in it, +1 above. A number printed to a
+// hundredth of a point is in the interval if it may have been before it was rounded.
 func (c Compared) Side() int {
 	const half = 0.00005
 	switch {
@@ -168,7 +169,7 @@ func (c Compared) Side() int {
 	return 0
 }
 
-// Verdict is side in words, or why there is none.
+// Verdict returns the side in words, or why there is none.
 func (c Compared) Verdict() string {
 	switch {
 	case c.Cell == nil:

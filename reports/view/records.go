@@ -16,24 +16,24 @@ import (
 	"selfheal/reports/words"
 )
 
-// margins collects what the records say of one cell, a value an image where there is one.
+// margins collects the records of one cell, one value per image that has it.
 type margins struct {
 	Margin  []float64 // z_y − max other logit
 	Clean   []float64 // the same on the clean image
-	Norm    []float64 // of the perturbations that there are
-	First   []float64 // iteration of the first success, where there was one
+	Norm    []float64 // of the perturbations that exist
+	First   []float64 // iteration of the first success, if there was one
 	Queries []float64 // forward passes until then
-	// reach is the smallest norm known to break each image that was right to begin
-	// with, +Inf where it stands; images broken without a known distance are left out.
+	// reach holds the smallest norm known to break each image that was right to begin with, +Inf if it is unbroken.
+	// Images broken at an unknown distance are left out.
 	Reach  []float64
-	Pixels []float64 // that broken images change, in ℓ0
+	Pixels []float64 // number that broken images change, in ℓ0
 	wrong  int       // images that were wrong to begin with
-	found  bool      // some image's distance is known
-	// classes counts the images of each class, and those that were right.
+	found  bool      // some image has a known distance
+	// classes counts the images of each class, and those classified right.
 	classes map[int]tally
 }
 
-// AddMargins sorts the records into the suites' cells; records of unknown cells are left out.
+// AddMargins sorts the records into the suites' cells and skips records of unknown cells.
 func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 	if records == nil {
 		return
@@ -47,14 +47,14 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 		if s == nil {
 			continue
 		}
-		for _, by := range s.Certified { // the records of other radii say the same as those of the first
+		for _, by := range s.Certified { // the records at other radii repeat those at the first
 			key := cellKey{model: r.Model, defense: r.Defense}
 			switch {
 			case by.Attack != r.Attack:
 			case r.Radius != nil && r.Epsilon == by.Columns[0].Epsilon:
 				by.radii[key] = append(by.radii[key], *r.Radius)
 			case r.Proven != nil:
-				broken := result.Distance(math.Inf(1)) // which is null in a file
+				broken := result.Distance(math.Inf(1)) // it is null in a file
 				by.radii[key] = append(by.radii[key], *r.Proven)
 				by.broken[key] = append(by.broken[key], float64(*cmp.Or(r.Broken, &broken)))
 			}
@@ -70,7 +70,7 @@ func (v *Report) AddMargins(records iter.Seq[result.Record]) {
 	}
 }
 
-// MarginsOf is what the records say of a cell; nil for nothing.
+// MarginsOf returns the collected records of a cell; nil if there are none.
 func (s *Suite) MarginsOf(c *result.Cell) *margins { return s.margins[keyOf(c)] }
 
 func (m *margins) add(r result.Record) {
@@ -87,10 +87,10 @@ func (m *margins) add(r result.Record) {
 	switch {
 	case r.Verdict == 1:
 		m.Reach = append(m.Reach, math.Inf(1))
-	case r.FirstSuccess == nil: // nothing had to break it
+	case r.FirstSuccess == nil: // it was wrong to begin with
 		m.wrong++
 	case r.Distance != nil:
-		// Another component may have broken it at a nearer point.
+		// Another component may have broken the image at a nearer point.
 		d := float64(*r.Distance)
 		if r.Pixels != nil {
 			m.Pixels = append(m.Pixels, float64(*r.Pixels))
@@ -108,7 +108,7 @@ func known[N int | float64](list []float64, v *N) []float64 {
 
 type tally struct{ right, n int }
 
-// Share is the accuracy; −1 where there is no image.
+// Share returns the accuracy; −1 if there is no image.
 func (t tally) Share() float64 {
 	if t.n == 0 {
 		return -1
@@ -123,13 +123,14 @@ func (t tally) String() string {
 	return words.Percent(t.Share(), t.n)
 }
 
-// Class is a class of one row of the accuracy table: its images, and its accuracy under each column on both sides.
+// Class holds a class's number of images in one row of the accuracy table, and its accuracy under each column on both
+// sides.
 type Class struct {
 	Label, Images int
 	Sides         [][2]tally
 }
 
-// Weight is what classes are put in order by: the mean accuracy over the columns on a side.
+// Weight returns the mean accuracy over the columns on a side, by which classes are ordered.
 func (c Class) Weight(side int) float64 {
 	var sum, n float64
 	for _, t := range c.Sides {
@@ -140,7 +141,7 @@ func (c Class) Weight(side int) float64 {
 	return sum / max(n, 1)
 }
 
-// Classes sorts the records of a row's cells by class, in the order of the labels; nil where there are none.
+// Classes sorts the records of a row's cells by class, in the order of the labels; nil if there are none.
 func (s *Suite) Classes(r Row) []Class {
 	found := map[int]Class{}
 	for side, line := range r.Sides {
@@ -161,7 +162,7 @@ func (s *Suite) Classes(r Row) []Class {
 	return lists.Map(slices.Sorted(maps.Keys(found)), func(label int) Class { return found[label] })
 }
 
-// ClassName is a class by its name where the data set has names, else by its number.
+// ClassName returns a class's name in the data set, or its number if it has none.
 func (s *Suite) ClassName(label int) string {
 	if names := s.File.Datasets[s.Dataset].ClassNames; label >= 0 && label < len(names) {
 		return words.Clean(names[label])
@@ -169,11 +170,11 @@ func (s *Suite) ClassName(label int) string {
 	return strconv.Itoa(label)
 }
 
-// Curve is an accuracy against epsilon under one attack: a step function, which holds a value until the next step.
+// Curve is an accuracy against epsilon under one attack: a step function, which keeps a value until the next step.
 type Curve struct {
 	Defense string
-	Index   int     // as in series
-	Steps   []Point // by epsilon, from the clean images at 0 on; nil where only Points are known
+	Index   int     // index in series
+	Steps   []Point // by epsilon, from the clean images at 0 on; nil if only Points are known
 	Points  []Point // the cells, at least one
 }
 
@@ -187,7 +188,7 @@ type Curves struct {
 	Lines  []Curve
 }
 
-// End is the largest epsilon at which something is known.
+// End returns the largest known epsilon.
 func (c Curve) End() (end float64) {
 	for _, p := range slices.Concat(c.Steps, c.Points) {
 		end = max(end, p.Epsilon)
@@ -195,7 +196,7 @@ func (c Curve) End() (end float64) {
 	return end
 }
 
-// End is that of the longest line.
+// End returns the largest epsilon of all lines.
 func (c Curves) End() (end float64) {
 	for _, line := range c.Lines {
 		end = max(end, line.End())
@@ -203,13 +204,13 @@ func (c Curves) End() (end float64) {
 	return end
 }
 
-// Curves are panels of a model and attack each. Steps come from the records' distances, where a cell's are whole, or
-// from the cells of a list of epsilons. A defense without either adds its cells to a panel with a curve.
+// Curves returns a panel for each model and attack. Steps come from the records' distances, if a cell has all of them,
+// or from the cells of a list of epsilons. A defense without either adds its cells to a panel that has a curve.
 func (s *Suite) Curves() (out []Curves) {
 	for _, m := range s.Models {
 		for _, by := range attacked(s) {
 			c, stepped := Curves{Model: m, Attack: by[len(by)-1]}, false
-			if of := c.Attack.Source; of != "" && of != m { // which a figure of its own is about
+			if of := c.Attack.Source; of != "" && of != m { // another figure shows it
 				continue
 			}
 			c.Attack.Epsilon, c.Attack.Source = 0, ""
@@ -228,7 +229,7 @@ func (s *Suite) Curves() (out []Curves) {
 	return out
 }
 
-// PatchCurves are panels of a model and a patch each: the accuracy against the side of the square.
+// PatchCurves returns a panel for each model and patch: the accuracy against the side of the square.
 func PatchCurves(s *Suite) (out []Curves) {
 	base := func(col words.Column) string {
 		name, _, _ := strings.Cut(col.Attack, ":")
@@ -246,7 +247,7 @@ func PatchCurves(s *Suite) (out []Curves) {
 				line := Curve{Defense: d, Index: i}
 				for _, col := range append([]words.Column{words.ColumnOf(cell.None)}, of...) {
 					_, text, _ := strings.Cut(col.Attack, ":")
-					side, _ := strconv.Atoi(text) // 0 of clean images
+					side, _ := strconv.Atoi(text) // 0 for clean images
 					if cell := s.Cell(m, d, col); cell != nil {
 						line.Points = append(line.Points, Point{float64(side), cell.Accuracy})
 					}
@@ -264,20 +265,20 @@ func PatchCurves(s *Suite) (out []Curves) {
 	return out
 }
 
-// Asked are the lines of a panel of accuracy against queries: a model under a defense, a line an attack whose queries
-// are counted.
+// Asked is a panel of accuracy against queries: a model under a defense, with a line for each attack whose queries are
+// counted.
 type Asked struct {
 	Model, Defense string
 	Lines          []Queried
 }
 
-// Queried is what an attack has left after so many queries of each image.
+// Queried is the accuracy that an attack leaves as a function of the queries per image.
 type Queried struct {
 	Attack words.Column
-	Steps  []Point // by queries, from the clean images at 0 on to the most that there may be
+	Steps  []Point // by queries, from the clean images at 0 to the largest allowed number
 }
 
-// AskedOf are the panels of black-box attacks, of what was attacked itself. Without records there are none.
+// AskedOf returns the panels of black-box attacks, for networks that were attacked themselves. They need records.
 func AskedOf(s *Suite) (out []Asked) {
 	for _, of := range s.Lines() {
 		one := Asked{Model: of.Model, Defense: of.Defense}
@@ -306,7 +307,7 @@ func AskedOf(s *Suite) (out []Asked) {
 	return out
 }
 
-// count is a whole number of results, as they were made or as they were read.
+// count reads a whole number of results, either as computed or as decoded from JSON.
 func count(v any) (n float64, ok bool) {
 	if i, is := v.(int); is {
 		return float64(i), true
@@ -315,7 +316,7 @@ func count(v any) (n float64, ok bool) {
 	return n, ok
 }
 
-// attacked are the columns with an epsilon, those of an attack and a source together: epsilons ascend.
+// attacked returns the columns with an epsilon, grouped by attack and source, with ascending epsilons.
 func attacked(s *Suite) (all [][]words.Column) {
 	made := func(col words.Column) [2]string { return [2]string{col.Attack, col.Source} }
 	strong := lists.Only(s.Columns, func(col words.Column) bool { return col.Epsilon != 0 })
@@ -324,10 +325,10 @@ func attacked(s *Suite) (all [][]words.Column) {
 	})
 }
 
-// curve is one line: without points where the attack of the columns has no cell.
+// curve returns one line; it has no points if the columns' attack has no cell.
 func (s *Suite) curve(model, defense string, columns []words.Column) Curve {
 	c := Curve{Defense: defense}
-	var found *margins // of the largest epsilon whose distances are whole
+	var found *margins // those of the largest epsilon with all distances
 	var upTo float64
 	for _, col := range columns {
 		cell := s.Cell(model, defense, col)
@@ -356,16 +357,16 @@ func (s *Suite) curve(model, defense string, columns []words.Column) Curve {
 	return c
 }
 
-// Distances reports whether the records tell the smallest norms that break a cell's images. They don't where an image
-// was broken by an attack that does not minimise the norm, where attacks ended at the first success, and where the
-// images were made on another network.
+// Distances reports whether the records contain the smallest norms that break a cell's images. They don't if an attack
+// that does not minimise the norm broke an image, if attacks ended at the first success, or if the images were made on
+// another network.
 func (m *margins) Distances(c *result.Cell) bool {
-	// An image that another attack broke is neither in reach nor wrong from the start.
+	// An image that another attack broke counts neither in Reach nor as wrong from the start.
 	return m != nil && m.found && len(c.Steps) > 0 && !c.VerdictOnly && len(m.Reach)+m.wrong == c.N
 }
 
-// steps is the share of images that no perturbation up to an epsilon is known to break: its value at 0, and a step at
-// each image's distance up to the end. There it is the cell's accuracy.
+// steps returns the fraction of images that no perturbation up to an epsilon is known to break: its value at 0, and a
+// step at each image's distance up to the end. There it equals the cell's accuracy.
 func (m *margins) steps(end float64) []Point {
 	n, left := float64(len(m.Reach)+m.wrong), len(m.Reach)
 	out := []Point{{0, float64(left) / n}}
@@ -374,7 +375,7 @@ func (m *margins) steps(end float64) []Point {
 			break
 		}
 		left--
-		at := Point{min(d, end), float64(left) / n} // the judge allows a perturbation a rounding error more
+		at := Point{min(d, end), float64(left) / n} // the judge allows a slightly larger perturbation, for rounding
 		if last := &out[len(out)-1]; last.Epsilon == at.Epsilon {
 			*last = at
 		} else {
@@ -387,7 +388,7 @@ func (m *margins) steps(end float64) []Point {
 	return out
 }
 
-// At is the accuracy at an epsilon by the steps of a curve, of which there is one at least.
+// At returns the accuracy at an epsilon by the steps of a curve; there must be at least one.
 func At(steps []Point, epsilon float64) float64 {
 	reached := lists.Count(steps, func(p Point) bool { return p.Epsilon <= epsilon })
 	return steps[max(reached-1, 0)].Accuracy

@@ -11,10 +11,10 @@ import (
 	"selfheal/reports/words"
 )
 
-// Study is a solver study as it is read.
+// Study is a solver study, arranged for reading.
 type Study struct {
 	*result.SolverStudy
-	Heading, Slug string // the suite's heading and the study's anchor, on a page
+	Heading, Slug string // the suite's heading and the study's anchor on a page
 }
 
 func (s Study) Name() string { return words.Clean(s.Model) + " · " + words.Clean(s.Control) }
@@ -32,7 +32,7 @@ func (s Study) Kinds() []string {
 	return lists.Distinct(s.Baseline, func(b result.Score) string { return b.Images })
 }
 
-// AtDefaultRate stands, among the methods, for the control's own at the default rate and momentum.
+// AtDefaultRate is the method name of the control's own solver at the default rate and momentum.
 const AtDefaultRate = "default"
 
 func methodOf(c result.SolverCurve) string {
@@ -64,7 +64,7 @@ func (s Study) Cost(method string) *result.SolverCost {
 	return lists.Find(s.Costs, func(c result.SolverCost) bool { return c.Method == method })
 }
 
-// Sentences say what the control adds to an answer, and whether its own solver and the default one converge.
+// Sentences says what the control adds to an answer, and whether its own solver and the default one converge.
 func (s Study) Sentences() (out []string) {
 	bare, own := s.Cost("none"), s.Cost(s.Solver.Method)
 	if bare != nil && own != nil && bare.Milliseconds > 0 {
@@ -91,7 +91,7 @@ func (s Study) Sentences() (out []string) {
 	return out
 }
 
-// Rates are the runs that tell whether the control's own rate and momentum, and the default ones, converge.
+// Rates returns the runs that show whether the control's own rate and momentum, and the default ones, converge.
 func (s Study) Rates() []result.SolverRun {
 	return lists.Only(s.Runs,
 		func(r result.SolverRun) bool { return r.Why == result.OwnSolver || r.Why == result.DefaultRate })
@@ -117,7 +117,7 @@ func course(sweeps []result.Mean) string {
 	if len(sweeps) > 1 {
 		how = "falls with every sweep,"
 	}
-	const rounding = 1e-6 // as in the shares of images
+	const rounding = 1e-6 // as for fractions of the images
 	for i, m := range sweeps[1:] {
 		before := *sweeps[i].Objective
 		switch {
@@ -131,7 +131,7 @@ func course(sweeps []result.Mean) string {
 	return fmt.Sprintf("%s from %s to %s", how, words.FourDigits(*first), words.FourDigits(*last))
 }
 
-// ShownSweeps are those of n sweeps that a table has room for: the first, the last, and others evenly between them.
+// ShownSweeps returns those of n sweeps that fit into a table: the first, the last, and others evenly between them.
 func ShownSweeps(n int) (out []int) {
 	const most = 5
 	for i := range min(n, most) {
@@ -144,20 +144,20 @@ func ShownSweeps(n int) (out []int) {
 	return out
 }
 
-// Studies are those of all suites, each with a section of its own.
+// Studies returns the studies of all suites, each with its own section.
 func (v *Report) Studies() []Study {
 	return slices.Concat(lists.Map(v.Suites, func(s *Suite) []Study { return s.Studies })...)
 }
 
-// Traced is a model under a control whose cells tell what it does layer by layer.
+// Traced is a model under a control whose cells record the control layer by layer.
 type Traced struct {
 	Model, Control string
 	Layers         []string
 	Columns        []words.Column
-	Solvers        []*result.Solver // one a column
+	Solvers        []*result.Solver // one per column
 }
 
-// Traced lists those of the suite, in its order.
+// Traced lists the suite's traced models and controls, in its order.
 func (s *Suite) Traced() (out []Traced) {
 	for _, one := range s.Lines() {
 		t := Traced{Model: one.Model, Control: one.Defense}
@@ -181,7 +181,7 @@ func (s *Suite) Traced() (out []Traced) {
 
 func (t Traced) Name() string { return words.Clean(t.Model) + " · " + words.Clean(t.Control) }
 
-// Sweeps is how many sweeps the solver was followed through on every column; 0 where it was not.
+// Sweeps returns the number of sweeps recorded for every column; 0 if they were not.
 func (t Traced) Sweeps() int {
 	all := lists.Distinct(t.Solvers, func(s *result.Solver) int { return len(s.Sweeps) })
 	if len(all) > 1 {
@@ -190,5 +190,5 @@ func (t Traced) Sweeps() int {
 	return max(all[0]-1, 0)
 }
 
-// MostTraced is how many networks under a control a figure of traces shows.
+// MostTraced is the largest number of networks under a control in a figure of traces.
 const MostTraced = 6

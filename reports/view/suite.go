@@ -12,18 +12,18 @@ import (
 	"selfheal/reports/words"
 )
 
-// about is what headings and captions say of a suite.
+// about holds what headings and captions say of a suite.
 type about struct {
 	result.Suite
-	N      int  // images scored
-	Seeds  int  // that the cells have at most
-	Quoted bool // as the report's
+	N      int  // number of images scored
+	Seeds  int  // largest number of seeds of a cell
+	Quoted bool // as in [Report]
 }
 
-// Heading is the suite's title, or its name where it has none.
+// Heading returns the suite's title, or its name if it has none.
 func (s about) Heading() string { return words.Clean(cmp.Or(s.Title, s.Name)) }
 
-// Sample is what was scored: data set and number of images, where that is known.
+// Sample returns the data set and the number of images scored, as far as they are known.
 func (s about) Sample() string {
 	if s.N == 0 {
 		return words.Clean(s.Dataset)
@@ -31,11 +31,11 @@ func (s about) Sample() string {
 	return fmt.Sprintf("%s · n = %d", words.Clean(s.Dataset), s.N)
 }
 
-// Facts is the line under a heading: data set, number of images, mode.
+// Facts returns the line under a heading: data set, number of images, mode.
 func (s about) Facts() string { return s.Sample() + " · " + s.Attacker().Name }
 
-// Attacker is what a suite's numbers are of. Of a mode that is not known, and of a paper's table that calls an attack
-// through controls white-box, it has the name only.
+// Attacker returns the mode of the suite's attacker. For an unknown mode, and for a paper's table that calls an attack
+// through controls white-box, it has only a name.
 func (s about) Attacker() result.Mode {
 	if s.Mode == result.Whitebox && len(s.Controls) > 0 {
 		return result.Mode{Name: s.Mode}
@@ -44,25 +44,25 @@ func (s about) Attacker() result.Mode {
 	return m
 }
 
-// Made says how the suite's adversarial images were made, where that is known.
+// Made says how the suite's adversarial images were made, if that is known.
 func (s about) Made() string {
 	made := s.Attacker().Made
 	return words.If(made != "", "adversarial images "+made)
 }
 
-// Caption says in a suite's caption which attacker its numbers are of.
+// Caption adds the suite's attacker to a caption.
 func (s about) Caption(what string) string { return what + "; attacker: " + s.Attacker().Name }
 
-// Knows says in words what a suite's attacker knows; "" for a mode that is not known, and for a table of a paper, which
-// is not the place to explain it again.
+// Knows describes what a suite's attacker knows; "" for an unknown mode, and for a paper's table, which need not
+// explain it again.
 func (s about) Knows() string { return words.If(!s.Quoted, s.Attacker().Knows) }
 
-// OverSeeds says in a caption that its accuracies are means; "" where there is one seed.
+// OverSeeds says in a caption that its accuracies are means over seeds; "" for a single seed.
 func (s about) OverSeeds() string {
 	return words.If(s.Seeds > 1, fmt.Sprintf(", mean ± standard deviation over %d seeds", s.Seeds))
 }
 
-// OfFirstSeed says in a caption that its numbers are the first seed's; "" where there is one.
+// OfFirstSeed says in a caption that its numbers are for the first seed; "" for a single seed.
 func (s about) OfFirstSeed() string { return words.If(s.Seeds > 1, ", of the first seed") }
 
 // Defenses returns cell.None and the suite's controls.
@@ -70,14 +70,14 @@ func (s about) Defenses() []string { return append([]string{cell.None}, s.Contro
 
 func (s *Suite) Heads() []string { return lists.Map(s.Columns, words.Column.Title) }
 
-// Series is one model under one defense over the suite's columns, nil where a cell is missing.
+// Series is one model under one defense over the suite's columns; missing cells are nil.
 type Series struct {
 	Model, Defense string
 	Index          int // 0 for the baseline, 1… for the controls in their order
 	Cells          []*result.Cell
 }
 
-// Lines are the series of all models: of each the baseline, then each control.
+// Lines returns the series of all models: for each the baseline, then each control.
 func (s *Suite) Lines() (out []Series) {
 	for _, m := range s.Models {
 		out = append(out, s.Series(m)...)
@@ -109,16 +109,16 @@ func (s *Suite) Each(fn func(c *result.Cell, col words.Column)) {
 
 // Row is one line of the accuracy table: a model with one controller (or none to compare with).
 type Row struct {
-	Model, Control string            // Control is "" when the suite has none
-	Sides          [2][]*result.Cell // the baseline's and the controlled, a cell a column
+	Model, Control string            // Control is "" if the suite has none
+	Sides          [2][]*result.Cell // the baseline's and the controlled, one cell per column
 }
 
-// Entry is a table cell: both sides of `baseline / controlled`, nil where not (yet) measured.
+// Entry is a table cell: both sides of `baseline / controlled`, nil if not (yet) measured.
 type Entry [2]*result.Cell
 
 func (r Row) Entry(i int) Entry { return Entry{r.Sides[0][i], r.Sides[1][i]} }
 
-// Better says which side is ahead: −1 the baseline, +1 the controlled, 0 equal or not comparable.
+// Better returns which side is ahead: −1 the baseline, +1 the controlled, 0 equal or not comparable.
 func (e Entry) Better() int {
 	if e[0] == nil || e[1] == nil {
 		return 0
@@ -126,7 +126,7 @@ func (e Entry) Better() int {
 	return cmp.Compare(Score(e[1]), Score(e[0]))
 }
 
-// Rows returns the accuracy table: a row a model, or one per control where there are several.
+// Rows returns the accuracy table: a row for each model, or for each of its controls if there are several.
 func (s *Suite) Rows() (rows []Row) {
 	left, controls := cell.None, s.Controls
 	switch {
@@ -143,7 +143,7 @@ func (s *Suite) Rows() (rows []Row) {
 	return rows
 }
 
-// Missing counts the cells that the suite's table leaves open, but for those that failed.
+// Missing counts the empty cells of the suite's table, except those that failed.
 func (s *Suite) Missing() int {
 	if s.Quoted {
 		return 0
@@ -153,7 +153,7 @@ func (s *Suite) Missing() int {
 	return max(n-len(s.failed), 0)
 }
 
-// Kind is what is done to the images of a column.
+// Kind returns how the images of a column were made.
 func (s *Suite) Kind(col words.Column) string {
 	switch {
 	case col.Attack == cell.None:
@@ -164,8 +164,8 @@ func (s *Suite) Kind(col words.Column) string {
 	return "attacked"
 }
 
-// Lowest finds the lowest accuracy of a line under attack, or under corruption where the suite has no attacks, and its
-// column; of equal ones, the first column's. It is nil while nothing is measured.
+// Lowest returns the lowest accuracy of a line under attack, or under corruption if the suite has no attacks, and its
+// column; among equals, the first. It is nil while nothing is measured.
 func (s *Suite) Lowest(line []*result.Cell) (low *result.Cell, column words.Column) {
 	hardest := "corrupted"
 	if slices.ContainsFunc(s.Columns, func(col words.Column) bool { return s.Kind(col) == "attacked" }) {
@@ -179,7 +179,7 @@ func (s *Suite) Lowest(line []*result.Cell) (low *result.Cell, column words.Colu
 	return low, column
 }
 
-// Scored is a cell's accuracy in per cent: of several seeds their mean ± standard deviation.
+// Scored writes a cell's accuracy in per cent: for several seeds their mean ± standard deviation.
 func Scored(c *result.Cell) string {
 	if c != nil {
 		if s, ok := c.Spread(); ok {
@@ -190,7 +190,7 @@ func Scored(c *result.Cell) string {
 	return words.Accuracy(c)
 }
 
-// Score is the accuracy that a cell is compared by: of several seeds their mean.
+// Score returns the accuracy by which a cell is compared: for several seeds their mean.
 func Score(c *result.Cell) float64 {
 	if s, ok := c.Spread(); ok {
 		return s.Mean
@@ -198,7 +198,8 @@ func Score(c *result.Cell) float64 {
 	return c.Accuracy
 }
 
-// Whiskers are a bar's 95 % interval or, in a suite of several seeds, its mean ± deviation, if it depends on the seed.
+// Whiskers returns a bar's 95 % interval or, in a suite of several seeds, its mean ± deviation if it depends on the
+// seed.
 func (s *Suite) Whiskers(c *result.Cell) (low, high float64, ok bool) {
 	if s.Seeds > 1 {
 		v, several := c.Spread()
@@ -217,13 +218,14 @@ const (
 // note is a footnote: a warning, and the cells or rows it was raised in.
 type note struct {
 	result.Warning
-	Mark  string // "1", "2", …; [LoopMark] with a number behind it where there are several
+	Mark  string // "1", "2", …; [LoopMark], numbered if there are several
 	Where []string
 }
 
 type notes []note
 
-// notesOf numbers the warnings of the suite's cells: in the order of the cells, those about optimisation loops last.
+// notesOf numbers the warnings of the suite's cells in the order of the cells, with those about optimisation loops
+// last.
 func notesOf(s *Suite) (all notes) {
 	raise := func(w result.Warning, where ...string) {
 		i := slices.IndexFunc(all, func(n note) bool { return n.Warning == w })
@@ -265,7 +267,7 @@ func notesOf(s *Suite) (all notes) {
 	return all
 }
 
-// marks are those of the notes that are about loops, or of the others, and that concern a cell: "1,3" or "".
+// marks returns the marks of the notes about loops, or of all others, that concern some cells: "1,3" or "".
 func (all notes) marks(loops bool, of ...*result.Cell) string {
 	marked := lists.Only(all, func(n note) bool {
 		concerned := func(c *result.Cell) bool { return c != nil && slices.Contains(c.Warnings, n.Warning) }
@@ -274,10 +276,10 @@ func (all notes) marks(loops bool, of ...*result.Cell) string {
 	return strings.Join(lists.Map(marked, func(n note) string { return n.Mark }), ",")
 }
 
-// Marks returns the marks of the footnotes of a cell, "1,3" or "", but for those at the head of its row.
+// Marks returns the marks of a cell's footnotes, "1,3" or "", except those at the head of its row.
 func (s *Suite) Marks(c *result.Cell) string { return s.Notes.marks(false, c) }
 
-// RowMarks returns the marks at the head of a row: of a model under a defense.
+// RowMarks returns the marks at the head of the row of a model under a defense.
 func (s *Suite) RowMarks(model, defense string) string {
 	return s.Notes.marks(true, s.line(model, defense)...)
 }

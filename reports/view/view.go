@@ -1,4 +1,5 @@
-// Package view arranges results and comparisons for reading. Tables and figures are made of what it arranges.
+// Package view arranges results and comparisons for reading. [Of] arranges a result file, [Groups] a comparison and
+// [Paper] the paper's tables; packages table and figure read nothing else, so that tables and figures cannot disagree.
 package view
 
 import (
@@ -17,16 +18,16 @@ import (
 	"selfheal/reports/words"
 )
 
-// Report is a result file arranged for reading. Every format renders it alone, so that no two can disagree.
+// Report is a result file arranged for reading. All formats render it, so that no two can disagree.
 type Report struct {
 	File   *result.File
 	Suites []*Suite
-	// Quoted: the cells are numbers that were published, nothing was run; the figures are then of radars.
+	// Quoted is set if the cells are published numbers and nothing was run; the figures are then radar plots.
 	Quoted bool
 	radars []*Suite
 }
 
-// Drawn are the suites that figures are of.
+// Drawn returns the suites that have figures.
 func (v *Report) Drawn() []*Suite {
 	if v.Quoted {
 		return v.radars
@@ -37,17 +38,17 @@ func (v *Report) Drawn() []*Suite {
 // Suite is one suite's cells by row and column.
 type Suite struct {
 	about
-	cells            // means over corruptions among them
+	cells            // including means over corruptions
 	Slug      string // Name made safe for file names and anchors, unique in the file
 	Columns   []words.Column
 	Notes     notes
 	File      *result.File
 	Corrupted []*Apart
 	Certified []*Apart
-	failed    []*result.Cell // cells with an error and no verdicts
+	failed    []*result.Cell // cells with an error and without verdicts
 	Studies   []Study
 	margins   map[cellKey]*margins
-	Sides     [2]string // the defenses on both sides of every row; "" where they are none and each control
+	Sides     [2]string // the defenses on both sides of every row; "" for none and each control
 }
 
 type cellKey struct {
@@ -80,7 +81,7 @@ func Of(f *result.File) *Report {
 			*names = slices.Clone(*names)
 		}
 		for i := len(of.Attacks) - 1; i >= 0; i-- {
-			if a := f.Attacks[of.Attacks[i]]; !a.Corruptions() { // of which means are columns
+			if a := f.Attacks[of.Attacks[i]]; !a.Corruptions() { // the means over corruptions are columns
 				of.Attacks = slices.Replace(of.Attacks, i, i+1, a.Cells(of.Attacks[i])...)
 			}
 		}
@@ -133,8 +134,8 @@ func (s *Suite) include(c *result.Cell) {
 	}
 }
 
-// arrangeColumns lists the clean images, then each attack by epsilon. An attack without any cell keeps its columns:
-// they are to come. The mean over an attack's corruptions is a cell of the suite, where every one of them is there.
+// arrangeColumns lists the clean images, then each attack by epsilon. An attack without any cell keeps its columns: its
+// cells are to come. The mean over an attack's corruptions becomes a cell of the suite when all of them are there.
 func (s *Suite) arrangeColumns() {
 	for _, of := range s.Lines() {
 		for _, by := range s.Corrupted {
@@ -181,7 +182,7 @@ func (s *Suite) arrangeColumns() {
 	}
 }
 
-// sources are the models whose images an attack's columns are of; "" where those of each network are its own.
+// sources returns the models that the images of an attack's columns were made on; "" if each network has its own.
 func sources(s *Suite, of result.Attack) []string {
 	if s.Mode == result.Transfer && of.Crafted() {
 		return s.Models
@@ -189,19 +190,19 @@ func sources(s *Suite, of result.Attack) []string {
 	return []string{""}
 }
 
-// Fact is a term and what it says.
+// Fact is a term and its text.
 type Fact struct{ Term, Text string }
 
-// Sentences say the report in words, where they are few.
+// Sentences returns the report in words, if that takes few of them.
 func (v *Report) Sentences() []string {
 	lines := slices.Concat(lists.Map(v.Suites, func(s *Suite) []string { return lists.Map(s.Rows(), s.summary) })...)
-	if v.Quoted || len(lines) > 2 { // more are easier read in the table
+	if v.Quoted || len(lines) > 2 { // more are easier to read in the table
 		return nil
 	}
 	return lists.Only(lines, func(said string) bool { return said != "" })
 }
 
-// Recorded reports whether there are records of the suite.
+// Recorded reports whether the suite has records.
 func (s *Suite) Recorded() bool { return len(s.margins) > 0 }
 
 // EndsEarly reports whether some attacks ended at an image's first success.
@@ -240,7 +241,7 @@ func (v *Report) Headline() string {
 	return out
 }
 
-// Tested says what was tested, over all suites.
+// Tested describes what was tested, over all suites.
 func (v *Report) Tested() []Fact {
 	said := map[string][]string{}
 	add := func(term string, names ...string) {
@@ -267,9 +268,9 @@ func (v *Report) Tested() []Fact {
 		func(term string) Fact { return Fact{term, words.Some(said[term])} })
 }
 
-// summary says a row in one sentence: clean accuracy, and the attack that hurts most,
-// before and after. That is the undefended network's worst where it was attacked alone,
-// else the controlled network's. "" while the clean cells are missing.
+// summary describes a row in one sentence: clean accuracy, and accuracy under the most harmful attack, before and
+// after. That is the attack worst for the undefended network, if it was attacked alone, otherwise for the controlled
+// one. "" while the clean cells are missing.
 func (s *Suite) summary(r Row) string {
 	hurt, whose := 0, "the baseline's worst attack"
 	if r.Control != "" && s.Mode != result.Oblivious && s.Mode != result.Transfer {
@@ -296,7 +297,7 @@ func (s *Suite) summary(r Row) string {
 	return out + "."
 }
 
-// Provenance says with what the numbers were made.
+// Provenance lists what the numbers were made with.
 func (v *Report) Provenance() []Fact {
 	if v.Quoted {
 		return []Fact{{"Paper", published.Title}, {"Authors", published.Authors}}
@@ -308,12 +309,12 @@ func (v *Report) Provenance() []Fact {
 		{"Seeds of the attacks", v.seeds()}, {"Schema", f.Schema}, {"selfheal", e.Selfheal}, {"Go", e.Go},
 		{"ONNX Runtime", e.ONNXRuntime}, {"Provider", e.Provider}, {"CPU", e.CPU},
 		{"Workers, batch", fmt.Sprintf("%d, %d", e.Workers, e.Batch)},
-		{"Threads of a pass", words.If(e.Threads != 0, fmt.Sprint(e.Threads))}, // files of older versions don't say
+		{"Threads of a pass", words.If(e.Threads != 0, fmt.Sprint(e.Threads))}, // missing in files of older versions
 		{"Winograd", words.If(e.Winograd, "convolutions rewritten for the CPU")},
 	}, func(x Fact) bool { return x.Text != "" })
 }
 
-// seeds names all seeds that some cell has an accuracy under, in their order; "" where cells have one.
+// seeds lists all seeds that some cell has an accuracy under, in their order; "" if cells have one.
 func (v *Report) seeds() string {
 	var names []string
 	for _, c := range lists.Only(v.File.Cells, func(c result.Cell) bool { return len(c.Seeds) > 1 }) {
@@ -329,7 +330,7 @@ var (
 	unshown       = regexp.MustCompile("[^!-~]|['\"\\\\%]")
 )
 
-// Command repeats the run, as one types it; "" where that is not known.
+// Command returns the shell command that repeats the run; "" if it is unknown.
 func (v *Report) Command() string { return shellCommand(v.File.Command) }
 
 func shellCommand(args []string) string {
@@ -345,7 +346,7 @@ func shellCommand(args []string) string {
 				}
 				return out
 			}
-			quoted[i] = "\"$(printf '" + unshown.ReplaceAllStringFunc(a, octal) + "')\"" // which a terminal shows
+			quoted[i] = "\"$(printf '" + unshown.ReplaceAllStringFunc(a, octal) + "')\"" // a terminal shows octal escapes
 		default:
 			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}

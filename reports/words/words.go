@@ -1,4 +1,5 @@
-// Package words says how the reports write numbers, names and attacks.
+// Package words writes numbers, names and attacks for the reports. All formats call it, so that a value looks the same
+// everywhere.
 package words
 
 import (
@@ -17,7 +18,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// Dash stands for what was not measured; nbsp and thin keep a value on one line.
+// Dash stands for a value that was not measured; nbsp and thin keep a value on one line.
 const (
 	Dash = "–"
 	Nbsp = "\u00a0"
@@ -29,14 +30,14 @@ type Column struct {
 	cell.Column
 	Norm        string
 	Recipe      string
-	AttackTitle string // of the attack, with its settings; "" in files of older versions
+	AttackTitle string // the attack with its settings; "" in files of older versions
 	Ambiguous   bool   // another column has the same title
 }
 
-// ColumnOf is the column of an attack without epsilon, or of clean images.
+// ColumnOf returns the column of an attack without epsilon, or of clean images.
 func ColumnOf(attack string) Column { return Column{Column: cell.Column{Attack: attack}} }
 
-// Learn takes norm and recipe from one of the column's cells. A cell that no attack was crafted for has no recipe.
+// Learn takes norm and recipe from one of the column's cells. A cell without an attack of its own has no recipe.
 func (c *Column) Learn(from *result.Cell) {
 	if from.Norm != nil {
 		c.Norm = max(c.Norm, *from.Norm)
@@ -47,11 +48,11 @@ func (c *Column) Learn(from *result.Cell) {
 // Corrupted reports whether corruptions made the column's images.
 func (c Column) Corrupted() bool { return strings.HasPrefix(c.Recipe, "corruption/") }
 
-// AttackNames gives the usual short name of a recipe (without its version).
+// AttackNames maps a recipe (without its version) to its usual short name.
 var AttackNames = attacks.ShortNames()
 
-// Short is the attack alone, by its usual name where its recipe has one: "AA", "Clean".
-// A recipe that falls back for lack of classes says so, "AA-few", and one that ran in another precision too, "AA bf16".
+// Short returns the attack alone, by its usual name if its recipe has one: "AA", "Clean". The name includes a fallback
+// for lack of classes, "AA-few", and another precision, "AA bf16".
 func (c Column) Short() string {
 	switch {
 	case c.Attack == cell.None:
@@ -77,7 +78,7 @@ func (c Column) Short() string {
 	return name
 }
 
-// Name is the attack without its strength: "Clean", "AA ℓ∞".
+// Name returns the attack without its strength: "Clean", "AA ℓ∞".
 func (c Column) Name() string {
 	if c.Attack == cell.None || c.Norm == "" {
 		return c.Short()
@@ -85,7 +86,7 @@ func (c Column) Name() string {
 	return c.Short() + " " + NormName(c.Norm)
 }
 
-// NormName is how a norm is written: "ℓ∞".
+// NormName writes a norm: "ℓ∞".
 func NormName(norm string) string {
 	if n, err := attacks.ParseNorm(norm); err == nil {
 		return n.Title()
@@ -93,7 +94,8 @@ func NormName(norm string) string {
 	return Clean(norm)
 }
 
-// Title is the column's heading, "AA ℓ∞ (8/255)", with the attack's own name behind it where two would read the same.
+// Title returns the column's heading, "AA ℓ∞ (8/255)", followed by the attack's own name if two columns would have the
+// same.
 func (c Column) Title() string {
 	t := c.Name()
 	if c.Epsilon != 0 {
@@ -108,7 +110,7 @@ func (c Column) Title() string {
 // from names the source.
 func (c Column) from() string { return If(c.Source != "", " from "+Clean(c.Source)) }
 
-// Lines is the title broken for the end of an axis.
+// Lines returns the title broken into lines for the end of an axis.
 func (c Column) Lines() []string {
 	lines := []string{c.Name()}
 	if c.Epsilon != 0 {
@@ -123,7 +125,7 @@ func (c Column) Lines() []string {
 	return lines
 }
 
-// Percent writes a share of n images in per cent: with two decimals from 1000 images on and for n = 0, not known.
+// Percent writes a fraction of n images in per cent: with two decimals from 1000 images on and for an unknown n of 0.
 func Percent(share float64, n int) string {
 	decimals := 1
 	if n >= 1000 || n == 0 {
@@ -132,10 +134,10 @@ func Percent(share float64, n int) string {
 	return strconv.FormatFloat(100*share, 'f', decimals, 64)
 }
 
-// AtMost stands before an accuracy that gradients failed to lower: see [result.Cell].GradientFailures.
+// AtMost precedes an accuracy that gradients failed to lower: see [result.Cell].GradientFailures.
 const AtMost = "≤" + Nbsp
 
-// Accuracy is a cell's accuracy in per cent, or a dash.
+// Accuracy writes a cell's accuracy in per cent, or a dash.
 func Accuracy(c *result.Cell) string {
 	if c == nil {
 		return Dash
@@ -143,7 +145,7 @@ func Accuracy(c *result.Cell) string {
 	return If(c.GradientFailures > 0, AtMost) + Percent(c.Accuracy, c.N)
 }
 
-// Interval is a cell's 95 % interval in per cent, or "" where it carries none.
+// Interval writes a cell's 95 % interval in per cent, or "" if it has none.
 func Interval(c *result.Cell) string {
 	if c == nil || c.CI95 == [2]float64{} {
 		return ""
@@ -164,7 +166,7 @@ func ThreeDigits(x float64) string {
 	return strings.Replace(s, "-", "−", 1+strings.Count(s, "e"))
 }
 
-// Signed is threeDigits of a difference.
+// Signed writes a difference as ThreeDigits does, with its sign.
 func Signed(x float64) string {
 	if x > 0 {
 		return "+" + ThreeDigits(x)
@@ -210,13 +212,13 @@ func DefenseName(d string) string {
 	return Clean(d)
 }
 
-// Clean keeps a name on one line, [Printable].
+// Clean puts a name on one line and makes it [Printable].
 func Clean(s string) string {
 	return Printable(strings.NewReplacer("\n", " ", "\t", " ", "\r", " ").Replace(s))
 }
 
-// Printable is a text whose control characters, which no format can show and XML forbids, are U+FFFD, but for tabs and
-// ends of lines.
+// Printable replaces control characters, which no format can show and XML forbids, by U+FFFD, except tabs and line
+// ends.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -228,8 +230,8 @@ func Printable(s string) string {
 	}, s)
 }
 
-// UniqueSlug makes a name safe as part of a file name and an anchor: letters, digits, dot, dash and underscore of
-// ASCII, not starting with a dot. Names that fall together (also on file systems that fold case) are numbered.
+// UniqueSlug makes a name safe as part of a file name and an anchor: ASCII letters, digits, dot, dash and underscore,
+// not starting with a dot. Names that become equal (also on file systems that fold case) are numbered.
 func UniqueSlug(name string, taken map[string]bool) string {
 	slug := strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r)) {
@@ -246,7 +248,7 @@ func UniqueSlug(name string, taken map[string]bool) string {
 	return path.Base(slug)
 }
 
-// Points writes a difference of shares in points, with its sign and so many decimals.
+// Points writes a difference of fractions in percentage points, with its sign and so many decimals.
 func Points(difference float64, decimals int) string {
 	out := fmt.Sprintf("%+.*f", decimals, 100*difference)
 	if strings.Trim(out, "+-0.") == "" {
@@ -259,7 +261,7 @@ func Digits(x float64, n int) string {
 	return strings.ReplaceAll(strconv.FormatFloat(x, 'g', n, 64), "-", "−")
 }
 
-// CorruptionTitle is how a corruption reads: "Gaussian noise".
+// CorruptionTitle writes a corruption for readers: "Gaussian noise".
 func CorruptionTitle(name string) string {
 	if name == "jpeg_compression" {
 		return "JPEG compression"
@@ -272,7 +274,7 @@ func (c Column) Same(as Column) bool {
 	return c.Column == as.Column
 }
 
-// If is a text where something holds, else "".
+// If returns the text if holds is true, otherwise "".
 func If(holds bool, text string) string {
 	if holds {
 		return text
@@ -280,7 +282,7 @@ func If(holds bool, text string) string {
 	return ""
 }
 
-// Plural counts: "1 image", "2 images"; many is a plural that does not end so.
+// Plural counts: "1 image", "2 images"; many is an irregular plural.
 func Plural(n int, one string, many ...string) string {
 	if n == 1 {
 		return "1 " + one
@@ -288,7 +290,7 @@ func Plural(n int, one string, many ...string) string {
 	return fmt.Sprintf("%d %s", n, append(many, one+"s")[0])
 }
 
-// PlainPasses is a number of plain passes as a text.
+// PlainPasses writes a number of plain passes.
 func PlainPasses(n float64) string {
 	if said := ThreeDigits(n); said != "1" {
 		return said + " plain passes"
@@ -296,7 +298,7 @@ func PlainPasses(n float64) string {
 	return "1 plain pass"
 }
 
-// Some joins names, the first dozen where there are many more.
+// Some joins names: all, or the first dozen if there are many more.
 func Some(names []string) string {
 	const most = 12
 	if len(names) <= most+2 {
@@ -305,7 +307,7 @@ func Some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// FourDigits writes an objective. Where the greedy start is nearly optimal, fewer digits don't show a solver's gain.
+// FourDigits writes an objective. If the greedy start is nearly optimal, fewer digits don't show a solver's gain.
 func FourDigits(x float64) string {
 	if x >= 1e3 {
 		return ThreeDigits(x) // a diverging one
@@ -326,7 +328,7 @@ func Heading(s string) string {
 	return strings.ToUpper(s[:min(len(s), 1)]) + s[min(len(s), 1):]
 }
 
-// LayerName is how a layer reads; a config has boundaries as numbers.
+// LayerName writes a layer for readers; a config gives boundaries as numbers.
 func LayerName(at string) string {
 	if _, err := strconv.Atoi(at); err == nil {
 		return "boundary " + at

@@ -19,9 +19,9 @@ import (
 	"selfheal/reports/words"
 )
 
-// Figure is a sheet of plots, with one legend.
+// Figure is a group of plots with one legend.
 type Figure struct {
-	Slug    string // of its files, theory-SLUG.png and .svg
+	Slug    string // in the files' names, theory-SLUG.png and .svg
 	Title   string
 	Caption string
 	Columns int // panels a row
@@ -33,29 +33,31 @@ type Plot struct {
 	Title          string
 	X, Y           string // what the axes show
 	LogX, LogY     bool
-	XTicks, YTicks []plot.Tick // nil for those that the ranges give
+	XTicks, YTicks []plot.Tick // nil: chosen from the ranges
 	Square         bool
-	High           vg.Length       // of the chart; 0: a share of its width
-	Box            [4]float64      // least x, least y, largest x, largest y; all 0: as the data have it
+	High           vg.Length       // height of the chart; 0: a fraction of its width
+	Box            [4]float64      // least x, least y, largest x, largest y; all 0: the data's range
 	Field          *theory.Field   // over the Box, in colours
-	Classes        map[float64]int // those of the field's values; nil shades small ones
+	Classes        map[float64]int // the field's values that are classes; nil shades small values
 	Bars           []Bar
 	Series         []Series
 	Texts          []Text
-	Labels         []Text // which stand where they hide least
-	Note           string // what a page says below the panel
+	Labels         []Text // placed where they hide least
+	Note           string // text below the panel in a page
 }
 
-// Series is one line or set of points. Series of one label share an entry of the legend; one without a label has none.
+// Series is one line or set of points. Series with one label share an entry of the legend; a series without a label has
+// none.
 type Series struct {
 	Look
 	Label     string
 	X, Y      []float64
 	Low, High []float64 // ends of error bars, if not nil
-	Band      bool      // they are the borders of a band around the line instead
+	Band      bool      // they are the borders of a band around the line
 }
 
-// Banded adds 95 % Wilson intervals to shares of n images in units of scale: a band around a line, error bars at marks.
+// Banded adds 95 % Wilson intervals to fractions of n images in units of scale: a band around a line, error bars at
+// marks.
 func (s Series) Banded(n int, scale float64) Series {
 	s.Band = s.Line
 	for _, y := range s.Y {
@@ -70,24 +72,24 @@ func (s Series) Banded(n int, scale float64) Series {
 type Bar struct {
 	Look
 	X, Width, Top float64
-	Before        float64     // where a paler bar above it ends; 0 for none
+	Before        float64     // end of a paler bar above it; 0 for none
 	Whisker       *[2]float64 // nil for none
-	Text          string      // above it, where Room is wide enough
+	Text          string      // above it, if Room is wide enough
 	Room          float64     // in units of X
 }
 
-// Text is written at a place of a panel, in units of its axes.
+// Text is written at a point of a panel, in units of its axes.
 type Text struct {
 	X, Y float64
 	Text string
 }
 
 const (
-	plotHead   = vg.Length(28)   // of a panel: its title, and what its vertical axis shows
-	plotAspect = vg.Length(0.72) // height of a chart by its width
+	plotHead   = vg.Length(28)   // height of a panel's title and of the label of its vertical axis
+	plotAspect = vg.Length(0.72) // height of a chart as a fraction of its width
 )
 
-// Sheet lays the figure out, as wide as two columns of print, or as one where it is a single panel.
+// Sheet lays the figure out, as wide as two columns of print, or as one for a single panel.
 func (f Figure) Sheet(head ...string) Sheet {
 	out := Sheet{Width: twoColumns, Columns: max(f.Columns, 1), Margin: 8, Head: head, Alt: f.Title + ". " + f.Caption,
 		Caption: f.Caption}
@@ -103,7 +105,7 @@ func (f Figure) Sheet(head ...string) Sheet {
 	return out
 }
 
-// Panes are the figure's panels as sheets of a page, each with its own legend.
+// Panes returns the figure's panels as sheets of a page, each with its own legend.
 func (f Figure) Panes() (out []Sheet) {
 	for _, p := range f.Panels {
 		if p.empty() {
@@ -117,7 +119,7 @@ func (f Figure) Panes() (out []Sheet) {
 	return out
 }
 
-// empty reports whether a panel only keeps a place in its row.
+// empty reports whether a panel only fills a place in its row.
 func (p Plot) empty() bool { return p.X == "" && p.Series == nil && p.Field == nil && p.Bars == nil }
 
 func (p Plot) Height(width vg.Length) vg.Length {
@@ -190,7 +192,7 @@ func (p Plot) data(pn Pen, plt *plot.Plot) {
 	for _, s := range p.Series {
 		var at []vg.Point
 		for i := range s.X {
-			if (!p.LogX || s.X[i] > 0) && (!p.LogY || s.Y[i] > 0) { // a logarithmic axis has no other place
+			if (!p.LogX || s.X[i] > 0) && (!p.LogY || s.Y[i] > 0) { // a logarithmic axis shows only positive values
 				at = append(at, Pt(x(s.X[i]), y(s.Y[i])))
 			}
 		}
@@ -225,7 +227,7 @@ func (b Bar) draw(p Pen, x, y func(float64) vg.Length) {
 	}
 	if before := y(b.Before); b.Before > b.Top {
 		p.Block(Mix(colour, p.Paper, 0.75), Rect(from, top, to, before))
-		if before-top < 12 { // no room for the value in the tint
+		if before-top < 12 { // no room for the value in the tinted bar
 			top = before
 		}
 	}
@@ -238,7 +240,7 @@ func (b Bar) draw(p Pen, x, y func(float64) vg.Length) {
 	}
 }
 
-// colours is a field as an image: classes in tints with a dark line between them, or a scale from dark (0) to paper.
+// colours draws a field as an image: classes in tints with a dark line between them, or a scale from dark (0) to paper.
 func (p Plot) colours(t theme) image.Image {
 	f, n, largest := p.Field, p.Field.N, slices.Max(p.Field.Values)
 	img := image.NewNRGBA(image.Rect(0, 0, n, n))
@@ -253,7 +255,7 @@ func (p Plot) colours(t theme) image.Image {
 				if largest > 0 {
 					share = math.Sqrt(v / largest)
 				}
-				c = Mix(t.Muted, t.Paper, 0.45+0.55*share) // grey, for the points of any colour
+				c = Mix(t.Muted, t.Paper, 0.45+0.55*share) // grey, so that points of any colour stand out
 			case value(i+1, j) != v || value(i, j+1) != v:
 				c = t.Muted
 			default:
@@ -265,14 +267,14 @@ func (p Plot) colours(t theme) image.Image {
 	return img
 }
 
-// Tint is a colour that what lies below shows through.
+// Tint returns a translucent form of a colour.
 func Tint(c color.Color) color.Color {
 	k := color.NRGBAModel.Convert(c).(color.NRGBA)
 	k.A = 0x1c
 	return k
 }
 
-// Mix goes from a to b by a share.
+// Mix returns the colour at a fraction of the way from a to b.
 func Mix(a, b color.Color, share float64) color.Color {
 	r, g, bl, _ := a.RGBA()
 	s, h, bm, _ := b.RGBA()
@@ -290,7 +292,7 @@ func Lined(label string, colour, dash int) Series {
 
 func (s *Series) Add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }
 
-// Along is s through points of the plane.
+// Along returns s through points of the plane.
 func (s Series) Along(at ...theory.Point) Series {
 	for _, p := range at {
 		s.Add(p[0], p[1])
@@ -299,7 +301,7 @@ func (s Series) Along(at ...theory.Point) Series {
 }
 
 func (p Plot) labels(pn Pen, x, y func(float64) vg.Length) {
-	var drawn []vg.Rectangle // what the labels should not hide
+	var drawn []vg.Rectangle // areas that the labels should not hide
 	for _, s := range p.Series {
 		for i := range s.X {
 			at := Pt(x(s.X[i]), y(s.Y[i]))
@@ -330,10 +332,10 @@ func (p Plot) labels(pn Pen, x, y func(float64) vg.Length) {
 	}
 }
 
-// linePieces is how many places stand for a line between two points.
+// linePieces is the number of places that stand for a line between two points.
 const linePieces = 12
 
-// around are the places of a label beside its point: steps right and up, of which the nearer come first.
+// around lists the places of a label beside its point: steps right and up, the nearer first.
 var around = func() (out [][2]float64) {
 	for _, r := range []float64{1, 1.5, 2, 3, 4} {
 		for _, turn := range []float64{0.25, 0, 0.5, 0.75, 0.125, 0.375, 0.625, 0.875} {
@@ -344,9 +346,9 @@ var around = func() (out [][2]float64) {
 	return out
 }()
 
-// beside places labels near their points, each where it hides least, and returns their middles.
+// beside places labels near their points, each where it hides least, and returns their centres.
 func beside(points, sizes []vg.Point, drawn []vg.Rectangle, within vg.Rectangle) (middles []vg.Point) {
-	const further, label, outside = 0.02, 5, 100 // how bad a place further away is, over a label, or outside
+	const further, label, outside = 0.02, 5, 100 // penalties of a place farther away, over a label, or outside
 	var labels []vg.Rectangle
 	for i, point := range points {
 		w, h := sizes[i].X, sizes[i].Y
@@ -384,7 +386,7 @@ func overlap(a, b vg.Rectangle) float64 {
 	return float64(max(w, 0) * max(h, 0))
 }
 
-// axes are a panel's, in the theme's colours and over its data's range.
+// axes makes a panel's axes in the theme's colours, over its data's range.
 func (p Plot) axes(t theme) *plot.Plot {
 	plt := plot.New()
 	plt.BackgroundColor = nil
@@ -419,7 +421,7 @@ func (p Plot) axes(t theme) *plot.Plot {
 	}
 	set(&plt.X, xs, p.LogX, p.XTicks)
 	set(&plt.Y, ys, p.LogY, p.YTicks)
-	if p.Bars != nil { // these stand on the scale's lowest line, and need the axes' room
+	if p.Bars != nil { // they stand on the scale's lowest line, and need the axes' padding
 		plt.X.Min, plt.X.Max, plt.Y.Min, plt.Y.Max = xs[0], xs[1], ys[0], ys[1]
 		for _, a := range []*plot.Axis{&plt.X, &plt.Y} {
 			a.LineStyle.Width, a.Tick.LineStyle.Width, a.Tick.Length, a.Padding = 0, 0, 2, 0
@@ -429,8 +431,8 @@ func (p Plot) axes(t theme) *plot.Plot {
 	return plt
 }
 
-// Reach is from the least to the largest value of all series, error bars included; none is [+Inf, −Inf].
-// A logarithmic scale has only positive ones.
+// Reach returns the range of the values of all series, error bars included; [+Inf, −Inf] if there is none. A
+// logarithmic scale has only positive values.
 func (p Plot) Reach() (x, y [2]float64) {
 	x, y = [2]float64{math.Inf(1), math.Inf(-1)}, [2]float64{math.Inf(1), math.Inf(-1)}
 	widen := func(of *[2]float64, values []float64, log bool) {
@@ -459,11 +461,11 @@ func padded(of [2]float64, log bool) (least, most float64) {
 	return of[0] - room, of[1] + room
 }
 
-// Named are labels at 0, 1, 2, …; an empty one has no tick.
+// Named returns labels as ticks at 0, 1, 2, …; an empty label has no tick.
 func Named(labels []string) (ticks []plot.Tick) {
 	broken := slices.ContainsFunc(labels, func(l string) bool { return strings.Contains(l, "\n") })
 	for i, label := range labels {
-		if broken && !strings.Contains(label, "\n") { // first lines stand side by side
+		if broken && !strings.Contains(label, "\n") { // the first lines of all labels align
 			label += "\n "
 		}
 		if label != "" {
@@ -473,7 +475,7 @@ func Named(labels []string) (ticks []plot.Tick) {
 	return ticks
 }
 
-// PerCent are the ticks of a scale of shares.
+// PerCent returns the ticks of a scale of fractions.
 func PerCent() (ticks []plot.Tick) {
 	for i := range 6 {
 		ticks = append(ticks, plot.Tick{Value: float64(i) / 5, Label: fmt.Sprintf("%d %%", 20*i)})
@@ -481,7 +483,7 @@ func PerCent() (ticks []plot.Tick) {
 	return ticks
 }
 
-// linearTicks are gonum's, with a true minus.
+// linearTicks returns gonum's ticks, with a true minus sign.
 func linearTicks(least, most float64) []plot.Tick {
 	ticks := plot.DefaultTicks{}.Ticks(least, most)
 	for i, t := range ticks {
@@ -495,7 +497,8 @@ func linearTicks(least, most float64) []plot.Tick {
 	return ticks
 }
 
-// decades ticks a logarithmic axis at powers of ten; short axes have ticks at 2 and 5 too, or those of a linear axis.
+// decades returns a logarithmic axis's ticks at powers of ten. Short axes also have ticks at 2 and 5, or those of a
+// linear axis.
 func decades(least, most float64) []plot.Tick {
 	low, high := int(math.Floor(math.Log10(least))), int(math.Ceil(math.Log10(most)))
 	every, labels := (high-low)/6+1, 0
@@ -503,7 +506,7 @@ func decades(least, most float64) []plot.Tick {
 	for e := low; e <= high; e++ {
 		for _, m := range []float64{1, 2, 5} {
 			v := m * math.Pow(10, float64(e))
-			if v < least || v > most || m > 1 && high-low > 6 || every > 6 && (e-low)%every > 0 { // dense enough
+			if v < least || v > most || m > 1 && high-low > 6 || every > 6 && (e-low)%every > 0 { // there are enough ticks without it
 				continue
 			}
 			t := plot.Tick{Value: v}

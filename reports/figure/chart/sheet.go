@@ -1,4 +1,6 @@
-// Package chart lays charts out on a sheet and writes it as PNG and SVG. It knows no results.
+// Package chart lays charts out on a sheet and writes it as PNG and SVG. A figure fills a [Sheet] with panels and a
+// legend; [Sheet.WritePNG], [Sheet.WriteSVG] and [Sheet.Drawing] draw it, with the same bytes for the same sheet. It
+// knows no results.
 package chart
 
 import (
@@ -29,26 +31,27 @@ import (
 // Sheet is a picture: headlines, panels in rows, and one legend below.
 type Sheet struct {
 	Width   vg.Length
-	Columns int // panels a row
+	Columns int // panels per row
 	Margin  vg.Length
-	Head    []string // a title and the lines below it; a page has them itself
+	Head    []string // a title and the lines below it; empty in a page, which has its own
 	Panels  []Panel
 	Legend  []Series
-	Alt     string // what it shows, for readers who do not see it
-	Caption string // below it in a page
+	Alt     string // description for readers who do not see it
+	Caption string // text below it in a page
 }
 
 // Panel is one chart of a sheet.
 type Panel interface {
 	Height(width vg.Length) vg.Length
-	// Draw draws it with its upper left corner at (left, top). Its title may be as wide as titled.
+	// Draw draws the panel with its upper left corner at (left, top). Its title may be as wide as titled.
 	Draw(p Pen, left, top, width, height, titled vg.Length)
 }
 
-// InPage is a sheet of one column for a page, which has title and tables itself.
+// InPage returns a sheet of one column for a page, which has its own title and tables.
 func InPage() Sheet { return Sheet{Width: 3.6 * vg.Inch, Columns: 1, Margin: 6} }
 
-// InFile is a sheet for a file of n panels: one column of print for one, else two; more than four stand three abreast.
+// InFile returns a sheet for a file of n panels: one column of print wide for one panel, otherwise two; more than four
+// panels stand three abreast.
 func InFile(n int, wide bool) Sheet {
 	switch {
 	case n <= 1:
@@ -73,7 +76,7 @@ func (s Sheet) rowHeight(row []Panel) (h vg.Length) {
 	return h
 }
 
-// headlines break the head into lines that fit the sheet: those of its title, and those below.
+// headlines breaks the head into lines that fit the sheet: the title's, and those below.
 func (s Sheet) headlines() (title, said []string, height vg.Length) {
 	for i, text := range s.Head {
 		if width := s.Width - 2*s.Margin; i == 0 {
@@ -88,7 +91,7 @@ func (s Sheet) headlines() (title, said []string, height vg.Length) {
 	return title, said, height
 }
 
-// Size is as wide as the sheet and as high as its head, panels and legend.
+// Size returns the sheet's width, and its height with head, panels and legend.
 func (s Sheet) Size() (width, height vg.Length) {
 	_, _, height = s.headlines()
 	height += 2*s.Margin + LineStep*vg.Length(len(s.legendLines()))
@@ -120,7 +123,7 @@ func (s Sheet) draw(canvas vg.Canvas, t theme) {
 		}
 		h := s.rowHeight(row)
 		for i, one := range row {
-			titled := w // and the room above the next ones where these have no title
+			titled := w // a title may use the width of following panels without a title
 			for _, next := range row[i+1:] {
 				if p, plain := next.(Plot); !plain || p.Title != "" {
 					break
@@ -135,7 +138,7 @@ func (s Sheet) draw(canvas vg.Canvas, t theme) {
 	s.drawLegend(p)
 }
 
-// Merged are the labels of all series, each once: a line and its marks are one entry.
+// Merged returns the labels of all series, each once: a line and its marks are one entry.
 func Merged(all []Series) (entries []Series) {
 	for _, s := range all {
 		i := slices.IndexFunc(entries, func(o Series) bool { return o.Label == s.Label })
@@ -156,7 +159,7 @@ func Merged(all []Series) (entries []Series) {
 	return entries
 }
 
-// between is the room between two entries of a legend.
+// between is the space between two entries of a legend.
 const between = vg.Length(18)
 
 func (s Sheet) legendLines() (lines [][]Series) {
@@ -175,7 +178,7 @@ func (s Series) legendWidth() vg.Length {
 	return s.sampleWidth() + 4 + Normal.Width(s.Label)
 }
 
-// sampleWidth is a legend's room for a look: a marker alone takes less.
+// sampleWidth returns the width of a look's sample in a legend: a marker alone takes less.
 func (l Look) sampleWidth() vg.Length {
 	if !l.Line && !l.Bars {
 		return 8
@@ -204,7 +207,7 @@ func (p Pen) Sample(l Look, x, y, w vg.Length) {
 		p.Block(p.Colour(l.Colour), Rect(x, y-4, x+w, y+4))
 		return
 	}
-	if l.Line && w >= Swatch { // else there is room for the marker only
+	if l.Line && w >= Swatch { // otherwise only the marker fits
 		p.StrokeLine2(p.Line(l), x, y, x+w, y)
 	}
 	if l.Marks {
@@ -216,7 +219,7 @@ const PanelTitle = vg.Length(18)
 
 const dpi = 300
 
-// WritePNG writes the sheet for light pages, at 300 dpi.
+// WritePNG writes the sheet in the light theme, at 300 dpi.
 func (s Sheet) WritePNG(w io.Writer) error {
 	c := pngCanvas{vgimg.NewWith(vgimg.UseWH(s.Size()), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))}
 	s.draw(c, light)
@@ -228,8 +231,8 @@ func (s Sheet) WritePNG(w io.Writer) error {
 	return err
 }
 
-// paletted is an image of its most frequent 256 colours, a quarter of the bytes. No channel is more than 16 of 255 off;
-// an image that takes more colours stays as it is.
+// paletted returns the image in its most frequent 256 colours, a quarter of the bytes. No channel changes by more than
+// 16 of 255; an image that needs more colours stays as it is.
 func paletted(img image.Image) image.Image {
 	full, ok := img.(*image.RGBA)
 	if !ok {
@@ -239,7 +242,7 @@ func paletted(img image.Image) image.Image {
 		return color.RGBA{full.Pix[i], full.Pix[i+1], full.Pix[i+2], full.Pix[i+3]}
 	}
 	count := map[color.RGBA]int{}
-	for i, run := 0, 0; i < len(full.Pix); i += 4 { // by runs: most of a figure is paper
+	for i, run := 0, 0; i < len(full.Pix); i += 4 { // by runs: most of a figure is blank
 		if run++; i+4 == len(full.Pix) || at(i) != at(i+4) {
 			count[at(i)] += run
 			run = 0
@@ -265,7 +268,8 @@ func paletted(img image.Image) image.Image {
 	return img
 }
 
-// cover picks at most 257 colours, so that each is no more than off from one of them in any channel, and says which.
+// cover chooses at most 257 colours, so that each colour is within off of one of them in every channel, and maps each
+// to its index.
 func cover(all []color.RGBA, off int) (colours color.Palette, index map[color.RGBA]uint8) {
 	index = map[color.RGBA]uint8{}
 	for _, c := range all {
@@ -288,8 +292,8 @@ func cover(all []color.RGBA, off int) (colours color.Palette, index map[color.RG
 
 func apart(a, b uint8) int { return max(int(a)-int(b), int(b)-int(a)) }
 
-// withResolution adds the pHYs chunk, so that the image prints at its size.
-// It goes after the signature (8 bytes) and the header chunk (25 bytes).
+// withResolution adds the pHYs chunk, so that the image prints at its size. The chunk follows the signature (8 bytes)
+// and the header chunk (25 bytes).
 func withResolution(png []byte) []byte {
 	const perMetre = dpi * 10000 / 254
 	chunk := binary.BigEndian.AppendUint32(nil, 9)
@@ -301,7 +305,7 @@ func withResolution(png []byte) []byte {
 	return bytes.Join([][]byte{png[:33], chunk, png[33:]}, nil)
 }
 
-// pngCanvas writes a question mark for letters that the fonts lack.
+// pngCanvas writes a question mark for characters that the fonts lack.
 type pngCanvas struct{ *vgimg.Canvas }
 
 func (c pngCanvas) FillString(f font.Face, pt vg.Point, s string) {
@@ -314,7 +318,7 @@ func (c pngCanvas) FillString(f font.Face, pt vg.Point, s string) {
 	}, s))
 }
 
-// svgCanvas notes how wide each text is with the fonts it was laid out for.
+// svgCanvas records the width of each text in the fonts it was laid out for.
 type svgCanvas struct {
 	*vgsvg.Canvas
 	widths []vg.Length
@@ -325,12 +329,13 @@ func (c *svgCanvas) FillString(f font.Face, pt vg.Point, s string) {
 	c.Canvas.FillString(f, pt, s)
 }
 
-// svg draws s as an SVG document. textLength holds each text to its width, whichever font the viewer falls back to.
+// svg draws s as an SVG document. textLength fixes the width of each text, so that another font of the viewer does not
+// change it.
 func svg(s Sheet, t theme) string {
 	c := &svgCanvas{Canvas: vgsvg.New(s.Size())}
 	s.draw(c, t)
 	var buf bytes.Buffer
-	c.WriteTo(&buf) // a bytes.Buffer takes everything
+	c.WriteTo(&buf) // a bytes.Buffer never fails
 	const family = "font-family:Liberation Sans;font-variant:normal;"
 	doc := strings.ReplaceAll(buf.String(), family, "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")
 	parts := strings.Split(doc, "<text x=") // names are escaped: only elements begin so
@@ -346,17 +351,17 @@ func svg(s Sheet, t theme) string {
 
 const svgOpen = `xmlns:xlink="http://www.w3.org/1999/xlink">`
 
-// WriteSVG writes the sheet for light pages, in its real size.
+// WriteSVG writes the sheet in the light theme, at its real size.
 func (s Sheet) WriteSVG(w io.Writer) error {
 	_, err := io.WriteString(w, svg(s, light))
 	return err
 }
 
-// themed is what may differ between a drawing for light pages and one for dark pages.
+// themed matches the parts of a drawing that may differ between light and dark pages.
 var themed = regexp.MustCompile(`#[0-9A-F]{6}|<image [^>]*>`)
 
-// Drawing is the sheet as an svg element that follows the page's colour scheme: a colour that
-// differs is var(--DAY-NIGHT), which [WithInks] defines. The page's style has its font.
+// Drawing returns the sheet as an svg element that follows the page's colour scheme: a colour that differs is
+// var(--DAY-NIGHT), which [WithInks] defines. The page's style sets its font.
 func (s Sheet) Drawing() template.HTML {
 	night := themed.FindAllString(svg(s, dark), -1)
 	_, drawing, _ := strings.Cut(svg(s, light), "</title>")
@@ -383,7 +388,7 @@ func cssPixels(l vg.Length) int { return int(l.Points() * 96 / 72) }
 
 var inkUse = regexp.MustCompile(`var\(--([0-9A-F]{6})-([0-9A-F]{6})\)`)
 
-// WithInks defines the colours of a page's pictures at the end of its style. On paper they are those of light pages.
+// WithInks defines the colours of a page's pictures at the end of its style. Printed pages use the light colours.
 func WithInks(page string) string {
 	var day, night []string
 	for _, m := range inkUse.FindAllStringSubmatch(page, -1) {
@@ -398,7 +403,7 @@ func WithInks(page string) string {
 	return strings.Replace(page, end, list(day)+darkPages+list(night)+"}\n"+end, 1)
 }
 
-// SeriesStyle defines the colours of baseline and controlled bars: those of the figures.
+// SeriesStyle returns CSS with the figures' colours of baseline and controlled bars.
 func SeriesStyle() template.CSS {
 	define := func(t theme) string {
 		return fmt.Sprintf(":root { --baseline: %s; --controlled: %s; }", cssColour(t.lines[0]), cssColour(t.lines[1]))

@@ -15,15 +15,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Sizes of a figure, in points. They are those of print: a figure is as wide as one column
-// of a journal's page or as two, and no letter in it is smaller than 7 points.
+// Sizes of a figure, in points. They are for print: a figure is as wide as one column of a journal's page or as two,
+// and no letter in it is smaller than 7 points.
 const (
 	OneColumn  = 3.3 * vg.Inch
 	twoColumns = 6.8 * vg.Inch
 	gap        = vg.Length(14) // between panels
 	titleStep  = vg.Length(14) // between the lines of a title
-	LineStep   = vg.Length(11) // of what is said below it, of tables and legends
-	Swatch     = vg.Length(24) // a legend's sample
+	LineStep   = vg.Length(11) // between lines below a title, of tables and of legends
+	Swatch     = vg.Length(24) // width of a legend's sample
 )
 
 type theme struct {
@@ -35,9 +35,10 @@ func hex(v uint32) color.Color {
 	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xff}
 }
 
-// The lines' colours have the hues of Okabe and Ito's palette (Color Universal Design, 2008), which the common kinds of
-// colour blindness keep apart. Their lightness is changed so that the first four differ in greyscale too and stand out
-// from the paper; palette_test.go says by how much. Black is #010101, as gonum's SVG leaves out #000000.
+// The lines' colours have the hues of Okabe and Ito's palette (Color Universal Design, 2008), which people with the
+// common kinds of colour blindness can tell apart. Their lightness is changed so that the first four differ in
+// greyscale too and contrast with the paper; palette_test.go states by how much. Black is #010101, because gonum's SVG
+// leaves out #000000.
 var (
 	light = theme{hex(0xffffff), hex(0x1c1c1a), hex(0x5c5c58), hex(0xd5d5d0),
 		[]color.Color{hex(0xB54600), hex(0x045389), hex(0x028F66), hex(0xCA7CA5), hex(0xDD9418), hex(0x30ACEB),
@@ -47,8 +48,8 @@ var (
 			hex(0xFBEE81)}}
 )
 
-// Dashes and markers tell the series apart without colour; the three lists
-// repeat at different lengths, so that many series still differ.
+// Dashes and markers tell the series apart without colour. The three lists have different lengths, so that many series
+// still differ.
 var (
 	dashes = [][]vg.Length{{5, 2.5}, nil, {8, 2, 1.5, 2}, {1.5, 2}, {10, 3}}
 	shapes = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
@@ -56,7 +57,7 @@ var (
 		draw.RingGlyph{}}
 )
 
-// corners is a filled polygon of so many corners, the first of which lies at an angle.
+// corners is a filled regular polygon; first is the angle of its first corner.
 type corners struct {
 	first float64
 	n     int
@@ -86,7 +87,7 @@ type Pen struct {
 	theme
 }
 
-// Look is how a series is drawn. Colour, Dash and Marker index the lists above, which repeat.
+// Look is how a series is drawn. Colour, Dash and Marker index the lists above and wrap around.
 type Look struct {
 	Colour int // or [Ink]
 	Line   bool
@@ -98,15 +99,15 @@ type Look struct {
 
 const Ink = -1
 
-// LookOf is the look of a suite's i-th defense, the baseline's is 0.
+// LookOf returns the look of a suite's i-th defense; 0 is the baseline.
 func LookOf(i int) Look { return Look{Colour: i, Line: true, Dash: i, Marks: true, Marker: i} }
 
-// Labelled starts a series with an entry of the legend, shortened to a width.
+// Labelled starts a series with a legend entry, shortened to a width.
 func (l Look) Labelled(label string, width vg.Length) Series {
 	return Series{Look: l, Label: Fit(label, Normal, width)}
 }
 
-// Colour is that of a series; [Ink] is the text's.
+// Colour returns a series' colour; [Ink] is the text's.
 func (t theme) Colour(i int) color.Color {
 	if i < 0 {
 		return t.Ink
@@ -122,7 +123,8 @@ func (t theme) marker(l Look) draw.GlyphStyle {
 	return draw.GlyphStyle{Color: t.Colour(l.Colour), Radius: 2.7, Shape: shapes[l.Marker%len(shapes)]}
 }
 
-// Mark draws a marker with a rim of paper. A ring of a series without a line goes around another marker and has none.
+// Mark draws a marker with a rim in the paper's colour. A ring of a series without a line surrounds another marker and
+// has no rim.
 func (p Pen) Mark(l Look, at vg.Point) {
 	g := p.marker(l)
 	rim := g
@@ -148,10 +150,10 @@ func (p Pen) Block(c color.Color, r vg.Rectangle) {
 	p.Fill(r.Path())
 }
 
-// Styles of text. No letter of a figure is smaller than the least.
+// Styles of text; the smallest has 7 points.
 var (
-	Title     = style(11, true) // of a sheet
-	Strong    = style(9, true)  // of a panel
+	Title     = style(11, true) // of a sheet's title
+	Strong    = style(9, true)  // of a panel's title
 	Normal    = style(8, false) // of legends
 	Small     = style(7.5, false)
 	SmallBold = style(7.5, true)
@@ -166,8 +168,8 @@ func style(size vg.Length, bold bool) txt.Style {
 	return txt.Style{Font: f, Handler: plot.DefaultTextHandler}
 }
 
-// Write puts s at (x, y); x and y say which point of the text that is, as in
-// text.Style: 0 left or bottom, −½ the middle, −1 right or top.
+// Write writes s at (x, y). x and y say which point of the text lies there, as in text.Style: 0 left or bottom, −½ the
+// middle, −1 right or top.
 func (p Pen) Write(s string, at vg.Point, st txt.Style, col color.Color, x, y float64) {
 	if y == -0.5 { // the middle of small letters and capitals, not of the line
 		at.Y += st.Font.Size * 0.09
@@ -176,23 +178,23 @@ func (p Pen) Write(s string, at vg.Point, st txt.Style, col color.Color, x, y fl
 	p.FillText(st, at, s)
 }
 
-// Fit shortens s with an ellipsis until it is no wider than w; it is empty when not even one letter fits. If there is
-// room, the end stays, as names often differ there only.
+// Fit shortens s with an ellipsis until it is no wider than w; it returns "" if not even one letter fits. If there is
+// room, the end stays, because names often differ only there.
 func Fit(s string, st txt.Style, w vg.Length) string {
 	r := []rune(s)
-	if n := len(r); n > 2*fitEnd { // no figure has room for more: what is measured stays short
+	if n := len(r); n > 2*fitEnd { // no figure has room for more, and measuring stays cheap
 		r = slices.Concat(r[:fitEnd], r[n-fitEnd:])
 	} else if st.Width(s) <= w {
 		return s
 	}
-	shortened := func(n int) string { // to so many letters
+	shortened := func(n int) string { // to n letters
 		tail := 0
 		if n >= fitTail {
 			tail = 2 * n / 5
 		}
 		return strings.TrimRight(string(r[:n-tail]), " ") + "…" + strings.TrimLeft(string(r[len(r)-tail:]), " ")
 	}
-	most := min(len(r)-1, fitEnd*5/3) // of which the head is three fifths
+	most := min(len(r)-1, fitEnd*5/3) // the head gets three fifths
 	if n := sort.Search(most, func(i int) bool { return st.Width(shortened(i+1)) > w }); n > 0 {
 		return shortened(n)
 	}
@@ -200,11 +202,11 @@ func Fit(s string, st txt.Style, w vg.Length) string {
 }
 
 const (
-	fitTail = 10  // letters from which on a shortened name keeps its end
-	fitEnd  = 200 // letters of a name's head and of its tail that a figure looks at: two columns have room for fewer
+	fitTail = 10  // letters from which a shortened name keeps its end
+	fitEnd  = 200 // letters of a name's head and of its tail that are considered: two columns have room for fewer
 )
 
-// wrap breaks s between words into at most so many lines no wider than w. A text that is too long is shortened.
+// wrap breaks s between words into at most so many lines no wider than w. A longer text is shortened.
 func wrap(s string, st txt.Style, w vg.Length, most int) (lines []string) {
 	for _, word := range strings.Fields(s) {
 		last := len(lines) - 1
