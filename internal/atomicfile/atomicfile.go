@@ -1,6 +1,6 @@
-// Package atomicfile replaces files at once: a reader finds the old or the new content, never a part, whatever ends the
-// program. [Folder] is for the program's own folders; [Output] is for what a user has named, and says what the program
-// may replace there.
+// Package atomicfile replaces files atomically: a reader finds the old or the new content, never a part, however the
+// program ends. [Folder] is for the program's own folders; it follows no link out of them. [Output], made by a [Rule],
+// is for folders and files that a user has named; it knows what the program may replace there.
 package atomicfile
 
 import (
@@ -29,13 +29,13 @@ func writing(data []byte) func(io.Writer) error {
 	}
 }
 
-// Sync brings files and folders that were written to the disk. Errors name what could not be.
+// Sync writes files and folders through to the disk. Errors name the path that failed.
 func Sync(paths ...string) error {
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err == nil {
 			err = f.Sync()
-			if errors.Is(err, syscall.EINVAL) { // a file system that does so for folders by itself
+			if errors.Is(err, syscall.EINVAL) { // some file systems sync folders by themselves
 				err = nil
 			}
 			err = cmp.Or(err, f.Close())
@@ -47,7 +47,7 @@ func Sync(paths ...string) error {
 	return nil
 }
 
-// into writes to what lies at path. It waits for nobody to read from a pipe.
+// into writes to the file at path. It does not wait for a reader of a pipe.
 func into(path string, fill func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENXIO) {
@@ -61,38 +61,38 @@ func into(path string, fill func(io.Writer) error) error {
 	return fault.Reason(cmp.Or(err, w.Flush(), f.Close()))
 }
 
-// Folder is a folder of the program's own, which others may have prepared. The folder itself may be a link, but nothing
-// that is written in it leaves it: what lies in a file's or a folder's place and is none, such as a link or a pipe, is
-// replaced, never followed. Names use slashes; folders on the way are made, but it itself by Make alone: one that
-// somebody has removed is not made again.
+// Folder is one of the program's own folders, which others may have prepared. The folder itself may be a link, but
+// nothing is written outside it: a link, pipe or the like in the place of a file or folder is replaced, never followed.
+// Names use slashes. Missing folders on the way are made, but the folder itself only by Make: if somebody has removed
+// it, it is not made again.
 type Folder string
 
-// In is the folder of a path.
+// In returns the folder at a path.
 func In(dir string) Folder { return Folder(dir) }
 
-// At is a path's folder, and its name in there.
+// At returns the folder that a path lies in, and its name in there.
 func At(path string) (Folder, string) { return Folder(filepath.Dir(path)), filepath.Base(path) }
 
-// Path is that of a name.
+// Path joins the folder and a name.
 func (f Folder) Path(name string) string { return filepath.Join(string(f), filepath.FromSlash(name)) }
 
 // Write replaces a file by data; see [Folder.Fill].
 func (f Folder) Write(name string, data []byte) error { return f.replace(name, writing(data), false) }
 
-// WriteSynced is [Folder.Write] for what a power cut must not take either: when it returns, the new content is on the
-// disk, and before that the old one. It takes the disk's time.
+// WriteSynced is [Folder.Write] for files that must survive a power cut: when it returns, the new content is on the
+// disk; before that the old one is. It waits for the disk.
 func (f Folder) WriteSynced(name string, data []byte) error {
 	return f.replace(name, writing(data), true)
 }
 
-// Fill replaces a file by what fill writes, with permissions 0644. It writes to a new file beside it and renames that.
-// An error leaves the file as it was and nothing beside it. The error gives the reason alone ("no space left on
-// device"): the caller names the file.
+// Fill replaces a file by the output of fill, with permissions 0644. It writes to a new file beside it and renames
+// that. On an error the old file stays and nothing is left beside it. The error gives only the reason ("no space left
+// on device"): the caller names the file.
 func (f Folder) Fill(name string, fill func(io.Writer) error) error {
 	return f.replace(name, fill, false)
 }
 
-// FillSynced is [Folder.Fill] as [Folder.WriteSynced] is [Folder.Write].
+// FillSynced is [Folder.Fill] for files that must survive a power cut.
 func (f Folder) FillSynced(name string, fill func(io.Writer) error) error {
 	return f.replace(name, fill, true)
 }
@@ -103,7 +103,7 @@ func (f Folder) replace(name string, fill func(io.Writer) error, synced bool) er
 	})
 }
 
-// Open opens a file to read and write, which it makes where there is none. Flag may add os.O_TRUNC.
+// Open opens a file for reading and writing and creates it if missing. flag may add os.O_TRUNC.
 func (f Folder) Open(name string, flag int) (file *os.File, err error) {
 	err = f.within(path.Dir(name), func(root *os.Root) error {
 		if err := clear(root, path.Base(name), fs.FileMode.IsRegular); err != nil {
@@ -115,7 +115,7 @@ func (f Folder) Open(name string, flag int) (file *os.File, err error) {
 	return file, err
 }
 
-// Make makes a folder in it, "." for none, and itself.
+// Make creates the folder itself and, unless name is ".", a folder in it.
 func (f Folder) Make(name string) error {
 	if err := os.MkdirAll(string(f), 0o755); err != nil {
 		return fault.Reason(err)
@@ -149,11 +149,12 @@ func (f Folder) within(name string, do func(root *os.Root) error) error {
 	return fault.Reason(do(root))
 }
 
-// clear removes a link, pipe or device from the place of a file or folder. One in the place of the other is an error.
+// clear removes a link, pipe or device from the place of a file or folder. A file in the place of a folder, or the
+// reverse, is an error.
 func clear(root *os.Root, name string, is func(fs.FileMode) bool) error {
 	info, err := root.Lstat(name)
 	if err != nil || is(info.Mode()) {
-		return nil // what is wrong is found when it is opened
+		return nil // opening it reports other faults
 	}
 	switch {
 	case info.IsDir():
@@ -164,12 +165,12 @@ func clear(root *os.Root, name string, is func(fs.FileMode) bool) error {
 	return fault.Reason(root.Remove(name))
 }
 
-// createTemp makes a new file; replaced in tests to make writing fail.
+// createTemp creates a new file; tests replace it to make writing fail.
 var createTemp = func(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, unfinished)
 }
 
-// replace calls ready with the whole new file before that takes the old one's place.
+// replace calls ready with the whole new file before that replaces the old one.
 func replace(root *os.Root, name string, fill func(io.Writer) error, synced bool,
 	ready func(*os.File) error) (err error) {
 	if info, err := root.Lstat(name); err == nil && info.IsDir() {
@@ -205,25 +206,25 @@ func replace(root *os.Root, name string, fill func(io.Writer) error, synced bool
 	return err
 }
 
-// unfinished are the permissions of a file that is still being written. Its writer holds a lock on it.
+// unfinished is the permissions of a file that is still being written. Its writer holds a lock on it.
 const unfinished = 0o600
 
-// temporary makes a new, locked file in which the next content of another is written.
+// temporary creates a new, locked file for the next content of another file.
 func temporary(root *os.Root, name string) (f *os.File, made string, err error) {
 	for {
 		made = fmt.Sprintf(".%s-%d", name, rand.Uint32())
 		if f, err = createTemp(root, made); err != nil {
 			return nil, "", err
 		}
-		if filelock.Lock(f) != filelock.ErrTaken { // some file systems lock nothing
+		if filelock.Lock(f) != filelock.ErrTaken { // some file systems have no locks
 			return f, made, nil
 		}
-		f.Close() // another writer has just taken it for a dead one's, and removes it
+		f.Close() // another writer took it for a dead writer's and removes it
 	}
 }
 
-// sweep removes what writers of a file have left that no longer run: their locks are free. It removes nothing where
-// locks are unknown, and an error leaves it to the next writer.
+// sweep removes files that writers killed earlier left: their locks are free. It removes nothing if locks are not
+// supported, and on an error leaves the work to the next writer.
 func sweep(root *os.Root, name string) {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -249,13 +250,12 @@ func sweepOne(root *os.Root, left string) {
 	if filelock.Lock(f) != nil {
 		return
 	}
-	if info, err := f.Stat(); err == nil && isUnfinished(info) { // its writer may have come to its end meanwhile
+	if info, err := f.Stat(); err == nil && isUnfinished(info) { // its writer may have finished meanwhile
 		_ = root.Remove(left)
 	}
 }
 
-// IsTemporary reports whether a file's name is one under which the next content of another, or with "" of any, is
-// written.
+// IsTemporary reports whether a file's name is that of a temporary file for the file of, or for any file if of is "".
 func IsTemporary(file, of string) bool {
 	before, number, ok := cutLast(file, "-")
 	_, err := strconv.ParseUint(number, 10, 32)

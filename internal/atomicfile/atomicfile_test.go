@@ -93,7 +93,7 @@ func opened(f Folder, name string, flag int) error {
 	return errors.Join(err, file.Close())
 }
 
-// In a folder nothing that lies there leads a write out of it.
+// Nothing in a folder leads a write out of it.
 func TestFolder(t *testing.T) {
 	outside, dir := t.TempDir(), filepath.Join(t.TempDir(), "link")
 	must.Do(t, os.Symlink(t.TempDir(), dir)) // the folder itself may be a link

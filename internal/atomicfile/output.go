@@ -19,73 +19,73 @@ import (
 	"selfheal/internal/input"
 )
 
-// Rule says what a command may replace: a file that the program wrote there and nobody has changed since; with Force
-// any. A command never replaces its inputs, and writes through no link.
+// Rule says what a command may replace: a file that the program wrote and nobody has changed since; with Force, any
+// file. A command never replaces its inputs and never writes through a link.
 type Rule struct {
 	Force  bool
 	Inputs []string // files that the command reads
 }
 
-// Refused is an error about a file that is there and may not be replaced.
+// Refused is an error about an existing file that may not be replaced.
 type Refused struct{ error }
 
-// Unwrap returns the error itself.
+// Unwrap returns the wrapped error.
 func (r Refused) Unwrap() error { return r.error }
 
 func refused(format string, args ...any) error { return Refused{fmt.Errorf(format, args...)} }
 
-// errForeign ends what is said of somebody else's files.
+// errForeign ends messages about files that the program did not write.
 var errForeign = errors.New("choose another name or add --force")
 
-// Output is where files of a kind go, in a folder that a user has named and that may be a link. Names are as for
+// Output is the place for files of one kind: a folder that a user has named and that may be a link. Names are as for
 // [Folder].
 type Output struct {
 	Rule
 	Dir  string
 	Kind string // what the files are, such as "segment"; files of another kind are not replaced
-	// Beside is a file of JSON, if any, by which results of earlier versions are told, as these kept no list of what
-	// they wrote: where it is the program's and not in the list, all that lies beside it counts as the program's.
+	// Beside is a JSON file, if any, that identifies results of earlier versions, which kept no list of the files they
+	// wrote. If it is the program's and is not in the list, all files beside it count as the program's.
 	Beside string
-	Known  bool // the file that is there says itself that it is the program's
-	named  bool // a device or a pipe with the name of a file is written to
+	Known  bool // the existing file itself says that it is the program's
+	named  bool // a device or a pipe with the name of a file may be written to
 }
 
-// In is where files of a kind go in a folder.
+// In returns the output for files of a kind in a folder.
 func (r Rule) In(dir, kind string) Output { return Output{Rule: r, Dir: dir, Kind: kind} }
 
-// File is an output that a user has named. Its methods do what those of [Output] do with its name.
+// File is an output file that a user has named. Its methods call those of [Output] with its name.
 type File struct {
 	Output
 	Name string // in the output's folder
 }
 
-// At is the file that a user has named.
+// At returns the file that a user has named.
 func (r Rule) At(path, kind string) File {
 	return File{Output{Rule: r, Dir: filepath.Dir(path), Kind: kind, named: true}, filepath.Base(path)}
 }
 
-// Path is the file's.
+// Path returns the file's path.
 func (f File) Path() string { return f.Output.Path(f.Name) }
 
-// May is an error if the file may not be replaced.
+// May returns an error if the file may not be replaced.
 func (f File) May() error { return f.Output.May(f.Name) }
 
-// Claim is May, and makes the file that is there the program's own.
+// Claim is May, and makes an existing file the program's own.
 func (f File) Claim() error { return f.Output.Claim(f.Name) }
 
 // Write replaces the file by data.
 func (f File) Write(data []byte) error { return f.Output.Write(f.Name, data) }
 
-// WriteSynced replaces the file by data, which outlives a power cut.
+// WriteSynced replaces the file by data that survives a power cut.
 func (f File) WriteSynced(data []byte) error { return f.Output.WriteSynced(f.Name, data) }
 
-// Fill replaces the file by what fill writes.
+// Fill replaces the file by the output of fill.
 func (f File) Fill(fill func(io.Writer) error) error { return f.Output.Fill(f.Name, fill) }
 
 // Path joins the folder and a name.
 func (o Output) Path(name string) string { return Folder(o.Dir).Path(name) }
 
-// ListFile, in a folder, has a line for each file that the program wrote there.
+// ListFile has a line for each file that the program wrote in its folder.
 const ListFile = ".selfheal.files"
 
 // Written is a line of [ListFile].
@@ -93,10 +93,10 @@ type Written struct {
 	Name  string `json:"name"` // in the folder, with slashes
 	Kind  string `json:"kind"`
 	Bytes int64  `json:"bytes"`
-	Sum   uint32 `json:"crc32c"` // CRC-32C of the content; of a link that was given up, of where it led
+	Sum   uint32 `json:"crc32c"` // CRC-32C of the content; for a link that was given up, of its target's path
 }
 
-// May is an error for the first name whose file may not be replaced. Writing finds other faults.
+// May returns an error for the first name whose file may not be replaced. Writing reports other faults.
 func (o Output) May(names ...string) error {
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
@@ -151,7 +151,7 @@ func isLink(root *os.Root, name string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// Wrote reports whether the program wrote what lies under a name.
+// Wrote reports whether the program wrote the file with this name.
 func (o Output) Wrote(name string) bool {
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
@@ -166,7 +166,7 @@ func (o Output) wrote(root *os.Root, list []Written, name string) bool {
 		o.Beside != "" && !listed(root, list, o.Beside, "") && isOurs(root, o.Beside)
 }
 
-// listed reports whether what lies under a name is in the list, as of a kind or, for "", of any.
+// listed reports whether the file with this name, unchanged, is in the list: as of a kind, or as of any for "".
 func listed(root *os.Root, list []Written, name, kind string) bool {
 	var now Written
 	return slices.ContainsFunc(list, func(w Written) bool {
@@ -183,7 +183,7 @@ func listed(root *os.Root, list []Written, name, kind string) bool {
 	})
 }
 
-// sumOf makes a file's line of the list, without its kind.
+// sumOf returns a file's line for the list, without its kind.
 func sumOf(root *os.Root, name string) (w Written, err error) {
 	info, err := root.Lstat(name)
 	if err != nil {
@@ -206,7 +206,7 @@ func sumFile(f *os.File, name string) (w Written, err error) {
 	return Written{name, "", n, sum}, err
 }
 
-// isOurs reports whether a file of JSON has a schema of the program's.
+// isOurs reports whether a JSON file names one of the program's schemas.
 func isOurs(root *os.Root, name string) bool {
 	info, err := root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -223,7 +223,7 @@ func isOurs(root *os.Root, name string) bool {
 
 const mostList = 64 << 20
 
-// readList is empty where there is no list or it can't be read: nothing is known to be the program's then.
+// readList returns no lines if there is no list or it can't be read: then no file is known to be the program's.
 func readList(root *os.Root) (list []Written) {
 	if info, err := root.Lstat(ListFile); err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -241,7 +241,7 @@ func readList(root *os.Root) (list []Written) {
 	return list
 }
 
-// note adds lines to the list before their files are there: a kill in between leaves no file that nobody knows. Several
+// note adds lines to the list before their files exist, so that a kill in between leaves no unknown file. Several
 // processes may add lines at once.
 func (o Output) note(synced bool, lines ...Written) error {
 	if len(lines) == 0 {
@@ -249,7 +249,7 @@ func (o Output) note(synced bool, lines ...Written) error {
 	}
 	list, err := Folder(o.Dir).Open(ListFile, os.O_APPEND)
 	if err == nil {
-		_, err = list.Write(append([]byte{'\n'}, encode(lines)...)) // which ends a line that is torn
+		_, err = list.Write(append([]byte{'\n'}, encode(lines)...)) // the line feed ends a torn line
 		var info fs.FileInfo
 		if err == nil && synced {
 			err = list.Sync()
@@ -275,11 +275,11 @@ func encode(lines []Written) (text []byte) {
 	return text
 }
 
-// fullList is the size of a list, in bytes, from which on what is superseded is left out; a variable for tests.
+// fullList is the size of a list, in bytes, from which superseded lines are dropped; a variable for tests.
 var fullList int64 = 1 << 20
 
-// shorten leaves the last two lines of each file: the last one's may not be there yet. A line that another process
-// adds meanwhile may be lost: its file then counts as somebody else's.
+// shorten keeps the last two lines of each file: the last line's file may not exist yet. A line that another process
+// adds meanwhile may be lost; its file then counts as somebody else's.
 func (o Output) shorten() error {
 	root, err := os.OpenRoot(o.Dir)
 	if err != nil {
@@ -299,8 +299,8 @@ func (o Output) shorten() error {
 	return Folder(o.Dir).Write(ListFile, encode(kept))
 }
 
-// Claim is [Output.May], and makes what may be replaced the program's own: it may still be replaced when a file of an
-// earlier version that told so is gone, or when the same command continues without --force.
+// Claim is [Output.May], and makes the files that may be replaced the program's own. They may then be replaced even if
+// the file of an earlier version that identified them is gone, or if the command continues without --force.
 func (o Output) Claim(names ...string) error {
 	if err := o.May(names...); err != nil {
 		return err
@@ -332,12 +332,12 @@ func (o Output) Claim(names ...string) error {
 // Write replaces a file by data; see [Output.Fill].
 func (o Output) Write(name string, data []byte) error { return o.Fill(name, writing(data)) }
 
-// WriteSynced is [Output.Write] as [Folder.WriteSynced] is [Folder.Write].
+// WriteSynced replaces a file by data that survives a power cut.
 func (o Output) WriteSynced(name string, data []byte) error {
 	return o.fill(name, writing(data), true)
 }
 
-// Fill replaces a file by what fill writes, as [Folder.Fill] does, if it may. Errors name the file.
+// Fill replaces a file by the output of fill, as [Folder.Fill] does, if it may be replaced. Errors name the file.
 func (o Output) Fill(name string, fill func(io.Writer) error) error { return o.fill(name, fill, false) }
 
 func (o Output) fill(name string, fill func(io.Writer) error, synced bool) error {
@@ -363,7 +363,7 @@ func (o Output) fill(name string, fill func(io.Writer) error, synced bool) error
 	return err
 }
 
-// Move brings a file of the folder's to the disk and then into its place, if it may.
+// Move writes a file of the folder through to the disk and then moves it into its place, if that may be replaced.
 func (o Output) Move(from, name string) error {
 	in := Folder(o.Dir)
 	err := o.May(name)
@@ -389,7 +389,7 @@ func (o Output) Move(from, name string) error {
 	return err
 }
 
-// MayAppend is an error if nothing may be put behind what the file holds.
+// MayAppend returns an error if nothing may be appended to the file.
 func (f File) MayAppend() error {
 	f.Force = true
 	if err := f.May(); err != nil {
@@ -404,7 +404,7 @@ func (f File) MayAppend() error {
 	return nil
 }
 
-// Append writes behind what a user's file holds, or makes it. It is not the program's then.
+// Append appends to a user's file, or creates it. The file does not become the program's.
 func (f File) Append(fill func(io.Writer) error) error {
 	err := f.MayAppend()
 	if err != nil {
@@ -429,5 +429,5 @@ func behind(path string, fill func(io.Writer) error) error {
 	return cmp.Or(fill(w), w.Flush(), f.Close())
 }
 
-// isDevice reports whether what lies there is neither file nor folder.
+// isDevice reports whether info is neither a file's nor a folder's.
 func isDevice(info fs.FileInfo) bool { return !info.Mode().IsRegular() && !info.IsDir() }

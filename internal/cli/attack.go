@@ -35,7 +35,7 @@ type attackFlags struct {
 	form outputForm
 }
 
-// randomFlags say what random numbers are keyed by: the first seed, and how many attacks are made from.
+// randomFlags choose the random numbers: the first seed, and the number of seeds that attacks are repeated with.
 type randomFlags struct {
 	seed  uint64
 	seeds int
@@ -96,7 +96,7 @@ func (f *attackFlags) normFlag(to flags, otherwise string) {
 		words(config.Norms...))
 }
 
-// outputForm is what a model gives.
+// outputForm says what a model returns: logits, probabilities or a label.
 type outputForm struct{ probabilities, label bool }
 
 func (f *outputForm) add(to flags) {
@@ -104,7 +104,7 @@ func (f *outputForm) add(to flags) {
 	to.on(&f.label, "label", "the model gives a label alone, by an ArgMax, not logits")
 }
 
-// key is the config's.
+// key returns the config's key for the form.
 func (f outputForm) key() (config.Key, error) {
 	switch {
 	case f.probabilities && f.label:
@@ -117,7 +117,7 @@ func (f outputForm) key() (config.Key, error) {
 	return key("output", config.Word("logits"), ""), nil
 }
 
-// guess says of which format --data is where --format does not.
+// guess returns the format of --data if --format is not given.
 func (f *dataFlags) guess() (string, error) {
 	format, err := dataset.Guess(config.Folder("."), filepath.ToSlash(f.data))
 	switch {
@@ -133,8 +133,8 @@ func (f *dataFlags) guess() (string, error) {
 	return f.format, nil
 }
 
-// choice is a value of --attack: a kind of attack, or a version of AutoAttack that needs no list
-// of components, which only a config can give.
+// choice is a value of --attack: a kind of attack, or a version of AutoAttack that needs no list of components, which
+// only a config can give.
 type choice struct {
 	name, kind, version, doc string
 	takes                    []attacks.Parameter
@@ -159,7 +159,7 @@ func choices() (list []choice) {
 	return append(list, choice{attacks.CorruptionKind, attacks.CorruptionKind, "", doc, nil})
 }
 
-// chosen is what --attack asks for.
+// chosen looks up the value of --attack.
 func (f *attackFlags) chosen() (choice, error) {
 	var names []string
 	for _, c := range choices() {
@@ -171,7 +171,7 @@ func (f *attackFlags) chosen() (choice, error) {
 	return choice{}, notOneOf("attack", f.attack, names)
 }
 
-// paramWords complete --param by what the attack of --attack takes.
+// paramWords completes --param by the parameters of --attack's value.
 func (f *attackFlags) paramWords(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 	c, err := f.chosen()
 	if err != nil || c.takes == nil {
@@ -182,7 +182,7 @@ func (f *attackFlags) paramWords(_ *cobra.Command, _ []string, word string) ([]s
 	}), word), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// choicesHelp lists the attacks, and the parameters of each with their defaults.
+// choicesHelp lists the attacks, and each one's parameters with their defaults.
 func choicesHelp() string {
 	var b strings.Builder
 	for _, c := range choices() {
@@ -195,7 +195,7 @@ func choicesHelp() string {
 	return b.String()
 }
 
-// plan plans what the config that says the same as the flags asks for.
+// plan makes the plan of a config with the same meaning as the flags.
 func (f *attackFlags) plan(c *cobra.Command, model string) (*plan.Plan, error) {
 	if err := f.needed(c); err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (f *attackFlags) plan(c *cobra.Command, model string) (*plan.Plan, error) {
 	return f.scaleFlags.plan(c, cfg, nil)
 }
 
-// needed are flags that must be given.
+// needed returns an error if a required flag is missing.
 func (f *attackFlags) needed(c *cobra.Command) error {
 	data := needed(c, "data", f.data, ", for example --data test.npz")
 	if attacks.Free(f.attack) || attacks.Brackets(f.attack) {
@@ -217,7 +217,7 @@ func (f *attackFlags) needed(c *cobra.Command) error {
 		needed(c, "epsilon", f.epsilon, ", for example --epsilon 8/255"))
 }
 
-// parse is the config that says the same as the flags.
+// parse makes a config with the same meaning as the flags.
 func (f *attackFlags) parse(model string) (*config.Config, error) {
 	keys, err := f.config(model)
 	if err != nil {
@@ -232,7 +232,7 @@ func (f *attackFlags) parse(model string) (*config.Config, error) {
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9._+@-]+`)
 
-// named makes a name for a config of a path.
+// named makes a config's name from a path.
 func named(path, otherwise string) string {
 	base := filepath.Base(filepath.Clean(path))
 	base = strings.TrimLeft(unfit.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "-"), "-_.+@")
@@ -242,12 +242,12 @@ func named(path, otherwise string) string {
 	return base[:min(len(base), 100)]
 }
 
-// key is a key of a config that a flag gives; "" where none does.
+// key makes a config's key from a flag's value; flag is "" if no flag gives it.
 func key(name string, value any, flag string) config.Key {
 	return config.Key{Name: name, Value: value, Flag: flag}
 }
 
-// values are the parts of a flag's list as a config has them.
+// values splits a flag's list into a config's values.
 func values(list string) any {
 	words := lists.Map(listed(list), func(part string) config.Word { return config.Word(part) })
 	if len(words) == 1 {
@@ -256,7 +256,7 @@ func values(list string) any {
 	return words
 }
 
-// taken says as a config does how the flags have the model's input and output taken.
+// taken returns the config's keys for how the model takes its input and returns its output.
 func (f *preprocessFlags) taken(form outputForm) (config.Keys, error) {
 	if _, err := f.options(); err != nil {
 		return nil, err
@@ -281,7 +281,7 @@ func (f *preprocessFlags) taken(form outputForm) (config.Keys, error) {
 	return keys, nil
 }
 
-// config is the config that says the same.
+// config returns the keys of a config with the same meaning as the flags.
 func (f *attackFlags) config(model string) (config.Keys, error) {
 	images, err := f.images()
 	if err != nil {
@@ -312,7 +312,7 @@ func (f *attackFlags) config(model string) (config.Keys, error) {
 	}, nil
 }
 
-// attackKeys are what a config says of the attack.
+// attackKeys returns the config's keys for the attack.
 func (f *attackFlags) attackKeys() (config.Keys, error) {
 	attack, err := f.chosen()
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"selfheal/internal/atomicfile"
 )
 
-// Exit codes of check beside exitOK.
+// Exit codes of check in addition to exitOK.
 const (
 	exitGateFailed   = 1
 	exitInconclusive = 2
 	exitRefused      = 3 // cannot compare, or wrong usage
 )
 
-// refuse is an error for which check can't compare, or its usage is wrong.
+// refuse wraps an error with the exit code for wrong usage, or for a comparison that can't be made.
 func refuse(err error) error {
 	if err == nil {
 		return nil
@@ -32,7 +32,7 @@ func refuse(err error) error {
 	return exitError{err, exitRefused}
 }
 
-// junitFile is what check writes in a run's folder.
+// junitFile is the file that check writes in a run's folder.
 const junitFile = "junit.xml"
 
 type checkFlags struct {
@@ -106,8 +106,8 @@ func (f *checkFlags) run(c *cobra.Command, g *globals, dir string) error {
 	}
 	report, err := f.compare(c.Context(), dir)
 	if err != nil {
-		// Instead of an earlier comparison's. If it can't be written, err matters more. A
-		// folder that is not a run's stays as it is.
+		// The report replaces an earlier comparison's. If it can't be written, err matters more. A folder that is not a
+		// run's is left as it is.
 		if asked || exists(junit.Path()) || exists(filepath.Join(dir, "results.json")) {
 			_ = junit.Fill(func(w io.Writer) error { return gate.WriteJUnitError(w, err) })
 		}
@@ -137,7 +137,7 @@ func (f *checkFlags) usage() error {
 	return nil
 }
 
-// rules are those of --config, if it has any, else others; --set changes them.
+// rules returns the rules of --config, if it has any, otherwise others; --set changes them.
 func (f *checkFlags) rules(others config.Gate) (config.Gate, error) {
 	alone := config.DefaultGate()
 	if f.config == "" {
@@ -192,8 +192,8 @@ func (f *checkFlags) say(c *cobra.Command, g *globals, r *gate.Report, junit ato
 	return nil
 }
 
-// write makes the baseline of a run. Its rules are the config's, else those of the file
-// that it replaces, else the default ones.
+// write makes the baseline of a run. Its rules come from the config, otherwise from the file that it replaces,
+// otherwise from the defaults.
 func (f *checkFlags) write(w io.Writer, rule atomicfile.Rule, dir string) error {
 	old, err := gate.Read(f.baseline)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, gate.ErrOlder) && !rule.Force {

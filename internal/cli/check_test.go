@@ -20,8 +20,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// gateRun is the results of a run with two models, without and with a control, clean and under one attack at
-// two epsilons. So many of n images are right in every cell but those that others names by their place.
+// gateRun returns the results of a run with two models, without and with a control, clean and under one attack at two
+// epsilons. right of n images are right in every cell, except the cells whose place is in others.
 func gateRun(n, right int, others map[int]int) *result.File {
 	f := &result.File{
 		Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
@@ -58,7 +58,7 @@ func gateRun(n, right int, others map[int]int) *result.File {
 	return f
 }
 
-// judged gives a cell its verdicts: right ones first.
+// judged gives a cell its verdicts, the right ones first.
 func judged(c *result.Cell, right, n int) {
 	c.Verdicts = strings.Repeat("1", right) + strings.Repeat("0", n-right)
 	c.N, c.Correct, c.Accuracy, c.CI95 = n, right, float64(right)/float64(n), stats.Wilson(right, n)
@@ -195,8 +195,8 @@ func TestCheckUpdate(t *testing.T) {
 	refused(t, exitRefused, "remove the file", "check", "--update", "--baseline", baseline, saved(t, f))
 }
 
-// Wrong usage, files that are none, folders without results, other images or models: exit 3,
-// one line, and no JUnit file of an earlier comparison.
+// Wrong usage, invalid files, folders without results, other images or models: exit 3, one line, and no JUnit file of
+// an earlier comparison.
 func TestCheckRefuses(t *testing.T) {
 	t.Parallel()
 	dir, good := t.TempDir(), saved(t, gateRun(40, 30, nil))

@@ -1,4 +1,6 @@
-// Package cli is the command line of selfheal: a file for each verb.
+// Package cli is the command line of selfheal, with one file per verb. [Main] parses the arguments, runs the verb and
+// returns its exit code. A verb writes results to stdout and everything else to stderr. An error is one line that says
+// what is wrong and what to do; a signal ends the work so that finished parts are kept.
 package cli
 
 import (
@@ -40,12 +42,12 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1 // the work failed
-	exitUsage  = 2 // wrong usage or config, or a model with operators that are not supported (doctor: 1)
+	exitUsage  = 2 // wrong usage or config, or a model with unsupported operators (doctor: 1)
 	exitSignal = 128
 )
 
-// Main runs the program on the arguments of its process and returns the exit code. Files are
-// those built into the program: config.yaml, the bundled models and images, docs/schema.
+// Main runs the program on the arguments of its process and returns the exit code. files are built into the program:
+// config.yaml, the bundled models and images, docs/schema.
 func Main(files fs.FS) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(run.GCPercent)
@@ -53,7 +55,7 @@ func Main(files fs.FS) int {
 	return whole(stoppable(context.Background()), files, os.Args[1:], os.Stdout, os.Stderr)
 }
 
-// exitError ends the program with a code of its own. One without a message has said all on stdout.
+// exitError ends the program with its own exit code. Without a message, stdout already says everything.
 type exitError struct {
 	error
 	code int
@@ -61,12 +63,12 @@ type exitError struct {
 
 func (e exitError) Unwrap() error { return e.error }
 
-// usage is an error of usage or config.
+// usage makes an error about usage or config.
 func usage(format string, args ...any) error {
 	return exitError{fmt.Errorf(format, args...), exitUsage}
 }
 
-// whole is the program: it returns the exit code.
+// whole runs the program and returns the exit code.
 func whole(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Writer) int {
 	stdout, stderr = terminal.Escape(stdout), terminal.Escape(stderr)
 	g := &globals{files: files}
@@ -83,7 +85,7 @@ func whole(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Wr
 		by := stoppedBy(ctx)
 		g.progress(c).Stopped(by.Signal.String(), by.code(), continuing(c, err))
 		return by.code()
-	case errors.Is(err, syscall.EPIPE): // whoever reads stdout has enough
+	case errors.Is(err, syscall.EPIPE): // the reader of stdout has closed it
 		return exitSignal + int(syscall.SIGPIPE)
 	}
 	exit := exitError{err, exitFailed}
@@ -100,25 +102,25 @@ func whole(ctx context.Context, files fs.FS, args []string, stdout, stderr io.Wr
 // argsKey is the key of the program's arguments in a command's context.
 type argsKey struct{}
 
-// commandLine is what the program was called with, its name first.
+// commandLine returns the program's name and arguments.
 func commandLine(c *cobra.Command) []string {
 	args, _ := c.Context().Value(argsKey{}).([]string)
 	return append([]string{c.Root().Name()}, args...)
 }
 
-// globals are what every command has: the files built into the program, and flags.
+// globals holds what all commands share: the files built into the program, and flags.
 type globals struct {
 	files   fs.FS
 	library string
 	offline bool
 	log     string        // progress.TextLog or progress.JSONLog
-	every   time.Duration // --log-every; 0 of commands without it
+	every   time.Duration // --log-every; 0 for commands without it
 	quiet   bool
-	rule    atomicfile.Rule        // of what the command writes
-	planned func(*plan.Plan) error // takes the plan of a run instead of carrying it out; nil: it is carried out
+	rule    atomicfile.Rule        // for the files that the command writes
+	planned func(*plan.Plan) error // receives the plan of a run instead of running it; nil: the plan is run
 }
 
-// progress reports as the flags of a command say.
+// progress makes a reporter by the flags of a command.
 func (g *globals) progress(c *cobra.Command) *progress.Progress {
 	p := progress.New(c.ErrOrStderr(), g.log, g.quiet)
 	if g.every > 0 {
@@ -127,7 +129,7 @@ func (g *globals) progress(c *cobra.Command) *progress.Progress {
 	return p
 }
 
-// results is where a command says what it has come to.
+// results returns the writer for a command's results.
 func (g *globals) results(c *cobra.Command) io.Writer {
 	if g.quiet {
 		return io.Discard
@@ -135,8 +137,8 @@ func (g *globals) results(c *cobra.Command) io.Writer {
 	return c.OutOrStdout()
 }
 
-// printTables prints the tables that a run has left in dir, aligned on a terminal and as Markdown elsewhere, where the
-// report lies, and the numbers that most people came for.
+// printTables prints the tables of a run's results in dir (aligned on a terminal, otherwise Markdown), the place of the
+// report, and last the numbers that most people want.
 func (g *globals) printTables(c *cobra.Command, dir string) {
 	name := "tables.md"
 	if terminal.Is(c.OutOrStdout()) {
@@ -154,7 +156,7 @@ func (g *globals) printTables(c *cobra.Command, dir string) {
 	}
 }
 
-// helpList is the annotation of a command that has a list which its help shows last.
+// helpList is the annotation of a command whose help ends with a list.
 const helpList = "list"
 
 func (g *globals) rootCommand() *cobra.Command {
@@ -179,7 +181,7 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(c *cobra.Command, args []string) error {
-			// Verbs that run nothing may open such a network.
+			// Verbs that run no network may still open one whose constants need the runtime.
 			ort.Later = ort.Options{Library: g.library, Offline: g.offline,
 				Log: func(f ort.Fetch) { g.progress(c).Fetched(f) }}
 			return g.outputs(c, args)
@@ -195,7 +197,7 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 		return usage("%w", unknown(c, err))
 	})
 	help := root.HelpFunc()
-	root.SetHelpFunc(func(c *cobra.Command, args []string) { // who calls it sees whether stdout took it
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // the caller sees whether stdout took it
 		stdout, text := c.OutOrStdout(), &bytes.Buffer{}
 		c.SetOut(text)
 		help(c, args)
@@ -217,22 +219,21 @@ Square) in l-inf, l2 and l1, and runs them healed by closed-loop control.`,
 	return root
 }
 
-// runtime loads the ONNX Runtime that is asked for, telling the user what it downloads. Without a provider it has the
-// CPU's.
+// runtime loads the requested ONNX Runtime and reports downloads to the user. Without a provider it loads the CPU's.
 func (g *globals) runtime(c *cobra.Command, asked config.Runtime) error {
-	if err := asked.Target().Ready(); err != nil { // before gigabytes are fetched
+	if err := asked.Target().Ready(); err != nil { // before fetching gigabytes
 		return usage("runtime.provider %s: %w", asked.Provider, err)
 	}
 	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: g.offline, Log: g.progress(c).Fetched,
 		Provider: asked.Provider})
 }
 
-// ownRuntime loads an ONNX Runtime that this machine has: for what is only better with one.
+// ownRuntime loads an ONNX Runtime from this machine, without a download: for work that is possible without one.
 func (g *globals) ownRuntime(c *cobra.Command) error {
 	return ort.Init(c.Context(), ort.Options{Library: g.library, Offline: true})
 }
 
-// exactly asks for n arguments, called as in usage.
+// exactly requires n arguments; what names them as in the usage line.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -242,7 +243,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// printJSON prints for other programs.
+// printJSON prints v as JSON for other programs.
 func printJSON(c *cobra.Command, v any) error {
 	enc := json.NewEncoder(c.OutOrStdout())
 	enc.SetIndent("", "  ")

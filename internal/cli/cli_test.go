@@ -25,7 +25,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// said is a command line with what it prints. OUT is a new folder.
+// said writes a command line with its output. OUT is a new folder.
 func said(t *testing.T, line string) string {
 	t.Helper()
 	out := t.TempDir()
@@ -77,8 +77,8 @@ func TestRunBundled(t *testing.T) {
 	t.Run("browser", func(t *testing.T) { openReport(t, filepath.Join("results", "report.html"), args) })
 }
 
-// openReport opens a run's report in a browser: it fetches nothing, complains of nothing and
-// shows how to repeat the run. Args are what the run was called with.
+// openReport opens a run's report in a browser: it fetches nothing, complains of nothing and shows how to repeat the
+// run. args are the run's arguments.
 func openReport(t *testing.T, page string, args []string) {
 	path := must.Get(filepath.Abs(page))(t)
 	p := testbrowser.Open(t, testbrowser.Start(t), path)
@@ -92,7 +92,7 @@ func openReport(t *testing.T, page string, args []string) {
 	p.Quiet()
 }
 
-// What `selfheal schema` prints is what lies in docs/schema.
+// `selfheal schema` prints the files in docs/schema.
 func TestSchemaCommand(t *testing.T) {
 	files, err := filepath.Glob("docs/schema/*.json")
 	if err != nil || len(files) < 5 {
@@ -152,7 +152,7 @@ func TestRunsObeyTheSchemas(t *testing.T) {
 	}
 }
 
-// validateRun holds the files of a run to their schemas.
+// validateRun checks the files of a run against their schemas.
 func validateRun(t *testing.T, dir string) {
 	t.Helper()
 	for name, schema := range map[string]string{"results.json": "results", "records.jsonl": "records",
@@ -161,7 +161,7 @@ func validateRun(t *testing.T, dir string) {
 	}
 }
 
-// validate holds a file, or each line of a .jsonl file, to a schema and that to the standard's.
+// validate checks a file, or each line of a .jsonl file, against a schema, and the schema against the standard's.
 func validate(t *testing.T, schema, path string) {
 	t.Helper()
 	doc := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(done(t, "schema", schema))))(t)

@@ -81,7 +81,7 @@ and compare.json lie beside it. docs/compare.md says how it compares.`,
 	return c
 }
 
-// openRuns reads what the folders of runs hold. One without results stands for the runs in its folders.
+// openRuns reads the results of runs. A folder without results stands for the runs in its subfolders.
 func openRuns(dirs []string) (runs []compare.Run, err error) {
 	var infos []fs.FileInfo
 	add := func(dir string, run compare.Run) error {
@@ -115,7 +115,7 @@ func openRuns(dirs []string) (runs []compare.Run, err error) {
 	return runs, nil
 }
 
-// inside adds the runs in a folder's folders; it is an error that there are none.
+// inside adds the runs in a folder's subfolders; it returns an error if there are none.
 func inside(dir string, add func(string, compare.Run) error) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -142,7 +142,7 @@ func inside(dir string, add func(string, compare.Run) error) error {
 	return nil
 }
 
-// openRun reads what a run has left in a folder, or has so far.
+// openRun reads the results of a run in a folder, even of one that is unfinished.
 func openRun(dir string) (run compare.Run, err error) {
 	for _, place := range []string{dir, folder.SoFar(dir)} {
 		if run.File, err = result.Read(filepath.Join(place, "results.json")); !errors.Is(err, fs.ErrNotExist) {

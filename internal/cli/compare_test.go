@@ -16,7 +16,7 @@ import (
 	"selfheal/internal/testbrowser"
 )
 
-// nights are the folders of runs of several days, in one folder; the last of them is not finished.
+// nights makes the folders of runs on several days, in one folder; the last run is not finished.
 func nights(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"selfheal/harness/config"
 )
 
-// completer completes a word of the command line: the words that it may be, and whether files are candidates too.
+// completer returns the possible completions of a word on the command line, and whether files are candidates too.
 type completer = cobra.CompletionFunc
 
 var (
@@ -31,7 +31,7 @@ func words(list ...string) completer {
 	}
 }
 
-// beginning are the words of a list that begin so.
+// beginning returns the words of a list with this prefix.
 func beginning(list []string, word string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !strings.HasPrefix(s, word) })
 }
@@ -46,8 +46,8 @@ func once(f completer) completer {
 	}
 }
 
-// ofConfig completes by names that the config of --config defines. A config that can't be read
-// has none: the shell shows no errors, and the command itself will.
+// ofConfig completes by names that the config of --config defines. For a config that can't be read it completes
+// nothing: the shell shows no errors, and the command itself will.
 func (g *globals) ofConfig(names func(*config.Config) []string, directive cobra.ShellCompDirective) completer {
 	return func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		directive := directive | cobra.ShellCompDirectiveNoFileComp
@@ -59,7 +59,7 @@ func (g *globals) ofConfig(names func(*config.Config) []string, directive cobra.
 	}
 }
 
-// described are the items' names, each with what a shell shows beside it.
+// described returns the items' names, each with the description that a shell shows.
 func described[T any](items []T, name func(T) (name, what string)) (list []string) {
 	for _, item := range items {
 		word, what := name(item)
@@ -94,8 +94,8 @@ func datasetNames(cfg *config.Config) []string {
 	return described(cfg.Datasets, func(d config.Dataset) (string, string) { return d.Name, d.Path })
 }
 
-// settings are the beginnings of --set's values: the keys at the top and in the sections that
-// have fixed keys, and the names in the others. They follow from the config's schema.
+// settings returns the beginnings of --set's values: the keys at the top and in the sections that have fixed keys, and
+// the names in the others. They follow from the config's schema.
 func settings(cfg *config.Config) (list []string) {
 	type node struct {
 		Properties map[string]node

@@ -112,7 +112,7 @@ groups: {both: {suites: [all, alone]}}
 	}
 }
 
-// Every flag that takes a value and every command that takes arguments says what completes them.
+// Every flag that takes a value and every command that takes arguments has a completion.
 func TestCompletionsAreWhole(t *testing.T) {
 	t.Parallel()
 	for _, c := range (&globals{files: repository}).rootCommand().Commands() {

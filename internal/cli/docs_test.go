@@ -12,9 +12,9 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// Every block of the README does what it shows, in a folder with a network and images, in the README's order: commands
-// succeed, output is the one that stands there ("…" is any), and configs are used by the commands that follow. Runs are
-// cut to few images.
+// Every block of the README works as shown, in a folder with a network and images, in the README's order: commands
+// succeed, their output equals the one shown ("…" matches anything), and later commands use the configs. Runs are cut
+// to few images.
 func TestReadme(t *testing.T) {
 	testinput.Runtime(t)
 	text := read(t, "README.md")
@@ -83,7 +83,7 @@ func TestReadmeIsWhole(t *testing.T) {
 	}
 }
 
-// matches reports whether text is the one shown, where a line "…" is any number of lines.
+// matches reports whether text equals shown, in which a line "…" stands for any number of lines.
 func matches(text, shown string) bool {
 	var parts []string
 	for _, part := range regexp.MustCompile("(?m)^…$\n?").Split(shown, -1) {

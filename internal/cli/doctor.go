@@ -25,7 +25,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// bundledModel is what doctor tries when nothing is asked for, and first.
+// bundledModel is the model that doctor checks first, and the only one if no other is given.
 const bundledModel = "models/zoo/preact_standard.onnx"
 
 func doctorCommand(g *globals) *cobra.Command {
@@ -68,11 +68,11 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 				m := examined{path, data, err, nil, errors.As(err, new(*onnx.UnsupportedError)), o}
 				if err == nil {
 					for _, notice := range graph.Notices {
-						if strings.HasSuffix(notice, simplify.NoticeLong) { // before it does
+						if strings.HasSuffix(notice, simplify.NoticeLong) { // before it does so
 							fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %s\n", path, notice)
 						}
 					}
-					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will say what
+					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // the model's check will report it
 				}
 				if err := d.model(m); err != nil {
 					return err
@@ -95,7 +95,7 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 	return c
 }
 
-// labelledFlags are images that a model is asked about, and how its answers are read.
+// labelledFlags give labelled images for a model, and how to read its answers.
 type labelledFlags struct {
 	dataFlags
 	limit int
@@ -108,7 +108,7 @@ func (f *labelledFlags) add(to flags) {
 	f.form.add(to)
 }
 
-// config is that of a model and the images.
+// config makes a config of a model and the images.
 func (f *labelledFlags) config(model string, p *preprocessFlags) (*config.Config, error) {
 	if f.limit < 1 {
 		return nil, usage("--limit must be a whole number from 1 up, not %d", f.limit)
@@ -125,7 +125,7 @@ func (f *labelledFlags) config(model string, p *preprocessFlags) (*config.Config
 	return asked(network, append(images, key("limit", f.limit, "--limit")))
 }
 
-// labelled prints what a model makes of labelled images.
+// labelled prints how a model answers on labelled images.
 func (d *examination) labelled(model string, p *preprocessFlags, f *labelledFlags) error {
 	cfg, err := f.config(model, p)
 	if err != nil {
@@ -153,13 +153,13 @@ type examination struct {
 	c             *cobra.Command
 	w             *tabwriter.Writer
 	checks, fails int
-	first         string // failure: where and what
+	first         string // the first failure: where and what
 	runtime       config.Runtime
 }
 
 func (d *examination) row(name, value string) { fmt.Fprintf(d.w, "%s\t%s\n", name, value) }
 
-// installation prints what is installed. Without ONNX Runtime nothing can be checked: that is an error.
+// installation prints what is installed. Without ONNX Runtime nothing can be checked, which is an error.
 func (d *examination) installation(g *globals) error {
 	d.row("selfheal", harness.Version)
 	d.row("Go", fmt.Sprintf("%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()))
@@ -184,7 +184,7 @@ func (d *examination) installation(g *globals) error {
 	return err
 }
 
-// providers tries those with devices, which any library may have, and the one that is asked for.
+// providers checks the providers with devices, which any library may contain, and the requested one.
 func (d *examination) providers() error {
 	for _, p := range ort.Providers {
 		if p.Device() {
@@ -210,13 +210,13 @@ func (d *examination) providers() error {
 type examined struct {
 	name        string
 	data        []byte
-	broken      error    // of reading it
-	notices     []string // what was done to it
+	broken      error    // error of reading it
+	notices     []string // changes made when it was opened
 	unsupported bool     // it has operators that can't be opened or differentiated
 	options     simplify.Options
 }
 
-// model prints the checks of one model. The error is the context's.
+// model prints the checks of one model. Its error is the context's.
 func (d *examination) model(m examined) error {
 	var checks []doctor.Check
 	if m.broken != nil {

@@ -19,8 +19,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// earlier are commands on what a version of the program has left behind (scripts/goldens/earlier_results.py), with the
-// files that they make, each beside the one whose values it must hold.
+// earlier lists commands on files that earlier versions of the program wrote (scripts/goldens/earlier_results.py), with
+// the files that they make, each beside the one whose values it must keep.
 var earlier = []struct {
 	line string
 	same map[string]string
@@ -40,7 +40,7 @@ var earlier = []struct {
 	{"verify --adversarial finished/adversarial/unknown_tiny_levels_*.npy --model tiny --dataset test --attack levels",
 		nil},
 	{"verify --adversarial finished/adversarial/unknown_tiny_fmn_*.npy --model tiny --dataset test --attack fmn", nil},
-	{"run --out finished", map[string]string{"finished/results.json": "again/results.json"}}, // it is left as it is
+	{"run --out finished", map[string]string{"finished/results.json": "again/results.json"}}, // it is left unchanged
 	{"run --suite patient --out stopped", nil},
 	{"run --suite patient --out killed", nil},
 	{"run --suite known --shard 2/2 --out alone", nil},
@@ -49,11 +49,11 @@ var earlier = []struct {
 	{"fit --control long", nil},
 }
 
-// refusing are the commands of [earlier] that this version refuses, by archive and command line, each with words of the
-// one line that says so.
+// refusing lists the commands of [earlier] that this version refuses, by archive and command line, each with words of
+// its one-line message.
 var refusing = map[string]string{
-	"589d1262: run --out finished": "attacks.fmn.recipe: there fmn/1, here fmn/2", // results are read still
-	// Controls that hold constants cost other passes since these are computed when a network is opened.
+	"589d1262: run --out finished": "attacks.fmn.recipe: there fmn/1, here fmn/2", // the results can still be read
+	// Controls with constants cost other passes since constants are computed when a network is opened.
 	"589d1262: report alone --out again-alone": "other shards have something else: run the shard again with --force",
 }
 
@@ -124,7 +124,7 @@ func unpack(t *testing.T, archive, dir string) {
 	}
 }
 
-// document is what a file says: JSON, lines of it, or rows of a table by the names of their columns.
+// document reads a file: JSON, lines of it, or rows of a table by the names of their columns.
 func document(t *testing.T, path string) (all []any) {
 	t.Helper()
 	text := read(t, path)
@@ -147,8 +147,8 @@ func document(t *testing.T, path string) (all []any) {
 	return all
 }
 
-// holds is an error unless a value of now is that of before wherever before has one: a later version may
-// add fields, and shards' seconds are added up in any order.
+// holds returns an error unless now has every value of before: a later version may add fields, and the seconds of
+// shards may be added in any order.
 func holds(now, before any) error {
 	switch before := before.(type) {
 	case map[string]any:

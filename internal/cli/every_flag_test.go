@@ -26,7 +26,7 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
-// callings are the ways in which each verb is called. A flag changes what is done in each of them, or is refused.
+// callings lists the ways to call each verb. In each of them a flag changes the results or is refused.
 var callings = map[string][]string{
 	"run": {"--config c.yaml --out out --log-every 1h", "--config c.yaml --dry-run --rate 5"},
 	"submit": {"--engine slurm --config c.yaml --out out --shards 2 --print", "--engine kubernetes --config c.yaml " +
@@ -57,8 +57,9 @@ var callings = map[string][]string{
 	"version":    {""},
 }
 
-// flagValues is a value of each flag, "" of one that takes none, and of some, before a bar, what it needs beside it. A
-// semicolon stands between values of which one shows what the flag does. A verb has its own behind the verb's name.
+// flagValues has a value for each flag, "" for one that takes none and, before a bar, other arguments that the flag
+// needs. A semicolon separates values of which at least one must show an effect. A verb's own values follow the verb's
+// name.
 var flagValues = map[string]string{
 	"adversarial": "absent.npy", "at": "nowhere", "attack": "fgsm", "attempt": "--shard 1/2 |",
 	"baseline": "other.json", "batch": "0", "category": "asked", "claim": "another", "classes": "dog,cat",
@@ -92,7 +93,7 @@ var flagValues = map[string]string{
 	"verify classes": "dog,fox", "verify probabilities": "--label |", "fit workers": "-1",
 }
 
-// unseen are flags of which no short call shows what they do.
+// unseen lists flags whose effect no short call shows.
 var unseen = map[string]string{
 	"vnnlib progress": "it tells every second how far a question is",
 	"inspect offline": "it takes a runtime that is there, and needs none",
@@ -102,7 +103,7 @@ var unseen = map[string]string{
 	"theory quick":    "without it the theory takes a minute",
 }
 
-// Each flag of each verb changes what is done, or is refused in one line.
+// Each flag of each verb changes the results, or is refused in one line.
 func TestEveryFlag(t *testing.T) {
 	testinput.Runtime(t)
 	w := newWorld(t)
@@ -121,7 +122,7 @@ func TestEveryFlag(t *testing.T) {
 
 // every tries the flags of a verb that is called in one way.
 func every(t *testing.T, w *world, c *cobra.Command, line string, first bool) {
-	without := map[string]string{} // what was done without a flag, by the line, a process of its own apart
+	without := map[string]string{} // results without the flag by command line; a call in its own process is separate
 	base := func(key, line string, call func(string) string) string {
 		if key += line; without[key] == "" {
 			without[key] = call(line)
@@ -168,13 +169,14 @@ func every(t *testing.T, w *world, c *cobra.Command, line string, first bool) {
 	})
 }
 
-// world is files to call the program on, by a network of 4×4 pixels; it stands for those built into the program, too.
+// world holds files to call the program on, made with a network of 4×4 pixels; it also replaces the files built into
+// the program.
 type world struct {
 	fs.FS
 	dir, calls string
 }
 
-// Open gives the tiny network for the bundled one.
+// Open returns the tiny network for the bundled one.
 func (w *world) Open(name string) (fs.File, error) {
 	if name == bundledModel {
 		return os.Open(filepath.Join(w.dir, "net.onnx"))
@@ -182,12 +184,12 @@ func (w *world) Open(name string) (fs.File, error) {
 	return w.FS.Open(name)
 }
 
-// volatile is what two calls that do the same differ in: times, and how they were called.
+// volatile matches differences between two equal calls: times, and the command.
 var volatile = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ][\d:.]+Z?|[\d.]+[ \x{a0}\x{202f}]?(ms|µs|s)\b|` +
 	`"(seconds|created|finished|time|duration|pid)": ?[^,\n}]*|` +
 	`"command": ?\[[^\]]*\]|\(pid \d+\)|\d{8}T\d{6}-[0-9a-f]{8}|/tmp/\S*`)
 
-// call runs the program in a folder with the files that a line names, and says all that it did.
+// call runs the program in a folder with the files that a line names, and returns all that it did.
 func (w *world) call(t *testing.T, args []string) string {
 	dir := w.folder(t, args)
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
@@ -229,7 +231,7 @@ func (w *world) folder(t *testing.T, args []string) string {
 	return dir
 }
 
-// did is what the program printed and how it ended, the files in its folder, and what those hold that are not for
+// did returns the program's output and exit code, and the files in its folder with their contents, except files for
 // people alone.
 func did(t *testing.T, dir string, code int, stdout, stderr string) string {
 	var b strings.Builder

@@ -144,7 +144,7 @@ func put(t *testing.T, path string, data []byte) {
 	must.Do(t, os.WriteFile(path, data, 0o644))
 }
 
-// fromJSON reads what a command prints for programs.
+// fromJSON decodes a command's JSON output.
 func fromJSON[T any](t *testing.T, text string) (v T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -162,7 +162,7 @@ func written(t *testing.T, dir, text string) (path string) {
 	return path
 }
 
-// results reads what a run left.
+// results reads a run's results.
 func results(t *testing.T, dir string) (*result.File, []result.Record) {
 	t.Helper()
 	file := must.Get(result.Read(filepath.Join(dir, "results.json")))(t)

@@ -27,7 +27,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// flags adds flags to a command. A flag that takes a value says here, too, what completes it.
+// flags adds flags to a command. For a flag that takes a value it also registers the completion.
 type flags struct{ *cobra.Command }
 
 func (c flags) text(to *string, name, value, usage string, words completer) {
@@ -35,7 +35,7 @@ func (c flags) text(to *string, name, value, usage string, words completer) {
 	c.completed(name, words)
 }
 
-// texts is a flag that may be repeated.
+// texts adds a flag that may be repeated.
 func (c flags) texts(to *[]string, name, usage string, words completer) {
 	c.Flags().StringArrayVar(to, name, nil, usage)
 	c.completed(name, words)
@@ -55,11 +55,11 @@ func (c flags) on(to *bool, name, usage string) { c.Flags().BoolVar(to, name, fa
 
 func (c flags) completed(name string, words completer) {
 	if err := c.RegisterFlagCompletionFunc(name, words); err != nil {
-		panic(err) // the flag is there and is registered once
+		panic(err) // the flag exists and is registered once
 	}
 }
 
-// needed is an error about a flag that the command can't do without.
+// needed makes an error about a required flag.
 func needed(c *cobra.Command, name, value, example string) error {
 	if value != "" {
 		return nil
@@ -67,12 +67,12 @@ func needed(c *cobra.Command, name, value, example string) error {
 	return usage("%s needs --%s%s", c.Name(), name, example)
 }
 
-// notOneOf is an error about a flag that takes one of a few words.
+// notOneOf makes an error about a flag whose value must be one of a few words.
 func notOneOf(name, value string, words []string) error {
 	return usage("--%s must be one of %s, not %q%s", name, strings.Join(words, ", "), value, suggest.Word(value, words))
 }
 
-// unknown is an error about a command line: a misspelt flag has a suggestion.
+// unknown makes an error about a command line; it suggests a flag for a misspelt one.
 func unknown(c *cobra.Command, err error) error {
 	more := fmt.Sprintf("; see %s --help", c.CommandPath())
 	if e := new(pflag.NotExistError); errors.As(err, &e) {
@@ -86,10 +86,10 @@ func unknown(c *cobra.Command, err error) error {
 // when is a condition on a command line.
 type when struct {
 	holds func(c *cobra.Command, args []string) bool
-	why   string // a flag that is set where it does not hold is wrong: "goes with --data"
+	why   string // said of a flag that is set although the condition does not hold: "goes with --data"
 }
 
-// only says that some flags have a use only under a condition: set without, they are an error.
+// only restricts flags to a condition: if it does not hold, setting one is an error.
 func (c flags) only(w when, names ...string) {
 	before := c.PreRunE
 	c.PreRunE = func(of *cobra.Command, args []string) error {
@@ -106,32 +106,32 @@ func (c flags) only(w when, names ...string) {
 	}
 }
 
-// given reports whether a flag is set; --flag=false sets none.
+// given reports whether a flag is set; --flag=false does not count.
 func given(c *cobra.Command, name string) bool {
 	f := c.Flag(name)
 	return f != nil && f.Changed && (f.Value.Type() != "bool" || f.Value.String() == "true")
 }
 
-// beside is that another flag is set, to one of some values where there are any.
+// beside holds if another flag is set, to one of the values if there are any.
 func beside(name string, values ...string) when {
 	return when{func(c *cobra.Command, _ []string) bool {
 		return given(c, name) && (values == nil || slices.Contains(values, c.Flag(name).Value.String()))
 	}, strings.TrimSpace("goes with --" + name + " " + strings.Join(values, " or "))}
 }
 
-// without is that another flag is not set.
+// without holds if another flag is not set.
 func without(name string) when {
 	return when{func(c *cobra.Command, _ []string) bool { return !given(c, name) }, "does not go with --" + name}
 }
 
-// The conditions on arguments.
+// Conditions on arguments.
 var (
 	ofFile = when{func(_ *cobra.Command, args []string) bool { path, _ := onnxFile(args); return path != "" },
 		"goes with a model's file; of a model of a config the config says it"}
 	ofConfig = when{func(_ *cobra.Command, args []string) bool { path, _ := onnxFile(args); return path == "" },
 		"goes with a config, not with a model's file"}
 	ofModels = when{func(_ *cobra.Command, args []string) bool { return len(args) > 0 }, "goes with a MODEL"}
-	// ofOpen is that all models leave the size of images open. One that can't be read is told of by the command.
+	// ofOpen holds if all models leave the size of images open. The command reports a model that can't be read.
 	ofOpen = when{func(_ *cobra.Command, args []string) bool {
 		return !slices.ContainsFunc(args, func(path string) bool {
 			file, err := onnx.Read(path)
@@ -146,22 +146,21 @@ var (
 	never = when{func(*cobra.Command, []string) bool { return false }, "has no use here: no ONNX Runtime is needed"}
 )
 
-// config is --config.
+// config adds --config.
 func (c flags) config(to *string) {
 	c.text(to, "config", "", "config file (default: ./config.yaml, else the bundled one)", filesWith("yaml", "yml"))
 }
 
-// sets is --set.
+// sets adds --set.
 func (c flags) sets(to *[]string, g *globals, example string) {
 	c.texts(to, "set", "change the config: "+example+"; may be repeated",
 		g.ofConfig(settings, cobra.ShellCompDirectiveNoSpace))
 }
 
-// useFlags are what every command has that uses a model of a config: --config, --model,
-// --control and --log-format.
+// useFlags are the flags of every command that uses a model of a config: --config, --model, --control and --log-format.
 type useFlags struct {
 	config, model, control string
-	bare                   attackFlags            // of a model without a config
+	bare                   attackFlags            // for a model without a config
 	size                   func() ([3]int, error) // see [open.Options]
 }
 
@@ -173,7 +172,7 @@ func (f *useFlags) add(c flags, g *globals, control string) {
 	c.only(ofConfig, "config", "model", "control")
 }
 
-// addBare are the flags of a model without a config: PGD, which is not made, stands for its attack.
+// addBare adds the flags of a model without a config. PGD, which is not run, stands for its attack.
 func (f *useFlags) addBare(c flags) {
 	f.bare.preprocessFlags.add(c)
 	f.bare.form.add(c)
@@ -181,7 +180,7 @@ func (f *useFlags) addBare(c flags) {
 	c.only(ofFile, "scale", "mean", "std", "layout", "output-name", "probabilities", "label")
 }
 
-// load reads the config or, where the path of a model is given, makes one of the flags.
+// load reads the config or, given a model's path, makes one from the flags.
 func (f *useFlags) load(c *cobra.Command, g *globals, path string) (*config.Config, error) {
 	if path != "" {
 		f.model = named(path, "model")
@@ -198,7 +197,7 @@ func (f *useFlags) load(c *cobra.Command, g *globals, path string) (*config.Conf
 	return cfg, nil
 }
 
-// onnxFile takes the path of a model off the front of a command's arguments, "" where none is there.
+// onnxFile splits the path of a model off the front of a command's arguments; "" if there is none.
 func onnxFile(args []string) (path string, others []string) {
 	if len(args) > 0 && strings.EqualFold(filepath.Ext(args[0]), ".onnx") {
 		return args[0], args[1:]
@@ -206,17 +205,17 @@ func onnxFile(args []string) (path string, others []string) {
 	return "", args
 }
 
-// scaleFlags are --limit, --workers and --batch: how many images, and how they are computed.
+// scaleFlags are --limit, --workers and --batch: the number of images, and how they are computed.
 type scaleFlags struct{ limit, workers, batch int }
 
-// add takes the defaults as the help says them.
+// add adds the flags; workers and batch are the defaults that the help shows.
 func (f *scaleFlags) add(c flags, workers, batch string) {
 	c.whole(&f.limit, "limit", 0, "score N images only: the first, or evenly by class where they are sorted by class")
 	c.whole(&f.workers, "workers", 0, "cores to use, one model pass on each (default: "+workers+")")
 	c.whole(&f.batch, "batch", 0, "images in one model pass (default: "+batch+")")
 }
 
-// addConfigs has the config's defaults.
+// addConfigs adds the flags with the config's defaults.
 func (f *scaleFlags) addConfigs(c flags) { f.add(c, "the config's, 0: all cores", "the config's") }
 
 func (f *scaleFlags) check(c *cobra.Command) error {
@@ -231,7 +230,7 @@ func (f *scaleFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// apply changes the runtime of a config where a flag was given.
+// apply sets a config's runtime by the flags that were given.
 func (f *scaleFlags) apply(c *cobra.Command, cfg *config.Config) {
 	cfg.Limit = f.limit
 	if c.Flags().Changed("workers") {
@@ -252,7 +251,7 @@ func (f *providerFlags) add(c flags, otherwise string) {
 		words(ort.PrecisionNames()...))
 }
 
-// precisionsHelp says which providers have which precisions.
+// precisionsHelp lists the precisions of each provider.
 func precisionsHelp() string {
 	help := "of attacks' passes: " + config.Float32
 	for _, p := range ort.Precisions[1:] {
@@ -268,7 +267,7 @@ func precisionsHelp() string {
 	return help
 }
 
-// runtime says the same as a config does, the provider first: it decides what else there is.
+// runtime returns the config's keys for the flags, the provider first, because the other keys depend on it.
 func (f *providerFlags) runtime() (keys config.Keys) {
 	for _, k := range []struct{ name, value string }{{"provider", f.provider}, {"precision", f.precision}} {
 		if k.value != "" {
@@ -278,25 +277,25 @@ func (f *providerFlags) runtime() (keys config.Keys) {
 	return keys
 }
 
-// sets say the same as --set does.
+// sets returns the flags as values of --set.
 func (f *providerFlags) sets() []string {
 	return lists.Map(f.runtime(), func(k config.Key) string { return fmt.Sprintf("runtime.%s=%v", k.Name, k.Value) })
 }
 
-// quiet is --quiet.
+// quiet adds --quiet.
 func (c flags) quiet(g *globals) { c.on(&g.quiet, "quiet", "print nothing but errors") }
 
 // logFormats are the values of --log-format.
 var logFormats = []string{progress.TextLog, progress.JSONLog}
 
-// logFormat is --log-format.
+// logFormat adds --log-format.
 func (c flags) logFormat(g *globals) {
 	g.log = progress.TextLog
 	c.Flags().Var(logValue{&g.log}, "log-format", "progress on stderr: text, or json, a record a line for machines")
 	c.completed("log-format", words(logFormats...))
 }
 
-// logValue is one of logFormats.
+// logValue accepts one of logFormats.
 type logValue struct{ to *string }
 
 func (v logValue) String() string { return *v.to }
@@ -310,14 +309,14 @@ func (v logValue) Set(s string) error {
 	return nil
 }
 
-// logEvery is --log-every.
+// logEvery adds --log-every.
 func (c flags) logEvery(g *globals) {
 	g.every = progress.Every
 	c.Flags().Var(everyValue{&g.every}, "log-every", "time between two lines or records of one attack or training")
 	c.completed("log-every", noFiles)
 }
 
-// everyValue is a time between two reports.
+// everyValue is the time between two reports.
 type everyValue struct{ to *time.Duration }
 
 const leastEvery = 10 * time.Millisecond
@@ -334,11 +333,11 @@ func (v everyValue) Set(s string) error {
 	return nil
 }
 
-// findLogFormat reads --log-format alone from a command line that has faults: they too are told as it says.
+// findLogFormat reads only --log-format from a faulty command line, so that its errors are reported in that format.
 func (g *globals) findLogFormat(args []string) {
 	c := flags{&cobra.Command{FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true}}}
 	c.logFormat(g)
-	_ = c.ParseFlags(args) // its error has been found
+	_ = c.ParseFlags(args) // its error was reported already
 }
 
 // outputFlags are --out, --resume and --force.
@@ -356,7 +355,7 @@ func (f *outputFlags) add(c flags, g *globals) {
 	c.logEvery(g)
 }
 
-// dataFlags are --data and how it is read.
+// dataFlags are --data and the flags that say how to read it.
 type dataFlags struct {
 	data, format, split, keys, classes string
 	resize, crop                       int
@@ -379,7 +378,7 @@ func (f *dataFlags) add(c flags) {
 	c.only(beside("data"), "format", "split", "keys")
 }
 
-// shaping is what the flags say of the images beside their format.
+// shaping returns what the flags say of the images besides their format.
 func (f *dataFlags) shaping() (s result.Shaping, err error) {
 	s.Split = f.split
 	if f.keys != "" {
@@ -398,7 +397,7 @@ func (f *dataFlags) shaping() (s result.Shaping, err error) {
 	return s, nil
 }
 
-// images are what a config says of --data.
+// images returns the config's keys for --data.
 func (f *dataFlags) images() (keys config.Keys, err error) {
 	format, err := f.guess()
 	if err != nil {
@@ -425,10 +424,10 @@ func (f *dataFlags) images() (keys config.Keys, err error) {
 	return keys, err
 }
 
-// mostNames bounds a file of classes' names, in bytes.
+// mostNames bounds the size of a file of class names, in bytes.
 const mostNames = 16 << 20
 
-// classNames are those of --classes: of a file, a line each, where one is there, else of a list.
+// classNames returns the names of --classes: the lines of a file, if there is one, otherwise the items of a list.
 func (f *dataFlags) classNames() (names []string, err error) {
 	list := strings.Split(f.classes, ",")
 	if info, err := os.Stat(f.classes); err == nil && info.Mode().IsRegular() {
@@ -452,7 +451,7 @@ func (f *dataFlags) classNames() (names []string, err error) {
 	return names, nil
 }
 
-// transformed has the sizes that are not 0.
+// transformed returns a config's transform of the sizes that are not 0.
 func transformed(resize, crop int) config.Key {
 	var sizes config.Keys
 	if resize > 0 {
@@ -464,7 +463,7 @@ func transformed(resize, crop int) config.Key {
 	return key("transform", sizes, "--resize and --crop")
 }
 
-// preprocessFlags say how a model's input and output are taken.
+// preprocessFlags say how a model takes its input and returns its output.
 type preprocessFlags struct{ scale, mean, std, layout, output, size string }
 
 func (f *preprocessFlags) add(c flags) {
@@ -476,14 +475,14 @@ func (f *preprocessFlags) add(c flags) {
 	c.text(&f.output, "output-name", "", "the output to take (default: the first)", noFiles)
 }
 
-// addSize is for verbs that have no images.
+// addSize adds --size, for verbs without images.
 func (f *preprocessFlags) addSize(c flags) {
 	c.text(&f.size, "size", "", "height and width of images, 224x160 or 224, for a network that leaves them open; "+
 		"also 1x28x28, with channels", noFiles)
 	c.only(ofOpen, "size")
 }
 
-// sizes are the channels, height and width that --size says.
+// sizes returns the channels, height and width of --size.
 func (f *preprocessFlags) sizes() (size [3]int, err error) {
 	var n []int
 	for _, part := range strings.Split(f.size, "x") {
@@ -547,7 +546,7 @@ func parseFloats(flag, s string) ([]float32, error) {
 	return out, nil
 }
 
-// listed are the parts of a flag's list.
+// listed splits a flag's list.
 func listed(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }

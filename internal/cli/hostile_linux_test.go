@@ -22,7 +22,7 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
-// bad is an input that nothing good comes of: what makes it in a folder, and the command that is given it.
+// bad is a bad input: how it is made in a folder, and the command that reads it.
 type bad struct {
 	name, line string // of line: DIR is the folder, and the words of hostileWords
 	make       func(d place)
@@ -35,7 +35,7 @@ var hostileWords = strings.NewReplacer("ATTACK", "attack models/zoo/preact_robus
 		"--adversarial DIR",
 	"BUNDLED", "run --limit 1 --quiet --suite bundled --set suites.bundled.attacks=[] --out")
 
-// Every bad input costs one line that says what, where and what to do, and the exit code of its kind.
+// Every bad input costs one line that says what is wrong, where and what to do, and the exit code of its kind.
 func TestBadInputs(t *testing.T) {
 	testinput.Runtime(t)
 	var text strings.Builder
@@ -66,7 +66,7 @@ func TestBadInputs(t *testing.T) {
 	golden(t, "bad-inputs", text.String())
 }
 
-// folder is where a bad input is made.
+// place is the folder in which a bad input is made.
 type place struct {
 	t   *testing.T
 	dir string
@@ -160,8 +160,8 @@ func (d place) onFullDisk(args ...string) (code int, stdout, stderr string) {
 	return c.ProcessState.ExitCode(), out.String(), err.String()
 }
 
-// asNobody takes root's rights on files from this thread, whose commands then fail as a user's do, and returns what
-// gives them back.
+// asNobody drops root's rights on files in this thread, so that commands fail as a user's do, and returns a function
+// that restores them.
 func asNobody(t *testing.T, dir string) func() {
 	if os.Geteuid() != 0 {
 		return func() {}

@@ -54,22 +54,22 @@ With --fit there is a control as well, which heals the network while it runs, on
 	return c
 }
 
-// usual are the bounds of perturbations that benchmarks have, for images of few pixels and of many.
+// usual are the usual bounds of perturbations in benchmarks, for images with few pixels and with many.
 type usual struct{ Linf, L2 string }
 
-// introduced is what a new config says.
+// introduced holds the values of a new config.
 type introduced struct {
 	Out              string
-	Embedding        string      // the file of the control's
+	Embedding        string      // file of the control's embedding
 	Network, Images  string      // names
-	Model, Data, Fit config.Keys // of the network, the images and those that a control is fitted to; Fit nil for none
-	Training         string      // the name of those
-	open.Tried                   // the best
+	Model, Data, Fit config.Keys // of the network, the images, and the images that a control is fitted to; Fit is nil without those
+	Training         string      // name of the images to fit to
+	open.Tried                   // the preprocessing that fits best
 	Others           []open.Tried
 	Usual            usual
 	Stages           int               // of the control's embedding; 0: the images can't be halved, and it is linear
-	Suites           map[string]string // their attacks
-	Label            bool              // is all that the network gives
+	Suites           map[string]string // attacks of each suite
+	Label            bool              // the network returns only a label
 }
 
 var newConfig = template.Must(template.New("").Parse(`# {{.Network}} under attack.
@@ -171,7 +171,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 		return err
 	}
 	network := append(config.Keys{key("path", filepath.ToSlash(model), "MODEL")}, taken...)
-	var transform config.Keys // that makes images of other sizes the model's
+	var transform config.Keys // it gives images of other sizes the model's size
 	scored := append(slices.Clip(images), key("limit", f.limit, "--limit"))
 	tried, err := ask(c, network, scored)
 	if errors.As(err, new(open.ConfigError)) && f.resize+f.crop == 0 {
@@ -240,10 +240,10 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 	return err
 }
 
-// halvings are as many of an image's sides as unet has by itself, if the sides allow it.
+// halvings returns how often an image's sides can be halved, up to the default number of unet.
 func halvings(shape [3]int) int { return min(3, bits.TrailingZeros(uint(shape[1]|shape[2]))) }
 
-// ask asks a network about images, taken in one way after the other.
+// ask asks a network about images, once for each way of preprocessing.
 func ask(c *cobra.Command, network, images config.Keys) (all []open.Tried, err error) {
 	cfg, err := asked(network, images)
 	if err != nil {
@@ -259,7 +259,7 @@ func ask(c *cobra.Command, network, images config.Keys) (all []open.Tried, err e
 	return []open.Tried{given}, err
 }
 
-// asked is a config of a network and images.
+// asked makes a config of a network and images.
 func asked(network, images config.Keys) (*config.Config, error) {
 	suite := config.Keys{key("dataset", "d", ""), key("models", []string{"m"}, ""), key("attacks", []string{}, "")}
 	cfg, err := config.Make(config.Keys{key("version", config.Version, ""),
@@ -271,8 +271,7 @@ func asked(network, images config.Keys) (*config.Config, error) {
 	return cfg, nil
 }
 
-// fitted are what the config says of --fit: what it says of the images, but of their split to train on, where there is
-// one.
+// fitted returns the config's keys for --fit: the images' keys with their split for training, if they have one.
 func (f *initFlags) fitted(network, images config.Keys) (config.Keys, error) {
 	var keys config.Keys
 	for _, k := range images {
@@ -305,7 +304,7 @@ func (f *initFlags) fitted(network, images config.Keys) (config.Keys, error) {
 	return keys, nil
 }
 
-// side is that of the square images that a model takes, 0 where it takes none.
+// side returns the side of the square images that a model takes, 0 if it takes none.
 func (f *initFlags) side(model string) int {
 	o, err := f.options()
 	if err != nil {
@@ -318,7 +317,7 @@ func (f *initFlags) side(model string) int {
 	return int(g.Inputs[0].Shape[2])
 }
 
-// fromFolder writes the paths among keys from the folder of a file.
+// fromFolder makes the paths among keys relative to the folder of a file.
 func fromFolder(file string, keys config.Keys) error {
 	file, err := filepath.Abs(file)
 	for i, k := range keys {

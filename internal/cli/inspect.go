@@ -20,7 +20,7 @@ import (
 	"selfheal/models/split"
 )
 
-// modelInfo is what inspect prints of a model. Where operators are not supported it has the first part and these.
+// modelInfo is the output of inspect for a model. If operators are unsupported, it has only the first part and these.
 type modelInfo struct {
 	Model      string         `json:"model"`
 	Opset      int64          `json:"opset"`
@@ -30,7 +30,7 @@ type modelInfo struct {
 	Operators  []operatorInfo `json:"operators"`
 	Parameters int64          `json:"parameters"`
 
-	// Operators that stand in the way, with their nodes.
+	// Unsupported operators and their nodes.
 	Unsupported []onnx.OperatorGroup `json:"unsupported,omitempty"`
 	NoGradient  []onnx.OperatorGroup `json:"no_gradient_rule,omitempty"`
 
@@ -53,19 +53,19 @@ type operatorInfo struct {
 type cutInfo struct {
 	Name     string `json:"name"`
 	Shape    string `json:"shape"`
-	Boundary int    `json:"boundary,omitempty"` // t of the default boundaries, 0 when it is none
+	Boundary int    `json:"boundary,omitempty"` // t of the default boundaries, 0 for other tensors
 }
 
 type segmentInfo struct {
 	Index      int    `json:"index"`
 	Input      string `json:"input"`
 	Output     string `json:"output"`
-	Ends       string `json:"output_name"` // the tensor
+	Ends       string `json:"output_name"` // name of the output tensor
 	Parameters int64  `json:"parameters"`
 	FLOPs      int64  `json:"flops"`
 }
 
-// obstacles lists what an unsupported operators' error names.
+// obstacles lists the operators in an error about unsupported ones.
 func obstacles(err error) []onnx.OperatorGroup {
 	var unsupported *onnx.UnsupportedError
 	if errors.As(err, &unsupported) {
@@ -74,8 +74,8 @@ func obstacles(err error) []onnx.OperatorGroup {
 	return nil
 }
 
-// describeModel opens a model as every command does. With an error about
-// unsupported operators it still returns what is known of the model.
+// describeModel opens a model as every command does. With an error about unsupported operators it still returns what it
+// knows of the model.
 func describeModel(path string, p *preprocessFlags, runtime func() error) (info *modelInfo, err error) {
 	o, err := p.options()
 	if err != nil {
@@ -129,7 +129,7 @@ func describeModel(path string, p *preprocessFlags, runtime func() error) (info 
 	return info, err
 }
 
-// describe notes the graph's ports and operators, as they are now.
+// describe records the graph's ports and operators in their present form.
 func (m *modelInfo) describe(g *onnx.Graph) {
 	ports := func(values []onnx.Value) []portInfo {
 		return lists.Map(values, func(v onnx.Value) portInfo { return portInfo{v.Name, v.Shape.String()} })
@@ -181,7 +181,7 @@ func (m *modelInfo) write(c *cobra.Command) error {
 	}
 	fmt.Fprintf(w, "FLOPs\t%s\ngradient rules for\t%s\n", quantity(m.FLOPs), m.counted(true))
 	if without := m.counted(false); without != "" {
-		// Some need none: comparisons, and what no gradient passes through.
+		// Some need no rule: comparisons, and operators that no gradient passes.
 		fmt.Fprintf(w, "none for\t%s\n", without)
 	}
 	printObstacles(w, "no gradient rule", m.NoGradient)
@@ -197,7 +197,7 @@ func (m *modelInfo) write(c *cobra.Command) error {
 	return w.Flush()
 }
 
-// counted lists operators, those with or without a gradient rule or both, with their numbers: "Conv ×5, Relu ×4".
+// counted lists operators, with or without a gradient rule or both, with their counts: "Conv ×5, Relu ×4".
 func (m *modelInfo) counted(rule ...bool) string {
 	var list []string
 	for _, o := range m.Operators {
@@ -208,7 +208,7 @@ func (m *modelInfo) counted(rule ...bool) string {
 	return strings.Join(list, ", ")
 }
 
-// printObstacles prints a line for each node: long lists stay readable.
+// printObstacles prints a line for each node, so that long lists stay readable.
 func printObstacles(w *tabwriter.Writer, what string, list []onnx.OperatorGroup) {
 	if len(list) > 0 {
 		fmt.Fprintf(w, "\n%s\tnode, from 0\n", what)
@@ -239,7 +239,7 @@ differentiated are named node by node; the exit code is then 2.`,
 		ValidArgsFunction: filesWith("onnx"),
 		RunE: func(c *cobra.Command, args []string) error {
 			all := []*modelInfo{}
-			var broken error // the first model's
+			var broken error // of the first model
 			for _, path := range args {
 				m, err := describeModel(path, p, func() error { return g.ownRuntime(c) })
 				if m == nil {

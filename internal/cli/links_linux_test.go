@@ -15,12 +15,12 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// writing is a command that writes into DIR/out, and what must be there before.
+// writing is a command that writes into DIR/out, with the files that it needs.
 type writing struct {
 	name, line string
 	before     func(t *testing.T, d place)
-	within     func(t *testing.T, d place) // in DIR/out itself
-	// work are paths that are there only while it runs.
+	within     func(t *testing.T, d place) // needed in DIR/out itself
+	// work lists paths that exist only while it runs.
 	work    []string
 	refuses bool // without --force
 }
@@ -67,7 +67,7 @@ func doneIn(t *testing.T, d place, line string) {
 	done(t, strings.Fields(strings.ReplaceAll(line, "DIR", d.dir))...)
 }
 
-// walked are the files and places in a folder, by their paths in it.
+// walked lists the files and folders in a folder, by their paths in it.
 func walked(t *testing.T, dir string) (paths []string) {
 	must.Do(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if rel := must.Get(filepath.Rel(dir, path))(t); err == nil && rel != "." {

@@ -13,7 +13,7 @@ import (
 	"selfheal/internal/atomicfile"
 )
 
-// manCommand is for who makes packages, and so hidden. Pages bear the date of SOURCE_DATE_EPOCH, by default today's.
+// manCommand is for packagers and therefore hidden. Pages carry the date of SOURCE_DATE_EPOCH, by default today's.
 func manCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:    "man DIR",
@@ -34,7 +34,7 @@ func manCommand(g *globals) *cobra.Command {
 	return c
 }
 
-// manual writes the pages of a command and of those below it, all or none.
+// manual writes the pages of a command and its subcommands, all or none.
 func manual(c *cobra.Command, header *doc.GenManHeader, to atomicfile.Output) error {
 	pages := map[string][]byte{}
 	if err := addPages(c, header, pages); err != nil {
@@ -55,7 +55,7 @@ func manual(c *cobra.Command, header *doc.GenManHeader, to atomicfile.Output) er
 	return nil
 }
 
-// addPages adds the pages of a command and of those below it, by the names of their files.
+// addPages adds the pages of a command and its subcommands, by the names of their files.
 func addPages(c *cobra.Command, header *doc.GenManHeader, pages map[string][]byte) error {
 	for _, below := range c.Commands() {
 		if below.IsAvailableCommand() && !below.IsAdditionalHelpTopicCommand() {

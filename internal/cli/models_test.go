@@ -120,7 +120,7 @@ suites: {s: {dataset: d, models: [m], attacks: [a]}}
 	}
 }
 
-// Each command says what was done to a model to make it run.
+// Each command reports the conversions that a model needs to run.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	testinput.Runtime(t)

@@ -13,27 +13,29 @@ import (
 	"selfheal/internal/atomicfile"
 )
 
-// outputPath is the annotation of a flag that names a file or folder to write, and of a command whose argument does.
+// outputPath is the annotation of a flag that names a file or folder to write, and of a command whose argument names
+// one.
 const outputPath = "output"
 
-// output is a flag that names what is written. All others, and arguments, may name inputs.
+// output adds a flag that names an output. All other flags, and arguments, may name inputs.
 func (c flags) output(to *string, name, value, usage string, words completer) {
 	c.text(to, name, value, usage, words)
-	_ = c.Flags().SetAnnotation(name, outputPath, nil) // the flag is there
+	_ = c.Flags().SetAnnotation(name, outputPath, nil) // the flag exists
 }
 
-// isOutput reports whether a flag names what is written.
+// isOutput reports whether a flag names an output.
 func isOutput(f *pflag.Flag) bool {
 	_, is := f.Annotations[outputPath]
 	return is
 }
 
-// force is --force of verbs that use it for nothing else.
+// force adds --force to verbs that use it only to replace files.
 func (c flags) force() {
 	c.on(new(bool), "force", "replace files that selfheal did not write, or that somebody changed since")
 }
 
-// outputs finds out what a command may replace. Each of its outputs must be another file, and no folder of inputs.
+// outputs determines what a command may replace. Each of its outputs must be a different file, and not a folder of
+// inputs.
 func (g *globals) outputs(c *cobra.Command, args []string) error {
 	var outputs []string
 	var wrong error
@@ -59,10 +61,10 @@ func (g *globals) outputs(c *cobra.Command, args []string) error {
 	return wrong
 }
 
-// reads notes inputs. A word that is no path is none.
+// reads records inputs. A word that is not a path has no effect.
 func (g *globals) reads(paths ...string) { g.rule.Inputs = append(g.rule.Inputs, paths...) }
 
-// readsData notes what a config names. It is an error that the output folder is among them.
+// readsData records the files that a config names. It returns an error if the output folder is among them.
 func (g *globals) readsData(cfg *config.Config, out string) error {
 	paths := cfg.Inputs(true)
 	if slices.ContainsFunc(paths, func(path string) bool { return samePath(path, out) }) {
@@ -72,7 +74,7 @@ func (g *globals) readsData(cfg *config.Config, out string) error {
 	return nil
 }
 
-// samePath reports whether two paths are one file or folder, be it there or not.
+// samePath reports whether two paths are the same file or folder, even if it does not exist.
 func samePath(a, b string) bool {
 	one, err := os.Stat(a)
 	other, oerr := os.Stat(b)
@@ -84,7 +86,7 @@ func samePath(a, b string) bool {
 	return err == nil && oerr == nil && a == b
 }
 
-// file is where a command writes a file, if it may.
+// file returns the output file at a path, if the command may write it.
 func (g *globals) file(path, kind string) (atomicfile.File, error) {
 	to := g.rule.At(path, kind)
 	return to, to.May()

@@ -17,16 +17,16 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// unwritten are outputs that no short call writes.
+// unwritten lists outputs that no short call writes.
 var unwritten = map[string]string{
 	"submit out": "it needs a scheduler; what it merges goes where a run's results do",
 }
 
-// appended are outputs that are no file's new content: a user's file keeps what it holds.
+// appended lists outputs that are appended to a user's file.
 var appended = map[string]bool{"check markdown": true}
 
-// Whatever of a user's lies where an output goes, no verb replaces it without --force, nor an input with it; what the
-// verb itself wrote is replaced.
+// No verb replaces a user's file or folder in the place of an output without --force, nor an input even with it; it
+// replaces the files that it wrote itself.
 func TestOutputsReplaceNothing(t *testing.T) {
 	testinput.Runtime(t)
 	w := newWorld(t)
@@ -187,7 +187,7 @@ func (o outputCall) inputs(t *testing.T) (all []string) {
 	return all
 }
 
-// refuses holds that a call leaves all that was there, and is refused.
+// refuses checks that a call is refused and changes nothing.
 func (o outputCall) refuses(t *testing.T, path, what string, prepare func(dir string), more ...string) {
 	t.Helper()
 	dir := o.folder(t, o.args(path))

@@ -32,9 +32,9 @@ func store(t *testing.T, g *onnx.Graph, path string) {
 	put(t, path, data)
 }
 
-// tinyEmbedding writes an embedding of states: what two convolutions (images) or two
-// matrices (vectors) make of a state, added to it. Weights are drawn, and so small that
-// the closed loop, whose objective is |E(x) − x|², does not run away.
+// tinyEmbedding writes an embedding of states: it adds to a state the result of two convolutions (images) or two
+// matrices (vectors). The weights are random, and so small that the closed loop, whose objective is |E(x) − x|², does
+// not diverge.
 func tinyEmbedding(t *testing.T, path string, state ...int64) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(7, uint64(len(state))))
@@ -99,7 +99,7 @@ func tinyImageNet(t *testing.T, dir string, labels []int) {
 	put(t, filepath.Join(dir, "val", "val_annotations.txt"), []byte(lines.String()))
 }
 
-// answers are the classes that a network of the config gives a data set's first images.
+// answers returns the classes that a network of the config predicts for a data set's first images.
 func answers(t *testing.T, file, model, data string, n int) []int {
 	t.Helper()
 	cfg := must.Get(config.Load(file))(t)

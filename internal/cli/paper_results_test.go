@@ -34,8 +34,8 @@ func TestPaperAtFullSize(t *testing.T) {
 		"suite table6-robust: 8 cells, 8 of the 80 numbers of table6", "6 of the 18 numbers of table7, 0 extra")
 }
 
-// The networks and embeddings behind the results in docs/paper give the same verdicts by the command that each records,
-// from nothing, on the first 20 images. What took a GPU is repeated by a processor, on five images.
+// The networks and embeddings behind the results in docs/paper give the same verdicts when the recorded commands are
+// run again, from nothing, on the first 20 images. Results made on a GPU are repeated on a processor, on five images.
 func TestPaperResultsAreReproduced(t *testing.T) {
 	images := testinput.Real(t, "cifar10-test-1000.bin")
 	testinput.Runtime(t)
@@ -76,7 +76,7 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 			if len(got.Cells) != len(want.Cells) || len(got.Cells) == 0 {
 				t.Fatalf("%d cells, not %d", len(got.Cells), len(want.Cells))
 			}
-			others, all := 0, 0 // of the verdicts of controls on images that were made without knowing them
+			others, all := 0, 0 // changed verdicts and all verdicts of controls on images that were made without knowing them
 			for i, c := range got.Cells {
 				w := want.Cells[i].Verdicts[:limit]
 				switch {
@@ -90,9 +90,9 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 					t.Errorf("%s, %s, %s, %s: %s, not %s", c.Suite, c.Model, c.Defense, c.Attack, c.Verdicts, w)
 				}
 			}
-			// Other images break the network alone on a processor that rounds otherwise, and the attack did not ask
-			// what a control makes of them: of 1,200 verdicts 15 differ between processors with and without
-			// AVX-512, and 13 with and without Winograd convolutions.
+			// A processor that rounds differently finds other images that break the network alone, and the attack did
+			// not ask for the control's answers on them. Of 1,200 verdicts 15 differ between processors with and
+			// without AVX-512, and 13 with and without Winograd convolutions.
 			if 20*others > all {
 				t.Errorf("%d of %d verdicts of controls differ", others, all)
 			}
@@ -100,8 +100,8 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 	}
 }
 
-// sameFile skips the test where a file of the config at from is absent or another one, as those of a training on
-// another kind of processor are. An embedding that a run fits has none.
+// sameFile skips the test if a file of the config at from is missing or different, as after a training on another kind
+// of processor. An embedding that a run fits has no file.
 func sameFile(t *testing.T, from, path, sum string) {
 	t.Helper()
 	if path == "" {
@@ -116,8 +116,8 @@ func sameFile(t *testing.T, from, path, sum string) {
 	}
 }
 
-// sameImages is where the images lie that results are of: where their config says, or in another file of the same
-// format. It skips the test where they are in neither.
+// sameImages returns the path of the images that results used: the config's path, or another file of the same format.
+// It skips the test if neither has them.
 func sameImages(t *testing.T, cfg *config.Config, spec dataset.Spec, of result.Dataset, other string) string {
 	t.Helper()
 	if d, err := dataset.Open(spec, cfg.Files, of.N); err == nil && d.SHA256() == of.SHA256 {

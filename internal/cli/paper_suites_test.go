@@ -30,7 +30,7 @@ func withSuites(suites ...string) []string {
 // A dry run of the tables' suites needs no file, and has every cell of the paper: 125 of two numbers each, on
 // the paper's networks, under its attacks at its epsilons. Only the undefended networks of Table 5 are more.
 func TestPaperSuitesDryRun(t *testing.T) {
-	t.Chdir(t.TempDir()) // the config is the one that is built in
+	t.Chdir(t.TempDir()) // only the built-in config is left
 	text := done(t, append(withSuites(tableSuites...), "--dry-run")...)
 	head := regexp.MustCompile(`^suite (\S+), model (\S+), 10000 images of \S+, (\S+)$`)
 	attacked := regexp.MustCompile(`^  \S+ +defenses: (.+); (\S+)/1, (\S+), epsilon (\S+): ` +
@@ -95,7 +95,7 @@ func TestPaperSuitesDryRun(t *testing.T) {
 	}
 }
 
-// The same in words, of the two smallest tables, with hours.
+// The same in words, for the two smallest tables, with hours.
 func TestPaperSuitesInWords(t *testing.T) {
 	t.Chdir(t.TempDir())
 	args := append(withSuites("table5", "table7"),
@@ -103,8 +103,8 @@ func TestPaperSuitesInWords(t *testing.T) {
 	golden(t, "dry-run-paper", fmt.Sprintf("$ selfheal %s\n%s", strings.Join(args, " "), done(t, args...)))
 }
 
-// Without any of the files one gets a list of all of them, with exit code 2 and
-// nothing computed; a file that is put there leaves the list.
+// Without any of the files the command lists all of them, with exit code 2 and nothing computed; a file that is added
+// leaves the list.
 func TestPaperSuitesMissing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	code, list, stderr := call(append(withSuites("table2-standard", "table6"), "--out", "out")...)
@@ -131,7 +131,7 @@ func TestPaperSuitesMissing(t *testing.T) {
 		t.Errorf("with empty files at all places: exit %d\n%s%s", code, list, stderr)
 	}
 
-	// The commands are those of the scripts.
+	// The scripts contain the commands.
 	scripts := read(t, filepath.Join(root, "scripts/zoo/train.py")) +
 		read(t, filepath.Join(root, "scripts/zoo/export.py")) // shared arguments
 	commands := regexp.MustCompile(`python3 scripts/zoo/train.py .+`).FindAllString(list, -1)

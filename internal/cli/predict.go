@@ -17,7 +17,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// open opens the model, and the control where one is asked for.
+// open opens the model, and the control if one is requested.
 func (f *useFlags) open(c *cobra.Command, g *globals, cfg *config.Config, scale *scaleFlags) (*open.Model, error) {
 	if err := scale.check(c); err != nil {
 		return nil, err
@@ -36,10 +36,10 @@ type prediction struct {
 	Image               any          `json:"image"` // a file's name, or the id in a data set
 	Label               *int         `json:"label,omitempty"`
 	Predicted           int          `json:"predicted"`
-	Margin              float64      `json:"margin"` // the largest logit less the second
+	Margin              float64      `json:"margin"` // the largest logit minus the second
 	Probabilities       []number.Any `json:"probabilities"`
 	Logits              []number.Any `json:"logits"`
-	LabelName           string       `json:"label_name,omitempty"` // by --classes, as the names below
+	LabelName           string       `json:"label_name,omitempty"` // from --classes, like the names below
 	PredictedName       string       `json:"predicted_name,omitempty"`
 	HealedPredicted     *int         `json:"healed_predicted,omitempty"`
 	HealedPredictedName string       `json:"healed_predicted_name,omitempty"`
@@ -48,7 +48,7 @@ type prediction struct {
 	HealedLogits        []number.Any `json:"healed_logits,omitempty"`
 }
 
-// numbers are values for JSON, where logarithms of probabilities may be infinite.
+// numbers converts values for JSON, because logarithms of probabilities may be infinite.
 func numbers[T float32 | float64](values []T) []number.Any {
 	out := make([]number.Any, len(values))
 	for i, v := range values {
@@ -77,7 +77,7 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 			if (len(args) > 0) == (d.data != "") {
 				return usage("predict takes image files or --data FILE, one of the two")
 			}
-			f.bare.dataFlags = dataFlags{data: ".", format: "image-folder"} // no data set of the config is opened
+			f.bare.dataFlags = dataFlags{data: ".", format: "image-folder"} // opens no data set of the config
 			f.bare.norm, f.bare.epsilon = "linf", "1"
 			cfg, err := f.load(c, g, model)
 			if err != nil {
@@ -89,7 +89,7 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 				return err
 			}
 			defer u.Close()
-			var list []prediction // without answers yet
+			var list []prediction // without answers at first
 			var pixels func(i int) ([]float32, error)
 			if s.limit > 0 {
 				args = args[:min(len(args), s.limit)]
@@ -138,7 +138,7 @@ JPEG or WebP files of the size that the model takes, or brought to it by --resiz
 	return c
 }
 
-// namesOf names a model's classes by --classes, "" without.
+// namesOf returns a function that names a model's classes by --classes, or returns "" without it.
 func (f *dataFlags) namesOf(u *open.Model) (func(class int) string, error) {
 	names, err := f.classNames()
 	if n := u.Net.Classes(); err == nil && len(names) > n {
@@ -174,7 +174,7 @@ func (f *dataFlags) pictures(u *open.Model, paths []string) (list []prediction, 
 	return list, func(i int) ([]float32, error) { return all[i], nil }, nil
 }
 
-// size is that of the images, or of the first picture file.
+// size returns the shape of the images, or of the first picture file.
 func (f *dataFlags) size(pictures []string) (shape [3]int, err error) {
 	if len(pictures) > 0 {
 		by, err := f.shaping()
@@ -190,7 +190,7 @@ func (f *dataFlags) size(pictures []string) (shape [3]int, err error) {
 	return shape, err
 }
 
-// spec is the data set of --data, as a config says it.
+// spec returns the data set of --data as a config describes it.
 func (f *dataFlags) spec() (spec dataset.Spec, err error) {
 	images, err := f.images()
 	if err != nil {
@@ -203,7 +203,7 @@ func (f *dataFlags) spec() (spec dataset.Spec, err error) {
 	return cfg.Datasets[0].Spec, nil
 }
 
-// open opens a data set whose images the model takes.
+// open opens a data set with images that fit the model.
 func (f *dataFlags) open(u *open.Model, limit int) (*dataset.Dataset, error) {
 	spec, err := f.spec()
 	if err != nil {

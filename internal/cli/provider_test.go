@@ -9,7 +9,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// Where there is no driver for CUDA, every command that is to use it says so in one line before anything is fetched.
+// Without a driver for CUDA, every command that should use it says so in one line before anything is fetched.
 func TestCUDAWithoutDriver(t *testing.T) {
 	if (ort.Target{Provider: ort.ProviderCUDA}).Ready() == nil {
 		t.Skip("there is a driver")

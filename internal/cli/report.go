@@ -69,14 +69,14 @@ radar plots are rendered from the numbers that it prints.`,
 	return c
 }
 
-// reportTo is where the reports of a run go.
+// reportTo returns the output for the reports of a run.
 func (g *globals) reportTo(dir string) atomicfile.Output {
 	to := g.rule.In(dir, folder.Kind)
 	to.Beside = "results.json"
 	return to
 }
 
-// report renders the reports of a run, or of what its shards come to.
+// report renders the reports of a run, or of its merged shards.
 func report(c *cobra.Command, g *globals, dirs []string, out string) error {
 	var shards []string
 	for _, dir := range dirs {
@@ -102,7 +102,7 @@ func report(c *cobra.Command, g *globals, dirs []string, out string) error {
 	return render(c.Context(), g.reportTo(out), file, dirs[0])
 }
 
-// render writes the reports of a run, with the records of a folder.
+// render writes the reports of a run, with the records in a folder.
 func render(ctx context.Context, to atomicfile.Output, file *result.File, from string) error {
 	theory, err := theoryOf(ctx, file)
 	records, unreadable := recordsOf(from)
@@ -113,7 +113,7 @@ func render(ctx context.Context, to atomicfile.Output, file *result.File, from s
 	return cmp.Or(werr, err)
 }
 
-// recordsOf reads a run's records.jsonl as it is walked through. It also returns the error that ended the walk.
+// recordsOf reads a run's records.jsonl lazily. failed returns the error that ended the reading.
 func recordsOf(dir string) (records iter.Seq[result.Record], failed func() error) {
 	var ended error
 	return func(yield func(result.Record) bool) {
@@ -134,8 +134,8 @@ func resultsOf(dir string) (*result.File, error) {
 	return file, err
 }
 
-// readResults reads what a run has left in dir, but for its records, which it checks. Records and
-// gallery may be absent.
+// readResults reads and checks the results of a run in dir. It checks the records too but does not return them. Records
+// and gallery may be absent.
 func readResults(dir string) (*result.File, error) {
 	file, err := resultsOf(dir)
 	if err != nil {

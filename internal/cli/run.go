@@ -72,7 +72,7 @@ command continues, and leaves a finished run as it is.`,
 		noFiles)
 	to.on(&f.keepInputs, keepInputs, "put the files of the config's folder into "+folder.InputFolder+" in --out")
 	if err := c.Flags().MarkHidden(keepInputs); err != nil {
-		panic(err) // the flag is there
+		panic(err) // the flag exists
 	}
 	to.only(without("dry-run"), "out", "resume", "force", "quiet", "log-every", "attempt", keepInputs)
 	to.only(without("shard"), keepInputs)
@@ -82,11 +82,11 @@ command continues, and leaves a finished run as it is.`,
 	return c
 }
 
-// keepInputs is a flag for the Python package, which writes a call's arrays, network and config to a folder of that
-// call alone: the run that has locked the output folder keeps them there, and says so in the results' command.
+// keepInputs is a flag for the Python package, which writes a call's arrays, network and config to a folder for that
+// call. The run that has locked the output folder keeps them there and names them in the results' command.
 const keepInputs = "keep-inputs"
 
-// kept are the inputs that a run keeps, and the command that its results name.
+// kept returns the inputs that a run keeps, and the command for its results.
 func (f *runFlags) kept(c *cobra.Command) (inputs string, command []string) {
 	command = commandLine(c)
 	if !f.keepInputs {
@@ -100,7 +100,7 @@ func (f *runFlags) kept(c *cobra.Command) (inputs string, command []string) {
 	return filepath.Dir(f.config), slices.DeleteFunc(command, func(arg string) bool { return arg == "--"+keepInputs })
 }
 
-// loadConfig reads the config asked for, the working folder's, or the bundled one.
+// loadConfig reads the config at path, otherwise the working folder's, otherwise the bundled one.
 func (g *globals) loadConfig(path string, sets []string) (*config.Config, error) {
 	if path != "" {
 		return config.Load(path, sets...)
@@ -113,7 +113,7 @@ func (g *globals) loadConfig(path string, sets []string) (*config.Config, error)
 	return g.bundled(sets)
 }
 
-// bundled is the config that is built into the program.
+// bundled parses the config that is built into the program.
 func (g *globals) bundled(sets []string) (*config.Config, error) {
 	data, err := fs.ReadFile(g.files, "config.yaml")
 	if err != nil {
@@ -122,8 +122,8 @@ func (g *globals) bundled(sets []string) (*config.Config, error) {
 	return config.Parse("bundled config.yaml", data, bundledFirst{g.files}, sets...)
 }
 
-// bundledFirst opens what is built into the program, and for everything else the working folder's files: the
-// bundled config also names networks and images that are too large to be built in.
+// bundledFirst opens files built into the program, and otherwise the working folder's: the bundled config also names
+// networks and images that are too large to be built in.
 type bundledFirst struct{ fs.FS }
 
 func (b bundledFirst) Open(name string) (fs.File, error) {
@@ -158,8 +158,8 @@ func (f *runFlags) run(c *cobra.Command, g *globals) error {
 	return execute(c, g, p, f.outputFlags, part, f.attempt, o)
 }
 
-// describe prints what a plan would do and, as far as that can be measured or is told by --rate, how long
-// it takes, of which a shard's part follows.
+// describe prints what a plan would do and, if that can be measured or is given by --rate, how long the plan and a
+// shard of it take.
 func (f *runFlags) describe(c *cobra.Command, g *globals, cfg *config.Config, p *plan.Plan, part plan.Shard) error {
 	rates, err := parseRates(f.rates, p.Config)
 	if err != nil {
@@ -193,7 +193,7 @@ func (f *runFlags) describe(c *cobra.Command, g *globals, cfg *config.Config, p 
 	return err
 }
 
-// patience is how long passes are timed before a line says of what; a variable for tests.
+// patience is how long passes are timed before a line says which; a variable for tests.
 var patience = 5 * time.Second
 
 // measure times a plan's passes.
@@ -211,7 +211,7 @@ func measure(c *cobra.Command, p *plan.Plan) (*forecast.Times, error) {
 	return forecast.Measure(c.Context(), p, pca.UserCache(), &begun)
 }
 
-// fit is the command that fits a control whose name is put behind it.
+// fit returns the start of the command that fits a control; the control's name follows it.
 func (f *runFlags) fit() string {
 	if f.config != "" {
 		return "selfheal fit --config " + f.config + " --control "
@@ -219,11 +219,11 @@ func (f *runFlags) fit() string {
 	return "selfheal fit --control "
 }
 
-// describeFits says what the trainings take that the controls of a plan still need, where nothing else is missing.
+// describeFits describes how long the trainings take that a plan's controls still need, if nothing else is missing.
 func (f *runFlags) describeFits(c *cobra.Command, g *globals, cfg *config.Config, p *plan.Plan) (string, error) {
 	var b strings.Builder
 	other := func(m plan.Missing) bool { return m.Kind != "embedding" }
-	if slices.ContainsFunc(p.Missing(""), other) { // without networks there is nothing to time
+	if slices.ContainsFunc(p.Missing(""), other) { // without networks nothing can be timed
 		return "", nil
 	}
 	for _, control := range p.Config.Controls {
@@ -253,7 +253,7 @@ func (f *runFlags) describeFits(c *cobra.Command, g *globals, cfg *config.Config
 	return b.String(), nil
 }
 
-// plan plans suites of a config, by default its own choice, at the scale of the flags.
+// plan plans suites of a config, by default the config's own choice, at the scale of the flags.
 func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string) (*plan.Plan, error) {
 	if err := f.check(c); err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (f *scaleFlags) plan(c *cobra.Command, cfg *config.Config, suites []string)
 	return p, nil
 }
 
-// execute carries out a plan, or a shard of it, and writes results and reports. The options have what the flags lack.
+// execute runs a plan, or a shard of it, and writes results and reports. o adds what the flags lack.
 func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part plan.Shard, attempt bool,
 	o run.Options) error {
 	if g.planned != nil {
@@ -302,7 +302,7 @@ func execute(c *cobra.Command, g *globals, p *plan.Plan, f outputFlags, part pla
 	return err
 }
 
-// parseRates reads [MODEL=]N. A rate without a model, under "", is for all others.
+// parseRates reads [MODEL=]N. A rate without a model, under "", applies to all others.
 func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
 	rates, known := map[string]float64{}, lists.Map(cfg.Models, func(m config.Model) string { return m.Name })
 	for _, arg := range args {
@@ -326,7 +326,7 @@ func parseRates(args []string, cfg *config.Config) (map[string]float64, error) {
 	return rates, nil
 }
 
-// missingFiles is the error about files that a run needs and that are not there. Each of them was described before.
+// missingFiles makes an error about missing files that a run needs. Each of them was described before.
 func missingFiles(cfg *config.Config, missing []plan.Missing) error {
 	const most = 3
 	names := lists.Map(missing[:min(most, len(missing))], func(m plan.Missing) string {

@@ -18,7 +18,7 @@ const schemaFile = "docs/schema/%s.schema.json"
 func (g *globals) schemaNames() (names []string) {
 	files, err := fs.Glob(g.files, fmt.Sprintf(schemaFile, "*"))
 	if err != nil {
-		panic(err) // the pattern is well formed
+		panic(err) // the pattern is valid
 	}
 	for _, file := range files {
 		names = append(names, strings.TrimSuffix(path.Base(file), ".schema.json"))

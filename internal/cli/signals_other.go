@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// notifyOfParent does nothing: the standard input tells of the parent's end.
+// notifyOfParent does nothing: only the standard input tells of the parent's end.
 func notifyOfParent(chan<- os.Signal) {}

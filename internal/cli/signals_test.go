@@ -33,7 +33,7 @@ func begun(t *testing.T, c *exec.Cmd, when string) *bufio.Reader {
 	return stderr
 }
 
-// ended is what a program still says and its exit code, -1 where a signal ended it.
+// ended returns the rest of a program's output and its exit code, -1 if a signal ended it.
 func ended(c *exec.Cmd, stderr io.Reader) (said string, code int) {
 	text, _ := io.ReadAll(stderr)
 	_ = c.Wait() // its error is the exit code
@@ -120,8 +120,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// A program whose parent is to hold its standard input open ends with that, in order where it can: in the middle of a
-// pass of ONNX Runtime it waits no longer than for its farewell. Another one does not mind.
+// A program that was told so ends when its parent closes its standard input, in order if it can: during a pass of ONNX
+// Runtime it waits only for its farewell. Other programs ignore the standard input.
 func TestLifeline(t *testing.T) {
 	t.Parallel()
 	c := program(t, endless(t)...)
@@ -163,7 +163,7 @@ func TestNohup(t *testing.T) {
 	}
 }
 
-// Where nobody reads progress the work goes on; where nobody reads the answer the program ends without a word.
+// If nobody reads progress, the work goes on; if nobody reads the answer, the program ends silently.
 func TestBrokenPipe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -74,7 +74,7 @@ func splitCommand(g *globals) *cobra.Command {
 	return c
 }
 
-// load opens a model to make files of it, telling on stderr what was done to it.
+// load opens a model to write parts of it as files, and reports its conversions on stderr.
 func (p *preprocessFlags) load(c *cobra.Command, g *globals, path string) (*onnx.Graph, error) {
 	o, err := p.options()
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *preprocessFlags) load(c *cobra.Command, g *globals, path string) (*onnx
 	return loadNetwork(c, g, path, o)
 }
 
-// loadNetwork reads a model and tells what was done to it.
+// loadNetwork reads a model and reports its conversions on stderr.
 func loadNetwork(c *cobra.Command, g *globals, path string, o simplify.Options) (*onnx.Graph, error) {
 	net, _, err := opened.Load(path, o, func() error { return g.runtime(c, config.Runtime{}) })
 	if err != nil {

@@ -177,7 +177,7 @@ func (f *submitFlags) run(c *cobra.Command, g *globals) error {
 	return err
 }
 
-// command is what runs a shard, but for which.
+// command returns the command that runs a shard, except the shard's number.
 func (f *submitFlags) command(c *cobra.Command, program string) ([]string, error) {
 	path, err := filepath.Abs(f.config)
 	if err != nil {

@@ -32,7 +32,7 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			to := g.rule.In(out, "theory")
 			to.Beside = "theory.json"
-			if err := to.May("theory.html", "theory.json", "theory.md"); err != nil { // it takes a minute
+			if err := to.May("theory.html", "theory.json", "theory.md"); err != nil { // before work of a minute
 				return err
 			}
 			o.Progress = g.progress(c).Experiment
@@ -52,7 +52,7 @@ with 1 when a check fails. No model, no data and no ONNX Runtime are needed.`,
 	return c
 }
 
-// concludeTheory writes the reports and prints the table; checks that fail are an error.
+// concludeTheory writes the reports and prints the table; it returns an error if checks fail.
 func concludeTheory(w io.Writer, r *theory.Result, to atomicfile.Output) error {
 	report := reports.NewTheory(harness.Version, r)
 	if err := reports.WriteTheory(to, report); err != nil {
@@ -92,7 +92,7 @@ func printChecks(w io.Writer, checks []theory.Check) error {
 		}
 		fmt.Fprintf(t, "  %s\t%.6g\t%s %.6g%s\t%s\n", c.Name, c.Measured, c.Relation, c.Expected, tolerance, outcome)
 	}
-	t.Flush() // a strings.Builder takes everything
+	t.Flush() // a strings.Builder never fails
 	for line := range strings.Lines(sb.String()) {
 		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
 			return err
@@ -101,8 +101,8 @@ func printChecks(w io.Writer, checks []theory.Check) error {
 	return nil
 }
 
-// theoryOf runs the theory that a result file asks for, nil where it asks for none. A
-// check that fails is an error beside the report.
+// theoryOf runs the theory experiments if a result file needs them, otherwise it returns nil. A failed check is an
+// error in addition to the report.
 func theoryOf(ctx context.Context, f *result.File) (*reports.Theory, error) {
 	if f.Theory == nil {
 		return nil, nil

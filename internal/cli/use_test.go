@@ -118,7 +118,7 @@ func usePredict(t *testing.T, dir, cfg string, records []result.Record) {
 			t.Errorf("file %d: %+v, the data set's answer is %+v", i, p, want)
 		}
 	}
-	// Without a config the answers are those of the network alone.
+	// Without a config the network alone gives the answers.
 	bare := append([]string{"predict", robustModel, "--json", "--mean", "0.02,0.01,0.03", "--std", "0.95"}, paths...)
 	for line := range strings.Lines(done(t, bare...)) {
 		p := fromJSON[prediction](t, line)

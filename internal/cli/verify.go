@@ -182,7 +182,7 @@ func (f *verifyFlags) verifyRun(c *cobra.Command, g *globals, dir string) error 
 	return err
 }
 
-// planOf is the plan of the command that results say they are of.
+// planOf plans the command that the results name.
 func (g *globals) planOf(ctx context.Context, file *result.File) (p *plan.Plan, err error) {
 	if len(file.Command) < 2 {
 		return nil, errors.New("the results do not have it")
@@ -216,7 +216,7 @@ func printReviewed(c *cobra.Command, all []run.Reviewed) error {
 	return w.Flush()
 }
 
-// mostListed bounds the images outside that are printed; --json has them all.
+// mostListed bounds the number of images outside that are printed; --json lists all.
 const mostListed = 10
 
 func printVerification(c *cobra.Command, v *judge.Verification) error {

@@ -19,15 +19,15 @@ import (
 	"selfheal/models/ort"
 )
 
-// version is what `selfheal version` tells; its JSON is for other programs.
+// version is the output of `selfheal version`; its JSON is for other programs.
 type version struct {
 	Selfheal string `json:"selfheal"`
-	// Commit is what the program was built from, Time when it was made, Modified whether
-	// files differed from it; absent where Go did not record it.
+	// Commit is the commit the program was built from, Time the commit's time, Modified whether files differed from it;
+	// absent if Go did not record it.
 	Commit   string `json:"commit,omitempty"`
 	Time     string `json:"time,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
-	// Module is the module's version, as `go install MODULE@VERSION` builds it without a checkout.
+	// Module is the module's version if the program was built by `go install MODULE@VERSION`, without a checkout.
 	Module      string           `json:"module,omitempty"`
 	Go          string           `json:"go"`
 	OS          string           `json:"os"`
@@ -35,15 +35,15 @@ type version struct {
 	ONNXRuntime installedRuntime `json:"onnxruntime"`
 	Recipes     []string         `json:"recipes"` // of attacks, with their versions
 	Config      int              `json:"config"`  // version of its layout
-	Schemas     []string         `json:"schemas"` // of the files that are written
+	Schemas     []string         `json:"schemas"` // of the files that the program writes
 }
 
-// installedRuntime is the ONNX Runtime that a run would take without a download.
+// installedRuntime is the ONNX Runtime that a run would use without a download.
 type installedRuntime struct {
 	Found   bool   `json:"found"`
 	Version string `json:"version,omitempty"`
 	Library string `json:"library,omitempty"`
-	Origin  string `json:"origin,omitempty"`  // of the library: a flag, a variable, the cache
+	Origin  string `json:"origin,omitempty"`  // where the library was found: a flag, a variable, the cache
 	Problem string `json:"problem,omitempty"` // why none was found
 }
 
@@ -90,7 +90,7 @@ func readVersion(c *cobra.Command, g *globals) (version, error) {
 	return v, err
 }
 
-// built takes what Go recorded of the checkout or of the module that the program was built from.
+// built stores what Go recorded of the checkout or the module that the program was built from.
 func (v *version) built(info *debug.BuildInfo) {
 	if info.Main.Version != "(devel)" {
 		v.Module = info.Main.Version
@@ -107,7 +107,7 @@ func (v *version) built(info *debug.BuildInfo) {
 	}
 }
 
-// recipes are the names that attacks' images go by in results, in the config's order.
+// recipes returns the names of attacks' recipes in results, in the config's order.
 func recipes() ([]string, error) {
 	var names []string
 	for _, spec := range attacks.Specs {

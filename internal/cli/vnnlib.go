@@ -126,7 +126,7 @@ func (v *vnnlibFlags) answerCategory(c *cobra.Command, q vnnlib.Query) error {
 	return nil
 }
 
-// grown says how far trees have grown.
+// grown describes how far trees have grown.
 func grown(count *tree.Count) func(begun time.Time) string {
 	return func(begun time.Time) string {
 		n := count.Examined.Load()
@@ -137,7 +137,7 @@ func grown(count *tree.Count) func(begun time.Time) string {
 	}
 }
 
-// tell writes a line each time that so long has passed, unless it is "", until stop is called.
+// tell writes a line at each interval, unless the line is "", until stop is called.
 func tell(log io.Writer, every time.Duration, line func(begun time.Time) string) (stop func()) {
 	begun, done, ended := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {

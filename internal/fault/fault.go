@@ -1,4 +1,4 @@
-// Package fault shortens errors of the system for messages.
+// Package fault shortens errors of the system for messages. It has one function, [Reason].
 package fault
 
 import (
@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// Reason is an error without the system call and the files that it names ("no such file or directory"), for messages
-// that name the file themselves. Other errors are as they were.
+// Reason returns an error without its system call and file names ("no such file or directory"), for messages that name
+// the file themselves. Other errors are returned unchanged.
 func Reason(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err

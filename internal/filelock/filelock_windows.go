@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ErrTaken is Lock's error where another has the lock.
+// ErrTaken is Lock's error if another process has the lock.
 const ErrTaken = windows.ERROR_LOCK_VIOLATION
 
-// Lock locks a byte that no file is long enough to have: nobody else could read or write one that is locked.
+// Lock locks a byte beyond the end of any file: nobody else could read or write a locked byte of the content.
 func Lock(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
 		0, 1, 0, &windows.Overlapped{OffsetHigh: math.MaxInt32})

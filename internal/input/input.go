@@ -1,4 +1,6 @@
-// Package input opens files that a user names: whatever lies at a path, the program neither waits nor reads for ever.
+// Package input opens files that a user names. Whatever lies at a path, reading neither waits nor goes on without end:
+// [Open] refuses devices and does not wait for pipes, [Read] has a limit of size, and [Unpack] checks the size before
+// taking memory.
 package input
 
 import (
@@ -18,8 +20,8 @@ import (
 	"selfheal/internal/number"
 )
 
-// Open opens a file or folder to read, as [os.Open] does. Devices and sockets are refused. A pipe is not waited for:
-// where nobody writes to it, it is empty.
+// Open opens a file or folder for reading, as [os.Open] does. It refuses devices and sockets. It does not wait for a
+// pipe: one without a writer is empty.
 func Open(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
@@ -68,19 +70,19 @@ func Read(path string, most int64) ([]byte, error) {
 	return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 }
 
-// Packed reports whether a file that begins so is one that gzip has packed.
+// Packed reports whether a file with this head is packed by gzip.
 func Packed(head []byte) bool { return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) }
 
-// mostPacked is how many bytes gzip makes one of, at most.
+// mostPacked is the largest number of bytes that gzip packs into one.
 const mostPacked = 1032
 
-// Unpack unpacks data that gzip has packed, and returns other data as it is. It is an error if the unpacked bytes are
-// more than most or than the memory that is free, which is known before any is taken, or if begins refuses their head.
+// Unpack unpacks data that gzip has packed, and returns other data unchanged. It returns an error if begins refuses the
+// head, or if the unpacked bytes exceed most or the free memory; it knows their number before taking memory.
 func Unpack(data []byte, most int64, begins func(head []byte) error) ([]byte, error) {
 	if !Packed(data) {
 		return data, nil
 	}
-	// The last bytes are the size, where the file is one that no other was appended to.
+	// The last bytes are the size, unless files were appended to each other.
 	end := make([]byte, 4)
 	copy(end, data[max(0, len(data)-4):])
 	size := int64(binary.LittleEndian.Uint32(end))
@@ -93,7 +95,7 @@ func Unpack(data []byte, most int64, begins func(head []byte) error) ([]byte, er
 	}
 }
 
-// unpacked unpacks so many bytes, and counts how many there are.
+// unpacked unpacks size bytes, and counts how many there are in all.
 func unpacked(data []byte, size, most int64, begins func(head []byte) error) (out []byte, whole int64, err error) {
 	packed, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -106,7 +108,7 @@ func unpacked(data []byte, size, most int64, begins func(head []byte) error) (ou
 	}
 	out = make([]byte, min(size, most))
 	n, _ := io.ReadFull(from, out)
-	rest, err := io.Copy(io.Discard, from) // what ended the file ends it again
+	rest, err := io.Copy(io.Discard, from) // an error that ended the reading ends it again
 	if whole = int64(n) + rest; err == nil && whole > most {
 		err = fmt.Errorf("holds more than %s, unpacked", number.Bytes(most))
 	}
@@ -116,10 +118,10 @@ func unpacked(data []byte, size, most int64, begins func(head []byte) error) (ou
 	return out, whole, nil
 }
 
-// pointer begins the text that Git has in place of a file whose bytes lie with Git LFS.
+// pointer begins the text that Git stores in place of a file kept by Git LFS.
 const pointer = "version https://git-lfs.github.com/spec/"
 
-// Present is an error where r, at a file's beginning, reads a pointer of Git LFS: the file itself was not fetched.
+// Present returns an error if r, at a file's beginning, reads a pointer of Git LFS: the file itself was not fetched.
 func Present(r io.Reader) error {
 	head := make([]byte, len(pointer))
 	if _, err := io.ReadFull(r, head); err == nil && string(head) == pointer {

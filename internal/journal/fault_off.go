@@ -4,5 +4,5 @@ package journal
 
 import "io"
 
-// interrupted is w. With the build tag faults it may end the program inside a write.
+// interrupted returns w. With the build tag faults it may end the program inside a write.
 func interrupted(w io.Writer) io.Writer { return w }

@@ -16,7 +16,7 @@ var (
 	writes    atomic.Int64
 )
 
-// interrupted kills the program in the middle of the write that SELFHEAL_KILL_AT_WRITE counts to.
+// interrupted kills the program in the middle of the write numbered by SELFHEAL_KILL_AT_WRITE.
 func interrupted(w io.Writer) io.Writer { return torn{w} }
 
 type torn struct{ io.Writer }

@@ -1,6 +1,7 @@
-// Package journal keeps on disk what a long run has finished, from the moment it is finished. A journal is a folder:
-// journal.jsonl has lines of JSON, each with a checksum and the block that it belongs to; files of vectors hold what is
-// too large for a line. All of them only grow, so that whatever ends the program spoils the end of a file at most.
+// Package journal keeps the finished parts of a long run on disk from the moment they are finished. [Open] a journal,
+// take a [Journal.Block] by its key, read its lines and append to it; [Journal.Close] comes last. A journal is a
+// folder: journal.jsonl has lines of JSON, each with a checksum and its block's number; files of vectors hold what is
+// too large for a line. All files only grow, so that however the program ends, at most the end of a file is spoilt.
 package journal
 
 import (
@@ -27,14 +28,14 @@ import (
 	"selfheal/internal/number"
 )
 
-// File has the lines, in a journal's folder: a checksum of what follows (CRC-32C, eight
-// hexadecimal digits), a block's number and a JSON value. A block begins with its key, a text.
+// File holds the lines, in a journal's folder. Each is a checksum of the rest (CRC-32C, eight hexadecimal digits), a
+// block's number and a JSON value. A block begins with its key, a JSON string.
 const File = "journal.jsonl"
 
-// syncEvery is how much work a power cut may cost. The end of the program alone costs nothing.
+// syncEvery is how much work a power cut may cost. The end of the program alone loses nothing.
 const syncEvery = time.Second
 
-// Journal is open for writing. Any number of goroutines may use it at once.
+// Journal is a journal open for writing. Any number of goroutines may use it at once.
 type Journal struct {
 	dir     string
 	mu      sync.Mutex
@@ -43,8 +44,8 @@ type Journal struct {
 	blocks  map[string]*Block
 	next    int // number of the next block
 	vectors map[string]*Vectors
-	dirty   map[*os.File]bool // written to since they were last brought to the disk
-	failed  error             // of the first write that did not succeed: what comes after it would stand beside a hole
+	dirty   map[*os.File]bool // files written since they were last synced to the disk
+	failed  error             // error of the first failed write: a later line would follow a gap
 	stop    chan struct{}
 	synced  sync.WaitGroup
 	close   func() error
@@ -59,11 +60,11 @@ type Block struct {
 	spans   []span
 }
 
-// span is a piece of the file of which all lines are one block's.
+// span is a piece of the file whose lines all belong to one block.
 type span struct{ from, to int64 }
 
-// Open opens the journal in a folder, which it makes where there is none. Damaged counts lines with a wrong checksum:
-// what they held is lost. A last line that is torn was never finished: it is cut off and does not count.
+// Open opens the journal in a folder and creates it if missing. damaged counts lines with a wrong checksum, whose
+// content is lost. A torn last line was never finished: it is cut off and does not count.
 func Open(dir string) (j *Journal, damaged int, err error) {
 	defer func() {
 		if err != nil {
@@ -92,7 +93,7 @@ func Open(dir string) (j *Journal, damaged int, err error) {
 	return j, damaged, nil
 }
 
-// Read opens a journal to be read, as it stands: its writer may still be at work. Damaged is as for [Open].
+// Read opens a journal for reading only; its writer may still be at work. damaged is as for [Open].
 func Read(dir string) (j *Journal, damaged int, err error) {
 	j = &Journal{dir: dir, blocks: map[string]*Block{}}
 	if j.lines, err = input.Open(filepath.Join(dir, File)); err == nil {
@@ -105,18 +106,18 @@ func Read(dir string) (j *Journal, damaged int, err error) {
 	return j, damaged, nil
 }
 
-// Blocks are those that are in the file, in the order in which they begin.
+// Blocks returns the blocks in the file, in the order in which they begin.
 func (j *Journal) Blocks() []*Block {
 	return slices.SortedFunc(maps.Values(j.blocks), func(a, b *Block) int { return a.number - b.number })
 }
 
-// scan finds the blocks, and where the last whole line ends.
+// scan finds the blocks, and the end of the last whole line.
 func (j *Journal) scan() (damaged int, err error) {
 	byNumber := map[int]*Block{}
 	lines := bufio.NewReader(j.lines)
 	for {
 		line, err := readLine(lines)
-		if err == io.EOF { // what is left has no end
+		if err == io.EOF { // the rest is a torn line
 			return damaged, nil
 		}
 		if err != nil {
@@ -174,7 +175,7 @@ func (b *Block) grow(at span) {
 	b.spans = append(b.spans, at)
 }
 
-// Block is the one of a key. It is in the file from its first line on.
+// Block returns the block of a key. It is in the file from its first line on.
 func (j *Journal) Block(key string) *Block {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -190,7 +191,8 @@ func (j *Journal) Block(key string) *Block {
 // Written reports whether the block has a line.
 func (b *Block) Written() bool { return len(b.spans) > 0 }
 
-// Read gives each line's JSON to a function, first to last, until one is an error. The slice is good until it returns.
+// Read passes each line's JSON to each, first to last, until that returns an error. The slice is valid only during the
+// call.
 func (b *Block) Read(each func(line []byte) error) error {
 	for _, s := range b.spans {
 		lines := bufio.NewReaderSize(io.NewSectionReader(b.journal.lines, s.from, s.to-s.from), 1<<16)
@@ -215,8 +217,8 @@ func (b *Block) Read(each func(line []byte) error) error {
 	return nil
 }
 
-// Append adds a line with a value, whose JSON must not be a text. When it returns without an error, the line outlives
-// the program. After an error nothing more is written, as the last line may be torn.
+// Append adds a line with a value, whose JSON must not be a string. When it returns without an error, the line survives
+// the end of the program. After an error nothing more is written, because the last line may be torn.
 func (b *Block) Append(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -242,7 +244,7 @@ func (b *Block) Append(v any) error {
 	})
 }
 
-// line writes one in one piece, and says where.
+// line writes one line in a single write, and returns its place.
 func (j *Journal) line(block int, value []byte) (span, error) {
 	content := fmt.Appendf(nil, "%08x %d %s\n", 0, block, value)
 	sum := checksum.Of(content[9 : len(content)-1])
@@ -254,7 +256,7 @@ func (j *Journal) line(block int, value []byte) (span, error) {
 	return at, err
 }
 
-// write keeps writers apart, and ends with the first that fails.
+// write serialises writers and stops after the first failure.
 func (j *Journal) write(do func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -266,7 +268,7 @@ func (j *Journal) write(do func() error) error {
 	return j.failed
 }
 
-// keepSynced has the system bring to the disk what was written, beside the work.
+// keepSynced syncs written files to the disk, while the work goes on.
 func (j *Journal) keepSynced() {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
@@ -288,14 +290,14 @@ func (j *Journal) sync() (err error) {
 	j.dirty = map[*os.File]bool{}
 	j.mu.Unlock()
 	for f := range files {
-		if serr := f.Sync(); serr != nil && !errors.Is(serr, os.ErrClosed) { // closed: removed, with what it held
+		if serr := f.Sync(); serr != nil && !errors.Is(serr, os.ErrClosed) { // closed: removed with its content
 			err = serr
 		}
 	}
 	return err
 }
 
-// Close brings everything to the disk. It may be called again.
+// Close syncs everything to the disk. It may be called again.
 func (j *Journal) Close() error { return j.close() }
 
 func (j *Journal) shut() error {
@@ -308,16 +310,16 @@ func (j *Journal) shut() error {
 	return errors.Join(err, j.lines.Close())
 }
 
-// ErrNoVector is returned for a vector that is not there, or not as it was written.
+// ErrNoVector is returned for a missing or changed vector.
 var ErrNoVector = errors.New("a vector is missing or damaged")
 
-// Vector says where a vector stands in its file, and its checksum.
+// Vector gives a vector's place in its file, and its checksum.
 type Vector struct {
 	At  int64  `json:"at"` // in bytes
 	Sum uint32 `json:"sum"`
 }
 
-// VectorsSuffix ends the names of the files of vectors.
+// VectorsSuffix ends the names of files of vectors.
 const VectorsSuffix = ".f32"
 
 // Vectors is a file of float32 vectors of one length in a journal's folder.
@@ -329,7 +331,7 @@ type Vectors struct {
 	end     int64
 }
 
-// Vectors opens a file of vectors of n values by its name, which is one that files may have.
+// Vectors opens a file of vectors of n values; name must be valid in a folder.
 func (j *Journal) Vectors(name string, n int) (*Vectors, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -350,7 +352,7 @@ func (j *Journal) Vectors(name string, n int) (*Vectors, error) {
 
 func (v *Vectors) path() string { return filepath.Join(v.journal.dir, v.name+VectorsSuffix) }
 
-// Put adds a vector. It counts from the moment that a line says where it stands.
+// Put adds a vector. It is part of the journal once a line gives its place.
 func (v *Vectors) Put(values []float32) (at Vector, err error) {
 	data := make([]byte, 0, 4*len(values))
 	for _, x := range values {
@@ -369,7 +371,7 @@ func (v *Vectors) Put(values []float32) (at Vector, err error) {
 	return at, err
 }
 
-// Get reads a vector. The error is an [ErrNoVector] where it can't be had.
+// Get reads a vector. The error is an [ErrNoVector] if it is missing or damaged.
 func (v *Vectors) Get(at Vector) ([]float32, error) {
 	data := make([]byte, 4*v.length)
 	if _, err := v.file.ReadAt(data, at.At); err != nil || checksum.Of(data) != at.Sum {
@@ -382,13 +384,13 @@ func (v *Vectors) Get(at Vector) ([]float32, error) {
 	return values, nil
 }
 
-// Has reports whether a vector is there as it was written.
+// Has reports whether a vector is there undamaged.
 func (v *Vectors) Has(at Vector) bool {
 	_, err := v.Get(at)
 	return err == nil
 }
 
-// Remove removes the file, once the lines that make it needless are on the disk; nobody may use it any more.
+// Remove removes the file once the lines that replace it are on the disk; nobody may use it afterwards.
 func (v *Vectors) Remove() error {
 	j := v.journal
 	if err := j.sync(); err != nil {

@@ -21,10 +21,10 @@ type unit struct {
 	At   *Vector `json:",omitempty"`
 }
 
-// keys are those of the blocks that tests write, by turns.
+// keys are the keys of the blocks that tests write, in turn.
 var keys = []string{"first", "zweiter\n\"block\""}
 
-// reopened opens a journal and returns what it holds, by block.
+// reopened opens a journal and returns its content by block.
 func reopened(t testing.TB, dir string) (j *Journal, units []unit, damaged int) {
 	t.Helper()
 	j, damaged, err := Open(dir)

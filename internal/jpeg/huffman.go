@@ -9,8 +9,8 @@ type huffman struct {
 	symbols []byte
 	fast    [256]uint16 // by the next 8 bits: symbol<<8 | length, 0 for longer codes
 	first   [17]int32   // code of each length
-	last    [17]int32   // code of each length; -1 where there is none
-	index   [17]int32   // of the first code's symbol
+	last    [17]int32   // last code of each length; -1 if there is none
+	index   [17]int32   // index of the first code's symbol, for each length
 }
 
 func (d *decoder) readHuffman(b []byte) error {
@@ -62,7 +62,7 @@ func newHuffman(counts, symbols []byte) (*huffman, error) {
 	return h, nil
 }
 
-// need has n bits ready, 16 at most. Beyond the scan's data nothing is made up: they are missing.
+// need makes n bits available, at most 16. It does not invent bits beyond the scan's data, but reports an error.
 func (d *decoder) need(n int) error {
 	for d.nbits < n {
 		if !d.load() {
@@ -72,7 +72,7 @@ func (d *decoder) need(n int) error {
 	return nil
 }
 
-// load reads a byte of the scan if there is one.
+// load reads a byte of the scan, if there is one.
 func (d *decoder) load() bool {
 	if d.at >= len(d.data) {
 		return false

@@ -1,6 +1,8 @@
-// Package jpeg decodes JPEG files (ITU-T T.81; sequential and progressive Huffman coding, 8 bits) to the RGB pixels
-// that Pillow and OpenCV read from them by libjpeg, and networks were trained on. The standard leaves the rounding of
-// the cosine transform and the interpolation of colours open; Go's own decoder differs there by many levels.
+// Package jpeg decodes JPEG files (ITU-T T.81; sequential and progressive Huffman coding, 8 bits) to the same RGB
+// pixels that Pillow and OpenCV read by libjpeg: networks were trained on those. The standard leaves the rounding of
+// the cosine transform and the interpolation of colours open; Go's own decoder differs there by many levels. [Size]
+// reads a picture's size alone, [Decode] the picture, and [Picture.Row] its pixels; [Lossy] compresses a picture in
+// memory.
 package jpeg
 
 import (
@@ -23,19 +25,19 @@ const (
 	tem, fill               = 0x01, 0xff
 )
 
-// most scans that a file may have: each passes over the whole picture, however short it is.
+// mostScans bounds the scans of a file: each passes over the whole picture, however short it is.
 const mostScans = 256
 
 // component is a colour of the frame.
 type component struct {
 	id     byte
-	h, v   int // blocks across and down in an MCU
+	h, v   int // blocks of an MCU, across and down
 	table  byte
-	quant  *[64]uint16 // as it was when the first scan with this component began
-	width  int         // in blocks, those of its own size
+	quant  *[64]uint16 // as it was at the component's first scan
+	width  int         // in blocks of the component's own size
 	height int
-	stride int         // in blocks, with those that fill up the last MCU
-	coeffs [][64]int16 // in zigzag order undone
+	stride int         // in blocks, including those that fill the last MCU
+	coeffs [][64]int16 // in row order, not zigzag
 	dc, ac *huffman
 	last   int32 // the last block's DC coefficient
 }
@@ -56,12 +58,12 @@ type decoder struct {
 	bits        uint32
 	nbits       int
 	eobRun      int
-	first, end  int // of a scan's coefficients
+	first, end  int // range of a scan's coefficients
 	high, low   uint
 	onlyHeaders bool
 }
 
-// Size is the size of a file's picture.
+// Size returns the size of a file's picture.
 func Size(data []byte) (image.Point, error) {
 	d := &decoder{data: data, onlyHeaders: true}
 	err := d.parse()
@@ -109,12 +111,12 @@ func (d *decoder) parse() error {
 	}
 }
 
-// complete says whether every component has had a scan.
+// complete reports whether every component has had a scan.
 func (d *decoder) complete() bool {
 	return len(d.components) > 0 && !slices.ContainsFunc(d.components, func(c component) bool { return c.quant == nil })
 }
 
-// marker finds the next one; what stands before it belongs to nothing.
+// marker finds the next marker and skips the bytes before it.
 func (d *decoder) marker() (byte, error) {
 	for ; d.at+1 < len(d.data); d.at++ {
 		if d.data[d.at] == fill && d.data[d.at+1] != fill && d.data[d.at+1] != 0 {
@@ -125,7 +127,7 @@ func (d *decoder) marker() (byte, error) {
 	return 0, errTruncated
 }
 
-// segment is what a marker's segment holds behind its length.
+// segment returns the content of a marker's segment.
 func (d *decoder) segment() ([]byte, error) {
 	if d.at+2 > len(d.data) {
 		return nil, errTruncated
@@ -211,7 +213,7 @@ func (d *decoder) readFrame(b []byte) error {
 		}
 		d.components = append(d.components, c)
 	}
-	if len(d.components) == 1 { // a scan of one component knows no MCUs
+	if len(d.components) == 1 { // a scan of one component has no MCUs
 		d.components[0].h, d.components[0].v = 1, 1
 	}
 	most := d.most()
@@ -224,7 +226,7 @@ func (d *decoder) readFrame(b []byte) error {
 	return nil
 }
 
-// most are the most blocks, across and down, that a component has in an MCU.
+// most returns the largest number of blocks, across and down, of a component in an MCU.
 func (d *decoder) most() (most image.Point) {
 	for _, c := range d.components {
 		most.X, most.Y = max(most.X, c.h), max(most.Y, c.v)
@@ -234,7 +236,7 @@ func (d *decoder) most() (most image.Point) {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// zigzag is where the coefficients of a file stand in a block (T.81, figure A.6).
+// zigzag maps a file's order of coefficients to their places in a block (T.81, figure A.6).
 var zigzag = [64]uint8{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
 	28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61,

@@ -60,7 +60,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A picture loses what it loses when Pillow writes it.
+// Lossy loses exactly what Pillow loses when it writes a picture.
 func TestLossy(t *testing.T) {
 	sources := must.Get(filepath.Glob("testdata/lossy-*.source"))(t)
 	if len(sources) < 4 {
@@ -77,7 +77,7 @@ func TestLossy(t *testing.T) {
 			rgb = append(rgb, c.R, c.G, c.B)
 		}
 		file := must.Get(os.ReadFile(strings.TrimSuffix(source, "source") + "jpg"))(t)
-		want := rows(must.Get(Decode(file))(t)) // which is what Pillow reads: see TestDecode
+		want := rows(must.Get(Decode(file))(t)) // Pillow reads the same: see TestDecode
 		if got := rows(Lossy(rgb, size.X, size.Y, quality)); !bytes.Equal(got, want) {
 			t.Errorf("%s: %v", source, size)
 		}

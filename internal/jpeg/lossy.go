@@ -2,20 +2,20 @@ package jpeg
 
 import "image"
 
-// Lossy is what libjpeg, and Pillow by it, makes of an RGB picture, row by row, by writing it at a quality from 1 to
-// 100 and reading it again: colours at half the size (4:2:0), the standard's tables, transforms in whole numbers. The
-// coding that packs the numbers loses nothing, and is left out.
+// Lossy returns an RGB picture after libjpeg, used by Pillow, has written it at a quality from 1 to 100 and read it
+// again: colours at half the size (4:2:0), the standard's tables, transforms in whole numbers. The entropy coding loses
+// nothing and is left out.
 func Lossy(rgb []byte, width, height, quality int) *Picture {
 	d := &decoder{size: image.Pt(width, height), jfif: true}
 	d.components = []component{{h: 2, v: 2, quant: scaled(&luminance, quality)},
 		{h: 1, v: 1, quant: scaled(&colour, quality)}, {h: 1, v: 1, quant: scaled(&colour, quality)}}
 	for i := range d.components {
 		c := &d.components[i]
-		n := 3 - c.h // pixels of the picture along each side of one of the component's
+		n := 3 - c.h // pixels of the picture per pixel of the component, along each side
 		w, h := ceil(width, n), ceil(height, n)
 		c.stride = ceil(w, 8)
 		c.coeffs = make([][64]int16, c.stride*ceil(h, 8))
-		at := func(x, y int) int32 { // beyond the edges the last values are repeated
+		at := func(x, y int) int32 { // beyond the edges the last values repeat
 			pixel := rgb[3*(min(y, height-1)*width+min(x, width-1)):]
 			return toYCC(i, int32(pixel[0]), int32(pixel[1]), int32(pixel[2]))
 		}
@@ -44,7 +44,7 @@ func Lossy(rgb []byte, width, height, quality int) *Picture {
 	}
 	p, err := d.picture()
 	if err != nil {
-		panic("jpeg: " + err.Error()) // the sizes of the components are whole fractions of each other's
+		panic("jpeg: " + err.Error()) // the components' sizes always divide each other
 	}
 	return p
 }
@@ -61,7 +61,7 @@ func toYCC(i int, r, g, b int32) int32 {
 	return (32768*r - 27439*g - 5329*b + 128<<16 + half - 1) >> 16
 }
 
-// quantized divides a coefficient, which [forward] makes 8 times too large, by its step and rounds.
+// quantized divides a coefficient by its step and rounds; [forward] makes coefficients 8 times too large.
 func quantized(v, step int32) int16 {
 	step *= 8
 	if v < 0 {
@@ -70,7 +70,7 @@ func quantized(v, step int32) int16 {
 	return int16((v + step/2) / step)
 }
 
-// forward is the cosine transform of 8 values, step apart, rows before columns.
+// forward is the cosine transform of 8 values, step apart; rows must be transformed before columns.
 func forward(v []int32, step int, rows bool) {
 	s0, s1, s2, s3 := v[0]+v[7*step], v[step]+v[6*step], v[2*step]+v[5*step], v[3*step]+v[4*step]
 	d0, d1, d2, d3 := v[0]-v[7*step], v[step]-v[6*step], v[2*step]-v[5*step], v[3*step]-v[4*step]

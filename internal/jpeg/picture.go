@@ -12,7 +12,7 @@ type Picture struct {
 	space  space
 }
 
-// space is what the planes are.
+// space is the colour space of the planes.
 type space int
 
 const (
@@ -23,7 +23,7 @@ const (
 	ycck
 )
 
-// space is libjpeg's guess (default_decompress_parms).
+// space returns the colour space that libjpeg assumes (default_decompress_parms).
 func (d *decoder) space() space {
 	c := d.components
 	switch {
@@ -39,7 +39,7 @@ func (d *decoder) space() space {
 	return ycc
 }
 
-// picture makes the picture of the coefficients.
+// picture computes the picture from the coefficients.
 func (d *decoder) picture() (*Picture, error) {
 	p := &Picture{Size: d.size, space: d.space()}
 	for i := range d.components {
@@ -53,7 +53,7 @@ func (d *decoder) picture() (*Picture, error) {
 	return p, nil
 }
 
-// Row writes the colours of row y, each as long as the picture is wide, as Pillow converts them to RGB.
+// Row writes the colours of row y, each with the picture's width, converted to RGB as in Pillow.
 func (p *Picture) Row(y int, r, g, b []byte) {
 	for i, out := range [][]byte{r, g, b} {
 		p.planes[min(i, len(p.planes)-1)].row(y, out)
@@ -70,7 +70,7 @@ func (p *Picture) Row(y int, r, g, b []byte) {
 	p.planes[3].row(y, k)
 	for _, out := range [][]byte{r, g, b} {
 		for x, ink := range out {
-			if p.space == cmyk { // Adobe's programs write the complements of inks, as Pillow takes for granted
+			if p.space == cmyk { // Adobe's programs write complements of inks, and Pillow assumes it
 				ink = 255 - ink
 			}
 			t := int(ink)*int(k[x]) + 128

@@ -1,8 +1,8 @@
 package jpeg
 
-// The cosine transform's constants times 2^13, and the bits of precision between its passes: those of libjpeg's
-// accurate integer method, after C. Loeffler, A. Ligtenberg and G. Moschytz, Practical fast 1-D DCT algorithms with 11
-// multiplications, ICASSP 1989.
+// The constants of the cosine transform times 2^13, and the bits of precision between its passes, from libjpeg's
+// accurate integer method (C. Loeffler, A. Ligtenberg and G. Moschytz, Practical fast 1-D DCT algorithms with 11
+// multiplications, ICASSP 1989).
 const (
 	constBits, passBits = 13, 2
 
@@ -11,7 +11,7 @@ const (
 	f1961, f2053, f2562, f3072 = 16069, 16819, 20995, 25172
 )
 
-// inverse is the transform of 8 values, step apart, which are rounded after a shift.
+// inverse is the inverse transform of 8 values, step apart; results are rounded and shifted.
 func inverse(v []int32, step, shift int) {
 	i1, i2, i3, i4, i5, i6, i7 := v[step], v[2*step], v[3*step], v[4*step], v[5*step], v[6*step], v[7*step]
 	z := (i2 + i6) * f0541
@@ -40,10 +40,10 @@ type plane struct {
 	pixels        []byte
 	stride        int
 	width, height int
-	h, v          int // what part of the picture's width and height that is
+	h, v          int // divisors of the picture's width and height
 }
 
-// plane is the colour that a component's coefficients are.
+// plane computes a component's plane from its coefficients.
 func (c *component) plane(width, height, h, v int) plane {
 	p := plane{make([]byte, 64*len(c.coeffs)), 8 * c.stride, width, height, h, v}
 	for i := range c.coeffs {
@@ -67,8 +67,8 @@ func (c *component) plane(width, height, h, v int) plane {
 	return p
 }
 
-// row brings the plane's row that the picture's row y needs to the picture's width, as libjpeg does it: halves are
-// interpolated, smaller parts repeated.
+// row scales the plane's row for the picture's row y to the picture's width, as libjpeg does: halves are interpolated,
+// smaller fractions repeated.
 func (p *plane) row(y int, out []byte) {
 	at := func(y int) []byte { return p.pixels[y*p.stride : y*p.stride+p.width] }
 	near := at(y / p.v)
@@ -93,8 +93,8 @@ func (p *plane) row(y int, out []byte) {
 	}
 }
 
-// across weighs a value 3 to 1 against its neighbour. at gives one or four times the values at half the width;
-// left and right are added before the last shift.
+// across weighs a value 3 to 1 against its neighbour. at returns one or four times the values, at half the width; left
+// and right are added before the last shift.
 func across(n int, out []byte, at func(i int) int, left, right, shift int) {
 	for x := range out {
 		i := x / 2

@@ -7,7 +7,7 @@ import (
 
 var errScan = errors.New("a scan's header is damaged")
 
-// readScan reads a scan's header and the data behind it.
+// readScan reads a scan's header and the data after it.
 func (d *decoder) readScan(b []byte) error {
 	if d.scans++; d.scans > mostScans {
 		return errors.New("the file has more scans than this program reads")
@@ -50,7 +50,7 @@ func (d *decoder) readScan(b []byte) error {
 	return d.scan(in)
 }
 
-// scan reads the data of a scan, block after block.
+// scan reads the data of a scan, block by block.
 func (d *decoder) scan(in []*component) error {
 	d.reset(in)
 	across, down := d.mcus.X, d.mcus.Y
@@ -86,7 +86,7 @@ func (d *decoder) scan(in []*component) error {
 	return nil
 }
 
-// reset forgets what blocks know of those before them.
+// reset clears the state that later blocks take from earlier ones.
 func (d *decoder) reset(in []*component) {
 	d.bits, d.nbits, d.eobRun = 0, 0, 0
 	for _, c := range in {
@@ -94,7 +94,7 @@ func (d *decoder) reset(in []*component) {
 	}
 }
 
-// block reads what a scan has of one block.
+// block reads a scan's part of one block.
 func (d *decoder) block(c *component, x, y int) error {
 	b := &c.coeffs[y*c.stride+x]
 	at := d.first
@@ -153,7 +153,7 @@ func (d *decoder) block(c *component, x, y int) error {
 	return nil
 }
 
-// endOfBand reads how many blocks have nothing more in this scan, less the done ones (T.81, G.1.2.2).
+// endOfBand reads how many blocks have nothing more in this scan, minus the done ones (T.81, G.1.2.2).
 func (d *decoder) endOfBand(run, done int) error {
 	more := int32(0)
 	if d.frame == sof2 {
@@ -214,8 +214,8 @@ func (d *decoder) refine(c *component, b *[64]int16) error {
 	return err
 }
 
-// refineRun refines the coefficients that are not zero until it has passed over run zeros, and returns where the
-// next one is.
+// refineRun refines the coefficients other than zero until it has passed run zeros, and returns the index of the next
+// one.
 func (d *decoder) refineRun(b *[64]int16, at, run int, one int16) (int, error) {
 	for ; at <= d.end; at++ {
 		v := &b[zigzag[at]]

@@ -1,4 +1,4 @@
-// Package lists makes lists of others.
+// Package lists makes lists from lists. Its functions change none of their arguments.
 package lists
 
 import (
@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Map is what of gives for each of a list; nil for none.
+// Map returns of applied to each item; nil for none.
 func Map[T, V any](list []T, of func(T) V) (out []V) {
 	for _, one := range list {
 		out = append(out, of(one))
@@ -14,12 +14,12 @@ func Map[T, V any](list []T, of func(T) V) (out []V) {
 	return out
 }
 
-// Only are those of a list that something holds of.
+// Only returns the items for which holds is true.
 func Only[T any](list []T, holds func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(v T) bool { return !holds(v) })
 }
 
-// Count counts what holds of a list.
+// Count returns the number of items for which holds is true.
 func Count[T any](list []T, holds func(T) bool) (n int) {
 	for _, one := range list {
 		if holds(one) {
@@ -29,7 +29,7 @@ func Count[T any](list []T, holds func(T) bool) (n int) {
 	return n
 }
 
-// Find is the first of a list that something holds of, or nil.
+// Find returns a pointer to the first item for which holds is true, or nil.
 func Find[T any](list []T, holds func(T) bool) *T {
 	if i := slices.IndexFunc(list, holds); i >= 0 {
 		return &list[i]
@@ -37,7 +37,7 @@ func Find[T any](list []T, holds func(T) bool) *T {
 	return nil
 }
 
-// Once appends v to a list that lacks it.
+// Once appends v to a list unless it is there.
 func Once[T comparable](list []T, v T) []T {
 	if slices.Contains(list, v) {
 		return list
@@ -45,7 +45,7 @@ func Once[T comparable](list []T, v T) []T {
 	return append(list, v)
 }
 
-// Distinct are the values that of gives for a list, each once, in their order.
+// Distinct returns the values of of for the items, each once, in order.
 func Distinct[T any, V comparable](list []T, of func(T) V) (out []V) {
 	for _, one := range list {
 		out = Once(out, of(one))
@@ -53,9 +53,9 @@ func Distinct[T any, V comparable](list []T, of func(T) V) (out []V) {
 	return out
 }
 
-// Quantile is the q-quantile of xs, which has at least one value, in any order: between the two nearest ranks it is
-// on the line through them, as NumPy has it, and between a finite and an infinite value the infinite one. NaN counts as
-// the smallest.
+// Quantile returns the q-quantile of xs, which has at least one value, in any order. Between the two nearest ranks it
+// interpolates linearly, as NumPy does; between a finite and an infinite value it returns the infinite one. NaN counts
+// as the smallest.
 func Quantile(xs []float64, q float64) float64 {
 	xs = slices.Sorted(slices.Values(xs))
 	below, between := math.Modf(q * float64(len(xs)-1))
@@ -66,5 +66,5 @@ func Quantile(xs []float64, q float64) float64 {
 	return low*(1-between) + xs[int(below)+1]*between
 }
 
-// Median is the middle value, of an even count the mean of the middle two.
+// Median returns the middle value, or the mean of the middle two.
 func Median(xs []float64) float64 { return Quantile(xs, 0.5) }

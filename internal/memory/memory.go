@@ -1,5 +1,7 @@
-// Package memory says how much memory the process may still take. It knows Linux: the machine's own account, the limits
-// of control groups, versions 1 and 2, that containers and schedulers set, and that of the process's address space.
+// Package memory says how much memory the process may still take: [Free] in bytes, [Room] as an error before a size
+// that a user chose is allocated. It knows Linux: the machine's own account, the limits of control groups, versions 1
+// and 2, set by containers and schedulers, and the limit of the process's address space. On other systems the amount is
+// unknown.
 package memory
 
 import (
@@ -15,12 +17,12 @@ import (
 	"selfheal/internal/number"
 )
 
-// root is the system's files; a variable for tests.
+// root is the system's file tree; a variable for tests.
 var root = os.DirFS("/")
 
-// Free is how many bytes can be taken without anything being swapped out or killed: the least of
-// what the machine has available and what each control group around the process leaves, where files
-// that the kernel only keeps for later count as free. known is false on other systems.
+// Free returns the bytes that can be taken without swapping and without a process being killed: the least of the
+// machine's available memory and the remainder of each control group around the process, where caches that the kernel
+// can drop count as free. known is false on other systems.
 func Free() (bytes int64, known bool) {
 	least := field("proc/meminfo", "MemAvailable:")
 	if least == 0 {
@@ -40,11 +42,11 @@ func Free() (bytes int64, known bool) {
 	return max(least, 0), true
 }
 
-// Room is an error where fewer bytes are free. It is asked before sizes that come from a user are taken.
+// Room returns an error if fewer bytes are free. Call it before allocating a size that a user chose.
 func Room(bytes int64) error {
 	free, known := Free()
 	if known && bytes > free {
-		debug.FreeOSMemory() // what Go keeps for later is free too
+		debug.FreeOSMemory() // memory that Go keeps in reserve is free too
 		free, _ = Free()
 	}
 	if known && bytes > free {
@@ -53,10 +55,11 @@ func Room(bytes int64) error {
 	return nil
 }
 
-// Resident is how many bytes of its own the process has, mapped files aside; 0 where the system does not tell.
+// Resident returns the bytes of the process's own memory, without mapped files; 0 if unknown.
 func Resident() int64 { return 1024 * field("proc/self/status", "RssAnon:") }
 
-// AddressSpace is the limit of the process's address space in bytes (ulimit -v), where there is one.
+// AddressSpace returns the limit of the process's address space in bytes (ulimit -v); limited is false if there is
+// none.
 func AddressSpace() (bytes int64, limited bool) {
 	const name = "Max address space"
 	text, _ := fs.ReadFile(root, "proc/self/limits")
@@ -70,15 +73,15 @@ func AddressSpace() (bytes int64, limited bool) {
 	return 0, false
 }
 
-// unlimited is less than what version 1 writes where there is no limit.
+// unlimited is less than the value that version 1 writes for no limit.
 const unlimited = 1 << 60
 
-// version is where a version of control groups keeps its files. The last two are lines of memory.stat:
-// files that are read again after others have been dropped count as reclaimable too.
+// version names the files of a version of control groups. The last two are lines of memory.stat: cached files in active
+// use can be dropped too, so both count as reclaimable.
 type version struct{ controller, mount, limit, used, inactive, active string }
 
-// free is the least that the process's group and those around it leave. In a container some may lie outside of what is
-// mounted: they are passed over, and the topmost is the container's own.
+// free returns the least remainder of the process's group and those around it. In a container some groups may lie
+// outside the mounted tree: they are skipped, and the topmost is the container's own.
 func (v version) free() int64 {
 	least := int64(math.MaxInt64)
 	for at := v.group(); ; at = path.Dir(at) {
@@ -94,7 +97,7 @@ func (v version) free() int64 {
 	}
 }
 
-// group is the path of the process's group, as lines of ID:CONTROLLERS:PATH tell it. Version 2 names no controllers.
+// group returns the path of the process's group, from lines of ID:CONTROLLERS:PATH. Version 2 names no controllers.
 func (v version) group() string {
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
 	for line := range strings.Lines(string(text)) {
@@ -111,7 +114,7 @@ func (v version) group() string {
 	return "/"
 }
 
-// whole reads a file that holds one number; "max" and what is not there are none.
+// whole reads a file that holds one number; "max" and a missing file have none.
 func whole(name string) (int64, bool) {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -121,7 +124,7 @@ func whole(name string) (int64, bool) {
 	return n, err == nil
 }
 
-// field reads the number behind a word at the start of a line; 0 if there is none.
+// field returns the number after a word at the start of a line; 0 if there is none.
 func field(name, word string) int64 {
 	text, _ := fs.ReadFile(root, name)
 	for line := range strings.Lines(string(text)) {

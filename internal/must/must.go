@@ -1,4 +1,5 @@
-// Package must ends a test at the first error, in one line.
+// Package must ends a test at the first error, in one line: [Do] for a call with an error alone, [Get] for one with a
+// value too.
 package must
 
 import (
@@ -9,7 +10,7 @@ import (
 	"time"
 )
 
-// Do ends the test where there is an error.
+// Do ends the test if there is an error.
 func Do(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -17,7 +18,7 @@ func Do(t testing.TB, err error) {
 	}
 }
 
-// Get gives the value of a call that may fail to the test: must.Get(os.Open(path))(t).
+// Get returns the value of a call that may fail, or ends the test: must.Get(os.Open(path))(t).
 func Get[T any](v T, err error) func(t testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -26,7 +27,7 @@ func Get[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// Get2 is Get of two values.
+// Get2 is Get for two values.
 func Get2[T, U any](v T, w U, err error) func(t testing.TB) (T, U) {
 	return func(t testing.TB) (T, U) {
 		t.Helper()
@@ -35,7 +36,7 @@ func Get2[T, U any](v T, w U, err error) func(t testing.TB) (T, U) {
 	}
 }
 
-// Get3 is Get of three values.
+// Get3 is Get for three values.
 func Get3[T, U, V any](v T, w U, x V, err error) func(t testing.TB) (T, U, V) {
 	return func(t testing.TB) (T, U, V) {
 		t.Helper()
@@ -44,7 +45,7 @@ func Get3[T, U, V any](v T, w U, x V, err error) func(t testing.TB) (T, U, V) {
 	}
 }
 
-// All collects what may fail on the way.
+// All collects the values of seq, or ends the test at the first error.
 func All[T any](seq iter.Seq2[T, error]) func(t testing.TB) []T {
 	return func(t testing.TB) (all []T) {
 		t.Helper()
@@ -56,7 +57,7 @@ func All[T any](seq iter.Seq2[T, error]) func(t testing.TB) []T {
 	}
 }
 
-// Have marks a test as failed where a text lacks any of some parts.
+// Have fails the test if a text lacks any of the parts.
 func Have(t testing.TB, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
@@ -66,7 +67,7 @@ func Have(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// Refuse marks a test as failed unless err is one line with all these words.
+// Refuse fails the test unless err is one line with all these words.
 func Refuse(t testing.TB, err error, words ...string) {
 	t.Helper()
 	for _, w := range words {
@@ -76,15 +77,15 @@ func Refuse(t testing.TB, err error, words ...string) {
 	}
 }
 
-// Allocated is how many bytes the process has allocated so far.
+// Allocated returns the bytes that the process has allocated so far.
 func Allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// Survive gives a reader hostile input. It may refuse it, by the error that is returned: in one line that is
-// not long. Either way it takes at most 5 seconds and allocates at most 1 GiB.
+// Survive calls a reader of hostile input. The reader may return an error, in one short line. In any case it may take 5
+// seconds and allocate 1 GiB at most.
 func Survive(t testing.TB, read func() error) error {
 	t.Helper()
 	start, before := time.Now(), Allocated()

@@ -1,4 +1,5 @@
-// Package number reads and writes numbers as people do: 12, 0.5, 1e-3, 8/255.
+// Package number reads and writes numbers in the forms that people use: 12, 0.5, 1e-3, 8/255. [Parse] reads what
+// [Format] writes. Sums and products of counts stop at the largest int64.
 package number
 
 import (
@@ -14,8 +15,8 @@ import (
 
 var decimal = regexp.MustCompile(`^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 
-// Parse reads a decimal number, or a fraction of two, which are divided in float64. The
-// number is finite; ok is false for any other text.
+// Parse reads a decimal number, or a fraction of two, divided in float64. The number is finite; ok is false for any
+// other text.
 func Parse(s string) (v float64, ok bool) {
 	above, below, fraction := strings.Cut(s, "/")
 	v, ok = parseDecimal(above)
@@ -33,9 +34,8 @@ func parseDecimal(s string) (float64, bool) {
 	return v, err == nil && decimal.MatchString(s)
 }
 
-// Format writes k/255 where the number is such a fraction of 1 (within 1e-9, relative) and no
-// short decimal says the same, else the shortest decimal. Small k may be quarters, those below 1
-// hundredths: 1.75/255, 0.01/255.
+// Format writes k/255 if the number is such a fraction (within 1e-9, relative) and no short decimal equals it,
+// otherwise the shortest decimal. A small k may have quarters, and one below 1 hundredths: 1.75/255, 0.01/255.
 func Format(v float64) string {
 	short := strconv.FormatFloat(v, 'f', -1, 64)
 	k := math.Round(v * 255)
@@ -51,7 +51,7 @@ func Format(v float64) string {
 	return short
 }
 
-// Bytes writes a number of bytes, 0 or more, in the largest unit of which it has one: 1.5 MiB, 76 MiB, 2 GiB.
+// Bytes writes a number of bytes, 0 or more, in the largest unit that it reaches: 1.5 MiB, 76 MiB, 2 GiB.
 func Bytes[N int | int64 | uint64](n N) string {
 	v, unit := float64(n), 0
 	for ; v >= 1023.5 && unit < len(units)-1; unit++ {
@@ -74,7 +74,7 @@ func Probability(p float64) string {
 	return fmt.Sprintf("%#.3g", p)
 }
 
-// Product multiplies numbers that are 0 or more; what is larger than the largest int64 stays there.
+// Product multiplies numbers that are 0 or more, and stops at the largest int64.
 func Product[N int | int64](factors ...N) int64 {
 	product := uint64(1)
 	for _, f := range factors {
@@ -89,7 +89,7 @@ func Product[N int | int64](factors ...N) int64 {
 	return int64(product)
 }
 
-// Sum adds up numbers as [Product] multiplies them.
+// Sum adds numbers that are 0 or more, and stops at the largest int64.
 func Sum(terms ...int64) (sum int64) {
 	for _, t := range terms {
 		if sum += t; sum < 0 {
@@ -104,10 +104,10 @@ func Finite(all ...float64) bool {
 	return !slices.ContainsFunc(all, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
-// Any is a number that may be NaN or infinite: JSON, which has no such numbers, gets a text for them.
+// Any is a number that may be NaN or infinite: in JSON, which has no such numbers, those are strings.
 type Any float64
 
-// MarshalJSON writes a number, or NaN, +Inf or -Inf as a text.
+// MarshalJSON writes a number, or NaN, +Inf or -Inf as a string.
 func (v Any) MarshalJSON() ([]byte, error) {
 	if !Finite(float64(v)) {
 		return json.Marshal(strconv.FormatFloat(float64(v), 'g', -1, 64))

@@ -1,7 +1,7 @@
-// Package pickle reads what Python 2's cPickle wrote by protocol 2 into CIFAR's files, and what Python 3 writes of the
-// same by protocols 3 to 5: dictionaries, lists, numbers, texts, bytes and NumPy arrays. It knows the opcodes that
-// stand there and no others. It runs nothing: the few functions that may be called by name stand for values here. Large
-// bytes stay in the file, and a value says where they lie.
+// Package pickle reads CIFAR's files: pickles of protocol 2 by Python 2's cPickle, and the same content written by
+// Python 3 in protocols 3 to 5. [Read] returns the dictionary of a file: dictionaries, lists, numbers, texts, bytes and
+// NumPy arrays. It knows only the opcodes that occur there. It runs no code: the few functions that a file may call by
+// name are values here. Large bytes stay in the file; a value gives their place.
 // https://docs.python.org/3/library/pickletools.html
 package pickle
 
@@ -16,20 +16,20 @@ import (
 	"strings"
 )
 
-// reader is Python's machine of a stack and a memo.
+// reader is Python's stack machine with its memo.
 type reader struct {
 	file   io.ReaderAt
 	size   int64
-	at     int64         // in the file
-	ahead  *bufio.Reader // what lies there
+	at     int64         // offset in the file
+	ahead  *bufio.Reader // reads from there
 	stack  []any
-	marks  []int // heights of the stack
+	marks  []int // stack heights at the marks
 	memo   map[int]any
 	pushed int
 	err    error // the first one
 }
 
-// A pickle may hold these, beside numbers, texts of at most 255 bytes, nil and booleans.
+// Values that a pickle may hold, in addition to numbers, texts of at most 255 bytes, nil and booleans.
 type (
 	// List is a list or a tuple.
 	List struct{ Items []any }
@@ -39,27 +39,27 @@ type (
 	Array struct {
 		Shape   []int
 		Of      Type
-		Columns bool // is in Fortran order
+		Columns bool // it is in Fortran order
 		Data    Bytes
 	}
 	// Type is a NumPy type, such as u1.
 	Type string
-	// Bytes are N bytes of the file from At on, which are not read.
+	// Bytes are N bytes of the file from At on, not read yet.
 	Bytes  struct{ At, N int64 }
 	global string // a function or class by name
 )
 
 const (
 	maxValues    = 1 << 21 // values: the largest of CIFAR's files has under 400,000
-	maxText      = 255     // bytes of a text that is read; others stay in the file
+	maxText      = 255     // bytes of a text that is read; longer ones stay in the file
 	numpyArray   = "numpy.core.multiarray _reconstruct"
 	numpyBuffer  = "numpy.core.numeric _frombuffer"
 	numpyNDArray = "numpy ndarray"
 	numpyType    = "numpy dtype"
-	codecsEncode = "_codecs encode" // by which Python 3 writes bytes as a text in protocol 2
+	codecsEncode = "_codecs encode" // Python 3 writes bytes by it, as a text, in protocol 2
 )
 
-// Read reads the dictionary that a file of so many bytes holds.
+// Read reads the dictionary in a file of this size.
 func Read(file io.ReaderAt, size int64) (map[string]any, error) {
 	p := &reader{file: file, size: size, memo: map[int]any{}}
 	p.seek(0)
@@ -97,7 +97,7 @@ func (p *reader) seek(at int64) {
 	p.ahead = bufio.NewReaderSize(io.NewSectionReader(p.file, at, p.size-at), 1<<12)
 }
 
-// take reads the next n bytes; they are zeros after an error.
+// take reads the next n bytes; after an error they are zeros.
 func (p *reader) take(n int) []byte {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(p.ahead, b); err != nil {
@@ -115,7 +115,7 @@ func (p *reader) number(width int) int {
 	return int(int32(binary.LittleEndian.Uint32(b)))
 }
 
-// bytes are the next n: a string where they are few, else where they are.
+// bytes returns the next n bytes: as a string if they are few, otherwise by their place.
 func (p *reader) bytes(n int) any {
 	switch {
 	case n < 0 || int64(n) > p.size-p.at:
@@ -129,7 +129,7 @@ func (p *reader) bytes(n int) any {
 	return b
 }
 
-// line is the text before the next line break.
+// line returns the text up to the next line break.
 func (p *reader) line() string {
 	text, err := p.ahead.ReadSlice('\n')
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *reader) push(v any) {
 
 func (p *reader) pop() any { return p.last(1)[0] }
 
-// last pops the last n values; they are nil where there are fewer.
+// last pops the last n values; missing ones are nil.
 func (p *reader) last(n int) []any {
 	if len(p.stack) < n || len(p.marks) > 0 && p.marks[len(p.marks)-1] > len(p.stack)-n {
 		p.fail("a value is missing")
@@ -157,7 +157,7 @@ func (p *reader) last(n int) []any {
 	return values
 }
 
-// marked pops the values behind the last mark, and the mark.
+// marked pops the values above the last mark, and the mark.
 func (p *reader) marked() []any {
 	if len(p.marks) == 0 {
 		p.fail("a mark is missing")
@@ -168,14 +168,14 @@ func (p *reader) marked() []any {
 	return p.last(len(p.stack) - from)
 }
 
-// top is the last value, which stays.
+// top returns the last value and leaves it.
 func (p *reader) top() any {
 	v := p.pop()
 	p.stack = append(p.stack, v)
 	return v
 }
 
-// step does what an opcode says.
+// step executes an opcode.
 func (p *reader) step(op byte) {
 	switch op {
 	case '}':
@@ -198,7 +198,7 @@ func (p *reader) step(op byte) {
 		p.push(p.bytes(p.number(4)))
 	case 0x96:
 		p.push(p.bytes(p.number(8)))
-	case 0x95: // how many bytes come in one piece
+	case 0x95: // length of a frame
 		p.take(8)
 	case 'c':
 		p.name(p.line(), p.line())
@@ -244,7 +244,7 @@ func (p *reader) step(op byte) {
 	}
 }
 
-// key is a value's in the memo, of one byte or, long, of four.
+// key reads a memo key of one byte or, if long, of four.
 func (p *reader) key(long bool) int {
 	if long {
 		return p.number(4)
@@ -273,12 +273,12 @@ func (p *reader) set(items []any) {
 	}
 }
 
-// name pushes a function or class, by the older of NumPy's names.
+// name pushes a function or class, under the older of NumPy's names.
 func (p *reader) name(module, name string) {
 	p.push(global(strings.Replace(module, "numpy._core.", "numpy.core.", 1) + " " + name))
 }
 
-// call stands for calling a function by its name.
+// call returns the value of a call of a function by its name.
 func (p *reader) call(what []any) {
 	name, _ := what[0].(global)
 	var args []any
@@ -302,7 +302,7 @@ func (p *reader) call(what []any) {
 	}
 }
 
-// build gives the last value its state. A type's is only its byte order, which single bytes have none of.
+// build sets the state of the last value. A type's state is only its byte order, which single bytes lack.
 func (p *reader) build(state any) {
 	if _, ok := p.top().(Type); ok {
 		return
@@ -327,7 +327,7 @@ func (a *Array) fill(p *reader, shape, of, columns, data any) {
 	}
 }
 
-// Wholes are the items of a tuple or a list, where all of them are whole numbers.
+// Wholes returns the items of a tuple or a list if all of them are whole numbers.
 func Wholes(v any) ([]int, bool) {
 	list, ok := v.(*List)
 	if !ok {

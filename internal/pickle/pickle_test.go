@@ -19,7 +19,7 @@ func read(data string) (map[string]any, error) {
 	return Read(strings.NewReader(data), int64(len(data)))
 }
 
-// Values are those that Python reads; large bytes stay where they lie.
+// Values agree with Python's; large bytes stay in the file.
 func TestRead(t *testing.T) {
 	d := must.Get(read(sample))(t)
 	for k, want := range map[string]any{"a": 7, "b": &List{[]any{1, 512, -1}}, "c": &List{[]any{nil, true}},

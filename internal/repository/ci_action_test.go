@@ -31,11 +31,11 @@ func TestActionsArePinned(t *testing.T) {
 	}
 }
 
-// job is a folder that stands for a CI job's machine, with a selfheal that says what it was called with.
+// job is a folder that stands for a CI job's machine, with a selfheal that records its arguments.
 type job struct{ dir string }
 
-// Tests with one are not parallel: what another one starts while the program is written keeps it open, and then it
-// can't be run.
+// Tests with a job are not parallel: a process started by another test while the program is written keeps it open, and
+// then it can't be run.
 func newJob(t *testing.T, selfheal string) job {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -68,7 +68,7 @@ func (j job) file(name string) string {
 	return string(data)
 }
 
-// The action's gate: what each exit code of check makes of the job.
+// The action's gate turns each exit code of check into the job's result.
 func TestActionGate(t *testing.T) {
 	gate := script(t, "Compare with the baseline")
 	const table = "suite quick\n  a table\n\nSAID: 50% of it\n"
@@ -125,7 +125,7 @@ func TestActionGate(t *testing.T) {
 			t.Errorf("%s: called with %q", name, j.file("called"))
 		}
 	}
-	// Without a config the gate is that of ./config.yaml, which run takes then.
+	// Without a config the gate uses ./config.yaml, as run does.
 	for _, here := range []bool{true, false} {
 		j, want := newJob(t, "exit 0"), "check\n--baseline\nb\n--junit\nout/junit.xml\n--markdown\nout/gate.md\n"
 		set := "--set\ngate.alpha=0.1\n"

@@ -26,7 +26,7 @@ func ciFile[T any](t *testing.T, path string) (v T) {
 	return v
 }
 
-// step is one of an action or of a workflow's job.
+// step is a step of an action or of a workflow's job.
 type step struct {
 	Name, Uses, If, Shell, Run string
 	Env, With                  map[string]any
@@ -40,7 +40,7 @@ type action struct {
 	}
 }
 
-// script is what a step of action.yml runs.
+// script returns the script of a step of action.yml.
 func script(t *testing.T, name string) string {
 	t.Helper()
 	for _, s := range ciFile[action](t, "action.yml").Runs.Steps {

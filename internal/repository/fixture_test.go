@@ -1,5 +1,5 @@
-// Package repository holds what is true of the repository as a whole: its imports, its
-// documentation, the files for CI. It has tests only.
+// Package repository tests what holds for the repository as a whole: its imports, its comments, its documentation, the
+// files for CI. It has tests only.
 package repository
 
 import (
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// read reads a file by its whole path: by a relative one, go test would not see that the file changed, and answer from
-// its cache, because the folder was changed before the tests began.
+// read reads a file by its absolute path. With a relative one, go test would not notice that the file changed and would
+// answer from its cache, because the folder was changed before the tests began.
 func read(t *testing.T, path string) string {
 	t.Helper()
 	data := must.Get(os.ReadFile(filepath.Join(root, path)))(t)

@@ -16,14 +16,14 @@ import (
 	"selfheal/internal/must"
 )
 
-// turned are phrases that define by a relative clause what has a verb: "Classifier is that of a defense".
+// turned matches phrases that define by a relative clause although a verb would do.
 var turned = regexp.MustCompile(`\b(is|are) (that|those) (of|that|which|in|to)\b|` +
 	`\b(is|are) what\b|\bis the one (of|that)\b`)
 
-// headless begins a sentence whose subject comes last: "Of more than 12 charts none is drawn".
+// headless matches the beginning of a sentence whose subject comes last: "Of more than 12 charts none is drawn".
 var headless = regexp.MustCompile(`(^|[.:;!?] |\n- |\n)(What|Where|Of|Those|Whatever|Who|Which) [a-zA-Z0-9ℓσε]`)
 
-// faults lists the places of a text that must be read twice. named is what a doc comment begins with.
+// faults lists the places of a text that must be read twice. named is the name that a doc comment begins with.
 func faults(text, named string) (all []string) {
 	text = regexp.MustCompile("(?s)```.*?```|`[^`]*`|\\[[^\\]]*\\]\\([^)]*\\)").ReplaceAllString(text, "x")
 	if named != "" {

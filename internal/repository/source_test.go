@@ -19,10 +19,10 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Imports go one way: models, attacks → control → harness → internal/cli → main; reports see results,
-// statistics, comparisons, the theory and the table of attacks only; the rooms of harness and reports see those that
-// they are built on; ONNX Runtime's binding has one importer. The helpers under internal serve all and import nothing
-// else of ours.
+// Imports go one way: models, attacks → control → harness → internal/cli → main. Reports import only results,
+// statistics, comparisons, the theory and the table of attacks; the packages within harness and reports import those
+// that they are built on; one package imports ONNX Runtime's binding. The helpers under internal serve all and import
+// nothing else of ours.
 func TestImportRules(t *testing.T) {
 	module := strings.TrimSpace(string(must.Get(exec.Command("go", "list", "-m").Output())(t))) + "/"
 	out := must.Get(exec.Command("go", "list", "-f", `{{.ImportPath}}:{{join .Imports " "}}`, "./...").Output())(t)
@@ -94,7 +94,7 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// sources are the Go files of the repository that nobody generates, by their names from its top.
+// sources maps the paths of the repository's Go files, except generated ones, to their text.
 func sources(t *testing.T) map[string]string {
 	files := map[string]string{}
 	must.Do(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -159,8 +159,8 @@ func TestTypesAreSmall(t *testing.T) {
 	}
 }
 
-// docs/onnx.md lists the operators that are known, what each does with the batch, and those whose derivative is 0,
-// docs/certificates.md those that have bounds; -update rewrites the lists.
+// docs/onnx.md lists the known operators, how each treats the batch, and those whose derivative is 0;
+// docs/certificates.md lists those that have bounds. -update rewrites the lists.
 func TestOperatorsDocumented(t *testing.T) {
 	byRow := map[string][]string{}
 	for _, op := range onnx.Operators() {
@@ -183,7 +183,7 @@ func TestOperatorsDocumented(t *testing.T) {
 	generated(t, "docs/certificates.md", "operators", listed(bounds.Operators()))
 }
 
-// listed are operators in lines of one paragraph.
+// listed writes operators in lines of one paragraph.
 func listed(operators []string) string {
 	var list strings.Builder
 	width := 0
@@ -203,7 +203,7 @@ func listed(operators []string) string {
 	return list.String() + ".\n"
 }
 
-// generated holds what stands between a name's marks on a page; -update rewrites it.
+// generated checks the text between a name's marks on a page; -update rewrites it.
 func generated(t *testing.T, path, name, want string) {
 	t.Helper()
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
@@ -219,7 +219,7 @@ func generated(t *testing.T, path, name, want string) {
 	}
 }
 
-// Each line of code in docs/go.md stands in an example.
+// Each line of code in docs/go.md occurs in an example.
 func TestGoDocumented(t *testing.T) {
 	var examples strings.Builder
 	for _, name := range []string{"attacks", "control", "harness/open"} {
@@ -238,8 +238,8 @@ func TestGoDocumented(t *testing.T) {
 	}
 }
 
-// What identifies a cell is declared in package cell: no other struct has three or more of its fields, so that what
-// "none" is, equality and order stand once.
+// Package cell declares the identity of a cell: no other struct has three or more of its fields, so that the meaning of
+// "none", equality and order are defined once.
 func TestOneIdentity(t *testing.T) {
 	identity := []string{"suite", "dataset", "model", "defense", "mode", "attack", "epsilon", "source", "seed"}
 	for path, text := range sources(t) {

@@ -1,9 +1,10 @@
-// Package resample resizes images of levels of 8 bits, axis by axis, as Pillow 13 does it (Resample.c).
+// Package resample resizes images on 8-bit levels, axis by axis, with the results of Pillow 13 (Resample.c). [New]
+// makes a [Kernel] for an axis, [Kernel.Apply] applies it to a line, and [DownFirst] says which axis comes first.
 package resample
 
 import "math"
 
-// Filter weighs the values by how far from the new one they lie.
+// Filter weighs values by their distance from the new value.
 type Filter struct {
 	support float64
 	weight  func(distance float64) float64
@@ -33,11 +34,11 @@ func cubic(x float64) float64 {
 }
 
 // DownFirst reports whether Pillow, from version 13 on (its pull request 9549), resizes an image of h×w pixels along
-// its columns first: where that takes more than twice as many rows away as the other pass takes columns. Values are
-// rounded to levels between the passes, so that the order matters.
+// its columns first: if that removes more than twice as many rows as the other pass removes columns. Values are rounded
+// to levels between the passes, so the order matters.
 func DownFirst(h, newH, w, newW int) bool { return newH < h && h-newH > 2*(w-newW) }
 
-// Kernel has, for each value along an axis that is asked for, the weights of the values that it is made of.
+// Kernel has, for each new value along an axis, the weights of the old values.
 type Kernel struct {
 	starts  []int
 	weights [][]int32 // in units of 2^-precision
@@ -45,7 +46,7 @@ type Kernel struct {
 
 const precision = 22 // bits, Pillow's: 32 − 8 − 2
 
-// New resamples from values to to of them and keeps n from first on.
+// New makes the kernel that resamples from values to to values and keeps n of them, beginning with first.
 func New(from, to, first, n int, filter Filter) Kernel {
 	scale := float64(from) / float64(to)
 	wider := max(scale, 1) // antialiasing
@@ -70,16 +71,16 @@ func New(from, to, first, n int, filter Filter) Kernel {
 	return k
 }
 
-// Len is how many values it makes.
+// Len returns the number of new values.
 func (k Kernel) Len() int { return len(k.starts) }
 
-// Span is from the first value that is needed to behind the last.
+// Span returns the range of old values that are needed; end is exclusive.
 func (k Kernel) Span() (first, end int) {
 	last := len(k.starts) - 1
 	return k.starts[0], k.starts[last] + len(k.weights[last])
 }
 
-// From is the kernel for values of which the first so many are left out.
+// From returns the kernel for values without the first ones.
 func (k Kernel) From(first int) Kernel {
 	starts := make([]int, len(k.starts))
 	for i, s := range k.starts {
@@ -88,7 +89,7 @@ func (k Kernel) From(first int) Kernel {
 	return Kernel{starts, k.weights}
 }
 
-// Apply writes what it makes of the values in, which lie a step apart, to out.
+// Apply resamples the values in, which lie step apart, into out.
 func (k Kernel) Apply(in []byte, step int, out []byte, outStep int) {
 	for i, start := range k.starts {
 		sum := int64(1 << (precision - 1))

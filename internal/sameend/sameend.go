@@ -1,4 +1,4 @@
-// Package sameend tells whether two runs came to the same end.
+// Package sameend compares the results of two runs that should be equal. [Check] does it all.
 package sameend
 
 import (
@@ -15,9 +15,8 @@ import (
 	"slices"
 )
 
-// Check compares what two runs have left in their folders: records, gallery and adversarial images byte by byte, and
-// results.json but for times, and for what caches held and commands were. It also holds that the second has left no
-// journal.
+// Check compares the folders of two runs: records, gallery and adversarial images byte by byte, and results.json except
+// for times, the state of caches and commands. It also checks that the second run has left no journal.
 func Check(want, got string) error {
 	a, b := os.DirFS(want), os.DirFS(got)
 	mine, errA := fs.Glob(a, "adversarial/*.npy")
@@ -50,7 +49,7 @@ func Check(want, got string) error {
 	return nil
 }
 
-// timeless reads a results.json without its times, and without the folder that its command names.
+// timeless reads a results.json without its times, and without the folder in its command.
 func timeless(path string) (v any, err error) {
 	data, err := os.ReadFile(path)
 	if err == nil {

@@ -1,4 +1,5 @@
-// Package sealed keeps Go values in files with a checksum, so that a flipped bit is found before a value is used.
+// Package sealed stores Go values in files with a checksum, so that a flipped bit is found before a value is used.
+// [Read] returns what [Write] has written, or an error.
 package sealed
 
 import (
@@ -15,10 +16,10 @@ import (
 	"selfheal/internal/memory"
 )
 
-// ErrDamaged is returned for a file that is not as [Write] has left it.
+// ErrDamaged is returned for a file that differs from what [Write] wrote.
 var ErrDamaged = errors.New("is damaged")
 
-// Write puts a value into a file, whole or not at all. When it returns, the value outlives a power cut. The last four
+// Write stores a value in a file, whole or not at all. When it returns, the value survives a power cut. The last four
 // bytes are a checksum of the others (CRC-32C).
 func Write(path string, value any) error {
 	dir, name := atomicfile.At(path)
@@ -31,8 +32,8 @@ func Write(path string, value any) error {
 	})
 }
 
-// Read reads a value that Write has written, into a pointer. An absent file is an [io/fs.ErrNotExist], one that cannot
-// be opened or is larger than the memory that is free another error, and one that holds something else an ErrDamaged.
+// Read reads a value written by Write into a pointer. The error is [io/fs.ErrNotExist] for a missing file and
+// ErrDamaged for other content; a file that cannot be opened or is larger than the free memory gives another error.
 func Read(path string, value any) error {
 	f, err := input.Open(path)
 	if err != nil {

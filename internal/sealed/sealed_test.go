@@ -11,7 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// A value comes back as it was, and of no file that differs by a bit, or is cut anywhere.
+// A value comes back unchanged, but not from a file that differs by a bit or is cut anywhere.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "value")
 	var got []float32

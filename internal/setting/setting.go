@@ -1,5 +1,5 @@
-// Package setting describes what a config can set: a row of a table, from which decoding,
-// JSON Schema, help and documentation follow.
+// Package setting describes the settings of a config. A [Setting] is a row of a table; decoding, JSON Schema, help and
+// documentation are made from it.
 package setting
 
 import (
@@ -14,7 +14,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// Type is what a setting's value is.
+// Type is the type of a setting's value.
 type Type int
 
 // The types.
@@ -34,14 +34,14 @@ func (s Seconds) String() string { return time.Duration(float64(s) * float64(tim
 // MarshalText writes what [Setting.Read] reads.
 func (s Seconds) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Setting is one thing that can be set.
+// Setting describes one setting.
 type Setting struct {
 	Name    string
 	Type    Type
-	Within  Interval // of a whole number or a number
-	Choices []string // of a choice
-	// Default is an int, float64, bool or string, as Type says; nil where the default follows
-	// from something else. Rule then says from what, for example "epsilon/4".
+	Within  Interval // for a whole number or a number
+	Choices []string // for a choice
+	// Default is an int, float64, bool or string, by Type; nil if it follows from other settings. Rule then says how,
+	// for example "epsilon/4".
 	Default any
 	Rule    string
 	Unit    string // of a number; "" for none
@@ -51,10 +51,10 @@ type Setting struct {
 // Interval is a set of numbers.
 type Interval struct {
 	Min, Max     float64
-	Above, Below bool // Min, or Max, is not in it
+	Above, Below bool // Min, or Max, is excluded
 }
 
-// The intervals that several settings have.
+// Intervals that several settings share.
 var (
 	Any         = Interval{Min: math.Inf(-1), Max: math.Inf(1)}
 	Positive    = Interval{Max: math.Inf(1), Above: true}
@@ -64,7 +64,7 @@ var (
 	Count       = Interval{Min: 1, Max: math.MaxInt32}
 )
 
-// large is an upper bound that there is nothing to tell of.
+// large is an upper bound that messages do not mention.
 const large = 1e9
 
 // Holds reports whether a finite number lies in the interval.
@@ -73,7 +73,7 @@ func (r Interval) Holds(v float64) bool {
 	return low && high && !math.IsInf(v, 0)
 }
 
-// String says which numbers it holds, behind "a number": " above 0 and up to 1".
+// String describes the interval, to follow "a number": " above 0 and up to 1".
 func (r Interval) String() string {
 	text := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	least, most := " from "+text(r.Min)+" up", " up to "+text(r.Max)
@@ -115,7 +115,7 @@ func (s Setting) Want() string {
 	return "one of " + strings.Join(s.Choices, ", ")
 }
 
-// Wanted says what Want does, and names a large upper bound, which Want leaves out, if a text is a number beyond it.
+// Wanted is Want, which omits large upper bounds, but names the bound if text is a number above it.
 func (s Setting) Wanted(text string) string {
 	f, ok := number.Parse(text)
 	if most := s.Within.Max; ok && f > most && most >= large && (s.Type == Whole || s.Type == Number) {
@@ -124,8 +124,8 @@ func (s Setting) Wanted(text string) string {
 	return s.Want()
 }
 
-// Read takes any Go number, a bool or text, and returns an int, float64, bool, string or
-// [Seconds], as Type says. The error says what the value must be, without the setting's name.
+// Read takes any Go number, a bool or text, and returns an int, float64, bool, string or [Seconds], by Type. The error
+// says what the value must be, without the setting's name.
 func (s Setting) Read(v any) (any, error) {
 	if value, ok := s.read(v); ok {
 		return value, nil
@@ -181,7 +181,7 @@ func float(v any) (float64, bool) {
 	return 0, false
 }
 
-// DefaultText is the default as a reader sees it: "100", "8/255", "false", "epsilon/4".
+// DefaultText returns the default as a reader sees it: "100", "8/255", "false", "epsilon/4".
 func (s Setting) DefaultText() string {
 	switch v := s.Default.(type) {
 	case nil:
@@ -193,10 +193,10 @@ func (s Setting) DefaultText() string {
 	}
 }
 
-// fraction is a number that a config writes as one, such as 8/255.
+// fraction matches a number written as a fraction in a config, such as 8/255.
 const fraction = `^\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*/\s*\+?[0-9.]+([eE][-+]?[0-9]+)?\s*$`
 
-// Schema is what a value obeys, in JSON Schema: type, and bounds or words.
+// Schema returns the JSON Schema of a value: its type, and bounds or words.
 func (s Setting) Schema() map[string]any {
 	type schema = map[string]any
 	switch s.Type {

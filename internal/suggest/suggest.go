@@ -1,4 +1,4 @@
-// Package suggest finds the word that a misspelt one was meant to be.
+// Package suggest finds the known word that a misspelt one was meant to be, for the end of an error message.
 package suggest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Word is `; did you mean "x"?` when a known word is near, else "".
+// Word returns `; did you mean "x"?` if a known word is near, otherwise "".
 func Word(word string, known []string) string {
 	if near := nearest(word, known); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
@@ -15,7 +15,7 @@ func Word(word string, known []string) string {
 	return ""
 }
 
-// Or is [Word] or, when no known word is near, `; what: a, b, c`.
+// Or is [Word] or, if no known word is near, `; what: a, b, c`.
 func Or(word, what string, known []string) string {
 	if near := Word(word, known); near != "" {
 		return near
@@ -44,7 +44,7 @@ func nearest(word string, known []string) string {
 				continue
 			}
 		}
-		if w != "" && strings.HasPrefix(lower, w+"-") { // of the words that say more than this the first counts
+		if w != "" && strings.HasPrefix(lower, w+"-") { // of longer words the first counts
 			d = min(d, 1)
 		}
 		if best == "" || d < bestDistance {
@@ -54,14 +54,14 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// editDistance counts insertions, deletions, substitutions and swaps of
-// neighbours (optimal string alignment). Long words count as far apart.
+// editDistance counts insertions, deletions, substitutions and swaps of neighbours (optimal string alignment). It
+// treats long words as far apart.
 func editDistance(a, b string) int {
 	const longest = 100
 	if len(a) > longest || len(b) > longest {
 		return longest
 	}
-	d := make([][]int, len(a)+1) // between beginnings
+	d := make([][]int, len(a)+1) // between prefixes
 	for i := range d {
 		d[i] = make([]int, len(b)+1)
 		for j := range d[i] {

@@ -7,7 +7,7 @@ import (
 )
 
 // Columns aligns the rows of a table as lines, indented by two spaces: columns of words to the left, all others to the
-// right. Widths are those that a terminal shows. Every row has as many cells as the first.
+// right. It counts widths as a terminal shows them. Every row has as many cells as the first.
 func Columns(rows [][]string, words func(column int) bool) []string {
 	width := map[int]int{}
 	for _, row := range rows {

@@ -1,4 +1,5 @@
-// Package terminal keeps what a program prints from steering the terminal: names inside a model's file are anybody's.
+// Package terminal keeps the program's output from controlling the terminal: names in a model's file may be hostile.
+// [Escape] wraps a writer; [Columns] aligns tables.
 package terminal
 
 import (
@@ -12,12 +13,12 @@ import (
 	"golang.org/x/term"
 )
 
-// Escape returns a writer that passes text on to w and writes characters that steer a
-// terminal as \u001b, a form that JSON reads back: controls but for line feed, tab and
-// carriage return, and those that turn the direction of text. Bytes that are no UTF-8 become \ufffd.
+// Escape returns a writer that passes text on to w, but writes characters that control a terminal as \u001b, a form
+// that JSON reads back: controls except line feed, tab and carriage return, and those that change the direction of
+// text. Bytes that are not UTF-8 become \ufffd.
 func Escape(w io.Writer) io.Writer { return &escaper{w: w} }
 
-// Raw is the writer that an escaping one passes text on to; another is returned as it is.
+// Raw returns the writer behind an escaping one; any other is returned as it is.
 func Raw(w io.Writer) io.Writer {
 	if e, ok := w.(*escaper); ok {
 		return e.w
@@ -25,13 +26,13 @@ func Raw(w io.Writer) io.Writer {
 	return w
 }
 
-// Is reports whether what is written to w, escaped or not, is shown on a terminal.
+// Is reports whether w, escaped or not, writes to a terminal.
 func Is(w io.Writer) bool {
 	f, ok := Raw(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Lost is the first error of writing to an escaping writer, nil if everything was written.
+// Lost returns the first error of writing to an escaping writer, nil if everything was written.
 func Lost(w io.Writer) error {
 	if e, ok := w.(*escaper); ok {
 		return e.lost
@@ -41,7 +42,7 @@ func Lost(w io.Writer) error {
 
 type escaper struct {
 	w    io.Writer
-	rest []byte // the beginning of a character whose end is still to come
+	rest []byte // the beginning of a character whose rest is still to come
 	lost error
 }
 
@@ -66,7 +67,7 @@ func (e *escaper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// steers reports controls, and the marks that embed, override and isolate directions.
+// steers reports whether r is a control, or a mark that embeds, overrides or isolates directions.
 func steers(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' || unicode.Is(unicode.Bidi_Control, r)
 }

@@ -1,4 +1,5 @@
-// Package testbrowser opens pages in a headless Chromium for tests: what they fetch, complain of or make hard to read.
+// Package testbrowser opens pages in a headless Chromium for tests and reports what they fetch, complain of or make
+// hard to read. [Start] the browser, [Open] a page in it, then use the [Page].
 package testbrowser
 
 import (
@@ -51,7 +52,7 @@ func Start(t *testing.T) context.Context {
 	return ctx
 }
 
-// Page is a page in a tab, and what the browser has had to say about it.
+// Page is a page in a tab, with the browser's messages about it.
 type Page struct {
 	Context context.Context // of the tab
 	t       *testing.T
@@ -97,7 +98,7 @@ func (p *Page) hear(ev any) {
 	}
 }
 
-// Eval runs a script in the page and returns what it comes to.
+// Eval runs a script in the page and returns its value.
 func Eval[T any](p *Page, script string) T {
 	p.t.Helper()
 	v, err := chromedp.Run(p.Context, chromedp.Evaluate[T](script))
@@ -115,7 +116,7 @@ func (p *Page) Do(steps ...chromedp.Action[chromedp.Void]) {
 	must.Do(p.t, chromedp.Do(ctx, steps...))
 }
 
-// Size makes the window as large as that, in CSS pixels; below 600 the page is a phone's.
+// Size sets the window's size, in CSS pixels; below 600 the page is a phone's.
 func (p *Page) Size(width, height int64) {
 	p.t.Helper()
 	screen := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1,
@@ -144,7 +145,7 @@ func (p *Page) Quiet() {
 	}
 }
 
-// accessible are checks that every page must pass; each returns what is wrong.
+// accessible holds checks that every page must pass; each returns what is wrong.
 const accessible = `(() => {
   const wrong = [];
   const bad = (what, elements) => { for (const e of elements) wrong.push(what + ': ' + e.outerHTML.slice(0, 120)); };
@@ -176,7 +177,7 @@ const accessible = `(() => {
   return wrong;
 })()`
 
-// Check holds the page to what makes it accessible in windows of these widths, in CSS pixels.
+// Check checks that the page is accessible in windows of these widths, in CSS pixels.
 func (p *Page) Check(widths ...int64) {
 	p.t.Helper()
 	for _, width := range widths {
@@ -190,7 +191,7 @@ func (p *Page) Check(widths ...int64) {
 	}
 }
 
-// Column returns what a column of the table under a query says, row by row as it is shown.
+// Column returns the texts of a column of the table under a query, row by row as shown.
 func (p *Page) Column(table string, i int) []string {
 	p.t.Helper()
 	return Eval[[]string](p, fmt.Sprintf(`
@@ -201,7 +202,7 @@ func (p *Page) Column(table string, i int) []string {
 		})`, table, i))
 }
 
-// Broken lists words of at most so many letters that stand in two lines.
+// Broken lists words of at most so many letters that are broken over two lines.
 func (p *Page) Broken(most int) []string {
 	return Eval[[]string](p, fmt.Sprintf(`(() => { const found = new Set(), range = document.createRange();
 		const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

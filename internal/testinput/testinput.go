@@ -1,5 +1,5 @@
-// Package testinput is what tests of several packages share: the real networks
-// and images, which lie outside the project, and the runtime.
+// Package testinput serves tests of several packages: it finds the real networks and images, which lie outside the
+// project, and loads the runtime. A test that needs an absent file is skipped.
 package testinput
 
 import (
@@ -31,8 +31,8 @@ func Root(t testing.TB) string {
 	return ""
 }
 
-// Real returns the path of a file of real input: in $SELFHEAL_REAL, else in
-// shared/real beside the repository. Where it is absent the test is skipped.
+// Real returns the path of a file of real input: in $SELFHEAL_REAL, otherwise in shared/real beside the repository. If
+// it is absent, the test is skipped.
 func Real(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("SELFHEAL_REAL")
@@ -46,8 +46,8 @@ func Real(t testing.TB, name string) string {
 	return path
 }
 
-// NumbersAlone skips in short mode, which the race detector is run in, a test that is long for the sake of numbers and
-// shares no state that others do not.
+// NumbersAlone skips, in short mode, which the race detector uses, a test that is long only to get precise numbers and
+// shares no state of its own.
 func NumbersAlone(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -55,26 +55,26 @@ func NumbersAlone(t testing.TB) {
 	}
 }
 
-// Large reports whether SELFHEAL_TEST_LARGE asks for what takes minutes or many gigabytes.
+// Large reports whether SELFHEAL_TEST_LARGE asks for tests that take minutes or many gigabytes.
 func Large() bool { return os.Getenv("SELFHEAL_TEST_LARGE") != "" }
 
 // envProvider names the provider in a process of [WithOpenVINO].
 const envProvider = "SELFHEAL_TEST_PROVIDER"
 
-// load loads ONNX Runtime, provisioning it where it is absent.
+// load loads ONNX Runtime, and provisions it if it is absent.
 func load() error {
 	log := func(f ort.Fetch) { fmt.Fprintln(os.Stderr, f) }
 	return ort.Init(context.Background(), ort.Options{Log: log, Provider: os.Getenv(envProvider)})
 }
 
-// Runtime loads ONNX Runtime, provisioning it where it is absent.
+// Runtime loads ONNX Runtime, and provisions it if it is absent.
 func Runtime(t testing.TB) {
 	t.Helper()
 	must.Do(t, load())
 }
 
-// WithOpenVINO runs the rest of a test, which must be no part of another, in a process of its own: a process has one
-// ONNX Runtime, and there it is that with OpenVINO. Where that can't be had the test is skipped.
+// WithOpenVINO runs the rest of a test in its own process, with the ONNX Runtime that has OpenVINO, because a process
+// has one runtime. The test must not be a subtest. It is skipped if that runtime is not available.
 func WithOpenVINO(t *testing.T, rest func()) {
 	t.Helper()
 	if os.Getenv(envProvider) != "" {
@@ -105,6 +105,6 @@ func RunMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Pointer is what Git has in place of a file that lies with Git LFS.
+// Pointer is the text that Git stores in place of a file kept by Git LFS.
 const Pointer = "version https://git-lfs.github.com/spec/v1\n" +
 	"oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"

@@ -1,4 +1,5 @@
-// Package testplan has the configs and plans that tests of several packages share.
+// Package testplan holds configs and plans that tests of several packages share. [Config] parses a config's text and
+// [Plan] plans it.
 package testplan
 
 import (
@@ -63,17 +64,17 @@ suites:
     attacks: [apgd-linf, apgd-l1, fab-l2, square-l1, square-linf, pgd-l2]
 `
 
-// Config parses a config and selects suites of it, the default ones where none is named.
+// Config parses a config and selects suites of it, or the default ones if none is named.
 func Config(t testing.TB, fsys fs.FS, text string, suites []string, sets ...string) *config.Config {
 	t.Helper()
 	cfg := must.Get(config.Parse("test.yaml", []byte(text), fsys, sets...))(t)
 	return must.Get(cfg.Selected(suites))(t)
 }
 
-// Repository are the repository's files, by their paths in it.
+// Repository returns the repository's files, by their paths in it.
 func Repository(t testing.TB) config.Folder { return config.Folder(testinput.Root(t)) }
 
-// Plan is of a config that may use the bundled files.
+// Plan plans a config that may use the bundled files.
 func Plan(t testing.TB, text string, workers, batch int, sets ...string) *plan.Plan {
 	t.Helper()
 	cfg := Config(t, Repository(t), text, nil, sets...)
@@ -81,7 +82,7 @@ func Plan(t testing.TB, text string, workers, batch int, sets ...string) *plan.P
 	return must.Get(plan.New(cfg))(t)
 }
 
-// Archive writes an archive of n images of this shape, of classes 0 and 1 in turn: those of class 1 are the brighter.
+// Archive writes an archive of n images of this shape, alternately of classes 0 and 1; those of class 1 are brighter.
 func Archive(t testing.TB, path string, n int, s attacks.Shape) {
 	t.Helper()
 	f := must.Get(os.Create(path))(t)

@@ -1,4 +1,5 @@
-// Package tree grows trees of cases: branch and bound, on several cores.
+// Package tree runs branch and bound on several cores. A [Tree] is set up with a function that examines and splits
+// parts; [Tree.Grow] runs until all parts are decided, an error comes or the tree is given up.
 package tree
 
 import (
@@ -12,36 +13,36 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// mostParts is after how many parts a tree is given up.
+// mostParts is the number of parts after which a tree is given up.
 const mostParts = 4_000_000
 
-// Errors of [Tree.Examine] that end a tree without being its own.
+// Errors of [Tree.Examine] that end a tree without being returned.
 var (
 	ErrOpen = errors.New("a part can neither be decided nor cut")
-	ErrDone = errors.New("more is not to be known") // as where a counterexample was met
+	ErrDone = errors.New("more is not to be known") // more can't be learned, for example after a counterexample
 )
 
-// Count is of the parts of one or more trees, while they grow.
+// Count counts the parts of one or more trees while they grow.
 type Count struct{ Examined, Waiting atomic.Int64 }
 
-// Tree cuts parts of what is asked until all are decided. The parts that wait are a stack, whose memory is small.
+// Tree splits parts of a question until all are decided. The waiting parts form a stack, which keeps memory small.
 type Tree[P any] struct {
-	// Examine cuts some parts, and gives the parts of them that are not decided. Several goroutines call it.
+	// Examine splits some parts and returns the new parts that are not decided. Several goroutines call it.
 	Examine  func(ctx context.Context, parts []P) (open []P, err error)
-	Most     int // parts that are examined at once; 0 is one
+	Most     int // number of parts examined at once; 0 means one
 	Patience int // parts after which the tree is given up; 0: some millions
 	Workers  int
-	Count    *Count // nil: nobody counts
+	Count    *Count // nil: no count
 
 	mu       sync.Mutex
 	changed  *sync.Cond
 	waiting  []P
-	busy     int // parts that are under way
+	busy     int // number of parts being examined
 	examined int
 	ended    bool
 }
 
-// Grow begins with some parts and reports whether all was decided.
+// Grow begins with some parts and reports whether all were decided.
 func (t *Tree[P]) Grow(ctx context.Context, parts ...P) (decided bool, err error) {
 	t.waiting, t.changed, t.Workers = parts, sync.NewCond(&t.mu), max(1, t.Workers)
 	group, inner := errgroup.WithContext(ctx)
@@ -68,7 +69,7 @@ func (t *Tree[P]) Grow(ctx context.Context, parts ...P) (decided bool, err error
 	return err == nil && !t.ended, err
 }
 
-// next waits for parts, the last ones; there are none where all is decided, or enough is known.
+// next waits for parts and returns the last ones; it returns none if all are decided, or enough is known.
 func (t *Tree[P]) next(ctx context.Context) (parts []P) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +79,7 @@ func (t *Tree[P]) next(ctx context.Context) (parts []P) {
 	if len(t.waiting) == 0 || t.ended || ctx.Err() != nil {
 		return nil
 	}
-	share := (len(t.waiting) + t.Workers - 1) / t.Workers // the others want some too
+	share := (len(t.waiting) + t.Workers - 1) / t.Workers // leaves some to the other workers
 	left := len(t.waiting) - min(max(1, t.Most), share)
 	parts, t.waiting = slices.Clone(t.waiting[left:]), t.waiting[:left]
 	t.busy += len(parts)
@@ -89,7 +90,7 @@ func (t *Tree[P]) next(ctx context.Context) (parts []P) {
 	return parts
 }
 
-// add takes what came of some parts.
+// add stores the result of examining some parts.
 func (t *Tree[P]) add(parts int, open []P, err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

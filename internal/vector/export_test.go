@@ -1,6 +1,6 @@
 package vector
 
-// Forms are those of Noisy that this processor can run.
+// Forms lists the forms of Noisy that this processor can run.
 func Forms() (out []int) {
 	for _, bits := range []int{0, 256, 512} {
 		if bits <= wide {

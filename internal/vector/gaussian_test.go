@@ -15,7 +15,7 @@ import (
 	"selfheal/internal/vector"
 )
 
-// noise is what Noisy adds to 0 under a key.
+// noise returns the noise that Noisy adds to 0 under a key.
 func noise(n int, numbers ...uint64) []float32 { return noiseOf(n, vector.NewKey(numbers...)) }
 
 func noiseOf(n int, k vector.Key) []float32 {
@@ -24,8 +24,8 @@ func noiseOf(n int, k vector.Key) []float32 {
 	return out
 }
 
-// Many numbers have the normal distribution, and neither neighbours nor keys have to do with each other: keys of
-// numbers, and those of a row.
+// Many numbers have the normal distribution, and neither neighbours nor keys are correlated: keys of numbers, and those
+// in a row.
 func TestNoisyIsNormal(t *testing.T) {
 	t.Parallel()
 	t.Run("keys", func(t *testing.T) { normal(t, func(k uint64) vector.Key { return vector.NewKey(7, k) }) })
@@ -75,7 +75,7 @@ func normal(t *testing.T, key func(k uint64) vector.Key) {
 	}
 }
 
-// lane is one of the 16 generators of a key's first words, written anew.
+// lane is one of the 16 generators of a key's first words, reimplemented.
 type lane [4]uint32
 
 func newLane(k [2]uint64, l uint64) (s lane) {
@@ -101,7 +101,7 @@ func (s *lane) next() uint32 {
 	return out
 }
 
-// The numbers are those of the formulas in float64, and their bits those of every processor.
+// The numbers agree with the formulas in float64, and their bits are the same on every processor.
 func TestNoisyKnown(t *testing.T) {
 	t.Parallel()
 	sum := sha256.Sum256([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"))

@@ -88,7 +88,7 @@ var flip = float32(-1) // of a constant the compiler makes a negation, which tur
 
 type values = []float32
 
-// inputs of a walk; out is what its output holds before, rooms and sizes are |a| and |b|.
+// inputs are the arguments of a walk; out is its output's content before, rooms and sizes are |a| and |b|.
 type inputs struct {
 	a, b, c, d, e, out, rooms, sizes values
 	k, w, least                      float32
@@ -100,7 +100,7 @@ func (in inputs) paceOf(size float32) float64 {
 	if in.pace == vector.BySize {
 		return float64(size)
 	}
-	return 1 + 0*float64(size) // a size of NaN makes that NaN
+	return 1 + 0*float64(size) // it is NaN for a size of NaN
 }
 
 // reached reports whether lambda takes coordinate i to its room.
@@ -213,7 +213,7 @@ var sums = map[string]struct {
 		}},
 }
 
-// Every walk gives, bit for bit, what the expression in its comment gives in Go.
+// Every walk gives, bit for bit, the value in Go of the expression in its comment.
 func TestWalks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, n := range lengths {
