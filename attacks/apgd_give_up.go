@@ -12,8 +12,8 @@ type reach struct {
 }
 
 const (
-	// hopedPace is the expected pace of the gap until the stage ends, in units of its recent pace: it rises when the step
-	// is halved.
+	// hopedPace is the expected pace of the gap until the stage ends, in units of its recent pace: it rises when the
+	// step is halved.
 	hopedPace = 2
 	// leastPower is the lowest power of the radius with which the gap grows. It is 1 where the model is linear in the
 	// ball. A lower power expects more of the gain in a large ball to remain in a small one.

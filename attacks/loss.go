@@ -18,8 +18,9 @@ import (
 //	LogitDifference       z_t − z_y
 //	Margin                max_{j≠y} zⱼ − z_y
 //
-// A class whose logit is −∞ never wins, and is no target. If a denominator needs the logit of such a class, fewer classes
-// are left than the loss is defined for, and the denominator is 1, as in [Setup.Make] for networks with few classes.
+// A class whose logit is −∞ never wins, and is no target. If a denominator needs the logit of such a class, fewer
+// classes are left than the loss is defined for, and the denominator is 1, as in [Setup.Make] for networks with few
+// classes.
 //
 // In DLR z_o is z₍₂₎ if y ranks first, else z₍₁₎. A targeted loss only steers: an image is broken by any wrong class.
 // (Croce & Hein 2020, "Reliable evaluation…", sections 4 and 5; Carlini & Wagner 2017 for Margin.)

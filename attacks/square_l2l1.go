@@ -153,8 +153,8 @@ func (b *bumps) measure(x, point []float32) {
 	b.moved.NotZero(b.delta)
 }
 
-// step writes a proposal into s.tried. Window one gets the direction of its values plus η; its norm is that of both
-// windows plus its share of the norm that the perturbation lacks to epsilon. Window two is cleared.
+// step writes a proposal into s.tried. Window one gets the direction of its values plus η; its norm becomes the norm of
+// both windows plus its share of the norm that the perturbation lacks to epsilon. Window two is cleared.
 func (b *bumps) step(s *search, side int) {
 	one, two := s.randomWindow(side), s.randomWindow(side)
 	eta := b.eta(side)

@@ -8,8 +8,8 @@ import (
 	"selfheal/harness/result"
 )
 
-// transferFile has an attack at two epsilons between two networks, with and without a control: four images, of which a
-// network gets none right on its own images, and on those of the other two; the control gets one more right.
+// transferFile has an attack at two epsilons between two networks, with and without a control. A network gets none
+// of the four images right on its own images and two on the other's; the control gets one more right.
 func transferFile() *result.File {
 	linf, models := "linf", []string{"mine", "theirs"}
 	f := &result.File{Attacks: map[string]result.Attack{"pgd": {Kind: "pgd", Recipe: "pgd/1", Title: "PGD-20",
@@ -45,8 +45,8 @@ func transferFile() *result.File {
 	return f
 }
 
-// bracketFile has a bracket on four images of a network, one of which is wrong and one never broken, with two columns,
-// and its records.
+// bracketFile has a bracket on four images of a network, one of them wrong and one never broken, with two columns, and
+// its records.
 func bracketFile() (*result.File, []result.Record) {
 	linf := "linf"
 	f := &result.File{Attacks: map[string]result.Attack{"between": {Kind: "bracket", Recipe: "bracket/1",

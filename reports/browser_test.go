@@ -34,7 +34,7 @@ func pageFile(t *testing.T, f *result.File, recs []result.Record) (path string) 
 	return path
 }
 
-// scheme has the page prefer light or dark.
+// scheme makes the page prefer light or dark.
 func scheme(t *testing.T, p *testbrowser.Page, name string) {
 	media := emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
@@ -241,7 +241,7 @@ func TestBrowserBig(t *testing.T) {
 		t.Errorf("the page has %d bytes", info.Size())
 	}
 	p := testbrowser.Open(t, ctx, path)
-	// The main thread is timed by processor time, which other programs on the machine do not prolong.
+	// The main thread is timed by processor time, which other programs on the machine do not affect.
 	ticks := performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}
 	must.Get(chromedp.Call(p.Context, performance.Enable, ticks))(t)
 	p.Do(chromedp.Reload())
@@ -280,18 +280,18 @@ func TestBrowserBig(t *testing.T) {
 	p.Quiet()
 }
 
-// frame is where an element stands in the window, in CSS pixels.
+// frame is an element's place in the window, in CSS pixels.
 type frame struct{ Left, Top, Right, Bottom float64 }
 
-// places are those of the elements that a query finds.
+// places returns the places of the elements that a query finds.
 func places(p *testbrowser.Page, query string) []frame {
 	return testbrowser.Eval[[]frame](p, fmt.Sprintf(`[...document.querySelectorAll(%q)].map(e => {
 		const r = e.getBoundingClientRect();
 		return { Left: r.left, Top: r.top, Right: r.right, Bottom: r.bottom }; })`, query))
 }
 
-// Figures stand beside each other where there is room and below each other on a phone, on which none of their letters
-// is smaller than 8 pixels.
+// Figures stand side by side if there is room and below each other on a phone, where none of their letters is smaller
+// than 8 pixels.
 func TestBrowserFigures(t *testing.T) {
 	ctx := testbrowser.Start(t)
 	f := several(4, 4)
@@ -337,14 +337,14 @@ func TestBrowserFirstScreen(t *testing.T) {
 	}
 }
 
-// A table that is wider than a phone has a shade at its right edge until it is scrolled to its end.
+// A table that is wider than a phone is shaded at its right edge until it is scrolled to its end.
 func TestBrowserEdges(t *testing.T) {
 	ctx := testbrowser.Start(t)
 	p := testbrowser.Open(t, ctx, pageFile(t, several(4, 4), nil))
 	p.Size(390, 800)
 	for _, theme := range []string{"light", "dark"} {
 		scheme(t, p, theme)
-		// The share of the right edge that is not paper.
+		// shaded is the fraction of the right edge that does not have the paper's colour.
 		shaded := func(to string) float64 {
 			at := testbrowser.Eval[frame](p, `(() => { const e = [...document.querySelectorAll('#suite-s .scroll')]
 				.find(e => e.scrollWidth > e.clientWidth + 50);

@@ -21,7 +21,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// comparedFixture compares the fixture, whose names are awkward, with a later run of other verdicts.
+// comparedFixture compares the fixture, whose names are awkward, with a later run that has other verdicts.
 func comparedFixture(t *testing.T) table.Comparison {
 	t.Helper()
 	first, second := fixture(), fixture()
@@ -83,7 +83,7 @@ func TestComparedHistory(t *testing.T) {
 	t.Fatal("there is no cifar10-test")
 }
 
-// Beyond a thousand pairs a table has those that are next to each other, and beyond 24 lines there is no matrix.
+// With more than a thousand pairs a table shows only neighbours, and with more than 24 entries there is no matrix.
 func TestComparedMany(t *testing.T) {
 	var runs []compare.Run
 	for i := range 50 {
@@ -109,8 +109,8 @@ func TestComparedMany(t *testing.T) {
 	}
 }
 
-// Differences on clean images have their interval and p, as those under attack: on the terminal, too. A alone is right
-// on 8 of 20 clean images, so p is 2·2⁻⁸; the interval is Tango's.
+// Differences on clean images have an interval and p like those under attack, on the terminal too. A alone is right on
+// 8 of 20 clean images, so p is 2·2⁻⁸; the interval is Tango's.
 func TestComparedClean(t *testing.T) {
 	eight, norm := 8./255, "linf"
 	run := func(folder, clean string) compare.Run {

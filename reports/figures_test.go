@@ -72,18 +72,18 @@ var (
 	svgBox  = regexp.MustCompile(`viewBox="0 0 ([0-9.]+) ([0-9.]+)"`)
 )
 
-// float reads what a pattern has found.
+// float parses a match.
 func float(t *testing.T, s string) float64 {
 	t.Helper()
 	return must.Get(strconv.ParseFloat(s, 64))(t)
 }
 
-// legible holds that no text of a picture meets another or leaves it, and that its letters are those of print. It
-// returns the texts.
+// legible checks that no text of a picture overlaps another or leaves the picture, and that its letters are large
+// enough for print. It returns the texts.
 func legible(t *testing.T, name, doc string) map[string]bool {
 	t.Helper()
 	size := svgSize.FindStringSubmatch(doc)
-	if size == nil { // of a page
+	if size == nil { // in a page
 		size = svgBox.FindStringSubmatch(doc)
 	}
 	width, height := float(t, size[1]), float(t, size[2])
@@ -107,7 +107,7 @@ func legible(t *testing.T, name, doc string) map[string]bool {
 	return have
 }
 
-// drawn are a report's figures as SVG, by their files' names.
+// drawn returns a report's figures as SVG, by their files' names.
 func drawn(t *testing.T, v page) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -119,7 +119,7 @@ func drawn(t *testing.T, v page) map[string]string {
 	return out
 }
 
-// traced gives the controls of a suite of so many models layers and sweeps.
+// traced makes a file whose controls have traces: a suite of so many models, layers, sweeps and epsilons.
 func traced(models, layers, sweeps, epsilons int) *result.File {
 	f := crowded(epsilons)
 	f.Suites[0].Models = f.Suites[0].Models[:models]
@@ -181,8 +181,8 @@ func TestNothingOverlaps(t *testing.T) {
 	}
 }
 
-// Axes whose labels would meet are numbered, values stand below plots where a page has room, and more networks than a
-// figure of traces shows have tables alone.
+// Axes whose labels would overlap are numbered, values stand below plots if a page has room, and beyond the limit of a
+// figure of traces, networks have only tables.
 func TestCrowds(t *testing.T) {
 	t.Parallel()
 	have := legible(t, "22 axes", drawn(t, arranged(crowded(7), nil))["radar-crowded.svg"])
@@ -202,7 +202,8 @@ func TestCrowds(t *testing.T) {
 	}
 }
 
-// Names of any length are shortened in a time that does not grow with their square: that this ends is what it tests.
+// Shortening names of any length takes a time that does not grow with the square of the length. The test passes if it
+// ends.
 func TestEndlessNames(t *testing.T) {
 	f := fixture()
 	f.Solver = studyFixture().Solver
@@ -245,14 +246,14 @@ func TestEndlessNames(t *testing.T) {
 		t.Errorf("%d figures", len(all))
 	}
 	for name, doc := range all {
-		_, picture, _ := strings.Cut(doc, "</title>") // which says names in full
+		_, picture, _ := strings.Cut(doc, "</title>") // it holds the full names
 		if picture == "" || strings.Contains(picture, strings.Repeat("endless-", 100)) {
 			t.Errorf("%s has a name in full, or nothing", name)
 		}
 	}
 }
 
-// pixels are the colours of a PNG file, which is so many pixels wide.
+// pixels returns the colours of a PNG file, and its width in pixels.
 func pixels(t *testing.T, file string) (colours map[color.RGBA]bool, wide int) {
 	t.Helper()
 	img := must.Get(png.Decode(strings.NewReader(file)))(t)

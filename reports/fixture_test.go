@@ -21,7 +21,7 @@ import (
 	"selfheal/reports/view"
 )
 
-// outputs are for a report in a folder.
+// outputs returns the output for a report in a folder.
 func outputs(dir string) atomicfile.Output { return atomicfile.Rule{}.In(dir, "report") }
 
 // Names that every format must take as text.
@@ -92,7 +92,7 @@ func verdicts(n, k, first int) string {
 	return string(out)
 }
 
-// steps is a waterfall from start to end right answers in AutoAttack's four components.
+// steps makes a waterfall from start to end right answers over AutoAttack's four components.
 func steps(start, end, n int) []result.Step {
 	var out []result.Step
 	left := start
@@ -189,7 +189,7 @@ func fixture() *result.File {
 	return f
 }
 
-// records is a line an image for the fixture's first suite and the one with curves.
+// records returns a line per image for the fixture's first suite and the one with curves.
 func records(f *result.File) []result.Record {
 	var out []result.Record
 	for _, c := range f.Cells {
@@ -231,8 +231,8 @@ func records(f *result.File) []result.Record {
 	return out
 }
 
-// nearest is the smallest norm that breaks image i of the suite with curves: evenly
-// spread, up to 12/255 in ℓ∞ and 1.64 in ℓ2.
+// nearest returns the smallest norm that breaks image i of the suite with curves: evenly spread, up to 12/255 in ℓ∞ and
+// 1.64 in ℓ2.
 func nearest(c result.Cell, i int) float64 {
 	if *c.Norm == "l2" {
 		return float64(164-i) / 100
@@ -240,7 +240,7 @@ func nearest(c result.Cell, i int) float64 {
 	return float64(164-i) / 164 * 12 / 255
 }
 
-// crowded is a suite of five models and two controls with many axes and long names.
+// crowded makes a suite of five models and two controls with many axes and long names.
 func crowded(epsilons int) *result.File {
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	s := result.Suite{Name: "crowded", Title: "Five models, two controls", Dataset: "cifar10-test", Mode: "oblivious",
@@ -306,7 +306,7 @@ func extreme(models, controls, axes int) *result.File {
 	return f
 }
 
-// several is a suite of so many models under one control; the i-th has 90 − 7·i right images of 100 under its worst
+// several makes a suite of so many models under one control. The i-th has 90 − 7·i right images of 100 under its worst
 // attack, and under control as many more as it has attacks.
 func several(models, attacks int) *result.File {
 	f := &result.File{Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
@@ -329,13 +329,13 @@ func several(models, attacks int) *result.File {
 	return f
 }
 
-// hostile names are those that TeX, its tables or its fonts take for something else.
+// hostile names have a meaning of their own in TeX, its tables or its fonts.
 var hostile = []string{`a_b%$#&{}~^\`, scriptName, texName, "ε-∞-ℓ2-日本語-😀", `\input{/etc/passwd}\end{document}`,
 	"[2pt] & \\\\ ^^M",
 	"ÀÉÎÕÜßåæçñøÿ ÐÞðþ ªµº «»", "--- -- ``quotes'' ?` " +
 		"!`", "a-name-of-more-than-sixty-letters-that-does-not-fit-one-column-of-a-table", strings.Repeat("n", 90)}
 
-// hostileFile is a result in which everything that has a name has a hostile one.
+// hostileFile makes a result in which everything with a name has a hostile one.
 func hostileFile() *result.File {
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	aa := "autoattack-standard/1"
@@ -487,8 +487,8 @@ func boundedFile() *result.File {
 	return f
 }
 
-// seeded is a suite whose attacked cells have three seeds. By its first one the baseline
-// is ahead, over all of them the control.
+// seeded makes a suite whose attacked cells have three seeds. By the first seed the baseline is ahead, over all of them
+// the control.
 func seeded() *result.File {
 	linf, eps := "linf", 8.0/255
 	cell := func(defense, attack string, verdicts ...string) result.Cell {

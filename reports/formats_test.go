@@ -22,7 +22,7 @@ type gfmTable struct {
 	rows [][]string
 }
 
-// gfmCells splits a line at every bar that no backslash is before; those at both ends are no cells' borders.
+// gfmCells splits a line at every bar that does not follow a backslash; the bars at both ends separate no cells.
 func gfmCells(line string) []string {
 	line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|")
 	var out []string
@@ -80,14 +80,14 @@ var (
 	gfmEscape = regexp.MustCompile("\\\\([!-/:-@\\[-`{-~])")
 )
 
-// gfmText is the text that a reader sees of a cell: without emphasis and marks of footnotes.
+// gfmText returns the text of a cell that a reader sees: without emphasis and footnote marks.
 func gfmText(cell string) string {
 	cell = regexp.MustCompile(`<sup>[^<]*</sup>`).ReplaceAllString(cell, "")
 	cell = strings.ReplaceAll(cell, "**", "")
 	return html.UnescapeString(gfmEscape.ReplaceAllString(cell, "$1"))
 }
 
-// The text for terminals has what the Markdown has: every line, but for markup and alignment.
+// The text for terminals has every line of the Markdown, without its markup and alignment.
 func TestPlainTables(t *testing.T) {
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
 		"compared": compareFixture(), "study": studyFixture()} {
@@ -115,7 +115,7 @@ func TestPlainTables(t *testing.T) {
 	}
 }
 
-// Every table of every report is one to GitHub, no name is markup, and each name can be read back.
+// GitHub reads every table of every report as one table, no name acts as markup, and each name can be read back.
 func TestMarkdownTables(t *testing.T) {
 	for name, f := range map[string]*result.File{"fixture": fixture(), "hostile": hostileFile(),
 		"compared": compareFixture(), "study": studyFixture()} {

@@ -43,7 +43,7 @@ func FuzzRender(f *testing.F) {
 		}
 		_ = must.Survive(t, func() error {
 			for _, part := range arranged(file, all).files() {
-				if filepath.Ext(part.name) == ".png" { // the SVG file is of the same drawing
+				if filepath.Ext(part.name) == ".png" { // the SVG file has the same drawing
 					continue
 				}
 				if err := part.render(io.Discard); err != nil {

@@ -22,7 +22,7 @@ import (
 	"selfheal/reports/view"
 )
 
-// No two elements of a page have one id, and links lead somewhere, by whatever names suites go.
+// No two elements of a page have the same id, and links have targets, whatever the suites' names.
 func TestIDsAreUnique(t *testing.T) {
 	f := fixture()
 	names := []string{"rule", "headline", "knowledge", "provenance", "reading", "theory", "fits", "radars", "results",
@@ -93,7 +93,7 @@ func TestNamesAreText(t *testing.T) {
 	}
 }
 
-// fetchesNothing looks for anything in a page that a browser would fetch.
+// fetchesNothing fails the test if a browser would fetch anything for the page.
 func fetchesNothing(t *testing.T, page string) {
 	t.Helper()
 	for _, m := range regexp.MustCompile(`(?:src|srcset|href|action)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
@@ -108,14 +108,14 @@ func fetchesNothing(t *testing.T, page string) {
 	}
 }
 
-// luminance is a colour's, #rgb or #rrggbb, by WCAG 2.2: 0 to 1.
+// luminance returns a colour's luminance, #rgb or #rrggbb, by WCAG 2.2: 0 to 1.
 func luminance(t *testing.T, digits string) float64 {
 	_, y, _ := must.Get(colorful.Hex("#" + digits))(t).Xyz()
 	return y
 }
 
-// TestContrast holds the page's text to WCAG 2.2's level AA in both colour schemes, and the
-// marks that carry meaning to the 3:1 of what is not text.
+// TestContrast checks that the page's text meets WCAG 2.2's level AA in both colour schemes, and that marks with a
+// meaning meet the 3:1 for other content.
 func TestContrast(t *testing.T) {
 	variable := regexp.MustCompile(`--([a-z]+): #([0-9a-fA-F]+)\b`)
 	schemes, at := map[string]map[string]float64{"light": {}, "dark": {}}, "light"
@@ -151,7 +151,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// A figure in a page is drawn once, and follows its colour scheme; so do its pictures.
+// A page contains each figure once, in a form that follows its colour scheme, as its pictures do.
 func TestInline(t *testing.T) {
 	t.Parallel()
 	f := theoryFixture().Figures[0].Sheet()
@@ -177,7 +177,7 @@ func TestInline(t *testing.T) {
 	}
 }
 
-// No figure comes without the attacker that its numbers are of; for tables see the goldens.
+// Every figure names the attacker that its numbers belong to; for tables see the goldens.
 func TestAttackerIsSaid(t *testing.T) {
 	v := arranged(fixture(), records(fixture()))
 	for name, doc := range drawn(t, v) {
@@ -197,12 +197,12 @@ func TestAttackerIsSaid(t *testing.T) {
 	}
 }
 
-// A suite without controls is an attack on the network itself, whatever mode a file of an older version gives it:
-// nothing there is oblivious.
+// A suite without controls is an attack on the network itself, whatever mode a file of an older version gives it: it is
+// never called oblivious.
 func TestNoControl(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "results.json")
 	for _, mode := range result.ModeNames() {
-		if mode == result.Transfer { // it knows no control and has another network
+		if mode == result.Transfer { // its networks are attacked through other networks
 			continue
 		}
 		f := fixture()
@@ -230,7 +230,7 @@ func TestNoControl(t *testing.T) {
 	}
 }
 
-// With several seeds every figure and table says of which its numbers are.
+// With several seeds every figure and table says which seeds its numbers belong to.
 func TestOfWhichSeed(t *testing.T) {
 	f := fixture()
 	for i := range f.Cells {
@@ -253,7 +253,7 @@ func TestOfWhichSeed(t *testing.T) {
 		}
 		for _, m := range found {
 			ofAll := slices.ContainsFunc([]string{"Data sets", "Models", "Attacks", "Controls", "Fitted", "Spread over",
-				"Accuracy in %, on clean", "Accuracy in % of controlled"}, // of all seeds, of none, or with a note
+				"Accuracy in %, on clean", "Accuracy in % of controlled"}, // for all seeds, for none, or with a note
 				func(s string) bool { return strings.HasPrefix(m[1], s) })
 			if !ofAll && !strings.Contains(m[1], "first seed") && !strings.Contains(m[1], "over 3 seeds") {
 				t.Errorf("does not say of which seed: %s", m[1])
@@ -265,7 +265,7 @@ func TestOfWhichSeed(t *testing.T) {
 	}
 }
 
-// A published attacker who knows something else is no measure, and the table says so.
+// A published number for an attacker with other knowledge is no comparison, and the table says so.
 func TestComparisonAttacker(t *testing.T) {
 	f := compareFixture()
 	f.Suites[0].Published.Mode = "oblivious"
@@ -278,7 +278,7 @@ func TestComparisonAttacker(t *testing.T) {
 	}
 }
 
-// pngOf is a picture of one colour.
+// pngOf makes a picture of one colour.
 func pngOf(w, h int, c color.Color) []byte {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for i := range w * h {
@@ -291,7 +291,7 @@ func pngOf(w, h int, c color.Color) []byte {
 	return b.Bytes()
 }
 
-// fixtureCase is a case of the fixture whose label is 3; broken says which network answers 5 on the adversarial image.
+// fixtureCase makes a case of the fixture with label 3; broken says which network answers 5 on the adversarial image.
 func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, kind string, w,
 	h int) result.GalleryCase {
 	right, wrong := result.GalleryAnswer{Class: 3, Name: "cat", Margin: 2.125}, result.GalleryAnswer{Class: 5,
@@ -321,7 +321,7 @@ func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, ki
 	return c
 }
 
-// fixtureGallery has every kind of case, one of an awkward name, and one that no cell is of.
+// fixtureGallery has every kind of case, one with an awkward name, and one without a cell.
 func fixtureGallery() *result.Gallery {
 	large := fixtureCase("../white box", scriptName, "auto_encoder", "pgd-fast", "l2", 0.8, result.Broken, 90, 60)
 	large.VerdictOnly, large.LabelName = true, ""

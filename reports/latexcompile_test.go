@@ -16,7 +16,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// overfull is how far, in points, a line or box sticks out, by TeX's log.
+// overfull matches how far, in points, a line or box sticks out, in TeX's log.
 var overfull = regexp.MustCompile(`Overfull \\hbox \(([0-9.]+)pt too wide\)`)
 
 // compile typesets a document and returns TeX's log and the widest box that sticks out.
@@ -53,8 +53,8 @@ func compile(t *testing.T, pdflatex string, files map[string]string) (log string
 
 func tail(s string) string { return s[max(0, len(s)-3000):] }
 
-// The tables compile by themselves and inside a paper: those of the fixture, of hostile
-// names and the paper's own. No box of the latter sticks out in a text 6 inches wide, JMLR's.
+// The tables compile by themselves and inside a paper: the fixture's, those with hostile names and the paper's own. No
+// box of the latter sticks out of a text 6 inches wide, as in JMLR.
 func TestLaTeXCompiles(t *testing.T) {
 	pdflatex, err := exec.LookPath("pdflatex")
 	if err != nil {

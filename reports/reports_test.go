@@ -22,17 +22,17 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// dataURI matches the pictures in the page: what they say is held by the goldens of figures.
+// dataURI matches the pictures in the page: the goldens of figures hold their texts.
 var dataURI = regexp.MustCompile(`(?s)<svg class="fig".*?</svg>`)
 
-// arranged is a file with its records as the formats take it.
+// arranged arranges a file with its records for the formats.
 func arranged(f *result.File, recs []result.Record) page {
 	v := view.Of(f)
 	v.AddMargins(slices.Values(recs))
 	return newPage(v, nil)
 }
 
-// textFiles renders a report, but for its PNG files, which take ten times as long.
+// textFiles renders a report without its PNG files, which take ten times as long.
 func textFiles(t *testing.T, v page) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -46,7 +46,7 @@ func textFiles(t *testing.T, v page) map[string]string {
 	return files
 }
 
-// written is a file as a format writes it.
+// written returns a file as a format writes it.
 func written(t *testing.T, how func(w io.Writer, v page) error, v page) string {
 	t.Helper()
 	var sb strings.Builder
@@ -54,7 +54,7 @@ func written(t *testing.T, how func(w io.Writer, v page) error, v page) string {
 	return sb.String()
 }
 
-// folder returns the files of a folder, but the list of them.
+// folder returns the files in a folder, except the list of them.
 func folder(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries := must.Get(os.ReadDir(dir))(t)
@@ -117,7 +117,7 @@ func firstDifference(got, want string) string {
 	return "the end"
 }
 
-// figureTexts are the descriptions and texts of all figures among some files.
+// figureTexts returns the descriptions and texts of all figures in some files.
 func figureTexts(t *testing.T, files map[string]string) string {
 	var sb strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -133,7 +133,7 @@ func figureTexts(t *testing.T, files map[string]string) string {
 	return sb.String()
 }
 
-// sectionOf is a page's part from a section on to another.
+// sectionOf returns the part of a page from one section up to another.
 func sectionOf(t *testing.T, page, from, to string) string {
 	t.Helper()
 	i, k := strings.Index(page, `<section id="`+from), strings.Index(page, `<section id="`+to)
@@ -143,7 +143,7 @@ func sectionOf(t *testing.T, page, from, to string) string {
 	return page[i:k]
 }
 
-// Golden files hold what reports of small and odd runs say: whole files, parts of the page, and the texts of figures.
+// Golden files hold the reports of small and odd runs: whole files, parts of the page, and the texts of figures.
 func TestGolden(t *testing.T) {
 	of := func(f *result.File) page { return arranged(f, nil) }
 	certified, radii := certifiedFile(true)
@@ -247,7 +247,7 @@ func TestPublishedPaper(t *testing.T) {
 	}
 }
 
-// A run ends with the numbers that most people came for, in words.
+// A run ends with the numbers that most people want, in words.
 func TestAnswers(t *testing.T) {
 	one := fixture()
 	one.Suites = one.Suites[:1]

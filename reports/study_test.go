@@ -15,9 +15,9 @@ import (
 	"selfheal/reports/view"
 )
 
-// fixtureStudy is a study whose objectives are reached·2^−sweep above 1: greedy starts at
-// 5, msa halves the distance to 1 with a sweep and pmp in six. At the default rate the
-// objective is no number after the first sweep. Without an attack the images are clean.
+// fixtureStudy is a study whose objectives are reached·2^−sweep above 1: greedy starts at 5, msa halves the distance to
+// 1 in one sweep and pmp in six. At the default rate the objective is NaN after the first sweep. Without an attack the
+// images are clean.
 func fixtureStudy(model string, attacked bool) result.SolverStudy {
 	own := result.SolverSettings{Method: "msa", Outer: 3, Inner: 2, Regularization: 0.001, LearningRate: 0.003,
 		Momentum: 0.5}
@@ -115,7 +115,7 @@ func fixtureStudy(model string, attacked bool) result.SolverStudy {
 	return s
 }
 
-// studyFixture is the fixture's first suite with two studies, one of an awkward name.
+// studyFixture is the fixture's first suite with two studies, one of them with an awkward name.
 func studyFixture() *result.File {
 	f := fixture()
 	f.Suites = slices.DeleteFunc(f.Suites, func(s result.Suite) bool { return s.Name != "real" })

@@ -255,7 +255,7 @@ func sweepOne(root *os.Root, left string) {
 	}
 }
 
-// IsTemporary reports whether a file's name is that of a temporary file for the file of, or for any file if of is "".
+// IsTemporary reports whether a file is a temporary one, by its name, for the file of, or for any file if of is "".
 func IsTemporary(file, of string) bool {
 	before, number, ok := cutLast(file, "-")
 	_, err := strconv.ParseUint(number, 10, 32)

@@ -72,7 +72,7 @@ first --limit images, taken as these flags say, and in the usual other ways.`,
 							fmt.Fprintf(c.ErrOrStderr(), "selfheal: model %s: %s\n", path, notice)
 						}
 					}
-					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // the model's check will report it
+					m.notices, m.unsupported = graph.Notices, grad.Check(graph) != nil // its check will report it
 				}
 				if err := d.model(m); err != nil {
 					return err

@@ -62,8 +62,8 @@ type introduced struct {
 	Out              string
 	Embedding        string      // file of the control's embedding
 	Network, Images  string      // names
-	Model, Data, Fit config.Keys // of the network, the images, and the images that a control is fitted to; Fit is nil without those
-	Training         string      // name of the images to fit to
+	Model, Data, Fit config.Keys // of the network, the images and the training images; Fit may be nil
+	Training         string      // name of the training images
 	open.Tried                   // the preprocessing that fits best
 	Others           []open.Tried
 	Usual            usual

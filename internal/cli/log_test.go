@@ -75,7 +75,7 @@ func checkLog(t *testing.T, out, stderr string) {
 	if n := len(solvers); n < len(file.Solver) || n > 0 && solvers[n-1]["study"] != solvers[n-1]["studies"] {
 		t.Errorf("%d solver studies have the records %v", len(file.Solver), solvers)
 	}
-	share, moved := 0.0, 0 // fraction of the work under way that is done, and how often it rose while no image was finished
+	share, moved := 0.0, 0 // fraction done of the work under way, and how often it rose while no image was finished
 	for _, r := range records {
 		switch r["msg"] {
 		case "component finished":

@@ -76,7 +76,7 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 			if len(got.Cells) != len(want.Cells) || len(got.Cells) == 0 {
 				t.Fatalf("%d cells, not %d", len(got.Cells), len(want.Cells))
 			}
-			others, all := 0, 0 // changed verdicts and all verdicts of controls on images that were made without knowing them
+			others, all := 0, 0 // changed and all verdicts of controls on images that were made without knowing them
 			for i, c := range got.Cells {
 				w := want.Cells[i].Verdicts[:limit]
 				switch {
@@ -91,8 +91,8 @@ func TestPaperResultsAreReproduced(t *testing.T) {
 				}
 			}
 			// A processor that rounds differently finds other images that break the network alone, and the attack did
-			// not ask for the control's answers on them. Of 1,200 verdicts 15 differ between processors with and
-			// without AVX-512, and 13 with and without Winograd convolutions.
+			// not ask for the control's answers on them. Processors with and without
+			// AVX-512 differ in 15 of 1,200 verdicts, runs with and without Winograd convolutions in 13.
 			if 20*others > all {
 				t.Errorf("%d of %d verdicts of controls differ", others, all)
 			}

@@ -17,7 +17,7 @@ import (
 	"selfheal/harness/shard"
 )
 
-// submitFlags are those of submit.
+// submitFlags are the flags of submit.
 type submitFlags struct {
 	scaleFlags
 	providerFlags

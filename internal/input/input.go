@@ -1,6 +1,6 @@
-// Package input opens files that a user names. Whatever lies at a path, reading neither waits nor goes on without end:
-// [Open] refuses devices and does not wait for pipes, [Read] has a limit of size, and [Unpack] checks the size before
-// taking memory.
+// Package input opens files that a user names. Reading never waits and never goes on without end, whatever lies at a
+// path: [Open] refuses devices and does not wait for pipes, [Read] has a limit of size, and [Unpack] checks the size
+// before taking memory.
 package input
 
 import (

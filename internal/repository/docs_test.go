@@ -20,7 +20,7 @@ var (
 	heading       = regexp.MustCompile(`(?m)^#+ (.*)$`)
 )
 
-// pages are those of a pattern, by their names from the repository's top.
+// pages maps the paths of the pages that match a pattern to their texts.
 func pages(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -37,7 +37,7 @@ func faults(text, named string) (all []string) {
 	return all
 }
 
-// comments are those of a Go file, each as one line, and the name of what it documents.
+// comments maps the comments of a Go file, each as one line, to the names that they document.
 func comments(t *testing.T, path, source string) map[string]string {
 	file := must.Get(parser.ParseFile(token.NewFileSet(), path, source, parser.ParseComments))(t)
 	named := map[*ast.CommentGroup]string{}

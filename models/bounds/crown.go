@@ -183,7 +183,7 @@ func (p *proof) seed(out *relaxation, rows []float64) {
 // meet takes the tighter of two bounds of each value.
 func (r *relaxation) meet(o ends) {
 	for j := range r.lower {
-		if l, u := max(r.lower[j], o.lower[j]), min(r.upper[j], o.upper[j]); l <= u { // otherwise they cross only by rounding
+		if l, u := max(r.lower[j], o.lower[j]), min(r.upper[j], o.upper[j]); l <= u { // else they cross by rounding
 			r.lower[j], r.upper[j] = l, u
 		}
 	}
@@ -513,7 +513,7 @@ func (p *proof) optimise(ctx context.Context, t *target, prog *program, steps in
 	rate, decay1, decay2 := alphaRate, 1.0, 1.0
 	var best []Bound
 	var coefficients []float32    // of the best bounds
-	for step := range steps + 2 { // the first run finds the points where bounds are taken, the last evaluates the final step
+	for step := range steps + 2 { // the first finds where bounds are taken, the last evaluates the final step
 		bounds, err := p.run(ctx, prog, t.segment, p.wrong, p.seeds, own)
 		if err != nil {
 			return nil, err

@@ -42,7 +42,7 @@ func (p *proof) relax(s *stage, r *relaxation) {
 			wrong = s.error + s.perInput*reach + 4*p.unit*max(math.Abs(low), math.Abs(high))
 		}
 		r.out.Lower[j], r.out.Upper[j] = down(low-wrong), up(high+wrong)
-		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, added to the cotangents of other readers of the input
+		rounds := gamma(p.unit, 4+s.readers) * reach // A·slope + P·step, with other readers of the input
 		zero, inner := float64(s.segment.atZero[j]), float64(r.wrong[j])
 		if own != nil {
 			own.set(j, slope, step, up(above.b), down(below.b), wrong, reach, s.bends(l, u) && !p.boxed(s))

@@ -35,7 +35,7 @@ func (n *Network) steps() (map[*onnx.Node]*stage, error) {
 		if f.free != nil { // its kink must lie at 0
 			x = b.Op("Sub", x, b.Float(float32(f.kink)))
 		}
-		clip := &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: node.Outputs} // only a placeholder; the stage computes the bounds
+		clip := &onnx.Node{Op: "Clip", Inputs: []string{x}, Outputs: node.Outputs} // a placeholder of the stage
 		if off := z - taken.Ints[0]; off == 0 {
 			b.Append(clip)
 		} else { // the zero point is still included

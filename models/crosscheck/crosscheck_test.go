@@ -48,8 +48,8 @@ func TestSmallModel(t *testing.T) {
 	agree(t, model, []int64{1, 3, 8, 8}, random(1, 192), random(2, 192), make([]float32, 192))
 }
 
-// The bundled network normalises tensors that its shortcuts read too, which the
-// engine would write over in a batch of one.
+// The bundled network normalises tensors that its shortcuts read too; in a batch of one the engine would overwrite
+// them.
 func TestBundledNetworks(t *testing.T) {
 	for _, name := range []string{"preact_standard.onnx", "preact_robust.onnx"} {
 		model := must.Get(os.ReadFile(filepath.Join("..", "zoo", name)))(t)
@@ -162,7 +162,7 @@ func normalised(b *onnx.Builder, x string) string {
 	return b.Op("BatchNormalization", x, scale, offset, mean, weights(b, true, 4))
 }
 
-// flat is a matrix of x's values, [N 144].
+// flat returns a matrix of x's values, [N 144].
 func flat(b *onnx.Builder, x string) string { return b.OpWith("Flatten", onnx.Attrs{"axis": 1}, x) }
 
 func square(b *onnx.Builder, x string) string {
@@ -195,7 +195,7 @@ var cases = map[string]func(b *onnx.Builder, x string) string{
 	"Log":  ofPositive("Log"), "Sqrt": ofPositive("Sqrt"),
 	"Add": binary("Add"), "Sub": binary("Sub"), "Mul": binary("Mul"), "Div": binary("Div"),
 	"BatchNormalization": func(b *onnx.Builder, x string) string {
-		// Twice of one tensor, which is read a third time.
+		// Add the same tensor to itself; a third node reads it.
 		c := b.Op("Relu", x)
 		return b.Op("Add", b.Op("Add", normalised(b, c), normalised(b, c)), c)
 	},

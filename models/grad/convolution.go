@@ -127,12 +127,12 @@ func phasesUpTo(group int64) int64 {
 	return 8 * 8
 }
 
-// phase is what one residue of an axis modulo the stride s needs: with k the first
-// of its taps and δ = (residue + pad − k)/s,
+// phase computes one residue of an axis modulo the stride s: with k the first of its taps and
+// δ = (residue + pad − k)/s,
 //
 //	x̄[s·j + residue] = Σ_t g[j + δ − t]·w[k + s·t]
 //
-// which is a Conv with these taps in reverse and len(taps) − 1 − δ of padding before g.
+// This is a Conv with these taps in reverse and len(taps) − 1 − δ of padding before g.
 type phase struct {
 	taps          []int64
 	before, after int64

@@ -13,8 +13,8 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
-// An axis' phases are together the transposed convolution, and each has the values of its residue in x. There are none
-// where one would leave out values at an end of g, or all of them.
+// An axis' phases together are the transposed convolution, and each has the values of its residue in x. There are none
+// if one would leave out values at an end of g, or all of them.
 func TestAxisPhases(t *testing.T) {
 	g, w := func(j int64) int64 { return (7*j + 3) % 11 }, func(k int64) int64 { return (5*k + 2) % 7 }
 	for at := range int64(6 * 3 * 4 * 4 * 20) {
@@ -59,7 +59,7 @@ func TestAxisPhases(t *testing.T) {
 	}
 }
 
-// A transposed convolution of groups by phases gives what it gives as it is; one of a single group stays.
+// A transposed convolution with groups gives the same result by phases; one with a single group stays.
 func TestPhased(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct {

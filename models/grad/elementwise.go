@@ -128,7 +128,7 @@ func pow(c *Context, n *onnx.Node, gy []string) []string {
 		}
 	}
 	if c.needs(n, 1) {
-		// At x = 0 with e ≥ 0 the logarithm is that of 1: 0, also when it is differentiated again.
+		// At x = 0 with e ≥ 0 it takes the logarithm of 1: 0, also when it is differentiated again.
 		flat := c.Op("And", c.Op("Equal", x, c.Float(0)), c.Op("GreaterOrEqual", e, c.Float(0)))
 		log := c.Op("Log", c.Op("Where", flat, c.Float(1), x))
 		gx[1] = c.Op("Where", flat, c.Float(0), c.Op("Mul", gy[0], c.Op("Mul", n.Outputs[0], log)))

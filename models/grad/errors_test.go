@@ -113,7 +113,7 @@ func TestLossErrors(t *testing.T) {
 	}
 }
 
-// The gradient by a gate is asked for along with, or instead of, that by its input.
+// The gradient by a gate can be requested with, or instead of, the gradient by its input.
 func TestGateInWrt(t *testing.T) {
 	for _, op := range []string{"Sigmoid", "HardSigmoid"} {
 		b := &onnx.Builder{G: onnx.NewGraph("gate")}
@@ -164,8 +164,8 @@ func TestGradientByConstant(t *testing.T) {
 	must.Refuse(t, err, "is a constant")
 }
 
-// Every node without a rule that the gradient would have to pass is named with its place, in the file's order, and no
-// other: not those beside the way, not those behind the output, not those that give truth values.
+// The error names every node without a rule that the gradient would have to pass, with its place, in the file's order.
+// It names no other node: none beside the way, none behind the output, none that returns truth values.
 func TestUnsupported(t *testing.T) {
 	shape := onnx.Shape{onnx.Batch, 2}
 	g := onnx.NewGraph("test")

@@ -56,8 +56,8 @@ func Differentiation(n *onnx.Node) (rule Rule, ends bool) {
 
 // Backward appends to b's graph the nodes of a reverse-mode sweep. seeds maps tensors to their cotangents, of the same
 // shape; the result maps each tensor in wrt to Σ (∂seeded/∂it)ᵀ·cotangent, of its own shape. A tensor of wrt that
-// the seeded ones do not depend on is an error. So are operators on the way without a rule; the error names all of them.
-// A constant in wrt is an error too: rules derive other constants from it, and a second sweep would not see that they
+// the seeded ones do not depend on is an error. So are operators on the way without a rule; the error names them all. A
+// constant in wrt is an error too: rules derive other constants from it, and a second sweep would not see that they
 // depend on it.
 func Backward(b *onnx.Builder, seeds map[string]string, wrt []string) (map[string]string, error) {
 	return BackwardBy(b, Differentiation, seeds, wrt)

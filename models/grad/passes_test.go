@@ -9,8 +9,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// The gradients of what networks spend their elementwise time on take few passes
-// over the data: these operators and no more.
+// The gradients of the most frequent elementwise operations take few passes over the data: exactly these operators.
 func TestGradientsTakeFewPasses(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -53,7 +52,7 @@ func TestGradientsTakeFewPasses(t *testing.T) {
 		g := must.Get(grad.Backward(b, map[string]string{y: w}, []string{x}))(t)
 		ops := []string{}
 		for _, n := range b.G.Nodes[forward:] {
-			if !n.Guard && n.Op != "Cast" { // which do not run where there is no NaN
+			if !n.Guard && n.Op != "Cast" { // they do not run unless there is NaN
 				ops = append(ops, n.Op)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 //
 //	gx = gy/scale · [lo ≤ round(x/scale) + zero ≤ hi]
 //
-// with round to even, as PyTorch's fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine have it. The
-// cotangent of an integer tensor is that of the equal floats. Scale and zero point are constants.
+// with round to even, as in PyTorch's fake_quantize_per_tensor_affine and fake_quantize_per_channel_affine. An integer
+// tensor has the same cotangent as equal floats. Scale and zero point are constants.
 func quantizeLinear(c *Context, n *onnx.Node, gy []string) []string {
 	scale, ok := c.G.Consts[n.Input(1)]
 	zero, okZero := c.G.Consts[n.Input(2)]

@@ -13,7 +13,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// cifar is about how CIFAR-10 is normalised.
+// cifar is roughly the normalisation of CIFAR-10.
 var cifar = simplify.Options{Mean: []float32{0.49, 0.48, 0.45}, Std: []float32{0.25}}
 
 func compile(t testing.TB, pool *ort.Pool, g *onnx.Graph) *ort.Program {

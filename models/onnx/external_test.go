@@ -20,8 +20,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// A model whose weights lie in two files, in a folder below, at offsets that
-// overlap, in a Constant, is the model with its weights inside.
+// A model with weights in two files, in a subfolder, at overlapping offsets, in a Constant, equals the model with the
+// weights inside.
 func TestExternalData(t *testing.T) {
 	build := func(external bool) []byte {
 		f := onnxtest.New(13, N, 2)
@@ -99,7 +99,7 @@ func TestExternalData(t *testing.T) {
 	must.Refuse(t, err, "SHA-1")
 }
 
-// unseekable hides that files can be read anywhere.
+// unseekable hides that files can be read at any place.
 type unseekable struct{ fs.FS }
 
 func (u unseekable) Open(name string) (fs.File, error) {
@@ -125,7 +125,7 @@ func TestExternalDataErrors(t *testing.T) {
 	}
 	path := filepath.Join(inside, "m.onnx")
 	for _, c := range []struct {
-		want  string // "" where it is right
+		want  string // "" if it is valid
 		where string // key=value key=value
 	}{
 		{"", "location=four"},
@@ -199,7 +199,7 @@ func TestExternalDataErrors(t *testing.T) {
 	}
 }
 
-// overlay opens in the second where it can.
+// overlay opens a file in the second file system, if it is there, otherwise in the first.
 type overlay [2]fs.FS
 
 func (o overlay) Open(name string) (fs.File, error) {

@@ -15,8 +15,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// Calls give what their functions' nodes give, written out: nested ones, with attributes of the call, defaults and
-// absent ones, with inputs left out and outputs that are inputs, with names that are taken outside.
+// A call gives the same result as the function's nodes written out: nested calls, attributes of the call, defaults and
+// absent ones, inputs left out, outputs that are inputs, and names that are taken outside.
 func TestFunctions(t *testing.T) {
 	f := onnxtest.New(13, N, 2).Floats("b", []int64{1}, 3)
 	f.Function("Leak", "x b", "y same", []string{"slope"}, func(f onnxtest.File) {
@@ -65,7 +65,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// A function written for an older operator set is read as that.
+// A function written for an older operator set is read in that set.
 func TestFunctionOpset(t *testing.T) {
 	f := onnxtest.New(18, N, 2, 2)
 	fn := f.Function("Old", "x", "y", nil, func(f onnxtest.File) { f.Node("ReduceMean x → y axes=2, keepdims=0") })

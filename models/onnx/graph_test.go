@@ -66,8 +66,8 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// Encode writes the bytes that protobuf would, though it copies the weights itself, and a name for the first of two
-// nodes of one name only, which ONNX Runtime refuses otherwise.
+// Encode writes the same bytes as protobuf, though it copies the weights itself. It renames the first of two nodes with
+// one name, which ONNX Runtime would refuse.
 func TestEncodeIsProtobuf(t *testing.T) {
 	g := onnx.NewGraph("test")
 	g.Meta["a"], g.Meta["b"] = "1", "2"
@@ -148,7 +148,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Clone's passes leave the original alone.
+// A pass on a clone leaves the original unchanged.
 func TestClone(t *testing.T) {
 	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("w", []int64{2}, 3).Node("Mul x w → a; Relu a → y").
 		Bytes(N, 2))

@@ -15,19 +15,19 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// raw is a tensor of any type, its data as files have them.
+// raw makes a tensor of any type, with its data as in files.
 func raw(kind int32, name string, dims []int64, data []byte) *pb.TensorProto {
 	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(kind), Dims: dims, RawData: data}
 }
 
-// bits are numbers as files have them; float16 is given by its bits.
+// bits returns numbers as bytes of a file; float16 is given by its bits.
 func bits[T uint16 | float32 | float64](v ...T) []byte {
 	data, _ := binary.Append(nil, binary.LittleEndian, v)
 	return data
 }
 
-// A network in another width is its float32 copy, with a notice: input, output,
-// weights in both encodings, Constants and Casts.
+// A network in another width becomes its float32 copy, with a notice: input, output, weights in both encodings,
+// Constants and Casts.
 func TestOtherFloats(t *testing.T) {
 	const f16, f64, bf16 = 10, 11, 16
 	ints := func(kind int32, v ...int32) *pb.TensorProto {
@@ -103,7 +103,7 @@ func TestOtherFloats(t *testing.T) {
 	}
 }
 
-// A Cast of truth values to float is no float's Cast: it stays.
+// A Cast of truth values to float stays, unlike a Cast of floats.
 func TestCastOfTruth(t *testing.T) {
 	g := onnxtest.Open(t, onnxtest.New(13, N, 2).Floats("c", []int64{1}, 1).
 		Node("Greater x c → b; Cast b → f to=1; Mul f x → y").Bytes(N, 2))

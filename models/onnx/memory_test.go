@@ -8,7 +8,7 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
-// Weights count once, what is computed of them in their place; values as long as they are read.
+// Weights count once, or the result computed from them instead; values count as long as they are needed.
 func TestMemory(t *testing.T) {
 	b := &onnx.Builder{G: onnx.NewGraph("m")}
 	x := b.Input("x", onnx.Shape{N, 10})
@@ -19,7 +19,7 @@ func TestMemory(t *testing.T) {
 	z = b.Op("Add", b.OpWith("Concat", onnx.Attrs{"axis": int64(1)}, y, z), b.Const(onnx.Scalar(1)))
 	b.Output("z", b.Op("Relu", z))
 	weights, item := must.Get(b.Done())(t).Memory()
-	// y, Relu's and Concat's are the most; the last Relu's is the caller's.
+	// The values of y, Relu and Concat at once are the most; the caller holds the last Relu's.
 	if weights != 4*101 || item != 4*40 {
 		t.Errorf("%d bytes of weights, %d of an item", weights, item)
 	}

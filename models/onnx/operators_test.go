@@ -7,7 +7,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Encode writes operators with slow kernels by others, under the same names, and leaves the graph as it is.
+// Encode replaces operators with slow kernels, keeps the names, and leaves the graph unchanged.
 func TestForRuntime(t *testing.T) {
 	for op, traits := range operators {
 		if traits.inKernels == nil {
@@ -16,7 +16,7 @@ func TestForRuntime(t *testing.T) {
 		g := NewGraph("test")
 		b := &Builder{G: g}
 		b.Output("y", b.Op(op, b.Op("Transpose",
-			b.Input("x", Shape{Batch, 5})))) // [5, N]: the batch is no whole registers
+			b.Input("x", Shape{Batch, 5})))) // [5, N]: the batch does not fill whole registers
 		if b.Err() != nil {
 			t.Fatal(b.Err())
 		}
@@ -49,7 +49,7 @@ func opsOf(g *Graph) string {
 	return strings.Join(ops, " ")
 }
 
-// lack says what an operator's row lacks, or "". Gradient rules are gradtest's to check.
+// lack returns what an operator's row lacks, or "". Package gradtest checks gradient rules.
 func lack(t Traits) string {
 	switch {
 	case (t.shape == nil) != t.Folded:
@@ -66,7 +66,7 @@ func lack(t Traits) string {
 	return ""
 }
 
-// Every row has what it must have; and the check can fail.
+// Every row is complete; and the check can fail.
 func TestOperatorsAreComplete(t *testing.T) {
 	for op, row := range operators {
 		if f := lack(row); f != "" {

@@ -11,8 +11,9 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// An opened network that answers an image among others otherwise than the file does alone is found, in floats and where
-// the file rounds, and so is a file whose answer depends on the others in its batch. One that computes the same passes.
+// The comparison finds an opened network that answers an image among others differently than the file does alone, in
+// floats and if the file rounds, and a file whose answer depends on the others in its batch. A network that computes
+// the same passes.
 func TestHold(t *testing.T) {
 	testinput.Runtime(t)
 	network := func(compute func(b *onnx.Builder, x string) string) *onnx.Graph {
@@ -63,7 +64,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Images are given to the file as the options say: normalised, with channels last, and in levels.
+// The file receives the images as the options say: normalised, with channels last, and in levels.
 func TestImages(t *testing.T) {
 	testinput.Runtime(t)
 	for name, c := range map[string]struct {

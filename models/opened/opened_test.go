@@ -16,11 +16,11 @@ import (
 
 func TestMain(m *testing.M) { testinput.RunMain(m) }
 
-// image are the dimensions of an image here, behind the batch.
+// image holds an image's dimensions, without the batch.
 var image = []int64{3, 4, 4}
 
-// Files that were exported with a fixed batch, and use it in every way that their operators have, answer each image of
-// a batch as they do alone.
+// Files exported with a fixed batch, which use it in every way that their operators allow, answer each image of a batch
+// as they do alone.
 func TestBatch(t *testing.T) {
 	testinput.Runtime(t)
 	const flat = "Flatten x → f; "
@@ -28,7 +28,7 @@ func TestBatch(t *testing.T) {
 		name  string
 		batch int64
 		nodes string
-		out   []int64 // behind the batch
+		out   []int64 // without the batch
 	}{
 		{"scattered constants", 1, flat + "ScatterElements f at low → y axis=1", []int64{48}},
 		{"scattered constants of a batch of 2", 2, flat + "ScatterElements f at2 low2 → y axis=1", []int64{48}},
@@ -117,7 +117,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// file has constants that the probes read.
+// file makes a file with constants that the probes read.
 func file(batch int64, nodes string) onnxtest.File {
 	return onnxtest.New(17, append([]int64{batch}, image...)...).
 		Tensor(onnxtest.IntTensor("at", []int64{1, 2}, 3, 7)).

@@ -12,8 +12,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// BenchmarkLayer times a 3×3 convolution between two others in every form, on one
-// core, in nanoseconds an image: what the costs in conv.go were fitted to.
+// BenchmarkLayer times a 3×3 convolution between two others in every form, on one core, in nanoseconds per image. The
+// costs in conv.go were fitted to these times.
 //
 //	go test ./models/optimize -run '^$' -bench Layer -benchtime 2s
 func BenchmarkLayer(b *testing.B) {

@@ -7,13 +7,13 @@ import (
 	"selfheal/models/onnx"
 )
 
-// A subtraction at the front comes off, and its mean is given value by value; any other front stays.
+// A subtraction at the front is removed, and its mean is returned value by value; any other front stays.
 func TestCentre(t *testing.T) {
 	item := onnx.Shape{onnx.Batch, 3, 4, 5}
 	for _, c := range []struct {
 		name  string
 		mean  onnx.Shape
-		stays func(n network, x, k string) string // nil: x − mean, which comes off
+		stays func(n network, x, k string) string // nil: x − mean, which is removed
 	}{
 		{"a channel", onnx.Shape{1, 3, 1, 1}, nil},
 		{"no batch", onnx.Shape{3, 1, 1}, nil},

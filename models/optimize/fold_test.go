@@ -7,8 +7,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// A scale moves into the weights behind it where that is exact: the network's
-// gradient then has one multiplication less.
+// A scale moves into the following weights if that is exact: the network's gradient then has one multiplication less.
 func TestScalesMove(t *testing.T) {
 	g := build(t, "scales move")
 	fold(g)
@@ -27,7 +26,7 @@ func TestScalesMove(t *testing.T) {
 	}
 }
 
-// folded checks that a pass leaves so many nodes of an operator in a graph, and what it computes.
+// folded checks how many nodes of an operator a pass leaves in a graph, and that the result is the same.
 func folded(t *testing.T, g *onnx.Graph, pass func(*onnx.Graph), op string, left int) {
 	t.Helper()
 	after := g.Clone()
@@ -39,8 +38,8 @@ func folded(t *testing.T, g *onnx.Graph, pass func(*onnx.Graph), op string, left
 	near(t, batch(t, after, images), batch(t, g, images), 1e-6)
 }
 
-// A factor of each channel, or one of all, moves into the convolutions behind it, and
-// only if nothing else reads it and it is one a channel.
+// A factor of each channel, or one for all, moves into the following convolutions, but only if nothing else reads it
+// and it is constant within a channel.
 func TestFactorsMove(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -78,7 +77,7 @@ func TestFactorsMove(t *testing.T) {
 	}
 }
 
-// A normalisation behind a convolution becomes part of it, and only if nothing else reads between them.
+// A normalisation after a convolution becomes part of it, but only if nothing else reads the tensor between them.
 func TestNormalizationFolds(t *testing.T) {
 	g := grow(t, 1, onnx.Shape{onnx.Batch, 3, 6, 6}, func(n network, x string) string {
 		c := n.conv(n.norm(n.conv(x, 4, 3, 1), 0.5, 1.5), 4, 3, 1)
@@ -87,7 +86,7 @@ func TestNormalizationFolds(t *testing.T) {
 	folded(t, g, fold, "BatchNormalization", 1)
 }
 
-// A single channel's scale below 0, or 0, keeps a normalisation in front of ReLU as it is, though nothing else does.
+// A single channel's scale of 0 or less keeps a normalisation before a ReLU as it is.
 func TestNegativeScalesStay(t *testing.T) {
 	for scale, moves := range map[float32]bool{0.7: true, -0.7: false, 0: false} {
 		g := grow(t, 1, onnx.Shape{onnx.Batch, 3, 6, 6}, func(n network, x string) string {

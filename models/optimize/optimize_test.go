@@ -65,7 +65,7 @@ func (n network) classify(x string) string {
 	return n.Op("Gemm", f, n.weights(n.Shape(x)[1], 7), n.vector(7, -1, 1))
 }
 
-// networks are what the rewriting must get right; each takes images [N 3 h w].
+// networks are cases for the rewriting; each takes images [N 3 h w].
 var networks = map[string]struct {
 	h, w      int64
 	rewritten bool // some convolution is worth it

@@ -8,11 +8,11 @@ import (
 	"selfheal/models/onnx"
 )
 
-// narrow are networks whose states of few channels can become depth, or for a stated
-// reason not; each takes images [N 3 h w].
+// narrow are networks whose states with few channels can become depth, or can't for the reason in the name; each takes
+// images [N 3 h w].
 var narrow = map[string]struct {
 	h, w  int64
-	depth int // states that become depth
+	depth int // number of states that become depth
 	body  func(n network, x string) string
 }{
 	"strided stem, residual block": {32, 32, 2, func(n network, x string) string {

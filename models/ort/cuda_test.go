@@ -58,8 +58,7 @@ func TestCUDAError(t *testing.T) {
 	}
 }
 
-// Runs of whole batches without a binding, which is how a device other than the CPU is served, give every item what it
-// gets alone.
+// Runs of whole batches without a binding, as on a device, give every item the same result as alone.
 func TestWholeBatches(t *testing.T) {
 	alone, p := newPool(t, 1, 1), newPool(t, 2, 8)
 	single, conv, add := compile(t, alone, "conv"), compile(t, p, "conv"), compile(t, p, "add")

@@ -10,8 +10,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// silent is the gradient of √relu(x) by x, which is g/(2√x) for x > 0 and 0 else: its masks multiply 0 by ∞ once they
-// do not select.
+// silent makes the gradient of √relu(x) by x: g/(2√x) for x > 0, otherwise 0. If its masks multiply instead of
+// selecting, they compute 0·∞.
 func silent(t *testing.T) *onnx.Graph {
 	b := &onnx.Builder{G: onnx.NewGraph("silent")}
 	b.Output("y", b.Op("Sqrt", b.Op("Relu", b.Input("x", onnx.Shape{onnx.Batch, 3}))))
@@ -21,7 +21,7 @@ func silent(t *testing.T) *onnx.Graph {
 
 var silentGradient = []float32{0.25, 0, 0}
 
-// Items that masks which multiply give NaN for are run by masks that select, and no others.
+// Items for which multiplying masks give NaN are run again by masks that select, and no others.
 func TestExactly(t *testing.T) {
 	pool := ort.NewPool(1, 2)
 	defer pool.Close()
@@ -49,7 +49,7 @@ func TestExactly(t *testing.T) {
 	}
 }
 
-// So are runs of sessions.
+// The same holds for runs of sessions.
 func TestExactSession(t *testing.T) {
 	s := must.Get(ort.OpenGraph(silent(t)))(t)
 	defer s.Close()

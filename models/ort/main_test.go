@@ -11,7 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// envProvider names the provider of a process that a test starts, whose library is not that of all others.
+// envProvider names the provider of a process that a test starts with another library.
 const envProvider = "SELFHEAL_TEST_PROVIDER"
 
 // printTo is a log that prints a line for each step.

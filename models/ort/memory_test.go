@@ -11,7 +11,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// wide is a graph from one number an item to one, in between a value of 1 MiB that twice exists at once.
+// wide makes a graph from one number per item to one, with a value of 1 MiB between, of which two exist at once.
 func wide(t *testing.T) (model []byte, weights, item int64) {
 	t.Helper()
 	const values = 1 << 18
@@ -60,7 +60,7 @@ func TestMemoryGoesBack(t *testing.T) {
 	}
 }
 
-// The batch gets smaller before a program is compiled that does not fit, and no result changes.
+// The batch is lowered before a program is compiled that does not fit, and no result changes.
 func TestBatchFitsIntoMemory(t *testing.T) {
 	model, weights, item := wide(t)
 	alone := newPool(t, 1, 64)
@@ -97,18 +97,18 @@ func TestBatchFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// A pass for which the runtime finds no memory is repeated in smaller batches, and only one of a single item fails.
+// A pass that runs out of memory is repeated in smaller batches, and only one of a single item fails.
 func TestMemoryEnds(t *testing.T) {
 	defer renewArena(0)
 	model, _, _ := wide(t)
 	alone := newPool(t, 1, 1)
 	want := answers(t, alone, must.Get(alone.Compile("wide", model))(t))
-	// With two workers the batch falls by what each of them holds when the other asks.
+	// With two workers the batch falls further, by the memory that each of them holds when the other asks.
 	for _, c := range []struct{ workers, limit, least int }{{1, 40, 4}, {2, 40, 1}, {2, 12, 1}} {
 		renewArena(int64(c.limit) << 20)
 		var said []string
 		p := NewPool(c.workers, 64, Within(Memory{
-			Free:    func() (int64, bool) { return 0, false }, // so that the estimate stays out
+			Free:    func() (int64, bool) { return 0, false }, // so that the estimate has no effect
 			Lowered: func(l Lowering) { said = append(said, l.String()) }}))
 		prog := must.Get(p.Compile("wide", model))(t)
 		for try := 0; p.Batch() == 64 && try < 50; try++ {

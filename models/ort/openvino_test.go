@@ -28,8 +28,8 @@ func TestOpenVINOSizes(t *testing.T) {
 	}
 }
 
-// A convolution of an image in two halves, of which the first has what bf16 keeps, is that of the image. Where
-// something else reads the image, or the convolution has groups, the graph stays as it is.
+// A convolution of an image in two halves, the first of which is the image in bf16, equals the convolution of the
+// image. If anything else reads the image, or the convolution has groups, the graph stays as it is.
 func TestInHalves(t *testing.T) {
 	t.Parallel()
 	shape := onnx.Shape{onnx.Batch, 3, 4, 4}

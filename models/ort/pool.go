@@ -31,7 +31,7 @@ type Pool struct {
 
 	estimated  bool         // the batch is chosen by a device's free memory
 	deviceFree int64        // that memory before the first program, in bytes
-	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats a pass that ran out of memory
+	exclusive  sync.RWMutex // held for reading by each run, and for writing by one that repeats a pass without memory
 }
 
 // NewPool makes a pool. workers is the number of runs side by side: 0 means as many as keep all cores busy with the

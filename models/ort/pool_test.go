@@ -13,7 +13,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// image is a random item, the same for the same id.
+// image returns a random item, the same for the same id.
 func image(id, size int) []float32 {
 	r := rand.New(rand.NewPCG(1, uint64(id)))
 	x := make([]float32, size)
@@ -72,7 +72,7 @@ func TestManyPrograms(t *testing.T) {
 	})
 }
 
-// A pool has no more threads and workers than a machine has a use for.
+// A pool has no more threads and workers than a machine can use.
 func TestPoolIsBounded(t *testing.T) {
 	most := 4 * runtime.GOMAXPROCS(0)
 	for _, c := range [][4]int{{1e9, 1e9, most, most}, {most + 1, 1, most, 1}, {most, 2, most, 2}, {1, 3000, 1, most}} {
@@ -84,7 +84,7 @@ func TestPoolIsBounded(t *testing.T) {
 	}
 }
 
-// An item that is written into the batch has the bits of one that is copied there.
+// An item written straight into the batch has the same bits as one copied there.
 func TestFilled(t *testing.T) {
 	t.Parallel()
 	const n = 50
@@ -121,7 +121,7 @@ func TestRunErrors(t *testing.T) {
 		must.Refuse(t, p.Run(ctx, add, c.in, c.out), c.want)
 	}
 	must.Refuse(t, newPool(t, 1, 1).Run(ctx, add, two, two), "another pool")
-	// Every item of a failed batch is told; the pool goes on.
+	// Every item of a failed batch gets the error; the pool goes on.
 	each(p, 20, func(int) { must.Refuse(t, p.Run(ctx, fails, [][]float32{a}, room(fails.Outputs())), "run fails on ") })
 	if fails.Items() != 0 {
 		t.Errorf("%d failed items counted", fails.Items())

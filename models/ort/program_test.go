@@ -50,7 +50,7 @@ func TestCompileErrors(t *testing.T) {
 	must.Refuse(t, err, `a mean of 3 values for input "a", which has 4`)
 }
 
-// A session takes whole tensors, of another number of items at each call, and leaves them as they are.
+// A session takes whole tensors, with another number of items at each call, and does not change them.
 func TestSession(t *testing.T) {
 	s := must.Get(Open("add", readModel(t, "add")))(t)
 	defer s.Close()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The probe is what a check takes it for.
+// The probe is the network that a check assumes.
 func TestProbe(t *testing.T) {
 	if sum, err := sumOfProbe(newPool(t, 1, 1), false); err != nil || sum != probeSum {
 		t.Errorf("it adds up to %v, not %v (%v)", sum, probeSum, err)

@@ -56,7 +56,7 @@ func fakeClients(t *testing.T, scripts map[string]string) (dir string) {
 	return dir
 }
 
-// fake is a provisioner whose pin is the fake library.
+// fake makes a provisioner that has the fake library pinned.
 func fake(t *testing.T, log *bytes.Buffer) *provisioner {
 	library := file{"lib.so", int64(len(fakeLibrary)), fakeSum}
 	return &provisioner{
@@ -271,8 +271,8 @@ func TestRealDownload(t *testing.T) {
 	}
 }
 
-// A library of several packages comes after all that belongs beside it. A package that is there is not fetched again
-// when another fails, which costs a line that says which.
+// A library with several packages is complete only after all files that belong beside it. A package that is there is
+// not fetched again when another fails; the failure costs a line that names the package.
 func TestSeveralPackages(t *testing.T) {
 	const full = `case "$*" in
 *gadget*) cp "$(dirname $0)/good.whl" . ;;

@@ -2,7 +2,7 @@ package ort
 
 import "testing"
 
-// plan is a pool without workers whose queues hold the given numbers.
+// plan makes a pool without workers whose queues have the given lengths.
 func plan(workers, batch, entered, served int, queues ...int) (*Pool, []*Program) {
 	p := &Pool{schedule: schedule{workers: workers, entered: entered, served: served, free: 1}}
 	p.batch.Store(int64(batch))

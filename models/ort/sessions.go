@@ -86,7 +86,7 @@ func (s *Session) Run(in []Tensor) (results []Tensor, err error) {
 		if !ok {
 			return errors.New("an output is not a float32 tensor")
 		}
-		results = append(results, Tensor{Shape: t.GetShape(), Data: t.GetData()}) // GetData returns a copy in Go's memory
+		results = append(results, Tensor{Shape: t.GetShape(), Data: t.GetData()}) // a copy in Go's memory
 		return nil
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// fakeDriver is what a driver answers, as the environment says.
+// fakeDriver is C code of a driver whose answers the environment gives.
 const fakeDriver = `
 #include <stddef.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ func library(t *testing.T, folder, name, code string, needs ...string) (file str
 	return file
 }
 
-// child runs this test in a process of its own with more in its environment, and gives what it printed.
+// child runs this test in its own process with more in its environment, and returns the output.
 func child(t *testing.T, env ...string) string {
 	t.Helper()
 	cmd := exec.Command(must.Get(os.Executable())(t), "-test.run=^"+t.Name()+"$", "-test.v")
@@ -62,7 +62,7 @@ func child(t *testing.T, env ...string) string {
 	return string(out)
 }
 
-// The driver is asked before anything else, and its answers become a line.
+// The driver is asked first, and its answers become a line.
 func TestDriver(t *testing.T) {
 	if os.Getenv("SELFHEAL_TEST_CHILD") != "" {
 		bytes, known := deviceMemory(1)
@@ -86,8 +86,8 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// Libraries are loaded from folders that the linker does not look into, each after what it needs; one that needs what
-// is nowhere is an error that names it.
+// Libraries are loaded from folders that the linker does not search, each after the libraries that it needs. If a
+// needed library is nowhere, the error names it.
 func TestPreload(t *testing.T) {
 	dir := t.TempDir()
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
@@ -101,7 +101,7 @@ func TestPreload(t *testing.T) {
 }
 
 // TestRealCUDA provisions the library with the CUDA provider, as if there were a driver, and loads the provider with
-// all that it needs. Without a driver that gets as far as asking for the devices.
+// all that it needs. Without a driver it fails only when it asks for the devices.
 func TestRealCUDA(t *testing.T) {
 	if os.Getenv("SELFHEAL_TEST_DOWNLOAD") != "1" {
 		t.Skip("SELFHEAL_TEST_DOWNLOAD is not 1")

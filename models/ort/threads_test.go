@@ -26,14 +26,14 @@ func TestResultsDoNotDependOnThePool(t *testing.T) {
 	t.Parallel()
 	for name, model := range programs(t) {
 		n, rounds := 19, 1
-		if name == "conv" { // which takes little time
+		if name == "conv" { // it takes little time
 			n, rounds = 150, 4
 		}
 		for _, opts := range [][]CompileOption{nil, {Unoptimized()}} {
 			want := make([][][]float32, n)
 			for _, c := range [][3]int{{1, 1, 1}, {1, 64, 1}, {2, 64, 1}, {3, 7, 1}, {2, 1, 1}, {4, 33, 1}, {1, 1, 2},
 				{1, 8, 2}, {2, 8, 3}, {1, 19, 4}} { // workers, batch, threads
-				if opts != nil && c[2] > 1 { // where ONNX Runtime cuts sums by threads
+				if opts != nil && c[2] > 1 { // there ONNX Runtime splits sums by threads
 					continue
 				}
 				p := NewPool(c[0], c[1], Threads(c[2]))

@@ -61,8 +61,8 @@ func same(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// cut builds a graph whose body also returns its boundaries and, where they are checked, all its cuts. Both must
-// compose.
+// cut builds a graph whose body also returns its boundaries and, if they should be checked, all its cuts. Cutting at
+// either composes to the network.
 func cut(t *testing.T, body func(n network, x string) (y string, boundaries, cuts []string)) *onnx.Graph {
 	t.Helper()
 	var boundaries, cuts []string
@@ -93,8 +93,8 @@ func TestPlainChain(t *testing.T) {
 	})
 }
 
-// Tensors beside the main path are no cuts: not the scales of squeeze-excite,
-// nor the tensor that they scale, which the branch reads too before both meet.
+// Tensors beside the main path are not cuts: neither the scales of squeeze-excite nor the tensor that they scale,
+// because the branch also reads that before both meet.
 func TestSideBranch(t *testing.T) {
 	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
@@ -107,8 +107,8 @@ func TestSideBranch(t *testing.T) {
 	})
 }
 
-// Inside a residual block nothing is a cut, with an identity shortcut or a
-// projection; the boundary is the join, or its activation where only that reads it.
+// Inside a residual block there is no cut, with an identity shortcut or a projection. The boundary is the join, or its
+// activation if nothing else reads the join.
 func TestShortcuts(t *testing.T) {
 	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
@@ -124,7 +124,7 @@ func TestShortcuts(t *testing.T) {
 	})
 }
 
-// A join that more than its activation reads is a boundary itself.
+// A join that other nodes than its activation read is a boundary itself.
 func TestPreActivation(t *testing.T) {
 	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)
@@ -196,7 +196,7 @@ func TestAtErrors(t *testing.T) {
 	}
 }
 
-// Cutting leaves the network as it is.
+// Cutting does not change the network.
 func TestAtKeepsTheNetwork(t *testing.T) {
 	g := zoo(t, "preact_standard.onnx")
 	before := must.Get(g.Encode())(t)
@@ -228,8 +228,8 @@ func TestManySegments(t *testing.T) {
 	}
 }
 
-// A block of EfficientNet: expansion, depthwise convolution, squeeze-excite and a
-// linear projection; with its shortcut where the shapes allow one.
+// mobile is a block of EfficientNet: expansion, depthwise convolution, squeeze-excite and a linear projection, with a
+// shortcut if skip is set and the shapes allow one.
 func (n network) mobile(x string, out, stride int64, skip bool) string {
 	silu := func(t string) string { return n.Op("Mul", t, n.Op("Sigmoid", t)) }
 	wide := 2 * n.Shape(x)[1]
@@ -244,8 +244,8 @@ func (n network) mobile(x string, out, stride int64, skip bool) string {
 	return h
 }
 
-// EfficientNet's blocks end at the join where they have a shortcut and at the
-// linear projection where not, whether its normalisation is folded or not.
+// EfficientNet's blocks end at the join if they have a shortcut, otherwise at the linear projection, whether its
+// normalisation is folded or not.
 func TestLinearBottlenecks(t *testing.T) {
 	cut(t, func(n network, x string) (y string, boundaries, cuts []string) {
 		stem := n.conv(x, 4, 3, 1)

@@ -31,8 +31,8 @@ func chain(t *testing.T, pool *ort.Pool, graphs []*onnx.Graph, x []float32, opts
 	return x
 }
 
-// composes cuts g at boundaries and compares the segments with the whole: to
-// rounding where the runtime may fuse operators, bit for bit where it may not.
+// composes cuts g at boundaries and compares the segments with the whole: up to rounding if the runtime may fuse
+// operators, bit for bit if not.
 func composes(t *testing.T, g *onnx.Graph, boundaries []string) {
 	t.Helper()
 	segments := must.Get(At(g, boundaries))(t)

@@ -1,5 +1,5 @@
-// Package zoo_test opens every architecture of models/zoo/skeletons: graphs as
-// PyTorch's exporters write them, without weights, which are drawn here.
+// Package zoo_test opens every architecture in models/zoo/skeletons: graphs as PyTorch's exporters write them, without
+// weights, which are drawn here.
 package zoo_test
 
 import (
@@ -108,12 +108,12 @@ func check(t *testing.T, net *onnx.Graph) {
 	if !(norm > 0) {
 		t.Fatal("the gradient is 0")
 	}
-	// Along the gradient, with noise for the rest.
+	// The direction is along the gradient, plus noise.
 	d := make([]float64, len(x))
 	for i := range d {
 		d[i] = float64(dx[i])/norm + 0.5*r.NormFloat64()/math.Sqrt(float64(len(d)))
 	}
-	// Where outputs jump, on the network that agrees with this one at x and has none.
+	// If outputs jump, take the network that agrees with this one at x and is continuous.
 	if f := frozen(net); f != nil {
 		program, finish := compile(t, pool, f)
 		defer finish()
@@ -149,10 +149,10 @@ func check(t *testing.T, net *onnx.Graph) {
 	}
 }
 
-// frozen returns the vector-Jacobian graph of a network with MaxUnpool whose indices come from a second image. Where
-// another value of a pool's window becomes the largest, MaxUnpool puts it elsewhere: the network's output jumps, and
-// differences of it say nothing of its gradient. With the indices of one image it is continuous, and at that image
-// the gradients are the same. Inputs x, x0 and cotangent, outputs y and dx; nil for a network without indices.
+// frozen returns the vector-Jacobian graph of a network with MaxUnpool whose indices come from a second image. When
+// another value of a pool's window becomes the largest, MaxUnpool moves it: the network's output jumps, and differences
+// of it say nothing about its gradient. With the indices of one image fixed it is continuous, and at that image the
+// gradients are the same. The inputs are x, x0 and cotangent, the outputs y and dx; nil for a network without indices.
 func frozen(net *onnx.Graph) *onnx.Graph {
 	const fixed = "/fixed"
 	g, copies := net.Clone(), net.Clone()
@@ -193,11 +193,11 @@ func frozen(net *onnx.Graph) *onnx.Graph {
 	return g
 }
 
-// A function of a point on the line gives the value there and the slope.
+// line returns the value and the slope at a point of a line.
 type line func(ctx context.Context, s float64) (value, slope float64, err error)
 
-// alongLine returns the mean slope on the line and how much the value rises on
-// it: equal for a network with kinks too, which the slope at one point is not.
+// alongLine returns the mean slope on the line and the rise of the value along it. They are equal even for a network
+// with kinks, unlike the slope at one point.
 func alongLine(pool *ort.Pool, step float64, at line) (slope, difference float64, err error) {
 	var ends [2]float64
 	var slopes [points]float64

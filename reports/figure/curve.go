@@ -124,7 +124,7 @@ func provenUnder(s *view.Suite, c view.Curves, line view.Curve) chart.Series {
 			}
 		}
 		if most >= 0 {
-			apart := (float64(line.Index) - float64(len(c.Lines)-1)/2) * c.End() / 100 // keeps it apart from other defenses' lines
+			apart := (float64(line.Index) - float64(len(c.Lines)-1)/2) * c.End() / 100 // apart from other lines
 			out.Add(p.Epsilon+apart, p.Accuracy)
 			out.Low, out.High = append(out.Low, most), append(out.High, p.Accuracy)
 		}

@@ -42,7 +42,7 @@ func TestMethodLooks(t *testing.T) {
 	}
 }
 
-// A chart says the accuracy on clean images and after each component, for each defense that was attacked on its own.
+// A chart gives the accuracy on clean images and after each component, for each defense that was attacked on its own.
 func TestWaterfalls(t *testing.T) {
 	cell := func(defense, attack string, right float64, left ...float64) result.Cell {
 		c := result.Cell{ID: cell.Of("s", "m", defense, attack, 0), N: 4, Accuracy: right}

@@ -13,7 +13,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// evidenced is a suite of verdicts: of each model and defense those on clean images, then under attack.
+// evidenced makes a suite from verdicts: for each model and defense those on clean images, then under attack.
 func evidenced(controls map[string]result.Control, of map[string]map[string][]string, order ...string) Suite {
 	f := &result.File{Controls: controls}
 	f.Suites = []result.Suite{{Name: "s", Mode: result.Oblivious, Controls: order[1:]}}
@@ -38,7 +38,7 @@ func evidenced(controls map[string]result.Control, of map[string]map[string][]st
 	return Of(view.Of(f)).Suites[0]
 }
 
-// solved are controls of one embedding whose solvers differ, and one of another embedding.
+// solved returns controls with one embedding and different solvers, and one with another embedding.
 func solved() map[string]result.Control {
 	of := func(method, path string) result.Control {
 		return result.Control{Solver: result.Parameters{"method": method},
@@ -48,7 +48,7 @@ func solved() map[string]result.Control {
 		"other": of("pmp", "another.onnx")}
 }
 
-// A control is held against the network, and a solver against greedy control by the same embeddings only.
+// A control is compared with the network; a solver also with greedy control, but only by the same embeddings.
 func TestContrasts(t *testing.T) {
 	s := evidenced(solved(), nil, "none", "msa", "greedy", "other", "unknown")
 	want := []contrast{{"msa", "none"}, {"greedy", "none"}, {"other", "none"}, {"unknown", "none"}, {"msa", "greedy"}}
@@ -110,7 +110,7 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// Without verdicts on the same images nothing is said.
+// Without verdicts on the same images there is no evidence.
 func TestNoEvidence(t *testing.T) {
 	other := map[string]map[string][]string{"a": {"none": {"111"}, "greedy": {"11"}}}
 	apart := evidenced(solved(), other, "none", "greedy")

@@ -11,7 +11,7 @@ import (
 	"selfheal/reports/words"
 )
 
-// plainly is a table in plain text, a row a line, columns with bars between them.
+// plainly writes a table in plain text, one line per row, with bars between columns.
 func plainly(t Table) []string {
 	var out []string
 	for _, r := range t.Rows {
@@ -36,8 +36,8 @@ func wantRows(t *testing.T, got Table, want []string) {
 	}
 }
 
-// classed are records of one suite, a row a class: right answers of 10 images on the baseline
-// clean and attacked, and on the controlled network.
+// classed makes the records of one suite, one row per class: right answers of 10 images on the baseline clean and
+// attacked, and on the controlled network.
 func classed(t *testing.T, names []string, controls []string, right [][4]int) Suite {
 	t.Helper()
 	f := &result.File{Datasets: map[string]result.Dataset{"d": {ClassNames: names}}}

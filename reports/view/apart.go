@@ -23,7 +23,7 @@ type Apart struct {
 	Names, Severities []string       // of corruptions
 	Normalised        bool           // AlexNet's errors are known
 	cells
-	radii  map[cellKey][]float64 // from records of smoothing, and proved radii of a bracket, one per image, without epsilon
+	radii  map[cellKey][]float64 // from records of smoothing, and proved ones of a bracket: one per image, no epsilon
 	broken map[cellKey][]float64 // from a bracket's records, +Inf if nothing breaks the image
 }
 
@@ -132,7 +132,7 @@ type bracket struct {
 }
 
 // Brackets returns the brackets of a model and defense, at the certificate's epsilons and, for a smoothed classifier,
-// at every attack's. Of several attacks in one ball it takes the one that leaves least.
+// at every attack's. If several attacks share a ball, it takes the one that leaves least.
 func (by *Apart) Brackets(s *Suite, model, defense string) (all []bracket) {
 	find := func(col words.Column) int {
 		return slices.IndexFunc(all, func(b bracket) bool { return b.Norm == col.Norm && b.Epsilon == col.Epsilon })

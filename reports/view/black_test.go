@@ -8,7 +8,7 @@ import (
 	"selfheal/harness/result"
 )
 
-// The curve of a patch has the clean images at 0 and a cell a side, and none where there is one side.
+// The curve of a patch has the clean images at 0 and a cell for each side; there is no curve for a single side.
 func TestPatchCurves(t *testing.T) {
 	f := &result.File{Attacks: map[string]result.Attack{"p": {Kind: "patch", Recipe: "patch/1",
 		Parameters: result.Parameters{"side": []any{6., 2.}}}, "one": {Kind: "patch", Recipe: "patch/1",

@@ -9,8 +9,8 @@ import (
 	"selfheal/harness/result"
 )
 
-// curved is a suite of one attack at 2/255 and 4/255, whose records change changes. Alone, one of four images is wrong
-// and the others break at 1, 3 and 5/255; the control was given the same images.
+// curved makes a suite with one attack at 2/255 and 4/255; change may change its records. Alone, one of four images is
+// wrong and the others break at 1, 3 and 5/255; the control was given the same images.
 func curved(change func(f *result.File, recs []result.Record) []result.Record) *Suite {
 	var cells []result.Cell
 	for _, defense := range []string{"none", "c"} {
@@ -43,7 +43,7 @@ func curved(change func(f *result.File, recs []result.Record) []result.Record) *
 	return v.Suites[0]
 }
 
-// The steps of a curve are the images' distances where those are all known, and the cells otherwise.
+// The steps of a curve are the images' distances if all are known, otherwise the cells.
 func TestCurves(t *testing.T) {
 	type recs = []result.Record
 	each := func(f *result.File, change func(c *result.Cell)) {

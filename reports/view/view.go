@@ -346,7 +346,7 @@ func shellCommand(args []string) string {
 				}
 				return out
 			}
-			quoted[i] = "\"$(printf '" + unshown.ReplaceAllStringFunc(a, octal) + "')\"" // a terminal shows octal escapes
+			quoted[i] = "\"$(printf '" + unshown.ReplaceAllStringFunc(a, octal) + "')\"" // octal escapes can be seen
 		default:
 			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}

@@ -14,7 +14,8 @@ import (
 	"selfheal/reports/words"
 )
 
-// of is a file of one suite: model m alone and under control c, whose cells are added by the attacks' names.
+// of makes a file with one suite: model m alone and under control c, with the given cells; attacks' names come from the
+// cells.
 func of(cells ...result.Cell) *result.File {
 	f := &result.File{Suites: []result.Suite{{Name: "s", Dataset: "d", Mode: result.Oblivious, Models: []string{"m"},
 		Controls: []string{"c"}}}}
@@ -25,7 +26,7 @@ func of(cells ...result.Cell) *result.File {
 	return f
 }
 
-// under is a cell of four images, so many of which are right, under an attack of the strength epsilon in 1/255.
+// under makes a cell of four images, right of them right, under an attack of strength epsilon in 1/255.
 func under(defense, attack string, epsilon float64, right int) result.Cell {
 	c := result.Cell{ID: cell.Of("", "", defense, attack, 0), N: 4, Correct: right, Accuracy: float64(right) / 4,
 		Verdicts: strings.Repeat("1", right) + strings.Repeat("0", 4-right)}
@@ -35,7 +36,7 @@ func under(defense, attack string, epsilon float64, right int) result.Cell {
 	return c
 }
 
-// A cell with an error has no accuracy; a note says why, and nothing is called unfinished.
+// A cell with an error has no accuracy. A note gives the error, and nothing is called unfinished.
 func TestFailedCells(t *testing.T) {
 	failed := under("none", "pgd", 8, 0)
 	failed.Error, failed.Verdicts = "its logits are not finite", ""
@@ -48,7 +49,7 @@ func TestFailedCells(t *testing.T) {
 	}
 }
 
-// An attack that has not begun is headed as one that has: its strengths are known.
+// An attack that has not begun has the same heading as one that has: its strengths are known.
 func TestAttackThatHasNotBegun(t *testing.T) {
 	f := of(under("none", "none", 0, 4))
 	f.Suites[0].Attacks = []string{"aa"}
@@ -59,7 +60,7 @@ func TestAttackThatHasNotBegun(t *testing.T) {
 	}
 }
 
-// The lowest accuracy is one under an attack where the suite has some, and under corruptions where it has none.
+// The lowest accuracy is one under an attack if the suite has attacks, otherwise under corruptions.
 func TestLowestUnderCorruption(t *testing.T) {
 	s := Of(of(under("none", "none", 0, 4), under("none", "pgd", 2, 2), under("none", "square", 2, 1))).Suites[0]
 	s.Corrupted = []*Apart{{Attack: "square"}}
@@ -72,7 +73,7 @@ func TestLowestUnderCorruption(t *testing.T) {
 	}
 }
 
-// If a corruption's cell is missing or has failed, no mean is given, as it would be of other corruptions.
+// If a corruption's cell is missing or has failed, there is no mean, because it would average other corruptions.
 func TestNoMeanOfSome(t *testing.T) {
 	f := of(under("none", "fog:fog:1", 0, 2), under("none", "fog:fog:2", 0, 0), under("c", "fog:fog:1", 0, 4),
 		under("c", "fog:fog:2", 0, 3))
@@ -107,7 +108,7 @@ func TestWhiskers(t *testing.T) {
 	}{
 		{several, scored(0.5, 0.2, 0.1), 0.0585, 0.4749, true}, // 0.267 ± 0.208
 		{several, scored(0, 0, 1), 0, 0.9107, true},            // 0.333 ± 0.577, clipped
-		{several, scored(), 0, 0, false},                       // clean images, which no seed is of
+		{several, scored(), 0, 0, false},                       // clean images, which have no seed
 		{one, scored(), 0.1, 0.9, true},
 	} {
 		low, high, ok := c.s.Whiskers(c.cell)

@@ -9,8 +9,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// kernels are the operators whose ONNX Runtime kernels must compute an item the
-// same wherever in a batch it stands, as graphs are written for the runtime.
+// kernels returns operators that are written in another form for the runtime, so that an item's result does not depend
+// on its place in the batch.
 func kernels() map[string]func(b *onnx.Builder, x string) string {
 	all := map[string]func(b *onnx.Builder, x string) string{
 		"Log":  func(b *onnx.Builder, x string) string { return b.Op("Log", b.Op("Mul", x, x)) },

@@ -60,9 +60,9 @@ func settled(op string) bool {
 	return grad.HasRule(op) != (t.Folded || t.Simplified || t.Discrete())
 }
 
-// Every operator has a gradient rule or needs none; every rule and every head has a golden, a rule
-// one away from kinks, which is checked by differences and a second time; and so has every operator whose derivative
-// the table has as 0, but those that draw at random.
+// Every operator has a gradient rule or needs none. Every rule and every head has a golden, and every rule one away
+// from kinks, which is checked by differences and a second time. Every operator whose derivative is 0 in the table has
+// a golden too, unless it draws at random.
 func TestComplete(t *testing.T) {
 	ops, heads, steps := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, g := range goldens {

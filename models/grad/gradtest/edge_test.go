@@ -14,12 +14,12 @@ import (
 	"selfheal/models/ort"
 )
 
-// with is an operator with attributes.
+// with makes an operator with attributes.
 func with(op string, attrs onnx.Attrs) func(b *onnx.Builder, x string) string {
 	return func(b *onnx.Builder, x string) string { return b.OpWith(op, attrs, x) }
 }
 
-// edges are networks with attributes that no exporter writes, and a file may have.
+// edges are networks with attributes that no exporter writes but a file may contain.
 var edges = map[string]func(b *onnx.Builder, x string) string{
 	"Elu of negative alpha":              with("Elu", onnx.Attrs{"alpha": float32(-0.7)}),
 	"Elu of alpha 0":                     with("Elu", onnx.Attrs{"alpha": float32(0)}),
@@ -50,7 +50,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// A Resize's gradient samples by the scales and the sizes that ONNX Runtime has.
+// A Resize's gradient uses the same scales and sizes as ONNX Runtime.
 func TestResizeGradients(t *testing.T) {
 	pool := newPool(t, 1)
 	for _, scale := range []float32{0.3, 0.7, 1.05, 1.1, 1.4} {
@@ -89,7 +89,7 @@ func checkGradient(t *testing.T, pool *ort.Pool, b *onnx.Builder) {
 	}
 }
 
-// A loss that is not selected leaves no trace, be it infinite.
+// A loss that is not selected has no effect, even if it is infinite.
 func TestLossesOfInfiniteDifferences(t *testing.T) {
 	b := &onnx.Builder{G: onnx.NewGraph("scaled")}
 	b.Output("y", b.Op("Mul", b.Input("x", onnx.Shape{onnx.Batch, 4}), b.Float(1)))

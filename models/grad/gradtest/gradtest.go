@@ -1,5 +1,5 @@
-// Package gradtest holds what the gradient rules are tested against: goldens that scripts/goldens/gradients.py writes
-// with PyTorch, and the directional finite-difference check.
+// Package gradtest tests the gradient rules: against goldens that scripts/goldens/gradients.py writes with PyTorch, and
+// by [Directional], the finite-difference check that other packages use too.
 package gradtest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 )
 
-// Rand is a generator keyed by a case's name and a purpose.
+// Rand returns a generator keyed by a case's name and a purpose.
 func Rand(name, purpose string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name + "\x00" + purpose))

@@ -22,7 +22,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// Golden is one model and what PyTorch gives for it. Values are flat, item by item.
+// Golden is one model with PyTorch's results for it. Values are flat, item by item.
 type Golden struct {
 	Name  string  `json:"name"`
 	Shape []int64 `json:"shape"` // of x, batch first
@@ -38,9 +38,9 @@ type Golden struct {
 	Head    string    `json:"head"` // a name in grad.Heads, or ""
 	Labels  []int     `json:"labels"`
 	Targets []int     `json:"targets"`
-	Loss    []float32 `json:"loss"` // of every item
+	Loss    []float32 `json:"loss"` // one for each item
 
-	// Gradients by weights too, as sums over the batch: x first, then the parameters.
+	// Parameters are gradients by weights too, as sums over the batch: x first, then the parameters.
 	Parameters []struct {
 		Name     string    `json:"name"` // "" for x
 		Gradient []float32 `json:"gradient"`
@@ -49,7 +49,7 @@ type Golden struct {
 	} `json:"parameters"`
 
 	Net  *onnx.Graph `json:"-"`
-	File []byte      `json:"-"` // the model as PyTorch's side wrote it
+	File []byte      `json:"-"` // the model, written from Python
 }
 
 // Items is the number of images in the golden's batch.
@@ -80,7 +80,7 @@ func load(dir string) ([]*Golden, error) {
 		if err := json.Unmarshal(data, g); err != nil {
 			return nil, fmt.Errorf("%s: %w", f, err)
 		}
-		as := simplify.Options{Layout: simplify.ChannelsFirst} // as they are: none takes images
+		as := simplify.Options{Layout: simplify.ChannelsFirst} // unchanged: none takes images
 		if g.Net, g.File, err = simplify.Load(strings.TrimSuffix(f, ".json")+".onnx", as); err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func load(dir string) ([]*Golden, error) {
 	return all, nil
 }
 
-// distance is ‖got − want‖ over ‖want‖, or over 1e-2 where want is shorter; NaN where a value is.
+// distance returns ‖got − want‖ over ‖want‖, or over 1e-2 if want is shorter; NaN if a value is NaN.
 func distance(got, want []float32) float64 {
 	d, norm := 0.0, 0.0
 	for i, w := range want {
@@ -154,7 +154,7 @@ func newPool(t *testing.T, batch int) *ort.Pool {
 	return pool
 }
 
-// derived is the golden's gradient graph, and how to run it on one item of the golden.
+// derived returns the golden's gradient graph, for one item of the golden.
 func derived(t *testing.T, g *Golden) *onnx.Graph {
 	t.Helper()
 	var d *onnx.Graph
@@ -170,7 +170,7 @@ func derived(t *testing.T, g *Golden) *onnx.Graph {
 	return d
 }
 
-// inputs are the derived graph's inputs beside x for item i.
+// inputs returns the derived graph's inputs besides x for item i.
 func inputs(g *Golden, i int) [][]float32 {
 	if g.Head == "" {
 		return [][]float32{g.Item(g.W, i)}
@@ -187,7 +187,7 @@ func inputs(g *Golden, i int) [][]float32 {
 	return in
 }
 
-// dot accumulates Σ a·b in float64.
+// dot returns Σ a·b, summed in float64.
 func dot(a, b []float32) float64 {
 	s := 0.0
 	for i, v := range a {
@@ -196,7 +196,7 @@ func dot(a, b []float32) float64 {
 	return s
 }
 
-// worst is the largest |got − want|, relative to want's largest value or 1.
+// worst returns the largest |got − want|, relative to want's largest value or 1.
 func worst(got, want []float32) float64 {
 	scale, e := 1.0, 0.0
 	for _, v := range want {
@@ -266,7 +266,7 @@ func TestDirectional(t *testing.T) {
 	})
 }
 
-// sameInBatch reports the first of some items that has other bits in a batch of them all than alone.
+// sameInBatch reports the first item whose bits differ in a batch of all items.
 func sameInBatch(t *testing.T, alone, together *ort.Pool, g *onnx.Graph, items [][][]float32) {
 	t.Helper()
 	one, all := compile(t, alone, g), compile(t, together, g)
@@ -313,8 +313,8 @@ func TestBatchIndependence(t *testing.T) {
 	})
 }
 
-// The simplified graph computes what the file says, operator by operator: fused integer kernels saturate on processors
-// without VNNI.
+// The simplified graph computes what the file computes, operator by operator: fused integer kernels saturate on
+// processors without VNNI.
 func TestSimplifiedModelEqualsFile(t *testing.T) {
 	pool := newPool(t, 1)
 	each(t, func(t *testing.T, g *Golden) {

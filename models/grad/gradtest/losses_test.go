@@ -12,8 +12,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// One graph for all losses gives what the graph of each gives, bit for bit, for
-// images of different losses in one batch.
+// One graph for all losses gives the same bits as the graph of each, for images with different losses in one batch.
 func TestLosses(t *testing.T) {
 	pool := newPool(t, 1)
 	heads := slices.Sorted(maps.Keys(grad.Heads))
@@ -45,14 +44,14 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// A class whose logit is −∞ takes no part: losses and gradients are those of the network without it, and where too few
-// classes are left for DLR its numerator's.
+// A class whose logit is −∞ takes no part: losses and gradients equal the network's without it. If too few classes are
+// left for DLR, they equal its numerator's.
 func TestMaskedClasses(t *testing.T) {
 	never := float32(math.Inf(-1))
 	pool := newPool(t, 1)
 	x, masked := []float32{3, 1, 2, -1, 0.5}, []float32{never, 0, 0, 0, 0, 0, never}
 	for _, c := range []struct {
-		classes int // that are left
+		classes int // number of classes left
 		of      map[string]string
 	}{{5, nil}, {3, map[string]string{"dlr-targeted": "logit-difference"}},
 		{2, map[string]string{"dlr-targeted": "logit-difference", "dlr": "margin"}}} {

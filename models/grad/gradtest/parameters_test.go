@@ -13,9 +13,9 @@ import (
 	"selfheal/models/ort"
 )
 
-// byParameters returns the gradient graph of a network by some of its constants, as
-// sums over the batch: its inputs are x, the cotangent of the output and the constants,
-// which keep their names, its outputs the output, the gradient by each and by x.
+// byParameters returns the gradient graph of a network by some of its constants, as sums over the batch. Its inputs are
+// x, the cotangent of the output and the constants, which keep their names; its outputs are the output, the gradient by
+// each constant and by x.
 func byParameters(net *onnx.Graph, names ...string) (*onnx.Graph, error) {
 	open := net.Clone()
 	b := &onnx.Builder{G: onnx.NewGraph(net.Name + "/parameters")}
@@ -49,7 +49,7 @@ func (g *Golden) names() (names []string) {
 	return names
 }
 
-// inputs are x, the cotangent of y and the parameters, in the order of the graph that [byParameters] makes.
+// inputs returns x, the cotangent of y and the parameters, in the order of the graph that [byParameters] makes.
 func (g *Golden) inputs() []ort.Tensor {
 	in := []ort.Tensor{{Shape: g.Shape, Data: g.X}, {Shape: concrete(g.Net.Outputs[0].Shape, g.Items()), Data: g.W}}
 	for _, name := range g.names() {
@@ -73,7 +73,7 @@ func loadTrained(t *testing.T) []*Golden {
 	return must.Get(load(filepath.Join("testdata", "parameters")))(t)
 }
 
-// graph is the golden's gradient graph by x and all parameters.
+// graph returns the golden's gradient graph by x and all parameters.
 func (g *Golden) graph(t *testing.T) *onnx.Graph {
 	t.Helper()
 	return must.Get(byParameters(g.Net, g.names()...))(t)
@@ -125,7 +125,7 @@ func TestParameterGoldens(t *testing.T) {
 	}
 }
 
-// vary is f as a function of x and the parameters, the cotangent held.
+// vary returns f as a function of x and the parameters, with the cotangent fixed.
 func vary(s *ort.Session, in []ort.Tensor, f func(out []ort.Tensor) float64) func([][]float32) (float64, error) {
 	return func(at [][]float32) (float64, error) {
 		moved := slices.Clone(in)
@@ -159,7 +159,7 @@ func compare(t *testing.T, g *Golden, f func([][]float32) (float64, error), grad
 	}
 }
 
-// They agree with differences of Σ w·y.
+// Gradients with respect to parameters agree with differences of Σ w·y.
 func TestParameterDirectional(t *testing.T) {
 	for _, g := range loadTrained(t) {
 		t.Run(g.Name, func(t *testing.T) {
@@ -170,8 +170,8 @@ func TestParameterDirectional(t *testing.T) {
 	}
 }
 
-// They can be differentiated again, by x and by the parameters, and agree with
-// PyTorch's double backward and with differences.
+// They can be differentiated again, by x and by the parameters, and agree with PyTorch's double backward and with
+// differences.
 func TestParameterSecondDerivative(t *testing.T) {
 	const tolerance = 1e-5
 	for _, g := range loadTrained(t) {

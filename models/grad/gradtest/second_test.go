@@ -12,7 +12,7 @@ import (
 )
 
 // second returns the graph of S(x, w) = Σ u·y(x) + Σ v·dx(x, w) and its gradients: inputs x, w, u, v; outputs dx, y,
-// S's gradient by x and by w. For a head w is absent and y the loss.
+// S's gradients by x and by w. For a head there is no w, and y is the loss.
 func second(t *testing.T, g *Golden) *onnx.Graph {
 	t.Helper()
 	first := derived(t, g)
@@ -83,8 +83,8 @@ func TestSecondDerivative(t *testing.T) {
 // hessianTolerance bounds the error of a Hessian-vector product relative to its norm.
 const hessianTolerance = 1e-5
 
-// Differentiating the gradient graph gives PyTorch's Hessian-vector products:
-// h = ∂⟨v, Jᵀw⟩/∂x, zeros for what is piecewise linear.
+// Differentiating the gradient graph gives PyTorch's Hessian-vector products: h = ∂⟨v, Jᵀw⟩/∂x, and zeros for piecewise
+// linear networks.
 func TestHessianVector(t *testing.T) {
 	pool, curved := newPool(t, 1), 0
 	each(t, func(t *testing.T, g *Golden) {

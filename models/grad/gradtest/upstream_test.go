@@ -12,7 +12,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// wild are numbers of which JSON has some as text: "inf", "-inf", "nan".
+// wild are numbers, some of which JSON holds as strings: "inf", "-inf", "nan".
 type wild []float32
 
 func (w *wild) UnmarshalJSON(text []byte) error {
@@ -35,7 +35,7 @@ func (w *wild) UnmarshalJSON(text []byte) error {
 
 func finite(v float32) bool { return v-v == 0 }
 
-// firmly is the error of finite values like [worst], and +Inf where one that PyTorch has finite is not.
+// firmly returns the error of finite values like [worst], and +Inf if a value is not finite but PyTorch's is.
 func firmly(got, want []float32) float64 {
 	scale, e := 1.0, 0.0
 	for _, v := range want {
@@ -53,9 +53,9 @@ func firmly(got, want []float32) float64 {
 	return e
 }
 
-// A cotangent that is infinite or NaN where a network is flat ends there, in gradients and Hessian-vector products:
-// they are PyTorch's wherever that has a finite value. Where PyTorch's is infinite, so is a gradient; where it is NaN,
-// by masks that multiply, it may be finite.
+// An infinite or NaN cotangent ends where a network is flat, in gradients and Hessian-vector products: they equal
+// PyTorch's wherever that is finite. If PyTorch's is infinite, so is ours; if it is NaN, because its masks multiply,
+// ours may be finite.
 func TestUpstream(t *testing.T) {
 	var all map[string]struct{ W, DX, H wild }
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/upstream/upstream.json"))(t), &all))
@@ -85,7 +85,7 @@ func TestUpstream(t *testing.T) {
 				flat++
 			}
 		}
-		if g.Kink || strings.HasPrefix(g.Name, "reduceprod") { // PyTorch differentiates a product in a form of its own
+		if g.Kink || strings.HasPrefix(g.Name, "reduceprod") { // PyTorch differentiates a product in another form
 			return
 		}
 		p = compile(t, pool, second(t, g))

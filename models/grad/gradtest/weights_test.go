@@ -11,8 +11,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// A convolution is linear in its weight: in every form of the weight's gradient, its product with another weight is
-// that of the cotangent with what this one gives.
+// A convolution is linear in its weight. In every form of the weight's gradient, its product with another weight
+// therefore equals the product of the cotangent with that weight's output.
 func TestConvWeight(t *testing.T) {
 	const batch = 2
 	for _, c := range []struct {

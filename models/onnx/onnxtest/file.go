@@ -1,4 +1,5 @@
-// Package onnxtest writes ONNX files for tests, right and wrong ones, and runs them.
+// Package onnxtest writes ONNX files for tests, valid and faulty ones, and runs them. [New] begins a [File], whose
+// methods add to it until [File.Bytes]; [FillSkeleton] draws the weights of a skeleton; [RunFile] evaluates an item.
 package onnxtest
 
 import (
@@ -18,8 +19,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// File is an ONNX file under construction, with the float input "x"; every part
-// may be wrong on purpose. A dimension of -1 is symbolic.
+// File is an ONNX file under construction, with the float input "x"; tests may make every part wrong on purpose. A
+// dimension of -1 is symbolic.
 type File struct{ *pb.ModelProto }
 
 // New begins a file for an operator set.
@@ -33,14 +34,14 @@ func New(opset int64, shape ...int64) File {
 	return f
 }
 
-// Value is an input or an output of a file.
+// Value makes an input or an output of a file.
 func Value(name string, elem int32, shape ...int64) *pb.ValueInfoProto {
 	return pb.Value(name, elem, "batch", shape...)
 }
 
 // Node appends operators and constants, written as "name=value; Op in1 in2 → out1 out2 name=value; Op …"; _ is an
 // absent input, Op@domain an operator of another domain. A value is an integer, a float (with a point), integers (with
-// a comma, also behind a single one) or a word. Further attributes of the last operator come as name, value pairs.
+// a comma, also after a single one) or a word. More attributes of the last operator follow as name, value pairs.
 func (f File) Node(what string, attrs ...any) File {
 	all := strings.Split(what, "; ")
 	for i, one := range all {
@@ -85,7 +86,7 @@ func (f File) Node(what string, attrs ...any) File {
 	return f
 }
 
-// constant adds "name=value": an integer, integers or a float, or "name[2,3]=value", floats all alike.
+// constant adds "name=value", an integer, integers or a float, or "name[2,3]=value", a tensor filled with one float.
 func (f File) constant(text string) {
 	name, value, _ := strings.Cut(text, "=")
 	name, shape, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
@@ -129,7 +130,7 @@ func IntTensor(name string, dims []int64, v ...int64) *pb.TensorProto {
 	return &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(7), Dims: dims, Int64Data: v}
 }
 
-// BoolTensor is a scalar.
+// BoolTensor makes a scalar.
 func BoolTensor(name string, v bool) *pb.TensorProto {
 	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(9), Int32Data: []int32{0}}
 	if v {
@@ -155,7 +156,7 @@ func (f File) Floats(name string, dims []int64, v ...float32) File {
 	return f.Tensor(FloatTensor(name, dims, slices.Repeat(v, n/len(v))...))
 }
 
-// Bytes ends the file; its output is y, of the given shape.
+// Bytes returns the finished file; its output is y, of the given shape.
 func (f File) Bytes(shape ...int64) []byte {
 	f.Graph.Output = append(f.Graph.Output, Value("y", 1, shape...))
 	data, err := proto.Marshal(f.ModelProto)
@@ -175,7 +176,7 @@ func Open(t testing.TB, data []byte) *onnx.Graph {
 	return must.Get(simplify.Open(data, simplify.Options{}))(t)
 }
 
-// RunFile evaluates one item on a model's bytes; size is that of the output.
+// RunFile evaluates one item on a model's bytes; size is the number of values in the output.
 func RunFile(t testing.TB, data []byte, x []float32, size int64, opts ...ort.CompileOption) []float32 {
 	t.Helper()
 	pool := ort.NewPool(1, 1)
@@ -191,7 +192,7 @@ func Run(t testing.TB, g *onnx.Graph, x []float32) []float32 {
 	return RunFile(t, must.Get(g.Encode())(t), x, g.Outputs[0].Shape.Items())
 }
 
-// Ramp gives n values from −1 to 1.
+// Ramp returns n values from −1 to 1.
 func Ramp(n int64) []float32 {
 	x := make([]float32, n)
 	for i := range x {
@@ -204,7 +205,7 @@ func Near(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return x-y < 1e-6 && y-x < 1e-6 })
 }
 
-// Function adds a model-local function of domain "local"; its nodes are those that body adds to an empty file.
+// Function adds a model-local function of domain "local"; body adds its nodes to an empty file.
 func (f File) Function(name, inputs, outputs string, attributes []string, body func(File)) *pb.FunctionProto {
 	inner := New(13, -1, 2)
 	body(inner)
@@ -227,7 +228,7 @@ func (f File) Refer(attribute, to string, kind pb.AttributeProto_AttributeType) 
 		Type: kind.Enum()})
 }
 
-// External is a float32 tensor whose data lies elsewhere; where is "key=value key=value".
+// External makes a float32 tensor whose data lies in another file; where is "key=value key=value".
 func External(name string, dims []int64, where string) *pb.TensorProto {
 	t := &pb.TensorProto{Name: proto.String(name), DataType: proto.Int32(1), Dims: dims,
 		DataLocation: pb.TensorProto_EXTERNAL.Enum()}

@@ -14,11 +14,12 @@ import (
 // maxSkeleton bounds the weights that a skeleton is filled with: over twice a WRN-76-10's.
 const maxSkeleton = 1 << 28
 
-// FillSkeleton reads a skeleton and draws its weights, which follow from seed and their names alone, the same bits on
-// every platform. The result is what Decode gives of the file with these weights in it: Simplify or Encode it.
+// FillSkeleton reads a skeleton and draws its weights, which follow only from seed and their names, with the same bits
+// on every platform. It returns the graph that Decode would return for the file with these weights in it: Simplify or
+// Encode it.
 //
-// Weights are drawn such that activations stay near order 1 however deep the network is (see fanGain), and
-// BatchNormalization's statistics such that a mistake with any of them shows: scale and variance uniform in [0.5, 1.5),
+// Weights are drawn so that activations stay near order 1 however deep the network is (see fanGain), and
+// BatchNormalization's statistics so that a mistake with any of them shows: scale and variance uniform in [0.5, 1.5),
 // bias and mean with standard deviation 0.1.
 func FillSkeleton(data []byte, seed uint64) (*onnx.Graph, error) {
 	g, err := onnx.DecodeSkeleton(data)
@@ -44,8 +45,8 @@ func FillSkeleton(data []byte, seed uint64) (*onnx.Graph, error) {
 
 type distribution func(r *rand.Rand, v []float32)
 
-// normal is nearly N(0, std²): the sum of four uniform numbers, which integers add exactly. rand.NormFloat64 would
-// serve but for math.Exp, whose last bit differs between platforms.
+// normal draws approximately from N(0, std²): it sums four uniform numbers, which integers add exactly.
+// rand.NormFloat64 does not serve because of math.Exp, whose last bit differs between platforms.
 func normal(std float64) distribution {
 	// Var of a sum of four uniform 16-bit numbers: 4·(2³² − 1)/12.
 	scale := float32(std / math.Sqrt((1<<32-1)/3.0))
@@ -68,7 +69,7 @@ func uniform(lo, width float32) distribution {
 	}
 }
 
-// roles finds out what constants of a graph are for.
+// roles finds the purpose of a graph's constants.
 type roles struct {
 	producers map[string]*onnx.Node
 	consumers map[string][]*onnx.Node
@@ -94,7 +95,7 @@ func (r *roles) isJoin(n *onnx.Node) bool {
 // draw chooses a constant's distribution by its first consumer.
 func (r *roles) draw(name string, t *onnx.Tensor) distribution {
 	shape := t.Shape
-	for range 8 { // operators that only move it
+	for range 8 { // operators that only move the constant
 		next := r.consumers[name]
 		if len(next) == 0 {
 			break
@@ -115,7 +116,7 @@ func (r *roles) draw(name string, t *onnx.Tensor) distribution {
 	return normal(0.1)
 }
 
-// at is the distribution of input i of a node.
+// at returns the distribution of input i of a node.
 func (r *roles) at(n *onnx.Node, i int, shape onnx.Shape) distribution {
 	weighs := slices.Contains([]string{"Conv", "ConvTranspose", "Gemm"}, n.Op) && i == 1 || n.Op == "MatMul" ||
 		n.Op == "Einsum"
@@ -131,7 +132,7 @@ func (r *roles) at(n *onnx.Node, i int, shape onnx.Shape) distribution {
 	return normal(0.1) // a bias or a mean
 }
 
-// fanIn is the number of products that one output value sums.
+// fanIn returns the number of products that one output value sums.
 func fanIn(n *onnx.Node, input int, w onnx.Shape) float64 {
 	last := len(w) - 1
 	switch n.Op {
@@ -156,14 +157,14 @@ func fanIn(n *onnx.Node, input int, w onnx.Shape) float64 {
 	return float64(w[last-1])
 }
 
-// gatedGain stands in for the gain of a Mul: a SiLU, x·sigmoid(x), or a
-// squeeze-excite's scale, f(x)·sigmoid(·), have between 2.8 and 11.
+// gatedGain stands in for the gain of a Mul: a SiLU, x·sigmoid(x), or a squeeze-excite's scale, f(x)·sigmoid(·), has
+// one between 2.8 and 11.
 const gatedGain = 5
 
-// fanGain is the variance of the weights times their fan-in. It restores what the activation before took from the
-// second moment (ReLU a half: He et al. 2015, equation 10), so that plain chains keep theirs. A branch that ends in a
-// residual join with a skip connection adds variance instead: its last operator gets one share of as many as there are
-// joins, so that all joins together multiply the variance by about e. Two branches that meet get half each.
+// fanGain returns the variance of the weights times their fan-in. It restores the second moment that the previous
+// activation reduced (ReLU by a half: He et al. 2015, equation 10), so that plain chains keep it. A branch that ends in
+// a residual join with a skip connection adds variance instead: its last operator gets a share of one over the number
+// of joins, so that all joins together multiply the variance by about e. If two branches meet, each gets half.
 func (r *roles) fanGain(n *onnx.Node, weight int) float64 {
 	gain := 1.0
 	for in, hops := n.Input(1-min(weight, 1)), 0; hops < 8; hops++ {

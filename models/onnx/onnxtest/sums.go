@@ -9,13 +9,12 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// Sums is a classifier of images [3, 8, 8] in [0, 1] by sums of products of 8-bit integers, as int32 holds them of a
-// grey image of 0.5 and of one of 0.95. Where every value is 1 a sum leaves int32 in ONNX Runtime, and the class is
-// another one.
+// Sums is a classifier of images [3, 8, 8] in [0, 1] by sums of products of 8-bit integers. On grey images of 0.5 and
+// of 0.95 int32 holds the sums. If every value is 1, a sum leaves int32 in ONNX Runtime, and the class changes.
 type Sums struct {
 	Name  string
 	Data  []byte
-	Label int // of all other grey images
+	Label int // class of all other grey images
 }
 
 // The element types of quantised tensors.
@@ -25,16 +24,16 @@ func quantized(name string, kind int32, dims []int64, v ...int32) *pb.TensorProt
 	return &pb.TensorProto{Name: &name, DataType: &kind, Dims: dims, Int32Data: v}
 }
 
-// Overflowing are such classifiers, one for each way that a file may have such sums.
+// Overflowing returns such classifiers, one for each way that a file may contain such sums.
 func Overflowing() (all []Sums) {
 	const (
 		values  = 192
-		largest = values * 127 * 255 // of a sum of products
-		repeats = 174                // of the values, whose products by 255 leave int32 without a bias
+		largest = values * 127 * 255 // largest sum of products
+		repeats = 174                // number of values; their products by 255 leave int32 without a bias
 	)
-	upper := []int32{math.MaxInt32 - (largest - 1000), 1 << 30, 1 << 29} // of the classes' biases
+	upper := []int32{math.MaxInt32 - (largest - 1000), 1 << 30, 1 << 29} // the classes' biases
 	lower := []int32{math.MinInt32 + (largest - 1000), -1 << 30, -1 << 29}
-	// weights are those of the first class; the other classes have none.
+	// The other classes have no weights.
 	weights := func(kind, v, zero int32, dims ...int64) *pb.TensorProto {
 		w := slices.Repeat([]int32{zero}, 3*int(dims[1]*dims[2]*dims[3]))
 		for i := range len(w) / 3 { // the middle of each kernel
@@ -44,7 +43,7 @@ func Overflowing() (all []Sums) {
 		}
 		return quantized("w", kind, dims, w...)
 	}
-	// columns are those of matrices, [values, 3].
+	// columns makes matrices, [values, 3].
 	columns := func(kind int32, count int, v ...int32) *pb.TensorProto {
 		return quantized("w", kind, []int64{int64(count), 3}, slices.Repeat(v, count)...)
 	}
@@ -53,7 +52,7 @@ func Overflowing() (all []Sums) {
 		f := New(17, -1, 3, 8, 8)
 		f.OpsetImport = append(f.OpsetImport, &pb.OperatorSetIdProto{Domain: proto.String("com.microsoft"),
 			Version: proto.Int64(1)})
-		end, kind := float32(200), int32(uint8Type) // of the output's levels
+		end, kind := float32(200), int32(uint8Type) // largest level of the output, and the type of its levels
 		if b[0] < 0 {
 			end, kind = 100, int8Type
 		}

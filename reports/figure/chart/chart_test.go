@@ -58,8 +58,7 @@ func TestAxes(t *testing.T) {
 	}
 }
 
-// Labels of a dozen points, wherever these are, stand apart from each other and inside; hardly one of 600 touches a
-// marker.
+// The labels of a dozen points, wherever these are, do not overlap and stay inside; hardly one of 600 touches a marker.
 func TestLabelsStandApart(t *testing.T) {
 	hidden := 0
 	within := vg.Rectangle{Max: vg.Point{X: 300, Y: 220}}
@@ -95,7 +94,7 @@ func TestLabelsStandApart(t *testing.T) {
 	}
 }
 
-// A paletted PNG is the picture: no channel is far off, and an image of too many colours stays as it is.
+// A paletted PNG shows the same picture: no channel is far off, and an image with too many colours stays as it is.
 func TestPaletted(t *testing.T) {
 	img := image.NewRGBA(image.Rect(0, 0, 64, 64))
 	for i := range 64 * 64 { // 4096 greys and blues

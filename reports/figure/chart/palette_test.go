@@ -9,7 +9,7 @@ import (
 	"github.com/lucasb-eyer/go-colorful"
 )
 
-// contrastOf is WCAG 2's ratio of two colours' luminances, 1 to 21.
+// contrastOf returns WCAG 2's ratio of two colours' luminances, 1 to 21.
 func contrastOf(a, b color.Color) float64 {
 	of := func(c color.Color) float64 {
 		k, _ := colorful.MakeColor(c)
@@ -19,8 +19,8 @@ func contrastOf(a, b color.Color) float64 {
 	return max(of(a), of(b)) / min(of(a), of(b))
 }
 
-// visions are how colours look to people with the three kinds of dichromacy: matrices on
-// linear sRGB of Machado, Oliveira and Fernandes 2009, severity 1.
+// visions map colours to how people with the three kinds of dichromacy see them: matrices on linear sRGB by Machado,
+// Oliveira and Fernandes 2009, severity 1.
 var visions = map[string][3][3]float64{
 	"Normal":       {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia":   {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}},
@@ -28,7 +28,7 @@ var visions = map[string][3][3]float64{
 	"tritanopia":   {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}},
 }
 
-// seen is a colour as that vision has it.
+// seen returns a colour as that vision sees it.
 func seen(c color.Color, vision [3][3]float64) colorful.Color {
 	k, _ := colorful.MakeColor(c)
 	r, g, b := k.LinearRgb()
@@ -39,15 +39,15 @@ func seen(c color.Color, vision [3][3]float64) colorful.Color {
 	return colorful.LinearRgb(out[0], out[1], out[2])
 }
 
-// lightness is L* of CIE 1976 L*a*b*, 0 to 100.
+// lightness returns L* of CIE 1976 L*a*b*, 0 to 100.
 func lightness(c colorful.Color) float64 {
 	l, _, _ := c.Lab()
 	return 100 * l
 }
 
-// Series of a figure stay apart to everybody: any two by ΔE00 ≥ 8.5, the baseline and the first three controls by 12,
-// whichever kind of colour blindness; those four by 7.5 in L*, so that they differ in greyscale print. They stand out
-// from the paper by WCAG's 3 : 1 for graphics, and later ones by 2.4 : 1; text by 4.5 : 1.
+// Everybody can tell the series of a figure apart. With any kind of colour blindness any two differ by ΔE00 ≥ 8.5, and
+// the baseline and the first three controls by 12. These four differ by 7.5 in L*, so that they differ in greyscale
+// print. They contrast with the paper by WCAG's 3 : 1 for graphics, later ones by 2.4 : 1, text by 4.5 : 1.
 func TestPalette(t *testing.T) {
 	const first = 4
 	for name, th := range map[string]theme{"light": light, "dark": dark} {
@@ -83,8 +83,8 @@ func TestPalette(t *testing.T) {
 	}
 }
 
-// Without any colour, no two of a figure's first 30 series have marker and dash in common,
-// and no two of the first five either of them.
+// Without colour, no two of a figure's first 30 series have the same marker and dash, and no two of the first five
+// share either.
 func TestMarksWithoutColour(t *testing.T) {
 	seen := map[string]int{}
 	for i := range 30 {

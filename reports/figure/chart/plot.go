@@ -506,7 +506,7 @@ func decades(least, most float64) []plot.Tick {
 	for e := low; e <= high; e++ {
 		for _, m := range []float64{1, 2, 5} {
 			v := m * math.Pow(10, float64(e))
-			if v < least || v > most || m > 1 && high-low > 6 || every > 6 && (e-low)%every > 0 { // there are enough ticks without it
+			if v < least || v > most || m > 1 && high-low > 6 || every > 6 && (e-low)%every > 0 { // dense enough
 				continue
 			}
 			t := plot.Tick{Value: v}
