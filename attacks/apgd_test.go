@@ -69,7 +69,7 @@ func TestRisesSinceTheLastCheckpoint(t *testing.T) {
 	}
 }
 
-// component is an attack as AutoAttack runs it, with its default parameters but for those that are given.
+// component makes an attack as AutoAttack runs it, with the given parameters and defaults for the others.
 func component(kind string, n Norm, epsilon float64, parameters given) Attack {
 	spec, _ := Lookup(kind)
 	return spec.attack(common{kind, n, epsilon, spec.loss(parameters), false, false}, parameters).(Attack)

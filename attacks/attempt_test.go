@@ -94,7 +94,7 @@ func TestGradientsAreFinite(t *testing.T) {
 	}
 }
 
-// Targets are the highest wrong classes, the higher class first among equals, as many as there are at most.
+// Targets are the wrong classes with the highest logits, the higher class first among equals, at most all of them.
 func TestHighestTargets(t *testing.T) {
 	t.Parallel()
 	o := answering{Evaluation{Logits: []float32{3, 5, 1, 3, 2}}, Shape{1, 1, 1}}

@@ -70,7 +70,7 @@ func TestParametersTakeNoMemory(t *testing.T) {
 	}
 }
 
-// Passes are counted without overflow: as many as there are, or more than any machine makes.
+// Counts of passes do not overflow: they are exact, or more than any machine makes.
 func TestPassesDoNotOverflow(t *testing.T) {
 	for _, spec := range Specs {
 		set := given{}

@@ -60,7 +60,7 @@ func TestNearestIsBeyondRounding(t *testing.T) {
 	}
 }
 
-// Starts are counted, and those among them that have no direction; lengths below 1e-11 are a direction.
+// Attacks count starts, and starts without a direction; lengths below 1e-11 are a direction.
 func TestBlindStarts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

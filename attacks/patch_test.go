@@ -7,7 +7,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// best is the largest gap that a square of a side can open to another class on a linear model: its pixels go to 0 or 1.
+// best returns the largest gap to another class that a square of a side can open on a linear model: its pixels go to 0
+// or 1.
 func (l *linear) best(im Image, side int) float64 {
 	z, most := affine(l.weights, l.bias, im.Pixels), math.Inf(-1)
 	for j := range z {

@@ -122,7 +122,7 @@ func TestProjectPlane(t *testing.T) {
 	}
 }
 
-// projected is FAB's projection of t onto {u : w·u = b} within [0,1].
+// projected returns FAB's projection of t onto {u : w·u = b} within [0,1].
 func projected(n Norm, t, w []float32, b float64) []float32 {
 	d := make([]float32, len(t))
 	p := newPlaneProjector(n, borrow(len(t)))
@@ -134,7 +134,7 @@ func projected(n Norm, t, w []float32, b float64) []float32 {
 	return d
 }
 
-// leastMove is the least norm of a move that lowers Σ|w|·move by excess, each move at most its room.
+// leastMove returns the least norm of a move that lowers Σ|w|·move by excess, each move at most its room.
 func leastMove(n Norm, w []float32, room []float64, excess float64) float64 {
 	if n == L1 {
 		order := make([]int, len(w))

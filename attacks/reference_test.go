@@ -87,7 +87,7 @@ func rows(flat []float64, width int) (m [][]float64) {
 	return m
 }
 
-// furthest is the largest difference between two vectors.
+// furthest returns the largest difference between two vectors.
 func furthest(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)

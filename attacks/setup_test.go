@@ -11,7 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// autoattack is one of AutoAttack's versions; custom has three components.
+// autoattack returns one of AutoAttack's versions; custom has three components.
 func autoattack(version string, n Norm) Setup {
 	s := Setup{Kind: "autoattack", Version: version, Norm: n}
 	if version == "custom" {
@@ -116,7 +116,7 @@ func TestFewClasses(t *testing.T) {
 	}
 }
 
-// cheap gives an attack budgets that a test can afford.
+// cheap limits an attack's budgets to what a test can afford.
 func cheap(kind string, parameters given) given {
 	short := maps.Clone(parameters)
 	for name, most := range map[string]int{"steps": 4, "restarts": 2, "eot_iter": 2, "queries": 40} {

@@ -47,7 +47,7 @@ func (r *trace) expect(what string, x []float32) (wrong bool) {
 	return wrong
 }
 
-// last is the point that was asked about last.
+// last returns the point of the last question.
 func (r *trace) last() []float32 { return r.points[r.asked-1] }
 
 // halve expects the questions of a bisection between 0, where the label is right, and high, and returns its upper end
@@ -71,7 +71,7 @@ func (r *trace) halve(what string, high, within float64, point func(at float64) 
 
 func clamped(v float64) float32 { return float32(min(max(v, 0), 1)) }
 
-// mapped is a vector of the length of an image's.
+// mapped applies value to each value of an image.
 func mapped(im Image, value func(i int, clean float64) float64) []float32 {
 	x := make([]float32, len(im.Pixels))
 	for i, v := range im.Pixels {

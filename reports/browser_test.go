@@ -171,7 +171,7 @@ func TestBrowserSorts(t *testing.T) {
 	p.Quiet()
 }
 
-// big is a run of 30 cells and more than 10,000 records, and a gallery of as many pictures as a run keeps.
+// big makes a run of 30 cells and more than 10,000 records, and a gallery of as many pictures as a run keeps.
 func big() (*result.File, []result.Record) {
 	f := &result.File{Schema: result.Schema, Datasets: map[string]result.Dataset{}, Models: map[string]result.Model{}}
 	linf, l2, l1 := "linf", "l2", "l1"

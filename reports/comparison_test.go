@@ -38,7 +38,7 @@ func comparedFixture(t *testing.T) table.Comparison {
 		{Folder: texName, Path: "/" + texName, File: second}}))(t))
 }
 
-// Names are text in the page and in Markdown, whose tables are whole.
+// Names are plain text in the page and in Markdown, and break no table.
 func TestComparedNames(t *testing.T) {
 	c := comparedFixture(t)
 	var page, doc, plain strings.Builder

@@ -30,7 +30,7 @@ const (
 	texName    = `_ % & # $ { } ~ ^ \ | * [x] "q" 'r'`
 )
 
-// wilson is the 95 % interval, for the fixture only.
+// wilson returns the 95 % interval, for the fixture only.
 func wilson(k, n int) [2]float64 {
 	const z = 1.959963984540054
 	p, m := float64(k)/float64(n), float64(n)
@@ -83,7 +83,7 @@ func addCells(f *result.File, s result.Suite, n int, attacks []attacked, correct
 	}
 }
 
-// verdicts are k right ones of n, in a row that begins at first.
+// verdicts returns n verdicts with k right ones in a row, beginning at first.
 func verdicts(n, k, first int) string {
 	out := []byte(strings.Repeat("0", n))
 	for i := range k {
@@ -465,7 +465,7 @@ func certifiedFile(attacked bool) (*result.File, iter.Seq[result.Record]) {
 	return f, slices.Values(records)
 }
 
-// boundedFile has certificates by bounds, of the very network that three attacks are made on.
+// boundedFile has certificates by bounds for the network that three attacks are made on.
 func boundedFile() *result.File {
 	l2, linf := "l2", "linf"
 	attack := func(kind string, norm *string) result.Attack {

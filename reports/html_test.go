@@ -77,7 +77,7 @@ func TestIDsAreUnique(t *testing.T) {
 	}
 }
 
-// Names are text in every format, and a page fetches nothing.
+// Names are plain text in every format, and a page fetches nothing.
 func TestNamesAreText(t *testing.T) {
 	for name, content := range textFiles(t, arranged(fixture(), nil)) {
 		if name == "tables.csv" || name == "tables.txt" || name == "tables.tex" {
@@ -337,7 +337,7 @@ func fixtureGallery() *result.Gallery {
 		}}
 }
 
-// addTraces gives cells of three suites control traces: of two layers and three sweeps, of one layer without sweeps.
+// addTraces adds control traces to cells of three suites: two layers and three sweeps, one layer without sweeps.
 func addTraces(f *result.File) {
 	for i, c := range f.Cells {
 		if c.Solver == nil {

@@ -31,7 +31,7 @@ func (c *counter) Float64() float64 {
 func (c *counter) NormFloat64() float64 { return math.Sqrt2 * math.Erfinv(2*c.Float64()-1) }
 func (c *counter) IntN(n int) int       { return int(c.Float64() * float64(n)) }
 
-// pattern is the script's image, in the form that Apply takes.
+// pattern returns the script's image, in the form that Apply takes.
 func pattern(side int) []float32 {
 	out := make([]float32, 3*side*side)
 	for c := range 3 {
@@ -52,7 +52,7 @@ func pattern(side int) []float32 {
 	return out
 }
 
-// samples are the arrays of uint8 that the script has written, without their headers.
+// samples reads the arrays of uint8 that the script has written, without their headers.
 func samples(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := must.Get(zip.OpenReader("testdata/samples.npz"))(t)

@@ -73,7 +73,7 @@ func TestInputsStay(t *testing.T) {
 	holds(t, path, "own")
 }
 
-// Nothing is written through a link, be it to a file, to a folder or to nothing; forced, it is replaced itself.
+// Nothing is written through a link to a file, to a folder or to nothing; with Force the link itself is replaced.
 func TestOutputLinks(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
 	put(t, filepath.Join(outside, "kept"), "kept")
@@ -143,7 +143,7 @@ func TestClaimAndMove(t *testing.T) {
 	must.Do(t, Rule{}.In(filepath.Join(dir, "absent"), "").Claim("a"))
 }
 
-// Text is put behind what a user's file holds.
+// Append keeps the content of a user's file.
 func TestAppend(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "summary.md")
 	to := Rule{}.At(path, "")

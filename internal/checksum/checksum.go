@@ -1,4 +1,5 @@
-// Package checksum computes CRC-32C, for which processors have an instruction.
+// Package checksum computes CRC-32C, for which processors have an instruction: [Of] for bytes in memory, [New] piece by
+// piece, [Read] for a reader.
 package checksum
 
 import (
@@ -12,16 +13,16 @@ var table = crc32.MakeTable(crc32.Castagnoli)
 // Size is a checksum's number of bytes.
 const Size = crc32.Size
 
-// Of is the checksum of bytes.
+// Of returns the checksum of bytes.
 func Of(data []byte) uint32 { return Add(0, data) }
 
-// Add is the checksum of bytes behind those that sum is of.
+// Add returns the checksum of bytes that follow those with the checksum sum.
 func Add(sum uint32, data []byte) uint32 { return crc32.Update(sum, table, data) }
 
-// New takes bytes piece by piece.
+// New returns a hash that takes bytes piece by piece.
 func New() hash.Hash32 { return crc32.New(table) }
 
-// Read reads to the end, and returns how many bytes there are and their checksum.
+// Read reads r to its end and returns the number of bytes and their checksum.
 func Read(r io.Reader) (n int64, sum uint32, err error) {
 	s := New()
 	n, err = io.Copy(s, r)

@@ -22,7 +22,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// imageFolder is a folder of bundled test images in the folder of the split val, and a file that is no image.
+// imageFolder makes a folder of bundled test images, in the subfolder of the split val, and a file that is no image.
 func imageFolder(t *testing.T, n int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -184,7 +184,7 @@ func near(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool { return math.Abs(x-y) < 1e-6 })
 }
 
-// greyNetwork has the pixels of grey images of 2×2 pixels as its logits.
+// greyNetwork makes a network whose logits are the pixels of grey images of 2×2 pixels.
 func greyNetwork(t *testing.T) []byte {
 	g := must.Get(onnx.Decode(must.Get(os.ReadFile(robustModel))(t)))(t)
 	g.Inputs[0].Shape = onnx.Shape{onnx.Batch, 1, 2, 2}

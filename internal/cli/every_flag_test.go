@@ -200,7 +200,7 @@ func (w *world) call(t *testing.T, args []string) string {
 	return did(t, dir, code, stdout.String(), stderr.String())
 }
 
-// process is call in a process that finds no ONNX Runtime.
+// process is [world.call] in a process that finds no ONNX Runtime.
 func (w *world) process(t *testing.T, args []string) string {
 	c := program(t, args...)
 	c.Dir = w.folder(t, args)
@@ -211,7 +211,7 @@ func (w *world) process(t *testing.T, args []string) string {
 	return did(t, c.Dir, c.ProcessState.ExitCode(), stdout.String(), stderr.String())
 }
 
-// folder is a new one with copies of the files that a line names.
+// folder makes a new folder with copies of the files that a line names.
 func (w *world) folder(t *testing.T, args []string) string {
 	dir := filepath.Join(w.calls, "folder")
 	must.Do(t, os.RemoveAll(dir))

@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is the program in a process of its own.
+// program makes a command that runs the program in a process of its own.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -170,7 +170,7 @@ func results(t *testing.T, dir string) (*result.File, []result.Record) {
 	return file, records
 }
 
-// images are the pixels of the first bundled test images.
+// images returns the pixels of the first bundled test images.
 func images(t *testing.T, n int) (pixels [][]float32) {
 	t.Helper()
 	d := must.Get(dataset.Open(dataset.Spec{Format: "cifar10-bin", Path: testImages}, config.Folder("."), n))(t)

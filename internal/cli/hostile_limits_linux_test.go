@@ -37,7 +37,7 @@ const bounded = "(assert (and (>= X_0 0.4) (<= X_0 0.6) (>= X_1 0.4) (<= X_1 0.6
 const declaredXY = "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const X_2 Real)" +
 	"(declare-const Y_0 Real)(declare-const Y_1 Real)\n"
 
-// repeated is a text many times, packed.
+// repeated returns a text many times over, packed.
 func repeated(text string, times int) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)

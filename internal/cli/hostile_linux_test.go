@@ -83,7 +83,7 @@ func (d place) pipe(name string) {
 	must.Do(d.t, syscall.Mkfifo(d.at(name), 0o600))
 }
 
-// file is a file of the repository.
+// file reads a file of the repository.
 func (d place) file(name string) []byte { return []byte(read(d.t, filepath.Join(root, name))) }
 
 // model makes m.onnx of nodes, or of a change to an empty file.
@@ -103,7 +103,7 @@ func (d place) weights(where string) {
 	d.model("Mul x w → y", func(f onnxtest.File) { f.Tensor(onnxtest.External("w", []int64{2}, where)) })
 }
 
-// npy is a NumPy array of values as they lie in the file.
+// npy makes a file with a NumPy array, from its values as bytes.
 func npy(descr, shape string, values []byte) []byte {
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }\n", descr, shape)
 	b := append([]byte("\x93NUMPY\x01\x00"), byte(len(head)), byte(len(head)>>8))

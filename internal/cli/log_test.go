@@ -10,7 +10,7 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// decoded are the records of --log-format json. Each line must be one.
+// decoded returns the records of --log-format json; each line must be one.
 func decoded(t *testing.T, stderr string) (list []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(stderr) {
@@ -119,7 +119,7 @@ func TestErrorsAreRecords(t *testing.T) {
 	refused(t, exitUsage, "it must be text or json; see selfheal run --help", "run", "--log-format", "xml")
 }
 
-// shortFit is a command line that trains for two steps.
+// shortFit returns a command line that trains for two steps.
 func shortFit(t *testing.T, dir string) []string {
 	t.Helper()
 	testinput.Runtime(t)

@@ -67,7 +67,7 @@ type outputCall struct {
 	flag, line string
 }
 
-// args are the command line for a path.
+// args returns the command line for a path.
 func (o outputCall) args(path string, more ...string) []string {
 	words := strings.Fields(o.line)
 	if o.flag == "" {
@@ -80,7 +80,7 @@ func (o outputCall) args(path string, more ...string) []string {
 	return slices.Concat([]string{o.verb.Name()}, words, more)
 }
 
-// contents are a folder's files and links, but for what the program keeps for itself.
+// contents reads a folder's files and links, except those that the program keeps for itself.
 func contents(t *testing.T, dir string) map[string]string {
 	all := map[string]string{}
 	for _, name := range walked(t, dir) {
@@ -170,7 +170,7 @@ func (o outputCall) try(t *testing.T) bool {
 	return true
 }
 
-// inputs are files that the call reads.
+// inputs returns the files that the call reads.
 func (o outputCall) inputs(t *testing.T) (all []string) {
 	dir := o.folder(t, o.args("made"))
 	for name := range contents(t, dir) {

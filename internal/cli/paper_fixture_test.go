@@ -61,7 +61,7 @@ func tinyEmbedding(t *testing.T, path string, state ...int64) {
 	store(t, b.G, path)
 }
 
-// records are images of noise in CIFAR's layout, with so many coarse labels before a label.
+// records makes images of noise in CIFAR's layout, with so many coarse labels before a label.
 func records(labels []int, coarse int) []byte {
 	r := rand.New(rand.NewPCG(11, 13))
 	var data []byte

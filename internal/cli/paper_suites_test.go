@@ -18,7 +18,7 @@ import (
 // tableSuites are the suites of the paper's tables in the bundled config.
 var tableSuites = []string{"table2-standard", "table2-robust", "table3", "table4", "table5", "table6", "table7"}
 
-// withSuites are arguments of run that select suites.
+// withSuites returns arguments of run that select suites.
 func withSuites(suites ...string) []string {
 	args := []string{"run"}
 	for _, s := range suites {

@@ -73,7 +73,7 @@ attacks: {}
 suites: {slow: {dataset: test, models: [slow], controls: [linear], attacks: []}}
 `
 
-// slowFit is a call of the program with such a network, whose weights it writes to a folder.
+// slowFit makes a call of the program with such a network, whose weights it writes to a folder.
 func slowFit(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
 	testinput.Runtime(t)
@@ -188,7 +188,7 @@ func TestBrokenPipe(t *testing.T) {
 	}
 }
 
-// endless are the arguments of a run that takes hours, the last of which is its folder.
+// endless returns the arguments of a run that takes hours; the last one is its folder.
 func endless(t *testing.T) []string {
 	t.Helper()
 	testinput.Runtime(t)

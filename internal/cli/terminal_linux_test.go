@@ -43,7 +43,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// pty is a terminal: what is written to it is shown on the screen.
+// pty opens a terminal; the screen shows everything written to it.
 func pty(t *testing.T) (screen, terminal *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

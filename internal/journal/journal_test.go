@@ -41,7 +41,7 @@ func reopened(t testing.TB, dir string) (j *Journal, units []unit, damaged int) 
 	return j, units, damaged
 }
 
-// written is a folder with a journal of n units, and its lines as they stand in the file.
+// written makes a folder with a journal of n units, and returns its lines.
 func written(t testing.TB, n int) (dir string, lines []byte) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "journal")

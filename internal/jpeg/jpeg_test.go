@@ -15,7 +15,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// rows are the pixels of a picture, row after row, red, green and blue of each.
+// rows returns the pixels of a picture, row after row, red, green and blue of each.
 func rows(p *Picture) []byte {
 	var out []byte
 	r, g, b := make([]byte, p.Size.X), make([]byte, p.Size.X), make([]byte, p.Size.X)

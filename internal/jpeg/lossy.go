@@ -91,7 +91,7 @@ func forward(v []int32, step int, rows bool) {
 	v[3*step], v[step] = (o3+half)>>shift, (o1+half)>>shift
 }
 
-// scaled is a standard table at a quality, as libjpeg scales it.
+// scaled returns a standard table at a quality, as libjpeg scales it.
 func scaled(table *[64]uint16, quality int) *[64]uint16 {
 	scale := 200 - 2*quality
 	if quality < 50 {

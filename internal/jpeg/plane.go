@@ -27,7 +27,7 @@ func inverse(v []int32, step, shift int) {
 	v[3*step], v[4*step] = (e3+o0+half)>>shift, (e3-o0+half)>>shift
 }
 
-// odd is the part that the transform and its inverse share.
+// odd computes the part that the transform and its inverse share.
 func odd(a, b, c, d int32) (int32, int32, int32, int32) {
 	z1, z2, z3, z4 := -(a+d)*f0899, -(b+c)*f2562, a+c, b+d
 	z5 := (z3 + z4) * f1175

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Quantiles are numpy.quantile's of the same values.
+// Quantiles agree with numpy.quantile's.
 func TestQuantile(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// key is a text of one letter, as protocol 3 writes it.
+// key writes a text of one letter in protocol 3.
 func key(letter string) string { return "X\x01\x00\x00\x00" + letter }
 
 // sample has a value of every kind but arrays.

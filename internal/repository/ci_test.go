@@ -130,7 +130,7 @@ func TestCacheKey(t *testing.T) {
 	}
 }
 
-// bashTakes has bash read a script without running it.
+// bashTakes checks a script's syntax by bash without running it.
 func bashTakes(t *testing.T, where, text string) {
 	t.Helper()
 	bash, err := exec.LookPath("bash")

@@ -80,7 +80,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the names by which links reach the headings of a page.
+// anchors returns the names by which links reach the headings of a page.
 func anchors(text string) (names []string) {
 	for _, found := range heading.FindAllStringSubmatch(text, -1) {
 		names = append(names, strings.Map(func(r rune) rune {

@@ -10,7 +10,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Parts are lengths that are cut in two until they are short: each is examined once, on one worker or several.
+// A tree that halves lengths until they are short examines each once, on one worker or several.
 func TestTree(t *testing.T) {
 	for _, workers := range []int{0, 1, 4} {
 		var examined atomic.Int64

@@ -57,7 +57,7 @@ func lanes(n int, term func(i int) float64) float64 {
 
 func equal(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 
-// pick is a where a condition holds, else b.
+// pick returns a if a condition holds, otherwise b.
 func pick(holds bool, a, b float32) float32 {
 	if holds {
 		return a
@@ -106,7 +106,7 @@ func (in inputs) paceOf(size float32) float64 {
 // reached reports whether lambda takes coordinate i to its room.
 func (in inputs) reached(i int) bool { return !(float64(in.a[i]) > in.lambda*in.paceOf(in.b[i])) }
 
-// line is a + λ·b at i, in two roundings.
+// line returns a + λ·b at i, in two roundings.
 func (in inputs) line(i int) float64 { return float64(in.a[i]) + float64(in.lambda*float64(in.b[i])) }
 
 // vectors are the walks that write a vector, each with the value that it writes at i.

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { testinput.RunMain(m) }
 // The mean and the deviation that ResNet-2B's images are normalised by.
 var cifar = simplify.Options{Mean: []float32{0.4914, 0.4822, 0.4465}, Std: []float32{0.2471, 0.2435, 0.2616}}
 
-// realImages gives the i-th of the real CIFAR-10 images, in [0, 1], and its label.
+// realImages returns a function for the i-th of the real CIFAR-10 images, in [0, 1], and its label.
 func realImages(tb testing.TB) func(i int) (x []float32, label int) {
 	tb.Helper()
 	records := must.Get(os.ReadFile(testinput.Real(tb, "cifar10-test-1000.bin")))(tb)
@@ -45,7 +45,7 @@ func ready(tb testing.TB, g *onnx.Graph, unit float64) *Network {
 	return n
 }
 
-// resNet2B is the real network, with its images in [0, 1].
+// resNet2B opens the real network for images in [0, 1].
 func resNet2B(tb testing.TB) *Network {
 	tb.Helper()
 	return prepared(tb, testinput.Real(tb, "resnet_2b.onnx"), cifar, Unit)

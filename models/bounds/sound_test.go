@@ -76,7 +76,7 @@ func beaten(run *ort.Session, n *Network, points []float32, rows []float64, prov
 	return nil
 }
 
-// identity are rows for the least and the largest of each of k values.
+// identity returns rows for the least and the largest of each of k values.
 func identity(k int) []float64 {
 	rows := make([]float64, 2*k*k)
 	for j := range k {
@@ -228,7 +228,7 @@ func TestListedOperatorsHaveBounds(t *testing.T) {
 	}
 }
 
-// projected is a projection of many values, whose products have their errors charged where they are made, and a ReLU.
+// projected makes a projection of many values, whose products' errors are charged where they arise, and a ReLU.
 func projected(t *testing.T) *onnx.Graph {
 	t.Helper()
 	const values, rank = manyTerms + 44, 5

@@ -146,7 +146,7 @@ func model(t *testing.T, body func(b *onnx.Builder, x string) string) []byte {
 	return must.Get(b.G.Encode())(t)
 }
 
-// weights are pseudo-random constants; positive ones serve as variances.
+// weights makes pseudo-random constants; positive ones serve as variances.
 func weights(b *onnx.Builder, positive bool, shape ...int64) string {
 	v := random(uint64(len(b.G.Consts)+1), int(onnx.Shape(shape).Items()))
 	if positive {

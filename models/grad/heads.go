@@ -91,7 +91,7 @@ const (
 	Gradient  = "gradient" // with respect to the image or state
 )
 
-// ParameterGradient is the name of the output that holds a parameter's gradient.
+// ParameterGradient returns the name of the output that holds a parameter's gradient.
 func ParameterGradient(parameter string) string { return "gradient/" + parameter }
 
 // Fits returns an error if there is no loss of this name, or the network has too few classes for it.

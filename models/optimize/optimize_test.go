@@ -207,7 +207,7 @@ func batch(t *testing.T, g *onnx.Graph, inputs ...[][]float32) [][][]float32 {
 	return out
 }
 
-// random gives count items of a shape, the same for the same seed.
+// random returns count items of a shape, the same for the same seed.
 func random(seed uint64, count int, s onnx.Shape) [][]float32 {
 	r := rand.New(rand.NewPCG(seed, 7))
 	items := make([][]float32, count)

@@ -60,7 +60,7 @@ func Centred(mean []float32) CompileOption { return func(c *compileConfig) { c.m
 // ForAttacks runs the program on the pool's target for attacks: see [On].
 func ForAttacks() CompileOption { return func(c *compileConfig) { c.attacks = true } }
 
-// Footprint gives the program's memory in bytes: its weights, and the values of one item of a batch; see [Within].
+// Footprint states the program's memory in bytes: its weights, and the values of one item of a batch; see [Within].
 func Footprint(weights, item int64) CompileOption {
 	return func(c *compileConfig) { c.footprint = footprint{weights, item} }
 }

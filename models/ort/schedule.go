@@ -39,7 +39,7 @@ type schedule struct {
 	closed   bool
 }
 
-// Workers is the number of runs side by side.
+// Workers returns the number of runs side by side.
 func (s *schedule) Workers() int { return s.workers }
 
 // Batch returns the largest number of items in a run. With [Within] it may fall while programs are compiled and run.

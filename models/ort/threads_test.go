@@ -12,7 +12,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// programs are a small network, and the bundled one's forward pass and gradient of the cross entropy, as bytes.
+// programs returns a small network, and the bundled one's forward pass and gradient of the cross entropy, as bytes.
 func programs(t *testing.T) map[string][]byte {
 	t.Helper()
 	forward, _ := must.Get2(simplify.Load("../zoo/preact_standard.onnx", simplify.Options{}))(t)
@@ -78,7 +78,7 @@ func TestWorkersByThreads(t *testing.T) {
 	}
 }
 
-// Threads are the runtime's own: one less than asked for, as the caller is one.
+// The runtime starts one thread less than requested, because the caller is one.
 func TestThreadsAreStarted(t *testing.T) {
 	cores := runtime.GOMAXPROCS(10)
 	defer runtime.GOMAXPROCS(cores)

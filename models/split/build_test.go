@@ -24,7 +24,7 @@ func (n network) weights(shape ...int64) string {
 	return n.Const(onnx.FloatTensor(shape, v))
 }
 
-// conv has a square kernel of odd size and keeps the image's size at stride 1.
+// conv appends a convolution with a square kernel of odd size that keeps the image's size at stride 1.
 func (n network) conv(x string, out, size, stride int64) string {
 	return n.convOf(x, n.weights(out, n.Shape(x)[1], size, size), stride, 1)
 }

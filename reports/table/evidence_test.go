@@ -122,7 +122,7 @@ func TestNoEvidence(t *testing.T) {
 	}
 }
 
-// Corruptions are no attacks: an image counts once over all of them, in the table and in a part of the sentence.
+// Corruptions are not attacks: an image counts once over all of them, in the table and in part of the sentence.
 func TestEvidenceOnCorruptions(t *testing.T) {
 	noise := result.Parameters{"names": []any{"fog"}, "severities": []any{1., 2.}}
 	f := &result.File{Controls: solved(), Attacks: map[string]result.Attack{"noise": {Kind: "corruption",

@@ -52,7 +52,7 @@ type Golden struct {
 	File []byte      `json:"-"` // the model, written from Python
 }
 
-// Items is the number of images in the golden's batch.
+// Items returns the number of images in the golden's batch.
 func (g *Golden) Items() int { return int(g.Shape[0]) }
 
 // Item returns the i-th image's part of one of the golden's vectors.

@@ -31,7 +31,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Axes have a few labels whatever results may hold: up to 1e100, equal values, none.
+// Axes have a few labels for all results: up to 1e100, equal values, none.
 func TestAxes(t *testing.T) {
 	t.Parallel()
 	for _, of := range [][2]float64{{1e-100, 1e100}, {1e-30, 1e30}, {1e-3, 1e3}, {0.2, 0.3}, {5, 5}, {0, 1e100}, {0, 0},
