@@ -29,14 +29,14 @@ func (a hopSkipJump) Passes(int) (forward, backward int) { return a.Queries, 0 }
 
 func (a hopSkipJump) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	n := len(im.Pixels)
-	h := &hopping{of: a, questions: newQuestions(a.common, o, im, how, a.Queries),
+	h := &hopSkipJumpRun{of: a, questions: newQuestions(a.common, o, im, how, a.Queries),
 		rng: generator(how.Seed, a.name, 0, 0, im.ID), x: make([]float32, n), tried: make([]float32, n),
 		way: make([]float32, n)}
 	return h.finished(ctx, h.search(ctx))
 }
 
-// hopping is the attack at work on one image.
-type hopping struct {
+// hopSkipJumpRun is the attack at work on one image.
+type hopSkipJumpRun struct {
 	questions
 	of            hopSkipJump
 	rng           *rand.Rand
@@ -44,7 +44,7 @@ type hopping struct {
 }
 
 // search ends with an error when no question is left.
-func (h *hopping) search(ctx context.Context) error {
+func (h *hopSkipJumpRun) search(ctx context.Context) error {
 	if err := h.begin(ctx); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (h *hopping) search(ctx context.Context) error {
 }
 
 // begin finds a random image of another class and goes to the boundary on the straight line to the clean image.
-func (h *hopping) begin(ctx context.Context) error {
+func (h *hopSkipJumpRun) begin(ctx context.Context) error {
 	for wrong := false; !wrong; {
 		for i := range h.x {
 			h.x[i] = h.rng.Float32()
@@ -93,7 +93,7 @@ func (h *hopping) begin(ctx context.Context) error {
 }
 
 // boundary moves x back to the boundary, to the paper's tolerance.
-func (h *hopping) boundary(ctx context.Context) error {
+func (h *hopSkipJumpRun) boundary(ctx context.Context) error {
 	d := float64(len(h.x))
 	if h.Norm == Linf {
 		far := Linf.Distance(h.x, h.im.Pixels)
@@ -103,7 +103,7 @@ func (h *hopping) boundary(ctx context.Context) error {
 }
 
 // back moves x by bisection to the boundary on the way to the clean image.
-func (h *hopping) back(ctx context.Context, from, within float64, point func(at float64) []float32) error {
+func (h *hopSkipJumpRun) back(ctx context.Context, from, within float64, point func(at float64) []float32) error {
 	at, err := h.halve(ctx, 0, from, within, point)
 	if err == nil {
 		copy(h.x, point(at))
@@ -112,7 +112,7 @@ func (h *hopping) back(ctx context.Context, from, within float64, point func(at 
 }
 
 // blend returns the point at a fraction of the way from the clean image to x.
-func (h *hopping) blend(share float64) []float32 {
+func (h *hopSkipJumpRun) blend(share float64) []float32 {
 	for i, v := range h.im.Pixels {
 		h.tried[i] = min(max(float32((1-share)*float64(v)+share*float64(h.x[i])), 0), 1)
 	}
@@ -120,7 +120,7 @@ func (h *hopping) blend(share float64) []float32 {
 }
 
 // cut returns the point of the ℓ∞ ball of a radius that is nearest to x.
-func (h *hopping) cut(radius float64) []float32 {
+func (h *hopSkipJumpRun) cut(radius float64) []float32 {
 	r := float32(radius)
 	for i, v := range h.im.Pixels {
 		h.tried[i] = min(max(h.x[i], v-r), v+r)
@@ -130,7 +130,7 @@ func (h *hopping) cut(radius float64) []float32 {
 
 // estimate writes into way the direction, of ℓ2 length 1, in which the label recedes. It averages random directions,
 // each weighted by the sign of the answer at its end minus the mean of all answers.
-func (h *hopping) estimate(ctx context.Context, t int, away float64) error {
+func (h *hopSkipJumpRun) estimate(ctx context.Context, t int, away float64) error {
 	reach := away / float64(len(h.x)) // in ℓ2 √d·θ with θ = d^(−3/2), in ℓ∞ d·θ with θ = d⁻²
 	if t == 1 {
 		reach = 0.1

@@ -51,7 +51,7 @@ func TestMovesAgainstAllCombinations(t *testing.T) {
 				}
 			}
 			epsilon := [...]float64{1.5 / 255, 2.4 / 255, 3.5 / 255, 3}[norm]
-			m := &mending{grid: newGrid(norm, epsilon, clean)}
+			m := &levelSearch{grid: newGrid(norm, epsilon, clean)}
 			for range 30 { // somewhere in the ball, of levels next to the clean ones
 				i := rng.IntN(n)
 				by := slices.Clone(m.level)
@@ -103,7 +103,7 @@ func TestMovesAgainstAllCombinations(t *testing.T) {
 		by      float32
 		want    []int
 	}{{L0, 1, 5, []int{51, 104}}, {L1, 1.4 / 255, 1, []int{51, 103}}} {
-		m := &mending{grid: newGrid(c.norm, c.epsilon, []float32{51. / 255, 102. / 255})}
+		m := &levelSearch{grid: newGrid(c.norm, c.epsilon, []float32{51. / 255, 102. / 255})}
 		m.stand([]int{51, 103})
 		m.move([]float32{c.by, 1})
 		if !slices.Equal(m.level, c.want) {

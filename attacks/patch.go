@@ -69,7 +69,7 @@ func (a patch) Passes(int) (forward, backward int) {
 }
 
 func (a patch) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
-	p := &patching{patch: a, attempt: newAttempt(o, im, how), shape: o.Shape(), cur: slices.Clone(im.Pixels),
+	p := &patchRun{patch: a, attempt: newAttempt(o, im, how), shape: o.Shape(), cur: slices.Clone(im.Pixels),
 		tried: slices.Clone(im.Pixels)}
 	if _, err := p.gradient(ctx, im.Pixels, a.Loss, -1); err != nil {
 		return Result{}, err
@@ -113,8 +113,8 @@ func busiest(gradient []float32, s Shape, side int) (row, col int) {
 	return row, col
 }
 
-// patching is the attack at work on one image.
-type patching struct {
+// patchRun is the attack at work on one image.
+type patchRun struct {
 	patch
 	attempt
 	shape      Shape
@@ -124,7 +124,7 @@ type patching struct {
 }
 
 // run makes one restart.
-func (p *patching) run(ctx context.Context, row, col int) error {
+func (p *patchRun) run(ctx context.Context, row, col int) error {
 	p.row, p.col = row, col
 	copy(p.cur, p.im.Pixels)
 	p.each(row, col, func(at int) { p.cur[at] = p.rng.Float32() })
@@ -149,7 +149,7 @@ func (p *patching) run(ctx context.Context, row, col int) error {
 }
 
 // each calls do with the index of every value of the square at a place.
-func (p *patching) each(row, col int, do func(at int)) {
+func (p *patchRun) each(row, col int, do func(at int)) {
 	for c := range p.shape.C {
 		for i := row; i < row+p.Sides; i++ {
 			for j := col; j < col+p.Sides; j++ {
@@ -160,7 +160,7 @@ func (p *patching) each(row, col int, do func(at int)) {
 }
 
 // shift tries the square in a random direction and moves it there if that raises the loss.
-func (p *patching) shift(ctx context.Context, loss float64) (moved, ends bool, err error) {
+func (p *patchRun) shift(ctx context.Context, loss float64) (moved, ends bool, err error) {
 	row, col, by := p.row, p.col, p.Stride*(2*p.rng.IntN(2)-1)
 	if p.rng.IntN(2) == 0 {
 		row = min(max(row+by, 0), p.shape.H-p.Sides)

@@ -23,7 +23,7 @@ func (l *linear) best(im Image, side int) float64 {
 		for row := 0; row+side <= l.shape.H; row++ {
 			for col := 0; col+side <= l.shape.W; col++ {
 				sum := z[j] - z[im.Label]
-				p := patching{patch: patch{Sides: side}, shape: l.shape}
+				p := patchRun{patch: patch{Sides: side}, shape: l.shape}
 				p.each(row, col, func(at int) { sum += gain[at] })
 				most = max(most, sum)
 			}

@@ -34,18 +34,18 @@ type stored struct {
 	epsilon float64
 }
 
-// mends is the number of search steps for an image.
-const mends = 20
+// searchSteps is the number of search steps for an image.
+const searchSteps = 20
 
 // Passes bounds the passes of both runs of the attack and of the searches.
 func (a stored) Passes(classes int) (forward, backward int) {
 	forward, backward = a.Attack.Passes(classes)
-	return 2 * (forward + 2 + mends), 2 * (backward + mends)
+	return 2 * (forward + 2 + searchSteps), 2 * (backward + searchSteps)
 }
 
 func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (Result, error) {
 	total := Result{FirstSuccess: -1, FirstForward: -1}
-	m := &mending{grid: newGrid(a.norm, a.epsilon, im.Pixels)}
+	m := &levelSearch{grid: newGrid(a.norm, a.epsilon, im.Pixels)}
 	if !m.fits() {
 		total.Rounded = Lost
 		return total, ctx.Err()
@@ -83,14 +83,14 @@ func (a stored) Perturb(ctx context.Context, o Oracle, im Image, how Options) (R
 	return total, nil
 }
 
-// mending is the search for one image that can be stored.
-type mending struct {
+// levelSearch is the search for one image that can be stored.
+type levelSearch struct {
 	attempt
 	*grid
 }
 
 // search rounds the adversarial image and searches if rounding undid the success.
-func (m *mending) search(ctx context.Context) error {
+func (m *levelSearch) search(ctx context.Context) error {
 	x := m.res.Adversarial
 	m.round(x, math.Round)
 	m.write(x)
@@ -100,7 +100,7 @@ func (m *mending) search(ctx context.Context) error {
 	m.res.Rounded = Lost
 	for k := 0; ; k++ {
 		ask := func() (bool, error) { return m.gradient(ctx, x, Margin, -1) }
-		if k == mends {
+		if k == searchSteps {
 			ask = func() (bool, error) { return m.wrong(ctx, x) }
 		}
 		switch wrong, err := ask(); {
@@ -109,7 +109,7 @@ func (m *mending) search(ctx context.Context) error {
 		case wrong:
 			m.res.Rounded = Regained
 			return nil
-		case k == mends || !m.move(m.eval.Gradient):
+		case k == searchSteps || !m.move(m.eval.Gradient):
 			return nil
 		}
 		m.write(x)
@@ -239,7 +239,7 @@ func (g *grid) set(i, level int) {
 // move takes every value by at most one level along the gradient. It first makes the moves that leave room in the ball,
 // then those that gain most for their cost. When the ball is full, it exchanges them for moves back that cost less than
 // they gain. It reports whether it made any.
-func (m *mending) move(gradient []float32) bool {
+func (m *levelSearch) move(gradient []float32) bool {
 	type step struct {
 		at, to      int
 		gain, takes float64

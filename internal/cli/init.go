@@ -54,11 +54,11 @@ With --fit there is a control as well, which heals the network while it runs, on
 	return c
 }
 
-// usual are the usual bounds of perturbations in benchmarks, for images with few pixels and with many.
-type usual struct{ Linf, L2 string }
+// usualBounds are the usual bounds of perturbations in benchmarks, for images with few pixels and with many.
+type usualBounds struct{ Linf, L2 string }
 
-// introduced holds the values of a new config.
-type introduced struct {
+// configValues holds the values of a new config.
+type configValues struct {
 	Out              string
 	Embedding        string      // file of the control's embedding
 	Network, Images  string      // names
@@ -66,7 +66,7 @@ type introduced struct {
 	Training         string      // name of the training images
 	open.Tried                   // the preprocessing that fits best
 	Others           []open.Tried
-	Usual            usual
+	Usual            usualBounds
 	Stages           int               // of the control's embedding; 0: the images can't be halved, and it is linear
 	Suites           map[string]string // attacks of each suite
 	Label            bool              // the network returns only a label
@@ -190,9 +190,9 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 		return usage("%w", err)
 	}
 	network[1].Value = config.Word(tried[0].String())
-	about := introduced{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
+	about := configValues{Out: filepath.Base(f.out), Network: named(model, "model"), Images: named(f.data, "data"),
 		Model: network, Data: slices.Concat(scored, transform), Tried: tried[0],
-		Others: tried[1:], Usual: usual{"8/255", "0.5"},
+		Others: tried[1:], Usual: usualBounds{"8/255", "0.5"},
 		Suites: map[string]string{"quick": "quick-linf, quick-l2", "full": "aa-linf, aa-l2"}, Label: f.form.label}
 	if f.form.label {
 		about.Suites["full"] = "full-linf, full-l2"
@@ -214,7 +214,7 @@ func (f *initFlags) run(c *cobra.Command, g *globals, model string) error {
 		next = fmt.Sprintf("selfheal fit --config %s --control healed && %s", f.out, next)
 	}
 	if about.Shape[1] > 64 {
-		about.Usual = usual{"4/255", "3"}
+		about.Usual = usualBounds{"4/255", "3"}
 	}
 	for _, keys := range []config.Keys{about.Model, about.Data, about.Fit} {
 		if err := fromFolder(f.out, keys); err != nil {

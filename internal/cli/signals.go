@@ -60,8 +60,8 @@ func stoppable(ctx context.Context) context.Context {
 // standard input open as long as it lives, and writes nothing to it.
 const lifeline = "SELFHEAL_LIFELINE"
 
-// farewell is how long a program whose parent is gone may take to save its finished work.
-const farewell = 3 * time.Second
+// savingTime is how long a program whose parent is gone may take to save its finished work.
+const savingTime = 3 * time.Second
 
 // endWithParent ends the program as SIGTERM does when its parent ends in any way: then the standard input ends. The
 // system also reports the parent's end, because another process may hold that pipe open.
@@ -74,7 +74,7 @@ func endWithParent(ctx context.Context, cancel context.CancelCauseFunc) {
 	}()
 	<-gone
 	cancel(stopped{syscall.SIGTERM})
-	time.Sleep(farewell)
+	time.Sleep(savingTime)
 	os.Exit(stoppedBy(ctx).code())
 }
 

@@ -121,7 +121,7 @@ func TestSecondSignal(t *testing.T) {
 }
 
 // A program that was told so ends when its parent closes its standard input, in order if it can: during a pass of ONNX
-// Runtime it waits only for its farewell. Other programs ignore the standard input.
+// Runtime it waits only for savingTime. Other programs ignore the standard input.
 func TestLifeline(t *testing.T) {
 	t.Parallel()
 	c := program(t, endless(t)...)
@@ -139,7 +139,7 @@ func TestLifeline(t *testing.T) {
 	time.Sleep(300 * time.Millisecond) // then the pass begins
 	must.Do(t, pipe.Close())
 	start := time.Now()
-	if said, code := ended(c, stderr); code != 143 || said != "" || time.Since(start) > farewell+time.Second {
+	if said, code := ended(c, stderr); code != 143 || said != "" || time.Since(start) > savingTime+time.Second {
 		t.Errorf("exit %d after %v\n%s", code, time.Since(start), said)
 	}
 	c = program(t, shortFit(t, t.TempDir())...)

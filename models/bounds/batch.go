@@ -357,10 +357,10 @@ func pick[T any](list []T, left []int, parts int) []T {
 func (t *batch) end() {
 	for d, of := range t.live {
 		input := len(t.own.at) / len(t.live)
-		of.last = &ended{make([][]float32, len(t.stages)), t.multipliers[d],
+		of.last = &endState{make([][]float32, len(t.stages)), t.multipliers[d],
 			slices.Clone(t.own.at[d*input : (d+1)*input])}
 		of.worst = nil
-		var all []bending
+		var all []bentValue
 		for _, s := range t.cut.cut {
 			i, size := s.index, t.size(s.output())
 			first := d * t.rows * size
@@ -397,8 +397,8 @@ func (t *batch) end() {
 					}
 				}
 				if loss > 0 && !math.IsInf(loss, 0) {
-					of.consider(costly{place{i, j, at}, loss})
-					all = append(all, bending{i, k, loss})
+					of.consider(candidate{place{i, j, at}, loss})
+					all = append(all, bentValue{i, k, loss})
 				}
 			}
 		}

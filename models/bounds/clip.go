@@ -73,15 +73,15 @@ func (p *proof) form(ctx context.Context, s *stage, r *relaxation) error {
 	return p.bound(ctx, s, r, missing, true)
 }
 
-// bending is a value of a stage that bends in a domain and in the region, with the cost of its relaxation there.
-type bending struct {
+// bentValue is a value of a stage that bends in a domain and in the region, with the cost of its relaxation there.
+type bentValue struct {
 	stage, k int
 	loss     float64
 }
 
 // clip narrows the ranges of the costliest values of an open domain and sets what that promises to gain. An empty range
 // decides the domain.
-func (t *batch) clip(d int, of *domain, all []bending) {
+func (t *batch) clip(d int, of *domain, all []bentValue) {
 	of.hope = 0
 	if !(t.assumed > 0) {
 		return // the assumption about the rows is not known yet
@@ -89,7 +89,7 @@ func (t *batch) clip(d int, of *domain, all []bending) {
 	last, inputs := (d+1)*t.rows-1, t.size(t.input)
 	part := &Part{Bounds: t.found[last : last+1], Coefficients: t.coefficients[last*inputs : (last+1)*inputs]}
 	g := newGiven(t.region, part.Linears(t.region, []float64{t.limit(of) + t.assumed})[0])
-	slices.SortFunc(all, func(a, b bending) int { return cmp.Compare(b.loss, a.loss) })
+	slices.SortFunc(all, func(a, b bentValue) int { return cmp.Compare(b.loss, a.loss) })
 	mine := make([]bool, len(t.stages))
 	for _, v := range all[:min(mostClipped, len(all))] {
 		s, known, now := t.stages[v.stage], t.known[v.stage], &of.ranges[v.stage]

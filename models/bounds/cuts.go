@@ -97,23 +97,23 @@ func (r *Root) Part(ctx context.Context, rows []float64, enough func([]Bound) bo
 // domain is a part of a region: the inputs whose values lie on given sides of some points.
 type domain struct {
 	cuts    []cut
-	weights []float64 // of the rows in the sum; nil for a single row
-	towards []float64 // direction of their last move
-	stride  float64   // length of that move
-	bounds  []Bound   // bounds of the rows
-	lacks   float64   // how far the bounds are from deciding it; decided below 0
-	again   int       // times that it was bounded with nothing left to cut
-	ranges  []ends    // known ranges of the values that bend in the region, by the stages' indices
-	clipped bool      // its ranges hold only where the rows do not suffice
-	last    *ended    // where its bounds ended, at first those of its parent; nil: CROWN's slopes
-	hope    float64   // gain that narrower ranges may bring
-	worst   []costly  // where relaxation costs the bounds most, in falling order
-	cost    float64   // cost of relaxation where the domain was cut from its parent
-	lacked  float64   // lacks of the parent
+	weights []float64   // of the rows in the sum; nil for a single row
+	towards []float64   // direction of their last move
+	stride  float64     // length of that move
+	bounds  []Bound     // bounds of the rows
+	lacks   float64     // how far the bounds are from deciding it; decided below 0
+	again   int         // times that it was bounded with nothing left to cut
+	ranges  []ends      // known ranges of the values that bend in the region, by the stages' indices
+	clipped bool        // its ranges hold only where the rows do not suffice
+	last    *endState   // where its bounds ended, at first those of its parent; nil: CROWN's slopes
+	hope    float64     // gain that narrower ranges may bring
+	worst   []candidate // where relaxation costs the bounds most, in falling order
+	cost    float64     // cost of relaxation where the domain was cut from its parent
+	lacked  float64     // lacks of the parent
 }
 
-// ended holds the lower slopes, multipliers and points that bounds ended with, for each row.
-type ended struct {
+// endState holds the lower slopes, multipliers and points that bounds ended with, for each row.
+type endState struct {
 	alphas [][]float32 // by the stages' indices; nil for one whose slopes are not optimised
 	betas  []float32   // by the cuts
 	at     []float32
@@ -344,7 +344,7 @@ func (b *branching) most() int {
 }
 
 // cutAt returns the half of a domain on one side of a point.
-func (b *branching) cutAt(d *domain, at costly, above bool) *domain {
+func (b *branching) cutAt(d *domain, at candidate, above bool) *domain {
 	half := &domain{cuts: append(slices.Clip(d.cuts), cut{at.place, above}), weights: d.weights, towards: d.towards,
 		stride: d.stride, ranges: slices.Clone(d.ranges), clipped: d.clipped, last: d.last, cost: at.loss,
 		lacked: d.lacks}

@@ -11,14 +11,14 @@ import (
 // mostWorst is the number of places where a domain may be cut.
 const mostWorst = 12
 
-// costly is a place with the cost of its relaxation to the bounds.
-type costly struct {
+// candidate is a place with the cost of its relaxation to the bounds.
+type candidate struct {
 	place
 	loss float64
 }
 
 // consider adds a place to the domain's worst if it is one of them.
-func (d *domain) consider(at costly) {
+func (d *domain) consider(at candidate) {
 	if len(d.worst) == mostWorst && !(at.loss > d.worst[mostWorst-1].loss) {
 		return
 	}
@@ -45,7 +45,7 @@ type gains struct {
 // gains at the place with, as if from half a cut more, the place's relaxation cost times the gain per cost elsewhere.
 // On ResNet-2B that takes a third to a half of the cuts that the costliest places take; the sum over both halves takes
 // fewer cuts than their minimum or product.
-func (g *gains) best(of []costly) (best costly) {
+func (g *gains) best(of []candidate) (best candidate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	share := 1.0

@@ -60,7 +60,7 @@ const (
 // most 0. The least value of the sum is a concave function of the weights; the values of the bounds at its minimum are
 // its gradient.
 func Apart(all []Linear, lower, upper []float64) bool {
-	w := &weighing{all: all, lower: lower, upper: upper, weights: make([]float64, len(all)),
+	w := &weightSearch{all: all, lower: lower, upper: upper, weights: make([]float64, len(all)),
 		values: make([]float64, len(all)), x: make([]float64, len(lower))}
 	pairs := 0
 	for i := range all {
@@ -105,8 +105,8 @@ func Apart(all []Linear, lower, upper []float64) bool {
 	return false
 }
 
-// weighing is the search for the weights of a sum of bounds.
-type weighing struct {
+// weightSearch is the search for the weights of a sum of bounds.
+type weightSearch struct {
 	all             []Linear
 	lower, upper    []float64
 	weights, values []float64 // the bounds' values at the sum's minimum
@@ -114,7 +114,7 @@ type weighing struct {
 }
 
 // positive reports whether the sum is above 0 throughout. It is false for NaN.
-func (w *weighing) positive() bool {
+func (w *weightSearch) positive() bool {
 	for j := range w.x {
 		a := 0.0
 		for i, l := range w.all {
