@@ -1,26 +1,26 @@
 package control
 
-// algebra is what the closed loop computes with. The loop is written once, in [solve]: with [numbers] it heals an
-// image, with a [tape] it can be differentiated, with [symbols] it becomes an ONNX graph.
+// algebra is the arithmetic of the closed loop. [solve] writes the loop once: [numbers] heals an image with it, a
+// [tape] also differentiates it, and [symbols] writes it as an ONNX graph.
 type algebra[V any] interface {
-	// ask is the answer of stage t at z to a question; p is of an ascent's alone.
+	// ask answers a question to stage t at z. Only an ascent uses p.
 	ask(q question, t int, z V, p *V) (V, error)
-	// sum is Σ weight·value, of at least one term.
+	// sum returns Σ weight·value of one term or more.
 	sum(terms ...term[V]) V
-	// free says that nothing reads a value again. The zero value is none.
+	// free is called once for a value that nobody reads again. It ignores the zero value.
 	free(v V)
 }
 
-// question is what the loop asks of a stage.
+// question is one of the computations that a stage offers.
 type question int
 
 const (
 	segment question = iota // F_t(z)
 	embed                   // E_t(z)
-	// ascent is ∇_z [p·F_t(z) − ½‖E_t(z) − z‖²]; the first term is left out where p is nil,
-	// the second where stage t has no embedding.
+	// ascent is ∇_z [p·F_t(z) − ½‖E_t(z) − z‖²]. The first term is left out for a nil p, the second for a stage
+	// without embedding.
 	ascent
-	questions // how many there are
+	questions // the number of questions
 )
 
 // term is one summand of a linear combination.
@@ -29,10 +29,10 @@ type term[V any] struct {
 	value  V
 }
 
-// look is told a controlled state z = x_t + u with E_t(z).
+// look is called with a controlled state z = x_t + u and E_t(z).
 type look[V any] func(t int, e, z, u V)
 
-// put replaces a value by Σ weight·value, of which it may be a term.
+// put replaces a value by Σ weight·value. The value itself may be a term.
 func put[V any](a algebra[V], to *V, terms ...term[V]) {
 	v := a.sum(terms...)
 	a.free(*to)
@@ -41,7 +41,7 @@ func put[V any](a algebra[V], to *V, terms ...term[V]) {
 
 // path is a trajectory of the controlled network.
 type path[V any] struct {
-	x, z []V // states and controlled states, as far as they were computed
+	x, z []V // states and controlled states computed so far
 	u    []V // controls; only those of stages with an embedding mean anything
 }
 
@@ -50,14 +50,15 @@ func newPath[V any](c *Controller) *path[V] {
 	return &path[V]{x: make([]V, T+1), z: make([]V, T), u: make([]V, T)}
 }
 
-// solve is the paper's Algorithm 1, with the controlled state z_t = x_t + u_t wherever the print mixes x_t and z_t:
-// greedy start, then Outer sweeps of a forward pass that keeps every x_t and a backward pass that, from the last
-// controlled stage to the first, ascends the Hamiltonian in u_t with x_t and p_{t+1} held and then moves the adjoint,
-// p_t = ∇_x H(x_t, u_t, p_{t+1}), p_T = 0. Behind the last control p is 0, before the first nothing reads it and no
-// state changes, so a sweep visits neither.
+// solve returns the paper's Algorithm 1, with the controlled state z_t = x_t + u_t wherever the print mixes x_t and
+// z_t. After a greedy start it makes Outer sweeps. A sweep has a forward pass that keeps every x_t, and a backward
+// pass from the last controlled stage to the first. The backward pass ascends the Hamiltonian in u_t with x_t and
+// p_{t+1} held, and then moves the adjoint: p_t = ∇_x H(x_t, u_t, p_{t+1}), p_T = 0. A sweep leaves out the stages
+// after the last control, where p is 0, and those before the first control, where no state changes and p is not read.
 //
-// With whole the path ends with the logits, x[T], otherwise with the last controlled state. The looks greedy, at the
-// start, and final, if given, cost an embedding more at each controlled stage.
+// If whole is set, the path ends with the logits, x[T]; otherwise it ends with the last controlled state. solve calls
+// greedy at the start and final at the end, unless they are nil. Each of them costs one more embedding at each
+// controlled stage.
 func solve[V any](c *Controller, a algebra[V], image V, whole bool, greedy, final look[V]) (*path[V], error) {
 	p := newPath[V](c)
 	p.x[0] = image
@@ -71,10 +72,10 @@ func solve[V any](c *Controller, a algebra[V], image V, whole bool, greedy, fina
 	return p, p.forward(c, a, false, whole, final)
 }
 
-// sweeps makes the solver's sweeps, from the greedy start on; ended is told of each.
+// sweeps makes the solver's sweeps after the greedy start and calls ended after each.
 func (p *path[V]) sweeps(c *Controller, a algebra[V], ended func() error) error {
 	for sweep := range c.Solver.sweeps() {
-		if sweep > 0 { // the greedy start was a forward pass with the present controls
+		if sweep > 0 { // the greedy start was already a forward pass with these controls
 			if err := p.forward(c, a, false, false, nil); err != nil {
 				return err
 			}
@@ -89,8 +90,9 @@ func (p *path[V]) sweeps(c *Controller, a algebra[V], ended func() error) error 
 	return nil
 }
 
-// forward runs x_{t+1} = F_t(x_t + u_t). With greedy it chooses u_t = E_t(x_t) − x_t on the way; otherwise it begins at
-// the first controlled state, which the greedy pass has reached. Without whole it stops at the last controlled one.
+// forward runs x_{t+1} = F_t(x_t + u_t). If greedy is set, it also chooses u_t = E_t(x_t) − x_t; otherwise it begins
+// at the first controlled state, which the greedy pass has computed. Unless whole is set, it stops at the last
+// controlled state.
 func (p *path[V]) forward(c *Controller, a algebra[V], greedy, whole bool, see look[V]) error {
 	from := c.first
 	if greedy {
@@ -134,9 +136,9 @@ func (p *path[V]) forward(c *Controller, a algebra[V], greedy, whole bool, see l
 	return nil
 }
 
-// leave frees the states of a stage but for the image, which is the caller's.
+// leave frees the states of stage t. The image stays, because the caller owns it.
 func (p *path[V]) leave(c *Controller, a algebra[V], t int) {
-	if c.stages[t].controlled() { // else z is x
+	if c.stages[t].controlled() { // without a control z is x
 		a.free(p.z[t])
 	}
 	if t > 0 {
@@ -149,7 +151,7 @@ func (p *path[V]) leave(c *Controller, a algebra[V], t int) {
 // backward makes one sweep of adjoints and ascents.
 func (p *path[V]) backward(c *Controller, a algebra[V]) error {
 	var held V
-	var adjoint *V // p_{t+1}, held; nil stands for 0
+	var adjoint *V // p_{t+1}; nil stands for 0
 	weights := c.Solver.Method.Spec().ascent
 	for t := c.last; t >= c.first; t-- {
 		if c.stages[t].controlled() {

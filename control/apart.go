@@ -9,9 +9,9 @@ import (
 	"selfheal/models/ort"
 )
 
-// Gap is how far the gradients of a network where attacks run are from those of the CPU provider.
+// Gap is the difference between the gradients of a network on the device that attacks use and on the CPU provider.
 type Gap struct {
-	// median is over images, of the relative ℓ2 norm of the difference, for the loss where it is largest.
+	// median over images of the relative ℓ2 norm of the difference, for the loss with the largest one
 	median              float64
 	loss                attacks.Loss
 	provider, precision string
@@ -23,7 +23,7 @@ func (g Gap) String() string {
 		"(%s)", g.provider, g.precision, g.median, g.loss)
 }
 
-// Check is an error where attacks by these gradients would be weaker.
+// Check returns an error if attacks by these gradients would be weaker.
 func (g Gap) Check() error {
 	if most := ort.FindPrecision(g.precision).Apart; !(g.median <= most) {
 		return fmt.Errorf("%s, more than %g: attacks would be weak", g, most)
@@ -31,8 +31,8 @@ func (g Gap) Check() error {
 	return nil
 }
 
-// Apart compares the gradients of all losses on n images. The first network is on the CPU provider. A network without
-// gradients has a gap of 0.
+// Apart compares the gradients of all losses on n images. The first network runs on the CPU provider. The gap of a
+// network without gradients is 0.
 func Apart(ctx context.Context, here, attacked *Network, n int, image func(i int) (attacks.Image, error)) (
 	Gap, error) {
 	worst := Gap{provider: attacked.pool.Target(true).Provider, precision: attacked.pool.Target(true).Precision}
@@ -55,7 +55,7 @@ func Apart(ctx context.Context, here, attacked *Network, n int, image func(i int
 					return err
 				}
 			}
-			length := max(attacks.L2.Length(of[0].Gradient), 1e-30) // keeps the quotient finite
+			length := max(attacks.L2.Length(of[0].Gradient), 1e-30) // avoids a division by 0
 			apart[i] = attacks.L2.Distance(of[0].Gradient, of[1].Gradient) / length
 			return nil
 		})

@@ -11,11 +11,11 @@ import (
 	"selfheal/models/split"
 )
 
-// At is a place in the network where a layer is controlled.
+// At is a place in the network at which a control acts.
 type At struct {
 	Last     bool   // the tensor entering the final Gemm or MatMul
 	Tensor   string // a tensor by name
-	Boundary int    // otherwise: the network's boundary of that number, 0 being the image
+	Boundary int    // otherwise: index of the network's boundary; 0 is the image
 }
 
 // String prints the place as a config writes it.
@@ -35,7 +35,7 @@ func (a At) String() string {
 // controller's own places.
 type Chain struct {
 	Segments []*onnx.Graph
-	Places   []int // the segments whose inputs the controller's places are
+	Places   []int // segments whose inputs are the controller's places
 	net      *Network
 }
 
@@ -84,15 +84,16 @@ func (n *Network) tensor(a At) (string, error) {
 	return n.Boundaries[a.Boundary-1], nil
 }
 
-// StateShape is the shape of x_t, the input of segment t, with the batch in front.
+// StateShape returns the shape of x_t, the input of segment t, with the batch in front.
 func (c *Chain) StateShape(t int) onnx.Shape { return c.Segments[t].Inputs[0].Shape }
 
-// CleanStates streams x_t, the input of segment t, on the undefended path of images, in order, on the network's pool:
-// batches and workers don't change a bit. pixels writes the i-th image into out; several goroutines call it.
+// CleanStates streams x_t, the input of segment t, for images in order, without control. It runs on the network's
+// pool; the numbers of batches and workers change no bit. pixels writes the i-th image into out and is called from
+// several goroutines.
 func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32) error) pca.States {
 	return func(ctx context.Context, yield func([]float32) error) error {
 		n, size := c.net, int(c.StateShape(t).Items())
-		var before *ort.Program // of the image; nil where that is the state
+		var before *ort.Program // maps the image to the state; nil if the image is the state
 		if t > 0 {
 			parts, err := split.At(n.Graph, []string{c.Segments[t].Inputs[0].Name})
 			if err != nil {
@@ -137,7 +138,7 @@ func (c *Chain) CleanStates(t, images int, pixels func(i int, out []float32) err
 	}
 }
 
-// StatesID identifies the network up to the input of segment t: "" at the image.
+// StatesID identifies the network up to the input of segment t. It is "" for the image.
 func (c *Chain) StatesID(t int) string {
 	if t == 0 {
 		return ""

@@ -2,7 +2,7 @@ package control
 
 import "selfheal/internal/number"
 
-// counting is the [algebra] that computes nothing: it counts what each stage is asked.
+// counting is an [algebra] that computes no values: it counts the questions to each stage.
 type counting []calls
 
 type calls [questions]int64
@@ -18,8 +18,8 @@ func (counting) sum(...term[nothing]) (_ nothing) { return }
 
 func (counting) free(nothing) {}
 
-// count counts the questions of [solve] without answering them. It runs one sweep and two, with one step a layer and
-// two, and extrapolates: each further sweep or step adds as much as the second.
+// count counts the questions of [solve] without answering them. It counts for one and for two sweeps, each with one
+// and with two steps a layer, and extrapolates: each further sweep or step adds as much as the second.
 func (c *Controller) count(whole bool) counting {
 	counted := func(sweeps, steps int) counting {
 		few, n := *c, make(counting, len(c.stages))
@@ -44,7 +44,7 @@ func (c *Controller) count(whole bool) counting {
 	return n
 }
 
-// flops are those of the calls, of the network as given.
+// flops returns the operations of all counted calls, for the network as given.
 func (n counting) flops(c *Controller) int64 {
 	var sum int64
 	for t, s := range c.stages {
@@ -53,13 +53,13 @@ func (n counting) flops(c *Controller) int64 {
 	return sum
 }
 
-// Passes is the cost of a controlled pass in units of a plain forward pass, by FLOPs, without the costs that
-// [Controller.Run] sums up.
+// Passes returns the cost of a controlled pass in plain forward passes, by FLOPs. It leaves out the objectives that
+// [Controller.Run] also computes.
 func (c *Controller) Passes() float64 {
 	return float64(c.count(true).flops(c)) / float64(c.net.FLOPs())
 }
 
-// TapeValues is about how many values a gradient through an iterating solver keeps for an image.
+// TapeValues estimates how many float32 values a gradient through an iterating solver keeps for an image.
 func (c *Controller) TapeValues() int64 {
 	var sum int64
 	for t, n := range c.count(false) {

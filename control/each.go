@@ -9,9 +9,9 @@ import (
 	"selfheal/models/ort"
 )
 
-// ForEach calls fn for 0 … n−1 in goroutines that the pool knows of, so that their model passes share batches. About
-// two batches a worker are under way at once, and no more than limit where that is above 0. The first error, or ctx's,
-// ends the rest.
+// ForEach calls fn for 0 … n−1 in goroutines that the pool knows of, so that their model passes share batches. It
+// runs about two batches for each worker at once, and at most limit calls if limit is above 0. The first error, or
+// ctx's, stops the rest.
 func ForEach(ctx context.Context, pool *ort.Pool, n, limit int, fn func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	width := 2 * pool.Workers() * pool.Batch()

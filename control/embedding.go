@@ -21,7 +21,7 @@ const (
 // EmbeddingKind is a row of the table of embedding functions.
 type EmbeddingKind struct{ Name, Doc string }
 
-// EmbeddingKinds is that table.
+// EmbeddingKinds is the table of embedding functions.
 var EmbeddingKinds = []EmbeddingKind{
 	{Linear, "the projection onto the principal subspace of clean states (paper, section 4.1)"},
 	{ONNX, "a model in a file, which maps states to their own shape"},
@@ -29,8 +29,8 @@ var EmbeddingKinds = []EmbeddingKind{
 	{Identity, "E(x) = x: no control"},
 }
 
-// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the given shape, which the subspace was
-// fitted to (paper, section 4.1).
+// LinearEmbedding returns E(x) = μ + (x − μ)·V·Vᵀ as a graph on states of the given shape, with the mean and the
+// subspace fitted to such states (paper, section 4.1).
 func LinearEmbedding(state onnx.Shape, s *pca.Subspace) (*onnx.Graph, error) {
 	dim, rank := int64(s.Dim), int64(s.Rank)
 	b := &onnx.Builder{G: onnx.NewGraph("linear")}

@@ -7,19 +7,21 @@ import (
 	"selfheal/models/onnx"
 )
 
-// maxExportNodes bounds the graphs that [Controller.Graph] writes: runtimes take long to open larger ones.
+// maxExportNodes bounds the graphs that [Controller.Graph] writes. Runtimes take long to open larger ones.
 const maxExportNodes = 20_000
 
-// Graph returns the closed loop as one network: input "image", [N C H W] in [0,1], with the model's mean and std
-// inside, output "logits", [N classes]; N is symbolic. With the greedy solver it is x_{t+1} = F_t(E_t(x_t)), otherwise
-// the solver unrolled: every sweep, adjoint and ascent step as nodes, which share their weights. Its metadata name
-// model, control and solver. A graph of more than 20,000 nodes is refused.
+// Graph returns the closed loop as one network. Its input is "image", [N C H W] in [0,1]; its output is "logits", [N
+// classes]; N is symbolic. The model's mean and std are part of it. For the greedy solver it computes x_{t+1} =
+// F_t(E_t(x_t)). For others it is the solver unrolled: every sweep, adjoint and ascent step has nodes of its own,
+// which share their weights. Its metadata name model, control and solver. Graph refuses to write more than 20,000
+// nodes.
 func (c *Controller) Graph() (*onnx.Graph, error) { return c.graph(false, true) }
 
-// Literal is [Controller.Graph] with every sum that the loop computes, also x + (E(x) − x).
+// Literal is like [Controller.Graph] but keeps every sum that the loop computes, also x + (E(x) − x).
 func (c *Controller) Literal() (*onnx.Graph, error) { return c.graph(true, true) }
 
-// Front is [Controller.Graph] without the network, where the image alone is controlled: its output is that image.
+// Front returns only the part before the network, for a loop that controls nothing but the image. Its output is the
+// controlled image.
 func (c *Controller) Front() (*onnx.Graph, error) { return c.graph(false, false) }
 
 func (c *Controller) graph(literal, whole bool) (*onnx.Graph, error) {
@@ -56,15 +58,16 @@ func (c *Controller) graph(literal, whole bool) (*onnx.Graph, error) {
 	return g, g.Verify()
 }
 
-// symbols computes with names of tensors in a graph under construction: solving with it writes the solver down.
+// symbols computes with the names of tensors in a graph under construction: solving with it writes the solver as
+// nodes.
 type symbols struct {
 	c           *Controller
 	literal     bool
 	b           *onnx.Builder
-	gradients   map[int]*onnx.Graph  // of the stages: their copies share its constants
-	weights     map[float32]string   // constants that values are multiplied by
-	differences map[string][2]string // a − b, by their names
-	copies      map[string]int       // of each graph so far
+	gradients   map[int]*onnx.Graph  // by stage: copies of a gradient's graph share its constants
+	weights     map[float32]string   // names of constants, by value
+	differences map[string][2]string // the two names of each difference a − b
+	copies      map[string]int       // how often each graph was copied so far
 }
 
 func (s *symbols) graph(q question, t int) (g *onnx.Graph, err error) {
@@ -81,10 +84,10 @@ func (s *symbols) graph(q question, t int) (g *onnx.Graph, err error) {
 	}
 }
 
-// sumNodes is how many nodes the linear combinations of an ascent step take, at most.
+// sumNodes bounds the nodes that the linear combinations of an ascent step take.
 const sumNodes = 7
 
-// nodes counts those that solving will add, at most, but for a few sums along the path.
+// nodes returns an upper bound of the nodes that solving adds, apart from a few sums along the path.
 func (s *symbols) nodes() (sum int64, err error) {
 	for t, asked := range s.c.count(true) {
 		for q, times := range asked {
@@ -102,7 +105,7 @@ func (s *symbols) nodes() (sum int64, err error) {
 	return sum, nil
 }
 
-// ask appends a copy of a graph, its tensors named behind kind and stage: F2/…, the third copy F2.3/….
+// ask appends a copy of a graph. It prefixes tensors with kind and stage: F2/…, in the third copy F2.3/….
 func (s *symbols) ask(q question, t int, z string, p *string) (string, error) {
 	g, err := s.graph(q, t)
 	if err != nil {
@@ -123,8 +126,8 @@ func (s *symbols) ask(q question, t int, z string, p *string) (string, error) {
 	return out, s.b.Err()
 }
 
-// sum appends a linear combination. x + (E(x) − x), a greedy start's state, is E(x) itself, unless the graph is
-// literal.
+// sum appends a linear combination. It shortens x + (E(x) − x), the state after a greedy start, to E(x), unless the
+// graph is literal.
 func (s *symbols) sum(terms ...term[string]) string {
 	ones := len(terms) == 2 && terms[0].weight == 1
 	if ones && terms[1].weight == 1 && !s.literal {
@@ -158,7 +161,7 @@ func (s *symbols) scaled(t term[string]) string {
 	return s.b.Op("Mul", t.value, w)
 }
 
-// shareConstants makes the constants that are one tensor one initializer: copies of a graph are then as large as one.
+// shareConstants merges equal constants into one initializer, so that many copies of a graph take the room of one.
 func shareConstants(g *onnx.Graph) {
 	first := map[*onnx.Tensor]string{}
 	for _, n := range g.Nodes {

@@ -27,7 +27,7 @@ func serve(t *testing.T, g *onnx.Graph) *ort.Session {
 	return s
 }
 
-// distance is the largest difference of two answers, relative to the largest logit.
+// distance returns the largest difference of two answers, relative to the largest logit.
 func distance(a, b []float32) float64 {
 	most, size := 0.0, 1e-9
 	for i := range a {

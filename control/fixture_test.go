@@ -57,7 +57,7 @@ func weights(r *rand.Rand, deviation float64, shape ...int64) *onnx.Tensor {
 	return w
 }
 
-// encoded is the file of what was built.
+// encoded returns the file of what was built.
 func encoded(t *testing.T, b *onnx.Builder) []byte {
 	t.Helper()
 	return must.Get(must.Get(b.Done())(t).Encode())(t)
@@ -226,7 +226,7 @@ func randomImage(seed uint64, n int) ([]float32, []float64) {
 	return a, b
 }
 
-// made are the FLOPs of all runs of the controller's programs.
+// made returns the FLOPs of all runs of the controller's programs.
 func (c *Controller) made() (made int64) {
 	for _, s := range c.stages {
 		made += s.passes.made()

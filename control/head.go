@@ -10,10 +10,10 @@ import (
 	"selfheal/models/onnx"
 )
 
-// mostClasses bounds what an attack keeps for each class of each image.
+// mostClasses bounds the number of classes: an attack keeps values for each class of each image.
 const mostClasses = 1 << 20
 
-// LeastProbability is what a smaller probability counts as, so that it has a logarithm.
+// LeastProbability replaces smaller probabilities, so that each has a logarithm.
 const LeastProbability = 1e-38
 
 // head brings the output to [N, classes] logits: a single logit z to (0, z), a single probability p to the logarithms
@@ -59,7 +59,7 @@ func (n *Network) head(o NetworkOptions) error {
 	} else if len(out.Shape) != 2 {
 		z = b.Op("Flatten", z)
 	}
-	if n.classes == 1 { // two classes, of which the output says how likely the second is
+	if n.classes == 1 { // two classes: the output is the probability of the second
 		first := b.Op("Mul", z, b.Float(0))
 		if probabilities {
 			first = b.Op("Sub", b.Float(1), z)
@@ -68,7 +68,7 @@ func (n *Network) head(o NetworkOptions) error {
 		n.classes = 2
 	}
 	if probabilities {
-		// log p differs from the logits by one number an image, which no loss and no margin sees.
+		// log p differs from the logits by one number an image, which no loss and no margin depends on.
 		z = b.Op("Log", b.Op("Clip", z, b.Float(LeastProbability), ""))
 	}
 	if z != out.Name {
@@ -77,7 +77,7 @@ func (n *Network) head(o NetworkOptions) error {
 	return errors.Join(b.Err(), g.Verify())
 }
 
-// lastArgMax is the ArgMax over classes that the output is the answer of; nil where it is of none.
+// lastArgMax returns the ArgMax over classes whose answer the output is, or nil.
 func lastArgMax(g *onnx.Graph) *onnx.Node {
 	made := g.Producers()
 	for n := made[g.Outputs[0].Name]; n != nil; n = made[n.Inputs[0]] {
@@ -95,8 +95,8 @@ func lastArgMax(g *onnx.Graph) *onnx.Node {
 	return nil
 }
 
-// TwoClasses is a file's answer to an image as one for each class: of a single logit or probability, which [NewNetwork]
-// takes for two classes, it makes both, and leaves other answers as they are.
+// TwoClasses returns a file's answer with one value for each class. It extends a single logit or probability to two
+// classes, as [NewNetwork] does, and returns other answers unchanged.
 func TwoClasses[T float32 | float64](answer []T, probabilities bool) []T {
 	switch {
 	case len(answer) != 1:
@@ -107,12 +107,12 @@ func TwoClasses[T float32 | float64](answer []T, probabilities bool) []T {
 	return []T{0, answer[0]}
 }
 
-// wide are the dimensions behind the batch that are not 1.
+// wide returns the dimensions after the batch that are not 1.
 func wide(s onnx.Shape) onnx.Shape {
 	return slices.DeleteFunc(slices.Clone(s[1:]), func(d int64) bool { return d == 1 })
 }
 
-// classesOf is how many values an output of this shape gives an image; 0 where they are no list of classes.
+// classesOf returns how many values an output of this shape gives for an image, or 0 if it is not a list of classes.
 func classesOf(s onnx.Shape) int {
 	d := wide(s)
 	if len(d) > 1 {

@@ -11,7 +11,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// headed is a network on 3×8×8 images whose outputs have these shapes behind the batch.
+// headed returns a network on 3×8×8 images whose outputs have these shapes behind the batch.
 func headed(t *testing.T, outputs map[string][]int64, order ...string) []byte {
 	t.Helper()
 	b := &onnx.Builder{G: onnx.NewGraph("headed")}

@@ -46,7 +46,7 @@ func TestKerasNetworks(t *testing.T) {
 	}
 }
 
-// levelsOf are the pixels of the n-th image of goldens, as the scripts that made them have it.
+// levelsOf returns the pixels of the n-th image of goldens, as the scripts that made them have it.
 func levelsOf(n, size int) []float32 {
 	x := make([]float32, size)
 	for i := range x {

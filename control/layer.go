@@ -7,21 +7,21 @@ import (
 	"selfheal/models/ort"
 )
 
-// stage is segment t of the closed loop with its embedding, if it has one. z = x_t + u_t is the controlled state.
+// stage is segment t of the closed loop with its embedding, if it has one. Its controlled state is z = x_t + u_t.
 type stage struct {
 	plain, fast graphs // as given and as they run
-	last        bool   // no control comes behind, so that p_{t+1} is 0
-	size        int    // values of x_t
-	next        int    // values of x_{t+1}
-	passes      passes // an ascent's is z, p_{t+1} → ∇_z H; at the last stage there is no p
+	last        bool   // no control follows, so p_{t+1} is 0
+	size        int    // number of values of x_t
+	next        int    // number of values of x_{t+1}
+	passes      passes // an ascent's program maps z, p_{t+1} to ∇_z H; at the last stage it has no p
 }
 
-// graphs are a segment F and an embedding E of the state that enters it, either of which may be nil.
+// graphs are a segment F and an embedding E of its input. Either may be nil.
 type graphs struct{ segment, embedding *onnx.Graph }
 
 func (s *stage) controlled() bool { return s.plain.embedding != nil }
 
-// compile compiles what a loop needs of a stage: the gradient only where a sweep passes.
+// compile compiles the programs of a stage. Only stages that a sweep visits get a gradient.
 func (s *stage) compile(net *Network, swept bool) (err error) {
 	f := s.plain.segment
 	s.size, s.next = int(f.Inputs[0].Shape.Items()), int(f.Outputs[0].Shape.Items())
@@ -43,7 +43,8 @@ func (s *stage) compile(net *Network, swept bool) (err error) {
 	})
 }
 
-// ahead is what an ascent at the stage looks at: at the last one p is 0, and the segment plays no part.
+// ahead returns the graphs that an ascent at the stage differentiates: at the last stage without the segment, because
+// p is 0.
 func (s *stage) ahead(g graphs) graphs {
 	if s.last {
 		g.segment = nil
@@ -51,16 +52,16 @@ func (s *stage) ahead(g graphs) graphs {
 	return g
 }
 
-// passes are programs of a stage, one a question.
+// passes holds a stage's program for each question.
 type passes [questions]struct {
-	program *ort.Program // nil where there is nothing to compute
-	flops   int64        // of an image, of the network as given in whatever form it runs
+	program *ort.Program // nil if there is nothing to compute
+	flops   int64        // FLOPs for an image, of the network as given, in whatever form it runs
 }
 
-// builder makes the graph that answers a question from a stage's; nil for none.
+// builder makes the graph that answers a question from a stage's graphs, or returns nil.
 type builder func(graphs) (*onnx.Graph, error)
 
-// compile makes programs of a stage's graphs as they run, and counts costs on the given ones.
+// compile makes programs of a stage's fast graphs and counts costs on its plain ones.
 func (p *passes) compile(net *Network, s *stage, build [questions]builder) error {
 	for q, b := range build {
 		given, err := b(s.plain)
@@ -93,11 +94,12 @@ func (p *passes) close() {
 	}
 }
 
-// hamiltonian builds the gradient by z of the parts of the Hamiltonian that depend on the state (paper, section 4.2):
+// hamiltonian returns the gradient by z of the parts of the Hamiltonian that depend on the state (paper, section
+// 4.2):
 //
-//	H = p_{t+1}·F(z) − ½‖E(z) − z‖² − (c/2)‖u‖²,
+//	H = p_{t+1}·F(z) − ½‖E(z) − z‖² − (c/2)‖u‖²
 //
-// the first term only with a segment, the second only with an embedding. As z = x + u, this is ∇_x H and ∇_u H + c·u.
+// The first term needs a segment, the second an embedding. As z = x + u, the result is ∇_x H and ∇_u H + c·u.
 func (g graphs) hamiltonian() (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph("hamiltonian")}
 	var z string

@@ -22,11 +22,11 @@ type Controller struct {
 	stages []*stage
 	first  int                // the first controlled stage
 	last   int                // the last controlled stage
-	freed  map[int]*sync.Pool // of vectors, by their length
+	freed  map[int]*sync.Pool // pools of freed vectors, by length
 }
 
-// NewController compiles the closed loop, of one layer or more, of a network cut into a chain. Only an iterating solver
-// asks for gradient rules.
+// NewController compiles the closed loop of a chain with one layer or more. It needs gradient rules only for an
+// iterating solver.
 func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*Controller, error) {
 	net := chain.net
 	embeddings := map[int]*onnx.Graph{}
@@ -50,34 +50,34 @@ func NewController(chain *Chain, name string, solver Solver, layers []Layer) (*C
 	return c, nil
 }
 
-// Close frees the loop's programs, not the network's.
+// Close frees the loop's programs but not the network's.
 func (c *Controller) Close() {
 	for _, s := range c.stages {
 		s.passes.close()
 	}
 }
 
-// Outcome is what the closed loop gives for one image.
+// Outcome is the result of the closed loop for one image.
 type Outcome struct {
 	Logits    []float32
-	Controls  [][]float32 // u_t; nil where stage t has no embedding
+	Controls  [][]float32 // u_t; nil if stage t has no embedding
 	Objective float64     // Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖² along the final path
 	Greedy    float64     // the same for the greedy start
 	Norm      float64     // sqrt(Σ_t ‖u_t‖²)
-	Layers    []LayerCost // the final path's, from the first controlled stage to the last
-	Sweeps    []SweepCost // the greedy start and each sweep; of [Controller.RunTraced] alone
+	Layers    []LayerCost // along the final path, from the first controlled stage to the last
+	Sweeps    []SweepCost // the greedy start and each sweep; only [Controller.RunTraced] sets it
 }
 
-// LayerCost is what one control takes and leaves on one image.
+// LayerCost is the size and the running loss of one control on one image.
 type LayerCost struct {
-	T    int     // the stage, whose input is controlled
+	T    int     // the stage whose input is controlled
 	Norm float64 // ‖u_t‖
 	Loss float64 // the running loss, ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖²
 }
 
-// SweepCost is where a solver stands at its greedy start or after a sweep.
+// SweepCost is the objective at a solver's greedy start or after a sweep.
 type SweepCost struct {
-	Objective float64 // Σ_t of the layers' losses
+	Objective float64 // Σ_t of the layers' running losses
 	Layers    []LayerCost
 }
 

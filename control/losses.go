@@ -11,19 +11,20 @@ import (
 	"selfheal/models/ort"
 )
 
-// losses gives a classifier's losses and their gradients, and is what [Network] and [Defended] have in common as
-// oracles. A program holds the forward pass, the loss and the backward pass, so that a gradient is one run.
+// losses computes a classifier's losses and their gradients; [Network] and [Defended] embed it. A program holds the
+// forward pass, the loss and the backward pass, so that a gradient takes one run.
 type losses struct {
 	net     *Network
-	given   *onnx.Graph   // input to logits, as given: what its operators allow is decided on it
-	fast    *onnx.Graph   // the same as it runs; may have further inputs behind the one to differentiate by
-	detours []grad.Detour // what the gradient does not see of it
+	given   *onnx.Graph   // input to logits, as given; its operators decide which losses have gradients
+	fast    *onnx.Graph   // the same graph as it runs; it may have further inputs after the one to differentiate by
+	detours []grad.Detour // parts that the gradient does not pass through
 
 	mu    sync.Mutex
 	heads map[attacks.Loss]head
 }
 
-// head gives the gradient of a loss: a program, and where that serves several losses, which of them.
+// head is a program that computes the gradient of a loss. If the program serves several losses, it also says which
+// input selects this one.
 type head struct {
 	program         *ort.Program
 	choice, choices int
@@ -39,13 +40,13 @@ func (l *losses) Shape() attacks.Shape { return l.net.shape }
 // Classes implements [attacks.Oracle].
 func (l *losses) Classes() int { return l.net.classes }
 
-// Prepare compiles what gradients of a loss need. The error names every operator without a gradient rule.
+// Prepare compiles the gradient of a loss. The error names every operator without a gradient rule.
 func (l *losses) Prepare(loss attacks.Loss) error {
 	_, err := l.head(loss)
 	return err
 }
 
-// gradient writes logits, loss and gradient at x to e; further are the values of the graph's further inputs.
+// gradient writes logits, loss and gradient at x to e. further are the values of the graph's further inputs.
 func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int, e *attacks.Evaluation,
 	further ...[]float32) error {
 	h, err := l.head(loss)
@@ -73,8 +74,9 @@ func (l *losses) gradient(ctx context.Context, x []float32, loss attacks.Loss, l
 	return nil
 }
 
-// manyWeights is the number of parameters from which one program serves all losses; a variable for tests. A program
-// holds its own weights, but for a small network the losses that are not asked for would cost more than that.
+// manyWeights is the number of parameters from which one program serves all losses. A program holds its own copy of
+// the weights; for a smaller network, computing the losses that nobody asked for would cost more than the copies.
+// Tests set it.
 var manyWeights = int64(4 << 20)
 
 // head compiles a loss's gradient graph on first use.
@@ -112,6 +114,6 @@ func (l *losses) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, h := range l.heads {
-		h.program.Close() // once or more
+		h.program.Close() // a head may occur more than once
 	}
 }

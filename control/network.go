@@ -1,6 +1,11 @@
-// Package control runs a classifier, plain or healed. The healed one is the closed loop of "Self-Healing Robust Neural
-// Networks via Closed-Loop Control" (Chen, Li, Zhang): the network is a chain of segments x_{t+1} = F_t(x_t + u_t),
-// embedding functions E_t know the manifolds of clean states, and a controller picks the u_t image by image.
+// Package control runs a classifier, undefended or controlled, as an [attacks.Oracle]. It implements the closed loop
+// of "Self-Healing Robust Neural Networks via Closed-Loop Control" (Chen, Li, Zhang): the network is a chain of
+// segments x_{t+1} = F_t(x_t + u_t), embedding functions E_t know the manifolds of clean states, and a controller
+// chooses the u_t for each image.
+//
+// [NewNetwork] opens a classifier, [Network.ForAttacks] makes the copy that attacks use, [Network.Cut] cuts a network
+// into a chain, [NewController] closes the loop over it, and [NewDefended] differentiates the loop for a white-box
+// attack. A loop's answer for an image depends on that image alone, not on the batch or the number of workers.
 package control
 
 import (
@@ -19,13 +24,13 @@ import (
 	"selfheal/models/split"
 )
 
-// Network is an undefended classifier on a pool, and where it can be cut. It is an [attacks.Oracle].
+// Network is an undefended classifier on a pool, and the places at which it can be cut. It is an [attacks.Oracle].
 type Network struct {
 	Name       string
-	Graph      *onnx.Graph // simplified, on [0,1] images, giving logits
+	Graph      *onnx.Graph // simplified, from images in [0,1] to logits
 	Parameters int64       // of the network as given, without its preprocessing
-	Labels     bool        // it gives the class alone, see [NetworkOptions]
-	Boundaries []string    // tensors at which it is cut for every controller: T − 1 for T segments
+	Labels     bool        // the network gives only the class, see [NetworkOptions]
+	Boundaries []string    // tensors at which every controller cuts it: T − 1 for T segments
 	// ID is the SHA-256 of the network, mean and std included, and of whether convolutions run as the model has them.
 	ID string
 
@@ -36,16 +41,16 @@ type Network struct {
 	shape    attacks.Shape
 	classes  int
 	*losses
-	file      File    // nil where the opened network answers
-	lent      bool    // the file is another network's, which closes it
-	unrounded *losses // of the network without rounding, where a file that rounds answers
+	file      File    // nil if the opened network answers
+	lent      bool    // another network owns the file and closes it
+	unrounded *losses // of the network without rounding, for a file that rounds
 	voting
 
 	compiling sync.Mutex
-	forward   *ort.Program // nil before it was asked for
+	forward   *ort.Program // compiled on first use
 }
 
-// rewrite returns the form of a graph that runs.
+// rewrite returns the graph in the form in which it runs.
 func (n *Network) rewrite(g *onnx.Graph) (*onnx.Graph, error) {
 	if n.direct || g == nil {
 		return g, nil
@@ -56,16 +61,17 @@ func (n *Network) rewrite(g *onnx.Graph) (*onnx.Graph, error) {
 // NetworkOptions say how to open a network.
 type NetworkOptions struct {
 	simplify.Options
-	Probabilities bool // the output is softmax probabilities: their logarithm serves as logits
-	Label         bool // the output is the class alone, of an ArgMax: logits are 1 for it and 0 for others
-	// Votes is how many passes decide an answer of a network that draws at random, by numbers of Seed; 0 for others.
+	Probabilities bool // the output is softmax probabilities; their logarithms serve as logits
+	Label         bool // the output is the class alone, of an ArgMax; its logits are 1 for this class and 0 for others
+	// Votes is how many passes decide an answer of a network that draws random numbers, which Seed determines. It is
+	// 0 for other networks.
 	Votes int
 	Seed  uint64
 	At    []string // boundaries as tensor names; nil for the default ones
 }
 
-// NewNetwork prepares a classifier from an ONNX model's bytes, with operators as the model has them: it is the one
-// that judges. [Network.ForAttacks] is the one to attack. Errors say what is wrong with the model and where.
+// NewNetwork prepares a classifier from an ONNX model's bytes and keeps the model's operators. Judge with it; attack
+// its [Network.ForAttacks]. Errors say what is wrong with the model and where.
 func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*Network, error) {
 	g, err := opened.Graph(&onnx.File{Data: model}, o.Options, nil)
 	if err != nil {
@@ -102,16 +108,16 @@ func NewNetwork(pool *ort.Pool, name string, model []byte, o NetworkOptions) (*N
 	if err != nil {
 		return nil, err
 	}
-	if g.IsCopy() { // answers may be the file's
+	if g.IsCopy() { // a file may answer for it
 		identity = append(identity, model...)
 	}
 	n.ID = fmt.Sprintf("%x", sha256.Sum256(identity))
 	return n, nil
 }
 
-// ForAttacks is the network as attacks run it: where the pool's attacks run, see [ort.On], and unless direct is set
-// rewritten by package optimize for the CPU, which changes results by float32 rounding. Where the file computes
-// otherwise than the opened network, in integers or halves, or takes levels alone, attacks ask the file too. Close it
+// ForAttacks returns the network to attack. It runs on the pool's device for attacks, see [ort.On]. Unless direct is
+// set, package optimize rewrites it for the CPU, which changes results by float32 rounding. If the file computes
+// otherwise than the opened network (in integers or halves, or on levels alone), attacks ask the file too. Close it
 // before the network.
 func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
 	a := &Network{Name: n.Name, Graph: n.Graph, Parameters: n.Parameters, Labels: n.Labels, Boundaries: n.Boundaries,
@@ -126,7 +132,7 @@ func (n *Network) ForAttacks(direct bool) (_ *Network, err error) {
 	return a, err
 }
 
-// Ready compiles what answers, unless the file does.
+// Ready compiles the forward pass, unless a file answers.
 func (n *Network) Ready() error {
 	if n.file != nil {
 		return nil
@@ -135,7 +141,7 @@ func (n *Network) Ready() error {
 	return err
 }
 
-// program is the forward pass.
+// program returns the forward pass and compiles it on first use.
 func (n *Network) program() (_ *ort.Program, err error) {
 	n.compiling.Lock()
 	defer n.compiling.Unlock()
@@ -154,10 +160,10 @@ func (n *Network) pass(ctx context.Context, out []float32, in ...[]float32) erro
 	return n.pool.Run(ctx, p, in, [][]float32{out})
 }
 
-// FLOPs are those of one image's forward pass.
+// FLOPs returns the floating-point operations of one image's forward pass.
 func (n *Network) FLOPs() int64 { return n.Graph.FLOPs() }
 
-// Pool is where the network runs.
+// Pool returns the pool on which the network runs.
 func (n *Network) Pool() *ort.Pool { return n.pool }
 
 // Logits implements [attacks.Oracle].
@@ -171,11 +177,12 @@ func (n *Network) Logits(ctx context.Context, x, out []float32) error {
 	return n.CopyLogits(ctx, x, out)
 }
 
-// Sample gives logits of the image that fill writes, see [ort.Pool.RunOf], for who asks for its class alone, of many
-// images. Whatever the opened network, which answers many at once, does not answer clearly ([attacks.Clear]), the file
-// answers. A network that draws at random makes one pass.
+// Sample gives logits of the image that fill writes, see [ort.Pool.RunOf]. It is for callers that need only the
+// classes of many images. If the opened network's answer is not clear ([attacks.Clear]), the file answers. A network
+// that draws random numbers makes one pass.
 func (n *Network) Sample(ctx context.Context, fill func(x []float32), out []float32) error {
-	if n.votes == 0 && !n.otherwise() && !(n.file != nil && n.Labels) { // a class alone is never near another
+	// a network that gives only the class has no near misses
+	if n.votes == 0 && !n.otherwise() && !(n.file != nil && n.Labels) {
 		p, err := n.program()
 		if err == nil {
 			err = n.pool.RunOf(ctx, p, fill, [][]float32{out})
@@ -209,7 +216,7 @@ func (n *Network) Gradient(ctx context.Context, x []float32, loss attacks.Loss, 
 	return n.losses.gradient(ctx, x, loss, label, target, e)
 }
 
-// Close frees the network's programs, and its file.
+// Close frees the network's programs and closes its file, unless another network owns it.
 func (n *Network) Close() {
 	if n.file != nil && !n.lent {
 		n.file.Close()
@@ -223,8 +230,8 @@ func (n *Network) Close() {
 	n.losses.close()
 }
 
-// derived makes a program of a gradient that it derives: for images of which that gives NaN, by masks that multiply,
-// one by masks that select is derived once more.
+// derived compiles a gradient. If it gives NaN for an image, a second gradient is derived, which selects by masks
+// instead of multiplying by them.
 func (n *Network) derived(derive func() (*onnx.Graph, error)) (*ort.Program, error) {
 	g, err := derive()
 	if err != nil {
@@ -243,7 +250,8 @@ func (n *Network) derived(derive func() (*onnx.Graph, error)) (*ort.Program, err
 	return n.compile(fast, options...)
 }
 
-// compile makes a program of a graph as it is to run. The pool subtracts the mean that it begins with.
+// compile compiles a graph in the form in which it runs. If the graph begins by subtracting a mean, the pool does
+// that.
 func (n *Network) compile(g *onnx.Graph, options ...ort.CompileOption) (*ort.Program, error) {
 	g, mean := optimize.Centre(g)
 	var err error

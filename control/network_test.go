@@ -14,7 +14,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// small is a Conv net of three classes, with or without a softmax at its end.
+// small returns a Conv net of three classes, with or without a softmax at its end.
 func small(t *testing.T, softmax bool) []byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 1))
@@ -120,7 +120,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A network of many weights has one program for all losses; values and gradients are those of a program for each.
+// A network of many weights has one program for all losses, with the same values and gradients as a program for each
+// loss.
 func TestOneProgramForAllLosses(t *testing.T) {
 	pool := testPool(t, 4)
 	own := open(t, pool, small(t, false), NetworkOptions{})

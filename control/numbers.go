@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// numbers computes with one image's values, on the network's pool. Freed ones serve again, for this image and others.
+// numbers computes with one image's values on the network's pool. Freed vectors are used again, for this image and
+// others.
 type numbers struct {
 	c   *Controller
 	ctx context.Context
@@ -25,7 +26,7 @@ func (n *numbers) free(v []float32) {
 	}
 }
 
-// release frees a path but for its image, its controls and its logits; and other vectors.
+// release frees a path and the other vectors. It keeps the path's image, controls and logits.
 func (n *numbers) release(p *path[[]float32], others ...[]float32) {
 	for t := range n.c.stages {
 		p.leave(n.c, n, t)
@@ -67,7 +68,8 @@ func (n *numbers) sum(terms ...term[[]float32]) []float32 {
 	return out
 }
 
-// tally adds up the costs of a path: Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖² and, as the norm, Σ_t ‖u_t‖².
+// tally returns a look that adds up the costs of a path: Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², and in the norm Σ_t
+// ‖u_t‖².
 func (o *Outcome) tally(c float64) look[[]float32] {
 	return func(t int, e, z, u []float32) {
 		residual, norm := 0.0, 0.0

@@ -21,7 +21,7 @@ const (
 // String returns the method's name, as a config writes it.
 func (m Method) String() string { return string(m) }
 
-// Solver says how the controls are found. A setting that the method has no use for is 0.
+// Solver configures the search for the controls. A setting that the method does not use is 0.
 type Solver struct {
 	Method         Method
 	Outer          int
@@ -31,22 +31,22 @@ type Solver struct {
 	Momentum       float64
 }
 
-// Spec is a method's row.
+// Spec is a row of [Solvers].
 type Spec struct {
 	Method Method
 	Title  string
 	Doc    string // one line
-	// unused are the settings that the method has no use for, Why the reason.
+	// unused lists the settings that the method does not use, Why gives the reason.
 	unused []string
 	Why    string
-	// sweeps over the controlled layers, each of so many ascent steps a layer.
+	// sweeps is the number of sweeps over the controlled layers, steps the number of ascent steps a layer in each.
 	sweeps, steps func(s Solver) int
-	// ascent gives step i's weights, i from 0 in each sweep and layer: the velocity becomes
-	// v ← momentum·v + ∇_u H, v = 0 at first, and the control u ← u + rate·v.
+	// ascent returns the weights of step i, counted from 0 in each sweep and layer. The velocity becomes v ←
+	// momentum·v + ∇_u H, from v = 0, and the control u ← u + rate·v.
 	ascent func(s Solver, i int) (momentum, rate float64)
 }
 
-// Solvers is the table of the ways to find the controls (paper, section 4.2). All begin with the greedy controls.
+// Solvers is the table of methods (paper, section 4.2). All begin with the greedy controls.
 var Solvers = []Spec{
 	{Method: Greedy, Title: "greedy control", Doc: "u_t = E_t(x_t) − x_t along the controlled path",
 		unused: []string{"outer", "inner", "learning_rate", "momentum"}, Why: "it makes no sweeps",
@@ -64,13 +64,13 @@ var Solvers = []Spec{
 func none(Solver) int    { return 0 }
 func outer(s Solver) int { return s.Outer }
 
-// heavyBall is ascent with momentum (Polyak 1964).
+// heavyBall returns ascent with momentum (Polyak 1964).
 func heavyBall(s Solver, _ int) (momentum, rate float64) { return s.Momentum, s.LearningRate }
 
 // Setting is a row of the table of solvers' settings.
 type Setting struct {
 	setting.Setting
-	// field is where a solver keeps it: an *int or a *float64.
+	// field returns a pointer to the setting in a solver: an *int or a *float64.
 	field func(s *Solver) any
 }
 
@@ -89,13 +89,13 @@ var Settings = []Setting{
 		Doc: "momentum of the ascent on the Hamiltonian"}, func(s *Solver) any { return &s.Momentum }},
 }
 
-// Value is what a solver has for the setting, an int or a float64.
+// Value returns a solver's value of the setting, an int or a float64.
 func (r Setting) Value(s Solver) any { return reflect.ValueOf(r.field(&s)).Elem().Interface() }
 
-// Set gives a solver a value for the setting, an int or a float64 as its type is.
+// Set changes the setting of a solver. v is an int or a float64, as the setting's type is.
 func (r Setting) Set(s *Solver, v any) { reflect.ValueOf(r.field(s)).Elem().Set(reflect.ValueOf(v)) }
 
-// Spec is the method's row; of a Method that is not in the table it panics.
+// Spec returns the method's row. It panics for a method that is not in the table.
 func (m Method) Spec() Spec {
 	for _, s := range Solvers {
 		if s.Method == m {
@@ -105,10 +105,10 @@ func (m Method) Spec() Spec {
 	panic(fmt.Sprintf("control: there is no solver %q", string(m)))
 }
 
-// Takes reports whether the method has a use for a setting.
+// Takes reports whether the method uses a setting.
 func (s Spec) Takes(setting string) bool { return !slices.Contains(s.unused, setting) }
 
-// Settings returns the method's name as "method" and every setting that it has a use for, an int or a float64 each.
+// Settings returns the method's name under "method", and every setting that it uses, each an int or a float64.
 func (s Solver) Settings() map[string]any {
 	all := map[string]any{"method": string(s.Method)}
 	for _, row := range Settings {
@@ -130,7 +130,7 @@ func (s Solver) String() string {
 	return text
 }
 
-// Iterates reports whether the solver sweeps over the layers: then it needs gradients.
+// Iterates reports whether the solver makes sweeps and thus needs gradients.
 func (s Solver) Iterates() bool { return s.sweeps() > 0 }
 
 func (s Solver) sweeps() int { return s.Method.Spec().sweeps(s) }

@@ -10,16 +10,16 @@ import (
 	"selfheal/models/onnx"
 )
 
-// tape computes with one image's values and remembers how each came about, so that afterwards a cotangent of the result
-// can be carried back to the image: reverse-mode differentiation of the whole solver, adjoints and inner steps
-// included, with a pass of a second-order graph for each step. It keeps states and controls only.
+// tape computes with one image's values and records each step, so that a cotangent of the result can be carried back
+// to the image afterwards. This is reverse-mode differentiation of the whole solver, adjoints and inner steps
+// included; each step takes a pass of a second-order graph. The tape keeps states and controls only.
 type tape struct {
 	numbers
 	backwards pullbacks
 	steps     []func() error // in the order of the computation
 }
 
-// tracked is a value and its cotangent, nil standing for 0.
+// tracked is a value and its cotangent. A nil cotangent stands for 0.
 type tracked struct {
 	value, cotangent []float32
 }
@@ -34,8 +34,8 @@ func (t *tape) receive(v *tracked, weight float32, g []float32) {
 	}
 }
 
-// push takes the result of a step, which back differentiates once the result's cotangent is complete; a result without
-// one has no influence.
+// push records the value of a step. The way back calls back with the value's cotangent once that is complete, and
+// skips a value without one.
 func (t *tape) push(value []float32, err error, back func(cotangent []float32) error) (*tracked, error) {
 	if err != nil {
 		return nil, err
@@ -46,13 +46,13 @@ func (t *tape) push(value []float32, err error, back func(cotangent []float32) e
 			err = back(out.cotangent)
 		}
 		t.numbers.free(out.cotangent)
-		t.numbers.free(out.value) // all that follows from it is rewound
+		t.numbers.free(out.value) // the steps after it have been rewound
 		return err
 	})
 	return out, nil
 }
 
-// The way back needs all values.
+// free keeps the value: the way back needs it.
 func (t *tape) free(*tracked) {}
 
 func (t *tape) rewind() error {
@@ -66,7 +66,7 @@ func (t *tape) rewind() error {
 
 func (t *tape) ask(q question, i int, z *tracked, p **tracked) (*tracked, error) {
 	back, in := &t.backwards[i], [][]float32{z.value}
-	var to []*tracked // what the answer depends on
+	var to []*tracked // the values that the answer depends on
 	if q != ascent || back.byState {
 		to = append(to, z)
 	}
@@ -81,7 +81,7 @@ func (t *tape) ask(q question, i int, z *tracked, p **tracked) (*tracked, error)
 	value, err := t.numbers.ask(q, i, z.value, adjoint)
 	return t.push(value, err, func(g []float32) error {
 		program := back.passes[q].program
-		if program == nil { // nothing depends on anything
+		if program == nil { // the answer is constant
 			return nil
 		}
 		out := lists.Map(to, func(v *tracked) []float32 { return t.vector(len(v.value)) })
@@ -110,16 +110,16 @@ func (t *tape) sum(terms ...term[*tracked]) *tracked {
 	return out
 }
 
-// pullbacks are the programs that differentiate a controller's solver step by step.
+// pullbacks are the programs that differentiate a controller's solver step by step, by stage.
 type pullbacks []pullback
 
-// pullback is a stage's, a pass a question: from the point that was asked about and the cotangent g of the answer, z, g
-// → Jᵀg of a segment or an embedding. An ascent's is of second order: z, p, g → the gradients of g·∇_z H(z, p) by z and
-// by p, of which either may not exist; p is no input at the last controlled stage. Programs that this controller does
-// not need are nil, and those of a graph through which no gradient passes.
+// pullback differentiates a stage's answers: a program for each question maps the point z and the cotangent g of the
+// answer to Jᵀg. An ascent's program is of second order: it maps z, p, g to the gradients of g·∇_z H(z, p) by z and
+// by p, either of which may be missing. At the last controlled stage p is not an input. A program is nil if the
+// controller does not need it or no gradient passes through its graph.
 type pullback struct {
 	passes             passes
-	byState, byAdjoint bool // the gradients that an ascent's has
+	byState, byAdjoint bool // the gradients that the ascent's program has
 }
 
 func newPullbacks(c *Controller) (pullbacks, error) {
@@ -140,7 +140,7 @@ func (b *pullback) compile(c *Controller, t int, s *stage) error {
 		}
 		g, err := graphs{segment: f}.hamiltonian()
 		if errors.As(err, new(grad.IndependentError)) {
-			return nil, nil // no cotangent ever passes
+			return nil, nil // no gradient passes
 		}
 		return g, err
 	}
@@ -152,7 +152,7 @@ func (b *pullback) compile(c *Controller, t int, s *stage) error {
 				return nil, nil
 			}
 			second, by, err := s.ahead(g).hessian()
-			if g == s.fast { // what runs
+			if g == s.fast { // the second derivative of the fast form
 				b.byState, b.byAdjoint = slices.Contains(by, "z"), slices.Contains(by, "p")
 			}
 			return second, err
@@ -160,9 +160,9 @@ func (b *pullback) compile(c *Controller, t int, s *stage) error {
 	})
 }
 
-// hessian differentiates [graphs.hamiltonian]'s gradient dz once more: inputs z, p where there is a segment, and g;
-// outputs the gradients of g·dz by those of z and p on which dz depends, which it names. The graph is nil where dz
-// depends on neither.
+// hessian differentiates dz, the gradient of [graphs.hamiltonian], once more. Inputs are z, p if there is a segment,
+// and g. Outputs are the gradients of g·dz by z and p, if dz depends on them; their names are returned. The graph is
+// nil if dz depends on neither.
 func (of graphs) hessian() (*onnx.Graph, []string, error) {
 	h, err := of.hamiltonian()
 	if err != nil {

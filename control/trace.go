@@ -6,36 +6,37 @@ import (
 	"slices"
 )
 
-// Point is where a solver stands on one image: the controls that it has found so far, and what they give.
+// Point is a solver's progress on one image: the controls found so far and their outcome.
 type Point struct {
-	Sweep int  // of the last step, from 1; 0 is the greedy start
-	Layer int  // the segment whose control the last step moved; −1 at the greedy start
-	Step  int  // ascent steps made there in this sweep
+	Sweep int  // sweep of the last step, from 1; 0 is the greedy start
+	Layer int  // segment whose control the last step moved; −1 at the greedy start
+	Step  int  // ascent steps at this layer in this sweep
 	Done  bool // the sweep is complete, or this is the greedy start
-	// Passes is what a solver costs that stops here, in plain forward passes, by FLOPs.
+	// Passes is the cost of a solver that stops here, in plain forward passes, by FLOPs.
 	Passes float64
-	// Outcome is what these controls give: the objective of their own path is NaN or infinite once the solver has
-	// diverged. The controls are not to be changed; Greedy and Sweeps are not set.
+	// Outcome is the result with these controls. Its objective is NaN or infinite once the solver has diverged. Do
+	// not change its controls; Greedy and Sweeps are not set.
 	Outcome
 }
 
-// Detail says how closely [Controller.Trace] follows a solver.
+// Detail says how many points [Controller.Trace] reports.
 type Detail int
 
 // The details.
 const (
 	EachSweep Detail = iota // the greedy start and the end of every sweep
-	EachStep                // every ascent step besides
+	EachStep                // and every ascent step
 )
 
-// Trace solves for one image's controls as [Controller.Run] does and tells see of the points on the way; the last one
-// is Run's outcome, bit for bit. Looking costs a forward pass with its embeddings a point, which Passes do not count.
+// Trace solves for one image's controls as [Controller.Run] does and calls see with the points on the way. The last
+// point is Run's outcome, bit for bit. Each point costs a forward pass with its embeddings, which Passes do not
+// count.
 func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see func(Point) error) error {
 	p := newPath[[]float32](c)
 	p.x[0] = image
 	t := &tracer{numbers: numbers{c, ctx}, path: p, detail: d, see: see, asked: make(counting, len(c.stages)),
 		layer: -1}
-	ended := func() error { // the greedy start, or a sweep: with a step at the first layer
+	ended := func() error { // called at the greedy start and after a sweep, which has a step at the first layer
 		err := t.point(true)
 		t.sweep, t.layer = t.sweep+1, -1
 		return err
@@ -46,10 +47,10 @@ func (c *Controller) Trace(ctx context.Context, image []float32, d Detail, see f
 	if err := ended(); err != nil {
 		return err
 	}
-	return p.sweeps(c, t, ended) // every point makes the pass that [solve] ends with
+	return p.sweeps(c, t, ended) // every point runs the pass that [solve] ends with
 }
 
-// tracer computes as [numbers] does, counts what that costs and knows which step is being made from what it is asked.
+// tracer computes as [numbers] does and counts the cost. The questions tell it which step is under way.
 type tracer struct {
 	numbers
 	path        *path[[]float32] // the solver's own
@@ -58,10 +59,11 @@ type tracer struct {
 	asked       counting
 	sweep       int
 	layer, step int
-	stepping    bool // an ascent step has been asked for, whose point is not told yet
+	stepping    bool // an ascent step has begun and its point is not reported yet
 }
 
-// An ascent begins a step, or moves the adjoint once a layer has made all of its steps. The step before is over by now.
+// ask sees a step begin. An ascent begins a step or, once a layer has made all of its steps, moves the adjoint; the
+// step before is then over.
 func (t *tracer) ask(q question, i int, z []float32, p *[]float32) ([]float32, error) {
 	if q == ascent {
 		if t.stepping && t.detail == EachStep {
@@ -81,10 +83,10 @@ func (t *tracer) ask(q question, i int, z []float32, p *[]float32) ([]float32, e
 	return t.numbers.ask(q, i, z, p)
 }
 
-// Points hand the solver's controls out.
+// free keeps the value, as points give the solver's controls to see.
 func (t *tracer) free([]float32) {}
 
-// point sends the present controls through the network and tells what comes of them.
+// point runs the network with the present controls and reports the outcome.
 func (t *tracer) point(done bool) error {
 	t.stepping = false
 	c := t.c
@@ -98,8 +100,8 @@ func (t *tracer) point(done bool) error {
 	if err != nil {
 		return err
 	}
-	// The rest of an answer is still to pay: the greedy pass has come to the last controlled state, later controls to
-	// no state.
+	// The cost of the rest of the answer: the greedy pass has reached the last controlled state, later controls no
+	// state.
 	flops, from := t.asked.flops(c), c.first
 	if t.sweep == 0 {
 		from = c.last
@@ -111,8 +113,8 @@ func (t *tracer) point(done bool) error {
 		Passes: float64(flops) / float64(c.net.FLOPs()), Outcome: *o.end(p)})
 }
 
-// RunTraced is [Controller.Run], to the same bits, with the costs at the greedy start and after every sweep in Sweeps.
-// Each sweep costs a forward pass with its embeddings more.
+// RunTraced is [Controller.Run], bit for bit, and also sets Sweeps to the costs at the greedy start and after every
+// sweep. Each sweep costs one more forward pass with its embeddings.
 func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, error) {
 	var o Outcome
 	var sweeps []SweepCost
@@ -127,8 +129,8 @@ func (c *Controller) RunTraced(ctx context.Context, image []float32) (*Outcome, 
 	return &o, nil
 }
 
-// WithSolver returns the same closed loop with another solver. It shares c's programs: only c is to be closed. A loop
-// made for the greedy solver has no gradients, which every other one needs: that is an error.
+// WithSolver returns the same closed loop with another solver. It shares c's programs, so close only c. It returns an
+// error for an iterating solver if c was made for the greedy one, because c then has no gradients.
 func (c *Controller) WithSolver(s Solver) (*Controller, error) {
 	if !c.Solver.Iterates() && s.Iterates() {
 		return nil, fmt.Errorf("control %s, model %s: a loop made for the greedy solver has no gradients for %v",

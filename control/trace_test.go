@@ -96,9 +96,9 @@ func agree(t *testing.T, name string, got []float32, want *mat.VecDense) {
 	}
 }
 
-// At every point the objective is that of the point's controls, computed by itself; the
-// controls at the greedy start and at a sweep's end, and the logits with them, are those of
-// the independent implementation; and the points come in the solver's order.
+// At every point the objective belongs to the point's controls: computed anew from these it is the same. The controls
+// at the greedy start and after each sweep, and the logits with them, equal the independent implementation's. The
+// points come in the solver's order.
 func TestTraceTellsTheObjective(t *testing.T) {
 	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
 		image, exact := randomImage(4, 12)
@@ -206,8 +206,8 @@ func TestTraceEndsAsTheSolverDoes(t *testing.T) {
 	})
 }
 
-// Who has the sweeps' costs told has the outcome of the solver that nobody watches, to the bit. The layers' losses and
-// norms are those of the controls, computed by themselves, and add up to the objective.
+// Reporting the sweeps' costs does not change the outcome, to the bit. The layers' losses and norms equal those
+// computed anew from the controls, and add up to the objective.
 func TestRunTraced(t *testing.T) {
 	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
 		image, exact := randomImage(9, 12)
@@ -251,8 +251,8 @@ func TestRunTraced(t *testing.T) {
 	})
 }
 
-// The passes of the points are those that the programs counted, but for what looking
-// costs: at each point a pass from the first controlled state with its embeddings.
+// The points count the passes that the programs made, without the cost of looking: at each point a pass from the
+// first controlled state with its embeddings.
 func TestTraceCountsThePassesMade(t *testing.T) {
 	eachLoop(t, func(name string, c *chain, k *Controller, layers map[int]*linear) {
 		image, _ := randomImage(6, 12)

@@ -13,19 +13,20 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// voting is what makes a network that draws at random one whose answers depend on the image and the seed alone: its
-// random numbers are inputs, keyed by the image's values and by how often it was asked.
+// voting lets the answers of a network that draws random numbers depend on the image and the seed alone. The random
+// numbers are inputs, keyed by the image's values and by how often it was asked.
 type voting struct {
 	draws []simplify.Draw
 	votes int
 	seed  uint64
 }
 
-// averaged is how many passes a gradient, and what attacks see of the logits, is the mean of (expectation over
-// transformation, Athalye et al. 2018), where there are as many votes; AutoAttack's version rand has as many.
+// averaged bounds the passes whose mean is a gradient or an attack's logits (expectation over transformation, Athalye
+// et al. 2018); fewer votes allow fewer. AutoAttack's version rand has as many.
 const averaged = 20
 
-// QuestionPasses is how many passes an attack's question to a network with so many votes takes; 0 votes are none.
+// QuestionPasses returns how many passes an attack's question takes, for a network with so many votes; 0 stands for a
+// network without votes.
 func QuestionPasses(votes int) int { return max(1, min(votes, averaged)) }
 
 // newVoting makes the inputs of a graph's random numbers.
@@ -40,16 +41,16 @@ func (n *Network) newVoting(o NetworkOptions) (err error) {
 	return err
 }
 
-// Votes is how many passes decide an answer of a network that draws at random; 0 for others.
+// Votes returns how many passes decide an answer of a network that draws random numbers, or 0 for others.
 func (n *Network) Votes() int { return n.voting.votes }
 
-// The streams of random numbers of an image: an attack knows how a network draws, not what the judge will draw.
+// The streams of random numbers of an image. An attack knows how a network draws, but not the judge's numbers.
 const (
 	judged = iota
 	attacked
 )
 
-// each asks so many times about an image, with other random numbers each time.
+// each asks times times about an image, with other random numbers each time.
 func (v voting) each(x []float32, stream uint64, times int, ask func(further [][]float32) error) error {
 	h := fnv.New64a()
 	b := make([]byte, 4*len(x))
@@ -76,8 +77,8 @@ func (v voting) each(x []float32, stream uint64, times int, ask func(further [][
 	return nil
 }
 
-// Answer writes what the network is judged by: its logits, or of one that draws at random the share of the votes that
-// each class has.
+// Answer writes the answer to judge: the logits or, of a network that draws random numbers, the fraction of the votes
+// for each class.
 func (n *Network) Answer(ctx context.Context, x, out []float32) error {
 	if n.votes == 0 {
 		return n.Logits(ctx, x, out)
@@ -93,7 +94,7 @@ func (n *Network) Answer(ctx context.Context, x, out []float32) error {
 	})
 }
 
-// mean writes the mean logits of so many passes.
+// mean writes the mean logits of times passes.
 func (n *Network) mean(ctx context.Context, x, out []float32, times int) error {
 	clear(out)
 	z := make([]float32, n.classes)

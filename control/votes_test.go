@@ -11,7 +11,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// noisy is a network of two classes whose logits are the two pixels, with normal noise of the scale; 0 is none.
+// noisy returns a network of two classes whose logits are the two pixels, with normal noise of the scale; 0 is none.
 func noisy(t *testing.T, scale float32) []byte {
 	t.Helper()
 	b := &onnx.Builder{G: onnx.NewGraph("noisy")}

@@ -11,30 +11,30 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Knowledge is what a white-box attacker's gradient knows of the controls.
+// Knowledge says whether a white-box attacker's gradient includes the controls.
 type Knowledge int
 
 // The ways to take a gradient of a controlled network.
 const (
-	// Detached takes every control as a constant, as the paper's own code does: backward pass differentiable
-	// approximation with each controlled state z_t(x_t) replaced by the identity (Athalye et al. 2018, section 4.1).
+	// Detached takes every control as a constant, as the paper's own code does. This is backward pass differentiable
+	// approximation: the identity replaces each controlled state z_t(x_t) (Athalye et al. 2018, section 4.1).
 	Detached Knowledge = iota
-	// Through differentiates the controls too: those of msa and pmp through every step of the solver.
+	// Through also differentiates the controls, for msa and pmp through every step of the solver.
 	Through
 )
 
-// Defended is a controlled network as a white-box attacker sees it, an [attacks.Oracle].
+// Defended is a controlled network for a white-box attacker, an [attacks.Oracle].
 type Defended struct {
 	c *Controller
-	// One run differentiates the greedily controlled network, with Detached on a detour around its embeddings; for an
-	// iterating solver the network with its controls as further inputs, or with Through from the last controlled state
-	// on.
+	// One run differentiates the greedily controlled network; with Detached the gradient passes around its
+	// embeddings. For an iterating solver it differentiates the network with its controls as further inputs or, with
+	// Through, the network from the last controlled state on.
 	*losses
-	backwards pullbacks // of an iterating solver, with Through; otherwise nil
+	backwards pullbacks // for an iterating solver with Through; otherwise nil
 }
 
-// WhiteBox prepares a controlled network for gradients. Errors name operators without a gradient rule. Close it when
-// done, before the controller.
+// WhiteBox compiles the gradients of a controlled network. Errors name operators without a gradient rule. Close it
+// when done, before the controller.
 func (c *Controller) WhiteBox(k Knowledge) (*Defended, error) {
 	d := &Defended{c: c}
 	name, from := "/detached", 0
@@ -87,7 +87,8 @@ func (c *Controller) greedy(b *onnx.Builder, t int, x string) string {
 	return b.Call(c.stages[t].plain.embedding, x)
 }
 
-// compose chains the segments from one on to the logits; enter, if given, makes the controlled state z_t from x_t.
+// compose chains the segments from segment from on to the logits. enter, unless nil, makes the controlled state z_t
+// from x_t.
 func (c *Controller) compose(name string, from int,
 	enter func(b *onnx.Builder, t int, x string) string) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(c.net.Name + "/" + c.Name + name)}
@@ -103,7 +104,7 @@ func (c *Controller) compose(name string, from int,
 	return b.Done()
 }
 
-// Close frees what [Controller.WhiteBox] compiled.
+// Close frees the programs that [Controller.WhiteBox] compiled.
 func (d *Defended) Close() {
 	if d.losses != nil {
 		d.losses.close()
@@ -125,7 +126,7 @@ func (d *Defended) Gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	return answered(ctx, d, x, loss, label, target, e)
 }
 
-// gradient is of the opened network.
+// gradient implements Gradient with the opened network's answers.
 func (d *Defended) gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
 	n := &numbers{d.c, ctx}
@@ -165,11 +166,11 @@ func (d *Defended) gradient(ctx context.Context, x []float32, loss attacks.Loss,
 	return nil
 }
 
-// Cost is what an oracle's answers cost, by FLOPs of the networks as given: logits and the forward part of a gradient
-// in forward passes of the plain network, the backward part in its backward passes.
+// Cost is the cost of an oracle's answers, by FLOPs of the networks as given. Logits and the forward part of a
+// gradient are in forward passes of the undefended network, the backward part in its backward passes.
 type Cost struct{ Logits, Forward, Backward float64 }
 
-// Cost implements what a harness counts passes by.
+// Cost returns the costs by which passes are counted.
 func (d *Defended) Cost() (Cost, error) {
 	c := d.c
 	plain, err := c.net.losses.flops()
@@ -193,7 +194,7 @@ func (d *Defended) Cost() (Cost, error) {
 	return Cost{c.Passes(), float64(forward) / float64(unit), float64(backward) / float64(plain-unit)}, nil
 }
 
-// flops are those of a loss with its gradient, of the network as given.
+// flops returns the operations of a loss with its gradient, for the network as given.
 func (l *losses) flops() (int64, error) {
 	g, err := grad.Loss(l.given, attacks.CrossEntropy.String(), l.detours...)
 	if err != nil {

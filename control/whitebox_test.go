@@ -12,8 +12,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// smooth is a small network of tanh layers, so that differences converge, with a convolution in front and cuts behind
-// each layer, and embeddings of its states that are no projections.
+// smooth returns a small network of tanh layers, so that differences converge, with a convolution in front and cuts
+// behind each layer, and embeddings of its states that are no projections.
 func smooth(b *onnx.Builder) (at []string) {
 	r := rand.New(rand.NewPCG(11, 12))
 	draw := func(deviation float64, shape ...int64) string { return b.Const(weights(r, deviation, shape...)) }
@@ -29,7 +29,7 @@ func smooth(b *onnx.Builder) (at []string) {
 	return at
 }
 
-// bottleneck is the embedding z + small·tanh(W z) of a state.
+// bottleneck returns the embedding z + small·tanh(W z) of a state.
 func bottleneck(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 	t.Helper()
 	b := &onnx.Builder{G: onnx.NewGraph("bottleneck")}
@@ -43,7 +43,7 @@ func bottleneck(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 	return must.Get(b.Done())(t)
 }
 
-// projection is a linear embedding of a state.
+// projection returns a linear embedding of a state.
 func projection(t *testing.T, state onnx.Shape, seed uint64) *onnx.Graph {
 	t.Helper()
 	return drawLinear(t, rand.New(rand.NewPCG(seed, 15)), state, int(state.Items()+1)/2, 0.25).g
@@ -89,8 +89,8 @@ var solvers = []Solver{
 	{Method: PMP, Outer: 4, Regularization: 0.001, LearningRate: 0.1, Momentum: 0.5},
 }
 
-// The through-control gradient is that of the whole controlled loss, solver and all:
-// central differences along random directions say the same.
+// The through-control gradient differentiates the whole controlled loss, solver included: it equals central
+// differences along random directions.
 func TestThroughAgreesWithDifferences(t *testing.T) {
 	for _, places := range [][]int{{0}, {1}, {3}, {0, 3}, {0, 1, 2, 3}} {
 		for _, s := range solvers {
@@ -145,8 +145,7 @@ func checkDirection(t *testing.T, d *Defended, x []float32, loss attacks.Loss, s
 	}
 }
 
-// The detached gradient is that of the network with the controls held: differences of
-// the plain network at shifted states say the same.
+// The detached gradient holds the controls: it equals differences of the undefended network at shifted states.
 func TestDetachedHoldsTheControls(t *testing.T) {
 	for _, s := range solvers {
 		c := defended(t, s, 0, 2)
@@ -187,7 +186,7 @@ func TestDetachedHoldsTheControls(t *testing.T) {
 	}
 }
 
-// An oracle's logits are the controller's, and the cost it states is what it takes.
+// An oracle's logits equal the controller's, and its stated cost equals the passes it makes.
 func TestDefendedCost(t *testing.T) {
 	for _, s := range solvers {
 		for _, k := range []Knowledge{Detached, Through} {

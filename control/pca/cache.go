@@ -12,11 +12,11 @@ import (
 	"selfheal/models/onnx"
 )
 
-// fitVersion is part of every cache key; raise it when Fit's results change.
+// fitVersion is part of every cache key. Raise it when Fit's results change.
 const fitVersion = "pca/2"
 
-// Key identifies a fit by the data set's hash, the target, the states' shape, the network up to them, which is "" at
-// the input, and the seed. An exact fit does not depend on the seed.
+// Key identifies a fit by the data set's hash, the target, the states' shape, the hash of the network up to them (""
+// at the input) and the seed. An exact fit does not depend on the seed.
 func Key(network string, state onnx.Shape, dataset string, target Target, seed uint64) string {
 	if state.Items() <= exactDim {
 		seed = 0
@@ -29,7 +29,7 @@ func Key(network string, state onnx.Shape, dataset string, target Target, seed u
 // Cache keeps fitted subspaces in a folder, by key. A nil *Cache keeps nothing.
 type Cache struct{ Dir string }
 
-// UserCache is the cache in the user's cache folder, or nil where there is none.
+// UserCache returns the cache in the user's cache folder, or nil if there is none.
 func UserCache() *Cache {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -38,8 +38,8 @@ func UserCache() *Cache {
 	return &Cache{Dir: filepath.Join(dir, "selfheal", "fits")}
 }
 
-// Load returns the subspace stored under key, nil where there is none. Damaged says that a file is there which does not
-// hold what was stored, or was written by an earlier version, without a checksum.
+// Load returns the subspace stored under key, or nil. damaged reports that a file is there but its content is not
+// what was stored, or that an earlier version wrote it, without a checksum.
 func (c *Cache) Load(key string, dim int) (s *Subspace, damaged bool) {
 	if c == nil {
 		return nil, false
@@ -53,7 +53,7 @@ func (c *Cache) Load(key string, dim int) (s *Subspace, damaged bool) {
 	return nil, err == nil || errors.Is(err, sealed.ErrDamaged)
 }
 
-// Store keeps a subspace: written beside its place, brought to the disk and renamed.
+// Store writes a subspace to a temporary file, syncs it and renames it.
 func (c *Cache) Store(key string, s *Subspace) error {
 	if c == nil {
 		return nil
@@ -64,5 +64,5 @@ func (c *Cache) Store(key string, s *Subspace) error {
 	return sealed.Write(c.Path(key), s)
 }
 
-// Path is where the subspace of a key is kept.
+// Path returns the file of a key's subspace.
 func (c *Cache) Path(key string) string { return filepath.Join(c.Dir, key+".gob") }

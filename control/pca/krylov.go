@@ -10,12 +10,12 @@ import (
 
 const (
 	krylovBlock = 64
-	// convergence of the last Ritz vector in use: ‖C·v − λ·v‖ ≤ tolerance·λ_1.
+	// The last Ritz vector in use has converged when ‖C·v − λ·v‖ ≤ tolerance·λ_1.
 	krylovTolerance = 1e-6
 )
 
-// blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as rows) of a covariance, enough of them
-// for target. The basis starts with random directions, grows by one block a product and is kept orthonormal.
+// blockKrylov returns the leading eigenvalues, descending, and eigenvectors (as rows) of a covariance, as many as
+// target needs. The basis starts with random directions, grows by one block for each product and stays orthonormal.
 func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Target, o Options) ([]float64, *mat.Dense,
 	error) {
 	dim, _ := cov.Dims()
@@ -40,7 +40,7 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 			size, block = size+added, p
 		}
 		full := added == 0 || size == limit
-		if next == 0 { // not known yet how large the basis must be
+		if next == 0 { // the final size of the basis is not known yet
 			switch {
 			case target.Rank > 0:
 				next = target.Rank + target.Rank/4 + 2*krylovBlock
@@ -59,14 +59,15 @@ func blockKrylov(ctx context.Context, cov *mat.Dense, trace float64, target Targ
 	}
 }
 
-// rows are some rows of a matrix, which they share.
+// rows returns some rows of a matrix and shares their memory.
 func rows(m *mat.Dense, from, to int) *mat.Dense {
 	_, columns := m.Dims()
 	return m.Slice(from, to, 0, columns).(*mat.Dense)
 }
 
-// extend orthogonalises the rows of block against the first size rows of basis and each other, twice for full accuracy,
-// and appends them. It returns how many were independent and found room.
+// extend orthogonalises the rows of block against the first size rows of basis and each other, twice for full
+// accuracy, and appends them. It returns how many independent rows it appended; rows beyond the basis' room are
+// dropped.
 func extend(basis *mat.Dense, size int, block *mat.Dense) int {
 	limit, _ := basis.Dims()
 	n, _ := block.Dims()
@@ -103,7 +104,7 @@ func extend(basis *mat.Dense, size int, block *mat.Dense) int {
 }
 
 // rayleighRitz returns the eigenpairs of the covariance restricted to the first size rows of basis, as many as target
-// keeps, and how far the last one is from an eigenvector: ‖C·v − λ·v‖. A basis that can't grow is full.
+// keeps, and the residual ‖C·v − λ·v‖ of the last one. A basis that can't grow is full.
 func rayleighRitz(ctx context.Context, basis, products *mat.Dense, size int, trace float64, target Target, most int,
 	full bool) ([]float64, *mat.Dense, float64, error) {
 	q, w := rows(basis, 0, size), rows(products, 0, size)

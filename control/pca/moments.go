@@ -12,11 +12,12 @@ import (
 	"selfheal/models/ort"
 )
 
-// ChunkRows is how many states of dim values are held at once: up to 512, up to 64 MiB. It depends on nothing else, so
-// sums over states are taken in the same order whatever the batches are.
+// ChunkRows returns how many states of dim values are held at once: up to 512, up to 64 MiB. It depends on dim alone,
+// so sums over states have the same order whatever the batches are.
 func ChunkRows(dim int) int { return min(512, max(16, 1<<24/dim)) }
 
-// chunks collects states into the rows of a matrix, which use may change. Behind the n-th row it is 0.
+// chunks collects states into the rows of a matrix and calls use for each n rows. use may change the matrix; rows
+// from the n-th on are 0.
 func chunks(ctx context.Context, dim int, states States, use func(x []float32, n int) error) error {
 	x, n := make([]float32, ChunkRows(dim)*dim), 0
 	err := states(ctx, func(state []float32) error {
@@ -38,18 +39,18 @@ func chunks(ctx context.Context, dim int, states States, use func(x []float32, n
 	return use(x, n)
 }
 
-// moments are the mean and the total variance of states, in float64. Differences from a shift near the mean are summed:
-// states that are all the same have the variance 0 exactly, and no digits are lost where the mean is large.
+// moments are the mean and the total variance of states, in float64. They are summed as differences from a shift near
+// the mean: equal states have exactly the variance 0, and a large mean costs no digits.
 type moments struct {
 	dim, n  int
 	shift   []float32 // mean of the first chunk
-	sum     []float64 // of the differences
-	squares float64   // of the differences, summed
+	sum     []float64 // sum of the differences
+	squares float64   // sum of the squared differences
 	mean    []float64
-	trace   float64 // of the covariance (1/n)Σ(x−μ)(x−μ)ᵀ: the total variance
+	trace   float64 // trace of the covariance (1/n)Σ(x−μ)(x−μ)ᵀ: the total variance
 }
 
-// add counts n states, the rows of x, and leaves their differences from the shift there.
+// add counts n states, the rows of x, and subtracts the shift from them in place.
 func (m *moments) add(x []float32, n int) error {
 	rows := slices.Collect(slices.Chunk(x[:n*m.dim], m.dim))
 	if i := slices.IndexFunc(rows, func(row []float32) bool { return !vector.Finite(row) }); i >= 0 {
@@ -95,13 +96,13 @@ func (m *moments) finish() {
 	m.trace = max(variance, 0)
 }
 
-// centre is the mean as it is subtracted from float32 states.
+// centre returns the mean in float32, to subtract from states.
 func (m *moments) centre() []float32 {
 	return onnx.Each(m.mean, func(v float64) float32 { return float32(v) })
 }
 
-// covariance is the moments and the covariance matrix of states, in one walk. Products are of float64, of differences
-// rounded to float32.
+// covariance returns the moments and the covariance matrix of states after one walk. It multiplies in float64,
+// differences rounded to float32.
 func covariance(ctx context.Context, dim int, states States, workers int) (*moments, *mat.Dense, error) {
 	m := &moments{dim: dim}
 	cov := make([]float64, dim*dim)
@@ -142,7 +143,7 @@ func covariance(ctx context.Context, dim int, states States, workers int) (*mome
 	}
 	for i := range dim {
 		row := cov[i*dim : (i+1)*dim]
-		for j := range i + 1 { // the mean's distance from the shift; both halves the same
+		for j := range i + 1 { // from the shift to the mean; both halves are the same
 			v := row[j]/float64(m.n) - m.sum[i]*m.sum[j]/float64(m.n)/float64(m.n)
 			row[j], cov[j*dim+i] = v, v
 		}

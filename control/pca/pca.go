@@ -16,51 +16,52 @@ type Subspace struct {
 	Dim, Rank  int
 	Mean       []float32
 	Components []float32 // V, row-major Dim × Rank, orthonormal columns, largest variance first
-	Variance   float64   // share of the clean states' variance that V keeps
+	Variance   float64   // fraction of the clean states' variance in the span of V
 	Samples    int
 }
 
-// Target says how many components to keep: the fewest that keep the share Variance of the variance (perhaps a few more
-// for states of more than 4096 values, whose fit is not exact), or exactly Rank where that is above 0.
+// Target says how many components to keep: exactly Rank if that is above 0, otherwise the fewest that keep the
+// fraction Variance of the variance. States of more than 4096 values have no exact fit and may keep a few more.
 type Target struct {
 	Variance float64
 	Rank     int
 }
 
-// Capped reports whether s ends before it keeps the share asked for: no more components exist or are allowed
-// ([MaxRank]).
+// Capped reports whether s keeps less variance than asked for, because no more components exist or [MaxRank] allows
+// no more.
 func (t Target) Capped(s *Subspace) bool { return t.Rank == 0 && s.Variance < t.Variance-1e-6 }
 
-// States streams clean states in one order; yield must not keep the slice. A fit walks through them several times.
+// States streams clean states, always in the same order. yield must not keep the slice. A fit walks through them
+// several times.
 type States func(ctx context.Context, yield func(state []float32) error) error
 
-// Options say how a subspace is sought.
+// Options configure the search for a subspace.
 type Options struct {
-	Seed    uint64 // of the random directions that the search begins with
-	Workers int    // products side by side; 0: as many as there are cores. They don't change a bit
+	Seed    uint64 // of the random directions at the start of the search
+	Workers int    // concurrent products; 0: as many as there are cores. They change no bit
 }
 
 const (
-	exactDim      = 512     // up to here the covariance is factorised whole
-	denseDim      = 4096    // up to here it is held: 8·dim² bytes
+	exactDim      = 512     // up to this size all eigenvectors of the covariance are computed
+	denseDim      = 4096    // up to this size the covariance is held in memory: 8·dim² bytes
 	maxComponents = 1 << 25 // values of all components together: 128 MiB
 )
 
-var maxRank = 2048 // a subspace of more components would not be a bottleneck; a variable for tests
+var maxRank = 2048 // a subspace of more components would not be a bottleneck; tests change it
 
-// MaxRank is how many components a subspace of states of dim values may have: 2048, and beyond 16,384 values so many
-// that together they have 2²⁵ values, but 16 at least.
+// MaxRank returns how many components a subspace of states of dim values may have: 2048 or, beyond 16,384 values, so
+// many that all components together have at most 2²⁵ values, but at least 16.
 func MaxRank(dim int) int { return min(dim, maxRank, max(maxComponents/dim, 16)) }
 
 // Fit fits the principal subspace of states of dim values.
 //
-// Up to 512 values the eigendecomposition of the covariance, summed in float64, is exact. Up to 4096 values the leading
-// eigenvectors are found by a randomised block Krylov method (Musco & Musco 2015), to 1e-6 of the largest eigenvalue.
-// States of more values are multiplied by random directions as they stream by (see rangeFinder): that needs five or six
-// walks through them, and memory for the components only.
+// Up to 512 values the eigendecomposition of the covariance, summed in float64, is exact. Up to 4096 values a
+// randomised block Krylov method (Musco & Musco 2015) finds the leading eigenvectors, to 1e-6 of the largest
+// eigenvalue. For more values Fit multiplies the states by random directions as they stream by (see rangeFinder).
+// This takes five or six walks through them, and memory for the components only.
 //
-// The rank stops at [MaxRank] components, even if the share of the variance asked for takes more; Subspace.Variance
-// says how much was reached. The same states and seed give the same bits with any number of workers.
+// The rank stops at [MaxRank] components, even if the wanted variance takes more; Subspace.Variance says how much was
+// reached. The same states and seed give the same bits with any number of workers.
 func Fit(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
 	if o.Workers <= 0 {
 		o.Workers = runtime.NumCPU()
@@ -83,7 +84,7 @@ func dense(ctx context.Context, dim int, states States, target Target, o Options
 		return nil, err
 	}
 	var values []float64
-	var vectors *mat.Dense // one a row
+	var vectors *mat.Dense // one in each row
 	if dim <= exactDim {
 		values, vectors, err = eigen(ctx, cov, true)
 	} else {
@@ -116,16 +117,16 @@ func (m *moments) check(target Target) error {
 	return nil
 }
 
-// subspace is one of the states' mean, without components yet.
+// subspace returns a subspace with the states' mean and no components yet.
 func (m *moments) subspace(rank int, kept float64) *Subspace {
 	return &Subspace{Dim: m.dim, Rank: rank, Variance: kept, Samples: m.n, Mean: m.centre(),
 		Components: make([]float32, m.dim*rank)}
 }
 
-// noise is the share of the largest eigenvalue below which one is rounding.
+// noise is the fraction of the largest eigenvalue below which an eigenvalue is rounding error.
 const noise = 1e-12
 
-// cutoff finds how many of the descending eigenvalues are kept, limit at most, and their share of the trace.
+// cutoff returns how many of the descending eigenvalues to keep, at most limit, and their fraction of the trace.
 func cutoff(values []float64, trace float64, target Target, limit int) (rank int, share float64) {
 	sum := 0.0
 	for _, v := range values {
@@ -139,12 +140,13 @@ func cutoff(values []float64, trace float64, target Target, limit int) (rank int
 	return max(rank, 1), math.Min(sum/trace, 1)
 }
 
-// eigen returns the eigenvalues, descending, of a matrix that is symmetric but for rounding, and with vectors its
-// eigenvectors as rows. That takes up to minutes and can't be stopped: when ctx is cancelled it ends by itself.
+// eigen returns the eigenvalues, descending, of a matrix that is symmetric apart from rounding and, if vectors is
+// set, its eigenvectors as rows. The decomposition takes up to minutes and can't be stopped: when ctx is cancelled,
+// eigen returns and the decomposition ends by itself.
 func eigen(ctx context.Context, a *mat.Dense, vectors bool) ([]float64, *mat.Dense, error) {
 	d, _ := a.Dims()
 	for i := range d {
-		for j := i + 1; j < d; j++ { // the upper half is read
+		for j := i + 1; j < d; j++ { // symmetrises the upper half, which gonum reads
 			a.Set(i, j, (a.At(i, j)+a.At(j, i))/2)
 		}
 	}

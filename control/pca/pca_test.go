@@ -41,7 +41,7 @@ func spectrum(n, dim int, variances []float64, white float64) [][]float32 {
 	return rows
 }
 
-// power is a spectrum that falls off as a power.
+// power returns a spectrum that falls off as a power.
 func power(count int, alpha float64) []float64 {
 	v := make([]float64, count)
 	for j := range v {
@@ -94,7 +94,7 @@ func decompose(t *testing.T, rows [][]float32) *decomposition {
 	return d
 }
 
-// rank is the exact answer to a target, with its share of the variance.
+// rank returns the exact answer to a target, with its share of the variance.
 func (d *decomposition) rank(target Target) (int, float64) {
 	return cutoff(d.variances, d.total, target, len(d.variances))
 }
@@ -122,7 +122,7 @@ func (d *decomposition) kept(s *Subspace) (share, off float64) {
 	return norm * norm / float64(n) / d.total, off
 }
 
-// angle is the sine of the largest principal angle between the subspace and the exact one of as many components.
+// angle returns the sine of the largest principal angle between the subspace and the exact one of as many components.
 func (d *decomposition) angle(s *Subspace) float64 {
 	v := mat.NewDense(s.Dim, s.Rank, nil)
 	for i, c := range s.Components {
@@ -138,8 +138,8 @@ func (d *decomposition) angle(s *Subspace) float64 {
 
 type fitter = func(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error)
 
-// Whether the covariance is factorised, held or only met in passing: rank, share of the
-// variance and subspace are those of a singular value decomposition.
+// Rank, fraction of the variance and subspace equal a singular value decomposition's, whether the covariance is
+// factorised, held in memory or only multiplied.
 func TestFit(t *testing.T) {
 	testinput.Runtime(t)
 	gap := append(slices.Repeat([]float64{1}, 20), slices.Repeat([]float64{0.25}, 20)...) // with ties

@@ -17,42 +17,43 @@ import (
 )
 
 const (
-	firstGuess = 256 // directions that a share of the variance is first sought in
+	firstGuess = 256 // directions of the first search for a fraction of the variance
 	powers     = 2   // multiplications by the covariance between the sketch and the last walk
-	// A row is dependent when its distance from the span of those before it is less than this share of its length.
+	// A row is dependent if its distance from the span of the rows before it is less than this fraction of its
+	// length.
 	dependent = 1e-6
-	// Rows with products of up to this are made orthonormal by one step of Newton's method, which squares it.
+	// One step of Newton's method makes rows orthonormal if their products are at most this, and squares the error.
 	nearly = 1e-4
-	// Rows and columns worked on at once: what a product keeps in float64 is small beside the basis.
+	// Rows and columns of one product, so that its float64 copies are small beside the basis.
 	basisRows    = 256
 	basisColumns = 512
 )
 
-// oversampling is how many directions are carried beyond the components wanted. A component's error falls with the
-// ratio of the eigenvalue behind the last direction to its own, which a fixed number would leave near 1 for large
-// ranks.
+// oversampling returns how many directions are carried beyond the wanted components. A component's error falls with
+// the ratio of the eigenvalue after the last direction to its own; with a fixed number this ratio would be near 1 for
+// large ranks.
 func oversampling(rank int) int { return max(32, rank/8) }
 
-// rangeFinder finds the leading eigenvectors of a covariance C that is too large to be
-// held, by randomised subspace iteration (Halko, Martinsson, Tropp 2011, algorithms 4.4
-// and 5.3) with a walk through the states for each multiplication:
+// rangeFinder finds the leading eigenvectors of a covariance C that is too large for memory, by randomised subspace
+// iteration (Halko, Martinsson, Tropp 2011, algorithms 4.4 and 5.3). Each multiplication is a walk through the
+// states:
 //
 //	Y = C·Ω for random Ω; then, powers times, Q = orth(Y), Y = C·Q;
 //	Q = orth(Y); the eigenvectors of C within the span of Q, by QᵀCQ.
 //
-// C·Q is (1/n)Σ (x−μ)·((x−μ)ᵀQ), a chunk of states at a time in float32, summed over chunks in float64. Products with Q
-// are float64, Q itself is kept in float32. The first walk takes the moments too. For a share of the variance, 256
-// directions tell how the eigenvalues fall off, and the number of directions follows from that.
+// C·Q is (1/n)Σ (x−μ)·((x−μ)ᵀQ): float32 within a chunk of states, float64 over chunks. Products with Q are float64;
+// Q itself is kept in float32. The first walk also takes the moments. For a fraction of the variance, 256 directions
+// show how the eigenvalues fall off, and from that follows the number of directions.
 type rangeFinder struct {
 	m       *moments
 	states  States
 	target  Target
 	workers int
 	random  *rand.Rand
-	limit   int        // of k
-	k       int        // directions
-	q       []float32  // orthonormal, one a row; zeros up to a multiple of tile()
-	y       *mat.Dense // C·q or, before orthonormalise, what q is made of, k × dim
+	limit   int        // upper bound of k
+	k       int        // number of directions
+	q       []float32  // orthonormal rows; zeros up to a multiple of tile()
+	y       *mat.Dense // C·q or, before orthonormalise, the rows to make q of; k × dim
 }
 
 func streamed(ctx context.Context, dim int, states States, target Target, o Options) (*Subspace, error) {
@@ -72,12 +73,12 @@ func streamed(ctx context.Context, dim int, states States, target Target, o Opti
 	if err := f.m.check(target); err != nil {
 		return nil, err
 	}
-	f.limit = min(f.limit, f.m.n-1) // n centred states span no more
+	f.limit = min(f.limit, f.m.n-1) // n centred states span no more than n − 1 dimensions
 	if f.k > f.limit {
 		f.resize(f.limit)
 	}
 
-	made, redrawn := 1, false // multiplications that made the youngest directions of y
+	made, redrawn := 1, false // made counts the multiplications of the youngest directions of y
 	for {
 		fresh, err := f.orthonormalise(ctx)
 		if err != nil {
@@ -86,14 +87,14 @@ func streamed(ctx context.Context, dim int, states States, target Target, o Opti
 		if err := f.multiply(ctx); err != nil {
 			return nil, err
 		}
-		// Directions that depended on others were drawn anew: at right angles to the others they show what large
-		// eigenvalues hide, which is worth walks once.
+		// The directions in place of dependent ones are new. At right angles to the others they show what large
+		// eigenvalues hide, which is worth two more walks, once.
 		if made++; fresh > 0 && !redrawn {
 			made, redrawn = 1, true
 		}
 		captured := f.captured()
 		enough := target.Rank > 0 || captured >= target.Variance*f.m.trace
-		exhausted := captured >= (1-1e-7)*f.m.trace // as far as float32 tells
+		exhausted := captured >= (1-1e-7)*f.m.trace // no variance is left, as far as float32 tells
 		last := made >= powers+2
 		if exhausted || last && (enough || f.k == f.limit) {
 			return f.ritz(ctx)
@@ -109,13 +110,13 @@ func streamed(ctx context.Context, dim int, states States, target Target, o Opti
 	}
 }
 
-// tile is how many directions are multiplied at once: 256, fewer of large states and
-// where there would be less than four tiles.
+// tile returns how many directions are multiplied at once: 256, fewer for large states and if there would be less
+// than four tiles.
 func (f *rangeFinder) tile() int {
 	return max(16, min((f.k/4+15)/16*16, 256, (1<<23/f.m.dim)/16*16))
 }
 
-// resize makes room for k directions, of which random ones are drawn into y behind those that are there.
+// resize makes room for k directions and draws random ones into y after those that are there.
 func (f *rangeFinder) resize(k int) {
 	y := mat.NewDense(k, f.m.dim, nil)
 	data := y.RawMatrix().Data
@@ -131,8 +132,8 @@ func draw(r *rand.Rand, to []float64) {
 	}
 }
 
-// multiply walks through the states: y = C·q. The first walk finds the moments and takes the mean of the first chunk
-// for the states', which moves y a little.
+// multiply walks through the states and computes y = C·q. The first walk also finds the moments; it uses the mean of
+// the first chunk for the states' mean, which moves y a little.
 func (f *rangeFinder) multiply(ctx context.Context) error {
 	dim, tile, rows := f.m.dim, f.tile(), ChunkRows(f.m.dim)
 	// x [rows dim], q [tile dim] → (x·qᵀ)ᵀ·x [tile dim], in float32.
@@ -186,7 +187,7 @@ func (f *rangeFinder) multiply(ctx context.Context) error {
 	return nil
 }
 
-// captured is the variance within the span of q, the trace of QᵀCQ.
+// captured returns the variance within the span of q, the trace of QᵀCQ.
 func (f *rangeFinder) captured() float64 {
 	sum := 0.0
 	for i, v := range f.y.RawMatrix().Data {
@@ -195,8 +196,8 @@ func (f *rangeFinder) captured() float64 {
 	return sum
 }
 
-// predict says how many directions a share of the variance will take: the better half of the eigenvalues found so far
-// is continued by a power law that adds up to the whole variance.
+// predict estimates how many directions a fraction of the variance takes. It continues the better half of the
+// eigenvalues found so far by a power law that adds up to the whole variance.
 func (f *rangeFinder) predict(ctx context.Context) (int, error) {
 	values, _, err := f.projected(ctx, false)
 	if err != nil {
@@ -211,8 +212,8 @@ func (f *rangeFinder) predict(ctx context.Context) (int, error) {
 	return min(max(rank+2*oversampling(rank), f.k+f.k/4), f.limit), nil
 }
 
-// continued says how many components leave out no more than leave of a spectrum whose eigenvalue number at is value and
-// whose later ones, up to number last, add up to rest and fall off as a power.
+// continued returns how many components leave out at most leave of a spectrum. Eigenvalue number at is value; the
+// later ones, up to number last, add up to rest and fall off as a power.
 func continued(value float64, at int, rest, leave float64, last int) int {
 	// Σ_{i>at} value·(i/at)^−α falls as α grows.
 	tail := func(alpha float64, until float64) (int, float64) {
@@ -250,8 +251,8 @@ func (f *rangeFinder) ritz(ctx context.Context) (*Subspace, error) {
 	return s, f.product(ctx, vectors.At, rank, f.direction, 0, set)
 }
 
-// orthonormalise makes q of y: the same span, but for rows that depend on those before them, in whose place others are
-// drawn; it counts those. Cholesky's decomposition of the rows' products (CholeskyQR) is repeated until they are
+// orthonormalise makes q of y with the same span. It draws new rows for those that depend on rows before them, and
+// returns their number. It repeats Cholesky's decomposition of the rows' products (CholeskyQR) until the rows are
 // orthonormal.
 func (f *rangeFinder) orthonormalise(ctx context.Context) (fresh int, err error) {
 	f.normalise()
@@ -297,7 +298,7 @@ func (f *rangeFinder) orthonormalise(ctx context.Context) (fresh int, err error)
 	return fresh, fmt.Errorf("%d directions of %d values can't be made orthonormal", f.k, f.m.dim)
 }
 
-// round makes q of y.
+// round stores y as q, in float32.
 func (f *rangeFinder) round() {
 	clear(f.q)
 	for i, v := range f.y.RawMatrix().Data {
@@ -321,8 +322,9 @@ func (f *rangeFinder) normalise() {
 	}
 }
 
-// inverseCholesky returns M such that the rows of M·Y are orthonormal, from the products of the rows of Y, of length 1:
-// the inverse of the lower Cholesky factor. Dependent rows are listed: their rows and columns of M are 0.
+// inverseCholesky returns M such that the rows of M·Y are orthonormal: the inverse of the lower Cholesky factor. gram
+// has the products of the rows of Y, which have length 1. lost lists the dependent rows: their rows and columns of M
+// are 0.
 func inverseCholesky(gram *mat.Dense) (inverse *mat.Dense, lost []int) {
 	k, _ := gram.Dims()
 	factor := mat.NewDense(k, k, nil)
@@ -352,13 +354,13 @@ func inverseCholesky(gram *mat.Dense) (inverse *mat.Dense, lost []int) {
 	return inverse, lost
 }
 
-// projected is the eigendecomposition of QᵀCQ. With vectors it gives up y.
+// projected returns the eigendecomposition of QᵀCQ. If vectors is set, it frees y.
 func (f *rangeFinder) projected(ctx context.Context, vectors bool) ([]float64, *mat.Dense, error) {
 	t, err := f.cross(ctx, f.direction, f.y.At)
 	if err != nil {
 		return nil, nil, err
 	}
-	if vectors { // the last step: makes room
+	if vectors { // the last step no longer needs y
 		f.y = nil
 	}
 	collect()
@@ -370,15 +372,16 @@ func (f *rangeFinder) direction(i, j int) float64 { return float64(f.q[i*f.m.dim
 // entry is a value of a matrix in a row and a column.
 type entry func(i, j int) float64
 
-// cross is a·bᵀ for two k × dim matrices.
+// cross returns a·bᵀ for two k × dim matrices.
 func (f *rangeFinder) cross(ctx context.Context, a, b entry) (*mat.Dense, error) {
 	k, sum := f.k, make([]float64, f.k*f.k)
 	err := f.product(ctx, a, k, b, 1, func(i, j int, v float64) { sum[i*k+j] += v })
 	return mat.NewDense(k, k, sum), err
 }
 
-// product hands the values of a·b to use, or with transB = 1 summands of those of a·bᵀ. b is k × dim, of which a panel
-// of columns after the other is taken, a has rows × k or, with transB, rows × dim values. use may write to b.
+// product calls use with the values of a·b or, for transB = 1, with summands of the values of a·bᵀ. b is k × dim;
+// product takes one panel of its columns after the other. a has rows × k or, for transB = 1, rows × dim values. use
+// may write to b.
 func (f *rangeFinder) product(ctx context.Context, a entry, rows int, b entry, transB int,
 	use func(i, j int, v float64)) error {
 	k, dim, tile, width := f.k, f.m.dim, min(basisRows, rows), min(basisColumns, f.m.dim)
@@ -417,7 +420,8 @@ func (f *rangeFinder) product(ctx context.Context, a entry, rows int, b entry, t
 	return nil
 }
 
-// panel is a block of a matrix from a row and a column on, zeros beyond its edges, as the sum of two tensors.
+// panel returns a block of a matrix that starts at a row and a column, with zeros beyond the matrix's edges, as the
+// sum of two tensors.
 func panel(a entry, row, rows, height, column, columns, width int) []ort.Tensor {
 	high, low := make([]float32, height*width), make([]float32, height*width)
 	for i := range min(height, rows-row) {

@@ -12,7 +12,8 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// Sessions take float64 matrices as two of float32 without loss, and sums of theirs are those of float64.
+// Sessions lose nothing of a float64 matrix that is passed as the sum of two float32 ones: a sum of such matrices
+// equals the float64 sum.
 func TestProductsAreDouble(t *testing.T) {
 	testinput.Runtime(t)
 	r := rand.New(rand.NewPCG(1, 1))

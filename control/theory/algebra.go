@@ -27,7 +27,7 @@ func gaussian(rng *rand.Rand, m, n int) *mat.Dense { return mat.NewDense(m, n, n
 
 func orthogonal(rng *rand.Rand, d int) *mat.Dense { return orthonormal(gaussian(rng, d, d)) }
 
-// orthonormal is an orthonormal basis, [d, r], of the range of a, [d, r] of full rank.
+// orthonormal returns an orthonormal basis, [d, r], of the range of a, [d, r] of full rank.
 func orthonormal(a *mat.Dense) *mat.Dense {
 	tangent, _ := frame(a)
 	return tangent
@@ -59,7 +59,7 @@ func times(a mat.Matrix, x []float64) []float64 {
 	return y.RawVector().Data
 }
 
-// singular are the singular values of a, falling.
+// singular returns the singular values of a, falling.
 func singular(a mat.Matrix) []float64 {
 	var svd mat.SVD
 	if !svd.Factorize(a, mat.SVDNone) {
@@ -68,7 +68,7 @@ func singular(a mat.Matrix) []float64 {
 	return svd.Values(nil)
 }
 
-// spectral is ‖a‖₂, the largest singular value.
+// spectral returns ‖a‖₂, the largest singular value.
 func spectral(a mat.Matrix) float64 { return singular(a)[0] }
 
 func identity(d int) *mat.Dense { return scaled(d, 1) }
@@ -91,7 +91,7 @@ func add(a *mat.Dense, s float64, b mat.Matrix) {
 
 func minus(a, b []float64) []float64 { return floats.SubTo(make([]float64, len(a)), a, b) }
 
-// plus is a + s·b.
+// plus returns a + s·b.
 func plus(a []float64, s float64, b []float64) []float64 {
 	return floats.AddScaledTo(make([]float64, len(a)), a, s, b)
 }

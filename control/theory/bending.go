@@ -8,9 +8,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ManifoldBending measures how the embedding manifolds bend, and how the error that Theorem 2 blames on it grows.
+// ManifoldBending is the curvature of the embedding manifolds, and the growth of the error that Theorem 2 attributes
+// to it.
 type ManifoldBending struct {
-	Curve     []CurveBend    `json:"curve"`     // of the margin figure's curve
+	Curve     []CurveBend    `json:"curve"`     // of the curve of [Margins]
 	Manifolds []ManifoldBend `json:"manifolds"` // of the smooth networks
 	Growth    []BendingError `json:"growth"`    // of a parabola in the plane
 	C         float64        `json:"c"`         // control regularisation of Growth
@@ -33,7 +34,7 @@ type ManifoldBend struct {
 	K           float64 `json:"k"`           // k_t
 }
 
-// BendingError is the difference between the control for the manifold and that for its tangent space.
+// BendingError is the difference between the control for the manifold and the control for its tangent space.
 type BendingError struct {
 	Sigma    float64 `json:"sigma"`
 	Measured float64 `json:"measured"` // sup over directions of ‖u^M − u^P‖/ε² at a small ε
@@ -41,7 +42,7 @@ type BendingError struct {
 	K        float64 `json:"k"`        // 4σ(1+2σ), the theorem's bound
 }
 
-// bendStep is the step of the differences: their error is of its square.
+// bendStep is the step of the finite differences. Their error is of order bendStep².
 const bendStep = 1e-3
 
 func bending(into *Result, o Options, rng *rand.Rand) []Check {
@@ -99,7 +100,7 @@ func bending(into *Result, o Options, rng *rand.Rand) []Check {
 	}
 }
 
-// bendByDifferences is the second difference's part normal to the curve, over the squared speed.
+// bendByDifferences returns the part of the second difference that is normal to the curve, over the squared speed.
 func (c *curve) bendByDifferences(s, h float64) float64 {
 	low, here, high := c.at(s-h), c.at(s), c.at(s+h)
 	speed := high.minus(low)
@@ -108,8 +109,9 @@ func (c *curve) bendByDifferences(s, h float64) float64 {
 	return math.Abs(speed[0]*second[1]-speed[1]*second[0]) / math.Pow(speed.norm(), 3)
 }
 
-// bendByDifferences is the norm of the second fundamental form at x* in the direction As, ‖s‖ = 1: points a step off
-// along the tangent go to the manifold by E, and their mean leaves the tangent space by half the form.
+// bendByDifferences returns the norm of the second fundamental form at x* in the direction As, ‖s‖ = 1. E moves two
+// points, a step away along the tangent in both directions, to the manifold; their mean leaves the tangent space by
+// half the form.
 func (f *submersion) bendByDifferences(s []float64, h float64) float64 {
 	along := times(f.tangent, s)
 	high, low := f.project(plus(f.base, h, along)), f.project(plus(f.base, -h, along))
@@ -117,12 +119,14 @@ func (f *submersion) bendByDifferences(s []float64, h float64) float64 {
 	return f.secondDifference(high, low) / (h * h * speed * speed)
 }
 
-// secondDifference is the length, across the tangent space, of the second difference of points on both sides of x*.
+// secondDifference returns the length, across the tangent space, of the second difference of points on both sides of
+// x*.
 func (f *submersion) secondDifference(high, low []float64) float64 {
 	return norm(times(f.normal.T(), minus(plus(high, 1, low), plus(f.base, 1, f.base))))
 }
 
-// imageBend is the norm of the second fundamental form of F_{t−1}(M_{t−1}) at x_t in the direction A_t·w, ‖w‖ = 1.
+// imageBend returns the norm of the second fundamental form of F_{t−1}(M_{t−1}) at x_t in the direction A_t·w, ‖w‖ =
+// 1.
 func (n *smoothNet) imageBend(t int, w []float64, h float64) float64 {
 	before, f, l := n.manifolds[t-1], n.manifolds[t], n.layers[t-1]
 	moved := product(n.linear.layers[t-1], before.tangent)

@@ -6,12 +6,12 @@ import (
 	"gonum.org/v1/gonum/integrate/quad"
 )
 
-// curve is an arc in the plane, γ(s) = ρ(s)·(cos s, sin s) with ρ(s) = 1 + bulge·cos 2s, for s between from and to: a
-// waisted oval, open where the ends face each other. It is symmetric to the first axis when from + to = 2π.
+// curve is an arc in the plane, γ(s) = ρ(s)·(cos s, sin s) with ρ(s) = 1 + bulge·cos 2s, for s between from and to.
+// It is a waisted oval with a gap between its ends, symmetric about the first axis if from + to = 2π.
 type curve struct {
 	bulge, from, to float64
 	samples         []Point   // at equal steps of s, both ends included
-	distance        []float64 // of project: a curve serves one goroutine
+	distance        []float64 // scratch space of project, so a curve serves one goroutine
 }
 
 func newCurve(bulge, from, to float64, n int) *curve {
@@ -26,7 +26,7 @@ func (c *curve) param(i int) float64 {
 	return c.from + (c.to-c.from)*float64(i)/float64(len(c.samples)-1)
 }
 
-// radius is ρ(s) with its first two derivatives.
+// radius returns ρ(s) and its first two derivatives.
 func (c *curve) radius(s float64) (value, first, second float64) {
 	sin, cos := math.Sincos(2 * s)
 	return 1 + c.bulge*cos, -2 * c.bulge * sin, -4 * c.bulge * cos
@@ -45,13 +45,13 @@ func (c *curve) derivatives(s float64) (first, second Point) {
 		Point{(ddr-r)*cos - 2*dr*sin, (ddr-r)*sin + 2*dr*cos}
 }
 
-// curvature is |γ'×γ”|/|γ'|³ = |ρ² + 2ρ'² − ρρ”| / (ρ² + ρ'²)^{3/2}, the norm of the second fundamental form.
+// curvature returns |γ'×γ”|/|γ'|³ = |ρ² + 2ρ'² − ρρ”| / (ρ² + ρ'²)^{3/2}, the norm of the second fundamental form.
 func (c *curve) curvature(s float64) float64 {
 	r, dr, ddr := c.radius(s)
 	return math.Abs(r*r+2*dr*dr-r*ddr) / math.Pow(r*r+dr*dr, 1.5)
 }
 
-// length is that of the arc between two parameters, by Gauss-Legendre quadrature.
+// length returns the length of the arc between two parameters, by Gauss-Legendre quadrature.
 func (c *curve) length(a, b float64) float64 {
 	return quad.Fixed(func(s float64) float64 {
 		r, dr, _ := c.radius(s)
@@ -59,8 +59,9 @@ func (c *curve) length(a, b float64) float64 {
 	}, a, b, 80, nil, 0)
 }
 
-// project is the parameter of E(x), the arc's point nearest to x. Every local minimum of the sampled distance that
-// could be it is refined, by golden sections and then by Newton's method on the derivative of the squared distance.
+// project returns the parameter of E(x), the arc's point nearest to x. It refines every local minimum of the sampled
+// distance that could be the nearest point, by golden sections and then by Newton's method on the derivative of the
+// squared distance.
 func (c *curve) project(x Point) float64 {
 	n := len(c.samples)
 	square := func(p Point) float64 { d := p.minus(x); return d.dot(d) }

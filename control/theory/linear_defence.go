@@ -15,7 +15,7 @@ type LinearDefence struct {
 	Labels    []int   `json:"labels"`    // 1 or −1
 	Clean     []Point `json:"clean"`
 	Perturbed []Point `json:"perturbed"`
-	// Controlled are the perturbed points plus the optimal control of T = 1 and c = 0.
+	// Controlled are the perturbed points plus the optimal control for T = 1 and c = 0.
 	Controlled         []Point `json:"controlled"`
 	AccuracyClean      float64 `json:"accuracy_clean"`
 	AccuracyPerturbed  float64 `json:"accuracy_perturbed"`

@@ -7,10 +7,10 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// LinearLoop is Theorem 1 on linear networks: the error of the greedily controlled state against its bound.
+// LinearLoop tests Theorem 1 on linear networks: the error of the greedily controlled state against its bound.
 type LinearLoop struct {
 	Draws  int         `json:"draws"`
-	Points []LoopPoint `json:"points"` // of all draws of a system and time, the one nearest its bound
+	Points []LoopPoint `json:"points"` // for each system and time, the draw whose error is nearest its bound
 	Runs   []LoopPoint `json:"runs"`   // one draw of each system, with a random perturbation
 }
 
@@ -25,16 +25,16 @@ type LoopPoint struct {
 	Bound  float64 `json:"bound"`
 }
 
-// linearSystem is a sequence of linear layers θ_0 … θ_{T−1} and of the data's tangent spaces: V_{t+1} spans θ_t·V_t.
+// linearSystem is a sequence of linear layers θ_0 … θ_{T−1} and of the data's tangent spaces. V_{t+1} spans θ_t·V_t.
 type linearSystem struct {
 	layers []*mat.Dense // θ_t, [d, d]
 	bases  []*mat.Dense // V_t, [d, r], orthonormal, t < T
 	bars   []*mat.Dense // θ_{t−1}⋯θ_0, [d, d], t ≤ T
-	norms  []float64    // their spectral norms
+	norms  []float64    // spectral norms of bars
 	gammas []float64    // γ_t
 }
 
-// newLinearSystem carries the space that the columns of basis span, orthonormal, through the layers.
+// newLinearSystem carries the space that the orthonormal columns of basis span through the layers.
 func newLinearSystem(layers []*mat.Dense, basis *mat.Dense) *linearSystem {
 	d, _ := basis.Dims()
 	s := &linearSystem{layers: layers, bars: []*mat.Dense{identity(d)}, norms: []float64{1}, gammas: []float64{0}}
@@ -53,22 +53,23 @@ func newLinearSystem(layers []*mat.Dense, basis *mat.Dense) *linearSystem {
 	return s
 }
 
-// outside is (I − P_t)·x, with P_t the orthogonal projection onto the tangent space.
+// outside returns (I − P_t)·x, with P_t the orthogonal projection onto the tangent space.
 func (s *linearSystem) outside(t int, x []float64) []float64 {
 	return minus(x, times(s.bases[t], times(s.bases[t].T(), x)))
 }
 
-// step is x_{t+1} = θ_t(x_t + u_t), under the greedy control u_t = −(cI + Q)⁻¹Q·x_t = −(I − P_t)·x_t/(1 + c).
+// step returns x_{t+1} = θ_t(x_t + u_t) under the greedy control u_t = −(cI + Q)⁻¹Q·x_t = −(I − P_t)·x_t/(1 + c).
 func (s *linearSystem) step(t int, x []float64, c float64) []float64 {
 	return times(s.layers[t], plus(x, -1/(1+c), s.outside(t, x)))
 }
 
-// bound is Theorem 1's on ‖q̄_t − x_t‖², for the squared norms of z's parts outside and within the first tangent space.
+// bound returns Theorem 1's bound on ‖q̄_t − x_t‖². outside and within are the squared norms of z's parts outside and
+// within the first tangent space.
 func (s *linearSystem) bound(t int, alpha, outside, within float64) float64 {
 	g := s.gammas[t]
 	before := 1 - math.Pow(alpha, float64(t-1))
 	if t == 0 {
-		before = 0 // γ_0 = 0 takes the term away
+		before = 0 // γ_0 = 0 removes this term
 	}
 	at := math.Pow(alpha, float64(t))
 	return s.norms[t] * s.norms[t] *
@@ -92,11 +93,11 @@ var layerKinds = []struct {
 	}},
 }
 
-// regularisations of the control; the paper's experiments use 0.001.
+// regularisations of the control. The paper's experiments use 0.001.
 var regularisations = []float64{0, 0.001, 0.1, 1}
 
-// linearLoop runs the controlled and the clean system beside each other, with a random perturbation and with the worst
-// one for the first step, which makes the bound an equality there.
+// linearLoop runs the controlled and the clean system in parallel, with a random perturbation and with the worst one
+// for the first step, for which the bound of that step is an equality.
 func linearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 	l := &LinearLoop{Draws: o.pick(20, 4)}
 	into.LinearLoop = l
@@ -159,13 +160,13 @@ type linearExtremes struct{ gain, formula, ratio, orthogonal, first float64 }
 // loopRun is a system under one control.
 type loopRun struct {
 	*linearSystem
-	point LoopPoint // what all of its points have in common
+	point LoopPoint // the fields that all of its points share
 	start []float64 // x_0
 	Options
 }
 
-// follow measures the errors for a perturbation, random or the worst for the first step, and their bounds, for t from
-// 1.
+// follow measures the errors of a perturbation and their bounds, for t from 1. It may be random or the worst for the
+// first step.
 func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points []LoopPoint) {
 	c, alpha := r.point.C, r.factor("alpha")*r.point.C/(1+r.point.C)
 	out := r.outside(0, z)
@@ -178,7 +179,7 @@ func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points [
 		p.T, p.Error = t+1, norm(off)*norm(off)
 		p.Bound = r.factor("linear bound") * r.bound(p.T, alpha, outside, within)
 		most.ratio = max(most.ratio, p.Error/p.Bound)
-		// The worst z may be nearly normal, and what is left of it all rounding.
+		// The worst z may be nearly normal to the data's space; the rest of it is then rounding error.
 		if p.Layers == "orthogonal" && !worst {
 			at := math.Pow(alpha, float64(p.T))
 			exact := at*at*outside + within
@@ -197,7 +198,7 @@ func (r loopRun) follow(z []float64, worst bool, most *linearExtremes) (points [
 	return points
 }
 
-// worstFirst is the unit perturbation with (I−K_0)z along θ_0's first right singular vector.
+// worstFirst returns the unit perturbation whose (I−K_0)z lies along θ_0's first right singular vector.
 func (s *linearSystem) worstFirst(c float64) []float64 {
 	var svd mat.SVD
 	svd.Factorize(s.layers[0], mat.SVDThin)
@@ -213,8 +214,8 @@ func (s *linearSystem) worstFirst(c float64) []float64 {
 	return z
 }
 
-// gainError is the largest entry of the difference of I − K, with the gain K solved from its definition, and its closed
-// form αI + (1−α)P.
+// gainError returns the largest entry of the difference between I − K, with the gain K solved from its definition,
+// and its closed form αI + (1−α)P.
 func (s *linearSystem) gainError(c, alpha float64) float64 {
 	if c == 0 {
 		return 0 // the definition's matrix is singular; its limit is P
@@ -235,7 +236,7 @@ func (s *linearSystem) gainError(c, alpha float64) float64 {
 	return max(mat.Max(off), -mat.Min(off))
 }
 
-// closedForm is θ̄_t(αᵗI + (1−α)Σ_{s<t} αˢP_s^s)z with the oblique P_s^s = θ̄_s⁻¹P_sθ̄_s.
+// closedForm returns θ̄_t(αᵗI + (1−α)Σ_{s<t} αˢP_s^s)z with the oblique P_s^s = θ̄_s⁻¹P_sθ̄_s.
 func (s *linearSystem) closedForm(t int, alpha float64, z []float64) []float64 {
 	sum := scale(math.Pow(alpha, float64(t)), z)
 	for i := range t {

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// Margins is the paper's margin figure: a binary data set on a curve in the plane, a linear classifier that is right on
-// it but runs close to one class, and its margins with and without the projection onto the curve.
+// Margins is the paper's margin figure: a binary data set on a curve in the plane, a linear classifier that is right
+// on all of it but runs close to one class, and its margins with and without the projection onto the curve.
 type Margins struct {
 	Curve  []Point `json:"curve"` // M, sampled
 	Data   []Point `json:"data"`
@@ -14,14 +14,15 @@ type Margins struct {
 	Normal Point   `json:"normal"` // F(x) = sign(nᵀx + b), ‖n‖ = 1
 	Offset float64 `json:"offset"`
 
-	Manifold  float64 `json:"manifold"`  // d_M(F), half the geodesic between nearest points of different class
+	// d_M(F), half the geodesic distance between the nearest points of different classes
+	Manifold  float64 `json:"manifold"`
 	Euclidean float64 `json:"euclidean"` // d_e(F)
 	Projected float64 `json:"projected"` // d_e(F∘E)
 
 	Geodesic      []Point  `json:"geodesic"`       // of length 2·d_M
 	EuclideanWay  [2]Point `json:"euclidean_way"`  // the shortest perturbation that changes F
 	ProjectedWay  [2]Point `json:"projected_way"`  // the same for F∘E
-	PartitionText [4]Point `json:"partition_text"` // where A, B, C and D are written
+	PartitionText [4]Point `json:"partition_text"` // positions of the letters A, B, C and D
 
 	Regions *Field `json:"-"` // F(x)
 	// 0…3 for A: F = 1, projected to the upper part; B: 1, lower; C: −1, lower; D: −1, upper
@@ -33,10 +34,10 @@ type Margins struct {
 // classifier's line enters through the gap, just below the upper end.
 const (
 	curveBulge  = 0.15
-	curveEnd    = 25 * math.Pi / 180  // the upper end's angle; the lower end's is 2π less this
-	classEnd    = 110 * math.Pi / 180 // the class' other end, along the curve
+	curveEnd    = 25 * math.Pi / 180  // angle of the upper end; the lower end has 2π less this
+	classEnd    = 110 * math.Pi / 180 // angle of the class' other end
 	lineCrosses = 210 * math.Pi / 180 // where the line crosses the curve, far from the data
-	lineBelow   = 0.12                // of the upper end
+	lineBelow   = 0.12                // distance below the upper end
 )
 
 func margins(into *Result, o Options, rng *rand.Rand) []Check {
@@ -55,7 +56,7 @@ func margins(into *Result, o Options, rng *rand.Rand) []Check {
 	for i := range o.pick(24, 12) {
 		s := curveEnd + (classEnd-curveEnd)*rng.Float64()
 		t := curveEnd + (classEnd-curveEnd)*rng.Float64()
-		switch i { // the classes' ends belong to the data, so that margins do not depend on the draw
+		switch i { // the data include the classes' ends, so that margins do not depend on the draw
 		case 0:
 			s, t = curveEnd, curveEnd
 		case 1:
@@ -72,7 +73,7 @@ func margins(into *Result, o Options, rng *rand.Rand) []Check {
 	for i := range 200 {
 		m.Geodesic = append(m.Geodesic, c.at(from+(to-from)*float64(i)/199))
 	}
-	// even: no row on the axis of symmetry, where both ends are as near
+	// even: no row lies on the axis of symmetry, where both ends are equally near
 	box, n := Box{{-1.6, -1.6}, {1.6, 1.6}}, o.pick(360, 160)
 	bare, regions := euclideanMargin(m.Data, classify, box, n)
 	mended, composite := euclideanMargin(m.Data, healed, box, n)
@@ -109,7 +110,7 @@ func margins(into *Result, o Options, rng *rand.Rand) []Check {
 	}
 }
 
-// geodesic is the shortest way along the curve from a parameter of one set to one of the other.
+// geodesic returns the shortest way along the curve from a parameter of one set to a parameter of the other.
 func (c *curve) geodesic(upper, lower []float64) (from, to, length float64) {
 	length = math.Inf(1)
 	for _, s := range upper {
@@ -122,7 +123,7 @@ func (c *curve) geodesic(upper, lower []float64) (from, to, length float64) {
 	return from, to, length
 }
 
-// polygon is the length of an inscribed polygon of n equal steps of the parameter.
+// polygon returns the length of an inscribed polygon with n equal steps of the parameter.
 func (c *curve) polygon(a, b float64, n int) float64 {
 	length, last := 0.0, c.at(a)
 	for i := 1; i <= n; i++ {

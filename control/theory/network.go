@@ -29,7 +29,7 @@ func (l *layer) apply(x []float64) []float64 {
 	return times(l.rotation, plus(x, l.gain, h))
 }
 
-// jacobian is F'(x) = R(I + g·diag(1 − tanh²)W).
+// jacobian returns F'(x) = R(I + g·diag(1 − tanh²)W).
 func (l *layer) jacobian(x []float64) *mat.Dense {
 	inner := mat.DenseCopyOf(l.weights)
 	for i, h := range l.hidden(x) {
@@ -40,7 +40,7 @@ func (l *layer) jacobian(x []float64) *mat.Dense {
 	return product(l.rotation, inner)
 }
 
-// second is F”(x)[z, z] = R(g·tanh”(h)∘(Wz)²) with tanh” = −2·tanh·(1 − tanh²).
+// second returns F”(x)[z, z] = R(g·tanh”(h)∘(Wz)²) with tanh” = −2·tanh·(1 − tanh²).
 func (l *layer) second(x, z []float64) []float64 {
 	w := times(l.weights, z)
 	for i, h := range l.hidden(x) {
@@ -50,23 +50,24 @@ func (l *layer) second(x, z []float64) []float64 {
 	return times(l.rotation, w)
 }
 
-// hessianBound is β with ‖F”(x)‖* ≤ β for all x, as |tanh”| ≤ 4/(3√3).
+// hessianBound returns β with ‖F”(x)‖* ≤ β for all x, as |tanh”| ≤ 4/(3√3).
 func (l *layer) hessianBound() float64 {
 	w := spectral(l.weights)
 	return l.gain * 4 / (3 * math.Sqrt(3)) * w * w
 }
 
-// smoothNet is a network of smooth layers with the manifolds that its clean states lie on. M_0 is drawn; M_{t+1} is the
-// quadratic graph that agrees with F_t(M_t) at x_{t+1} up to second order, so that its tangent space is θ_t times
-// M_t's.
+// smoothNet is a network of smooth layers with the manifolds on which its clean states lie. M_0 is drawn. M_{t+1} is
+// the quadratic graph that agrees with F_t(M_t) at x_{t+1} up to second order; its tangent space is θ_t times the
+// tangent space of M_t.
 type smoothNet struct {
 	layers    []*layer
 	states    [][]float64 // x_t, t ≤ T
 	manifolds []*submersion
-	linear    *linearSystem // of the Jacobians θ_t = F_t'(x_t) and the tangent spaces
+	linear    *linearSystem // the Jacobians θ_t = F_t'(x_t) and the tangent spaces
 }
 
-// randomNet draws a network of layers of one gain on R^d, and a first manifold of dimension r and curvature bend.
+// randomNet draws a network whose layers all have the same gain on R^d, and a first manifold of dimension r and
+// curvature bend.
 func randomNet(rng *rand.Rand, d, r, depth int, gain, bend float64) *smoothNet {
 	x := normals(rng, d)
 	tangent, normal := frame(gaussian(rng, d, r))
@@ -87,9 +88,9 @@ func randomNet(rng *rand.Rand, d, r, depth int, gain, bend float64) *smoothNet {
 	return n
 }
 
-// carried is the quadratic graph at F(x*) that osculates F(M). A curve on M with first derivative As and second
-// derivative B(sᵀQs) has an image with second derivative F”[As, As] + θB(sᵀQs); its part normal to θA is the form at w
-// = A'ᵀθAs.
+// carried returns the quadratic graph at F(x*) that osculates F(M). A curve on M with first derivative As and second
+// derivative B(sᵀQs) has an image with second derivative F”[As, As] + θB(sᵀQs); the part of it normal to θA is the
+// form at w = A'ᵀθAs.
 func (f *submersion) carried(l *layer) *submersion {
 	theta := l.jacobian(f.base)
 	moved := product(theta, f.tangent)

@@ -9,14 +9,14 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// NonlinearLoop is Theorem 2 on small smooth networks: the error of the controlled state and its distance from the
+// NonlinearLoop tests Theorem 2 on small smooth networks: the error of the controlled state and its distance from the
 // linearised system, against their bounds.
 type NonlinearLoop struct {
 	Dimension int              `json:"dimension"` // d
 	Rank      int              `json:"rank"`      // r
 	Depth     int              `json:"depth"`     // T
 	Points    []NonlinearPoint `json:"points"`
-	Slopes    []float64        `json:"slopes"` // of log e_T by log ε, one a network, c and direction
+	Slopes    []float64        `json:"slopes"` // slopes of log e_T by log ε, one for each network, c and direction
 }
 
 // NonlinearPoint is one controlled run at one time.
@@ -27,20 +27,20 @@ type NonlinearPoint struct {
 	C           float64 `json:"c"`         // control regularisation
 	Direction   string  `json:"direction"` // of z: random, tangent, normal
 	Epsilon     float64 `json:"epsilon"`   // ‖z‖
-	Limit       float64 `json:"limit"`     // the largest ε that satisfies the theorem's condition; 0 where any does
+	Limit       float64 `json:"limit"`     // the largest ε that satisfies the theorem's condition; 0 if any ε does
 	T           int     `json:"t"`
 	Error       float64 `json:"error"`  // ‖x̄_t − x_t‖
-	Linear      float64 `json:"linear"` // the bound's part in the order of ε
+	Linear      float64 `json:"linear"` // the bound's part linear in ε
 	Bound       float64 `json:"bound"`
 	Curved      float64 `json:"curved"`       // e_t, the distance from the linearised system's error
 	CurvedBound float64 `json:"curved_bound"` // the bound's part in ε²
 }
 
-// shares of the theorem's largest ε at which it is tried.
+// shares are the fractions of the theorem's largest ε at which it is tested.
 var shares = []float64{1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01}
 
-// nonlinearLoop measures errors wherever ε satisfies the theorem's condition, in a random, a tangent and a normal
-// direction.
+// nonlinearLoop measures errors for every ε that satisfies the theorem's condition, in a random, a tangent and a
+// normal direction.
 func nonlinearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 	const d, r, depth = 6, 2, 4
 	l := &NonlinearLoop{Dimension: d, Rank: r, Depth: depth}
@@ -112,8 +112,8 @@ func nonlinearLoop(into *Result, o Options, rng *rand.Rand) []Check {
 	}
 }
 
-// growth is the factor of ε² in the bound at each t ≤ T:
-// Σ_i δ_i(k_i‖θ_i‖ + 2β_i)·Π_{j>i}(‖θ_j‖ + k_j‖θ_j‖ + 2β_j), by its recursion.
+// growth returns the factor of ε² in the bound at each t ≤ T: Σ_i δ_i(k_i‖θ_i‖ + 2β_i)·Π_{j>i}(‖θ_j‖ + k_j‖θ_j‖ +
+// 2β_j), by its recursion.
 func (n *smoothNet) growth(alpha float64, v []float64) []float64 {
 	out := n.linear.outside(0, v)
 	outside := norm(out) * norm(out)
@@ -128,7 +128,7 @@ func (n *smoothNet) growth(alpha float64, v []float64) []float64 {
 	return sums
 }
 
-// linearPart is the part of Theorem 2's bound on ‖x̄_t − x_t‖ that is linear in z.
+// linearPart returns the part of Theorem 2's bound on ‖x̄_t − x_t‖ that is linear in z.
 func (n *smoothNet) linearPart(t int, alpha float64, z []float64) float64 {
 	out := n.linear.outside(0, z)
 	at, before := math.Pow(alpha, float64(t)), math.Pow(alpha, float64(t-1))
@@ -137,18 +137,18 @@ func (n *smoothNet) linearPart(t int, alpha float64, z []float64) float64 {
 		norm(z)*(g*alpha*(1-before)+math.Sqrt(2*g*max(alpha-at, 0))))
 }
 
-// controlled is one run of the controlled network beside the clean one.
+// controlled is one run of the controlled network in parallel with the clean one.
 type controlled struct {
 	errors   []float64 // ‖x̄_t − x_t‖
 	curved   []float64 // e_t
 	controls float64   // largest ‖u^M − u^P‖ / (4σ(1+2σ)‖x̄_t − x_t‖²) over the curved manifolds
 }
 
-// farFromRounding is the deviation from which its square, 1e-10, stands out from the rounding of states, some 1e-15.
+// farFromRounding is the least deviation whose square, 1e-10, stands out from the rounding of states, some 1e-15.
 const farFromRounding = 1e-5
 
-// run perturbs the first state by z: x̄_{t+1} = F_t(x̄_t + u^M(x̄_t)), and beside it the linearised difference
-// θ_t(I − K_t)⋯θ_0(I − K_0)z with a gain of its own regularisation, which is c.
+// run perturbs the first state by z. It follows x̄_{t+1} = F_t(x̄_t + u^M(x̄_t)) and, in parallel, the linearised
+// difference θ_t(I − K_t)⋯θ_0(I − K_0)z, whose gain has the regularisation linearC.
 func (n *smoothNet) run(z []float64, c, linearC float64) controlled {
 	x, linear := plus(n.states[0], 1, z), z
 	r := controlled{errors: []float64{norm(z)}, curved: []float64{0}}

@@ -18,8 +18,8 @@ func heading(angle float64) Point { return Point{math.Cos(angle), math.Sin(angle
 // Box is a rectangle of the plane: its lower left and upper right corners.
 type Box [2]Point
 
-// Field is a function on the plane, sampled on a grid of N×N points that spans Box, corners included: Values[i·N+j] is
-// its value in row i from below, column j from the left.
+// Field is a function on the plane, sampled on a grid of N×N points that spans Box, corners included. Values[i·N+j]
+// is the value in row i from below and column j from the left.
 type Field struct {
 	Box    Box
 	N      int
@@ -39,8 +39,8 @@ func sample(box Box, n int, value func(Point) float64) *Field {
 	return f
 }
 
-// inside is where text has most room in a region of equal values: the grid point farthest from any other value, from
-// the border and from the points to avoid.
+// inside returns the point with the most room for text in a region of equal values: the grid point farthest from any
+// other value, from the border and from the points to avoid.
 func (f *Field) inside(value float64, avoid []Point) Point {
 	step := max(f.N/60, 1) // a coarse grid is exact enough
 	out := slices.Clone(avoid)
@@ -67,7 +67,7 @@ func (f *Field) inside(value float64, avoid []Point) Point {
 	return best
 }
 
-// accuracy is the share of points on which classifiers are all right.
+// accuracy returns the fraction of points on which all classifiers are right.
 func accuracy(points []Point, labels []int, classifiers ...func(Point) float64) float64 {
 	right := 0
 	for i, x := range points {
@@ -78,16 +78,16 @@ func accuracy(points []Point, labels []int, classifiers ...func(Point) float64) 
 	return float64(right) / float64(len(points))
 }
 
-// nearest is the shortest way from one of some points to another class.
+// nearest is the shortest way from a set of points to another class.
 type nearest struct {
 	distance float64
 	from, to Point
 }
 
-// euclideanMargin is d_e = inf_x inf_δ ‖δ‖₂ subject to label(x) ≠ label(x+δ), for a binary label, by search: the
-// decision boundary is traced on a grid of n×n points (a bisection on every edge whose ends differ), and the shortest
-// distances from the points to it are made exact: over the direction by golden sections, along it by bisection. The
-// field of labels comes with it. Boundaries outside the box are not seen.
+// euclideanMargin returns d_e = inf_x inf_δ ‖δ‖₂ subject to label(x) ≠ label(x+δ) for a binary label, and the field
+// of labels. It traces the decision boundary on a grid of n×n points, with a bisection on every edge whose ends
+// differ. Then it makes the shortest distances from the points exact: golden sections find the direction, bisection
+// the length. It does not see boundaries outside the box.
 func euclideanMargin(points []Point, label func(Point) float64, box Box, n int) (nearest, *Field) {
 	field := sample(box, n, label)
 	var boundary []Point
@@ -114,7 +114,8 @@ func euclideanMargin(points []Point, label func(Point) float64, box Box, n int) 
 	}
 	best := nearest{distance: math.Inf(1)}
 	for _, c := range coarse {
-		if c.distance > least+h { // the traced boundary is exact on the grid's lines, off them less than h away
+		// the traced boundary is exact on the grid's lines and less than h away from them elsewhere
+		if c.distance > least+h {
 			continue
 		}
 		if c = exact(label, c, h); c.distance < best.distance {
@@ -124,7 +125,7 @@ func euclideanMargin(points []Point, label func(Point) float64, box Box, n int) 
 	return best, field
 }
 
-// crossing is where the label changes between two points that differ in it.
+// crossing returns the point between a and b at which the label changes. a and b have different labels.
 func crossing(label func(Point) float64, a, b Point) Point {
 	of := label(a)
 	for range 48 {
@@ -156,7 +157,7 @@ func exact(label func(Point) float64, c nearest, h float64) nearest {
 	}
 	window := min(3*h/c.distance, math.Pi/3)
 	angle, d := minimise(reach, angle-window, angle+window, 40)
-	if d > c.distance { // the grid's point was it
+	if d > c.distance { // the grid's point was already the nearest
 		return c
 	}
 	return nearest{d, c.from, c.from.plus(d, heading(angle))}

@@ -8,12 +8,12 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// ProjectedRatio is Proposition 1 by Monte Carlo: the ratio d_e/d_M of a linear classifier with a random decision
+// ProjectedRatio tests Proposition 1 by Monte Carlo: the ratio d_e/d_M of a linear classifier with a random decision
 // boundary, for data in an r-dimensional subspace of R^d.
 type ProjectedRatio struct {
 	Draws int         `json:"draws"`
 	Cells []RatioCell `json:"cells"`
-	// SamePoint is the share of draws whose d_e and d_M are attained at the same data point.
+	// SamePoint is the fraction of draws whose d_e and d_M are attained at the same data point.
 	SamePoint float64 `json:"same_point"`
 }
 
@@ -25,12 +25,12 @@ type RatioCell struct {
 	Half  float64 `json:"half"`  // half the 95 % interval of the mean
 	Exact float64 `json:"exact"` // E[d_e/d_M] in closed form
 	Bound float64 `json:"bound"` // √(r/d)
-	// Raw is the mean of ‖Vᵀn‖ for n ~ N(0, I/d), which the proof takes for the ratio; the margins divide it by ‖n‖.
+	// Raw is the mean of ‖Vᵀn‖ for n ~ N(0, I/d). The proof equates it with the ratio; the margins divide it by ‖n‖.
 	Raw     float64 `json:"raw"`
 	RawHalf float64 `json:"raw_half"`
 }
 
-// errors5 times half a 95 % interval is five standard errors: none of dozens of means is that far off by chance.
+// errors5 times half a 95 % interval is five standard errors, which none of dozens of means exceeds by chance.
 const errors5 = 5 / 1.96
 
 // projectedRatio measures both margins on points of the subspace: d_e as the distance in R^d from a point to the
@@ -98,8 +98,8 @@ func projectedRatio(into *Result, o Options, rng *rand.Rand) []Check {
 	}
 }
 
-// distance is the smallest distance from the columns of points to the hyperplane through the origin with normal n, and
-// the column that has it.
+// distance returns the smallest distance from the columns of points to the hyperplane through the origin with normal
+// n, and the index of that column.
 func distance(points *mat.Dense, n []float64) (least float64, at int) {
 	least = math.Inf(1)
 	length := norm(n)
@@ -111,14 +111,14 @@ func distance(points *mat.Dense, n []float64) (least float64, at int) {
 	return least, at
 }
 
-// meanCosine is E‖Vᵀn‖/‖n‖ for a random direction n and an r-dimensional subspace of R^d.
+// meanCosine returns E‖Vᵀn‖/‖n‖ for a random direction n and an r-dimensional subspace of R^d.
 func meanCosine(r, d int) float64 {
 	lgamma := func(x float64) float64 { v, _ := math.Lgamma(x); return v }
 	a, b := float64(r)/2, float64(d)/2
 	return math.Exp(lgamma(a+0.5) + lgamma(b) - lgamma(a) - lgamma(b+0.5))
 }
 
-// interval is the mean of x and half its normal 95 % interval.
+// interval returns the mean of x and half its normal 95 % interval.
 func interval(x []float64) (mean, half float64) {
 	mean, deviation := stat.MeanStdDev(x, nil)
 	return mean, 1.96 * deviation / math.Sqrt(float64(len(x)))

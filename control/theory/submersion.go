@@ -47,12 +47,12 @@ func randomForms(rng *rand.Rand, r, n int, bend float64) []*mat.Dense {
 	return forms
 }
 
-// bent is (sᵀQ_i s)_i.
+// bent returns (sᵀQ_i s)_i.
 func (f *submersion) bent(s []float64) []float64 {
 	return lists.Map(f.forms, func(q *mat.Dense) float64 { return floats.Dot(s, times(q, s)) })
 }
 
-// steepest is σ = sup ‖(sᵀQ_i s)_i‖ over unit s, and the s that has it.
+// steepest returns σ = sup ‖(sᵀQ_i s)_i‖ over unit s, and the s that attains it.
 func (f *submersion) steepest() (sigma float64, s []float64) {
 	if r, _ := f.forms[0].Dims(); r == 1 {
 		return norm(f.bent([]float64{1})), []float64{1}
@@ -60,7 +60,7 @@ func (f *submersion) steepest() (sigma float64, s []float64) {
 	at := func(angle float64) []float64 { p := heading(angle); return p[:] }
 	const n = 90
 	best := 0.0
-	for i := range n { // the forms depend on 2·angle, so half a turn is all
+	for i := range n { // the forms depend on 2·angle, so half a turn suffices
 		if angle := math.Pi * float64(i) / n; norm(f.bent(at(angle))) > norm(f.bent(at(best))) {
 			best = angle
 		}
@@ -70,31 +70,31 @@ func (f *submersion) steepest() (sigma float64, s []float64) {
 	return -least, at(best)
 }
 
-// k is the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is orthonormal.
+// k returns the theorem's constant for this manifold, 4σ‖(f'f'ᵀ)⁻¹‖(‖f'‖ + 2σ) at x*, where f' is orthonormal.
 func (f *submersion) k() float64 { return 4 * f.sigma * (1 + 2*f.sigma) }
 
-// local are the coordinates (s, y) of x.
+// local returns the coordinates (s, y) of x.
 func (f *submersion) local(x []float64) (s, y []float64) {
 	off := minus(x, f.base)
 	return times(f.tangent.T(), off), times(f.normal.T(), off)
 }
 
-// global is the point with the coordinates (s, y).
+// global returns the point with the coordinates (s, y).
 func (f *submersion) global(s, y []float64) []float64 {
 	return plus(plus(f.base, 1, times(f.tangent, s)), 1, times(f.normal, y))
 }
 
-// value is f in local coordinates.
+// value returns f in local coordinates.
 func (f *submersion) value(s, y []float64) []float64 { return plus(y, -0.5, f.bent(s)) }
 
-// errDiverged is returned when Newton's method finds no stationary point, as not-a-numbers tell.
+// errDiverged is returned when Newton's method finds no stationary point and ends with NaN.
 var errDiverged = errors.New("theory: Newton's method does not converge; " +
 	"the perturbation is too large for the manifold's curvature")
 
-// solvedTo is the accuracy of the solvers: the last Newton step, relative to the perturbation.
+// solvedTo is the size of the last Newton step relative to the perturbation.
 const solvedTo = 1e-12
 
-// newton goes from at to where a gradient vanishes; to not-a-numbers when it does not converge.
+// newton walks from at to a zero of a gradient. It returns NaN if it does not converge.
 func newton(at []float64, perturbation float64,
 	derivatives func(at []float64) (gradient []float64, hessian *mat.Dense)) []float64 {
 	for range 60 {
@@ -111,7 +111,7 @@ func newton(at []float64, perturbation float64,
 	return scale(math.NaN(), at)
 }
 
-// control is u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from u^P.
+// control returns u^M(x), the minimiser of ½‖f(x+u)‖² + (c/2)‖u‖², c > 0, by Newton's method from u^P.
 func (f *submersion) control(x []float64, c float64) []float64 {
 	s0, y0 := f.local(x)
 	r, n := len(s0), len(y0)
@@ -134,13 +134,14 @@ func (f *submersion) control(x []float64, c float64) []float64 {
 	return minus(f.global(at[:r], at[r:]), x)
 }
 
-// linearControl is u^P(x) = −BBᵀ(x − x*)/(1 + c), the same for the tangent space at x*.
+// linearControl returns u^P(x) = −BBᵀ(x − x*)/(1 + c), the control for the tangent space at x*.
 func (f *submersion) linearControl(x []float64, c float64) []float64 {
 	_, y := f.local(x)
 	return times(f.normal, scale(-1/(1+c), y))
 }
 
-// project is E(x), the manifold's point nearest to x: Newton's method on the squared distance as a function of s.
+// project returns E(x), the manifold's point nearest to x, by Newton's method on the squared distance as a function
+// of s.
 func (f *submersion) project(x []float64) []float64 {
 	s0, y0 := f.local(x)
 	r := len(s0)

@@ -1,9 +1,9 @@
-// Package theory checks the paper's theory on systems small enough that every term of every statement can be computed:
-// the margins that a projection onto the data's manifold enlarges ("A Margin-based Analysis", Proposition 1) and the
+// Package theory checks the paper's theory on systems small enough to compute every term of every statement: the
+// margins that a projection onto the data's manifold enlarges ("A Margin-based Analysis", Proposition 1) and the
 // error of a network under closed-loop control ("Theoretical Error Analysis", Theorems 1 and 2).
 //
-// Each experiment has a file and a result of its own, draws everything from a seed, and states its claims as rows of
-// one table. docs/measured/theory.md says precisely what bounds what.
+// [Run] runs all experiments. Each has a file and a result of its own, draws everything from a seed, and states its
+// claims as rows of one table. docs/measured/theory.md says precisely what bounds what.
 package theory
 
 import (
@@ -20,13 +20,13 @@ import (
 type Options struct {
 	Seed  uint64
 	Quick bool // fewer draws and coarser grids
-	// Progress, if set, is told which experiment begins.
+	// Progress, unless nil, is called as each experiment begins.
 	Progress func(name string)
 
-	wrong map[string]float64 // factors on what the theory says, by claim: tests see each check fail
+	wrong map[string]float64 // factors on the theory's values, by claim: tests see each check fail
 }
 
-// Result is what all experiments found.
+// Result holds the results of all experiments.
 type Result struct {
 	Seed           uint64           `json:"seed"`
 	Quick          bool             `json:"quick"`
@@ -44,7 +44,7 @@ func (r *Result) Passed() bool {
 	return len(r.Checks) > 0 && !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.Pass })
 }
 
-// Run runs all experiments in order. It returns an error when ctx is cancelled or a solver does not converge; a check
+// Run runs all experiments in order. It returns an error if ctx is cancelled or a solver does not converge. A check
 // that fails is a row of the result, not an error.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	r := &Result{Seed: o.Seed, Quick: o.Quick}
@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
-// experiment sets its field of the result.
+// experiment is a row of the table of experiments; run sets its field of the result.
 type experiment struct {
 	name string
 	run  func(*Result, Options, *rand.Rand) []Check
@@ -89,7 +89,7 @@ func (o Options) pick(full, quick int) int {
 
 func (o Options) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, stream)) }
 
-// factor is one on what the theory says of a claim.
+// factor returns the factor on the theory's value in a claim: 1 outside tests.
 func (o Options) factor(claim string) float64 {
 	if wrong, ok := o.wrong[claim]; ok {
 		return wrong
@@ -102,16 +102,16 @@ type Check struct {
 	Part      string  `json:"part"`
 	Name      string  `json:"name"`
 	Claim     string  `json:"claim"`
-	Relation  string  `json:"relation"` // "≤", "≥" or "=": Measured to Expected
+	Relation  string  `json:"relation"` // "≤", "≥" or "=", between Measured and Expected
 	Measured  float64 `json:"measured"`
 	Expected  float64 `json:"expected"`
 	Tolerance float64 `json:"tolerance"` // absolute
-	// Factor is by how many times a bound may exceed what was measured; 0 asks for nothing.
+	// Factor bounds by how many times a bound may exceed the measured value. 0 means no limit.
 	Factor float64 `json:"factor,omitempty"`
 	Pass   bool    `json:"pass"`
 }
 
-// Looseness says in words what Factor asks for; "" for nothing.
+// Looseness writes Factor in words, or "" if it is 0.
 func (c Check) Looseness() string {
 	if c.Factor == 0 {
 		return ""
@@ -119,7 +119,7 @@ func (c Check) Looseness() string {
 	return fmt.Sprintf("loose by up to %g times", c.Factor)
 }
 
-// within fails a bound that exceeds what was measured by more than a factor.
+// within adds that a bound may exceed the measured value by no more than a factor.
 func (c Check) within(factor float64) Check {
 	c.Factor, c.Pass = factor, c.Pass && c.Expected <= factor*c.Measured
 	return c

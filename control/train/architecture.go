@@ -16,10 +16,11 @@ import (
 )
 
 type architecture struct {
-	keys     []string // of [Dimensions] that it takes
-	width    int      // default
-	stages   int      // default; each halves the state's sides
-	multiple int64    // of which height and width of a state must be, where no stages say it; 0: it may have any shape
+	keys   []string // its keys of [Dimensions]
+	width  int      // default width
+	stages int      // default; each stage halves the state's sides
+	// a state's height and width must be a multiple of this, if the architecture has no stages; 0: any shape
+	multiple int64
 	build    func(a *assembly, x string) string
 }
 
@@ -33,7 +34,7 @@ var architectures = map[string]architecture{
 	"unet":     {[]string{"width", "stages"}, 16, 3, 0, uNet},
 }
 
-// mostStages halve the sides of the largest images that there are.
+// mostStages halve the sides of the largest images 16 times.
 const mostStages = 16
 
 // Architectures lists the built-in embedding functions.
@@ -41,19 +42,21 @@ func Architectures() []string { return slices.Sorted(maps.Keys(architectures)) }
 
 // Dimensions say how large a built-in embedding is. Their JSON names are the config's.
 type Dimensions struct {
-	// Width is the number of channels of the first layer, of mlp-ae's code; 0 stands for the default: 24 (conv-ae,
-	// conv2-ae), 16 (unet), 64 (fcn, segnet, dncnn), a quarter of the state's values (mlp-ae).
-	Width  int `json:"width,omitzero"`
-	Stages int `json:"stages,omitzero"` // of unet, each with twice the channels on half the sides; 0: 3
-	// Sizes are those of mlp-ae's layers down to the code. The state's own number of values may stand first: an
-	// architecture of states of 512 values is written 512, 384, 256, and on states of 640 has a layer of 512 more.
+	// Width is the number of channels of the first layer, for mlp-ae the length of the code. 0 stands for the
+	// default: 24 (conv-ae, conv2-ae), 16 (unet), 64 (fcn, segnet, dncnn), a quarter of the state's values (mlp-ae).
+	Width int `json:"width,omitzero"`
+	// of unet; each has twice the channels and half the sides of the one before; 0: 3
+	Stages int `json:"stages,omitzero"`
+	// Sizes are the lengths of mlp-ae's layers down to the code. The state's own length may stand first: an
+	// architecture for states of 512 values is written 512, 384, 256; on states of 640 values it has one more layer
+	// of 512.
 	Sizes []int `json:"sizes,omitempty"`
 }
 
 // DimensionKeys are the config's keys of [Dimensions].
 var DimensionKeys = []string{"width", "stages", "sizes"}
 
-// given are the keys of what is set.
+// given returns the keys of the dimensions that are set.
 func (d Dimensions) given() (keys []string) {
 	for i, set := range []bool{d.Width != 0, d.Stages != 0, d.Sizes != nil} {
 		if set {
@@ -63,7 +66,8 @@ func (d Dimensions) given() (keys []string) {
 	return keys
 }
 
-// Takes returns an error unless an architecture has a dimension beside the others that are given, all by their keys.
+// Takes returns an error unless an architecture has a dimension, also beside the others that are given, all by their
+// keys.
 func Takes(architecture, key string, given []string) error {
 	switch {
 	case !slices.Contains(architectures[architecture].keys, key):
@@ -77,7 +81,7 @@ func Takes(architecture, key string, given []string) error {
 	return nil
 }
 
-// New builds an embedding of states of the given shape with weights drawn from a seed, as PyTorch initialises its
+// New builds an embedding of states of the given shape. It draws the weights from a seed, as PyTorch initialises its
 // layers. Images lie in [0,1].
 func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (*onnx.Graph, error) {
 	kind, ok := architectures[name]
@@ -124,21 +128,21 @@ func New(name string, state onnx.Shape, image bool, d Dimensions, seed uint64) (
 	return assembled(false).Done()
 }
 
-// copies is how many numbers of 4 bytes a training holds for each weight at least: the graph's and its own, a sum of
-// gradients in float64, the gradient of a step and the optimiser's average.
+// copies is how many numbers of 4 bytes a training holds for each weight: the graph's and its own, a sum of gradients
+// in float64, the gradient of a step and the optimiser's average.
 const copies = 6
 
 type assembly struct {
 	*onnx.Builder
 	Dimensions
 	image  bool
-	plan   bool  // weights are only counted
-	bytes  int64 // that they take
+	plan   bool  // count the weights without drawing them
+	bytes  int64 // memory of the weights
 	r      *rand.Rand
 	counts map[string]int
 }
 
-// depth is how many channels or features a tensor has, 1 after an error.
+// depth returns how many channels or features a tensor has, or 1 after an error.
 func (a *assembly) depth(x string) int64 {
 	if a.Err() != nil {
 		return 1
@@ -151,7 +155,7 @@ func (a *assembly) name(kind string) string {
 	return fmt.Sprintf("%s%d", kind, a.counts[kind])
 }
 
-// parameter draws a weight: uniform in ±1/√fan_in, PyTorch's default for Conv and Linear.
+// parameter draws a weight, uniform in ±1/√fan_in, PyTorch's default for Conv and Linear.
 func (a *assembly) parameter(name string, fanIn int64, shape ...int64) string {
 	bound := 1 / math.Sqrt(float64(fanIn))
 	return a.drawn(name, shape, func() float64 { return (2*a.r.Float64() - 1) * bound })
@@ -170,12 +174,12 @@ func (a *assembly) drawn(name string, shape onnx.Shape, draw func() float64) str
 	return a.G.AddConst(name, onnx.FloatTensor(shape, values))
 }
 
-// filled is a vector of one number.
+// filled adds a vector whose values all are v.
 func (a *assembly) filled(name string, n int64, v float64) string {
 	return a.drawn(name, onnx.Shape{n}, func() float64 { return v })
 }
 
-// conv is a convolution that keeps the plane's size or, with stride 2, halves it.
+// conv adds a convolution that keeps the plane's size or, with stride 2, halves it.
 func (a *assembly) conv(x string, channels, kernel, stride int64) string {
 	name, in := a.name("conv"), a.depth(x)
 	w := a.parameter(name+".weight", in*kernel*kernel, channels, in, kernel, kernel)
@@ -188,8 +192,8 @@ func (a *assembly) convolved(x string, kernel, stride int64, parameters ...strin
 		"pads": []int64{p, p, p, p}}, append([]string{x}, parameters...)...)
 }
 
-// rectified is a 3×3 convolution with ReLU whose weights are drawn as torchvision draws VGG's (He et al. 2015, by the
-// outputs): through thirteen such layers the default's would leave next to nothing of the state.
+// rectified adds a 3×3 convolution with ReLU, whose weights are drawn as torchvision draws VGG's (He et al. 2015, by
+// the outputs). With the default, thirteen such layers would leave almost nothing of the state.
 func (a *assembly) rectified(x string, channels int64) string {
 	name, deviation := a.name("conv"), math.Sqrt(2/float64(9*channels))
 	w := a.drawn(name+".weight", onnx.Shape{channels, a.depth(x), 3, 3}, func() float64 {
@@ -198,13 +202,13 @@ func (a *assembly) rectified(x string, channels int64) string {
 	return a.relu(a.convolved(x, 3, 1, w, a.filled(name+".bias", channels, 0)))
 }
 
-// normal is a 3×3 convolution with a normalisation, which would undo a bias, and ReLU.
+// normal adds a 3×3 convolution with a normalisation and ReLU. It has no bias, which the normalisation would undo.
 func (a *assembly) normal(x string, channels int64) string {
 	w := a.parameter(a.name("conv")+".weight", a.depth(x)*9, channels, a.depth(x), 3, 3)
 	return a.relu(a.norm(a.convolved(x, 3, 1, w)))
 }
 
-// up is a transposed 3×3 convolution that doubles the plane.
+// up adds a transposed 3×3 convolution that doubles the plane.
 func (a *assembly) up(x string, channels int64) string {
 	name, in := a.name("up"), a.depth(x)
 	w := a.parameter(name+".weight", channels*9, in, channels, 3, 3)
@@ -219,7 +223,7 @@ func (a *assembly) linear(x string, features int64) string {
 	return a.OpWith("Gemm", onnx.Attrs{"transB": 1}, x, w, a.parameter(name+".bias", in, features))
 }
 
-// norm is a BatchNormalization, whose statistics Calibrate measures for a training to begin with.
+// norm adds a BatchNormalization. Calibrate measures its statistics before a training.
 func (a *assembly) norm(x string) string {
 	name, c := a.name("norm"), a.depth(x)
 	constant := func(part string, v float64) string { return a.filled(name+"."+part, c, v) }
@@ -243,7 +247,8 @@ func (a *assembly) bounded(x string) string {
 	return x
 }
 
-// convolutional is a six-layer auto-encoder: a layer on the whole plane, two of stride 2, and up again by doubling.
+// convolutional returns a six-layer auto-encoder: a layer on the whole plane, two of stride 2, and three that double
+// the plane again.
 func convolutional(a *assembly, x string) string {
 	w, c := int64(a.Width), a.Shape(x)[1]
 	h := a.relu(a.conv(x, w, 3, 1))
@@ -254,12 +259,13 @@ func convolutional(a *assembly, x string) string {
 	return a.bounded(a.conv(h, c, 3, 1))
 }
 
-// twoConvolutions is the paper's auto-encoder of the white box (Appendix D.2): two layers on the whole plane.
+// twoConvolutions returns the paper's auto-encoder of the white box (Appendix D.2): two layers on the whole plane.
 func twoConvolutions(a *assembly, x string) string {
 	return a.conv(a.relu(a.conv(x, int64(a.Width), 3, 1)), a.Shape(x)[1], 3, 1)
 }
 
-// perceptron is an auto-encoder of a flattened state: ELU between its layers, and those of the encoder normalised.
+// perceptron returns an auto-encoder of a flattened state, with ELU between its layers and normalisation in the
+// encoder.
 func perceptron(a *assembly, x string) string {
 	shape := a.Shape(x)
 	h := x
@@ -284,7 +290,7 @@ func perceptron(a *assembly, x string) string {
 	return a.bounded(h)
 }
 
-// dnCNN is DnCNN (Zhang et al. 2017): 17 convolutions on the whole plane find the noise, which is taken away.
+// dnCNN is DnCNN (Zhang et al. 2017): 17 convolutions on the whole plane estimate the noise, which is subtracted.
 func dnCNN(a *assembly, x string) string {
 	h := a.relu(a.conv(x, int64(a.Width), 3, 1))
 	for range 15 {
@@ -298,7 +304,7 @@ var window = onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 // vgg has the convolutions of VGG-16's five stages (Simonyan & Zisserman 2015).
 var vgg = []int{2, 2, 3, 3, 3}
 
-// channels are those of VGG-16's stages.
+// channels returns the channels of VGG-16's stages.
 func (a *assembly) channels() []int64 {
 	var c []int64
 	for s := range vgg {
@@ -307,8 +313,9 @@ func (a *assembly) channels() []int64 {
 	return c
 }
 
-// fullyConvolutional is FCN (Long et al. 2015) as the paper's authors have it: VGG-16's convolutions and poolings, and
-// up again by transposed convolutions to which the encoder's states of that size are added, but not on the whole plane.
+// fullyConvolutional is FCN (Long et al. 2015) as the paper's authors have it: VGG-16's convolutions and poolings,
+// then transposed convolutions. The encoder's states are added to the transposed convolutions' outputs of the same
+// size, except on the whole plane.
 func fullyConvolutional(a *assembly, x string) string {
 	c, out := a.channels(), a.Shape(x)[1]
 	var states []string
@@ -327,9 +334,9 @@ func fullyConvolutional(a *assembly, x string) string {
 	return a.bounded(a.conv(h, out, 1, 1))
 }
 
-// uNet is an encoder-decoder like U-Net (Ronneberger et al. 2015), normalised after every convolution: stages of two
-// convolutions and a pooling, and up again by transposed convolutions to which the encoder's states of that size are
-// added, but not on the whole plane, where they would let a perturbation through.
+// uNet returns an encoder-decoder like U-Net (Ronneberger et al. 2015), normalised after every convolution: stages of
+// two convolutions and a pooling, then transposed convolutions. The encoder's states are added to the outputs of the
+// same size, except on the whole plane, where they would let a perturbation through.
 func uNet(a *assembly, x string) string {
 	out := a.Shape(x)[1]
 	var states []string
@@ -351,7 +358,7 @@ func uNet(a *assembly, x string) string {
 }
 
 // segNet is SegNet (Badrinarayanan et al. 2017): VGG-16's convolutions with normalisation, mirrored in the decoder,
-// which puts every value back where the encoder's pooling found it.
+// which puts every value back at the position where the encoder's pooling found it.
 func segNet(a *assembly, x string) string {
 	layer := func(x string, n int64) string { return a.relu(a.norm(a.conv(x, n, 3, 1))) }
 	c, out := a.channels(), a.Shape(x)[1]

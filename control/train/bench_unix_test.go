@@ -37,7 +37,7 @@ func BenchmarkStepNarrowResNet(b *testing.B) {
 	b.ReportMetric((processorTime(b)-before)/float64(b.N), "core-s/op")
 }
 
-// processorTime is what the process has used, in seconds.
+// processorTime returns the process's CPU time in seconds.
 func processorTime(b *testing.B) float64 {
 	var u syscall.Rusage
 	must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

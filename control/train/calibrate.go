@@ -11,11 +11,11 @@ import (
 
 const calibrationImages = 128
 
-// momentum is how far a step moves the statistics of normalisations to its own, as in PyTorch.
+// momentum is the weight of a step in the running statistics of normalisations, as in PyTorch.
 const momentum = 0.1
 
-// Calibrate sets means and variances of a built-in embedding's BatchNormalizations to those of its own activations on
-// the states of 128 images, evenly spread: data may be sorted by class.
+// Calibrate sets the means and variances of a built-in embedding's BatchNormalizations to its own statistics on 128
+// images. They are evenly spread over data, which may be sorted by class.
 func Calibrate(e *onnx.Graph, n Network, data Data) error {
 	count := min(calibrationImages, len(data.Labels))
 	norms := normalisations(e)
@@ -23,7 +23,7 @@ func Calibrate(e *onnx.Graph, n Network, data Data) error {
 		return nil
 	}
 	g := e.Clone()
-	g.Outputs = nil // but for the statistics
+	g.Outputs = nil // only the statistics are computed
 	if err := normalising(g, g.AddConst("share", onnx.Scalar(1/float32(count)))); err != nil {
 		return err
 	}
@@ -48,8 +48,9 @@ func normalisations(e *onnx.Graph) []*onnx.Node {
 	return lists.Only(e.Nodes, func(n *onnx.Node) bool { return n.Op == "BatchNormalization" })
 }
 
-// normalising rewrites an embedding, in place: every BatchNormalization takes the statistics of its batch. More outputs
-// are the mean and the variance of a channel, of one node after another. Share is 1 divided by the batch's images.
+// normalising rewrites an embedding, in place, so that every BatchNormalization uses the statistics of its batch. It
+// adds outputs: the mean and the variance of each channel, one node after another. share names the input 1/n for a
+// batch of n images.
 func normalising(e *onnx.Graph, share string) error {
 	var statistics []string
 	err := e.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
@@ -58,7 +59,7 @@ func normalising(e *onnx.Graph, share string) error {
 		}
 		b.Prefix = n.Outputs[0] + "/"
 		x := n.Inputs[0]
-		axes, column := []int64{}, onnx.Shape{1, b.Shape(x)[1]} // a value a channel, to broadcast
+		axes, column := []int64{}, onnx.Shape{1, b.Shape(x)[1]} // one value for each channel, to broadcast
 		for i := 2; i < len(b.Shape(x)); i++ {
 			axes, column = append(axes, int64(i)), append(column, 1)
 		}
@@ -107,7 +108,7 @@ func someStates(n Network, data Data, count int) (ort.Tensor, error) {
 	return states[0], nil
 }
 
-// through runs a graph of one input, so many rows at a time, and returns its outputs.
+// through runs a graph of one input on rows rows at a time and returns its outputs.
 func through(g *onnx.Graph, x ort.Tensor, rows int) ([]ort.Tensor, error) {
 	if err := room(g, min(rows, int(x.Shape[0]))); err != nil {
 		return nil, err

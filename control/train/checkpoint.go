@@ -11,7 +11,7 @@ import (
 
 // Checkpoint is a training's state after a step, as a file has it.
 type Checkpoint struct {
-	About      []byte // what the training depends on, as [Trainer.Save] was told
+	About      []byte // identifies the training; [Trainer.Save] was given it
 	Parameters []string
 	Values     [][]float32
 	Statistics [][]float32 // of normalisations that learn
@@ -19,14 +19,14 @@ type Checkpoint struct {
 	History    []Loss
 }
 
-// Done is how many steps were made.
+// Done returns how many steps were made.
 func (c *Checkpoint) Done() int { return len(c.History) }
 
-// ErrDamaged is returned for a file that is no whole checkpoint.
+// ErrDamaged is returned for a file that is not a whole checkpoint.
 var ErrDamaged = errors.New("is no whole checkpoint")
 
-// Save writes the training's state, whole or not at all. When it returns, the state outlives a power cut. About says
-// what the training depends on.
+// Save writes the training's state, whole or not at all, and syncs it. about identifies the training and its
+// settings.
 func (t *Trainer) Save(path string, about []byte) error {
 	err := sealed.Write(path, Checkpoint{about, t.parameters, t.values, t.running, t.optimizer.State, t.history})
 	if err != nil {
@@ -35,8 +35,8 @@ func (t *Trainer) Save(path string, about []byte) error {
 	return nil
 }
 
-// ReadCheckpoint reads what Save has written. An absent file is an [io/fs.ErrNotExist], one that is larger than the
-// memory that is free an error, any other one an [ErrDamaged].
+// ReadCheckpoint reads a file that Save has written. For an absent file it returns an [io/fs.ErrNotExist], for a
+// damaged one [ErrDamaged]. A file larger than the free memory is also an error.
 func ReadCheckpoint(path string) (*Checkpoint, error) {
 	c := &Checkpoint{}
 	switch err := sealed.Read(path, c); {
@@ -48,7 +48,7 @@ func ReadCheckpoint(path string) (*Checkpoint, error) {
 	return c, nil
 }
 
-// Restore continues where a checkpoint left off, to the bit. One of another training is an error.
+// Restore continues from a checkpoint, to the same bits. It returns an error for the checkpoint of another training.
 func (t *Trainer) Restore(c *Checkpoint) error {
 	same := func(a, b [][]float32) bool {
 		return slices.EqualFunc(a, b, func(a, b []float32) bool { return len(a) == len(b) })

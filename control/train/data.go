@@ -9,17 +9,17 @@ import (
 	"selfheal/models/ort"
 )
 
-// Data are the labelled images that an embedding is fitted on.
+// Data are labelled images to fit an embedding on.
 type Data struct {
 	Shape  [3]int // channels, height, width
 	Labels []int
-	// Pixels writes image i, C·H·W values in [0,1], into out; several goroutines call it.
+	// Pixels writes image i, C·H·W values in [0,1], into out. It is called from several goroutines.
 	Pixels func(i int, out []float32) error
 }
 
 func (d *Data) size() int { return d.Shape[0] * d.Shape[1] * d.Shape[2] }
 
-// batch are some images, as write gives them, and their labels, one-hot.
+// batch returns images, as write gives them, and their labels, one-hot.
 func (d *Data) batch(images []int, classes int, write func(i int, out []float32) error) (x, label ort.Tensor,
 	err error) {
 	n, size := len(images), d.size()
@@ -46,7 +46,8 @@ func (d *Data) right(images []int, logits []float32) (right int) {
 	return right
 }
 
-// generator returns random numbers keyed by a seed, a purpose and two numbers: no step depends on what others drew.
+// generator returns random numbers that depend on a seed, a purpose and two numbers alone, so that no step depends on
+// another's draws.
 func generator(seed uint64, purpose string, a, b int) *rand.Rand {
 	key := make([]byte, 0, 64)
 	for _, v := range [...]uint64{seed, uint64(a), uint64(b)} {
@@ -59,7 +60,7 @@ func order(seed uint64, epoch, images int) []int {
 	return generator(seed, "order", epoch, 0).Perm(images)
 }
 
-// draw writes image i as it is seen in an epoch into out; scratch is as long.
+// draw writes image i, augmented for an epoch, into out. scratch has the same length.
 func (d *Data) draw(a Augment, seed uint64, epoch, i int, scratch, out []float32) error {
 	if a == (Augment{}) {
 		return d.Pixels(i, out)
@@ -77,7 +78,8 @@ func (d *Data) draw(a Augment, seed uint64, epoch, i int, scratch, out []float32
 	return nil
 }
 
-// shift writes the image whose pixel (y, x) is in's (y+dy, x+dx), or black beyond its edges, mirrored with flip.
+// shift writes the image whose pixel (y, x) is in's (y+dy, x+dx), or black beyond its edges. With flip it is
+// mirrored.
 func shift(shape [3]int, flip bool, dy, dx int, in, out []float32) {
 	c, h, w := shape[0], shape[1], shape[2]
 	for k := range c {

@@ -30,7 +30,7 @@ func zoo(t testing.TB, name string, segment int) Network {
 	return around
 }
 
-// shapes10 are the first of the bundled training images.
+// shapes10 returns the first of the bundled training images.
 func shapes10(t testing.TB, images int) Data {
 	t.Helper()
 	const record = 1 + 3*32*32
@@ -50,7 +50,7 @@ func shapes10(t testing.TB, images int) Data {
 	return d
 }
 
-// small is a built-in embedding of a network's states, of few channels.
+// small returns a built-in embedding of a network's states, of few channels.
 func small(t testing.TB, name string, n Network, width int) *onnx.Graph {
 	t.Helper()
 	e := must.Get(New(name, n.state(), n.Before == nil, Dimensions{Width: width}, 5))(t)

@@ -6,18 +6,18 @@ import (
 	"selfheal/models/onnx"
 )
 
-// On maps of fewer places than smallMap a Conv is the faster form whatever the channels are; from largeMap places on a
-// ConvTranspose is where they are as many.
+// On maps of fewer than smallMap places a Conv is always the faster form; from largeMap places on a ConvTranspose is
+// faster for as many channels in as out.
 const (
 	smallMap = 16 * 16
 	largeMap = 32 * 32
 )
 
-// faster rewrites convolutions of stride 1 whose weights are inputs, in place. ONNX Runtime has its fast kernel for
-// constant weights only; with others a Conv copies every input channel once for each tap and a ConvTranspose writes
-// every output channel as often. With its weights flipped and their channels exchanged, one is the other, so the
-// numbers of channels choose: on 32 images of 32×32, 3×3 taps, a Conv of 24 to 3 channels takes 8.2 ms and its other
-// form 1.1 ms, 3 to 24 channels 0.9 and 3.4.
+// faster rewrites convolutions of stride 1 whose weights are inputs, in place. ONNX Runtime's fast kernel takes only
+// constant weights; with others a Conv copies every input channel once for each tap, and a ConvTranspose writes every
+// output channel as often. With flipped taps and exchanged channels either computes the same as the other, so the
+// numbers of channels decide. On 32 images of 32×32 with 3×3 taps, a Conv of 24 to 3 channels takes 8.2 ms and its
+// other form 1.1 ms; from 3 to 24 channels they take 0.9 and 3.4 ms.
 func faster(g *onnx.Graph) error {
 	flipped := map[string]string{}
 	return g.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
@@ -43,7 +43,8 @@ func faster(g *onnx.Graph) error {
 	})
 }
 
-// otherForm says with which attributes a Conv is faster as a ConvTranspose, or the reverse; false where it is not.
+// otherForm returns the attributes with which a Conv is faster as a ConvTranspose, or the reverse. It returns false
+// if the node's own form is faster.
 func otherForm(g *onnx.Graph, n *onnx.Node) (onnx.Attrs, bool) {
 	if n.Domain != "" || n.Op != "Conv" && n.Op != "ConvTranspose" || n.Int("group", 1) != 1 {
 		return nil, false
@@ -56,7 +57,7 @@ func otherForm(g *onnx.Graph, n *onnx.Node) (onnx.Attrs, bool) {
 	if err != nil || w.HasBatch() || x[1] < 0 || y[1] < 0 {
 		return nil, false
 	}
-	sign := int64(-1) // of how maps grow by the kernel
+	sign := int64(-1) // the sign of a map's growth with the kernel
 	if n.Op == "ConvTranspose" {
 		sign = 1
 	}
@@ -65,7 +66,7 @@ func otherForm(g *onnx.Graph, n *onnx.Node) (onnx.Attrs, bool) {
 	for i := range k {
 		reach := (win.Kernel[i] - 1) * win.Dilations[i]
 		pads[i], pads[i+k] = reach-win.Pads[i], reach-win.Pads[i+k]
-		// With stride 1 an output padding is more of the same border: the sizes tell.
+		// With stride 1 an output padding is more of the same border, which the sizes show.
 		if win.Strides[i] != 1 || pads[i] < 0 || pads[i+k] < 0 ||
 			y[i+2] != x[i+2]+sign*(reach-win.Pads[i]-win.Pads[i+k]) {
 			return nil, false
@@ -95,16 +96,17 @@ func flip(b *onnx.Builder, w string) string {
 	return b.Op("Slice", t, b.Ints(ones...), b.Ints(ends...), b.Ints(axes...), b.Ints(ones...))
 }
 
-// doubledFrom is how many places a map must have for doubled to pay.
+// doubledFrom is the number of places from which a map gains by doubled.
 const doubledFrom = 8 * 8
 
-// doubled rewrites, in place, 3×3 convolutions of maps in which every value is repeated 2×2 times. Such a convolution
-// sees no more than 2×2 values: where a row of its output is even, its three taps fall on the values above, here and
-// here, where it is odd, on here, here and below. So the sums of its weights that fall together make four 2×2
-// convolutions of the map before it was doubled, one for each corner of the squares in the output: 4 products for 9,
-// forwards and in both gradients. The weight must be an input of e: the runtime's fast kernel is as good for constants.
+// doubled rewrites, in place, 3×3 convolutions of maps in which every value is repeated 2×2 times. An output of such
+// a convolution depends on only 2×2 different values: in an even row its three taps fall on the values above, here
+// and here, in an odd row on here, here and below. Adding up the weights that fall together gives four 2×2
+// convolutions of the map before it was doubled, one for each corner of the squares in the output. They take 4
+// products instead of 9, forwards and in both gradients. The weight must be an input of e: for constants the
+// runtime's fast kernel is as good.
 func doubled(e *onnx.Graph) error {
-	repeated := map[string]string{} // tensors by what they repeat
+	repeated := map[string]string{} // the tensor that each doubled tensor repeats
 	err := e.Rewrite(func(b *onnx.Builder, n *onnx.Node) bool {
 		if repeats(e, n) {
 			repeated[n.Outputs[0]] = n.Inputs[0]
@@ -134,7 +136,8 @@ func repeats(e *onnx.Graph, n *onnx.Node) bool {
 		slices.Equal(y, onnx.Shape{x[0], x[1], 2 * x[2], 2 * x[3]}) && x[2:].Items() >= doubledFrom
 }
 
-// threeByThree reports whether a node is a plain 3×3 Conv that keeps the map's size and whose weight is no constant.
+// threeByThree reports whether a node is a plain 3×3 Conv that keeps the map's size and whose weight is not a
+// constant.
 func threeByThree(e *onnx.Graph, n *onnx.Node) bool {
 	if n.Op != "Conv" || n.Domain != "" || n.Int("group", 1) != 1 || e.Consts[n.Inputs[1]] != nil {
 		return false
@@ -146,11 +149,12 @@ func threeByThree(e *onnx.Graph, n *onnx.Node) bool {
 		ones(win.Pads)
 }
 
-// corners writes Conv n of from repeated 2×2 times as four Convs in one.
+// corners writes Conv n of from, repeated 2×2 times, as four convolutions in one.
 func corners(b *onnx.Builder, n *onnx.Node, from string) {
 	x, w := b.Shape(from), b.Shape(n.Inputs[1])
 	out, in := w[0], w[1]
-	// which[p] lists, for even (0) and odd (1) rows or columns, where in a pair of neighbours each tap falls.
+	// which[p] lists, for even (0) and odd (1) rows or columns, the index in a pair of neighbours on which each tap
+	// falls.
 	which := [2][3]int{{0, 1, 1}, {0, 0, 1}}
 	sums := make([]float32, 9*16)
 	for tap := range 9 {
@@ -167,7 +171,7 @@ func corners(b *onnx.Builder, n *onnx.Node, from string) {
 	if bias := n.Input(2); bias != "" {
 		inputs = append(inputs, b.OpWith("Concat", onnx.Attrs{"axis": 0}, bias, bias, bias, bias))
 	}
-	// With a border of 1, value (r, c) sees rows r − 1 and r: row j is the even row 2j's, row j + 1 the odd one's.
+	// With a border of 1, value (r, c) sees rows r − 1 and r. Row j serves the even row 2j, row j + 1 the odd one.
 	all := b.OpWith("Conv", onnx.Attrs{"kernel_shape": []int64{2, 2}, "pads": []int64{1, 1, 1, 1}}, inputs...)
 	parts := slices.Clone(b.Multi("Split", onnx.Attrs{"axis": 1}, 4, all, b.Ints(out, out, out, out)))
 	for p := range parts {

@@ -1,6 +1,10 @@
-// Package train trains embedding functions: auto-encoders E_t on the states x_t of frozen classifiers. The objective is
-// the paper's Eq. 4: the cross-entropy of the rest of the network on E_t(x_t) plus weight·‖E_t(x_t) − x_t‖². Loss and
-// gradients by E's parameters are one ONNX graph; Go has the data's order and the optimiser.
+// Package train trains embedding functions: auto-encoders E_t on the states x_t of frozen classifiers. The objective
+// is the paper's Eq. 4: the cross-entropy of the rest of the network on E_t(x_t) plus weight·‖E_t(x_t) − x_t‖². One
+// ONNX graph computes the loss and its gradients by E's parameters; Go holds the data's order and the optimiser.
+//
+// [New] builds an embedding, [Around] cuts a network, [NewTrainer] prepares a training, and [Trainer.Step] makes a
+// step. A training with the same settings gives the same bits with any number of workers, also if it continues from a
+// [Checkpoint].
 package train
 
 import (
@@ -16,16 +20,16 @@ import (
 	"selfheal/models/split"
 )
 
-// Network is a frozen classifier, cut where the embedding stands.
+// Network is a frozen classifier, cut at the embedding's place.
 type Network struct {
 	Name   string
-	Before *onnx.Graph // image → x_t; nil where the state is the image
+	Before *onnx.Graph // image → x_t; nil if the state is the image
 	After  *onnx.Graph // x_t → logits, [N classes]
 }
 
-// Around cuts a network in front of segment t of a chain. States are those of the controlled path, as in Eq. 4: earlier
-// holds the embeddings of segments before t. With tuned both parts are rewritten for the CPU (package optimize): the
-// same numbers but for float32 rounding.
+// Around cuts a network in front of segment t of a chain. States are on the controlled path, as in Eq. 4: earlier
+// holds the embeddings of segments before t. If tuned is set, package optimize rewrites both parts for the CPU, which
+// changes numbers by float32 rounding.
 func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.Graph, tuned bool) (Network, error) {
 	out := Network{Name: n.Name, After: n.Graph}
 	if t > 0 {
@@ -53,7 +57,7 @@ func Around(n *control.Network, c *control.Chain, t int, earlier map[int]*onnx.G
 	return out, err
 }
 
-// part is a graph with the prefix that its tensors get in a larger one; nil stands for the identity.
+// part is a graph and the prefix of its tensors in a larger one. A nil graph stands for the identity.
 type part struct {
 	prefix string
 	graph  *onnx.Graph
@@ -68,7 +72,7 @@ func (p part) in(b *onnx.Builder, inputs ...string) []string {
 	return b.CallAll(p.graph, inputs...)
 }
 
-// composed sends an image through parts, one after the other.
+// composed returns a graph that sends an image through parts, one after the other.
 func composed(name, output string, image onnx.Shape, parts ...part) (*onnx.Graph, error) {
 	b := &onnx.Builder{G: onnx.NewGraph(name)}
 	x := b.Input("image", image)
@@ -86,7 +90,7 @@ func (n Network) image() onnx.Shape {
 	return n.After.Inputs[0].Shape
 }
 
-// state is the shape of x_t.
+// state returns the shape of x_t.
 func (n Network) state() onnx.Shape { return n.After.Inputs[0].Shape }
 
 func (n Network) classes() int { return int(n.After.Outputs[0].Shape.Items()) }
@@ -96,13 +100,13 @@ const (
 	logitsAt         = iota // [N classes]
 	crossEntropyAt          // [N 1]
 	reconstructionAt        // [N 1], ‖E(x) − x‖²
-	gradientsAt             // and the statistics of normalisations
+	gradientsAt             // and after them the statistics of normalisations
 )
 
-// lossGraph is the loss of a batch with its gradients: Σ CE + weight·Σ ‖E(x) − x‖² by the parameters or, byImage, by
-// the image. Inputs are image [N C H W], for perturbed images the clean one, whose state E is to give, label [N
-// classes], one-hot, and the parameters. Under Gaussian noise the cross-entropy is no part of the loss, or its label is
-// the network's own answer to the clean image: ones where the largest logits are.
+// lossGraph returns a graph of the loss of a batch, Σ CE + weight·Σ ‖E(x) − x‖², and its gradients by the parameters
+// or, if byImage is set, by the image. Inputs are image [N C H W], for perturbed images also the clean image, whose
+// state E is to return, label [N classes], one-hot, and the parameters. Under Gaussian noise the cross-entropy is not
+// in the loss, or its label is the network's own answer to the clean image: ones at the largest logits.
 func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onnx.Graph, error) {
 	e, parameters := embedding.Clone(), parametersOf(embedding)
 	for _, p := range parameters {
@@ -184,15 +188,15 @@ func lossGraph(n Network, embedding *onnx.Graph, s Settings, byImage bool) (*onn
 	return b.G, b.G.Verify()
 }
 
-// learns reports whether an embedding's normalisations take the statistics of a step's images while it trains, and keep
-// running averages for afterwards. Several do: the error of held statistics grows from layer to layer until SegNet and
-// FCN learn nothing. A single one keeps its statistics: networks that share an embedding have features of different
-// sizes.
+// learns reports whether an embedding's normalisations use the statistics of a step's images while it trains, and
+// keep running averages for afterwards. Several normalisations learn: with held statistics the error grows from layer
+// to layer until SegNet and FCN learn nothing. A single one keeps its statistics, as networks that share an embedding
+// have features of different sizes.
 func learns(e *onnx.Graph) bool { return len(normalisations(e)) > 1 }
 
-// parametersOf lists the constants of an embedding that training moves, sorted: weights, biases or scales of an
-// operator whose gradient by them is known. Means and variances of BatchNormalization are none, nor are single numbers
-// that are added or multiplied, which exporters write for parts of formulas.
+// parametersOf lists the constants of an embedding that training changes, sorted: weights, biases or scales of an
+// operator whose gradient by them is known. It leaves out means and variances of BatchNormalization, and single
+// numbers that are added or multiplied, which exporters write for parts of formulas.
 func parametersOf(e *onnx.Graph) []string {
 	var names []string
 	for _, n := range e.Nodes {

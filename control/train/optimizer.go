@@ -8,15 +8,15 @@ const (
 	adamEpsilon  = 1e-8
 )
 
-// optimizer moves parameters along their gradients: float32 numbers, computed in float64.
+// optimizer changes parameters by their gradients. Numbers are float32 and computed in float64.
 type optimizer struct {
 	Settings
 	State optimizerState
 }
 
-// optimizerState has one slice a parameter: the momentum v, or Adam's first and second moments.
+// optimizerState has one slice for each parameter: the momentum v, or Adam's first and second moments.
 type optimizerState struct {
-	Count         int // updates made
+	Count         int // number of updates so far
 	First, Second [][]float32
 }
 
@@ -31,11 +31,11 @@ func newOptimizer(s Settings, values [][]float32) *optimizer {
 	return out
 }
 
-// update moves values along their gradient with the learning rate times factor.
+// update changes values by their gradient, with the learning rate times factor.
 func (o *optimizer) update(values [][]float32, gradient [][]float64, factor float64) {
 	o.State.Count++
 	rate := o.LearningRate * factor
-	// Adam's bias corrections: what averages that began at 0 still lack.
+	// Adam's bias corrections, for averages that began at 0.
 	first := 1 - math.Pow(beta1, float64(o.State.Count))
 	second := math.Sqrt(1 - math.Pow(beta2, float64(o.State.Count)))
 	for i, v := range values {

@@ -7,9 +7,9 @@ import (
 	"selfheal/models/ort"
 )
 
-// perturb returns the images of a shard under noise: Gaussian or, of objective denoising, the start of projected
-// gradient descent, whose sign steps then maximise the loss over the ℓ∞ ball around each image (Madry et al. 2018). E
-// is to give the clean image's state there.
+// perturb returns the images of a shard with noise, whose clean states E is to find. The noise is Gaussian or, for
+// objective denoising, the start of projected gradient descent: its sign steps maximise the loss over the ℓ∞ ball
+// around each image (Madry et al. 2018).
 func (t *Trainer) perturb(ctx context.Context, f *frozen, epoch int, images []int,
 	clean, label ort.Tensor) (ort.Tensor, error) {
 	x := ort.Tensor{Shape: clean.Shape, Data: make([]float32, len(clean.Data))}
@@ -47,7 +47,7 @@ func inside(v, clean float32, epsilon float64) float32 {
 	return min(max(v, clean-e, 0), clean+e, 1)
 }
 
-// uniform writes an image with noise from the ℓ∞ ball, another in every epoch.
+// uniform writes an image with noise from the ℓ∞ ball. Each epoch has other noise.
 func (t *Trainer) uniform(epoch, image int, clean, out []float32) {
 	r, e := generator(t.settings.Seed, "start", epoch, image), t.settings.Epsilon
 	for j, v := range clean {
@@ -55,7 +55,7 @@ func (t *Trainer) uniform(epoch, image int, clean, out []float32) {
 	}
 }
 
-// gaussian writes an image with noise, which may leave [0,1], another in every epoch.
+// gaussian writes an image with noise, which may leave [0,1]. Each epoch has other noise.
 func (t *Trainer) gaussian(epoch, image int, clean, out []float32) {
 	key := vector.NewKey(generator(t.settings.Seed, "noise", epoch, image).Uint64())
 	vector.Noisy(clean, float32(t.settings.Sigma), key, out)

@@ -6,7 +6,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// Optimizer is an optimiser by its name, as PyTorch defines it; "" is SGD.
+// Optimizer names an optimiser, as PyTorch defines it; "" is SGD.
 type Optimizer string
 
 // The optimisers.
@@ -19,7 +19,7 @@ const (
 type OptimizerSpec struct {
 	Name                   Optimizer
 	LearningRate, Momentum float64 // defaults
-	NoMomentum             string  // why it can't be given a momentum; "" where it can
+	NoMomentum             string  // why it takes no momentum; "" if it takes one
 }
 
 // Optimizers is the table of optimisers.
@@ -28,7 +28,7 @@ var Optimizers = []OptimizerSpec{
 	{SGD, 0.01, 0.9, ""}, // v ← μ·v + g, p ← p − lr·v
 }
 
-// Schedule is how the learning rate moves over a training, by its name; "" is constant.
+// Schedule names the course of the learning rate over a training; "" is constant.
 type Schedule string
 
 // The schedules.
@@ -40,9 +40,10 @@ const (
 
 // ScheduleSpec is a row of [Schedules].
 type ScheduleSpec struct {
-	Name  Schedule
-	Drops []float64                                 // default, where it has them: after these shares of the steps
-	rate  func(drops []float64, k, all int) float64 // the factor of the learning rate at step k, from 0, of all
+	Name Schedule
+	// default of Drops, if the schedule has them: fractions of the steps
+	Drops []float64
+	rate  func(drops []float64, k, all int) float64 // factor of the learning rate at step k of all, k from 0
 }
 
 // Schedules is the table of schedules.
@@ -62,7 +63,7 @@ var Schedules = []ScheduleSpec{
 	{Constant, nil, func([]float64, int, int) float64 { return 1 }},
 }
 
-// rate is the factor of the learning rate at step k, from 0, of all.
+// rate returns the factor of the learning rate at step k of all, k from 0.
 func (s Settings) rate(k, all int) float64 {
 	for _, row := range Schedules {
 		if row.Name == s.Schedule {
@@ -76,17 +77,17 @@ func (s Settings) rate(k, all int) float64 {
 	return 1
 }
 
-// Reconstruction is how ‖E(x) − x‖² is counted where it is weighed, by its name; "" is sum.
+// Reconstruction names the way to count ‖E(x) − x‖² in the weighted loss; "" is sum.
 type Reconstruction string
 
 // The ways to count it: the sum over a state's values, as Eq. 4 prints it, or their mean, as its authors' program has
-// it: the same weight means less by the number of values.
+// it. The mean makes the same weight smaller by the number of values.
 const (
 	Sum       Reconstruction = "sum"
 	MeanValue Reconstruction = "mean"
 )
 
-// Draw is how often a training with several networks draws one, by its name; "" is each step.
+// Draw says how often a training with several networks draws one; "" is each step.
 type Draw string
 
 // The ways to draw networks.
@@ -95,55 +96,57 @@ const (
 	EachEpoch Draw = "epoch"
 )
 
-// Objective is what a training minimises, by its name; "" is clean.
+// Objective names the loss that a training minimises; "" is clean.
 type Objective string
 
 // The objectives.
 const (
 	Clean     Objective = "clean"     // the paper's Eq. 4
-	Denoising Objective = "denoising" // the same on the worst image of an ℓ∞ ball, whose clean state is to be found
+	Denoising Objective = "denoising" // Eq. 4 on the worst image of an ℓ∞ ball; E finds its clean state
 	Gaussian  Objective = "gaussian"  // clean states of images under Gaussian noise (Salman et al. 2020)
 )
 
-// GaussianLoss is what objective gaussian minimises, by its name; "" is mse.
+// GaussianLoss names the loss of objective gaussian; "" is mse.
 type GaussianLoss string
 
-// The losses of denoised smoothing, sections 3.1 and 3.2: MSE is weight·‖E(x+η) − x‖² alone, Stability has the
-// cross-entropy against the network's own answer to the clean image too.
+// The losses of denoised smoothing, sections 3.1 and 3.2. MSE is weight·‖E(x+η) − x‖² alone; Stability adds the
+// cross-entropy against the network's own answer to the clean image.
 const (
 	MSE       GaussianLoss = "mse"
 	Stability GaussianLoss = "stability"
 )
 
-// perturbed reports whether the embedding sees other images than those whose states it is to give.
+// perturbed reports whether the embedding sees perturbed images and is to give the states of clean ones.
 func (o Objective) perturbed() bool { return o == Denoising || o == Gaussian }
 
-// Settings say how an embedding is trained. Their JSON names are the config's.
+// Settings configure the training of an embedding. Their JSON names are the config's.
 type Settings struct {
 	Epochs         int            `json:"epochs"`
-	Batch          int            `json:"batch"`  // images a step; the last step of an epoch takes what is left
-	Weight         float64        `json:"weight"` // of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
+	Batch          int            `json:"batch"`  // images a step; the last step of an epoch takes the rest
+	Weight         float64        `json:"weight"` // weight of ‖E(x) − x‖² beside the cross-entropy, per image (Eq. 4)
 	Reconstruction Reconstruction `json:"reconstruction,omitzero"`
 	Optimizer      Optimizer      `json:"optimizer"`
 	LearningRate   float64        `json:"lr"`
 	Momentum       float64        `json:"momentum,omitzero"`     // SGD only
 	WeightDecay    float64        `json:"weight_decay,omitzero"` // decay·p is added to the gradient by p
 	Schedule       Schedule       `json:"schedule"`
-	Drops          []float64      `json:"drops,omitempty"` // of schedule step: to a tenth after each of these shares
-	Draw           Draw           `json:"draw,omitzero"`
+	// for schedule step: the rate falls to a tenth after each of these fractions of the steps
+	Drops []float64 `json:"drops,omitempty"`
+	Draw  Draw      `json:"draw,omitzero"`
 	Augment
-	Objective Objective    `json:"objective"`
-	Epsilon   float64      `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
-	Steps     int          `json:"steps,omitzero"`     // denoising: of the inner maximisation
-	StepSize  float64      `json:"step_size,omitzero"` // denoising: of each of these steps
-	Sigma     float64      `json:"sigma,omitzero"`     // gaussian: deviation of the noise, in [0,1] pixel units
-	Loss      GaussianLoss `json:"loss,omitzero"`      // of objective gaussian
-	Seed      uint64       `json:"seed"`
-	Workers   int          `json:"-"` // runs side by side; 0: as many as there are cores. They don't change a number
-	On        ort.Target   `json:"-"` // where they compute
+	Objective Objective `json:"objective"`
+	Epsilon   float64   `json:"epsilon,omitzero"`   // denoising: radius of the ball, in [0,1] pixel units
+	Steps     int       `json:"steps,omitzero"`     // denoising: steps of the inner maximisation
+	StepSize  float64   `json:"step_size,omitzero"` // denoising: size of each of these steps
+	// gaussian: standard deviation of the noise, in [0,1] pixel units
+	Sigma   float64      `json:"sigma,omitzero"`
+	Loss    GaussianLoss `json:"loss,omitzero"` // of objective gaussian
+	Seed    uint64       `json:"seed"`
+	Workers int          `json:"-"` // concurrent runs; 0: as many as there are cores. They change no number
+	On      ort.Target   `json:"-"` // device that computes
 }
 
-// weight is that of the sum over a state's values.
+// weight returns the weight of the sum over a state's values.
 func (s Settings) weight(values int64) float64 {
 	if s.Reconstruction == MeanValue {
 		return s.Weight / float64(values)
@@ -151,8 +154,8 @@ func (s Settings) weight(values int64) float64 {
 	return s.Weight
 }
 
-// Augment says how an image is varied each time it is drawn.
+// Augment says how an image changes each time it is drawn.
 type Augment struct {
 	Flip bool `json:"flip,omitzero"` // mirrored left to right with probability 1/2
-	Crop int  `json:"crop,omitzero"` // shifted by up to so many pixels each way, black coming in
+	Crop int  `json:"crop,omitzero"` // shifted by up to so many pixels each way; the border is black
 }

@@ -12,8 +12,8 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
-// classifier is a network of random weights on states of a shape: one matrix. Another one in front makes states that
-// are no images of images.
+// classifier returns a network of random weights on states of a shape: one matrix. Another one in front makes states
+// that are no images of images.
 func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 1))

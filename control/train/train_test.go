@@ -30,8 +30,8 @@ func TestGradients(t *testing.T) {
 	testGradients(t, n, smooth(t, n.state()))
 }
 
-// smooth is an embedding of two normalisations, which take the batch's statistics, without a kink. Convolutions before
-// them have no bias: its gradient is 0.
+// smooth returns an embedding of two normalisations, which take the batch's statistics, without a kink. Convolutions
+// before them have no bias: its gradient is 0.
 func smooth(t *testing.T, state onnx.Shape) *onnx.Graph {
 	a := &assembly{Builder: &onnx.Builder{G: onnx.NewGraph("smooth")}, r: generator(1, "smooth", 0, 0),
 		counts: map[string]int{}}

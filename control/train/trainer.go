@@ -12,21 +12,21 @@ import (
 	"selfheal/models/ort"
 )
 
-// shard is how many images a run of a graph takes. Workers take a batch's shards in turn, and gradients are added in
+// shard is how many images a run of a graph takes. Workers take a batch's shards in turn, but gradients are added in
 // the shards' order, so that a step does not depend on the workers.
 const shard = 32
 
-// Loss is what a step measured before it moved the parameters: means over its batch.
+// Loss has the means over a step's batch, measured before the step changed the parameters.
 type Loss struct {
 	Step           int // from 0
-	Network        int // that the step drew
+	Network        int // index of the network that the step drew
 	CrossEntropy   float64
 	Reconstruction float64 // ‖E(x) − x‖²
 	Accuracy       float64
 	Rate           float64 // learning rate
 }
 
-// Mean is the mean of several steps' losses.
+// Mean returns the mean of several steps' losses.
 func Mean(list []Loss) (m Loss) {
 	n := float64(max(len(list), 1))
 	for _, l := range list {
@@ -39,33 +39,33 @@ func Mean(list []Loss) (m Loss) {
 
 func (l Loss) total(weight float64) float64 { return l.CrossEntropy + weight*l.Reconstruction }
 
-// Trainer fits one embedding to one or several networks.
+// Trainer fits one embedding to one or several networks. It serves one goroutine.
 type Trainer struct {
 	settings   Settings
 	embedding  *onnx.Graph
 	parameters []string
 	values     [][]float32 // of the parameters
 	statistics []string    // means and variances of normalisations that learn, by node
-	running    [][]float32 // their averages
+	running    [][]float32 // their running averages
 	networks   []*frozen
 	data       Data
 	optimizer  *optimizer
 	order      func(epoch int) []int // of the images in an epoch
-	draw       func(step int) int    // the network of a step, where there are several
+	draw       func(step int) int    // the network of a step, if there are several
 	noise      func(epoch, image int, clean, out []float32)
 	history    []Loss
-	sum        [][]float64 // of gradients, and of statistics times a shard's images
+	sum        [][]float64 // sums of gradients, and of statistics times a shard's images
 }
 
-// frozen is a network as programs, one session a worker.
+// frozen has the programs of a network, one session for each worker.
 type frozen struct {
 	Network
 	step   *ort.Session // loss and gradients by the parameters
 	attack *ort.Session // loss and gradient by the image; denoising only
 }
 
-// NewTrainer prepares to train an embedding, its weights, biases and scales, on the states of networks that agree in
-// their images, states and classes. Errors name what does not fit and operators without a gradient. Close it when done.
+// NewTrainer prepares to train an embedding (weights, biases and scales) on the states of networks with the same
+// images, states and classes. Errors name what does not fit and operators without a gradient. Close it when done.
 func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings) (*Trainer, error) {
 	if err := check(networks, data, s); err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ func NewTrainer(embedding *onnx.Graph, networks []Network, data Data, s Settings
 	return t, nil
 }
 
-// Apart gives every use of a constant that training moves, or that statistics replace, one of its own, and reports
-// whether one was shared. Exporters store equal constants once, such as all scales and variances of a fresh network.
+// Apart gives each use its own copy of a constant that training changes or statistics replace, and reports whether
+// one was shared. Exporters store equal constants once, such as all scales and variances of a fresh network.
 func Apart(e *onnx.Graph) bool {
 	taken := map[string]bool{} // by another use
 	for _, n := range e.Nodes {
@@ -153,7 +153,7 @@ func (t *Trainer) track() error {
 	return nil
 }
 
-// check expects a network, an image, an epoch and a batch at least.
+// check expects at least one network, image, epoch and image a step.
 func check(networks []Network, data Data, s Settings) error {
 	if s.Objective == Gaussian && s.Loss != Stability && s.Weight == 0 {
 		return fmt.Errorf("the loss mse needs a weight above 0: there is nothing else to minimise")
@@ -192,7 +192,7 @@ func (t *Trainer) open(n Network, byImage bool) (*ort.Session, error) {
 	return ort.OpenGraphOn(g, t.settings.On)
 }
 
-// room is an error where passes of so many images at once do not fit into memory.
+// room returns an error if passes of so many images at once do not fit into memory.
 func room(g *onnx.Graph, images int) error {
 	weights, item := g.Memory()
 	if err := memory.Room(number.Sum(weights, number.Product(int64(images), item))); err != nil {
@@ -209,21 +209,21 @@ func (t *Trainer) Close() {
 	}
 }
 
-// Steps is how many steps the whole training has.
+// Steps returns the number of steps of the whole training.
 func (t *Trainer) Steps() int { return t.settings.Epochs * t.PerEpoch() }
 
-// PerEpoch is how many of them make an epoch.
+// PerEpoch returns the number of steps of an epoch.
 func (t *Trainer) PerEpoch() int {
 	return (len(t.data.Labels) + t.settings.Batch - 1) / t.settings.Batch
 }
 
-// Done is how many of them were made.
+// Done returns how many steps were made.
 func (t *Trainer) Done() int { return len(t.history) }
 
-// History lists the losses of all steps that were made.
+// History lists the losses of all steps made so far.
 func (t *Trainer) History() []Loss { return t.history }
 
-// Embedding is E as it stands.
+// Embedding returns E in its present state.
 func (t *Trainer) Embedding() *onnx.Graph {
 	e := t.embedding.Clone()
 	values := slices.Concat(t.values, t.running)
@@ -233,13 +233,13 @@ func (t *Trainer) Embedding() *onnx.Graph {
 	return e
 }
 
-// Failed is the error of a training that would fail again.
+// Failed is an error that a training would meet again.
 type Failed struct{ error }
 
-// Fail is a [Failed].
+// Fail makes a [Failed].
 func Fail(format string, values ...any) error { return Failed{fmt.Errorf(format, values...)} }
 
-// Step makes the next step. An error leaves the trainer as it was before: cancelling ctx loses nothing.
+// Step makes the next step. After an error the trainer is as it was before, so cancelling ctx loses nothing.
 func (t *Trainer) Step(ctx context.Context) (Loss, error) {
 	l := Loss{Step: len(t.history)}
 	if len(t.networks) > 1 {
@@ -307,7 +307,7 @@ func (t *Trainer) gradient(ctx context.Context, f *frozen, step int, images []in
 	return all, err
 }
 
-// inputs are those of a loss graph for some images of a step, as E sees them, but for the parameters.
+// inputs returns the inputs of a loss graph for some images of a step, as E sees them, without the parameters.
 func (t *Trainer) inputs(ctx context.Context, f *frozen, step int, images []int) ([]ort.Tensor, error) {
 	epoch, scratch := step/t.PerEpoch(), make([]float32, t.data.size())
 	x, label, err := t.data.batch(images, f.classes(), func(i int, out []float32) error {
@@ -327,7 +327,7 @@ func sum(values []float32) (sum float64) {
 	return sum
 }
 
-// with appends the parameters to a graph's other inputs, and what normalisations need.
+// with appends the parameters, and the inputs of normalisations, to a graph's other inputs.
 func (t *Trainer) with(in []ort.Tensor) []ort.Tensor {
 	images := in[0].Shape[0]
 	for i, v := range t.values {
@@ -339,13 +339,13 @@ func (t *Trainer) with(in []ort.Tensor) []ort.Tensor {
 	return in
 }
 
-// lastImages is on about how many of the last images a finished embedding is checked.
+// lastImages is about how many of the last images check a finished embedding.
 const lastImages = 512
 
-// Check compares the accuracy that training saw on its last images with that which an embedding, E as it was written,
-// gives on the same, through the networks that these steps drew.
+// Check compares two accuracies on the last images, through the networks that their steps drew: the one during
+// training (saw), and the one with e, the embedding as it was written (gives).
 func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64, images int, err error) {
-	steps := make([][]int, len(t.networks)) // by the network that they drew
+	steps := make([][]int, len(t.networks)) // by network
 	for k := len(t.history) - 1; k >= 0 && images < lastImages; k-- {
 		l, n := t.history[k], len(t.images(k))
 		steps[l.Network], images = append(steps[l.Network], k), images+n
@@ -362,7 +362,7 @@ func (t *Trainer) Check(ctx context.Context, e *onnx.Graph) (saw, gives float64,
 	return saw / float64(images), float64(right) / float64(images), images, nil
 }
 
-// right counts the images of steps that a network with an embedding answers right.
+// right counts the images of steps that a network with an embedding classifies correctly.
 func (t *Trainer) right(ctx context.Context, f *frozen, e *onnx.Graph, steps []int) (right int, err error) {
 	g, err := composed("check", "logits", f.image(), part{"before/", f.Before}, part{"E/", e}, part{"after/", f.After})
 	if err != nil {
