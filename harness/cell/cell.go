@@ -1,6 +1,7 @@
-// Package cell declares what identifies a cell of a run: one accuracy, of a network under a defense, on images that an
-// attack of some strength made. Every other package embeds or holds these types, so that what "none" is, when two cells
-// are the same, their order and their JSON stand here alone. It imports nothing of the harness.
+// Package cell owns the identity of a cell of a run. A cell is one accuracy: of a network under a defense, on images
+// that an attack of some strength made. Every other package embeds or holds these types; "none", equality, order and
+// JSON are defined here alone. Nothing needs to be called first, all types are plain values, and the package imports
+// nothing of the harness.
 package cell
 
 import (
@@ -11,10 +12,10 @@ import (
 	"selfheal/internal/number"
 )
 
-// None names the attack of clean images, and the defense of a network without control.
+// None names the attack of clean images, and the defense of an undefended network.
 const None = "none"
 
-// Epsilon is the radius of the ball that a cell's images lie in, in pixel units of [0,1]. 0 is none, null in JSON:
+// Epsilon is the radius of the ball in which a cell's images lie, in pixel units of [0,1]. 0 is none, null in JSON:
 // clean images, corruptions, patches, moved images and brackets have none.
 type Epsilon float64
 
@@ -32,12 +33,12 @@ func (e *Epsilon) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*float64)(e))
 }
 
-// String is the number as configs have it, such as 8/255.
+// String returns the number as configs write it, such as 8/255.
 func (e Epsilon) String() string { return number.Format(float64(e)) }
 
-// Row is a network under a defense, on a data set: what a row of a table is about.
+// Row is a network under a defense, on a data set: the subject of a table's row.
 type Row struct {
-	Dataset string `json:"dataset,omitzero"` // records leave it out: their suite has one
+	Dataset string `json:"dataset,omitzero"` // absent from records: their suite has one data set
 	Model   string `json:"model"`
 	Defense string `json:"defense"` // [None], or the control's name
 }
@@ -49,37 +50,37 @@ type Job struct {
 	Model   string `json:"model"`
 }
 
-// Made is what is made of a row whatever attacks it, or of it alone.
+// Made returns the key of what is made of the row alone, or by any attack on it.
 func (r Row) Made() Made { return Made{ID: ID{Row: r}} }
 
-// Column is an attack at one strength: what a column of a table is about.
+// Column is an attack at one strength: the subject of a table's column.
 type Column struct {
-	Source  string  `json:"source,omitzero"` // in mode transfer the model that the images were made on
+	Source  string  `json:"source,omitzero"` // in mode transfer, the model on which the images were made
 	Attack  string  `json:"attack"`          // [None], or the attack's name
-	Epsilon Epsilon `json:"epsilon"`         // null where there is none
+	Epsilon Epsilon `json:"epsilon"`         // null if the attack has none
 }
 
-// ID identifies a cell. Suite, model, defense, source, attack and epsilon do so within a run, as [ID.Key] has them: the
-// suite has one data set, and one mode for each of its networks.
+// ID identifies a cell. Within a run its [ID.Key] suffices: suite, model, defense, source, attack and epsilon. The
+// data set follows from the suite, the mode from the suite and the network.
 type ID struct {
 	Suite string `json:"suite"`
 	Row
-	Mode string `json:"mode"` // what the attacker knows, as result.Modes has it
+	Mode string `json:"mode"` // the attacker's knowledge, one of result.Modes
 	Column
 }
 
-// Of is a cell's identity, but for the data set and the mode that its suite has.
+// Of returns a cell's identity without data set and mode.
 func Of(suite, model, defense, attack string, epsilon Epsilon) ID {
 	return ID{Suite: suite, Row: Row{Model: model, Defense: defense}, Column: Column{Attack: attack, Epsilon: epsilon}}
 }
 
-// In is the same cell of a suite with a data set and a mode.
+// In returns the same cell in a suite with a data set and a mode.
 func (id ID) In(dataset, mode string) ID {
 	id.Dataset, id.Mode = dataset, mode
 	return id
 }
 
-// Key is the identity within a run, without what follows from it.
+// Key returns the part of the identity that distinguishes cells within a run.
 func (id ID) Key() ID {
 	id.Dataset, id.Mode = "", ""
 	return id
@@ -98,7 +99,8 @@ func CompareRows(a, b Row) int {
 		strings.Compare(a.Dataset, b.Dataset))
 }
 
-// Name is model/defense/attack@epsilon within the suite, as a gate's patterns have it, then the source.
+// Name returns model/defense/attack@epsilon, as a gate's patterns have it, followed by the source. It does not name
+// the suite.
 func (id ID) Name() string {
 	name := id.Model + "/" + id.Defense + "/" + id.Attack
 	if id.Epsilon != 0 {
@@ -110,8 +112,8 @@ func (id ID) Name() string {
 	return name
 }
 
-// Made identifies what is made once in a run, whatever suites ask for it: the images of an attack on a classifier under
-// a seed, or a certificate of one. Its suite is empty; its mode is too where the attacked network has no control.
+// Made identifies what a run makes once, whatever suites ask for it: the images of an attack on a classifier under a
+// seed, or a certificate of one. Its suite is empty, and so is its mode if the attacked network is undefended.
 type Made struct {
 	ID
 	Seed uint64 `json:"seed,omitzero"`

@@ -8,7 +8,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// The JSON of an identity is what records begin with; null and a missing epsilon are none.
+// A record begins with the identity's JSON; null and a missing epsilon are none.
 func TestJSON(t *testing.T) {
 	attacked := Of("s", "m", "none", "pgd", 0.03)
 	attacked.Source, attacked.Mode = "other", "transfer"
