@@ -1,5 +1,6 @@
-// Package judge decides whether a classifier is right on an image, and whether the image lies where an attack may take
-// it. No attack judges itself.
+// Package judge decides whether a classifier is right on an image, and whether the image lies in the ball that its
+// attack allows. No attack judges itself. [Judge] decides about one image, for a run, a prover or a probe; [Verify]
+// decides about somebody's file of images. Both ask the classifier in the file's own arithmetic; NaN is never right.
 package judge
 
 import (
@@ -13,26 +14,27 @@ import (
 	"selfheal/internal/number"
 )
 
-// Verdict is the judge's word on one image.
+// Verdict is the judge's decision about one image.
 type Verdict struct {
 	Class   int        `json:"class"`             // of the largest logit
 	Margin  number.Any `json:"margin"`            // z_y − max other logit
-	Norm    float64    `json:"norm,omitempty"`    // of the perturbation
-	Pixels  int        `json:"pixels,omitempty"`  // that it changes, where the norm counts values
-	Loop    *Solved    `json:"loop,omitempty"`    // nil of a network alone
-	Right   bool       `json:"right"`             // it is the label
+	Norm    float64    `json:"norm,omitempty"`    // norm of the perturbation
+	Pixels  int        `json:"pixels,omitempty"`  // number of pixels that it changes, if the norm counts pixels
+	Loop    *Solved    `json:"loop,omitempty"`    // nil for an undefended network
+	Right   bool       `json:"right"`             // the class is the label
 	Simplex bool       `json:"simplex,omitempty"` // the answer looks like probabilities
-	Logs    bool       `json:"logs,omitempty"`    // the answer looks like their logarithms
+	Logs    bool       `json:"logs,omitempty"`    // the answer looks like logarithms of probabilities
 	Unit    bool       `json:"unit,omitempty"`    // the answer has length 1
-	Sum     float64    `json:"sum,omitempty"`     // of an answer whose values all lie in (0,1)
-	Votes   int        `json:"votes,omitempty"`   // passes that answer the label, of a network that draws at random
-	Rival   int        `json:"rival,omitempty"`   // passes that answer the other class that most do
-	Rounds  bool       `json:"rounds,omitempty"`  // the opened form answers otherwise between levels of 8 bits
-	Near    bool       `json:"near,omitempty"`    // within rounding of the other verdict: see [attacks.WithinRounding]
-	Broken  bool       `json:"broken,omitempty"`  // a number that must be finite is not: see [open.NotFinite]
+	Sum     float64    `json:"sum,omitempty"`     // the sum of the answer, if all values lie in (0,1)
+	// passes that answer the label, for a network that draws random numbers
+	Votes  int  `json:"votes,omitempty"`
+	Rival  int  `json:"rival,omitempty"`  // passes that answer the most frequent other class
+	Rounds bool `json:"rounds,omitempty"` // the opened form answers otherwise between levels of 8 bits
+	Near   bool `json:"near,omitempty"`   // within rounding of the other verdict: see [attacks.WithinRounding]
+	Broken bool `json:"broken,omitempty"` // a number that must be finite is not: see [open.NotFinite]
 }
 
-// Solved is what a closed loop did for an image.
+// Solved is the outcome of a closed loop for an image.
 type Solved struct {
 	Objective float64             `json:"objective"`
 	Greedy    float64             `json:"greedy"`
@@ -41,14 +43,14 @@ type Solved struct {
 	Sweeps    []number.Any        `json:"sweeps,omitempty"` // the objective at the greedy start and after each sweep
 }
 
-// The judge may ask a controlled classifier for more than its answer, which stays the same, to the bit.
+// The parts of a closed loop's outcome that the judge records. The verdict is the same for each, to the bit.
 const (
 	AnswerOnly = iota
-	WithCosts  // what its loop did
-	WithSweeps // and that from sweep to sweep
+	WithCosts  // the loop's costs
+	WithSweeps // the costs after each sweep too
 )
 
-// Decide reads an answer, of which NaN is none that is right, and reports whether its margin is finite.
+// Decide reads an answer and reports whether its margin is finite. An answer with NaN is never right.
 func Decide(logits []float32, label int) (v Verdict, finite bool) {
 	v.Class = attacks.Argmax(logits)
 	v.Right, v.Margin = attacks.Right(logits, label), number.Any(attacks.LogitMargin(logits, label))
@@ -56,9 +58,9 @@ func Decide(logits []float32, label int) (v Verdict, finite bool) {
 	return v, number.Finite(float64(v.Margin))
 }
 
-// Judge is the one place that decides whether a classifier is right on an image x, in a ball around the clean one. Its
-// errors are a [plan.Outside] and, with the verdict all the same, an [open.NotFinite] about a loop or the clean image:
-// an attack that leads to such an answer has broken the image.
+// Judge decides whether a classifier is right on an image x in a ball around the clean one; nothing else decides
+// this. Its error is a [plan.Outside] or an [open.NotFinite]. A NotFinite about a loop or the clean image comes with
+// a verdict: an attack that leads to such an answer has broken the image.
 func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32, within plan.Ball, want int) (
 	v Verdict, err error) {
 	norm, err := within.Measure(im.Pixels, x, c.Shape)
@@ -71,12 +73,12 @@ func Judge(ctx context.Context, c open.Classifier, im attacks.Image, x []float32
 	}
 	asked := x
 	levels := c.Net.Graph.Levels && c.Loop == nil && within != (plan.Ball{})
-	if levels { // the file takes no others
+	if levels { // the file takes only levels
 		if asked = open.Levels(x, nil); outside(within, im.Pixels, asked, c.Shape) {
 			asked = open.Levels(x, im.Pixels)
 		}
 	}
-	im.Pixels = nil // hundreds of images wait for a solver at once
+	im.Pixels = nil // hundreds of images wait for a solver at once: free the memory
 	var logits []float32
 	var o *control.Outcome
 	switch {
@@ -127,7 +129,8 @@ func outside(within plan.Ball, clean, x []float32, shape attacks.Shape) bool {
 	return err != nil
 }
 
-// votes are how many of n passes answer the label, and how many the other class that most do, by their shares.
+// votes returns how many of n passes answer the label, and how many the most frequent other class. shares are the
+// fractions of the passes by class.
 func votes(shares []float32, label, n int) (right, rival int) {
 	for class, share := range shares {
 		if k := int(math.Round(float64(share) * float64(n))); class == label {
@@ -157,7 +160,8 @@ func logarithms(z []float32) bool {
 	return math.Abs(sum-1) < 1e-3
 }
 
-// outputs are those of the file: of a single logit z the answer is 0 and z, which no network of two outputs gives.
+// outputs returns the values that the file gives: for a single logit z, whose answer is 0 and z, only z. No network
+// of two outputs gives exactly 0 first.
 func outputs(z []float32) []float32 {
 	if len(z) == 2 && z[0] == 0 {
 		return z[1:]
@@ -170,7 +174,7 @@ func unit(z []float32) bool {
 	return len(outputs(z)) > 1 && math.Abs(attacks.L2.Length(z)-1) < 1e-4
 }
 
-// shares is the sum of an answer whose values all lie in (0,1), 0 of others.
+// shares returns the sum of an answer whose values all lie in (0,1), or 0 for others.
 func shares(z []float32) (sum float64) {
 	for _, v := range outputs(z) {
 		if !(v > 0 && v < 1) {

@@ -19,7 +19,7 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// opened is the bundled network, under a control unless that is "".
+// opened returns the bundled network, under a control unless that is "".
 func opened(t *testing.T, control string) *open.Model {
 	t.Helper()
 	testinput.Runtime(t)
@@ -308,7 +308,7 @@ func TestChannelsFirst(t *testing.T) {
 	}
 }
 
-// claim is the clean images of the small run as if an attack had returned them.
+// claim returns the clean images of the small run as if an attack had returned them.
 func claim(t *testing.T, u *open.Model) (Claim, *dataset.Dataset) {
 	t.Helper()
 	d := must.Get(u.Set("test", 0))(t)

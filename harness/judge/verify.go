@@ -18,7 +18,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// trial finds the trial of a config's attack at one of its epsilons; epsilon 0 stands for its only one.
+// trial finds the trial of a config's attack at one of its epsilons. Epsilon 0 stands for its only one.
 func trial(cfg *config.Config, name string, epsilon cell.Epsilon) (plan.Trial, error) {
 	base, _, _ := strings.Cut(name, ":")
 	a := cfg.Attack(base)
@@ -35,7 +35,7 @@ func trial(cfg *config.Config, name string, epsilon cell.Epsilon) (plan.Trial, e
 		}
 	case len(a.Sides) > 1:
 		err = fmt.Errorf("attack %s has several sides; its cells are called as %s", base, all[0].Name())
-	case a.Corruptions != nil || epsilon == 0 && len(all) == 1: // all corruptions allow the same
+	case a.Corruptions != nil || epsilon == 0 && len(all) == 1: // all corruptions have the same ball
 	case epsilon == 0:
 		err = fmt.Errorf("attack %s has several epsilons; say which: %s", name, known)
 	default:
@@ -52,28 +52,28 @@ func trial(cfg *config.Config, name string, epsilon cell.Epsilon) (plan.Trial, e
 	return all[i], nil
 }
 
-// Claim is somebody's adversarial images, and the attack that they are said to be of.
+// Claim is a set of adversarial images to verify, and the attack that is said to have made them.
 type Claim struct {
 	Shape       []int // [N, C, H, W]
 	Images      []float32
-	Dataset     string // of the config: the clean images, in order
-	Limit       int    // only the first so many of those; 0 for all
-	cell.Column        // the config's attack, and which of its epsilons; 0 for its only one
+	Dataset     string // of the config; its images, in order, are the clean ones
+	Limit       int    // only the first so many of them; 0 for all
+	cell.Column        // the config's attack and one of its epsilons; 0 for its only one
 }
 
 // Verification is the judge's answer to a [Claim].
 type Verification struct {
 	cell.Row
 	cell.Column
-	Norm        *string        `json:"norm"` // null of a corruption
+	Norm        *string        `json:"norm"` // null for a corruption
 	N           int            `json:"n"`
-	Unperturbed int            `json:"unperturbed"` // images that are the clean ones
-	MaxNorm     float64        `json:"max_norm"`    // of the images whose values are numbers
+	Unperturbed int            `json:"unperturbed"` // images equal to the clean ones
+	MaxNorm     float64        `json:"max_norm"`    // over the images whose values are numbers
 	Outside     []plan.Outside `json:"outside"`     // images that leave the ball or the box
-	Judged      int            `json:"judged"`      // the others
-	Correct     int            `json:"correct"`     // of those
-	Accuracy    float64        `json:"accuracy"`    // of those; 0 when there are none
-	CI95        [2]float64     `json:"ci95"`        // Wilson
+	Judged      int            `json:"judged"`      // the number of other images
+	Correct     int            `json:"correct"`     // of the judged images
+	Accuracy    float64        `json:"accuracy"`    // of the judged images; 0 if there are none
+	CI95        [2]float64     `json:"ci95"`        // Wilson interval of the accuracy
 	Verdicts    string         `json:"verdicts"`    // one character an image: '1' right, '0' wrong, '-' outside
 }
 
@@ -86,8 +86,9 @@ func channelsFirst(images []float32, shape [3]int) []float32 {
 	return out
 }
 
-// Verify measures the images of a claim as a run's judge does, and asks the model about those that are in ball and box:
-// the controlled network where there is one. A claim that does not fit the config is an [open.ConfigError].
+// Verify measures the images of a claim as a run's judge does, and asks the model about those within ball and box. If
+// the model has a control, it asks the controlled network. A claim that does not fit the config is an
+// [open.ConfigError].
 func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) {
 	t, err := trial(u.Config, c.Attack, c.Epsilon)
 	if err != nil {
@@ -106,7 +107,7 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	}
 	shape := d.Shape()
 	if last := []int{shape[1], shape[2], shape[0]}; len(c.Shape) == 4 && slices.Equal(c.Shape[1:], last) &&
-		!slices.Equal(last, shape[:]) { // channels last, as data may have them too
+		!slices.Equal(last, shape[:]) { // channels last, as in the data's own files
 		c.Images, c.Shape = channelsFirst(c.Images, shape), []int{c.Shape[0], shape[0], shape[1], shape[2]}
 	}
 	if len(c.Shape) != 4 || !slices.Equal(c.Shape[1:], shape[:]) {
@@ -125,14 +126,14 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	return v, err
 }
 
-// Clean are the images that others are held against.
+// Clean provides the clean images.
 type Clean interface {
 	Len() int
 	ID(i int) int
 	Image(i int) (id int, pixels []float32, label int, err error)
 }
 
-// Measure is the judge's answer to a trial's images x of a data set, in its order.
+// Measure judges a trial's images x, in the order of the data set d.
 func Measure(ctx context.Context, o *open.Opener, who open.Classifier, d Clean, t plan.Trial,
 	x []float32) (*Verification, error) {
 	n := d.Len()
