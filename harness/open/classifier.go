@@ -16,21 +16,21 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Info is what scoring needs to know about a classifier, beside its answers. A merge has it from the journals.
+// Info describes a classifier for its cells, beside its answers. A merge reads it from the journals.
 type Info struct {
 	Model   string        `json:"model"`
 	Classes int           `json:"classes"`
 	Shape   attacks.Shape `json:"shape"`
-	Notices []string      `json:"notices,omitempty"` // about changes to the network when it was opened
-	Control *ControlInfo  `json:"control,omitempty"` // nil: the network alone
+	Notices []string      `json:"notices,omitempty"` // notices about changes to the network when it was opened
+	Control *ControlInfo  `json:"control,omitempty"` // nil for an undefended network
 }
 
-// ControlInfo is what is known about a closed loop around a network.
+// ControlInfo describes a closed loop around a network.
 type ControlInfo struct {
 	Name   string         `json:"name"`
 	Solver control.Solver `json:"solver"`
-	Passes float64        `json:"passes"` // of the network alone, that an answer costs
-	Places map[int]string `json:"places"` // the layers' stages, as the config calls them
+	Passes float64        `json:"passes"` // cost of an answer, in passes of the undefended network
+	Places map[int]string `json:"places"` // names of the layers' places by stage, as the config writes them
 }
 
 // String names the classifier in messages.
@@ -41,7 +41,7 @@ func (s Info) String() string {
 	return fmt.Sprintf("control %s on model %s", s.Control.Name, s.Model)
 }
 
-// Defense is "none" or the control's name.
+// Defense returns the control's name, or "none".
 func (s Info) Defense() string {
 	if s.Control == nil {
 		return cell.None
@@ -49,20 +49,21 @@ func (s Info) Defense() string {
 	return s.Control.Name
 }
 
-// Classifier is a network alone or under a controller, as it is judged. The attacker may know the controller or not.
+// Classifier is a network, undefended or under a controller, in the form that is judged. The attacker may know the
+// controller or not.
 type Classifier struct {
 	Info
-	Net  *control.Network // nil in a merge, where no network is open
-	Loop *Controller      // nil: the network alone
+	Net  *control.Network // nil in a merge, which opens no network
+	Loop *Controller      // nil for an undefended network
 }
 
-// Alone is a network without a controller.
+// Alone returns the undefended network.
 func Alone(n *control.Network) Classifier {
 	return Classifier{Net: n, Info: Info{Model: n.Name, Classes: n.Classes(), Shape: n.Shape(),
 		Notices: n.Graph.Notices}}
 }
 
-// Under is a network under a controller.
+// Under returns a network under a controller.
 func Under(loop *Controller, n *control.Network) Classifier {
 	c := Alone(n)
 	if n.File() != nil && !loop.ByFile() {
@@ -74,7 +75,7 @@ func Under(loop *Controller, n *control.Network) Classifier {
 	return c
 }
 
-// State is how much memory an answer keeps for an image, in bytes.
+// State returns the memory that an answer keeps for an image, in bytes.
 func (c Classifier) State() int64 {
 	if c.Loop == nil {
 		return 4 * int64(c.Classes)
@@ -82,7 +83,7 @@ func (c Classifier) State() int64 {
 	return c.Loop.State
 }
 
-// Logits asks the classifier.
+// Logits returns the classifier's answer.
 func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, error) {
 	z := make([]float32, c.Classes)
 	if c.Loop == nil {
@@ -91,7 +92,7 @@ func (c Classifier) Logits(ctx context.Context, image []float32) ([]float32, err
 	return z, c.Loop.Logits(ctx, image, z)
 }
 
-// NotFinite is a classifier's answer that no margin follows from.
+// NotFinite is the error about an answer from which no margin follows.
 type NotFinite struct {
 	Who   Info
 	Image int
@@ -106,19 +107,20 @@ func (e NotFinite) Error() string {
 	return fmt.Sprintf("%s gives numbers that are not finite on image %d%s", e.Who, e.Image, hint)
 }
 
-// Oracle answers an attack: a classifier, as far as the attacker knows it, and the cost of its answers.
+// Oracle answers an attack's questions about a classifier, as far as the attacker knows it, and counts their cost.
 type Oracle struct {
 	attacks.Oracle
-	Of Classifier // that judges
-	// Exact is the same in the judge's arithmetic, made when it is first asked for; nil where this one is.
+	Of Classifier // the classifier that is judged
+	// Exact returns the same oracle in the judge's arithmetic and makes it on first use. It is nil if this one
+	// already has it.
 	Exact   func() (*Oracle, error)
 	Cost    control.Cost
-	State   int64 // that a gradient keeps for an image, in bytes, with the attack's own
+	State   int64 // memory that a gradient keeps for an image, in bytes, with the attack's own
 	Prepare func(attacks.Loss) error
 	Close   func()
 }
 
-// Exactly is the oracle in the judge's arithmetic.
+// Exactly returns the oracle in the judge's arithmetic.
 func (o *Oracle) Exactly() (*Oracle, error) {
 	if o.Exact == nil {
 		return o, nil
@@ -126,12 +128,12 @@ func (o *Oracle) Exactly() (*Oracle, error) {
 	return o.Exact()
 }
 
-// knowledge says how much a white-box mode's attacker knows about the controls.
+// knowledge is the attacker's knowledge of the controls in each white-box mode.
 var knowledge = map[string]control.Knowledge{
 	result.WhiteboxDetached: control.Detached, result.WhiteboxThrough: control.Through,
 }
 
-// OracleOf is the oracle of a classifier for an attacker of a mode. Close it before the classifier.
+// OracleOf returns the oracle of a classifier for the attacker of a mode. Close it before the classifier.
 func OracleOf(c Classifier, mode string) (*Oracle, error) {
 	state := attackState(c.Net.Shape())
 	if c.Loop == nil {
@@ -160,18 +162,18 @@ func OracleOf(c Classifier, mode string) (*Oracle, error) {
 	return o, nil
 }
 
-// answering is a controlled network that is not attacked itself.
+// answering is a controlled network as an oracle without gradients.
 type answering struct {
 	*control.Network
 	loop *Controller
 }
 
-// Logits are the loop's.
+// Logits writes the loop's answer.
 func (a answering) Logits(ctx context.Context, x, out []float32) error {
 	return a.loop.Logits(ctx, x, out)
 }
 
-// Answering is the oracle of a classifier that is not attacked itself.
+// Answering returns an oracle without gradients, for callers that do not attack.
 func Answering(who Classifier) *Oracle {
 	o := &Oracle{Oracle: who.Net, Of: who, State: who.State(), Cost: control.Cost{Logits: 1},
 		Close: func() {}}
@@ -181,7 +183,7 @@ func Answering(who Classifier) *Oracle {
 	return o
 }
 
-// Counted counts the passes that go through an oracle, whatever an attack says itself.
+// Counted counts the passes through an oracle, whatever number an attack states.
 type Counted struct {
 	*Oracle
 	logits, gradients atomic.Int64
@@ -198,11 +200,11 @@ func (o *Counted) Add(logits, gradients int64) {
 	o.gradients.Add(gradients)
 }
 
-// Counts are the answers and gradients so far.
+// Counts returns the answers and gradients so far.
 func (o *Counted) Counts() (logits, gradients int64) { return o.logits.Load(), o.gradients.Load() }
 
-// Sample gives logits of the image that fill writes, for a classifier that is not attacked itself: to where a bare
-// network takes it ([control.Network.Sample]), or to x, which a closed loop reads.
+// Sample gives logits of the image that fill writes, for a classifier that is not attacked. fill writes to the pool's
+// memory for an undefended network ([control.Network.Sample]) and to x for a closed loop.
 func (o *Counted) Sample(ctx context.Context, fill func(x []float32), x, out []float32) error {
 	if o.Of.Loop != nil {
 		fill(x)
@@ -218,10 +220,10 @@ func (o *Counted) Gradient(ctx context.Context, x []float32, loss attacks.Loss, 
 	return o.Oracle.Gradient(ctx, x, loss, label, target, e)
 }
 
-// Made is how many passes are made so far, forward and backward, as an attack's Passes counts them.
+// Made returns the passes so far, a gradient counting as two, like an attack's Passes.
 func (o *Counted) Made() int64 { return o.logits.Load() + 2*o.gradients.Load() }
 
-// Passes are the forward and backward passes made so far in units of the plain network's.
+// Passes returns the forward and backward passes so far, in units of the undefended network's.
 func (o *Counted) Passes() (forward, backward int64) {
 	logits, gradients := float64(o.logits.Load()), float64(o.gradients.Load())
 	return int64(math.Round(logits*o.Cost.Logits + gradients*o.Cost.Forward)),

@@ -21,7 +21,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Layer is a layer of a control where a network has it.
+// Layer is a layer of a control at its place in a network.
 type Layer struct {
 	*config.Layer
 	Control *config.Control
@@ -31,7 +31,7 @@ type Layer struct {
 	T       int            // the segment whose input is controlled
 }
 
-// State is the shape of the states there, without the batch.
+// State returns the shape of the states at the layer, without the batch.
 func (p Layer) State() onnx.Shape { return p.Chain.StateShape(p.T) }
 
 // Place names the layer's place in results.
@@ -41,7 +41,7 @@ func (p Layer) target() pca.Target {
 	return pca.Target{Variance: p.Embedding.Variance, Rank: p.Embedding.Rank}
 }
 
-// Place is a config's place in a network.
+// Place translates a config's place.
 func Place(a config.At) control.At {
 	switch a.Kind {
 	case config.AtLast:
@@ -54,7 +54,7 @@ func Place(a config.At) control.At {
 	return control.At{}
 }
 
-// Cut cuts a network for a control and finds its layers, which have one chain.
+// Cut cuts a network for a control and returns its layers, which share one chain.
 func Cut(n *control.Network, c *config.Control) ([]Layer, error) {
 	places, layers := make([]control.At, len(c.Layers)), make([]Layer, len(c.Layers))
 	for i, l := range c.Layers {
@@ -77,13 +77,13 @@ func Cut(n *control.Network, c *config.Control) ([]Layer, error) {
 // Controller is a closed loop around a network.
 type Controller struct {
 	*control.Controller
-	State      int64          // that it keeps for an image, in bytes
-	Places     map[int]string // the layers' stages, as the config calls them
+	State      int64          // memory that it keeps for an image, in bytes
+	Places     map[int]string // names of the layers' places by stage, as the config writes them
 	config     *config.Control
 	embeddings []control.Layer
 }
 
-// Layers names the layers of an outcome.
+// Layers gives the layers of an outcome their names.
 func (c *ControlInfo) Layers(costs []control.LayerCost) []result.SolverLayer {
 	out := make([]result.SolverLayer, len(costs))
 	for i, l := range costs {
@@ -92,8 +92,8 @@ func (c *ControlInfo) Layers(costs []control.LayerCost) []result.SolverLayer {
 	return out
 }
 
-// Controller closes the loop of a control around a network. With fit unset a linear embedding, which must be fitted
-// first, is replaced by the identity: enough to see whether everything else is in order.
+// Controller closes the loop of a control around a network. If fit is false, the identity replaces a linear
+// embedding, which would have to be fitted first; that suffices to check everything else.
 func (o *Opener) Controller(ctx context.Context, n *control.Network, c *config.Control, fit bool) (*Controller, error) {
 	layers, err := Cut(n, c)
 	if err != nil {
@@ -117,7 +117,7 @@ func (o *Opener) Controller(ctx context.Context, n *control.Network, c *config.C
 	return closeLoop(layers[0].Chain, c, embeddings, places)
 }
 
-// closeLoop closes the loop of a control around a network that is cut for it.
+// closeLoop closes the loop of a control around a network that is already cut for it.
 func closeLoop(chain *control.Chain, c *config.Control, embeddings []control.Layer, places map[int]string) (
 	*Controller, error) {
 	loop, err := control.NewController(chain, c.Name, c.Solver, embeddings)
@@ -127,7 +127,7 @@ func closeLoop(chain *control.Chain, c *config.Control, embeddings []control.Lay
 	return &Controller{loop, loopState(chain), places, c, embeddings}, nil
 }
 
-// around is the same control, of the same embeddings, around the same network where attacks run.
+// around returns the same control, with the same embeddings, around the form of the network that attacks use.
 func (c *Controller) around(n *control.Network) (*Controller, error) {
 	layers, err := Cut(n, c.config)
 	if err != nil {
@@ -136,14 +136,14 @@ func (c *Controller) around(n *control.Network) (*Controller, error) {
 	return closeLoop(layers[0].Chain, c.config, c.embeddings, c.Places)
 }
 
-// free closes the loop, if there is one.
+// free closes the loop. A nil loop is fine.
 func (c *Controller) free() {
 	if c != nil {
 		c.Close()
 	}
 }
 
-// recorded is what results say of a control. The hashes of files and data sets are filled in when these are opened.
+// recorded returns the description of a control for results. Opening files and data sets fills in their hashes.
 func recorded(c config.Control) result.Control {
 	known := result.Control{Solver: c.Solver.Settings()}
 	for _, l := range c.Layers {
@@ -193,7 +193,7 @@ func (o *Opener) Embedding(ctx context.Context, l Layer) (*onnx.Graph, error) {
 	return control.LinearEmbedding(l.State(), s)
 }
 
-// FitSet opens the data set that a linear embedding is fitted on.
+// FitSet opens the data set to fit a linear embedding on.
 func (o *Opener) FitSet(l Layer) (*dataset.Dataset, error) {
 	d, err := o.Dataset(l.Embedding.Fit, 0)
 	if err != nil {
@@ -211,7 +211,8 @@ func (o *Opener) FitKey(l Layer, d *dataset.Dataset) string {
 	return pca.Key(l.Chain.StatesID(l.T), l.State(), d.SHA256(), l.target(), o.Config.Seed)
 }
 
-// Subspace fits the principal subspace of the clean states, or unless anew takes it from the cache.
+// Subspace returns the principal subspace of the clean states. It takes it from the cache, unless anew is set, or
+// fits it.
 func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew bool) (*pca.Subspace, result.Fit,
 	error) {
 	start := time.Now()
@@ -235,7 +236,7 @@ func (o *Opener) Subspace(ctx context.Context, l Layer, d *dataset.Dataset, anew
 		if ctx.Err() != nil {
 			return nil, result.Fit{}, context.Cause(ctx)
 		}
-		// Each process fits for itself if nothing can be locked there.
+		// If nothing can be locked there, each process fits for itself.
 		if s, damaged = o.Cache.Load(key, dim); s != nil && err == nil {
 			return s, fit(s, true), nil
 		}

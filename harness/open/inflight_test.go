@@ -33,7 +33,7 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// openedNetwork is a network of the small config on so many workers.
+// openedNetwork returns a network of the small config on so many workers.
 func openedNetwork(t *testing.T, workers int) (*Opener, *control.Network) {
 	t.Helper()
 	testinput.Runtime(t)

@@ -13,17 +13,18 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Job is one with everything open that its cells share. In a merge only Set, Recipes and classifiers' Info are known.
+// Job is a [plan.Job] with its networks and images, which all of its cells share. In a merge only Set, Recipes and
+// the classifiers' Info are set.
 type Job struct {
 	*plan.Job
-	Net         *control.Network // that judges
-	Attacked    *control.Network // the same as attacks run it
+	Net         *control.Network // the network that is judged
+	Attacked    *control.Network // the same network in the form that attacks use
 	Set         Images
 	Recipes     map[plan.Trial]attacks.Recipe
-	Classifiers []Classifier // the network alone, then under each control
+	Classifiers []Classifier // the undefended network, then under each control
 
 	opener    *Opener
-	compared  bool // the file with the opened network
+	compared  bool // the file was compared with the opened network
 	comparing sync.Mutex
 }
 
@@ -56,7 +57,8 @@ func (o *Opener) Job(j *plan.Job) (b *Job, err error) {
 	return b, nil
 }
 
-// Defend opens the job's classifiers: the network alone, and under each control, for which see [Opener.Controller].
+// Defend opens the job's classifiers: the undefended network, and under each control. For fit see
+// [Opener.Controller].
 func (b *Job) Defend(ctx context.Context, fit bool) error {
 	b.Classifiers = append(b.Classifiers, Alone(b.Net))
 	for _, name := range b.Suite.Controls {
@@ -88,14 +90,14 @@ func (b *Job) Classifier(defense string) Classifier {
 	return b.Classifiers[i]
 }
 
-// TakesGradients reports whether any trial does.
+// TakesGradients reports whether any trial takes gradients.
 func (b *Job) TakesGradients() bool {
 	return slices.ContainsFunc(b.Trials, func(t plan.Trial) bool {
 		return takesGradients(b.Recipes[t], b.Net.Classes())
 	})
 }
 
-// Close frees a job's networks.
+// Close frees the job's networks.
 func (b *Job) Close() {
 	b.Undefend()
 	if b.Attacked != nil {
@@ -106,7 +108,7 @@ func (b *Job) Close() {
 	}
 }
 
-// Oracle is the one that the job's attacker asks instead of a classifier. Close it before the classifier.
+// Oracle returns the oracle that the job's attacker asks about a classifier. Close it before the classifier.
 func (b *Job) Oracle(c Classifier) (*Oracle, error) {
 	there, loop := Alone(b.Attacked), (*Controller)(nil)
 	if c.Loop != nil {
@@ -137,7 +139,7 @@ func (b *Job) Oracle(c Classifier) (*Oracle, error) {
 	return on, nil
 }
 
-// Original is the file of the job's model, once it was compared with the opened network.
+// Original returns the file of the job's model. It first compares the file with the opened network, once.
 func (b *Job) Original(ctx context.Context) (*Original, error) {
 	b.comparing.Lock()
 	defer b.comparing.Unlock()
@@ -154,25 +156,25 @@ func (b *Job) Original(ctx context.Context) (*Original, error) {
 	return file, nil
 }
 
-// Images are the first images of a data set, which are read when they are asked for: the memory may not hold all.
+// Images are the first images of a data set. They are read on demand, as the memory may not hold all.
 type Images struct {
-	*dataset.Dataset        // nil where the names are all that is known
-	name             string // the config's of the data set; "" where none of a suite is opened
+	*dataset.Dataset        // nil if only the names are known
+	name             string // the data set's in the config; "" if it belongs to no suite
 	n                int
-	owner            []int       // the shard of each image; nil where the run has no shards
-	shard            int         // this run's; 0 in one that has all images
-	names            []ImageName // where no data set is open
+	owner            []int       // the shard of each image; nil if the run has no shards
+	shard            int         // the shard of this run; 0 if it has all images
+	names            []ImageName // in place of an open data set
 }
 
 // ImageName is an image's id in the file and its label.
 type ImageName struct{ ID, Label int }
 
-// Named are images of which only names are known, and whose shards they are.
+// Named returns images of which only the names are known, and their shards.
 func Named(names []ImageName, owner []int) Images {
 	return Images{n: len(names), names: names, owner: owner}
 }
 
-// Share leaves to a run its shard's of the images.
+// Share returns the images with the owner of each, for the run of one shard.
 func (s Images) Share(shard plan.Shard) Images {
 	ids := make([]int, s.Len())
 	for i := range ids {
@@ -182,10 +184,10 @@ func (s Images) Share(shard plan.Shard) Images {
 	return s
 }
 
-// Len is the number of images.
+// Len returns the number of images.
 func (s Images) Len() int { return s.n }
 
-// ID is the i-th image's id in its file.
+// ID returns the i-th image's id in its file.
 func (s Images) ID(i int) int {
 	if s.names != nil {
 		return s.names[i].ID
@@ -193,7 +195,7 @@ func (s Images) ID(i int) int {
 	return s.Dataset.ID(i)
 }
 
-// Label is the i-th image's.
+// Label returns the i-th image's label.
 func (s Images) Label(i int) int {
 	if s.names != nil {
 		return s.names[i].Label
@@ -201,7 +203,7 @@ func (s Images) Label(i int) int {
 	return s.Dataset.Label(i)
 }
 
-// Owner is the i-th image's shard; 0 where there are none.
+// Owner returns the i-th image's shard, or 0 if the run has no shards.
 func (s Images) Owner(i int) int {
 	if s.owner == nil {
 		return 0
@@ -209,13 +211,13 @@ func (s Images) Owner(i int) int {
 	return s.owner[i]
 }
 
-// Shared reports whether other shards have some of the images.
+// Shared reports whether other shards own some of the images.
 func (s Images) Shared() bool { return s.shard > 0 }
 
-// Own reports whether the i-th image is this run's to work on.
+// Own reports whether this run works on the i-th image.
 func (s Images) Own(i int) bool { return s.shard == 0 || s.owner[i] == s.shard }
 
-// Places are those of this run's images that are wanted, of all where wanted is nil.
+// Places returns the indices of this run's images for which wanted is true, or of all if wanted is nil.
 func (s Images) Places(wanted func(i int) bool) (places []int) {
 	for i := range s.n {
 		if s.Own(i) && (wanted == nil || wanted(i)) {
@@ -225,15 +227,15 @@ func (s Images) Places(wanted func(i int) bool) (places []int) {
 	return places
 }
 
-// First reports whether this run does the work that is done once for the whole set, or has it done.
+// First reports whether this run owns the first image, and with it the work that is done once for the whole set.
 func (s Images) First() bool { return s.shard == 0 || s.n > 0 && s.owner[0] == s.shard }
 
-// Mine is how many are.
+// Mine returns the number of this run's images.
 func (s Images) Mine() int {
 	return len(s.Places(nil))
 }
 
-// OwnedBy is how many images a shard has.
+// OwnedBy returns the number of a shard's images.
 func (s Images) OwnedBy(shard int) int {
 	return lists.Count(s.owner, func(owner int) bool { return owner == shard })
 }
@@ -246,7 +248,7 @@ func (s Images) Read(i int) (im attacks.Image, err error) {
 	return im, err
 }
 
-// Head is the set of its first n images, or of all where there are fewer. They are no shard's in particular.
+// Head returns the set of the first n images, or of all if there are fewer. It belongs to no shard.
 func (s Images) Head(n int) Images {
 	return Images{Dataset: s.Dataset, name: s.name, names: s.names, owner: s.owner, n: min(s.n, n)}
 }

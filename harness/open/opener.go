@@ -28,33 +28,34 @@ import (
 	"selfheal/models/ort"
 )
 
-// Opener opens the files that a config names, keeps the data sets and notes what results say about everything.
+// Opener opens the files that a config names, keeps the data sets, and notes everything it opens for the results.
 type Opener struct {
 	Config *config.Config
 	Pool   *ort.Pool
 	Options
-	Together bool         // the cache is shared with other processes, of which one fits and the others wait
-	Record   *result.File // its data sets, models and fits are those that were opened
-	// Known are digests of data sets that were read before, by the keys of Sets; nil for none.
+	Together bool         // other processes share the cache: one fits and the others wait
+	Record   *result.File // its data sets, models and fits are those opened so far
+	// Known are digests of data sets that were read before, by the keys of Sets; may be nil.
 	Known map[string]*dataset.Digest
 	Sets  map[string]*dataset.Dataset
-	// IDs are the images to score of data sets, in place of what the config chooses; nil leaves that.
+	// IDs replace the config's choice of the images to score, by data set; nil keeps the config's.
 	IDs   map[string][]int
-	model string // the one that is opened; "": those of the suites
+	model string // the only model that is opened; "" for those of the suites
 }
 
-// Options are what an opener needs beside a config. The zero value will do.
+// Options complete a config. The zero value will do.
 type Options struct {
-	Cache    *pca.Cache // of fitted embeddings; nil for none
+	Cache    *pca.Cache // cache of fitted embeddings; may be nil
 	Progress *progress.Progress
-	// Size is that of the images, channels, height and width, for a network that leaves it open; nil: a data set tells.
+	// Size returns the images' channels, height and width for a network that leaves them open. If it is nil, a data
+	// set determines them.
 	Size func() ([3]int, error)
 }
 
 // The memory that is free and that the process holds, in bytes; variables for tests.
 var freeMemory, residentMemory = memory.Free, memory.Resident
 
-// New makes an opener with the pool that the config asks for. A device that does not compute is a [ConfigError].
+// New returns an opener with the pool that the config asks for. A device that can't compute is a [ConfigError].
 func New(cfg *config.Config, o Options) (*Opener, error) {
 	if o.Progress == nil {
 		o.Progress = &progress.Progress{}
@@ -85,11 +86,11 @@ func (o *Opener) Close() {
 	}
 }
 
-// ConfigError is an error about something that a config names: a file that is absent or no model, images that don't fit
-// it, a network without gradients, a device that does not compute.
+// ConfigError is an error about something that a config names: a file that is absent or is not a model, images that
+// don't fit it, a network without gradients, a device that can't compute.
 type ConfigError struct{ error }
 
-// Wrong is a [ConfigError]; nil where err is.
+// Wrong makes a [ConfigError] of err. It is nil for a nil err.
 func Wrong(err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +101,8 @@ func Wrong(err error) error {
 // Unwrap returns the error itself.
 func (e ConfigError) Unwrap() error { return e.error }
 
-// ForEach is [control.ForEach] with no more images under way than their state, in bytes an image, allows.
+// ForEach is [control.ForEach] with fewer concurrent images if the state of each, in bytes, would take too much
+// memory.
 func (o *Opener) ForEach(ctx context.Context, n int, state int64, fn func(ctx context.Context, i int) error) error {
 	if n == 0 {
 		return nil
@@ -108,14 +110,14 @@ func (o *Opener) ForEach(ctx context.Context, n int, state int64, fn func(ctx co
 	return control.ForEach(ctx, o.Pool, n, inFlight(o.Pool, state), fn)
 }
 
-// Over is [Opener.ForEach] of some images.
+// Over returns a runner that calls [Opener.ForEach] for some of the images.
 func (o *Opener) Over(state int64) folder.Runner {
 	return func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error {
 		return o.ForEach(ctx, len(images), state, func(ctx context.Context, k int) error { return do(ctx, images[k]) })
 	}
 }
 
-// SideBySide works on so many images at once, beside the pool.
+// SideBySide returns a runner that works on up to width images at once, without the pool.
 func SideBySide(width int) folder.Runner {
 	return func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error {
 		g, ctx := errgroup.WithContext(ctx)
@@ -132,7 +134,7 @@ func SideBySide(width int) folder.Runner {
 	}
 }
 
-// Cores is how many cores a run computes on.
+// Cores returns how many cores a run computes on.
 func (o *Opener) Cores() int {
 	if o.Pool.OnDevice() {
 		return runtime.GOMAXPROCS(0)
@@ -140,23 +142,24 @@ func (o *Opener) Cores() int {
 	return max(1, min(runtime.GOMAXPROCS(0), o.Pool.Workers()*o.Pool.Threads()))
 }
 
-// Width is how many images of a state a run has under way at once.
+// Width returns how many images a run works on at once, if each keeps so many bytes.
 func (o *Opener) Width(state int64) int {
 	return min(2*o.Pool.Workers()*o.Pool.Batch(), inFlight(o.Pool, state))
 }
 
-// stateBudget bounds the memory, in bytes, of all images that are under way at once: the vectors that attacks and
-// closed loops keep for them in Go, besides the batches that the pool's workers hold. At 32×32 pixels it is no bound;
-// at 224×224 two batches of 64 a worker would be 10 MB an image, gigabytes together.
+// stateBudget bounds the memory, in bytes, that attacks and closed loops keep in Go for all images under way, besides
+// the batches of the pool's workers. At 32×32 pixels it limits nothing. At 224×224 it does: two batches of 64 images
+// a worker at 10 MB an image would be gigabytes.
 const stateBudget = 256 << 20
 
-// attackVectors is how many vectors of its size an attack keeps for an image at most: APGD in ℓ1, two in float64.
+// attackVectors bounds the vectors of an image's size that an attack keeps: APGD in ℓ1 keeps most, two of them in
+// float64.
 const attackVectors = 16
 
 func attackState(s attacks.Shape) int64 { return 4 * attackVectors * int64(s.Size()) }
 
-// loopState is what a closed loop keeps for an image, in bytes: each segment's input, the same controlled and its
-// control, and, at the widest place, an adjoint, the one before it and the momentum.
+// loopState returns the memory that a closed loop keeps for an image, in bytes: for each segment its input, the
+// controlled input and the control and, for the widest place, an adjoint, the one before it and the momentum.
 func loopState(chain *control.Chain) int64 {
 	var sum, widest int64
 	for t := range chain.Segments {
@@ -166,8 +169,9 @@ func loopState(chain *control.Chain) int64 {
 	return 4 * (3*sum + 3*widest)
 }
 
-// inFlight is how many images of so many bytes of state may be under way, but two a worker, or workers would wait for
-// each other. A device computes whole batches: there the budget is a quarter of the memory that is free, if more.
+// inFlight returns how many images, each with so many bytes of state, may be under way. It allows at least two a
+// worker, or workers would wait for each other. A device computes whole batches: its budget is a quarter of the free
+// memory, if that is more.
 func inFlight(pool *ort.Pool, state int64) int {
 	budget := int64(stateBudget)
 	if free, known := freeMemory(); known && pool.OnDevice() {
@@ -212,7 +216,7 @@ func (o *Opener) Dataset(name string, limit int) (*dataset.Dataset, error) {
 	return o.once(fmt.Sprintf("%s/%d", name, limit), Spec(o.Config, name, o.model), name, limit)
 }
 
-// scored opens the images of a data set that are scored.
+// scored opens the images of a data set that are to be scored.
 func (o *Opener) scored(name string) (*dataset.Dataset, error) {
 	ids := o.IDs[name]
 	if ids == nil {
@@ -223,7 +227,7 @@ func (o *Opener) scored(name string) (*dataset.Dataset, error) {
 	return o.once(name, spec, name, 0)
 }
 
-// once opens a data set, unless that has been done under a key.
+// once opens a data set unless one is open under key.
 func (o *Opener) once(key string, spec dataset.Spec, name string, limit int) (*dataset.Dataset, error) {
 	if d, ok := o.Sets[key]; ok {
 		return d, nil
@@ -237,7 +241,7 @@ func (o *Opener) once(key string, spec dataset.Spec, name string, limit int) (*d
 	return d, nil
 }
 
-// Noted reports what is not there of a data set's images as the files have it.
+// Noted reports how a data set's images differ from its files.
 func (o *Opener) Noted(name string, d *dataset.Dataset) {
 	left := d.LeftOut()
 	if changed := left.Changed(); changed != "" {
@@ -245,8 +249,9 @@ func (o *Opener) Noted(name string, d *dataset.Dataset) {
 	}
 }
 
-// Spec is a config's data set with the channels that its models take: those that suites ask about it or draw to it, if
-// they agree, or the one model that is named. Models are read once the data set wants to know.
+// Spec returns a config's data set with the number of channels that its models take: the one named model or, if model
+// is "", the models whose suites score the data set or have controls fitted on it, if they agree. Models are read
+// only if the data set needs the number.
 func Spec(cfg *config.Config, name, model string) dataset.Spec {
 	spec := cfg.Dataset(name).Spec
 	spec.Channels = func() (channels int) {
@@ -273,8 +278,8 @@ func Spec(cfg *config.Config, name, model string) dataset.Spec {
 	return spec
 }
 
-// channelsOf is how many channels the images of a model have; 0 where it does not tell, or can't be read, which is an
-// error elsewhere.
+// channelsOf returns the channels of a model's images. It returns 0 if the model does not tell or can't be read; the
+// latter is reported elsewhere.
 func channelsOf(cfg *config.Config, m *config.Model) int {
 	file, err := ReadModel(cfg.Files, m.Path)
 	if err != nil {
@@ -287,7 +292,7 @@ func channelsOf(cfg *config.Config, m *config.Model) int {
 	return simplify.Channels(g, m.Layout)
 }
 
-// ReadModel reads a model file that a config names, with the weights that lie beside it.
+// ReadModel reads a model file that a config names, and the weights in files beside it.
 func ReadModel(files fs.FS, path string) (*onnx.File, error) {
 	if dir, ok := files.(config.Folder); ok {
 		f, err := onnx.Read(dir.Path(path))
@@ -303,13 +308,14 @@ func ReadModel(files fs.FS, path string) (*onnx.File, error) {
 	return f, nil
 }
 
-// Network opens a model as it is judged: the file as it lies answers, unless it draws at random. A network that leaves
-// the images' size open takes that of a data set; "" is the first that its suites score.
+// Network opens a model in the form that is judged. Its file gives the answers, unless it draws random numbers.
+// images names the data set that determines the images' size, if the network leaves it open; "" is the first that its
+// suites score.
 func (o *Opener) Network(m *config.Model, images string) (*control.Network, error) {
 	return o.NetworkOn(o.Pool, m, images)
 }
 
-// NetworkOn is Network on a pool.
+// NetworkOn is [Opener.Network] on another pool.
 func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*control.Network, error) {
 	file, err := ReadModel(o.Config.Files, m.Path)
 	if err != nil {
@@ -347,7 +353,7 @@ func (o *Opener) NetworkOn(pool *ort.Pool, m *config.Model, images string) (*con
 	return n, nil
 }
 
-// ForAttacks is an opened network as the run's attacks ask it. Close it before the network.
+// ForAttacks returns an opened network in the form that the run's attacks use. Close it before the network.
 func (o *Opener) ForAttacks(n *control.Network) (*control.Network, error) {
 	a, err := n.ForAttacks(!o.Config.Runtime.Winograd || o.Pool.Target(true).Row().Direct)
 	if err != nil {
@@ -356,13 +362,13 @@ func (o *Opener) ForAttacks(n *control.Network) (*control.Network, error) {
 	return a, nil
 }
 
-// taken is how a model's input and output are taken.
+// taken returns how a model's input and output are interpreted.
 func (o *Opener) taken(m *config.Model, images string) simplify.Options {
 	return simplify.Options{Scale: float32(m.Scale), Mean: float32s(m.Mean), Std: float32s(m.Std), Layout: m.Layout,
 		Output: m.OutputName, Size: func() ([3]int, error) { return o.size(m, images) }}
 }
 
-// size is that of the images that a model is asked about.
+// size returns the size of a model's images: channels, height, width.
 func (o *Opener) size(m *config.Model, name string) (shape [3]int, err error) {
 	if o.Size != nil {
 		return o.Size()
@@ -378,7 +384,7 @@ func (o *Opener) size(m *config.Model, name string) (shape [3]int, err error) {
 	return FirstSize(Spec(o.Config, name, o.model), o.Config.Files)
 }
 
-// FirstSize is the size of a data set's first image: channels, height, width.
+// FirstSize returns the size of a data set's first image: channels, height, width.
 func FirstSize(spec dataset.Spec, files fs.FS) (shape [3]int, err error) {
 	d, err := dataset.Open(spec, files, 1)
 	if err != nil {
@@ -388,7 +394,7 @@ func FirstSize(spec dataset.Spec, files fs.FS) (shape [3]int, err error) {
 	return d.Shape(), nil
 }
 
-// Identified is what the config and a file's hash tell of a model.
+// Identified returns the model's description for results, from the config and its file's hash.
 func Identified(m *config.Model, sha256 string) result.Model {
 	known := result.Model{SHA256: sha256, Layout: m.Layout, Output: m.Output, OutputName: m.OutputName,
 		Split: m.SplitAt, Votes: m.Votes}
@@ -402,7 +408,8 @@ func float32s(v []float64) []float32 {
 	return lists.Map(v, func(x float64) float32 { return float32(x) })
 }
 
-// RecipeFor makes a trial's recipe for a network, and sees whether the network has the gradients that it takes.
+// RecipeFor returns a trial's recipe for a network. It returns an error if the network lacks the gradients that the
+// recipe takes.
 func RecipeFor(t plan.Trial, net *control.Network) (attacks.Recipe, error) {
 	recipe, err := t.Recipe(net.Classes(), net.Shape())
 	if err != nil {
@@ -428,7 +435,7 @@ func takesGradients(r attacks.Recipe, classes int) bool {
 	})
 }
 
-// fits checks that a data set is one that the network classifies.
+// fits checks that a network classifies a data set: images and classes agree.
 func fits(d *dataset.Dataset, n *control.Network) error {
 	if d.Classes() > n.Classes() {
 		return fmt.Errorf("the images have %d classes, the model %d: labels from %d up can't be scored; leave such "+
@@ -455,7 +462,8 @@ func fitsShape(shape [3]int, n *control.Network) error {
 		shape[2], shape[1], takes.C, takes.W, takes.H, advice)
 }
 
-// Resized is to how many pixels the shorter side is brought before images are cropped: 256 for 224, as usual.
+// Resized returns to how many pixels the shorter side is brought before an image is cropped: 256 for 224, the usual
+// ratio.
 func Resized(crop int) int {
 	if crop < 128 {
 		return crop
@@ -463,7 +471,8 @@ func Resized(crop int) int {
 	return (crop*256 + 112) / 224
 }
 
-// Identify fills in the hashes of the run's files without opening networks: the held run knows what {size} stands for.
+// Identify fills in the hashes of the run's files without opening networks. The held run tells which number {size}
+// stands for.
 func (o *Opener) Identify(held *result.File) error {
 	for _, s := range o.Config.Suites {
 		if _, err := o.Scored(s.Dataset); err != nil {
@@ -493,7 +502,8 @@ func (o *Opener) Identify(held *result.File) error {
 	return nil
 }
 
-// IdentifyEmbedding fills in the hashes of an embedding's files. The files before say what {size} is.
+// IdentifyEmbedding fills in the hashes of an embedding's files. before are the files of the held run, which tell the
+// number in place of {size}.
 func (o *Opener) IdentifyEmbedding(e config.Embedding, before result.LayerEmbedding,
 	known *result.LayerEmbedding) error {
 	switch {

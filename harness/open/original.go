@@ -14,23 +14,23 @@ import (
 	"selfheal/models/ort"
 )
 
-// Original is a model's file as it lies: it gives the network's answers, being a [control.File], and proofs about the
-// opened network are held against it. Images come to it by the preprocessing that the config says, computed here, not
-// by nodes that opening puts in front.
+// Original is a model's own file. As a [control.File] it gives the network's answers, and proofs about the opened
+// network are compared with it. It preprocesses images here, as the config says, not by nodes that opening puts in
+// front.
 type Original struct {
 	*ort.Original
 	model *config.Model
 	shape attacks.Shape
-	last  bool // channels last
+	last  bool // the file takes channels last
 
 	levels bool          // the input is uint8
-	turns  chan struct{} // as many as there may be runs at once
+	turns  chan struct{} // bounds the concurrent runs
 }
 
-// These tell the user whose the answers are.
+// Notices that tell the user which form of the network gives the answers.
 const (
 	NoticeByFile = "the file as it lies gives all answers, its opened form the gradients"
-	// NoticeByCopy is that of a control between layers.
+	// NoticeByCopy is the notice for a control between layers.
 	NoticeByCopy = "its opened form gives all answers, as there is no file behind a control between layers"
 )
 
@@ -40,7 +40,7 @@ func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File) 
 		return nil, fmt.Errorf("model %s: %w", m.Name, err)
 	}
 	s := n.Shape()
-	if in, _, err := onnx.Ports(file.Data); err == nil && len(in[0].Shape) == 4 { // the session has read them too
+	if in, _, err := onnx.Ports(file.Data); err == nil && len(in[0].Shape) == 4 { // the session has already read them
 		session.Take(simplify.Sized(in[0].Shape, m.Layout, [3]int{s.C, s.H, s.W}))
 	}
 	original := &Original{Original: session, model: m, shape: n.Shape(), levels: n.Graph.Levels,
@@ -51,8 +51,7 @@ func (o *Opener) original(m *config.Model, n *control.Network, file *onnx.File) 
 	return original, nil
 }
 
-// byFile are the notices about a network whose file answers: in one, what was changed for the gradients and who
-// answers.
+// byFile joins the notices about a network whose file answers: what was changed for the gradients, and who answers.
 func byFile(notices []string) (all []string) {
 	changed := []string{}
 	for _, notice := range notices {
@@ -65,7 +64,7 @@ func byFile(notices []string) (all []string) {
 	return append(all, strings.Join(append(changed, NoticeByFile), "; "))
 }
 
-// Logits implements [control.File]. A file of uint8 gets the nearest levels.
+// Logits implements [control.File]. For a file of uint8 it rounds to the nearest levels.
 func (o *Original) Logits(ctx context.Context, x, out []float32) error {
 	select {
 	case o.turns <- struct{}{}:
@@ -100,11 +99,11 @@ func (o *Original) Logits(ctx context.Context, x, out []float32) error {
 	return nil
 }
 
-// Answer is the file's for an image: logits, or probabilities where it gives these, of each class. An image for a file
-// of uint8 must consist of levels.
+// Answer returns the file's answer for an image: logits or, if the file gives them, probabilities, one for each
+// class. An image for a file of uint8 must consist of levels.
 func (o *Original) Answer(image []float32) ([]float64, error) {
 	s, m := o.shape, o.model
-	x := make([]float32, o.Inputs()) // the image again and again, where the file fixes the batch
+	x := make([]float32, o.Inputs()) // repeats the image if the file has a fixed batch
 	taken := given(m)
 	if o.levels {
 		taken.Scale = 255
@@ -132,8 +131,8 @@ func (o *Original) Answer(image []float32) ([]float64, error) {
 	return control.TwoClasses(y, m.Output == "probabilities"), nil
 }
 
-// Levels are an image's pixels at the nearest levels of 8 bits. Where towards, an image of levels, is not nil, they are
-// the nearest on its side.
+// Levels returns an image's pixels rounded to levels of 8 bits: to the nearest or, if towards is not nil, towards
+// this image of levels.
 func Levels(image, towards []float32) []float32 {
 	out := make([]float32, len(image))
 	for i, v := range image {
@@ -151,17 +150,19 @@ func Levels(image, towards []float32) []float32 {
 	return out
 }
 
-// compared is how many images of the data a file and the network that was opened from it are compared on.
+// compared is the number of images on which a file and its opened network are compared.
 const compared = 100
 
-// compare asks the file and the opened network about images of the data. They must answer alike but for rounding. What
-// is proven of a file that rounds covers all values that its rounding may lead to: its opened form may lead to others.
+// compare asks the file and the opened network about images of the data and returns an error unless they agree up to
+// rounding. A file that rounds may differ from its opened form: proofs about it cover all values to which its
+// rounding may lead.
 func (o *Original) compare(ctx context.Context, n *control.Network, set Images) error {
 	if n.Graph.IsCopy() {
 		return nil
 	}
 	layout := o.Shape()
-	either := len(layout) == 4 && layout[1] == layout[2] && layout[2] == layout[3] // the answers tell
+	// the shape does not tell the layout; the answers do
+	either := len(layout) == 4 && layout[1] == layout[2] && layout[2] == layout[3]
 	for i := range min(compared, set.Len()) {
 		im, err := set.Read(i)
 		if err != nil {

@@ -16,18 +16,18 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Preprocessing is a way in which networks are trained to take images in [0,1]: (x·Scale − Mean)/Std.
+// Preprocessing turns images in [0,1] into a network's input: (x·Scale − Mean)/Std.
 type Preprocessing struct {
 	Name      string
-	Scale     float64 // 0: 1
+	Scale     float64 // 0 stands for 1
 	Mean, Std []float64
 }
 
-// usual are the preprocessings for a network, of which the first of two that are as good is taken: that of a data set
-// like its own comes before others with a mean for each channel.
+// usual returns the preprocessings to try for a network, the likelier of two first: those of a data set like its own
+// come before others with a mean for each channel.
 func usual(n *control.Network) []Preprocessing {
 	list := []Preprocessing{{Name: "as they are, in [0,1]"}}
-	if n.Graph.Levels { // uint8 is taken in one way
+	if n.Graph.Levels { // uint8 is interpreted in only one way
 		return list
 	}
 	list = append(list, Preprocessing{Name: "in [0,255]", Scale: 255},
@@ -49,7 +49,7 @@ func given(m *config.Model) Preprocessing {
 	return Preprocessing{Scale: m.Scale, Mean: m.Mean, Std: m.Std}
 }
 
-// String is the preprocessing as a config has it.
+// String returns the preprocessing as a config writes it.
 func (p Preprocessing) String() string {
 	var parts []string
 	if p.Scale != 0 {
@@ -66,7 +66,7 @@ func (p Preprocessing) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// Flags are the preprocessing as the command line has it.
+// Flags returns the preprocessing as command-line flags.
 func (p Preprocessing) Flags() string {
 	var flags []string
 	if p.Scale != 0 {
@@ -85,7 +85,8 @@ func listed(v []float64, separator string) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", separator), "[]")
 }
 
-// pixel is what a network gets for a pixel of a channel, computed in float32 as nodes in front of the network do.
+// pixel returns a network's input for a pixel of a channel. It computes in float32, like nodes in front of the
+// network.
 func (p Preprocessing) pixel(v float32, channel int) float32 {
 	value := func(v []float64) float32 { return float32(v[channel%len(v)]) }
 	if p.Scale != 0 {
@@ -100,10 +101,10 @@ func (p Preprocessing) pixel(v float32, channel int) float32 {
 	return v
 }
 
-// mostTried is on how many images preprocessings are tried at most.
+// mostTried bounds the images on which preprocessings are tried.
 const mostTried = 1000
 
-// Sample are the places of n images on which preprocessings are tried, evenly far from each other.
+// Sample returns the indices of images, evenly spread over n, on which preprocessings are tried.
 func Sample(n int) []int {
 	places := make([]int, min(n, mostTried))
 	for k := range places {
@@ -112,15 +113,15 @@ func Sample(n int) []int {
 	return places
 }
 
-// TrialPasses is how many answers of a network it takes at most to try preprocessings on a set of n images.
+// TrialPasses bounds the passes of a network that trying preprocessings on n images takes.
 func TrialPasses(net *control.Network, n int) float64 {
 	return float64(min(n, mostTried) * len(usual(net)) * max(1, min(net.Votes(), fewVotes)))
 }
 
-// atOnce is how many images are asked about before it is seen whether more need to be.
+// atOnce is how many images are asked about before the trial may end early.
 const atOnce = 128
 
-// ask says on which of the images at places a network without preprocessing is right, if it takes them by p.
+// ask reports on which of the images at places a network without preprocessing is right, if p precedes it.
 func (o *Opener) ask(ctx context.Context, raw *control.Network, set Images, p Preprocessing, places []int,
 	right []bool) error {
 	who := Alone(raw)
@@ -139,11 +140,11 @@ func (o *Opener) ask(ctx context.Context, raw *control.Network, set Images, p Pr
 	})
 }
 
-// fewVotes decide while preprocessings are tried, of a network that draws at random: its own may be hundreds. With
-// fewer a preprocessing looks no better than it is.
+// fewVotes is the number of votes while preprocessings are tried, as a network that draws random numbers may have
+// hundreds. With fewer votes a preprocessing looks no better than it is.
 const fewVotes = 5
 
-// raw is the network of a model without its preprocessing. Close it.
+// raw opens a model's network without its preprocessing. Close it.
 func (o *Opener) raw(m *config.Model, images string) (*control.Network, error) {
 	bare, known := *m, o.Record.Models[m.Name]
 	bare.Scale, bare.Mean, bare.Std = 0, nil, nil
@@ -153,17 +154,17 @@ func (o *Opener) raw(m *config.Model, images string) (*control.Network, error) {
 	return n, err
 }
 
-// significant is the largest p-value, corrected by Holm, at which one preprocessing is said to be better than another.
+// significant is the largest p-value, Holm-corrected, at which one preprocessing counts as better than another.
 const significant = 0.05
 
-// Better is a usual preprocessing by which a network is right on more images than as it is given them.
+// Better is a usual preprocessing with which a network is right on more images than with the given one.
 type Better struct {
-	Tried         // P is that of the given one against it
-	Given int     // images that it is right on as it is given them
-	Also  []Tried // not told apart from it, and better than the given one too
+	Tried         // its P tests it against the given one
+	Given int     // number of images right with the given one
+	Also  []Tried // preprocessings not told apart from it, and also better than the given one
 }
 
-// Message has the flags to paste.
+// Message names the preprocessing and the flags that choose it.
 func (b *Better) Message(model string) string {
 	than := fmt.Sprintf("model %s is right on %d of %d images as it is given them, and on %d when it takes them %s",
 		model, b.Given, b.Of, b.Right, b.Name)
@@ -175,7 +176,7 @@ func (b *Better) Message(model string) string {
 	return fmt.Sprintf("%s %s: %s; in a config preprocess: %s%s", than, test, b.Flags(), b.Preprocessing, also(b.Also))
 }
 
-// also lists preprocessings that are not told apart from one.
+// also lists preprocessings that are not told apart from another.
 func also(ties []Tried) string {
 	if len(ties) == 0 {
 		return ""
@@ -183,7 +184,7 @@ func also(ties []Tried) string {
 	return "; not told apart from it: " + strings.Join(lists.Map(ties, Tried.told), ", ")
 }
 
-// told is a preprocessing with what the network makes of it and the flags that choose it.
+// told describes a preprocessing, its accuracy and the flags that choose it.
 func (t Tried) told() string {
 	flags := t.Flags()
 	if t.String() == (Preprocessing{}).String() {
@@ -192,8 +193,8 @@ func (t Tried) told() string {
 	return fmt.Sprintf("%s (right on %d of %d: %s)", t.Name, t.Right, t.Of, flags)
 }
 
-// Undecided is an error where a preprocessing that was tried is not told apart from the best, the first of all. It
-// names them.
+// Undecided returns an error that names the preprocessings not told apart from the best, the first of all; nil if
+// there are none.
 func Undecided(model string, all []Tried) error {
 	ties := lists.Only(all, Tried.Ties)
 	if len(ties) == 0 {
@@ -203,9 +204,9 @@ func Undecided(model string, all []Tried) error {
 		"give the flags of one, or more images", model, all[0].Of, 100*significant, all[0].told(), also(ties))
 }
 
-// settle puts first the preprocessing by which a network is right on most images at places, of several the first of
-// all. Each other's P is then that of McNemar's exact test against it on the images that both were asked about,
-// corrected by Holm; the best's is 0.
+// settle moves the preprocessing with the most images right at places to the front; of equals the first. It sets each
+// other's P to McNemar's exact test against it on the images that both were asked about, Holm-corrected. The best's P
+// is 0.
 func settle(all []Tried, places []int) []Tried {
 	all = slices.Clone(all)
 	best := 0
@@ -226,7 +227,7 @@ func settle(all []Tried, places []int) []Tried {
 	return all
 }
 
-// pair counts the images at places that are lost and won between two ways to take them.
+// pair counts the images at places that are lost and won from one preprocessing to another.
 func pair(places []int, before, now []bool) (p stats.Paired) {
 	for _, i := range places {
 		switch {
@@ -245,10 +246,10 @@ func count(places []int, right []bool) int {
 	return lists.Count(places, func(i int) bool { return right[i] })
 }
 
-// Better tries the usual preprocessings on the images at places, of which right says where the network of a model is
-// right now. It returns the best of those that are better by McNemar's exact test, corrected for all that are tried.
-// If none is, and the model has no preprocessing, it returns the best of those that are right on more images, if any:
-// the images do not tell. A trial ends as soon as the images that are left can't make it one of these.
+// Better tries the usual preprocessings on the images at places. right says where the model's network is right with
+// the given one. Better returns the best of those that are better by McNemar's exact test, corrected for all that are
+// tried. If none is and the model has no preprocessing, it returns the best of those that are right on more images,
+// if any: the images do not tell. A trial ends as soon as the remaining images can't make it one of these.
 func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Network, set Images, places []int,
 	right []bool) (_ *Better, err error) {
 	now := given(m).String()
@@ -262,7 +263,7 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 	if hopeless(stats.Paired{N: len(places), Won: wrong}) {
 		return nil, nil
 	}
-	order := slices.Clone(places) // those that may be lost tell most
+	order := slices.Clone(places) // images that may be lost tell most
 	slices.SortStableFunc(order, func(a, b int) int { return count([]int{b}, right) - count([]int{a}, right) })
 	raw := net
 	if !bare {
@@ -272,7 +273,7 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 		defer raw.Close()
 	}
 	var tests stats.Family
-	more := make([]Tried, 0, len(list)) // right on more images; tests hold on to them
+	more := make([]Tried, 0, len(list)) // right on more images; never reallocated, as tests points into it
 	for _, p := range list {
 		got, asked, so := make([]bool, set.Len()), 0, stats.Paired{}
 		for asked < len(order) && !hopeless(stats.Paired{N: so.N, Lost: so.Lost,
@@ -306,24 +307,24 @@ func (o *Opener) Better(ctx context.Context, m *config.Model, net *control.Netwo
 	return &Better{Tried: best, Given: is, Also: lists.Only(all[1:], Tried.Ties)}, nil
 }
 
-// Tried is how many of the images that were looked at a network is right on, taken in one way.
+// Tried is a preprocessing and the number of images on which a network is right with it.
 type Tried struct {
 	Preprocessing
 	Right, Of int
-	P         float64 // of no difference from the best, corrected by Holm
+	P         float64 // of no difference from the best, Holm-corrected
 	Shape     [3]int  // of the images: channels, height, width
 	Classes   int     // of the network
-	Labels    string  // a folder's, as cat → 0, dog → 1; "" of other formats
+	Labels    string  // the labels of a folder, as cat → 0, dog → 1; "" for other formats
 
-	right []bool  // of each image
-	than  float64 // the P of no difference from the given one
+	right []bool  // by image
+	than  float64 // the p-value of no difference from the given one
 }
 
-// Ties reports whether the images do not tell a preprocessing from another.
+// Ties reports whether the images do not tell this preprocessing from the best.
 func (t Tried) Ties() bool { return t.P > significant }
 
-// Unnamed says where a data set's own names decide how fewer classes are numbered than a model has; "" where they do
-// not.
+// Unnamed returns a message if the data set has fewer classes than the model and its own names alone number them;
+// else "".
 func Unnamed(d *config.Dataset, set Images, classes int) string {
 	names := set.ClassNames()
 	if names == nil || d.ClassNames != nil || len(names) >= classes {
@@ -333,7 +334,7 @@ func Unnamed(d *config.Dataset, set Images, classes int) string {
 		"%s; classes (--classes) names the model's in its order", d.Name, len(names), classes, dataset.Numbered(names))
 }
 
-// examine opens the one model and the one data set of a config.
+// examine opens the only model and the only data set of a config.
 func examine(ctx context.Context, cfg *config.Config, do func(u *Model, set Images, places []int) error) error {
 	u, err := Use(ctx, cfg, cfg.Models[0].Name, "", Options{})
 	if err != nil {
@@ -354,8 +355,9 @@ func examine(ctx context.Context, cfg *config.Config, do func(u *Model, set Imag
 	return do(u, set, Sample(set.Len()))
 }
 
-// Examine asks the one model of cfg about the images of its one data set, taken as the config says, and gives advice
-// where a usual preprocessing is better, or where nothing says which is right and the images don't tell; else "".
+// Examine asks the only model of cfg about the images of its only data set, as the config preprocesses them. It gives
+// advice if a usual preprocessing is better, or if neither the config nor the images tell which is right; else advice
+// is "".
 func Examine(ctx context.Context, cfg *config.Config, model string) (t Tried, advice string, err error) {
 	m := &cfg.Models[0]
 	if now := given(m).String(); now == (Preprocessing{}).String() {
@@ -402,12 +404,12 @@ func (u *Model) trying(p Preprocessing, set Images) Tried {
 	return t
 }
 
-// far is McNemar's p-value at which a preprocessing is so much worse that it is asked about no further images.
+// far is McNemar's p-value below which a preprocessing is so much worse that no further images are tried.
 const far = 1e-4
 
-// TryPreprocessing asks the one model of cfg, which the config gives images as they are, about those of its one data
-// set, taken as networks are usually trained. The best comes first; which others the images do not tell from it, says
-// [Undecided]. Images as they are are asked about to the end.
+// TryPreprocessing tries the usual preprocessings for the only model of cfg, whose config gives images unchanged, on
+// the images of its only data set. The best comes first; [Undecided] says which others the images do not tell from
+// it. It asks about unchanged images to the end.
 func TryPreprocessing(ctx context.Context, cfg *config.Config) (all []Tried, err error) {
 	err = examine(ctx, cfg, func(u *Model, set Images, places []int) error {
 		for _, p := range usual(u.Net) {

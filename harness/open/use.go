@@ -17,14 +17,15 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// Model is a model of a config outside a run: alone, and in the closed loop of one of the config's controls.
+// Model is an opened model of a config, outside a run: undefended, and in the closed loop of one of the config's
+// controls.
 type Model struct {
 	*Opener
-	Classifier // controlled, where a control was asked for
+	Classifier // controlled, if a control was asked for
 }
 
-// Use opens a model of cfg and, unless it is "" or "none", a control, fitting its linear embeddings or taking them from
-// the cache. An error about something that the config names is a [ConfigError].
+// Use opens a model of cfg and, unless it is "" or "none", a control. It fits the control's linear embeddings or
+// takes them from the cache. An error about something that the config names is a [ConfigError].
 func Use(ctx context.Context, cfg *config.Config, model, controlName string, o Options) (*Model, error) {
 	m, c := cfg.Model(model), cfg.Control(controlName)
 	switch {
@@ -70,14 +71,14 @@ func (u *Model) Close() {
 	u.Opener.Close()
 }
 
-// Answer is a classifier's word on one image.
+// Answer is a classifier's answer to one image.
 type Answer struct {
 	Class  int     // of the largest logit
-	Margin float64 // by which that exceeds the second
+	Margin float64 // difference between the two largest logits
 	Logits []float32
 }
 
-// Probabilities is the softmax of the logits.
+// Probabilities returns the softmax of the logits.
 func (a Answer) Probabilities() []float64 {
 	sum, p := 0.0, make([]float64, len(a.Logits))
 	for i, z := range a.Logits {
@@ -90,8 +91,8 @@ func (a Answer) Probabilities() []float64 {
 	return p
 }
 
-// Answers classifies n images, which pixels gives as C·H·W values in [0,1] and may be asked for from several
-// goroutines: with the model alone and, where there is a controller, healed.
+// Answers classifies n images with the undefended model and, if there is a controller, with the controlled one.
+// pixels returns an image as C·H·W values in [0,1] and is called from several goroutines.
 func (u *Model) Answers(ctx context.Context, n int, pixels func(i int) ([]float32, error)) (plain, healed []Answer,
 	err error) {
 	if plain, err = u.answers(ctx, Alone(u.Net), n, pixels); err == nil && u.Loop != nil {
@@ -127,7 +128,7 @@ func (u *Model) Fits(d *dataset.Dataset) error { return fits(d, u.Net) }
 // FitsImage checks that the model takes images of a shape: channels, height, width.
 func (u *Model) FitsImage(shape [3]int) error { return fitsShape(shape, u.Net) }
 
-// Set opens a data set of the config, cut to limit where that is above 0, for the model.
+// Set opens a data set of the config for the model, cut to limit if that is above 0.
 func (u *Model) Set(name string, limit int) (*dataset.Dataset, error) {
 	if u.Config.Dataset(name) == nil {
 		return nil, u.Config.Unknown("data set", name)
@@ -142,8 +143,8 @@ func (u *Model) Set(name string, limit int) (*dataset.Dataset, error) {
 	return d, nil
 }
 
-// Export returns the controlled network as one ONNX file, with the SHA-256 of the model among its metadata. Where the
-// image of a quantised network is controlled, the file's own operators stand behind the control.
+// Export returns the controlled network as one ONNX file whose metadata have the SHA-256 of the model. If only the
+// image of a quantised network is controlled, the file's own operators follow the control.
 func (u *Model) Export() (*Exported, error) {
 	g, err := u.exported()
 	if err != nil {
@@ -171,7 +172,7 @@ func (u *Model) exported() (*onnx.Graph, error) {
 		return nil, fmt.Errorf("model %s (%s): %w", m.Name, m.Path, err)
 	}
 	logits := onnx.Value{Name: "logits", DType: onnx.Float, Shape: onnx.Shape{onnx.Batch, int64(u.Net.Classes())}}
-	if y := body.Outputs[0].Shape; len(y) != 2 || y[1] != logits.Shape[1] { // as of a single logit
+	if y := body.Outputs[0].Shape; len(y) != 2 || y[1] != logits.Shape[1] { // a single logit, extended to two classes
 		return u.Loop.Graph()
 	}
 	g, err := u.Loop.Front()
