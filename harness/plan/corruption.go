@@ -14,7 +14,7 @@ import (
 	"selfheal/internal/lists"
 )
 
-// corrupted is one corruption of a setting, which cells call NAME:fog:3.
+// corrupted is one corruption of a setting; its cells are called NAME:fog:3.
 type corrupted struct {
 	attack
 	all  *config.Attack // the setting with all its corruptions
@@ -29,7 +29,7 @@ func newCorruption(a *config.Attack, c attacks.Corruption) corrupted {
 
 func (corrupted) Norm() *string { return nil }
 
-// Within is anywhere among images.
+// Within allows any image.
 func (corrupted) Within() Ball               { return Ball{Norm: attacks.Linf, Epsilon: math.Inf(1)} }
 func (corrupted) Kept(saving bool) bool      { return saving }
 func (corrupted) Crafted() bool              { return false }

@@ -7,11 +7,11 @@ import (
 	"selfheal/harness/result"
 )
 
-// free is an attack without norm and epsilon. Cells of several sides are called NAME:4.
+// free is an attack without norm and epsilon. If it has several sides, cells are called NAME:4.
 type free struct {
 	attack
 	all    *config.Attack // the setting with all its sides
-	within Ball           // moved images lie anywhere among images: craft holds them to their poses
+	within Ball           // moved images may lie anywhere: craft checks their poses
 }
 
 func (free) Epsilon() cell.Epsilon { return 0 }

@@ -15,17 +15,17 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Missing is a file or folder that a plan needs and that is not there.
+// Missing is a file or folder that a plan needs and that is absent.
 type Missing struct {
 	Kind string   // "data set", "network" or "embedding"
 	Path string   // as the config has it
-	For  []string // what of the config needs it
-	What string   // what belongs there, in a sentence
-	Make string   // the command that makes it; "" where none is known
+	For  []string // the parts of the config that need it
+	What string   // describes the file or folder, in a sentence
+	Make string   // the command that makes it; "" if none is known
 }
 
-// Missing lists data sets, networks and embeddings that are absent, in the config's order, each path once, and reads
-// none. Fit is the command that fits a control's embeddings when the control's name is put behind it.
+// Missing lists absent data sets, networks and embeddings, in the config's order, each path once, and reads none. fit
+// is the command that fits a control's embeddings, without the control's name at its end.
 func (p *Plan) Missing(fit string) []Missing {
 	var all []Missing
 	add := func(m Missing, by string) {
@@ -57,7 +57,7 @@ func (p *Plan) Missing(fit string) []Missing {
 	return all
 }
 
-// opened names the data sets that are needed: those scored, and those that embeddings are yet to be fitted on.
+// opened names the data sets that are needed: to score, and to fit embeddings that are not there yet.
 func (p *Plan) opened() []string {
 	var names []string
 	for _, s := range p.Config.Suites {
@@ -74,7 +74,7 @@ func (p *Plan) opened() []string {
 	return names
 }
 
-// Lacks names a file that a job needs and that is absent; "" for none.
+// Lacks names an absent file that a job needs, or returns "".
 func (p *Plan) Lacks(j *Job) string {
 	cfg := p.Config
 	paths := []string{cfg.Dataset(j.Suite.Dataset).Path, j.Model.Path}
@@ -94,22 +94,22 @@ func (p *Plan) Lacks(j *Job) string {
 	return ""
 }
 
-// SizeKey stands, in the path of an embedding, for the number of values of the state.
+// SizeKey stands for the number of the state's values in the path of an embedding.
 const SizeKey = "{size}"
 
-// EmbeddingPath is the file of an embedding on states of a shape.
+// EmbeddingPath returns the file of an embedding on states of a shape.
 func EmbeddingPath(pattern string, state onnx.Shape) string {
 	return strings.ReplaceAll(pattern, SizeKey, strconv.FormatInt(state.Items(), 10))
 }
 
-// Absent reports whether nothing lies at a path. Any number may stand for {size}: only networks know which is needed.
+// Absent reports whether nothing lies at a path. {size} matches any number, as only networks know which is needed.
 func Absent(files fs.FS, name string) bool {
 	before, after, sized := strings.Cut(path.Base(name), SizeKey)
 	if !sized {
 		_, err := fs.Stat(files, name)
 		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)
 	}
-	entries, _ := fs.ReadDir(files, path.Dir(name)) // a folder that can't be read has none
+	entries, _ := fs.ReadDir(files, path.Dir(name)) // an unreadable folder counts as empty
 	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		size, begins := strings.CutPrefix(e.Name(), before)
 		size, ends := strings.CutSuffix(size, after)
@@ -118,12 +118,12 @@ func Absent(files fs.FS, name string) bool {
 	})
 }
 
-// missingSet says what a data set's format expects and where the published ones are.
+// missingSet describes a data set's format and where to find a published one.
 func missingSet(s dataset.Spec) Missing {
 	return Missing{Kind: "data set", Path: s.Path, What: dataset.Find(s.Format).Needs}
 }
 
-// missingNetwork says how a network is made: scripts/zoo/train.py leaves ARCHITECTURE-standard/model.onnx, or -robust.
+// missingNetwork says how to make a network: scripts/train.py writes ARCHITECTURE-standard/model.onnx, or -robust.
 func missingNetwork(file string, images dataset.Spec) Missing {
 	m := Missing{Kind: "network", Path: file,
 		What: "an ONNX classifier of these images; scripts/zoo/export.py writes one from PyTorch's weights"}
@@ -145,7 +145,7 @@ func missingNetwork(file string, images dataset.Spec) Missing {
 	return m
 }
 
-// missingEmbedding says how an embedding is made: by fit, if the config says how.
+// missingEmbedding says how to make an embedding: by fit, if the config has a training for it.
 func missingEmbedding(e config.Embedding, fit string) Missing {
 	m := Missing{Kind: "embedding", Path: e.Path, What: "an ONNX model from states to states of the same shape"}
 	if strings.Contains(e.Path, SizeKey) {
@@ -157,12 +157,12 @@ func missingEmbedding(e config.Embedding, fit string) Missing {
 	return m
 }
 
-// DescribeMissing writes for each path what belongs there, what needs it, and the command that makes it.
+// DescribeMissing writes, for each path, its description, what needs it, and the command that makes it.
 func DescribeMissing(all []Missing) string {
 	var b strings.Builder
 	kind := ""
 	for _, m := range all {
-		if m.Kind != kind { // they stand together
+		if m.Kind != kind { // one heading for each kind
 			kind = m.Kind
 			fmt.Fprintf(&b, "missing %ss\n", kind)
 		}

@@ -1,5 +1,6 @@
-// Package plan lists what a run of a config does: jobs, and in each the trials that its classifiers are put to. [Walk]
-// goes over them in the order of a run; whatever a run, a forecast, a merge or a listing does is a [Visitor] of it.
+// Package plan lists the work of a config: its jobs, and in each job the trials of its classifiers. [New] makes a
+// plan; [Plan.Walk] calls a [Visitor] for every part in the order of a run. A run, a forecast, a merge and a listing
+// are visitors, so they agree on what is done and in which order. The package opens no network and reads no image.
 package plan
 
 import (
@@ -13,27 +14,28 @@ import (
 	"selfheal/internal/number"
 )
 
-// Plan is what a run will do, in order.
+// Plan lists what a run will do, in order.
 type Plan struct {
 	Config *config.Config // the selected part
 	Jobs   []*Job
 }
 
-// Job is one model of one suite: its cells share the network, the controllers and, if oblivious, the images.
+// Job is one model of one suite. Its cells share the network, the controllers and, if oblivious, the images.
 type Job struct {
 	Suite  *config.Suite
 	Model  *config.Model
 	Trials []Trial
-	// Studied is the attack of the solver study; nil for none.
+	// Studied is the attack of the solver study, or nil.
 	Studied Trial
-	// Sources are the suite's jobs in mode transfer, whose models' images all of them get; nil in others.
+	// Sources are the suite's jobs in mode transfer: each model's images go to all of them. They are nil in other
+	// modes.
 	Sources []*Job
 }
 
-// mostWork is how many cells a plan may have, each as often as there are seeds.
+// mostWork bounds the cells of a plan, counted once for each seed.
 const mostWork = 1_000_000
 
-// New lists the jobs of a config's selected part. Settings that this version can't carry out are an error.
+// New lists the jobs of a config's selected part. It returns an error for settings that this version can't carry out.
 func New(cfg *config.Config) (*Plan, error) {
 	p, work := &Plan{Config: cfg}, int64(0)
 	for i := range cfg.Suites {
@@ -79,13 +81,13 @@ func New(cfg *config.Config) (*Plan, error) {
 	return p, nil
 }
 
-// Seeds are those that every attack is made under, the cells' own first.
+// Seeds returns the seeds of every attack, the seed of the cells first.
 func (p *Plan) Seeds() []uint64 { return append([]uint64{p.Config.Seed}, p.Config.OtherSeeds...) }
 
-// Defenses are those that a job scores: the undefended network first, then every control.
+// Defenses returns the defenses that a job scores: none first, then every control.
 func (j *Job) Defenses() []string { return append([]string{cell.None}, j.Suite.Controls...) }
 
-// Row is the job's under a defense.
+// Row returns the job's row under a defense.
 func (j *Job) Row(defense string) cell.Row {
 	return cell.Row{Dataset: j.Suite.Dataset, Model: j.Model.Name, Defense: defense}
 }
@@ -102,10 +104,11 @@ func (j *Job) made(defense, attack string, epsilon float64, seed uint64) cell.Ma
 		Column: cell.Column{Attack: attack, Epsilon: cell.Epsilon(epsilon)}}}
 }
 
-// Oblivious reports whether the attacker knows of no control: all get images made on an undefended network.
+// Oblivious reports whether the attacker knows of no control: all classifiers get images made on an undefended
+// network.
 func (j *Job) Oblivious() bool { return j.Suite.Mode == result.Oblivious || j.Sources != nil }
 
-// Alone is the job without controls.
+// Alone returns the job without controls.
 func (j *Job) Alone() *Job {
 	one, suite := *j, *j.Suite
 	suite.Controls, one.Suite = nil, &suite
@@ -117,14 +120,15 @@ func (j *Job) Studies() bool {
 	return j.Suite.Solver != nil && slices.Contains(j.Suite.Solver.Models, j.Model.Name)
 }
 
-// Group is an attacked classifier and those scored on its images, by defense: all in an oblivious suite, else itself.
+// Group is an attacked classifier and the defenses that are scored on its images: all of an oblivious suite, else its
+// own.
 type Group struct {
-	From     *Job // whose model is attacked: the job itself, or another source
+	From     *Job // the job of the attacked model: the job itself, or another source
 	Attacked string
 	Scored   []string
 }
 
-// Groups are a job's.
+// Groups returns the groups of a job.
 func (j *Job) Groups() (all []Group) {
 	switch {
 	case j.Sources != nil:
@@ -141,7 +145,7 @@ func (j *Job) Groups() (all []Group) {
 	return all
 }
 
-// steps are those of a group. What no network is asked for is not done again for every source.
+// steps returns the steps of a group. Trials that ask no network are listed for the first source alone.
 func (p *Plan) steps(j *Job, g Group) (all []Step) {
 	for n, seed := range p.Seeds() {
 		for _, t := range j.Trials {
@@ -153,7 +157,7 @@ func (p *Plan) steps(j *Job, g Group) (all []Step) {
 	return all
 }
 
-// Steps are a job's, in the order of a run.
+// Steps returns the steps of a job, in the order of a run.
 func (p *Plan) Steps(j *Job) (all []Step) {
 	for _, g := range j.Groups() {
 		all = append(all, p.steps(j, g)...)
@@ -170,7 +174,7 @@ type Step struct {
 	First bool // the seed is the cells' own, not a further one
 }
 
-// Source is the model whose images a step's cells are of; "" where they can be of no other than the job's.
+// Source returns the model that made a step's images, or "" if only the job's own can have made them.
 func (s Step) Source() string {
 	if s.Sources == nil || !s.Crafted() {
 		return ""
@@ -178,14 +182,14 @@ func (s Step) Source() string {
 	return s.From.Model.Name
 }
 
-// Cell identifies the cell that the step makes of a classifier.
+// Cell identifies the cell of a classifier that the step makes.
 func (s Step) Cell(defense string) cell.ID {
 	id := s.Job.Cell(defense)
 	id.Column = cell.Column{Source: s.Source(), Attack: s.Trial.Name(), Epsilon: s.Trial.Epsilon()}
 	return id
 }
 
-// Keys are those of what the trial makes for the group: images of the attacked classifier, or a certificate of each.
+// Keys identify what the trial makes for the group: images of the attacked classifier, or a certificate of each.
 func (s Step) Keys() []cell.Made {
 	return lists.Map(s.Trial.Of(s.Group), func(defense string) cell.Made {
 		return s.Trial.Key(s.From, defense,
@@ -193,17 +197,18 @@ func (s Step) Keys() []cell.Made {
 	})
 }
 
-// Visitor does something with every part of a plan.
+// Visitor is called for every part of a plan.
 type Visitor interface {
-	// Begin comes before the groups of a job, and End after them.
+	// Begin is called before the groups of a job, and End after them.
 	Begin(j *Job) error
 	End(j *Job) error
-	// Clean comes before the trials of a group, unless its classifiers were asked about clean images before.
+	// Clean is called before the trials of a group, unless its classifiers have already been asked about clean
+	// images.
 	Clean(j *Job, g Group) error
 	Try(s Step) error
 }
 
-// Walk has a visitor go over every job, in each over every group, seed and trial. The first error ends it.
+// Walk calls a visitor for every job and, in each, for every group, seed and trial. The first error ends it.
 func (p *Plan) Walk(v Visitor) error {
 	for _, j := range p.Jobs {
 		if err := v.Begin(j); err != nil {
@@ -237,7 +242,7 @@ func (p *Plan) Each(do func(s Step)) {
 	}
 }
 
-// EachMade calls a function with everything that the plan makes, once, in the order in which it is made.
+// EachMade calls a function once with every key that the plan makes, in the order in which it is made.
 func (p *Plan) EachMade(do func(s Step, k cell.Made)) {
 	seen := map[cell.Made]bool{}
 	p.Each(func(s Step) {
@@ -250,7 +255,7 @@ func (p *Plan) EachMade(do func(s Step, k cell.Made)) {
 	})
 }
 
-// Cells is how many cells the run has.
+// Cells returns how many cells the run has.
 func (p *Plan) Cells() int {
 	n := 0
 	for _, j := range p.Jobs {

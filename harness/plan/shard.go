@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. One shard does all
-// that concerns an image, and it depends on no other image. Cells, and all else that depends on all images, are made
-// of the shards' journals in the end.
+// Shard is one of N parts of a plan's work, counted from 1. The zero value is the whole plan. A shard does all the
+// work on its images, which depends on no other image. A merge of the shards' journals makes cells and everything
+// else that depends on all images.
 type Shard struct {
 	I int `json:"shard"`
 	N int `json:"of"`
@@ -20,10 +20,10 @@ type Shard struct {
 // MaxShards is more than any plan has work for.
 const MaxShards = 1_000_000
 
-// String is the shard as --shard takes it.
+// String returns the shard as --shard takes it.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.I, s.N) }
 
-// Folder is where a shard's work lies in a run's output folder.
+// Folder returns a shard's folder within a run's output folder.
 func (s Shard) Folder() string {
 	return fmt.Sprintf("shard-%0*d-of-%d", len(fmt.Sprint(s.N)), s.I, s.N)
 }
@@ -46,7 +46,7 @@ func ParseShard(text string) (s Shard, err error) {
 	return s, nil
 }
 
-// Deal says which of n shards, from 1, each image of a set belongs to: they are dealt in the order of a hash of ids.
+// Deal returns the shard of each image of a set, from 1 to n. It deals them in the order of a hash of their ids.
 func Deal(ids []int, n int) (owner []int) {
 	order := ByHash(ids, "")
 	owner = make([]int, len(ids))
@@ -56,7 +56,7 @@ func Deal(ids []int, n int) (owner []int) {
 	return owner
 }
 
-// ByHash orders the places of a list of ids by a hash of key and id.
+// ByHash returns the indices of a list of ids, in the order of a hash of key and id.
 func ByHash(ids []int, key string) []int {
 	order, hashes := make([]int, len(ids)), make([]uint64, len(ids))
 	for i, id := range ids {

@@ -13,41 +13,44 @@ import (
 	"selfheal/internal/number"
 )
 
-// Trial is what a row of cells has: an attack or a certificate at one epsilon, an attack without, or one corruption.
+// Trial makes a column of cells: an attack or a certificate at one epsilon, an attack without epsilon, or one
+// corruption.
 type Trial interface {
-	Name() string            // as cells have it
-	Setting() *config.Attack // of the config, that it is of
-	Epsilon() cell.Epsilon   // as cells have it
-	Norm() *string           // as cells have it; nil of corruptions and attacks without
+	Name() string            // the name that cells have
+	Setting() *config.Attack // the config's setting to which it belongs
+	Epsilon() cell.Epsilon   // the epsilon that cells have
+	Norm() *string           // the norm that cells have; nil for corruptions and attacks without norm
 	// Within is where its images must lie.
 	Within() Ball
-	// Recipe makes it for a classifier of so many classes and images of a shape. The recipe's epsilon may be larger
-	// than the trial's: what it makes beyond that does not count.
+	// Recipe returns the attacks, for a classifier with so many classes and images of a shape. The recipe's epsilon
+	// may be larger than the trial's; images beyond the trial's then do not count.
 	Recipe(classes int, shape attacks.Shape) (attacks.Recipe, error)
-	// Describe is what results say of its setting.
+	// Describe returns the setting for results.
 	Describe() (result.Attack, error)
 
 	// Random reports whether further seeds make it anew.
 	Random() bool
-	// Of lists the classifiers of a group, by their defenses, that the trial is made of.
+	// Of lists the defenses of a group's classifiers that the trial is made of.
 	Of(g Group) []string
 	// Key identifies what is made of a job's classifier, whatever suites ask for it.
 	Key(j *Job, defense string, seed uint64) cell.Made
 	// Exact reports whether networks run as their files have them, not rewritten to be faster.
 	Exact() bool
-	// Kept reports whether its images are kept until they are used, in a run that saves adversarial ones or not.
+	// Kept reports whether its images are kept until they are used. saving says whether the run saves adversarial
+	// images.
 	Kept(saving bool) bool
-	// Crafted reports whether its images are made against a network's answers: others may be given them too.
+	// Crafted reports whether its images are made against a network's answers. They may be given to other networks
+	// too.
 	Crafted() bool
 	// Samples is how many answers its classifier takes for each image that an attack of the same job has changed.
 	Samples() int64
-	// Cost says, for a listing, what the passes are that it takes at most on a set of images: forward and backward.
+	// Cost describes, for a listing, the forward and backward passes that it takes at most on a set of images.
 	Cost(forward, backward int64, count func(int64) string) string
-	// Do has a maker do what the trial's kind asks for.
+	// Do calls the maker's method for the trial's kind.
 	Do(m Maker, s Step) error
 }
 
-// Maker makes what trials ask for.
+// Maker makes the images and certificates of trials.
 type Maker interface {
 	// Attack makes images on the classifier that a step attacks.
 	Attack(s Step) error
@@ -57,10 +60,10 @@ type Maker interface {
 	Certify(s Step) error
 }
 
-// mostTrials is how many epsilons an attack may have, each with every side.
+// mostTrials bounds the epsilons of an attack, times its sides.
 const mostTrials = 10_000
 
-// Trials lists a setting's, at each epsilon or of each corruption, and checks its parameters.
+// Trials lists a setting's trials, at each epsilon or for each corruption, and checks its parameters.
 func Trials(a *config.Attack) (all []Trial, err error) {
 	if n := number.Product(len(a.Epsilons), max(1, len(a.Sides))); n > mostTrials {
 		return nil, fmt.Errorf("attack %s has %d epsilons and sides; %d are the most", a.Name, n, mostTrials)
@@ -85,10 +88,10 @@ func Trials(a *config.Attack) (all []Trial, err error) {
 	return all, nil
 }
 
-// attacksOf are a setting's at each epsilon, or with each side.
+// attacksOf lists a setting's attacks at each epsilon, or with each side.
 func attacksOf(a *config.Attack) (all []attack) {
 	epsilons := a.Epsilons
-	if attacks.Brackets(a.Kind) { // which is at none
+	if attacks.Brackets(a.Kind) { // a bracket has no epsilon
 		epsilons = []float64{1}
 	}
 	for _, eps := range epsilons {
@@ -106,7 +109,7 @@ func attacksOf(a *config.Attack) (all []attack) {
 	return all
 }
 
-// attack is an attack at one epsilon, and what other kinds have in common with it.
+// attack is an attack at one epsilon. Other kinds embed it for the methods that they share.
 type attack struct {
 	setting *config.Attack
 	epsilon float64
@@ -127,7 +130,7 @@ func (attack) Crafted() bool            { return true }
 func (attack) Samples() int64           { return 0 }
 func (attack) Do(m Maker, s Step) error { return m.Attack(s) }
 
-// made is the epsilon that images are made at.
+// made returns the epsilon at which images are made.
 func (a attack) made() float64 {
 	if a.setting.Spans() {
 		return slices.Max(a.setting.Epsilons)
@@ -173,7 +176,7 @@ func (a attack) Describe() (result.Attack, error) {
 	return known, nil
 }
 
-// NormTolerance is how far, relatively, a perturbation may exceed epsilon: what float32 images can't avoid.
+// NormTolerance is the relative excess over epsilon that float32 images can't avoid.
 const NormTolerance = 1e-5
 
 // Ball is where an adversarial image must lie, beside the box [0,1]. The zero value holds the clean image alone.
@@ -181,21 +184,21 @@ type Ball struct {
 	Norm    attacks.Norm
 	Epsilon float64
 	Stored  bool          // all values lie on the levels k/255, unless the image is the clean one
-	Limit   attacks.Limit // of attacks without norm, where images show it; nil for none
+	Limit   attacks.Limit // limit of an attack without norm, if its images show whether they keep it; else nil
 }
 
-// Outside is an image that no attack may return, and the error about it.
+// Outside is the error about an image that its attack may not return.
 type Outside struct {
 	Image   int     `json:"image"`            // its id in the data set
 	Problem string  `json:"problem"`          // what leaves the ball or the box, and by how much
-	Norm    float64 `json:"norm,omitempty"`   // of its perturbation, 0 when it has none
-	Excess  float64 `json:"excess,omitempty"` // over epsilon or beyond [0,1], 0 when its values are no numbers
+	Norm    float64 `json:"norm,omitempty"`   // of its perturbation, 0 if it has none
+	Excess  float64 `json:"excess,omitempty"` // over epsilon or beyond [0,1], 0 if its values are not numbers
 }
 
-// Error is the problem.
+// Error returns the problem.
 func (e Outside) Error() string { return e.Problem }
 
-// BallOf is where a recipe's images must lie.
+// BallOf returns where a recipe's images must lie.
 func BallOf(r attacks.Recipe) Ball {
 	b := Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored}
 	if r.Limit != nil && r.Limit.Visible() {
@@ -204,8 +207,8 @@ func BallOf(r attacks.Recipe) Ball {
 	return b
 }
 
-// Measure is the one place where a perturbation of an image of a shape is measured: its norm, in float64. The error is
-// an [Outside].
+// Measure returns the norm of a perturbation of an image of a shape, in float64; nothing else measures it. The error
+// is an [Outside].
 func (b Ball) Measure(clean, adversarial []float32, shape attacks.Shape) (float64, error) {
 	if len(clean) != len(adversarial) {
 		return 0, Outside{Problem: fmt.Sprintf("it has %d values, the clean image %d", len(adversarial), len(clean))}
