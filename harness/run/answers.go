@@ -9,17 +9,17 @@ import (
 	"selfheal/internal/lists"
 )
 
-// fewestValues is how many numbers it takes to say what kind of numbers a network gives.
+// fewestValues is how many numbers it takes to tell what a network's output is.
 const fewestValues = 20
 
-// answers are warnings about a network whose answers do not look like what the config says they are: logits, or
+// answers returns warnings about a network whose answers do not look like the output in the config: logits or
 // probabilities.
 func answers(s scoring, v []judge.Verdict) (list []result.Warning) {
 	all := func(holds func(judge.Verdict) bool) bool {
 		return !slices.ContainsFunc(v, func(v judge.Verdict) bool { return !holds(v) })
 	}
 	model := s.who.Model
-	if s.Model.Output == "label" || s.Model.Votes > 0 { // which the head writes as numbers
+	if s.Model.Output == "label" || s.Model.Votes > 0 { // the head writes these numbers itself
 		return nil
 	}
 	if s.Model.Output == "probabilities" {

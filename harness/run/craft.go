@@ -25,33 +25,33 @@ import (
 	"selfheal/internal/vector"
 )
 
-// crafting is the making of adversarial images: a recipe on an oracle.
+// crafting makes adversarial images: it runs a recipe on an oracle.
 type crafting struct {
 	recipe      attacks.Recipe
-	trial       plan.Trial // whose images bounds may decide behind the first component; nil for none
+	trial       plan.Trial // bounds may decide its images after the first component; nil for none
 	seed        uint64
-	verdictOnly bool // nobody needs the images: an attack ends at an image's first success
+	verdictOnly bool // only verdicts are needed: an attack ends at an image's first success
 	cell        cell.ID
-	label       string // of the cell in lines of progress
+	label       string // the cell's label in lines of progress
 	key         folder.Key
 	set         open.Images
-	clean       []judge.Verdict // of the oracle's classifier
+	clean       []judge.Verdict // the oracle's classifier's on clean images
 
 	run    *run
 	on     *open.Oracle
-	prover *certify.Prover // of the trial
+	prover *certify.Prover // the trial's
 
 	*crafted
-	freed    bool // nobody needs the images
-	own      int  // images that are this run's to attack
-	standing int  // images that are still right
+	freed    bool // nobody needs the images any more
+	own      int  // number of images that this run attacks
+	standing int  // number of images that are still right
 	tally    *folder.Tally
-	proven   map[int]bool // whether bounds prove the images that they were asked about
+	proven   map[int]bool // the images that bounds were asked about, and whether they are proven
 }
 
-// craft runs a recipe's components in order on an oracle, each on the images that its classifier still gets right, from
-// the clean image. After each component the judge measures its images and asks the classifier again; only that decides.
-// Work that the journal holds is not done again.
+// craft runs a recipe's components in order. Each attacks the images that the oracle's classifier still gets right,
+// starting at the clean image. After each component the judge measures the images and asks the classifier again;
+// nothing else decides. Work that the journal holds is not repeated.
 func (w *crafting) craft() (*crafted, error) {
 	r := w.run
 	w.crafted, w.proven = untouched(), map[int]bool{}
@@ -86,7 +86,7 @@ func (w *crafting) craft() (*crafted, error) {
 	}
 	w.tally.At(w.own, w.standing, true)
 	for i, proven := range w.proven {
-		if proven { // whatever the gradients
+		if proven { // whatever the gradients were
 			w.each[i].Seen = watched{}
 		}
 	}
@@ -104,11 +104,11 @@ func (w *crafting) craft() (*crafted, error) {
 
 func fileOf(k folder.Key) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(k.JSON())))[:16] }
 
-// componentResult is the journal's unit of crafting: an image after a component.
+// componentResult is the journal's entry for an image after a component.
 type componentResult struct {
 	attempt
-	Refuted   bool  `json:"refuted,omitempty"` // a success was claimed that the judge did not see
-	Logits    int64 `json:"logits"`            // passes that the component made for it
+	Refuted   bool  `json:"refuted,omitempty"` // the attack claimed a success that the judge did not see
+	Logits    int64 `json:"logits"`            // passes that the component made for the image
 	Gradients int64 `json:"gradients,omitempty"`
 }
 
@@ -149,7 +149,7 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 	counter, id := &open.Counted{Oracle: w.on}, w.id(component.Name())
 	key := w.key.As("component")
 	key.Part, key.Number = component.Name(), k
-	lost, shown := 0, (func(standing, passes int))(nil) // while the journal is read
+	lost, shown := 0, (func(standing, passes int))(nil) // until the journal is read
 	work, todo, err := folder.Recall(w.run.journal, key, w.set, images, func(i int, to componentResult) bool {
 		if shown == nil {
 			if _, asked := slices.BinarySearch(images, i); !asked {
@@ -192,12 +192,12 @@ func (w *crafting) apply(k int, component attacks.Attack) error {
 	return nil
 }
 
-// attack runs a component on one image and has its claim judged.
+// attack runs a component on one image and lets the judge decide.
 //
-// The judge, who asks the file itself, may refute a claim at a boundary, or with random answers. Then the component is
-// run once more, at full strength and asking the file too, and the image that it returns is judged instead. Where that
-// is refuted as well, of a network that draws at random, and the attack looks for the smallest norm, the first point
-// that it finds within epsilon is judged.
+// The judge asks the file itself and may refute a success, near a boundary or if answers are random. Then the
+// component runs once more, at full strength and asking the file too, and the judge decides about the image that it
+// returns. If that is refuted too, the network draws random numbers and the attack minimises the norm, the judge
+// decides about the first point found within epsilon.
 func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter *open.Counted, im attacks.Image,
 	i int) (made componentResult, err error) {
 	made.attempt = w.each[i]
@@ -239,7 +239,8 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 	return made, nil
 }
 
-// nearer are the first of ever nearer points within each smaller epsilon of the trial, the largest first.
+// nearer returns, for each smaller epsilon of the trial, the largest first, the first of the ever nearer points
+// within it.
 func (w *crafting) nearer(all []attacks.Nearer) (some []attacks.Nearer) {
 	if w.trial == nil || !w.trial.Setting().Spans() {
 		return nil
@@ -252,7 +253,7 @@ func (w *crafting) nearer(all []attacks.Nearer) (some []attacks.Nearer) {
 	return some
 }
 
-// try runs an attack on one image; whether that is broken is the judge's word on the image that the attack returned.
+// try runs an attack on one image. The judge decides whether the returned image is broken.
 func (w *crafting) try(ctx context.Context, a attacks.Attack, on attacks.Oracle, im attacks.Image,
 	how attacks.Options) (res attacks.Result, broken bool, err error) {
 	if res, err = a.Perturb(ctx, on, im, how); err != nil || res.Adversarial == nil {
@@ -273,18 +274,18 @@ func (w *crafting) try(ctx context.Context, a attacks.Attack, on attacks.Oracle,
 // refuted reports whether an attack claimed a success that the judge did not see.
 func refuted(res attacks.Result, broken bool) bool { return res.Adversarial != nil && !broken }
 
-// attempt is an image as attacks have left it. While it is attacked it belongs to one goroutine.
+// attempt is an image after the attacks so far. During an attack it belongs to one goroutine.
 type attempt struct {
-	Image   *journal.Vector `json:"image,omitempty"` // nil where the attack never succeeded: the clean image
+	Image   *journal.Vector `json:"image,omitempty"` // nil if no attack succeeded: the clean image
 	First   int             `json:"first"`           // iteration of the first success over all components, −1 if never
 	Queries int             `json:"queries"`         // forward passes made until then, −1 if never
-	// Nearest is the smallest norm of a misclassified point that an attack which minimises it found, 0 if none did.
+	// Nearest is the smallest norm of a misclassified point, if an attack minimised it and found one; else 0.
 	Nearest float64 `json:"nearest,omitempty"`
-	// Nearer are the first points within each smaller epsilon, of an attack that spans several.
+	// Nearer are the first points within each smaller epsilon, if the attack spans several.
 	Nearer []attacks.Nearer `json:"nearer,omitempty"`
-	Pose   *attacks.Pose    `json:"pose,omitempty"` // where the image is moved to, of attacks that move it
+	Pose   *attacks.Pose    `json:"pose,omitempty"` // the image's new position, if the attack moves it
 	Robust bool             `json:"robust"`         // still right after all components so far
-	// Rounded is what rounding to levels did to what broke the image, or to the last that might have.
+	// Rounded says what rounding to levels did to the image that broke, or to the last that might have.
 	Rounded attacks.Rounding `json:"rounded,omitempty"`
 
 	Spent int     `json:"spent"` // iterations of the components so far
@@ -292,34 +293,35 @@ type attempt struct {
 	Seen  watched `json:"seen"`
 }
 
-// crafted is what a trial made of a set of images against one classifier.
+// crafted holds the images that a trial made of a set against one classifier.
 type crafted struct {
 	each    []attempt        // nil for clean images
-	recipe  *attacks.Recipe  // nil where no attack made them
-	images  *journal.Vectors // those that attacks have made; nil for clean images, and in a merge
+	recipe  *attacks.Recipe  // nil if no attack made them
+	images  *journal.Vectors // images that attacks have made; nil for clean images and in a merge
 	within  plan.Ball
 	steps   []result.Step
 	seconds float64
-	refuted int // successes that an attack claimed and the judge did not see
-	// verdictOnly says that attacks ended at the first success: the images are
-	// adversarial, but not what full strength would have made of them.
+	refuted int // number of successes that an attack claimed and the judge did not see
+	// verdictOnly says that attacks ended at the first success: the images are adversarial, but full strength would
+	// have made others.
 	verdictOnly bool
 	warnings    []result.Warning
-	agreement   *result.Agreement                         // nil where the attacks' arithmetic is the judge's
-	corrupt     func(im attacks.Image) ([]float32, error) // makes the images instead; nil for attacks
-	proof       certify.Proof                             // of the clean images; nil for attacks
+	agreement   *result.Agreement                         // nil if attacks compute in the judge's arithmetic
+	corrupt     func(im attacks.Image) ([]float32, error) // corrupts a clean image; nil for attacks
+	proof       certify.Proof                             // a certificate of the clean images; nil for attacks
 }
 
 // Untried reports whether the i-th image is the clean one.
 func (c *crafted) Untried(i int) bool { return c.corrupt == nil && c.at(i).First < 0 }
 
-// untouched are clean images as if an attack had made them.
+// untouched returns clean images in the form of an attack's.
 func untouched() *crafted { return &crafted{steps: []result.Step{}} }
 
-// intact is an attempt at an image that no attack has changed yet.
+// intact is an attempt that has not begun.
 var intact = attempt{First: -1, Queries: -1}
 
-// limited is what an attack that spans epsilons has made within a smaller one: images beyond it stand.
+// limited returns the images of an attack that spans epsilons within a smaller one. Images beyond it count as
+// standing.
 func (c *crafted) limited(to plan.Ball) *crafted {
 	if c.within == to {
 		return c
@@ -333,14 +335,14 @@ func (c *crafted) limited(to plan.Ball) *crafted {
 			a.First, a.Queries = at.Iterations, at.Forward
 		}
 	}
-	for k := range out.steps { // of the one component
+	for k := range out.steps { // there is one component
 		standing := lists.Count(out.each, func(a attempt) bool { return a.Robust })
 		out.steps[k].Robust = float64(standing) / float64(len(out.each))
 	}
 	return &out
 }
 
-// firstWithin is the first of ever nearer points that lies within epsilon; nil for none.
+// firstWithin returns the first of ever nearer points that lies within epsilon, or nil.
 func firstWithin(epsilon float64, all []attacks.Nearer) *attacks.Nearer {
 	return lists.Find(all, func(n attacks.Nearer) bool { return n.Distance <= epsilon })
 }
@@ -352,7 +354,8 @@ func (c *crafted) at(i int) attempt {
 	return c.each[i]
 }
 
-// Image is the i-th image; im is the clean one. The error is a [journal.ErrNoVector] where the journal has lost it.
+// Image returns the i-th image; im is the clean one. The error is a [journal.ErrNoVector] if the journal has lost the
+// image.
 func (c *crafted) Image(im attacks.Image, i int) ([]float32, error) {
 	if c.corrupt != nil {
 		return c.corrupt(im)
@@ -370,19 +373,19 @@ func (c *crafted) read(set open.Images, i int) (im attacks.Image, x []float32, e
 	return im, x, err
 }
 
-// watched is how the gradients of all attacks on one image looked.
+// watched records faults of the gradients in all attacks on one image.
 type watched struct {
-	Asked     bool `json:"asked,omitempty"`      // by a component that takes gradients
+	Asked     bool `json:"asked,omitempty"`      // a component took gradients
 	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
-	Wild      bool `json:"wild,omitempty"`       // a gradient was
-	Starts    int  `json:"starts,omitempty"`     // of runs
-	Blind     int  `json:"blind,omitempty"`      // those that began where the gradient was 0
+	Wild      bool `json:"wild,omitempty"`       // a gradient was infinite or NaN
+	Starts    int  `json:"starts,omitempty"`     // number of runs
+	Blind     int  `json:"blind,omitempty"`      // number of runs whose first gradient was 0
 }
 
-// failed reports whether the image was hardly attacked, if it stands.
+// failed reports whether the attacks on the image hardly worked, should it stand.
 func (w watched) failed() bool { return w.Wild || w.Starts > 0 && w.Blind == w.Starts }
 
-// watch passes a component's questions about one image on, counts them and looks at the gradients that come back.
+// watch passes an attack's questions about one image on, counts them and inspects the gradients in the answers.
 type watch struct {
 	*open.Counted
 	made *componentResult
@@ -406,14 +409,14 @@ func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, la
 	return nil
 }
 
-// Attacks may run in another arithmetic than the judge, who sees every image that they break. A sample of those
-// that they leave is attacked again in the judge's arithmetic: at least leastAgain images, and a share of againShare.
+// Attacks may run in another arithmetic than the judge. The judge sees every image that they break. A sample of the
+// others is attacked again in the judge's arithmetic: a fraction againShare of them, but at least leastAgain images.
 const (
 	leastAgain = 50
 	againShare = 0.05
 )
 
-// again attacks the sample of a crafting's images that stand, and counts those that stand again.
+// again attacks a sample of a crafting's standing images and counts those that stand again.
 func (w *crafting) again() error {
 	sample := w.sample()
 	work, todo, err := folder.Recall[bool](w.run.journal, w.key.As("again"), w.set, sample, nil)
@@ -437,7 +440,8 @@ func (w *crafting) again() error {
 	return err
 }
 
-// sample is a sample of the images that stand, by a hash of the seed and their ids. A shard takes all that may be in.
+// sample returns images that stand, chosen by a hash of the seed and their ids. A shard returns all of its images
+// that may be in the whole run's sample.
 func (w *crafting) sample() []int {
 	var standing, ids []int
 	for i, a := range w.each {
@@ -456,12 +460,13 @@ func (w *crafting) sample() []int {
 	return sample
 }
 
-// Sampled is the size of the sample of so many images that stand.
+// Sampled returns the size of the sample of so many standing images.
 func Sampled(standing int) int {
 	return min(standing, max(leastAgain, int(math.Ceil(againShare*float64(standing)))))
 }
 
-// standsExactly attacks an image in the judge's arithmetic, at full strength where a claim is refuted.
+// standsExactly attacks an image in the judge's arithmetic. If a success is refuted, it attacks again at full
+// strength.
 func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, im attacks.Image) (bool, error) {
 	for _, component := range w.recipe.Components {
 		for _, verdictOnly := range []bool{true, false} {
@@ -478,12 +483,13 @@ func (w *crafting) standsExactly(ctx context.Context, exact attacks.Oracle, im a
 	return true, nil
 }
 
-// lately is how many proofs the chance of the next is told by.
+// lately is the number of latest proofs that estimate the chance of the next one.
 const lately = 8
 
-// prove has bounds decide images that the first component has left, those of large margins first, as long as that pays:
-// as long as the components to come would take longer for an image, times the chance that it is proven, than a proof.
-// So long a proof may branch too. No verdict depends on it, since a proven image stands every attack.
+// prove lets bounds decide images that the first component has left, large margins first, as long as this saves time:
+// as long as a proof takes less time than the later components would take for the image, times the chance that it is
+// proven. Within the same time a proof may branch too. No verdict depends on it, since a proven image stands every
+// attack.
 func (w *crafting) prove() error {
 	prove, err := w.prover.Image(w.trial, w.on.Of)
 	if err != nil {
@@ -546,7 +552,7 @@ func (w *crafting) certain() int {
 	return lists.Count(slices.Collect(maps.Values(w.proven)), func(is bool) bool { return is })
 }
 
-// rest is about how long the components behind the first take for an image that stands, going by the first one's time.
+// rest estimates how long the components after the first take for a standing image, from the first one's time.
 func (w *crafting) rest() float64 {
 	first := w.steps[0]
 	passes := 0.0

@@ -22,43 +22,43 @@ import (
 	"selfheal/internal/number"
 )
 
-// suiteCases is how many cases a suite has at most, for all its models. Suites share a gallery's cases evenly.
+// suiteCases bounds the cases of a suite, for all its models. Suites share a gallery's cases evenly.
 const suiteCases = 12
 
-// gallery chooses images of a run to show, by verdicts alone: for each attack, control and kind of outcome the first
-// one in data set order, from a place that moves on from case to case. A model has its share of the suite's cases, in
-// the order of attacks, controls and kinds, beginning where the model before it has ended.
+// gallery chooses a run's images to show, by verdicts alone. For each attack, control and kind of outcome it takes
+// the first image in data set order, from a start that moves on from case to case. A model has its share of the
+// suite's cases, in the order of attacks, controls and kinds, starting where the model before it ended.
 type gallery struct {
 	cfg   *config.Config
 	file  *result.Gallery
 	bytes int                 // of PNG files so far
-	full  bool                // the next case was too large
-	found map[slot]*candidate // of the job
-	from  map[slot]float64    // the share of the images before the one that the search begins at, of the job
+	full  bool                // the next case was too large: take no more
+	found map[slot]*candidate // by slot of the job
+	from  map[slot]float64    // by slot of the job: where the search begins, as a fraction of the images
 }
 
-// slot is a place that a job's model has in the gallery.
+// slot is one case of a job's model in the gallery.
 type slot struct {
 	cell.Column
 	defense, kind string
 }
 
-// candidate is the first image of a slot, as a case that lacks answers and pictures.
+// candidate is the first image of a slot: a case without answers and pictures yet.
 type candidate struct {
 	result.GalleryCase
 	who         open.Classifier
 	set         open.Images
-	at          int // of the image in the set
+	at          int // index of the image in the set
 	made        *crafted
-	away        int           // images before it that the search has passed
-	clean       judge.Verdict // the classifier's, on the image as it was
+	away        int           // number of images between the start of the search and this one
+	clean       judge.Verdict // the classifier's, on the clean image
 	image       attacks.Image
 	adversarial []float32
 	work        *folder.Units[*result.GalleryCase]
-	shown       *result.GalleryCase // nil where the answers are not as the kind says
+	shown       *result.GalleryCase // nil if the answers don't fit the kind
 }
 
-// newGallery is an empty one, which becomes that of the results.
+// newGallery makes an empty gallery and puts it into the results.
 func newGallery(cfg *config.Config, record *result.File) *gallery {
 	g := &gallery{cfg: cfg, file: &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: record.ConfigSHA256,
 		Cases: []result.GalleryCase{}}}
@@ -66,7 +66,7 @@ func newGallery(cfg *config.Config, record *result.File) *gallery {
 	return g
 }
 
-// portion is the i-th of n parts of a total, which differ by 1 at most.
+// portion returns the i-th of n parts of a total. Parts differ by 1 at most.
 func portion(total, n, i int) int {
 	s := total / n
 	if i < total%n {
@@ -75,13 +75,13 @@ func portion(total, n, i int) int {
 	return s
 }
 
-// share is how many cases the i-th suite may have.
+// share returns how many cases the i-th suite may have.
 func (g *gallery) share(i int) int {
 	return min(suiteCases, portion(result.GalleryCases, len(g.cfg.Suites), i))
 }
 
-// begin starts a job: nothing is found, and the searches begin evenly over the images, one for each case that the
-// run may have; those of neighbours far apart, as few images may be of a kind.
+// begin starts a job: it forgets what was found and spreads the starts of the searches evenly over the images, one
+// for each case that the run may have. Neighbouring cases start far apart, as a kind may have few images.
 func (g *gallery) begin(j *plan.Job) {
 	g.found, g.from = map[slot]*candidate{}, map[slot]float64{}
 	_, before := g.quota(j)
@@ -92,7 +92,7 @@ func (g *gallery) begin(j *plan.Job) {
 		}
 		all += g.share(i)
 	}
-	if all%7 == 0 { // of at most 48, which 11 then does not divide
+	if all%7 == 0 { // at most 48, so 11 has no common factor with it then
 		stride = 11
 	}
 	for i, k := range slots {
@@ -100,7 +100,7 @@ func (g *gallery) begin(j *plan.Job) {
 	}
 }
 
-// quota is how many cases a job's model may have, and how many the suite's models before it.
+// quota returns how many cases a job's model may have, and how many the suite's models before it have.
 func (g *gallery) quota(j *plan.Job) (own, before int) {
 	of := g.share(slices.IndexFunc(g.cfg.Suites, func(s config.Suite) bool { return s.Name == j.Suite.Name }))
 	for i, name := range j.Suite.Models {
@@ -112,7 +112,7 @@ func (g *gallery) quota(j *plan.Job) (own, before int) {
 	return own, before
 }
 
-// kindsOf are those of a job's cases. An image that withstood the attack made on it has no adversarial version.
+// kindsOf lists the kinds of a job's cases. An image that withstood the attack on it has no adversarial version.
 func kindsOf(j *plan.Job) []string {
 	if j.Oblivious() && len(j.Suite.Controls) > 0 {
 		return []string{result.Healed, result.NotHealed}
@@ -143,13 +143,13 @@ func slotsOf(j *plan.Job, before int) []slot {
 	return slices.Concat(all[first:], all[:first])
 }
 
-// consider takes the candidates of a cell, whose verdicts are v.
+// consider takes candidates from a cell; v are its verdicts.
 func (g *gallery) consider(s scoring, v []judge.Verdict) {
 	if s.Trial == nil || s.clean == nil || s.source != "" && s.source != s.Model.Name {
 		return
 	}
 	for i, made := range s.made.each {
-		if made.First < 0 { // never broken, or wrong from the start
+		if made.First < 0 { // never broken, or wrong without attack
 			continue
 		}
 		kind := result.Broken
@@ -158,7 +158,7 @@ func (g *gallery) consider(s scoring, v []judge.Verdict) {
 			kind = result.Healed
 		case !s.own:
 			kind = result.NotHealed
-		case v[i].Right: // the judge does not confirm it
+		case v[i].Right: // the judge does not confirm the success
 			continue
 		}
 		k, n := slot{cell.Column{Attack: s.Name(), Epsilon: s.Epsilon()}, s.who.Defense(), kind}, len(s.made.each)
@@ -175,7 +175,7 @@ func (g *gallery) consider(s scoring, v []judge.Verdict) {
 	}
 }
 
-// exhibit makes the cases of the present job and writes the gallery with them, unless that is a merge's.
+// exhibit makes the cases of the present job and writes the gallery with them, unless a merge writes it.
 func (r *run) exhibit() error {
 	g, j := r.gallery, r.job.Job
 	if c := r.job.Classifiers[0].Shape.C; c == 1 || c == 3 {
@@ -202,7 +202,7 @@ func (g *gallery) make(r *run, j *plan.Job) error {
 		if c == nil || len(chosen) == own || slices.Contains(chosen, c) {
 			continue
 		}
-		// Which image a slot has is known when all shards are: each keeps its own.
+		// Only all shards together know which image a slot has, so each keeps its own.
 		key := folder.Key{Of: "gallery", Part: k.kind, Made: cell.Made{ID: c.Key()}}
 		work, left, err := folder.Recall(r.journal, key, c.set, []int{c.at},
 			func(at int, known *result.GalleryCase) bool {
@@ -237,7 +237,7 @@ func (g *gallery) make(r *run, j *plan.Job) error {
 	return nil
 }
 
-// add takes a case unless its pictures are too many: the gallery then ends.
+// add appends a case, or ends the gallery if its pictures become too large.
 func (g *gallery) add(c result.GalleryCase) {
 	size := c.Pictures.Bytes()
 	if g.full = g.full || g.bytes+size > result.GalleryBytes; g.full {
@@ -253,9 +253,9 @@ func (g *gallery) note(suite, message string) {
 	g.file.Notes = lists.Once(g.file.Notes, result.GalleryNote{Suite: suite, Message: message})
 }
 
-// show asks about a candidate's images, as far as the verdicts do not tell, and draws them. The loop runs again on the
-// adversarial image: verdicts keep no controls. It returns nil where an answer is not finite, or differs from the
-// verdicts: networks that answer at random do so.
+// show asks for the answers that the verdicts lack, and draws a candidate's images. It runs the loop again on the
+// adversarial image, because verdicts keep no controls. It returns nil if an answer is not finite or differs from the
+// verdicts, as random answers do.
 func (c *candidate) show(ctx context.Context, names []string) (*result.GalleryCase, error) {
 	var err error
 	if c.image, c.adversarial, err = c.made.read(c.set, c.at); err != nil {
@@ -311,7 +311,7 @@ func named(names []string, class int) string {
 	return ""
 }
 
-// believable reports whether a case is what its kind says, in finite numbers.
+// believable reports whether a case fits its kind, with finite numbers.
 func believable(c *result.GalleryCase) bool {
 	right := func(a result.GalleryAnswer) bool { return a.Class == c.Label }
 	finite := c.Undefended.Clean.Margin + c.Undefended.Adversarial.Margin
@@ -360,7 +360,8 @@ func (c *candidate) draw(healed []float32) error {
 // readable rounds a factor down to one of a single digit, or to 15 or its like.
 func readable(x float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(x)))
-	digit := math.Floor(x/power*(1+1e-6)) * power // float32 pixels differ a little from the fractions they stand for
+	// float32 pixels differ a little from the fractions that they stand for
+	digit := math.Floor(x/power*(1+1e-6)) * power
 	if half := 1.5 * power; digit < half && x*(1+1e-6) >= half {
 		return half
 	}

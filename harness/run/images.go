@@ -22,11 +22,11 @@ import (
 	"selfheal/internal/journal"
 )
 
-// Images says of the keys of a plan whether their images are needed, at an attack's full strength, or verdicts alone.
+// Images returns, for each key of a plan, whether an attack's images are needed, at full strength, or only verdicts.
 func Images(p *plan.Plan) map[cell.Made]bool {
 	needed := map[cell.Made]bool{}
 	p.Each(func(s plan.Step) {
-		given := s.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0 // to others than the attacked network
+		given := s.Oblivious() && len(s.Sources)+len(s.Suite.Controls) > 0 // to networks other than the attacked one
 		asked := slices.ContainsFunc(s.Trials, func(t plan.Trial) bool { return t.Samples() > 0 })
 		kept := s.Suite.SaveAdversarial && !s.Suite.VerdictOnly || asked // on disk, or for smoothed classifiers
 		for _, k := range s.Keys() {
@@ -36,22 +36,22 @@ func Images(p *plan.Plan) map[cell.Made]bool {
 	return needed
 }
 
-// images are those that a run's attacks make, as long as steps need them: those of a whole run would fill the disk.
+// images holds the images of a run's attacks as long as steps need them. Holding all of a run's would fill the disk.
 type images struct {
 	plan    *plan.Plan
-	whole   bool // no part, which has made only some of them
+	whole   bool // not a part, which has only some of the images
 	journal *folder.Journal
 	uses    map[cell.Made]*use
-	again   map[folder.Key]bool // whose images were freed too early
+	again   map[folder.Key]bool // keys whose images were freed too early
 }
 
 type use struct {
-	left   int      // steps that still need them
-	images bool     // some step needs the adversarial images, not the verdicts alone
+	left   int      // number of steps that still need them
+	images bool     // some step needs the adversarial images, not only verdicts
 	made   *crafted // nil before the first and after the last step
 }
 
-// reserve notes what the steps of a walk will ask for.
+// reserve counts the needs of a walk's steps.
 func (m *images) reserve() {
 	m.uses = map[cell.Made]*use{}
 	images := Images(m.plan)
@@ -63,14 +63,14 @@ func (m *images) reserve() {
 			m.uses[k].left++
 		}
 	})
-	for _, j := range m.plan.Jobs { // studies take the images that are made anyway
+	for _, j := range m.plan.Jobs { // studies take images that are made anyway
 		if u := m.studied(j); u != nil {
 			u.left++
 		}
 	}
 }
 
-// studied is the use of the images of a job's study, where all are made at full strength for others; else nil.
+// studied returns the use of the images of a job's study, if they are all made at full strength for others; else nil.
 func (m *images) studied(j *plan.Job) *use {
 	if !j.Studies() || j.Studied == nil || !m.whole {
 		return nil
@@ -81,7 +81,7 @@ func (m *images) studied(j *plan.Job) *use {
 	return nil
 }
 
-// used says that one need of a key's images is met. After the last one they are freed.
+// used ends one need of a key's images. The last one frees them.
 func (m *images) used(k cell.Made) error {
 	u := m.uses[k]
 	if u.left--; u.left > 0 || u.made == nil {
@@ -92,7 +92,7 @@ func (m *images) used(k cell.Made) error {
 	return m.free(craftKey(k), freed)
 }
 
-// free removes a key's images, once the journal says that nobody needs them. There are none where it is complete.
+// free removes a key's images, after the journal notes that nobody needs them. A complete journal has none.
 func (m *images) free(k folder.Key, images *journal.Vectors) error {
 	if images == nil {
 		return nil
@@ -104,7 +104,7 @@ func (m *images) free(k folder.Key, images *journal.Vectors) error {
 	return images.Remove()
 }
 
-// lost has the images of a job, which are freed, made again. It returns false where they were.
+// lost has the freed images of a job made again. It returns false if that has already been done.
 func (m *images) lost(j *plan.Job) bool {
 	if m.again[studyKey(j)] {
 		return false
@@ -120,21 +120,22 @@ func (m *images) lost(j *plan.Job) bool {
 	return true
 }
 
-// craftKey is the journal's, of images that an attack makes.
+// craftKey returns the journal's key for the images of an attack.
 func craftKey(k cell.Made) folder.Key { return folder.Key{Of: "attack", Made: k} }
 
-// studyKey is that of images which are made for a study alone.
+// studyKey returns the key for images that are made for a study alone.
 func studyKey(j *plan.Job) folder.Key {
 	return suiteKey(j, "study", "")
 }
 
 var unsafeName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// adversarialName is the file of a trial's images, which is readable, and unique whatever the names hold.
+// adversarialName returns the name of the file of a trial's images. It is readable, and unique whatever the names
+// contain.
 func adversarialName(s plan.Step) string {
 	parts := []string{s.Suite.Name, s.From.Model.Name, s.Trial.Name()}
 	key := fmt.Appendf(nil, "%q %q %q %v", parts[0], parts[1], parts[2], s.Epsilon())
-	if s.Attacked != cell.None { // made against it
+	if s.Attacked != cell.None { // made against this defense
 		parts, key = append(parts, s.Attacked), fmt.Appendf(key, " %q", s.Attacked)
 	}
 	sum := sha256.Sum256(key)
@@ -142,7 +143,7 @@ func adversarialName(s plan.Step) string {
 	return name + fmt.Sprintf("_%x.npy", sum[:4])
 }
 
-// adversarial saves a step's images as float32 [N, C, H, W], unless this run has done so.
+// adversarial saves a step's images as float32 [N, C, H, W], unless this run has saved them.
 func (r *run) adversarial(s plan.Step, made *crafted) error {
 	name := "adversarial/" + adversarialName(s)
 	saved := r.journal.Block(savedKey(name))
@@ -168,22 +169,22 @@ func (r *run) adversarial(s plan.Step, made *crafted) error {
 	return saved.Append(sum)
 }
 
-// savedKey says in the journal that a file is there.
+// savedKey is the key by which the journal says that a file has been written.
 func savedKey(name string) folder.Key { return folder.Key{Of: folder.Saved, Part: name} }
 
-// Checksum is the journal's of a file.
+// Checksum identifies a file's content in the journal.
 type Checksum struct {
 	Bytes int64  `json:"bytes"`
 	Sum   uint32 `json:"sum"` // CRC-32C
 }
 
-// SavedAs is the last checksum that a journal has of a file.
+// SavedAs returns the last checksum of a file in a journal.
 func SavedAs(block *journal.Block) (known Checksum, ok bool) {
 	err := block.Read(func(line []byte) error { return json.Unmarshal(line, &known) })
 	return known, err == nil && block.Written()
 }
 
-// Is reports whether a file is as it was written.
+// Is reports whether a file has the checksum.
 func (c Checksum) Is(path string) bool {
 	f, err := input.Open(path)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"selfheal/internal/number"
 )
 
-// judge asks a classifier about the images that were made of a set, except those that the journal holds under a key.
-// Clean are its verdicts on the clean images, which hold where no attack broke the image; nil where there are none. The
-// first images are followed from sweep to sweep where that is asked for.
+// judge asks a classifier about the images made of a set. It leaves out those that the journal holds under key. clean
+// are the classifier's verdicts on the clean images, which it uses for images that no attack broke; nil if there are
+// none. If sweeps are asked for, it follows the first images from sweep to sweep.
 func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *crafted, clean *judgement,
 	sweeps bool) (*judgement, error) {
 	out := newJudgement(set.Len(), who.Info)
-	if made.proof != nil { // nothing but the proof is new
+	if made.proof != nil { // only the proof is new
 		for i := range out.verdicts {
 			out.same(i, clean)
 			out.verdicts[i].Right = made.proof.Right(i, set.Label(i))
@@ -57,7 +57,7 @@ func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *
 			v, err = judge.Judge(ctx, who, im, x, made.within, want)
 		}
 		switch {
-		case errors.As(err, new(open.NotFinite)): // of several the first counts, whichever is met first
+		case errors.As(err, new(open.NotFinite)): // the first in order counts, whichever is met first
 			return judge.Verdict{Broken: true}, nil
 		case errors.As(err, new(plan.Outside)):
 			err = fmt.Errorf("image %d: %w", set.ID(i), err)
@@ -72,7 +72,8 @@ func (r *run) judge(key folder.Key, who open.Classifier, set open.Images, made *
 	return out, err
 }
 
-// traced: record the solver's sweeps for the first 8 images of each cell. Each sweep costs such an image a pass more.
+// traced is how many images of each cell have the solver's sweeps recorded. Each sweep costs such an image one more
+// pass.
 const traced = 8
 
 // judgement is a classifier's verdicts on images, and how long it took to get them.
@@ -80,9 +81,9 @@ type judgement struct {
 	verdicts []judge.Verdict // without their Loop
 	seconds  float64
 
-	// The numbers of a closed loop, which stay in memory for as many images as there are.
+	// The numbers of a closed loop, kept in memory for all images.
 	stages []int       // of the layers
-	rows   [][]float64 // of each image: objective, greedy, norm, and each layer's norm and loss
+	rows   [][]float64 // by image: objective, greedy, norm, and each layer's norm and loss
 	sweeps [traced][]number.Any
 }
 
@@ -94,7 +95,7 @@ func newJudgement(n int, who open.Info) *judgement {
 	return j
 }
 
-// fits reports whether a judge.Verdict has the numbers of the loop.
+// fits reports whether a verdict has the numbers of the loop.
 func (j *judgement) fits(v judge.Verdict) bool {
 	return v.Broken || j.rows == nil || v.Loop != nil && len(v.Loop.Layers) == len(j.stages)
 }
@@ -122,7 +123,7 @@ func (j *judgement) same(i int, as *judgement) {
 	}
 }
 
-// summary reports how the closed loop did over a cell's images.
+// summary returns the closed loop's means over a cell's images.
 func (j *judgement) summary(c *open.ControlInfo) *result.Solver {
 	s := &result.Solver{Method: c.Solver.Method.String(), PassesPerRun: c.Passes}
 	n := float64(len(j.rows))
@@ -149,8 +150,8 @@ func (j *judgement) summary(c *open.ControlInfo) *result.Solver {
 	return s
 }
 
-// meanSweeps is the mean objective at the greedy start and after each sweep, over the images that were followed, and
-// how many these are; nil where there are none, or where the solver did not stay finite on the way.
+// meanSweeps returns the mean objective at the greedy start and after each sweep over the n images that were
+// followed. It is nil if there are none, or if the solver became infinite on the way.
 func (j *judgement) meanSweeps() (means []float64, n int) {
 	for _, sweeps := range j.sweeps {
 		if sweeps == nil {

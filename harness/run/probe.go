@@ -16,24 +16,26 @@ import (
 	"selfheal/internal/lists"
 )
 
-// The limits of the probes. A closed loop costs many passes, so fewer of its images are probed.
+// The limits of the probes. A closed loop takes many passes, so fewer of its images are probed.
 const (
-	probed           = 32 // images of a plain network
+	probed           = 32 // images of an undefended network
 	probedControlled = 8
-	repeats          = 5 // answers compared by the randomness probe, as in the reference AutoAttack
+	repeats          = 5 // number of answers that the randomness probe compares, as in the reference AutoAttack
 	neighbours       = 10
-	// probeRadius is half a grey level: noise that an image does not show.
+	// probeRadius is half a grey level, noise that an image does not show.
 	probeRadius = 0.5 / 255
-	// unstable is the relative change of the margin, for the median image, above which
-	// a loss is called unstable. Trained networks are at 1 % and below.
+	// unstable is the median relative change of the margin above which a loss is called unstable. Trained networks
+	// have 1 % or less.
 	unstable = 0.1
-	// farCopy is the share of images on which the copy of a file that answers itself may answer otherwise.
+	// farCopy is the fraction of images on which the opened copy of a file may answer otherwise than the file without
+	// a warning.
 	farCopy = 0.1
-	// repeatable is the largest distance of normalised answers that counts as equal, the reference's.
+	// repeatable is the largest distance between normalised answers that count as equal, as in the reference
+	// AutoAttack.
 	repeatable = 1e-4
 )
 
-// probed are the warnings of the probes, made once a run: they concern every cell of a classifier.
+// probed returns the warnings of the probes. They are made once a run and concern every cell of a classifier.
 func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
 	r, key := s.run, s.Row(s.who.Defense()).Made()
 	if found, done := r.probes[key]; done || s.Trial != nil || !s.Set.First() {
@@ -41,7 +43,7 @@ func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
 	}
 	found, err := folder.Once(r.journal, folder.Key{Of: "probe", Made: key}, func() (_ []result.Warning, err error) {
 		var found []result.Warning
-		if s.Model.Votes == 0 { // else answers are keyed by the image, and differ from neighbours'
+		if s.Model.Votes == 0 { // a network with votes has answers keyed by the image, which differ from neighbours'
 			found, err = probe(r.ctx, r.Opener, s.who, s.Set, v)
 		}
 		if err == nil && s.who.Control == nil {
@@ -60,8 +62,7 @@ func (s scoring) probed(v []judge.Verdict) ([]result.Warning, error) {
 	return found, err
 }
 
-// preprocessing warns where a usual preprocessing is better than the model's. Images that another shard keeps are asked
-// about here too.
+// preprocessing warns if a usual preprocessing is better than the model's. It also asks about images of other shards.
 func (s scoring) preprocessing(v []judge.Verdict) ([]result.Warning, error) {
 	r, places, right := s.run, open.Sample(s.Set.Len()), make([]bool, s.Set.Len())
 	err := r.ForEach(r.ctx, len(places), s.who.State(), func(ctx context.Context, k int) error {
@@ -91,7 +92,7 @@ func (s scoring) preprocessing(v []judge.Verdict) ([]result.Warning, error) {
 // ProbePasses is how many answers a probed image takes.
 const ProbePasses = repeats + neighbours
 
-// Probed is how many images of a classifier are probed at most.
+// Probed returns how many images of a classifier are probed at most.
 func Probed(who open.Classifier) int {
 	if who.Control != nil {
 		return probedControlled
@@ -99,7 +100,7 @@ func Probed(who open.Classifier) int {
 	return probed
 }
 
-// firstOf are the first places of n that hold, as many as are probed of a classifier.
+// firstOf returns the first of n places for which holds is true, at most as many as are probed of a classifier.
 func firstOf(n int, who open.Classifier, holds func(i int) bool) (todo []int) {
 	for i := 0; i < n && len(todo) < Probed(who); i++ {
 		if holds(i) {
@@ -109,7 +110,7 @@ func firstOf(n int, who open.Classifier, holds func(i int) bool) (todo []int) {
 	return todo
 }
 
-// probe asks about clean images again and about images beside them, and warns where answers are random or jump.
+// probe asks about clean images again and about images beside them. It warns if answers are random or jump.
 func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Images, clean []judge.Verdict) (
 	[]result.Warning, error) {
 	var failed error
@@ -117,7 +118,7 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 		if set.Own(i) || failed != nil {
 			return clean[i].Right
 		}
-		var v judge.Verdict // which another shard keeps
+		var v judge.Verdict // another shard has the verdict
 		im, err := set.Read(i)
 		if err == nil {
 			v, err = judge.Judge(ctx, who, im, im.Pixels, plan.Ball{}, judge.AnswerOnly)
@@ -192,7 +193,8 @@ func probe(ctx context.Context, o *open.Opener, who open.Classifier, set open.Im
 	return list, nil
 }
 
-// normalisedDistance is ‖a/‖a‖ − b/‖b‖‖₂, as the reference compares answers. NaN is left to the judge.
+// normalisedDistance returns ‖a/‖a‖ − b/‖b‖‖₂, as the reference compares answers. The judge reports NaN, not this
+// probe.
 func normalisedDistance(a, b []float32) float64 {
 	na, nb := attacks.L2.Length(a)+1e-10, attacks.L2.Length(b)+1e-10
 	sum := 0.0
@@ -203,14 +205,14 @@ func normalisedDistance(a, b []float32) float64 {
 	return math.Sqrt(sum)
 }
 
-// Unbounded is the attack at epsilon 1 that images of ℓ∞ attacks are probed by.
+// Unbounded returns the attack at epsilon 1 that probes images of ℓ∞ attacks.
 func Unbounded(classes int) (attacks.Recipe, error) {
 	return attacks.Setup{Kind: "apgd-dlr", Norm: attacks.Linf,
 		Parameters: map[string]any{"loss": "margin", "steps": 20}}.Make(1, classes)
 }
 
-// unbounded attacks images that stood in ℓ∞ once more at epsilon 1, where every image is within reach of every other.
-// An image that still stands shows that something else than robustness stops the attack.
+// unbounded attacks images that stood in ℓ∞ once more, at epsilon 1, where every image can reach every other. If an
+// image still stands, something other than robustness stops the attack.
 func (w *crafting) unbounded() ([]result.Warning, error) {
 	asked := firstOf(w.set.Len(), w.on.Of, func(i int) bool { return w.each[i].Robust })
 	recipe, err := Unbounded(w.on.Classes())

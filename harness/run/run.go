@@ -1,5 +1,7 @@
-// Package run carries out a plan: it opens data, networks and controllers, attacks, judges what the attacks return, and
-// writes the results.
+// Package run carries out a plan: it opens data, networks and controllers, attacks, judges the images that attacks
+// return, and writes the results. [Run] does all of it; [Prepare] only checks that a plan can be carried out;
+// [Results] makes results out of a complete journal; [Verify] judges saved images again. A run that was stopped
+// continues where it ended and reaches the same results. The tests of package harness run whole plans through it.
 package run
 
 import (
@@ -33,18 +35,18 @@ import (
 	"selfheal/models/ort"
 )
 
-// GCPercent is for debug.SetGCPercent in programs that run suites: on a small network, garbage in Go is half of a run's
-// memory. Collected twice as often it is a tenth less, for 1 % of the time.
+// GCPercent is for debug.SetGCPercent in programs that run suites. On a small network, half of a run's memory is
+// garbage in Go; collecting twice as often saves a tenth of it and costs 1 % of the time.
 const GCPercent = 50
 
-// Options say where a run writes and how it computes. They never change a number.
+// Options say where a run writes and how it computes. They change no number.
 type Options struct {
 	Out             string
 	Resume          bool // Out must hold this plan's run, finished or not
-	atomicfile.Rule      // what may be replaced; with Force the run starts anew, whatever Out holds
+	atomicfile.Rule      // files that may be replaced; with Force the run starts anew, whatever Out holds
 	Progress        *progress.Progress
-	Cache           *pca.Cache // of fitted embeddings; nil for none
-	Command         []string   // for the results to say how to repeat the run
+	Cache           *pca.Cache // of fitted embeddings; may be nil
+	Command         []string   // recorded in the results, to repeat the run
 	KeepInputs      string     // see [folder.Folder.KeepInputs]
 	// Report, unless nil, is called when the results are in Out, while no other run may write there.
 	Report func(*result.File) error
@@ -52,16 +54,16 @@ type Options struct {
 	Part *Part
 }
 
-// Part is one shard of a plan, whose results are its journal.
+// Part is one shard of a plan. Its results are its journal.
 type Part struct {
 	Shard plan.Shard
-	Dir   string                     // the folder that it works in
+	Dir   string                     // the shard's own folder
 	Known map[string]*dataset.Digest // of data sets that another shard has read whole
-	// Read, unless nil, is given the data sets once all are open.
+	// Read, unless nil, is called with the data sets once all are open.
 	Read func(map[string]*dataset.Dataset) error
 }
 
-// run is the state of one run over a plan's jobs: a visitor of it, and the maker of its trials.
+// run is the state of one run over a plan's jobs. It is the plan's visitor and the maker of its trials.
 type run struct {
 	*open.Opener
 	ctx     context.Context // of the walk
@@ -70,23 +72,23 @@ type run struct {
 	out     *folder.Folder
 	journal *folder.Journal
 	source  Source
-	cells   *cells        // nil in a part, whose cells the merge makes
-	tally   *folder.Tally // nil but in a part
+	cells   *cells        // nil in a part: the merge makes the cells
+	tally   *folder.Tally // nil except in a part
 	gallery *gallery
 	images  *images
 	probes  map[cell.Made][]result.Warning
-	kept    map[*plan.Job]*open.Job // those that stay open from preflight on
+	kept    map[*plan.Job]*open.Job // jobs that stay open from preflight on
 
-	// The state of the job and the group that the walk is in.
+	// The state of the present job and group.
 	job    *open.Job
 	prover *certify.Prover
-	clean  map[string]*judgement // by defense; nil where the clean images have no verdicts
+	clean  map[string]*judgement // by defense; nil if the clean images have no verdicts
 	target *target               // nil until images are made
 }
 
-// Run carries out a plan and returns its results, which are also in o.Out: a run of the same plan that was ended there
-// is continued, and a finished one left as it is. One that ends early returns the cells that were finished; all that
-// was done is on disk. Another run's folder is an [folder.ErrOtherRun].
+// Run carries out a plan and returns its results, which it also writes to o.Out. If o.Out holds a run of the same
+// plan, Run continues it, or returns its results if it is finished. After an error Run returns the finished cells,
+// and all work done is on disk. The folder of another run is an [folder.ErrOtherRun].
 func Run(ctx context.Context, p *plan.Plan, o Options) (*result.File, error) {
 	r, finished, err := prepare(ctx, p, o)
 	defer r.close()
@@ -110,7 +112,7 @@ func Run(ctx context.Context, p *plan.Plan, o Options) (*result.File, error) {
 	return r.Record, err
 }
 
-// Prepare holds that a plan can be carried out and that its results find room, and begins nothing.
+// Prepare returns an error unless a plan can be carried out and its results fit on the disk. It computes nothing.
 func Prepare(ctx context.Context, p *plan.Plan, o Options) error {
 	r, _, err := prepare(ctx, p, o)
 	r.close()
@@ -167,7 +169,7 @@ func (r *run) close() {
 	r.Opener.Close()
 }
 
-// Results makes the results of a plan out of a complete journal, and writes them to a folder.
+// Results makes the results of a plan from a complete journal and writes them to a folder.
 func Results(ctx context.Context, p *plan.Plan, opener *open.Opener, out *folder.Folder, j *folder.Journal, s Source,
 	report func(*result.File) error) error {
 	r := &run{Opener: opener, plan: p, out: out, journal: j, source: s}
@@ -177,7 +179,7 @@ func Results(ctx context.Context, p *plan.Plan, opener *open.Opener, out *folder
 	return r.end(Options{Report: report}, nil)
 }
 
-// walk goes over the plan, anew where the journal lacks what followed from images of a job that are freed.
+// walk goes over the plan, again if the journal lacks results from images that are already freed.
 func (r *run) walk(ctx context.Context) error {
 	r.ctx = ctx
 	if r.part == nil {
@@ -201,7 +203,7 @@ func (r *run) walk(ctx context.Context) error {
 	}
 }
 
-// end writes the results. The most urgent of several errors is returned: something is not on disk.
+// end writes the results. It returns the most urgent of several errors: something is not on disk.
 func (r *run) end(o Options, err error) error {
 	if err == nil {
 		r.Record.Finished = new(time.Now().UTC().Truncate(time.Second))
@@ -231,7 +233,7 @@ func (r *run) end(o Options, err error) error {
 	return r.out.Unfinish(cmp.Or(perr, err))
 }
 
-// planned is what the work folder says about the run.
+// planned returns the run's description for the work folder.
 func (r *run) planned() folder.Planned {
 	p := folder.Planned{Run: r.Record}
 	if r.part != nil {
@@ -240,7 +242,7 @@ func (r *run) planned() folder.Planned {
 	return p
 }
 
-// compare opens the journal of an unfinished run of this plan, or returns a finished one's results.
+// compare opens the journal of an unfinished run of this plan, or returns a finished run's results.
 func (r *run) compare(o Options) (finished *result.File, err error) {
 	out := r.out
 	held := out.Old
@@ -259,7 +261,7 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 		return nil, open.Wrong(err)
 	}
 	err = out.Holds(held, r.Record)
-	if err == nil && out.Old != nil { // of another plan where a run with --force was stopped
+	if err == nil && out.Old != nil { // another plan's, if a run with --force was stopped
 		var list []result.Difference
 		list, err = folder.Differ(out.Old, r.Record)
 		out.Same = len(list) == 0
@@ -273,7 +275,7 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 	case out.Plan == nil:
 		return nil, nil
 	}
-	if held.Finished != nil { // of a shard
+	if held.Finished != nil { // a shard's
 		if now, err := out.JournalState(); err == nil && now == out.Plan.Journal {
 			r.Progress.Report(progress.RunIsThere{Out: out.Dir, Finished: *held.Finished})
 			return held, nil
@@ -288,7 +290,7 @@ func (r *run) compare(o Options) (finished *result.File, err error) {
 	return nil, err
 }
 
-// describe begins the results: when, where and of what the run is made.
+// describe begins the results with the run's time, machine and inputs.
 func (r *run) describe(command []string) error {
 	f, cfg := r.Record, r.Config
 	f.Schema, f.Created, f.ConfigSHA256 = result.Schema, time.Now().UTC().Truncate(time.Second), cfg.Hash()
@@ -350,15 +352,15 @@ func (r *run) count() {
 	r.Progress.Follow(r.tally.Write)
 }
 
-// preflight opens all that a run will need, before hours are spent and the last model turns out to be missing.
+// preflight opens all that a run needs at its start, so that a missing file ends it before hours are spent.
 type preflight struct {
 	*open.Opener
 	ctx      context.Context
 	compared map[string]bool // models whose gradients were held against the CPU provider's
 }
 
-// ready sees whether a plan's files are there and fit each other. Networks stay open for their jobs as long as the
-// process takes less than a fifth of what was free.
+// ready checks that a plan's files are there and fit each other. Networks stay open for their jobs as long as the
+// process takes less than a fifth of the memory that was free.
 func (r *run) ready(ctx context.Context) error {
 	f := preflight{Opener: r.Opener, ctx: ctx, compared: map[string]bool{}}
 	r.kept = map[*plan.Job]*open.Job{}
@@ -384,7 +386,7 @@ func (r *run) ready(ctx context.Context) error {
 	return nil
 }
 
-// job closes a job's loops, and differentiates them where attacks will.
+// job closes a job's loops, and differentiates the loops that attacks will differentiate.
 func (p preflight) job(b *open.Job) error {
 	j := b.Job
 	if err := p.comparable(b); err != nil {
@@ -408,7 +410,7 @@ func (p preflight) job(b *open.Job) error {
 	return p.study(j, b.Net)
 }
 
-// differentiate sees whether a loop has gradients.
+// differentiate returns an error unless a loop has gradients.
 func differentiate(b *open.Job, c open.Classifier) error {
 	on, err := b.Oracle(c)
 	if err != nil {
@@ -418,7 +420,7 @@ func differentiate(b *open.Job, c open.Classifier) error {
 	return on.Prepare(attacks.CrossEntropy)
 }
 
-// study closes the loops of a job's study and sees whether its attack can be made.
+// study closes the loops of a job's study and checks that its attack can be made.
 func (p preflight) study(j *plan.Job, net *control.Network) error {
 	if !j.Studies() {
 		return nil
@@ -438,11 +440,11 @@ func (p preflight) study(j *plan.Job, net *control.Network) error {
 	return nil
 }
 
-// comparedImages is how many images' gradients are compared.
+// comparedImages is the number of images whose gradients are compared.
 const comparedImages = 8
 
-// comparable refuses a provider whose gradients are not those of the CPU provider, which judges. A small pool on the
-// CPU computes the same for a device.
+// comparable refuses a provider whose gradients differ from the CPU provider's, which judges. In place of a device's
+// judge, a small pool on the CPU computes the same.
 func (p preflight) comparable(b *open.Job) error {
 	onCPU := !p.Pool.Target(true).Row().All
 	if p.Pool.Target(true) == p.Pool.Target(false) && onCPU || p.compared[b.Model.Name] {

@@ -110,7 +110,7 @@ func countWrong(all []result.Record) (n int) {
 	return n
 }
 
-// A cell's numbers are those of its records, and each record is what the network says of its image.
+// A cell's numbers follow from its records, and each record agrees with the network's answer to its image.
 func TestCellsOfRecords(t *testing.T) {
 	_, cells, records := done(t, `
 controls:

@@ -24,7 +24,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// scoring is what makes a cell: a classifier, and the images that a trial has made.
+// scoring makes a cell from a classifier and the images of a trial.
 type scoring struct {
 	run *run
 	*open.Job
@@ -32,11 +32,11 @@ type scoring struct {
 	Seed       uint64
 	First      bool // the seed is the cells' own
 	who        open.Classifier
-	source     string // the model whose images they are, in mode transfer
+	source     string // in mode transfer, the model on which the images were made
 	own        bool   // the trial was made of this very classifier
 	recipe     attacks.Recipe
 	made       *crafted
-	clean      *judgement // the classifier's on clean images; nil where these are the clean ones, or it has none
+	clean      *judgement // the classifier's on clean images; nil if these are the clean ones or it has none
 }
 
 func (s scoring) block() folder.Key {
@@ -47,7 +47,8 @@ func (s scoring) block() folder.Key {
 	return k
 }
 
-// judged says where an answer is not finite: that costs a cell, not the hours behind it.
+// judged returns the verdicts, or in failure the answer that is not finite. Such an answer fails the cell, not the
+// run.
 func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string, err error) {
 	if v, err = s.run.judge(s.block(), s.who, s.Set, s.made, s.clean, sweeps); err != nil {
 		err = fmt.Errorf("%s: %w", where, err)
@@ -75,7 +76,7 @@ func (s scoring) cell() result.Cell {
 	return one
 }
 
-// step scores a classifier: under the first seed that makes a cell, under others a row of its seeds.
+// step scores a classifier. The first seed makes a cell, others add a row to its seeds.
 func (s scoring) step() error {
 	if !s.First {
 		return s.rescore()
@@ -84,7 +85,7 @@ func (s scoring) step() error {
 	return err
 }
 
-// score makes a cell with its records. It returns the verdicts; none where the cell has an error instead.
+// score makes a cell with its records and returns the verdicts, or nil if the cell has an error.
 func (s scoring) score() (*judgement, error) {
 	r := s.run
 	if s.Trial != nil && (s.clean == nil || s.made == nil) {
@@ -109,7 +110,7 @@ func (s scoring) score() (*judgement, error) {
 	return got, r.cells.add(s, got, probed, findings)
 }
 
-// rescore scores the images that a trial made under another seed, where the first seed has made a cell.
+// rescore scores the images of another seed, if the first seed has made a cell.
 func (s scoring) rescore() error {
 	cell := s.run.cells.of(s)
 	if s.made == nil || s.clean == nil || cell != nil && cell.Error != "" {
@@ -126,7 +127,7 @@ func (s scoring) rescore() error {
 	return s.run.cells.addSeed(s, cell, got, failure, findings)
 }
 
-// confront holds the certificates of a job against the images of a scoring, unless it is one itself.
+// confront checks the certificates of a job against the images of a scoring, unless it is a certificate's own.
 func (s scoring) confront(v []judge.Verdict) (all []certify.Finding, err error) {
 	if s.Trial == nil || s.recipe.Certificate != nil {
 		return nil, nil
@@ -146,14 +147,14 @@ func (s scoring) confront(v []judge.Verdict) (all []certify.Finding, err error) 
 	return all, nil
 }
 
-// certificate is that of the classifier by a trial.
+// certificate returns the certificate that a trial makes of the classifier.
 func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
 	s.Trial, s.Seed, s.recipe = t, seed, s.Recipes[t]
 	return certify.Case{Trial: t, Recipe: s.recipe, Who: s.who, Seed: seed, ID: s.id(),
 		Label: s.label(), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
 }
 
-// label names what is attacked, or certified, in lines of progress.
+// label names the attacked or certified classifier in lines of progress.
 func (s scoring) label() string {
 	own := s.Seed == s.run.Config.Seed
 	label := s.run.cells.next(own) + cmp.Or(s.source, s.Model.Name) + ", " + s.Trial.Name()
@@ -169,7 +170,7 @@ func (s scoring) label() string {
 	return label
 }
 
-// cells are the results so far. A nil one takes none: a part's are the merge's.
+// cells are the results so far. A nil *cells takes none, because a part leaves cells to the merge.
 type cells struct {
 	record   *result.File
 	out      *folder.Folder
@@ -177,7 +178,7 @@ type cells struct {
 	total    int
 }
 
-// next numbers the next cell, for a line; "" where none follows.
+// next numbers the next cell in a line of progress, or returns "" if none follows.
 func (c *cells) next(follows bool) string {
 	if c == nil || !follows {
 		return ""
@@ -185,7 +186,7 @@ func (c *cells) next(follows bool) string {
 	return fmt.Sprintf("[%d/%d] ", len(c.record.Cells)+1, c.total)
 }
 
-// of is the cell that the first seed of a scoring has made.
+// of returns the cell that the first seed of a scoring has made.
 func (c *cells) of(s scoring) *result.Cell {
 	for i := 0; c != nil && i < len(c.record.Cells); i++ {
 		if one := &c.record.Cells[i]; one.ID == s.id() {
@@ -207,16 +208,16 @@ func (c *cells) fail(s scoring, why string) error {
 	return c.out.Cell(c.record, nil)
 }
 
-// unproven has the run end with an error: an image is certified and broken, and chance does not explain it.
+// unproven makes the run end with an error: an image is certified and broken, which chance does not explain.
 func (c *cells) unproven(cell result.Cell, who open.Classifier, text string) {
 	c.record.Failed = append(c.record.Failed, fmt.Sprintf("suite %s, %s, attack %s: %s: the certificate or this "+
 		"program is wrong", cell.Suite, who, cell.Attack, text))
 }
 
-// A network of so many classes, for images of at least such a side, is taken for one of ImageNet's.
+// A network with so many classes, for images with at least such a side, counts as one of ImageNet's.
 const imagenetClasses, imagenetSide = 1000, 224
 
-// add makes a cell of verdicts and writes it with its records.
+// add makes a cell from verdicts and writes it with its records.
 func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings []certify.Finding) error {
 	if c == nil {
 		return nil
@@ -280,12 +281,12 @@ func (c *cells) add(s scoring, got *judgement, probed []result.Warning, findings
 		}
 	}
 	c.record.Cells = append(c.record.Cells, cell)
-	told := s.own && s.who.Control == nil && s.recipe.Components != nil // by its last component
+	told := s.own && s.who.Control == nil && s.recipe.Components != nil // by the recipe's last component
 	c.progress.Scored(cell, len(c.record.Cells), c.total, told)
 	return c.out.Cell(c.record, records(cell, s, v))
 }
 
-// addSeed adds the verdicts under a further seed to a cell, or says why there are none.
+// addSeed adds the verdicts of a further seed to a cell, or says why there are none.
 func (c *cells) addSeed(s scoring, cell *result.Cell, got *judgement, failure string,
 	findings []certify.Finding) error {
 	if c == nil || cell == nil {
@@ -318,7 +319,7 @@ func (c *cells) addSeed(s scoring, cell *result.Cell, got *judgement, failure st
 	return c.out.Cell(c.record, nil)
 }
 
-// records are a cell's, one an image.
+// records returns the records of a cell, one for each image.
 func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result.Record] {
 	return func(yield func(result.Record) bool) {
 		for i, v := range verdicts {
@@ -377,7 +378,8 @@ func voted(all []judge.Verdict, passes int) *result.Votes {
 	return of
 }
 
-// area is that under the curve of accuracy against epsilon, up to the largest: the mean of the distances, cut there.
+// area returns the area under the curve of accuracy against epsilon, up to the largest: the mean of the distances,
+// each cut at largest.
 func area(each []attempt, clean []judge.Verdict, largest float64) float64 {
 	sum := 0.0
 	for i, a := range each {
@@ -405,7 +407,7 @@ func bits(verdicts []judge.Verdict) (text string, correct int) {
 	return string(b), correct
 }
 
-// leftOut are the warnings about classes and files that a data set leaves out, if any.
+// leftOut returns the warnings about classes and files that a data set leaves out.
 func leftOut(name string, left *result.LeftOut) (list []result.Warning) {
 	if left == nil {
 		return nil
@@ -428,7 +430,7 @@ func leftOut(name string, left *result.LeftOut) (list []result.Warning) {
 	return list
 }
 
-// warnings are those that a cell's own numbers give.
+// warnings returns the warnings that follow from a cell's own numbers.
 func warnings(s scoring, v []judge.Verdict) []result.Warning {
 	who, recipe := s.who, s.recipe
 	var list []result.Warning
@@ -495,10 +497,11 @@ func share(n, of int) string {
 	return fmt.Sprintf("%d of %d images (%.1f %%)", n, of, 100*float64(n)/float64(max(of, 1)))
 }
 
-// squareMargin is the share of images from which Square's success is more than noise; the reference AutoAttack's.
+// squareMargin is the fraction of images above which Square's success is more than noise, as in the reference
+// AutoAttack.
 const squareMargin = 0.002
 
-// squareWins lists how many images each Square after a gradient attack broke, where that is more than noise.
+// squareWins lists how many images each Square after a gradient attack broke, if that is more than noise.
 func squareWins(steps []result.Step, n int) []int {
 	var wins []int
 	for i, s := range steps {
@@ -513,20 +516,21 @@ func squareWins(steps []result.Step, n int) []int {
 	return wins
 }
 
-// fewest is how many images it takes to speak of chance.
+// fewest is the least number of images for a statement about chance.
 const fewest = 20
 
-// nearChance reports whether an accuracy can't be told from that of guessing.
+// nearChance reports whether an accuracy can't be told from guessing.
 func nearChance(v []judge.Verdict, classes int) bool {
 	right := lists.Count(v, func(v judge.Verdict) bool { return v.Right })
 	return len(v) >= fewest && stats.Wilson(right, len(v))[0] <= 1/float64(classes)
 }
 
-// maskingDrop is how far an oblivious number must lie above that of an attack through the controls to be masked.
+// maskingDrop is how far an oblivious accuracy must lie above the accuracy under an attack through the controls to
+// count as masked.
 const maskingDrop = 0.1
 
-// maskedByControl warns in oblivious cells whose control keeps more than the undefended network does, and loses it to
-// the same attack through the controls: the control hid the gradient rather than healing.
+// maskedByControl warns in oblivious cells whose control keeps more than the undefended network, and loses it to the
+// same attack through the controls: the control hid the gradient instead of healing.
 func maskedByControl(cells []result.Cell, p *progress.Progress) {
 	for i := range cells {
 		c := &cells[i]

@@ -20,25 +20,25 @@ import (
 	"selfheal/internal/number"
 )
 
-// timedImages is how many images at most the time of an answer is measured on, one at a time.
+// timedImages bounds the images that an answer is timed on, one at a time.
 const timedImages = 10
 
-// sample is the images of one kind that a study looks at.
+// sample holds the images of one kind in a study.
 type sample struct {
 	kind string
 	made *crafted
 }
 
-// study is the solver study of the present job's model in the making.
+// study makes the solver study of the present job's model.
 type study struct {
 	*run
-	base    result.SolverStudy // what all controls' have in common
+	base    result.SolverStudy // the fields that all controls' studies share
 	set     open.Images
 	samples []sample
 	own     *journal.Vectors // images that are made for the study alone
 }
 
-// study makes the solver study of the present job's model: a result for each control, written when it is whole.
+// study makes the solver study of the present job's model: a result for each control, written when it is complete.
 func (r *run) study() error {
 	b := r.job
 	if !b.Studies() || !b.Set.First() {
@@ -70,7 +70,7 @@ func (r *run) study() error {
 	return r.images.free(studyKey(b.Job), s.own)
 }
 
-// add judges images of a kind, which the study looks at.
+// add judges images of a kind and adds them to the study.
 func (s *study) add(kind string, made *crafted) ([]judge.Verdict, error) {
 	key := studyKey(s.job.Job)
 	key.Part = kind
@@ -81,8 +81,8 @@ func (s *study) add(kind string, made *crafted) ([]judge.Verdict, error) {
 	return got.verdicts, err
 }
 
-// attack adds the adversarial images: the first of those that the run has made for every image, which are shared, else
-// made for these images alone. They are the same.
+// attack adds the adversarial images: the first of those that the run has made for every image, if they are shared,
+// or else images made for the study alone, which are the same.
 func (s *study) attack(clean []judge.Verdict) error {
 	b := s.job
 	t, who := b.Studied, b.Classifiers[0]
@@ -130,10 +130,10 @@ func score(kind string, right, n int) result.Score {
 // solverStudy makes the study of one control.
 type solverStudy struct {
 	*study
-	loop    func() (*open.Controller, error) // opens it where the journal does not tell all
+	loop    func() (*open.Controller, error) // opens it if the journal lacks a result
 	name    string
 	key     folder.Key
-	done    int // solvers tried
+	done    int // number of solvers tried
 	planned int
 	seconds float64
 }
@@ -214,7 +214,7 @@ func (s *solverStudy) say(run result.SolverRun) {
 
 type answer func(ctx context.Context, x, logits []float32) error
 
-// costs measures the cost of an answer, of the network alone and under every solver.
+// costs measures the cost of an answer, of the undefended network and under every solver.
 func (s *solverStudy) costs(methods []control.Solver) ([]result.SolverCost, error) {
 	own, err := s.loop()
 	if err != nil {
@@ -249,7 +249,8 @@ func (s *solverStudy) costs(methods []control.Solver) ([]result.SolverCost, erro
 	return all, nil
 }
 
-// medianTime is that of an answer in milliseconds, to one image after the other; a first one does not count.
+// medianTime returns the median time of an answer in milliseconds, for one image after the other. It does not count a
+// first answer.
 func medianTime(ctx context.Context, images [][]float32, classes int, of answer) (float64, error) {
 	out := make([]float32, classes)
 	times := make([]float64, 1+len(images))
@@ -268,13 +269,14 @@ type reading struct {
 	right, finite bool
 }
 
-// followed are a solver's curves and outcomes on every image of every kind.
+// followed holds a solver's curves and outcomes on every image of every kind.
 type followed struct {
 	Curves []result.SolverCurve
 	Run    result.SolverRun
 }
 
-// follow traces a solver on every image of every kind: its curves, a point a reading, and its outcomes.
+// follow traces a solver on every image of every kind. It returns its curves, with a point for each reading, and its
+// outcomes.
 func (s *solverStudy) follow(with control.Solver, d control.Detail) ([]result.SolverCurve, result.SolverRun, error) {
 	key := s.key
 	key.Solver, key.Number = new(settings(with)), int(d)
@@ -289,7 +291,7 @@ func (s *solverStudy) follow(with control.Solver, d control.Detail) ([]result.So
 		}
 		f.Run = result.SolverRun{Settings: settings(with), Passes: loop.Passes()}
 		for _, sample := range s.samples {
-			at, readings, err := s.trace(loop, 2*own.State, sample, d) // a point's look keeps as much as the loop
+			at, readings, err := s.trace(loop, 2*own.State, sample, d) // a point needs as much memory again as the loop
 			if err != nil {
 				return f, err
 			}
@@ -306,8 +308,8 @@ func (s *solverStudy) follow(with control.Solver, d control.Detail) ([]result.So
 	return got.Value.Curves, got.Value.Run, err
 }
 
-// trace follows a loop on images, each of which keeps so much state, in bytes. It returns the points, which are alike
-// for all images except for the numbers read there, and the readings by image and point.
+// trace follows a loop on images, each of which keeps so much state, in bytes. It returns the points, which differ
+// between images only in the numbers read there, and the readings by image and point.
 func (s *solverStudy) trace(loop *control.Controller, state int64, of sample, d control.Detail) ([]control.Point,
 	[][]reading, error) {
 	var at []control.Point
@@ -341,7 +343,7 @@ func points(at []control.Point, readings [][]reading) []result.SolverPoint {
 	return out
 }
 
-// meanObjective is the mean of the objective at a point, with its standard error.
+// meanObjective returns the mean of the objective at a point, with its standard error.
 func meanObjective(readings [][]reading, k int) result.Mean {
 	n, sum, squares := float64(len(readings)), 0.0, 0.0
 	for _, image := range readings {
@@ -367,10 +369,10 @@ func meanObjective(readings [][]reading, k int) result.Mean {
 // rounding is the relative rise of an image's objective that float32 states can't avoid.
 const rounding = 1e-6
 
-// outcome is a solver's over the images of a kind.
+// outcome returns a solver's outcome over the images of a kind.
 func outcome(kind string, at []control.Point, readings [][]reading) result.SolverOutcome {
 	var o result.SolverOutcome
-	var sweeps []int // the points at which one is complete
+	var sweeps []int // the points at which a sweep is complete
 	for k, p := range at {
 		if p.Done {
 			sweeps = append(sweeps, k)
@@ -404,9 +406,9 @@ func settings(s control.Solver) result.SolverSettings {
 		Regularization: s.Regularization, LearningRate: s.LearningRate, Momentum: s.Momentum}
 }
 
-// sameStart returns greedy control, msa and pmp with the settings of a solver, one of which it is itself. All begin at
-// the same greedy controls. As many ascent steps a layer are made by msa as by pmp: its outer × inner, where pmp makes
-// a sweep for each; beside a pmp of its own, msa makes the default number of inner steps and at least as many in all.
+// sameStart returns greedy control, msa and pmp with the settings of a solver, which is one of them. All begin at the
+// same greedy controls. msa makes as many ascent steps a layer as pmp, which makes a sweep for each of msa's outer ×
+// inner steps. If own is a pmp, msa makes the default number of inner steps and at least as many steps in all.
 func sameStart(own control.Solver) []control.Solver {
 	msa, pmp := own, own
 	switch own.Method {
@@ -425,8 +427,8 @@ type variant struct {
 	solver control.Solver
 }
 
-// variants are a control's own solver with the default rate and momentum, unless it has them, and with one setting
-// after the other changed: its own value stands among those that the study names.
+// variants returns a control's own solver, the same with the default rate and momentum, unless it has them, and the
+// same with one setting changed at a time, to each value that the study names or its own.
 func variants(own control.Solver, study *config.SolverStudy) []variant {
 	var all []variant
 	usual := config.DefaultSolver()
@@ -449,7 +451,7 @@ func variants(own control.Solver, study *config.SolverStudy) []variant {
 		tried(result.SetMomentum, own, study.Momentum, func(s *control.Solver) *float64 { return &s.Momentum }))
 }
 
-// tried are a solver's variants with values of one setting, its own among them.
+// tried returns a solver's variants with values of one setting, its own among them.
 func tried[T int | float64](why string, own control.Solver, values []T, of func(*control.Solver) *T) (all []variant) {
 	if len(values) == 0 {
 		return nil

@@ -16,17 +16,17 @@ import (
 	"selfheal/harness/result"
 )
 
-// Reviewed is what the judge says anew of a cell's saved images.
+// Reviewed is the result of judging a cell's saved images again.
 type Reviewed struct {
 	judge.Verification
 	Suite string `json:"suite"`
 	File  string `json:"file"`
-	// Differ are the ids of the images on which it says otherwise than the run's results.
+	// Differ are the ids of the images whose verdict differs from the run's results.
 	Differ []int `json:"differ"`
 }
 
-// Verify has the judge look again at the images that a run of the plan has saved in its folder, by the ids in its
-// results. Data sets and networks that are no longer what they were are an error.
+// Verify judges the images again that a run of the plan has saved in its folder, and compares by the ids in its
+// results. It returns an error if data sets or networks have changed since.
 func Verify(ctx context.Context, p *plan.Plan, file *result.File, dir string, o Options) ([]Reviewed, error) {
 	opener, err := open.New(p.Config, open.Options{Cache: o.Cache, Progress: o.Progress})
 	if err != nil {
@@ -52,7 +52,7 @@ func Verify(ctx context.Context, p *plan.Plan, file *result.File, dir string, o 
 	return r.all, nil
 }
 
-// review is the visitor of a plan that does so.
+// review is the plan's visitor for [Verify].
 type review struct {
 	*open.Opener
 	ctx  context.Context
@@ -85,16 +85,16 @@ func (r *review) Begin(j *plan.Job) (err error) {
 	return open.Wrong(err)
 }
 
-// End closes it.
+// End closes the job.
 func (r *review) End(*plan.Job) error {
 	r.job.Close()
 	return nil
 }
 
-// Clean has nothing to look at.
+// Clean does nothing.
 func (r *review) Clean(*plan.Job, plan.Group) error { return nil }
 
-// Try looks at a step's images on each of the networks that were scored on them.
+// Try judges a step's images on each of the networks that were scored on them.
 func (r *review) Try(s plan.Step) (err error) {
 	defer func() {
 		if err != nil {
@@ -134,7 +134,7 @@ func (r *review) Try(s plan.Step) (err error) {
 	return nil
 }
 
-// cellOf is a step's cell in the results; nil where they have none.
+// cellOf returns a step's cell in the results, or nil.
 func (r *review) cellOf(s plan.Step, defense string) *result.Cell {
 	i := slices.IndexFunc(r.file.Cells, func(c result.Cell) bool {
 		return c.Key() == s.Cell(defense).Key() && c.Mode == s.Suite.Attacker()

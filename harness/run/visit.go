@@ -24,7 +24,7 @@ func (r *run) Begin(j *plan.Job) (err error) {
 	return nil
 }
 
-// Clean scores a group on clean images. A classifier whose answers there are not finite is not attacked.
+// Clean scores a group on clean images. A classifier with an answer there that is not finite is not attacked.
 func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
 	r.clean = map[string]*judgement{}
 	for _, defense := range g.Scored {
@@ -36,10 +36,10 @@ func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
 	return nil
 }
 
-// Try does what a trial's kind asks for.
+// Try does the trial.
 func (r *run) Try(s plan.Step) error { return s.Trial.Do(r, s) }
 
-// End makes what all trials of a job together show, and gives up what it needed of the first seed.
+// End makes the results that need all trials of a job, and frees what the job kept.
 func (r *run) End(j *plan.Job) error {
 	r.target.close() // its gradients are not needed any more
 	if err := r.exhibit(); err != nil {
@@ -80,7 +80,7 @@ func (r *run) scoring(s plan.Step, defense string, made *crafted) scoring {
 	one := scoring{run: r, Job: r.job, Trial: s.Trial, Seed: s.Seed, First: s.First, who: r.job.Classifier(defense),
 		source: s.Source(), own: s.From == s.Job && slices.Contains(s.Of(s.Group), defense),
 		recipe: r.job.Recipes[s.Trial], made: made, clean: r.clean[defense]}
-	if made != nil && made.recipe != nil { // of a network that may have another number of classes
+	if made != nil && made.recipe != nil { // the network may have another number of classes
 		one.recipe = *made.recipe
 	}
 	return one
@@ -97,7 +97,7 @@ func (r *run) Attack(s plan.Step) (err error) {
 	return r.scoreAll(s, made)
 }
 
-// Corrupt scores a group on a corruption's images, which are the same for all: they are made again each time.
+// Corrupt scores a group on a corruption's images. They are the same for all classifiers, and made again for each.
 func (r *run) Corrupt(s plan.Step, c attacks.Corruption) error {
 	var made *crafted
 	if r.clean[s.Scored[0]] != nil {
@@ -114,7 +114,7 @@ func (r *run) Corrupt(s plan.Step, c attacks.Corruption) error {
 	return r.scoreAll(s, made)
 }
 
-// scoreAll scores a group on images, and saves them or gives them up.
+// scoreAll scores a group on images, saves them and frees them.
 func (r *run) scoreAll(s plan.Step, made *crafted) error {
 	for _, defense := range s.Scored {
 		if err := r.scoring(s, defense, made).step(); err != nil {
@@ -130,8 +130,8 @@ func (r *run) scoreAll(s plan.Step, made *crafted) error {
 	return nil
 }
 
-// Certify proves a certificate of every classifier of a group and scores them by it. A smoothed classifier may be right
-// on images on which the classifier itself is wrong; bounds prove nothing about those.
+// Certify proves a certificate of every classifier of a group and scores them by it. A smoothed classifier may be
+// right on images on which the classifier itself is wrong; bounds prove nothing about those.
 func (r *run) Certify(s plan.Step) error {
 	for _, defense := range s.Scored {
 		one := r.scoring(s, defense, nil)
@@ -150,8 +150,8 @@ func (r *run) Certify(s plan.Step) error {
 	return nil
 }
 
-// crafted makes an attack's images under a seed, unless the run has done so before. There are none where the answers
-// of another source are not finite on clean images.
+// crafted makes an attack's images under a seed, once in a run. It returns nil if another source has answers on clean
+// images that are not finite.
 func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 	key := s.Keys()[0]
 	use := r.images.uses[key]
@@ -174,14 +174,14 @@ func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 	return use.made.limited(s.Within()), nil
 }
 
-// target is what the attacks of a group ask.
+// target holds what the attacks of a group ask.
 type target struct {
 	from   *plan.Job
 	of     string    // the defense
-	job    *open.Job // of the walk, or of another source
+	job    *open.Job // the walk's, or another source's
 	prover *certify.Prover
 	oracle *open.Oracle
-	clean  *judgement // nil where the clean images have no verdicts
+	clean  *judgement // nil if the clean images have no verdicts
 	other  bool       // another source, which is opened for its images alone
 }
 
@@ -196,7 +196,7 @@ func (t *target) close() {
 	}
 }
 
-// aim opens what a group's attacks ask, unless it is open.
+// aim opens the target of a group's attacks, unless it is open.
 func (r *run) aim(g plan.Group) (err error) {
 	if t := r.target; t != nil && t.oracle != nil && t.from == g.From && t.of == g.Attacked {
 		return nil
@@ -229,13 +229,14 @@ func (r *run) aim(g plan.Group) (err error) {
 	return nil
 }
 
-// Source is where a run has from what it scores: networks that are open, or the journals of shards.
+// Source provides a run's inputs: from open networks, or from the journals of shards.
 type Source interface {
 	// Open opens a job with its classifiers. Close it.
 	Open(ctx context.Context, j *plan.Job) (*open.Job, error)
-	// Oracle is the one that the job's attacks ask instead of a classifier. Close it before the job.
+	// Oracle returns the oracle that the job's attacks ask about a classifier. Close it before the job.
 	Oracle(j *open.Job, c open.Classifier) (*open.Oracle, error)
-	// Adversarial gives the rows of a file of adversarial images; made gives this run's, as far as it has them.
+	// Adversarial gives the rows of a file of adversarial images to row. made returns this run's own rows, as far as
+	// it has them.
 	Adversarial(j *open.Job, file string, made func(i int) ([]float32, error), row func([]float32) bool) error
 }
 
@@ -259,7 +260,7 @@ func (l live) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err error) {
 	return b, nil
 }
 
-// keep has the journal keep what a merge must know of a job: classifiers, and the names of this shard's images.
+// keep writes what a merge needs of a job to the journal: classifiers, and the names of this shard's images.
 func (l live) keep(b *open.Job) error {
 	for _, c := range b.Classifiers {
 		_, err := folder.Once(l.journal, InfoKey(b.Job, c.Defense(), folder.Classifier),
@@ -276,18 +277,18 @@ func (l live) keep(b *open.Job) error {
 	return err
 }
 
-// InfoKey is the journal's, of what a merge needs to know about a classifier: its [open.Info], or the cost of a pass.
+// InfoKey returns the journal's key for a classifier's [open.Info], or for the cost of a pass.
 func InfoKey(j *plan.Job, defense, what string) folder.Key {
 	return suiteKey(j, what, defense)
 }
 
-// suiteKey is the key of what a suite has for a job's model, under a defense or "" for all.
+// suiteKey returns the key for a suite's result about a job's model, under a defense or "" for all.
 func suiteKey(j *plan.Job, what, defense string) folder.Key {
 	return folder.Key{Of: what, Made: cell.Made{ID: cell.ID{Suite: j.Suite.Name,
 		Row: cell.Row{Model: j.Model.Name, Defense: defense}}}}
 }
 
-// ImagesKey is the journal's, of the ids and labels of the images of a network that are a shard's.
+// ImagesKey returns the journal's key for the ids and labels of a shard's images of a network.
 func ImagesKey(j *plan.Job) folder.Key {
 	return folder.Key{Of: folder.Images, Made: j.Row("").Made()}
 }
