@@ -28,7 +28,7 @@ func init() { kinds[attacks.BoundsKind] = bounded{} }
 // bounded is a certificate by bounds of the logits.
 type bounded struct{}
 
-// least is what the journal keeps of an image: its least margin. Nil where there is no bound.
+// least is the journal's entry for an image: its least margin, or nil if there is no bound.
 type least struct {
 	*bounds.Bound
 }
@@ -47,17 +47,18 @@ func (margins) Complete(*result.Cell) {}
 
 var exponents = map[attacks.Norm]float64{attacks.L1: 1, attacks.L2: 2, attacks.Linf: math.Inf(1)}
 
-// region is where a certificate must hold: wherever the judge takes an attack's image to lie within epsilon.
+// region returns the set on which a certificate must hold: all images that the judge accepts within epsilon.
 func region(t plan.Trial, image []float32) bounds.Region { return ball(t, image, float64(t.Epsilon())) }
 
 func ball(t plan.Trial, image []float32, epsilon float64) bounds.Region {
 	return bounds.Ball(image, exponents[t.Setting().Norm], epsilon*(1+plan.NormTolerance), 0, 1)
 }
 
-// unbounded is why nothing can be proven about a classifier.
+// unbounded is the error that says why nothing can be proven about a classifier.
 type unbounded struct{ error }
 
-// network is a classifier prepared for bounds, its loop unrolled; an [unbounded] where there are none.
+// network returns a classifier prepared for bounds, with its loop unrolled. The error is an [unbounded] if that is
+// impossible.
 func (p *Prover) network(who open.Classifier) (*bounds.Network, error) {
 	p.opening.Lock()
 	defer p.opening.Unlock()
@@ -107,11 +108,11 @@ func boundedBy(ctx context.Context, n *bounds.Network, method bounds.Method, reg
 	return leastWithin(ctx, n, method, region, im)
 }
 
-// breaking reports whether an attack breaks what is to be proven: no branching then comes to an end.
+// breaking reports whether an attack breaks the image to be proven. Branching would then never end.
 type breaking func(ctx context.Context) (bool, error)
 
-// branched is [leastWithin] by β-CROWN: the margins that α-CROWN leaves open are branched on until the budget is
-// spent, unless an attack, where there is one, breaks the image.
+// branched is [leastWithin] by β-CROWN. It branches on the margins that α-CROWN leaves open until the budget is
+// spent, or until an attack, unless nil, breaks the image.
 func branched(ctx context.Context, n *bounds.Network, region bounds.Region, im attacks.Image, budget time.Duration,
 	breaks breaking) (least, error) {
 	rows, k := n.MarginRows(im.Label), n.Classes()
@@ -157,7 +158,7 @@ func leastWithin(ctx context.Context, n *bounds.Network, method bounds.Method, r
 	return leastOf(all), nil
 }
 
-// leastOf is the least of some margins; none where one of them is not finite.
+// leastOf returns the least of some margins, or nothing if one of them is not finite.
 func leastOf(all []bounds.Bound) least {
 	worst := all[0]
 	for _, m := range all {
@@ -196,13 +197,13 @@ func (bounded) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 			if err == nil && v.Bound != nil && v.Least() > 0 {
 				err = p.hold(ctx, c.Who, region(c.Trial, im.Pixels), im)
 			}
-			on.Add(1, 0) // the image, for the progress
+			on.Add(1, 0) // counts the image for the progress
 			return v, err
 		}, func(i int) bool { return !c.Right(i) }})
 }
 
-// breaker makes what reports whether AutoAttack's version quick breaks an image, through the control; it is prepared
-// when that is first asked. Close it before the classifier.
+// breaker returns a function that reports whether AutoAttack's version quick breaks an image, through the control. It
+// prepares the attack on first use. Call closing before the classifier is closed.
 func (p *Prover) breaker(c Case) (breaks func(im attacks.Image) breaking, closing func()) {
 	var on *open.Oracle
 	recipe := sync.OnceValues(func() (recipe attacks.Recipe, err error) {
@@ -231,7 +232,7 @@ func (p *Prover) breaker(c Case) (breaks func(im attacks.Image) breaking, closin
 	}
 }
 
-// cannot is why nothing can be proven about a case; "" where bounds hold.
+// cannot says why nothing can be proven about a case, or returns "".
 func (p *Prover) cannot(c Case) (string, error) {
 	why, err := folder.Once(p.Journal, p.key(c, "unbounded"), func() ([]string, error) {
 		_, err := p.network(c.Who)
@@ -243,7 +244,7 @@ func (p *Prover) cannot(c Case) (string, error) {
 	return strings.Join(why, ""), err
 }
 
-// confront counts the images that are proven, and that the classifier answers wrong all the same within their ball.
+// confront counts the proven images that the classifier nevertheless answers wrong within their ball.
 func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Finding, err error) {
 	proofs, err := b.prove(ctx, p, c)
 	if err != nil {
@@ -253,7 +254,7 @@ func (b bounded) confront(ctx context.Context, p *Prover, c Case, a Attack) (f F
 		fmt.Sprintf("at %s %s", c.Setting().Norm, c.Epsilon()))
 }
 
-// refute counts the images that are proven within a radius, and that the classifier answers wrong all the same there.
+// refute counts the images that are proven within a radius and that the classifier nevertheless answers wrong there.
 func refute(ctx context.Context, p *Prover, c Case, a Attack, proofs Proof, radius func(i int) float64, where string) (
 	f Finding, err error) {
 	wrong := p.Set.Places(func(i int) bool { return a.Wrong(i) && proofs.Right(i, p.Set.Label(i)) })
@@ -269,7 +270,7 @@ func refute(ctx context.Context, p *Prover, c Case, a Attack, proofs Proof, radi
 	if err != nil {
 		return f, err
 	}
-	found := 0 // images that the attack has left within the ball
+	found := 0 // number of images that the attack has left within the ball
 	for _, is := range work.Values {
 		if is {
 			found++
@@ -295,7 +296,7 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 		some[i] = i
 	}
 	how := c.Recipe.Certificate.(attacks.Bounds)
-	method, longest := bounds.Method(how.Method), 0.0 // of what is branched
+	method, longest := bounds.Method(how.Method), 0.0 // of a branched image
 	if method == bounds.BetaCROWN {
 		method, longest = bounds.AlphaCROWN, budget(how).Seconds()
 	}
@@ -308,12 +309,12 @@ func (bounded) measure(ctx context.Context, p *Prover, c Case, _ float64) (secon
 		return err
 	})
 	seconds[1] = time.Since(start).Seconds()/float64(len(some)) +
-		longest/float64(p.Opener.Cores()) // images are bounded side by side
+		longest/float64(p.Opener.Cores()) // images are bounded concurrently
 	return seconds, err
 }
 
-// Image returns a function that proves that an image withstands an attack, by α-CROWN and then, within a budget, by
-// β-CROWN; nil where there are no bounds.
+// Image returns a function that proves, by α-CROWN and then within a budget by β-CROWN, that an image withstands an
+// attack. It returns nil if there are no bounds.
 func (p *Prover) Image(t plan.Trial, who open.Classifier) (func(ctx context.Context, im attacks.Image,
 	budget time.Duration) (bool, error), error) {
 	n, err := p.network(who)
@@ -333,11 +334,11 @@ func (p *Prover) Image(t plan.Trial, who open.Classifier) (func(ctx context.Cont
 	}, nil
 }
 
-// corners is how many corners of a region the file is asked about, beside its centre.
+// corners is how many corners of a region the file is asked about, besides its centre.
 const corners = 16
 
-// hold holds a proof against the file as it lies, or against the controlled network as it runs: at the centre and at
-// corners of the ball the answer is the label. A proof that does not stand this is an error.
+// hold checks a proof against the file, or against the controlled network as it runs: at the centre and at corners of
+// the ball the answer must be the label. It returns an error if not.
 func (p *Prover) hold(ctx context.Context, who open.Classifier, region bounds.Region, im attacks.Image) error {
 	file, err := p.Original(ctx)
 	if err != nil {
@@ -378,7 +379,7 @@ func (p *Prover) hold(ctx context.Context, who open.Classifier, region bounds.Re
 	return nil
 }
 
-// around holds the answer of a file that rounds against what is proven of it for the image alone.
+// around checks the answer of a file that rounds against the bounds for the image alone.
 func (p *Prover) around(ctx context.Context, who open.Classifier, im attacks.Image, z []float64) error {
 	n, err := p.network(who)
 	if err == nil {
@@ -390,7 +391,8 @@ func (p *Prover) around(ctx context.Context, who open.Classifier, im attacks.Ima
 	return nil
 }
 
-// corner is a random corner of a region: of its box, or, for a ball, of one within it, as far as the box goes.
+// corner returns a random corner of a region: of its box or, for a ball, of a box within it that reaches as far as
+// the ball goes.
 func corner(r bounds.Region, rng *rand.Rand) []float32 {
 	x := make([]float32, len(r.Lower))
 	move := func(i int, by float64) float64 {
@@ -401,7 +403,7 @@ func corner(r bounds.Region, rng *rand.Rand) []float32 {
 		x[i] = min(max(float32(float64(was)+by), r.Lower[i]), r.Upper[i])
 		return math.Abs(float64(x[i]) - float64(was))
 	}
-	within := r.Epsilon * (1 - 1e-6) // of what rounding adds
+	within := r.Epsilon * (1 - 1e-6) // leaves room for rounding
 	copy(x, r.Centre)
 	switch {
 	case r.Centre == nil:
@@ -410,7 +412,7 @@ func corner(r bounds.Region, rng *rand.Rand) []float32 {
 				x[i] = r.Upper[i]
 			}
 		}
-	case r.P == 1: // one value after the other, until all is spent
+	case r.P == 1: // one value after another, until the radius is spent
 		for _, i := range rng.Perm(len(x)) {
 			if within -= move(i, within); within <= 0 {
 				break

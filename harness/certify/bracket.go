@@ -22,30 +22,30 @@ func init() { kinds[attacks.BracketKind] = bracketed{} }
 // attacks and searches that it has not been through.
 type bracketed struct{}
 
-// found is what one step of work has found of an image; the journal has it.
+// found is the result of one step of work on an image, as the journal has it.
 type found struct {
 	Rung   int     `json:"rung"`
-	Radius float64 `json:"radius,omitempty"` // at which it was bounded
+	Radius float64 `json:"radius,omitempty"` // radius of the bound
 	Proven bool    `json:"proven,omitempty"`
-	Broken float64 `json:"broken,omitempty"` // distance of a misclassified image; 0 for none
+	Broken float64 `json:"broken,omitempty"` // distance of a misclassified image; 0 if none was found
 }
 
-// gap is what is known of an image.
+// gap is the state of knowledge about an image.
 type gap struct {
-	proven, broken float64 // +∞ where it was never broken
-	rung           int     // of the ladder, the next one
-	method         string  // of the last search by bounds
-	failed         float64 // the smallest radius at which that method proved nothing; +∞ before
-	fails          int     // and how often it did
+	proven, broken float64 // broken is +∞ if no attack broke it
+	rung           int     // next rung of the ladder
+	method         string  // method of the last search by bounds
+	failed         float64 // the smallest radius at which that method proved nothing; +∞ at first
+	fails          int     // number of such failures
 }
 
 func (g gap) width() float64 { return g.broken - g.proven }
 
 // gaps are the proof of a bracket.
 type gaps struct {
-	each  []gap // 0 and 0 of images that are wrong without attack
+	each  []gap // 0 and 0 for images that are wrong without attack
 	rungs []attacks.Rung
-	// farthest is the distance that stands for none: of the black image and the white one.
+	// farthest stands for no distance: it is the distance between the black and the white image.
 	farthest float64
 	columns  []float64
 	right    func(i int) bool
@@ -57,7 +57,8 @@ func (g *gaps) Tell(i int, r *result.Record) {
 	r.Proven, r.Broken = &g.each[i].proven, new(result.Distance(g.each[i].broken))
 }
 
-// Complete counts what is proven and what is left at the columns' epsilons, and takes the mean of the gaps.
+// Complete counts, at the columns' epsilons, the images that are proven and that are left, and takes the mean of the
+// gaps.
 func (g *gaps) Complete(c *result.Cell) {
 	sum := 0.0
 	for _, one := range g.each {
@@ -78,7 +79,7 @@ func (g *gaps) Complete(c *result.Cell) {
 	}
 }
 
-// take adds what a step has found. It reports false for a step that nothing takes.
+// take adds the result of a step. It returns false for a step that does not exist.
 func (g *gaps) take(i int, v found) bool {
 	one := &g.each[i]
 	if v.Rung != one.rung || v.Rung >= len(g.rungs) || !g.right(i) {
@@ -100,11 +101,11 @@ func (g *gaps) take(i int, v found) bool {
 	return true
 }
 
-// worthwhile is the share of what a search began with that is worth another bound: one that proves nothing at all
-// would go on halving for ever.
+// worthwhile is the fraction of a search's first interval below which it stops. A method that proves nothing would
+// halve the interval for ever.
 const worthwhile = 0.001
 
-// skip passes over searches that have come to their end.
+// skip passes over searches that have ended.
 func (g *gaps) skip(one *gap) {
 	for ; one.rung < len(g.rungs); one.rung++ {
 		rung := g.rungs[one.rung]
@@ -122,11 +123,11 @@ func (g *gaps) skip(one *gap) {
 	}
 }
 
-// top is the upper end of a search.
+// top returns the upper end of a search.
 func (g *gaps) top(one gap) float64 { return min(one.failed, one.broken, g.farthest) }
 
-// between is the radius that a search asks for next: their middle, or no more than a rise above the lower end, but
-// first, of the columns between its ends, the nearest one.
+// between returns the next radius of a search: the middle of the interval, or less, so that it is at most rise above
+// the lower end. Before that it returns the nearest epsilon of the columns within the interval.
 func (g *gaps) between(low, high, rise float64) (radius float64, column bool) {
 	middle := (low + high) / 2
 	if rise > 0 && low > 0 {
@@ -143,8 +144,8 @@ func (g *gaps) between(low, high, rise float64) (radius float64, column bool) {
 	return radius, column
 }
 
-// choose lists images for the next step, the widest gap first: as many as time allows that are at the same rung, or at
-// any search by bounds.
+// choose lists images for the next step, the widest gap first: as many at the same rung, or at any search by bounds,
+// as time allows.
 func (g *gaps) choose(mine func(i int) bool, most func(rung int) int) (some []int) {
 	var all []int
 	for i, one := range g.each {
@@ -158,7 +159,7 @@ func (g *gaps) choose(mine func(i int) bool, most func(rung int) int) (some []in
 		}
 		return 1
 	}
-	fails := func(i int) int { // of searches that take the whole of a budget for it
+	fails := func(i int) int { // failures of searches that then take the whole budget
 		if g.rungs[g.each[i].rung].Rise > 0 {
 			return 1 + g.each[i].fails
 		}
@@ -178,7 +179,7 @@ func (g *gaps) choose(mine func(i int) bool, most func(rung int) int) (some []in
 	return some
 }
 
-// prove works until the budget is spent or nothing is left to try. What the journal holds is not done again.
+// prove works until the budget is spent or no step is left. It does not repeat steps that the journal has.
 func (b bracketed) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	key := p.key(c, "bracket")
 	if known := p.brackets[key]; known != nil {
@@ -214,15 +215,15 @@ func (b bracketed) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error
 	return done, nil
 }
 
-// bracketing is a bracket in the making.
+// bracketing makes a bracket.
 type bracketing struct {
 	*Prover
 	*gaps
 	c      Case
 	done   *Proofs
 	budget float64         // in seconds
-	speed  map[int]float64 // seconds of an image, by rung
-	on     *open.Oracle    // that attacks ask; nil before the first
+	speed  map[int]float64 // seconds for an image, by rung
+	on     *open.Oracle    // the attacks' oracle; nil before the first attack
 }
 
 func (w *bracketing) close() {
@@ -231,7 +232,7 @@ func (w *bracketing) close() {
 	}
 }
 
-// work goes through the rounds that the journal has, and then makes others.
+// work repeats the rounds of the journal and then makes others.
 func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 	ended := w.Journal.Block(key.As("bracketed"))
 	for {
@@ -268,7 +269,7 @@ func (w *bracketing) work(ctx context.Context, key folder.Key) error {
 				if err != nil || !more {
 					return err
 				}
-				// Images are told by the time that is spent: they are worked on in turns.
+				// The progress counts images by the time spent, as they are worked on in turns.
 				for ; shown < int(float64(len(mine))*w.done.Seconds/w.budget); shown++ {
 					made.Add(1, 0)
 					image(w.unbroken(), 1)
@@ -291,7 +292,7 @@ func (w *bracketing) unbroken() (n int) {
 	return n
 }
 
-// agree is an error where an image is proven within a radius that an attack has broken it in.
+// agree returns an error if an image is proven within a radius at which an attack has broken it.
 func (w *bracketing) agree() error {
 	for i, one := range w.each {
 		if w.right(i) && one.broken <= one.proven {
@@ -302,8 +303,7 @@ func (w *bracketing) agree() error {
 	return nil
 }
 
-// step makes a round that should take no longer than what is left of the budget. It returns false where nothing is left
-// to try.
+// step makes a round that should fit into the rest of the budget. It returns false if no step is left.
 func (w *bracketing) step(ctx context.Context, key folder.Key) (more bool, err error) {
 	cores := w.Opener.Cores()
 	some := w.choose(w.Set.Own, func(rung int) int {
@@ -312,7 +312,7 @@ func (w *bracketing) step(ctx context.Context, key folder.Key) (more bool, err e
 			most = 4 * cores
 		}
 		each, known := w.speed[rung]
-		if !known { // how long it takes
+		if !known { // measure the time on one image first
 			return cores
 		}
 		return max(min(most, int((w.budget-w.done.Seconds)/each)), cores)
@@ -327,7 +327,7 @@ func (w *bracketing) step(ctx context.Context, key folder.Key) (more bool, err e
 	rung := w.each[some[0]].rung
 	runner := folder.Runner(open.SideBySide(cores))
 	if w.rungs[rung].Method == "" {
-		if w.on == nil { // a smallest norm is one of the classifier as it runs
+		if w.on == nil { // the smallest norm is the classifier's as it runs
 			if w.on, err = open.OracleOf(w.c.Who, result.WhiteboxThrough); err != nil {
 				return false, err
 			}
@@ -345,7 +345,7 @@ func (w *bracketing) step(ctx context.Context, key folder.Key) (more bool, err e
 	return true, err
 }
 
-// attack looks for a smaller perturbation than is known.
+// attack looks for a smaller perturbation than the smallest known one.
 func (w *bracketing) attack(ctx context.Context, im attacks.Image, i int) (v found, err error) {
 	one := w.each[i]
 	v.Rung = one.rung
@@ -357,7 +357,7 @@ func (w *bracketing) attack(ctx context.Context, im attacks.Image, i int) (v fou
 	return v, err
 }
 
-// bound bounds an image at a radius between those that are known.
+// bound computes bounds at a radius between the proven and the broken one.
 func (w *bracketing) bound(ctx context.Context, im attacks.Image, i int, rung attacks.Rung) (v found, err error) {
 	one := w.each[i]
 	v.Rung = one.rung
@@ -386,7 +386,7 @@ func (b bracketed) confront(ctx context.Context, p *Prover, c Case, a Attack) (f
 	return refute(ctx, p, c, a, proofs, func(i int) float64 { return g.each[i].proven }, "within their radius")
 }
 
-// measure is the budget.
+// measure returns the budget.
 func (bracketed) measure(_ context.Context, _ *Prover, c Case, _ float64) (seconds [2]float64, err error) {
 	seconds[1] = float64(c.Recipe.Certificate.(attacks.Bracket).Budget)
 	return seconds, nil

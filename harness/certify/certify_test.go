@@ -27,7 +27,7 @@ attacks:
 suites: {s: {dataset: test, models: [robust], attacks: [pgd, alpha, smooth]}}
 `
 
-// confronting is a prover on a set of images of which the journal has everything that it will be asked for.
+// confronting returns a prover on a set of images of which the journal has everything that it will be asked for.
 func confronting(t *testing.T, p *plan.Plan, set open.Images) *Prover {
 	t.Helper()
 	j, _ := must.Get2(journal.Open(t.TempDir()))(t)
@@ -35,7 +35,7 @@ func confronting(t *testing.T, p *plan.Plan, set open.Images) *Prover {
 	return &Prover{Job: &open.Job{Job: p.Jobs[0], Set: set}, Journal: &folder.Journal{Journal: j}}
 }
 
-// units are a block of the journal, to be written.
+// units returns a block of the journal, to be written.
 func units[T any](t *testing.T, p *Prover, key folder.Key) *folder.Units[T] {
 	t.Helper()
 	u, _ := must.Get2(folder.Recall[T](p.Journal, key, p.Set, nil, nil))(t)

@@ -20,13 +20,14 @@ import (
 // kinds has each certificate by its kind in configs; the file of a certificate adds it.
 var kinds = map[string]kind{}
 
-// kind proves, confronts and times one kind of certificate.
+// kind implements one kind of certificate.
 type kind interface {
 	// prove proves the certificate on every image of the job, as far as the journal does not hold it.
 	prove(ctx context.Context, p *Prover, c Case) (*Proofs, error)
-	// confront holds it against the images of an attack.
+	// confront checks the proofs against the images of an attack.
 	confront(ctx context.Context, p *Prover, c Case, a Attack) (Finding, error)
-	// measure is how long an image takes on this machine at least and at most, a pass of it so many seconds.
+	// measure estimates the least and the most seconds that an image takes on this machine, where a pass takes pass
+	// seconds.
 	measure(ctx context.Context, p *Prover, c Case, pass float64) (seconds [2]float64, err error)
 }
 
@@ -36,16 +37,16 @@ type Case struct {
 	Recipe attacks.Recipe
 	Who    open.Classifier
 	Seed   uint64
-	Right  func(i int) bool // the classifier is right on the i-th clean image
+	Right  func(i int) bool // reports whether the classifier is right on the i-th clean image
 	ID     cell.ID
-	Label  string // of its cell in lines of progress
+	Label  string // its cell's label in lines of progress
 }
 
 func (p *Prover) key(c Case, kind string) folder.Key {
 	return folder.Key{Of: kind, Made: c.Key(p.Job.Job, c.Who.Defense(), c.Seed)}
 }
 
-// Proof is what a certificate says about every image of a set, for one classifier.
+// Proof is a certificate's result for every image of a set, for one classifier.
 type Proof interface {
 	// Right reports whether the i-th image's label is proven.
 	Right(i, label int) bool
@@ -55,35 +56,35 @@ type Proof interface {
 	Complete(c *result.Cell)
 }
 
-// Proofs are a proof, how long it took, and warnings about it.
+// Proofs are a proof, the time it took, and warnings about it.
 type Proofs struct {
 	Proof
 	Seconds  float64
 	Warnings []result.Warning
 }
 
-// Attack is what an attack, or a corruption, has made of the images of a job.
+// Attack describes the images of an attack, or a corruption, of a job.
 type Attack struct {
 	plan.Trial
 	First bool             // the seed is the cells' own
-	Key   folder.Key       // of the verdicts on its images
-	Wrong func(i int) bool // the classifier answers the i-th image wrong
+	Key   folder.Key       // key of the verdicts on its images
+	Wrong func(i int) bool // reports whether the classifier answers the i-th image wrong
 	Images
 }
 
-// Images are an attack's.
+// Images are an attack's images.
 type Images interface {
 	// Untried reports whether the i-th image is the clean one.
 	Untried(i int) bool
-	// Image is the i-th one; im is the clean image.
+	// Image returns the i-th image; im is the clean one.
 	Image(im attacks.Image, i int) ([]float32, error)
 }
 
-// Finding is what holding a certificate against an attack's images has shown.
+// Finding is the result of checking a certificate against an attack's images.
 type Finding struct {
-	Smoothed *result.Smoothed // how the smoothed classifier answers them; nil where there is none
-	Broken   string           // how many certified images are answered wrong all the same; "" for none
-	// Impossible says that chance does not explain that: the certificate or this program is wrong.
+	Smoothed *result.Smoothed // how the smoothed classifier answers them; nil if there is none
+	Broken   string           // says how many certified images are nevertheless answered wrong; "" for none
+	// Impossible says that chance does not explain this: the certificate or this program is wrong.
 	Impossible bool
 }
 
@@ -94,11 +95,11 @@ type Prover struct {
 	Journal *folder.Journal
 
 	opening  sync.Mutex
-	networks map[string]*bounds.Network // prepared for bounds, by defense
-	brackets map[folder.Key]*Proofs     // that are made
+	networks map[string]*bounds.Network // networks prepared for bounds, by defense
+	brackets map[folder.Key]*Proofs     // brackets made so far
 }
 
-// Close frees what was prepared.
+// Close frees the prepared networks.
 func (p *Prover) Close() {
 	for _, n := range p.networks {
 		n.Close()
@@ -110,19 +111,19 @@ func (p *Prover) Prove(ctx context.Context, c Case) (*Proofs, error) {
 	return kinds[c.Setting().Kind].prove(ctx, p, c)
 }
 
-// Confront holds a certificate against the images of an attack on the same job.
+// Confront checks a certificate against the images of an attack on the same job.
 func (p *Prover) Confront(ctx context.Context, c Case, a Attack) (Finding, error) {
 	return kinds[c.Setting().Kind].confront(ctx, p, c, a)
 }
 
-// Measure is how long a certificate takes for an image at least and at most, all cores at work, where a pass of one
-// image takes so many seconds; 0 where nothing can be proven. It keeps nothing.
+// Measure estimates the least and the most seconds that a certificate takes for an image, with all cores at work,
+// where a pass of one image takes pass seconds. It returns 0 if nothing can be proven, and records nothing.
 func (p *Prover) Measure(ctx context.Context, c Case, pass float64) (seconds [2]float64, err error) {
 	return kinds[c.Setting().Kind].measure(ctx, p, c, pass)
 }
 
-// attacked is the norm of the first misclassifying perturbation that a recipe's components find, in turn; 0: none do.
-// The judge has the last word about it.
+// attacked returns the norm of the first misclassifying perturbation that a recipe's components find, in turn, or 0
+// if they find none. The judge decides what is misclassified.
 func (p *Prover) attacked(ctx context.Context, on *open.Oracle, recipe attacks.Recipe, im attacks.Image) (float64,
 	error) {
 	for _, component := range recipe.Components {
@@ -144,22 +145,22 @@ func (p *Prover) attacked(ctx context.Context, on *open.Oracle, recipe attacks.R
 	return 0, nil
 }
 
-// proving is how a certificate is proven image by image: the journal keeps a T of each.
+// proving describes how a certificate is proven image by image. The journal keeps a T for each image.
 type proving[T any] struct {
 	Proof
 	key    folder.Key
 	words  progress.Words
-	passes int64                         // of an image, at most
-	width  func() int                    // images side by side
-	take   func(i int, v T) (passes int) // that the image took
+	passes int64                         // most passes for an image
+	width  func() int                    // number of concurrent images
+	take   func(i int, v T) (passes int) // records a result and returns the passes that it took
 	prove  func(ctx context.Context, on *open.Counted, im attacks.Image) (T, error)
-	wrong  func(i int) bool // nothing can be proven about the image
+	wrong  func(i int) bool // reports whether nothing can be proven about the image
 }
 
 func prove[T any](ctx context.Context, p *Prover, c Case, how proving[T]) (*Proofs, error) {
 	set := p.Set
 	images := set.Places(func(i int) bool { return !how.wrong(i) })
-	left, shown := len(images), func(_, _ int) {} // those that are or may be proven
+	left, shown := len(images), func(_, _ int) {} // images that are or may be proven
 	work, todo, err := folder.Recall(p.Journal, how.key, set, images, func(i int, v T) bool {
 		passes := how.take(i, v)
 		if set.Own(i) && !how.wrong(i) && !how.Right(i, set.Label(i)) {

@@ -1,4 +1,7 @@
-// Package certify proves what attacks only try: that no perturbation of a given size changes a classifier's answer.
+// Package certify proves that no perturbation of a given size changes a classifier's answer. It owns the
+// certificates: bounds, brackets and randomised smoothing. A run makes a [Prover] for a job, calls [Prover.Prove] for
+// each classifier, and [Prover.Confront] with the images of each attack on the same job: a certified image that an
+// attack broke is reported, never ignored. Results that the journal holds are not computed again.
 package certify
 
 import (
@@ -20,35 +23,36 @@ import (
 )
 
 // Smoothing is randomised smoothing (Cohen, Rosenfeld and Kolter 2019, "Certified Adversarial Robustness via
-// Randomized Smoothing", algorithm CERTIFY): the smoothed classifier answers the class that the base classifier
+// Randomized Smoothing", algorithm CERTIFY). The smoothed classifier answers the class that the base classifier
 // answers most often when Gaussian noise of deviation Sigma is added to the image. If that class has a probability of
 // at least p, no perturbation of an ℓ2 norm below Sigma·Φ⁻¹(p) changes it (their theorem 1).
 type Smoothing struct {
 	Sigma float64 // of the noise, in pixel units of [0,1]
 	N0, N int     // samples that choose the class, and samples that bound its probability
 	Alpha float64 // probability, over the noise, that an image's certificate is wrong
-	// Radii are those to be decided, in ℓ2, ascending; where there are any, sampling ends as soon as all are.
+	// Radii, in ℓ2 and ascending, are the radii to decide. If there are any, sampling ends as soon as all are
+	// decided.
 	Radii []float64
 }
 
-// Vote is what an image's samples came to.
+// Vote is the result of an image's samples.
 type Vote struct {
-	Class   int `json:"class"`   // that was answered most often, -1 where there was no answer
-	Samples int `json:"samples"` // in all
-	// Lower bounds the class's probability from below, but for an error of probability Alpha.
+	Class   int `json:"class"`   // the class answered most often, -1 if there was no answer
+	Samples int `json:"samples"` // number of samples
+	// Lower is a lower bound of the class's probability, wrong with a probability of at most Alpha.
 	Lower float64 `json:"lower"`
 }
 
-// Chunk is how many samples are taken between two looks at what they have decided.
+// Chunk is how many samples are taken before the decision is checked again.
 const Chunk = 100
 
-// Certify takes samples of an image of a class: draw adds n further samples, those from the given one on, to the
-// number of answers of each class. With radii, an image of which another class is answered gets no further samples.
+// Certify takes samples of an image with a label. draw adds the answers of n samples, from sample number from on, to
+// the counts by class. With radii, sampling ends early if the class is not the label.
 //
-// With radii the error is shared. Half of Alpha goes to a confidence sequence, which may be looked at after every Chunk
-// ([stats.Sequence]), half to Clopper and Pearson's bound of all N samples, if it comes to them; both hold together by
-// the union bound, and so does the larger of all lower bounds. A radius is decided when the sequence's interval lies on
-// one side of the probability that it takes, Φ(radius/Sigma).
+// With radii the error is shared. Half of Alpha goes to a confidence sequence, which may be looked at after every
+// Chunk ([stats.Sequence]); half goes to Clopper and Pearson's bound of all N samples, if they are all taken. Both
+// hold together by the union bound, and so does the larger of all lower bounds. A radius is decided when the
+// sequence's interval lies on one side of the probability that the radius needs, Φ(radius/Sigma).
 func (s Smoothing) Certify(label int, draw func(from, n int, answers []int) error, classes int) (v Vote, err error) {
 	answers := make([]int, classes)
 	if err := draw(0, s.N0, answers); err != nil {
@@ -89,7 +93,7 @@ func (s Smoothing) Certify(label int, draw func(from, n int, answers []int) erro
 // lower is Clopper and Pearson's one-sided bound.
 func lower(k, n int, alpha float64) float64 { return stats.ClopperPearson(k, n, 1-2*alpha)[0] }
 
-// Most is the class with the most answers, the first of several, or -1 where there is no answer.
+// Most returns the class with the most answers, the first of several, or -1 if there are no answers.
 func Most(answers []int) int {
 	class := 0
 	for c, n := range answers {
@@ -103,7 +107,7 @@ func Most(answers []int) int {
 	return class
 }
 
-// Radius is the certified ℓ2 radius of the label: 0 where another class is answered, or none.
+// Radius returns the certified ℓ2 radius of the label, or 0 if the answer is another class or none.
 func (s Smoothing) Radius(v Vote, label int) float64 {
 	if v.Class != label || v.Lower <= 0.5 {
 		return 0
@@ -116,7 +120,7 @@ func init() { kinds[attacks.SmoothingKind] = majority{} }
 // majority is a certificate of the smoothed classifier: the class that most noisy copies of an image get.
 type majority struct{}
 
-// votes are a proof by smoothing, for one of a certificate's epsilons.
+// votes are a proof by smoothing for one of a certificate's epsilons.
 type votes struct {
 	Smoothing
 	each    []Vote
@@ -129,10 +133,10 @@ func (v *votes) Right(i, label int) bool { return v.radius(i, label) >= v.epsilo
 
 func (v *votes) Tell(i int, r *result.Record) { r.Radius = new(v.radius(i, r.Label)) }
 
-// Complete adds nothing: the cell has all of it.
+// Complete adds nothing, as smoothing has no numbers of its own in a cell.
 func (*votes) Complete(*result.Cell) {}
 
-// smoothingOf is the certificate's procedure. Its noise is drawn anew for every seed.
+// smoothingOf returns the certificate's parameters. Each seed draws other noise.
 func smoothingOf(c Case) Smoothing {
 	s := c.Recipe.Certificate.(attacks.Smoothing)
 	how := Smoothing{Sigma: s.Sigma, N0: s.N0, N: s.N, Alpha: s.Alpha}
@@ -142,7 +146,8 @@ func smoothingOf(c Case) Smoothing {
 	return how
 }
 
-// vote takes the votes of every image. The journal has them for all epsilons at once: only the first costs anything.
+// vote takes the votes of every image. The journal has them for all epsilons at once, so only the first epsilon costs
+// anything.
 func (p *Prover) vote(ctx context.Context, c Case) (*votes, *Proofs, error) {
 	v := &votes{smoothingOf(c), make([]Vote, p.Set.Len()), float64(c.Epsilon())}
 	samples := v.N
@@ -160,7 +165,7 @@ func (p *Prover) vote(ctx context.Context, c Case) (*votes, *Proofs, error) {
 			}, c.Who.Classes)
 		}, func(int) bool { return false }})
 	if err == nil && c.Samples() == 0 {
-		made.Seconds = 0 // which the first epsilon has
+		made.Seconds = 0 // counted with the first epsilon
 	}
 	return v, made, err
 }
@@ -170,7 +175,7 @@ func (majority) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error) {
 	return made, err
 }
 
-// measure takes all samples, or at least those that choose the class where they may end early.
+// measure estimates all samples at most and, if sampling may end early, those that choose the class at least.
 func (majority) measure(_ context.Context, _ *Prover, c Case, pass float64) (seconds [2]float64, err error) {
 	how := smoothingOf(c)
 	most := float64(how.N0 + how.N)
@@ -180,14 +185,14 @@ func (majority) measure(_ context.Context, _ *Prover, c Case, pass float64) (sec
 	return seconds, nil
 }
 
-// sampling is how many images, each of which takes so many samples at a time, fill the pool's batches twice.
+// sampling returns how many images, each with so many samples at a time, fill the pool's batches twice.
 func (p *Prover) sampling(samples int) int {
 	pool := p.Opener.Pool
 	return 1 + (2*pool.Workers()*pool.Batch()+samples-1)/samples
 }
 
-// draw adds to the answers those to n noisy copies of an image, from a number on. A sample's noise depends on the seed,
-// the image's id and the sample's number alone.
+// draw adds the answers to n noisy copies of an image, from sample number from on, to answers. A sample's noise
+// depends on the seed, the image's id and the sample's number alone.
 func (p *Prover) draw(ctx context.Context, on *open.Counted, sigma float64, c Case, im attacks.Image, from, n int,
 	answers []int) error {
 	type sample struct{ x, logits []float32 }
@@ -198,7 +203,7 @@ func (p *Prover) draw(ctx context.Context, on *open.Counted, sigma float64, c Ca
 	free := sync.Pool{New: func() any { return &sample{make([]float32, held), make([]float32, len(answers))} }}
 	counts := make([]atomic.Int64, len(answers))
 	noise := vector.NewKey(c.Seed, uint64(im.ID))
-	// As many draws as sampling says are under way beside each other.
+	// As many draws are under way at once as sampling says.
 	state := int64(p.sampling(n)) * (c.Who.State() + 4*int64(held))
 	err := p.Opener.ForEach(ctx, n, state, func(ctx context.Context, k int) error {
 		one := free.Get().(*sample)
@@ -207,7 +212,7 @@ func (p *Prover) draw(ctx context.Context, on *open.Counted, sigma float64, c Ca
 		if err := on.Sample(ctx, fill, one.x, one.logits); err != nil {
 			return err
 		}
-		if class := attacks.Argmax(one.logits); attacks.Right(one.logits, class) { // not so of NaN
+		if class := attacks.Argmax(one.logits); attacks.Right(one.logits, class) { // not for NaN
 			counts[class].Add(1)
 		}
 		return nil
@@ -220,18 +225,18 @@ func (p *Prover) draw(ctx context.Context, on *open.Counted, sigma float64, c Ca
 
 // reply is the smoothed classifier's answer to an attack's image.
 type reply struct {
-	Class int     `json:"class"`         // that most samples have, -1 where there is no answer
-	Votes int     `json:"votes"`         // for it
-	Label int     `json:"label"`         // for the label
+	Class int     `json:"class"`         // the class of most samples, -1 if there was no answer
+	Votes int     `json:"votes"`         // number of samples for this class
+	Label int     `json:"label"`         // number of samples for the label
 	Far   float64 `json:"far,omitempty"` // ℓ2 norm of the perturbation
 }
 
 // impossible is the probability below which chance explains nothing.
 const impossible = 1e-6
 
-// confront asks the smoothed classifier about the images that an attack made under the cells' own seed. It counts an
-// image as broken if it lies within its certified radius and a binomial test of its n0 samples, at the certificate's
-// alpha, is sure of another class. Certificate and answer are each wrong with a probability of at most alpha.
+// confront asks the smoothed classifier about the images of an attack under the cells' own seed. An image counts as
+// broken if it lies within its certified radius and a binomial test of its n0 samples, at the certificate's alpha,
+// rejects the label. Certificate and answer are each wrong with a probability of at most alpha.
 func (majority) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Finding, err error) {
 	norm, epsilon := a.Norm(), float64(a.Epsilon())
 	if c.Samples() == 0 || !a.First || norm == nil {
@@ -276,7 +281,8 @@ func (majority) confront(ctx context.Context, p *Prover, c Case, a Attack) (f Fi
 	return f, nil
 }
 
-// replies are the smoothed classifier's to an attack's images. One that no attack has broken is the clean one.
+// replies returns the smoothed classifier's answers to an attack's images. An image that no attack has broken is the
+// clean one.
 func (p *Prover) replies(ctx context.Context, c Case, v *votes, a Attack) ([]reply, error) {
 	out := make([]reply, p.Set.Len())
 	for i := range out {

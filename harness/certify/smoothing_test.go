@@ -10,7 +10,7 @@ import (
 	"selfheal/harness/certify"
 )
 
-// simulated is a classifier under noise that answers class 0 with a known probability, else class 1.
+// simulated returns a classifier under noise that answers class 0 with a known probability, else class 1.
 func simulated(p float64, rng *rand.Rand) func(from, n int, answers []int) error {
 	return func(_, n int, answers []int) error {
 		k := int(distuv.Binomial{N: float64(n), P: p, Src: rng}.Rand())
@@ -82,8 +82,8 @@ func (c *counted) answering(counts ...[]int) func(from, n int, answers []int) er
 	}
 }
 
-// Radii are those of the authors' formula (scipy 1.17, statsmodels 0.15: proportion_confint(k, n, alpha=2·0.001,
-// method="beta")[0], σ·norm.ppf), and a class that is not the label has none.
+// Radii equal the authors' formula (scipy 1.17, statsmodels 0.15: proportion_confint(k, n, alpha=2·0.001,
+// method="beta")[0], σ·norm.ppf). A class that is not the label has no radius.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	s := certify.Smoothing{Sigma: 0.25, N0: 100, N: 10_000, Alpha: 0.001}
