@@ -1,5 +1,7 @@
-// Package cluster runs the shards of a plan on an engine that a lab has: it writes what the engine takes, submits it to
-// Slurm and asks Slurm how it goes.
+// Package cluster runs the shards of a plan on a scheduler: Slurm or Kubernetes. It owns the text that each scheduler
+// takes and the calls of its client program. A caller checks [Engine.Ready], calls Submit, follows States until no
+// shard is waiting, and submits again the shards that failed; what a shard has done is told by its own files. Calls
+// of a client have a time limit, and errors carry its message.
 package cluster
 
 import (
@@ -12,37 +14,38 @@ import (
 	"strings"
 )
 
-// Job is what an engine runs: a command for each of several shards.
+// Job is a command to run for each of several shards.
 type Job struct {
-	Command []string // the program and its arguments, but for the shard's
-	Shards  int      // all there are
+	Command []string // the program and its arguments, without the shard's
+	Shards  int      // how many there are
 	Which   []int    // those to run, from 1, ascending
 	Dir     string   // the run's folder, an absolute path that is the same on all machines
 }
 
-// State is what an engine says of a shard.
+// State is the state of a shard on an engine.
 type State int
 
 // The states of a shard.
 const (
-	Gone    State = iota // the engine does not run it, and won't
+	Gone    State = iota // the engine does not run it and will not
 	Waiting              // it will run
 	Running
 )
 
-// Engine is a scheduler that a lab has.
+// Engine is a scheduler.
 type Engine interface {
-	// Ready says what of the engine is not on this machine.
+	// Ready returns an error that says what the engine lacks on this machine.
 	Ready() error
-	// Nodes is how many machines may run a job's shards, busy ones included; an error where the engine can't tell.
+	// Nodes returns how many machines may run a job's shards, busy ones included. It returns an error if the engine
+	// can't tell.
 	Nodes(ctx context.Context) (int, error)
 	// Submit gives a job to the engine, and returns by what it is found again.
 	Submit(ctx context.Context, j Job) (id string, err error)
-	// States are those of the shards that a job was submitted for; what is absent is gone.
+	// States returns the states of a submitted job's shards. An absent shard is gone.
 	States(ctx context.Context, id string) (map[int]State, error)
-	// Logs is where, or by what command, one sees what the shards of a job in a folder have said.
+	// Logs returns the place of the shards' logs, or the command that shows them.
 	Logs(id, dir string) string
-	// Cancelling is the command that ends a job, for people.
+	// Cancelling returns the command, for people, that ends a job.
 	Cancelling(id string) string
 }
 

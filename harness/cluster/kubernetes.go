@@ -18,28 +18,28 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Kubernetes writes the manifest of an indexed Job, a pod for each shard. Brackets hold the meaning of a field's zero
-// value.
+// Kubernetes runs the shards of a job as the indices of one indexed Job, by kubectl. Brackets hold the meaning of a
+// field's zero value.
 type Kubernetes struct {
 	Image string // has the program, a shell and ONNX Runtime's library
 	Claim string // the PersistentVolumeClaim that holds config, models, data and results
 
-	// Mount is the absolute path at which the claim's volume is mounted, here as in the pods, so that a path means the
-	// same file in both [the folder that holds the run's: with DIR at the top of the volume it is right, and elsewhere
-	// the pods find no config and end with exit code 2].
+	// Mount is the absolute path at which the claim's volume is mounted, on this machine as in the pods, so that a
+	// path means the same file in both [the folder that holds the run's folder; this is right if DIR lies at the top
+	// of the volume, otherwise the pods find no config and end with exit code 2].
 	Mount string
-	// Folder is the one from which relative paths in the command count; it lies in Mount [Mount].
+	// Folder is the base of relative paths in the command; it lies in Mount [Mount].
 	Folder string
 
-	Namespace string // [the one that kubectl is set to]
-	CPU       string // cores that a pod asks for, such as "4"; it may use more where there are more [none]
-	Memory    string // that a pod asks for and may use, such as "8Gi" [none, and no limit]
-	GPUs      int    // NVIDIA's, for each pod [none]
+	Namespace string // [kubectl's present one]
+	CPU       string // cores that a pod requests, such as "4"; it may use more if there are more [none]
+	Memory    string // memory that a pod requests and may use, such as "8Gi" [none, and no limit]
+	GPUs      int    // NVIDIA GPUs for each pod [none]
 
 	// Parallelism is how many shards run at once [all].
 	Parallelism int
-	// User and Group are the ids that the pods run as; neither may be root's. The files on the volume must be readable,
-	// and the run's folder writable, for them [those of who submits, as the files are theirs; 1000 where that is root].
+	// User and Group are the ids that the pods run as; neither may be root's. They must be able to read the files on
+	// the volume and to write to the run's folder [the submitter's, as the files are; 1000 if that is root].
 	User, Group int
 }
 
@@ -107,18 +107,18 @@ func (k Kubernetes) check(j Job) error {
 	return nil
 }
 
-// own is an id: the one that is asked for, who calls has, or the first that systems give to people.
+// own returns an id: the one asked for, the caller's, or the first that systems give to people.
 func own(asked int, here func() int) int {
 	if asked == 0 {
 		asked = here()
 	}
-	if asked <= 0 { // root's; -1 where the system has none
+	if asked <= 0 { // root; -1 on a system without ids
 		asked = 1000
 	}
 	return asked
 }
 
-// dollars doubles each $, of which Kubernetes makes one again; $(NAME) would be a variable's value.
+// dollars doubles each $, as Kubernetes reads $$ as $ and $(NAME) as a variable's value.
 func dollars(args []string) []string {
 	return lists.Map(args, func(arg string) string { return strings.ReplaceAll(arg, "$", "$$") })
 }

@@ -29,7 +29,7 @@ func eightShards() Job {
 		Command: []string{"selfheal", "run", "--config", "mine.yaml", "--out", "/data/out"}}
 }
 
-// decoded is a job's manifest as the API's types: a field that they lack, or have by another case, is an error.
+// decoded returns a job's manifest as the API's types: a field that they lack, or have by another case, is an error.
 func decoded(t *testing.T, k Kubernetes, j Job) (text string, job batch.Job) {
 	t.Helper()
 	text = must.Get(k.Render(j))(t)
@@ -136,8 +136,8 @@ var hostile = []string{"two words", "", " ", "'", `"`, `\`, `\n`, "a\nb\n", "\t\
 	"{a: [b", "|", ">-", "%", "@", "---", "...", "Ünï→😀", "\u0085\u2028\u2029", "\x7f\x1b\u009f", "\ufeff", "--",
 	"{{.Image}}"}
 
-// expanded is what Kubernetes makes of a text in command and args: $(NAME) is a variable's value where there is one
-// and else stays, $$ is $.
+// expanded expands a text in command and args as Kubernetes does: $(NAME) becomes a variable's value if there is one
+// and else stays, $$ becomes $.
 func expanded(text string, env map[string]string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -180,7 +180,7 @@ func started(t *testing.T, job batch.Job, index string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// program is a script that stands for another program.
+// program returns a script that stands for another program.
 func program(t *testing.T, name, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

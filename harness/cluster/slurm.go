@@ -19,13 +19,13 @@ import (
 )
 
 // Slurm runs shards as the tasks of job arrays. The shell gets TERM a minute before its time limit and passes it on:
-// the shard saves what it has, and the task puts itself into the queue again.
+// the shard saves its work and the task queues itself again.
 type Slurm struct {
-	// Options are sbatch's own, as in its command line: partition, time, memory, gres.
+	// Options are sbatch's, as on its command line: partition, time, memory, gres.
 	Options string
 	// Parallelism is how many tasks of an array run at once; 0: all.
 	Parallelism int
-	// block is how many tasks an array has at most, as their numbers must stay below MaxArraySize; 0: 1000.
+	// block bounds the tasks of an array, as their numbers must stay below MaxArraySize; 0: 1000.
 	block int
 }
 
@@ -81,7 +81,7 @@ func (s Slurm) Render(j Job) (string, error) {
 	return b.String(), err
 }
 
-// atOnce is what says in a list of tasks how many run at once.
+// atOnce returns the suffix of a list of tasks that limits how many run at once.
 func (s Slurm) atOnce() string {
 	if s.Parallelism == 0 {
 		return ""
@@ -97,7 +97,7 @@ func (s Slurm) Ready() error {
 	return nil
 }
 
-// Submit gives sbatch an array for each block of shards. The id is that of all of them, with commas between.
+// Submit gives sbatch an array for each block of shards. The id joins theirs with commas.
 func (s Slurm) Submit(ctx context.Context, j Job) (string, error) {
 	script, err := s.Render(j)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s Slurm) Submit(ctx context.Context, j Job) (string, error) {
 	return strings.Join(ids, ","), nil
 }
 
-// blocks are the numbers of an array's tasks, by the number of shards before its first.
+// blocks yields the numbers of an array's tasks, by the number of shards before its first.
 func (s Slurm) blocks(which []int) iter.Seq2[int, []string] {
 	most := cmp.Or(s.block, 1000)
 	return func(yield func(int, []string) bool) {
@@ -136,7 +136,7 @@ func (s Slurm) blocks(which []int) iter.Seq2[int, []string] {
 	}
 }
 
-// ended are Slurm's words for what it does no more.
+// ended are Slurm's states for a task that will not run any more.
 var ended = []string{"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
 	"PREEMPTED", "REVOKED", "TIMEOUT"}
 
@@ -151,7 +151,7 @@ func (s Slurm) States(ctx context.Context, id string) (map[int]State, error) {
 		}
 		out, err := output(ctx, "", "squeue", "--noheader", "--array", "--states=all", "--format=%K %T",
 			"--jobs="+number)
-		if err != nil && !strings.Contains(err.Error(), "Invalid job id") { // which it has forgotten
+		if err != nil && !strings.Contains(err.Error(), "Invalid job id") { // the queue has forgotten the job
 			return nil, err
 		}
 		for line := range strings.Lines(out) {
@@ -169,13 +169,13 @@ func (s Slurm) States(ctx context.Context, id string) (map[int]State, error) {
 	return states, nil
 }
 
-// asked is the partition among sbatch's options.
+// asked matches the partition among sbatch's options.
 var asked = regexp.MustCompile(`(?:^|\s)(?:--partition[= ]|-p[= ]?)\s*(\S+)`)
 
-// lost are Slurm's words for nodes that take no jobs until somebody mends them.
+// lost matches Slurm's states for nodes that take no jobs until somebody repairs them.
 var lost = regexp.MustCompile(`^(DOWN|DRAIN|DRNG|FAIL|FUTURE|INVAL|MAINT|UNKNOWN)`)
 
-// Nodes counts those of the partitions that the options name, of the default one where they name none.
+// Nodes counts the nodes of the partitions that the options name, or else of the default one.
 func (s Slurm) Nodes(ctx context.Context) (int, error) {
 	var partitions []string
 	if found := asked.FindStringSubmatch(s.Options); found != nil {
@@ -196,10 +196,10 @@ func (s Slurm) Nodes(ctx context.Context) (int, error) {
 	return len(nodes), err
 }
 
-// Logs are files in the run's folder.
+// Logs returns the folder of the logs in the run's folder.
 func (s Slurm) Logs(_, dir string) string { return filepath.Join(dir, "logs") }
 
-// Cancelling is scancel's.
+// Cancelling returns scancel's command.
 func (s Slurm) Cancelling(id string) string {
 	text := "scancel"
 	for array := range strings.SplitSeq(id, ",") {

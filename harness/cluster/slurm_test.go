@@ -74,7 +74,7 @@ esac`})
 	must.Refuse(t, err, "blanks")
 }
 
-// Nodes are those of the partitions that are asked for, each once, but for those that somebody has to mend.
+// Nodes counts each node of the wanted partitions once, without nodes that somebody has to repair.
 func TestSlurmNodes(t *testing.T) {
 	scripts(t, map[string]string{"sinfo": `cat <<'end'
 n1 cpu* idle
