@@ -14,27 +14,27 @@ import (
 	"selfheal/internal/number"
 )
 
-// Column is an attack as it was made: entries stand in one column only if nothing but the seed differs.
+// Column is an attack with its settings: entries share a column only if nothing but the seed differs.
 type Column struct {
-	Attack string `json:"attack"` // none, clean images; or the name that a run gives it
+	Attack string `json:"attack"` // none for clean images; otherwise the name in a run
 	Kind   string `json:"kind"`   // empty for clean images
 	Title  string `json:"title"`  // for readers, such as "PGD-40, 2 restarts"; may be empty
-	// Variant is which of several things the attack stands for, such as fog:3 of a corruption or 4 of a patch.
+	// Variant is the part of an attack with several cells, such as fog:3 of a corruption or 4 of a patch.
 	Variant string       `json:"variant,omitempty"`
 	Norm    *string      `json:"norm"`
 	Epsilon cell.Epsilon `json:"epsilon"`
 	Recipe  string       `json:"recipe"`
-	// Settings are version, parameters and components, where the results have them.
+	// Settings are version, parameters and components, if the results have them.
 	Settings map[string]any `json:"settings,omitempty"`
-	// Apart is what sets it apart from other columns of its kind, norm and epsilon; empty where there are none.
+	// Apart says how the column differs from others of its kind, norm and epsilon; empty if there are no others.
 	Apart   string   `json:"apart"`
 	Seeds   []uint64 `json:"seeds"`   // of its cells, each once
-	Entries int      `json:"entries"` // that have a cell in it
+	Entries int      `json:"entries"` // number of entries with a cell in it
 
 	key string
 }
 
-const none = "none" // clean images, and no control
+const none = "none" // clean images, and the undefended network
 
 func columnOf(run *Run, c *result.Cell) Column {
 	if c.Attack == none {
@@ -51,7 +51,7 @@ func columnOf(run *Run, c *result.Cell) Column {
 			col.Settings["source"] = c.Source
 		}
 		made = append(made, col.Settings)
-	} else { // nothing says that it is the same as any other
+	} else { // nothing says that it equals another
 		col.Apart = "settings unknown, run " + run.Name
 		made = append(made, run.Folder, c.Attack, c.Source)
 	}
@@ -59,7 +59,7 @@ func columnOf(run *Run, c *result.Cell) Column {
 	return col
 }
 
-// encoded is the JSON of what came from JSON.
+// encoded returns the JSON of a value that was read from JSON.
 func encoded(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -68,7 +68,7 @@ func encoded(v any) string {
 	return string(data)
 }
 
-// settings are what an attack's numbers depend on beside kind, norm, epsilon and recipe.
+// settings returns the values that an attack's numbers depend on, besides kind, norm, epsilon and recipe.
 func settings(a result.Attack, variant string) map[string]any {
 	of := map[string]any{}
 	if a.Version != "" {
@@ -76,7 +76,7 @@ func settings(a result.Attack, variant string) map[string]any {
 	}
 	for key, value := range a.Parameters {
 		listed := slices.Contains([]string{"names", "severities", attacks.SideName}, key)
-		if variant == "" || !listed { // which of them a cell is of, it says itself
+		if variant == "" || !listed { // the cell's variant says which of them it has
 			of[key] = value
 		}
 	}
@@ -93,12 +93,12 @@ func settings(a result.Attack, variant string) map[string]any {
 	return of
 }
 
-// norms are in the order of columns.
+// norms in the order of columns.
 var norms = []string{"linf", "l2", "l1", "l0"}
 
 func (c Column) clean() bool { return c.Attack == none }
 
-// value is what p points to, or the zero value.
+// value returns *p, or the zero value for a nil p.
 func value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -106,13 +106,14 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// adversarial reports whether somebody looked for what deceives the model: corruptions and certificates do not.
+// adversarial reports whether the column searches for images that deceive the model; corruptions and certificates do
+// not.
 func (c Column) adversarial() bool {
 	a := result.Attack{Kind: c.Kind}
 	return !c.clean() && a.Crafted()
 }
 
-// compareColumns puts clean images first, then attacks by norm, strength and kind, then what has no norm.
+// compareColumns orders clean images first, then attacks by norm, strength and kind, then attacks without norm.
 func compareColumns(a, b Column) int {
 	rank := func(c Column) int {
 		switch i := slices.Index(norms, value(c.Norm)); {
@@ -130,7 +131,7 @@ func compareColumns(a, b Column) int {
 		cmp.Compare(a.Epsilon, b.Epsilon), cmp.Compare(a.Variant, b.Variant), cmp.Compare(a.key, b.key))
 }
 
-// tellApart says of columns of one kind, norm and epsilon what differs between them.
+// tellApart writes how columns of one kind, norm and epsilon differ.
 func tellApart(columns []Column) {
 	for i := range columns {
 		c := &columns[i]
@@ -160,7 +161,7 @@ func tellApart(columns []Column) {
 	}
 }
 
-// said are a column's settings as they are told.
+// said returns a column's settings as text.
 func (c Column) said() map[string]string {
 	of := map[string]string{"recipe": c.Recipe}
 	for key, value := range c.Settings {

@@ -1,6 +1,7 @@
-// Package compare puts the results of many runs beside each other: it ranks what they tested, tests any two on
-// the images that both have, and follows over time what was tested again. docs/compare.md explains what it does.
-// It reads no files and needs no ONNX Runtime.
+// Package compare compares the results of many runs. It ranks the entries, tests any two on the images that both
+// have, and follows over time what was tested again; docs/compare.md explains the methods. The caller reads the runs
+// and calls [Of] once. The package reads no files, needs no ONNX Runtime, and gives the same comparison for the same
+// runs.
 package compare
 
 import (
@@ -17,74 +18,75 @@ import (
 // Schema names the version of a comparison's layout as JSON.
 const Schema = "selfheal.compare/1"
 
-// Alpha is the level of every test: within a family of tests wrong differences have at most this probability.
+// Alpha is the level of every test: within a family of tests, the probability of any wrong difference is at most
+// this.
 const Alpha = 0.05
 
-// mostEntries bounds the entries of a group: their pairs grow with the square.
+// mostEntries bounds the entries of a group, as their pairs grow with the square.
 const mostEntries = 400
 
-// Comparison is compare.json. Entries and columns are named by their place in their group's lists, from 0.
+// Comparison is compare.json. Entries and columns are named by their index in their group's lists, from 0.
 type Comparison struct {
 	Schema string   `json:"schema"`
 	Alpha  float64  `json:"alpha"`  // level of the tests, after Holm's correction
-	Runs   []Run    `json:"runs"`   // in the order given
-	Groups []Group  `json:"groups"` // of runs that have images in common
-	Notes  []string `json:"notes"`  // what differs between the runs, and what is not compared
+	Runs   []Run    `json:"runs"`   // in the given order
+	Groups []Group  `json:"groups"` // tables of runs with images in common
+	Notes  []string `json:"notes"`  // differences between the runs, and what is not compared
 }
 
-// Run is what one folder holds.
+// Run is the content of one folder.
 type Run struct {
-	Name       string    `json:"name"`   // the folder's, with as much of its path as tells it from the others
-	Folder     string    `json:"folder"` // as it was given
+	Name       string    `json:"name"`   // the folder's, with as much of its path as distinguishes it
+	Folder     string    `json:"folder"` // as given
 	Created    time.Time `json:"created"`
-	Unfinished bool      `json:"unfinished"` // cells may be missing that are still to come
+	Unfinished bool      `json:"unfinished"` // cells may still be missing
 	Seed       uint64    `json:"seed"`
-	Selfheal   string    `json:"selfheal"` // the version that made the run
+	Selfheal   string    `json:"selfheal"` // the version of selfheal that made the run
 	Provider   string    `json:"provider"`
 	Precision  string    `json:"precision"`
 
 	File *result.File `json:"-"`
-	Path string       `json:"-"` // of the folder, from the root
+	Path string       `json:"-"` // path of the folder from the root
 }
 
-// Group is a table: what was tested on images that hang together, because each set of them shares some with another.
+// Group is a table of results on connected images: each set of images shares some with another.
 type Group struct {
 	Name    string   `json:"name"`   // of its data sets
-	Images  int      `json:"images"` // different ones
+	Images  int      `json:"images"` // number of different images
 	Columns []Column `json:"columns"`
-	// RankedBy are the columns that the ranking is by: an image counts where an entry is right under every one.
+	// RankedBy are the columns of the ranking: an image counts if an entry is right under every one.
 	RankedBy []int    `json:"ranked_by"`
-	Entries  []Entry  `json:"entries"` // by rank, then those without one
+	Entries  []Entry  `json:"entries"` // by rank, then entries without rank
 	Pairs    []Pair   `json:"pairs"`
 	History  []Series `json:"history"`
 
-	Tested int `json:"-"` // pairs under attack, the number that their p-values are corrected for
-	Steps  int `json:"-"` // steps of histories, likewise
+	Tested int `json:"-"` // number of pairs under attack, for which their p-values are corrected
+	Steps  int `json:"-"` // number of steps of histories, likewise
 
 	sets []*set
 }
 
-// Entry is a model, without or with a control, before one attacker in one run.
+// Entry is a model, undefended or under a control, against one attacker in one run.
 type Entry struct {
 	Run string `json:"run"`
 	cell.Row
-	Attacker string `json:"attacker"`         // the suite's mode, of a network without control whitebox
+	Attacker string `json:"attacker"`         // the suite's mode; whitebox for an undefended network
 	SHA256   string `json:"sha256,omitempty"` // of the model's file
 	N        int    `json:"n"`
-	// Rank is from 1, the same for equals; 0 for none. Entries whose attacker did not know the control are ranked among
-	// themselves.
+	// Rank counts from 1 and is the same for equals; 0 for none. Entries whose attacker did not know the control have
+	// a ranking of their own.
 	Rank int `json:"rank"`
 	// Open are the best and the worst rank that the tests leave open; 0 for an entry without a rank.
 	Open     [2]int `json:"open"`
 	Unranked string `json:"unranked,omitempty"` // why it has no rank
-	Worst    *Score `json:"worst,omitempty"`    // by which it is ranked; absent where it has no rank
-	Cells    []Cell `json:"cells"`              // one a column
+	Worst    *Score `json:"worst,omitempty"`    // score of the ranking; absent without a rank
+	Cells    []Cell `json:"cells"`              // one for each column
 
 	set   *set
 	found map[string]*result.Cell // by the column's key
 }
 
-// Cell is an entry's in one column.
+// Cell is an entry's result in one column.
 type Cell struct {
 	Score   *Score `json:"score,omitempty"`
 	Missing string `json:"missing,omitempty"` // why there is no score: not run, not yet, failed
@@ -98,10 +100,10 @@ type Score struct {
 	N        int        `json:"n"`
 	Correct  int        `json:"correct"`
 	Accuracy float64    `json:"accuracy"`
-	CI95     [2]float64 `json:"ci95"` // Wilson
+	CI95     [2]float64 `json:"ci95"` // Wilson interval
 }
 
-// Of compares runs, of which Folder, Path, File and Unfinished are set.
+// Of compares runs. Folder, Path, File and Unfinished of each must be set.
 func Of(runs []Run) (*Comparison, error) {
 	c := &Comparison{Schema: Schema, Alpha: Alpha, Runs: slices.Clone(runs), Groups: []Group{}, Notes: []string{}}
 	c.named()
@@ -122,7 +124,7 @@ func Of(runs []Run) (*Comparison, error) {
 	return c, nil
 }
 
-// named notes what the runs' files say of them, and gives each a short name of its own.
+// named fills in the runs' descriptions from their files, and gives each a short distinct name.
 func (c *Comparison) named() {
 	parts := make([][]string, len(c.Runs))
 	for i := range c.Runs {
@@ -158,7 +160,7 @@ func (g *Group) fill() error {
 	return nil
 }
 
-// notes says what differs between the runs beside what was tested.
+// notes writes the differences between the runs, apart from what was tested.
 func (c *Comparison) notes() {
 	note := func(format string, args ...any) { c.Notes = append(c.Notes, fmt.Sprintf(format, args...)) }
 	for i, r := range c.Runs {

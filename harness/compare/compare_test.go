@@ -202,7 +202,7 @@ func TestRanking(t *testing.T) {
 	must.Refuse(t, err, "nothing to compare yet")
 }
 
-// random is a run of several models on a random part of a set.
+// random returns a run of several models on a random part of a set.
 func random(rng *rand.Rand, folder string) Run {
 	ids := rng.Perm(60)[:10+rng.IntN(40)]
 	var cells []result.Cell

@@ -29,7 +29,8 @@ func (g *Group) find() map[string]*Column {
 				at[k], order = e, append(order, e)
 			}
 			col := columnOf(run, c)
-			if old := e.found[col.key]; old != nil && (judged(*old) || !judged(*c)) { // suites may repeat it
+			// several suites may have the same cell
+			if old := e.found[col.key]; old != nil && (judged(*old) || !judged(*c)) {
 				continue
 			}
 			if e.found[col.key] = c; judged(*c) {
@@ -87,12 +88,13 @@ func score(n, correct int) *Score {
 	return &Score{n, correct, float64(correct) / float64(n), stats.Wilson(correct, n)}
 }
 
-// right reports whether an entry is right on an image under every one of some columns, all of which it has.
+// right reports whether an entry is right on an image under every one of some columns. It must have them all.
 func (e *Entry) right(image int, columns []int) bool {
 	return !slices.ContainsFunc(columns, func(c int) bool { return e.Cells[c].verdicts[image] != '1' })
 }
 
-// order ranks by the share of images that are right under every chosen column, then by clean accuracy, then by name.
+// order ranks by the fraction of images that are right under every chosen column, then by clean accuracy, then by
+// name.
 func (g *Group) order() {
 	g.RankedBy = g.rankedBy()
 	for i := range g.Entries {
@@ -119,13 +121,13 @@ func (g *Group) order() {
 		}
 		return s.Accuracy
 	}
-	clean := func(e Entry) float64 { // if anything is known of it, it is the first column
+	clean := func(e Entry) float64 { // a clean cell is in the first column
 		if !g.Columns[0].clean() {
 			return -1
 		}
 		return accuracy(e.Cells[0].Score)
 	}
-	last := func(e *Entry) int { // those without a rank, and before them those that are apart
+	last := func(e *Entry) int { // orders entries apart after the ranking, and entries without rank last
 		switch {
 		case e.Worst == nil:
 			return 2
@@ -142,7 +144,8 @@ func (g *Group) order() {
 	})
 }
 
-// apart reports whether attacks rank an entry whose attacker did not know the control: its number is no bound.
+// apart reports whether attacks rank an entry whose attacker did not know the control: its accuracy is not an upper
+// bound.
 func (g *Group) apart(e *Entry) bool {
 	unaware := e.Attacker == result.Oblivious || e.Attacker == result.Transfer
 	return unaware && len(g.RankedBy) > 0 && g.Columns[g.RankedBy[0]].adversarial()
@@ -151,8 +154,8 @@ func (g *Group) apart(e *Entry) bool {
 // Rivals reports whether two entries are ranked together.
 func (g *Group) Rivals(a, b *Entry) bool { return g.apart(a) == g.apart(b) }
 
-// rankedBy are the attacks that every entry has which has the commonest one, or of such the hardest. Where there are no
-// attacks it is clean images, else what there is.
+// rankedBy returns the attacks that all entries have which share the most common attack or, of several such, the
+// hardest. Without attacks it returns clean images, else any column.
 func (g *Group) rankedBy() []int {
 	for _, kind := range []func(Column) bool{Column.adversarial, Column.clean, func(Column) bool { return true }} {
 		var by []int

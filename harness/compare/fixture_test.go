@@ -11,10 +11,10 @@ import (
 	"selfheal/harness/result"
 )
 
-// day is a moment on the n-th day.
+// day returns a moment on the n-th day.
 func day(n int) time.Time { return time.Date(2026, 11, n, 3, 0, 0, 0, time.UTC) }
 
-// under are a model's cells on clean images, then under the attack pgd at the epsilons 0.1, 0.2 and so on.
+// under returns a model's cells on clean images, then under the attack pgd at the epsilons 0.1, 0.2 and so on.
 func under(model, defense, mode string, verdicts ...string) (cells []result.Cell) {
 	for i, v := range verdicts {
 		right := strings.Count(v, "1")
@@ -28,12 +28,12 @@ func under(model, defense, mode string, verdicts ...string) (cells []result.Cell
 	return cells
 }
 
-// net are the cells of a model without a control.
+// net returns the cells of a model without a control.
 func net(model string, verdicts ...string) []result.Cell {
 	return under(model, "none", white, verdicts...)
 }
 
-// runOf is a run on images whose ids are given, with the cells given. An image's checksum is its id's.
+// runOf returns a run on images whose ids are given, with the cells given. An image's checksum is its id's.
 func runOf(folder string, ids []int, cells ...[]result.Cell) Run {
 	f := &result.File{Schema: result.Schema, Created: day(1), ConfigSHA256: folder, Models: map[string]result.Model{},
 		Datasets: map[string]result.Dataset{"test": {N: len(ids), SHA256: fmt.Sprint("hash of ", ids), Format: "npz"}},
@@ -54,7 +54,7 @@ func from(first, n int) (ids []int) {
 	return ids
 }
 
-// entry is the one of a model in a run.
+// entry returns the one of a model in a run.
 func entry(t *testing.T, g Group, run, model string) (int, Entry) {
 	t.Helper()
 	i := slices.IndexFunc(g.Entries, func(e Entry) bool { return e.Run == run && e.Model == model })

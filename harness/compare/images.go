@@ -9,15 +9,15 @@ import (
 	"selfheal/harness/stats"
 )
 
-// set is a data set of one run, or what cells of another size take for it.
+// set is a data set of one run, or of its cells with another number of images.
 type set struct {
 	run   *Run
 	name  string
 	n     int
-	index []int // by image: its number, the same in all sets of a group that have it
+	index []int // by image: its number in the pool, then in the group; the same in all sets that have it
 }
 
-// setsOf finds the sets that cells with verdicts are of. Numbers that the pool finds to be the same are of one image.
+// setsOf finds the sets of the cells with verdicts. Numbers that the pool joins mean the same image.
 func setsOf(runs []Run) (sets []*set, numbers pool) {
 	byKey := map[string]int{}
 	number := func(keys []string) int {
@@ -29,7 +29,7 @@ func setsOf(runs []Run) (sets []*set, numbers pool) {
 		}
 		return byKey[keys[0]]
 	}
-	made := map[string][]int{} // of sets that say the same of their images
+	made := map[string][]int{} // numbers by description, as equal descriptions mean equal images
 	for r := range runs {
 		run := &runs[r]
 		for _, c := range run.File.Cells {
@@ -52,8 +52,8 @@ func setsOf(runs []Run) (sets []*set, numbers pool) {
 	return sets, numbers
 }
 
-// keys are the keys of a set's images, and one for all of them together: images with a key in common are the same. One
-// key says which image of a set with this hash it is, one its id and checksum.
+// keys returns the keys of a set's images, and one for all of them together. Images with a key in common are the
+// same. One key is the set's hash and the image's index, another the id and checksum.
 func (s *set) keys() (all string, of func(i int) []string) {
 	d, images := s.run.File.Datasets[s.name], s.run.File.Images[s.name]
 	whole := fmt.Sprintf("set %q %d ", d.SHA256, s.n)
@@ -74,7 +74,7 @@ func (s *set) keys() (all string, of func(i int) []string) {
 	}
 }
 
-// pool is a forest of numbers that have turned out to be the same (union–find).
+// pool is a union–find forest of image numbers.
 type pool []int
 
 func (p *pool) add() int {
@@ -92,7 +92,7 @@ func (p pool) find(k int) int {
 
 func (p pool) join(a, b int) { p[p.find(a)] = p.find(b) }
 
-// grouped are the groups of sets that hang together, in no particular order. The images of each are numbered from 0.
+// grouped returns the groups of connected sets, in no particular order. The images of each are numbered from 0.
 func grouped(sets []*set, numbers pool) (groups []*Group) {
 	together := slices.Clone(numbers)
 	for _, s := range sets {
@@ -127,10 +127,10 @@ func grouped(sets []*set, numbers pool) (groups []*Group) {
 	return groups
 }
 
-// verdicts are those on a group's images, a bit an image.
+// verdicts has two bits for each of a group's images.
 type verdicts struct{ known, right []uint64 }
 
-// verdicts are an entry's: right under every one of the columns, of which it has all.
+// verdicts returns an entry's verdicts: right under every one of the columns. It must have them all.
 func (g *Group) verdicts(entry int, columns []int) verdicts {
 	e, words := &g.Entries[entry], (g.Images+63)/64
 	v := verdicts{make([]uint64, words), make([]uint64, words)}
@@ -144,7 +144,7 @@ func (g *Group) verdicts(entry int, columns []int) verdicts {
 	return v
 }
 
-// against counts the images that both have: lost are those that only v is right on, won those that only o is.
+// against counts the images that both have. Only v is right on the lost ones, only o on the won ones.
 func (v verdicts) against(o verdicts) (p stats.Paired) {
 	for i, known := range v.known {
 		both := known & o.known[i]

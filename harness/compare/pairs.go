@@ -11,48 +11,48 @@ import (
 	"selfheal/harness/stats"
 )
 
-// Pair is any two entries of a group, beside each other.
+// Pair compares two entries of a group.
 type Pair struct {
-	A int `json:"a"` // the one that stands higher
+	A int `json:"a"` // index of the higher one
 	B int `json:"b"`
-	// Attacks are the columns that Robust is over: those of the ranking where both have them, else the attacks that
-	// both have. An image counts where an entry is right under every one.
+	// Attacks are the columns of Robust: those of the ranking if both entries have them, else the attacks that both
+	// have. An image counts if an entry is right under every one.
 	Attacks []int `json:"attacks"`
 	Robust  *Test `json:"robust,omitempty"`
 	Clean   *Test `json:"clean,omitempty"`
-	// Corrupted is over the corruptions that both have.
+	// Corrupted covers the corruptions that both have.
 	Corrupted *Sign  `json:"corrupted,omitempty"`
 	Why       string `json:"not_comparable,omitempty"` // why Robust is absent
 }
 
-// Test is the exact test of McNemar on the images that two entries have in common.
+// Test is McNemar's exact test on the images that two entries have in common.
 type Test struct {
-	Shared     int        `json:"shared"`     // images
-	OnlyA      int        `json:"only_a"`     // of them, that A alone is right on
-	OnlyB      int        `json:"only_b"`     // that B alone is right on
-	Difference float64    `json:"difference"` // accuracy of A less that of B on them, in [−1, 1]
-	Interval   [2]float64 `json:"interval"`   // of the difference, 95 % (Tango)
+	Shared     int        `json:"shared"`     // number of images
+	OnlyA      int        `json:"only_a"`     // images that only A gets right
+	OnlyB      int        `json:"only_b"`     // images that only B gets right
+	Difference float64    `json:"difference"` // accuracy of A minus accuracy of B on them, in [−1, 1]
+	Interval   [2]float64 `json:"interval"`   // 95 % interval of the difference (Tango)
 	Chance
 }
 
-// Chance is how probable a difference at least as large is where there is none.
+// Chance is the probability of a difference at least as large if there is none.
 type Chance struct {
 	P float64 `json:"p"` // two-sided
-	// Holm is P corrected for all tests of its kind in the group: pairs under attack, on clean images and under
-	// corruptions, and steps of histories are a kind each.
+	// Holm is P corrected for all tests of its kind in the group. The kinds are pairs under attack, pairs on clean
+	// images, pairs under corruptions, and steps of histories.
 	Holm        float64 `json:"p_holm"`
 	Significant bool    `json:"significant"` // p_holm is at most alpha
 }
 
-// Series is what became of one model, under one control and before one attacker, from run to run.
+// Series is the history of one model, under one control and against one attacker, over several runs.
 type Series struct {
 	cell.Row
 	Attacker string  `json:"attacker"`
 	Points   []Point `json:"points"` // by time
-	Lines    []Line  `json:"lines"`  // clean images and attacks; corruptions where there are no attacks
+	Lines    []Line  `json:"lines"`  // clean images and attacks; corruptions if there are no attacks
 }
 
-// Point is a run of a history.
+// Point is one run of a history.
 type Point struct {
 	Entry   int       `json:"entry"`
 	Run     string    `json:"run"`
@@ -60,17 +60,17 @@ type Point struct {
 	SHA256  string    `json:"sha256,omitempty"` // of the model's file
 }
 
-// Line is a history's accuracy in one column, which two of its points have at least.
+// Line is a history's accuracy in one column, which at least two of its points have.
 type Line struct {
 	Column int    `json:"column"`
 	Steps  []Step `json:"steps"`
 }
 
-// Step leads from one point that has the column to the next. A is the later one: a positive difference is a rise.
+// Step compares one point of the column with the next. A is the later one: a positive difference is a rise.
 type Step struct {
-	From int   `json:"from"` // places in the history's points
+	From int   `json:"from"` // indices of the history's points
 	To   int   `json:"to"`
-	Test *Test `json:"test,omitempty"` // absent where the two have no image in common
+	Test *Test `json:"test,omitempty"` // absent if the two have no image in common
 }
 
 func (c *Chance) test(counts stats.Paired, family *stats.Family) {
@@ -78,7 +78,7 @@ func (c *Chance) test(counts stats.Paired, family *stats.Family) {
 	family.Add(c.P, func(p float64) { c.Holm, c.Significant = p, p <= Alpha })
 }
 
-// test compares what two entries are right on; nil where they have no image in common.
+// test compares the verdicts of two entries. It returns nil if they have no image in common.
 func test(a, b verdicts, family *stats.Family) *Test {
 	p := a.against(b)
 	if p.N == 0 {
@@ -119,20 +119,20 @@ func (g *Group) test() {
 	g.Tested = len(robust)
 }
 
-// rank finds the entries' ranks and those that the tests leave open.
+// rank sets the entries' ranks and the ranks that the tests leave open.
 func (g *Group) rank() {
 	for _, p := range g.Pairs {
 		a, b := &g.Entries[p.A], &g.Entries[p.B]
 		if a.Worst == nil || b.Worst == nil || !g.Rivals(a, b) {
 			continue
 		}
-		if a.Worst.Accuracy > b.Worst.Accuracy { // else they are equals: a stands higher
+		if a.Worst.Accuracy > b.Worst.Accuracy { // otherwise they have the same rank
 			b.Rank++
 		}
 		if t := p.Robust; t == nil || !t.Significant {
 			a.Open[1]++
 		} else {
-			if t.Difference < 0 { // on the images in common it is the other way round
+			if t.Difference < 0 { // on the images in common the order is reversed
 				a, b = b, a
 			}
 			b.Open[0]++
@@ -141,7 +141,7 @@ func (g *Group) rank() {
 	}
 }
 
-// cached keeps what is made of an entry over some columns.
+// cached remembers the results of a function of an entry and columns.
 func cached[T any](of func(entry int, columns []int) T) func(int, []int) T {
 	known := map[string]T{}
 	return func(entry int, columns []int) T {
@@ -158,7 +158,7 @@ func cached[T any](of func(entry int, columns []int) T) func(int, []int) T {
 	}
 }
 
-// common are the columns of a kind that two entries have.
+// common returns the columns of a kind that two entries have.
 func (g *Group) common(a, b int, kind func(Column) bool) []int {
 	by := []int{}
 	for i, c := range g.Columns {
@@ -169,7 +169,7 @@ func (g *Group) common(a, b int, kind func(Column) bool) []int {
 	return by
 }
 
-// follow finds what several runs have tested: the same names before the same attacker.
+// follow finds entries of several runs with the same names and the same attacker.
 func (g *Group) follow() {
 	g.History = []Series{}
 	type key struct {
@@ -190,7 +190,7 @@ func (g *Group) follow() {
 			return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Run, b.Run))
 		})
 		for c, col := range g.Columns {
-			if col.corrupted() { // they are many, and would take the tests of attacks their power
+			if col.corrupted() { // many columns would cost the tests of attacks their power
 				continue
 			}
 			if line := g.line(c, s.Points, &steps); line.Steps != nil {
