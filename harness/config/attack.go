@@ -14,21 +14,21 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Attack is a named attack; it makes one cell for each of its Epsilons, of its Corruptions or of its Sides.
+// Attack is a named attack. It makes one cell for each of its Epsilons, Corruptions or Sides.
 type Attack struct {
 	Name string
 	attacks.Setup
 	Epsilons    []float64
-	Corruptions []attacks.Corruption // of kind corruption, which has no epsilons; nil for others
-	Sides       []int                // of kind patch; nil for others
-	// Prove has bounds decide images that AutoAttack's first component leaves.
+	Corruptions []attacks.Corruption // for kind corruption, which has no epsilons; nil for others
+	Sides       []int                // for kind patch; nil for others
+	// Prove lets bounds decide images that AutoAttack's first component leaves.
 	Prove bool
 }
 
 // Norms are the values of an attack's norm.
 var Norms = lists.Map(attacks.Norms(), attacks.Norm.String)
 
-// settingRow is a row of a table of settings. The table's owner applies the default.
+// settingRow returns a row of a table of settings. The table's owner applies the default.
 func settingRow(s setting.Setting, to func(v any)) row {
 	r := row{key: s.Name, value: of(s, to), def: s.DefaultText(), applied: true, doc: s.Doc}
 	if s.Unit != "" {
@@ -56,10 +56,10 @@ func parameterRows(s attacks.Spec, to map[string]any, form string) (rows []row) 
 type attackForm struct {
 	form
 	spec   attacks.Spec
-	listed bool // the config has its components
+	listed bool // the config lists its components
 }
 
-// attackForms are those of all attacks but corruptions.
+// attackForms are the forms of all attacks except corruptions.
 var attackForms = func() (all []attackForm) {
 	for _, s := range attacks.Specs {
 		kind := [2]string{"kind", s.Kind}
@@ -143,7 +143,7 @@ func attackObject(name string, a *Attack) object {
 	return o
 }
 
-// normSchemas say in which norms a kind exists, that in linf nothing is farther than 1, and that l0 counts values.
+// normSchemas say in which norms a kind exists, that no linf distance exceeds 1, and that l0 counts values.
 func normSchemas() (all []schema) {
 	for _, s := range attacks.Specs {
 		if attacks.Free(s.Kind) {
@@ -167,7 +167,7 @@ func normSchemas() (all []schema) {
 
 const corruptionDoc = "the common corruptions of Hendrycks & Dietterich (2019): a cell for each corruption and severity"
 
-// corruptionRows are the keys of kind corruption, both of which stand for all by default.
+// corruptionRows returns the keys of kind corruption. By default each stands for all values.
 func (a *Attack) corruptionRows() []row {
 	var names []string
 	var severities []int
@@ -194,10 +194,10 @@ func (a *Attack) corruptionRows() []row {
 	}
 }
 
-// componentValue is an attack of AutoAttack's version custom: its name, or a mapping.
+// componentValue returns an attack of AutoAttack's version custom: its name, or a mapping.
 func componentValue(c *attacks.Component) value {
 	var kinds []string
-	rows := []row{{}} // the first one is the kind's
+	rows := []row{{}} // the kind's row comes first
 	if c.Parameters == nil {
 		c.Parameters = map[string]any{}
 	}
@@ -212,7 +212,7 @@ func componentValue(c *attacks.Component) value {
 	return either(kind.want, kind, object{forms: formsBy("kind", kinds), rows: rows}.value())
 }
 
-// check looks for shared parameters that no component has, and for radii that cover every image.
+// check refuses shared parameters that no component has, and radii that cover every image.
 func (a *Attack) check(d *decoder, n *node, where string) {
 	if a.Corruptions == nil && attacks.Free(a.Kind) {
 		a.Epsilons = []float64{1}

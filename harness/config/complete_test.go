@@ -16,8 +16,8 @@ import (
 // completeFile is a config with every key that no candidate suits, and in every form.
 const completeFile = "testdata/complete.yaml"
 
-// complete is a config's text with the runtime of a provider, an attack of each of some kinds, and those keys that it
-// lacks and that take one of their candidates.
+// complete returns a config's text with the runtime of a provider, an attack of each of some kinds, and those keys
+// that it lacks and that take one of their candidates.
 func complete(t *testing.T, text, provider string, kinds ...string) *node {
 	t.Helper()
 	for _, kind := range kinds {
@@ -52,13 +52,13 @@ func complete(t *testing.T, text, provider string, kinds ...string) *node {
 	return root
 }
 
-// bound is the value that a config is of, bound to what decoding it gives.
+// bound returns the value that a config is of, bound to what decoding it gives.
 func bound(t *testing.T, root *node) value {
 	t.Helper()
 	return must.Get(decode(root, nil))(t).object().value()
 }
 
-// given are the rows of a mapping in its form.
+// given returns the rows of a mapping in its form.
 func (v value) given(n *node) []row {
 	if v.object == nil || n.kind != mapNode {
 		return nil

@@ -1,6 +1,8 @@
-// Package config reads the strict YAML config: what to attack, how, and what controls to heal it with. An unknown or
-// misspelt key, a wrong type, a value outside its range and an undefined name are errors with line, column and a
-// suggestion, all told at once; a config that loads can be planned. No file that a config names is opened here.
+// Package config reads the strict YAML config: what to attack and how, and which controls heal it. It owns the keys,
+// their defaults, the hash of a config and its JSON Schema. [Load] or [Parse] reads a whole config, [Config.Selected]
+// returns the part that some suites use, and [Config.Hash] identifies this part. An unknown or misspelt key, a wrong
+// type, a value outside its range and an undefined name are errors with line, column and a suggestion, all reported
+// at once; a config that loads can be planned. The package opens no file that a config names.
 package config
 
 import (
@@ -22,9 +24,9 @@ const Version = 1
 // Config is a whole config, or the part of it that [Config.Selected] returns. Every slice is in the file's order.
 type Config struct {
 	Seed            uint64
-	OtherSeeds      []uint64 // under which the attacks are made again; nil in most configs
-	DefaultSuites   []string // all suites when the file names none
-	SaveAdversarial bool     // the default of suites
+	OtherSeeds      []uint64 // further seeds of the attacks; nil in most configs
+	DefaultSuites   []string // all suites if the file names none
+	SaveAdversarial bool     // default for suites
 	Runtime         Runtime
 	Datasets        []Dataset
 	Models          []Model
@@ -32,10 +34,10 @@ type Config struct {
 	Attacks         []Attack
 	Suites          []Suite
 	Groups          []Group
-	Theory          bool  // of what [Config.Selected] returned: the report has the theory's checks and figures
-	Gate            *Gate `json:"-"` // the rules of check; nil for none
-	// Limit is --limit: at most this many images of every scored set, 0 for no such limit. Sets opened for a fit are
-	// not cut. Set by the caller; part of [Config.Hash].
+	Theory          bool  // set by [Config.Selected]: the report has the theory's checks and figures
+	Gate            *Gate `json:"-"` // the rules of check; nil if the config has none
+	// Limit is --limit: at most this many images of every scored set, 0 for no such limit. It does not cut sets
+	// opened for a fit. The caller sets it; it is part of [Config.Hash].
 	Limit int
 	// Files opens the paths that the config names, exactly as they stand in it.
 	Files fs.FS `json:"-"`
@@ -45,13 +47,13 @@ type Config struct {
 // is checked, so that it obeys the same rules. The paths in the config are relative to its folder.
 func Load(path string, sets ...string) (*Config, error) {
 	data, err := input.Read(path, maxBytes)
-	if err != nil { // names the file once, without the system call that failed
+	if err != nil { // names the file once, and not the system call that failed
 		return nil, fmt.Errorf("config %s: %w", path, fault.Reason(err))
 	}
 	return Parse(path, data, Folder(filepath.Dir(path)), sets...)
 }
 
-// Parse is [Load] for a config in memory: name stands for it in messages and files opens the paths it names.
+// Parse is [Load] for a config in memory. Messages call it name; files opens the paths that it names.
 func Parse(name string, data []byte, files fs.FS, sets ...string) (*Config, error) {
 	root, err := parseTree(name, data)
 	if err != nil {
@@ -80,14 +82,14 @@ func decode(root *node, files fs.FS, sets ...string) (*Config, error) {
 	return cfg, nil
 }
 
-// Folder is a folder of the machine as an [fs.FS] that, unlike os.DirFS, also takes names that are absolute or lead out
-// of it: a config may name any file.
+// Folder is a folder of the machine as an [fs.FS]. Unlike os.DirFS it also takes names that are absolute or lead out
+// of it, as a config may name any file.
 type Folder string
 
 // Open opens name, relative to the folder unless it is absolute.
 func (f Folder) Open(name string) (fs.File, error) { return input.Open(f.Path(name)) }
 
-// Path is the machine's path of name.
+// Path returns the machine's path of name.
 func (f Folder) Path(name string) string {
 	if name = filepath.FromSlash(name); filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -95,7 +97,7 @@ func (f Folder) Path(name string) string {
 	return filepath.Join(string(f), name)
 }
 
-// Inputs lists the machine's paths of the files and folders that the config names; with trained, also those of
+// Inputs lists the machine's paths of the files and folders that the config names. If trained is set, it includes
 // embeddings that `selfheal fit` makes. Files that are built into the program have no path.
 func (c *Config) Inputs(trained bool) (paths []string) {
 	folder, ok := c.Files.(Folder)
@@ -135,7 +137,8 @@ func (c *Config) object() object {
 		optional("default_suites", names(&c.DefaultSuites, "a suite", "suites or groups", 1), "",
 			"suites that `run` runs without `--suite`; default: all").notHashed(),
 		optional("save_adversarial", boolean(&c.SaveAdversarial), "false",
-			"write adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]").notHashed(), // its suites are
+			// each suite's own value counts
+			"write adversarial images, `adversarial/*.npy`, float32 [N, C, H, W]").notHashed(),
 		optional("runtime", c.Runtime.object().value(), "{}", "how to compute"),
 		required("datasets", named(&c.Datasets, datasetName, false, datasetObject),
 			"labelled images, by names of your choice"),
@@ -171,7 +174,8 @@ func (c *Config) object() object {
 
 const maxSeeds = 1000
 
-// seeds reads the attacks' seeds, their number or a list, into Seed and OtherSeeds. It comes after the config's seed.
+// seeds reads the attacks' seeds, a number of them or a list, into Seed and OtherSeeds. It comes after the config's
+// seed.
 func (c *Config) seeds() value {
 	count, all := 0, []uint64(nil)
 	number := whole(&count, setting.Interval{Min: 1, Max: maxSeeds}).then(func(*decoder, *node, string) {
@@ -196,7 +200,7 @@ func version() value {
 	return v
 }
 
-// Unknown is the error about a name that the config does not define; kind says where it is looked for.
+// Unknown returns the error about a name that the config does not define; kind says what was looked for.
 func (c *Config) Unknown(kind, name string) error {
 	known := map[string][]string{"data set": namesOf(c.Datasets, datasetName), "model": namesOf(c.Models, modelName),
 		"control": namesOf(c.Controls, controlName), "attack": namesOf(c.Attacks, attackName)}

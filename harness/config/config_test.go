@@ -76,7 +76,7 @@ func mustParse(t *testing.T, text string, sets ...string) *Config {
 	return c
 }
 
-// setup is an attack, given parameters and components that have none.
+// setup returns an attack, given parameters and components that have none.
 func setup(kind, version string, norm attacks.Norm, given map[string]any, components ...string) attacks.Setup {
 	s := attacks.Setup{Kind: kind, Version: version, Norm: norm, Parameters: map[string]any{}}
 	maps.Copy(s.Parameters, given)

@@ -15,24 +15,25 @@ type Control struct {
 	Layers []Layer
 }
 
-// Layer is one embedding and where it stands.
+// Layer is one embedding and its place.
 type Layer struct {
 	At        At
 	Embedding Embedding
 }
 
-// Embedding is what a state is drawn towards.
+// Embedding describes the embedding function that a state is controlled towards.
 type Embedding struct {
-	Kind     string  // one of [control.EmbeddingKinds]; an autoencoder is, once decoded, ONNX with a Training
-	Fit      string  // linear: the data set it is fitted on
-	Variance float64 // linear: share of the variance kept, in (0,1]; 0 when Rank is given
-	Rank     int     // linear: number of components; 0 when Variance is given
-	Path     string  // onnx: for Config.Files
-	// Training says how selfheal fit makes the file at Path; nil for the user's own. The hash has the file alone.
+	Kind     string  // one of [control.EmbeddingKinds]; decoding turns autoencoder into ONNX with a Training
+	Fit      string  // linear: the data set to fit it on
+	Variance float64 // linear: fraction of the variance to keep, in (0,1]; 0 if Rank is given
+	Rank     int     // linear: number of components; 0 if Variance is given
+	Path     string  // onnx: path for Config.Files
+	// Training says how selfheal fit makes the file at Path; nil for the user's own file. The hash covers only the
+	// file.
 	Training *Training `json:"-"`
 }
 
-// atKind says how a layer names its place.
+// atKind is the way in which a layer names its place.
 type atKind int
 
 // The ways a layer may name its place.
@@ -115,7 +116,7 @@ func (a *At) value() value {
 	return v
 }
 
-// solverObject is a solver: a form for each method, with the settings that it has a use for.
+// solverObject returns a solver: a form for each method, with the settings that the method uses.
 func solverObject(s *control.Solver) object {
 	methods := lists.Map(control.Solvers, func(s control.Spec) string { return string(s.Method) })
 	o := object{rows: []row{
@@ -137,13 +138,13 @@ func solverObject(s *control.Solver) object {
 	return o
 }
 
-// DefaultSolver returns the solver of a control that says nothing about it.
+// DefaultSolver returns the solver of a control that does not name one.
 func DefaultSolver() (s control.Solver) {
 	solverObject(&s).decode(&decoder{}, defaultNode("{}", position{}), "")
 	return s
 }
 
-// object is an embedding. One of kind autoencoder is, once it is decoded, the file that its training makes.
+// object returns an embedding. Decoding turns kind autoencoder into the file that its training makes.
 func (e *Embedding) object() object {
 	t := &Training{}
 	fit := name(&e.Fit, "a data set", "datasets")

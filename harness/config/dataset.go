@@ -41,7 +41,7 @@ func datasetObject(name string, s *Dataset) object {
 	}}
 }
 
-// unusualSplits says what split names, or has by default, in sets of some formats.
+// unusualSplits lists the splits, and their defaults, of formats with others than the usual ones.
 func unusualSplits() string {
 	var texts []string
 	formats := map[string][]string{}

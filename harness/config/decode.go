@@ -12,7 +12,7 @@ import (
 type decoder struct {
 	errs  Errors
 	refs  []reference
-	later []func(c *Config) // what needs the whole config, once every name in it is defined
+	later []func(c *Config) // checks of the whole config, once every name in it is defined
 	sets  bool              // the config was changed by --set
 }
 
@@ -34,7 +34,7 @@ func (d *decoder) refer(n *node, where, section string) {
 	}
 }
 
-// resolve checks references. After other errors it leaves out sections that the file lacks: they may be misspelt.
+// resolve checks references. After other errors it leaves out sections that the file lacks, as they may be misspelt.
 func (d *decoder) resolve(root *node) {
 	wrong := len(d.errs) > 0
 	type defined struct {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error is one thing that is wrong with a config, and where.
+// Error is one fault of a config, and its place.
 type Error struct {
 	pos     position
 	message string // without the place
@@ -22,13 +22,13 @@ func (e *Error) Error() string {
 	return e.pos.String() + ": " + e.message
 }
 
-// Errors are what is wrong with a config, in the order of the file; what --set says comes last.
+// Errors are all faults of a config, in the order of the file, then of the --set arguments.
 type Errors []*Error
 
-// mostErrors is how many an error tells of.
+// mostErrors bounds how many errors are printed.
 const mostErrors = 20
 
-// Error has a line for each.
+// Error returns a line for each.
 func (list Errors) Error() string {
 	var lines []string
 	for _, e := range list[:min(len(list), mostErrors)] {
@@ -40,7 +40,7 @@ func (list Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted puts them in order; nil when there are none.
+// sorted puts them in order. It returns nil for none.
 func (list Errors) sorted() error {
 	if len(list) == 0 {
 		return nil
@@ -55,10 +55,10 @@ func errorAt(pos position, format string, args ...any) *Error {
 	return &Error{pos, fmt.Sprintf(format, args...)}
 }
 
-// quote puts s in double quotes on one line, shortened when it is long.
+// quote puts s in double quotes on one line and shortens it if it is long.
 func quote(s string) string { return fmt.Sprintf("%q", shorten(s)) }
 
-// shorten returns the first line of s, cut when it is long.
+// shorten returns the first line of s, cut if it is long.
 func shorten(s string) string {
 	const limit = 60
 	s, _, more := strings.Cut(s, "\n")

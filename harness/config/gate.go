@@ -9,26 +9,26 @@ import (
 	"selfheal/internal/setting"
 )
 
-// Gate holds the rules by which results pass or fail beside a baseline. As JSON it stands in baseline files.
+// Gate holds the rules by which results pass or fail against a baseline. Baseline files have it as JSON.
 type Gate struct {
-	MaxDrop  float64            `json:"max_drop"`  // drop in accuracy that may be, a share in [0, 1)
+	MaxDrop  float64            `json:"max_drop"`  // drop in accuracy that is allowed, a fraction in [0, 1)
 	Alpha    float64            `json:"alpha"`     // probability of a wrong answer, in [0.001, 0.5)
-	Min      map[string]float64 `json:"min"`       // by [CellPattern]: the accuracy that is asked for, in [0, 1]
-	FailOn   []string           `json:"fail_on"`   // of [result.WarningKinds]: a cell that has one fails
+	Min      map[string]float64 `json:"min"`       // by [CellPattern]: the least accuracy, in [0, 1]
+	FailOn   []string           `json:"fail_on"`   // [result.WarningKinds]: a cell with one of these warnings fails
 	NewModel bool               `json:"new_model"` // models may be other files than the baseline's
 	Accept   []string           `json:"accept"`    // settings that may differ: attacks.pgd.parameters.steps
-	// GradientFailures are, by [CellPattern], cells that a baseline may have although gradients failed on images that
-	// stand.
+	// GradientFailures, by [CellPattern], are cells that a baseline may have although gradients failed on standing
+	// images.
 	GradientFailures []string `json:"gradient_failures,omitempty"`
 }
 
 var (
-	// gateAlpha has a floor that keeps the level 1 − 2·alpha, shared among ten thousands of cells, off 1.
+	// gateAlpha has a minimum, so that the level 1 − 2·alpha stays below 1 if ten thousands of cells share it.
 	gateAlpha  = setting.Interval{Min: 0.001, Max: 0.5, Below: true}
 	proportion = setting.Interval{Max: 1}
 )
 
-// DefaultGate returns the rules of a gate that nothing is said about.
+// DefaultGate returns the rules of a config that sets none.
 func DefaultGate() Gate {
 	g := Gate{Min: map[string]float64{}, FailOn: []string{}, Accept: []string{}}
 	g.object().decode(&decoder{}, defaultNode("{}", position{}), "")
@@ -76,7 +76,7 @@ func (g *Gate) minima() value {
 	})
 }
 
-// gate is the config's gate; there is none where the config has none.
+// gate reads the config's gate into Gate, which stays nil without one.
 func (c *Config) gate() value {
 	g := DefaultGate()
 	return g.object().value().then(func(*decoder, *node, string) { c.Gate = &g }).at(&c.Gate)
@@ -104,7 +104,7 @@ func (g *Gate) Set(sets ...string) error {
 	rules.object().decode(&d, cmp.Or(root.get("gate"), defaultNode("{}", position{})), "gate")
 	err = d.errs.sorted()
 	for _, e := range d.errs {
-		if e.pos.line > 0 { // in the text above, which nobody has seen
+		if e.pos.line > 0 { // the place is in the text above, which the user has not seen
 			e.pos = position{}
 		}
 	}

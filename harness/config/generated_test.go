@@ -61,7 +61,7 @@ func read(t *testing.T, file string) []byte {
 	return data
 }
 
-// tables are those of docs/config.md.
+// tables returns the tables of docs/config.md.
 func tables() map[string]string {
 	attack := attackObject("", &Attack{})
 	own := map[string]bool{}
@@ -171,7 +171,7 @@ func keysRows(of string, rows []row) (text string) {
 	return text
 }
 
-// parameters are an attack's, with their defaults and the first time with their meaning.
+// parameters returns an attack's, with their defaults and the first time with their meaning.
 func parameters(s attacks.Spec, explained map[string]bool) string {
 	var list []string
 	for _, p := range s.Parameters {
@@ -192,7 +192,7 @@ func parameters(s attacks.Spec, explained map[string]bool) string {
 	return strings.Join(list, "; ")
 }
 
-// asJSON is a config as an editor reads it, by YAML 1.2.
+// asJSON returns a config as an editor reads it, by YAML 1.2.
 func asJSON(n *node) any {
 	switch {
 	case n.kind == mapNode:

@@ -25,7 +25,8 @@ func groupObject(name string, g *Group) object {
 
 func groupName(g *Group) string { return g.Name }
 
-// members lists the suites that names of suites and groups stand for, each once. A group may ask for the theory.
+// members lists the suites that names of suites and groups stand for, each once. theory reports whether a group asks
+// for the theory.
 func (c *Config) members(names []string) (suites []*Suite, theory bool, err error) {
 	for _, name := range names {
 		list := []string{name}

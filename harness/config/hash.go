@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// Hash returns the SHA-256, in hex, of what the config means: the same for two configs that ask for the same results,
-// however they are written and wherever they lie. Every key counts unless its row says that no number depends on it.
-// Call it on what [Config.Selected] returned, with Limit set.
+// Hash returns the SHA-256, in hex, of the config's meaning. It is the same for two configs that ask for the same
+// results, however they are written and wherever they lie. Every key counts unless its row says that no number
+// depends on it. Call it on a config from [Config.Selected], with Limit set.
 func (c *Config) Hash() string {
 	p, limits, fits := c.Portable(), map[string]int{}, c.fitDatasets()
 	p.object().value().each("", func(_ string, v value, unhashed bool) {
@@ -24,10 +24,10 @@ func (c *Config) Hash() string {
 	for i := range p.Datasets {
 		d := &p.Datasets[i]
 		if slices.ContainsFunc(p.Suites, func(s Suite) bool { return s.Dataset == d.Name }) {
-			limits[d.Name] = cmp.Or(min(d.Limit, c.Limit), max(d.Limit, c.Limit)) // 0 is none
+			limits[d.Name] = cmp.Or(min(d.Limit, c.Limit), max(d.Limit, c.Limit)) // 0 means no limit
 		}
 		if !slices.Contains(fits, d.Name) {
-			d.Limit = 0 // that of its scored images stands in limits
+			d.Limit = 0 // limits has the limit of its scored images
 		}
 	}
 	sortByName(p.Datasets, datasetName)
@@ -37,7 +37,7 @@ func (c *Config) Hash() string {
 	sortByName(p.Suites, suiteName)
 	text, err := json.Marshal([]any{Version, said(reflect.ValueOf(*p)), limits})
 	if err != nil {
-		panic("config: the plan can't be written as JSON: " + err.Error()) // numbers are finite, so it always can
+		panic("config: the plan can't be written as JSON: " + err.Error()) // numbers are finite, so this can't happen
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -47,7 +47,8 @@ func sortByName[T any](list []T, nameOf func(*T) string) {
 	slices.SortFunc(list, func(a, b T) int { return cmp.Compare(nameOf(&a), nameOf(&b)) })
 }
 
-// said is a value for JSON. Fields that are zero are left out, so that a new key leaves the hash of configs without it.
+// said returns a value for JSON without fields that are zero, so that a new key does not change the hash of configs
+// without it.
 func said(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -70,8 +71,8 @@ func said(v reflect.Value) any {
 	return v.Interface()
 }
 
-// Portable is a copy of the config as a plan keeps it, paths relative to its folder where they lie in it: it means the
-// same, and in the same words wherever the folder is.
+// Portable returns a copy of the config as a plan keeps it, with paths in its folder made relative. It means the
+// same, and has the same text wherever the folder is.
 func (c *Config) Portable() *Config {
 	p := &Config{}
 	text, err := json.Marshal(c)
@@ -79,7 +80,8 @@ func (c *Config) Portable() *Config {
 		err = json.Unmarshal(text, p)
 	}
 	if err != nil {
-		panic("config: it can't be written as JSON and read again: " + err.Error()) // numbers are finite, so it can
+		// numbers are finite, so this can't happen
+		panic("config: it can't be written as JSON and read again: " + err.Error())
 	}
 	p.object().value().each("", func(_ string, v value, _ bool) {
 		if path, ok := v.to.(*string); ok && v.file {
@@ -89,7 +91,7 @@ func (c *Config) Portable() *Config {
 	return p
 }
 
-// relative makes an absolute path that lies in the config's folder relative to it.
+// relative returns an absolute path in the config's folder relative to it, and other paths unchanged.
 func (c *Config) relative(path string) string {
 	folder, ok := c.Files.(Folder)
 	base, err := filepath.Abs(string(folder))

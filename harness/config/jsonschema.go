@@ -25,14 +25,14 @@ func Schema() []byte {
 	out.SetEscapeHTML(false)
 	out.SetIndent("", " ")
 	if err := out.Encode(s); err != nil {
-		panic("config: the schema can't be written as JSON: " + err.Error()) // it is maps, lists and numbers
+		panic("config: the schema can't be written as JSON: " + err.Error()) // it consists of maps, lists and numbers
 	}
 	return text.Bytes()
 }
 
 func anyOf(of ...schema) schema { return schema{"anyOf": of} }
 
-// schema is the schema of a row's value, with its description and default.
+// schema returns the schema of a row's value, with its description and default.
 func (r row) schema() schema {
 	s := maps.Clone(r.value.schema())
 	first, size := utf8.DecodeRuneInString(r.doc)
@@ -49,13 +49,13 @@ func (r row) schema() schema {
 	return s
 }
 
-// schema describes every key; of each form it says which keys there may and must be.
+// schema describes every key. For each form it says which keys there may and must be.
 func (o object) schema() schema {
 	properties, required := schema{}, []string{}
 	for _, r := range o.rows {
 		s := r.schema()
 		if was, twice := properties[r.key]; twice && !reflect.DeepEqual(was, s) {
-			s = schema{"description": was.(schema)["description"]} // each form says more
+			s = schema{"description": was.(schema)["description"]} // each form adds its own keys
 		}
 		properties[r.key] = s
 		if r.required && r.only == nil {
@@ -80,14 +80,14 @@ func (o object) condition(f form) schema {
 	values, given := schema{}, []string{}
 	for _, is := range f.when {
 		values[is[0]] = schema{"const": is[1]}
-		if o.text(&node{}, is[0]) != is[1] { // else it may be left out
+		if o.text(&node{}, is[0]) != is[1] { // otherwise it may be left out
 			given = append(given, is[0])
 		}
 	}
 	return schema{"properties": values, "required": given}
 }
 
-// then is what a form adds to the properties of all.
+// then returns the schema of a form, which extends the properties that all forms share.
 func (o object) then(f form, properties schema) schema {
 	own, needed := schema{}, []string{}
 	rows := o.of(f)

@@ -9,17 +9,17 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Keys are a config, or a mapping in one, that a program makes instead of reading it from a file.
+// Keys are a config, or a mapping in one, that a program makes.
 type Keys []Key
 
 // Key is a key of [Keys].
 type Key struct {
 	Name  string
-	Value any    // a text, a [Word], a number, a bool, a list of texts or Words, or Keys
-	Flag  string // messages call the key so; "" for its place, such as attacks.pgd.steps
+	Value any    // a string, a [Word], a number, a bool, a list of strings or Words, or Keys
+	Flag  string // the key's name in messages; "" for its place, such as attacks.pgd.steps
 }
 
-// Word is a number, a word, true or false, as somebody wrote it.
+// Word is a scalar in the text that a user wrote: a number, a word, true or false.
 type Word string
 
 // Make is [Parse] for a config that the program made. Its errors have no places in a file.
@@ -50,7 +50,7 @@ func made(v any) *node {
 	return n
 }
 
-// String writes the keys in YAML's flow style, "{path: "m.onnx", limit: 5}".
+// String returns the keys in YAML's flow style, "{path: "m.onnx", limit: 5}".
 func (keys Keys) String() string { return made(keys).flow() }
 
 func (n *node) flow() string {

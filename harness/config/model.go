@@ -12,22 +12,22 @@ import (
 type Model struct {
 	Name   string
 	Path   string // for Config.Files
-	SHA256 string // lower-case hex that the file must have; "" when not given
-	// The preprocessing is (x·Scale − Mean)/Std, with one value or one a channel; without it they are 0 and nil.
+	SHA256 string // required SHA-256 of the file in lower-case hex; "" if not given
+	// The preprocessing is (x·Scale − Mean)/Std, with one value or one a channel. Without it they are 0 and nil.
 	Scale      float64
 	Mean, Std  []float64
-	Layout     string   // of the input, one of [simplify.Layouts]; "" where the model tells
+	Layout     string   // of the input, one of [simplify.Layouts]; "" if the model tells
 	Output     string   // logits, probabilities or label
-	OutputName string   // the output that is taken; "": the first
+	OutputName string   // the output to use; "": the first
 	SplitAt    []string // boundaries as tensor names; nil for the default ones
-	Votes      int      // passes that decide an answer, of a network that draws at random; 0 for others
+	Votes      int      // passes that decide an answer, for a network that draws random numbers; 0 for others
 }
 
 var outputs = []string{"logits", "probabilities", "label"}
 
 var sha256Text = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 
-// digest is a SHA-256 in hex.
+// digest reads a SHA-256 in hex.
 func digest(v *string) value {
 	form := schema{"type": "string", "pattern": sha256Text.String()}
 	hex := custom("64 hexadecimal digits", form, func(n *node) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds on what is read as a config: hostile YAML costs no more than an error.
+// Bounds on a config's text, so that hostile YAML costs no more than an error.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 32
@@ -42,13 +42,13 @@ const (
 	mapNode
 )
 
-// node is a YAML value reduced to what a config needs; every error knows its place.
+// node is a YAML value reduced to what a config needs. Every error knows its place.
 type node struct {
 	kind    nodeKind
 	pos     position
 	text    string // scalarNode: as written, unquoted
 	quoted  bool   // scalarNode: quoted or a block literal, so always text
-	flag    string // of the command line, which gave it; "" for none
+	flag    string // the command line's flag that gave it; "" for none
 	items   []*node
 	entries []entry
 }
@@ -68,7 +68,7 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// place is what messages call a key's value, in a mapping that they call where.
+// place returns the name of a key's value in messages, in a mapping named where.
 func (n *node) place(where, key string) string {
 	if v := n.get(key); v != nil && v.flag != "" {
 		return v.flag
@@ -97,14 +97,14 @@ func (n *node) describe() string {
 
 var yamlVersionPrefix = regexp.MustCompile(`^\[\d+:\d+\] `)
 
-// parseTree reads one YAML document. source is its name in messages.
+// parseTree reads one YAML document. Messages call it source.
 func parseTree(source string, data []byte) (root *node, err error) {
 	whole := position{source: source, line: 1, column: 1}
 	if len(data) > maxBytes {
 		return nil, errorAt(whole, "the config is larger than %d bytes", maxBytes)
 	}
 	defer func() {
-		// The parser is given arbitrary bytes; should it panic, say so as for any other bad file.
+		// The parser gets arbitrary bytes: a panic in it is reported like any other bad file.
 		if r := recover(); r != nil {
 			root, err = nil, errorAt(whole, "this can't be parsed as YAML (%v)", r)
 		}
@@ -135,11 +135,11 @@ func parseTree(source string, data []byte) (root *node, err error) {
 		"a config is one YAML document, this begins a second one")
 }
 
-// checkTokens refuses what a config has no use for and the parser would pay for: anchors and aliases, tags, complex
-// keys, directives, deep nesting.
+// checkTokens refuses what a config does not use and what would cost the parser much: anchors and aliases, tags,
+// complex keys, directives, deep nesting.
 func checkTokens(source string, tokens token.Tokens) *Error {
-	var flow, colons int // open brackets; colons since the last comma or bracket
-	var columns []int    // of the block collections that are open
+	var flow, colons int // number of open brackets; number of colons since the last comma or bracket
+	var columns []int    // of the open block collections
 	for _, t := range tokens {
 		pos := tokenPosition(source, t)
 		switch t.Type {
@@ -235,7 +235,7 @@ func tokenPosition(source string, t *token.Token) position {
 	return position{source: source, line: max(t.Position.Line, 1), column: max(t.Position.Column, 1)}
 }
 
-// firstLine makes the first line of a text fit for a message: not very long, and printable.
+// firstLine returns the first line of a text for a message: not very long, and printable.
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	const limit = 200

@@ -10,13 +10,13 @@ import (
 	"selfheal/internal/number"
 )
 
-// CellPattern names cells: [[[SUITE/]MODEL/]DEFENSE/]ATTACK, where a part is a name or *, and a missing one is any.
-// none is the clean images and the undefended network. ATTACK@EPSILON names one of an attack's epsilons. The name of
-// corruptions stands for all of them, NAME:fog for every severity of one and NAME:fog:3 for one cell; so do those of
-// patches and NAME:4.
+// CellPattern matches cells: [[[SUITE/]MODEL/]DEFENSE/]ATTACK. A part is a name or *, and a missing part matches any.
+// none matches clean images and the undefended network. ATTACK@EPSILON matches one of an attack's epsilons. The name
+// of a corruption attack matches all of its cells, NAME:fog every severity of one corruption, and NAME:fog:3 one
+// cell; likewise for patches and NAME:4.
 type CellPattern struct {
 	parts   [4]string // suite, model, defense, attack; "*" for any
-	base    string    // of an attack with an epsilon: its name
+	base    string    // name before the @ of an attack with an epsilon
 	epsilon float64   // 0 for any
 }
 
@@ -38,7 +38,7 @@ func ParseCellPattern(s string) (CellPattern, error) {
 	for i, part := range parts {
 		name := part
 		if i == len(parts)-1 {
-			name, _, _ = strings.Cut(part, ":") // of a corruption, such as NAME:fog:3
+			name, _, _ = strings.Cut(part, ":") // a corruption, such as NAME:fog:3
 		}
 		if problem := nameProblem(name); part != "*" && problem != "" {
 			return p, fmt.Errorf("%s does not name cells (ATTACK, DEFENSE/ATTACK, MODEL/DEFENSE/ATTACK or "+
@@ -46,14 +46,14 @@ func ParseCellPattern(s string) (CellPattern, error) {
 		}
 		p.parts[len(p.parts)-len(parts)+i] = part
 	}
-	if suffix != "" { // names may hold an @ too
+	if suffix != "" { // names may contain an @ too
 		p.base = p.parts[3]
 		p.parts[3] += suffix
 	}
 	return p, nil
 }
 
-// Matches reports whether the pattern names a cell. An epsilon 1 % off the pattern's is the same.
+// Matches reports whether the pattern matches a cell. An epsilon within 1 % of the pattern's matches.
 func (p CellPattern) Matches(id cell.ID) bool {
 	for i, name := range []string{id.Suite, id.Model, id.Defense} {
 		if p.parts[i] != "*" && p.parts[i] != name {

@@ -13,14 +13,14 @@ import (
 	"selfheal/harness/result/published"
 )
 
-// Published are the numbers that a suite's reports show beside its own.
+// Published are the published numbers that a suite's reports show beside its own.
 type Published struct {
-	Table string                 // the name of a bundled table, one of [published.Names]; "" where Own has the numbers
-	Own   []result.PublishedCell // the config's, of the undefended network and the suite's first control
+	Table string                 // name of a bundled table, one of [published.Names]; "" if Own has the numbers
+	Own   []result.PublishedCell // numbers in the config, of the undefended network and the suite's first control
 }
 
-// published takes a bundled table's name, or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}, whose models
-// and attacks need not be the suite's, so that it may be cut by --set.
+// published reads a bundled table's name, or a mapping {MODEL: {none or ATTACK: [baseline, controlled]}}. Its models
+// and attacks need not be the suite's, so that --set may cut the suite.
 func (s *Suite) published() value {
 	p := &Published{}
 	of := func(section string) func(d *decoder, e entry, where string) {
@@ -36,8 +36,8 @@ func (s *Suite) published() value {
 		func(*decoder, *node, string) { s.Published = p }).at(&s.Published)
 }
 
-// own takes the numbers of a model under an attack, in per cent, without control and under the suite's first one. One
-// may be lacking.
+// own reads the numbers of a model under an attack, in per cent: undefended, and under the suite's first control. One
+// may be missing.
 func (s *Suite) own(p *Published, model, attack string) value {
 	number := func(v *float64) value {
 		*v = math.NaN()
@@ -72,10 +72,10 @@ func (s *Suite) own(p *Published, model, attack string) value {
 	})
 }
 
-// PublishedNumbers returns the numbers published for a suite's cells, nil where it names none. A number of a bundled
-// table belongs to the suite's model of that name (see modelWords), to its AutoAttack or PGD of that norm and epsilon,
-// and to no control or the suite's controls in the order of the table's sides. One without such a cell keeps the
-// paper's names.
+// PublishedNumbers returns the numbers published for a suite's cells, or nil if it names none. A number of a bundled
+// table belongs to the suite's model of that name (see modelWords), to its AutoAttack or PGD with that norm and
+// epsilon, and to no control or the suite's controls, in the order of the table's sides. A number without such a cell
+// keeps the paper's names.
 func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 	if s.Published == nil {
 		return nil
@@ -106,13 +106,13 @@ func (c *Config) PublishedNumbers(s *Suite) *result.Published {
 	return p
 }
 
-// publishedModel is a cell's network as the suite calls it, or where it has none a name of the paper's.
+// publishedModel returns the suite's name for a cell's network, or the paper's if the suite lacks it.
 func publishedModel(t published.Table, c published.Cell, models []string) string {
 	both := slices.ContainsFunc(t.Cells, func(other published.Cell) bool { return other.Training != c.Training })
 	paper, _ := modelWords(c.Model)
 	i := slices.IndexFunc(models, func(m string) bool {
 		word, training := modelWords(m)
-		// A name that does not say how is the paper's only one, or its standard one.
+		// A name without training means the paper's only one, or its standard one.
 		return word == paper && (training == c.Training || training == "" && (!both || c.Training == "standard"))
 	})
 	switch {
@@ -124,7 +124,7 @@ func publishedModel(t published.Table, c published.Cell, models []string) string
 	return c.Model
 }
 
-// modelWords reduces a network's name to what the ways of writing it share: RN-18-robust to rn18, trained robust.
+// modelWords reduces a network's name to the part that all spellings share: RN-18-robust to rn18, trained robust.
 func modelWords(name string) (model, training string) {
 	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	for _, word := range strings.FieldsFunc(strings.ToLower(name), between) {
@@ -138,8 +138,8 @@ func modelWords(name string) (model, training string) {
 	return strings.NewReplacer("wideresnet", "wrn", "resnet", "rn").Replace(model), training
 }
 
-// publishedColumn is a published attack as the suite has it, where one is of its kind, norm and epsilon: the standard
-// version first.
+// publishedColumn returns the suite's attack for a published one, if one has its kind, norm and epsilon; the standard
+// version comes first.
 func (c *Config) publishedColumn(s *Suite, a published.Attack) cell.Column {
 	found := cell.Column{Attack: a.Name, Epsilon: cell.Epsilon(a.Epsilon)}
 	for _, candidate := range s.Attacks {

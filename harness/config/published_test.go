@@ -52,7 +52,7 @@ func TestPublishedOwn(t *testing.T) {
 	checkError(t, "numbers of an attack of two epsilons", err, "23:126 published.net.aa-linf aa-linf has 2 epsilons")
 }
 
-// paperConfig is a suite whose models, attacks and controls are called as the reader likes.
+// paperConfig returns a suite whose models, attacks and controls are called as the reader likes.
 func paperConfig(models, controls, attacks, table string) string {
 	text := "version: 1\ndatasets:\n  test: {format: cifar10-bin, path: test.bin}\nmodels:\n"
 	for _, m := range strings.Split(models, ", ") {

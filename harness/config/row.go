@@ -11,17 +11,17 @@ import (
 	"selfheal/internal/suggest"
 )
 
-// row is a key of an object: what it takes, what it is for, where it is kept and when it may be given. The decoder,
-// [Config.Hash], docs/schema/config.schema.json and the tables of docs/config.md follow from it.
+// row is a key of an object: its value, its meaning, its variable and the forms that have it. The decoder,
+// [Config.Hash], docs/schema/config.schema.json and the tables of docs/config.md are made from rows.
 type row struct {
 	key      string
 	value    value
 	required bool
 	def      string   // the default as a config writes it; "" for none
-	applied  bool     // whoever uses the value applies the default, not the decoder
-	doc      string   // one line; says in words a default that follows from something else
+	applied  bool     // the user of the value applies the default, not the decoder
+	doc      string   // one line; it also describes a default that follows from something else
 	only     []string // names of the object's forms that have the key; nil: all of them
-	forms    string   // those in words, where they are many
+	forms    string   // a description of these forms, if they are many
 	unhashed bool     // see notHashed
 }
 
@@ -37,28 +37,28 @@ func (r row) in(forms ...string) row {
 	return r
 }
 
-// inMany is in, with words for the forms.
+// inMany is in with a description of the forms.
 func (r row) inMany(words string, forms []string) row {
 	r.only, r.forms = forms, words
 	return r
 }
 
-// notHashed is a row that [Config.Hash] leaves out: no number depends on it, or other keys say the same.
+// notHashed returns a row that [Config.Hash] leaves out, because no number depends on it or other keys say the same.
 func (r row) notHashed() row {
 	r.unhashed = true
 	return r
 }
 
-// value is what a key takes, bound to where it goes.
+// value describes a key's value and its variable.
 type value struct {
 	decode func(d *decoder, n *node, where string)
 	schema func() schema
 	want   string  // "a whole number from 1 up"
-	object *object // of a mapping with fixed keys
-	// parts are those of what is kept of a list, "[0]" and so on, or of a mapping with names, "NAME".
+	object *object // for a mapping with fixed keys
+	// parts are the values of a list's items, "[0]" and so on, or of a mapping's names, "NAME".
 	parts iter.Seq2[string, value]
-	to    any  // a pointer to where it is kept; nil where its keys and parts say it, or nobody needs to know
-	file  bool // it is the path of a file or folder, a *string
+	to    any  // a pointer to the variable; nil if its keys and parts have their own, or nobody needs to know
+	file  bool // the value is the path of a file or folder, a *string
 }
 
 func (v value) at(to any) value {
@@ -66,7 +66,7 @@ func (v value) at(to any) value {
 	return v
 }
 
-// then is a value with something to do once it is decoded.
+// then returns a value that calls more after it is decoded.
 func (v value) then(more func(d *decoder, n *node, where string)) value {
 	first := v.decode
 	v.decode = func(d *decoder, n *node, where string) {
@@ -76,7 +76,7 @@ func (v value) then(more func(d *decoder, n *node, where string)) value {
 	return v
 }
 
-// each calls visit with the values that are kept below v, and with their places: "controls.pca.layers[0].at".
+// each calls visit with the values below v that have variables, and with their places: "controls.pca.layers[0].at".
 func (v value) each(where string, visit func(where string, v value, unhashed bool)) {
 	if v.object != nil {
 		for _, r := range v.object.of(v.object.kept()) {
@@ -96,27 +96,27 @@ type schema = map[string]any
 
 type object struct {
 	rows  []row
-	forms []form // nil: there is one
-	// either has pairs of keys by form: a config gives one key of the pair.
+	forms []form // nil: there is only one
+	// either has pairs of keys by form; a config gives exactly one key of the pair.
 	either map[string][2]string
-	also   []schema // what holds between keys
-	// check looks at what no row says, once every row holds.
+	also   []schema // rules between keys
+	// check checks what no row can, after every row holds.
 	check func(d *decoder, n *node, where string)
 }
 
-// form is one of an object's forms, which the values of some of its keys decide.
+// form is one of an object's forms. The values of some of its keys decide which it is.
 type form struct {
 	name string
 	when [][2]string // keys and values
-	why  string      // it has not all keys; "" for a list of those it has
+	why  string      // why it lacks some keys; "" to list the keys it has
 }
 
-// formsBy makes a form of each value of a key, of the value's name.
+// formsBy makes a form, of the same name, for each value of a key.
 func formsBy(key string, values []string) []form {
 	return lists.Map(values, func(v string) form { return form{name: v, when: [][2]string{{key, v}}} })
 }
 
-// form finds the object's form by the texts of its keys; ok is false where one of them is at fault.
+// form finds the object's form by the texts of its keys. ok is false if one of them is invalid.
 func (o object) form(text func(key string) string) (f form, ok bool) {
 	i := slices.IndexFunc(o.forms, func(f form) bool {
 		return !slices.ContainsFunc(f.when, func(is [2]string) bool { return text(is[0]) != is[1] })
@@ -127,7 +127,7 @@ func (o object) form(text func(key string) string) (f form, ok bool) {
 	return o.forms[i], true
 }
 
-// kept is the form of what is kept; none where a key that decides does not say where it is kept.
+// kept returns the form of the present values. It is empty if a deciding key has no variable.
 func (o object) kept() form {
 	f, _ := o.form(func(key string) string {
 		to, known := o.row(key).value.to.(*string)
@@ -143,7 +143,7 @@ func (o object) row(key string) row {
 	return o.rows[slices.IndexFunc(o.rows, func(r row) bool { return r.key == key })]
 }
 
-// text is what a key has in a mapping, or by default.
+// text returns a key's value in a mapping, or its default.
 func (o object) text(n *node, key string) string {
 	if v := n.get(key); v != nil {
 		return v.text
@@ -151,7 +151,7 @@ func (o object) text(n *node, key string) string {
 	return o.row(key).def
 }
 
-// of are the rows of a form, or without one the rows of all forms and those that decide about the form.
+// of returns the rows of a form; for the empty form, the rows of all forms and those that decide the form.
 func (o object) of(f form) []row {
 	return lists.Only(o.rows, func(r row) bool {
 		return r.only == nil || slices.Contains(r.only, f.name) || f.name == "" && o.decides(r.key)
@@ -164,7 +164,7 @@ func (o object) decides(key string) bool {
 	})
 }
 
-// keys are those of rows, each once.
+// keys returns the keys of rows, each once.
 func keys(rows []row) []string { return lists.Distinct(rows, func(r row) string { return r.key }) }
 
 func join(where, key string) string {
@@ -184,7 +184,7 @@ func (o object) decode(d *decoder, n *node, where string) {
 	form, ok := o.form(func(key string) string { return o.text(n, key) })
 	rows := o.of(form)
 	known := keys(rows)
-	unknown := false // and perhaps a slip for a key that seems to be lacking
+	unknown := false // and an unknown key may be a misspelt one that seems to be missing
 	for _, e := range n.entries {
 		elsewhere := slices.Contains(keys(o.rows), e.key)
 		switch {
@@ -232,7 +232,7 @@ func (d *decoder) exclude(e entry, key string, f form, why string) {
 	d.fail(e.pos, "%s can't be given with %s %s: %s; %s", key, last[0], last[1], why, remove)
 }
 
-// defaultNode is a default as if it stood in the config: a scalar, a list of such, or {}, a mapping with defaults only.
+// defaultNode returns a default as a node: a scalar, a list of scalars, or {}, a mapping of defaults only.
 func defaultNode(text string, pos position) *node {
 	if text == "{}" {
 		return &node{kind: mapNode, pos: pos}

@@ -9,7 +9,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// The default of runtime.provider, and of runtime.precision where a provider has several.
+// The default of runtime.provider, and of runtime.precision for a provider with several.
 const (
 	CPU     = ort.ProviderCPU
 	Float32 = ort.Float32
@@ -18,18 +18,19 @@ const (
 // Providers are the values of runtime.provider.
 var Providers = slices.Sorted(slices.Values(ort.Names()))
 
-// Runtime says how to compute. Only Provider and Winograd, and Batch on a device, change how a result is rounded.
+// Runtime configures the computation. Only Provider and Winograd, and Batch on a device, change how a result is
+// rounded.
 type Runtime struct {
 	Provider  string // one of [Providers]
 	Device    int    // its number, from 0
-	Workers   int    // runs side by side; 0: as many as keep all cores busy, two on a device
-	Batch     int    // images in a run, at most; on a device exactly, and 0 is as many as fit, up to 256
-	Threads   int    // that work on a run
+	Workers   int    // concurrent runs; 0: as many as keep all cores busy, two on a device
+	Batch     int    // most images in a run; on a device exactly so many, and 0 is as many as fit, up to 256
+	Threads   int    // threads of a run
 	Winograd  bool   // rewrite convolutions for the CPU; false on a device
 	Precision string // of attacks' passes; "" on the CPU
 }
 
-// Reduced is the precision of attacks' passes where it is less than the judge's, which is float32; "" otherwise.
+// Reduced returns the precision of attacks' passes if it is less than float32, the judge's; else "".
 func (r Runtime) Reduced() string {
 	if r.Precision == Float32 {
 		return ""
@@ -37,7 +38,7 @@ func (r Runtime) Reduced() string {
 	return r.Precision
 }
 
-// Target is what attacks compute on.
+// Target returns the device for attacks.
 func (r Runtime) Target() ort.Target {
 	return ort.Target{Provider: r.Provider, Device: r.Device, Precision: r.Precision}
 }
@@ -77,7 +78,7 @@ func (r *Runtime) object() object {
 	return object{forms: formsBy("provider", Providers), rows: rows}
 }
 
-// providers are the names of those that have a property, and of the others.
+// providers returns the names of the providers that have a property, and of the others.
 func providers(have func(p *ort.Provider) bool) (names, others []string) {
 	for _, p := range ort.Providers {
 		if have(p) {
@@ -89,7 +90,7 @@ func providers(have func(p *ort.Provider) bool) (names, others []string) {
 	return names, others
 }
 
-// kept says what precisions keep that are less than float32.
+// kept describes which values precisions below float32 keep.
 func kept(precisions []string) (doc string) {
 	sep := ": "
 	for _, name := range precisions {

@@ -2,9 +2,9 @@ package config
 
 import "slices"
 
-// Selected returns the part of the config that the named suites use (the default suites when none is named; a group
-// stands for its suites): those suites in the order named, and the data sets, models, controls and attacks they refer
-// to in the file's order.
+// Selected returns the part of the config that the named suites use, or the default suites if none is named; a group
+// stands for its suites. The suites are in the order named; the data sets, models, controls and attacks that they
+// refer to are in the file's order.
 func (c *Config) Selected(suites []string) (*Config, error) {
 	if len(suites) == 0 {
 		suites = c.DefaultSuites
@@ -34,7 +34,7 @@ func (c *Config) Selected(suites []string) (*Config, error) {
 	return &part, nil
 }
 
-// fitDatasets are the names of the data sets that the controls are fitted on, each once.
+// fitDatasets returns the names of the data sets that the controls are fitted on, each once.
 func (c *Config) fitDatasets() []string {
 	var names []string
 	for _, control := range c.Controls {

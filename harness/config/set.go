@@ -11,8 +11,8 @@ import (
 	"selfheal/internal/suggest"
 )
 
-// set applies --set arguments, each PATH=VALUE: the path's parts are keys, names and numbers of list items, joined by
-// dots (names may hold dots themselves); the value is YAML.
+// set applies --set arguments, each PATH=VALUE. The path's parts are keys, names and indices of lists, joined by
+// dots; names may contain dots. The value is YAML.
 func (d *decoder) set(root *node, args []string) {
 	for _, arg := range args {
 		pos := position{source: "--set " + firstLine(arg)}
@@ -36,8 +36,8 @@ func (d *decoder) set(root *node, args []string) {
 	}
 }
 
-// put puts a value at a path below a node, which messages call where; null removes what stands there. A new key is
-// added without question: the checks that follow know every key.
+// put puts a value at a path below a node, which messages call where. A nil value removes the node there. It adds any
+// new key: the later checks know every key.
 func (d *decoder) put(n *node, where, path string, value *node) {
 	switch n.kind {
 	case listNode:
@@ -79,7 +79,7 @@ func (d *decoder) put(n *node, where, path string, value *node) {
 	}
 }
 
-// cutKey takes the longest existing key off the front of a dotted path, or otherwise what stands before its first dot.
+// cutKey cuts the longest existing key off the front of a dotted path, or else the part before its first dot.
 func cutKey(n *node, path string) (key, rest string) {
 	key, _, _ = strings.Cut(path, ".")
 	for _, e := range n.entries {
@@ -90,10 +90,10 @@ func cutKey(n *node, path string) (key, rest string) {
 	return key, strings.TrimPrefix(path[len(key):], ".")
 }
 
-// sections are where the keys are names that the user chose.
+// sections are the mappings whose keys are names that the user chose.
 var sections = []string{"datasets", "models", "controls", "attacks", "suites"}
 
-// place gives every node of a --set value the argument as its place.
+// place sets the place of every node of a --set value to the argument.
 func place(n *node, pos position) {
 	n.pos = pos
 	for _, item := range n.items {

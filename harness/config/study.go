@@ -11,14 +11,14 @@ import (
 	"selfheal/internal/setting"
 )
 
-// SolverStudy asks how far, and at what cost, a suite's solvers lower the control problem's objective.
+// SolverStudy measures how far a suite's solvers lower the control problem's objective, and at what cost.
 type SolverStudy struct {
 	Images   int      // the first of the suite's data set; default 20
 	Models   []string // of the suite; default all of them
-	Controls []string // whose solver is msa or pmp; default the suite's such
-	// Attack makes the images that are studied beside the clean ones, at its one epsilon; "" for none.
+	Controls []string // controls whose solver is msa or pmp; default all such of the suite
+	// Attack makes the images that are studied beside the clean ones, at its only epsilon; "" for none.
 	Attack string
-	// The values below are tried one after the other, everything else being the control's own.
+	// The values below are tried one after the other; all other settings are the control's own.
 	Regularization []float64
 	Outer          []int
 	Inner          []int // msa only
@@ -29,7 +29,7 @@ type SolverStudy struct {
 // defaultStudyImages suffices to tell solvers apart; a study of thousands costs days.
 const defaultStudyImages = "20"
 
-// study is a suite's solver. It is completed from other parts of the config when all of that is known.
+// study reads a suite's solver study. Other parts of the config complete it later.
 func (suite *Suite) study() value {
 	s := cmp.Or(suite.Solver, &SolverStudy{})
 	return s.object().value().then(func(d *decoder, n *node, where string) {
@@ -52,7 +52,7 @@ func (s *SolverStudy) object() object {
 	}}
 }
 
-// tried are values of a solver's setting.
+// tried returns the row for the values of a solver's setting.
 func tried[T any](to *[]T, name string) row {
 	i := slices.IndexFunc(control.Settings, func(s control.Setting) bool { return s.Name == name })
 	s := control.Settings[i].Setting
@@ -61,7 +61,7 @@ func tried[T any](to *[]T, name string) row {
 		"", doc)
 }
 
-// complete takes what a study does not say from its suite, and checks what it says against it.
+// complete fills in the missing parts of a study from its suite, and checks it against the suite.
 func (s *SolverStudy) complete(d *decoder, n *node, where string, c *Config, name string) {
 	suite := c.Suite(name)
 	if s.Models == nil {

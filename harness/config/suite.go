@@ -7,7 +7,8 @@ import (
 	"selfheal/harness/result"
 )
 
-// Suite is a set of cells: its models, without and with each of its controls, under no attack and each of its attacks.
+// Suite is a set of cells: its models, undefended and with each of its controls, on clean images and under each of
+// its attacks.
 type Suite struct {
 	Name            string
 	Title           string
@@ -15,11 +16,11 @@ type Suite struct {
 	Models          []string
 	Controls        []string // without "none"
 	Attacks         []string // without "none"
-	Mode            string   // one of [result.Modes]: what the attacker knows of the controls
+	Mode            string   // one of [result.Modes]: the attacker's knowledge of the controls
 	SaveAdversarial bool
 	VerdictOnly     bool
-	Solver          *SolverStudy // nil for none
-	Published       *Published   // numbers to show beside ours; nil for none
+	Solver          *SolverStudy // may be nil
+	Published       *Published   // numbers to show beside the suite's own; may be nil
 	Pairs           [][]string   // pairs of its models, to compare on the same images
 }
 
@@ -52,7 +53,8 @@ func (c *Config) suiteObject(suite string, s *Suite) object {
 		}), "", "pairs of its models to compare on the same images, a network and its int8 form: `[[net, net-int8]]`").
 			notHashed(),
 		optional("published", s.published(), "",
-			"numbers to show beside ours: the paper's, or one's own in per cent").notHashed(), // it needs the controls
+			// it refers to the controls
+			"numbers to show beside ours: the paper's, or one's own in per cent").notHashed(),
 	}, check: func(d *decoder, n *node, _ string) {
 		if n.get("save_adversarial") == nil {
 			s.SaveAdversarial = c.SaveAdversarial

@@ -22,19 +22,19 @@ var (
 	embeddingKinds = lists.Map(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })
 )
 
-// Training says how an embedding of kind autoencoder is fitted. A run only reads the file at Path.
+// Training says how to fit an embedding of kind autoencoder. A run only reads the file at Path.
 type Training struct {
-	Path         string // where the embedding goes; for Config.Files
-	Fit          string // the data set
+	Path         string // the embedding's file, for Config.Files
+	Fit          string // name of the data set
 	Architecture string // a built-in embedding function; "" with Start
 	train.Dimensions
-	Start string // an embedding to begin with; "" with Architecture
+	Start string // file of an embedding to begin with; "" with Architecture
 	train.Settings
 	Models []string
 	Seed   uint64 // default: the config's
 }
 
-// rows are the keys that a training has beside those of other embeddings.
+// rows returns the keys of a training that other embeddings do not have.
 func (t *Training) rows() []row {
 	return []row{
 		required("epochs", whole(&t.Epochs, setting.Count), "passes through the data set"),
@@ -68,7 +68,7 @@ func (t *Training) augment() object {
 	}}
 }
 
-// checkDimensions looks whether what is fitted can have the dimensions that a mapping gives.
+// checkDimensions checks that the architecture has the dimensions that a mapping gives.
 func (t *Training) checkDimensions(d *decoder, n *node, where string) {
 	given := slices.DeleteFunc(slices.Clone(train.DimensionKeys), func(key string) bool { return n.get(key) == nil })
 	for _, key := range given {
@@ -81,7 +81,7 @@ func (t *Training) checkDimensions(d *decoder, n *node, where string) {
 	}
 }
 
-// schedule is a name, or a mapping.
+// schedule reads a name, or a mapping.
 func (t *Training) schedule() value {
 	o := object{forms: formsBy("kind", schedules), rows: []row{
 		required("kind", choice((*string)(&t.Schedule), schedules), "which schedule"),
@@ -141,7 +141,7 @@ func (t *Training) objectiveObject() object {
 	}}
 }
 
-// objective is the name clean, or a mapping.
+// objective reads the name clean, or a mapping.
 func (t *Training) objective() value {
 	name := choice((*string)(&t.Objective), objectives).then(func(d *decoder, n *node, where string) {
 		switch t.Objective {

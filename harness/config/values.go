@@ -16,10 +16,10 @@ import (
 
 var wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
-// orNone is what a count that may be 0 takes.
+// orNone is the interval of a count that may be 0.
 var orNone = setting.Interval{Max: math.MaxInt32}
 
-// of is what a setting takes, an int, float64, bool or string, which to keeps.
+// of returns the value of a setting, an int, float64, bool or string. to stores it.
 func of(s setting.Setting, to func(v any)) value {
 	decode := func(d *decoder, n *node, where string) {
 		text := n.quoted && s.Type != setting.Choice && !(s.Type == setting.Number && strings.Contains(n.text, "/"))
@@ -34,7 +34,7 @@ func of(s setting.Setting, to func(v any)) value {
 	return value{decode: decode, schema: s.Schema, want: s.Want()}
 }
 
-// scalar is what a setting without a name takes.
+// scalar returns the value of a setting without a name.
 func scalar[T any](s setting.Setting, to *T) value { return of(s, func(v any) { *to = v.(T) }).at(to) }
 
 func whole(to *int, within setting.Interval) value {
@@ -51,7 +51,7 @@ func choice(to *string, words []string) value {
 	return scalar(setting.Setting{Type: setting.Choice, Choices: words}, to)
 }
 
-// custom takes the scalars that a function does.
+// custom returns a value for the scalars that take accepts.
 func custom(want string, s schema, take func(n *node) (ok bool)) value {
 	return value{want: want, schema: func() schema { return s }, decode: func(d *decoder, n *node, where string) {
 		if n.kind != scalarNode || !take(n) {
@@ -60,7 +60,7 @@ func custom(want string, s schema, take func(n *node) (ok bool)) value {
 	}}
 }
 
-// either is a value of one of two forms: a scalar, or a list or mapping.
+// either returns a value of one of two forms: a scalar, or a list or mapping.
 func either(want string, scalar, other value) value {
 	decode := func(d *decoder, n *node, where string) {
 		if n.kind == scalarNode {
@@ -73,10 +73,10 @@ func either(want string, scalar, other value) value {
 		schema: func() schema { return anyOf(scalar.schema(), other.schema()) }}
 }
 
-// scalars are what YAML reads a text without quotes as.
+// scalars are the types that YAML gives a text without quotes.
 var scalars = []string{"string", "number", "boolean"}
 
-// text takes a scalar that is not null.
+// text returns a value for a scalar that is not null.
 func text(to *string, want string) value {
 	return custom(want, schema{"type": scalars, "minLength": 1}, func(n *node) bool {
 		*to = n.text
@@ -84,7 +84,7 @@ func text(to *string, want string) value {
 	}).at(to)
 }
 
-// file is the path of a file or folder, with slashes on every system.
+// file reads the path of a file or folder, with slashes on every system.
 func file(to *string) value {
 	v := text(to, "a path").then(func(*decoder, *node, string) {
 		if *to != "" {
@@ -95,17 +95,17 @@ func file(to *string) value {
 	return v
 }
 
-// name is that of something in another section.
+// name reads the name of something in another section.
 func name(to *string, what, section string) value {
 	return text(to, "the name of "+what).then(func(d *decoder, n *node, where string) { d.refer(n, where, section) })
 }
 
-// names is a list of names of things in another section, each at most once.
+// names reads a list of names of things in another section, each at most once.
 func names(to *[]string, what, section string, least int) value {
 	return list(to, span{least: least, once: true}, func(v *string) value { return name(v, what, section) })
 }
 
-// seed takes what fits an int64.
+// seed reads a number from 0 that fits an int64.
 func seed(to *uint64) value {
 	bounds := schema{"type": "integer", "minimum": 0, "maximum": int64(math.MaxInt64)}
 	return custom("a whole number from 0 up", bounds, func(n *node) (ok bool) {
@@ -115,14 +115,14 @@ func seed(to *uint64) value {
 	}).at(to)
 }
 
-// span says how a list may look.
+// span describes a list.
 type span struct {
 	least, most int  // items; most 0: any number
-	once        bool // no item stands twice
+	once        bool // no item occurs twice
 	single      bool // a single item may stand without brackets
 }
 
-// list takes a list of what item takes.
+// list reads a list of items.
 func list[T any](to *[]T, in span, item func(*T) value) value {
 	each := item(new(T))
 	var listed map[any]bool
@@ -192,10 +192,10 @@ func list[T any](to *[]T, in span, item func(*T) value) value {
 	return v
 }
 
-// mostNames is how many names of the user's a mapping may have.
+// mostNames bounds the names of the user's in a mapping.
 const mostNames = 4096
 
-// mapping takes a mapping whose keys pass a check, each to what item makes of it.
+// mapping reads a mapping. key checks each key, and item returns the value for it.
 func mapping(want string, key func(d *decoder, e entry, where string), item func(key string) value) value {
 	shape := func() schema {
 		return schema{"type": "object", "additionalProperties": item("").schema(), "maxProperties": mostNames}
@@ -216,7 +216,7 @@ func mapping(want string, key func(d *decoder, e entry, where string), item func
 	}}
 }
 
-// named takes a mapping from names of the user's to objects, which keep them. none is reserved where it is defined.
+// named reads a mapping from the user's names to objects. reserved refuses the name none.
 func named[T any](to *[]T, nameOf func(*T) string, reserved bool, item func(name string, t *T) object) value {
 	check := func(d *decoder, e entry, where string) {
 		if problem := nameProblem(e.key); problem != "" {
@@ -250,12 +250,12 @@ func named[T any](to *[]T, nameOf func(*T) string, reserved bool, item func(name
 	return v
 }
 
-// namePattern is what a schema says of names.
+// namePattern is the schema's pattern for names.
 const namePattern = `^[\p{L}\p{Nd}][\p{L}\p{Nd}_.+@-]*$`
 
 var nameForm = regexp.MustCompile(namePattern)
 
-// nameProblem says why a name can't be used; names become parts of file names.
+// nameProblem says why a name can't be used, or returns "". Names become parts of file names.
 func nameProblem(name string) string {
 	if name == "" || len(name) > 100 {
 		return "it must have 1 to 100 characters"
@@ -266,7 +266,7 @@ func nameProblem(name string) string {
 	return ""
 }
 
-// percentage takes a number in per cent and keeps the fraction, the float64 next to it: 94.71 becomes 0.9471.
+// percentage reads a number in per cent and keeps the nearest float64 to the fraction: 94.71 becomes 0.9471.
 func percentage(to *float64) value {
 	within := setting.Setting{Type: setting.Number, Within: setting.Interval{Max: 100}, Unit: "per cent"}
 	return of(within, func(v any) {
