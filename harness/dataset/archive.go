@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	maxUnpacked = 1 << 30   // bytes of an archive that are looked at
-	maxMember   = 256 << 20 // bytes of a file in it; the largest of CIFAR's has 148 MiB
+	maxUnpacked = 1 << 30   // bounds the bytes of an archive that are read
+	maxMember   = 256 << 20 // bounds a file in it; CIFAR's largest has 148 MiB
 )
 
 func isTarGz(name string) bool {
@@ -24,8 +24,8 @@ func isTarGz(name string) bool {
 	return strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
 }
 
-// unpackTarGz unpacks the files of these names, in whatever folders of the archive they lie, into a temporary file,
-// which stays open. A file that the archive lacks is empty; held are the names of all that it has then.
+// unpackTarGz unpacks the wanted files, in whatever folders of the archive they lie, into a temporary file that stays
+// open. A file that the archive lacks is empty; held then lists all names in it.
 func unpackTarGz(fsys fs.FS, name string, wanted []string, keep *closers) (files []file, held []string, err error) {
 	f, err := openFile(fsys, name)
 	if err != nil {
@@ -62,7 +62,7 @@ func unpackFrom(f file, wanted []string, w io.Writer, files []file, starts []int
 		if err == io.EOF {
 			break
 		}
-		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // files go by their names alone
+		if err != nil && !errors.Is(err, tar.ErrInsecurePath) { // files are found by their base names alone
 			return nil, fmt.Errorf("it is no .tar.gz: %w", err)
 		}
 		base := path.Base(h.Name)

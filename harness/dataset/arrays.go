@@ -16,28 +16,29 @@ import (
 	"selfheal/internal/number"
 )
 
-// arrays are NumPy's arrays of a data set: those of an archive, or .npy files of one folder.
+// arrays are a data set's NumPy arrays: an archive's, or the .npy files of one folder.
 type arrays struct {
 	list  []array
-	first string // the one that the path names; "" where it names all
+	first string // the array that the path names; "" if it names all
 }
 
-// array is an array that can be opened.
+// array can be opened.
 type array struct {
 	name string // without .npy
 	raw  func() (opened, error)
 }
 
-// opened is an open array. It reads from the first value on.
+// opened is an open array, positioned at the first value.
 type opened struct {
 	io.Reader
 	io.Closer
-	at     io.ReaderAt // the file from its header on; nil where it is compressed
+	at     io.ReaderAt // the file from its header on; nil if it is compressed
 	size   uint64      // bytes, header included
 	header header
 }
 
-// openArrays finds the arrays of an archive (.npz), of the .npy files in a folder or of those beside a .npy file.
+// openArrays finds the arrays of an archive (.npz), of the .npy files in a folder, or of the .npy files beside a .npy
+// file.
 func openArrays(fsys fs.FS, name string, files *closers) (a arrays, err error) {
 	folder := name
 	switch {
@@ -73,12 +74,12 @@ func openArrays(fsys fs.FS, name string, files *closers) (a arrays, err error) {
 
 func isArrays(fsys fs.FS, name string) bool {
 	isArray := func(name string) bool { return strings.EqualFold(path.Ext(name), ".npy") }
-	entries, _ := fs.ReadDir(fsys, name) // of a file there are none
+	entries, _ := fs.ReadDir(fsys, name) // a file has none
 	return isArray(name) && isFile(fsys, name) ||
 		slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return isArray(e.Name()) })
 }
 
-// archived are the arrays of an archive.
+// archived lists the arrays of an archive.
 func archived(f file) (list []array, err error) {
 	archive, err := zip.NewReader(f, f.size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // entries are read by name, never unpacked
@@ -103,7 +104,7 @@ func archived(f file) (list []array, err error) {
 	return list, nil
 }
 
-// open opens an array, checks its header against the size that the file has and leaves the reader at the first value.
+// open opens an array, checks its header against the file's size and leaves the reader at the first value.
 func (a array) open() (opened, error) {
 	o, err := a.raw()
 	if err != nil {
@@ -120,7 +121,7 @@ func (a array) open() (opened, error) {
 	return o, err
 }
 
-// find returns the first of the named arrays that there is, or nil.
+// find returns the first of the named arrays that exists, or nil.
 func (a arrays) find(names ...string) *array {
 	for _, name := range names {
 		if i := slices.IndexFunc(a.list, func(x array) bool { return x.name == name }); i >= 0 {
@@ -130,17 +131,17 @@ func (a arrays) find(names ...string) *array {
 	return nil
 }
 
-// names are the arrays' for a message.
+// names joins the arrays' names for a message.
 func (a arrays) names() string {
 	return cmp.Or(some(lists.Map(a.list, func(x array) string { return x.name })), "no arrays")
 }
 
-// arrayNames are how arrays of images and labels are commonly called, SPLIT in them standing for a split.
+// arrayNames are common names of arrays of images and labels. SPLIT in them stands for a split.
 var arrayNames = [][2]string{{"x", "y"}, {"X", "y"}, {"images", "labels"}, {"data", "labels"}, {"x", "labels"},
 	{"arr_0", "arr_1"}, {"x_SPLIT", "y_SPLIT"}, {"X_SPLIT", "y_SPLIT"}, {"SPLIT_images", "SPLIT_labels"},
 	{"SPLIT_x", "SPLIT_y"}, {"SPLIT_data", "SPLIT_labels"}, {"images_SPLIT", "labels_SPLIT"}}
 
-// pair finds the images and the labels: by keys, by common names, else by their shapes.
+// pair finds the images and the labels: by keys, by common names, or else by their shapes.
 func (a arrays) pair(spec Spec) (x, y *array, err error) {
 	switch k := spec.Keys; {
 	case k != nil:
@@ -177,7 +178,7 @@ func (a arrays) pair(spec Spec) (x, y *array, err error) {
 	return x, y, err
 }
 
-// beside finds the labels of the images that the path names: in a file that has their word for it, or by its shape.
+// beside finds the labels of the images that the path names: in a file whose name has their common word, or by shape.
 func (a arrays) beside(spec Spec) (x, y *array, err error) {
 	if spec.Split != "" {
 		return nil, nil, errors.New("split: the path names the images, so there is no split to choose; remove it")
@@ -191,12 +192,13 @@ func (a arrays) beside(spec Spec) (x, y *array, err error) {
 	return a.byShape(a.first)
 }
 
-// byShape finds the only array that may be images, or the one of that name, and the only one that may be their labels.
+// byShape finds the only array that may be images, or the one named images, and the only one that may be their
+// labels.
 func (a arrays) byShape(images string) (x, y *array, err error) {
 	var xs, ys []*array
 	for _, one := range a.list {
 		o, err := one.open()
-		if err != nil { // not one of the two
+		if err != nil { // neither of them
 			continue
 		}
 		o.Close()
@@ -214,8 +216,8 @@ func (a arrays) byShape(images string) (x, y *array, err error) {
 		"{x: IMAGES, y: LABELS} or --keys IMAGES,LABELS", a.names())
 }
 
-// ReadArray reads a float32 or float64 array from a .npy file, or from a .npz
-// file: the first of the named arrays that it holds, else its only array.
+// ReadArray reads a float32 or float64 array from a .npy file, or from a .npz file: there the first wanted array that
+// exists, or else its only array.
 func ReadArray(fsys fs.FS, name string, wanted ...string) (shape []int, values []float32, err error) {
 	f, err := openFile(fsys, name)
 	if err != nil {

@@ -2,8 +2,8 @@ package dataset
 
 import stdimage "image"
 
-// webpRow reads row y of a WebP picture, whose colours have half its width and height, as libwebp does
-// (UpsampleRgbLinePair), by which Pillow reads it and networks were trained.
+// webpRow reads row y of a WebP picture, whose colours have half its width and height. It upsamples like libwebp
+// (UpsampleRgbLinePair), with which Pillow reads the images that networks are trained on.
 func webpRow(im *stdimage.YCbCr, y int, r, g, b []uint8) {
 	w, h := (im.Rect.Dx()+1)/2, (im.Rect.Dy()+1)/2
 	far := y/2 - 1
@@ -14,7 +14,7 @@ func webpRow(im *stdimage.YCbCr, y int, r, g, b []uint8) {
 		y = min(max(y, 0), h-1)
 		return plane[y*im.CStride : y*im.CStride+w]
 	}
-	webp420(row(im.Cb, y/2), row(im.Cb, far), g) // which these rows hold until they are overwritten
+	webp420(row(im.Cb, y/2), row(im.Cb, far), g) // r and b hold these rows until they are overwritten
 	webp420(row(im.Cr, y/2), row(im.Cr, far), b)
 	luma := im.Y[y*im.YStride:]
 	for x := range r {
@@ -22,7 +22,7 @@ func webpRow(im *stdimage.YCbCr, y int, r, g, b []uint8) {
 	}
 }
 
-// webp420 interpolates a row of colours from the row that is nearest to it and the one nearest on its other side.
+// webp420 interpolates a row of colours from the nearest row and the nearest one on its other side.
 func webp420(near, far, out []uint8) {
 	for x := range out {
 		a, b := (x-1)/2, (x+1)/2 // the columns on both sides
@@ -40,7 +40,7 @@ func webp420(near, far, out []uint8) {
 
 func clip8(v int) uint8 { return uint8(min(max(v, 0), 255)) }
 
-// webpRGB is libwebp's conversion of BT.601's colours, of which black is 16 and white 235.
+// webpRGB converts BT.601's colours, with black at 16 and white at 235, as libwebp does.
 func webpRGB(y, cb, cr uint8) (r, g, b uint8) {
 	l, u, v := int(y)*19077>>8, int(cb), int(cr)
 	return clip8((l + v*26149>>8 - 14234) >> 6), clip8((l - u*6419>>8 - v*13320>>8 + 8708) >> 6),

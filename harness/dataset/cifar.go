@@ -14,17 +14,17 @@ import (
 )
 
 // cifarVersion is CIFAR-10 or -100 (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html) in one of its
-// layouts. The binary one is records of one label byte, in CIFAR-100 a coarse and a fine one, and 3072 pixels,
-// channels first. The Python one, which torchvision downloads, is pickled dictionaries of arrays.
+// layouts. The binary layout has records of one label byte, in CIFAR-100 a coarse and a fine one, and 3072 pixels,
+// channels first. The Python layout, which torchvision downloads, has pickled dictionaries of arrays.
 type cifarVersion struct {
 	format  string
-	archive string              // as it is published, without .tar.gz
-	folder  string              // that it holds
-	files   map[string][]string // of each split
-	before  int                 // bytes before an image's pixels: labels, of which the last counts
-	key     string              // of the labels, where they are pickled; else ""
+	archive string              // its published name, without .tar.gz
+	folder  string              // the folder in the archive
+	files   map[string][]string // by split
+	before  int                 // bytes before an image's pixels: labels, of which the last one counts
+	key     string              // of the labels in a pickle; "" for the binary layout
 	names   []string            // of the classes
-	listed  string              // the file with the names of a set's classes, which lies beside its batches; "": none
+	listed  string              // the file beside the batches that names the classes; "" if there is none
 }
 
 var (
@@ -52,32 +52,32 @@ var (
 	cifarVersions = []cifarVersion{cifar10Bin, cifar100Bin, cifar10Python, cifar100Python}
 )
 
-// batches are CIFAR-10's files to train on.
+// batches returns CIFAR-10's training files.
 func batches(ext string) []string {
 	const names = "data_batch_1? data_batch_2? data_batch_3? data_batch_4? data_batch_5?"
 	return strings.Fields(strings.ReplaceAll(names, "?", ext))
 }
 
-// cifar is images of 3072 bytes at equal distances in one file or more.
+// cifar holds images of 3072 bytes at equal distances in one file or more.
 type cifar struct {
 	parts  []cifarPart
 	before int // bytes before an image's pixels
 	names  []string
 }
 
-// cifarPart is the images of one file.
+// cifarPart holds the images of one file.
 type cifarPart struct {
 	file
 	path    string
 	first   int // id of its first image
 	n       int
-	labels  []int // nil: each is the byte before the image's pixels
+	labels  []int // nil: the byte before an image's pixels is its label
 	columns bool  // pixel k of all images, then pixel k + 1
 }
 
 const cifarPixels = 3 * 32 * 32
 
-// open reads a folder or a .tar.gz with the files of a split, or one such file.
+// open opens a folder or a .tar.gz with the files of a split, or one such file.
 func (v cifarVersion) open(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	c := &cifar{before: v.before, names: v.names}
 	err := v.find(fsys, spec, c, files)
@@ -151,7 +151,8 @@ func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, keep *closers) error
 	return v.name(fsys, folder, c)
 }
 
-// name takes the classes' names from the list in a folder, if there is one: another set in CIFAR's form has its own.
+// name takes the classes' names from the list in a folder, if there is one: another data set in CIFAR's layout has
+// its own.
 func (v cifarVersion) name(fsys fs.FS, folder string, c *cifar) error {
 	list := path.Join(folder, v.listed)
 	if v.listed == "" || !isFile(fsys, list) {
@@ -164,7 +165,7 @@ func (v cifarVersion) name(fsys fs.FS, folder string, c *cifar) error {
 	return err
 }
 
-// within is the folder of the files: the one at a path, or the published one in it.
+// within returns the folder of the files: folder itself, or the published one in it.
 func (v cifarVersion) within(fsys fs.FS, folder string) string {
 	if inner := path.Join(folder, v.folder); v.has(fsys, inner) {
 		return inner
@@ -179,12 +180,12 @@ func (v cifarVersion) has(fsys fs.FS, folder string) bool {
 	})
 }
 
-// is reports whether a file or folder is the set as it is published.
+// is reports whether a file or folder has the published layout.
 func (v cifarVersion) is(fsys fs.FS, name string) bool {
 	return isTarGz(name) && strings.HasPrefix(path.Base(name), v.archive) || v.has(fsys, v.within(fsys, name))
 }
 
-// lacking says that a file is not there, and which version's files are.
+// lacking returns the error about a missing file. It names the version whose files are there.
 func (v cifarVersion) lacking(name, split string, holds func(name string) bool) error {
 	text := fmt.Sprintf("there is no %s in it, which split %s needs", name, split)
 	for _, other := range cifarVersions {
@@ -263,7 +264,7 @@ func (c *cifar) count() int {
 	return last.first + last.n
 }
 
-// part is the one that holds an image, and the image's place in it.
+// part returns the part that holds an image, and the image's index in it.
 func (c *cifar) part(id int) (*cifarPart, int) {
 	i := len(c.parts) - 1
 	for c.parts[i].first > id {

@@ -18,10 +18,10 @@ import (
 	"selfheal/internal/must"
 )
 
-// samples are what scripts/goldens/dataset_samples.py wrote; torchvision reads the Python versions.
+// samples is the output of scripts/dataset_samples.py; torchvision reads the Python versions.
 var samples = os.DirFS("testdata/samples")
 
-// unpacked are the files of an archive.
+// unpacked returns the files of an archive.
 func unpacked(t testing.TB, name string) fstest.MapFS {
 	t.Helper()
 	fsys := fstest.MapFS{}
@@ -139,8 +139,8 @@ func TestFortranPickle(t *testing.T) {
 	}
 }
 
-// What Python 3 writes of CIFAR's form by protocols 3 to 5 is read, with NumPy's names before and after its second
-// version; earlier protocols, and data outside of the pickle, are refused.
+// Pickles in CIFAR's form that Python 3 writes by protocols 2 to 5 are read, with NumPy's names before and after its
+// second version. Earlier protocols, and data outside of the pickle, are refused.
 func TestPython3Pickles(t *testing.T) {
 	older := strings.NewReplacer("\x16numpy._core.multiarray", "\x15numpy.core.multiarray",
 		"\x13numpy._core.numeric", "\x12numpy.core.numeric", "cnumpy._core.", "cnumpy.core.")

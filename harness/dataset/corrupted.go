@@ -13,14 +13,14 @@ import (
 	"selfheal/attacks/corruption"
 )
 
-// selection is what a split of corrupted images names.
+// selection is the part of a set of corrupted images that a split names.
 type selection struct {
 	names      []string // of corruptions
 	severities []int
 }
 
-// selected reads a split: NAME/SEVERITY, NAME for all severities of one corruption, or all. there are the corruptions
-// that the set has.
+// selected reads a split: NAME/SEVERITY, NAME for all severities of one corruption, or all. there lists the set's
+// corruptions.
 func selected(split string, there []string) (s selection, err error) {
 	say := func(problem string) error {
 		return fmt.Errorf("split: %s; it is a corruption and a severity, as fog/3, a corruption, or all; there are: %s",
@@ -48,7 +48,7 @@ func selected(split string, there []string) (s selection, err error) {
 		s.names = []string{name}
 		return s, nil
 	}
-	for _, name := range corruption.Names() { // the authors' four others are not counted
+	for _, name := range corruption.Names() { // the authors' four extra corruptions do not count
 		if slices.Contains(there, name) {
 			s.names = append(s.names, name)
 		}
@@ -95,9 +95,9 @@ func (b *blocks) read(id int, buf []byte) ([]byte, [3]int, error) {
 
 const labelsFile = "labels"
 
-// openCIFARC opens the authors' arrays: an array of each corruption, in whose rows severity 1 comes first, and one of
-// labels, which may stand once for all severities. An image's id is that of its place in what the split names: within
-// one severity that of the clean image.
+// openCIFARC opens the authors' arrays: one for each corruption, whose rows begin with severity 1, and one of labels,
+// which may be written once for all severities. An image's id is its index in the split; within one severity it is
+// the clean image's id.
 func openCIFARC(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	if !isFolder(fsys, spec.Path) {
 		return nil, errors.New("it is no folder; the arrays lie in one, CIFAR-10-C, with labels.npy beside them")
@@ -141,7 +141,7 @@ func openCIFARC(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	return b, nil
 }
 
-// corruptedArray opens the images of a corruption, of all severities.
+// corruptedArray opens the images of a corruption at all severities.
 func corruptedArray(set arrays, name string, labels array, file string, files *closers) (*npz, error) {
 	z := &npz{path: file}
 	if err := z.openImages(*set.find(name), 3, files); err != nil {
@@ -162,13 +162,14 @@ func corruptedArray(set arrays, name string, labels array, file string, files *c
 	return z, nil
 }
 
-// isCIFARC takes a folder of the authors' for their arrays.
+// isCIFARC reports whether a folder has the authors' arrays.
 func isCIFARC(fsys fs.FS, name string) bool {
 	return isFile(fsys, path.Join(name, labelsFile+".npy")) && slices.ContainsFunc(corruption.Names(),
 		func(c string) bool { return isFile(fsys, path.Join(name, c+".npy")) })
 }
 
-// corruptionFolders are the folders of corruptions in a folder, or one deeper, as the authors' archives group them.
+// corruptionFolders returns the folders of corruptions in a folder, or one level deeper, as the authors' archives
+// group them.
 func corruptionFolders(fsys fs.FS, root string) (map[string]string, error) {
 	found := map[string]string{}
 	look := func(dir string) ([]string, error) {
@@ -226,7 +227,7 @@ func openImageNetC(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	return f, nil
 }
 
-// isImageNetC takes a folder that has one of the corruptions in it for such images.
+// isImageNetC reports whether a folder contains a corruption's folder of such images.
 func isImageNetC(fsys fs.FS, name string) bool {
 	folders, err := corruptionFolders(fsys, name)
 	return err == nil && slices.ContainsFunc(corruption.Names(), func(c string) bool { return folders[c] != "" })

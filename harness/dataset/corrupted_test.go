@@ -11,7 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// cifarC is a folder as the authors', of two images a severity, each of whose values is 10·severity + its number.
+// cifarC returns a folder as the authors', of two images a severity, each of whose values is 10·severity + its number.
 func cifarC() fstest.MapFS {
 	var levels []byte
 	for i := range 10 {

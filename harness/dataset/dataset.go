@@ -1,11 +1,12 @@
-// Package dataset reads labelled images: CIFAR's binary files, Tiny-ImageNet's folders, NumPy archives and
-// folders of PNG and JPEG files. In any format, pixels come out as float32 in [0,1], channels first, and
-// an image's id is its index in the file (or sorted folder) before indices and limit.
+// Package dataset reads labelled images: CIFAR's files, Tiny-ImageNet's folders, NumPy archives, Parquet files and
+// folders of PNG, JPEG and WebP files. [Open] opens the images that a [Spec] names, the [Dataset] gives them by index
+// from any goroutine, and Close ends it. In any format, pixels are float32 in [0,1], channels first, and an image's
+// id is its index in the file (or sorted folder) before indices and limit.
 //
-// No pixels are kept. Opening a set reads each chosen image once, to check it and to hash the set; later each is
-// read again where it lies whenever it is asked for. An image's id, label and checksum stay in memory,
-// and its name in a folder: 20 to 100 bytes. The checksum finds files that change while they are in
-// use. A compressed NumPy array can't be read at any place, so it is unpacked into a temporary file.
+// No pixels are kept. Opening a set reads each chosen image once, to check it and to hash the set; later each image
+// is read again from its file on every request. An image's id, label and checksum stay in memory, and its name in a
+// folder: 20 to 100 bytes. The checksum finds files that change while they are in use. A compressed NumPy array
+// allows no random access, so it is unpacked into a temporary file.
 package dataset
 
 import (
@@ -28,20 +29,20 @@ import (
 // Spec says which images to read.
 type Spec struct {
 	Format string // one of [Formats]
-	Path   string // for the file system given to [Open]
-	SHA256 string // lower-case hex that [Dataset.SHA256] must be; "" when not given
+	Path   string // within the file system given to [Open]
+	SHA256 string // required [Dataset.SHA256] in lower-case hex; "" if not given
 	// Indices are the ids to take, in this order; nil takes all.
 	Indices []int
-	// Limit takes so many after Indices and Sample, the first, or evenly by class where the labels of those without a
-	// Sample never fall; 0 takes all.
+	// Limit is the number of images to take after Indices and Sample; 0 takes all. They are the first ones, or evenly
+	// spread over the classes if there is no Sample and the labels never fall.
 	Limit int
 	// Classes is the number of classes; 0 takes it from the format or the data.
 	Classes int
-	// ClassNames names the classes in the order of their labels; nil when not given. For image-folder and
-	// tiny-imagenet, whose classes have names, it also decides that order.
+	// ClassNames names the classes in the order of their labels; nil if not given. For image-folder and
+	// tiny-imagenet, whose classes have names, it also sets that order.
 	ClassNames []string
-	// Channels says how many the network takes that is asked about the images, 0 where nothing does; nil: nothing does.
-	// Picture files are grey where it is one. It is no key of a config.
+	// Channels returns the input channels of the network to be asked about the images, or 0 if none is known; it may
+	// be nil. For 1, picture files are read as grey. It is not a key of the config.
 	Channels func() int `json:"-"`
 	result.Shaping
 }
@@ -55,7 +56,7 @@ func (s *Spec) channels() int {
 
 func (s *Spec) grey() bool { return s.channels() == 1 }
 
-// Dataset is the chosen images of an open source. Many goroutines may read it at once.
+// Dataset holds the chosen images of an open source. Many goroutines may read it at once.
 type Dataset struct {
 	place   string // and format, for messages
 	shape   [3]int
@@ -63,59 +64,59 @@ type Dataset struct {
 	names   []string
 	ids     []int
 	labels  []int
-	sums    []uint32 // of the images' bytes
+	sums    []uint32 // checksums of the images' bytes
 	hash    string
 	source  source
 	files   closers
 	left    result.LeftOut
-	sample  *result.Sample // that was taken; nil for none
+	sample  *result.Sample // the sample that was taken; may be nil
 	// elsewhere says that the set was opened from a digest.
 	elsewhere bool
 	buffers   sync.Pool // of *[]byte, for an image's bytes
 }
 
-// source is a set that a format has opened. Its methods may be called from many goroutines at once.
+// source is an open set in one format. Its methods may be called from many goroutines at once.
 type source interface {
-	// count is the number of images before any choice.
+	// count returns the number of images before any choice.
 	count() int
-	// classes is the number of classes and, where they have any, their names.
+	// classes returns the number of classes and, if they have any, their names.
 	classes() (int, []string)
-	// name says in a message which image is meant.
+	// name identifies an image in a message.
 	name(id int) string
-	// label is an image's; those below classes are valid.
+	// label returns an image's label. It is valid if below the number of classes.
 	label(id int) (int, error)
-	// read reads an image's bytes, as the format has them, into buf, or into new memory where buf is too short. The
-	// shape is the channels, the height and the width.
+	// read reads an image's bytes, in the format's form, into buf, or into new memory if buf is too short. The shape
+	// is channels, height and width.
 	read(id int, buf []byte) (bytes []byte, shape [3]int, err error)
 }
 
-// unpacker is a source that can't read images at any place as they are. Its unpack is
-// called before the first read and makes those of the ids readable.
+// unpacker is a source without random access. unpack is called before the first read and makes the images of the ids
+// readable.
 type unpacker interface {
 	unpack(ids []int, files *closers) error
 }
 
-// encoded is a source whose bytes are not levels, channel by channel. Its pixels writes the C·H·W values for which an
-// image's bytes stand into out.
+// encoded is a source whose bytes are not levels, channel by channel. pixels decodes an image's bytes to C·H·W
+// values.
 type encoded interface {
 	pixels(bytes []byte, out []float32)
 }
 
-// Digest is what opening a data set has found by reading all of its images. With it the set is opened
-// elsewhere without that.
+// Digest holds the results of reading all images of a data set. With it the set can be opened again without reading
+// them.
 type Digest struct {
 	SHA256 string   `json:"sha256"`
 	Shape  [3]int   `json:"shape"`
-	Labels []int    `json:"labels"` // of the images that were chosen
+	Labels []int    `json:"labels"` // of the chosen images
 	Sums   []uint32 `json:"sums"`   // CRC-32C of their bytes
-	// Clipped is how many of their values were.
+	// Clipped is the number of clipped values.
 	Clipped int `json:"clipped,omitempty"`
 }
 
-// Digest is the data set's.
+// Digest returns the data set's digest.
 func (d *Dataset) Digest() Digest { return Digest{d.hash, d.shape, d.labels, d.sums, d.left.Clipped} }
 
-// fits reports whether a digest may be that of some images of a source, of so many classes.
+// fits reports whether a digest may belong to these images of a source with so many classes.
 func (g *Digest) fits(src source, ids []int, classes int) bool {
 	n := len(ids)
 	if g == nil || len(g.Labels) != n || len(g.Sums) != n || min(g.Shape[0], g.Shape[1], g.Shape[2]) <= 0 {
@@ -130,15 +131,14 @@ func (g *Digest) fits(src source, ids []int, classes int) bool {
 	return true
 }
 
-// Open opens the images that spec asks for through fsys, and at most limit of
-// them unless limit is 0. An error names the file, the record and what to do.
+// Open opens the images that spec asks for through fsys, at most limit of them unless limit is 0. An error names the
+// file, the record and what to do.
 func Open(spec Spec, fsys fs.FS, limit int) (*Dataset, error) {
 	return OpenKnown(spec, fsys, limit, nil)
 }
 
-// OpenKnown is [Open] for a set of which the digest is known: only the images that are asked for are read. One that
-// is not what the digest says is an error then. A digest of another set, as far as can be seen, does not count, and nor
-// does nil.
+// OpenKnown is [Open] for a set whose digest is known: it reads an image only when asked for it, and returns an error
+// then if the image differs from the digest. It ignores a nil digest and one that evidently belongs to another set.
 func OpenKnown(spec Spec, fsys fs.FS, limit int, known *Digest) (*Dataset, error) {
 	f := Find(spec.Format)
 	if f.open == nil {
@@ -204,8 +204,8 @@ func open(spec Spec, fsys fs.FS, limit int, f Format, known *Digest) (_ *Dataset
 	return d, d.check()
 }
 
-// check reads every image once: it must have the shape of the first, a label among the classes and pixels in [0,1]. It
-// notes labels and checksums and hashes the set. A file that is no image costs the set that image.
+// check reads every image once. Each must have the shape of the first, a label among the classes and pixels in [0,1].
+// It notes labels and checksums and hashes the set. A file that is not an image is left out.
 func (d *Dataset) check() (err error) {
 	var buf, text []byte
 	var pixels []float32
@@ -256,7 +256,7 @@ func (d *Dataset) check() (err error) {
 
 // lose notes an image that can't be read.
 func (d *Dataset) lose(err error) {
-	const most = 10 // that are named
+	const most = 10 // named in the note
 	if d.left.Unreadable++; len(d.left.Reasons) < most {
 		d.left.Reasons = append(d.left.Reasons, oneLine(err.Error(), 200))
 	}
@@ -270,7 +270,7 @@ func (d *Dataset) load(id int, buf []byte) (bytes []byte, shape [3]int, label in
 	return bytes, shape, label, err
 }
 
-// decode writes the pixels for which the source's bytes stand into out, and returns how many it has clipped.
+// decode writes the pixels of an image's bytes into out and returns how many it has clipped.
 func (d *Dataset) decode(bytes []byte, out []float32) int {
 	if s, ok := d.source.(encoded); ok {
 		s.pixels(bytes, out)
@@ -284,7 +284,7 @@ func (d *Dataset) decode(bytes []byte, out []float32) int {
 func value(b byte) float32 { return float32(b) / 255 }
 
 // choose returns the ids that a sample and the tighter limit leave of the images that spec's indices name, and the
-// sample, which may be the limit's own. It notes the classes that the limit drops.
+// sample, which may follow from the limit. It notes the classes that the limit drops.
 func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, sample *result.Sample, err error) {
 	if ids, err = indexed(src.count(), spec.Indices); err != nil {
 		return nil, nil, err
@@ -316,7 +316,7 @@ func choose(src source, spec Spec, limit int, left *result.LeftOut) (ids []int, 
 	return ids[:limit:limit], sample, err
 }
 
-// indexed are the ids that indices name of so many images.
+// indexed returns the ids at the given indices, or all.
 func indexed(count int, indices []int) (ids []int, err error) {
 	if count == 0 {
 		return nil, errors.New("it holds no images")
@@ -342,19 +342,19 @@ func indexed(count int, indices []int) (ids []int, err error) {
 
 func (d *Dataset) size() int { return d.shape[0] * d.shape[1] * d.shape[2] }
 
-// Len is the number of images.
+// Len returns the number of images.
 func (d *Dataset) Len() int { return len(d.ids) }
 
-// Shape is the shape of every image: channels, height, width.
+// Shape returns the shape of every image: channels, height, width.
 func (d *Dataset) Shape() [3]int { return d.shape }
 
-// Classes is the number of classes; labels lie in [0, Classes).
+// Classes returns the number of classes; labels lie in [0, Classes).
 func (d *Dataset) Classes() int { return d.classes }
 
 // ClassNames returns the names of the classes, or nil where they have none.
 func (d *Dataset) ClassNames() []string { return slices.Clone(d.names) }
 
-// Numbered says which label each class has; of many classes the first and the last.
+// Numbered lists each class with its label; of many classes the first and the last.
 func Numbered(names []string) string {
 	const most = 6
 	var list []string
@@ -369,14 +369,15 @@ func Numbered(names []string) string {
 	return strings.Join(list, ", ")
 }
 
-// LeftOut is what one might miss among the images.
+// LeftOut returns the images, classes and files that the set leaves out or changes.
 func (d *Dataset) LeftOut() result.LeftOut { return d.left }
 
-// Sample is the one that was taken, by the spec or since the limit spread its images over the classes; nil for none.
+// Sample returns the sample that was taken, by the spec or because the limit spread its images over the classes, or
+// nil.
 func (d *Dataset) Sample() *result.Sample { return d.sample }
 
-// Image returns the i-th chosen image: its id, its pixels (C·H·W values in [0,1], row-major CHW; the caller's to
-// keep) and its label. An error is one of [Dataset.Pixels].
+// Image returns the i-th chosen image: its id, its pixels (C·H·W values in [0,1], row-major CHW, owned by the caller)
+// and its label. It fails like [Dataset.Pixels].
 func (d *Dataset) Image(i int) (id int, pixels []float32, label int, err error) {
 	pixels = make([]float32, d.size())
 	err = d.Pixels(i, pixels)
@@ -389,8 +390,8 @@ func (d *Dataset) ID(i int) int { return d.ids[i] }
 // Label returns the label of the i-th chosen image.
 func (d *Dataset) Label(i int) int { return d.labels[i] }
 
-// Pixels reads the i-th chosen image and writes its pixels into out, of length C·H·W. It is an error that the file
-// can't be read any more or that the image is no longer what it was when the set was opened.
+// Pixels writes the i-th chosen image's pixels into out, of length C·H·W. It returns an error if the file can't be
+// read any more or the image has changed since the set was opened.
 func (d *Dataset) Pixels(i int, out []float32) error {
 	buf, ok := d.buffers.Get().(*[]byte)
 	if !ok {
@@ -414,11 +415,11 @@ func (d *Dataset) Pixels(i int, out []float32) error {
 	return nil
 }
 
-// SHA256 returns, in hex, the hash over the chosen images in order: of each,
-// its pixels as little-endian float32 and then its label as little-endian int64.
+// SHA256 returns, in hex, the hash over the chosen images in order: for each, its pixels as little-endian float32 and
+// then its label as little-endian int64.
 func (d *Dataset) SHA256() string { return d.hash }
 
-// Images tells the chosen images apart, from each other and from those of other sets.
+// Images identifies the chosen images, to tell them from each other and from those of other sets.
 func (d *Dataset) Images() (known result.Images) {
 	sums := make([]byte, 0, 4*len(d.ids))
 	for i, id := range d.ids {
@@ -432,5 +433,5 @@ func (d *Dataset) Images() (known result.Images) {
 	return known
 }
 
-// Close closes the set's files; its images can't be read any more.
+// Close closes the set's files. Its images can't be read any more.
 func (d *Dataset) Close() error { return d.files.Close() }

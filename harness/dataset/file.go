@@ -11,14 +11,14 @@ import (
 	"selfheal/internal/lists"
 )
 
-// file is an open file of known size that can be read anywhere.
+// file is an open file of known size with random access.
 type file struct {
 	io.ReaderAt
 	io.Closer
 	size int64
 }
 
-// closers are what a data set has open.
+// closers are the open files of a data set.
 type closers []io.Closer
 
 func (c *closers) add(one io.Closer) { *c = append(*c, one) }
@@ -37,7 +37,7 @@ func (c closers) Close() error {
 	return errors.Join(lists.Map(c, io.Closer.Close)...)
 }
 
-// openFile opens a regular file of fsys, whose files can be read anywhere, as os's and embed's can.
+// openFile opens a regular file of fsys. Its files must have random access, as os's and embed's have.
 func openFile(fsys fs.FS, path string) (file, error) {
 	f, err := fsys.Open(path)
 	if err != nil {
@@ -72,7 +72,7 @@ func readBytes(s source, id int, r io.ReaderAt, buf []byte, offset int64) error 
 	return nil
 }
 
-// readAt fills buf with what r holds at an offset.
+// readAt fills buf from offset on.
 func readAt(r io.ReaderAt, buf []byte, offset int64) error {
 	n, err := r.ReadAt(buf, offset)
 	if n == len(buf) {

@@ -12,27 +12,27 @@ import (
 	"selfheal/internal/lists"
 )
 
-// folder is a list of labelled image files: image-folder and tiny-imagenet.
+// folder is a list of labelled image files, of image-folder or tiny-imagenet.
 type folder struct {
 	fsys    fs.FS
 	entries []labelled
 	names   []string       // of the classes
-	labels  map[string]int // by these names
+	labels  map[string]int // by class name
 	grey    bool           // images have one channel
 
-	left      int      // files and folders that are no images, but for hidden ones
+	left      int      // number of files and folders that are not images; hidden ones do not count
 	leftNames []string // of the first of them
 }
 
-// leave counts something that is no image.
+// leave counts a file or folder that is not an image.
 func (f *folder) leave(name string) {
-	const most = 10 // that are named
+	const most = 10 // most names that are kept
 	if f.left++; len(f.leftNames) < most {
 		f.leftNames = append(f.leftNames, shorten(name))
 	}
 }
 
-// newFolder has no images yet. Its classes are those of the spec, where it has any.
+// newFolder returns a folder without images yet. Its classes are the spec's, if that has any.
 func newFolder(fsys fs.FS, spec Spec, classes []string) (*folder, error) {
 	if len(spec.ClassNames) > 0 {
 		classes = spec.ClassNames
@@ -54,9 +54,9 @@ type labelled struct {
 
 func (l labelled) path() string { return path.Join(l.dir, l.file) }
 
-// openFolder lists a folder of class folders of PNG, JPEG and WebP files, or the one of a split. Classes
-// are in the order of their folders' names, or of the names given; images in
-// the order of classes, then of their files' names. Other files are left out and counted, hidden ones are not.
+// openFolder lists a folder of class folders with PNG, JPEG and WebP files, or the class folders of a split. Classes
+// are in the order of their folders' names, or of the given names; images are in the order of classes, then of their
+// files' names. Other files are left out and counted; hidden ones are ignored.
 func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	root, err := splitFolder(fsys, spec)
 	if err != nil {
@@ -89,11 +89,11 @@ func openFolder(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	return f, f.listClasses(root, "", classes)
 }
 
-// splitNames are those that folders of a split commonly have.
+// splitNames are common names of splits' folders.
 var splitNames = []string{"train", "training", "val", "valid", "validation", "dev", "test", "testing"}
 
-// commonSplit is the split that is asked for, by default test. It is "" where a set has none of the usual ones: an
-// error, for the reason none, if one is asked for. A message calls a split what it is: "files of split".
+// commonSplit returns the split that is asked for, by default test. If a set has none of the usual ones it returns
+// "", or an error with the reason none if a split is asked for. what names a split in messages: "files of split".
 func commonSplit(asked string, has func(split string) bool, what, none string) (string, error) {
 	split := cmp.Or(asked, "test")
 	if has(split) {
@@ -109,13 +109,13 @@ func commonSplit(asked string, has func(split string) bool, what, none string) (
 	return "", nil
 }
 
-// splitFolder is where a split's class folders lie: the folder itself, unless all that it holds are splits.
+// splitFolder returns the folder with a split's class folders: the path itself, unless it holds nothing but splits.
 func splitFolder(fsys fs.FS, spec Spec) (string, error) {
 	folders, err := foldersIn(fsys, spec.Path)
 	if err != nil {
 		return "", err
 	}
-	var splits []string // with class folders; images of a split without have no labels
+	var splits []string // splits with class folders; images of others have no labels
 	for _, name := range folders {
 		if name != spec.Split && !slices.Contains(splitNames, strings.ToLower(name)) {
 			if spec.Split == "" {
@@ -144,7 +144,7 @@ func splitFolder(fsys fs.FS, spec Spec) (string, error) {
 	return spec.Path, nil
 }
 
-// some are names for a message.
+// some joins the first names for a message.
 func some(names []string) string {
 	var list []string
 	for i, name := range names {
@@ -171,12 +171,12 @@ func (f *folder) listClasses(dir, part string, classes []string) error {
 	return nil
 }
 
-// foldersIn lists the folders in a folder, sorted, but for those with a dot before their names.
+// foldersIn lists the folders in a folder, sorted, without those whose names begin with a dot.
 func foldersIn(fsys fs.FS, dir string) (names []string, err error) {
 	entries, err := fs.ReadDir(fsys, dir)
 	for _, e := range entries {
 		info, err := fs.Stat(fsys, path.Join(dir, e.Name())) // follows links
-		if err != nil && e.Type()&fs.ModeSymlink != 0 {      // one that leads nowhere
+		if err != nil && e.Type()&fs.ModeSymlink != 0 {      // a broken link
 			continue
 		}
 		if err != nil {

@@ -14,18 +14,18 @@ import (
 type Format struct {
 	Name string
 	Doc  string // one line
-	// Ext is the extension, in lower case, of the files that [Guess] takes for this format; "" for none.
+	// Ext is the extension, in lower case, by which [Guess] recognises the format; "" for none.
 	Ext string
-	// Layout says how a folder or file looks that Guess takes for this format; "" for none.
+	// Layout describes the folder or file by which Guess recognises the format; "" for none.
 	Layout string
-	// Classes is how many every set has; 0 where that is the file's own affair.
+	// Classes is the number of classes of every such set; 0 if it differs.
 	Classes int
-	Needs   string // what belongs at a path where nothing is, in a sentence
-	// Keys is what the config's keys name in such a set; "" where it takes none.
+	Needs   string // describes what belongs at an empty path, in a sentence
+	// Keys says what the config's keys name in such a set; "" if it takes none.
 	Keys string
-	// Splits is what the config's split names in such a set, or its default, where they are not the usual; else "".
+	// Splits describes the config's split in such a set, or its default, if it is not the usual; else "".
 	Splits string
-	// ByClass says that each class has a folder, whose place among the others is its label.
+	// ByClass says that each class has a folder, and that the order of folders is the order of labels.
 	ByClass bool
 	Trained string // what scripts/zoo/train.py calls it; "" if it does not train on it
 	// is reports whether what lies at a path has that layout.
@@ -33,7 +33,7 @@ type Format struct {
 	open func(fsys fs.FS, spec Spec, files *closers) (source, error)
 }
 
-// corruptedSplits are those of sets of corrupted images.
+// corruptedSplits describes the splits of corrupted images.
 const corruptedSplits = "a corruption and severity as fog/3, a corruption, or all"
 
 // Table is the table of formats. [Guess] asks its rows in order.
@@ -91,12 +91,12 @@ var Table = []Format{
 		Needs: "a folder of images, PNG, JPEG or WebP, one folder a class"},
 }
 
-// Keyed are the formats that take keys.
+// Keyed returns the formats that take keys.
 func Keyed() []string {
 	return lists.Map(lists.Only(Table, func(f Format) bool { return f.Keys != "" }), nameOf)
 }
 
-// Find returns the row of a format; it is empty where there is none.
+// Find returns the row of a format, or an empty one.
 func Find(name string) (f Format) {
 	if i := slices.Index(Formats(), name); i >= 0 {
 		f = Table[i]
@@ -109,7 +109,7 @@ func Formats() []string { return lists.Map(Table, nameOf) }
 
 func nameOf(f Format) string { return f.Name }
 
-// Guess tells the format of the file or folder at name by its extension or its layout.
+// Guess recognises the format of the file or folder at name by its extension or its layout.
 func Guess(fsys fs.FS, name string) (string, error) {
 	if _, err := fs.Stat(fsys, name); err != nil {
 		return "", err

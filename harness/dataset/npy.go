@@ -25,7 +25,7 @@ type header struct {
 	width int    // bytes of a value
 	order binary.ByteOrder
 	shape []int
-	n     int // values
+	n     int // number of values
 	bytes int // length of the header itself
 }
 
@@ -34,7 +34,7 @@ const (
 	maxNPYHeader = 1 << 16
 	maxNPYDims   = 32
 	maxNPYValues = 1 << 40
-	maxArray     = 8 << 30 // bytes that readNPY returns
+	maxArray     = 8 << 30 // bounds the bytes that readNPY returns
 )
 
 var (
@@ -165,8 +165,8 @@ func WriteNPY(w io.Writer, shape []int, values iter.Seq[[]float32]) error {
 	return b.Flush()
 }
 
-// readNPY reads a .npy file of float32 or float64 values in row-major order (float64 is rounded to float32).
-// The values are not checked otherwise. It reads nothing behind the array.
+// readNPY reads a .npy file of float32 or float64 values in row-major order; float64 is rounded to float32. It checks
+// the values no further and does not read beyond the array.
 func readNPY(r io.Reader) (shape []int, values []float32, err error) {
 	h, err := readHeader(r)
 	switch {
@@ -181,7 +181,7 @@ func readNPY(r io.Reader) (shape []int, values []float32, err error) {
 		return nil, nil, err
 	}
 	buf := make([]byte, min(h.n, 1<<16)*h.width)
-	values = make([]float32, 0, h.n) // pages that nothing is read into are not taken
+	values = make([]float32, 0, h.n) // memory is used only as values are read
 	for len(values) < h.n {
 		part := buf[:min(len(buf), (h.n-len(values))*h.width)]
 		if _, err := io.ReadFull(r, part); err != nil {

@@ -160,7 +160,7 @@ func TestNPYErrors(t *testing.T) {
 	}
 }
 
-// What NumPy itself saved (testdata/numpy_arrays.py).
+// Arrays that NumPy itself saved (testdata/numpy_arrays.py) are read.
 func TestNumPyArchives(t *testing.T) {
 	fsys := os.DirFS("testdata")
 	var hashes []string

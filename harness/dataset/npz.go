@@ -11,18 +11,18 @@ import (
 	"selfheal/internal/number"
 )
 
-// npz is NumPy's arrays of images (uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or [N, H, W]) and of labels
-// (any integer type, [N] or [N, 1]) in an archive or in files of their own.
+// npz holds NumPy arrays of images (uint8, float32 or float64, [N, C, H, W], [N, H, W, C] or [N, H, W]) and of labels
+// (any integer type, [N] or [N, 1]), in an archive or in files of their own.
 type npz struct {
 	path   string
 	x      array
 	h      header      // x's
 	values io.ReaderAt // x's, uncompressed; nil before unpack
-	start  int64       // where in them image 0 lies
+	start  int64       // position of image 0 in values
 	shape  [3]int      // C, H, W
 	last   bool        // channels last
 	labels []int
-	n      int // of classes: the largest label and one
+	n      int // number of classes: the largest label plus one
 }
 
 func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
@@ -48,7 +48,7 @@ func openNPZ(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	return z, nil
 }
 
-// openImages opens the images, of which a network takes so many channels, or 0 where none says it.
+// openImages opens the images. channels is the number that a network takes, or 0 if unknown.
 func (z *npz) openImages(x array, channels int, files *closers) error {
 	opened, err := x.open()
 	if err != nil {
@@ -64,7 +64,7 @@ func (z *npz) openImages(x array, channels int, files *closers) error {
 	}
 	s := z.h.shape
 	switch {
-	case len(s) == 3: // gray
+	case len(s) == 3: // grey
 		s = slices.Insert(slices.Clone(s), 1, 1)
 	case len(s) != 4:
 		return fmt.Errorf("images have the shape [N, C, H, W] or [N, H, W, C], not %v", s)
@@ -84,9 +84,9 @@ func (z *npz) openImages(x array, channels int, files *closers) error {
 	return nil
 }
 
-// channelsLast tells [N, H, W, C] from [N, C, H, W]: by the axis that has the network's channels, else by the one that
-// is 1 or 3, else by the one beside two equal ones, which are the sides, else by the one that is 2 or 4. Channels come
-// first where both fit.
+// channelsLast tells [N, H, W, C] from [N, C, H, W]. The channels' axis has the network's number of channels;
+// otherwise it is 1 or 3; otherwise the other two axes, the sides, are equal; otherwise it is 2 or 4. If both axes
+// fit, channels come first.
 func channelsLast(s []int, channels int) (bool, error) {
 	holds := func(some ...int) func(int) bool { return func(n int) bool { return slices.Contains(some, n) } }
 	for _, fits := range []struct{ first, last bool }{
@@ -103,7 +103,7 @@ func channelsLast(s []int, channels int) (bool, error) {
 
 const (
 	maxClasses = 1 << 24 // bounds labels: no data set has more classes
-	maxImages  = 1 << 22 // bounds what is kept of images, some bytes of each, where a small file claims many
+	maxImages  = 1 << 22 // bounds the memory that is kept for images, as a small file may claim many
 )
 
 func (z *npz) readLabels(y array) error {
@@ -142,7 +142,7 @@ func (z *npz) count() int               { return z.h.shape[0] }
 func (z *npz) classes() (int, []string) { return z.n, nil }
 func (z *npz) name(id int) string       { return fmt.Sprintf("image %d of %s", id, z.path) }
 
-// unpack copies the images up to the last one of ids into a temporary file, unless they can be read where they lie.
+// unpack copies the images up to the last of ids into a temporary file, unless they allow random access.
 func (z *npz) unpack(ids []int, files *closers) error {
 	if z.values != nil {
 		return nil
@@ -178,7 +178,7 @@ func (z *npz) read(id int, buf []byte) ([]byte, [3]int, error) {
 
 func (z *npz) pixels(bytes []byte, out []float32) {
 	channels, plane := z.shape[0], z.shape[1]*z.shape[2]
-	next, step := plane, 1 // how many values on the next channel and the next pixel lie
+	next, step := plane, 1 // distances between values of the next channel and of the next pixel
 	if z.last {
 		next, step = 1, channels
 	}

@@ -21,17 +21,17 @@ import (
 	"selfheal/internal/number"
 )
 
-// pictures are the image files that Parquet files hold, as data sets on the Hugging Face hub do: a column of structs
-// {bytes, path}, or of bytes, and one of labels. Values can't be read at any place of such a file, so those that were
-// chosen are copied into a temporary file, as they are encoded.
+// pictures are image files in Parquet files, as data sets on the Hugging Face hub have them: a column of structs
+// {bytes, path}, or of bytes, and one of labels. Parquet allows no random access, so the chosen images are copied,
+// still encoded, into a temporary file.
 type pictures struct {
 	parts  []picturePart
 	labels []int
-	names  []string // of the classes; nil where the files don't say
-	n      int      // of classes where they have no names: the largest label and one
+	names  []string // of the classes; nil if the files don't name them
+	n      int      // number of classes without names: the largest label plus one
 	grey   bool     // images have one channel
 	copied io.ReaderAt
-	at     []int64 // of each image in it
+	at     []int64 // position of each image in it
 	size   []int32
 }
 
@@ -40,11 +40,11 @@ type picturePart struct {
 	file
 	name  string
 	pages *parquet.File
-	image int // number of the column
+	image int // index of the column
 	first int // id of its first image
 }
 
-// The columns that are looked for, in this order.
+// Names of columns, in the order in which they are tried.
 var (
 	imageColumns = []string{"image", "img"}
 	labelColumns = []string{"label", "fine_label", "labels"}
@@ -52,7 +52,7 @@ var (
 
 const (
 	maxParquetFooter = 256 << 20 // bytes
-	maxParquetDepth  = 3         // folders below the data set's in which its files lie
+	maxParquetDepth  = 3         // depth of folders within the data set's that is searched for files
 )
 
 func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
@@ -74,7 +74,7 @@ func openParquet(fsys fs.FS, spec Spec, files *closers) (source, error) {
 	return p, nil
 }
 
-// guarded runs a function that uses the library, which panics on some files that are broken.
+// guarded runs a function that uses the library, and turns the library's panics on broken files into errors.
 func guarded(run func() error) (err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -84,9 +84,9 @@ func guarded(run func() error) (err error) {
 	return run()
 }
 
-// open reads what a file says of itself, and its labels.
+// open reads a file's metadata and labels.
 func (p *pictures) open(part *picturePart, keys *result.Keys) (err error) {
-	var tail [8]byte // how long what a file says of itself is, and the format's mark
+	var tail [8]byte // length of the metadata, and the format's magic number
 	if part.size < int64(len(tail)) {
 		return errors.New("it is no Parquet file: it is too short")
 	}
@@ -149,7 +149,7 @@ func kindOf(v parquet.Value) string {
 	return strings.ToLower(v.Kind().String())
 }
 
-// column finds the first of the named columns that a file has; of a struct it is the field bytes.
+// column finds the first of the named columns that a file has. In a struct it is the field bytes.
 func column(f *parquet.File, what string, names []string) (leaf parquet.LeafColumn, name string, err error) {
 	for _, name := range names {
 		leaf, ok := f.Schema().Lookup(name, "bytes")
@@ -165,7 +165,7 @@ func column(f *parquet.File, what string, names []string) (leaf parquet.LeafColu
 		"--keys IMAGES,LABELS", what, some(names), cmp.Or(some(held), "none"))
 }
 
-// classNames are those that the hub's library leaves in a file for a column of labels.
+// classNames returns the classes' names that the hub's library writes into the metadata of a file.
 func classNames(f *parquet.File, column string) []string {
 	var about struct {
 		Info struct {
@@ -175,13 +175,14 @@ func classNames(f *parquet.File, column string) []string {
 		} `json:"info"`
 	}
 	text, _ := f.Lookup("huggingface")
-	if json.Unmarshal([]byte(text), &about) != nil { // other programs leave what they like there
+	if json.Unmarshal([]byte(text), &about) != nil { // other programs may write anything there
 		return nil
 	}
 	return about.Info.Features[column].Names
 }
 
-// each reads a column's values, of the groups of rows that wanted takes (nil: all). A value is valid for the call.
+// each reads a column's values in the row groups for which wanted is true (nil: all). A value is valid during the
+// call.
 func each(f *parquet.File, column int, wanted func(first, n int) bool, do func(row int, v parquet.Value) error) error {
 	first := 0
 	for _, group := range f.RowGroups() {
@@ -277,8 +278,8 @@ func (p *pictures) read(id int, buf []byte) ([]byte, [3]int, error) {
 	return decode(file{ReaderAt: bytes.NewReader(data), size: int64(len(data))}, p.name(id), p.grey, buf)
 }
 
-// parquetSplit lists the files of a split: a file itself, or of a folder those whose names say the split, as the hub
-// looks for them. Where no name says any, all of them are.
+// parquetSplit lists the files of a split: a file itself, or the files of a folder whose names contain the split, as
+// the hub finds them. If no name contains any split, it lists all files.
 func parquetSplit(fsys fs.FS, spec Spec) ([]string, error) {
 	if !isFolder(fsys, spec.Path) {
 		if spec.Split != "" {
@@ -307,7 +308,7 @@ func parquetSplit(fsys fs.FS, spec Spec) ([]string, error) {
 	return of(split), err
 }
 
-// parquetFiles lists the Parquet files in a folder and in the few folders in it, down to a depth, sorted.
+// parquetFiles lists the Parquet files in a folder and, down to a depth, in its folders, sorted.
 func parquetFiles(fsys fs.FS, root, folder string, depth int) (files []string, err error) {
 	entries, err := fs.ReadDir(fsys, path.Join(root, folder))
 	if err != nil {
@@ -320,11 +321,12 @@ func parquetFiles(fsys fs.FS, root, folder string, depth int) (files []string, e
 		case strings.HasPrefix(e.Name(), "."):
 		case strings.EqualFold(path.Ext(name), ".parquet") && isFile(fsys, path.Join(root, name)):
 			files = append(files, name)
-		case !e.Type().IsRegular() && isFolder(fsys, path.Join(root, name)): // few are asked for, of many images
+		// only among few entries, as each is a system call
+		case !e.Type().IsRegular() && isFolder(fsys, path.Join(root, name)):
 			inner = append(inner, name)
 		}
 	}
-	const few = 32 // more are the classes of an image folder
+	const few = 32 // a folder with more has the classes of an image folder
 	if depth == 0 || len(inner) > few {
 		return files, nil
 	}

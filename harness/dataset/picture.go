@@ -16,15 +16,15 @@ import (
 	"selfheal/internal/jpeg"
 )
 
-// values writes the pixels for which bytes stand into out.
+// values writes the pixels of bytes into out.
 func values(bytes []byte, out []float32) {
 	for i, b := range bytes {
 		out[i] = value(b)
 	}
 }
 
-// ReadImage reads a PNG, JPEG or WebP file as an image folder's images are read for a network of so many channels, and
-// resizes and crops it unless by is nil: pixels in [0,1], row-major CHW, and their shape.
+// ReadImage reads a PNG, JPEG or WebP file like an image folder's image for a network of so many channels and, unless
+// by is nil, resizes and crops it. It returns pixels in [0,1], row-major CHW, and their shape.
 func ReadImage(fsys fs.FS, name string, channels int, by *result.Transform) (pixels []float32, shape [3]int,
 	err error) {
 	levels, shape, err := decodeFile(fsys, name, channels == 1, nil)
@@ -38,19 +38,19 @@ func ReadImage(fsys fs.FS, name string, channels int, by *result.Transform) (pix
 	return pixels, shape, err
 }
 
-// maxPixels bounds one image file, height times width: a small file may claim many, and a decoder takes up to 24
-// bytes for each.
+// maxPixels bounds the pixels of an image file. A small file may claim many, and a decoder takes up to 24 bytes for
+// each.
 const maxPixels = 1 << 25
 
-// maxJPEG bounds a JPEG file, which is read as a whole, in bytes.
+// maxJPEG bounds a JPEG file, in bytes, as it is read as a whole.
 const maxJPEG = 1 << 28
 
-// unreadable is the error of an image file that is not there, or is none: it costs a set this image alone.
+// unreadable is the error about a file that is missing or not an image. A set only leaves out this image.
 type unreadable struct{ error }
 
 func (e unreadable) Unwrap() error { return e.error }
 
-// decodeFile is decode of a file of fsys.
+// decodeFile is [decode] for a file of fsys.
 func decodeFile(fsys fs.FS, name string, grey bool, buf []byte) ([]byte, [3]int, error) {
 	f, err := openFile(fsys, name)
 	if err != nil {
@@ -60,10 +60,10 @@ func decodeFile(fsys fs.FS, name string, grey bool, buf []byte) ([]byte, [3]int,
 	return decode(f, name, grey, buf)
 }
 
-// decode reads a PNG, JPEG or WebP file, channels first, into buf if it is large enough: its pixels as Pillow's
-// convert("RGB") gives them, by which torchvision loads images, or grey as convert("L"). So grey images get three equal
-// channels in the first and stay as they are in the second, transparency is dropped, 16-bit channels keep their upper
-// half, an animation is its first frame, and no image is turned as its EXIF data say. An error is [unreadable].
+// decode reads a PNG, JPEG or WebP file, channels first, into buf if it is large enough. Pixels are as Pillow's
+// convert("RGB") gives them, by which torchvision loads images, or as convert("L") if grey is set. So a grey image
+// has three equal channels in RGB, transparency is dropped, 16-bit channels keep their upper half, an animation is
+// its first frame, and EXIF data turn no image. The error is [unreadable].
 func decode(f file, name string, grey bool, buf []byte) ([]byte, [3]int, error) {
 	w, h, rows, err := decoder(f)
 	if err != nil {
@@ -97,15 +97,15 @@ func decode(f file, name string, grey bool, buf []byte) ([]byte, [3]int, error) 
 	return buf, [3]int{3, h, w}, nil
 }
 
-// lumaOf is Pillow's: that of ITU-R 601-2, rounded. Of a grey pixel it is the level itself.
+// lumaOf returns Pillow's luma, ITU-R 601-2's, rounded. For a grey pixel it is the level itself.
 func lumaOf(r, g, b uint8) uint8 {
 	return uint8((int(r)*19595 + int(g)*38470 + int(b)*7471 + 1<<15) >> 16)
 }
 
-// rowReader reads the pixels of a row, counted from the upper edge.
+// rowReader reads the pixels of row y, from the upper edge.
 type rowReader = func(y int, r, g, b []uint8)
 
-// decoder reads a file's header and returns what decodes the rest.
+// decoder reads a file's header and returns a function that decodes the rest.
 func decoder(f file) (w, h int, decode func() (rowReader, error), err error) {
 	var start [2]byte
 	if _, err := f.ReadAt(start[:], 0); err == nil && string(start[:]) == "\xff\xd8" {
@@ -128,7 +128,8 @@ func decoder(f file) (w, h int, decode func() (rowReader, error), err error) {
 	if a, ok := animated(f); ok {
 		return a.canvas.X, a.canvas.Y, a.rows, nil
 	}
-	// The registered decoders are not asked: whatever package registers one, none reads other formats as Pillow does.
+	// image.Decode would use any decoder that some package registers; other formats would not be read as Pillow reads
+	// them.
 	config, pixels := png.DecodeConfig, png.Decode
 	if string(start[:]) == "RI" {
 		config, pixels = webp.DecodeConfig, webp.Decode
@@ -150,8 +151,8 @@ func decoder(f file) (w, h int, decode func() (rowReader, error), err error) {
 	}, err
 }
 
-// rows returns a function that reads the rows of im: of the types that nearly every WebP and PNG decodes to
-// directly, of others through the colour model.
+// rows returns a function that reads the rows of im. It is fast for the types to which nearly every WebP and PNG
+// decodes; others go through the colour model.
 func rows(im stdimage.Image) rowReader {
 	at := im.Bounds().Min
 	switch im := im.(type) {
@@ -159,7 +160,7 @@ func rows(im stdimage.Image) rowReader {
 		return rows(&im.YCbCr)
 	case *stdimage.YCbCr:
 		return func(y int, r, g, b []uint8) { webpRow(im, y, r, g, b) }
-	case *stdimage.NRGBA64: // its upper bytes; the colour model would multiply them by the transparency
+	case *stdimage.NRGBA64: // the upper bytes; the colour model would multiply them by the transparency
 		return func(y int, r, g, b []uint8) {
 			row := im.Pix[im.PixOffset(at.X, at.Y+y):]
 			for x := range r {

@@ -14,7 +14,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// levels is what scripts/goldens/picture_samples.py wrote: files, and what Pillow 13 reads of them.
+// levelsFolder has the output of scripts/picture_samples.py: files, and the levels that Pillow 13 reads from them.
 const levelsFolder = "testdata/levels"
 
 // Pictures of every kind have the levels that Pillow's convert("RGB") and convert("L") give, also resized, alone and in
@@ -151,7 +151,7 @@ func TestDanglingLinks(t *testing.T) {
 	}
 }
 
-// Values that rounding has put outside [0,1] are clipped: the set is that of images clipped by hand.
+// Values that rounding has put outside [0,1] are clipped: the set equals one of images clipped by hand.
 func TestClipped(t *testing.T) {
 	open := func(values ...float32) (*Dataset, error) {
 		fsys := files(map[string][]byte{"f": archive(t, floats(1, 1, 2, 2)(values...), ints(0))})

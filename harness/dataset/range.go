@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// rounding is how far a value may lie outside [0,1] and be taken for one that rounding has put there. Normalising in
-// float32 and undoing it leaves up to some 1e-6; this is a four-hundredth of a grey level, which no attack notices.
+// rounding is how far a value may lie outside [0,1] by rounding. Normalising in float32 and undoing it leaves up to
+// some 1e-6. The tolerance is a four-hundredth of a grey level, which no attack notices.
 const rounding = 1e-5
 
-// clip brings pixels back into [0,1] that rounding has put outside, and returns how many.
+// clip clips pixels to [0,1] and returns how many it changed.
 func clip(pixels []float32) (n int) {
 	for i, v := range pixels {
 		if c := min(max(v, 0), 1); v != c && math.Abs(float64(v-c)) <= rounding {
@@ -22,19 +22,20 @@ func clip(pixels []float32) (n int) {
 	return n
 }
 
-// outside is the place of the first pixel that is not in [0,1]; −1 where all are.
+// outside returns the index of the first pixel that is not in [0,1], or −1.
 func outside(pixels []float32) int {
 	return slices.IndexFunc(pixels, func(v float32) bool { return !(v >= 0 && v <= 1) })
 }
 
-// Normalisation is a way in which images are commonly normalised.
+// Normalisation is a common way to normalise images.
 type Normalisation struct {
-	Of            string    // whose mean and deviation
-	Mean, Std     []float64 // of each channel
-	Side, Classes int       // of that data set's images; 0: of any
+	Of            string    // the data set with this mean and deviation
+	Mean, Std     []float64 // for each channel
+	Side, Classes int       // side and number of classes of that data set; 0: any
 }
 
-// Normalisations are the usual ones. The second of CIFAR-10 has the mean of the images' own deviations, an old mistake.
+// Normalisations are the usual ones. The second of CIFAR-10 has the mean of each image's own deviation, an old
+// mistake.
 var Normalisations = []Normalisation{
 	{"ImageNet's", []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225}, 0, 0},
 	{"CIFAR-10's", []float64{0.4914, 0.4822, 0.4465}, []float64{0.2471, 0.2435, 0.2616}, 32, 10},
@@ -43,9 +44,10 @@ var Normalisations = []Normalisation{
 	{"MNIST's", []float64{0.1307}, []float64{0.3081}, 0, 0},
 }
 
-// explain says, after a pixel that is not in [0,1], what the values of the first images look like and what to do.
+// explain continues the error about a pixel outside [0,1]: it describes the values of the first images and says what
+// to do.
 func (d *Dataset) explain(pixel float32) string {
-	const most = 100 // images that are looked at
+	const most = 100 // most images that are looked at
 	if v := float64(pixel); math.IsNaN(v) || math.IsInf(v, 0) {
 		return "pixels must be numbers in [0,1]"
 	}
@@ -55,7 +57,7 @@ func (d *Dataset) explain(pixel float32) string {
 	for _, id := range d.ids[:min(most, len(d.ids))] {
 		bytes, shape, err := d.source.read(id, nil)
 		if err != nil || shape != d.shape {
-			break // that is an error of its own, once this one is mended
+			break // such an error is reported once this one is mended
 		}
 		d.decode(bytes, pixels)
 		for i, v := range pixels {
@@ -66,7 +68,7 @@ func (d *Dataset) explain(pixel float32) string {
 	from, to := slices.Min(low), slices.Max(high)
 	text := fmt.Sprintf("pixels must lie in [0,1], but those of the first images run from %.4g to %.4g, ", from, to)
 	switch {
-	case from >= -0.1 && to <= 1.1: // images in [-1,1] have darker pixels
+	case from >= -0.1 && to <= 1.1: // images in [-1,1] would have darker pixels
 		return text + "a little outside, as resizing and half precision leave them: save numpy.clip(x, 0, 1)"
 	case from >= 0 && to <= 255:
 		return text + "like levels of 8 bits: save them as uint8, or divide by 255"
@@ -87,7 +89,7 @@ func (d *Dataset) explain(pixel float32) string {
 		"preprocess"
 }
 
-// fits reports whether each channel runs from about where black is to no more than white.
+// fits reports whether each channel runs from about black's value to at most white's.
 func (n Normalisation) fits(low, high []float64) bool {
 	const near = 0.02
 	ok := len(n.Mean) == len(low)

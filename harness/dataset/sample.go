@@ -10,9 +10,8 @@ import (
 	"selfheal/internal/lists"
 )
 
-// sampled takes images of ids at random, in an order in which the first so many are a sample themselves. Where it goes
-// by class, the first image of every class comes before the second of any. An image's place is drawn by its id and the
-// seed alone.
+// sampled orders ids at random so that the first n, for any n, are a sample too. By class, the first image of every
+// class comes before the second of any. An image's position depends on its id and the seed alone.
 func sampled(src source, ids []int, s result.Sample) ([]int, error) {
 	type drawn struct {
 		id, round int
@@ -22,7 +21,8 @@ func sampled(src source, ids []int, s result.Sample) ([]int, error) {
 	for i, id := range ids {
 		binary.LittleEndian.PutUint64(seed[:], s.Seed)
 		binary.LittleEndian.PutUint64(seed[8:], uint64(id))
-		all[i] = drawn{id: id, key: rand.NewChaCha8(seed).Uint64()} // neighbours have nothing in common, unlike PCG's
+		// unlike PCG, neighbouring seeds give unrelated numbers
+		all[i] = drawn{id: id, key: rand.NewChaCha8(seed).Uint64()}
 	}
 	byKey := func(a, b drawn) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.id, b.id)) }
 	slices.SortFunc(all, byKey)
@@ -41,7 +41,7 @@ func sampled(src source, ids []int, s result.Sample) ([]int, error) {
 	return lists.Map(all[:min(s.N, len(all))], func(one drawn) int { return one.id }), nil
 }
 
-// byClass reports whether images are sorted by class: there are several, and their labels never fall.
+// byClass reports whether images are sorted by class: there are several classes, and the labels never fall.
 func byClass(src source, ids []int) (bool, error) {
 	first, last := 0, 0
 	for i, id := range ids {
@@ -56,7 +56,7 @@ func byClass(src source, ids []int) (bool, error) {
 	return first < last, nil
 }
 
-// dropped is how many of the classes among images a limit takes away without need: so many images could have had them.
+// dropped returns how many classes a limit takes away although as many images could have kept them.
 func dropped(src source, ids []int, limit int) (int, error) {
 	if limit >= len(ids) {
 		return 0, nil

@@ -10,7 +10,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// sorted is an archive of 40 images of class 0, 40 of class 1 and 3 of class 2, in this order.
+// sorted returns an archive of 40 images of class 0, 40 of class 1 and 3 of class 2, in this order.
 func sorted(t testing.TB) Spec {
 	labels := make([]int64, 83)
 	for i := range labels {

@@ -13,10 +13,10 @@ import (
 	"selfheal/internal/fault"
 )
 
-// temporary is a file that no folder lists and whose space is free again once it is closed, however the program ends.
+// temporary is a file that no folder lists. Its space is free again once it is closed or the program ends.
 type temporary struct {
 	*os.File
-	left string // its path, where the system does not remove files that are open; else ""
+	left string // its path, if the system does not remove open files; else ""
 }
 
 func (t *temporary) Close() error {
@@ -27,8 +27,8 @@ func (t *temporary) Close() error {
 	return err
 }
 
-// temporaryFolders is where temporary files may lie, best first: where the user says, in the
-// user's cache and in /var/tmp, which are on a disk, and last in /tmp, which may be memory.
+// temporaryFolders lists folders for temporary files, best first: the user's choice, the user's cache and /var/tmp,
+// which are on a disk, and last /tmp, which may be in memory.
 func temporaryFolders() (folders []string) {
 	if dir := os.Getenv("TMPDIR"); dir != "" {
 		folders = append(folders, dir)
@@ -47,7 +47,7 @@ func temporaryFolders() (folders []string) {
 	return folders
 }
 
-// temporary makes a file of what fill writes, which stays open.
+// temporary makes a temporary file with the output of fill. It stays open.
 func (c *closers) temporary(fill func(io.Writer) error) (io.ReaderAt, error) {
 	t, err := writeTemporary(temporaryFolders(), fill)
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *closers) temporary(fill func(io.Writer) error) (io.ReaderAt, error) {
 	return t, nil
 }
 
-// writeTemporary makes a file of what fill writes, in the first of the folders that takes
-// it: one that is read-only or full is passed over. fill begins anew in each.
+// writeTemporary makes a file with the output of fill in the first folder that works; it passes over folders that are
+// read-only or full. fill begins anew in each.
 func writeTemporary(folders []string, fill func(io.Writer) error) (*temporary, error) {
 	var reasons []string
 	for _, dir := range folders {
@@ -72,7 +72,7 @@ func writeTemporary(folders []string, fill func(io.Writer) error) (*temporary, e
 		strings.Join(reasons, "; "))
 }
 
-// tryTemporary tells errors of the folder, in write, from fill's own.
+// tryTemporary returns errors of the folder as write, and fill's own as err.
 func tryTemporary(dir string, fill func(io.Writer) error) (t *temporary, write, err error) {
 	f, write := os.CreateTemp(dir, "selfheal-images-*")
 	if write != nil {

@@ -14,10 +14,10 @@ import (
 	"selfheal/internal/number"
 )
 
-// openTinyImageNet reads the folder layout of Tiny-ImageNet-200 as Stanford published it. The path is its root,
-// root/val or root/train. The split val is the validation images, in the order of val_annotations.txt, and train
-// goes class by class, each folder sorted. Labels follow wnids.txt, or the class names given. The test images carry
-// no labels and can't be used.
+// openTinyImageNet reads Tiny-ImageNet-200's folders as Stanford published them. The path is its root, root/val or
+// root/train. The split val has the validation images, in the order of val_annotations.txt; train goes class by
+// class, each folder sorted. Labels follow wnids.txt, or the given class names. The test images have no labels and
+// can't be used.
 func openTinyImageNet(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	root, part := tinyImageNetRoot(fsys, spec.Path)
 	split := cmp.Or(spec.Split, part, "val")
@@ -50,7 +50,7 @@ func openTinyImageNet(fsys fs.FS, spec Spec, _ *closers) (source, error) {
 	return f, f.listClasses(dir, "images", classes)
 }
 
-// tinyImageNetRoot takes val or train off the path of a folder that does not hold the list of classes itself.
+// tinyImageNetRoot cuts val or train off the path of a folder that does not itself hold the list of classes.
 func tinyImageNetRoot(fsys fs.FS, folder string) (root, part string) {
 	if base := path.Base(folder); (base == "val" || base == "train") && !isFile(fsys, path.Join(folder, "wnids.txt")) {
 		return path.Dir(folder), base
@@ -87,9 +87,9 @@ func (f *folder) listValidation(dir string) error {
 	return nil
 }
 
-// isName reports whether a text may be the name of a file, as far as one is known to name images.
+// isName reports whether a text may be a file's name. Image files are known to have such names.
 func isName(s string) bool {
-	const most = 255 // bytes, of common file systems
+	const most = 255 // bytes, in common file systems
 	return len(s) <= most && !strings.ContainsAny(s, `/\`) && !strings.ContainsFunc(s, hidden)
 }
 
@@ -115,7 +115,7 @@ func readText(fsys fs.FS, name string) (string, error) {
 	return list, err
 }
 
-// Text is a list's, without the byte order mark that some editors put in front.
+// Text returns a list's text without the byte order mark that some editors write.
 func Text(data []byte) (string, error) {
 	if bytes.IndexByte(data, 0) >= 0 {
 		return "", errors.New("it is no text in UTF-8 but looks like UTF-16; save it as UTF-8")
@@ -123,10 +123,10 @@ func Text(data []byte) (string, error) {
 	return strings.TrimPrefix(string(data), "\ufeff"), nil
 }
 
-// shorten makes text from a file fit for a message: one line, not long, printable.
+// shorten makes a file's text fit for a message: one line, not long, printable.
 func shorten(s string) string { return oneLine(s, 60) }
 
-// oneLine makes text of at most so many printable characters.
+// oneLine returns at most so many printable characters of a text.
 func oneLine(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if hidden(r) {

@@ -10,8 +10,8 @@ import (
 	"selfheal/internal/resample"
 )
 
-// transformed is a source whose images are resized and cropped as torchvision's Resize and CenterCrop do it on
-// Pillow's images: Pillow's resampling (Resample.c) of levels of 8 bits, with its rounding after each axis.
+// transformed is a source whose images are resized and cropped like torchvision's Resize and CenterCrop on Pillow's
+// images: Pillow's resampling (Resample.c) of 8-bit levels, rounded after each axis.
 type transformed struct {
 	source
 	by      result.Transform
@@ -20,7 +20,7 @@ type transformed struct {
 
 type scratch struct {
 	bytes  []byte    // the source's
-	pixels []float32 // that they stand for
+	pixels []float32 // the pixels of bytes
 	levels []byte
 	half   []byte // resized along one axis
 }
@@ -48,7 +48,7 @@ func (s *transformed) read(id int, buf []byte) ([]byte, [3]int, error) {
 	return buf, to, err
 }
 
-// quantised are the levels of an image that is stored in another way.
+// quantised returns the 8-bit levels of an image that is stored in another form.
 func (w *scratch) quantised(s encoded, shape [3]int) ([]byte, error) {
 	n := shape[0] * shape[1] * shape[2]
 	w.pixels = slices.Grow(w.pixels[:0], n)[:n]
@@ -65,7 +65,7 @@ func (w *scratch) quantised(s encoded, shape [3]int) ([]byte, error) {
 	return levels, nil
 }
 
-// resize makes the shorter side of an image as long as asked for and takes its middle.
+// resize resizes an image so that its shorter side is as asked, and crops the middle.
 func (w *scratch) resize(shape [3]int, by result.Transform, buf []byte) ([]byte, [3]int, error) {
 	channels, h, wide := shape[0], shape[1], shape[2]
 	newH, newW := h, wide
@@ -103,14 +103,14 @@ func (w *scratch) resize(shape [3]int, by result.Transform, buf []byte) ([]byte,
 	return buf, [3]int{channels, crop[0], crop[1]}, nil
 }
 
-// axis is one of a plane's: how far apart its values lie before and after, and how they are resampled.
+// axis is one of a plane's: the distances between its values before and after, and the resampling.
 type axis struct {
 	in, out int
 	resample.Kernel
 }
 
-// twoPasses resizes a plane along the lines of one axis and then across them. It computes those lines alone that the
-// second pass needs.
+// twoPasses resizes a plane along the lines of one axis and then across them. The first pass computes only lines that
+// the second needs.
 func (w *scratch) twoPasses(in, out []byte, along, across axis) {
 	first, end := across.Span()
 	n := along.Len()

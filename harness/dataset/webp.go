@@ -10,13 +10,13 @@ import (
 	"golang.org/x/image/webp"
 )
 
-// animation is an animated WebP file, of which the decoder reads none.
+// animation is an animated WebP file, which the decoder can't read.
 type animation struct {
 	file
 	canvas stdimage.Point
 }
 
-// animated returns the file as an animation if it says that it is one (VP8X, with the bit of animations).
+// animated returns the file as an animation if its header says so (VP8X, with the bit of animations).
 func animated(f file) (a animation, ok bool) {
 	const bit = 1 << 1
 	var head [30]byte
@@ -27,14 +27,14 @@ func animated(f file) (a animation, ok bool) {
 
 func uint24(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
 
-// chunk is one of a RIFF file, without its header.
+// chunk is a RIFF file's, without its header.
 type chunk struct {
 	kind  string
 	start int64
 	size  int64
 }
 
-// nextChunk reads the header of a chunk at an offset of a file of so many bytes.
+// nextChunk reads the header of the chunk at an offset of a file of so many bytes.
 func nextChunk(r io.ReaderAt, at, size int64) (c chunk, next int64, err error) {
 	var head [8]byte
 	if _, err := r.ReadAt(head[:], at); err != nil {
@@ -47,8 +47,8 @@ func nextChunk(r io.ReaderAt, at, size int64) (c chunk, next int64, err error) {
 	return c, c.start + c.size + c.size%2, nil
 }
 
-// rows decodes the first frame. As libwebp's decoder of animations has it, through which Pillow reads the file, the
-// canvas around a frame that is smaller is black, whatever background the file names.
+// rows decodes the first frame. The canvas around a smaller frame is black, whatever background the file names: so
+// does libwebp's animation decoder, through which Pillow reads the file.
 func (a animation) rows() (rowReader, error) {
 	const first = 12 // bytes before the first chunk
 	c, next, err := nextChunk(a, first, a.size)
@@ -97,8 +97,8 @@ func (a animation) rows() (rowReader, error) {
 	}, nil
 }
 
-// stillOf makes a file of one picture of a frame's chunks: of its size, each side less 1 in three bytes, and of its
-// transparency, if it has any.
+// stillOf makes a still WebP file of a frame's chunks. size has each side less 1 in three bytes. It keeps the
+// transparency.
 func stillOf(frame, size []byte) ([]byte, error) {
 	const alpha = 1 << 4
 	body := []byte("WEBP")
