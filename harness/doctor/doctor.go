@@ -1,5 +1,7 @@
-// Package doctor checks what a model's results stand on: the model runs, its segments compose to it, its
-// gradients are those of its loss, a batch changes nothing, and another engine computes the same.
+// Package doctor checks a model before it is used: the model runs, its segments compose to it, its gradients agree
+// with differences of the loss, a batch changes nothing, and another engine computes the same. The caller loads ONNX
+// Runtime and calls [Model] once; every check gives a line, and a check that can't be made says why. It changes
+// nothing and writes nothing.
 package doctor
 
 import (
@@ -22,19 +24,19 @@ import (
 // State is a check's outcome.
 type State string
 
-// The states; a skipped check has its reason as detail.
+// The states. A skipped check has its reason as detail.
 const (
 	OK      State = "ok"
 	Failed  State = "FAIL"
 	Skipped State = "skip"
-	Warned  State = "warn" // nothing is broken, and something is probably not meant
+	Warned  State = "warn" // the model works, but something is probably not intended
 )
 
-// Check is one line of what the doctor found.
+// Check is the result of one check.
 type Check struct {
 	Name   string
 	State  State
-	Detail string // numbers, or what is wrong
+	Detail string // numbers, or the fault
 }
 
 // Names of the checks, in order.
@@ -47,28 +49,28 @@ const (
 	Attacked = "attacks' gradients"
 )
 
-// Options say how a model is examined.
+// Options configure the examination of a model.
 type Options struct {
 	simplify.Options
-	Attacks ort.Target // where attacks run, and the second engine where that is not the CPU provider
+	Attacks ort.Target // the attacks' device; the second engine if it is not the CPU provider
 }
 
-// images is how many images a check takes: one batch of the pool.
+// images is the number of images of a check: one batch of the pool.
 const images = 8
 
-// examination is what is known of a model under examination.
+// examination is the state of a model's checks.
 type examination struct {
 	model  []byte
 	o      Options
 	net    *control.Network
 	images [][]float32
-	logits [][]float32 // of each image, run alone
+	logits [][]float32 // for each image, run alone
 
 	differentiable bool // every operator has a gradient rule
 }
 
-// Model checks a model's bytes on ONNX Runtime, which must be loaded. The images are noise in [0,1], always the
-// same. A model that does not run has one check. The error is ctx's; all else is in the checks.
+// Model checks a model's bytes on ONNX Runtime, which must be loaded. The images are noise in [0,1], always the same.
+// A model that does not run has one check. The error is ctx's; all other faults are checks.
 func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 	pool := ort.NewPool(1, images)
 	defer pool.Close()
@@ -96,7 +98,7 @@ func Model(ctx context.Context, model []byte, o Options) ([]Check, error) {
 // skipped is the error of a check that can't be made.
 type skipped struct{ error }
 
-// examine makes one check. It reports a panic, which a broken model may set off, as a failure.
+// examine makes one check. It reports a panic, which a broken model may cause, as a failure.
 func (s *examination) examine(ctx context.Context, name string, run func(context.Context) (string, error)) (c Check) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -145,7 +147,7 @@ func (s *examination) open(ctx context.Context, pool *ort.Pool) (string, error) 
 const dependent = "the %s of image %d differ between a batch of 1 and of up to %d: " +
 	"results would depend on the batch size"
 
-// batches compares each image's logits, and its gradient where there is one, alone with those in a batch.
+// batches compares each image's logits, and its gradient if there is one, alone and in a batch.
 func (s *examination) batches(ctx context.Context) (string, error) {
 	gradient := func(ctx context.Context, i int) ([]float32, error) {
 		if !s.differentiable {
@@ -227,7 +229,8 @@ func (s *examination) composes(ctx context.Context) (string, error) {
 	})
 }
 
-// near says how far other logits of the first images are from the network's, and refuses more than a tolerance.
+// near measures the distance of other logits of the first images from the network's. It returns an error above a
+// tolerance.
 func (s *examination) near(what string, images int, tolerance float64,
 	logits func(x []float32) ([]float32, error)) (string, error) {
 	worst := 0.0
@@ -245,8 +248,8 @@ func (s *examination) near(what string, images int, tolerance float64,
 	return detail, nil
 }
 
-// gradient compares how much the cross-entropy rises between two points with the mean of its slope between them: these
-// are equal for a network with kinks too. The label is the least likely class, where the loss is steep.
+// gradient compares the rise of the cross-entropy between two points with the mean of its slope between them. They
+// are equal even for a network with kinks. The label is the least likely class, where the loss is steep.
 func (s *examination) gradient(ctx context.Context) (string, error) {
 	label := slices.Index(s.logits[0], slices.Min(s.logits[0]))
 	at := func(ctx context.Context, step float64, d []float64) (attacks.Evaluation, error) {
@@ -264,7 +267,7 @@ func (s *examination) gradient(ctx context.Context) (string, error) {
 	}
 	s.differentiable = true
 	d := direction(e.Gradient)
-	// The ends, and between them the middles of equal parts.
+	// The loss at the ends, and the slopes at the middles of equal parts between them.
 	var ends [2]float64
 	var slopes [gradientPoints]float64
 	err = control.ForEach(ctx, s.net.Pool(), gradientPoints+2, 0, func(ctx context.Context, i int) error {
@@ -298,7 +301,8 @@ func (s *examination) gradient(ctx context.Context) (string, error) {
 	return detail, nil
 }
 
-// direction is along the gradient, with some noise: a random one changes the loss by little more than its rounding.
+// direction returns the gradient's direction with some noise. A random direction changes the loss by little more than
+// its rounding.
 func direction(gradient []float32) []float64 {
 	norm := attacks.L2.Length(gradient)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -312,14 +316,14 @@ func direction(gradient []float32) []float64 {
 	return d
 }
 
-// agrees compares ONNX Runtime with the second engine on two images, or skips a model that the engine can't run.
+// agrees compares ONNX Runtime with the second engine on two images. It skips a model that the engine can't run.
 func (s *examination) agrees(ctx context.Context) (string, error) {
 	in := s.net.Shape()
 	shape := []int64{1, int64(in.C), int64(in.H), int64(in.W)}
 	return s.near("onnx-go", 2, engineTolerance, func(x []float32) (_ []float32, err error) {
 		var logits []float32
 		done := make(chan error, 1)
-		go func() { // it can't be stopped; leave it behind when ctx ends
+		go func() { // the engine can't be stopped; it is left behind when ctx ends
 			var err error
 			logits, err = crosscheck.Logits(s.model, s.normalised(x), shape)
 			done <- err
@@ -336,14 +340,14 @@ func (s *examination) agrees(ctx context.Context) (string, error) {
 	})
 }
 
-// normalised applies scale, mean and std, which are no part of the model's own bytes.
+// normalised applies scale, mean and std, which the model's own bytes do not include.
 func (s *examination) normalised(x []float32) []float32 {
 	x = slices.Clone(x)
 	of := func(values []float32, c int, none float32) float32 {
 		if len(values) == 0 {
 			return none
 		}
-		return values[c%len(values)] // one value is all channels'
+		return values[c%len(values)] // one value serves all channels
 	}
 	for i := range x {
 		c := i / (s.net.Shape().H * s.net.Shape().W)
@@ -352,7 +356,7 @@ func (s *examination) normalised(x []float32) []float32 {
 	return x
 }
 
-// there opens the network where attacks run, in a precision, and asks about it.
+// there opens the network on the attacks' device, in a precision, and asks about it.
 func (s *examination) there(precision string, ask func(*control.Network) (string, error)) (string, error) {
 	on := s.o.Attacks
 	on.Precision = precision
@@ -371,7 +375,7 @@ func (s *examination) there(precision string, ask func(*control.Network) (string
 	return ask(net)
 }
 
-// agreesThere compares logits with that provider's in float32, on all images.
+// agreesThere compares logits with the device's in float32, on all images.
 func (s *examination) agreesThere(ctx context.Context) (string, error) {
 	return s.there(ort.Float32, func(net *control.Network) (string, error) {
 		return s.near("provider "+s.o.Attacks.Provider, images, engineTolerance, func(x []float32) ([]float32, error) {
@@ -381,7 +385,7 @@ func (s *examination) agreesThere(ctx context.Context) (string, error) {
 	})
 }
 
-// attacked compares the gradients that attacks take with those of the CPU provider.
+// attacked compares the attacks' gradients with the CPU provider's.
 func (s *examination) attacked(ctx context.Context) (string, error) {
 	if !s.differentiable {
 		return "", skipped{errors.New("the model has no gradient")}

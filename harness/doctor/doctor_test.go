@@ -56,7 +56,7 @@ func TestSoundModels(t *testing.T) {
 	}
 }
 
-// graph is a network of one operator between a Conv and the classes.
+// graph returns a network of one operator between a Conv and the classes.
 func graph(t *testing.T, op func(b *onnx.Builder, x string) string) []byte {
 	t.Helper()
 	b := &onnx.Builder{G: onnx.NewGraph("test")}
