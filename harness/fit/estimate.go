@@ -9,17 +9,17 @@ import (
 	"selfheal/harness/plan"
 )
 
-// Estimated is a training whose embedding is absent, with the steps and seconds that are left of it.
+// Estimated is a training whose embedding is absent, with the steps and seconds left.
 type Estimated struct {
 	Fitted
-	Why string // it could not be timed; "" where it was
+	Why string // why it could not be timed; "" if it was
 }
 
-// timed is for how long the steps of a training are timed, after a first one.
+// timed is how long the steps of a training are timed, after a first step.
 const timed = 2 * time.Second
 
-// Estimate times a few steps of every training of a control whose embedding is absent, with what a checkpoint has
-// already done taken off. Nothing is written.
+// Estimate times a few steps of every training of a control whose embedding is absent. It subtracts the steps that a
+// checkpoint has, and writes nothing.
 func Estimate(ctx context.Context, cfg *config.Config, name string) ([]Estimated, error) {
 	f, err := newFitter(cfg, Options{Control: name})
 	if err != nil {
@@ -49,19 +49,19 @@ func Estimate(ctx context.Context, cfg *config.Config, name string) ([]Estimated
 	return all, nil
 }
 
-// absent reports whether an embedding is one to be trained and not there.
+// absent reports whether an embedding is to be trained and its file is missing.
 func (f *fitter) absent(e config.Embedding) bool {
 	return e.Training != nil && plan.Absent(f.Config.Files, e.Path)
 }
 
-// estimate times a training without what stands before its embedding and is yet to be fitted.
+// estimate times a training. Embeddings before its own that are not fitted yet are left out.
 func (f *fitter) estimate(ctx context.Context, layer int, t *config.Training, e *Estimated) error {
 	j, err := f.job(ctx, layer, t, e.Models)
 	if err != nil {
 		return err
 	}
 	defer j.trainer.Close()
-	if _, err := j.trainer.Step(ctx); err != nil { // and what is set up once
+	if _, err := j.trainer.Step(ctx); err != nil { // without the work that is done once
 		return err
 	}
 	start, steps := time.Now(), 0

@@ -1,4 +1,7 @@
-// Package fit fits the embeddings of a control: linear ones by PCA, auto-encoders by training.
+// Package fit fits the embeddings of a control: linear ones by PCA, auto-encoders by training. [Fit] fits all of them
+// in the order in which the network meets them; [Estimate] times the trainings instead. A training that was stopped
+// continues from its checkpoint to the same bits, and a finished one is not repeated. Only complete embeddings appear
+// at their paths.
 package fit
 
 import (
@@ -24,15 +27,15 @@ import (
 	"selfheal/internal/atomicfile"
 )
 
-// Options say which embeddings are fitted, and where they go.
+// Options choose the embeddings to fit and their files.
 type Options struct {
 	Control string
-	// Models are those that one embedding is fitted for; empty: those that the training
-	// names, else those of the suites that use the control.
+	// Models share the embedding to fit. If empty, they are the models that the training names, or else the models of
+	// the suites that use the control.
 	Models []string
-	Out    string // where the embedding goes, where there is one
-	Resume bool   // the first training must be there, begun or finished
-	// Rule says what may be replaced; with Force what was fitted or begun is fitted anew.
+	Out    string // the embedding's file, if there is only one
+	Resume bool   // the first training must have begun or finished before
+	// Rule says what may be replaced. With Force everything is fitted anew.
 	atomicfile.Rule
 	Progress *progress.Progress
 	Cache    *pca.Cache // of linear embeddings
@@ -41,18 +44,18 @@ type Options struct {
 // Fitted is an embedding that was fitted.
 type Fitted struct {
 	Kind       string   // linear or autoencoder
-	Models     []string // that it serves
-	Path       string   // its file; empty where a linear one is in the cache only
-	result.Fit          // the place, and what a linear one keeps
+	Models     []string // models that it serves
+	Path       string   // its file; empty if a linear one is only in the cache
+	result.Fit          // the place, and the size of a linear one
 
-	Kept       bool // the file of a training was there
+	Kept       bool // the file of a training was already there
 	Steps      int
 	train.Loss // means over a training's last epoch
 }
 
-// Fit fits the embeddings of a control: linear ones by PCA of clean states into the cache and, as ONNX, beside the
-// config, those of kind autoencoder by training. A training that was ended, by whatever, is continued to the same bits,
-// and a finished one left as it is. An error about what the config names, or another training, is an
+// Fit fits the embeddings of a control: linear ones by PCA of clean states, into the cache and as ONNX beside the
+// config, those of kind autoencoder by training. It continues a training that was stopped, to the same bits, and
+// leaves a finished one. An error about something that the config names, or about another training's files, is an
 // [open.ConfigError].
 func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	f, err := newFitter(cfg, o)
@@ -90,7 +93,7 @@ func Fit(ctx context.Context, cfg *config.Config, o Options) ([]Fitted, error) {
 	if err != nil {
 		return nil, fmt.Errorf("control %s: %w", o.Control, err)
 	}
-	out := o.Out // of a linear one
+	out := o.Out // a linear one's
 	if trainings > 0 {
 		out = ""
 	}
@@ -161,8 +164,8 @@ func (f *fitter) models(t *config.Training) ([]string, error) {
 	return names, nil
 }
 
-// order lists the layers as the network meets them, alike for all models: what is fitted behind a control sees its
-// states.
+// order lists the layers in the order in which the network meets them, which must be the same for all models. An
+// embedding after another control is fitted on that control's states.
 func (f *fitter) order(t *config.Training) ([]int, error) {
 	names, err := f.models(t)
 	if err != nil {
@@ -205,7 +208,8 @@ func (f *fitter) cut(name string) ([]open.Layer, error) {
 	return layers, open.Wrong(err)
 }
 
-// groups are the embeddings of a training, not fitted yet: one, or with {size} in its path one for each size of state.
+// groups lists the embeddings of a training, not fitted yet: one or, with {size} in its path, one for each size of
+// state.
 func (f *fitter) groups(layer int, t *config.Training) ([]Fitted, error) {
 	names, err := f.models(t)
 	if err != nil {
@@ -296,7 +300,8 @@ func (f *fitter) trainOne(ctx context.Context, layer int, t *config.Training, do
 	return done, w.clean(true)
 }
 
-// unfinished is the error of a training that the same command continues, or begins anew where it would fail again.
+// unfinished wraps the error of a training for which the same command continues. It does not wrap a [train.Failed],
+// which would occur again.
 func unfinished(err error) error {
 	if errors.As(err, new(train.Failed)) {
 		return fmt.Errorf("%w; begin anew by --force", err)
@@ -304,20 +309,20 @@ func unfinished(err error) error {
 	return folder.NewUnfinished(err)
 }
 
-// embedding is the file of an embedding. One that is there says itself of what fit it is.
+// embedding returns the file of an embedding. An existing one tells its training by its metadata.
 func (f *fitter) embedding(path string) atomicfile.File {
 	to := f.o.At(path, "embedding")
 	to.Known = true
 	return to
 }
 
-// log is the file of a training's losses, beside its embedding.
+// log returns the file of a training's losses, beside its embedding.
 func (f *fitter) log(path string) atomicfile.File { return f.o.At(path+".csv", "training log") }
 
-// claim opens the folder of a training, with the checkpoint to go on from, nil for none. Both are nil for a finished
+// claim opens the folder of a training and reads the checkpoint to continue from, or nil. Both are nil for a finished
 // training. Files of another training are an error.
 func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.Checkpoint, err error) {
-	var there, other []byte // what the embedding and the checkpoints say of their training
+	var there, other []byte // the training of the embedding, and that of the checkpoints
 	var absent error
 	finished := func() bool {
 		there, absent = trainedFrom(path)
@@ -329,7 +334,7 @@ func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.
 	}
 	for _, to := range []atomicfile.File{f.log(path), f.embedding(path)} {
 		may := to.May
-		if f.o.Force { // and is continued without
+		if f.o.Force { // continues without it
 			may = to.Claim
 		}
 		if err = may(); err != nil {
@@ -339,7 +344,7 @@ func (f *fitter) claim(path string, id []byte) (w *trainingFolder, saved *train.
 	if w, err = openTraining(path); err != nil {
 		return nil, nil, err
 	}
-	done := finished() // now that no other fit goes on
+	done := finished() // checks again, now that no other fit runs
 	defer func() {
 		if f.resumed = true; done || err != nil {
 			w.close()

@@ -75,8 +75,8 @@ func TestEstimateFitsNothing(t *testing.T) {
 	}
 }
 
-// fitStates are the folder of a fit after each step, as a kill would leave it then, if each step had its
-// checkpoint. The last one is what a fit saves by itself.
+// fitStates returns the folder of a fit after each step, as a kill would leave it then, if each step had its
+// checkpoint. A fit saves the last one by itself.
 func fitStates(t *testing.T) (states []string) {
 	t.Helper()
 	testinput.Runtime(t)
@@ -113,7 +113,7 @@ func fitStates(t *testing.T) (states []string) {
 	return states
 }
 
-// latest is the checkpoint that has the most steps.
+// latest returns the checkpoint that has the most steps.
 func latest(t *testing.T, dir string) string {
 	t.Helper()
 	paths := must.Get(filepath.Glob(filepath.Join(dir, "made.onnx.training", "checkpoint-*")))(t)

@@ -21,14 +21,14 @@ import (
 	"selfheal/models/ort"
 )
 
-// fitVersion is part of every training's identity; raise it when the same training gives another embedding.
+// fitVersion is part of every training's identity. Raise it when the same training gives another embedding.
 const fitVersion = "fit/5"
 
-// noiseVersion is part of the identity of objective gaussian's; raise it when the same keys give other noise.
+// noiseVersion is part of the identity of objective gaussian. Raise it when the same keys give other noise.
 const noiseVersion = 2
 
-// trainingIdentity is all that a training's bits depend on. As JSON it stands in the metadata of the embedding and in
-// checkpoints.
+// trainingIdentity holds everything that a training's bits depend on. It is JSON in the metadata of the embedding and
+// in checkpoints.
 type trainingIdentity struct {
 	Recipe       string `json:"recipe"`
 	Selfheal     string `json:"selfheal"`
@@ -42,14 +42,14 @@ type trainingIdentity struct {
 	DatasetSHA256 string `json:"dataset_sha256"`
 	train.Settings
 	Noise    int                              `json:"noise,omitzero"`
-	Models   []string                         `json:"models"` // in the order that steps draw them by
+	Models   []string                         `json:"models"` // in the order by which steps draw them
 	Networks map[string]result.Network        `json:"networks"`
 	Before   map[string]result.LayerEmbedding `json:"before,omitempty"`      // by place
-	Linear   *uint64                          `json:"linear_seed,omitempty"` // where a linear one is before
+	Linear   *uint64                          `json:"linear_seed,omitempty"` // if a linear embedding is before it
 }
 
-// identify is the identity of a layer's training. Networks are opened only where a place or a state's size can't be
-// known without.
+// identify returns the identity of a layer's training. It opens networks only if a place or a state's size is not
+// known without them.
 func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte, error) {
 	d, err := f.Dataset(t.Fit, 0)
 	if err != nil {
@@ -98,7 +98,7 @@ func (f *fitter) identify(layer int, t *config.Training, names []string) ([]byte
 	return json.Marshal(id)
 }
 
-// identifyBefore is what is known of the embedding of another layer.
+// identifyBefore describes the embedding of another layer.
 func (f *fitter) identifyBefore(layer int, names []string) (result.LayerEmbedding, error) {
 	e, sizes := f.control.Layers[layer].Embedding, result.LayerEmbedding{Files: map[string]string{}}
 	if strings.Contains(e.Path, plan.SizeKey) {
@@ -116,8 +116,8 @@ func (f *fitter) identifyBefore(layer int, names []string) (result.LayerEmbeddin
 	return known, err
 }
 
-// before lists the layers that a network meets before one. Places are compared in the networks where the config does
-// not suffice.
+// before lists the layers that a network meets before one. If the config does not tell, places are compared in the
+// networks.
 func (f *fitter) before(layer int, names []string) (list []int, err error) {
 	for i, l := range f.control.Layers {
 		first, known := precedes(l.At, f.control.Layers[layer].At)
@@ -135,7 +135,8 @@ func (f *fitter) before(layer int, names []string) (list []int, err error) {
 	return list, nil
 }
 
-// precedes tells whether a place comes before another in any network, as far as that is known.
+// precedes reports whether a place comes before another in every network; known is false if the places alone do not
+// tell.
 func precedes(a, b config.At) (first, known bool) {
 	switch {
 	case a == b || b.Kind == config.AtInput:
@@ -148,8 +149,8 @@ func precedes(a, b config.At) (first, known bool) {
 	return false, false
 }
 
-// trainedFrom reads the identity of the training that made an embedding: nil where the file does not tell, an
-// [fs.ErrNotExist] where there is none.
+// trainedFrom reads the identity of the training that made an embedding. It is nil if the file does not tell; the
+// error is an [fs.ErrNotExist] if there is none.
 func trainedFrom(path string) ([]byte, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -161,7 +162,7 @@ func trainedFrom(path string) ([]byte, error) {
 	return []byte(g.Meta["training"]), nil
 }
 
-// anotherTraining is the error about what lies where a training's files go, and what that differs in.
+// anotherTraining returns the error about files of another training at a path. It says how the trainings differ.
 func anotherTraining(path string, there, here []byte) error {
 	values := [2]any{}
 	for i, text := range [][]byte{there, here} {

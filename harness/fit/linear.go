@@ -24,7 +24,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// linear fits a layer's principal subspace for each model, into the file out or, where that is empty, one beside the
+// linear fits a layer's principal subspace for each model and writes it to out or, if that is empty, beside the
 // config: embeddings/CONTROL-PLACE-MODEL.onnx.
 func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 	names, err := f.models(nil)
@@ -42,7 +42,7 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 			return open.Wrong(err)
 		}
 		done := Fitted{Fit: result.Fit{At: here.Place()}, Kind: control.Linear, Models: []string{name}}
-		var old map[string]string // metadata of the file that is there
+		var old map[string]string // metadata of the existing file
 		if done.Path, old, err = f.linearFile(done, out); err != nil {
 			return err
 		}
@@ -61,8 +61,8 @@ func (f *fitter) linear(ctx context.Context, layer int, out string) error {
 	return nil
 }
 
-// linearFile is where a linear embedding is to be written, in a folder that is there, and the metadata of its own file
-// that is there and may stay; "" where only the cache is left.
+// linearFile returns where to write a linear embedding, and the metadata of its own earlier file there. It makes the
+// folder. path is "" if only the cache is left.
 func (f *fitter) linearFile(done Fitted, out string) (path string, old map[string]string, err error) {
 	if path = out; path == "" {
 		folder, ok := f.Config.Files.(config.Folder)
@@ -98,16 +98,16 @@ func (f *fitter) linearFile(done Fitted, out string) (path string, old map[strin
 	return path, old, nil
 }
 
-// occupied is the error about a file where an embedding goes.
+// occupied returns the error about a file in an embedding's place.
 func occupied(path, what string, args ...any) error {
 	return open.Wrong(fmt.Errorf("%s %s; --force replaces it, --out FILE writes another", path,
 		fmt.Sprintf(what, args...)))
 }
 
-// unsafePath matches what tensors have in their names and files had better not.
+// unsafePath matches characters of tensors' names that do not belong in a file's name.
 var unsafePath = regexp.MustCompile(`[/\\:*?"<>| ]`)
 
-// origin is what any embedding's file says of its making.
+// origin returns the metadata that every embedding's file has about its fit.
 func (f *fitter) origin(done Fitted, fit string, d *dataset.Dataset, seed uint64) map[string]string {
 	models := lists.Map(done.Models, func(name string) string { return name + " " + f.Record.Models[name].SHA256 })
 	return map[string]string{"selfheal": harness.Version, "onnxruntime": ort.Version(),

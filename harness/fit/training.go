@@ -26,17 +26,17 @@ import (
 	"selfheal/models/onnx"
 )
 
-// leastPause is how long a training goes on between two checkpoints, at least; a variable for tests.
+// leastPause is the least time between two checkpoints. Tests change it.
 var leastPause = time.Second
 
-// pause is how long a training goes on after a checkpoint that took so long to write: 2 % of the time, or at most half
-// a minute's work is lost.
+// pause returns how long a training goes on after a checkpoint that took so long to write. Writing takes 2 % of the
+// time, or at most half a minute's work is lost.
 func pause(took time.Duration) time.Duration { return max(leastPause, min(50*took, 30*time.Second)) }
 
-// training is a layer's auto-encoder on its way.
+// training trains a layer's auto-encoder.
 type training struct {
 	trainer *train.Trainer
-	id      []byte // what it depends on
+	id      []byte // its identity
 	state   onnx.Shape
 	data    *dataset.Dataset
 	start   string // architecture, or the start's file and SHA-256
@@ -55,7 +55,7 @@ func (f *fitter) job(ctx context.Context, layer int, t *config.Training, names [
 			return nil, err
 		}
 		here := layers[layer]
-		earlier := map[int]*onnx.Graph{} // embeddings in front of the segment
+		earlier := map[int]*onnx.Graph{} // embeddings before the segment
 		for _, l := range layers {
 			if l.T >= here.T || f.timing && (l.Embedding.Kind == control.Linear || f.absent(l.Embedding)) {
 				continue
@@ -99,7 +99,8 @@ func (f *fitter) start(j *training, t *config.Training, n train.Network, data tr
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", t.Start, err)
 		}
-		if train.Apart(e) { // a training that was begun before this was known is another one
+		// part of the identity: a checkpoint from before this was recorded belongs to another training
+		if train.Apart(e) {
 			j.start += " apart"
 		}
 		return e, nil
@@ -112,7 +113,7 @@ func (f *fitter) start(j *training, t *config.Training, n train.Network, data tr
 	return e, train.Calibrate(e, n, data)
 }
 
-// begin goes on from a checkpoint, unless it is nil.
+// begin continues from a checkpoint, unless it is nil.
 func (j *training) begin(w *trainingFolder, saved *train.Checkpoint, p *progress.Progress) error {
 	if saved == nil {
 		return w.clean(true)
@@ -164,11 +165,11 @@ func (f *fitter) provenance(j *training, done Fitted, t *config.Training) map[st
 	return meta
 }
 
-// mostLost is by how much an embedding's accuracy may be less as a file than in training, on 400 images or more.
+// mostLost is how much less an embedding's accuracy may be as a file than in training, on 400 images or more.
 const mostLost = 0.05
 
-// write writes the losses and then the embedding, known to open as one, beside them: where that is, the training is
-// finished.
+// write writes the losses and then the embedding beside them, after checking that it opens. The training is finished
+// when the embedding is there.
 func (j *training) write(ctx context.Context, log, embedding atomicfile.File, meta map[string]string) error {
 	e := j.trainer.Embedding()
 	e.Meta = meta
@@ -201,15 +202,15 @@ func (j *training) write(ctx context.Context, log, embedding atomicfile.File, me
 	return embedding.WriteSynced(data)
 }
 
-// trainingSuffix names the folder of a training, beside the embedding that it makes.
+// trainingSuffix ends the name of a training's folder, beside its embedding.
 const trainingSuffix = ".training"
 
-// trainingFolder is there while a training is on its way. It has two checkpoints in turn: while one
-// is written, and should it be damaged later, there is the other.
+// trainingFolder exists while a training is not finished. It has two checkpoints, written in turn: the other one
+// serves if a write is interrupted or one is damaged.
 type trainingFolder struct {
 	dir  string
 	lock *folder.Lock
-	next int // the checkpoint to write
+	next int // index of the checkpoint to write
 }
 
 // openTraining locks a training's folder.
@@ -230,7 +231,7 @@ func (w *trainingFolder) checkpoint(i int) string {
 	return filepath.Join(w.dir, fmt.Sprintf("checkpoint-%d", i))
 }
 
-// find reads the latest checkpoint of a training, or else of what other training there is one.
+// find reads the latest checkpoint of a training, or else the identity of another training that has one there.
 func (w *trainingFolder) find(id []byte, p *progress.Progress) (ours *train.Checkpoint, other []byte, err error) {
 	var damaged []string
 	for i := range 2 {
@@ -253,14 +254,14 @@ func (w *trainingFolder) find(id []byte, p *progress.Progress) (ours *train.Chec
 	return ours, other, nil
 }
 
-// save writes a checkpoint in place of the last but one.
+// save writes a checkpoint over the older of the two.
 func (w *trainingFolder) save(t *train.Trainer, id []byte) error {
 	err := t.Save(w.checkpoint(w.next), id)
 	w.next = 1 - w.next
 	return err
 }
 
-// clean removes checkpoints and what a kill inside a write has left of one.
+// clean removes interrupted writes and, if all is set, the checkpoints.
 func (w *trainingFolder) clean(all bool) error {
 	entries, err := os.ReadDir(w.dir)
 	for _, e := range entries {
@@ -271,8 +272,8 @@ func (w *trainingFolder) clean(all bool) error {
 	return err
 }
 
-// close removes the folder if no checkpoint is in it, and lets other fits in. One that comes meanwhile and makes
-// a lock anew keeps it, as only empty folders are removed.
+// close removes the folder if it has no checkpoint, and unlocks it. If another fit makes a lock in it meanwhile, the
+// folder stays, as only empty folders are removed.
 func (w *trainingFolder) close() {
 	if names, err := fs.Glob(os.DirFS(w.dir), "checkpoint-*"); err == nil && len(names) == 0 {
 		_ = os.Remove(w.lock.Path)
