@@ -27,67 +27,67 @@ import (
 	"selfheal/internal/journal"
 )
 
-// Kind names the files of a run and its reports to [atomicfile.Output].
+// Kind names a run's files and reports to [atomicfile.Output].
 const Kind = "report"
 
-// ErrOtherRun is returned for a folder that holds another run's results, or files that no run wrote.
+// ErrOtherRun is returned for a folder with another run's results, or with files that no run wrote.
 var ErrOtherRun = errors.New("choose another --out or add --force")
 
-// WorkFolder, in the output folder, is there from the first moment of a run to its end: the journal,
-// and the results as far as they are known. At its end it is renamed to goneFolder, at once, and removed.
+// WorkFolder, in the output folder, exists from the start of a run to its end. It has the journal, and the results so
+// far. At the end it is renamed to goneFolder, in one step, and removed.
 const (
 	WorkFolder = "selfheal-journal"
 	goneFolder = ".selfheal-journal-gone"
 )
 
-// InputFolder, in the output folder, holds the config, images and network of a run whose caller had them in memory: the
-// program puts them there beside its results.
+// InputFolder, in the output folder, has the config, images and network of a run whose caller held them in memory.
+// The program writes them beside its results.
 const InputFolder = "selfheal-input"
 
-// PlanFile, in the work folder, says of what run it is.
+// PlanFile, in the work folder, identifies the run.
 const PlanFile = "plan.json"
 
-// Planned is what PlanFile holds.
+// Planned is the content of PlanFile.
 type Planned struct {
 	Units int `json:"units"` // version of the journal's lines
-	// Run is results without cells, and the rest is a shard's: when that is done, Run is finished.
+	// Run is results without cells. The rest is a shard's: Run is finished when the shard is.
 	Run    *result.File   `json:"run"`
 	Config *config.Config `json:"config,omitempty"`
 	Shard  *plan.Shard    `json:"shard,omitempty"`
-	// Journal is how the journal of a finished shard was left: one that lost lines since looks whole.
+	// Journal is the state of a finished shard's journal. Without it a journal that lost lines would look whole.
 	Journal JournalState `json:"journal,omitzero"`
 }
 
-// JournalState tells whether something has happened to a journal.
+// JournalState tells whether a journal has changed.
 type JournalState struct {
 	Bytes   int64 `json:"bytes"`
-	Damaged int   `json:"damaged"` // lines, which were made again
+	Damaged int   `json:"damaged"` // number of damaged lines, which were made again
 }
 
-// linesVersion rises when the same journal's lines mean something else.
+// linesVersion rises when the meaning of the journal's lines changes.
 const linesVersion = 3
 
-// SoFar is the folder in which a run that is not finished keeps its results so far.
+// SoFar returns the folder with the results so far of an unfinished run.
 func SoFar(dir string) string { return filepath.Join(dir, WorkFolder) }
 
-// runFiles are the files that a run, its reports and its check leave.
+// runFiles are patterns of the files that a run, its reports and its check write.
 var runFiles = append(result.FigureFiles(), "results.json", "gallery.json", "records.jsonl", "report.html",
 	"summary.md", "junit.xml", "tables.md", "tables.txt", "tables.tex", "tables.csv", "theory.html", "theory.md",
 	"theory.json", savedFolder+"/*.npy", InputFolder+"/*")
 
-// savedFolder holds images that a run saves.
+// savedFolder has the images that a run saves.
 const savedFolder = "adversarial"
 
-// Folder is a run's output folder. The run writes into [WorkFolder]; its files come to their places when the run ends,
-// in order or not, unless something better is there.
+// Folder is a run's output folder. The run writes into [WorkFolder]; its files get their final places when the run
+// ends, after an error too, unless better results are there.
 type Folder struct {
 	Dir    string
-	Old    *result.File    // the results of an earlier run; nil for none
+	Old    *result.File    // the results of an earlier run; may be nil
 	Same   bool            // they are of this plan
-	Plan   *Planned        // of the run that the journal is of; nil for none
-	Before string          // who wrote there before and gave no sign of its end; "" for none
-	Kept   map[string]bool // files of an earlier run that are this run's too
-	// KeepInputs is a folder whose files come to [InputFolder] with the results; "" for none.
+	Plan   *Planned        // of the journal's run; may be nil
+	Before string          // who wrote there before without ending properly; "" for nobody
+	Kept   map[string]bool // files of an earlier run that belong to this run too
+	// KeepInputs is a folder whose files are copied to [InputFolder] with the results; "" for none.
 	KeepInputs string
 	lock       *Lock
 	rule       atomicfile.Rule
@@ -95,7 +95,8 @@ type Folder struct {
 	records    *os.File // nil before the first cell
 }
 
-// Open opens the output folder and keeps other runs out. A file in it that is no run's is an error, unless forced.
+// Open opens the output folder and locks it against other runs. A file in it that no run wrote is an error, unless
+// forced.
 func Open(dir string, rule atomicfile.Rule) (*Folder, error) {
 	lock, err := LockFolder(dir, "run")
 	if err != nil {
@@ -134,7 +135,7 @@ func (f *Folder) look() (err error) {
 	return f.Claim()
 }
 
-// hasPlan reports whether the work folder has a plan, which was written whole.
+// hasPlan reports whether the work folder has a complete plan.
 func (f *Folder) hasPlan() (bool, error) {
 	info, err := os.Lstat(f.Work(""))
 	if err != nil {
@@ -155,7 +156,7 @@ func (f *Folder) hasPlan() (bool, error) {
 	return false, nil
 }
 
-// Claim is an error where a file is no run's that the results would replace; see [atomicfile.Output.Claim].
+// Claim returns an error if the results would replace a file that is not a run's; see [atomicfile.Output.Claim].
 func (f *Folder) Claim() error {
 	found, err := f.files()
 	if err != nil {
@@ -164,17 +165,17 @@ func (f *Folder) Claim() error {
 	maps.DeleteFunc(found, func(name string, _ fs.FileInfo) bool { return f.leaves(name) })
 	names, out := slices.Sorted(maps.Keys(found)), f.any()
 	if err = out.May(names...); err == nil {
-		out.Force = true // which is settled
+		out.Force = true // the claim has been checked
 		out.Kind = Kind
 		err = out.Claim(names...)
 	}
 	return err
 }
 
-// leaves reports whether a file stays where it is, whatever the run comes to: the run itself may read it there.
+// leaves reports whether a file always stays in its place, because the run itself may read it.
 func (f *Folder) leaves(name string) bool { return f.KeepInputs == "" && path.Dir(name) == InputFolder }
 
-// any is where files of any kind go.
+// any returns the output for files of any kind.
 func (f *Folder) any() atomicfile.Output {
 	out := f.rule.In(f.Dir, "")
 	out.Beside = "results.json"
@@ -183,7 +184,7 @@ func (f *Folder) any() atomicfile.Output {
 
 const mostPlan = 256 << 20
 
-// ReadPlan reads from what run a journal is.
+// ReadPlan reads the plan that identifies a journal's run.
 func ReadPlan(path string) (*Planned, error) {
 	plan := Planned{Units: linesVersion}
 	err := ReadSummed(path, &plan)
@@ -202,10 +203,10 @@ func ReadPlan(path string) (*Planned, error) {
 	return &plan, nil
 }
 
-// ErrDamaged is returned for a file that is not as it was written.
+// ErrDamaged is returned for a file that has changed since it was written.
 var ErrDamaged = errors.New("it is damaged")
 
-// WriteSummed writes a value as JSON, and behind it its CRC-32.
+// WriteSummed writes a value as JSON, followed by its CRC-32.
 func WriteSummed(dir, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -216,7 +217,7 @@ func WriteSummed(dir, name string, v any) error {
 
 func withSum(line []byte) []byte { return fmt.Appendf(line, "\n%08x", crc32.ChecksumIEEE(line)) }
 
-// ReadSummed reads what [WriteSummed] has written, or as much of it as an [ErrDamaged] leaves.
+// ReadSummed reads a file that [WriteSummed] has written. With an [ErrDamaged] it reads as much as it can.
 func ReadSummed(path string, v any) error {
 	data, err := input.Read(path, mostPlan)
 	if err != nil {
@@ -229,7 +230,7 @@ func ReadSummed(path string, v any) error {
 	return nil
 }
 
-// Unlock lets other runs in. An error would come too late to matter. A refused run leaves nothing.
+// Unlock lets other runs in. It ignores errors, which come too late to matter. A refused run leaves nothing.
 func (f *Folder) Unlock() {
 	if f.begun {
 		f.lock.Free()
@@ -238,13 +239,13 @@ func (f *Folder) Unlock() {
 	}
 }
 
-// Work is a path in the work folder.
+// Work returns a path in the work folder.
 func (f *Folder) Work(name string) string { return filepath.Join(f.Dir, WorkFolder, name) }
 
-// files are those of a run that are in the folder, by name.
+// files returns a run's files in the folder, by name.
 func (f *Folder) files() (map[string]fs.FileInfo, error) {
 	found := map[string]fs.FileInfo{}
-	dir := os.DirFS(f.Dir) // the folder's own name is no pattern
+	dir := os.DirFS(f.Dir) // the folder's own name is not a pattern
 	for _, pattern := range runFiles {
 		names, err := fs.Glob(dir, pattern)
 		if err != nil {
@@ -257,12 +258,12 @@ func (f *Folder) files() (map[string]fs.FileInfo, error) {
 		}
 	}
 	if info, err := os.Lstat(filepath.Join(f.Dir, savedFolder)); err == nil && !info.IsDir() {
-		found[savedFolder] = info // in its place
+		found[savedFolder] = info // a file in the folder's place
 	}
 	return found, nil
 }
 
-// Begin makes the journal of a run anew.
+// Begin starts a run's journal anew.
 func (f *Folder) Begin(p Planned) (*Journal, error) {
 	err := os.RemoveAll(f.Work(""))
 	if err == nil {
@@ -278,7 +279,7 @@ func (f *Folder) Begin(p Planned) (*Journal, error) {
 	return j, err
 }
 
-// Continue opens the journal that is there, and says how many of its lines are damaged.
+// Continue opens the existing journal and returns the number of damaged lines.
 func (f *Folder) Continue() (j *Journal, damaged int, err error) {
 	f.begun = true
 	lines, damaged, err := journal.Open(f.Work(""))
@@ -294,7 +295,7 @@ func (f *Folder) Write(p Planned) error {
 	return WriteSummed(f.Work(""), PlanFile, p)
 }
 
-// JournalState is how the journal is now.
+// JournalState returns the journal's present state.
 func (f *Folder) JournalState() (s JournalState, err error) {
 	j, damaged, err := journal.Read(f.Work(""))
 	if err != nil {
@@ -307,7 +308,7 @@ func (f *Folder) JournalState() (s JournalState, err error) {
 	return s, cmp.Or(j.Close(), err)
 }
 
-// Cell writes the results so far, and appends a cell's records, if it has any.
+// Cell writes the results so far and appends the records of a cell, if it has any.
 func (f *Folder) Cell(file *result.File, records iter.Seq[result.Record]) error {
 	if err := f.append(records); err != nil {
 		return fmt.Errorf("records: %w", err)
@@ -332,8 +333,8 @@ func (f *Folder) append(records iter.Seq[result.Record]) (err error) {
 	return w.Flush()
 }
 
-// Publish puts the results in their place and reports on them, unless something better is there: as many cells of this
-// plan, or another's results while there are no others. It returns whether it did.
+// Publish moves the results to their place and reports on them, unless better ones are there: as many cells of this
+// plan, or another run's results while this one has none. It returns whether it did.
 func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bool, error) {
 	if err := f.Close(); err != nil {
 		return false, err
@@ -341,7 +342,7 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 	if file.Finished == nil && (extent(file) == 0 || f.Old != nil && (!f.Same || extent(file) <= extent(f.Old))) {
 		return false, nil
 	}
-	if err := result.Write(f.Work("results.json"), file); err != nil { // with what only all cells together tell
+	if err := result.Write(f.Work("results.json"), file); err != nil { // with the values that need all cells
 		return false, err
 	}
 	before, err := f.files()
@@ -377,7 +378,7 @@ func (f *Folder) Publish(file *result.File, report func(*result.File) error) (bo
 	return true, f.clear(before)
 }
 
-// keepInputs copies the files of KeepInputs. Hidden ones are no inputs.
+// keepInputs copies the files of KeepInputs, except hidden ones.
 func (f *Folder) keepInputs() error {
 	if f.KeepInputs == "" {
 		return nil
@@ -401,7 +402,7 @@ func (f *Folder) keepInputs() error {
 	return fault.Reason(err)
 }
 
-// Close ends the records.
+// Close closes the records.
 func (f *Folder) Close() error {
 	if f.records == nil {
 		return nil
@@ -421,10 +422,10 @@ func extent(r *result.File) int {
 	return n
 }
 
-// clear removes what an earlier run left and this one has not written anew.
+// clear removes files of an earlier run that this one has not written anew.
 func (f *Folder) clear(before map[string]fs.FileInfo) error {
 	if f.Old == nil {
-		return nil // files of these names were somebody else's
+		return nil // files with these names were somebody else's
 	}
 	now, err := f.files()
 	for name, info := range before {
@@ -435,12 +436,12 @@ func (f *Folder) clear(before map[string]fs.FileInfo) error {
 	return err
 }
 
-// Finish removes the journal once the results are on the disk: a power cut leaves one of both.
+// Finish removes the journal once the results are synced, so that a power cut leaves one of them.
 func (f *Folder) Finish() error {
 	written, err := f.files()
 	for _, name := range []string{"records.jsonl", "results.json"} {
 		if err == nil {
-			written[name] = nil // a run has these
+			written[name] = nil // a run has written these
 		}
 	}
 	for name, info := range written {
@@ -461,16 +462,18 @@ func (f *Folder) Finish() error {
 	return os.RemoveAll(gone)
 }
 
-// Unfinished is the error that ended a run or a training whose finished part is on disk: the same one continues.
+// Unfinished is the error that ended a run or a training whose finished part is on disk: the same command continues
+// it.
 type Unfinished struct{ error }
 
 // Unwrap returns the error itself.
 func (e Unfinished) Unwrap() error { return e.error }
 
-// NewUnfinished is an [Unfinished] of an error.
+// NewUnfinished makes an [Unfinished] of an error.
 func NewUnfinished(err error) error { return Unfinished{err} }
 
-// Unfinish is an [Unfinished] where err is one and the journal is still there, with all that was done in it.
+// Unfinish makes an [Unfinished] of err, unless that is nil. If the journal is gone, it returns an error that says so
+// instead.
 func (f *Folder) Unfinish(err error) error {
 	if err == nil {
 		return nil
@@ -483,10 +486,10 @@ func (f *Folder) Unfinish(err error) error {
 	return Unfinished{err}
 }
 
-// NoClean is why cells behind one of clean images that failed have no verdicts.
+// NoClean is why cells have no verdicts if their clean images failed.
 const NoClean = "there are no verdicts on clean images"
 
-// Failures is the error of a finished run's cells and seeds that have no verdicts.
+// Failures returns the error about a finished run's cells and seeds without verdicts.
 func Failures(f *result.File) error {
 	var list []error
 	for _, c := range f.Cells {
@@ -500,7 +503,7 @@ func Failures(f *result.File) error {
 	return errors.Join(list...)
 }
 
-// Differ lists the settings and files in which one run differs from another.
+// Differ lists the settings and files in which two runs differ.
 func Differ(one, other *result.File) ([]result.Difference, error) {
 	there, err := provenanceOf(one)
 	if err != nil {
@@ -512,14 +515,14 @@ func Differ(one, other *result.File) ([]result.Difference, error) {
 	}
 	list := result.Differences("", there, here)
 	if named := slices.DeleteFunc(slices.Clone(list), func(d result.Difference) bool {
-		return d.Path == "config_sha256" // which tells nobody what it is
+		return d.Path == "config_sha256" // a hash would not help the reader
 	}); len(named) > 0 {
 		return named, nil
 	}
 	return list, nil
 }
 
-// Holds is an [ErrOtherRun] unless the run that the folder has is another one's too.
+// Holds returns an [ErrOtherRun] unless the folder's run is the other run.
 func (f *Folder) Holds(held, other *result.File) error {
 	list, err := Differ(held, other)
 	if err == nil && len(list) > 0 {
@@ -528,7 +531,7 @@ func (f *Folder) Holds(held, other *result.File) error {
 	return err
 }
 
-// provenanceOf is everything that numbers depend on, as it stands in results.json.
+// provenanceOf returns everything that numbers depend on, in the form of results.json.
 func provenanceOf(f *result.File) (all map[string]any, err error) {
 	of := *f
 	of.Created, of.Finished, of.Command, of.Failed = time.Time{}, nil, nil, nil

@@ -17,18 +17,18 @@ import (
 	"selfheal/internal/journal"
 )
 
-// Key says what a block of the journal is about. Fields that mean nothing for a kind of block are empty.
+// Key identifies a block of the journal. Fields without meaning for a kind of block are empty.
 type Key struct {
 	Of        string `json:"of"` // the kind of block
-	cell.Made        // what was made, or the classifier
+	cell.Made        // the images or certificate, or the classifier
 	Part      string `json:"part,omitempty"` // a component, a control, a file
 	Number    int    `json:"number,omitempty"`
-	// By is the certificate that images are held against.
+	// By is the certificate that images are checked against.
 	By     cell.Made              `json:"by,omitzero"`
 	Solver *result.SolverSettings `json:"solver,omitempty"`
 }
 
-// JSON is the key in the journal. Blocks are found by this text, so the order of its fields is fixed.
+// JSON returns the key's text in the journal. Blocks are found by this text, so the order of its fields is fixed.
 func (k Key) JSON() string {
 	var by json.RawMessage
 	if k.By != (cell.Made{}) {
@@ -39,7 +39,7 @@ func (k Key) JSON() string {
 		{"number", k.Number}, {"by", by}, {"solver", k.Solver}})))
 }
 
-// field is one of a JSON object.
+// field is a key and value of a JSON object.
 type field struct {
 	name  string
 	value any
@@ -50,7 +50,7 @@ func made(m cell.Made) []field {
 		{"defense", m.Defense}, {"mode", m.Mode}, {"seed", m.Seed}, {"source", m.Source}}
 }
 
-// object is the JSON of those fields that are not zero, in their order.
+// object returns the JSON of the non-zero fields, in their order.
 func object(fields []field) []byte {
 	text := []byte("{")
 	for _, f := range fields {
@@ -62,7 +62,7 @@ func object(fields []field) []byte {
 	return append(bytes.TrimSuffix(text, []byte(",")), '}')
 }
 
-// String tells people what the block is about.
+// String describes the block in messages.
 func (k Key) String() string {
 	text := strings.TrimSpace(k.Of + " " + k.Part)
 	for _, of := range [][2]string{{"suite", k.Suite}, {"dataset", k.Dataset}, {"model", k.Model}, {"attack", k.Attack},
@@ -80,34 +80,34 @@ func (k Key) String() string {
 	return text
 }
 
-// As is the same key of another kind of block.
+// As returns the same key for another kind of block.
 func (k Key) As(kind string) Key {
 	k.Of = kind
 	return k
 }
 
-// The kinds of blocks that others than their writers ask for.
+// The kinds of blocks that other packages read.
 const (
-	Classifier = "classifier" // what a merge needs to know of one
+	Classifier = "classifier" // a classifier's [open.Info] for a merge
 	Cost       = "cost"       // of a pass of an attacked classifier
-	Images     = "images"     // the ids and labels of a shard's
+	Images     = "images"     // ids and labels of a shard's images
 	Saved      = "saved"      // the checksum of a file
 )
 
 // ParseKey reads a key of the journal.
 func ParseKey(text string) (k Key, err error) { return k, json.Unmarshal([]byte(text), &k) }
 
-// Journal is a run's, by keys.
+// Journal is a run's journal, by keys.
 type Journal struct {
 	*journal.Journal
-	// Complete says that nothing is made any more: work that is not in the journal is a [Lacks].
+	// Complete says that nothing more is computed: work that is not in the journal is a [Lacks].
 	Complete bool
 }
 
-// Block is a key's.
+// Block returns the block of a key.
 func (j *Journal) Block(k Key) *journal.Block { return j.Journal.Block(k.JSON()) }
 
-// Vectors are the images of a key, of so many values each; nil in a complete journal, which has none.
+// Vectors returns the images of a key, each of so many values, or nil in a complete journal, which has none.
 func (j *Journal) Vectors(name string, size int) (*journal.Vectors, error) {
 	if j.Complete {
 		return nil, nil
@@ -119,10 +119,10 @@ func (j *Journal) Vectors(name string, size int) (*journal.Vectors, error) {
 type Lacks struct {
 	Shard int
 	Image int    // its id
-	What  string // is made once for a whole set
+	What  string // the work, if it is done once for a whole set
 }
 
-// Error says which shard lacks it, where that is known.
+// Error names the shard that lacks it, if that is known.
 func (l Lacks) Error() string {
 	if l.What != "" {
 		return fmt.Sprintf("no shard has what is done once for a whole set (%s): run them again, they continue", l.What)
@@ -130,7 +130,7 @@ func (l Lacks) Error() string {
 	return fmt.Sprintf("shard %d lacks image %d: run it again, it continues", l.Shard, l.Image)
 }
 
-// Set is a set of images, each of a shard.
+// Set is a set of images, each of which belongs to a shard.
 type Set interface {
 	Len() int
 	ID(i int) int
@@ -139,12 +139,12 @@ type Set interface {
 }
 
 type unit[T any] struct {
-	Image   int     `json:"i"` // its place in the data set
-	Seconds float64 `json:"t"` // of work on all images of the block until then
+	Image   int     `json:"i"` // its index in the data set
+	Seconds float64 `json:"t"` // spent on all images of the block so far
 	Value   T       `json:"v"`
 }
 
-// Each gives what a block holds to a function, image by image: their places in the set are whatever the file says.
+// Each calls a function with the values of a block, image by image. The images' indices come unchecked from the file.
 func Each[T any](j *Journal, k Key, each func(i int, seconds float64, value T)) error {
 	return j.Block(k).Read(func(line []byte) error {
 		var one unit[T]
@@ -156,10 +156,10 @@ func Each[T any](j *Journal, k Key, each func(i int, seconds float64, value T)) 
 	})
 }
 
-// Units are the work of a block of the journal, image by image.
+// Units are the results of a block of the journal, image by image.
 type Units[T any] struct {
-	Before float64   // seconds of work, in runs that were ended
-	Values map[int]T // unless something else takes them
+	Before float64   // seconds of work in earlier runs
+	Values map[int]T // the results, unless take is called with them
 	block  *journal.Block
 	set    Set
 	mu     sync.Mutex
@@ -167,8 +167,9 @@ type Units[T any] struct {
 	began  time.Time
 }
 
-// Recall gives what a block holds of a set's images to take, which reports whether it will do; without take, Values has
-// it. It lists those of some images that are not done: in a complete journal there must be none, or it is a [Lacks].
+// Recall calls take with the results that a block holds of a set's images. take returns false to have one made again;
+// if it is nil, the results go to Values. todo lists the given images without result. In a complete journal there
+// must be none, or the error is a [Lacks].
 func Recall[T any](j *Journal, k Key, set Set, images []int, take func(i int, value T) bool) (u *Units[T], todo []int,
 	err error) {
 	u = &Units[T]{Values: map[int]T{}, block: j.Block(k), set: set, take: take}
@@ -193,10 +194,10 @@ func Recall[T any](j *Journal, k Key, set Set, images []int, take func(i int, va
 	return u, todo, err
 }
 
-// Runner does something with some images, several at a time.
+// Runner calls a function for some images, several at a time.
 type Runner func(ctx context.Context, images []int, do func(ctx context.Context, i int) error) error
 
-// Do makes the units of images, puts them on the disk, and has them taken one by one.
+// Do makes the results of images, writes them to the disk and calls take one at a time.
 func (u *Units[T]) Do(ctx context.Context, images []int, by Runner,
 	make func(ctx context.Context, im attacks.Image, i int) (T, error)) error {
 	return by(ctx, images, func(ctx context.Context, i int) error {
@@ -218,15 +219,16 @@ func (u *Units[T]) Do(ctx context.Context, images []int, by Runner,
 	})
 }
 
-// Done puts an image's unit on the disk.
+// Done writes an image's result to the disk.
 func (u *Units[T]) Done(i int, value T) error {
 	return u.block.Append(unit[T]{i, u.Seconds(), value})
 }
 
-// Seconds is how long the block's images were worked on, by this run and those before it.
+// Seconds returns the time spent on the block's images, by this run and those before it.
 func (u *Units[T]) Seconds() float64 { return u.Before + time.Since(u.began).Seconds() }
 
-// Once gives what the journal holds under a key, or makes it and puts it there. Its JSON is no text.
+// Once returns the value that the journal holds under a key, or makes it and writes it there. Its JSON must not be a
+// string.
 func Once[T any](j *Journal, k Key, make func() (T, error)) (value T, err error) {
 	block := j.Block(k)
 	err = block.Read(func(line []byte) error { return json.Unmarshal(line, &value) })
@@ -242,13 +244,13 @@ func Once[T any](j *Journal, k Key, make func() (T, error)) (value T, err error)
 	return value, err
 }
 
-// Timed is a value and how long it took to make it.
+// Timed is a value and the time that it took to make.
 type Timed[T any] struct {
 	Seconds float64 `json:"t"`
 	Value   T       `json:"v"`
 }
 
-// OnceTimed is [Once] of a value with its time.
+// OnceTimed is [Once] for a value with its time.
 func OnceTimed[T any](j *Journal, k Key, make func() (T, error)) (Timed[T], error) {
 	return Once(j, k, func() (Timed[T], error) {
 		start := time.Now()

@@ -16,20 +16,20 @@ import (
 	"selfheal/internal/filelock"
 )
 
-// lockFile keeps a second run out of a folder. It stays there after a run; its holder alone may remove it. The
-// system frees the lock of a process that ends, however it ends. The file holds who has the lock, and nothing where
-// nobody has it. Some network file systems lock nothing: there the file's text is the lock.
+// lockFile keeps a second run out of a folder. It stays after a run; only its holder may remove it. The system frees
+// the lock when the process ends, in whatever way. The file's text names the holder and is empty if there is none. On
+// network file systems without locks, this text is the lock.
 const lockFile = ".selfheal.lock"
 
 // Lock is held on a folder.
 type Lock struct {
 	Path   string // of the lock's file
-	Before string // who had it and did not give it back
+	Before string // an earlier holder that did not free it
 	file   *os.File
-	made   []string // what was absent before: the lock's file and the folder
+	made   []string // what locking created: the lock's file and the folder
 }
 
-// LockFolder locks a folder, which it makes where it is absent, for what writes to it: a run or a fit.
+// LockFolder locks a folder, and makes it if it is absent, for a run or a fit that writes to it.
 func LockFolder(dir, what string) (l *Lock, err error) {
 	path := filepath.Join(dir, lockFile)
 	wrong := func(err error) (*Lock, error) { return nil, fmt.Errorf("output folder %s: %w", dir, fault.Reason(err)) }
@@ -43,7 +43,7 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 	if err := in.Make("."); err != nil {
 		return wrong(err)
 	}
-	file, err := in.Open(lockFile, 0) // a folder that can't be written is found now
+	file, err := in.Open(lockFile, 0) // fails for a folder that can't be written
 	if err != nil {
 		return wrong(err)
 	}
@@ -58,7 +58,7 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 	if !free && !byName && !errors.Is(err, filelock.ErrTaken) {
 		return wrong(err)
 	}
-	if free && !own.isThere() { // a fit that has ended has removed its folder
+	if free && !own.isThere() { // a fit that has just ended may have removed its folder
 		_ = file.Close()
 		return LockFolder(dir, what)
 	}
@@ -88,12 +88,12 @@ func LockFolder(dir, what string) (l *Lock, err error) {
 	return own, nil
 }
 
-const mostOwner = 1000 // bytes of a lock file that are read
+const mostOwner = 1000 // bounds the bytes of a lock file that are read
 
-// tryLock is replaced in a test of file systems that lock nothing.
+// tryLock is replaced in a test of file systems without locks.
 var tryLock = filelock.Lock
 
-// alive reports whether an owner of a lock may still work: a process that is there, or any of another machine.
+// alive reports whether a lock's owner may still work: an existing process, or any on another machine.
 func alive(owner string) bool {
 	var pid int
 	var host string
@@ -107,24 +107,25 @@ func alive(owner string) bool {
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// isThere reports whether the file that is locked is the one at its path.
+// isThere reports whether the locked file is still the one at its path.
 func (l *Lock) isThere() bool {
 	held, err := l.file.Stat()
 	there, terr := os.Lstat(l.Path)
 	return err == nil && terr == nil && os.SameFile(held, there)
 }
 
-// Undo gives the lock back where nothing was done under it: what it made goes too. Whoever waits for it makes it anew.
+// Undo frees a lock under which nothing was done, and removes what locking created. A process that waits for the lock
+// makes it anew.
 func (l *Lock) Undo() {
 	if l.isThere() {
 		for _, path := range l.made {
-			_ = os.Remove(path) // a folder that has something else by now stays
+			_ = os.Remove(path) // fails, as it should, if the folder has other files by now
 		}
 	}
 	l.Free()
 }
 
-// Free gives the lock back. An error would come too late to matter.
+// Free frees the lock. It ignores errors, which come too late to matter.
 func (l *Lock) Free() {
 	if l.isThere() {
 		_ = l.file.Truncate(0)

@@ -10,19 +10,20 @@ import (
 	"selfheal/internal/input"
 )
 
-// Status is how far a shard is. An image counts once for each attack on each network or closed loop.
+// Status is a shard's progress. An image counts once for each attack on each network or closed loop.
 type Status struct {
 	Images   int       `json:"images"`
 	Done     int       `json:"done"`   // of them; while an attack goes on, those that fell
 	Robust   int       `json:"robust"` // of those that are done
 	Updated  time.Time `json:"updated"`
-	Finished bool      `json:"-"` // which the plan beside it says
+	Finished bool      `json:"-"` // as the plan beside it says
 }
 
-// statusFile, in a shard's work folder, has its status, about every ten seconds.
+// statusFile, in a shard's work folder, has its status, written about every ten seconds.
 const statusFile = "status.json"
 
-// ReadStatus reads a shard's, in its work folder. An unreadable one tells nothing: an attempt may begin or end.
+// ReadStatus reads a shard's status in its work folder. ok is false if it is unreadable, as when an attempt begins or
+// ends.
 func ReadStatus(work string) (s Status, ok bool) {
 	p, err := ReadPlan(filepath.Join(work, PlanFile))
 	if err != nil {
@@ -36,21 +37,21 @@ func ReadStatus(work string) (s Status, ok bool) {
 	return s, true
 }
 
-// Tally counts for a shard's status. A nil one counts nothing.
+// Tally counts for a shard's status. A nil Tally counts nothing.
 type Tally struct {
 	dir      atomicfile.Folder
 	mu       sync.Mutex
 	status   Status
-	own      int // images of the attack that is under way
-	standing int // of them
+	own      int // images of the present attack
+	standing int // those of them that stand
 }
 
-// Tally is that of a shard that attacks so many images in all.
+// Tally returns the tally of a shard that attacks so many images in all.
 func (f *Folder) Tally(images int) *Tally {
 	return &Tally{dir: atomicfile.In(f.Work("")), status: Status{Images: images}}
 }
 
-// At notes how many images of the attack under way stand; over, that it is done.
+// At notes how many images of the present attack stand, and with over that the attack is done.
 func (t *Tally) At(own, standing int, over bool) {
 	if t == nil {
 		return
