@@ -1,4 +1,7 @@
-// Package forecast tells what a plan would do, and about how long that would take, without attacking anything.
+// Package forecast says what a plan would do, and estimates how long that takes, without attacking anything.
+// [Describe] lists the cells and the passes that attacks need at most; [Measure] times the passes of the plan's
+// networks on this machine, for Describe to turn into times. Both walk over the plan as a run does, and need no file
+// that is absent.
 package forecast
 
 import (
@@ -21,11 +24,12 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// effort is the cost of cells, in passes of one image; a controlled pass costs several plain ones.
+// effort is the cost of cells, in passes of one image. A controlled pass costs several passes of the undefended
+// network.
 type effort struct {
 	forward, backward, controlled int64
-	judged                        int64   // forward passes of undefended networks beside attacks
-	seconds                       float64 // of the passes on undefended networks
+	judged                        int64   // forward passes of undefended networks outside of attacks
+	seconds                       float64 // for the passes on undefended networks
 	unrated                       []string
 }
 
@@ -45,9 +49,9 @@ func (e effort) String() string {
 }
 
 // Describe prints the cells of a plan and the passes that attacks need at most, as if no image were misclassified. It
-// says where the config's limits and classes stand for absent files, and which cells have no published number. Rates
-// are speeds by model, in passes of one image a second; that of "" serves the others. Times, unless nil, give the time
-// of jobs whose models have no rate.
+// says for which absent files it takes limits and classes from the config, and which cells have no published number.
+// rates are speeds by model, in passes of one image a second; that of "" serves the other models. times, unless nil,
+// has the time of jobs whose models have no rate.
 func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, error) {
 	d := &description{plan: p, rates: rates, times: times, sets: map[string]imageSet{}, made: map[cell.Made]string{}}
 	if err := p.Walk(d); err != nil {
@@ -80,33 +84,33 @@ func Describe(p *plan.Plan, rates map[string]float64, times *Times) (string, err
 	return d.text.String(), nil
 }
 
-// description is a plan being described: a visitor of it.
+// description is the visitor that describes a plan.
 type description struct {
 	plan  *plan.Plan
 	rates map[string]float64
 	times *Times
 	text  strings.Builder
 	sets  map[string]imageSet
-	made  map[cell.Made]string // in which suite images are made first
+	made  map[cell.Made]string // the suite in which images are made first
 	total effort
-	span  *Span // of the jobs that are timed; nil where none is
+	span  *Span // sum over the timed jobs; nil if there are none
 
-	// The state of the suite and of the job that the walk is in.
+	// The state of the present suite and job.
 	known    *comparison
 	sum      effort
 	job      effort
 	set      imageSet
 	under    *plan.Job
 	classes  int
-	attack   string // of the last corruption
+	attack   string // name of the last corruption
 	listed   string // its line
-	defenses string // of it
+	defenses string // its defenses
 }
 
 type imageSet struct {
 	n, classes int
-	shape      [3]int // of an image, 0 where that is not known
-	note       string // what was assumed, since the files are absent; "" if they are there
+	shape      [3]int // of an image, 0 if unknown
+	note       string // the assumptions about absent files; "" if they are there
 }
 
 // set looks at a data set that is scored.
@@ -131,7 +135,7 @@ func (d *description) setOf(name string) (imageSet, error) {
 	return s, nil
 }
 
-// assumed is what the config says of a data set whose files are absent.
+// assumed describes a data set with absent files by its config.
 func assumed(spec dataset.Spec, limit int) imageSet {
 	s := imageSet{n: len(spec.Indices),
 		classes: cmp.Or(len(spec.ClassNames), spec.Classes, dataset.Find(spec.Format).Classes)}
@@ -160,7 +164,8 @@ func assumed(spec dataset.Spec, limit int) imageSet {
 	return s
 }
 
-// classesOf are those of a model, or of the data set where it can't be read: the note says so of an absent one.
+// classesOf returns the classes of a model or, if it can't be read, of the data set. The note says that the model is
+// absent.
 func (d *description) classesOf(m *config.Model, s imageSet) (classes int, note string) {
 	files := d.plan.Config.Files
 	if plan.Absent(files, m.Path) {
@@ -194,7 +199,7 @@ func (d *description) endSuite() {
 	d.total.add(d.sum)
 }
 
-// Begin heads a job.
+// Begin prints a job's heading.
 func (d *description) Begin(j *plan.Job) error {
 	if d.under == nil || j.Suite != d.under.Suite {
 		d.endSuite()
@@ -225,10 +230,11 @@ func (d *description) Clean(_ *plan.Job, g plan.Group) error {
 	return nil
 }
 
-// votes is how many passes a model's answer to the judge takes.
+// votes returns how many passes a model's answer to the judge takes.
 func votes(m *config.Model) int64 { return int64(max(1, m.Votes)) }
 
-// answers counts so many answers to every image, of each classifier of a group: those of the undefended network apart.
+// answers counts so many answers to every image, by each classifier of a group. The undefended network's are added to
+// undefended.
 func (d *description) answers(g plan.Group, each int64, undefended *int64) {
 	for _, defense := range g.Scored {
 		if defense == cell.None {
@@ -239,10 +245,10 @@ func (d *description) answers(g plan.Group, each int64, undefended *int64) {
 	}
 }
 
-// Try counts a trial's passes, and lists it once.
+// Try counts a trial's passes and lists it once.
 func (d *description) Try(s plan.Step) error { return s.Do(d, s) }
 
-// Attack counts those of an attack, and the answers to its images.
+// Attack counts an attack's passes and the answers to its images.
 func (d *description) Attack(s plan.Step) error {
 	d.answers(s.Group, votes(d.under.Model), &d.job.judged)
 	if s.First { // the smoothed classifiers' answers
@@ -256,8 +262,8 @@ func (d *description) Attack(s plan.Step) error {
 // Certify counts a certificate's passes.
 func (d *description) Certify(s plan.Step) error { return d.passes(s) }
 
-// passes counts what a trial makes that no trial before it has made, for all seeds at the first. Images of another
-// source are counted with its job.
+// passes counts a trial's passes at its first seed, for all seeds, without images that an earlier trial makes. Images
+// of another source are counted with its job.
 func (d *description) passes(s plan.Step) error {
 	if !s.First {
 		return nil
@@ -290,7 +296,7 @@ func (d *description) passes(s plan.Step) error {
 		}
 	}
 	switch {
-	case s.Attacked != cell.None: // it is listed already
+	case s.Attacked != cell.None: // already listed
 	case err != nil:
 		fmt.Fprintf(&d.text, "  %-24s %v\n", s.Trial.Name(), err)
 	default:
@@ -307,7 +313,7 @@ func (d *description) passes(s plan.Step) error {
 	return nil
 }
 
-// Corrupt lists all severities of a corruption in one line. A published number is of the mean of all corruptions.
+// Corrupt lists all severities of a corruption in one line. A published number is the mean over all corruptions.
 func (d *description) Corrupt(s plan.Step, c attacks.Corruption) error {
 	d.answers(s.Group, votes(d.under.Model), &d.job.judged)
 	if !s.First || s.Attacked != cell.None {
@@ -334,7 +340,7 @@ func (d *description) Corrupt(s plan.Step, c attacks.Corruption) error {
 	return nil
 }
 
-// End sums up a job.
+// End prints a job's sum.
 func (d *description) End(j *plan.Job) error {
 	e := d.job
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])
@@ -366,7 +372,7 @@ func (d *description) timed(j *plan.Job) bool {
 	return true
 }
 
-// disk prints how much room the images of attacks take if they are kept.
+// disk prints the room that the attacks' images take if they are kept.
 func (d *description) disk() {
 	bytes, known := int64(0), true
 	d.plan.EachMade(func(s plan.Step, _ cell.Made) {
@@ -395,7 +401,7 @@ func count(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// Duration writes seconds, minutes or hours with two digits that count, or all of a whole number.
+// Duration writes seconds, minutes or hours with two significant digits, or as a whole number.
 func Duration(seconds float64) string {
 	return in(seconds, unitOf(seconds)) + " " + unitOf(seconds).name
 }
@@ -423,16 +429,16 @@ func in(seconds float64, u unit) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-// comparison tells which cells of a suite have a published number. A nil one compares with nothing.
+// comparison finds which cells of a suite have a published number. A nil comparison finds none.
 type comparison struct {
 	source string
 	models []string               // of the suite
-	left   []result.PublishedCell // published, no cell seen for it yet
-	total  int                    // published numbers
-	cells  int                    // seen
+	left   []result.PublishedCell // published numbers without a cell so far
+	total  int                    // number of published numbers
+	cells  int                    // number of cells so far
 }
 
-// newComparison is nil for a suite that names no published numbers.
+// newComparison returns nil for a suite without published numbers.
 func newComparison(cfg *config.Config, s *config.Suite) *comparison {
 	p := cfg.PublishedNumbers(s)
 	if p == nil {
@@ -441,8 +447,8 @@ func newComparison(cfg *config.Config, s *config.Suite) *comparison {
 	return &comparison{source: p.Source, models: s.Models, left: p.Cells, total: len(p.Cells)}
 }
 
-// defenses lists those that a job scores under an attack, none first, and marks as
-// extra those whose cells have no published number. It strikes off the numbers of the others.
+// defenses lists the defenses that a job scores under an attack, none first. It marks defenses whose cells have no
+// published number as extra, and removes the others' numbers from left.
 func (c *comparison) defenses(j *plan.Job, attack string, epsilon cell.Epsilon) string {
 	names := j.Defenses()
 	for k := 0; c != nil && k < len(names); k++ {
@@ -460,7 +466,7 @@ func (c *comparison) defenses(j *plan.Job, attack string, epsilon cell.Epsilon) 
 	return strings.Join(names, ", ")
 }
 
-// String says how many cells there are, and which published numbers have none.
+// String says how many cells there are, and which published numbers have no cell.
 func (c *comparison) String() string {
 	of, found := c.source, c.total-len(c.left)
 	if of == "config" {

@@ -108,7 +108,7 @@ func TestDescribeNamesWhatIsNotRun(t *testing.T) {
 	p := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, text, []string{"first"}, "suites.first.models=[rn-18]",
 		"attacks.pgd.epsilon=2/255")))(t)
 	got := must.Get(Describe(p, nil, nil))(t)
-	// Clean images alone are those of the table: none and loop of RN-18.
+	// Clean images alone give the table's cells: none and loop of RN-18.
 	contains(t, got, "suite first: 6 cells, 2 of the 18 numbers of table7, 4 extra; not run: rn-18 / none / pgd-linf, ",
 		"rn-18 / loop / aa-linf, RN-34, RN-50; at most ")
 }

@@ -19,9 +19,9 @@ import (
 	"selfheal/harness/run"
 )
 
-// A run's time lies between two bounds that need no attack. Both take the time of a pass, measured in rounds of as many
-// images as the run has under way. In the lower one every image falls to the first component of an attack, in the upper
-// one every image that is right without attack stands to the end.
+// A run's time lies between two bounds that need no attack. Both use the time of a pass, measured in rounds of as
+// many images as the run works on at once. In the lower bound the first component of an attack breaks every image; in
+// the upper bound every image that is right without attack stands to the end.
 
 // Span is a range of seconds.
 type Span struct{ Low, High float64 }
@@ -36,25 +36,25 @@ func (s Span) String() string {
 	return Duration(s.Low) + " to " + Duration(s.High)
 }
 
-// Times are how long a plan's jobs take on this machine.
+// Times are the times of a plan's jobs on this machine.
 type Times struct{ jobs map[*plan.Job]jobTime }
 
 type jobTime struct {
 	Span
-	why    string // it is not known; "" where it is
-	looked int    // images that the network was asked about
-	right  int    // of them
+	why    string // why it is unknown; "" if it is known
+	looked int    // number of images that the network was asked about
+	right  int    // number of those that it gets right
 }
 
-// Measurable reports whether the files of any job are there.
+// Measurable reports whether all files of at least one job are there.
 func Measurable(p *plan.Plan) bool {
 	return slices.ContainsFunc(p.Jobs, func(j *plan.Job) bool { return p.Lacks(j) == "" })
 }
 
-// Measure opens the networks of a plan's jobs whose files are there and times their passes, about a second for each
-// alone and under each control. It does not count fits that are not in the cache, nor solver studies. A job whose files
-// can't be opened has no time. begun counts the jobs that it comes to. The error is that of a device that does not
-// compute, or ctx's.
+// Measure opens the networks of a plan's jobs whose files are there and times their passes, undefended and under each
+// control, for about a second each. It leaves out fits that are not in the cache, and solver studies. A job whose
+// files can't be opened has no time. begun counts the jobs so far. The error is ctx's, or that of a device that can't
+// compute.
 func Measure(ctx context.Context, p *plan.Plan, fits *pca.Cache, begun *atomic.Int64) (*Times, error) {
 	opener, err := open.New(p.Config, open.Options{Cache: fits})
 	if err != nil {
@@ -79,24 +79,24 @@ type measuring struct {
 	made   map[cell.Made]bool
 	images map[cell.Made]bool // made at full strength
 
-	// The state of the job that the walk is in; nil where it can't be timed.
+	// The state of the present job; nil if it can't be timed.
 	job    *open.Job
 	speeds map[string]speed // by defense
 	time   jobTime
 }
 
-// speed is how long one image's pass takes of an oracle, in seconds.
+// speed is the time that an oracle takes for one image, in seconds.
 type speed struct {
-	forward, gradient float64 // of an attack's questions
-	question          float64 // passes of one
-	exact             *speed  // in the judge's arithmetic; nil where nothing is attacked
+	forward, gradient float64 // for a pass and a gradient
+	question          float64 // passes of one question
+	exact             *speed  // in the judge's arithmetic; nil if nothing is attacked
 }
 
 func (s speed) passes(forward, backward int64) float64 {
 	return float64(forward-backward)*s.forward + float64(backward)*s.gradient
 }
 
-// judging is the time of a pass by the judge.
+// judging returns the time of a pass by the judge.
 func (s speed) judging() float64 {
 	if s.exact != nil {
 		s = *s.exact
@@ -118,7 +118,7 @@ func (m *measuring) Begin(j *plan.Job) error {
 	return nil
 }
 
-// unknown notes why the job that the walk is in has no time, and passes over the rest of it.
+// unknown notes why the present job has no time, and skips the rest of it.
 func (m *measuring) unknown(err error) error {
 	if m.ctx.Err() != nil {
 		return context.Cause(m.ctx)
@@ -140,7 +140,7 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	if err := m.job.Defend(m.ctx, false); err != nil {
 		return err
 	}
-	opening := time.Since(start).Seconds() // once more for the job, unless it stays open
+	opening := time.Since(start).Seconds() // again for the job, unless it stays open
 	m.time.add(Span{opening, 2 * opening})
 	m.speeds = map[string]speed{}
 	for _, who := range m.job.Classifiers {
@@ -164,7 +164,7 @@ func (m *measuring) open(j *plan.Job) (err error) {
 	return nil
 }
 
-// again reports whether images that stand are attacked again in the judge's arithmetic.
+// again reports whether standing images are attacked again in the judge's arithmetic.
 func (m *measuring) again() bool { return m.Config.Runtime.Reduced() != "" }
 
 // exactly times an oracle's questions in the judge's arithmetic.
@@ -177,7 +177,7 @@ func (m *measuring) exactly(on *open.Oracle, gradients bool) (*speed, error) {
 	return &s, err
 }
 
-// speed times an oracle, and how many images the undefended network gets right.
+// speed times an oracle and counts how many images the undefended network gets right.
 func (m *measuring) speed(on *open.Oracle, gradients bool) (s speed, err error) {
 	set := m.job.Set
 	s.question = float64(control.QuestionPasses(on.Of.Net.Votes()))
@@ -213,8 +213,8 @@ func (m *measuring) speed(on *open.Oracle, gradients bool) (s speed, err error) 
 // timed is about how long each kind of pass is timed.
 const timed = 300 * time.Millisecond
 
-// round is the time of a pass of one image in rounds of so many. The first round, which makes room for the batch, does
-// not count; of the others the shortest does, since a longer one had to share the machine.
+// round returns the time of a pass of one image in rounds of n. It skips the first round, which makes room for the
+// batch, and takes the shortest of the others, as longer ones had to share the machine.
 func (m *measuring) round(n int, state int64, do func(ctx context.Context, i int) error) (float64, error) {
 	best := math.Inf(1)
 	for began, rounds := time.Now(), 0; rounds < 2 || time.Since(began) < timed; rounds++ {
@@ -229,11 +229,11 @@ func (m *measuring) round(n int, state int64, do func(ctx context.Context, i int
 	return best / float64(n), nil
 }
 
-// n is how many images a cell has, and right how many of them the network gets right without attack.
+// n returns how many images a cell has, and right how many of them the network gets right without attack.
 func (m *measuring) n() float64     { return float64(m.job.Set.Len()) }
 func (m *measuring) right() float64 { return m.n() * float64(m.time.right) / float64(m.time.looked) }
 
-// answers adds those to images: of a network that draws at random as many passes as there are votes.
+// answers adds the answers to images. A network that draws random numbers takes a pass for each vote.
 func (m *measuring) answers(g plan.Group, images float64) {
 	m.passes(g, images*float64(votes(m.job.Model)))
 }
@@ -245,7 +245,7 @@ func (m *measuring) passes(g plan.Group, images float64) {
 	}
 }
 
-// Clean adds the answers to clean images and to those of the probes.
+// Clean adds the answers to clean images and to the probes' images.
 func (m *measuring) Clean(_ *plan.Job, g plan.Group) error {
 	if m.job == nil {
 		return nil
@@ -272,16 +272,16 @@ func (m *measuring) Try(s plan.Step) error {
 	return s.Do(m, s)
 }
 
-// Attack adds an attack's passes, unless it is made already, and the answers to its images.
+// Attack adds an attack's passes, unless its images are already made, and the answers to its images.
 func (m *measuring) Attack(s plan.Step) error {
 	right := m.right()
-	if key := s.Keys()[0]; !m.made[key] && s.From == s.Job { // another source's time is its job's
+	if key := s.Keys()[0]; !m.made[key] && s.From == s.Job { // another source's time is added with its job
 		m.made[key] = true
 		v, r, classes := m.speeds[s.Attacked], m.job.Recipes[s.Trial], m.job.Net.Classes()
 		f, b := r.Passes(classes)
 		first, gradients := r.Components[0].Passes(classes)
 		t := Span{right * v.passes(int64(first), int64(gradients)), right * v.passes(f, b)}
-		if r.Stored || !m.images[key] && !r.Minimises { // an image that falls costs a pass at least
+		if r.Stored || !m.images[key] && !r.Minimises { // a broken image costs at least one pass
 			t.Low = right * v.passes(1, int64(min(gradients, 1)))
 		}
 		if m.again() {
@@ -312,7 +312,7 @@ func (m *measuring) Corrupt(s plan.Step, _ attacks.Corruption) error {
 	return nil
 }
 
-// Certify adds a certificate's passes, and the time that it takes beside them.
+// Certify adds a certificate's passes and its other time.
 func (m *measuring) Certify(s plan.Step) error {
 	p := &certify.Prover{Job: m.job, Opener: m.Opener}
 	defer p.Close()
