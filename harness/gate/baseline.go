@@ -24,13 +24,13 @@ import (
 // Schema names the version of the baseline file's layout.
 const Schema = "selfheal.baseline/2"
 
-// olderSchema is that of baselines which say nothing about how their numbers were made.
+// olderSchema is the schema of baselines without the settings that made their numbers.
 const olderSchema = "selfheal.baseline/1"
 
-// ErrOlder is returned, with a baseline that has its rules alone, for a file of an older version.
+// ErrOlder is returned for a file of an older version, with a baseline that has only its rules.
 var ErrOlder = errors.New("does not say how its attacks and controls were made, as it is of an older version")
 
-// Baseline is what results are compared with.
+// Baseline holds the cells that results are compared with.
 type Baseline struct {
 	Schema string `json:"schema"`
 	Run
@@ -39,7 +39,7 @@ type Baseline struct {
 	Cells []Cell `json:"cells"` // sorted by suite, model, defense, attack and epsilon
 }
 
-// Run says which run something is of.
+// Run identifies a run.
 type Run struct {
 	Created  time.Time `json:"created"`  // when its run was made
 	Selfheal string    `json:"selfheal"` // the version that made the run
@@ -68,7 +68,7 @@ func (v *verdicts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// NewBaseline makes a baseline of a whole run. One that lacks planned cells is refused.
+// NewBaseline makes a baseline of a whole run. It refuses a run that lacks planned cells.
 func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 	cells, err := cellsOf(f)
 	if err != nil {
@@ -89,7 +89,8 @@ func NewBaseline(f *result.File, rules config.Gate) (*Baseline, error) {
 	return b, b.check()
 }
 
-// refuseFailures is the error about cells whose gradients failed on images that stand, unless the rules name them.
+// refuseFailures returns the error about cells whose gradients failed on standing images, unless the rules name the
+// cells.
 func refuseFailures(f *result.File, rules config.Gate) error {
 	for _, c := range f.Cells {
 		named := slices.ContainsFunc(rules.GradientFailures, func(text string) bool {
@@ -125,10 +126,10 @@ func (b *Baseline) check() error {
 	return checkCells(b.Cells, b.made)
 }
 
-// mostBytes bounds a baseline file: 10,000 cells of 10,000 images need half of it.
+// mostBytes bounds a baseline file. 10,000 cells of 10,000 images need half of it.
 const mostBytes = 256 << 20
 
-// Read reads a baseline file. A file that [Baseline.Write] does not write so is an error.
+// Read reads a baseline file. It refuses a file that [Baseline.Write] would have written otherwise.
 func Read(path string) (*Baseline, error) {
 	data, err := input.Read(path, mostBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,7 +163,7 @@ func parse(data []byte) (*Baseline, error) {
 		return nil, fmt.Errorf("it has schema %q, this version reads %q", head.Schema, Schema)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber() // whether numbers fit is the next reading's affair
+	d.UseNumber() // the next decoding checks whether numbers fit
 	if err := checkKeys(d, reflect.TypeFor[Baseline](), ""); err != nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func (b *Baseline) settle() {
 	}
 }
 
-// placed says on which line JSON is broken.
+// placed adds the line at which JSON is broken to the error.
 func placed(err error, data []byte) error {
 	offset := int64(-1)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
@@ -196,7 +197,7 @@ func placed(err error, data []byte) error {
 	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:offset], []byte{'\n'}), err)
 }
 
-// Same reports whether two baselines say the same: all but when, and by which version, their runs were made.
+// Same reports whether two baselines are equal, apart from when and by which version their runs were made.
 func (b *Baseline) Same(other *Baseline) bool {
 	x, y := *b, *other
 	x.Created, x.Selfheal = y.Created, y.Selfheal
@@ -205,8 +206,8 @@ func (b *Baseline) Same(other *Baseline) bool {
 	return err == nil && itsErr == nil && bytes.Equal(mine, its)
 }
 
-// Write writes a baseline file, whole or not at all, and makes its folder. One that is the [Baseline.Same] should stay.
-// Known says that a baseline is there.
+// Write writes a baseline file, whole or not at all, and makes its folder. Callers do not write one that is the
+// [Baseline.Same]. known says that an existing file is a baseline.
 func (b *Baseline) Write(path string, rule atomicfile.Rule, known bool) error {
 	to := rule.At(path, "baseline")
 	to.Known = known
@@ -223,7 +224,7 @@ func (b *Baseline) Write(path string, rule atomicfile.Rule, known bool) error {
 	return nil
 }
 
-// Changes counts the cells that a baseline has anew, no longer, or with other verdicts than an older one.
+// Changes counts the cells that are new, gone, or have other verdicts than in an older baseline.
 func (b *Baseline) Changes(old *Baseline) (added, removed, changed int) {
 	before := byKey(old.Cells)
 	for _, c := range b.Cells {
@@ -239,7 +240,7 @@ func (b *Baseline) Changes(old *Baseline) (added, removed, changed int) {
 	return added, len(before), changed
 }
 
-// Images says how many images it takes to pass by the rules, and how many the cell with the fewest has.
+// Images says how many images the rules need to pass, and how many the smallest cell has.
 func (b *Baseline) Images() string {
 	if b.Gate.MaxDrop == 0 {
 		return "max_drop is 0: no number of images excludes every drop; a cell passes where network and verdicts are " +

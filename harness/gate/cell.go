@@ -1,5 +1,7 @@
-// Package gate compares results with a baseline, cell by cell and image by image, and says
-// whether they pass. docs/gate.md explains what it decides and how. It needs no ONNX Runtime.
+// Package gate compares results with a baseline, cell by cell and image by image, and decides whether they pass;
+// docs/gate.md explains how. [NewBaseline] makes a baseline of a run, [Read] and [Baseline.Write] keep it in a file,
+// [Compare] makes a [Report], and the report writes itself as text, Markdown or JUnit XML. It refuses to compare
+// numbers that were made with other settings. It needs no ONNX Runtime.
 package gate
 
 import (
@@ -12,7 +14,7 @@ import (
 	"selfheal/harness/result"
 )
 
-// Cell is what a comparison needs of a cell of a run, as it stands in a baseline file.
+// Cell is a cell of a run, as a baseline file has it.
 type Cell struct {
 	cell.ID
 	Norm     *string  `json:"norm"`   // null for "none"
@@ -20,12 +22,12 @@ type Cell struct {
 	N        int      `json:"n"`
 	Correct  int      `json:"correct"`
 	Verdicts verdicts `json:"verdicts"`
-	// Near are the images, by their places in Verdicts, whose margin is within rounding of the other verdict.
+	// Near are the indices in Verdicts of the images whose margin is within rounding of the other verdict.
 	Near []int `json:"near,omitempty"`
 }
 
-// agreed are the cell's verdicts where nothing counts that another processor may have turned: on images within
-// rounding, here or in an older cell, those of that cell.
+// agreed returns the cell's verdicts with those of an older cell in place of verdicts that another processor may have
+// turned: on images within rounding in either cell.
 func (c Cell) agreed(old Cell) string {
 	verdicts := []byte(c.Verdicts)
 	for _, i := range slices.Concat(c.Near, old.Near) {
@@ -34,7 +36,7 @@ func (c Cell) agreed(old Cell) string {
 	return string(verdicts)
 }
 
-// most is how many images may be right, with those that are wrong within rounding.
+// most returns how many images may be right, counting wrong ones within rounding.
 func (c Cell) most() (n int) {
 	for _, i := range c.Near {
 		if c.Verdicts[i] == '0' {
@@ -47,10 +49,10 @@ func (c Cell) most() (n int) {
 // String names the cell in messages.
 func (c Cell) String() string { return plain(c.Suite) + "/" + c.name() }
 
-// name is the cell's name within its suite, as [config.CellPattern] has it.
+// name returns the cell's name within its suite, as [config.CellPattern] has it.
 func (c Cell) name() string { return plain(c.Name()) }
 
-// check says what makes the cell one that no run writes.
+// check returns an error for a cell that no run writes.
 func (c Cell) check(of made) error {
 	for _, s := range []struct{ key, value string }{{"suite", c.Suite}, {"dataset", c.Dataset}, {"model", c.Model},
 		{"defense", c.Defense}, {"attack", c.Attack}} {
@@ -63,7 +65,7 @@ func (c Cell) check(of made) error {
 	}
 	_, made, attack := result.AttackOf(of.Attacks, c.Attack)
 	clean := c.Attack == cell.None
-	free := clean || made.Free() // of a bound
+	free := clean || made.Free() // has neither norm nor epsilon
 	if free != (c.Norm == nil) || (free || made.Brackets()) != (c.Epsilon == 0) || clean != (c.Recipe == "") {
 		return fmt.Errorf("cell %s: an attack has norm, epsilon and recipe, a corruption its recipe (as spatial and "+
 			"patch), clean images have none of them", c)
@@ -98,7 +100,7 @@ func (c Cell) check(of made) error {
 	return nil
 }
 
-// checkCells checks every cell, and that there is one and none twice.
+// checkCells checks every cell, that there is at least one, and that none occurs twice.
 func checkCells(cells []Cell, of made) error {
 	if len(cells) == 0 {
 		return fmt.Errorf("there are no cells")
@@ -124,7 +126,7 @@ func byKey(cells []Cell) map[cell.ID]Cell {
 	return of
 }
 
-// cellsOf takes the cells of a results file, in its order, and checks them.
+// cellsOf returns the cells of a results file, in its order, after checking them.
 func cellsOf(f *result.File) ([]Cell, error) {
 	cells := make([]Cell, len(f.Cells))
 	for i, c := range f.Cells {
@@ -138,7 +140,7 @@ func cellsOf(f *result.File) ([]Cell, error) {
 	return cells, checkCells(cells, selected(cells, f))
 }
 
-// absent lists a suite's cells under an attack at an epsilon that are not there.
+// absent lists a suite's missing cells under an attack at an epsilon.
 func absent(s result.Suite, have map[cell.ID]Cell, sources []string, attack string, epsilon float64) (list []string) {
 	for _, m := range s.Models {
 		for _, defense := range append([]string{cell.None}, s.Controls...) {
@@ -154,7 +156,7 @@ func absent(s result.Suite, have map[cell.ID]Cell, sources []string, attack stri
 	return list
 }
 
-// missing lists the cells that the suites of a results file plan and that are not there.
+// missing lists the cells that a results file plans and lacks.
 func missing(f *result.File, cells []Cell) (list []string) {
 	have := byKey(cells)
 	for _, s := range f.Suites {

@@ -25,40 +25,41 @@ type Report struct {
 	Results  Run         `json:"results"`
 	Cells    []Compared  `json:"cells"` // in the results' order
 
-	compared, mins int // how many cells the baseline has, and a min names
+	compared, mins int // number of cells that the baseline has; number of cells that a min names
 }
 
-// Compared is a cell of the results beside the baseline's.
+// Compared compares a cell of the results with the baseline's.
 type Compared struct {
 	Cell
 	Accuracy float64  `json:"accuracy"`
 	Change   *Change  `json:"change"` // null for a cell that the baseline lacks
-	Min      *Minimum `json:"min"`    // null where no min names the cell
+	Min      *Minimum `json:"min"`    // null if no min names the cell
 	FailOn   []string `json:"fail_on"`
 	Outcome  Outcome  `json:"outcome"`
-	Reasons  []string `json:"reasons"` // why it is not pass, or that it is better
+	Reasons  []string `json:"reasons"` // why it does not pass, or that it is better
 	Seconds  float64  `json:"seconds"` // of the cell's run
 }
 
 // Change is how a cell differs from the baseline's, on the same images.
 type Change struct {
 	Before    float64    `json:"before"` // accuracy in the baseline
-	Drop      float64    `json:"drop"`   // of the accuracy; negative where it rose
+	Drop      float64    `json:"drop"`   // drop in accuracy; negative for a rise
 	Interval  [2]float64 `json:"interval"`
 	Lost      int        `json:"lost"`    // images that were right and are wrong
 	Won       int        `json:"won"`     // images that were wrong and are right
 	Above     float64    `json:"p_above"` // p-value of "the true drop is at most max_drop"
 	AboveHolm float64    `json:"p_above_holm"`
-	Below     float64    `json:"p_below"`          // p-value of "the true drop is at least max_drop"
-	McNemar   float64    `json:"p_mcnemar"`        // two-sided p-value of "no change"
-	Turned    int        `json:"turned,omitempty"` // images within rounding whose verdict turned: unchanged
-	Better    bool       `json:"better"`           // more images are right, significantly
-	Unchanged bool       `json:"unchanged"`        // the same verdicts of the same network: nothing to test
-	// Detectable is the smallest true drop that would fail here with probability 0.8; null where no drop would.
+	Below     float64    `json:"p_below"`   // p-value of "the true drop is at least max_drop"
+	McNemar   float64    `json:"p_mcnemar"` // two-sided p-value of "no change"
+	// images within rounding whose verdict changed; they count as unchanged
+	Turned    int  `json:"turned,omitempty"`
+	Better    bool `json:"better"`    // more images are right, significantly
+	Unchanged bool `json:"unchanged"` // the same verdicts of the same network: nothing to test
+	// Detectable is the smallest true drop that would fail here with probability 0.8; null if no drop would.
 	Detectable *float64 `json:"detectable"`
 }
 
-// Minimum is a cell's accuracy beside the one that the rules ask for.
+// Minimum compares a cell's accuracy with the least one that the rules allow.
 type Minimum struct {
 	Min    float64    `json:"min"`
 	Exact  [2]float64 `json:"exact"`  // Clopper–Pearson, at level 1 − 2·alpha/(number of cells with a min)
@@ -67,10 +68,11 @@ type Minimum struct {
 	Missed bool       `json:"missed"` // the whole exact interval is below
 }
 
-// power is the probability with which what is detectable is detected, and with which enough images are enough.
+// power is the probability with which a detectable drop is detected, and with which a sufficient number of images
+// suffices.
 const power = 0.8
 
-// Compare compares results with a baseline by some rules. An error says why they can't be compared, or is ctx's.
+// Compare compares results with a baseline by some rules. The error says why they can't be compared, or is ctx's.
 func Compare(ctx context.Context, base *Baseline, f *result.File, rules config.Gate) (*Report, error) {
 	return newTests(rules).compare(ctx, base, f)
 }
@@ -146,7 +148,7 @@ func (t *tests) compare(ctx context.Context, base *Baseline, f *result.File) (*R
 	return r, nil
 }
 
-// sameSettings is the error for settings that are others, unless the rules accept them: these are noted.
+// sameSettings returns the error about settings that differ. It notes those that the rules accept instead.
 func (r *Report) sameSettings(list []result.Difference) error {
 	var refused []result.Difference
 	for _, d := range list {
@@ -165,7 +167,7 @@ func (r *Report) sameSettings(list []result.Difference) error {
 
 const toAccept = "run with the baseline's, or accept these results with selfheal check --update"
 
-// agree says why two cells of one identity can't be compared.
+// agree returns an error if two cells of one identity can't be compared.
 func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 	was, is := base.Datasets[old.Dataset], of.Datasets[now.Dataset]
 	accepted := func(key string) bool { return accepts(rules.Accept, "attacks."+now.Attack+"."+key) }
@@ -196,7 +198,7 @@ func agree(base *Baseline, of made, old, now Cell, rules config.Gate) error {
 
 func short(sha string) string { return plain(sha[:min(len(sha), 12)]) + "…" }
 
-// minimums are the accuracies asked for, by the cells' places. A pattern that names no cell is an error.
+// minimums returns the least accuracies by the cells' indices. A pattern that matches no cell is an error.
 func minimums(rules config.Gate, cells []Cell) (map[int]float64, error) {
 	mins := map[int]float64{}
 	for text, least := range rules.Min {

@@ -8,7 +8,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// corrupted is a file whose PGD cells are those of a corruption at two severities.
+// corrupted returns a file whose PGD cells belong to a corruption at two severities.
 func corrupted(ones int) *result.File {
 	f := file(100, same(ones, 100)...)
 	f.Attacks["c"] = result.Attack{Kind: "corruption", Recipe: "corruption/1", Epsilons: []float64{},

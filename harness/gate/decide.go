@@ -10,7 +10,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// Outcome is what a cell, or all of them, comes to.
+// Outcome is the result of a cell, or of all cells.
 type Outcome string
 
 // The outcomes. A report has one of the first three.
@@ -18,25 +18,26 @@ const (
 	Fail         Outcome = "fail"
 	Inconclusive Outcome = "inconclusive"
 	Pass         Outcome = "pass"
-	New          Outcome = "new" // of a cell that the baseline lacks
+	New          Outcome = "new" // a cell that the baseline lacks
 )
 
-// tests are of cells by the same rules. Each sums over many outcomes, and counts recur: what was computed is kept.
+// tests holds the tests of cells by the same rules. Each sums over many outcomes, and counts recur, so results are
+// kept.
 type tests struct {
 	rules  config.Gate
 	change func(counts) Change
 	enough func(flips float64) (images int) // see [stats.ImagesToPass]
 }
 
-// counts are what a cell's change depends on beside the rules.
+// counts are the numbers that a cell's change depends on, apart from the rules.
 type counts struct {
 	stats.Paired
-	cells int // compared ones, by whose number Holm's first step divides alpha
+	cells int // number of compared cells, by which Holm's first step divides alpha
 }
 
 func newTests(rules config.Gate) *tests {
 	first := func(c counts) float64 { return rules.Alpha / float64(c.cells) }
-	detectable := stats.Memo(func(c counts) float64 { // of a cell that is the only one to have dropped
+	detectable := stats.Memo(func(c counts) float64 { // for the only cell that dropped
 		return stats.Detectable(c.N, c.Won, rules.MaxDrop, first(c), power)
 	})
 	return &tests{rules, stats.Memo(func(c counts) Change {
@@ -50,9 +51,9 @@ func newTests(rules config.Gate) *tests {
 	}), stats.Memo(func(flips float64) int { return stats.ImagesToPass(rules.MaxDrop, flips, rules.Alpha, power) })}
 }
 
-// minimum judges a cell by the accuracy asked for. Drops and minimums are two families: within each, wrong failures
-// together have at most probability alpha. Drops are corrected by Holm's method. Minimums are judged by their
-// intervals, which hold all together (Bonferroni).
+// minimum tests a cell's accuracy against the least one allowed. Drops and minimums are two families: within each,
+// the probability of any wrong failure is at most alpha. Drops are corrected by Holm's method. Minimums are decided
+// by their intervals, which hold all together (Bonferroni).
 func (r *Report) minimum(c Cell, least float64) *Minimum {
 	level := 1 - 2*r.minAlpha()
 	right := c.most()
@@ -62,10 +63,10 @@ func (r *Report) minimum(c Cell, least float64) *Minimum {
 	return m
 }
 
-// minAlpha is the share of alpha that each minimum has.
+// minAlpha returns the part of alpha for each minimum.
 func (r *Report) minAlpha() float64 { return r.Gate.Alpha / float64(max(r.mins, 1)) }
 
-// A reason is why a cell does not simply pass. From mayHaveDropped on it is inconclusive.
+// A reason is why a cell does not simply pass. From mayHaveDropped on, the reason makes it inconclusive.
 const (
 	dropped = iota
 	missed
@@ -75,7 +76,7 @@ const (
 	reasons
 )
 
-// outcome is what so many cells with each reason come to.
+// outcome returns the outcome of a number of cells with each reason.
 func outcome(found [reasons]int) Outcome {
 	switch {
 	case slices.Max(found[:mayHaveDropped]) > 0:
@@ -86,7 +87,7 @@ func outcome(found [reasons]int) Outcome {
 	return Pass
 }
 
-// decide gives every cell its outcome, and all of them theirs.
+// decide sets every cell's outcome and the report's.
 func (r *Report) decide(t *tests) {
 	var all [reasons]int
 	for i := range r.Cells {
@@ -107,7 +108,7 @@ func (r *Report) decide(t *tests) {
 	r.Summary = r.summary(all, t)
 }
 
-// decide counts a cell's reasons, and says them.
+// decide counts a cell's reasons and writes them.
 func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 	say := func(reason int, format string, args ...any) {
 		c.Reasons = append(c.Reasons, fmt.Sprintf(format, args...))
@@ -140,10 +141,10 @@ func (c *Compared) decide(rules config.Gate) (found [reasons]int) {
 
 func (c *Compared) below() bool { return c.Min != nil && float64(c.most())/float64(c.N) < c.Min.Min }
 
-// open reports whether a drop of max_drop is not excluded; a cell that has not changed has none.
+// open reports whether a drop of max_drop is not excluded. An unchanged cell has none.
 func (x Change) open(alpha float64) bool { return !x.Unchanged && x.Below > alpha }
 
-// summary is the outcome in a line and, if that is inconclusive, the number of images that are needed to tell.
+// summary describes the outcome in one line. If it is inconclusive, it says how many images are needed.
 func (r *Report) summary(found [reasons]int, t *tests) string {
 	of, all, most := count(r.compared, "cell"), count(len(r.Cells), "cell"), points(r.Gate.MaxDrop)
 	var parts []string
@@ -165,7 +166,7 @@ func (r *Report) summary(found [reasons]int, t *tests) string {
 
 func (c *Compared) flips() float64 { return float64(c.Change.Lost+c.Change.Won) / float64(c.N) }
 
-// images says how many images are needed to tell, in the inconclusive cell whose verdicts flip most and for minimums.
+// images says how many images are needed for the inconclusive cell whose verdicts change most, and for minimums.
 func (r *Report) images(t *tests) string {
 	const none = "no possible number of images is enough to tell"
 	var widest *Compared
@@ -184,7 +185,7 @@ func (r *Report) images(t *tests) string {
 		if enough == 0 {
 			return none
 		}
-		if enough <= widest.N && n <= widest.N { // bad luck, or a real drop near the border
+		if enough <= widest.N && n <= widest.N { // bad luck, or a real drop near the limit
 			return fmt.Sprintf("if nothing has changed, %s images are enough with probability %v: "+
 				"look at the changes, or take more images", thousands(enough), power)
 		}

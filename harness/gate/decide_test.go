@@ -123,8 +123,8 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// The images that would tell are those of the inconclusive cell whose verdicts flip most, whatever flips in cells that
-// are decided.
+// The number of images needed comes from the inconclusive cell whose verdicts flip most, whatever flips in decided
+// cells.
 func TestImagesOfTheWidest(t *testing.T) {
 	summary := func(right map[int]int) string {
 		now, rules := same(320, 400), config.DefaultGate()

@@ -132,7 +132,7 @@ func rename(f *result.File, what, old, name string) {
 	}
 }
 
-// Other images, settings or cells are refused. Other embeddings are what may be under test: they are pointed out.
+// Other images, settings or cells are refused. Other embeddings may be under test: they are pointed out.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		change func(f *result.File)

@@ -9,8 +9,8 @@ import (
 	"github.com/jstemmer/go-junit-report/v2/junit"
 )
 
-// WriteJUnit writes the report as JUnit XML: a suite is a testsuite and a cell a testcase. An inconclusive or new cell
-// is skipped with the reason. The numbers of testcases stand in system-out, one a line.
+// WriteJUnit writes the report as JUnit XML: a testsuite for each suite and a testcase for each cell. An inconclusive
+// or new cell is skipped with the reason. system-out has the numbers of testcases, one a line.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := junit.Testsuites{Name: "selfheal check"}
 	for id, group := range r.suites() {
@@ -51,7 +51,7 @@ func (c Compared) testcase() junit.Testcase {
 	return t
 }
 
-// numbers are a cell's, each a line "name value".
+// numbers writes a cell's numbers, each as a line "name value".
 func (c Compared) numbers() string {
 	lines := fmt.Sprintf("n %d\naccuracy %.4f", c.N, c.Accuracy)
 	if x := c.Change; x != nil {

@@ -9,9 +9,9 @@ import (
 	"selfheal/harness/cell"
 )
 
-// checkKeys refuses what encoding/json lets pass in a JSON text of type t: a key that an object has twice, of which it
-// takes the last (a merge that went wrong leaves such); one that is written with other capitals; one that is missing or
-// null, for which it puts 0. The text is known to be JSON; a t of nil is anything.
+// checkKeys refuses JSON text for type t that encoding/json would accept: an object's repeated key, of which it takes
+// the last (a bad merge leaves such); a key with other capitals; and a key that is missing or null, for which it sets
+// 0. The text must be valid JSON. A nil t accepts anything.
 func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
 	token, err := d.Token()
 	switch {
@@ -46,7 +46,7 @@ func checkKeys(d *json.Decoder, t reflect.Type, where string) error {
 
 // checkObject is [checkKeys] between an object's braces.
 func checkObject(d *json.Decoder, t reflect.Type, where string) error {
-	var fields map[string]reflect.Type // of a struct
+	var fields map[string]reflect.Type // nil unless t is a struct
 	var needed []string
 	if t != nil && t.Kind() == reflect.Struct {
 		fields = map[string]reflect.Type{}

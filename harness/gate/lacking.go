@@ -10,7 +10,7 @@ import (
 	"selfheal/harness/result"
 )
 
-// lacking is the error for cells of the baseline that the results lack. It asks whether they were renamed.
+// lacking returns the error about cells of the baseline that the results lack. It asks whether they were renamed.
 func lacking(base *Baseline, of made, now map[cell.ID]Cell) error {
 	var names []string
 	for _, c := range base.Cells {
@@ -29,7 +29,7 @@ func lacking(base *Baseline, of made, now map[cell.ID]Cell) error {
 		"selfheal check --update", andMore(names), remedy)
 }
 
-// renamed lists what is new and equals something that is gone: a model's file, or an attack's or a control's settings.
+// renamed lists new models, attacks and controls that equal a missing one: in the model's file, or in their settings.
 func renamed(before, now made) (list []string) {
 	x, y := before.settings(), now.settings()
 	for _, s := range []struct{ section, what, by string }{
@@ -49,7 +49,7 @@ func renamed(before, now made) (list []string) {
 	return list
 }
 
-// equal reports whether two JSON objects have the same sha256, or all settings but the title.
+// equal reports whether two JSON objects have the same sha256, or the same settings apart from the title.
 func equal(by string, before, now any) bool {
 	return !slices.ContainsFunc(result.Differences("", before, now), func(d result.Difference) bool {
 		return d.Path == by || by == "settings" && d.Path != "title"

@@ -11,7 +11,7 @@ import (
 	"selfheal/harness/result"
 )
 
-// made says how numbers were made: everything but images and networks themselves.
+// made holds the settings that made a run's numbers: everything except images and networks themselves.
 type made struct {
 	Datasets map[string]result.Dataset `json:"datasets"`
 	Models   map[string]result.Network `json:"models"`
@@ -40,12 +40,12 @@ func selected(cells []Cell, f *result.File) made {
 	return m
 }
 
-// apart need not be equal to compare numbers. Hashes and numbers of images are compared cell by cell, a cell is known
-// by its epsilon, and embedding files may be what is under test.
+// apart matches settings that may differ between comparable numbers. Hashes and numbers of images are compared cell
+// by cell, a cell is known by its epsilon, and embedding files may be what is under test.
 var apart = regexp.MustCompile(
 	`^(n|sha256|title|epsilons)([.[]|$)|^layers\[\d+\]\.embedding\.(path|sha256|files)([.[]|$)`)
 
-// settings are by section and name.
+// settings returns the settings by section and name.
 func (m made) settings() (all map[string]map[string]any) {
 	data, err := json.Marshal(m)
 	if err == nil {
@@ -57,7 +57,7 @@ func (m made) settings() (all map[string]map[string]any) {
 	return all
 }
 
-// changed lists the settings that are others than the baseline's, of what both have.
+// changed lists the settings that both have and that differ.
 func changed(before, now made) (list []result.Difference) {
 	x, y := before.settings(), now.settings()
 	for _, section := range []string{"attacks", "controls", "models", "datasets"} {
@@ -77,7 +77,7 @@ func changed(before, now made) (list []result.Difference) {
 	return list
 }
 
-// accepts reports whether gate.accept names a setting, or something that it is part of.
+// accepts reports whether gate.accept names a setting, or something that contains it.
 func accepts(accept []string, path string) bool {
 	return slices.ContainsFunc(accept, func(a string) bool {
 		rest, ok := strings.CutPrefix(path, a)
@@ -85,7 +85,7 @@ func accepts(accept []string, path string) bool {
 	})
 }
 
-// otherEmbeddings names the places of controls whose embedding files are not the baseline's.
+// otherEmbeddings names the places of controls whose embedding files differ from the baseline's.
 func otherEmbeddings(before, now made) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(now.Controls)) {
 		old := before.Controls[name].Layers

@@ -64,8 +64,8 @@ func simulate(t *testing.T, repeats int, seed uint64, draw func(r *rand.Rand) (b
 	return got
 }
 
-// noise is what another seed changes, as a share of the verdicts. Where it holds the gate
-// tells it from a regression in so many cells of so many images.
+// noise is the fraction of the verdicts that another seed changes. If holds is set, the gate tells this change from a
+// regression in so many cells of so many images.
 var noise = []struct {
 	flips    float64
 	cells, n int
@@ -114,8 +114,8 @@ func TestNoiseAndRegression(t *testing.T) {
 	documented(t, "noise", b.String())
 }
 
-// Twenty images tell nothing of another control, the same verdicts or not. Where nothing has
-// changed there is nothing to tell.
+// Twenty images tell nothing about another control, whether its verdicts are the same or not. An unchanged cell needs
+// no test.
 func TestFewImagesInconclusive(t *testing.T) {
 	for i, flips := range []float64{0, 0.01} {
 		got := simulate(t, 100, 30+uint64(i), func(r *rand.Rand) (before, now *result.File) {
@@ -187,7 +187,7 @@ func documented(t *testing.T, name, table string) {
 	}
 }
 
-// The tables of docs/gate.md are what the statistics say.
+// The statistics give the tables of docs/gate.md.
 func TestDocumentedTables(t *testing.T) {
 	documented(t, "images", imagesTable())
 	documented(t, "detects", detectsTable())

@@ -12,13 +12,13 @@ import (
 	"selfheal/internal/terminal"
 )
 
-// columns are the table's; the first and the last are text, the others numbers.
+// columns returns the table's columns. The first and the last are text, the others numbers.
 func (r *Report) columns() []string {
 	return []string{"cell", "n", "baseline", "now", fmt.Sprintf("change (%s %% interval)", points(1-2*r.Gate.Alpha)),
 		"lost/won", "p fail", "p pass", "detects", "outcome"}
 }
 
-// row is a cell's; accuracies are in per cent, everything else in points.
+// row returns a cell's row. Accuracies are in per cent, all other numbers in points.
 func (c Compared) row() []string {
 	row := []string{c.name(), fmt.Sprint(c.N), "-", percent(c.Accuracy), "-", "-", "-", "-", "-", string(c.Outcome)}
 	if x := c.Change; x != nil {
@@ -73,7 +73,8 @@ func (r *Report) rules() string {
 	return s
 }
 
-// reasons lists why cells are not pass: failing ones, then inconclusive ones that lost accuracy or are below a min.
+// reasons lists why cells do not pass: failing ones first, then inconclusive ones that lost accuracy or are below a
+// min.
 func (r *Report) reasons() []string {
 	var lines []string
 	for _, o := range []Outcome{Fail, Inconclusive} {
@@ -86,7 +87,7 @@ func (r *Report) reasons() []string {
 	return lines
 }
 
-// WriteText writes the table for a terminal; the summary is its last line.
+// WriteText writes the table for a terminal. The summary is its last line.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	rows := [][]string{r.columns()}
@@ -115,10 +116,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// marks stand before the outcomes of a CI page.
+// marks precede the outcomes on a CI page.
 var marks = map[Outcome]string{Fail: "❌ ", Inconclusive: "⚠️ ", Pass: "✅ ", New: "🆕 "}
 
-// WriteMarkdown writes the same for a CI job's page on GitHub, with an empty line at either end.
+// WriteMarkdown writes the report for a CI job's page on GitHub, with an empty line at either end.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n### Robustness gate\n\n%s**%s**\n", marks[r.Outcome], markdown(r.Summary))
@@ -149,7 +150,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// plain makes a name of a file fit for a terminal or XML: characters that are not shown become U+FFFD.
+// plain makes a name from a file safe for a terminal or XML: invisible characters become U+FFFD.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsGraphic(r) || unicode.IsSpace(r) && r != ' ' {
@@ -159,17 +160,17 @@ func plain(s string) string {
 	}, s)
 }
 
-// markdown makes text fit for a cell of a Markdown table: it shows as it is.
+// markdown escapes text for a cell of a Markdown table.
 var markdown = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, `\`, `\\`, "`", "\\`", "*", `\*`,
 	"_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`, "@", "&#64;", "#", "&#35;").Replace
 
-// points is a share in percentage points, with the digits that it takes and at most two.
+// points returns a fraction in percentage points, with as many digits as it needs, at most two.
 func points(share float64) string {
 	s := fmt.Sprintf("%.2f", 100*share)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// signed is a change in points, to a tenth, with its sign; no change has none.
+// signed returns a change in points, to a tenth, with its sign. No change has none.
 func signed(share float64) string {
 	if math.Abs(share) < 0.0005 {
 		return "0.0"
@@ -179,7 +180,7 @@ func signed(share float64) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f", 100*share) }
 
-// andMore lists the first of some names, with how many more there are.
+// andMore lists the first of some names, and how many more there are.
 func andMore(names []string) string {
 	if len(names) == 1 {
 		return names[0]
