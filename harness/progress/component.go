@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Work is what a component of an attack, or a certificate, has to do.
+// Work describes the work of a component of an attack, or of a certificate.
 type Work struct {
 	Images   int          // that it works on
 	Standing int          // images of the cell that stand at first
@@ -27,8 +27,8 @@ type component struct {
 	before   int64 // passes made before it began, which the journal holds
 }
 
-// Component shows a component at work. Do tells of each image that is finished how many stand then, and how
-// many passes it took (0: all).
+// Component shows a component at work. do calls image for each finished image, with how many stand then and how many
+// passes it took (0: all).
 func (p *Progress) Component(id ComponentID, w Work, do func(image func(standing, passes int)) error) error {
 	c := &component{display: p.display(1000), Work: w, id: id, standing: w.Standing,
 		each: w.Passes / int64(max(w.Images, 1)), before: w.Made()}

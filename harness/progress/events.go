@@ -20,14 +20,14 @@ type kind struct {
 	of        reflect.Type
 	level     slog.Level
 	name, doc string
-	line      func(event any) string // for people, without its end; "" where they are told nothing
+	line      func(event any) string // for people, without its end; "" if people get no line
 }
 
 func row[E any](level slog.Level, name, doc string, line func(E) string) kind {
 	return kind{reflect.TypeFor[E](), level, name, doc, func(event any) string { return line(event.(E)) }}
 }
 
-// untold is the line of events that people see otherwise.
+// untold is the line of events that people see in another form.
 func untold[E any](E) string { return "" }
 
 const info, warn = slog.LevelInfo, slog.LevelWarn
@@ -154,7 +154,8 @@ func kindOf(event any) kind {
 
 var hump = regexp.MustCompile("([a-z])([A-Z])")
 
-// attribute is a field's name in records, its own in words_like_this or its tag's. Optional: it is left out where 0.
+// attribute returns a field's name in records: its own in words_like_this, or its tag's. optional means that it is
+// left out if 0.
 func attribute(f reflect.StructField) (name string, optional bool) {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	if f.Anonymous || name == "-" {
@@ -177,29 +178,29 @@ func inWords(c cell.ID) string {
 	return c.Model + ", " + attack + ", " + defense
 }
 
-// ComponentID says which component of an attack an event is about.
+// ComponentID identifies the component of an attack that an event is about.
 type ComponentID struct {
 	cell.ID
 	Component string
 	Seed      uint64
-	Label     string `json:"-"` // of its cell in lines
+	Label     string `json:"-"` // names its cell in lines
 	Words     Words  `json:"-"` // the zero value is an attack's
 }
 
 func (c ComponentID) inWords() string { return c.Label + " " + c.Component }
 
-// Words are how lines say what becomes of images.
+// Words describe in lines what happens to images.
 type Words struct {
 	Done  string // what is done with them: attacked
-	Stand string // how those are called that are left in the end: robust
-	SoFar string // and until then: robust so far
+	Stand string // the images left at the end: robust
+	SoFar string // and before it: robust so far
 }
 
 func (c ComponentID) words() Words {
 	return cmp.Or(c.Words, Words{"attacked", "robust", "robust so far"})
 }
 
-// Score is what verdicts come to.
+// Score is a cell's accuracy.
 type Score struct {
 	Accuracy   float64 // from 0 to 1
 	Correct, N int
@@ -210,10 +211,10 @@ func (s Score) inWords() string {
 	return fmt.Sprintf("%.1f %% of %d, %.1f s", 100*s.Accuracy, s.N, s.Seconds)
 }
 
-// StepID says how far a training is.
+// StepID is the progress of a training.
 type StepID struct{ Step, Of int }
 
-// StudyOutcome is how a solver did on images of one kind.
+// StudyOutcome is a solver's result on images of one kind.
 type StudyOutcome struct {
 	Images   string   `json:"images"` // clean or adversarial
 	Before   *float64 `json:"objective_before"`
@@ -221,7 +222,7 @@ type StudyOutcome struct {
 	Accuracy float64  `json:"accuracy"`
 }
 
-// The events: the table says when each is reported. Their fields are the attributes of their records.
+// The events. The table says when each is reported. Their fields are the attributes of their records.
 type (
 	RunStarted struct {
 		Out, ConfigSHA256 string
@@ -270,7 +271,7 @@ type (
 		cell.ID
 		Score
 		Cell, Cells int
-		Known       bool `json:"-"` // the line of its last component has said as much
+		Known       bool `json:"-"` // the line of its last component has already said so
 	}
 	CellFailed struct {
 		cell.ID
@@ -381,7 +382,7 @@ func (e RunContinues) line() string {
 	return text
 }
 
-// killed tells of who worked before and gave no sign of its end, if anybody.
+// killed names the process that worked before and did not end properly, if any.
 func killed(what, who string) string {
 	if who == "" {
 		return ""
@@ -406,7 +407,7 @@ func (e ComponentProgress) short() string {
 		strings.TrimSuffix(e.words().SoFar, " so far"), e.Robust, e.N, e.left())
 }
 
-// left bounds the component's time.
+// left returns the component's time left and the run's.
 func (e ComponentProgress) left() string {
 	if e.Left == nil {
 		return "? left"

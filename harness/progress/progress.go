@@ -28,11 +28,11 @@ const (
 	JSONLog = "json"
 )
 
-// Every is the time between two reports of one component, or of a training, unless [Progress.SetEvery] says otherwise.
+// Every is the time between two reports of one component, or of a training, unless [Progress.SetEvery] changes it.
 const Every = 10 * time.Second
 
-// Progress tells how a command goes: people by bars on a terminal and plain lines elsewhere, machines by a record
-// in JSON for each event, which docs/progress.md describes. The zero value is silent.
+// Progress reports how a command goes: to people by bars on a terminal and plain lines elsewhere, to machines by a
+// JSON record for each event, see docs/progress.md. The zero value is silent.
 type Progress struct {
 	w        io.Writer
 	quiet    bool
@@ -42,7 +42,8 @@ type Progress struct {
 	follow   func()        // nil for none
 }
 
-// New reports to w as format, [TextLog] or [JSONLog], says; if quiet, only what ended the command, and downloads.
+// New returns a progress that writes to w in a format, [TextLog] or [JSONLog]. If quiet is set, it reports only the
+// end of the command, and downloads.
 func New(w io.Writer, format string, quiet bool) *Progress {
 	p := &Progress{w: w, quiet: quiet, every: Every}
 	if format == JSONLog {
@@ -58,14 +59,14 @@ func (p *Progress) SetEvery(d time.Duration) { p.every = d }
 
 func (p *Progress) silent() bool { return p.w == nil || p.quiet }
 
-// Report tells of an event, a value of a type in the table, unless the user wants quiet.
+// Report reports an event, a value of a type in the table, unless the user wants quiet.
 func (p *Progress) Report(event any) {
 	if !p.silent() {
 		p.always(event)
 	}
 }
 
-// always tells of an event that even a quiet command reports.
+// always reports an event even if quiet is set.
 func (p *Progress) always(event any) {
 	k := kindOf(event)
 	if p.records != nil {
@@ -75,7 +76,7 @@ func (p *Progress) always(event any) {
 	}
 }
 
-// attributes are an event's fields that have a name in records, in order.
+// attributes returns an event's fields that have a name in records, in order.
 func attributes(event any) (list []slog.Attr) {
 	v := reflect.ValueOf(event)
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -98,13 +99,13 @@ func attributes(event any) (list []slog.Attr) {
 	return list
 }
 
-// Fetched tells of a step of fetching ONNX Runtime.
+// Fetched reports a step of fetching ONNX Runtime.
 func (p *Progress) Fetched(f ort.Fetch) { p.always(fetched{f}) }
 
-// Experiment tells that an experiment of the theory begins.
+// Experiment reports that an experiment of the theory begins.
 func (p *Progress) Experiment(name string) { p.Report(experimentStarted{name}) }
 
-// Failed tells of the error that ends the command, in one line each of a config's, and of what continues it.
+// Failed reports the error that ends the command, a line for each error of a config, and the command that continues.
 func (p *Progress) Failed(err error, code int, continues string) {
 	parts := []string{err.Error()}
 	if errors.As(err, new(config.Errors)) {
@@ -116,12 +117,12 @@ func (p *Progress) Failed(err error, code int, continues string) {
 	p.always(failed{strings.Join(parts, "\n"), code, continues})
 }
 
-// Stopped tells of the signal that ends the command, and what continues it, if anything does.
+// Stopped reports the signal that ends the command and, if there is one, the command that continues.
 func (p *Progress) Stopped(signal string, code int, continues string) {
 	p.always(stopped{signal, code, continues})
 }
 
-// Scored tells of a cell that has verdicts. Known says that people have read as much in the line of its last component.
+// Scored reports a cell with verdicts. known says that the line of its last component has already told people.
 func (p *Progress) Scored(c result.Cell, cell, cells int, known bool) {
 	id := c.ID
 	p.Report(CellFinished{id, Score{c.Accuracy, c.Correct, c.N, c.Seconds}, cell, cells, known})
@@ -130,10 +131,10 @@ func (p *Progress) Scored(c result.Cell, cell, cells int, known bool) {
 	}
 }
 
-// display is one line that changes: a bar on a terminal, elsewhere plain lines.
+// display is one line that changes: a bar on a terminal, plain lines elsewhere.
 type display struct {
 	*Progress
-	bar   *progressbar.ProgressBar // nil where there is no terminal, and at the end
+	bar   *progressbar.ProgressBar // nil without a terminal, and at the end
 	tick  time.Duration            // between two texts
 	start time.Time
 }
@@ -149,7 +150,7 @@ func (p *Progress) display(total int64) display {
 	return d
 }
 
-// show says how far the work is; a bar shows it, with the short text.
+// show reports how far the work is. A bar shows the short text.
 func (d *display) show(at int64, short string, event any) {
 	if d.bar == nil {
 		d.Report(event)
@@ -169,7 +170,7 @@ func (d *display) Stop() {
 
 const barWidth = 22
 
-// fit shortens a text from its left end so that it stands in one line with the bar.
+// fit shortens a text at its left end so that it fits in one line with the bar.
 func (p *Progress) fit(text string) string {
 	f, ok := terminal.Raw(p.w).(*os.File)
 	if !ok {
@@ -183,7 +184,7 @@ func (p *Progress) fit(text string) string {
 	return text
 }
 
-// Training shows a training as it goes: a bar on a terminal, otherwise a report now and then.
+// Training shows the progress of a training: a bar on a terminal, otherwise an occasional report.
 type Training struct {
 	display
 	t       *train.Trainer
@@ -192,12 +193,12 @@ type Training struct {
 	pending []train.Loss // since the last report
 }
 
-// Training shows a training. Stop it.
+// Training begins to show a training. Stop it.
 func (p *Progress) Training(t *train.Trainer) *Training {
 	return &Training{display: p.display(int64(t.Steps())), t: t, first: t.Done(), shown: time.Now()}
 }
 
-// Step records a step's losses; it shows their means since it last showed any.
+// Step records a step's losses. It shows the means over the steps since it last showed any.
 func (s *Training) Step(l train.Loss) {
 	s.pending = append(s.pending, l)
 	done, steps := s.t.Done(), s.t.Steps()
@@ -210,7 +211,7 @@ func (s *Training) Step(l train.Loss) {
 		left}
 	s.shown, s.pending = time.Now(), s.pending[:0]
 	if done == steps {
-		s.Stop() // the last text stays
+		s.Stop() // keeps the last text
 	}
 	s.show(int64(done), e.line(), e)
 }

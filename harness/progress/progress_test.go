@@ -28,7 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/progress.md anew")
 
-// meanings are those of the attributes; an attribute means the same in every event.
+// meanings has the meaning of each attribute, which is the same in every event.
 var meanings = map[string]string{
 	"cancel": "the command that ends the job", "cpus": "the kinds of processor",
 	"dataset": "the data set's name",
