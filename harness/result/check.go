@@ -12,8 +12,8 @@ import (
 	"selfheal/harness/stats"
 )
 
-// check is an error for a file that no run writes: what reads it relies on verdicts that agree with their counts, on
-// shares in [0,1] and on numbers that can be drawn.
+// check returns an error for a file that no run writes. Readers rely on verdicts that agree with their counts, on
+// fractions in [0,1] and on numbers that can be drawn.
 func (f *File) check() error {
 	seen, known := map[cell.ID]bool{}, map[string]bool{}
 	for _, s := range f.Suites {
@@ -52,16 +52,16 @@ func (c Cell) wrong(err error) error {
 	return fmt.Errorf("suite %q, model %q, defense %q, attack %q: %w", c.Suite, c.Model, c.Defense, c.Attack, err)
 }
 
-// mostOf bounds norms, objectives and seconds: what is above was not measured.
+// mostOf bounds norms, objectives and seconds. Larger ones were not measured.
 const mostOf = 1e100
 
-// plausible reports whether x is a number from 0 up that a run may measure.
+// plausible reports whether a run may measure x, a number from 0 up.
 func plausible(x float64) bool { return x >= 0 && x < mostOf }
 
 func share(x float64) bool { return x >= 0 && x <= 1 }
 
-// CheckVerdicts is an error for a cell's verdicts that are not one character, 0 or 1, for each of its n images, n being
-// 1 or more, with as many ones as it says are correct.
+// CheckVerdicts returns an error unless a cell's verdicts are one character, 0 or 1, for each of its n ≥ 1 images,
+// with as many ones as correct says.
 func CheckVerdicts(verdicts string, n, correct int) error {
 	right, other := strings.Count(verdicts, "1"), strings.Trim(verdicts, "01")
 	switch {
@@ -83,7 +83,7 @@ func (c Cell) check() error {
 	switch {
 	case !near(c.Accuracy, float64(c.Correct)/float64(c.N), 1e-9):
 		return fmt.Errorf("an accuracy of %g, %d of %d are right", c.Accuracy, c.Correct, c.N)
-	case !near(c.CI95[0], ends[0], 1e-3) || !near(c.CI95[1], ends[1], 1e-3): // others may round
+	case !near(c.CI95[0], ends[0], 1e-3) || !near(c.CI95[1], ends[1], 1e-3): // another program may round
 		return fmt.Errorf("an interval of %v, which is not that of %d of %d", c.CI95, c.Correct, c.N)
 	case c.Source != "" && c.Mode != Transfer:
 		return fmt.Errorf("a source %q, which cells of mode %s have, not %s", c.Source, Transfer, c.Mode)
@@ -118,10 +118,10 @@ func (c Cell) check() error {
 	return nil
 }
 
-// near is false where one of the numbers is NaN.
+// near returns false if one of the numbers is NaN.
 func near(a, b, within float64) bool { return math.Abs(a-b) < within }
 
-// checkSeeds is an error for seeds that no run writes: what reads them relies on a verdict an image.
+// checkSeeds returns an error for seeds that no run writes. Readers rely on a verdict for each image.
 func (c Cell) checkSeeds() error {
 	for _, s := range c.Seeds {
 		if len(s.Verdicts) != len(c.Verdicts) || strings.Trim(s.Verdicts, "01") != "" {
@@ -137,7 +137,7 @@ func (c Cell) checkSeeds() error {
 	return nil
 }
 
-// plausible reports whether there is none, or one that a run may measure.
+// plausible reports whether d is nil or a distance that a run may measure.
 func (d *Distance) plausible() bool {
 	return d == nil || math.IsInf(float64(*d), 1) || plausible(float64(*d))
 }
@@ -166,9 +166,9 @@ func (r Record) check() error {
 	return nil
 }
 
-// CheckRecords is an error for records that disagree with their cells: every cell has one an image, in the order of its
-// verdicts, with the same verdicts. Records without a cell are those of a run that was killed before it wrote its
-// results.
+// CheckRecords returns an error for records that disagree with their cells. Every cell has a record for each image,
+// in the order of its verdicts, with the same verdicts. Records without a cell come from a run that was killed before
+// it wrote its results.
 func (f *File) CheckRecords(records iter.Seq[Record]) error {
 	verdicts := map[cell.ID][]byte{}
 	for r := range records {

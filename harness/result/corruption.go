@@ -8,22 +8,23 @@ import (
 	"selfheal/attacks"
 )
 
-// Corruptions reports whether corruptions made the attack's cells, one each, which are then called NAME:fog:3.
+// Corruptions reports whether corruptions made the attack's cells. There is one for each, called NAME:fog:3.
 func (a Attack) Corruptions() bool { return a.Kind == attacks.CorruptionKind }
 
 // Free reports whether the attack's cells have neither norm nor epsilon.
 func (a Attack) Free() bool { return attacks.Free(a.Kind) }
 
-// several reports whether the attack's cells have names of their own: those of corruptions, or of a patch's sides.
+// several reports whether the attack's cells have names of their own: for each corruption, or for each side of a
+// patch.
 func (a Attack) several() bool { return a.Corruptions() || a.Kind == attacks.PatchKind }
 
 // Crafted reports whether the attack's images are made against a network's answers.
 func (a Attack) Crafted() bool { return !a.Corruptions() && !a.Proves() }
 
-// Brackets reports whether the attack's cells say of each image what it withstands, and have no epsilon.
+// Brackets reports whether the attack's cells bound the radius that each image withstands, and have no epsilon.
 func (a Attack) Brackets() bool { return attacks.Brackets(a.Kind) }
 
-// Strengths are the epsilons that the attack makes cells at.
+// Strengths returns the epsilons at which the attack makes cells.
 func (a Attack) Strengths() []float64 {
 	if a.Brackets() {
 		return nil
@@ -31,29 +32,29 @@ func (a Attack) Strengths() []float64 {
 	return a.Epsilons
 }
 
-// Proves reports whether the attack is a certificate: its cells say what is proven.
+// Proves reports whether the attack is a certificate.
 func (a Attack) Proves() bool { return attacks.Proves(a.Kind) }
 
 // Smooths reports whether the attack is a certificate of the smoothed classifier, which has radii.
 func (a Attack) Smooths() bool { return a.Kind == attacks.SmoothingKind }
 
-// AttackOf is the attack that made a cell, by its name in the config; ok is false where nothing is known of it.
+// AttackOf returns the attack that made a cell, and its name in the config. ok is false if the attack is unknown.
 func AttackOf(known map[string]Attack, cell string) (name string, a Attack, ok bool) {
 	name, _, colon := strings.Cut(cell, ":")
 	a, ok = known[name]
 	return name, a, ok && a.several() == colon
 }
 
-// Made says how a cell's attack was made; nothing where that is not known.
+// Made returns the attack of a cell, or an empty one if it is unknown.
 func (f *File) Made(cell string) Attack {
 	if _, a, ok := AttackOf(f.Attacks, cell); ok {
 		return a
 	}
-	return f.Attacks[cell] // a mean over corruptions has the name that they have together
+	return f.Attacks[cell] // a mean over corruptions has their common name
 }
 
-// Cells are the names of the attack's cells: the one that it has in the config, or one for each corruption and
-// severity, NAME:fog:3, or for each side of a patch, NAME:4.
+// Cells returns the names of the attack's cells: its name in the config, or a name for each corruption and severity,
+// NAME:fog:3, or for each side of a patch, NAME:4.
 func (a Attack) Cells(name string) []string {
 	if !a.several() {
 		return []string{name}
@@ -70,7 +71,7 @@ func (a Attack) Cells(name string) []string {
 	return list
 }
 
-// TitleOf is the title of a cell's attack: a patch has its side in it.
+// TitleOf returns the title of a cell's attack. A patch's includes its side.
 func (a Attack) TitleOf(cell string) string {
 	_, side, ok := strings.Cut(cell, ":")
 	if a.Kind != attacks.PatchKind || !ok {
@@ -80,7 +81,7 @@ func (a Attack) TitleOf(cell string) string {
 	return strings.TrimSuffix(patch+" "+side+"×"+side+","+rest, ",")
 }
 
-// values writes the items of a list, which has another type once it has been in a file.
+// values writes the items of a list, whose type changes once it has been in a file.
 func values(list any) (out []string) {
 	if v := reflect.ValueOf(list); v.Kind() == reflect.Slice {
 		for _, item := range v.Seq2() {

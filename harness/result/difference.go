@@ -10,18 +10,18 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Difference is a value that is not the same in two JSON texts.
+// Difference is a value that two JSON texts do not share.
 type Difference struct {
-	Path        string // where it stands
-	Before, Now any    // nil where there is none
+	Path        string // its place
+	Before, Now any    // nil if absent
 }
 
-// Say tells the values, with a word for each text.
+// Say writes the two values, with a word for each text.
 func (d Difference) Say(before, now string) string {
 	return fmt.Sprintf("%s: %s %s, %s %s", d.Path, before, shown(d.Before), now, shown(d.Now))
 }
 
-// SayFirst tells the first few of some differences, and how many there are beside.
+// SayFirst writes the first few differences, and how many more there are.
 func SayFirst(list []Difference, before, now string) string {
 	const most = 3
 	texts := lists.Map(list[:min(len(list), most)], func(d Difference) string { return d.Say(before, now) })
@@ -41,7 +41,7 @@ func shown(v any) string {
 			words = append(words[:most], fmt.Sprintf("… (%d)", len(v)))
 		}
 		return "[" + strings.Join(words, ", ") + "]"
-	case map[string]any: // of a list that has got longer or shorter
+	case map[string]any: // an item of a list that has become longer or shorter
 		if kind, ok := v["kind"]; ok {
 			return shown(kind)
 		}
@@ -50,7 +50,7 @@ func shown(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Differences walks two JSON values.
+// Differences compares two JSON values recursively.
 func Differences(path string, before, now any) (list []Difference) {
 	x, isMap := before.(map[string]any)
 	y, areMaps := now.(map[string]any)

@@ -36,7 +36,7 @@ func generated(t *testing.T, path, from, to, want string) {
 	must.Do(t, os.WriteFile(path, []byte(before+from+want+to+after), 0o644))
 }
 
-// wrapped is a paragraph in lines of at most 100 characters.
+// wrapped returns a paragraph in lines of at most 100 characters.
 func wrapped(text string) string {
 	var b strings.Builder
 	width := 0

@@ -3,7 +3,7 @@ package result
 // Figure is a row of the table of figures. Its files are NAME-OF.png and NAME-OF.svg.
 type Figure struct {
 	Name  string
-	Of    string // what the end of a file's name stands for: SUITE, FIGURE
+	Of    string // the last part of a file's name: SUITE, FIGURE
 	Shows string // for docs/results.md
 }
 
@@ -23,7 +23,7 @@ const (
 	TheoryFigure      = "theory"
 )
 
-// Figures is the table, in a page's order. Reports, the names of a run's files and docs/results.md follow from it.
+// Figures is the table, in a page's order. Reports, the names of a run's files and docs/results.md are made from it.
 var Figures = []Figure{
 	{RadarFigure, "SUITE", "accuracy per attack, undefended and controlled (bars below three axes)"},
 	{CurveFigure, "SUITE", "accuracy against epsilon, where there is data for it ([below](#robustness-curves))"},
@@ -48,7 +48,7 @@ var Figures = []Figure{
 	{TheoryFigure, "FIGURE", "the checks of `selfheal theory`, a figure an experiment"},
 }
 
-// FigureFiles are patterns, as of package path, of the names that the files of figures have.
+// FigureFiles returns patterns, as of package path, that match the names of figures' files.
 func FigureFiles() (patterns []string) {
 	for _, f := range Figures {
 		patterns = append(patterns, f.Name+"-*.png", f.Name+"-*.svg")

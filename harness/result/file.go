@@ -38,10 +38,10 @@ func (f *File) settle() {
 	}
 }
 
-// mostBytes bounds a file of results: 2,000 cells of 50,000 images need half of it.
+// mostBytes bounds a file of results. 2,000 cells of 50,000 images need half of it.
 const mostBytes = 256 << 20
 
-// read reads and checks a file of one schema, which value is for: its key schema stands at got.
+// read reads and checks a file of one schema into value. got points to value's schema.
 func read(path, schema string, got *string, value interface{ check() error }) error {
 	data, err := input.Read(path, mostBytes)
 	if err != nil {
@@ -78,7 +78,7 @@ func write(path string, v any) error {
 // mostLine bounds a record, in bytes.
 const mostLine = 1 << 20
 
-// Records walks through a records.jsonl up to the first error. A last line without its end is skipped.
+// Records walks through a records.jsonl up to the first error. It skips a last line without its end.
 func Records(path string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		f, err := input.Open(path)

@@ -36,7 +36,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// readTwice reads a file, and what it wrote of it; nil is what no run has written.
+// readTwice reads a file, writes it and reads it again. It returns nil for a file that no run has written.
 func readTwice[T any](t *testing.T, path string, read func(string) (*T, error), write func(string, *T) error) (f *T) {
 	if must.Survive(t, func() (err error) {
 		f, err = read(path)

@@ -11,11 +11,11 @@ import (
 // GallerySchema names the version of gallery.json's layout.
 const GallerySchema = "selfheal.gallery/1"
 
-// Gallery is gallery.json: images of a run, chosen by a rule, as pictures.
+// Gallery is gallery.json: pictures of a run's images, chosen by a rule.
 type Gallery struct {
 	Schema       string        `json:"schema"`
 	ConfigSHA256 string        `json:"config_sha256"`   // as in results.json
-	Notes        []GalleryNote `json:"notes,omitempty"` // what the rule would show and this file lacks
+	Notes        []GalleryNote `json:"notes,omitempty"` // what the rule would show and the file lacks
 	Cases        []GalleryCase `json:"cases"`
 }
 
@@ -29,8 +29,9 @@ type GalleryNote struct {
 // adversarial one.
 const (
 	Healed    = "healed"     // the controlled network is right on the adversarial image
-	NotHealed = "not-healed" // it is wrong on it
-	// Broken: the attack was on the defense of the case itself, which is right on the clean image only.
+	NotHealed = "not-healed" // the controlled network is wrong on it
+	// Broken: the attack was on the case's own defense, which is right on the clean image and wrong on the
+	// adversarial one.
 	Broken = "broken"
 )
 
@@ -39,14 +40,15 @@ type GalleryCase struct {
 	cell.ID
 	Norm string `json:"norm"`
 	Kind string `json:"kind"`
-	// VerdictOnly: the attack ended at its first success, as the cell's did.
+	// VerdictOnly: the attack ended at its first success.
 	VerdictOnly bool   `json:"verdict_only,omitempty"`
 	Image       int    `json:"image"`
 	Label       int    `json:"label"`
 	LabelName   string `json:"label_name,omitempty"`
-	// Perturbation is its norm, in the attack's.
+	// Perturbation is the norm of the perturbation, in the attack's norm.
 	Perturbation float64 `json:"perturbation"`
-	// Undefended are the answers of the network alone, Controlled those under the defense, nil where that is none.
+	// Undefended are the answers of the undefended network, Controlled those under the defense; null for defense
+	// none.
 	Undefended GalleryAnswers  `json:"undefended"`
 	Controlled *GalleryAnswers `json:"controlled,omitempty"`
 	Pictures   GalleryPictures `json:"pictures"`
@@ -54,13 +56,13 @@ type GalleryCase struct {
 	Trace []GallerySweep `json:"trace,omitempty"`
 }
 
-// GalleryAnswers are those to the clean and to the adversarial image.
+// GalleryAnswers are the answers to the clean and to the adversarial image.
 type GalleryAnswers struct {
 	Clean       GalleryAnswer `json:"clean"`
 	Adversarial GalleryAnswer `json:"adversarial"`
 }
 
-// GalleryAnswer is what a classifier says of an image.
+// GalleryAnswer is a classifier's answer to an image.
 type GalleryAnswer struct {
 	Class  int     `json:"class"` // of the largest logit
 	Name   string  `json:"name,omitempty"`
@@ -76,12 +78,12 @@ type GalleryPictures struct {
 	// Perturbation is 0.5 + Magnification · (adversarial − clean).
 	Perturbation  []byte  `json:"perturbation"`
 	Magnification float64 `json:"magnification"`
-	// Healed is the controlled input x_0 + u_0 of the adversarial image, clipped to [0,1]; absent where the defense
-	// does not control the input.
+	// Healed is the controlled input x_0 + u_0 of the adversarial image, clipped to [0,1]; absent if the defense does
+	// not control the input.
 	Healed []byte `json:"healed,omitempty"`
 }
 
-// Bytes is the size of the PNG files.
+// Bytes returns the size of the PNG files.
 func (p GalleryPictures) Bytes() int {
 	return len(p.Clean) + len(p.Adversarial) + len(p.Perturbation) + len(p.Healed)
 }
@@ -92,26 +94,26 @@ const (
 	GalleryBytes = 3 << 19 // of PNG files, 1.5 MiB
 )
 
-// Bounds on what is decoded when a gallery is read. Small files may claim many pixels.
+// Bounds on decoding when a gallery is read, as small files may claim many pixels.
 const (
 	largestSide   = 4096
-	galleryPixels = 1 << 26 // of all pictures
+	galleryPixels = 1 << 26 // pixels of all pictures
 )
 
-// GallerySweep is where the controls of one image stand.
+// GallerySweep is the state of one image's controls at the greedy start or after a sweep.
 type GallerySweep struct {
 	Objective float64       `json:"objective"`
 	Layers    []SolverLayer `json:"layers"`
 }
 
-// SolverLayer is what a control does at one layer: of one image, or as a mean over a cell's images.
+// SolverLayer is the control at one layer, for one image or as a mean over a cell's images.
 type SolverLayer struct {
-	At          string  `json:"at"`           // as the config says it: input, last, a boundary or a tensor
+	At          string  `json:"at"`           // as in the config: input, last, a boundary or a tensor
 	ControlNorm float64 `json:"control_norm"` // ‖u_t‖
 	Loss        float64 `json:"loss"`         // ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖²
 }
 
-// ReadGallery reads a gallery.json, whose pictures are then PNG files of one size and whose traces have the same
+// ReadGallery reads and checks a gallery.json: its pictures are PNG files of one size, and its traces have the same
 // layers.
 func ReadGallery(path string) (*Gallery, error) {
 	var g Gallery

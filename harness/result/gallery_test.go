@@ -24,7 +24,7 @@ func picture(t testing.TB, w, h int) []byte {
 	return b.Bytes()
 }
 
-// galleryOf is a gallery that a run might write, of one picture of 3×2 pixels.
+// galleryOf returns a gallery that a run might write, of one picture of 3×2 pixels.
 func galleryOf(p []byte) *Gallery {
 	return &Gallery{Schema: GallerySchema, ConfigSHA256: "ab", Notes: []GalleryNote{{"s", "note"}},
 		Cases: []GalleryCase{{ID: cell.Of("s", "<m>", "c", "a", 0.5), Norm: "l2", Kind: Healed, Image: 3, Label: 1,

@@ -5,12 +5,12 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Mode is a row of the table of what a suite's attacker knows.
+// Mode is a row of the table of attackers' knowledge.
 type Mode struct {
 	Name  string // in the config and in results
 	Title string // at the head of a column
-	Made  string // of the adversarial images, in a figure or a caption
-	Knows string // in sentences, whose subject is the attacker
+	Made  string // how the adversarial images were made, in a figure or a caption
+	Knows string // in sentences whose subject is the attacker
 }
 
 // The modes by name.
@@ -22,9 +22,9 @@ const (
 	Transfer         = "transfer"
 )
 
-// Modes is the table, by what the attacker knows. Schema, documentation and reports take their words from it.
-// [Whitebox] is the mode of every suite without controls that is none of transfer, whatever its config says; a config
-// chooses among the others.
+// Modes is the table of modes. Schema, documentation and reports take their words from it. [Whitebox] is the mode of
+// every suite without controls except those in mode transfer, whatever its config says; a config chooses among the
+// others.
 var Modes = []Mode{
 	{Whitebox, "White-box", "made on the network itself",
 		"Knows the network, which has no control, and attacks it directly, as attacks on classifiers usually do."},
@@ -46,8 +46,8 @@ var Modes = []Mode{
 			"network."},
 }
 
-// AttackerOf names the mode of a suite's results: the config's, or [Whitebox] where the suite has no control and its
-// images are of no other network.
+// AttackerOf returns the mode of a suite's results: [Whitebox] if the suite has no control and its images were not
+// made on another network, else the config's.
 func AttackerOf(mode string, controlled bool) string {
 	if controlled || mode == Transfer {
 		return mode
@@ -55,7 +55,7 @@ func AttackerOf(mode string, controlled bool) string {
 	return Whitebox
 }
 
-// Controlled tells which suites have a control, by the defenses of their cells.
+// Controlled returns the suites that have a control, by the defenses of their cells.
 func Controlled[C any](cells []C, of func(C) cell.ID) map[string]bool {
 	controlled := map[string]bool{}
 	for _, c := range cells {
@@ -65,10 +65,10 @@ func Controlled[C any](cells []C, of func(C) cell.ID) map[string]bool {
 	return controlled
 }
 
-// ModeNames lists the modes' names in the table's order: the first is no choice of a config's.
+// ModeNames lists the modes' names in the table's order. A config can't choose the first.
 func ModeNames() []string { return lists.Map(Modes, func(m Mode) string { return m.Name }) }
 
-// ModeOf finds a mode by its name; ok is false for a name that is not known.
+// ModeOf finds a mode by its name. ok is false for an unknown name.
 func ModeOf(name string) (m Mode, ok bool) {
 	for _, m := range Modes {
 		if m.Name == name {

@@ -7,43 +7,44 @@ import (
 	"selfheal/harness/cell"
 )
 
-// CleanImages and AdversarialImages are what a solver study is made on.
+// The kinds of images in a solver study.
 const (
 	CleanImages       = "clean"
 	AdversarialImages = "adversarial" // made on the undefended network, like those of oblivious cells
 )
 
-// SolverStudy compares the ways to solve for the controls of one model under one control. Objectives are those of the
-// control problem, Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖², a sum per image; passes are in units of one
-// forward pass of the model, by FLOPs.
+// SolverStudy compares the ways to solve for the controls of one model under one control. Objectives are the control
+// problem's, Σ_t ½‖E_t(x_t + u_t) − (x_t + u_t)‖² + (c/2)‖u_t‖², a sum per image. Passes are in units of one forward
+// pass of the model, by FLOPs.
 type SolverStudy struct {
 	cell.Job
-	Control string       `json:"control"`
-	N       int          `json:"n"`                // images of each kind
-	Attack  string       `json:"attack,omitempty"` // that made the adversarial images; "" for clean ones alone
+	Control string `json:"control"`
+	N       int    `json:"n"` // images of each kind
+	// attack that made the adversarial images; "" if there are only clean ones
+	Attack  string       `json:"attack,omitempty"`
 	Norm    string       `json:"norm,omitempty"`
 	Epsilon cell.Epsilon `json:"epsilon,omitzero"`
 	Recipe  string       `json:"recipe,omitempty"`
 	// Baseline is the undefended network on the same images.
 	Baseline []Score `json:"baseline"`
-	// Solver is the control's own, Defaults the one of a control that says nothing.
+	// Solver is the control's own; Defaults is the solver of a control that sets none.
 	Solver   SolverSettings `json:"solver"`
 	Defaults SolverSettings `json:"defaults"`
-	// Curves follow greedy control, msa and pmp from the same start, and the control's method at the default rate and
-	// momentum where its own are others: a curve for each of them and each kind of images.
+	// Curves follow greedy control, msa and pmp from the same start and, if the control's rate and momentum are not
+	// the default, its method with the default ones. There is a curve for each of these and each kind of images.
 	Curves []SolverCurve `json:"curves"`
-	// Runs are the control's own solver, that one with the default rate and momentum where its own are others, and
-	// those with one setting changed.
+	// Runs are the control's own solver, the same with the default rate and momentum if its own differ, and the same
+	// with one setting changed.
 	Runs    []SolverRun  `json:"runs"`
 	Costs   []SolverCost `json:"costs"`
-	Seconds float64      `json:"seconds"` // of the study, its adversarial images not included
+	Seconds float64      `json:"seconds"` // time of the study, without making its adversarial images
 }
 
-// SolverSettings are a solver's. Those that its method has no use for are 0.
+// SolverSettings are a solver's settings. A setting that its method does not use is 0.
 type SolverSettings struct {
 	Method         string  `json:"method"`
 	Outer          int     `json:"outer"`
-	Inner          int     `json:"inner"` // ascent steps a layer and sweep; 1 of pmp
+	Inner          int     `json:"inner"` // ascent steps a layer and sweep; 1 for pmp
 	Regularization float64 `json:"regularization"`
 	LearningRate   float64 `json:"learning_rate"`
 	Momentum       float64 `json:"momentum"`
@@ -64,12 +65,12 @@ type SolverCurve struct {
 	Points   []SolverPoint  `json:"points"`
 }
 
-// SolverPoint is a stage of a solver: after the greedy start (sweep 0) or an ascent step. Its numbers are those of a
+// SolverPoint is a stage of a solver, after the greedy start (sweep 0) or an ascent step. Its numbers belong to a
 // controlled network whose solver stops here.
 type SolverPoint struct {
 	Sweep  int     `json:"sweep"`
 	Layer  int     `json:"layer"` // segment whose control was moved; −1 at the greedy start
-	Step   int     `json:"step"`  // ascent steps made there in this sweep
+	Step   int     `json:"step"`  // ascent steps at this layer in this sweep
 	Done   bool    `json:"done"`  // the greedy start, or the end of a sweep
 	Passes float64 `json:"passes"`
 	Mean
@@ -77,8 +78,8 @@ type SolverPoint struct {
 	Accuracy float64 `json:"accuracy"`
 }
 
-// Mean is that of the objective over the images, with its standard error (0 of a single image); Objective is null where
-// it is not finite on some image.
+// Mean is the mean of the objective over the images, with its standard error (0 for a single image). Objective is
+// null if it is not finite on some image.
 type Mean struct {
 	Objective     *float64 `json:"objective"`
 	StandardError float64  `json:"standard_error"`
@@ -105,22 +106,22 @@ type SolverRun struct {
 	Outcomes []SolverOutcome `json:"outcomes"` // one for each kind of images
 }
 
-// SolverOutcome is what a solver comes to on images of one kind. Shares are of all images.
+// SolverOutcome is a solver's result on images of one kind. Fractions are of all images.
 type SolverOutcome struct {
 	Score
 	Sweeps []Mean `json:"sweeps"` // the objective at the greedy start and after each sweep
-	// BelowGreedy is the share of images whose objective ends strictly below the greedy start's, NonIncreasing of those
-	// where no sweep raises it (by more than a millionth of it), NotFinite of those where objective or logits end
-	// infinite or NaN.
+	// BelowGreedy is the fraction of images whose objective ends strictly below the greedy start's. NonIncreasing is
+	// the fraction on which no sweep raises it (by more than a millionth of it). NotFinite is the fraction whose
+	// objective or logits end infinite or NaN.
 	BelowGreedy   float64 `json:"below_greedy"`
 	NonIncreasing float64 `json:"non_increasing"`
 	NotFinite     float64 `json:"not_finite"`
 }
 
-// Final is the objective at the end.
+// Final returns the objective at the end.
 func (o SolverOutcome) Final() Mean { return o.Sweeps[len(o.Sweeps)-1] }
 
-// check is an error for a study that no run writes: readers rely on a mean for each sweep, and on costs above 0.
+// check returns an error for a study that no run writes. Readers rely on a mean for each sweep, and on costs above 0.
 func (s SolverStudy) check() error {
 	for _, c := range s.Curves {
 		for _, p := range c.Points {
@@ -146,11 +147,11 @@ func (s SolverStudy) check() error {
 	return nil
 }
 
-// SolverCost is what an answer costs.
+// SolverCost is the cost of an answer.
 type SolverCost struct {
-	Method string  `json:"method"` // "none": the network alone
+	Method string  `json:"method"` // "none": the undefended network
 	Passes float64 `json:"passes"`
-	// Milliseconds is the median time of one image, one at a time, over Images of them.
+	// Milliseconds is the median time of one image, one at a time, over Images images.
 	Milliseconds float64 `json:"milliseconds"`
 	Images       int     `json:"images"`
 }

@@ -6,13 +6,13 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Warning is something a reader of the cell must know.
+// Warning tells a reader of the cell why its number may be weaker than it looks.
 type Warning struct {
 	ID      string `json:"id"` // of a [WarningKind]
 	Message string `json:"message"`
 }
 
-// WarningKind is a row of the table of warnings: what may make a number weaker than it looks.
+// WarningKind is a row of the table of warnings.
 type WarningKind struct {
 	ID    string
 	Means string // what happened, and why it matters
@@ -28,7 +28,7 @@ func warning(id, means, do string) WarningKind {
 	return k
 }
 
-// New is a warning of this kind.
+// New makes a warning of this kind.
 func (k WarningKind) New(format string, args ...any) Warning {
 	return Warning{ID: k.ID, Message: fmt.Sprintf(format, args...)}
 }

@@ -1,5 +1,6 @@
-// Package published holds the tables of the paper that selfheal implements, to be shown beside a run's numbers.
-// README.md says what the columns of paper.csv mean.
+// Package published holds the tables of the paper that selfheal implements, to show beside a run's numbers. [Tables]
+// and [Lookup] give them; they are built into the program and never change. README.md says what the columns of
+// paper.csv mean.
 package published
 
 import (
@@ -26,23 +27,23 @@ type Table struct {
 	Name    string // table2-standard, …, table7
 	Caption string // in our words
 	Dataset string
-	Mode    string // what its attacker knows: oblivious, or whitebox, which the paper leaves at that
-	// Sides are the defenses of the two numbers of a cell, "none" for the network alone.
+	Mode    string // its attacker: oblivious, or whitebox, which the paper does not describe further
+	// Sides are the defenses of the two numbers of a cell, "none" for the undefended network.
 	Sides [2]string
 	Cells []Cell
 
-	table, training string // of the lines of paper.csv; training "" where there is one only
+	table, training string // in the lines of paper.csv; training is "" if the table has only one
 }
 
 // Cell is a cell of a table.
 type Cell struct {
-	Model    string // as the paper calls it: RN-18
+	Model    string // the paper's name: RN-18
 	Training string // standard or robust
 	Attack   Attack
-	Accuracy [2]float64 // left and right, as shares
+	Accuracy [2]float64 // left and right, as fractions
 }
 
-// Attack is what the images of a column were made with.
+// Attack is the attack of a column.
 type Attack struct {
 	Name    string  // none, aa-linf, aa-l2, aa-l1, pgd-linf
 	Kind    string  // "", autoattack or pgd
@@ -56,7 +57,7 @@ const (
 	closedLoop = "closed-loop" // embeddings trained for all the table's networks
 )
 
-// layout is the order of the paper and what paper.csv does not say.
+// layout is the paper's order, and the facts that paper.csv lacks.
 var layout = []Table{
 	{table: "table2", training: "standard", Sides: [2]string{none, closedLoop},
 		Caption: "Table 2, first half: networks trained in the standard way"},
@@ -101,7 +102,7 @@ var tables = sync.OnceValue(func() []Table {
 	return out
 })
 
-// share reads a number in per cent so that 94.71 is the float64 next to 0.9471.
+// share reads a number in per cent as a fraction: 94.71 becomes the float64 nearest to 0.9471.
 func share(percent string) float64 {
 	v, err := strconv.ParseFloat(percent+"e-2", 64)
 	if err != nil {
@@ -119,10 +120,10 @@ func attack(dataset, name string) Attack {
 	return Attack{name, kind, norm, strengths[dataset][norm]}
 }
 
-// Tables returns the paper's tables in its order, those of two halves as two.
+// Tables returns the paper's tables in its order. A table of two halves counts as two.
 func Tables() []Table { return tables() }
 
-// Lookup finds a table by its name. One of two halves, which have names too, is also found whole: table2, table6.
+// Lookup finds a table by its name. It also finds a whole table of two halves: table2, table6.
 func Lookup(name string) (Table, bool) {
 	var found Table
 	for _, t := range tables() {

@@ -11,7 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Every number stands at its place: the rows are those of the paper's own tables.
+// Every number is in its place: the rows equal the paper's own tables.
 func TestNumbers(t *testing.T) {
 	data := must.Get(os.ReadFile("testdata/rows.txt"))(t)
 	numbers, rest := 0, map[string][]Cell{}
