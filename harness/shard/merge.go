@@ -30,7 +30,7 @@ import (
 	"selfheal/internal/lists"
 )
 
-// shardWork is a shard that a run has done. There may be thousands.
+// shardWork is an attempt at a shard. There may be thousands.
 type shardWork struct {
 	dir      string // its folder
 	shard    plan.Shard
@@ -40,7 +40,7 @@ type shardWork struct {
 
 func (w shardWork) work() string { return filepath.Join(w.dir, folder.WorkFolder) }
 
-// Find lists the folders of shards, and of attempts at them, in a folder, which may be one itself.
+// Find lists the folders of shards, and of attempts at them, in a folder. The folder may itself be one.
 func Find(dir string) ([]string, error) {
 	var found []string
 	for _, pattern := range []string{"", attemptPrefix + "*", "shard-*-of-*", "shard-*-of-*/" + attemptPrefix + "*"} {
@@ -49,7 +49,7 @@ func Find(dir string) ([]string, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			// A merge names the damaged ones.
+			// a damaged one is listed, so that the merge names it
 			if p, err := folder.ReadPlan(name); err != nil || p.Shard != nil {
 				found = append(found, filepath.Dir(filepath.Dir(name)))
 			}
@@ -58,13 +58,13 @@ func Find(dir string) ([]string, error) {
 	return found, nil
 }
 
-// escaped is a path as a pattern that matches it alone.
+// escaped returns a pattern that matches only a path.
 func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// Merge makes the results of a plan from those of its shards and writes them to o.Out, as a run of all of it would. No
-// file that the config names is opened. It reads Out, Force, Progress and Report of o.
+// Merge makes the results of a plan from its shards' journals and writes them to o.Out, as a run of the whole plan
+// would. It opens no file that the config names. It uses Out, Force, Progress and Report of o.
 func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, error) {
 	first, works, err := shardWorks(dirs)
 	if err != nil {
@@ -103,17 +103,17 @@ func Merge(ctx context.Context, dirs []string, o run.Options) (*result.File, err
 	return m.Record, run.Results(ctx, p, m.Opener, out, m.journal, m, o.Report)
 }
 
-// merge is a source of results: the journals of shards, gathered in one.
+// merge is a source of results: the shards' journals, gathered in one.
 type merge struct {
-	*open.Opener // of which nothing is open
+	*open.Opener // opens nothing
 	plan         *plan.Plan
 	parts        [][]shardWork           // attempts, by the shard's number
-	sums         map[string]run.Checksum // of files that shards have saved, by their paths
+	sums         map[string]run.Checksum // checksums of files that shards have saved, by path
 	owners       map[folder.Key][]int    // the shard of each image of a network
 	journal      *folder.Journal
 }
 
-// mayWrite holds that nothing is lost when the output folder takes the results of all shards.
+// mayWrite returns an error if results in the output folder would be lost.
 func (m *merge) mayWrite(out *folder.Folder, force bool) error {
 	held := []*result.File{out.Old}
 	if p, err := folder.ReadPlan(out.Work(folder.PlanFile)); err == nil {
@@ -144,8 +144,8 @@ func (m *merge) machines() {
 	m.Progress.Report(progress.ProcessorsDiffer{CPUs: e.CPUs})
 }
 
-// shardWorks reads the shards, by number, and holds that they are one plan's, all of them. Among several attempts at a
-// shard one that is finished comes first.
+// shardWorks reads the shards' plans, by number, and returns an error unless they are all the shards of one plan. A
+// finished attempt at a shard comes before others.
 func shardWorks(dirs []string) (first *folder.Planned, works [][]shardWork, err error) {
 	for _, dir := range dirs {
 		p, err := folder.ReadPlan(filepath.Join(dir, folder.WorkFolder, folder.PlanFile))
@@ -193,7 +193,7 @@ func shardWorks(dirs []string) (first *folder.Planned, works [][]shardWork, err 
 	return first, works, err
 }
 
-// wholly is a shard's command without what made it a shard's.
+// wholly returns a shard's command without the shard's flags.
 func wholly(command []string) (whole []string) {
 	for i := 0; i < len(command); i++ {
 		switch word := command[i]; {
@@ -221,7 +221,7 @@ func sameRun(a, b *folder.Planned, inA, inB string) error {
 	return nil
 }
 
-// gather copies the lines of the shards' journals into that of the merge. Lines that two of them have must be the same.
+// gather copies the lines of the shards' journals into the merge's. Lines for the same image must be equal.
 func (m *merge) gather(ctx context.Context) error {
 	known, seconds := map[string][]uint32{}, map[string]float64{}
 	for _, attempts := range m.parts {
@@ -243,12 +243,12 @@ func (m *merge) gather(ctx context.Context) error {
 	return nil
 }
 
-// gatherOne copies one attempt's, whole if it is the one that is finished. Known are the checksums of the lines that
-// are there, by key and image, and seconds how long the work under a key took.
+// gatherOne copies one attempt's journal, whole if the attempt is the finished one. known are the checksums of the
+// lines gathered so far, by key and image; seconds are the times of the work under each key.
 func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, seconds map[string]float64) error {
-	from, _, err := journal.Read(w.work()) // damaged lines were made again, or are missed
+	from, _, err := journal.Read(w.work()) // damaged lines were made again, or are reported as missing
 	if errors.Is(err, fs.ErrNotExist) && !whole {
-		return nil // it has just begun
+		return nil // the attempt has just begun
 	}
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (m *merge) gatherOne(w shardWork, whole bool, known map[string][]uint32, se
 		if err != nil {
 			return errors.New("the journal is damaged: run the shard again with --force")
 		}
-		if key.Of == folder.Saved { // the shard's own files
+		if key.Of == folder.Saved { // files that only the shard needs
 			if sum, ok := run.SavedAs(block); ok {
 				m.sums[filepath.Join(w.work(), key.Part)] = sum
 			}
@@ -297,7 +297,7 @@ type line struct {
 	Value   json.RawMessage `json:"v"`
 }
 
-// vectorAt is the place of an image in a file of the attempt's own.
+// vectorAt matches an image's position in a file of the attempt's own.
 var vectorAt = regexp.MustCompile(`"at":\d+,`)
 
 // take copies the lines of a block that are not there yet.
@@ -310,13 +310,13 @@ func (m *merge) take(block *journal.Block, k folder.Key, known map[string][]uint
 	}
 	err := block.Read(func(text []byte) error {
 		var one line
-		if json.Unmarshal(text, &one) != nil || one.Image == nil { // of no image
+		if json.Unmarshal(text, &one) != nil || one.Image == nil { // it belongs to no image
 			sum := crc32.ChecksumIEEE(text)
 			if !to.Written() {
 				known[key] = []uint32{sum}
 				return to.Append(json.RawMessage(text))
 			}
-			fact := k.Of == folder.Classifier || k.Of == folder.Cost // that every shard knows by itself
+			fact := k.Of == folder.Classifier || k.Of == folder.Cost // every shard has it
 			if fact && known[key][0] != sum {
 				return errors.New("other shards have something else: run the shard again with --force")
 			}
@@ -375,7 +375,7 @@ func (m *merge) Adversarial(b *open.Job, name string, _ func(i int) ([]float32, 
 	return nil
 }
 
-// Open is a job of which only names are known.
+// Open returns a job with names in place of images and networks.
 func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 	b := &open.Job{Job: j, Recipes: map[plan.Trial]attacks.Recipe{}}
 	for _, defense := range j.Defenses() {
@@ -405,7 +405,7 @@ func (m *merge) Open(_ context.Context, j *plan.Job) (*open.Job, error) {
 
 func nothing[T any]() (v T, err error) { return v, nil }
 
-// Oracle is one that knows the cost of its answers, and gives none.
+// Oracle returns an oracle that knows the cost of its answers and gives none.
 func (m *merge) Oracle(b *open.Job, c open.Classifier) (*open.Oracle, error) {
 	cost, err := folder.Once(m.journal, run.InfoKey(b.Job, c.Defense(), folder.Cost), nothing[control.Cost])
 	return &open.Oracle{Oracle: closed{c.Info}, Of: c, Cost: cost, Close: func() {}}, err
@@ -432,7 +432,7 @@ func readRow(path string, n, i int, data []byte) error {
 		return fmt.Errorf("%s: %w", path, fault.Reason(err))
 	}
 	defer f.Close()
-	head := make([]byte, 10) // its last two bytes say how long the rest of the header is
+	head := make([]byte, 10) // its last two bytes have the length of the rest
 	info, err := f.Stat()
 	if err == nil {
 		_, err = f.ReadAt(head, 0)

@@ -1,5 +1,6 @@
-// Package shard does a plan in parts: a shard of it, in a folder beside the others, the merge of what they leave, and
-// the jobs of a cluster that run them.
+// Package shard runs a plan in parts. [Run] does one shard, in a folder beside the others; [Merge] makes the results
+// out of the shards' journals; [Submit] runs all shards as jobs of a cluster, submits failed ones again and merges.
+// The results equal those of a run of the whole plan, whatever shards were stopped, repeated or done twice.
 package shard
 
 import (
@@ -26,10 +27,10 @@ import (
 	"selfheal/internal/journal"
 )
 
-// Run does a shard of a plan, in a folder of o.Out. With attempt set it works beside whoever else does that shard, in a
-// folder of its own. It ignores o.Report: a shard has no results of its own.
+// Run does a shard of a plan, in a folder of o.Out. If attempt is set, it works in a folder of its own, beside other
+// attempts at that shard. It ignores o.Report, as a shard has no results of its own.
 func Run(ctx context.Context, p *plan.Plan, s plan.Shard, attempt bool, o run.Options) error {
-	// Fitted embeddings go to all shards: fits on several kinds of processor differ in their last digits.
+	// All shards share fitted embeddings, as fits on several kinds of processor differ in their last digits.
 	o.Cache = &pca.Cache{Dir: filepath.Join(o.Out, "fits")}
 	for _, name := range []string{"fits", s.Folder()} {
 		if _, there := os.Lstat(filepath.Join(o.Out, name)); there == nil { // it may be a link
@@ -51,7 +52,7 @@ func Run(ctx context.Context, p *plan.Plan, s plan.Shard, attempt bool, o run.Op
 	return err
 }
 
-// partOf is a part of the plan that is done in a folder, with what is known of the data sets.
+// partOf returns the part for a shard in a folder, with the known digests of the data sets.
 func partOf(p *plan.Plan, s plan.Shard, dir string, o run.Options) (*run.Part, error) {
 	known, err := readDigests(o.Out, p, o.Force)
 	return &run.Part{Shard: s, Dir: dir, Known: known, Read: func(sets map[string]*dataset.Dataset) error {
@@ -72,7 +73,7 @@ func partOf(p *plan.Plan, s plan.Shard, dir string, o run.Options) (*run.Part, e
 	}}, err
 }
 
-// digestsFile has the digests of a plan's data sets, so that later shards read their own images only.
+// digestsFile has the digests of a plan's data sets, so that later shards read only their own images.
 const digestsFile = "datasets.json"
 
 type digests struct {
@@ -80,7 +81,8 @@ type digests struct {
 	Datasets     map[string]*dataset.Digest `json:"datasets"`
 }
 
-// readDigests reads what another shard has written; nil for nothing, and with force for that of another plan.
+// readDigests reads another shard's digests. It returns nil if there are none and, with force, if they are another
+// plan's.
 func readDigests(dir string, p *plan.Plan, force bool) (map[string]*dataset.Digest, error) {
 	file := filepath.Join(dir, digestsFile)
 	var d digests
@@ -103,7 +105,7 @@ func readDigests(dir string, p *plan.Plan, force bool) (map[string]*dataset.Dige
 	return d.Datasets, nil
 }
 
-// writeDigests writes those of data sets that are open. Shards that do so at once write the same.
+// writeDigests writes the digests of open data sets. Shards that do so at once write the same.
 func writeDigests(dir string, p *plan.Plan, sets map[string]*dataset.Dataset) error {
 	d := digests{p.Config.Hash(), map[string]*dataset.Digest{}}
 	for key, set := range sets {
@@ -115,7 +117,7 @@ func writeDigests(dir string, p *plan.Plan, sets map[string]*dataset.Dataset) er
 	return nil
 }
 
-// statusOf is how far a shard of a run in a folder is, by its best attempt; nil where none has begun.
+// statusOf returns the progress of a shard in a run's folder, by its best attempt, or nil if none has begun.
 func statusOf(dir string, s plan.Shard) (best *folder.Status) {
 	shard := escaped(filepath.Join(dir, s.Folder()))
 	for _, pattern := range []string{"", attemptPrefix + "*"} {
@@ -130,10 +132,10 @@ func statusOf(dir string, s plan.Shard) (best *folder.Status) {
 	return best
 }
 
-// attemptPrefix begins the name of the folder of an attempt at a shard, in the shard's.
+// attemptPrefix begins the name of an attempt's folder in the shard's folder.
 const attemptPrefix = "attempt-"
 
-// shardFolder is the folder of the shard that a run did in a folder, which may be an attempt's in it.
+// shardFolder returns the folder of the shard that a run did in dir, which may be an attempt's folder.
 func shardFolder(dir string) string {
 	if strings.HasPrefix(filepath.Base(dir), attemptPrefix) {
 		dir = filepath.Dir(dir)
@@ -141,8 +143,8 @@ func shardFolder(dir string) string {
 	return filepath.Clean(dir)
 }
 
-// newAttempt finds the attempt at a shard that is finished, or makes the folder of a new one and copies there the work
-// of the one that got farthest. Others may be at work, when a scheduler thinks a node dead: a name is random.
+// newAttempt returns the folder of a shard's finished attempt, or makes a new one with a copy of the work of the
+// attempt that got farthest. Others may be at work, if a scheduler thinks a node dead, so its name is random.
 func newAttempt(shard string) (dir string, err error) {
 	dir = filepath.Join(shard, fmt.Sprintf("%s%s-%08x", attemptPrefix, time.Now().UTC().Format("20060102T150405"),
 		rand.Uint32()))
@@ -164,7 +166,7 @@ func newAttempt(shard string) (dir string, err error) {
 	if err = atomicfile.In(dir).Make(folder.WorkFolder); err != nil || before == "" {
 		return dir, err
 	}
-	// The journal before the files that it names, and the plan last: a merge takes no notice of a folder without.
+	// The journal comes before the files that it names, and the plan last: a merge ignores a folder without plan.
 	for _, pattern := range []string{journal.File, "*" + journal.VectorsSuffix, "adversarial/*.npy", folder.PlanFile} {
 		names, err := filepath.Glob(filepath.Join(escaped(before), folder.WorkFolder, pattern))
 		if err != nil {

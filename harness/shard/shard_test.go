@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The merge's command is that of a shard without its own flags.
+// The merge's command is a shard's without the shard's flags.
 func TestWholly(t *testing.T) {
 	words := wholly([]string{"selfheal", "run", "--shard", "1/2", "--attempt", "--shard=1/2", "-q"})
 	if fmt.Sprint(words) != "[selfheal run -q]" {

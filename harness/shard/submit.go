@@ -25,36 +25,36 @@ import (
 	"selfheal/internal/lists"
 )
 
-// SubmitOptions say by which engine and how a plan's shards are run elsewhere.
+// SubmitOptions choose the engine, and say how to run a plan's shards on it.
 type SubmitOptions struct {
-	run.Options    // of the merge; Out is the folder that all machines have
+	run.Options    // of the merge; all machines share the folder Out
 	Engine         cluster.Engine
 	EngineName     string
 	Shards         int
-	ProgramCommand []string      // runs a shard, but for --shard
-	Every          time.Duration // between two looks at how it goes; 0: 15 s
+	ProgramCommand []string      // runs a shard; --shard is added
+	Every          time.Duration // interval of looking at the shards; 0: 15 s
 }
 
-// submitFolder, in the output folder, has jobFile, the jobs that [Submit] has made.
+// submitFolder, in the output folder, has jobFile with the jobs that [Submit] has made.
 const (
 	submitFolder = "submit"
 	jobFile      = "job.json"
 )
 
-// submitted is the work that was given to an engine.
+// submitted is the work that an engine was given.
 type submitted struct {
 	Engine       string   `json:"engine"`
 	Shards       int      `json:"shards"`
 	ConfigSHA256 string   `json:"config_sha256"`
-	Jobs         []string `json:"jobs"` // ids, the last one that of what failed before
+	Jobs         []string `json:"jobs"` // ids; the last one runs the shards that failed before
 	Tries        []int    `json:"tries"`
 }
 
-// mostTries is how often a shard is given to the engine that ends without being finished.
+// mostTries is how often a shard is submitted that ends unfinished.
 const mostTries = 3
 
-// Submit runs a plan's shards as a job of an engine, follows it or one submitted before, submits again what has
-// failed, and merges in o.Out. When ctx is cancelled the job goes on; the error is [folder.Unfinished].
+// Submit runs a plan's shards as a job of an engine, or follows a job that was submitted before. It submits failed
+// shards again, and merges in o.Out. If ctx is cancelled the job goes on; the error is then [folder.Unfinished].
 func Submit(ctx context.Context, p *plan.Plan, o SubmitOptions) (*result.File, error) {
 	if err := atomicfile.In(o.Out).Make(submitFolder); err != nil {
 		return nil, fmt.Errorf("output folder %s: %w", o.Out, err)
@@ -92,12 +92,12 @@ type submission struct {
 	submitted
 	path     string
 	finished []bool
-	gone     []int // in how many looks one after the other the engine did not know a shard
+	gone     []int // in how many looks in a row the engine did not know a shard
 }
 
 func (s *submission) last() string { return s.Jobs[len(s.Jobs)-1] }
 
-// readSubmitted reads what was submitted for an output folder; nil where nothing was.
+// readSubmitted reads the work that was submitted for an output folder, or returns nil.
 func readSubmitted(dir string) (*submitted, error) {
 	path := filepath.Join(dir, submitFolder, jobFile)
 	data, err := input.Read(path, mostJobs)
@@ -115,12 +115,12 @@ func readSubmitted(dir string) (*submitted, error) {
 	return &s, nil
 }
 
-// shardsPerNode is how many shards a node has to do by default. Shards differ in the work that they make: the more
-// there are, the less the last one keeps the others waiting.
+// shardsPerNode is the default number of shards for each node. Shards take different times: the more there are, the
+// shorter the last one keeps the others waiting.
 const shardsPerNode = 4
 
-// DefaultShards is the number of shards of the job that was submitted for a folder before or, where none was, four for
-// each node on which the engine may run one.
+// DefaultShards returns the number of shards of the job submitted for a folder before or, if there is none, four for
+// each node on which the engine may run a shard.
 func DefaultShards(ctx context.Context, dir string, engine cluster.Engine) (int, error) {
 	if before, err := readSubmitted(dir); err != nil || before != nil {
 		if err != nil {
@@ -154,21 +154,21 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 		return open.Wrong(fmt.Errorf("%s is that of another job: another config, --suite, --limit or --set; choose "+
 			"another --out", s.o.Out))
 	default:
-		clear(s.Tries) // whoever calls again has mended the cause
+		clear(s.Tries) // a caller who tries again has removed the cause
 		s.o.Progress.Report(progress.JobFound{Engine: s.o.EngineName, Job: s.last()})
 		return nil
 	}
 	if err := s.o.Engine.Ready(); err != nil {
 		return err
 	}
-	// The results will find room and everything is there, and all shards will find the digests of the data sets.
+	// Checks that the results fit and all files are there, and reads the data sets' digests for all shards.
 	of := s.o.Options
 	of.Force = false
 	if of.Part, err = partOf(p, plan.Shard{}, of.Out, of); err == nil {
 		err = run.Prepare(ctx, p, of)
 	}
 	if err != nil {
-		if errors.Is(err, folder.ErrOtherRun) || errors.As(err, new(atomicfile.Refused)) { // and submit has no --force
+		if errors.Is(err, folder.ErrOtherRun) || errors.As(err, new(atomicfile.Refused)) { // submit has no --force
 			what, _, _ := strings.Cut(err.Error(), "; choose another ")
 			err = open.Wrong(errors.New(what + "; choose another --out"))
 		}
@@ -184,13 +184,13 @@ func (s *submission) begin(ctx context.Context, p *plan.Plan) error {
 const mostJobs = 64 << 20
 
 func (s *submission) submit(ctx context.Context, which []int) error {
-	// A job that the engine has taken is noted, even if this program is ended meanwhile.
+	// Notes a job that the engine has taken, even if this program is ended meanwhile.
 	id, err := s.o.Engine.Submit(context.WithoutCancel(ctx), cluster.Job{Command: s.o.ProgramCommand, Shards: s.Shards,
 		Which: which, Dir: s.o.Out})
 	if id == "" {
 		return err
 	}
-	s.Jobs = append(s.Jobs, id) // of an error too: a part may have been submitted
+	s.Jobs = append(s.Jobs, id) // after an error too, as a part may have been submitted
 	for _, i := range which {
 		s.Tries[i-1]++
 		s.gone[i-1] = 0
@@ -247,7 +247,8 @@ func (s *submission) again(ctx context.Context, failed []int) error {
 	return s.submit(ctx, failed)
 }
 
-// look asks shards and engine. Failed is what the engine did not know in two looks: files may be seen late.
+// look asks shards and engine. failed are the shards that the engine did not know in two looks, as files may appear
+// late.
 func (s *submission) look(ctx context.Context) (failed []int, all bool, err error) {
 	states, silent := map[int]cluster.State{}, false
 	for _, id := range s.Jobs {
