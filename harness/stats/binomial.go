@@ -5,9 +5,9 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ClopperPearson returns the exact interval of a fraction when k of n images are right (Biometrika 26 (1934) 404–413):
-// at its ends k or more, and k or fewer, have probability (1 − level)/2. Its coverage is at least level. With n = 0 it
-// is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
+// ClopperPearson returns the exact interval of a fraction when k of n images are right (Biometrika 26 (1934)
+// 404–413). At its ends, the probability of k or more, and of k or fewer, is (1 − level)/2. Its coverage is at least
+// level. With n = 0 it is [0, 1]. It panics unless 0 ≤ k ≤ n and level is in (0,1).
 func ClopperPearson(k, n int, level float64) [2]float64 {
 	counted("ClopperPearson", k, n)
 	twoSided(level) // panics for a level outside (0,1)
@@ -28,7 +28,7 @@ func BinomialTest(k, n int, fraction float64) float64 {
 	return atMost(k, n, fraction)
 }
 
-// atLeast is P(X ≥ k) for X ~ Bin(n, p). The incomplete beta function keeps the digits of small probabilities.
+// atLeast returns P(X ≥ k) for X ~ Bin(n, p). The incomplete beta function keeps the digits of small probabilities.
 func atLeast(k, n int, p float64) float64 {
 	switch {
 	case k <= 0:
@@ -41,5 +41,5 @@ func atLeast(k, n int, p float64) float64 {
 	return mathext.RegIncBeta(float64(k), float64(n-k+1), p)
 }
 
-// atMost is P(X ≤ k) for X ~ Bin(n, p).
+// atMost returns P(X ≤ k) for X ~ Bin(n, p).
 func atMost(k, n int, p float64) float64 { return atLeast(n-k, n, 1-p) }

@@ -133,8 +133,8 @@ func TestHolm(t *testing.T) {
 
 // Published values: Newcombe, "Two-sided confidence intervals for the single proportion: comparison of seven
 // methods", Statistics in Medicine 17 (1998), Table I, methods 3 (score without continuity correction) and 5
-// (Clopper–Pearson). The last three exact ones are those that the R package contingencytables tests for chapter
-// 2 of Fagerland, Lydersen and Laake, "Statistical Analysis of Contingency Tables" (2017).
+// (Clopper–Pearson). The R package contingencytables tests the last three exact ones for chapter 2 of Fagerland,
+// Lydersen and Laake, "Statistical Analysis of Contingency Tables" (2017).
 func TestIntervalsPublished(t *testing.T) {
 	none := [2]float64{-1, -1}
 	for _, c := range []struct {

@@ -40,7 +40,7 @@ func TestTangoPublished(t *testing.T) {
 	}
 }
 
-// likelihood is that of the counts, less what does not depend on won (the drop is given).
+// likelihood returns the counts' log-likelihood, without terms that do not depend on won (the drop is given).
 func likelihood(p Paired, drop, won float64) float64 {
 	term := func(k int, p float64) float64 {
 		if k == 0 {
@@ -51,8 +51,8 @@ func likelihood(p Paired, drop, won float64) float64 {
 	return term(p.Lost, won+drop) + term(p.Won, won) + term(p.N-p.Lost-p.Won, 1-2*won-drop)
 }
 
-// The score is what its definition says: the fraction of won images makes the counts most likely, the score
-// falls with the drop, grows with lost images, falls with won ones, and is McNemar's at 0.
+// The score fits its definition: the fraction of won images makes the counts most likely, the score falls with the
+// drop, grows with lost images, falls with won ones, and is McNemar's at 0.
 func TestScore(t *testing.T) {
 	const n = 17
 	for lost := 0; lost <= n; lost++ {
@@ -92,7 +92,7 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// trinomial is the probability of the counts, by logarithms of factorials.
+// trinomial returns the probability of the counts, by logarithms of factorials.
 func trinomial(p Paired, lost, won float64) float64 {
 	fact := func(k int) float64 { v, _ := math.Lgamma(float64(k + 1)); return v }
 	return math.Exp(fact(p.N) - fact(p.Lost) - fact(p.Won) - fact(p.N-p.Lost-p.Won) + likelihood(p, lost-won, won))

@@ -7,8 +7,8 @@ import (
 )
 
 // Detectable returns the smallest true drop, in [drop, 1], that n images show to be larger than drop with probability
-// power, where the larger of [Paired.Above]'s and [Paired.McNemarDrop]'s p-values must be at most alpha; 1 where none
-// is. An image is won with probability won/n. The border is that of the test itself at won images, and the power the
+// power, or 1 if there is none. The larger of [Paired.Above]'s and [Paired.McNemarDrop]'s p-values must be at most
+// alpha. An image is won with probability won/n. The test's border is computed at won won images; the power is the
 // sum over all outcomes whose score reaches it. drop is in [0, 1), alpha and power in (0, 1).
 func Detectable(n, won int, drop, alpha, power float64) float64 {
 	rejects := func(lost int) bool {
@@ -18,7 +18,7 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 	if n == 0 || !rejects(n-won) {
 		return 1 // without a walk through all counts
 	}
-	// The asymptotic test's border is near.
+	// The asymptotic test's border is near the exact one.
 	z := distuv.UnitNormal.Quantile(1 - alpha)
 	near := first(n-won, func(lost int) bool { return Paired{n, lost, won}.score(drop) >= z })
 	fails := firstFrom(near, n-won, rejects)
@@ -33,15 +33,15 @@ func Detectable(n, won int, drop, alpha, power float64) float64 {
 }
 
 const (
-	mostImages  = 10_000_000 // bounds the numbers of images that are looked for
-	exactImages = 20_000     // bounds those whose own border is looked for, for time's sake
+	mostImages  = 10_000_000 // bounds the search for a number of images
+	exactImages = 20_000     // bounds the numbers of images whose own border is computed, which takes time
 )
 
-// ImagesToPass returns about how many images it takes to exclude a drop of drop or more ([Paired.Below] at most alpha)
-// with probability power, when there is no drop and an image's verdict flips with probability flips, either way alike;
-// 0 stands for more than ten million. The border is that of the test itself at the usual number of won images, or of
-// its normal approximation where those are many or the images above 20,000. The power rises in teeth; the answer is on
-// one.
+// ImagesToPass returns about how many images it takes to exclude a drop of at least drop ([Paired.Below] at most
+// alpha) with probability power, if there is no drop and an image's verdict flips with probability flips, either way
+// alike. 0 stands for more than ten million. The border is the test's own at the usual number of won images; if these
+// are many, or the images more than 20,000, it is the normal approximation's. The power rises in teeth; the answer is
+// on one.
 func ImagesToPass(drop, flips, alpha, power float64) int {
 	if !(drop > 0) {
 		return 0
@@ -74,8 +74,8 @@ func ImagesToPass(drop, flips, alpha, power float64) int {
 	return n
 }
 
-// manyToPass is [ImagesToPass] by the normal approximation (Nam, Biometrics 53 (1997) 1422–1430): the score's variance
-// is that of the most likely probabilities with the drop under test, and the true one of flips without it.
+// manyToPass is [ImagesToPass] by the normal approximation (Nam, Biometrics 53 (1997) 1422–1430). The score's
+// variance uses the most likely probabilities at the tested drop, the true variance those of flips without a drop.
 func manyToPass(drop, flips, alpha, power float64) float64 {
 	const many = 1 << 30
 	half := int(many * flips / 2)
@@ -85,16 +85,16 @@ func manyToPass(drop, flips, alpha, power float64) float64 {
 	return at * at / (drop * drop)
 }
 
-// found is a number of images as the callers say it.
+// found returns a number of images as ImagesToPass does: rounded up, 0 if too many.
 func found(n float64) int {
-	if !(n <= mostImages) { // not a number for a drop whose square is 0
+	if !(n <= mostImages) { // NaN for a drop whose square is 0
 		return 0
 	}
 	return int(math.Ceil(n))
 }
 
 // ImagesToMiss returns about how many images it takes to show with probability power that an accuracy is below least
-// ([BinomialTest] at most alpha) when it is truly accuracy. 0 stands for more than ten million.
+// ([BinomialTest] at most alpha), if it truly is accuracy. 0 stands for more than ten million.
 func ImagesToMiss(accuracy, least, alpha, power float64) int {
 	if accuracy >= least {
 		return 0
@@ -106,7 +106,7 @@ func ImagesToMiss(accuracy, least, alpha, power float64) int {
 	return n
 }
 
-// images is the smallest number of images that are enough, to 1 %, if it is at most most.
+// images returns the smallest number of images that is enough, to 1 %, if it is at most most.
 func images(most int, enough func(n int) bool) (n int, ok bool) {
 	hi := 1
 	for !enough(hi) {

@@ -7,37 +7,39 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// nuisanceRisk is the probability, added to an exact p-value, that the true fraction of won images lies outside those
-// looked at. It is at most a thousandth of the level, so that the least level remains within reach.
+// nuisanceRisk returns the probability, added to an exact p-value, that the true fraction of won images lies outside
+// the fractions tried. It is at most a thousandth of the level, so that the least level remains within reach.
 func nuisanceRisk(level float64) float64 { return min(1e-6, level/1000) }
 
-// Above returns the exact p-value of "the true drop is at most drop": how probable, at worst, a score as large as the
-// one seen is under that hypothesis. Below a significance level the images show a larger drop.
+// Above returns the exact p-value of "the true drop is at most drop": the largest probability, under that hypothesis,
+// of a score at least as large as the observed one. Below a significance level the images show a larger drop.
 //
-// The score is Tango's; its distribution is that of the counts themselves, not the normal one (Hsueh, Liu and Chen,
-// Biometrics 57 (2001) 478–483). The probability q of an image's being won is unknown. It is taken where it makes the
-// p-value largest within its Clopper–Pearson interval at level 1 − 1e-6, and that 1e-6 is added (Berger and Boos, JASA
-// 89 (1994) 1012–1016). At levels below 1e-3 a thousandth of the level stands for 1e-6. The score grows with lost
-// images and falls with won ones, so the worst case has exactly the drop given. The asymptotic test errs at the small
-// levels that several cells ask for: where nothing is won it rejects nearly twice too often.
+// The score is Tango's. Its distribution comes from the counts themselves, not from the normal approximation (Hsueh,
+// Liu and Chen, Biometrics 57 (2001) 478–483). The probability q that an image is won is unknown. Above takes the q
+// with the largest p-value in its Clopper–Pearson interval at level 1 − 1e-6, and adds this 1e-6 (Berger and Boos,
+// JASA 89 (1994) 1012–1016); at levels below 1e-3 it uses a thousandth of the level in place of 1e-6. The score grows
+// with lost images and falls with won ones, so the worst case has exactly the given drop. The asymptotic test errs at
+// the small levels that several cells require: if no image is won, it rejects nearly twice too often.
 //
-// drop is in [0, 1). level, the least that the p-value is compared with, is in (0, 1).
+// drop is in [0, 1). level, the smallest number that the p-value is compared with, is in (0, 1).
 func (p Paired) Above(drop, level float64) float64 {
 	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.score(drop), true))
 }
 
-// Below returns the exact p-value of "the true drop is at least drop", as [Paired.Above] that of the opposite.
+// Below returns the exact p-value of "the true drop is at least drop". It is [Paired.Above] for the opposite
+// direction.
 func (p Paired) Below(drop, level float64) float64 {
 	return p.worst(drop, nuisanceRisk(level), scores(p.N, drop, p.score(drop), false))
 }
 
-// worst is the region's largest probability over the fractions of won images within the risk, which is added.
+// worst returns the region's largest probability over the fractions of won images in the interval, plus the risk that
+// the fraction lies outside.
 func (p Paired) worst(drop, risk float64, r region) float64 {
 	if p.N == 0 {
 		return 1
 	}
 	ends := ClopperPearson(p.Won, p.N, 1-risk)
-	// Steps of a fifth of a standard deviation of the fraction, which is 1/(2√n) for the angle.
+	// Steps of a fifth of the fraction's standard deviation, which is 1/(2√n) for the angle.
 	from, to := math.Asin(math.Sqrt(ends[0])), math.Asin(math.Sqrt(min(ends[1], (1-drop)/2)))
 	steps := max(1, int(math.Ceil((to-from)*10*math.Sqrt(float64(p.N)))))
 	worst := 0.0
@@ -48,17 +50,17 @@ func (p Paired) worst(drop, risk float64, r region) float64 {
 	return min(1, worst+risk)
 }
 
-// region is a set of outcomes: for each number of won images all numbers of lost ones from a border up, or below it.
+// region is a set of outcomes: for each number of won images, all numbers of lost ones from a border up, or below it.
 type region struct {
 	n      int
 	above  bool          // from the border up; else below it
 	border func(int) int // by the number of won images; 0 to n − won + 1
 }
 
-// scoreTolerance takes scores that differ by rounding for equal.
+// scoreTolerance is the difference up to which scores count as equal, because of rounding.
 const scoreTolerance = 1e-9
 
-// scores is the region of the outcomes whose score of a drop is at least score, or else at most.
+// scores returns the outcomes whose score at a drop is at least score if above is set, else at most score.
 func scores(n int, drop, score float64, above bool) region {
 	return region{n, above, Memo(func(won int) int {
 		return first(n-won, func(lost int) bool {
@@ -68,7 +70,7 @@ func scores(n int, drop, score float64, above bool) region {
 	})}
 }
 
-// firstFrom is [first] by a walk from a number that is near it.
+// firstFrom is [first], by a walk from a number near it.
 func firstFrom(near, most int, holds func(int) bool) int {
 	for near > 0 && holds(near-1) {
 		near--
@@ -79,10 +81,11 @@ func firstFrom(near, most int, holds func(int) bool) int {
 	return near
 }
 
-// first is the smallest number from 0 to most for which a monotone condition holds; most + 1 where it holds for none.
+// first returns the smallest number from 0 to most for which a monotone condition holds, or most + 1 if there is
+// none.
 func first(most int, holds func(int) bool) int { return sort.Search(most+1, holds) }
 
-// Memo is f, which is called once for each argument. It is not safe for concurrent use.
+// Memo returns a function that calls f once for each argument. It is not safe for concurrent use.
 func Memo[K comparable, V any](f func(K) V) func(K) V {
 	known := map[K]V{}
 	return func(k K) V {
@@ -95,7 +98,8 @@ func Memo[K comparable, V any](f func(K) V) func(K) V {
 	}
 }
 
-// probability is the region's when an image is won or lost with these; terms below 1e-14 are left out.
+// probability returns the region's probability if an image is won or lost with these. It leaves out terms below
+// 1e-14.
 func (r region) probability(won, lost float64) float64 {
 	if won <= 0 {
 		return r.given(0, lost)
@@ -114,7 +118,7 @@ func (r region) probability(won, lost float64) float64 {
 	return sum
 }
 
-// given is the region's probability when won images are won and each other one is lost with probability lost.
+// given returns the region's probability if won images are won and each other one is lost with probability lost.
 func (r region) given(won int, lost float64) float64 {
 	if r.above {
 		return atLeast(r.border(won), r.n-won, lost)

@@ -1,4 +1,6 @@
-// Package stats holds the statistics of a cell, and of two cells on the same images.
+// Package stats holds the statistics of a cell, and of two cells on the same images: intervals, tests, corrections
+// for several tests, and numbers of images that a test needs. Every function is pure, cites its publication, and
+// panics for arguments out of range.
 package stats
 
 import (
@@ -40,7 +42,7 @@ func counted(what string, k, n int) {
 	}
 }
 
-// twoSided is the quantile z of the standard normal distribution with P(|Z| ≤ z) = level.
+// twoSided returns the quantile z of the standard normal distribution with P(|Z| ≤ z) = level.
 func twoSided(level float64) float64 {
 	if !(level > 0 && level < 1) {
 		panic(fmt.Sprintf("stats: a level of %v, it must be in (0,1)", level))
