@@ -17,21 +17,21 @@ import (
 	"selfheal/models/ort"
 )
 
-// Projected gradient descent from random starts: steps of a run, and rounds of runs that a question without a deadline
-// gets, and before the parts of a box that is cut are left to the proof.
+// Projected gradient descent from random starts: the steps of a run, the rounds of runs for a question without a
+// deadline, and the rounds before the parts of a cut box are left to the proof.
 const (
 	steps  = 100
 	rounds = 20
 )
 
-// Random points that are asked about first, of each case, and for how long at most.
+// The random points that are tried first, for each case, and the time for them.
 const (
 	samples  = 2048
 	sampling = time.Second / 2
 )
 
-// search attacks until the deadline, without one for some rounds after the proof has ended, on the cores that the proof
-// leaves.
+// search attacks until the deadline, on the cores that the proof leaves. Without a deadline it makes some more rounds
+// after the proof has ended.
 func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{}) (*Result, error) {
 	cases := slices.DeleteFunc(slices.Clone(q.of.cases), func(c conjunction) bool { return c.box.apart >= 0 })
 	if len(cases) == 0 {
@@ -43,7 +43,7 @@ func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{
 	if cut {
 		searchers = 1
 	}
-	// So many at a time that a batch stays small.
+	// bounds the size of a batch
 	most := max(1, min(64, (1<<22)/max(q.of.inputs, q.of.outputs)))
 	group, inner := errgroup.WithContext(ctx)
 	var first atomic.Pointer[Result]
@@ -85,10 +85,10 @@ func (q *question) search(ctx context.Context, seed uint64, proof <-chan struct{
 	return first.Load(), err
 }
 
-// errFound ends the other searchers.
+// errFound stops the other searchers.
 var errFound = errors.New("found")
 
-// sample asks about random points of each case's box, every other one a corner.
+// sample tries random points of each case's box, every other one a corner.
 func (q *question) sample(ctx context.Context, cases []conjunction, most int, rng *rand.Rand) (*Result, error) {
 	start := time.Now()
 	for asked := 0; asked < samples && time.Since(start) < sampling; asked += max(1, most/len(cases)) {
@@ -112,12 +112,13 @@ func (q *question) sample(ctx context.Context, cases []conjunction, most int, rn
 	return nil, nil
 }
 
-// descend lowers the largest excess of each case's constraints by signed gradient steps with momentum, of a quarter of
-// the box's width to a hundredth. It begins in the box's middle in the first round, then at a random point.
+// descend lowers the largest excess of each case's constraints by signed gradient steps with momentum. Step sizes
+// fall from a quarter of the box's width to a hundredth. It begins in the box's middle in the first round, then at a
+// random point.
 func (q *question) descend(ctx context.Context, cases []conjunction, rng *rand.Rand, round int) (*Result, error) {
 	n, in, out := len(cases), q.of.inputs, q.of.outputs
 	x, w, momentum := make([]float32, n*in), make([]float32, n*out), make([]float64, n*in)
-	seed := func(k int, c constraint) { // the cotangent of what is to fall
+	seed := func(k int, c constraint) { // sets the cotangent of the constraint that is to fall
 		row := w[k*out : (k+1)*out]
 		clear(row)
 		for _, t := range c.row {
@@ -172,19 +173,19 @@ func (q *question) descend(ctx context.Context, cases []conjunction, rng *rand.R
 				}
 				xs[i] = min(max(xs[i]+float32(move), low), high)
 			}
-			seed(k, c.constraints[worst]) // of the gradient to come
+			seed(k, c.constraints[worst]) // for the next gradient
 		}
 	}
 	return nil, nil
 }
 
-// between is a float32 value of the box, at 0 its lower end, at 1 its upper one.
+// between returns a float32 value of the box, for at = 0 its lower end, for 1 its upper one.
 func (b *box) between(i int, at float64) float32 {
 	low, high := float64(b.low[i]), float64(b.high[i])
 	return min(max(float32(low+at*(high-low)), b.low[i]), b.high[i])
 }
 
-// run evaluates the opened network on some inputs, and gives the input's cotangents for those of the output.
+// run evaluates the opened network on some inputs and returns the inputs' cotangents for the output's.
 func (q *question) run(x, w []float32) (y, gradient []float32, err error) {
 	batch := func(shape onnx.Shape, data []float32) ort.Tensor {
 		n := int64(len(data)) / shape.Items()
@@ -197,7 +198,7 @@ func (q *question) run(x, w []float32) (y, gradient []float32, err error) {
 	return got[0].Data, got[1].Data, nil
 }
 
-// confirm asks the file whether a counterexample is one.
+// confirm asks the file whether x is a counterexample.
 func (q *question) confirm(c conjunction, x []float32) (*Result, error) {
 	x = slices.Clone(x)
 	for i, v := range x {

@@ -11,30 +11,30 @@ import (
 	"selfheal/models/bounds"
 )
 
-// A box is cut along its inputs where mostCut of them vary at most; a cut is tried along so many candidates.
+// A box is cut along its inputs if at most mostCut of them vary. A cut is tried along so many candidates.
 const (
 	mostCut    = 20
 	candidates = 5
 )
 
-// part is of a box, with those of its cases that may hold in it.
+// part is a part of a box, with the cases that may hold in it.
 type part struct {
 	lower, upper []float64
 	cases        []conjunction
-	of           *bounds.Part // what is known of it
+	of           *bounds.Part // its bounds
 	moved        []float64    // by how much the range of each input moves the bounds
-	short        float64      // what the bounds lack, of all cases
+	short        float64      // how much the bounds lack, summed over the cases
 }
 
-// boxTree cuts a box in two along one input, and its parts again (Wang et al. 2018, "Formal Security Analysis of Neural
-// Networks using Symbolic Intervals").
+// boxTree cuts a box in two along one input, and its parts again (Wang et al. 2018, "Formal Security Analysis of
+// Neural Networks using Symbolic Intervals").
 type boxTree struct {
 	q   *question
 	box *box
 	met atomic.Pointer[Result] // a counterexample
 }
 
-// branch reports whether no case of a box holds, of which root is known, or a counterexample that was met.
+// branch proves that no case of a box holds, or returns a counterexample. root has the bounds of the whole box.
 func (q *question) branch(ctx context.Context, b *box, cases []conjunction, root *bounds.Part) (found *Result,
 	proven bool, err error) {
 	t := &boxTree{q: q, box: b}
@@ -47,8 +47,8 @@ func (q *question) branch(ctx context.Context, b *box, cases []conjunction, root
 	return t.met.Load(), proven, err
 }
 
-// examine cuts a part in two along an input, and gives those of the two that are not decided. Of the inputs whose
-// ranges move the bounds most it takes that which leaves least to prove.
+// examine cuts a part in two along an input and returns the undecided ones of the two. It tries the inputs whose
+// ranges move the bounds most, and takes the one that leaves least to prove.
 func (t *boxTree) examine(ctx context.Context, parts []part) (best []part, err error) {
 	p := parts[0]
 	least := math.Inf(1)
@@ -90,7 +90,7 @@ func (t *boxTree) examine(ctx context.Context, parts []part) (best []part, err e
 				halves, short = append(halves, half), short+half.short
 			}
 		}
-		if tried == 1 || short < least { // the first also where nothing finite is known
+		if tried == 1 || short < least { // the first one also if nothing finite is known
 			best, least = halves, short
 		}
 		if len(halves) == 0 {
@@ -103,12 +103,12 @@ func (t *boxTree) examine(ctx context.Context, parts []part) (best []part, err e
 	return best, nil
 }
 
-// leastMove is added to what an input moves: a cut may help where the bound does not depend on it, behind a kink by its
-// lower line.
+// leastMove is added to the effect of an input: a cut may help even if the bound does not depend on it, because of a
+// kink bounded by its lower line.
 const leastMove = 1e-6
 
-// bound rules out cases of a part by α-CROWN, and asks the network about the points where the others' bounds are
-// least.
+// bound rules out cases of a part by α-CROWN, and asks the network about the points where the bounds of the others
+// are least.
 func (t *boxTree) bound(ctx context.Context, p part, whole *bounds.Part) (part, *Result, error) {
 	rows := dense(p.cases, t.q.of.outputs)
 	none := func(proven []bounds.Bound) bool { return none(p.cases, proven) }
@@ -119,7 +119,7 @@ func (t *boxTree) bound(ctx context.Context, p part, whole *bounds.Part) (part, 
 	return t.left(p, known)
 }
 
-// left gives a part with the cases that what is known of it leaves open.
+// left returns a part with the cases that its bounds leave open.
 func (t *boxTree) left(p part, known *bounds.Part) (_ part, found *Result, err error) {
 	proven, coefficients := known.Bounds, known.Coefficients
 	inputs, first := t.q.of.inputs, 0
@@ -150,7 +150,7 @@ func (t *boxTree) left(p part, known *bounds.Part) (_ part, found *Result, err e
 		p.short += lacks
 		left = append(left, c)
 		for i := range inputs {
-			a := 1.0 // of nothing known
+			a := 1.0 // if nothing is known
 			if coefficients != nil {
 				a = float64(coefficients[nearest*inputs+i])
 			}
@@ -189,7 +189,7 @@ func (q *question) try(cases []conjunction, points []float32) (*Result, error) {
 	return nil, nil
 }
 
-// dense are the constraints of cases as rows.
+// dense returns the constraints of cases as rows.
 func dense(cases []conjunction, outputs int) (rows []float64) {
 	for _, c := range cases {
 		for _, one := range c.constraints {

@@ -21,29 +21,28 @@ import (
 	"selfheal/internal/input"
 )
 
-// Category is a folder of questions as the competition gives them: instances.csv has a line for each of network,
-// property and seconds, with paths within the folder. A file that lies there packed by gzip may be named without its
-// ending.
+// Category is a folder of questions as the competition gives them. A line of instances.csv has a network, a property
+// and seconds; paths are within the folder. A file packed by gzip may be named without its ending.
 type Category struct {
 	Folder string
-	// Out is a CSV file: a question a line with its answer and how many seconds that took. Counterexamples are files in
-	// the folder Out.sat. Questions that Out answers are not asked again, where an answer's checksum is right, or its
-	// counterexample is one.
+	// Out is a CSV file with a line for each question: its answer and the seconds it took. Counterexamples are files
+	// in the folder Out.sat. A question is not asked again if Out has an answer with a right checksum, or a
+	// counterexample that holds.
 	Out             string
-	atomicfile.Rule               // what may be replaced
-	Timeout         time.Duration // instead of the questions' own times; 0: these
-	Query                         // but for Model, Spec and Point
-	// Told is called after each answer, also of those that are there.
+	atomicfile.Rule               // the files that may be replaced
+	Timeout         time.Duration // instead of the questions' own times; 0: their own
+	Query                         // without Model, Spec and Point
+	// Told is called after each answer, also for existing answers.
 	Told func(done, of int, a Answered)
 
-	sums map[string]uint32 // of files, by their paths, sizes and times
+	sums map[string]uint32 // of files, by path, size and time
 }
 
 // Answered is a line of a category's answers.
 type Answered struct {
 	Model, Spec string // as instances.csv names them
 	Timeout     string // in seconds
-	Answer      string // "error" where the question cannot be asked
+	Answer      string // "error" if the question cannot be asked
 	Seconds     float64
 	Point       string // the counterexample's file in Out.sat
 	Sum         string // CRC-32C of the other columns and of the two files; "" in files of earlier versions
@@ -58,16 +57,16 @@ func (a Answered) row() []string {
 // failed is the answer to a question that cannot be asked.
 const failed answer = "error"
 
-// patience is how long a question is waited for that has been answered.
+// patience is how long an answered question may take to end.
 const patience = 3 * time.Second
 
-// errRuntime is an error of the runtime: no question can be asked.
+// errRuntime is an error of the runtime, without which no question can be asked.
 type errRuntime struct{ error }
 
-// most is how large instances.csv and the answers may be.
+// most bounds instances.csv and the answers.
 const most = 64 << 20
 
-// Ask answers the questions that are left, in order. At ctx's end it keeps the answers so far.
+// Ask answers the remaining questions, in order. When ctx ends, it keeps the answers so far.
 func (c *Category) Ask(ctx context.Context) error {
 	questions, err := c.questions()
 	if err != nil {
@@ -112,14 +111,14 @@ func (c *Category) Ask(ctx context.Context) error {
 	return nil
 }
 
-// stands reports whether an answer of before needs no look at the network: it is one, and no counterexample, and has
-// the checksum of what it is about.
+// stands reports whether an earlier answer is kept without looking at the network: it is not a counterexample, and
+// its checksum is right.
 func (c *Category) stands(a Answered) bool {
 	return slices.Contains([]answer{unsat, unknown, timeout, failed}, answer(a.Answer)) && a.Seconds >= 0 &&
 		!math.IsInf(a.Seconds, 1) && a.Point == "" && a.Sum == c.sum(a)
 }
 
-// sum is the checksum of an answer.
+// sum returns the checksum of an answer.
 func (c *Category) sum(a Answered) string {
 	a.Sum = ""
 	return fmt.Sprintf("%08x", checksum.Of(fmt.Appendf(nil, "%q %08x %08x", a.row(), c.sumFile(a.Model),
@@ -152,7 +151,8 @@ func (c *Category) sumFile(name string) uint32 {
 	return c.sums[key]
 }
 
-// mayWrite holds that the answers, which are looked at later, and the folder of counterexamples are no inputs or links.
+// mayWrite returns an error if the answers or the folder of counterexamples are an input or a link. The content of
+// the answers is checked later.
 func (c *Category) mayWrite(questions []Answered) error {
 	for _, q := range questions {
 		c.Inputs = append(c.Inputs, c.unpacked(q.Model), c.unpacked(q.Spec))
@@ -166,14 +166,14 @@ func (c *Category) mayWrite(questions []Answered) error {
 	return nil
 }
 
-// answers is the file of the answers, of which [Category.answered] tells whether it is the program's.
+// answers returns the file of the answers. [Category.answered] decides whether the program wrote it.
 func (c *Category) answers() atomicfile.File {
 	out := c.At(c.Out, "answers")
 	out.Known = true
 	return out
 }
 
-// mayPoint holds that there is room for the counterexamples to come.
+// mayPoint returns an error if a file is in the place of a coming counterexample.
 func (c *Category) mayPoint(questions, rows []Answered) error {
 	for i := range questions {
 		to, name := c.In(c.points(), counterexample), pointOf(i)
@@ -185,15 +185,15 @@ func (c *Category) mayPoint(questions, rows []Answered) error {
 	return nil
 }
 
-const counterexample = "counterexample" // to [atomicfile.Output]
+const counterexample = "counterexample" // the name for [atomicfile.Output]
 
-// pointOf is the file of the counterexample to question i.
+// pointOf returns the file of question i's counterexample.
 func pointOf(i int) string { return fmt.Sprintf("%d.txt", i+1) }
 
-// points is the folder of the counterexamples.
+// points returns the folder of the counterexamples.
 func (c *Category) points() string { return c.Out + ".sat" }
 
-// questions reads instances.csv, in the folder or the only file there whose name ends so.
+// questions reads instances.csv, or the folder's only file whose name ends so.
 func (c *Category) questions() (all []Answered, err error) {
 	name := filepath.Join(c.Folder, "instances.csv")
 	if _, err := os.Stat(name); err != nil {
@@ -234,8 +234,7 @@ func (c *Category) questions() (all []Answered, err error) {
 	return all, nil
 }
 
-// answered reads the answers that are there, those to the first questions, in order. It does not say whether they are
-// right.
+// answered reads the existing answers, which belong to the first questions, in order. It does not check them.
 func (c *Category) answered(questions []Answered) (rows []Answered, err error) {
 	data, err := input.Read(c.Out, most)
 	if errors.Is(err, os.ErrNotExist) {
@@ -267,7 +266,7 @@ func (c *Category) answered(questions []Answered) (rows []Answered, err error) {
 	return rows, nil
 }
 
-// time is a question's, in seconds.
+// time returns a question's time, in seconds.
 func (c *Category) time(q Answered) string {
 	if c.Timeout > 0 {
 		return strconv.FormatFloat(c.Timeout.Seconds(), 'f', -1, 64)
@@ -275,7 +274,7 @@ func (c *Category) time(q Answered) string {
 	return q.Timeout
 }
 
-// ask answers question i. A counterexample of before comes first.
+// ask answers question i. It tries an earlier counterexample first.
 func (c *Category) ask(ctx context.Context, i int, a, before Answered) (Answered, error) {
 	q, begun := c.Query, time.Now()
 	a.Timeout = c.time(a)
@@ -288,7 +287,7 @@ func (c *Category) ask(ctx context.Context, i int, a, before Answered) (Answered
 	q.Model, q.Spec = c.unpacked(a.Model), c.unpacked(a.Spec)
 	points := c.In(c.points(), counterexample)
 	if answer(before.Answer) == sat && before.Point == pointOf(i) {
-		points.Known = true // whatever somebody has made of it
+		points.Known = true // even if somebody changed it
 		if info, err := os.Lstat(points.Path(before.Point)); err == nil && info.Mode().IsRegular() {
 			q.Point, _ = input.Read(points.Path(before.Point), most)
 		}
@@ -304,7 +303,7 @@ func (c *Category) ask(ctx context.Context, i int, a, before Answered) (Answered
 	a.Seconds = time.Since(begun).Seconds()
 	stop()
 	select {
-	case <-ended: // the next question has the cores to itself
+	case <-ended: // the next question has all cores
 	case <-ctx.Done():
 	case <-time.After(patience):
 		c.Note(a.Model + " " + a.Spec + ": something is still computed, beside the next question")
@@ -333,7 +332,7 @@ func (c *Category) ask(ctx context.Context, i int, a, before Answered) (Answered
 	return a, nil
 }
 
-// unpacked is the path of a file, or of the packed one in its place.
+// unpacked returns the path of a file, or of its packed form.
 func (c *Category) unpacked(name string) string {
 	at := filepath.Join(c.Folder, filepath.FromSlash(name))
 	if _, err := os.Stat(at); err != nil {
@@ -348,7 +347,7 @@ func (c *Category) unpacked(name string) string {
 func (c *Category) write(done []Answered) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
-	_ = w.Write(columns) // to memory
+	_ = w.Write(columns) // into memory: no error
 	for _, a := range done {
 		_ = w.Write(a.row())
 	}

@@ -17,8 +17,8 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// TestCategory: a category that was stopped goes on, and its answers are those of one that was not. A file that is
-// broken costs its own question.
+// TestCategory: a category that was stopped goes on and gives the answers of an undisturbed one. A broken file costs
+// only its own question.
 func TestCategory(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
@@ -123,8 +123,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// Answers of before count where they can be trusted: a counterexample is run on the file again, another answer has its
-// checksum. Whatever else stands there is asked anew, and comes to what an undisturbed category says.
+// Earlier answers count if they can be trusted: a counterexample is run on the file again, another answer has its
+// checksum. All other questions are asked again, with the answers of an undisturbed category.
 func TestAnswersOfBefore(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()

@@ -9,15 +9,15 @@ import (
 	"selfheal/models/onnx"
 )
 
-// tensor is an input or output as a file of VNN-LIB's version 2 declares it: (declare-input X float32 [1,3]).
+// tensor is a declared input or output in a file of VNN-LIB's version 2: (declare-input X float32 [1,3]).
 type tensor struct {
 	name, element string
 	shape         []int
-	kind          byte // 'X', 'Y', or 'H' of one between layers
-	first, values int  // among those of its kind
+	kind          byte // 'X', 'Y', or 'H' for one between layers
+	first, values int  // its first value among those of its kind, and their number
 }
 
-// elements are the types of elements that a declaration may name.
+// elements are the element types that a declaration may name.
 var elements = []string{"Real", "float32", "float16", "bfloat16", "float64"}
 
 // version reads (vnnlib-version <2.0>).
@@ -30,7 +30,7 @@ func (p *parser) version() {
 	p.close("a version")
 }
 
-// network reads a declaration of a network with its tensors.
+// network reads a network's declaration with its tensors.
 func (p *parser) network() {
 	name := p.word()
 	if p.tensors != nil {
@@ -50,12 +50,12 @@ func (p *parser) network() {
 	}
 }
 
-// of are the tensors of a kind.
+// of returns the tensors of a kind.
 func (p *parser) of(kind byte) []tensor {
 	return slices.DeleteFunc(slices.Clone(p.tensors), func(t tensor) bool { return t.kind != kind })
 }
 
-// sizeOf is the size of a network's inputs, and of the outputs that are asked about: the first one, or all that are
+// sizeOf returns the size of a network's inputs and of the outputs asked about: the first one, or all that are
 // declared.
 func (p *parser) sizeOf(net *onnx.Graph, in []onnx.Value) size {
 	values := func(v onnx.Value) int { return int(v.Shape.Items()) }
@@ -126,7 +126,7 @@ func (p *parser) tensor(what string) {
 	p.close("a tensor's declaration")
 }
 
-// named is the tensor of a name, nil where there is none.
+// named returns the tensor with a name, or nil.
 func (p *parser) named(name string) *tensor {
 	if i, ok := p.names[name]; ok {
 		return &p.tensors[i]
@@ -134,7 +134,7 @@ func (p *parser) named(name string) *tensor {
 	return nil
 }
 
-// mostRank is how many dimensions a tensor has, at most.
+// mostRank bounds the dimensions of a tensor.
 const mostRank = 16
 
 // indices reads [1,3,32,32]; [] is a scalar.
@@ -156,7 +156,7 @@ func (p *parser) indices() (all []int) {
 	return all
 }
 
-// element is a tensor's element, of its values in row-major order.
+// element returns an element of a tensor, whose values are in row-major order.
 func (p *parser) element(t *tensor) (s sum) {
 	var at []int
 	if p.peek() == "[" {
@@ -185,7 +185,7 @@ func (p *parser) element(t *tensor) (s sum) {
 	return s
 }
 
-// point reads the inputs of a counterexample that [Result.String] has written.
+// point reads the inputs of a counterexample from the form of [Result.String].
 func (p *property) point(text string) (x []float32, ok bool) {
 	read := func(word string) bool {
 		v, err := strconv.ParseFloat(word, 32)
@@ -224,7 +224,7 @@ func (p *property) point(text string) (x []float32, ok bool) {
 	return x, len(x) == p.inputs
 }
 
-// assigned writes a counterexample as version 2 has it: each tensor and below it its values.
+// assigned writes a counterexample in version 2's form: each tensor, followed by its values.
 func (r Result) assigned(out *strings.Builder) {
 	for _, t := range r.tensors {
 		shape := strings.ReplaceAll(fmt.Sprint(t.shape), " ", ",")

@@ -100,7 +100,7 @@ func TestSeveralInputsAndOutputs(t *testing.T) {
 	}
 }
 
-// two is a network of two inputs and two outputs, of vectors or of batches of them.
+// two returns a network of two inputs and two outputs, of vectors or of batches of them.
 func two(t *testing.T, batched bool) []byte {
 	shape := func(n int64) onnx.Shape {
 		if batched {

@@ -7,7 +7,7 @@ import (
 	"selfheal/models/bounds"
 )
 
-// hull is the smallest box around what the cases of a part leave of it.
+// hull is the smallest box around the points of a part that its cases leave.
 type hull struct{ lower, upper []float64 }
 
 func newHull(p part) *hull {
@@ -21,8 +21,8 @@ func (h *hull) whole(p part) {
 	}
 }
 
-// add adds what of a part fulfils all linear bounds of a case, or a little more. It reports false where nothing does:
-// a bound, or a weighted sum of bounds, is above 0 throughout.
+// add adds the points of a part that fulfil all linear bounds of a case, or a few more. It returns false if there are
+// none: a bound, or a weighted sum of bounds, is above 0 throughout.
 func (h *hull) add(all []bounds.Linear, p part) bool {
 	p.lower, p.upper = slices.Clone(p.lower), slices.Clone(p.upper)
 	for range 2 {
@@ -34,7 +34,7 @@ func (h *hull) add(all []bounds.Linear, p part) bool {
 			for j, v := range l.A {
 				a := float64(v)
 				if width := p.upper[j] - p.lower[j]; !(math.Abs(a)*width > -sum) {
-					continue // the other inputs leave all of it, or nothing is known
+					continue // the other inputs alone allow all of it, or nothing is known
 				}
 				// a·(x − end) ≤ −sum
 				reach := -sum/math.Abs(a)*(1+bounds.Far) + bounds.Far*(math.Abs(p.lower[j])+math.Abs(p.upper[j]))

@@ -1,5 +1,7 @@
-// Package vnnlib answers questions of the neural-network verification competition: VNN-LIB files, which ask for an
-// input of a network that a property forbids.
+// Package vnnlib answers questions of the neural-network verification competition: is there an input of a network
+// that fulfils a VNN-LIB property? [Ask] answers one question, [Category.Ask] a folder of them. A proof and an attack
+// run at the same time. The answer sat comes with a counterexample that the network's own file confirms, unsat with a
+// proof; at the deadline the answer is timeout.
 package vnnlib
 
 import (
@@ -14,7 +16,7 @@ import (
 	"selfheal/internal/number"
 )
 
-// size is a network's: how many values its inputs and its outputs have, all of them and each.
+// size is the number of values of a network's inputs and outputs, in all and of each.
 type size struct {
 	inputs, outputs int
 	each            [2][]int
@@ -31,7 +33,7 @@ func newSize(inputs, outputs []int) size {
 	return of
 }
 
-// A disjunction of conjunctions grows by multiplication.
+// Bounds, as a disjunction of conjunctions grows by multiplication.
 const (
 	mostCases = 100_000
 	mostAtoms = 10_000_000 // of all cases together
@@ -53,22 +55,22 @@ type atom struct {
 	strict bool
 }
 
-// parser reads a file's assertions. Its first mistake ends the text.
+// parser reads a file's assertions. Its first error ends the text.
 type parser struct {
 	*tokens
 	size            size
-	command         string         // that the head has left
+	command         string         // the command after the head
 	inputs, outputs []bool         // declared
 	tensors         []tensor       // of version 2
-	names           map[string]int // of them: which one
-	values          map[byte]int   // of each kind of them
+	names           map[string]int // index of each tensor by name
+	values          map[byte]int   // number of values by kind
 	cases           [][]*atom
 	atoms, terms    int
-	failed          error // the first mistake
+	failed          error // the first error
 }
 
-// parserOf reads a VNN-LIB file's text, perhaps packed by gzip, up to the first variable or formula or to the end of
-// the network's declaration. It ends with ctx. Errors name the line.
+// parserOf reads the head of a VNN-LIB file, which may be packed by gzip: up to the first variable or formula, or to
+// the end of the network's declaration. It ends with ctx. Errors name the line.
 func parserOf(ctx context.Context, from io.Reader) (*parser, error) {
 	t, err := tokensOf(ctx, from)
 	if err != nil {
@@ -86,7 +88,7 @@ func parserOf(ctx context.Context, from io.Reader) (*parser, error) {
 	return p, nil
 }
 
-// rest reads what comes behind [parserOf] about a network of a size.
+// rest reads the part after [parserOf], about a network of a size.
 func (p *parser) rest(ctx context.Context, of size) (*property, error) {
 	p.size, p.inputs, p.outputs = of, make([]bool, of.inputs), make([]bool, of.outputs)
 	if p.failed == nil {
@@ -110,7 +112,7 @@ func (p *parser) fail(format string, args ...any) {
 	}
 }
 
-// word takes the next word or parenthesis, which there must be; "" after a mistake.
+// word takes the next word or parenthesis, which must exist; "" after an error.
 func (p *parser) word() (word string) {
 	if p.failed == nil {
 		if word = p.take(); word == "" {
@@ -120,10 +122,10 @@ func (p *parser) word() (word string) {
 	return word
 }
 
-// more reports whether the open parenthesis goes on, else it is closed.
+// more reports whether the open parenthesis goes on. Otherwise it closes it.
 func (p *parser) more() bool { return p.failed == nil && !p.skip(")") }
 
-// close takes the parenthesis that ends what is called so.
+// close takes the closing parenthesis of what.
 func (p *parser) close(what string) {
 	if word := p.word(); word != ")" {
 		p.fail("%s is followed by %.40q", what, word)
@@ -214,7 +216,7 @@ func (p *parser) product(a, b [][]*atom) (out [][]*atom) {
 		p.fail("has more than %d cases", mostCases)
 		return nil
 	}
-	if len(a) == 1 && len(b) == 1 { // the usual one, which must not be quadratic
+	if len(a) == 1 && len(b) == 1 { // the usual case, which must not be quadratic
 		return [][]*atom{append(a[0], b[0]...)}
 	}
 	for _, one := range a {
@@ -273,13 +275,13 @@ func (p *parser) comparison(name string, depth int) [][]*atom {
 	return [][]*atom{{more}}
 }
 
-// sum is a linear term: a constant and coefficients, a variable's in several parts perhaps.
+// sum is a linear term: a constant and coefficients. A variable may occur several times.
 type sum struct {
 	x, y     []term
 	constant float64
 }
 
-// add is s + by·o.
+// add returns s + by·o.
 func (s sum) add(o sum, by float64) sum {
 	scaled := func(to, from []term) []term {
 		for _, t := range from {
@@ -292,21 +294,21 @@ func (s sum) add(o sum, by float64) sum {
 
 func (s sum) varies() bool { return len(s.x)+len(s.y) > 0 }
 
-// finite takes a number that float64 must hold.
+// finite refuses a number that float64 does not hold.
 func (p *parser) finite(v float64) {
 	if !number.Finite(v) {
 		p.fail("comes to a number that is not finite in float64")
 	}
 }
 
-// less is s ≤ o, or s < o where it is strict.
+// less returns s ≤ o or, if strict is set, s < o.
 func (p *parser) less(s, o sum, strict bool) *atom {
 	d := sum{}.add(s, 1).add(o, -1)
 	p.finite(d.constant)
-	return &atom{p.merged(d.x), p.merged(d.y), 0 - d.constant, strict} // not −0
+	return &atom{p.merged(d.x), p.merged(d.y), 0 - d.constant, strict} // avoids −0
 }
 
-// merged adds up the coefficients of each variable, and leaves out those that are 0.
+// merged adds up the coefficients of each variable, and leaves out zeros.
 func (p *parser) merged(terms []term) (out []term) {
 	slices.SortStableFunc(terms, func(a, b term) int { return cmp.Compare(a.index, b.index) })
 	for _, t := range terms {
@@ -340,7 +342,7 @@ func (p *parser) linear(depth int) (s sum) {
 	default:
 		p.fail("unknown operator %.40q", name)
 	}
-	count, by := 0, 1.0 // a product's constants: its variables are multiplied once
+	count, by := 0, 1.0 // constants of a product, whose variables are multiplied once
 	for ; p.more(); count++ {
 		switch part := p.linear(depth + 1); {
 		case count == 0:

@@ -11,11 +11,11 @@ import (
 	"selfheal/models/bounds"
 )
 
-// property is what a VNN-LIB file asks for: an input in one of the cases. Without one the property holds.
+// property is a VNN-LIB file's question: is there an input in one of the cases? The property holds if there is none.
 type property struct {
 	size
 	cases   []conjunction
-	boxes   []*box   // those of the cases, each once
+	boxes   []*box   // the cases' boxes, each once
 	tensors []tensor // as version 2 declares them
 }
 
@@ -25,19 +25,19 @@ type conjunction struct {
 	constraints []constraint
 }
 
-// constraint is Σ row·Y ≤ bound, or < where it is strict.
+// constraint is Σ row·Y ≤ bound or, if strict is set, Σ row·Y < bound.
 type constraint struct {
 	row    []term
 	bound  float64
 	strict bool
 }
 
-// box is the inputs between two ends.
+// box is a set of inputs between two ends.
 type box struct {
-	lower, upper []float64    // the ends, outwards where a quotient is rounded
+	lower, upper []float64    // the ends, rounded outwards if a quotient is inexact
 	low, high    []float32    // the least and the largest float32 values in it
-	apart        int          // the first input of which no float32 value lies in the box, or −1
-	inner        [2][]float64 // the ends rounded inwards, also where they are strict
+	apart        int          // the first input without a float32 value in the box, or −1
+	inner        [2][]float64 // the ends rounded inwards, also if they are strict
 	cases        []conjunction
 }
 
@@ -46,13 +46,13 @@ func newBox(inputs int) *box {
 	return &box{lower: none(-1), upper: none(1), apart: -1, inner: [2][]float64{none(-1), none(1)}}
 }
 
-// cut leaves what fulfils factor·X ≤ bound, or < where it is strict.
+// cut cuts the box to factor·X ≤ bound or, if strict is set, factor·X < bound.
 func (b *box) cut(t term, bound float64, strict bool) {
 	i, end := t.index, bound/t.factor+0
 	// The quotient's error has the sign of end·factor − bound, which is rounded only once.
 	off := math.FMA(end, t.factor, -bound)
 	below, above := off < 0, off > 0
-	if bound != 0 && math.Abs(end) < 1e-290 { // where the error underflows
+	if bound != 0 && math.Abs(end) < 1e-290 { // the error may underflow here
 		below, above = true, true
 	}
 	side, sign := 1, 1 // of the end
@@ -73,7 +73,7 @@ func (b *box) cut(t term, bound float64, strict bool) {
 	}
 }
 
-// open is the first input without an end, or −1.
+// open returns the first input without an end, or −1.
 func (b *box) open() int {
 	for i := range b.lower {
 		if !(b.lower[i] > math.Inf(-1) && b.upper[i] < math.Inf(1)) {
@@ -180,16 +180,16 @@ func (p *parser) property(ctx context.Context) (*property, error) {
 	return out, nil
 }
 
-// region is what proofs are of: all float32 inputs in the box.
+// region returns the region of proofs: all float32 inputs in the box.
 func (b *box) region() bounds.Region { return bounds.Box(b.lower, b.upper) }
 
-// holds reports whether an output fulfils a constraint, in float64. One that is not a number fulfils none.
+// holds reports whether an output fulfils a constraint, in float64. NaN fulfils none.
 func (c constraint) holds(y func(i int) float64) bool {
 	excess := c.excess(y)
 	return excess < 0 || excess == 0 && !c.strict
 }
 
-// excess is by how much Σ row·Y is more than the bound.
+// excess returns Σ row·Y minus the bound.
 func (c constraint) excess(y func(i int) float64) float64 {
 	sum := -c.bound
 	for _, t := range c.row {

@@ -9,7 +9,7 @@ import (
 	"selfheal/models/bounds"
 )
 
-// prove reports whether no case holds, or a counterexample that was met on the way.
+// prove proves that no case holds, or returns a counterexample.
 func (q *question) prove(ctx context.Context) (found *Result, proven bool, err error) {
 	if q.bounds == nil {
 		return nil, false, nil
@@ -51,7 +51,7 @@ func (q *question) prove(ctx context.Context) (found *Result, proven bool, err e
 	return nil, true, nil
 }
 
-// split rules out one case after the other by the signs of ReLUs' values.
+// split rules out one case after another by the signs of ReLUs' values.
 func (q *question) split(ctx context.Context, root *bounds.Root, cases []conjunction) (proven bool, err error) {
 	for _, c := range cases {
 		_, proven, err = root.Branch(ctx, dense([]conjunction{c}, q.of.outputs), c.limits(), runtime.GOMAXPROCS(0),
@@ -74,11 +74,11 @@ func (b *box) few() bool {
 	return varying <= mostCut
 }
 
-// mostRows is how many numbers constraints have as dense rows, at most.
+// mostRows bounds the numbers in constraints' dense rows.
 const mostRows = 1 << 22
 
-// impossible bounds the constraints of some cases of one box, of a single case the first ones up to most. A case cannot
-// hold if one of its constraints cannot. It gives nil where a case has none.
+// impossible bounds the constraints of some cases of one box; for a single case only the first most ones. A case
+// cannot hold if one of its constraints cannot. It returns nil if a case has no constraints.
 func (q *question) impossible(ctx context.Context, root *bounds.Root, cases []conjunction, most int) (*bounds.Part,
 	error) {
 	asked := make([]conjunction, len(cases))
@@ -91,7 +91,7 @@ func (q *question) impossible(ctx context.Context, root *bounds.Root, cases []co
 	return root.Part(ctx, dense(asked, q.of.outputs), func(proven []bounds.Bound) bool { return none(asked, proven) })
 }
 
-// none reports whether none of some cases can hold, of whose constraints bounds are proven.
+// none reports whether no case can hold by the proven bounds of their constraints.
 func none(cases []conjunction, proven []bounds.Bound) bool {
 	for _, c := range cases {
 		if !(c.short(proven) < 0) {
@@ -102,13 +102,13 @@ func none(cases []conjunction, proven []bounds.Bound) bool {
 	return true
 }
 
-// limits are what its constraints' rows are to be above where it does not hold.
+// limits returns the numbers that bounds of the constraints' rows must exceed to rule the case out.
 func (c conjunction) limits() []float64 {
 	return lists.Map(c.constraints, func(one constraint) float64 { return one.bound })
 }
 
-// short is what bounds of a case's constraints, or of the first ones, lack to rule it out: only a bound that is above
-// the constraint's rules the case out.
+// short returns how much the bounds of a case's constraints, or of the first ones, lack to rule it out. A bound rules
+// it out if it is above the constraint's.
 func (c conjunction) short(proven []bounds.Bound) float64 {
 	least := math.Inf(1)
 	for i, one := range c.constraints[:min(len(c.constraints), len(proven))] {

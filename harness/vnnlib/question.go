@@ -18,7 +18,6 @@ import (
 	"selfheal/models/ort"
 )
 
-// answer is a question's.
 type answer string
 
 // The answers, as the competition writes them.
@@ -26,10 +25,10 @@ const (
 	sat     answer = "sat"     // there is such an input: the counterexample
 	unsat   answer = "unsat"   // it is proven that there is none
 	unknown answer = "unknown" // neither was found
-	timeout answer = "timeout" // neither was found in the time that was given
+	timeout answer = "timeout" // neither was found in the given time
 )
 
-// Result is an answer and, if it is sat, the counterexample: an input and what the file makes of it.
+// Result is an answer and, if it is sat, the counterexample: an input and the file's output.
 type Result struct {
 	answer  answer
 	x       []float32
@@ -37,7 +36,7 @@ type Result struct {
 	tensors []tensor
 }
 
-// String is the competition's output: the answer, and below it the counterexample's values, in the form of the
+// String returns the competition's output: the answer, followed by the counterexample's values in the form of the
 // property's version.
 func (r Result) String() string {
 	var out strings.Builder
@@ -60,26 +59,27 @@ func (r Result) String() string {
 	return out.String() + ")\n"
 }
 
-// digits are those that an output is written with.
+// digits returns how many digits an output is written with.
 func digits(v float64) int {
-	if float64(float32(v)) != v { // of a file in float64
+	if float64(float32(v)) != v { // a file in float64
 		return 17
 	}
 	return 9
 }
 
-// Query is what is asked.
+// Query is a question and the means to answer it.
 type Query struct {
 	Model, Spec string // paths of an ONNX file and of a property
-	Point       []byte // a counterexample of before, as [Result.String] writes it, which is tried first; nil for none
+	Point       []byte // an earlier counterexample, in the form of [Result.String], to try first; may be nil
 	Seed        uint64 // of the attack's starts
-	// Runtime loads ONNX Runtime; Note is told what the answer does not say. Both may be called after Ask has given up.
+	// Runtime loads ONNX Runtime; Note is called with remarks on the answer. Both may be called after Ask has given
+	// up.
 	Runtime func(ctx context.Context) error
 	Note    func(line string)
-	Count   *tree.Count // of the parts that are bounded; may be nil
+	Count   *tree.Count // counts the parts that are bounded; may be nil
 }
 
-// late is how long an answer may come after the deadline.
+// late is how long after the deadline an answer may come.
 const late = time.Second / 4
 
 // Ask answers a question. At ctx's deadline the answer is timeout, whatever is under way.
@@ -88,7 +88,7 @@ func Ask(ctx context.Context, q Query) (Result, error) {
 	return r, err
 }
 
-// begin is [Ask]; over is closed when nothing is under way.
+// begin is [Ask]. over is closed when nothing is under way any more.
 func begin(ctx context.Context, q Query) (r Result, over <-chan struct{}, err error) {
 	type ended struct {
 		Result
@@ -100,7 +100,7 @@ func begin(ctx context.Context, q Query) (r Result, over <-chan struct{}, err er
 			note(line)
 		}
 	}
-	done, closed := make(chan ended, 1), make(chan struct{}) // what is given up ends by itself
+	done, closed := make(chan ended, 1), make(chan struct{}) // work given up ends by itself
 	go func() {
 		defer close(closed)
 		result, err := q.answer(ctx)
@@ -122,7 +122,7 @@ func begin(ctx context.Context, q Query) (r Result, over <-chan struct{}, err er
 	return out.Result, closed, out.err
 }
 
-// ErrProperty is what is wrong with a property, not with the network.
+// ErrProperty is an error in a property, not in the network.
 type ErrProperty struct{ error }
 
 // Unwrap returns the error itself.
@@ -168,7 +168,7 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 		return r, context.Cause(ctx)
 	}
 	if len(asks.cases) == 0 {
-		return Result{answer: unsat}, nil // of numbers alone
+		return Result{answer: unsat}, nil // its assertions are about numbers alone
 	}
 	if err := q.Runtime(ctx); err != nil {
 		return r, err
@@ -192,7 +192,7 @@ func (q Query) answer(ctx context.Context) (r Result, err error) {
 	return r, err
 }
 
-// inProperty says that an error is one of the property, unless the time is over.
+// inProperty marks an error as one in the property, unless the time is over.
 func inProperty(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -200,8 +200,8 @@ func inProperty(ctx context.Context, err error) error {
 	return ErrProperty{err}
 }
 
-// open simplifies a network whose input is taken as it lies, several one after the other, and as many outputs as are
-// joined, of so many values. A first dimension that is open or 1 is the batch.
+// open simplifies a network. It takes the input unchanged, several inputs one after the other, and joins outputs of
+// so many values. A first dimension that is open or 1 is the batch.
 func open(file *onnx.File, in []onnx.Value, joined []int, runtime func() error) (net *onnx.Graph, err error) {
 	try := func(whole bool) (*onnx.Graph, error) {
 		return opened.Graph(file, simplify.Options{Literal: true, Whole: whole, Joined: joined}, runtime)
@@ -220,7 +220,7 @@ type question struct {
 	net    *onnx.Graph
 	of     *property
 	file   *ort.Original
-	climb  *ort.Session // of inputs and cotangents of the output: the output and the input's cotangents
+	climb  *ort.Session // from inputs and cotangents of the output to the output and the input's cotangents
 	bounds *bounds.Network
 	note   func(line string)
 	count  *tree.Count
@@ -267,7 +267,7 @@ func newQuestion(file *onnx.File, net *onnx.Graph, of *property, out []onnx.Valu
 	return q, nil
 }
 
-// again asks the file about a counterexample of before; nil where it is none.
+// again asks the file about an earlier counterexample. It returns nil if it is none.
 func (q *question) again(text string) (*Result, error) {
 	x, ok := q.of.point(text)
 	if !ok {
@@ -314,7 +314,7 @@ func (q *question) decide(ctx context.Context, seed uint64) (Result, error) {
 		err = nil
 	}
 	stop()
-	<-proof // which uses the runtime
+	<-proof // it uses the runtime
 	if found == nil {
 		found = met
 	}

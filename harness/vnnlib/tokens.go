@@ -17,16 +17,16 @@ import (
 const (
 	mostBytes = 256 << 20 // unpacked
 	mostWord  = 200       // of a number or a name
-	mostDepth = 100       // of parentheses
+	mostDepth = 100       // depth of parentheses
 )
 
-// tokens reads a file's words, parentheses, brackets and commas one by one; nothing of the file is held.
+// tokens reads a file's words, parentheses, brackets and commas one by one. It does not keep the file in memory.
 type tokens struct {
 	in   *bufio.Reader
 	line int
-	next string // that was looked at
+	next string // the token that was peeked at
 	at   int    // its line
-	err  error  // that ended the file, io.EOF at its end
+	err  error  // the error that ended the file, io.EOF at its end
 }
 
 // limited reads no more than a file may hold, and ends with ctx.
@@ -47,7 +47,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// tokensOf reads a text, also one packed by gzip.
+// tokensOf reads a text, which may be packed by gzip.
 func tokensOf(ctx context.Context, from io.Reader) (*tokens, error) {
 	from = &limited{ctx, from, mostBytes}
 	in := bufio.NewReaderSize(from, 1<<16)
@@ -61,7 +61,7 @@ func tokensOf(ctx context.Context, from io.Reader) (*tokens, error) {
 	return &tokens{in: in, line: 1}, nil
 }
 
-// source is a property's file, the head of which has been read. Errors name the file.
+// source is a property's file whose head has been read. Errors name the file.
 type source struct {
 	*parser
 	path string
@@ -93,7 +93,7 @@ func openSource(ctx context.Context, path string) (*source, error) {
 
 func (s *source) error(err error) error { return fmt.Errorf("%s: %w", s.path, fault.Reason(err)) }
 
-// rest reads the property of a network of a size.
+// rest reads the property for a network of a size.
 func (s *source) rest(ctx context.Context, of size) (*property, error) {
 	p, err := s.parser.rest(ctx, of)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *source) rest(ctx context.Context, of size) (*property, error) {
 	return p, nil
 }
 
-// peek is the next token, "" at the end.
+// peek returns the next token without taking it, or "" at the end.
 func (t *tokens) peek() string {
 	if t.next == "" && t.err == nil {
 		t.next, t.err = t.scan()
@@ -116,7 +116,7 @@ func (t *tokens) take() string {
 	return word
 }
 
-// skip takes the next token if it is that one.
+// skip takes the next token if it is word.
 func (t *tokens) skip(word string) bool {
 	if t.peek() != word {
 		return false
@@ -188,7 +188,7 @@ func (t *tokens) quoted() (string, error) {
 	}
 }
 
-// ended is what ended the file, nil for its end.
+// ended returns the error that ended the file, or nil at its end.
 func (t *tokens) ended() error {
 	if t.err == io.EOF {
 		return nil

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { testinput.RunMain(m) }
 
-// declared are the declarations of so many inputs and outputs.
+// declared returns the declarations of so many inputs and outputs.
 func declared(inputs, outputs int) string {
 	var out strings.Builder
 	for i := range inputs {
@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// shown are a property's cases.
+// shown returns a property's cases.
 func shown(p *property) string {
 	var all []string
 	for _, c := range p.cases {
@@ -184,7 +184,7 @@ func bent() []byte {
 		Node("Gemm x w b → h; Relu h → r; MatMul r v → a; MatMul x u → c; Add a c → y").Bytes(-1, 2)
 }
 
-// ask is the answer to a property of a network.
+// ask returns the answer to a property of a network.
 func ask(t *testing.T, ctx context.Context, model []byte, text string) (Result, string, error) {
 	t.Helper()
 	dir := t.TempDir()

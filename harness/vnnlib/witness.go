@@ -10,7 +10,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// Before the answer is unsat, the file is asked about each box's centre, corners and random points.
+// The points of each box about which the file is asked before the answer is unsat: the centre, corners and random
+// points.
 const (
 	corners  = 16
 	points   = 1 + corners + 1000
@@ -18,8 +19,8 @@ const (
 	together = 16 // of the opened network
 )
 
-// ask holds a proof against the file as it lies: on none of the points does it fulfil the property, and its outputs are
-// the opened network's. A proof that does not stand this is an error: it was made of another network.
+// ask checks a proof against the file. On none of the points may the file fulfil the property, and its outputs must
+// be the opened network's. It returns an error otherwise, as the proof is about another network.
 func (q *question) ask(ctx context.Context, seed uint64) error {
 	boxes := slices.DeleteFunc(slices.Clone(q.of.boxes), func(b *box) bool { return b.apart >= 0 })
 	if len(boxes) == 0 {
@@ -58,7 +59,7 @@ func (q *question) ask(ctx context.Context, seed uint64) error {
 	return nil
 }
 
-// point is the box's centre, one of its corners, or a random one.
+// point returns the box's centre, one of its corners, or a random point.
 func (b *box) point(which int, rng *rand.Rand) []float32 {
 	x := make([]float32, len(b.low))
 	for i := range x {
