@@ -18,7 +18,7 @@ import (
 	"selfheal/internal/testinput"
 )
 
-// reference is what the reference AutoAttack, version standard, gives on a model in a norm.
+// reference has the verdicts of the reference AutoAttack, version standard, for a model in a norm.
 type reference struct {
 	Model, Norm string
 	N           int
@@ -29,9 +29,9 @@ type reference struct {
 	}
 }
 
-// On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: all of 114 but one, with
-// SELFHEAL_TEST_LARGE 99.5 % of 1,200, and then the accuracy after every component. The 19 images are the robust
-// network's that APGD-CE does not break and AutoAttack does, in some norm, and two that it is wrong on.
+// On the bundled networks, in three norms, AutoAttack's verdicts are the reference's: all of 114 except one, with
+// SELFHEAL_TEST_LARGE 99.5 % of 1,200, and then the accuracy after every component too. The 19 images are the robust
+// network's that APGD-CE does not break and AutoAttack does, in some norm, and two that it gets wrong.
 func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
 	var file struct{ Cases []reference }
 	read(t, "../models/zoo/reference.json", &file)
@@ -39,8 +39,8 @@ func TestAutoAttackAgreesOnBundledNetworks(t *testing.T) {
 		[]int{0, 3, 5, 6, 8, 43, 57, 58, 90, 98, 115, 120, 138, 148, 153, 155, 156, 171, 184}, file.Cases)
 }
 
-// And so they are on two real networks and real images, of which two stand against APGD-CE alone: of 34 in ℓ∞, or
-// of 1,200 in three norms.
+// AutoAttack's verdicts also agree on two real networks and real images. Two of the images stand against APGD-CE
+// alone: of 34 in ℓ∞, or of 1,200 in three norms.
 func TestAutoAttackAgreesOnRealNetworks(t *testing.T) {
 	path := testinput.Real(t, "config.yaml")
 	var raw map[string]json.RawMessage
@@ -132,7 +132,7 @@ func agrees(t *testing.T, path string, suites []string, dataset string, some []i
 	}
 }
 
-// golden is what another library makes of an attack: scripts/goldens/attacks.py writes it.
+// golden is another library's result for an attack, written by scripts/goldens_attacks.py.
 type golden struct {
 	kind       string // of attack
 	Model      string
@@ -141,14 +141,14 @@ type golden struct {
 	Norm       attacks.Norm
 	Epsilon    float64
 	Parameters map[string]any
-	Flags      string     // a character an image: '1' where no iterate is misclassified
-	Norms      []*float64 // of the perturbations; null where there is none
+	Flags      string     // a character an image: '1' if no iterate is misclassified
+	Norms      []*float64 // of the perturbations; null if there is none
 }
 
 // TestAttacksAgreeWithOtherLibraries runs the attacks that have a golden on real networks and the first 12 images,
-// with SELFHEAL_TEST_LARGE on all 100: at least 98 % of the verdicts are equal, and 95 % of the norms to 1 %. Of an
-// attack of many steps, whose paths part by rounding, the median of all is no more than 2 % larger; that of twelve,
-// which is one image's, no more than a quarter.
+// with SELFHEAL_TEST_LARGE on all 100. At least 98 % of the verdicts are equal, and 95 % of the norms to 1 %. The
+// paths of an attack of many steps part by rounding: its median over 100 images is at most 2 % larger, and over 12
+// images, where one image decides it, at most a quarter.
 func TestAttacksAgreeWithOtherLibraries(t *testing.T) {
 	testinput.NumbersAlone(t)
 	path := testinput.Real(t, "config.yaml")
@@ -255,13 +255,14 @@ func (g golden) compare(t *testing.T, records []result.Record) {
 	}
 }
 
-// middle is the value in the middle, of an even count the upper one: twelve counts of values in ℓ0 have no finer one.
+// middle returns the median, for an even count the upper middle value: twelve counts of values in ℓ0 have no finer
+// one.
 func middle(v []float64) float64 {
 	slices.Sort(v)
 	return v[len(v)/2]
 }
 
-// norm is that of the smallest perturbation found; 0 where none was needed, +Inf if there is none.
+// norm returns the smallest perturbation's norm: 0 if none was needed, +Inf if none was found.
 func norm(r result.Record) float64 {
 	switch {
 	case r.Distance != nil:

@@ -31,8 +31,8 @@ suites:
   all: {dataset: test, models: [brightness], controls: [kept, rooted], attacks: [linf, l2, l1, pgd]}
 `
 
-// On a network that is linear in its images the radius of each is known: it is proven to a thousandth of it, and broken
-// there, in every norm; shards come to the same. Where there are no bounds nothing is proven.
+// On a network that is linear in its images the radius of each is known. Bounds prove it to a thousandth and attacks
+// break the image there, in every norm; shards give the same. Without bounds nothing is proven.
 func TestBracketOfALinearNetwork(t *testing.T) {
 	testinput.NumbersAlone(t)
 	text := linear(t, bracketing)
@@ -92,7 +92,7 @@ func TestBracketOfALinearNetwork(t *testing.T) {
 		"bracket/4, linf: 5m0s for each image and defense\n")
 }
 
-// A budget is spent on all images together, and what was found in it counts.
+// All images share the budget, and results found within it count.
 func TestBracketEndsWithItsBudget(t *testing.T) {
 	text := strings.ReplaceAll(linear(t, bracketing), "5m", "1ms")
 	f, records, _ := runFor(t, testplan.Plan(t, text, 1, 4))

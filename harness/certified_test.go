@@ -45,7 +45,7 @@ suites:
   known: {dataset: test, models: [robust], controls: [pca], attacks: [pgd, smooth], mode: whitebox-through}
 `
 
-// certificates are the records of certificates by suite, defense, name, epsilon and image.
+// certificateKey identifies a certificate's record: suite, defense, name, epsilon and image.
 type certificateKey struct {
 	suite, defense, name string
 	epsilon              float64
@@ -62,8 +62,8 @@ func certificatesOf(records []result.Record) map[certificateKey]result.Record {
 	return all
 }
 
-// Certificates are of both classifiers in every mode, the same for every epsilon, batch and number of workers, and what
-// the authors' algorithm makes of the same answers.
+// Certificates exist for both classifiers in every mode. They are the same for every epsilon, batch and number of
+// workers, and equal the authors' algorithm on the same answers.
 func TestSmoothing(t *testing.T) {
 	f, records, one := runFor(t, testplan.Plan(t, certifying, 1, 4))
 	_, _, two := runFor(t, testplan.Plan(t, certifying, 2, 16))
@@ -157,7 +157,7 @@ func floats(v [10]int) (out []float32) {
 	return out
 }
 
-// The cost of a certificate is known before: passes for every defense, once for all epsilons, and the run's.
+// The forecast knows the cost of a certificate: passes for every defense, once for all epsilons, and the run's sum.
 func TestCertificatesCost(t *testing.T) {
 	p := testplan.Plan(t, certifying, 1, 4)
 	must.Have(t, must.Get(forecast.Describe(p, nil, nil))(t),
@@ -243,11 +243,11 @@ suites: {real: {dataset: real, models: [network], attacks: [smooth]}}
 	}
 }
 
-// side is that of the images of these tests.
+// side is the height and width of the images of these tests.
 const side = 4
 
-// linear begins a config: of a network that answers 1 where an image is brighter than a half, with a ReLU that changes
-// nothing, and of six images; FOLDER is a folder, where an embedding lies that has no bounds.
+// linear returns the beginning of a config with six images and a network that answers 1 if an image is brighter than
+// a half, with a ReLU that changes nothing. FOLDER is a folder with an embedding that has no bounds.
 func linear(t *testing.T, more string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -274,7 +274,7 @@ models: {brightness: {path: %[1]s/brightness.onnx}}
 `, dir) + strings.ReplaceAll(more, "FOLDER", dir)
 }
 
-// bounding is of certificates beside attacks in the same balls.
+// bounding is a suite of certificates beside attacks in the same balls.
 const bounding = `
 controls:
   kept: {solver: {method: greedy}, layers: [{at: input, embedding: {kind: identity}}]}

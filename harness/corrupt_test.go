@@ -35,8 +35,8 @@ suites:
   white: {dataset: test, models: [other], controls: [pca], attacks: [weather], mode: whitebox-through}
 `
 
-// Every corruption and severity is a cell without norm and epsilon: whatever the mode, every classifier answers on the
-// same pixels, which are what the corruption makes of each image, right or wrong, under the seed.
+// Every corruption and severity is a cell without norm and epsilon. In every mode, every classifier answers on the
+// same pixels: the corruption of each image, right or wrong, under the seed.
 func TestCorruptions(t *testing.T) {
 	p := testplan.Plan(t, corruptions, 2, 8, "models.other.path="+tiny(t, 300))
 	f, records, out := runFor(t, p)

@@ -1,15 +1,16 @@
-// Package harness is the path from a config to results, a room for each part of it:
+// Package harness leads from a config to results. Its rooms do the work, in this order:
 //
-//	config → plan → Walk ─┬─ run       opens (open), attacks, judges; certify proves
-//	                      ├─ shard     a part of a run, the merge of parts, submitting them to a cluster
-//	                      └─ forecast  passes and hours, of nothing done
-//	run → folder           the lock, the journal and the results of an output folder
+//	config → plan → Walk ─┬─ run       opens networks (open), attacks, judges (judge); certify proves
+//	                      ├─ shard     runs a part, merges parts, submits them to a cluster (cluster)
+//	                      └─ forecast  counts passes and hours, and attacks nothing
+//	run → folder           keeps the lock, the journal and the results of an output folder
 //	result → compare, gate, reports
-//	fit                    embeddings, which open finds again
+//	fit                    fits embeddings, which open finds again
+//	cell                   identifies a cell, for all of them
 //	dataset, stats         images; intervals and tests
-//	progress               what all of them report while they work
-//	doctor, vnnlib         the installation; verification properties
+//	progress               reports what all of them do
+//	doctor, vnnlib         checks a model; answers verification properties
 package harness
 
-// Version is selfheal's.
+// Version is the version of selfheal.
 const Version = "0.1.0"

@@ -59,7 +59,7 @@ func pixelsOf(t *testing.T, data []byte) []float64 {
 	return out
 }
 
-// Every case is the first image of its kind from where its search begins, its answers are those of the records, and its
+// Every case is the first image of its kind from the start of its search, its answers equal the records', and its
 // pictures show the images that were scored.
 func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 	p := testplan.Plan(t, testplan.Small, 2, 64, exhibited...)
@@ -152,7 +152,7 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 	}
 }
 
-// savedImage is a case's adversarial image as save_adversarial wrote it.
+// savedImage returns a case's adversarial image as save_adversarial wrote it.
 func savedImage(t *testing.T, out string, c result.GalleryCase) []float32 {
 	t.Helper()
 	match, err := filepath.Glob(filepath.Join(out, "adversarial", "*_"+c.Attack+"_*.npy"))

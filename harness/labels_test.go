@@ -110,8 +110,8 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-// A network that draws at random comes to the same in any batch and shard: its verdicts are those of the most frequent
-// class of many passes, and what votes say is what the passes say.
+// A network that draws random numbers gives the same in any batch and shard: its verdicts are about the most frequent
+// class of many passes, and votes count these passes.
 func TestVotes(t *testing.T) {
 	noisy := planted(t, "noisy", func(b *onnx.Builder, x string) string {
 		return b.Op("Add", x, b.OpWith("RandomNormalLike", onnx.Attrs{"scale": float32(0.3)}, x))

@@ -31,8 +31,8 @@ func levelled(t *testing.T, in func(b *onnx.Builder, x string) string) string {
 	return path
 }
 
-// A network that takes uint8 comes to what its twin of floats comes to, and its certificates hold for the file. What
-// its opened form answers between the levels, which the file does not take, breaks no image.
+// A network that takes uint8 gives the results of its float twin, and its certificates hold for the file. The file
+// does not take images between levels: an answer of the opened form there breaks no image.
 func TestLevels(t *testing.T) {
 	testinput.NumbersAlone(t)
 	between := rootOf(func(b *onnx.Builder, x string) string { // above 0 at levels alone

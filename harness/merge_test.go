@@ -307,7 +307,7 @@ func TestDamagedShards(t *testing.T) {
 	sameEnd(t, "mended", whole, dir)
 }
 
-// Digests of data sets are those of the plan, as they were written, or are made anew where that is asked for.
+// Digests of data sets are the plan's, as they were written, or are made anew if that is asked for.
 func TestDigestsOfAnotherPlan(t *testing.T) {
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=4")
 	dir, _ := sharded(t, p, 2)
@@ -323,7 +323,7 @@ func TestDigestsOfAnotherPlan(t *testing.T) {
 	must.Refuse(t, again(p, false), "datasets.json is damaged", "add --force")
 	must.Do(t, again(other, true))
 
-	// Those of other images are not mixed with the plan's, as where the data have changed between two shards.
+	// Digests of other images are not mixed with the plan's, as when the data have changed between two shards.
 	digests := func() (all struct {
 		Config   string                     `json:"config_sha256"`
 		Datasets map[string]*dataset.Digest `json:"datasets"`

@@ -23,8 +23,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// clipped is the bundled standard network whose logits are quantised by so small a scale that all of them are clipped:
-// its gradient is 0 on every image, and no answer changes but where a logit crosses the middle of the range.
+// clipped returns the bundled standard network whose logits are quantised by so small a scale that all of them are
+// clipped: its gradient is 0 on every image, and no answer changes but where a logit crosses the middle of the range.
 func clipped(t *testing.T) string {
 	t.Helper()
 	g, _ := must.Get2(simplify.Load("../models/zoo/preact_standard.onnx", simplify.Options{}))(t)
@@ -131,8 +131,9 @@ suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks
 	}
 }
 
-// dynamic is a config of a network that is quantised dynamically, by a scale over the whole batch, on twelve images of
-// differing brightness. One value, which has no weight, may be so much larger that the file rounds all others to 0.
+// dynamic returns a config of a network that is quantised dynamically, by a scale over the whole batch, on twelve
+// images of differing brightness. One value, which has no weight, may be so much larger that the file rounds all
+// others to 0.
 func dynamic(t *testing.T, large float32) string {
 	t.Helper()
 	dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
@@ -213,8 +214,8 @@ func TestFarCopy(t *testing.T) {
 	}
 }
 
-// The file answers for a network alone and where the image alone is controlled; behind another control its copy does,
-// and the cell says so. Where the file holds integers there is no control.
+// The file answers for an undefended network and if only the image is controlled. After another control its copy
+// answers, and the cell says so. A file of integers has no control between layers.
 func TestControlledQuantised(t *testing.T) {
 	const bundled = "harness/testdata/quantised/preact_standard-"
 	text := strings.Replace(testplan.Bundled, "made-by-the-test.onnx", bundled+"qdq-channel.onnx", 1) + `
@@ -261,7 +262,7 @@ func answersForControlled(t *testing.T, p *plan.Plan) {
 	}
 }
 
-// levels is a network of uint8 images of CIFAR-10's size.
+// levels returns a network of uint8 images of CIFAR-10's size.
 func levels(t *testing.T) string {
 	t.Helper()
 	rng, w := rand.New(rand.NewPCG(1, 2)), make([]float32, 3072*10)

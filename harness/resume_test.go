@@ -55,7 +55,7 @@ suites:
             mode: transfer}
 `
 
-// ended reads the results of a run that came to its end.
+// ended reads the results of a finished run.
 func ended(t *testing.T, dir string) *result.File {
 	t.Helper()
 	f := must.Get(result.Read(filepath.Join(dir, "results.json")))(t)
@@ -65,7 +65,7 @@ func ended(t *testing.T, dir string) *result.File {
 	return f
 }
 
-// sameEnd holds that two runs came to the same end.
+// sameEnd fails the test unless two runs have the same results.
 func sameEnd(t *testing.T, name, want, got string) {
 	t.Helper()
 	if err := sameend.Check(want, got); err != nil {
@@ -82,10 +82,10 @@ func continued(t *testing.T, p *plan.Plan, o run.Options) string {
 	return said.String()
 }
 
-// state is the folder of a run at a line of its progress, as a kill would leave it then.
+// state is a run's folder at a line of its progress, as a kill would leave it then.
 type state struct{ dir, line string }
 
-// states are those of a run, and the folder at its end.
+// states returns the states of a run, and its folder at the end.
 func states(t *testing.T, p *plan.Plan) (all []state, end string) {
 	t.Helper()
 	testinput.Runtime(t)
@@ -101,7 +101,7 @@ func states(t *testing.T, p *plan.Plan) (all []state, end string) {
 	return all, end
 }
 
-// copied is the folder again, to be harmed, and the path of its journal.
+// copied returns a copy of the folder, to be damaged, and the path of its journal.
 func (s state) copied(t *testing.T) (dir, path string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "run")
@@ -109,7 +109,7 @@ func (s state) copied(t *testing.T) (dir, path string) {
 	return dir, filepath.Join(dir, folder.WorkFolder, journal.File)
 }
 
-// journal is the lines of the state's journal, and the kind of block that each belongs to.
+// journal returns the lines of the state's journal, and the kind of block that each belongs to.
 func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 	t.Helper()
 	all := must.Get(os.ReadFile(filepath.Join(s.dir, folder.WorkFolder, journal.File)))(t)
@@ -126,7 +126,7 @@ func (s state) journal(t *testing.T) (lines [][]byte, kinds []string) {
 	return lines, kinds
 }
 
-// An ended run, wherever that was, comes to the same end as an undisturbed one when its command is given again.
+// A run that is ended anywhere reaches the results of an undisturbed one when its command is given again.
 func TestEndedRunsContinue(t *testing.T) {
 	p := testplan.Plan(t, resumed, 2, 8, "datasets.test.limit=4", "models.robust.path="+tiny(t, 100),
 		"models.standard.path="+tiny(t, 400), "datasets.test.path=models/zoo/shapes10/train.bin")
@@ -135,8 +135,8 @@ func TestEndedRunsContinue(t *testing.T) {
 	t.Run("damaged", func(t *testing.T) { damaged(t, p, all[len(all)-1], end) })
 }
 
-// killed goes on from where the journal has its first block of each kind, and from the last states. Work that was done
-// is not done again, unless the journal was damaged.
+// killed continues from the first block of each kind in the journal, and from the last states. Finished work is not
+// repeated, unless the journal was damaged.
 func killed(t *testing.T, p *plan.Plan, all []state, end string) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	seen, done, tried := map[string]bool{}, []string(nil), 0
@@ -181,7 +181,7 @@ func killed(t *testing.T, p *plan.Plan, all []state, end string) {
 	}
 }
 
-// damaged takes from the journal a line of each kind of block, also after images were freed.
+// damaged removes a line of each kind of block from the journal, also after images were freed.
 func damaged(t *testing.T, p *plan.Plan, last state, end string) {
 	lines, kinds := last.journal(t)
 	for _, kind := range []string{"verdicts", "component", "gallery", "freed", "saved", "study"} {

@@ -34,7 +34,7 @@ func runFor(t *testing.T, p *plan.Plan) (*result.File, []result.Record, string) 
 	return f, must.All(result.Records(filepath.Join(out, "records.jsonl")))(t), out
 }
 
-// misconfigured holds that an error is the config's, in one line with these words.
+// misconfigured fails the test unless an error is the config's, in one line with these words.
 func misconfigured(t *testing.T, err error, words string) {
 	t.Helper()
 	must.Refuse(t, err, words)
@@ -43,7 +43,7 @@ func misconfigured(t *testing.T, err error, words string) {
 	}
 }
 
-// every image of a set.
+// every returns every image of a set.
 func every(t *testing.T, set open.Images) (all []attacks.Image) {
 	t.Helper()
 	for i := range set.Len() {
@@ -57,7 +57,7 @@ func runSmall(t *testing.T, workers, batch int, sets ...string) (*result.File, [
 	return runFor(t, testplan.Plan(t, testplan.Small, workers, batch, sets...))
 }
 
-// cancelled runs a plan until a line of its progress has these words; then comes at, if any.
+// cancelled runs a plan until a line of its progress has these words. Then it calls at, unless nil.
 func cancelled(t *testing.T, p *plan.Plan, o run.Options, words string, at func()) *result.File {
 	t.Helper()
 	testinput.Runtime(t)
@@ -83,7 +83,7 @@ type lineWriter func(string)
 
 func (w lineWriter) Write(p []byte) (int, error) { w(string(p)); return len(p), nil }
 
-// identical holds that two runs wrote the same records, pictures and adversarial images, bit for bit.
+// identical fails the test unless two runs wrote the same records, pictures and adversarial images, bit for bit.
 func identical(t *testing.T, name, a, b string) {
 	t.Helper()
 	files := append(must.Get(filepath.Glob(filepath.Join(a, "adversarial", "*.npy")))(t),
@@ -110,7 +110,7 @@ func TestResultsDoNotDependOnBatchWorkersOrThreads(t *testing.T) {
 	}
 }
 
-// consistent holds that what the files hold agrees with itself and with the contract.
+// consistent fails the test unless the files agree with each other and with the contract.
 func consistent(t *testing.T, f *result.File, records []result.Record, out string) {
 	if want := (1 + 2) * (1 + 6); len(f.Cells) != want || len(records) != want*7 {
 		t.Fatalf("%d cells and %d records, want %d and %d", len(f.Cells), len(records), want, want*7)
@@ -158,8 +158,8 @@ func consistent(t *testing.T, f *result.File, records []result.Record, out strin
 	}
 }
 
-// The results of an earlier run stay until a new one has something better: a model
-// that has gone missing is found before anything is attacked or overwritten.
+// The results of an earlier run stay until a new one has better ones: a missing model is found before anything is
+// attacked or overwritten.
 func TestFailedRunKeepsEarlierResults(t *testing.T) {
 	testinput.Runtime(t)
 	out := t.TempDir()
@@ -205,7 +205,7 @@ func TestDivergingControlCostsItsCell(t *testing.T) {
 	}
 }
 
-// An attack that two suites ask for is crafted once: the second one's steps are the first's.
+// An attack that two suites ask for is made once: both have the same steps.
 func TestSharedAttacksAreCraftedOnce(t *testing.T) {
 	text := testplan.Small + "  again: {dataset: test, models: [robust], controls: [pca], attacks: [pgd-l2]}\n"
 	p := testplan.Plan(t, text, 1, 8, "default_suites=[small, again]", "suites.small.attacks=[pgd-l2]",
@@ -220,8 +220,8 @@ func TestSharedAttacksAreCraftedOnce(t *testing.T) {
 	}
 }
 
-// seeded is one suite that gives images to controls and one whose attacks go through them.
-// Epsilon is where some images stand under one seed and fall under another.
+// seeded has one suite that gives images to controls and one whose attacks go through them. At its epsilon some
+// images stand under one seed and break under another.
 const seeded = testplan.Bundled + `
 controls:
   greedy:
@@ -234,8 +234,8 @@ suites:
   through: {dataset: test, models: [robust], controls: [greedy], attacks: [square], mode: whitebox-through}
 `
 
-// A run with several seeds gives each cell what runs with one of them give it, and the
-// cell itself is the first seed's.
+// A run with several seeds gives each cell the results of runs with one seed each, and the cell itself has the first
+// seed's.
 func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
 	run := func(sets ...string) *result.File {
 		f, records, out := runFor(t, testplan.Plan(t, seeded, 2, 16, append(sets, "datasets.test.limit=12")...))
@@ -281,8 +281,8 @@ func TestSeedsAreRunsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// tiny writes a network that opens in no time, with a convolution and a last layer as the bundled ones: it compares
-// an image's means over blocks of 8 × 8 pixels with those of the classes, each from so many bundled images.
+// tiny writes a network that opens in no time, with a convolution and a last layer like the bundled ones. It compares
+// an image's means over blocks of 8 × 8 pixels with the means of the classes, each over so many bundled images.
 func tiny(t *testing.T, images int) string {
 	t.Helper()
 	const size, block, classes = 32, 8, 10

@@ -21,7 +21,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// opened is an opener of the small config on a pool as asked for.
+// opened returns an opener of the small config on a pool with the given runtime.
 func opened(t *testing.T, c config.Runtime) *open.Opener {
 	t.Helper()
 	cfg := testplan.Plan(t, testplan.Small, c.Workers, c.Batch).Config
@@ -29,7 +29,7 @@ func opened(t *testing.T, c config.Runtime) *open.Opener {
 	return openerOf(t, cfg)
 }
 
-// openerOf is closed when the test ends.
+// openerOf returns an opener that is closed when the test ends.
 func openerOf(t *testing.T, cfg *config.Config) *open.Opener {
 	t.Helper()
 	o := must.Get(open.New(cfg, open.Options{}))(t)
@@ -37,7 +37,7 @@ func openerOf(t *testing.T, cfg *config.Config) *open.Opener {
 	return o
 }
 
-// winograd: false, and any provider but the CPU, run convolutions as they are.
+// With winograd: false, and on any provider except the CPU, convolutions run unchanged.
 func TestWinogradReachesTheNetwork(t *testing.T) {
 	testinput.Runtime(t)
 	answers := map[bool][]float32{} // of attacks
@@ -104,13 +104,13 @@ func TestNoCUDA(t *testing.T) {
 	}
 }
 
-// outputs are what a run computes on a network.
+// outputs are a network's results in a run.
 type outputs struct {
 	logits, gradients [][]float32 // logits plain and controlled, gradients of losses at and near the images
 	objective, norm   []float64   // of closed loops
 }
 
-// compute opens the network and its controls as a run with c does to attack them, and asks them about every image.
+// compute opens the network and its controls for attacks, as a run with c does, and asks them about every image.
 func compute(t *testing.T, c config.Runtime, losses ...attacks.Loss) (f outputs) {
 	t.Helper()
 	ctx := context.Background()
@@ -148,7 +148,7 @@ func compute(t *testing.T, c config.Runtime, losses ...attacks.Loss) (f outputs)
 	return f
 }
 
-// agree compares with what is to be expected of float32.
+// agree compares outputs within the differences of float32.
 func agree(t *testing.T, want, got outputs) {
 	t.Helper()
 	if len(want.logits) == 0 || len(want.gradients) == 0 || len(want.objective) == 0 {
@@ -178,7 +178,7 @@ func agree(t *testing.T, want, got outputs) {
 	}
 }
 
-// distance is ‖a − b‖ relative to ‖a‖.
+// distance returns ‖a − b‖ relative to ‖a‖.
 func distance(a, b []float32) float64 {
 	var difference, norm float64
 	for i := range a {
@@ -188,8 +188,8 @@ func distance(a, b []float32) float64 {
 	return math.Sqrt(difference / norm)
 }
 
-// Convolutions as they are and rewritten give the same within float32 rounding:
-// logits, gradients of all losses, closed loops.
+// Unchanged and rewritten convolutions give the same within float32 rounding: logits, gradients of all losses, closed
+// loops.
 func TestWinogradAgrees(t *testing.T) {
 	testinput.Runtime(t)
 	direct := config.Runtime{Provider: config.CPU, Workers: 1, Batch: 16, Threads: 1}
@@ -198,7 +198,7 @@ func TestWinogradAgrees(t *testing.T) {
 	agree(t, compute(t, direct, attacks.Losses()...), compute(t, rewritten, attacks.Losses()...))
 }
 
-// So do the CPU and a device, and a whole run goes through there.
+// A device agrees with the CPU too, and a whole run works there.
 func TestCUDAAgrees(t *testing.T) {
 	if err := (ort.Target{Provider: ort.ProviderCUDA}).Check(); err != nil {
 		t.Skip(err)
@@ -222,7 +222,7 @@ func TestCUDAAgrees(t *testing.T) {
 // halves is OpenVINO in bf16.
 var halves = ort.Target{Provider: ort.ProviderOpenVINO, Precision: ort.BFloat16}
 
-// precisions are those of attacks that this processor has on OpenVINO.
+// precisions returns the precisions of attacks that this processor has on OpenVINO.
 func precisions() []string {
 	if halves.Check() != nil {
 		return []string{config.Float32}
@@ -252,7 +252,7 @@ func TestOpenVINOAgrees(t *testing.T) {
 	})
 }
 
-// halved is a run of small attacks, white-box and not, that some images stand.
+// halved is a run of small attacks, white-box and not, that some images withstand.
 const halved = testplan.Bundled + `
 controls: {pca: {solver: {method: greedy}, layers: [{at: last, embedding: {kind: linear, fit: train, rank: 4}}]}}
 attacks:
@@ -263,7 +263,7 @@ suites:
   unknown: {dataset: test, models: [robust], controls: [pca], attacks: [square]}
 `
 
-// A run in bf16 says so, attacks again what stands, and comes to the same with any workers, batch and shards.
+// A run in bf16 says so, attacks standing images again, and gives the same with any workers, batch and shards.
 func TestBFloat16(t *testing.T) {
 	t.Parallel()
 	testinput.WithOpenVINO(t, func() {

@@ -20,7 +20,7 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// resident is the memory that the process has now, or had at most since it began, in bytes.
+// resident returns the process's memory now, or its peak so far, in bytes.
 func resident(t *testing.T, what string) int64 {
 	t.Helper()
 	status := string(must.Get(os.ReadFile("/proc/self/status"))(t))
@@ -28,7 +28,7 @@ func resident(t *testing.T, what string) int64 {
 	return 1024 * int64(must.Get(strconv.Atoi(strings.Fields(after)[0]))(t))
 }
 
-// soak is how long, or at all, the tests of this file run: SELFHEAL_TEST_SOAK=30m.
+// soak returns how long the tests of this file run, and skips them by default: SELFHEAL_TEST_SOAK=30m.
 func soak(t *testing.T) time.Duration {
 	t.Helper()
 	text := os.Getenv("SELFHEAL_TEST_SOAK")
@@ -39,8 +39,8 @@ func soak(t *testing.T) time.Duration {
 	return must.Get(time.ParseDuration(text))(t)
 }
 
-// Run after run at full load, neither memory nor goroutines grow: their peaks of the last sixth of the time are those
-// of the first, to 5 %.
+// Over many runs at full load, neither memory nor goroutines grow: their peaks in the last sixth of the time equal
+// those in the first, to 5 %.
 func TestSoak(t *testing.T) {
 	long := soak(t)
 	began := time.Now()
@@ -77,7 +77,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// many is the plan of a config whose data set test has n images, which repeat.
+// many returns the plan of a config whose data set test has n images, which repeat.
 func many(t *testing.T, n int, text string, sets ...string) *plan.Plan {
 	t.Helper()
 	records := must.Get(os.ReadFile("../models/zoo/shapes10/train.bin"))(t)
@@ -91,8 +91,8 @@ func many(t *testing.T, n int, text string, sets ...string) *plan.Plan {
 		append(sets, fmt.Sprintf("datasets.test={format: cifar10-bin, path: %s, limit: %d}", path, n))...)
 }
 
-// Many images take as much memory as few, of networks alone and under controls. The peak of few is the median of
-// three runs: a run of seconds may end before its passes and the collector have come to what they hold at most.
+// Many images take as much memory as few, undefended and under controls. The peak of few is the median of three runs,
+// as a run of seconds may end before its passes and the collector hold their most.
 func TestManyImages(t *testing.T) {
 	soak(t)
 	debug.SetGCPercent(run.GCPercent)

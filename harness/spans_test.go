@@ -11,8 +11,8 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// One search for the smallest norm fills the columns of all epsilons: those that a run with one epsilon has. What it
-// finds is measured: the area under the curve is the mean distance, and ℓ0 counts pixels beside values.
+// One search for the smallest norm fills the columns of all epsilons with the results of runs with one epsilon each.
+// The area under the curve is the mean distance, and ℓ0 counts pixels as well as values.
 func TestOneSearchFillsAllColumns(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestOneSearchFillsAllColumns(t *testing.T) {
 	}
 }
 
-// cellAt is the undefended network's cell at an epsilon, 0 for the clean images.
+// cellAt returns the undefended network's cell at an epsilon, 0 for the clean images.
 func cellAt(t *testing.T, f *result.File, epsilon float64) result.Cell {
 	t.Helper()
 	for _, c := range f.Cells {

@@ -47,7 +47,7 @@ var whole struct {
 	*result.File
 }
 
-// wholeStudy is what a run of studied leaves in results.json, made once for all tests.
+// wholeStudy returns the results.json of a run of studied, made once for all tests.
 func wholeStudy(t *testing.T) *result.File {
 	t.Helper()
 	testinput.Runtime(t)
@@ -139,8 +139,7 @@ func TestSolverStudy(t *testing.T) {
 	}
 }
 
-// A value of a sweep is what a run with that setting gives: objective, share below greedy,
-// accuracy and passes of its cells.
+// A sweep's value equals the cells of a run with that setting: objective, fraction below greedy, accuracy and passes.
 func TestStudyAgreesWithCells(t *testing.T) {
 	study := wholeStudy(t).Solver[0]
 	// The same settings as controls of their own.
@@ -188,7 +187,7 @@ func TestStudyAgreesWithCells(t *testing.T) {
 
 func same(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), 1) }
 
-// Images made for the study alone are those that the suite's own attack makes of them.
+// Images that are made for the study alone equal those of the suite's own attack.
 func TestStudyImagesAreTheSuites(t *testing.T) {
 	shared := wholeStudy(t).Solver
 	f, _, out := runFor(t, testplan.Plan(t, studied, 2, 16, "suites.small.attacks=[]",

@@ -107,7 +107,7 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 	}
 }
 
-// rootOf is a way in that answers NaN wherever of gives a number below 0.
+// rootOf returns a way in that answers NaN wherever of gives a number below 0.
 func rootOf(of func(b *onnx.Builder, x string) string) func(b *onnx.Builder, x string) string {
 	return func(b *onnx.Builder, x string) string {
 		return b.Op("Add", x, b.Op("Mul", b.Op("Sqrt", of(b, x)), b.Float(0)))

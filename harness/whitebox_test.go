@@ -145,10 +145,10 @@ func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
 	}
 }
 
-// On a trained network with trained embeddings the gradient through greedy controls is that of the whole controlled
-// loss: central differences of the judge's own answer, in random directions, agree to a hundredth. (Through an
-// iterating solver differences say nothing on a network of ReLUs: its adjoints jump wherever one flips, and with them
-// its answer. See the goldens of package control.)
+// On a trained network with trained embeddings, the gradient through greedy controls differentiates the whole
+// controlled loss: central differences of the judge's own answer, in random directions, agree to a hundredth. (For an
+// iterating solver, differences say nothing on a network of ReLUs: the adjoints jump wherever one flips, and with
+// them the answer. See the goldens of package control.)
 func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, modes, 2, 8, "default_suites=[through]", "datasets.test.limit=4", "datasets.train.limit=100",
