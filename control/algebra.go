@@ -23,7 +23,6 @@ const (
 	questions // the number of questions
 )
 
-// term is one summand of a linear combination.
 type term[V any] struct {
 	weight float32
 	value  V

@@ -52,7 +52,6 @@ func (s *stage) ahead(g graphs) graphs {
 	return g
 }
 
-// passes holds a stage's program for each question.
 type passes [questions]struct {
 	program *ort.Program // nil if there is nothing to compute
 	flops   int64        // FLOPs for an image, of the network as given, in whatever form it runs

@@ -34,10 +34,8 @@ func newLosses(net *Network, given, fast *onnx.Graph, detours ...grad.Detour) *l
 	return &losses{net: net, given: given, fast: fast, detours: detours, heads: map[attacks.Loss]head{}}
 }
 
-// Shape implements [attacks.Oracle].
 func (l *losses) Shape() attacks.Shape { return l.net.shape }
 
-// Classes implements [attacks.Oracle].
 func (l *losses) Classes() int { return l.net.classes }
 
 // Prepare compiles the gradient of a loss. The error names every operator without a gradient rule.

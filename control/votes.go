@@ -107,7 +107,6 @@ func (n *Network) mean(ctx context.Context, x, out []float32, times int) error {
 	})
 }
 
-// meanGradient writes the means of logits, loss and gradient.
 func (n *Network) meanGradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
 	e.Logits, e.Gradient, e.Loss = sized(e.Logits, n.classes), sized(e.Gradient, len(x)), 0

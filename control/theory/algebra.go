@@ -73,7 +73,6 @@ func spectral(a mat.Matrix) float64 { return singular(a)[0] }
 
 func identity(d int) *mat.Dense { return scaled(d, 1) }
 
-// scaled is v·I.
 func scaled(d int, v float64) *mat.Dense {
 	e := mat.NewDense(d, d, nil)
 	for i := range d {
@@ -82,7 +81,6 @@ func scaled(d int, v float64) *mat.Dense {
 	return e
 }
 
-// add adds s·b to a.
 func add(a *mat.Dense, s float64, b mat.Matrix) {
 	var part mat.Dense
 	part.Scale(s, b)
@@ -91,7 +89,6 @@ func add(a *mat.Dense, s float64, b mat.Matrix) {
 
 func minus(a, b []float64) []float64 { return floats.SubTo(make([]float64, len(a)), a, b) }
 
-// plus returns a + s·b.
 func plus(a []float64, s float64, b []float64) []float64 {
 	return floats.AddScaledTo(make([]float64, len(a)), a, s, b)
 }

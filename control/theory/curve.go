@@ -26,7 +26,6 @@ func (c *curve) param(i int) float64 {
 	return c.from + (c.to-c.from)*float64(i)/float64(len(c.samples)-1)
 }
 
-// radius returns ρ(s) and its first two derivatives.
 func (c *curve) radius(s float64) (value, first, second float64) {
 	sin, cos := math.Sincos(2 * s)
 	return 1 + c.bulge*cos, -2 * c.bulge * sin, -4 * c.bulge * cos

@@ -174,7 +174,6 @@ func (a *assembly) drawn(name string, shape onnx.Shape, draw func() float64) str
 	return a.G.AddConst(name, onnx.FloatTensor(shape, values))
 }
 
-// filled adds a vector whose values all are v.
 func (a *assembly) filled(name string, n int64, v float64) string {
 	return a.drawn(name, onnx.Shape{n}, func() float64 { return v })
 }
@@ -304,7 +303,6 @@ var window = onnx.Attrs{"kernel_shape": []int64{2, 2}, "strides": []int64{2, 2}}
 // vgg has the convolutions of VGG-16's five stages (Simonyan & Zisserman 2015).
 var vgg = []int{2, 2, 3, 3, 3}
 
-// channels returns the channels of VGG-16's stages.
 func (a *assembly) channels() []int64 {
 	var c []int64
 	for s := range vgg {

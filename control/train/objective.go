@@ -90,7 +90,6 @@ func (n Network) image() onnx.Shape {
 	return n.After.Inputs[0].Shape
 }
 
-// state returns the shape of x_t.
 func (n Network) state() onnx.Shape { return n.After.Inputs[0].Shape }
 
 func (n Network) classes() int { return int(n.After.Outputs[0].Shape.Items()) }

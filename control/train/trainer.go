@@ -26,7 +26,6 @@ type Loss struct {
 	Rate           float64 // learning rate
 }
 
-// Mean returns the mean of several steps' losses.
 func Mean(list []Loss) (m Loss) {
 	n := float64(max(len(list), 1))
 	for _, l := range list {
@@ -236,7 +235,6 @@ func (t *Trainer) Embedding() *onnx.Graph {
 // Failed is an error that a training would meet again.
 type Failed struct{ error }
 
-// Fail makes a [Failed].
 func Fail(format string, values ...any) error { return Failed{fmt.Errorf(format, values...)} }
 
 // Step makes the next step. After an error the trainer is as it was before, so cancelling ctx loses nothing.

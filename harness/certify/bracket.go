@@ -41,7 +41,6 @@ type gap struct {
 
 func (g gap) width() float64 { return g.broken - g.proven }
 
-// gaps are the proof of a bracket.
 type gaps struct {
 	each  []gap // 0 and 0 for images that are wrong without attack
 	rungs []attacks.Rung
@@ -215,7 +214,6 @@ func (b bracketed) prove(ctx context.Context, p *Prover, c Case) (*Proofs, error
 	return done, nil
 }
 
-// bracketing makes a bracket.
 type bracketing struct {
 	*Prover
 	*gaps
@@ -386,7 +384,6 @@ func (b bracketed) confront(ctx context.Context, p *Prover, c Case, a Attack) (f
 	return refute(ctx, p, c, a, proofs, func(i int) float64 { return g.each[i].proven }, "within their radius")
 }
 
-// measure returns the budget.
 func (bracketed) measure(_ context.Context, _ *Prover, c Case, _ float64) (seconds [2]float64, err error) {
 	seconds[1] = float64(c.Recipe.Certificate.(attacks.Bracket).Budget)
 	return seconds, nil

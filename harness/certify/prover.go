@@ -72,7 +72,6 @@ type Attack struct {
 	Images
 }
 
-// Images are an attack's images.
 type Images interface {
 	// Untried reports whether the i-th image is the clean one.
 	Untried(i int) bool
@@ -106,7 +105,6 @@ func (p *Prover) Close() {
 	}
 }
 
-// Prove proves a certificate.
 func (p *Prover) Prove(ctx context.Context, c Case) (*Proofs, error) {
 	return kinds[c.Setting().Kind].prove(ctx, p, c)
 }

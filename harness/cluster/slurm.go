@@ -60,7 +60,6 @@ exit "$code"
 
 func quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// Render writes the script of the job's arrays.
 func (s Slurm) Render(j Job) (string, error) {
 	if strings.ContainsAny(j.Dir, " \t\n%\\\"'") {
 		return "", fmt.Errorf("%s: sbatch takes no folder with blanks, quotes, %% or \\ in its name", j.Dir)
@@ -140,7 +139,6 @@ func (s Slurm) blocks(which []int) iter.Seq2[int, []string] {
 var ended = []string{"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
 	"PREEMPTED", "REVOKED", "TIMEOUT"}
 
-// States asks squeue.
 func (s Slurm) States(ctx context.Context, id string) (map[int]State, error) {
 	states := map[int]State{}
 	for array := range strings.SplitSeq(id, ",") {
@@ -199,7 +197,6 @@ func (s Slurm) Nodes(ctx context.Context) (int, error) {
 // Logs returns the folder of the logs in the run's folder.
 func (s Slurm) Logs(_, dir string) string { return filepath.Join(dir, "logs") }
 
-// Cancelling returns scancel's command.
 func (s Slurm) Cancelling(id string) string {
 	text := "scancel"
 	for array := range strings.SplitSeq(id, ",") {

@@ -100,7 +100,7 @@ type Score struct {
 	N        int        `json:"n"`
 	Correct  int        `json:"correct"`
 	Accuracy float64    `json:"accuracy"`
-	CI95     [2]float64 `json:"ci95"` // Wilson interval
+	CI95     [2]float64 `json:"ci95"` // 95 % interval (Wilson)
 }
 
 // Of compares runs. Folder, Path, File and Unfinished of each must be set.

@@ -11,14 +11,15 @@ import (
 
 // Gate holds the rules by which results pass or fail against a baseline. Baseline files have it as JSON.
 type Gate struct {
-	MaxDrop  float64            `json:"max_drop"`  // drop in accuracy that is allowed, a fraction in [0, 1)
-	Alpha    float64            `json:"alpha"`     // probability of a wrong answer, in [0.001, 0.5)
-	Min      map[string]float64 `json:"min"`       // by [CellPattern]: the least accuracy, in [0, 1]
-	FailOn   []string           `json:"fail_on"`   // [result.WarningKinds]: a cell with one of these warnings fails
-	NewModel bool               `json:"new_model"` // models may be other files than the baseline's
-	Accept   []string           `json:"accept"`    // settings that may differ: attacks.pgd.parameters.steps
-	// GradientFailures, by [CellPattern], are cells that a baseline may have although gradients failed on standing
-	// images.
+	MaxDrop float64            `json:"max_drop"` // drop in accuracy that is allowed, a fraction in [0, 1)
+	Alpha   float64            `json:"alpha"`    // probability of a wrong answer, in [0.001, 0.5)
+	Min     map[string]float64 `json:"min"`      // by [CellPattern]: the least accuracy, in [0, 1]
+	// ids of warnings ([result.WarningKinds]); a cell with one of them fails
+	FailOn   []string `json:"fail_on"`
+	NewModel bool     `json:"new_model"` // models may be other files than the baseline's
+	Accept   []string `json:"accept"`    // settings that may differ: attacks.pgd.parameters.steps
+	// GradientFailures are the cells, by [CellPattern], that a baseline may have although gradients failed on
+	// standing images.
 	GradientFailures []string `json:"gradient_failures,omitempty"`
 }
 

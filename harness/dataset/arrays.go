@@ -22,7 +22,6 @@ type arrays struct {
 	first string // the array that the path names; "" if it names all
 }
 
-// array can be opened.
 type array struct {
 	name string // without .npy
 	raw  func() (opened, error)
@@ -79,7 +78,6 @@ func isArrays(fsys fs.FS, name string) bool {
 		slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return isArray(e.Name()) })
 }
 
-// archived lists the arrays of an archive.
 func archived(f file) (list []array, err error) {
 	archive, err := zip.NewReader(f, f.size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // entries are read by name, never unpacked
@@ -131,7 +129,6 @@ func (a arrays) find(names ...string) *array {
 	return nil
 }
 
-// names joins the arrays' names for a message.
 func (a arrays) names() string {
 	return cmp.Or(some(lists.Map(a.list, func(x array) string { return x.name })), "no arrays")
 }

@@ -52,7 +52,6 @@ var (
 	cifarVersions = []cifarVersion{cifar10Bin, cifar100Bin, cifar10Python, cifar100Python}
 )
 
-// batches returns CIFAR-10's training files.
 func batches(ext string) []string {
 	const names = "data_batch_1? data_batch_2? data_batch_3? data_batch_4? data_batch_5?"
 	return strings.Fields(strings.ReplaceAll(names, "?", ext))
@@ -65,7 +64,6 @@ type cifar struct {
 	names  []string
 }
 
-// cifarPart holds the images of one file.
 type cifarPart struct {
 	file
 	path    string
@@ -104,7 +102,6 @@ func (v cifarVersion) open(fsys fs.FS, spec Spec, files *closers) (source, error
 	return c, nil
 }
 
-// find opens the files.
 func (v cifarVersion) find(fsys fs.FS, spec Spec, c *cifar, keep *closers) error {
 	info, err := fs.Stat(fsys, spec.Path)
 	if err != nil {

@@ -65,7 +65,6 @@ type block struct {
 	first int
 }
 
-// blocks are parts of equal length, one after another.
 type blocks struct {
 	*npz // any of them
 	list []block
@@ -162,7 +161,6 @@ func corruptedArray(set arrays, name string, labels array, file string, files *c
 	return z, nil
 }
 
-// isCIFARC reports whether a folder has the authors' arrays.
 func isCIFARC(fsys fs.FS, name string) bool {
 	return isFile(fsys, path.Join(name, labelsFile+".npy")) && slices.ContainsFunc(corruption.Names(),
 		func(c string) bool { return isFile(fsys, path.Join(name, c+".npy")) })

@@ -113,7 +113,6 @@ type Digest struct {
 	Clipped int `json:"clipped,omitempty"`
 }
 
-// Digest returns the data set's digest.
 func (d *Dataset) Digest() Digest { return Digest{d.hash, d.shape, d.labels, d.sums, d.left.Clipped} }
 
 // fits reports whether a digest may belong to these images of a source with so many classes.

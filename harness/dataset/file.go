@@ -23,7 +23,6 @@ type closers []io.Closer
 
 func (c *closers) add(one io.Closer) { *c = append(*c, one) }
 
-// open opens a file that stays open.
 func (c *closers) open(fsys fs.FS, path string) (file, error) {
 	f, err := openFile(fsys, path)
 	if err == nil {
@@ -32,7 +31,6 @@ func (c *closers) open(fsys fs.FS, path string) (file, error) {
 	return f, err
 }
 
-// Close closes all of them.
 func (c closers) Close() error {
 	return errors.Join(lists.Map(c, io.Closer.Close)...)
 }

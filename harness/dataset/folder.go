@@ -191,7 +191,6 @@ func foldersIn(fsys fs.FS, dir string) (names []string, err error) {
 
 var imageExtensions = []string{".png", ".jpg", ".jpeg", ".webp"}
 
-// list adds the images of one folder.
 func (f *folder) list(dir string, label int) error {
 	files, err := fs.ReadDir(f.fsys, dir)
 	if err != nil {

@@ -35,7 +35,6 @@ type pictures struct {
 	size   []int32
 }
 
-// picturePart is one file.
 type picturePart struct {
 	file
 	name  string

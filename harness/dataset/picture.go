@@ -50,7 +50,6 @@ type unreadable struct{ error }
 
 func (e unreadable) Unwrap() error { return e.error }
 
-// decodeFile is [decode] for a file of fsys.
 func decodeFile(fsys fs.FS, name string, grey bool, buf []byte) ([]byte, [3]int, error) {
 	f, err := openFile(fsys, name)
 	if err != nil {

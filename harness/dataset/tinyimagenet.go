@@ -93,7 +93,6 @@ func isName(s string) bool {
 	return len(s) <= most && !strings.ContainsAny(s, `/\`) && !strings.ContainsFunc(s, hidden)
 }
 
-// readText reads a small text file.
 func readText(fsys fs.FS, name string) (string, error) {
 	f, err := openFile(fsys, name)
 	if err != nil {

@@ -289,7 +289,6 @@ func (f *Folder) Continue() (j *Journal, damaged int, err error) {
 	return &Journal{Journal: lines}, damaged, nil
 }
 
-// Write writes the plan.
 func (f *Folder) Write(p Planned) error {
 	p.Units = linesVersion
 	return WriteSummed(f.Work(""), PlanFile, p)
@@ -402,7 +401,6 @@ func (f *Folder) keepInputs() error {
 	return fault.Reason(err)
 }
 
-// Close closes the records.
 func (f *Folder) Close() error {
 	if f.records == nil {
 		return nil
@@ -466,7 +464,6 @@ func (f *Folder) Finish() error {
 // it.
 type Unfinished struct{ error }
 
-// Unwrap returns the error itself.
 func (e Unfinished) Unwrap() error { return e.error }
 
 // NewUnfinished makes an [Unfinished] of an error.

@@ -104,7 +104,6 @@ type Journal struct {
 	Complete bool
 }
 
-// Block returns the block of a key.
 func (j *Journal) Block(k Key) *journal.Block { return j.Journal.Block(k.JSON()) }
 
 // Vectors returns the images of a key, each of so many values, or nil in a complete journal, which has none.

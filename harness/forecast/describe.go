@@ -224,7 +224,6 @@ func (d *description) Begin(j *plan.Job) error {
 	return nil
 }
 
-// Clean counts the answers to clean images.
 func (d *description) Clean(_ *plan.Job, g plan.Group) error {
 	d.answers(g, votes(d.under.Model), &d.job.judged)
 	return nil
@@ -259,7 +258,6 @@ func (d *description) Attack(s plan.Step) error {
 	return d.passes(s)
 }
 
-// Certify counts a certificate's passes.
 func (d *description) Certify(s plan.Step) error { return d.passes(s) }
 
 // passes counts a trial's passes at its first seed, for all seeds, without images that an earlier trial makes. Images
@@ -340,7 +338,6 @@ func (d *description) Corrupt(s plan.Step, c attacks.Corruption) error {
 	return nil
 }
 
-// End prints a job's sum.
 func (d *description) End(j *plan.Job) error {
 	e := d.job
 	rate := cmp.Or(d.rates[j.Model.Name], d.rates[""])

@@ -23,7 +23,6 @@ import (
 // many images as the run works on at once. In the lower bound the first component of an attack breaks every image; in
 // the upper bound every image that is right without attack stands to the end.
 
-// Span is a range of seconds.
 type Span struct{ Low, High float64 }
 
 func (s *Span) add(o Span) { s.Low, s.High = s.Low+o.Low, s.High+o.High }
@@ -264,7 +263,6 @@ func (m *measuring) Clean(_ *plan.Job, g plan.Group) error {
 	return nil
 }
 
-// Try adds a trial.
 func (m *measuring) Try(s plan.Step) error {
 	if m.job == nil {
 		return nil
@@ -333,7 +331,6 @@ func (m *measuring) Certify(s plan.Step) error {
 	return nil
 }
 
-// End closes a job.
 func (m *measuring) End(j *plan.Job) error {
 	m.times.jobs[j] = m.time
 	m.leave()

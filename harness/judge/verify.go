@@ -126,7 +126,6 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	return v, err
 }
 
-// Clean provides the clean images.
 type Clean interface {
 	Len() int
 	ID(i int) int

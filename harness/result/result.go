@@ -34,7 +34,7 @@ type File struct {
 	Models       map[string]Model   `json:"models"`
 	Attacks      map[string]Attack  `json:"attacks"`  // the attacks that made cells
 	Controls     map[string]Control `json:"controls"` // the controls that made cells
-	// Images identify the images of each data set; absent in older files.
+	// Images are the identities of each data set's images; absent in older files.
 	Images  map[string]Images `json:"images,omitempty"`
 	Suites  []Suite           `json:"suites,omitempty"`
 	Fits    []Fit             `json:"fits,omitempty"`
@@ -76,9 +76,9 @@ type Suite struct {
 	Models   []string `json:"models"`
 	Controls []string `json:"controls"`
 	Attacks  []string `json:"attacks"`
-	// Pairs of the suite's models are compared on the same images.
+	// Pairs are pairs of the suite's models to compare on the same images.
 	Pairs [][]string `json:"pairs,omitempty"`
-	// Published holds published numbers to show beside the suite's own.
+	// Published are published numbers to show beside the suite's own.
 	Published *Published `json:"published,omitempty"`
 }
 
@@ -119,7 +119,7 @@ type Cell struct {
 	N        int        `json:"n"`
 	Correct  int        `json:"correct"`
 	Accuracy float64    `json:"accuracy"`
-	CI95     [2]float64 `json:"ci95"`     // Wilson interval
+	CI95     [2]float64 `json:"ci95"`     // 95 % interval (Wilson)
 	Verdicts string     `json:"verdicts"` // one character an image, in data set order: '1' = right
 	Steps    []Step     `json:"steps"`    // one for each component; empty for "none" and oblivious controlled cells
 	MaxNorm  float64    `json:"max_norm"` // largest perturbation among the cell's images

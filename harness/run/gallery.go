@@ -58,7 +58,6 @@ type candidate struct {
 	shown       *result.GalleryCase // nil if the answers don't fit the kind
 }
 
-// newGallery makes an empty gallery and puts it into the results.
 func newGallery(cfg *config.Config, record *result.File) *gallery {
 	g := &gallery{cfg: cfg, file: &result.Gallery{Schema: result.GallerySchema, ConfigSHA256: record.ConfigSHA256,
 		Cases: []result.GalleryCase{}}}

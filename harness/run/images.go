@@ -51,7 +51,6 @@ type use struct {
 	made   *crafted // nil before the first and after the last step
 }
 
-// reserve counts the needs of a walk's steps.
 func (m *images) reserve() {
 	m.uses = map[cell.Made]*use{}
 	images := Images(m.plan)
@@ -184,7 +183,6 @@ func SavedAs(block *journal.Block) (known Checksum, ok bool) {
 	return known, err == nil && block.Written()
 }
 
-// Is reports whether a file has the checksum.
 func (c Checksum) Is(path string) bool {
 	f, err := input.Open(path)
 	if err != nil {

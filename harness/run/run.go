@@ -233,7 +233,6 @@ func (r *run) end(o Options, err error) error {
 	return r.out.Unfinish(cmp.Or(perr, err))
 }
 
-// planned returns the run's description for the work folder.
 func (r *run) planned() folder.Planned {
 	p := folder.Planned{Run: r.Record}
 	if r.part != nil {
@@ -410,7 +409,6 @@ func (p preflight) job(b *open.Job) error {
 	return p.study(j, b.Net)
 }
 
-// differentiate returns an error unless a loop has gradients.
 func differentiate(b *open.Job, c open.Classifier) error {
 	on, err := b.Oracle(c)
 	if err != nil {

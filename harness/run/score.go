@@ -154,7 +154,6 @@ func (s scoring) certificate(t plan.Trial, seed uint64) certify.Case {
 		Label: s.label(), Right: func(i int) bool { return s.clean.verdicts[i].Right }}
 }
 
-// label names the attacked or certified classifier in lines of progress.
 func (s scoring) label() string {
 	own := s.Seed == s.run.Config.Seed
 	label := s.run.cells.next(own) + cmp.Or(s.source, s.Model.Name) + ", " + s.Trial.Name()
@@ -362,7 +361,6 @@ func records(c result.Cell, s scoring, verdicts []judge.Verdict) iter.Seq[result
 	}
 }
 
-// voted sums up the votes on a cell's images.
 func voted(all []judge.Verdict, passes int) *result.Votes {
 	of, variance, n := &result.Votes{Passes: passes}, 0.0, float64(len(all))
 	for _, v := range all {

@@ -23,13 +23,11 @@ import (
 // timedImages bounds the images that an answer is timed on, one at a time.
 const timedImages = 10
 
-// sample holds the images of one kind in a study.
 type sample struct {
 	kind string
 	made *crafted
 }
 
-// study makes the solver study of the present job's model.
 type study struct {
 	*run
 	base    result.SolverStudy // the fields that all controls' studies share
@@ -70,7 +68,6 @@ func (r *run) study() error {
 	return r.images.free(studyKey(b.Job), s.own)
 }
 
-// add judges images of a kind and adds them to the study.
 func (s *study) add(kind string, made *crafted) ([]judge.Verdict, error) {
 	key := studyKey(s.job.Job)
 	key.Part = kind
@@ -127,7 +124,6 @@ func score(kind string, right, n int) result.Score {
 	return result.Score{Images: kind, Correct: right, Accuracy: float64(right) / float64(n)}
 }
 
-// solverStudy makes the study of one control.
 type solverStudy struct {
 	*study
 	loop    func() (*open.Controller, error) // opens it if the journal lacks a result
@@ -369,7 +365,6 @@ func meanObjective(readings [][]reading, k int) result.Mean {
 // rounding is the relative rise of an image's objective that float32 states can't avoid.
 const rounding = 1e-6
 
-// outcome returns a solver's outcome over the images of a kind.
 func outcome(kind string, at []control.Point, readings [][]reading) result.SolverOutcome {
 	var o result.SolverOutcome
 	var sweeps []int // the points at which a sweep is complete

@@ -52,7 +52,6 @@ func Verify(ctx context.Context, p *plan.Plan, file *result.File, dir string, o 
 	return r.all, nil
 }
 
-// review is the plan's visitor for [Verify].
 type review struct {
 	*open.Opener
 	ctx  context.Context
@@ -85,13 +84,11 @@ func (r *review) Begin(j *plan.Job) (err error) {
 	return open.Wrong(err)
 }
 
-// End closes the job.
 func (r *review) End(*plan.Job) error {
 	r.job.Close()
 	return nil
 }
 
-// Clean does nothing.
 func (r *review) Clean(*plan.Job, plan.Group) error { return nil }
 
 // Try judges a step's images on each of the networks that were scored on them.

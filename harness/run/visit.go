@@ -14,7 +14,6 @@ import (
 	"selfheal/harness/plan"
 )
 
-// Begin opens a job.
 func (r *run) Begin(j *plan.Job) (err error) {
 	if r.job, err = r.source.Open(r.ctx, j); err != nil {
 		return err
@@ -36,7 +35,6 @@ func (r *run) Clean(_ *plan.Job, g plan.Group) (err error) {
 	return nil
 }
 
-// Try does the trial.
 func (r *run) Try(s plan.Step) error { return s.Trial.Do(r, s) }
 
 // End makes the results that need all trials of a job, and frees what the job kept.
@@ -174,7 +172,6 @@ func (r *run) crafted(s plan.Step) (made *crafted, err error) {
 	return use.made.limited(s.Within()), nil
 }
 
-// target holds what the attacks of a group ask.
 type target struct {
 	from   *plan.Job
 	of     string    // the defense

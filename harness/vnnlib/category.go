@@ -118,7 +118,6 @@ func (c *Category) stands(a Answered) bool {
 		!math.IsInf(a.Seconds, 1) && a.Point == "" && a.Sum == c.sum(a)
 }
 
-// sum returns the checksum of an answer.
 func (c *Category) sum(a Answered) string {
 	a.Sum = ""
 	return fmt.Sprintf("%08x", checksum.Of(fmt.Appendf(nil, "%q %08x %08x", a.row(), c.sumFile(a.Model),
@@ -266,7 +265,6 @@ func (c *Category) answered(questions []Answered) (rows []Answered, err error) {
 	return rows, nil
 }
 
-// time returns a question's time, in seconds.
 func (c *Category) time(q Answered) string {
 	if c.Timeout > 0 {
 		return strconv.FormatFloat(c.Timeout.Seconds(), 'f', -1, 64)
@@ -343,7 +341,6 @@ func (c *Category) unpacked(name string) string {
 	return at
 }
 
-// write replaces the file of the answers.
 func (c *Category) write(done []Answered) error {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)

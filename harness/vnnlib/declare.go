@@ -50,7 +50,6 @@ func (p *parser) network() {
 	}
 }
 
-// of returns the tensors of a kind.
 func (p *parser) of(kind byte) []tensor {
 	return slices.DeleteFunc(slices.Clone(p.tensors), func(t tensor) bool { return t.kind != kind })
 }

@@ -144,7 +144,6 @@ func (p *parser) begin() (name string) {
 	return p.word()
 }
 
-// run reads the rest of a command.
 func (p *parser) run(name string) {
 	switch name {
 	case "vnnlib-version":
@@ -281,7 +280,6 @@ type sum struct {
 	constant float64
 }
 
-// add returns s + by·o.
 func (s sum) add(o sum, by float64) sum {
 	scaled := func(to, from []term) []term {
 		for _, t := range from {

@@ -125,7 +125,6 @@ func begin(ctx context.Context, q Query) (r Result, over <-chan struct{}, err er
 // ErrProperty is an error in a property, not in the network.
 type ErrProperty struct{ error }
 
-// Unwrap returns the error itself.
 func (e ErrProperty) Unwrap() error { return e.error }
 
 func (q Query) answer(ctx context.Context) (r Result, err error) {
