@@ -7,7 +7,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// holding is an [algebra] of values that know whether they were freed.
+// holding is an [algebra] whose values record whether they were freed.
 type holding struct {
 	held, most int
 	err        error
@@ -53,8 +53,8 @@ func (h *holding) free(v *value) {
 	}
 }
 
-// A solver keeps the states that its sweeps come to again and no others, so that a network's depth behind the
-// controls costs no memory, and no state that is read again was freed.
+// A solver keeps the states that its sweeps read again and no others, so a network's depth after the controls costs
+// no memory. It frees no state that is read again.
 func TestSolversFreeTheirStates(t *testing.T) {
 	for _, s := range []Solver{{Method: Greedy}, {Method: MSA, Outer: 2, Inner: 3}, {Method: PMP, Outer: 2}} {
 		for _, c := range []struct{ first, last, depth, most int }{

@@ -7,7 +7,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// The batches in which a network computes clean states don't change a bit: nor does a fit.
+// The sizes of batches change no bit of a network's clean states or of a fit.
 func TestCleanStatesBatches(t *testing.T) {
 	const images = 70
 	var first []float32

@@ -8,7 +8,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Counting by few sweeps and steps comes to what running the loop does, and takes no time by their number.
+// Counting by few sweeps and steps gives the passes that the loop makes. Its time does not grow with their number.
 func TestCountIsThatOfTheLoop(t *testing.T) {
 	for _, places := range [][]int{{0}, {2}, {0, 2}} {
 		for _, s := range []Solver{{Method: Greedy}, {Method: PMP, Outer: 1}, {Method: PMP, Outer: 7},

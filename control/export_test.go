@@ -37,8 +37,8 @@ func distance(a, b []float32) float64 {
 	return most / size
 }
 
-// The exported loop, in one batch of any size, answers as the controller does image by
-// image, whatever the method and the places; and not as the network alone does. So does the literal one, of more nodes.
+// The exported loop, in one batch of any size, answers as the controller does image by image, for every method and
+// place, and not as the undefended network. The literal graph, with more nodes, does too.
 func TestGraphAnswersAsTheController(t *testing.T) {
 	for _, places := range [][]int{{0}, {2}, {3}, {0, 3}, {0, 1, 2, 3}} {
 		for _, s := range solvers {
@@ -58,7 +58,7 @@ func TestGraphAnswersAsTheController(t *testing.T) {
 	}
 }
 
-// answersAs holds that a loop's graph answers as the controller does.
+// answersAs fails the test unless a loop's graph answers as the controller does.
 func answersAs(t *testing.T, name string, c *Controller, session *ort.Session) {
 	t.Helper()
 	shape := c.net.Shape()
@@ -82,7 +82,8 @@ func answersAs(t *testing.T, name string, c *Controller, session *ort.Session) {
 	}
 }
 
-// Mean and std are inside, linear and identity embeddings too, and a network of probabilities gives their logarithms.
+// The graph contains mean and std, and linear and identity embeddings. For a network of probabilities it gives their
+// logarithms.
 func TestGraphOfPreprocessedNetwork(t *testing.T) {
 	pool := testPool(t, 4)
 	chain := must.Get(open(t, pool, small(t, true),
@@ -105,8 +106,8 @@ func TestGraphOfPreprocessedNetwork(t *testing.T) {
 	}
 }
 
-// A greedy network is its segments and embeddings and nothing else; an unrolled one
-// holds each weight once, in standard operators.
+// A greedy graph consists of its segments and embeddings alone. An unrolled one has each weight once, in standard
+// operators.
 func TestGraphIsSmall(t *testing.T) {
 	c := defended(t, solvers[0], 0, 3)
 	g := must.Get(c.Graph())(t)
@@ -146,7 +147,7 @@ func TestGraphIsSmall(t *testing.T) {
 			t.Errorf("copies of %s are called otherwise: %v", of, slices.Sorted(maps.Keys(stages)))
 		}
 	}
-	// Gradients of convolutions have the weights once more, turned round.
+	// Gradients of convolutions have the weights once more, flipped.
 	if copies < 10 || g.Parameters() > 3*once {
 		t.Errorf("%d convolutions, %d parameters, %d in the greedy network", copies, g.Parameters(), once)
 	}

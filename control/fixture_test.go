@@ -14,8 +14,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// chain is a linear system x_{t+1} = A_t x_t as a classifier, and the same in
-// float64 for the independent implementation below.
+// chain is a linear system x_{t+1} = A_t x_t as a classifier, and the same system in float64 for the independent
+// implementation below.
 type chain struct {
 	net *Network
 	cut *Chain
@@ -57,7 +57,7 @@ func weights(r *rand.Rand, deviation float64, shape ...int64) *onnx.Tensor {
 	return w
 }
 
-// encoded returns the file of what was built.
+// encoded returns the file of a built graph.
 func encoded(t *testing.T, b *onnx.Builder) []byte {
 	t.Helper()
 	return must.Get(must.Get(b.Done())(t).Encode())(t)
@@ -91,7 +91,7 @@ func newLinear(t *testing.T, c *chain, stage, rank int) *linear {
 	return drawLinear(t, rand.New(rand.NewPCG(5, uint64(stage))), c.cut.StateShape(stage), rank, 1)
 }
 
-// drawLinear draws an embedding of some states, with a mean of such a deviation.
+// drawLinear draws an embedding of some states, with a mean of the given standard deviation.
 func drawLinear(t *testing.T, r *rand.Rand, state onnx.Shape, rank int, deviation float64) *linear {
 	t.Helper()
 	dim := int(state.Items())
@@ -118,7 +118,7 @@ func drawLinear(t *testing.T, r *rand.Rand, state onnx.Shape, rank int, deviatio
 	return l
 }
 
-// linears are embeddings of rank 3 at some stages.
+// linears returns embeddings of rank 3 at some stages.
 func linears(t *testing.T, c *chain, places ...int) (map[int]*linear, []Layer) {
 	t.Helper()
 	layers, list := map[int]*linear{}, []Layer{}

@@ -12,8 +12,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// through is testdata/through.json: PyTorch's float64 gradients through the unrolled
-// solver on a bundled network; scripts/goldens/control.py wrote it.
+// through is testdata/through.json, written by scripts/goldens_control.py: PyTorch's float64 gradients through the
+// unrolled solver on a bundled network.
 type through struct {
 	Cases []struct {
 		Solver struct {
@@ -36,8 +36,8 @@ func unpack(t *testing.T, data []byte) []float32 {
 	return out
 }
 
-// The gradients of the controlled loss, with the controls held and through the solver,
-// are PyTorch's: its autograd goes through every sweep, adjoint and inner step.
+// The gradients of the controlled loss, with the controls held and through the solver, equal PyTorch's, whose
+// autograd differentiates every sweep, adjoint and inner step.
 func TestGradientsAgreeWithPyTorch(t *testing.T) {
 	data := must.Get(os.ReadFile("testdata/through.json"))(t)
 	var golden through

@@ -11,7 +11,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// headed returns a network on 3×8×8 images whose outputs have these shapes behind the batch.
+// headed returns a network on 3×8×8 images whose outputs have these shapes after the batch.
 func headed(t *testing.T, outputs map[string][]int64, order ...string) []byte {
 	t.Helper()
 	b := &onnx.Builder{G: onnx.NewGraph("headed")}
@@ -24,7 +24,8 @@ func headed(t *testing.T, outputs map[string][]int64, order ...string) []byte {
 	return encoded(t, b)
 }
 
-// A network that is no classifier is refused by what it looks like and what can be done; dimensions of 1 are dropped.
+// A network that is not a classifier is refused by a message that says what it looks like and what to do. Dimensions
+// of 1 are dropped.
 func TestNoClassifier(t *testing.T) {
 	pool := testPool(t, 2)
 	for _, c := range []struct {
@@ -63,7 +64,7 @@ func TestNoClassifier(t *testing.T) {
 	}
 }
 
-// A label that another output's scores come with is refused by the name of that output.
+// A label beside another output's scores is refused by a message that names that output.
 func TestLabelBesideScores(t *testing.T) {
 	b := &onnx.Builder{G: onnx.NewGraph("headed")}
 	flat := b.Op("Flatten", b.Input("x", onnx.Shape{onnx.Batch, 3, 8, 8}))
@@ -75,8 +76,8 @@ func TestLabelBesideScores(t *testing.T) {
 		"take another output by output_name (--output-name), scores [N 10], for attacks that see logits")
 }
 
-// A single logit z is two classes with the logits 0 and z, as PyTorch's binary cross-entropy has it, and a sigmoid's
-// output the probability of the second; scripts/goldens/single_samples.py wrote both.
+// A single logit z means two classes with the logits 0 and z, as in PyTorch's binary cross-entropy; a sigmoid's
+// output is the probability of the second. scripts/single_samples.py wrote both files.
 func TestSingleLogit(t *testing.T) {
 	var want struct {
 		Logits    []float64

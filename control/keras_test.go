@@ -11,8 +11,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// Networks as Keras exports them, channels last and with images in [0,255], give TensorFlow's logits and gradients;
-// scripts/goldens/keras_samples.py wrote both.
+// Networks that Keras exports, channels last and with images in [0,255], give TensorFlow's logits and gradients;
+// scripts/keras_samples.py wrote both.
 func TestKerasNetworks(t *testing.T) {
 	type golden struct{ Logits, Gradients [][]float64 }
 	var want struct{ Plain, Mobile golden }
@@ -46,7 +46,7 @@ func TestKerasNetworks(t *testing.T) {
 	}
 }
 
-// levelsOf returns the pixels of the n-th image of goldens, as the scripts that made them have it.
+// levelsOf returns the pixels of the n-th image of the goldens, computed as in the script.
 func levelsOf(n, size int) []float32 {
 	x := make([]float32, size)
 	for i := range x {

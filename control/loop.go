@@ -85,7 +85,7 @@ type SweepCost struct {
 func (c *Controller) Run(ctx context.Context, image []float32) (*Outcome, error) {
 	greedy, final, weight := &Outcome{}, &Outcome{}, c.Solver.Regularization
 	n := &numbers{c, ctx}
-	p, err := solve(c, n, image, !c.ByFile(), greedy.tally(weight), final.tally(weight))
+	p, err := solve(c, n, image, !c.ByFile(), greedy.addCosts(weight), final.addCosts(weight))
 	if err == nil {
 		err = n.end(p)
 	}

@@ -48,8 +48,8 @@ func TestMSAReachesTheClosedForm(t *testing.T) {
 	}
 }
 
-// On a linear system, at a stable rate, every further sweep lowers the objective
-// (but for float32 rounding), and the greedy start is above all of them.
+// On a linear system, at a stable rate, every further sweep lowers the objective (up to float32 rounding), and the
+// greedy start is above all of them.
 func TestObjectiveFallsOnLinearSystems(t *testing.T) {
 	c := newChain(t, testPool(t, 8), 12, 9, 7, 5)
 	_, layers := linears(t, c, 0, 1, 2)

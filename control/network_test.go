@@ -32,7 +32,7 @@ func small(t *testing.T, softmax bool) []byte {
 	return encoded(t, b)
 }
 
-// A network that gives probabilities has the margins and gradients of the one that gives logits.
+// A network of probabilities has the margins and gradients of the same network with logits.
 func TestProbabilities(t *testing.T) {
 	pool := testPool(t, 4)
 	logits := open(t, pool, small(t, false), NetworkOptions{})
@@ -85,12 +85,12 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%v: %+v, %v; want segment %d", row.at, cut, err, row.want)
 		}
 	}
-	// Exactly the boundaries given, plus those that a control names.
+	// The given boundaries, plus those that a control names.
 	m := open(t, pool, small(t, false), NetworkOptions{At: []string{}})
 	if c, err := m.Cut(At{Last: true}); err != nil || len(c.Segments) != 2 {
 		t.Errorf("%v, %v; want 2 segments", c, err)
 	}
-	// Another place changes no number: boundary 2 stays the join.
+	// Another place changes no index: boundary 2 stays the join.
 	relu := ""
 	for _, node := range n.Graph.Nodes {
 		if node.Op == "GlobalAveragePool" {
@@ -142,7 +142,7 @@ func TestOneProgramForAllLosses(t *testing.T) {
 		if err := shared.Gradient(ctx, x, loss, 1, 2, &b); (err == nil) != (refused == nil) {
 			t.Fatalf("%v: %v, alone %v", loss, err, refused)
 		} else if err != nil {
-			continue // too few classes for it
+			continue // too few classes for this loss
 		}
 		tried++
 		if a.Loss != b.Loss || !slices.Equal(a.Gradient, b.Gradient) || !slices.Equal(a.Logits, b.Logits) {
@@ -161,7 +161,7 @@ func TestOneProgramForAllLosses(t *testing.T) {
 	}
 }
 
-// otherwise is a file that answers the opposite of what the opened network does.
+// otherwise is a file that answers the opposite of the opened network.
 type otherwise struct {
 	on    *Network
 	asked int
@@ -178,8 +178,8 @@ func (f *otherwise) Logits(ctx context.Context, x, out []float32) error {
 
 func (f *otherwise) Close() {}
 
-// A sample is answered by the opened network where that is clear, and by the file elsewhere; of classes alone and of a
-// file that rounds it is always the file's.
+// The opened network answers a sample if its answer is clear, and the file does otherwise. For classes alone and for
+// a file that rounds, the file always answers.
 func TestSamples(t *testing.T) {
 	pool := testPool(t, 4)
 	logits := func(labels, levels bool, x0, x1 float32) (class, asked int) {
@@ -203,7 +203,7 @@ func TestSamples(t *testing.T) {
 	}{
 		{false, false, 0.2, 0.3, 1, 0},
 		{false, false, 0.2999, 0.3, 0, 1},
-		{false, false, 299.8, 300, 0, 1}, // as a share of the largest
+		{false, false, 299.8, 300, 0, 1}, // as a fraction of the largest
 		{false, false, 0.2, float32(math.NaN()), 0, 1},
 		{true, false, 0.2, 0.3, 0, 1},
 		{false, true, 0.2, 0.3, 0, 1},

@@ -68,9 +68,9 @@ func (n *numbers) sum(terms ...term[[]float32]) []float32 {
 	return out
 }
 
-// tally returns a look that adds up the costs of a path: Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², and in the norm Σ_t
+// addCosts returns a look that adds up the costs of a path: Σ_t ½‖E_t(z_t) − z_t‖² + (c/2)‖u_t‖², and in the norm Σ_t
 // ‖u_t‖².
-func (o *Outcome) tally(c float64) look[[]float32] {
+func (o *Outcome) addCosts(c float64) look[[]float32] {
 	return func(t int, e, z, u []float32) {
 		residual, norm := 0.0, 0.0
 		for i := range z {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A row a solver: what it is with all defaults, and what it has no use for.
+// A row for each solver: its defaults, and the settings that it does not use.
 func TestSolvers(t *testing.T) {
 	t.Parallel()
 	rows := []struct {

@@ -93,7 +93,7 @@ func (t *tracer) point(done bool) error {
 	p, o := newPath[[]float32](c), &Outcome{}
 	copy(p.u, t.path.u)
 	p.x[c.first] = slices.Clone(t.path.x[c.first]) // no control comes before
-	err := p.forward(c, &t.numbers, false, !c.ByFile(), o.tally(c.Solver.Regularization))
+	err := p.forward(c, &t.numbers, false, !c.ByFile(), o.addCosts(c.Solver.Regularization))
 	if err == nil {
 		err = t.end(p)
 	}

@@ -65,7 +65,7 @@ func traceOf(t *testing.T, k *Controller, image []float32, d Detail) []Point {
 	return all
 }
 
-// followed are the solvers that the tests below follow.
+// followed lists the solvers of the tests below.
 var followed = []Solver{
 	{Method: Greedy, Regularization: 0.1},
 	{Method: MSA, Outer: 3, Inner: 4, Regularization: 0.1, LearningRate: 0.05, Momentum: 0.5},
@@ -73,7 +73,7 @@ var followed = []Solver{
 	{Method: PMP, Outer: 5, Regularization: 0.001, LearningRate: 0.05, Momentum: 0.5},
 }
 
-// eachLoop calls fn with every solver above and placing of embeddings.
+// eachLoop calls fn with every solver above and every placing of embeddings.
 func eachLoop(t *testing.T, fn func(name string, c *chain, k *Controller, layers map[int]*linear)) {
 	t.Helper()
 	pool := testPool(t, 8)
@@ -86,7 +86,7 @@ func eachLoop(t *testing.T, fn func(name string, c *chain, k *Controller, layers
 	}
 }
 
-// agree compares numbers with those of the independent implementation.
+// agree compares numbers with the independent implementation's.
 func agree(t *testing.T, name string, got []float32, want *mat.VecDense) {
 	t.Helper()
 	for i, v := range got {
@@ -159,9 +159,8 @@ func TestTraceTellsTheObjective(t *testing.T) {
 	})
 }
 
-// The first point is the greedy start and the last one the outcome of the solver that
-// nobody watches, to the bit; a sweep's end is the outcome of a solver of so many sweeps,
-// at its cost; and who looks at sweeps only sees the same ones.
+// The first point is the greedy start, and the last one the outcome of an untraced solver, to the bit. The end of a
+// sweep is the outcome of a solver of so many sweeps, at its cost. Tracing sweeps alone gives the same points.
 func TestTraceEndsAsTheSolverDoes(t *testing.T) {
 	eachLoop(t, func(name string, _ *chain, k *Controller, _ map[int]*linear) {
 		image, _ := randomImage(5, 12)
@@ -266,7 +265,7 @@ func TestTraceCountsThePassesMade(t *testing.T) {
 		for _, d := range []Detail{EachSweep, EachStep} {
 			before := k.made()
 			points := traceOf(t, k, image, d)
-			answer := int64(0) // which the last point states and its look makes
+			answer := int64(0) // the last point counts this answer, and its look makes it
 			from := k.first
 			if k.Solver.Method == Greedy {
 				from = k.last

@@ -23,8 +23,8 @@ func noisy(t *testing.T, scale float32) []byte {
 	return encoded(t, b)
 }
 
-// A network that draws at random answers by the share of its votes, of which each image and seed has its own, and
-// attacks see the mean of its logits; votes of a network that does not draw are an error.
+// A network that draws random numbers answers with the fractions of its votes. Each image and seed has its own
+// numbers. Attacks see the mean of its logits. Votes for a network without random numbers are an error.
 func TestVotes(t *testing.T) {
 	pool := testPool(t, 4)
 	_, err := NewNetwork(pool, "still", noisy(t, 0), NetworkOptions{Votes: 5})
@@ -62,7 +62,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// A single logit or probability is two classes, and other answers are as they are.
+// A single logit or probability means two classes. Other answers are unchanged.
 func TestTwoClasses(t *testing.T) {
 	for _, c := range []struct {
 		answer        []float64
@@ -78,13 +78,13 @@ func TestTwoClasses(t *testing.T) {
 	}
 }
 
-// constant is a file that answers the same to every image.
+// constant is a file with the same answer for every image.
 type constant []float32
 
 func (c constant) Logits(_ context.Context, _, out []float32) error { copy(out, c); return nil }
 func (constant) Close()                                             {}
 
-// The file answers a loop that controls the image alone, as it answers the network without one.
+// If a loop controls the image alone, the file answers for it as for the undefended network.
 func TestLoopByFile(t *testing.T) {
 	c := newChain(t, testPool(t, 2), 6, 5, 4)
 	_, layers := linears(t, c, 0)

@@ -13,7 +13,7 @@ import (
 )
 
 // smooth returns a small network of tanh layers, so that differences converge, with a convolution in front and cuts
-// behind each layer, and embeddings of its states that are no projections.
+// after each layer, and embeddings of its states that are not projections.
 func smooth(b *onnx.Builder) (at []string) {
 	r := rand.New(rand.NewPCG(11, 12))
 	draw := func(deviation float64, shape ...int64) string { return b.Const(weights(r, deviation, shape...)) }
@@ -57,7 +57,7 @@ func defended(t *testing.T, s Solver, places ...int) *Controller {
 	return defendedBy(t, bottleneck, s, places...)
 }
 
-// defendedBy is defended with embeddings of a kind.
+// defendedBy is [defended] with embeddings of a given kind.
 func defendedBy(t *testing.T, embed embedder, s Solver, places ...int) *Controller {
 	t.Helper()
 	b := &onnx.Builder{G: onnx.NewGraph("smooth")}

@@ -174,9 +174,9 @@ func TestCertificatesCost(t *testing.T) {
 	}
 }
 
-// On real networks and images, radii have no systematic difference from those that the authors' program gives with the
-// same settings: a sign test of the images on which both are certain and differ. Classes are the same but for
-// images at the edge of an abstention.
+// On real networks and images, radii do not differ systematically from the authors' program's with the same settings,
+// by a sign test of the images on which both are certain and differ. Classes are the same, except for images at the
+// edge of an abstention.
 func TestSmoothingAgreesOnRealNetworks(t *testing.T) {
 	path := testinput.Real(t, "cifar10-test-1000.bin")
 	var file struct {
@@ -321,11 +321,11 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 			}
 			continue
 		}
-		loose := r.Attack == "intervals" && r.Defense != "none" // x + (E(x) − x)
+		loose := r.Attack == "intervals" && r.Defense != "none" // its bounds have this sum
 		want := *r.CleanMargin - 2*dual[*a.Norm]*float64(r.Epsilon)
-		most := 1e-4 // that the bound is off by
+		most := 1e-4 // how far off the bound is
 		if r.Defense != "none" {
-			most = 1e-3 // as the ReLU of a loop bends, by slack, where pixels may be 0
+			most = 1e-3 // the ReLU of a loop bends, by slack, where pixels may be 0
 		}
 		if r.Bound == nil || math.Abs(*r.Bound-want) > most && !(loose && *r.Bound < want) ||
 			!(*r.Slack > 0 && *r.Slack < 10*most) {
@@ -349,7 +349,7 @@ func TestBoundsOfALinearNetwork(t *testing.T) {
 		if noBounds != (proves && c.Defense == "rooted") {
 			t.Errorf("%s, %s: %v", c.Attack, c.Defense, c.Warnings)
 		}
-		for _, o := range f.Cells { // what is proven, and what the attack leaves
+		for _, o := range f.Cells { // the proven images, and those that the attack leaves
 			if proves && c.Defense != "rooted" && (c.Attack != "intervals" || c.Defense == "none") &&
 				f.Attacks[o.Attack].Kind == "pgd" && o.Defense == c.Defense &&
 				*o.Norm == *c.Norm && o.Epsilon == c.Epsilon && o.Verdicts != c.Verdicts {
@@ -383,7 +383,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [%s]}}
 	}
 }
 
-// The methods that configs name are the bounds'.
+// Configs and package bounds name the same methods.
 func TestMethodsOfBounds(t *testing.T) {
 	t.Parallel()
 	kind := must.Get(attacks.Lookup("bounds"))(t)
@@ -393,7 +393,7 @@ func TestMethodsOfBounds(t *testing.T) {
 	}
 }
 
-// AutoAttack has the same verdicts where bounds decide images, which only the first component attacks.
+// AutoAttack has the same verdicts if bounds decide images, which only the first component then attacks.
 func TestProve(t *testing.T) {
 	text := linear(t, `
 attacks: {aa: {kind: autoattack, norm: linf, epsilon: 0.05}}
@@ -404,7 +404,7 @@ suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
 	f, records, out := runFor(t, p)
 	got := f.Cells[1]
 	if got.Verdicts != want.Cells[1].Verdicts || !strings.Contains(got.Verdicts, "1") ||
-		f.ConfigSHA256 == want.ConfigSHA256 { // as it runs the network as its file has it
+		f.ConfigSHA256 == want.ConfigSHA256 { // with bounds, the network runs as its file has it
 		t.Errorf("verdicts %s, not %s", got.Verdicts, want.Cells[1].Verdicts)
 	}
 	proof := got.Steps[1]
@@ -425,8 +425,8 @@ suites: {s: {dataset: test, models: [brightness], attacks: [aa]}}
 	}
 }
 
-// A network of one logit, or of one probability, is scored and attacked as one of two classes; of logits there are
-// bounds, and proofs are held against the file.
+// A network of one logit, or of one probability, is scored and attacked as one of two classes. A network of logits
+// has bounds, and its proofs are checked against the file.
 func TestSingleLogit(t *testing.T) {
 	dir := t.TempDir()
 	testplan.Archive(t, filepath.Join(dir, "images.npz"), 10, attacks.Shape{C: 3, H: 6, W: 6})
@@ -451,7 +451,7 @@ suites:
 	for _, c := range f.Cells {
 		// The network answers class 0 everywhere near these images, and class 1 at corners of the large ball.
 		want := map[string]string{"none": "1010101010", "aa": "0000000000", "b": "1010101010"}[c.Attack]
-		if c.Model == "unsaid" { // a probability taken for a logit is class 1 everywhere
+		if c.Model == "unsaid" { // taken for a logit, a probability means class 1 everywhere
 			want = "0101010101"
 		}
 		if c.Error != "" || c.Verdicts != want || hasWarning(c, result.WarnSigmoids) != (c.Model == "unsaid") {

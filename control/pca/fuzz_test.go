@@ -9,11 +9,11 @@ import (
 	"selfheal/internal/must"
 )
 
-// Any bytes as a cached fit count as absent or are a subspace of the sizes that its network needs.
+// Any bytes as a cached fit count as absent, or are a subspace of the size that its network needs.
 func FuzzLoad(f *testing.F) {
 	for _, s := range []Subspace{
 		{Dim: 4, Rank: 1, Mean: make([]float32, 4), Components: make([]float32, 4), Variance: 0.9, Samples: 7},
-		{Dim: 4, Rank: 1 << 62, Mean: make([]float32, 4)}, // four times that is 0
+		{Dim: 4, Rank: 1 << 62, Mean: make([]float32, 4)}, // four times this overflows to 0
 	} {
 		c := &Cache{f.TempDir()}
 		must.Do(f, c.Store("key", &s))

@@ -1,3 +1,6 @@
+// Package pca fits principal subspaces of clean states, for linear embeddings. [Fit] walks several times through
+// [States] and returns a [Subspace]; a [Cache] keeps subspaces by [Key]. The same states and seed give the same bits
+// with any number of workers, and the states are never all in memory.
 package pca
 
 import (

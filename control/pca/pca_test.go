@@ -94,12 +94,12 @@ func decompose(t *testing.T, rows [][]float32) *decomposition {
 	return d
 }
 
-// rank returns the exact answer to a target, with its share of the variance.
+// rank returns the exact rank for a target, and its fraction of the variance.
 func (d *decomposition) rank(target Target) (int, float64) {
 	return cutoff(d.variances, d.total, target, len(d.variances))
 }
 
-// kept measures the share of the variance that a subspace keeps, and how far its components are from orthonormal.
+// kept measures the fraction of the variance that a subspace keeps, and how far its components are from orthonormal.
 func (d *decomposition) kept(s *Subspace) (share, off float64) {
 	v := mat.NewDense(s.Dim, s.Rank, nil)
 	for i, c := range s.Components {
@@ -122,7 +122,7 @@ func (d *decomposition) kept(s *Subspace) (share, off float64) {
 	return norm * norm / float64(n) / d.total, off
 }
 
-// angle returns the sine of the largest principal angle between the subspace and the exact one of as many components.
+// angle returns the sine of the largest principal angle between the subspace and the exact one of the same rank.
 func (d *decomposition) angle(s *Subspace) float64 {
 	v := mat.NewDense(s.Dim, s.Rank, nil)
 	for i, c := range s.Components {
@@ -150,8 +150,8 @@ func TestFit(t *testing.T) {
 		variances []float64
 		white     float64
 		target    Target
-		// It may take so many components more than the best subspace, lose so much of the
-		// variance that this leaves, and lie at such an angle, where that is defined.
+		// Bounds: components more than the best subspace has, variance lost with as many components, and the angle
+		// where it is defined.
 		more  int
 		loses float64
 		angle float64
@@ -203,7 +203,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Workers change no bit, a seed no more than what the method leaves open.
+// The number of workers changes no bit; the seed changes no more than the method leaves open.
 func TestFitRepeats(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct {
@@ -236,7 +236,7 @@ func TestFitRepeats(t *testing.T) {
 	}
 }
 
-// A share that takes more components than are allowed ends with those, and the subspace says what it keeps.
+// If a fraction takes more components than are allowed, the subspace has the allowed ones and says how much it keeps.
 func TestFitCap(t *testing.T) {
 	testinput.Runtime(t)
 	for dim, want := range map[int]int{64: 64, 3072: 2048, 12288: 2048, 16384: 2048, 65536: 512, 100_000: 335,
@@ -316,7 +316,7 @@ func TestFitRefuses(t *testing.T) {
 	}
 }
 
-// States that vary in few directions end with those: rounding is no component.
+// States that vary in few directions give as many components: rounding is not one.
 func TestFitFewDirections(t *testing.T) {
 	testinput.Runtime(t)
 	flat := make([][]float32, 40)

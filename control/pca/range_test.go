@@ -28,7 +28,7 @@ func TestProductsAreDouble(t *testing.T) {
 	}
 }
 
-// A power law is continued to where it leaves out what is asked for.
+// A power law is continued to the rank that leaves out the wanted variance.
 func TestContinued(t *testing.T) {
 	for _, alpha := range []float64{0.7, 1, 1.5, 2.5} {
 		all := power(8*2000, alpha)

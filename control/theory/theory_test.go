@@ -42,7 +42,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// wrongFactors are claims with a wrong factor, the experiments that rest on them, and some checks that then fail.
+// wrongFactors lists claims, a wrong factor for each, the experiments that depend on it, and some checks that then
+// fail.
 const wrongFactors = `
 accuracy 0.9 | linear reactive defence | clean accuracy, perturbed accuracy, controlled accuracy
 accuracy 0.9 | margins on a curve, proposition 1 | same point, data on the curve
@@ -72,7 +73,8 @@ curvature 0.99 | manifold curvature | curvature of the curve, curvature of the m
 leading error 1.1 | manifold curvature | error by curvature
 `
 
-// Every check can fail: with one factor wrong, those that rest on it do, and together they are all.
+// Every check can fail: a wrong factor makes the checks that depend on it fail, and all factors together cover all
+// checks.
 func TestWrongFactors(t *testing.T) {
 	failed := map[string]bool{}
 	for row := range strings.Lines(strings.TrimSpace(wrongFactors)) {
@@ -142,7 +144,7 @@ func TestDiverged(t *testing.T) {
 	}
 }
 
-// A circle: everything about it is known.
+// A circle, whose curvature, length and projection are known.
 func TestCurve(t *testing.T) {
 	c := newCurve(0, 0.3, 2, 50)
 	if got := c.length(0.4, 1.9); math.Abs(got-1.5) > 1e-12 {
@@ -157,7 +159,7 @@ func TestCurve(t *testing.T) {
 		}
 	}
 	c = newCurve(curveBulge, curveEnd, 2*math.Pi-curveEnd, 401)
-	for i := range 20 { // nearest of a much finer sample
+	for i := range 20 { // the nearest point of a much finer sample
 		x := Point{}.plus(0.2+0.1*float64(i), heading(0.7*float64(i)))
 		got, best := c.at(c.project(x)).minus(x).norm(), math.Inf(1)
 		for j := range 200_000 {
@@ -169,7 +171,7 @@ func TestCurve(t *testing.T) {
 	}
 }
 
-// The layers' derivatives and their Hessian's bound.
+// The layers' derivatives and the bound on their second derivative are right.
 func TestLayer(t *testing.T) {
 	rng := quick.random(99)
 	l := randomLayer(rng, 5, 0.2)

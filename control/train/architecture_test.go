@@ -146,8 +146,8 @@ func statistics(t *testing.T, e *onnx.Graph, tensor string, states ort.Tensor) (
 	return mean, variance
 }
 
-// The weights of every architecture are counted before one is drawn, as many as there are; those that do not fit into
-// any memory are refused.
+// The weights of every architecture are counted before one is drawn, and the count is right. Weights that do not fit
+// into memory are refused.
 func TestSizesAreCounted(t *testing.T) {
 	flat, image := onnx.Shape{onnx.Batch, 64}, onnx.Shape{onnx.Batch, 3, 32, 32}
 	const most = math.MaxInt32

@@ -14,8 +14,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// BenchmarkStepNarrowResNet makes training steps of conv-ae in front of a ResNet-18 a quarter as wide,
-// 128 images a step. core-s/op is the processor time of a step.
+// BenchmarkStepNarrowResNet makes training steps of conv-ae in front of a ResNet-18 a quarter as wide, with 128
+// images a step. core-s/op is the CPU time of a step.
 func BenchmarkStepNarrowResNet(b *testing.B) {
 	model := must.Get(os.ReadFile(testinput.Real(b, "rn18w16_standard.onnx")))(b)
 	pool := ort.NewPool(1, 8)

@@ -57,7 +57,7 @@ func small(t testing.TB, name string, n Network, width int) *onnx.Graph {
 	return e
 }
 
-// trainer is NewTrainer for a test.
+// trainer calls NewTrainer for a test.
 func trainer(t testing.TB, e *onnx.Graph, n []Network, d Data, s Settings) *Trainer {
 	t.Helper()
 	tr := must.Get(NewTrainer(e, n, d, s))(t)
@@ -65,7 +65,7 @@ func trainer(t testing.TB, e *onnx.Graph, n []Network, d Data, s Settings) *Trai
 	return tr
 }
 
-// finish makes the steps that are left of a training.
+// finish makes the remaining steps of a training.
 func finish(t testing.TB, tr *Trainer) {
 	t.Helper()
 	for tr.Done() < tr.Steps() {

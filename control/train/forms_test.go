@@ -88,8 +88,8 @@ func TestFaster(t *testing.T) {
 	}
 }
 
-// A step of conv-ae takes the faster forms: none of its maps is doubled before it is convolved, and a convolution whose
-// weights train runs as it would with constant ones only where it may not be rewritten.
+// A step of conv-ae takes the faster forms: no map is doubled before a convolution, and a convolution with trained
+// weights stays a Conv only if it may not be rewritten.
 func TestStepTakesFasterForms(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	e := small(t, "conv-ae", n, 24)
@@ -118,13 +118,13 @@ func TestStepTakesFasterForms(t *testing.T) {
 			plain++
 		}
 	}
-	// As they are: the first convolution, which has fewer channels than it gives, and the two of stride 2.
+	// Unchanged: the first convolution, which has fewer channels in than out, and the two of stride 2.
 	if transposed == 0 || plain > 3 {
 		t.Errorf("%d convolutions run as transposed ones, %d as they are", transposed, plain)
 	}
 }
 
-// once runs what a graph becomes by a rewriting, on some inputs, and returns its output.
+// once runs a graph after a rewriting, on some inputs, and returns its output.
 func once(t *testing.T, what string, b *onnx.Builder, rewrite func(*onnx.Graph) error, in []ort.Tensor) []float32 {
 	t.Helper()
 	must.Do(t, b.Err())
@@ -134,7 +134,7 @@ func once(t *testing.T, what string, b *onnx.Builder, rewrite func(*onnx.Graph) 
 	return must.Get(s.Run(in))(t)[0].Data
 }
 
-// agree compares values to what float32 sums in another order leave.
+// agree compares values within the differences of float32 sums in another order.
 func agree(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -12,7 +12,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Any bytes as a checkpoint are refused, or give the trainer what its sizes ask for.
+// Any bytes as a checkpoint are refused, or have the sizes that the trainer needs.
 func FuzzRestore(f *testing.F) {
 	fresh := func() *Trainer {
 		values := [][]float32{{1, 2}, {3}}

@@ -71,8 +71,8 @@ func testEmbedding(t *testing.T, name string, n Network) *onnx.Graph {
 	return must.Get(control.ONNXEmbedding(must.Get(os.ReadFile("testdata/"+name))(t), n.state()))(t)
 }
 
-// follow trains an embedding as PyTorch did, whose losses it must have within 1e-4 for some steps and within a limit
-// later, when rounding has been amplified by steps that depend on it.
+// follow trains an embedding as PyTorch did. Its losses must equal PyTorch's within 1e-4 for exact steps and within
+// limit later, when the steps have amplified rounding.
 func (r goldenRun) follow(t *testing.T, e *onnx.Graph, networks []Network, s Settings, change func(*Trainer), exact int,
 	limit float64) *Trainer {
 	t.Helper()
@@ -102,7 +102,7 @@ func readGolden(t *testing.T) golden {
 	return g
 }
 
-// Both optimisers do to a few numbers what PyTorch's do, step by step.
+// Both optimisers change a few numbers as PyTorch's do, step by step.
 func TestOptimizersAgreeWithPyTorch(t *testing.T) {
 	for _, u := range readGolden(t).Updates {
 		values := [][]float32{append([]float32(nil), u.Start...)}
@@ -128,7 +128,7 @@ func TestTrainingAgreesWithPyTorch(t *testing.T) {
 	}
 }
 
-// So do a hundred steps under noise, by both losses of objective gaussian.
+// A hundred steps under noise have PyTorch's losses too, for both losses of objective gaussian.
 func TestGaussianAgreesWithPyTorch(t *testing.T) {
 	var noisy struct{ Runs []goldenRun }
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/gaussian.json"))(t), &noisy))
@@ -144,8 +144,8 @@ func TestGaussianAgreesWithPyTorch(t *testing.T) {
 	}
 }
 
-// The built-in architectures of the paper's authors, and unet, are PyTorch's: with its weights they give what it gives.
-// And so do a hundred steps by the keys of their recipe.
+// The paper's authors' architectures, and unet, compute what PyTorch's do with the same weights. A hundred steps with
+// the keys of their recipe have PyTorch's losses.
 func TestRecipesAgreeWithPyTorch(t *testing.T) {
 	var recipes struct{ Runs []goldenRun }
 	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("testdata/recipes.json"))(t), &recipes))
@@ -230,8 +230,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// normalised follows the training of an embedding with normalisations in training mode, whose averages must be
-// PyTorch's within a share of the standard deviation.
+// normalised trains an embedding with normalisations in training mode. Their averages must equal PyTorch's within a
+// fraction of the standard deviation.
 func normalised(t *testing.T, name string, limit, averages float64) (*Trainer, *onnx.Graph, goldenRun) {
 	t.Helper()
 	var run goldenRun
@@ -250,12 +250,13 @@ func normalised(t *testing.T, name string, limit, averages float64) (*Trainer, *
 	return tr, trained, run
 }
 
-// So do thirty steps of an embedding whose normalisations take the statistics of each batch, and their running
-// averages after the last step.
+// Thirty steps of an embedding whose normalisations take the statistics of each batch have PyTorch's losses, and its
+// running averages after the last step.
 func TestNormalisationsAgreeWithPyTorch(t *testing.T) { normalised(t, "normalised", 3e-3, 5e-3) }
 
-// So do a hundred steps of an exported embedding whose ten normalisations have their scales, variances, offsets and
-// means from two constants in the file; and as a file the trained one gives what training saw.
+// A hundred steps of an exported embedding whose ten normalisations share two constants in the file, for scales,
+// variances, offsets and means, have PyTorch's losses. The trained embedding's file has the accuracy that training
+// saw.
 func TestSharedConstantsAgreeWithPyTorch(t *testing.T) {
 	tr, trained, run := normalised(t, "shared", 0.01, 0.02)
 	for i, norm := range normalisations(trained) {
@@ -272,7 +273,7 @@ func TestSharedConstantsAgreeWithPyTorch(t *testing.T) {
 	}
 }
 
-// A file that does not give what training saw is told from one that does.
+// Check tells a file with another accuracy than training saw from one with the same.
 func TestCheck(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	data := shapes10(t, 320)
@@ -288,7 +289,7 @@ func TestCheck(t *testing.T) {
 		if err != nil || saw < 0.2 || gives < saw-0.05 {
 			t.Errorf("%s: training saw %.3f, as a file it gives %.3f; %v", objective, saw, gives, err)
 		}
-		for _, norm := range normalisations(written) { // what training one tensor for all of them wrote
+		for _, norm := range normalisations(written) { // as if one tensor had been trained for all of them
 			written.Consts[norm.Inputs[1]] = written.Consts[norm.Inputs[4]]
 		}
 		if _, gives, _, err = tr.Check(context.Background(), written); err != nil || gives > saw-0.05 {

@@ -12,8 +12,8 @@ import (
 	"selfheal/models/onnx/onnxtest"
 )
 
-// classifier returns a network of random weights on states of a shape: one matrix. Another one in front makes states
-// that are no images of images.
+// classifier returns a network of random weights on states of a shape: one matrix. Another matrix in front makes
+// states out of images if the states do not have an image's shape.
 func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(3, 1))
@@ -36,8 +36,8 @@ func classifier(t *testing.T, state onnx.Shape) (Network, [3]int) {
 	return n, [3]int{3, 4, 4}
 }
 
-// Embeddings as PyTorch exports them can be trained further: those of the paper's architectures, by both exporters. A
-// small step along the gradient lowers the loss by the step times the gradient's square.
+// Embeddings of the paper's architectures that PyTorch exported, by either exporter, can be trained further. A small
+// step along the gradient lowers the loss by the step times the gradient's square.
 func TestStartFromExported(t *testing.T) {
 	for _, name := range []string{"fcn", "unet", "segnet", "segnet-dynamo", "autoencoder", "denoising-autoencoder"} {
 		t.Run(name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestStartFromExported(t *testing.T) {
 				}
 				return nil
 			}}
-			// A rate at which the loss falls by a thousandth or so.
+			// The rate lowers the loss by about a thousandth.
 			tr := trainer(t, e, []Network{n}, images, Settings{Epochs: 3, Batch: 2, Weight: 0.01, Workers: 1,
 				Optimizer: SGD})
 			first := must.Get(tr.Step(t.Context()))(t)

@@ -109,7 +109,7 @@ func testGradients(t *testing.T, n Network, e *onnx.Graph) {
 	}
 }
 
-// Normalisations whose statistics an exporter has made one each learn their own.
+// Normalisations whose statistics an exporter has merged into one constant each learn their own.
 func TestSharedStatistics(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", 0)
 	e := smooth(t, n.state())
@@ -127,7 +127,7 @@ func TestSharedStatistics(t *testing.T) {
 	}
 }
 
-// A training on a device takes the CPU's steps but for rounding, at a rate at which rounding does not grow.
+// A training on a device makes the CPU's steps up to rounding, at a rate at which rounding does not grow.
 func TestCUDAAgrees(t *testing.T) {
 	cuda := ort.Target{Provider: ort.ProviderCUDA}
 	if err := cuda.Check(); err != nil {
@@ -202,7 +202,7 @@ func TestWorkersAndResume(t *testing.T) {
 	}
 }
 
-// A checkpoint of which a bit or the end is wrong is known as such.
+// A checkpoint with a wrong bit or a missing end is recognised.
 func TestDamagedCheckpoint(t *testing.T) {
 	n := zoo(t, "preact_standard.onnx", -1)
 	tr := trainer(t, small(t, "mlp-ae", n, 2), []Network{n}, shapes10(t, 4), Settings{Epochs: 1, Batch: 4})

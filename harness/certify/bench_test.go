@@ -14,8 +14,8 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// The time that smoothing takes for its samples beside as many of the pool's passes, on a bundled network and on real
-// ones: go test ./harness/certify -run '^$' -bench Samples -count 5
+// The time of smoothing's samples beside the same number of the pool's passes, on a bundled network and on real ones:
+// go test ./harness/certify -run '^$' -bench Samples -count 5
 func BenchmarkSamples(b *testing.B) {
 	testinput.Runtime(b)
 	for _, name := range []string{"preact_robust", "resnet_2b", "rn18w16_standard"} {
@@ -33,7 +33,7 @@ func BenchmarkSamples(b *testing.B) {
 			defer j.Close()
 			who, im := open.Alone(j.Net), must.Get(j.Set.Read(0))(b)
 			const samples = 5_000
-			images := make([][]float32, 2*o.Pool.Workers()*o.Pool.Batch()) // which lie apart, as those of a data set do
+			images := make([][]float32, 2*o.Pool.Workers()*o.Pool.Batch()) // apart in memory, like a data set's
 			for i := range images {
 				images[i] = slices.Clone(im.Pixels)
 			}

@@ -9,8 +9,8 @@ import (
 	"selfheal/harness/result"
 )
 
-// An image that is proven at a column's epsilon itself counts there, one that is broken at it is not left; images that
-// are wrong without attack count nowhere.
+// An image that is proven at exactly a column's epsilon counts there; one that is broken at it is not left. Images
+// that are wrong without attack count nowhere.
 func TestBracketColumns(t *testing.T) {
 	g := &gaps{each: []gap{{proven: 0.1, broken: 0.2}, {proven: 0.2, broken: 0.3}, {proven: 0, broken: 0.1}, {}},
 		farthest: 1, columns: []float64{0.1, 0.2, 0.3}, right: func(i int) bool { return i != 3 }}
@@ -27,7 +27,7 @@ func TestBracketColumns(t *testing.T) {
 	}
 }
 
-// A step moves an image's ends only inwards, and only the step that is next is taken.
+// A step only narrows an image's gap, and only the next step is accepted.
 func TestBracketSteps(t *testing.T) {
 	g := &gaps{each: []gap{{broken: math.Inf(1), failed: math.Inf(1)}}, farthest: 1,
 		rungs: []attacks.Rung{{}, {Method: "crown", Width: 0.1}, {}}, right: func(int) bool { return true }}

@@ -27,7 +27,7 @@ attacks:
 suites: {s: {dataset: test, models: [robust], attacks: [pgd, alpha, smooth]}}
 `
 
-// confronting returns a prover on a set of images of which the journal has everything that it will be asked for.
+// confronting returns a prover on a set of images, with a complete journal.
 func confronting(t *testing.T, p *plan.Plan, set open.Images) *Prover {
 	t.Helper()
 	j, _ := must.Get2(journal.Open(t.TempDir()))(t)
@@ -49,7 +49,7 @@ func caseOf(t *testing.T, trial plan.Trial) Case {
 		Right: func(int) bool { return true }}
 }
 
-// moved are images with one pixel moved by some amount.
+// moved are images with one pixel moved by this amount.
 type moved float32
 
 func (moved) Untried(int) bool { return false }
@@ -63,7 +63,7 @@ func (m moved) Image(im attacks.Image, _ int) ([]float32, error) {
 	return x, nil
 }
 
-// An image that bounds prove and an attack breaks within them can't be explained.
+// Chance does not explain an image that bounds prove and an attack breaks within them.
 func TestBoundsAreBroken(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, certifying, 1, 4)
@@ -89,8 +89,8 @@ func TestBoundsAreBroken(t *testing.T) {
 	}
 }
 
-// One image that smoothing certifies and an attack breaks is said, and many can't be explained: of all images, since
-// wrong certificates are found among those that are certified.
+// One image that smoothing certifies and an attack breaks is reported. Chance does not explain many: of all images,
+// as wrong certificates are among the certified ones.
 func TestMajorityIsBroken(t *testing.T) {
 	p := testplan.Plan(t, certifying, 1, 4)
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func TestMajorityIsBroken(t *testing.T) {
 	}
 }
 
-// Corners lie in their region, and for a ball at its radius where the box allows that.
+// Corners lie in their region, and a ball's at its radius if the box allows that.
 func TestCorners(t *testing.T) {
 	x := slices.Repeat([]float32{0.5}, 50)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -138,7 +138,7 @@ func TestCorners(t *testing.T) {
 	}
 }
 
-// Proofs are held against the network's file, which has channels last and wants other numbers.
+// Proofs are checked against the network's file, which has channels last and another scale.
 func TestProofsAreHeldAgainstTheFile(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.ChannelsLast(t), 1, 4)
@@ -154,7 +154,7 @@ func TestProofsAreHeldAgainstTheFile(t *testing.T) {
 	must.Refuse(t, prover.hold(t.Context(), who, around, im), "is proven, and model m as it lies answers class")
 }
 
-// The file of a quantised network is held against its proofs in its integer kernels: at the image itself each logit
+// Proofs are checked against the file of a quantised network, in its integer kernels: at the image itself each logit
 // lies between its bounds.
 func TestProofsOfStepsAreHeldAgainstTheFile(t *testing.T) {
 	testinput.Runtime(t)
@@ -179,7 +179,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 	must.Refuse(t, prover.around(t.Context(), who, im, z), "image 0: output 3 is proven to be from")
 }
 
-// An image that α-CROWN does not prove and an attack breaks is not branched on, and one that it proves not attacked.
+// An image that an attack breaks is not branched on, and one that α-CROWN proves is not attacked.
 func TestBrokenImagesAreNotBranchedOn(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Bundled+`
@@ -213,7 +213,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [b]}}
 	}
 }
 
-// A search by branching rises from what is proven, and images that it has failed on come after the others.
+// A search by branching starts at the proven radius, and images on which it failed come after the others.
 func TestBracketRises(t *testing.T) {
 	g := &gaps{columns: []float64{3}}
 	for _, c := range []struct{ low, high, rise, want float64 }{

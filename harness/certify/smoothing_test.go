@@ -20,8 +20,8 @@ func simulated(p float64, rng *rand.Rand) func(from, n int, answers []int) error
 	}
 }
 
-// No more than alpha of many certificates claim more than the classifier's true radius, with all samples and with
-// early ends. These leave the verdicts as they are and save samples.
+// At most alpha of many certificates exceed the classifier's true radius, with all samples and with early ends. Early
+// ends change no verdict and save samples.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
 	const repeats, sigma = 10_000, 0.25
@@ -68,7 +68,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// counted answers what it is told, and remembers what it was asked for.
+// counted gives fixed answers and records what it was asked for.
 type counted struct{ asked [][2]int }
 
 func (c *counted) answering(counts ...[]int) func(from, n int, answers []int) error {
@@ -105,8 +105,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// A smoothed classifier that is wrong or has no answer ends at once where radii are to be decided, and one that is
-// sure after a few chunks; all of them ask for samples in a row.
+// If radii are to be decided, sampling ends at once for a smoothed classifier that is wrong or has no answer, and
+// after a few chunks for a sure one. All ask for samples in a row.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	s := certify.Smoothing{Sigma: 0.25, N0: 100, N: 10_000, Alpha: 0.001, Radii: []float64{0.25}}

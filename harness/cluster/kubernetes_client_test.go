@@ -14,8 +14,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// kubectl returns a script in the place of the client, in a folder of its own: it notes each call in calls, answers
-// with the Job that lies in job and the pods in pods, and stores and deletes Jobs there.
+// kubectl returns a script in place of the client, in a folder of its own. It notes each call in calls, answers with
+// the Job in job and the pods in pods, and stores and deletes Jobs there.
 func kubectl(t *testing.T, job, pods string) (k Kubernetes, dir string) {
 	k = eight
 	k.program = program(t, "kubectl", `cd "$(dirname "$0")" && echo "$*" >> calls
@@ -128,7 +128,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 			}
 		}
 	}
-	for want, job := range map[string]string{ // what the server has of the Job
+	for want, job := range map[string]string{ // the server's state of the Job
 		"does not say which": `{"metadata": {}}`,
 		`"3-x" is no list`:   `{"metadata":{"annotations":{"selfheal/shards":"1"}},"status":{"failedIndexes":"3-x"}}`,
 		`"x" is no list`:     `{"metadata": {"annotations": {"selfheal/shards": "x"}}}`,
@@ -150,7 +150,7 @@ func TestErrorsOfTheClient(t *testing.T) {
 	}
 }
 
-// The command that people are told ends the job, as they would type it.
+// The printed command ends the job as users would type it.
 func TestCancelling(t *testing.T) {
 	k, dir := kubectl(t, "{}", "")
 	line := k.Cancelling("robust/selfheal-x")
@@ -163,7 +163,7 @@ func TestCancelling(t *testing.T) {
 	}
 }
 
-// The program itself is without the API's types, which are many megabytes; its quantities are a small part.
+// The program does not contain the API's types, which are many megabytes; its quantities are a small part.
 func TestTypesAreOfTestsOnly(t *testing.T) {
 	deps := strings.Fields(string(must.Get(exec.Command("go", "list", "-deps", "selfheal").Output())(t)))
 	if !slices.Contains(deps, "selfheal/harness") {
@@ -176,7 +176,7 @@ func TestTypesAreOfTestsOnly(t *testing.T) {
 	}
 }
 
-// A node counts where it is ready and takes pods that tolerate nothing.
+// A node counts if it is ready and takes pods without tolerations.
 func TestKubernetesNodes(t *testing.T) {
 	node := func(spec, ready string) string {
 		return `{"spec": {` + spec + `}, "status": {"conditions": [{"type": "MemoryPressure", "status": "True"},

@@ -29,7 +29,7 @@ func eightShards() Job {
 		Command: []string{"selfheal", "run", "--config", "mine.yaml", "--out", "/data/out"}}
 }
 
-// decoded returns a job's manifest as the API's types: a field that they lack, or have by another case, is an error.
+// decoded returns a job's manifest as the API's types. A field that they lack, or that differs in case, is an error.
 func decoded(t *testing.T, k Kubernetes, j Job) (text string, job batch.Job) {
 	t.Helper()
 	text = must.Get(k.Render(j))(t)
@@ -43,7 +43,7 @@ func decoded(t *testing.T, k Kubernetes, j Job) (text string, job batch.Job) {
 	return text, job
 }
 
-// missing names what is in a and not in b, or differs there.
+// missing names the parts of a that b lacks or has otherwise.
 func missing(a, b any, at string) string {
 	switch a := a.(type) {
 	case map[string]any:
@@ -86,7 +86,7 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// The cluster decides about everything that nobody asks for, and nobody is root.
+// Nothing is requested for zero values, and nobody runs as root.
 func TestManifestOfZeroValues(t *testing.T) {
 	_, job := decoded(t, Kubernetes{Image: "i", Claim: "c"}, eightShards())
 	pod := job.Spec.Template.Spec
@@ -104,7 +104,7 @@ func TestManifestOfZeroValues(t *testing.T) {
 	}
 }
 
-// A name is a DNS label that leaves room for a pod's index, and another one when anything is another.
+// A name is a DNS label that leaves room for a pod's index, and changes with any part of the job.
 func TestNames(t *testing.T) {
 	names := map[string]bool{}
 	add := func(k Kubernetes, j Job) {
@@ -161,7 +161,7 @@ func expanded(text string, env map[string]string) string {
 	return b.String()
 }
 
-// started runs what a pod with an index runs, and returns the arguments that the program sees.
+// started runs the command of the pod with an index, and returns the program's arguments.
 func started(t *testing.T, job batch.Job, index string) []string {
 	t.Helper()
 	c, env := job.Spec.Template.Spec.Containers[0], map[string]string{"JOB_COMPLETION_INDEX": index}
@@ -180,7 +180,7 @@ func started(t *testing.T, job batch.Job, index string) []string {
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
 
-// program returns a script that stands for another program.
+// program returns a script in place of another program.
 func program(t *testing.T, name, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -206,7 +206,7 @@ func TestArgumentsArriveAsTheyWere(t *testing.T) {
 	}
 }
 
-// Each index is a shard, and each shard has one.
+// Each index runs one of the wanted shards.
 func TestIndicesAreTheShards(t *testing.T) {
 	show := program(t, "selfheal", `printf '%s\0' "$@"`)
 	_, job := decoded(t, eight, Job{Shards: 12, Dir: "/data/out", Command: []string{show}})

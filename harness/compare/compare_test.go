@@ -15,8 +15,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// The exact test of McNemar by hand: of d images that one of two entries alone is right on, k of one's, p is twice the
-// sum of the binomial coefficients up to min(k, d − k), over 2^d.
+// The exact test of McNemar by hand: one of two entries alone is right on d images, and k of them are one entry's; p
+// is twice the sum of the binomial coefficients up to min(k, d − k), over 2^d.
 func TestTests(t *testing.T) {
 	all := strings.Repeat("1", 20)
 	a := runOf("a", from(0, 20), net("strong", all, all))
@@ -65,7 +65,7 @@ func TestImages(t *testing.T) {
 	elsewhere := one("elsewhere", from(40, 4))
 	changed := one("changed", from(0, 4)) // other pixels under the same ids
 	changed.File.Images = map[string]result.Images{"test": {Checksums: strings.Repeat("0badcafe", 4)}}
-	old := one("old", from(0, 10)) // does not tell its images, but has the hash of a set that does
+	old := one("old", from(0, 10)) // does not identify its images, but has the hash of a set that does
 	old.File.Images = nil
 	of := must.Get(Of([]Run{one("ten", from(0, 10)), one("four", shuffled), one("late", from(8, 8)), elsewhere, changed,
 		old}))(t)
@@ -100,7 +100,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// Attacks stand in one column only where nothing but the seed differs; what differs is said.
+// Attacks share a column only if nothing but the seed differs. Columns say what differs.
 func TestColumns(t *testing.T) {
 	like := func(folder string, change func(f *result.File, a *result.Attack, c *result.Cell)) Run {
 		r := runOf(folder, from(0, 4), net("m", "1111", "1100"))
@@ -164,8 +164,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// The ranking is by every attack that all have, image by image; a control's attackers are entries of their own, and
-// those that did not know it are ranked among themselves.
+// The ranking is by every attack that all have, image by image. A control's attackers make entries of their own, and
+// attackers that did not know it are ranked among themselves.
 func TestRanking(t *testing.T) {
 	r := runOf("a", from(0, 4), under("m", "none", result.Oblivious, "1111", "1100", "0110"),
 		under("m", "heal", result.Oblivious, "1111", "1110", "0111"), net("m", "1111", "1100", "0110"),
@@ -220,7 +220,7 @@ func random(rng *rand.Rand, folder string) Run {
 	return r
 }
 
-// The order of the folders changes the order of the runs alone; a run and its copy are never told apart.
+// The order of the folders changes only the order of the runs. A run and its copy are never told apart.
 func TestOrderDoesNotMatter(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -254,8 +254,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-// Under corruptions an image says which of two is right under more of them: here 4 of 8 say A and none says B, so that
-// p is 2/2^4.
+// For each image, the sign test counts who is right under more corruptions: here 4 of 8 images say A and none says B,
+// so that p is 2/2^4.
 func TestCorrupted(t *testing.T) {
 	r := runOf("one", from(0, 8), net("good", "11111111", "11111111", "11110011"),
 		net("poor", "11111111", "11000011", "11000011", "11111111"))
@@ -321,7 +321,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A certificate's accuracy is of another classifier: models are not ranked by it beside attacks.
+// A certificate's accuracy belongs to another classifier, so models are not ranked by it beside attacks.
 func TestCertificatesAreNoAttacks(t *testing.T) {
 	norm := "l2"
 	for kind, want := range map[string]bool{"smoothing": false, "pgd": true} {

@@ -54,7 +54,7 @@ func from(first, n int) (ids []int) {
 	return ids
 }
 
-// entry returns the one of a model in a run.
+// entry returns a model's entry in a run.
 func entry(t *testing.T, g Group, run, model string) (int, Entry) {
 	t.Helper()
 	i := slices.IndexFunc(g.Entries, func(e Entry) bool { return e.Run == run && e.Model == model })

@@ -13,11 +13,11 @@ import (
 	"selfheal/internal/must"
 )
 
-// completeFile is a config with every key that no candidate suits, and in every form.
+// completeFile is a config with every form, and with every key that has no suitable candidate.
 const completeFile = "testdata/complete.yaml"
 
-// complete returns a config's text with the runtime of a provider, an attack of each of some kinds, and those keys
-// that it lacks and that take one of their candidates.
+// complete returns a config's text with the runtime of a provider, attacks of the given kinds, and the missing keys
+// that accept one of their candidates.
 func complete(t *testing.T, text, provider string, kinds ...string) *node {
 	t.Helper()
 	for _, kind := range kinds {
@@ -52,7 +52,7 @@ func complete(t *testing.T, text, provider string, kinds ...string) *node {
 	return root
 }
 
-// bound returns the value that a config is of, bound to what decoding it gives.
+// bound returns the value of a config, bound to the result of decoding it.
 func bound(t *testing.T, root *node) value {
 	t.Helper()
 	return must.Get(decode(root, nil))(t).object().value()
@@ -67,7 +67,7 @@ func (v value) given(n *node) []row {
 	return v.object.of(f)
 }
 
-// walk visits nodes, with their places, the values that they are of, and whether those are not hashed.
+// walk visits nodes with their places, their values, and whether those are not hashed.
 func (v value) walk(n *node, where string, visit func(n *node, where string, v value, unhashed bool)) {
 	parts := map[string]value{}
 	if v.parts != nil {
@@ -93,7 +93,7 @@ func (v value) walk(n *node, where string, visit func(n *node, where string, v v
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)
 
-// candidates are values that a key takes: words of its schema, names in the config, numbers, or a list of one.
+// candidates lists values for a key: words of its schema, names in the config, numbers, or a list of one of them.
 func (v value) candidates(root *node) (all []*node) {
 	if v.decode == nil {
 		return nil
@@ -120,7 +120,7 @@ func (v value) candidates(root *node) (all []*node) {
 	return all
 }
 
-// takes reports whether a node is right beside the names that the config defines.
+// takes reports whether a node is valid beside the names that the config defines.
 func (v value) takes(root, n *node) bool {
 	d := decoder{}
 	v.decode(&d, n, "")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// small is the config that the cases below spoil.
+// small is the config that the cases below break.
 const small = `version: 1
 seed: 0
 default_suites: [main]
@@ -32,10 +32,10 @@ suites:
   main: {dataset: test, models: [net], controls: [pca], attacks: [aa-linf]}
 `
 
-// listed begins an AutoAttack of these.
+// listed begins an AutoAttack of the listed components.
 const listed = "kind: autoattack\n    version: custom\n    components: "
 
-// errorCases replace old by new in small. They give the error's place, and what must be in it, in order.
+// errorCases replace old by new in small. want has the error's place and words of its message, in order.
 var errorCases = []struct{ old, new, want string }{
 	{"    epsilon: 2/255", "    epsilom: 2/255", `21:5 unknown key "epsilom" attacks.aa-linf mean "epsilon"?`},
 	{"seed: 0", "sead: 0", `2:1 unknown key "sead" config mean "seed"?`},
@@ -193,7 +193,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is told at once, in the order of the file, and nothing that follows from something else.
+// All errors are reported at once, in the order of the file, without errors that only follow from others.
 func TestAllErrors(t *testing.T) {
 	t.Parallel()
 	text := strings.NewReplacer("seed: 0", "seed: zero", "limit: 200", "limt: 200", "epsilon: 2/255", "epsilon: 8",
@@ -222,7 +222,7 @@ func TestAllErrors(t *testing.T) {
 	check(text, want)
 	check(text, append(want, "--set nothing: this must be KEY=VALUE", "--set seeds=x: seeds must be"), "seeds=x",
 		"nothing")
-	// Names in a section under a misspelt key are not said to be undefined.
+	// Names in a section under a misspelt key are not reported as undefined.
 	check(strings.NewReplacer("attacks:\n", "atacks:\n", "models: [net]", "models: [ned]").Replace(small), []string{
 		`config.yaml:17:1: unknown key "atacks"`, `config.yaml:23:34: suites.main.models[0] names "ned"`})
 	many := "version: 1\nseed: 0\n"
@@ -235,7 +235,7 @@ func TestAllErrors(t *testing.T) {
 	}
 }
 
-// checkError looks for a place, "LINE:COLUMN", at the head of an error, and for words in it, in order.
+// checkError expects a place, "LINE:COLUMN", at the beginning of an error, and then words, in order.
 func checkError(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	place, words, _ := strings.Cut(want, " ")

@@ -133,7 +133,7 @@ func tables() map[string]string {
 	}
 }
 
-// tabled are the mappings that have a table of their own; another one's keys stand below its own key.
+// tabled are the mappings that have a table of their own. The keys of others follow their own key.
 var tabled = []string{"runtime", "transform", "solver", "embedding", "optimizer", "augment", "objective", "gate"}
 
 // keysTable has a line for each row.
@@ -141,7 +141,7 @@ func keysTable(o object) string {
 	return "| key | value | default | meaning |\n|---|---|---|---|\n" + keysRows("", o.rows)
 }
 
-// terse says in a table what a message says in a sentence.
+// terse shortens a message's sentence for a table.
 var terse = strings.NewReplacer("a list, each item ", "list: ",
 	"a whole number", "integer", "the name of a", "name of a", ", such as 0.5 or 8/255", "", "a number", "number",
 	"a mapping from names to settings", "mapping by name", "a mapping", "mapping", ", or a list of such", ", or a list",
@@ -171,7 +171,7 @@ func keysRows(of string, rows []row) (text string) {
 	return text
 }
 
-// parameters returns an attack's, with their defaults and the first time with their meaning.
+// parameters lists an attack's parameters with their defaults and, at their first occurrence, with their meaning.
 func parameters(s attacks.Spec, explained map[string]bool) string {
 	var list []string
 	for _, p := range s.Parameters {
@@ -227,8 +227,8 @@ func compile(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// The schema is not vacuous, and no key escapes the decoder: a config with every key is valid; with any key misspelt or
-// any value of another kind it is neither valid nor read.
+// The schema is not empty, and the decoder knows every key: a config with every key is valid; with any key misspelt
+// or any value of another kind, both refuse it.
 func TestEveryKey(t *testing.T) {
 	t.Parallel()
 	s, tried := compile(t), map[string]bool{}
@@ -259,7 +259,7 @@ func TestEveryKey(t *testing.T) {
 			was := *e
 			e.key += "x"
 			refused(key + " with an x")
-			if *e = was; key != "gate.min" && key != "suites.published" { // which take mappings with any keys
+			if *e = was; key != "gate.min" && key != "suites.published" { // they take mappings with any keys
 				e.value = wrong
 				refused(key + " as a mapping")
 			}
@@ -271,7 +271,7 @@ func TestEveryKey(t *testing.T) {
 	}
 }
 
-// The errors of the decoder are errors of the schema too, but for what holds between keys or is a matter of YAML.
+// The schema finds the decoder's errors too, except rules between keys and matters of YAML.
 func TestSchemaFindsErrors(t *testing.T) {
 	t.Parallel()
 	s, held := compile(t), 0

@@ -57,10 +57,10 @@ func TestHashSameMeaning(t *testing.T) {
 	}
 }
 
-// chosen are those parts of a place that the user chooses.
+// chosen matches the parts of a place that the user chooses.
 var chosen = regexp.MustCompile(`^(datasets|models|controls|attacks|suites|groups)\.[^.]+|\[\d+\]`)
 
-// Another value of any key changes the hash, unless the key's row says otherwise: then none does.
+// Another value of any key changes the hash, unless the key's row is notHashed.
 func TestHashHasEveryKey(t *testing.T) {
 	t.Parallel()
 	there, tried := map[string]bool{}, map[string]bool{}

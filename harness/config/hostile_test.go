@@ -71,8 +71,8 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// A config of many names, defined or not, is read in time by its length. Were it the square of that, these would take
-// minutes.
+// The time to read a config of many names, defined or not, grows with its length. If it grew with the square, these
+// would take minutes.
 func TestManyNames(t *testing.T) {
 	names := func(n int, format string) string {
 		var all strings.Builder

@@ -52,7 +52,7 @@ func TestPublishedOwn(t *testing.T) {
 	checkError(t, "numbers of an attack of two epsilons", err, "23:126 published.net.aa-linf aa-linf has 2 epsilons")
 }
 
-// paperConfig returns a suite whose models, attacks and controls are called as the reader likes.
+// paperConfig returns a suite with the given names of models, attacks and controls.
 func paperConfig(models, controls, attacks, table string) string {
 	text := "version: 1\ndatasets:\n  test: {format: cifar10-bin, path: test.bin}\nmodels:\n"
 	for _, m := range strings.Split(models, ", ") {
@@ -88,9 +88,9 @@ func TestPublishedTable(t *testing.T) {
 		"resnet18 none linf 0.03137 0", "resnet18 one linf 0.03137 0.6389",
 		// standard before quick, at this epsilon only
 		"resnet18 one l2 0.5 0.821",
-		"resnet18 one aa-l1 12 0.7575", // version custom is not AutoAttack as the paper knows it
+		"resnet18 one aa-l1 12 0.7575", // the paper's AutoAttack is not version custom
 		"WRN_28_8.standard one l2 0.5 0.8671", "RN50 none none 0 0.9508",
-		"RN-34 one linf 0.03137 0.6492", // the suite's is trained another way
+		"RN-34 one linf 0.03137 0.6492", // the suite's is trained in another way
 		"WRN-34-8 one none 0 0.9277",
 	} {
 		if !slices.Contains(got, want) {
@@ -109,7 +109,7 @@ func TestPublishedTable(t *testing.T) {
 		t.Errorf("lacks %q: %v", want, got)
 	}
 
-	// Two controls where the paper compares two, and none where the suite has none.
+	// The paper compares two controls: with two, with one and with none in the suite.
 	got = numbers(publishedNumbers(t, paperConfig("rn18", "two, one", "l2", "table5")))
 	for _, want := range []string{"rn18 two l2 0.5 0.5361", "rn18 one l2 0.5 0.821"} {
 		if !slices.Contains(got, want) {

@@ -11,7 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// TestComponents: a component is a name or a mapping; what is given for one alone and what for all are kept apart.
+// TestComponents: a component is a name or a mapping. Parameters of one and of all are kept apart.
 func TestComponents(t *testing.T) {
 	text := func(components, shared string) string {
 		return strings.Replace(small, "kind: autoattack",
@@ -26,7 +26,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// An attack is read, and obeys the schema, in the norms that it exists in.
+// An attack is read, and obeys the schema, in the norms that it supports.
 func TestNorms(t *testing.T) {
 	t.Parallel()
 	schema := compile(t)

@@ -36,13 +36,13 @@ func TestSet(t *testing.T) {
 	if m := c.Model("net"); !reflect.DeepEqual([][]float64{m.Mean, m.Std}, [][]float64{{0.5}, {0.5}}) {
 		t.Errorf("net: %+v", m)
 	}
-	// Another method takes the keys it has no use for away by hand.
+	// Unused keys must be removed by hand for another method.
 	c = mustParse(t, small, "controls.pca.solver.method=greedy", "controls.pca.solver.outer=null",
 		"controls.pca.solver.inner=null")
 	if c.Controls[0].Solver.Method != control.Greedy {
 		t.Errorf("%+v", c.Controls[0])
 	}
-	// A part that is not there yet is made.
+	// A missing part is made.
 	c = mustParse(t, strings.Replace(small, "runtime:", "# runtime:", 1), "runtime.batch=8")
 	if c.Runtime.Batch != 8 {
 		t.Errorf("%+v", c.Runtime)
@@ -76,7 +76,7 @@ func TestSetErrors(t *testing.T) {
 			t.Errorf("%s:\n got %v\nwant %s", c.set, err, c.want)
 		}
 	}
-	// The mistake may show elsewhere.
+	// The error may be at another place.
 	for set, want := range map[string]string{
 		"attacks.aa-linf.epsilon=null":      `19:5 attacks.aa-linf lacks the key "epsilon"`,
 		"attacks.aa-linf=null":              `23:67 suites.main.attacks[0] names "aa-linf"`,

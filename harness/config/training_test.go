@@ -9,7 +9,7 @@ import (
 	"selfheal/control/train"
 )
 
-// asTraining is small's linear embedding as a training.
+// asTraining returns small with a training in place of its linear embedding.
 func asTraining(keys string) string {
 	return strings.Replace(small, "{kind: linear, fit: test, variance: 0.99}", "{kind: autoencoder, "+keys+"}", 1)
 }

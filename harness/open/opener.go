@@ -1,3 +1,8 @@
+// Package open opens what a config names: data sets, networks, embeddings and closed loops, as the judge and as the
+// attacks use them. [New] starts the pool; [Opener.Job] opens a job of a run and [Job.Defend] its classifiers;
+// [OracleOf] answers an attack's questions about one and counts the passes; [Use] opens one model outside a run.
+// Close what was opened in the reverse order. A fault of a file or of the config is a [ConfigError], which names the
+// file and says what to do.
 package open
 
 import (

@@ -1,3 +1,6 @@
+// Package progress reports what a command does, to people and to machines. It owns the table of events, whose fields
+// are the attributes of records, and the estimate of the time left. [New] makes a [Progress]; every room reports
+// events with [Progress.Report], and an attack's component with [Progress.Component]. No report changes a result.
 package progress
 
 import (

@@ -87,7 +87,7 @@ func (w *crafting) craft() (*crafted, error) {
 	w.tally.At(w.own, w.standing, true)
 	for i, proven := range w.proven {
 		if proven { // whatever the gradients were
-			w.each[i].Seen = watched{}
+			w.each[i].Seen = gradientFaults{}
 		}
 	}
 	if r.Config.Runtime.Reduced() != "" {
@@ -202,7 +202,7 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 	i int) (made componentResult, err error) {
 	made.attempt = w.each[i]
 	how := attacks.Options{Seed: w.seed, VerdictOnly: w.verdictOnly}
-	res, broken, err := w.try(ctx, component, &watch{Counted: counter, made: &made}, im, how)
+	res, broken, err := w.try(ctx, component, &gradientWatch{Counted: counter, made: &made}, im, how)
 	for _, how.VerdictOnly = range []bool{false, true} {
 		if err == nil && refuted(res, broken) && !(how.VerdictOnly && res.Distance == 0) {
 			var exact *open.Oracle
@@ -288,9 +288,9 @@ type attempt struct {
 	// Rounded says what rounding to levels did to the image that broke, or to the last that might have.
 	Rounded attacks.Rounding `json:"rounded,omitempty"`
 
-	Spent int     `json:"spent"` // iterations of the components so far
-	Asked int     `json:"asked"` // their forward passes
-	Seen  watched `json:"seen"`
+	Spent int            `json:"spent"` // iterations of the components so far
+	Asked int            `json:"asked"` // their forward passes
+	Seen  gradientFaults `json:"seen"`
 }
 
 // crafted holds the images that a trial made of a set against one classifier.
@@ -373,8 +373,8 @@ func (c *crafted) read(set open.Images, i int) (im attacks.Image, x []float32, e
 	return im, x, err
 }
 
-// watched records faults of the gradients in all attacks on one image.
-type watched struct {
+// gradientFaults records faults of the gradients in all attacks on one image.
+type gradientFaults struct {
 	Asked     bool `json:"asked,omitempty"`      // a component took gradients
 	NotFinite bool `json:"not_finite,omitempty"` // a gradient or loss was infinite or NaN
 	Wild      bool `json:"wild,omitempty"`       // a gradient was infinite or NaN
@@ -383,20 +383,20 @@ type watched struct {
 }
 
 // failed reports whether the attacks on the image hardly worked, should it stand.
-func (w watched) failed() bool { return w.Wild || w.Starts > 0 && w.Blind == w.Starts }
+func (w gradientFaults) failed() bool { return w.Wild || w.Starts > 0 && w.Blind == w.Starts }
 
-// watch passes an attack's questions about one image on, counts them and inspects the gradients in the answers.
-type watch struct {
+// gradientWatch passes an attack's questions about one image on, counts them and inspects the gradients in the answers.
+type gradientWatch struct {
 	*open.Counted
 	made *componentResult
 }
 
-func (w *watch) Logits(ctx context.Context, x, out []float32) error {
+func (w *gradientWatch) Logits(ctx context.Context, x, out []float32) error {
 	w.made.Logits++
 	return w.Counted.Logits(ctx, x, out)
 }
 
-func (w *watch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
+func (w *gradientWatch) Gradient(ctx context.Context, x []float32, loss attacks.Loss, label, target int,
 	e *attacks.Evaluation) error {
 	err := w.Counted.Gradient(ctx, x, loss, label, target, e)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 	right := func(n int) []judge.Verdict { return slices.Repeat([]judge.Verdict{{Right: true}}, n) }
 	wrong := func(n int) []judge.Verdict { return slices.Repeat([]judge.Verdict{{}}, n) }
 	step := func(name string, robust float64) result.Step { return result.Step{Attack: name, Robust: robust} }
-	saw := func(w ...watched) (c crafted) {
+	saw := func(w ...gradientFaults) (c crafted) {
 		for _, one := range w {
 			a := intact
 			a.Seen = one
@@ -73,9 +73,9 @@ func TestWarningsFromNumbers(t *testing.T) {
 		recipe attacks.Recipe
 		v      []judge.Verdict
 	}{
-		{"", saw(watched{Asked: true}), some, right(30)},
-		{result.WarnNotFiniteGradient.ID, saw(watched{Asked: true, NotFinite: true}), some, right(30)},
-		{result.WarnZeroGradient.ID, saw(watched{Asked: true}, watched{Asked: true, Starts: 2, Blind: 1}), some,
+		{"", saw(gradientFaults{Asked: true}), some, right(30)},
+		{result.WarnNotFiniteGradient.ID, saw(gradientFaults{Asked: true, NotFinite: true}), some, right(30)},
+		{result.WarnZeroGradient.ID, saw(gradientFaults{Asked: true}, gradientFaults{Asked: true, Starts: 2, Blind: 1}), some,
 			right(30)},
 		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
 		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
@@ -304,7 +304,7 @@ func TestStudyOutcome(t *testing.T) {
 
 // An image that stands was hardly attacked where a gradient was infinite or NaN, or 0 at the start of every run.
 func TestHardlyAttacked(t *testing.T) {
-	for w, want := range map[watched]bool{
+	for w, want := range map[gradientFaults]bool{
 		{}: false, {Asked: true}: false, {Wild: true}: true, {Starts: 5, Blind: 5}: true, {Starts: 5, Blind: 4}: false,
 		{Starts: 5}: false, {Wild: true, Starts: 5}: true, {NotFinite: true, Starts: 2, Blind: 1}: false,
 	} {
