@@ -15,8 +15,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// The configs by which two versions of the program are compared (make compare-results) can be planned, and together
-// have all kinds that the tables list: a new row goes into one of them too.
+// The configs that compare two versions of the program (make compare-results) can be planned, and together have every
+// kind in the tables: a new row also goes into one of them.
 func TestConfigsCoverTheTables(t *testing.T) {
 	paths := must.Get(filepath.Glob("testdata/configs/*.yaml"))(t)
 	used := map[string]bool{}
@@ -84,7 +84,7 @@ func TestConfigsCoverTheTables(t *testing.T) {
 		{"solver", lists.Map(control.Solvers, func(s control.Spec) string { return string(s.Method) })},
 		{"embedding", lists.Map(control.EmbeddingKinds, func(k control.EmbeddingKind) string { return k.Name })},
 		{"mode", lists.Map(result.Modes, func(m result.Mode) string { return m.Name })},
-		{"format", []string{"cifar10-bin", "npz", "image-folder"}}, // package dataset tries the others
+		{"format", []string{"cifar10-bin", "npz", "image-folder"}}, // package dataset tests the other formats
 	} {
 		for _, row := range table.rows {
 			wanted = append(wanted, table.what+" "+row)

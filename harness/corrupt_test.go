@@ -93,8 +93,8 @@ func TestCorruptions(t *testing.T) {
 	identical(t, "merged", out, dir)
 }
 
-// A plan of corruptions is told in a line each; their cells can be verified; where they can't be applied, the error
-// says so in one line.
+// The plan lists corruptions in a line each, their cells can be verified, and the error for images that can't be
+// corrupted is one line.
 func TestCorruptionsAreTold(t *testing.T) {
 	testinput.Runtime(t)
 	path := tiny(t, 300)

@@ -28,8 +28,8 @@ suites:
   white: {dataset: test, models: [robust], controls: [pca], attacks: [turn, square], mode: whitebox-through}
 `
 
-// Attacks without norm and epsilon make cells without: one for each side of a patch. Saved images are the clean ones
-// turned and shifted as records say, or changed in such a square.
+// Attacks without norm and epsilon make cells without them: one for each side of a patch. Saved images are the clean
+// ones, turned and shifted as records say, or changed in such a square.
 func TestAttacksWithoutNorm(t *testing.T) {
 	p := testplan.Plan(t, free, 2, 8)
 	f, records, out := runFor(t, p)

@@ -23,8 +23,8 @@ import (
 	"selfheal/models/onnx"
 )
 
-// exhibited is the smallest run with a full gallery: both kinds, a control at the input and
-// one that is not, an attack of two norms.
+// exhibited is the smallest run with a full gallery: both kinds, a control at the input and one elsewhere, attacks in
+// two norms.
 var exhibited = []string{"suites.small.attacks=[apgd-linf, pgd-l2]", "attacks.apgd-linf.epsilon=8/255",
 	"datasets.test.limit=16", "datasets.test.classes=[c0, c1, c2, c3, c4, c5, c6, c7, c8, c9]"}
 
@@ -135,7 +135,7 @@ func TestGalleryShowsWhatTheRunFound(t *testing.T) {
 			c.Trace[0].Layers[0].At != map[string]string{"auto-encoder": "input", "pca": "last"}[c.Defense] {
 			t.Errorf("%s: trace %+v", name, c.Trace)
 		}
-		// As far from the adversarial image as its control is long, but for clipping and rounding.
+		// The distance to the adversarial image equals the control's norm, up to clipping and rounding.
 		if c.Pictures.Healed != nil {
 			d := 0.0
 			for i, v := range pixelsOf(t, c.Pictures.Healed) {
@@ -204,14 +204,14 @@ func TestControlTraces(t *testing.T) {
 	identical(t, "another batch", out, again)
 }
 
-// The gallery shows what an attack on the network that answers broke; a
-// suite without controls has its undefended network's.
+// The gallery shows images that an attack on the answering network broke. A suite without controls shows its
+// undefended network's.
 func TestGalleryOfBrokenImages(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct {
 		sets     []string
 		defenses []string
-		verdicts bool // alone were asked for
+		verdicts bool // only verdicts were needed
 	}{
 		{[]string{"suites.small.mode=whitebox-detached", "suites.small.attacks=[pgd-l2]", "suites.small.controls=[pca]",
 			"save_adversarial=false"}, []string{"pca"}, true},
@@ -241,7 +241,7 @@ func TestGalleryOfBrokenImages(t *testing.T) {
 	}
 }
 
-// A run that is ended leaves the gallery of the models that were done; another run begins without it.
+// A stopped run leaves the gallery of the finished models. Another run begins without it.
 func TestCancelKeepsTheGallery(t *testing.T) {
 	sets := []string{"suites.small.models=[robust, standard]", "suites.small.attacks=[pgd-l2]",
 		"suites.small.controls=[pca]", "attacks.pgd-l2.epsilon=1"}
@@ -263,7 +263,7 @@ func TestCancelKeepsTheGallery(t *testing.T) {
 	}
 }
 
-// Grey images of any shape are shown; of what is no picture the gallery says so, and the run goes on.
+// Grey images of any shape are shown. If images can't be shown, the gallery says so and the run goes on.
 func TestGalleryOfOtherImages(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ import (
 	pb "selfheal/models/onnx/onnxpb"
 )
 
-// labelled writes a bundled network that ends in an ArgMax, and what an exporter may put behind that.
+// labelled writes a bundled network that ends in an ArgMax, and in operators that an exporter may add after it.
 func labelled(t *testing.T, name string, of onnx.DType, out func(b *onnx.Builder, z string) string) string {
 	path := planted(t, name, unchanged, out)
 	m := &pb.ModelProto{}
@@ -33,8 +33,8 @@ func labelled(t *testing.T, name string, of onnx.DType, out func(b *onnx.Builder
 	return "\n  " + name + ": {output: label, path: " + path + "}"
 }
 
-// A network that gives a label alone comes to what its twin with logits comes to, passes included, under the attacks
-// that see no more. Other attacks are refused.
+// A network that gives a label alone has the results of its twin with logits, passes included, under attacks that
+// need no more. Other attacks are refused.
 func TestLabels(t *testing.T) {
 	testinput.NumbersAlone(t)
 	argMax := func(keep int) func(b *onnx.Builder, z string) string {
@@ -171,7 +171,7 @@ suites:
 			}) {
 			t.Errorf("%s, %s: %+v, expected %g, warnings %v", c.Model, c.Attack, c.Votes, expected, c.Warnings)
 		}
-		for _, s := range c.Steps { // each question of an attack is so many passes
+		for _, s := range c.Steps { // each question of an attack takes so many passes
 			if each := int64(min(passes, 20)); s.Forward%each != 0 || s.Backward%each != 0 {
 				t.Errorf("%s, %s: %d and %d passes", c.Model, c.Attack, s.Forward, s.Backward)
 			}

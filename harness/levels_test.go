@@ -35,7 +35,7 @@ func levelled(t *testing.T, in func(b *onnx.Builder, x string) string) string {
 // does not take images between levels: an answer of the opened form there breaks no image.
 func TestLevels(t *testing.T) {
 	testinput.NumbersAlone(t)
-	between := rootOf(func(b *onnx.Builder, x string) string { // above 0 at levels alone
+	between := rootOf(func(b *onnx.Builder, x string) string { // above 0 only at levels
 		return b.Op("Add", b.Op("Cos", b.Op("Mul", x, b.Float(1602.2123))), b.Float(0.5))
 	})
 	text := strings.Replace(testplan.Bundled, "  other:", "  levels: {path: "+levelled(t, unchanged)+`}
@@ -71,7 +71,7 @@ suites:
 	}
 }
 
-// A network that leaves height and width open takes them from the images, and comes to what its twin of one size does.
+// A network with open height and width takes them from the images, and has the results of its twin of fixed size.
 func TestOpenSize(t *testing.T) {
 	testinput.NumbersAlone(t)
 	path := planted(t, "open", unchanged, unchanged)
@@ -113,8 +113,8 @@ func TestRoundedPixels(t *testing.T) {
 	}
 }
 
-// An attack on 8 bits is judged by its rounded image: that one's norm is the distance, where the attack looks for the
-// smallest, and an image that rounding loses has none. The losses of each component count.
+// An attack on 8 bits is judged by its rounded image. If the attack minimises the norm, this image's norm is the
+// distance, and an image that rounding loses has none. The losses of each component count.
 func TestStoredImages(t *testing.T) {
 	testinput.Runtime(t)
 	f, records, _ := runFor(t, testplan.Plan(t, testplan.Bundled+`
@@ -153,7 +153,7 @@ suites:
 	}
 }
 
-// A claim that the judge refutes is no distance.
+// A success that the judge refutes is not a distance.
 func TestRefutedDistance(t *testing.T) {
 	testinput.Runtime(t)
 	noisy := planted(t, "noisy", func(b *onnx.Builder, x string) string {

@@ -50,7 +50,7 @@ func shardContinued(t *testing.T, p *plan.Plan, s plan.Shard, attempt bool, dir 
 	return said.String()
 }
 
-// Shards of any number come to what one run comes to.
+// Any number of shards gives the results of one run.
 func TestMerge(t *testing.T) {
 	p := testplan.Plan(t, resumed, 2, 8)
 	whole := filepath.Join(t.TempDir(), "whole")
@@ -121,7 +121,7 @@ func done(t *testing.T, dir string, shards []string) string {
 	return dir
 }
 
-// Attempts at one shard, at once or one after the other, are one shard's.
+// Several attempts at one shard, at once or one after another, count as one shard.
 func TestAttempts(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=8", "suites.some.save_adversarial=true",
@@ -159,7 +159,7 @@ func TestAttempts(t *testing.T) {
 	must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
 	sameEnd(t, "attempts", whole, dir)
 
-	// An attempt that says something else is no attempt at this shard.
+	// An attempt with other results does not belong to this shard.
 	for _, attempt := range shards[:2] {
 		path := filepath.Join(attempt, folder.WorkFolder, journal.File)
 		j, _, err := journal.Open(filepath.Dir(path))
@@ -176,8 +176,8 @@ func TestAttempts(t *testing.T) {
 		"image 0 is not as another attempt has it")
 }
 
-// The shards of a large table are merged as those of a small one: this splits what one shard has done of many images
-// into as many shards. With SELFHEAL_TEST_LARGE these are 10,000.
+// The shards of a large table are merged like those of a small one: this splits one shard's work on many images into
+// as many shards. With SELFHEAL_TEST_LARGE there are 10,000.
 func TestMergeOfManyShards(t *testing.T) {
 	n := 120
 	if os.Getenv("SELFHEAL_TEST_LARGE") != "" {
@@ -232,7 +232,7 @@ func TestMergeOfManyShards(t *testing.T) {
 	sameEnd(t, "many", whole, merged)
 }
 
-// A merge takes nothing from a folder that is still needed: a shard's own, or one with a run that was ended.
+// A merge removes nothing that is still needed: a shard's own folder, or one with an unfinished run.
 func TestMergeKeepsWhatIsNeeded(t *testing.T) {
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=4")
 	dir, shards := sharded(t, p, 2)
@@ -256,7 +256,7 @@ func TestMergeKeepsWhatIsNeeded(t *testing.T) {
 	must.Refuse(t, err, "holds another run", "limit")
 	must.Get(os.Stat(filepath.Join(out, folder.WorkFolder, journal.File)))(t)
 
-	// A merge that was killed before it had begun stands in nobody's way.
+	// A merge that was killed before it began blocks nothing.
 	must.Do(t, os.Mkdir(filepath.Join(dir, folder.WorkFolder), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, folder.WorkFolder, "."+folder.PlanFile+"-1"), nil, 0o644))
 	f := must.Get(shard.Merge(context.Background(), shards, run.Options{Out: dir}))(t)
@@ -265,7 +265,7 @@ func TestMergeKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// A finished shard makes lost work again, and files that are no shard's count for nothing.
+// A finished shard makes lost work again, and files that belong to no shard are ignored.
 func TestDamagedShards(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6", "save_adversarial=true")
@@ -297,7 +297,7 @@ func TestDamagedShards(t *testing.T) {
 	must.Do(t, shard.Run(context.Background(), p, plan.Shard{I: 2, N: 2}, false,
 		run.Options{Out: dir, Rule: atomicfile.Rule{Force: true}}))
 
-	// An attempt beside the run by hand that has only just begun, another number of shards.
+	// An attempt beside the manual run that has only just begun, with another number of shards.
 	attempt := filepath.Join(shards[1], "attempt-1", folder.WorkFolder)
 	must.Do(t, os.MkdirAll(attempt, 0o755))
 	planned := must.Get(folder.ReadPlan(filepath.Join(shards[1], folder.WorkFolder, folder.PlanFile)))(t)
@@ -349,14 +349,14 @@ func TestDigestsOfAnotherPlan(t *testing.T) {
 	}
 }
 
-// inProcess is an engine that runs shards in this process. It never runs those of a first job that it drops.
+// inProcess is an engine that runs shards in this process. It never runs the shards of a first job that are in drops.
 type inProcess struct {
 	plan   *plan.Plan
 	drops  map[int]bool
 	mu     sync.Mutex
 	jobs   [][]int
 	states map[int]cluster.State
-	silent int // how many times it gives no answer
+	silent int // number of times that it gives no answer
 	nodes  int
 
 	submitted func(jobs int)
@@ -401,7 +401,7 @@ func (e *inProcess) States(context.Context, string) (map[int]cluster.State, erro
 	return maps.Clone(e.states), nil
 }
 
-// A job that is followed, left, found again and partly lost comes to what one run comes to.
+// A job that is followed, left, found again and partly lost gives the results of one run.
 func TestSubmit(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, sparse, 2, 8, "datasets.test.limit=6")
@@ -430,7 +430,8 @@ func TestSubmit(t *testing.T) {
 	must.Have(t, said.String(), "3 shards submitted to test: job 1", "of test goes on; cancel 1",
 		"the engine does not answer: the controller is away")
 	e.nodes = 2
-	for folder, want := range map[string]int{dir: 3, t.TempDir(): 8} { // that of the job that is there; four a node
+	// the existing job's number; else four for each node
+	for folder, want := range map[string]int{dir: 3, t.TempDir(): 8} {
 		if n, err := shard.DefaultShards(t.Context(), folder, e); n != want || err != nil {
 			t.Errorf("%d shards by default, %v, want %d", n, err, want)
 		}
@@ -447,13 +448,13 @@ func TestSubmit(t *testing.T) {
 	must.Have(t, said.String(), "submitted before to test: job 2", "shards 2 have ended unfinished",
 		"1 shards submitted to test: job 2", "shards: 3 of 3 done", "images: 12 of 12 done")
 	for i, status := range must.Get(filepath.Glob(filepath.Join(dir, "shard-*", "*", "*", "status.json")))(t) {
-		if i == 0 { // it could not be written: that shards are finished stands in their plans
+		if i == 0 { // it could not be written: the shards' plans say that they are finished
 			must.Do(t, os.WriteFile(status, nil, 0o644))
 		} else {
 			must.Do(t, os.Remove(status))
 		}
 	}
-	e.silent = 1000 // which finished shards need no answer of
+	e.silent = 1000 // finished shards need no answer
 	must.Get(shard.Submit(context.Background(), p, o))(t)
 	if fmt.Sprint(e.jobs) != "[[1 2 3] [2]]" {
 		t.Errorf("jobs %v", e.jobs)
@@ -486,7 +487,7 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
-// lost is an engine that loses all it is given.
+// lost is an engine that loses all its jobs.
 type lost struct{ *inProcess }
 
 func (e lost) Submit(_ context.Context, j cluster.Job) (string, error) {

@@ -31,8 +31,8 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// A network with its weights in another file, some of them as float64, scores as the bundled one; its SHA-256 covers
-// both files, and each of its cells says that it was converted.
+// A network with its weights in another file, some of them as float64, scores like the bundled one. Its SHA-256
+// covers both files, and each of its cells says that it was converted.
 func TestExternalWeights(t *testing.T) {
 	testinput.NumbersAlone(t)
 	testinput.Runtime(t)
@@ -118,8 +118,8 @@ suites:
 	}
 }
 
-// asKeras writes a bundled network as Keras's exports are: channels last. With rescaling it takes values in [0,256),
-// which it scales itself before channels come to the front, and has its features as first output.
+// asKeras writes a bundled network in Keras's form, channels last. With rescaling it takes values in [0,256), scales
+// them itself before it moves channels to the front, and has its features as first output.
 func asKeras(t *testing.T, rescaling bool) (path string) {
 	t.Helper()
 	g, _ := must.Get2(simplify.Load("../models/zoo/preact_robust.onnx", simplify.Options{}))(t)
@@ -140,14 +140,14 @@ func asKeras(t *testing.T, rescaling bool) (path string) {
 	return path
 }
 
-// A network with channels last comes to what its twin with channels first comes to, bit for bit, in every attack.
+// A network with channels last has the results of its twin with channels first, bit for bit, in every attack.
 func TestChannelsLast(t *testing.T) {
 	testinput.NumbersAlone(t)
 	last, rescaling := asKeras(t, false), asKeras(t, true)
 	var made, names []string
 	for _, s := range attacks.Specs {
 		if s.Versions != nil || s.Kind == attacks.BoundsKind || s.Kind == attacks.BracketKind {
-			continue // it is made of others, or its slack counts the twins' further operations
+			continue // an attack of several parts, or slack that counts the twin's further operations
 		}
 		for _, n := range s.In() {
 			cheap := ""
@@ -204,7 +204,7 @@ suites:
 	}
 }
 
-// A config's words about a model's input and output must fit it.
+// The config's layout, output and scale must fit the model.
 func TestWrongLayout(t *testing.T) {
 	testinput.Runtime(t)
 	path := asKeras(t, true)

@@ -18,9 +18,9 @@ import (
 	"selfheal/models/onnx"
 )
 
-// Real networks that are given no normalisation or a wrong one are warned about, those that are given theirs are not.
-// ResNet-20 was trained with ImageNet's, from which CIFAR-10's differs by nothing that these images show: all that may
-// be right are named.
+// Real networks without normalisation or with a wrong one get a warning, others don't. ResNet-20 was trained with
+// ImageNet's normalisation, and these images show no difference from CIFAR-10's: the message names all that may be
+// right.
 func TestPreprocessingOfRealNetworks(t *testing.T) {
 	testinput.Runtime(t)
 	images, imagenet := testinput.Real(t, "cifar10-test-1000.bin"), []float64{0.485, 0.456, 0.406}
@@ -45,7 +45,7 @@ func TestPreprocessingOfRealNetworks(t *testing.T) {
 				"; in a config preprocess: {mean: [0.", "; not told apart from it: ",
 				"--mean 0.4914,0.4822,0.4465 --std 0.2471,0.2435,0.2616", "--mean 0.485,0.456,0.406 --std 0.229,")
 		}
-		// Alone it is told the same, and where nothing is given all that may be right are named.
+		// Examine says the same. If no preprocessing is given, it names all that may be right.
 		one, advice, err := open.Examine(t.Context(), p.Config, c.model)
 		if err != nil || one.Right != cell.Correct || (advice != "") != c.warns {
 			t.Errorf("%s, %s: right on %d, a run on %d: %s, %v", c.model, c.preprocess, one.Right, cell.Correct,
@@ -62,9 +62,9 @@ func TestPreprocessingOfRealNetworks(t *testing.T) {
 	}
 }
 
-// A forgotten preprocessing is found once: a run that is continued takes the journal's word and tries no more.
+// A forgotten preprocessing is found once: a continued run reads the warning from the journal.
 func TestPreprocessingIsTriedOnce(t *testing.T) {
-	// The network takes images in [0,255], and is given those in [0,1].
+	// The network takes images in [0,255] and gets images in [0,1].
 	wants := func(b *onnx.Builder, x string) string { return b.Op("Div", x, b.Float(255)) }
 	p := testplan.Plan(t, faulty, 2, 16, "suites.s.attacks=[pgd]", "datasets.test.limit=40",
 		"models.other.path="+planted(t, "levels", wants, unchanged))

@@ -23,8 +23,8 @@ import (
 	"selfheal/models/ort"
 )
 
-// clipped returns the bundled standard network whose logits are quantised by so small a scale that all of them are
-// clipped: its gradient is 0 on every image, and no answer changes but where a logit crosses the middle of the range.
+// clipped returns the bundled standard network with logits quantised by so small a scale that all are clipped. Its
+// gradient is 0 on every image, and answers change only where a logit crosses the middle of the range.
 func clipped(t *testing.T) string {
 	t.Helper()
 	g, _ := must.Get2(simplify.Load("../models/zoo/preact_standard.onnx", simplify.Options{}))(t)
@@ -39,8 +39,8 @@ func clipped(t *testing.T) string {
 	return path
 }
 
-// A network of int8 whose gradients vanish does not come out robust: attacks leave no more of it than of its float
-// original, among the images that both are right on.
+// A network of int8 with vanishing gradients does not count as robust: attacks leave no more of it than of its float
+// original, among the images that both get right.
 func TestClippingIsNoDefence(t *testing.T) {
 	testinput.NumbersAlone(t)
 	text := strings.Replace(testplan.Bundled, "made-by-the-test.onnx", clipped(t), 1) + `
@@ -66,9 +66,9 @@ suites: {s: {dataset: test, models: [standard, other], attacks: [ce, fab]}}
 	}
 }
 
-// The quantiser's forms of a bundled network, which scripts/zoo/quantise.py made of models/zoo/preact_standard.onnx,
-// answer as ONNX Runtime does, image by image, and the copies that give the gradients nearly so. Attacks on a form
-// leave no more of it than images do that were made on the float network.
+// Quantised forms of a bundled network, which scripts/quantised.py made of models/zoo/preact_standard.onnx, answer
+// like ONNX Runtime, image by image, and so nearly do the copies that give the gradients. Attacks on a form leave no
+// more of it than images that were made on the float network.
 func TestQuantisedForms(t *testing.T) {
 	testinput.NumbersAlone(t)
 	files := must.Get(filepath.Glob("testdata/quantised/*.onnx"))(t)
@@ -96,7 +96,7 @@ suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks
 			left[c.Model][c.Source] = strings.Count(c.Verdicts, "1")
 		}
 	}
-	saturates := ort.Saturates() // the file is another network than its copy there, and the two are not compared
+	saturates := ort.Saturates() // there the file computes another network than its copy, and the two are not compared
 	for _, name := range names[1:] {
 		own, transferred := left[name][name], left[name]["standard"]
 		if (own > transferred || transferred == 0) && !saturates {
@@ -131,9 +131,8 @@ suites: {s: {dataset: test, models: [` + strings.Join(names, ", ") + `], attacks
 	}
 }
 
-// dynamic returns a config of a network that is quantised dynamically, by a scale over the whole batch, on twelve
-// images of differing brightness. One value, which has no weight, may be so much larger that the file rounds all
-// others to 0.
+// dynamic returns a config of a dynamically quantised network, with a scale over the whole batch, on twelve images of
+// differing brightness. One value without weight may be so large that the file rounds all others to 0.
 func dynamic(t *testing.T, large float32) string {
 	t.Helper()
 	dir, rng := t.TempDir(), rand.New(rand.NewPCG(1, 2))
@@ -165,7 +164,7 @@ suites: {s: {dataset: test, models: [m], attacks: [p, s]}}
 `
 }
 
-// No answer of a dynamically quantised file depends on its neighbours in a batch, and every one is the file's.
+// No answer of a dynamically quantised file depends on its neighbours in a batch, and every answer is the file's.
 func TestDynamicQuantisation(t *testing.T) {
 	text := dynamic(t, 0)
 	var first []string
@@ -203,7 +202,7 @@ func TestDynamicQuantisation(t *testing.T) {
 	}
 }
 
-// A file that rounds away what its copy sees raises the warning about it.
+// A file that rounds away differences that its copy sees raises the warning about it.
 func TestFarCopy(t *testing.T) {
 	f, _, _ := runFor(t, testplan.Plan(t, dynamic(t, 1e4), 2, 8))
 	for _, c := range f.Cells {
@@ -244,7 +243,7 @@ suites: {s: {dataset: test, models: [other], controls: [front, last], attacks: [
 	}
 }
 
-// answersForControlled holds a loop's answers against the network's for the controlled images.
+// answersForControlled checks a loop's answers against the network's for the controlled images.
 func answersForControlled(t *testing.T, p *plan.Plan) {
 	u := must.Get(open.Use(t.Context(), p.Config, "other", "front", open.Options{}))(t)
 	defer u.Close()
@@ -277,7 +276,7 @@ func levels(t *testing.T) string {
 	return path
 }
 
-// An exported quantised network keeps its integer operators behind the control, and answers as the loop.
+// An exported quantised network keeps its integer operators after the control, and answers like the loop.
 func TestExportedQuantised(t *testing.T) {
 	testinput.Runtime(t)
 	front := testplan.Bundled + `
@@ -290,7 +289,7 @@ suites: {s: {dataset: test, models: [other], controls: [front], attacks: [p], mo
 		"qoperator-uint8": "QGemm", "dynamic": "ConvInteger", "float16": "Conv", "levels": "DequantizeLinear"} {
 		path := "harness/testdata/quantised/preact_standard-" + form + ".onnx"
 		set := []string{"models.other.preprocess.mean=[0.02]", "models.other.preprocess.std=[0.9]"}
-		if form == "levels" { // whose input is uint8
+		if form == "levels" { // its input is uint8
 			path, set = levels(t), nil
 		}
 		p := testplan.Plan(t, strings.Replace(front, "made-by-the-test.onnx", path, 1), 2, 8, set...)

@@ -75,7 +75,7 @@ func TestSolverStudy(t *testing.T) {
 		}
 		// Three methods on two kinds of images, from the same start.
 		want := 6
-		if s.Control == "msa" { // whose rate is not the default one
+		if s.Control == "msa" { // its rate is not the default one
 			want = 8
 		}
 		if len(s.Curves) != want || len(s.Costs) != 4 {
@@ -131,7 +131,7 @@ func TestSolverStudy(t *testing.T) {
 			t.Errorf("%s: the run ends at %+v, its curve at %+v", o.Images, o, last)
 		}
 	}
-	// A rate that no solver survives: nothing of it is a number.
+	// No solver survives this rate: nothing is a number.
 	wild := f.Solver[0].Runs[8]
 	if o := wild.Outcomes[0]; wild.Value != 1e6 || o.NotFinite != 1 || o.Final().Objective != nil ||
 		o.Sweeps[0].Objective == nil || o.BelowGreedy != 0 || o.NonIncreasing != 0 || o.Correct != 0 {
@@ -142,7 +142,7 @@ func TestSolverStudy(t *testing.T) {
 // A sweep's value equals the cells of a run with that setting: objective, fraction below greedy, accuracy and passes.
 func TestStudyAgreesWithCells(t *testing.T) {
 	study := wholeStudy(t).Solver[0]
-	// The same settings as controls of their own.
+	// The same settings as separate controls.
 	own := "outer: 2, inner: 3, learning_rate: 0.002, momentum: 0.5"
 	settings := map[string]string{"own=0": own,
 		"outer=1":            strings.Replace(own, "outer: 2", "outer: 1", 1),
@@ -225,7 +225,7 @@ func TestStudyLeavesTheCells(t *testing.T) {
 	}
 }
 
-// Cancelled in its midst, a run keeps the studies that are whole; they are on disk before the next one begins.
+// A run that is stopped in the middle keeps the complete studies. Each is on disk before the next one begins.
 func TestCancelledStudy(t *testing.T) {
 	out, written := t.TempDir(), 0
 	read := func(name string) *result.File { return must.Get(result.Read(filepath.Join(out, name)))(t) }

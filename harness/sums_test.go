@@ -16,7 +16,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// No certificate reaches a white image, whose sums leave int32 and which the file takes for another class: by any
+// No certificate holds for a white image whose sums leave int32 and that the file takes for another class: by any
 // method, by brackets, or beside AutoAttack. Within int32 the class is proven. The images are of 0.45 to 0.49.
 func TestCertificatesKeepWithinInt32(t *testing.T) {
 	testinput.NumbersAlone(t)

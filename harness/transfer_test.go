@@ -31,8 +31,8 @@ suites:
   carried: {dataset: test, models: [standard, robust], controls: [pca], attacks: [pgd, ddn, weather], mode: transfer}
 `
 
-// In mode transfer every network is scored on the images made on each: on its own as in an oblivious suite, on those of
-// another as whoever takes the saved ones to it.
+// In mode transfer every network is scored on the images made on each: on its own as in an oblivious suite, on
+// another's as if somebody had taken the saved images to it.
 func TestTransfer(t *testing.T) {
 	p := testplan.Plan(t, carried, 2, 8)
 	f, records, out := runFor(t, p)
@@ -45,7 +45,7 @@ func TestTransfer(t *testing.T) {
 			if key.Source = ""; c.Source != "" {
 				t.Errorf("a cell of mode %s has a source", c.Mode)
 			}
-			if c.Attack == "pgd" || c.Attack == "ddn" { // as made on the network itself
+			if c.Attack == "pgd" || c.Attack == "ddn" { // attacks on the network itself
 				key.Source = c.Model
 			}
 			verdicts[key] = c.Verdicts
@@ -104,8 +104,8 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// A suite of one network has nothing to transfer to, pairs are of its models, and published numbers are of networks
-// attacked themselves.
+// A suite of one network has nothing to transfer to, pairs are of its models, and published numbers are about
+// networks that were attacked themselves.
 func TestTransferIsRefused(t *testing.T) {
 	t.Parallel()
 	for set, words := range map[string]string{

@@ -63,7 +63,7 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 		want    []string
 	}{
 		{"honest", same, same, nil}, {"sharp", same, scaled(1e6), []string{result.WarnZeroGradient.ID}},
-		{"faint", same, scaled(1e-30), nil}, // short gradients are gradients
+		{"faint", same, scaled(1e-30), nil}, // small gradients are gradients
 		{"underflowing", same, scaled(1e-42), []string{result.WarnZeroGradient.ID}},
 		{"quantised", quantised(16), same, []string{result.WarnZeroGradient.ID, result.WarnStandsAtEpsilonOne.ID}},
 		{"coarsely-quantised", quantised(6), same, []string{result.WarnZeroGradient.ID, result.WarnUnstableLoss.ID}},
@@ -107,7 +107,7 @@ func TestPlantedFaultsRaiseTheirWarnings(t *testing.T) {
 	}
 }
 
-// rootOf returns a way in that answers NaN wherever of gives a number below 0.
+// rootOf returns a map of images that gives NaN wherever of gives a number below 0.
 func rootOf(of func(b *onnx.Builder, x string) string) func(b *onnx.Builder, x string) string {
 	return func(b *onnx.Builder, x string) string {
 		return b.Op("Add", x, b.Op("Mul", b.Op("Sqrt", of(b, x)), b.Float(0)))
@@ -128,7 +128,7 @@ suites:
   s: {dataset: test, models: [other], attacks: [aa, pgd, square]}
 `
 
-// An attack that leads a network to NaN has broken the image, whichever attack it is.
+// An attack that leads a network to NaN has broken the image.
 func TestNotFiniteAnswersAreBroken(t *testing.T) {
 	testinput.Runtime(t)
 	// Above 0 on the 256 values of bytes, and below 0 between them.
@@ -155,7 +155,7 @@ func TestNotFiniteAnswersAreBroken(t *testing.T) {
 	}
 }
 
-// A folder of fewer classes than the network has is doubted, unless the config names the network's.
+// A folder with fewer classes than the network raises a warning, unless the config names the network's classes.
 func TestClassSubset(t *testing.T) {
 	dir := t.TempDir()
 	for i, class := range []string{"cat", "dog"} {
@@ -185,7 +185,7 @@ func hasWarning(c result.Cell, kind result.WarningKind) bool {
 	return slices.ContainsFunc(c.Warnings, func(w result.Warning) bool { return w.ID == kind.ID })
 }
 
-// A network that answers NaN on clean images costs its own cells; other networks are scored.
+// A network that answers NaN on clean images fails its own cells; other networks are scored.
 func TestNotFiniteAnswersCostTheirCells(t *testing.T) {
 	testinput.Runtime(t)
 	bright := func(b *onnx.Builder, x string) string { return b.Op("Sub", x, b.Float(0.1)) }

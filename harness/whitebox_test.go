@@ -91,7 +91,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A baseline whose images nobody needs has the verdicts of full strength for fewer passes.
+// A baseline that needs only verdicts has those of full strength for fewer passes.
 func TestVerdictsAloneAreCheaper(t *testing.T) {
 	saved := 0 // files of images, by the last run
 	run := func(sets ...string) (*result.File, int64) {
@@ -132,7 +132,7 @@ func TestVerdictsAloneAreCheaper(t *testing.T) {
 	}
 }
 
-// White-box results, too, are the same bit for bit whatever the batch and the workers.
+// White-box results are the same too, bit for bit, whatever the batch and the workers.
 func TestWhiteboxDoesNotDependOnBatchOrWorkers(t *testing.T) {
 	run := func(workers, batch int) string {
 		_, _, out := runFor(t, testplan.Plan(t, modes, workers, batch, "default_suites=[detached, through]",
@@ -165,7 +165,7 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 		at := must.Get(open.OracleOf(open.Under(c, net), result.WhiteboxThrough))(t)
 		for k, im := range every(t, set) {
 			rng := rand.New(rand.NewPCG(uint64(k), 1))
-			// An image of no class: away from confident answers, where the loss is flat.
+			// An image of no class: confident answers have a flat loss.
 			x := make([]float32, len(im.Pixels))
 			for i, v := range im.Pixels {
 				x[i] = 0.8*v + 0.2*rng.Float32()
@@ -182,8 +182,8 @@ func TestThroughControlGradientOnBundledNetwork(t *testing.T) {
 			}
 			direction, length, slope := make([]float64, len(x)), 0.0, 0.0
 			size := attacks.L2.Length(e.Gradient)
-			// Random, with a share of the gradient, whose slope stands out of the answer's
-			// rounding; what this hides of an error across the gradient, the goldens show.
+			// Random, with a part of the gradient, whose slope stands out of the answer's rounding. This may hide an
+			// error across the gradient, which the goldens would show.
 			for i, g := range e.Gradient {
 				direction[i] = rng.NormFloat64()/math.Sqrt(float64(len(x))) + float64(g)/size
 				length += direction[i] * direction[i]

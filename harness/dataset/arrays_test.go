@@ -11,7 +11,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Arrays are found under the names that others give them. The first pixel of image i is i, its label i mod 3.
+// Arrays are found under their common names. The first pixel of image i is i, its label i mod 3.
 func TestArrayNames(t *testing.T) {
 	for _, c := range []struct {
 		path, split string
@@ -93,7 +93,7 @@ func FuzzArrays(f *testing.F) {
 	f.Add("a", "b", "c", npy("|u1", "1, 2, 2, 3", make([]byte, 12)), npy("|u1", "1,", []byte{2}), "")
 	f.Fuzz(func(t *testing.T, a, b, c string, x, y []byte, split string) {
 		if strings.ContainsAny(a+b+c, `/\`) || strings.ContainsFunc(a+b+c, hidden) || len(a+b+c) > 100 {
-			return // no names of files
+			return // not valid names of files
 		}
 		fsys := fstest.MapFS{"f": {Data: zipped(t, map[string][]byte{a + ".npy": x, b + ".npy": y, c + ".npy": x})}}
 		for i, name := range []string{a, b, c} {

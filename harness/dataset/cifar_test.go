@@ -38,7 +38,7 @@ func unpacked(t testing.TB, name string) fstest.MapFS {
 }
 
 // The images and labels of CIFAR's versions are the same from the archive, its folder, the folder around it and a
-// single file; there are 10, or in CIFAR-100 2, to train on and 2 to test.
+// single file. There are 10 training images, in CIFAR-100 2, and 2 test images.
 func TestCIFARVersions(t *testing.T) {
 	for _, v := range cifarVersions {
 		archive := v.archive + ".tar.gz"
@@ -117,7 +117,7 @@ func TestClassNamesOfSingleFiles(t *testing.T) {
 	}
 }
 
-// An array in Fortran order is read where it lies, too.
+// An array in Fortran order is read in place too.
 func TestFortranPickle(t *testing.T) {
 	name := "cifar-10-batches-py/test_batch"
 	data := bytes.Clone(unpacked(t, "cifar-10-python.tar.gz")[name].Data)

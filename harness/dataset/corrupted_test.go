@@ -11,7 +11,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// cifarC returns a folder as the authors', of two images a severity, each of whose values is 10·severity + its number.
+// cifarC returns a folder of the authors' form, with two images a severity; each value is 10·severity + the image's
+// index.
 func cifarC() fstest.MapFS {
 	var levels []byte
 	for i := range 10 {

@@ -153,7 +153,7 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		format, path string
 		spec         Spec
-		want         string // in the error, behind the data set's path and format
+		want         string // in the error, after the data set's path and format
 	}{
 		{"cifar10-bin", "absent.bin", Spec{}, "absent.bin does not exist"},
 		{"npz", "folder", Spec{}, "it holds no .npy files"},

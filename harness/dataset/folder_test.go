@@ -32,7 +32,7 @@ func jpegFile(t testing.TB, im stdimage.Image) []byte {
 	return b.Bytes()
 }
 
-// picture is 3 wide and 2 high; red counts the pixels from first on.
+// picture is 3 wide and 2 high; red counts the pixels from first.
 func picture(first uint8) *stdimage.NRGBA {
 	im := stdimage.NewNRGBA(stdimage.Rect(0, 0, 3, 2))
 	for i := range 6 {
@@ -109,7 +109,7 @@ func TestImageFolder(t *testing.T) {
 	}
 }
 
-// The direct way to read an opaque PNG's pixels agrees with the colour model's, also off the origin.
+// Reading an opaque PNG's pixels directly agrees with the colour model, also off the origin.
 func TestRows(t *testing.T) {
 	im := stdimage.NewRGBA(stdimage.Rect(2, 3, 10, 9))
 	for i := range im.Pix {
@@ -130,7 +130,7 @@ func TestRows(t *testing.T) {
 }
 
 func TestDecodeBounds(t *testing.T) {
-	huge := pngFile(t, picture(0)) // with a header that claims 9000×9000
+	huge := pngFile(t, picture(0)) // its header claims 9000×9000
 	copy(huge[16:24], []byte{0, 0, 0x23, 0x28, 0, 0, 0x23, 0x28})
 	binary.BigEndian.PutUint32(huge[29:], crc32.ChecksumIEEE(huge[12:29]))
 	_, _, err := decodeFile(fstest.MapFS{"x.png": {Data: huge}}, "x.png", false, nil)
@@ -208,7 +208,7 @@ func TestTinyImageNet(t *testing.T) {
 		"unlabelled": "unlabelled/val/val_annotations.txt does not exist",
 		"lost":       "lost/val/images/val_0.JPEG does not exist",
 	} {
-		_, err := Open(Spec{Format: "tiny-imagenet", Path: path}, fsys, 0) // of its default split
+		_, err := Open(Spec{Format: "tiny-imagenet", Path: path}, fsys, 0) // the default split's
 		if err == nil || !strings.HasPrefix(err.Error(), "data set "+path+" (tiny-imagenet): "+want) {
 			t.Errorf("%s:\n got %v\nwant %s", path, err, want)
 		}
@@ -250,7 +250,7 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// A folder of splits is read by its split; one is asked for where test is not there.
+// A folder of splits is read by its split, which must be given if there is no test.
 func TestSplitFolders(t *testing.T) {
 	fsys := fstest.MapFS{}
 	for i, name := range []string{"all/train/cat/a", "all/train/dog/b", "all/val/cat/c", "all/test/cat/d",
@@ -261,7 +261,7 @@ func TestSplitFolders(t *testing.T) {
 	for _, c := range []struct {
 		path, split string
 		red         []float32
-		want        string // of the error
+		want        string // in the error
 	}{
 		{"all", "", []float32{3, 4}, ""}, {"all", "train", []float32{0, 1}, ""}, {"all", "val", []float32{2}, ""},
 		{"all/train", "", []float32{0, 1}, ""}, {"two", "val", []float32{6}, ""}, {"odd", "test", []float32{8}, ""},
@@ -275,7 +275,7 @@ func TestSplitFolders(t *testing.T) {
 		case c.want != "":
 			must.Refuse(t, err, c.want)
 			continue
-		case c.red == nil: // classes without images of their own
+		case c.red == nil: // classes without images
 			must.Refuse(t, err, "it holds no images")
 			continue
 		case err != nil:

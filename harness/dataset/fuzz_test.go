@@ -14,7 +14,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// walk opens a data set and reads every image of it, which has a label of a class and pixels in [0,1].
+// walk opens a data set and reads every image. Each has a label of a class and pixels in [0,1].
 func walk(t *testing.T, spec Spec, fsys fs.FS) {
 	t.Helper()
 	_ = must.Survive(t, func() error {

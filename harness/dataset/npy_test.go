@@ -53,7 +53,7 @@ func floats(shape ...int) func(values ...float32) []byte {
 	}
 }
 
-// zipped makes a .npz file of arrays, but for those that are nil.
+// zipped makes a .npz file of arrays and leaves out nil ones.
 func zipped(t testing.TB, arrays map[string][]byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -202,7 +202,7 @@ func TestNumPyArchives(t *testing.T) {
 	}
 }
 
-// WriteNPY writes the very bytes that numpy.save writes.
+// WriteNPY writes the same bytes as numpy.save.
 func TestWriteNPYAsNumPy(t *testing.T) {
 	want := must.Get(os.ReadFile("testdata/float32.npy"))(t)
 	shape, values := must.Get2(ReadArray(os.DirFS("testdata"), "float32.npy"))(t)
@@ -213,7 +213,7 @@ func TestWriteNPYAsNumPy(t *testing.T) {
 	}
 }
 
-// The first array that is wanted is read, else the only one.
+// ReadArray reads the first wanted array, or else the only one.
 func TestReadArray(t *testing.T) {
 	alone, one := floats(2, 1)(3, 4), func(v float32) []byte { return floats(1)(v) }
 	fsys := files(map[string][]byte{

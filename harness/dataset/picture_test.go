@@ -73,7 +73,7 @@ func TestGreyParquet(t *testing.T) {
 	}
 }
 
-// Formats whose decoders some package registers are not read: their levels are not held against Pillow's.
+// Formats whose decoders some package registers are not read, as their levels are not tested against Pillow's.
 func TestOtherFormats(t *testing.T) {
 	for name, data := range map[string]string{"x.gif": "GIF89a", "x.tif": "II*\x00", "x.bmp": "BM", "x.png": "RIFF"} {
 		_, _, err := ReadImage(fstest.MapFS{name: {Data: []byte(data + strings.Repeat("\x00", 40))}}, name, 3, nil)
@@ -103,7 +103,7 @@ func TestBrokenAnimations(t *testing.T) {
 	}
 }
 
-// A file that can't be read costs the set this image and a reason; the ids of the others stay.
+// A file that can't be read is left out with a reason; the ids of the others stay.
 func TestUnreadable(t *testing.T) {
 	good := func(first uint8) *fstest.MapFile { return &fstest.MapFile{Data: pngFile(t, picture(first))} }
 	fsys := fstest.MapFS{"set/a/0.png": good(0), "set/a/1.png": {Data: []byte("broken")}, "set/a/2.png": good(1),
@@ -130,7 +130,7 @@ func TestUnreadable(t *testing.T) {
 	must.Refuse(t, err, "set/a/0.png is no readable PNG")
 }
 
-// A link that leads nowhere costs one image, or nothing where no image would lie.
+// A broken link costs one image, or nothing outside the folders of images.
 func TestDanglingLinks(t *testing.T) {
 	dir := t.TempDir()
 	for _, class := range []string{"a", "b"} {

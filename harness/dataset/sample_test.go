@@ -19,7 +19,7 @@ func sorted(t testing.TB) Spec {
 	return Spec{Format: "npz", Path: string(archive(t, npy("|u1", "83, 1, 1, 1", make([]byte, 83)), ints(labels...)))}
 }
 
-// draw opens a set, whose path is its content.
+// draw opens a set whose path says what it contains.
 func draw(t testing.TB, spec Spec, limit int) *Dataset {
 	t.Helper()
 	fsys := files(map[string][]byte{"f": []byte(spec.Path)})
@@ -50,7 +50,7 @@ func TestSample(t *testing.T) {
 	if got := whole(result.Sample{N: 9, PerClass: true}); !slices.Equal(got, all[:9]) {
 		t.Errorf("a sample of 9 is %v, not the first of %v", got, all)
 	}
-	// An image's place follows from its id and the seed: these stay.
+	// An image's position depends on its id and the seed alone. These never change.
 	for _, c := range []struct {
 		sample result.Sample
 		want   []int
@@ -73,7 +73,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// An image's identity is the same in every part of a set, and another for another label.
+// An image's identity is the same in every part of a set, and different with another label.
 func TestImages(t *testing.T) {
 	spec := sorted(t)
 	all := draw(t, spec, 0).Images()
@@ -95,12 +95,12 @@ func TestImages(t *testing.T) {
 			t.Errorf("image %d of a sample is not that of the set", id)
 		}
 	}
-	if all.Checksums[:8] == all.Checksums[8*40:8*41] { // black both
+	if all.Checksums[:8] == all.Checksums[8*40:8*41] { // both are black
 		t.Error("images of two classes have one checksum")
 	}
 }
 
-// A limit takes the first images where classes are mixed, and as many of each class where the labels never fall.
+// A limit takes the first images if classes are mixed, and as many of each class if the labels never fall.
 func TestLimit(t *testing.T) {
 	of := func(labels ...int64) Spec {
 		n := len(labels)
@@ -145,7 +145,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A limit that drops classes which it had room for is noticed: of mixed classes, or of a sample.
+// A limit that drops classes for which it had room is noticed, with mixed classes or with a sample.
 func TestDroppedClasses(t *testing.T) {
 	sortedBut := sorted(t)
 	for i := range 83 {
@@ -166,7 +166,7 @@ func TestDroppedClasses(t *testing.T) {
 	}
 }
 
-// Files in a folder that are no images are counted and named, but for hidden ones.
+// Files in a folder that are not images are counted and named, except hidden ones.
 func TestLeftOutFiles(t *testing.T) {
 	fsys := fstest.MapFS{"set/a/1.png": {Data: pngFile(t, picture(1))}, "set/notes.txt": {}, "set/.hidden": {},
 		"set/a/.DS_Store": {}, "set/a/inner/2.png": {}, "set/a/3.tiff": {}}

@@ -43,7 +43,7 @@ type set struct {
 	files  func(t testing.TB, n int) fstest.MapFS
 }
 
-// sets hold the same kind of images in each way of storing them. Image i's first pixel is i mod 10, as is its label.
+// sets store the same kind of images in every format. Image i's first pixel is i mod 10, and so is its label.
 var sets = []set{
 	{"cifar10", "cifar10-bin", func(_ testing.TB, n int) fstest.MapFS {
 		all := make([]byte, n*3073)
@@ -135,7 +135,7 @@ func pictures10(t testing.TB) (files [][]byte) {
 	return files
 }
 
-// Goroutines read what one alone reads, in any order of the chosen images.
+// Many goroutines read the same as one, in any order of the chosen images.
 func TestReadFromManyGoroutines(t *testing.T) {
 	for _, s := range sets {
 		fsys := s.files(t, 40)
@@ -148,7 +148,7 @@ func TestReadFromManyGoroutines(t *testing.T) {
 				if err != nil || id != d.ID(i) || label != d.Label(i) || pixels[0] != float32(label)/255 {
 					t.Errorf("%s: image %d has id %d, label %d and pixel %v, %v", s.name, i, id, label, pixels[0], err)
 				}
-				clear(pixels) // the caller's own
+				clear(pixels) // the caller may change them
 			})
 		}
 		group.Wait()
@@ -156,7 +156,7 @@ func TestReadFromManyGoroutines(t *testing.T) {
 	}
 }
 
-// An open set's memory does not grow by its images' pixels.
+// The memory of an open set does not grow with its images' pixels.
 func TestNoPixelsAreKept(t *testing.T) {
 	for _, s := range sets {
 		var taken [2]int64
@@ -186,7 +186,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// An image that is no longer what it was when the set was opened is refused, and no other one.
+// An image that has changed since the set was opened is refused, and no other.
 func TestChangedFiles(t *testing.T) {
 	small := pngFile(t, picture(0))
 	for _, s := range sets {
@@ -220,7 +220,7 @@ func TestChangedFiles(t *testing.T) {
 		file, data := filepath.Join(dir, "set"), slices.Clone(fsys["set"].Data)
 		data[len(data)/2] ^= 1
 		must.Do(t, os.WriteFile(file, data, 0o644))
-		if s.name == "npz, compressed" || s.name == "parquet" { // was copied
+		if s.name == "npz, compressed" || s.name == "parquet" { // it was copied
 			refused(0)
 		} else {
 			refused(1, " of set ", changed)
@@ -232,7 +232,7 @@ func TestChangedFiles(t *testing.T) {
 	}
 }
 
-// A source that is refused is closed.
+// A refused source is closed.
 func TestRefusedSourceIsClosed(t *testing.T) {
 	c := &closing{}
 	refused := Format{open: func(_ fs.FS, _ Spec, files *closers) (source, error) { files.add(c); return c, nil }}
@@ -253,7 +253,7 @@ func (c *closing) read(int, []byte) ([]byte, [3]int, error) {
 }
 func (c *closing) Close() error { c.closed = true; return nil }
 
-// A temporary file is in no folder, and lies in the first one that takes it.
+// A temporary file is in no folder, and uses the first folder that works.
 func TestTemporary(t *testing.T) {
 	good := t.TempDir()
 	absent := filepath.Join(good, "absent")

@@ -12,7 +12,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// Images are resized and cropped to the bit as torchvision does it with Pillow.
+// Images are resized and cropped to the same bits as by torchvision with Pillow.
 func TestTransform(t *testing.T) {
 	for name, by := range map[string]result.Transform{
 		"smaller":         {Resize: 24, Crop: 20, Interpolation: result.Bilinear},
@@ -38,7 +38,7 @@ func TestTransform(t *testing.T) {
 	}
 }
 
-// Images of other formats are transformed as picture files are, where they are levels of 8 bits.
+// Images of other formats are transformed like picture files, if they are levels of 8 bits.
 func TestTransformArrays(t *testing.T) {
 	by := result.Transform{Resize: 4, Crop: 3, Interpolation: result.Bilinear}
 	open := func(format, path string) *Dataset {

@@ -75,8 +75,8 @@ func graph(t *testing.T, op func(b *onnx.Builder, x string) string) []byte {
 	return must.Get(b.G.Encode())(t)
 }
 
-// A check that can't be made, or fails, says why, and the others still stand; a gradient of 0 against differences of 0
-// shows nothing of the gradient; a model that doesn't run has one check.
+// A check that can't be made, or fails, says why, and the others are still made. A gradient of 0 with differences of
+// 0 is no evidence about the gradient. A model that doesn't run has one check.
 func TestChecksSayWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		model  []byte
@@ -113,7 +113,7 @@ func TestChecksSayWhy(t *testing.T) {
 	}
 }
 
-// Each comparison fails when what it compares with is wrong.
+// Each comparison fails if its reference is wrong.
 func TestChecksCanFail(t *testing.T) {
 	ctx := context.Background()
 	pool := ort.NewPool(1, images)
@@ -152,7 +152,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Broken files end in checks that say so.
+// Broken files give checks that say so.
 func TestBrokenFiles(t *testing.T) {
 	model := file(t, "crosscheck/testdata/small.onnx")
 	for _, cut := range []int{0, 1, 100, len(model) / 2, len(model) - 1} {
@@ -164,7 +164,7 @@ func TestBrokenFiles(t *testing.T) {
 	for range 60 {
 		broken := slices.Clone(model)
 		for range 1 + r.IntN(3) {
-			broken[r.IntN(900)] = byte(r.Uint32()) // the nodes lie in front of the weights
+			broken[r.IntN(900)] = byte(r.Uint32()) // the nodes come before the weights
 		}
 		checks, _ := states(t, broken, asIs)
 		for _, c := range checks {

@@ -26,7 +26,7 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// trained is a training of six steps, behind another embedding.
+// trained is a training of six steps, after another embedding.
 const trained = testplan.Bundled + `
 controls:
   healed:
@@ -40,7 +40,7 @@ suites:
   s: {dataset: test, models: [robust, standard], controls: [healed], attacks: []}
 `
 
-// fitted fits what trained says into a folder, and returns what was said, the embedding and its losses.
+// fitted fits the embedding of trained into a folder. It returns the messages, the embedding and its losses.
 func fitted(t *testing.T, dir string, o Options, sets ...string) (said, embedding, losses string, err error) {
 	t.Helper()
 	testinput.Runtime(t)
@@ -52,7 +52,7 @@ func fitted(t *testing.T, dir string, o Options, sets ...string) (said, embeddin
 	return b.String(), string(e), string(l), err
 }
 
-// A training that diverges would do so again: nothing is said of continuing.
+// A training that diverges would diverge again: no message offers to continue it.
 func TestDivergedFit(t *testing.T) {
 	_, made, _, err := fitted(t, t.TempDir(), Options{},
 		"controls.healed.layers.1.embedding.optimizer={kind: sgd, lr: 1e30}")
@@ -62,7 +62,7 @@ func TestDivergedFit(t *testing.T) {
 	}
 }
 
-// An estimate times trainings and fits nothing: a linear embedding in front may lack its images.
+// An estimate times trainings and fits nothing. A linear embedding before them may lack its images.
 func TestEstimateFitsNothing(t *testing.T) {
 	testinput.Runtime(t)
 	text := strings.Replace(trained, "datasets:\n", "datasets:\n  gone: {format: cifar10-bin, path: gone.bin}\n", 1)
@@ -122,8 +122,8 @@ func latest(t *testing.T, dir string) string {
 	})
 }
 
-// A training that was killed, wherever that was, comes to the same embedding and losses as an undisturbed one
-// when its command is given again.
+// A training that was killed anywhere reaches the embedding and losses of an undisturbed one when its command is
+// given again.
 func TestKilledFitsContinue(t *testing.T) {
 	whole := t.TempDir()
 	_, embedding, losses, err := fitted(t, whole, Options{})
@@ -175,7 +175,7 @@ func TestKilledFitsContinue(t *testing.T) {
 	}
 }
 
-// otherTrainings are changes of trained, each with what is said to differ.
+// otherTrainings are changes of trained, each with the difference that the message names.
 const otherTrainings = `controls.healed.layers.1.embedding.weight=3 → weight: there 0.1, here 3
 controls.healed.layers.1.embedding.seed=9007199254740993 → seed: there 3, here 9007199254740993
 controls.healed.layers.1.embedding.optimizer.lr=1 → lr: there 0.001, here 1
@@ -189,8 +189,8 @@ controls.healed.layers.0.at=2 → before.2.kind: there none, here onnx
 controls.healed.layers.0.embedding.path=models/zoo/hidden_ae.onnx → before.input.sha256: there
 runtime.winograd=false → winograd: there true, here false`
 
-// A finished training is left as it is, another's is refused by what differs, and what was there stays until
-// there is something in its place.
+// A finished training is left unchanged, another one is refused with the difference, and old files stay until new
+// ones are complete.
 func TestOtherTrainingsAreRefused(t *testing.T) {
 	states, finished := fitStates(t), t.TempDir()
 	_, embedding, _, err := fitted(t, finished, Options{})
@@ -224,7 +224,7 @@ func TestOtherTrainingsAreRefused(t *testing.T) {
 	}
 }
 
-// A training that is begun with --force replaces an embedding at its end, and is continued without.
+// A training begun with --force replaces an embedding at its end, and continues without the flag.
 func TestForcedFit(t *testing.T) {
 	dir := fitStates(t)[4]
 	path := filepath.Join(dir, "made.onnx")
@@ -278,7 +278,7 @@ func TestTwoFitsOfOneFile(t *testing.T) {
 	fits.Wait()
 }
 
-// misconfigured holds that an error is the config's, with these words.
+// misconfigured fails the test unless an error is the config's, with these words.
 func misconfigured(t *testing.T, err error, words string) {
 	t.Helper()
 	must.Refuse(t, err, words)

@@ -18,8 +18,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// A run removes the files of an earlier one, whatever the folder is called, when it has put its
-// own results there, and nothing from a folder that holds no results.
+// A run removes the files of an earlier one after it has published its own results, whatever the folder is called. It
+// removes nothing from a folder without results.
 func TestWhatARunRemoves(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -66,7 +66,7 @@ func TestWhatARunRemoves(t *testing.T) {
 	}
 }
 
-// A run that is refused leaves nothing, not even its lock, and keeps what was there.
+// A refused run leaves nothing, not even its lock, and keeps all files.
 func TestRefusedRunLeavesNothing(t *testing.T) {
 	for _, held := range [][]string{nil, {}, {"mine.txt"}, {"mine.txt", "report.html"}, {lockFile, "mine.txt"}} {
 		parent := t.TempDir()
@@ -98,8 +98,8 @@ func TestRefusedRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// Inputs come to the folder with the results, but not where somebody else's are. A run without any leaves those that
-// are there, which it may read.
+// Inputs are copied to the folder with the results, but not over somebody else's. A run without inputs leaves
+// existing ones, which it may read.
 func TestInputs(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	publish := func(inputs string, force bool) {
@@ -120,7 +120,7 @@ func TestInputs(t *testing.T) {
 	}
 	must.Do(t, os.Mkdir(filepath.Join(dir, InputFolder), 0o755))
 	must.Do(t, os.WriteFile(filepath.Join(dir, InputFolder, "mine"), nil, 0o644))
-	f := must.Get(Open(dir, atomicfile.Rule{}))(t) // which would leave it
+	f := must.Get(Open(dir, atomicfile.Rule{}))(t) // without inputs it would keep them
 	f.KeepInputs = from
 	must.Refuse(t, f.Claim(), "selfheal-input/mine is there, and is no file as selfheal wrote it", "--force")
 	f.Unlock()
@@ -168,7 +168,7 @@ func TestOldFiguresGo(t *testing.T) {
 	must.Get(os.Stat(filepath.Join(dir, "mine-s.png")))(t)
 }
 
-// On a file system that locks nothing, the text of the lock's file keeps others out while its process lives.
+// On a file system without locks, the text of the lock's file keeps others out while its process lives.
 func TestLockByName(t *testing.T) {
 	defer func() { tryLock = filelock.Lock }()
 	tryLock = func(*os.File) error { return syscall.ENOLCK }
@@ -194,7 +194,7 @@ func TestLockByName(t *testing.T) {
 	}
 }
 
-// A journal that cannot be opened is an error that names it, and no journal.
+// A journal that cannot be opened is an error that names it.
 func TestNoJournal(t *testing.T) {
 	for what, spoil := range map[string]func(path string) error{
 		"is a folder, not a file": func(path string) error { return os.Mkdir(path, 0o755) },
@@ -217,7 +217,7 @@ func TestNoJournal(t *testing.T) {
 	}
 }
 
-// An error tells whether what was done is kept: not where the folder, or the journal in it, is gone.
+// An error says whether finished work is kept. It is not if the folder or its journal is gone.
 func TestUnfinish(t *testing.T) {
 	o := must.Get(Open(filepath.Join(t.TempDir(), "out"), atomicfile.Rule{}))(t)
 	j := must.Get(o.Begin(Planned{Run: &result.File{Schema: result.Schema}}))(t)

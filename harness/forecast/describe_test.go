@@ -55,8 +55,8 @@ func contains(t *testing.T, text string, want ...string) {
 	}
 }
 
-// Without any file there is a description, which says what was assumed, marks cells
-// without a published number and counts every pass once.
+// Without any file a description still says what was assumed, marks cells without a published number and counts every
+// pass once.
 func TestDescribe(t *testing.T) {
 	f, g := int64(0), int64(0)
 	p := must.Get(plan.New(testplan.Config(t, fstest.MapFS{}, countedConfig, nil)))(t)
@@ -83,7 +83,8 @@ func TestDescribe(t *testing.T) {
 		"12 cells; attacks: at most "+count(60*f)+" forward", "time: no rate is known",
 	)
 
-	// The second suite attacks what the first has attacked; the third a controlled network, and the fourth that again.
+	// The second suite attacks the first's network again; the third attacks a controlled network, and the fourth that
+	// one again.
 	text = describe(t, map[string]float64{"": 0.5, "rn-34": 1}, 10, "first", "again", "through",
 		"repeated")
 	contains(t, text, "10 images as --limit says", "suite again", ", made once with suite first\n", "suite through",

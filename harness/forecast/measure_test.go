@@ -50,7 +50,7 @@ func TestMeasure(t *testing.T) {
 		"time: ", " on this machine, from timed passes; not known: robust, other\n")
 }
 
-// Opening a job counts in both bounds, before any pass does: once, and at most twice, if it does not stay open.
+// Opening a job counts in both bounds, before any pass: twice, because the run opens it again.
 func TestOpeningCounts(t *testing.T) {
 	testinput.Runtime(t)
 	p := must.Get(plan.New(testplan.Config(t, testplan.Repository(t), measured, []string{"plain"})))(t)
@@ -58,14 +58,14 @@ func TestOpeningCounts(t *testing.T) {
 	defer m.Opener.Close()
 	began := time.Now()
 	must.Do(t, m.open(p.Jobs[0]))
-	took := time.Since(began).Seconds() // the passes that are timed included
+	took := time.Since(began).Seconds() // includes the timed passes
 	defer m.leave()
 	if s := m.time.Span; !(s.Low > 0) || s.High != 2*s.Low || s.Low > took {
 		t.Errorf("opening in %v s counts %+v", took, s)
 	}
 }
 
-// Seconds are not written as hours.
+// Seconds are not written as hours, nor with more than two digits.
 func TestDurations(t *testing.T) {
 	for s, want := range map[Span]string{
 		{0.0123, 0.44}: "0.012 to 0.44 s", {7, 41.7}: "7 to 42 s", {9.96, 99}: "10 to 99 s",

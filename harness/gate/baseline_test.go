@@ -22,7 +22,8 @@ func written(t *testing.T, b *Baseline) (path, text string) {
 	return path, string(data)
 }
 
-// A baseline is read as it was written, has one cell's keys a line, sorted cells and short lines of verdicts.
+// Reading a baseline returns what was written. The file has each of a cell's keys on a line, sorted cells and short
+// lines of verdicts.
 func TestBaselineFile(t *testing.T) {
 	f := file(3, same(130, 230)...)
 	f.Datasets["unused"] = result.Dataset{N: 1, SHA256: strings.Repeat("e", 64)}
@@ -47,7 +48,7 @@ func TestBaselineFile(t *testing.T) {
 	}
 }
 
-// One image more or less is two lines of a diff: its verdicts' and the count.
+// One image more or less changes two lines: its verdicts' and the count.
 func TestBaselineDiff(t *testing.T) {
 	before, after := same(130, 230), same(130, 230)
 	after[1] = after[1][:150] + "1" + after[1][151:]
@@ -106,7 +107,7 @@ func TestPartialRun(t *testing.T) {
 	must.Refuse(t, err, "nothing names no cell")
 }
 
-// A file that nobody's --update wrote is refused in a line that says what is wrong.
+// A file that --update did not write is refused in a line that says what is wrong.
 func TestHostileBaselines(t *testing.T) {
 	_, good := written(t, mustBaseline(t, file(0, same(20, 40)...)))
 	if _, err := parse([]byte(good)); err != nil {

@@ -23,8 +23,7 @@ func corrupted(ones int) *result.File {
 	return f
 }
 
-// Cells of corruptions, which have no norm and no epsilon, are compared as others are, and a baseline keeps how they
-// were made.
+// Cells of corruptions, without norm and epsilon, are compared like others, and a baseline keeps their settings.
 func TestCorruptions(t *testing.T) {
 	base := must.Get(NewBaseline(corrupted(80), config.DefaultGate()))(t)
 	r := must.Get(Compare(t.Context(), base, corrupted(80), config.DefaultGate()))(t)
@@ -36,7 +35,7 @@ func TestCorruptions(t *testing.T) {
 			f.Attacks["c"].Parameters["severities"] = []int{1, 4}
 		},
 		"c:fog:3":                 func(f *result.File) { f.Cells = f.Cells[:len(f.Cells)-1] },
-		"a corruption its recipe": func(f *result.File) { f.Cells[5].Attack = "pgd" }, // which has a norm
+		"a corruption its recipe": func(f *result.File) { f.Cells[5].Attack = "pgd" }, // pgd has a norm
 	} {
 		f := corrupted(80)
 		change(f)

@@ -13,15 +13,15 @@ import (
 	"selfheal/internal/must"
 )
 
-// A drop's interval, which reports print, is two-sided at 1 − 2α: each end has the one-sided level that decides. At its
-// ends Tango's score is the normal quantile of α.
+// A drop's interval, which reports print, is two-sided at 1 − 2α: each end has the one-sided level of the decision.
+// At its ends Tango's score is the normal quantile of α.
 func TestLevelOfDrops(t *testing.T) {
 	for _, alpha := range []float64{0.05, 0.01} {
 		rules := config.DefaultGate()
 		rules.Alpha = alpha
 		p := stats.Paired{N: 400, Lost: 20, Won: 5}
 		x := newTests(rules).change(counts{p, 1})
-		// Without [stats.Paired.Interval]: the likelihood's root as in Tango's equation.
+		// Independent of [stats.Paired.Interval]: the likelihood's root as in Tango's equation.
 		z := map[float64]float64{0.05: 1.6448536269514722, 0.01: 2.3263478740408408}[alpha]
 		for end, want := range map[int]float64{0: z, 1: -z} {
 			d, n := x.Interval[end], float64(p.N)
@@ -34,7 +34,7 @@ func TestLevelOfDrops(t *testing.T) {
 	}
 }
 
-// A minimum is missed exactly where the one-sided exact test says so at the minimum's share of alpha.
+// A minimum is missed exactly if the one-sided exact test rejects it at the minimum's part of alpha.
 func TestLevelOfMinimums(t *testing.T) {
 	for _, mins := range []int{1, 3} {
 		r := &Report{Gate: config.DefaultGate(), mins: mins}
@@ -58,7 +58,7 @@ func TestLevelOfMinimums(t *testing.T) {
 	}
 }
 
-// At the border itself a cell has dropped, and one may have: both probabilities are compared with alpha inclusively.
+// A p-value of exactly alpha counts as significant: for a drop, and for excluding one.
 func TestBorderOfAlpha(t *testing.T) {
 	rules := config.DefaultGate()
 	for _, c := range []struct {
@@ -80,8 +80,8 @@ func TestBorderOfAlpha(t *testing.T) {
 	}
 }
 
-// A cell is better where more images are right, significantly after Holm's correction: neither a rise that chance
-// explains nor a significant drop is.
+// A cell is better if more images are right, significantly after Holm's correction. A rise that chance explains is
+// not better, nor is a significant drop.
 func TestBetter(t *testing.T) {
 	for right, want := range map[int]bool{300: false, 319: false, 320: false, 321: false, 324: false, 345: true} {
 		now := same(320, 400)
@@ -94,7 +94,7 @@ func TestBetter(t *testing.T) {
 	}
 }
 
-// A row says accuracies in per cent and changes in points, a drop below 0.
+// A row has accuracies in per cent and changes in points, a drop below 0.
 func TestRow(t *testing.T) {
 	detects := 0.0416
 	c := Compared{Cell: Cell{ID: cell.Of("", "net", "none", "none", 0), N: 1000}, Accuracy: 0.7421, Outcome: Fail,
@@ -152,7 +152,7 @@ func TestImagesOfTheWidest(t *testing.T) {
 	}
 }
 
-// The rules are said as far as they are set.
+// The rules that are set are printed.
 func TestRules(t *testing.T) {
 	r := &Report{Gate: config.Gate{MaxDrop: 0.02, Alpha: 0.05}}
 	bare := r.rules()
@@ -174,7 +174,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Failing cells have a line each, inconclusive ones only if they lost accuracy or lie below their min; failing ones
+// Failing cells have a line each; inconclusive ones only if they lost accuracy or lie below their min. Failing ones
 // come first.
 func TestReasonLines(t *testing.T) {
 	of := func(name string, o Outcome, drop float64, min *Minimum) Compared {

@@ -14,7 +14,7 @@ import (
 // accuracies of the cells of a made-up run: two defenses under none and two attacks.
 var accuracies = []float64{0.93, 0.9, 0.02, 0.6, 0.4, 0.75}
 
-// file makes results of one model with the verdicts given, in the order of accuracies.
+// file makes results of one model with the given verdicts, in the order of accuracies.
 func file(seed uint64, verdicts ...string) *result.File {
 	n := len(verdicts[0])
 	f := &result.File{Schema: result.Schema, Created: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Seed: seed,
@@ -54,10 +54,10 @@ func mustBaseline(t testing.TB, f *result.File) *Baseline {
 	return must.Get(NewBaseline(f, config.DefaultGate()))(t)
 }
 
-// verdictsOf is ones, then zeros.
+// verdictsOf returns ones, then zeros.
 func verdictsOf(ones, n int) string { return strings.Repeat("1", ones) + strings.Repeat("0", n-ones) }
 
-// same is six cells of n images, ones of them right.
+// same returns the verdicts of six cells of n images, ones of them right.
 func same(ones, n int) []string {
 	v := make([]string, len(accuracies))
 	for i := range v {

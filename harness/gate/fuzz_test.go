@@ -8,7 +8,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// A baseline that is accepted says the same when it is written and read again, and can be compared with.
+// An accepted baseline is the same when it is written and read again, and can be compared with.
 func FuzzParse(f *testing.F) {
 	now := file(3, same(20, 40)...)
 	f.Add(must.Get(json.Marshal(mustBaseline(f, now)))(f))

@@ -23,11 +23,11 @@ import (
 	"selfheal/internal/must"
 )
 
-// The outcomes that no golden of internal/cli shows.
+// Outcomes that no golden of internal/cli shows.
 func TestOutcomes(t *testing.T) {
 	const n = 400
 	for name, c := range map[string]struct {
-		right map[int]int // of a cell, by its place; 320 of the others
+		right map[int]int // right images of a cell, by its index; the others have 320
 		rules func(g *config.Gate)
 		want  Outcome
 		says  string
@@ -85,7 +85,7 @@ func TestManyCells(t *testing.T) {
 	}
 }
 
-// No drop is named when none would be shown.
+// No drop is named if none would be detected.
 func TestNothingDetectable(t *testing.T) {
 	c := must.Get(against(t, same(2, 3), file(0, same(2, 3)...), config.DefaultGate()))(t).Cells[0]
 	if c.Change.Detectable != nil || c.row()[7] != "–" || strings.Contains(c.numbers(), "detectable") {
@@ -96,7 +96,7 @@ func TestNothingDetectable(t *testing.T) {
 	}
 }
 
-// New cells are not compared, but the rules that need no baseline hold for them.
+// New cells are not compared, but rules without a baseline apply to them.
 func TestNewCells(t *testing.T) {
 	base := mustBaseline(t, file(0, same(320, 400)...))
 	base.Cells = base.Cells[:4] // without clean images
@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 	for _, c := range []struct {
 		change func(f *result.File)
 		want   string
-		noted  bool // and compared all the same
+		noted  bool // and the comparison is made
 	}{
 		{func(f *result.File) { f.Environment.Selfheal = "9" }, "by selfheal 9, the baseline by 0.1.0", true},
 		{func(f *result.File) { f.Controls["heal"].Layers[1].Embedding.SHA256 = "3" },
@@ -190,7 +190,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Settings that shape a number must be the baseline's: others are named with both values, unless the rules accept them.
+// Settings that shape a number must be the baseline's. Others are named with both values, unless the rules accept
+// them.
 func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		change func(f *result.File)
@@ -227,7 +228,7 @@ func TestSettings(t *testing.T) {
 	} {
 		f, base, rules := file(0, same(20, 40)...), mustBaseline(t, file(0, same(20, 40)...)), config.DefaultGate()
 		c.change(f)
-		rules.Accept = []string{"attacks.pg", "models.n"} // parts of names name nothing
+		rules.Accept = []string{"attacks.pg", "models.n"} // parts of names match nothing
 		if _, err := Compare(t.Context(), base, f, rules); err == nil || !strings.HasPrefix(err.Error(),
 			c.want+": run with the baseline's, ") {
 			t.Errorf("error %v, want one that begins with %q", err, c.want)
@@ -242,12 +243,12 @@ func TestSettings(t *testing.T) {
 	f.Attacks["pgd"] = result.Attack{}
 	_, err := against(t, same(20, 40), f, config.DefaultGate())
 	must.Refuse(t, err, "; and 2 more: ")
-	f.Attacks = nil // of an older version
+	f.Attacks = nil // as in an older version
 	_, err = NewBaseline(f, config.DefaultGate())
 	must.Refuse(t, err, `nothing says how its attack "aa" was made`)
 }
 
-// A baseline of an older version is refused by its path and the flag that mends it; its rules are read.
+// A baseline of an older version is refused with its path and the flag that updates it. Its rules are read.
 func TestOlderBaseline(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.json")
 	must.Do(t, os.WriteFile(path, []byte(`{"schema": "selfheal.baseline/1", "gate": {"max_drop": 0.07}, "cells": []}`),
@@ -259,7 +260,7 @@ func TestOlderBaseline(t *testing.T) {
 	}
 }
 
-// Names may hold anything that a file can: what is written shows them, and no more.
+// Names may contain anything that a file can. Reports show them safely.
 func TestHostileNames(t *testing.T) {
 	const name = "<script>alert(1)</script>|`*_\x1b[31m\x00\n]]>&"
 	f := file(0, same(800, 1000)...)
@@ -293,7 +294,7 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("line %d of the Markdown has %d bars:\n%s", i, bars, line)
 		}
 	}
-	// Both documents, one behind the other, are well-formed and say what they should.
+	// Both documents, one after the other, are well-formed and have the expected content.
 	d := xml.NewDecoder(&xmls)
 	var all [2]junit.Testsuites
 	for i := range all {
@@ -310,8 +311,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A suite without controls is no oblivious one: its attacks are on the network itself. Baselines of older versions
-// called it by the config's mode.
+// A suite without controls is not oblivious: its attacks are on the network itself. Baselines of older versions have
+// the config's mode.
 func TestAttacker(t *testing.T) {
 	f := file(0, same(15, 20)...)
 	f.Suites[0].Controls = nil
@@ -329,7 +330,8 @@ func TestAttacker(t *testing.T) {
 	must.Have(t, b.String(), `<property name="mode" value="whitebox">`)
 }
 
-// A baseline says how many images it takes to pass: so many do, with the same verdicts, and fewer don't.
+// A baseline says how many images it takes to pass: with that many, and the same verdicts, the check passes, with
+// fewer it does not.
 func TestImages(t *testing.T) {
 	b := mustBaseline(t, file(0, same(20, 40)...))
 	said := regexp.MustCompile(`at least 40 a cell; .* with about (\d+) where no .*, 254 where 1 % flip`).

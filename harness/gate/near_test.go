@@ -8,8 +8,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// Images within rounding, in the baseline or in the results, cannot make a check fail by themselves, of a drop nor of a
-// min; as many others can.
+// Images within rounding, in the baseline or in the results, cannot fail a check by themselves, by a drop or by a
+// min. As many others can.
 func TestRoundingAloneFailsNothing(t *testing.T) {
 	t.Parallel()
 	rules := config.DefaultGate()
@@ -17,7 +17,7 @@ func TestRoundingAloneFailsNothing(t *testing.T) {
 	rules.Min = map[string]float64{"none/pgd": 0.5}
 	for _, c := range []struct {
 		name          string
-		before, after []int // places in the cell under pgd that are near
+		before, after []int // indices of images within rounding in the cell under pgd
 		want          Outcome
 		turned        int
 	}{
@@ -50,7 +50,7 @@ func TestRoundingAloneFailsNothing(t *testing.T) {
 	}
 }
 
-// A baseline of numbers that failed gradients hold up must name them.
+// A baseline must name cells whose accuracy failed gradients hold up.
 func TestFailedGradientsAreNamed(t *testing.T) {
 	t.Parallel()
 	f := file(0, same(50, 100)...)

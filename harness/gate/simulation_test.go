@@ -15,8 +15,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// images holds for each cell and image the probability of a right verdict: 0 or 1, but for a share of images that are
-// right in half of the runs, so that the verdicts of two runs differ on half of those.
+// images returns, for each cell and image, the probability of a right verdict: 0 or 1, except for a fraction unstable
+// of the images, which are right in half of the runs. The verdicts of two runs differ on half of those.
 func images(r *rand.Rand, n int, unstable float64) [][]float64 {
 	sets := make([][]float64, len(accuracies))
 	for i, a := range accuracies {
@@ -56,7 +56,7 @@ func simulate(t *testing.T, repeats int, seed uint64, draw func(r *rand.Rand) (b
 	got, known := map[Outcome]int{}, newTests(config.DefaultGate())
 	for i := range repeats {
 		before, now := draw(rand.New(rand.NewPCG(seed, uint64(i))))
-		before.Suites, now.Suites = nil, nil // of which fewer cells may be made
+		before.Suites, now.Suites = nil, nil // there may be fewer cells
 		r := must.Get(known.compare(t.Context(), mustBaseline(t, before), now))(t)
 		got[r.Outcome]++
 	}
@@ -97,8 +97,8 @@ func simulateNoise(t *testing.T, i int) (unchanged, planted map[Outcome]int) {
 	return unchanged, planted
 }
 
-// Noise of the same run passes, and a regression of 5 points under it fails; where the
-// images are too few for the noise, nothing is decided wrongly. docs/gate.md has the table.
+// Noise of the same run passes, and a regression of 5 points under it fails. If the images are too few for the noise,
+// no decision is wrong. docs/gate.md has the table.
 func TestNoiseAndRegression(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| noise | cells | images | noise passes, of 100 | the regression fails, of 100 |\n" +
@@ -134,8 +134,8 @@ func TestFewImagesInconclusive(t *testing.T) {
 	}
 }
 
-// A true drop of exactly max_drop fails, in every cell, and passes, in one of which the
-// others are as they were, with at most probability alpha.
+// A true drop of exactly max_drop, in every cell, fails with a probability of at most alpha. In one cell, with the
+// others unchanged, it passes with at most that.
 func TestBorder(t *testing.T) {
 	const repeats, n, most = 200, 200, 200 * 5 / 100
 	for i, c := range []struct {
@@ -168,7 +168,7 @@ func TestBorder(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the tables of docs/gate.md anew")
 
-// documented holds that docs/gate.md shows a table between its marks, or writes it there.
+// documented checks that docs/gate.md has a table between its marks, or with -update writes it there.
 func documented(t *testing.T, name, table string) {
 	t.Helper()
 	const path = "../../docs/gate.md"

@@ -19,7 +19,7 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// opened returns the bundled network, under a control unless that is "".
+// opened returns the bundled network, undefended if control is "".
 func opened(t *testing.T, control string) *open.Model {
 	t.Helper()
 	testinput.Runtime(t)
@@ -30,7 +30,7 @@ func opened(t *testing.T, control string) *open.Model {
 	return u
 }
 
-// Answers at the borders of probabilities, of their logarithms and of unit vectors are told apart.
+// Probabilities, their logarithms and unit vectors are recognised, also at the borders of their definitions.
 func TestDecide(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestDecide(t *testing.T) {
 	}{
 		{[]float32{1, 3, 2}, 1, Verdict{Class: 1, Right: true, Margin: 1}, true},
 		{[]float32{1, 3, 2}, 2, Verdict{Class: 1, Margin: -1}, true},
-		{[]float32{3, 3, 2}, 0, Verdict{Class: 0, Right: true}, true}, // of equals the first
+		{[]float32{3, 3, 2}, 0, Verdict{Class: 0, Right: true}, true}, // the first of equals
 		{[]float32{3, 3, 2}, 1, Verdict{Class: 0}, true},
 		{[]float32{1, nan, 2}, 2, Verdict{Class: 2, Margin: number.Any(math.NaN())}, false},
 		{[]float32{1, 2, inf}, 1, Verdict{Class: 2, Margin: number.Any(math.NaN())}, false},
@@ -92,7 +92,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Votes are counted from their shares, and the rival is the other class that most passes answer.
+// Votes are counted from the fractions, and the rival is the most frequent other class.
 func TestVotes(t *testing.T) {
 	for _, c := range []struct{ label, right, rival int }{{0, 3, 9}, {1, 9, 6}, {2, 6, 9}, {3, 2, 9}} {
 		shares := []float32{3. / 20, 9. / 20, 6. / 20, 2. / 20}
@@ -102,8 +102,8 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// The judge measures a perturbation, and asks the network about the image, not about the clean one; what leaves the
-// ball is not asked about. A closed loop is asked for what is wanted of it, and its answer stays the same.
+// The judge measures a perturbation and asks the network about the image, not about the clean one. It does not ask
+// about an image outside the ball. It records what is wanted of a closed loop, whose answer stays the same.
 func TestJudge(t *testing.T) {
 	for _, defense := range []string{"", "pca", "auto-encoder"} {
 		u := opened(t, defense)
@@ -250,7 +250,7 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
-// A trial is found by its name, or its attack's where that has no others, and by its epsilon to 1e-9.
+// A trial is found by its name, or by its attack's if that has no others, and by its epsilon to 1e-9.
 func TestTrial(t *testing.T) {
 	cfg := testplan.Config(t, testplan.Repository(t), testplan.Bundled+`
 attacks:
@@ -264,7 +264,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [one, two, patch, square,
 	for _, c := range []struct {
 		name    string
 		epsilon float64
-		want    string // the trial's name, or of the error's words
+		want    string // the trial's name, or words of the error
 		found   float64
 	}{
 		{"one", 0, "one", 2. / 255}, {"one", 2. / 255, "one", 2. / 255},
@@ -285,7 +285,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [one, two, patch, square,
 	}
 }
 
-// Images whose channels come last become those whose channels come first.
+// Images with channels last are converted to channels first.
 func TestChannelsFirst(t *testing.T) {
 	got := channelsFirst([]float32{0, 10, 20, 1, 11, 21, 100, 110, 120, 101, 111, 121}, [3]int{3, 1, 2})
 	if want := []float32{0, 1, 10, 11, 20, 21, 100, 101, 110, 111, 120, 121}; !slices.Equal(got, want) {
@@ -320,8 +320,8 @@ func claim(t *testing.T, u *open.Model) (Claim, *dataset.Dataset) {
 	return c, d
 }
 
-// An image that leaves the ball by more than float32 can't avoid, or the box at all, is
-// outside and not judged; the rest is judged as in a run.
+// An image that exceeds the ball by more than float32 can't avoid, or leaves the box at all, is outside and not
+// judged. All others are judged as in a run.
 func TestVerifyMeasures(t *testing.T) {
 	u := opened(t, "")
 	c, d := claim(t, u)
@@ -330,7 +330,7 @@ func TestVerifyMeasures(t *testing.T) {
 		strings.Count(v.Verdicts, "1") != v.Correct || v.Correct == 0 {
 		t.Fatalf("clean images: %+v", v)
 	}
-	// Uniform steps of a length in ℓ2, towards the middle of the box.
+	// Equal steps of a given ℓ2 length, towards the middle of the box.
 	move := func(i int, length float64) {
 		image := c.Images[i*3072 : (i+1)*3072]
 		for k, p := range image {

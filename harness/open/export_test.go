@@ -2,10 +2,10 @@ package open
 
 import "selfheal/internal/memory"
 
-// SetMemory has pools take other numbers for the memory that is free and that the process holds.
+// SetMemory replaces the numbers of free and used memory.
 func SetMemory(free func() (int64, bool), resident func() int64) {
 	freeMemory, residentMemory = free, resident
 }
 
-// ResetMemory has them ask the system again.
+// ResetMemory asks the system for them again.
 func ResetMemory() { freeMemory, residentMemory = memory.Free, memory.Resident }

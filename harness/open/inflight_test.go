@@ -56,7 +56,7 @@ func ask(ctx context.Context, net *control.Network) error {
 	return nil
 }
 
-// With large images few are under way at once, and all get their turn.
+// Few large images are under way at once, and all get their turn.
 func TestForEachBoundsState(t *testing.T) {
 	r, net := openedNetwork(t, 2)
 	const n = 40
@@ -98,8 +98,8 @@ func TestForEachBoundsState(t *testing.T) {
 	}
 }
 
-// Images that wait for a slot hold up no batch of those that run. If the pool
-// waited for them too, each of the 40·3/4 batches would take its patience of 10 ms.
+// Images that wait for a slot do not delay the batches of others. If the pool waited for them, each of the 40·3/4
+// batches would wait its full 10 ms.
 func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 	r, net := openedNetwork(t, 2)
 	best := time.Hour
@@ -115,7 +115,7 @@ func TestWaitingImagesHoldNobodyUp(t *testing.T) {
 	t.Errorf("40 images took %v", best)
 }
 
-// Any rewriting that changes what the network computes is found.
+// A rewriting that changes the network's answers is found.
 func TestOriginal(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.ChannelsLast(t), 1, 4)

@@ -16,8 +16,8 @@ import (
 	"selfheal/internal/testplan"
 )
 
-// A run with too little memory for the batch that was asked for says so, takes a smaller one and
-// comes to the same verdicts; results.json has the batch that was used.
+// A run with too little memory for the wanted batch says so, takes a smaller one and has the same verdicts.
+// results.json has the batch that was used.
 func TestRunFitsIntoMemory(t *testing.T) {
 	testinput.Runtime(t)
 	defer open.ResetMemory()

@@ -12,7 +12,7 @@ import (
 	"selfheal/models/onnx"
 )
 
-// needy needs a file of every kind; its unused suite needs others.
+// needy needs a file of every kind. Its unused suite needs others.
 const needy = `
 version: 1
 default_suites: [used]
@@ -53,7 +53,7 @@ func paths(all []plan.Missing) []string {
 	return out
 }
 
-// Every absent file of the selected suites is listed once, with whom it is for; what is there is not.
+// Every absent file of the selected suites is listed once, with its users. Existing files are not.
 func TestMissing(t *testing.T) {
 	all := missingOf(t, fstest.MapFS{})
 	want := []string{"data/cifar/test_batch.bin", "data/cifar/batches", "nets/rn-18-standard/model.onnx",
@@ -125,7 +125,7 @@ func TestEmbeddingPath(t *testing.T) {
 	}
 }
 
-// Shards have the same number of images, to one, and an image's shard does not depend on the order of the set.
+// Shards have equally many images, up to one, and an image's shard does not depend on the order of the set.
 func TestDeal(t *testing.T) {
 	t.Parallel()
 	ids := make([]int, 1003)

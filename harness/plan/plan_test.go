@@ -46,7 +46,7 @@ suites: {s: {dataset: d, models: [%s], attacks: [%s], mode: %s}}
 			must.Refuse(t, err, c.wrong)
 			continue
 		}
-		// 2 models: clean, and of 2 seeds 2 epsilons and 2 sides of 2 sources each.
+		// 2 models: clean and, for 2 seeds, 2 epsilons and 2 sides of 2 sources each.
 		if must.Do(t, err); p.Cells() != 2*(1+2*(2+2)) {
 			t.Errorf("%d cells", p.Cells())
 		}

@@ -7,7 +7,7 @@ import (
 	"selfheal/attacks"
 )
 
-// The judge measures in float64 and forgives nothing.
+// The judge measures in float64 and tolerates no larger perturbation.
 func TestMeasure(t *testing.T) {
 	clean := []float32{0.5, 0.5, 0}
 	for _, c := range []struct {
@@ -33,7 +33,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// All values of a stored image are levels, those of the clean image too unless it is left as it is.
+// All values of a stored image must be levels, also unchanged ones, unless the whole image is the clean one.
 func TestMeasureStored(t *testing.T) {
 	clean := []float32{100.2 / 255, 7. / 255}
 	for _, c := range []struct {
@@ -52,7 +52,7 @@ func TestMeasureStored(t *testing.T) {
 	}
 }
 
-// Measuring forgives a hundred-thousandth of epsilon, in each norm, and no more.
+// Measuring tolerates a hundred-thousandth of epsilon, in each norm, and no more.
 func TestMeasureTolerance(t *testing.T) {
 	clean := []float32{0.5, 0.5, 0.5}
 	for _, n := range []attacks.Norm{attacks.Linf, attacks.L2, attacks.L1} {

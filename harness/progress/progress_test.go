@@ -154,7 +154,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// Every type of the group of events has its row in the table.
+// Every event type has a row in the table.
 func TestEventsAreListed(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{}
@@ -176,8 +176,8 @@ func TestEventsAreListed(t *testing.T) {
 	}
 }
 
-// One report is a line for people and a record for machines, whose attributes have types; quiet leaves of both only
-// what ends a command.
+// A report is a line for people and a record for machines, whose attributes have types. quiet leaves only the end of
+// a command in both.
 func TestProgressFormats(t *testing.T) {
 	t.Parallel()
 	id := ComponentID{cell.ID{Suite: "s", Row: cell.Row{Model: "m\x1b[2J\u202e", Defense: "none"},

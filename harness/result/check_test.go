@@ -14,7 +14,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// written is one that a run might write.
+// written returns a file that a run might write.
 func written() map[string]any {
 	return map[string]any{"suite": "s", "dataset": "d", "model": "m", "defense": "none", "mode": "oblivious",
 		"attack": "a", "norm": "linf", "epsilon": 0.03,
@@ -35,7 +35,7 @@ func readText(t *testing.T, text string) error {
 	return err
 }
 
-// A cell that no run writes is refused in one line, which names the cell and hides what a terminal obeys.
+// A cell that no run writes is refused in one line, which names the cell and hides control characters.
 func TestHostileCells(t *testing.T) {
 	read := func(c any) error {
 		return readText(t, string(must.Get(json.Marshal(map[string]any{"schema": Schema, "cells": []any{c}}))(t)))

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of docs/results.md and docs/warnings.md anew")
 
-// generated holds a part of a page of the documentation, from a mark to another or to the end, to what a table says.
+// generated checks that a part of a page, from one mark to another or to the end, is want, or with -update writes it.
 func generated(t *testing.T, path, from, to, want string) {
 	t.Helper()
 	data := must.Get(os.ReadFile(path))(t)

@@ -35,7 +35,7 @@ func galleryOf(p []byte) *Gallery {
 				[]SolverLayer{{"input", 1.5, 3}}}}}}}
 }
 
-// A gallery is read as it was written, in one piece; what no run writes is refused.
+// Reading a gallery returns what was written. A gallery that no run writes is refused.
 func TestGalleryFile(t *testing.T) {
 	p := picture(t, 3, 2)
 	good := func() *Gallery { return galleryOf(p) }

@@ -75,8 +75,8 @@ func TestWarningsFromNumbers(t *testing.T) {
 	}{
 		{"", saw(gradientFaults{Asked: true}), some, right(30)},
 		{result.WarnNotFiniteGradient.ID, saw(gradientFaults{Asked: true, NotFinite: true}), some, right(30)},
-		{result.WarnZeroGradient.ID, saw(gradientFaults{Asked: true}, gradientFaults{Asked: true, Starts: 2, Blind: 1}), some,
-			right(30)},
+		{result.WarnZeroGradient.ID,
+			saw(gradientFaults{Asked: true}, gradientFaults{Asked: true, Starts: 2, Blind: 1}), some, right(30)},
 		{result.WarnClaimRefuted.ID, crafted{refuted: 1}, some, right(30)},
 		{result.WarnFewClasses.ID, crafted{}, attacks.Recipe{Name: "autoattack-standard-few/1",
 			Fallback: "the model has only 2 classes"}, right(30)},
@@ -87,7 +87,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 		{"", crafted{steps: []result.Step{step("apgd-ce", 0.5), step("square", 0.499)}}, some, right(2000)},
 		{result.WarnNearChance.ID, crafted{}, attacks.Recipe{}, append(right(3), wrong(27)...)},
 		{"", crafted{}, attacks.Recipe{}, append(right(25), wrong(5)...)},
-		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under attack that is the attack's merit
+		{"", crafted{}, some, append(right(3), wrong(27)...)}, // under an attack that is the attack's merit
 		{result.WarnProbabilities.ID, crafted{}, some,
 			slices.Repeat([]judge.Verdict{{Right: true, Simplex: true}}, 30)},
 	} {
@@ -105,7 +105,7 @@ func TestWarningsFromNumbers(t *testing.T) {
 	}
 }
 
-// Suites and models share a gallery evenly, and slots follow on each other.
+// Suites and models share a gallery evenly, and their slots follow one another.
 func TestGalleryQuotas(t *testing.T) {
 	for _, c := range []struct {
 		suites, models, most int
@@ -154,7 +154,7 @@ func TestGalleryQuotas(t *testing.T) {
 	}
 }
 
-// The searches of a run's cases begin at different images: where every image will do, each case shows another.
+// The searches of a run's cases begin at different images: if every image qualifies, each case shows another.
 func TestGalleryMovesOn(t *testing.T) {
 	cfg := &config.Config{}
 	for _, name := range []string{"s", "t"} {
@@ -180,7 +180,7 @@ func TestGalleryMovesOn(t *testing.T) {
 	}
 }
 
-// A gallery ends before its pictures are too many, and says so once a suite.
+// A gallery ends before its pictures are too large, and says so once for each suite.
 func TestGalleryEnds(t *testing.T) {
 	g := newGallery(&config.Config{}, &result.File{})
 	c := result.GalleryCase{ID: cell.ID{Suite: "s"}, Pictures: result.GalleryPictures{Clean: make([]byte,
@@ -196,7 +196,7 @@ func TestGalleryEnds(t *testing.T) {
 	}
 }
 
-// The factor of a perturbation is the largest readable one that keeps it within the picture.
+// A perturbation's factor is the largest readable one that keeps it within the picture.
 func TestReadableMagnification(t *testing.T) {
 	for _, c := range []struct{ largest, want float64 }{{8. / 255, 15}, {float64(float32(8. / 255)), 15}, {0.5, 1}, {1,
 		0.5}, {0.25, 2}, {0.05, 10}, {0.0501, 9}, {0.3, 1.5}, {1. / 255, 100}, {0.002, 200}, {1e-7, 5e6},
@@ -214,7 +214,7 @@ func TestReadableMagnification(t *testing.T) {
 	}
 }
 
-// Pictures hold pixels to 8 bits, whatever their shape; what lies outside [0,1] is clipped.
+// Pictures hold pixels to 8 bits, whatever their shape. Values outside [0,1] are clipped.
 func TestEncodePNG(t *testing.T) {
 	for _, s := range []attacks.Shape{{C: 1, H: 2, W: 3}, {C: 3, H: 3, W: 2}} {
 		pixels := make([]float32, s.Size())
@@ -263,7 +263,7 @@ func TestSolversFromTheSameStart(t *testing.T) {
 	}
 }
 
-// Means, errors and shares of four images by hand.
+// Means, errors and fractions of four images, computed by hand.
 func TestStudyOutcome(t *testing.T) {
 	at := []control.Point{{Done: true}, {Sweep: 1}, {Sweep: 1, Done: true}, {Sweep: 2}, {Sweep: 2, Done: true}}
 	of := func(right bool, values ...float64) []reading {
@@ -302,7 +302,7 @@ func TestStudyOutcome(t *testing.T) {
 	}
 }
 
-// An image that stands was hardly attacked where a gradient was infinite or NaN, or 0 at the start of every run.
+// A standing image was hardly attacked if a gradient was infinite or NaN, or 0 at the start of every run.
 func TestHardlyAttacked(t *testing.T) {
 	for w, want := range map[gradientFaults]bool{
 		{}: false, {Asked: true}: false, {Wild: true}: true, {Starts: 5, Blind: 5}: true, {Starts: 5, Blind: 4}: false,
@@ -314,7 +314,7 @@ func TestHardlyAttacked(t *testing.T) {
 	}
 }
 
-// The rest of an attack takes as many passes as its components behind the first say, at the first one's speed.
+// The rest of an attack takes as many passes as its later components say, at the first one's speed.
 func TestRestOfAnAttack(t *testing.T) {
 	s := attacks.Setup{Kind: "autoattack", Version: "standard"}
 	r := must.Get(s.Make(0.1, 10))(t)
@@ -339,7 +339,7 @@ func TestRestOfAnAttack(t *testing.T) {
 	}
 }
 
-// classes is an oracle that says how many there are.
+// classes is an oracle that only knows the number of classes.
 type classes struct{ attacks.Oracle }
 
 func (classes) Classes() int { return 10 }
@@ -359,7 +359,7 @@ func TestSeedOfNoCell(t *testing.T) {
 	(&run{}).leave()                           // before the first job
 }
 
-// A data set's left-out classes, files and changed images are a warning each, and files beyond those named an ellipsis.
+// A data set's left-out classes, files and changed images give a warning each; unnamed files an ellipsis.
 func TestLeftOut(t *testing.T) {
 	for _, c := range []struct {
 		left *result.LeftOut
@@ -385,7 +385,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// A picture of the gallery shows what its kind says: an image that was right, is wrong, and is healed where it says so.
+// A case of the gallery fits its kind: an image that was right, is wrong, and for kind healed is right again.
 func TestBelievable(t *testing.T) {
 	answers := func(clean, adversarial int) result.GalleryAnswers {
 		return result.GalleryAnswers{Clean: result.GalleryAnswer{Class: clean}, Adversarial: result.GalleryAnswer{

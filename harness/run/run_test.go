@@ -47,8 +47,8 @@ func done(t *testing.T, text string, sets ...string) (*plan.Plan, map[string]res
 	return p, cells, records
 }
 
-// The first success of an attack of several components counts the iterations and the forward passes of those before the
-// one that broke the image; each is run on the images that all before it left.
+// The first success of an attack of several components counts the iterations and forward passes of the components
+// before it too. Each component runs on the images that all before it left.
 func TestFirstSuccessOfComponents(t *testing.T) {
 	p, cells, records := done(t, `
 attacks:
@@ -100,7 +100,7 @@ suites:
 	}
 }
 
-// countWrong are images that no attack had to break.
+// countWrong counts the images that are wrong without attack.
 func countWrong(all []result.Record) (n int) {
 	for _, r := range all {
 		if r.Verdict == 0 && r.FirstSuccess == nil {
@@ -162,7 +162,7 @@ suites:
 				t.Errorf("%s, image %d: first success %v, norm %v", name, r.Image, broken, r.Norm)
 			}
 			own := c.Defense == "none"
-			least := own && strings.HasPrefix(c.Recipe, "fmn") // and null where no distance was found
+			least := own && strings.HasPrefix(c.Recipe, "fmn") // and null if no distance was found
 			if (r.Queries != nil) != (broken && own) || r.Distance != nil && !least || (r.Pixels != nil) != (c.Attack ==
 				"few") || least && r.Distance == nil && (broken || clean[i].Verdict == 0) {
 				t.Errorf("%s, image %d: %+v", name, r.Image, r)
@@ -215,7 +215,7 @@ suites:
 	}
 }
 
-// An attack that spans epsilons counts, at a smaller one, by the nearest image that it made within that.
+// At a smaller epsilon, an attack that spans epsilons counts by the nearest image that it made within it.
 func TestLimited(t *testing.T) {
 	near := []attacks.Nearer{{Distance: 0.9, Iterations: 2, Forward: 3}, {Distance: 0.5, Iterations: 4, Forward: 6},
 		{Distance: 0.4, Iterations: 7, Forward: 9}}
@@ -240,7 +240,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// A twentieth of the images that stand is attacked again, at least 50.
+// A twentieth of the standing images is attacked again, at least 50.
 func TestSampled(t *testing.T) {
 	for standing, want := range map[int]int{0: 0, 1: 1, 50: 50, 51: 50, 1000: 50, 1001: 51, 1020: 51, 1021: 52} {
 		if got := Sampled(standing); got != want {
@@ -249,7 +249,7 @@ func TestSampled(t *testing.T) {
 	}
 }
 
-// Sums over images by hand: the area under a curve, verdicts as text, votes.
+// Sums over images, computed by hand: the area under a curve, verdicts as text, votes.
 func TestSums(t *testing.T) {
 	right := judge.Verdict{Right: true}
 	clean := []judge.Verdict{right, right, right, {}}
@@ -274,7 +274,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Square's success counts from two images and more than two of a thousand, behind another attack.
+// Square's success counts from two images and more than two of a thousand, after another attack.
 func TestSquareWins(t *testing.T) {
 	step := func(attack string, robust float64) result.Step { return result.Step{Attack: attack, Robust: robust} }
 	for _, c := range []struct {
@@ -296,7 +296,7 @@ func TestSquareWins(t *testing.T) {
 	}
 }
 
-// An accuracy is near chance where Wilson's interval holds the share of guessing, of 20 images at least.
+// An accuracy is near chance if Wilson's interval contains the accuracy of guessing, for at least 20 images.
 func TestNearChance(t *testing.T) {
 	for _, c := range []struct {
 		right, n int
@@ -312,8 +312,8 @@ func TestNearChance(t *testing.T) {
 	}
 }
 
-// A control is said to mask where it keeps a tenth more than under an attack that knows it, significantly, and more
-// than the bare network.
+// A control masks if it keeps a tenth more than under an attack that knows it, significantly, and more than the
+// undefended network.
 func TestMasked(t *testing.T) {
 	cell := func(mode, defense string, accuracy, low, high float64) result.Cell {
 		return result.Cell{ID: cell.Of(mode+defense, "m", defense, "pgd", 0.1).In("d", mode), Norm: new("linf"),
@@ -430,7 +430,7 @@ func TestNormalisedDistance(t *testing.T) {
 	}
 }
 
-// A loop's numbers are means over the images; the sweeps, of those that were followed.
+// A loop's numbers are means over the images, and sweeps over those that were followed.
 func TestSolverSummary(t *testing.T) {
 	j := &judgement{stages: []int{0, 3}, rows: [][]float64{{1, 2, 3, 10, 20, 30, 40}, {3, 3, 5, 30, 40, 50, 60}},
 		verdicts: make([]judge.Verdict, 2)}

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// tail is P(X ≥ k) summed term by term, by the recursion of the binomial's terms.
+// tail returns P(X ≥ k), summed term by term with the recursion of the binomial's terms.
 func tail(k, n int, p float64) float64 {
 	sum, term := 0.0, math.Pow(1-p, float64(n))
 	for i := 0; i <= n; i++ {
@@ -20,8 +20,8 @@ func tail(k, n int, p float64) float64 {
 	return sum
 }
 
-// The ends solve the equations that define them, at any level; the interval holds the
-// observed fraction and Wilson's is the narrower.
+// The ends solve the equations that define them, at any level. The interval contains the observed fraction, and
+// Wilson's is narrower.
 func TestClopperPearsonSolvesTails(t *testing.T) {
 	for _, level := range []float64{0.9, 0.95, 0.999} {
 		for n := 1; n <= 40; n++ {
@@ -47,7 +47,7 @@ func TestClopperPearsonSolvesTails(t *testing.T) {
 	}
 }
 
-// The binomial's tails are gonum's and the sums of their terms, and the test agrees with the interval.
+// The binomial's tails equal gonum's and the sums of their terms, and the test agrees with the interval.
 func TestBinomialTails(t *testing.T) {
 	for n := 1; n <= 60; n += 7 {
 		for k := 0; k <= n; k++ {
@@ -157,7 +157,7 @@ func TestIntervalsPublished(t *testing.T) {
 	}
 }
 
-// The ends are where the normal test of the score just rejects: |p̂ − p| = z·√(p(1−p)/n).
+// At its ends the normal test of the score just rejects: |p̂ − p| = z·√(p(1−p)/n).
 func TestWilsonSolvesScoreEquation(t *testing.T) {
 	for n := 1; n < 60; n++ {
 		for k := 0; k <= n; k++ {

@@ -152,12 +152,12 @@ func TestExactPublished(t *testing.T) {
 	}
 }
 
-// Simulated: the power at the drop called detectable, and with the images said to be enough.
+// Simulated: the power at the detectable drop, and with the stated number of images.
 func TestPower(t *testing.T) {
 	t.Parallel()
 	const repeats = 600
 	r := rand.New(rand.NewPCG(6, 1))
-	// share is how often a p-value is at most alpha when n images are lost and won with these probabilities.
+	// share returns how often a p-value is at most alpha if n images are lost and won with these probabilities.
 	share := func(n int, lost, won, alpha float64, test func(Paired) float64) float64 {
 		known, found := map[Paired]float64{}, 0
 		for range repeats {
@@ -196,7 +196,7 @@ func TestPower(t *testing.T) {
 			t.Errorf("%+v: %d images pass with %v", c, n, power)
 		}
 	}
-	// Without flips an image less leaves a drop of 2 points possible: 0.98^n ≤ 0.05.
+	// Without flips one image less leaves a drop of 2 points possible: 0.98^n ≤ 0.05.
 	if n := ImagesToPass(0.02, 0, 0.05, 0.8); n < 149 || n > 151 {
 		t.Errorf("%d images exclude a drop of 2 points when nothing flips, not 149", n)
 	}
@@ -226,7 +226,7 @@ func TestImagesOfManyFlips(t *testing.T) {
 	}
 }
 
-// Without lost and won images the likeliest fraction of won ones is 0, and that of a negative drop its size.
+// Without lost and won images the likeliest fraction of won ones is 0 or, for a negative drop, its size.
 func TestNothingDiscordant(t *testing.T) {
 	for drop, want := range map[float64]float64{0: 0, 0.1: 0, -0.1: 0.1, 1: 0} {
 		if got := (Paired{N: 10}).wonAt(drop); !(math.Abs(got-want) <= 1e-15) {
@@ -235,8 +235,8 @@ func TestNothingDiscordant(t *testing.T) {
 	}
 }
 
-// Without flips the images are the fewest that pass, to the step of the search. Extreme
-// rules have answers too: tiny drops, the least level over many cells.
+// Without flips the number of images is the least that passes, to the step of the search. Extreme rules have answers
+// too: tiny drops, the least level over many cells.
 func TestPowerBounded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ drop, alpha float64 }{
@@ -269,7 +269,7 @@ func TestPowerBounded(t *testing.T) {
 	}
 }
 
-// The least level that rules allow, over any number of cells, is within reach.
+// The least level that rules allow, over any number of cells, can be reached.
 func TestSmallLevels(t *testing.T) {
 	t.Parallel()
 	for _, cells := range []float64{1, 999, 1001, 20000} {

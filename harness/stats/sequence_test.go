@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Over many rows, looked at after every image, the interval loses the true fraction no more often than it may.
+// Over many rows, looked at after every image, the interval misses the true fraction no more often than it may.
 func TestSequenceCovers(t *testing.T) {
 	t.Parallel()
 	const rows, length, level = 1000, 1000, 0.9
@@ -35,7 +35,7 @@ func TestSequenceCovers(t *testing.T) {
 	}
 }
 
-// The ends are where the mixture's ratio is the bound, here by numerical integration.
+// At its ends the mixture's ratio equals the bound, here by numerical integration.
 func TestSequenceKnown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

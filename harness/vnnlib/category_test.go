@@ -96,7 +96,7 @@ func TestCategory(t *testing.T) {
 	}
 }
 
-// TestPatience: what goes on beyond its question's time holds up neither the next question nor a stop.
+// TestPatience: work that goes on beyond its question's time delays neither the next question nor a stop.
 func TestPatience(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -175,7 +175,7 @@ func TestAnswersOfBefore(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		edit  func()
-		anew  int  // questions for which the runtime is asked
+		anew  int  // number of questions that need the runtime
 		still bool // nothing changes
 	}{
 		{"nothing", func() {}, 1, true}, // the counterexample
@@ -226,7 +226,7 @@ func TestAnswersOfBefore(t *testing.T) {
 	}
 }
 
-// Nothing that lies in the place of the answers or of a counterexample leads out or is replaced.
+// No file in the place of the answers or of a counterexample leads out of the folder or is replaced.
 func TestCategoryReplacesNothing(t *testing.T) {
 	testinput.Runtime(t)
 	for _, what := range []string{"folder", "file", "point", "point's link", "answers", "answers' link", "input"} {

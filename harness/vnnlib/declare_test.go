@@ -18,7 +18,7 @@ const second = `(vnnlib-version <2.0>) ; a comment
 (assert (and (>= in[0,0] -1) (<= in [0,0] 1.0) (>= in[0,1] 0) (<= in[0,1] 2.0)))
 `
 
-// A file of version 2 asks what one of version 1 does.
+// A file of version 2 asks the same as one of version 1.
 func TestSecondVersion(t *testing.T) {
 	testinput.Runtime(t)
 	for asserted, plain := range map[string]string{
@@ -53,7 +53,7 @@ func TestSecondVersion(t *testing.T) {
 	}
 }
 
-// Several inputs and outputs are asked about together: as of one vector, in the order of the file.
+// Several inputs and outputs are asked about together, as one vector, in the order of the file.
 func TestSeveralInputsAndOutputs(t *testing.T) {
 	head := `(vnnlib-version <2.0>)
 (declare-network n (declare-input a Real [1]) (declare-input b Real [1,2])
@@ -110,7 +110,7 @@ func two(t *testing.T, batched bool) []byte {
 	}
 	g := onnx.NewGraph("two")
 	b := &onnx.Builder{G: g}
-	x, y := b.Input("inputs", shape(1)), b.Input("outputs", shape(2)) // names that joining would take
+	x, y := b.Input("inputs", shape(1)), b.Input("outputs", shape(2)) // names that joining would use
 	axis := b.Ints(int64(len(shape(1)) - 1))
 	first, second := b.Op("Slice", y, b.Ints(0), b.Ints(1), axis), b.Op("Slice", y, b.Ints(1), b.Ints(2), axis)
 	relu := b.Op("Relu", b.Op("Sub", second, x))

@@ -7,7 +7,8 @@ import (
 	"selfheal/models/bounds"
 )
 
-// The hull of a part holds every point that fulfils all linear bounds; where nothing is left there is no such point.
+// The hull of a part contains every point that fulfils all linear bounds. If there is no hull, there is no such
+// point.
 func TestHull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	emptied, jointly, shrunk, held := 0, 0, 0, 0

@@ -15,7 +15,7 @@ import (
 	"selfheal/models/ort"
 )
 
-// network draws a small network: of several ranks and layouts, with a batch that is open, fixed or absent.
+// network draws a small network: of several ranks and layouts, with an open, fixed or absent batch.
 func network(rng *rand.Rand) (model []byte, inputs, outputs int) {
 	floats := func(n int64, size float32) []float32 {
 		v := make([]float32, n)
@@ -72,8 +72,8 @@ func network(rng *rand.Rand) (model []byte, inputs, outputs int) {
 	}
 }
 
-// randomProperty draws a property: a box, and sums of outputs in a disjunction of conjunctions. Bounds lie about where
-// the outputs in the box end.
+// randomProperty draws a property: a box, and sums of outputs in a disjunction of conjunctions. Bounds lie near the
+// ends of the outputs over the box.
 func randomProperty(rng *rand.Rand, file *ort.Original, inputs, outputs int) string {
 	var text strings.Builder
 	text.WriteString(declared(inputs, outputs))
@@ -116,7 +116,7 @@ func randomProperty(rng *rand.Rand, file *ort.Original, inputs, outputs int) str
 	return text.String()
 }
 
-// tryRandom asks a random question and holds the answer against samples of the file.
+// tryRandom asks a random question and checks the answer against samples of the file.
 func tryRandom(t *testing.T, seed uint64, samples int) answer {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed/7, 1)) // several questions a network
@@ -163,7 +163,7 @@ func tryRandom(t *testing.T, seed uint64, samples int) answer {
 	return got.answer
 }
 
-// No answer to a random question is wrong; several layouts and ranks.
+// No answer to a random question is wrong, for several layouts and ranks.
 func TestRandomProperties(t *testing.T) {
 	testinput.Runtime(t)
 	counts := map[answer]int{}

@@ -78,7 +78,8 @@ func shown(p *property) string {
 	return strings.Join(all, " ")
 }
 
-// The ends of boxes hold what lies between them: those for proofs all of it, those for counterexamples nothing else.
+// The ends of boxes for proofs contain everything between the property's ends; those for counterexamples contain
+// nothing else.
 func TestEnds(t *testing.T) {
 	for _, one := range []struct {
 		asserted     string
@@ -198,8 +199,7 @@ func ask(t *testing.T, ctx context.Context, model []byte, text string) (Result, 
 	return r, notes.String(), err
 }
 
-// Answers are right where they are known: over the box y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1], y1 = x1 in
-// [0, 2].
+// Known answers are right: over the box y0 = relu(x0 + x1 − 1) − x0 lies in [−1, 1], y1 = x1 in [0, 2].
 func TestDecide(t *testing.T) {
 	testinput.Runtime(t)
 	for asserted, want := range map[string]answer{
@@ -241,13 +241,13 @@ func TestAsk(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "does not declare X_1; the network has 2 inputs and 2 outputs") {
 		t.Error(err)
 	}
-	// A network that cannot be bounded is attacked alone.
+	// A network that cannot be bounded is only attacked.
 	unbounded := onnxtest.New(17, -1, 2).Node("Exp x → a; Sqrt a → b; Mul b x → y").Bytes(-1, 2)
 	got, notes, err := ask(t, context.Background(), unbounded, declared(2, 2)+unitBox+"(assert (>= Y_1 5))")
 	if err != nil || got.answer != sat || !strings.Contains(notes, "nothing can be proven of it") {
 		t.Error(got, notes, err)
 	}
-	// A box without a float32 is proven, and holds no counterexample.
+	// A box without a float32 value is proven, and contains no counterexample.
 	apart := "(assert (and (>= X_0 0.1) (<= X_0 0.1) (>= X_1 0) (<= X_1 1)))"
 	for asserted, want := range map[string]answer{"(assert (<= Y_1 2))": unknown, "(assert (>= Y_1 2))": unsat} {
 		got, notes, err := ask(t, context.Background(), bent(), declared(2, 2)+apart+asserted)
@@ -256,7 +256,7 @@ func TestAsk(t *testing.T) {
 			t.Error(asserted, got, notes, err)
 		}
 	}
-	// A box beyond float32 proves nothing, and no panic comes of it.
+	// A box beyond float32 proves nothing and causes no panic.
 	huge := "(assert (and (>= X_0 -1e308) (<= X_0 1e308) (>= X_1 0) (<= X_1 1)))"
 	got, _, err = ask(t, context.Background(), bent(), declared(2, 2)+huge+"(assert (>= Y_1 2))")
 	if err != nil || got.answer != unknown {
@@ -264,7 +264,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A quantised network is proven as it rounds, and its file is held against the proof.
+// A quantised network is proven as it rounds, and the proof is checked against its file.
 func TestQuantised(t *testing.T) {
 	testinput.Runtime(t)
 	for _, form := range []string{"qdq-16", "qoperator-channel"} {
@@ -288,7 +288,7 @@ func TestQuantised(t *testing.T) {
 	}
 }
 
-// Nothing is proven where sums may leave int32, as they do at the upper corner. Within int32 there is a proof.
+// Nothing is proven if sums may leave int32, as they do at the upper corner. Within int32 there is a proof.
 func TestSumsLeaveInt32(t *testing.T) {
 	testinput.Runtime(t)
 	for _, c := range onnxtest.Overflowing() {
@@ -312,7 +312,7 @@ func TestSumsLeaveInt32(t *testing.T) {
 	}
 }
 
-// Parts of a box are bounded where bounds over the whole leave room. A border that is met by no float32 is given up.
+// Parts of a box are bounded if bounds over the whole box leave room. A border that no float32 meets is given up.
 func TestBranch(t *testing.T) {
 	testinput.Runtime(t)
 	// |x0 − ½| + |x1|, and 2·max(x0 − ½, 0) − max(½ − x0, 0)
@@ -335,7 +335,7 @@ func TestBranch(t *testing.T) {
 	}
 }
 
-// A part of which nothing finite is proven is cut, and not taken for decided.
+// A part without finite bounds is cut, and does not count as decided.
 func TestUnboundedPartsAreKept(t *testing.T) {
 	testinput.Runtime(t)
 	model := onnxtest.New(17, -1, 2).Node("Exp x → a; Exp a → b; Exp b → c; Neg c → y").Bytes(-1, 2)
@@ -370,8 +370,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// There is no answer, neither sat nor unsat, of a network that is not the file's: had opening rewritten it wrongly,
-// this would be found.
+// There is no answer, neither sat nor unsat, about a network that differs from its file, as after a wrong rewriting.
 func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 	testinput.Runtime(t)
 	in, out := must.Get2(onnx.Ports(bent()))(t)
@@ -395,8 +394,8 @@ func TestNoAnswerOfAnotherNetwork(t *testing.T) {
 	}
 }
 
-// TestParseIsLinear: a file's length decides how long it takes to read, whatever stands in it. Were it the square of
-// that, each of these would take minutes.
+// TestParseIsLinear: the time to read a file grows with its length, whatever it contains. If it grew with the square,
+// each of these would take minutes.
 func TestParseIsLinear(t *testing.T) {
 	const n = 300_000
 	repeat := strings.Repeat
@@ -430,7 +429,7 @@ func TestParseIsLinear(t *testing.T) {
 	}
 }
 
-// TestProducts: a product's constants may stand anywhere.
+// TestProducts: a product's constants may be anywhere.
 func TestProducts(t *testing.T) {
 	for product, want := range map[string]string{
 		"(* 2 3 Y_0)": "[{0 6}]", "(* 2 Y_0 3)": "[{0 6}]", "(* (+ Y_0 1) 2 0.5)": "[{0 1}]",
@@ -452,7 +451,7 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// A tensor's size does not overflow: it would come to a network's.
+// A tensor's size does not overflow into a network's.
 func TestDeclaredSize(t *testing.T) {
 	_, err := parse("(declare-network n (declare-input x Real [4294967296,4294967296,4])(declare-output y Real [1]))"+
 		"(assert (<= x[0,0,0] 0))", 0, 1)
