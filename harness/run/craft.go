@@ -208,7 +208,7 @@ func (w *crafting) attack(ctx context.Context, component attacks.Attack, counter
 			var exact *open.Oracle
 			if exact, err = w.on.Exactly(); err == nil {
 				again := &open.Counted{Oracle: exact}
-				res, broken, err = w.try(ctx, component, &watch{Counted: again, made: &made}, im, how)
+				res, broken, err = w.try(ctx, component, &gradientWatch{Counted: again, made: &made}, im, how)
 				counter.Add(again.Counts())
 			}
 		}
