@@ -32,7 +32,7 @@ func TestCleanStatesBatches(t *testing.T) {
 	}
 }
 
-// A network is cut at its boundaries by their numbers, 0 for the input.
+// Cut cuts a network at its boundaries by their indices, 0 for the input.
 func TestCutAtBoundaries(t *testing.T) {
 	n := newChain(t, testPool(t, 1), 12, 30, 8, 4).net
 	for boundary, tensor := range slices.Concat([]string{"x"}, n.Boundaries) {

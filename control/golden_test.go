@@ -12,7 +12,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// through is testdata/through.json, written by scripts/goldens_control.py: PyTorch's float64 gradients through the
+// through is testdata/through.json, written by scripts/goldens/control.py: PyTorch's float64 gradients through the
 // unrolled solver on a bundled network.
 type through struct {
 	Cases []struct {

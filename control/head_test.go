@@ -77,7 +77,7 @@ func TestLabelBesideScores(t *testing.T) {
 }
 
 // A single logit z means two classes with the logits 0 and z, as in PyTorch's binary cross-entropy; a sigmoid's
-// output is the probability of the second. scripts/single_samples.py wrote both files.
+// output is the probability of the second. scripts/goldens/single_samples.py wrote both files.
 func TestSingleLogit(t *testing.T) {
 	var want struct {
 		Logits    []float64

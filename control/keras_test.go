@@ -12,7 +12,7 @@ import (
 )
 
 // Networks that Keras exports, channels last and with images in [0,255], give TensorFlow's logits and gradients;
-// scripts/keras_samples.py wrote both.
+// scripts/goldens/keras_samples.py wrote both.
 func TestKerasNetworks(t *testing.T) {
 	type golden struct{ Logits, Gradients [][]float64 }
 	var want struct{ Plain, Mobile golden }

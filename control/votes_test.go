@@ -111,7 +111,7 @@ func TestFlopsOfGradients(t *testing.T) {
 	}
 }
 
-// Gradients are apart by their difference's share of the first network's, in the loss where that is most.
+// The gap is the difference's length relative to the first network's gradient, for the loss where it is largest.
 func TestApart(t *testing.T) {
 	pool := testPool(t, 4)
 	scaled := func(by float32) *Network {

@@ -132,7 +132,7 @@ func agrees(t *testing.T, path string, suites []string, dataset string, some []i
 	}
 }
 
-// golden is another library's result for an attack, written by scripts/goldens_attacks.py.
+// golden is another library's result for an attack, written by scripts/goldens/attacks.py.
 type golden struct {
 	kind       string // of attack
 	Model      string

@@ -66,7 +66,7 @@ suites: {s: {dataset: test, models: [standard, other], attacks: [ce, fab]}}
 	}
 }
 
-// Quantised forms of a bundled network, which scripts/quantised.py made of models/zoo/preact_standard.onnx, answer
+// Quantised forms of a bundled network, which scripts/zoo/quantise.py made of models/zoo/preact_standard.onnx, answer
 // like ONNX Runtime, image by image, and so nearly do the copies that give the gradients. Attacks on a form leave no
 // more of it than images that were made on the float network.
 func TestQuantisedForms(t *testing.T) {

@@ -33,7 +33,7 @@ func orthonormal(a *mat.Dense) *mat.Dense {
 	return tangent
 }
 
-// frame is orthonormal, and a basis, [d, d−r], of the orthogonal complement, nil for r = d.
+// frame returns orthonormal, and a basis, [d, d−r], of the orthogonal complement, which is nil for r = d.
 func frame(a *mat.Dense) (tangent, normal *mat.Dense) {
 	d, r := a.Dims()
 	var qr mat.QR

@@ -126,7 +126,7 @@ func TestExportedStart(t *testing.T) {
 	}
 }
 
-// statistics are mean and variance of each channel of a tensor of e.
+// statistics returns mean and variance of each channel of a tensor of e.
 func statistics(t *testing.T, e *onnx.Graph, tensor string, states ort.Tensor) (mean, variance []float64) {
 	t.Helper()
 	head := e.Clone()

@@ -90,7 +90,7 @@ func (s Smoothing) Certify(label int, draw func(from, n int, answers []int) erro
 	return v, nil
 }
 
-// lower is Clopper and Pearson's one-sided bound.
+// lower returns Clopper and Pearson's one-sided bound.
 func lower(k, n int, alpha float64) float64 { return stats.ClopperPearson(k, n, 1-2*alpha)[0] }
 
 // Most returns the class with the most answers, the first of several, or -1 if there are no answers.

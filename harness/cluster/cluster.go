@@ -1,7 +1,7 @@
-// Package cluster runs the shards of a plan on a scheduler: Slurm or Kubernetes. It owns the text that each scheduler
-// takes and the calls of its client program. A caller checks [Engine.Ready], calls Submit, follows States until no
-// shard is waiting, and submits again the shards that failed; what a shard has done is told by its own files. Calls
-// of a client have a time limit, and errors carry its message.
+// Package cluster runs the shards of a plan on a cluster. [Slurm] is an [Engine]: a caller checks Ready, calls
+// Submit, follows States until no shard is waiting, and submits again the shards that failed; the shards' own files
+// tell what is done. [Kubernetes] only writes the manifest of a Job, which kubectl then follows. Errors carry the
+// message of the cluster's program in one line.
 package cluster
 
 import (
@@ -39,7 +39,7 @@ type Engine interface {
 	// Nodes returns how many machines may run a job's shards, busy ones included. It returns an error if the engine
 	// can't tell.
 	Nodes(ctx context.Context) (int, error)
-	// Submit gives a job to the engine, and returns by what it is found again.
+	// Submit gives a job to the engine and returns the id that finds it again.
 	Submit(ctx context.Context, j Job) (id string, err error)
 	// States returns the states of a submitted job's shards. An absent shard is gone.
 	States(ctx context.Context, id string) (map[int]State, error)
@@ -49,7 +49,7 @@ type Engine interface {
 	Cancelling(id string) string
 }
 
-// output runs an engine's program and returns what it prints. Its error is in one line, with what the program says.
+// output runs an engine's program and returns its output. The error has one line, with the program's message.
 func output(ctx context.Context, input, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Stdin = strings.NewReader(input)

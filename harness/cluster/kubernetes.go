@@ -48,9 +48,9 @@ var kubernetesText string
 
 var kubernetesJob = template.Must(template.New("").Option("missingkey=error").Parse(kubernetesText))
 
-// Render writes the Job. It bounds failures per shard and not in all, so that what one shard does takes nothing from
-// the others, and lets the Job stay when it has ended: its state and its pods' logs are wanted then. The Job's name has
-// a hash of all the rest.
+// Render writes the Job. It bounds failures for each shard, not in all, so that a failing shard takes nothing from
+// others. The Job stays after its end, because its state and its pods' logs are then needed. The Job's name has a
+// hash of everything else.
 func (k Kubernetes) Render(j Job) (string, error) {
 	if k.Mount == "" {
 		k.Mount = path.Dir(j.Dir)
@@ -75,7 +75,7 @@ func (k Kubernetes) Render(j Job) (string, error) {
 	return b.String(), err
 }
 
-// check refuses what no cluster could run; kubectl create says what else is wrong with a name or a quantity.
+// check refuses a job that no cluster could run. kubectl create reports all other faults of a name or a quantity.
 func (k Kubernetes) check(j Job) error {
 	for _, text := range slices.Concat([]string{j.Dir, k.Image, k.Claim, k.Mount, k.Folder, k.Namespace, k.CPU,
 		k.Memory}, j.Command) {

@@ -248,7 +248,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// The program itself is without the API's types, which are many megabytes.
+// The program does not contain the API's types, which are many megabytes.
 func TestTypesAreOfTestsOnly(t *testing.T) {
 	deps := strings.Fields(string(must.Get(exec.Command("go", "list", "-deps", "selfheal").Output())(t)))
 	if !slices.Contains(deps, "selfheal/harness") {

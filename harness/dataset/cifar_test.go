@@ -18,7 +18,7 @@ import (
 	"selfheal/internal/must"
 )
 
-// samples is the output of scripts/dataset_samples.py; torchvision reads the Python versions.
+// samples is the output of scripts/goldens/dataset_samples.py; torchvision reads the Python versions.
 var samples = os.DirFS("testdata/samples")
 
 // unpacked returns the files of an archive.

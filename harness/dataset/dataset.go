@@ -279,7 +279,7 @@ func (d *Dataset) decode(bytes []byte, out []float32) int {
 	return 0
 }
 
-// value is the pixel that a byte stands for.
+// value returns the pixel of a byte.
 func value(b byte) float32 { return float32(b) / 255 }
 
 // choose returns the ids that a sample and the tighter limit leave of the images that spec's indices name, and the

@@ -27,7 +27,7 @@ type Format struct {
 	Splits string
 	// ByClass says that each class has a folder, and that the order of folders is the order of labels.
 	ByClass bool
-	Trained string // what scripts/zoo/train.py calls it; "" if it does not train on it
+	Trained string // the name for scripts/zoo/train.py; "" if it does not train on it
 	// is reports whether what lies at a path has that layout.
 	is   func(fsys fs.FS, path string) bool
 	open func(fsys fs.FS, spec Spec, files *closers) (source, error)

@@ -14,7 +14,8 @@ import (
 	"selfheal/internal/must"
 )
 
-// levelsFolder has the output of scripts/picture_samples.py: files, and the levels that Pillow 13 reads from them.
+// levelsFolder has the output of scripts/goldens/picture_samples.py: files, and the levels that Pillow 13 reads from
+// them.
 const levelsFolder = "testdata/levels"
 
 // Pictures of every kind have the levels that Pillow's convert("RGB") and convert("L") give, also resized, alone and in

@@ -201,7 +201,7 @@ func TestReasonLines(t *testing.T) {
 	var text strings.Builder
 	must.Do(t, r.WriteText(&text))
 	lines := strings.Split(text.String(), "\n")
-	head, row := lines[1], lines[2] // words are to the left, numbers to the right
+	head, row := lines[1], lines[2] // words are aligned left, numbers right
 	n := strings.Index(head, "baseline") + len("baseline")
 	if !strings.HasPrefix(head, "  cell ") || !strings.HasPrefix(row, "  rose/none/none ") || row[n-3:n] != "0.0" ||
 		!strings.HasSuffix(head, "detects  outcome") {

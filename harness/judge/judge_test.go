@@ -153,8 +153,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// An attack's image for a file of 8-bit levels is judged at the nearest ones, unless a loop answers. Clean ones are as
-// they are.
+// For a file of 8-bit levels, an attack's image is judged at the nearest levels, unless a loop answers. Clean images
+// are judged unchanged.
 func TestLevels(t *testing.T) {
 	for _, defense := range []string{"", "pca"} {
 		u := opened(t, defense)
@@ -181,7 +181,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Halfway to where another class wins, as near as float32 tells, an answer is within rounding of the other verdict.
+// A point between two classes, as near to the border as float32 tells, is within rounding of the other verdict.
 func TestNear(t *testing.T) {
 	u := opened(t, "")
 	d := must.Get(u.Set("test", 0))(t)

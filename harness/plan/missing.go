@@ -123,7 +123,7 @@ func missingSet(s dataset.Spec) Missing {
 	return Missing{Kind: "data set", Path: s.Path, What: dataset.Find(s.Format).Needs}
 }
 
-// missingNetwork says how to make a network: scripts/train.py writes ARCHITECTURE-standard/model.onnx, or -robust.
+// missingNetwork says how to make a network: scripts/zoo/train.py writes ARCHITECTURE-standard/model.onnx, or -robust.
 func missingNetwork(file string, images dataset.Spec) Missing {
 	m := Missing{Kind: "network", Path: file,
 		What: "an ONNX classifier of these images; scripts/zoo/export.py writes one from PyTorch's weights"}

@@ -14,8 +14,8 @@ type Work struct {
 	Made     func() int64 // passes that are made so far
 }
 
-// component is the progress of one component of an attack: the images that are finished, how many of all stand, and
-// which share of the passes is made.
+// component is the progress of one component of an attack: the finished images, the standing images of all, and the
+// fraction of its passes that are made.
 type component struct {
 	display
 	Work
@@ -23,7 +23,7 @@ type component struct {
 	mu       sync.Mutex
 	finished int
 	standing int
-	each     int64 // passes that an image takes at most
+	each     int64 // most passes for an image
 	before   int64 // passes made before it began, which the journal holds
 }
 
@@ -64,7 +64,7 @@ func (c *component) image(standing, passes int) {
 	c.standing = min(c.standing, standing)
 	c.finished++
 	if passes > 0 {
-		c.Passes -= c.each - int64(passes) // which it no longer takes
+		c.Passes -= c.each - int64(passes) // passes that the image no longer takes
 	}
 }
 
@@ -83,5 +83,5 @@ func (c *component) tell() {
 	c.show(int64(e.Share*1000), e.short(), e)
 }
 
-// Follow has a function called whenever a component at work is shown.
+// Follow sets a function that is called whenever a component at work is shown.
 func (p *Progress) Follow(follow func()) { p.follow = follow }

@@ -42,7 +42,7 @@ type Progress struct {
 	records  *slog.Logger // nil for people
 	terminal bool
 	every    time.Duration // between two reports of one component
-	follow   func()        // nil for none
+	follow   func()        // may be nil
 }
 
 // New returns a progress that writes to w in a format, [TextLog] or [JSONLog]. If quiet is set, it reports only the

@@ -261,7 +261,7 @@ func TestProgressFormats(t *testing.T) {
 	}
 }
 
-// An image that is finished early takes the passes that it leaves from all; what the journal holds does not count.
+// An image that ends early takes the passes that it leaves off the total. Passes from the journal do not count.
 func TestComponent(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
@@ -274,7 +274,7 @@ func TestComponent(t *testing.T) {
 	must.Do(t, p.Component(ComponentID{}, Work{Images: 4, Standing: 5, N: 6, Passes: 40, Made: made.Load},
 		func(image func(standing, passes int)) error {
 			for range 2 {
-				<-shown // one may have been under way
+				<-shown // one report may have been under way
 			}
 			made.Add(12)
 			image(4, 2)

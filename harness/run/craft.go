@@ -127,7 +127,7 @@ func (w *crafting) id(component string) progress.ComponentID {
 	return progress.ComponentID{ID: w.cell, Component: component, Seed: w.seed, Label: w.label}
 }
 
-// work is what components have to do on images.
+// work describes the passes of components on images, for the progress.
 func (w *crafting) work(todo []int, on *open.Counted, components []attacks.Attack) progress.Work {
 	each := 0
 	for _, c := range components {
@@ -518,7 +518,7 @@ func (w *crafting) prove() error {
 	for len(todo) > 0 && prove != nil && pays() {
 		some := todo[:min(w.run.Cores(), len(todo))]
 		todo = todo[len(some):]
-		// Half of what they save, so that proofs stay worth it.
+		// Half of the time that they save, so that proofs stay worth it.
 		branching := time.Duration(saved(rest, recent) / 2 * float64(len(some)*int(time.Second)))
 		err := work.Do(w.run.ctx, some, open.SideBySide(len(some)),
 			func(ctx context.Context, im attacks.Image, _ int) (bool, error) { return prove(ctx, im, branching) })
@@ -541,8 +541,8 @@ func (w *crafting) prove() error {
 	return nil
 }
 
-// saved is how many seconds a proof saves, all cores at work, where an image that stands takes rest: that times the
-// chance that it is proven, by what came of the last ones.
+// saved estimates how many seconds a proof saves, all cores at work: rest, the time of a standing image, times the
+// chance that the image is proven, judged by the last proofs.
 func saved(rest float64, recent []bool) float64 {
 	hits := lists.Count(recent, func(is bool) bool { return is })
 	return rest * float64(hits+1) / float64(len(recent)+2)

@@ -32,7 +32,7 @@ import (
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), 1) }
 
-// bench is the small run's job, opened.
+// bench opens the small run's job.
 func bench(t *testing.T) (*open.Opener, *open.Job) {
 	t.Helper()
 	testinput.Runtime(t)
@@ -44,7 +44,7 @@ func bench(t *testing.T) (*open.Opener, *open.Job) {
 	return o, b
 }
 
-// trialsOf are attacks of a name at some epsilons.
+// trialsOf returns attacks of a name at some epsilons.
 func trialsOf(t *testing.T, name string, epsilons ...float64) []plan.Trial {
 	t.Helper()
 	a := &config.Attack{Name: name, Epsilons: epsilons}
@@ -344,7 +344,7 @@ type classes struct{ attacks.Oracle }
 
 func (classes) Classes() int { return 10 }
 
-// A seed without a cell, or of a part of a run, adds nothing; without clean verdicts or images nothing is scored.
+// A seed without a cell, or of a part of a run, adds nothing. Without clean verdicts or images nothing is scored.
 func TestSeedOfNoCell(t *testing.T) {
 	trial := trialsOf(t, "a", 1)[0]
 	for _, s := range []scoring{{Trial: trial, made: &crafted{}}, {Trial: trial, clean: &judgement{}}} {
@@ -417,12 +417,12 @@ func TestBelievable(t *testing.T) {
 	}
 }
 
-// claims is an attack that claims these images, one a call.
+// claims is an attack that claims these images, one in each call.
 type claims struct {
 	attacks.Attack
 	of       [][]float32
 	distance float64
-	calls    string // each at full strength or not
+	calls    string // for each call, whether at full strength
 }
 
 func (c *claims) Perturb(_ context.Context, _ attacks.Oracle, _ attacks.Image, how attacks.Options) (attacks.Result,
@@ -432,7 +432,7 @@ func (c *claims) Perturb(_ context.Context, _ attacks.Oracle, _ attacks.Image, h
 	return attacks.Result{Adversarial: c.of[k], Distance: c.distance}, nil
 }
 
-// An attack whose claim the judge refutes is run again at full strength, and, where it has a distance, for any image.
+// An attack whose success the judge refutes runs again at full strength and, if it has a distance, for any image.
 func TestRefutedClaims(t *testing.T) {
 	_, b := bench(t)
 	im := must.Get(b.Set.Read(0))(t)
@@ -468,7 +468,7 @@ func TestRefutedClaims(t *testing.T) {
 	}
 }
 
-// Gradients that are the reference's are taken, and others refused; the CPU provider's are not compared.
+// Gradients equal to the reference's are accepted, and others refused. The CPU provider's are not compared.
 func TestCompare(t *testing.T) {
 	o, b := bench(t)
 	must.Do(t, compare(t.Context(), b.Net, b))
@@ -483,12 +483,12 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// certain is a certificate that tells nothing.
+// certain is a certificate without content.
 type certain struct{ certify.Proof }
 
 func (certain) Tell(int, *result.Record) {}
 
-// Records have votes of a network that draws at random, unless an image is certified.
+// Records of a network that draws random numbers have votes, unless an image is certified.
 func TestVotesOfRecords(t *testing.T) {
 	_, b := bench(t)
 	for _, c := range []struct {
@@ -507,7 +507,7 @@ func TestVotesOfRecords(t *testing.T) {
 	}
 }
 
-// A file is as it was written where it has the same bytes, and as many.
+// A file has a checksum if it has the same bytes, and as many.
 func TestChecksum(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	c := Checksum{3, checksum.Of([]byte("abc"))}
@@ -522,7 +522,7 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// A component's work is the passes that its images take at most.
+// A component's work is the most passes that its images take.
 func TestWork(t *testing.T) {
 	o, _ := bench(t)
 	s := attacks.Setup{Kind: "autoattack", Version: "standard"}
@@ -538,7 +538,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// A further seed adds to the cell that has its identity.
+// A further seed adds to the cell with its identity.
 func TestCellOf(t *testing.T) {
 	s := scoring{Job: &open.Job{Job: &plan.Job{Suite: &config.Suite{Name: "s"}, Model: &config.Model{Name: "m"}}},
 		Trial: trialsOf(t, "a", 0.1)[0]}

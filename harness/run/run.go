@@ -330,7 +330,7 @@ func cpuName() string {
 	return runtime.GOOS + "/" + runtime.GOARCH
 }
 
-// count begins the status of a part: how many images it attacks, by each attack on each network.
+// count begins the status of a part, with the number of images that it attacks, summed over attacks and networks.
 func (r *run) count() {
 	if r.part == nil {
 		return
@@ -355,7 +355,7 @@ func (r *run) count() {
 type preflight struct {
 	*open.Opener
 	ctx      context.Context
-	compared map[string]bool // models whose gradients were held against the CPU provider's
+	compared map[string]bool // models whose gradients were compared with the CPU provider's
 }
 
 // ready checks that a plan's files are there and fit each other. Networks stay open for their jobs as long as the
@@ -463,7 +463,7 @@ func (p preflight) comparable(b *open.Job) error {
 	return compare(p.ctx, reference, b)
 }
 
-// compare holds a job's gradients for attacks against those of a reference.
+// compare returns an error if a job's gradients for attacks differ from those of a reference.
 func compare(ctx context.Context, reference *control.Network, b *open.Job) error {
 	apart, err := control.Apart(ctx, reference, b.Attacked, min(comparedImages, b.Set.Len()), b.Set.Read)
 	if err == nil {

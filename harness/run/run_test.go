@@ -350,7 +350,7 @@ func TestMasked(t *testing.T) {
 	}
 	for _, c := range []struct {
 		change func(c *result.Cell)
-		asked  [3]bool // of which cells it matters
+		asked  [3]bool // the cells for which it matters
 	}{
 		{func(c *result.Cell) { c.Error = "e" }, [3]bool{true, true, true}},
 		{func(c *result.Cell) { c.Model = "n" }, [3]bool{true, true, true}},
@@ -465,8 +465,8 @@ func (s *stopper) Write(line []byte) (int, error) {
 	return s.Builder.Write(line)
 }
 
-// A part that was stopped continues, and makes images again that are damaged; one that is finished is left, unless its
-// journal is not as it was.
+// A part that was stopped continues, and makes damaged images again. A finished one is left, unless its journal has
+// changed.
 func TestPartIsThere(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Bundled+`
@@ -504,7 +504,7 @@ suites: {s: {dataset: test, models: [robust], attacks: [both]}}
 	}
 }
 
-// A certificate is asked about an attack's images wherever it stands among the attacks. Each seed of an attack takes
+// A certificate is confronted with an attack's images, whatever their order in the config. Each seed of an attack has
 // its own time.
 func TestCertificatesAreConfronted(t *testing.T) {
 	_, cells, _ := done(t, `
@@ -530,8 +530,8 @@ suites: {s: {dataset: test, models: [robust], attacks: [pgd, late, smooth]}}
 	}
 }
 
-// A study follows the control's own solver to the answers that the control gives, and follows it step by step at the
-// default rate too, in a curve that says so.
+// A study follows the control's own solver to the control's answers, and also step by step at the default rate, in a
+// curve that says so.
 func TestStudy(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Bundled+`
@@ -554,7 +554,7 @@ suites:
 		"outer 2 0.5 true"}; !slices.Equal(runs, want) {
 		t.Errorf("runs %q, want %q", runs, want)
 	}
-	for k, c := range study.Curves { // greedy control, msa, pmp and msa by default, of two kinds of images each
+	for k, c := range study.Curves { // greedy control, msa, pmp and default msa, for two kinds of images each
 		inner := map[string]int{"greedy": 0, "pmp": 1, "msa": 2}[c.Settings.Method]
 		if c.Settings.Inner != inner || c.Default != (k >= 6) ||
 			c.Default != (c.Settings.LearningRate == usual) || k > 1 && len(c.Points) != 5 {
@@ -572,7 +572,7 @@ suites:
 	}
 }
 
-// Images that are transferred are made on their source: what it takes to break them is the same for every network.
+// Transferred images are made on their source: the passes that break them are the same for every network.
 func TestTransfer(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Bundled+`

@@ -124,7 +124,7 @@ func (c *Category) sum(a Answered) string {
 		c.sumFile(a.Spec))))
 }
 
-// sumFile is a file's checksum, 0 where it can't be read.
+// sumFile returns a file's checksum, or 0 if it can't be read.
 func (c *Category) sumFile(name string) uint32 {
 	path := c.unpacked(name)
 	f, err := input.Open(path)
