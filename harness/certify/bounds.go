@@ -25,7 +25,7 @@ import (
 
 func init() { kinds[attacks.BoundsKind] = bounded{} }
 
-// bounded is a certificate by bounds of the logits.
+// bounded proves certificates by bounds of the logits.
 type bounded struct{}
 
 // least is the journal's entry for an image: its least margin, or nil if there is no bound.

@@ -17,9 +17,9 @@ import (
 
 func init() { kinds[attacks.BracketKind] = bracketed{} }
 
-// bracketed tells of each image the largest radius that bounds prove and the smallest that an attack breaks it at. Both
-// are worked on for a time: cheaply on every image, then on the image with the widest gap next, by the next of the
-// attacks and searches that it has not been through.
+// bracketed finds for each image the largest radius that bounds prove and the smallest radius at which an attack
+// breaks it. It spends a budget of time: a cheap step on every image, then always on the image with the widest gap,
+// by its next attack or search.
 type bracketed struct{}
 
 // found is the result of one step of work on an image, as the journal has it.

@@ -17,7 +17,7 @@ import (
 	"selfheal/models/bounds"
 )
 
-// kinds has each certificate by its kind in configs; the file of a certificate adds it.
+// kinds has the certificates by their kinds in configs. The file of each adds it.
 var kinds = map[string]kind{}
 
 // kind implements one kind of certificate.

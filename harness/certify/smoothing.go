@@ -117,7 +117,7 @@ func (s Smoothing) Radius(v Vote, label int) float64 {
 
 func init() { kinds[attacks.SmoothingKind] = majority{} }
 
-// majority is a certificate of the smoothed classifier: the class that most noisy copies of an image get.
+// majority certifies the smoothed classifier, which answers the class of most noisy copies of an image.
 type majority struct{}
 
 // votes are a proof by smoothing for one of a certificate's epsilons.

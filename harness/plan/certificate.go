@@ -9,7 +9,8 @@ import (
 	"selfheal/harness/result"
 )
 
-// certificate is proven of every classifier. Its key has no mode: a proof holds against every attacker.
+// certificate is a trial that proves something of every classifier. Its key has no mode: a proof holds against every
+// attacker.
 type certificate struct {
 	attack
 	proof attacks.Proof
@@ -45,7 +46,7 @@ func (c certificate) Describe() (result.Attack, error) {
 	return known, err
 }
 
-// Samples is how many answers the certificate's classifier is asked for, once for all epsilons.
+// Samples returns how many answers the certificate takes of its classifier, once for all epsilons.
 func (c certificate) Samples() int64 {
 	if c.proof.Spans && c.epsilon != c.setting.Epsilons[0] {
 		return 0
