@@ -18,8 +18,8 @@ import (
 	"selfheal/internal/lists"
 )
 
-// Kubernetes runs the shards of a job as the indices of one indexed Job, by kubectl. Brackets hold the meaning of a
-// field's zero value.
+// Kubernetes writes the manifest of an indexed Job, a pod for each shard. Brackets hold the meaning of a field's zero
+// value.
 type Kubernetes struct {
 	Image string // has the program, a shell and ONNX Runtime's library
 	Claim string // the PersistentVolumeClaim that holds config, models, data and results

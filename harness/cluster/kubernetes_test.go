@@ -206,7 +206,7 @@ func TestArgumentsArriveAsTheyWere(t *testing.T) {
 	}
 }
 
-// Each index runs one of the wanted shards.
+// Each index runs one shard, and each shard has one index.
 func TestIndicesAreTheShards(t *testing.T) {
 	show := program(t, "selfheal", `printf '%s\0' "$@"`)
 	_, job := decoded(t, eight, Job{Shards: 12, Dir: "/data/out", Command: []string{show}})

@@ -139,7 +139,7 @@ func TestFortranPickle(t *testing.T) {
 	}
 }
 
-// Pickles in CIFAR's form that Python 3 writes by protocols 2 to 5 are read, with NumPy's names before and after its
+// Pickles in CIFAR's form that Python 3 writes by protocols 3 to 5 are read, with NumPy's names before and after its
 // second version. Earlier protocols, and data outside of the pickle, are refused.
 func TestPython3Pickles(t *testing.T) {
 	older := strings.NewReplacer("\x16numpy._core.multiarray", "\x15numpy.core.multiarray",

@@ -50,7 +50,7 @@ func TestMeasure(t *testing.T) {
 		"time: ", " on this machine, from timed passes; not known: robust, other\n")
 }
 
-// Opening a job counts in both bounds, before any pass: twice, because the run opens it again.
+// Opening a job counts in both bounds, before any pass: once or, if it does not stay open, at most twice.
 func TestOpeningCounts(t *testing.T) {
 	testinput.Runtime(t)
 	p := must.Get(plan.New(testplan.Config(t, testplan.Repository(t), measured, []string{"plain"})))(t)

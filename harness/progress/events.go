@@ -407,7 +407,7 @@ func (e ComponentProgress) short() string {
 		strings.TrimSuffix(e.words().SoFar, " so far"), e.Robust, e.N, e.left())
 }
 
-// left returns the component's time left and the run's.
+// left writes a bound of the component's time left.
 func (e ComponentProgress) left() string {
 	if e.Left == nil {
 		return "? left"
