@@ -152,17 +152,28 @@ func TestImagesOfTheWidest(t *testing.T) {
 	}
 }
 
+// Images of an undecided drop are enough where a min that may be missed needs no more than those.
+func TestImagesOfMinimums(t *testing.T) {
+	rules := config.DefaultGate()
+	n := stats.ImagesToMiss(0.8, 0.85, rules.Alpha, power)
+	for less, want := range []string{"look at the changes", fmt.Sprintf("about %d images are needed", n)} {
+		r := &Report{Gate: rules, Cells: []Compared{{Cell: Cell{N: n - less}, Change: &Change{Below: 1}},
+			{Cell: Cell{N: 100, Correct: 80}, Accuracy: 0.8, Min: &Minimum{Min: 0.85}}}}
+		if got := r.images(newTests(rules)); !strings.Contains(got, want) {
+			t.Errorf("%d images: %s, want %s", n-less, got, want)
+		}
+	}
+}
+
 // The rules that are set are printed.
 func TestRules(t *testing.T) {
 	r := &Report{Gate: config.Gate{MaxDrop: 0.02, Alpha: 0.05}}
 	bare := r.rules()
 	r.Gate.Min, r.Gate.FailOn = map[string]float64{"*": 0.5}, []string{"quick", "zero-gradient"}
 	r.Gate.NewModel = true
-	full := r.rules()
-	for _, want := range []string{", 1 min", ", fail_on quick zero-gradient", ", fail_on", ", new_model"} {
-		if strings.Contains(bare, want) || !strings.Contains(full, want) {
-			t.Errorf("%q: %q and %q", want, bare, full)
-		}
+	full := bare + ", 1 min, fail_on quick zero-gradient, new_model"
+	if got := r.rules(); bare != "rules: max_drop 2 points, alpha 0.05" || got != full {
+		t.Errorf("%q and %q, want %q", bare, got, full)
 	}
 	for change, want := range map[float64]string{0.0005: "+0.1", 0.00049: "0.0", -0.0005: "-0.1", -0.02: "-2.0"} {
 		if got := signed(change); got != want {
