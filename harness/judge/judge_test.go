@@ -178,6 +178,16 @@ func TestLevels(t *testing.T) {
 			attacked.Rounds || clean.Rounds || !attacked.Right || !clean.Right {
 			t.Errorf("%s: %+v, clean %+v of %v, at the levels %v", defense, attacked, clean, between, at)
 		}
+		for k, v := range pixels {
+			x[k] = min(max(v+float32(k%2*2-1)*0.7/255, 0), 1)
+		}
+		im.Pixels = pixels
+		for epsilon, clean := range map[float64]bool{1: false, 0.8 / 255: defense == ""} { // else the nearest leave it
+			v := must.Get(Judge(t.Context(), u.Classifier, im, x, plan.Ball{Epsilon: epsilon}, AnswerOnly))(t)
+			if (float64(v.Margin) == attacks.LogitMargin(at, label)) != clean {
+				t.Errorf("%s within %v: %+v, of the clean image %v", defense, epsilon, v, at)
+			}
+		}
 	}
 }
 
@@ -264,23 +274,23 @@ suites: {s: {dataset: test, models: [robust], attacks: [one, two, patch, square,
 	for _, c := range []struct {
 		name    string
 		epsilon float64
-		want    string // the trial's name, or words of the error
-		found   float64
+		want    string  // the trial's name, or words of the error
+		found   float64 // -1 of an error
 	}{
 		{"one", 0, "one", 2. / 255}, {"one", 2. / 255, "one", 2. / 255},
 		{"one", 2. / 255 * (1 + 0.9e-9), "one", 2. / 255}, {"one", 2. / 255 * (1 - 0.9e-9), "one", 2. / 255},
-		{"one", 2. / 255 * (1 + 1.1e-9), "no epsilon", 0}, {"one", 2. / 255 * (1 - 1.1e-9), "no epsilon", 0},
-		{"two", 0.4, "two", 0.4}, {"two", 0.2, "two", 0.2}, {"two", 0, "several epsilons", 0},
-		{"two:3", 0.2, `no attack "two:3"`, 0}, {"patch:5", 0, "patch:5", 0}, {"patch:3", 0, "patch:3", 0},
-		{"patch", 0, "several sides; its cells are called as patch:3", 0}, {"patch:4", 0, "no cell patch:4", 0},
+		{"one", 2. / 255 * (1 + 1.1e-9), "no epsilon", -1}, {"one", 2. / 255 * (1 - 1.1e-9), "no epsilon", -1},
+		{"two", 0.4, "two", 0.4}, {"two", 0.2, "two", 0.2}, {"two", 0, "several epsilons", -1},
+		{"two:3", 0.2, `no attack "two:3"`, -1}, {"patch:5", 0, "patch:5", 0}, {"patch:3", 0, "patch:3", 0},
+		{"patch", 0, "several sides; its cells are called as patch:3", -1}, {"patch:4", 0, "no cell patch:4", -1},
 		{"square", 0, "square:4", 0}, {"common", 0, "common:fog:1", 0}, {"common:fog:2", 0, "common:fog:2", 0},
-		{"three", 0, `no attack "three"`, 0},
+		{"three", 0, `no attack "three"`, -1},
 	} {
 		found, err := trial(cfg, c.name, cell.Epsilon(c.epsilon))
-		if err != nil {
+		if c.found < 0 {
 			must.Refuse(t, err, c.want)
-		} else if found.Name() != c.want || float64(found.Epsilon()) != c.found {
-			t.Errorf("%s at %v: %s at %v", c.name, c.epsilon, found.Name(), found.Epsilon())
+		} else if err != nil || found.Name() != c.want || float64(found.Epsilon()) != c.found {
+			t.Errorf("%s at %v: %v, %v", c.name, c.epsilon, found, err)
 		}
 	}
 }
