@@ -178,6 +178,24 @@ func (f *otherwise) Logits(ctx context.Context, x, out []float32) error {
 
 func (f *otherwise) Close() {}
 
+// Gradients of a network whose file rounds are its own, and without rounding and clipping only where all are clipped.
+func TestGradientsByFile(t *testing.T) {
+	b := &onnx.Builder{G: onnx.NewGraph("file")}
+	z := b.OpWith("Flatten", onnx.Attrs{"axis": 1}, b.Input("x", onnx.Shape{onnx.Batch, 1, 1, 2}))
+	scale, zero := b.Float(0.5/255), b.Const(&onnx.Tensor{DType: onnx.Uint8, Shape: onnx.Shape{}, Ints: []int64{0}})
+	b.Output("logits", b.Op("DequantizeLinear", b.Op("QuantizeLinear", z, scale, zero), scale, zero))
+	n := open(t, testPool(t, 2), encoded(t, b), NetworkOptions{})
+	must.Do(t, n.AnsweredBy(&otherwise{on: n}))
+	for x, want := range map[[2]float32][2]bool{{0.2, 0.3}: {true, true}, {0.2, 0.7}: {true, false},
+		{0.7, 0.2}: {false, true}, {0.7, 0.9}: {true, true}} {
+		var e attacks.Evaluation
+		must.Do(t, n.Gradient(t.Context(), x[:], attacks.CrossEntropy, 0, 1, &e))
+		if got := [2]bool{e.Gradient[0] != 0, e.Gradient[1] != 0}; got != want {
+			t.Errorf("at %v: %v", x, e.Gradient)
+		}
+	}
+}
+
 // The opened network answers a sample if its answer is clear, and the file does otherwise. For classes alone and for
 // a file that rounds, the file always answers.
 func TestSamples(t *testing.T) {

@@ -122,7 +122,9 @@ func TestApart(t *testing.T) {
 	}
 	image := func(int) (attacks.Image, error) { return attacks.Image{Pixels: []float32{0.2, 0.7}}, nil }
 	one, other := scaled(1), scaled(1.5)
-	must.Do(t, must.Get(Apart(t.Context(), one, one, 3, image))(t).Check())
+	none := must.Get(Apart(t.Context(), one, one, 3, image))(t)
+	must.Do(t, none.Check())
+	must.Have(t, none.String(), "up to 0 of their length away from the CPU provider's (ce)") // of equals the first
 	gap := must.Get(Apart(t.Context(), one, other, 3, image))(t)
 	must.Refuse(t, gap.Check(), "are up to 0.64 of their length away", "(ce)") // 1.5·σ(0.75)/σ(0.5) − 1
 }
