@@ -11,6 +11,7 @@ import (
 	"selfheal/attacks"
 	"selfheal/internal/must"
 	"selfheal/models/onnx"
+	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/ort"
 )
 
@@ -107,6 +108,8 @@ func TestPlaces(t *testing.T) {
 	if _, err := ONNXEmbedding(small(t, false), c.StateShape(0)); err == nil {
 		t.Error("a classifier passes for an embedding")
 	}
+	sides := onnxtest.New(17, -1, 2, -1, -1).Node("Relu x → y").Bytes(-1, 2, -1, -1) // which it leaves open
+	must.Get(ONNXEmbedding(sides, c.StateShape(0)))(t)
 	g := must.Get(IdentityEmbedding(c.StateShape(1)))(t)
 	if _, err := NewController(c, "twice", Solver{Method: Greedy}, []Layer{{1, g}, {1, g}}); err == nil {
 		t.Error("two layers at one place are no error")
