@@ -1,12 +1,7 @@
 package harness_test
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"image"
-	"image/png"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +17,6 @@ import (
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
-	"selfheal/models/onnx"
 )
 
 const corruptions = testplan.Bundled + `
@@ -119,32 +113,5 @@ func TestCorruptionsAreTold(t *testing.T) {
 		_, err := config.Parse("test.yaml", []byte(corruptions), testplan.Repository(t), c.set,
 			"controls.pca.solver.method=msa")
 		must.Refuse(t, err, c.words)
-	}
-}
-
-// A network with ImageNet's classes, for images of its size, has AlexNet's errors beside its own.
-func TestAlexNetsErrors(t *testing.T) {
-	dir := t.TempDir()
-	b := &onnx.Builder{G: onnx.NewGraph("thousand")}
-	h := b.OpWith("Flatten", onnx.Attrs{"axis": int64(1)}, b.Op("GlobalAveragePool", b.Input("x",
-		onnx.Shape{-1, 3, 224, 224})))
-	b.Output("z", b.OpWith("Gemm", onnx.Attrs{"transB": int64(1)}, h,
-		b.Const(onnx.FloatTensor(onnx.Shape{1000, 3}, make([]float32, 3000))),
-		b.Const(onnx.FloatVector(make([]float32, 1000)))))
-	must.Do(t, b.Err())
-	path := filepath.Join(dir, "thousand.onnx")
-	must.Do(t, os.WriteFile(path, must.Get(b.G.Encode())(t), 0o644))
-	for _, class := range []string{"a", "b"} {
-		must.Do(t, os.MkdirAll(filepath.Join(dir, "set", class), 0o755))
-		var picture bytes.Buffer
-		must.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 224, 224))))
-		must.Do(t, os.WriteFile(filepath.Join(dir, "set", class, "1.png"), picture.Bytes(), 0o644))
-	}
-	text := fmt.Sprintf(`{version: 1, datasets: {d: {format: image-folder, path: %q}}, models: {m: {path: %q}},
-attacks: {c: {kind: corruption, names: [contrast], severities: 5}},
-suites: {s: {dataset: d, models: [m], attacks: [c]}}}`, filepath.Join(dir, "set"), path)
-	f, _, _ := runFor(t, testplan.Plan(t, text, 1, 2))
-	if len(f.Cells) != 2 || f.Cells[0].AlexNetError != 0 || f.Cells[1].AlexNetError != .853204 {
-		t.Errorf("%+v", f.Cells)
 	}
 }

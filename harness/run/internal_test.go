@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"selfheal/attacks"
@@ -33,10 +34,13 @@ import (
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), 1) }
 
 // bench opens the small run's job.
-func bench(t *testing.T) (*open.Opener, *open.Job) {
+func bench(t *testing.T) (*open.Opener, *open.Job) { return jobOf(t, testplan.Small) }
+
+// jobOf opens a config's first job.
+func jobOf(t *testing.T, text string) (*open.Opener, *open.Job) {
 	t.Helper()
 	testinput.Runtime(t)
-	p := testplan.Plan(t, testplan.Small, 1, 8)
+	p := testplan.Plan(t, text, 1, 8)
 	o := must.Get(open.New(p.Config, open.Options{}))(t)
 	t.Cleanup(o.Close)
 	b := must.Get(o.Job(p.Jobs[0]))(t)
@@ -480,6 +484,48 @@ func TestCompare(t *testing.T) {
 	p := preflight{Opener: o, ctx: t.Context(), compared: map[string]bool{}}
 	if must.Do(t, p.comparable(b)); len(p.compared) > 0 {
 		t.Error("the CPU provider is held against itself")
+	}
+}
+
+// A network to be proven has bounds, or is refused before a run.
+func TestProvable(t *testing.T) {
+	o, b := jobOf(t, testplan.Bundled+`
+attacks: {box: {kind: bounds, norm: linf, epsilon: 1/255}}
+suites: {s: {dataset: test, models: [robust], attacks: [box]}}
+`)
+	p := preflight{Opener: o, ctx: t.Context(), compared: map[string]bool{}}
+	must.Do(t, p.job(b))
+	b.Net.Graph.Inexact = true
+	must.Refuse(t, p.job(b), "model robust: no bounds for a file that is computed otherwise")
+}
+
+// probedFile is a file that answers as the opened network does.
+type probedFile struct {
+	on    *control.Network
+	asked atomic.Int64
+}
+
+func (f *probedFile) Logits(ctx context.Context, x, out []float32) error {
+	f.asked.Add(1)
+	return f.on.CopyLogits(ctx, x, out)
+}
+
+func (*probedFile) Close() {}
+
+// A network that was trained is neither random nor unstable, by as many answers an image as are said.
+func TestProbe(t *testing.T) {
+	o, b := bench(t)
+	f := &probedFile{on: b.Net}
+	must.Do(t, b.Net.AnsweredBy(f))
+	clean := make([]judge.Verdict, b.Set.Len())
+	clean[0].Right, clean[2].Right = true, true
+	w := must.Get(probe(t.Context(), o, open.Alone(b.Net), b.Set, clean))(t)
+	if n := f.asked.Load(); len(w) > 0 || n != 2*ProbePasses {
+		t.Errorf("%+v after %d answers, want %d", w, n, 2*ProbePasses)
+	}
+	under := open.Classifier{Info: open.Info{Control: &open.ControlInfo{}}}
+	if alone, few := Probed(open.Alone(b.Net)), Probed(under); alone != probed || few != probedControlled {
+		t.Errorf("%d images are probed, %d under a control", alone, few)
 	}
 }
 

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"image"
+	"image/png"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +27,7 @@ import (
 	"selfheal/internal/number"
 	"selfheal/internal/testinput"
 	"selfheal/internal/testplan"
+	"selfheal/models/onnx"
 )
 
 // done runs a config on 24 images and sorts its records by cell, in the order of the images.
@@ -31,14 +35,19 @@ func done(t *testing.T, text string, sets ...string) (*plan.Plan, map[string]res
 	t.Helper()
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Bundled+text, 2, 8, append(sets, "datasets.test.limit=24")...)
-	out := t.TempDir()
-	f := must.Get(Run(t.Context(), p, Options{Out: out}))(t)
+	out, log := t.TempDir(), strings.Builder{}
+	f := must.Get(Run(t.Context(), p, Options{Out: out, Progress: progress.New(&log, progress.TextLog, false)}))(t)
 	cells, records := map[string]result.Cell{}, map[string][]result.Record{}
 	name := func(id cell.ID) string {
 		return strings.Replace(strings.Replace(id.Name(), "/", " ", 2), "@", " ", 1)
 	}
-	for _, c := range f.Cells {
+	for i, c := range f.Cells {
 		cells[name(c.ID)] = c
+		told := fmt.Sprintf(`\[%d/%d\] .*, (undefended|controlled by)`, i+1, len(f.Cells))
+		known := c.Defense == "none" && len(c.Steps) > 0 // by its last component's line
+		if regexp.MustCompile(told).MatchString(log.String()) == known {
+			t.Errorf("%s: told %v", c.Name(), !known)
+		}
 	}
 	for _, r := range must.All(result.Records(filepath.Join(out, "records.jsonl")))(t) {
 		n := name(r.ID)
@@ -572,15 +581,16 @@ suites:
 	}
 }
 
-// Transferred images are made on their source: the passes that break them are the same for every network.
+// Transferred images are made on their source: the passes that break them are the same for every network. The judge
+// gives the same verdicts again on those that are saved.
 func TestTransfer(t *testing.T) {
 	testinput.Runtime(t)
 	p := testplan.Plan(t, testplan.Bundled+`
 attacks: {pgd: {kind: pgd, norm: linf, epsilon: 3/255, steps: 4}}
 suites: {s: {dataset: test, models: [robust, standard], mode: transfer, attacks: [pgd]}}
-`, 2, 8, "datasets.test.limit=16")
+`, 2, 8, "datasets.test.limit=16", "save_adversarial=true")
 	out := t.TempDir()
-	must.Get(Run(t.Context(), p, Options{Out: out}))(t)
+	f := must.Get(Run(t.Context(), p, Options{Out: out}))(t)
 	took := map[string]string{}
 	for _, r := range must.All(result.Records(filepath.Join(out, "records.jsonl")))(t) {
 		if r.Attack != "none" {
@@ -595,5 +605,37 @@ suites: {s: {dataset: test, models: [robust, standard], mode: transfer, attacks:
 		took["robust by standard"] != took["standard by standard"] ||
 		took["robust by robust"] == took["standard by standard"] {
 		t.Errorf("%q", took)
+	}
+	again := must.Get(Verify(t.Context(), p, f, out, Options{}))(t)
+	if len(again) != 4 || slices.ContainsFunc(again, func(r Reviewed) bool { return len(r.Differ) > 0 }) {
+		t.Errorf("looked at again: %+v", again)
+	}
+}
+
+// A network with ImageNet's classes, for images of its size, has AlexNet's errors beside its own.
+func TestAlexNetsErrors(t *testing.T) {
+	testinput.Runtime(t)
+	dir := t.TempDir()
+	b := &onnx.Builder{G: onnx.NewGraph("thousand")}
+	h := b.OpWith("Flatten", onnx.Attrs{"axis": int64(1)}, b.Op("GlobalAveragePool", b.Input("x",
+		onnx.Shape{-1, 3, 224, 224})))
+	b.Output("z", b.OpWith("Gemm", onnx.Attrs{"transB": int64(1)}, h,
+		b.Const(onnx.FloatTensor(onnx.Shape{1000, 3}, make([]float32, 3000))),
+		b.Const(onnx.FloatVector(make([]float32, 1000)))))
+	must.Do(t, b.Err())
+	path := filepath.Join(dir, "thousand.onnx")
+	must.Do(t, os.WriteFile(path, must.Get(b.G.Encode())(t), 0o644))
+	for _, class := range []string{"a", "b"} {
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "set", class), 0o755))
+		var picture bytes.Buffer
+		must.Do(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 224, 224))))
+		must.Do(t, os.WriteFile(filepath.Join(dir, "set", class, "1.png"), picture.Bytes(), 0o644))
+	}
+	text := fmt.Sprintf(`{version: 1, datasets: {d: {format: image-folder, path: %q}}, models: {m: {path: %q}},
+attacks: {c: {kind: corruption, names: [contrast], severities: 5}},
+suites: {s: {dataset: d, models: [m], attacks: [c]}}}`, filepath.Join(dir, "set"), path)
+	f := must.Get(Run(t.Context(), testplan.Plan(t, text, 1, 2), Options{Out: filepath.Join(dir, "out")}))(t)
+	if len(f.Cells) != 2 || f.Cells[0].AlexNetError != 0 || f.Cells[1].AlexNetError != .853204 {
+		t.Errorf("%+v", f.Cells)
 	}
 }
