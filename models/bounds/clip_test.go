@@ -216,3 +216,26 @@ points:
 	}
 	return held
 }
+
+// A region has as many values as the input, from a finite number to one that is no smaller, and a radius.
+func TestRegions(t *testing.T) {
+	least, most, nan := float32(-inf), float32(inf), float32(math.NaN())
+	for _, c := range []struct {
+		lower, upper float32
+		want         string // "" of a region
+	}{
+		{0, 1, ""}, {1, 1, ""}, {1, 0, "goes from 1 to 0"}, {least, 1, "goes from -Inf to 1"},
+		{0, most, "goes from 0 to +Inf"}, {least, most, "goes from -Inf to +Inf"}, {most, most, "goes from +Inf to +Inf"},
+		{nan, 1, "goes from NaN to 1"}, {0, nan, "goes from 0 to NaN"},
+	} {
+		r := Region{Lower: []float32{0, c.lower}, Upper: []float32{0, c.upper}}
+		if err := r.Check(2); c.want != "" {
+			must.Refuse(t, err, "value 1 of the region "+c.want)
+		} else if err != nil {
+			t.Error(err)
+		}
+		must.Refuse(t, r.Check(3), "a region of 2 to 2 values for an input of 3")
+		r.Centre, r.P, r.Epsilon = []float32{0, 0}, 2, -1
+		must.Refuse(t, r.Check(2), "a ball of radius -1 in the norm l2")
+	}
+}

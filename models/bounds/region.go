@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"selfheal/internal/number"
 )
 
 // Region is a set of inputs: the box of Lower and Upper, or a part of it.
@@ -38,7 +40,7 @@ func (r Region) Check(values int) error {
 		return fmt.Errorf("a region of %d to %d values for an input of %d", len(r.Lower), len(r.Upper), values)
 	}
 	for i := range r.Lower {
-		if !(r.Lower[i] <= r.Upper[i]) || math.IsInf(float64(r.Upper[i])-float64(r.Lower[i]), 0) {
+		if lower, upper := float64(r.Lower[i]), float64(r.Upper[i]); !(lower <= upper) || !number.Finite(lower, upper) {
 			return fmt.Errorf("value %d of the region goes from %g to %g", i, r.Lower[i], r.Upper[i])
 		}
 	}
