@@ -612,7 +612,8 @@ suites: {s: {dataset: test, models: [robust, standard], mode: transfer, attacks:
 	}
 }
 
-// A network with ImageNet's classes, for images of its size, has AlexNet's errors beside its own.
+// A network with ImageNet's classes, for images of its size, has AlexNet's errors beside its own, and a warning where
+// the images are of fewer classes.
 func TestAlexNetsErrors(t *testing.T) {
 	testinput.Runtime(t)
 	dir := t.TempDir()
@@ -635,7 +636,8 @@ func TestAlexNetsErrors(t *testing.T) {
 attacks: {c: {kind: corruption, names: [contrast], severities: 5}},
 suites: {s: {dataset: d, models: [m], attacks: [c]}}}`, filepath.Join(dir, "set"), path)
 	f := must.Get(Run(t.Context(), testplan.Plan(t, text, 1, 2), Options{Out: filepath.Join(dir, "out")}))(t)
-	if len(f.Cells) != 2 || f.Cells[0].AlexNetError != 0 || f.Cells[1].AlexNetError != .853204 {
+	if len(f.Cells) != 2 || f.Cells[0].AlexNetError != 0 || f.Cells[1].AlexNetError != .853204 ||
+		len(f.Cells[0].Warnings) != 1 || f.Cells[0].Warnings[0].ID != result.WarnClassSubset.ID {
 		t.Errorf("%+v", f.Cells)
 	}
 }
