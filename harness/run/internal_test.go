@@ -499,6 +499,23 @@ suites: {s: {dataset: test, models: [robust], attacks: [box]}}
 	must.Refuse(t, p.job(b), "model robust: no bounds for a file that is computed otherwise")
 }
 
+// Attacks of one network ask it as it was opened, those of another defense that one.
+func TestAim(t *testing.T) {
+	o, b := bench(t)
+	must.Do(t, b.Defend(t.Context(), true))
+	r := &run{Opener: o, ctx: t.Context(), job: b}
+	r.source = live{r}
+	var at []*target
+	for _, of := range []string{cell.None, cell.None, "pca"} {
+		must.Do(t, r.aim(plan.Group{From: b.Job, Attacked: of}))
+		at = append(at, r.target)
+	}
+	defer r.target.close()
+	if at[0] != at[1] || at[0].oracle != nil || at[2].oracle.Of.Defense() != "pca" {
+		t.Errorf("%+v", at)
+	}
+}
+
 // probedFile is a file that answers as the opened network does.
 type probedFile struct {
 	on    *control.Network
