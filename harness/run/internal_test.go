@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"image"
 	"image/png"
@@ -19,6 +20,7 @@ import (
 	"selfheal/harness/cell"
 	"selfheal/harness/certify"
 	"selfheal/harness/config"
+	"selfheal/harness/folder"
 	"selfheal/harness/judge"
 	"selfheal/harness/open"
 	"selfheal/harness/plan"
@@ -516,15 +518,18 @@ func TestAim(t *testing.T) {
 	}
 }
 
-// probedFile is a file that answers as the opened network does.
+// probedFile is a file that answers as the opened network does, but for what it adds to the first class.
 type probedFile struct {
 	on    *control.Network
+	adds  float64
 	asked atomic.Int64
 }
 
 func (f *probedFile) Logits(ctx context.Context, x, out []float32) error {
 	f.asked.Add(1)
-	return f.on.CopyLogits(ctx, x, out)
+	err := f.on.CopyLogits(ctx, x, out)
+	out[0] += float32(f.adds)
+	return err
 }
 
 func (*probedFile) Close() {}
@@ -543,6 +548,20 @@ func TestProbe(t *testing.T) {
 	under := open.Classifier{Info: open.Info{Control: &open.ControlInfo{}}}
 	if alone, few := Probed(open.Alone(b.Net)), Probed(under); alone != probed || few != probedControlled {
 		t.Errorf("%d images are probed, %d under a control", alone, few)
+	}
+}
+
+// Answers to clean images that are no numbers are an error that names the first.
+func TestNotFinite(t *testing.T) {
+	o, b := bench(t)
+	must.Do(t, b.Net.AnsweredBy(&probedFile{on: b.Net, adds: math.NaN()}))
+	j, _, err := journal.Open(t.TempDir())
+	must.Do(t, err)
+	r := &run{Opener: o, ctx: t.Context()}
+	r.journal = &folder.Journal{Journal: j}
+	_, err = r.judge(folder.Key{Of: "verdicts"}, open.Alone(b.Net), b.Set, untouched(), nil, false)
+	if out := (open.NotFinite{}); !errors.As(err, &out) || out.Image != b.Set.ID(0) {
+		t.Error(err)
 	}
 }
 
