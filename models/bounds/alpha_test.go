@@ -9,6 +9,7 @@ import (
 
 	"selfheal/internal/must"
 	"selfheal/internal/testinput"
+	"selfheal/models/onnx/onnxtest"
 	"selfheal/models/onnx/simplify"
 )
 
@@ -125,5 +126,16 @@ func TestCertifiedImages(t *testing.T) {
 		if certified[AlphaCROWN] < certified[CROWN] || images == 200 && certified[CROWN] < c.proven {
 			t.Errorf("too few")
 		}
+	}
+}
+
+// The coefficients of a linear network's bounds, which has no slopes to choose, are its own.
+func TestCoefficients(t *testing.T) {
+	g := onnxtest.Open(t, onnxtest.New(17, -1, 1, 1, 2).Floats("w", []int64{2, 2}, 1, 3, -2, 0.5).
+		Node("Flatten x → f; MatMul f w → y").Bytes(-1, 2))
+	n := ready(t, g, Unit)
+	part := must.Get(n.Part(t.Context(), Ball([]float32{0.5, 0.5}, inf, 0.1, 0, 1), n.MarginRows(0), nil, nil))(t)
+	if want := []float32{-2, -2.5}; !slices.Equal(part.Coefficients, want) {
+		t.Errorf("%v, want %v", part.Coefficients, want)
 	}
 }
