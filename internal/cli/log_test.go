@@ -51,7 +51,7 @@ func checkLog(t *testing.T, out, stderr string) {
 		}
 		epsilon := any(nil)
 		if c.Epsilon != 0 {
-			epsilon = c.Epsilon
+			epsilon = float64(c.Epsilon)
 		}
 		r := cells[i]
 		if r["suite"] != c.Suite || r["model"] != c.Model || r["defense"] != c.Defense || r["mode"] != c.Mode ||
