@@ -297,7 +297,7 @@ func fixtureCase(suite, model, defense, attack, norm string, epsilon float64, ki
 	right, wrong := result.GalleryAnswer{Class: 3, Name: "cat", Margin: 2.125}, result.GalleryAnswer{Class: 5,
 		Name: "<i>dog</i>", Margin: -1.5}
 	c := result.GalleryCase{ID: cell.Of(suite, model, defense, attack, cell.Epsilon(epsilon)).In("d", ""), Norm: norm,
-		Kind: kind,
+		Kind:  kind,
 		Image: 17, Label: 3, LabelName: "cat", Perturbation: epsilon, Undefended: result.GalleryAnswers{Clean: right,
 			Adversarial: wrong}, Pictures: result.GalleryPictures{Width: w, Height: h, Clean: pngOf(w, h,
 			color.NRGBA{200,

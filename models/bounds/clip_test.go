@@ -225,7 +225,8 @@ func TestRegions(t *testing.T) {
 		want         string // "" of a region
 	}{
 		{0, 1, ""}, {1, 1, ""}, {1, 0, "goes from 1 to 0"}, {least, 1, "goes from -Inf to 1"},
-		{0, most, "goes from 0 to +Inf"}, {least, most, "goes from -Inf to +Inf"}, {most, most, "goes from +Inf to +Inf"},
+		{0, most, "goes from 0 to +Inf"}, {least, most, "goes from -Inf to +Inf"}, {most, most,
+			"goes from +Inf to +Inf"},
 		{nan, 1, "goes from NaN to 1"}, {0, nan, "goes from 0 to NaN"},
 	} {
 		r := Region{Lower: []float32{0, c.lower}, Upper: []float32{0, c.upper}}
