@@ -157,8 +157,9 @@ type Options struct {
 type Limit interface {
 	// Outside returns a sentence that says how a result on a clean image exceeds the limit; "" if it does not.
 	Outside(clean []float32, made Result, s Shape) string
-	// Visible reports whether the image alone shows that the limit is exceeded, without the result's other fields.
-	Visible() bool
+	// Hidden says why the image alone, without the result's other fields, does not show that the limit is exceeded; ""
+	// if it does.
+	Hidden() string
 }
 
 // Certificate is proved for a clean image. Its caller computes the proof.
@@ -173,7 +174,6 @@ type Proof struct {
 	Exact    bool   // for the network in its file's form, not one rewritten to be faster
 	Random   bool   // each seed has its own proof
 	Spans    bool   // one computation decides every epsilon
-	Brackets bool   // without epsilon: it finds the radii that each image withstands
 	Samples  int    // answers of its classifier to each image that an attack has changed
 	Cost     string // for a listing; %s stands for a number of forward passes
 }

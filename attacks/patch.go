@@ -30,8 +30,8 @@ func (a patch) limit() Limit { return within(a.Sides) }
 // within limits the changes to a square with this side.
 type within int
 
-// Visible returns true.
-func (within) Visible() bool { return true }
+// Hidden returns "": the changed pixels tell.
+func (within) Hidden() string { return "" }
 
 // Outside measures the smallest square around the changed pixels.
 func (w within) Outside(clean []float32, made Result, s Shape) string {

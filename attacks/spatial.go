@@ -73,8 +73,10 @@ func (a spatial) limit() Limit { return moved{a.most()} }
 // moved limits the pose.
 type moved struct{ most Pose }
 
-// Visible returns false: many images look like a clean one that was moved.
-func (moved) Visible() bool { return false }
+// Hidden says that an image has no pose.
+func (moved) Hidden() string {
+	return "moves images, and whether others are clean ones moved can't be told of them"
+}
 
 // Outside checks that the image is the clean one at the result's pose.
 func (m moved) Outside(clean []float32, made Result, s Shape) string {

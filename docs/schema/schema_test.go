@@ -63,7 +63,7 @@ var (
 	fromZero = schema{"minimum": 0}
 )
 
-// rules are what types do not say of the values of a key, wherever it stands, or of a type's key.
+// rules say of the values of a key what types do not, wherever it stands, or of a type's key.
 var rules = map[string]schema{
 	"sha256": sha256, "config_sha256": sha256, "recipe": {"pattern": `^([a-z0-9-]+/[0-9]+(\+[a-z0-9]+)*)?$`},
 	"mode": {"enum": result.ModeNames()}, "Published.mode": {}, "verdict": {"enum": []int{0, 1}},
@@ -256,7 +256,7 @@ func (m *maker) object(typ reflect.Type) schema {
 	return s
 }
 
-// The committed schemas are those of the types.
+// The committed schemas equal the schemas made from the types.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	known := comments(t)

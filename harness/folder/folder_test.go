@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"syscall"
 	"testing"
@@ -229,4 +230,35 @@ func TestUnfinish(t *testing.T) {
 	must.Refuse(t, o.Unfinish(fs.ErrPermission), "journal.jsonl was removed while the run was at work")
 	must.Do(t, os.RemoveAll(o.Dir))
 	must.Refuse(t, o.Unfinish(fs.ErrPermission), "out was removed while the run was at work")
+}
+
+// Every field of a key is in its text, which tells blocks apart, and is read back from there.
+func TestKeysKeepEveryField(t *testing.T) {
+	var k Key
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				fill(v.Field(i))
+			}
+		case reflect.Pointer:
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem())
+		case reflect.String:
+			v.SetString("s")
+		case reflect.Int:
+			v.SetInt(3)
+		case reflect.Uint64:
+			v.SetUint(3)
+		case reflect.Float64:
+			v.SetFloat(0.5)
+		default:
+			t.Fatalf("a key has a %s", v.Kind())
+		}
+	}
+	fill(reflect.ValueOf(&k).Elem())
+	if got := must.Get(ParseKey(k.JSON()))(t); !reflect.DeepEqual(got, k) {
+		t.Errorf("%+v, from %s", got, k.JSON())
+	}
 }

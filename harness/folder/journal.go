@@ -34,9 +34,8 @@ func (k Key) JSON() string {
 	if k.By != (cell.Made{}) {
 		by = object(made(k.By))
 	}
-	return string(object(slices.Concat([]field{{"of", k.Of}}, made(k.Made), []field{{"suite", k.Suite}, {"part",
-		k.Part},
-		{"number", k.Number}, {"by", by}, {"solver", k.Solver}})))
+	return string(object(slices.Concat([]field{{"of", k.Of}}, made(k.Made),
+		[]field{{"part", k.Part}, {"number", k.Number}, {"by", by}, {"solver", k.Solver}})))
 }
 
 // field is a key and value of a JSON object.
@@ -47,7 +46,7 @@ type field struct {
 
 func made(m cell.Made) []field {
 	return []field{{"dataset", m.Dataset}, {"model", m.Model}, {"attack", m.Attack}, {"epsilon", m.Epsilon},
-		{"defense", m.Defense}, {"mode", m.Mode}, {"seed", m.Seed}, {"source", m.Source}}
+		{"defense", m.Defense}, {"mode", m.Mode}, {"seed", m.Seed}, {"source", m.Source}, {"suite", m.Suite}}
 }
 
 // object returns the JSON of the non-zero fields, in their order.

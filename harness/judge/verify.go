@@ -94,9 +94,13 @@ func Verify(ctx context.Context, u *open.Model, c Claim) (*Verification, error) 
 	if err != nil {
 		return nil, open.Wrong(err)
 	}
-	if r, err := t.Recipe(math.MaxInt16, attacks.AnyShape); err == nil && r.Limit != nil && !r.Limit.Visible() {
-		return nil, open.Wrong(fmt.Errorf("attack %s moves images, and whether others are clean ones moved can't be "+
-			"told of them; verify takes attacks that change values", c.Attack))
+	r, err := t.Recipe(math.MaxInt16, attacks.AnyShape)
+	if err != nil {
+		return nil, open.Wrong(err)
+	}
+	if r.Limit != nil && r.Limit.Hidden() != "" {
+		return nil, open.Wrong(fmt.Errorf("attack %s %s; verify takes attacks that change values", c.Attack,
+			r.Limit.Hidden()))
 	}
 	if t.Norm() != nil && t.Epsilon() == 0 {
 		return nil, open.Wrong(fmt.Errorf("attack %s is a bracket, which has no epsilon to hold images to", c.Attack))
@@ -155,7 +159,7 @@ func Measure(ctx context.Context, o *open.Opener, who open.Classifier, d Clean, 
 		return nil, err
 	}
 	v := &Verification{Row: cell.Row{Model: who.Model, Defense: who.Defense()}, Norm: t.Norm(), N: n,
-		Column: cell.Column{Attack: t.Name(), Epsilon: t.Epsilon()}, Outside: []plan.Outside{}}
+		Column: plan.ColumnOf(t, ""), Outside: []plan.Outside{}}
 	verdicts := make([]byte, n)
 	for i, of := range judged {
 		v.MaxNorm = max(v.MaxNorm, of.Norm)

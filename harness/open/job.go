@@ -8,6 +8,7 @@ import (
 
 	"selfheal/attacks"
 	"selfheal/control"
+	"selfheal/harness/config"
 	"selfheal/harness/dataset"
 	"selfheal/harness/plan"
 	"selfheal/internal/lists"
@@ -69,6 +70,16 @@ func (b *Job) Defend(ctx context.Context, fit bool) error {
 		b.Classifiers = append(b.Classifiers, Under(loop, b.Net))
 	}
 	return nil
+}
+
+// Provisional reports whether the identity stands for a linear embedding of a control, as [Job.Defend] leaves it
+// without fit.
+func (b *Job) Provisional() bool {
+	return slices.ContainsFunc(b.Suite.Controls, func(name string) bool {
+		return slices.ContainsFunc(b.opener.Config.Control(name).Layers, func(l config.Layer) bool {
+			return l.Embedding.Kind == control.Linear
+		})
+	})
 }
 
 // Undefend closes the classifiers that [Job.Defend] has opened.

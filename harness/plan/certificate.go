@@ -24,7 +24,7 @@ func (certificate) Crafted() bool            { return false }
 func (certificate) Do(m Maker, s Step) error { return m.Certify(s) }
 
 func (c certificate) Epsilon() cell.Epsilon {
-	if c.proof.Brackets {
+	if attacks.Brackets(c.setting.Kind) {
 		return 0
 	}
 	return c.attack.Epsilon()

@@ -185,7 +185,7 @@ func (s Step) Source() string {
 // Cell identifies the cell of a classifier that the step makes.
 func (s Step) Cell(defense string) cell.ID {
 	id := s.Job.Cell(defense)
-	id.Column = cell.Column{Source: s.Source(), Attack: s.Trial.Name(), Epsilon: s.Trial.Epsilon()}
+	id.Column = ColumnOf(s.Trial, s.Source())
 	return id
 }
 

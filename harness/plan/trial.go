@@ -50,6 +50,11 @@ type Trial interface {
 	Do(m Maker, s Step) error
 }
 
+// ColumnOf returns a trial's column. Source is "" outside mode transfer.
+func ColumnOf(t Trial, source string) cell.Column {
+	return cell.Column{Source: source, Attack: t.Name(), Epsilon: t.Epsilon()}
+}
+
 // Maker makes the images and certificates of trials.
 type Maker interface {
 	// Attack makes images on the classifier that a step attacks.
@@ -201,7 +206,7 @@ func (e Outside) Error() string { return e.Problem }
 // BallOf returns where a recipe's images must lie.
 func BallOf(r attacks.Recipe) Ball {
 	b := Ball{Norm: r.Norm, Epsilon: r.Epsilon, Stored: r.Stored}
-	if r.Limit != nil && r.Limit.Visible() {
+	if r.Limit != nil && r.Limit.Hidden() == "" {
 		b.Limit = r.Limit
 	}
 	return b

@@ -131,7 +131,7 @@ func slotsOf(j *plan.Job, before int) []slot {
 		}
 		for _, d := range defenses {
 			for _, kind := range kindsOf(j) {
-				all = append(all, slot{cell.Column{Attack: t.Name(), Epsilon: t.Epsilon()}, d, kind})
+				all = append(all, slot{plan.ColumnOf(t, ""), d, kind})
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (g *gallery) consider(s scoring, v []judge.Verdict) {
 		case v[i].Right: // the judge does not confirm the success
 			continue
 		}
-		k, n := slot{cell.Column{Attack: s.Name(), Epsilon: s.Epsilon()}, s.who.Defense(), kind}, len(s.made.each)
+		k, n := slot{plan.ColumnOf(s.Trial, ""), s.who.Defense(), kind}, len(s.made.each)
 		away := (i - int(g.from[k]*float64(n)) + n) % n
 		if c := g.found[k]; c == nil || away < c.away {
 			id := s.id()

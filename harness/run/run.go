@@ -364,17 +364,7 @@ func (r *run) ready(ctx context.Context) error {
 	f := preflight{Opener: r.Opener, ctx: ctx, compared: map[string]bool{}}
 	r.kept = map[*plan.Job]*open.Job{}
 	for _, j := range r.plan.Jobs {
-		b, err := f.Job(j)
-		if err == nil {
-			if err = f.job(b); err == nil {
-				b.Undefend()
-			}
-			if free, known := memory.Free(); err == nil && known && memory.Resident() < free/4 {
-				r.kept[j] = b
-			} else {
-				b.Close()
-			}
-		}
+		err := r.check(f, j)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -382,6 +372,27 @@ func (r *run) ready(ctx context.Context) error {
 			return open.Wrong(err)
 		}
 	}
+	return nil
+}
+
+// check checks a job, and keeps it open if the memory allows it.
+func (r *run) check(f preflight, j *plan.Job) error {
+	b, err := f.Job(j)
+	if err != nil {
+		return err
+	}
+	if err := f.job(b); err != nil {
+		b.Close()
+		return err
+	}
+	if free, known := memory.Free(); !known || memory.Resident() >= free/4 {
+		b.Close()
+		return nil
+	}
+	if b.Provisional() {
+		b.Undefend()
+	}
+	r.kept[j] = b
 	return nil
 }
 

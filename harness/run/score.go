@@ -62,7 +62,7 @@ func (s scoring) judged(sweeps bool, where string) (v *judgement, failure string
 func (s scoring) id() cell.ID {
 	id := s.Job.Cell(s.who.Defense())
 	if s.Trial != nil {
-		id.Column = cell.Column{Source: s.source, Attack: s.Name(), Epsilon: s.Epsilon()}
+		id.Column = plan.ColumnOf(s.Trial, s.source)
 	}
 	return id
 }

@@ -246,7 +246,10 @@ func (l live) Open(ctx context.Context, j *plan.Job) (_ *open.Job, err error) {
 			return nil, err
 		}
 	}
-	if err = b.Defend(ctx, true); err == nil && l.part != nil {
+	if b.Classifiers == nil {
+		err = b.Defend(ctx, true)
+	}
+	if err == nil && l.part != nil {
 		b.Set = b.Set.Share(l.part.Shard)
 		err = l.keep(b)
 	}

@@ -34,7 +34,7 @@ type Options struct {
 	// Joined makes the first outputs one, flat and in order: those of so many values each. Nil leaves the outputs.
 	Joined []int
 	// Alone takes a file of a batch of 1 for a network of one image: what it computes along the batch stays within the
-	// image. Where the batch can't be made open otherwise, that is tried by itself.
+	// image. It is tried by itself if the batch can't be made open otherwise.
 	Alone bool
 	// Whole takes the whole input for one item, also its first dimension, as that of a network without a batch.
 	Whole bool
@@ -114,7 +114,7 @@ func takeOutput(g *onnx.Graph, name string) {
 
 func isImage(g *onnx.Graph) bool { return len(g.Inputs) == 1 && len(g.Inputs[0].Shape) == 4 }
 
-// hasChannelsLast tells a model's layout by its input: there are 1 or 3 channels, and more rows and columns. Where
+// hasChannelsLast tells a model's layout by its input: there are 1 or 3 channels, and more rows and columns. If
 // that leaves it open, the model has channels last if it puts them in front first of all.
 func hasChannelsLast(g *onnx.Graph) bool {
 	if !isImage(g) {

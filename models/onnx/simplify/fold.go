@@ -70,7 +70,7 @@ func foldSizes(s *simplifier, n *onnx.Node) bool {
 	return true
 }
 
-// ofBatch is what a node of shape arithmetic gives for a batch of a size; nil where that is no list of integers.
+// ofBatch returns the result of a node of shape arithmetic for a batch of a size; nil if it is no list of integers.
 func (s *simplifier) ofBatch(n *onnx.Node, batch int64) *onnx.Tensor {
 	g := onnx.NewGraph("")
 	g.Opset = s.from

@@ -9,8 +9,8 @@ import (
 )
 
 // fuse finds what exporters write for operators that their operator set lacked, Gelu by its erf and LayerNormalization
-// by its means, and puts those operators back: they take half the passes over the data, and so do their gradients. What
-// they leave behind is pruned.
+// by its means, and puts those operators back: they take half the passes over the data, and so do their gradients. It
+// prunes the nodes that they leave behind.
 func fuse(g *onnx.Graph, means map[string]meanOf) {
 	f := fuser{g, means, g.Producers(), g.Consumers()}
 	for _, n := range g.Nodes {

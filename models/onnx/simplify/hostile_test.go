@@ -32,7 +32,7 @@ func small(t testing.TB) map[string][]byte {
 	return all
 }
 
-// allocLimit is what reading a file of some kilobytes may take: constant folding's bound is 2^24 values.
+// allocLimit bounds the memory that reading a file of some kilobytes may take: constant folding's bound is 2^24 values.
 const allocLimit = 512 << 20
 
 // read opens a model as a user's file is opened, asserting what holds of any bytes: no panic, no absurd allocation,

@@ -227,8 +227,8 @@ func qLinearSoftmax(e *expansion) {
 	e.done(e.op("Softmax", onnx.Attrs{"axis": axis}, e.data(0)), 3)
 }
 
-// x, w, x_zero_point, w_zero_point. Its x is what a DynamicQuantizeLinear has left as floats, or integers that a
-// QuantizeLinear gives. axis is that of weights with several zero points.
+// x, w, x_zero_point, w_zero_point. Its x holds the floats that a DynamicQuantizeLinear has left, or integers that a
+// QuantizeLinear gives. axis belongs to weights with several zero points.
 func integerProduct(op string, axis int64) func(e *expansion) {
 	return func(e *expansion) {
 		one := e.constant(onnx.Scalar(1))

@@ -125,7 +125,7 @@ func integerCases() []integerCase {
 }
 
 // Every operator on quantised values that is opened gives what the file gives: the same step of the output's scale, but
-// for a few values next to a tie, which the runtime's kernels round otherwise. What is left as floats agrees to
+// for a few values next to a tie, which the runtime's kernels round otherwise. Values left as floats agree to
 // rounding, and after a DynamicQuantizeLinear to the rounding that the opened form leaves out.
 func TestIntegerOperators(t *testing.T) {
 	for _, c := range integerCases() {

@@ -11,7 +11,7 @@ import (
 // NoticeQuantized tells the user what the gradients of a quantised network are.
 const NoticeQuantized = "quantised: gradients pass straight through the rounding"
 
-// quantization is what a QuantizeLinear or a DequantizeLinear has beside its
+// quantization holds the inputs of a QuantizeLinear or a DequantizeLinear beside its
 // data: one scale and zero point, or one along an axis.
 type quantization struct {
 	scale []float32
@@ -84,7 +84,7 @@ func regrouped(g *onnx.Graph) bool {
 //	y = (q − zero) · scale
 //
 // with every integer held as an equal float: operators that exporters leave between the two (MaxPool, Reshape) need no
-// integer kernels, and no gradient rule meets an integer tensor. The values are those of the two operators, bit for
+// integer kernels, and no gradient rule meets an integer tensor. The values equal the two operators', bit for
 // bit. ONNX Runtime would replace operators between a DequantizeLinear and a QuantizeLinear by integer ones, which
 // round differently in a segment than in the whole; it does not see through the scaling. It reports false where n is
 // another operator.
@@ -191,7 +191,7 @@ func (q *quantization) at(i int, x onnx.Shape) int {
 	return int(int64(i) / inner % x[q.axis])
 }
 
-// folded is what an operator gives for constant data.
+// folded returns an operator's result for constant data.
 func (q *quantization) folded(op string, c *onnx.Tensor) *onnx.Tensor {
 	if op == "DequantizeLinear" {
 		onnx.Require(c.DType == q.kind, "its data is of ONNX element type %d, its zero point of %d", c.DType, q.kind)

@@ -291,7 +291,7 @@ func poolIndices(s *simplifier, n *onnx.Node) bool {
 }
 
 // squeezeAxes names the axes that a Squeeze without any drops: in a batch of one item the batch would be among them.
-// Where there are none it does nothing, and is left out: ONNX Runtime takes an empty list for no list.
+// Without any it does nothing, and is left out: ONNX Runtime takes an empty list for no list.
 func squeezeAxes(s *simplifier, _ *onnx.Builder, n *onnx.Node) string {
 	x := s.g.Shapes[n.Inputs[0]]
 	if given, err := s.IntsOf(n, 1); n.Input(1) != "" && (err != nil || len(given) > 0) || x == nil {
@@ -416,8 +416,8 @@ func resize(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	return b.Op("Reshape", b.OpWith("Resize", attrs, inputs...), b.Ints(0, x[1], out[2]))
 }
 
-// unpool drops a MaxUnpool's output_shape, which names the batch, where it says what follows from the window. Where the
-// tensor differs from the one that a MaxPool counts the indices in, over the whole batch, or where they are not a
+// unpool drops a MaxUnpool's output_shape, which names the batch, if that follows from the window. If the
+// tensor differs from the one that a MaxPool counts the indices in, over the whole batch, or if they are not a
 // MaxPool's, the node becomes a scatter within each item.
 func unpool(s *simplifier, b *onnx.Builder, n *onnx.Node) string {
 	x := s.g.Shapes[n.Inputs[0]]

@@ -13,7 +13,7 @@ import (
 	"selfheal/models/onnx/simplify"
 )
 
-// What Simplify makes of a file: its operators, its output's shape and, for
+// Simplify gives a file these properties: its operators, its output's shape and, for
 // known values, what it computes of onnxtest.Ramp(input).
 func TestSimplify(t *testing.T) {
 	same := func(x vec) vec { return x }

@@ -188,7 +188,7 @@ func corners(alo, ahi, blo, bhi float64) (lo, hi float64) {
 	return min(alo*blo, alo*bhi, ahi*blo, ahi*bhi), max(alo*blo, alo*bhi, ahi*blo, ahi*bhi)
 }
 
-// integers is what an operator makes of sums and constants of int32, which become floats.
+// integers returns the sum that an operator makes of sums and constants of int32, which become floats.
 func (s *simplifier) integers(n *onnx.Node) *sum {
 	of := make([]*sum, len(n.Inputs))
 	for i, in := range n.Inputs {
