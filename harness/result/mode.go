@@ -41,7 +41,7 @@ var Modes = []Mode{
 			"through every step of the solver for msa and pmp."},
 	{Transfer, "Transfer", "made on each undefended network of the suite, then given to every network and defense",
 		"Knows one undefended network, the source, at which the images are made at full strength. They are given to " +
-			"every network of the suite, and to every defense. Where the source is another network, the accuracy " +
+			"every network of the suite, and to every defense. If the source is another network, the accuracy " +
 			"says what an attacker gets who has only a model of their own. It is no bound for one who knows the " +
 			"network."},
 }
