@@ -8,7 +8,7 @@ import (
 	"selfheal/internal/cli"
 )
 
-// files hold everything that works without a checkout: the default config with what its suites need, and the JSON Schemas.
+// files hold all that works without a checkout: the default config with what its suites need, and the JSON Schemas.
 //
 //go:embed config.yaml models/zoo/*.onnx models/zoo/shapes10/* docs/schema/*.schema.json
 var files embed.FS

@@ -44,8 +44,8 @@ var (
 		"The model was changed to make it run. Either its float16, bfloat16 or float64 values are computed in "+
 			"float32, or its input is uint8 and gets numbers that are not rounded to levels, or it is quantised and "+
 			"its gradients pass straight through the rounding ([onnx.md](onnx.md)). If the message says that the "+
-			"file gives all answers, the verdicts are the file's own, and the gradients alone are those of the "+
-			"float32 copy; otherwise all numbers are. The true gradient of a rounding is 0 nearly everywhere. "+
+			"file gives all answers, the verdicts are the file's own, and only the gradients come from the "+
+			"float32 copy; otherwise all numbers do. The true gradient of a rounding is 0 nearly everywhere. "+
 			"Passing straight through it is a convention, against which attacks may be weaker than their names say.",
 		"Make images on the network before conversion too, where there is one (`mode: transfer`). Look at what "+
 			"Square, which takes no gradients, breaks (`square-wins`), and call the number an estimate.")
@@ -166,7 +166,7 @@ var (
 		"Name the recipe as it stands in the cell when you compare.")
 	WarnClassesLeftOut = warning("classes-left-out",
 		"A limit took the first images of a data set whose classes are mixed, and with them so few classes that "+
-			"others, for which there was room, have no image. The numbers are those of the classes that are left, and "+
+			"others, for which there was room, have no image. The numbers describe the classes that are left, and "+
 			"say little of the network.",
 		"Take images evenly: `sample: {n: 1000, per_class: true}` instead of `limit`. A `limit` does so by itself "+
 			"where images are sorted by class.")
@@ -182,12 +182,12 @@ var (
 			"out; the ids of the others stay what they are, and `datasets.NAME.left_out` in results.json counts them "+
 			"and gives reasons for the first. Or values of float images lie outside [0,1] by at most 1e-5, as "+
 			"normalising in float32 and undoing it leaves them. They are clipped and counted.",
-		"Mend or remove the files that are named. Clipped values need nothing: the numbers are those of the same "+
+		"Mend or remove the files that are named. Clipped values need nothing: the numbers equal those for the same "+
 			"images clipped by hand.")
 	WarnPreprocessing = warning("preprocessing",
 		"The network is right on more clean images when it takes them in another usual way than the one given: "+
-			"in [0,1], [0,255] or [-1,1], or by the mean and deviation of ImageNet, CIFAR-10, CIFAR-100 or MNIST. The "+
-			"images are those that are scored, at most 1,000 of them, and the difference is more than chance: "+
+			"in [0,1], [0,255] or [-1,1], or by the mean and deviation of ImageNet, CIFAR-10, CIFAR-100 or MNIST. At "+
+			"most 1,000 of the scored images are tried, and the difference is more than chance: "+
 			"McNemar's exact test on them, corrected by Holm for the ways that were tried, at 5 %. Most often the "+
 			"mean and deviation were forgotten. Clean and robust accuracy are then those of a network that sees "+
 			"other images than it was trained on.",

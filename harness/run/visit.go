@@ -284,8 +284,7 @@ func InfoKey(j *plan.Job, defense, what string) folder.Key {
 
 // suiteKey returns the key for a suite's result about a job's model, under a defense or "" for all.
 func suiteKey(j *plan.Job, what, defense string) folder.Key {
-	return folder.Key{Of: what, Made: cell.Made{ID: cell.ID{Suite: j.Suite.Name,
-		Row: cell.Row{Model: j.Model.Name, Defense: defense}}}}
+	return folder.Key{Of: what, Made: cell.Made{ID: cell.Of(j.Suite.Name, j.Model.Name, defense, "", 0)}}
 }
 
 // ImagesKey returns the journal's key for the ids and labels of a shard's images of a network.
