@@ -171,11 +171,11 @@ type Certificate interface {
 
 // Proof says how a certificate is proved and how cells store the result.
 type Proof struct {
-	Exact    bool   // for the network in its file's form, not one rewritten to be faster
-	Random   bool   // each seed has its own proof
-	Spans    bool   // one computation decides every epsilon
-	Samples  int    // answers of its classifier to each image that an attack has changed
-	Cost     string // for a listing; %s stands for a number of forward passes
+	Exact   bool   // for the network in its file's form, not one rewritten to be faster
+	Random  bool   // each seed has its own proof
+	Spans   bool   // one computation decides every epsilon
+	Samples int    // answers of its classifier to each image that an attack has changed
+	Cost    string // for a listing; %s stands for a number of forward passes
 }
 
 // Recipe is a named, versioned sequence of attacks. As in AutoAttack, each attack is run on the images that all before
